@@ -1,0 +1,7512 @@
+/* hcq.h - hardware-style command queues for CPU, Vulkan and CUDA, in plain C.
+
+   Recipe: put hcq.h and hcq_cpu.h into your project. In ONE C or C++ file:
+
+       #define HCQ_IMPLEMENTATION
+       #define HCQ_CPU
+       #include "hcq.h"
+
+   In every other file include it without HCQ_IMPLEMENTATION. Then:
+
+       cc main.c -pthread && ./a.out
+
+   ============================================================================
+   QUICK START
+
+   #define HCQ_IMPLEMENTATION
+   #define HCQ_CPU
+   #include "hcq.h"
+   #include <stdio.h>
+
+   typedef struct { uint64_t y, x; float a; uint32_t n; } saxpy_args;
+
+   static void saxpy(const void *block_args, const hcq_block *b) {
+       const saxpy_args *k = HCQ_ARGS(saxpy_args, block_args);
+       float *y = HCQ_PTR(float, k->y), *x = HCQ_PTR(float, k->x);
+       for (uint32_t t = 0; t < b->block.x; t++) {
+           uint32_t i = b->id.x * b->block.x + t;
+           if (i < k->n) { y[i] += k->a * x[i]; }
+       }
+   }
+
+   int main(void) {
+       enum { N = 1024 };
+       float x[N], y[N];
+       for (int i = 0; i < N; i++) { x[i] = (float)i; y[i] = 1.0f; }
+       hcq_device *dev;
+       if (hcq_open("CPU", NULL, &dev) != HCQ_OK) { return 1; }
+       hcq_buffer bx, by;
+       hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
+       hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
+       hcq_program_desc desc = { "saxpy", saxpy, { HCQ_ARG_INOUT, HCQ_ARG_IN,
+                                                   HCQ_ARG_F32, HCQ_ARG_U32 }, NULL, NULL };
+       hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
+       hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
+       saxpy_args args = { by.address, bx.address, 2.0f, N };
+       hcq_queue_exec(q, prog, &args, hcq_dim(N / 256, 1, 1), hcq_dim(256, 1, 1));
+       hcq_point done;
+       hcq_result r = hcq_queue_submit(q, dev, &done);
+       if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
+       hcq_copyout(y, by, sizeof y);
+       printf("%s: y[10] = %g\n", hcq_result_text(r), y[10]);
+       return hcq_close(dev) != HCQ_OK;
+   }
+
+   ============================================================================
+   CONTENTS              search for the tag with its two angle brackets
+
+       >>options         what to #define before the include
+       >>chapters        queues, signals, memory, programs, threads, errors
+       >>glossary        hcq's words in CUDA, Vulkan, OpenCL and tinygrad
+       >>limits          what hcq does not do
+       >>results         result codes
+       >>types           dimensions, buffers, points
+       >>device          open, close, ask, dump
+       >>memory          alloc, copyin, copyout, transfer
+       >>signals         create, set, wait, timestamps
+       >>programs        kernels and their argument blocks
+       >>queues          record, update, bind, submit
+       >>registry        backends known by name
+       >>backend         the table a backend fills in, packets, lanes
+       >>implementation  everything behind HCQ_IMPLEMENTATION
+       >>licence         MIT or public domain, your choice
+
+   ============================================================================
+   OPTIONS                                                        >>options
+
+       HCQ_IMPLEMENTATION   compile the implementation here
+       HCQ_CPU              compile the CPU backend in (hcq_cpu.h)
+       HCQ_STATIC           every function static, for one-file programs
+       HCQ_API              how public functions are declared     [extern]
+       HCQ_ASSERT(x)        own assertion                         [assert]
+       HCQ_VALIDATE         1 or 0: deep checks of objects   [!NDEBUG]
+       HCQ_NO_FUTEX         sleep on condition variables everywhere
+
+   ============================================================================
+   CHAPTERS                                                       >>chapters
+
+   Queues. A queue is a recorded list of commands. Recording runs nothing:
+   every hcq_queue_* recording call appends one command and returns its index
+   (0, 1, 2 ...) or a negative result. The first error sticks to the queue and
+   hcq_queue_submit returns it, so a chain of calls needs one check. Commands
+   of one recording run in order and each sees the writes of those before it.
+   A queue may be submitted any number of times, also while earlier
+   submissions still run, and changed between them with hcq_queue_update_*:
+   a change applies from the next submit on. hcq_queue_bind encodes it once for
+   a device, after that a submit copies no commands and allocates nothing.
+
+   Lanes. A device has compute and copy lanes. Submissions of one lane run in
+   the order of submission; lanes and devices are ordered by signals only.
+
+   Signals and points. A signal is a 64-bit value that only rises. A point is
+   {signal, value}; waiting for it passes once the signal's value is at least
+   the point's. A wait may be submitted before anybody signals. Such a
+   submission is held back, and with it the later ones of its lane, until the
+   call that makes it safe: the submit that carries the signal, the host's
+   hcq_signal_set, or a failure. Held work never blocks another lane, so a
+   wait before its signal works on hardware with a single queue, too.
+
+   Timelines. Every submission gets the device's next number and returns a
+   point of its own, which is exact and remembers its result. The signal
+   hcq_device_timeline(dev) is the finished prefix: it reaches v once
+   every submission up to v, on any lane, is done.
+
+   Memory. A buffer is a small value: device address, size, host pointer or
+   NULL. A view is a value too. hcq_free never blocks and is legal while work
+   that names the buffer is pending: the memory is handed out again when that
+   is done. Eager calls (copyin, copyout, transfer, program_call) run after
+   everything submitted earlier on the device, and later submissions see what
+   they wrote; overlap is asked for with queues.
+
+   Programs. A program is a kernel with the list of its arguments. Arguments
+   travel as one block: pointers (8 bytes) and values by C's natural
+   alignment in the order of the list, the same bytes on every backend: a
+   plain struct with uint64_t for buffers. The block is copied when exec is
+   recorded. A grid is a number of blocks, a block a number of threads. On the
+   CPU a kernel is called once per block.
+
+   Updates and variables. hcq_queue_update_* edits the recording itself.
+   hcq_queue_variable instead marks a value that every submission brings along
+   (hcq_submission.variables), without touching the recording.
+
+   Threads. One thread at a time records, updates, binds or submits a given
+   queue; everything else may be called from any thread. Callbacks (host
+   commands, custom commands, loggers) run without library locks; they may
+   set signals, query and submit, and never block: a call that would
+   have to wait returns HCQ_ERROR_WOULD_BLOCK there.
+
+   Errors. Every function that can fail returns an hcq_result; a negative one
+   is an error. Misuse is refused with a log line that names the parameter
+   and leaves the object as it was. The device keeps its first run-time error
+   (hcq_device_error). A wait that times out can be explained by
+   hcq_device_dump. Calls without a timeout use the device's (30 s).
+
+   ============================================================================
+   GLOSSARY                                                       >>glossary
+
+       hcq              CUDA             Vulkan            tinygrad
+       grid             grid             group count       global_size
+       block            block            local size        local_size
+       block id         blockIdx         WorkgroupID       gid
+       lane             stream           VkQueue           hw queue
+       queue            (graph)          command buffer    HWQueue
+       signal           (event)          timeline sem.     HCQSignal
+       argument block   kernel params    push constants    kernargs
+       exec             launch           dispatch          exec
+       program          function         pipeline          HCQProgram
+
+   ============================================================================
+   hcq DOES NOT                                                   >>limits
+
+   compile kernels, choose a device for you, fall back silently, read
+   environment variables, print without a logger, order lanes behind your
+   back, or protect one queue from two recording threads. Not in this version:
+   graph queues (HCQ_GRAPH is refused), Vulkan and CUDA.
+*/
+#ifndef HCQ_H
+#define HCQ_H
+
+#if defined(HCQ_IMPLEMENTATION) && !defined(_WIN32) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* clocks and threads under -std=c99; before any system header */
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HCQ_VERSION_MAJOR 0
+#define HCQ_VERSION_MINOR 1
+#define HCQ_VERSION_PATCH 0
+
+#if defined(__GNUC__) || defined(__clang__)
+#define HCQI_UNUSED __attribute__((unused))
+#define HCQI_PRINTF(fmt_, first_) __attribute__((format(printf, fmt_, first_)))
+#else
+#define HCQI_UNUSED
+#define HCQI_PRINTF(fmt_, first_)
+#endif
+
+#ifndef HCQ_API
+#ifdef HCQ_STATIC
+#define HCQ_API static HCQI_UNUSED
+#else
+#define HCQ_API extern
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ========================================================================== */
+/* ---- results ------------------------------------------------- >>results - */
+
+/* name, value, text. Zero is success, positive is no error. */
+#define HCQ_RESULTS(X)                                                             \
+    X(HCQ_OK, 0, "ok")                                                             \
+    X(HCQ_TIMEOUT, 1, "timed out")                                                 \
+    X(HCQ_NOT_READY, 2, "not ready")                                               \
+    X(HCQ_ERROR_INVALID, -1, "invalid parameter")                                  \
+    X(HCQ_ERROR_OUT_OF_MEMORY, -2, "out of memory")                                \
+    X(HCQ_ERROR_LIMIT, -3, "a limit is reached")                                   \
+    X(HCQ_ERROR_CLOSED, -4, "the object or its device was destroyed")              \
+    X(HCQ_ERROR_CANCELLED, -5, "cancelled: nobody will signal this any more")      \
+    X(HCQ_ERROR_NO_DEVICE, -6, "no such device")                                   \
+    X(HCQ_ERROR_UNSUPPORTED, -7, "not supported by this backend")                  \
+    X(HCQ_ERROR_FOREIGN, -8, "the object belongs to another device")               \
+    X(HCQ_ERROR_NO_KERNEL, -9, "the program has no kernel for this backend")       \
+    X(HCQ_ERROR_WOULD_BLOCK, -10, "the call would block inside a callback")        \
+    X(HCQ_ERROR_BUSY, -11, "work that uses the object is pending")                 \
+    X(HCQ_ERROR_LOST, -12, "the device is lost")                                   \
+    X(HCQ_ERROR_NATIVE, -13, "the native API refused a call")                      \
+    X(HCQ_ERROR_HOST, -14, "a host or custom command reported an error")           \
+    X(HCQ_ERROR_EXISTS, -15, "already registered")
+
+typedef enum hcq_result {
+#define HCQI_ENUM(name, value, text) name = value,
+    HCQ_RESULTS(HCQI_ENUM)
+#undef HCQI_ENUM
+    HCQI_RESULT_MAX = 0x7fffffff
+} hcq_result;
+
+/* Gives the English text of a result; never NULL.
+
+   Threads: any. Lifetime: static text.
+*/
+HCQ_API const char *hcq_result_text(hcq_result result);
+
+/* Gives the identifier of a result, "HCQ_ERROR_LIMIT" say; never NULL.
+
+   Threads: any. Lifetime: static text.
+*/
+HCQ_API const char *hcq_result_name(hcq_result result);
+
+/* Gives the version the implementation was compiled from: major << 16 |
+   minor << 8 | patch. Compare with HCQ_VERSION_* of the header.
+
+   Threads: any.
+*/
+HCQ_API uint32_t hcq_version(void);
+
+/* ========================================================================== */
+/* ---- types ----------------------------------------------------- >>types - */
+
+#define HCQ_KEEP UINT64_MAX            /* "leave as it was" in hcq_queue_update_* */
+#define HCQ_FOREVER UINT64_MAX         /* a timeout that never ends */
+#define HCQ_ANY_LANE UINT64_MAX        /* affinity: the backend's choice */
+#define HCQ_MAX_ARGS 32                /* arguments of one program */
+
+typedef struct hcq_device hcq_device;
+typedef struct hcq_queue hcq_queue;
+typedef struct hcq_program hcq_program;
+typedef struct hcq_registry hcq_registry;
+struct hcq_cpu_desc;
+
+/* Numbers of blocks or threads. All zero means {1, 1, 1}; otherwise x = 0
+   runs nothing, and y or z = 0 count as 1. */
+typedef struct hcq_dims { uint32_t x, y, z; } hcq_dims;
+
+/* A signal's handle: plain data. A stale one is answered with
+   HCQ_ERROR_CLOSED, never with a crash. Zero is no signal. */
+typedef struct hcq_signal { uint64_t id; } hcq_signal;
+
+/* What one waits for: `signal` at `value` or above. Plain data. */
+typedef struct hcq_point { hcq_signal signal; uint64_t value; } hcq_point;
+
+/* A range of device memory. Plain data; views are made by hcq_view. */
+typedef struct hcq_buffer {
+    uint64_t address;                  /* device address of the first byte */
+    uint64_t size;                     /* bytes */
+    void *host;                        /* the same byte for the host, or NULL */
+    hcq_device *device;                /* owner */
+    uint64_t id;                       /* the allocation, for stale checks */
+} hcq_buffer;
+
+/* What a CPU kernel is told about its place; called once per block. */
+typedef struct hcq_block {
+    hcq_dims id;                       /* this block, each part below `grid` */
+    hcq_dims grid;                     /* blocks */
+    hcq_dims block;                    /* threads in one block */
+} hcq_block;
+
+/* The argument block as a struct, and a device address in it as a pointer, in
+   a CPU kernel. Both are plain casts that C++ wants spelled out. */
+#define HCQ_ARGS(type, args) ((const type *)(args))
+#define HCQ_PTR(type, address) ((type *)(uintptr_t)(address))
+
+/* Loops over the threads of a block, x innermost: the body sees hcq_dims t. */
+#define HCQ_FOR_THREADS(b, t)                                                      \
+    for (hcq_dims t = {0, 0, 0}; t.z < (b)->block.z; t.z++)                        \
+        for (t.y = 0; t.y < (b)->block.y; t.y++)                                   \
+            for (t.x = 0; t.x < (b)->block.x; t.x++)
+
+typedef void (*hcq_cpu_fn)(const void *args, const hcq_block *block);
+typedef hcq_result (*hcq_host_fn)(void *user);
+typedef void (*hcq_log_fn)(void *user, hcq_result result, const char *text);
+typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
+typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
+
+/* Makes an hcq_dims.
+
+   Threads: any.
+*/
+static HCQI_UNUSED hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
+    hcq_dims dims;
+    dims.x = x;
+    dims.y = y;
+    dims.z = z;
+    return dims;
+}
+
+/* Makes a point of `signal` at `value`.
+
+   Threads: any. Lifetime: plain data, may outlive the signal.
+*/
+static HCQI_UNUSED hcq_point hcq_at(hcq_signal signal, uint64_t value) {
+    hcq_point point;
+    point.signal = signal;
+    point.value = value;
+    return point;
+}
+
+/* ========================================================================== */
+/* ---- device --------------------------------------------------- >>device - */
+
+/* Where the library's own memory comes from. `align` is a power of two. */
+typedef struct hcq_memory_hooks {
+    hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
+    hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
+    void *user;
+} hcq_memory_hooks;
+
+enum {
+    HCQ_DEVICE_NO_COPY_LANE = 1,       /* copy queues run on compute lanes (tests) */
+    HCQ_DEVICE_NO_NATIVE_WAIT = 2      /* lanes of other devices are not waited for
+                                          natively, work is held instead (tests) */
+};
+
+/* How to open a device. All zero gives the defaults, in brackets. */
+typedef struct hcq_device_desc {
+    const char *label;                 /* for logs and dumps [the device's name] */
+    hcq_memory_hooks memory;           /* [malloc, free] */
+    hcq_log_fn log_fn;                 /* one line per call, no newline [silent] */
+    void *log_user;
+    uint64_t timeout_ns;               /* of calls that name none [30 s] */
+    uint64_t spin_ns;                  /* spin before sleeping [50 us]; HCQ_KEEP: never */
+    uint32_t compute_lanes;            /* wanted [backend: 1] */
+    uint32_t copy_lanes;               /* wanted [backend: 1] */
+    uint32_t slots;                    /* versions of a bound queue [2] */
+    uint32_t inflight;                 /* handed-over submissions per lane before
+                                          submit waits for the oldest [4096] */
+    uint32_t parked;                   /* pool for held submissions [4096] */
+    uint32_t parked_limit;             /* more are refused: HCQ_ERROR_LIMIT [4194304] */
+    uint64_t cache_bytes;              /* free memory kept for reuse [256 MiB];
+                                          HCQ_KEEP: none */
+    uint64_t staging_bytes;            /* of one batch [2 MiB] */
+    uint32_t staging_count;            /* batches [32] */
+    uint64_t counter_limit;            /* native window of a lane's counter before it
+                                          is swapped [backend's] */
+    uint32_t flags;                    /* HCQ_DEVICE_* */
+    hcq_registry *registry;            /* where names are looked up [default] */
+    const struct hcq_cpu_desc *cpu;    /* the CPU backend's own part, hcq_cpu.h */
+    const void *backend_desc;          /* of a backend of your own */
+} hcq_device_desc;
+
+enum {
+    HCQ_FEATURE_HOST_MEMORY = 1,       /* all device memory is host visible */
+    HCQ_FEATURE_IMPORT = 2,            /* hcq_import works */
+    HCQ_FEATURE_COPY_LANE = 4,         /* copies have a lane of their own */
+    HCQ_FEATURE_MAP = 8                /* buffers of other devices can be used */
+};
+
+typedef struct hcq_device_info {
+    const char *backend;               /* "CPU" */
+    char name[96];                     /* the device's own name */
+    uint32_t ordinal;                  /* as in "CPU:1" */
+    uint32_t compute_lanes, copy_lanes;
+    uint64_t memory_bytes;             /* 0 = unknown */
+    uint32_t features;                 /* HCQ_FEATURE_* */
+} hcq_device_info;
+
+/* Numbers that hcq_device_query answers. */
+typedef enum hcq_query {
+    HCQ_QUERY_NONE,
+    HCQ_QUERY_COMPUTE_LANES,
+    HCQ_QUERY_COPY_LANES,
+    HCQ_QUERY_MEMORY_BYTES,            /* of the device, 0 = unknown */
+    HCQ_QUERY_ALLOCATED_BYTES,         /* by living buffers */
+    HCQ_QUERY_CACHED_BYTES,            /* freed, kept for reuse or not yet reached */
+    HCQ_QUERY_SUBMISSIONS,             /* numbers given out */
+    HCQ_QUERY_HELD,                    /* submissions held back now */
+    HCQ_QUERY_PENDING,                 /* submissions not done now, held ones too */
+    HCQ_QUERY_COUNTER_SWAPS,           /* of all lanes */
+    HCQ_QUERY_PACKETS_COPIED,          /* by encoding queues */
+    HCQ_QUERY_PACKETS_PATCHED,         /* by updates and variables */
+    HCQ_QUERY_WORKERS,                 /* threads that share a grid, CPU */
+    HCQ_QUERY_BACKEND = 1000           /* a backend's own keys start here */
+} hcq_query;
+
+/* The first error of a device since the last one was taken. */
+typedef struct hcq_error_info {
+    hcq_result result;                 /* HCQ_OK: none */
+    char queue[32];                    /* label of the queue or "" */
+    int64_t command;                   /* index in the recording, -1 = none */
+    char program[32];                  /* label of the program or "" */
+    char native[48];                   /* native call or "" */
+    int64_t native_code;
+} hcq_error_info;
+
+/* A reading of both clocks, nanoseconds. */
+typedef struct hcq_clock {
+    uint64_t device_ns;                /* as in hcq_signal_timestamp */
+    uint64_t host_ns;                  /* CLOCK_MONOTONIC or the system's like */
+    uint64_t error_ns;                 /* host_ns is right within +- this */
+} hcq_clock;
+
+/* Opens the device of a backend by name: "CPU", "CPU:1", "BACKEND:ordinal".
+
+   Several may be open, the same ordinal more than once, too.
+
+   Threads:  any.
+   Lifetime: until hcq_close. `desc` is copied but for what its pointers name:
+             the cpu part is read during the call, the log user stays yours.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_DEVICE, HCQ_ERROR_OUT_OF_MEMORY,
+             HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE.
+*/
+HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device);
+
+/* Closes a device: finishes what was handed over, cancels what is held, and
+   frees every object made from it. NULL is allowed and does nothing.
+
+   Threads: any, once. Blocks: up to the device's timeout.
+   Errors:  HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_TIMEOUT: handed-over work
+            did not end in time, the device stays open and takes no more work.
+*/
+HCQ_API hcq_result hcq_close(hcq_device *device);
+
+/* Describes a device.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
+
+/* Reads a number; an unknown key leaves `value` untouched.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED.
+*/
+HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value);
+
+/* Gives the device's timeline: the finished prefix of its submissions.
+
+   A recording cannot raise it and the host cannot set it.
+
+   Threads: any. Lifetime: until the device is closed.
+*/
+HCQ_API hcq_signal hcq_device_timeline(hcq_device *device);
+
+/* Gives the number the next submission will get; waiting for one less on
+   hcq_device_timeline means everything submitted so far.
+
+   Threads: any.
+*/
+HCQ_API uint64_t hcq_device_timeline_value(hcq_device *device);
+
+/* Waits until everything submitted before the call is done.
+
+   Failed submissions count as done. Later work of other threads is not
+   waited for.
+
+   Threads: any. Blocks: up to `timeout_ns`, 0 polls.
+   Errors:  HCQ_TIMEOUT, HCQ_ERROR_LOST, HCQ_ERROR_WOULD_BLOCK.
+*/
+HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns);
+
+/* Reads device and host clock together.
+
+   The pair with the tightest bracket of a few tries; error_ns is half of it.
+
+   Threads: any. Blocks: for a few short submissions at most.
+   Errors:  HCQ_ERROR_INVALID, HCQ_TIMEOUT.
+*/
+HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
+
+/* Converts device nanoseconds to host nanoseconds with a reading of
+   hcq_device_clock; the reading's error bound holds for the result.
+
+   Threads: any.
+*/
+HCQ_API uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns);
+
+/* Takes the device's first error: copies it and makes room for the next.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
+
+/* Writes what the device is doing as text: lanes, what is held and what it
+   waits for, memory. Always ends `text` with a zero when size > 0.
+
+   Returns the length that the whole text has, so that (NULL, 0) asks for it.
+
+   Threads: any.
+*/
+HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
+
+/* A logger that writes one line to stderr; give it as log_fn.
+
+   Threads: any.
+*/
+HCQ_API void hcq_log_stderr(void *user, hcq_result result, const char *text);
+
+/* ========================================================================== */
+/* ---- memory --------------------------------------------------- >>memory - */
+
+enum {
+    HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
+    HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
+    HCQ_ZEROED = 4                     /* every byte 0 before any later work sees it */
+};
+
+/* Allocates device memory, at least 64-byte aligned; contents are undefined
+   unless HCQ_ZEROED.
+
+   From the cache where a freed block of this size and these flags is done.
+   When memory runs out the cache is emptied and the call retried once.
+
+   Threads:  any.
+   Lifetime: until hcq_free or hcq_close.
+   Errors:   HCQ_ERROR_INVALID (size 0, unknown flags), HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
+                             hcq_buffer *buffer);
+
+/* Makes a buffer of host memory that stays yours.
+
+   Threads:  any.
+   Lifetime: until hcq_free; keep `ptr` until work that names it is done.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
+                              hcq_buffer *buffer);
+
+/* Gives memory back without waiting; pending work that names it is safe.
+
+   `buffer` must be the whole of an allocation, not a view.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED (freed before).
+*/
+HCQ_API hcq_result hcq_free(hcq_buffer buffer);
+
+/* Gives memory in the cache back to the system until at most `keep_bytes`
+   are left; blocks whose last work is not done stay.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
+
+/* Makes a view: `size` bytes of `buffer` from `offset`; size 0 = the rest.
+   Outside of the buffer: a zero buffer, which every call refuses.
+
+   Threads: any. Lifetime: the buffer's.
+*/
+HCQ_API hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size);
+
+/* Copies host memory into a buffer, after everything submitted earlier on its
+   device. Later submissions see it (HCQ_UNORDERED ones after waiting for the
+   timeline).
+
+   Returns when `src` may be reused.
+
+   Threads: any. Blocks: for work already handed over; see Errors.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT (with a dump in
+            the log), HCQ_ERROR_WOULD_BLOCK, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
+
+/* Copies a buffer into host memory, after everything submitted earlier on its
+   device; returns when `dst` is complete.
+
+   Threads: any. Blocks: up to the device's timeout.
+   Errors:  as hcq_copyin.
+*/
+HCQ_API hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size);
+
+/* Copies between buffers of any two devices, after everything submitted
+   earlier on both; later submissions of both see it.
+
+   Threads: any. Blocks: where the data has to pass through the host.
+   Errors:  as hcq_copyin.
+*/
+HCQ_API hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size);
+
+/* ========================================================================== */
+/* ---- signals ------------------------------------------------- >>signals - */
+
+typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
+
+/* Makes a signal with a first value, at most INT64_MAX.
+
+   Threads:  any.
+   Lifetime: until hcq_signal_destroy or until `device` is closed. Any device
+             may wait for it and raise it.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_LIMIT.
+*/
+HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal);
+
+/* Destroys a signal. Pending submissions that raise it still count; waits
+   that nobody will raise any more end with HCQ_ERROR_CANCELLED.
+
+   Threads: any. Errors: HCQ_ERROR_CLOSED, HCQ_ERROR_INVALID (a timeline).
+*/
+HCQ_API hcq_result hcq_signal_destroy(hcq_signal signal);
+
+/* Reads the value; never less than an earlier read.
+
+   Threads: any.
+   Errors:  HCQ_ERROR_CLOSED; the failure, if the signal failed: `value` is
+            written in that case, too.
+*/
+HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
+
+/* Raises the value from the host and releases whatever waits for it.
+
+   Threads: any.
+   Errors:  HCQ_ERROR_INVALID (not above the value, or a timeline): nothing
+            changes; HCQ_ERROR_CLOSED; the failure, if the signal failed.
+*/
+HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
+
+/* Fails a signal: waits for values that it has not reached end with `result`.
+   The first failure stays.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result);
+
+/* Sets any value and forgets failure and timestamp, while nothing is pending.
+
+   Threads: any. Errors: HCQ_ERROR_BUSY, HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
+
+/* Reads the last finished hcq_queue_timestamp of this signal, in device
+   nanoseconds; 0 if there was none.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
+
+/* Waits on the host for all or any of `count` points; count 0 is HCQ_OK.
+
+   Reached counts more than failed. With several failures the answer is the
+   lowest code, so the order of the list never matters. A timeout changes
+   nothing and may be waited out again.
+
+   Threads: any. Blocks: up to `timeout_ns`; 0 polls.
+   Errors:  HCQ_TIMEOUT, HCQ_ERROR_CLOSED, HCQ_ERROR_WOULD_BLOCK, the failure
+            of a signal or submission.
+*/
+HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                            uint64_t timeout_ns);
+
+/* ========================================================================== */
+/* ---- programs ----------------------------------------------- >>programs - */
+
+/* Kinds of argument. Buffers take 8 bytes (a device address). */
+enum {
+    HCQ_ARG_NONE,                      /* ends the list */
+    HCQ_ARG_IN,                        /* buffer, read */
+    HCQ_ARG_OUT,                       /* buffer, written */
+    HCQ_ARG_INOUT,                     /* buffer, both */
+    HCQ_ARG_I32, HCQ_ARG_U32, HCQ_ARG_F32,
+    HCQ_ARG_I64, HCQ_ARG_U64, HCQ_ARG_F64,
+    HCQI_ARG_STRUCT
+};
+
+/* A raw struct argument: 1 to 65535 bytes, alignment 1, 2, 4, 8 or 16. */
+#define HCQ_ARG_STRUCT(size, align)                                                \
+    ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)(size) << 8 | (uint32_t)(align) << 24)
+
+/* One program for every backend; leave out what you do not have. */
+typedef struct hcq_program_desc {
+    const char *label;                 /* copied, 31 characters are kept */
+    hcq_cpu_fn cpu;                    /* kernel for the CPU */
+    uint32_t args[HCQ_MAX_ARGS];       /* HCQ_ARG_*, in order, HCQ_ARG_NONE ends */
+    const char *library;               /* or: a shared library to open, and ... */
+    const char *symbol;                /* ... the CPU kernel's name in it */
+} hcq_program_desc;
+
+/* Layout of a program's argument block. */
+typedef struct hcq_program_info {
+    char label[32];
+    uint32_t arg_count;
+    uint32_t kernargs_size;            /* bytes, as sizeof the matching struct */
+    uint32_t kernargs_align;
+    uint32_t offsets[HCQ_MAX_ARGS];    /* of each argument in the block */
+    uint32_t sizes[HCQ_MAX_ARGS];
+} hcq_program_info;
+
+/* Makes a program.
+
+   Threads:  any.
+   Lifetime: until hcq_program_destroy; pending submissions keep it.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_KERNEL (none for this backend,
+             library or symbol not found), HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
+                                      hcq_program **program);
+
+/* Destroys a program; NULL does nothing. Recordings and pending submissions
+   that name it keep what they need.
+
+   Threads: any.
+*/
+HCQ_API void hcq_program_destroy(hcq_program *program);
+
+/* Describes a program's argument block.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info);
+
+/* Writes an argument block from buffers and values, each in the order of the
+   argument list. `values` are 8 bytes each, read as the argument's type: the
+   low 4 bytes for 32-bit types; a raw struct argument takes a pointer to it
+   as its value. `block` has at least kernargs_size bytes.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID (too few, too many, too small).
+*/
+HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
+                                             const hcq_buffer *buffers, uint32_t buffer_count,
+                                             const uint64_t *values, uint32_t value_count,
+                                             void *block, size_t block_size);
+
+/* Runs a program once, after everything submitted earlier on its device.
+
+   `seconds` NULL: returns at once; else waits and stores the time the kernel
+   took. `grid` and `block` NULL = {1, 1, 1}. Buffers and values as in
+   hcq_program_fill_kernargs.
+
+   Threads: any. Blocks: with `seconds`, up to the device's timeout.
+   Errors:  as hcq_queue_exec and hcq_wait.
+*/
+HCQ_API hcq_result hcq_program_call(hcq_program *program,
+                                    const hcq_buffer *buffers, uint32_t buffer_count,
+                                    const uint64_t *values, uint32_t value_count,
+                                    const hcq_dims *grid, const hcq_dims *block,
+                                    double *seconds);
+
+/* The bits of a float or double as a value for the functions above.
+
+   Threads: any.
+*/
+HCQ_API uint64_t hcq_f32(float value);
+HCQ_API uint64_t hcq_f64(double value);
+
+/* ========================================================================== */
+/* ---- queues --------------------------------------------------- >>queues - */
+
+typedef enum hcq_queue_kind {
+    HCQ_COMPUTE,                       /* every command */
+    HCQ_COPY,                          /* no exec, no barrier */
+    HCQ_GRAPH                          /* not in this version: refused */
+} hcq_queue_kind;
+
+typedef enum hcq_command_kind {
+    HCQ_COMMAND_WAIT = 1,
+    HCQ_COMMAND_WAIT_DEVICE,
+    HCQ_COMMAND_SIGNAL,
+    HCQ_COMMAND_TIMESTAMP,
+    HCQ_COMMAND_BARRIER,
+    HCQ_COMMAND_EXEC,
+    HCQ_COMMAND_COPY,
+    HCQ_COMMAND_FILL,
+    HCQ_COMMAND_WRITE,
+    HCQ_COMMAND_HOST,
+    HCQ_COMMAND_CUSTOM
+} hcq_command_kind;
+
+enum { HCQ_OVERLAP = 1 };              /* command flag: no edge to the previous one */
+enum { HCQ_UNORDERED = 1 };            /* submission flag: no order within its lane */
+
+/* Encodes a custom command. `native` is what the backend says: a CUstream, a
+   VkCommandBuffer; on the CPU the engine calls it at run time, with NULL. */
+typedef hcq_result (*hcq_custom_fn)(void *native, const void *payload, void *user);
+
+/* A type of command of your own. The struct must outlive its recordings. */
+typedef struct hcq_custom_type {
+    const char *label;
+    uint32_t payload_size;             /* bytes, copied when recorded; up to 4096 */
+    struct { const char *backend; hcq_custom_fn encode_fn; } encode[4]; /* by name */
+    struct { uint32_t offset, size; } updatable[4]; /* what update_custom may change [all] */
+    void *user;
+} hcq_custom_type;
+
+/* A recorded command, read back. Fields that do not apply are zero. */
+typedef struct hcq_command {
+    hcq_command_kind kind;
+    uint32_t flags;                    /* HCQ_OVERLAP */
+    const char *label;                 /* "" if none; valid until the next recording call */
+    hcq_point point;                   /* wait, signal; timestamp: the signal */
+    hcq_device *device;                /* wait_device */
+    hcq_program *program;              /* exec */
+    hcq_dims grid, block;              /* exec */
+    const void *args;                  /* exec: the recorded block; custom: payload */
+    uint32_t args_size;
+    hcq_buffer dst, src;               /* copy, fill, write */
+    uint64_t size;                     /* copy, fill, write: bytes */
+    uint64_t value;                    /* fill, write */
+    uint32_t value_size;               /* fill: 1, 2, 4, 8; write: 4, 8 */
+    hcq_host_fn host_fn;               /* host */
+    void *user;
+    const hcq_custom_type *type;       /* custom */
+} hcq_command;
+
+/* What hcq_queue_variable can make variable. */
+enum {
+    HCQ_PART_GRID_X = 1, HCQ_PART_GRID_Y, HCQ_PART_GRID_Z, /* exec; up to the maximum */
+    HCQ_PART_VALUE,                    /* write and fill: the value */
+    HCQ_PART_SIZE,                     /* copy and fill: bytes, up to the maximum */
+    HCQ_PART_ARG = 256                 /* exec: + index of the argument */
+};
+
+typedef struct hcq_submission {
+    const hcq_point *waits;            /* before the first command */
+    uint32_t wait_count;
+    hcq_queue *const *queues;          /* start in this order, each on its lane */
+    uint32_t queue_count;              /* 0 is legal: only waits and signals */
+    const hcq_point *signals;          /* after the last command of all queues */
+    uint32_t signal_count;
+    uint64_t affinity;                 /* which lanes, a bit set [0: the first];
+                                          equal affinity, equal lane */
+    uint32_t flags;                    /* HCQ_UNORDERED */
+    const uint64_t *variables;         /* by number, 8 bytes each */
+    uint32_t variable_count;
+} hcq_submission;
+
+/* Makes an empty queue.
+
+   Threads:  any.
+   Lifetime: until hcq_queue_destroy or hcq_close; pending submissions go on.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind,
+                                    hcq_queue **queue);
+
+/* Destroys a queue; NULL does nothing. Submissions of it that are pending
+   finish as if it lived.
+
+   Threads: any, while nobody records it.
+*/
+HCQ_API void hcq_queue_destroy(hcq_queue *queue);
+
+/* Forgets all commands, the sticky error and the binding; the label and the
+   memory stay. Pending submissions are not disturbed.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_queue_reset(hcq_queue *queue);
+
+/* Names the queue in logs, dumps and errors; 31 characters are kept.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_queue_label(hcq_queue *queue, const char *label);
+
+/* Names command `index`; 31 characters are kept.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID,
+            HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index,
+                                           const char *label);
+
+/* Sets the flags of command `index`: HCQ_OVERLAP or 0.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uint32_t flags);
+
+/* Records a wait: later commands run once the point is reached.
+
+   The value may be raised later, by any queue or by the host.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_wait(hcq_queue *queue, hcq_point point);
+
+/* Records a wait for everything that was submitted on `device` before the
+   submission that carries this wait.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
+
+/* Records a signal: the value rises once all earlier commands are done.
+
+   Submit refuses a value that is not above the signal's or above an earlier
+   one of the same recording.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID (a timeline), HCQ_ERROR_CLOSED,
+            HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
+
+/* Records the device's time into a signal, after all earlier commands; the
+   value is not touched. Read it with hcq_signal_timestamp.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal);
+
+/* Records a barrier: ends overlap, makes writes of host and peers visible.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID (a copy queue), HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
+
+/* Records a kernel: `grid` blocks of `block` threads.
+
+   `args` is copied now; NULL for a program without arguments. Every buffer
+   address in it must lie in a living buffer.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED,
+            HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
+                               hcq_dims grid, hcq_dims block);
+
+/* Records a copy of `size` bytes; the ranges must not overlap.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED,
+            HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
+                               uint64_t size);
+
+/* Records a fill of `size` bytes with the low `value_size` (1, 2, 4, 8) bytes
+   of `value`; address and size are multiples of value_size.
+
+   Threads: one at a time per queue. Errors: as hcq_queue_copy.
+*/
+HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
+                               uint64_t value, uint32_t value_size);
+
+/* Records the store of one 32- or 64-bit value (value_size 4 or 8), aligned.
+
+   Threads: one at a time per queue. Errors: as hcq_queue_copy.
+*/
+HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, uint64_t value,
+                                uint32_t value_size);
+
+/* Records a call of `fn` on the host when the queue gets there. A negative
+   result fails the submission from there on.
+
+   On the CPU it runs on the lane's thread, elsewhere on a service thread.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user);
+
+/* Records a command of a type of your own; the payload is copied now.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED (no encode function for
+            this backend), HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
+                                 const void *payload);
+
+/* Appends all commands of `other`, labels and variables too; `other` stays.
+   Returns the index of the first one, or the next index if `other` is empty.
+
+   Threads: one at a time per queue, both.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_OUT_OF_MEMORY, the
+            sticky error of `other`.
+*/
+HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
+
+/* Counts the recorded commands.
+
+   Threads: one at a time per queue.
+*/
+HCQ_API uint32_t hcq_queue_count(const hcq_queue *queue);
+
+/* Reads command `index` back.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
+                                     hcq_command *command);
+
+/* Changes a recorded wait or signal (update_signal also a timestamp's
+   signal); NULL or HCQ_KEEP keeps the old part.
+
+   Like all updates: O(1), from the next submit on, never disturbs a pending
+   submission; a wrong index or kind changes nothing.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, uint32_t index,
+                                         const hcq_signal *signal, uint64_t value);
+HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, uint32_t index,
+                                           const hcq_signal *signal, uint64_t value);
+
+/* Changes grid and block of an exec; NULL keeps.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index,
+                                         const hcq_dims *grid, const hcq_dims *block);
+
+/* Changes buffers and size of a copy; NULL and HCQ_KEEP keep.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index,
+                                         const hcq_buffer *dst, const hcq_buffer *src,
+                                         uint64_t size);
+
+/* Changes argument `arg` of an exec: `size` bytes at `value`, a uint64_t
+   address for a buffer.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
+                                        const void *value, size_t size);
+
+/* Changes the payload of a custom command, within its updatable ranges.
+
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
+                                           const void *payload);
+
+/* Makes a part of command `index` variable: each submission brings its value
+   as variables[variable], variable < 64. `part` is HCQ_PART_*; `maximum`
+   bounds grids (0 = the recorded one) and is ignored elsewhere.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
+                                      uint32_t variable, uint64_t maximum);
+
+/* Encodes the queue for `device` now and keeps its versions: from here on
+   submit writes only what changed and allocates nothing. Recording more
+   commands undoes the binding.
+
+   Threads: one at a time per queue. Errors: as hcq_queue_submit.
+*/
+HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
+
+/* Submits the recording to `device`; short for an hcq_submission with one
+   queue. `point` may be NULL.
+
+   Threads: one at a time per queue. Blocks: never for a signal; as hcq_submit.
+   Errors:  as hcq_submit.
+*/
+HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point);
+
+/* Submits `count` submissions in order; `point` (NULL allowed) gets the last
+   one's point. At the first error the rest is not submitted.
+
+   The lists are copied. A wait that nobody has signalled holds the submission
+   and the later ones of its lane back, nobody else.
+
+   Threads: any, one at a time per queue named.
+   Blocks:  only for handed-over work: a full lane, a version slot, a counter.
+   Errors:  the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not
+            rise, a missing variable), HCQ_ERROR_CLOSED (a buffer or signal is
+            gone), HCQ_ERROR_LIMIT (parked_limit; all slots held),
+            HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_LOST, HCQ_TIMEOUT,
+            HCQ_ERROR_WOULD_BLOCK.
+*/
+HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
+                              uint32_t count, hcq_point *point);
+
+/* ========================================================================== */
+/* ---- registry ----------------------------------------------- >>registry - */
+
+struct hcq_backend;
+
+/* Makes a private registry with no backends in it; open from it with
+   hcq_device_desc.registry. `memory` NULL = malloc.
+
+   Threads: any. Lifetime: until destroyed; open devices do not need it.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory,
+                                       hcq_registry **registry);
+
+/* Destroys a private registry; NULL does nothing.
+
+   Threads: any, while nobody uses it.
+*/
+HCQ_API void hcq_registry_destroy(hcq_registry *registry);
+
+/* Adds a backend; NULL registry = the default one, which has those compiled
+   in. Of two with one name the newest wins.
+
+   Threads:  any.
+   Lifetime: `backend` must live until unregistered and its devices are closed.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8).
+*/
+HCQ_API hcq_result hcq_registry_register(hcq_registry *registry,
+                                         const struct hcq_backend *backend);
+
+/* Removes a backend; open devices go on.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID (not registered).
+*/
+HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
+                                           const struct hcq_backend *backend);
+
+/* Lists the devices that might be opened: writes up to `capacity` and gives
+   the number there are in `count`. NULL registry = the default one.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_registry_devices(hcq_registry *registry, hcq_device_info *infos,
+                                        uint32_t capacity, uint32_t *count);
+
+/* ========================================================================== */
+/* ---- backend ------------------------------------------------- >>backend - */
+/* For those who write a backend; users of hcq can stop reading here.
+
+   The core does the recording, signals, hold-back, timelines, caching and
+   staging. A backend brings memory, programs, and lanes: in-order places to
+   run batches, each with two counters that only rise (the active one and its
+   shadow). A batch is a run of packets with waits before and one counter
+   raised after it. The core never hands over a wait before the batch that
+   raises it, so native queues cannot deadlock even if all lanes share one.
+
+   Locks: every function but those marked UNLOCKED is called with the core's
+   lock held, one at a time in the whole process. None may call a public hcq_
+   function; the hcq_backend_* helpers marked UNLOCKED must not be called
+   with the lock held, that is from inside a locked function. */
+
+#define HCQ_BACKEND_VERSION 1
+
+typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
+
+/* What one command is after recording; 64 bytes, fields at fixed offsets.
+   Waits and signals are packets too but never reach a backend: batches are
+   cut there. TIMESTAMP stores 8 bytes of device time at `stamp.dst`. */
+typedef struct hcq_packet {
+    uint8_t kind;                      /* hcq_command_kind */
+    uint8_t flags;                     /* HCQ_OVERLAP */
+    uint16_t value_size;               /* fill, write */
+    uint32_t index;                    /* of the command in the recording */
+    union {
+        struct {
+            void *code;                /* hcq_backend.program_create */
+            uint64_t args;             /* device address of the argument block; the CPU's
+                                          is a host pointer */
+            uint32_t grid[3];          /* grid[0] 0: nothing runs; others at least 1 */
+            uint32_t block[3];
+            hcq_program *program;
+        } exec;
+        struct { uint64_t dst, src, size; } copy;
+        struct { uint64_t dst, value, size; } fill;
+        struct { uint64_t dst, value; } write;
+        struct { void *signal; uint64_t dst; } stamp; /* timestamp */
+        struct { hcq_host_fn fn; void *user; } host;
+        struct {
+            const hcq_custom_type *type;
+            hcq_custom_fn encode_fn;   /* of this backend */
+            const void *payload;
+        } custom;
+        struct { void *signal; uint64_t value; void *device; void *slot; } sync; /* core */
+        uint64_t words[7];
+    } u;
+} hcq_packet;
+
+/* One version of a recording for one device. */
+typedef struct hcq_recording {
+    const hcq_packet *packets;
+    uint32_t count;
+    const char *label;                 /* of the queue, "" if none */
+    void *encoded;                     /* hcq_backend.encode's result or NULL */
+} hcq_recording;
+
+/* A lane, made by the core. */
+typedef struct hcq_lane {
+    hcq_device *device;
+    hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
+    uint32_t index;                    /* among its kind */
+    void *self;                        /* the backend's device */
+    void *native;                      /* the backend's own, set by lane_open */
+} hcq_lane;
+
+/* `lane`'s counter number `counter` (0 or 1) at `value` or above. `epoch` is
+   the same moment in the core's unlimited count. */
+typedef struct hcq_lane_point {
+    hcq_lane *lane;
+    uint64_t value;
+    uint64_t epoch;
+    uint32_t counter;
+} hcq_lane_point;
+
+typedef struct hcq_batch {
+    const hcq_recording *recording;    /* NULL: no packets */
+    uint32_t first, count;             /* packets of the recording */
+    const hcq_lane_point *waits;       /* before the first packet; copy what you keep */
+    uint32_t wait_count;
+    hcq_lane_point done;               /* raise when all packets are done */
+    hcq_job *job;                      /* for hcq_backend_job_*, valid until done */
+} hcq_batch;
+
+typedef struct hcq_memory {
+    uint64_t address;                  /* device address */
+    void *host;                        /* host pointer or NULL */
+    uint64_t size;
+    void *native;                      /* the backend's own */
+} hcq_memory;
+
+/* What `open` reports. */
+typedef struct hcq_backend_caps {
+    char name[96];                     /* of the device */
+    uint32_t compute_lanes, copy_lanes; /* what the core shall make; copy may be 0 */
+    uint64_t memory_bytes;             /* 0 = unknown */
+    uint64_t counter_limit;            /* highest counter value, 0 = 2^63-1 */
+    uint32_t features;                 /* HCQ_FEATURE_* */
+    int runs_host;                     /* batches may contain HOST packets; else the core
+                                          cuts there and uses its service thread */
+} hcq_backend_caps;
+
+typedef struct hcq_backend {
+    uint32_t version;                  /* HCQ_BACKEND_VERSION */
+    const char *name;                  /* "CPU": upper case, no colon */
+    const char *full_name;
+
+    /* Writes up to `capacity` infos (NULL if 0), returns how many there are.
+       Cheap, opens no library. UNLOCKED. */
+    uint32_t (*enumerate)(hcq_device_info *infos, uint32_t capacity);
+
+    /* Device. `device` is for the hcq_backend_* helpers, which work at once.
+       UNLOCKED. close: after all lanes are closed. */
+    hcq_result (*open)(hcq_device *device, uint32_t ordinal, const hcq_device_desc *desc,
+                       hcq_backend_caps *caps, void **self);
+    void (*close)(void *self);
+    hcq_result (*lane_open)(void *self, hcq_lane *lane);
+    void (*lane_close)(void *self, hcq_lane *lane); /* all its batches are done */
+    hcq_result (*query)(void *self, hcq_query key, uint64_t *value); /* optional */
+
+    /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, or
+       HCQ_ZEROED when memory.host will be NULL (host memory is zeroed by the
+       core). import, map: optional. map gives the address at which this device
+       sees the memory of another one, or an error. */
+    hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
+    void (*dealloc)(void *self, hcq_memory *memory);
+    hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
+    hcq_result (*map)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
+                      const hcq_memory *memory, uint64_t *address);
+
+    /* Programs. `code` goes into exec packets. UNLOCKED. */
+    hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
+                                 const hcq_program_info *info, void **code);
+    void (*program_destroy)(void *self, void *code);
+
+    /* Versions, all optional together: encode once, patch packet `index` after
+       the core changed it (never while the version runs), forget. Without
+       them submit reads the packets. */
+    hcq_result (*encode)(void *self, hcq_recording *recording);
+    hcq_result (*patch)(void *self, hcq_recording *recording, uint32_t index);
+    void (*encode_free)(void *self, hcq_recording *recording);
+
+    /* Work. submit: enqueue behind the lane's earlier batches, do not block.
+       flush (UNLOCKED, optional): once after a group of submits. completed:
+       the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT or an error
+       such as HCQ_ERROR_LOST. counter_reset: back to 0; nothing uses it. */
+    hcq_result (*submit)(void *self, hcq_lane *lane, const hcq_batch *batch);
+    void (*flush)(void *self);
+    uint64_t (*completed)(void *self, hcq_lane *lane, uint32_t counter);
+    hcq_result (*wait)(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
+                       uint64_t timeout_ns);
+    void (*counter_reset)(void *self, hcq_lane *lane, uint32_t counter);
+
+    /* Can batches of this device wait for `other`'s counters? Asked for lanes
+       of other devices only; NULL: no. */
+    int (*can_wait)(void *self, const hcq_lane *other);
+
+    /* Optional, for backends with threads of their own: call
+       hcq_backend_notify(lane) soon after every batch completed on `lane`,
+       while `on`. Otherwise the core starts its service thread for that. */
+    void (*watch)(void *self, hcq_lane *lane, int on);
+
+    /* Optional: device time now, ns, on the clock of timestamps. UNLOCKED. */
+    uint64_t (*clock)(void *self);
+
+    /* Optional: is the calling thread one that must not block (an engine
+       running a host command)? UNLOCKED. */
+    int (*in_callback)(void *self);
+} hcq_backend;
+
+/* Memory by the user's hooks. align: a power of two. NULL = out of memory. */
+HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
+HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
+
+/* A line for the user's logger. Any lock state. */
+HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
+    HCQI_PRINTF(3, 4);
+
+/* After `watch`: something completed on the lane. UNLOCKED, any thread. */
+HCQ_API void hcq_backend_notify(hcq_lane *lane);
+
+/* HCQ_OK, or why the job failed: its packets must then not run, and every
+   batch of it still to complete is reported with hcq_backend_job_fail.
+   Lock-free, any thread. */
+HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
+
+/* Fails the batch that ends at `done`, and what follows in its job; call it
+   before the counter is raised. `packet` NULL: a failed wait. UNLOCKED. */
+HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
+                                  const hcq_packet *packet);
+
+/* The result of a reached wait: HCQ_OK, or the failure of the batch that
+   raised it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
+HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
+
+/* The whole device failed (lost): everything pending ends with `result`.
+   UNLOCKED, any thread. */
+HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
+                              int64_t native_code);
+
+/* The system, as the core and the backends share it. hcq_sys_wait sleeps while
+   *word == expected, may return early; HCQ_TIMEOUT after timeout_ns. Atomics
+   for those who implement a companion stand under >>atomics. */
+HCQ_API uint64_t hcq_sys_now_ns(void);
+HCQ_API hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+HCQ_API void hcq_sys_wake(uint32_t *word, int all);
+HCQ_API uint32_t hcq_sys_cpu_count(void); /* that this process may use */
+typedef struct hcq_sys_thread { void *handle; void (*run_fn)(void *); void *user; char name[16]; }
+    hcq_sys_thread;
+HCQ_API hcq_result hcq_sys_thread_start(hcq_sys_thread *thread); /* fill run_fn, user, name */
+HCQ_API void hcq_sys_thread_join(hcq_sys_thread *thread);
+HCQ_API uint64_t hcq_sys_thread_id(void); /* of the caller, never 0 */
+HCQ_API int hcq_sys_thread_pin(uint32_t cpu); /* the caller, to the cpu-th usable one; 1 = done */
+HCQ_API void *hcq_sys_library_open(const char *path);
+HCQ_API void *hcq_sys_library_symbol(void *library, const char *name);
+HCQ_API void hcq_sys_library_close(void *library);
+
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HCQ_H */
+
+/* ========================================================================== */
+/* ---- implementation ----------------------------------- >>implementation - */
+
+#if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
+#define HCQI_IMPLEMENTED
+
+/* ---- atomics ------------------------------------------------- >>atomics - */
+/* Loads are sequentially consistent, stores release, the rest sequentially
+   consistent. "Store, then look at the other side" (Dekker) is written as swap
+   then load: no fences, which ThreadSanitizer does not know. */
+
+#if defined(__GNUC__) || defined(__clang__)
+
+static HCQI_UNUSED uint32_t hcqi_atomic_load32(const uint32_t *p) {
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+static HCQI_UNUSED void hcqi_atomic_store32(uint32_t *p, uint32_t v) {
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+static HCQI_UNUSED uint32_t hcqi_atomic_swap32(uint32_t *p, uint32_t v) {
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+static HCQI_UNUSED uint32_t hcqi_atomic_add32(uint32_t *p, uint32_t v) {
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); /* the old value */
+}
+static HCQI_UNUSED int hcqi_atomic_cas32(uint32_t *p, uint32_t expected, uint32_t v) {
+    return __atomic_compare_exchange_n(p, &expected, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+static HCQI_UNUSED uint64_t hcqi_atomic_load64(const uint64_t *p) {
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+static HCQI_UNUSED void hcqi_atomic_store64(uint64_t *p, uint64_t v) {
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+static HCQI_UNUSED uint64_t hcqi_atomic_swap64(uint64_t *p, uint64_t v) {
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+static HCQI_UNUSED uint64_t hcqi_atomic_add64(uint64_t *p, uint64_t v) {
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); /* the old value */
+}
+static HCQI_UNUSED void hcqi_atomic_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ __volatile__("pause" ::: "memory");
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb" ::: "memory");
+#else
+    __asm__ __volatile__("" ::: "memory");
+#endif
+}
+
+#elif defined(_MSC_VER)
+#include <intrin.h>
+
+static uint32_t hcqi_atomic_swap32(uint32_t *p, uint32_t v) {
+    return (uint32_t)_InterlockedExchange((volatile long *)p, (long)v);
+}
+static uint32_t hcqi_atomic_add32(uint32_t *p, uint32_t v) {
+    return (uint32_t)_InterlockedExchangeAdd((volatile long *)p, (long)v);
+}
+static int hcqi_atomic_cas32(uint32_t *p, uint32_t expected, uint32_t v) {
+    return (uint32_t)_InterlockedCompareExchange((volatile long *)p, (long)v, (long)expected) ==
+           expected;
+}
+static uint64_t hcqi_atomic_swap64(uint64_t *p, uint64_t v) {
+    return (uint64_t)_InterlockedExchange64((volatile __int64 *)p, (__int64)v);
+}
+static uint64_t hcqi_atomic_add64(uint64_t *p, uint64_t v) {
+    return (uint64_t)_InterlockedExchangeAdd64((volatile __int64 *)p, (__int64)v);
+}
+/* A compare that never stores is a load with full ordering on every target. */
+static uint32_t hcqi_atomic_load32(const uint32_t *p) {
+    return (uint32_t)_InterlockedCompareExchange((volatile long *)(uintptr_t)p, 0, 0);
+}
+static uint64_t hcqi_atomic_load64(const uint64_t *p) {
+    return (uint64_t)_InterlockedCompareExchange64((volatile __int64 *)(uintptr_t)p, 0, 0);
+}
+static void hcqi_atomic_store32(uint32_t *p, uint32_t v) { hcqi_atomic_swap32(p, v); }
+static void hcqi_atomic_store64(uint64_t *p, uint64_t v) { hcqi_atomic_swap64(p, v); }
+static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
+
+#else
+#error "hcq: this compiler has no atomics that hcq knows (HCQ_IMPLEMENTATION needs them)"
+#endif
+
+/* ---- options and system headers ------------------------------------------ */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef HCQ_ASSERT
+#include <assert.h>
+#define HCQ_ASSERT(x) assert(x)
+#endif
+
+#ifndef HCQ_VALIDATE
+#ifdef NDEBUG
+#define HCQ_VALIDATE 0
+#else
+#define HCQ_VALIDATE 1
+#endif
+#endif
+
+#ifdef __cplusplus
+#define HCQI_CAST(type, x) static_cast<type>(x)
+#else
+#define HCQI_CAST(type, x) ((type)(x))
+#endif
+
+#define HCQI_MAX_DEVICES 64
+#define HCQI_MAX_BACKENDS 8
+#define HCQI_MAX_LANES 16              /* of one device */
+#define HCQI_MAX_VARIABLES 64
+#define HCQI_BATCH_WAITS 16            /* native waits of one batch */
+#define HCQI_MAX_VALUE ((uint64_t)INT64_MAX)
+#define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
+
+/* ---- the core's own types -------------------------------------- >>core - */
+/* One lock guards everything below; it is held for short, bounded work and
+   never while user code or a native wait runs. Words that engines read
+   without it are marked "atomic". */
+
+typedef struct hcqi_signal hcqi_signal;
+typedef struct hcqi_waiter hcqi_waiter;
+typedef struct hcqi_producer hcqi_producer;
+typedef struct hcqi_version hcqi_version;
+typedef struct hcqi_lane hcqi_lane;
+typedef struct hcqi_allocation hcqi_allocation;
+
+typedef struct hcqi_mutex { uint32_t word; } hcqi_mutex; /* 0 free, 1 held, 2 contended */
+
+/* Objects of one size in aligned chunks; chunks above `keep` go back when they
+   are empty. */
+typedef struct hcqi_chunk {
+    struct hcqi_chunk *next, *prev;    /* in hcqi_pool.open or nowhere */
+    void *free_list;
+    uint32_t used, fresh;              /* live objects; objects ever carved out */
+    uint32_t is_open;
+    struct hcqi_chunk *all_next, *all_prev;
+} hcqi_chunk;
+
+typedef struct hcqi_pool {
+    hcq_device *dev;
+    hcqi_chunk *open;                  /* chunks with room */
+    hcqi_chunk *all;
+    uint32_t item, per_chunk;
+    uint32_t chunks, keep;
+    uint32_t available;                /* free objects in all chunks */
+} hcqi_pool;
+
+typedef enum hcqi_home {
+    HCQI_HOME_NONE,
+    HCQI_HOME_HELD,                    /* hcqi_signal.held: until handed over */
+    HCQI_HOME_REACH,                   /* hcqi_signal.reach: until reached */
+    HCQI_HOME_FOLLOW                   /* hcq_job.followers of the awaited job */
+} hcqi_home;
+
+#define HCQI_PACKET_SUBMISSION UINT32_MAX       /* hcqi_waiter.packet: no packet's */
+#define HCQI_PACKET_SPARE (UINT32_MAX - 1)
+
+/* A job's wait. Heap links make the signal's pairing heap, ordered by value. */
+struct hcqi_waiter {
+    hcqi_waiter *child, *next, *prev;
+    hcqi_signal *signal;
+    uint64_t value;
+    hcq_job *job;
+    hcqi_waiter *list;                 /* next of the same job */
+    uint32_t packet;                   /* whose wait, or HCQI_PACKET_* */
+    uint8_t home;
+    uint8_t watch;                     /* counted in hcqi_core.watchers */
+};
+
+/* A handed-over signal or timestamp: `signal` gets `value` at lane's epoch. */
+struct hcqi_producer {
+    hcqi_producer *next, *prev;        /* hcqi_signal.pending, by value */
+    hcqi_producer *list;               /* of the job while reserved, then of the lane */
+    hcqi_signal *signal;
+    uint64_t value;
+    uint64_t epoch;
+    hcqi_lane *lane;                   /* NULL: not handed over yet */
+    const uint64_t *slot;              /* timestamp: where the device stores it */
+};
+
+typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
+
+struct hcqi_signal {
+    uint64_t id;
+    hcq_device *dev;                   /* kept alive by one of its refs */
+    hcqi_signal_kind kind;
+    uint64_t value;
+    uint64_t timestamp;
+    hcq_result failure;
+    uint32_t refs;                     /* the handle, recordings, waiters, producers */
+    uint32_t uses;                     /* by pending submissions: waits and signals */
+    uint32_t promised;                 /* raises by pending submissions */
+    int destroyed;
+    hcqi_producer *pending_head, *pending_tail;
+    hcqi_waiter *held, *reach;
+    uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
+};
+
+/* Failed numbers or epochs as ranges; the oldest merge when full. */
+typedef struct hcqi_failures {
+    struct { uint64_t first, last; hcq_result result; } range[32];
+    uint32_t count;
+} hcqi_failures;
+
+struct hcqi_lane {
+    hcq_lane base;                     /* first: what backends see */
+    hcq_device *dev;
+    hcq_job *held_head, *held_tail;    /* in order, not wholly handed over */
+    hcq_job *loose_head;               /* HCQ_UNORDERED, not wholly handed over */
+    hcq_job *run_head, *run_tail;      /* handed over, by epoch */
+    hcqi_producer *land_head, *land_tail; /* handed over, by epoch */
+    uint64_t epoch;                    /* last handed over */
+    uint64_t done;                     /* last known to be complete */
+    uint64_t base_epoch[2];            /* of each counter: epoch = base + value */
+    uint64_t limit;                    /* of a counter's value */
+    uint64_t grace;                    /* grace period that must end before a swap */
+    uint64_t grace_target;             /* epoch awaited by the running period */
+    uint32_t active;                   /* counter */
+    uint32_t shadow_used;
+    uint32_t host_users[2];            /* host threads waiting on a counter */
+    uint32_t running;
+    uint32_t stalled;                  /* the head waits for a counter swap */
+    uint32_t watched;
+    uint32_t any_failed;               /* atomic: failures is not empty */
+    hcqi_failures failures;
+};
+
+enum {
+    HCQI_JOB_UNORDERED = 1,
+    HCQI_JOB_READY = 2,                /* in hcqi_core.ready */
+    HCQI_JOB_HANDED = 4,               /* wholly */
+    HCQI_JOB_PART = 8,                 /* one of several queues of a submission */
+    HCQI_JOB_HOST = 16,                /* a host command is due ... */
+    HCQI_JOB_CALLING = 32,             /* ... or running */
+    HCQI_JOB_LISTED = 64,              /* in held or loose */
+    HCQI_JOB_OVER = 128                /* a final job that only waits for its parts */
+};
+
+/* A submission, or one queue's part of it, on its lane. */
+struct hcq_job {
+    hcqi_lane *lane;
+    uint64_t number;                   /* on the device's timeline */
+    hcqi_version *version;             /* NULL: nothing but waits and signals */
+    hcq_job *next, *prev;
+    hcq_job *ready_next;
+    hcq_job *parts;                    /* of the final job; then linked by `parts`, too */
+    hcq_job *final;                    /* of a part */
+    hcqi_waiter *followers;            /* jobs that wait for exactly this one */
+    hcqi_producer *producers;          /* reserved, in the order of the packets */
+    uint64_t epoch;                    /* last handed over, 0 = none */
+    uint32_t segment;                  /* next to hand over */
+    uint32_t result;                   /* atomic, hcq_result */
+    uint32_t flags;
+    uint32_t parts_left;               /* of the final job: not wholly handed over */
+    uint32_t parts_running;            /* of the final job: not over */
+    hcqi_waiter *waits;                /* starts with `wait` */
+    hcqi_waiter wait;
+};
+
+/* A run of packets that a backend gets as one batch: waits, work, signals. */
+typedef struct hcqi_segment {
+    uint32_t first, waits, works, signals;
+    uint32_t stamp_first, stamps;      /* in hcqi_version.stamps */
+    int host;                          /* one HOST packet, run by the service thread */
+} hcqi_segment;
+
+/* One encoded copy of a recording for one device. */
+struct hcqi_version {
+    hcq_recording recording;           /* first: what backends see */
+    hcqi_version *next;
+    hcq_queue *queue;
+    hcq_device *dev;
+    uint64_t generation;               /* of the recording it was made from */
+    uint64_t applied;                  /* updates up to this one */
+    uint64_t named_frees;              /* hcqi_core.named_frees when last checked */
+    uint32_t uses, held;               /* pending submissions; not wholly handed over */
+    hcqi_lane *last_lane;              /* of the last one handed over */
+    uint64_t last_epoch;
+    hcq_packet *packets;
+    uint32_t count, capacity;
+    hcqi_segment *segments;
+    uint32_t segment_count, segment_capacity;
+    uint32_t *stamps;                  /* packets that are timestamps */
+    uint32_t stamp_count, stamp_capacity;
+    uint32_t signal_count;             /* signal and timestamp packets */
+    uint32_t wait_count;
+    uint32_t max_waits;                /* of one segment */
+    uint32_t device_waits;             /* wait_device packets */
+    hcq_memory memory;                 /* arguments, payloads, timestamp slots */
+    uint64_t memory_size;
+    uint64_t slot_offset;
+    uint64_t variables[HCQI_MAX_VARIABLES];
+    int has_variables;                 /* `variables` are in the packets */
+    int checked;                       /* signals rise within the recording */
+};
+
+typedef struct hcqi_meta {             /* what a packet does not need to run */
+    uint64_t stamp;                    /* last update */
+    uint32_t arena, arena_size;        /* argument block or payload */
+    uint32_t name_first, name_count;   /* allocations */
+    uint32_t label;                    /* offset + 1 */
+} hcqi_meta;
+
+typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } hcqi_patch;
+
+#define HCQI_LOG 64                    /* updates a version may lag behind cheaply */
+#define HCQI_MAGIC_QUEUE 0x48435131u
+#define HCQI_MAGIC_PROGRAM 0x48435132u
+#define HCQI_MAGIC_DEVICE 0x48435133u
+
+struct hcq_queue {
+    uint32_t magic;
+    hcq_queue_kind kind;
+    hcq_device *dev;
+    hcq_queue *next, *prev;            /* of the device */
+    char label[32];
+    hcq_result sticky;
+    hcq_packet *packets;
+    hcqi_meta *metas;
+    uint32_t count, packet_capacity, meta_capacity;
+    uint8_t *arena;
+    uint32_t arena_size, arena_capacity;
+    hcqi_allocation **names;
+    uint32_t name_count, name_capacity;
+    char *labels;
+    uint32_t label_size, label_capacity;
+    hcqi_patch *patches;
+    uint32_t patch_count, patch_capacity;
+    uint64_t generation;               /* of the list of commands */
+    uint64_t updates;                  /* count; the last ones are in `log` */
+    uint32_t log[HCQI_LOG];
+    hcqi_version *versions;
+    hcq_device *bound;
+    uint32_t pending;                  /* submissions */
+    int destroyed;
+    int internal;                      /* the library's own: not closed with the rest */
+};
+
+typedef struct hcqi_code { struct hcqi_code *next; hcq_device *dev; void *code; } hcqi_code;
+
+struct hcq_program {
+    uint32_t magic;
+    uint32_t refs;                     /* the user's, recordings', versions' */
+    int destroyed;
+    hcq_device *dev;
+    hcq_program *next, *prev;
+    hcq_program_desc desc;
+    hcq_program_info info;
+    hcqi_code *codes;                  /* one per device it ran on, the owner's last */
+    char *strings;
+    size_t strings_size;
+};
+
+typedef struct hcqi_stamp { hcq_device *dev; uint64_t id; uint64_t number; } hcqi_stamp;
+
+typedef enum hcqi_block_state { HCQI_LIVE, HCQI_FREED, HCQI_TOMB } hcqi_block_state;
+
+struct hcqi_allocation {
+    hcq_memory memory;
+    hcq_device *dev;
+    uint64_t id;
+    uint32_t flags;
+    int imported;
+    hcqi_block_state state;
+    uint32_t names;                    /* by recordings */
+    hcqi_allocation *next, *prev;      /* freed blocks, least recently freed first */
+    hcqi_allocation *bucket_next;
+    hcqi_stamp *stamps;                /* owner, then devices it is mapped to */
+    uint32_t stamp_count, stamp_capacity;
+};
+
+#define HCQI_BUCKETS 64
+
+typedef struct hcqi_staging {
+    hcq_buffer buffer;
+    hcq_queue *queue;                  /* one copy command */
+    hcq_point done;
+} hcqi_staging;
+
+struct hcq_device {
+    uint32_t magic;
+    uint32_t refs;                     /* open, plus one for each signal, program, allocation */
+    uint32_t pins;                     /* atomic: threads in a flush */
+    uint32_t slot;                     /* in hcqi_core.devices */
+    uint64_t serial;
+    const hcq_backend *backend;
+    void *self;
+    hcq_device_desc desc;              /* defaults filled in */
+    hcq_memory_hooks hooks;
+    hcq_backend_caps caps;
+    char label[32];
+    uint32_t ordinal;
+    int closing;
+    uint64_t refused;                  /* the last submission the native API refused */
+    hcq_result lost;
+    hcqi_lane lanes[HCQI_MAX_LANES];   /* compute lanes first */
+    uint32_t lane_count, compute_lanes, copy_lanes;
+    hcqi_signal *timeline, *exact;
+    hcqi_signal **signals;
+    uint32_t signal_capacity, signal_free;
+    hcq_job **window;                  /* by number: the final job, NULL = done */
+    uint64_t window_mask;
+    uint64_t next_number, done_prefix, handed_prefix;
+    uint32_t held, pending;
+    hcqi_failures failures;            /* by number */
+    hcqi_signal *eager_signal;         /* last eager call: later work waits for it */
+    uint64_t eager_value;
+    hcqi_pool jobs, waiters, producers;
+    hcq_queue *queues;
+    hcq_program *programs;
+    hcqi_allocation **table;           /* living, by address */
+    uint32_t table_count, table_capacity;
+    hcqi_allocation *freed_head, *freed_tail;
+    hcqi_allocation *buckets[HCQI_BUCKETS];
+    uint64_t allocated_bytes, freed_bytes;
+    hcqi_mutex eager_lock;             /* one eager call at a time */
+    hcqi_staging *staging;
+    uint32_t staging_next;
+    hcq_queue *call_queue, *copy_queue;
+    hcq_signal call_start, call_end;
+    hcq_error_info error;
+    uint64_t swaps, packets_copied, packets_patched;
+    hcq_sys_thread service;
+    int service_started, service_stop;
+    uint32_t service_word;             /* atomic: bumped to wake it */
+    uint64_t service_id;
+};
+
+struct hcq_registry {
+    hcq_memory_hooks hooks;
+    const hcq_backend *backends[HCQI_MAX_BACKENDS];
+    uint32_t count;
+    int is_default, filled;
+};
+
+typedef struct hcqi_message {
+    hcq_log_fn fn;
+    void *user;
+    hcq_result result;
+    char text[240];
+} hcqi_message;
+
+/* The default registry, and with it the one lock of all devices: signals pass
+   between devices, so a lock per device would have to be taken in groups. */
+static struct hcqi_core {
+    hcqi_mutex lock;
+    uint64_t owner;                    /* atomic: thread that holds it */
+    hcq_registry registry;
+    hcq_device *devices[HCQI_MAX_DEVICES];
+    uint32_t device_top;               /* slots in use are below this */
+    uint64_t serial;                   /* of devices, signals, allocations */
+    hcq_job *ready_head, *ready_tail;
+    uint64_t dirty;                    /* devices to flush, by slot */
+    uint32_t changed;                  /* something that event_waiters may wait for */
+    uint32_t event;                    /* atomic: bumped when changed */
+    uint32_t event_waiters;
+    uint32_t watchers;                 /* who needs completions to be noticed */
+    uint32_t recheck;                  /* a watch began: look once at all lanes */
+    uint32_t stalled;                  /* lanes */
+    uint64_t grace_started, grace_ended;
+    uint64_t named_frees;              /* frees of buffers that recordings name */
+    uint64_t check_mark;
+    hcqi_message messages[8];
+    uint32_t message_count;
+} hcqi_core;
+
+#ifdef HCQ_CPU
+static const hcq_backend *hcqi_cpu_backend(void);
+#endif
+#ifdef HCQ_VULKAN
+static const hcq_backend *hcqi_vk_backend(void);
+#endif
+#ifdef HCQ_CUDA
+static const hcq_backend *hcqi_cuda_backend(void);
+#endif
+
+#ifdef HCQ_STATIC
+#define HCQI_DEF static
+#else
+#define HCQI_DEF
+#endif
+
+static void hcqi_drain(void);
+static void hcqi_reap(hcqi_lane *lane);
+static void hcqi_reap_all(void);
+static void hcqi_ready_push(hcq_job *job);
+static void hcqi_lane_wake(hcqi_lane *lane);
+static void hcqi_watch(int delta);
+static void hcqi_grace_check(void);
+static void hcqi_signal_unref(hcqi_signal *s);
+static void hcqi_device_unref(hcq_device *dev);
+static void hcqi_version_release(hcqi_version *v);
+static void hcqi_service_kick(hcq_device *dev);
+
+/* ---- system ---------------------------------------------------- >>system - */
+/* Time, sleeping, threads and libraries: one block per system, the same
+   functions in each. */
+
+#if defined(_WIN32)
+
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#include <string.h>
+
+HCQI_DEF uint64_t hcq_sys_now_ns(void) {
+    LARGE_INTEGER frequency, now;
+    QueryPerformanceFrequency(&frequency);
+    QueryPerformanceCounter(&now);
+    uint64_t f = (uint64_t)frequency.QuadPart;
+    uint64_t n = (uint64_t)now.QuadPart;
+    return n / f * 1000000000u + n % f * 1000000000u / f;
+}
+
+/* Function pointers are copied, not cast: no compiler warns about that. */
+static void hcqi_sys_proc(const char *library, const char *name, void *fn) {
+    HMODULE module = GetModuleHandleA(library);
+    FARPROC proc = module ? GetProcAddress(module, name) : NULL;
+    if (!proc) {
+        module = LoadLibraryA(library);
+        proc = module ? GetProcAddress(module, name) : NULL;
+    }
+    if (proc) {
+        memcpy(fn, &proc, sizeof proc);
+    }
+}
+
+typedef BOOL(WINAPI *hcqi_sys_wait_fn)(volatile VOID *, PVOID, SIZE_T, DWORD);
+typedef VOID(WINAPI *hcqi_sys_wake_fn)(PVOID);
+typedef HRESULT(WINAPI *hcqi_sys_name_fn)(HANDLE, PCWSTR);
+
+/* Asked for at run time, so that nothing needs -lsynchronization and systems
+   without them still start. */
+static struct {
+    INIT_ONCE once;
+    hcqi_sys_wait_fn wait_fn;
+    hcqi_sys_wake_fn wake_one_fn, wake_all_fn;
+    hcqi_sys_name_fn name_fn;
+} hcqi_sys_windows;
+
+static BOOL CALLBACK hcqi_sys_resolve(PINIT_ONCE once, PVOID user, PVOID *context) {
+    (void)once;
+    (void)user;
+    (void)context;
+    hcqi_sys_proc("kernel32.dll", "SetThreadDescription", &hcqi_sys_windows.name_fn);
+#ifndef HCQ_NO_FUTEX
+    const char *synch = "API-MS-Win-Core-Synch-l1-2-0.dll";
+    hcqi_sys_wait_fn wait_fn = NULL;
+    hcqi_sys_proc(synch, "WakeByAddressSingle", &hcqi_sys_windows.wake_one_fn);
+    hcqi_sys_proc(synch, "WakeByAddressAll", &hcqi_sys_windows.wake_all_fn);
+    hcqi_sys_proc(synch, "WaitOnAddress", &wait_fn);
+    if (hcqi_sys_windows.wake_one_fn && hcqi_sys_windows.wake_all_fn) {
+        hcqi_sys_windows.wait_fn = wait_fn;
+    }
+#endif
+    return TRUE;
+}
+
+static void hcqi_sys_init(void) {
+    InitOnceExecuteOnce(&hcqi_sys_windows.once, hcqi_sys_resolve, NULL, NULL);
+}
+
+/* Where WaitOnAddress is missing. Zero is the initial state of both types. */
+typedef struct hcqi_sys_bucket { SRWLOCK lock; CONDITION_VARIABLE cond; } hcqi_sys_bucket;
+static hcqi_sys_bucket hcqi_sys_buckets[64];
+
+static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
+    uintptr_t a = (uintptr_t)word;
+    return &hcqi_sys_buckets[(a >> 2 ^ a >> 8 ^ a >> 14) & 63u];
+}
+
+static BOOL hcqi_sys_bucket_wait(uint32_t *word, uint32_t expected, DWORD ms) {
+    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
+    BOOL woken = TRUE;
+    AcquireSRWLockExclusive(&bucket->lock);
+    if (hcqi_atomic_load32(word) == expected) {
+        woken = SleepConditionVariableSRW(&bucket->cond, &bucket->lock, ms, 0);
+    }
+    ReleaseSRWLockExclusive(&bucket->lock);
+    return woken;
+}
+
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    DWORD ms = INFINITE;
+    if (timeout_ns / 1000000u < 0x7fffffffu) {
+        ms = (DWORD)(timeout_ns / 1000000u + (timeout_ns % 1000000u != 0));
+    }
+    hcqi_sys_init();
+    SetLastError(0);
+    BOOL woken = hcqi_sys_windows.wait_fn
+                     ? hcqi_sys_windows.wait_fn(word, &expected, sizeof expected, ms)
+                     : hcqi_sys_bucket_wait(word, expected, ms);
+    return !woken && GetLastError() == ERROR_TIMEOUT ? HCQ_TIMEOUT : HCQ_OK;
+}
+
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
+    hcqi_sys_init();
+    if (hcqi_sys_windows.wait_fn) {
+        (all ? hcqi_sys_windows.wake_all_fn : hcqi_sys_windows.wake_one_fn)(word);
+        return;
+    }
+    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
+    AcquireSRWLockExclusive(&bucket->lock); /* nobody between his look and his sleep */
+    ReleaseSRWLockExclusive(&bucket->lock);
+    WakeAllConditionVariable(&bucket->cond); /* others share the bucket */
+}
+
+static DWORD_PTR hcqi_sys_affinity(void) {
+    DWORD_PTR process = 0, system = 0;
+    GetProcessAffinityMask(GetCurrentProcess(), &process, &system);
+    return process;
+}
+
+HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
+    uint32_t count = 0;
+    for (DWORD_PTR mask = hcqi_sys_affinity(); mask; mask &= mask - 1) {
+        count++;
+    }
+    return count ? count : 1;
+}
+
+HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
+    DWORD_PTR mask = hcqi_sys_affinity();
+    for (; mask && cpu; cpu--) {
+        mask &= mask - 1;
+    }
+    return mask && SetThreadAffinityMask(GetCurrentThread(), mask & (~mask + 1)) != 0;
+}
+
+static DWORD WINAPI hcqi_sys_thread_main(LPVOID user) {
+    hcq_sys_thread *thread = (hcq_sys_thread *)user;
+    WCHAR name[sizeof thread->name];
+    for (size_t i = 0; i < sizeof thread->name; i++) {
+        name[i] = (WCHAR)(unsigned char)thread->name[i];
+    }
+    name[sizeof thread->name - 1] = 0;
+    hcqi_sys_init();
+    if (hcqi_sys_windows.name_fn) {
+        hcqi_sys_windows.name_fn(GetCurrentThread(), name);
+    }
+    thread->run_fn(thread->user);
+    return 0;
+}
+
+HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
+    thread->handle = CreateThread(NULL, 0, hcqi_sys_thread_main, thread, 0, NULL);
+    return thread->handle ? HCQ_OK : HCQ_ERROR_NATIVE;
+}
+
+HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
+    WaitForSingleObject(thread->handle, INFINITE);
+    CloseHandle(thread->handle);
+    thread->handle = NULL;
+}
+
+HCQI_DEF uint64_t hcq_sys_thread_id(void) { return GetCurrentThreadId(); }
+
+HCQI_DEF void *hcq_sys_library_open(const char *path) { return (void *)LoadLibraryA(path); }
+
+HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
+    FARPROC proc = GetProcAddress((HMODULE)library, name);
+    void *symbol;
+    memcpy(&symbol, &proc, sizeof symbol);
+    return symbol;
+}
+
+HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)library); }
+
+#else /* POSIX: Linux, macOS, BSD */
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
+#ifndef CLOCK_MONOTONIC
+#error "hcq: include hcq.h before every system header in this file, or compile with -std=gnu99"
+#endif
+
+HCQI_DEF uint64_t hcq_sys_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Longer waits (34 years) count as forever: no time type overflows. */
+enum { HCQI_SYS_SECONDS_MAX = 1 << 30 };
+
+#ifdef __linux__
+
+#if !defined(__cplusplus) && !defined(__USE_MISC)
+long syscall(long number, ...); /* <unistd.h> hides it from strict POSIX */
+#endif
+
+enum { HCQI_SYS_CPU_WORDS = 8192 / (8 * sizeof(unsigned long)) };
+
+/* The raw call: sched_getaffinity is declared with _GNU_SOURCE only. */
+static uint32_t hcqi_sys_affinity(unsigned long *mask) {
+    uint32_t count = 0;
+    memset(mask, 0, HCQI_SYS_CPU_WORDS * sizeof *mask);
+    if (syscall(SYS_sched_getaffinity, 0L, HCQI_SYS_CPU_WORDS * sizeof *mask, mask) < 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < HCQI_SYS_CPU_WORDS; i++) {
+        count += (uint32_t)__builtin_popcountl(mask[i]);
+    }
+    return count;
+}
+
+HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
+    unsigned long mask[HCQI_SYS_CPU_WORDS];
+    uint32_t count = hcqi_sys_affinity(mask);
+    return count ? count : 1;
+}
+
+HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
+    unsigned long mask[HCQI_SYS_CPU_WORDS];
+    if (cpu >= hcqi_sys_affinity(mask)) {
+        return 0;
+    }
+    uint32_t i = 0;
+    for (; cpu || !mask[i]; ) {
+        if (!mask[i]) {
+            i++;
+            continue;
+        }
+        mask[i] &= mask[i] - 1;
+        cpu--;
+    }
+    unsigned long bit = mask[i] & (~mask[i] + 1);
+    memset(mask, 0, sizeof mask);
+    mask[i] = bit;
+    return syscall(SYS_sched_setaffinity, 0L, sizeof mask, mask) == 0;
+}
+
+static void hcqi_sys_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0L, 0L, 0L); }
+
+#else
+
+HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
+    (void)cpu;
+    return 0;
+}
+
+static void hcqi_sys_thread_name(const char *name) {
+#ifdef __APPLE__
+    pthread_setname_np(name);
+#else
+    (void)name;
+#endif
+}
+
+#endif
+
+#if defined(__linux__) && !defined(HCQ_NO_FUTEX)
+
+/* What the kernel reads, whatever the C library's time_t is. */
+#if !defined(SYS_futex) || (defined(__x86_64__) && defined(__ILP32__))
+typedef struct hcqi_sys_time { int64_t seconds, ns; } hcqi_sys_time;
+#else
+typedef struct hcqi_sys_time { long seconds, ns; } hcqi_sys_time;
+#endif
+#ifdef SYS_futex
+#define HCQI_SYS_FUTEX SYS_futex
+#else
+#define HCQI_SYS_FUTEX SYS_futex_time64
+#endif
+enum { HCQI_SYS_FUTEX_WAIT = 0 | 128, HCQI_SYS_FUTEX_WAKE = 1 | 128 }; /* 128: private */
+
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    hcqi_sys_time time, *timeout = NULL;
+    time.seconds = 0;
+    time.ns = 0;
+    if (timeout_ns / 1000000000u < HCQI_SYS_SECONDS_MAX) {
+        time.seconds = (long)(timeout_ns / 1000000000u);
+        time.ns = (long)(timeout_ns % 1000000000u);
+        timeout = &time;
+    }
+    int saved = errno;
+    long r = syscall(HCQI_SYS_FUTEX, word, HCQI_SYS_FUTEX_WAIT, expected, timeout, NULL, 0);
+    hcq_result result = r < 0 && errno == ETIMEDOUT ? HCQ_TIMEOUT : HCQ_OK;
+    errno = saved;
+    return result;
+}
+
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
+    int saved = errno; /* a word unmapped meanwhile is no error of ours */
+    syscall(HCQI_SYS_FUTEX, word, HCQI_SYS_FUTEX_WAKE, all ? 0x7fffffff : 1, NULL, NULL, 0);
+    errno = saved;
+}
+
+#else
+
+/* Sleepers by address in a fixed table: a wake never touches the word, so the
+   word may vanish before it. */
+typedef struct hcqi_sys_bucket { pthread_mutex_t lock; pthread_cond_t cond; } hcqi_sys_bucket;
+static hcqi_sys_bucket hcqi_sys_buckets[64];
+static pthread_once_t hcqi_sys_once = PTHREAD_ONCE_INIT;
+
+#if defined(_POSIX_CLOCK_SELECTION) && _POSIX_CLOCK_SELECTION > 0
+#define HCQI_SYS_COND_CLOCK CLOCK_MONOTONIC
+#else
+#define HCQI_SYS_COND_CLOCK CLOCK_REALTIME
+#endif
+
+static void hcqi_sys_init(void) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+#if defined(_POSIX_CLOCK_SELECTION) && _POSIX_CLOCK_SELECTION > 0
+    pthread_condattr_setclock(&attr, HCQI_SYS_COND_CLOCK);
+#endif
+    for (int i = 0; i < 64; i++) {
+        pthread_mutex_init(&hcqi_sys_buckets[i].lock, NULL);
+        pthread_cond_init(&hcqi_sys_buckets[i].cond, &attr);
+    }
+    pthread_condattr_destroy(&attr);
+}
+
+static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
+    uintptr_t a = (uintptr_t)word;
+    pthread_once(&hcqi_sys_once, hcqi_sys_init);
+    return &hcqi_sys_buckets[(a >> 2 ^ a >> 8 ^ a >> 14) & 63u];
+}
+
+static int hcqi_sys_cond_wait(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
+    if (timeout_ns / 1000000000u >= HCQI_SYS_SECONDS_MAX) {
+        return pthread_cond_wait(&bucket->cond, &bucket->lock);
+    }
+    struct timespec time;
+    time.tv_sec = 0;
+    time.tv_nsec = 0;
+#ifdef __APPLE__
+    time.tv_sec = (time_t)(timeout_ns / 1000000000u);
+    time.tv_nsec = (long)(timeout_ns % 1000000000u);
+    return pthread_cond_timedwait_relative_np(&bucket->cond, &bucket->lock, &time);
+#else
+    clock_gettime(HCQI_SYS_COND_CLOCK, &time);
+    uint64_t ns = (uint64_t)time.tv_nsec + timeout_ns % 1000000000u;
+    time.tv_sec += (time_t)(timeout_ns / 1000000000u + ns / 1000000000u);
+    time.tv_nsec = (long)(ns % 1000000000u);
+    return pthread_cond_timedwait(&bucket->cond, &bucket->lock, &time);
+#endif
+}
+
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
+    int error = 0;
+    pthread_mutex_lock(&bucket->lock);
+    if (hcqi_atomic_load32(word) == expected) {
+        error = hcqi_sys_cond_wait(bucket, timeout_ns);
+    }
+    pthread_mutex_unlock(&bucket->lock);
+    return error == ETIMEDOUT ? HCQ_TIMEOUT : HCQ_OK;
+}
+
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
+    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
+    (void)all; /* others share the bucket */
+    pthread_mutex_lock(&bucket->lock);
+    pthread_cond_broadcast(&bucket->cond);
+    pthread_mutex_unlock(&bucket->lock);
+}
+
+#endif
+
+typedef char hcqi_sys_pthread_fits[sizeof(pthread_t) <= sizeof(void *) ? 1 : -1];
+
+static void *hcqi_sys_thread_main(void *user) {
+    hcq_sys_thread *thread = (hcq_sys_thread *)user;
+    hcqi_sys_thread_name(thread->name);
+    thread->run_fn(thread->user);
+    return NULL;
+}
+
+/* The program's signal handlers run on its own threads; only what a thread
+   does to itself (faults) and what profilers send reaches ours. */
+static void hcqi_sys_block_signals(sigset_t *old_set) {
+    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF };
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
+        sigdelset(&set, open[i]);
+    }
+    pthread_sigmask(SIG_SETMASK, &set, old_set);
+}
+
+HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
+    pthread_t id;
+    sigset_t old_set;
+    hcqi_sys_block_signals(&old_set);
+    int error = pthread_create(&id, NULL, hcqi_sys_thread_main, thread);
+    pthread_sigmask(SIG_SETMASK, &old_set, NULL);
+    if (error) {
+        return error == ENOMEM ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_NATIVE;
+    }
+    thread->handle = NULL;
+    memcpy(&thread->handle, &id, sizeof id);
+    return HCQ_OK;
+}
+
+HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
+    pthread_t id;
+    memcpy(&id, &thread->handle, sizeof id);
+    pthread_join(id, NULL);
+    thread->handle = NULL;
+}
+
+HCQI_DEF uint64_t hcq_sys_thread_id(void) {
+    static __thread char mark; /* its address differs between living threads */
+    return (uint64_t)(uintptr_t)&mark;
+}
+
+HCQI_DEF void *hcq_sys_library_open(const char *path) {
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
+    return dlsym(library, name);
+}
+
+HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
+
+#endif /* POSIX */
+
+/* ---- lock, log, events --------------------------------------------------- */
+
+static void hcqi_mutex_lock(hcqi_mutex *m) {
+    if (hcqi_atomic_cas32(&m->word, 0, 1)) { return; }
+    for (int i = 0; i < 40; i++) {
+        hcqi_atomic_pause();
+        if (hcqi_atomic_load32(&m->word) == 0 && hcqi_atomic_cas32(&m->word, 0, 1)) { return; }
+    }
+    while (hcqi_atomic_swap32(&m->word, 2) != 0) {
+        hcq_sys_wait(&m->word, 2, HCQ_FOREVER);
+    }
+}
+
+static void hcqi_mutex_unlock(hcqi_mutex *m) {
+    if (hcqi_atomic_swap32(&m->word, 0) == 2) { hcq_sys_wake(&m->word, 0); }
+}
+
+static void hcqi_enter(void) {
+    hcqi_mutex_lock(&hcqi_core.lock);
+    hcqi_atomic_store64(&hcqi_core.owner, hcq_sys_thread_id());
+}
+
+static void hcqi_unlock(void) {
+    hcqi_atomic_store64(&hcqi_core.owner, 0);
+    hcqi_mutex_unlock(&hcqi_core.lock);
+}
+
+/* Messages wait until the lock is free: a logger may call hcq. */
+static HCQI_PRINTF(3, 0) void hcqi_log_va(hcq_device *dev, hcq_result result, const char *format,
+                                          va_list args) {
+    if (dev == NULL || dev->desc.log_fn == NULL) { return; }
+    if (hcqi_core.message_count == sizeof hcqi_core.messages / sizeof hcqi_core.messages[0]) {
+        return;
+    }
+    hcqi_message *m = &hcqi_core.messages[hcqi_core.message_count++];
+    m->fn = dev->desc.log_fn;
+    m->user = dev->desc.log_user;
+    m->result = result;
+    int n = snprintf(m->text, sizeof m->text, "hcq %s: ", dev->label);
+    if (n < 0 || (size_t)n >= sizeof m->text) { return; }
+    vsnprintf(m->text + n, sizeof m->text - (size_t)n, format, args);
+}
+
+/* With the lock held. Returns `result`, so that a refusal is one line. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse(hcq_device *dev, hcq_result result,
+                                                const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_log_va(dev, result, format, args);
+    va_end(args);
+    return result;
+}
+
+static void hcqi_emit_messages(void) {
+    for (;;) {
+        hcqi_message m;
+        hcqi_enter();
+        if (hcqi_core.message_count == 0) {
+            hcqi_unlock();
+            return;
+        }
+        m = hcqi_core.messages[0];
+        hcqi_core.message_count--;
+        memmove(&hcqi_core.messages[0], &hcqi_core.messages[1],
+                hcqi_core.message_count * sizeof m);
+        hcqi_unlock();
+        m.fn(m.user, m.result, m.text);
+    }
+}
+
+static void hcqi_flush(uint64_t dirty) {
+    for (uint32_t slot = 0; dirty != 0; slot++, dirty >>= 1) {
+        if ((dirty & 1) == 0) { continue; }
+        hcq_device *dev = hcqi_core.devices[slot]; /* stays while pinned */
+        dev->backend->flush(dev->self);
+        hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+    }
+}
+
+/* Ends every locked section: hands over what became ready, lets go of the
+   lock, and only then rings doorbells, wakes and logs. */
+static void hcqi_leave(void) {
+    hcqi_drain();
+    while (hcqi_core.recheck) {
+        hcqi_core.recheck = 0;
+        hcqi_reap_all();
+        hcqi_drain();
+    }
+    uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
+    uint64_t dirty = hcqi_core.dirty;
+    uint32_t messages = hcqi_core.message_count;
+    hcqi_core.changed = 0;
+    hcqi_core.dirty = 0;
+    if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
+    for (uint32_t slot = 0; dirty >> slot != 0; slot++) {
+        if (dirty >> slot & 1) { hcqi_atomic_add32(&hcqi_core.devices[slot]->pins, 1); }
+        if (slot == 63) { break; }
+    }
+    hcqi_unlock();
+    if (dirty != 0) { hcqi_flush(dirty); }
+    if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
+    if (messages != 0) { hcqi_emit_messages(); }
+}
+
+static hcq_result hcqi_leave_with(hcq_result result) {
+    hcqi_leave();
+    return result;
+}
+
+static int hcqi_device_open(const hcq_device *dev) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
+    }
+    return 0;
+}
+
+/* Must the calling thread not block? True on engine and service threads. */
+static int hcqi_in_callback(void) {
+    uint64_t me = hcq_sys_thread_id();
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        if (dev == NULL) { continue; }
+        if (dev->service_started && dev->service_id == me) { return 1; }
+        if (dev->backend->in_callback != NULL && dev->backend->in_callback(dev->self)) { return 1; }
+    }
+    return 0;
+}
+
+static uint64_t hcqi_deadline(uint64_t timeout_ns) {
+    if (timeout_ns == 0 || timeout_ns == HCQ_FOREVER) { return timeout_ns; }
+    uint64_t now = hcq_sys_now_ns();
+    return timeout_ns > HCQ_FOREVER - now ? HCQ_FOREVER : now + timeout_ns;
+}
+
+static uint64_t hcqi_left(uint64_t deadline) {
+    if (deadline == HCQ_FOREVER) { return HCQ_FOREVER; }
+    if (deadline == 0) { return 0; }
+    uint64_t now = hcq_sys_now_ns();
+    return now >= deadline ? 0 : deadline - now;
+}
+
+/* Sleeps, with the lock released, until something changes. */
+static void hcqi_event_wait(uint64_t left_ns) {
+    uint32_t seen = hcqi_atomic_load32(&hcqi_core.event);
+    hcqi_core.event_waiters++;
+    hcqi_leave();
+    hcq_sys_wait(&hcqi_core.event, seen, left_ns);
+    hcqi_enter();
+    hcqi_core.event_waiters--;
+}
+
+/* ---- memory of the library ----------------------------------------------- */
+
+static void *hcqi_malloc(void *user, size_t size, size_t align) {
+    (void)user;
+    void *ptr = NULL;
+#if defined(_WIN32)
+    ptr = _aligned_malloc(size, align);
+#else
+    if (posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, size) != 0) {
+        ptr = NULL;
+    }
+#endif
+    return ptr;
+}
+
+static void hcqi_mfree(void *user, void *ptr, size_t size) {
+    (void)user;
+    (void)size;
+#if defined(_WIN32)
+    _aligned_free(ptr);
+#else
+    free(ptr);
+#endif
+}
+
+static void *hcqi_new(const hcq_memory_hooks *hooks, size_t size) {
+    void *ptr = hooks->alloc_fn(hooks->user, size, 16);
+    if (ptr != NULL) { memset(ptr, 0, size); }
+    return ptr;
+}
+
+static void hcqi_delete(const hcq_memory_hooks *hooks, void *ptr, size_t size) {
+    if (ptr != NULL) { hooks->free_fn(hooks->user, ptr, size); }
+}
+
+/* Makes room for `need` items, doubling; contents stay, the rest is zero.
+   `field` is the address of the pointer to the array, of whatever type. */
+static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capacity,
+                     uint64_t need, size_t item) {
+    if (need <= *capacity) { return 1; }
+    uint64_t cap = *capacity < 8 ? 8 : *capacity;
+    while (cap < need) { cap *= 2; }
+    if (cap > UINT32_MAX / 2) { return 0; }
+    void *grown = hcqi_new(hooks, (size_t)cap * item);
+    if (grown == NULL) { return 0; }
+    void *items;
+    memcpy(&items, field, sizeof items);
+    if (items != NULL) {
+        memcpy(grown, items, *capacity * item);
+        hcqi_delete(hooks, items, *capacity * item);
+    }
+    memcpy(field, &grown, sizeof grown);
+    *capacity = (uint32_t)cap;
+    return 1;
+}
+
+/* For an array `ptr` whose capacity is `cap`; 0 = out of memory. */
+#define HCQI_GROW(hooks, ptr, cap, need)                                           \
+    hcqi_grow((hooks), (void *)&(ptr), &(cap), (need), sizeof *(ptr))
+
+static void hcqi_chunk_close(hcqi_pool *pool, hcqi_chunk *c) {
+    if (c->prev != NULL) { c->prev->next = c->next; } else { pool->open = c->next; }
+    if (c->next != NULL) { c->next->prev = c->prev; }
+    c->is_open = 0;
+}
+
+static void hcqi_chunk_open(hcqi_pool *pool, hcqi_chunk *c) {
+    c->prev = NULL;
+    c->next = pool->open;
+    if (pool->open != NULL) { pool->open->prev = c; }
+    pool->open = c;
+    c->is_open = 1;
+}
+
+static int hcqi_pool_chunk(hcqi_pool *pool) {
+    hcq_memory_hooks *hooks = &pool->dev->hooks;
+    void *memory = hooks->alloc_fn(hooks->user, HCQI_CHUNK, HCQI_CHUNK);
+    if (memory == NULL) { return 0; }
+    hcqi_chunk *c = HCQI_CAST(hcqi_chunk *, memory);
+    memset(c, 0, sizeof *c);
+    c->all_next = pool->all;
+    if (pool->all != NULL) { pool->all->all_prev = c; }
+    pool->all = c;
+    hcqi_chunk_open(pool, c);
+    pool->chunks++;
+    pool->available += pool->per_chunk;
+    return 1;
+}
+
+/* Afterwards hcqi_pool_get gives `count` objects without fail. */
+static int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
+    while (pool->available < count) {
+        if (!hcqi_pool_chunk(pool)) { return 0; }
+    }
+    return 1;
+}
+
+static int hcqi_pool_init(hcqi_pool *pool, hcq_device *dev, size_t item, uint32_t count) {
+    pool->dev = dev;
+    pool->item = (uint32_t)((item + 7) & ~(size_t)7);
+    pool->per_chunk = (uint32_t)((HCQI_CHUNK - sizeof(hcqi_chunk)) / pool->item);
+    pool->keep = (count + pool->per_chunk - 1) / pool->per_chunk;
+    return hcqi_pool_reserve(pool, count);
+}
+
+/* The object is not cleared; there must be one. */
+static void *hcqi_pool_get(hcqi_pool *pool) {
+    hcqi_chunk *c = pool->open;
+    HCQ_ASSERT(c != NULL);
+    void *item = c->free_list;
+    if (item != NULL) {
+        memcpy(&c->free_list, item, sizeof(void *));
+    } else {
+        item = (uint8_t *)(c + 1) + (size_t)c->fresh++ * pool->item;
+    }
+    c->used++;
+    pool->available--;
+    if (c->used == pool->per_chunk) { hcqi_chunk_close(pool, c); }
+    return item;
+}
+
+static void hcqi_pool_chunk_free(hcqi_pool *pool, hcqi_chunk *c) {
+    if (c->is_open) { hcqi_chunk_close(pool, c); }
+    if (c->all_prev != NULL) { c->all_prev->all_next = c->all_next; } else { pool->all = c->all_next; }
+    if (c->all_next != NULL) { c->all_next->all_prev = c->all_prev; }
+    pool->chunks--;
+    pool->available -= pool->per_chunk - c->used;
+    hcqi_delete(&pool->dev->hooks, c, HCQI_CHUNK);
+}
+
+static void hcqi_pool_put(hcqi_pool *pool, void *item) {
+    hcqi_chunk *c = (hcqi_chunk *)((uintptr_t)item & ~(uintptr_t)(HCQI_CHUNK - 1));
+    memcpy(item, &c->free_list, sizeof(void *));
+    c->free_list = item;
+    c->used--;
+    pool->available++;
+    if (!c->is_open) { hcqi_chunk_open(pool, c); }
+    if (c->used == 0 && pool->chunks > pool->keep) { hcqi_pool_chunk_free(pool, c); }
+}
+
+static void hcqi_pool_destroy(hcqi_pool *pool) {
+    while (pool->all != NULL) { hcqi_pool_chunk_free(pool, pool->all); }
+}
+
+/* ---- results, version, small helpers ------------------------------------- */
+
+HCQI_DEF const char *hcq_result_text(hcq_result result) {
+    switch ((int)result) {
+#define HCQI_CASE(name, value, text)                                               \
+    case value: return text;
+        HCQ_RESULTS(HCQI_CASE)
+#undef HCQI_CASE
+    default: return "unknown result";
+    }
+}
+
+HCQI_DEF const char *hcq_result_name(hcq_result result) {
+    switch ((int)result) {
+#define HCQI_CASE(name, value, text)                                               \
+    case value: return #name;
+        HCQ_RESULTS(HCQI_CASE)
+#undef HCQI_CASE
+    default: return "HCQ_UNKNOWN";
+    }
+}
+
+HCQI_DEF uint32_t hcq_version(void) {
+    return (uint32_t)HCQ_VERSION_MAJOR << 16 | (uint32_t)HCQ_VERSION_MINOR << 8 |
+           (uint32_t)HCQ_VERSION_PATCH;
+}
+
+HCQI_DEF void hcq_log_stderr(void *user, hcq_result result, const char *text) {
+    (void)user;
+    fprintf(stderr, "%s [%s]\n", text, hcq_result_name(result));
+}
+
+HCQI_DEF uint64_t hcq_f32(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+HCQI_DEF uint64_t hcq_f64(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static void hcqi_copy_label(char *to, const char *from) {
+    size_t n = from == NULL ? 0 : strlen(from);
+    if (n > 31) { n = 31; }
+    if (n != 0) { memcpy(to, from, n); }
+    to[n] = 0;
+}
+
+/* {0,0,0} is the default {1,1,1}; x = 0 alone runs nothing. */
+static hcq_dims hcqi_dims(const hcq_dims *given) {
+    hcq_dims d = hcq_dim(1, 1, 1);
+    if (given == NULL || (given->x == 0 && given->y == 0 && given->z == 0)) { return d; }
+    d.x = given->x;
+    d.y = given->y == 0 ? 1 : given->y;
+    d.z = given->z == 0 ? 1 : given->z;
+    return d;
+}
+
+static void hcqi_failures_add(hcqi_failures *f, uint64_t number, hcq_result result) {
+    uint32_t n = f->count;
+    if (n > 0 && f->range[n - 1].result == result && f->range[n - 1].last + 1 == number) {
+        f->range[n - 1].last = number;
+        return;
+    }
+    if (n == sizeof f->range / sizeof f->range[0]) {
+        f->range[0].last = f->range[1].last; /* over-reports what lies between */
+        n--;
+        memmove(&f->range[1], &f->range[2], (n - 1) * sizeof f->range[0]);
+    }
+    uint32_t at = n;
+    while (at > 0 && f->range[at - 1].first > number) {
+        f->range[at] = f->range[at - 1];
+        at--;
+    }
+    f->range[at].first = number;
+    f->range[at].last = number;
+    f->range[at].result = result;
+    f->count = n + 1;
+}
+
+static hcq_result hcqi_failures_find(const hcqi_failures *f, uint64_t number) {
+    for (uint32_t i = f->count; i > 0; i--) {
+        if (number >= f->range[i - 1].first && number <= f->range[i - 1].last) {
+            return f->range[i - 1].result;
+        }
+    }
+    return HCQ_OK;
+}
+
+static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_version *v,
+                            const hcq_packet *packet, const char *native, int64_t code) {
+    hcq_error_info *e = &dev->error;
+    if (e->result != HCQ_OK) { return; }
+    memset(e, 0, sizeof *e);
+    e->result = result;
+    e->command = packet == NULL ? -1 : (int64_t)packet->index;
+    e->native_code = code;
+    if (v != NULL) { hcqi_copy_label(e->queue, v->recording.label); }
+    if (packet != NULL && packet->kind == HCQ_COMMAND_EXEC) {
+        hcqi_copy_label(e->program, packet->u.exec.program->info.label);
+    }
+    hcqi_copy_label(e->native, native);
+    hcqi_refuse(dev, result, "queue '%s' command %d: %s%s%s", e->queue, (int)e->command,
+                hcq_result_text(result), native == NULL ? "" : " in ",
+                native == NULL ? "" : native);
+}
+
+/* ---- the waiters' heap --------------------------------------------------- */
+/* A pairing heap by value: insert O(1), pop O(log n) amortised, no memory of
+   its own, no recursion. `prev` is the parent for a first child. */
+
+static hcqi_waiter *hcqi_heap_merge(hcqi_waiter *a, hcqi_waiter *b) {
+    if (a == NULL) { return b; }
+    if (b == NULL) { return a; }
+    if (b->value < a->value) {
+        hcqi_waiter *t = a;
+        a = b;
+        b = t;
+    }
+    b->prev = a;
+    b->next = a->child;
+    if (a->child != NULL) { a->child->prev = b; }
+    a->child = b;
+    a->next = NULL;
+    a->prev = NULL;
+    return a;
+}
+
+/* Merges a list of siblings into one heap: pairs first, then all pairs. */
+static hcqi_waiter *hcqi_heap_pairs(hcqi_waiter *list) {
+    hcqi_waiter *pairs = NULL;
+    while (list != NULL) {
+        hcqi_waiter *a = list;
+        hcqi_waiter *b = a->next;
+        list = b == NULL ? NULL : b->next;
+        a->next = NULL;
+        a->prev = NULL;
+        if (b != NULL) {
+            b->next = NULL;
+            b->prev = NULL;
+        }
+        a = hcqi_heap_merge(a, b);
+        a->next = pairs;
+        pairs = a;
+    }
+    hcqi_waiter *root = NULL;
+    while (pairs != NULL) {
+        hcqi_waiter *next = pairs->next;
+        pairs->next = NULL;
+        root = hcqi_heap_merge(root, pairs);
+        pairs = next;
+    }
+    return root;
+}
+
+static void hcqi_heap_insert(hcqi_waiter **heap, hcqi_waiter *w) {
+    w->child = NULL;
+    w->next = NULL;
+    w->prev = NULL;
+    *heap = hcqi_heap_merge(*heap, w);
+}
+
+static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
+    if (*heap == w) {
+        *heap = hcqi_heap_pairs(w->child);
+        return;
+    }
+    if (w->prev->child == w) { w->prev->child = w->next; } else { w->prev->next = w->next; }
+    if (w->next != NULL) { w->next->prev = w->prev; }
+    *heap = hcqi_heap_merge(*heap, hcqi_heap_pairs(w->child));
+}
+
+/* ---- signal objects ------------------------------------------------------ */
+/* id: device slot + 1 (8 bits), index (20), serial (36): serials never repeat,
+   so a stale handle finds nothing. */
+
+#define HCQI_SIGNAL_INDEX_BITS 20
+
+static hcqi_signal *hcqi_signal_find(hcq_signal handle) {
+    uint32_t slot = (uint32_t)(handle.id >> 56);
+    uint32_t index = (uint32_t)(handle.id >> 36) & ((1u << HCQI_SIGNAL_INDEX_BITS) - 1);
+    if (slot == 0 || slot > HCQI_MAX_DEVICES) { return NULL; }
+    hcq_device *dev = hcqi_core.devices[slot - 1];
+    if (dev == NULL || index >= dev->signal_capacity) { return NULL; }
+    hcqi_signal *s = dev->signals[index];
+    return s != NULL && s->id == handle.id && !s->destroyed ? s : NULL;
+}
+
+static hcq_signal hcqi_signal_handle(const hcqi_signal *s) {
+    hcq_signal handle;
+    handle.id = s == NULL ? 0 : s->id;
+    return handle;
+}
+
+static void hcqi_signal_ref(hcqi_signal *s) { s->refs++; }
+
+static void hcqi_signal_unref(hcqi_signal *s) {
+    if (--s->refs != 0) { return; }
+    hcq_device *dev = s->dev;
+    hcqi_delete(&dev->hooks, s, sizeof *s);
+    hcqi_device_unref(dev);
+}
+
+static hcq_result hcqi_signal_new(hcq_device *dev, hcqi_signal_kind kind, uint64_t value,
+                                  hcqi_signal **out) {
+    uint32_t index = dev->signal_free;
+    while (index < dev->signal_capacity && dev->signals[index] != NULL) { index++; }
+    if (index >> HCQI_SIGNAL_INDEX_BITS != 0) { return HCQ_ERROR_LIMIT; }
+    if (!HCQI_GROW(&dev->hooks, dev->signals, dev->signal_capacity, (uint64_t)index + 1)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    hcqi_signal *s = HCQI_CAST(hcqi_signal *, hcqi_new(&dev->hooks, sizeof *s));
+    if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    s->id = (uint64_t)(dev->slot + 1) << 56 | (uint64_t)index << 36 |
+            (++hcqi_core.serial & (((uint64_t)1 << 36) - 1));
+    s->dev = dev;
+    s->kind = kind;
+    s->value = value;
+    s->refs = 1;
+    dev->refs++;
+    dev->signals[index] = s;
+    dev->signal_free = index + 1;
+    *out = s;
+    return HCQ_OK;
+}
+
+static void hcqi_waiter_unlink(hcqi_waiter *w);
+
+/* Makes every job that waits for the signal look again. */
+static void hcqi_signal_wake(hcqi_signal *s, uint64_t held_to, uint64_t reach_to) {
+    while (s->held != NULL && s->held->value <= held_to) {
+        hcq_job *job = s->held->job;
+        hcqi_waiter_unlink(s->held);
+        hcqi_ready_push(job);
+    }
+    while (s->reach != NULL && s->reach->value <= reach_to) {
+        hcq_job *job = s->reach->job;
+        hcqi_waiter_unlink(s->reach);
+        hcqi_ready_push(job);
+    }
+    hcqi_core.changed = 1;
+}
+
+/* Nobody will raise a destroyed signal once the last promise is gone. */
+static void hcqi_signal_orphan(hcqi_signal *s) {
+    if (s->destroyed && s->promised == 0 && s->failure == HCQ_OK) {
+        s->failure = HCQ_ERROR_CANCELLED;
+        hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
+    }
+}
+
+static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
+    if (s->failure != HCQ_OK) { return; }
+    if (value <= s->value) {
+        hcqi_refuse(s->dev, HCQ_OK, "a late signal to %llu is ignored: the value is %llu",
+                    (unsigned long long)value, (unsigned long long)s->value);
+        return;
+    }
+    s->value = value;
+    hcqi_signal_wake(s, value, value);
+}
+
+static void hcqi_signal_fail(hcqi_signal *s, hcq_result result) {
+    if (s->failure != HCQ_OK) { return; }
+    s->failure = result;
+    hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
+}
+
+/* The job gave up or carried out its promise to raise `s`. */
+static void hcqi_signal_settle(hcqi_signal *s) {
+    s->promised--;
+    s->uses--;
+    hcqi_signal_orphan(s);
+    hcqi_signal_unref(s);
+}
+
+static void hcqi_producer_attach(hcqi_producer *p, hcqi_lane *lane, uint64_t epoch) {
+    hcqi_signal *s = p->signal;
+    p->lane = lane;
+    p->epoch = epoch;
+    p->list = NULL;
+    if (lane->land_tail != NULL) { lane->land_tail->list = p; } else { lane->land_head = p; }
+    lane->land_tail = p;
+    hcqi_producer *after = s->pending_tail;
+    while (after != NULL && after->value > p->value) { after = after->prev; }
+    p->prev = after;
+    p->next = after == NULL ? s->pending_head : after->next;
+    if (p->next != NULL) { p->next->prev = p; } else { s->pending_tail = p; }
+    if (after != NULL) { after->next = p; } else { s->pending_head = p; }
+    if (p->slot == NULL) { hcqi_signal_wake(s, p->value, 0); }
+}
+
+static void hcqi_producer_detach(hcqi_producer *p) {
+    hcqi_signal *s = p->signal;
+    if (p->prev != NULL) { p->prev->next = p->next; } else { s->pending_head = p->next; }
+    if (p->next != NULL) { p->next->prev = p->prev; } else { s->pending_tail = p->prev; }
+}
+
+/* The smallest handed-over value that satisfies `value`; timestamps carry the
+   value 0 and so never do. */
+static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
+    hcqi_producer *p = s->pending_tail;
+    if (p == NULL || p->value < value) { return NULL; }
+    if (s->pending_head->value >= value) { return s->pending_head; }
+    while (p->prev != NULL && p->prev->value >= value) { p = p->prev; }
+    return p;
+}
+
+/* ---- lanes: epochs and counters ------------------------------------------ */
+
+static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
+    if (lane->done == lane->epoch) { return lane->done; }
+    const hcq_backend *backend = lane->dev->backend;
+    uint64_t value = backend->completed(lane->dev->self, &lane->base, lane->active);
+    uint64_t done = lane->base_epoch[lane->active] + value;
+    if (value == 0 && lane->shadow_used && lane->done < lane->base_epoch[lane->active]) {
+        uint32_t shadow = 1 - lane->active;
+        done = lane->base_epoch[shadow] + backend->completed(lane->dev->self, &lane->base, shadow);
+    }
+    return done > lane->epoch ? lane->epoch : done;
+}
+
+static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
+    hcq_lane_point point;
+    uint32_t counter = lane->active;
+    if (epoch <= lane->base_epoch[counter]) { counter = 1 - counter; }
+    point.lane = &lane->base;
+    point.epoch = epoch;
+    point.counter = counter;
+    point.value = epoch - lane->base_epoch[counter];
+    return point;
+}
+
+static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lane; }
+
+static void hcqi_lane_stall(hcqi_lane *lane) {
+    if (lane->stalled) { return; }
+    lane->stalled = 1;
+    hcqi_core.stalled++;
+    hcqi_watch(1);
+}
+
+static void hcqi_lane_unstall(hcqi_lane *lane) {
+    if (!lane->stalled) { return; }
+    lane->stalled = 0;
+    hcqi_core.stalled--;
+    hcqi_watch(-1);
+    hcqi_lane_wake(lane);
+}
+
+/* Grace periods: one that begins now has ended when every batch handed over so
+   far is complete, on every lane. After that no native wait can still look at
+   a counter value that was reached before it began. */
+static void hcqi_grace_begin(void) {
+    hcqi_core.grace_started++;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            dev->lanes[k].grace_target = dev->lanes[k].epoch;
+        }
+    }
+}
+
+static int hcqi_grace_over(void) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            if (dev->lanes[k].done < dev->lanes[k].grace_target) { return 0; }
+        }
+    }
+    return 1;
+}
+
+static void hcqi_grace_check(void) {
+    if (hcqi_core.grace_started == hcqi_core.grace_ended || !hcqi_grace_over()) { return; }
+    hcqi_core.grace_ended = hcqi_core.grace_started;
+    int wanted = 0;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            wanted |= dev->lanes[k].grace > hcqi_core.grace_ended;
+            if (dev->lanes[k].stalled) { hcqi_lane_unstall(&dev->lanes[k]); }
+        }
+    }
+    hcqi_core.changed = 1;
+    if (wanted) { hcqi_grace_begin(); }
+}
+
+/* Asks for a grace period that begins after now; returns its number. */
+static uint64_t hcqi_grace_request(void) {
+    uint64_t number = hcqi_core.grace_started + 1;
+    if (hcqi_core.grace_started == hcqi_core.grace_ended) { hcqi_grace_begin(); }
+    return number;
+}
+
+/* Once all of the shadow's epochs are complete, its old values need one grace
+   period before the counter can start anew. Begun early, so that the swap
+   seldom has to wait. */
+static void hcqi_lane_retire_shadow(hcqi_lane *lane) {
+    if (lane->shadow_used && lane->grace == 0 && lane->done >= lane->base_epoch[lane->active]) {
+        lane->grace = hcqi_grace_request();
+        hcqi_grace_check();
+    }
+}
+
+/* Makes sure the next epoch fits the active counter; 0 = not yet. */
+static int hcqi_lane_reserve(hcqi_lane *lane) {
+    if (lane->epoch + 1 - lane->base_epoch[lane->active] <= lane->limit) { return 1; }
+    uint32_t shadow = 1 - lane->active;
+    if (lane->shadow_used) {
+        hcqi_lane_retire_shadow(lane);
+        if (lane->grace == 0 || hcqi_core.grace_ended < lane->grace ||
+            lane->host_users[shadow] != 0) {
+            return 0;
+        }
+    }
+    lane->dev->backend->counter_reset(lane->dev->self, &lane->base, shadow);
+    lane->base_epoch[shadow] = lane->epoch;
+    lane->active = shadow;
+    lane->shadow_used = 1;
+    lane->grace = 0;
+    lane->dev->swaps++;
+    return 1;
+}
+
+/* ---- watching completions ------------------------------------------------ */
+
+static void hcqi_lane_watch(hcqi_lane *lane) {
+    uint32_t on = hcqi_core.watchers != 0;
+    if (lane->watched == on) { return; }
+    lane->watched = on;
+    if (lane->dev->backend->watch != NULL) {
+        lane->dev->backend->watch(lane->dev->self, &lane->base, (int)on);
+    } else if (on) {
+        hcqi_service_kick(lane->dev);
+    }
+}
+
+/* While anybody needs completions to be noticed without asking, every lane of
+   every device reports them: rare, and one switch is easy to get right. */
+static void hcqi_watch(int delta) {
+    hcqi_core.watchers += (uint32_t)delta;
+    if (delta > 0) { hcqi_core.recheck = 1; }
+    if (hcqi_core.watchers > 1 || (hcqi_core.watchers == 1 && delta < 0)) { return; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            hcqi_lane_watch(&dev->lanes[k]);
+        }
+    }
+}
+
+/* ---- what a wait needs --------------------------------------------------- */
+
+typedef enum hcqi_state { HCQI_REACHED, HCQI_FAILED, HCQI_HANDED, HCQI_UNMET } hcqi_state;
+
+/* Native points that a wait or a batch needs, at most one per lane. */
+typedef struct hcqi_points {
+    hcqi_lane *lane[HCQI_BATCH_WAITS];
+    uint64_t epoch[HCQI_BATCH_WAITS];
+    uint32_t count;
+    int overflow;
+} hcqi_points;
+
+static void hcqi_points_add(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
+    if (epoch <= lane->done) { return; }
+    for (uint32_t i = 0; i < points->count; i++) {
+        if (points->lane[i] == lane) {
+            if (points->epoch[i] < epoch) { points->epoch[i] = epoch; }
+            return;
+        }
+    }
+    if (points->count == HCQI_BATCH_WAITS) {
+        points->overflow = 1;
+        return;
+    }
+    points->lane[points->count] = lane;
+    points->epoch[points->count++] = epoch;
+}
+
+static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
+    if (number <= dev->done_prefix || number >= dev->next_number) { return NULL; }
+    return dev->window[number & dev->window_mask];
+}
+
+static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *why,
+                                   hcqi_points *points) {
+    hcq_device *dev = s->dev;
+    if (number >= dev->next_number) {
+        *why = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
+        return *why != HCQ_OK ? HCQI_FAILED : HCQI_UNMET;
+    }
+    hcq_job *job = hcqi_job_at(dev, number);
+    if (job == NULL) {
+        *why = hcqi_failures_find(&dev->failures, number);
+        return *why != HCQ_OK ? HCQI_FAILED : HCQI_REACHED;
+    }
+    if ((job->flags & HCQI_JOB_HANDED) == 0) { return HCQI_UNMET; }
+    hcqi_points_add(points, job->lane, job->epoch);
+    return HCQI_HANDED;
+}
+
+/* The prefix up to `number`: the last job of it on every lane. */
+static hcqi_state hcqi_state_timeline(hcqi_signal *s, uint64_t number, hcq_result *why,
+                                      hcqi_points *points) {
+    hcq_device *dev = s->dev;
+    if (number <= dev->done_prefix) { return HCQI_REACHED; }
+    if (dev->lost != HCQ_OK || (dev->closing && number >= dev->next_number)) {
+        *why = dev->lost != HCQ_OK ? dev->lost : HCQ_ERROR_CLOSED;
+        return HCQI_FAILED;
+    }
+    if (number > dev->handed_prefix) { return HCQI_UNMET; }
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcq_job *job = dev->lanes[k].run_tail;
+        while (job != NULL && job->number > number) { job = job->prev; }
+        if (job != NULL) { hcqi_points_add(points, job->lane, job->epoch); }
+    }
+    return HCQI_HANDED;
+}
+
+static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
+                                hcqi_points *points) {
+    *why = HCQ_OK;
+    if (s->kind == HCQI_EXACT) { return hcqi_state_exact(s, value, why, points); }
+    if (s->kind == HCQI_TIMELINE) { return hcqi_state_timeline(s, value, why, points); }
+    if (s->value >= value) { return HCQI_REACHED; }
+    if (s->failure != HCQ_OK) {
+        *why = s->failure;
+        return HCQI_FAILED;
+    }
+    hcqi_producer *p = hcqi_producer_find(s, value);
+    if (p == NULL) { return HCQI_UNMET; }
+    hcqi_points_add(points, p->lane, p->epoch);
+    return HCQI_HANDED;
+}
+
+/* ---- jobs: waiting ------------------------------------------------------- */
+
+static void hcqi_ready_push(hcq_job *job) {
+    if (job->flags & HCQI_JOB_READY) { return; }
+    job->flags |= HCQI_JOB_READY;
+    job->ready_next = NULL;
+    if (hcqi_core.ready_tail != NULL) {
+        hcqi_core.ready_tail->ready_next = job;
+    } else {
+        hcqi_core.ready_head = job;
+    }
+    hcqi_core.ready_tail = job;
+}
+
+/* Seldom: a job ended while it was about to be looked at. */
+static void hcqi_ready_remove(hcq_job *job) {
+    hcq_job **link = &hcqi_core.ready_head;
+    hcq_job *before = NULL;
+    while (*link != job) {
+        before = *link;
+        link = &before->ready_next;
+    }
+    *link = job->ready_next;
+    if (hcqi_core.ready_tail == job) { hcqi_core.ready_tail = before; }
+}
+
+static void hcqi_lane_wake(hcqi_lane *lane) {
+    if (lane->held_head != NULL) { hcqi_ready_push(lane->held_head); }
+    for (hcq_job *job = lane->loose_head; job != NULL; job = job->next) { hcqi_ready_push(job); }
+}
+
+static void hcqi_follow_unlink(hcqi_waiter *w) {
+    if (w->prev != NULL) {
+        w->prev->next = w->next;
+    } else {
+        hcq_job *target = hcqi_job_at(w->signal->dev, w->value);
+        if (target != NULL && target->followers == w) { target->followers = w->next; }
+    }
+    if (w->next != NULL) { w->next->prev = w->prev; }
+}
+
+static void hcqi_waiter_unlink(hcqi_waiter *w) {
+    switch ((hcqi_home)w->home) {
+    case HCQI_HOME_HELD: hcqi_heap_remove(&w->signal->held, w); break;
+    case HCQI_HOME_REACH: hcqi_heap_remove(&w->signal->reach, w); break;
+    case HCQI_HOME_FOLLOW: hcqi_follow_unlink(w); break;
+    case HCQI_HOME_NONE: break;
+    }
+    w->home = HCQI_HOME_NONE;
+    if (w->watch) {
+        w->watch = 0;
+        hcqi_watch(-1);
+    }
+}
+
+static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
+    hcqi_signal *s = w->signal;
+    hcq_job *target = s->kind == HCQI_EXACT ? hcqi_job_at(s->dev, w->value) : NULL;
+    if (target != NULL) {
+        w->home = HCQI_HOME_FOLLOW;
+        w->prev = NULL;
+        w->next = target->followers;
+        if (w->next != NULL) { w->next->prev = w; }
+        target->followers = w;
+    } else {
+        w->home = reach ? HCQI_HOME_REACH : HCQI_HOME_HELD;
+        hcqi_heap_insert(reach ? &s->reach : &s->held, w);
+    }
+    if (reach) {
+        w->watch = 1;
+        hcqi_watch(1);
+    }
+}
+
+static void hcqi_job_wake_followers(hcq_job *job) {
+    while (job->followers != NULL) {
+        hcqi_waiter *w = job->followers;
+        job->followers = w->next;
+        if (w->next != NULL) { w->next->prev = NULL; }
+        w->home = HCQI_HOME_NONE;
+        if (w->watch) {
+            w->watch = 0;
+            hcqi_watch(-1);
+        }
+        hcqi_ready_push(w->job);
+    }
+}
+
+static void hcqi_job_unlink_waits(hcq_job *job) {
+    for (hcqi_waiter *w = job->waits; w != NULL; w = w->list) {
+        if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
+    }
+}
+
+/* Can a batch on `lane` be told to wait for all of `points` natively? */
+static int hcqi_points_native(const hcqi_lane *lane, const hcqi_points *points) {
+    for (uint32_t i = 0; i < points->count; i++) {
+        const hcqi_lane *other = points->lane[i];
+        if (other->dev == lane->dev) { continue; }
+        if (lane->dev->desc.flags & HCQ_DEVICE_NO_NATIVE_WAIT) { return 0; }
+        if (lane->dev->backend->can_wait == NULL ||
+            !lane->dev->backend->can_wait(lane->dev->self, &other->base)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static hcq_result hcqi_job_failure(const hcq_job *job) {
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->result);
+}
+
+typedef struct hcqi_resolve {
+    hcq_job *job;
+    hcqi_points points;
+    hcqi_waiter *spare;                /* next free waiter for a packet's wait */
+    int need_reach;                    /* a host command: native waits do not help */
+    int blocked;
+    hcq_result failure;
+} hcqi_resolve;
+
+/* Looks at one wait; links `w`, or a spare waiter, if it is not safe yet. */
+static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hcqi_waiter *w) {
+    hcqi_points own;
+    hcq_result why;
+    own.count = 0;
+    own.overflow = 0;
+    hcqi_state state = hcqi_state_of(s, value, &why, &own);
+    if (state == HCQI_REACHED || r->failure != HCQ_OK) { return; }
+    if (state == HCQI_FAILED) {
+        r->failure = why;
+        return;
+    }
+    int reach = state == HCQI_HANDED;
+    int fits = !own.overflow && r->points.count + own.count <= HCQI_BATCH_WAITS;
+    if (reach && fits && !r->need_reach && hcqi_points_native(r->job->lane, &own)) {
+        for (uint32_t i = 0; i < own.count; i++) {
+            hcqi_points_add(&r->points, own.lane[i], own.epoch[i]);
+        }
+        return;
+    }
+    if (reach && own.count == 0) { return; } /* complete, only not collected yet */
+    if (w == NULL) {
+        while (r->spare->packet != HCQI_PACKET_SPARE) { r->spare = r->spare->list; }
+        w = r->spare;
+        r->spare = w->list;
+        w->signal = s;
+        w->value = value;
+    }
+    r->blocked = 1;
+    hcqi_waiter_link(w, reach);
+}
+
+static void hcqi_resolve_packet(hcqi_resolve *r, const hcq_packet *p) {
+    if (p->kind == HCQ_COMMAND_WAIT) {
+        hcqi_resolve_one(r, HCQI_CAST(hcqi_signal *, p->u.sync.signal), p->u.sync.value, NULL);
+        return;
+    }
+    hcq_device *dev = HCQI_CAST(hcq_device *, p->u.sync.device);
+    if (dev == r->job->lane->dev) {
+        hcqi_resolve_one(r, dev->timeline, r->job->number - 1, NULL);
+        return;
+    }
+    for (hcqi_waiter *w = r->job->waits; w != NULL; w = w->list) {
+        if (w->packet == p->index) { hcqi_resolve_one(r, w->signal, w->value, w); }
+    }
+}
+
+static const hcqi_segment *hcqi_job_segment(const hcq_job *job) {
+    return job->version == NULL ? NULL : &job->version->segments[job->segment];
+}
+
+static uint32_t hcqi_job_segments(const hcq_job *job) {
+    return job->version == NULL ? 1 : job->version->segment_count;
+}
+
+/* Looks at all waits of the job's next segment. */
+static void hcqi_job_resolve(hcqi_resolve *r) {
+    hcq_job *job = r->job;
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    r->points.count = 0;
+    r->points.overflow = 0;
+    r->spare = job->waits;
+    r->need_reach = seg != NULL && seg->host;
+    r->blocked = 0;
+    r->failure = HCQ_OK;
+    for (hcq_job *part = job->parts; part != NULL; part = part->parts) {
+        if (part->epoch != 0) { hcqi_points_add(&r->points, part->lane, part->epoch); }
+        if (r->failure == HCQ_OK) { r->failure = hcqi_job_failure(part); }
+    }
+    for (hcqi_waiter *w = job->waits; job->segment == 0 && w != NULL; w = w->list) {
+        if (w->packet == HCQI_PACKET_SUBMISSION) { hcqi_resolve_one(r, w->signal, w->value, w); }
+    }
+    for (uint32_t i = 0; seg != NULL && i < seg->waits; i++) {
+        hcqi_resolve_packet(r, &job->version->packets[seg->first + i]);
+    }
+    if (job->parts_left != 0) { r->blocked = 1; }
+}
+
+/* ---- jobs: lists --------------------------------------------------------- */
+
+static void hcqi_job_list(hcq_job *job) {
+    hcqi_lane *lane = job->lane;
+    job->flags |= HCQI_JOB_LISTED;
+    job->next = NULL;
+    job->prev = NULL;
+    if (job->flags & HCQI_JOB_UNORDERED) {
+        job->next = lane->loose_head;
+        if (lane->loose_head != NULL) { lane->loose_head->prev = job; }
+        lane->loose_head = job;
+    } else {
+        job->prev = lane->held_tail;
+        if (lane->held_tail != NULL) { lane->held_tail->next = job; } else { lane->held_head = job; }
+        lane->held_tail = job;
+    }
+    lane->dev->held++;
+}
+
+static void hcqi_job_unlist(hcq_job *job) {
+    hcqi_lane *lane = job->lane;
+    if ((job->flags & HCQI_JOB_LISTED) == 0) { return; }
+    job->flags &= ~(uint32_t)HCQI_JOB_LISTED;
+    int loose = (job->flags & HCQI_JOB_UNORDERED) != 0;
+    if (job->next != NULL) { job->next->prev = job->prev; }
+    if (job->prev != NULL) {
+        job->prev->next = job->next;
+    } else if (loose) {
+        lane->loose_head = job->next;
+    } else {
+        lane->held_head = job->next;
+        if (lane->held_head != NULL) { hcqi_ready_push(lane->held_head); }
+    }
+    if (!loose && lane->held_tail == job) { lane->held_tail = job->prev; }
+    lane->dev->held--;
+    if (job->version != NULL) { job->version->held--; }
+}
+
+/* The running list is ordered by epoch; only a job that failed half-way has an
+   epoch older than the tail's. */
+static void hcqi_job_run(hcq_job *job) {
+    hcqi_lane *lane = job->lane;
+    hcq_job *after = lane->run_tail;
+    while (after != NULL && after->epoch > job->epoch) { after = after->prev; }
+    job->prev = after;
+    job->next = after == NULL ? lane->run_head : after->next;
+    if (job->next != NULL) { job->next->prev = job; } else { lane->run_tail = job; }
+    if (after != NULL) { after->next = job; } else { lane->run_head = job; }
+    lane->running++;
+}
+
+static void hcqi_prefix_advance(hcq_device *dev) {
+    uint64_t done = dev->done_prefix;
+    while (done + 1 < dev->next_number && dev->window[(done + 1) & dev->window_mask] == NULL) {
+        done++;
+    }
+    uint64_t handed = dev->handed_prefix < done ? done : dev->handed_prefix;
+    while (handed + 1 < dev->next_number) {
+        const hcq_job *job = dev->window[(handed + 1) & dev->window_mask];
+        if (job != NULL && (job->flags & HCQI_JOB_HANDED) == 0) { break; }
+        handed++;
+    }
+    if (done == dev->done_prefix && handed == dev->handed_prefix) { return; }
+    dev->done_prefix = done;
+    dev->handed_prefix = handed;
+    dev->timeline->value = done;
+    hcqi_signal_wake(dev->timeline, handed, done);
+}
+
+static void hcqi_part_handed(hcq_job *part) {
+    if (--part->final->parts_left == 0) { hcqi_ready_push(part->final); }
+}
+
+/* All of the job that will be handed over has been. */
+static void hcqi_job_handed(hcq_job *job) {
+    hcqi_job_unlist(job);
+    job->flags |= HCQI_JOB_HANDED;
+    if (job->version != NULL) {
+        job->version->last_lane = job->lane;
+        job->version->last_epoch = job->epoch;
+    }
+    hcqi_job_wake_followers(job);
+    if (job->flags & HCQI_JOB_PART) {
+        hcqi_part_handed(job);
+    } else if (job->lane->dev->handed_prefix + 1 == job->number) {
+        hcqi_prefix_advance(job->lane->dev);
+    }
+    hcqi_core.changed = 1;
+}
+
+static void hcqi_job_free(hcq_job *job) {
+    hcq_device *dev = job->lane->dev;
+    while (job->waits != NULL) {
+        hcqi_waiter *w = job->waits;
+        job->waits = w->list;
+        if (w->signal != NULL && w->packet != HCQI_PACKET_SPARE) {
+            w->signal->uses--;
+            hcqi_signal_unref(w->signal);
+        }
+        if (w != &job->wait) { hcqi_pool_put(&dev->waiters, w); }
+    }
+    if (job->flags & HCQI_JOB_READY) { hcqi_ready_remove(job); }
+    hcqi_pool_put(&dev->jobs, job);
+}
+
+/* What the producer promised has happened on the device. */
+static void hcqi_producer_land(hcqi_producer *p) {
+    hcq_result result = p->lane->dev->lost;
+    if (result == HCQ_OK && p->lane->failures.count != 0) {
+        result = hcqi_failures_find(&p->lane->failures, p->epoch);
+    }
+    hcqi_producer_detach(p);
+    p->lane->land_head = p->list;
+    if (p->list == NULL) { p->lane->land_tail = NULL; }
+    if (result != HCQ_OK) {
+        if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
+    } else if (p->slot != NULL) {
+        p->signal->timestamp = hcqi_atomic_load64(p->slot);
+        hcqi_core.changed = 1;
+    } else {
+        hcqi_signal_raise(p->signal, p->value);
+    }
+    hcqi_signal_settle(p->signal);
+    hcqi_pool_put(&p->lane->dev->producers, p);
+}
+
+static void hcqi_parts_free(hcq_job *final) {
+    hcq_result result = hcqi_job_failure(final);
+    while (final->parts != NULL) {
+        hcq_job *part = final->parts;
+        final->parts = part->parts;
+        if (result == HCQ_OK) { result = hcqi_job_failure(part); }
+        hcqi_job_free(part);
+    }
+    hcqi_atomic_store32(&final->result, (uint32_t)result);
+}
+
+/* After a burst of held work the window goes back to its first size. */
+static void hcqi_window_shrink(hcq_device *dev) {
+    uint64_t size = dev->window_mask + 1, base = (uint64_t)dev->desc.parked;
+    while (base & (base - 1)) { base += base & (~base + 1); }
+    if (size <= base * 2 || dev->next_number - dev->done_prefix != 1) { return; }
+    hcq_job **small = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)base * sizeof *small));
+    if (small == NULL) { return; }
+    hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *small);
+    dev->window = small;
+    dev->window_mask = base - 1;
+}
+
+/* The job is over: its number is done, it goes away. */
+static void hcqi_job_retire(hcq_job *job) {
+    hcq_device *dev = job->lane->dev;
+    if (dev->lost != HCQ_OK && hcqi_job_failure(job) == HCQ_OK) {
+        hcqi_atomic_store32(&job->result, (uint32_t)dev->lost);
+    }
+    if (job->version != NULL) { hcqi_version_release(job->version); }
+    if (job->flags & HCQI_JOB_PART) {
+        job = job->final; /* which frees its parts, and may have been first */
+        if (--job->parts_running != 0 || (job->flags & HCQI_JOB_OVER) == 0) { return; }
+    }
+    job->flags |= HCQI_JOB_OVER;
+    if (job->parts_running != 0) { return; }
+    hcqi_parts_free(job);
+    hcq_result result = hcqi_job_failure(job);
+    if (result != HCQ_OK) { hcqi_failures_add(&dev->failures, job->number, result); }
+    dev->window[job->number & dev->window_mask] = NULL;
+    dev->pending--;
+    hcqi_job_wake_followers(job);
+    if (job->number == dev->done_prefix + 1) { hcqi_prefix_advance(dev); }
+    if (dev->pending == 0) { hcqi_window_shrink(dev); }
+    hcqi_core.changed = 1;
+    hcqi_job_free(job);
+}
+
+/* Collects what is complete on a lane. */
+static void hcqi_reap(hcqi_lane *lane) {
+    if (lane->done == lane->epoch) { return; }
+    uint64_t done = lane->dev->lost != HCQ_OK ? lane->epoch : hcqi_lane_completed(lane);
+    if (done == lane->done) { return; }
+    lane->done = done;
+    while (lane->land_head != NULL && lane->land_head->epoch <= done) {
+        hcqi_producer_land(lane->land_head);
+    }
+    while (lane->run_head != NULL && lane->run_head->epoch <= done) {
+        hcq_job *job = lane->run_head;
+        lane->run_head = job->next;
+        if (job->next != NULL) { job->next->prev = NULL; } else { lane->run_tail = NULL; }
+        lane->running--;
+        hcqi_job_retire(job);
+    }
+    if (lane->limit != HCQI_MAX_VALUE) { hcqi_lane_retire_shadow(lane); }
+    if (hcqi_core.grace_started != hcqi_core.grace_ended) { hcqi_grace_check(); }
+    hcqi_core.changed = 1;
+}
+
+static void hcqi_reap_device(hcq_device *dev) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_reap(&dev->lanes[k]); }
+}
+
+static void hcqi_reap_all(void) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        if (hcqi_core.devices[i] != NULL) { hcqi_reap_device(hcqi_core.devices[i]); }
+    }
+}
+
+/* ---- jobs: failing and handing over -------------------------------------- */
+
+/* Fails what the packets that will not run would have raised. */
+static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
+    while (job->producers != NULL) {
+        hcqi_producer *p = job->producers;
+        job->producers = p->list;
+        if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
+        hcqi_signal_settle(p->signal);
+        hcqi_pool_put(&job->lane->dev->producers, p);
+    }
+}
+
+/* Nothing more of the job will be handed over. */
+static void hcqi_job_fail(hcq_job *job, hcq_result result) {
+    if (hcqi_job_failure(job) == HCQ_OK) {
+        hcqi_atomic_store32(&job->result, (uint32_t)result);
+    }
+    hcqi_job_unlink_waits(job);
+    hcqi_job_fail_promises(job, result);
+    job->flags &= ~(uint32_t)HCQI_JOB_HOST;
+    hcqi_job_handed(job);
+    if (job->epoch > job->lane->done) {
+        hcqi_job_run(job);
+    } else {
+        hcqi_job_retire(job);
+    }
+}
+
+/* The segment's signals, and with the last segment the submission's, now
+   belong to the job's epoch. */
+static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
+    uint32_t count = seg == NULL ? 0 : seg->stamps + seg->signals;
+    while (job->producers != NULL && (last || count > 0)) {
+        hcqi_producer *p = job->producers;
+        job->producers = p->list;
+        hcqi_producer_attach(p, job->lane, job->epoch);
+        if (!last) { count--; }
+    }
+}
+
+static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
+    hcqi_lane *lane = job->lane;
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    hcq_lane_point waits[HCQI_BATCH_WAITS];
+    hcq_batch batch;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < points->count; i++) {
+        /* A lane is in order; only an engine still has to ask for a failure. */
+        if (points->lane[i] == lane && !lane->dev->caps.runs_host) { continue; }
+        waits[count++] = hcqi_lane_point(points->lane[i], points->epoch[i]);
+    }
+    batch.recording = seg == NULL ? NULL : &job->version->recording;
+    batch.first = seg == NULL ? 0 : seg->first + seg->waits;
+    batch.count = seg == NULL ? 0 : seg->works;
+    batch.waits = waits;
+    batch.wait_count = count;
+    batch.done = hcqi_lane_point(lane, lane->epoch + 1);
+    batch.job = job;
+    hcq_result r = lane->dev->backend->submit(lane->dev->self, &lane->base, &batch);
+    if (r != HCQ_OK) { return r; }
+    lane->epoch++;
+    job->epoch = lane->epoch;
+    if (lane->dev->backend->flush != NULL) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
+    int last = job->segment + 1 == hcqi_job_segments(job);
+    if (job->producers != NULL) { hcqi_job_attach(job, seg, last); }
+    return HCQ_OK;
+}
+
+/* The segment is one host command: the service thread takes over once all
+   that is before it is complete. */
+static void hcqi_job_host_due(hcq_job *job) {
+    job->flags |= HCQI_JOB_HOST;
+    hcqi_service_kick(job->lane->dev);
+}
+
+static void hcqi_job_advance_past(hcq_job *job) {
+    if (++job->segment < hcqi_job_segments(job)) { return; }
+    hcqi_job_handed(job);
+    if (job->epoch > job->lane->done) {
+        hcqi_job_run(job);
+    } else {
+        hcqi_job_retire(job);
+    }
+}
+
+/* Hands over the next segment; 1 = did, and there is more to look at. */
+static int hcqi_job_step(hcq_job *job) {
+    hcqi_resolve r;
+    hcqi_job_unlink_waits(job);
+    r.job = job;
+    hcqi_job_resolve(&r);
+    if (hcqi_job_failure(job) != HCQ_OK) { r.failure = hcqi_job_failure(job); } /* cancelled */
+    if (r.failure == HCQ_OK) { r.failure = job->lane->dev->lost; }
+    if (r.failure != HCQ_OK && job->parts_left == 0) {
+        hcqi_job_fail(job, r.failure);
+        return 0;
+    }
+    if (r.blocked) { return 0; }
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    if (seg != NULL && seg->host) {
+        hcqi_job_host_due(job);
+        return 0;
+    }
+    if (!hcqi_lane_reserve(job->lane)) {
+        hcqi_lane_stall(job->lane);
+        return 0;
+    }
+    hcq_result result = hcqi_job_hand(job, &r.points);
+    if (result != HCQ_OK) {
+        hcqi_error_note(job->lane->dev, result, job->version, NULL, "submit", result);
+        job->lane->dev->refused = job->number;
+        hcqi_job_fail(job, result);
+        return 0;
+    }
+    int last = job->segment + 1 == hcqi_job_segments(job);
+    hcqi_job_advance_past(job);
+    return !last;
+}
+
+static void hcqi_job_advance(hcq_job *job) {
+    if ((job->flags & HCQI_JOB_LISTED) == 0 || (job->flags & HCQI_JOB_CALLING)) { return; }
+    if ((job->flags & HCQI_JOB_HOST) && hcqi_job_failure(job) == HCQ_OK) { return; }
+    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) { return; }
+    while (hcqi_job_step(job)) { }
+}
+
+/* Iterative: whatever a step releases joins the list. */
+static void hcqi_drain(void) {
+    while (hcqi_core.ready_head != NULL) {
+        hcq_job *job = hcqi_core.ready_head;
+        hcqi_core.ready_head = job->ready_next;
+        if (hcqi_core.ready_head == NULL) { hcqi_core.ready_tail = NULL; }
+        job->flags &= ~(uint32_t)HCQI_JOB_READY;
+        hcqi_job_advance(job);
+    }
+}
+
+/* ---- allocations --------------------------------------------------------- */
+
+static uint32_t hcqi_table_at(const hcq_device *dev, uint64_t address) {
+    uint32_t low = 0, high = dev->table_count; /* first allocation above `address` */
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (dev->table[mid]->memory.address <= address) { low = mid + 1; } else { high = mid; }
+    }
+    return low;
+}
+
+static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t address) {
+    uint32_t at = hcqi_table_at(dev, address);
+    if (at == 0) { return NULL; }
+    hcqi_allocation *a = dev->table[at - 1];
+    return address - a->memory.address < a->memory.size ? a : NULL;
+}
+
+/* The living allocation that `buffer` views, or NULL with *why set. */
+static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *why) {
+    *why = HCQ_ERROR_INVALID;
+    if (buffer->device == NULL || buffer->size == 0) { return NULL; }
+    *why = HCQ_ERROR_CLOSED;
+    if (!hcqi_device_open(buffer->device)) { return NULL; }
+    hcqi_allocation *a = hcqi_allocation_find(buffer->device, buffer->address);
+    if (a == NULL || a->id != buffer->id) { return NULL; }
+    *why = HCQ_ERROR_INVALID;
+    if (buffer->size > a->memory.size - (buffer->address - a->memory.address)) { return NULL; }
+    return a;
+}
+
+/* The address at which `dev` sees `address` inside `a`; maps it when it is
+   another device's. 0 = it cannot, with *why set. */
+static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
+                                    hcq_result *why) {
+    if (a->dev == dev) { return address; }
+    uint64_t base = 0;
+    *why = HCQ_ERROR_FOREIGN;
+    if (dev->backend->map == NULL ||
+        dev->backend->map(dev->self, a->dev->backend, a->dev->self, &a->memory, &base) != HCQ_OK) {
+        return 0;
+    }
+    uint32_t i = 0;
+    while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
+    if (i == a->stamp_count) {
+        *why = HCQ_ERROR_OUT_OF_MEMORY;
+        if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) { return 0; }
+        a->stamps[i].dev = dev;
+        a->stamps[i].id = dev->serial;
+        a->stamp_count++;
+    }
+    return base + (address - a->memory.address);
+}
+
+static void hcqi_allocation_delete(hcqi_allocation *a) {
+    hcq_device *dev = a->dev;
+    if (a->stamps != NULL) {
+        hcqi_delete(&dev->hooks, a->stamps, a->stamp_capacity * sizeof *a->stamps);
+    }
+    hcqi_delete(&dev->hooks, a, sizeof *a);
+    hcqi_device_unref(dev);
+}
+
+static void hcqi_allocation_unname(hcqi_allocation *a) {
+    a->names--;
+    if (a->names == 0 && a->state == HCQI_TOMB) { hcqi_allocation_delete(a); }
+}
+
+/* The allocation an argument's address lies in: this device's or, where memory
+   is shared, another's. */
+static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq_result *why) {
+    hcqi_allocation *a = hcqi_allocation_find(dev, address);
+    if (a != NULL) { return a; }
+    *why = HCQ_ERROR_INVALID;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *other = hcqi_core.devices[i];
+        a = other == NULL || other == dev ? NULL : hcqi_allocation_find(other, address);
+        if (a == NULL) { continue; }
+        if (hcqi_allocation_map(dev, a, address, why) == address) { return a; }
+        if (*why == HCQ_ERROR_OUT_OF_MEMORY) { return NULL; }
+    }
+    return NULL;
+}
+
+/* ---- queues: recording --------------------------------------------------- */
+
+static hcq_result hcqi_queue_check(const hcq_queue *q, hcq_result *sticky) {
+    if (q == NULL) { return HCQ_ERROR_INVALID; }
+#if HCQ_VALIDATE
+    HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
+#endif
+    *sticky = q->sticky;
+    return HCQ_OK;
+}
+
+/* Ends a refused recording call: the first error sticks to the queue. */
+static HCQI_PRINTF(3, 4) int32_t hcqi_record_refuse(hcq_queue *q, hcq_result result,
+                                                    const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_log_va(q->dev, result, format, args);
+    va_end(args);
+    if (q->sticky == HCQ_OK) { q->sticky = result; }
+    hcqi_leave();
+    return (int32_t)result;
+}
+
+/* Takes the lock; 0 = the call ends with *out. */
+static int hcqi_record_begin(hcq_queue *q, int compute_only, const char *what, int32_t *out) {
+    hcq_result sticky;
+    *out = (int32_t)hcqi_queue_check(q, &sticky);
+    if (*out != HCQ_OK) { return 0; }
+    *out = (int32_t)sticky;
+    if (sticky != HCQ_OK) { return 0; }
+    hcqi_enter();
+    if (compute_only && q->kind == HCQ_COPY) {
+        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "queue: a copy queue takes no %s", what);
+        return 0;
+    }
+    return 1;
+}
+
+/* Room for one more packet with `names` allocations and `bytes` of argument
+   block or payload; NULL = out of memory, nothing changed. */
+static hcq_packet *hcqi_record_packet(hcq_queue *q, hcq_command_kind kind, uint32_t names,
+                                      uint32_t bytes) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    uint32_t arena = (q->arena_size + 15) & ~(uint32_t)15;
+    if (!HCQI_GROW(hooks, q->packets, q->packet_capacity, (uint64_t)q->count + 1) ||
+        !HCQI_GROW(hooks, q->metas, q->meta_capacity, (uint64_t)q->count + 1) ||
+        !HCQI_GROW(hooks, q->names, q->name_capacity, (uint64_t)q->name_count + names) ||
+        !HCQI_GROW(hooks, q->arena, q->arena_capacity, (uint64_t)arena + bytes)) {
+        return NULL;
+    }
+    hcq_packet *p = &q->packets[q->count];
+    hcqi_meta *m = &q->metas[q->count];
+    memset(p, 0, sizeof *p);
+    memset(m, 0, sizeof *m);
+    p->kind = (uint8_t)kind;
+    p->index = q->count;
+    m->arena = arena;
+    m->arena_size = bytes;
+    m->name_first = q->name_count;
+    m->name_count = names;
+    q->name_count += names;
+    q->arena_size = arena + bytes;
+    return p;
+}
+
+static int32_t hcqi_record_end(hcq_queue *q) {
+    int32_t index = (int32_t)q->count++;
+    q->generation++;
+    q->bound = NULL;
+    hcqi_leave();
+    return index;
+}
+
+static int32_t hcqi_record_oom(hcq_queue *q) {
+    return hcqi_record_refuse(q, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory while recording");
+}
+
+static void hcqi_name_set(hcq_queue *q, uint32_t at, hcqi_allocation *a) {
+    if (a != NULL) { a->names++; }
+    if (q->names[at] != NULL) { hcqi_allocation_unname(q->names[at]); }
+    q->names[at] = a;
+}
+
+/* The signal that a recorded point names; NULL with the reason logged. */
+static hcqi_signal *hcqi_record_signal(hcq_queue *q, hcq_point point, int raise, int32_t *out) {
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    *out = HCQ_OK;
+    if (s == NULL) {
+        int zero = point.signal.id == 0;
+        *out = hcqi_record_refuse(q, zero ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED,
+                                  zero ? "signal: is zero" : "signal: was destroyed");
+    } else if (point.value > HCQI_MAX_VALUE) {
+        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "value: above INT64_MAX");
+    } else if (raise && s->kind != HCQI_USER) {
+        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "signal: a timeline cannot be raised");
+    }
+    return *out == HCQ_OK ? s : NULL;
+}
+
+static int32_t hcqi_record_sync(hcq_queue *q, hcq_command_kind kind, hcq_point point) {
+    int32_t out;
+    if (!hcqi_record_begin(q, 0, "", &out)) { return out; }
+    hcqi_signal *s = hcqi_record_signal(q, point, kind != HCQ_COMMAND_WAIT, &out);
+    if (s == NULL) { return out; }
+    hcq_packet *p = hcqi_record_packet(q, kind, 0, 0);
+    if (p == NULL) { return hcqi_record_oom(q); }
+    p->u.sync.signal = s;
+    p->u.sync.value = point.value;
+    hcqi_signal_ref(s);
+    return hcqi_record_end(q);
+}
+
+HCQI_DEF int32_t hcq_queue_wait(hcq_queue *queue, hcq_point point) {
+    return hcqi_record_sync(queue, HCQ_COMMAND_WAIT, point);
+}
+
+HCQI_DEF int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point) {
+    return hcqi_record_sync(queue, HCQ_COMMAND_SIGNAL, point);
+}
+
+HCQI_DEF int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal) {
+    return hcqi_record_sync(queue, HCQ_COMMAND_TIMESTAMP, hcq_at(signal, 0));
+}
+
+HCQI_DEF int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device) {
+    int32_t out;
+    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
+    if (!hcqi_device_open(device)) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "device: is NULL or closed");
+    }
+    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_WAIT_DEVICE, 0, 0);
+    if (p == NULL) { return hcqi_record_oom(queue); }
+    p->u.sync.device = device;
+    p->u.sync.signal = device->timeline;
+    hcqi_signal_ref(device->timeline); /* keeps the device's memory, too */
+    return hcqi_record_end(queue);
+}
+
+HCQI_DEF int32_t hcq_queue_memory_barrier(hcq_queue *queue) {
+    int32_t out;
+    if (!hcqi_record_begin(queue, 1, "memory barrier", &out)) { return out; }
+    if (hcqi_record_packet(queue, HCQ_COMMAND_BARRIER, 0, 0) == NULL) {
+        return hcqi_record_oom(queue);
+    }
+    return hcqi_record_end(queue);
+}
+
+static int hcqi_arg_is_buffer(uint32_t arg) {
+    uint32_t kind = arg & 0xff;
+    return kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
+}
+
+/* Looks up every buffer in the block just recorded; unknown ones undo it. */
+static int32_t hcqi_record_args(hcq_queue *q, hcq_program *program, const uint8_t *block) {
+    const hcqi_meta *m = &q->metas[q->count];
+    uint32_t name = m->name_first;
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+        if (!hcqi_arg_is_buffer(program->desc.args[i])) { continue; }
+        uint64_t address;
+        hcq_result why;
+        memcpy(&address, block + program->info.offsets[i], sizeof address);
+        hcqi_allocation *a = hcqi_address_find(q->dev, address, &why);
+        if (a == NULL) {
+            while (name > m->name_first) { hcqi_name_set(q, --name, NULL); }
+            q->name_count = m->name_first;
+            return hcqi_record_refuse(q, why, "args: argument %u of '%s' is not inside a buffer",
+                                      i, program->info.label);
+        }
+        hcqi_name_set(q, name++, a);
+    }
+    return HCQ_OK;
+}
+
+static void hcqi_packet_dims(hcq_packet *p, hcq_dims grid, hcq_dims block) {
+    p->u.exec.grid[0] = grid.x;
+    p->u.exec.grid[1] = grid.y;
+    p->u.exec.grid[2] = grid.z;
+    p->u.exec.block[0] = block.x;
+    p->u.exec.block[1] = block.y;
+    p->u.exec.block[2] = block.z;
+}
+
+static uint32_t hcqi_program_buffers(const hcq_program *program) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+        count += (uint32_t)hcqi_arg_is_buffer(program->desc.args[i]);
+    }
+    return count;
+}
+
+HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
+                                hcq_dims grid, hcq_dims block) {
+    int32_t out;
+    if (!hcqi_record_begin(queue, 1, "exec", &out)) { return out; }
+    if (program == NULL) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "program: is NULL");
+    }
+    if (program->dev->backend != queue->dev->backend) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN, "program: '%s' is of another backend",
+                                  program->info.label);
+    }
+    if (args == NULL && program->info.arg_count != 0) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args: '%s' needs %u arguments",
+                                  program->info.label, program->info.arg_count);
+    }
+    block = hcqi_dims(&block);
+    if (block.x == 0) { return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: x is 0"); }
+    uint32_t size = program->info.kernargs_size;
+    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_EXEC, hcqi_program_buffers(program),
+                                       size);
+    if (p == NULL) { return hcqi_record_oom(queue); }
+    if (size != 0) { memcpy(queue->arena + queue->metas[queue->count].arena, args, size); }
+    out = hcqi_record_args(queue, program, HCQI_CAST(const uint8_t *, args));
+    if (out != HCQ_OK) { return out; }
+    p->u.exec.program = program;
+    program->refs++;
+    hcqi_packet_dims(p, hcqi_dims(&grid), block);
+    return hcqi_record_end(queue);
+}
+
+/* Checks that `size` bytes of `buffer` exist for this queue. On success *out
+   is HCQ_OK and *address what the queue's device sees. */
+static hcqi_allocation *hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
+                                          uint64_t size, uint64_t *address, int32_t *out) {
+    hcq_result why;
+    hcqi_allocation *a = hcqi_buffer_find(buffer, &why);
+    *out = HCQ_OK;
+    if (a == NULL) {
+        *out = hcqi_record_refuse(q, why, "%s: %s", name,
+                                  why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
+    } else if (size == 0 || size > buffer->size) {
+        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
+                                  (unsigned long long)size, name,
+                                  (unsigned long long)buffer->size);
+    } else {
+        *address = hcqi_allocation_map(q->dev, a, buffer->address, &why);
+        if (*address == 0) {
+            *out = hcqi_record_refuse(q, why, "%s: this device cannot see it", name);
+        }
+    }
+    return *out == HCQ_OK ? a : NULL;
+}
+
+static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
+    return a < b ? b - a < size : a - b < size;
+}
+
+HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    int32_t out;
+    uint64_t to, from;
+    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
+    hcqi_allocation *d = hcqi_record_range(queue, "dst", &dst, size, &to, &out);
+    if (d == NULL) { return out; }
+    hcqi_allocation *s = hcqi_record_range(queue, "src", &src, size, &from, &out);
+    if (s == NULL) { return out; }
+    if (hcqi_ranges_overlap(to, from, size)) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
+    }
+    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_COPY, 2, 0);
+    if (p == NULL) { return hcqi_record_oom(queue); }
+    hcqi_name_set(queue, queue->metas[queue->count].name_first, d);
+    hcqi_name_set(queue, queue->metas[queue->count].name_first + 1, s);
+    p->u.copy.dst = to;
+    p->u.copy.src = from;
+    p->u.copy.size = size;
+    return hcqi_record_end(queue);
+}
+
+static uint64_t hcqi_low_bytes(uint64_t value, uint32_t bytes) {
+    return bytes >= 8 ? value : value & (((uint64_t)1 << bytes * 8) - 1);
+}
+
+static int32_t hcqi_record_store(hcq_queue *q, hcq_command_kind kind, hcq_buffer dst,
+                                 uint64_t size, uint64_t value, uint32_t value_size) {
+    int32_t out;
+    uint64_t to;
+    if (!hcqi_record_begin(q, 0, "", &out)) { return out; }
+    int fill = kind == HCQ_COMMAND_FILL;
+    if (value_size != 4 && value_size != 8 && !(fill && (value_size == 1 || value_size == 2))) {
+        return hcqi_record_refuse(q, HCQ_ERROR_INVALID, "value_size: %u", value_size);
+    }
+    hcqi_allocation *d = hcqi_record_range(q, "dst", &dst, size, &to, &out);
+    if (d == NULL) { return out; }
+    if (to % value_size != 0 || size % value_size != 0) {
+        return hcqi_record_refuse(q, HCQ_ERROR_INVALID,
+                                  "%s: not a multiple of value_size",
+                                  to % value_size != 0 ? "dst" : "size");
+    }
+    hcq_packet *p = hcqi_record_packet(q, kind, 1, 0);
+    if (p == NULL) { return hcqi_record_oom(q); }
+    hcqi_name_set(q, q->metas[q->count].name_first, d);
+    p->value_size = (uint16_t)value_size;
+    p->u.fill.dst = to;
+    p->u.fill.value = hcqi_low_bytes(value, value_size);
+    p->u.fill.size = size;
+    return hcqi_record_end(q);
+}
+
+HCQI_DEF int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size, uint64_t value,
+                                uint32_t value_size) {
+    return hcqi_record_store(queue, HCQ_COMMAND_FILL, dst, size, value, value_size);
+}
+
+HCQI_DEF int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, uint64_t value,
+                                 uint32_t value_size) {
+    return hcqi_record_store(queue, HCQ_COMMAND_WRITE, dst, value_size, value, value_size);
+}
+
+HCQI_DEF int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user) {
+    int32_t out;
+    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
+    if (fn == NULL) { return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "fn: is NULL"); }
+    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_HOST, 0, 0);
+    if (p == NULL) { return hcqi_record_oom(queue); }
+    p->u.host.fn = fn;
+    p->u.host.user = user;
+    return hcqi_record_end(queue);
+}
+
+static hcq_custom_fn hcqi_custom_find(const hcq_custom_type *type, const hcq_backend *backend) {
+    for (uint32_t i = 0; i < 4; i++) {
+        const char *name = type->encode[i].backend;
+        if (name != NULL && strcmp(name, backend->name) == 0) { return type->encode[i].encode_fn; }
+    }
+    return NULL;
+}
+
+HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
+                                  const void *payload) {
+    int32_t out;
+    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
+    if (type == NULL || type->payload_size > 4096) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "type: %s",
+                                  type == NULL ? "is NULL" : "its payload is above 4096 bytes");
+    }
+    if (payload == NULL && type->payload_size != 0) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "payload: is NULL");
+    }
+    hcq_custom_fn fn = hcqi_custom_find(type, queue->dev->backend);
+    if (fn == NULL) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_UNSUPPORTED,
+                                  "type: no encode function for backend %s",
+                                  queue->dev->backend->name);
+    }
+    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_CUSTOM, 0, type->payload_size);
+    if (p == NULL) { return hcqi_record_oom(queue); }
+    if (type->payload_size != 0) {
+        memcpy(queue->arena + queue->metas[queue->count].arena, payload, type->payload_size);
+    }
+    p->u.custom.type = type;
+    p->u.custom.encode_fn = fn;
+    return hcqi_record_end(queue);
+}
+
+static int hcqi_packet_is_sync(const hcq_packet *p) {
+    return p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_SIGNAL ||
+           p->kind == HCQ_COMMAND_TIMESTAMP || p->kind == HCQ_COMMAND_WAIT_DEVICE;
+}
+
+static void hcqi_program_unref(hcq_program *program);
+
+/* What a packet in a recording keeps alive. */
+static void hcqi_packet_ref(const hcq_packet *p) {
+    if (hcqi_packet_is_sync(p)) { hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
+    if (p->kind == HCQ_COMMAND_EXEC) { p->u.exec.program->refs++; }
+}
+
+static void hcqi_packet_unref(const hcq_packet *p) {
+    if (hcqi_packet_is_sync(p)) { hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
+    if (p->kind == HCQ_COMMAND_EXEC) { hcqi_program_unref(p->u.exec.program); }
+}
+
+/* Copies command `i` of `from`; there is room. */
+static void hcqi_append_one(hcq_queue *q, const hcq_queue *from, uint32_t i) {
+    const hcqi_meta *old = &from->metas[i];
+    hcq_packet *p = hcqi_record_packet(q, (hcq_command_kind)from->packets[i].kind,
+                                       old->name_count, old->arena_size);
+    hcqi_meta *m = &q->metas[q->count];
+    *p = from->packets[i];
+    p->index = q->count;
+    hcqi_packet_ref(p);
+    if (old->arena_size != 0) {
+        memcpy(q->arena + m->arena, from->arena + old->arena, old->arena_size);
+    }
+    for (uint32_t k = 0; k < old->name_count; k++) {
+        hcqi_name_set(q, m->name_first + k, from->names[old->name_first + k]);
+    }
+    if (old->label != 0) {
+        const char *text = from->labels + old->label - 1;
+        size_t n = strlen(text) + 1;
+        memcpy(q->labels + q->label_size, text, n);
+        m->label = q->label_size + 1;
+        q->label_size += (uint32_t)n;
+    }
+    q->count++;
+}
+
+HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
+    int32_t out;
+    hcq_result sticky;
+    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
+    if (other == NULL || other == queue || hcqi_queue_check(other, &sticky) != HCQ_OK) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "other: is NULL or the queue itself");
+    }
+    if (sticky != HCQ_OK) { return hcqi_record_refuse(queue, sticky, "other: has an error"); }
+    if (other->dev != queue->dev || (queue->kind == HCQ_COPY && other->kind != HCQ_COPY)) {
+        int foreign = other->dev != queue->dev;
+        return hcqi_record_refuse(queue, foreign ? HCQ_ERROR_FOREIGN : HCQ_ERROR_INVALID,
+                                  "other: %s", foreign ? "is of another device" : "is no copy queue");
+    }
+    const hcq_memory_hooks *hooks = &queue->dev->hooks;
+    uint64_t bytes = (uint64_t)queue->arena_size + other->arena_size + 16;
+    if (!HCQI_GROW(hooks, queue->packets, queue->packet_capacity,
+                   (uint64_t)queue->count + other->count) ||
+        !HCQI_GROW(hooks, queue->metas, queue->meta_capacity,
+                   (uint64_t)queue->count + other->count) ||
+        !HCQI_GROW(hooks, queue->names, queue->name_capacity,
+                   (uint64_t)queue->name_count + other->name_count) ||
+        !HCQI_GROW(hooks, queue->arena, queue->arena_capacity, bytes) ||
+        !HCQI_GROW(hooks, queue->labels, queue->label_capacity,
+                   (uint64_t)queue->label_size + other->label_size) ||
+        !HCQI_GROW(hooks, queue->patches, queue->patch_capacity,
+                   (uint64_t)queue->patch_count + other->patch_count)) {
+        return hcqi_record_oom(queue);
+    }
+    uint32_t first = queue->count;
+    for (uint32_t i = 0; i < other->count; i++) { hcqi_append_one(queue, other, i); }
+    for (uint32_t i = 0; i < other->patch_count; i++) {
+        hcqi_patch *patch = &queue->patches[queue->patch_count++];
+        *patch = other->patches[i];
+        patch->index += first;
+    }
+    queue->generation++;
+    queue->bound = NULL;
+    hcqi_leave();
+    return (int32_t)first;
+}
+
+/* ---- queues: reading back ------------------------------------------------ */
+
+HCQI_DEF uint32_t hcq_queue_count(const hcq_queue *queue) {
+    return queue == NULL ? 0 : queue->count;
+}
+
+static hcq_buffer hcqi_named_buffer(const hcq_queue *q, uint32_t name, uint64_t address,
+                                    uint64_t size) {
+    hcq_buffer b;
+    const hcqi_allocation *a = q->names[name];
+    memset(&b, 0, sizeof b);
+    if (a == NULL) { return b; }
+    b.address = address;
+    b.size = size;
+    b.device = a->dev;
+    b.id = a->id;
+    if (a->memory.host != NULL && address - a->memory.address < a->memory.size) {
+        b.host = HCQI_CAST(uint8_t *, a->memory.host) + (address - a->memory.address);
+    }
+    return b;
+}
+
+static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_command *c) {
+    const hcqi_meta *m = &q->metas[p->index];
+    switch (c->kind) {
+    case HCQ_COMMAND_EXEC:
+        c->program = p->u.exec.program;
+        c->grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
+        c->block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
+        break;
+    case HCQ_COMMAND_COPY:
+        c->size = p->u.copy.size;
+        c->dst = hcqi_named_buffer(q, m->name_first, p->u.copy.dst, c->size);
+        c->src = hcqi_named_buffer(q, m->name_first + 1, p->u.copy.src, c->size);
+        break;
+    case HCQ_COMMAND_FILL:
+    case HCQ_COMMAND_WRITE:
+        c->size = p->u.fill.size;
+        c->dst = hcqi_named_buffer(q, m->name_first, p->u.fill.dst, c->size);
+        c->value = p->u.fill.value;
+        c->value_size = p->value_size;
+        break;
+    case HCQ_COMMAND_HOST:
+        c->host_fn = p->u.host.fn;
+        c->user = p->u.host.user;
+        break;
+    case HCQ_COMMAND_CUSTOM: c->type = p->u.custom.type; break;
+    default: break;
+    }
+}
+
+HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
+                                      hcq_command *command) {
+    hcq_result sticky;
+    if (command == NULL || hcqi_queue_check(queue, &sticky) != HCQ_OK || index >= queue->count) {
+        return HCQ_ERROR_INVALID;
+    }
+    const hcq_packet *p = &queue->packets[index];
+    const hcqi_meta *m = &queue->metas[index];
+    memset(command, 0, sizeof *command);
+    command->kind = (hcq_command_kind)p->kind;
+    command->flags = p->flags;
+    command->label = m->label == 0 ? "" : queue->labels + m->label - 1;
+    if (m->arena_size != 0) {
+        command->args = queue->arena + m->arena;
+        command->args_size = m->arena_size;
+    }
+    hcqi_enter();
+    if (hcqi_packet_is_sync(p)) {
+        command->point = hcq_at(hcqi_signal_handle(HCQI_CAST(hcqi_signal *, p->u.sync.signal)),
+                                p->u.sync.value);
+        command->device = HCQI_CAST(hcq_device *, p->u.sync.device);
+    } else {
+        hcqi_command_work(queue, p, command);
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ---- queues: updates ----------------------------------------------------- */
+
+static HCQI_PRINTF(3, 4) hcq_result hcqi_update_refuse(hcq_queue *q, hcq_result result,
+                                                       const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_log_va(q->dev, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
+/* Takes the lock and finds the packet; NULL = the call ends with *out. */
+static hcq_packet *hcqi_update_begin(hcq_queue *q, uint32_t index, hcq_command_kind kind,
+                                     hcq_result *out) {
+    hcq_result sticky;
+    *out = hcqi_queue_check(q, &sticky);
+    if (*out != HCQ_OK) { return NULL; }
+    hcqi_enter();
+    if (index >= q->count) {
+        *out = hcqi_update_refuse(q, HCQ_ERROR_INVALID, "index: %u of %u commands", index,
+                                  q->count);
+        return NULL;
+    }
+    hcq_packet *p = &q->packets[index];
+    int stamp = kind == HCQ_COMMAND_SIGNAL && p->kind == HCQ_COMMAND_TIMESTAMP;
+    if (p->kind != (uint8_t)kind && !stamp) {
+        *out = hcqi_update_refuse(q, HCQ_ERROR_INVALID, "index: command %u is of another kind",
+                                  index);
+        return NULL;
+    }
+    return p;
+}
+
+/* Versions find out what they lack from the log, or from the stamps when they
+   lag far behind. */
+static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index) {
+    q->log[q->updates++ % HCQI_LOG] = index;
+    q->metas[index].stamp = q->updates;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+static hcq_result hcqi_update_sync(hcq_queue *q, uint32_t index, hcq_command_kind kind,
+                                   const hcq_signal *signal, uint64_t value) {
+    hcq_result out;
+    hcq_packet *p = hcqi_update_begin(q, index, kind, &out);
+    if (p == NULL) { return out; }
+    hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+    if (signal != NULL) {
+        s = hcqi_signal_find(*signal);
+        if (s == NULL) {
+            return hcqi_update_refuse(q, HCQ_ERROR_CLOSED, "signal: is zero or was destroyed");
+        }
+        if (kind != HCQ_COMMAND_WAIT && s->kind != HCQI_USER) {
+            return hcqi_update_refuse(q, HCQ_ERROR_INVALID, "signal: a timeline cannot be raised");
+        }
+    }
+    if (value != HCQ_KEEP && value > HCQI_MAX_VALUE) {
+        return hcqi_update_refuse(q, HCQ_ERROR_INVALID, "value: above INT64_MAX");
+    }
+    hcqi_signal_ref(s);
+    hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
+    p->u.sync.signal = s;
+    if (value != HCQ_KEEP && p->kind != HCQ_COMMAND_TIMESTAMP) { p->u.sync.value = value; }
+    return hcqi_update_end(q, index);
+}
+
+HCQI_DEF hcq_result hcq_queue_update_wait(hcq_queue *queue, uint32_t index,
+                                          const hcq_signal *signal, uint64_t value) {
+    return hcqi_update_sync(queue, index, HCQ_COMMAND_WAIT, signal, value);
+}
+
+HCQI_DEF hcq_result hcq_queue_update_signal(hcq_queue *queue, uint32_t index,
+                                            const hcq_signal *signal, uint64_t value) {
+    return hcqi_update_sync(queue, index, HCQ_COMMAND_SIGNAL, signal, value);
+}
+
+HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, const hcq_dims *grid,
+                                          const hcq_dims *block) {
+    hcq_result out;
+    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &out);
+    if (p == NULL) { return out; }
+    hcq_dims g = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
+    hcq_dims b = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
+    if (grid != NULL) { g = hcqi_dims(grid); }
+    if (block != NULL) { b = hcqi_dims(block); }
+    if (b.x == 0) { return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "block: x is 0"); }
+    hcqi_packet_dims(p, g, b);
+    return hcqi_update_end(queue, index);
+}
+
+/* Like hcqi_record_range, for an update: the queue stays free of errors. */
+static hcqi_allocation *hcqi_update_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
+                                          uint64_t size, uint64_t *address, hcq_result *why) {
+    hcqi_allocation *a = hcqi_buffer_find(buffer, why);
+    if (a != NULL && size > buffer->size) {
+        *why = HCQ_ERROR_INVALID;
+        a = NULL;
+    }
+    if (a != NULL) {
+        *address = hcqi_allocation_map(q->dev, a, buffer->address, why);
+        if (*address != 0) { return a; }
+    }
+    *why = hcqi_update_refuse(q, *why, "%s: not a buffer this device sees, or too small", name);
+    return NULL;
+}
+
+HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, const hcq_buffer *dst,
+                                          const hcq_buffer *src, uint64_t size) {
+    hcq_result out;
+    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_COPY, &out);
+    if (p == NULL) { return out; }
+    hcqi_allocation **names = &queue->names[queue->metas[index].name_first];
+    uint32_t first = queue->metas[index].name_first;
+    uint64_t to = p->u.copy.dst, from = p->u.copy.src;
+    uint64_t bytes = size == HCQ_KEEP ? p->u.copy.size : size;
+    hcqi_allocation *d = names[0], *s = names[1];
+    if (bytes == 0) { return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "size: is 0"); }
+    if (dst != NULL) {
+        d = hcqi_update_range(queue, "dst", dst, bytes, &to, &out);
+        if (d == NULL) { return out; }
+    }
+    if (src != NULL) {
+        s = hcqi_update_range(queue, "src", src, bytes, &from, &out);
+        if (s == NULL) { return out; }
+    }
+    if (bytes > p->u.copy.size && (dst == NULL || src == NULL)) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
+                                  "size: grows only together with dst and src");
+    }
+    if (hcqi_ranges_overlap(to, from, bytes)) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
+    }
+    hcqi_name_set(queue, first, d);
+    hcqi_name_set(queue, first + 1, s);
+    p->u.copy.dst = to;
+    p->u.copy.src = from;
+    p->u.copy.size = bytes;
+    return hcqi_update_end(queue, index);
+}
+
+HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
+                                         const void *value, size_t size) {
+    hcq_result out;
+    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &out);
+    if (p == NULL) { return out; }
+    const hcq_program *program = p->u.exec.program;
+    const hcqi_meta *m = &queue->metas[index];
+    if (arg >= program->info.arg_count) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "arg: %u of %u arguments", arg,
+                                  program->info.arg_count);
+    }
+    if (value == NULL || size != program->info.sizes[arg]) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: argument %u has %u bytes",
+                                  value == NULL ? "value" : "size", arg,
+                                  program->info.sizes[arg]);
+    }
+    if (hcqi_arg_is_buffer(program->desc.args[arg])) {
+        uint64_t address;
+        memcpy(&address, value, sizeof address);
+        hcqi_allocation *a = hcqi_address_find(queue->dev, address, &out);
+        if (a == NULL) {
+            return hcqi_update_refuse(queue, out, "value: argument %u is not inside a buffer", arg);
+        }
+        uint32_t name = m->name_first;
+        for (uint32_t i = 0; i < arg; i++) {
+            name += (uint32_t)hcqi_arg_is_buffer(program->desc.args[i]);
+        }
+        hcqi_name_set(queue, name, a);
+    }
+    memcpy(queue->arena + m->arena + program->info.offsets[arg], value, size);
+    return hcqi_update_end(queue, index);
+}
+
+static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
+    int any = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t from = type->updatable[i].offset, size = type->updatable[i].size;
+        any |= size != 0;
+        if (at >= from && at - from < size) { return 1; }
+    }
+    return !any;
+}
+
+HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
+                                            const void *payload) {
+    hcq_result out;
+    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_CUSTOM, &out);
+    if (p == NULL) { return out; }
+    const hcq_custom_type *type = p->u.custom.type;
+    uint8_t *old = queue->arena + queue->metas[index].arena;
+    const uint8_t *now = HCQI_CAST(const uint8_t *, payload);
+    if (payload == NULL) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "payload: is NULL");
+    }
+    for (uint32_t i = 0; i < type->payload_size; i++) {
+        if (old[i] != now[i] && !hcqi_custom_may_change(type, i)) {
+            return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
+                                      "payload: byte %u is not updatable", i);
+        }
+    }
+    if (type->payload_size != 0) { memcpy(old, payload, type->payload_size); }
+    return hcqi_update_end(queue, index);
+}
+
+static const char *hcqi_variable_check(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
+    int exec = p->kind == HCQ_COMMAND_EXEC;
+    if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) { return exec ? NULL : "part"; }
+    if (part == HCQ_PART_VALUE) {
+        return p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE ? NULL : "part";
+    }
+    if (part == HCQ_PART_SIZE) {
+        return p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_COPY ? NULL : "part";
+    }
+    if (part < HCQ_PART_ARG || !exec) { return "part"; }
+    const hcq_program_info *info = &p->u.exec.program->info;
+    uint32_t arg = part - HCQ_PART_ARG;
+    (void)q;
+    return arg < info->arg_count && info->sizes[arg] <= 8 ? NULL : "part";
+}
+
+HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
+                                       uint32_t variable, uint64_t maximum) {
+    hcq_result sticky, out = hcqi_queue_check(queue, &sticky);
+    if (out != HCQ_OK) { return out; }
+    hcqi_enter();
+    if (index >= queue->count) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "index: %u of %u commands", index,
+                                  queue->count);
+    }
+    if (variable >= HCQI_MAX_VARIABLES) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "variable: %u, at most %d", variable,
+                                  HCQI_MAX_VARIABLES - 1);
+    }
+    hcq_packet *p = &queue->packets[index];
+    const char *bad = hcqi_variable_check(queue, p, part);
+    if (bad != NULL) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: %u does not fit command %u", bad,
+                                  part, index);
+    }
+    if (!HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
+                   (uint64_t)queue->patch_count + 1)) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    }
+    hcqi_patch *patch = &queue->patches[queue->patch_count++];
+    if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
+    if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
+    patch->index = index;
+    patch->part = part;
+    patch->variable = variable;
+    patch->maximum = maximum;
+    queue->generation++;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ---- versions ------------------------------------------------------------ */
+
+static void hcqi_version_drop_packets(hcqi_version *v) {
+    if (v->recording.encoded != NULL) {
+        v->dev->backend->encode_free(v->dev->self, &v->recording);
+        v->recording.encoded = NULL;
+    }
+    for (uint32_t i = 0; i < v->count; i++) { hcqi_packet_unref(&v->packets[i]); }
+    v->count = 0;
+}
+
+static void hcqi_version_delete(hcqi_version *v) {
+    hcq_memory_hooks *hooks = &v->queue->dev->hooks;
+    hcqi_version_drop_packets(v);
+    if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
+    hcqi_delete(hooks, v->packets, v->capacity * sizeof *v->packets);
+    hcqi_delete(hooks, v->segments, v->segment_capacity * sizeof *v->segments);
+    hcqi_delete(hooks, v->stamps, v->stamp_capacity * sizeof *v->stamps);
+    hcqi_delete(hooks, v, sizeof *v);
+}
+
+static void hcqi_queue_free(hcq_queue *q) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    while (q->versions != NULL) {
+        hcqi_version *v = q->versions;
+        q->versions = v->next;
+        hcqi_version_delete(v);
+    }
+    for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
+    for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
+    hcqi_delete(hooks, q->packets, q->packet_capacity * sizeof *q->packets);
+    hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
+    hcqi_delete(hooks, q->arena, q->arena_capacity);
+    hcqi_delete(hooks, q->names, q->name_capacity * sizeof *q->names);
+    hcqi_delete(hooks, q->labels, q->label_capacity);
+    hcqi_delete(hooks, q->patches, q->patch_capacity * sizeof *q->patches);
+    if (q->prev != NULL) { q->prev->next = q->next; } else { q->dev->queues = q->next; }
+    if (q->next != NULL) { q->next->prev = q->prev; }
+    q->magic = 0;
+    hcqi_delete(hooks, q, sizeof *q);
+}
+
+static void hcqi_version_release(hcqi_version *v) {
+    hcq_queue *q = v->queue;
+    v->uses--;
+    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+}
+
+static hcqi_segment *hcqi_segment_add(hcqi_version *v, uint32_t first) {
+    if (!HCQI_GROW(&v->queue->dev->hooks, v->segments, v->segment_capacity,
+                   (uint64_t)v->segment_count + 1)) {
+        return NULL;
+    }
+    hcqi_segment *seg = &v->segments[v->segment_count++];
+    memset(seg, 0, sizeof *seg);
+    seg->first = first;
+    seg->stamp_first = v->stamp_count;
+    return seg;
+}
+
+/* A segment is waits, then work, then signals; what breaks that order, or is
+   the service thread's, begins the next one. */
+static int hcqi_segment_is_full(const hcqi_segment *seg, const hcq_packet *p, int host) {
+    int wait = p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE;
+    if (seg->host) { return 1; }
+    if (wait) { return seg->works + seg->signals != 0; }
+    if (host) { return seg->works + seg->signals != 0; }
+    return p->kind != HCQ_COMMAND_SIGNAL && seg->signals != 0;
+}
+
+static int hcqi_version_cut(hcqi_version *v) {
+    int runs_host = v->dev->caps.runs_host;
+    v->segment_count = 0;
+    v->max_waits = 0;
+    v->wait_count = 0;
+    v->stamp_count = 0;
+    v->signal_count = 0;
+    v->device_waits = 0;
+    hcqi_segment *seg = hcqi_segment_add(v, 0);
+    for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
+        const hcq_packet *p = &v->packets[i];
+        int host = p->kind == HCQ_COMMAND_HOST && !runs_host;
+        if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
+        if (seg == NULL) { return 0; }
+        if (p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE) {
+            seg->waits++;
+            v->wait_count++;
+            v->device_waits += p->kind == HCQ_COMMAND_WAIT_DEVICE;
+            if (seg->waits > v->max_waits) { v->max_waits = seg->waits; }
+        } else if (p->kind == HCQ_COMMAND_SIGNAL) {
+            seg->signals++;
+            v->signal_count++;
+        } else {
+            seg->works++;
+            seg->host = host;
+        }
+        if (p->kind == HCQ_COMMAND_TIMESTAMP) {
+            if (!HCQI_GROW(&v->queue->dev->hooks, v->stamps, v->stamp_capacity,
+                           (uint64_t)v->stamp_count + 1)) {
+                return 0;
+            }
+            v->stamps[v->stamp_count++] = i;
+            seg->stamps++;
+            v->signal_count++;
+        }
+    }
+    if (seg != NULL && seg->host) { seg = hcqi_segment_add(v, v->count); }
+    return seg != NULL;
+}
+
+static uint8_t *hcqi_version_host(const hcqi_version *v, uint32_t offset) {
+    return HCQI_CAST(uint8_t *, v->memory.host) + offset;
+}
+
+/* A device other than the queue's own may see buffers elsewhere. */
+static hcq_result hcqi_version_translate(hcqi_version *v, uint32_t name, uint64_t *address) {
+    hcq_queue *q = v->queue;
+    hcq_result why = HCQ_ERROR_CLOSED;
+    hcqi_allocation *a = q->names[name];
+    if (v->dev == q->dev || a == NULL) { return HCQ_OK; }
+    uint64_t seen = hcqi_allocation_map(v->dev, a, *address, &why);
+    if (seen == 0) { return why; }
+    *address = seen;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code);
+
+static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_meta *m) {
+    hcq_queue *q = v->queue;
+    hcq_program *program = p->u.exec.program;
+    p->u.exec.args = m->arena_size == 0 ? 0 : v->memory.address + m->arena;
+    if (m->arena_size != 0) {
+        memcpy(hcqi_version_host(v, m->arena), q->arena + m->arena, m->arena_size);
+    }
+    uint32_t name = m->name_first;
+    for (uint32_t i = 0; v->dev != q->dev && i < program->info.arg_count; i++) {
+        if (!hcqi_arg_is_buffer(program->desc.args[i])) { continue; }
+        uint64_t address;
+        uint8_t *at = hcqi_version_host(v, m->arena + program->info.offsets[i]);
+        memcpy(&address, at, sizeof address);
+        hcq_result r = hcqi_version_translate(v, name++, &address);
+        if (r != HCQ_OK) { return r; }
+        memcpy(at, &address, sizeof address);
+    }
+    return hcqi_program_code(program, v->dev, &p->u.exec.code);
+}
+
+/* Makes packet `i` of the version what the recording says now. */
+static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t i) {
+    hcq_queue *q = v->queue;
+    const hcqi_meta *m = &q->metas[i];
+    hcq_packet *p = &v->packets[i];
+    *p = q->packets[i];
+    switch ((hcq_command_kind)p->kind) {
+    case HCQ_COMMAND_EXEC: return hcqi_version_exec(v, p, m);
+    case HCQ_COMMAND_COPY: {
+        hcq_result r = hcqi_version_translate(v, m->name_first, &p->u.copy.dst);
+        if (r != HCQ_OK) { return r; }
+        return hcqi_version_translate(v, m->name_first + 1, &p->u.copy.src);
+    }
+    case HCQ_COMMAND_FILL:
+    case HCQ_COMMAND_WRITE: return hcqi_version_translate(v, m->name_first, &p->u.fill.dst);
+    case HCQ_COMMAND_CUSTOM:
+        p->u.custom.payload = m->arena_size == 0 ? NULL : hcqi_version_host(v, m->arena);
+        p->u.custom.encode_fn = hcqi_custom_find(p->u.custom.type, v->dev->backend);
+        if (m->arena_size != 0) {
+            memcpy(hcqi_version_host(v, m->arena), q->arena + m->arena, m->arena_size);
+        }
+        return p->u.custom.encode_fn == NULL ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
+    default: return HCQ_OK;
+    }
+}
+
+/* Timestamps store into the version's own slots; `sync` stays for the core,
+   which finds the slot by the order of the timestamps. */
+static void hcqi_version_stamps(hcqi_version *v) {
+    for (uint32_t k = 0; k < v->stamp_count; k++) {
+        uint64_t *slot = (uint64_t *)(void *)hcqi_version_host(v, (uint32_t)v->slot_offset + 8 * k);
+        hcq_packet *p = &v->packets[v->stamps[k]];
+        p->u.sync.slot = slot;
+        p->u.sync.value = v->memory.address + v->slot_offset + 8 * k;
+    }
+}
+
+static hcq_result hcqi_version_storage(hcqi_version *v, uint64_t bytes) {
+    hcq_queue *q = v->queue;
+    if (!HCQI_GROW(&q->dev->hooks, v->packets, v->capacity, q->count)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (bytes <= v->memory_size) { return HCQ_OK; }
+    if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
+    v->memory_size = 0;
+    hcq_result r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
+    if (r == HCQ_OK) { v->memory_size = bytes; }
+    return r;
+}
+
+static uint32_t hcqi_queue_stamps(const hcq_queue *q) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < q->count; i++) {
+        count += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
+    }
+    return count;
+}
+
+/* Encodes the whole recording anew. */
+static hcq_result hcqi_version_build(hcqi_version *v) {
+    hcq_queue *q = v->queue;
+    hcqi_version_drop_packets(v);
+    v->generation = 0;
+    v->has_variables = 0;
+    v->checked = 0;
+    v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
+    hcq_result r = hcqi_version_storage(v, v->slot_offset + 8 * (uint64_t)hcqi_queue_stamps(q));
+    if (r != HCQ_OK) { return r; }
+    for (uint32_t i = 0; i < q->count; i++) {
+        r = hcqi_version_packet(v, i);
+        if (r != HCQ_OK) { return r; }
+        hcqi_packet_ref(&v->packets[i]);
+        v->count = i + 1;
+    }
+    if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_version_stamps(v);
+    v->recording.packets = v->packets;
+    v->recording.count = v->count;
+    v->recording.label = q->label;
+    if (v->dev->backend->encode != NULL) {
+        r = v->dev->backend->encode(v->dev->self, &v->recording);
+        if (r != HCQ_OK) { return r; }
+    }
+    v->generation = q->generation;
+    v->applied = q->updates;
+    v->dev->packets_copied += v->count;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t i) {
+    v->dev->packets_patched++;
+    if (v->dev->backend->patch == NULL) { return HCQ_OK; }
+    return v->dev->backend->patch(v->dev->self, &v->recording, i);
+}
+
+static hcq_result hcqi_version_update(hcqi_version *v, uint32_t i) {
+    hcq_packet old = v->packets[i];
+    hcq_result r = hcqi_version_packet(v, i);
+    if (r != HCQ_OK) {
+        v->packets[i] = old;
+        return r;
+    }
+    hcqi_packet_ref(&v->packets[i]);
+    hcqi_packet_unref(&old);
+    if (old.kind == HCQ_COMMAND_TIMESTAMP) {
+        v->packets[i].u.sync.slot = old.u.sync.slot;
+        v->packets[i].u.sync.value = old.u.sync.value;
+    }
+    if (old.kind == HCQ_COMMAND_SIGNAL) { v->checked = 0; }
+    if (old.kind == HCQ_COMMAND_WAIT || old.kind == HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
+    return hcqi_version_patched(v, i);
+}
+
+/* Writes what was updated since this version was last current. */
+static hcq_result hcqi_version_catch_up(hcqi_version *v) {
+    hcq_queue *q = v->queue;
+    hcq_result r = HCQ_OK;
+    uint64_t lag = q->updates - v->applied;
+    v->has_variables = 0;
+    if (lag <= HCQI_LOG) {
+        for (uint64_t k = v->applied; r == HCQ_OK && k < q->updates; k++) {
+            r = hcqi_version_update(v, q->log[k % HCQI_LOG]);
+        }
+    } else {
+        for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
+            if (q->metas[i].stamp > v->applied) { r = hcqi_version_update(v, i); }
+        }
+    }
+    if (r != HCQ_OK) {
+        v->generation = 0;
+        return r;
+    }
+    v->applied = q->updates;
+    return HCQ_OK;
+}
+
+static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint64_t value) {
+    hcq_packet *p = &v->packets[patch->index];
+    if (patch->part <= HCQ_PART_GRID_Z) {
+        p->u.exec.grid[patch->part - HCQ_PART_GRID_X] =
+            value == 0 && patch->part != HCQ_PART_GRID_X ? 1 : (uint32_t)value;
+    } else if (patch->part == HCQ_PART_VALUE) {
+        p->u.fill.value = hcqi_low_bytes(value, p->value_size);
+    } else if (patch->part == HCQ_PART_SIZE) {
+        p->u.copy.size = value; /* the same place as fill's */
+    } else {
+        const hcq_program_info *info = &p->u.exec.program->info;
+        uint32_t arg = patch->part - HCQ_PART_ARG;
+        uint32_t at = v->queue->metas[patch->index].arena + info->offsets[arg];
+        uint32_t low = (uint32_t)value;
+        if (info->sizes[arg] == 8) {
+            memcpy(hcqi_version_host(v, at), &value, 8);
+        } else {
+            memcpy(hcqi_version_host(v, at), &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
+        }
+    }
+}
+
+/* Writes the submission's values into the version, those that differ. */
+static hcq_result hcqi_version_variables(hcqi_version *v, const uint64_t *variables) {
+    hcq_queue *q = v->queue;
+    for (uint32_t i = 0; i < q->patch_count; i++) {
+        const hcqi_patch *patch = &q->patches[i];
+        uint64_t value = variables[patch->variable];
+        if (v->has_variables && v->variables[patch->variable] == value) { continue; }
+        hcqi_variable_write(v, patch, value);
+        hcq_result r = hcqi_version_patched(v, patch->index);
+        if (r != HCQ_OK) { return r; }
+    }
+    for (uint32_t i = 0; i < q->patch_count; i++) {
+        v->variables[q->patches[i].variable] = variables[q->patches[i].variable];
+    }
+    v->has_variables = 1;
+    return HCQ_OK;
+}
+
+static int hcqi_version_current(const hcqi_version *v, const uint64_t *variables) {
+    const hcq_queue *q = v->queue;
+    if (v->generation != q->generation || v->applied != q->updates) { return 0; }
+    for (uint32_t i = 0; i < q->patch_count; i++) {
+        uint32_t n = q->patches[i].variable;
+        if (!v->has_variables || v->variables[n] != variables[n]) { return 0; }
+    }
+    return 1;
+}
+
+static hcq_result hcqi_version_make_current(hcqi_version *v, const uint64_t *variables) {
+    hcq_result r = HCQ_OK;
+    if (v->generation != v->queue->generation) {
+        r = hcqi_version_build(v);
+    } else if (v->applied != v->queue->updates) {
+        r = hcqi_version_catch_up(v);
+    }
+    if (r == HCQ_OK && v->queue->patch_count != 0) { r = hcqi_version_variables(v, variables); }
+    return r;
+}
+
+static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev) {
+    hcqi_version *v = HCQI_CAST(hcqi_version *, hcqi_new(&q->dev->hooks, sizeof *v));
+    if (v == NULL) { return NULL; }
+    v->queue = q;
+    v->dev = dev;
+    v->next = q->versions;
+    q->versions = v;
+    return v;
+}
+
+typedef struct hcqi_choice {
+    hcqi_version *version;             /* use this one, or ... */
+    hcqi_version *busy;                /* ... wait until this one is done */
+    uint32_t count;                    /* versions for this device */
+} hcqi_choice;
+
+/* The version that needs the least work: current, else idle, else running. */
+static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint64_t *variables) {
+    hcqi_choice c;
+    hcqi_version *idle = NULL;
+    memset(&c, 0, sizeof c);
+    for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
+        if (v->dev != dev) { continue; }
+        c.count++;
+        if (hcqi_version_current(v, variables)) {
+            c.version = v;
+            return c;
+        }
+        if (v->uses == 0) {
+            if (idle == NULL || v->generation == q->generation) { idle = v; }
+        } else if (v->held == 0 && (c.busy == NULL || v->last_epoch < c.busy->last_epoch)) {
+            c.busy = v;
+        }
+    }
+    c.version = idle;
+    return c;
+}
+
+/* ---- submit -------------------------------------------------------------- */
+
+/* Waits, without the lock, for a lane to reach an epoch that was handed over. */
+static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
+    hcq_device *dev = lane->dev;
+    if (timeout_ns != 0 && hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcq_lane_point p = hcqi_lane_point(lane, epoch);
+    lane->host_users[p.counter]++;
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_leave();
+    hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns);
+    hcqi_enter();
+    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+    lane->host_users[p.counter]--;
+    if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
+    hcqi_reap(lane);
+    return r;
+}
+
+/* A variable outside of what was promised when it was recorded. */
+static hcq_result hcqi_variables_check(const hcq_queue *q, const uint64_t *variables,
+                                       uint32_t count) {
+    for (uint32_t i = 0; i < q->patch_count; i++) {
+        const hcqi_patch *patch = &q->patches[i];
+        if (variables == NULL || patch->variable >= count) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u is missing",
+                               patch->variable);
+        }
+        uint64_t value = variables[patch->variable];
+        int size = patch->part == HCQ_PART_SIZE;
+        if ((size && value == 0) ||
+            ((size || patch->part <= HCQ_PART_GRID_Z) && value > patch->maximum)) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u is %llu, at most %llu",
+                               patch->variable, (unsigned long long)value,
+                               (unsigned long long)patch->maximum);
+        }
+    }
+    return HCQ_OK;
+}
+
+/* Finds or makes a version that is current; it is reserved for one job. */
+static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint64_t *variables,
+                                       hcqi_version **out) {
+    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
+    for (;;) {
+        hcqi_choice c = hcqi_version_choose(q, dev, variables);
+        int full = q->bound == dev && c.count >= dev->desc.slots;
+        if (c.version == NULL && full) {
+            if (c.busy == NULL) {
+                return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
+                                   "queue: all %u versions belong to held submissions", c.count);
+            }
+            uint64_t left = hcqi_left(deadline);
+            if (left == 0) { return HCQ_TIMEOUT; }
+            hcq_result r = hcqi_block_on(c.busy->last_lane, c.busy->last_epoch, left);
+            if (r < 0) { return r; }
+            continue;
+        }
+        hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev);
+        if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        if (!hcqi_version_current(v, variables)) {
+            hcq_result r = hcqi_version_make_current(v, variables);
+            if (r != HCQ_OK) { return r; }
+        }
+        v->uses++;
+        v->held++;
+        q->pending++;
+        *out = v;
+        return HCQ_OK;
+    }
+}
+
+/* Every buffer that the recording names must still live. */
+static hcq_result hcqi_version_check_names(hcqi_version *v) {
+    const hcq_queue *q = v->queue;
+    if (v->named_frees == hcqi_core.named_frees) { return HCQ_OK; }
+    for (uint32_t i = 0; i < q->count; i++) {
+        for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
+            const hcqi_allocation *a = q->names[q->metas[i].name_first + k];
+            if (a == NULL || a->state != HCQI_LIVE) {
+                return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
+                                   "queue '%s': command %u names a freed buffer", q->label, i);
+            }
+        }
+    }
+    v->named_frees = hcqi_core.named_frees;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
+    hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+    if (s->destroyed) {
+        return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
+                           "queue '%s': the signal of command %u was destroyed",
+                           v->recording.label, p->index);
+    }
+    if (p->kind != HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
+    int repeated = s->check_mark == hcqi_core.check_mark && p->u.sync.value <= s->check_value;
+    if (p->u.sync.value <= s->value || repeated) {
+        return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u signals %llu, which is not above %s",
+                           v->recording.label, p->index, (unsigned long long)p->u.sync.value,
+                           repeated ? "an earlier one" : "the value");
+    }
+    s->check_mark = hcqi_core.check_mark;
+    s->check_value = p->u.sync.value;
+    return HCQ_OK;
+}
+
+/* Signals must live, and rise: above what they are now and within the
+   recording. */
+static hcq_result hcqi_version_check_signals(hcqi_version *v) {
+    hcq_result r = HCQ_OK;
+    if (v->signal_count + v->wait_count == 0) { return HCQ_OK; }
+    hcqi_core.check_mark++;
+    for (uint32_t i = 0; r == HCQ_OK && i < v->segment_count; i++) {
+        const hcqi_segment *seg = &v->segments[i];
+        const hcq_packet *p = &v->packets[seg->first];
+        for (uint32_t k = 0; r == HCQ_OK && k < seg->waits; k++) {
+            r = hcqi_signal_check(v, &p[k]);
+        }
+        for (uint32_t k = 0; r == HCQ_OK && k < seg->stamps; k++) {
+            r = hcqi_signal_check(v, &v->packets[v->stamps[seg->stamp_first + k]]);
+        }
+        for (uint32_t k = 0; r == HCQ_OK && k < seg->signals; k++) {
+            r = hcqi_signal_check(v, &p[seg->waits + seg->works + k]);
+        }
+    }
+    return r;
+}
+
+typedef struct hcqi_submit {
+    hcq_device *dev;
+    const hcq_submission *sub;
+    hcqi_version *versions[64];
+    hcqi_lane *lanes[64];
+    uint32_t count;                    /* versions acquired */
+    hcqi_lane *final_lane;
+    hcq_job *final;
+    uint64_t number;
+} hcqi_submit;
+
+static hcqi_lane *hcqi_lane_choose(hcq_device *dev, hcq_queue_kind kind, uint64_t affinity) {
+    int copy = kind == HCQ_COPY && dev->copy_lanes != 0;
+    uint32_t first = copy ? dev->compute_lanes : 0;
+    uint32_t count = copy ? dev->copy_lanes : dev->compute_lanes;
+    uint32_t at = affinity == HCQ_ANY_LANE ? 0 : (uint32_t)(affinity % count);
+    return &dev->lanes[first + at];
+}
+
+/* Back-pressure: only for work that was handed over, so it will end. */
+static hcq_result hcqi_lane_room(hcqi_lane *lane) {
+    uint64_t deadline = 0;
+    while (lane->running >= lane->dev->desc.inflight) {
+        if (deadline == 0) { deadline = hcqi_deadline(lane->dev->desc.timeout_ns); }
+        uint64_t left = hcqi_left(deadline);
+        if (left == 0) { return HCQ_TIMEOUT; }
+        hcq_result r = hcqi_block_on(lane, lane->run_head->epoch, left);
+        if (r < 0) { return r; }
+    }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
+    hcq_result sticky, r = hcqi_queue_check(q, &sticky);
+    if (r != HCQ_OK) { return hcqi_refuse(s->dev, r, "queues: number %u is NULL", s->count); }
+    if (sticky != HCQ_OK) {
+        return hcqi_refuse(s->dev, sticky, "queue '%s': recording failed: %s", q->label,
+                           hcq_result_text(sticky));
+    }
+    if (q->dev->backend != s->dev->backend) {
+        return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend", q->label);
+    }
+    r = hcqi_variables_check(q, s->sub->variables, s->sub->variable_count);
+    if (r != HCQ_OK) { return r; }
+    hcqi_lane *lane = hcqi_lane_choose(s->dev, q->kind, s->sub->affinity);
+    r = hcqi_lane_room(lane);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_version_acquire(q, s->dev, s->sub->variables, &s->versions[s->count]);
+    if (r != HCQ_OK) { return r; }
+    s->lanes[s->count++] = lane;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_submit_points(hcqi_submit *s) {
+    const hcq_submission *sub = s->sub;
+    for (uint32_t i = 0; i < sub->wait_count; i++) {
+        if (sub->waits[i].value > HCQI_MAX_VALUE) {
+            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "waits: number %u is above INT64_MAX", i);
+        }
+        if (hcqi_signal_find(sub->waits[i].signal) == NULL) {
+            return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "waits: signal %u is gone", i);
+        }
+    }
+    hcqi_core.check_mark++;
+    for (uint32_t i = 0; i < sub->signal_count; i++) {
+        hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
+        uint64_t value = sub->signals[i].value;
+        if (t == NULL) {
+            return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "signals: signal %u is gone", i);
+        }
+        if (t->kind != HCQI_USER || value > HCQI_MAX_VALUE || value <= t->value ||
+            (t->check_mark == hcqi_core.check_mark && value <= t->check_value)) {
+            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u does not rise", i);
+        }
+        t->check_mark = hcqi_core.check_mark;
+        t->check_value = value;
+    }
+    return HCQ_OK;
+}
+
+static int hcqi_eager_applies(const hcqi_submit *s) {
+    const hcq_device *dev = s->dev;
+    if (dev->eager_signal == NULL || (s->sub->flags & HCQ_UNORDERED)) { return 0; }
+    return dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix;
+}
+
+static uint32_t hcqi_submit_waiters(const hcqi_submit *s, const hcqi_version *v) {
+    uint32_t count = s->sub->wait_count + (uint32_t)hcqi_eager_applies(s);
+    return v == NULL ? count : count + v->max_waits + v->device_waits;
+}
+
+static int hcqi_window_grow(hcq_device *dev) {
+    uint64_t size = dev->window_mask + 1;
+    if (dev->next_number - dev->done_prefix < size) { return 1; }
+    hcq_job **grown = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)size * 2 * sizeof *grown));
+    if (grown == NULL) { return 0; }
+    for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
+        grown[n & (size * 2 - 1)] = dev->window[n & dev->window_mask];
+    }
+    hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *grown);
+    dev->window = grown;
+    dev->window_mask = size * 2 - 1;
+    return 1;
+}
+
+/* Everything that can fail, before anything is changed. */
+static hcq_result hcqi_submit_reserve(hcqi_submit *s) {
+    hcq_device *dev = s->dev;
+    uint32_t jobs = s->count <= 1 ? 1 : s->count + 1;
+    uint64_t waiters = s->count == 0 ? hcqi_submit_waiters(s, NULL) : 0;
+    uint64_t producers = s->sub->signal_count;
+    for (uint32_t i = 0; i < s->count; i++) {
+        waiters += hcqi_submit_waiters(s, s->versions[i]);
+        producers += s->versions[i]->signal_count;
+    }
+    if (dev->held + jobs > dev->desc.parked_limit) {
+        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "parked_limit: %u submissions are held back",
+                           dev->held);
+    }
+    if (waiters > UINT32_MAX || producers > UINT32_MAX || !hcqi_pool_reserve(&dev->jobs, jobs) ||
+        !hcqi_pool_reserve(&dev->waiters, (uint32_t)waiters) ||
+        !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) || !hcqi_window_grow(dev)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    return HCQ_OK;
+}
+
+/* The job's next waiter: the one inside first. */
+static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail, uint32_t packet) {
+    hcqi_waiter *w = *tail == NULL ? &job->wait
+                                   : HCQI_CAST(hcqi_waiter *, hcqi_pool_get(&job->lane->dev->waiters));
+    memset(w, 0, sizeof *w);
+    w->job = job;
+    w->packet = packet;
+    if (*tail == NULL) { job->waits = w; } else { (*tail)->list = w; }
+    *tail = w;
+    return w;
+}
+
+static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, uint32_t packet, hcqi_signal *s,
+                              uint64_t value) {
+    hcqi_waiter *w = hcqi_job_waiter(job, tail, packet);
+    w->signal = s;
+    w->value = value;
+    s->uses++;
+    hcqi_signal_ref(s);
+}
+
+static void hcqi_job_device_waits(hcq_job *job, hcqi_waiter **tail) {
+    const hcqi_version *v = job->version;
+    for (uint32_t i = 0; i < v->segment_count; i++) {
+        for (uint32_t k = 0; k < v->segments[i].waits; k++) {
+            const hcq_packet *p = &v->packets[v->segments[i].first + k];
+            hcq_device *other = HCQI_CAST(hcq_device *, p->u.sync.device);
+            if (p->kind != HCQ_COMMAND_WAIT_DEVICE || other == job->lane->dev) { continue; }
+            hcqi_job_wait_for(job, tail, p->index, other->timeline, other->next_number - 1);
+        }
+    }
+}
+
+static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
+    hcqi_waiter *tail = NULL;
+    for (uint32_t i = 0; i < s->sub->wait_count; i++) {
+        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
+                          hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
+    }
+    if (hcqi_eager_applies(s)) {
+        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->eager_signal,
+                          s->dev->eager_value);
+    }
+    if (job->version == NULL) { return; }
+    if (job->version->device_waits != 0) { hcqi_job_device_waits(job, &tail); }
+    for (uint32_t i = 0; i < job->version->max_waits; i++) {
+        hcqi_job_waiter(job, &tail, HCQI_PACKET_SPARE);
+    }
+}
+
+static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi_signal *s,
+                                        uint64_t value, const uint64_t *slot) {
+    hcqi_producer *p = HCQI_CAST(hcqi_producer *, hcqi_pool_get(&job->lane->dev->producers));
+    memset(p, 0, sizeof *p);
+    p->signal = s;
+    p->value = value;
+    p->slot = slot;
+    s->promised++;
+    s->uses++;
+    hcqi_signal_ref(s);
+    *link = p;
+    return &p->list;
+}
+
+static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
+    const hcqi_version *v = job->version;
+    hcqi_producer **link = &job->producers;
+    if (v == NULL || v->signal_count == 0) { return link; }
+    for (uint32_t i = 0; i < v->segment_count; i++) {
+        const hcqi_segment *seg = &v->segments[i];
+        for (uint32_t k = 0; k < seg->stamps; k++) {
+            const hcq_packet *p = &v->packets[v->stamps[seg->stamp_first + k]];
+            link = hcqi_job_promise(job, link, HCQI_CAST(hcqi_signal *, p->u.sync.signal), 0,
+                                    HCQI_CAST(const uint64_t *, p->u.sync.slot));
+        }
+        for (uint32_t k = 0; k < seg->signals; k++) {
+            const hcq_packet *p = &v->packets[seg->first + seg->waits + seg->works + k];
+            link = hcqi_job_promise(job, link, HCQI_CAST(hcqi_signal *, p->u.sync.signal),
+                                    p->u.sync.value, NULL);
+        }
+    }
+    return link;
+}
+
+static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, hcqi_version *v, int final) {
+    hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&s->dev->jobs));
+    memset(job, 0, sizeof *job);
+    job->lane = lane;
+    job->number = s->number;
+    job->version = v;
+    job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
+                 (final ? 0 : (uint32_t)HCQI_JOB_PART);
+    if (v != NULL || s->count == 0) { hcqi_job_make_waits(s, job); }
+    hcqi_producer **link = hcqi_job_make_promises(job);
+    for (uint32_t i = 0; final && i < s->sub->signal_count; i++) {
+        link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
+                                s->sub->signals[i].value, NULL);
+    }
+    return job;
+}
+
+static void hcqi_job_enlist(hcq_job *job) {
+    hcqi_job_list(job);
+    if ((job->flags & HCQI_JOB_UNORDERED) || job->lane->held_head == job) { hcqi_ready_push(job); }
+}
+
+/* Cannot fail: everything is reserved. */
+static void hcqi_submit_commit(hcqi_submit *s) {
+    hcq_device *dev = s->dev;
+    s->number = dev->next_number++;
+    hcq_job *final = NULL;
+    if (s->count <= 1) {
+        hcqi_lane *lane = s->count == 0 ? hcqi_lane_choose(dev, HCQ_COMPUTE, s->sub->affinity)
+                                        : s->lanes[0];
+        final = hcqi_job_make(s, lane, s->count == 0 ? NULL : s->versions[0], 1);
+    } else {
+        final = hcqi_job_make(s, s->lanes[s->count - 1], NULL, 1);
+        for (uint32_t i = s->count; i > 0; i--) {
+            hcq_job *part = hcqi_job_make(s, s->lanes[i - 1], s->versions[i - 1], 0);
+            part->final = final;
+            part->parts = final->parts;
+            final->parts = part;
+            final->parts_left++;
+            final->parts_running++;
+        }
+    }
+    dev->window[s->number & dev->window_mask] = final;
+    dev->pending++;
+    for (hcq_job *part = final->parts; part != NULL; part = part->parts) { hcqi_job_enlist(part); }
+    hcqi_job_enlist(final);
+    if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, s->number, 0); }
+    s->final = final;
+}
+
+static void hcqi_submit_undo(hcqi_submit *s) {
+    for (uint32_t i = 0; i < s->count; i++) {
+        s->versions[i]->held--;
+        hcqi_version_release(s->versions[i]);
+    }
+}
+
+static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) {
+    if (dev->closing || dev->lost != HCQ_OK) {
+        return hcqi_refuse(dev, dev->closing ? HCQ_ERROR_CLOSED : dev->lost, "device: takes no work");
+    }
+    const char *bad = NULL;
+    if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
+    if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
+    if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
+    if (sub->flags & ~(uint32_t)HCQ_UNORDERED) { bad = "flags: unknown bits"; }
+    if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
+    if (sub->queue_count > 64) {
+        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most 64", sub->queue_count);
+    }
+    return HCQ_OK;
+}
+
+/* One submission, with the lock held; may let go of it to wait for room. */
+static hcq_result hcqi_submit_one(hcq_device *dev, const hcq_submission *sub, uint64_t *number) {
+    hcqi_submit s;
+    s.dev = dev;
+    s.sub = sub;
+    s.count = 0;
+    hcq_result r = hcqi_submit_check(dev, sub);
+    if (r != HCQ_OK) { return r; }
+    hcqi_reap_device(dev);
+    for (uint32_t i = 0; r == HCQ_OK && i < sub->queue_count; i++) {
+        r = hcqi_submit_queue(&s, sub->queues[i]);
+    }
+    if (r == HCQ_OK && dev->closing) { r = HCQ_ERROR_CLOSED; }
+    for (uint32_t i = 0; r == HCQ_OK && i < s.count; i++) {
+        r = hcqi_version_check_names(s.versions[i]);
+        if (r == HCQ_OK) { r = hcqi_version_check_signals(s.versions[i]); }
+    }
+    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(&s); }
+    if (r == HCQ_OK) { r = hcqi_submit_reserve(&s); }
+    if (r != HCQ_OK) {
+        hcqi_submit_undo(&s);
+        return r;
+    }
+    hcqi_submit_commit(&s);
+    hcqi_drain();
+    *number = s.number;
+    return dev->refused == s.number ? hcqi_failures_find(&dev->failures, s.number) : HCQ_OK;
+}
+
+static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
+                                  uint32_t count, hcq_point *point) {
+    hcq_result r = HCQ_OK;
+    uint64_t number = 0;
+    for (uint32_t i = 0; r == HCQ_OK && i < count; i++) {
+        r = hcqi_submit_one(dev, &submissions[i], &number);
+    }
+    if (point != NULL && number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), number); }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
+                               uint32_t count, hcq_point *point) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    if (submissions == NULL && count != 0) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
+    }
+    return hcqi_leave_with(hcqi_submit_all(device, submissions, count, point));
+}
+
+HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
+    hcq_submission sub;
+    if (device == NULL || queue == NULL) { return HCQ_ERROR_INVALID; }
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &queue;
+    sub.queue_count = 1;
+    hcqi_enter();
+    return hcqi_leave_with(hcqi_submit_all(device, &sub, 1, point));
+}
+
+/* ---- queues: life -------------------------------------------------------- */
+
+static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue **out) {
+    hcq_queue *q = HCQI_CAST(hcq_queue *, hcqi_new(&dev->hooks, sizeof *q));
+    if (q == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    q->magic = HCQI_MAGIC_QUEUE;
+    q->kind = kind;
+    q->dev = dev;
+    q->generation = 1;
+    q->next = dev->queues;
+    if (q->next != NULL) { q->next->prev = q; }
+    dev->queues = q;
+    *out = q;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    if (queue == NULL) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "queue: is NULL"));
+    }
+    if (kind != HCQ_COMPUTE && kind != HCQ_COPY) {
+        hcq_result r = kind == HCQ_GRAPH ? HCQ_ERROR_UNSUPPORTED : HCQ_ERROR_INVALID;
+        return hcqi_leave_with(hcqi_refuse(device, r, "kind: %d", (int)kind));
+    }
+    return hcqi_leave_with(hcqi_queue_new(device, kind, queue));
+}
+
+HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
+    if (queue == NULL) { return; }
+    hcqi_enter();
+    hcqi_reap_all();
+    queue->destroyed = 1;
+    if (queue->pending == 0) { hcqi_queue_free(queue); }
+    hcqi_leave();
+}
+
+static void hcqi_queue_clear(hcq_queue *q) {
+    for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
+    for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
+    q->count = 0;
+    q->arena_size = 0;
+    q->name_count = 0;
+    q->label_size = 0;
+    q->patch_count = 0;
+    q->sticky = HCQ_OK;
+    q->bound = NULL;
+    q->generation++;
+}
+
+HCQI_DEF hcq_result hcq_queue_reset(hcq_queue *queue) {
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    if (r != HCQ_OK) { return r; }
+    hcqi_enter();
+    hcqi_queue_clear(queue);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    if (r != HCQ_OK || label == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcqi_copy_label(queue->label, label);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index, const char *label) {
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    char text[32];
+    if (r != HCQ_OK) { return r; }
+    hcqi_enter();
+    if (label == NULL || index >= queue->count) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s",
+                                  label == NULL ? "label: is NULL" : "index: no such command");
+    }
+    hcqi_copy_label(text, label);
+    uint32_t n = (uint32_t)strlen(text) + 1;
+    if (!HCQI_GROW(&queue->dev->hooks, queue->labels, queue->label_capacity,
+                   (uint64_t)queue->label_size + n)) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_OUT_OF_MEMORY, "label: out of memory");
+    }
+    memcpy(queue->labels + queue->label_size, text, n);
+    queue->metas[index].label = queue->label_size + 1;
+    queue->label_size += n;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uint32_t flags) {
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    if (r != HCQ_OK) { return r; }
+    hcqi_enter();
+    if (index >= queue->count || (flags & ~(uint32_t)HCQ_OVERLAP)) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: not a valid one",
+                                  index >= queue->count ? "index" : "flags");
+    }
+    queue->packets[index].flags = (uint8_t)flags;
+    queue->generation++;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* Makes all the versions that a bound queue may use. */
+static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev) {
+    uint32_t count = 0;
+    hcq_result r = HCQ_OK;
+    for (hcqi_version *v = q->versions; v != NULL; v = v->next) { count += v->dev == dev; }
+    for (; r == HCQ_OK && count < dev->desc.slots; count++) {
+        if (hcqi_version_new(q, dev) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    }
+    for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
+        if (v->dev != dev || v->uses != 0 || v->generation == q->generation) { continue; }
+        r = hcqi_version_build(v);
+    }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    if (r != HCQ_OK || device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcqi_reap_device(device);
+    if (sticky != HCQ_OK) {
+        r = hcqi_refuse(device, sticky, "queue '%s': recording failed", queue->label);
+    } else if (queue->dev->backend != device->backend) {
+        r = hcqi_refuse(device, HCQ_ERROR_FOREIGN, "device: is of another backend");
+    } else {
+        r = hcqi_queue_bind(queue, device);
+    }
+    if (r == HCQ_OK) { queue->bound = device; }
+    return hcqi_leave_with(r);
+}
+
+/* ---- signals: public ----------------------------------------------------- */
+
+HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal) {
+    hcqi_signal *s;
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    if (signal == NULL || value > HCQI_MAX_VALUE) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s",
+                                           signal == NULL ? "signal: is NULL"
+                                                          : "value: above INT64_MAX"));
+    }
+    hcq_result r = hcqi_signal_new(device, HCQI_USER, value, &s);
+    if (r == HCQ_OK) { *signal = hcqi_signal_handle(s); }
+    return hcqi_leave_with(r);
+}
+
+/* Takes the handle away; what pending work needs of the signal stays. */
+static void hcqi_signal_close(hcqi_signal *s) {
+    hcq_device *dev = s->dev;
+    uint32_t index = (uint32_t)(s->id >> 36) & ((1u << HCQI_SIGNAL_INDEX_BITS) - 1);
+    dev->signals[index] = NULL;
+    if (index < dev->signal_free) { dev->signal_free = index; }
+    s->destroyed = 1;
+    hcqi_signal_orphan(s);
+    hcqi_signal_unref(s);
+}
+
+/* Takes the lock; NULL = unlocked again, the handle is stale. */
+static hcqi_signal *hcqi_signal_enter(hcq_signal signal) {
+    hcqi_enter();
+    hcqi_signal *s = hcqi_signal_find(signal);
+    if (s == NULL) { hcqi_leave(); }
+    return s;
+}
+
+HCQI_DEF hcq_result hcq_signal_destroy(hcq_signal signal) {
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (s->kind != HCQI_USER) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
+    }
+    if (s->pending_head != NULL) { hcqi_reap_all(); }
+    hcqi_signal_close(s);
+    hcqi_core.changed = 1;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+static void hcqi_signal_refresh(hcqi_signal *s) {
+    if (s->kind != HCQI_USER) { hcqi_reap_device(s->dev); }
+    if (s->pending_head != NULL) { hcqi_reap_all(); }
+}
+
+HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
+    if (value == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    hcqi_signal_refresh(s);
+    *value = s->kind == HCQI_EXACT ? s->dev->done_prefix : s->value;
+    return hcqi_leave_with(s->failure);
+}
+
+HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    hcqi_signal_refresh(s);
+    hcq_result r = s->failure;
+    if (r != HCQ_OK) { return hcqi_leave_with(r); }
+    if (s->kind != HCQI_USER || value <= s->value || value > HCQI_MAX_VALUE) {
+        r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "value: %llu, the signal is at %llu",
+                        (unsigned long long)value, (unsigned long long)s->value);
+        return hcqi_leave_with(r);
+    }
+    hcqi_signal_raise(s, value);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result) {
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (s->kind != HCQI_USER || (int)result >= 0) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "%s",
+                                           s->kind != HCQI_USER ? "signal: is a timeline"
+                                                                : "result: is not an error"));
+    }
+    hcqi_signal_refresh(s);
+    hcqi_signal_fail(s, result);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    hcqi_reap_all();
+    hcq_result r = HCQ_OK;
+    if (s->kind != HCQI_USER || value > HCQI_MAX_VALUE) {
+        r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "%s",
+                        s->kind != HCQI_USER ? "signal: is a timeline" : "value: above INT64_MAX");
+    } else if (s->uses != 0 || s->held != NULL || s->reach != NULL) {
+        r = hcqi_refuse(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
+    } else {
+        s->value = value;
+        s->failure = HCQ_OK;
+        s->timestamp = 0;
+        hcqi_core.changed = 1;
+    }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns) {
+    if (device_ns == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    hcqi_signal_refresh(s);
+    *device_ns = s->timestamp;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ---- waiting on the host ------------------------------------------------- */
+
+typedef struct hcqi_poll {
+    uint32_t reached, handed;
+    hcq_result failure;                /* the lowest code */
+    hcqi_points points;                /* of the last point that is handed over */
+} hcqi_poll;
+
+static void hcqi_poll_one(hcqi_poll *poll, hcq_point point) {
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    hcq_result why = HCQ_ERROR_CLOSED;
+    hcqi_state state = HCQI_FAILED;
+    hcqi_points points;
+    points.count = 0;
+    points.overflow = 0;
+    if (s != NULL) { state = hcqi_state_of(s, point.value, &why, &points); }
+    if (state == HCQI_REACHED) { poll->reached++; }
+    if (state == HCQI_FAILED && (poll->failure == HCQ_OK || why < poll->failure)) {
+        poll->failure = why;
+    }
+    if (state == HCQI_HANDED) {
+        poll->handed++;
+        poll->points = points;
+    }
+}
+
+/* 1 = the wait is over with *out. */
+static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t count,
+                         hcq_wait_mode mode, hcq_result *out) {
+    memset(poll, 0, sizeof *poll);
+    for (uint32_t i = 0; i < count; i++) { hcqi_poll_one(poll, points[i]); }
+    *out = HCQ_OK;
+    if (mode == HCQ_ANY ? poll->reached != 0 : poll->reached == count) { return 1; }
+    *out = poll->failure;
+    return poll->failure != HCQ_OK;
+}
+
+/* Sleeps until something happens. If all that is missing was handed over, the
+   backend waits for one lane; else any change in the library ends it. */
+static hcq_result hcqi_wait_step(const hcqi_poll *poll, uint32_t count, hcq_wait_mode mode,
+                                 uint64_t left_ns) {
+    int native = poll->handed + poll->reached == count && poll->points.count != 0 &&
+                 (mode == HCQ_ALL || count == 1);
+    if (native) { return hcqi_block_on(poll->points.lane[0], poll->points.epoch[0], left_ns); }
+    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcqi_watch(1);
+    hcqi_reap_all();
+    hcqi_drain();
+    if (hcqi_core.changed) {
+        hcqi_leave(); /* tells the others, too */
+        hcqi_enter();
+    } else {
+        hcqi_event_wait(left_ns);
+    }
+    hcqi_watch(-1);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                             uint64_t timeout_ns) {
+    if (count == 0) { return HCQ_OK; }
+    if (points == NULL || (mode != HCQ_ALL && mode != HCQ_ANY)) { return HCQ_ERROR_INVALID; }
+    for (uint32_t i = 0; i < count; i++) {
+        if (points[i].value > HCQI_MAX_VALUE || points[i].signal.id == 0) {
+            return HCQ_ERROR_INVALID;
+        }
+    }
+    uint64_t deadline = hcqi_deadline(timeout_ns);
+    hcqi_poll poll;
+    hcq_result r = HCQ_OK;
+    hcqi_enter();
+    while (!hcqi_poll_all(&poll, points, count, mode, &r)) {
+        uint64_t left = hcqi_left(deadline);
+        if (left == 0) {
+            hcqi_reap_all(); /* the last look is at the hardware */
+            if (!hcqi_poll_all(&poll, points, count, mode, &r)) { r = HCQ_TIMEOUT; }
+            break;
+        }
+        r = hcqi_wait_step(&poll, count, mode, left);
+        if (r < 0) { break; }
+    }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
+    hcq_result lost = device->lost;
+    hcqi_leave();
+    return lost != HCQ_OK ? lost : hcq_wait(&point, 1, HCQ_ALL, timeout_ns);
+}
+
+HCQI_DEF hcq_signal hcq_device_timeline(hcq_device *device) {
+    hcq_signal none;
+    none.id = 0;
+    return device == NULL ? none : hcqi_signal_handle(device->timeline);
+}
+
+HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
+    if (device == NULL) { return 0; }
+    hcqi_enter();
+    uint64_t value = device->next_number;
+    hcqi_leave();
+    return value;
+}
+
+/* ---- memory: public ------------------------------------------------------ */
+
+static uint32_t hcqi_bucket(uint64_t size, uint32_t flags) {
+    uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 58) % HCQI_BUCKETS;
+}
+
+/* Is everything done that was submitted before the block was freed? */
+static int hcqi_allocation_idle(const hcqi_allocation *a) {
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
+        const hcq_device *dev = a->stamps[i].dev;
+        if (!hcqi_device_open(dev) || dev->serial != a->stamps[i].id) { continue; }
+        if (dev->done_prefix < a->stamps[i].number) { return 0; }
+    }
+    return 1;
+}
+
+static void hcqi_freed_unlink(hcqi_allocation *a) {
+    hcq_device *dev = a->dev;
+    hcqi_allocation **link = &dev->buckets[hcqi_bucket(a->memory.size, a->flags)];
+    while (*link != a) { link = &(*link)->bucket_next; }
+    *link = a->bucket_next;
+    if (a->prev != NULL) { a->prev->next = a->next; } else { dev->freed_head = a->next; }
+    if (a->next != NULL) { a->next->prev = a->prev; } else { dev->freed_tail = a->prev; }
+    dev->freed_bytes -= a->memory.size;
+}
+
+static void hcqi_freed_link(hcqi_allocation *a) {
+    hcq_device *dev = a->dev;
+    hcqi_allocation **bucket = &dev->buckets[hcqi_bucket(a->memory.size, a->flags)];
+    a->bucket_next = *bucket;
+    *bucket = a;
+    a->next = NULL;
+    a->prev = dev->freed_tail;
+    if (a->prev != NULL) { a->prev->next = a; } else { dev->freed_head = a; }
+    dev->freed_tail = a;
+    dev->freed_bytes += a->memory.size;
+}
+
+/* The block goes back to the backend; the record stays while it is named. */
+static void hcqi_allocation_release(hcqi_allocation *a) {
+    a->dev->backend->dealloc(a->dev->self, &a->memory);
+    a->state = HCQI_TOMB;
+    if (a->names == 0) { hcqi_allocation_delete(a); }
+}
+
+/* Gives freed blocks back, oldest first, until at most `keep` bytes are left;
+   uncached ones go as soon as they are idle. */
+static void hcqi_freed_trim(hcq_device *dev, uint64_t keep) {
+    hcqi_allocation *next;
+    for (hcqi_allocation *a = dev->freed_head; a != NULL; a = next) {
+        next = a->next;
+        int uncached = a->imported || (a->flags & HCQ_NO_CACHE) != 0;
+        if (!uncached && dev->freed_bytes <= keep) { continue; }
+        if (!hcqi_allocation_idle(a)) { continue; }
+        hcqi_freed_unlink(a);
+        hcqi_allocation_release(a);
+    }
+}
+
+static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags) {
+    if (flags & HCQ_NO_CACHE) { return NULL; }
+    hcqi_allocation *a = dev->buckets[hcqi_bucket(size, flags)];
+    for (; a != NULL; a = a->bucket_next) {
+        int fits = a->memory.size == size && a->flags == flags && !a->imported;
+        if (fits && !((flags & HCQ_ZEROED) && a->memory.host == NULL) && hcqi_allocation_idle(a)) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+static hcqi_allocation *hcqi_allocation_new(hcq_device *dev) {
+    hcqi_allocation *a = HCQI_CAST(hcqi_allocation *, hcqi_new(&dev->hooks, sizeof *a));
+    if (a == NULL) { return NULL; }
+    a->dev = dev;
+    if (!HCQI_GROW(&dev->hooks, a->stamps, a->stamp_capacity, 1)) {
+        hcqi_delete(&dev->hooks, a, sizeof *a);
+        return NULL;
+    }
+    dev->refs++;
+    return a;
+}
+
+/* Enters a block into the table of living ones; there is room. */
+static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
+    hcq_device *dev = a->dev;
+    uint32_t at = hcqi_table_at(dev, a->memory.address);
+    memmove(&dev->table[at + 1], &dev->table[at], (dev->table_count - at) * sizeof *dev->table);
+    dev->table[at] = a;
+    dev->table_count++;
+    dev->allocated_bytes += a->memory.size;
+    a->state = HCQI_LIVE;
+    a->id = ++hcqi_core.serial;
+    a->stamps[0].dev = dev;
+    a->stamps[0].id = dev->serial;
+    a->stamp_count = 1;
+    buffer->address = a->memory.address;
+    buffer->size = a->memory.size;
+    buffer->host = a->memory.host;
+    buffer->device = dev;
+    buffer->id = a->id;
+}
+
+/* A cached block under a new record, should recordings still name the old. */
+static hcqi_allocation *hcqi_freed_take(hcqi_allocation *a) {
+    hcqi_allocation *now = a;
+    if (a->names != 0) {
+        now = hcqi_allocation_new(a->dev);
+        if (now == NULL) { return NULL; }
+        now->memory = a->memory;
+        now->flags = a->flags;
+    }
+    hcqi_freed_unlink(a);
+    if (now != a) { a->state = HCQI_TOMB; }
+    return now;
+}
+
+static hcq_result hcqi_backend_memory(hcq_device *dev, uint64_t size, uint32_t flags,
+                                      hcq_memory *memory) {
+    uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_ZEROED);
+    memset(memory, 0, sizeof *memory);
+    hcq_result r = dev->backend->alloc(dev->self, size, wanted, memory);
+    if (r == HCQ_ERROR_OUT_OF_MEMORY) { /* once more with an empty cache */
+        hcqi_reap_all();
+        hcqi_freed_trim(dev, 0);
+        r = dev->backend->alloc(dev->self, size, wanted, memory);
+    }
+    return r;
+}
+
+static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, hcq_buffer *buffer) {
+    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    hcqi_reap_all();
+    if (dev->freed_head != NULL) { hcqi_freed_trim(dev, dev->desc.cache_bytes); }
+    hcqi_allocation *a = hcqi_freed_find(dev, size, flags);
+    if (a != NULL) {
+        a = hcqi_freed_take(a);
+        if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    } else {
+        a = hcqi_allocation_new(dev);
+        if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        hcq_result r = hcqi_backend_memory(dev, size, flags, &a->memory);
+        if (r != HCQ_OK) {
+            hcqi_allocation_delete(a);
+            return r;
+        }
+        a->memory.size = size;
+        a->flags = flags;
+    }
+    if ((flags & HCQ_ZEROED) && a->memory.host != NULL) { memset(a->memory.host, 0, (size_t)size); }
+    hcqi_allocation_live(a, buffer);
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
+    if (dev->closing) { return hcqi_refuse(dev, HCQ_ERROR_CLOSED, "device: is closing"); }
+    return ok ? HCQ_OK : hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", name);
+}
+
+HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
+                              hcq_buffer *buffer) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
+    hcqi_enter();
+    hcq_result r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
+    if (r == HCQ_OK) {
+        r = hcqi_device_check(device, size != 0 && size <= SIZE_MAX / 2, "size: is 0 or too large");
+    }
+    if (r == HCQ_OK) { r = hcqi_device_check(device, !(flags & ~known), "flags: unknown bits"); }
+    if (r == HCQ_OK) {
+        r = hcqi_alloc(device, size, flags, buffer);
+        if (r != HCQ_OK) {
+            hcqi_refuse(device, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
+                        (unsigned long long)size, hcq_result_text(r),
+                        (unsigned long long)device->allocated_bytes,
+                        (unsigned long long)device->freed_bytes);
+        }
+    }
+    return hcqi_leave_with(r);
+}
+
+static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buffer *buffer) {
+    if (dev->backend->import == NULL) {
+        return hcqi_refuse(dev, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
+    }
+    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    uint32_t at = hcqi_table_at(dev, (uint64_t)(uintptr_t)ptr + size - 1);
+    if (at != 0 && dev->table[at - 1]->memory.host != NULL) {
+        const hcq_memory *m = &dev->table[at - 1]->memory;
+        if ((uint64_t)(uintptr_t)m->host + m->size > (uint64_t)(uintptr_t)ptr &&
+            (uint64_t)(uintptr_t)m->host < (uint64_t)(uintptr_t)ptr + size) {
+            return hcqi_refuse(dev, HCQ_ERROR_INVALID, "ptr: overlaps a living buffer");
+        }
+    }
+    hcqi_allocation *a = hcqi_allocation_new(dev);
+    if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = dev->backend->import(dev->self, ptr, size, &a->memory);
+    if (r != HCQ_OK) {
+        hcqi_allocation_delete(a);
+        return r;
+    }
+    a->memory.size = size;
+    a->imported = 1;
+    hcqi_allocation_live(a, buffer);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcq_result r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
+    if (r == HCQ_OK) { r = hcqi_device_check(device, ptr != NULL, "ptr: is NULL"); }
+    if (r == HCQ_OK) { r = hcqi_device_check(device, size != 0, "size: is 0"); }
+    if (r == HCQ_OK) { r = hcqi_import(device, ptr, size, buffer); }
+    return hcqi_leave_with(r);
+}
+
+static hcq_result hcqi_free(hcqi_allocation *a) {
+    hcq_device *dev = a->dev;
+    uint32_t at = hcqi_table_at(dev, a->memory.address) - 1;
+    dev->table_count--;
+    memmove(&dev->table[at], &dev->table[at + 1], (dev->table_count - at) * sizeof *dev->table);
+    dev->allocated_bytes -= a->memory.size;
+    a->state = HCQI_FREED;
+    if (a->names != 0) { hcqi_core.named_frees++; }
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
+        if (hcqi_device_open(a->stamps[i].dev)) {
+            a->stamps[i].number = a->stamps[i].dev->next_number - 1;
+        }
+    }
+    hcqi_freed_link(a);
+    hcqi_reap_all();
+    hcqi_freed_trim(dev, dev->desc.cache_bytes);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
+    hcq_result why;
+    hcqi_enter();
+    if (buffer.device != NULL && !hcqi_device_open(buffer.device)) {
+        return hcqi_leave_with(HCQ_ERROR_CLOSED);
+    }
+    hcqi_allocation *a = hcqi_buffer_find(&buffer, &why);
+    if (a == NULL) {
+        return hcqi_leave_with(hcqi_refuse(buffer.device, why, "buffer: %s",
+                                           why == HCQ_ERROR_CLOSED ? "was freed before"
+                                                                   : "is not a buffer"));
+    }
+    if (buffer.address != a->memory.address || buffer.size != a->memory.size) {
+        return hcqi_leave_with(hcqi_refuse(buffer.device, HCQ_ERROR_INVALID, "buffer: is a view"));
+    }
+    return hcqi_leave_with(hcqi_free(a));
+}
+
+HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcqi_reap_all();
+    hcqi_freed_trim(device, keep_bytes);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
+    hcq_buffer none;
+    memset(&none, 0, sizeof none);
+    if (offset >= buffer.size) { return none; }
+    if (size == 0) { size = buffer.size - offset; }
+    if (size > buffer.size - offset) { return none; }
+    buffer.address += offset;
+    buffer.size = size;
+    if (buffer.host != NULL) { buffer.host = HCQI_CAST(uint8_t *, buffer.host) + offset; }
+    return buffer;
+}
+
+/* ---- eager copies -------------------------------------------------------- */
+
+/* Waits for everything submitted so far; a time-out explains itself. */
+static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, const char *what) {
+    hcq_result r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
+    if (r == HCQ_TIMEOUT) {
+        char text[200];
+        hcq_device_dump(dev, text, sizeof text);
+        hcqi_enter();
+        hcqi_refuse(dev, r, "%s timed out: %s", what, text);
+        hcqi_leave();
+    }
+    return r;
+}
+
+/* Everything submitted on `dev`, and the last eager call if that ran on another
+   device. */
+static hcq_result hcqi_sync_all(hcq_device *dev, const char *what) {
+    hcqi_enter();
+    hcq_point point = hcq_at(hcqi_signal_handle(dev->timeline), dev->next_number - 1);
+    hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
+    int foreign = dev->eager_signal != NULL && dev->eager_signal->dev != dev &&
+                  !dev->eager_signal->destroyed;
+    hcq_result lost = dev->lost;
+    hcqi_leave();
+    if (lost != HCQ_OK) { return lost; }
+    hcq_result r = hcqi_sync(dev, point, what);
+    if (r != HCQ_OK || !foreign) { return r; }
+    r = hcqi_sync(dev, eager, what);
+    return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
+}
+
+/* What every eager call checks first. Afterwards the buffer's device is open
+   and this thread may block. */
+static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, uint64_t size,
+                                   const void *ptr) {
+    hcq_result why = HCQ_OK;
+    hcqi_enter();
+    hcq_device *dev = hcqi_device_open(buffer->device) ? buffer->device : NULL;
+    if (hcqi_buffer_find(buffer, &why) == NULL) {
+        hcqi_refuse(dev, why, "%s: %s", name,
+                    why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
+    } else if (ptr == NULL) {
+        why = hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s: is NULL",
+                          strcmp(name, "dst") == 0 ? "src" : "dst");
+    } else if (size == 0 || size > buffer->size) {
+        why = hcqi_refuse(dev, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
+                          (unsigned long long)size, name, (unsigned long long)buffer->size);
+    } else if (hcqi_in_callback()) {
+        why = hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK, "eager copies wait: not in a callback");
+    } else {
+        why = HCQ_OK;
+    }
+    return hcqi_leave_with(why);
+}
+
+static hcq_result hcqi_staging_init(hcq_device *dev, hcqi_staging *s, hcq_buffer other) {
+    if (s->queue != NULL) { return HCQ_OK; }
+    if (s->buffer.device == NULL) {
+        hcq_result r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &s->buffer);
+        if (r != HCQ_OK) { return r; }
+    }
+    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &s->queue);
+    if (r != HCQ_OK) { return r; }
+    s->queue->internal = 1;
+    hcq_queue_label(s->queue, "staging");
+    int32_t i = hcq_queue_copy(s->queue, other, s->buffer, 1);
+    if (i >= 0) { r = hcq_queue_bind(s->queue, dev); } else { r = (hcq_result)i; }
+    if (r != HCQ_OK) {
+        hcq_queue_destroy(s->queue);
+        s->queue = NULL;
+    }
+    return r;
+}
+
+/* Submits the one copy of a staging batch behind everything on the device. */
+static hcq_result hcqi_staging_submit(hcqi_staging *s, hcq_buffer dst, hcq_buffer src,
+                                      uint64_t size, hcq_point after) {
+    hcq_device *dev = s->buffer.device;
+    hcq_submission sub;
+    hcq_result r = hcq_queue_update_copy(s->queue, 0, &dst, &src, size);
+    if (r != HCQ_OK) { return r; }
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &s->queue;
+    sub.queue_count = 1;
+    sub.waits = &after;
+    sub.wait_count = 1;
+    return hcq_submit(dev, &sub, 1, &s->done);
+}
+
+/* The next batch of the ring, its last use done. */
+static hcq_result hcqi_staging_next(hcq_device *dev, hcq_buffer other, hcqi_staging **out) {
+    hcqi_staging *s = &dev->staging[dev->staging_next];
+    dev->staging_next = (dev->staging_next + 1) % dev->desc.staging_count;
+    hcq_result r = hcqi_staging_init(dev, s, other);
+    if (r != HCQ_OK) { return r; }
+    *out = s;
+    return s->done.value == 0 ? HCQ_OK : hcqi_sync(dev, s->done, "staging");
+}
+
+/* Later ordered work of `dev` waits for `point`: an eager call's last step. */
+static void hcqi_eager_set(hcq_device *dev, hcq_point point) {
+    hcqi_enter();
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    if (s != NULL) {
+        hcqi_signal_ref(s);
+        if (dev->eager_signal != NULL) { hcqi_signal_unref(dev->eager_signal); }
+        dev->eager_signal = s;
+        dev->eager_value = point.value;
+    }
+    hcqi_leave();
+}
+
+static hcq_point hcqi_everything(hcq_device *dev) {
+    return hcq_at(hcq_device_timeline(dev), hcq_device_timeline_value(dev) - 1);
+}
+
+static hcq_result hcqi_copyin_staged(hcq_buffer dst, const uint8_t *src, uint64_t size) {
+    hcq_device *dev = dst.device;
+    hcq_point after = hcqi_everything(dev);
+    hcq_result r = HCQ_OK;
+    for (uint64_t at = 0; r == HCQ_OK && at < size;) {
+        hcqi_staging *s;
+        uint64_t n = size - at < dev->desc.staging_bytes ? size - at : dev->desc.staging_bytes;
+        r = hcqi_staging_next(dev, dst, &s);
+        if (r != HCQ_OK) { break; }
+        memcpy(s->buffer.host, src + at, (size_t)n);
+        r = hcqi_staging_submit(s, hcq_view(dst, at, n), s->buffer, n, after);
+        if (r == HCQ_OK) { hcqi_eager_set(dev, s->done); }
+        at += n;
+    }
+    return r;
+}
+
+/* Batches run ahead of the host by the length of the ring. */
+static hcq_result hcqi_copyout_staged(uint8_t *dst, hcq_buffer src, uint64_t size) {
+    hcq_device *dev = src.device;
+    hcq_point after = hcqi_everything(dev);
+    uint64_t batch = dev->desc.staging_bytes;
+    uint64_t count = (size + batch - 1) / batch, asked = 0;
+    hcqi_staging *ring[64];
+    uint32_t depth = dev->desc.staging_count < 64 ? dev->desc.staging_count : 64;
+    hcq_result r = HCQ_OK;
+    for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
+        for (; r == HCQ_OK && asked < count && asked < i + depth; asked++) {
+            uint64_t n = asked + 1 == count ? size - asked * batch : batch;
+            r = hcqi_staging_next(dev, src, &ring[asked % depth]);
+            if (r != HCQ_OK) { break; }
+            r = hcqi_staging_submit(ring[asked % depth], ring[asked % depth]->buffer,
+                                    hcq_view(src, asked * batch, n), n, after);
+        }
+        if (r != HCQ_OK) { break; }
+        uint64_t n = i + 1 == count ? size - i * batch : batch;
+        r = hcqi_sync(dev, ring[i % depth]->done, "copyout");
+        if (r == HCQ_OK) { memcpy(dst + i * batch, ring[i % depth]->buffer.host, (size_t)n); }
+    }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
+    hcq_result r = hcqi_eager_check(&dst, "dst", size, src);
+    if (r != HCQ_OK) { return r; }
+    if (dst.host != NULL) {
+        r = hcqi_sync_all(dst.device, "copyin");
+        if (r == HCQ_OK) { memcpy(dst.host, src, (size_t)size); }
+        return r;
+    }
+    hcqi_mutex_lock(&dst.device->eager_lock);
+    r = hcqi_copyin_staged(dst, HCQI_CAST(const uint8_t *, src), size);
+    hcqi_mutex_unlock(&dst.device->eager_lock);
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
+    hcq_result r = hcqi_eager_check(&src, "src", size, dst);
+    if (r != HCQ_OK) { return r; }
+    if (src.host != NULL) {
+        r = hcqi_sync_all(src.device, "copyout");
+        if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
+        return r;
+    }
+    hcqi_mutex_lock(&src.device->eager_lock);
+    r = hcqi_copyout_staged(HCQI_CAST(uint8_t *, dst), src, size);
+    hcqi_mutex_unlock(&src.device->eager_lock);
+    return r;
+}
+
+/* One copy command on `dev`, behind everything of both devices. */
+static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
+                                       uint64_t size, hcq_device *other) {
+    hcq_result r = HCQ_OK;
+    hcq_point after[2], done;
+    hcq_submission sub;
+    if (dev->copy_queue == NULL) {
+        r = hcq_queue_create(dev, HCQ_COPY, &dev->copy_queue);
+        if (r != HCQ_OK) { return r; }
+        dev->copy_queue->internal = 1;
+        hcq_queue_label(dev->copy_queue, "transfer");
+    }
+    hcq_queue_reset(dev->copy_queue);
+    int32_t i = hcq_queue_copy(dev->copy_queue, dst, src, size);
+    if (i < 0) { return (hcq_result)i; }
+    after[0] = hcqi_everything(dev);
+    after[1] = hcqi_everything(other);
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &dev->copy_queue;
+    sub.queue_count = 1;
+    sub.waits = after;
+    sub.wait_count = dev == other ? 1 : 2;
+    r = hcq_submit(dev, &sub, 1, &done);
+    if (r != HCQ_OK) { return r; }
+    hcqi_eager_set(dev, done);
+    if (dev != other) { hcqi_eager_set(other, done); }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_transfer_staged(hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    const hcq_memory_hooks *hooks = &dst.device->hooks;
+    uint64_t piece = dst.device->desc.staging_bytes;
+    uint8_t *through = HCQI_CAST(uint8_t *, hcqi_new(hooks, (size_t)piece));
+    if (through == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = HCQ_OK;
+    for (uint64_t at = 0; r == HCQ_OK && at < size; at += piece) {
+        uint64_t n = size - at < piece ? size - at : piece;
+        r = hcq_copyout(through, hcq_view(src, at, n), n);
+        if (r == HCQ_OK) { r = hcq_copyin(hcq_view(dst, at, n), through, n); }
+    }
+    hcqi_delete(hooks, through, (size_t)piece);
+    return r;
+}
+
+static int hcqi_can_map(hcq_device *dev, const hcq_buffer *buffer) {
+    hcq_result why;
+    hcqi_enter();
+    hcqi_allocation *a = hcqi_buffer_find(buffer, &why);
+    int can = a != NULL && hcqi_allocation_map(dev, a, buffer->address, &why) != 0;
+    hcqi_leave();
+    return can;
+}
+
+HCQI_DEF hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    hcq_result r = hcqi_eager_check(&dst, "dst", size, &src);
+    if (r == HCQ_OK) { r = hcqi_eager_check(&src, "src", size, &dst); }
+    if (r != HCQ_OK) { return r; }
+    if (dst.device == src.device && hcqi_ranges_overlap(dst.address, src.address, size)) {
+        hcqi_enter();
+        return hcqi_leave_with(hcqi_refuse(dst.device, HCQ_ERROR_INVALID, "dst: overlaps src"));
+    }
+    hcq_device *dev = NULL;
+    if (hcqi_can_map(dst.device, &src)) {
+        dev = dst.device;
+    } else if (hcqi_can_map(src.device, &dst)) {
+        dev = src.device;
+    }
+    if (dev == NULL) { return hcqi_transfer_staged(dst, src, size); }
+    hcqi_mutex_lock(&dev->eager_lock);
+    r = hcqi_transfer_queued(dev, dst, src, size, dev == dst.device ? src.device : dst.device);
+    hcqi_mutex_unlock(&dev->eager_lock);
+    return r;
+}
+
+/* ---- programs: public ---------------------------------------------------- */
+
+static const uint8_t hcqi_arg_sizes[] = { 0, 8, 8, 8, 4, 4, 4, 8, 8, 8 };
+
+/* Lays the arguments out as C lays out the matching struct; 0 = a bad kind. */
+static int hcqi_program_layout(const hcq_program_desc *desc, hcq_program_info *info) {
+    uint32_t at = 0, most = 1;
+    for (uint32_t i = 0; i < HCQ_MAX_ARGS && desc->args[i] != HCQ_ARG_NONE; i++) {
+        uint32_t kind = desc->args[i] & 0xff;
+        uint32_t size = kind < HCQI_ARG_STRUCT ? hcqi_arg_sizes[kind] : desc->args[i] >> 8 & 0xffff;
+        uint32_t align = kind < HCQI_ARG_STRUCT ? size : desc->args[i] >> 24;
+        if (kind > HCQI_ARG_STRUCT || size == 0 || align == 0 || align > 16 ||
+            (align & (align - 1)) != 0) {
+            return 0;
+        }
+        at = (at + align - 1) & ~(align - 1);
+        info->offsets[i] = at;
+        info->sizes[i] = size;
+        info->arg_count = i + 1;
+        at += size;
+        if (align > most) { most = align; }
+    }
+    info->kernargs_align = most;
+    info->kernargs_size = (at + most - 1) & ~(most - 1);
+    return 1;
+}
+
+static void hcqi_program_unlist(hcq_program *p) {
+    if (p->prev != NULL) {
+        p->prev->next = p->next;
+    } else if (p->dev->programs == p) {
+        p->dev->programs = p->next;
+    }
+    if (p->next != NULL) { p->next->prev = p->prev; }
+    p->next = NULL;
+    p->prev = NULL;
+}
+
+static void hcqi_program_unref(hcq_program *p) {
+    if (--p->refs != 0) { return; }
+    hcq_device *dev = p->dev;
+    while (p->codes != NULL) {
+        hcqi_code *c = p->codes;
+        p->codes = c->next;
+        c->dev->backend->program_destroy(c->dev->self, c->code);
+        hcqi_delete(&dev->hooks, c, sizeof *c);
+    }
+    hcqi_program_unlist(p);
+    hcqi_delete(&dev->hooks, p->strings, p->strings_size);
+    p->magic = 0;
+    hcqi_delete(&dev->hooks, p, sizeof *p);
+    hcqi_device_unref(dev);
+}
+
+/* The program's code on a device, made when first needed there. */
+static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code) {
+    for (hcqi_code *c = program->codes; c != NULL; c = c->next) {
+        if (c->dev == dev) {
+            *code = c->code;
+            return HCQ_OK;
+        }
+    }
+    hcqi_code *c = HCQI_CAST(hcqi_code *, hcqi_new(&program->dev->hooks, sizeof *c));
+    if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
+    if (r != HCQ_OK) {
+        hcqi_delete(&program->dev->hooks, c, sizeof *c);
+        return r;
+    }
+    c->dev = dev;
+    c->next = program->codes;
+    program->codes = c;
+    *code = c->code;
+    return HCQ_OK;
+}
+
+/* The description outlives the call: its strings move into one block. */
+static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
+    size_t library = desc->library == NULL ? 0 : strlen(desc->library) + 1;
+    size_t symbol = desc->symbol == NULL ? 0 : strlen(desc->symbol) + 1;
+    p->desc = *desc;
+    p->desc.label = p->info.label;
+    p->strings_size = library + symbol;
+    if (p->strings_size == 0) { return 1; }
+    p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size));
+    if (p->strings == NULL) { return 0; }
+    if (library != 0) {
+        memcpy(p->strings, desc->library, library);
+        p->desc.library = p->strings;
+    }
+    if (symbol != 0) {
+        memcpy(p->strings + library, desc->symbol, symbol);
+        p->desc.symbol = p->strings + library;
+    }
+    return 1;
+}
+
+static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc,
+                                   hcq_program **out) {
+    void *code;
+    hcq_program *p = HCQI_CAST(hcq_program *, hcqi_new(&dev->hooks, sizeof *p));
+    if (p == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    p->dev = dev;
+    p->refs = 1;
+    dev->refs++;
+    hcqi_copy_label(p->info.label, desc->label);
+    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
+    if (!hcqi_program_layout(desc, &p->info)) {
+        r = hcqi_refuse(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
+                        p->info.arg_count);
+    } else if (hcqi_program_strings(p, desc)) {
+        r = hcqi_program_code(p, dev, &code);
+    }
+    if (r != HCQ_OK) {
+        hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
+        hcqi_program_unref(p);
+        return r;
+    }
+    p->magic = HCQI_MAGIC_PROGRAM;
+    p->next = dev->programs;
+    if (p->next != NULL) { p->next->prev = p; }
+    dev->programs = p;
+    *out = p;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
+                                       hcq_program **program) {
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcq_result r = hcqi_device_check(device, desc != NULL, "desc: is NULL");
+    if (r == HCQ_OK) { r = hcqi_device_check(device, program != NULL, "program: is NULL"); }
+    if (r == HCQ_OK) { r = hcqi_program_new(device, desc, program); }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF void hcq_program_destroy(hcq_program *program) {
+    if (program == NULL) { return; }
+    hcqi_enter();
+#if HCQ_VALIDATE
+    HCQ_ASSERT(program->magic == HCQI_MAGIC_PROGRAM && !program->destroyed);
+#endif
+    program->destroyed = 1;
+    hcqi_program_unref(program);
+    hcqi_leave();
+}
+
+HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info) {
+    if (program == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    *info = program->info;
+    return HCQ_OK;
+}
+
+static const char *hcqi_kernargs_check(const hcq_program *p, const hcq_buffer *buffers,
+                                       uint32_t buffer_count, const uint64_t *values,
+                                       uint32_t value_count, const void *block, size_t size) {
+    uint32_t wanted = hcqi_program_buffers(p);
+    if (buffer_count != wanted) { return "buffer_count"; }
+    if (value_count != p->info.arg_count - wanted) { return "value_count"; }
+    if (buffer_count != 0 && buffers == NULL) { return "buffers"; }
+    if (value_count != 0 && values == NULL) { return "values"; }
+    if (block == NULL && p->info.kernargs_size != 0) { return "block"; }
+    return size < p->info.kernargs_size ? "block_size" : NULL;
+}
+
+HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
+                                              const hcq_buffer *buffers, uint32_t buffer_count,
+                                              const uint64_t *values, uint32_t value_count,
+                                              void *block, size_t block_size) {
+    if (program == NULL) { return HCQ_ERROR_INVALID; }
+    const char *bad = hcqi_kernargs_check(program, buffers, buffer_count, values, value_count,
+                                          block, block_size);
+    if (bad != NULL) {
+        hcqi_enter();
+        return hcqi_leave_with(hcqi_refuse(program->dev, HCQ_ERROR_INVALID,
+                                           "%s: does not fit '%s'", bad, program->info.label));
+    }
+    uint8_t *out = HCQI_CAST(uint8_t *, block);
+    if (program->info.kernargs_size != 0) { memset(out, 0, program->info.kernargs_size); }
+    for (uint32_t i = 0, b = 0, v = 0; i < program->info.arg_count; i++) {
+        uint8_t *at = out + program->info.offsets[i];
+        uint32_t size = program->info.sizes[i];
+        if (hcqi_arg_is_buffer(program->desc.args[i])) {
+            memcpy(at, &buffers[b++].address, 8);
+        } else if ((program->desc.args[i] & 0xff) == HCQI_ARG_STRUCT) {
+            memcpy(at, (const void *)(uintptr_t)values[v++], size);
+        } else if (size == 4) {
+            uint32_t low = (uint32_t)values[v++];
+            memcpy(at, &low, 4);
+        } else {
+            memcpy(at, &values[v++], 8);
+        }
+    }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_call_prepare(hcq_device *dev) {
+    hcq_result r = HCQ_OK;
+    if (dev->call_queue != NULL) { return hcq_queue_reset(dev->call_queue); }
+    if (dev->call_start.id == 0) { r = hcq_signal_create(dev, 0, &dev->call_start); }
+    if (r == HCQ_OK && dev->call_end.id == 0) { r = hcq_signal_create(dev, 0, &dev->call_end); }
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &dev->call_queue); }
+    if (r != HCQ_OK) { return r; }
+    dev->call_queue->internal = 1;
+    return hcq_queue_label(dev->call_queue, "call");
+}
+
+static hcq_result hcqi_call_submit(hcq_program *program, const void *args, hcq_dims grid,
+                                   hcq_dims block, int timed, hcq_point *done) {
+    hcq_device *dev = program->dev;
+    hcq_submission sub;
+    hcq_result r = hcqi_call_prepare(dev);
+    if (r != HCQ_OK) { return r; }
+    if (timed) { hcq_queue_timestamp(dev->call_queue, dev->call_start); }
+    hcq_queue_exec(dev->call_queue, program, args, grid, block);
+    if (timed) { hcq_queue_timestamp(dev->call_queue, dev->call_end); }
+    hcq_point after = hcqi_everything(dev);
+    memset(&sub, 0, sizeof sub);
+    sub.waits = &after;
+    sub.wait_count = 1;
+    sub.queues = &dev->call_queue;
+    sub.queue_count = 1;
+    r = hcq_submit(dev, &sub, 1, done);
+    if (r == HCQ_OK) { hcqi_eager_set(dev, *done); }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buffers,
+                                     uint32_t buffer_count, const uint64_t *values,
+                                     uint32_t value_count, const hcq_dims *grid,
+                                     const hcq_dims *block, double *seconds) {
+    if (program == NULL) { return HCQ_ERROR_INVALID; }
+    hcq_device *dev = program->dev;
+    const hcq_memory_hooks *hooks = &dev->hooks;
+    hcqi_enter();
+    int callback = hcqi_in_callback();
+    hcqi_leave();
+    if (callback) { return HCQ_ERROR_WOULD_BLOCK; }
+    size_t size = program->info.kernargs_size;
+    uint64_t small[64];
+    void *args = size <= sizeof small ? (void *)small : hcqi_new(hooks, size);
+    if (args == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_point done;
+    hcqi_mutex_lock(&dev->eager_lock);
+    hcq_result r = hcq_program_fill_kernargs(program, buffers, buffer_count, values, value_count,
+                                             args, size);
+    if (r == HCQ_OK) {
+        r = hcqi_call_submit(program, args, hcqi_dims(grid), hcqi_dims(block), seconds != NULL,
+                             &done);
+    }
+    if (r == HCQ_OK && seconds != NULL) {
+        uint64_t start = 0, end = 0;
+        r = hcqi_sync(dev, done, "program_call");
+        hcq_signal_timestamp(dev->call_start, &start);
+        hcq_signal_timestamp(dev->call_end, &end);
+        *seconds = (double)(end - start) * 1e-9;
+    }
+    hcqi_mutex_unlock(&dev->eager_lock);
+    if (args != (void *)small) { hcqi_delete(hooks, args, size); }
+    return r;
+}
+
+/* ---- clocks -------------------------------------------------------------- */
+
+/* Without a clock of the backend: a timestamp submission between two looks at
+   the host's. */
+static hcq_result hcqi_clock_sample(hcq_device *dev, uint64_t *device_ns) {
+    if (dev->backend->clock != NULL) {
+        *device_ns = dev->backend->clock(dev->self);
+        return HCQ_OK;
+    }
+    hcq_point done;
+    hcq_submission sub;
+    hcq_result r = hcqi_call_prepare(dev);
+    if (r != HCQ_OK) { return r; }
+    hcq_queue_timestamp(dev->call_queue, dev->call_start);
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &dev->call_queue;
+    sub.queue_count = 1;
+    sub.flags = HCQ_UNORDERED;
+    r = hcq_submit(dev, &sub, 1, &done);
+    if (r == HCQ_OK) { r = hcqi_sync(dev, done, "clock"); }
+    if (r == HCQ_OK) { r = hcq_signal_timestamp(dev->call_start, device_ns); }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
+    hcq_result r = HCQ_OK;
+    uint64_t best = UINT64_MAX;
+    if (device == NULL || clock == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_mutex_lock(&device->eager_lock);
+    for (int i = 0; r == HCQ_OK && i < 8; i++) {
+        uint64_t ns = 0, before = hcq_sys_now_ns();
+        r = hcqi_clock_sample(device, &ns);
+        uint64_t after = hcq_sys_now_ns();
+        if (r != HCQ_OK || after - before >= best) { continue; }
+        best = after - before;
+        clock->device_ns = ns;
+        clock->host_ns = before + best / 2;
+        clock->error_ns = best / 2 + 1;
+    }
+    hcqi_mutex_unlock(&device->eager_lock);
+    return r;
+}
+
+HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
+    return clock == NULL ? 0 : clock->host_ns + (device_ns - clock->device_ns);
+}
+
+/* ---- the service thread -------------------------------------------------- */
+/* Only for devices whose backend has no threads of its own: runs host commands
+   and notices completions while somebody watches. Started when first needed. */
+
+static hcq_job *hcqi_service_due(hcq_device *dev) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_lane *lane = &dev->lanes[k];
+        hcq_job *job = lane->held_head;
+        if (job != NULL && (job->flags & (HCQI_JOB_HOST | HCQI_JOB_CALLING)) == HCQI_JOB_HOST &&
+            lane->done >= lane->epoch) {
+            return job;
+        }
+        for (job = lane->loose_head; job != NULL; job = job->next) {
+            if ((job->flags & (HCQI_JOB_HOST | HCQI_JOB_CALLING)) == HCQI_JOB_HOST &&
+                lane->done >= job->epoch) {
+                return job;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void hcqi_service_call(hcq_job *job) {
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
+    job->flags |= HCQI_JOB_CALLING;
+    hcqi_leave();
+    hcq_result r = p->u.host.fn(p->u.host.user);
+    hcqi_enter();
+    job->flags &= ~(uint32_t)(HCQI_JOB_CALLING | HCQI_JOB_HOST);
+    if (r < 0) {
+        hcqi_error_note(job->lane->dev, HCQ_ERROR_HOST, job->version, p, NULL, r);
+        hcqi_job_fail(job, HCQ_ERROR_HOST);
+    } else {
+        int last = job->segment + 1 == hcqi_job_segments(job);
+        hcqi_job_advance_past(job);
+        if (!last) { hcqi_ready_push(job); }
+    }
+}
+
+/* A lane with work to wait for, or NULL; `busy` counts them. */
+static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
+    hcqi_lane *found = NULL;
+    *busy = 0;
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
+        int due = lane->held_head != NULL && (lane->held_head->flags & HCQI_JOB_HOST) != 0;
+        for (hcq_job *job = lane->loose_head; !due && job != NULL; job = job->next) {
+            due = (job->flags & HCQI_JOB_HOST) != 0;
+        }
+        if ((due || lane->watched) && lane->done < lane->epoch) {
+            if (found == NULL) { found = lane; }
+            (*busy)++;
+        }
+    }
+    return found;
+}
+
+static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
+    uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
+    hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
+    if (lane == NULL) {
+        hcqi_leave();
+        hcq_sys_wait(&dev->service_word, seen, HCQ_FOREVER);
+        hcqi_enter();
+        return;
+    }
+    hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
+    lane->host_users[p.counter]++;
+    hcqi_leave();
+    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, busy > 1 ? 200000 : 1000000);
+    hcqi_enter();
+    lane->host_users[p.counter]--;
+    if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
+}
+
+static void hcqi_service_run(void *user) {
+    hcq_device *dev = HCQI_CAST(hcq_device *, user);
+    hcqi_enter();
+    dev->service_id = hcq_sys_thread_id();
+    for (uint32_t turn = 0; !dev->service_stop; turn++) {
+        hcqi_reap_device(dev);
+        hcqi_drain();
+        hcq_job *job = hcqi_service_due(dev);
+        if (job != NULL) {
+            hcqi_service_call(job);
+        } else {
+            hcqi_service_sleep(dev, turn);
+        }
+    }
+    hcqi_leave();
+}
+
+static void hcqi_service_kick(hcq_device *dev) {
+    if (!dev->service_started) {
+        dev->service.run_fn = hcqi_service_run;
+        dev->service.user = dev;
+        memcpy(dev->service.name, "hcq-service", 12);
+        if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
+            hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
+            return;
+        }
+        dev->service_started = 1;
+    }
+    hcqi_atomic_add32(&dev->service_word, 1);
+    hcq_sys_wake(&dev->service_word, 1);
+}
+
+/* ---- helpers for backends ------------------------------------------------ */
+
+HCQI_DEF void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align) {
+    return device->hooks.alloc_fn(device->hooks.user, size, align);
+}
+
+HCQI_DEF void hcq_backend_free(hcq_device *device, void *ptr, size_t size) {
+    hcqi_delete(&device->hooks, ptr, size);
+}
+
+HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...) {
+    va_list args;
+    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
+    if (!mine) { hcqi_enter(); }
+    va_start(args, format);
+    hcqi_log_va(device, result, format, args);
+    va_end(args);
+    if (!mine) { hcqi_leave(); }
+}
+
+HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
+    hcqi_enter();
+    hcqi_reap(hcqi_lane_of(lane));
+    hcqi_leave();
+}
+
+HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) { return hcqi_job_failure(job); }
+
+HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
+                                   const hcq_packet *packet) {
+    hcqi_enter();
+    hcqi_lane *lane = hcqi_lane_of(done->lane);
+    if (hcqi_job_failure(job) == HCQ_OK) { hcqi_atomic_store32(&job->result, (uint32_t)result); }
+    hcqi_failures_add(&lane->failures, done->epoch, result);
+    hcqi_atomic_store32(&lane->any_failed, 1);
+    if (packet != NULL) { hcqi_error_note(lane->dev, result, job->version, packet, NULL, 0); }
+    hcqi_leave();
+}
+
+HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
+    hcqi_lane *lane = hcqi_lane_of(wait->lane);
+    if (hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
+    hcqi_enter();
+    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
+    return hcqi_leave_with(r);
+}
+
+static void hcqi_device_lose(hcq_device *dev, hcq_result result, const char *native,
+                             int64_t native_code) {
+    if (dev->lost != HCQ_OK) { return; }
+    dev->lost = result;
+    hcqi_error_note(dev, result, NULL, NULL, native, native_code);
+    dev->timeline->failure = result;
+    hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
+    hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
+    hcqi_reap_device(dev);
+    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
+}
+
+HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
+                               int64_t native_code) {
+    hcqi_enter();
+    hcqi_device_lose(device, result, native, native_code);
+    hcqi_leave();
+}
+
+/* ---- asking the device --------------------------------------------------- */
+
+HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
+    if (device == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    memset(info, 0, sizeof *info);
+    info->backend = device->backend->name;
+    memcpy(info->name, device->caps.name, sizeof info->name);
+    info->name[sizeof info->name - 1] = 0;
+    info->ordinal = device->ordinal;
+    info->compute_lanes = device->compute_lanes;
+    info->copy_lanes = device->copy_lanes;
+    info->memory_bytes = device->caps.memory_bytes;
+    info->features = device->caps.features;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
+    switch ((int)key) {
+    case HCQ_QUERY_COMPUTE_LANES: *value = dev->compute_lanes; return HCQ_OK;
+    case HCQ_QUERY_COPY_LANES: *value = dev->copy_lanes; return HCQ_OK;
+    case HCQ_QUERY_MEMORY_BYTES: *value = dev->caps.memory_bytes; return HCQ_OK;
+    case HCQ_QUERY_ALLOCATED_BYTES: *value = dev->allocated_bytes; return HCQ_OK;
+    case HCQ_QUERY_CACHED_BYTES: *value = dev->freed_bytes; return HCQ_OK;
+    case HCQ_QUERY_SUBMISSIONS: *value = dev->next_number - 1; return HCQ_OK;
+    case HCQ_QUERY_HELD: *value = dev->held; return HCQ_OK;
+    case HCQ_QUERY_PENDING: *value = dev->pending; return HCQ_OK;
+    case HCQ_QUERY_COUNTER_SWAPS: *value = dev->swaps; return HCQ_OK;
+    case HCQ_QUERY_PACKETS_COPIED: *value = dev->packets_copied; return HCQ_OK;
+    case HCQ_QUERY_PACKETS_PATCHED: *value = dev->packets_patched; return HCQ_OK;
+    default:
+        if (dev->backend->query == NULL) { return HCQ_ERROR_UNSUPPORTED; }
+        return dev->backend->query(dev->self, key, value);
+    }
+}
+
+HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
+    if (device == NULL || value == NULL) { return HCQ_ERROR_INVALID; }
+    uint64_t answer = *value;
+    hcqi_enter();
+    hcqi_reap_device(device);
+    hcq_result r = hcqi_query(device, key, &answer);
+    if (r == HCQ_OK) {
+        *value = answer;
+    } else {
+        hcqi_refuse(device, r, "key: %d is not known", (int)key);
+    }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
+    if (device == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    hcqi_reap_device(device);
+    *info = device->error;
+    memset(&device->error, 0, sizeof device->error);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+typedef struct hcqi_text { char *at; size_t size, length; } hcqi_text;
+
+static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int room = t->length < t->size;
+    int n = vsnprintf(room ? t->at + t->length : NULL, room ? t->size - t->length : 0, format, args);
+    va_end(args);
+    if (n > 0) { t->length += (size_t)n; }
+}
+
+static void hcqi_dump_signal(hcqi_text *t, const hcqi_signal *s, uint64_t value) {
+    static const char *const kinds[] = { "signal", "timeline", "submission" };
+    hcqi_print(t, "%s %llx of %s at %llu (now %llu)", kinds[s->kind], (unsigned long long)s->id,
+               s->dev->label, (unsigned long long)value, (unsigned long long)s->value);
+    if (s->kind == HCQI_USER && s->failure == HCQ_OK && s->pending_head == NULL) {
+        hcqi_print(t, s->promised == 0 ? ", nobody submitted raises it"
+                                       : ", raised by work that is itself held");
+    }
+}
+
+static hcq_job *hcqi_raiser_in(hcq_job *job, const hcqi_signal *s, uint64_t value) {
+    for (; job != NULL; job = job->next) {
+        for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
+            if (p->signal == s && p->slot == NULL && p->value >= value) { return job; }
+        }
+    }
+    return NULL;
+}
+
+/* A held job that would raise `s` to `value`, or that is submission `value`. */
+static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
+    if (s->kind != HCQI_USER) { return hcqi_job_at(s->dev, value); }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            hcq_job *job = hcqi_raiser_in(dev->lanes[k].held_head, s, value);
+            if (job == NULL) { job = hcqi_raiser_in(dev->lanes[k].loose_head, s, value); }
+            if (job != NULL) { return job; }
+        }
+    }
+    return NULL;
+}
+
+/* The held job that must move before `job` can; NULL if none is in its way. */
+static hcq_job *hcqi_blocker(const hcq_job *job) {
+    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) {
+        return job->lane->held_head;
+    }
+    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) {
+        hcq_job *raiser = w->home == HCQI_HOME_NONE ? NULL : hcqi_raiser(w->signal, w->value);
+        if (raiser != NULL && (raiser->flags & HCQI_JOB_LISTED)) { return raiser; }
+    }
+    return NULL;
+}
+
+/* Follows who waits for whom; a way back to the start is a cycle, and named. */
+static void hcqi_dump_cycle(hcqi_text *t, const hcq_job *job) {
+    const hcq_job *at = hcqi_blocker(job);
+    for (int steps = 0; at != NULL && at != job && steps < 64; steps++) { at = hcqi_blocker(at); }
+    if (at != job) { return; }
+    hcqi_print(t, "    cycle, nothing in it can ever run: #%llu", (unsigned long long)job->number);
+    do {
+        at = hcqi_blocker(at);
+        hcqi_print(t, " waits for #%llu of %s", (unsigned long long)at->number,
+                   at->lane->dev->label);
+    } while (at != job);
+    hcqi_print(t, "\n");
+}
+
+static void hcqi_dump_held(hcqi_text *t, const hcq_job *job) {
+    hcqi_print(t, "    #%llu '%s' held", (unsigned long long)job->number,
+               job->version == NULL ? "" : job->version->recording.label);
+    const char *by = " by ";
+    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) {
+        if (w->home == HCQI_HOME_NONE) { continue; }
+        hcqi_print(t, "%s", by);
+        hcqi_dump_signal(t, w->signal, w->value);
+        by = " and ";
+    }
+    if (job->flags & HCQI_JOB_CALLING) { hcqi_print(t, " in a host command"); }
+    if (job->lane->stalled) { hcqi_print(t, " by a counter swap"); }
+    hcqi_print(t, "\n");
+    if (by[1] == 'a') { hcqi_dump_cycle(t, job); }
+}
+
+static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
+    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
+               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index, lane->running,
+               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
+    int shown = 0;
+    for (const hcq_job *job = lane->run_head; job != NULL && shown < 4; job = job->next, shown++) {
+        hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->number,
+                   job->version == NULL ? "" : job->version->recording.label);
+    }
+    shown = 0;
+    for (const hcq_job *job = lane->held_head; job != NULL && shown < 4; job = job->next, shown++) {
+        hcqi_dump_held(t, job);
+    }
+    shown = 0;
+    for (const hcq_job *job = lane->loose_head; job != NULL && shown < 4; job = job->next, shown++) {
+        hcqi_dump_held(t, job);
+    }
+}
+
+HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
+    hcqi_text t;
+    if (device == NULL) { return 0; }
+    t.at = text;
+    t.size = text == NULL ? 0 : size;
+    t.length = 0;
+    if (t.size != 0) { text[0] = 0; }
+    hcqi_enter();
+    hcqi_reap_device(device);
+    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
+               device->caps.name, (unsigned long long)device->next_number - 1,
+               (unsigned long long)device->done_prefix, device->pending, device->held,
+               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
+    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
+    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
+               (unsigned long long)device->allocated_bytes, device->table_count,
+               (unsigned long long)device->freed_bytes);
+    hcqi_leave();
+    return t.length;
+}
+
+/* ---- registry ------------------------------------------------------------ */
+
+static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
+    if (registry != NULL) { return registry; }
+    registry = &hcqi_core.registry;
+    if (!registry->filled) {
+        registry->filled = 1;
+        registry->is_default = 1;
+#ifdef HCQ_CPU
+        registry->backends[registry->count++] = hcqi_cpu_backend();
+#endif
+#ifdef HCQ_VULKAN
+        registry->backends[registry->count++] = hcqi_vk_backend();
+#endif
+#ifdef HCQ_CUDA
+        registry->backends[registry->count++] = hcqi_cuda_backend();
+#endif
+    }
+    return registry;
+}
+
+static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
+    hcq_memory_hooks hooks;
+    hooks.alloc_fn = hcqi_malloc;
+    hooks.free_fn = hcqi_mfree;
+    hooks.user = NULL;
+    return given != NULL && given->alloc_fn != NULL && given->free_fn != NULL ? *given : hooks;
+}
+
+HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
+    if (registry == NULL) { return HCQ_ERROR_INVALID; }
+    if (memory != NULL && (memory->alloc_fn == NULL) != (memory->free_fn == NULL)) {
+        return HCQ_ERROR_INVALID;
+    }
+    hcq_memory_hooks hooks = hcqi_hooks(memory);
+    hcq_registry *made = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof *made));
+    if (made == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    made->hooks = hooks;
+    made->filled = 1;
+    *registry = made;
+    return HCQ_OK;
+}
+
+HCQI_DEF void hcq_registry_destroy(hcq_registry *registry) {
+    if (registry == NULL || registry->is_default) { return; }
+    hcq_memory_hooks hooks = registry->hooks;
+    hcqi_delete(&hooks, registry, sizeof *registry);
+}
+
+static int hcqi_backend_valid(const hcq_backend *b) {
+    return b != NULL && b->version == HCQ_BACKEND_VERSION && b->name != NULL &&
+           strchr(b->name, ':') == NULL && b->enumerate != NULL && b->open != NULL &&
+           b->close != NULL && b->lane_open != NULL && b->lane_close != NULL && b->alloc != NULL &&
+           b->dealloc != NULL && b->program_create != NULL && b->program_destroy != NULL &&
+           b->submit != NULL && b->completed != NULL && b->wait != NULL &&
+           b->counter_reset != NULL && (b->encode == NULL) == (b->encode_free == NULL);
+}
+
+HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
+    if (!hcqi_backend_valid(backend)) { return HCQ_ERROR_INVALID; }
+    hcq_result r = HCQ_OK;
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    for (uint32_t i = 0; i < registry->count; i++) {
+        if (registry->backends[i] == backend) { r = HCQ_ERROR_EXISTS; }
+    }
+    if (r == HCQ_OK && registry->count == HCQI_MAX_BACKENDS) { r = HCQ_ERROR_LIMIT; }
+    if (r == HCQ_OK) { registry->backends[registry->count++] = backend; }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
+    hcq_result r = HCQ_ERROR_INVALID;
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    for (uint32_t i = 0; i < registry->count; i++) {
+        if (registry->backends[i] != backend) { continue; }
+        registry->count--;
+        memmove(&registry->backends[i], &registry->backends[i + 1],
+                (registry->count - i) * sizeof registry->backends[0]);
+        r = HCQ_OK;
+        break;
+    }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_registry_devices(hcq_registry *registry, hcq_device_info *infos,
+                                         uint32_t capacity, uint32_t *count) {
+    const hcq_backend *backends[HCQI_MAX_BACKENDS];
+    if (count == NULL || (infos == NULL && capacity != 0)) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    uint32_t backend_count = registry->count, n = 0;
+    memcpy(backends, registry->backends, sizeof backends);
+    hcqi_leave();
+    for (uint32_t i = backend_count; i > 0; i--) {
+        uint32_t room = n < capacity ? capacity - n : 0;
+        n += backends[i - 1]->enumerate(room == 0 ? NULL : infos + n, room);
+    }
+    *count = n;
+    return HCQ_OK;
+}
+
+static const hcq_backend *hcqi_registry_find(hcq_registry *registry, const char *name, size_t n) {
+    registry = hcqi_registry_of(registry);
+    for (uint32_t i = registry->count; i > 0; i--) {
+        const char *known = registry->backends[i - 1]->name;
+        if (strlen(known) == n && memcmp(known, name, n) == 0) { return registry->backends[i - 1]; }
+    }
+    return NULL;
+}
+
+/* ---- open and close ------------------------------------------------------ */
+
+static void hcqi_desc_defaults(hcq_device_desc *d) {
+    if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
+    if (d->spin_ns == 0) { d->spin_ns = 50000; }
+    if (d->slots == 0) { d->slots = 2; }
+    if (d->inflight == 0) { d->inflight = 4096; }
+    if (d->parked == 0) { d->parked = 4096; }
+    if (d->parked_limit == 0) { d->parked_limit = 4194304; }
+    if (d->cache_bytes == 0) { d->cache_bytes = (uint64_t)256 << 20; }
+    if (d->cache_bytes == HCQ_KEEP) { d->cache_bytes = 0; }
+    if (d->staging_bytes == 0) { d->staging_bytes = (uint64_t)2 << 20; }
+    if (d->staging_count == 0) { d->staging_count = 32; }
+}
+
+static void hcqi_device_unref(hcq_device *dev) {
+    if (--dev->refs != 0) { return; }
+    hcq_memory_hooks hooks = dev->hooks;
+    hcqi_delete(&hooks, dev, sizeof *dev);
+}
+
+static void hcqi_lanes_close(hcq_device *dev) {
+    while (dev->lane_count > 0) {
+        hcqi_lane *lane = &dev->lanes[--dev->lane_count];
+        dev->backend->lane_close(dev->self, &lane->base);
+    }
+}
+
+static hcq_result hcqi_lanes_open(hcq_device *dev) {
+    uint32_t total = dev->caps.compute_lanes + dev->caps.copy_lanes;
+    if (dev->caps.compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
+    uint64_t limit = dev->caps.counter_limit == 0 ? HCQI_MAX_VALUE : dev->caps.counter_limit;
+    if (dev->desc.counter_limit != 0 && dev->desc.counter_limit < limit) {
+        limit = dev->desc.counter_limit;
+    }
+    for (uint32_t i = 0; i < total; i++) {
+        hcqi_lane *lane = &dev->lanes[i];
+        int copy = i >= dev->caps.compute_lanes;
+        lane->dev = dev;
+        lane->limit = limit;
+        lane->base.device = dev;
+        lane->base.self = dev->self;
+        lane->base.kind = copy ? HCQ_COPY : HCQ_COMPUTE;
+        lane->base.index = copy ? i - dev->caps.compute_lanes : i;
+        hcq_result r = dev->backend->lane_open(dev->self, &lane->base);
+        if (r != HCQ_OK) {
+            hcqi_lanes_close(dev);
+            return r;
+        }
+        dev->lane_count = i + 1;
+    }
+    dev->compute_lanes = dev->caps.compute_lanes;
+    dev->copy_lanes = dev->caps.copy_lanes;
+    return HCQ_OK;
+}
+
+static void hcqi_device_memory_free(hcq_device *dev) {
+    const hcq_memory_hooks *hooks = &dev->hooks;
+    hcqi_pool_destroy(&dev->jobs);
+    hcqi_pool_destroy(&dev->waiters);
+    hcqi_pool_destroy(&dev->producers);
+    hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
+    hcqi_delete(hooks, dev->staging, dev->desc.staging_count * sizeof *dev->staging);
+    hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
+    hcqi_delete(hooks, dev->signals, dev->signal_capacity * sizeof *dev->signals);
+    dev->window = NULL;
+    dev->staging = NULL;
+    dev->table = NULL;
+    dev->signals = NULL;
+    dev->signal_capacity = 0;
+}
+
+static hcq_result hcqi_device_memory(hcq_device *dev) {
+    uint64_t window = 1;
+    while (window < dev->desc.parked) { window *= 2; }
+    if (!hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), dev->desc.parked) ||
+        !hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), dev->desc.parked) ||
+        !hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), dev->desc.parked)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    dev->window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)window * sizeof *dev->window));
+    dev->window_mask = window - 1;
+    dev->staging = HCQI_CAST(hcqi_staging *,
+                             hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->staging));
+    if (dev->window == NULL || dev->staging == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline);
+    return r == HCQ_OK ? hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact) : r;
+}
+
+/* Takes a slot, so that handles can name the device. */
+static hcq_result hcqi_device_slot(hcq_device *dev) {
+    uint32_t slot = 0;
+    while (slot < HCQI_MAX_DEVICES && hcqi_core.devices[slot] != NULL) { slot++; }
+    if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
+    dev->slot = slot;
+    dev->serial = ++hcqi_core.serial;
+    dev->next_number = 1;
+    dev->refs = 1;
+    hcq_result r = hcqi_device_memory(dev);
+    if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
+    if (r != HCQ_OK) { return r; }
+    hcqi_core.devices[slot] = dev;
+    if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
+    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_watch(&dev->lanes[k]); }
+    return HCQ_OK;
+}
+
+static void hcqi_device_signals_close(hcq_device *dev) {
+    for (uint32_t i = 0; i < dev->signal_capacity; i++) {
+        if (dev->signals[i] != NULL) { hcqi_signal_close(dev->signals[i]); }
+    }
+}
+
+/* Undoes a half-made device. */
+static void hcqi_device_discard(hcq_device *dev) {
+    hcqi_enter();
+    hcqi_device_signals_close(dev);
+    hcqi_device_memory_free(dev);
+    hcqi_leave();
+    if (dev->self != NULL) { dev->backend->close(dev->self); }
+    hcq_memory_hooks hooks = dev->hooks;
+    hcqi_delete(&hooks, dev, sizeof *dev);
+}
+
+static hcq_result hcqi_device_make(const hcq_backend *backend, uint32_t ordinal,
+                                   const hcq_device_desc *desc, const char *name,
+                                   hcq_device **out) {
+    hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
+    hcq_device *dev = HCQI_CAST(hcq_device *, hcqi_new(&hooks, sizeof *dev));
+    if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    dev->magic = HCQI_MAGIC_DEVICE;
+    dev->hooks = hooks;
+    dev->backend = backend;
+    dev->ordinal = ordinal;
+    if (desc != NULL) { dev->desc = *desc; }
+    hcqi_desc_defaults(&dev->desc);
+    hcqi_copy_label(dev->label, dev->desc.label != NULL ? dev->desc.label : name);
+    hcq_result r = backend->open(dev, ordinal, &dev->desc, &dev->caps, &dev->self);
+    if (r == HCQ_OK) {
+        hcqi_enter();
+        r = hcqi_device_slot(dev);
+        hcqi_leave();
+    }
+    if (r != HCQ_OK) {
+        hcqi_device_discard(dev);
+        return r;
+    }
+    *out = dev;
+    return HCQ_OK;
+}
+
+/* "NAME" or "NAME:ordinal"; returns the length of NAME, 0 = malformed. */
+static size_t hcqi_name_parse(const char *name, uint32_t *ordinal) {
+    const char *colon = strchr(name, ':');
+    *ordinal = 0;
+    if (colon == NULL) { return strlen(name); }
+    const char *digit = colon + 1;
+    if (*digit == 0) { return 0; }
+    for (; *digit != 0; digit++) {
+        if (*digit < '0' || *digit > '9' || *ordinal > 99999) { return 0; }
+        *ordinal = *ordinal * 10 + (uint32_t)(*digit - '0');
+    }
+    return (size_t)(colon - name);
+}
+
+HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
+    uint32_t ordinal = 0;
+    hcq_log_fn log_fn = desc == NULL ? NULL : desc->log_fn;
+    if (device != NULL) { *device = NULL; }
+    const char *bad = device == NULL ? "device: is NULL" : name == NULL ? "name: is NULL" : NULL;
+    if (bad == NULL && desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
+        bad = "memory: needs both functions";
+    }
+    size_t n = bad == NULL ? hcqi_name_parse(name, &ordinal) : 0;
+    if (bad == NULL && n == 0) { bad = "name: is not BACKEND or BACKEND:ordinal"; }
+    if (bad != NULL) {
+        if (log_fn != NULL) { log_fn(desc->log_user, HCQ_ERROR_INVALID, bad); }
+        return HCQ_ERROR_INVALID;
+    }
+    hcqi_enter();
+    const hcq_backend *backend = hcqi_registry_find(desc == NULL ? NULL : desc->registry, name, n);
+    hcqi_leave();
+    hcq_result r = HCQ_ERROR_NO_DEVICE;
+    if (backend != NULL) { r = hcqi_device_make(backend, ordinal, desc, name, device); }
+    if (r != HCQ_OK && log_fn != NULL) {
+        char text[160];
+        snprintf(text, sizeof text, "hcq: name: cannot open '%.60s': %s%s", name,
+                 hcq_result_text(r), backend == NULL ? " (no backend of this name)" : "");
+        log_fn(desc->log_user, r, text);
+    }
+    return r;
+}
+
+/* Will the device's work get on without anybody else's help? Then what is held
+   may only be behind it. */
+static int hcqi_job_moves(const hcq_job *job) {
+    int watched = 0;
+    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) { watched |= w->watch; }
+    return watched || (job->flags & HCQI_JOB_HOST) != 0;
+}
+
+static int hcqi_device_moves(const hcq_device *dev) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        const hcqi_lane *lane = &dev->lanes[k];
+        if (lane->run_head != NULL || lane->stalled) { return 1; }
+        if (lane->held_head != NULL && hcqi_job_moves(lane->held_head)) { return 1; }
+        for (const hcq_job *job = lane->loose_head; job != NULL; job = job->next) {
+            if (hcqi_job_moves(job)) { return 1; }
+        }
+    }
+    return 0;
+}
+
+/* Ends held jobs that need the device: its own, and those elsewhere whose
+   recordings belong to it. */
+static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
+    for (int loose = 0; loose < 2; loose++) {
+        hcq_job *job = loose ? lane->loose_head : lane->held_head;
+        for (; job != NULL; job = job->next) {
+            int theirs = job->version != NULL && job->version->queue->dev == dev;
+            if (lane->dev != dev && !theirs) { continue; }
+            if (hcqi_job_failure(job) == HCQ_OK) {
+                hcqi_atomic_store32(&job->result, (uint32_t)HCQ_ERROR_CANCELLED);
+            }
+            hcqi_ready_push(job);
+        }
+    }
+}
+
+static void hcqi_cancel(const hcq_device *dev) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *other = hcqi_core.devices[i];
+        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
+            hcqi_cancel_lane(&other->lanes[k], dev);
+        }
+    }
+    hcqi_drain();
+}
+
+static uint32_t hcqi_queues_pending(const hcq_device *dev) {
+    uint32_t pending = 0;
+    for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { pending += q->pending; }
+    return pending;
+}
+
+/* Nothing of the device is in use any more: not by its own work, by threads in
+   a wait, or by engines of other devices that still look at its counters. */
+static int hcqi_device_quiet(const hcq_device *dev, uint64_t grace) {
+    return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 &&
+           hcqi_queues_pending(dev) == 0 && hcqi_core.grace_ended >= grace;
+}
+
+static hcq_result hcqi_close_wait(hcq_device *dev) {
+    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
+    uint64_t grace = 0;
+    hcq_result r = HCQ_OK;
+    hcqi_watch(1);
+    for (;;) {
+        hcqi_reap_all();
+        hcqi_drain();
+        if (dev->lost != HCQ_OK || !hcqi_device_moves(dev)) { hcqi_cancel(dev); }
+        hcqi_grace_check();
+        if (grace == 0 && dev->pending == 0) {
+            grace = hcqi_grace_request();
+            hcqi_grace_check();
+        }
+        if (grace != 0 && hcqi_device_quiet(dev, grace)) { break; }
+        uint64_t left = hcqi_left(deadline);
+        if (left == 0) {
+            r = HCQ_TIMEOUT;
+            break;
+        }
+        hcqi_event_wait(left < 1000000 ? left : 1000000);
+    }
+    hcqi_watch(-1);
+    return r;
+}
+
+/* What other devices made for this one: versions of their queues, code. */
+static void hcqi_close_traces(hcq_device *dev) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *other = hcqi_core.devices[i];
+        for (hcq_queue *q = other == NULL ? NULL : other->queues; q != NULL; q = q->next) {
+            hcqi_version **link = &q->versions;
+            while (*link != NULL) {
+                hcqi_version *v = *link;
+                if (v->dev != dev) {
+                    link = &v->next;
+                    continue;
+                }
+                *link = v->next;
+                hcqi_version_delete(v);
+            }
+        }
+        for (hcq_program *p = other == NULL ? NULL : other->programs; p != NULL; p = p->next) {
+            hcqi_code **link = &p->codes;
+            while (*link != NULL) {
+                hcqi_code *c = *link;
+                if (c->dev != dev) {
+                    link = &c->next;
+                    continue;
+                }
+                *link = c->next;
+                dev->backend->program_destroy(dev->self, c->code);
+                hcqi_delete(&p->dev->hooks, c, sizeof *c);
+            }
+        }
+        if (other != NULL && other != dev && other->eager_signal != NULL &&
+            other->eager_signal->dev == dev) {
+            hcqi_signal_unref(other->eager_signal);
+            other->eager_signal = NULL;
+        }
+    }
+}
+
+static void hcqi_close_objects(hcq_device *dev) {
+    while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
+    hcqi_close_traces(dev);
+    while (dev->programs != NULL) {
+        hcq_program *p = dev->programs;
+        hcqi_program_unlist(p);
+        if (!p->destroyed) {
+            p->destroyed = 1;
+            hcqi_program_unref(p);
+        }
+    }
+    while (dev->table_count > 0) {
+        hcqi_allocation *a = dev->table[--dev->table_count];
+        if (a->names != 0) { hcqi_core.named_frees++; }
+        hcqi_allocation_release(a);
+    }
+    while (dev->freed_head != NULL) {
+        hcqi_allocation *a = dev->freed_head;
+        hcqi_freed_unlink(a);
+        hcqi_allocation_release(a);
+    }
+}
+
+HCQI_DEF hcq_result hcq_close(hcq_device *device) {
+    if (device == NULL) { return HCQ_OK; }
+    hcqi_enter();
+    if (!hcqi_device_open(device)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
+    if (hcqi_in_callback()) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback"));
+    }
+    device->closing = 1;
+    hcq_result r = hcqi_close_wait(device);
+    if (r != HCQ_OK) {
+        return hcqi_leave_with(hcqi_refuse(device, r, "close: work did not end in time"));
+    }
+    device->service_stop = 1;
+    if (device->service_started) {
+        hcqi_service_kick(device);
+        hcqi_leave();
+        hcq_sys_thread_join(&device->service);
+        hcqi_enter();
+    }
+    hcqi_close_objects(device);
+    if (device->eager_signal != NULL) { hcqi_signal_unref(device->eager_signal); }
+    hcqi_device_signals_close(device);
+    hcqi_drain();
+    hcqi_lanes_close(device);
+    hcqi_core.devices[device->slot] = NULL;
+    hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
+    hcqi_device_memory_free(device);
+    hcqi_leave();
+    device->backend->close(device->self);
+    hcqi_enter();
+    hcqi_device_unref(device);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+#endif /* HCQ_IMPLEMENTATION */
+
+#ifdef HCQ_CPU
+#include "hcq_cpu.h"
+#endif
+#ifdef HCQ_VULKAN
+#include "hcq_vulkan.h"
+#endif
+#ifdef HCQ_CUDA
+#include "hcq_cuda.h"
+#endif
+
+/* ========================================================================== */
+/* ---- licence ------------------------------------------------- >>licence - */
+/*
+hcq is available under either of two licences. Choose whichever you prefer.
+
+------------------------------------------------------------------------------
+ALTERNATIVE A - MIT License
+
+Copyright (c) 2026 the hcq authors
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of
+this software and associated documentation files (the "Software"), to deal in
+the Software without restriction, including without limitation the rights to
+use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies
+of the Software, and to permit persons to whom the Software is furnished to do
+so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+
+------------------------------------------------------------------------------
+ALTERNATIVE B - Public Domain (www.unlicense.org)
+
+This is free and unencumbered software released into the public domain.
+
+Anyone is free to copy, modify, publish, use, compile, sell, or distribute this
+software, either in source code form or as a compiled binary, for any purpose,
+commercial or non-commercial, and by any means.
+
+In jurisdictions that recognize copyright laws, the author or authors of this
+software dedicate any and all copyright interest in the software to the public
+domain. We make this dedication for the benefit of the public at large and to
+the detriment of our heirs and successors. We intend this dedication to be an
+overt act of relinquishment in perpetuity of all present and future rights to
+this software under copyright law.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN
+ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION
+WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+------------------------------------------------------------------------------
+*/

@@ -1,0 +1,1262 @@
+/* hcq_cpu.h - the CPU backend of hcq: engine threads and a pool that shares grids.
+
+   Recipe: keep it beside hcq.h and never include it yourself. In the one file
+   with the implementation:
+
+       #define HCQ_IMPLEMENTATION
+       #define HCQ_CPU
+       #include "hcq.h"
+
+   "CPU:0" to "CPU:63" are independent devices on the same processors. Settings
+   of its own: fill a struct hcq_cpu_desc and point hcq_device_desc.cpu at it.
+   Licence: as hcq.h.
+*/
+#ifndef HCQ_H
+#error "hcq_cpu.h: define HCQ_CPU and include hcq.h, which includes this file"
+#endif
+
+#ifndef HCQ_CPU_H
+#define HCQ_CPU_H
+
+#define HCQ_CPU_NONE UINT32_MAX        /* workers: none, engines run grids alone */
+
+enum {
+    HCQ_CPU_PIN = 1,                   /* lanes and workers on CPUs of their own, in turn */
+    HCQ_CPU_ONE_ENGINE = 2             /* all lanes share one thread and FIFO (tests) */
+};
+
+/* The CPU backend's part of hcq_device_desc; all zero gives the defaults. */
+struct hcq_cpu_desc {
+    uint32_t workers;                  /* threads that help a lane's own with grids
+                                          [usable CPUs - 1] */
+    uint32_t flags;                    /* HCQ_CPU_* */
+};
+
+#endif /* HCQ_CPU_H */
+
+#if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_CPU_IMPLEMENTED)
+#define HCQI_CPU_IMPLEMENTED
+
+#include <stdio.h>
+#include <string.h>
+
+/* ========================================================================== */
+/* ---- structures ------------------------------------------------------------ */
+
+#define HCQI_CPU_FEATURES                                                          \
+    ((uint32_t)HCQ_FEATURE_HOST_MEMORY | (uint32_t)HCQ_FEATURE_IMPORT |            \
+     (uint32_t)HCQ_FEATURE_MAP)
+
+enum {
+    HCQI_CPU_LINE = 128,               /* two cache lines: prefetchers fetch pairs */
+    HCQI_CPU_LANES = 8,                /* of each kind */
+    HCQI_CPU_ORDINALS = 64,
+    HCQI_CPU_CHUNK = 1024,             /* entries */
+    HCQI_CPU_CHUNKS = 8,               /* at most this many are made beforehand */
+    HCQI_CPU_WAITS = 2,                /* in one entry */
+    HCQI_CPU_TURNS = 64,               /* of spinning between looks at the clock */
+    HCQI_CPU_INLINE_PS = 10000000,     /* cheaper grids are not shared */
+    HCQI_CPU_WAKE_PS = 40000000,       /* nor those, if it takes waking somebody up */
+    HCQI_CPU_TIMED_PS = 2000000,       /* from here on a look at the clock is cheap */
+    HCQI_CPU_CHUNK_PS = 1000000        /* smallest share of a grid */
+};
+
+static const uint64_t hcqi_cpu_magic = 0x6870636c616e6521u;
+
+/* A counter and those who sleep for it. `wanted` is the lowest value anybody
+   sleeps for; raising it wakes all, and those who want more ask again. */
+typedef struct hcqi_cpu_counter {
+    uint64_t value, wanted;
+    uint32_t sequence;                 /* futex; changes with each wake */
+    uint8_t pad[HCQI_CPU_LINE - 20];
+} hcqi_cpu_counter;
+
+typedef struct hcqi_cpu_lane {
+    uint64_t magic;                    /* marks lanes of CPU devices */
+    struct hcqi_cpu_engine *engine;
+    uint32_t watch;
+    uint8_t pad[HCQI_CPU_LINE - 12 - sizeof(void *)];
+    hcqi_cpu_counter counters[2];
+} hcqi_cpu_lane;
+
+/* A batch in an engine's queue, or (job NULL) waits before the next entry. */
+typedef struct hcqi_cpu_entry {
+    uint32_t ready;
+    uint32_t count;                    /* packets */
+    const hcq_packet *packets;
+    hcq_job *job;
+    hcq_lane_point done;
+    uint32_t wait_count;
+    hcq_lane_point waits[HCQI_CPU_WAITS];
+} hcqi_cpu_entry;
+
+typedef struct hcqi_cpu_chunk {
+    struct hcqi_cpu_chunk *next;       /* in the queue or in a list of spare ones */
+    uint8_t pad[HCQI_CPU_LINE - sizeof(void *)];
+    hcqi_cpu_entry entries[HCQI_CPU_CHUNK];
+} hcqi_cpu_chunk;
+
+/* One thread with a queue from many producers (the core's lock) to it. */
+typedef struct hcqi_cpu_engine {
+    hcqi_cpu_chunk *tail;              /* where submit writes */
+    uint32_t tail_at;
+    hcqi_cpu_chunk *spare;
+    uint8_t pad0[HCQI_CPU_LINE];
+    hcqi_cpu_chunk *head;              /* where the thread reads */
+    uint32_t head_at;
+    hcq_result failed;                 /* of the waits before the next batch */
+    uint8_t pad1[HCQI_CPU_LINE];
+    uint64_t drained;                  /* list of chunks on their way back to submit */
+    uint8_t pad2[HCQI_CPU_LINE];
+    uint32_t sleeping;                 /* futex: 1 = asleep or about to */
+    uint32_t stop;
+    uint64_t thread_id;
+    struct hcqi_cpu_device *device;
+    hcq_sys_thread thread;
+    uint32_t index;
+    uint32_t lanes;                    /* open ones */
+    uint8_t pad3[HCQI_CPU_LINE];
+} hcqi_cpu_engine;
+
+/* What a run of blocks needs. Linear index 0 is block {0, y, z}. */
+typedef struct hcqi_cpu_grid {
+    hcq_cpu_fn fn;
+    const void *args;
+    hcq_block block;
+    uint64_t total;
+} hcqi_cpu_grid;
+
+typedef struct hcqi_cpu_code {
+    hcq_cpu_fn fn;
+    uint32_t estimate;                 /* picoseconds per block, 0 = unknown */
+    uint32_t runs;
+    void *library;
+} hcqi_cpu_code;
+
+enum {                                 /* of hcqi_cpu_pool.gate */
+    HCQI_CPU_INSIDE = 0xffff,          /* number of workers at the job */
+    HCQI_CPU_GENERATION = 0x10000,     /* of the job, 14 bits */
+    HCQI_CPU_GENERATIONS = 0x3fff0000,
+    HCQI_CPU_OWNER = 0x40000000        /* the owner sleeps until the last one leaves */
+};
+#define HCQI_CPU_OPEN 0x80000000u      /* workers may come in */
+
+typedef struct hcqi_cpu_worker {
+    struct hcqi_cpu_device *device;
+    hcq_sys_thread thread;
+    uint32_t index;
+} hcqi_cpu_worker;
+
+/* The workers and the one grid they share. An engine owns it while it holds
+   `lock`. A worker reads the job only between entering and leaving the gate,
+   and the owner changes it only while the gate is closed and empty. */
+typedef struct hcqi_cpu_pool {
+    uint32_t lock;
+    uint32_t wanted;                   /* workers to have */
+    uint32_t started;                  /* workers there are */
+    uint32_t tried;                    /* starting them */
+    uint64_t missed_ps;                /* work done alone because all were asleep */
+    hcqi_cpu_worker *workers;
+    uint8_t pad0[HCQI_CPU_LINE];
+    uint32_t gate;
+    uint32_t stop;
+    uint8_t pad1[HCQI_CPU_LINE];
+    uint32_t asleep;                   /* workers */
+    uint32_t bell;                     /* futex; changes with each wake */
+    uint8_t pad2[HCQI_CPU_LINE];
+    hcqi_cpu_grid job;
+    uint64_t chunk;                    /* blocks to take at least */
+    uint64_t parts;                    /* and at least this part of what is left */
+    uint8_t pad3[HCQI_CPU_LINE];
+    uint64_t next;                     /* block to take */
+    uint8_t pad4[HCQI_CPU_LINE];
+} hcqi_cpu_pool;
+
+typedef struct hcqi_cpu_device {
+    hcq_device *device;
+    uint64_t spin_ns;                  /* 0 = never */
+    uint32_t cpus;
+    uint32_t flags;                    /* HCQ_CPU_* */
+    uint32_t compute_lanes, copy_lanes, chunks;
+    uint8_t pad0[HCQI_CPU_LINE];
+    uint32_t active;                   /* threads that run or spin */
+    uint8_t pad1[HCQI_CPU_LINE];
+    hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
+    hcqi_cpu_engine engines[2 * HCQI_CPU_LANES];
+    hcqi_cpu_pool pool;
+} hcqi_cpu_device;
+
+/* ========================================================================== */
+/* ---- spinning and sleeping ------------------------------------------------- */
+/* Threads that run or spin are counted in `active`. One spins only while there
+   is a CPU for every counted thread: else it stops being counted and sleeps. */
+
+typedef struct hcqi_cpu_spin {
+    uint64_t end_ns;                   /* 0 = not set yet */
+    uint32_t turns;
+} hcqi_cpu_spin;
+
+static void hcqi_cpu_enter(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, 1); }
+static void hcqi_cpu_leave(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, UINT32_MAX); }
+
+/* May a counted thread go on? At 0 it is no longer counted. */
+static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
+    uint32_t active = hcqi_atomic_load32(&d->active);
+    if (d->spin_ns && active > d->cpus) {
+        /* One leaves for each that is too much, not all who see it. */
+        return !hcqi_atomic_cas32(&d->active, active, active - 1);
+    }
+    if (d->spin_ns && spin->turns == 1) {
+        return 1; /* the clock is for those who stay longer */
+    }
+    uint64_t now = d->spin_ns ? hcq_sys_now_ns() : 0;
+    if (d->spin_ns && !spin->end_ns) {
+        spin->end_ns = now + d->spin_ns;
+    }
+    if (now < spin->end_ns) {
+        return 1;
+    }
+    hcqi_cpu_leave(d);
+    return 0;
+}
+
+/* One turn of waiting for a counted thread; answers like hcqi_cpu_spin_look. */
+static int hcqi_cpu_spin_turn(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
+    if (spin->turns++ % HCQI_CPU_TURNS == 0 && !hcqi_cpu_spin_look(d, spin)) {
+        return 0;
+    }
+    hcqi_atomic_pause();
+    return 1;
+}
+
+/* ========================================================================== */
+/* ---- counters -------------------------------------------------------------- */
+
+static void hcqi_cpu_counter_wake(hcqi_cpu_counter *counter) {
+    hcqi_atomic_swap64(&counter->wanted, UINT64_MAX);
+    hcqi_atomic_add32(&counter->sequence, 1);
+    hcq_sys_wake(&counter->sequence, 1);
+}
+
+static void hcqi_cpu_counter_raise(hcqi_cpu_counter *counter, uint64_t value) {
+    hcqi_atomic_swap64(&counter->value, value);
+    if (hcqi_atomic_load64(&counter->wanted) <= value) {
+        hcqi_cpu_counter_wake(counter);
+    }
+}
+
+/* Lowers `wanted` to `value` if it is above. A lower one is out of the word
+   for a moment: who puts it back answers for what was raised meanwhile. */
+static void hcqi_cpu_counter_want(hcqi_cpu_counter *counter, uint64_t value) {
+    uint64_t lowest = value;
+    for (;;) {
+        uint64_t old = hcqi_atomic_swap64(&counter->wanted, lowest);
+        if (old >= lowest) {
+            break;
+        }
+        lowest = old;
+    }
+    if (lowest < value && hcqi_atomic_load64(&counter->value) >= lowest) {
+        hcqi_cpu_counter_wake(counter);
+    }
+}
+
+/* Sleeps until the value is reached or the clock shows `end_ns`. */
+static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t value,
+                                         uint64_t end_ns) {
+    for (;;) {
+        uint32_t sequence = hcqi_atomic_load32(&counter->sequence);
+        uint64_t left_ns = HCQ_FOREVER;
+        hcqi_cpu_counter_want(counter, value);
+        if (end_ns != HCQ_FOREVER) {
+            uint64_t now = hcq_sys_now_ns();
+            left_ns = now < end_ns ? end_ns - now : 0;
+        }
+        if (hcqi_atomic_load64(&counter->value) >= value) {
+            return HCQ_OK;
+        }
+        if (!left_ns) {
+            return HCQ_TIMEOUT;
+        }
+        hcq_sys_wait(&counter->sequence, sequence, left_ns);
+    }
+}
+
+/* For a counted thread, which is counted again afterwards. */
+static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *counter,
+                                        uint64_t value, uint64_t end_ns) {
+    hcqi_cpu_spin spin = { 0, 0 };
+    hcq_result result = HCQ_OK;
+    while (hcqi_atomic_load64(&counter->value) < value) {
+        if (hcqi_cpu_spin_turn(d, &spin)) {
+            if (spin.end_ns > end_ns) {
+                spin.end_ns = end_ns;
+            }
+            continue;
+        }
+        result = hcqi_cpu_counter_sleep(counter, value, end_ns);
+        hcqi_cpu_enter(d);
+        break;
+    }
+    return result;
+}
+
+/* ========================================================================== */
+/* ---- grids ----------------------------------------------------------------- */
+
+/* Runs `count` blocks from linear index `first`. */
+static void hcqi_cpu_blocks(const hcqi_cpu_grid *grid, uint64_t first, uint64_t count) {
+    hcq_cpu_fn fn = grid->fn;
+    const void *args = grid->args;
+    hcq_block block = grid->block;
+    uint64_t width = block.grid.x, row = first / width, x = first % width;
+    uint64_t y = grid->block.id.y + row % block.grid.y, z = grid->block.id.z + row / block.grid.y;
+    for (;;) {
+        uint64_t end = width - x < count ? width : x + count;
+        count -= end - x;
+        block.id.y = (uint32_t)y;
+        block.id.z = (uint32_t)z;
+        for (; x < end; x++) {
+            block.id.x = (uint32_t)x;
+            fn(args, &block);
+        }
+        if (!count) {
+            return;
+        }
+        x = 0;
+        if (++y == block.grid.y) {
+            y = 0;
+            z++;
+        }
+    }
+}
+
+/* Takes shares of the pool's job until there are none; returns the blocks. */
+static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool) {
+    uint64_t total = pool->job.total, done = 0;
+    for (;;) {
+        uint64_t next = hcqi_atomic_load64(&pool->next);
+        if (next >= total) {
+            return done;
+        }
+        uint64_t count = (total - next) / pool->parts;
+        count = count > pool->chunk ? count : pool->chunk;
+        next = hcqi_atomic_add64(&pool->next, count);
+        if (next >= total) {
+            return done;
+        }
+        count = count < total - next ? count : total - next;
+        hcqi_cpu_blocks(&pool->job, next, count);
+        done += count;
+    }
+}
+
+/* Wakes up to `count` sleeping workers. */
+static void hcqi_cpu_pool_wake(hcqi_cpu_pool *pool, uint32_t count) {
+    for (; count && hcqi_atomic_load32(&pool->asleep); count--) {
+        hcqi_atomic_add32(&pool->bell, 1);
+        hcq_sys_wake(&pool->bell, 0);
+    }
+}
+
+static void hcqi_cpu_pool_leave(hcqi_cpu_pool *pool) {
+    uint32_t gate = hcqi_atomic_add32(&pool->gate, UINT32_MAX) - 1;
+    if ((gate & (HCQI_CPU_OPEN | HCQI_CPU_INSIDE | HCQI_CPU_OWNER)) == HCQI_CPU_OWNER) {
+        hcq_sys_wake(&pool->gate, 1);
+    }
+}
+
+/* Is there a job that the worker has not seen (or is it time to stop)? */
+static int hcqi_cpu_worker_called(hcqi_cpu_pool *pool, uint32_t seen) {
+    uint32_t gate = hcqi_atomic_load32(&pool->gate);
+    return ((gate & HCQI_CPU_OPEN) && (gate & HCQI_CPU_GENERATIONS) != seen) ||
+           hcqi_atomic_load32(&pool->stop);
+}
+
+static void hcqi_cpu_worker_sleep(hcqi_cpu_pool *pool, uint32_t seen) {
+    hcqi_atomic_add32(&pool->asleep, 1);
+    for (;;) {
+        uint32_t bell = hcqi_atomic_load32(&pool->bell);
+        if (hcqi_cpu_worker_called(pool, seen)) {
+            break;
+        }
+        hcq_sys_wait(&pool->bell, bell, HCQ_FOREVER);
+    }
+    hcqi_atomic_add32(&pool->asleep, UINT32_MAX);
+}
+
+static void hcqi_cpu_worker_main(void *user) {
+    hcqi_cpu_worker *worker = (hcqi_cpu_worker *)user;
+    hcqi_cpu_device *d = worker->device;
+    hcqi_cpu_pool *pool = &d->pool;
+    hcqi_cpu_spin spin = { 0, 0 };
+    uint32_t seen = 0;
+    if (d->flags & HCQ_CPU_PIN) {
+        hcq_sys_thread_pin((worker->index + 1) % d->cpus);
+    }
+    hcqi_cpu_enter(d);
+    while (!hcqi_atomic_load32(&pool->stop)) {
+        uint32_t gate = hcqi_atomic_load32(&pool->gate);
+        if (!(gate & HCQI_CPU_OPEN) || (gate & HCQI_CPU_GENERATIONS) == seen) {
+            if (!hcqi_cpu_spin_turn(d, &spin)) {
+                hcqi_cpu_worker_sleep(pool, seen);
+                hcqi_cpu_enter(d);
+                spin.turns = 0;
+                spin.end_ns = 0;
+            }
+            continue;
+        }
+        if (!hcqi_atomic_cas32(&pool->gate, gate, gate + 1)) {
+            continue;
+        }
+        seen = gate & HCQI_CPU_GENERATIONS;
+        hcqi_cpu_pool_wake(pool, 2); /* waking is dear: everybody wakes two */
+        hcqi_cpu_pool_share(pool);
+        hcqi_cpu_pool_leave(pool);
+        spin.turns = 0;
+        spin.end_ns = 0;
+    }
+    hcqi_cpu_leave(d);
+}
+
+/* Starts the workers; with fewer than wanted the rest does the work. */
+static void hcqi_cpu_pool_start(hcqi_cpu_device *d) {
+    hcqi_cpu_pool *pool = &d->pool;
+    pool->tried = 1;
+    for (uint32_t i = 0; i < pool->wanted; i++) {
+        hcqi_cpu_worker *worker = &pool->workers[i];
+        worker->device = d;
+        worker->index = i;
+        worker->thread.run_fn = hcqi_cpu_worker_main;
+        worker->thread.user = worker;
+        snprintf(worker->thread.name, sizeof worker->thread.name, "hcq worker %u", i % 1000u);
+        hcq_result result = hcq_sys_thread_start(&worker->thread);
+        if (result != HCQ_OK) {
+            hcq_backend_log(d->device, result, "CPU: only %u of %u workers could be started",
+                            (unsigned)i, (unsigned)pool->wanted);
+            return;
+        }
+        pool->started = i + 1;
+    }
+}
+
+static void hcqi_cpu_pool_stop(hcqi_cpu_pool *pool) {
+    hcqi_atomic_swap32(&pool->stop, 1);
+    hcqi_atomic_add32(&pool->bell, 1);
+    hcq_sys_wake(&pool->bell, 1);
+    for (; pool->started; pool->started--) {
+        hcq_sys_thread_join(&pool->workers[pool->started - 1].thread);
+    }
+}
+
+/* Takes the pool for a grid that costs about `cost_ps`. */
+static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
+    hcqi_cpu_pool *pool = &d->pool;
+    if (hcqi_atomic_load32(&pool->lock) || !hcqi_atomic_cas32(&pool->lock, 0, 1)) {
+        return 0;
+    }
+    if (!pool->tried) {
+        hcqi_cpu_pool_start(d);
+    }
+    uint32_t asleep = hcqi_atomic_load32(&pool->asleep);
+    if (cost_ps < HCQI_CPU_WAKE_PS && asleep >= pool->started) {
+        /* One such grid is not worth a wake-up, a stream of them is. */
+        pool->missed_ps += cost_ps;
+        if (pool->missed_ps < 4u * (uint64_t)HCQI_CPU_WAKE_PS || !pool->started) {
+            hcqi_atomic_store32(&pool->lock, 0);
+            return 0;
+        }
+    }
+    if (!pool->started) {
+        hcqi_atomic_store32(&pool->lock, 0);
+        return 0;
+    }
+    pool->missed_ps = 0;
+    return 1;
+}
+
+/* Waits for the workers inside; the gate is closed. */
+static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
+    uint32_t *word = &d->pool.gate;
+    hcqi_cpu_spin spin = { 0, 0 };
+    for (;;) {
+        uint32_t gate = hcqi_atomic_load32(word);
+        if (!(gate & HCQI_CPU_INSIDE)) {
+            return;
+        }
+        if (hcqi_cpu_spin_turn(d, &spin)) {
+            continue;
+        }
+        for (; gate & HCQI_CPU_INSIDE; gate = hcqi_atomic_load32(word)) {
+            if (gate & HCQI_CPU_OWNER) {
+                hcq_sys_wait(word, gate, HCQ_FOREVER);
+            } else {
+                hcqi_atomic_cas32(word, gate, gate | HCQI_CPU_OWNER);
+            }
+        }
+        hcqi_cpu_enter(d);
+        return;
+    }
+}
+
+/* Runs a grid with the pool, which the caller has taken. Returns the blocks
+   that the caller ran itself and in `ns` the time they took. */
+static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, const hcqi_cpu_grid *grid,
+                                  uint32_t estimate, uint64_t *ns) {
+    hcqi_cpu_pool *pool = &d->pool;
+    uint32_t generation = hcqi_atomic_load32(&pool->gate) & HCQI_CPU_GENERATIONS;
+    generation = (generation + HCQI_CPU_GENERATION) & HCQI_CPU_GENERATIONS;
+    pool->job = *grid;
+    pool->parts = 4u * (uint64_t)(pool->started + 1);
+    pool->chunk = estimate && estimate < HCQI_CPU_CHUNK_PS ? HCQI_CPU_CHUNK_PS / estimate : 1;
+    hcqi_atomic_store64(&pool->next, 0);
+    hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
+    hcqi_cpu_pool_wake(pool, 1);
+    *ns = hcq_sys_now_ns();
+    uint64_t done = hcqi_cpu_pool_share(pool);
+    *ns = hcq_sys_now_ns() - *ns;
+    hcqi_atomic_add32(&pool->gate, 0u - HCQI_CPU_OPEN);
+    hcqi_cpu_pool_join(d);
+    hcqi_atomic_store32(&pool->lock, 0);
+    return done;
+}
+
+/* Moves the estimate towards a measurement; at once if it is far too low. */
+static void hcqi_cpu_estimate(hcqi_cpu_code *code, uint64_t ns, uint64_t blocks) {
+    uint64_t old = hcqi_atomic_load32(&code->estimate);
+    uint64_t now = blocks ? ns * 1000u / blocks : 0;
+    if (!blocks) {
+        return;
+    }
+    now = now > UINT32_MAX ? UINT32_MAX : now;
+    now = old && now < 4 * old ? (3 * old + now) / 4 : now;
+    hcqi_atomic_store32(&code->estimate, now ? (uint32_t)now : 1);
+}
+
+static void hcqi_cpu_grid_alone(hcqi_cpu_code *code, const hcqi_cpu_grid *grid,
+                                uint64_t cost_ps) {
+    uint32_t runs = hcqi_atomic_load32(&code->runs);
+    hcqi_atomic_store32(&code->runs, runs + 1);
+    if (cost_ps < HCQI_CPU_TIMED_PS && runs % 16 != 0) {
+        hcqi_cpu_blocks(grid, 0, grid->total);
+        return;
+    }
+    uint64_t start = hcq_sys_now_ns();
+    hcqi_cpu_blocks(grid, 0, grid->total);
+    hcqi_cpu_estimate(code, hcq_sys_now_ns() - start, grid->total);
+}
+
+/* Runs a grid of at most 2^62 blocks, alone or with the pool. */
+static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code,
+                              const hcqi_cpu_grid *grid) {
+    if (!d->pool.wanted) {
+        hcqi_cpu_blocks(grid, 0, grid->total);
+        return;
+    }
+    uint64_t estimate = hcqi_atomic_load32(&code->estimate), cost_ps = UINT64_MAX;
+    if (estimate && grid->total < UINT64_MAX / estimate) {
+        cost_ps = estimate * grid->total;
+    }
+    if (cost_ps < HCQI_CPU_INLINE_PS || grid->total < 2 || !hcqi_cpu_pool_take(d, cost_ps)) {
+        hcqi_cpu_grid_alone(code, grid, cost_ps);
+        return;
+    }
+    uint64_t ns = 0;
+    uint64_t done = hcqi_cpu_pool_run(d, grid, (uint32_t)estimate, &ns);
+    hcqi_cpu_estimate(code, ns, done);
+}
+
+/* ========================================================================== */
+/* ---- packets --------------------------------------------------------------- */
+
+static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
+    hcqi_cpu_code *code = (hcqi_cpu_code *)p->u.exec.code;
+    hcqi_cpu_grid grid;
+    grid.fn = code->fn;
+    grid.args = (const void *)(uintptr_t)p->u.exec.args;
+    grid.block.id = hcq_dim(0, 0, 0);
+    grid.block.grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
+    grid.block.block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
+    uint64_t area = (uint64_t)grid.block.grid.x * grid.block.grid.y;
+    if (area <= (UINT64_MAX >> 2) / grid.block.grid.z) {
+        grid.total = area * grid.block.grid.z;
+        hcqi_cpu_grid_run(d, code, &grid);
+        return;
+    }
+    grid.total = grid.block.grid.x; /* too many to number: row by row */
+    for (uint32_t z = 0; z < grid.block.grid.z; z++) {
+        for (uint32_t y = 0; y < grid.block.grid.y; y++) {
+            grid.block.id = hcq_dim(0, y, z);
+            hcqi_cpu_grid_run(d, code, &grid);
+        }
+    }
+}
+
+static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t value_size) {
+    unsigned char pattern[64], *at = (unsigned char *)dst;
+    uint32_t v32 = (uint32_t)value;
+    uint16_t v16 = (uint16_t)value;
+    if (value_size == 1) {
+        memset(dst, (int)(value & 0xff), (size_t)size);
+        return;
+    }
+    for (size_t i = 0; i < sizeof pattern; i += value_size) {
+        if (value_size == 2) {
+            memcpy(pattern + i, &v16, 2);
+        } else if (value_size == 4) {
+            memcpy(pattern + i, &v32, 4);
+        } else {
+            memcpy(pattern + i, &value, 8);
+        }
+    }
+    for (; size >= sizeof pattern; size -= sizeof pattern) {
+        memcpy(at, pattern, sizeof pattern);
+        at += sizeof pattern;
+    }
+    memcpy(at, pattern, (size_t)size);
+}
+
+/* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused. */
+static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
+    hcq_result result = HCQ_OK;
+    switch (p->kind) {
+    case HCQ_COMMAND_EXEC:
+        if (p->u.exec.grid[0]) {
+            hcqi_cpu_exec(d, p);
+        }
+        break;
+    case HCQ_COMMAND_COPY:
+        memcpy((void *)(uintptr_t)p->u.copy.dst, (const void *)(uintptr_t)p->u.copy.src,
+               (size_t)p->u.copy.size);
+        break;
+    case HCQ_COMMAND_FILL:
+        hcqi_cpu_fill((void *)(uintptr_t)p->u.fill.dst, p->u.fill.size, p->u.fill.value,
+                      p->value_size);
+        break;
+    case HCQ_COMMAND_WRITE:
+        if (p->value_size == 4) {
+            hcqi_atomic_store32((uint32_t *)(uintptr_t)p->u.write.dst,
+                                (uint32_t)p->u.write.value);
+        } else {
+            hcqi_atomic_store64((uint64_t *)(uintptr_t)p->u.write.dst, p->u.write.value);
+        }
+        break;
+    case HCQ_COMMAND_TIMESTAMP:
+        hcqi_atomic_store64((uint64_t *)(uintptr_t)p->u.stamp.dst, hcq_sys_now_ns());
+        break;
+    case HCQ_COMMAND_HOST:
+        result = p->u.host.fn(p->u.host.user);
+        break;
+    case HCQ_COMMAND_CUSTOM:
+        result = p->u.custom.encode_fn(NULL, p->u.custom.payload, p->u.custom.type->user);
+        break;
+    default:
+        break; /* barriers: one thread after another is ordered anyway */
+    }
+    return (int)result < 0 ? HCQ_ERROR_HOST : HCQ_OK;
+}
+
+/* Runs packets in order; returns the one that failed or NULL. */
+static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
+                                          uint32_t count) {
+    const hcq_packet *end = p + count;
+    hcq_block block;
+    block.id = hcq_dim(0, 0, 0);
+    block.grid = hcq_dim(1, 1, 1);
+    for (; p < end; p++) {
+        if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid[0] == 1 && p->u.exec.grid[1] == 1 &&
+            p->u.exec.grid[2] == 1) {
+            const hcqi_cpu_code *code = (const hcqi_cpu_code *)p->u.exec.code;
+            memcpy(&block.block, p->u.exec.block, sizeof block.block);
+            code->fn((const void *)(uintptr_t)p->u.exec.args, &block);
+        } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* ========================================================================== */
+/* ---- engines --------------------------------------------------------------- */
+
+/* Steps over the entry at the head; a chunk that is empty then goes back. The
+   engine is the only one to add to the list, so it may take it off a while. */
+static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
+    if (++engine->head_at < HCQI_CPU_CHUNK) {
+        return;
+    }
+    hcqi_cpu_chunk *old = engine->head;
+    engine->head = old->next; /* linked before the last entry was published */
+    engine->head_at = 0;
+    old->next = (hcqi_cpu_chunk *)(uintptr_t)hcqi_atomic_swap64(&engine->drained, 0);
+    hcqi_atomic_swap64(&engine->drained, (uint64_t)(uintptr_t)old);
+}
+
+static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
+    for (uint32_t i = 0; i < entry->wait_count; i++) {
+        const hcq_lane_point *wait = &entry->waits[i];
+        hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
+        hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
+                              HCQ_FOREVER);
+        hcq_result result = hcq_backend_wait_result(wait);
+        if (result != HCQ_OK && engine->failed == HCQ_OK) {
+            engine->failed = result;
+        }
+    }
+}
+
+static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
+    hcqi_cpu_engine_waits(engine, entry);
+    if (!entry->job) {
+        hcqi_cpu_engine_advance(engine);
+        return;
+    }
+    const hcq_packet *failed = NULL;
+    hcq_lane_point done = entry->done;
+    hcqi_cpu_lane *lane = (hcqi_cpu_lane *)done.lane->native;
+    hcq_result result = engine->failed;
+    engine->failed = HCQ_OK;
+    if (result == HCQ_OK) {
+        result = hcq_backend_job_result(entry->job);
+    }
+    if (result == HCQ_OK) {
+        failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count);
+        result = failed ? HCQ_ERROR_HOST : HCQ_OK;
+    }
+    if (result != HCQ_OK) {
+        hcq_backend_job_fail(entry->job, &done, result, failed);
+    }
+    /* Back first: who sees the counter finds the chunk in the list. */
+    hcqi_cpu_engine_advance(engine);
+    hcqi_cpu_counter_raise(&lane->counters[done.counter], done.value);
+    if (hcqi_atomic_load32(&lane->watch)) {
+        hcq_backend_notify(done.lane);
+    }
+}
+
+static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry) {
+    hcqi_atomic_swap32(&engine->sleeping, 1);
+    while (!hcqi_atomic_load32(&entry->ready) && !hcqi_atomic_load32(&engine->stop) &&
+           hcqi_atomic_load32(&engine->sleeping)) {
+        hcq_sys_wait(&engine->sleeping, 1, HCQ_FOREVER);
+    }
+    hcqi_atomic_store32(&engine->sleeping, 0);
+}
+
+/* The next entry, or NULL when the engine is to stop. */
+static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
+    hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
+    hcqi_cpu_spin spin = { 0, 0 };
+    while (!hcqi_atomic_load32(&entry->ready)) {
+        if (hcqi_atomic_load32(&engine->stop)) {
+            return NULL;
+        }
+        if (!hcqi_cpu_spin_turn(engine->device, &spin)) {
+            hcqi_cpu_engine_sleep(engine, entry);
+            hcqi_cpu_enter(engine->device);
+            spin.turns = 0;
+            spin.end_ns = 0;
+        }
+    }
+    return entry;
+}
+
+static void hcqi_cpu_engine_main(void *user) {
+    hcqi_cpu_engine *engine = (hcqi_cpu_engine *)user;
+    hcqi_cpu_device *d = engine->device;
+    hcqi_atomic_store64(&engine->thread_id, hcq_sys_thread_id());
+    if (d->flags & HCQ_CPU_PIN) {
+        hcq_sys_thread_pin(engine->index % d->cpus);
+    }
+    hcqi_cpu_enter(d);
+    for (;;) {
+        hcqi_cpu_entry *entry = hcqi_cpu_engine_next(engine);
+        if (!entry) {
+            break;
+        }
+        hcqi_cpu_engine_run(engine, entry);
+    }
+    hcqi_cpu_leave(d);
+}
+
+static void hcqi_cpu_engine_ring(hcqi_cpu_engine *engine) {
+    if (hcqi_atomic_load32(&engine->sleeping) && hcqi_atomic_swap32(&engine->sleeping, 0)) {
+        hcq_sys_wake(&engine->sleeping, 0);
+    }
+}
+
+static hcq_result hcqi_cpu_engine_grow(hcqi_cpu_engine *engine) {
+    hcqi_cpu_chunk *chunk = (hcqi_cpu_chunk *)hcq_backend_alloc(engine->device->device,
+                                                                sizeof *chunk, HCQI_CPU_LINE);
+    if (!chunk) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    chunk->next = engine->spare;
+    engine->spare = chunk;
+    return HCQ_OK;
+}
+
+static void hcqi_cpu_engine_free_chunks(hcqi_cpu_engine *engine, hcqi_cpu_chunk *chunk) {
+    while (chunk) {
+        hcqi_cpu_chunk *next = chunk->next;
+        hcq_backend_free(engine->device->device, chunk, sizeof *chunk);
+        chunk = next;
+    }
+}
+
+/* Frees the queue; the thread does not run. */
+static void hcqi_cpu_engine_empty(hcqi_cpu_engine *engine) {
+    uint64_t drained = hcqi_atomic_swap64(&engine->drained, 0);
+    hcqi_cpu_engine_free_chunks(engine, (hcqi_cpu_chunk *)(uintptr_t)drained);
+    hcqi_cpu_engine_free_chunks(engine, engine->spare);
+    hcqi_cpu_engine_free_chunks(engine, engine->head);
+    engine->spare = NULL;
+    engine->head = NULL;
+    engine->tail = NULL;
+}
+
+static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
+    hcqi_cpu_engine *engine = &d->engines[index];
+    hcq_result result = HCQ_OK;
+    engine->device = d;
+    engine->index = index;
+    for (uint32_t i = 0; i < d->chunks; i++) {
+        result = hcqi_cpu_engine_grow(engine);
+        if (result != HCQ_OK) {
+            goto fail;
+        }
+    }
+    engine->head = engine->spare;
+    engine->spare = engine->head->next;
+    engine->head->next = NULL;
+    engine->head->entries[0].ready = 0;
+    engine->head_at = 0;
+    engine->tail = engine->head;
+    engine->tail_at = 0;
+    engine->stop = 0;
+    engine->thread.run_fn = hcqi_cpu_engine_main;
+    engine->thread.user = engine;
+    snprintf(engine->thread.name, sizeof engine->thread.name, "hcq lane %u", index % 1000u);
+    result = hcq_sys_thread_start(&engine->thread);
+    if (result != HCQ_OK) {
+        goto fail;
+    }
+    return HCQ_OK;
+fail:
+    hcqi_cpu_engine_empty(engine);
+    return result;
+}
+
+static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
+    hcqi_atomic_swap32(&engine->stop, 1);
+    hcqi_cpu_engine_ring(engine);
+    hcq_sys_thread_join(&engine->thread);
+    hcqi_atomic_store64(&engine->thread_id, 0);
+    hcqi_cpu_engine_empty(engine);
+}
+
+/* ========================================================================== */
+/* ---- device and lanes ------------------------------------------------------ */
+
+static void hcqi_cpu_name(char *name, size_t size) {
+    snprintf(name, size, "CPU");
+#ifdef __linux__
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *text = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+        if (text) {
+            text += strspn(text, ": \t");
+            snprintf(name, size, "%.*s", (int)strcspn(text, "\n"), text);
+            break;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+#endif
+}
+
+static uint32_t hcqi_cpu_enumerate(hcq_device_info *infos, uint32_t capacity) {
+    if (capacity) {
+        memset(infos, 0, sizeof *infos);
+        infos->backend = "CPU";
+        hcqi_cpu_name(infos->name, sizeof infos->name);
+        infos->compute_lanes = 1;
+        infos->copy_lanes = 1;
+        infos->features = HCQI_CPU_FEATURES | (uint32_t)HCQ_FEATURE_COPY_LANE;
+    }
+    return 1;
+}
+
+static uint32_t hcqi_cpu_lane_count(uint32_t wanted) {
+    if (wanted > HCQI_CPU_LANES) {
+        return HCQI_CPU_LANES;
+    }
+    return wanted ? wanted : 1;
+}
+
+static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) {
+    d->cpus = hcq_sys_cpu_count();
+    d->spin_ns = desc->spin_ns;
+    if (d->spin_ns == HCQ_KEEP || d->cpus == 1) {
+        d->spin_ns = 0;
+    }
+    d->compute_lanes = hcqi_cpu_lane_count(desc->compute_lanes);
+    d->copy_lanes = hcqi_cpu_lane_count(desc->copy_lanes);
+    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) {
+        d->copy_lanes = 0;
+    }
+    d->chunks = desc->inflight / HCQI_CPU_CHUNK + 2;
+    if (d->chunks > HCQI_CPU_CHUNKS) {
+        d->chunks = HCQI_CPU_CHUNKS;
+    }
+    d->pool.wanted = d->cpus - 1;
+    if (desc->cpu) {
+        d->flags = desc->cpu->flags;
+        d->pool.wanted = desc->cpu->workers ? desc->cpu->workers : d->pool.wanted;
+    }
+    if (d->pool.wanted == HCQ_CPU_NONE) {
+        d->pool.wanted = 0;
+    }
+    if (d->pool.wanted > HCQI_CPU_INSIDE) {
+        d->pool.wanted = HCQI_CPU_INSIDE;
+    }
+}
+
+static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
+    hcqi_cpu_pool_stop(&d->pool);
+    if (d->pool.workers) {
+        hcq_backend_free(d->device, d->pool.workers,
+                         d->pool.wanted * sizeof *d->pool.workers);
+    }
+    hcq_backend_free(d->device, d, sizeof *d);
+}
+
+static hcq_result hcqi_cpu_open(hcq_device *device, uint32_t ordinal,
+                                const hcq_device_desc *desc, hcq_backend_caps *caps,
+                                void **self) {
+    if (ordinal >= HCQI_CPU_ORDINALS) {
+        return HCQ_ERROR_NO_DEVICE;
+    }
+    hcqi_cpu_device *d = (hcqi_cpu_device *)hcq_backend_alloc(device, sizeof *d, HCQI_CPU_LINE);
+    if (!d) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memset(d, 0, sizeof *d);
+    d->device = device;
+    hcqi_cpu_configure(d, desc);
+    if (d->pool.wanted) {
+        size_t size = d->pool.wanted * sizeof *d->pool.workers;
+        d->pool.workers = (hcqi_cpu_worker *)hcq_backend_alloc(device, size, 8);
+        if (!d->pool.workers) {
+            goto fail;
+        }
+        memset(d->pool.workers, 0, size);
+    }
+    if (d->flags & HCQ_CPU_PIN) {
+        hcqi_cpu_pool_start(d); /* later a pinned engine would hand on its one CPU */
+    }
+    hcqi_cpu_name(caps->name, sizeof caps->name);
+    caps->compute_lanes = d->compute_lanes;
+    caps->copy_lanes = d->copy_lanes;
+    caps->features = HCQI_CPU_FEATURES;
+    if (d->copy_lanes) {
+        caps->features |= (uint32_t)HCQ_FEATURE_COPY_LANE;
+    }
+    caps->runs_host = 1;
+    *self = d;
+    return HCQ_OK;
+fail:
+    hcqi_cpu_device_free(d);
+    return HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static void hcqi_cpu_close(void *self) { hcqi_cpu_device_free((hcqi_cpu_device *)self); }
+
+static hcq_result hcqi_cpu_lane_open(void *self, hcq_lane *lane) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    uint32_t index = lane->kind == HCQ_COPY ? d->compute_lanes + lane->index : lane->index;
+    hcqi_cpu_lane *native = &d->lanes[index];
+    uint32_t engine = d->flags & HCQ_CPU_ONE_ENGINE ? 0 : index;
+    if (!d->engines[engine].lanes) {
+        hcq_result result = hcqi_cpu_engine_start(d, engine);
+        if (result != HCQ_OK) {
+            return result;
+        }
+    }
+    d->engines[engine].lanes++;
+    memset(native, 0, sizeof *native);
+    native->magic = hcqi_cpu_magic;
+    native->engine = &d->engines[engine];
+    native->counters[0].wanted = UINT64_MAX;
+    native->counters[1].wanted = UINT64_MAX;
+    lane->native = native;
+    return HCQ_OK;
+}
+
+static void hcqi_cpu_lane_close(void *self, hcq_lane *lane) {
+    hcqi_cpu_lane *native = (hcqi_cpu_lane *)lane->native;
+    (void)self;
+    if (--native->engine->lanes == 0) {
+        hcqi_cpu_engine_stop(native->engine);
+    }
+    native->magic = 0;
+}
+
+static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
+    if (key != HCQ_QUERY_WORKERS) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    *value = ((hcqi_cpu_device *)self)->pool.wanted;
+    return HCQ_OK;
+}
+
+/* ========================================================================== */
+/* ---- memory and programs --------------------------------------------------- */
+
+static hcq_result hcqi_cpu_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    (void)flags; /* all memory is host visible */
+    memory->host = size > SIZE_MAX / 2 ? NULL : hcq_backend_alloc(d->device, (size_t)size, 64);
+    if (!memory->host) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memory->address = (uint64_t)(uintptr_t)memory->host;
+    memory->size = size;
+    memory->native = memory->host; /* ours, not imported */
+    return HCQ_OK;
+}
+
+static void hcqi_cpu_dealloc(void *self, hcq_memory *memory) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    if (memory->native) {
+        hcq_backend_free(d->device, memory->native, (size_t)memory->size);
+    }
+}
+
+static hcq_result hcqi_cpu_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
+    (void)self;
+    memory->address = (uint64_t)(uintptr_t)ptr;
+    memory->host = ptr;
+    memory->size = size;
+    memory->native = NULL;
+    return HCQ_OK;
+}
+
+static const hcq_backend *hcqi_cpu_backend(void);
+
+static hcq_result hcqi_cpu_map(void *self, const struct hcq_backend *owner_backend,
+                               void *owner_self, const hcq_memory *memory, uint64_t *address) {
+    (void)self;
+    (void)owner_self;
+    if (owner_backend != hcqi_cpu_backend() || !memory->host) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    *address = (uint64_t)(uintptr_t)memory->host;
+    return HCQ_OK;
+}
+
+/* Finds the kernel in its library, which stays open in code->library. */
+static hcq_result hcqi_cpu_load(hcqi_cpu_device *d, const hcq_program_desc *desc,
+                                hcqi_cpu_code *code) {
+    const char *label = desc->label ? desc->label : "";
+    if (!desc->library || !desc->symbol) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
+                        "program \"%s\": no .cpu function and no .library with .symbol", label);
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    code->library = hcq_sys_library_open(desc->library);
+    if (!code->library) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
+                        "program \"%s\": library \"%s\" cannot be opened", label, desc->library);
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    void *symbol = hcq_sys_library_symbol(code->library, desc->symbol);
+    if (!symbol) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
+                        "program \"%s\": no symbol \"%s\" in library \"%s\"", label, desc->symbol,
+                        desc->library);
+        hcq_sys_library_close(code->library);
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    memcpy(&code->fn, &symbol, sizeof code->fn);
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_cpu_program_create(void *self, const hcq_program_desc *desc,
+                                          const hcq_program_info *info, void **code) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_code *c = (hcqi_cpu_code *)hcq_backend_alloc(d->device, sizeof *c, 64);
+    (void)info;
+    if (!c) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memset(c, 0, sizeof *c);
+    c->fn = desc->cpu;
+    hcq_result result = c->fn ? HCQ_OK : hcqi_cpu_load(d, desc, c);
+    if (result != HCQ_OK) {
+        hcq_backend_free(d->device, c, sizeof *c);
+        return result;
+    }
+    *code = c;
+    return HCQ_OK;
+}
+
+static void hcqi_cpu_program_destroy(void *self, void *code) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_code *c = (hcqi_cpu_code *)code;
+    if (c->library) {
+        hcq_sys_library_close(c->library);
+    }
+    hcq_backend_free(d->device, c, sizeof *c);
+}
+
+/* ========================================================================== */
+/* ---- work ------------------------------------------------------------------ */
+
+/* Has a chunk in hand if `count` entries might not fit into the current one. */
+static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
+    if (engine->spare || HCQI_CPU_CHUNK - engine->tail_at > count) {
+        return HCQ_OK;
+    }
+    uint64_t drained = hcqi_atomic_swap64(&engine->drained, 0);
+    engine->spare = (hcqi_cpu_chunk *)(uintptr_t)drained;
+    return engine->spare ? HCQ_OK : hcqi_cpu_engine_grow(engine);
+}
+
+/* Makes the tail entry visible, after room for the one behind it. */
+static void hcqi_cpu_publish(hcqi_cpu_engine *engine) {
+    hcqi_cpu_chunk *chunk = engine->tail;
+    uint32_t at = engine->tail_at;
+    if (++engine->tail_at == HCQI_CPU_CHUNK) {
+        chunk->next = engine->spare;
+        engine->spare = chunk->next->next;
+        engine->tail = chunk->next;
+        engine->tail->next = NULL;
+        engine->tail_at = 0;
+    }
+    hcqi_atomic_store32(&engine->tail->entries[engine->tail_at].ready, 0);
+    hcqi_atomic_swap32(&chunk->entries[at].ready, 1); /* then flush looks at `sleeping` */
+}
+
+static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *batch) {
+    hcqi_cpu_engine *engine = ((hcqi_cpu_lane *)lane->native)->engine;
+    const hcq_lane_point *waits = batch->waits;
+    uint32_t left = batch->wait_count;
+    hcq_result result = hcqi_cpu_reserve(engine, left / HCQI_CPU_WAITS + 1);
+    (void)self;
+    if (result != HCQ_OK) {
+        return result;
+    }
+    for (;;) {
+        hcqi_cpu_entry *entry = &engine->tail->entries[engine->tail_at];
+        uint32_t count = left < HCQI_CPU_WAITS ? left : (uint32_t)HCQI_CPU_WAITS;
+        entry->wait_count = count;
+        if (count) {
+            memcpy(entry->waits, waits, count * sizeof *waits);
+            waits += count;
+            left -= count;
+        }
+        if (!left) {
+            entry->job = batch->job;
+            entry->done = batch->done;
+            entry->packets = batch->recording ? batch->recording->packets + batch->first : NULL;
+            entry->count = batch->recording ? batch->count : 0;
+            hcqi_cpu_publish(engine);
+            return HCQ_OK;
+        }
+        entry->job = NULL;
+        hcqi_cpu_publish(engine);
+    }
+}
+
+static void hcqi_cpu_flush(void *self) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    uint32_t count = d->compute_lanes + d->copy_lanes;
+    for (uint32_t i = 0; i < count; i++) {
+        hcqi_cpu_engine_ring(&d->engines[i]);
+    }
+}
+
+static hcqi_cpu_counter *hcqi_cpu_counter_of(const hcq_lane *lane, uint32_t counter) {
+    return &((hcqi_cpu_lane *)lane->native)->counters[counter];
+}
+
+static uint64_t hcqi_cpu_completed(void *self, hcq_lane *lane, uint32_t counter) {
+    (void)self;
+    return hcqi_atomic_load64(&hcqi_cpu_counter_of(lane, counter)->value);
+}
+
+static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
+                                uint64_t timeout_ns) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_counter *c = hcqi_cpu_counter_of(lane, counter);
+    uint64_t end_ns = HCQ_FOREVER;
+    if (hcqi_atomic_load64(&c->value) >= value) {
+        return HCQ_OK;
+    }
+    if (timeout_ns == 0) {
+        return HCQ_TIMEOUT;
+    }
+    if (timeout_ns != HCQ_FOREVER) {
+        uint64_t now = hcq_sys_now_ns();
+        end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
+    }
+    hcqi_cpu_enter(d);
+    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns);
+    hcqi_cpu_leave(d);
+    return result;
+}
+
+static void hcqi_cpu_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
+    hcqi_cpu_counter *c = hcqi_cpu_counter_of(lane, counter);
+    (void)self;
+    hcqi_atomic_swap64(&c->wanted, UINT64_MAX);
+    hcqi_atomic_swap64(&c->value, 0);
+}
+
+static int hcqi_cpu_can_wait(void *self, const hcq_lane *other) {
+    const hcqi_cpu_lane *native = (const hcqi_cpu_lane *)other->native;
+    (void)self;
+    return native && native->magic == hcqi_cpu_magic;
+}
+
+static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {
+    (void)self;
+    hcqi_atomic_swap32(&((hcqi_cpu_lane *)lane->native)->watch, on ? 1 : 0);
+}
+
+static uint64_t hcqi_cpu_clock(void *self) {
+    (void)self;
+    return hcq_sys_now_ns();
+}
+
+static int hcqi_cpu_in_callback(void *self) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    uint64_t id = hcq_sys_thread_id();
+    uint32_t count = d->compute_lanes + d->copy_lanes;
+    for (uint32_t i = 0; i < count; i++) {
+        if (hcqi_atomic_load64(&d->engines[i].thread_id) == id) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static const hcq_backend *hcqi_cpu_backend(void) {
+    static const hcq_backend backend = {
+        HCQ_BACKEND_VERSION, "CPU", "processors of this machine",
+        hcqi_cpu_enumerate,
+        hcqi_cpu_open, hcqi_cpu_close, hcqi_cpu_lane_open, hcqi_cpu_lane_close, hcqi_cpu_query,
+        hcqi_cpu_alloc, hcqi_cpu_dealloc, hcqi_cpu_import, hcqi_cpu_map,
+        hcqi_cpu_program_create, hcqi_cpu_program_destroy,
+        NULL, NULL, NULL, /* encode, patch, encode_free: packets are run as they are */
+        hcqi_cpu_submit, hcqi_cpu_flush, hcqi_cpu_completed, hcqi_cpu_wait,
+        hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
+        hcqi_cpu_in_callback
+    };
+    return &backend;
+}
+
+#endif /* HCQ_IMPLEMENTATION */

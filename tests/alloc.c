@@ -1,0 +1,269 @@
+/* alloc.c - after set-up the hot paths allocate nothing: neither through the
+   hooks nor behind their back.
+
+   alloc [VARIANT] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "util.h"
+
+/* ---- every allocation of the process, where the C library lets us ---- */
+
+static uint64_t heap_calls;
+
+#if defined(__GLIBC__) && !TEST_SANITIZED
+#define HEAP_COUNTED 1
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *ptr, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+
+void *malloc(size_t size) {
+    __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+    __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *ptr, size_t size) {
+    __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
+    return __libc_realloc(ptr, size);
+}
+
+int posix_memalign(void **ptr, size_t align, size_t size) {
+    __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
+    *ptr = __libc_memalign(align, size);
+    return *ptr ? 0 : 12;
+}
+
+void *aligned_alloc(size_t align, size_t size) {
+    __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
+    return __libc_memalign(align, size);
+}
+#else
+#define HEAP_COUNTED 0
+#endif
+
+typedef struct counts { uint64_t hooks, heap; } counts;
+
+static counts counts_now(void) {
+    counts now = {__atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST),
+                  __atomic_load_n(&heap_calls, __ATOMIC_SEQ_CST)};
+    return now;
+}
+
+enum { WARM = 300, ROUNDS = 2000 };
+
+typedef struct bench {
+    hcq_queue *q, *copy, *held, *other;
+    hcq_program *put;
+    hcq_buffer a, b, c;
+    hcq_signal s, t, gate;
+    uint64_t value, opened;
+    uint32_t i;
+    hcq_point last;
+} bench;
+
+/* Runs one path WARM times, then ROUNDS times and counts. */
+static void count_path(const char *name, hcq_result (*path)(bench *), bench *b) {
+    for (int i = 0; i < WARM; i++) {
+        CHECK_OK(path(b));
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    counts before = counts_now();
+    hcq_result result = HCQ_OK;
+    for (int i = 0; i < ROUNDS && result == HCQ_OK; i++) {
+        result = path(b);
+    }
+    hcq_result sync = hcq_device_synchronize(T.dev, BOUND);
+    hcq_result sync2 = hcq_device_synchronize(T.dev2, BOUND);
+    counts after = counts_now();
+    CHECK_OK(result);
+    CHECK_OK(sync);
+    CHECK_OK(sync2);
+    fprintf(stderr, "%-40s %llu by the hooks, %llu on the heap in %d rounds\n", name,
+            (unsigned long long)(after.hooks - before.hooks),
+            (unsigned long long)(after.heap - before.heap), ROUNDS);
+    CHECK_U64(after.hooks - before.hooks, 0);
+    CHECK_U64(after.heap - before.heap, 0);
+}
+
+/* ---- the paths ---- */
+
+static hcq_result submit_and_wait(bench *b) {
+    hcq_result result = hcq_queue_submit(b->q, T.dev, &b->last);
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+static hcq_result submit_only(bench *b) {
+    return hcq_queue_submit(b->q, T.dev, &b->last);
+}
+
+static hcq_result update_and_submit(bench *b) {
+    const hcq_dims one = {1, 1, 1};
+    const hcq_buffer dst = hcq_view(b->b, b->i % 64 * 4, 4);
+    uint32_t value = b->i++;
+    hcq_result result = hcq_queue_update_arg(b->q, 0, 2, &value, 4);
+    if (result == HCQ_OK) {
+        result = hcq_queue_update_exec(b->q, 0, &one, &one);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_queue_update_copy(b->q, 1, &dst, NULL, HCQ_KEEP);
+    }
+    return result == HCQ_OK ? hcq_queue_submit(b->q, T.dev, &b->last) : result;
+}
+
+static hcq_result submit_variable(bench *b) {
+    uint64_t values[1];
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    values[0] = b->i++;
+    sub.queues = &b->other;
+    sub.queue_count = 1;
+    sub.variables = values;
+    sub.variable_count = 1;
+    return hcq_submit(T.dev, &sub, 1, &b->last);
+}
+
+/* Waits and signals: lane to lane, device to device. */
+static hcq_result signals_between_lanes(bench *b) {
+    uint64_t v = ++b->value;
+    hcq_point raise = hcq_at(b->s, v), raise2 = hcq_at(b->t, v);
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->copy;
+    sub.queue_count = 1;
+    sub.signals = &raise;
+    sub.signal_count = 1;
+    hcq_result result = hcq_submit(T.dev, &sub, 1, NULL);
+    if (result == HCQ_OK) {
+        result = submit_lists(T.dev2, &raise, &raise2, 0, &b->last);
+    }
+    return result == HCQ_OK ? hcq_wait(&raise2, 1, HCQ_ALL, BOUND) : result;
+}
+
+/* Held by a gate of the host and released by its set. */
+static hcq_result held_and_set(bench *b) {
+    uint64_t v = ++b->opened;
+    hcq_result result = hcq_queue_update_wait(b->held, 0, NULL, v);
+    if (result == HCQ_OK) {
+        result = hcq_queue_submit(b->held, T.dev, &b->last);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_signal_set(b->gate, v);
+    }
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ANY, BOUND) : result;
+}
+
+/* Wait-before-signal between devices by lists only. */
+static hcq_result wait_first(bench *b) {
+    uint64_t v = ++b->value;
+    hcq_point raise = hcq_at(b->s, v);
+    hcq_result result = submit_lists(T.dev2, &raise, NULL, 0, &b->last);
+    if (result == HCQ_OK) {
+        result = submit_lists(T.dev, NULL, &raise, 0, NULL);
+    }
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+static hcq_result polls_and_timeouts(bench *b) {
+    uint64_t value = 0;
+    hcq_point points[2] = {hcq_at(b->gate, INT64_MAX), hcq_at(b->s, 0)};
+    hcq_result result = hcq_signal_value(b->s, &value);
+    if (result == HCQ_OK) {
+        result = hcq_wait(points, 2, HCQ_ANY, 0);
+    }
+    if (result == HCQ_OK && hcq_wait(points, 2, HCQ_ALL, 1000) != HCQ_TIMEOUT) {
+        result = HCQ_ERROR_HOST;
+    }
+    return result == HCQ_OK ? hcq_device_synchronize(T.dev, BOUND) : result;
+}
+
+static void record_bench(bench *b) {
+    memset(b, 0, sizeof *b);
+    b->put = make_put(T.dev);
+    b->a = make_words(T.dev, 64);
+    b->b = make_words(T.dev, 64);
+    b->c = make_words(T.dev, 64);
+    b->s = make_signal(T.dev, 0);
+    b->t = make_signal(T.dev2, 0);
+    b->gate = make_signal(T.dev, 0);
+    const put_args args = {b->a.address, 3, 4};
+    const hcq_dims one = {1, 1, 1};
+    b->q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(b->q, b->put, &args, one, one), 0);
+    CHECK_INDEX(hcq_queue_copy(b->q, b->b, b->a, 4), 1);
+    b->copy = make_queue(T.dev, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_copy(b->copy, b->c, b->a, 256), 0);
+    b->held = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_wait(b->held, hcq_at(b->gate, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, one, one), 1);
+    b->other = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, one, one), 0);
+    CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + 2, 0, 0));
+}
+
+static void count_all(bench *b) {
+    count_path("submit and wait", submit_and_wait, b);
+    count_path("submit", submit_only, b);
+    count_path("update and submit", update_and_submit, b);
+    count_path("variables", submit_variable, b);
+    count_path("signals between lanes and devices", signals_between_lanes, b);
+    count_path("held, released by the host", held_and_set, b);
+    count_path("wait before signal", wait_first, b);
+    count_path("polls and timeouts", polls_and_timeouts, b);
+}
+
+static void bound_paths_allocate_nothing(void **state) {
+    bench b;
+    (void)state;
+    record_bench(&b);
+    CHECK_OK(hcq_queue_bind(b.q, T.dev));
+    CHECK_OK(hcq_queue_bind(b.copy, T.dev));
+    CHECK_OK(hcq_queue_bind(b.held, T.dev));
+    CHECK_OK(hcq_queue_bind(b.other, T.dev));
+    count_all(&b);
+}
+
+static void unbound_paths_allocate_nothing(void **state) {
+    bench b;
+    (void)state;
+    record_bench(&b);
+    count_all(&b);
+}
+
+/* The counters themselves: a test that cannot fail is worse than none. */
+static void counters_count(void **state) {
+    (void)state;
+    counts before = counts_now();
+    hcq_buffer buffer = make_words(T.dev, 12345);
+    counts after = counts_now();
+    CHECK(after.hooks > before.hooks);
+    CHECK(!HEAP_COUNTED || after.heap > before.heap);
+    CHECK_OK(hcq_free(buffer));
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST(counters_count),
+        TEST(bound_paths_allocate_nothing),
+        TEST(unbound_paths_allocate_nothing),
+    };
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    if (T.variant_given) {
+        return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    }
+    static const char *const names[] = {"cpu", "cpu-nospin", "cpu-narrow", "mock"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        T.variant = test_find_variant(names[i]);
+        result += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
+    }
+    return result;
+}

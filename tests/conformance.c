@@ -1,0 +1,28 @@
+/* conformance.c - what every backend has to keep, by the public API only.
+
+   conformance VARIANT [--seed N] [--quick] [--library PATH] [--filter NAME] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "util.h"
+
+#include "conformance_device.h"
+#include "conformance_memory.h"
+#include "conformance_signal.h"
+#include "conformance_queue.h"
+#include "conformance_order.h"
+#include "conformance_update.h"
+#include "conformance_host.h"
+#include "conformance_heavy.h"
+
+static const struct CMUnitTest tests[] = {
+    DEVICE_TESTS, MEMORY_TESTS, SIGNAL_TESTS, QUEUE_TESTS,
+    ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   HEAVY_TESTS,
+};
+
+int main(int argc, char **argv) {
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+}

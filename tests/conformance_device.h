@@ -1,0 +1,182 @@
+/* Results, devices, queries, clock, registry. Part of conformance.c. */
+
+static void results_have_names(void **state) {
+    (void)state;
+    static const hcq_result all[] = {
+#define RESULT_CODE(name, value, text) name,
+        HCQ_RESULTS(RESULT_CODE)
+#undef RESULT_CODE
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        CHECK(strncmp(hcq_result_name(all[i]), "HCQ_", 4) == 0);
+        CHECK(strlen(hcq_result_text(all[i])) > 1);
+    }
+    CHECK(strcmp(hcq_result_name(HCQ_ERROR_LIMIT), "HCQ_ERROR_LIMIT") == 0);
+    CHECK(strcmp(hcq_result_text(HCQ_ERROR_LIMIT), "a limit is reached") == 0);
+    CHECK(hcq_result_name((hcq_result)-9999) != NULL);
+    CHECK(hcq_result_text((hcq_result)-9999) != NULL);
+    CHECK_U64(hcq_version(), HCQ_VERSION_MAJOR << 16 | HCQ_VERSION_MINOR << 8 |
+                                 HCQ_VERSION_PATCH);
+}
+
+static void open_by_name(void **state) {
+    (void)state;
+    hcq_device_info info;
+    hcq_device *device = NULL;
+    hcq_device_desc desc = test_desc();
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    CHECK_U64(info.ordinal, 0);
+    CHECK(strcmp(info.backend, T.variant->backend) == 0);
+    CHECK(info.name[0] != 0);
+    CHECK_OK(hcq_device_info_get(T.dev2, &info));
+    CHECK_U64(info.ordinal, 1);
+    CHECK(info.compute_lanes >= 1);
+    CHECK_OK(hcq_open(T.variant->backend, &desc, &device)); /* the same ordinal again */
+    CHECK(device != NULL && device != T.dev);
+    CHECK_OK(hcq_close(device));
+    device = NULL;
+    CHECK_RESULT(hcq_open("NOSUCH", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(hcq_close(NULL));
+}
+
+static void query_numbers(void **state) {
+    (void)state;
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_COMPUTE_LANES), info.compute_lanes);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_COPY_LANES), info.copy_lanes);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_SUBMISSIONS), 0);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 0);
+    if (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
+        CHECK_U64(info.copy_lanes, 0);
+        CHECK(!(info.features & HCQ_FEATURE_COPY_LANE));
+    }
+    hcq_buffer buffer = make_words(T.dev, 1024);
+    CHECK(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES) >= 4096);
+    CHECK_OK(hcq_free(buffer));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
+}
+
+static void query_unknown_key_touches_nothing(void **state) {
+    (void)state;
+    static const int keys[] = {0, 13, 999, 1999, 123456, -1};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        uint64_t value = 0x1234567890abcdefull;
+        hcq_result result = hcq_device_query(T.dev, (hcq_query)keys[i], &value);
+        CHECK(result == HCQ_ERROR_UNSUPPORTED || result == HCQ_ERROR_INVALID);
+        CHECK_U64(value, 0x1234567890abcdefull);
+    }
+}
+
+static void dump_is_text(void **state) {
+    (void)state;
+    char small[16], text[16384];
+    hcq_device_desc desc = test_desc();
+    desc.label = "the labelled one";
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal s = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_OK(hcq_queue_label(q, "heldqueue"));
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
+    CHECK_OK(hcq_queue_submit(q, device, NULL));
+    size_t length = hcq_device_dump(device, NULL, 0);
+    CHECK(length > 16);
+    memset(small, 'x', sizeof small);
+    hcq_device_dump(device, small, sizeof small);
+    CHECK(memchr(small, 0, sizeof small) != NULL);
+    hcq_device_dump(device, text, sizeof text);
+    CHECK(strstr(text, "the labelled one") != NULL);
+    CHECK(strstr(text, "heldqueue") != NULL);
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_close(device));
+}
+
+static void clock_converts(void **state) {
+    (void)state;
+    hcq_clock first, second;
+    uint64_t before = hcq_sys_now_ns();
+    CHECK_OK(hcq_device_clock(T.dev, &first));
+    uint64_t after = hcq_sys_now_ns();
+    CHECK(first.host_ns + first.error_ns >= before && first.host_ns <= after + first.error_ns);
+    CHECK(first.error_ns < SECOND);
+    CHECK_U64(hcq_clock_to_host(&first, first.device_ns), first.host_ns);
+    CHECK_U64(hcq_clock_to_host(&first, first.device_ns + 1000), first.host_ns + 1000);
+    CHECK_U64(hcq_clock_to_host(&first, first.device_ns - 1000), first.host_ns - 1000);
+    CHECK_OK(hcq_device_clock(T.dev, &second));
+    CHECK(second.device_ns > first.device_ns);
+}
+
+static void registry_is_private(void **state) {
+    (void)state;
+    hcq_registry *registry = NULL;
+    hcq_device *device = NULL;
+    hcq_device_info infos[64];
+    uint32_t count = 99;
+    int found = 0;
+    CHECK_OK(hcq_registry_devices(NULL, infos, 64, &count));
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        found |= strcmp(infos[i].backend, T.variant->backend) == 0;
+    }
+    CHECK(found);
+    CHECK_OK(hcq_registry_devices(NULL, NULL, 0, &count));
+    CHECK(count >= 1);
+    CHECK_OK(hcq_registry_create(NULL, &registry));
+    CHECK_OK(hcq_registry_devices(registry, infos, 64, &count));
+    CHECK_U64(count, 0);
+    hcq_device_desc desc = test_desc();
+    desc.registry = registry;
+    CHECK_RESULT(hcq_open("MOCK", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(hcq_registry_register(registry, &mock_backend));
+    CHECK_RESULT(hcq_registry_register(registry, &mock_backend), HCQ_ERROR_EXISTS);
+    desc.backend_desc = NULL;
+    CHECK_OK(hcq_open("MOCK:1", &desc, &device));
+    CHECK_OK(hcq_registry_unregister(registry, &mock_backend));
+    CHECK_RESULT(hcq_registry_unregister(registry, &mock_backend), HCQ_ERROR_INVALID);
+    hcq_registry_destroy(registry);
+    CHECK_OK(hcq_device_synchronize(device, BOUND)); /* open devices go on */
+    CHECK_OK(hcq_close(device));
+    hcq_registry_destroy(NULL);
+}
+
+static void timeline_counts_submissions(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_signal line = hcq_device_timeline(T.dev);
+    uint64_t next = hcq_device_timeline_value(T.dev);
+    for (uint32_t i = 0; i < 5; i++) {
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* an empty recording is legal */
+        CHECK_U64(hcq_device_timeline_value(T.dev), next + i + 1);
+    }
+    WAIT_OK(hcq_at(line, next + 4));
+    uint64_t value = 0;
+    CHECK_OK(hcq_signal_value(line, &value));
+    CHECK_U64(value, next + 4);
+    CHECK_RESULT(hcq_signal_set(line, next + 100), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_signal_destroy(line), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_signal_fail(line, HCQ_ERROR_HOST), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_signal_reset(line, 0), HCQ_ERROR_INVALID);
+    CHECK(hcq_queue_signal(q, hcq_at(line, next + 100)) < 0);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
+}
+
+static void synchronize_times_out_and_recovers(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_point wait = hcq_at(s, 1);
+    CHECK_OK(hcq_device_synchronize(T.dev, 0)); /* nothing to wait for */
+    CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, NULL));
+    CHECK_RESULT(hcq_device_synchronize(T.dev, 0), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_device_synchronize(T.dev, SECOND / 100), HCQ_TIMEOUT);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 1);
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+}
+
+#define DEVICE_TESTS \
+    TEST(results_have_names), TEST(open_by_name), TEST(query_numbers), \
+    TEST(query_unknown_key_touches_nothing), TEST(dump_is_text), TEST(clock_converts), \
+    TEST(registry_is_private), TEST(timeline_counts_submissions), \
+    TEST(synchronize_times_out_and_recovers)

@@ -1,0 +1,550 @@
+/* Host and custom commands, failures, close, objects destroyed early.
+   Part of conformance.c. */
+
+/* ---- host commands ---- */
+
+typedef struct host_log {
+    uint32_t calls;
+    hcq_result result;                 /* what the command returns */
+    hcq_signal set;
+    uint64_t set_to;
+    hcq_queue *submit;
+    hcq_point submitted;
+    hcq_result got[8];
+} host_log;
+
+static hcq_result host_record(void *user) {
+    host_log *log = (host_log *)user;
+    log->calls++;
+    return log->result;
+}
+
+static void host_commands_run_in_order(void **state) {
+    (void)state;
+    enum { ROUNDS = 40 };
+    for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
+        host_log log;
+        memset(&log, 0, sizeof log);
+        hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
+        hcq_buffer a;
+        CHECK_OK(hcq_alloc(T.dev, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a));
+        CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
+        CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 4, 4), 2, 4), 2);
+        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 3);
+        if (kind == HCQ_COPY) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        hcq_point done;
+        for (int i = 0; i < ROUNDS; i++) {
+            CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        }
+        WAIT_OK(done);
+        CHECK_U64(log.calls, 2 * ROUNDS);
+        CHECK_U64(READ32(a, 1), 2);
+    }
+}
+
+typedef struct host_view { const uint32_t *word; uint32_t seen; } host_view;
+
+static hcq_result host_look(void *user) {
+    host_view *view = (host_view *)user;
+    view->seen = *view->word;
+    return HCQ_OK;
+}
+
+/* The host command sees what was written before it, and is seen after it. */
+static void host_command_sees_memory(void **state) {
+    (void)state;
+    hcq_buffer a;
+    CHECK_OK(hcq_alloc(T.dev, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a));
+    host_view view = {(const uint32_t *)a.host, 0};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    hcq_point done;
+    CHECK_INDEX(record_add(q, add, a, 0, 21), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_look, &view), 1);
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 2);
+    for (uint32_t i = 0; i < 20; i++) {
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+        CHECK_U64(view.seen, i * 22 + 21);
+    }
+}
+
+static hcq_result host_calls(void *user) {
+    host_log *log = (host_log *)user;
+    uint64_t value = 0;
+    char text[64];
+    hcq_point far_away = hcq_at(log->set, 1000000);
+    log->got[0] = hcq_signal_set(log->set, log->set_to);
+    log->got[1] = hcq_queue_submit(log->submit, T.dev, &log->submitted);
+    log->got[2] = hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value);
+    log->got[3] = hcq_device_dump(T.dev, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
+    log->got[4] = hcq_wait(&far_away, 1, HCQ_ALL, SECOND); /* would block */
+    log->got[5] = hcq_device_synchronize(T.dev, SECOND);   /* would block on itself */
+    log->got[6] = hcq_wait(&far_away, 1, HCQ_ALL, 0);      /* polls are fine */
+    log->got[7] = hcq_close(T.dev2);
+    log->calls++;
+    return HCQ_OK;
+}
+
+static void host_command_calls_back(void **state) {
+    (void)state;
+    host_log log;
+    memset(&log, 0, sizeof log);
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    log.set = make_signal(T.dev, 0);
+    log.set_to = 5;
+    log.submit = make_queue(T.dev, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_write(log.submit, a, 9, 4), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_calls, &log), 0);
+    hcq_point done;
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    CHECK_U64(log.calls, 1);
+    CHECK_OK(log.got[0]);
+    CHECK_OK(log.got[1]);
+    CHECK_OK(log.got[2]);
+    CHECK_OK(log.got[3]);
+    CHECK_RESULT(log.got[4], HCQ_ERROR_WOULD_BLOCK);
+    CHECK_RESULT(log.got[5], HCQ_ERROR_WOULD_BLOCK);
+    CHECK_RESULT(log.got[6], HCQ_TIMEOUT);
+    CHECK_RESULT(log.got[7], HCQ_ERROR_WOULD_BLOCK);
+    WAIT_OK(hcq_at(log.set, 5));
+    WAIT_OK(log.submitted);
+    CHECK_U64(READ32(a, 0), 9);
+}
+
+/* A failing host command: the rest does not run, its signals fail, later work
+   of the lane goes on, the timeline advances, the error says where. */
+static void host_command_fails(void **state) {
+    (void)state;
+    for (int bound = 0; bound < 2; bound++) {
+        host_log log;
+        memset(&log, 0, sizeof log);
+        log.result = HCQ_ERROR_HOST;
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 8);
+        hcq_signal before = make_signal(T.dev, 0), after = make_signal(T.dev, 0);
+        hcq_point done, later, line;
+        CHECK_OK(hcq_queue_label(q, "failing"));
+        CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(before, 1)), 1);
+        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 2);
+        CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(after, 1)), 4);
+        CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 3, 4), 0);
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        CHECK_OK(hcq_queue_submit(next, T.dev, &later));
+        line = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) - 1);
+        WAIT_OK(hcq_at(before, 1));
+        WAIT_RESULT(done, HCQ_ERROR_HOST);
+        WAIT_RESULT(hcq_at(after, 1), HCQ_ERROR_HOST);
+        WAIT_OK(later);
+        WAIT_OK(line);                 /* the timeline only orders */
+        CHECK_RESULT(test_poll(done), HCQ_ERROR_HOST); /* and the point remembers */
+        CHECK_U64(READ32(a, 0), 1);
+        CHECK_U64(READ32(a, 1), 3);
+        hcq_error_info error;
+        CHECK_OK(hcq_device_error(T.dev, &error));
+        CHECK_RESULT(error.result, HCQ_ERROR_HOST);
+        CHECK(strcmp(error.queue, "failing") == 0);
+        CHECK_U64(error.command, 2);
+        CHECK_OK(hcq_device_error(T.dev, &error)); /* was taken */
+        CHECK_OK(error.result);
+        log.result = HCQ_OK;           /* the queue itself is not spoilt */
+        CHECK_OK(hcq_signal_reset(after, 0));
+        CHECK_OK(hcq_queue_update_signal(q, 1, NULL, 2));
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+        WAIT_OK(hcq_at(after, 1));
+        CHECK_U64(READ32(a, 0), 2);
+        hcq_queue_destroy(q);
+    }
+}
+
+/* ---- custom commands ---- */
+
+typedef struct custom_payload { uint64_t address; uint32_t value; uint32_t fixed; } custom_payload;
+
+static uint32_t custom_user;
+
+static hcq_result custom_cpu(void *native, const void *payload, void *user) {
+    const custom_payload *p = (const custom_payload *)payload;
+    if (native || user != &custom_user || p->fixed != 1234) {
+        return HCQ_ERROR_HOST;
+    }
+    *HCQ_PTR(uint32_t, p->address) = p->value;
+    return p->value == 666 ? HCQ_ERROR_HOST : HCQ_OK;
+}
+
+static hcq_result custom_mock(void *native, const void *payload, void *user) {
+    custom_payload p;
+    memcpy(&p, payload, sizeof p);
+    if (user != &custom_user || p.fixed != 1234) {
+        return HCQ_ERROR_HOST;
+    }
+    mock_custom_fill(native, p.address, 4, p.value, 4);
+    return HCQ_OK;
+}
+
+static const hcq_custom_type custom_type = {
+    "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock}},
+    {{offsetof(custom_payload, value), 4}}, &custom_user};
+static const hcq_custom_type custom_elsewhere = {
+    "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};
+
+static void custom_commands(void **state) {
+    (void)state;
+    for (int bound = 0; bound < 2; bound++) {
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 8);
+        custom_payload p = {a.address, 11, 1234};
+        hcq_command c;
+        CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 0);
+        CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 4, 4), a, 4), 1);
+        CHECK_OK(hcq_queue_command(q, 0, &c));
+        CHECK(c.kind == HCQ_COMMAND_CUSTOM && c.type == &custom_type);
+        CHECK(c.args_size == sizeof p && memcmp(c.args, &p, sizeof p) == 0);
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        p.value = 0;                   /* was copied */
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_U64(READ32(a, 1), 11);
+        for (uint32_t i = 0; i < 20; i++) {
+            p.value = 20 + i;
+            p.fixed = 99;              /* outside of the updatable range: refused */
+            CHECK_RESULT(hcq_queue_update_custom(q, 0, &p), HCQ_ERROR_INVALID);
+            p.fixed = 1234;
+            CHECK_OK(hcq_queue_update_custom(q, 0, &p));
+            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+            CHECK_U64(READ32(a, 1), 20 + i);
+        }
+        hcq_queue_destroy(q);
+        q = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_custom(q, &custom_elsewhere, &p), HCQ_ERROR_UNSUPPORTED);
+    }
+}
+
+static void custom_command_fails(void **state) {
+    (void)state;
+    if (!is_cpu()) {
+        SKIP("encoded early there, cannot fail at run time");
+        return;
+    }
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 8);
+    custom_payload p = {a.address, 666, 1234};
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 0);
+    CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 4, 4), 1, 4), 1);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_RESULT(done, HCQ_ERROR_HOST);
+    CHECK_U64(READ32(a, 1), 0);
+}
+
+/* ---- failures travel ---- */
+
+/* A wait that fails: the submission has that result, its signals fail, the
+   next one of the lane runs, and who waits for those signals fails as well. */
+static void failure_propagates(void **state) {
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        hcq_signal bad = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
+        hcq_signal t = make_signal(T.dev2, 0), u = make_signal(T.dev, 0);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *r = make_queue(T.dev2, HCQ_COMPUTE);
+        hcq_queue *next = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
+        hcq_point d1, d2, d3, d4;
+        CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(u, 1)), 1);
+        CHECK_INDEX(hcq_queue_wait(q, hcq_at(bad, 1)), 2);
+        CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 4);
+        CHECK_INDEX(hcq_queue_wait(r, hcq_at(s, 1)), 0);
+        CHECK_INDEX(hcq_queue_write(r, b, 3, 4), 1);
+        CHECK_INDEX(hcq_queue_signal(r, hcq_at(t, 1)), 2);
+        CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 4, 4), 0);
+        if (!late) {
+            CHECK_OK(hcq_signal_fail(bad, HCQ_ERROR_NATIVE));
+        }
+        CHECK_OK(hcq_queue_submit(r, T.dev2, &d2));
+        CHECK_OK(hcq_queue_submit(q, T.dev, &d1));
+        CHECK_OK(hcq_queue_submit(next, T.dev, &d3));
+        WAIT_OK(hcq_at(u, 1));         /* what came before the wait did run */
+        if (late) {
+            CHECK_RESULT(test_poll(d1), HCQ_TIMEOUT);
+            CHECK_OK(hcq_signal_fail(bad, HCQ_ERROR_NATIVE));
+        }
+        WAIT_RESULT(d1, HCQ_ERROR_NATIVE);
+        WAIT_RESULT(d2, HCQ_ERROR_NATIVE);
+        WAIT_RESULT(hcq_at(s, 1), HCQ_ERROR_NATIVE);
+        WAIT_RESULT(hcq_at(t, 1), HCQ_ERROR_NATIVE);
+        WAIT_OK(d3);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        WAIT_OK(hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) - 1));
+        CHECK_U64(READ32(a, 0), 1);
+        CHECK_U64(READ32(a, 1), 4);
+        CHECK_U64(READ32(b, 0), 0);
+        hcq_queue *w = make_queue(T.dev2, HCQ_COMPUTE); /* waits for the failed point */
+        CHECK_INDEX(hcq_queue_wait(w, d1), 0);
+        CHECK_OK(hcq_queue_submit(w, T.dev2, &d4));
+        WAIT_RESULT(d4, HCQ_ERROR_NATIVE);
+        CHECK_OK(submit_lists(T.dev2, NULL, NULL, 0, &d4)); /* the device lives */
+        WAIT_OK(d4);
+    }
+}
+
+/* A point remembers its failure among many that succeed. */
+static void failed_points_are_exact(void **state) {
+    (void)state;
+    enum { N = 200 };
+    static hcq_point points[N];
+    host_log good, bad;
+    memset(&good, 0, sizeof good);
+    memset(&bad, 0, sizeof bad);
+    bad.result = HCQ_ERROR_HOST;
+    hcq_queue *ok = make_queue(T.dev, HCQ_COMPUTE), *fails = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_host(ok, host_record, &good), 0);
+    CHECK_INDEX(hcq_queue_host(fails, host_record, &bad), 0);
+    for (int i = 0; i < N; i++) {
+        CHECK_OK(hcq_queue_submit(i % 50 == 17 ? fails : ok, T.dev, &points[i]));
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    for (int i = 0; i < N; i++) {
+        WAIT_RESULT(points[i], i % 50 == 17 ? HCQ_ERROR_HOST : HCQ_OK);
+    }
+    CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, BOUND), HCQ_ERROR_HOST);
+    CHECK_OK(hcq_wait(points, N, HCQ_ANY, BOUND));
+}
+
+/* ---- native refusals and a lost device: the mock does them on demand ---- */
+
+static void native_refusals(void **state) {
+    (void)state;
+    if (is_cpu()) {
+        SKIP("the CPU refuses nothing");
+        return;
+    }
+    for (int held = 0; held < 2; held++) {
+        for (uint64_t k = 1; k <= 6; k++) {
+            mock_control control;
+            memset(&control, 0, sizeof control);
+            hcq_device_desc desc = test_desc();
+            test_mock_desc.control = &control;
+            hcq_device *device = test_open(0, &desc);
+            hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
+            hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+            hcq_point done, next;
+            CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+            CHECK_INDEX(hcq_queue_timestamp(q, s), 1);
+            CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
+            CHECK_INDEX(hcq_queue_timestamp(q, s), 3);
+            CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 2)), 4);
+            CHECK_OK(hcq_device_synchronize(device, BOUND));
+            __atomic_store_n(&control.refuse_at, control.submits + k, __ATOMIC_SEQ_CST);
+            if (!held) {
+                CHECK_OK(hcq_signal_set(gate, 1));
+            }
+            hcq_result result = hcq_queue_submit(q, device, &done);
+            if (held) {
+                CHECK_OK(result);
+                CHECK_OK(hcq_signal_set(gate, 1)); /* the caller is not to blame */
+                result = HCQ_OK;
+            }
+            if (result == HCQ_OK) {
+                hcq_result waited = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+                CHECK(waited == HCQ_OK || waited == HCQ_ERROR_NATIVE);
+                uint64_t calls = control.submits;
+                if (control.refuse_at <= calls && k <= 1) {
+                    CHECK_RESULT(waited, HCQ_ERROR_NATIVE);
+                    CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
+                }
+            } else {
+                CHECK_RESULT(result, HCQ_ERROR_NATIVE);
+            }
+            __atomic_store_n(&control.refuse_at, 0, __ATOMIC_SEQ_CST);
+            CHECK_OK(submit_lists(device, NULL, NULL, 0, &next)); /* it goes on */
+            WAIT_OK(next);
+            CHECK_OK(hcq_device_synchronize(device, BOUND));
+            CHECK_OK(hcq_close(device));
+        }
+    }
+}
+
+static void lost_device(void **state) {
+    (void)state;
+    if (is_cpu()) {
+        SKIP("the CPU is never lost");
+        return;
+    }
+    mock_control control;
+    memset(&control, 0, sizeof control);
+    hcq_device_desc desc = test_desc();
+    test_mock_desc.control = &control;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal s = make_signal(device, 0), never = make_signal(device, 0);
+    hcq_point raise = hcq_at(s, 1), wait = hcq_at(never, 1), held, foreign, done = {{0}, 0};
+    CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
+    CHECK_OK(submit_lists(T.dev, &raise, NULL, 0, &foreign)); /* another device waits */
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    __atomic_store_n(&control.lose_at, control.submits + 1, __ATOMIC_SEQ_CST);
+    hcq_result result = submit_lists(device, NULL, &raise, 0, &done);
+    if (result == HCQ_OK) {
+        WAIT_RESULT(done, HCQ_ERROR_LOST);
+    }
+    WAIT_RESULT(raise, HCQ_ERROR_LOST);
+    WAIT_RESULT(foreign, HCQ_ERROR_LOST);
+    WAIT_RESULT(held, HCQ_ERROR_LOST);
+    WAIT_RESULT(hcq_at(hcq_device_timeline(device), hcq_device_timeline_value(device)),
+                HCQ_ERROR_LOST);
+    CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
+    CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
+    hcq_error_info error;
+    CHECK_OK(hcq_device_error(device, &error));
+    CHECK_RESULT(error.result, HCQ_ERROR_LOST);
+    CHECK(strcmp(error.native, "mockQueueSubmit") == 0);
+    CHECK_U64(error.native_code, MOCK_NATIVE_ERROR);
+    hcq_close(device);
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &done)); /* the other one lives */
+    WAIT_OK(done);
+}
+
+/* ---- close ---- */
+
+/* Held work is cancelled and whoever waits for it, here or elsewhere, is told. */
+static void close_cancels_held_work(void **state) {
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        hcq_device *device = test_open(0, NULL);
+        hcq_signal gate = make_signal(round % 2 ? device : T.dev, 0), s = make_signal(device, 0);
+        hcq_signal outside = make_signal(T.dev, 0);
+        hcq_point open = hcq_at(gate, 1), raise = hcq_at(outside, 1), held, foreign;
+        CHECK_OK(submit_lists(device, &open, &raise, 0, &held));
+        CHECK_OK(submit_lists(T.dev, &raise, NULL, 0, &foreign));
+        waiter w[3] = {{.points = {held}, .count = 1},
+                       {.points = {hcq_at(s, 1)}, .count = 1},
+                       {.points = {raise}, .count = 1}};
+        for (int i = 0; i < 3; i++) {
+            pthread_create(&w[i].thread, NULL, waiter_run, &w[i]);
+        }
+        if (round > 1) {
+            test_sleep_ms(10);
+        }
+        hcq_result result = hcq_close(device);
+        for (int i = 0; i < 3; i++) {
+            pthread_join(w[i].thread, NULL);
+        }
+        CHECK_OK(result);
+        for (int i = 0; i < 3; i++) {
+            CHECK(w[i].result == HCQ_ERROR_CANCELLED || w[i].result == HCQ_ERROR_CLOSED);
+        }
+        WAIT_RESULT(foreign, HCQ_ERROR_CANCELLED);
+        WAIT_RESULT(raise, HCQ_ERROR_CANCELLED);
+    }
+}
+
+/* Close finishes what was handed over: its effects are there. */
+static void close_finishes_work(void **state) {
+    (void)state;
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(T.dev, 0);
+    host_log log;
+    memset(&log, 0, sizeof log);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 0);
+    for (int i = 0; i < 50; i++) {
+        CHECK_OK(hcq_queue_submit(q, device, NULL));
+    }
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
+    CHECK_OK(hcq_queue_submit(q, device, NULL));
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(log.calls, 51);
+    CHECK_OK(test_poll(hcq_at(s, 1)));
+}
+
+/* ---- destroyed right after the submit that names it ---- */
+
+static void destroyed_after_submit(void **state) {
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        int held = round % 2, bound = round / 2 % 2, unordered = round / 4 % 2;
+        hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
+        hcq_signal waited = make_signal(T.dev, 1), stamp = make_signal(T.dev, 0);
+        hcq_buffer in = make_words(T.dev, 64), out = make_words(T.dev, 64);
+        hcq_buffer kept = make_words(T.dev, 4);
+        hcq_program *add = make_add(T.dev);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        custom_payload p = {kept.address, 55, 1234};
+        hcq_point done;
+        CHECK(hcq_queue_wait(q, hcq_at(waited, 1)) >= 0);
+        CHECK(!held || hcq_queue_wait(q, hcq_at(gate, 1)) >= 0);
+        CHECK(record_add(q, add, in, 0, 7) >= 0);
+        CHECK(hcq_queue_copy(q, out, in, 256) >= 0);
+        CHECK(hcq_queue_custom(q, &custom_type, &p) >= 0);
+        CHECK(hcq_queue_copy(q, hcq_view(kept, 4, 4), out, 4) >= 0);
+        CHECK(hcq_queue_timestamp(q, stamp) >= 0);
+        CHECK(hcq_queue_signal(q, hcq_at(s, 1)) >= 0);
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        hcq_submission sub = submission(&q, 1);
+        sub.flags = unordered ? HCQ_UNORDERED : 0;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        hcq_queue_destroy(q);
+        hcq_program_destroy(add);
+        CHECK_OK(hcq_free(in));
+        CHECK_OK(hcq_free(out));
+        CHECK_OK(hcq_signal_destroy(s));
+        CHECK_OK(hcq_signal_destroy(stamp));
+        CHECK_OK(hcq_signal_destroy(waited));
+        CHECK_OK(hcq_trim(T.dev, 0));
+        if (held) {
+            CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+            CHECK_OK(hcq_signal_set(gate, 1));
+        }
+        CHECK_OK(hcq_signal_destroy(gate)); /* its set counts */
+        WAIT_OK(done);
+        CHECK_U64(READ32(kept, 1), 7);
+        CHECK_U64(READ32(kept, 0), 55);
+        CHECK_OK(hcq_free(kept));
+    }
+}
+
+/* Recorded, then destroyed, then submitted: refused, never a crash. */
+static void destroyed_before_submit(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 1);
+    hcq_buffer a = make_words(T.dev, 16);
+    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *r = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *p = make_queue(T.dev, HCQ_COMPUTE), *e = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer b = make_words(T.dev, 16);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
+    CHECK_INDEX(hcq_queue_fill(r, a, 64, 1, 4), 0);
+    CHECK_INDEX(record_add(e, add, a, 0, 1), 0);
+    CHECK_INDEX(record_add(p, add, b, 0, 1), 0);
+    CHECK_OK(hcq_queue_bind(r, T.dev));
+    CHECK_OK(hcq_signal_destroy(s));
+    CHECK_OK(hcq_free(a));
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_queue_submit(r, T.dev, NULL), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_queue_submit(e, T.dev, NULL), HCQ_ERROR_CLOSED);
+    hcq_program_destroy(add);          /* recordings keep what they need */
+    CHECK_OK(hcq_queue_submit(p, T.dev, NULL));
+    CHECK_U64(READ32(b, 0), 1);
+}
+
+#define HOST_TESTS \
+    TEST(host_commands_run_in_order), TEST(host_command_sees_memory), \
+    TEST(host_command_calls_back), TEST(host_command_fails), TEST(custom_commands), \
+    TEST(custom_command_fails), TEST(failure_propagates), TEST(failed_points_are_exact), \
+    TEST(native_refusals), TEST(lost_device), TEST(close_cancels_held_work), \
+    TEST(close_finishes_work), TEST(destroyed_after_submit), TEST(destroyed_before_submit)

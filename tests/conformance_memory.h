@@ -1,0 +1,387 @@
+/* Buffers, the cache, copies, eager order. Part of conformance.c. */
+
+static void fill_pattern(unsigned char *bytes, size_t size, uint64_t seed) {
+    for (size_t i = 0; i < size; i++) {
+        if (i % 8 == 0) {
+            test_random(&seed);
+        }
+        bytes[i] = (unsigned char)(seed >> (i % 8 * 8));
+    }
+}
+
+static void alloc_flags(void **state) {
+    (void)state;
+    hcq_buffer buffer;
+    hcq_device_info info;
+    static const uint32_t sizes[] = {1, 3, 64, 4095, 4096, 4097, 100000};
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    for (uint32_t flags = 0; flags < 8; flags++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            CHECK_OK(hcq_alloc(T.dev, sizes[i], flags, &buffer));
+            CHECK_U64(buffer.size, sizes[i]);
+            CHECK_U64(buffer.address % 64, 0);
+            CHECK(buffer.device == T.dev && buffer.address != 0);
+            CHECK(!(flags & HCQ_HOST_VISIBLE) || buffer.host != NULL);
+            CHECK((info.features & HCQ_FEATURE_HOST_MEMORY) || (flags & HCQ_HOST_VISIBLE) ||
+                  buffer.host == NULL);
+            if (flags & HCQ_ZEROED) {
+                void *zeros = calloc(1, sizes[i]);
+                CHECK_BYTES(buffer, zeros, sizes[i]);
+                free(zeros);
+            }
+            CHECK_OK(hcq_free(buffer));
+        }
+    }
+    CHECK_RESULT(hcq_alloc(T.dev, 0, 0, &buffer), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_alloc(T.dev, 64, 0x80000000u, &buffer), HCQ_ERROR_INVALID);
+}
+
+/* A dirty block that comes back from the cache must be zeroed again. */
+static void zeroed_from_the_cache(void **state) {
+    (void)state;
+    unsigned char dirty[512], zeros[512] = {0};
+    memset(dirty, 0x77, sizeof dirty);
+    for (uint32_t visible = 0; visible < 2; visible++) {
+        for (int i = 0; i < 4; i++) {
+            hcq_buffer buffer;
+            CHECK_OK(hcq_alloc(T.dev, 512, HCQ_ZEROED | (visible ? HCQ_HOST_VISIBLE : 0),
+                               &buffer));
+            CHECK_BYTES(buffer, zeros, sizeof zeros);
+            CHECK_OK(hcq_copyin(buffer, dirty, sizeof dirty));
+            CHECK_OK(hcq_free(buffer));
+            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        }
+    }
+}
+
+static void views_are_values(void **state) {
+    (void)state;
+    hcq_buffer buffer = make_words(T.dev, 256);
+    hcq_buffer view = hcq_view(buffer, 100, 24);
+    CHECK_U64(view.address, buffer.address + 100);
+    CHECK_U64(view.size, 24);
+    CHECK_U64(hcq_view(buffer, 100, 0).size, 924);
+    CHECK_U64(hcq_view(view, 4, 4).address, buffer.address + 104);
+    CHECK(!buffer.host || (char *)view.host == (char *)buffer.host + 100);
+    hcq_buffer bad = hcq_view(buffer, 1000, 25);
+    CHECK(bad.address == 0 && bad.size == 0 && bad.device == NULL && bad.host == NULL);
+    CHECK(hcq_view(buffer, 1025, 0).device == NULL);
+    CHECK(hcq_view(view, 20, 8).device == NULL);
+    CHECK(hcq_view(buffer, UINT64_MAX, 2).device == NULL);
+    CHECK(hcq_view(buffer, 8, UINT64_MAX).device == NULL);
+    unsigned char byte = 1;
+    CHECK_RESULT(hcq_copyin(bad, &byte, 1), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_free(view), HCQ_ERROR_INVALID); /* not the whole of an allocation */
+    CHECK_OK(hcq_free(buffer));
+    CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_copyin(view, &byte, 1), HCQ_ERROR_CLOSED);
+}
+
+/* In and out again at odd sizes and offsets, with guards on both sides. */
+static void copy_sizes_and_alignments(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 3, 7, 8, 4095, 4096, 4097, 65536, 65537, 300001};
+    static const uint32_t offsets[] = {0, 1, 3, 4095};
+    enum { BYTES = 320000 };
+    unsigned char *in = (unsigned char *)malloc(BYTES), *out = (unsigned char *)malloc(BYTES);
+    hcq_device_desc desc = test_desc();
+    desc.staging_bytes = 4096;         /* the larger ones need many batches */
+    desc.staging_count = 3;
+    hcq_device *device = test_open(0, &desc);
+    hcq_buffer buffer;
+    CHECK_OK(hcq_alloc(device, BYTES, 0, &buffer));
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t j = 0; j < sizeof offsets / sizeof offsets[0]; j++) {
+            hcq_buffer part = hcq_view(buffer, offsets[j] + 16, sizes[i]);
+            memset(in, 0x11, BYTES);
+            CHECK_OK(hcq_copyin(buffer, in, BYTES));
+            fill_pattern(in + offsets[j] + 16, sizes[i], T.seed + i * 100 + j);
+            CHECK_OK(hcq_copyin(part, in + offsets[j] + 16, sizes[i]));
+            memset(out, 0x22, BYTES);
+            CHECK_OK(hcq_copyout(out + 16, part, sizes[i]));
+            CHECK(out[15] == 0x22 && out[16 + sizes[i]] == 0x22);
+            CHECK(memcmp(out + 16, in + offsets[j] + 16, sizes[i]) == 0);
+            CHECK_OK(hcq_copyout(out, buffer, BYTES));
+            CHECK(memcmp(out, in, BYTES) == 0);
+        }
+    }
+    CHECK_RESULT(hcq_copyin(buffer, in, 0), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_copyout(out, buffer, 0), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_copyin(buffer, in, BYTES + 1), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_close(device));
+    free(in);
+    free(out);
+}
+
+/* copyin returns when the source may be reused: so it is, at once. */
+static void copyin_source_is_free(void **state) {
+    (void)state;
+    enum { N = 40, BYTES = 5000 };
+    static unsigned char source[BYTES], want[N][BYTES];
+    hcq_buffer buffers[N];
+    for (int i = 0; i < N; i++) {
+        CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &buffers[i]));
+        fill_pattern(source, BYTES, T.seed + (uint64_t)i);
+        memcpy(want[i], source, BYTES);
+        CHECK_OK(hcq_copyin(buffers[i], source, BYTES));
+        memset(source, 0xEE, BYTES);
+    }
+    for (int i = 0; i < N; i++) {
+        CHECK_BYTES(buffers[i], want[i], BYTES);
+    }
+}
+
+static void host_visible_memory(void **state) {
+    (void)state;
+    hcq_buffer buffer;
+    CHECK_OK(hcq_alloc(T.dev, 256, HCQ_HOST_VISIBLE, &buffer));
+    uint32_t *words = (uint32_t *)buffer.host;
+    for (uint32_t i = 0; i < 64; i++) {
+        words[i] = i;
+    }
+    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    add_args args = {buffer.address, 1000, 64};
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(8, 1, 1), hcq_dim(8, 1, 1)), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    for (uint32_t i = 0; i < 64; i++) {
+        CHECK_U64(words[i], 1000 + i);
+    }
+}
+
+/* Submission then copyout; copyin then submission; on both kinds of queue. */
+static void eager_order(void **state) {
+    (void)state;
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 256), b = make_words(T.dev, 256);
+    hcq_queue *exec = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    add_args args = {a.address, 7, 256};
+    CHECK_INDEX(hcq_queue_exec(exec, add, &args, hcq_dim(4, 1, 1), hcq_dim(64, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_copy(copy, b, a, 1024), 0);
+    uint32_t words[256], out[256];
+    for (uint32_t round = 0; round < 60; round++) {
+        for (uint32_t i = 0; i < 256; i++) {
+            words[i] = round * 1000 + i;
+        }
+        CHECK_OK(hcq_copyin(a, words, sizeof words));
+        CHECK_OK(hcq_queue_submit(round % 2 ? exec : copy, T.dev, NULL));
+        CHECK_OK(hcq_copyout(out, round % 2 ? a : b, sizeof out));
+        for (uint32_t i = 0; i < 256; i++) {
+            CHECK_U64(out[i], words[i] + (round % 2 ? 7u : 0u));
+        }
+    }
+}
+
+/* Eager calls follow all lanes, also those that are still busy. */
+static void eager_calls_follow_all_lanes(void **state) {
+    (void)state;
+    enum { ROUNDS = 30, BYTES = 200000 };
+    hcq_buffer a, b, c;
+    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &a));
+    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &b));
+    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &c));
+    unsigned char *bytes = (unsigned char *)malloc(BYTES), *want = (unsigned char *)malloc(BYTES);
+    hcq_queue *left = make_queue(T.dev, HCQ_COMPUTE), *right = make_queue(T.dev, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_copy(left, b, a, BYTES), 0);
+    CHECK_INDEX(hcq_queue_copy(right, c, a, BYTES), 0);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        fill_pattern(bytes, BYTES, i);
+        memcpy(want, bytes, BYTES);
+        CHECK_OK(hcq_copyin(a, bytes, BYTES));
+        CHECK_OK(hcq_queue_submit(left, T.dev, NULL));
+        CHECK_OK(hcq_queue_submit(right, T.dev, NULL));
+        memset(bytes, 0, BYTES);
+        CHECK_OK(hcq_copyin(a, bytes, BYTES)); /* must not overtake the readers */
+        CHECK_BYTES(b, want, BYTES);
+        CHECK_BYTES(c, want, BYTES);
+    }
+    free(bytes);
+    free(want);
+}
+
+static void transfer_pair(hcq_device *from, hcq_device *to, uint32_t bytes) {
+    hcq_buffer src, dst;
+    unsigned char *in = (unsigned char *)malloc(bytes);
+    CHECK_OK(hcq_alloc(from, bytes + 8, 0, &src));
+    CHECK_OK(hcq_alloc(to, bytes + 8, HCQ_ZEROED, &dst));
+    for (uint64_t i = 0; i < 5; i++) {
+        fill_pattern(in, bytes, T.seed + i);
+        CHECK_OK(hcq_copyin(hcq_view(src, 3, bytes), in, bytes));
+        CHECK_OK(hcq_transfer(hcq_view(dst, 5, bytes), hcq_view(src, 3, bytes), bytes));
+        CHECK_BYTES(hcq_view(dst, 5, bytes), in, bytes);
+    }
+    CHECK_RESULT(hcq_transfer(dst, src, 0), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_transfer(dst, src, bytes + 9), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_free(src));
+    CHECK_OK(hcq_free(dst));
+    free(in);
+}
+
+static void transfers(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {1, 4097, 100003};
+    hcq_device_desc desc = test_desc();
+    hcq_device *other = NULL;
+    desc.staging_bytes = 4096;
+    desc.cpu = NULL;
+    desc.backend_desc = NULL;
+    CHECK_OK(hcq_open(is_cpu() ? "MOCK" : "CPU", &desc, &other));
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        transfer_pair(T.dev, T.dev, sizes[i]);
+        transfer_pair(T.dev, T.dev2, sizes[i]);
+        transfer_pair(T.dev, other, sizes[i]);
+        transfer_pair(other, T.dev, sizes[i]);
+    }
+    CHECK_OK(hcq_close(other));
+}
+
+/* A transfer follows earlier work of both devices; later work of both sees it. */
+static void transfer_order(void **state) {
+    (void)state;
+    hcq_program *add = make_add(T.dev), *add2 = make_add(T.dev2);
+    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev2, 64);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(T.dev2, HCQ_COMPUTE);
+    add_args args = {a.address, 1, 64}, args2 = {b.address, 100, 64};
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q2, add2, &args2, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    uint32_t want = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_OK(hcq_transfer(b, a, 256)); /* discards the 100s of b */
+        CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* must not overtake the reader */
+        want += 1;
+        CHECK_U64(READ32(b, i), want + 100);
+        want += 1;
+        CHECK_U64(READ32(a, i), want);
+    }
+}
+
+static void cache_reuses_after_done(void **state) {
+    (void)state;
+    hcq_buffer a, b, c;
+    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &a));
+    CHECK_OK(hcq_free(a));
+    CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) >= 10000);
+    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &b));
+    CHECK_U64(b.address, a.address);   /* idle: handed out again */
+    CHECK(b.id != a.id);
+    unsigned char byte = 0;
+    CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED); /* the old value is stale */
+
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
+    CHECK_INDEX(hcq_queue_fill(q, b, 10000, 0x55, 1), 1);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    CHECK_OK(hcq_free(b));             /* legal while it is pending */
+    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &c));
+    CHECK(c.address != b.address);     /* not before that work is done */
+    CHECK_OK(hcq_trim(T.dev, 0));
+    CHECK_OK(hcq_signal_set(s, 1));
+    WAIT_OK(done);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    hcq_buffer d;
+    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &d));
+    CHECK_U64(d.address, b.address);
+}
+
+static void trim_and_no_cache(void **state) {
+    (void)state;
+    hcq_buffer a;
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(hcq_alloc(T.dev, 1000u + 64u * (uint32_t)i, 0, &a));
+        CHECK_OK(hcq_free(a));
+    }
+    CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) >= 5000);
+    CHECK_OK(hcq_trim(T.dev, 2000));
+    CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) <= 2000);
+    CHECK_OK(hcq_trim(T.dev, 0));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
+    CHECK_OK(hcq_alloc(T.dev, 3000, HCQ_NO_CACHE, &a));
+    CHECK_OK(hcq_free(a));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
+    hcq_device_desc desc = test_desc();
+    desc.cache_bytes = 8192;
+    hcq_device *device = test_open(0, &desc);
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(hcq_alloc(device, 1000u + 128u * (uint32_t)i, 0, &a));
+        CHECK_OK(hcq_free(a));
+        CHECK(test_query(device, HCQ_QUERY_CACHED_BYTES) <= 8192);
+    }
+    CHECK_OK(hcq_close(device));
+    desc.cache_bytes = HCQ_KEEP;       /* none */
+    device = test_open(0, &desc);
+    CHECK_OK(hcq_alloc(device, 1000, 0, &a));
+    CHECK_OK(hcq_free(a));
+    CHECK_U64(test_query(device, HCQ_QUERY_CACHED_BYTES), 0);
+    CHECK_OK(hcq_close(device));
+}
+
+static void import_host_memory(void **state) {
+    (void)state;
+    static uint32_t mine[64];
+    hcq_buffer buffer;
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    if (!(info.features & HCQ_FEATURE_IMPORT)) {
+        CHECK_RESULT(hcq_import(T.dev, mine, sizeof mine, &buffer), HCQ_ERROR_UNSUPPORTED);
+        return;
+    }
+    for (uint32_t i = 0; i < 64; i++) {
+        mine[i] = i;
+    }
+    CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &buffer));
+    CHECK(buffer.host == mine);
+    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    add_args args = {buffer.address, 5, 64};
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    for (uint32_t i = 0; i < 64; i++) {
+        CHECK_U64(mine[i], i + 5);
+    }
+    CHECK_OK(hcq_free(buffer));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0); /* never kept */
+    CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
+}
+
+/* Free right after submit, allocate and overwrite at once, many times. */
+static void free_while_pending(void **state) {
+    (void)state;
+    enum { ROUNDS = 50, WORDS = 2048 };
+    hcq_program *mix = make_mix(T.dev);
+    hcq_buffer sum = make_words(T.dev, WORDS);
+    uint32_t *model = (uint32_t *)calloc(WORDS, 4), *words = (uint32_t *)calloc(WORDS, 4);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        hcq_buffer temporary;
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK_OK(hcq_alloc(T.dev, WORDS * 4, 0, &temporary));
+        for (uint32_t i = 0; i < WORDS; i++) {
+            words[i] = round * 77u + i;
+            model[i] = model[i] * 31u + words[i] + round;
+        }
+        CHECK_OK(hcq_copyin(temporary, words, WORDS * 4));
+        mix_args args = {sum.address, temporary.address, WORDS, round};
+        CHECK_INDEX(hcq_queue_exec(q, mix, &args, hcq_dim(WORDS / 64, 1, 1),
+                                   hcq_dim(64, 1, 1)), 0);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_OK(hcq_free(temporary));
+        hcq_queue_destroy(q);
+    }
+    CHECK_BYTES(sum, model, WORDS * 4);
+    free(model);
+    free(words);
+}
+
+#define MEMORY_TESTS \
+    TEST(alloc_flags), TEST(zeroed_from_the_cache), TEST(views_are_values), \
+    TEST(copy_sizes_and_alignments), TEST(copyin_source_is_free), TEST(host_visible_memory), \
+    TEST(eager_order), TEST(eager_calls_follow_all_lanes), TEST(transfers), \
+    TEST(transfer_order), TEST(cache_reuses_after_done), TEST(trim_and_no_cache), \
+    TEST(import_host_memory), TEST(free_while_pending)

@@ -1,0 +1,475 @@
+/* Recording, programs, grids, fills. Part of conformance.c. */
+
+static hcq_result host_nothing(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+/* Every command in one recording: indices, read back, what they do. */
+static void every_command(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    hcq_signal s = make_signal(T.dev, 1), t = make_signal(T.dev, 0);
+    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64);
+    hcq_command c;
+    hcq_point done;
+    CHECK_U64(hcq_queue_count(q), 0);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
+    CHECK_INDEX(hcq_queue_wait_device(q, T.dev2), 1);
+    CHECK_INDEX(hcq_queue_timestamp(q, t), 2);
+    CHECK_INDEX(hcq_queue_fill(q, a, 256, 3, 4), 3);
+    CHECK_INDEX(hcq_queue_memory_barrier(q), 4);
+    add_args args = {a.address, 4, 64};
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1)), 5);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(b, 8, 0), a, 248), 6);
+    CHECK_INDEX(hcq_queue_write(q, b, 0x1122334455667788ull, 8), 7);
+    CHECK_INDEX(hcq_queue_host(q, host_nothing, &args), 8);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 9)), 9);
+    CHECK_U64(hcq_queue_count(q), 10);
+    memset(&args, 0, sizeof args);     /* was copied */
+    CHECK_OK(hcq_queue_command_label(q, 5, "the exec"));
+    CHECK_OK(hcq_queue_label(q, "all"));
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    WAIT_OK(hcq_at(t, 9));
+    CHECK_U64(READ32(a, 63), 7);
+    CHECK_U64(READ32(b, 0), 0x55667788);
+    CHECK_U64(READ32(b, 1), 0x11223344);
+    CHECK_U64(READ32(b, 63), 7);
+    CHECK_OK(hcq_queue_command(q, 0, &c));
+    CHECK(c.kind == HCQ_COMMAND_WAIT && c.point.signal.id == s.id && c.point.value == 1);
+    CHECK_OK(hcq_queue_command(q, 1, &c));
+    CHECK(c.kind == HCQ_COMMAND_WAIT_DEVICE && c.device == T.dev2);
+    CHECK_OK(hcq_queue_command(q, 2, &c));
+    CHECK(c.kind == HCQ_COMMAND_TIMESTAMP && c.point.signal.id == t.id);
+    CHECK_OK(hcq_queue_command(q, 3, &c));
+    CHECK(c.kind == HCQ_COMMAND_FILL && c.dst.address == a.address && c.size == 256);
+    CHECK(c.value == 3 && c.value_size == 4 && c.src.address == 0);
+    CHECK_OK(hcq_queue_command(q, 4, &c));
+    CHECK(c.kind == HCQ_COMMAND_BARRIER && c.label[0] == 0);
+    CHECK_OK(hcq_queue_command(q, 5, &c));
+    CHECK(c.kind == HCQ_COMMAND_EXEC && c.program == add && strcmp(c.label, "the exec") == 0);
+    CHECK(c.grid.x == 4 && c.grid.y == 1 && c.block.x == 16 && c.args_size == sizeof args);
+    CHECK(c.args && ((const add_args *)c.args)->value == 4);
+    CHECK_OK(hcq_queue_command(q, 6, &c));
+    CHECK(c.kind == HCQ_COMMAND_COPY && c.dst.address == b.address + 8);
+    CHECK(c.src.address == a.address && c.size == 248);
+    CHECK_OK(hcq_queue_command(q, 7, &c));
+    CHECK(c.kind == HCQ_COMMAND_WRITE && c.value == 0x1122334455667788ull && c.value_size == 8);
+    CHECK_OK(hcq_queue_command(q, 8, &c));
+    CHECK(c.kind == HCQ_COMMAND_HOST && c.host_fn == host_nothing && c.user == &args);
+    CHECK_OK(hcq_queue_command(q, 9, &c));
+    CHECK(c.kind == HCQ_COMMAND_SIGNAL && c.point.signal.id == t.id && c.point.value == 9);
+    CHECK_RESULT(hcq_queue_command(q, 10, &c), HCQ_ERROR_INVALID);
+}
+
+static void copy_queue_commands(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev, 16);
+    hcq_signal t = make_signal(T.dev, 0);
+    add_args args = {a.address, 1, 1};
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_memory_barrier(q), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID); /* it stuck */
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
+                HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_INDEX(hcq_queue_fill(q, a, 64, 0xAB, 1), 0);
+    CHECK_INDEX(hcq_queue_copy(q, b, a, 64), 1);
+    CHECK_INDEX(hcq_queue_write(q, hcq_view(b, 4, 4), 5, 4), 2);
+    CHECK_INDEX(hcq_queue_host(q, host_nothing, NULL), 3);
+    CHECK_INDEX(hcq_queue_timestamp(q, t), 4);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 1)), 5);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    CHECK_U64(READ32(b, 0), 0xABABABAB);
+    CHECK_U64(READ32(b, 1), 5);
+    hcq_queue *graph = NULL;
+    CHECK_RESULT(hcq_queue_create(T.dev, HCQ_GRAPH, &graph), HCQ_ERROR_UNSUPPORTED);
+}
+
+static void first_error_sticks(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 16), foreign = make_words(T.dev2, 16);
+    hcq_point done;
+    (void)foreign;
+    CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_fill(q, a, 68, 1, 4), HCQ_ERROR_INVALID); /* too long */
+    hcq_signal s = make_signal(T.dev, 0);
+    CHECK_OK(hcq_signal_destroy(s));
+    CHECK(hcq_queue_wait(q, hcq_at(s, 1)) < 0); /* a later error does not replace it */
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, &done), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, &done), HCQ_ERROR_INVALID);
+    CHECK_U64(READ32(a, 0), 0);        /* nothing ran */
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_U64(hcq_queue_count(q), 0);
+    CHECK_INDEX(hcq_queue_fill(q, a, 64, 2, 4), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    CHECK_U64(READ32(a, 15), 2);
+}
+
+static void reset_and_record_again(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 64);
+    hcq_program *add = make_add(T.dev);
+    for (uint32_t round = 0; round < 40; round++) {
+        CHECK_OK(hcq_queue_reset(q));
+        for (uint32_t i = 0; i < round % 7 + 1; i++) {
+            CHECK_INDEX(record_add(q, add, a, round, i + 1), (int32_t)i);
+        }
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* the next reset does not disturb it */
+    }
+    for (uint32_t round = 0; round < 40; round++) {
+        uint32_t n = round % 7 + 1;
+        CHECK_U64(READ32(a, round), n * (n + 1) / 2);
+    }
+}
+
+static void append_recordings(void **state) {
+    (void)state;
+    hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *empty = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer words = make_words(T.dev, 8);
+    hcq_command c;
+    CHECK_INDEX(record_add(a, add, words, 0, 1), 0);
+    CHECK_INDEX(record_add(b, add, words, 0, 10), 0);
+    CHECK_INDEX(hcq_queue_write(b, hcq_view(words, 4, 4), 77, 4), 1);
+    CHECK_OK(hcq_queue_command_label(b, 1, "labelled"));
+    CHECK_OK(hcq_queue_variable(b, 1, HCQ_PART_VALUE, 3, 0));
+    CHECK_INDEX(hcq_queue_append(a, b), 1);
+    CHECK_INDEX(hcq_queue_append(a, empty), 3);
+    CHECK_INDEX(record_add(a, add, words, 0, 100), 3);
+    CHECK_U64(hcq_queue_count(b), 2);
+    CHECK_OK(hcq_queue_command(a, 2, &c));
+    CHECK(c.kind == HCQ_COMMAND_WRITE && strcmp(c.label, "labelled") == 0);
+    hcq_queue_destroy(b);
+    const uint64_t variables[4] = {0, 0, 0, 4711};
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.queues = &a;
+    s.queue_count = 1;
+    s.variables = variables;
+    s.variable_count = 4;
+    CHECK_OK(hcq_submit(T.dev, &s, 1, NULL));
+    CHECK_U64(READ32(words, 0), 111);
+    CHECK_U64(READ32(words, 1), 4711); /* the variable came along */
+    CHECK(hcq_queue_append(copy, a) < 0); /* an exec on a copy queue */
+}
+
+/* Commands of one recording see all earlier writes, on overlap after a barrier. */
+static void commands_see_earlier_writes(void **state) {
+    (void)state;
+    enum { N = 4096 };
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *mix = make_mix(T.dev);
+    hcq_buffer a = make_words(T.dev, N), b = make_words(T.dev, N);
+    static uint32_t ma[N], mb[N];
+    memset(ma, 0, sizeof ma);
+    for (uint32_t i = 0; i < 30; i++) {
+        mix_args args = {a.address, b.address, N, i};
+        CHECK(hcq_queue_exec(q, mix, &args, hcq_dim(N / 32, 1, 1), hcq_dim(32, 1, 1)) >= 0);
+        CHECK(hcq_queue_copy(q, b, a, N * 4) >= 0);
+        for (uint32_t j = 0; j < N; j++) {
+            ma[j] = ma[j] * 31u + (i ? mb[j] : 0) + i;
+        }
+        memcpy(mb, ma, sizeof mb);
+    }
+    /* Four independent quarters may overlap; the barrier gathers them. */
+    for (uint32_t i = 0; i < 4; i++) {
+        mix_args args = {a.address + i * N, b.address + i * N, N / 4, 99};
+        int32_t index = hcq_queue_exec(q, mix, &args, hcq_dim(N / 128, 1, 1),
+                                       hcq_dim(32, 1, 1));
+        CHECK(index >= 0);
+        CHECK_OK(hcq_queue_command_flags(q, (uint32_t)index, i ? HCQ_OVERLAP : 0));
+    }
+    CHECK(hcq_queue_memory_barrier(q) >= 0);
+    CHECK(hcq_queue_copy(q, b, a, N * 4) >= 0);
+    for (uint32_t j = 0; j < N; j++) {
+        ma[j] = ma[j] * 31u + mb[j] + 99;
+    }
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_BYTES(b, ma, sizeof ma);
+}
+
+/* ---- fills ---- */
+
+static void fill_patterns(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 4, 8};
+    static unsigned char want[1024];
+    const uint64_t value = 0xF1E2D3C4B5A69788ull;
+    for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
+        for (size_t i = 0; i < 4; i++) {
+            hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
+            hcq_buffer a;
+            uint32_t n = sizes[i], offset = 3 * n, bytes = 101 * n;
+            CHECK_OK(hcq_alloc(T.dev, 1024, HCQ_ZEROED, &a));
+            memset(want, 0, sizeof want);
+            for (uint32_t j = 0; j < bytes; j++) {
+                want[offset + j] = (unsigned char)(value >> (j % n * 8));
+            }
+            CHECK_INDEX(hcq_queue_fill(q, hcq_view(a, offset, bytes), bytes, value, n), 0);
+            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+            CHECK_BYTES(a, want, sizeof want);
+            hcq_queue_destroy(q);
+        }
+    }
+}
+
+/* ---- grids ---- */
+
+typedef struct grid_args { uint64_t sum, seen; hcq_dims grid, block; } grid_args;
+
+/* Adds 1 per thread at the block's place; counts blocks told a wrong place. */
+static void k_grid(const void *block_args, const hcq_block *b) {
+    const grid_args *k = HCQ_ARGS(grid_args, block_args);
+    uint32_t *seen = HCQ_PTR(uint32_t, k->seen);
+    uint64_t *sum = HCQ_PTR(uint64_t, k->sum);
+    int good = memcmp(&b->grid, &k->grid, sizeof b->grid) == 0 &&
+               memcmp(&b->block, &k->block, sizeof b->block) == 0 && b->id.x < b->grid.x &&
+               b->id.y < b->grid.y && b->id.z < b->grid.z;
+    uint32_t threads = 0;
+    HCQ_FOR_THREADS(b, t) {
+        threads += t.x < b->block.x;
+    }
+    if (good) {
+        seen[(b->id.z * b->grid.y + b->id.y) * b->grid.x + b->id.x] += threads;
+    }
+    __atomic_fetch_add(sum, good ? threads : 1000000, __ATOMIC_RELAXED);
+}
+
+typedef struct grid_case { hcq_dims grid, block, ran_grid, ran_block; } grid_case;
+
+static const grid_case grid_cases[] = {
+    {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {{0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}},      /* all zero: {1, 1, 1} */
+    {{7, 1, 1}, {3, 1, 1}, {7, 1, 1}, {3, 1, 1}},
+    {{5, 0, 0}, {4, 0, 0}, {5, 1, 1}, {4, 1, 1}},      /* y, z 0 count as 1 */
+    {{0, 1, 1}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},      /* x 0: nothing runs */
+    {{0, 3, 0}, {1, 1, 1}, {0, 3, 1}, {1, 1, 1}},
+    {{2, 3, 4}, {2, 2, 2}, {2, 3, 4}, {2, 2, 2}},
+    {{1, 1, 9}, {1, 5, 1}, {1, 1, 9}, {1, 5, 1}},
+    {{16, 16, 16}, {1, 1, 3}, {16, 16, 16}, {1, 1, 3}},
+    {{4096, 1, 1}, {1, 1, 1}, {4096, 1, 1}, {1, 1, 1}},
+    {{1, 2000, 2}, {2, 1, 1}, {1, 2000, 2}, {2, 1, 1}},
+};
+
+static void grids(void **state) {
+    (void)state;
+    enum { N = 4096 };
+    static uint32_t seen[N];
+    hcq_program_desc desc = {"grid", k_grid,
+                             {HCQ_ARG_INOUT, HCQ_ARG_INOUT,
+                              HCQ_ARG_STRUCT(sizeof(hcq_dims), 4),
+                              HCQ_ARG_STRUCT(sizeof(hcq_dims), 4)}, NULL, NULL};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+    for (size_t i = 0; i < sizeof grid_cases / sizeof grid_cases[0]; i++) {
+        const grid_case *c = &grid_cases[i];
+        hcq_buffer sum = make_words(T.dev, 2), map = make_words(T.dev, N);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_signal s = make_signal(T.dev, 0);
+        grid_args args = {sum.address, map.address, c->ran_grid, c->ran_block};
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, c->grid, c->block), 0);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        WAIT_OK(hcq_at(s, 1));         /* an empty grid signals, too */
+        uint32_t threads = c->ran_block.x * c->ran_block.y * c->ran_block.z;
+        uint32_t blocks = c->ran_grid.x * c->ran_grid.y * c->ran_grid.z;
+        uint64_t total = 0;
+        CHECK_OK(hcq_copyout(&total, sum, 8));
+        CHECK_U64(total, (uint64_t)threads * blocks);
+        CHECK_OK(hcq_copyout(seen, map, sizeof seen));
+        for (uint32_t j = 0; j < N; j++) {
+            CHECK_U64(seen[j], j < blocks ? threads : 0); /* each block once */
+        }
+        hcq_queue_destroy(q);
+    }
+}
+
+/* ---- programs ---- */
+
+typedef struct odd_struct { char a[3]; } odd_struct;
+typedef struct wide_struct { double a; char b; } wide_struct;
+typedef struct all_args {
+    uint64_t out;
+    int32_t i32;
+    uint64_t in;
+    uint32_t u32;
+    float f32;
+    odd_struct odd;
+    int64_t i64;
+    wide_struct wide;
+    odd_struct odd2;
+    uint64_t u64;
+    float last32;
+    double f64;
+    char tail;
+} all_args;
+
+static void k_all(const void *block_args, const hcq_block *b) {
+    const all_args *k = HCQ_ARGS(all_args, block_args);
+    double *out = HCQ_PTR(double, k->out);
+    (void)b;
+    out[0] = (double)k->i32;
+    out[1] = (double)k->u32;
+    out[2] = (double)k->f32;
+    out[3] = k->odd.a[0] + k->odd.a[1] * 10.0 + k->odd.a[2] * 100.0;
+    out[4] = (double)k->i64;
+    out[5] = k->wide.a + k->wide.b;
+    out[6] = k->odd2.a[2];
+    out[7] = (double)k->u64;
+    out[8] = (double)k->last32 + k->f64;
+    out[9] = k->tail;
+    out[10] = *HCQ_PTR(const double, k->in);
+}
+
+static hcq_program *make_all(hcq_device *device) {
+    hcq_program_desc desc = {
+        "a label of more than thirty-one characters", k_all,
+        {HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
+         HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
+         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)}, NULL, NULL};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+/* The layout is C's: the same as the struct's. */
+static void program_info(void **state) {
+    (void)state;
+    static const uint32_t offsets[] = {
+        offsetof(all_args, out), offsetof(all_args, i32), offsetof(all_args, in),
+        offsetof(all_args, u32), offsetof(all_args, f32), offsetof(all_args, odd),
+        offsetof(all_args, i64), offsetof(all_args, wide), offsetof(all_args, odd2),
+        offsetof(all_args, u64), offsetof(all_args, last32), offsetof(all_args, f64),
+        offsetof(all_args, tail)};
+    static const uint32_t sizes[] = {8, 4, 8, 4, 4, 3, 8, sizeof(wide_struct), 3, 8, 4, 8, 1};
+    hcq_program *program = make_all(T.dev);
+    hcq_program_info info;
+    CHECK_OK(hcq_program_info_get(program, &info));
+    CHECK_U64(info.arg_count, 13);
+    CHECK_U64(info.kernargs_size, sizeof(all_args));
+    CHECK_U64(info.kernargs_align, 8);
+    CHECK_U64(strlen(info.label), 31);
+    CHECK(strncmp(info.label, "a label of more", 15) == 0);
+    for (uint32_t i = 0; i < 13; i++) {
+        CHECK_U64(info.offsets[i], offsets[i]);
+        CHECK_U64(info.sizes[i], sizes[i]);
+    }
+    hcq_program_destroy(program);
+    hcq_program_destroy(NULL);
+}
+
+typedef struct all_values { double out[11]; } all_values;
+
+static const all_values all_want = {{-5, 4000000000.0, 1.5, 321, -7000000000.0, 43.25, 6,
+                                     1099511627776.0, 2.75, 9, 3.5}};
+
+static void all_input(const odd_struct *odd, const wide_struct *wide, const odd_struct *odd2,
+                      const char *tail, uint64_t *values) {
+    const uint64_t list[11] = {
+        (uint64_t)(int64_t)-5, 4000000000u, hcq_f32(1.5f), (uint64_t)(uintptr_t)odd,
+        (uint64_t)-7000000000ll, (uint64_t)(uintptr_t)wide, (uint64_t)(uintptr_t)odd2,
+        1099511627776ull, hcq_f32(0.25f), hcq_f64(2.5), (uint64_t)(uintptr_t)tail};
+    memcpy(values, list, sizeof list);
+}
+
+static void fill_kernargs_and_call(void **state) {
+    (void)state;
+    const odd_struct odd = {{1, 2, 3}}, odd2 = {{4, 5, 6}};
+    const wide_struct wide = {42.25, 1};
+    const char tail = 9;
+    const double three = 3.5;
+    uint64_t values[11];
+    hcq_program *program = make_all(T.dev);
+    hcq_buffer out = make_words(T.dev, 64), in = make_words(T.dev, 2);
+    const hcq_buffer buffers[2] = {out, in};
+    all_input(&odd, &wide, &odd2, &tail, values);
+    CHECK_OK(hcq_copyin(in, &three, 8));
+    all_args block;
+    memset(&block, 0, sizeof block);
+    CHECK_OK(hcq_program_fill_kernargs(program, buffers, 2, values, 11, &block, sizeof block));
+    CHECK(block.out == out.address && block.in == in.address && block.i32 == -5);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(q, program, &block, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_BYTES(out, &all_want, sizeof all_want);
+    double seconds = -1;
+    out = make_words(T.dev, 64);
+    const hcq_buffer again[2] = {out, in};
+    CHECK_OK(hcq_program_call(program, again, 2, values, 11, NULL, NULL, &seconds));
+    CHECK(seconds >= 0 && seconds < 10);
+    CHECK_BYTES(out, &all_want, sizeof all_want);
+    CHECK_RESULT(hcq_program_fill_kernargs(program, buffers, 1, values, 11, &block,
+                                           sizeof block), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_program_fill_kernargs(program, buffers, 2, values, 12, &block,
+                                           sizeof block), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_program_fill_kernargs(program, buffers, 2, values, 11, &block,
+                                           sizeof block - 1), HCQ_ERROR_INVALID);
+}
+
+static void k_slow(const void *block_args, const hcq_block *b) {
+    (void)block_args;
+    (void)b;
+    mock_sleep(20000000);
+}
+
+/* program_call returns at once without `seconds`, and measures with it. */
+static void program_call_times(void **state) {
+    (void)state;
+    hcq_program_desc desc = {"slow", k_slow, {0}, NULL, NULL};
+    hcq_program *slow = NULL, *add = make_add(T.dev);
+    double seconds = 0;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &slow));
+    hcq_program_info info;
+    CHECK_OK(hcq_program_info_get(slow, &info));
+    CHECK_U64(info.kernargs_size, 0);
+    CHECK_OK(hcq_program_call(slow, NULL, 0, NULL, 0, NULL, NULL, &seconds));
+    CHECK(seconds >= 0.019 && seconds < 10);
+    hcq_buffer a = make_words(T.dev, 4);
+    const uint64_t values[2] = {3, 4};
+    const hcq_dims four = {4, 1, 1};
+    for (int i = 0; i < 10; i++) {     /* in order behind each other */
+        CHECK_OK(hcq_program_call(add, &a, 1, values, 2, &four, NULL, NULL));
+    }
+    CHECK_U64(READ32(a, 3), 30);
+    CHECK_OK(hcq_program_call(slow, NULL, 0, NULL, 0, NULL, NULL, NULL));
+    hcq_program_destroy(slow);         /* pending work keeps it */
+}
+
+static void kernels_from_a_library(void **state) {
+    (void)state;
+    if (!T.library) {
+        SKIP("no --library given");
+        return;
+    }
+    hcq_program_desc desc = {"library", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32},
+                             T.library, "library_add"};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+    hcq_buffer a = make_words(T.dev, 64);
+    const uint64_t values[2] = {6, 64};
+    const hcq_dims four = {4, 1, 1}, sixteen = {16, 1, 1};
+    CHECK_OK(hcq_program_call(program, &a, 1, values, 2, &four, &sixteen, NULL));
+    hcq_program_destroy(program);      /* the code stays while it is pending */
+    CHECK_U64(READ32(a, 63), 6);
+    desc.symbol = "no_such_kernel";
+    CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
+    desc.library = "./no-such-library.so";
+    CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
+}
+
+#define QUEUE_TESTS \
+    TEST(every_command), TEST(copy_queue_commands), TEST(first_error_sticks), \
+    TEST(reset_and_record_again), TEST(append_recordings), TEST(commands_see_earlier_writes), \
+    TEST(fill_patterns), TEST(grids), TEST(program_info), TEST(fill_kernargs_and_call), \
+    TEST(program_call_times), TEST(kernels_from_a_library)

@@ -1,0 +1,182 @@
+#!/bin/sh
+# Builds the examples as a user would and checks what they say and write:
+#
+#     sh tests/examples.sh [CC]      [$CC, else cc]
+#
+# Each as C99 and as C++11 with -Wall -Wextra -Werror. photo.c has to produce
+# known pictures (checksums of a third version of the filter, written in another
+# language) and to refuse bad files with one line on stderr that says why.
+# RUNNER, if set, is put before every program: RUNNER=valgrind, say.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+cc=${1:-${CC:-cc}}
+runner=${RUNNER:-}
+warnings="-Wall -Wextra -Werror"
+data=$root/examples/data
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+
+fail() {
+    echo "examples: FAIL: $*" >&2
+    exit 1
+}
+
+build() { # LANGUAGE NAME
+    case $1 in
+        c) set -- "$2" -x c -std=c99 ;;
+        c++) set -- "$2" -x c++ -std=c++11 ;;
+    esac
+    name=$1
+    shift
+    "$cc" "$@" $warnings -O2 -c "$root/examples/$name.c" -o "$dir/$name.o" ||
+        fail "$name.c does not compile: $cc $*"
+    "$cc" "$dir/$name.o" -o "$dir/$name" -pthread || fail "$name.c does not link: $cc $*"
+}
+
+run() { # PROGRAM ARGUMENTS: its status; output in $dir/out and $dir/err
+    program=$1
+    shift
+    if command -v timeout >/dev/null 2>&1; then
+        set -- timeout 120 $runner "$dir/$program" "$@"
+    else
+        set -- $runner "$dir/$program" "$@"
+    fi
+    status=0
+    "$@" > "$dir/out" 2> "$dir/err" || status=$?
+    return "$status"
+}
+
+says() { # FILE TEXT: out or err must contain it
+    grep -qF -- "$2" "$dir/$1" || fail "'$2' is missing in: $(cat "$dir/$1")"
+}
+
+# ---- hello and replay ----------------------------------------------------------
+
+check_hello() {
+    run hello || fail "hello ended with $?: $(cat "$dir/out" "$dir/err")"
+    says out "ok: 2 * 20 + 1 = 41, 1000 of 1000 right"
+}
+
+check_replay() {
+    run replay 2500 || fail "replay ended with $?: $(cat "$dir/out" "$dir/err")"
+    says out "2500 submissions of 1000 kernels"
+    says out "the same"
+    for argument in 0 -1 words 100000001; do
+        ! run replay "$argument" || fail "replay accepts '$argument'"
+        says err "usage"
+    done
+}
+
+# ---- photo ---------------------------------------------------------------------
+
+photo_good() { # PICTURE [CHECKSUM]
+    rm -f "$dir/edges.ppm"
+    run photo "$1" "$dir/edges.ppm" ||
+        fail "photo $1 ended with $status: $(cat "$dir/out" "$dir/err")"
+    [ -n "$runner" ] || [ ! -s "$dir/err" ] || fail "photo $1 complains: $(cat "$dir/err")"
+    for part in upload compute download sum wall overlap "every byte is that of plain C"; do
+        says out "$part"
+    done
+    [ $# -eq 1 ] || [ "$(cksum < "$dir/edges.ppm")" = "$2" ] ||
+        fail "photo $1 wrote another picture: $(cksum < "$dir/edges.ppm"), not $2"
+}
+
+refused() { # TEXT, of what run just ran: exit status 1 and one line with TEXT
+    [ "$status" -eq 1 ] || fail "photo ended with $status, not 1, where '$1' was due"
+    [ -n "$runner" ] || [ "$(wc -l < "$dir/err")" -eq 1 ] ||
+        fail "not one line: $(cat "$dir/err")"
+    says err "$1"
+}
+
+photo_bad() { # TEXT PICTURE
+    rm -f "$dir/edges.ppm"
+    run photo "$2" "$dir/edges.ppm" || true
+    refused "$1"
+    says err "$(basename "$2")"
+    [ ! -e "$dir/edges.ppm" ] || fail "photo wrote a picture in spite of '$1'"
+}
+
+picture() { # WIDTH HEIGHT HEADER: a picture of text, its file name on stdout
+    printf "$3" > "$dir/$1x$2.ppm"
+    awk -v n="$(($1 * $2 * 3))" 'BEGIN {
+        for (i = 0; i < n; i++) { printf "%c", 33 + i * i * 7 % 94 }
+    }' >> "$dir/$1x$2.ppm"
+    echo "$dir/$1x$2.ppm"
+}
+
+check_good_pictures() {
+    photo_good "$data/flower_640x427.ppm" "1951925314 819855"
+    photo_good "$data/flower_160x107.ppm" "395795883 51375"
+    photo_good "$(picture 1 1 'P6\n1 1\n255\n')"
+    photo_good "$(picture 1 40 'P6 1 40 255 ')"
+    photo_good "$(picture 300 2 'P6\r\n300\t2 # wide\n#\n# and low\n255\n')"
+    photo_good "$(picture 2 1100 'P6#high\n2 1100 255#narrow\n')"
+}
+
+bad() { # TEXT CONTENT: the content as a format of printf
+    printf "$2" > "$dir/bad.ppm"
+    photo_bad "$1" "$dir/bad.ppm"
+}
+
+check_bad_pictures() {
+    photo_bad "No such file" "$dir/nowhere.ppm"
+    photo_bad "Is a directory" "$dir"
+    bad "the file is empty" ''
+    bad "does not begin with P6" 'P5\n1 1\n255\n...'
+    bad "does not begin with P6" 'P'
+    bad "does not begin with P6" '<html>'
+    bad "must be three numbers" 'P6'
+    bad "must be three numbers" 'P6\n'
+    bad "must be three numbers" 'P6\n1 1\n# 255\n'
+    bad "must be three numbers" 'P6\n1 -1\n255\n...'
+    bad "must be three numbers" 'P6\n1 1x\n255\n...'
+    bad "must be three numbers" 'P6\n1 1\n255'
+    bad "bad header: 0 x 5 pixels" 'P6\n0 5\n255\n'
+    bad "bad header: 5 x 0 pixels" 'P6\n5 0\n255\n'
+    bad "too large" 'P6\n16385 1\n255\n'
+    bad "too large" 'P6\n1 4294967297\n255\n...'
+    bad "too large" 'P6\n99999999999999999999999 99999999999999999999999\n255\n'
+    bad "must be 255, it is 65535" 'P6\n1 1\n65535\n......'
+    bad "must be 255, it is 0" 'P6\n1 1\n0\n...'
+    bad "truncated: 12 bytes of pixels expected, 11 found" 'P6\n2 2\n255\n01234567890'
+    bad "truncated: 12 bytes of pixels expected, 0 found" 'P6\n2 2\n255\n'
+    bad "data behind the last of 2 x 2 pixels" 'P6\n2 2\n255\n0123456789ab.'
+    dd if="$data/flower_640x427.ppm" of="$dir/half.ppm" bs=1000 count=700 2>/dev/null
+    photo_bad "truncated: 819840 bytes of pixels expected, 699985 found" "$dir/half.ppm"
+}
+
+check_bad_arguments() {
+    small=$(picture 1 1 'P6\n1 1\n255\n')
+    run photo || true
+    refused "usage: photo IN.ppm OUT.ppm [DEVICE]"
+    run photo "$small" || true
+    refused "usage"
+    run photo "$small" "$dir/edges.ppm" CPU more || true
+    refused "usage"
+    run photo "$small" "$dir/nowhere/edges.ppm" || true
+    refused "nowhere/edges.ppm: No such file"
+    run photo "$small" "$dir/edges.ppm" TOASTER || true
+    refused "TOASTER: no such device"
+    run photo "$small" "$dir/edges.ppm" CPU:0 || fail "photo does not know CPU:0"
+    if [ -c /dev/full ]; then
+        run photo "$data/flower_160x107.ppm" /dev/full || true
+        refused "/dev/full: cannot write: No space left"
+    fi
+}
+
+if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null; then
+    echo "$cc compiles no C++"
+    exit 77
+fi
+for language in c c++; do
+    for example in hello photo replay; do
+        build "$language" "$example"
+    done
+    check_hello
+    check_replay
+    check_good_pictures
+    check_bad_pictures
+    check_bad_arguments
+    echo "ok $language"
+done

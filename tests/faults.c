@@ -1,0 +1,354 @@
+/* faults.c - the n-th allocation fails, for n = 1, 2, 3 ... until a whole
+   scenario passes: HCQ_ERROR_OUT_OF_MEMORY or nothing, no crash, and after
+   close everything has been given back.
+
+   faults [VARIANT] [--quick] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "util.h"
+
+typedef struct scenario {
+    hcq_device *dev, *dev2;
+    hcq_program *add;
+    hcq_queue *q, *copy, *held;
+    hcq_buffer a, b, c;
+    hcq_signal s, gate;
+    hcq_point done;
+    uint32_t host_calls;
+    const char *step;                  /* the one that failed */
+    int retry;                         /* a step that failed once is repeated */
+} scenario;
+
+/* Runs one step; a failure that is not "out of memory" is a bug. */
+static hcq_result scenario_step(scenario *c, const char *what, hcq_result result) {
+    if (result < 0 && result != HCQ_ERROR_OUT_OF_MEMORY) {
+        fprintf(stderr, "%s gives %s\n", what, hcq_result_name(result));
+        test_dump_device("device", c->dev);
+        CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+    }
+    if (result != HCQ_OK) {
+        c->step = what;
+    }
+    return result;
+}
+
+/* The hook fails once: the same call again must do, for nothing was spoilt. */
+#define STEP(call) \
+    do { \
+        hcq_result step_result = scenario_step(c, #call, (call)); \
+        if (step_result == HCQ_ERROR_OUT_OF_MEMORY && c->retry && \
+            !strstr(#call, "hcq_wait")) { \
+            step_result = (call); \
+            CHECK_RESULT(step_result, HCQ_OK); \
+        } \
+        if (step_result != HCQ_OK) { \
+            return step_result; \
+        } \
+    } while (0)
+
+static hcq_result open_device(uint32_t ordinal, hcq_device **device) {
+    hcq_device_desc desc = test_desc();
+    char name[32];
+    desc.staging_bytes = 4096;
+    desc.staging_count = 3;
+    desc.parked = 4;                   /* so that held submissions need more */
+    desc.inflight = 16;
+    snprintf(name, sizeof name, "%s:%u", T.variant->backend, ordinal);
+    return hcq_open(name, &desc, device);
+}
+
+static hcq_result host_count(void *user) {
+    scenario *c = (scenario *)user;
+    c->host_calls++;
+    return HCQ_OK;
+}
+
+typedef struct poke { uint64_t address; uint32_t value; } poke;
+
+static hcq_result poke_cpu(void *native, const void *payload, void *user) {
+    const poke *p = (const poke *)payload;
+    (void)native;
+    (void)user;
+    *HCQ_PTR(uint32_t, p->address) = p->value;
+    return HCQ_OK;
+}
+
+static hcq_result poke_mock(void *native, const void *payload, void *user) {
+    poke p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    mock_custom_fill(native, p.address, 4, p.value, 4);
+    return HCQ_OK;
+}
+
+static const hcq_custom_type poke_type = {
+    "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}}, {{0, 0}}, NULL};
+
+/* The whole recording from the start: an error sticks until the reset. */
+static hcq_result record(scenario *c) {
+    add_args args = {c->a.address, 1, 16};
+    poke p = {c->a.address + 60, 5};
+    hcq_result result = hcq_queue_reset(c->q);
+    int32_t index = 0;
+    for (int i = 0; i < 20 && result == HCQ_OK && index >= 0; i++) {
+        index = hcq_queue_exec(c->q, c->add, &args, hcq_dim(16, 1, 1), hcq_dim(1, 1, 1));
+    }
+    if (result != HCQ_OK || index < 0) {
+        return result != HCQ_OK ? result : (hcq_result)index;
+    }
+    hcq_queue_copy(c->q, c->b, c->a, 64);
+    hcq_queue_host(c->q, host_count, c);
+    hcq_queue_custom(c->q, &poke_type, &p);
+    hcq_queue_write(c->q, c->b, 99, 4);
+    hcq_queue_timestamp(c->q, c->s);
+    index = hcq_queue_signal(c->q, hcq_at(c->s, 1));
+    if (index < 0) {
+        return (hcq_result)index;
+    }
+    result = hcq_queue_label(c->q, "recording");
+    if (result == HCQ_OK) {
+        result = hcq_queue_command_label(c->q, 0, "first");
+    }
+    return result == HCQ_OK ? hcq_queue_variable(c->q, 23, HCQ_PART_VALUE, 0, 0) : result;
+}
+
+static hcq_result record_held(scenario *c) {
+    hcq_result result = hcq_queue_reset(c->held);
+    int32_t index = hcq_queue_wait(c->held, hcq_at(c->gate, 1));
+    if (index >= 0) {
+        index = record_add(c->held, c->add, c->c, 0, 1);
+    }
+    if (result == HCQ_OK && index < 0) {
+        result = (hcq_result)index;
+    }
+    return result;
+}
+
+static hcq_result append(scenario *c) {
+    int32_t index = hcq_queue_append(c->held, c->q);
+    if (index < 0) {
+        hcq_result again = record_held(c);
+        if (again != HCQ_OK) {
+            return again;
+        }
+    }
+    return index < 0 ? (hcq_result)index : record_held(c);
+}
+
+static hcq_result submit_once(scenario *c, uint64_t value) {
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.queues = &c->q;
+    s.queue_count = 1;
+    s.variables = &value;
+    s.variable_count = 1;
+    return hcq_submit(c->dev, &s, 1, &c->done);
+}
+
+/* Copies through more than one staging batch, and back. */
+static hcq_result big_copies(scenario *c) {
+    static unsigned char in[20000], out[20000];
+    hcq_buffer big;
+    STEP(hcq_alloc(c->dev, sizeof in, 0, &big));
+    for (size_t i = 0; i < sizeof in; i++) {
+        in[i] = (unsigned char)(i * 7);
+    }
+    STEP(hcq_copyin(big, in, sizeof in));
+    STEP(hcq_copyout(out, big, sizeof out));
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    return hcq_free(big);
+}
+
+static hcq_result scenario_setup(scenario *c) {
+    STEP(open_device(0, &c->dev));
+    STEP(open_device(1, &c->dev2));
+    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
+                             NULL};
+    STEP(hcq_program_create(c->dev, &desc, &c->add));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->a));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED | HCQ_HOST_VISIBLE, &c->b));
+    STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->c));
+    STEP(hcq_free(c->c));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->c));
+    STEP(hcq_signal_create(c->dev, 0, &c->s));
+    STEP(hcq_signal_create(c->dev2, 0, &c->gate));
+    STEP(hcq_queue_create(c->dev, HCQ_COMPUTE, &c->q));
+    STEP(hcq_queue_create(c->dev, HCQ_COPY, &c->copy));
+    STEP(hcq_queue_create(c->dev, HCQ_COMPUTE, &c->held));
+    STEP(record(c));
+    STEP(record_held(c));
+    return append(c);
+}
+
+/* Twelve submissions are held, more than the pool has room for. */
+static hcq_result scenario_held(scenario *c) {
+    for (int i = 0; i < 12; i++) {
+        STEP(hcq_queue_submit(c->held, c->dev, &c->done));
+    }
+    STEP(hcq_signal_set(c->gate, 1));
+    STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
+    STEP(hcq_device_synchronize(c->dev, BOUND));
+    return HCQ_OK;
+}
+
+static hcq_result scenario_run(scenario *c) {
+    double seconds = 0;
+    const uint64_t values[2] = {1, 16};
+    hcq_result result = scenario_setup(c);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    STEP(submit_once(c, 100));
+    STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
+    STEP(hcq_queue_bind(c->q, c->dev));
+    for (uint64_t i = 2; i < 6; i++) {
+        const hcq_dims grid = {16, 1, 1};
+        STEP(hcq_queue_update_signal(c->q, 25, NULL, i));
+        STEP(hcq_queue_update_exec(c->q, 3, &grid, NULL));
+        STEP(submit_once(c, 100 + i));
+    }
+    STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
+    result = scenario_held(c);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    result = big_copies(c);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    STEP(hcq_program_call(c->add, &c->c, 1, values, 2, NULL, NULL, &seconds));
+    STEP(hcq_device_synchronize(c->dev, BOUND));
+    STEP(hcq_queue_reset(c->held));
+    STEP(hcq_queue_bind(c->held, c->dev2));
+    return HCQ_OK;
+}
+
+/* Where memory never failed, the results are right. */
+static void check_results(const scenario *c) {
+    uint32_t words[16];
+    CHECK_OK(hcq_copyout(words, c->b, 64));
+    CHECK_U64(words[0], 105);
+    CHECK_OK(hcq_copyout(words, c->a, 64));
+    CHECK_U64(words[0], 100);
+    CHECK_OK(hcq_copyout(words, c->c, 64));
+    CHECK_U64(words[0], 13);
+    CHECK_U64(c->host_calls, 5);
+}
+
+typedef enum fault_mode { FAIL_ONCE, FAIL_ONCE_AND_RETRY, FAIL_FROM_THERE_ON } fault_mode;
+
+/* Runs the scenario with the n-th allocation failing; 1 = it never came to it. */
+static int run_with_fault(fault_mode mode, uint64_t n) {
+    scenario c;
+    memset(&c, 0, sizeof c);
+    memset(&T.memory, 0, sizeof T.memory);
+    log_clear();
+    c.retry = mode == FAIL_ONCE_AND_RETRY;
+    T.memory.fail_until = mode == FAIL_FROM_THERE_ON ? UINT64_MAX : n;
+    T.memory.fail_at = n;
+    hcq_result result = scenario_run(&c);
+    uint64_t failed = __atomic_load_n(&T.memory.failed, __ATOMIC_SEQ_CST);
+    if (result == HCQ_OK) {
+        __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
+        check_results(&c);
+    }
+    hcq_result close = hcq_close(c.dev);
+    hcq_result close2 = hcq_close(c.dev2);
+    uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    if (close != HCQ_OK || close2 != HCQ_OK || blocks || (result != HCQ_OK && !failed)) {
+        fprintf(stderr, "allocation %llu, mode %d: stopped at %s, close gives %s and %s, "
+                "%llu blocks left\n", (unsigned long long)n, (int)mode,
+                c.step ? c.step : "the end", hcq_result_name(close), hcq_result_name(close2),
+                (unsigned long long)blocks);
+    }
+    CHECK_OK(close);
+    CHECK_OK(close2);
+    CHECK_U64(blocks, 0);
+    CHECK(result == HCQ_OK || failed);
+    /* A released submission cannot be repeated: its failure shows in the wait. */
+    CHECK(mode != FAIL_ONCE_AND_RETRY || result == HCQ_OK || strstr(c.step, "hcq_wait"));
+    return failed == 0;
+}
+
+static void run_mode(fault_mode mode) {
+    uint64_t n = 1;
+    alarm(T.quick ? 300 : 600);
+    signal(SIGALRM, test_alarm);
+    while (!run_with_fault(mode, n)) {
+        n++;
+        CHECK(n < 5000);
+    }
+    alarm(0);
+    fprintf(stderr, "%s: %llu allocations failed in turn\n", T.variant->name,
+            (unsigned long long)(n - 1));
+    CHECK(n > 10);
+}
+
+static void one_allocation_fails(void **state) {
+    (void)state;
+    run_mode(FAIL_ONCE);
+}
+
+static void one_allocation_fails_and_is_repeated(void **state) {
+    (void)state;
+    run_mode(FAIL_ONCE_AND_RETRY);
+}
+
+static void all_later_allocations_fail(void **state) {
+    (void)state;
+    run_mode(FAIL_FROM_THERE_ON);
+}
+
+/* Device memory: the cache is emptied and the call is tried once more. */
+static void cache_is_emptied_when_memory_runs_out(void **state) {
+    (void)state;
+    memset(&T.memory, 0, sizeof T.memory);
+    hcq_device *device = NULL;
+    hcq_buffer buffers[8], large;
+    CHECK_OK(open_device(0, &device));
+    for (int i = 0; i < 8; i++) {
+        CHECK_OK(hcq_alloc(device, 1000u + 100u * (uint32_t)i, 0, &buffers[i]));
+    }
+    for (int i = 0; i < 8; i++) {
+        CHECK_OK(hcq_free(buffers[i]));
+    }
+    CHECK(test_query(device, HCQ_QUERY_CACHED_BYTES) > 0);
+    uint64_t calls = T.memory.calls;
+    CHECK_OK(hcq_alloc(device, 77777, 0, &large));
+    CHECK_OK(hcq_free(large));
+    CHECK_OK(hcq_trim(device, 12000));
+    uint64_t cost = T.memory.calls - calls; /* how many calls one such alloc takes */
+    for (uint64_t k = 1; k <= cost; k++) {
+        T.memory.fail_at = T.memory.calls + k;
+        T.memory.fail_until = T.memory.fail_at;
+        T.memory.failed = 0;
+        hcq_result result = hcq_alloc(device, 66666 + k * 64, 0, &large);
+        T.memory.fail_at = 0;
+        CHECK(result == HCQ_OK || result == HCQ_ERROR_OUT_OF_MEMORY);
+        if (result == HCQ_OK) {
+            CHECK_OK(hcq_free(large));
+        }
+    }
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(T.memory.blocks, 0);
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST_BARE(one_allocation_fails),
+        TEST_BARE(one_allocation_fails_and_is_repeated),
+        TEST_BARE(all_later_allocations_fail),
+        TEST_BARE(cache_is_emptied_when_memory_runs_out),
+    };
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    if (T.variant_given) {
+        return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    }
+    T.variant = test_find_variant("cpu");
+    result = cmocka_run_group_tests_name("faults on cpu", tests, NULL, NULL);
+    T.variant = test_find_variant("mock");
+    return result + cmocka_run_group_tests_name("faults on mock", tests, NULL, NULL);
+}

@@ -1,0 +1,582 @@
+/* misuse.c - everything that is wrong at a glance is refused: the right code,
+   one log line that names the parameter, and the object stays usable.
+
+   misuse [VARIANT] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "util.h"
+
+/* Is one of the words, separated by '|', in the log? */
+static int log_has_any(const char *words) {
+    char word[64];
+    while (*words) {
+        size_t n = strcspn(words, "|");
+        snprintf(word, sizeof word, "%.*s", (int)n, words);
+        if (log_has(word)) {
+            return 1;
+        }
+        words += n + (words[n] == '|');
+    }
+    return 0;
+}
+
+static void refused(const char *file, int line, const char *what, hcq_result got,
+                    hcq_result want, const char *words) {
+    test_result(file, line, what, got, want);
+    if (words && !log_has_any(words)) {
+        fprintf(stderr, "%s:%d: %s: no log line names %s\n", file, line, what, words);
+        test_dump();
+        _fail(file, line);
+    }
+}
+
+/* `words` NULL: no logger can be reached from the arguments. */
+#define REFUSE(call, want, words) \
+    do { \
+        log_clear(); \
+        hcq_result refused_result = (hcq_result)(call); \
+        refused(__FILE__, __LINE__, #call, refused_result, (want), (words)); \
+    } while (0)
+
+/* A recording call: the error sticks, is logged, and a reset clears it. */
+#define REFUSE_RECORD(queue, call, want, words) \
+    do { \
+        REFUSE(call, want, words); \
+        CHECK_RESULT(hcq_queue_submit((queue), T.dev, NULL), (want)); \
+        CHECK_OK(hcq_queue_reset(queue)); \
+    } while (0)
+
+/* The queue and the device still work. */
+static void check_usable(hcq_queue *queue) {
+    hcq_buffer words = make_words(T.dev, 4);
+    hcq_point done;
+    CHECK_OK(hcq_queue_reset(queue));
+    CHECK_INDEX(hcq_queue_fill(queue, words, 16, 77, 4), 0);
+    CHECK_OK(hcq_queue_submit(queue, T.dev, &done));
+    WAIT_OK(done);
+    CHECK_U64(READ32(words, 3), 77);
+    CHECK_OK(hcq_queue_reset(queue));
+    CHECK_OK(hcq_free(words));
+}
+
+static void misuse_open(void **state) {
+    (void)state;
+    static const char *const bad[] = {"", ":", "CPU:", ":0", "CPU:x", "CPU:-1", "CPU:1x",
+                                      "CPU:4294967296", "CPU:18446744073709551616", " CPU",
+                                      "CPU 1", "NOSUCH", "NOSUCH:0", "CPUU"};
+    char text[64];
+    hcq_device *device = (hcq_device *)&text;
+    hcq_device_desc desc = test_desc();
+    hcq_device_desc empty;
+    memset(&empty, 0, sizeof empty);
+    REFUSE(hcq_open(NULL, &desc, &device), HCQ_ERROR_INVALID, "name");
+    REFUSE(hcq_open("CPU", &desc, NULL), HCQ_ERROR_INVALID, "device");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        log_clear();
+        device = NULL;
+        hcq_result result = hcq_open(bad[i], &desc, &device);
+        if (result != HCQ_ERROR_NO_DEVICE && result != HCQ_ERROR_INVALID) {
+            fprintf(stderr, "the name \"%s\" gives %s\n", bad[i], hcq_result_name(result));
+        }
+        CHECK(result == HCQ_ERROR_NO_DEVICE || result == HCQ_ERROR_INVALID);
+        CHECK(device == NULL);
+        CHECK(log_has("name") && (bad[i][0] == 0 || log_has(bad[i])));
+        CHECK(hcq_open(bad[i], &empty, &device) < 0); /* without a logger: no crash */
+    }
+    REFUSE(hcq_open("MOCK:4", &desc, &device), HCQ_ERROR_NO_DEVICE, "MOCK:4|device");
+    desc = test_desc();
+    desc.memory.free_fn = NULL;        /* half a pair of hooks */
+    REFUSE(hcq_open(T.variant->backend, &desc, &device), HCQ_ERROR_INVALID, "memory");
+    desc = test_desc();
+    desc.flags = 0x40000000;
+    REFUSE(hcq_open(T.variant->backend, &desc, &device), HCQ_ERROR_INVALID, "flags");
+}
+
+static void misuse_device(void **state) {
+    (void)state;
+    hcq_device_info info;
+    hcq_clock clock;
+    hcq_error_info error;
+    uint64_t value = 5;
+    char text[32] = "x";
+    REFUSE(hcq_device_info_get(NULL, &info), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_device_info_get(T.dev, NULL), HCQ_ERROR_INVALID, "info");
+    REFUSE(hcq_device_query(NULL, HCQ_QUERY_HELD, &value), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_device_query(T.dev, HCQ_QUERY_HELD, NULL), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_device_query(T.dev, (hcq_query)777, &value), HCQ_ERROR_UNSUPPORTED, "key");
+    CHECK_U64(value, 5);
+    CHECK_U64(hcq_device_timeline(NULL).id, 0);
+    CHECK_U64(hcq_device_timeline_value(NULL), 0);
+    REFUSE(hcq_device_synchronize(NULL, 0), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_device_clock(NULL, &clock), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_device_clock(T.dev, NULL), HCQ_ERROR_INVALID, "clock");
+    REFUSE(hcq_device_error(NULL, &error), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_device_error(T.dev, NULL), HCQ_ERROR_INVALID, "info");
+    CHECK(hcq_device_dump(NULL, text, sizeof text) < sizeof text);
+    CHECK(memchr(text, 0, sizeof text) != NULL);
+    CHECK(hcq_device_dump(T.dev, NULL, 100) > 0);
+    (void)hcq_clock_to_host(NULL, 1);
+    CHECK_OK(hcq_close(NULL));
+}
+
+static void misuse_memory(void **state) {
+    (void)state;
+    hcq_buffer buffer = make_words(T.dev, 16), other, none;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    unsigned char bytes[128];
+    memset(&none, 0, sizeof none);
+    REFUSE(hcq_alloc(NULL, 64, 0, &other), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_alloc(T.dev, 64, 0, NULL), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_alloc(T.dev, 0, 0, &other), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_alloc(T.dev, 64, 64, &other), HCQ_ERROR_INVALID, "flags");
+    CHECK(hcq_alloc(T.dev, UINT64_MAX, 0, &other) < 0);
+    CHECK(hcq_alloc(T.dev, UINT64_MAX / 2 + 1, 0, &other) < 0);
+    REFUSE(hcq_import(NULL, bytes, 64, &other), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_import(T.dev, NULL, 64, &other), HCQ_ERROR_INVALID, "ptr");
+    REFUSE(hcq_import(T.dev, bytes, 0, &other), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_import(T.dev, bytes, 64, NULL), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_free(none), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_free(hcq_view(buffer, 0, 32)), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_free(hcq_view(buffer, 32, 32)), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_trim(NULL, 0), HCQ_ERROR_INVALID, NULL);
+    CHECK(hcq_view(none, 0, 0).device == NULL);
+    CHECK(hcq_view(buffer, 64, 0).size == 0);
+    CHECK(hcq_view(buffer, 60, 5).device == NULL);
+    REFUSE(hcq_copyin(none, bytes, 4), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_copyin(buffer, NULL, 4), HCQ_ERROR_INVALID, "src");
+    REFUSE(hcq_copyin(buffer, bytes, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_copyin(buffer, bytes, 65), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_copyout(NULL, buffer, 4), HCQ_ERROR_INVALID, "dst");
+    REFUSE(hcq_copyout(bytes, none, 4), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_copyout(bytes, buffer, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_copyout(bytes, buffer, 65), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_transfer(none, buffer, 4), HCQ_ERROR_INVALID, "dst");
+    REFUSE(hcq_transfer(buffer, none, 4), HCQ_ERROR_INVALID, "src");
+    other = make_words(T.dev2, 8);
+    REFUSE(hcq_transfer(buffer, other, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_transfer(buffer, other, 33), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_transfer(buffer, hcq_view(buffer, 8, 32), 32), HCQ_ERROR_INVALID, "overlap");
+    CHECK_OK(hcq_free(other));
+    REFUSE(hcq_free(other), HCQ_ERROR_CLOSED, "buffer");
+    REFUSE(hcq_copyin(other, bytes, 4), HCQ_ERROR_CLOSED, "dst");
+    REFUSE(hcq_copyout(bytes, other, 4), HCQ_ERROR_CLOSED, "src");
+    hcq_buffer forged = buffer;        /* a value somebody wrote into */
+    forged.size = 4096;
+    CHECK(hcq_copyin(forged, bytes, 65) < 0);
+    forged = buffer;
+    forged.id += 12345;
+    CHECK(hcq_copyin(forged, bytes, 4) < 0);
+    CHECK_OK(hcq_copyin(buffer, bytes, 64));
+    CHECK_OK(hcq_copyout(bytes, buffer, 64));
+    check_usable(q);
+}
+
+static void misuse_signals(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 5), other;
+    uint64_t value = 0;
+    const hcq_point one = {{0}, 0};
+    REFUSE(hcq_signal_create(NULL, 0, &other), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_signal_create(T.dev, 0, NULL), HCQ_ERROR_INVALID, "signal");
+    REFUSE(hcq_signal_create(T.dev, UINT64_MAX, &other), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_signal_value(s, NULL), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_signal_set(s, 5), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_signal_set(s, UINT64_MAX), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_signal_reset(s, UINT64_MAX), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_signal_fail(s, HCQ_OK), HCQ_ERROR_INVALID, "result");
+    REFUSE(hcq_signal_fail(s, HCQ_TIMEOUT), HCQ_ERROR_INVALID, "result");
+    REFUSE(hcq_signal_timestamp(s, NULL), HCQ_ERROR_INVALID, "device_ns");
+    REFUSE(hcq_wait(NULL, 1, HCQ_ALL, 0), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_wait(&one, 1, (hcq_wait_mode)7, 0), HCQ_ERROR_INVALID, NULL);
+    CHECK(hcq_wait(&one, 1, HCQ_ALL, 0) < 0); /* zero is no signal */
+    hcq_signal line = hcq_device_timeline(T.dev);
+    REFUSE(hcq_signal_set(line, 100), HCQ_ERROR_INVALID, "signal|timeline");
+    REFUSE(hcq_signal_destroy(line), HCQ_ERROR_INVALID, "signal|timeline");
+    REFUSE(hcq_signal_fail(line, HCQ_ERROR_HOST), HCQ_ERROR_INVALID, "signal|timeline");
+    CHECK_OK(hcq_signal_value(s, &value));
+    CHECK_U64(value, 5);
+    CHECK_OK(hcq_signal_set(s, 6));
+}
+
+static void misuse_programs(void **state) {
+    (void)state;
+    hcq_program *add = make_add(T.dev), *program = NULL;
+    hcq_program_info info;
+    hcq_program_desc desc = {"named", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL};
+    hcq_buffer a = make_words(T.dev, 4);
+    uint64_t values[2] = {1, 1};
+    unsigned char block[64];
+    REFUSE(hcq_program_create(NULL, &desc, &program), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_program_create(T.dev, NULL, &program), HCQ_ERROR_INVALID, "desc");
+    REFUSE(hcq_program_create(T.dev, &desc, NULL), HCQ_ERROR_INVALID, "program");
+    desc.args[1] = 200;
+    REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_INVALID, "args");
+    desc.args[1] = HCQ_ARG_STRUCT(0, 4);
+    REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_INVALID, "args");
+    desc.args[1] = HCQ_ARG_STRUCT(12, 3);
+    REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_INVALID, "args");
+    desc.args[1] = HCQ_ARG_STRUCT(64, 32);
+    REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_INVALID, "args");
+    desc.args[1] = HCQ_ARG_U32;
+    desc.cpu = NULL;
+    REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL, "kernel|cpu|named");
+    desc.library = "./no-such-library.so";
+    desc.symbol = "k";
+    REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL,
+           "library|no-such-library");
+    desc.symbol = NULL;
+    CHECK(hcq_program_create(T.dev, &desc, &program) < 0);
+    CHECK(program == NULL);
+    REFUSE(hcq_program_info_get(NULL, &info), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_program_info_get(add, NULL), HCQ_ERROR_INVALID, "info");
+    REFUSE(hcq_program_fill_kernargs(NULL, &a, 1, values, 2, block, 64), HCQ_ERROR_INVALID,
+           NULL);
+    REFUSE(hcq_program_fill_kernargs(add, NULL, 1, values, 2, block, 64), HCQ_ERROR_INVALID,
+           "buffers");
+    REFUSE(hcq_program_fill_kernargs(add, &a, 0, values, 2, block, 64), HCQ_ERROR_INVALID,
+           "buffer_count");
+    REFUSE(hcq_program_fill_kernargs(add, &a, 1, NULL, 2, block, 64), HCQ_ERROR_INVALID,
+           "values");
+    REFUSE(hcq_program_fill_kernargs(add, &a, 1, values, 1, block, 64), HCQ_ERROR_INVALID,
+           "value_count");
+    REFUSE(hcq_program_fill_kernargs(add, &a, 1, values, 2, NULL, 64), HCQ_ERROR_INVALID,
+           "block");
+    REFUSE(hcq_program_fill_kernargs(add, &a, 1, values, 2, block, 15), HCQ_ERROR_INVALID,
+           "block_size");
+    REFUSE(hcq_program_call(NULL, &a, 1, values, 2, NULL, NULL, NULL), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_program_call(add, &a, 2, values, 2, NULL, NULL, NULL), HCQ_ERROR_INVALID,
+           "buffer_count");
+    REFUSE(hcq_program_call(add, &a, 1, values, 0, NULL, NULL, NULL), HCQ_ERROR_INVALID,
+           "value_count");
+    CHECK_OK(hcq_program_call(add, &a, 1, values, 2, NULL, NULL, NULL));
+    CHECK_U64(READ32(a, 0), 1);
+}
+
+static void misuse_queue_objects(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *none = NULL;
+    hcq_command command;
+    hcq_point point;
+    REFUSE(hcq_queue_create(NULL, HCQ_COMPUTE, &none), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_create(T.dev, HCQ_COMPUTE, NULL), HCQ_ERROR_INVALID, "queue");
+    REFUSE(hcq_queue_create(T.dev, (hcq_queue_kind)99, &none), HCQ_ERROR_INVALID, "kind");
+    REFUSE(hcq_queue_create(T.dev, HCQ_GRAPH, &none), HCQ_ERROR_UNSUPPORTED, "kind|HCQ_GRAPH");
+    CHECK(none == NULL);
+    hcq_queue_destroy(NULL);
+    REFUSE(hcq_queue_reset(NULL), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_label(NULL, "x"), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_command_label(q, 0, "x"), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_command_flags(q, 0, 0), HCQ_ERROR_INVALID, "index");
+    CHECK_INDEX(hcq_queue_memory_barrier(q), 0);
+    REFUSE(hcq_queue_command_flags(q, 0, 2), HCQ_ERROR_INVALID, "flags");
+    CHECK_OK(hcq_queue_command_label(q, 0, "fine"));
+    REFUSE(hcq_queue_command(q, 1, &command), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_command(q, 0, NULL), HCQ_ERROR_INVALID, "command");
+    REFUSE(hcq_queue_command(NULL, 0, &command), HCQ_ERROR_INVALID, NULL);
+    CHECK_U64(hcq_queue_count(NULL), 0);
+    REFUSE(hcq_queue_bind(NULL, T.dev), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_bind(q, NULL), HCQ_ERROR_INVALID, "device");
+    REFUSE(hcq_queue_submit(NULL, T.dev, &point), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_submit(q, NULL, &point), HCQ_ERROR_INVALID, "device");
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    check_usable(q);
+}
+
+static void misuse_recording(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    hcq_signal s = make_signal(T.dev, 0), zero = {0};
+    hcq_signal line = hcq_device_timeline(T.dev);
+    const hcq_custom_type huge = {"huge", 4097, {{"CPU", NULL}}, {{0, 0}}, NULL};
+    REFUSE(hcq_queue_wait(NULL, hcq_at(s, 1)), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_signal(NULL, hcq_at(s, 1)), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_wait_device(NULL, T.dev), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_timestamp(NULL, s), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_memory_barrier(NULL), HCQ_ERROR_INVALID, NULL);
+    REFUSE_RECORD(q, hcq_queue_wait_device(q, NULL), HCQ_ERROR_INVALID, "device");
+    CHECK(hcq_queue_wait(q, hcq_at(zero, 1)) < 0);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK(hcq_queue_signal(q, hcq_at(zero, 1)) < 0);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK(hcq_queue_timestamp(q, zero) < 0);
+    CHECK_OK(hcq_queue_reset(q));
+    REFUSE_RECORD(q, hcq_queue_signal(q, hcq_at(line, 99)), HCQ_ERROR_INVALID,
+                  "point|timeline");
+    REFUSE_RECORD(q, hcq_queue_signal(q, hcq_at(s, UINT64_MAX)), HCQ_ERROR_INVALID,
+                  "point|value");
+    REFUSE_RECORD(q, hcq_queue_host(q, NULL, NULL), HCQ_ERROR_INVALID, "fn");
+    REFUSE_RECORD(q, hcq_queue_custom(q, NULL, &s), HCQ_ERROR_INVALID, "type");
+    REFUSE_RECORD(q, hcq_queue_custom(q, &huge, &s), HCQ_ERROR_INVALID, "type|payload_size");
+    REFUSE_RECORD(copy, hcq_queue_memory_barrier(copy), HCQ_ERROR_INVALID, "queue|copy");
+    REFUSE_RECORD(q, hcq_queue_append(q, NULL), HCQ_ERROR_INVALID, "other");
+    REFUSE(hcq_queue_append(NULL, q), HCQ_ERROR_INVALID, NULL);
+    hcq_queue *bad = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK(hcq_queue_host(bad, NULL, NULL) < 0);
+    CHECK_INDEX(hcq_queue_append(q, bad), HCQ_ERROR_INVALID); /* its sticky error */
+    CHECK_OK(hcq_queue_reset(q));
+    check_usable(q);
+    check_usable(copy);
+}
+
+static void misuse_exec(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    hcq_program *add = make_add(T.dev), *foreign = make_add(T.dev2);
+    hcq_buffer a = make_words(T.dev, 4), freed = make_words(T.dev, 4000);
+    const hcq_dims one = {1, 1, 1};
+    add_args args = {a.address, 1, 4}, bad = {0, 1, 4};
+    CHECK_OK(hcq_free(freed));
+    REFUSE(hcq_queue_exec(NULL, add, &args, one, one), HCQ_ERROR_INVALID, NULL);
+    REFUSE_RECORD(q, hcq_queue_exec(q, NULL, &args, one, one), HCQ_ERROR_INVALID, "program");
+    REFUSE_RECORD(q, hcq_queue_exec(q, add, NULL, one, one), HCQ_ERROR_INVALID, "args");
+    REFUSE_RECORD(q, hcq_queue_exec(q, foreign, &args, one, one), HCQ_ERROR_FOREIGN, "program");
+    REFUSE_RECORD(copy, hcq_queue_exec(copy, add, &args, one, one), HCQ_ERROR_INVALID,
+                  "queue|copy");
+    log_clear();
+    CHECK(hcq_queue_exec(q, add, &bad, one, one) < 0); /* an address in no buffer */
+    CHECK(log_has_any("args|argument"));
+    CHECK_OK(hcq_queue_reset(q));
+    bad.dst = a.address + 16;          /* just behind the end */
+    CHECK(hcq_queue_exec(q, add, &bad, one, one) < 0);
+    CHECK_OK(hcq_queue_reset(q));
+    bad.dst = freed.address;
+    CHECK(hcq_queue_exec(q, add, &bad, one, one) < 0);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, one, one), 0);
+    uint64_t address = 1;
+    CHECK(hcq_queue_update_arg(q, 0, 0, &address, 8) < 0);
+    REFUSE(hcq_queue_update_arg(q, 0, 1, NULL, 4), HCQ_ERROR_INVALID, "value");
+    REFUSE(hcq_queue_update_arg(q, 0, 1, &address, 8), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_queue_update_arg(q, 0, 9, &address, 8), HCQ_ERROR_INVALID, "arg");
+    REFUSE(hcq_queue_update_arg(q, 9, 0, &address, 8), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_update_exec(q, 9, &one, &one), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_update_exec(NULL, 0, &one, &one), HCQ_ERROR_INVALID, NULL);
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_U64(READ32(a, 0), 1);
+    hcq_program_destroy(NULL);
+    check_usable(q);
+}
+
+static void misuse_copies(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev, 16), none, gone;
+    memset(&none, 0, sizeof none);
+    gone = make_words(T.dev, 3000);
+    CHECK_OK(hcq_free(gone));
+    REFUSE(hcq_queue_copy(NULL, a, b, 4), HCQ_ERROR_INVALID, NULL);
+    REFUSE_RECORD(q, hcq_queue_copy(q, none, b, 4), HCQ_ERROR_INVALID, "dst");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, none, 4), HCQ_ERROR_INVALID, "src");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, b, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, b, 65), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, hcq_view(b, 32, 0), 33), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, b, UINT64_MAX), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_copy(q, hcq_view(a, 8, 32), a, 32), HCQ_ERROR_INVALID,
+                  "overlap");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, hcq_view(a, 31, 32), 32), HCQ_ERROR_INVALID,
+                  "overlap");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, a, 64), HCQ_ERROR_INVALID, "overlap");
+    REFUSE_RECORD(q, hcq_queue_copy(q, gone, a, 4), HCQ_ERROR_CLOSED, "dst");
+    REFUSE_RECORD(q, hcq_queue_copy(q, a, gone, 4), HCQ_ERROR_CLOSED, "src");
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 32, 32), a, 32), 0); /* touching is fine */
+    REFUSE(hcq_queue_update_copy(NULL, 0, &a, &b, 4), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_update_copy(q, 1, &a, &b, 4), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_update_copy(q, 0, &none, &b, 4), HCQ_ERROR_INVALID, "dst");
+    REFUSE(hcq_queue_update_copy(q, 0, &gone, &b, 4), HCQ_ERROR_CLOSED, "dst");
+    REFUSE(hcq_queue_update_copy(q, 0, NULL, NULL, 33), HCQ_ERROR_INVALID, "size|overlap");
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    REFUSE(hcq_queue_fill(NULL, a, 4, 1, 4), HCQ_ERROR_INVALID, NULL);
+    CHECK_OK(hcq_queue_reset(q));
+    REFUSE_RECORD(q, hcq_queue_fill(q, none, 4, 1, 4), HCQ_ERROR_INVALID, "dst");
+    REFUSE_RECORD(q, hcq_queue_fill(q, a, 0, 1, 4), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_fill(q, a, 68, 1, 4), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_fill(q, a, 12, 1, 3), HCQ_ERROR_INVALID, "value_size");
+    REFUSE_RECORD(q, hcq_queue_fill(q, a, 16, 1, 16), HCQ_ERROR_INVALID, "value_size");
+    REFUSE_RECORD(q, hcq_queue_fill(q, a, 16, 1, 0), HCQ_ERROR_INVALID, "value_size");
+    REFUSE_RECORD(q, hcq_queue_fill(q, a, 6, 1, 4), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(q, hcq_queue_fill(q, hcq_view(a, 2, 8), 8, 1, 4), HCQ_ERROR_INVALID,
+                  "dst|align");
+    REFUSE_RECORD(q, hcq_queue_fill(q, gone, 8, 1, 4), HCQ_ERROR_CLOSED, "dst");
+    REFUSE_RECORD(q, hcq_queue_write(q, none, 1, 4), HCQ_ERROR_INVALID, "dst");
+    REFUSE_RECORD(q, hcq_queue_write(q, a, 1, 2), HCQ_ERROR_INVALID, "value_size");
+    REFUSE_RECORD(q, hcq_queue_write(q, hcq_view(a, 2, 8), 1, 4), HCQ_ERROR_INVALID,
+                  "dst|align");
+    REFUSE_RECORD(q, hcq_queue_write(q, hcq_view(a, 4, 8), 1, 8), HCQ_ERROR_INVALID,
+                  "dst|align");
+    REFUSE_RECORD(q, hcq_queue_write(q, hcq_view(a, 60, 4), 1, 8), HCQ_ERROR_INVALID,
+                  "dst|size");
+    check_usable(q);
+}
+
+static void misuse_foreign(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    hcq_device *other = NULL;
+    desc.cpu = NULL;
+    desc.backend_desc = NULL;
+    CHECK_OK(hcq_open(is_cpu() ? "MOCK" : "CPU", &desc, &other)); /* another backend */
+    hcq_buffer theirs = make_words(other, 16), mine = make_words(T.dev, 16);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *theirs_q = make_queue(other, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    add_args args = {theirs.address, 1, 1};
+    const hcq_dims one = {1, 1, 1};
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    REFUSE_RECORD(q, hcq_queue_copy(q, mine, theirs, 64), HCQ_ERROR_FOREIGN, "src");
+    REFUSE_RECORD(q, hcq_queue_copy(q, theirs, mine, 64), HCQ_ERROR_FOREIGN, "dst");
+    REFUSE_RECORD(q, hcq_queue_fill(q, theirs, 64, 1, 4), HCQ_ERROR_FOREIGN, "dst");
+    REFUSE_RECORD(q, hcq_queue_write(q, theirs, 1, 4), HCQ_ERROR_FOREIGN, "dst");
+    CHECK(hcq_queue_exec(q, add, &args, one, one) < 0);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_INDEX(hcq_queue_fill(q, mine, 64, 1, 4), 0);
+    REFUSE(hcq_queue_update_copy(q, 0, &theirs, NULL, HCQ_KEEP), HCQ_ERROR_INVALID,
+           "index|kind");
+    REFUSE(hcq_queue_submit(theirs_q, T.dev, NULL), HCQ_ERROR_FOREIGN, "queue|device");
+    REFUSE(hcq_queue_submit(q, other, NULL), HCQ_ERROR_FOREIGN, "queue|device");
+    REFUSE(hcq_queue_bind(q, other), HCQ_ERROR_FOREIGN, "queue|device");
+    CHECK_INDEX(hcq_queue_append(q, theirs_q), HCQ_ERROR_FOREIGN);
+    check_usable(q);
+    CHECK_OK(hcq_close(other));
+}
+
+static void misuse_updates(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_signal s = make_signal(T.dev, 0), zero = {0};
+    hcq_signal line = hcq_device_timeline(T.dev);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 0)), 0);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
+    CHECK_INDEX(hcq_queue_timestamp(q, s), 2);
+    REFUSE(hcq_queue_update_wait(NULL, 0, &s, 1), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_update_wait(q, 3, &s, 1), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_update_wait(q, 1, &s, 1), HCQ_ERROR_INVALID, "index|kind");
+    CHECK(hcq_queue_update_wait(q, 0, &zero, 1) < 0);
+    REFUSE(hcq_queue_update_signal(NULL, 1, &s, 1), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_update_signal(q, 0, &s, 1), HCQ_ERROR_INVALID, "index|kind");
+    REFUSE(hcq_queue_update_signal(q, 1, &line, 1), HCQ_ERROR_INVALID, "signal|timeline");
+    REFUSE(hcq_queue_update_signal(q, 1, NULL, (uint64_t)INT64_MAX + 1), HCQ_ERROR_INVALID,
+           "value");
+    REFUSE(hcq_queue_update_custom(q, 0, &s), HCQ_ERROR_INVALID, "index|kind");
+    REFUSE(hcq_queue_update_custom(NULL, 0, &s), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_variable(NULL, 0, HCQ_PART_SIZE, 0, 0), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_variable(q, 7, HCQ_PART_SIZE, 0, 0), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_variable(q, 0, HCQ_PART_SIZE, 0, 0), HCQ_ERROR_INVALID, "part|kind");
+    REFUSE(hcq_queue_variable(q, 0, 77, 0, 0), HCQ_ERROR_INVALID, "part");
+    hcq_buffer a = make_words(T.dev, 4);
+    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 3);
+    REFUSE(hcq_queue_variable(q, 3, HCQ_PART_VALUE, 64, 0), HCQ_ERROR_INVALID, "variable");
+    REFUSE(hcq_queue_variable(q, 3, HCQ_PART_ARG, 0, 0), HCQ_ERROR_INVALID, "part|kind");
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    WAIT_OK(hcq_at(s, 1));
+    CHECK_U64(READ32(a, 0), 1);
+    check_usable(q);
+}
+
+static void misuse_submissions(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *none = NULL;
+    hcq_signal s = make_signal(T.dev, 5), gone = make_signal(T.dev, 0);
+    CHECK_OK(hcq_signal_destroy(gone));
+    hcq_point wait = hcq_at(gone, 1), stale = hcq_at(s, 5), raise = hcq_at(s, 6);
+    hcq_point line = hcq_at(hcq_device_timeline(T.dev), 1000), point;
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    REFUSE(hcq_submit(NULL, &sub, 1, &point), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_submit(T.dev, NULL, 1, &point), HCQ_ERROR_INVALID, "submissions");
+    sub.queue_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "queues");
+    sub.queues = &none;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "queues");
+    sub.queues = &q;
+    sub.wait_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "waits");
+    sub.waits = &wait;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_CLOSED, "waits");
+    sub.wait_count = 0;
+    sub.signal_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "signals");
+    sub.signals = &wait;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_CLOSED, "signals");
+    sub.signals = &stale;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "signals|value|rise");
+    sub.signals = &line;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "signals|timeline");
+    sub.signals = &raise;
+    sub.variable_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "variables");
+    sub.variable_count = 0;
+    sub.flags = 2;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "flags");
+    sub.flags = 0;
+    hcq_buffer a = make_words(T.dev, 4);
+    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_VALUE, 2, 0));
+    uint64_t values[3] = {7, 8, 9};
+    sub.variables = values;
+    sub.variable_count = 2;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "variable");
+    CHECK_U64(hcq_device_timeline_value(T.dev), number); /* nothing was submitted */
+    CHECK_RESULT(test_poll(raise), HCQ_TIMEOUT);
+    sub.variable_count = 3;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &point));
+    WAIT_OK(point);
+    WAIT_OK(raise);
+    CHECK_U64(READ32(a, 0), 9);
+    check_usable(q);
+}
+
+static void misuse_registry(void **state) {
+    (void)state;
+    hcq_registry *registry = NULL;
+    uint32_t count = 0;
+    hcq_backend backend = mock_backend;
+    hcq_memory_hooks half = {NULL, test_hook_free, NULL};
+    CHECK_RESULT(hcq_registry_create(NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_create(&half, &registry), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_register(NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_unregister(NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_devices(NULL, NULL, 0, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_devices(NULL, NULL, 4, &count), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_registry_create(NULL, &registry));
+    backend.version = HCQ_BACKEND_VERSION + 1;
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend = mock_backend;
+    backend.name = NULL;
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend = mock_backend;
+    backend.submit = NULL;             /* a function that is not optional */
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend = mock_backend;
+    backend.patch = NULL;              /* encode without patch */
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    hcq_backend many[9];
+    static const char *const names[9] = {"A", "B", "C", "D", "E", "F", "G", "H", "I"};
+    for (int i = 0; i < 9; i++) {
+        many[i] = mock_backend;
+        many[i].name = names[i];
+        CHECK_RESULT(hcq_registry_register(registry, &many[i]),
+                     i < 8 ? HCQ_OK : HCQ_ERROR_LIMIT);
+    }
+    hcq_registry_destroy(registry);
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST(misuse_open), TEST(misuse_device), TEST(misuse_memory), TEST(misuse_signals),
+        TEST(misuse_programs), TEST(misuse_queue_objects), TEST(misuse_recording),
+        TEST(misuse_exec), TEST(misuse_copies), TEST(misuse_foreign), TEST(misuse_updates),
+        TEST(misuse_submissions), TEST(misuse_registry),
+    };
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    if (T.variant_given) {
+        return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    }
+    T.variant = test_find_variant("cpu");
+    result = cmocka_run_group_tests_name("misuse on cpu", tests, NULL, NULL);
+    T.variant = test_find_variant("mock");
+    return result + cmocka_run_group_tests_name("misuse on mock", tests, NULL, NULL);
+}

@@ -1,0 +1,1030 @@
+/* mock.h - a backend that has the shape of a GPU, written as a user would.
+
+   Device addresses are not host pointers. Memory is not host visible unless
+   asked for. All lanes of a device share one FIFO and one thread: a batch
+   whose waits are not met blocks everything behind it, so a core that hands a
+   wait over too early hangs here, and the watchdog says so. Commands are
+   encoded into a list of the mock's own and only that list is executed, so a
+   core that forgets to patch is caught. Nobody tells the core when something
+   is done: it has to ask. Nothing of hcq runs inside a batch.
+
+   Include after hcq.h with its implementation. */
+#ifndef HCQ_TEST_MOCK_H
+#define HCQ_TEST_MOCK_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifndef TEST_UNUSED
+#define TEST_UNUSED __attribute__((unused))
+#endif
+
+/* ---- options ---- */
+
+/* Shared with a test that wants to steer or to count; used atomically. */
+typedef struct mock_control {
+    uint64_t refuse_at;                /* this submit call is refused, from 1 [none] */
+    uint64_t lose_at;                  /* this batch loses the device, from 1 [none] */
+    uint64_t submits;
+    uint64_t encodes;
+    uint64_t patches;
+    uint64_t executed;                 /* commands */
+} mock_control;
+
+typedef struct mock_desc {
+    uint64_t counter_limit;            /* [200] */
+    uint64_t watchdog_ns;              /* a blocked FIFO aborts after this [20 s] */
+    int map;                           /* buffers of other mock devices can be used */
+    int no_encode;                     /* leave encode, patch and encode_free unused */
+    mock_control *control;
+} mock_desc;
+
+enum {
+    MOCK_QUERY_SUBMITS = 1000,         /* HCQ_QUERY_BACKEND */
+    MOCK_QUERY_ENCODES,
+    MOCK_QUERY_PATCHES,
+    MOCK_QUERY_EXECUTED
+};
+
+enum { MOCK_ORDINALS = 4, MOCK_DEVICES = 64 };
+
+#define MOCK_ALIAS (1ull << 60)        /* set in addresses of another device's memory */
+#define MOCK_CLOCK_OFFSET 7777777777ull /* the device's clock is not the host's */
+#define MOCK_NATIVE_ERROR (-1234)
+
+/* ---- objects ---- */
+
+typedef struct mock_block {
+    uint64_t address, size;
+    unsigned char *host;
+} mock_block;
+
+typedef struct mock_program {
+    hcq_cpu_fn fn;
+    void *library;
+    uint32_t args[HCQ_MAX_ARGS];
+    hcq_program_info info;
+} mock_program;
+
+typedef struct mock_command {
+    uint32_t kind;                     /* hcq_command_kind, 0 = nothing */
+    uint32_t value_size;
+    uint64_t dst, src, size, value;
+    const mock_program *program;
+    hcq_dims grid, block;
+} mock_command;
+
+typedef struct mock_list {
+    mock_command *commands;
+    uint32_t count;
+    uint32_t running;                  /* batches that use it, under the FIFO's lock */
+} mock_list;
+
+typedef struct mock_lane {
+    uint64_t counters[2];              /* atomic */
+    uint64_t promised[2];              /* highest value in the FIFO or done */
+    uint32_t queued;                   /* batches in the FIFO */
+} mock_lane;
+
+typedef struct mock_batch {
+    struct mock_batch *next;
+    mock_list *list;                   /* encoded, or NULL: `own` */
+    uint32_t first, count;
+    mock_list own;
+    uint32_t own_capacity;
+    hcq_lane_point *waits;
+    uint32_t wait_count, wait_capacity;
+    hcq_lane_point done;
+    int lose;
+} mock_batch;
+
+typedef struct mock_device {
+    hcq_device *device;
+    mock_desc desc;
+    mock_control own_control;
+    mock_control *control;
+    uint64_t instance;
+    uint64_t next_address;
+    mock_block *blocks;                /* sorted by address, under mock_memory_lock */
+    uint32_t block_count, block_capacity;
+    pthread_mutex_t lock;              /* the FIFO's */
+    pthread_cond_t bell;
+    mock_batch *head, *tail;           /* what the hardware sees */
+    mock_batch *pending, *pending_tail; /* submitted, not flushed */
+    mock_batch *pool;
+    hcq_sys_thread thread;
+    int stop;
+    uint32_t lost;                     /* atomic */
+} mock_device;
+
+static pthread_mutex_t mock_memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static mock_device *mock_devices[MOCK_DEVICES];
+static uint64_t mock_instances;
+
+static void mock_count(uint64_t *counter) {
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t mock_load(const uint64_t *word) {
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void mock_sleep(long ns) {
+    struct timespec pause;
+    pause.tv_sec = 0;
+    pause.tv_nsec = ns;
+    nanosleep(&pause, NULL);
+}
+
+/* A broken promise of the core: nothing after it means anything. */
+static void mock_abort(const char *what, uint64_t a, uint64_t b) {
+    fprintf(stderr, "\nMOCK: %s (%#llx, %#llx)\n", what, (unsigned long long)a,
+            (unsigned long long)b);
+    fflush(stderr);
+    abort();
+}
+
+/* ---- memory: a fake address space with a lookup ---- */
+
+static unsigned char *mock_find(const mock_device *d, uint64_t address, uint64_t size) {
+    uint32_t low = 0, high = d->block_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (d->blocks[middle].address <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == 0) {
+        return NULL;
+    }
+    const mock_block *block = &d->blocks[low - 1];
+    uint64_t offset = address - block->address;
+    if (offset > block->size || size > block->size - offset) {
+        return NULL;
+    }
+    return block->host + offset;
+}
+
+/* Gives the host pointer behind `size` bytes at a device address. */
+static unsigned char *mock_host(mock_device *d, uint64_t address, uint64_t size) {
+    unsigned char *host = NULL;
+    pthread_mutex_lock(&mock_memory_lock);
+    if (!(address & MOCK_ALIAS)) {
+        host = mock_find(d, address, size);
+    } else if (d->desc.map) {
+        for (uint32_t i = 0; i < MOCK_DEVICES && !host; i++) {
+            if (mock_devices[i] && mock_devices[i] != d) {
+                host = mock_find(mock_devices[i], address & ~MOCK_ALIAS, size);
+            }
+        }
+    }
+    pthread_mutex_unlock(&mock_memory_lock);
+    if (!host) {
+        mock_abort("device address fault: address, size", address, size);
+    }
+    return host;
+}
+
+static hcq_result mock_blocks_grow(mock_device *d) {
+    uint32_t capacity = d->block_capacity ? d->block_capacity * 2 : 64;
+    mock_block *blocks = (mock_block *)hcq_backend_alloc(d->device, capacity * sizeof *blocks, 16);
+    if (!blocks) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (d->blocks) {
+        memcpy(blocks, d->blocks, d->block_count * sizeof *blocks);
+        hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *blocks);
+    }
+    d->blocks = blocks;
+    d->block_capacity = capacity;
+    return HCQ_OK;
+}
+
+static hcq_result mock_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
+    mock_device *d = (mock_device *)self;
+    if (size > (1ull << 38)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    unsigned char *host = (unsigned char *)hcq_backend_alloc(d->device, (size_t)size, 64);
+    if (!host) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memset(host, flags & HCQ_ZEROED ? 0 : 0xA5, (size_t)size);
+    pthread_mutex_lock(&mock_memory_lock);
+    hcq_result result = HCQ_OK;
+    if (d->block_count == d->block_capacity) {
+        result = mock_blocks_grow(d);
+    }
+    if (result == HCQ_OK) {
+        /* Addresses only rise and are never used twice: the table stays sorted
+           and a stale address faults. */
+        mock_block *block = &d->blocks[d->block_count++];
+        block->address = d->next_address;
+        block->size = size;
+        block->host = host;
+        d->next_address += (size + 8191) & ~4095ull;
+        memory->address = block->address;
+        memory->host = flags & HCQ_HOST_VISIBLE ? host : NULL;
+        memory->size = size;
+        memory->native = host;
+    }
+    pthread_mutex_unlock(&mock_memory_lock);
+    if (result != HCQ_OK) {
+        hcq_backend_free(d->device, host, (size_t)size);
+    }
+    return result;
+}
+
+static void mock_dealloc(void *self, hcq_memory *memory) {
+    mock_device *d = (mock_device *)self;
+    unsigned char *host = NULL;
+    pthread_mutex_lock(&mock_memory_lock);
+    for (uint32_t i = 0; i < d->block_count; i++) {
+        if (d->blocks[i].address == memory->address) {
+            host = d->blocks[i].host;
+            memmove(&d->blocks[i], &d->blocks[i + 1],
+                    (d->block_count - i - 1) * sizeof d->blocks[0]);
+            d->block_count--;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mock_memory_lock);
+    if (!host) {
+        mock_abort("dealloc of unknown memory: address, size", memory->address, memory->size);
+    }
+    memset(host, 0xDD, (size_t)memory->size);
+    hcq_backend_free(d->device, host, (size_t)memory->size);
+}
+
+static hcq_result mock_map(void *self, const struct hcq_backend *owner_backend,
+                           void *owner_self, const hcq_memory *memory, uint64_t *address) {
+    mock_device *d = (mock_device *)self;
+    (void)owner_self;
+    if (!d->desc.map || strcmp(owner_backend->name, "MOCK") != 0) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    *address = memory->address | MOCK_ALIAS;
+    return HCQ_OK;
+}
+
+/* ---- programs ---- */
+
+static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
+                                      const hcq_program_info *info, void **code) {
+    mock_device *d = (mock_device *)self;
+    mock_program *program = (mock_program *)hcq_backend_alloc(d->device, sizeof *program, 16);
+    if (!program) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memset(program, 0, sizeof *program);
+    program->fn = desc->cpu;
+    program->info = *info;
+    memcpy(program->args, desc->args, sizeof program->args);
+    if (!program->fn && desc->library && desc->symbol) {
+        program->library = hcq_sys_library_open(desc->library);
+        if (program->library) {
+            void *symbol = hcq_sys_library_symbol(program->library, desc->symbol);
+            memcpy(&program->fn, &symbol, sizeof symbol);
+        }
+    }
+    if (!program->fn) {
+        if (program->library) {
+            hcq_sys_library_close(program->library);
+        }
+        hcq_backend_free(d->device, program, sizeof *program);
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    *code = program;
+    return HCQ_OK;
+}
+
+static void mock_program_destroy(void *self, void *code) {
+    mock_device *d = (mock_device *)self;
+    mock_program *program = (mock_program *)code;
+    if (program->library) {
+        hcq_sys_library_close(program->library);
+    }
+    hcq_backend_free(d->device, program, sizeof *program);
+}
+
+/* ---- encoding ---- */
+
+/* What the encode function of a custom command may do on this backend:
+   `native` becomes one fill. */
+static TEST_UNUSED void mock_custom_fill(void *native, uint64_t dst, uint64_t size,
+                                         uint64_t value, uint32_t value_size) {
+    mock_command *command = (mock_command *)native;
+    command->kind = HCQ_COMMAND_FILL;
+    command->dst = dst;
+    command->size = size;
+    command->value = value;
+    command->value_size = value_size;
+}
+
+static hcq_result mock_translate_custom(const hcq_packet *packet, mock_command *command) {
+    command->kind = 0;
+    return packet->u.custom.encode_fn(command, packet->u.custom.payload,
+                                      packet->u.custom.type->user);
+}
+
+static void mock_translate_exec(const hcq_packet *packet, mock_command *command) {
+    command->program = (const mock_program *)packet->u.exec.code;
+    command->src = packet->u.exec.args;
+    command->grid = hcq_dim(packet->u.exec.grid[0], packet->u.exec.grid[1],
+                            packet->u.exec.grid[2]);
+    command->block = hcq_dim(packet->u.exec.block[0], packet->u.exec.block[1],
+                             packet->u.exec.block[2]);
+}
+
+/* Turns a packet into a command of the mock's own. */
+static hcq_result mock_translate(const hcq_packet *packet, mock_command *command) {
+    memset(command, 0, sizeof *command);
+    command->kind = packet->kind;
+    command->value_size = packet->value_size;
+    switch (packet->kind) {
+    case HCQ_COMMAND_EXEC:
+        mock_translate_exec(packet, command);
+        break;
+    case HCQ_COMMAND_COPY:
+        command->dst = packet->u.copy.dst;
+        command->src = packet->u.copy.src;
+        command->size = packet->u.copy.size;
+        break;
+    case HCQ_COMMAND_FILL:
+        command->dst = packet->u.fill.dst;
+        command->value = packet->u.fill.value;
+        command->size = packet->u.fill.size;
+        break;
+    case HCQ_COMMAND_TIMESTAMP:
+        command->dst = packet->u.stamp.dst;
+        break;
+    case HCQ_COMMAND_WRITE:
+        command->dst = packet->u.write.dst;
+        command->value = packet->u.write.value;
+        break;
+    case HCQ_COMMAND_CUSTOM:
+        return mock_translate_custom(packet, command);
+    default:                           /* cut points: refused if they are in a batch */
+        break;
+    }
+    return HCQ_OK;
+}
+
+static hcq_result mock_encode(void *self, hcq_recording *recording) {
+    mock_device *d = (mock_device *)self;
+    mock_count(&d->control->encodes);
+    if (d->desc.no_encode) {
+        return HCQ_OK;
+    }
+    size_t bytes = sizeof(mock_list) + recording->count * sizeof(mock_command);
+    mock_list *list = (mock_list *)hcq_backend_alloc(d->device, bytes, 16);
+    if (!list) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    list->commands = (mock_command *)(list + 1);
+    list->count = recording->count;
+    list->running = 0;
+    for (uint32_t i = 0; i < recording->count; i++) {
+        hcq_result result = mock_translate(&recording->packets[i], &list->commands[i]);
+        if (result != HCQ_OK) {
+            hcq_backend_free(d->device, list, bytes);
+            return result;
+        }
+    }
+    recording->encoded = list;
+    return HCQ_OK;
+}
+
+static void mock_check_idle(mock_device *d, const mock_list *list, const char *what) {
+    pthread_mutex_lock(&d->lock);
+    uint32_t running = list->running;
+    pthread_mutex_unlock(&d->lock);
+    if (running) {
+        mock_abort(what, running, list->count);
+    }
+}
+
+static hcq_result mock_patch(void *self, hcq_recording *recording, uint32_t index) {
+    mock_device *d = (mock_device *)self;
+    mock_list *list = (mock_list *)recording->encoded;
+    mock_count(&d->control->patches);
+    if (!list) {
+        return HCQ_OK;
+    }
+    if (index >= list->count) {
+        mock_abort("patch of a command that is not there: index, count", index, list->count);
+    }
+    mock_check_idle(d, list, "patch of a version that still runs: batches, commands");
+    return mock_translate(&recording->packets[index], &list->commands[index]);
+}
+
+static void mock_encode_free(void *self, hcq_recording *recording) {
+    mock_device *d = (mock_device *)self;
+    mock_list *list = (mock_list *)recording->encoded;
+    if (list) {
+        mock_check_idle(d, list, "a version is freed that still runs: batches, commands");
+        hcq_backend_free(d->device, list, sizeof *list + list->count * sizeof(mock_command));
+        recording->encoded = NULL;
+    }
+}
+
+/* ---- executing: engine thread only ---- */
+
+/* Copies the argument block and turns its device addresses into pointers. */
+static void mock_fetch_args(mock_device *d, const mock_program *program, uint64_t address,
+                            unsigned char *block) {
+    memcpy(block, mock_host(d, address, program->info.kernargs_size),
+           program->info.kernargs_size);
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+        uint32_t kind = program->args[i];
+        if (kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT) {
+            uint64_t pointer;
+            memcpy(&pointer, block + program->info.offsets[i], 8);
+            pointer = (uint64_t)(uintptr_t)mock_host(d, pointer, 1);
+            memcpy(block + program->info.offsets[i], &pointer, 8);
+        }
+    }
+}
+
+static void mock_exec(mock_device *d, const mock_command *command) {
+    const mock_program *program = command->program;
+    union { unsigned char bytes[1024]; long double align; } small;
+    unsigned char *block = small.bytes;
+    hcq_block place;
+    if (command->grid.x == 0) {
+        return;
+    }
+    if (program->info.kernargs_size > sizeof small) {
+        block = (unsigned char *)malloc(program->info.kernargs_size);
+    }
+    if (program->info.kernargs_size) {
+        mock_fetch_args(d, program, command->src, block);
+    }
+    place.grid = command->grid;
+    place.block = command->block;
+    for (place.id.z = 0; place.id.z < place.grid.z; place.id.z++) {
+        for (place.id.y = 0; place.id.y < place.grid.y; place.id.y++) {
+            for (place.id.x = 0; place.id.x < place.grid.x; place.id.x++) {
+                program->fn(block, &place);
+            }
+        }
+    }
+    if (block != small.bytes) {
+        free(block);
+    }
+}
+
+static void mock_fill(mock_device *d, const mock_command *command) {
+    unsigned char *dst = mock_host(d, command->dst, command->size);
+    for (uint64_t i = 0; i < command->size; i += command->value_size) {
+        memcpy(dst + i, &command->value, command->value_size); /* little endian */
+    }
+}
+
+static void mock_execute(mock_device *d, const mock_command *command) {
+    uint64_t now;
+    mock_count(&d->control->executed);
+    switch (command->kind) {
+    case 0:
+    case HCQ_COMMAND_BARRIER:
+        break;
+    case HCQ_COMMAND_EXEC:
+        mock_exec(d, command);
+        break;
+    case HCQ_COMMAND_COPY:
+        if (command->size) {
+            memcpy(mock_host(d, command->dst, command->size),
+                   mock_host(d, command->src, command->size), (size_t)command->size);
+        }
+        break;
+    case HCQ_COMMAND_FILL:
+        mock_fill(d, command);
+        break;
+    case HCQ_COMMAND_WRITE:
+        memcpy(mock_host(d, command->dst, command->value_size), &command->value,
+               command->value_size);
+        break;
+    case HCQ_COMMAND_TIMESTAMP:
+        now = hcq_sys_now_ns() + MOCK_CLOCK_OFFSET;
+        memcpy(mock_host(d, command->dst, 8), &now, 8);
+        break;
+    default:
+        mock_abort("a command reached a batch that must not: kind, size", command->kind,
+                   command->size);
+    }
+}
+
+/* The FIFO's head is blocked: says by what, then gives up. */
+static void mock_blocked(mock_device *d, const mock_batch *batch, const hcq_lane_point *wait) {
+    static char text[65536];
+    fprintf(stderr, "\nMOCK: the FIFO is blocked: lane %s:%u waits for lane %s:%u "
+            "counter %u at %llu, it is at %llu; device %llu\n",
+            batch->done.lane->kind == HCQ_COPY ? "copy" : "compute", batch->done.lane->index,
+            wait->lane->kind == HCQ_COPY ? "copy" : "compute", wait->lane->index,
+            wait->counter, (unsigned long long)wait->value,
+            (unsigned long long)mock_load(
+                &((mock_lane *)wait->lane->native)->counters[wait->counter]),
+            (unsigned long long)d->instance);
+    fflush(stderr);
+    hcq_device_dump(d->device, text, sizeof text);
+    fprintf(stderr, "%s\n", text);
+    fflush(stderr);
+    abort();
+}
+
+static void mock_wait_one(mock_device *d, const mock_batch *batch, const hcq_lane_point *wait) {
+    const mock_lane *lane = (const mock_lane *)wait->lane->native;
+    uint64_t limit = d->desc.watchdog_ns ? d->desc.watchdog_ns : 20000000000ull;
+    uint64_t start = hcq_sys_now_ns();
+    if (wait->lane->self != d) {
+        mock_abort("a wait for another device was handed over: instance, lane", d->instance,
+                   wait->lane->index);
+    }
+    while (mock_load(&lane->counters[wait->counter]) < wait->value) {
+        if (hcq_sys_now_ns() - start > limit) {
+            mock_blocked(d, batch, wait);
+        }
+        mock_sleep(50000);
+    }
+}
+
+static void mock_run_batch(mock_device *d, mock_batch *batch) {
+    const mock_list *list = batch->list ? batch->list : &batch->own;
+    for (uint32_t i = 0; i < batch->wait_count; i++) {
+        mock_wait_one(d, batch, &batch->waits[i]);
+    }
+    for (uint32_t i = 0; i < batch->count; i++) {
+        mock_execute(d, &list->commands[batch->first + i]);
+    }
+}
+
+/* Takes the head off and, unless the device is gone, raises its counter. */
+static void mock_retire(mock_device *d, mock_batch *batch, int raise_counter) {
+    mock_lane *lane = (mock_lane *)batch->done.lane->native;
+    d->head = batch->next;
+    if (!d->head) {
+        d->tail = NULL;
+    }
+    if (batch->list) {
+        batch->list->running--;
+    }
+    lane->queued--;
+    batch->next = d->pool;
+    d->pool = batch;
+    if (raise_counter) {
+        __atomic_store_n(&lane->counters[batch->done.counter], batch->done.value,
+                         __ATOMIC_RELEASE);
+    }
+}
+
+static void mock_engine(void *user) {
+    mock_device *d = (mock_device *)user;
+    pthread_mutex_lock(&d->lock);
+    for (;;) {
+        while (!d->head && !d->stop) {
+            pthread_cond_wait(&d->bell, &d->lock);
+        }
+        mock_batch *batch = d->head;
+        if (!batch) {
+            break;
+        }
+        int lost = (int)__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
+        pthread_mutex_unlock(&d->lock);
+        if (!lost && batch->lose) {
+            __atomic_store_n(&d->lost, 1, __ATOMIC_RELEASE);
+            hcq_backend_lost(d->device, HCQ_ERROR_LOST, "mockQueueSubmit", MOCK_NATIVE_ERROR);
+            lost = 1;
+        }
+        if (!lost) {
+            mock_run_batch(d, batch);
+        }
+        pthread_mutex_lock(&d->lock);
+        mock_retire(d, batch, !lost);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- submitting ---- */
+
+static hcq_result mock_batch_reserve(mock_device *d, mock_batch *batch, uint32_t waits,
+                                     uint32_t commands) {
+    if (waits > batch->wait_capacity) {
+        hcq_lane_point *list = (hcq_lane_point *)hcq_backend_alloc(
+            d->device, waits * sizeof *list, 16);
+        if (!list) {
+            return HCQ_ERROR_OUT_OF_MEMORY;
+        }
+        hcq_backend_free(d->device, batch->waits, batch->wait_capacity * sizeof *list);
+        batch->waits = list;
+        batch->wait_capacity = waits;
+    }
+    if (commands > batch->own_capacity) {
+        mock_command *list = (mock_command *)hcq_backend_alloc(
+            d->device, commands * sizeof *list, 16);
+        if (!list) {
+            return HCQ_ERROR_OUT_OF_MEMORY;
+        }
+        if (batch->own.commands) {
+            hcq_backend_free(d->device, batch->own.commands,
+                             batch->own_capacity * sizeof *list);
+        }
+        batch->own.commands = list;
+        batch->own_capacity = commands;
+    }
+    return HCQ_OK;
+}
+
+static void mock_batch_free(mock_device *d, mock_batch *batch) {
+    if (batch->waits) {
+        hcq_backend_free(d->device, batch->waits, batch->wait_capacity * sizeof *batch->waits);
+    }
+    if (batch->own.commands) {
+        hcq_backend_free(d->device, batch->own.commands,
+                         batch->own_capacity * sizeof *batch->own.commands);
+    }
+    hcq_backend_free(d->device, batch, sizeof *batch);
+}
+
+/* A batch from the pool; a fresh one with room for a few waits. */
+static mock_batch *mock_batch_get(mock_device *d) {
+    pthread_mutex_lock(&d->lock);
+    mock_batch *batch = d->pool;
+    if (batch) {
+        d->pool = batch->next;
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (batch) {
+        return batch;
+    }
+    batch = (mock_batch *)hcq_backend_alloc(d->device, sizeof *batch, 16);
+    if (!batch) {
+        return NULL;
+    }
+    memset(batch, 0, sizeof *batch);
+    batch->waits = (hcq_lane_point *)hcq_backend_alloc(d->device, 8 * sizeof *batch->waits, 16);
+    if (!batch->waits) {
+        hcq_backend_free(d->device, batch, sizeof *batch);
+        return NULL;
+    }
+    batch->wait_capacity = 8;
+    return batch;
+}
+
+static hcq_result mock_batch_fill(mock_device *d, mock_batch *batch, const hcq_batch *source) {
+    const hcq_recording *recording = source->recording;
+    int encoded = recording && recording->encoded;
+    uint32_t own = recording && !encoded ? source->count : 0;
+    hcq_result result = mock_batch_reserve(d, batch, source->wait_count, own);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    batch->next = NULL;
+    batch->list = encoded ? (mock_list *)recording->encoded : NULL;
+    batch->first = encoded ? source->first : 0;
+    batch->count = recording ? source->count : 0;
+    batch->wait_count = source->wait_count;
+    batch->done = source->done;
+    batch->lose = 0;
+    for (uint32_t i = 0; i < source->wait_count; i++) {
+        batch->waits[i] = source->waits[i];
+    }
+    for (uint32_t i = 0; i < own; i++) {
+        result = mock_translate(&recording->packets[source->first + i], &batch->own.commands[i]);
+        if (result != HCQ_OK) {
+            return result;
+        }
+    }
+    return HCQ_OK;
+}
+
+/* The core's promises about counters and ranges. */
+static void mock_batch_check(mock_device *d, const mock_lane *lane, const hcq_batch *batch) {
+    uint64_t limit = d->desc.counter_limit ? d->desc.counter_limit : 200;
+    if (batch->done.counter > 1 || batch->done.value > limit) {
+        mock_abort("a counter beyond its limit: counter, value", batch->done.counter,
+                   batch->done.value);
+    }
+    if (batch->done.value <= lane->promised[batch->done.counter]) {
+        mock_abort("a counter does not rise: new, old", batch->done.value,
+                   lane->promised[batch->done.counter]);
+    }
+    if (batch->recording && (uint64_t)batch->first + batch->count > batch->recording->count) {
+        mock_abort("packets out of range: first, count", batch->first, batch->count);
+    }
+}
+
+static hcq_result mock_submit(void *self, hcq_lane *lane, const hcq_batch *source) {
+    mock_device *d = (mock_device *)self;
+    mock_lane *native = (mock_lane *)lane->native;
+    uint64_t call = __atomic_add_fetch(&d->control->submits, 1, __ATOMIC_ACQ_REL);
+    if (__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE)) {
+        return HCQ_ERROR_LOST;
+    }
+    if (mock_load(&d->control->refuse_at) == call) {
+        return HCQ_ERROR_NATIVE;
+    }
+    mock_batch_check(d, native, source);
+    mock_batch *batch = mock_batch_get(d);
+    if (!batch) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    hcq_result result = mock_batch_fill(d, batch, source);
+    batch->lose = mock_load(&d->control->lose_at) == call;
+    pthread_mutex_lock(&d->lock);
+    if (result != HCQ_OK) {
+        batch->next = d->pool;
+        d->pool = batch;
+    } else {
+        native->promised[source->done.counter] = source->done.value;
+        native->queued++;
+        if (batch->list) {
+            batch->list->running++;
+        }
+        if (d->pending_tail) {
+            d->pending_tail->next = batch;
+        } else {
+            d->pending = batch;
+        }
+        d->pending_tail = batch;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return result;
+}
+
+/* The doorbell: the hardware does not see what was not flushed. */
+static void mock_flush(void *self) {
+    mock_device *d = (mock_device *)self;
+    pthread_mutex_lock(&d->lock);
+    if (d->pending) {
+        if (d->tail) {
+            d->tail->next = d->pending;
+        } else {
+            d->head = d->pending;
+        }
+        d->tail = d->pending_tail;
+        d->pending = NULL;
+        d->pending_tail = NULL;
+        pthread_cond_signal(&d->bell);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+static uint64_t mock_completed(void *self, hcq_lane *lane, uint32_t counter) {
+    (void)self;
+    return mock_load(&((const mock_lane *)lane->native)->counters[counter]);
+}
+
+static hcq_result mock_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
+                            uint64_t timeout_ns) {
+    mock_device *d = (mock_device *)self;
+    const mock_lane *native = (const mock_lane *)lane->native;
+    uint64_t start = hcq_sys_now_ns();
+    while (mock_load(&native->counters[counter]) < value) {
+        if (__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE)) {
+            return HCQ_ERROR_LOST;
+        }
+        if (hcq_sys_now_ns() - start >= timeout_ns) {
+            return HCQ_TIMEOUT;
+        }
+        mock_sleep(30000);
+    }
+    return HCQ_OK;
+}
+
+static int mock_uses(const mock_batch *batch, const hcq_lane *lane, uint32_t counter) {
+    for (; batch; batch = batch->next) {
+        if (batch->done.lane == lane && batch->done.counter == counter) {
+            return 1;
+        }
+        for (uint32_t i = 0; i < batch->wait_count; i++) {
+            if (batch->waits[i].lane == lane && batch->waits[i].counter == counter) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+static void mock_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
+    mock_device *d = (mock_device *)self;
+    mock_lane *native = (mock_lane *)lane->native;
+    pthread_mutex_lock(&d->lock);
+    int used = mock_uses(d->head, lane, counter) || mock_uses(d->pending, lane, counter);
+    native->promised[counter] = 0;
+    __atomic_store_n(&native->counters[counter], 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&d->lock);
+    if (used) {
+        mock_abort("a counter is reset that queued work uses: counter, lane", counter,
+                   lane->index);
+    }
+}
+
+static uint64_t mock_clock(void *self) {
+    (void)self;
+    return hcq_sys_now_ns() + MOCK_CLOCK_OFFSET;
+}
+
+/* ---- device ---- */
+
+static uint32_t mock_enumerate(hcq_device_info *infos, uint32_t capacity) {
+    for (uint32_t i = 0; i < MOCK_ORDINALS && i < capacity; i++) {
+        memset(&infos[i], 0, sizeof infos[i]);
+        infos[i].backend = "MOCK";
+        snprintf(infos[i].name, sizeof infos[i].name, "mock %u", i);
+        infos[i].ordinal = i;
+        infos[i].compute_lanes = 1;
+        infos[i].copy_lanes = 1;
+    }
+    return MOCK_ORDINALS;
+}
+
+static hcq_result mock_enlist(mock_device *d) {
+    hcq_result result = HCQ_ERROR_LIMIT;
+    pthread_mutex_lock(&mock_memory_lock);
+    d->instance = ++mock_instances;
+    for (uint32_t i = 0; i < MOCK_DEVICES; i++) {
+        if (!mock_devices[i]) {
+            mock_devices[i] = d;
+            result = HCQ_OK;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mock_memory_lock);
+    d->next_address = (d->instance << 40) + 0x10000;
+    return result;
+}
+
+static void mock_delist(mock_device *d) {
+    pthread_mutex_lock(&mock_memory_lock);
+    for (uint32_t i = 0; i < MOCK_DEVICES; i++) {
+        if (mock_devices[i] == d) {
+            mock_devices[i] = NULL;
+        }
+    }
+    pthread_mutex_unlock(&mock_memory_lock);
+}
+
+static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device_desc *desc,
+                        hcq_backend_caps *caps) {
+    memset(caps, 0, sizeof *caps);
+    snprintf(caps->name, sizeof caps->name, "mock %u", ordinal);
+    caps->compute_lanes = desc && desc->compute_lanes ? desc->compute_lanes : 1;
+    caps->copy_lanes = desc && desc->copy_lanes ? desc->copy_lanes : 1;
+    caps->counter_limit = d->desc.counter_limit ? d->desc.counter_limit : 200;
+    caps->features = d->desc.map ? HCQ_FEATURE_MAP : 0;
+    caps->runs_host = 0;
+}
+
+static hcq_result mock_open(hcq_device *device, uint32_t ordinal, const hcq_device_desc *desc,
+                            hcq_backend_caps *caps, void **self) {
+    if (ordinal >= MOCK_ORDINALS) {
+        return HCQ_ERROR_NO_DEVICE;
+    }
+    mock_device *d = (mock_device *)hcq_backend_alloc(device, sizeof *d, 16);
+    if (!d) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memset(d, 0, sizeof *d);
+    d->device = device;
+    if (desc && desc->backend_desc) {
+        d->desc = *(const mock_desc *)desc->backend_desc;
+    }
+    d->control = d->desc.control ? d->desc.control : &d->own_control;
+    hcq_result result = mock_enlist(d);
+    if (result == HCQ_OK) {
+        pthread_mutex_init(&d->lock, NULL);
+        pthread_cond_init(&d->bell, NULL);
+        d->thread.run_fn = mock_engine;
+        d->thread.user = d;
+        snprintf(d->thread.name, sizeof d->thread.name, "mock");
+        result = hcq_sys_thread_start(&d->thread);
+        if (result != HCQ_OK) {
+            mock_delist(d);
+        }
+    }
+    if (result != HCQ_OK) {
+        hcq_backend_free(device, d, sizeof *d);
+        return result;
+    }
+    mock_report(d, ordinal, desc, caps);
+    *self = d;
+    return HCQ_OK;
+}
+
+static void mock_close(void *self) {
+    mock_device *d = (mock_device *)self;
+    pthread_mutex_lock(&d->lock);
+    d->stop = 1;
+    pthread_cond_signal(&d->bell);
+    pthread_mutex_unlock(&d->lock);
+    hcq_sys_thread_join(&d->thread);
+    mock_delist(d);
+    if (d->block_count) {
+        mock_abort("closed with memory not given back: blocks, instance", d->block_count,
+                   d->instance);
+    }
+    while (d->pool) {
+        mock_batch *next = d->pool->next;
+        mock_batch_free(d, d->pool);
+        d->pool = next;
+    }
+    if (d->blocks) {
+        hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks);
+    }
+    pthread_cond_destroy(&d->bell);
+    pthread_mutex_destroy(&d->lock);
+    hcq_backend_free(d->device, d, sizeof *d);
+}
+
+static hcq_result mock_lane_open(void *self, hcq_lane *lane) {
+    mock_device *d = (mock_device *)self;
+    lane->native = hcq_backend_alloc(d->device, sizeof(mock_lane), 16);
+    if (!lane->native) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    memset(lane->native, 0, sizeof(mock_lane));
+    return HCQ_OK;
+}
+
+/* Lost batches may still be on their way out; others may not. */
+static void mock_lane_close(void *self, hcq_lane *lane) {
+    mock_device *d = (mock_device *)self;
+    mock_lane *native = (mock_lane *)lane->native;
+    int lost = (int)__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
+    uint32_t queued = 1;
+    mock_flush(d);
+    for (int i = 0; i < 50000 && queued; i++) {
+        pthread_mutex_lock(&d->lock);
+        queued = native->queued;
+        pthread_mutex_unlock(&d->lock);
+        if (queued && !lost) {
+            break;
+        }
+        if (queued) {
+            mock_sleep(100000);
+        }
+    }
+    if (queued) {
+        mock_abort("a lane is closed that has work: batches, lane", queued, lane->index);
+    }
+    hcq_backend_free(d->device, native, sizeof *native);
+    lane->native = NULL;
+}
+
+static hcq_result mock_query(void *self, hcq_query key, uint64_t *value) {
+    const mock_device *d = (const mock_device *)self;
+    switch ((int)key) {
+    case MOCK_QUERY_SUBMITS:
+        *value = mock_load(&d->control->submits);
+        return HCQ_OK;
+    case MOCK_QUERY_ENCODES:
+        *value = mock_load(&d->control->encodes);
+        return HCQ_OK;
+    case MOCK_QUERY_PATCHES:
+        *value = mock_load(&d->control->patches);
+        return HCQ_OK;
+    case MOCK_QUERY_EXECUTED:
+        *value = mock_load(&d->control->executed);
+        return HCQ_OK;
+    default:
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+}
+
+static const hcq_backend mock_backend = {
+    .version = HCQ_BACKEND_VERSION,
+    .name = "MOCK",
+    .full_name = "GPU-shaped mock",
+    .enumerate = mock_enumerate,
+    .open = mock_open,
+    .close = mock_close,
+    .lane_open = mock_lane_open,
+    .lane_close = mock_lane_close,
+    .query = mock_query,
+    .alloc = mock_alloc,
+    .dealloc = mock_dealloc,
+    .map = mock_map,
+    .program_create = mock_program_create,
+    .program_destroy = mock_program_destroy,
+    .encode = mock_encode,
+    .patch = mock_patch,
+    .encode_free = mock_encode_free,
+    .submit = mock_submit,
+    .flush = mock_flush,
+    .completed = mock_completed,
+    .wait = mock_wait,
+    .counter_reset = mock_counter_reset,
+    .clock = mock_clock,
+};
+
+/* Makes "MOCK" known to the default registry. */
+static TEST_UNUSED hcq_result mock_register(void) {
+    return hcq_registry_register(NULL, &mock_backend);
+}
+
+#endif /* HCQ_TEST_MOCK_H */

@@ -1,0 +1,546 @@
+#!/bin/sh
+# Runs hcq's tests.
+#
+#   sh tests/run.sh                what a change must pass      at most 10 minutes
+#   sh tests/run.sh --quick        after every edit             at most 90 seconds
+#   sh tests/run.sh --full         before a release             at most 50 minutes
+#   sh tests/run.sh --install      installs what is missing (Debian), then tests
+#   sh tests/run.sh --require LIST backends that may not be skipped: cpu,vulkan,cuda
+#   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
+#   sh tests/run.sh --jobs N       steps at a time [the number of CPUs]
+#   sh tests/run.sh --list         names the steps of the chosen tier
+#
+# Times are for two cores, installing apart. A step whose tool is missing is a
+# SKIP with its reason; after --install, or if the step's backend is required,
+# it is a FAIL. Logs of all steps stay in a temporary folder, named at the end.
+#
+# Which tier keeps which promise (each tier also keeps those above it)
+#
+#   quick    every backend passes the conformance suite (fewer rounds); misuse
+#            is refused by name; failed allocations undo everything; hot paths
+#            allocate nothing; only hcq_ symbols; structs have one layout;
+#            snippets and examples do what they say; the lock-free protocols
+#            lose no wake-up and the models notice a missing fence
+#   default  all CPU variants; clang; C++; condition variables; one-file header;
+#            TSan, ASan, UBSan, valgrind; random command streams against a
+#            model; the compile matrix; Windows (wine) and aarch64 (qemu) builds
+#   full     the whole compile matrix, sanitizers of both compilers on every
+#            variant, many seeds, and that the benchmark runs
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-qual"
+warnings="$warnings -Wdouble-promotion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Werror"
+
+# ---- the steps ---------------------------------------------------------------
+# name, tier, backend ("-": none), seconds until it is killed, command. Long
+# ones first, so that the last minute has work for every core.
+
+step_table() {
+    cat <<'END'
+tsan-conformance       default  cpu     400  sanitized tsan conformance cpu
+asan-conformance       default  cpu     300  sanitized asan conformance cpu
+valgrind-conformance   default  cpu     500  memcheck conformance cpu-nospin --quick
+matrix-gcc             default  cpu     900  matrix gcc
+matrix-clang           default  cpu     900  matrix clang
+conformance-cpu        quick    cpu     200  program gcc conformance cpu
+conformance-mock       quick    cpu     200  program gcc conformance mock
+matrix-quick           quick    cpu     120  matrix_quick
+misuse                 quick    cpu     120  program gcc misuse cpu
+alloc                  quick    cpu     120  program gcc alloc cpu
+faults                 quick    cpu     200  program gcc faults cpu
+stress                 quick    cpu     300  stress gcc cpu
+unit                   quick    cpu     100  unit
+model                  quick    -       200  model
+symbols                quick    cpu     100  script tests/symbols.sh
+snippets               quick    cpu     200  script tests/snippets.sh
+examples               quick    cpu     200  script tests/examples.sh
+layout                 quick    -        60  layout
+tcc-header             quick    -        60  tcc_header
+one-engine             default  cpu     200  program gcc conformance cpu-one-engine
+no-copy-lane           default  cpu     200  program gcc conformance cpu-no-copy
+narrow-counters        default  cpu     200  program gcc conformance cpu-narrow
+no-spin                default  cpu     200  program gcc conformance cpu-nospin
+no-native-wait         default  cpu     200  program gcc conformance cpu-no-native-wait
+mock-map               default  cpu     200  program gcc conformance mock-map
+mock-no-copy           default  cpu     200  program gcc conformance mock-no-copy
+misuse-mock            default  cpu     120  program gcc misuse mock
+alloc-mock             default  cpu     120  program gcc alloc mock
+faults-mock            default  cpu     200  program gcc faults mock
+stress-mock            default  cpu     300  stress gcc mock
+clang-conformance      default  cpu     200  program clang conformance cpu
+cxx-conformance        default  cpu     200  program cxx conformance cpu
+condvar-conformance    default  cpu     200  program condvar conformance cpu
+condvar-nospin         default  cpu     200  program condvar conformance cpu-nospin
+condvar-stress         default  cpu     300  stress condvar cpu
+release-conformance    default  cpu     200  program release conformance cpu
+single                 default  cpu     200  single_header
+tsan-mock              default  cpu     400  sanitized tsan conformance mock
+tsan-stress            default  cpu     400  sanitized tsan stress cpu --quick
+asan-mock              default  cpu     300  sanitized asan conformance mock
+asan-misuse            default  cpu     200  sanitized asan misuse cpu
+asan-faults            default  cpu     300  sanitized asan faults cpu
+asan-stress            default  cpu     300  sanitized asan stress cpu --quick
+valgrind-faults        default  cpu     300  memcheck faults cpu-nospin --quick
+windows                default  cpu     400  windows
+aarch64                default  cpu     200  aarch64
+conformance-vulkan     default  vulkan  300  other_backend vulkan
+conformance-cuda       default  cuda    300  other_backend cuda
+seeds                  full     cpu    1200  many_seeds
+tsan-nospin            full     cpu     900  sanitized tsan conformance cpu-nospin
+tsan-narrow            full     cpu     900  sanitized tsan conformance cpu-narrow
+tsan-no-native-wait    full     cpu     900  sanitized tsan conformance cpu-no-native-wait
+tsan-condvar           full     cpu     900  sanitized tsan-condvar conformance cpu
+clang-tsan             full     cpu     900  sanitized clang-tsan conformance cpu
+clang-asan             full     cpu     900  sanitized clang-asan conformance cpu
+asan-narrow            full     cpu     900  sanitized asan conformance cpu-narrow
+asan-no-copy           full     cpu     900  sanitized asan conformance cpu-no-copy
+asan-alloc             full     cpu     900  sanitized asan alloc cpu
+valgrind-mock          full     cpu     900  memcheck conformance mock --quick
+valgrind-misuse        full     cpu     900  memcheck misuse cpu --quick
+bench                  full     cpu     300  bench
+END
+}
+
+# ---- how a step runs ---------------------------------------------------------
+# A step is this script again, under timeout(1), with its output in a log.
+# Exit status 77 is a skip, whose reason is the log's last line.
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+need() { # TOOL...: skip the step where one is missing
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null 2>&1 || skip "no $tool"
+    done
+}
+
+run() { # a command, named in the log first, so that a killed one can be named
+    echo "+ $*" >&2
+    "$@"
+}
+
+cmocka_header() {
+    need gcc
+    echo '#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>' | gcc -E -x c - >/dev/null 2>&1 || skip "no cmocka.h"
+}
+
+compiler_of() { # CONFIG: the compiler and its flags
+    case $1 in
+    gcc) echo "gcc -std=c11 -O2" ;;
+    clang) echo "clang -std=c11 -O2" ;;
+    condvar) echo "gcc -std=c11 -O2 -DHCQ_NO_FUTEX" ;;
+    release) echo "gcc -std=c99 -O3 -DNDEBUG -DHCQ_VALIDATE=0" ;;
+    cxx) echo "gcc -std=c11 -O2 -D_GNU_SOURCE -DHCQ_TEST_HEADER=\"declarations.h\"" ;;
+    single) echo "gcc -std=c11 -O2 -DHCQ_TEST_HEADER=\"hcq_single.h\"" ;;
+    tsan) echo "gcc -std=c11 -O1 -g -fsanitize=thread" ;;
+    tsan-condvar) echo "gcc -std=c11 -O1 -g -fsanitize=thread -DHCQ_NO_FUTEX" ;;
+    clang-tsan) echo "clang -std=c11 -O1 -g -fsanitize=thread" ;;
+    asan) echo "gcc -std=c11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" ;;
+    clang-asan)
+        echo "clang -std=c11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" ;;
+    valgrind) echo "gcc -std=c11 -O1 -g" ;;
+    esac
+}
+
+once() { # FILE COMMAND...: makes FILE by the command, whichever step comes first
+    file=$1
+    shift
+    if mkdir "$file.lock" 2>/dev/null; then
+        if run "$@"; then
+            touch "$file.made"
+        else
+            touch "$file.failed"
+        fi
+    fi
+    while [ ! -e "$file.made" ] && [ ! -e "$file.failed" ]; do
+        sleep 0.2
+    done
+    [ -e "$file.made" ] || { echo "$file could not be built (see the step that tried first)"; false; }
+}
+
+cxx_implementation() { # the implementation compiled as C++, the tests as C
+    printf '#undef HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$bin/declarations.h"
+    printf '#define HCQ_IMPLEMENTATION\n#define HCQ_CPU\n#include "hcq.h"\n' >"$bin/cxx.cpp"
+    g++ -std=c++11 -O2 -I. -c "$bin/cxx.cpp" -o "$bin/cxx.o"
+}
+
+single_file() {
+    sh tests/single.sh cpu >"$bin/hcq_single.h"
+}
+
+build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
+    # Split on purpose: a compiler with its flags.
+    # shellcheck disable=SC2046
+    set -- "$1" "$2" $(compiler_of "$1")
+    config=$1 program=$2 extra=
+    shift 2
+    need "$1"
+    cmocka_header
+    case $config in
+    *clang-?san) sanitizer_works "$@" ;;
+    cxx)
+        need g++
+        once "$bin/cxx.o" cxx_implementation || return 1
+        extra="$bin/cxx.o"
+        ;;
+    single) once "$bin/hcq_single.h" single_file || return 1 ;;
+    esac
+    # shellcheck disable=SC2086
+    once "$bin/$config-$program" "$@" $warnings -pthread -I. -Itests -I"$bin" \
+        "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
+}
+
+sanitizer_works() { # skip where the compiler lacks its sanitizer's runtime
+    echo 'int main(void) { return 0; }' >"$bin/sanitizer.c"
+    "$@" "$bin/sanitizer.c" -o "$bin/sanitizer.$$" 2>/dev/null || skip "no runtime for: $*"
+}
+
+kernel_library() {
+    once "$bin/kernels.so" gcc -std=c99 -O2 -fPIC -shared -I. tests/kernel_library.c \
+        -o "$bin/kernels.so"
+}
+
+program() { # CONFIG PROGRAM VARIANT ARGS...
+    config=$1 program=$2
+    shift 2
+    build "$config" "$program" && kernel_library || return 1
+    # shellcheck disable=SC2086
+    run "$bin/$config-$program" "$@" --library "$bin/kernels.so" $rounds
+}
+
+sanitized() { # CONFIG PROGRAM VARIANT ARGS...
+    config=$1 program=$2 prefix=
+    shift 2
+    build "$config" "$program" && kernel_library || return 1
+    # Some kernels place mappings where TSan's shadow does not expect them.
+    case $config in *tsan*) setarch -R true 2>/dev/null && prefix="setarch -R" ;; esac
+    export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
+    export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
+    export UBSAN_OPTIONS="print_stacktrace=1"
+    # shellcheck disable=SC2086
+    run $prefix "$bin/$config-$program" "$@" --library "$bin/kernels.so" $rounds
+}
+
+memcheck() { # PROGRAM VARIANT ARGS...
+    need valgrind
+    program=$1
+    shift
+    build valgrind "$program" && kernel_library || return 1
+    run valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=try \
+        --errors-for-leak-kinds=definite,indirect "$bin/valgrind-$program" "$@" \
+        --library "$bin/kernels.so"
+}
+
+stress() { # CONFIG VARIANT: random command streams, a few seeds
+    for seed in 1 2 3; do
+        program "$1" stress "$2" --seed "$seed" || return 1
+    done
+}
+
+many_seeds() {
+    for seed in 11 12 13 14 15 16 17 18 19 20; do
+        for variant in cpu cpu-narrow cpu-no-native-wait mock; do
+            program gcc stress "$variant" --seed "$seed" || return 1
+        done
+    done
+    for seed in 31 32 33 34 35; do
+        sanitized tsan stress cpu --seed "$seed" --quick || return 1
+    done
+}
+
+script() {
+    need gcc
+    run sh "$@"
+}
+
+matrix() { # COMPILER
+    need "$1"
+    # shellcheck disable=SC2086
+    run sh tests/matrix.sh $matrix_size --compiler "$1"
+}
+
+matrix_quick() { # only where the larger ones do not run
+    need gcc
+    run sh tests/matrix.sh --quick
+}
+
+model() {
+    need gcc
+    # shellcheck disable=SC2086
+    run gcc -std=c99 -O2 $warnings tests/model/check.c -o "$bin/check" || return 1
+    run "$bin/check" tests/model/*.model
+}
+
+layout() {
+    need gcc
+    # shellcheck disable=SC2086
+    run gcc -std=c99 $warnings -I. tests/layout.c -o "$bin/layout" || return 1
+    run "$bin/layout"
+}
+
+tcc_header() { # the header part asks for nothing a small compiler lacks
+    need tcc
+    printf '#include "hcq.h"\n#include "hcq.h"\nint main(void) { return (int)hcq_dim(0, 1, 1).x; }\n' \
+        >"$bin/header.c"
+    run tcc -Wall -Werror -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
+    run tcc -Wall -Werror -DHCQ_CPU -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
+    run tcc -Wall -Werror -I. tests/layout.c -o "$bin/tcc-layout" || return 1
+    run "$bin/tcc-layout"
+}
+
+unit() { # the pieces, through names that only the implementation knows
+    build gcc unit && run "$bin/gcc-unit"
+}
+
+single_header() { # the amalgamated file passes what the files pass
+    program single conformance cpu || return 1
+    program single misuse cpu
+}
+
+windows() {
+    need x86_64-w64-mingw32-gcc wine
+    export WINEPREFIX="$bin/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
+    trap 'wineserver -k 2>/dev/null' EXIT
+    layout >/dev/null || return 1
+    for source in tests/layout.c examples/hello.c examples/replay.c; do
+        exe=$bin/$(basename "$source" .c).exe
+        # shellcheck disable=SC2086
+        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings -I. "$source" -o "$exe" -static \
+            || return 1
+    done
+    run timeout 240 wine "$bin/layout.exe" >"$bin/layout.crlf" || return 1
+    tr -d '\r' <"$bin/layout.crlf" >"$bin/layout.wine"
+    same_layout wine || return 1
+    run timeout 120 wine "$bin/hello.exe" || return 1
+    run timeout 120 wine "$bin/replay.exe" 1000
+}
+
+aarch64() {
+    need aarch64-linux-gnu-gcc qemu-aarch64
+    layout >/dev/null || return 1
+    for source in tests/layout.c examples/hello.c; do
+        out=$bin/$(basename "$source" .c).arm
+        # shellcheck disable=SC2086
+        run aarch64-linux-gnu-gcc -std=c11 -O2 $warnings -I. -pthread "$source" -o "$out" \
+            || return 1
+    done
+    run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.arm" >"$bin/layout.qemu" || return 1
+    same_layout qemu || return 1
+    run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/hello.arm"
+}
+
+same_layout() { # WHERE: its table against this machine's
+    "$bin/layout" >"$bin/layout.here.$1"
+    run diff "$bin/layout.here.$1" "$bin/layout.$1"
+}
+
+other_backend() { # NAME
+    [ -f "hcq_$1.h" ] || skip "hcq_$1.h is not part of this version"
+    program gcc conformance "$1"
+}
+
+bench() { # only that it runs: its figures are no gate
+    need gcc
+    run sh tests/bench/run.sh --quick --json "$bin/bench.json" && run test -s "$bin/bench.json"
+}
+
+# ---- the scheduler -----------------------------------------------------------
+
+run_step() { # NAME BACKEND SECONDS: runs one, prints its line, keeps its result
+    log=$tmp/$1.log
+    began=$(date +%s)
+    timeout -k 10 "$3" sh tests/run.sh "$tier" --folder "$tmp" --step "$1" >"$log" 2>&1 </dev/null &
+    running=$!
+    wait "$running"
+    status=$?
+    running=''
+    note='' result=FAIL
+    case $status in
+    0) result=PASS ;;
+    77)
+        note=$(tail -n 1 "$log")
+        result=SKIP
+        case ",$require," in *",$2,"*) result=FAIL note="may not be skipped: $note" ;; esac
+        [ "$installed" = 0 ] || [ "$2" = vulkan ] || [ "$2" = cuda ] || result=FAIL
+        ;;
+    124 | 137) note="killed after $3 s: $(grep '^+ ' "$log" | tail -n 1 | cut -c3-)" ;;
+    *) note="exit status $status" ;;
+    esac
+    echo "$result" >"$tmp/$1.result"
+    {
+        printf '%s  %-24s %3d s%s\n' "$result" "$1" $(($(date +%s) - began)) "${note:+  ($note)}"
+        if [ "$result" = FAIL ]; then
+            sed 's/^/    | /' "$log" | tail -n 120
+        fi
+        grep -aE '^\[(==========|  (PASSED|FAILED|SKIPPED) +)\] .*test\(s\)' "$log" |
+            grep -av 'Running '
+    } >"$tmp/$1.report"
+    cat "$tmp/$1.report"
+}
+
+worker() { # takes steps until none is left
+    running=
+    trap '[ -z "$running" ] || kill "$running" 2>/dev/null; exit 1' TERM INT
+    while read -r name _ backend seconds _; do
+        if mkdir "$tmp/$name.claim" 2>/dev/null; then
+            run_step "$name" "$backend" "$seconds"
+        fi
+    done <"$tmp/steps"
+}
+
+chosen_steps() {
+    step_table | while read -r name level backend seconds command; do
+        if [ -n "$only" ]; then
+            # A pattern on purpose.
+            # shellcheck disable=SC2254
+            case $name in $only) ;; *) continue ;; esac
+        else
+            case $tier:$level in
+            --quick:default | --quick:full | --default:full) continue ;;
+            esac
+            # The larger matrix covers the small one.
+            case $tier:$name in --default:matrix-quick | --full:matrix-quick) continue ;; esac
+        fi
+        echo "$name $level $backend $seconds $command"
+    done
+}
+
+run_all() {
+    tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-tests.XXXXXX") || exit 1
+    mkdir "$tmp/bin"
+    chosen_steps >"$tmp/steps"
+    [ -s "$tmp/steps" ] || { echo "no step is called '$only' (try --list)"; exit 2; }
+    began=$(date +%s)
+    workers=
+    trap 'kill $workers 2>/dev/null; wait; rm -rf "${tmp:?}/bin"; exit 1' INT TERM
+    count=0
+    while [ "$count" -lt "$jobs" ]; do
+        worker &
+        workers="$workers $!"
+        count=$((count + 1))
+    done
+    wait
+    rm -rf "${tmp:?}/bin" "$tmp"/*.claim
+    echo "logs: $tmp, $(($(date +%s) - began)) s"
+    passed=$(cat "$tmp"/*.result | grep -c PASS)
+    failed=$(cat "$tmp"/*.result | grep -c FAIL)
+    skipped=$(cat "$tmp"/*.result | grep -c SKIP)
+    lost=$(($(wc -l <"$tmp/steps") - passed - failed - skipped))
+    echo "$passed passed, $((failed + lost)) failed, $skipped skipped"
+    [ $((failed + lost)) -eq 0 ]
+}
+
+# ---- installing --------------------------------------------------------------
+
+packages() { # Debian's names; the Windows cross tools exist on amd64 only
+    echo gcc g++ libc6-dev clang make tcc valgrind libcmocka-dev
+    echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+    echo libtbb-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd
+    if [ "$(dpkg --print-architecture)" = amd64 ]; then
+        echo gcc-mingw-w64-x86-64 wine wine64
+    fi
+    # clang's sanitizers are a package of their own since Debian 12
+    if apt-cache show libclang-rt-dev >/dev/null 2>&1; then
+        echo libclang-rt-dev
+    fi
+}
+
+missing_packages() {
+    for package in $(packages); do
+        dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+            echo "$package"
+    done
+}
+
+install_packages() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "--install knows Debian's apt-get only. Please install by hand: gcc, g++, clang,"
+        echo "cmocka, valgrind, tcc, a mingw-w64 compiler for x86-64 and wine, an aarch64-linux"
+        echo "compiler and qemu-user; for the benchmark oneTBB, OpenCL headers and PoCL."
+        exit 1
+    fi
+    become=
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null 2>&1 || {
+            echo "neither root nor sudo; please install: $(packages | tr '\n' ' ')"
+            exit 1
+        }
+        become=sudo
+    fi
+    [ -n "$(missing_packages)" ] || return 0
+    apt="$become env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300"
+    $apt update || echo "apt-get update failed, trying with the lists that are here"
+    # shellcheck disable=SC2046
+    $apt install --no-install-recommends $(missing_packages) || {
+        echo "apt-get could not install: $(missing_packages | tr '\n' ' ')"
+        exit 1
+    }
+}
+
+# ---- options -----------------------------------------------------------------
+
+tier=--default only='' require='' step='' tmp='' list=0 installed=0
+jobs=$(nproc 2>/dev/null || echo 2)
+usage() {
+    sed -n '4,12s/^# *//p' tests/run.sh
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick | --default | --full) tier=$1 ;;
+    --install) installed=1 ;;
+    --list) list=1 ;;
+    --require | --only | --jobs | --step | --folder)
+        [ $# -ge 2 ] || usage
+        case $1 in
+        --require) require=$2 ;;
+        --only) only=$2 ;;
+        --jobs) jobs=$2 ;;
+        --step) step=$2 ;;
+        --folder) tmp=$2 ;;
+        esac
+        shift
+        ;;
+    *) usage ;;
+    esac
+    shift
+done
+rounds='' matrix_size=''
+case $tier in
+--quick) rounds=--quick matrix_size=--quick ;;
+--full) matrix_size=--full ;;
+esac
+
+if [ -n "$step" ]; then
+    bin=$tmp/bin
+    # shellcheck disable=SC2046
+    set -- $(step_table | grep "^$step ")
+    shift 4
+    "$@"
+    exit
+fi
+for backend in $(echo "$require" | tr , ' '); do
+    case $backend in
+    cpu | vulkan | cuda) ;;
+    *) usage ;;
+    esac
+done
+case $jobs in
+'' | 0 | *[!0-9]*) usage ;;
+esac
+if [ "$list" = 1 ]; then
+    chosen_steps | while read -r name level backend seconds _; do
+        printf '%-24s %-8s %-7s at most %s s\n' "$name" "$level" "$backend" "$seconds"
+    done
+    exit
+fi
+[ "$installed" = 0 ] || install_packages
+run_all

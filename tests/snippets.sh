@@ -1,0 +1,202 @@
+#!/bin/sh
+# Compiles and runs every code block of the documentation, so that none of it
+# can go stale:   sh tests/snippets.sh [CC]      [$CC, else cc]
+#
+# Taken are the ```c blocks of README.md and the QUICK START in the comments of
+# hcq.h and its companions. How a block is compiled depends on what is in it:
+#
+#   int main      a whole program: as it is; it must end with 0
+#   otherwise     a fragment: the body of a function, in which there are
+#                     hcq_device *dev        open, complains on stderr
+#                     hcq_queue *q, *c       a compute and a copy queue, empty
+#                     hcq_program *axpy      the kernel of examples/hello.c
+#                     axpy_args args         for x, y, 2 and 1000
+#                     hcq_buffer x, y        1000 int32_t each
+#                     int32_t data[1000]     memory of the host
+#                     hcq_signal s, t        at 0
+#                     hcq_point done         of nothing
+#                     hcq_result r           HCQ_OK
+#                 It must leave r at HCQ_OK, log nothing, and all that it
+#                 submitted must end within 10 seconds.
+#
+# All as C99 and as C++11 with -Wall -Wextra -Werror. The first block of the
+# README must be examples/hello.c, byte for byte.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+cc=${1:-${CC:-cc}}
+warnings="-Wall -Wextra -Werror"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+
+fail() {
+    echo "snippets: FAIL: $*" >&2
+    exit 1
+}
+
+# ---- finding them --------------------------------------------------------------
+
+readme_blocks() { # writes readme-1.c, readme-2.c ...
+    awk -v dir="$dir" '
+        /^```c$/ { inside = 1; file = dir "/readme-" ++count ".c"; printf "" > file; next }
+        /^```/ { if (inside) { close(file) } inside = 0; next }
+        inside { print > file }
+        END { if (inside) { exit 1 } }
+    ' "$root/README.md" || fail "README.md: a block of code has no end"
+}
+
+quick_start() { # HEADER: writes HEADER-quick.c if there is one in its comment
+    awk -v file="$dir/${1%.h}-quick.c" '
+        /^   QUICK START/ { inside = 1; next }
+        inside && /^   ====/ { exit }
+        inside { sub(/^   /, ""); print > file }
+    ' "$root/$1"
+}
+
+readme_blocks
+for header in hcq.h hcq_cpu.h hcq_vulkan.h hcq_cuda.h; do
+    [ ! -f "$root/$header" ] || quick_start "$header"
+done
+[ -f "$dir/readme-1.c" ] || fail "README.md has no block of code"
+[ -f "$dir/hcq-quick.c" ] || fail "hcq.h has no QUICK START"
+cmp "$dir/readme-1.c" "$root/examples/hello.c" >&2 ||
+    fail "the first block of README.md is not examples/hello.c"
+
+# ---- what a fragment stands in -------------------------------------------------
+
+cat > "$dir/context.h" <<'END'
+#include "hcq.h"
+#include <stdio.h>
+#include <string.h>
+typedef struct axpy_args { uint64_t y, x; int32_t a; uint32_t n; } axpy_args;
+extern hcq_device *dev;
+extern hcq_queue *q, *c;
+extern hcq_program *axpy;
+extern axpy_args args;
+extern hcq_buffer x, y;
+extern int32_t data[1000];
+extern hcq_signal s, t;
+extern hcq_point done;
+extern hcq_result r;
+void fragment(void);
+END
+
+cat > "$dir/context.c" <<'END'
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "context.h"
+hcq_device *dev;
+hcq_queue *q, *c;
+hcq_program *axpy;
+axpy_args args;
+hcq_buffer x, y;
+int32_t data[1000];
+hcq_signal s, t;
+hcq_point done;
+hcq_result r;
+static int logged;
+
+static void kernel(const void *block_args, const hcq_block *b) {
+    const axpy_args *k = HCQ_ARGS(axpy_args, block_args);
+    HCQ_FOR_THREADS(b, at) {
+        uint32_t i = b->id.x * b->block.x + at.x;
+        if (i < k->n) { HCQ_PTR(int32_t, k->y)[i] += k->a * HCQ_PTR(int32_t, k->x)[i]; }
+    }
+}
+
+static void log_line(void *user, hcq_result result, const char *text) {
+    (void)user;
+    fprintf(stderr, "logged: %s: %s\n", hcq_result_name(result), text);
+    logged++;
+}
+
+static hcq_result make_all(void) {
+    hcq_program_desc program = { "axpy", kernel, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
+                                                   HCQ_ARG_U32 }, NULL, NULL };
+    hcq_device_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.log_fn = log_line;
+    r = hcq_open("CPU", &desc, &dev);
+    if (r == HCQ_OK) { r = hcq_alloc(dev, sizeof data, HCQ_ZEROED, &x); }
+    if (r == HCQ_OK) { r = hcq_alloc(dev, sizeof data, HCQ_ZEROED, &y); }
+    if (r == HCQ_OK) { r = hcq_program_create(dev, &program, &axpy); }
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COPY, &c); }
+    if (r == HCQ_OK) { r = hcq_signal_create(dev, 0, &s); }
+    if (r == HCQ_OK) { r = hcq_signal_create(dev, 0, &t); }
+    args.y = y.address;
+    args.x = x.address;
+    args.a = 2;
+    args.n = 1000;
+    return r;
+}
+
+int main(void) {
+    if (make_all() != HCQ_OK) {
+        fprintf(stderr, "context: %s\n", hcq_result_text(r));
+        return 1;
+    }
+    fragment();
+    if (r == HCQ_OK) { r = hcq_device_synchronize(dev, UINT64_C(10000000000)); }
+    if (r != HCQ_OK) { fprintf(stderr, "r: %s\n", hcq_result_text(r)); }
+    return hcq_close(dev) != HCQ_OK || r != HCQ_OK || logged != 0;
+}
+END
+
+wrap() { # FRAGMENT: the same as a function, with the lines it has in its block
+    echo '#include "context.h"'
+    echo 'void fragment(void) {'
+    echo '#line 1'
+    cat "$1"
+    echo '}'
+}
+
+# ---- compiling and running them ------------------------------------------------
+
+compile() { # LANGUAGE SOURCE OBJECT
+    case $1 in
+        c) set -- "$2" "$3" -x c -std=c99 ;;
+        c++) set -- "$2" "$3" -x c++ -std=c++11 ;;
+    esac
+    from=$1
+    to=$2
+    shift 2
+    # examples/ is on the path because hello.c includes ../hcq.h
+    "$cc" "$@" $warnings -O1 -I"$root" -I"$root/examples" -I"$dir" -c "$from" -o "$to"
+}
+
+run() { # PROGRAM
+    if command -v timeout >/dev/null 2>&1; then
+        timeout 60 "$1"
+    else
+        "$1"
+    fi
+}
+
+check() { # LANGUAGE BLOCK CONTEXT-OBJECT
+    name=$(basename "$2" .c)
+    if grep -q 'int main(' "$2"; then
+        compile "$1" "$2" "$dir/block.o" || fail "$name does not compile as $1"
+        "$cc" "$dir/block.o" -o "$dir/block" -pthread || fail "$name does not link as $1"
+    else
+        wrap "$2" > "$dir/wrapped.c"
+        compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
+        "$cc" "$dir/block.o" "$3" -o "$dir/block" -pthread ||
+            fail "$name does not link as $1"
+    fi
+    run "$dir/block" > "$dir/output" 2>&1 ||
+        fail "$name as $1 ended with $?: $(cat "$dir/output")"
+    echo "ok $name $1"
+}
+
+if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null; then
+    echo "$cc compiles no C++"
+    exit 77
+fi
+for language in c c++; do
+    context=$dir/context-$language.o
+    compile "$language" "$dir/context.c" "$context" || fail "the context does not compile"
+    for block in "$dir"/readme-*.c "$dir"/hcq*-quick.c; do
+        check "$language" "$block" "$context"
+    done
+done

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Checks what the implementation's object file shows to a linker, and what it
+# asks of the system.
+#
+#   sh tests/symbols.sh [COMPILER]
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+cc=${1:-gcc}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-symbols.XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+object() { # OUT FLAGS...
+    out=$1
+    shift
+    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' |
+        "$cc" -std=c11 -O1 -I. "$@" -x c -c - -o "$tmp/$out" || {
+        echo "$out does not compile"
+        exit 1
+    }
+}
+
+refuse() { # WHAT NAMES: fails if there are any
+    if [ -n "$2" ]; then
+        echo "$1:"
+        echo "$2" | sed 's/^/    /'
+        failed=1
+    fi
+}
+
+exported() { nm -g --defined-only "$tmp/$1" | awk '{ print $NF }'; }
+wanted() { nm -u "$tmp/$1" | awk '{ print $NF }' | sed 's/@.*//'; }
+
+object cpu.o -DHCQ_CPU
+object bare.o
+object static.o -DHCQ_CPU -DHCQ_STATIC
+object release.o -DHCQ_CPU -DNDEBUG
+object condvar.o -DHCQ_CPU -DHCQ_NO_FUTEX
+
+for name in cpu bare release condvar; do
+    [ -n "$(exported $name.o)" ] || refuse "$name exports" nothing
+    refuse "$name exports what does not start with hcq_" "$(exported $name.o | grep -v '^hcq_')"
+done
+refuse "HCQ_STATIC still exports" "$(exported static.o)"
+
+# Declared in the header part, so it has to be there; and nothing else is.
+# Types, macros and inline helpers have no symbol.
+"$cc" -std=c11 -E -P -I. -x c hcq.h | tr '\n' ' ' | tr ';{}' '\n' |
+    sed -n 's/^.*extern[^"]*[ *]\(hcq_[a-z0-9_]*\)(.*$/\1/p' | sort -u >"$tmp/declared"
+exported cpu.o | sort -u >"$tmp/exported"
+refuse "declared, but not defined" "$(comm -23 "$tmp/declared" "$tmp/exported")"
+refuse "exported, but not declared" "$(comm -13 "$tmp/declared" "$tmp/exported" |
+    grep -v '^hcq_cpu_')"
+
+# No environment, no exit handlers, no signals, no output but a logger's: hcq_log_stderr
+# is the one function that writes.
+for name in cpu release condvar; do
+    refuse "$name asks the system for" "$(wanted $name.o | grep -xE \
+        '(secure_)?getenv|setenv|putenv|environ|atexit|on_exit|_?exit|signal|sigaction|system|popen|printf|__printf_chk|puts|putchar|stdout|vprintf|__vprintf_chk|perror|rand|srand|setlocale|strtok|localtime|gets|sprintf|strcpy|strcat')"
+done
+
+writers=$(nm -u "$tmp/release.o" | awk '{ print $NF }' | grep -xE 'stderr|fprintf|fputs|fwrite')
+[ -z "$writers" ] || echo "for hcq_log_stderr: $(echo "$writers" | tr '\n' ' ')"
+echo "$(wc -l <"$tmp/exported") symbols exported, $(wc -l <"$tmp/declared") declared"
+exit $failed
