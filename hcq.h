@@ -1622,7 +1622,8 @@ struct hcq_job {
     hcqi_producer *producers;          /* reserved, in the order of the packets */
     uint64_t epoch;                    /* last handed over, 0 = none */
     uint32_t segment;                  /* next to hand over */
-    uint32_t result;                   /* atomic, hcq_result */
+    uint32_t result;                   /* hcq_result: decided by the core */
+    uint32_t run_result;               /* atomic, hcq_result: met by an engine */
     uint32_t flags;
     uint32_t parts_left;               /* of the final job: not wholly handed over */
     uint32_t parts_running;            /* of the final job: not over */
@@ -3254,7 +3255,8 @@ static int hcqi_points_native(const hcqi_lane *lane, const hcqi_points *points) 
 }
 
 static hcq_result hcqi_job_failure(const hcq_job *job) {
-    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->result);
+    if (job->result != 0) { return (hcq_result)(int32_t)job->result; }
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
 }
 
 typedef struct hcqi_resolve {
@@ -3478,7 +3480,7 @@ static void hcqi_parts_free(hcq_job *final) {
         if (result == HCQ_OK) { result = hcqi_job_failure(part); }
         hcqi_job_free(part);
     }
-    hcqi_atomic_store32(&final->result, (uint32_t)result);
+    final->result = (uint32_t)result;
 }
 
 /* After a burst of held work the window goes back to its first size. */
@@ -3497,7 +3499,7 @@ static void hcqi_window_shrink(hcq_device *dev) {
 static void hcqi_job_retire(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
     if (dev->lost != HCQ_OK && hcqi_job_failure(job) == HCQ_OK) {
-        hcqi_atomic_store32(&job->result, (uint32_t)dev->lost);
+        job->result = (uint32_t)dev->lost;
     }
     if (job->version != NULL) { hcqi_version_release(job->version); }
     if (job->flags & HCQI_JOB_PART) {
@@ -3565,7 +3567,7 @@ static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
 /* Nothing more of the job will be handed over. */
 static void hcqi_job_fail(hcq_job *job, hcq_result result) {
     if (hcqi_job_failure(job) == HCQ_OK) {
-        hcqi_atomic_store32(&job->result, (uint32_t)result);
+        job->result = (uint32_t)result;
     }
     hcqi_job_unlink_waits(job);
     hcqi_job_fail_promises(job, result);
@@ -3612,6 +3614,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     if (r != HCQ_OK) { return r; }
     lane->epoch++;
     job->epoch = lane->epoch;
+    if (lane->watched && lane->dev->backend->watch == NULL) { hcqi_service_kick(lane->dev); }
     if (lane->dev->backend->flush != NULL) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
     int last = job->segment + 1 == hcqi_job_segments(job);
     if (job->producers != NULL) { hcqi_job_attach(job, seg, last); }
@@ -4810,7 +4813,8 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v) {
     v->has_variables = 0;
     if (lag <= HCQI_LOG) {
         for (uint64_t k = v->applied; r == HCQ_OK && k < q->updates; k++) {
-            r = hcqi_version_update(v, q->log[k % HCQI_LOG]);
+            uint32_t i = q->log[k % HCQI_LOG]; /* later updates of it come later */
+            if (q->metas[i].stamp == k + 1) { r = hcqi_version_update(v, i); }
         }
     } else {
         for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
@@ -4964,6 +4968,47 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, const uint64_t *varia
     return HCQ_OK;
 }
 
+/* Will a held job get on without anybody else's help? */
+static int hcqi_job_moves(const hcq_job *job) {
+    int watched = 0;
+    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) { watched |= w->watch; }
+    return watched || (job->flags & HCQI_JOB_HOST) != 0;
+}
+
+/* Is some version of the queue held only by what the library itself waits for,
+   a counter swap or a host command, so that it will become free? */
+static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        const hcqi_lane *lane = &dev->lanes[k];
+        int moves = lane->stalled != 0;
+        if (lane->held_head != NULL) { moves |= hcqi_job_moves(lane->held_head); }
+        for (int loose = 0; loose < 2; loose++) {
+            const hcq_job *job = loose ? lane->loose_head : lane->held_head;
+            for (; job != NULL; job = job->next) {
+                int ours = job->version != NULL && job->version->queue == q;
+                if (ours && (moves || (loose && hcqi_job_moves(job)))) { return 1; }
+            }
+        }
+    }
+    return 0;
+}
+
+/* Waits until a version that is in use gets free. */
+static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_version *busy,
+                                    uint64_t deadline) {
+    uint64_t left = hcqi_left(deadline);
+    if (busy == NULL && !hcqi_versions_move(q, dev)) {
+        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue: all versions belong to held submissions");
+    }
+    if (left == 0) { return HCQ_TIMEOUT; }
+    if (busy != NULL) { return hcqi_block_on(busy->last_lane, busy->last_epoch, left); }
+    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcqi_watch(1);
+    hcqi_event_wait(left);
+    hcqi_watch(-1);
+    return HCQ_OK;
+}
+
 /* Finds or makes a version that is current; it is reserved for one job. */
 static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint64_t *variables,
                                        hcqi_version **out) {
@@ -4972,14 +5017,8 @@ static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint
         hcqi_choice c = hcqi_version_choose(q, dev, variables);
         int full = q->bound == dev && c.count >= dev->desc.slots;
         if (c.version == NULL && full) {
-            if (c.busy == NULL) {
-                return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
-                                   "queue: all %u versions belong to held submissions", c.count);
-            }
-            uint64_t left = hcqi_left(deadline);
-            if (left == 0) { return HCQ_TIMEOUT; }
-            hcq_result r = hcqi_block_on(c.busy->last_lane, c.busy->last_epoch, left);
-            if (r < 0) { return r; }
+            hcq_result r = hcqi_version_wait(q, dev, c.busy, deadline);
+            if (r < 0 || r == HCQ_TIMEOUT) { return r; }
             continue;
         }
         hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev);
@@ -6738,13 +6777,17 @@ HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
     hcqi_leave();
 }
 
-HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) { return hcqi_job_failure(job); }
+HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
+}
 
 HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
                                    const hcq_packet *packet) {
     hcqi_enter();
     hcqi_lane *lane = hcqi_lane_of(done->lane);
-    if (hcqi_job_failure(job) == HCQ_OK) { hcqi_atomic_store32(&job->result, (uint32_t)result); }
+    if (hcqi_atomic_load32(&job->run_result) == 0) {
+        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
+    }
     hcqi_failures_add(&lane->failures, done->epoch, result);
     hcqi_atomic_store32(&lane->any_failed, 1);
     if (packet != NULL) { hcqi_error_note(lane->dev, result, job->version, packet, NULL, 0); }
@@ -7267,14 +7310,7 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     return r;
 }
 
-/* Will the device's work get on without anybody else's help? Then what is held
-   may only be behind it. */
-static int hcqi_job_moves(const hcq_job *job) {
-    int watched = 0;
-    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) { watched |= w->watch; }
-    return watched || (job->flags & HCQI_JOB_HOST) != 0;
-}
-
+/* Then what is held may only be behind work that gets on. */
 static int hcqi_device_moves(const hcq_device *dev) {
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcqi_lane *lane = &dev->lanes[k];
@@ -7296,7 +7332,7 @@ static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
             int theirs = job->version != NULL && job->version->queue->dev == dev;
             if (lane->dev != dev && !theirs) { continue; }
             if (hcqi_job_failure(job) == HCQ_OK) {
-                hcqi_atomic_store32(&job->result, (uint32_t)HCQ_ERROR_CANCELLED);
+                job->result = (uint32_t)HCQ_ERROR_CANCELLED;
             }
             hcqi_ready_push(job);
         }

@@ -314,7 +314,7 @@ static void submission_batches(void **state) {
     WAIT_OK(done);
     WAIT_OK(hcq_at(s, N));
     CHECK_U64(READ32(a, 0), model);
-    CHECK_OK(hcq_submit(T.dev, NULL, 0, NULL)); /* nothing is fine */
+    CHECK_OK(hcq_submit(T.dev, subs, 0, NULL)); /* nothing is fine */
     signals[2] = hcq_at(s, N);                  /* does not rise: the rest is not submitted */
     signals[0] = hcq_at(s, N + 1);
     signals[1] = hcq_at(s, N + 2);
@@ -467,7 +467,7 @@ static void held_points_survive_swaps(void **state) {
         sub.flags = HCQ_UNORDERED;
         CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
     }
-    CHECK_OK(test_poll(first));
+    WAIT_OK(first);
     CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
     CHECK_RESULT(test_poll(waiting), HCQ_TIMEOUT);
     CHECK_OK(hcq_signal_set(gate, 1));

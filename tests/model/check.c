@@ -32,9 +32,10 @@
        sleep VAR V                 futex wait: sleeps if memory holds V; may
                                    return early
        wake VAR, wakeall VAR       one sleeper or all
-       set R V, plus R V           a register
+       set R V, plus R V, and R V  a register
        if R == V LABEL             also != and <
        goto LABEL
+       maybe LABEL                 goes there or on: a clock, a spin budget
        note VAR V                  ghost: adds to memory at once, no buffer
        expect VAR V                ghost: memory holds V at once, or it is wrong
        check R == V                or it is wrong; also != and <
@@ -263,7 +264,7 @@ static void apply(model *m, const model *original, const mutant *change) {
 
 typedef enum {
     OP_LOAD, OP_STORE, OP_SWAP, OP_ADD, OP_CAS, OP_SLEEP, OP_WAKE, OP_WAKEALL,
-    OP_SET, OP_PLUS, OP_IF, OP_GOTO, OP_NOTE, OP_EXPECT, OP_CHECK, OP_NOP, OP_END
+    OP_SET, OP_PLUS, OP_AND, OP_IF, OP_GOTO, OP_MAYBE, OP_NOTE, OP_EXPECT, OP_CHECK, OP_NOP, OP_END
 } opcode;
 
 /* Operands in order: r register, v variable, n number or register, c compare,
@@ -271,8 +272,8 @@ typedef enum {
 static const struct { const char *name, *operands; } ops[] = {
     { "load", "rv" }, { "store", "vn" }, { "swap", "rvn" }, { "add", "rvn" },
     { "cas", "rvnn" }, { "sleep", "vn" }, { "wake", "v" }, { "wakeall", "v" },
-    { "set", "rn" }, { "plus", "rn" }, { "if", "rcnl" }, { "goto", "l" },
-    { "note", "vn" }, { "expect", "vn" }, { "check", "rcn" }, { "nop", "" }, { "end", "" }
+    { "set", "rn" }, { "plus", "rn" }, { "and", "rn" }, { "if", "rcnl" }, { "goto", "l" },
+    { "maybe", "l" }, { "note", "vn" }, { "expect", "vn" }, { "check", "rcn" }, { "nop", "" }, { "end", "" }
 };
 
 typedef struct {
@@ -485,7 +486,7 @@ static int compares(const thread_state *t, const instruction *in) {
 }
 
 static int is_local(opcode op) {
-    return op == OP_SET || op == OP_PLUS || op == OP_IF || op == OP_GOTO || op == OP_CHECK ||
+    return op == OP_SET || op == OP_PLUS || op == OP_AND || op == OP_IF || op == OP_GOTO || op == OP_CHECK ||
            op == OP_NOP || op == OP_NOTE || op == OP_EXPECT;
 }
 
@@ -505,6 +506,7 @@ static const char *run_local(const search *s, state *now, int who) {
         switch (in->op) {
         case OP_SET: t->reg[in->reg] = value_of(t, in->a); break;
         case OP_PLUS: t->reg[in->reg] = (uint8_t)(t->reg[in->reg] + value_of(t, in->a)); break;
+        case OP_AND: t->reg[in->reg] &= value_of(t, in->a); break;
         case OP_IF: t->pc = compares(t, in) ? in->label : t->pc; break;
         case OP_GOTO: t->pc = in->label; break;
         case OP_NOTE:
@@ -641,6 +643,13 @@ static void step(search *s, uint32_t from, int who) {
         t->buffer[t->used++].value = value_of(t, in->a);
         break;
     case OP_SLEEP: step_sleep(s, from, who, in); return;
+    case OP_MAYBE:
+        t->pc++;
+        reach(s, from, &next, who, pc, 0);
+        next = s->states[from];
+        t->pc = in->label;
+        reach(s, from, &next, who, pc, 0);
+        return;
     case OP_END: return;
     default:
         if (t->used != 0) {
