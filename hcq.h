@@ -836,8 +836,8 @@ typedef struct hcq_submission {
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
-    uint64_t affinity;                 /* which lanes, a bit set [0: the first];
-                                          equal affinity, equal lane */
+    uint64_t affinity;                 /* lane = affinity modulo the lanes of the kind;
+                                          HCQ_ANY_LANE: the library's choice [0] */
     uint32_t flags;                    /* HCQ_UNORDERED */
     const uint64_t *variables;         /* by number, 8 bytes each */
     uint32_t variable_count;
@@ -935,8 +935,8 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
    address in it must lie in a living buffer.
 
    Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED,
-            HCQ_ERROR_OUT_OF_MEMORY.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device),
+            HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                hcq_dims grid, hcq_dims block);
@@ -1255,7 +1255,7 @@ typedef struct hcq_backend {
     uint32_t (*enumerate)(hcq_device_info *infos, uint32_t capacity);
 
     /* Device. `device` is for the hcq_backend_* helpers, which work at once.
-       UNLOCKED. close: after all lanes are closed. */
+       All four UNLOCKED. close: after all lanes are closed. */
     hcq_result (*open)(hcq_device *device, uint32_t ordinal, const hcq_device_desc *desc,
                        hcq_backend_caps *caps, void **self);
     void (*close)(void *self);
@@ -1266,14 +1266,14 @@ typedef struct hcq_backend {
     /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, or
        HCQ_ZEROED when memory.host will be NULL (host memory is zeroed by the
        core). import, map: optional. map gives the address at which this device
-       sees the memory of another one, or an error. */
+       sees the memory of another one, or an error. Locked, but may be slow. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
     hcq_result (*map)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                       const hcq_memory *memory, uint64_t *address);
 
-    /* Programs. `code` goes into exec packets. UNLOCKED. */
+    /* Programs. `code` goes into exec packets. */
     hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
                                  const hcq_program_info *info, void **code);
     void (*program_destroy)(void *self, void *code);
@@ -1285,8 +1285,9 @@ typedef struct hcq_backend {
     hcq_result (*patch)(void *self, hcq_recording *recording, uint32_t index);
     void (*encode_free)(void *self, hcq_recording *recording);
 
-    /* Work. submit: enqueue behind the lane's earlier batches, do not block.
-       flush (UNLOCKED, optional): once after a group of submits. completed:
+    /* Work. submit: enqueue behind the lane's earlier batches, which this one
+       sees complete; do not block. HCQ_NOT_READY = accepted, and call flush
+       (UNLOCKED, from any thread) once after this group of submits. completed:
        the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT or an error
        such as HCQ_ERROR_LOST. counter_reset: back to 0; nothing uses it. */
     hcq_result (*submit)(void *self, hcq_lane *lane, const hcq_batch *batch);
@@ -1755,6 +1756,7 @@ struct hcq_device {
     uint32_t magic;
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
     uint32_t pins;                     /* atomic: threads in a flush */
+    uint32_t blocked;                  /* host threads in a native wait */
     uint32_t slot;                     /* in hcqi_core.devices */
     uint64_t serial;
     const hcq_backend *backend;
@@ -2421,6 +2423,17 @@ static hcq_result hcqi_leave_with(hcq_result result) {
     return result;
 }
 
+/* The same without the lock held. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse_alone(hcq_device *dev, hcq_result result,
+                                                      const char *format, ...) {
+    va_list args;
+    hcqi_enter();
+    va_start(args, format);
+    hcqi_log_va(dev, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
 static int hcqi_device_open(const hcq_device *dev) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
@@ -2984,18 +2997,19 @@ static int hcqi_grace_over(void) {
 }
 
 static void hcqi_grace_check(void) {
-    if (hcqi_core.grace_started == hcqi_core.grace_ended || !hcqi_grace_over()) { return; }
-    hcqi_core.grace_ended = hcqi_core.grace_started;
-    int wanted = 0;
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            wanted |= dev->lanes[k].grace > hcqi_core.grace_ended;
-            if (dev->lanes[k].stalled) { hcqi_lane_unstall(&dev->lanes[k]); }
+    while (hcqi_core.grace_started != hcqi_core.grace_ended && hcqi_grace_over()) {
+        int wanted = 0;
+        hcqi_core.grace_ended = hcqi_core.grace_started;
+        hcqi_core.changed = 1;
+        for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+            hcq_device *dev = hcqi_core.devices[i];
+            for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+                wanted |= dev->lanes[k].grace > hcqi_core.grace_ended;
+                hcqi_lane_unstall(&dev->lanes[k]);
+            }
         }
+        if (wanted) { hcqi_grace_begin(); }
     }
-    hcqi_core.changed = 1;
-    if (wanted) { hcqi_grace_begin(); }
 }
 
 /* Asks for a grace period that begins after now; returns its number. */
@@ -3611,11 +3625,11 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     batch.done = hcqi_lane_point(lane, lane->epoch + 1);
     batch.job = job;
     hcq_result r = lane->dev->backend->submit(lane->dev->self, &lane->base, &batch);
-    if (r != HCQ_OK) { return r; }
+    if (r < 0) { return r; }
     lane->epoch++;
     job->epoch = lane->epoch;
     if (lane->watched && lane->dev->backend->watch == NULL) { hcqi_service_kick(lane->dev); }
-    if (lane->dev->backend->flush != NULL) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
+    if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
     int last = job->segment + 1 == hcqi_job_segments(job);
     if (job->producers != NULL) { hcqi_job_attach(job, seg, last); }
     return HCQ_OK;
@@ -3725,8 +3739,9 @@ static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *w
    another device's. 0 = it cannot, with *why set. */
 static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
                                     hcq_result *why) {
-    if (a->dev == dev) { return address; }
     uint64_t base = 0;
+    *why = HCQ_OK;
+    if (a->dev == dev) { return address; }
     *why = HCQ_ERROR_FOREIGN;
     if (dev->backend->map == NULL ||
         dev->backend->map(dev->self, a->dev->backend, a->dev->self, &a->memory, &base) != HCQ_OK) {
@@ -3741,6 +3756,7 @@ static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_
         a->stamps[i].id = dev->serial;
         a->stamp_count++;
     }
+    *why = HCQ_OK;
     return base + (address - a->memory.address);
 }
 
@@ -3758,8 +3774,9 @@ static void hcqi_allocation_unname(hcqi_allocation *a) {
     if (a->names == 0 && a->state == HCQI_TOMB) { hcqi_allocation_delete(a); }
 }
 
-/* The allocation an argument's address lies in: this device's or, where memory
-   is shared, another's. */
+/* The allocation an argument's address lies in: this device's, or another's
+   that this one can see. Recordings keep the owner's addresses; versions are
+   made with those that their device sees. */
 static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq_result *why) {
     hcqi_allocation *a = hcqi_allocation_find(dev, address);
     if (a != NULL) { return a; }
@@ -3768,7 +3785,7 @@ static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq
         hcq_device *other = hcqi_core.devices[i];
         a = other == NULL || other == dev ? NULL : hcqi_allocation_find(other, address);
         if (a == NULL) { continue; }
-        if (hcqi_allocation_map(dev, a, address, why) == address) { return a; }
+        if (hcqi_allocation_map(dev, a, address, why) != 0) { return a; }
         if (*why == HCQ_ERROR_OUT_OF_MEMORY) { return NULL; }
     }
     return NULL;
@@ -3971,8 +3988,8 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     if (program == NULL) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "program: is NULL");
     }
-    if (program->dev->backend != queue->dev->backend) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN, "program: '%s' is of another backend",
+    if (program->dev != queue->dev) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN, "program: '%s' is of another device",
                                   program->info.label);
     }
     if (args == NULL && program->info.arg_count != 0) {
@@ -3994,8 +4011,8 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     return hcqi_record_end(queue);
 }
 
-/* Checks that `size` bytes of `buffer` exist for this queue. On success *out
-   is HCQ_OK and *address what the queue's device sees. */
+/* Checks that `size` bytes of `buffer` exist and that the queue's device sees
+   them. On success *out is HCQ_OK. */
 static hcqi_allocation *hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
                                           uint64_t size, uint64_t *address, int32_t *out) {
     hcq_result why;
@@ -4009,8 +4026,8 @@ static hcqi_allocation *hcqi_record_range(hcq_queue *q, const char *name, const 
                                   (unsigned long long)size, name,
                                   (unsigned long long)buffer->size);
     } else {
-        *address = hcqi_allocation_map(q->dev, a, buffer->address, &why);
-        if (*address == 0) {
+        *address = buffer->address;
+        if (hcqi_allocation_map(q->dev, a, buffer->address, &why) == 0) {
             *out = hcqi_record_refuse(q, why, "%s: this device cannot see it", name);
         }
     }
@@ -4029,7 +4046,7 @@ HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src
     if (d == NULL) { return out; }
     hcqi_allocation *s = hcqi_record_range(queue, "src", &src, size, &from, &out);
     if (s == NULL) { return out; }
-    if (hcqi_ranges_overlap(to, from, size)) {
+    if (d->dev == s->dev && hcqi_ranges_overlap(to, from, size)) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
     }
     hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_COPY, 2, 0);
@@ -4266,8 +4283,10 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
 HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
                                       hcq_command *command) {
     hcq_result sticky;
-    if (command == NULL || hcqi_queue_check(queue, &sticky) != HCQ_OK || index >= queue->count) {
-        return HCQ_ERROR_INVALID;
+    if (hcqi_queue_check(queue, &sticky) != HCQ_OK) { return HCQ_ERROR_INVALID; }
+    if (command == NULL || index >= queue->count) {
+        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "%s",
+                                 command == NULL ? "command: is NULL" : "index: no such command");
     }
     const hcq_packet *p = &queue->packets[index];
     const hcqi_meta *m = &queue->metas[index];
@@ -4389,8 +4408,8 @@ static hcqi_allocation *hcqi_update_range(hcq_queue *q, const char *name, const 
         a = NULL;
     }
     if (a != NULL) {
-        *address = hcqi_allocation_map(q->dev, a, buffer->address, why);
-        if (*address != 0) { return a; }
+        *address = buffer->address;
+        if (hcqi_allocation_map(q->dev, a, buffer->address, why) != 0) { return a; }
     }
     *why = hcqi_update_refuse(q, *why, "%s: not a buffer this device sees, or too small", name);
     return NULL;
@@ -4419,7 +4438,7 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, cons
         return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
                                   "size: grows only together with dst and src");
     }
-    if (hcqi_ranges_overlap(to, from, bytes)) {
+    if (d->dev == s->dev && hcqi_ranges_overlap(to, from, bytes)) {
         return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
     }
     hcqi_name_set(queue, first, d);
@@ -4658,12 +4677,12 @@ static uint8_t *hcqi_version_host(const hcqi_version *v, uint32_t offset) {
     return HCQI_CAST(uint8_t *, v->memory.host) + offset;
 }
 
-/* A device other than the queue's own may see buffers elsewhere. */
+/* The version's device may see another device's buffer elsewhere. */
 static hcq_result hcqi_version_translate(hcqi_version *v, uint32_t name, uint64_t *address) {
     hcq_queue *q = v->queue;
     hcq_result why = HCQ_ERROR_CLOSED;
     hcqi_allocation *a = q->names[name];
-    if (v->dev == q->dev || a == NULL) { return HCQ_OK; }
+    if (a == NULL || a->dev == v->dev) { return HCQ_OK; }
     uint64_t seen = hcqi_allocation_map(v->dev, a, *address, &why);
     if (seen == 0) { return why; }
     *address = seen;
@@ -4680,8 +4699,12 @@ static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_m
         memcpy(hcqi_version_host(v, m->arena), q->arena + m->arena, m->arena_size);
     }
     uint32_t name = m->name_first;
-    for (uint32_t i = 0; v->dev != q->dev && i < program->info.arg_count; i++) {
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
         if (!hcqi_arg_is_buffer(program->desc.args[i])) { continue; }
+        if (q->names[name] == NULL || q->names[name]->dev == v->dev) {
+            name++;
+            continue;
+        }
         uint64_t address;
         uint8_t *at = hcqi_version_host(v, m->arena + program->info.offsets[i]);
         memcpy(&address, at, sizeof address);
@@ -4936,11 +4959,11 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
     if (timeout_ns != 0 && hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcq_lane_point p = hcqi_lane_point(lane, epoch);
     lane->host_users[p.counter]++;
-    hcqi_atomic_add32(&dev->pins, 1);
+    dev->blocked++;
     hcqi_leave();
     hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns);
     hcqi_enter();
-    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+    dev->blocked--;
     lane->host_users[p.counter]--;
     if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
     hcqi_reap(lane);
@@ -5015,7 +5038,10 @@ static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint
     uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
     for (;;) {
         hcqi_choice c = hcqi_version_choose(q, dev, variables);
-        int full = q->bound == dev && c.count >= dev->desc.slots;
+        /* Unbound queues have as many versions as held submissions need, but
+           rather wait than copy more when enough of them run. */
+        int full = q->bound == dev ? c.count >= dev->desc.slots
+                                   : c.busy != NULL && c.count >= 8 * dev->desc.slots;
         if (c.version == NULL && full) {
             hcq_result r = hcqi_version_wait(q, dev, c.busy, deadline);
             if (r < 0 || r == HCQ_TIMEOUT) { return r; }
@@ -5369,6 +5395,7 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) 
     const char *bad = NULL;
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
+    if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
     if (sub->flags & ~(uint32_t)HCQ_UNORDERED) { bad = "flags: unknown bits"; }
     if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
@@ -5430,7 +5457,10 @@ HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submiss
 
 HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
     hcq_submission sub;
-    if (device == NULL || queue == NULL) { return HCQ_ERROR_INVALID; }
+    if (queue == NULL) { return HCQ_ERROR_INVALID; }
+    if (device == NULL) {
+        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
+    }
     memset(&sub, 0, sizeof sub);
     sub.queues = &queue;
     sub.queue_count = 1;
@@ -5499,7 +5529,8 @@ HCQI_DEF hcq_result hcq_queue_reset(hcq_queue *queue) {
 
 HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK || label == NULL) { return HCQ_ERROR_INVALID; }
+    if (r != HCQ_OK) { return r; }
+    if (label == NULL) { return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "label: is NULL"); }
     hcqi_enter();
     hcqi_copy_label(queue->label, label);
     return hcqi_leave_with(HCQ_OK);
@@ -5556,7 +5587,10 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev) {
 
 HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK || device == NULL) { return HCQ_ERROR_INVALID; }
+    if (r != HCQ_OK) { return r; }
+    if (device == NULL) {
+        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
+    }
     hcqi_enter();
     hcqi_reap_device(device);
     if (sticky != HCQ_OK) {
@@ -5623,9 +5657,11 @@ static void hcqi_signal_refresh(hcqi_signal *s) {
 }
 
 HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
-    if (value == NULL) { return HCQ_ERROR_INVALID; }
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (value == NULL) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "value: is NULL"));
+    }
     hcqi_signal_refresh(s);
     *value = s->kind == HCQI_EXACT ? s->dev->done_prefix : s->value;
     return hcqi_leave_with(s->failure);
@@ -5679,9 +5715,11 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
 }
 
 HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns) {
-    if (device_ns == NULL) { return HCQ_ERROR_INVALID; }
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (device_ns == NULL) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "device_ns: is NULL"));
+    }
     hcqi_signal_refresh(s);
     *device_ns = s->timestamp;
     return hcqi_leave_with(HCQ_OK);
@@ -5699,29 +5737,38 @@ static void hcqi_poll_one(hcqi_poll *poll, hcq_point point) {
     hcqi_signal *s = hcqi_signal_find(point.signal);
     hcq_result why = HCQ_ERROR_CLOSED;
     hcqi_state state = HCQI_FAILED;
-    hcqi_points points;
-    points.count = 0;
-    points.overflow = 0;
-    if (s != NULL) { state = hcqi_state_of(s, point.value, &why, &points); }
+    poll->points.count = 0;
+    poll->points.overflow = 0;
+    if (s != NULL) { state = hcqi_state_of(s, point.value, &why, &poll->points); }
     if (state == HCQI_REACHED) { poll->reached++; }
+    if (state == HCQI_HANDED) { poll->handed++; }
     if (state == HCQI_FAILED && (poll->failure == HCQ_OK || why < poll->failure)) {
         poll->failure = why;
-    }
-    if (state == HCQI_HANDED) {
-        poll->handed++;
-        poll->points = points;
     }
 }
 
 /* 1 = the wait is over with *out. */
 static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t count,
                          hcq_wait_mode mode, hcq_result *out) {
-    memset(poll, 0, sizeof *poll);
-    for (uint32_t i = 0; i < count; i++) { hcqi_poll_one(poll, points[i]); }
+    uint32_t missing = count - 1;
+    poll->reached = 0;
+    poll->handed = 0;
+    poll->failure = HCQ_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t before = poll->handed;
+        hcqi_poll_one(poll, points[i]);
+        if (poll->handed != before) { missing = i; }
+    }
     *out = HCQ_OK;
     if (mode == HCQ_ANY ? poll->reached != 0 : poll->reached == count) { return 1; }
     *out = poll->failure;
-    return poll->failure != HCQ_OK;
+    if (poll->failure != HCQ_OK) { return 1; }
+    if (missing != count - 1) { /* look again at one that is handed over */
+        uint32_t handed = poll->handed;
+        hcqi_poll_one(poll, points[missing]);
+        poll->handed = handed;
+    }
+    return 0;
 }
 
 /* Sleeps until something happens. If all that is missing was handed over, the
@@ -6108,10 +6155,11 @@ static hcq_result hcqi_sync_all(hcq_device *dev, const char *what) {
 /* What every eager call checks first. Afterwards the buffer's device is open
    and this thread may block. */
 static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, uint64_t size,
-                                   const void *ptr) {
+                                   const void *ptr, hcq_device *log) {
     hcq_result why = HCQ_OK;
     hcqi_enter();
-    hcq_device *dev = hcqi_device_open(buffer->device) ? buffer->device : NULL;
+    hcq_device *dev = hcqi_device_open(buffer->device) ? buffer->device : log;
+    if (!hcqi_device_open(dev)) { dev = NULL; }
     if (hcqi_buffer_find(buffer, &why) == NULL) {
         hcqi_refuse(dev, why, "%s: %s", name,
                     why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
@@ -6233,7 +6281,7 @@ static hcq_result hcqi_copyout_staged(uint8_t *dst, hcq_buffer src, uint64_t siz
 }
 
 HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
-    hcq_result r = hcqi_eager_check(&dst, "dst", size, src);
+    hcq_result r = hcqi_eager_check(&dst, "dst", size, src, NULL);
     if (r != HCQ_OK) { return r; }
     if (dst.host != NULL) {
         r = hcqi_sync_all(dst.device, "copyin");
@@ -6247,7 +6295,7 @@ HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
 }
 
 HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
-    hcq_result r = hcqi_eager_check(&src, "src", size, dst);
+    hcq_result r = hcqi_eager_check(&src, "src", size, dst, NULL);
     if (r != HCQ_OK) { return r; }
     if (src.host != NULL) {
         r = hcqi_sync_all(src.device, "copyout");
@@ -6314,12 +6362,11 @@ static int hcqi_can_map(hcq_device *dev, const hcq_buffer *buffer) {
 }
 
 HCQI_DEF hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    hcq_result r = hcqi_eager_check(&dst, "dst", size, &src);
-    if (r == HCQ_OK) { r = hcqi_eager_check(&src, "src", size, &dst); }
+    hcq_result r = hcqi_eager_check(&dst, "dst", size, &src, src.device);
+    if (r == HCQ_OK) { r = hcqi_eager_check(&src, "src", size, &dst, dst.device); }
     if (r != HCQ_OK) { return r; }
     if (dst.device == src.device && hcqi_ranges_overlap(dst.address, src.address, size)) {
-        hcqi_enter();
-        return hcqi_leave_with(hcqi_refuse(dst.device, HCQ_ERROR_INVALID, "dst: overlaps src"));
+        return hcqi_refuse_alone(dst.device, HCQ_ERROR_INVALID, "dst: overlaps src");
     }
     hcq_device *dev = NULL;
     if (hcqi_can_map(dst.device, &src)) {
@@ -6482,7 +6529,10 @@ HCQI_DEF void hcq_program_destroy(hcq_program *program) {
 }
 
 HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info) {
-    if (program == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    if (program == NULL) { return HCQ_ERROR_INVALID; }
+    if (info == NULL) {
+        return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
+    }
     *info = program->info;
     return HCQ_OK;
 }
@@ -6507,9 +6557,8 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
     const char *bad = hcqi_kernargs_check(program, buffers, buffer_count, values, value_count,
                                           block, block_size);
     if (bad != NULL) {
-        hcqi_enter();
-        return hcqi_leave_with(hcqi_refuse(program->dev, HCQ_ERROR_INVALID,
-                                           "%s: does not fit '%s'", bad, program->info.label));
+        return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "%s: does not fit '%s'", bad,
+                                 program->info.label);
     }
     uint8_t *out = HCQI_CAST(uint8_t *, block);
     if (program->info.kernargs_size != 0) { memset(out, 0, program->info.kernargs_size); }
@@ -6623,7 +6672,8 @@ static hcq_result hcqi_clock_sample(hcq_device *dev, uint64_t *device_ns) {
 HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
     hcq_result r = HCQ_OK;
     uint64_t best = UINT64_MAX;
-    if (device == NULL || clock == NULL) { return HCQ_ERROR_INVALID; }
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    if (clock == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "clock: is NULL"); }
     hcqi_mutex_lock(&device->eager_lock);
     for (int i = 0; r == HCQ_OK && i < 8; i++) {
         uint64_t ns = 0, before = hcq_sys_now_ns();
@@ -6824,7 +6874,8 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 /* ---- asking the device --------------------------------------------------- */
 
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
-    if (device == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    if (info == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "info: is NULL"); }
     memset(info, 0, sizeof *info);
     info->backend = device->backend->name;
     memcpy(info->name, device->caps.name, sizeof info->name);
@@ -6857,7 +6908,8 @@ static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
 }
 
 HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
-    if (device == NULL || value == NULL) { return HCQ_ERROR_INVALID; }
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    if (value == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "value: is NULL"); }
     uint64_t answer = *value;
     hcqi_enter();
     hcqi_reap_device(device);
@@ -6871,7 +6923,8 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
 }
 
 HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
-    if (device == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    if (device == NULL) { return HCQ_ERROR_INVALID; }
+    if (info == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "info: is NULL"); }
     hcqi_enter();
     hcqi_reap_device(device);
     *info = device->error;
@@ -7060,7 +7113,8 @@ static int hcqi_backend_valid(const hcq_backend *b) {
            b->close != NULL && b->lane_open != NULL && b->lane_close != NULL && b->alloc != NULL &&
            b->dealloc != NULL && b->program_create != NULL && b->program_destroy != NULL &&
            b->submit != NULL && b->completed != NULL && b->wait != NULL &&
-           b->counter_reset != NULL && (b->encode == NULL) == (b->encode_free == NULL);
+           b->counter_reset != NULL && (b->encode == NULL) == (b->encode_free == NULL) &&
+           (b->encode == NULL) == (b->patch == NULL);
 }
 
 HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
@@ -7216,7 +7270,6 @@ static hcq_result hcqi_device_slot(hcq_device *dev) {
     dev->next_number = 1;
     dev->refs = 1;
     hcq_result r = hcqi_device_memory(dev);
-    if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
     if (r != HCQ_OK) { return r; }
     hcqi_core.devices[slot] = dev;
     if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
@@ -7236,6 +7289,7 @@ static void hcqi_device_discard(hcq_device *dev) {
     hcqi_device_signals_close(dev);
     hcqi_device_memory_free(dev);
     hcqi_leave();
+    hcqi_lanes_close(dev);
     if (dev->self != NULL) { dev->backend->close(dev->self); }
     hcq_memory_hooks hooks = dev->hooks;
     hcqi_delete(&hooks, dev, sizeof *dev);
@@ -7255,6 +7309,7 @@ static hcq_result hcqi_device_make(const hcq_backend *backend, uint32_t ordinal,
     hcqi_desc_defaults(&dev->desc);
     hcqi_copy_label(dev->label, dev->desc.label != NULL ? dev->desc.label : name);
     hcq_result r = backend->open(dev, ordinal, &dev->desc, &dev->caps, &dev->self);
+    if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
     if (r == HCQ_OK) {
         hcqi_enter();
         r = hcqi_device_slot(dev);
@@ -7287,24 +7342,28 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     hcq_log_fn log_fn = desc == NULL ? NULL : desc->log_fn;
     if (device != NULL) { *device = NULL; }
     const char *bad = device == NULL ? "device: is NULL" : name == NULL ? "name: is NULL" : NULL;
-    if (bad == NULL && desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
+    if (bad == NULL && desc != NULL &&
+        (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
         bad = "memory: needs both functions";
+    }
+    if (bad == NULL && desc != NULL && (desc->flags & ~(uint32_t)3) != 0) {
+        bad = "flags: unknown bits";
     }
     size_t n = bad == NULL ? hcqi_name_parse(name, &ordinal) : 0;
     if (bad == NULL && n == 0) { bad = "name: is not BACKEND or BACKEND:ordinal"; }
-    if (bad != NULL) {
-        if (log_fn != NULL) { log_fn(desc->log_user, HCQ_ERROR_INVALID, bad); }
-        return HCQ_ERROR_INVALID;
+    hcq_result r = bad != NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_NO_DEVICE;
+    if (bad == NULL) {
+        hcqi_enter();
+        const hcq_backend *backend =
+            hcqi_registry_find(desc == NULL ? NULL : desc->registry, name, n);
+        hcqi_leave();
+        bad = backend == NULL ? "name: no backend has it" : "name: cannot be opened";
+        if (backend != NULL) { r = hcqi_device_make(backend, ordinal, desc, name, device); }
     }
-    hcqi_enter();
-    const hcq_backend *backend = hcqi_registry_find(desc == NULL ? NULL : desc->registry, name, n);
-    hcqi_leave();
-    hcq_result r = HCQ_ERROR_NO_DEVICE;
-    if (backend != NULL) { r = hcqi_device_make(backend, ordinal, desc, name, device); }
     if (r != HCQ_OK && log_fn != NULL) {
         char text[160];
-        snprintf(text, sizeof text, "hcq: name: cannot open '%.60s': %s%s", name,
-                 hcq_result_text(r), backend == NULL ? " (no backend of this name)" : "");
+        snprintf(text, sizeof text, "hcq: %s: '%.60s': %s", bad, name == NULL ? "" : name,
+                 hcq_result_text(r));
         log_fn(desc->log_user, r, text);
     }
     return r;
@@ -7358,7 +7417,7 @@ static uint32_t hcqi_queues_pending(const hcq_device *dev) {
 /* Nothing of the device is in use any more: not by its own work, by threads in
    a wait, or by engines of other devices that still look at its counters. */
 static int hcqi_device_quiet(const hcq_device *dev, uint64_t grace) {
-    return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 &&
+    return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 && dev->blocked == 0 &&
            hcqi_queues_pending(dev) == 0 && hcqi_core.grace_ended >= grace;
 }
 
@@ -7471,13 +7530,13 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device->eager_signal != NULL) { hcqi_signal_unref(device->eager_signal); }
     hcqi_device_signals_close(device);
     hcqi_drain();
-    hcqi_lanes_close(device);
     hcqi_core.devices[device->slot] = NULL;
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
-    hcqi_device_memory_free(device);
     hcqi_leave();
+    hcqi_lanes_close(device); /* an engine may still be in a notify */
     device->backend->close(device->self);
     hcqi_enter();
+    hcqi_device_memory_free(device);
     hcqi_device_unref(device);
     return hcqi_leave_with(HCQ_OK);
 }

@@ -55,6 +55,9 @@ enum {
     HCQI_CPU_CHUNKS = 8,               /* at most this many are made beforehand */
     HCQI_CPU_WAITS = 2,                /* in one entry */
     HCQI_CPU_TURNS = 64,               /* of spinning between looks at the clock */
+    HCQI_CPU_VAIN = 4,                 /* times that full spinning may be in vain */
+    HCQI_CPU_RETRY = 16,               /* and how often it is tried then */
+    HCQI_CPU_SHORT_NS = 2000,          /* the short spin */
     HCQI_CPU_INLINE_PS = 10000000,     /* cheaper grids are not shared */
     HCQI_CPU_WAKE_PS = 40000000,       /* nor those, if it takes waking somebody up */
     HCQI_CPU_TIMED_PS = 2000000,       /* from here on a look at the clock is cheap */
@@ -86,6 +89,7 @@ typedef struct hcqi_cpu_entry {
     const hcq_packet *packets;
     hcq_job *job;
     hcq_lane_point done;
+    hcqi_cpu_lane *native;             /* done.lane's, without its core's cache line */
     uint32_t wait_count;
     hcq_lane_point waits[HCQI_CPU_WAITS];
 } hcqi_cpu_entry;
@@ -100,10 +104,13 @@ typedef struct hcqi_cpu_chunk {
 typedef struct hcqi_cpu_engine {
     hcqi_cpu_chunk *tail;              /* where submit writes */
     uint32_t tail_at;
+    uint32_t chunks;                   /* there are, atomic */
+    uint32_t posted;                   /* atomic: published since the last ring */
     hcqi_cpu_chunk *spare;
     uint8_t pad0[HCQI_CPU_LINE];
     hcqi_cpu_chunk *head;              /* where the thread reads */
     uint32_t head_at;
+    uint32_t vain, wait_vain;          /* spinning for work, for other lanes */
     hcq_result failed;                 /* of the waits before the next batch */
     uint8_t pad1[HCQI_CPU_LINE];
     uint64_t drained;                  /* list of chunks on their way back to submit */
@@ -118,11 +125,13 @@ typedef struct hcqi_cpu_engine {
     uint8_t pad3[HCQI_CPU_LINE];
 } hcqi_cpu_engine;
 
-/* What a run of blocks needs. Linear index 0 is block {0, y, z}. */
+/* What a run of blocks needs; each thread has its own, for `block.id`. Index 0
+   is block {0, y, z}. */
 typedef struct hcqi_cpu_grid {
     hcq_cpu_fn fn;
     const void *args;
     hcq_block block;
+    uint32_t y, z;
     uint64_t total;
 } hcqi_cpu_grid;
 
@@ -145,6 +154,7 @@ typedef struct hcqi_cpu_worker {
     struct hcqi_cpu_device *device;
     hcq_sys_thread thread;
     uint32_t index;
+    uint32_t vain;                     /* spinning for a grid */
 } hcqi_cpu_worker;
 
 /* The workers and the one grid they share. An engine owns it while it holds
@@ -155,6 +165,7 @@ typedef struct hcqi_cpu_pool {
     uint32_t wanted;                   /* workers to have */
     uint32_t started;                  /* workers there are */
     uint32_t tried;                    /* starting them */
+    uint32_t join_vain;                /* spinning for workers to leave */
     uint64_t missed_ps;                /* work done alone because all were asleep */
     hcqi_cpu_worker *workers;
     uint8_t pad0[HCQI_CPU_LINE];
@@ -180,6 +191,7 @@ typedef struct hcqi_cpu_device {
     uint32_t compute_lanes, copy_lanes, chunks;
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
+    uint32_t wait_vain;                /* spinning of host threads */
     uint8_t pad1[HCQI_CPU_LINE];
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
     hcqi_cpu_engine engines[2 * HCQI_CPU_LANES];
@@ -189,9 +201,13 @@ typedef struct hcqi_cpu_device {
 /* ========================================================================== */
 /* ---- spinning and sleeping ------------------------------------------------- */
 /* Threads that run or spin are counted in `active`. One spins only while there
-   is a CPU for every counted thread: else it stops being counted and sleeps. */
+   is a CPU for every counted thread: else it stops being counted and sleeps.
+   Where spinning was in vain a few times in a row, it is kept short and only
+   tried in full now and then: the gaps may be too long, or the thread that
+   would end the wait may need this very CPU. */
 
 typedef struct hcqi_cpu_spin {
+    uint32_t *vain;                    /* times in a row */
     uint64_t end_ns;                   /* 0 = not set yet */
     uint32_t turns;
 } hcqi_cpu_spin;
@@ -199,23 +215,50 @@ typedef struct hcqi_cpu_spin {
 static void hcqi_cpu_enter(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, 1); }
 static void hcqi_cpu_leave(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, UINT32_MAX); }
 
+static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin, uint32_t *vain) {
+    spin->vain = vain;
+    spin->end_ns = 0;
+    spin->turns = 0;
+}
+
+/* What one spun for has happened. */
+static void hcqi_cpu_spin_done(const hcqi_cpu_spin *spin) {
+    if (spin->turns && hcqi_atomic_load32(spin->vain)) {
+        hcqi_atomic_store32(spin->vain, 0);
+    }
+}
+
+static uint64_t hcqi_cpu_spin_budget(const hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
+    uint32_t vain = hcqi_atomic_load32(spin->vain);
+    int full = vain < HCQI_CPU_VAIN || vain % HCQI_CPU_RETRY == 0;
+    if (full || d->spin_ns < HCQI_CPU_SHORT_NS) {
+        return d->spin_ns;
+    }
+    return HCQI_CPU_SHORT_NS;
+}
+
 /* May a counted thread go on? At 0 it is no longer counted. */
 static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
     uint32_t active = hcqi_atomic_load32(&d->active);
-    if (d->spin_ns && active > d->cpus) {
+    if (!d->spin_ns) {
+        hcqi_cpu_leave(d);
+        return 0;
+    }
+    if (active > d->cpus) {
         /* One leaves for each that is too much, not all who see it. */
         return !hcqi_atomic_cas32(&d->active, active, active - 1);
     }
-    if (d->spin_ns && spin->turns == 1) {
+    if (spin->turns == 1) {
         return 1; /* the clock is for those who stay longer */
     }
-    uint64_t now = d->spin_ns ? hcq_sys_now_ns() : 0;
-    if (d->spin_ns && !spin->end_ns) {
-        spin->end_ns = now + d->spin_ns;
+    uint64_t now = hcq_sys_now_ns();
+    if (!spin->end_ns) {
+        spin->end_ns = now + hcqi_cpu_spin_budget(d, spin);
     }
     if (now < spin->end_ns) {
         return 1;
     }
+    hcqi_atomic_add32(spin->vain, 1);
     hcqi_cpu_leave(d);
     return 0;
 }
@@ -284,9 +327,9 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
 
 /* For a counted thread, which is counted again afterwards. */
 static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *counter,
-                                        uint64_t value, uint64_t end_ns) {
-    hcqi_cpu_spin spin = { 0, 0 };
-    hcq_result result = HCQ_OK;
+                                        uint64_t value, uint64_t end_ns, uint32_t *vain) {
+    hcqi_cpu_spin spin;
+    hcqi_cpu_spin_begin(&spin, vain);
     while (hcqi_atomic_load64(&counter->value) < value) {
         if (hcqi_cpu_spin_turn(d, &spin)) {
             if (spin.end_ns > end_ns) {
@@ -294,37 +337,42 @@ static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *co
             }
             continue;
         }
-        result = hcqi_cpu_counter_sleep(counter, value, end_ns);
+        hcq_result result = hcqi_cpu_counter_sleep(counter, value, end_ns);
         hcqi_cpu_enter(d);
-        break;
+        return result;
     }
-    return result;
+    hcqi_cpu_spin_done(&spin);
+    return HCQ_OK;
 }
 
 /* ========================================================================== */
 /* ---- grids ----------------------------------------------------------------- */
 
-/* Runs `count` blocks from linear index `first`. */
-static void hcqi_cpu_blocks(const hcqi_cpu_grid *grid, uint64_t first, uint64_t count) {
+/* Runs `count` blocks from index `first`. */
+static void hcqi_cpu_blocks(hcqi_cpu_grid *grid, uint64_t first, uint64_t count) {
     hcq_cpu_fn fn = grid->fn;
     const void *args = grid->args;
-    hcq_block block = grid->block;
-    uint64_t width = block.grid.x, row = first / width, x = first % width;
-    uint64_t y = grid->block.id.y + row % block.grid.y, z = grid->block.id.z + row / block.grid.y;
+    hcq_block *block = &grid->block;
+    uint64_t width = block->grid.x, x = 0, y = grid->y, z = grid->z;
+    if (first) { /* divisions are slow */
+        x = first % width;
+        y += first / width % block->grid.y;
+        z += first / width / block->grid.y;
+    }
     for (;;) {
         uint64_t end = width - x < count ? width : x + count;
         count -= end - x;
-        block.id.y = (uint32_t)y;
-        block.id.z = (uint32_t)z;
+        block->id.y = (uint32_t)y;
+        block->id.z = (uint32_t)z;
         for (; x < end; x++) {
-            block.id.x = (uint32_t)x;
-            fn(args, &block);
+            block->id.x = (uint32_t)x;
+            fn(args, block);
         }
         if (!count) {
             return;
         }
         x = 0;
-        if (++y == block.grid.y) {
+        if (++y == block->grid.y) {
             y = 0;
             z++;
         }
@@ -333,7 +381,8 @@ static void hcqi_cpu_blocks(const hcqi_cpu_grid *grid, uint64_t first, uint64_t 
 
 /* Takes shares of the pool's job until there are none; returns the blocks. */
 static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool) {
-    uint64_t total = pool->job.total, done = 0;
+    hcqi_cpu_grid grid = pool->job;
+    uint64_t total = grid.total, done = 0;
     for (;;) {
         uint64_t next = hcqi_atomic_load64(&pool->next);
         if (next >= total) {
@@ -346,7 +395,7 @@ static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool) {
             return done;
         }
         count = count < total - next ? count : total - next;
-        hcqi_cpu_blocks(&pool->job, next, count);
+        hcqi_cpu_blocks(&grid, next, count);
         done += count;
     }
 }
@@ -389,20 +438,20 @@ static void hcqi_cpu_worker_main(void *user) {
     hcqi_cpu_worker *worker = (hcqi_cpu_worker *)user;
     hcqi_cpu_device *d = worker->device;
     hcqi_cpu_pool *pool = &d->pool;
-    hcqi_cpu_spin spin = { 0, 0 };
+    hcqi_cpu_spin spin;
     uint32_t seen = 0;
     if (d->flags & HCQ_CPU_PIN) {
         hcq_sys_thread_pin((worker->index + 1) % d->cpus);
     }
     hcqi_cpu_enter(d);
+    hcqi_cpu_spin_begin(&spin, &worker->vain);
     while (!hcqi_atomic_load32(&pool->stop)) {
         uint32_t gate = hcqi_atomic_load32(&pool->gate);
         if (!(gate & HCQI_CPU_OPEN) || (gate & HCQI_CPU_GENERATIONS) == seen) {
             if (!hcqi_cpu_spin_turn(d, &spin)) {
                 hcqi_cpu_worker_sleep(pool, seen);
                 hcqi_cpu_enter(d);
-                spin.turns = 0;
-                spin.end_ns = 0;
+                hcqi_cpu_spin_begin(&spin, &worker->vain);
             }
             continue;
         }
@@ -410,11 +459,11 @@ static void hcqi_cpu_worker_main(void *user) {
             continue;
         }
         seen = gate & HCQI_CPU_GENERATIONS;
+        hcqi_cpu_spin_done(&spin);
         hcqi_cpu_pool_wake(pool, 2); /* waking is dear: everybody wakes two */
         hcqi_cpu_pool_share(pool);
         hcqi_cpu_pool_leave(pool);
-        spin.turns = 0;
-        spin.end_ns = 0;
+        hcqi_cpu_spin_begin(&spin, &worker->vain);
     }
     hcqi_cpu_leave(d);
 }
@@ -478,10 +527,12 @@ static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
 /* Waits for the workers inside; the gate is closed. */
 static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
     uint32_t *word = &d->pool.gate;
-    hcqi_cpu_spin spin = { 0, 0 };
+    hcqi_cpu_spin spin;
+    hcqi_cpu_spin_begin(&spin, &d->pool.join_vain);
     for (;;) {
         uint32_t gate = hcqi_atomic_load32(word);
         if (!(gate & HCQI_CPU_INSIDE)) {
+            hcqi_cpu_spin_done(&spin);
             return;
         }
         if (hcqi_cpu_spin_turn(d, &spin)) {
@@ -501,7 +552,7 @@ static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
 
 /* Runs a grid with the pool, which the caller has taken. Returns the blocks
    that the caller ran itself and in `ns` the time they took. */
-static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, const hcqi_cpu_grid *grid,
+static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
                                   uint32_t estimate, uint64_t *ns) {
     hcqi_cpu_pool *pool = &d->pool;
     uint32_t generation = hcqi_atomic_load32(&pool->gate) & HCQI_CPU_GENERATIONS;
@@ -533,7 +584,7 @@ static void hcqi_cpu_estimate(hcqi_cpu_code *code, uint64_t ns, uint64_t blocks)
     hcqi_atomic_store32(&code->estimate, now ? (uint32_t)now : 1);
 }
 
-static void hcqi_cpu_grid_alone(hcqi_cpu_code *code, const hcqi_cpu_grid *grid,
+static void hcqi_cpu_grid_alone(hcqi_cpu_code *code, hcqi_cpu_grid *grid,
                                 uint64_t cost_ps) {
     uint32_t runs = hcqi_atomic_load32(&code->runs);
     hcqi_atomic_store32(&code->runs, runs + 1);
@@ -548,13 +599,13 @@ static void hcqi_cpu_grid_alone(hcqi_cpu_code *code, const hcqi_cpu_grid *grid,
 
 /* Runs a grid of at most 2^62 blocks, alone or with the pool. */
 static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code,
-                              const hcqi_cpu_grid *grid) {
+                              hcqi_cpu_grid *grid) {
     if (!d->pool.wanted) {
         hcqi_cpu_blocks(grid, 0, grid->total);
         return;
     }
     uint64_t estimate = hcqi_atomic_load32(&code->estimate), cost_ps = UINT64_MAX;
-    if (estimate && grid->total < UINT64_MAX / estimate) {
+    if (estimate && (grid->total <= UINT32_MAX || grid->total < UINT64_MAX / estimate)) {
         cost_ps = estimate * grid->total;
     }
     if (cost_ps < HCQI_CPU_INLINE_PS || grid->total < 2 || !hcqi_cpu_pool_take(d, cost_ps)) {
@@ -574,11 +625,12 @@ static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
     hcqi_cpu_grid grid;
     grid.fn = code->fn;
     grid.args = (const void *)(uintptr_t)p->u.exec.args;
-    grid.block.id = hcq_dim(0, 0, 0);
+    grid.y = 0;
+    grid.z = 0;
     grid.block.grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
     grid.block.block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
     uint64_t area = (uint64_t)grid.block.grid.x * grid.block.grid.y;
-    if (area <= (UINT64_MAX >> 2) / grid.block.grid.z) {
+    if (area <= UINT32_MAX / 4 || area <= (UINT64_MAX >> 2) / grid.block.grid.z) {
         grid.total = area * grid.block.grid.z;
         hcqi_cpu_grid_run(d, code, &grid);
         return;
@@ -586,7 +638,8 @@ static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
     grid.total = grid.block.grid.x; /* too many to number: row by row */
     for (uint32_t z = 0; z < grid.block.grid.z; z++) {
         for (uint32_t y = 0; y < grid.block.grid.y; y++) {
-            grid.block.id = hcq_dim(0, y, z);
+            grid.y = y;
+            grid.z = z;
             hcqi_cpu_grid_run(d, code, &grid);
         }
     }
@@ -688,6 +741,11 @@ static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
     hcqi_cpu_chunk *old = engine->head;
     engine->head = old->next; /* linked before the last entry was published */
     engine->head_at = 0;
+    if (hcqi_atomic_load32(&engine->chunks) > engine->device->chunks) {
+        hcqi_atomic_add32(&engine->chunks, UINT32_MAX); /* after a burst */
+        hcq_backend_free(engine->device->device, old, sizeof *old);
+        return;
+    }
     old->next = (hcqi_cpu_chunk *)(uintptr_t)hcqi_atomic_swap64(&engine->drained, 0);
     hcqi_atomic_swap64(&engine->drained, (uint64_t)(uintptr_t)old);
 }
@@ -697,7 +755,7 @@ static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry 
         const hcq_lane_point *wait = &entry->waits[i];
         hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
-                              HCQ_FOREVER);
+                              HCQ_FOREVER, &engine->wait_vain);
         hcq_result result = hcq_backend_wait_result(wait);
         if (result != HCQ_OK && engine->failed == HCQ_OK) {
             engine->failed = result;
@@ -713,7 +771,7 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     }
     const hcq_packet *failed = NULL;
     hcq_lane_point done = entry->done;
-    hcqi_cpu_lane *lane = (hcqi_cpu_lane *)done.lane->native;
+    hcqi_cpu_lane *lane = entry->native;
     hcq_result result = engine->failed;
     engine->failed = HCQ_OK;
     if (result == HCQ_OK) {
@@ -746,7 +804,8 @@ static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry
 /* The next entry, or NULL when the engine is to stop. */
 static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
     hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
-    hcqi_cpu_spin spin = { 0, 0 };
+    hcqi_cpu_spin spin;
+    hcqi_cpu_spin_begin(&spin, &engine->vain);
     while (!hcqi_atomic_load32(&entry->ready)) {
         if (hcqi_atomic_load32(&engine->stop)) {
             return NULL;
@@ -754,10 +813,10 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
         if (!hcqi_cpu_spin_turn(engine->device, &spin)) {
             hcqi_cpu_engine_sleep(engine, entry);
             hcqi_cpu_enter(engine->device);
-            spin.turns = 0;
-            spin.end_ns = 0;
+            hcqi_cpu_spin_begin(&spin, &engine->vain);
         }
     }
+    hcqi_cpu_spin_done(&spin);
     return entry;
 }
 
@@ -779,9 +838,20 @@ static void hcqi_cpu_engine_main(void *user) {
     hcqi_cpu_leave(d);
 }
 
-static void hcqi_cpu_engine_ring(hcqi_cpu_engine *engine) {
-    if (hcqi_atomic_load32(&engine->sleeping) && hcqi_atomic_swap32(&engine->sleeping, 0)) {
+static void hcqi_cpu_engine_wake(hcqi_cpu_engine *engine) {
+    if (hcqi_atomic_swap32(&engine->sleeping, 0)) {
         hcq_sys_wake(&engine->sleeping, 0);
+    }
+}
+
+/* Wakes the engine if it sleeps though there is work. Entries live as long as
+   the engine, so looking at one that it is past does no harm. */
+/* Whoever clears `posted` sees what was published before it was set, and
+   rings for it; a flush that finds it clear was overtaken by that ring. */
+static void hcqi_cpu_engine_ring(hcqi_cpu_engine *engine) {
+    if (hcqi_atomic_load32(&engine->posted) && hcqi_atomic_swap32(&engine->posted, 0) &&
+        hcqi_atomic_load32(&engine->sleeping)) {
+        hcqi_cpu_engine_wake(engine);
     }
 }
 
@@ -793,6 +863,7 @@ static hcq_result hcqi_cpu_engine_grow(hcqi_cpu_engine *engine) {
     }
     chunk->next = engine->spare;
     engine->spare = chunk;
+    hcqi_atomic_add32(&engine->chunks, 1);
     return HCQ_OK;
 }
 
@@ -849,7 +920,7 @@ fail:
 
 static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
     hcqi_atomic_swap32(&engine->stop, 1);
-    hcqi_cpu_engine_ring(engine);
+    hcqi_cpu_engine_wake(engine);
     hcq_sys_thread_join(&engine->thread);
     hcqi_atomic_store64(&engine->thread_id, 0);
     hcqi_cpu_engine_empty(engine);
@@ -1161,10 +1232,15 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *b
         if (!left) {
             entry->job = batch->job;
             entry->done = batch->done;
+            entry->native = (hcqi_cpu_lane *)lane->native;
             entry->packets = batch->recording ? batch->recording->packets + batch->first : NULL;
             entry->count = batch->recording ? batch->count : 0;
             hcqi_cpu_publish(engine);
-            return HCQ_OK;
+            if (!hcqi_atomic_load32(&engine->sleeping)) {
+                return HCQ_OK; /* it looks again before it sleeps */
+            }
+            hcqi_atomic_store32(&engine->posted, 1);
+            return HCQ_NOT_READY;
         }
         entry->job = NULL;
         hcqi_cpu_publish(engine);
@@ -1204,7 +1280,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
     hcqi_cpu_enter(d);
-    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns);
+    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, &d->wait_vain);
     hcqi_cpu_leave(d);
     return result;
 }

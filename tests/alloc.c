@@ -78,6 +78,9 @@ static void count_path(const char *name, hcq_result (*path)(bench *), bench *b) 
     hcq_result result = HCQ_OK;
     for (int i = 0; i < ROUNDS && result == HCQ_OK; i++) {
         result = path(b);
+        if (i % 64 == 63 && result == HCQ_OK) {
+            result = hcq_device_synchronize(T.dev, BOUND);
+        }
     }
     hcq_result sync = hcq_device_synchronize(T.dev, BOUND);
     hcq_result sync2 = hcq_device_synchronize(T.dev2, BOUND);

@@ -128,6 +128,8 @@ static void many_held_submissions(void **state) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 0);
     CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
     uint64_t after = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+    fprintf(stderr, "after release %lld bytes more than before\n",
+            (long long)after - (long long)before);
     CHECK(after <= before);            /* none left after release */
 }
 

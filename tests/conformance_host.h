@@ -392,11 +392,14 @@ static void lost_device(void **state) {
     hcq_device *device = test_open(0, &desc);
     hcq_signal s = make_signal(device, 0), never = make_signal(device, 0);
     hcq_point raise = hcq_at(s, 1), wait = hcq_at(never, 1), held, foreign, done = {{0}, 0};
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
+    CHECK_INDEX(hcq_queue_signal(q, raise), 1);
     CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
     CHECK_OK(submit_lists(T.dev, &raise, NULL, 0, &foreign)); /* another device waits */
     CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
     __atomic_store_n(&control.lose_at, control.submits + 1, __ATOMIC_SEQ_CST);
-    hcq_result result = submit_lists(device, NULL, &raise, 0, &done);
+    hcq_result result = hcq_queue_submit(q, device, &done);
     if (result == HCQ_OK) {
         WAIT_RESULT(done, HCQ_ERROR_LOST);
     }

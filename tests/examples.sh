@@ -105,6 +105,26 @@ picture() { # WIDTH HEIGHT HEADER: a picture of text, its file name on stdout
     echo "$dir/$1x$2.ppm"
 }
 
+# The same source on a backend shaped like a GPU: memory that the host cannot
+# see, one queue under all lanes. Only the registration is added.
+check_photo_on_mock() {
+    cat > "$dir/photo_on_mock.c" <<'END'
+#define main photo_main
+#include "examples/photo.c"
+#undef main
+#include "tests/mock.h"
+int main(int argc, char **argv) {
+    return mock_register() == HCQ_OK ? photo_main(argc, argv) : 2;
+}
+END
+    "$cc" -std=c11 -O2 -I"$root" "$dir/photo_on_mock.c" -o "$dir/photo_on_mock" -pthread ||
+        fail "photo.c does not compile with the mock"
+    run photo_on_mock "$data/flower_160x107.ppm" "$dir/edges.ppm" MOCK ||
+        fail "photo on the mock ended with $status: $(cat "$dir/out" "$dir/err")"
+    says out "pixels on MOCK"
+    says out "every byte is that of plain C"
+}
+
 check_good_pictures() {
     photo_good "$data/flower_640x427.ppm" "1951925314 819855"
     photo_good "$data/flower_160x107.ppm" "395795883 51375"
@@ -180,3 +200,5 @@ for language in c c++; do
     check_bad_arguments
     echo "ok $language"
 done
+check_photo_on_mock
+echo "ok photo on the mock"

@@ -53,6 +53,7 @@ static hcq_result open_device(uint32_t ordinal, hcq_device **device) {
     desc.staging_count = 3;
     desc.parked = 4;                   /* so that held submissions need more */
     desc.inflight = 16;
+    test_mock_desc.pool = 2;
     snprintf(name, sizeof name, "%s:%u", T.variant->backend, ordinal);
     return hcq_open(name, &desc, device);
 }
@@ -177,16 +178,18 @@ static hcq_result scenario_setup(scenario *c) {
     STEP(hcq_queue_create(c->dev, HCQ_COMPUTE, &c->held));
     STEP(record(c));
     STEP(record_held(c));
-    return append(c);
+    STEP(append(c));
+    return HCQ_OK;
 }
 
 /* Twelve submissions are held, more than the pool has room for. */
 static hcq_result scenario_held(scenario *c) {
+    hcq_point points[12];
     for (int i = 0; i < 12; i++) {
-        STEP(hcq_queue_submit(c->held, c->dev, &c->done));
+        STEP(hcq_queue_submit(c->held, c->dev, &points[i]));
     }
     STEP(hcq_signal_set(c->gate, 1));
-    STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
+    STEP(hcq_wait(points, 12, HCQ_ALL, BOUND));
     STEP(hcq_device_synchronize(c->dev, BOUND));
     return HCQ_OK;
 }
@@ -206,8 +209,8 @@ static hcq_result scenario_run(scenario *c) {
         STEP(hcq_queue_update_signal(c->q, 25, NULL, i));
         STEP(hcq_queue_update_exec(c->q, 3, &grid, NULL));
         STEP(submit_once(c, 100 + i));
+        STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
     }
-    STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
     result = scenario_held(c);
     if (result != HCQ_OK) {
         return result;

@@ -38,6 +38,7 @@ typedef struct mock_desc {
     uint64_t counter_limit;            /* [200] */
     uint64_t watchdog_ns;              /* a blocked FIFO aborts after this [20 s] */
     int map;                           /* buffers of other mock devices can be used */
+    int pool;                          /* batches made at open [160] */
     int no_encode;                     /* leave encode, patch and encode_free unused */
     mock_control *control;
 } mock_desc;
@@ -293,6 +294,10 @@ static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
         }
     }
     if (!program->fn) {
+        if (desc->library) {
+            hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "mock: library '%s', symbol '%s'",
+                            desc->library, desc->symbol ? desc->symbol : "");
+        }
         if (program->library) {
             hcq_sys_library_close(program->library);
         }
@@ -753,7 +758,7 @@ static hcq_result mock_submit(void *self, hcq_lane *lane, const hcq_batch *sourc
         d->pending_tail = batch;
     }
     pthread_mutex_unlock(&d->lock);
-    return result;
+    return result == HCQ_OK ? HCQ_NOT_READY : result; /* mock_flush is the doorbell */
 }
 
 /* The doorbell: the hardware does not see what was not flushed. */
@@ -875,9 +880,37 @@ static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device
     snprintf(caps->name, sizeof caps->name, "mock %u", ordinal);
     caps->compute_lanes = desc && desc->compute_lanes ? desc->compute_lanes : 1;
     caps->copy_lanes = desc && desc->copy_lanes ? desc->copy_lanes : 1;
+    if (desc && desc->flags & HCQ_DEVICE_NO_COPY_LANE) {
+        caps->copy_lanes = 0;
+    }
     caps->counter_limit = d->desc.counter_limit ? d->desc.counter_limit : 200;
     caps->features = d->desc.map ? HCQ_FEATURE_MAP : 0;
     caps->runs_host = 0;
+}
+
+/* Enough batches for a burst, so that submitting seldom has to allocate. */
+static hcq_result mock_pool_fill(mock_device *d) {
+    mock_batch *list = NULL;
+    hcq_result result = HCQ_OK;
+    int count = d->desc.pool ? d->desc.pool : 160;
+    for (int i = 0; i < count && result == HCQ_OK; i++) {
+        mock_batch *batch = mock_batch_get(d);
+        result = batch ? mock_batch_reserve(d, batch, 8, 8) : HCQ_ERROR_OUT_OF_MEMORY;
+        if (batch) {
+            batch->next = list;
+            list = batch;
+        }
+    }
+    d->pool = list;
+    return result;
+}
+
+static void mock_pool_empty(mock_device *d) {
+    while (d->pool) {
+        mock_batch *next = d->pool->next;
+        mock_batch_free(d, d->pool);
+        d->pool = next;
+    }
 }
 
 static hcq_result mock_open(hcq_device *device, uint32_t ordinal, const hcq_device_desc *desc,
@@ -895,19 +928,21 @@ static hcq_result mock_open(hcq_device *device, uint32_t ordinal, const hcq_devi
         d->desc = *(const mock_desc *)desc->backend_desc;
     }
     d->control = d->desc.control ? d->desc.control : &d->own_control;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->bell, NULL);
+    d->thread.run_fn = mock_engine;
+    d->thread.user = d;
+    snprintf(d->thread.name, sizeof d->thread.name, "mock");
     hcq_result result = mock_enlist(d);
     if (result == HCQ_OK) {
-        pthread_mutex_init(&d->lock, NULL);
-        pthread_cond_init(&d->bell, NULL);
-        d->thread.run_fn = mock_engine;
-        d->thread.user = d;
-        snprintf(d->thread.name, sizeof d->thread.name, "mock");
+        result = mock_pool_fill(d);
+    }
+    if (result == HCQ_OK) {
         result = hcq_sys_thread_start(&d->thread);
-        if (result != HCQ_OK) {
-            mock_delist(d);
-        }
     }
     if (result != HCQ_OK) {
+        mock_delist(d);
+        mock_pool_empty(d);
         hcq_backend_free(device, d, sizeof *d);
         return result;
     }
@@ -928,11 +963,7 @@ static void mock_close(void *self) {
         mock_abort("closed with memory not given back: blocks, instance", d->block_count,
                    d->instance);
     }
-    while (d->pool) {
-        mock_batch *next = d->pool->next;
-        mock_batch_free(d, d->pool);
-        d->pool = next;
-    }
+    mock_pool_empty(d);
     if (d->blocks) {
         hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks);
     }

@@ -167,7 +167,7 @@ compile() { # LANGUAGE SOURCE OBJECT
 
 run() { # PROGRAM
     if command -v timeout >/dev/null 2>&1; then
-        timeout 60 "$1"
+        timeout 30 "$1"
     else
         "$1"
     fi

@@ -515,6 +515,10 @@ static void eager_changes(stream *s) {
             memset(&s->kept[i], 0, sizeof s->kept[i]);
         }
     }
+    /* Unordered submissions and those of the other device do not follow. */
+    for (uint32_t d = 0; d < 2; d++) {
+        TRY(s, hcq_device_synchronize(s->devices[d], BOUND));
+    }
 }
 
 static void stream_open(stream *s, uint64_t seed) {

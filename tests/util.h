@@ -359,11 +359,15 @@ static TEST_UNUSED hcq_device_desc test_desc(void) {
 }
 
 static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc *desc) {
-    hcq_device_desc own = test_desc();
+    hcq_device_desc own;
     hcq_device *device = NULL;
     char name[32];
+    if (!desc) {                       /* test_desc also resets the backend's part */
+        own = test_desc();
+        desc = &own;
+    }
     snprintf(name, sizeof name, ordinal ? "%s:%u" : "%s", T.variant->backend, ordinal);
-    CHECK_OK(hcq_open(name, desc ? desc : &own, &device));
+    CHECK_OK(hcq_open(name, desc, &device));
     return device;
 }
 

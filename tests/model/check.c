@@ -47,7 +47,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VARS = 12, MAX_THREADS = 5, MAX_LINES = 64, MAX_BUFFER = 3, MAX_REGS = 4 };
+enum { MAX_VARS = 12, MAX_THREADS = 5, MAX_LINES = 96, MAX_BUFFER = 3, MAX_REGS = 4 };
 enum { MAX_TEXT = 80, MAX_EDITS = 4, MAX_MUTANTS = 24, MAX_LABELS = 24, NOBODY = 255 };
 
 /* ---- the model as text ---------------------------------------------------- */
@@ -285,6 +285,7 @@ typedef struct {
 
 typedef struct {
     instruction code[MAX_LINES + 1];
+    uint8_t live[MAX_LINES + 1];       /* registers that are still read from here on */
     int count;
 } program;
 
@@ -369,6 +370,47 @@ static void assemble_line(const model *m, const thread_text *text, int line, ins
     die("no such instruction", text->lines[line]);
 }
 
+static uint8_t register_bit(int number) {
+    return number < 0 ? (uint8_t)(1 << (-1 - number)) : 0;
+}
+
+static uint8_t live_before(const instruction *in, uint8_t after) {
+    uint8_t own = (uint8_t)(1 << in->reg);
+    switch (in->op) {
+    case OP_LOAD: case OP_SWAP: case OP_ADD: case OP_CAS: case OP_SET:
+        after = (uint8_t)(after & ~own);
+        break;
+    case OP_PLUS: case OP_AND: case OP_IF: case OP_CHECK:
+        after = (uint8_t)(after | own);
+        break;
+    default:
+        break;
+    }
+    return (uint8_t)(after | register_bit(in->a) | register_bit(in->b));
+}
+
+/* States that differ in dead registers only are one state. */
+static void find_live(program *p) {
+    int changed = 1;
+    memset(p->live, 0, sizeof p->live);
+    while (changed) {
+        changed = 0;
+        for (int i = p->count - 1; i >= 0; i--) {
+            const instruction *in = &p->code[i];
+            uint8_t after = 0, now;
+            if (in->op == OP_IF || in->op == OP_GOTO || in->op == OP_MAYBE) {
+                after = p->live[in->label];
+            }
+            if (in->op != OP_GOTO && in->op != OP_END) {
+                after = (uint8_t)(after | p->live[i + 1]);
+            }
+            now = live_before(in, after);
+            changed |= now != p->live[i];
+            p->live[i] = now;
+        }
+    }
+}
+
 static void assemble(const model *m, const thread_text *text, program *p) {
     p->count = 0;
     for (int line = 0; line < text->count; line++) {
@@ -379,6 +421,7 @@ static void assemble(const model *m, const thread_text *text, program *p) {
     memset(&p->code[p->count], 0, sizeof p->code[0]);
     p->code[p->count].op = OP_END;
     p->code[p->count++].line = -1;
+    find_live(p);
 }
 
 /* ---- states and steps ----------------------------------------------------- */
@@ -531,7 +574,13 @@ static const char *run_local(const search *s, state *now, int who) {
 static void reach(search *s, uint32_t from, state *next, int who, uint8_t pc, uint8_t kind) {
     origin how;
     const char *why = run_local(s, next, who);
+    thread_state *t = &next->threads[who];
     uint32_t to;
+    for (int r = 0; r < MAX_REGS; r++) {
+        if ((s->programs[who].live[t->pc] >> r & 1) == 0) {
+            t->reg[r] = 0;
+        }
+    }
     how.parent = from;
     how.thread = (uint8_t)who;
     how.pc = pc;
