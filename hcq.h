@@ -438,8 +438,9 @@ HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_d
    frees every object made from it. NULL is allowed and does nothing.
 
    Threads: any, once. Blocks: up to the device's timeout.
-   Errors:  HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_TIMEOUT: handed-over work
-            did not end in time, the device stays open and takes no more work.
+   Errors:  HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread
+            closes it; HCQ_ERROR_CLOSED; HCQ_TIMEOUT: handed-over work did not
+            end in time, the device stays open and takes no more work.
 */
 HCQ_API hcq_result hcq_close(hcq_device *device);
 
@@ -1326,8 +1327,8 @@ HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *
 HCQ_API void hcq_backend_notify(hcq_lane *lane);
 
 /* HCQ_OK, or why the job failed: its packets must then not run, and every
-   batch of it still to complete is reported with hcq_backend_job_fail.
-   Lock-free, any thread. */
+   batch of it still to complete is reported with hcq_backend_job_fail. Stays
+   HCQ_OK until a batch of the same lane was reported so. Lock-free. */
 HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
 
 /* Fails the batch that ends at `done`, and what follows in its job; call it
@@ -1579,6 +1580,8 @@ typedef struct hcqi_failures {
 struct hcqi_lane {
     hcq_lane base;                     /* first: what backends see */
     hcq_device *dev;
+    uint32_t any_failed;               /* atomic: failures is not empty */
+    uint8_t pad[128];                  /* what engines read stays out of the way */
     hcq_job *held_head, *held_tail;    /* in order, not wholly handed over */
     hcq_job *loose_head;               /* HCQ_UNORDERED, not wholly handed over */
     hcq_job *run_head, *run_tail;      /* handed over, by epoch */
@@ -1595,7 +1598,6 @@ struct hcqi_lane {
     uint32_t running;
     uint32_t stalled;                  /* the head waits for a counter swap */
     uint32_t watched;
-    uint32_t any_failed;               /* atomic: failures is not empty */
     hcqi_failures failures;
 };
 
@@ -1766,7 +1768,8 @@ struct hcq_device {
     hcq_backend_caps caps;
     char label[32];
     uint32_t ordinal;
-    int closing;
+    int closing;                       /* takes no more work */
+    int close_runs;                    /* in some thread */
     uint64_t refused;                  /* the last submission the native API refused */
     hcq_result lost;
     hcqi_lane lanes[HCQI_MAX_LANES];   /* compute lanes first */
@@ -1836,7 +1839,7 @@ static struct hcqi_core {
     uint64_t grace_started, grace_ended;
     uint64_t named_frees;              /* frees of buffers that recordings name */
     uint64_t check_mark;
-    hcqi_message messages[8];
+    hcqi_message messages[16];
     uint32_t message_count;
 } hcqi_core;
 
@@ -2439,6 +2442,13 @@ static int hcqi_device_open(const hcq_device *dev) {
         if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
     }
     return 0;
+}
+
+/* Takes the lock for a call on `dev`; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_device_enter(const hcq_device *dev) {
+    if (dev == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_enter();
+    return hcqi_device_open(dev) ? HCQ_OK : hcqi_leave_with(HCQ_ERROR_CLOSED);
 }
 
 /* Must the calling thread not block? True on engine and service threads. */
@@ -4877,10 +4887,12 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint64
 /* Writes the submission's values into the version, those that differ. */
 static hcq_result hcqi_version_variables(hcqi_version *v, const uint64_t *variables) {
     hcq_queue *q = v->queue;
+    int had = v->has_variables;
+    v->has_variables = 0; /* until all are written */
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
         uint64_t value = variables[patch->variable];
-        if (v->has_variables && v->variables[patch->variable] == value) { continue; }
+        if (had && v->variables[patch->variable] == value) { continue; }
         hcqi_variable_write(v, patch, value);
         hcq_result r = hcqi_version_patched(v, patch->index);
         if (r != HCQ_OK) { return r; }
@@ -5026,16 +5038,18 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
     if (left == 0) { return HCQ_TIMEOUT; }
     if (busy != NULL) { return hcqi_block_on(busy->last_lane, busy->last_epoch, left); }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    dev->blocked++;
     hcqi_watch(1);
     hcqi_event_wait(left);
     hcqi_watch(-1);
+    dev->blocked--;
     return HCQ_OK;
 }
 
 /* Finds or makes a version that is current; it is reserved for one job. */
 static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint64_t *variables,
                                        hcqi_version **out) {
-    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
+    uint64_t deadline = 0; /* the clock is only for those who wait */
     for (;;) {
         hcqi_choice c = hcqi_version_choose(q, dev, variables);
         /* Unbound queues have as many versions as held submissions need, but
@@ -5043,6 +5057,7 @@ static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint
         int full = q->bound == dev ? c.count >= dev->desc.slots
                                    : c.busy != NULL && c.count >= 8 * dev->desc.slots;
         if (c.version == NULL && full) {
+            if (deadline == 0) { deadline = hcqi_deadline(dev->desc.timeout_ns); }
             hcq_result r = hcqi_version_wait(q, dev, c.busy, deadline);
             if (r < 0 || r == HCQ_TIMEOUT) { return r; }
             continue;
@@ -5447,8 +5462,8 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
 
 HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                                uint32_t count, hcq_point *point) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     if (submissions == NULL && count != 0) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
     }
@@ -5485,8 +5500,8 @@ static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue
 }
 
 HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     if (queue == NULL) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "queue: is NULL"));
     }
@@ -5608,8 +5623,8 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
 
 HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal) {
     hcqi_signal *s;
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     if (signal == NULL || value > HCQI_MAX_VALUE) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s",
                                            signal == NULL ? "signal: is NULL"
@@ -5819,8 +5834,8 @@ HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_m
 }
 
 HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
     hcq_result lost = device->lost;
     hcqi_leave();
@@ -6054,8 +6069,8 @@ static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buf
 }
 
 HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     hcq_result r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
     if (r == HCQ_OK) { r = hcqi_device_check(device, ptr != NULL, "ptr: is NULL"); }
     if (r == HCQ_OK) { r = hcqi_device_check(device, size != 0, "size: is 0"); }
@@ -6101,8 +6116,8 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
 }
 
 HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     hcqi_reap_all();
     hcqi_freed_trim(device, keep_bytes);
     return hcqi_leave_with(HCQ_OK);
@@ -6125,12 +6140,14 @@ HCQI_DEF hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) 
 /* Waits for everything submitted so far; a time-out explains itself. */
 static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, const char *what) {
     hcq_result r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
-    if (r == HCQ_TIMEOUT) {
-        char text[200];
-        hcq_device_dump(dev, text, sizeof text);
-        hcqi_enter();
-        hcqi_refuse(dev, r, "%s timed out: %s", what, text);
-        hcqi_leave();
+    if (r != HCQ_TIMEOUT) { return r; }
+    char text[2048];
+    hcq_device_dump(dev, text, sizeof text);
+    hcqi_refuse_alone(dev, r, "%s timed out; the device says:", what);
+    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL) { *end++ = 0; }
+        hcqi_refuse_alone(dev, r, "%s", line);
     }
     return r;
 }
@@ -6509,8 +6526,8 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
 
 HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                        hcq_program **program) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     hcq_result r = hcqi_device_check(device, desc != NULL, "desc: is NULL");
     if (r == HCQ_OK) { r = hcqi_device_check(device, program != NULL, "program: is NULL"); }
     if (r == HCQ_OK) { r = hcqi_program_new(device, desc, program); }
@@ -7039,12 +7056,11 @@ static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
 
 HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     hcqi_text t;
-    if (device == NULL) { return 0; }
+    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
     t.at = text;
     t.size = text == NULL ? 0 : size;
     t.length = 0;
     if (t.size != 0) { text[0] = 0; }
-    hcqi_enter();
     hcqi_reap_device(device);
     hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
                device->caps.name, (unsigned long long)device->next_number - 1,
@@ -7514,9 +7530,14 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (hcqi_in_callback()) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback"));
     }
+    if (device->close_runs) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_BUSY, "close: runs in another thread"));
+    }
+    device->close_runs = 1;
     device->closing = 1;
     hcq_result r = hcqi_close_wait(device);
     if (r != HCQ_OK) {
+        device->close_runs = 0;
         return hcqi_leave_with(hcqi_refuse(device, r, "close: work did not end in time"));
     }
     device->service_stop = 1;

@@ -56,13 +56,20 @@ enum {
     HCQI_CPU_WAITS = 2,                /* in one entry */
     HCQI_CPU_TURNS = 64,               /* of spinning between looks at the clock */
     HCQI_CPU_VAIN = 4,                 /* times that full spinning may be in vain */
-    HCQI_CPU_RETRY = 16,               /* and how often it is tried then */
-    HCQI_CPU_SHORT_NS = 2000,          /* the short spin */
+    HCQI_CPU_LIMIT = 4,                /* short waits until it is tried again: 4 << 0..4 */
+    HCQI_CPU_SHORT_NS = 1000,          /* the short spin */
     HCQI_CPU_INLINE_PS = 10000000,     /* cheaper grids are not shared */
     HCQI_CPU_WAKE_PS = 40000000,       /* nor those, if it takes waking somebody up */
     HCQI_CPU_TIMED_PS = 2000000,       /* from here on a look at the clock is cheap */
     HCQI_CPU_CHUNK_PS = 1000000        /* smallest share of a grid */
 };
+
+/* What a thread has learned about its spinning. */
+typedef struct hcqi_cpu_spinner {
+    uint32_t vain;                     /* times in a row it was in vain */
+    uint32_t soon;                     /* waits since then that were short */
+    uint32_t limit;                    /* of `soon`, logarithm */
+} hcqi_cpu_spinner;
 
 static const uint64_t hcqi_cpu_magic = 0x6870636c616e6521u;
 
@@ -84,14 +91,13 @@ typedef struct hcqi_cpu_lane {
 
 /* A batch in an engine's queue, or (job NULL) waits before the next entry. */
 typedef struct hcqi_cpu_entry {
-    uint32_t ready;
+    uint32_t ready;                    /* 0, or the number of waits + 1 */
     uint32_t count;                    /* packets */
     const hcq_packet *packets;
     hcq_job *job;
     hcq_lane_point done;
     hcqi_cpu_lane *native;             /* done.lane's, without its core's cache line */
-    uint32_t wait_count;
-    hcq_lane_point waits[HCQI_CPU_WAITS];
+    hcq_lane_point waits[HCQI_CPU_WAITS]; /* from here on: the second cache line */
 } hcqi_cpu_entry;
 
 typedef struct hcqi_cpu_chunk {
@@ -110,7 +116,7 @@ typedef struct hcqi_cpu_engine {
     uint8_t pad0[HCQI_CPU_LINE];
     hcqi_cpu_chunk *head;              /* where the thread reads */
     uint32_t head_at;
-    uint32_t vain, wait_vain;          /* spinning for work, for other lanes */
+    hcqi_cpu_spinner idle, waits;      /* for work, for other lanes */
     hcq_result failed;                 /* of the waits before the next batch */
     uint8_t pad1[HCQI_CPU_LINE];
     uint64_t drained;                  /* list of chunks on their way back to submit */
@@ -154,7 +160,7 @@ typedef struct hcqi_cpu_worker {
     struct hcqi_cpu_device *device;
     hcq_sys_thread thread;
     uint32_t index;
-    uint32_t vain;                     /* spinning for a grid */
+    hcqi_cpu_spinner idle;
 } hcqi_cpu_worker;
 
 /* The workers and the one grid they share. An engine owns it while it holds
@@ -165,8 +171,8 @@ typedef struct hcqi_cpu_pool {
     uint32_t wanted;                   /* workers to have */
     uint32_t started;                  /* workers there are */
     uint32_t tried;                    /* starting them */
-    uint32_t join_vain;                /* spinning for workers to leave */
-    uint64_t missed_ps;                /* work done alone because all were asleep */
+    hcqi_cpu_spinner join;             /* for workers to leave */
+    uint64_t missed_ps;                /* work that sleeping workers might have shared */
     hcqi_cpu_worker *workers;
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t gate;
@@ -176,6 +182,7 @@ typedef struct hcqi_cpu_pool {
     uint32_t bell;                     /* futex; changes with each wake */
     uint8_t pad2[HCQI_CPU_LINE];
     hcqi_cpu_grid job;
+    uint32_t rouse;                    /* worth waking workers up */
     uint64_t chunk;                    /* blocks to take at least */
     uint64_t parts;                    /* and at least this part of what is left */
     uint8_t pad3[HCQI_CPU_LINE];
@@ -191,7 +198,7 @@ typedef struct hcqi_cpu_device {
     uint32_t compute_lanes, copy_lanes, chunks;
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
-    uint32_t wait_vain;                /* spinning of host threads */
+    hcqi_cpu_spinner waits;            /* of host threads */
     uint8_t pad1[HCQI_CPU_LINE];
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
     hcqi_cpu_engine engines[2 * HCQI_CPU_LANES];
@@ -202,39 +209,67 @@ typedef struct hcqi_cpu_device {
 /* ---- spinning and sleeping ------------------------------------------------- */
 /* Threads that run or spin are counted in `active`. One spins only while there
    is a CPU for every counted thread: else it stops being counted and sleeps.
-   Where spinning was in vain a few times in a row, it is kept short and only
-   tried in full now and then: the gaps may be too long, or the thread that
-   would end the wait may need this very CPU. */
+   Where spinning was in vain a few times in a row it is kept short: the waits
+   are too long for it, or the thread that would end them needs this very CPU.
+   If they turn out short after all, it is tried again, ever less often. */
 
 typedef struct hcqi_cpu_spin {
-    uint32_t *vain;                    /* times in a row */
-    uint64_t end_ns;                   /* 0 = not set yet */
+    hcqi_cpu_spinner *spinner;
+    uint64_t start_ns, end_ns;         /* 0 = not looked yet */
     uint32_t turns;
 } hcqi_cpu_spin;
 
 static void hcqi_cpu_enter(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, 1); }
 static void hcqi_cpu_leave(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, UINT32_MAX); }
 
-static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin, uint32_t *vain) {
-    spin->vain = vain;
+static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin, hcqi_cpu_spinner *spinner) {
+    spin->spinner = spinner;
+    spin->start_ns = 0;
     spin->end_ns = 0;
     spin->turns = 0;
 }
 
 /* What one spun for has happened. */
 static void hcqi_cpu_spin_done(const hcqi_cpu_spin *spin) {
-    if (spin->turns && hcqi_atomic_load32(spin->vain)) {
-        hcqi_atomic_store32(spin->vain, 0);
+    hcqi_cpu_spinner *spinner = spin->spinner;
+    if (spin->turns && hcqi_atomic_load32(&spinner->vain)) {
+        hcqi_atomic_store32(&spinner->vain, 0);
+        hcqi_atomic_store32(&spinner->soon, 0);
+        hcqi_atomic_store32(&spinner->limit, 0);
     }
 }
 
-static uint64_t hcqi_cpu_spin_budget(const hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
-    uint32_t vain = hcqi_atomic_load32(spin->vain);
-    int full = vain < HCQI_CPU_VAIN || vain % HCQI_CPU_RETRY == 0;
-    if (full || d->spin_ns < HCQI_CPU_SHORT_NS) {
+static uint64_t hcqi_cpu_spin_budget(const hcqi_cpu_device *d, const hcqi_cpu_spinner *spinner) {
+    uint32_t limit = HCQI_CPU_VAIN << hcqi_atomic_load32(&spinner->limit);
+    if (hcqi_atomic_load32(&spinner->vain) < HCQI_CPU_VAIN ||
+        hcqi_atomic_load32(&spinner->soon) >= limit || d->spin_ns < HCQI_CPU_SHORT_NS) {
         return d->spin_ns;
     }
     return HCQI_CPU_SHORT_NS;
+}
+
+/* Time is up and nothing has happened. */
+static void hcqi_cpu_spin_failed(const hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
+    hcqi_cpu_spinner *spinner = spin->spinner;
+    uint32_t vain = hcqi_atomic_load32(&spinner->vain);
+    uint32_t limit = hcqi_atomic_load32(&spinner->limit);
+    if (vain < HCQI_CPU_VAIN) {
+        hcqi_atomic_store32(&spinner->vain, vain + 1);
+    } else if (hcqi_cpu_spin_budget(d, spinner) == d->spin_ns) {
+        hcqi_atomic_store32(&spinner->soon, 0);
+        hcqi_atomic_store32(&spinner->limit, limit < HCQI_CPU_LIMIT ? limit + 1 : limit);
+    }
+}
+
+/* After the sleep: counts the thread again; was the wait a short one? */
+static void hcqi_cpu_spin_slept(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
+    hcqi_cpu_spinner *spinner = spin->spinner;
+    hcqi_cpu_enter(d);
+    if (spin->start_ns && hcqi_atomic_load32(&spinner->vain) >= HCQI_CPU_VAIN &&
+        hcq_sys_now_ns() - spin->start_ns < d->spin_ns) {
+        hcqi_atomic_add32(&spinner->soon, 1);
+    }
+    hcqi_cpu_spin_begin(spin, spinner);
 }
 
 /* May a counted thread go on? At 0 it is no longer counted. */
@@ -252,13 +287,14 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
         return 1; /* the clock is for those who stay longer */
     }
     uint64_t now = hcq_sys_now_ns();
-    if (!spin->end_ns) {
-        spin->end_ns = now + hcqi_cpu_spin_budget(d, spin);
+    if (!spin->start_ns) {
+        spin->start_ns = now;
+        spin->end_ns = now + hcqi_cpu_spin_budget(d, spin->spinner);
     }
     if (now < spin->end_ns) {
         return 1;
     }
-    hcqi_atomic_add32(spin->vain, 1);
+    hcqi_cpu_spin_failed(d, spin);
     hcqi_cpu_leave(d);
     return 0;
 }
@@ -327,9 +363,10 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
 
 /* For a counted thread, which is counted again afterwards. */
 static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *counter,
-                                        uint64_t value, uint64_t end_ns, uint32_t *vain) {
+                                        uint64_t value, uint64_t end_ns,
+                                        hcqi_cpu_spinner *spinner) {
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin, vain);
+    hcqi_cpu_spin_begin(&spin, spinner);
     while (hcqi_atomic_load64(&counter->value) < value) {
         if (hcqi_cpu_spin_turn(d, &spin)) {
             if (spin.end_ns > end_ns) {
@@ -338,7 +375,7 @@ static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *co
             continue;
         }
         hcq_result result = hcqi_cpu_counter_sleep(counter, value, end_ns);
-        hcqi_cpu_enter(d);
+        hcqi_cpu_spin_slept(d, &spin);
         return result;
     }
     hcqi_cpu_spin_done(&spin);
@@ -400,9 +437,17 @@ static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool) {
     }
 }
 
-/* Wakes up to `count` sleeping workers. */
-static void hcqi_cpu_pool_wake(hcqi_cpu_pool *pool, uint32_t count) {
-    for (; count && hcqi_atomic_load32(&pool->asleep); count--) {
+/* Wakes up to `count` sleeping workers, if the job is worth it. */
+static void hcqi_cpu_pool_rouse(hcqi_cpu_pool *pool, uint64_t count) {
+    uint64_t next = hcqi_atomic_load64(&pool->next);
+    if (!pool->rouse || next + 1 >= pool->job.total) {
+        return; /* the caller takes the last block itself */
+    }
+    uint64_t left = pool->job.total - next - 1;
+    for (count = count < left ? count : left; count; count--) {
+        if (!hcqi_atomic_load32(&pool->asleep)) {
+            return;
+        }
         hcqi_atomic_add32(&pool->bell, 1);
         hcq_sys_wake(&pool->bell, 0);
     }
@@ -444,14 +489,13 @@ static void hcqi_cpu_worker_main(void *user) {
         hcq_sys_thread_pin((worker->index + 1) % d->cpus);
     }
     hcqi_cpu_enter(d);
-    hcqi_cpu_spin_begin(&spin, &worker->vain);
+    hcqi_cpu_spin_begin(&spin, &worker->idle);
     while (!hcqi_atomic_load32(&pool->stop)) {
         uint32_t gate = hcqi_atomic_load32(&pool->gate);
         if (!(gate & HCQI_CPU_OPEN) || (gate & HCQI_CPU_GENERATIONS) == seen) {
             if (!hcqi_cpu_spin_turn(d, &spin)) {
                 hcqi_cpu_worker_sleep(pool, seen);
-                hcqi_cpu_enter(d);
-                hcqi_cpu_spin_begin(&spin, &worker->vain);
+                hcqi_cpu_spin_slept(d, &spin);
             }
             continue;
         }
@@ -460,10 +504,10 @@ static void hcqi_cpu_worker_main(void *user) {
         }
         seen = gate & HCQI_CPU_GENERATIONS;
         hcqi_cpu_spin_done(&spin);
-        hcqi_cpu_pool_wake(pool, 2); /* waking is dear: everybody wakes two */
+        hcqi_cpu_pool_rouse(pool, 2); /* waking is dear: everybody wakes two */
         hcqi_cpu_pool_share(pool);
         hcqi_cpu_pool_leave(pool);
-        hcqi_cpu_spin_begin(&spin, &worker->vain);
+        hcqi_cpu_spin_begin(&spin, &worker->idle);
     }
     hcqi_cpu_leave(d);
 }
@@ -498,6 +542,24 @@ static void hcqi_cpu_pool_stop(hcqi_cpu_pool *pool) {
     }
 }
 
+/* Is a grid worth waking workers up? A small one alone is not, a stream of
+   them is, if there are idle CPUs. */
+static int hcqi_cpu_pool_worth(hcqi_cpu_device *d, uint64_t cost_ps) {
+    hcqi_cpu_pool *pool = &d->pool;
+    if (cost_ps >= HCQI_CPU_WAKE_PS) {
+        return 1;
+    }
+    if (!hcqi_atomic_load32(&pool->asleep) || hcqi_atomic_load32(&d->active) >= d->cpus) {
+        return 0;
+    }
+    pool->missed_ps += cost_ps;
+    if (pool->missed_ps < 4u * (uint64_t)HCQI_CPU_WAKE_PS) {
+        return 0;
+    }
+    pool->missed_ps = 0;
+    return 1;
+}
+
 /* Takes the pool for a grid that costs about `cost_ps`. */
 static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
     hcqi_cpu_pool *pool = &d->pool;
@@ -507,28 +569,19 @@ static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
     if (!pool->tried) {
         hcqi_cpu_pool_start(d);
     }
-    uint32_t asleep = hcqi_atomic_load32(&pool->asleep);
-    if (cost_ps < HCQI_CPU_WAKE_PS && asleep >= pool->started) {
-        /* One such grid is not worth a wake-up, a stream of them is. */
-        pool->missed_ps += cost_ps;
-        if (pool->missed_ps < 4u * (uint64_t)HCQI_CPU_WAKE_PS || !pool->started) {
-            hcqi_atomic_store32(&pool->lock, 0);
-            return 0;
-        }
+    pool->rouse = (uint32_t)hcqi_cpu_pool_worth(d, cost_ps);
+    if (pool->started && (pool->rouse || hcqi_atomic_load32(&pool->asleep) < pool->started)) {
+        return 1;
     }
-    if (!pool->started) {
-        hcqi_atomic_store32(&pool->lock, 0);
-        return 0;
-    }
-    pool->missed_ps = 0;
-    return 1;
+    hcqi_atomic_store32(&pool->lock, 0);
+    return 0;
 }
 
 /* Waits for the workers inside; the gate is closed. */
 static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
     uint32_t *word = &d->pool.gate;
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin, &d->pool.join_vain);
+    hcqi_cpu_spin_begin(&spin, &d->pool.join);
     for (;;) {
         uint32_t gate = hcqi_atomic_load32(word);
         if (!(gate & HCQI_CPU_INSIDE)) {
@@ -562,7 +615,7 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
     pool->chunk = estimate && estimate < HCQI_CPU_CHUNK_PS ? HCQI_CPU_CHUNK_PS / estimate : 1;
     hcqi_atomic_store64(&pool->next, 0);
     hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
-    hcqi_cpu_pool_wake(pool, 1);
+    hcqi_cpu_pool_rouse(pool, 1);
     *ns = hcq_sys_now_ns();
     uint64_t done = hcqi_cpu_pool_share(pool);
     *ns = hcq_sys_now_ns() - *ns;
@@ -751,11 +804,11 @@ static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
 }
 
 static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
-    for (uint32_t i = 0; i < entry->wait_count; i++) {
+    for (uint32_t i = 0; i + 1 < hcqi_atomic_load32(&entry->ready); i++) {
         const hcq_lane_point *wait = &entry->waits[i];
         hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
-                              HCQ_FOREVER, &engine->wait_vain);
+                              HCQ_FOREVER, &engine->waits);
         hcq_result result = hcq_backend_wait_result(wait);
         if (result != HCQ_OK && engine->failed == HCQ_OK) {
             engine->failed = result;
@@ -805,15 +858,14 @@ static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry
 static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
     hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin, &engine->vain);
+    hcqi_cpu_spin_begin(&spin, &engine->idle);
     while (!hcqi_atomic_load32(&entry->ready)) {
         if (hcqi_atomic_load32(&engine->stop)) {
             return NULL;
         }
         if (!hcqi_cpu_spin_turn(engine->device, &spin)) {
             hcqi_cpu_engine_sleep(engine, entry);
-            hcqi_cpu_enter(engine->device);
-            hcqi_cpu_spin_begin(&spin, &engine->vain);
+            hcqi_cpu_spin_slept(engine->device, &spin);
         }
     }
     hcqi_cpu_spin_done(&spin);
@@ -844,8 +896,6 @@ static void hcqi_cpu_engine_wake(hcqi_cpu_engine *engine) {
     }
 }
 
-/* Wakes the engine if it sleeps though there is work. Entries live as long as
-   the engine, so looking at one that it is past does no harm. */
 /* Whoever clears `posted` sees what was published before it was set, and
    rings for it; a flush that finds it clear was overtaken by that ring. */
 static void hcqi_cpu_engine_ring(hcqi_cpu_engine *engine) {
@@ -1197,7 +1247,7 @@ static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
 }
 
 /* Makes the tail entry visible, after room for the one behind it. */
-static void hcqi_cpu_publish(hcqi_cpu_engine *engine) {
+static void hcqi_cpu_publish(hcqi_cpu_engine *engine, uint32_t wait_count) {
     hcqi_cpu_chunk *chunk = engine->tail;
     uint32_t at = engine->tail_at;
     if (++engine->tail_at == HCQI_CPU_CHUNK) {
@@ -1208,7 +1258,7 @@ static void hcqi_cpu_publish(hcqi_cpu_engine *engine) {
         engine->tail_at = 0;
     }
     hcqi_atomic_store32(&engine->tail->entries[engine->tail_at].ready, 0);
-    hcqi_atomic_swap32(&chunk->entries[at].ready, 1); /* then flush looks at `sleeping` */
+    hcqi_atomic_swap32(&chunk->entries[at].ready, wait_count + 1); /* then look at `sleeping` */
 }
 
 static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *batch) {
@@ -1223,7 +1273,6 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *b
     for (;;) {
         hcqi_cpu_entry *entry = &engine->tail->entries[engine->tail_at];
         uint32_t count = left < HCQI_CPU_WAITS ? left : (uint32_t)HCQI_CPU_WAITS;
-        entry->wait_count = count;
         if (count) {
             memcpy(entry->waits, waits, count * sizeof *waits);
             waits += count;
@@ -1235,7 +1284,7 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *b
             entry->native = (hcqi_cpu_lane *)lane->native;
             entry->packets = batch->recording ? batch->recording->packets + batch->first : NULL;
             entry->count = batch->recording ? batch->count : 0;
-            hcqi_cpu_publish(engine);
+            hcqi_cpu_publish(engine, count);
             if (!hcqi_atomic_load32(&engine->sleeping)) {
                 return HCQ_OK; /* it looks again before it sleeps */
             }
@@ -1243,7 +1292,7 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *b
             return HCQ_NOT_READY;
         }
         entry->job = NULL;
-        hcqi_cpu_publish(engine);
+        hcqi_cpu_publish(engine, count);
     }
 }
 
@@ -1280,7 +1329,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
     hcqi_cpu_enter(d);
-    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, &d->wait_vain);
+    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, &d->waits);
     hcqi_cpu_leave(d);
     return result;
 }

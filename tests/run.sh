@@ -19,8 +19,9 @@
 #   quick    every backend passes the conformance suite (fewer rounds); misuse
 #            is refused by name; failed allocations undo everything; hot paths
 #            allocate nothing; only hcq_ symbols; structs have one layout;
-#            snippets and examples do what they say; the lock-free protocols
-#            lose no wake-up and the models notice a missing fence
+#            snippets and examples do what they say, starting never hangs;
+#            the lock-free protocols lose no wake-up, and their models notice
+#            a missing fence
 #   default  all CPU variants; clang; C++; condition variables; one-file header;
 #            TSan, ASan, UBSan, valgrind; random command streams against a
 #            model; the compile matrix; Windows (wine) and aarch64 (qemu) builds
@@ -50,12 +51,13 @@ matrix-quick           quick    cpu     120  matrix_quick
 misuse                 quick    cpu     120  program gcc misuse cpu
 alloc                  quick    cpu     120  program gcc alloc cpu
 faults                 quick    cpu     200  program gcc faults cpu
-stress                 quick    cpu     300  stress gcc cpu
+stress                 quick    cpu     300  stress gcc cpu 1 2 3
 unit                   quick    cpu     100  unit
 model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
 snippets               quick    cpu     200  script tests/snippets.sh
 examples               quick    cpu     200  script tests/examples.sh
+starts                 quick    cpu     150  starts 300
 layout                 quick    -        60  layout
 tcc-header             quick    -        60  tcc_header
 one-engine             default  cpu     200  program gcc conformance cpu-one-engine
@@ -68,26 +70,29 @@ mock-no-copy           default  cpu     200  program gcc conformance mock-no-cop
 misuse-mock            default  cpu     120  program gcc misuse mock
 alloc-mock             default  cpu     120  program gcc alloc mock
 faults-mock            default  cpu     200  program gcc faults mock
-stress-mock            default  cpu     300  stress gcc mock
+stress-mock            default  cpu     300  stress gcc mock 1 2 3
+stress-variants        default  cpu     400  stress_variants 4 5
 clang-conformance      default  cpu     200  program clang conformance cpu
 cxx-conformance        default  cpu     200  program cxx conformance cpu
 condvar-conformance    default  cpu     200  program condvar conformance cpu
 condvar-nospin         default  cpu     200  program condvar conformance cpu-nospin
-condvar-stress         default  cpu     300  stress condvar cpu
+condvar-stress         default  cpu     300  stress condvar cpu 6 7
 release-conformance    default  cpu     200  program release conformance cpu
 single                 default  cpu     200  single_header
 tsan-mock              default  cpu     400  sanitized tsan conformance mock
-tsan-stress            default  cpu     400  sanitized tsan stress cpu --quick
+tsan-stress            default  cpu     400  stress_sanitized tsan 1 2
 asan-mock              default  cpu     300  sanitized asan conformance mock
 asan-misuse            default  cpu     200  sanitized asan misuse cpu
 asan-faults            default  cpu     300  sanitized asan faults cpu
-asan-stress            default  cpu     300  sanitized asan stress cpu --quick
+asan-stress            default  cpu     300  stress_sanitized asan 3
 valgrind-faults        default  cpu     300  memcheck faults cpu-nospin --quick
 windows                default  cpu     400  windows
 aarch64                default  cpu     200  aarch64
 conformance-vulkan     default  vulkan  300  other_backend vulkan
 conformance-cuda       default  cuda    300  other_backend cuda
-seeds                  full     cpu    1200  many_seeds
+seeds                  full     cpu    1500  many_seeds 11 30
+repeat                 full     cpu    1500  repeat 10
+many-starts            full     cpu    1200  starts 20000
 tsan-nospin            full     cpu     900  sanitized tsan conformance cpu-nospin
 tsan-narrow            full     cpu     900  sanitized tsan conformance cpu-narrow
 tsan-no-native-wait    full     cpu     900  sanitized tsan conformance cpu-no-native-wait
@@ -242,21 +247,57 @@ memcheck() { # PROGRAM VARIANT ARGS...
         --library "$bin/kernels.so"
 }
 
-stress() { # CONFIG VARIANT: random command streams, a few seeds
-    for seed in 1 2 3; do
-        program "$1" stress "$2" --seed "$seed" || return 1
+stress() { # CONFIG VARIANT SEEDS...: random command streams
+    config=$1 variant=$2
+    shift 2
+    for seed in "$@"; do
+        program "$config" stress "$variant" --seed "$seed" || return 1
     done
 }
 
-many_seeds() {
-    for seed in 11 12 13 14 15 16 17 18 19 20; do
-        for variant in cpu cpu-narrow cpu-no-native-wait mock; do
-            program gcc stress "$variant" --seed "$seed" || return 1
+stress_variants() { # SEEDS...
+    for variant in cpu-one-engine cpu-no-copy cpu-narrow cpu-nospin cpu-no-native-wait mock-map; do
+        stress gcc "$variant" "$@" || return 1
+    done
+}
+
+stress_sanitized() { # CONFIG SEEDS...
+    config=$1
+    shift
+    for seed in "$@"; do
+        sanitized "$config" stress cpu --seed "$seed" || return 1
+        sanitized "$config" stress cpu-narrow --seed "$seed" || return 1
+    done
+}
+
+many_seeds() { # FROM TO, all variants
+    stress gcc cpu $(seq "$1" "$2") && stress gcc mock $(seq "$1" "$2") &&
+        stress_variants $(seq "$1" "$2") && stress_sanitized tsan $(seq "$1" 3 "$2")
+}
+
+repeat() { # COUNT: whole suites again and again: what fails once in a while
+    for seed in $(seq 1 "$1"); do
+        for variant in cpu cpu-nospin cpu-narrow mock; do
+            program gcc conformance "$variant" --seed "$seed" || return 1
+            program gcc faults "$variant" --seed "$seed" || return 1
         done
     done
-    for seed in 31 32 33 34 35; do
-        sanitized tsan stress cpu --seed "$seed" --quick || return 1
+}
+
+starts() { # COUNT: a short program opens, works, closes; a rare hang shows here
+    need gcc
+    run gcc -std=c99 -O2 -I. -pthread examples/hello.c -o "$bin/hello-$1" || return 1
+    count=0
+    echo "+ $bin/hello-$1, $1 times"
+    while [ "$count" -lt "$1" ]; do
+        timeout -k 5 20 "$bin/hello-$1" >"$bin/hello-$1.out" 2>&1 || {
+            echo "run $count ended with $?:"
+            cat "$bin/hello-$1.out"
+            return 1
+        }
+        count=$((count + 1))
     done
+    cat "$bin/hello-$1.out"
 }
 
 script() {

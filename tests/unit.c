@@ -405,13 +405,6 @@ static void cache_asks_for_size_and_flags(void **state) {
     assert_null(hcqi_freed_find(dev, 4097, 0));
     assert_null(hcqi_freed_find(dev, 4096, HCQ_HOST_VISIBLE));
     assert_null(hcqi_freed_find(dev, 4096, HCQ_NO_CACHE));
-    uint64_t size = 4096; /* in one bucket, whatever the flags */
-    while (hcqi_bucket(size, 0) != hcqi_bucket(size, HCQ_HOST_VISIBLE)) {
-        size++;
-    }
-    assert_int_equal(hcq_free(block_of(dev, size, 0)), HCQ_OK);
-    assert_null(hcqi_freed_find(dev, size, HCQ_HOST_VISIBLE));
-    assert_non_null(hcqi_freed_find(dev, size, 0));
     zeroed = block_of(dev, 4096, HCQ_ZEROED);
     assert_int_equal(hcq_free(zeroed), HCQ_OK);
     zeroed = block_of(dev, 4096, HCQ_ZEROED);
