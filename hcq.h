@@ -331,7 +331,9 @@ static HCQI_UNUSED hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 /* ========================================================================== */
 /* ---- device --------------------------------------------------- >>device - */
 
-/* Where the library's own memory comes from. `align` is a power of two. */
+/* Where the library's own memory comes from. `align` is a power of two, up to
+   64 KiB. The functions may be called with the library's lock held: they must
+   not call hcq. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
@@ -1511,6 +1513,8 @@ typedef struct hcqi_chunk {
     struct hcqi_chunk *all_next, *all_prev;
 } hcqi_chunk;
 
+#define HCQI_CHUNK_HEAD ((size_t)64)   /* so that objects of 64 bytes fill one cache line */
+
 typedef struct hcqi_pool {
     hcq_device *dev;
     hcqi_chunk *open;                  /* chunks with room */
@@ -2586,7 +2590,7 @@ static int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
 static int hcqi_pool_init(hcqi_pool *pool, hcq_device *dev, size_t item, uint32_t count) {
     pool->dev = dev;
     pool->item = (uint32_t)((item + 7) & ~(size_t)7);
-    pool->per_chunk = (uint32_t)((HCQI_CHUNK - sizeof(hcqi_chunk)) / pool->item);
+    pool->per_chunk = (uint32_t)((HCQI_CHUNK - HCQI_CHUNK_HEAD) / pool->item);
     pool->keep = (count + pool->per_chunk - 1) / pool->per_chunk;
     return hcqi_pool_reserve(pool, count);
 }
@@ -2599,7 +2603,7 @@ static void *hcqi_pool_get(hcqi_pool *pool) {
     if (item != NULL) {
         memcpy(&c->free_list, item, sizeof(void *));
     } else {
-        item = (uint8_t *)(c + 1) + (size_t)c->fresh++ * pool->item;
+        item = (uint8_t *)c + HCQI_CHUNK_HEAD + (size_t)c->fresh++ * pool->item;
     }
     c->used++;
     pool->available--;

@@ -54,7 +54,8 @@ enum {
     HCQI_CPU_CHUNK = 1024,             /* entries */
     HCQI_CPU_CHUNKS = 8,               /* at most this many are made beforehand */
     HCQI_CPU_WAITS = 2,                /* in one entry */
-    HCQI_CPU_TURNS = 64,               /* of spinning between looks at the clock */
+    HCQI_CPU_LAP = 4,                  /* more than that */
+    HCQI_CPU_TURNS = 32,               /* of spinning between looks around */
     HCQI_CPU_VAIN = 4,                 /* times that full spinning may be in vain */
     HCQI_CPU_LIMIT = 4,                /* short waits until it is tried again: 4 << 0..4 */
     HCQI_CPU_SHORT_NS = 1000,          /* the short spin */
@@ -91,7 +92,7 @@ typedef struct hcqi_cpu_lane {
 
 /* A batch in an engine's queue, or (job NULL) waits before the next entry. */
 typedef struct hcqi_cpu_entry {
-    uint32_t ready;                    /* 0, or the number of waits + 1 */
+    uint32_t ready;                    /* the chunk's lap if it is, then + waits */
     uint32_t count;                    /* packets */
     const hcq_packet *packets;
     hcq_job *job;
@@ -100,9 +101,12 @@ typedef struct hcqi_cpu_entry {
     hcq_lane_point waits[HCQI_CPU_WAITS]; /* from here on: the second cache line */
 } hcqi_cpu_entry;
 
+/* Each time a chunk is put into the queue it gets a new lap, so that entries
+   of its last use are not ready and need not be touched. */
 typedef struct hcqi_cpu_chunk {
     struct hcqi_cpu_chunk *next;       /* in the queue or in a list of spare ones */
-    uint8_t pad[HCQI_CPU_LINE - sizeof(void *)];
+    uint32_t lap;                      /* multiple of HCQI_CPU_LAP; 0 = never used */
+    uint8_t pad[HCQI_CPU_LINE - 4 - sizeof(void *)];
     hcqi_cpu_entry entries[HCQI_CPU_CHUNK];
 } hcqi_cpu_chunk;
 
@@ -111,6 +115,7 @@ typedef struct hcqi_cpu_engine {
     hcqi_cpu_chunk *tail;              /* where submit writes */
     uint32_t tail_at;
     uint32_t chunks;                   /* there are, atomic */
+    uint32_t lap;                      /* the latest */
     uint32_t posted;                   /* atomic: published since the last ring */
     hcqi_cpu_chunk *spare;
     uint8_t pad0[HCQI_CPU_LINE];
@@ -240,7 +245,7 @@ static void hcqi_cpu_spin_done(const hcqi_cpu_spin *spin) {
 }
 
 static uint64_t hcqi_cpu_spin_budget(const hcqi_cpu_device *d, const hcqi_cpu_spinner *spinner) {
-    uint32_t limit = HCQI_CPU_VAIN << hcqi_atomic_load32(&spinner->limit);
+    uint32_t limit = (uint32_t)HCQI_CPU_VAIN << hcqi_atomic_load32(&spinner->limit);
     if (hcqi_atomic_load32(&spinner->vain) < HCQI_CPU_VAIN ||
         hcqi_atomic_load32(&spinner->soon) >= limit || d->spin_ns < HCQI_CPU_SHORT_NS) {
         return d->spin_ns;
@@ -275,16 +280,9 @@ static void hcqi_cpu_spin_slept(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
 /* May a counted thread go on? At 0 it is no longer counted. */
 static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
     uint32_t active = hcqi_atomic_load32(&d->active);
-    if (!d->spin_ns) {
-        hcqi_cpu_leave(d);
-        return 0;
-    }
     if (active > d->cpus) {
         /* One leaves for each that is too much, not all who see it. */
         return !hcqi_atomic_cas32(&d->active, active, active - 1);
-    }
-    if (spin->turns == 1) {
-        return 1; /* the clock is for those who stay longer */
     }
     uint64_t now = hcq_sys_now_ns();
     if (!spin->start_ns) {
@@ -301,11 +299,12 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
 
 /* One turn of waiting for a counted thread; answers like hcqi_cpu_spin_look. */
 static int hcqi_cpu_spin_turn(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
-    if (spin->turns++ % HCQI_CPU_TURNS == 0 && !hcqi_cpu_spin_look(d, spin)) {
+    if (!d->spin_ns) {
+        hcqi_cpu_leave(d);
         return 0;
     }
     hcqi_atomic_pause();
-    return 1;
+    return ++spin->turns % HCQI_CPU_TURNS != 0 || hcqi_cpu_spin_look(d, spin);
 }
 
 /* ========================================================================== */
@@ -804,7 +803,8 @@ static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
 }
 
 static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
-    for (uint32_t i = 0; i + 1 < hcqi_atomic_load32(&entry->ready); i++) {
+    uint32_t count = hcqi_atomic_load32(&entry->ready) % HCQI_CPU_LAP;
+    for (uint32_t i = 0; i < count; i++) {
         const hcq_lane_point *wait = &entry->waits[i];
         hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
@@ -845,9 +845,13 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     }
 }
 
+static int hcqi_cpu_engine_ready(const hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
+    return hcqi_atomic_load32(&entry->ready) - engine->head->lap < HCQI_CPU_LAP;
+}
+
 static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry) {
     hcqi_atomic_swap32(&engine->sleeping, 1);
-    while (!hcqi_atomic_load32(&entry->ready) && !hcqi_atomic_load32(&engine->stop) &&
+    while (!hcqi_cpu_engine_ready(engine, entry) && !hcqi_atomic_load32(&engine->stop) &&
            hcqi_atomic_load32(&engine->sleeping)) {
         hcq_sys_wait(&engine->sleeping, 1, HCQ_FOREVER);
     }
@@ -859,7 +863,7 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
     hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
     hcqi_cpu_spin spin;
     hcqi_cpu_spin_begin(&spin, &engine->idle);
-    while (!hcqi_atomic_load32(&entry->ready)) {
+    while (!hcqi_cpu_engine_ready(engine, entry)) {
         if (hcqi_atomic_load32(&engine->stop)) {
             return NULL;
         }
@@ -911,10 +915,30 @@ static hcq_result hcqi_cpu_engine_grow(hcqi_cpu_engine *engine) {
     if (!chunk) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
+    chunk->lap = 0;
     chunk->next = engine->spare;
     engine->spare = chunk;
     hcqi_atomic_add32(&engine->chunks, 1);
     return HCQ_OK;
+}
+
+/* Puts the spare chunk behind the tail. */
+static void hcqi_cpu_engine_extend(hcqi_cpu_engine *engine) {
+    hcqi_cpu_chunk *chunk = engine->spare;
+    engine->spare = chunk->next;
+    engine->lap += HCQI_CPU_LAP;
+    if (!chunk->lap) {
+        for (uint32_t i = 0; i < HCQI_CPU_CHUNK; i++) {
+            hcqi_atomic_store32(&chunk->entries[i].ready, engine->lap - HCQI_CPU_LAP);
+        }
+    }
+    chunk->lap = engine->lap;
+    chunk->next = NULL;
+    if (engine->tail) {
+        engine->tail->next = chunk;
+    }
+    engine->tail = chunk;
+    engine->tail_at = 0;
 }
 
 static void hcqi_cpu_engine_free_chunks(hcqi_cpu_engine *engine, hcqi_cpu_chunk *chunk) {
@@ -947,13 +971,10 @@ static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
             goto fail;
         }
     }
-    engine->head = engine->spare;
-    engine->spare = engine->head->next;
-    engine->head->next = NULL;
-    engine->head->entries[0].ready = 0;
+    engine->tail = NULL;
+    hcqi_cpu_engine_extend(engine);
+    engine->head = engine->tail;
     engine->head_at = 0;
-    engine->tail = engine->head;
-    engine->tail_at = 0;
     engine->stop = 0;
     engine->thread.run_fn = hcqi_cpu_engine_main;
     engine->thread.user = engine;
@@ -1246,19 +1267,15 @@ static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
     return engine->spare ? HCQ_OK : hcqi_cpu_engine_grow(engine);
 }
 
-/* Makes the tail entry visible, after room for the one behind it. */
+/* Makes the tail entry visible, after room for the one behind it; the caller
+   then looks at `sleeping`. */
 static void hcqi_cpu_publish(hcqi_cpu_engine *engine, uint32_t wait_count) {
     hcqi_cpu_chunk *chunk = engine->tail;
     uint32_t at = engine->tail_at;
     if (++engine->tail_at == HCQI_CPU_CHUNK) {
-        chunk->next = engine->spare;
-        engine->spare = chunk->next->next;
-        engine->tail = chunk->next;
-        engine->tail->next = NULL;
-        engine->tail_at = 0;
+        hcqi_cpu_engine_extend(engine);
     }
-    hcqi_atomic_store32(&engine->tail->entries[engine->tail_at].ready, 0);
-    hcqi_atomic_swap32(&chunk->entries[at].ready, wait_count + 1); /* then look at `sleeping` */
+    hcqi_atomic_swap32(&chunk->entries[at].ready, chunk->lap + wait_count);
 }
 
 static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *batch) {
@@ -1327,6 +1344,12 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
     if (timeout_ns != HCQ_FOREVER) {
         uint64_t now = hcq_sys_now_ns();
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
+    }
+    for (uint32_t i = 0; d->spin_ns && i < HCQI_CPU_TURNS; i++) {
+        if (hcqi_atomic_load64(&c->value) >= value) {
+            return HCQ_OK; /* so soon that counting the thread would have been dearer */
+        }
+        hcqi_atomic_pause();
     }
     hcqi_cpu_enter(d);
     hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, &d->waits);

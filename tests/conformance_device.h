@@ -175,7 +175,83 @@ static void synchronize_times_out_and_recovers(void **state) {
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
 }
 
+/* Devices up to the limit; past it a clear answer, and all of them close. */
+static void many_devices(void **state) {
+    (void)state;
+    enum { MORE = 70 };
+    hcq_device *devices[MORE] = {NULL};
+    hcq_device_desc desc = test_desc();
+    hcq_result result = HCQ_OK;
+    uint32_t count = 0;
+    desc.parked = 16;
+    desc.inflight = 16;
+    while (count < MORE && result == HCQ_OK) {
+        result = hcq_open(T.variant->backend, &desc, &devices[count]);
+        count += result == HCQ_OK;
+    }
+    hcq_result closed = HCQ_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        hcq_point done;
+        if (hcq_queue_submit(make_queue(devices[i], HCQ_COMPUTE), devices[i], &done) != HCQ_OK ||
+            hcq_wait(&done, 1, HCQ_ALL, BOUND) != HCQ_OK || hcq_close(devices[i]) != HCQ_OK) {
+            closed = HCQ_ERROR_HOST;
+        }
+    }
+    CHECK_OK(closed);
+    CHECK_RESULT(result, HCQ_ERROR_LIMIT);
+    CHECK(count == 62);                /* two are open already */
+}
+
+typedef struct opener {
+    pthread_t thread;
+    const hcq_device_desc *desc;
+    hcq_result result;
+} opener;
+
+static void *opener_run(void *user) {
+    opener *o = (opener *)user;
+    for (int i = 0; i < 15 && o->result == HCQ_OK; i++) {
+        hcq_device *device = NULL;
+        hcq_queue *queue = NULL;
+        hcq_signal signal;
+        o->result = hcq_open(T.variant->backend, o->desc, &device);
+        if (o->result == HCQ_OK) {
+            o->result = hcq_queue_create(device, HCQ_COMPUTE, &queue);
+        }
+        if (o->result == HCQ_OK) {
+            o->result = hcq_signal_create(device, 0, &signal);
+        }
+        if (o->result == HCQ_OK && hcq_queue_signal(queue, hcq_at(signal, 1)) != 0) {
+            o->result = HCQ_ERROR_HOST;
+        }
+        if (o->result == HCQ_OK) {
+            o->result = hcq_queue_submit(queue, device, NULL);
+        }
+        hcq_result closed = hcq_close(device); /* what was handed over is finished */
+        o->result = o->result == HCQ_OK ? closed : o->result;
+    }
+    return NULL;
+}
+
+static void open_and_close_in_threads(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    opener openers[4];
+    for (int i = 0; i < 4; i++) {
+        openers[i].desc = &desc;
+        openers[i].result = HCQ_OK;
+        pthread_create(&openers[i].thread, NULL, opener_run, &openers[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(openers[i].thread, NULL);
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(openers[i].result);
+    }
+}
+
 #define DEVICE_TESTS \
+    TEST(many_devices), TEST(open_and_close_in_threads), \
     TEST(results_have_names), TEST(open_by_name), TEST(query_numbers), \
     TEST(query_unknown_key_touches_nothing), TEST(dump_is_text), TEST(clock_converts), \
     TEST(registry_is_private), TEST(timeline_counts_submissions), \

@@ -379,7 +379,90 @@ static void free_while_pending(void **state) {
     free(words);
 }
 
+/* A call without a timeout uses the device's, and then the log explains it. */
+static void eager_timeout_explains(void **state) {
+    (void)state;
+    uint32_t word = 5;
+    hcq_device_desc desc = test_desc();
+    desc.timeout_ns = SECOND / 20;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal gate = make_signal(device, 0);
+    hcq_buffer a = make_words(device, 4);
+    hcq_point open = hcq_at(gate, 1), done;
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(submit_lists(device, &open, NULL, 0, &done));
+    log_clear();
+    CHECK_RESULT(hcq_copyout(&word, a, 4), HCQ_TIMEOUT);
+    CHECK(log_has("held"));            /* the dump is there */
+    CHECK_U64(word, 5);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    WAIT_OK(done);
+    CHECK_OK(hcq_copyout(&word, a, 4));
+    CHECK_U64(word, 0);
+    CHECK_OK(hcq_close(device));
+}
+
+typedef struct eager_worker {
+    pthread_t thread;
+    hcq_device *from, *to;
+    uint64_t seed;
+    hcq_result result;
+    int wrong;
+} eager_worker;
+
+static hcq_result eager_round(eager_worker *w, hcq_buffer src, hcq_buffer dst, uint32_t size) {
+    unsigned char in[3000], out[3000];
+    fill_pattern(in, size, test_random(&w->seed));
+    hcq_result result = hcq_copyin(src, in, size);
+    if (result == HCQ_OK) {
+        result = hcq_transfer(dst, src, size);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_copyout(out, dst, size);
+    }
+    w->wrong |= result == HCQ_OK && memcmp(in, out, size) != 0;
+    return result;
+}
+
+static void *eager_worker_run(void *user) {
+    eager_worker *w = (eager_worker *)user;
+    hcq_buffer src, dst;
+    w->result = hcq_alloc(w->from, 3000, 0, &src);
+    if (w->result == HCQ_OK) {
+        w->result = hcq_alloc(w->to, 3000, 0, &dst);
+    }
+    for (uint32_t i = 0; i < 30 && w->result == HCQ_OK; i++) {
+        w->result = eager_round(w, src, dst, 1 + (i * 331) % 3000);
+    }
+    if (w->result == HCQ_OK) {
+        w->result = hcq_free(src);
+    }
+    return NULL;
+}
+
+/* Both ways between two devices at once, and within one. */
+static void eager_calls_from_threads(void **state) {
+    (void)state;
+    eager_worker w[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        memset(&w[i], 0, sizeof w[i]);
+        w[i].from = i % 2 ? T.dev : T.dev2;
+        w[i].to = i % 2 ? T.dev2 : T.dev;
+        w[i].to = i == 4 ? w[i].from : w[i].to;
+        w[i].seed = T.seed + i;
+        pthread_create(&w[i].thread, NULL, eager_worker_run, &w[i]);
+    }
+    for (uint32_t i = 0; i < 5; i++) {
+        pthread_join(w[i].thread, NULL);
+    }
+    for (uint32_t i = 0; i < 5; i++) {
+        CHECK_OK(w[i].result);
+        CHECK(!w[i].wrong);
+    }
+}
+
 #define MEMORY_TESTS \
+    TEST(eager_timeout_explains), TEST(eager_calls_from_threads), \
     TEST(alloc_flags), TEST(zeroed_from_the_cache), TEST(views_are_values), \
     TEST(copy_sizes_and_alignments), TEST(copyin_source_is_free), TEST(host_visible_memory), \
     TEST(eager_order), TEST(eager_calls_follow_all_lanes), TEST(transfers), \

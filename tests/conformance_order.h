@@ -348,11 +348,13 @@ static void signals_must_rise(void **state) {
     CHECK_OK(submit_lists(T.dev, &open, &low, HCQ_UNORDERED, &d1));
     CHECK_OK(submit_lists(T.dev, NULL, &high, HCQ_UNORDERED, &d2));
     WAIT_OK(high);
+    log_clear();
     CHECK_OK(hcq_signal_set(open.signal, 1));
     WAIT_OK(d1);
     WAIT_OK(d2);
     CHECK_OK(hcq_signal_value(s, &value));
     CHECK_U64(value, 20);
+    CHECK(log_has("10"));              /* the late one is logged */
 }
 
 /* A submission's point may be waited for by other queues and devices. */
@@ -476,7 +478,68 @@ static void held_points_survive_swaps(void **state) {
     CHECK_OK(test_poll(first));
 }
 
+/* More waits than any fixed list has room for, on many lanes and devices. */
+static void many_waits_in_one_submission(void **state) {
+    (void)state;
+    enum { DEVICES = 6, SIGNALS = 120 };
+    hcq_device_desc desc = test_desc();
+    hcq_device *devices[DEVICES];
+    hcq_signal s[SIGNALS];
+    hcq_point list[SIGNALS], done[2], raised[SIGNALS];
+    desc.compute_lanes = 3;
+    desc.copy_lanes = 2;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        devices[i] = test_open(0, &desc);
+    }
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    for (uint32_t i = 0; i < SIGNALS; i++) {
+        s[i] = make_signal(devices[i % DEVICES], 0);
+        list[i] = hcq_at(s[i], 2);
+        CHECK_INDEX(hcq_queue_wait(q, hcq_at(s[i], 1)), (int32_t)i);
+    }
+    for (int early = 0; early < 2; early++) {
+        hcq_submission sub = submission(&q, 1), empty = submission(NULL, 0);
+        empty.waits = list;
+        empty.wait_count = SIGNALS;
+        empty.flags = HCQ_UNORDERED;
+        if (early) {
+            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done[0]));
+            CHECK_OK(hcq_submit(T.dev2, &empty, 1, &done[1]));
+        }
+        for (uint32_t i = 0; i < SIGNALS; i++) {
+            hcq_queue *r = make_queue(devices[i % DEVICES], i % 3 ? HCQ_COMPUTE : HCQ_COPY);
+            hcq_buffer a = make_words(devices[i % DEVICES], 256);
+            hcq_submission one = submission(&r, 1);
+            CHECK_INDEX(hcq_queue_fill(r, a, 1024, 1, 4), 0);
+            CHECK_INDEX(hcq_queue_signal(r, hcq_at(s[i], 1)), 1);
+            CHECK_INDEX(hcq_queue_signal(r, list[i]), 2);
+            one.affinity = i;
+            CHECK_OK(hcq_submit(devices[i % DEVICES], &one, 1, &raised[i]));
+            hcq_queue_destroy(r);
+            CHECK_OK(hcq_free(a));
+        }
+        if (!early) {
+            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done[0]));
+            CHECK_OK(hcq_submit(T.dev2, &empty, 1, &done[1]));
+        }
+        CHECK_OK(hcq_wait(done, 2, HCQ_ALL, BOUND));
+        CHECK_OK(hcq_wait(raised, SIGNALS, HCQ_ALL, 0)); /* implied */
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            CHECK_OK(hcq_device_synchronize(devices[i], BOUND));
+        }
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        for (uint32_t i = 0; i < SIGNALS; i++) {
+            CHECK_OK(hcq_signal_reset(s[i], 0));
+        }
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        CHECK_OK(hcq_close(devices[i]));
+    }
+}
+
 #define ORDER_TESTS \
+    TEST(many_waits_in_one_submission), \
     TEST(same_lane_in_order), TEST(wait_before_signal_all_lanes), TEST(host_releases), \
     TEST(mutual_waits), TEST(mutual_waits_of_devices), TEST(hold_back_stays_on_its_lane), \
     TEST(unordered_overtakes), TEST(cycle_is_named), TEST(submission_lists), \

@@ -468,7 +468,71 @@ static void kernels_from_a_library(void **state) {
     CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
 }
 
+static void long_recordings(void **state) {
+    (void)state;
+    const uint32_t count = T.quick ? 5000 : 50000;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 64);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_INDEX(record_add(q, add, a, i % 64, 1), (int32_t)i);
+    }
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    for (uint32_t i = 0; i < 64; i++) {
+        CHECK_U64(READ32(a, i), 3 * (count / 64 + (i < count % 64)));
+    }
+}
+
+typedef struct large_struct { uint32_t words[16000]; } large_struct;
+typedef struct large_args { uint64_t out; large_struct data; uint32_t tail; } large_args;
+
+static void k_large(const void *block_args, const hcq_block *b) {
+    const large_args *k = HCQ_ARGS(large_args, block_args);
+    uint32_t sum = k->tail;
+    (void)b;
+    for (uint32_t i = 0; i < 16000; i++) {
+        sum = sum * 31u + k->data.words[i];
+    }
+    *HCQ_PTR(uint32_t, k->out) = sum;
+}
+
+static void large_arguments(void **state) {
+    (void)state;
+    static large_args args;
+    hcq_program_desc desc = {"large", k_large,
+                             {HCQ_ARG_OUT, HCQ_ARG_STRUCT(sizeof(large_struct), 4), HCQ_ARG_U32},
+                             NULL, NULL};
+    hcq_program *program = NULL;
+    hcq_program_info info;
+    hcq_buffer a = make_words(T.dev, 4);
+    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+    CHECK_OK(hcq_program_info_get(program, &info));
+    CHECK_U64(info.kernargs_size, sizeof args);
+    for (uint32_t round = 0; round < 4; round++) {
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        uint32_t want = 5;
+        args.out = a.address;
+        args.tail = want;
+        for (uint32_t i = 0; i < 16000; i++) {
+            args.data.words[i] = i * (round + 3);
+            want = want * 31u + args.data.words[i];
+        }
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        if (round % 2) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        memset(&args, 0, sizeof args);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_U64(READ32(a, 0), want);
+        hcq_queue_destroy(q);
+    }
+}
+
 #define QUEUE_TESTS \
+    TEST(long_recordings), TEST(large_arguments), \
     TEST(every_command), TEST(copy_queue_commands), TEST(first_error_sticks), \
     TEST(reset_and_record_again), TEST(append_recordings), TEST(commands_see_earlier_writes), \
     TEST(fill_patterns), TEST(grids), TEST(program_info), TEST(fill_kernargs_and_call), \

@@ -12,7 +12,8 @@
 #
 # Times are for two cores, installing apart. A step whose tool is missing is a
 # SKIP with its reason; after --install, or if the step's backend is required,
-# it is a FAIL. Logs of all steps stay in a temporary folder, named at the end.
+# it is a FAIL. A tool that is there and cannot run on this kernel is a SKIP.
+# Logs of all steps stay in a temporary folder, named at the end.
 #
 # Which tier keeps which promise (each tier also keeps those above it)
 #
@@ -26,7 +27,8 @@
 #            TSan, ASan, UBSan, valgrind; random command streams against a
 #            model; the compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     the whole compile matrix, sanitizers of both compilers on every
-#            variant, many seeds, and that the benchmark runs
+#            variant, many seeds, suites again and again, and that the
+#            benchmark runs
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -40,9 +42,9 @@ warnings="$warnings -Wdouble-promotion -Wvla -Wstrict-prototypes -Wmissing-proto
 
 step_table() {
     cat <<'END'
-tsan-conformance       default  cpu     400  sanitized tsan conformance cpu
-asan-conformance       default  cpu     300  sanitized asan conformance cpu
-valgrind-conformance   default  cpu     500  memcheck conformance cpu-nospin --quick
+tsan-conformance       default  -       400  sanitized tsan conformance cpu
+asan-conformance       default  -       300  sanitized asan conformance cpu
+valgrind-conformance   default  -       500  memcheck conformance cpu-nospin --quick
 matrix-gcc             default  cpu     900  matrix gcc
 matrix-clang           default  cpu     900  matrix clang
 conformance-cpu        quick    cpu     200  program gcc conformance cpu
@@ -79,42 +81,48 @@ condvar-nospin         default  cpu     200  program condvar conformance cpu-nos
 condvar-stress         default  cpu     300  stress condvar cpu 6 7
 release-conformance    default  cpu     200  program release conformance cpu
 single                 default  cpu     200  single_header
-tsan-mock              default  cpu     400  sanitized tsan conformance mock
-tsan-stress            default  cpu     400  stress_sanitized tsan 1 2
-asan-mock              default  cpu     300  sanitized asan conformance mock
-asan-misuse            default  cpu     200  sanitized asan misuse cpu
-asan-faults            default  cpu     300  sanitized asan faults cpu
-asan-stress            default  cpu     300  stress_sanitized asan 3
-valgrind-faults        default  cpu     300  memcheck faults cpu-nospin --quick
-windows                default  cpu     400  windows
-aarch64                default  cpu     200  aarch64
+tsan-mock              default  -       400  sanitized tsan conformance mock
+tsan-stress            default  -       400  stress_sanitized tsan 1 2
+asan-mock              default  -       300  sanitized asan conformance mock
+asan-misuse            default  -       200  sanitized asan misuse cpu
+asan-faults            default  -       300  sanitized asan faults cpu
+asan-stress            default  -       300  stress_sanitized asan 3
+valgrind-faults        default  -       300  memcheck faults cpu-nospin --quick
+windows                default  -       400  windows
+aarch64                default  -       200  aarch64
 conformance-vulkan     default  vulkan  300  other_backend vulkan
 conformance-cuda       default  cuda    300  other_backend cuda
 seeds                  full     cpu    1500  many_seeds 11 30
 repeat                 full     cpu    1500  repeat 10
 many-starts            full     cpu    1200  starts 20000
-tsan-nospin            full     cpu     900  sanitized tsan conformance cpu-nospin
-tsan-narrow            full     cpu     900  sanitized tsan conformance cpu-narrow
-tsan-no-native-wait    full     cpu     900  sanitized tsan conformance cpu-no-native-wait
-tsan-condvar           full     cpu     900  sanitized tsan-condvar conformance cpu
-clang-tsan             full     cpu     900  sanitized clang-tsan conformance cpu
-clang-asan             full     cpu     900  sanitized clang-asan conformance cpu
-asan-narrow            full     cpu     900  sanitized asan conformance cpu-narrow
-asan-no-copy           full     cpu     900  sanitized asan conformance cpu-no-copy
-asan-alloc             full     cpu     900  sanitized asan alloc cpu
-valgrind-mock          full     cpu     900  memcheck conformance mock --quick
-valgrind-misuse        full     cpu     900  memcheck misuse cpu --quick
-bench                  full     cpu     300  bench
+tsan-nospin            full     -       900  sanitized tsan conformance cpu-nospin
+tsan-narrow            full     -       900  sanitized tsan conformance cpu-narrow
+tsan-no-native-wait    full     -       900  sanitized tsan conformance cpu-no-native-wait
+tsan-condvar           full     -       900  sanitized tsan-condvar conformance cpu
+clang-tsan             full     -       900  sanitized clang-tsan conformance cpu
+clang-asan             full     -       900  sanitized clang-asan conformance cpu
+asan-narrow            full     -       900  sanitized asan conformance cpu-narrow
+asan-no-copy           full     -       900  sanitized asan conformance cpu-no-copy
+asan-alloc             full     -       900  sanitized asan alloc cpu
+valgrind-mock          full     -       900  memcheck conformance mock --quick
+valgrind-misuse        full     -       900  memcheck misuse cpu --quick
+bench                  full     -       300  bench
 END
 }
 
 # ---- how a step runs ---------------------------------------------------------
 # A step is this script again, under timeout(1), with its output in a log.
-# Exit status 77 is a skip, whose reason is the log's last line.
+# Exit status 77 is a skip, whose reason is the log's last line; 78 is one that
+# installing would not mend.
 
 skip() {
     echo "$*"
     exit 77
+}
+
+cannot() {
+    echo "$*"
+    exit 78
 }
 
 need() { # TOOL...: skip the step where one is missing
@@ -168,7 +176,10 @@ once() { # FILE COMMAND...: makes FILE by the command, whichever step comes firs
     while [ ! -e "$file.made" ] && [ ! -e "$file.failed" ]; do
         sleep 0.2
     done
-    [ -e "$file.made" ] || { echo "$file could not be built (see the step that tried first)"; false; }
+    [ -e "$file.made" ] || {
+        echo "$file could not be built: see the step that tried first"
+        return 1
+    }
 }
 
 cxx_implementation() { # the implementation compiled as C++, the tests as C
@@ -190,7 +201,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     need "$1"
     cmocka_header
     case $config in
-    *clang-?san) sanitizer_works "$@" ;;
+    *san*) sanitizer_works "$@" ;;
     cxx)
         need g++
         once "$bin/cxx.o" cxx_implementation || return 1
@@ -206,9 +217,18 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
 }
 
-sanitizer_works() { # skip where the compiler lacks its sanitizer's runtime
-    echo 'int main(void) { return 0; }' >"$bin/sanitizer.c"
-    "$@" "$bin/sanitizer.c" -o "$bin/sanitizer.$$" 2>/dev/null || skip "no runtime for: $*"
+sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?
+    echo 'int main(void) { return 0; }' >"$bin/probe.$$.c"
+    "$@" "$bin/probe.$$.c" -o "$bin/probe.$$" 2>/dev/null || skip "no runtime for: $*"
+    # Some kernels place mappings where a sanitizer's shadow does not expect
+    # them, and some containers do not let it look for leaks.
+    prefix=
+    setarch -R true 2>/dev/null && prefix="setarch -R"
+    export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
+    $prefix "$bin/probe.$$" || export ASAN_OPTIONS="detect_leaks=0"
+    for try in 1 2 3; do
+        $prefix "$bin/probe.$$" || cannot "programs with $* cannot run here (try $try)"
+    done
 }
 
 kernel_library() {
@@ -225,13 +245,10 @@ program() { # CONFIG PROGRAM VARIANT ARGS...
 }
 
 sanitized() { # CONFIG PROGRAM VARIANT ARGS...
-    config=$1 program=$2 prefix=
+    config=$1 program=$2
     shift 2
     build "$config" "$program" && kernel_library || return 1
-    # Some kernels place mappings where TSan's shadow does not expect them.
-    case $config in *tsan*) setarch -R true 2>/dev/null && prefix="setarch -R" ;; esac
     export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
-    export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
     export UBSAN_OPTIONS="print_stacktrace=1"
     # shellcheck disable=SC2086
     run $prefix "$bin/$config-$program" "$@" --library "$bin/kernels.so" $rounds
@@ -332,8 +349,8 @@ layout() {
 
 tcc_header() { # the header part asks for nothing a small compiler lacks
     need tcc
-    printf '#include "hcq.h"\n#include "hcq.h"\nint main(void) { return (int)hcq_dim(0, 1, 1).x; }\n' \
-        >"$bin/header.c"
+    printf '#include "hcq.h"\n#include "hcq.h"\n' >"$bin/header.c"
+    printf 'int main(void) { return (int)hcq_dim(0, 1, 1).x; }\n' >>"$bin/header.c"
     run tcc -Wall -Werror -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
     run tcc -Wall -Werror -DHCQ_CPU -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
     run tcc -Wall -Werror -I. tests/layout.c -o "$bin/tcc-layout" || return 1
@@ -352,7 +369,7 @@ single_header() { # the amalgamated file passes what the files pass
 windows() {
     need x86_64-w64-mingw32-gcc wine
     export WINEPREFIX="$bin/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
-    trap 'wineserver -k 2>/dev/null' EXIT
+    trap 'wineserver -k 2>/dev/null; wineserver -w 2>/dev/null' EXIT
     layout >/dev/null || return 1
     for source in tests/layout.c examples/hello.c examples/replay.c; do
         exe=$bin/$(basename "$source" .c).exe
@@ -360,7 +377,10 @@ windows() {
         run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings -I. "$source" -o "$exe" -static \
             || return 1
     done
-    run timeout 240 wine "$bin/layout.exe" >"$bin/layout.crlf" || return 1
+    run timeout 240 wine "$bin/layout.exe" >"$bin/layout.crlf" || {
+        [ -s "$bin/layout.crlf" ] || cannot "wine cannot run a program here"
+        return 1
+    }
     tr -d '\r' <"$bin/layout.crlf" >"$bin/layout.wine"
     same_layout wine || return 1
     run timeout 120 wine "$bin/hello.exe" || return 1
@@ -409,11 +429,12 @@ run_step() { # NAME BACKEND SECONDS: runs one, prints its line, keeps its result
     note='' result=FAIL
     case $status in
     0) result=PASS ;;
-    77)
+    77 | 78)
         note=$(tail -n 1 "$log")
         result=SKIP
-        case ",$require," in *",$2,"*) result=FAIL note="may not be skipped: $note" ;; esac
-        [ "$installed" = 0 ] || [ "$2" = vulkan ] || [ "$2" = cuda ] || result=FAIL
+        case $status:$installed:$2 in 77:1:cpu | 77:1:-) result=FAIL ;; esac
+        case ",$require," in *",$2,"*) result=FAIL ;; esac
+        [ "$result" = SKIP ] || note="may not be skipped: $note"
         ;;
     124 | 137) note="killed after $3 s: $(grep '^+ ' "$log" | tail -n 1 | cut -c3-)" ;;
     *) note="exit status $status" ;;
@@ -504,6 +525,16 @@ missing_packages() {
     done
 }
 
+known_packages() { # what this system's lists do not have is left to its steps
+    for package in "$@"; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            echo "$package"
+        else
+            echo "no package is called $package here" >&2
+        fi
+    done
+}
+
 install_packages() {
     if ! command -v apt-get >/dev/null 2>&1; then
         echo "--install knows Debian's apt-get only. Please install by hand: gcc, g++, clang,"
@@ -511,19 +542,19 @@ install_packages() {
         echo "compiler and qemu-user; for the benchmark oneTBB, OpenCL headers and PoCL."
         exit 1
     fi
+    [ -n "$(missing_packages)" ] || return 0
     become=
     if [ "$(id -u)" -ne 0 ]; then
         command -v sudo >/dev/null 2>&1 || {
-            echo "neither root nor sudo; please install: $(packages | tr '\n' ' ')"
+            echo "neither root nor sudo; please install: $(missing_packages | tr '\n' ' ')"
             exit 1
         }
         become=sudo
     fi
-    [ -n "$(missing_packages)" ] || return 0
     apt="$become env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300"
     $apt update || echo "apt-get update failed, trying with the lists that are here"
     # shellcheck disable=SC2046
-    $apt install --no-install-recommends $(missing_packages) || {
+    $apt install --no-install-recommends $(known_packages $(missing_packages)) || {
         echo "apt-get could not install: $(missing_packages | tr '\n' ' ')"
         exit 1
     }

@@ -273,7 +273,8 @@ static const struct { const char *name, *operands; } ops[] = {
     { "load", "rv" }, { "store", "vn" }, { "swap", "rvn" }, { "add", "rvn" },
     { "cas", "rvnn" }, { "sleep", "vn" }, { "wake", "v" }, { "wakeall", "v" },
     { "set", "rn" }, { "plus", "rn" }, { "and", "rn" }, { "if", "rcnl" }, { "goto", "l" },
-    { "maybe", "l" }, { "note", "vn" }, { "expect", "vn" }, { "check", "rcn" }, { "nop", "" }, { "end", "" }
+    { "maybe", "l" }, { "note", "vn" }, { "expect", "vn" }, { "check", "rcn" }, { "nop", "" },
+    { "end", "" }
 };
 
 typedef struct {
@@ -529,8 +530,8 @@ static int compares(const thread_state *t, const instruction *in) {
 }
 
 static int is_local(opcode op) {
-    return op == OP_SET || op == OP_PLUS || op == OP_AND || op == OP_IF || op == OP_GOTO || op == OP_CHECK ||
-           op == OP_NOP || op == OP_NOTE || op == OP_EXPECT;
+    return op == OP_SET || op == OP_PLUS || op == OP_AND || op == OP_IF || op == OP_GOTO ||
+           op == OP_CHECK || op == OP_NOP || op == OP_NOTE || op == OP_EXPECT;
 }
 
 /* Runs what nobody else can see or disturb at once; gives an error or NULL.
