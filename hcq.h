@@ -1219,6 +1219,7 @@ typedef struct hcq_lane_point {
     uint64_t value;
     uint64_t epoch;
     uint32_t counter;
+    uint32_t order_only;               /* of a wait: a failure does not matter */
 } hcq_lane_point;
 
 typedef struct hcq_batch {
@@ -1544,6 +1545,7 @@ struct hcqi_waiter {
     uint32_t packet;                   /* whose wait, or HCQI_PACKET_* */
     uint8_t home;
     uint8_t watch;                     /* counted in hcqi_core.watchers */
+    uint8_t order;                     /* a failure does not matter */
 };
 
 /* A handed-over signal or timestamp: `signal` gets `value` at lane's epoch. */
@@ -1761,8 +1763,8 @@ typedef struct hcqi_staging {
 struct hcq_device {
     uint32_t magic;
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
-    uint32_t pins;                     /* atomic: threads in a flush */
-    uint32_t blocked;                  /* host threads in a native wait */
+    uint32_t pins;                     /* atomic: threads in a flush or a native wait */
+    uint32_t any_failed;               /* atomic: some submission failed, ever */
     uint32_t slot;                     /* in hcqi_core.devices */
     uint64_t serial;
     const hcq_backend *backend;
@@ -2966,6 +2968,7 @@ static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
     point.lane = &lane->base;
     point.epoch = epoch;
     point.counter = counter;
+    point.order_only = 0;
     point.value = epoch - lane->base_epoch[counter];
     return point;
 }
@@ -3094,19 +3097,27 @@ static void hcqi_watch(int delta) {
 
 typedef enum hcqi_state { HCQI_REACHED, HCQI_FAILED, HCQI_HANDED, HCQI_UNMET } hcqi_state;
 
-/* Native points that a wait or a batch needs, at most one per lane. */
+/* Native points that a wait or a batch needs. Points that only order are
+   merged by lane; the others stay apart, as each may turn out to have failed. */
 typedef struct hcqi_points {
     hcqi_lane *lane[HCQI_BATCH_WAITS];
     uint64_t epoch[HCQI_BATCH_WAITS];
+    uint8_t check[HCQI_BATCH_WAITS];   /* a failure counts */
     uint32_t count;
     int overflow;
 } hcqi_points;
 
-static void hcqi_points_add(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
+static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch, int check) {
     if (epoch <= lane->done) { return; }
     for (uint32_t i = 0; i < points->count; i++) {
-        if (points->lane[i] == lane) {
-            if (points->epoch[i] < epoch) { points->epoch[i] = epoch; }
+        if (points->lane[i] != lane) { continue; }
+        if (points->epoch[i] == epoch || (!check && points->epoch[i] > epoch)) {
+            points->check[i] |= (uint8_t)check;
+            return;
+        }
+        if (!points->check[i] && points->epoch[i] < epoch) {
+            points->epoch[i] = epoch;
+            points->check[i] = (uint8_t)check;
             return;
         }
     }
@@ -3115,7 +3126,12 @@ static void hcqi_points_add(hcqi_points *points, hcqi_lane *lane, uint64_t epoch
         return;
     }
     points->lane[points->count] = lane;
-    points->epoch[points->count++] = epoch;
+    points->epoch[points->count] = epoch;
+    points->check[points->count++] = (uint8_t)check;
+}
+
+static void hcqi_points_add(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
+    hcqi_points_put(points, lane, epoch, 0);
 }
 
 static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
@@ -3300,19 +3316,20 @@ typedef struct hcqi_resolve {
 static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hcqi_waiter *w) {
     hcqi_points own;
     hcq_result why;
+    int check = s->kind != HCQI_TIMELINE && (w == NULL || !w->order);
     own.count = 0;
     own.overflow = 0;
     hcqi_state state = hcqi_state_of(s, value, &why, &own);
     if (state == HCQI_REACHED || r->failure != HCQ_OK) { return; }
     if (state == HCQI_FAILED) {
-        r->failure = why;
+        if (check || s->kind == HCQI_TIMELINE) { r->failure = why; }
         return;
     }
     int reach = state == HCQI_HANDED;
     int fits = !own.overflow && r->points.count + own.count <= HCQI_BATCH_WAITS;
     if (reach && fits && !r->need_reach && hcqi_points_native(r->job->lane, &own)) {
         for (uint32_t i = 0; i < own.count; i++) {
-            hcqi_points_add(&r->points, own.lane[i], own.epoch[i]);
+            hcqi_points_put(&r->points, own.lane[i], own.epoch[i], check);
         }
         return;
     }
@@ -3362,7 +3379,7 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     r->blocked = 0;
     r->failure = HCQ_OK;
     for (hcq_job *part = job->parts; part != NULL; part = part->parts) {
-        if (part->epoch != 0) { hcqi_points_add(&r->points, part->lane, part->epoch); }
+        if (part->epoch != 0) { hcqi_points_put(&r->points, part->lane, part->epoch, 1); }
         if (r->failure == HCQ_OK) { r->failure = hcqi_job_failure(part); }
     }
     for (hcqi_waiter *w = job->waits; job->segment == 0 && w != NULL; w = w->list) {
@@ -3597,6 +3614,7 @@ static void hcqi_job_fail(hcq_job *job, hcq_result result) {
     if (hcqi_job_failure(job) == HCQ_OK) {
         job->result = (uint32_t)result;
     }
+    hcqi_atomic_store32(&job->lane->dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
     hcqi_job_fail_promises(job, result);
     job->flags &= ~(uint32_t)HCQI_JOB_HOST;
@@ -3628,8 +3646,10 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < points->count; i++) {
         /* A lane is in order; only an engine still has to ask for a failure. */
-        if (points->lane[i] == lane && !lane->dev->caps.runs_host) { continue; }
-        waits[count++] = hcqi_lane_point(points->lane[i], points->epoch[i]);
+        int asks = lane->dev->caps.runs_host && points->check[i];
+        if (points->lane[i] == lane && !asks) { continue; }
+        waits[count] = hcqi_lane_point(points->lane[i], points->epoch[i]);
+        waits[count++].order_only = !asks;
     }
     batch.recording = seg == NULL ? NULL : &job->version->recording;
     batch.first = seg == NULL ? 0 : seg->first + seg->waits;
@@ -4945,6 +4965,12 @@ typedef struct hcqi_choice {
     uint32_t count;                    /* versions for this device */
 } hcqi_choice;
 
+/* Does the version take one of a bound queue's slots? Those of an earlier
+   recording do not while they are still needed. */
+static uint32_t hcqi_version_counts(const hcqi_version *v) {
+    return v->uses == 0 || v->generation == v->queue->generation;
+}
+
 /* The version that needs the least work: current, else idle, else running. */
 static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint64_t *variables) {
     hcqi_choice c;
@@ -4952,7 +4978,7 @@ static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint
     memset(&c, 0, sizeof c);
     for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
         if (v->dev != dev) { continue; }
-        c.count++;
+        c.count += hcqi_version_counts(v);
         if (hcqi_version_current(v, variables)) {
             c.version = v;
             return c;
@@ -4969,19 +4995,29 @@ static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint
 
 /* ---- submit -------------------------------------------------------------- */
 
+/* The native wait itself; lets go of the lock and does not take it again. The
+   pin keeps the device; where counters are never swapped nobody else needs to
+   know who waits on one. */
+static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
+    hcq_device *dev = lane->dev;
+    hcq_lane_point p = hcqi_lane_point(lane, epoch);
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_leave();
+    return dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns);
+}
+
+static void hcqi_unpin(hcq_device *dev) { hcqi_atomic_add32(&dev->pins, UINT32_MAX); }
+
 /* Waits, without the lock, for a lane to reach an epoch that was handed over. */
 static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_ns) {
-    hcq_device *dev = lane->dev;
     if (timeout_ns != 0 && hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    hcq_lane_point p = hcqi_lane_point(lane, epoch);
-    lane->host_users[p.counter]++;
-    dev->blocked++;
-    hcqi_leave();
-    hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns);
+    uint32_t counter = hcqi_lane_point(lane, epoch).counter;
+    lane->host_users[counter]++;
+    hcq_result r = hcqi_block(lane, epoch, timeout_ns);
     hcqi_enter();
-    dev->blocked--;
-    lane->host_users[p.counter]--;
-    if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
+    hcqi_unpin(lane->dev);
+    lane->host_users[counter]--;
+    if (lane->stalled && lane->host_users[counter] == 0) { hcqi_lane_unstall(lane); }
     hcqi_reap(lane);
     return r;
 }
@@ -5042,11 +5078,11 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
     if (left == 0) { return HCQ_TIMEOUT; }
     if (busy != NULL) { return hcqi_block_on(busy->last_lane, busy->last_epoch, left); }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    dev->blocked++;
+    hcqi_atomic_add32(&dev->pins, 1);
     hcqi_watch(1);
     hcqi_event_wait(left);
     hcqi_watch(-1);
-    dev->blocked--;
+    hcqi_unpin(dev);
     return HCQ_OK;
 }
 
@@ -5308,6 +5344,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     if (hcqi_eager_applies(s)) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->eager_signal,
                           s->dev->eager_value);
+        tail->order = 1;
     }
     if (job->version == NULL) { return; }
     if (job->version->device_waits != 0) { hcqi_job_device_waits(job, &tail); }
@@ -5593,7 +5630,9 @@ HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, ui
 static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev) {
     uint32_t count = 0;
     hcq_result r = HCQ_OK;
-    for (hcqi_version *v = q->versions; v != NULL; v = v->next) { count += v->dev == dev; }
+    for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
+        if (v->dev == dev) { count += hcqi_version_counts(v); }
+    }
     for (; r == HCQ_OK && count < dev->desc.slots; count++) {
         if (hcqi_version_new(q, dev) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
@@ -5811,6 +5850,29 @@ static hcq_result hcqi_wait_step(const hcqi_poll *poll, uint32_t count, hcq_wait
     return HCQ_OK;
 }
 
+/* One point that a single lane will reach, of a device where nothing ever
+   failed: the native wait is the answer, and what it completed is collected by
+   the next call that has to. 1 = over, the lock is free; 0 = look again. */
+static int hcqi_wait_native(hcqi_lane *lane, uint64_t epoch, uint64_t left_ns) {
+    hcq_device *dev = lane->dev;
+    hcq_result r = hcqi_block(lane, epoch, left_ns);
+    if (r == HCQ_OK && hcqi_atomic_load32(&dev->any_failed) == 0) {
+        hcqi_unpin(dev);
+        return 1;
+    }
+    hcqi_enter();
+    hcqi_unpin(dev);
+    hcqi_reap(lane);
+    return 0;
+}
+
+static int hcqi_wait_is_native(const hcqi_poll *poll, uint32_t count) {
+    if (count != 1 || poll->handed != 1 || poll->points.count != 1) { return 0; }
+    const hcqi_lane *lane = poll->points.lane[0];
+    return lane->limit == HCQI_MAX_VALUE && lane->dev->lost == HCQ_OK &&
+           hcqi_atomic_load32(&lane->dev->any_failed) == 0 && !hcqi_in_callback();
+}
+
 HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                              uint64_t timeout_ns) {
     if (count == 0) { return HCQ_OK; }
@@ -5830,6 +5892,10 @@ HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_m
             hcqi_reap_all(); /* the last look is at the hardware */
             if (!hcqi_poll_all(&poll, points, count, mode, &r)) { r = HCQ_TIMEOUT; }
             break;
+        }
+        if (hcqi_wait_is_native(&poll, count)) {
+            if (hcqi_wait_native(poll.points.lane[0], poll.points.epoch[0], left)) { return HCQ_OK; }
+            continue;
         }
         r = hcqi_wait_step(&poll, count, mode, left);
         if (r < 0) { break; }
@@ -6861,13 +6927,14 @@ HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq
     }
     hcqi_failures_add(&lane->failures, done->epoch, result);
     hcqi_atomic_store32(&lane->any_failed, 1);
+    hcqi_atomic_store32(&lane->dev->any_failed, 1);
     if (packet != NULL) { hcqi_error_note(lane->dev, result, job->version, packet, NULL, 0); }
     hcqi_leave();
 }
 
 HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
     hcqi_lane *lane = hcqi_lane_of(wait->lane);
-    if (hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
+    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
     hcqi_enter();
     hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
     return hcqi_leave_with(r);
@@ -7437,7 +7504,7 @@ static uint32_t hcqi_queues_pending(const hcq_device *dev) {
 /* Nothing of the device is in use any more: not by its own work, by threads in
    a wait, or by engines of other devices that still look at its counters. */
 static int hcqi_device_quiet(const hcq_device *dev, uint64_t grace) {
-    return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 && dev->blocked == 0 &&
+    return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 &&
            hcqi_queues_pending(dev) == 0 && hcqi_core.grace_ended >= grace;
 }
 

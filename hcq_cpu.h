@@ -55,7 +55,9 @@ enum {
     HCQI_CPU_CHUNKS = 8,               /* at most this many are made beforehand */
     HCQI_CPU_WAITS = 2,                /* in one entry */
     HCQI_CPU_LAP = 4,                  /* more than that */
+    HCQI_CPU_TIGHT = 512,              /* turns without a pause */
     HCQI_CPU_TURNS = 32,               /* of spinning between looks around */
+    HCQI_CPU_ROOM = 128,               /* turns that a spinner gets to make room */
     HCQI_CPU_VAIN = 4,                 /* times that full spinning may be in vain */
     HCQI_CPU_LIMIT = 4,                /* short waits until it is tried again: 4 << 0..4 */
     HCQI_CPU_SHORT_NS = 1000,          /* the short spin */
@@ -123,6 +125,7 @@ typedef struct hcqi_cpu_engine {
     uint32_t head_at;
     hcqi_cpu_spinner idle, waits;      /* for work, for other lanes */
     hcq_result failed;                 /* of the waits before the next batch */
+    uint32_t refused;                  /* some batch failed, ever */
     uint8_t pad1[HCQI_CPU_LINE];
     uint64_t drained;                  /* list of chunks on their way back to submit */
     uint8_t pad2[HCQI_CPU_LINE];
@@ -168,6 +171,14 @@ typedef struct hcqi_cpu_worker {
     hcqi_cpu_spinner idle;
 } hcqi_cpu_worker;
 
+/* A thread's part of a grid, taken from the front by its owner and then by
+   those who have nothing left. The same blocks fall to the same thread each
+   time, so their memory stays in its caches. */
+typedef struct hcqi_cpu_range {
+    uint64_t next, end;
+    uint8_t pad[HCQI_CPU_LINE - 16];
+} hcqi_cpu_range;
+
 /* The workers and the one grid they share. An engine owns it while it holds
    `lock`. A worker reads the job only between entering and leaving the gate,
    and the owner changes it only while the gate is closed and empty. */
@@ -189,10 +200,9 @@ typedef struct hcqi_cpu_pool {
     hcqi_cpu_grid job;
     uint32_t rouse;                    /* worth waking workers up */
     uint64_t chunk;                    /* blocks to take at least */
-    uint64_t parts;                    /* and at least this part of what is left */
+    uint32_t threads;                  /* the owner and the workers; so many ranges */
+    hcqi_cpu_range *ranges;
     uint8_t pad3[HCQI_CPU_LINE];
-    uint64_t next;                     /* block to take */
-    uint8_t pad4[HCQI_CPU_LINE];
 } hcqi_cpu_pool;
 
 typedef struct hcqi_cpu_device {
@@ -303,8 +313,11 @@ static int hcqi_cpu_spin_turn(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
         hcqi_cpu_leave(d);
         return 0;
     }
+    if (++spin->turns < HCQI_CPU_TIGHT) {
+        return 1; /* a pause takes longer than what one waits for */
+    }
     hcqi_atomic_pause();
-    return ++spin->turns % HCQI_CPU_TURNS != 0 || hcqi_cpu_spin_look(d, spin);
+    return spin->turns % HCQI_CPU_TURNS != 0 || hcqi_cpu_spin_look(d, spin);
 }
 
 /* ========================================================================== */
@@ -415,34 +428,66 @@ static void hcqi_cpu_blocks(hcqi_cpu_grid *grid, uint64_t first, uint64_t count)
     }
 }
 
-/* Takes shares of the pool's job until there are none; returns the blocks. */
-static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool) {
-    hcqi_cpu_grid grid = pool->job;
-    uint64_t total = grid.total, done = 0;
+/* Takes shares of a range until there are none; returns the blocks. */
+static uint64_t hcqi_cpu_range_share(hcqi_cpu_grid *grid, hcqi_cpu_range *range, uint64_t chunk) {
+    uint64_t done = 0;
     for (;;) {
-        uint64_t next = hcqi_atomic_load64(&pool->next);
-        if (next >= total) {
+        uint64_t next = hcqi_atomic_load64(&range->next);
+        if (next >= range->end) {
             return done;
         }
-        uint64_t count = (total - next) / pool->parts;
-        count = count > pool->chunk ? count : pool->chunk;
-        next = hcqi_atomic_add64(&pool->next, count);
-        if (next >= total) {
+        uint64_t count = (range->end - next) / 4;
+        count = count > chunk ? count : chunk;
+        next = hcqi_atomic_add64(&range->next, count);
+        if (next >= range->end) {
             return done;
         }
-        count = count < total - next ? count : total - next;
-        hcqi_cpu_blocks(&grid, next, count);
+        count = count < range->end - next ? count : range->end - next;
+        hcqi_cpu_blocks(grid, next, count);
         done += count;
+    }
+}
+
+/* Works through thread `self`'s own range of the pool's job, then through what
+   the others have left. */
+static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool, uint32_t self) {
+    hcqi_cpu_grid grid = pool->job;
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < pool->threads; i++) {
+        hcqi_cpu_range *range = &pool->ranges[(self + i) % pool->threads];
+        done += hcqi_cpu_range_share(&grid, range, pool->chunk);
+    }
+    return done;
+}
+
+static uint64_t hcqi_cpu_pool_left(const hcqi_cpu_pool *pool) {
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < pool->threads; i++) {
+        uint64_t next = hcqi_atomic_load64(&pool->ranges[i].next);
+        left += next < pool->ranges[i].end ? pool->ranges[i].end - next : 0;
+    }
+    return left;
+}
+
+/* Splits a job into one range for each thread. */
+static void hcqi_cpu_pool_split(hcqi_cpu_pool *pool) {
+    uint64_t share = pool->job.total / pool->threads, more = pool->job.total % pool->threads;
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < pool->threads; i++) {
+        uint64_t count = share + (i < more ? 1 : 0);
+        hcqi_atomic_store64(&pool->ranges[i].next, first);
+        pool->ranges[i].end = first + count;
+        first += count;
     }
 }
 
 /* Wakes up to `count` sleeping workers, if the job is worth it. */
 static void hcqi_cpu_pool_rouse(hcqi_cpu_pool *pool, uint64_t count) {
-    uint64_t next = hcqi_atomic_load64(&pool->next);
-    if (!pool->rouse || next + 1 >= pool->job.total) {
+    uint64_t left = pool->rouse ? hcqi_cpu_pool_left(pool) : 0;
+    if (left < 2) {
         return; /* the caller takes the last block itself */
     }
-    uint64_t left = pool->job.total - next - 1;
+    left--;
     for (count = count < left ? count : left; count; count--) {
         if (!hcqi_atomic_load32(&pool->asleep)) {
             return;
@@ -504,7 +549,7 @@ static void hcqi_cpu_worker_main(void *user) {
         seen = gate & HCQI_CPU_GENERATIONS;
         hcqi_cpu_spin_done(&spin);
         hcqi_cpu_pool_rouse(pool, 2); /* waking is dear: everybody wakes two */
-        hcqi_cpu_pool_share(pool);
+        hcqi_cpu_pool_share(pool, worker->index + 1);
         hcqi_cpu_pool_leave(pool);
         hcqi_cpu_spin_begin(&spin, &worker->idle);
     }
@@ -602,6 +647,17 @@ static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
     }
 }
 
+/* Wakes a worker, and before that lets go a thread that spins where it could
+   run: the system might queue the worker behind the caller, for a whole tick. */
+static void hcqi_cpu_pool_call(hcqi_cpu_device *d) {
+    hcqi_atomic_add32(&d->active, 1);
+    for (int i = 0; i < HCQI_CPU_ROOM && hcqi_atomic_load32(&d->active) > d->cpus; i++) {
+        hcqi_atomic_pause();
+    }
+    hcqi_cpu_pool_rouse(&d->pool, 1);
+    hcqi_atomic_add32(&d->active, UINT32_MAX);
+}
+
 /* Runs a grid with the pool, which the caller has taken. Returns the blocks
    that the caller ran itself and in `ns` the time they took. */
 static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
@@ -610,13 +666,15 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
     uint32_t generation = hcqi_atomic_load32(&pool->gate) & HCQI_CPU_GENERATIONS;
     generation = (generation + HCQI_CPU_GENERATION) & HCQI_CPU_GENERATIONS;
     pool->job = *grid;
-    pool->parts = 4u * (uint64_t)(pool->started + 1);
+    pool->threads = pool->started + 1;
     pool->chunk = estimate && estimate < HCQI_CPU_CHUNK_PS ? HCQI_CPU_CHUNK_PS / estimate : 1;
-    hcqi_atomic_store64(&pool->next, 0);
+    hcqi_cpu_pool_split(pool);
     hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
-    hcqi_cpu_pool_rouse(pool, 1);
+    if (pool->rouse && hcqi_atomic_load32(&pool->asleep)) {
+        hcqi_cpu_pool_call(d);
+    }
     *ns = hcq_sys_now_ns();
-    uint64_t done = hcqi_cpu_pool_share(pool);
+    uint64_t done = hcqi_cpu_pool_share(pool, 0);
     *ns = hcq_sys_now_ns() - *ns;
     hcqi_atomic_add32(&pool->gate, 0u - HCQI_CPU_OPEN);
     hcqi_cpu_pool_join(d);
@@ -827,14 +885,15 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     hcqi_cpu_lane *lane = entry->native;
     hcq_result result = engine->failed;
     engine->failed = HCQ_OK;
-    if (result == HCQ_OK) {
-        result = hcq_backend_job_result(entry->job);
+    if (result == HCQ_OK && engine->refused) {
+        result = hcq_backend_job_result(entry->job); /* of an earlier batch of the job */
     }
     if (result == HCQ_OK) {
         failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count);
         result = failed ? HCQ_ERROR_HOST : HCQ_OK;
     }
     if (result != HCQ_OK) {
+        engine->refused = 1;
         hcq_backend_job_fail(entry->job, &done, result, failed);
     }
     /* Back first: who sees the counter finds the chunk in the list. */
@@ -1068,6 +1127,10 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
 
 static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
     hcqi_cpu_pool_stop(&d->pool);
+    if (d->pool.ranges) {
+        hcq_backend_free(d->device, d->pool.ranges,
+                         (d->pool.wanted + (size_t)1) * sizeof *d->pool.ranges);
+    }
     if (d->pool.workers) {
         hcq_backend_free(d->device, d->pool.workers,
                          d->pool.wanted * sizeof *d->pool.workers);
@@ -1095,6 +1158,11 @@ static hcq_result hcqi_cpu_open(hcq_device *device, uint32_t ordinal,
             goto fail;
         }
         memset(d->pool.workers, 0, size);
+        d->pool.ranges = (hcqi_cpu_range *)hcq_backend_alloc(
+            device, (d->pool.wanted + (size_t)1) * sizeof *d->pool.ranges, HCQI_CPU_LINE);
+        if (!d->pool.ranges) {
+            goto fail;
+        }
     }
     if (d->flags & HCQ_CPU_PIN) {
         hcqi_cpu_pool_start(d); /* later a pinned engine would hand on its one CPU */
@@ -1345,11 +1413,10 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         uint64_t now = hcq_sys_now_ns();
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
-    for (uint32_t i = 0; d->spin_ns && i < HCQI_CPU_TURNS; i++) {
+    for (uint32_t i = 0; d->spin_ns && i < HCQI_CPU_TIGHT; i++) {
         if (hcqi_atomic_load64(&c->value) >= value) {
             return HCQ_OK; /* so soon that counting the thread would have been dearer */
         }
-        hcqi_atomic_pause();
     }
     hcqi_cpu_enter(d);
     hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, &d->waits);

@@ -106,6 +106,10 @@ static void clock_converts(void **state) {
     CHECK_U64(hcq_clock_to_host(&first, first.device_ns - 1000), first.host_ns - 1000);
     CHECK_OK(hcq_device_clock(T.dev, &second));
     CHECK(second.device_ns > first.device_ns);
+    hcq_point never = hcq_at(make_signal(T.dev, 0), 1);
+    CHECK_OK(submit_lists(T.dev, &never, NULL, 0, NULL));
+    CHECK_OK(hcq_device_clock(T.dev, &first)); /* also while its lanes are held */
+    CHECK(first.device_ns > second.device_ns);
 }
 
 static void registry_is_private(void **state) {

@@ -561,11 +561,13 @@ static hcq_result host_slow_failure(void *user) {
    same lane, are fine. The order of the waits makes no difference. */
 static void failed_wait_among_others(void **state) {
     (void)state;
-    for (uint32_t way = 0; way < 4; way++) {
-        hcq_queue *a = make_queue(T.dev, HCQ_COPY), *b = make_queue(T.dev, HCQ_COPY);
-        hcq_queue *q = make_queue(way < 2 ? T.dev : T.dev2, HCQ_COMPUTE);
+    for (uint32_t way = 0; way < 6; way++) { /* another lane, device, the same lane */
+        hcq_queue_kind kind = way < 4 ? HCQ_COPY : HCQ_COMPUTE;
+        hcq_queue *a = make_queue(T.dev, kind), *b = make_queue(T.dev, kind);
+        hcq_device *device = way / 2 == 1 ? T.dev2 : T.dev;
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev2, 0);
-        hcq_buffer word = make_words(way < 2 ? T.dev : T.dev2, 4);
+        hcq_buffer word = make_words(device, 4);
         hcq_point done;
         CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
         CHECK_INDEX(hcq_queue_signal(a, hcq_at(s, 1)), 1);
@@ -576,11 +578,40 @@ static void failed_wait_among_others(void **state) {
         CHECK_INDEX(hcq_queue_write(q, word, 5, 4), 2);
         CHECK_OK(hcq_queue_submit(a, T.dev, NULL));
         CHECK_OK(hcq_queue_submit(b, T.dev, NULL));
-        CHECK_OK(hcq_queue_submit(q, way < 2 ? T.dev : T.dev2, &done));
+        CHECK_OK(hcq_queue_submit(q, device, &done));
         WAIT_RESULT(done, HCQ_ERROR_HOST);
         WAIT_RESULT(hcq_at(s, 1), HCQ_ERROR_HOST);
         WAIT_OK(hcq_at(t, 1));
         CHECK_U64(READ32(word, 0), 0);
+    }
+}
+
+/* The timeline only orders: who waits for it runs after failed work, too. */
+static void timeline_waits_pass_failures(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < 4; way++) {
+        hcq_device *device = way < 2 ? T.dev : T.dev2;
+        hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
+        hcq_buffer word = make_words(device, 4);
+        hcq_point failed, done;
+        CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
+        CHECK_OK(hcq_queue_submit(a, T.dev, &failed));
+        if (way % 2) {
+            CHECK_INDEX(hcq_queue_wait_device(q, T.dev), 0);
+        } else {
+            CHECK_INDEX(hcq_queue_wait(q, hcq_at(hcq_device_timeline(T.dev),
+                                                 hcq_device_timeline_value(T.dev) - 1)), 0);
+        }
+        CHECK_INDEX(hcq_queue_write(q, word, 5, 4), 1);
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        WAIT_OK(done);
+        CHECK_RESULT(test_poll(failed), HCQ_ERROR_HOST); /* it was waited for */
+        CHECK_U64(READ32(word, 0), 5);
+        CHECK_OK(hcq_queue_reset(a));  /* and eager calls follow failed work as well */
+        CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
+        CHECK_OK(hcq_queue_submit(a, T.dev, NULL));
+        CHECK_OK(hcq_copyin(word, &way, 4));
+        CHECK_U64(READ32(word, 0), way);
     }
 }
 
@@ -621,7 +652,8 @@ static void one_of_two_queues_fails(void **state) {
 }
 
 #define HOST_TESTS \
-    TEST(failed_wait_among_others), TEST(one_of_two_queues_fails), \
+    TEST(failed_wait_among_others), TEST(timeline_waits_pass_failures), \
+    TEST(one_of_two_queues_fails), \
     TEST(host_commands_run_in_order), TEST(host_command_sees_memory), \
     TEST(host_command_calls_back), TEST(host_command_fails), TEST(custom_commands), \
     TEST(custom_command_fails), TEST(failure_propagates), TEST(failed_points_are_exact), \

@@ -357,6 +357,43 @@ static void signals_must_rise(void **state) {
     CHECK(log_has("10"));              /* the late one is logged */
 }
 
+/* Waits between the values that are raised; producers of one signal on several
+   lanes, the larger value first. */
+static void jumps_release_what_they_pass(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 0), g = make_signal(T.dev, 0);
+    hcq_point gates[3], raise[3], waits[20], done[20];
+    for (uint64_t i = 0; i < 3; i++) { /* raise 10, 7, 4: each behind its own gate */
+        gates[i] = hcq_at(g, i + 1);
+        raise[i] = hcq_at(s, 10 - 3 * i);
+        CHECK_OK(submit_lists(i % 2 ? T.dev2 : T.dev, &gates[i], &raise[i], HCQ_UNORDERED,
+                              NULL));
+    }
+    CHECK_OK(hcq_signal_set(g, 0 + 1)); /* the 10 passes everything up to 10 */
+    WAIT_OK(hcq_at(s, 10));
+    CHECK_OK(hcq_signal_set(g, 3));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_OK(hcq_signal_reset(s, 0));
+    for (uint64_t i = 1; i < 20; i++) {
+        waits[i] = hcq_at(s, i);
+        CHECK_OK(submit_lists(i % 2 ? T.dev : T.dev2, &waits[i], NULL, HCQ_UNORDERED, &done[i]));
+    }
+    static const uint64_t steps[] = {3, 4, 11, 12, 19};
+    for (size_t k = 0; k < 5; k++) {
+        hcq_point step = hcq_at(s, steps[k]);
+        CHECK_OK(k % 2 ? hcq_signal_set(s, steps[k])
+                       : submit_lists(T.dev, NULL, &step, HCQ_UNORDERED, NULL));
+        for (uint64_t i = 1; i < 20; i++) {
+            if (i <= steps[k]) {
+                WAIT_OK(done[i]);
+            } else {
+                CHECK_RESULT(test_poll(done[i]), HCQ_TIMEOUT);
+            }
+        }
+    }
+}
+
 /* A submission's point may be waited for by other queues and devices. */
 static void points_between_devices(void **state) {
     (void)state;
@@ -539,7 +576,7 @@ static void many_waits_in_one_submission(void **state) {
 }
 
 #define ORDER_TESTS \
-    TEST(many_waits_in_one_submission), \
+    TEST(many_waits_in_one_submission), TEST(jumps_release_what_they_pass), \
     TEST(same_lane_in_order), TEST(wait_before_signal_all_lanes), TEST(host_releases), \
     TEST(mutual_waits), TEST(mutual_waits_of_devices), TEST(hold_back_stays_on_its_lane), \
     TEST(unordered_overtakes), TEST(cycle_is_named), TEST(submission_lists), \

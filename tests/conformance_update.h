@@ -147,6 +147,34 @@ static void update_while_held(void **state) {
     }
 }
 
+/* Reset, recorded anew and destroyed while an earlier submission is held. */
+static void reset_while_held(void **state) {
+    (void)state;
+    for (int bound = 0; bound < 2; bound++) {
+        hcq_signal gate = make_signal(T.dev, 0);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 8);
+        hcq_point done[3];
+        const uint32_t count = bound ? 2 : 3; /* versions of a bound queue */
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK_OK(hcq_queue_reset(q));
+            CHECK(hcq_queue_wait(q, hcq_at(gate, 1)) >= 0);
+            for (uint32_t k = 0; k <= i; k++) {
+                CHECK(hcq_queue_write(q, hcq_view(a, 4 * (i + k), 4), 10 * i + k + 1, 4) >= 0);
+            }
+            if (bound) {
+                CHECK_OK(hcq_queue_bind(q, T.dev));
+            }
+            CHECK_OK(hcq_queue_submit(q, T.dev, &done[i]));
+        }
+        hcq_queue_destroy(q);
+        CHECK_OK(hcq_signal_set(gate, 1));
+        CHECK_OK(hcq_wait(done, count, HCQ_ALL, BOUND));
+        const uint32_t two[8] = {1, 11, 12}, three[8] = {1, 11, 21, 22, 23};
+        CHECK_BYTES(a, bound ? two : three, sizeof two);
+    }
+}
+
 /* Every update may come while the submission before runs. */
 static void update_while_running(void **state) {
     (void)state;
@@ -446,7 +474,7 @@ static void mapped_buffers(void **state) {
 }
 
 #define UPDATE_TESTS \
-    TEST(updates_of_each_kind), TEST(wrong_updates_change_nothing), TEST(update_while_held), \
+    TEST(updates_of_each_kind), TEST(wrong_updates_change_nothing), TEST(update_while_held), TEST(reset_while_held), \
     TEST(update_while_running), TEST(variables_of_each_kind), TEST(variables_while_held), \
     TEST(slots_all_held), TEST(bound_queue_is_encoded_once), TEST(record_after_bind), \
     TEST(bound_here_submitted_there), TEST(mapped_buffers)

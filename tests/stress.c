@@ -640,22 +640,48 @@ static void random_streams_in_threads(void **state) {
 
 /* ---- random graphs of waits and signals alone ---- */
 
+static hcq_result node_fine(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+static hcq_result node_fails(void *user) {
+    (void)user;
+    return HCQ_ERROR_HOST;
+}
+
+/* A recording of one host command, one for each device, kind and result. */
+static void graph_queues(hcq_queue *queues[2][2][2]) {
+    for (uint32_t i = 0; i < 8; i++) {
+        hcq_queue **q = &queues[i >> 2 & 1][i >> 1 & 1][i & 1];
+        *q = make_queue(i & 4 ? T.dev2 : T.dev, i & 2 ? HCQ_COPY : HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_host(*q, i & 1 ? node_fails : node_fine, NULL), 0);
+    }
+}
+
 /* Node i waits for some nodes before it and for the host; nodes are submitted
-   in random order, unordered, on random devices; the host sets in between.
-   Nothing may pass before the nodes it waits for have passed. */
-static void run_graph(uint64_t seed, uint32_t nodes) {
+   in random order, unordered, on random lanes; the host sets in between.
+   Nothing may pass before the nodes it waits for have passed. Where `fail` is
+   set, one in that many nodes fails, and exactly those that wait for a failed
+   one, directly or not, fail as well. */
+static void run_graph(uint64_t seed, uint32_t nodes, uint32_t fail) {
     enum { MAX = 400, DEGREE = 4 };
     static hcq_signal done[MAX];
     static uint32_t parents[MAX][DEGREE], order[MAX];
     static hcq_point points[MAX];
+    static uint8_t fails[MAX], failed[MAX];
     uint64_t random = seed;
+    hcq_queue *queues[2][2][2];
     hcq_signal host = make_signal(T.dev, 0);
     uint64_t opened = 0, gates = 0;
+    graph_queues(queues);
     for (uint32_t i = 0; i < nodes; i++) {
+        failed[i] = fails[i] = fail && i > nodes / 2 && test_random(&random) % fail == 0;
         done[i] = make_signal(i % 3 ? T.dev : T.dev2, 0);
         order[i] = i;
         for (uint32_t k = 0; k < DEGREE; k++) {
             parents[i][k] = i ? (uint32_t)(test_random(&random) % i) : 0;
+            failed[i] |= failed[parents[i][k]];
         }
     }
     for (uint32_t i = nodes; i > 1; i--) {
@@ -678,12 +704,15 @@ static void run_graph(uint64_t seed, uint32_t nodes) {
         sub.signals = &raise;
         sub.signal_count = 1;
         sub.flags = HCQ_UNORDERED;
-        CHECK_OK(hcq_submit(test_random(&random) % 2 ? T.dev : T.dev2, &sub, 1, &points[i]));
+        uint32_t device = test_random(&random) % 2, kind = test_random(&random) % 2;
+        sub.queues = &queues[device][kind][fails[i]];
+        sub.queue_count = fails[i] || test_random(&random) % 2;
+        CHECK_OK(hcq_submit(device ? T.dev2 : T.dev, &sub, 1, &points[i]));
         if (test_random(&random) % 16 == 0 && opened < gates) {
             CHECK_OK(hcq_signal_set(host, ++opened));
         }
         uint32_t look = (uint32_t)(test_random(&random) % nodes);
-        if (look && test_poll(hcq_at(done[look], 1)) == HCQ_OK) {
+        if (look && !fail && test_poll(hcq_at(done[look], 1)) == HCQ_OK) {
             for (uint32_t k = 0; k < DEGREE; k++) {
                 CHECK_OK(test_poll(hcq_at(done[parents[look][k]], 1)));
             }
@@ -692,19 +721,38 @@ static void run_graph(uint64_t seed, uint32_t nodes) {
     if (opened < gates) {
         CHECK_OK(hcq_signal_set(host, gates));
     }
-    CHECK_OK(hcq_wait(points, nodes, HCQ_ALL, BOUND));
     for (uint32_t i = 0; i < nodes; i++) {
-        CHECK_OK(test_poll(hcq_at(done[i], 1)));
+        hcq_result want = failed[i] ? HCQ_ERROR_HOST : HCQ_OK;
+        WAIT_RESULT(points[i], want);
+        CHECK_RESULT(test_poll(hcq_at(done[i], 1)), want);
         CHECK_OK(hcq_signal_destroy(done[i]));
     }
     CHECK_OK(hcq_signal_destroy(host));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* timelines pass failures */
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    for (uint32_t i = 0; i < 8; i++) {
+        hcq_queue_destroy(queues[i >> 2 & 1][i >> 1 & 1][i & 1]);
+    }
 }
 
 static void random_graphs(void **state) {
     (void)state;
     uint32_t rounds = default_rounds(40);
     for (uint32_t i = 0; i < rounds; i++) {
-        run_graph(T.seed * 7777 + i, 20 + (i * 37) % 380);
+        run_graph(T.seed * 7777 + i, 20 + (i * 37) % 380, 0);
+    }
+}
+
+static void random_graphs_with_failures(void **state) {
+    (void)state;
+    uint32_t rounds = default_rounds(100);
+    for (uint32_t i = 0; i < rounds; i++) {
+        run_graph(T.seed * 8888 + i, 5 + (i * 13) % 60, 20 + i % 40);
+        /* A device remembers old failures only roughly: fresh ones each time. */
+        CHECK_OK(hcq_close(T.dev));
+        CHECK_OK(hcq_close(T.dev2));
+        T.dev = test_open(0, NULL);
+        T.dev2 = test_open(1, NULL);
     }
 }
 
@@ -713,6 +761,7 @@ int main(int argc, char **argv) {
         TEST(random_streams),
         TEST(random_streams_in_threads),
         TEST(random_graphs),
+        TEST(random_graphs_with_failures),
     };
     int result = test_start(argc, argv);
     if (result != 0) {

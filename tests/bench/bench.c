@@ -116,7 +116,19 @@ static bench_stats scaled(const bench_stats *stats, double scale) {
     s.p99 *= scale;
     s.low *= scale;
     s.high *= scale;
+    for (uint32_t i = 0; i < s.passes; i++) {
+        s.pass[i] *= scale;
+    }
     return s;
+}
+
+static double pass_ratio(const bench_stats *ours, const bench_stats *peer) {
+    double ratios[BENCH_MAX_PASSES];
+    uint32_t count = ours->passes < peer->passes ? ours->passes : peer->passes;
+    for (uint32_t i = 0; i < count; i++) {
+        ratios[i] = ours->pass[i] / peer->pass[i];
+    }
+    return bench_median(ratios, count);
 }
 
 void bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
@@ -129,6 +141,7 @@ void bench_report(bench_result *result, const bench_stats *ours, const bench_sta
     result->peer_stats = scaled(peer, scale);
     result->peer = result->peer_stats.median;
     result->ratio = result->ours / result->peer;
+    result->pass_ratio = pass_ratio(ours, peer);
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -137,16 +150,17 @@ void bench_report(bench_result *result, const bench_stats *ours, const bench_sta
 typedef struct samples {
     double *values;
     uint32_t count, capacity, pass_first;
-    double low, high;
+    double pass[BENCH_MAX_PASSES];     /* medians */
+    uint32_t passes;
     uint64_t n;                        /* operations in one sample, once calibrated */
 } samples;
 
 static uint32_t passes(void) {
-    return g_quick ? 5 : 11;
+    return g_quick ? 7 : 21;
 }
 
 static uint64_t pass_ns(void) {
-    return g_quick ? 50000000u : 150000000u;
+    return g_quick ? 35000000u : 80000000u;
 }
 
 static void samples_add(samples *s, double value) {
@@ -162,30 +176,44 @@ static void samples_add(samples *s, double value) {
     s->values[s->count++] = value;
 }
 
-/* Takes the median of a finished pass into the range of medians. The order of
-   samples within a pass is of no use, so sorting in place does no harm. */
+/* Keeps the median of a finished pass. The order of samples within a pass is of
+   no use, so sorting them in place does no harm. */
 static void samples_end_pass(samples *s) {
     uint32_t count = s->count - s->pass_first;
-    if (count == 0) {
-        return;
-    }
-    double median = bench_median(s->values + s->pass_first, count);
-    s->low = s->pass_first == 0 || median < s->low ? median : s->low;
-    s->high = s->pass_first == 0 || median > s->high ? median : s->high;
+    s->pass[s->passes++] = bench_median(s->values + s->pass_first, count);
     s->pass_first = s->count;
 }
 
+void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count) {
+    double sorted[BENCH_MAX_PASSES];
+    double sum = 0.0;
+    if (count == 0 || count > BENCH_MAX_PASSES) {
+        bench_die("%u passes", (unsigned)count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        stats->pass[i] = pass[i];
+        sorted[i] = pass[i];
+        sum += pass[i];
+    }
+    stats->passes = count;
+    stats->mean = sum / count;
+    stats->median = bench_median(sorted, count);
+    stats->p99 = bench_percentile(sorted, count, 99.0);
+    stats->low = sorted[0];
+    stats->high = sorted[count - 1];
+}
+
+/* Over the samples of all passes, not over passes: longer passes count more. */
 static bench_stats samples_stats(samples *s) {
     bench_stats stats;
     double sum = 0.0;
+    bench_stats_make(&stats, s->pass, s->passes);
     for (uint32_t i = 0; i < s->count; i++) {
         sum += s->values[i];
     }
-    stats.mean = s->count == 0 ? BENCH_NONE : sum / s->count;
+    stats.mean = sum / s->count;
     stats.median = bench_median(s->values, s->count);
     stats.p99 = bench_percentile(s->values, s->count, 99.0);
-    stats.low = s->low;
-    stats.high = s->high;
     return stats;
 }
 
@@ -292,6 +320,7 @@ static void result_clear(bench_result *result) {
     result->ours = BENCH_NONE;
     result->peer = BENCH_NONE;
     result->ratio = BENCH_NONE;
+    result->pass_ratio = BENCH_NONE;
 }
 
 static void child_main(const bench *b, int fd) {
@@ -394,8 +423,9 @@ static void print_row(const bench *b, const bench_result *r) {
                r->ours_stats.p99, r->peer_stats.mean, r->peer_stats.p99);
     }
     if (!isnan(r->peer)) {
-        printf("    medians of the passes: ours %.3f to %.3f, peer %.3f to %.3f\n",
-               r->ours_stats.low, r->ours_stats.high, r->peer_stats.low, r->peer_stats.high);
+        printf("    passes: ours %.3f to %.3f, peer %.3f to %.3f; ratio within a pass %.3f\n",
+               r->ours_stats.low, r->ours_stats.high, r->peer_stats.low, r->peer_stats.high,
+               r->pass_ratio);
     }
     for (uint32_t i = 0; i < r->extra_count; i++) {
         printf("    %s %.3f\n", r->extra[i].key, r->extra[i].value);
@@ -422,6 +452,7 @@ static void json_row(FILE *file, const bench *b, const bench_result *r, int firs
         json_key(file, "peer_p99", r->peer_stats.p99);
     }
     if (!isnan(r->peer)) {
+        json_key(file, "pass_ratio", r->pass_ratio);
         json_key(file, "ours_low", r->ours_stats.low);
         json_key(file, "ours_high", r->ours_stats.high);
         json_key(file, "peer_low", r->peer_stats.low);

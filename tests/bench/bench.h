@@ -19,7 +19,7 @@ extern "C" {
 
 #define BENCH_NONE ((double)NAN)            /* a number that is null in the JSON */
 
-enum { BENCH_MAX_SIDES = 4, BENCH_MAX_EXTRA = 8, BENCH_CHAIN = 1000 };
+enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 8, BENCH_CHAIN = 1000 };
 
 /* One side of a comparison. */
 typedef struct bench_side {
@@ -34,6 +34,8 @@ typedef struct bench_side {
 typedef struct bench_stats {
     double median, mean, p99;
     double low, high;                     /* smallest and largest median of one pass */
+    double pass[BENCH_MAX_PASSES];        /* median of each pass */
+    uint32_t passes;
 } bench_stats;
 
 typedef struct bench_extra { char key[32]; double value; } bench_extra;
@@ -41,6 +43,8 @@ typedef struct bench_extra { char key[32]; double value; } bench_extra;
 /* What a bench reports, in its unit; BENCH_NONE means null. */
 typedef struct bench_result {
     double ours, peer, ratio;
+    double pass_ratio;                    /* median of the ratios within each pass: where the
+                                             machine's speed drifts, this one drifts least */
     bench_stats ours_stats, peer_stats;   /* printed where `latency` is set */
     int latency;
     uint32_t extra_count;
@@ -76,6 +80,9 @@ double bench_percentile(double *samples, uint32_t count, double percent);
    sample, the clock's own cost taken off. */
 void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stats);
 void bench_latency(const bench_side *sides, uint32_t count, bench_stats *stats);
+
+/* Makes the stats of passes that were measured by hand. */
+void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count);
 
 /* Stores medians times `scale` (1e-6: ms) and their ratio; peer may be NULL. */
 void bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,

@@ -339,16 +339,16 @@ static double ring_bursts(ring *r, uint32_t bursts) {
 }
 
 void bench_submit_call(bench_result *result) {
-    enum { PASSES = 60 };
     bench_chain chain;
-    double ours[PASSES];
-    double peer[PASSES];
-    uint32_t count = bench_quick() ? 20 : PASSES;
+    bench_stats stats[2];
+    double ours[BENCH_MAX_PASSES];
+    double peer[BENCH_MAX_PASSES];
+    uint32_t count = bench_quick() ? BENCH_MAX_PASSES / 2 : BENCH_MAX_PASSES;
     ring *r = ring_alloc();
     bench_chain_open(&chain, 1);
     for (uint32_t i = 0; i < count; i++) {
         bench_sleep_ms(2);
-        hcq_bursts(&chain, 300);
+        hcq_bursts(&chain, 1000);
         ours[i] = hcq_bursts(&chain, 300);
         bench_sleep_ms(2);
         ring_begin(r);
@@ -356,13 +356,9 @@ void bench_submit_call(bench_result *result) {
         peer[i] = ring_bursts(r, 300);
         ring_end(r);
     }
-    result->ours = bench_median(ours, count);
-    result->peer = bench_median(peer, count);
-    result->ratio = result->ours / result->peer;
-    result->ours_stats.low = ours[0];
-    result->ours_stats.high = ours[count - 1];
-    result->peer_stats.low = peer[0];
-    result->peer_stats.high = peer[count - 1];
+    bench_stats_make(&stats[0], ours, count);
+    bench_stats_make(&stats[1], peer, count);
+    bench_report(result, &stats[0], &stats[1], 1.0);
     bench_note(result, "push into a two-thread ring");
     bench_chain_close(&chain);
     free(r);
