@@ -1354,6 +1354,7 @@ HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char 
 HCQ_API uint64_t hcq_sys_now_ns(void);
 HCQ_API hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 HCQ_API void hcq_sys_wake(uint32_t *word, int all);
+HCQ_API void hcq_sys_yield(void);         /* lets another thread have this CPU */
 HCQ_API uint32_t hcq_sys_cpu_count(void); /* that this process may use */
 typedef struct hcq_sys_thread { void *handle; void (*run_fn)(void *); void *user; char name[16]; }
     hcq_sys_thread;
@@ -2000,6 +2001,8 @@ static DWORD_PTR hcqi_sys_affinity(void) {
     return process;
 }
 
+HCQI_DEF void hcq_sys_yield(void) { SwitchToThread(); }
+
 HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
     uint32_t count = 0;
     for (DWORD_PTR mask = hcqi_sys_affinity(); mask; mask &= mask - 1) {
@@ -2060,6 +2063,7 @@ HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)librar
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -2072,6 +2076,8 @@ HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)librar
 #ifndef CLOCK_MONOTONIC
 #error "hcq: include hcq.h before every system header in this file, or compile with -std=gnu99"
 #endif
+
+HCQI_DEF void hcq_sys_yield(void) { sched_yield(); }
 
 HCQI_DEF uint64_t hcq_sys_now_ns(void) {
     struct timespec now;

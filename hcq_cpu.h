@@ -58,21 +58,11 @@ enum {
     HCQI_CPU_TIGHT = 512,              /* turns without a pause */
     HCQI_CPU_TURNS = 32,               /* of spinning between looks around */
     HCQI_CPU_ROOM = 128,               /* turns that a spinner gets to make room */
-    HCQI_CPU_VAIN = 4,                 /* times that full spinning may be in vain */
-    HCQI_CPU_LIMIT = 4,                /* short waits until it is tried again: 4 << 0..4 */
-    HCQI_CPU_SHORT_NS = 1000,          /* the short spin */
     HCQI_CPU_INLINE_PS = 10000000,     /* cheaper grids are not shared */
     HCQI_CPU_WAKE_PS = 40000000,       /* nor those, if it takes waking somebody up */
     HCQI_CPU_TIMED_PS = 2000000,       /* from here on a look at the clock is cheap */
     HCQI_CPU_CHUNK_PS = 1000000        /* smallest share of a grid */
 };
-
-/* What a thread has learned about its spinning. */
-typedef struct hcqi_cpu_spinner {
-    uint32_t vain;                     /* times in a row it was in vain */
-    uint32_t soon;                     /* waits since then that were short */
-    uint32_t limit;                    /* of `soon`, logarithm */
-} hcqi_cpu_spinner;
 
 static const uint64_t hcqi_cpu_magic = 0x6870636c616e6521u;
 
@@ -123,7 +113,6 @@ typedef struct hcqi_cpu_engine {
     uint8_t pad0[HCQI_CPU_LINE];
     hcqi_cpu_chunk *head;              /* where the thread reads */
     uint32_t head_at;
-    hcqi_cpu_spinner idle, waits;      /* for work, for other lanes */
     hcq_result failed;                 /* of the waits before the next batch */
     uint32_t refused;                  /* some batch failed, ever */
     uint8_t pad1[HCQI_CPU_LINE];
@@ -168,7 +157,6 @@ typedef struct hcqi_cpu_worker {
     struct hcqi_cpu_device *device;
     hcq_sys_thread thread;
     uint32_t index;
-    hcqi_cpu_spinner idle;
 } hcqi_cpu_worker;
 
 /* A thread's part of a grid, taken from the front by its owner and then by
@@ -187,7 +175,6 @@ typedef struct hcqi_cpu_pool {
     uint32_t wanted;                   /* workers to have */
     uint32_t started;                  /* workers there are */
     uint32_t tried;                    /* starting them */
-    hcqi_cpu_spinner join;             /* for workers to leave */
     uint64_t missed_ps;                /* work that sleeping workers might have shared */
     hcqi_cpu_worker *workers;
     uint8_t pad0[HCQI_CPU_LINE];
@@ -213,7 +200,6 @@ typedef struct hcqi_cpu_device {
     uint32_t compute_lanes, copy_lanes, chunks;
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
-    hcqi_cpu_spinner waits;            /* of host threads */
     uint8_t pad1[HCQI_CPU_LINE];
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
     hcqi_cpu_engine engines[2 * HCQI_CPU_LANES];
@@ -224,67 +210,20 @@ typedef struct hcqi_cpu_device {
 /* ---- spinning and sleeping ------------------------------------------------- */
 /* Threads that run or spin are counted in `active`. One spins only while there
    is a CPU for every counted thread: else it stops being counted and sleeps.
-   Where spinning was in vain a few times in a row it is kept short: the waits
-   are too long for it, or the thread that would end them needs this very CPU.
-   If they turn out short after all, it is tried again, ever less often. */
+   Whoever spins for longer than a moment yields now and then: the thread that
+   would end the wait may be queued behind the spinner on this very CPU. */
 
 typedef struct hcqi_cpu_spin {
-    hcqi_cpu_spinner *spinner;
-    uint64_t start_ns, end_ns;         /* 0 = not looked yet */
+    uint64_t end_ns;                   /* 0 = not looked yet */
     uint32_t turns;
 } hcqi_cpu_spin;
 
 static void hcqi_cpu_enter(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, 1); }
 static void hcqi_cpu_leave(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, UINT32_MAX); }
 
-static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin, hcqi_cpu_spinner *spinner) {
-    spin->spinner = spinner;
-    spin->start_ns = 0;
+static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin) {
     spin->end_ns = 0;
     spin->turns = 0;
-}
-
-/* What one spun for has happened. */
-static void hcqi_cpu_spin_done(const hcqi_cpu_spin *spin) {
-    hcqi_cpu_spinner *spinner = spin->spinner;
-    if (spin->turns && hcqi_atomic_load32(&spinner->vain)) {
-        hcqi_atomic_store32(&spinner->vain, 0);
-        hcqi_atomic_store32(&spinner->soon, 0);
-        hcqi_atomic_store32(&spinner->limit, 0);
-    }
-}
-
-static uint64_t hcqi_cpu_spin_budget(const hcqi_cpu_device *d, const hcqi_cpu_spinner *spinner) {
-    uint32_t limit = (uint32_t)HCQI_CPU_VAIN << hcqi_atomic_load32(&spinner->limit);
-    if (hcqi_atomic_load32(&spinner->vain) < HCQI_CPU_VAIN ||
-        hcqi_atomic_load32(&spinner->soon) >= limit || d->spin_ns < HCQI_CPU_SHORT_NS) {
-        return d->spin_ns;
-    }
-    return HCQI_CPU_SHORT_NS;
-}
-
-/* Time is up and nothing has happened. */
-static void hcqi_cpu_spin_failed(const hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
-    hcqi_cpu_spinner *spinner = spin->spinner;
-    uint32_t vain = hcqi_atomic_load32(&spinner->vain);
-    uint32_t limit = hcqi_atomic_load32(&spinner->limit);
-    if (vain < HCQI_CPU_VAIN) {
-        hcqi_atomic_store32(&spinner->vain, vain + 1);
-    } else if (hcqi_cpu_spin_budget(d, spinner) == d->spin_ns) {
-        hcqi_atomic_store32(&spinner->soon, 0);
-        hcqi_atomic_store32(&spinner->limit, limit < HCQI_CPU_LIMIT ? limit + 1 : limit);
-    }
-}
-
-/* After the sleep: counts the thread again; was the wait a short one? */
-static void hcqi_cpu_spin_slept(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
-    hcqi_cpu_spinner *spinner = spin->spinner;
-    hcqi_cpu_enter(d);
-    if (spin->start_ns && hcqi_atomic_load32(&spinner->vain) >= HCQI_CPU_VAIN &&
-        hcq_sys_now_ns() - spin->start_ns < d->spin_ns) {
-        hcqi_atomic_add32(&spinner->soon, 1);
-    }
-    hcqi_cpu_spin_begin(spin, spinner);
 }
 
 /* May a counted thread go on? At 0 it is no longer counted. */
@@ -295,14 +234,13 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
         return !hcqi_atomic_cas32(&d->active, active, active - 1);
     }
     uint64_t now = hcq_sys_now_ns();
-    if (!spin->start_ns) {
-        spin->start_ns = now;
-        spin->end_ns = now + hcqi_cpu_spin_budget(d, spin->spinner);
+    if (!spin->end_ns) {
+        spin->end_ns = now + d->spin_ns;
     }
     if (now < spin->end_ns) {
+        hcq_sys_yield();
         return 1;
     }
-    hcqi_cpu_spin_failed(d, spin);
     hcqi_cpu_leave(d);
     return 0;
 }
@@ -375,10 +313,9 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
 
 /* For a counted thread, which is counted again afterwards. */
 static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *counter,
-                                        uint64_t value, uint64_t end_ns,
-                                        hcqi_cpu_spinner *spinner) {
+                                        uint64_t value, uint64_t end_ns) {
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin, spinner);
+    hcqi_cpu_spin_begin(&spin);
     while (hcqi_atomic_load64(&counter->value) < value) {
         if (hcqi_cpu_spin_turn(d, &spin)) {
             if (spin.end_ns > end_ns) {
@@ -387,10 +324,9 @@ static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *co
             continue;
         }
         hcq_result result = hcqi_cpu_counter_sleep(counter, value, end_ns);
-        hcqi_cpu_spin_slept(d, &spin);
+        hcqi_cpu_enter(d);
         return result;
     }
-    hcqi_cpu_spin_done(&spin);
     return HCQ_OK;
 }
 
@@ -533,13 +469,14 @@ static void hcqi_cpu_worker_main(void *user) {
         hcq_sys_thread_pin((worker->index + 1) % d->cpus);
     }
     hcqi_cpu_enter(d);
-    hcqi_cpu_spin_begin(&spin, &worker->idle);
+    hcqi_cpu_spin_begin(&spin);
     while (!hcqi_atomic_load32(&pool->stop)) {
         uint32_t gate = hcqi_atomic_load32(&pool->gate);
         if (!(gate & HCQI_CPU_OPEN) || (gate & HCQI_CPU_GENERATIONS) == seen) {
             if (!hcqi_cpu_spin_turn(d, &spin)) {
                 hcqi_cpu_worker_sleep(pool, seen);
-                hcqi_cpu_spin_slept(d, &spin);
+                hcqi_cpu_enter(d);
+                hcqi_cpu_spin_begin(&spin);
             }
             continue;
         }
@@ -547,11 +484,10 @@ static void hcqi_cpu_worker_main(void *user) {
             continue;
         }
         seen = gate & HCQI_CPU_GENERATIONS;
-        hcqi_cpu_spin_done(&spin);
         hcqi_cpu_pool_rouse(pool, 2); /* waking is dear: everybody wakes two */
         hcqi_cpu_pool_share(pool, worker->index + 1);
         hcqi_cpu_pool_leave(pool);
-        hcqi_cpu_spin_begin(&spin, &worker->idle);
+        hcqi_cpu_spin_begin(&spin);
     }
     hcqi_cpu_leave(d);
 }
@@ -625,11 +561,10 @@ static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
 static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
     uint32_t *word = &d->pool.gate;
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin, &d->pool.join);
+    hcqi_cpu_spin_begin(&spin);
     for (;;) {
         uint32_t gate = hcqi_atomic_load32(word);
         if (!(gate & HCQI_CPU_INSIDE)) {
-            hcqi_cpu_spin_done(&spin);
             return;
         }
         if (hcqi_cpu_spin_turn(d, &spin)) {
@@ -866,7 +801,7 @@ static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry 
         const hcq_lane_point *wait = &entry->waits[i];
         hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
-                              HCQ_FOREVER, &engine->waits);
+                              HCQ_FOREVER);
         hcq_result result = hcq_backend_wait_result(wait);
         if (result != HCQ_OK && engine->failed == HCQ_OK) {
             engine->failed = result;
@@ -921,17 +856,17 @@ static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry
 static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
     hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin, &engine->idle);
+    hcqi_cpu_spin_begin(&spin);
     while (!hcqi_cpu_engine_ready(engine, entry)) {
         if (hcqi_atomic_load32(&engine->stop)) {
             return NULL;
         }
         if (!hcqi_cpu_spin_turn(engine->device, &spin)) {
             hcqi_cpu_engine_sleep(engine, entry);
-            hcqi_cpu_spin_slept(engine->device, &spin);
+            hcqi_cpu_enter(engine->device);
+            hcqi_cpu_spin_begin(&spin);
         }
     }
-    hcqi_cpu_spin_done(&spin);
     return entry;
 }
 
@@ -1419,7 +1354,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         }
     }
     hcqi_cpu_enter(d);
-    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, &d->waits);
+    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns);
     hcqi_cpu_leave(d);
     return result;
 }

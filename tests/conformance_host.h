@@ -135,6 +135,7 @@ static void host_command_fails(void **state) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 8);
         hcq_signal before = make_signal(T.dev, 0), after = make_signal(T.dev, 0);
+        hcq_signal last = make_signal(T.dev, 0);
         hcq_point done, later, line;
         CHECK_OK(hcq_queue_label(q, "failing"));
         CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
@@ -142,6 +143,8 @@ static void host_command_fails(void **state) {
         CHECK_INDEX(hcq_queue_host(q, host_record, &log), 2);
         CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(after, 1)), 4);
+        CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 8, 4), 9, 4), 5);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(last, 1)), 6);
         CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 3, 4), 0);
         if (bound) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
@@ -152,11 +155,13 @@ static void host_command_fails(void **state) {
         WAIT_OK(hcq_at(before, 1));
         WAIT_RESULT(done, HCQ_ERROR_HOST);
         WAIT_RESULT(hcq_at(after, 1), HCQ_ERROR_HOST);
+        WAIT_RESULT(hcq_at(last, 1), HCQ_ERROR_HOST);
         WAIT_OK(later);
         WAIT_OK(line);                 /* the timeline only orders */
         CHECK_RESULT(test_poll(done), HCQ_ERROR_HOST); /* and the point remembers */
         CHECK_U64(READ32(a, 0), 1);
         CHECK_U64(READ32(a, 1), 3);
+        CHECK_U64(READ32(a, 2), 0);
         hcq_error_info error;
         CHECK_OK(hcq_device_error(T.dev, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_HOST);
@@ -166,12 +171,73 @@ static void host_command_fails(void **state) {
         CHECK_OK(error.result);
         log.result = HCQ_OK;           /* the queue itself is not spoilt */
         CHECK_OK(hcq_signal_reset(after, 0));
+        CHECK_OK(hcq_signal_reset(last, 0));
         CHECK_OK(hcq_queue_update_signal(q, 1, NULL, 2));
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         WAIT_OK(done);
         WAIT_OK(hcq_at(after, 1));
         CHECK_U64(READ32(a, 0), 2);
+        CHECK_U64(READ32(a, 2), 9);
         hcq_queue_destroy(q);
+    }
+}
+
+/* ---- nobody asks ---- */
+
+static hcq_result host_nap(void *user) {
+    (void)user;
+    mock_sleep(30000000);
+    return HCQ_OK;
+}
+
+static hcq_result host_flag(void *user) {
+    __atomic_store_n((uint32_t *)user, 1, __ATOMIC_RELEASE);
+    return HCQ_OK;
+}
+
+/* What waits for another device's work goes on although no thread is in hcq. */
+static void releases_without_anybody_asking(void **state) {
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        hcq_signal s = make_signal(T.dev, 0);
+        hcq_queue *slow = make_queue(T.dev, round % 2 ? HCQ_COPY : HCQ_COMPUTE);
+        hcq_queue *after = make_queue(T.dev2, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
+        uint32_t flag = 0;
+        CHECK_INDEX(hcq_queue_host(slow, host_nap, NULL), 0);
+        CHECK_INDEX(hcq_queue_write(slow, a, 1, 4), 1);
+        CHECK_INDEX(hcq_queue_signal(slow, hcq_at(s, 1)), 2);
+        CHECK_INDEX(hcq_queue_wait(after, hcq_at(s, 1)), 0);
+        CHECK_INDEX(hcq_queue_write(after, b, 1, 4), 1);
+        CHECK_INDEX(hcq_queue_host(after, host_flag, &flag), 2);
+        CHECK_OK(hcq_queue_submit(round % 3 ? after : slow, round % 3 ? T.dev2 : T.dev, NULL));
+        CHECK_OK(hcq_queue_submit(round % 3 ? slow : after, round % 3 ? T.dev : T.dev2, NULL));
+        for (int i = 0; i < 5000 && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); i++) {
+            mock_sleep(1000000);
+        }
+        CHECK(__atomic_load_n(&flag, __ATOMIC_ACQUIRE));
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND)); /* `flag` lives until then */
+    }
+}
+
+/* A wait for any point ends soon after the one that comes, by whatever means. */
+static void any_wait_notices_completion(void **state) {
+    (void)state;
+    hcq_point never = hcq_at(make_signal(T.dev2, 0), 1), list[3];
+    hcq_queue *slow = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev2, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_host(slow, host_nap, NULL), 0);
+    CHECK_INDEX(hcq_queue_host(copy, host_nap, NULL), 0);
+    for (int round = 0; round < 6; round++) {
+        uint64_t start = hcq_sys_now_ns();
+        CHECK_OK(hcq_queue_submit(slow, T.dev, &list[0]));
+        list[1] = never;
+        list[2] = never;
+        if (round % 2) {
+            CHECK_OK(hcq_queue_submit(copy, T.dev2, &list[2]));
+        }
+        CHECK_OK(hcq_wait(list, 3, HCQ_ANY, BOUND));
+        CHECK(hcq_sys_now_ns() - start < BOUND / 2);
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
     }
 }
 
@@ -652,6 +718,7 @@ static void one_of_two_queues_fails(void **state) {
 }
 
 #define HOST_TESTS \
+    TEST(releases_without_anybody_asking), TEST(any_wait_notices_completion), \
     TEST(failed_wait_among_others), TEST(timeline_waits_pass_failures), \
     TEST(one_of_two_queues_fails), \
     TEST(host_commands_run_in_order), TEST(host_command_sees_memory), \

@@ -1,73 +1,95 @@
 /* Updates, variables, binding. Part of conformance.c. */
 
+typedef struct updated {
+    hcq_queue *q;                      /* wait s, exec add a, copy b <- a, stamp t, signal t */
+    hcq_buffer a, b, c;
+    hcq_signal s, t, s2, t2;
+} updated;
+
+static updated record_updated(void) {
+    updated u;
+    hcq_program *add = make_add(T.dev);
+    u.q = make_queue(T.dev, HCQ_COMPUTE);
+    u.a = make_words(T.dev, 64);
+    u.b = make_words(T.dev, 64);
+    u.c = make_words(T.dev, 64);
+    u.s = make_signal(T.dev, 1);
+    u.t = make_signal(T.dev, 0);
+    u.s2 = make_signal(T.dev2, 7);
+    u.t2 = make_signal(T.dev2, 0);
+    add_args args = {u.a.address, 1, 64};
+    CHECK_INDEX(hcq_queue_wait(u.q, hcq_at(u.s, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(u.q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_copy(u.q, u.b, u.a, 256), 2);
+    CHECK_INDEX(hcq_queue_timestamp(u.q, u.t), 3);
+    CHECK_INDEX(hcq_queue_signal(u.q, hcq_at(u.t, 1)), 4);
+    return u;
+}
+
+/* Values and sizes change, the objects are kept. */
+static void update_values(const updated *u) {
+    const hcq_dims half = {32, 1, 1};
+    const uint32_t ten = 10;
+    CHECK_OK(hcq_queue_update_wait(u->q, 0, NULL, 2));
+    CHECK_OK(hcq_queue_update_signal(u->q, 4, NULL, 2));
+    CHECK_OK(hcq_queue_update_exec(u->q, 1, &half, NULL));
+    CHECK_OK(hcq_queue_update_arg(u->q, 1, 1, &ten, 4));
+    CHECK_OK(hcq_queue_update_copy(u->q, 2, NULL, NULL, 128));
+    CHECK_OK(hcq_signal_set(u->s, 2));
+    CHECK_OK(hcq_queue_submit(u->q, T.dev, NULL));
+    WAIT_OK(hcq_at(u->t, 2));
+    CHECK_U64(READ32(u->a, 31), 11);
+    CHECK_U64(READ32(u->a, 32), 1);
+    CHECK_U64(READ32(u->b, 31), 11);
+    CHECK_U64(READ32(u->b, 63), 1);
+}
+
+/* The objects change, values and sizes are kept. */
+static void update_objects(const updated *u) {
+    const hcq_dims block = {2, 1, 1};
+    const hcq_buffer from = hcq_view(u->a, 128, 128);
+    uint64_t at = u->a.address, stamp = 0;
+    hcq_command cmd;
+    CHECK_OK(hcq_queue_update_wait(u->q, 0, &u->s2, HCQ_KEEP));
+    CHECK_OK(hcq_queue_update_signal(u->q, 3, &u->t2, HCQ_KEEP));
+    CHECK_OK(hcq_queue_update_signal(u->q, 4, &u->t2, HCQ_KEEP));
+    CHECK_OK(hcq_queue_update_exec(u->q, 1, NULL, &block)); /* 32 blocks of 2 */
+    CHECK_OK(hcq_queue_update_copy(u->q, 2, &u->c, &from, HCQ_KEEP));
+    CHECK_OK(hcq_queue_update_arg(u->q, 1, 0, &at, 8));
+    CHECK_OK(hcq_queue_submit(u->q, T.dev, NULL));
+    WAIT_OK(hcq_at(u->t2, 2));
+    CHECK_OK(hcq_signal_timestamp(u->t2, &stamp));
+    CHECK(stamp != 0);
+    CHECK_U64(READ32(u->a, 63), 11);
+    CHECK_U64(READ32(u->c, 31), 11);
+    CHECK_U64(READ32(u->c, 32), 0);
+    CHECK_OK(hcq_queue_command(u->q, 2, &cmd)); /* what is read back is current */
+    CHECK(cmd.dst.address == u->c.address && cmd.src.address == from.address);
+    CHECK_U64(cmd.size, 128);
+    CHECK_OK(hcq_queue_command(u->q, 1, &cmd));
+    CHECK(cmd.grid.x == 32 && cmd.block.x == 2);
+    CHECK_U64(((const add_args *)cmd.args)->value, 10);
+    at = u->b.address;                 /* another buffer in the block */
+    CHECK_OK(hcq_queue_update_arg(u->q, 1, 0, &at, 8));
+    CHECK_OK(hcq_queue_update_signal(u->q, 4, NULL, 3));
+    CHECK_OK(hcq_queue_submit(u->q, T.dev, NULL));
+    CHECK_U64(READ32(u->b, 63), 11);
+    CHECK_U64(READ32(u->a, 63), 11);
+}
+
 /* Each kind of update, bound and unbound, with the parts that are kept. */
 static void updates_of_each_kind(void **state) {
     (void)state;
     for (int bound = 0; bound < 2; bound++) {
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_program *add = make_add(T.dev);
-        hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64);
-        hcq_buffer c = make_words(T.dev, 64);
-        hcq_signal s = make_signal(T.dev, 1), t = make_signal(T.dev, 0);
-        hcq_signal s2 = make_signal(T.dev2, 7), t2 = make_signal(T.dev2, 0);
-        add_args args = {a.address, 1, 64};
-        hcq_command cmd;
-        CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
-        CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 1);
-        CHECK_INDEX(hcq_queue_copy(q, b, a, 256), 2);
-        CHECK_INDEX(hcq_queue_timestamp(q, t), 3);
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 1)), 4);
+        updated u = record_updated();
         if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
+            CHECK_OK(hcq_queue_bind(u.q, T.dev));
         }
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_U64(READ32(b, 63), 1);
-        /* The values only. */
-        hcq_dims half = {32, 1, 1};
-        uint32_t ten = 10;
-        CHECK_OK(hcq_queue_update_wait(q, 0, NULL, 2));
-        CHECK_OK(hcq_queue_update_signal(q, 4, NULL, 2));
-        CHECK_OK(hcq_queue_update_exec(q, 1, &half, NULL));
-        CHECK_OK(hcq_queue_update_arg(q, 1, 1, &ten, 4));
-        CHECK_OK(hcq_queue_update_copy(q, 2, NULL, NULL, 128));
-        CHECK_OK(hcq_signal_set(s, 2));
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        WAIT_OK(hcq_at(t, 2));
-        CHECK_U64(READ32(a, 31), 11);
-        CHECK_U64(READ32(a, 32), 1);
-        CHECK_U64(READ32(b, 31), 11);
-        CHECK_U64(READ32(b, 63), 1);
-        /* The objects. */
-        const hcq_dims block = {2, 1, 1};
-        const hcq_buffer from = hcq_view(a, 128, 128);
-        CHECK_OK(hcq_queue_update_wait(q, 0, &s2, HCQ_KEEP));
-        CHECK_OK(hcq_queue_update_signal(q, 3, &t2, HCQ_KEEP));
-        CHECK_OK(hcq_queue_update_signal(q, 4, &t2, HCQ_KEEP));
-        CHECK_OK(hcq_queue_update_exec(q, 1, NULL, &block)); /* 32 blocks of 2 */
-        CHECK_OK(hcq_queue_update_copy(q, 2, &c, &from, HCQ_KEEP));
-        uint64_t at = a.address;
-        CHECK_OK(hcq_queue_update_arg(q, 1, 0, &at, 8));
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        WAIT_OK(hcq_at(t2, 2));
-        uint64_t stamp = 0;
-        CHECK_OK(hcq_signal_timestamp(t2, &stamp));
-        CHECK(stamp != 0);
-        CHECK_U64(READ32(a, 63), 11);
-        CHECK_U64(READ32(c, 31), 11);
-        CHECK_U64(READ32(c, 32), 0);
-        CHECK_OK(hcq_queue_command(q, 2, &cmd)); /* what is read back is current */
-        CHECK(cmd.dst.address == c.address && cmd.src.address == from.address);
-        CHECK_U64(cmd.size, 128);
-        CHECK_OK(hcq_queue_command(q, 1, &cmd));
-        CHECK(cmd.grid.x == 32 && cmd.block.x == 2);
-        CHECK_U64(((const add_args *)cmd.args)->value, 10);
-        at = b.address;                /* another buffer in the block */
-        CHECK_OK(hcq_queue_update_arg(q, 1, 0, &at, 8));
-        CHECK_OK(hcq_queue_update_signal(q, 4, NULL, 3));
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_U64(READ32(b, 63), 11);
-        CHECK_U64(READ32(a, 63), 11);
-        hcq_queue_destroy(q);
+        CHECK_OK(hcq_queue_submit(u.q, T.dev, NULL));
+        CHECK_U64(READ32(u.b, 63), 1);
+        update_values(&u);
+        update_objects(&u);
+        hcq_queue_destroy(u.q);
     }
 }
 
@@ -474,7 +496,8 @@ static void mapped_buffers(void **state) {
 }
 
 #define UPDATE_TESTS \
-    TEST(updates_of_each_kind), TEST(wrong_updates_change_nothing), TEST(update_while_held), TEST(reset_while_held), \
-    TEST(update_while_running), TEST(variables_of_each_kind), TEST(variables_while_held), \
+    TEST(updates_of_each_kind), TEST(wrong_updates_change_nothing), TEST(update_while_held), \
+    TEST(reset_while_held), TEST(update_while_running), TEST(variables_of_each_kind), \
+    TEST(variables_while_held), \
     TEST(slots_all_held), TEST(bound_queue_is_encoded_once), TEST(record_after_bind), \
     TEST(bound_here_submitted_there), TEST(mapped_buffers)

@@ -659,80 +659,112 @@ static void graph_queues(hcq_queue *queues[2][2][2]) {
     }
 }
 
+enum { NODES = 400, DEGREE = 4 };
+
+static struct {
+    uint64_t random;
+    uint32_t nodes, fail;
+    hcq_signal host;
+    uint64_t opened, gates;
+    hcq_queue *queues[2][2][2];
+    hcq_signal done[NODES];
+    hcq_point points[NODES];
+    uint32_t parents[NODES][DEGREE], order[NODES];
+    uint8_t fails[NODES], failed[NODES];
+} G;
+
+static uint32_t graph_pick(uint32_t below) {
+    return (uint32_t)(test_random(&G.random) >> 33) % below;
+}
+
+static void graph_generate(uint64_t seed, uint32_t nodes, uint32_t fail) {
+    memset(&G, 0, sizeof G);
+    G.random = seed;
+    G.nodes = nodes;
+    G.fail = fail;
+    G.host = make_signal(T.dev, 0);
+    graph_queues(G.queues);
+    for (uint32_t i = 0; i < nodes; i++) {
+        G.fails[i] = fail && i > nodes / 2 && graph_pick(fail) == 0;
+        G.failed[i] = G.fails[i];
+        G.done[i] = make_signal(i % 3 ? T.dev : T.dev2, 0);
+        G.order[i] = i;
+        for (uint32_t k = 0; i && k < DEGREE; k++) {
+            G.parents[i][k] = graph_pick(i);
+            G.failed[i] |= G.failed[G.parents[i][k]];
+        }
+    }
+    for (uint32_t i = nodes; i > 1; i--) {
+        uint32_t j = graph_pick(i), keep = G.order[i - 1];
+        G.order[i - 1] = G.order[j];
+        G.order[j] = keep;
+    }
+}
+
+static void graph_submit(uint32_t i) {
+    hcq_point waits[DEGREE + 1], raise = hcq_at(G.done[i], 1);
+    uint32_t device = graph_pick(2), kind = graph_pick(2);
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    for (uint32_t k = 0; i && k < DEGREE; k++) {
+        waits[sub.wait_count++] = hcq_at(G.done[G.parents[i][k]], 1);
+    }
+    if (i == 0 || graph_pick(8) == 0) {
+        waits[sub.wait_count++] = hcq_at(G.host, ++G.gates);
+    }
+    sub.waits = waits;
+    sub.signals = &raise;
+    sub.signal_count = 1;
+    sub.flags = HCQ_UNORDERED;
+    sub.queues = &G.queues[device][kind][G.fails[i]];
+    sub.queue_count = G.fails[i] || graph_pick(2);
+    CHECK_OK(hcq_submit(device ? T.dev2 : T.dev, &sub, 1, &G.points[i]));
+}
+
+/* Who is done has only parents that are done. */
+static void graph_look(void) {
+    uint32_t i = graph_pick(G.nodes);
+    if (!i || G.fail || test_poll(hcq_at(G.done[i], 1)) != HCQ_OK) {
+        return;
+    }
+    for (uint32_t k = 0; k < DEGREE; k++) {
+        CHECK_OK(test_poll(hcq_at(G.done[G.parents[i][k]], 1)));
+    }
+}
+
+static void graph_finish(void) {
+    for (uint32_t i = 0; i < G.nodes; i++) {
+        hcq_result want = G.failed[i] ? HCQ_ERROR_HOST : HCQ_OK;
+        WAIT_RESULT(G.points[i], want);
+        CHECK_RESULT(test_poll(hcq_at(G.done[i], 1)), want);
+        CHECK_OK(hcq_signal_destroy(G.done[i]));
+    }
+    CHECK_OK(hcq_signal_destroy(G.host));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* timelines pass failures */
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    for (uint32_t i = 0; i < 8; i++) {
+        hcq_queue_destroy(G.queues[i >> 2 & 1][i >> 1 & 1][i & 1]);
+    }
+}
+
 /* Node i waits for some nodes before it and for the host; nodes are submitted
    in random order, unordered, on random lanes; the host sets in between.
    Nothing may pass before the nodes it waits for have passed. Where `fail` is
    set, one in that many nodes fails, and exactly those that wait for a failed
    one, directly or not, fail as well. */
 static void run_graph(uint64_t seed, uint32_t nodes, uint32_t fail) {
-    enum { MAX = 400, DEGREE = 4 };
-    static hcq_signal done[MAX];
-    static uint32_t parents[MAX][DEGREE], order[MAX];
-    static hcq_point points[MAX];
-    static uint8_t fails[MAX], failed[MAX];
-    uint64_t random = seed;
-    hcq_queue *queues[2][2][2];
-    hcq_signal host = make_signal(T.dev, 0);
-    uint64_t opened = 0, gates = 0;
-    graph_queues(queues);
-    for (uint32_t i = 0; i < nodes; i++) {
-        failed[i] = fails[i] = fail && i > nodes / 2 && test_random(&random) % fail == 0;
-        done[i] = make_signal(i % 3 ? T.dev : T.dev2, 0);
-        order[i] = i;
-        for (uint32_t k = 0; k < DEGREE; k++) {
-            parents[i][k] = i ? (uint32_t)(test_random(&random) % i) : 0;
-            failed[i] |= failed[parents[i][k]];
-        }
-    }
-    for (uint32_t i = nodes; i > 1; i--) {
-        uint32_t j = (uint32_t)(test_random(&random) % i), keep = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = keep;
-    }
+    graph_generate(seed, nodes, fail);
     for (uint32_t n = 0; n < nodes; n++) {
-        uint32_t i = order[n];
-        hcq_point waits[DEGREE + 1], raise = hcq_at(done[i], 1);
-        hcq_submission sub;
-        memset(&sub, 0, sizeof sub);
-        for (uint32_t k = 0; i && k < DEGREE; k++) {
-            waits[sub.wait_count++] = hcq_at(done[parents[i][k]], 1);
+        graph_submit(G.order[n]);
+        if (G.opened < G.gates && graph_pick(16) == 0) {
+            CHECK_OK(hcq_signal_set(G.host, ++G.opened));
         }
-        if (i == 0 || test_random(&random) % 8 == 0) {
-            waits[sub.wait_count++] = hcq_at(host, ++gates);
-        }
-        sub.waits = waits;
-        sub.signals = &raise;
-        sub.signal_count = 1;
-        sub.flags = HCQ_UNORDERED;
-        uint32_t device = test_random(&random) % 2, kind = test_random(&random) % 2;
-        sub.queues = &queues[device][kind][fails[i]];
-        sub.queue_count = fails[i] || test_random(&random) % 2;
-        CHECK_OK(hcq_submit(device ? T.dev2 : T.dev, &sub, 1, &points[i]));
-        if (test_random(&random) % 16 == 0 && opened < gates) {
-            CHECK_OK(hcq_signal_set(host, ++opened));
-        }
-        uint32_t look = (uint32_t)(test_random(&random) % nodes);
-        if (look && !fail && test_poll(hcq_at(done[look], 1)) == HCQ_OK) {
-            for (uint32_t k = 0; k < DEGREE; k++) {
-                CHECK_OK(test_poll(hcq_at(done[parents[look][k]], 1)));
-            }
-        }
+        graph_look();
     }
-    if (opened < gates) {
-        CHECK_OK(hcq_signal_set(host, gates));
+    if (G.opened < G.gates) {
+        CHECK_OK(hcq_signal_set(G.host, G.gates));
     }
-    for (uint32_t i = 0; i < nodes; i++) {
-        hcq_result want = failed[i] ? HCQ_ERROR_HOST : HCQ_OK;
-        WAIT_RESULT(points[i], want);
-        CHECK_RESULT(test_poll(hcq_at(done[i], 1)), want);
-        CHECK_OK(hcq_signal_destroy(done[i]));
-    }
-    CHECK_OK(hcq_signal_destroy(host));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* timelines pass failures */
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-    for (uint32_t i = 0; i < 8; i++) {
-        hcq_queue_destroy(queues[i >> 2 & 1][i >> 1 & 1][i & 1]);
-    }
+    graph_finish();
 }
 
 static void random_graphs(void **state) {
