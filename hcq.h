@@ -1375,6 +1375,16 @@ HCQ_API void hcq_sys_library_close(void *library);
 
 /* ========================================================================== */
 /* ---- implementation ----------------------------------- >>implementation - */
+/* How a submission travels, and where: recorded into a queue's packets
+   >>recording, copied into a version for a device >>versions, made a job on a
+   lane >>submit, held until its waits are safe >>holding, handed to the backend
+   segment by segment >>handing, collected when complete >>jobs.
+
+   Below that: >>atomics >>headers >>core (types) >>system >>lock >>pools
+   >>helpers >>heap >>objects (signals) >>lanes (counters) >>watch >>states
+   >>allocations. Around it: >>reading >>updates >>binding >>setting >>waiting
+   >>caching >>eager >>kernargs >>clocks >>service >>helping (backends)
+   >>dumping >>registering >>opening. */
 
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
 #define HCQI_IMPLEMENTED
@@ -1457,7 +1467,8 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 #error "hcq: this compiler has no atomics that hcq knows (HCQ_IMPLEMENTATION needs them)"
 #endif
 
-/* ---- options and system headers ------------------------------------------ */
+/* ========================================================================== */
+/* ---- options and system headers ------------------------------ >>headers - */
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -1491,7 +1502,8 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 #define HCQI_MAX_VALUE ((uint64_t)INT64_MAX)
 #define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
 
-/* ---- the core's own types -------------------------------------- >>core - */
+/* ========================================================================== */
+/* ---- the core's own types --------------------------------------- >>core - */
 /* One lock guards everything below; it is held for short, bounded work and
    never while user code or a native wait runs. Words that engines read
    without it are marked "atomic". */
@@ -1878,7 +1890,9 @@ static void hcqi_device_unref(hcq_device *dev);
 static void hcqi_version_release(hcqi_version *v);
 static void hcqi_service_kick(hcq_device *dev);
 
-/* ---- system ---------------------------------------------------- >>system - */
+/* ========================================================================== */
+/* ========================================================================== */
+/* ---- system --------------------------------------------------- >>system - */
 /* Time, sleeping, threads and libraries: one block per system, the same
    functions in each. */
 
@@ -2329,7 +2343,7 @@ HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
 
 #endif /* POSIX */
 
-/* ---- lock, log, events --------------------------------------------------- */
+/* ---- lock, log, events ------------------------------------------ >>lock - */
 
 static void hcqi_mutex_lock(hcqi_mutex *m) {
     if (hcqi_atomic_cas32(&m->word, 0, 1)) { return; }
@@ -2498,7 +2512,8 @@ static void hcqi_event_wait(uint64_t left_ns) {
     hcqi_core.event_waiters--;
 }
 
-/* ---- memory of the library ----------------------------------------------- */
+/* ========================================================================== */
+/* ---- memory of the library ------------------------------------- >>pools - */
 
 static void *hcqi_malloc(void *user, size_t size, size_t align) {
     (void)user;
@@ -2621,7 +2636,11 @@ static void *hcqi_pool_get(hcqi_pool *pool) {
 
 static void hcqi_pool_chunk_free(hcqi_pool *pool, hcqi_chunk *c) {
     if (c->is_open) { hcqi_chunk_close(pool, c); }
-    if (c->all_prev != NULL) { c->all_prev->all_next = c->all_next; } else { pool->all = c->all_next; }
+    if (c->all_prev != NULL) {
+        c->all_prev->all_next = c->all_next;
+    } else {
+        pool->all = c->all_next;
+    }
     if (c->all_next != NULL) { c->all_next->all_prev = c->all_prev; }
     pool->chunks--;
     pool->available -= pool->per_chunk - c->used;
@@ -2642,7 +2661,8 @@ static void hcqi_pool_destroy(hcqi_pool *pool) {
     while (pool->all != NULL) { hcqi_pool_chunk_free(pool, pool->all); }
 }
 
-/* ---- results, version, small helpers ------------------------------------- */
+/* ========================================================================== */
+/* ---- results, version, small helpers ------------------------- >>helpers - */
 
 HCQI_DEF const char *hcq_result_text(hcq_result result) {
     switch ((int)result) {
@@ -2752,7 +2772,8 @@ static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_versi
                 native == NULL ? "" : native);
 }
 
-/* ---- the waiters' heap --------------------------------------------------- */
+/* ========================================================================== */
+/* ---- the waiters' heap ------------------------------------------ >>heap - */
 /* A pairing heap by value: insert O(1), pop O(log n) amortised, no memory of
    its own, no recursion. `prev` is the parent for a first child. */
 
@@ -2817,7 +2838,8 @@ static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
     *heap = hcqi_heap_merge(*heap, hcqi_heap_pairs(w->child));
 }
 
-/* ---- signal objects ------------------------------------------------------ */
+/* ========================================================================== */
+/* ---- signal objects ------------------------------------------ >>objects - */
 /* id: device slot + 1 (8 bits), index (20), serial (36): serials never repeat,
    so a stale handle finds nothing. */
 
@@ -2953,7 +2975,8 @@ static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
     return p;
 }
 
-/* ---- lanes: epochs and counters ------------------------------------------ */
+/* ========================================================================== */
+/* ---- lanes: epochs and counters -------------------------------- >>lanes - */
 
 static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
     if (lane->done == lane->epoch) { return lane->done; }
@@ -3072,7 +3095,8 @@ static int hcqi_lane_reserve(hcqi_lane *lane) {
     return 1;
 }
 
-/* ---- watching completions ------------------------------------------------ */
+/* ========================================================================== */
+/* ---- watching completions -------------------------------------- >>watch - */
 
 static void hcqi_lane_watch(hcqi_lane *lane) {
     uint32_t on = hcqi_core.watchers != 0;
@@ -3099,7 +3123,8 @@ static void hcqi_watch(int delta) {
     }
 }
 
-/* ---- what a wait needs --------------------------------------------------- */
+/* ========================================================================== */
+/* ---- what a wait needs ---------------------------------------- >>states - */
 
 typedef enum hcqi_state { HCQI_REACHED, HCQI_FAILED, HCQI_HANDED, HCQI_UNMET } hcqi_state;
 
@@ -3196,7 +3221,8 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     return HCQI_HANDED;
 }
 
-/* ---- jobs: waiting ------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- jobs: waiting ------------------------------------------- >>holding - */
 
 static void hcqi_ready_push(hcq_job *job) {
     if (job->flags & HCQI_JOB_READY) { return; }
@@ -3397,7 +3423,8 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     if (job->parts_left != 0) { r->blocked = 1; }
 }
 
-/* ---- jobs: lists --------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- jobs: lists ------------------------------------------------ >>jobs - */
 
 static void hcqi_job_list(hcq_job *job) {
     hcqi_lane *lane = job->lane;
@@ -3410,7 +3437,11 @@ static void hcqi_job_list(hcq_job *job) {
         lane->loose_head = job;
     } else {
         job->prev = lane->held_tail;
-        if (lane->held_tail != NULL) { lane->held_tail->next = job; } else { lane->held_head = job; }
+        if (lane->held_tail != NULL) {
+            lane->held_tail->next = job;
+        } else {
+            lane->held_head = job;
+        }
         lane->held_tail = job;
     }
     lane->dev->held++;
@@ -3602,7 +3633,8 @@ static void hcqi_reap_all(void) {
     }
 }
 
-/* ---- jobs: failing and handing over -------------------------------------- */
+/* ========================================================================== */
+/* ---- jobs: failing and handing over -------------------------- >>handing - */
 
 /* Fails what the packets that will not run would have raised. */
 static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
@@ -3744,7 +3776,8 @@ static void hcqi_drain(void) {
     }
 }
 
-/* ---- allocations --------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- allocations ----------------------------------------- >>allocations - */
 
 static uint32_t hcqi_table_at(const hcq_device *dev, uint64_t address) {
     uint32_t low = 0, high = dev->table_count; /* first allocation above `address` */
@@ -3831,7 +3864,8 @@ static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq
     return NULL;
 }
 
-/* ---- queues: recording --------------------------------------------------- */
+/* ========================================================================== */
+/* ---- queues: recording ------------------------------------- >>recording - */
 
 static hcq_result hcqi_queue_check(const hcq_queue *q, hcq_result *sticky) {
     if (q == NULL) { return HCQ_ERROR_INVALID; }
@@ -4239,7 +4273,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     if (other->dev != queue->dev || (queue->kind == HCQ_COPY && other->kind != HCQ_COPY)) {
         int foreign = other->dev != queue->dev;
         return hcqi_record_refuse(queue, foreign ? HCQ_ERROR_FOREIGN : HCQ_ERROR_INVALID,
-                                  "other: %s", foreign ? "is of another device" : "is no copy queue");
+                                  "other: %s",
+                                  foreign ? "is of another device" : "is no copy queue");
     }
     const hcq_memory_hooks *hooks = &queue->dev->hooks;
     uint64_t bytes = (uint64_t)queue->arena_size + other->arena_size + 16;
@@ -4269,7 +4304,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     return (int32_t)first;
 }
 
-/* ---- queues: reading back ------------------------------------------------ */
+/* ========================================================================== */
+/* ---- queues: reading back ------------------------------------ >>reading - */
 
 HCQI_DEF uint32_t hcq_queue_count(const hcq_queue *queue) {
     return queue == NULL ? 0 : queue->count;
@@ -4349,7 +4385,8 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* ---- queues: updates ----------------------------------------------------- */
+/* ========================================================================== */
+/* ---- queues: updates ----------------------------------------- >>updates - */
 
 static HCQI_PRINTF(3, 4) hcq_result hcqi_update_refuse(hcq_queue *q, hcq_result result,
                                                        const char *format, ...) {
@@ -4603,7 +4640,8 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* ---- versions ------------------------------------------------------------ */
+/* ========================================================================== */
+/* ---- versions ----------------------------------------------- >>versions - */
 
 static void hcqi_version_drop_packets(hcqi_version *v) {
     if (v->recording.encoded != NULL) {
@@ -4999,7 +5037,8 @@ static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint
     return c;
 }
 
-/* ---- submit -------------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- submit --------------------------------------------------- >>submit - */
 
 /* The native wait itself; lets go of the lock and does not take it again. The
    pin keeps the device; where counters are never swapped nobody else needs to
@@ -5041,9 +5080,9 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, const uint64_t *varia
         int size = patch->part == HCQ_PART_SIZE;
         if ((size && value == 0) ||
             ((size || patch->part <= HCQ_PART_GRID_Z) && value > patch->maximum)) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u is %llu, at most %llu",
-                               patch->variable, (unsigned long long)value,
-                               (unsigned long long)patch->maximum);
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                               "variables: number %u is %llu, at most %llu", patch->variable,
+                               (unsigned long long)value, (unsigned long long)patch->maximum);
         }
     }
     return HCQ_OK;
@@ -5221,7 +5260,8 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
                            hcq_result_text(sticky));
     }
     if (q->dev->backend != s->dev->backend) {
-        return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend", q->label);
+        return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
+                           q->label);
     }
     r = hcqi_variables_check(q, s->sub->variables, s->sub->variable_count);
     if (r != HCQ_OK) { return r; }
@@ -5275,7 +5315,8 @@ static uint32_t hcqi_submit_waiters(const hcqi_submit *s, const hcqi_version *v)
 static int hcqi_window_grow(hcq_device *dev) {
     uint64_t size = dev->window_mask + 1;
     if (dev->next_number - dev->done_prefix < size) { return 1; }
-    hcq_job **grown = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)size * 2 * sizeof *grown));
+    size_t bytes = (size_t)size * 2 * sizeof(hcq_job *);
+    hcq_job **grown = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     if (grown == NULL) { return 0; }
     for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
         grown[n & (size * 2 - 1)] = dev->window[n & dev->window_mask];
@@ -5310,8 +5351,8 @@ static hcq_result hcqi_submit_reserve(hcqi_submit *s) {
 
 /* The job's next waiter: the one inside first. */
 static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail, uint32_t packet) {
-    hcqi_waiter *w = *tail == NULL ? &job->wait
-                                   : HCQI_CAST(hcqi_waiter *, hcqi_pool_get(&job->lane->dev->waiters));
+    hcqi_waiter *w = &job->wait;
+    if (*tail != NULL) { w = HCQI_CAST(hcqi_waiter *, hcqi_pool_get(&job->lane->dev->waiters)); }
     memset(w, 0, sizeof *w);
     w->job = job;
     w->packet = packet;
@@ -5452,7 +5493,8 @@ static void hcqi_submit_undo(hcqi_submit *s) {
 
 static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) {
     if (dev->closing || dev->lost != HCQ_OK) {
-        return hcqi_refuse(dev, dev->closing ? HCQ_ERROR_CLOSED : dev->lost, "device: takes no work");
+        hcq_result r = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
+        return hcqi_refuse(dev, r, "device: takes no work");
     }
     const char *bad = NULL;
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
@@ -5530,7 +5572,8 @@ HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_p
     return hcqi_leave_with(hcqi_submit_all(device, &sub, 1, point));
 }
 
-/* ---- queues: life -------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- queues: life -------------------------------------------- >>binding - */
 
 static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue **out) {
     hcq_queue *q = HCQI_CAST(hcq_queue *, hcqi_new(&dev->hooks, sizeof *q));
@@ -5592,7 +5635,9 @@ HCQI_DEF hcq_result hcq_queue_reset(hcq_queue *queue) {
 HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
     if (r != HCQ_OK) { return r; }
-    if (label == NULL) { return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "label: is NULL"); }
+    if (label == NULL) {
+        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "label: is NULL");
+    }
     hcqi_enter();
     hcqi_copy_label(queue->label, label);
     return hcqi_leave_with(HCQ_OK);
@@ -5668,7 +5713,8 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     return hcqi_leave_with(r);
 }
 
-/* ---- signals: public ----------------------------------------------------- */
+/* ========================================================================== */
+/* ---- signals: public ----------------------------------------- >>setting - */
 
 HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal) {
     hcqi_signal *s;
@@ -5789,7 +5835,8 @@ HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns)
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* ---- waiting on the host ------------------------------------------------- */
+/* ========================================================================== */
+/* ---- waiting on the host ------------------------------------- >>waiting - */
 
 typedef struct hcqi_poll {
     uint32_t reached, handed;
@@ -5900,8 +5947,8 @@ HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_m
             break;
         }
         if (hcqi_wait_is_native(&poll, count)) {
-            if (hcqi_wait_native(poll.points.lane[0], poll.points.epoch[0], left)) { return HCQ_OK; }
-            continue;
+            if (!hcqi_wait_native(poll.points.lane[0], poll.points.epoch[0], left)) { continue; }
+            return HCQ_OK;
         }
         r = hcqi_wait_step(&poll, count, mode, left);
         if (r < 0) { break; }
@@ -5932,7 +5979,8 @@ HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
     return value;
 }
 
-/* ---- memory: public ------------------------------------------------------ */
+/* ========================================================================== */
+/* ---- memory: public ------------------------------------------ >>caching - */
 
 static uint32_t hcqi_bucket(uint64_t size, uint32_t flags) {
     uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
@@ -6211,7 +6259,8 @@ HCQI_DEF hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) 
     return buffer;
 }
 
-/* ---- eager copies -------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- eager copies ---------------------------------------------- >>eager - */
 
 /* Waits for everything submitted so far; a time-out explains itself. */
 static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, const char *what) {
@@ -6474,7 +6523,8 @@ HCQI_DEF hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size) 
     return r;
 }
 
-/* ---- programs: public ---------------------------------------------------- */
+/* ========================================================================== */
+/* ---- programs: public --------------------------------------- >>kernargs - */
 
 static const uint8_t hcqi_arg_sizes[] = { 0, 8, 8, 8, 4, 4, 4, 8, 8, 8 };
 
@@ -6538,7 +6588,8 @@ static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void 
     }
     hcqi_code *c = HCQI_CAST(hcqi_code *, hcqi_new(&program->dev->hooks, sizeof *c));
     if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r = dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
+    hcq_result r =
+        dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
     if (r != HCQ_OK) {
         hcqi_delete(&program->dev->hooks, c, sizeof *c);
         return r;
@@ -6738,7 +6789,8 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
     return r;
 }
 
-/* ---- clocks -------------------------------------------------------------- */
+/* ========================================================================== */
+/* ---- clocks --------------------------------------------------- >>clocks - */
 
 /* Without a clock of the backend: a timestamp submission between two looks at
    the host's. */
@@ -6786,7 +6838,8 @@ HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) 
     return clock == NULL ? 0 : clock->host_ns + (device_ns - clock->device_ns);
 }
 
-/* ---- the service thread -------------------------------------------------- */
+/* ========================================================================== */
+/* ---- the service thread -------------------------------------- >>service - */
 /* Only for devices whose backend has no threads of its own: runs host commands
    and notices completions while somebody watches. Started when first needed. */
 
@@ -6894,7 +6947,8 @@ static void hcqi_service_kick(hcq_device *dev) {
     hcq_sys_wake(&dev->service_word, 1);
 }
 
-/* ---- helpers for backends ------------------------------------------------ */
+/* ========================================================================== */
+/* ---- helpers for backends ------------------------------------ >>helping - */
 
 HCQI_DEF void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align) {
     return device->hooks.alloc_fn(device->hooks.user, size, align);
@@ -6965,7 +7019,8 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
     hcqi_leave();
 }
 
-/* ---- asking the device --------------------------------------------------- */
+/* ========================================================================== */
+/* ---- asking the device --------------------------------------- >>dumping - */
 
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
     if (device == NULL) { return HCQ_ERROR_INVALID; }
@@ -7031,8 +7086,8 @@ typedef struct hcqi_text { char *at; size_t size, length; } hcqi_text;
 static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int room = t->length < t->size;
-    int n = vsnprintf(room ? t->at + t->length : NULL, room ? t->size - t->length : 0, format, args);
+    size_t room = t->length < t->size ? t->size - t->length : 0;
+    int n = vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
     va_end(args);
     if (n > 0) { t->length += (size_t)n; }
 }
@@ -7126,9 +7181,8 @@ static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
         hcqi_dump_held(t, job);
     }
     shown = 0;
-    for (const hcq_job *job = lane->loose_head; job != NULL && shown < 4; job = job->next, shown++) {
-        hcqi_dump_held(t, job);
-    }
+    const hcq_job *loose = lane->loose_head;
+    for (; loose != NULL && shown < 4; loose = loose->next, shown++) { hcqi_dump_held(t, loose); }
 }
 
 HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
@@ -7151,7 +7205,8 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     return t.length;
 }
 
-/* ---- registry ------------------------------------------------------------ */
+/* ========================================================================== */
+/* ---- registry -------------------------------------------- >>registering - */
 
 static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
     if (registry != NULL) { return registry; }
@@ -7264,7 +7319,8 @@ static const hcq_backend *hcqi_registry_find(hcq_registry *registry, const char 
     return NULL;
 }
 
-/* ---- open and close ------------------------------------------------------ */
+/* ========================================================================== */
+/* ---- open and close ------------------------------------------ >>opening - */
 
 static void hcqi_desc_defaults(hcq_device_desc *d) {
     if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
@@ -7344,7 +7400,8 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
         !hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), dev->desc.parked)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    dev->window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)window * sizeof *dev->window));
+    size_t bytes = (size_t)window * sizeof *dev->window;
+    dev->window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     dev->window_mask = window - 1;
     dev->staging = HCQI_CAST(hcqi_staging *,
                              hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->staging));
@@ -7608,7 +7665,8 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback"));
     }
     if (device->close_runs) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_BUSY, "close: runs in another thread"));
+        hcqi_refuse(device, HCQ_ERROR_BUSY, "close: runs in another thread");
+        return hcqi_leave_with(HCQ_ERROR_BUSY);
     }
     device->close_runs = 1;
     device->closing = 1;
