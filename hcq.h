@@ -4542,7 +4542,7 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint3
                                   value == NULL ? "value" : "size", arg,
                                   program->info.sizes[arg]);
     }
-    if (hcqi_arg_is_buffer(program->desc.args[arg])) {
+    if (hcqi_arg_is_buffer(program->desc.args[arg]) && size == sizeof(uint64_t)) {
         uint64_t address;
         memcpy(&address, value, sizeof address);
         hcqi_allocation *a = hcqi_address_find(queue->dev, address, &out);
