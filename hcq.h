@@ -1615,7 +1615,8 @@ struct hcqi_lane {
     uint32_t shadow_used;
     uint32_t host_users[2];            /* host threads waiting on a counter */
     uint32_t running;
-    uint32_t stalled;                  /* the head waits for a counter swap */
+    uint32_t stalled;                  /* jobs wait for a counter swap: */
+    hcq_job *stall_head, *stall_tail;  /* linked by ready_next */
     uint32_t watched;
     hcqi_failures failures;
 };
@@ -1627,6 +1628,7 @@ enum {
     HCQI_JOB_PART = 8,                 /* one of several queues of a submission */
     HCQI_JOB_HOST = 16,                /* a host command is due ... */
     HCQI_JOB_CALLING = 32,             /* ... or running */
+    HCQI_JOB_STALLED = 256,            /* in hcqi_lane.stall_head */
     HCQI_JOB_LISTED = 64,              /* in held or loose */
     HCQI_JOB_OVER = 128                /* a final job that only waits for its parts */
 };
@@ -3004,7 +3006,16 @@ static hcq_lane_point hcqi_lane_point(hcqi_lane *lane, uint64_t epoch) {
 
 static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lane; }
 
-static void hcqi_lane_stall(hcqi_lane *lane) {
+/* `job` looks again when the lane's counters may have been swapped. */
+static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
+    job->flags |= HCQI_JOB_STALLED;
+    job->ready_next = NULL;
+    if (lane->stall_tail != NULL) {
+        lane->stall_tail->ready_next = job;
+    } else {
+        lane->stall_head = job;
+    }
+    lane->stall_tail = job;
     if (lane->stalled) { return; }
     lane->stalled = 1;
     hcqi_core.stalled++;
@@ -3013,10 +3024,18 @@ static void hcqi_lane_stall(hcqi_lane *lane) {
 
 static void hcqi_lane_unstall(hcqi_lane *lane) {
     if (!lane->stalled) { return; }
+    hcq_job *job = lane->stall_head;
+    lane->stall_head = NULL;
+    lane->stall_tail = NULL;
     lane->stalled = 0;
     hcqi_core.stalled--;
     hcqi_watch(-1);
-    hcqi_lane_wake(lane);
+    while (job != NULL) {
+        hcq_job *next = job->ready_next;
+        job->flags &= ~(uint32_t)HCQI_JOB_STALLED;
+        hcqi_ready_push(job);
+        job = next;
+    }
 }
 
 /* Grace periods: one that begins now has ended when every batch handed over so
@@ -3225,6 +3244,10 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
 /* ---- jobs: waiting ------------------------------------------- >>holding - */
 
 static void hcqi_ready_push(hcq_job *job) {
+    if (job->flags & HCQI_JOB_STALLED) {
+        hcqi_lane_unstall(job->lane); /* which pushes it with the others */
+        return;
+    }
     if (job->flags & HCQI_JOB_READY) { return; }
     job->flags |= HCQI_JOB_READY;
     job->ready_next = NULL;
@@ -3743,7 +3766,7 @@ static int hcqi_job_step(hcq_job *job) {
         return 0;
     }
     if (!hcqi_lane_reserve(job->lane)) {
-        hcqi_lane_stall(job->lane);
+        hcqi_lane_stall(job->lane, job);
         return 0;
     }
     hcq_result result = hcqi_job_hand(job, &r.points);

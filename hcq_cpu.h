@@ -1302,7 +1302,7 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *b
             entry->job = batch->job;
             entry->done = batch->done;
             entry->native = (hcqi_cpu_lane *)lane->native;
-            entry->packets = batch->recording ? batch->recording->packets + batch->first : NULL;
+            entry->packets = batch->count ? batch->recording->packets + batch->first : NULL;
             entry->count = batch->recording ? batch->count : 0;
             hcqi_cpu_publish(engine, count);
             if (!hcqi_atomic_load32(&engine->sleeping)) {
