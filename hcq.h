@@ -8,7 +8,7 @@
 
    In every other file include it without HCQ_IMPLEMENTATION. Then:
 
-       cc main.c -pthread && ./a.out
+       cc main.c -pthread && ./a.out           (glibc before 2.34: and -ldl)
 
    ============================================================================
    QUICK START
@@ -332,8 +332,9 @@ static HCQI_UNUSED hcq_point hcq_at(hcq_signal signal, uint64_t value) {
 /* ---- device --------------------------------------------------- >>device - */
 
 /* Where the library's own memory comes from. `align` is a power of two, up to
-   64 KiB. The functions may be called with the library's lock held: they must
-   not call hcq. */
+   64 KiB. The functions may be called from any thread and with the library's
+   lock held: they must not call hcq. They must stay valid after hcq_close while
+   recordings of other devices name something of this one. */
 typedef struct hcq_memory_hooks {
     hcq_alloc_fn alloc_fn;             /* NULL result = out of memory [malloc] */
     hcq_free_fn free_fn;               /* gets the size that was asked for [free] */
@@ -488,7 +489,8 @@ HCQ_API hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_n
    The pair with the tightest bracket of a few tries; error_ns is half of it.
 
    Threads: any. Blocks: for a few short submissions at most.
-   Errors:  HCQ_ERROR_INVALID, HCQ_TIMEOUT.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT,
+            HCQ_ERROR_WOULD_BLOCK.
 */
 HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
@@ -665,8 +667,9 @@ HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
    nothing and may be waited out again.
 
    Threads: any. Blocks: up to `timeout_ns`; 0 polls.
-   Errors:  HCQ_TIMEOUT, HCQ_ERROR_CLOSED, HCQ_ERROR_WOULD_BLOCK, the failure
-            of a signal or submission.
+   Errors:  HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX),
+            HCQ_ERROR_CLOSED, HCQ_ERROR_WOULD_BLOCK, the failure of a signal or
+            submission.
 */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
@@ -835,7 +838,7 @@ enum {
 typedef struct hcq_submission {
     const hcq_point *waits;            /* before the first command */
     uint32_t wait_count;
-    hcq_queue *const *queues;          /* start in this order, each on its lane */
+    hcq_queue *const *queues;          /* start in this order, each on its lane; up to 16 */
     uint32_t queue_count;              /* 0 is legal: only waits and signals */
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
@@ -1057,7 +1060,8 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
 
 /* Makes a part of command `index` variable: each submission brings its value
    as variables[variable], variable < 64. `part` is HCQ_PART_*; `maximum`
-   bounds grids (0 = the recorded one) and is ignored elsewhere.
+   bounds grids (0 = the recorded one) and is ignored elsewhere; a size is
+   bounded by the recorded one, a buffer argument by the living buffers.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
@@ -1067,7 +1071,7 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t
 
 /* Encodes the queue for `device` now and keeps its versions: from here on
    submit writes only what changed and allocates nothing. Recording more
-   commands undoes the binding.
+   commands, variables or flags undoes the binding.
 
    Threads: one at a time per queue. Errors: as hcq_queue_submit.
 */
@@ -1090,10 +1094,11 @@ HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_po
    Threads: any, one at a time per queue named.
    Blocks:  only for handed-over work: a full lane, a version slot, a counter.
    Errors:  the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not
-            rise, a missing variable), HCQ_ERROR_CLOSED (a buffer or signal is
-            gone), HCQ_ERROR_LIMIT (parked_limit; all slots held),
-            HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_LOST, HCQ_TIMEOUT,
-            HCQ_ERROR_WOULD_BLOCK.
+            rise, a missing variable), HCQ_ERROR_CLOSED (a buffer, signal or the
+            device is gone), HCQ_ERROR_FOREIGN, HCQ_ERROR_UNSUPPORTED (custom),
+            HCQ_ERROR_LIMIT (parked_limit; all slots held; over 16 queues),
+            HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_NATIVE (refused: it counts as a
+            failed submission), HCQ_ERROR_LOST, HCQ_TIMEOUT, HCQ_ERROR_WOULD_BLOCK.
 */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
@@ -1568,7 +1573,7 @@ struct hcqi_producer {
     hcqi_signal *signal;
     uint64_t value;
     uint64_t epoch;
-    hcqi_lane *lane;                   /* NULL: not handed over yet */
+    hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
 };
 
@@ -1645,14 +1650,14 @@ struct hcq_job {
     hcqi_waiter *followers;            /* jobs that wait for exactly this one */
     hcqi_producer *producers;          /* reserved, in the order of the packets */
     uint64_t epoch;                    /* last handed over, 0 = none */
+    uint64_t failed_epoch;             /* atomic: first that failed at run time, 0 = none */
     uint32_t segment;                  /* next to hand over */
     uint32_t result;                   /* hcq_result: decided by the core */
     uint32_t run_result;               /* atomic, hcq_result: met by an engine */
     uint32_t flags;
     uint32_t parts_left;               /* of the final job: not wholly handed over */
     uint32_t parts_running;            /* of the final job: not over */
-    hcqi_waiter *waits;                /* starts with `wait` */
-    hcqi_waiter wait;
+    hcqi_waiter wait;                  /* first of the job's waiters */
 };
 
 /* A run of packets that a backend gets as one batch: waits, work, signals. */
@@ -1672,8 +1677,6 @@ struct hcqi_version {
     uint64_t applied;                  /* updates up to this one */
     uint64_t named_frees;              /* hcqi_core.named_frees when last checked */
     uint32_t uses, held;               /* pending submissions; not wholly handed over */
-    hcqi_lane *last_lane;              /* of the last one handed over */
-    uint64_t last_epoch;
     hcq_packet *packets;
     uint32_t count, capacity;
     hcqi_segment *segments;
@@ -1689,7 +1692,6 @@ struct hcqi_version {
     uint64_t slot_offset;
     uint64_t variables[HCQI_MAX_VARIABLES];
     int has_variables;                 /* `variables` are in the packets */
-    int checked;                       /* signals rise within the recording */
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run */
@@ -1814,6 +1816,7 @@ struct hcq_device {
     hcqi_allocation *buckets[HCQI_BUCKETS];
     uint64_t allocated_bytes, freed_bytes;
     hcqi_mutex eager_lock;             /* one eager call at a time */
+    uint64_t eager_owner;              /* atomic: thread in one */
     hcqi_staging *staging;
     uint32_t staging_next;
     hcq_queue *call_queue, *copy_queue;
@@ -2945,10 +2948,11 @@ static void hcqi_signal_settle(hcqi_signal *s) {
     hcqi_signal_unref(s);
 }
 
-static void hcqi_producer_attach(hcqi_producer *p, hcqi_lane *lane, uint64_t epoch) {
+static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
     hcqi_signal *s = p->signal;
-    p->lane = lane;
-    p->epoch = epoch;
+    hcqi_lane *lane = job->lane;
+    p->job = job;
+    p->epoch = job->epoch;
     p->list = NULL;
     if (lane->land_tail != NULL) { lane->land_tail->list = p; } else { lane->land_head = p; }
     lane->land_tail = p;
@@ -3202,6 +3206,10 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
         return *why != HCQ_OK ? HCQI_FAILED : HCQI_REACHED;
     }
     if ((job->flags & HCQI_JOB_HANDED) == 0) { return HCQI_UNMET; }
+    if (job->result != 0 || (job->flags & HCQI_JOB_OVER)) {
+        points->overflow = 1; /* failed: no epoch says so, only its end does */
+        return HCQI_HANDED;
+    }
     hcqi_points_add(points, job->lane, job->epoch);
     return HCQI_HANDED;
 }
@@ -3236,7 +3244,7 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     }
     hcqi_producer *p = hcqi_producer_find(s, value);
     if (p == NULL) { return HCQI_UNMET; }
-    hcqi_points_add(points, p->lane, p->epoch);
+    hcqi_points_add(points, p->job->lane, p->epoch);
     return HCQI_HANDED;
 }
 
@@ -3334,7 +3342,7 @@ static void hcqi_job_wake_followers(hcq_job *job) {
 }
 
 static void hcqi_job_unlink_waits(hcq_job *job) {
-    for (hcqi_waiter *w = job->waits; w != NULL; w = w->list) {
+    for (hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
         if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
     }
 }
@@ -3388,7 +3396,7 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
         }
         return;
     }
-    if (reach && own.count == 0) { return; } /* complete, only not collected yet */
+    if (reach && own.count == 0 && !own.overflow) { return; } /* complete, not collected yet */
     if (w == NULL) {
         while (r->spare->packet != HCQI_PACKET_SPARE) { r->spare = r->spare->list; }
         w = r->spare;
@@ -3410,7 +3418,7 @@ static void hcqi_resolve_packet(hcqi_resolve *r, const hcq_packet *p) {
         hcqi_resolve_one(r, dev->timeline, r->job->number - 1, NULL);
         return;
     }
-    for (hcqi_waiter *w = r->job->waits; w != NULL; w = w->list) {
+    for (hcqi_waiter *w = &r->job->wait; w != NULL; w = w->list) {
         if (w->packet == p->index) { hcqi_resolve_one(r, w->signal, w->value, w); }
     }
 }
@@ -3429,15 +3437,16 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     r->points.count = 0;
     r->points.overflow = 0;
-    r->spare = job->waits;
+    r->spare = &job->wait;
     r->need_reach = seg != NULL && seg->host;
     r->blocked = 0;
     r->failure = HCQ_OK;
-    for (hcq_job *part = job->parts; part != NULL; part = part->parts) {
+    hcq_job *parts = job->flags & HCQI_JOB_PART ? NULL : job->parts; /* else: its siblings */
+    for (hcq_job *part = parts; part != NULL; part = part->parts) {
         if (part->epoch != 0) { hcqi_points_put(&r->points, part->lane, part->epoch, 1); }
         if (r->failure == HCQ_OK) { r->failure = hcqi_job_failure(part); }
     }
-    for (hcqi_waiter *w = job->waits; job->segment == 0 && w != NULL; w = w->list) {
+    for (hcqi_waiter *w = &job->wait; job->segment == 0 && w != NULL; w = w->list) {
         if (w->packet == HCQI_PACKET_SUBMISSION) { hcqi_resolve_one(r, w->signal, w->value, w); }
     }
     for (uint32_t i = 0; seg != NULL && i < seg->waits; i++) {
@@ -3528,10 +3537,6 @@ static void hcqi_part_handed(hcq_job *part) {
 static void hcqi_job_handed(hcq_job *job) {
     hcqi_job_unlist(job);
     job->flags |= HCQI_JOB_HANDED;
-    if (job->version != NULL) {
-        job->version->last_lane = job->lane;
-        job->version->last_epoch = job->epoch;
-    }
     hcqi_job_wake_followers(job);
     if (job->flags & HCQI_JOB_PART) {
         hcqi_part_handed(job);
@@ -3543,9 +3548,8 @@ static void hcqi_job_handed(hcq_job *job) {
 
 static void hcqi_job_free(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
-    while (job->waits != NULL) {
-        hcqi_waiter *w = job->waits;
-        job->waits = w->list;
+    for (hcqi_waiter *w = &job->wait, *next; w != NULL; w = next) {
+        next = w->list;
         if (w->signal != NULL && w->packet != HCQI_PACKET_SPARE) {
             w->signal->uses--;
             hcqi_signal_unref(w->signal);
@@ -3556,15 +3560,15 @@ static void hcqi_job_free(hcq_job *job) {
     hcqi_pool_put(&dev->jobs, job);
 }
 
-/* What the producer promised has happened on the device. */
-static void hcqi_producer_land(hcqi_producer *p) {
-    hcq_result result = p->lane->dev->lost;
-    if (result == HCQ_OK && p->lane->failures.count != 0) {
-        result = hcqi_failures_find(&p->lane->failures, p->epoch);
-    }
+/* What the producer promised has happened on the device, or its job failed
+   there before it got so far. */
+static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
+    hcq_result result = lane->dev->lost;
+    uint64_t failed = hcqi_atomic_load64(&p->job->failed_epoch);
+    if (result == HCQ_OK && failed != 0 && p->epoch >= failed) { result = hcqi_job_failure(p->job); }
     hcqi_producer_detach(p);
-    p->lane->land_head = p->list;
-    if (p->list == NULL) { p->lane->land_tail = NULL; }
+    lane->land_head = p->list;
+    if (p->list == NULL) { lane->land_tail = NULL; }
     if (result != HCQ_OK) {
         if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
     } else if (p->slot != NULL) {
@@ -3574,7 +3578,7 @@ static void hcqi_producer_land(hcqi_producer *p) {
         hcqi_signal_raise(p->signal, p->value);
     }
     hcqi_signal_settle(p->signal);
-    hcqi_pool_put(&p->lane->dev->producers, p);
+    hcqi_pool_put(&lane->dev->producers, p);
 }
 
 static void hcqi_parts_free(hcq_job *final) {
@@ -3593,10 +3597,10 @@ static void hcqi_window_shrink(hcq_device *dev) {
     uint64_t size = dev->window_mask + 1, base = (uint64_t)dev->desc.parked;
     while (base & (base - 1)) { base += base & (~base + 1); }
     if (size <= base * 2 || dev->next_number - dev->done_prefix != 1) { return; }
-    hcq_job **small = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)base * sizeof *small));
-    if (small == NULL) { return; }
-    hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *small);
-    dev->window = small;
+    hcq_job **shrunk = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, (size_t)base * sizeof *shrunk));
+    if (shrunk == NULL) { return; }
+    hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *shrunk);
+    dev->window = shrunk;
     dev->window_mask = base - 1;
 }
 
@@ -3632,7 +3636,7 @@ static void hcqi_reap(hcqi_lane *lane) {
     if (done == lane->done) { return; }
     lane->done = done;
     while (lane->land_head != NULL && lane->land_head->epoch <= done) {
-        hcqi_producer_land(lane->land_head);
+        hcqi_producer_land(lane, lane->land_head);
     }
     while (lane->run_head != NULL && lane->run_head->epoch <= done) {
         hcq_job *job = lane->run_head;
@@ -3694,7 +3698,7 @@ static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
     while (job->producers != NULL && (last || count > 0)) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
-        hcqi_producer_attach(p, job->lane, job->epoch);
+        hcqi_producer_attach(p, job);
         if (!last) { count--; }
     }
 }
@@ -3845,6 +3849,7 @@ static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_
     }
     uint32_t i = 0;
     while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
+    if (i < a->stamp_count) { a->stamps[i].id = dev->serial; } /* a new one at an old place */
     if (i == a->stamp_count) {
         *why = HCQ_ERROR_OUT_OF_MEMORY;
         if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) { return 0; }
@@ -4626,7 +4631,8 @@ static const char *hcqi_variable_check(const hcq_queue *q, const hcq_packet *p, 
     const hcq_program_info *info = &p->u.exec.program->info;
     uint32_t arg = part - HCQ_PART_ARG;
     (void)q;
-    return arg < info->arg_count && info->sizes[arg] <= 8 ? NULL : "part";
+    uint32_t size = arg < info->arg_count ? info->sizes[arg] : 0;
+    return size == 1 || size == 2 || size == 4 || size == 8 ? NULL : "part";
 }
 
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
@@ -4659,6 +4665,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     patch->part = part;
     patch->variable = variable;
     patch->maximum = maximum;
+    queue->bound = NULL;
     queue->generation++;
     return hcqi_leave_with(HCQ_OK);
 }
@@ -4880,7 +4887,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     hcqi_version_drop_packets(v);
     v->generation = 0;
     v->has_variables = 0;
-    v->checked = 0;
+    v->named_frees = 0;
     v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
     hcq_result r = hcqi_version_storage(v, v->slot_offset + 8 * (uint64_t)hcqi_queue_stamps(q));
     if (r != HCQ_OK) { return r; }
@@ -4924,7 +4931,6 @@ static hcq_result hcqi_version_update(hcqi_version *v, uint32_t i) {
         v->packets[i].u.sync.slot = old.u.sync.slot;
         v->packets[i].u.sync.value = old.u.sync.value;
     }
-    if (old.kind == HCQ_COMMAND_SIGNAL) { v->checked = 0; }
     if (old.kind == HCQ_COMMAND_WAIT || old.kind == HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
     return hcqi_version_patched(v, i);
 }
@@ -5052,7 +5058,7 @@ static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint
         }
         if (v->uses == 0) {
             if (idle == NULL || v->generation == q->generation) { idle = v; }
-        } else if (v->held == 0 && (c.busy == NULL || v->last_epoch < c.busy->last_epoch)) {
+        } else if (v->held == 0) {
             c.busy = v;
         }
     }
@@ -5090,9 +5096,23 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
     return r;
 }
 
+/* A buffer argument that a variable brings: what `dev` sees at this address. */
+static hcq_result hcqi_variable_buffer(const hcqi_patch *patch, const hcq_packet *p,
+                                       hcq_device *dev, uint64_t address) {
+    hcq_result why = HCQ_OK;
+    uint32_t arg = patch->part - HCQ_PART_ARG;
+    if (patch->part < HCQ_PART_ARG || !hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg])) {
+        return HCQ_OK;
+    }
+    hcqi_allocation *a = hcqi_address_find(dev, address, &why);
+    if (a != NULL && hcqi_allocation_map(dev, a, address, &why) == address) { return HCQ_OK; }
+    return hcqi_refuse(dev, why == HCQ_OK ? HCQ_ERROR_FOREIGN : why,
+                       "variables: number %u is not inside a buffer", patch->variable);
+}
+
 /* A variable outside of what was promised when it was recorded. */
-static hcq_result hcqi_variables_check(const hcq_queue *q, const uint64_t *variables,
-                                       uint32_t count) {
+static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
+                                       const uint64_t *variables, uint32_t count) {
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
         if (variables == NULL || patch->variable >= count) {
@@ -5100,12 +5120,18 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, const uint64_t *varia
                                patch->variable);
         }
         uint64_t value = variables[patch->variable];
+        const hcq_packet *p = &q->packets[patch->index];
+        hcq_result r = hcqi_variable_buffer(patch, p, dev, value);
+        if (r != HCQ_OK) { return r; }
         int size = patch->part == HCQ_PART_SIZE;
-        if ((size && value == 0) ||
-            ((size || patch->part <= HCQ_PART_GRID_Z) && value > patch->maximum)) {
+        uint64_t most = size ? p->u.copy.size : patch->maximum; /* fill's is at the same place */
+        uint64_t step = size && p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+        if ((size && (value == 0 || value % step != 0)) ||
+            ((size || patch->part <= HCQ_PART_GRID_Z) && value > most)) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "variables: number %u is %llu, at most %llu", patch->variable,
-                               (unsigned long long)value, (unsigned long long)patch->maximum);
+                               "variables: number %u is %llu, at most %llu in steps of %llu",
+                               patch->variable, (unsigned long long)value,
+                               (unsigned long long)most, (unsigned long long)step);
         }
     }
     return HCQ_OK;
@@ -5114,7 +5140,7 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, const uint64_t *varia
 /* Will a held job get on without anybody else's help? */
 static int hcqi_job_moves(const hcq_job *job) {
     int watched = 0;
-    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) { watched |= w->watch; }
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) { watched |= w->watch; }
     return watched || (job->flags & HCQI_JOB_HOST) != 0;
 }
 
@@ -5136,6 +5162,16 @@ static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
     return 0;
 }
 
+/* The oldest running job of a version. */
+static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_version *v) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        const hcq_job *job = dev->lanes[k].run_head;
+        while (job != NULL && job->version != v) { job = job->next; }
+        if (job != NULL) { return job; }
+    }
+    return NULL;
+}
+
 /* Waits until a version that is in use gets free. */
 static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_version *busy,
                                     uint64_t deadline) {
@@ -5144,7 +5180,12 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue: all versions belong to held submissions");
     }
     if (left == 0) { return HCQ_TIMEOUT; }
-    if (busy != NULL) { return hcqi_block_on(busy->last_lane, busy->last_epoch, left); }
+    if (busy != NULL) {
+        const hcq_job *job = hcqi_version_user(dev, busy);
+        if (job != NULL) { return hcqi_block_on(job->lane, job->epoch, left); }
+        hcqi_reap_device(dev);
+        if (busy->uses == 0) { return HCQ_OK; }
+    }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcqi_atomic_add32(&dev->pins, 1);
     hcqi_watch(1);
@@ -5209,6 +5250,7 @@ static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
                            v->recording.label, p->index);
     }
     if (p->kind != HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
+    if (s->pending_head != NULL) { hcqi_reap_all(); }
     int repeated = s->check_mark == hcqi_core.check_mark && p->u.sync.value <= s->check_value;
     if (p->u.sync.value <= s->value || repeated) {
         return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
@@ -5246,8 +5288,8 @@ static hcq_result hcqi_version_check_signals(hcqi_version *v) {
 typedef struct hcqi_submit {
     hcq_device *dev;
     const hcq_submission *sub;
-    hcqi_version *versions[64];
-    hcqi_lane *lanes[64];
+    hcqi_version *versions[HCQI_BATCH_WAITS];
+    hcqi_lane *lanes[HCQI_BATCH_WAITS];
     uint32_t count;                    /* versions acquired */
     hcqi_lane *final_lane;
     hcq_job *final;
@@ -5286,7 +5328,7 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
         return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
                            q->label);
     }
-    r = hcqi_variables_check(q, s->sub->variables, s->sub->variable_count);
+    r = hcqi_variables_check(q, s->dev, s->sub->variables, s->sub->variable_count);
     if (r != HCQ_OK) { return r; }
     hcqi_lane *lane = hcqi_lane_choose(s->dev, q->kind, s->sub->affinity);
     r = hcqi_lane_room(lane);
@@ -5314,6 +5356,7 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         if (t == NULL) {
             return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "signals: signal %u is gone", i);
         }
+        if (t->pending_head != NULL) { hcqi_reap_all(); }
         if (t->kind != HCQI_USER || value > HCQI_MAX_VALUE || value <= t->value ||
             (t->check_mark == hcqi_core.check_mark && value <= t->check_value)) {
             return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u does not rise", i);
@@ -5379,7 +5422,7 @@ static hcqi_waiter *hcqi_job_waiter(hcq_job *job, hcqi_waiter **tail, uint32_t p
     memset(w, 0, sizeof *w);
     w->job = job;
     w->packet = packet;
-    if (*tail == NULL) { job->waits = w; } else { (*tail)->list = w; }
+    if (*tail != NULL) { (*tail)->list = w; }
     *tail = w;
     return w;
 }
@@ -5461,6 +5504,8 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, hcqi_version *v, 
     hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&s->dev->jobs));
     memset(job, 0, sizeof *job);
     job->lane = lane;
+    job->wait.packet = HCQI_PACKET_SPARE;
+    job->wait.job = job;
     job->number = s->number;
     job->version = v;
     job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
@@ -5526,8 +5571,9 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) 
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
     if (sub->flags & ~(uint32_t)HCQ_UNORDERED) { bad = "flags: unknown bits"; }
     if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
-    if (sub->queue_count > 64) {
-        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most 64", sub->queue_count);
+    if (sub->queue_count > HCQI_BATCH_WAITS) {
+        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most %d", sub->queue_count,
+                           HCQI_BATCH_WAITS);
     }
     return HCQ_OK;
 }
@@ -5591,7 +5637,8 @@ HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_p
     memset(&sub, 0, sizeof sub);
     sub.queues = &queue;
     sub.queue_count = 1;
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
     return hcqi_leave_with(hcqi_submit_all(device, &sub, 1, point));
 }
 
@@ -5696,6 +5743,7 @@ HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, ui
                                   index >= queue->count ? "index" : "flags");
     }
     queue->packets[index].flags = (uint8_t)flags;
+    queue->bound = NULL;
     queue->generation++;
     return hcqi_leave_with(HCQ_OK);
 }
@@ -5723,7 +5771,8 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     if (device == NULL) {
         return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
     }
-    hcqi_enter();
+    r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
     hcqi_reap_device(device);
     if (sticky != HCQ_OK) {
         r = hcqi_refuse(device, sticky, "queue '%s': recording failed", queue->label);
@@ -5828,6 +5877,32 @@ HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result) {
     return hcqi_leave_with(HCQ_OK);
 }
 
+static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
+    const hcqi_version *v = job->version;
+    for (uint32_t i = job->segment; v != NULL && i < v->segment_count; i++) {
+        for (uint32_t k = 0; k < v->segments[i].waits; k++) {
+            if (v->packets[v->segments[i].first + k].u.sync.signal == s) { return 1; }
+        }
+    }
+    return 0;
+}
+
+/* Does a held job have a recorded wait for the signal still before it? */
+static int hcqi_signal_awaited(const hcqi_signal *s) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            for (int loose = 0; loose < 2; loose++) {
+                const hcq_job *job = loose ? dev->lanes[k].loose_head : dev->lanes[k].held_head;
+                for (; job != NULL; job = job->next) {
+                    if (hcqi_job_awaits(job, s)) { return 1; }
+                }
+            }
+        }
+    }
+    return 0;
+}
+
 HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
@@ -5836,7 +5911,7 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     if (s->kind != HCQI_USER || value > HCQI_MAX_VALUE) {
         r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "%s",
                         s->kind != HCQI_USER ? "signal: is a timeline" : "value: above INT64_MAX");
-    } else if (s->uses != 0 || s->held != NULL || s->reach != NULL) {
+    } else if (s->uses != 0 || s->held != NULL || s->reach != NULL || hcqi_signal_awaited(s)) {
         r = hcqi_refuse(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
     } else {
         s->value = value;
@@ -5991,12 +6066,14 @@ HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_
 HCQI_DEF hcq_signal hcq_device_timeline(hcq_device *device) {
     hcq_signal none;
     none.id = 0;
-    return device == NULL ? none : hcqi_signal_handle(device->timeline);
+    if (hcqi_device_enter(device) != HCQ_OK) { return none; }
+    none = hcqi_signal_handle(device->timeline);
+    hcqi_leave();
+    return none;
 }
 
 HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
-    if (device == NULL) { return 0; }
-    hcqi_enter();
+    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
     uint64_t value = device->next_number;
     hcqi_leave();
     return value;
@@ -6317,6 +6394,21 @@ static hcq_result hcqi_sync_all(hcq_device *dev, const char *what) {
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
 }
 
+/* One eager call at a time on a device. A logger that one of them called must
+   not begin another. */
+static hcq_result hcqi_eager_lock(hcq_device *dev) {
+    uint64_t me = hcq_sys_thread_id();
+    if (hcqi_atomic_load64(&dev->eager_owner) == me) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcqi_mutex_lock(&dev->eager_lock);
+    hcqi_atomic_store64(&dev->eager_owner, me);
+    return HCQ_OK;
+}
+
+static void hcqi_eager_unlock(hcq_device *dev) {
+    hcqi_atomic_store64(&dev->eager_owner, 0);
+    hcqi_mutex_unlock(&dev->eager_lock);
+}
+
 /* What every eager call checks first. Afterwards the buffer's device is open
    and this thread may block. */
 static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, uint64_t size,
@@ -6383,7 +6475,9 @@ static hcq_result hcqi_staging_next(hcq_device *dev, hcq_buffer other, hcqi_stag
     hcq_result r = hcqi_staging_init(dev, s, other);
     if (r != HCQ_OK) { return r; }
     *out = s;
-    return s->done.value == 0 ? HCQ_OK : hcqi_sync(dev, s->done, "staging");
+    if (s->done.value == 0) { return HCQ_OK; }
+    r = hcqi_sync(dev, s->done, "staging");
+    return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK; /* its end is what counts */
 }
 
 /* Later ordered work of `dev` waits for `point`: an eager call's last step. */
@@ -6453,9 +6547,10 @@ HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
         if (r == HCQ_OK) { memcpy(dst.host, src, (size_t)size); }
         return r;
     }
-    hcqi_mutex_lock(&dst.device->eager_lock);
+    r = hcqi_eager_lock(dst.device);
+    if (r != HCQ_OK) { return r; }
     r = hcqi_copyin_staged(dst, HCQI_CAST(const uint8_t *, src), size);
-    hcqi_mutex_unlock(&dst.device->eager_lock);
+    hcqi_eager_unlock(dst.device);
     return r;
 }
 
@@ -6467,9 +6562,10 @@ HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
         if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
         return r;
     }
-    hcqi_mutex_lock(&src.device->eager_lock);
+    r = hcqi_eager_lock(src.device);
+    if (r != HCQ_OK) { return r; }
     r = hcqi_copyout_staged(HCQI_CAST(uint8_t *, dst), src, size);
-    hcqi_mutex_unlock(&src.device->eager_lock);
+    hcqi_eager_unlock(src.device);
     return r;
 }
 
@@ -6540,9 +6636,10 @@ HCQI_DEF hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size) 
         dev = src.device;
     }
     if (dev == NULL) { return hcqi_transfer_staged(dst, src, size); }
-    hcqi_mutex_lock(&dev->eager_lock);
+    r = hcqi_eager_lock(dev);
+    if (r != HCQ_OK) { return r; }
     r = hcqi_transfer_queued(dev, dst, src, size, dev == dst.device ? src.device : dst.device);
-    hcqi_mutex_unlock(&dev->eager_lock);
+    hcqi_eager_unlock(dev);
     return r;
 }
 
@@ -6789,13 +6886,13 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
     hcqi_leave();
     if (callback) { return HCQ_ERROR_WOULD_BLOCK; }
     size_t size = program->info.kernargs_size;
-    uint64_t small[64];
-    void *args = size <= sizeof small ? (void *)small : hcqi_new(hooks, size);
+    uint64_t room[64];
+    void *args = size <= sizeof room ? (void *)room : hcqi_new(hooks, size);
     if (args == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcq_point done;
-    hcqi_mutex_lock(&dev->eager_lock);
     hcq_result r = hcq_program_fill_kernargs(program, buffers, buffer_count, values, value_count,
                                              args, size);
+    int locked = r == HCQ_OK && (r = hcqi_eager_lock(dev)) == HCQ_OK;
     if (r == HCQ_OK) {
         r = hcqi_call_submit(program, args, hcqi_dims(grid), hcqi_dims(block), seconds != NULL,
                              &done);
@@ -6807,8 +6904,8 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
         hcq_signal_timestamp(dev->call_end, &end);
         *seconds = (double)(end - start) * 1e-9;
     }
-    hcqi_mutex_unlock(&dev->eager_lock);
-    if (args != (void *)small) { hcqi_delete(hooks, args, size); }
+    if (locked) { hcqi_eager_unlock(dev); }
+    if (args != (void *)room) { hcqi_delete(hooks, args, size); }
     return r;
 }
 
@@ -6837,15 +6934,12 @@ static hcq_result hcqi_clock_sample(hcq_device *dev, uint64_t *device_ns) {
     return r;
 }
 
-HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
+static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_clock *clock) {
     hcq_result r = HCQ_OK;
     uint64_t best = UINT64_MAX;
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    if (clock == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "clock: is NULL"); }
-    hcqi_mutex_lock(&device->eager_lock);
     for (int i = 0; r == HCQ_OK && i < 8; i++) {
         uint64_t ns = 0, before = hcq_sys_now_ns();
-        r = hcqi_clock_sample(device, &ns);
+        r = hcqi_clock_sample(dev, &ns);
         uint64_t after = hcq_sys_now_ns();
         if (r != HCQ_OK || after - before >= best) { continue; }
         best = after - before;
@@ -6853,7 +6947,24 @@ HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
         clock->host_ns = before + best / 2;
         clock->error_ns = best / 2 + 1;
     }
-    hcqi_mutex_unlock(&device->eager_lock);
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    int submits = device->backend->clock == NULL;
+    if (clock == NULL) {
+        r = hcqi_refuse(device, HCQ_ERROR_INVALID, "clock: is NULL");
+    } else if (submits && hcqi_in_callback()) {
+        r = hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
+    }
+    hcqi_leave();
+    if (r != HCQ_OK || !submits) { return r != HCQ_OK ? r : hcqi_clock_tightest(device, clock); }
+    r = hcqi_eager_lock(device);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_clock_tightest(device, clock);
+    hcqi_eager_unlock(device);
     return r;
 }
 
@@ -7007,6 +7118,7 @@ HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq
     hcqi_lane *lane = hcqi_lane_of(done->lane);
     if (hcqi_atomic_load32(&job->run_result) == 0) {
         hcqi_atomic_store32(&job->run_result, (uint32_t)result);
+        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
     }
     hcqi_failures_add(&lane->failures, done->epoch, result);
     hcqi_atomic_store32(&lane->any_failed, 1);
@@ -7153,7 +7265,7 @@ static hcq_job *hcqi_blocker(const hcq_job *job) {
     if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) {
         return job->lane->held_head;
     }
-    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) {
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
         hcq_job *raiser = w->home == HCQI_HOME_NONE ? NULL : hcqi_raiser(w->signal, w->value);
         if (raiser != NULL && (raiser->flags & HCQI_JOB_LISTED)) { return raiser; }
     }
@@ -7178,7 +7290,7 @@ static void hcqi_dump_held(hcqi_text *t, const hcq_job *job) {
     hcqi_print(t, "    #%llu '%s' held", (unsigned long long)job->number,
                job->version == NULL ? "" : job->version->recording.label);
     const char *by = " by ";
-    for (const hcqi_waiter *w = job->waits; w != NULL; w = w->list) {
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
         if (w->home == HCQI_HOME_NONE) { continue; }
         hcqi_print(t, "%s", by);
         hcqi_dump_signal(t, w->signal, w->value);
@@ -7555,14 +7667,25 @@ static int hcqi_device_moves(const hcq_device *dev) {
     return 0;
 }
 
+/* Nothing of it was handed over, and nothing else holds on to it. */
+static int hcqi_job_is_untouched(const hcq_job *job) {
+    uint32_t tied = HCQI_JOB_HOST | HCQI_JOB_CALLING | HCQI_JOB_PART | HCQI_JOB_STALLED;
+    return job->epoch == 0 && job->parts == NULL && (job->flags & tied) == 0;
+}
+
 /* Ends held jobs that need the device: its own, and those elsewhere whose
    recordings belong to it. */
 static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
     for (int loose = 0; loose < 2; loose++) {
-        hcq_job *job = loose ? lane->loose_head : lane->held_head;
-        for (; job != NULL; job = job->next) {
+        hcq_job *next, *job = loose ? lane->loose_head : lane->held_head;
+        for (; job != NULL; job = next) {
             int theirs = job->version != NULL && job->version->queue->dev == dev;
+            next = job->next;
             if (lane->dev != dev && !theirs) { continue; }
+            if (lane->dev != dev && hcqi_job_is_untouched(job)) {
+                hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* others before it may stay */
+                continue;
+            }
             if (hcqi_job_failure(job) == HCQ_OK) {
                 job->result = (uint32_t)HCQ_ERROR_CANCELLED;
             }

@@ -757,6 +757,9 @@ static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
 /* Runs packets in order; returns the one that failed or NULL. */
 static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
                                           uint32_t count) {
+    if (!count) {
+        return NULL; /* and `p` may be NULL */
+    }
     const hcq_packet *end = p + count;
     hcq_block block;
     block.id = hcq_dim(0, 0, 0);
