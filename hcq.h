@@ -136,7 +136,9 @@
    have to wait returns HCQ_ERROR_WOULD_BLOCK there.
 
    Errors. Every function that can fail returns an hcq_result; a negative one
-   is an error. Misuse is refused with a log line that names the parameter
+   is an error. Every call answers HCQ_ERROR_INVALID for a NULL that is not
+   allowed and HCQ_ERROR_CLOSED for a device that was closed, so the lists
+   below do not repeat it. Misuse is refused with a log line that names the parameter
    and leaves the object as it was. The device keeps its first run-time error
    (hcq_device_error). A wait that times out can be explained by
    hcq_device_dump. Calls without a timeout use the device's (30 s).
@@ -6244,10 +6246,10 @@ static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
 
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                               hcq_buffer *buffer) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
     uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
-    hcqi_enter();
-    hcq_result r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
     if (r == HCQ_OK) {
         r = hcqi_device_check(device, size != 0 && size <= SIZE_MAX / 2, "size: is 0 or too large");
     }
@@ -7158,8 +7160,11 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 /* ---- asking the device --------------------------------------- >>dumping - */
 
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    if (info == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "info: is NULL"); }
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
+    if (info == NULL) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "info: is NULL"));
+    }
     memset(info, 0, sizeof *info);
     info->backend = device->backend->name;
     memcpy(info->name, device->caps.name, sizeof info->name);
@@ -7169,7 +7174,7 @@ HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *inf
     info->copy_lanes = device->copy_lanes;
     info->memory_bytes = device->caps.memory_bytes;
     info->features = device->caps.features;
-    return HCQ_OK;
+    return hcqi_leave_with(HCQ_OK);
 }
 
 static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
@@ -7192,10 +7197,12 @@ static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
 }
 
 HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    if (value == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "value: is NULL"); }
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
+    if (value == NULL) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "value: is NULL"));
+    }
     uint64_t answer = *value;
-    hcqi_enter();
     hcqi_reap_device(device);
     hcq_result r = hcqi_query(device, key, &answer);
     if (r == HCQ_OK) {
@@ -7207,9 +7214,11 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
 }
 
 HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
-    if (device == NULL) { return HCQ_ERROR_INVALID; }
-    if (info == NULL) { return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "info: is NULL"); }
-    hcqi_enter();
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
+    if (info == NULL) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "info: is NULL"));
+    }
     hcqi_reap_device(device);
     *info = device->error;
     memset(&device->error, 0, sizeof device->error);

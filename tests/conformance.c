@@ -12,11 +12,13 @@
 #include "conformance_order.h"
 #include "conformance_update.h"
 #include "conformance_host.h"
+#include "conformance_ends.h"
 #include "conformance_heavy.h"
 
 static const struct CMUnitTest tests[] = {
     DEVICE_TESTS, MEMORY_TESTS, SIGNAL_TESTS, QUEUE_TESTS,
-    ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   HEAVY_TESTS,
+    ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   ENDS_TESTS,
+    HEAVY_TESTS,
 };
 
 int main(int argc, char **argv) {

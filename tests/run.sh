@@ -211,7 +211,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     esac
     # A failed check ends a test by a jump that gcc cannot see, so that it takes
     # what comes after for reachable.
-    [ "$1" != gcc ] || extra="$extra -Wno-maybe-uninitialized"
+    [ "$1" != gcc ] || extra="$extra -Wno-maybe-uninitialized -Wno-uninitialized"
     # shellcheck disable=SC2086
     once "$bin/$config-$program" "$@" $warnings -pthread -I. -Itests -I"$bin" \
         "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl

@@ -546,7 +546,7 @@ static TEST_UNUSED hcq_buffer make_words(hcq_device *device, uint32_t count) {
 }
 
 static TEST_UNUSED hcq_signal make_signal(hcq_device *device, uint64_t value) {
-    hcq_signal signal;
+    hcq_signal signal = {0};
     CHECK_OK(hcq_signal_create(device, value, &signal));
     return signal;
 }

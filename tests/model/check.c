@@ -47,7 +47,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VARS = 12, MAX_THREADS = 5, MAX_LINES = 96, MAX_BUFFER = 3, MAX_REGS = 4 };
+enum { MAX_VARS = 16, MAX_THREADS = 5, MAX_LINES = 96, MAX_BUFFER = 3, MAX_REGS = 4 };
 enum { MAX_TEXT = 80, MAX_EDITS = 4, MAX_MUTANTS = 24, MAX_LABELS = 24, NOBODY = 255 };
 
 /* ---- the model as text ---------------------------------------------------- */
