@@ -62,11 +62,11 @@
        >>results         result codes
        >>types           dimensions, buffers, points
        >>device          open, close, ask, dump
-       >>memory          alloc, copyin, copyout, transfer
-       >>signals         create, set, wait, timestamps
+       >>memory          alloc, free, copyin, copyout, transfer
+       >>signals         create, set, wait, notify, explain
        >>programs        kernels and their argument blocks
        >>queues          record, update, bind, submit
-       >>registry        backends known by name
+       >>registry        backends known by name, drivers
        >>backend         the table a backend fills in, packets, lanes
        >>implementation  everything behind HCQ_IMPLEMENTATION
        >>licence         MIT or public domain, your choice
@@ -105,6 +105,17 @@
    call that makes it safe: the submit that carries the signal, the host's
    hcq_signal_set, or a failure. Held work never blocks another lane, so a
    wait before its signal works on hardware with a single queue, too.
+
+   Failure. A signal can fail with a result, and a submission that waits for
+   it fails, too: it does not run from there on, and every signal it would
+   have raised fails with the same result. So nobody waits for what can no
+   longer happen; other work goes on. Destroying a signal that nobody submitted
+   raises, and closing a device, end waits with HCQ_ERROR_CANCELLED.
+
+   Hangs. A wait that lasts longer than hcq_device_desc.explain_ns says why in
+   the log; hcq_explain gives the same text at any time: who waits for which
+   point, who was going to raise it, on which lane, behind what. A cycle is
+   named with its members.
 
    Timelines. Every submission gets the device's next number and returns a
    point of its own, which is exact and remembers its result. The signal
@@ -176,7 +187,7 @@
 #include <stdint.h>
 
 #define HCQ_VERSION_MAJOR 0
-#define HCQ_VERSION_MINOR 1
+#define HCQ_VERSION_MINOR 2
 #define HCQ_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -254,12 +265,16 @@ HCQ_API uint32_t hcq_version(void);
 
 #define HCQ_KEEP UINT64_MAX            /* "leave as it was" in hcq_queue_update_* */
 #define HCQ_FOREVER UINT64_MAX         /* a timeout that never ends */
-#define HCQ_ANY_LANE UINT64_MAX        /* affinity: the backend's choice */
+/* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock
+   (CLOCK_MONOTONIC or the system's like); one in the past polls. */
+#define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
+#define HCQ_ANY_LANE UINT64_MAX        /* affinity: whichever has least to do */
 #define HCQ_MAX_ARGS 32                /* arguments of one program */
 
 typedef struct hcq_device hcq_device;
 typedef struct hcq_queue hcq_queue;
 typedef struct hcq_program hcq_program;
+typedef struct hcq_driver hcq_driver;
 typedef struct hcq_registry hcq_registry;
 struct hcq_cpu_desc;
 
@@ -273,6 +288,9 @@ typedef struct hcq_signal { uint64_t id; } hcq_signal;
 
 /* What one waits for: `signal` at `value` or above. Plain data. */
 typedef struct hcq_point { hcq_signal signal; uint64_t value; } hcq_point;
+
+/* A pending hcq_notify, a handle like hcq_signal. */
+typedef struct hcq_notification { uint64_t id; } hcq_notification;
 
 /* A range of device memory. Plain data; views are made by hcq_view. */
 typedef struct hcq_buffer {
@@ -303,6 +321,7 @@ typedef struct hcq_block {
 
 typedef void (*hcq_cpu_fn)(const void *args, const hcq_block *block);
 typedef hcq_result (*hcq_host_fn)(void *user);
+typedef void (*hcq_notify_fn)(void *user, hcq_result result);
 typedef void (*hcq_log_fn)(void *user, hcq_result result, const char *text);
 typedef void *(*hcq_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
@@ -345,8 +364,9 @@ typedef struct hcq_memory_hooks {
 
 enum {
     HCQ_DEVICE_NO_COPY_LANE = 1,       /* copy queues run on compute lanes (tests) */
-    HCQ_DEVICE_NO_NATIVE_WAIT = 2      /* lanes of other devices are not waited for
+    HCQ_DEVICE_NO_NATIVE_WAIT = 2,     /* lanes of other devices are not waited for
                                           natively, work is held instead (tests) */
+    HCQ_DEVICE_COVERAGE = 4            /* count how often each program ran */
 };
 
 /* How to open a device. All zero gives the defaults, in brackets. */
@@ -356,6 +376,8 @@ typedef struct hcq_device_desc {
     hcq_log_fn log_fn;                 /* one line per call, no newline [silent] */
     void *log_user;
     uint64_t timeout_ns;               /* of calls that name none [30 s] */
+    uint64_t explain_ns;               /* a longer wait logs why, once [5 s];
+                                          HCQ_KEEP: never */
     uint64_t spin_ns;                  /* spin before sleeping [50 us]; HCQ_KEEP: never */
     uint32_t compute_lanes;            /* wanted [backend: 1] */
     uint32_t copy_lanes;               /* wanted [backend: 1] */
@@ -380,12 +402,17 @@ enum {
     HCQ_FEATURE_HOST_MEMORY = 1,       /* all device memory is host visible */
     HCQ_FEATURE_IMPORT = 2,            /* hcq_import works */
     HCQ_FEATURE_COPY_LANE = 4,         /* copies have a lane of their own */
-    HCQ_FEATURE_MAP = 8                /* buffers of other devices can be used */
+    HCQ_FEATURE_MAP = 8,               /* buffers of other devices can be used */
+    HCQ_FEATURE_DEBUGGING = 16,        /* a debugger can step through kernels */
+    HCQ_FEATURE_COVERAGE = 32,         /* HCQ_DEVICE_COVERAGE works */
+    HCQ_FEATURE_PROFILING = 64         /* timestamps are the device's own */
 };
 
 typedef struct hcq_device_info {
     const char *backend;               /* "CPU" */
     char name[96];                     /* the device's own name */
+    char path[64];                     /* where it sits, a PCI address say, or "" */
+    uint64_t id;                       /* the driver's own, opaque */
     uint32_t ordinal;                  /* as in "CPU:1" */
     uint32_t compute_lanes, copy_lanes;
     uint64_t memory_bytes;             /* 0 = unknown */
@@ -427,20 +454,24 @@ typedef struct hcq_clock {
     uint64_t error_ns;                 /* host_ns is right within +- this */
 } hcq_clock;
 
-/* Opens the device of a backend by name: "CPU", "CPU:1", "BACKEND:ordinal".
+/* Opens a device: "CPU", "CPU:1", "BACKEND:which", `which` as in
+   hcq_driver_open. Short for making a driver and opening from it.
 
    Several may be open, the same ordinal more than once, too.
 
    Threads:  any.
-   Lifetime: until hcq_close. `desc` is copied but for what its pointers name:
-             the cpu part is read during the call, the log user stays yours.
+   Lifetime: until hcq_close; keeps its driver alive. `desc` is copied but for
+             what its pointers name: the backend's part is read during the
+             call, the log user stays yours.
    Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_DEVICE, HCQ_ERROR_OUT_OF_MEMORY,
              HCQ_ERROR_LIMIT (64 open devices), HCQ_ERROR_NATIVE.
 */
 HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device);
 
 /* Closes a device: finishes what was handed over, cancels what is held, and
-   frees every object made from it. NULL is allowed and does nothing.
+   frees every object made from it. NULL is allowed and does nothing. The
+   caller's reference goes with it; calls of those who hold others answer
+   HCQ_ERROR_CLOSED.
 
    Threads: any, once. Blocks: up to the device's timeout.
    Errors:  HCQ_ERROR_WOULD_BLOCK in a callback; HCQ_ERROR_BUSY: another thread
@@ -448,6 +479,16 @@ HCQ_API hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_d
             end in time, the device stays open and takes no more work.
 */
 HCQ_API hcq_result hcq_close(hcq_device *device);
+
+/* Adds a reference (hcq_open gives the first) and gives one back; the last
+   one closes the device like hcq_close. A reference keeps the handle good: it
+   may be used, also after somebody closed the device, until it is given back.
+
+   Threads: any. Blocks: release as hcq_close, if it is the last.
+   Errors:  as hcq_close.
+*/
+HCQ_API hcq_result hcq_device_retain(hcq_device *device);
+HCQ_API hcq_result hcq_device_release(hcq_device *device);
 
 /* Describes a device.
 
@@ -570,6 +611,33 @@ HCQ_API hcq_result hcq_free(hcq_buffer buffer);
 */
 HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
 
+/* Allocates as a step in the order of work: `point` is reached once all waits
+   are and the memory is nobody else's any more; work that uses the buffer
+   waits for it. The buffer itself may be recorded at once.
+
+   Unlike hcq_alloc it may hand out a block whose last work still runs. A
+   submission of its own, HCQ_UNORDERED; if a wait fails so does `point`, and
+   the buffer is still to be freed.
+
+   Threads: any. Errors: as hcq_alloc and hcq_submit.
+*/
+HCQ_API hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
+                                   uint32_t wait_count, uint64_t size, uint32_t flags,
+                                   hcq_buffer *buffer, hcq_point *point);
+
+/* Frees a buffer once all points are reached, or can no longer be. New work may
+   name it until only running work is left before them; freeing it twice is
+   refused.
+
+   A submission of its own on the buffer's device, HCQ_UNORDERED; its point
+   (NULL allowed) is reached when they are, or cannot be. hcq_alloc_after may take
+   the memory over before that, and is then ordered behind it.
+
+   Threads: any. Errors: as hcq_free and hcq_submit.
+*/
+HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
+                                  uint32_t wait_count, hcq_point *point);
+
 /* Makes a view: `size` bytes of `buffer` from `offset`; size 0 = the rest.
    Outside of the buffer: a zero buffer, which every call refuses.
 
@@ -597,13 +665,61 @@ HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
 */
 HCQ_API hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size);
 
-/* Copies between buffers of any two devices, after everything submitted
-   earlier on both; later submissions of both see it.
+/* One end of a transfer: host memory, or a buffer of whatever memory. */
+typedef struct hcq_transfer_end {
+    void *host;                        /* NULL: it is `buffer` */
+    hcq_buffer buffer;
+    uint64_t size;                     /* bytes */
+} hcq_transfer_end;
 
-   Threads: any. Blocks: where the data has to pass through the host.
+/* Makes an end of a transfer; a range of it by pointer and size, or hcq_view.
+
+   Threads: any. Lifetime: until the transfer returned. Only read from as src.
+*/
+HCQ_API hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size);
+HCQ_API hcq_transfer_end hcq_transfer_device(hcq_buffer buffer);
+
+/* Copies `size` bytes between host and buffers of any devices, after
+   everything submitted earlier on them, and returns when it is done.
+
+   HCQ_UNORDERED: does not wait for earlier work. After HCQ_TIMEOUT any part
+   of dst may have been, and may still be, written; host memory is not touched
+   any more.
+
+   Threads: any. Blocks: up to `timeout_ns`.
    Errors:  as hcq_copyin.
 */
-HCQ_API hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size);
+HCQ_API hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
+                                uint32_t flags, uint64_t timeout_ns);
+
+typedef enum hcq_transfer_kind {
+    HCQ_TRANSFER_COPY,                 /* dst from src */
+    HCQ_TRANSFER_FILL,                 /* as hcq_queue_fill */
+    HCQ_TRANSFER_UPDATE                /* dst from `data`, which is copied now */
+} hcq_transfer_kind;
+
+typedef struct hcq_transfer_command {
+    hcq_transfer_kind kind;
+    hcq_buffer dst;
+    hcq_buffer src;                    /* copy */
+    const void *data;                  /* update */
+    uint64_t size;                     /* bytes */
+    uint64_t value;                    /* fill */
+    uint32_t value_size;               /* fill: 1, 2, 4 or 8 bytes */
+} hcq_transfer_command;
+
+/* Submits many transfers as one submission on a copy lane of `device`: they
+   run in order after all waits. `point` (NULL allowed) is reached after the
+   last.
+
+   Threads: any. Blocks: as hcq_submit.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN (a buffer
+            that `device` cannot see), HCQ_ERROR_OUT_OF_MEMORY; as hcq_submit.
+*/
+HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
+                                       uint32_t wait_count,
+                                       const hcq_transfer_command *commands, uint32_t count,
+                                       hcq_point *point);
 
 /* ========================================================================== */
 /* ---- signals ------------------------------------------------- >>signals - */
@@ -625,6 +741,20 @@ HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_sig
    Threads: any. Errors: HCQ_ERROR_CLOSED, HCQ_ERROR_INVALID (a timeline).
 */
 HCQ_API hcq_result hcq_signal_destroy(hcq_signal signal);
+
+/* Adds a reference (hcq_signal_create gives the first) and gives one back;
+   the last one destroys the signal.
+
+   Threads: any. Errors: as hcq_signal_destroy.
+*/
+HCQ_API hcq_result hcq_signal_retain(hcq_signal signal);
+HCQ_API hcq_result hcq_signal_release(hcq_signal signal);
+
+/* Names the signal in logs, dumps and explanations; 31 characters are kept.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_signal_label(hcq_signal signal, const char *label);
 
 /* Reads the value; never less than an earlier read.
 
@@ -664,17 +794,59 @@ HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 
 /* Waits on the host for all or any of `count` points; count 0 is HCQ_OK.
 
-   Reached counts more than failed. With several failures the answer is the
-   lowest code, so the order of the list never matters. A timeout changes
-   nothing and may be waited out again.
+   The points may be of different devices and backends. Reached counts more
+   than failed. With several failures the answer is the lowest code, so the
+   order of the list never matters. A timeout changes nothing and may be waited
+   out again.
 
-   Threads: any. Blocks: up to `timeout_ns`; 0 polls.
+   Threads: any. Blocks: up to `timeout_ns` or HCQ_DEADLINE(t); 0 polls.
    Errors:  HCQ_TIMEOUT, HCQ_ERROR_INVALID (no signal, above INT64_MAX),
             HCQ_ERROR_CLOSED, HCQ_ERROR_WOULD_BLOCK, the failure of a signal or
             submission.
 */
 HCQ_API hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                             uint64_t timeout_ns);
+
+/* Says as text why points are not reached: who was going to raise each, on
+   which lane, behind what, and so on to the first cause; a cycle is named, so
+   is a wait that no submitted work will satisfy (a host set may still come),
+   and what is final: failed, cancelled, closed. Returns the length of the
+   whole text; always ends it with a zero when size > 0.
+
+   Threads: any.
+*/
+HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size);
+
+/* Calls `fn` once when `point` is reached (HCQ_OK) or can no longer be (its
+   failure), at once if that is so now. `notification` may be NULL.
+
+   Runs without library locks on the thread that found out: one that sets a
+   signal or collects finished work, an engine, a service thread, the caller.
+   It may call what a host command may.
+
+   Threads: any.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
+            HCQ_ERROR_LIMIT (1 million on a device).
+*/
+HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
+                              hcq_notification *notification);
+
+/* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
+   event HANDLE on Windows, that turns readable (signalled) and stays so.
+
+   Threads:  any.
+   Lifetime: yours to close; before or after, or after a cancel.
+   Errors:   as hcq_notify, HCQ_ERROR_NATIVE (no handle to be had).
+*/
+HCQ_API hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
+                                     hcq_notification *notification);
+
+/* Takes a notification back. HCQ_OK: it will never run. HCQ_ERROR_CLOSED: it
+   ran, or runs at this moment in some thread.
+
+   Threads: any. Errors: HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_notify_cancel(hcq_notification notification);
 
 /* ========================================================================== */
 /* ---- programs ----------------------------------------------- >>programs - */
@@ -711,6 +883,8 @@ typedef struct hcq_program_info {
     uint32_t kernargs_align;
     uint32_t offsets[HCQ_MAX_ARGS];    /* of each argument in the block */
     uint32_t sizes[HCQ_MAX_ARGS];
+    uint64_t runs;                     /* finished execs on devices opened with
+                                          HCQ_DEVICE_COVERAGE */
 } hcq_program_info;
 
 /* Makes a program.
@@ -730,7 +904,7 @@ HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc
 */
 HCQ_API void hcq_program_destroy(hcq_program *program);
 
-/* Describes a program's argument block.
+/* Describes a program's argument block, and how often it ran.
 
    Threads: any. Errors: HCQ_ERROR_INVALID.
 */
@@ -845,7 +1019,8 @@ typedef struct hcq_submission {
     const hcq_point *signals;          /* after the last command of all queues */
     uint32_t signal_count;
     uint64_t affinity;                 /* lane = affinity modulo the lanes of the kind;
-                                          HCQ_ANY_LANE: the library's choice [0] */
+                                          HCQ_ANY_LANE: the one with the fewest
+                                          unfinished submissions [0] */
     uint32_t flags;                    /* HCQ_UNORDERED */
     const uint64_t *variables;         /* by number, 8 bytes each */
     uint32_t variable_count;
@@ -1105,15 +1280,31 @@ HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_po
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
 
+/* Submits like hcq_submit and waits for the last submission's point, which is
+   given (NULL allowed) also when the wait times out.
+
+   Threads: any. Blocks: up to `timeout_ns`.
+   Errors:  as hcq_submit and hcq_wait.
+*/
+HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
+                                       uint32_t count, uint64_t timeout_ns, hcq_point *point);
+
 /* ========================================================================== */
 /* ---- registry ----------------------------------------------- >>registry - */
 
 struct hcq_backend;
 
+/* A driver that might be made: its library may turn out to be missing. */
+typedef struct hcq_driver_info {
+    uint64_t id;                       /* given at registration, unique in the process */
+    char name[32];                     /* "CPU" */
+    char full_name[96];
+} hcq_driver_info;
+
 /* Makes a private registry with no backends in it; open from it with
    hcq_device_desc.registry. `memory` NULL = malloc.
 
-   Threads: any. Lifetime: until destroyed; open devices do not need it.
+   Threads: any. Lifetime: until destroyed; drivers and devices do not need it.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory,
@@ -1126,29 +1317,76 @@ HCQ_API hcq_result hcq_registry_create(const hcq_memory_hooks *memory,
 HCQ_API void hcq_registry_destroy(hcq_registry *registry);
 
 /* Adds a backend; NULL registry = the default one, which has those compiled
-   in. Of two with one name the newest wins.
+   in. Of two with one name the newest wins; the other can be had by id.
 
    Threads:  any.
-   Lifetime: `backend` must live until unregistered and its devices are closed.
+   Lifetime: `backend` must live, unchanged, until unregistered and its drivers
+             and devices are gone.
    Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_EXISTS, HCQ_ERROR_LIMIT (8).
 */
 HCQ_API hcq_result hcq_registry_register(hcq_registry *registry,
                                          const struct hcq_backend *backend);
 
-/* Removes a backend; open devices go on.
+/* Removes a backend; living drivers and devices go on.
 
    Threads: any. Errors: HCQ_ERROR_INVALID (not registered).
 */
 HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
                                            const struct hcq_backend *backend);
 
-/* Lists the devices that might be opened: writes up to `capacity` and gives
-   the number there are in `count`. NULL registry = the default one.
+/* Lists the drivers that might be made, newest first: copies up to `capacity`
+   and gives the number there are in `count`. Opens no library.
 
    Threads: any. Errors: HCQ_ERROR_INVALID.
 */
-HCQ_API hcq_result hcq_registry_devices(hcq_registry *registry, hcq_device_info *infos,
+HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
                                         uint32_t capacity, uint32_t *count);
+
+/* Makes a driver by name or by id: opens its library and looks around, without
+   a lock, so a backend may be unregistered meanwhile. NULL registry = the
+   default one.
+
+   Threads:  any. Blocks: as long as the system's driver takes.
+   Lifetime: until hcq_driver_release; its devices hold a reference.
+   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_DEVICE (unknown, or cannot be had
+             on this machine), HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_NATIVE.
+*/
+HCQ_API hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
+                                     hcq_driver **driver);
+HCQ_API hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
+                                        hcq_driver **driver);
+
+/* Adds a reference, gives one back (NULL: nothing); with the last one the
+   driver goes.
+
+   Threads: any.
+*/
+HCQ_API void hcq_driver_retain(hcq_driver *driver);
+HCQ_API void hcq_driver_release(hcq_driver *driver);
+
+/* Describes a driver.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info);
+
+/* Lists a driver's devices: writes up to `capacity` infos and gives the number
+   there are in `count`.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
+                                      uint32_t capacity, uint32_t *count);
+
+/* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
+   an ordinal, else a name or path as hcq_driver_devices lists it; or by id.
+
+   Threads: any. Lifetime, Errors: as hcq_open.
+*/
+HCQ_API hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
+                                   const hcq_device_desc *desc, hcq_device **device);
+HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
+                                      const hcq_device_desc *desc, hcq_device **device);
 
 /* ========================================================================== */
 /* ---- backend ------------------------------------------------- >>backend - */
@@ -1166,7 +1404,7 @@ HCQ_API hcq_result hcq_registry_devices(hcq_registry *registry, hcq_device_info 
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
    with the lock held, that is from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 1
+#define HCQ_BACKEND_VERSION 2
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
@@ -1257,18 +1495,22 @@ typedef struct hcq_backend_caps {
 } hcq_backend_caps;
 
 typedef struct hcq_backend {
+    /* Factory: what a registry shows, constant. */
     uint32_t version;                  /* HCQ_BACKEND_VERSION */
-    const char *name;                  /* "CPU": upper case, no colon */
+    const char *name;                  /* "CPU": upper case, no colon, up to 31 characters */
     const char *full_name;
 
-    /* Writes up to `capacity` infos (NULL if 0), returns how many there are.
-       Cheap, opens no library. UNLOCKED. */
-    uint32_t (*enumerate)(hcq_device_info *infos, uint32_t capacity);
+    /* Driver: the library and what it found. create and destroy are optional
+       together, `driver` is NULL then. devices writes up to `capacity` infos,
+       all zero before (NULL if 0), and returns how many there are. UNLOCKED. */
+    hcq_result (*driver_create)(const hcq_memory_hooks *memory, void **driver);
+    void (*driver_destroy)(const hcq_memory_hooks *memory, void *driver);
+    uint32_t (*devices)(void *driver, hcq_device_info *infos, uint32_t capacity);
 
     /* Device. `device` is for the hcq_backend_* helpers, which work at once.
        All four UNLOCKED. close: after all lanes are closed. */
-    hcq_result (*open)(hcq_device *device, uint32_t ordinal, const hcq_device_desc *desc,
-                       hcq_backend_caps *caps, void **self);
+    hcq_result (*open)(void *driver, hcq_device *device, uint32_t ordinal,
+                       const hcq_device_desc *desc, hcq_backend_caps *caps, void **self);
     void (*close)(void *self);
     hcq_result (*lane_open)(void *self, hcq_lane *lane);
     void (*lane_close)(void *self, hcq_lane *lane); /* all its batches are done */
@@ -1324,6 +1566,10 @@ typedef struct hcq_backend {
        running a host command)? UNLOCKED. */
     int (*in_callback)(void *self);
 } hcq_backend;
+
+/* The backend that a registry (NULL = the default one) has under a name, for one
+   that wraps it, as examples/backend.c does; NULL = none. UNLOCKED. */
+HCQ_API const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name);
 
 /* Memory by the user's hooks. align: a power of two. NULL = out of memory. */
 HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
@@ -1389,9 +1635,9 @@ HCQ_API void hcq_sys_library_close(void *library);
 
    Below that: >>atomics >>headers >>core (types) >>system >>lock >>pools
    >>helpers >>heap >>objects (signals) >>lanes (counters) >>watch >>states
-   >>allocations. Around it: >>reading >>updates >>binding >>setting >>waiting
-   >>caching >>eager >>kernargs >>clocks >>service >>helping (backends)
-   >>dumping >>registering >>opening. */
+   >>allocations. Around it: >>reading >>updates >>binding >>setting >>explaining
+   >>waiting >>caching >>eager >>kernargs >>clocks >>service >>helping (backends)
+   >>dumping >>registering >>selecting (drivers) >>opening. */
 
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
 #define HCQI_IMPLEMENTED
@@ -1501,6 +1747,12 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 #define HCQI_CAST(type, x) ((type)(x))
 #endif
 
+#ifdef _MSC_VER
+#define HCQI_THREAD_LOCAL __declspec(thread)
+#else
+#define HCQI_THREAD_LOCAL __thread
+#endif
+
 #define HCQI_MAX_DEVICES 64
 #define HCQI_MAX_BACKENDS 8
 #define HCQI_MAX_LANES 16              /* of one device */
@@ -1518,6 +1770,7 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 typedef struct hcqi_signal hcqi_signal;
 typedef struct hcqi_waiter hcqi_waiter;
 typedef struct hcqi_producer hcqi_producer;
+typedef struct hcqi_notice hcqi_notice;
 typedef struct hcqi_version hcqi_version;
 typedef struct hcqi_lane hcqi_lane;
 typedef struct hcqi_allocation hcqi_allocation;
@@ -1555,18 +1808,38 @@ typedef enum hcqi_home {
 #define HCQI_PACKET_SUBMISSION UINT32_MAX       /* hcqi_waiter.packet: no packet's */
 #define HCQI_PACKET_SPARE (UINT32_MAX - 1)
 
-/* A job's wait. Heap links make the signal's pairing heap, ordered by value. */
+/* A job's wait, or a notification's. Heap links make the signal's pairing heap,
+   ordered by value. */
 struct hcqi_waiter {
     hcqi_waiter *child, *next, *prev;
     hcqi_signal *signal;
     uint64_t value;
-    hcq_job *job;
+    hcq_job *job;                      /* NULL: it is an hcqi_notice's */
     hcqi_waiter *list;                 /* next of the same job */
     uint32_t packet;                   /* whose wait, or HCQI_PACKET_* */
     uint8_t home;
     uint8_t watch;                     /* counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
 };
+
+/* A notification: waits like a job, then runs a function instead of a batch. */
+struct hcqi_notice {
+    hcqi_waiter wait;                  /* first */
+    uint64_t id;
+    hcqi_notice *next;                 /* in hcqi_core.noticed or .due */
+    hcq_notify_fn fn;
+    void *user;
+    hcq_result result;
+    uint8_t listed;
+    uint8_t cancelled;
+};
+
+/* What handles name: device slot + 1 (8 bits), index (20), serial (36). Serials
+   never repeat, so a stale handle finds nothing. */
+typedef struct hcqi_slots {
+    void **items;
+    uint32_t capacity, hint;           /* all below `hint` are in use */
+} hcqi_slots;
 
 /* A handed-over signal or timestamp: `signal` gets `value` at lane's epoch. */
 struct hcqi_producer {
@@ -1577,6 +1850,8 @@ struct hcqi_producer {
     uint64_t epoch;
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
+    uint32_t applied;                  /* the signal has it, ahead of its lane's turn */
+    uint32_t failed;                   /* hcq_result: fails the signal when it is first */
 };
 
 typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
@@ -1589,6 +1864,8 @@ struct hcqi_signal {
     uint64_t timestamp;
     hcq_result failure;
     uint32_t refs;                     /* the handle, recordings, waiters, producers */
+    uint32_t handles;                  /* the users' references */
+    char label[32];
     uint32_t uses;                     /* by pending submissions: waits and signals */
     uint32_t promised;                 /* raises by pending submissions */
     int destroyed;
@@ -1621,7 +1898,7 @@ struct hcqi_lane {
     uint32_t active;                   /* counter */
     uint32_t shadow_used;
     uint32_t host_users[2];            /* host threads waiting on a counter */
-    uint32_t running;
+    uint32_t running, held;            /* jobs */
     uint32_t stalled;                  /* jobs wait for a counter swap: */
     hcq_job *stall_head, *stall_tail;  /* linked by ready_next */
     uint32_t watched;
@@ -1637,7 +1914,9 @@ enum {
     HCQI_JOB_CALLING = 32,             /* ... or running */
     HCQI_JOB_STALLED = 256,            /* in hcqi_lane.stall_head */
     HCQI_JOB_LISTED = 64,              /* in held or loose */
-    HCQI_JOB_OVER = 128                /* a final job that only waits for its parts */
+    HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
+    HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
+    HCQI_JOB_RETIRING = 1024           /* as soon as `failing` is 0 */
 };
 
 /* A submission, or one queue's part of it, on its lane. */
@@ -1649,6 +1928,7 @@ struct hcq_job {
     hcq_job *ready_next;
     hcq_job *parts;                    /* of the final job; then linked by `parts`, too */
     hcq_job *final;                    /* of a part */
+    hcqi_allocation *frees;            /* when it is handed over: hcq_free_after */
     hcqi_waiter *followers;            /* jobs that wait for exactly this one */
     hcqi_producer *producers;          /* reserved, in the order of the packets */
     uint64_t epoch;                    /* last handed over, 0 = none */
@@ -1659,6 +1939,7 @@ struct hcq_job {
     uint32_t flags;
     uint32_t parts_left;               /* of the final job: not wholly handed over */
     uint32_t parts_running;            /* of the final job: not over */
+    uint32_t failing;                  /* its producers that still have to fail a signal */
     hcqi_waiter wait;                  /* first of the job's waiters */
 };
 
@@ -1764,7 +2045,8 @@ struct hcqi_allocation {
     uint32_t flags;
     int imported;
     hcqi_block_state state;
-    uint32_t names;                    /* by recordings */
+    int doomed;                        /* hcq_free_after was called */
+    uint32_t names;                    /* by recordings and pending frees */
     hcqi_allocation *next, *prev;      /* freed blocks, least recently freed first */
     hcqi_allocation *bucket_next;
     hcqi_stamp *stamps;                /* owner, then devices it is mapped to */
@@ -1779,6 +2061,11 @@ typedef struct hcqi_staging {
     hcq_point done;
 } hcqi_staging;
 
+typedef struct hcqi_ring {
+    hcqi_staging *slots;
+    uint32_t count, next;
+} hcqi_ring;
+
 struct hcq_device {
     uint32_t magic;
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
@@ -1786,8 +2073,13 @@ struct hcq_device {
     uint32_t any_failed;               /* atomic: some submission failed, ever */
     uint32_t slot;                     /* in hcqi_core.devices */
     uint64_t serial;
+    uint32_t handles;                  /* the users' references */
+    hcq_device *closed_next;           /* in hcqi_core.closed */
+    hcq_driver *driver;
     const hcq_backend *backend;
     void *self;
+    uint64_t id;
+    char path[64];
     hcq_device_desc desc;              /* defaults filled in */
     hcq_memory_hooks hooks;
     hcq_backend_caps caps;
@@ -1800,8 +2092,7 @@ struct hcq_device {
     hcqi_lane lanes[HCQI_MAX_LANES];   /* compute lanes first */
     uint32_t lane_count, compute_lanes, copy_lanes;
     hcqi_signal *timeline, *exact;
-    hcqi_signal **signals;
-    uint32_t signal_capacity, signal_free;
+    hcqi_slots signals, notices;
     hcq_job **window;                  /* by number: the final job, NULL = done */
     uint64_t window_mask;
     uint64_t next_number, done_prefix, handed_prefix;
@@ -1809,7 +2100,7 @@ struct hcq_device {
     hcqi_failures failures;            /* by number */
     hcqi_signal *eager_signal;         /* last eager call: later work waits for it */
     uint64_t eager_value;
-    hcqi_pool jobs, waiters, producers;
+    hcqi_pool jobs, waiters, producers, notice_pool;
     hcq_queue *queues;
     hcq_program *programs;
     hcqi_allocation **table;           /* living, by address */
@@ -1819,9 +2110,8 @@ struct hcq_device {
     uint64_t allocated_bytes, freed_bytes;
     hcqi_mutex eager_lock;             /* one eager call at a time */
     uint64_t eager_owner;              /* atomic: thread in one */
-    hcqi_staging *staging;
-    uint32_t staging_next;
-    hcq_queue *call_queue, *copy_queue;
+    hcqi_ring staging;                 /* of the one eager call */
+    hcq_queue *call_queue;
     hcq_signal call_start, call_end;
     hcq_error_info error;
     uint64_t swaps, packets_copied, packets_patched;
@@ -1831,11 +2121,21 @@ struct hcq_device {
     uint64_t service_id;
 };
 
+/* A backend in a registry, oldest first. */
+typedef struct hcqi_factory { const hcq_backend *backend; uint64_t id; } hcqi_factory;
+
 struct hcq_registry {
     hcq_memory_hooks hooks;
-    const hcq_backend *backends[HCQI_MAX_BACKENDS];
+    hcqi_factory factories[HCQI_MAX_BACKENDS];
     uint32_t count;
     int is_default, filled;
+};
+
+struct hcq_driver {
+    hcq_memory_hooks hooks;
+    hcqi_factory factory;
+    void *self;                        /* the backend's own */
+    uint32_t refs;                     /* atomic */
 };
 
 typedef struct hcqi_message {
@@ -1853,8 +2153,11 @@ static struct hcqi_core {
     hcq_registry registry;
     hcq_device *devices[HCQI_MAX_DEVICES];
     uint32_t device_top;               /* slots in use are below this */
+    hcq_device *closed;                /* that somebody still holds a reference to */
     uint64_t serial;                   /* of devices, signals, allocations */
     hcq_job *ready_head, *ready_tail;
+    hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
+    hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
     uint64_t dirty;                    /* devices to flush, by slot */
     uint32_t changed;                  /* something that event_waiters may wait for */
     uint32_t event;                    /* atomic: bumped when changed */
@@ -1886,6 +2189,8 @@ static const hcq_backend *hcqi_cuda_backend(void);
 #endif
 
 static void hcqi_drain(void);
+static void hcqi_notice_push(hcqi_notice *n);
+static void hcqi_run_due(void);
 static void hcqi_reap(hcqi_lane *lane);
 static void hcqi_reap_all(void);
 static void hcqi_ready_push(hcq_job *job);
@@ -1895,6 +2200,7 @@ static void hcqi_grace_check(void);
 static void hcqi_signal_unref(hcqi_signal *s);
 static void hcqi_device_unref(hcq_device *dev);
 static void hcqi_version_release(hcqi_version *v);
+static void hcqi_allocation_free_late(hcqi_allocation *a);
 static void hcqi_service_kick(hcq_device *dev);
 
 /* ========================================================================== */
@@ -2066,6 +2372,24 @@ HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
     thread->handle = NULL;
 }
 
+/* An event for the user's loop and our own handle of it. */
+static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
+    HANDLE made = CreateEventW(NULL, TRUE, FALSE, NULL), copy = NULL;
+    if (!made) { return 0; }
+    if (!DuplicateHandle(GetCurrentProcess(), made, GetCurrentProcess(), &copy, 0, FALSE,
+                         DUPLICATE_SAME_ACCESS)) {
+        CloseHandle(made);
+        return 0;
+    }
+    *theirs = (intptr_t)made;
+    *ours = (intptr_t)copy;
+    return 1;
+}
+
+static void hcqi_sys_event_set(intptr_t ours) { SetEvent((HANDLE)ours); }
+
+static void hcqi_sys_event_close(intptr_t handle) { CloseHandle((HANDLE)handle); }
+
 HCQI_DEF uint64_t hcq_sys_thread_id(void) { return GetCurrentThreadId(); }
 
 HCQI_DEF void *hcq_sys_library_open(const char *path) { return (void *)LoadLibraryA(path); }
@@ -2083,6 +2407,7 @@ HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)librar
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -2090,6 +2415,7 @@ HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)librar
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
@@ -2291,6 +2617,38 @@ HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
 
 #endif
 
+/* A descriptor for the user's loop and our own end of it: the user may close
+   his at any time, and ours is never one that he reused. */
+static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
+#ifdef __linux__
+    int fd[2];
+    fd[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fd[1] = fd[0] < 0 ? -1 : fcntl(fd[0], F_DUPFD_CLOEXEC, 0);
+#else
+    int fd[2] = { -1, -1 };
+    if (pipe(fd) == 0) {
+        fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+        fcntl(fd[1], F_SETFD, FD_CLOEXEC);
+    }
+#endif
+    if (fd[1] < 0) {
+        if (fd[0] >= 0) { close(fd[0]); }
+        return 0;
+    }
+    *theirs = fd[0];
+    *ours = fd[1];
+    return 1;
+}
+
+static void hcqi_sys_event_set(intptr_t ours) {
+    const uint64_t one = 1;
+    int saved = errno;
+    while (write((int)ours, &one, sizeof one) < 0 && errno == EINTR) { }
+    errno = saved;
+}
+
+static void hcqi_sys_event_close(intptr_t handle) { close((int)handle); }
+
 typedef char hcqi_sys_pthread_fits[sizeof(pthread_t) <= sizeof(void *) ? 1 : -1];
 
 static void *hcqi_sys_thread_main(void *user) {
@@ -2334,7 +2692,7 @@ HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
 }
 
 HCQI_DEF uint64_t hcq_sys_thread_id(void) {
-    static __thread char mark; /* its address differs between living threads */
+    static HCQI_THREAD_LOCAL char mark; /* its address differs between living threads */
     return (uint64_t)(uintptr_t)&mark;
 }
 
@@ -2352,6 +2710,21 @@ HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
 
 /* ---- lock, log, events ------------------------------------------ >>lock - */
 
+/* A timeout or HCQ_DEADLINE as a point in time; 0 polls. */
+static uint64_t hcqi_deadline(uint64_t timeout_ns) {
+    if (timeout_ns == 0 || timeout_ns == HCQ_FOREVER) { return timeout_ns; }
+    if (timeout_ns >> 63 != 0) { return timeout_ns & (UINT64_MAX >> 1); }
+    uint64_t now = hcq_sys_now_ns();
+    return timeout_ns > HCQ_FOREVER - now ? HCQ_FOREVER : now + timeout_ns;
+}
+
+static uint64_t hcqi_left(uint64_t deadline) {
+    if (deadline == HCQ_FOREVER) { return HCQ_FOREVER; }
+    if (deadline == 0) { return 0; }
+    uint64_t now = hcq_sys_now_ns();
+    return now >= deadline ? 0 : deadline - now;
+}
+
 static void hcqi_mutex_lock(hcqi_mutex *m) {
     if (hcqi_atomic_cas32(&m->word, 0, 1)) { return; }
     for (int i = 0; i < 40; i++) {
@@ -2361,6 +2734,17 @@ static void hcqi_mutex_lock(hcqi_mutex *m) {
     while (hcqi_atomic_swap32(&m->word, 2) != 0) {
         hcq_sys_wait(&m->word, 2, HCQ_FOREVER);
     }
+}
+
+/* 0 = not before `deadline`. */
+static int hcqi_mutex_lock_until(hcqi_mutex *m, uint64_t deadline) {
+    if (hcqi_atomic_cas32(&m->word, 0, 1)) { return 1; }
+    while (hcqi_atomic_swap32(&m->word, 2) != 0) {
+        uint64_t left = hcqi_left(deadline);
+        if (left == 0) { return 0; }
+        hcq_sys_wait(&m->word, 2, left);
+    }
+    return 1;
 }
 
 static void hcqi_mutex_unlock(hcqi_mutex *m) {
@@ -2430,7 +2814,7 @@ static void hcqi_flush(uint64_t dirty) {
 }
 
 /* Ends every locked section: hands over what became ready, lets go of the
-   lock, and only then rings doorbells, wakes and logs. */
+   lock, and only then rings doorbells, wakes, logs and notifies. */
 static void hcqi_leave(void) {
     hcqi_drain();
     while (hcqi_core.recheck) {
@@ -2441,6 +2825,7 @@ static void hcqi_leave(void) {
     uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
     uint64_t dirty = hcqi_core.dirty;
     uint32_t messages = hcqi_core.message_count;
+    int due = hcqi_core.due_head != NULL;
     hcqi_core.changed = 0;
     hcqi_core.dirty = 0;
     if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
@@ -2452,6 +2837,7 @@ static void hcqi_leave(void) {
     if (dirty != 0) { hcqi_flush(dirty); }
     if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
     if (messages != 0) { hcqi_emit_messages(); }
+    if (due) { hcqi_run_due(); }
 }
 
 static hcq_result hcqi_leave_with(hcq_result result) {
@@ -2470,6 +2856,15 @@ static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse_alone(hcq_device *dev, hcq_resul
     return hcqi_leave_with(result);
 }
 
+/* Logs a text of several lines, which are cut apart in it. */
+static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
+    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL) { *end++ = 0; }
+        hcqi_refuse_alone(dev, result, "%s", line);
+    }
+}
+
 static int hcqi_device_open(const hcq_device *dev) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
@@ -2484,9 +2879,12 @@ static hcq_result hcqi_device_enter(const hcq_device *dev) {
     return hcqi_device_open(dev) ? HCQ_OK : hcqi_leave_with(HCQ_ERROR_CLOSED);
 }
 
+static HCQI_THREAD_LOCAL int hcqi_notifying; /* this thread runs a notification */
+
 /* Must the calling thread not block? True on engine and service threads. */
 static int hcqi_in_callback(void) {
     uint64_t me = hcq_sys_thread_id();
+    if (hcqi_notifying) { return 1; }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         hcq_device *dev = hcqi_core.devices[i];
         if (dev == NULL) { continue; }
@@ -2494,19 +2892,6 @@ static int hcqi_in_callback(void) {
         if (dev->backend->in_callback != NULL && dev->backend->in_callback(dev->self)) { return 1; }
     }
     return 0;
-}
-
-static uint64_t hcqi_deadline(uint64_t timeout_ns) {
-    if (timeout_ns == 0 || timeout_ns == HCQ_FOREVER) { return timeout_ns; }
-    uint64_t now = hcq_sys_now_ns();
-    return timeout_ns > HCQ_FOREVER - now ? HCQ_FOREVER : now + timeout_ns;
-}
-
-static uint64_t hcqi_left(uint64_t deadline) {
-    if (deadline == HCQ_FOREVER) { return HCQ_FOREVER; }
-    if (deadline == 0) { return 0; }
-    uint64_t now = hcq_sys_now_ns();
-    return now >= deadline ? 0 : deadline - now;
 }
 
 /* Sleeps, with the lock released, until something changes. */
@@ -2847,18 +3232,51 @@ static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
 
 /* ========================================================================== */
 /* ---- signal objects ------------------------------------------ >>objects - */
-/* id: device slot + 1 (8 bits), index (20), serial (36): serials never repeat,
-   so a stale handle finds nothing. */
 
-#define HCQI_SIGNAL_INDEX_BITS 20
+#define HCQI_SLOT_BITS 20
+#define HCQI_SERIAL_MASK (((uint64_t)1 << 36) - 1)
+
+static uint32_t hcqi_slot_index(uint64_t id) {
+    return (uint32_t)(id >> 36) & ((1u << HCQI_SLOT_BITS) - 1);
+}
+
+/* The device in whose slots `id` is, or was; NULL = closed, or no id at all. */
+static hcq_device *hcqi_slot_device(uint64_t id) {
+    uint32_t slot = (uint32_t)(id >> 56);
+    return slot == 0 || slot > HCQI_MAX_DEVICES ? NULL : hcqi_core.devices[slot - 1];
+}
+
+/* Puts `item` into a free slot; 0 = none, with *why set. */
+static uint64_t hcqi_slots_put(hcq_device *dev, hcqi_slots *slots, void *item, hcq_result *why) {
+    uint32_t index = slots->hint;
+    while (index < slots->capacity && slots->items[index] != NULL) { index++; }
+    *why = index >> HCQI_SLOT_BITS != 0 ? HCQ_ERROR_LIMIT : HCQ_ERROR_OUT_OF_MEMORY;
+    if (*why == HCQ_ERROR_LIMIT ||
+        !HCQI_GROW(&dev->hooks, slots->items, slots->capacity, (uint64_t)index + 1)) {
+        return 0;
+    }
+    slots->items[index] = item;
+    slots->hint = index + 1;
+    *why = HCQ_OK;
+    return (uint64_t)(dev->slot + 1) << 56 | (uint64_t)index << 36 |
+           (++hcqi_core.serial & HCQI_SERIAL_MASK);
+}
+
+static void *hcqi_slots_get(const hcqi_slots *slots, uint64_t id) {
+    uint32_t index = hcqi_slot_index(id);
+    return index < slots->capacity ? slots->items[index] : NULL;
+}
+
+static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
+    uint32_t index = hcqi_slot_index(id);
+    slots->items[index] = NULL;
+    if (index < slots->hint) { slots->hint = index; }
+}
 
 static hcqi_signal *hcqi_signal_find(hcq_signal handle) {
-    uint32_t slot = (uint32_t)(handle.id >> 56);
-    uint32_t index = (uint32_t)(handle.id >> 36) & ((1u << HCQI_SIGNAL_INDEX_BITS) - 1);
-    if (slot == 0 || slot > HCQI_MAX_DEVICES) { return NULL; }
-    hcq_device *dev = hcqi_core.devices[slot - 1];
-    if (dev == NULL || index >= dev->signal_capacity) { return NULL; }
-    hcqi_signal *s = dev->signals[index];
+    hcq_device *dev = hcqi_slot_device(handle.id);
+    if (dev == NULL) { return NULL; }
+    hcqi_signal *s = HCQI_CAST(hcqi_signal *, hcqi_slots_get(&dev->signals, handle.id));
     return s != NULL && s->id == handle.id && !s->destroyed ? s : NULL;
 }
 
@@ -2879,41 +3297,39 @@ static void hcqi_signal_unref(hcqi_signal *s) {
 
 static hcq_result hcqi_signal_new(hcq_device *dev, hcqi_signal_kind kind, uint64_t value,
                                   hcqi_signal **out) {
-    uint32_t index = dev->signal_free;
-    while (index < dev->signal_capacity && dev->signals[index] != NULL) { index++; }
-    if (index >> HCQI_SIGNAL_INDEX_BITS != 0) { return HCQ_ERROR_LIMIT; }
-    if (!HCQI_GROW(&dev->hooks, dev->signals, dev->signal_capacity, (uint64_t)index + 1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    hcq_result why;
     hcqi_signal *s = HCQI_CAST(hcqi_signal *, hcqi_new(&dev->hooks, sizeof *s));
     if (s == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    s->id = (uint64_t)(dev->slot + 1) << 56 | (uint64_t)index << 36 |
-            (++hcqi_core.serial & (((uint64_t)1 << 36) - 1));
+    s->id = hcqi_slots_put(dev, &dev->signals, s, &why);
+    if (s->id == 0) {
+        hcqi_delete(&dev->hooks, s, sizeof *s);
+        return why;
+    }
     s->dev = dev;
     s->kind = kind;
     s->value = value;
     s->refs = 1;
+    s->handles = 1;
     dev->refs++;
-    dev->signals[index] = s;
-    dev->signal_free = index + 1;
     *out = s;
     return HCQ_OK;
 }
 
 static void hcqi_waiter_unlink(hcqi_waiter *w);
 
-/* Makes every job that waits for the signal look again. */
+/* Makes the job or notification look again at what it waits for. */
+static void hcqi_waiter_wake(hcqi_waiter *w) {
+    hcqi_waiter_unlink(w);
+    if (w->job != NULL) {
+        hcqi_ready_push(w->job);
+    } else {
+        hcqi_notice_push((hcqi_notice *)(void *)w);
+    }
+}
+
 static void hcqi_signal_wake(hcqi_signal *s, uint64_t held_to, uint64_t reach_to) {
-    while (s->held != NULL && s->held->value <= held_to) {
-        hcq_job *job = s->held->job;
-        hcqi_waiter_unlink(s->held);
-        hcqi_ready_push(job);
-    }
-    while (s->reach != NULL && s->reach->value <= reach_to) {
-        hcq_job *job = s->reach->job;
-        hcqi_waiter_unlink(s->reach);
-        hcqi_ready_push(job);
-    }
+    while (s->held != NULL && s->held->value <= held_to) { hcqi_waiter_wake(s->held); }
+    while (s->reach != NULL && s->reach->value <= reach_to) { hcqi_waiter_wake(s->reach); }
     hcqi_core.changed = 1;
 }
 
@@ -2936,8 +3352,11 @@ static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
     hcqi_signal_wake(s, value, value);
 }
 
+static void hcqi_signal_collect(hcqi_signal *s);
+
 static void hcqi_signal_fail(hcqi_signal *s, hcq_result result) {
     if (s->failure != HCQ_OK) { return; }
+    if (s->pending_head != NULL) { hcqi_signal_collect(s); }
     s->failure = result;
     hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
 }
@@ -2950,21 +3369,25 @@ static void hcqi_signal_settle(hcqi_signal *s) {
     hcqi_signal_unref(s);
 }
 
-static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
+static void hcqi_producer_insert(hcqi_producer *p) {
     hcqi_signal *s = p->signal;
-    hcqi_lane *lane = job->lane;
-    p->job = job;
-    p->epoch = job->epoch;
-    p->list = NULL;
-    if (lane->land_tail != NULL) { lane->land_tail->list = p; } else { lane->land_head = p; }
-    lane->land_tail = p;
     hcqi_producer *after = s->pending_tail;
     while (after != NULL && after->value > p->value) { after = after->prev; }
     p->prev = after;
     p->next = after == NULL ? s->pending_head : after->next;
     if (p->next != NULL) { p->next->prev = p; } else { s->pending_tail = p; }
     if (after != NULL) { after->next = p; } else { s->pending_head = p; }
-    if (p->slot == NULL) { hcqi_signal_wake(s, p->value, 0); }
+}
+
+static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
+    hcqi_lane *lane = job->lane;
+    p->job = job;
+    p->epoch = job->epoch;
+    p->list = NULL;
+    if (lane->land_tail != NULL) { lane->land_tail->list = p; } else { lane->land_head = p; }
+    lane->land_tail = p;
+    hcqi_producer_insert(p);
+    if (p->slot == NULL) { hcqi_signal_wake(p->signal, p->value, 0); }
 }
 
 static void hcqi_producer_detach(hcqi_producer *p) {
@@ -2976,11 +3399,15 @@ static void hcqi_producer_detach(hcqi_producer *p) {
 /* The smallest handed-over value that satisfies `value`; timestamps carry the
    value 0 and so never do. */
 static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
-    hcqi_producer *p = s->pending_tail;
-    if (p == NULL || p->value < value) { return NULL; }
-    if (s->pending_head->value >= value) { return s->pending_head; }
-    while (p->prev != NULL && p->prev->value >= value) { p = p->prev; }
-    return p;
+    hcqi_producer *p = s->pending_tail, *found = NULL;
+    if (s->pending_head != NULL && s->pending_head->value >= value) {
+        for (p = s->pending_head; p != NULL && p->failed; p = p->next) { }
+        return p;
+    }
+    for (; p != NULL && p->value >= value; p = p->prev) {
+        if (!p->failed) { found = p; }
+    }
+    return found;
 }
 
 /* ========================================================================== */
@@ -3199,7 +3626,7 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
                                    hcqi_points *points) {
     hcq_device *dev = s->dev;
     if (number >= dev->next_number) {
-        *why = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
+        *why = dev->closing ? HCQ_ERROR_CANCELLED : dev->lost;
         return *why != HCQ_OK ? HCQI_FAILED : HCQI_UNMET;
     }
     hcq_job *job = hcqi_job_at(dev, number);
@@ -3222,7 +3649,7 @@ static hcqi_state hcqi_state_timeline(hcqi_signal *s, uint64_t number, hcq_resul
     hcq_device *dev = s->dev;
     if (number <= dev->done_prefix) { return HCQI_REACHED; }
     if (dev->lost != HCQ_OK || (dev->closing && number >= dev->next_number)) {
-        *why = dev->lost != HCQ_OK ? dev->lost : HCQ_ERROR_CLOSED;
+        *why = dev->lost != HCQ_OK ? dev->lost : HCQ_ERROR_CANCELLED;
         return HCQI_FAILED;
     }
     if (number > dev->handed_prefix) { return HCQI_UNMET; }
@@ -3330,16 +3757,12 @@ static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
 }
 
 static void hcqi_job_wake_followers(hcq_job *job) {
-    while (job->followers != NULL) {
+    while (job->followers != NULL) { /* which hcqi_job_at may not find any more */
         hcqi_waiter *w = job->followers;
         job->followers = w->next;
         if (w->next != NULL) { w->next->prev = NULL; }
         w->home = HCQI_HOME_NONE;
-        if (w->watch) {
-            w->watch = 0;
-            hcqi_watch(-1);
-        }
-        hcqi_ready_push(w->job);
+        hcqi_waiter_wake(w);
     }
 }
 
@@ -3478,6 +3901,7 @@ static void hcqi_job_list(hcq_job *job) {
         }
         lane->held_tail = job;
     }
+    lane->held++;
     lane->dev->held++;
 }
 
@@ -3496,6 +3920,7 @@ static void hcqi_job_unlist(hcq_job *job) {
         if (lane->held_head != NULL) { hcqi_ready_push(lane->held_head); }
     }
     if (!loose && lane->held_tail == job) { lane->held_tail = job->prev; }
+    lane->held--;
     lane->dev->held--;
     if (job->version != NULL) { job->version->held--; }
 }
@@ -3539,6 +3964,10 @@ static void hcqi_part_handed(hcq_job *part) {
 static void hcqi_job_handed(hcq_job *job) {
     hcqi_job_unlist(job);
     job->flags |= HCQI_JOB_HANDED;
+    if (job->frees != NULL) {
+        hcqi_allocation_free_late(job->frees);
+        job->frees = NULL;
+    }
     hcqi_job_wake_followers(job);
     if (job->flags & HCQI_JOB_PART) {
         hcqi_part_handed(job);
@@ -3562,12 +3991,57 @@ static void hcqi_job_free(hcq_job *job) {
     hcqi_pool_put(&dev->jobs, job);
 }
 
+/* Why the producer's job failed before it got so far, or HCQ_OK. */
+static hcq_result hcqi_producer_result(const hcqi_producer *p) {
+    uint64_t failed = hcqi_atomic_load64(&p->job->failed_epoch);
+    if (p->job->lane->dev->lost != HCQ_OK) { return p->job->lane->dev->lost; }
+    return failed != 0 && p->epoch >= failed ? hcqi_job_failure(p->job) : HCQ_OK;
+}
+
+static int hcqi_producer_done(const hcqi_producer *p) {
+    return p->slot == NULL && !p->failed && hcqi_lane_completed(p->job->lane) >= p->epoch &&
+           hcqi_producer_result(p) == HCQ_OK;
+}
+
+/* Lanes are collected one after the other, so a failure may be met before a
+   raise that came first. What has been raised by now counts as reached. */
+static void hcqi_signal_collect(hcqi_signal *s) {
+    for (hcqi_producer *p = s->pending_head; p != NULL; p = p->next) {
+        if (p->applied || !hcqi_producer_done(p)) { continue; }
+        p->applied = 1;
+        if (p->value > s->value) { hcqi_signal_raise(s, p->value); }
+    }
+}
+
+/* The same before a raise: lower values that other lanes have done are not late. */
+static void hcqi_signal_overtake(const hcqi_producer *above) {
+    hcqi_producer *p = above->signal->pending_head;
+    for (int i = 0; i < 8 && p != NULL && p->value < above->value; i++, p = p->next) {
+        int other = !p->failed && p->job->lane != above->job->lane;
+        if (other && hcqi_producer_done(p)) { p->applied = 1; }
+    }
+}
+
+static void hcqi_job_retire(hcq_job *job);
+
+/* Carries out the failures that waited for lower values to land. */
+static void hcqi_signal_fail_due(hcqi_signal *s) {
+    while (s->pending_head != NULL && s->pending_head->failed != 0) {
+        hcqi_producer *p = s->pending_head;
+        hcq_job *job = p->job;
+        hcqi_producer_detach(p);
+        hcqi_signal_fail(s, (hcq_result)(int32_t)p->failed);
+        hcqi_signal_settle(s); /* the caller holds a reference, too */
+        hcqi_pool_put(&job->lane->dev->producers, p);
+        hcqi_watch(-1);
+        if (--job->failing == 0 && (job->flags & HCQI_JOB_RETIRING)) { hcqi_job_retire(job); }
+    }
+}
+
 /* What the producer promised has happened on the device, or its job failed
    there before it got so far. */
 static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
-    hcq_result result = lane->dev->lost;
-    uint64_t failed = hcqi_atomic_load64(&p->job->failed_epoch);
-    if (result == HCQ_OK && failed != 0 && p->epoch >= failed) { result = hcqi_job_failure(p->job); }
+    hcq_result result = hcqi_producer_result(p);
     hcqi_producer_detach(p);
     lane->land_head = p->list;
     if (p->list == NULL) { lane->land_tail = NULL; }
@@ -3576,9 +4050,11 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_atomic_load64(p->slot);
         hcqi_core.changed = 1;
-    } else {
+    } else if (!p->applied) {
+        if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
         hcqi_signal_raise(p->signal, p->value);
     }
+    hcqi_signal_fail_due(p->signal);
     hcqi_signal_settle(p->signal);
     hcqi_pool_put(&lane->dev->producers, p);
 }
@@ -3606,11 +4082,27 @@ static void hcqi_window_shrink(hcq_device *dev) {
     dev->window_mask = base - 1;
 }
 
+static void hcqi_job_cover(const hcq_job *job) {
+    for (uint32_t i = 0; job->version != NULL && i < job->version->count; i++) {
+        const hcq_packet *p = &job->version->packets[i];
+        if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid[0] != 0) {
+            p->u.exec.program->info.runs++;
+        }
+    }
+}
+
 /* The job is over: its number is done, it goes away. */
 static void hcqi_job_retire(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
+    if (job->failing != 0) {
+        job->flags |= HCQI_JOB_RETIRING;
+        return;
+    }
     if (dev->lost != HCQ_OK && hcqi_job_failure(job) == HCQ_OK) {
         job->result = (uint32_t)dev->lost;
+    }
+    if ((dev->desc.flags & HCQ_DEVICE_COVERAGE) && hcqi_job_failure(job) == HCQ_OK) {
+        hcqi_job_cover(job);
     }
     if (job->version != NULL) { hcqi_version_release(job->version); }
     if (job->flags & HCQI_JOB_PART) {
@@ -3665,13 +4157,25 @@ static void hcqi_reap_all(void) {
 /* ========================================================================== */
 /* ---- jobs: failing and handing over -------------------------- >>handing - */
 
-/* Fails what the packets that will not run would have raised. */
+/* Fails what the packets that will not run would have raised; where lower values
+   are still to land, after those: they may be reached. */
 static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
+        hcqi_signal *s = p->signal;
         job->producers = p->list;
-        if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
-        hcqi_signal_settle(p->signal);
+        int later = p->slot == NULL && s->failure == HCQ_OK && s->pending_head != NULL &&
+                    s->pending_head->value < p->value;
+        if (later) {
+            p->job = job;
+            p->failed = (uint32_t)result;
+            hcqi_producer_insert(p);
+            job->failing++;
+            hcqi_watch(1);
+            continue;
+        }
+        if (p->slot == NULL) { hcqi_signal_fail(s, result); }
+        hcqi_signal_settle(s);
         hcqi_pool_put(&job->lane->dev->producers, p);
     }
 }
@@ -3794,14 +4298,81 @@ static void hcqi_job_advance(hcq_job *job) {
     while (hcqi_job_step(job)) { }
 }
 
-/* Iterative: whatever a step releases joins the list. */
+/* ---- notifications ---- */
+
+static void hcqi_notice_free(hcqi_notice *n) {
+    hcqi_signal *s = n->wait.signal;
+    hcqi_slots_remove(&s->dev->notices, n->id);
+    hcqi_pool_put(&s->dev->notice_pool, n);
+    hcqi_signal_unref(s);
+}
+
+static void hcqi_notice_append(hcqi_notice **head, hcqi_notice **tail, hcqi_notice *n) {
+    n->next = NULL;
+    if (*tail != NULL) { (*tail)->next = n; } else { *head = n; }
+    *tail = n;
+}
+
+static hcqi_notice *hcqi_notice_take(hcqi_notice **head, hcqi_notice **tail) {
+    hcqi_notice *n = *head;
+    if (n != NULL) { *head = n->next; }
+    if (*head == NULL) { *tail = NULL; }
+    return n;
+}
+
+static void hcqi_notice_push(hcqi_notice *n) {
+    n->listed = 1;
+    hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail, n);
+}
+
+/* The first of the list looks at its point: it is due, or waits on. */
+static void hcqi_notice_look(void) {
+    hcqi_points points;
+    hcqi_notice *n = hcqi_notice_take(&hcqi_core.noticed_head, &hcqi_core.noticed_tail);
+    points.count = 0;
+    points.overflow = 0;
+    hcqi_state state = hcqi_state_of(n->wait.signal, n->wait.value, &n->result, &points);
+    if (state == HCQI_HANDED || state == HCQI_UNMET) {
+        n->listed = 0;
+        hcqi_waiter_link(&n->wait, state == HCQI_HANDED);
+        return;
+    }
+    hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
+}
+
+/* Iterative, too: what a notification releases is run by the outermost call. */
+static void hcqi_run_due(void) {
+    if (hcqi_notifying) { return; }
+    hcqi_notifying = 1;
+    for (;;) {
+        hcqi_enter();
+        hcqi_notice *n = hcqi_notice_take(&hcqi_core.due_head, &hcqi_core.due_tail);
+        if (n == NULL) { break; }
+        hcq_notify_fn fn = n->cancelled ? NULL : n->fn;
+        void *user = n->user;
+        hcq_result result = n->result;
+        hcqi_notice_free(n);
+        hcqi_unlock();
+        if (fn != NULL) { fn(user, result); }
+    }
+    hcqi_notifying = 0;
+    hcqi_unlock();
+}
+
+/* Iterative: whatever a step releases joins the lists. */
 static void hcqi_drain(void) {
-    while (hcqi_core.ready_head != NULL) {
+    for (;;) {
         hcq_job *job = hcqi_core.ready_head;
-        hcqi_core.ready_head = job->ready_next;
-        if (hcqi_core.ready_head == NULL) { hcqi_core.ready_tail = NULL; }
-        job->flags &= ~(uint32_t)HCQI_JOB_READY;
-        hcqi_job_advance(job);
+        if (job != NULL) {
+            hcqi_core.ready_head = job->ready_next;
+            if (hcqi_core.ready_head == NULL) { hcqi_core.ready_tail = NULL; }
+            job->flags &= ~(uint32_t)HCQI_JOB_READY;
+            hcqi_job_advance(job);
+        } else if (hcqi_core.noticed_head != NULL) {
+            hcqi_notice_look();
+        } else {
+            return;
+        }
     }
 }
 
@@ -5295,6 +5866,8 @@ typedef struct hcqi_submit {
     uint32_t count;                    /* versions acquired */
     hcqi_lane *final_lane;
     hcq_job *final;
+    hcqi_allocation *frees;            /* hcq_free_after */
+    uint32_t flags;                    /* HCQI_JOB_* of the final job */
     uint64_t number;
 } hcqi_submit;
 
@@ -5302,8 +5875,13 @@ static hcqi_lane *hcqi_lane_choose(hcq_device *dev, hcq_queue_kind kind, uint64_
     int copy = kind == HCQ_COPY && dev->copy_lanes != 0;
     uint32_t first = copy ? dev->compute_lanes : 0;
     uint32_t count = copy ? dev->copy_lanes : dev->compute_lanes;
-    uint32_t at = affinity == HCQ_ANY_LANE ? 0 : (uint32_t)(affinity % count);
-    return &dev->lanes[first + at];
+    hcqi_lane *best = &dev->lanes[first];
+    if (affinity != HCQ_ANY_LANE) { return &dev->lanes[first + (uint32_t)(affinity % count)]; }
+    for (uint32_t i = 1; i < count; i++) {
+        hcqi_lane *lane = &dev->lanes[first + i];
+        if (lane->running + lane->held < best->running + best->held) { best = lane; }
+    }
+    return best;
 }
 
 /* Back-pressure: only for work that was handed over, so it will end. */
@@ -5455,6 +6033,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     for (uint32_t i = 0; i < s->sub->wait_count; i++) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
                           hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
+        tail->order = s->frees != NULL; /* memory is freed also after a failure */
     }
     if (hcqi_eager_applies(s)) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->eager_signal,
@@ -5546,6 +6125,8 @@ static void hcqi_submit_commit(hcqi_submit *s) {
             final->parts_running++;
         }
     }
+    final->frees = s->frees;
+    final->flags |= s->flags;
     dev->window[s->number & dev->window_mask] = final;
     dev->pending++;
     for (hcq_job *part = final->parts; part != NULL; part = part->parts) { hcqi_job_enlist(part); }
@@ -5581,32 +6162,39 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) 
 }
 
 /* One submission, with the lock held; may let go of it to wait for room. */
-static hcq_result hcqi_submit_one(hcq_device *dev, const hcq_submission *sub, uint64_t *number) {
-    hcqi_submit s;
-    s.dev = dev;
-    s.sub = sub;
-    s.count = 0;
-    hcq_result r = hcqi_submit_check(dev, sub);
+static hcq_result hcqi_submit_run(hcqi_submit *s) {
+    hcq_device *dev = s->dev;
+    hcq_result r = hcqi_submit_check(dev, s->sub);
     if (r != HCQ_OK) { return r; }
     hcqi_reap_device(dev);
-    for (uint32_t i = 0; r == HCQ_OK && i < sub->queue_count; i++) {
-        r = hcqi_submit_queue(&s, sub->queues[i]);
+    for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
+        r = hcqi_submit_queue(s, s->sub->queues[i]);
     }
     if (r == HCQ_OK && dev->closing) { r = HCQ_ERROR_CLOSED; }
-    for (uint32_t i = 0; r == HCQ_OK && i < s.count; i++) {
-        r = hcqi_version_check_names(s.versions[i]);
-        if (r == HCQ_OK) { r = hcqi_version_check_signals(s.versions[i]); }
+    for (uint32_t i = 0; r == HCQ_OK && i < s->count; i++) {
+        r = hcqi_version_check_names(s->versions[i]);
+        if (r == HCQ_OK) { r = hcqi_version_check_signals(s->versions[i]); }
     }
-    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(&s); }
-    if (r == HCQ_OK) { r = hcqi_submit_reserve(&s); }
+    if (r == HCQ_OK && s->sub->wait_count + s->sub->signal_count != 0) {
+        r = hcqi_submit_points(s);
+    }
+    if (r == HCQ_OK) { r = hcqi_submit_reserve(s); }
     if (r != HCQ_OK) {
-        hcqi_submit_undo(&s);
+        hcqi_submit_undo(s);
         return r;
     }
-    hcqi_submit_commit(&s);
+    hcqi_submit_commit(s);
     hcqi_drain();
-    *number = s.number;
-    return dev->refused == s.number ? hcqi_failures_find(&dev->failures, s.number) : HCQ_OK;
+    return dev->refused == s->number ? hcqi_failures_find(&dev->failures, s->number) : HCQ_OK;
+}
+
+static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submission *sub) {
+    s->dev = dev;
+    s->sub = sub;
+    s->count = 0;
+    s->frees = NULL;
+    s->flags = 0;
+    s->number = 0;
 }
 
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
@@ -5614,7 +6202,10 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
     hcq_result r = HCQ_OK;
     uint64_t number = 0;
     for (uint32_t i = 0; r == HCQ_OK && i < count; i++) {
-        r = hcqi_submit_one(dev, &submissions[i], &number);
+        hcqi_submit s;
+        hcqi_submit_init(&s, dev, &submissions[i]);
+        r = hcqi_submit_run(&s);
+        if (s.number != 0) { number = s.number; }
     }
     if (point != NULL && number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), number); }
     return r;
@@ -5807,9 +6398,7 @@ HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_si
 /* Takes the handle away; what pending work needs of the signal stays. */
 static void hcqi_signal_close(hcqi_signal *s) {
     hcq_device *dev = s->dev;
-    uint32_t index = (uint32_t)(s->id >> 36) & ((1u << HCQI_SIGNAL_INDEX_BITS) - 1);
-    dev->signals[index] = NULL;
-    if (index < dev->signal_free) { dev->signal_free = index; }
+    hcqi_slots_remove(&dev->signals, s->id);
     s->destroyed = 1;
     hcqi_signal_orphan(s);
     hcqi_signal_unref(s);
@@ -5823,15 +6412,48 @@ static hcqi_signal *hcqi_signal_enter(hcq_signal signal) {
     return s;
 }
 
-HCQI_DEF hcq_result hcq_signal_destroy(hcq_signal signal) {
+/* Gives up `handles` references, all of them for a plain destroy. */
+static hcq_result hcqi_signal_release(hcq_signal signal, uint32_t handles) {
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
     if (s->kind != HCQI_USER) {
         return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
     }
+    if (s->handles > handles) {
+        s->handles -= handles;
+        return hcqi_leave_with(HCQ_OK);
+    }
     if (s->pending_head != NULL) { hcqi_reap_all(); }
     hcqi_signal_close(s);
     hcqi_core.changed = 1;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_signal_destroy(hcq_signal signal) {
+    return hcqi_signal_release(signal, UINT32_MAX);
+}
+
+HCQI_DEF hcq_result hcq_signal_release(hcq_signal signal) {
+    return hcqi_signal_release(signal, 1);
+}
+
+HCQI_DEF hcq_result hcq_signal_retain(hcq_signal signal) {
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (s->kind != HCQI_USER) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
+    }
+    s->handles++;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_signal_label(hcq_signal signal, const char *label) {
+    hcqi_signal *s = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (label == NULL) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "label: is NULL"));
+    }
+    hcqi_copy_label(s->label, label);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -5936,6 +6558,272 @@ HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns)
 }
 
 /* ========================================================================== */
+/* ---- who waits for whom ----------------------------------- >>explaining - */
+
+typedef struct hcqi_text { char *at; size_t size, length; } hcqi_text;
+
+static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    size_t room = t->length < t->size ? t->size - t->length : 0;
+    int n = vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
+    va_end(args);
+    if (n > 0) { t->length += (size_t)n; }
+}
+
+static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
+    t->at = text;
+    t->size = text == NULL ? 0 : size;
+    t->length = 0;
+    if (t->size != 0) { text[0] = 0; }
+}
+
+static const char *hcqi_job_label(const hcq_job *job) {
+    if (job->version != NULL) { return job->version->recording.label; }
+    if (job->flags & HCQI_JOB_ALLOC) { return "alloc"; }
+    return job->frees != NULL ? "free" : "";
+}
+
+static hcq_job *hcqi_raiser_in(hcq_job *job, const hcqi_signal *s, uint64_t value) {
+    for (; job != NULL; job = job->next) {
+        for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
+            if (p->signal == s && p->slot == NULL && p->value >= value) { return job; }
+        }
+    }
+    return NULL;
+}
+
+/* The unfinished submission that `s` at `value` waits for: the one that will
+   raise it, or the first that a timeline's prefix lacks. */
+static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
+    if (s->kind == HCQI_EXACT) { return hcqi_job_at(s->dev, value); }
+    if (s->kind == HCQI_TIMELINE) {
+        uint64_t held = s->dev->handed_prefix + 1;
+        return hcqi_job_at(s->dev, held <= value ? held : s->dev->done_prefix + 1);
+    }
+    const hcqi_producer *p = hcqi_producer_find(s, value);
+    if (p != NULL) { return p->job; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            hcq_job *job = hcqi_raiser_in(dev->lanes[k].held_head, s, value);
+            if (job == NULL) { job = hcqi_raiser_in(dev->lanes[k].loose_head, s, value); }
+            if (job != NULL) { return job; }
+        }
+    }
+    return NULL;
+}
+
+/* The n-th thing that must happen before the held job can move: a job, held or
+   running, or NULL where no submitted work will do it. 0 = there are fewer. */
+static int hcqi_blocker(const hcq_job *job, uint32_t n, hcq_job **out) {
+    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) {
+        *out = job->lane->held_head;
+        return n == 0;
+    }
+    hcq_job *part = job->flags & HCQI_JOB_PART ? NULL : job->parts;
+    for (; part != NULL; part = part->parts) {
+        if ((part->flags & HCQI_JOB_LISTED) == 0) { continue; }
+        *out = part;
+        if (n-- == 0) { return 1; }
+    }
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+        if (w->home == HCQI_HOME_NONE) { continue; }
+        if (n-- != 0) { continue; }
+        *out = hcqi_raiser(w->signal, w->value);
+        return 1;
+    }
+    return 0;
+}
+
+static int hcqi_is_held(const hcq_job *job) {
+    return job != NULL && (job->flags & HCQI_JOB_LISTED) != 0;
+}
+
+#define HCQI_PATH 64                   /* longer ones are cut short */
+
+/* A walk along blockers from one held job. */
+typedef struct hcqi_path {
+    const hcq_job *job[HCQI_PATH];
+    uint32_t next[HCQI_PATH];          /* blocker to look at */
+    uint32_t count;
+    const hcq_job *seen[256];          /* jobs from which no cycle is reached */
+    uint32_t seen_count;
+} hcqi_path;
+
+static int hcqi_path_skips(const hcqi_path *path, const hcq_job *job) {
+    int full = path->count == HCQI_PATH || path->seen_count == 256;
+    for (uint32_t i = 0; i < path->seen_count; i++) { full |= path->seen[i] == job; }
+    return full;
+}
+
+/* Looks for a cycle that can be reached from `job`, depth first. Where there is
+   one, the path leads into it; returns the index of its first member, or -1. */
+static int hcqi_path_find(hcqi_path *path, const hcq_job *job) {
+    path->job[0] = job;
+    path->next[0] = 0;
+    path->count = 1;
+    path->seen_count = 0;
+    while (path->count > 0) {
+        hcq_job *to;
+        uint32_t top = path->count - 1;
+        if (!hcqi_blocker(path->job[top], path->next[top]++, &to)) {
+            if (path->seen_count < 256) { path->seen[path->seen_count++] = path->job[top]; }
+            path->count--;
+            continue;
+        }
+        if (!hcqi_is_held(to)) { continue; }
+        for (uint32_t i = 0; i <= top; i++) {
+            if (path->job[i] == to) { return (int)i; }
+        }
+        if (hcqi_path_skips(path, to)) { continue; }
+        path->job[path->count] = to;
+        path->next[path->count++] = 0;
+    }
+    return -1;
+}
+
+/* "signal 12 'uploads' of CPU at 7 (now 5)" and what is to be known of it. */
+static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) {
+    unsigned long long at = (unsigned long long)value, now = (unsigned long long)s->value;
+    if (s->kind == HCQI_EXACT) {
+        hcqi_print(t, "submission #%llu of %s", at, s->dev->label);
+    } else if (s->kind == HCQI_TIMELINE) {
+        hcqi_print(t, "timeline of %s at %llu (now %llu)", s->dev->label, at, now);
+    } else {
+        hcqi_print(t, "signal %llu%s%s%s of %s at %llu (now %llu)",
+                   (unsigned long long)(s->id & HCQI_SERIAL_MASK), s->label[0] ? " '" : "",
+                   s->label, s->label[0] ? "'" : "", s->dev->label, at, now);
+    }
+    if (s->kind != HCQI_USER) {
+        if (value >= s->dev->next_number) { hcqi_print(t, ", which is not submitted yet"); }
+        return;
+    }
+    if (s->failure != HCQ_OK || s->value >= value) { return; }
+    if (hcqi_raiser(s, value) == NULL) {
+        hcqi_print(t, ", nobody submitted raises it%s",
+                   s->destroyed ? "" : ": only a host set or a later submission will");
+    }
+}
+
+/* "#12 'draw' on compute lane 0 of CPU: held by ..." */
+static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
+    const hcqi_lane *lane = job->lane;
+    int waits = 0;
+    hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->number,
+               hcqi_job_label(job), lane->base.kind == HCQ_COPY ? "copy" : "compute",
+               lane->base.index, lane->dev->label);
+    if ((job->flags & HCQI_JOB_LISTED) == 0) {
+        hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
+                   (unsigned long long)job->epoch, (unsigned long long)lane->done,
+                   (unsigned long long)lane->epoch);
+        return;
+    }
+    hcqi_print(t, "held");
+    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && lane->held_head != job) {
+        hcqi_print(t, " behind #%llu of its lane", (unsigned long long)lane->held_head->number);
+        return;
+    }
+    if (job->parts_left != 0) { hcqi_print(t, " until all its queues are handed over"); }
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+        if (w->home == HCQI_HOME_NONE) { continue; }
+        hcqi_print(t, waits++ == 0 ? " by " : " and ");
+        hcqi_print_wait(t, w->signal, w->value);
+    }
+    if (job->flags & HCQI_JOB_CALLING) {
+        hcqi_print(t, " in a host command");
+    } else if (job->flags & HCQI_JOB_HOST) {
+        hcqi_print(t, " until its host command is called");
+    }
+    if (job->flags & HCQI_JOB_STALLED) { hcqi_print(t, " by a counter swap"); }
+}
+
+static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first) {
+    hcqi_print(t, "cycle, nothing in it can ever run:");
+    for (uint32_t i = first; i <= path->count; i++) {
+        const hcq_job *job = path->job[i < path->count ? i : first];
+        hcqi_print(t, "%s #%llu '%s' of %s", i == first ? "" : " waits for",
+                   (unsigned long long)job->number, hcqi_job_label(job), job->lane->dev->label);
+    }
+    hcqi_print(t, "\n");
+}
+
+static void hcqi_print_link(hcqi_text *t, const hcq_job *job) {
+    hcqi_print(t, "  waits for ");
+    hcqi_print_job(t, job);
+    hcqi_print(t, "\n");
+}
+
+/* The job's blocker that explains most: held, else running. */
+static hcq_job *hcqi_next_link(const hcq_job *job) {
+    hcq_job *best = NULL, *to;
+    for (uint32_t n = 0; hcqi_blocker(job, n, &to); n++) {
+        if (hcqi_is_held(to)) { return to; }
+        if (to != NULL) { best = to; }
+    }
+    return best;
+}
+
+/* One line for each submission between a point and what holds it up. */
+static void hcqi_print_chain(hcqi_text *t, const hcq_job *job) {
+    hcqi_path path;
+    int first = hcqi_is_held(job) ? hcqi_path_find(&path, job) : -1;
+    if (first >= 0) {
+        for (uint32_t i = 0; i < path.count; i++) { hcqi_print_link(t, path.job[i]); }
+        hcqi_print(t, "  ");
+        hcqi_print_cycle(t, &path, (uint32_t)first);
+        return;
+    }
+    for (int depth = 0; job != NULL; depth++) {
+        if (depth == 32) {
+            hcqi_print(t, "  ... and so on\n");
+            return;
+        }
+        hcqi_print_link(t, job);
+        job = hcqi_is_held(job) ? hcqi_next_link(job) : NULL;
+    }
+}
+
+static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
+    hcqi_points points;
+    hcq_result why = HCQ_OK;
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    if (s == NULL) {
+        hcqi_print(t, "signal %llu at %llu: final: destroyed, or its device was closed\n",
+                   (unsigned long long)(point.signal.id & HCQI_SERIAL_MASK),
+                   (unsigned long long)point.value);
+        return;
+    }
+    points.count = 0;
+    points.overflow = 0;
+    hcqi_signal_refresh(s);
+    hcqi_state state = hcqi_state_of(s, point.value, &why, &points);
+    hcqi_print_wait(t, s, point.value);
+    if (state == HCQI_REACHED) { hcqi_print(t, ": reached\n"); }
+    if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s\n", hcq_result_text(why)); }
+    if (state != HCQI_HANDED && state != HCQI_UNMET) { return; }
+    hcqi_print(t, "\n");
+    hcqi_print_chain(t, hcqi_raiser(s, point.value));
+}
+
+static size_t hcqi_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
+    hcqi_text t;
+    hcqi_text_begin(&t, text, size);
+    for (uint32_t i = 0; i < count; i++) { hcqi_explain_point(&t, points[i]); }
+    return t.length;
+}
+
+HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
+    if (points == NULL) { count = 0; }
+    hcqi_enter();
+    hcqi_reap_all();
+    hcqi_drain();
+    size_t length = hcqi_explain(points, count, text, size);
+    hcqi_leave();
+    return length;
+}
+
+/* ========================================================================== */
 /* ---- waiting on the host ------------------------------------- >>waiting - */
 
 typedef struct hcqi_poll {
@@ -6026,21 +6914,45 @@ static int hcqi_wait_is_native(const hcqi_poll *poll, uint32_t count) {
            hcqi_atomic_load32(&lane->dev->any_failed) == 0 && !hcqi_in_callback();
 }
 
-HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
-                             uint64_t timeout_ns) {
-    if (count == 0) { return HCQ_OK; }
-    if (points == NULL || (mode != HCQ_ALL && mode != HCQ_ANY)) { return HCQ_ERROR_INVALID; }
-    for (uint32_t i = 0; i < count; i++) {
-        if (points[i].value > HCQI_MAX_VALUE || points[i].signal.id == 0) {
-            return HCQ_ERROR_INVALID;
-        }
-    }
-    uint64_t deadline = hcqi_deadline(timeout_ns);
-    hcqi_poll poll;
-    hcq_result r = HCQ_OK;
+/* When a wait that began now is to be explained in the log; 0 = never. */
+static uint64_t hcqi_explain_when(const hcq_point *points, hcq_device **out) {
+    hcq_device *dev = hcqi_slot_device(points[0].signal.id);
+    if (dev == NULL || dev->desc.log_fn == NULL || dev->desc.explain_ns == HCQ_KEEP) { return 0; }
+    *out = dev;
+    return hcq_sys_now_ns() + dev->desc.explain_ns;
+}
+
+/* With the lock held, which it lets go of. */
+static void hcqi_explain_wait(hcq_device *dev, const hcq_point *points, uint32_t count) {
+    char text[2048];
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_explain(points, count, text, sizeof text);
+    hcqi_leave();
+    hcqi_refuse_alone(dev, HCQ_NOT_READY, "a wait lasts longer than %llu ms:",
+                      (unsigned long long)(dev->desc.explain_ns / 1000000));
+    hcqi_log_lines(dev, HCQ_NOT_READY, text);
     hcqi_enter();
-    while (!hcqi_poll_all(&poll, points, count, mode, &r)) {
-        uint64_t left = hcqi_left(deadline);
+    hcqi_unpin(dev);
+}
+
+/* With the lock held at the beginning, and free at the end. */
+static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                                    uint64_t timeout_ns) {
+    hcqi_poll poll;
+    hcq_device *teller = NULL;
+    hcq_result r = HCQ_OK;
+    uint64_t deadline = 0, explain = 0;
+    for (int first = 1; !hcqi_poll_all(&poll, points, count, mode, &r); first = 0) {
+        if (first) { /* the clock is only for those who wait */
+            deadline = hcqi_deadline(timeout_ns);
+            explain = deadline == 0 ? 0 : hcqi_explain_when(points, &teller);
+        }
+        uint64_t left = hcqi_left(explain != 0 && explain < deadline ? explain : deadline);
+        if (left == 0 && explain != 0 && explain < deadline) {
+            explain = 0;
+            hcqi_explain_wait(teller, points, count);
+            continue;
+        }
         if (left == 0) {
             hcqi_reap_all(); /* the last look is at the hardware */
             if (!hcqi_poll_all(&poll, points, count, mode, &r)) { r = HCQ_TIMEOUT; }
@@ -6056,6 +6968,42 @@ HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_m
     return hcqi_leave_with(r);
 }
 
+static int hcqi_points_valid(const hcq_point *points, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (points[i].value > HCQI_MAX_VALUE || points[i].signal.id == 0) { return 0; }
+    }
+    return points != NULL;
+}
+
+HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
+                             uint64_t timeout_ns) {
+    if (count == 0) { return HCQ_OK; }
+    if (points == NULL || !hcqi_points_valid(points, count) ||
+        (mode != HCQ_ALL && mode != HCQ_ANY)) {
+        return HCQ_ERROR_INVALID;
+    }
+    hcqi_enter();
+    return hcqi_wait_entered(points, count, mode, timeout_ns);
+}
+
+HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
+                                        uint32_t count, uint64_t timeout_ns, hcq_point *point) {
+    hcq_point done = { { 0 }, 0 };
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (submissions == NULL && count != 0) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
+    }
+    if (timeout_ns != 0 && hcqi_in_callback()) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK,
+                                           "submit_and_wait: in a callback"));
+    }
+    r = hcqi_submit_all(device, submissions, count, &done);
+    if (point != NULL && done.value != 0) { *point = done; }
+    if (r != HCQ_OK || done.value == 0) { return hcqi_leave_with(r); }
+    return hcqi_wait_entered(&done, 1, HCQ_ALL, timeout_ns);
+}
+
 HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
@@ -6063,6 +7011,87 @@ HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_
     hcq_result lost = device->lost;
     hcqi_leave();
     return lost != HCQ_OK ? lost : hcq_wait(&point, 1, HCQ_ALL, timeout_ns);
+}
+
+static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
+                              hcq_notification *notification) {
+    hcq_result why = HCQ_ERROR_CLOSED;
+    hcqi_signal *s = hcqi_signal_enter(point.signal);
+    if (s == NULL) { return why; }
+    hcq_device *dev = s->dev;
+    if (!hcqi_pool_reserve(&dev->notice_pool, 1)) {
+        return hcqi_leave_with(HCQ_ERROR_OUT_OF_MEMORY);
+    }
+    hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_pool_get(&dev->notice_pool));
+    memset(n, 0, sizeof *n);
+    n->id = hcqi_slots_put(dev, &dev->notices, n, &why);
+    if (n->id == 0) {
+        hcqi_pool_put(&dev->notice_pool, n);
+        return hcqi_leave_with(why);
+    }
+    n->wait.signal = s;
+    n->wait.value = point.value;
+    n->fn = fn;
+    n->user = user;
+    hcqi_signal_ref(s);
+    hcqi_signal_refresh(s);
+    if (notification != NULL) { notification->id = n->id; }
+    hcqi_notice_push(n);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+static hcq_result hcqi_notify_check(hcq_point point, const char *bad) {
+    if (bad == NULL && hcqi_points_valid(&point, 1)) { return HCQ_OK; }
+    hcqi_enter();
+    hcqi_refuse(hcqi_slot_device(point.signal.id), HCQ_ERROR_INVALID, "%s",
+                bad != NULL ? bad : "point: no signal, or above INT64_MAX");
+    return hcqi_leave_with(HCQ_ERROR_INVALID);
+}
+
+HCQI_DEF hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
+                               hcq_notification *notification) {
+    hcq_result r = hcqi_notify_check(point, fn == NULL ? "fn: is NULL" : NULL);
+    return r != HCQ_OK ? r : hcqi_notify(point, fn, user, notification);
+}
+
+static void hcqi_notify_event(void *user, hcq_result result) {
+    (void)result;
+    hcqi_sys_event_set((intptr_t)user);
+    hcqi_sys_event_close((intptr_t)user);
+}
+
+HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
+                                      hcq_notification *notification) {
+    intptr_t theirs, ours;
+    hcq_result r = hcqi_notify_check(point, handle == NULL ? "handle: is NULL" : NULL);
+    if (r != HCQ_OK) { return r; }
+    if (!hcqi_sys_event_create(&theirs, &ours)) { return HCQ_ERROR_NATIVE; }
+    r = hcqi_notify(point, hcqi_notify_event, (void *)ours, notification);
+    if (r != HCQ_OK) {
+        hcqi_sys_event_close(theirs);
+        hcqi_sys_event_close(ours);
+        return r;
+    }
+    *handle = theirs;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
+    hcqi_enter();
+    hcq_device *dev = hcqi_slot_device(notification.id);
+    void *item = dev == NULL ? NULL : hcqi_slots_get(&dev->notices, notification.id);
+    hcqi_notice *n = HCQI_CAST(hcqi_notice *, item);
+    if (n == NULL || n->id != notification.id || n->cancelled) {
+        return hcqi_leave_with(HCQ_ERROR_CLOSED);
+    }
+    if (n->fn == hcqi_notify_event) { hcqi_sys_event_close((intptr_t)n->user); }
+    if (n->listed) {
+        n->cancelled = 1; /* whoever takes it off its list forgets it */
+    } else {
+        hcqi_waiter_unlink(&n->wait);
+        hcqi_notice_free(n);
+    }
+    return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_signal hcq_device_timeline(hcq_device *device) {
@@ -6175,6 +7204,7 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
     dev->table_count++;
     dev->allocated_bytes += a->memory.size;
     a->state = HCQI_LIVE;
+    a->doomed = 0;
     a->id = ++hcqi_core.serial;
     a->stamps[0].dev = dev;
     a->stamps[0].id = dev->serial;
@@ -6213,6 +7243,7 @@ static hcq_result hcqi_backend_memory(hcq_device *dev, uint64_t size, uint32_t f
     return r;
 }
 
+/* A cached block or a new one, into the table. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, hcq_buffer *buffer) {
     if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -6229,7 +7260,10 @@ static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, hcq
         hcq_result r = hcqi_backend_memory(dev, size, flags, &a->memory);
         if (r != HCQ_OK) {
             hcqi_allocation_delete(a);
-            return r;
+            return hcqi_refuse(dev, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
+                               (unsigned long long)size, hcq_result_text(r),
+                               (unsigned long long)dev->allocated_bytes,
+                               (unsigned long long)dev->freed_bytes);
         }
         a->memory.size = size;
         a->flags = flags;
@@ -6244,25 +7278,23 @@ static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
     return ok ? HCQ_OK : hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", name);
 }
 
+static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flags,
+                                   const hcq_buffer *buffer) {
+    uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
+    hcq_result r = hcqi_device_check(dev, buffer != NULL, "buffer: is NULL");
+    if (r == HCQ_OK) {
+        r = hcqi_device_check(dev, size != 0 && size <= SIZE_MAX / 2, "size: is 0 or too large");
+    }
+    if (r == HCQ_OK) { r = hcqi_device_check(dev, !(flags & ~known), "flags: unknown bits"); }
+    return r;
+}
+
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                               hcq_buffer *buffer) {
-    uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
-    r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
-    if (r == HCQ_OK) {
-        r = hcqi_device_check(device, size != 0 && size <= SIZE_MAX / 2, "size: is 0 or too large");
-    }
-    if (r == HCQ_OK) { r = hcqi_device_check(device, !(flags & ~known), "flags: unknown bits"); }
-    if (r == HCQ_OK) {
-        r = hcqi_alloc(device, size, flags, buffer);
-        if (r != HCQ_OK) {
-            hcqi_refuse(device, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
-                        (unsigned long long)size, hcq_result_text(r),
-                        (unsigned long long)device->allocated_bytes,
-                        (unsigned long long)device->freed_bytes);
-        }
-    }
+    r = hcqi_alloc_check(device, size, flags, buffer);
+    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, buffer); }
     return hcqi_leave_with(r);
 }
 
@@ -6304,7 +7336,8 @@ HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq
     return hcqi_leave_with(r);
 }
 
-static hcq_result hcqi_free(hcqi_allocation *a) {
+/* From now on nobody can name the block. */
+static void hcqi_allocation_retire(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
     uint32_t at = hcqi_table_at(dev, a->memory.address) - 1;
     dev->table_count--;
@@ -6318,27 +7351,164 @@ static hcq_result hcqi_free(hcqi_allocation *a) {
         }
     }
     hcqi_freed_link(a);
-    hcqi_reap_all();
-    hcqi_freed_trim(dev, dev->desc.cache_bytes);
-    return HCQ_OK;
+}
+
+/* Only running work is left before the points of hcq_free_after: the block can
+   be stamped and is free for whoever comes after that. Called while work is
+   handed over: what leaves the cache does so at the next alloc or free. */
+static void hcqi_allocation_free_late(hcqi_allocation *a) {
+    if (a->state == HCQI_LIVE) { hcqi_allocation_retire(a); }
+    hcqi_allocation_unname(a);
+}
+
+/* The whole, living allocation that a free means, or NULL with *why set. */
+static hcqi_allocation *hcqi_free_find(const hcq_buffer *buffer, hcq_result *why) {
+    *why = HCQ_ERROR_CLOSED;
+    if (buffer->device != NULL && !hcqi_device_open(buffer->device)) { return NULL; }
+    hcqi_allocation *a = hcqi_buffer_find(buffer, why);
+    const char *bad = NULL;
+    if (a == NULL) {
+        bad = *why == HCQ_ERROR_CLOSED ? "was freed before" : "is not a buffer";
+    } else if (buffer->address != a->memory.address || buffer->size != a->memory.size) {
+        *why = HCQ_ERROR_INVALID;
+        bad = "is a view";
+    } else if (a->doomed) {
+        *why = HCQ_ERROR_CLOSED;
+        bad = "is being freed";
+    }
+    if (bad == NULL) { return a; }
+    hcqi_refuse(buffer->device, *why, "buffer: %s", bad);
+    return NULL;
 }
 
 HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
     hcq_result why;
     hcqi_enter();
-    if (buffer.device != NULL && !hcqi_device_open(buffer.device)) {
-        return hcqi_leave_with(HCQ_ERROR_CLOSED);
+    hcqi_allocation *a = hcqi_free_find(&buffer, &why);
+    if (a == NULL) { return hcqi_leave_with(why); }
+    hcqi_allocation_retire(a);
+    hcqi_reap_all();
+    hcqi_freed_trim(buffer.device, buffer.device->desc.cache_bytes);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ---- ordered ---- */
+/* Both are submissions without commands: held back, numbered, waited for and
+   explained like any other. */
+
+static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
+                                     hcqi_allocation *frees, uint32_t flags, hcq_point *point) {
+    hcq_submission sub;
+    hcqi_submit s;
+    memset(&sub, 0, sizeof sub);
+    sub.waits = waits;
+    sub.wait_count = wait_count;
+    sub.flags = HCQ_UNORDERED;
+    hcqi_submit_init(&s, dev, &sub);
+    s.frees = frees;
+    s.flags = flags;
+    hcq_result r = hcqi_submit_run(&s);
+    if (s.number != 0 && point != NULL) {
+        *point = hcq_at(hcqi_signal_handle(dev->exact), s.number);
     }
-    hcqi_allocation *a = hcqi_buffer_find(&buffer, &why);
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, uint32_t wait_count,
+                                   hcq_point *point) {
+    hcq_result why;
+    hcqi_enter();
+    hcqi_allocation *a = hcqi_free_find(&buffer, &why);
+    if (a == NULL) { return hcqi_leave_with(why); }
+    a->names++; /* the record stays until the submission is over */
+    a->doomed = 1;
+    uint64_t before = a->dev->next_number;
+    hcq_result r = hcqi_submit_action(a->dev, waits, wait_count, a, 0, point);
+    if (r != HCQ_OK && a->dev->next_number == before) {
+        a->names--;
+        a->doomed = 0;
+    }
+    return hcqi_leave_with(r);
+}
+
+/* A freed block whose work is all handed over, so that it will end. */
+static hcqi_allocation *hcqi_freed_soon(hcq_device *dev, uint64_t size, uint32_t flags) {
+    if (flags & (HCQ_NO_CACHE | HCQ_ZEROED)) { return NULL; }
+    hcqi_allocation *a = dev->buckets[hcqi_bucket(size, flags)];
+    for (; a != NULL; a = a->bucket_next) {
+        int fits = a->memory.size == size && a->flags == flags && !a->imported;
+        for (uint32_t i = 0; fits && i < a->stamp_count; i++) {
+            const hcq_device *owner = a->stamps[i].dev;
+            if (!hcqi_device_open(owner) || owner->serial != a->stamps[i].id) { continue; }
+            fits = a->stamps[i].number <= owner->handed_prefix;
+        }
+        if (fits) { return a; }
+    }
+    return NULL;
+}
+
+/* `waits` and what the block's last users still run; `a` NULL: a new block. */
+static hcq_result hcqi_alloc_submit(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
+                                    const hcqi_allocation *a, hcq_point *point) {
+    hcq_point *all = NULL;
+    uint32_t capacity = 0, count = 0;
+    uint32_t stamps = a == NULL ? 0 : a->stamp_count;
+    if (waits == NULL && wait_count != 0) {
+        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "waits: is NULL");
+    }
+    if (!HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + stamps)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; i < wait_count; i++) { all[count++] = waits[i]; }
+    for (uint32_t i = 0; i < stamps; i++) {
+        const hcq_device *owner = a->stamps[i].dev;
+        if (!hcqi_device_open(owner) || owner->serial != a->stamps[i].id) { continue; }
+        if (a->stamps[i].number <= owner->done_prefix) { continue; }
+        all[count++] = hcq_at(hcqi_signal_handle(owner->timeline), a->stamps[i].number);
+    }
+    hcq_result r = hcqi_submit_action(dev, all, count, NULL, HCQI_JOB_ALLOC, point);
+    hcqi_delete(&dev->hooks, all, capacity * sizeof *all);
+    return r;
+}
+
+/* The block of hcq_alloc_after: idle, soon idle, or new. The submission that
+   orders it comes first, so that a refusal leaves nothing behind. */
+static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
+                                   uint64_t size, uint32_t flags, hcq_buffer *buffer,
+                                   hcq_point *point) {
+    hcqi_reap_all();
+    hcqi_allocation *a = hcqi_freed_find(dev, size, flags);
+    if (a == NULL) { a = hcqi_freed_soon(dev, size, flags); }
     if (a == NULL) {
-        return hcqi_leave_with(hcqi_refuse(buffer.device, why, "buffer: %s",
-                                           why == HCQ_ERROR_CLOSED ? "was freed before"
-                                                                   : "is not a buffer"));
+        hcq_result r = hcqi_alloc(dev, size, flags, buffer);
+        if (r != HCQ_OK) { return r; }
+        r = hcqi_alloc_submit(dev, waits, wait_count, NULL, point);
+        if (r < 0) { hcqi_allocation_retire(hcqi_allocation_find(dev, buffer->address)); }
+        return r;
     }
-    if (buffer.address != a->memory.address || buffer.size != a->memory.size) {
-        return hcqi_leave_with(hcqi_refuse(buffer.device, HCQ_ERROR_INVALID, "buffer: is a view"));
+    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    return hcqi_leave_with(hcqi_free(a));
+    hcq_result r = hcqi_alloc_submit(dev, waits, wait_count, a, point);
+    if (r != HCQ_OK) { return r; }
+    a = hcqi_freed_take(a);
+    if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if ((flags & HCQ_ZEROED) && a->memory.host != NULL) { memset(a->memory.host, 0, (size_t)size); }
+    hcqi_allocation_live(a, buffer);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
+                                    uint32_t wait_count, uint64_t size, uint32_t flags,
+                                    hcq_buffer *buffer, hcq_point *point) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_alloc_check(device, size, flags, buffer);
+    if (r == HCQ_OK) { r = hcqi_device_check(device, point != NULL, "point: is NULL"); }
+    if (r == HCQ_OK) {
+        r = hcqi_alloc_after(device, waits, wait_count, size, flags, buffer, point);
+    }
+    return hcqi_leave_with(r);
 }
 
 HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
@@ -6364,24 +7534,40 @@ HCQI_DEF hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) 
 /* ========================================================================== */
 /* ---- eager copies ---------------------------------------------- >>eager - */
 
-/* Waits for everything submitted so far; a time-out explains itself. */
-static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, const char *what) {
-    hcq_result r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
-    if (r != HCQ_TIMEOUT) { return r; }
+/* How one eager call waits. */
+typedef struct hcqi_eager {
+    const char *what;
+    uint64_t deadline;
+    int unordered;                     /* not behind everything submitted earlier */
+    int silent;                        /* the caller chose the time-out, and knows */
+} hcqi_eager;
+
+static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
+    hcqi_eager e;
+    e.what = what;
+    e.deadline = hcqi_deadline(dev->desc.timeout_ns);
+    e.unordered = 0;
+    e.silent = 0;
+    return e;
+}
+
+/* Waits for a point; a time-out of the library's own explains itself. */
+static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, const hcqi_eager *e) {
+    hcq_result r = hcq_wait(&point, 1, HCQ_ALL, hcqi_left(e->deadline));
+    if (r != HCQ_TIMEOUT || e->silent) { return r; }
     char text[2048];
     hcq_device_dump(dev, text, sizeof text);
-    hcqi_refuse_alone(dev, r, "%s timed out; the device says:", what);
-    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
-        end = strchr(line, '\n');
-        if (end != NULL) { *end++ = 0; }
-        hcqi_refuse_alone(dev, r, "%s", line);
-    }
+    hcqi_refuse_alone(dev, r, "%s timed out; the device says:", e->what);
+    hcqi_log_lines(dev, r, text);
+    hcq_explain(&point, 1, text, sizeof text);
+    hcqi_log_lines(dev, r, text);
     return r;
 }
 
 /* Everything submitted on `dev`, and the last eager call if that ran on another
    device. */
-static hcq_result hcqi_sync_all(hcq_device *dev, const char *what) {
+static hcq_result hcqi_sync_all(hcq_device *dev, const hcqi_eager *e) {
+    if (e->unordered) { return HCQ_OK; }
     hcqi_enter();
     hcq_point point = hcq_at(hcqi_signal_handle(dev->timeline), dev->next_number - 1);
     hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
@@ -6390,18 +7576,34 @@ static hcq_result hcqi_sync_all(hcq_device *dev, const char *what) {
     hcq_result lost = dev->lost;
     hcqi_leave();
     if (lost != HCQ_OK) { return lost; }
-    hcq_result r = hcqi_sync(dev, point, what);
+    hcq_result r = hcqi_sync(dev, point, e);
     if (r != HCQ_OK || !foreign) { return r; }
-    r = hcqi_sync(dev, eager, what);
+    r = hcqi_sync(dev, eager, e);
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
 }
 
-/* One eager call at a time on a device. A logger that one of them called must
-   not begin another. */
-static hcq_result hcqi_eager_lock(hcq_device *dev) {
+/* The device stays open until it is unpinned. */
+static hcq_result hcqi_pin(hcq_device *dev) {
+    hcq_result r = hcqi_device_enter(dev);
+    if (r != HCQ_OK) { return r; }
+    hcqi_atomic_add32(&dev->pins, 1);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* One ordered eager call at a time on a device, `deadline` permitting. A logger
+   that one of them called must not begin another. */
+static hcq_result hcqi_eager_lock(hcq_device *dev, uint64_t deadline) {
     uint64_t me = hcq_sys_thread_id();
-    if (hcqi_atomic_load64(&dev->eager_owner) == me) { return HCQ_ERROR_WOULD_BLOCK; }
-    hcqi_mutex_lock(&dev->eager_lock);
+    hcq_result r = hcqi_pin(dev);
+    if (r != HCQ_OK) { return r; }
+    r = HCQ_ERROR_WOULD_BLOCK;
+    if (hcqi_atomic_load64(&dev->eager_owner) != me) {
+        r = hcqi_mutex_lock_until(&dev->eager_lock, deadline) ? HCQ_OK : HCQ_TIMEOUT;
+    }
+    if (r != HCQ_OK) {
+        hcqi_unpin(dev);
+        return r;
+    }
     hcqi_atomic_store64(&dev->eager_owner, me);
     return HCQ_OK;
 }
@@ -6409,10 +7611,11 @@ static hcq_result hcqi_eager_lock(hcq_device *dev) {
 static void hcqi_eager_unlock(hcq_device *dev) {
     hcqi_atomic_store64(&dev->eager_owner, 0);
     hcqi_mutex_unlock(&dev->eager_lock);
+    hcqi_unpin(dev);
 }
 
-/* What every eager call checks first. Afterwards the buffer's device is open
-   and this thread may block. */
+/* What every eager call checks first. Afterwards the buffer's device is open,
+   and pinned, and this thread may block. */
 static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, uint64_t size,
                                    const void *ptr, hcq_device *log) {
     hcq_result why = HCQ_OK;
@@ -6432,6 +7635,7 @@ static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, u
         why = hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK, "eager copies wait: not in a callback");
     } else {
         why = HCQ_OK;
+        hcqi_atomic_add32(&dev->pins, 1);
     }
     return hcqi_leave_with(why);
 }
@@ -6455,9 +7659,9 @@ static hcq_result hcqi_staging_init(hcq_device *dev, hcqi_staging *s, hcq_buffer
     return r;
 }
 
-/* Submits the one copy of a staging batch behind everything on the device. */
+/* Submits the one copy of a staging batch behind `after`, NULL: unordered. */
 static hcq_result hcqi_staging_submit(hcqi_staging *s, hcq_buffer dst, hcq_buffer src,
-                                      uint64_t size, hcq_point after) {
+                                      uint64_t size, const hcq_point *after) {
     hcq_device *dev = s->buffer.device;
     hcq_submission sub;
     hcq_result r = hcq_queue_update_copy(s->queue, 0, &dst, &src, size);
@@ -6465,20 +7669,22 @@ static hcq_result hcqi_staging_submit(hcqi_staging *s, hcq_buffer dst, hcq_buffe
     memset(&sub, 0, sizeof sub);
     sub.queues = &s->queue;
     sub.queue_count = 1;
-    sub.waits = &after;
-    sub.wait_count = 1;
+    sub.waits = after;
+    sub.wait_count = after != NULL;
+    sub.flags = after == NULL ? (uint32_t)HCQ_UNORDERED : 0;
     return hcq_submit(dev, &sub, 1, &s->done);
 }
 
 /* The next batch of the ring, its last use done. */
-static hcq_result hcqi_staging_next(hcq_device *dev, hcq_buffer other, hcqi_staging **out) {
-    hcqi_staging *s = &dev->staging[dev->staging_next];
-    dev->staging_next = (dev->staging_next + 1) % dev->desc.staging_count;
+static hcq_result hcqi_staging_next(hcqi_ring *ring, hcq_device *dev, hcq_buffer other,
+                                    const hcqi_eager *e, hcqi_staging **out) {
+    hcqi_staging *s = &ring->slots[ring->next];
+    ring->next = (ring->next + 1) % ring->count;
     hcq_result r = hcqi_staging_init(dev, s, other);
     if (r != HCQ_OK) { return r; }
     *out = s;
     if (s->done.value == 0) { return HCQ_OK; }
-    r = hcqi_sync(dev, s->done, "staging");
+    r = hcqi_sync(dev, s->done, e);
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK; /* its end is what counts */
 }
 
@@ -6499,108 +7705,163 @@ static hcq_point hcqi_everything(hcq_device *dev) {
     return hcq_at(hcq_device_timeline(dev), hcq_device_timeline_value(dev) - 1);
 }
 
-static hcq_result hcqi_copyin_staged(hcq_buffer dst, const uint8_t *src, uint64_t size) {
+/* Returns when `src` may be reused; *done is the last batch's end. */
+static hcq_result hcqi_copyin_staged(hcqi_ring *ring, hcq_buffer dst, const uint8_t *src,
+                                     uint64_t size, const hcqi_eager *e, hcq_point *done) {
     hcq_device *dev = dst.device;
-    hcq_point after = hcqi_everything(dev);
+    hcq_point everything = hcqi_everything(dev);
+    const hcq_point *after = e->unordered ? NULL : &everything;
     hcq_result r = HCQ_OK;
     for (uint64_t at = 0; r == HCQ_OK && at < size;) {
         hcqi_staging *s;
         uint64_t n = size - at < dev->desc.staging_bytes ? size - at : dev->desc.staging_bytes;
-        r = hcqi_staging_next(dev, dst, &s);
+        r = hcqi_staging_next(ring, dev, dst, e, &s);
         if (r != HCQ_OK) { break; }
         memcpy(s->buffer.host, src + at, (size_t)n);
         r = hcqi_staging_submit(s, hcq_view(dst, at, n), s->buffer, n, after);
-        if (r == HCQ_OK) { hcqi_eager_set(dev, s->done); }
+        if (r == HCQ_OK && !e->unordered) { hcqi_eager_set(dev, s->done); }
+        *done = s->done;
         at += n;
     }
     return r;
 }
 
 /* Batches run ahead of the host by the length of the ring. */
-static hcq_result hcqi_copyout_staged(uint8_t *dst, hcq_buffer src, uint64_t size) {
+static hcq_result hcqi_copyout_staged(hcqi_ring *ring, uint8_t *dst, hcq_buffer src,
+                                      uint64_t size, const hcqi_eager *e) {
     hcq_device *dev = src.device;
-    hcq_point after = hcqi_everything(dev);
+    hcq_point everything = hcqi_everything(dev);
+    const hcq_point *after = e->unordered ? NULL : &everything;
     uint64_t batch = dev->desc.staging_bytes;
     uint64_t count = (size + batch - 1) / batch, asked = 0;
-    hcqi_staging *ring[64];
-    uint32_t depth = dev->desc.staging_count < 64 ? dev->desc.staging_count : 64;
+    hcqi_staging *ahead[64];
+    uint32_t depth = ring->count < 64 ? ring->count : 64;
     hcq_result r = HCQ_OK;
     for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
         for (; r == HCQ_OK && asked < count && asked < i + depth; asked++) {
             uint64_t n = asked + 1 == count ? size - asked * batch : batch;
-            r = hcqi_staging_next(dev, src, &ring[asked % depth]);
+            r = hcqi_staging_next(ring, dev, src, e, &ahead[asked % depth]);
             if (r != HCQ_OK) { break; }
-            r = hcqi_staging_submit(ring[asked % depth], ring[asked % depth]->buffer,
+            r = hcqi_staging_submit(ahead[asked % depth], ahead[asked % depth]->buffer,
                                     hcq_view(src, asked * batch, n), n, after);
         }
         if (r != HCQ_OK) { break; }
         uint64_t n = i + 1 == count ? size - i * batch : batch;
-        r = hcqi_sync(dev, ring[i % depth]->done, "copyout");
-        if (r == HCQ_OK) { memcpy(dst + i * batch, ring[i % depth]->buffer.host, (size_t)n); }
+        r = hcqi_sync(dev, ahead[i % depth]->done, e);
+        if (r == HCQ_OK) { memcpy(dst + i * batch, ahead[i % depth]->buffer.host, (size_t)n); }
     }
+    return r;
+}
+
+/* The device's ring for ordered calls, one at a time; an unordered one stands
+   behind nobody and brings its own. */
+static hcq_result hcqi_ring_take(hcq_device *dev, const hcqi_eager *e, hcqi_ring *own,
+                                 hcqi_ring **ring) {
+    *ring = e->unordered ? own : &dev->staging;
+    return e->unordered ? HCQ_OK : hcqi_eager_lock(dev, e->deadline);
+}
+
+static void hcqi_ring_give(hcq_device *dev, hcqi_ring *ring) {
+    if (ring == &dev->staging) {
+        hcqi_eager_unlock(dev);
+        return;
+    }
+    for (uint32_t i = 0; i < ring->count; i++) {
+        hcq_queue_destroy(ring->slots[i].queue);
+        if (ring->slots[i].buffer.device != NULL) { hcq_free(ring->slots[i].buffer); }
+    }
+}
+
+#define HCQI_OWN_RING(name)                                                        \
+    hcqi_staging name##_slots[2];                                                  \
+    hcqi_ring name;                                                                \
+    memset(name##_slots, 0, sizeof name##_slots);                                  \
+    name.slots = name##_slots;                                                     \
+    name.count = 2;                                                                \
+    name.next = 0
+
+/* Without `finish` returns as soon as `src` may be reused. */
+static hcq_result hcqi_copyin(hcq_buffer dst, const void *src, uint64_t size, const hcqi_eager *e,
+                              int finish) {
+    hcq_point done = { { 0 }, 0 };
+    hcqi_ring *ring;
+    HCQI_OWN_RING(own);
+    if (dst.host != NULL) {
+        hcq_result r = hcqi_sync_all(dst.device, e);
+        if (r == HCQ_OK) { memcpy(dst.host, src, (size_t)size); }
+        return r;
+    }
+    hcq_result r = hcqi_ring_take(dst.device, e, &own, &ring);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_copyin_staged(ring, dst, HCQI_CAST(const uint8_t *, src), size, e, &done);
+    hcqi_ring_give(dst.device, ring);
+    return r == HCQ_OK && finish ? hcqi_sync(dst.device, done, e) : r;
+}
+
+static hcq_result hcqi_copyout(void *dst, hcq_buffer src, uint64_t size, const hcqi_eager *e) {
+    hcqi_ring *ring;
+    HCQI_OWN_RING(own);
+    if (src.host != NULL) {
+        hcq_result r = hcqi_sync_all(src.device, e);
+        if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
+        return r;
+    }
+    hcq_result r = hcqi_ring_take(src.device, e, &own, &ring);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_copyout_staged(ring, HCQI_CAST(uint8_t *, dst), src, size, e);
+    hcqi_ring_give(src.device, ring);
     return r;
 }
 
 HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
     hcq_result r = hcqi_eager_check(&dst, "dst", size, src, NULL);
     if (r != HCQ_OK) { return r; }
-    if (dst.host != NULL) {
-        r = hcqi_sync_all(dst.device, "copyin");
-        if (r == HCQ_OK) { memcpy(dst.host, src, (size_t)size); }
-        return r;
-    }
-    r = hcqi_eager_lock(dst.device);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_copyin_staged(dst, HCQI_CAST(const uint8_t *, src), size);
-    hcqi_eager_unlock(dst.device);
+    hcqi_eager e = hcqi_eager_of(dst.device, "copyin");
+    r = hcqi_copyin(dst, src, size, &e, 0);
+    hcqi_unpin(dst.device);
     return r;
 }
 
 HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
     hcq_result r = hcqi_eager_check(&src, "src", size, dst, NULL);
     if (r != HCQ_OK) { return r; }
-    if (src.host != NULL) {
-        r = hcqi_sync_all(src.device, "copyout");
-        if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
-        return r;
-    }
-    r = hcqi_eager_lock(src.device);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_copyout_staged(HCQI_CAST(uint8_t *, dst), src, size);
-    hcqi_eager_unlock(src.device);
+    hcqi_eager e = hcqi_eager_of(src.device, "copyout");
+    r = hcqi_copyout(dst, src, size, &e);
+    hcqi_unpin(src.device);
     return r;
 }
 
 /* One copy command on `dev`, behind everything of both devices. */
 static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                       uint64_t size, hcq_device *other) {
-    hcq_result r = HCQ_OK;
-    hcq_point after[2], done;
+                                       uint64_t size, hcq_device *other, const hcqi_eager *e,
+                                       hcq_point *done) {
+    hcq_queue *q;
+    hcq_point after[2];
     hcq_submission sub;
-    if (dev->copy_queue == NULL) {
-        r = hcq_queue_create(dev, HCQ_COPY, &dev->copy_queue);
-        if (r != HCQ_OK) { return r; }
-        dev->copy_queue->internal = 1;
-        hcq_queue_label(dev->copy_queue, "transfer");
-    }
-    hcq_queue_reset(dev->copy_queue);
-    int32_t i = hcq_queue_copy(dev->copy_queue, dst, src, size);
-    if (i < 0) { return (hcq_result)i; }
+    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
+    if (r != HCQ_OK) { return r; }
+    hcq_queue_label(q, "transfer");
+    int32_t i = hcq_queue_copy(q, dst, src, size);
+    if (i < 0) { r = (hcq_result)i; }
     after[0] = hcqi_everything(dev);
     after[1] = hcqi_everything(other);
     memset(&sub, 0, sizeof sub);
-    sub.queues = &dev->copy_queue;
+    sub.queues = &q;
     sub.queue_count = 1;
     sub.waits = after;
-    sub.wait_count = dev == other ? 1 : 2;
-    r = hcq_submit(dev, &sub, 1, &done);
-    if (r != HCQ_OK) { return r; }
-    hcqi_eager_set(dev, done);
-    if (dev != other) { hcqi_eager_set(other, done); }
+    sub.wait_count = e->unordered ? 0 : dev == other ? 1 : 2;
+    sub.flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
+    if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, done); }
+    hcq_queue_destroy(q);
+    if (r != HCQ_OK || e->unordered) { return r; }
+    hcqi_eager_set(dev, *done);
+    if (dev != other) { hcqi_eager_set(other, *done); }
     return HCQ_OK;
 }
 
-static hcq_result hcqi_transfer_staged(hcq_buffer dst, hcq_buffer src, uint64_t size) {
+/* Through the host, piece by piece. */
+static hcq_result hcqi_transfer_staged(hcq_buffer dst, hcq_buffer src, uint64_t size,
+                                       const hcqi_eager *e) {
     const hcq_memory_hooks *hooks = &dst.device->hooks;
     uint64_t piece = dst.device->desc.staging_bytes;
     uint8_t *through = HCQI_CAST(uint8_t *, hcqi_new(hooks, (size_t)piece));
@@ -6608,8 +7869,8 @@ static hcq_result hcqi_transfer_staged(hcq_buffer dst, hcq_buffer src, uint64_t 
     hcq_result r = HCQ_OK;
     for (uint64_t at = 0; r == HCQ_OK && at < size; at += piece) {
         uint64_t n = size - at < piece ? size - at : piece;
-        r = hcq_copyout(through, hcq_view(src, at, n), n);
-        if (r == HCQ_OK) { r = hcq_copyin(hcq_view(dst, at, n), through, n); }
+        r = hcqi_copyout(through, hcq_view(src, at, n), n, e);
+        if (r == HCQ_OK) { r = hcqi_copyin(hcq_view(dst, at, n), through, n, e, at + n == size); }
     }
     hcqi_delete(hooks, through, (size_t)piece);
     return r;
@@ -6624,24 +7885,181 @@ static int hcqi_can_map(hcq_device *dev, const hcq_buffer *buffer) {
     return can;
 }
 
-HCQI_DEF hcq_result hcq_transfer(hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    hcq_result r = hcqi_eager_check(&dst, "dst", size, &src, src.device);
-    if (r == HCQ_OK) { r = hcqi_eager_check(&src, "src", size, &dst, dst.device); }
-    if (r != HCQ_OK) { return r; }
-    if (dst.device == src.device && hcqi_ranges_overlap(dst.address, src.address, size)) {
-        return hcqi_refuse_alone(dst.device, HCQ_ERROR_INVALID, "dst: overlaps src");
-    }
+static hcq_result hcqi_transfer_buffers(hcq_buffer dst, hcq_buffer src, uint64_t size,
+                                        const hcqi_eager *e) {
     hcq_device *dev = NULL;
+    hcq_point done;
     if (hcqi_can_map(dst.device, &src)) {
         dev = dst.device;
     } else if (hcqi_can_map(src.device, &dst)) {
         dev = src.device;
     }
-    if (dev == NULL) { return hcqi_transfer_staged(dst, src, size); }
-    r = hcqi_eager_lock(dev);
+    if (dev == NULL) { return hcqi_transfer_staged(dst, src, size, e); }
+    hcq_device *other = dev == dst.device ? src.device : dst.device;
+    hcq_result r = hcqi_transfer_queued(dev, dst, src, size, other, e, &done);
+    return r == HCQ_OK ? hcqi_sync(dev, done, e) : r;
+}
+
+HCQI_DEF hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
+    hcq_transfer_end end;
+    memset(&end, 0, sizeof end);
+    memcpy(&end.host, &ptr, sizeof ptr); /* written to only as a destination */
+    end.size = size;
+    return end;
+}
+
+HCQI_DEF hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
+    hcq_transfer_end end;
+    memset(&end, 0, sizeof end);
+    end.buffer = buffer;
+    end.size = buffer.size;
+    return end;
+}
+
+/* `log`: the device of the other end. */
+static hcq_result hcqi_transfer_check(const hcq_transfer_end *end, const char *name, uint64_t size,
+                                      hcq_device *log) {
+    if (end->host == NULL) { return hcqi_eager_check(&end->buffer, name, size, end, log); }
+    if (size != 0 && size <= end->size) { return HCQ_OK; }
+    hcqi_enter();
+    hcqi_refuse(hcqi_device_open(log) ? log : NULL, HCQ_ERROR_INVALID,
+                "size: %llu, %s has %llu bytes", (unsigned long long)size, name,
+                (unsigned long long)end->size);
+    return hcqi_leave_with(HCQ_ERROR_INVALID);
+}
+
+/* With the devices of both ends pinned; one end at least is a buffer. */
+static hcq_result hcqi_transfer(const hcq_transfer_end *dst, const hcq_transfer_end *src,
+                                uint64_t size, uint32_t flags, uint64_t timeout_ns) {
+    hcq_device *to = dst->host != NULL ? NULL : dst->buffer.device;
+    hcq_device *from = src->host != NULL ? NULL : src->buffer.device;
+    if (flags & ~(uint32_t)HCQ_UNORDERED) {
+        return hcqi_refuse_alone(to != NULL ? to : from, HCQ_ERROR_INVALID, "flags: unknown bits");
+    }
+    if (to == from && hcqi_ranges_overlap(dst->buffer.address, src->buffer.address, size)) {
+        return hcqi_refuse_alone(to, HCQ_ERROR_INVALID, "dst: overlaps src");
+    }
+    hcqi_eager e;
+    e.what = "transfer";
+    e.deadline = hcqi_deadline(timeout_ns);
+    e.unordered = (flags & HCQ_UNORDERED) != 0;
+    e.silent = 1;
+    if (from == NULL) { return hcqi_copyin(dst->buffer, src->host, size, &e, 1); }
+    if (to == NULL) { return hcqi_copyout(dst->host, src->buffer, size, &e); }
+    return hcqi_transfer_buffers(dst->buffer, src->buffer, size, &e);
+}
+
+HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
+                                 uint32_t flags, uint64_t timeout_ns) {
+    hcq_result r = hcqi_transfer_check(&dst, "dst", size, src.buffer.device);
     if (r != HCQ_OK) { return r; }
-    r = hcqi_transfer_queued(dev, dst, src, size, dev == dst.device ? src.device : dst.device);
-    hcqi_eager_unlock(dev);
+    r = hcqi_transfer_check(&src, "src", size, dst.buffer.device);
+    if (r == HCQ_OK && dst.host != NULL && src.host != NULL) {
+        memmove(dst.host, src.host, (size_t)size);
+        return HCQ_OK;
+    }
+    if (r == HCQ_OK) {
+        r = hcqi_transfer(&dst, &src, size, flags, timeout_ns);
+        if (src.host == NULL) { hcqi_unpin(src.buffer.device); }
+    }
+    if (dst.host == NULL) { hcqi_unpin(dst.buffer.device); }
+    return r;
+}
+
+/* ---- many at once ---- */
+
+static uint64_t hcqi_transfer_room(uint64_t size) { return (size + 63) & ~(uint64_t)63; }
+
+/* The bytes that updates need; 0 with *bad set where a command is malformed. */
+static uint64_t hcqi_transfer_sum(const hcq_transfer_command *commands, uint32_t count,
+                                  const char **bad, uint32_t *at) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const hcq_transfer_command *c = &commands[i];
+        *at = i;
+        *bad = c->size == 0 ? "size: is 0" : NULL;
+        if ((uint32_t)c->kind > HCQ_TRANSFER_UPDATE) { *bad = "kind: is unknown"; }
+        if (*bad == NULL && c->kind == HCQ_TRANSFER_UPDATE) {
+            *bad = c->data == NULL ? "data: is NULL" : NULL;
+            if (c->size > c->dst.size) { *bad = "size: is above that of dst"; }
+            sum += hcqi_transfer_room(c->size);
+        }
+        if (*bad != NULL) { return 0; }
+    }
+    return sum;
+}
+
+static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command *commands,
+                                       uint32_t count, hcq_buffer updates) {
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const hcq_transfer_command *c = &commands[i];
+        int32_t r;
+        if (c->kind == HCQ_TRANSFER_COPY) {
+            r = hcq_queue_copy(q, c->dst, c->src, c->size);
+        } else if (c->kind == HCQ_TRANSFER_FILL) {
+            r = hcq_queue_fill(q, c->dst, c->size, c->value, c->value_size);
+        } else {
+            hcq_buffer part = hcq_view(updates, used, c->size);
+            memcpy(part.host, c->data, (size_t)c->size);
+            used += hcqi_transfer_room(c->size);
+            r = hcq_queue_copy(q, c->dst, part, c->size);
+        }
+        if (r < 0) {
+            return hcqi_refuse_alone(q->dev, (hcq_result)r, "commands: number %u: %s", i,
+                                     hcq_result_text((hcq_result)r));
+        }
+    }
+    return HCQ_OK;
+}
+
+/* A queue of its own for each call: no lock, and it lives as long as needed. */
+static hcq_result hcqi_transfer_submit(hcq_device *dev, const hcq_submission *given,
+                                       const hcq_transfer_command *commands, uint32_t count,
+                                       hcq_buffer updates, hcq_point *point) {
+    hcq_submission sub = *given;
+    hcq_queue *q;
+    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
+    if (r != HCQ_OK) { return r; }
+    hcq_queue_label(q, "transfers");
+    r = hcqi_transfer_record(q, commands, count, updates);
+    sub.queues = &q;
+    sub.queue_count = 1;
+    if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, point); }
+    hcq_queue_destroy(q);
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
+                                        uint32_t wait_count, const hcq_transfer_command *commands,
+                                        uint32_t count, hcq_point *point) {
+    const char *bad = NULL;
+    uint32_t at = 0;
+    hcq_buffer updates;
+    hcq_submission sub;
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    uint64_t sum = 0;
+    if (commands == NULL) {
+        r = hcqi_refuse(device, HCQ_ERROR_INVALID, "commands: is NULL");
+    } else {
+        sum = hcqi_transfer_sum(commands, count, &bad, &at);
+    }
+    if (bad != NULL) {
+        r = hcqi_refuse(device, HCQ_ERROR_INVALID, "commands: number %u: %s", at, bad);
+    }
+    if (r != HCQ_OK) { return hcqi_leave_with(r); }
+    hcqi_atomic_add32(&device->pins, 1);
+    hcqi_leave();
+    memset(&updates, 0, sizeof updates);
+    memset(&sub, 0, sizeof sub);
+    sub.waits = waits;
+    sub.wait_count = wait_count;
+    sub.affinity = HCQ_ANY_LANE;
+    if (sum != 0) { r = hcq_alloc(device, sum, HCQ_HOST_VISIBLE, &updates); }
+    if (r == HCQ_OK) { r = hcqi_transfer_submit(device, &sub, commands, count, updates, point); }
+    if (updates.device != NULL) { hcq_free(updates); }
+    hcqi_unpin(device);
     return r;
 }
 
@@ -6799,8 +8217,10 @@ HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program
     if (info == NULL) {
         return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
     }
+    hcqi_enter();
+    hcqi_reap_all(); /* `runs` */
     *info = program->info;
-    return HCQ_OK;
+    return hcqi_leave_with(HCQ_OK);
 }
 
 static const char *hcqi_kernargs_check(const hcq_program *p, const hcq_buffer *buffers,
@@ -6894,14 +8314,15 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
     hcq_point done;
     hcq_result r = hcq_program_fill_kernargs(program, buffers, buffer_count, values, value_count,
                                              args, size);
-    int locked = r == HCQ_OK && (r = hcqi_eager_lock(dev)) == HCQ_OK;
+    int locked = r == HCQ_OK && (r = hcqi_eager_lock(dev, HCQ_FOREVER)) == HCQ_OK;
     if (r == HCQ_OK) {
         r = hcqi_call_submit(program, args, hcqi_dims(grid), hcqi_dims(block), seconds != NULL,
                              &done);
     }
     if (r == HCQ_OK && seconds != NULL) {
         uint64_t start = 0, end = 0;
-        r = hcqi_sync(dev, done, "program_call");
+        hcqi_eager e = hcqi_eager_of(dev, "program_call");
+        r = hcqi_sync(dev, done, &e);
         hcq_signal_timestamp(dev->call_start, &start);
         hcq_signal_timestamp(dev->call_end, &end);
         *seconds = (double)(end - start) * 1e-9;
@@ -6931,7 +8352,8 @@ static hcq_result hcqi_clock_sample(hcq_device *dev, uint64_t *device_ns) {
     sub.queue_count = 1;
     sub.flags = HCQ_UNORDERED;
     r = hcq_submit(dev, &sub, 1, &done);
-    if (r == HCQ_OK) { r = hcqi_sync(dev, done, "clock"); }
+    hcqi_eager e = hcqi_eager_of(dev, "clock");
+    if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
     if (r == HCQ_OK) { r = hcq_signal_timestamp(dev->call_start, device_ns); }
     return r;
 }
@@ -6963,7 +8385,7 @@ HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
     }
     hcqi_leave();
     if (r != HCQ_OK || !submits) { return r != HCQ_OK ? r : hcqi_clock_tightest(device, clock); }
-    r = hcqi_eager_lock(device);
+    r = hcqi_eager_lock(device, HCQ_FOREVER);
     if (r != HCQ_OK) { return r; }
     r = hcqi_clock_tightest(device, clock);
     hcqi_eager_unlock(device);
@@ -7159,6 +8581,14 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 /* ========================================================================== */
 /* ---- asking the device --------------------------------------- >>dumping - */
 
+static uint32_t hcqi_features(const hcq_backend *backend, uint32_t features,
+                              uint32_t copy_lanes) {
+    uint32_t always = HCQ_FEATURE_COVERAGE;
+    if (backend->clock != NULL) { always |= HCQ_FEATURE_PROFILING; }
+    if (copy_lanes != 0) { always |= HCQ_FEATURE_COPY_LANE; }
+    return features | always;
+}
+
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
@@ -7170,10 +8600,13 @@ HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *inf
     memcpy(info->name, device->caps.name, sizeof info->name);
     info->name[sizeof info->name - 1] = 0;
     info->ordinal = device->ordinal;
+    info->id = device->id;
+    memcpy(info->path, device->path, sizeof info->path);
     info->compute_lanes = device->compute_lanes;
     info->copy_lanes = device->copy_lanes;
     info->memory_bytes = device->caps.memory_bytes;
-    info->features = device->caps.features;
+    info->features = hcqi_features(device->backend, device->caps.features,
+                                   device->copy_lanes);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -7183,7 +8616,10 @@ static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
     case HCQ_QUERY_COPY_LANES: *value = dev->copy_lanes; return HCQ_OK;
     case HCQ_QUERY_MEMORY_BYTES: *value = dev->caps.memory_bytes; return HCQ_OK;
     case HCQ_QUERY_ALLOCATED_BYTES: *value = dev->allocated_bytes; return HCQ_OK;
-    case HCQ_QUERY_CACHED_BYTES: *value = dev->freed_bytes; return HCQ_OK;
+    case HCQ_QUERY_CACHED_BYTES:
+        hcqi_freed_trim(dev, dev->desc.cache_bytes);
+        *value = dev->freed_bytes;
+        return HCQ_OK;
     case HCQ_QUERY_SUBMISSIONS: *value = dev->next_number - 1; return HCQ_OK;
     case HCQ_QUERY_HELD: *value = dev->held; return HCQ_OK;
     case HCQ_QUERY_PENDING: *value = dev->pending; return HCQ_OK;
@@ -7225,90 +8661,15 @@ HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-typedef struct hcqi_text { char *at; size_t size, length; } hcqi_text;
-
-static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    size_t room = t->length < t->size ? t->size - t->length : 0;
-    int n = vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
-    va_end(args);
-    if (n > 0) { t->length += (size_t)n; }
-}
-
-static void hcqi_dump_signal(hcqi_text *t, const hcqi_signal *s, uint64_t value) {
-    static const char *const kinds[] = { "signal", "timeline", "submission" };
-    hcqi_print(t, "%s %llx of %s at %llu (now %llu)", kinds[s->kind], (unsigned long long)s->id,
-               s->dev->label, (unsigned long long)value, (unsigned long long)s->value);
-    if (s->kind == HCQI_USER && s->failure == HCQ_OK && s->pending_head == NULL) {
-        hcqi_print(t, s->promised == 0 ? ", nobody submitted raises it"
-                                       : ", raised by work that is itself held");
-    }
-}
-
-static hcq_job *hcqi_raiser_in(hcq_job *job, const hcqi_signal *s, uint64_t value) {
-    for (; job != NULL; job = job->next) {
-        for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
-            if (p->signal == s && p->slot == NULL && p->value >= value) { return job; }
-        }
-    }
-    return NULL;
-}
-
-/* A held job that would raise `s` to `value`, or that is submission `value`. */
-static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
-    if (s->kind != HCQI_USER) { return hcqi_job_at(s->dev, value); }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            hcq_job *job = hcqi_raiser_in(dev->lanes[k].held_head, s, value);
-            if (job == NULL) { job = hcqi_raiser_in(dev->lanes[k].loose_head, s, value); }
-            if (job != NULL) { return job; }
-        }
-    }
-    return NULL;
-}
-
-/* The held job that must move before `job` can; NULL if none is in its way. */
-static hcq_job *hcqi_blocker(const hcq_job *job) {
-    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) {
-        return job->lane->held_head;
-    }
-    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
-        hcq_job *raiser = w->home == HCQI_HOME_NONE ? NULL : hcqi_raiser(w->signal, w->value);
-        if (raiser != NULL && (raiser->flags & HCQI_JOB_LISTED)) { return raiser; }
-    }
-    return NULL;
-}
-
-/* Follows who waits for whom; a way back to the start is a cycle, and named. */
-static void hcqi_dump_cycle(hcqi_text *t, const hcq_job *job) {
-    const hcq_job *at = hcqi_blocker(job);
-    for (int steps = 0; at != NULL && at != job && steps < 64; steps++) { at = hcqi_blocker(at); }
-    if (at != job) { return; }
-    hcqi_print(t, "    cycle, nothing in it can ever run: #%llu", (unsigned long long)job->number);
-    do {
-        at = hcqi_blocker(at);
-        hcqi_print(t, " waits for #%llu of %s", (unsigned long long)at->number,
-                   at->lane->dev->label);
-    } while (at != job);
-    hcqi_print(t, "\n");
-}
-
 static void hcqi_dump_held(hcqi_text *t, const hcq_job *job) {
-    hcqi_print(t, "    #%llu '%s' held", (unsigned long long)job->number,
-               job->version == NULL ? "" : job->version->recording.label);
-    const char *by = " by ";
-    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
-        if (w->home == HCQI_HOME_NONE) { continue; }
-        hcqi_print(t, "%s", by);
-        hcqi_dump_signal(t, w->signal, w->value);
-        by = " and ";
-    }
-    if (job->flags & HCQI_JOB_CALLING) { hcqi_print(t, " in a host command"); }
-    if (job->lane->stalled) { hcqi_print(t, " by a counter swap"); }
+    hcqi_print(t, "    ");
+    hcqi_print_job(t, job);
     hcqi_print(t, "\n");
-    if (by[1] == 'a') { hcqi_dump_cycle(t, job); }
+    hcqi_path path;
+    if (hcqi_path_find(&path, job) == 0) {
+        hcqi_print(t, "    ");
+        hcqi_print_cycle(t, &path, 0);
+    }
 }
 
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
@@ -7318,7 +8679,7 @@ static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
     int shown = 0;
     for (const hcq_job *job = lane->run_head; job != NULL && shown < 4; job = job->next, shown++) {
         hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->number,
-                   job->version == NULL ? "" : job->version->recording.label);
+                   hcqi_job_label(job));
     }
     shown = 0;
     for (const hcq_job *job = lane->held_head; job != NULL && shown < 4; job = job->next, shown++) {
@@ -7332,10 +8693,7 @@ static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
 HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     hcqi_text t;
     if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
-    t.at = text;
-    t.size = text == NULL ? 0 : size;
-    t.length = 0;
-    if (t.size != 0) { text[0] = 0; }
+    hcqi_text_begin(&t, text, size);
     hcqi_reap_device(device);
     hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
                device->caps.name, (unsigned long long)device->next_number - 1,
@@ -7352,6 +8710,11 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
 /* ========================================================================== */
 /* ---- registry -------------------------------------------- >>registering - */
 
+static void hcqi_registry_add(hcq_registry *registry, const hcq_backend *backend) {
+    registry->factories[registry->count].backend = backend;
+    registry->factories[registry->count++].id = ++hcqi_core.serial;
+}
+
 static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
     if (registry != NULL) { return registry; }
     registry = &hcqi_core.registry;
@@ -7359,13 +8722,13 @@ static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
         registry->filled = 1;
         registry->is_default = 1;
 #ifdef HCQ_CPU
-        registry->backends[registry->count++] = hcqi_cpu_backend();
+        hcqi_registry_add(registry, hcqi_cpu_backend());
 #endif
 #ifdef HCQ_VULKAN
-        registry->backends[registry->count++] = hcqi_vk_backend();
+        hcqi_registry_add(registry, hcqi_vk_backend());
 #endif
 #ifdef HCQ_CUDA
-        registry->backends[registry->count++] = hcqi_cuda_backend();
+        hcqi_registry_add(registry, hcqi_cuda_backend());
 #endif
     }
     return registry;
@@ -7401,11 +8764,13 @@ HCQI_DEF void hcq_registry_destroy(hcq_registry *registry) {
 
 static int hcqi_backend_valid(const hcq_backend *b) {
     return b != NULL && b->version == HCQ_BACKEND_VERSION && b->name != NULL &&
-           strchr(b->name, ':') == NULL && b->enumerate != NULL && b->open != NULL &&
-           b->close != NULL && b->lane_open != NULL && b->lane_close != NULL && b->alloc != NULL &&
-           b->dealloc != NULL && b->program_create != NULL && b->program_destroy != NULL &&
-           b->submit != NULL && b->completed != NULL && b->wait != NULL &&
-           b->counter_reset != NULL && (b->encode == NULL) == (b->encode_free == NULL) &&
+           b->name[0] != 0 && strlen(b->name) < 32 && strchr(b->name, ':') == NULL &&
+           (b->driver_create == NULL) == (b->driver_destroy == NULL) && b->devices != NULL &&
+           b->open != NULL && b->close != NULL && b->lane_open != NULL &&
+           b->lane_close != NULL && b->alloc != NULL && b->dealloc != NULL &&
+           b->program_create != NULL && b->program_destroy != NULL && b->submit != NULL &&
+           b->completed != NULL && b->wait != NULL && b->counter_reset != NULL &&
+           (b->encode == NULL) == (b->encode_free == NULL) &&
            (b->encode == NULL) == (b->patch == NULL);
 }
 
@@ -7415,10 +8780,10 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     for (uint32_t i = 0; i < registry->count; i++) {
-        if (registry->backends[i] == backend) { r = HCQ_ERROR_EXISTS; }
+        if (registry->factories[i].backend == backend) { r = HCQ_ERROR_EXISTS; }
     }
     if (r == HCQ_OK && registry->count == HCQI_MAX_BACKENDS) { r = HCQ_ERROR_LIMIT; }
-    if (r == HCQ_OK) { registry->backends[registry->count++] = backend; }
+    if (r == HCQ_OK) { hcqi_registry_add(registry, backend); }
     return hcqi_leave_with(r);
 }
 
@@ -7427,40 +8792,173 @@ HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_ba
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     for (uint32_t i = 0; i < registry->count; i++) {
-        if (registry->backends[i] != backend) { continue; }
+        if (registry->factories[i].backend != backend) { continue; }
         registry->count--;
-        memmove(&registry->backends[i], &registry->backends[i + 1],
-                (registry->count - i) * sizeof registry->backends[0]);
+        memmove(&registry->factories[i], &registry->factories[i + 1],
+                (registry->count - i) * sizeof registry->factories[0]);
         r = HCQ_OK;
         break;
     }
     return hcqi_leave_with(r);
 }
 
-HCQI_DEF hcq_result hcq_registry_devices(hcq_registry *registry, hcq_device_info *infos,
+static void hcqi_factory_info(hcqi_factory factory, hcq_driver_info *info) {
+    const char *full = factory.backend->full_name;
+    memset(info, 0, sizeof *info);
+    info->id = factory.id;
+    hcqi_copy_label(info->name, factory.backend->name);
+    snprintf(info->full_name, sizeof info->full_name, "%s", full == NULL ? "" : full);
+}
+
+HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
                                          uint32_t capacity, uint32_t *count) {
-    const hcq_backend *backends[HCQI_MAX_BACKENDS];
     if (count == NULL || (infos == NULL && capacity != 0)) { return HCQ_ERROR_INVALID; }
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    uint32_t backend_count = registry->count, n = 0;
-    memcpy(backends, registry->backends, sizeof backends);
-    hcqi_leave();
-    for (uint32_t i = backend_count; i > 0; i--) {
-        uint32_t room = n < capacity ? capacity - n : 0;
-        n += backends[i - 1]->enumerate(room == 0 ? NULL : infos + n, room);
+    *count = registry->count;
+    for (uint32_t i = 0; i < registry->count && i < capacity; i++) {
+        hcqi_factory_info(registry->factories[registry->count - 1 - i], &infos[i]);
     }
-    *count = n;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* By name (`n` bytes of it), or where `name` is NULL by id; the newest wins. */
+static hcqi_factory hcqi_registry_get(hcq_registry *registry, const char *name, size_t n,
+                                      uint64_t id) {
+    hcqi_factory found = { NULL, 0 };
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const char *known = registry->factories[i].backend->name;
+        int fits = name == NULL ? registry->factories[i].id == id
+                                : strlen(known) == n && memcmp(known, name, n) == 0;
+        if (fits) { found = registry->factories[i]; }
+    }
+    hcqi_leave();
+    return found;
+}
+
+HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name) {
+    return name == NULL ? NULL : hcqi_registry_get(registry, name, strlen(name), 0).backend;
+}
+
+/* ========================================================================== */
+/* ---- drivers ----------------------------------------------- >>selecting - */
+
+/* What takes long happens here, without the lock. */
+static hcq_result hcqi_driver_make(hcqi_factory factory, const hcq_memory_hooks *hooks,
+                                   hcq_driver **out) {
+    if (factory.backend == NULL) { return HCQ_ERROR_NO_DEVICE; }
+    hcq_driver *driver = HCQI_CAST(hcq_driver *, hcqi_new(hooks, sizeof *driver));
+    if (driver == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    driver->hooks = *hooks;
+    driver->factory = factory;
+    driver->refs = 1;
+    hcq_result r = HCQ_OK;
+    if (factory.backend->driver_create != NULL) {
+        r = factory.backend->driver_create(&driver->hooks, &driver->self);
+    }
+    if (r != HCQ_OK) {
+        hcqi_delete(hooks, driver, sizeof *driver);
+        return r;
+    }
+    *out = driver;
     return HCQ_OK;
 }
 
-static const hcq_backend *hcqi_registry_find(hcq_registry *registry, const char *name, size_t n) {
-    registry = hcqi_registry_of(registry);
-    for (uint32_t i = registry->count; i > 0; i--) {
-        const char *known = registry->backends[i - 1]->name;
-        if (strlen(known) == n && memcmp(known, name, n) == 0) { return registry->backends[i - 1]; }
+static hcq_memory_hooks hcqi_registry_hooks(const hcq_registry *registry) {
+    return registry == NULL || registry->is_default ? hcqi_hooks(NULL) : registry->hooks;
+}
+
+HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
+                                      hcq_driver **driver) {
+    if (driver != NULL) { *driver = NULL; }
+    if (driver == NULL || name == NULL) { return HCQ_ERROR_INVALID; }
+    hcq_memory_hooks hooks = hcqi_registry_hooks(registry);
+    return hcqi_driver_make(hcqi_registry_get(registry, name, strlen(name), 0), &hooks, driver);
+}
+
+HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
+                                         hcq_driver **driver) {
+    if (driver == NULL) { return HCQ_ERROR_INVALID; }
+    *driver = NULL;
+    hcq_memory_hooks hooks = hcqi_registry_hooks(registry);
+    return hcqi_driver_make(hcqi_registry_get(registry, NULL, 0, id), &hooks, driver);
+}
+
+HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
+    if (driver != NULL) { hcqi_atomic_add32(&driver->refs, 1); }
+}
+
+HCQI_DEF void hcq_driver_release(hcq_driver *driver) {
+    if (driver == NULL || hcqi_atomic_add32(&driver->refs, UINT32_MAX) != 1) { return; }
+    hcq_memory_hooks hooks = driver->hooks;
+    if (driver->factory.backend->driver_destroy != NULL) {
+        driver->factory.backend->driver_destroy(&driver->hooks, driver->self);
     }
-    return NULL;
+    hcqi_delete(&hooks, driver, sizeof *driver);
+}
+
+HCQI_DEF hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info) {
+    if (driver == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    hcqi_factory_info(driver->factory, info);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
+                                       uint32_t capacity, uint32_t *count) {
+    if (driver == NULL || count == NULL || (infos == NULL && capacity != 0)) {
+        return HCQ_ERROR_INVALID;
+    }
+    const hcq_backend *backend = driver->factory.backend;
+    if (capacity != 0) { memset(infos, 0, capacity * sizeof *infos); }
+    *count = backend->devices(driver->self, capacity == 0 ? NULL : infos, capacity);
+    for (uint32_t i = 0; i < *count && i < capacity; i++) {
+        infos[i].backend = backend->name;
+        infos[i].ordinal = i;
+        infos[i].features = hcqi_features(backend, infos[i].features, infos[i].copy_lanes);
+    }
+    return HCQ_OK;
+}
+
+/* Only digits: an ordinal. */
+static int hcqi_ordinal(const char *which, uint32_t *ordinal) {
+    *ordinal = 0;
+    if (which == NULL) { return 0; }
+    for (; *which != 0; which++) {
+        if (*which < '0' || *which > '9' || *ordinal > 99999) { return 0; }
+        *ordinal = *ordinal * 10 + (uint32_t)(*which - '0');
+    }
+    return 1;
+}
+
+/* The first listed device that `which` names, or `id` where that is NULL. An
+   ordinal may be beyond the list: opening it will tell. */
+static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint64_t id,
+                                     hcq_device_info *found) {
+    uint32_t room = 0, count = 0;
+    int by_ordinal = hcqi_ordinal(which, &found->ordinal);
+    hcq_driver_devices(driver, NULL, 0, &room);
+    if (room == 0) { return HCQ_ERROR_NO_DEVICE; }
+    hcq_device_info *infos = HCQI_CAST(hcq_device_info *,
+                                       hcqi_new(&driver->hooks, room * sizeof *infos));
+    if (infos == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_driver_devices(driver, infos, room, &count);
+    hcq_result r = by_ordinal ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
+    uint32_t ordinal = found->ordinal;
+    for (uint32_t i = room < count ? room : count; i > 0; i--) {
+        const hcq_device_info *info = &infos[i - 1];
+        int fits = info->id == id;
+        if (by_ordinal) { fits = info->ordinal == ordinal; }
+        if (!by_ordinal && which != NULL) {
+            fits = strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0;
+        }
+        if (!fits) { continue; }
+        *found = *info;
+        r = HCQ_OK;
+    }
+    hcqi_delete(&driver->hooks, infos, room * sizeof *infos);
+    return r;
 }
 
 /* ========================================================================== */
@@ -7468,6 +8966,7 @@ static const hcq_backend *hcqi_registry_find(hcq_registry *registry, const char 
 
 static void hcqi_desc_defaults(hcq_device_desc *d) {
     if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
+    if (d->explain_ns == 0) { d->explain_ns = (uint64_t)5 * 1000000000; }
     if (d->spin_ns == 0) { d->spin_ns = 50000; }
     if (d->slots == 0) { d->slots = 2; }
     if (d->inflight == 0) { d->inflight = 4096; }
@@ -7525,15 +9024,17 @@ static void hcqi_device_memory_free(hcq_device *dev) {
     hcqi_pool_destroy(&dev->jobs);
     hcqi_pool_destroy(&dev->waiters);
     hcqi_pool_destroy(&dev->producers);
+    hcqi_pool_destroy(&dev->notice_pool);
     hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
-    hcqi_delete(hooks, dev->staging, dev->desc.staging_count * sizeof *dev->staging);
+    hcqi_delete(hooks, dev->staging.slots, dev->staging.count * sizeof *dev->staging.slots);
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
-    hcqi_delete(hooks, dev->signals, dev->signal_capacity * sizeof *dev->signals);
+    hcqi_delete(hooks, dev->signals.items, dev->signals.capacity * sizeof *dev->signals.items);
+    hcqi_delete(hooks, dev->notices.items, dev->notices.capacity * sizeof *dev->notices.items);
     dev->window = NULL;
-    dev->staging = NULL;
+    dev->staging.slots = NULL;
     dev->table = NULL;
-    dev->signals = NULL;
-    dev->signal_capacity = 0;
+    memset(&dev->signals, 0, sizeof dev->signals);
+    memset(&dev->notices, 0, sizeof dev->notices);
 }
 
 static hcq_result hcqi_device_memory(hcq_device *dev) {
@@ -7541,15 +9042,18 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
     while (window < dev->desc.parked) { window *= 2; }
     if (!hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), dev->desc.parked) ||
         !hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), dev->desc.parked) ||
-        !hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), dev->desc.parked)) {
+        !hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), dev->desc.parked) ||
+        !hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
+    dev->notice_pool.keep = 1;
     size_t bytes = (size_t)window * sizeof *dev->window;
     dev->window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     dev->window_mask = window - 1;
-    dev->staging = HCQI_CAST(hcqi_staging *,
-                             hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->staging));
-    if (dev->window == NULL || dev->staging == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    dev->staging.count = dev->desc.staging_count;
+    bytes = dev->staging.count * sizeof *dev->staging.slots;
+    dev->staging.slots = HCQI_CAST(hcqi_staging *, hcqi_new(&dev->hooks, bytes));
+    if (dev->window == NULL || dev->staging.slots == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcq_result r = hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline);
     return r == HCQ_OK ? hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact) : r;
 }
@@ -7562,7 +9066,7 @@ static hcq_result hcqi_device_slot(hcq_device *dev) {
     dev->slot = slot;
     dev->serial = ++hcqi_core.serial;
     dev->next_number = 1;
-    dev->refs = 1;
+    dev->refs = 1;                     /* for all handles */
     hcq_result r = hcqi_device_memory(dev);
     if (r != HCQ_OK) { return r; }
     hcqi_core.devices[slot] = dev;
@@ -7572,8 +9076,9 @@ static hcq_result hcqi_device_slot(hcq_device *dev) {
 }
 
 static void hcqi_device_signals_close(hcq_device *dev) {
-    for (uint32_t i = 0; i < dev->signal_capacity; i++) {
-        if (dev->signals[i] != NULL) { hcqi_signal_close(dev->signals[i]); }
+    for (uint32_t i = 0; i < dev->signals.capacity; i++) {
+        void *item = dev->signals.items[i];
+        if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
     }
 }
 
@@ -7585,11 +9090,12 @@ static void hcqi_device_discard(hcq_device *dev) {
     hcqi_leave();
     hcqi_lanes_close(dev);
     if (dev->self != NULL) { dev->backend->close(dev->self); }
+    hcq_driver_release(dev->driver);
     hcq_memory_hooks hooks = dev->hooks;
     hcqi_delete(&hooks, dev, sizeof *dev);
 }
 
-static hcq_result hcqi_device_make(const hcq_backend *backend, uint32_t ordinal,
+static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *info,
                                    const hcq_device_desc *desc, const char *name,
                                    hcq_device **out) {
     hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
@@ -7597,12 +9103,18 @@ static hcq_result hcqi_device_make(const hcq_backend *backend, uint32_t ordinal,
     if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     dev->magic = HCQI_MAGIC_DEVICE;
     dev->hooks = hooks;
-    dev->backend = backend;
-    dev->ordinal = ordinal;
+    dev->driver = driver;
+    dev->backend = driver->factory.backend;
+    dev->ordinal = info->ordinal;
+    dev->id = info->id;
+    memcpy(dev->path, info->path, sizeof dev->path);
+    dev->handles = 1;
+    hcq_driver_retain(driver);
     if (desc != NULL) { dev->desc = *desc; }
     hcqi_desc_defaults(&dev->desc);
     hcqi_copy_label(dev->label, dev->desc.label != NULL ? dev->desc.label : name);
-    hcq_result r = backend->open(dev, ordinal, &dev->desc, &dev->caps, &dev->self);
+    hcq_result r = dev->backend->open(driver->self, dev, dev->ordinal, &dev->desc, &dev->caps,
+                                      &dev->self);
     if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
     if (r == HCQ_OK) {
         hcqi_enter();
@@ -7617,50 +9129,118 @@ static hcq_result hcqi_device_make(const hcq_backend *backend, uint32_t ordinal,
     return HCQ_OK;
 }
 
-/* "NAME" or "NAME:ordinal"; returns the length of NAME, 0 = malformed. */
-static size_t hcqi_name_parse(const char *name, uint32_t *ordinal) {
-    const char *colon = strchr(name, ':');
-    *ordinal = 0;
-    if (colon == NULL) { return strlen(name); }
-    const char *digit = colon + 1;
-    if (*digit == 0) { return 0; }
-    for (; *digit != 0; digit++) {
-        if (*digit < '0' || *digit > '9' || *ordinal > 99999) { return 0; }
-        *ordinal = *ordinal * 10 + (uint32_t)(*digit - '0');
+/* What is wrong with a description, or NULL. */
+static const char *hcqi_desc_check(const hcq_device_desc *desc) {
+    uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
+    if (desc == NULL) { return NULL; }
+    if ((desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
+        return "memory: needs both functions";
     }
-    return (size_t)(colon - name);
+    return (desc->flags & ~known) != 0 ? "flags: unknown bits" : NULL;
+}
+
+/* A line for a logger that has no device yet; returns `result`. */
+static hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result, const char *what,
+                                const char *name) {
+    char text[160];
+    if (desc == NULL || desc->log_fn == NULL) { return result; }
+    snprintf(text, sizeof text, "hcq: %s: '%.60s': %s", what, name == NULL ? "" : name,
+             hcq_result_text(result));
+    desc->log_fn(desc->log_user, result, text);
+    return result;
+}
+
+/* `what` and `given`: the caller's parameter, for the log. */
+static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64_t id,
+                                   const hcq_device_desc *desc, hcq_device **device,
+                                   const char *what, const char *given) {
+    hcq_device_info info;
+    char name[32];
+    memset(&info, 0, sizeof info);
+    const char *bad = hcqi_desc_check(desc);
+    if (bad != NULL) { return hcqi_open_log(desc, HCQ_ERROR_INVALID, bad, given); }
+    hcq_result r = hcqi_driver_select(driver, which, id, &info);
+    snprintf(name, sizeof name, info.ordinal == 0 ? "%.20s" : "%.20s:%u",
+             driver->factory.backend->name, info.ordinal);
+    if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, name, device); }
+    return r == HCQ_OK ? r : hcqi_open_log(desc, r, what, given);
+}
+
+HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
+                                    const hcq_device_desc *desc, hcq_device **device) {
+    if (device != NULL) { *device = NULL; }
+    if (driver == NULL || device == NULL) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
+                             driver == NULL ? "driver: is NULL" : "device: is NULL", which);
+    }
+    if (which == NULL) { which = ""; }
+    return hcqi_driver_open(driver, which, 0, desc, device, "which: cannot be opened", which);
+}
+
+HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
+                                       const hcq_device_desc *desc, hcq_device **device) {
+    if (device != NULL) { *device = NULL; }
+    if (driver == NULL || device == NULL) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
+                             driver == NULL ? "driver: is NULL" : "device: is NULL", "by id");
+    }
+    return hcqi_driver_open(driver, NULL, id, desc, device, "id: cannot be opened", "");
 }
 
 HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
-    uint32_t ordinal = 0;
-    hcq_log_fn log_fn = desc == NULL ? NULL : desc->log_fn;
     if (device != NULL) { *device = NULL; }
-    const char *bad = device == NULL ? "device: is NULL" : name == NULL ? "name: is NULL" : NULL;
-    if (bad == NULL && desc != NULL &&
-        (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
-        bad = "memory: needs both functions";
+    if (device == NULL || name == NULL) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
+                             device == NULL ? "device: is NULL" : "name: is NULL", name);
     }
-    if (bad == NULL && desc != NULL && (desc->flags & ~(uint32_t)3) != 0) {
-        bad = "flags: unknown bits";
+    const char *bad = hcqi_desc_check(desc);
+    const char *colon = strchr(name, ':');
+    size_t n = colon == NULL ? strlen(name) : (size_t)(colon - name);
+    if (bad == NULL && (n == 0 || (colon != NULL && colon[1] == 0))) {
+        bad = "name: is not BACKEND or BACKEND:which";
     }
-    size_t n = bad == NULL ? hcqi_name_parse(name, &ordinal) : 0;
-    if (bad == NULL && n == 0) { bad = "name: is not BACKEND or BACKEND:ordinal"; }
-    hcq_result r = bad != NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_NO_DEVICE;
-    if (bad == NULL) {
-        hcqi_enter();
-        const hcq_backend *backend =
-            hcqi_registry_find(desc == NULL ? NULL : desc->registry, name, n);
-        hcqi_leave();
-        bad = backend == NULL ? "name: no backend has it" : "name: cannot be opened";
-        if (backend != NULL) { r = hcqi_device_make(backend, ordinal, desc, name, device); }
+    if (bad != NULL) { return hcqi_open_log(desc, HCQ_ERROR_INVALID, bad, name); }
+    hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
+    hcqi_factory factory = hcqi_registry_get(desc == NULL ? NULL : desc->registry, name, n, 0);
+    if (factory.backend == NULL) {
+        return hcqi_open_log(desc, HCQ_ERROR_NO_DEVICE, "name: no backend has it", name);
     }
-    if (r != HCQ_OK && log_fn != NULL) {
-        char text[160];
-        snprintf(text, sizeof text, "hcq: %s: '%.60s': %s", bad, name == NULL ? "" : name,
-                 hcq_result_text(r));
-        log_fn(desc->log_user, r, text);
-    }
+    hcq_driver *driver;
+    hcq_result r = hcqi_driver_make(factory, &hooks, &driver);
+    if (r != HCQ_OK) { return hcqi_open_log(desc, r, "name: cannot be opened", name); }
+    r = hcqi_driver_open(driver, colon == NULL ? "" : colon + 1, 0, desc, device,
+                         "name: cannot be opened", name);
+    hcq_driver_release(driver);
     return r;
+}
+
+/* One reference less; the last one closes. */
+HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
+    if (device == NULL) { return HCQ_OK; }
+    hcqi_enter();
+    if (hcqi_device_open(device)) {
+        if (device->handles == 1) {
+            hcqi_leave();
+            return hcq_close(device);
+        }
+        device->handles--;
+        return hcqi_leave_with(HCQ_OK);
+    }
+    hcq_device **link = &hcqi_core.closed;
+    while (*link != NULL && *link != device) { link = &(*link)->closed_next; }
+    if (*link == NULL) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
+    if (--device->handles == 0) {
+        *link = device->closed_next;
+        hcqi_device_unref(device);
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
+    device->handles++;
+    return hcqi_leave_with(HCQ_OK);
 }
 
 /* Then what is held may only be behind work that gets on. */
@@ -7846,9 +9426,15 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     hcqi_leave();
     hcqi_lanes_close(device); /* an engine may still be in a notify */
     device->backend->close(device->self);
+    hcq_driver_release(device->driver);
     hcqi_enter();
     hcqi_device_memory_free(device);
-    hcqi_device_unref(device);
+    if (--device->handles == 0) {
+        hcqi_device_unref(device);
+    } else {
+        device->closed_next = hcqi_core.closed;
+        hcqi_core.closed = device;
+    }
     return hcqi_leave_with(HCQ_OK);
 }
 

@@ -45,7 +45,7 @@ struct hcq_cpu_desc {
 
 #define HCQI_CPU_FEATURES                                                          \
     ((uint32_t)HCQ_FEATURE_HOST_MEMORY | (uint32_t)HCQ_FEATURE_IMPORT |            \
-     (uint32_t)HCQ_FEATURE_MAP)
+     (uint32_t)HCQ_FEATURE_MAP | (uint32_t)HCQ_FEATURE_DEBUGGING)
 
 enum {
     HCQI_CPU_LINE = 128,               /* two cache lines: prefetchers fetch pairs */
@@ -1016,11 +1016,13 @@ static void hcqi_cpu_name(char *name, size_t size) {
 #endif
 }
 
-static uint32_t hcqi_cpu_enumerate(hcq_device_info *infos, uint32_t capacity) {
+/* One machine, one device; further ordinals open further engines on it. */
+static uint32_t hcqi_cpu_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
+    (void)driver;
     if (capacity) {
-        memset(infos, 0, sizeof *infos);
-        infos->backend = "CPU";
         hcqi_cpu_name(infos->name, sizeof infos->name);
+        snprintf(infos->path, sizeof infos->path, "host");
+        infos->id = 1;
         infos->compute_lanes = 1;
         infos->copy_lanes = 1;
         infos->features = HCQI_CPU_FEATURES | (uint32_t)HCQ_FEATURE_COPY_LANE;
@@ -1076,9 +1078,10 @@ static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
-static hcq_result hcqi_cpu_open(hcq_device *device, uint32_t ordinal,
+static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordinal,
                                 const hcq_device_desc *desc, hcq_backend_caps *caps,
                                 void **self) {
+    (void)driver;
     if (ordinal >= HCQI_CPU_ORDINALS) {
         return HCQ_ERROR_NO_DEVICE;
     }
@@ -1400,7 +1403,7 @@ static int hcqi_cpu_in_callback(void *self) {
 static const hcq_backend *hcqi_cpu_backend(void) {
     static const hcq_backend backend = {
         HCQ_BACKEND_VERSION, "CPU", "processors of this machine",
-        hcqi_cpu_enumerate,
+        NULL, NULL, hcqi_cpu_devices,
         hcqi_cpu_open, hcqi_cpu_close, hcqi_cpu_lane_open, hcqi_cpu_lane_close, hcqi_cpu_query,
         hcqi_cpu_alloc, hcqi_cpu_dealloc, hcqi_cpu_import, hcqi_cpu_map,
         hcqi_cpu_program_create, hcqi_cpu_program_destroy,

@@ -121,6 +121,14 @@ static hcq_result submit_and_wait(bench *b) {
     return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
 }
 
+static hcq_result submit_and_wait_at_once(bench *b) {
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->q;
+    sub.queue_count = 1;
+    return hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &b->last);
+}
+
 static hcq_result submit_only(bench *b) {
     return hcq_queue_submit(b->q, T.dev, &b->last);
 }
@@ -231,6 +239,7 @@ static void record_bench(bench *b) {
 
 static void count_all(bench *b) {
     count_path("submit and wait", submit_and_wait, b, 0);
+    count_path("submit and wait in one call", submit_and_wait_at_once, b, 0);
     count_path("submit", submit_only, b, 1);
     count_path("update and submit", update_and_submit, b, 1);
     count_path("variables", submit_variable, b, 1);

@@ -13,12 +13,18 @@
 #include "conformance_update.h"
 #include "conformance_host.h"
 #include "conformance_ends.h"
+#include "conformance_after.h"
+#include "conformance_driver.h"
+#include "conformance_notify.h"
+#include "conformance_explain.h"
 #include "conformance_heavy.h"
+#include "conformance_trace.h"
 
 static const struct CMUnitTest tests[] = {
     DEVICE_TESTS, MEMORY_TESTS, SIGNAL_TESTS, QUEUE_TESTS,
     ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   ENDS_TESTS,
-    HEAVY_TESTS,
+    AFTER_TESTS,  DRIVER_TESTS, HEAVY_TESTS,  TRACE_TESTS,
+    NOTIFY_TESTS, EXPLAIN_TESTS,
 };
 
 int main(int argc, char **argv) {

@@ -116,18 +116,18 @@ static void registry_is_private(void **state) {
     (void)state;
     hcq_registry *registry = NULL;
     hcq_device *device = NULL;
-    hcq_device_info infos[64];
+    hcq_driver_info infos[8];
     uint32_t count = 99;
     int found = 0;
-    CHECK_OK(hcq_registry_devices(NULL, infos, 64, &count));
-    for (uint32_t i = 0; i < count && i < 64; i++) {
-        found |= strcmp(infos[i].backend, T.variant->backend) == 0;
+    CHECK_OK(hcq_registry_drivers(NULL, infos, 8, &count));
+    for (uint32_t i = 0; i < count && i < 8; i++) {
+        found |= strcmp(infos[i].name, T.variant->backend) == 0;
     }
     CHECK(found);
-    CHECK_OK(hcq_registry_devices(NULL, NULL, 0, &count));
+    CHECK_OK(hcq_registry_drivers(NULL, NULL, 0, &count));
     CHECK(count >= 1);
     CHECK_OK(hcq_registry_create(NULL, &registry));
-    CHECK_OK(hcq_registry_devices(registry, infos, 64, &count));
+    CHECK_OK(hcq_registry_drivers(registry, infos, 8, &count));
     CHECK_U64(count, 0);
     hcq_device_desc desc = test_desc();
     desc.registry = registry;

@@ -88,7 +88,8 @@ static hcq_result host_calls(void *user) {
     log->got[7] = hcq_close(T.dev2);
     log->got[8] = hcq_copyout(text, log->buffer, 4);
     log->got[9] = hcq_copyin(log->buffer, text, 4);
-    log->got[10] = hcq_transfer(hcq_view(log->buffer, 0, 4), hcq_view(log->buffer, 4, 4), 4);
+    log->got[10] = hcq_transfer(hcq_transfer_device(hcq_view(log->buffer, 0, 4)),
+                                hcq_transfer_device(hcq_view(log->buffer, 4, 4)), 4, 0, BOUND);
     log->calls++;
     return HCQ_OK;
 }
@@ -266,8 +267,13 @@ static hcq_result custom_mock(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
+static hcq_result custom_trace(void *native, const void *payload, void *user) {
+    return is_cpu() ? custom_cpu(native, payload, user) : custom_mock(native, payload, user);
+}
+
 static const hcq_custom_type custom_type = {
-    "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock}},
+    "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock},
+                                     {"TRACE", custom_trace}},
     {{offsetof(custom_payload, value), 4}}, &custom_user};
 static const hcq_custom_type custom_elsewhere = {
     "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};

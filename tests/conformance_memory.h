@@ -201,6 +201,11 @@ static void eager_calls_follow_all_lanes(void **state) {
     free(want);
 }
 
+/* From buffer to buffer, in order. */
+static hcq_result transfer_all(hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, 0, BOUND);
+}
+
 static void transfer_pair(hcq_device *from, hcq_device *to, uint32_t bytes) {
     hcq_buffer src, dst;
     unsigned char *in = (unsigned char *)malloc(bytes);
@@ -209,11 +214,11 @@ static void transfer_pair(hcq_device *from, hcq_device *to, uint32_t bytes) {
     for (uint64_t i = 0; i < 5; i++) {
         fill_pattern(in, bytes, T.seed + i);
         CHECK_OK(hcq_copyin(hcq_view(src, 3, bytes), in, bytes));
-        CHECK_OK(hcq_transfer(hcq_view(dst, 5, bytes), hcq_view(src, 3, bytes), bytes));
+        CHECK_OK(transfer_all(hcq_view(dst, 5, bytes), hcq_view(src, 3, bytes), bytes));
         CHECK_BYTES(hcq_view(dst, 5, bytes), in, bytes);
     }
-    CHECK_RESULT(hcq_transfer(dst, src, 0), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_transfer(dst, src, bytes + 9), HCQ_ERROR_INVALID);
+    CHECK_RESULT(transfer_all(dst, src, 0), HCQ_ERROR_INVALID);
+    CHECK_RESULT(transfer_all(dst, src, bytes + 9), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_free(src));
     CHECK_OK(hcq_free(dst));
     free(in);
@@ -250,7 +255,7 @@ static void transfer_order(void **state) {
     for (uint32_t i = 0; i < 40; i++) {
         CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_OK(hcq_transfer(b, a, 256)); /* discards the 100s of b */
+        CHECK_OK(transfer_all(b, a, 256)); /* discards the 100s of b */
         CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* must not overtake the reader */
         want += 1;
@@ -415,7 +420,7 @@ static hcq_result eager_round(eager_worker *w, hcq_buffer src, hcq_buffer dst, u
     fill_pattern(in, size, test_random(&w->seed));
     hcq_result result = hcq_copyin(src, in, size);
     if (result == HCQ_OK) {
-        result = hcq_transfer(dst, src, size);
+        result = transfer_all(dst, src, size);
     }
     if (result == HCQ_OK) {
         result = hcq_copyout(out, dst, size);

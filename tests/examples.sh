@@ -6,6 +6,7 @@
 # Each as C99 and as C++11 with -Wall -Wextra -Werror. photo.c has to produce
 # known pictures (checksums of a third version of the filter, written in another
 # language) and to refuse bad files with one line on stderr that says why.
+# backend.c has to write down what it ran, whoever does the work.
 # RUNNER, if set, is put before every program: RUNNER=valgrind, say.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -66,6 +67,46 @@ check_replay() {
         ! run replay "$argument" || fail "replay accepts '$argument'"
         says err "usage"
     done
+}
+
+# ---- backend -------------------------------------------------------------------
+
+backend_good() { # NAME PROGRAM ARGUMENTS: it traces the backend NAME
+    traced=$1
+    shift
+    run "$@" || fail "$* ended with $status: $(cat "$dir/out" "$dir/err")"
+    for text in "program_create 'saxpy', 4 arguments" "submit compute 0 'saxpy': 1 packets" \
+        "submit copy 0 'copy': 1 packets" "ns a call" \
+        "ok: TRACE of $traced, 1000 of 1000 right, " "submits, all given back"; do
+        says out "$text"
+    done
+}
+
+check_backend() {
+    backend_good CPU backend
+    backend_good CPU backend CPU
+    for arguments in NOSUCH TRACE "CPU more"; do
+        ! run backend $arguments || fail "backend accepts '$arguments'"
+        says err "usage"
+    done
+}
+
+# Around the backend that is shaped like a GPU, which encodes what is submitted
+# and wants to be flushed.
+check_backend_on_mock() {
+    cat > "$dir/backend_on_mock.c" <<'END'
+#define main backend_main
+#include "examples/backend.c"
+#undef main
+#include "tests/mock.h"
+int main(int argc, char **argv) {
+    return mock_register() == HCQ_OK ? backend_main(argc, argv) : 2;
+}
+END
+    "$cc" -std=c11 -O2 -I"$root" "$dir/backend_on_mock.c" -o "$dir/backend_on_mock" -pthread ||
+        fail "backend.c does not compile with the mock"
+    backend_good MOCK backend_on_mock MOCK
+    says out "encode 'saxpy', 1 packets"
 }
 
 # ---- photo ---------------------------------------------------------------------
@@ -190,15 +231,17 @@ if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2
     exit 77
 fi
 for language in c c++; do
-    for example in hello photo replay; do
+    for example in hello photo replay backend; do
         build "$language" "$example"
     done
     check_hello
     check_replay
+    check_backend
     check_good_pictures
     check_bad_pictures
     check_bad_arguments
     echo "ok $language"
 done
 check_photo_on_mock
-echo "ok photo on the mock"
+check_backend_on_mock
+echo "ok photo and backend on the mock"

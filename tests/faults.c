@@ -11,8 +11,10 @@ typedef struct scenario {
     hcq_device *dev, *dev2;
     hcq_program *add;
     hcq_queue *q, *copy, *held;
-    hcq_buffer a, b, c;
-    hcq_signal s, gate;
+    hcq_buffer a, b, c, d;
+    hcq_signal s, gate, late;
+    hcq_registry *registry;
+    hcq_driver *driver;
     hcq_point done;
     uint32_t host_calls;
     const char *step;                  /* the one that failed */
@@ -82,8 +84,13 @@ static hcq_result poke_mock(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
+static hcq_result poke_trace(void *native, const void *payload, void *user) {
+    return is_cpu() ? poke_cpu(native, payload, user) : poke_mock(native, payload, user);
+}
+
 static const hcq_custom_type poke_type = {
-    "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}}, {{0, 0}}, NULL};
+    "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}, {"TRACE", poke_trace}},
+    {{0, 0}}, NULL};
 
 /* The whole recording from the start: an error sticks until the reset. */
 static hcq_result record(scenario *c) {
@@ -171,7 +178,9 @@ static hcq_result scenario_setup(scenario *c) {
     STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->c));
     STEP(hcq_free(c->c));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->c));
+    STEP(hcq_alloc(c->dev, 64, HCQ_NO_CACHE, &c->d));
     STEP(hcq_signal_create(c->dev, 0, &c->s));
+    STEP(hcq_signal_create(c->dev, 0, &c->late));
     STEP(hcq_signal_create(c->dev2, 0, &c->gate));
     STEP(hcq_queue_create(c->dev, HCQ_COMPUTE, &c->q));
     STEP(hcq_queue_create(c->dev, HCQ_COPY, &c->copy));
@@ -192,6 +201,68 @@ static hcq_result scenario_held(scenario *c) {
     STEP(hcq_wait(points, 12, HCQ_ALL, BOUND));
     STEP(hcq_device_synchronize(c->dev, BOUND));
     return HCQ_OK;
+}
+
+/* Memory as a step of the work, and many transfers at once, all held. */
+static hcq_result scenario_ordered(scenario *c) {
+    uint32_t words[16] = {0, 1, 2, 3};
+    hcq_transfer_command list[3];
+    hcq_point late = hcq_at(c->late, 1), ready, done, freed;
+    hcq_buffer a;
+    memset(list, 0, sizeof list);
+    STEP(hcq_alloc_after(c->dev, &late, 1, 64, 0, &a, &ready));
+    list[0].kind = HCQ_TRANSFER_FILL;
+    list[0].dst = a;
+    list[0].size = 64;
+    list[0].value_size = 1;
+    list[1].kind = HCQ_TRANSFER_UPDATE;
+    list[1].dst = a;
+    list[1].data = words;
+    list[1].size = 16;
+    list[2].kind = HCQ_TRANSFER_COPY;
+    list[2].dst = c->d;
+    list[2].src = a;
+    list[2].size = 64;
+    STEP(hcq_transfer_submit(c->dev, &ready, 1, list, 3, &done));
+    STEP(hcq_free_after(a, &done, 1, &freed));
+    STEP(hcq_signal_set(c->late, 1));
+    STEP(hcq_wait(&freed, 1, HCQ_ALL, BOUND));
+    STEP(hcq_alloc_after(c->dev, NULL, 0, 64, 0, &a, &ready)); /* out of the cache */
+    STEP(hcq_wait(&ready, 1, HCQ_ALL, BOUND));
+    return hcq_free(a);
+}
+
+/* Host to device to device to host. */
+static hcq_result scenario_transfers(scenario *c) {
+    static unsigned char in[10000], out[10000];
+    hcq_buffer a, b;
+    const hcq_transfer_end source = hcq_transfer_host(in, sizeof in);
+    for (size_t i = 0; i < sizeof in; i++) {
+        in[i] = (unsigned char)(i * 11);
+    }
+    STEP(hcq_alloc(c->dev, sizeof in, 0, &a));
+    STEP(hcq_alloc(c->dev2, sizeof in, 0, &b));
+    STEP(hcq_transfer(hcq_transfer_device(a), source, sizeof in, 0, BOUND));
+    STEP(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), sizeof in, 0, BOUND));
+    STEP(hcq_transfer(hcq_transfer_host(out, sizeof out), hcq_transfer_device(b), sizeof out, 0,
+                      BOUND));
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    return HCQ_OK;
+}
+
+static const hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
+
+/* A registry, a driver and a device by hand, all with hooks that fail. */
+static hcq_result scenario_drivers(scenario *c) {
+    hcq_device_desc desc;
+    hcq_device *device;
+    memset(&desc, 0, sizeof desc);
+    desc.memory = hooks;
+    STEP(hcq_registry_create(&hooks, &c->registry));
+    STEP(hcq_registry_register(c->registry, &mock_backend));
+    STEP(hcq_driver_create(c->registry, "MOCK", &c->driver));
+    STEP(hcq_driver_open(c->driver, "mock 2", &desc, &device));
+    return hcq_close(device);
 }
 
 static hcq_result scenario_run(scenario *c) {
@@ -216,6 +287,15 @@ static hcq_result scenario_run(scenario *c) {
         return result;
     }
     result = big_copies(c);
+    if (result == HCQ_OK) {
+        result = scenario_ordered(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_transfers(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_drivers(c);
+    }
     if (result != HCQ_OK) {
         return result;
     }
@@ -235,6 +315,8 @@ static void check_results(const scenario *c) {
     CHECK_U64(words[0], 100);
     CHECK_OK(hcq_copyout(words, c->c, 64));
     CHECK_U64(words[0], 13);
+    CHECK_OK(hcq_copyout(words, c->d, 64));
+    CHECK(words[0] == 0 && words[3] == 3 && words[4] == 0);
     CHECK_U64(c->host_calls, 5);
 }
 
@@ -255,6 +337,8 @@ static int run_with_fault(fault_mode mode, uint64_t n) {
         __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
         check_results(&c);
     }
+    hcq_driver_release(c.driver);
+    hcq_registry_destroy(c.registry);
     hcq_result close = hcq_close(c.dev);
     hcq_result close2 = hcq_close(c.dev2);
     uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);

@@ -32,6 +32,7 @@ static void small_types(void) {
     SIZE(hcq_signal, 8);
     SIZE(hcq_point, 16);
     FIELD(hcq_point, value, 8);
+    SIZE(hcq_notification, 8);
     SIZE(hcq_block, 36);
     FIELD(hcq_block, grid, 12);
     FIELD(hcq_block, block, 24);
@@ -45,6 +46,10 @@ static void pointers(void) {
     FIELD(hcq_buffer, host, 16);
     FIELD(hcq_buffer, device, 24);
     FIELD(hcq_buffer, id, 32);
+    SIZE(hcq_transfer_end, 56);
+    FIELD(hcq_transfer_end, host, 0);
+    FIELD(hcq_transfer_end, buffer, 8);
+    FIELD(hcq_transfer_end, size, 48);
     SIZE(hcq_memory, 32);
     SIZE(hcq_lane_point, 32);
 }
@@ -82,6 +87,12 @@ static void descriptions(void) {
     SHOW_FIELD(hcq_device_desc, timeout_ns);
     SHOW_FIELD(hcq_device_desc, cpu);
     SHOW_SIZE(hcq_device_info);
+    SHOW_FIELD(hcq_device_info, id);
+    SHOW_SIZE(hcq_driver_info);
+    SHOW_FIELD(hcq_driver_info, full_name);
+    SHOW_SIZE(hcq_transfer_command);
+    SHOW_FIELD(hcq_transfer_command, data);
+    SHOW_FIELD(hcq_transfer_command, value_size);
     SHOW_SIZE(hcq_error_info);
     SHOW_SIZE(hcq_program_desc);
     SHOW_SIZE(hcq_program_info);

@@ -117,6 +117,8 @@ static void misuse_device(void **state) {
     CHECK(hcq_device_dump(T.dev, NULL, 100) > 0);
     (void)hcq_clock_to_host(NULL, 1);
     CHECK_OK(hcq_close(NULL));
+    REFUSE(hcq_device_retain(NULL), HCQ_ERROR_INVALID, NULL);
+    CHECK_OK(hcq_device_release(NULL)); /* as hcq_close */
 }
 
 static void misuse_memory(void **state) {
@@ -150,12 +152,7 @@ static void misuse_memory(void **state) {
     REFUSE(hcq_copyout(bytes, none, 4), HCQ_ERROR_INVALID, NULL);
     REFUSE(hcq_copyout(bytes, buffer, 0), HCQ_ERROR_INVALID, "size");
     REFUSE(hcq_copyout(bytes, buffer, 65), HCQ_ERROR_INVALID, "size");
-    REFUSE(hcq_transfer(none, buffer, 4), HCQ_ERROR_INVALID, "dst");
-    REFUSE(hcq_transfer(buffer, none, 4), HCQ_ERROR_INVALID, "src");
     other = make_words(T.dev2, 8);
-    REFUSE(hcq_transfer(buffer, other, 0), HCQ_ERROR_INVALID, "size");
-    REFUSE(hcq_transfer(buffer, other, 33), HCQ_ERROR_INVALID, "size");
-    REFUSE(hcq_transfer(buffer, hcq_view(buffer, 8, 32), 32), HCQ_ERROR_INVALID, "overlap");
     CHECK_OK(hcq_free(other));
     REFUSE(hcq_free(other), HCQ_ERROR_CLOSED, "buffer");
     REFUSE(hcq_copyin(other, bytes, 4), HCQ_ERROR_CLOSED, "dst");
@@ -169,6 +166,212 @@ static void misuse_memory(void **state) {
     CHECK_OK(hcq_copyin(buffer, bytes, 64));
     CHECK_OK(hcq_copyout(bytes, buffer, 64));
     check_usable(q);
+}
+
+/* Between buffers; `flags` as they come. */
+static hcq_result move(hcq_buffer dst, hcq_buffer src, uint64_t size, uint32_t flags) {
+    return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, flags, BOUND);
+}
+
+static void misuse_transfers(void **state) {
+    (void)state;
+    unsigned char bytes[128], more[128];
+    hcq_buffer mine = make_words(T.dev, 16), theirs = make_words(T.dev2, 8), none, gone;
+    hcq_transfer_end end = hcq_transfer_device(mine), host = hcq_transfer_host(bytes, 64);
+    hcq_transfer_end other = hcq_transfer_host(more, 64);
+    memset(&none, 0, sizeof none);
+    memset(bytes, 1, sizeof bytes);
+    gone = make_words(T.dev, 500);
+    CHECK_OK(hcq_free(gone));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    REFUSE(move(none, mine, 4, 0), HCQ_ERROR_INVALID, "dst");
+    REFUSE(move(mine, none, 4, 0), HCQ_ERROR_INVALID, "src");
+    REFUSE(move(mine, theirs, 0, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE(move(mine, theirs, 33, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE(move(theirs, mine, 33, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE(move(mine, hcq_view(mine, 8, 32), 32, 0), HCQ_ERROR_INVALID, "overlap");
+    REFUSE(move(mine, theirs, 4, 2), HCQ_ERROR_INVALID, "flags");
+    REFUSE(move(gone, mine, 4, 0), HCQ_ERROR_CLOSED, "dst");
+    REFUSE(move(mine, gone, 4, 0), HCQ_ERROR_CLOSED, "src");
+    REFUSE(hcq_transfer(end, hcq_transfer_host(NULL, 64), 4, 0, 0), HCQ_ERROR_INVALID, "src");
+    REFUSE(hcq_transfer(hcq_transfer_host(NULL, 64), end, 4, 0, 0), HCQ_ERROR_INVALID, "dst");
+    REFUSE(hcq_transfer(host, hcq_transfer_host(NULL, 64), 4, 0, 0), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_transfer(hcq_transfer_host(NULL, 64), host, 4, 0, 0), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_transfer(end, host, 0, 0, BOUND), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_transfer(end, host, 65, 0, BOUND), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_transfer(host, end, 65, 0, BOUND), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_transfer(end, hcq_transfer_host(bytes, 128), 65, 0, BOUND), HCQ_ERROR_INVALID,
+           "size");
+    REFUSE(hcq_transfer(end, hcq_transfer_host(bytes, 32), 33, 0, BOUND), HCQ_ERROR_INVALID,
+           "size");
+    REFUSE(hcq_transfer(host, other, 65, 0, BOUND), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_transfer(other, host, 0, 0, BOUND), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_transfer(end, host, 4, 0x80000000u, BOUND), HCQ_ERROR_INVALID, "flags");
+    CHECK_U64(hcq_device_timeline_value(T.dev), number); /* nothing was submitted */
+    CHECK_OK(hcq_transfer(end, host, 64, 0, BOUND));
+    CHECK_U64(READ32(mine, 15), 0x01010101);
+}
+
+/* One transfer command of each kind, all in order. */
+static hcq_transfer_command transfer_one(hcq_transfer_kind kind, hcq_buffer dst, hcq_buffer src,
+                                         const void *data) {
+    hcq_transfer_command command;
+    memset(&command, 0, sizeof command);
+    command.kind = kind;
+    command.dst = dst;
+    command.src = src;
+    command.data = data;
+    command.size = 16;
+    command.value = 7;
+    command.value_size = 4;
+    return command;
+}
+
+/* The second of two commands is wrong: the first must not run either. */
+static void refuse_second(const char *file, int line, hcq_buffer witness,
+                          const hcq_transfer_command *bad, hcq_result want, const char *words) {
+    hcq_transfer_command two[2];
+    uint32_t zeros[4] = {0};
+    hcq_point point;
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    two[0] = transfer_one(HCQ_TRANSFER_FILL, witness, witness, NULL);
+    two[1] = *bad;
+    log_clear();
+    refused(file, line, "hcq_transfer_submit",
+            hcq_transfer_submit(T.dev, NULL, 0, two, 2, &point), want, words);
+    test_number(file, line, "the next number", hcq_device_timeline_value(T.dev), number);
+    test_bytes(file, line, witness, zeros, sizeof zeros);
+}
+#define REFUSE_SECOND(bad, want, words) \
+    refuse_second(__FILE__, __LINE__, witness, &(bad), (want), (words))
+
+static void misuse_transfer_commands(void **state) {
+    (void)state;
+    unsigned char bytes[64] = {0};
+    hcq_buffer a = make_words(T.dev, 8), b = make_words(T.dev, 8), none, gone;
+    hcq_buffer witness = make_words(T.dev, 4);
+    const hcq_transfer_command fill = transfer_one(HCQ_TRANSFER_FILL, a, b, NULL);
+    const hcq_transfer_command copy = transfer_one(HCQ_TRANSFER_COPY, a, b, NULL);
+    const hcq_transfer_command update = transfer_one(HCQ_TRANSFER_UPDATE, a, b, bytes);
+    hcq_transfer_command bad = fill;
+    memset(&none, 0, sizeof none);
+    gone = make_words(T.dev, 700);
+    CHECK_OK(hcq_free(gone));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    bad.kind = (hcq_transfer_kind)3;
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "kind");
+    for (int kind = HCQ_TRANSFER_COPY; kind <= HCQ_TRANSFER_UPDATE; kind++) {
+        bad = transfer_one((hcq_transfer_kind)kind, none, b, bytes);
+        REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "dst");
+        bad.dst = gone;
+        REFUSE_SECOND(bad, HCQ_ERROR_CLOSED, "dst");
+        bad.dst = a;
+        bad.size = 0;
+        REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "size");
+        bad.size = 36;
+        REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "size");
+        bad.size = UINT64_MAX;
+        REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "size");
+    }
+    bad = copy;
+    bad.src = none;
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "src");
+    bad.src = gone;
+    REFUSE_SECOND(bad, HCQ_ERROR_CLOSED, "src");
+    bad.src = hcq_view(a, 4, 16);
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "overlap");
+    bad = update;
+    bad.data = NULL;
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "data");
+    bad = fill;
+    bad.value_size = 3;
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "value_size");
+    bad.value_size = 0;
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "value_size");
+    bad.value_size = 8;
+    bad.size = 12;
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "size");
+    bad = fill;
+    bad.dst = hcq_view(a, 2, 16);
+    REFUSE_SECOND(bad, HCQ_ERROR_INVALID, "dst|align");
+    CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, NULL));
+    CHECK_U64(READ32(a, 3), 7);
+}
+
+static void misuse_transfer_submit(void **state) {
+    (void)state;
+    hcq_buffer a = make_words(T.dev, 4);
+    const hcq_transfer_command fill = transfer_one(HCQ_TRANSFER_FILL, a, a, NULL);
+    hcq_signal gone = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
+    hcq_point stale = hcq_at(gone, 1), high = hcq_at(s, UINT64_MAX), zero = {{0}, 1}, point;
+    CHECK_OK(hcq_signal_destroy(gone));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    REFUSE(hcq_transfer_submit(NULL, NULL, 0, &fill, 1, &point), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_transfer_submit(T.dev, NULL, 0, NULL, 1, &point), HCQ_ERROR_INVALID, "commands");
+    REFUSE(hcq_transfer_submit(T.dev, NULL, 1, &fill, 1, &point), HCQ_ERROR_INVALID, "waits");
+    REFUSE(hcq_transfer_submit(T.dev, &stale, 1, &fill, 1, &point), HCQ_ERROR_CLOSED, "waits");
+    REFUSE(hcq_transfer_submit(T.dev, &high, 1, &fill, 1, &point), HCQ_ERROR_INVALID, "waits");
+    CHECK(hcq_transfer_submit(T.dev, &zero, 1, &fill, 1, &point) < 0);
+    CHECK_U64(hcq_device_timeline_value(T.dev), number);
+    CHECK_U64(READ32(a, 0), 0);
+    CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &point));
+    WAIT_OK(point);
+    CHECK_U64(READ32(a, 0), 7);
+}
+
+static void misuse_alloc_after(void **state) {
+    (void)state;
+    hcq_signal gone = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
+    hcq_point stale = hcq_at(gone, 1), high = hcq_at(s, UINT64_MAX), zero = {{0}, 1}, point;
+    hcq_buffer a;
+    CHECK_OK(hcq_signal_destroy(gone));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    REFUSE(hcq_alloc_after(NULL, NULL, 0, 64, 0, &a, &point), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_alloc_after(T.dev, NULL, 0, 64, 0, NULL, &point), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_alloc_after(T.dev, NULL, 0, 64, 0, &a, NULL), HCQ_ERROR_INVALID, "point");
+    REFUSE(hcq_alloc_after(T.dev, NULL, 0, 0, 0, &a, &point), HCQ_ERROR_INVALID, "size");
+    REFUSE(hcq_alloc_after(T.dev, NULL, 0, 64, 64, &a, &point), HCQ_ERROR_INVALID, "flags");
+    REFUSE(hcq_alloc_after(T.dev, NULL, 1, 64, 0, &a, &point), HCQ_ERROR_INVALID, "waits");
+    REFUSE(hcq_alloc_after(T.dev, &stale, 1, 64, 0, &a, &point), HCQ_ERROR_CLOSED, "waits");
+    REFUSE(hcq_alloc_after(T.dev, &high, 1, 64, 0, &a, &point), HCQ_ERROR_INVALID, "waits");
+    CHECK(hcq_alloc_after(T.dev, &zero, 1, 64, 0, &a, &point) < 0);
+    CHECK(hcq_alloc_after(T.dev, NULL, 0, UINT64_MAX, 0, &a, &point) < 0);
+    CHECK(hcq_alloc_after(T.dev, NULL, 0, UINT64_MAX / 2 + 1, 0, &a, &point) < 0);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0); /* nothing is left behind */
+    CHECK_U64(hcq_device_timeline_value(T.dev), number);
+    CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 64, 0, &a, &point));
+    WAIT_OK(point);
+    CHECK_OK(hcq_free(a));
+}
+
+static void misuse_free_after(void **state) {
+    (void)state;
+    hcq_signal gone = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
+    hcq_point stale = hcq_at(gone, 1), high = hcq_at(s, UINT64_MAX), zero = {{0}, 1}, point;
+    hcq_point wait = hcq_at(s, 1);
+    hcq_buffer a = make_words(T.dev, 4), none, freed = make_words(T.dev, 300);
+    memset(&none, 0, sizeof none);
+    CHECK_OK(hcq_free(freed));
+    CHECK_OK(hcq_signal_destroy(gone));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    REFUSE(hcq_free_after(none, NULL, 0, &point), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_free_after(hcq_view(a, 0, 8), &wait, 1, &point), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_free_after(hcq_view(a, 8, 8), &wait, 1, &point), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_free_after(freed, &wait, 1, &point), HCQ_ERROR_CLOSED, "buffer");
+    REFUSE(hcq_free_after(a, NULL, 1, &point), HCQ_ERROR_INVALID, "waits");
+    REFUSE(hcq_free_after(a, &stale, 1, &point), HCQ_ERROR_CLOSED, "waits");
+    REFUSE(hcq_free_after(a, &high, 1, &point), HCQ_ERROR_INVALID, "waits");
+    CHECK(hcq_free_after(a, &zero, 1, &point) < 0);
+    CHECK_U64(hcq_device_timeline_value(T.dev), number);
+    CHECK_U64(READ32(a, 0), 0);        /* still alive */
+    CHECK_OK(hcq_free_after(a, &wait, 1, &point));
+    REFUSE(hcq_free_after(a, &wait, 1, &point), HCQ_ERROR_CLOSED, "buffer");
+    REFUSE(hcq_free(a), HCQ_ERROR_CLOSED, "buffer");
+    CHECK_OK(hcq_signal_set(s, 1));
+    WAIT_OK(point);
+    REFUSE(hcq_free(a), HCQ_ERROR_CLOSED, "buffer");
 }
 
 static void misuse_signals(void **state) {
@@ -193,9 +396,59 @@ static void misuse_signals(void **state) {
     REFUSE(hcq_signal_set(line, 100), HCQ_ERROR_INVALID, "signal|timeline");
     REFUSE(hcq_signal_destroy(line), HCQ_ERROR_INVALID, "signal|timeline");
     REFUSE(hcq_signal_fail(line, HCQ_ERROR_HOST), HCQ_ERROR_INVALID, "signal|timeline");
+    REFUSE(hcq_signal_retain(line), HCQ_ERROR_INVALID, "signal|timeline");
+    REFUSE(hcq_signal_release(line), HCQ_ERROR_INVALID, "signal|timeline");
+    REFUSE(hcq_signal_label(s, NULL), HCQ_ERROR_INVALID, "label");
+    CHECK(hcq_signal_retain(one.signal) < 0);
+    CHECK(hcq_signal_release(one.signal) < 0);
+    CHECK(hcq_signal_label(one.signal, "x") < 0);
+    CHECK_OK(hcq_signal_create(T.dev, 0, &other));
+    CHECK_OK(hcq_signal_destroy(other));
+    CHECK_RESULT(hcq_signal_retain(other), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_release(other), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_label(other, "x"), HCQ_ERROR_CLOSED);
     CHECK_OK(hcq_signal_value(s, &value));
     CHECK_U64(value, 5);
     CHECK_OK(hcq_signal_set(s, 6));
+}
+
+static void never_called(void *user, hcq_result result) {
+    (void)result;
+    __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
+}
+
+static void misuse_notifications(void **state) {
+    (void)state;
+    int calls = 0;
+    intptr_t handle = 0;
+    char text[64] = "x";
+    hcq_signal s = make_signal(T.dev, 5), gone = make_signal(T.dev, 0);
+    hcq_point point = hcq_at(s, 6), stale = hcq_at(gone, 1), high = hcq_at(s, UINT64_MAX);
+    hcq_point zero = {{0}, 1};
+    hcq_notification n = {0};
+    CHECK_OK(hcq_signal_destroy(gone));
+    REFUSE(hcq_notify(point, NULL, &calls, &n), HCQ_ERROR_INVALID, "fn");
+    REFUSE(hcq_notify(high, never_called, &calls, &n), HCQ_ERROR_INVALID, "point|value");
+    REFUSE(hcq_notify(stale, never_called, &calls, &n), HCQ_ERROR_CLOSED, NULL);
+    CHECK(hcq_notify(zero, never_called, &calls, &n) < 0);
+    REFUSE(hcq_notify_handle(point, NULL, &n), HCQ_ERROR_INVALID, "handle");
+    REFUSE(hcq_notify_handle(high, &handle, &n), HCQ_ERROR_INVALID, "point|value");
+    REFUSE(hcq_notify_handle(stale, &handle, &n), HCQ_ERROR_CLOSED, NULL);
+    CHECK(hcq_notify_handle(zero, &handle, &n) < 0);
+    n.id = 0;
+    CHECK_RESULT(hcq_notify_cancel(n), HCQ_ERROR_CLOSED);
+    n.id = UINT64_MAX;
+    CHECK_RESULT(hcq_notify_cancel(n), HCQ_ERROR_CLOSED);
+    (void)hcq_explain(NULL, 1, text, sizeof text);
+    CHECK(memchr(text, 0, sizeof text) != NULL);
+    memset(text, 'x', sizeof text);
+    (void)hcq_explain(&zero, 1, text, sizeof text);
+    CHECK(memchr(text, 0, sizeof text) != NULL);
+    (void)hcq_explain(&point, 1, NULL, 100);
+    CHECK_OK(hcq_signal_set(s, 6));
+    CHECK_U64(calls, 0);
+    CHECK_OK(hcq_notify(point, never_called, &calls, NULL)); /* reached: at once */
+    CHECK_U64(calls, 1);
 }
 
 static void misuse_programs(void **state) {
@@ -412,6 +665,7 @@ static void misuse_foreign(void **state) {
     (void)state;
     hcq_device_desc desc = test_desc();
     hcq_device *other = NULL;
+    const char text[16] = "sixteen bytes..";
     desc.cpu = NULL;
     desc.backend_desc = NULL;
     CHECK_OK(hcq_open(is_cpu() ? "MOCK" : "CPU", &desc, &other)); /* another backend */
@@ -422,6 +676,14 @@ static void misuse_foreign(void **state) {
     const hcq_dims one = {1, 1, 1};
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
+    hcq_transfer_command command = transfer_one(HCQ_TRANSFER_COPY, mine, theirs, NULL);
+    REFUSE(hcq_transfer_submit(T.dev, NULL, 0, &command, 1, NULL), HCQ_ERROR_FOREIGN, "src");
+    command = transfer_one(HCQ_TRANSFER_COPY, theirs, mine, NULL);
+    REFUSE(hcq_transfer_submit(T.dev, NULL, 0, &command, 1, NULL), HCQ_ERROR_FOREIGN, "dst");
+    command = transfer_one(HCQ_TRANSFER_FILL, theirs, mine, NULL);
+    REFUSE(hcq_transfer_submit(T.dev, NULL, 0, &command, 1, NULL), HCQ_ERROR_FOREIGN, "dst");
+    command = transfer_one(HCQ_TRANSFER_UPDATE, theirs, mine, text);
+    REFUSE(hcq_transfer_submit(T.dev, NULL, 0, &command, 1, NULL), HCQ_ERROR_FOREIGN, "dst");
     REFUSE_RECORD(q, hcq_queue_copy(q, mine, theirs, 64), HCQ_ERROR_FOREIGN, "src");
     REFUSE_RECORD(q, hcq_queue_copy(q, theirs, mine, 64), HCQ_ERROR_FOREIGN, "dst");
     REFUSE_RECORD(q, hcq_queue_fill(q, theirs, 64, 1, 4), HCQ_ERROR_FOREIGN, "dst");
@@ -484,6 +746,8 @@ static void misuse_submissions(void **state) {
     uint64_t number = hcq_device_timeline_value(T.dev);
     REFUSE(hcq_submit(NULL, &sub, 1, &point), HCQ_ERROR_INVALID, NULL);
     REFUSE(hcq_submit(T.dev, NULL, 1, &point), HCQ_ERROR_INVALID, "submissions");
+    REFUSE(hcq_submit_and_wait(NULL, &sub, 1, 0, &point), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_submit_and_wait(T.dev, NULL, 1, 0, &point), HCQ_ERROR_INVALID, "submissions");
     sub.queue_count = 1;
     REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "queues");
     sub.queues = &none;
@@ -508,6 +772,7 @@ static void misuse_submissions(void **state) {
     sub.variable_count = 0;
     sub.flags = 2;
     REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "flags");
+    REFUSE(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &point), HCQ_ERROR_INVALID, "flags");
     sub.flags = 0;
     hcq_buffer a = make_words(T.dev, 4);
     CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
@@ -536,13 +801,29 @@ static void misuse_registry(void **state) {
     CHECK_RESULT(hcq_registry_create(&half, &registry), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_registry_register(NULL, NULL), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_registry_unregister(NULL, NULL), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_registry_devices(NULL, NULL, 0, NULL), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_registry_devices(NULL, NULL, 4, &count), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_unregister(NULL, &backend), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_drivers(NULL, NULL, 0, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_registry_drivers(NULL, NULL, 4, &count), HCQ_ERROR_INVALID);
+    CHECK(hcq_registry_find(NULL, NULL) == NULL);
+    CHECK(hcq_registry_find(NULL, "NOSUCH") == NULL);
     CHECK_OK(hcq_registry_create(NULL, &registry));
     backend.version = HCQ_BACKEND_VERSION + 1;
     CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
     backend = mock_backend;
     backend.name = NULL;
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend = mock_backend;
+    backend.name = "A:B";              /* "A:B" is device B of A */
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend.name = "";
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend.name = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"; /* 32 characters */
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend = mock_backend;
+    backend.driver_destroy = NULL;     /* create without destroy */
+    CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
+    backend = mock_backend;
+    backend.devices = NULL;
     CHECK_RESULT(hcq_registry_register(registry, &backend), HCQ_ERROR_INVALID);
     backend = mock_backend;
     backend.submit = NULL;             /* a function that is not optional */
@@ -561,12 +842,56 @@ static void misuse_registry(void **state) {
     hcq_registry_destroy(registry);
 }
 
+static void misuse_drivers(void **state) {
+    (void)state;
+    static const char *const unknown[] = {"", "NOSUCH", "CPU:0", "cpu", "CPUU", "CP"};
+    hcq_device_desc desc = test_desc();
+    hcq_device *device = NULL;
+    hcq_driver *driver = NULL;
+    hcq_driver_info info;
+    hcq_device_info infos[8];
+    uint32_t count = 0;
+    CHECK_RESULT(hcq_driver_create(NULL, NULL, &driver), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_driver_create(NULL, T.variant->backend, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_driver_create_id(NULL, 1, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_driver_create_id(NULL, 0, &driver), HCQ_ERROR_NO_DEVICE);
+    CHECK_RESULT(hcq_driver_create_id(NULL, UINT64_MAX, &driver), HCQ_ERROR_NO_DEVICE);
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        CHECK_RESULT(hcq_driver_create(NULL, unknown[i], &driver), HCQ_ERROR_NO_DEVICE);
+        CHECK(driver == NULL);
+    }
+    hcq_driver_retain(NULL);
+    hcq_driver_release(NULL);
+    CHECK_RESULT(hcq_driver_info_get(NULL, &info), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_driver_devices(NULL, infos, 8, &count), HCQ_ERROR_INVALID);
+    REFUSE(hcq_driver_open(NULL, "0", &desc, &device), HCQ_ERROR_INVALID, "driver");
+    REFUSE(hcq_driver_open_id(NULL, 0, &desc, &device), HCQ_ERROR_INVALID, "driver");
+    CHECK_OK(hcq_driver_create(NULL, T.variant->backend, &driver));
+    CHECK_RESULT(hcq_driver_info_get(driver, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_driver_devices(driver, infos, 8, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_driver_devices(driver, NULL, 1, &count), HCQ_ERROR_INVALID);
+    REFUSE(hcq_driver_open(driver, "0", &desc, NULL), HCQ_ERROR_INVALID, "device");
+    REFUSE(hcq_driver_open_id(driver, 0, &desc, NULL), HCQ_ERROR_INVALID, "device");
+    REFUSE(hcq_driver_open(driver, "no such", &desc, &device), HCQ_ERROR_NO_DEVICE, "no such");
+    CHECK(device == NULL);
+    REFUSE(hcq_driver_open_id(driver, 0xdead, &desc, &device), HCQ_ERROR_NO_DEVICE, "id");
+    desc.flags = 0x40000000;
+    REFUSE(hcq_driver_open(driver, NULL, &desc, &device), HCQ_ERROR_INVALID, "flags");
+    desc = test_desc();
+    desc.memory.alloc_fn = NULL;
+    REFUSE(hcq_driver_open(driver, NULL, &desc, &device), HCQ_ERROR_INVALID, "memory");
+    CHECK(device == NULL);
+    hcq_driver_release(driver);
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST(misuse_open), TEST(misuse_device), TEST(misuse_memory), TEST(misuse_signals),
         TEST(misuse_programs), TEST(misuse_queue_objects), TEST(misuse_recording),
         TEST(misuse_exec), TEST(misuse_copies), TEST(misuse_foreign), TEST(misuse_updates),
-        TEST(misuse_submissions), TEST(misuse_registry),
+        TEST(misuse_submissions), TEST(misuse_registry), TEST(misuse_drivers),
+        TEST(misuse_transfers), TEST(misuse_transfer_commands), TEST(misuse_transfer_submit),
+        TEST(misuse_alloc_after), TEST(misuse_free_after), TEST(misuse_notifications),
     };
     int result = test_start(argc, argv);
     if (result != 0) {

@@ -52,6 +52,8 @@ enum {
 
 enum { MOCK_ORDINALS = 4, MOCK_DEVICES = 64 };
 
+#define MOCK_ID(ordinal) (0x4d0c4b00ull + (ordinal)) /* a device's own id */
+
 #define MOCK_ALIAS (1ull << 60)        /* set in addresses of another device's memory */
 #define MOCK_CLOCK_OFFSET 7777777777ull /* the device's clock is not the host's */
 #define MOCK_NATIVE_ERROR (-1234)
@@ -102,7 +104,14 @@ typedef struct mock_batch {
     int lose;
 } mock_batch;
 
+/* What a GPU's library would be: nothing but what has to be true of it. */
+typedef struct mock_driver {
+    uint32_t magic;
+    uint32_t open;                     /* devices, atomic */
+} mock_driver;
+
 typedef struct mock_device {
+    mock_driver *driver;
     hcq_device *device;
     mock_desc desc;
     mock_control own_control;
@@ -124,6 +133,8 @@ typedef struct mock_device {
 static pthread_mutex_t mock_memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static mock_device *mock_devices[MOCK_DEVICES];
 static uint64_t mock_instances;
+static uint32_t mock_drivers;          /* living, atomic */
+static int32_t mock_driver_refusal;    /* what driver_create answers, atomic [HCQ_OK] */
 
 static void mock_count(uint64_t *counter) {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -834,19 +845,59 @@ static uint64_t mock_clock(void *self) {
     return hcq_sys_now_ns() + MOCK_CLOCK_OFFSET;
 }
 
-/* ---- device ---- */
+/* ---- driver ---- */
 
-static uint32_t mock_enumerate(hcq_device_info *infos, uint32_t capacity) {
+#define MOCK_DRIVER_MAGIC 0x6d6f636bu
+
+static hcq_result mock_driver_create(const hcq_memory_hooks *memory, void **driver) {
+    int32_t refusal = __atomic_load_n(&mock_driver_refusal, __ATOMIC_ACQUIRE);
+    if (refusal != HCQ_OK) {
+        return (hcq_result)refusal;
+    }
+    mock_driver *made = (mock_driver *)memory->alloc_fn(memory->user, sizeof *made, 16);
+    if (!made) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    made->magic = MOCK_DRIVER_MAGIC;
+    made->open = 0;
+    __atomic_add_fetch(&mock_drivers, 1, __ATOMIC_ACQ_REL);
+    *driver = made;
+    return HCQ_OK;
+}
+
+static mock_driver *mock_driver_check(void *driver) {
+    mock_driver *d = (mock_driver *)driver;
+    if (!d || d->magic != MOCK_DRIVER_MAGIC) {
+        mock_abort("not a living driver", (uint64_t)(uintptr_t)driver, 0);
+    }
+    return d;
+}
+
+static void mock_driver_destroy(const hcq_memory_hooks *memory, void *driver) {
+    mock_driver *d = mock_driver_check(driver);
+    uint32_t open = __atomic_load_n(&d->open, __ATOMIC_ACQUIRE);
+    if (open) {
+        mock_abort("a driver is destroyed while devices are open: devices", open, 0);
+    }
+    d->magic = 0;
+    memory->free_fn(memory->user, d, sizeof *d);
+    __atomic_sub_fetch(&mock_drivers, 1, __ATOMIC_ACQ_REL);
+}
+
+static uint32_t mock_list_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
+    mock_driver_check(driver);
     for (uint32_t i = 0; i < MOCK_ORDINALS && i < capacity; i++) {
-        memset(&infos[i], 0, sizeof infos[i]);
-        infos[i].backend = "MOCK";
         snprintf(infos[i].name, sizeof infos[i].name, "mock %u", i);
-        infos[i].ordinal = i;
+        snprintf(infos[i].path, sizeof infos[i].path, "mock/slot/%u", i);
+        infos[i].id = MOCK_ID(i);
         infos[i].compute_lanes = 1;
         infos[i].copy_lanes = 1;
+        infos[i].features = HCQ_FEATURE_COPY_LANE;
     }
     return MOCK_ORDINALS;
 }
+
+/* ---- device ---- */
 
 static hcq_result mock_enlist(mock_device *d) {
     hcq_result result = HCQ_ERROR_LIMIT;
@@ -885,6 +936,7 @@ static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device
     }
     caps->counter_limit = d->desc.counter_limit ? d->desc.counter_limit : 200;
     caps->features = d->desc.map ? HCQ_FEATURE_MAP : 0;
+    caps->features |= caps->copy_lanes ? HCQ_FEATURE_COPY_LANE : 0;
     caps->runs_host = 0;
 }
 
@@ -913,8 +965,9 @@ static void mock_pool_empty(mock_device *d) {
     }
 }
 
-static hcq_result mock_open(hcq_device *device, uint32_t ordinal, const hcq_device_desc *desc,
-                            hcq_backend_caps *caps, void **self) {
+static hcq_result mock_open(void *driver, hcq_device *device, uint32_t ordinal,
+                            const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
+    mock_driver *owner = mock_driver_check(driver);
     if (ordinal >= MOCK_ORDINALS) {
         return HCQ_ERROR_NO_DEVICE;
     }
@@ -923,6 +976,7 @@ static hcq_result mock_open(hcq_device *device, uint32_t ordinal, const hcq_devi
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     memset(d, 0, sizeof *d);
+    d->driver = owner;
     d->device = device;
     if (desc && desc->backend_desc) {
         d->desc = *(const mock_desc *)desc->backend_desc;
@@ -947,6 +1001,7 @@ static hcq_result mock_open(hcq_device *device, uint32_t ordinal, const hcq_devi
         return result;
     }
     mock_report(d, ordinal, desc, caps);
+    __atomic_add_fetch(&owner->open, 1, __ATOMIC_ACQ_REL);
     *self = d;
     return HCQ_OK;
 }
@@ -969,6 +1024,8 @@ static void mock_close(void *self) {
     }
     pthread_cond_destroy(&d->bell);
     pthread_mutex_destroy(&d->lock);
+    mock_driver_check(d->driver);
+    __atomic_sub_fetch(&d->driver->open, 1, __ATOMIC_ACQ_REL);
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
@@ -1031,7 +1088,9 @@ static const hcq_backend mock_backend = {
     .version = HCQ_BACKEND_VERSION,
     .name = "MOCK",
     .full_name = "GPU-shaped mock",
-    .enumerate = mock_enumerate,
+    .driver_create = mock_driver_create,
+    .driver_destroy = mock_driver_destroy,
+    .devices = mock_list_devices,
     .open = mock_open,
     .close = mock_close,
     .lane_open = mock_lane_open,

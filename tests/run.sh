@@ -49,6 +49,7 @@ matrix-gcc             default  cpu     900  matrix gcc
 matrix-clang           default  cpu     900  matrix clang
 conformance-cpu        quick    cpu     200  program gcc conformance cpu
 conformance-mock       quick    cpu     200  program gcc conformance mock
+conformance-trace      quick    cpu     200  program gcc conformance trace
 matrix-quick           quick    cpu     120  matrix_quick
 misuse                 quick    cpu     120  program gcc misuse cpu
 alloc                  quick    cpu     120  program gcc alloc cpu
@@ -69,6 +70,7 @@ no-spin                default  cpu     200  program gcc conformance cpu-nospin
 no-native-wait         default  cpu     200  program gcc conformance cpu-no-native-wait
 mock-map               default  cpu     200  program gcc conformance mock-map
 mock-no-copy           default  cpu     200  program gcc conformance mock-no-copy
+trace-mock             default  cpu     200  program gcc conformance trace-mock
 misuse-mock            default  cpu     120  program gcc misuse mock
 alloc-mock             default  cpu     120  program gcc alloc mock
 faults-mock            default  cpu     200  program gcc faults mock
@@ -84,6 +86,7 @@ single                 default  cpu     200  single_header
 tsan-mock              default  -       400  sanitized tsan conformance mock
 tsan-stress            default  -       400  stress_sanitized tsan 1 2
 asan-mock              default  -       300  sanitized asan conformance mock
+tsan-trace             default  -       400  sanitized tsan conformance trace
 asan-misuse            default  -       200  sanitized asan misuse cpu
 asan-faults            default  -       300  sanitized asan faults cpu
 asan-stress            default  -       300  stress_sanitized asan 3
@@ -104,6 +107,8 @@ clang-asan             full     -       900  sanitized clang-asan conformance cp
 asan-narrow            full     -       900  sanitized asan conformance cpu-narrow
 asan-no-copy           full     -       900  sanitized asan conformance cpu-no-copy
 asan-alloc             full     -       900  sanitized asan alloc cpu
+asan-trace             full     -       900  sanitized asan conformance trace
+tsan-trace-mock        full     -       900  sanitized tsan conformance trace-mock
 valgrind-mock          full     -       900  memcheck conformance mock --quick
 valgrind-misuse        full     -       900  memcheck misuse cpu --quick
 bench                  full     -       300  bench
@@ -273,7 +278,8 @@ stress() { # CONFIG VARIANT SEEDS...: random command streams
 }
 
 stress_variants() { # SEEDS...
-    for variant in cpu-one-engine cpu-no-copy cpu-narrow cpu-nospin cpu-no-native-wait mock-map; do
+    for variant in cpu-one-engine cpu-no-copy cpu-narrow cpu-nospin cpu-no-native-wait mock-map \
+        trace trace-mock; do
         stress gcc "$variant" "$@" || return 1
     done
 }

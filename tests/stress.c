@@ -503,7 +503,8 @@ static void eager_changes(stream *s) {
     TRY(s, hcq_copyin(s->buffers[b], words, sizeof words));
     memcpy(s->model[b], words, sizeof words);
     if (other != b) {
-        TRY(s, hcq_transfer(s->buffers[other], s->buffers[b], sizeof words));
+        TRY(s, hcq_transfer(hcq_transfer_device(s->buffers[other]),
+                            hcq_transfer_device(s->buffers[b]), sizeof words, 0, BOUND));
         memcpy(s->model[other], words, sizeof words);
     }
     if (chance(s, 30)) {

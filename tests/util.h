@@ -35,6 +35,8 @@
 
 #define TEST_UNUSED __attribute__((unused))
 #include "mock.h"
+#define HCQ_EXAMPLE_NO_MAIN
+#include "../examples/backend.c"       /* TRACE, around CPU or MOCK */
 
 #define SECOND 1000000000ull
 #define BOUND (10 * SECOND)            /* of every wait in the tests */
@@ -55,6 +57,7 @@
 typedef struct test_variant {
     const char *name;
     const char *backend;
+    const char *inner;                 /* whom TRACE passes its calls on to */
     uint32_t device_flags;
     uint32_t cpu_flags;
     uint64_t counter_limit;
@@ -78,6 +81,8 @@ static const test_variant test_variants[] = {
     {.name = "mock-map", .backend = "MOCK", .one_fifo = 1, .narrow = 1, .mapped = 1},
     {.name = "mock-no-copy", .backend = "MOCK", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
      .one_fifo = 1, .narrow = 1},
+    {.name = "trace", .backend = "TRACE", .inner = "CPU"},
+    {.name = "trace-mock", .backend = "TRACE", .inner = "MOCK", .one_fifo = 1, .narrow = 1},
 };
 
 /* ---- memory hooks that count ---- */
@@ -185,10 +190,16 @@ static struct {
     test_memory memory;
     test_log log;
     const char *running;
+    uint64_t trace_left;               /* before the test */
 } T = {.log = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
+/* The backend that does the work. */
+static TEST_UNUSED const char *test_worker(void) {
+    return T.variant->inner ? T.variant->inner : T.variant->backend;
+}
+
 static TEST_UNUSED int is_cpu(void) {
-    return strcmp(T.variant->backend, "CPU") == 0;
+    return strcmp(test_worker(), "CPU") == 0;
 }
 
 static TEST_UNUSED void log_clear(void) {
@@ -219,6 +230,10 @@ static void test_dump(void) {
             (unsigned long long)T.seed, T.log.used ? T.log.text : "");
     test_dump_device("first device", T.dev);
     test_dump_device("second device", T.dev2);
+    if (T.variant->inner) {
+        trace_print(stderr, 50);
+        trace_print_sums(stderr);
+    }
     fflush(stderr);
 }
 
@@ -389,6 +404,7 @@ static TEST_UNUSED int test_setup(void **state) {
     log_clear();
     signal(SIGALRM, test_alarm);
     alarm(T.quick ? 120 : 600);
+    T.trace_left = trace_left();
     T.dev = test_open(0, NULL);
     T.dev2 = test_open(1, NULL);
     return 0;
@@ -406,6 +422,12 @@ static TEST_UNUSED int test_teardown(void **state) {
         fprintf(stderr, "teardown: close gives %s and %s, %llu blocks (%llu bytes) are left\n",
                 hcq_result_name(first), hcq_result_name(second), (unsigned long long)blocks,
                 (unsigned long long)T.memory.bytes);
+        test_dump();
+        return -1;
+    }
+    if (trace_left() != T.trace_left) {
+        fprintf(stderr, "teardown: the backend has %llu objects that it had not before\n",
+                (unsigned long long)(trace_left() - T.trace_left));
         test_dump();
         return -1;
     }
@@ -437,7 +459,13 @@ static int test_usage(const char *program) {
     return 2;
 }
 
-/* Reads the arguments and registers the mock; 0 = go on. */
+/* Puts TRACE around the variant's worker; around another one before, maybe. */
+static hcq_result test_trace(void) {
+    (void)trace_unregister();
+    return T.variant->inner ? trace_register(T.variant->inner) : HCQ_OK;
+}
+
+/* Reads the arguments, registers the mock and TRACE; 0 = go on. */
 static TEST_UNUSED int test_start(int argc, char **argv) {
     T.seed = 1;
     T.variant = &test_variants[0];
@@ -469,6 +497,10 @@ static TEST_UNUSED int test_start(int argc, char **argv) {
     }
     if (mock_register() != HCQ_OK) {
         fprintf(stderr, "the mock cannot be registered\n");
+        return 1;
+    }
+    if (test_trace() != HCQ_OK) {
+        fprintf(stderr, "TRACE cannot be registered\n");
         return 1;
     }
     fprintf(stderr, "variant %s, seed %llu%s\n", T.variant->name, (unsigned long long)T.seed,

@@ -22,6 +22,11 @@ static const bench g_benches[] = {
     {"cpu.submit_call", "ns", BENCH_NONE, bench_submit_call},
     {"cpu.roundtrip_spin", "ns", 1.5, bench_roundtrip_spin},
     {"cpu.roundtrip_sleep", "ns", 1.3, bench_roundtrip_sleep},
+    {"cpu.submit_and_wait", "ns", 1.02, bench_submit_and_wait},
+    {"cpu.signal_set_no_waiter", "ns", BENCH_NONE, bench_signal_set_no_waiter},
+    {"cpu.wait_reached", "ns", BENCH_NONE, bench_wait_reached},
+    {"cpu.wake_same_cpu", "ns", 1.3, bench_wake_same_cpu},
+    {"cpu.wake_same_cpu_lane", "ns", 1.3, bench_wake_same_cpu_lane},
     {"cpu.grid_saxpy_16m", "ms/grid", 1.05, bench_grid_saxpy_16m},
     {"cpu.grid_tiny_1m", "ms/grid", 1.05, bench_grid_tiny_1m},
     {"cpu.grid_2_heavy", "ms/grid", 1.05, bench_grid_2_heavy},
@@ -321,6 +326,7 @@ static void result_clear(bench_result *result) {
     result->peer = BENCH_NONE;
     result->ratio = BENCH_NONE;
     result->pass_ratio = BENCH_NONE;
+    result->p99_goal = BENCH_NONE;
 }
 
 static void child_main(const bench *b, int fd) {
@@ -407,11 +413,12 @@ static const char *verdict(const bench *b, const bench_result *r) {
     if (isnan(b->goal) || isnan(measured)) {
         return "";
     }
-    return measured <= b->goal ? "ok" : "MISSED";
+    int stalls = !isnan(r->p99_goal) && r->ours_stats.p99 > r->p99_goal;
+    return measured <= b->goal && !stalls ? "ok" : "MISSED";
 }
 
 static void print_row(const bench *b, const bench_result *r) {
-    printf("%-22s", b->name);
+    printf("%-26s", b->name);
     print_number(stdout, " %11.3f", "           -", r->ours);
     print_number(stdout, " %11.3f", "           -", r->peer);
     printf("  %-14s", b->unit);
@@ -421,6 +428,9 @@ static void print_row(const bench *b, const bench_result *r) {
     if (r->latency) {
         printf("    ours mean %.0f p99 %.0f, peer mean %.0f p99 %.0f\n", r->ours_stats.mean,
                r->ours_stats.p99, r->peer_stats.mean, r->peer_stats.p99);
+    }
+    if (!isnan(r->p99_goal)) {
+        printf("    p99 at most %.0f\n", r->p99_goal);
     }
     if (!isnan(r->peer)) {
         printf("    passes: ours %.3f to %.3f, peer %.3f to %.3f; ratio within a pass %.3f\n",
@@ -450,6 +460,9 @@ static void json_row(FILE *file, const bench *b, const bench_result *r, int firs
         json_key(file, "ours_p99", r->ours_stats.p99);
         json_key(file, "peer_mean", r->peer_stats.mean);
         json_key(file, "peer_p99", r->peer_stats.p99);
+    }
+    if (!isnan(r->p99_goal)) {
+        json_key(file, "p99_goal", r->p99_goal);
     }
     if (!isnan(r->peer)) {
         json_key(file, "pass_ratio", r->pass_ratio);
@@ -534,7 +547,7 @@ static void print_head(void) {
     if (getloadavg(load, 1) == 1 && load[0] > 0.5) {
         printf("note: the load is %.2f; figures from a busy machine are worth little\n", load[0]);
     }
-    printf("%-22s %11s %11s  %-14s%8s %6s\n", "name", "ours", "peer", "unit", "ratio", "goal");
+    printf("%-26s %11s %11s  %-14s%8s %6s\n", "name", "ours", "peer", "unit", "ratio", "goal");
 }
 
 int main(int argc, char **argv) {

@@ -47,6 +47,7 @@ typedef struct bench_result {
                                              machine's speed drifts, this one drifts least */
     bench_stats ours_stats, peer_stats;   /* printed where `latency` is set */
     int latency;
+    double p99_goal;                      /* for ours, of a latency; BENCH_NONE = none */
     uint32_t extra_count;
     bench_extra extra[BENCH_MAX_EXTRA];   /* more keys for the JSON */
     char note[160];                       /* why a side is missing, which peer it was */
@@ -121,6 +122,15 @@ void bench_pocl_replay_queue(void *pocl, uint64_t n);
 uint64_t bench_pocl_counter(void *pocl);
 void bench_pocl_close(void *pocl);
 
+/* Two threads that wake each other by a futex: the least a sleeping round trip
+   can do. Free it by free(). */
+typedef struct bench_pingpong bench_pingpong;
+
+bench_pingpong *bench_pingpong_new(void);
+void bench_pingpong_begin(void *pingpong);
+void bench_pingpong_roundtrip(void *pingpong, uint64_t n);
+void bench_pingpong_end(void *pingpong);
+
 /* ---- the benches --------------------------------------------------------- */
 
 void bench_replay_1000(bench_result *result);
@@ -129,6 +139,11 @@ void bench_replay_1000_pocl(bench_result *result);
 void bench_submit_call(bench_result *result);
 void bench_roundtrip_spin(bench_result *result);
 void bench_roundtrip_sleep(bench_result *result);
+void bench_signal_set_no_waiter(bench_result *result);
+void bench_wait_reached(bench_result *result);
+void bench_submit_and_wait(bench_result *result);
+void bench_wake_same_cpu(bench_result *result);
+void bench_wake_same_cpu_lane(bench_result *result);
 void bench_update_exec(bench_result *result);
 void bench_record_exec(bench_result *result);
 void bench_grid_saxpy_16m(bench_result *result);

@@ -113,7 +113,8 @@ void bench_replay_1000(bench_result *result) {
         bench_die("replay_1000: not every kernel ran");
     }
     loop *l = loop_open();
-    bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0}, {loop_run, NULL, NULL, l, 0}};
+    bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0},
+                           {loop_run, NULL, NULL, l, 0}};
     bench_stats stats[2];
     bench_throughput(sides, 2, stats);
     bench_report(result, &stats[0], &stats[1], g_per_kernel);
@@ -382,7 +383,7 @@ void bench_roundtrip_spin(bench_result *result) {
 }
 
 /* Two words and four system calls: the least a sleeping round trip can do. */
-typedef struct pingpong {
+struct bench_pingpong {
     _Alignas(64) _Atomic uint32_t request;
     _Alignas(64) _Atomic uint32_t done;
     node job;
@@ -390,7 +391,7 @@ typedef struct pingpong {
     pthread_t thread;
     bench_tiny_args args;
     uint64_t counter;
-} pingpong;
+};
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -401,7 +402,7 @@ static void futex_wake(_Atomic uint32_t *word) {
 }
 
 static void *pingpong_thread(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
+    bench_pingpong *p = (bench_pingpong *)ctx;
     hcq_block block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
     uint32_t seen = 0;
     for (;;) {
@@ -418,8 +419,8 @@ static void *pingpong_thread(void *ctx) {
     }
 }
 
-static void pingpong_roundtrip(void *ctx, uint64_t n) {
-    pingpong *p = (pingpong *)ctx;
+void bench_pingpong_roundtrip(void *ctx, uint64_t n) {
+    bench_pingpong *p = (bench_pingpong *)ctx;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t before = atomic_load_explicit(&p->done, memory_order_relaxed);
         p->job.fn = bench_tiny;
@@ -432,8 +433,8 @@ static void pingpong_roundtrip(void *ctx, uint64_t n) {
     }
 }
 
-static void pingpong_begin(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
+void bench_pingpong_begin(void *ctx) {
+    bench_pingpong *p = (bench_pingpong *)ctx;
     memset(p, 0, sizeof *p);
     p->args.counter = (uint64_t)(uintptr_t)&p->counter;
     if (pthread_create(&p->thread, NULL, pingpong_thread, p) != 0) {
@@ -441,12 +442,20 @@ static void pingpong_begin(void *ctx) {
     }
 }
 
-static void pingpong_end(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
+void bench_pingpong_end(void *ctx) {
+    bench_pingpong *p = (bench_pingpong *)ctx;
     atomic_store(&p->stop, 1);
     atomic_fetch_add(&p->request, 1);
     futex_wake(&p->request);
     pthread_join(p->thread, NULL);
+}
+
+bench_pingpong *bench_pingpong_new(void) {
+    bench_pingpong *p = (bench_pingpong *)aligned_alloc(64, sizeof(bench_pingpong));
+    if (p == NULL) {
+        bench_die("out of memory");
+    }
+    return p;
 }
 
 /* Both sides on one processor, set before the device is opened: there nobody
@@ -460,13 +469,11 @@ void bench_roundtrip_sleep(bench_result *result) {
     }
     bench_chain chain;
     bench_stats stats[2];
-    pingpong *p = (pingpong *)aligned_alloc(64, sizeof(pingpong));
-    if (p == NULL) {
-        bench_die("out of memory");
-    }
+    bench_pingpong *p = bench_pingpong_new();
     bench_chain_open(&chain, 1);
     bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0},
-                           {pingpong_roundtrip, pingpong_begin, pingpong_end, p, 0}};
+                           {bench_pingpong_roundtrip, bench_pingpong_begin, bench_pingpong_end,
+                            p, 0}};
     bench_latency(sides, 2, stats);
     bench_report(result, &stats[0], &stats[1], 1.0);
     result->latency = 1;

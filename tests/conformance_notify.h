@@ -1,0 +1,1547 @@
+/* Notifications, handles for event loops, deadlines, waits over backends,
+   submit_and_wait, references. Part of conformance.c. */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#endif
+
+/* ---- a notification that counts ---- */
+
+typedef struct notice {
+    uint32_t calls;                    /* atomic */
+    uint32_t order;                    /* among all of the test, from 1 */
+    hcq_result result;
+    pthread_t thread;
+    hcq_notification id;
+} notice;
+
+static uint32_t notice_order;
+
+static void notice_run(void *user, hcq_result result) {
+    notice *n = (notice *)user;
+    n->result = result;
+    n->thread = pthread_self();
+    n->order = __atomic_add_fetch(&notice_order, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n->calls, 1, __ATOMIC_RELEASE);
+}
+
+static uint32_t notice_calls(const notice *n) {
+    return __atomic_load_n(&n->calls, __ATOMIC_ACQUIRE);
+}
+
+/* Notices are static in every test: a check that fails leaves the test, and
+   closing the devices still runs them. */
+static void notice_at(const char *file, int line, notice *n, hcq_point point) {
+    memset(n, 0, sizeof *n);
+    test_result(file, line, "hcq_notify", hcq_notify(point, notice_run, n, &n->id), HCQ_OK);
+    CHECK(n->id.id != 0);
+}
+#define NOTIFY_AT(n, point) notice_at(__FILE__, __LINE__, (n), (point))
+
+static int word_until(const uint32_t *word, uint32_t least) {
+    uint64_t start = hcq_sys_now_ns();
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < least) {
+        if (hcq_sys_now_ns() - start > BOUND) {
+            return 0;
+        }
+        mock_sleep(100000);
+    }
+    return 1;
+}
+
+/* Waits for the call without any help by a call of hcq. */
+static void notice_ran(const char *file, int line, const notice *n, hcq_result want) {
+    word_until(&n->calls, 1);
+    test_number(file, line, "calls", notice_calls(n), 1);
+    test_result(file, line, "the notification's result", n->result, want);
+}
+#define NOTIFIED(n, want) notice_ran(__FILE__, __LINE__, (n), (want))
+#define SILENT(n) CHECK_U64(notice_calls(n), 0)
+
+static hcq_point timeline_now(hcq_device *device) { /* everything submitted so far */
+    return hcq_at(hcq_device_timeline(device), hcq_device_timeline_value(device) - 1);
+}
+
+/* Holds a lane until a word is set: work that runs for as long as a test wants. */
+static hcq_result host_until(void *user) {
+    return word_until((const uint32_t *)user, 1) ? HCQ_OK : HCQ_ERROR_HOST;
+}
+
+/* ---- when it runs ---- */
+
+static void notify_at_once(void **state) {
+    (void)state;
+    static notice n[8];
+    uint32_t i = 0;
+    hcq_signal s = make_signal(T.dev, 7), failed = make_signal(T.dev2, 3);
+    hcq_signal stale = make_signal(T.dev, 1);
+    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_NATIVE));
+    const struct { hcq_point point; hcq_result want; } cases[] = {
+        {hcq_at(s, 7), HCQ_OK},
+        {hcq_at(s, 1), HCQ_OK},
+        {hcq_at(s, 0), HCQ_OK},
+        {hcq_at(failed, 3), HCQ_OK},   /* reached is reached */
+        {hcq_at(failed, 4), HCQ_ERROR_NATIVE},
+        {hcq_at(hcq_device_timeline(T.dev), 0), HCQ_OK},
+    };
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        NOTIFY_AT(&n[i], cases[i].point);
+        CHECK_U64(notice_calls(&n[i]), 1); /* before hcq_notify returned */
+        CHECK_RESULT(n[i].result, cases[i].want);
+        CHECK(pthread_equal(n[i].thread, pthread_self()));
+        CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
+    }
+    memset(&n[6], 0, sizeof n[6]);
+    CHECK_OK(hcq_notify(hcq_at(s, 7), notice_run, &n[6], NULL));
+    CHECK_U64(notice_calls(&n[6]), 1);
+    CHECK_OK(hcq_signal_destroy(stale));
+    memset(&n[7], 0, sizeof n[7]);
+    CHECK_RESULT(hcq_notify(hcq_at(stale, 1), notice_run, &n[7], NULL), HCQ_ERROR_CLOSED);
+    CHECK_OK(hcq_signal_set(s, 8));
+    CHECK_OK(hcq_signal_set(s, 100));
+    for (i = 0; i < 8; i++) {
+        CHECK_U64(notice_calls(&n[i]), i < 7); /* once, and the refused one never */
+    }
+}
+
+static void notify_refuses_nonsense(void **state) {
+    (void)state;
+    static notice n;
+    const hcq_signal none = {0}, made_up = {0xdeadbeefdeadbeefull};
+    const hcq_notification no_id = {0}, bad_id = {0xdeadbeefdeadbeefull};
+    intptr_t handle = -5;
+    hcq_signal s = make_signal(T.dev, 0);
+    memset(&n, 0, sizeof n);
+    CHECK_RESULT(hcq_notify(hcq_at(s, 1), NULL, &n, &n.id), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_notify(hcq_at(none, 1), notice_run, &n, NULL), HCQ_ERROR_INVALID);
+    CHECK(hcq_notify(hcq_at(made_up, 1), notice_run, &n, NULL) < 0);
+    CHECK_RESULT(hcq_notify(hcq_at(s, (uint64_t)INT64_MAX + 1), notice_run, &n, NULL),
+                 HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_notify_handle(hcq_at(s, 1), NULL, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_notify_handle(hcq_at(none, 1), &handle, NULL), HCQ_ERROR_INVALID);
+    CHECK(hcq_notify_handle(hcq_at(made_up, 1), &handle, NULL) < 0);
+    CHECK(handle == -5);               /* nothing was made */
+    CHECK_RESULT(hcq_notify_cancel(no_id), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_notify_cancel(bad_id), HCQ_ERROR_CLOSED);
+    CHECK_OK(hcq_signal_set(s, 1));
+    SILENT(&n);
+    CHECK_OK(hcq_notify(hcq_at(s, 1), notice_run, &n, NULL)); /* and it still works */
+    NOTIFIED(&n, HCQ_OK);
+}
+
+/* Held first, then run by somebody's set: nobody calls hcq after that. */
+static void notify_when_released(void **state) {
+    (void)state;
+    static notice n[5];
+    for (int way = 0; way < 4; way++) {
+        hcq_device *device = way % 2 ? T.dev2 : T.dev;
+        hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev2, 0);
+        hcq_queue *q = make_queue(device, way / 2 ? HCQ_COPY : HCQ_COMPUTE);
+        hcq_buffer word = make_words(device, 4);
+        hcq_point done;
+        CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+        CHECK_INDEX(hcq_queue_write(q, word, 5, 4), 1);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 2)), 2);
+        NOTIFY_AT(&n[0], hcq_at(s, 1)); /* before anybody was going to raise it */
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        NOTIFY_AT(&n[1], hcq_at(s, 2));
+        NOTIFY_AT(&n[2], done);
+        NOTIFY_AT(&n[3], timeline_now(device));
+        NOTIFY_AT(&n[4], hcq_at(gate, 1));
+        for (int i = 0; i < 5; i++) {
+            SILENT(&n[i]);
+        }
+        CHECK_OK(hcq_signal_set(gate, 1));
+        for (int i = 0; i < 5; i++) {
+            NOTIFIED(&n[i], HCQ_OK);
+        }
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_OK(hcq_signal_set(gate, 2));
+        CHECK_OK(hcq_signal_set(s, 3));
+        CHECK_U64(READ32(word, 0), 5);
+        for (int i = 0; i < 5; i++) {
+            CHECK_U64(notice_calls(&n[i]), 1);
+            CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
+        }
+    }
+}
+
+/* The work runs already when somebody asks to be told of its end. */
+static void notify_when_done(void **state) {
+    (void)state;
+    static notice n[3];
+    for (int way = 0; way < 4; way++) {
+        hcq_device *device = way % 2 ? T.dev2 : T.dev;
+        hcq_signal s = make_signal(T.dev, 0);
+        hcq_queue *q = make_queue(device, way / 2 ? HCQ_COPY : HCQ_COMPUTE);
+        static uint32_t go;
+        hcq_point done;
+        __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
+        CHECK_INDEX(hcq_queue_host(q, host_until, &go), 0);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        NOTIFY_AT(&n[0], hcq_at(s, 1));
+        NOTIFY_AT(&n[1], done);
+        NOTIFY_AT(&n[2], timeline_now(device));
+        for (int i = 0; i < 3; i++) {
+            SILENT(&n[i]);
+        }
+        __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+        for (int i = 0; i < 3; i++) {
+            NOTIFIED(&n[i], HCQ_OK);
+        }
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+    }
+}
+
+/* A submission's point is exact; the timeline's waits for all before it. */
+static void notify_exact_and_prefix(void **state) {
+    (void)state;
+    static notice exact, prefix, first;
+    hcq_signal gate = make_signal(T.dev, 0);
+    hcq_point open = hcq_at(gate, 1), held, done;
+    CHECK_OK(submit_lists(T.dev, &open, NULL, HCQ_UNORDERED, &held));
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, HCQ_UNORDERED, &done));
+    NOTIFY_AT(&first, held);
+    NOTIFY_AT(&prefix, timeline_now(T.dev));
+    NOTIFY_AT(&exact, done);
+    NOTIFIED(&exact, HCQ_OK);
+    SILENT(&first);
+    SILENT(&prefix);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    NOTIFIED(&first, HCQ_OK);
+    NOTIFIED(&prefix, HCQ_OK);
+}
+
+/* Every way in which a point can become impossible: one call, and why. */
+static void notify_of_failures(void **state) {
+    (void)state;
+    static notice n[9];
+    static uint32_t go;
+    __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
+    hcq_signal fails = make_signal(T.dev, 0), gone = make_signal(T.dev2, 0);
+    hcq_signal raised = make_signal(T.dev2, 0), by_host = make_signal(T.dev, 0);
+    hcq_signal half = make_signal(T.dev2, 0);
+    hcq_point wait = hcq_at(fails, 2), raise = hcq_at(raised, 1), held, hosted;
+    hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE);
+    host_log log;
+    memset(&log, 0, sizeof log);
+    log.result = HCQ_ERROR_HOST;
+    CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, &held));
+    CHECK_INDEX(hcq_queue_host(q, host_until, &go), 0);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(half, 1)), 1);
+    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 2);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(by_host, 1)), 3);
+    CHECK_OK(hcq_queue_submit(q, T.dev2, &hosted));
+    NOTIFY_AT(&n[0], wait);
+    NOTIFY_AT(&n[1], held);
+    NOTIFY_AT(&n[2], raise);
+    NOTIFY_AT(&n[3], timeline_now(T.dev));
+    NOTIFY_AT(&n[4], hcq_at(gone, 1));
+    NOTIFY_AT(&n[5], hosted);
+    NOTIFY_AT(&n[6], hcq_at(by_host, 1));
+    NOTIFY_AT(&n[7], hcq_at(half, 1));
+    NOTIFY_AT(&n[8], timeline_now(T.dev2));
+    CHECK_OK(hcq_signal_fail(fails, HCQ_ERROR_LOST));
+    NOTIFIED(&n[0], HCQ_ERROR_LOST);
+    NOTIFIED(&n[1], HCQ_ERROR_LOST);
+    NOTIFIED(&n[2], HCQ_ERROR_LOST);
+    NOTIFIED(&n[3], HCQ_OK);           /* the timeline only orders */
+    SILENT(&n[4]);
+    CHECK_OK(hcq_signal_destroy(gone));
+    NOTIFIED(&n[4], HCQ_ERROR_CANCELLED);
+    SILENT(&n[5]);
+    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+    NOTIFIED(&n[5], HCQ_ERROR_HOST);
+    NOTIFIED(&n[6], HCQ_ERROR_HOST);
+    NOTIFIED(&n[7], HCQ_OK);
+    NOTIFIED(&n[8], HCQ_OK);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_OK(hcq_signal_reset(fails, 0));
+    CHECK_OK(hcq_signal_set(fails, 5));
+    for (int i = 0; i < 9; i++) {
+        CHECK_U64(notice_calls(&n[i]), 1);
+    }
+}
+
+/* A destroyed signal that pending work raises still counts, up to there. */
+static void notify_on_a_destroyed_signal(void **state) {
+    (void)state;
+    static notice fine, never;
+    hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev2, 0);
+    hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1);
+    CHECK_OK(submit_lists(T.dev, &open, &raise, 0, NULL));
+    NOTIFY_AT(&fine, raise);
+    NOTIFY_AT(&never, hcq_at(s, 2));
+    CHECK_OK(hcq_signal_destroy(s));
+    SILENT(&fine);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    NOTIFIED(&fine, HCQ_OK);
+    NOTIFIED(&never, HCQ_ERROR_CANCELLED);
+}
+
+/* Closing a device: all that hung on it is told, before close returns. */
+static void notify_of_a_closed_device(void **state) {
+    (void)state;
+    static notice n[6];
+    for (int round = 0; round < 2; round++) {
+        hcq_device *device = test_open(0, NULL);
+        hcq_signal mine = make_signal(device, 0), gate = make_signal(T.dev, 0);
+        hcq_signal outside = make_signal(T.dev, 0);
+        hcq_point open = hcq_at(gate, 1), raise = hcq_at(outside, 1), done, held;
+        if (round == 1) {              /* with work behind it, as well */
+            CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
+            WAIT_OK(done);
+        }
+        CHECK_OK(submit_lists(device, NULL, NULL, HCQ_UNORDERED, &done));
+        CHECK_OK(submit_lists(device, &open, &raise, 0, &held));
+        NOTIFY_AT(&n[0], hcq_at(mine, 1));
+        NOTIFY_AT(&n[1], held);
+        NOTIFY_AT(&n[2], raise);
+        NOTIFY_AT(&n[3], hcq_at(hcq_device_timeline(device), 1000));
+        NOTIFY_AT(&n[4], done);
+        NOTIFY_AT(&n[5], hcq_at(mine, 2));
+        CHECK_OK(hcq_notify_cancel(n[5].id));
+        CHECK_OK(hcq_close(device));
+        for (int i = 0; i < 6; i++) {
+            CHECK_U64(notice_calls(&n[i]), i < 5);
+        }
+        for (int i = 0; i < 4; i++) {
+            CHECK_RESULT(n[i].result, HCQ_ERROR_CANCELLED);
+        }
+        CHECK_OK(n[4].result);         /* what was handed over was finished */
+        CHECK_OK(hcq_signal_set(gate, 1));
+        for (int i = 0; i < 6; i++) {
+            CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
+            CHECK_U64(notice_calls(&n[i]), i < 5);
+        }
+    }
+}
+
+static void notify_of_a_lost_device(void **state) {
+    (void)state;
+    static notice n[4];
+    static mock_control control;
+    if (strcmp(T.variant->backend, "MOCK") != 0) {
+        SKIP("only the mock is lost on demand");
+        return;
+    }
+    memset(&control, 0, sizeof control);
+    hcq_device_desc desc = test_desc();
+    test_mock_desc.control = &control;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal s = make_signal(T.dev, 0), gate = make_signal(T.dev, 0);
+    hcq_point raise = hcq_at(s, 1), open = hcq_at(gate, 1), held;
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_buffer word = make_words(device, 4);
+    CHECK_INDEX(hcq_queue_wait(q, open), 0);
+    CHECK_INDEX(hcq_queue_write(q, word, 1, 4), 1);
+    CHECK_INDEX(hcq_queue_signal(q, raise), 2);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_queue_submit(q, device, &held));
+    NOTIFY_AT(&n[0], held);
+    NOTIFY_AT(&n[1], raise);
+    NOTIFY_AT(&n[2], hcq_at(hcq_device_timeline(device), held.value + 10));
+    __atomic_store_n(&control.lose_at, control.submits + 1, __ATOMIC_SEQ_CST);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    for (int i = 0; i < 3; i++) {
+        NOTIFIED(&n[i], HCQ_ERROR_LOST);
+    }
+    NOTIFY_AT(&n[3], raise);
+    NOTIFIED(&n[3], HCQ_ERROR_LOST);
+    hcq_close(device);
+    for (int i = 0; i < 4; i++) {
+        CHECK_U64(notice_calls(&n[i]), 1);
+    }
+}
+
+/* ---- many ---- */
+
+static void shuffle(uint32_t *list, uint32_t count, uint64_t seed) {
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = i;
+    }
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t k = (uint32_t)(test_random(&seed) % i), kept = list[i - 1];
+        list[i - 1] = list[k];
+        list[k] = kept;
+    }
+}
+
+/* Asked for in any order, told in the order of values: by one set for all of
+   them, by one for each, and by work. */
+static void notify_many_in_value_order(void **state) {
+    (void)state;
+    enum { N = 10000 };
+    static notice n[N];
+    static uint32_t turn[N];
+    for (int way = 0; way < 3; way++) {
+        hcq_signal s = make_signal(T.dev, 0);
+        uint32_t before = 0;
+        shuffle(turn, N, T.seed + (uint64_t)way);
+        for (uint32_t i = 0; i < N; i++) {
+            NOTIFY_AT(&n[turn[i]], hcq_at(s, turn[i] + 1));
+        }
+        if (way == 0) {
+            CHECK_OK(hcq_signal_set(s, N));
+        }
+        for (uint32_t i = 0; i < N && way == 1; i++) {
+            CHECK_OK(hcq_signal_set(s, i + 1));
+            CHECK_U64(notice_calls(&n[i]), 1);
+            CHECK_U64(i + 1 < N ? notice_calls(&n[i + 1]) : 0, 0);
+        }
+        if (way == 2) {
+            hcq_point raise = hcq_at(s, N);
+            CHECK_OK(submit_lists(T.dev, NULL, &raise, 0, NULL));
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            NOTIFIED(&n[i], HCQ_OK);
+            if (way < 2) {             /* a single thread finds out */
+                CHECK(n[i].order > before);
+                before = n[i].order;
+            }
+        }
+        CHECK_OK(hcq_signal_destroy(s));
+        for (uint32_t i = 0; i < N; i++) {
+            CHECK_U64(notice_calls(&n[i]), 1);
+        }
+    }
+}
+
+/* The limit that the header names; beyond it a clear answer, and no harm. */
+static void notify_up_to_the_limit(void **state) {
+    (void)state;
+    enum { LEAST = 1000000, MOST = 1100000 };
+    if (T.quick || TEST_SANITIZED || strcmp(T.variant->name, "cpu") != 0) {
+        SKIP("once is enough, on cpu");
+        return;
+    }
+    static notice n;
+    hcq_notification *ids = (hcq_notification *)malloc(MOST * sizeof *ids);
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_result result = HCQ_OK;
+    uint32_t count = 0;
+    memset(&n, 0, sizeof n);
+    while (count < MOST && result == HCQ_OK) {
+        result = hcq_notify(hcq_at(s, 1 + count % 1000), notice_run, &n, &ids[count]);
+        count += result == HCQ_OK;
+    }
+    hcq_result cancelled = hcq_notify_cancel(ids[count / 2]);
+    hcq_result again = hcq_notify(hcq_at(s, 1), notice_run, &n, &ids[count / 2]);
+    for (uint32_t i = 0; i < count && cancelled == HCQ_OK; i += 2) {
+        cancelled = hcq_notify_cancel(ids[i]);
+    }
+    free(ids);
+    CHECK_RESULT(result, HCQ_ERROR_LIMIT);
+    CHECK(count >= LEAST);
+    CHECK_OK(again);
+    CHECK_OK(cancelled);
+    CHECK_OK(hcq_signal_set(s, 1000));
+    CHECK_U64(notice_calls(&n), count / 2);
+}
+
+/* ---- what it may do ---- */
+
+typedef struct notice_caller {
+    uint32_t calls, unlocked;
+    hcq_signal set, other;
+    uint64_t set_to;
+    hcq_queue *submit;
+    hcq_buffer buffer;
+    hcq_point submitted;
+    notice again, undone;
+    hcq_result got[20];
+} notice_caller;
+
+static void *notice_elsewhere(void *user) {
+    notice_caller *c = (notice_caller *)user;
+    uint64_t value = 0;
+    if (hcq_signal_set(c->other, 1) == HCQ_OK &&
+        hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value) == HCQ_OK &&
+        hcq_signal_value(c->other, &value) == HCQ_OK && value == 1) {
+        c->unlocked = 1;
+    }
+    return NULL;
+}
+
+static void notice_calls_back(void *user, hcq_result result) {
+    notice_caller *c = (notice_caller *)user;
+    hcq_point far_away = hcq_at(c->set, 1000000), reached = hcq_at(c->set, 0);
+    hcq_submission empty = submission(NULL, 0);
+    pthread_t thread;
+    uint64_t value = 0;
+    char text[64];
+    c->got[0] = result;
+    c->got[1] = hcq_signal_set(c->set, c->set_to);
+    c->got[2] = hcq_queue_submit(c->submit, T.dev, &c->submitted);
+    c->got[3] = hcq_notify(c->submitted, notice_run, &c->again, NULL);
+    c->got[4] = hcq_notify_cancel(c->undone.id);
+    c->got[5] = hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value);
+    c->got[6] = hcq_device_dump(T.dev, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
+    c->got[7] = hcq_explain(&far_away, 1, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
+    c->got[8] = hcq_wait(&reached, 1, HCQ_ALL, 0); /* polls are fine */
+    c->got[9] = hcq_device_retain(T.dev2);
+    c->got[10] = hcq_device_release(T.dev2); /* not the last */
+    c->got[11] = hcq_wait(&far_away, 1, HCQ_ALL, SECOND); /* these would block */
+    c->got[12] = hcq_wait(&far_away, 1, HCQ_ANY, HCQ_FOREVER);
+    c->got[13] = hcq_device_synchronize(T.dev, SECOND);
+    c->got[14] = hcq_submit_and_wait(T.dev, &empty, 1, SECOND, NULL);
+    c->got[15] = hcq_copyout(text, c->buffer, 4);
+    c->got[16] = hcq_copyin(c->buffer, text, 4);
+    c->got[17] = hcq_close(T.dev2);
+    c->got[18] = hcq_device_release(T.dev2); /* the last */
+    c->got[19] = hcq_wait(&far_away, 1, HCQ_ALL,
+                          HCQ_DEADLINE(hcq_sys_now_ns() + SECOND));
+    /* Another thread gets on while this one sits in a notification. */
+    if (pthread_create(&thread, NULL, notice_elsewhere, c) == 0) {
+        pthread_join(thread, NULL);
+    }
+    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELEASE);
+}
+
+static void notify_may_call_back(void **state) {
+    (void)state;
+    static notice_caller c;
+    for (int way = 0; way < 5; way++) {
+        hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev, 0);
+        hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1);
+        hcq_buffer a = make_words(T.dev, 4);
+        memset(&c, 0, sizeof c);
+        c.set = make_signal(T.dev, 0);
+        c.set_to = 5;
+        c.other = make_signal(T.dev2, 0);
+        c.buffer = make_words(T.dev, 4);
+        c.submit = make_queue(T.dev, HCQ_COPY);
+        CHECK_INDEX(hcq_queue_write(c.submit, a, 9, 4), 0);
+        NOTIFY_AT(&c.undone, hcq_at(c.set, 900));
+        hcq_point late = hcq_at(c.set, 900); /* so that there is something to wait for */
+        CHECK_OK(submit_lists(T.dev, &late, NULL, HCQ_UNORDERED, NULL));
+        if (way > 1) {
+            CHECK_OK(submit_lists(way == 4 ? T.dev2 : T.dev, &open, &raise, 0, NULL));
+        }
+        CHECK_OK(hcq_notify(raise, notice_calls_back, &c, NULL));
+        if (way == 1) {                /* by the host */
+            CHECK_OK(hcq_signal_set(s, 1));
+        } else if (way == 3) {         /* by who waits */
+            CHECK_OK(hcq_signal_set(gate, 1));
+            WAIT_OK(raise);
+        } else {                       /* at once; by whoever collects the work */
+            CHECK_OK(hcq_signal_set(gate, 1));
+        }
+        CHECK(word_until(&c.calls, 1));
+        for (int i = 0; i <= 10; i++) {
+            CHECK_RESULT(c.got[i], HCQ_OK);
+        }
+        for (int i = 11; i < 20; i++) {
+            CHECK_RESULT(c.got[i], HCQ_ERROR_WOULD_BLOCK);
+        }
+        CHECK(c.unlocked);
+        WAIT_OK(hcq_at(c.set, 5));     /* and this thread may block again */
+        WAIT_OK(c.submitted);
+        NOTIFIED(&c.again, HCQ_OK);
+        CHECK_OK(hcq_signal_set(c.set, 900));
+        CHECK_U64(READ32(a, 0), 9);
+        SILENT(&c.undone);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        CHECK_U64(c.calls, 1);
+    }
+}
+
+typedef struct notice_slow {
+    uint32_t began, go;
+    pthread_t thread;
+    hcq_signal signal;
+    hcq_result set;
+} notice_slow;
+
+static void notice_stays(void *user, hcq_result result) {
+    notice_slow *slow = (notice_slow *)user;
+    (void)result;
+    __atomic_store_n(&slow->began, 1, __ATOMIC_RELEASE);
+    word_until(&slow->go, 1);
+}
+
+static void *notice_slow_run(void *user) {
+    notice_slow *slow = (notice_slow *)user;
+    slow->set = hcq_signal_set(slow->signal, 1);
+    return NULL;
+}
+
+/* While one of them takes its time in its thread, others run elsewhere; also
+   those that end with a device that is closed meanwhile. */
+static void notify_while_another_runs(void **state) {
+    (void)state;
+    static notice_slow slow;
+    static notice set, worked, ended;
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(T.dev, 0), mine = make_signal(device, 0);
+    hcq_signal raised = make_signal(T.dev, 0);
+    hcq_point raise = hcq_at(raised, 1);
+    memset(&slow, 0, sizeof slow);
+    slow.signal = make_signal(T.dev, 0);
+    CHECK_OK(hcq_notify(hcq_at(slow.signal, 1), notice_stays, &slow, NULL));
+    NOTIFY_AT(&set, hcq_at(s, 1));
+    NOTIFY_AT(&worked, raise);
+    NOTIFY_AT(&ended, hcq_at(mine, 1));
+    CHECK(pthread_create(&slow.thread, NULL, notice_slow_run, &slow) == 0);
+    int began = word_until(&slow.began, 1);
+    hcq_result first = hcq_signal_set(s, 1);
+    hcq_result second = submit_lists(T.dev, NULL, &raise, 0, NULL);
+    hcq_result third = hcq_close(device);
+    word_until(&worked.calls, 1);
+    uint32_t calls = notice_calls(&set) + notice_calls(&worked) + notice_calls(&ended);
+    __atomic_store_n(&slow.go, 1, __ATOMIC_RELEASE);
+    pthread_join(slow.thread, NULL);
+    CHECK(began);
+    CHECK_OK(slow.set);
+    CHECK_OK(first);
+    CHECK_OK(second);
+    CHECK_OK(third);
+    CHECK_U64(calls, 3);
+    NOTIFIED(&set, HCQ_OK);
+    NOTIFIED(&worked, HCQ_OK);
+    NOTIFIED(&ended, HCQ_ERROR_CANCELLED);
+}
+
+typedef struct asker {
+    pthread_t thread;
+    hcq_signal signal;
+    uint32_t asked, told;              /* atomic */
+    hcq_result end;
+} asker;
+
+static void asker_told(void *user, hcq_result result) {
+    (void)result;
+    __atomic_fetch_add(&((asker *)user)->told, 1, __ATOMIC_ACQ_REL);
+}
+
+static void *asker_run(void *user) {
+    asker *a = (asker *)user;
+    for (uint64_t i = 1; i < 20000 && a->end == HCQ_OK; i++) {
+        a->end = hcq_notify(hcq_at(a->signal, i), asker_told, a, NULL);
+        if (a->end == HCQ_OK) {
+            __atomic_fetch_add(&a->asked, 1, __ATOMIC_ACQ_REL);
+        }
+    }
+    return NULL;
+}
+
+/* Threads go on asking while the device is closed: each that was accepted is
+   told, and told before both are done. */
+static void notify_races_with_close(void **state) {
+    (void)state;
+    static asker a[2];
+    for (int round = 0; round < 20; round++) {
+        hcq_device *device = test_open(0, NULL);
+        hcq_point done;
+        memset(a, 0, sizeof a);
+        a[0].signal = make_signal(device, 0);
+        a[1].signal = hcq_device_timeline(device);
+        for (int k = 0; k < 2; k++) {
+            pthread_create(&a[k].thread, NULL, asker_run, &a[k]);
+        }
+        word_until(&a[round % 2].asked, 100);
+        hcq_result submitted = submit_lists(device, NULL, NULL, 0, &done);
+        hcq_result closed = hcq_close(device);
+        for (int k = 0; k < 2; k++) {
+            pthread_join(a[k].thread, NULL);
+        }
+        CHECK_OK(submitted);
+        CHECK_OK(closed);
+        for (int k = 0; k < 2; k++) {
+            CHECK(a[k].end == HCQ_ERROR_CLOSED || a[k].end == HCQ_OK);
+            CHECK(word_until(&a[k].told, a[k].asked));
+            CHECK_U64(a[k].told, a[k].asked);
+        }
+    }
+}
+
+/* ---- a chain of notifications on a small stack ---- */
+
+enum { RELAY_NOTIFY, RELAY_SET, RELAY_BOTH, RELAY_SUBMIT };
+
+typedef struct relay {
+    int way;
+    uint32_t count;                    /* links of the chain */
+    uint32_t calls;                    /* atomic */
+    hcq_signal signal;
+    hcq_result result;
+} relay;
+
+/* Each call brings about the next one, which another thread may run at once. */
+static void relay_run(void *user, hcq_result result) {
+    relay *r = (relay *)user;
+    uint32_t call = __atomic_add_fetch(&r->calls, 1, __ATOMIC_ACQ_REL);
+    hcq_point next = hcq_at(r->signal, r->way == RELAY_NOTIFY ? 1 : call + 1);
+    if (result == HCQ_OK && call < r->count) {
+        if (r->way != RELAY_SET) {
+            result = hcq_notify(next, relay_run, r, NULL);
+        }
+        if (result == HCQ_OK && (r->way == RELAY_SET || r->way == RELAY_BOTH)) {
+            result = hcq_signal_set(r->signal, next.value);
+        }
+        if (result == HCQ_OK && r->way == RELAY_SUBMIT) {
+            result = submit_lists(T.dev, NULL, &next, 0, NULL);
+        }
+    }
+    if (result != HCQ_OK) {
+        r->result = result;
+        __atomic_store_n(&r->calls, r->count, __ATOMIC_RELEASE); /* ends the test */
+    }
+}
+
+static void *relay_start(void *user) {
+    relay *r = (relay *)user;
+    hcq_result result = HCQ_OK;
+    uint32_t asked = r->way == RELAY_SET ? r->count : 1;
+    for (uint32_t i = 0; i < asked && result == HCQ_OK; i++) {
+        result = hcq_notify(hcq_at(r->signal, i + 1), relay_run, r, NULL);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_signal_set(r->signal, 1);
+    }
+    if (result == HCQ_OK && !word_until(&r->calls, r->count)) {
+        result = HCQ_TIMEOUT;
+    }
+    if (result != HCQ_OK) {
+        r->result = result;
+    }
+    return NULL;
+}
+
+static void notify_chain_on_a_small_stack(void **state) {
+    (void)state;
+    static relay r;
+    for (int way = RELAY_NOTIFY; way <= RELAY_SUBMIT; way++) {
+        pthread_attr_t attr;
+        pthread_t thread;
+        memset(&r, 0, sizeof r);
+        r.way = way;
+        r.count = T.quick ? 10000 : 100000;
+        if (way == RELAY_SUBMIT) {
+            r.count /= 50;             /* a round trip each */
+        }
+        r.signal = make_signal(T.dev, 0);
+        pthread_attr_init(&attr);
+        CHECK(pthread_attr_setstacksize(&attr, 256 * 1024) == 0);
+        CHECK(pthread_create(&thread, &attr, relay_start, &r) == 0);
+        pthread_join(thread, NULL);
+        pthread_attr_destroy(&attr);
+        CHECK_OK(r.result);
+        CHECK_U64(r.calls, r.count);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    }
+}
+
+/* ---- cancel ---- */
+
+static void notify_cancel(void **state) {
+    (void)state;
+    static notice first, second, third;
+    hcq_signal s = make_signal(T.dev, 0);
+    NOTIFY_AT(&first, hcq_at(s, 1));
+    NOTIFY_AT(&second, hcq_at(s, 1));
+    NOTIFY_AT(&third, hcq_at(s, 2));
+    CHECK_RESULT(hcq_signal_reset(s, 0), HCQ_ERROR_BUSY); /* they wait for it */
+    CHECK(first.id.id != second.id.id);
+    CHECK_OK(hcq_notify_cancel(first.id));
+    CHECK_RESULT(hcq_notify_cancel(first.id), HCQ_ERROR_CLOSED);
+    CHECK_OK(hcq_signal_set(s, 1));
+    SILENT(&first);
+    NOTIFIED(&second, HCQ_OK);
+    SILENT(&third);
+    CHECK_RESULT(hcq_notify_cancel(first.id), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_notify_cancel(second.id), HCQ_ERROR_CLOSED);
+    CHECK_OK(hcq_notify_cancel(third.id));
+    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST));
+    SILENT(&third);
+    CHECK_OK(hcq_signal_reset(s, 0));  /* nothing is left that waits */
+    for (int i = 0; i < 1000; i++) {   /* a place used before is not stale */
+        hcq_notification old = first.id;
+        NOTIFY_AT(&first, hcq_at(s, 1));
+        CHECK_RESULT(hcq_notify_cancel(old), HCQ_ERROR_CLOSED);
+        if (i + 1 < 1000) {
+            CHECK_OK(hcq_notify_cancel(first.id));
+        }
+    }
+    CHECK_OK(hcq_signal_set(s, 1));
+    NOTIFIED(&first, HCQ_OK);
+}
+
+/* From within notifications: the running one is gone, one that was released
+   with it may be taken back as long as it has not run. */
+static struct { notice_caller own; notice other; hcq_result self, taken; } canceller;
+
+static void notice_cancels(void *user, hcq_result result) {
+    notice_caller *c = (notice_caller *)user;
+    c->got[0] = result;
+    canceller.self = hcq_notify_cancel(c->again.id);
+    canceller.taken = hcq_notify_cancel(canceller.other.id);
+    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELEASE);
+}
+
+static void notify_cancels_inside(void **state) {
+    (void)state;
+    for (int other_first = 0; other_first < 2; other_first++) {
+        hcq_signal s = make_signal(T.dev, 0);
+        memset(&canceller, 0, sizeof canceller);
+        if (other_first) {
+            NOTIFY_AT(&canceller.other, hcq_at(s, 1));
+        }
+        CHECK_OK(hcq_notify(hcq_at(s, 1), notice_cancels, &canceller.own,
+                            &canceller.own.again.id));
+        if (!other_first) {
+            NOTIFY_AT(&canceller.other, hcq_at(s, 1));
+        }
+        CHECK_OK(hcq_signal_set(s, 1));
+        CHECK(word_until(&canceller.own.calls, 1));
+        CHECK_RESULT(canceller.self, HCQ_ERROR_CLOSED);
+        CHECK(canceller.taken == HCQ_OK || canceller.taken == HCQ_ERROR_CLOSED);
+        if (canceller.taken == HCQ_ERROR_CLOSED) {
+            NOTIFIED(&canceller.other, HCQ_OK);
+        }
+        CHECK_OK(hcq_signal_set(s, 2));
+        CHECK_U64(notice_calls(&canceller.other), canceller.taken == HCQ_ERROR_CLOSED);
+    }
+}
+
+enum { RACE_NOTICES = 300, RACE_CANCELLERS = 3 };
+
+typedef struct racer {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    notice *notices;
+    hcq_signal signal;
+    int way;
+    uint32_t taken[RACE_NOTICES];
+    hcq_result wrong;
+} racer;
+
+static void *racer_cancels(void *user) {
+    racer *r = (racer *)user;
+    pthread_barrier_wait(r->start);
+    for (uint32_t k = 0; k < RACE_NOTICES; k++) {
+        uint32_t i = r->way == 0 ? k : RACE_NOTICES - 1 - k;
+        if (r->way == 2) {
+            i = k * 7 % RACE_NOTICES;
+        }
+        hcq_result result = hcq_notify_cancel(r->notices[i].id);
+        r->taken[i] = result == HCQ_OK;
+        if (result != HCQ_OK && result != HCQ_ERROR_CLOSED) {
+            r->wrong = result;
+        }
+    }
+    return NULL;
+}
+
+static void *racer_raises(void *user) {
+    racer *r = (racer *)user;
+    pthread_barrier_wait(r->start);
+    for (uint32_t i = 0; i < RACE_NOTICES && r->wrong == HCQ_OK; i++) {
+        hcq_point raise = hcq_at(r->signal, i + 1);
+        r->wrong = r->way ? submit_lists(T.dev, NULL, &raise, 0, NULL)
+                          : hcq_signal_set(r->signal, i + 1);
+    }
+    return NULL;
+}
+
+/* Several threads cancel while others raise: each notification either ran or
+   was taken back by exactly one of them. */
+static void notify_cancel_races(void **state) {
+    (void)state;
+    static notice n[RACE_NOTICES];
+    static racer r[RACE_CANCELLERS + 1];
+    const int rounds = T.quick || TEST_SANITIZED ? 20 : 100;
+    for (int round = 0; round < rounds; round++) {
+        pthread_barrier_t start;
+        hcq_signal s = make_signal(round % 3 ? T.dev : T.dev2, 0);
+        for (uint32_t i = 0; i < RACE_NOTICES; i++) {
+            NOTIFY_AT(&n[i], hcq_at(s, i + 1));
+        }
+        memset(r, 0, sizeof r);
+        pthread_barrier_init(&start, NULL, RACE_CANCELLERS + 1);
+        for (int k = 0; k <= RACE_CANCELLERS; k++) {
+            r[k].start = &start;
+            r[k].notices = n;
+            r[k].signal = s;
+            r[k].way = k < RACE_CANCELLERS ? k : round % 2;
+            pthread_create(&r[k].thread, NULL, k < RACE_CANCELLERS ? racer_cancels : racer_raises,
+                           &r[k]);
+        }
+        for (int k = 0; k <= RACE_CANCELLERS; k++) {
+            pthread_join(r[k].thread, NULL);
+        }
+        pthread_barrier_destroy(&start);
+        for (int k = 0; k <= RACE_CANCELLERS; k++) {
+            CHECK_OK(r[k].wrong);
+        }
+        WAIT_OK(hcq_at(s, RACE_NOTICES));
+        uint32_t taken = 0, ran = 0;
+        for (uint32_t i = 0; i < RACE_NOTICES; i++) {
+            uint32_t mine = r[0].taken[i] + r[1].taken[i] + r[2].taken[i];
+            if (mine == 0) {
+                NOTIFIED(&n[i], HCQ_OK); /* one that ran as it was cancelled */
+            }
+            CHECK_U64(notice_calls(&n[i]) + mine, 1);
+            taken += mine;
+            ran += notice_calls(&n[i]);
+        }
+        CHECK_U64(taken + ran, RACE_NOTICES);
+        CHECK_OK(hcq_signal_destroy(s));
+        for (uint32_t i = 0; i < RACE_NOTICES; i++) {
+            ran -= notice_calls(&n[i]);
+        }
+        CHECK_U64(ran, 0);
+    }
+}
+
+/* ---- handles for event loops ---- */
+
+static int readable(intptr_t handle, int timeout_ms) {
+    struct pollfd fd;
+    int n;
+    fd.fd = (int)handle;
+    fd.events = POLLIN;
+    fd.revents = 0;
+    do {
+        n = poll(&fd, 1, timeout_ms);
+    } while (n < 0);
+    return n == 1 && (fd.revents & POLLIN);
+}
+
+static int count_files(void) {
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) != -1;
+    }
+    return count;
+}
+
+static void notify_handle(void **state) {
+    (void)state;
+    int files = count_files();
+    for (int way = 0; way < 8; way++) {
+        hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev2, 0);
+        hcq_point point = hcq_at(s, 1), open = hcq_at(gate, 1);
+        hcq_notification id = {0};
+        intptr_t handle = -1;
+        if (way == 2 || way == 3) {    /* raised by work, of either device */
+            CHECK_OK(submit_lists(way == 2 ? T.dev : T.dev2, &open, &point, 0, NULL));
+        } else if (way == 4) {         /* the work's own point */
+            CHECK_OK(submit_lists(T.dev, &open, NULL, 0, &point));
+        }
+        CHECK_OK(hcq_notify_handle(point, &handle, way % 2 ? &id : NULL));
+        CHECK(handle >= 0);
+        CHECK(way == 0 || !readable(handle, 0));
+        if (way == 1) {
+            CHECK_OK(hcq_signal_set(s, 1));
+        } else if (way >= 2 && way <= 4) {
+            CHECK_OK(hcq_signal_set(gate, 1));
+        } else if (way == 5) {         /* what can no longer be turns it readable, too */
+            CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST));
+        } else if (way == 6) {
+            CHECK_OK(hcq_signal_destroy(s));
+        } else if (way == 7) {
+            CHECK_OK(hcq_notify_cancel(id));
+            CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
+            CHECK_OK(hcq_signal_set(s, 1));
+            CHECK(!readable(handle, 20));
+        }
+        if (way < 7) {
+            CHECK(readable(handle, 10000)); /* the loop is asleep in poll, not in hcq */
+            CHECK(readable(handle, 0));
+            CHECK(readable(handle, 0)); /* it stays so */
+            CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
+        }
+        CHECK(close((int)handle) == 0);
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_U64(count_files(), files);
+}
+
+/* The user may close his handle whenever he wants; what has its number then is
+   not touched. */
+static void notify_handle_closed_early(void **state) {
+    (void)state;
+#ifdef __linux__
+    int files = count_files();
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_notification id;
+    intptr_t set, cancelled;
+    uint64_t word = 0;
+    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &set, NULL));
+    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &cancelled, &id));
+    CHECK(close((int)set) == 0);
+    CHECK(close((int)cancelled) == 0);
+    int first = eventfd(0, EFD_NONBLOCK), second = eventfd(0, EFD_NONBLOCK);
+    CHECK(first == (int)set || first == (int)cancelled); /* the numbers are in use again */
+    CHECK(second == (int)set || second == (int)cancelled);
+    CHECK_OK(hcq_notify_cancel(id));
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK(!readable(first, 0) && !readable(second, 0));
+    word = 1;
+    CHECK(write(first, &word, sizeof word) == (ssize_t)sizeof word); /* and still open */
+    CHECK(write(second, &word, sizeof word) == (ssize_t)sizeof word);
+    close(first);
+    close(second);
+    CHECK_U64(count_files(), files);
+#else
+    SKIP("reads eventfd's numbers");
+#endif
+}
+
+/* Closing the device is an end, too. */
+static void notify_handle_of_a_closed_device(void **state) {
+    (void)state;
+    int files = count_files();
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(device, 0);
+    intptr_t handle[2];
+    hcq_notification id;
+    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &handle[0], NULL));
+    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &handle[1], &id));
+    CHECK_OK(hcq_notify_cancel(id));
+    CHECK_OK(hcq_close(device));
+    CHECK(readable(handle[0], 0));
+    CHECK(!readable(handle[1], 0));
+    close((int)handle[0]);
+    close((int)handle[1]);
+    CHECK_U64(count_files(), files);
+}
+
+/* No handle to be had: said, and nothing is left behind. */
+static void notify_handle_out_of_files(void **state) {
+    (void)state;
+    struct rlimit old, low;
+    hcq_signal s = make_signal(T.dev, 0);
+    int files = count_files(), lowest = dup(2);
+    CHECK(lowest > 2 && close(lowest) == 0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    for (int room = 0; room < 2; room++) { /* none, and one where two are needed */
+        intptr_t handle = -5;
+        low = old;
+        low.rlim_cur = (rlim_t)(lowest + room);
+        CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+        hcq_result result = hcq_notify_handle(hcq_at(s, 1), &handle, NULL);
+        setrlimit(RLIMIT_NOFILE, &old);
+        if (room == 1 && result == HCQ_OK) {
+            close((int)handle);        /* a way that needs only one is fine */
+        } else {
+            CHECK_RESULT(result, HCQ_ERROR_NATIVE);
+            CHECK(handle == -5);
+        }
+    }
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK_U64(count_files(), files);
+}
+
+/* ---- deadlines ---- */
+
+static void deadlines(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 1), failed = make_signal(T.dev2, 0);
+    hcq_signal gate = make_signal(T.dev, 0);
+    hcq_point reached = hcq_at(s, 1), pending = hcq_at(s, 2), open = hcq_at(gate, 1);
+    hcq_point never = hcq_at(failed, 1);
+    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST));
+    CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
+    const uint64_t past[] = {HCQ_DEADLINE(0), HCQ_DEADLINE(1),
+                             HCQ_DEADLINE(hcq_sys_now_ns() - 1)};
+    for (int i = 0; i < 3; i++) {      /* in the past: polls, and reached counts */
+        CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, past[i]));
+        CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, past[i]), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_wait(&never, 1, HCQ_ALL, past[i]), HCQ_ERROR_HOST);
+        CHECK_RESULT(hcq_device_synchronize(T.dev, past[i]), HCQ_TIMEOUT);
+        CHECK_OK(hcq_device_synchronize(T.dev2, past[i]));
+    }
+    uint64_t when = hcq_sys_now_ns() + SECOND / 50;
+    CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ANY, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
+    CHECK(hcq_sys_now_ns() >= when);
+    CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
+    when = hcq_sys_now_ns() + SECOND / 50;
+    CHECK_RESULT(hcq_device_synchronize(T.dev, HCQ_DEADLINE(when)), HCQ_TIMEOUT);
+    CHECK(hcq_sys_now_ns() >= when);
+    when = hcq_sys_now_ns() + BOUND;
+    CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, HCQ_DEADLINE(when)));
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_device_synchronize(T.dev, HCQ_DEADLINE(when)));
+    CHECK(hcq_sys_now_ns() < when);
+}
+
+typedef struct sleeper {
+    pthread_t thread;
+    hcq_point points[8];
+    uint32_t count;
+    hcq_wait_mode mode;
+    uint64_t timeout_ns;
+    hcq_result result;
+} sleeper;
+
+static void *sleeper_run(void *user) {
+    sleeper *s = (sleeper *)user;
+    s->result = hcq_wait(s->points, s->count, s->mode, s->timeout_ns);
+    return NULL;
+}
+
+/* A sleeping thread is woken in time, however its end was named. */
+static void deadlines_wake(void **state) {
+    (void)state;
+    const uint64_t ends[] = {HCQ_DEADLINE(hcq_sys_now_ns() + 60 * SECOND), 60 * SECOND,
+                             (uint64_t)INT64_MAX, HCQ_FOREVER,
+                             HCQ_DEADLINE(INT64_MAX), HCQ_DEADLINE(INT64_MAX - 1)};
+    enum { N = sizeof ends / sizeof ends[0] };
+    static sleeper w[2 * N];
+    uint64_t start = hcq_sys_now_ns();
+    hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev2, 0);
+    memset(w, 0, sizeof w);
+    for (int i = 0; i < 2 * N; i++) {
+        w[i].points[0] = hcq_at(s, 1);
+        w[i].points[1] = hcq_at(i < N ? t : s, 1);
+        w[i].count = 2;
+        w[i].mode = i < N ? HCQ_ALL : HCQ_ANY;
+        w[i].timeout_ns = ends[i % N];
+        pthread_create(&w[i].thread, NULL, sleeper_run, &w[i]);
+    }
+    test_sleep_ms(20);                 /* some of them sleep by now; all are woken */
+    hcq_result first = hcq_signal_set(s, 1), second = hcq_signal_set(t, 1);
+    for (int i = 0; i < 2 * N; i++) {
+        pthread_join(w[i].thread, NULL);
+    }
+    CHECK_OK(first);
+    CHECK_OK(second);
+    for (int i = 0; i < 2 * N; i++) {
+        CHECK_OK(w[i].result);
+    }
+    CHECK(hcq_sys_now_ns() - start < 50 * SECOND);
+}
+
+/* ---- points of several devices and backends ---- */
+
+/* A device of the program's other backend: the mock for all but the mock. */
+static hcq_device *open_other_backend(void) {
+    hcq_device_desc desc;
+    hcq_device *device = NULL;
+    memset(&desc, 0, sizeof desc);
+    desc.memory.alloc_fn = test_hook_alloc;
+    desc.memory.free_fn = test_hook_free;
+    desc.memory.user = &T.memory;
+    desc.log_fn = test_log_line;
+    desc.log_user = &T.log;
+    CHECK_OK(hcq_open(strcmp(T.variant->backend, "MOCK") == 0 ? "CPU" : "MOCK", &desc, &device));
+    return device;
+}
+
+/* One point of each kind on each device, opened one after the other. */
+static void wait_over_backends(void **state) {
+    (void)state;
+    enum { DEVICES = 3, KINDS = 4, N = DEVICES * KINDS };
+    hcq_device *other = open_other_backend();
+    hcq_device *devices[DEVICES];
+    devices[0] = T.dev;
+    devices[1] = T.dev2;
+    devices[2] = other;
+    for (int round = 0; round < 4; round++) {
+        hcq_signal gates[DEVICES];
+        hcq_point points[N];
+        for (int d = 0; d < DEVICES; d++) {
+            /* The gate is of the next device: releases cross devices, too. */
+            gates[d] = make_signal(devices[(d + 1) % DEVICES], 0);
+            hcq_signal s = make_signal(devices[(d + round) % DEVICES], 0);
+            hcq_queue *q = make_queue(devices[d], round % 2 ? HCQ_COPY : HCQ_COMPUTE);
+            hcq_buffer word = make_words(devices[d], 4);
+            CHECK_INDEX(hcq_queue_wait(q, hcq_at(gates[d], 1)), 0);
+            CHECK_INDEX(hcq_queue_write(q, word, 1, 4), 1);
+            CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
+            CHECK_OK(hcq_queue_submit(q, devices[d], &points[d * KINDS]));
+            points[d * KINDS + 1] = hcq_at(s, 1);
+            points[d * KINDS + 2] = hcq_at(gates[d], 1);
+            points[d * KINDS + 3] = timeline_now(devices[d]);
+        }
+        CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, 0), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_wait(points, N, HCQ_ANY, 0), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_wait(points, N, HCQ_ANY, SECOND / 100), HCQ_TIMEOUT);
+        for (int k = 0; k < DEVICES; k++) {
+            int d = (k + round) % DEVICES;
+            CHECK_OK(hcq_signal_set(gates[d], 1));
+            CHECK_OK(hcq_wait(points, N, HCQ_ANY, BOUND));
+            CHECK_OK(hcq_wait(&points[d * KINDS], KINDS, HCQ_ALL, BOUND));
+            CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, 0),
+                         k + 1 < DEVICES ? HCQ_TIMEOUT : HCQ_OK);
+        }
+        CHECK_OK(hcq_wait(points, N, HCQ_ALL, BOUND));
+    }
+    CHECK_OK(hcq_close(other));
+}
+
+/* Threads asleep over both backends are woken by whichever comes. */
+static void wait_over_backends_wakes(void **state) {
+    (void)state;
+    enum { DEVICES = 3 };
+    hcq_device *other = open_other_backend();
+    hcq_device *devices[DEVICES];
+    static sleeper w[2];
+    static uint32_t go[DEVICES];
+    devices[0] = T.dev;
+    devices[1] = T.dev2;
+    devices[2] = other;
+    for (int first = 0; first < DEVICES; first++) {
+        memset(w, 0, sizeof w);
+        for (int d = 0; d < DEVICES; d++) {
+            hcq_queue *q = make_queue(devices[d], HCQ_COMPUTE);
+            __atomic_store_n(&go[d], 0, __ATOMIC_RELEASE);
+            CHECK_INDEX(hcq_queue_host(q, host_until, &go[d]), 0);
+            CHECK_OK(hcq_queue_submit(q, devices[d], &w[0].points[d]));
+            w[1].points[d] = w[0].points[d];
+        }
+        for (int k = 0; k < 2; k++) {
+            w[k].count = DEVICES;
+            w[k].mode = k ? HCQ_ANY : HCQ_ALL;
+            w[k].timeout_ns = BOUND;
+            pthread_create(&w[k].thread, NULL, sleeper_run, &w[k]);
+        }
+        __atomic_store_n(&go[first], 1, __ATOMIC_RELEASE);
+        pthread_join(w[1].thread, NULL); /* any: the others still run */
+        hcq_result pending = hcq_wait(w[0].points, DEVICES, HCQ_ALL, 0);
+        for (int d = 0; d < DEVICES; d++) {
+            __atomic_store_n(&go[d], 1, __ATOMIC_RELEASE);
+        }
+        pthread_join(w[0].thread, NULL);
+        CHECK_OK(w[1].result);
+        CHECK_OK(w[0].result);
+        CHECK_RESULT(pending, HCQ_TIMEOUT);
+    }
+    CHECK_OK(hcq_close(other));
+}
+
+/* The same answer in any order, over both backends, with failures in it. */
+static void wait_over_backends_fails(void **state) {
+    (void)state;
+    hcq_device *other = open_other_backend();
+    hcq_signal up = make_signal(T.dev, 10), low = make_signal(other, 0);
+    hcq_signal lost = make_signal(other, 4), hosted = make_signal(T.dev2, 4);
+    CHECK_OK(hcq_signal_fail(lost, HCQ_ERROR_LOST));
+    CHECK_OK(hcq_signal_fail(hosted, HCQ_ERROR_HOST));
+    const hcq_point all[4] = {hcq_at(up, 10), hcq_at(lost, 5), hcq_at(low, 1),
+                              hcq_at(hosted, 5)};
+    check_wait_orders(all, 4, HCQ_ERROR_HOST, HCQ_OK);
+    check_wait_orders(all + 1, 2, HCQ_ERROR_LOST, HCQ_ERROR_LOST);
+    const hcq_point two[2] = {hcq_at(up, 10), hcq_at(low, 1)};
+    check_wait_orders(two, 2, HCQ_TIMEOUT, HCQ_OK);
+    const hcq_point stale[2] = {hcq_at(up, 11), hcq_at(low, 1)};
+    CHECK_OK(hcq_close(other));
+    check_wait_orders(stale, 2, HCQ_ERROR_CLOSED, HCQ_ERROR_CLOSED);
+}
+
+/* ---- synchronize ---- */
+
+typedef struct syncer {
+    pthread_t thread;
+    hcq_device *device;
+    hcq_result result;
+} syncer;
+
+static void *syncer_run(void *user) {
+    syncer *s = (syncer *)user;
+    s->result = hcq_device_synchronize(s->device, BOUND);
+    return NULL;
+}
+
+static uint32_t log_lines(void) {
+    pthread_mutex_lock(&T.log.lock);
+    uint32_t lines = T.log.lines;
+    pthread_mutex_unlock(&T.log.lock);
+    return lines;
+}
+
+/* Covers what was submitted before the call on any lane, failed work too, and
+   nothing that another thread submits later. That the call has begun is seen
+   by the line that a long wait writes. */
+static void synchronize_covers_earlier_work(void **state) {
+    (void)state;
+    static syncer s;
+    hcq_device_desc desc = test_desc();
+    desc.explain_ns = 1000000;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
+    hcq_point open = hcq_at(gate, 1), never = hcq_at(later, 1);
+    hcq_point early[3], bad = hcq_at(make_signal(T.dev, 0), 1), held;
+    hcq_queue *copy = make_queue(device, HCQ_COPY);
+    hcq_buffer word = make_words(device, 4);
+    CHECK_INDEX(hcq_queue_wait(copy, open), 0);
+    CHECK_INDEX(hcq_queue_write(copy, word, 3, 4), 1);
+    CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_HOST));
+    CHECK_OK(submit_lists(device, &open, NULL, 0, &early[0]));
+    CHECK_OK(submit_lists(device, &bad, NULL, HCQ_UNORDERED, &early[1]));
+    CHECK_OK(hcq_queue_submit(copy, device, &early[2]));
+    log_clear();
+    s.device = device;
+    pthread_create(&s.thread, NULL, syncer_run, &s);
+    uint64_t start = hcq_sys_now_ns();
+    while (log_lines() == 0 && hcq_sys_now_ns() - start < BOUND / 2) {
+        mock_sleep(100000);
+    }
+    uint32_t lines = log_lines();
+    hcq_result submitted = submit_lists(device, &never, NULL, 0, &held);
+    hcq_result set = hcq_signal_set(gate, 1);
+    pthread_join(s.thread, NULL);
+    CHECK(lines > 0);
+    CHECK_OK(submitted);
+    CHECK_OK(set);
+    CHECK_OK(s.result);
+    CHECK_OK(test_poll(early[0]));     /* covered: nothing to wait for any more */
+    CHECK_RESULT(test_poll(early[1]), HCQ_ERROR_HOST);
+    CHECK_OK(test_poll(early[2]));
+    CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_device_synchronize(device, 0), HCQ_TIMEOUT); /* now it is earlier */
+    CHECK_OK(hcq_signal_set(later, 1));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(test_poll(held));
+    CHECK_OK(hcq_close(device));
+}
+
+/* ---- submit and wait ---- */
+
+static void submit_and_wait(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_point done = {{0}, 0}, old;
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
+    hcq_submission sub = submission(&q, 1);
+    for (int i = 0; i < 50; i++) {
+        CHECK_OK(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, i % 2 ? &done : NULL));
+    }
+    CHECK_U64(done.value, hcq_device_timeline_value(T.dev) - 1);
+    CHECK_OK(test_poll(done));         /* it was waited for */
+    CHECK_U64(READ32(a, 0), 50);
+    hcq_submission three[3];
+    three[0] = three[1] = three[2] = sub;
+    uint64_t next = hcq_device_timeline_value(T.dev);
+    CHECK_OK(hcq_submit_and_wait(T.dev, three, 3, HCQ_DEADLINE(hcq_sys_now_ns() + BOUND), &done));
+    CHECK_U64(done.value, next + 2);   /* the last one's */
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 0));
+    CHECK_OK(hcq_submit_and_wait(T.dev, NULL, 0, BOUND, NULL));
+    CHECK_RESULT(hcq_submit_and_wait(T.dev, NULL, 1, BOUND, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_submit_and_wait(NULL, &sub, 1, BOUND, NULL), HCQ_ERROR_INVALID);
+    old = done;
+    hcq_signal fails = make_signal(T.dev2, 0);
+    hcq_point wait = hcq_at(fails, 1);
+    CHECK_OK(hcq_signal_fail(fails, HCQ_ERROR_NATIVE));
+    sub.waits = &wait;
+    sub.wait_count = 1;
+    CHECK_RESULT(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &done), HCQ_ERROR_NATIVE);
+    CHECK(done.value > old.value);     /* it ran, and failed */
+    CHECK_RESULT(test_poll(done), HCQ_ERROR_NATIVE);
+    CHECK_U64(READ32(a, 0), 53);
+    sub.flags = 0x80000000u;           /* refused: nothing to wait for */
+    next = hcq_device_timeline_value(T.dev);
+    CHECK_RESULT(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, NULL), HCQ_ERROR_INVALID);
+    CHECK_U64(hcq_device_timeline_value(T.dev), next);
+}
+
+/* A timeout still gives the point, and the work goes on. */
+static void submit_and_wait_times_out(void **state) {
+    (void)state;
+    hcq_signal gate = make_signal(T.dev2, 0);
+    hcq_point open = hcq_at(gate, 1), done[3];
+    uint64_t when = hcq_sys_now_ns() + SECOND / 50;
+    const uint64_t ends[3] = {0, HCQ_DEADLINE(when), SECOND / 50};
+    hcq_submission sub = submission(NULL, 0);
+    sub.waits = &open;
+    sub.wait_count = 1;
+    memset(done, 0, sizeof done);
+    for (int i = 0; i < 3; i++) {
+        uint64_t start = hcq_sys_now_ns();
+        CHECK_RESULT(hcq_submit_and_wait(T.dev, &sub, 1, ends[i], &done[i]), HCQ_TIMEOUT);
+        CHECK(i != 1 || hcq_sys_now_ns() >= when);
+        CHECK(i != 2 || hcq_sys_now_ns() - start >= ends[i] - SECOND / 500);
+        CHECK_U64(done[i].value, i + 1);
+        CHECK_RESULT(test_poll(done[i]), HCQ_TIMEOUT);
+    }
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_wait(done, 3, HCQ_ALL, BOUND));
+}
+
+static hcq_result host_submits_and_waits(void *user) {
+    host_log *log = (host_log *)user;
+    hcq_submission sub = submission(NULL, 0);
+    log->set_to = hcq_device_timeline_value(T.dev2);
+    log->got[0] = hcq_submit_and_wait(T.dev2, &sub, 1, BOUND, NULL);
+    log->got[1] = hcq_submit_and_wait(T.dev2, &sub, 1, HCQ_FOREVER, NULL);
+    log->set_to = hcq_device_timeline_value(T.dev2) - log->set_to;
+    log->calls++;
+    return HCQ_OK;
+}
+
+/* In a callback it would block: refused before anything is submitted. */
+static void submit_and_wait_in_a_callback(void **state) {
+    (void)state;
+    static host_log log;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_submission sub = submission(&q, 1);
+    memset(&log, 0, sizeof log);
+    CHECK_INDEX(hcq_queue_host(q, host_submits_and_waits, &log), 0);
+    CHECK_OK(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, NULL));
+    CHECK_U64(log.calls, 1);
+    CHECK_RESULT(log.got[0], HCQ_ERROR_WOULD_BLOCK);
+    CHECK_RESULT(log.got[1], HCQ_ERROR_WOULD_BLOCK);
+    CHECK_U64(log.set_to, 0);
+}
+
+/* ---- references ---- */
+
+static void device_references(void **state) {
+    (void)state;
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(device, 0), none;
+    hcq_device_info info;
+    uint64_t value = 77, blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    hcq_point done;
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_device_release(device));
+    CHECK_OK(submit_lists(device, NULL, NULL, 0, &done)); /* two are left */
+    WAIT_OK(done);
+    CHECK_OK(hcq_device_release(device));
+    CHECK_OK(hcq_signal_set(s, 1));    /* one is left */
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_device_release(device)); /* the last one closes */
+    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(test_poll(done), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED); /* one too many */
+    CHECK(__atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST) < blocks);
+
+    device = test_open(0, NULL);       /* one closes, the other is told */
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_device_retain(device));
+    s = make_signal(device, 0);
+    CHECK_OK(hcq_close(device));
+    for (int i = 0; i < 2; i++) {
+        CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_PENDING, &value), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_device_info_get(device, &info), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_signal_create(device, 0, &none), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_submit_and_wait(device, NULL, 0, BOUND, NULL), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_device_retain(device), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_close(device), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_signal_set(s, 1), HCQ_ERROR_CLOSED);
+        CHECK_OK(hcq_device_release(device)); /* gives back what was retained */
+    }
+    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_device_retain(NULL), HCQ_ERROR_INVALID);
+}
+
+typedef struct holder {
+    pthread_t thread;
+    hcq_device *device;
+    hcq_result result;
+} holder;
+
+/* Owns one reference, takes and gives back others, then gives back its own. */
+static void *holder_run(void *user) {
+    holder *h = (holder *)user;
+    for (int i = 0; i < 200 && h->result == HCQ_OK; i++) {
+        uint64_t value = 0;
+        h->result = hcq_device_retain(h->device);
+        if (h->result == HCQ_OK) {
+            h->result = hcq_device_query(h->device, HCQ_QUERY_HELD, &value);
+        }
+        if (h->result == HCQ_OK) {
+            h->result = hcq_device_release(h->device);
+        }
+    }
+    hcq_result last = hcq_device_release(h->device);
+    h->result = h->result == HCQ_OK ? last : h->result;
+    return NULL;
+}
+
+/* Whichever thread gives the last reference back closes, once. */
+static void device_references_in_threads(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static holder h[N];
+    static notice n;
+    for (int round = 0; round < 10; round++) {
+        hcq_device *device = test_open(0, NULL);
+        hcq_signal never = make_signal(device, 0);
+        hcq_point wait = hcq_at(never, 1), held;
+        CHECK_OK(submit_lists(device, &wait, NULL, 0, &held));
+        NOTIFY_AT(&n, held);
+        memset(h, 0, sizeof h);
+        for (int i = 0; i < N; i++) {
+            h[i].device = device;
+            CHECK_OK(hcq_device_retain(device));
+        }
+        for (int i = 0; i < N; i++) {
+            pthread_create(&h[i].thread, NULL, holder_run, &h[i]);
+        }
+        hcq_result mine = hcq_device_release(device);
+        for (int i = 0; i < N; i++) {
+            pthread_join(h[i].thread, NULL);
+        }
+        CHECK_OK(mine);
+        for (int i = 0; i < N; i++) {
+            CHECK_OK(h[i].result);
+        }
+        NOTIFIED(&n, HCQ_ERROR_CANCELLED);
+        CHECK_RESULT(test_poll(held), HCQ_ERROR_CLOSED);
+    }
+}
+
+static void signal_references(void **state) {
+    (void)state;
+    static notice n;
+    uint64_t value = 0;
+    hcq_signal s = make_signal(T.dev, 3);
+    hcq_signal line = hcq_device_timeline(T.dev);
+    hcq_point wait = hcq_at(s, 9), done;
+    CHECK_OK(hcq_signal_retain(s));
+    CHECK_OK(hcq_signal_retain(s));
+    CHECK_OK(submit_lists(T.dev2, &wait, NULL, 0, &done));
+    NOTIFY_AT(&n, wait);
+    CHECK_OK(hcq_signal_release(s));
+    CHECK_OK(hcq_signal_release(s));
+    CHECK_OK(hcq_signal_value(s, &value)); /* one is left */
+    CHECK_U64(value, 3);
+    SILENT(&n);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    CHECK_OK(hcq_signal_release(s));   /* the last one destroys: waits end */
+    NOTIFIED(&n, HCQ_ERROR_CANCELLED);
+    WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
+    CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_retain(s), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_retain(line), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_signal_release(line), HCQ_ERROR_INVALID);
+    s = make_signal(T.dev, 0);         /* destroy means all references */
+    CHECK_OK(hcq_signal_retain(s));
+    CHECK_OK(hcq_signal_destroy(s));
+    CHECK_RESULT(hcq_signal_set(s, 1), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
+}
+
+#define NOTIFY_TESTS                                                               \
+    TEST(notify_at_once), TEST(notify_refuses_nonsense), TEST(notify_when_released), \
+    TEST(notify_when_done), TEST(notify_exact_and_prefix), TEST(notify_of_failures), \
+    TEST(notify_on_a_destroyed_signal), TEST(notify_of_a_closed_device),           \
+    TEST(notify_of_a_lost_device), TEST(notify_many_in_value_order),               \
+    TEST(notify_up_to_the_limit), TEST(notify_may_call_back),                      \
+    TEST(notify_while_another_runs), TEST(notify_races_with_close),                \
+    TEST(notify_chain_on_a_small_stack), TEST(notify_cancel),                      \
+    TEST(notify_cancels_inside), TEST(notify_cancel_races), TEST(notify_handle),   \
+    TEST(notify_handle_closed_early), TEST(notify_handle_of_a_closed_device),      \
+    TEST(notify_handle_out_of_files), TEST(deadlines), TEST(deadlines_wake),       \
+    TEST(wait_over_backends), TEST(wait_over_backends_wakes),                      \
+    TEST(wait_over_backends_fails), TEST(synchronize_covers_earlier_work),         \
+    TEST(submit_and_wait), TEST(submit_and_wait_times_out),                        \
+    TEST(submit_and_wait_in_a_callback), TEST(device_references),                  \
+    TEST(device_references_in_threads), TEST(signal_references)

@@ -1,0 +1,200 @@
+/* What examples/backend.c promises: it adds nothing, leaves nothing out, and
+   writes down what it saw. Part of conformance.c. */
+
+#define TRACE_ONLY() \
+    if (!T.variant->inner) { \
+        SKIP("not through TRACE"); \
+        return; \
+    }
+
+/* A function more in the table, and TRACE would pass it over. */
+static void trace_has_what_its_inner_has(void **state) {
+    (void)state;
+    TRACE_ONLY();
+    CHECK_U64(sizeof(hcq_backend), offsetof(hcq_backend, driver_create) +
+                                       TRACE_COUNT * sizeof(void (*)(void)));
+#define TRACE_SAME(name) CHECK(!trace.table.name == !trace.inner->name);
+    TRACE_FUNCTIONS(TRACE_SAME)
+#undef TRACE_SAME
+    hcq_device_info info, worker_info;
+    hcq_device_desc desc = test_desc();
+    hcq_device *worker = NULL;
+    char name[32];
+    snprintf(name, sizeof name, "%s:1", T.variant->inner);
+    CHECK_OK(hcq_open(name, &desc, &worker));
+    CHECK_OK(hcq_device_info_get(T.dev2, &info));
+    CHECK_OK(hcq_device_info_get(worker, &worker_info));
+    CHECK(strcmp(info.backend, "TRACE") == 0);
+    CHECK(strcmp(info.name, worker_info.name) == 0 && strcmp(info.path, worker_info.path) == 0);
+    CHECK_U64(info.id, worker_info.id);
+    CHECK_U64(info.features, worker_info.features);
+    CHECK_U64(info.compute_lanes, worker_info.compute_lanes);
+    CHECK_U64(info.copy_lanes, worker_info.copy_lanes);
+    CHECK_OK(hcq_close(worker));
+}
+
+/* Is there a line with `text` among those from `first` on? */
+static int trace_says(uint64_t first, const char *text) {
+    trace_entry entry;
+    int found = 0;
+    for (uint64_t i = first; i < trace_line_count(); i++) {
+        found |= trace_read(i, &entry) && strstr(entry.text, text);
+    }
+    return found;
+}
+
+static uint32_t trace_gate;            /* atomic; the kernel below runs until it is set */
+
+static void k_gate(const void *args, const hcq_block *b) {
+    uint64_t start = hcq_sys_now_ns();
+    (void)args;
+    (void)b;
+    while (!__atomic_load_n(&trace_gate, __ATOMIC_ACQUIRE) &&
+           hcq_sys_now_ns() - start < BOUND / 2) {
+        hcq_sys_yield();
+    }
+}
+
+static void record_gate(hcq_queue *queue) {
+    hcq_program_desc desc = {"gate", k_gate, {HCQ_ARG_NONE}, NULL, NULL};
+    hcq_program *gate = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &gate));
+    CHECK_INDEX(hcq_queue_exec(queue, gate, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    __atomic_store_n(&trace_gate, 0u, __ATOMIC_RELEASE);
+}
+
+/* The gate is open only after the copy is submitted: the core has to hand its
+   wait over. */
+static void trace_writes_down(void **state) {
+    (void)state;
+    TRACE_ONLY();
+    uint64_t first = trace_line_count();
+    uint64_t programs = trace_sum_of(TRACE_program_create).calls;
+    uint64_t submits = trace_sum_of(TRACE_submit).calls;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    hcq_buffer a = make_words(T.dev, 12345);
+    hcq_point added, copied;
+    CHECK_OK(hcq_queue_label(q, "written"));
+    record_gate(q);
+    CHECK_INDEX(record_add(q, make_add(T.dev), a, 3, 15), 1);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &added));
+    CHECK_INDEX(hcq_queue_wait(copy, added), 0);
+    CHECK_INDEX(hcq_queue_copy(copy, a, hcq_view(a, 12, 4), 4), 1);
+    CHECK_OK(hcq_queue_submit(copy, T.dev, &copied));
+    __atomic_store_n(&trace_gate, 1u, __ATOMIC_RELEASE);
+    WAIT_OK(copied);
+    CHECK_U64(READ32(a, 0), 15);
+    CHECK_U64(trace_sum_of(TRACE_program_create).calls, programs + 2);
+    CHECK(trace_sum_of(TRACE_submit).calls >= submits + 2);
+    CHECK(trace_says(first, "program_create 'add', 3 arguments, 16 bytes"));
+    CHECK(trace_says(first, "alloc 49380 bytes"));
+    CHECK(trace_says(first, "submit compute 0 'written': 2 packets"));
+    CHECK(trace_says(first, ", after compute 0 at "));
+}
+
+static void trace_keeps_the_last_lines(void **state) {
+    (void)state;
+    TRACE_ONLY();
+    uint64_t first = trace_line_count();
+    trace_entry entry;
+    for (int i = 0; i < 3 * TRACE_LINES; i++) {
+        trace_line(hcq_sys_now_ns(), HCQ_OK, "number %d, and so long that it does not fit: %200d", i,
+                   i);
+    }
+    CHECK(!trace_read(first, &entry));
+    CHECK(!trace_read(trace_line_count() - TRACE_LINES - 1, &entry));
+    CHECK(trace_says(first, "number 767, "));
+    CHECK(trace_read(first + 3 * TRACE_LINES - 1, &entry));
+    CHECK(memchr(entry.text, 0, sizeof entry.text) != NULL);
+}
+
+/* An open device does not need its backend to be registered. */
+static void trace_registers_once(void **state) {
+    (void)state;
+    TRACE_ONLY();
+    hcq_device_desc desc = test_desc();
+    hcq_device *device = NULL;
+    hcq_point done;
+    CHECK_RESULT(trace_register(T.variant->inner), HCQ_ERROR_EXISTS);
+    CHECK_RESULT(trace_register("TRACE"), HCQ_ERROR_EXISTS);
+    CHECK_RESULT(trace_register("NOSUCH"), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(trace_unregister());
+    CHECK_RESULT(trace_unregister(), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_open("TRACE", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &done));
+    WAIT_OK(done);
+    CHECK_OK(hcq_registry_register(NULL, &trace.table));
+}
+
+/* Two devices take turns: one waits for `i`, the other one raises it. */
+static void trace_turns(hcq_device *a, hcq_device *b) {
+    hcq_signal s = make_signal(a, 0), t = make_signal(b, 0);
+    hcq_queue *qa = make_queue(a, HCQ_COMPUTE), *qb = make_queue(b, HCQ_COMPUTE);
+    hcq_buffer word = make_words(a, 16);
+    hcq_program *add = make_add(a);
+    CHECK_INDEX(hcq_queue_wait(qa, hcq_at(t, 1)), 0);
+    CHECK_INDEX(record_add(qa, add, word, 0, 1), 1);
+    CHECK_INDEX(hcq_queue_signal(qa, hcq_at(s, 1)), 2);
+    CHECK_INDEX(hcq_queue_wait(qb, hcq_at(s, 1)), 0);
+    CHECK_INDEX(hcq_queue_signal(qb, hcq_at(t, 2)), 1);
+    for (uint64_t i = 1; i <= 50; i++) {
+        CHECK_OK(hcq_queue_update_wait(qa, 0, NULL, i));
+        CHECK_OK(hcq_queue_update_signal(qa, 2, NULL, i));
+        CHECK_OK(hcq_queue_update_wait(qb, 0, NULL, i));
+        CHECK_OK(hcq_queue_update_signal(qb, 1, NULL, i + 1));
+        CHECK_OK(hcq_queue_submit(qa, a, NULL));
+        CHECK_OK(hcq_queue_submit(qb, b, NULL));
+    }
+    CHECK_OK(hcq_signal_set(t, 1));
+    WAIT_OK(hcq_at(t, 51));
+    CHECK_U64(READ32(word, 0), 50);
+}
+
+static void trace_beside_another(void **state) {
+    (void)state;
+    TRACE_ONLY();
+    hcq_device_desc desc = test_desc();
+    hcq_device *other = NULL;
+    desc.cpu = NULL;
+    desc.backend_desc = NULL;
+    CHECK_OK(hcq_open(is_cpu() ? "MOCK" : "CPU", &desc, &other));
+    trace_turns(T.dev, other);
+    trace_turns(other, T.dev);
+    CHECK_OK(hcq_close(other));
+}
+
+/* The inner backend is still there under its own name. It must not take a
+   device of TRACE for one of its own, nor TRACE one of the inner's. */
+static void trace_beside_its_inner(void **state) {
+    (void)state;
+    TRACE_ONLY();
+    hcq_device_desc desc = test_desc();
+    hcq_device *worker = NULL;
+    unsigned char text[1000];
+    CHECK_OK(hcq_open(T.variant->inner, &desc, &worker));
+    trace_turns(T.dev, worker);
+    trace_turns(worker, T.dev);
+    hcq_buffer mine, theirs;
+    CHECK_OK(hcq_alloc(T.dev, sizeof text, 0, &mine));
+    CHECK_OK(hcq_alloc(worker, sizeof text, 0, &theirs));
+    memset(text, 0x5a, sizeof text);
+    CHECK_OK(hcq_copyin(theirs, text, sizeof text));
+    CHECK_OK(hcq_transfer(hcq_transfer_device(mine), hcq_transfer_device(theirs), sizeof text, 0,
+                          BOUND));
+    CHECK_BYTES(mine, text, sizeof text);
+    CHECK_OK(hcq_transfer(hcq_transfer_device(theirs), hcq_transfer_device(mine), sizeof text, 0,
+                          BOUND));
+    CHECK_BYTES(theirs, text, sizeof text);
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY), *worker_q = make_queue(worker, HCQ_COPY);
+    int32_t there = hcq_queue_copy(q, mine, theirs, sizeof text);
+    CHECK(is_cpu() ? there == 0 : there == HCQ_ERROR_FOREIGN); /* all CPUs share memory */
+    CHECK_INDEX(hcq_queue_copy(worker_q, theirs, mine, sizeof text), HCQ_ERROR_FOREIGN);
+    CHECK_OK(hcq_queue_reset(worker_q));
+    CHECK_RESULT(hcq_queue_submit(worker_q, T.dev, NULL), HCQ_ERROR_FOREIGN);
+    CHECK_OK(hcq_close(worker));
+}
+
+#define TRACE_TESTS \
+    TEST(trace_has_what_its_inner_has), TEST(trace_writes_down), \
+    TEST(trace_keeps_the_last_lines), TEST(trace_registers_once), TEST(trace_beside_its_inner), \
+    TEST(trace_beside_another)
