@@ -1561,10 +1561,6 @@ typedef struct hcq_backend {
 
     /* Optional: device time now, ns, on the clock of timestamps. UNLOCKED. */
     uint64_t (*clock)(void *self);
-
-    /* Optional: is the calling thread one that must not block (an engine
-       running a host command)? UNLOCKED. */
-    int (*in_callback)(void *self);
 } hcq_backend;
 
 /* The backend that a registry (NULL = the default one) has under a name, for one
@@ -1574,6 +1570,10 @@ HCQ_API const hcq_backend *hcq_registry_find(hcq_registry *registry, const char 
 /* Memory by the user's hooks. align: a power of two. NULL = out of memory. */
 HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
 HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
+
+/* Marks the calling thread, one of the backend's own that runs kernels or host
+   commands: what would block answers HCQ_ERROR_WOULD_BLOCK there. Lock-free. */
+HCQ_API void hcq_backend_thread(void);
 
 /* A line for the user's logger. Any lock state. */
 HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
@@ -2118,7 +2118,6 @@ struct hcq_device {
     hcq_sys_thread service;
     int service_started, service_stop;
     uint32_t service_word;             /* atomic: bumped to wake it */
-    uint64_t service_id;
 };
 
 /* A backend in a registry, oldest first. */
@@ -2879,20 +2878,13 @@ static hcq_result hcqi_device_enter(const hcq_device *dev) {
     return hcqi_device_open(dev) ? HCQ_OK : hcqi_leave_with(HCQ_ERROR_CLOSED);
 }
 
-static HCQI_THREAD_LOCAL int hcqi_notifying; /* this thread runs a notification */
+static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
+static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
 
-/* Must the calling thread not block? True on engine and service threads. */
-static int hcqi_in_callback(void) {
-    uint64_t me = hcq_sys_thread_id();
-    if (hcqi_notifying) { return 1; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        if (dev == NULL) { continue; }
-        if (dev->service_started && dev->service_id == me) { return 1; }
-        if (dev->backend->in_callback != NULL && dev->backend->in_callback(dev->self)) { return 1; }
-    }
-    return 0;
-}
+HCQI_DEF void hcq_backend_thread(void) { hcqi_thread_serves = 1; }
+
+/* Must the calling thread not block? */
+static int hcqi_in_callback(void) { return hcqi_thread_serves | hcqi_notifying; }
 
 /* Sleeps, with the lock released, until something changes. */
 static void hcqi_event_wait(uint64_t left_ns) {
@@ -3167,7 +3159,14 @@ static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_versi
 /* ========================================================================== */
 /* ---- the waiters' heap ------------------------------------------ >>heap - */
 /* A pairing heap by value: insert O(1), pop O(log n) amortised, no memory of
-   its own, no recursion. `prev` is the parent for a first child. */
+   its own, no recursion. `prev` is the parent for a first child.
+
+   A burst of inserts leaves a root with many children that have none. Merged in
+   pairs they would be visited again and again, in an order that is none in
+   memory. So they are sorted into a chain of only children, which is a heap,
+   too, and gives up its root without a look at any other node. */
+
+enum { HCQI_SORT_FROM = 64, HCQI_SORT_DIGITS = 256 };
 
 static hcqi_waiter *hcqi_heap_merge(hcqi_waiter *a, hcqi_waiter *b) {
     if (a == NULL) { return b; }
@@ -3220,14 +3219,72 @@ static void hcqi_heap_insert(hcqi_waiter **heap, hcqi_waiter *w) {
     *heap = hcqi_heap_merge(*heap, w);
 }
 
+/* One pass of a radix sort: stable, by one digit of what values are above `base`. */
+static hcqi_waiter *hcqi_heap_spread(hcqi_waiter *list, uint64_t base, uint32_t shift) {
+    hcqi_waiter *first[HCQI_SORT_DIGITS], **end[HCQI_SORT_DIGITS];
+    hcqi_waiter *all = NULL, **link = &all;
+    for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) { end[d] = &first[d]; }
+    for (hcqi_waiter *w = list; w != NULL; w = w->next) {
+        uint32_t d = (uint32_t)((w->value - base) >> shift) % HCQI_SORT_DIGITS;
+        *end[d] = w;
+        end[d] = &w->next;
+    }
+    for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) {
+        if (end[d] == &first[d]) { continue; }
+        *link = first[d];
+        link = end[d];
+    }
+    *link = NULL;
+    return all;
+}
+
+/* Makes a heap of a list of nodes without children. `bits`: the "or" of what
+   their values are above `base`. */
+static hcqi_waiter *hcqi_heap_chain(hcqi_waiter *list, uint64_t base, uint64_t bits) {
+    for (uint32_t shift = 0; shift < 64 && bits >> shift != 0; shift += 8) {
+        list = hcqi_heap_spread(list, base, shift);
+    }
+    hcqi_waiter *before = NULL;
+    for (hcqi_waiter *w = list; w != NULL; w = w->child) {
+        w->prev = before;
+        w->child = w->next;
+        w->next = NULL;
+        before = w;
+    }
+    return list;
+}
+
+/* Sorts the children that have none, merges the others in pairs. */
+static hcqi_waiter *hcqi_heap_sort(hcqi_waiter *list, uint64_t base) {
+    hcqi_waiter *leaves = NULL, *others = NULL;
+    uint64_t bits = 0;
+    for (hcqi_waiter *w = list, *next; w != NULL; w = next) {
+        hcqi_waiter **to = w->child == NULL ? &leaves : &others;
+        next = w->next;
+        w->next = *to;
+        *to = w;
+        if (w->child == NULL) { bits |= w->value - base; }
+    }
+    return hcqi_heap_merge(hcqi_heap_chain(leaves, base, bits), hcqi_heap_pairs(others));
+}
+
+/* One heap of all below `w`. */
+static hcqi_waiter *hcqi_heap_below(const hcqi_waiter *w) {
+    uint32_t leaves = 0;
+    for (const hcqi_waiter *c = w->child; c != NULL && leaves < HCQI_SORT_FROM; c = c->next) {
+        leaves += c->child == NULL;
+    }
+    return leaves < HCQI_SORT_FROM ? hcqi_heap_pairs(w->child) : hcqi_heap_sort(w->child, w->value);
+}
+
 static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
     if (*heap == w) {
-        *heap = hcqi_heap_pairs(w->child);
+        *heap = hcqi_heap_below(w);
         return;
     }
     if (w->prev->child == w) { w->prev->child = w->next; } else { w->prev->next = w->next; }
     if (w->next != NULL) { w->next->prev = w->prev; }
-    *heap = hcqi_heap_merge(*heap, hcqi_heap_pairs(w->child));
+    *heap = hcqi_heap_merge(*heap, hcqi_heap_below(w));
 }
 
 /* ========================================================================== */
@@ -8476,7 +8533,7 @@ static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
 static void hcqi_service_run(void *user) {
     hcq_device *dev = HCQI_CAST(hcq_device *, user);
     hcqi_enter();
-    dev->service_id = hcq_sys_thread_id();
+    hcqi_thread_serves = 1;
     for (uint32_t turn = 0; !dev->service_stop; turn++) {
         hcqi_reap_device(dev);
         hcqi_drain();

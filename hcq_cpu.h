@@ -120,7 +120,6 @@ typedef struct hcqi_cpu_engine {
     uint8_t pad2[HCQI_CPU_LINE];
     uint32_t sleeping;                 /* futex: 1 = asleep or about to */
     uint32_t stop;
-    uint64_t thread_id;
     struct hcqi_cpu_device *device;
     hcq_sys_thread thread;
     uint32_t index;
@@ -313,9 +312,10 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
 
 /* For a counted thread, which is counted again afterwards. */
 static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *counter,
-                                        uint64_t value, uint64_t end_ns) {
+                                        uint64_t value, uint64_t end_ns, uint32_t turns) {
     hcqi_cpu_spin spin;
     hcqi_cpu_spin_begin(&spin);
+    spin.turns = turns;
     while (hcqi_atomic_load64(&counter->value) < value) {
         if (hcqi_cpu_spin_turn(d, &spin)) {
             if (spin.end_ns > end_ns) {
@@ -465,6 +465,7 @@ static void hcqi_cpu_worker_main(void *user) {
     hcqi_cpu_pool *pool = &d->pool;
     hcqi_cpu_spin spin;
     uint32_t seen = 0;
+    hcq_backend_thread();
     if (d->flags & HCQ_CPU_PIN) {
         hcq_sys_thread_pin((worker->index + 1) % d->cpus);
     }
@@ -804,7 +805,7 @@ static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry 
         const hcq_lane_point *wait = &entry->waits[i];
         hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
-                              HCQ_FOREVER);
+                              HCQ_FOREVER, 0);
         hcq_result result = hcq_backend_wait_result(wait);
         if (result != HCQ_OK && engine->failed == HCQ_OK) {
             engine->failed = result;
@@ -876,7 +877,7 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
 static void hcqi_cpu_engine_main(void *user) {
     hcqi_cpu_engine *engine = (hcqi_cpu_engine *)user;
     hcqi_cpu_device *d = engine->device;
-    hcqi_atomic_store64(&engine->thread_id, hcq_sys_thread_id());
+    hcq_backend_thread();
     if (d->flags & HCQ_CPU_PIN) {
         hcq_sys_thread_pin(engine->index % d->cpus);
     }
@@ -990,7 +991,6 @@ static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
     hcqi_atomic_swap32(&engine->stop, 1);
     hcqi_cpu_engine_wake(engine);
     hcq_sys_thread_join(&engine->thread);
-    hcqi_atomic_store64(&engine->thread_id, 0);
     hcqi_cpu_engine_empty(engine);
 }
 
@@ -1360,7 +1360,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         }
     }
     hcqi_cpu_enter(d);
-    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns);
+    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT - 1);
     hcqi_cpu_leave(d);
     return result;
 }
@@ -1388,18 +1388,6 @@ static uint64_t hcqi_cpu_clock(void *self) {
     return hcq_sys_now_ns();
 }
 
-static int hcqi_cpu_in_callback(void *self) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
-    uint64_t id = hcq_sys_thread_id();
-    uint32_t count = d->compute_lanes + d->copy_lanes;
-    for (uint32_t i = 0; i < count; i++) {
-        if (hcqi_atomic_load64(&d->engines[i].thread_id) == id) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static const hcq_backend *hcqi_cpu_backend(void) {
     static const hcq_backend backend = {
         HCQ_BACKEND_VERSION, "CPU", "processors of this machine",
@@ -1409,8 +1397,7 @@ static const hcq_backend *hcqi_cpu_backend(void) {
         hcqi_cpu_program_create, hcqi_cpu_program_destroy,
         NULL, NULL, NULL, /* encode, patch, encode_free: packets are run as they are */
         hcqi_cpu_submit, hcqi_cpu_flush, hcqi_cpu_completed, hcqi_cpu_wait,
-        hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
-        hcqi_cpu_in_callback
+        hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock
     };
     return &backend;
 }

@@ -37,7 +37,7 @@
     X(alloc) X(dealloc) X(import) X(map)                                           \
     X(program_create) X(program_destroy) X(encode) X(patch) X(encode_free)         \
     X(submit) X(flush) X(completed) X(wait) X(counter_reset)                       \
-    X(can_wait) X(watch) X(clock) X(in_callback)
+    X(can_wait) X(watch) X(clock)
 
 typedef enum trace_function {
 #define TRACE_NUMBER(name) TRACE_##name,
@@ -412,14 +412,6 @@ static uint64_t trace_clock(void *self) {
     return ns;
 }
 
-static int trace_in_callback(void *self) {
-    trace_device *d = (trace_device *)self;
-    uint64_t began = hcq_sys_now_ns();
-    int inside = trace.inner->in_callback(d->self);
-    trace_sum_up(TRACE_in_callback, began, HCQ_OK);
-    return inside;
-}
-
 /* ---- the table ------------------------------------------------------------- */
 /* From zero, function by function, and not a copy of the inner table: a function
    passed on unwrapped would get a `self` that it does not know. What the inner
@@ -435,7 +427,6 @@ static void trace_table_work(hcq_backend *table, const hcq_backend *inner) {
     table->can_wait = inner->can_wait ? trace_can_wait : NULL;
     table->watch = inner->watch ? trace_watch : NULL;
     table->clock = inner->clock ? trace_clock : NULL;
-    table->in_callback = inner->in_callback ? trace_in_callback : NULL;
 }
 
 static void trace_table_objects(hcq_backend *table, const hcq_backend *inner) {

@@ -802,6 +802,106 @@ static void transfer_passes_a_waiting_thread(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
+/* A device that is closed, its handle still good. */
+static void after_a_closed_device(void **state) {
+    (void)state;
+    hcq_device *device = test_open(0, NULL);
+    hcq_buffer a = make_words(device, 4), b = make_words(T.dev, 4), c;
+    uint32_t word = 5;
+    hcq_point gate = make_gate(T.dev), point;
+    hcq_transfer_end gone = hcq_transfer_device(a), host = hcq_transfer_host(&word, 4);
+    hcq_transfer_command fill;
+    memset(&fill, 0, sizeof fill);
+    fill.kind = HCQ_TRANSFER_FILL;
+    fill.dst = a;
+    fill.size = 4;
+    fill.value_size = 4;
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_close(device));
+    CHECK_RESULT(hcq_alloc_after(device, &gate, 1, 64, 0, &c, &point), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_free_after(a, &gate, 1, &point), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(gone, host, 4, 0, BOUND), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(host, gone, 4, HCQ_UNORDERED, BOUND), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(gone, hcq_transfer_device(b), 4, 0, 0), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(hcq_transfer_device(b), gone, 4, 0, 0), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer_submit(device, NULL, 0, &fill, 1, &point), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &point), HCQ_ERROR_CLOSED);
+    CHECK_U64(word, 5);
+    CHECK_OK(hcq_device_release(device));
+}
+
+typedef struct closing_worker {
+    pthread_t thread;
+    hcq_device *device;
+    hcq_buffer buffer;
+    hcq_point gate;
+    int kind;
+    uint32_t rounds;                   /* atomic */
+    hcq_result result;                 /* the one that ended it */
+} closing_worker;
+
+static hcq_result closing_round(closing_worker *w) {
+    uint32_t word = 1;
+    hcq_buffer a;
+    hcq_point point;
+    hcq_transfer_end end = hcq_transfer_device(w->buffer), host = hcq_transfer_host(&word, 4);
+    if (w->kind < 2) {                 /* the first waits for the gate */
+        return hcq_transfer(end, host, 4, w->kind ? HCQ_UNORDERED : 0, BOUND);
+    }
+    if (w->kind == 2) {
+        return hcq_transfer(host, end, 4, HCQ_UNORDERED, BOUND);
+    }
+    hcq_result result = hcq_alloc_after(w->device, &w->gate, 1, 64, 0, &a, &point);
+    return result == HCQ_OK ? hcq_free_after(a, &point, 1, NULL) : result;
+}
+
+static void *closing_worker_run(void *user) {
+    closing_worker *w = (closing_worker *)user;
+    while (w->result == HCQ_OK) {
+        w->result = closing_round(w);
+        __atomic_add_fetch(&w->rounds, 1, __ATOMIC_SEQ_CST);
+    }
+    return NULL;
+}
+
+/* Threads in the middle of transfers, one of them waiting in one, while the
+   device is closed: all come back, none with a time-out. */
+static void closed_under_transfers(void **state) {
+    (void)state;
+    closing_worker w[4];
+    hcq_device *device = test_open(0, NULL);
+    hcq_point gate = make_gate(T.dev);
+    hcq_buffer a = make_words(device, 4);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
+    for (int i = 0; i < 4; i++) {
+        memset(&w[i], 0, sizeof w[i]);
+        w[i].device = device;
+        w[i].buffer = a;
+        w[i].gate = gate;
+        w[i].kind = i;
+        CHECK_OK(hcq_device_retain(device));
+        pthread_create(&w[i].thread, NULL, closing_worker_run, &w[i]);
+    }
+    for (int i = 1; i < 4; i++) {
+        while (__atomic_load_n(&w[i].rounds, __ATOMIC_SEQ_CST) < 20) {
+            mock_sleep(200000);
+        }
+    }
+    hcq_result closed = hcq_close(device);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(w[i].thread, NULL);
+        CHECK_OK(hcq_device_release(device));
+    }
+    CHECK_OK(closed);
+    for (int i = 0; i < 4; i++) {
+        if (w[i].result != HCQ_ERROR_CANCELLED) {
+            CHECK_RESULT(w[i].result, HCQ_ERROR_CLOSED);
+        }
+    }
+    open_gate(gate);
+}
+
 /* Whatever ran before on either device is seen, whatever runs later sees it:
    also by work that only waits for the device's timeline. */
 static void transfer_orders_both_timelines(void **state) {
@@ -1072,6 +1172,7 @@ static void transfer_list_lane_and_failure(void **state) {
     TEST(free_after_failed_wait), TEST(free_after_submitted_work), \
     TEST(free_after_of_imported), TEST(close_with_held_memory), \
     TEST(temporaries_stay_bounded), TEST(temporaries_from_threads), \
+    TEST(after_a_closed_device), TEST(closed_under_transfers), \
     TEST(transfer_every_way), TEST(transfer_with_host_order), TEST(transfer_times_out), \
     TEST(transfer_unordered), TEST(transfer_passes_a_waiting_thread), \
     TEST(transfer_orders_both_timelines), TEST(transfer_list_runs_in_order), \

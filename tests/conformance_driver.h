@@ -613,6 +613,19 @@ static uint64_t runs_of(const hcq_program *program) {
     return info.runs;
 }
 
+static void k_nothing(const void *args, const hcq_block *block) {
+    (void)args;
+    (void)block;
+}
+
+/* A program without arguments, which runs wherever it is sent. */
+static hcq_program *make_nothing(hcq_device *device) {
+    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
 static hcq_device *open_covered(void) {
     hcq_device_desc desc = test_desc();
     desc.flags |= HCQ_DEVICE_COVERAGE;
@@ -759,6 +772,17 @@ static void coverage_is_off(void **state) {
     }
     CHECK_U64(runs_of(off), 0);
     CHECK_U64(runs_of(on), 5);
+    hcq_program *here = make_nothing(device), *there = make_nothing(T.dev);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_OK(hcq_queue_reset(covered));
+    CHECK_INDEX(hcq_queue_exec(covered, here, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, there, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_OK(hcq_queue_submit(covered, T.dev, &done)); /* each on the other's device */
+    WAIT_OK(done);
+    CHECK_OK(hcq_queue_submit(q, device, &done));
+    WAIT_OK(done);
+    CHECK_U64(runs_of(here), 0);
+    CHECK_U64(runs_of(there), 1);
     CHECK_OK(hcq_close(device));
 }
 

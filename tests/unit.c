@@ -77,6 +77,44 @@ static void heap_sorts(void **state) {
     free(waiters);
 }
 
+/* Bursts of inserts, whose values are near each other or far apart, with pops
+   and removals from anywhere between them: each pop gives the smallest. */
+static void heap_sorts_bursts(void **state) {
+    enum { COUNT = 2000 };
+    static hcqi_waiter waiters[COUNT];
+    static int inside[COUNT];
+    hcqi_waiter *heap = NULL;
+    uint64_t last = 0, live = 0;
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < COUNT / 2; i++) {
+            uint32_t at = random_below(COUNT);
+            if (inside[at]) { continue; }
+            waiters[at].value = last + ((uint64_t)random_below(UINT32_MAX) << 30 >> round % 60);
+            hcqi_heap_insert(&heap, &waiters[at]);
+            inside[at] = 1;
+            live++;
+        }
+        for (uint32_t i = 0; i < COUNT / 4; i++) {
+            uint32_t at = random_below(COUNT);
+            if (!inside[at]) { continue; }
+            hcqi_heap_remove(&heap, &waiters[at]);
+            inside[at] = 0;
+            live--;
+        }
+        for (uint32_t left = random_below(COUNT); heap != NULL && left != 0; left--) {
+            hcqi_waiter *top = heap;
+            assert_true(top->value >= last && inside[top - waiters]);
+            last = top->value;
+            hcqi_heap_remove(&heap, top);
+            inside[top - waiters] = 0;
+            live--;
+        }
+        last = heap == NULL ? 0 : last;
+        assert_true((heap == NULL) == (live == 0));
+    }
+}
+
 /* ---- failed numbers ------------------------------------------------------- */
 
 static void failures_join_neighbours(void **state) {
@@ -540,6 +578,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_keeps_the_smallest_on_top),
         cmocka_unit_test(heap_sorts),
+        cmocka_unit_test(heap_sorts_bursts),
         cmocka_unit_test(failures_join_neighbours),
         cmocka_unit_test(failures_are_exact_until_full),
         cmocka_unit_test(failures_never_forget),
