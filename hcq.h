@@ -1453,7 +1453,8 @@ typedef struct hcq_lane {
     hcq_device *device;
     hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
     uint32_t index;                    /* among its kind */
-    void *self;                        /* the backend's device */
+    void *self;                        /* the backend's device; one that wraps another
+                                          stores the inner one's in lane_open */
     void *native;                      /* the backend's own, set by lane_open */
 } hcq_lane;
 
@@ -1468,7 +1469,7 @@ typedef struct hcq_lane_point {
 } hcq_lane_point;
 
 typedef struct hcq_batch {
-    const hcq_recording *recording;    /* NULL: no packets */
+    const hcq_recording *recording;    /* NULL: no packets; valid until done */
     uint32_t first, count;             /* packets of the recording */
     const hcq_lane_point *waits;       /* before the first packet; copy what you keep */
     uint32_t wait_count;
@@ -1532,8 +1533,8 @@ typedef struct hcq_backend {
     void (*program_destroy)(void *self, void *code);
 
     /* Versions, all optional together: encode once, patch packet `index` after
-       the core changed it (never while the version runs), forget. Without
-       them submit reads the packets. */
+       the core changed it (never while the version runs), forget (once for
+       each encode that was HCQ_OK). Without them submit reads the packets. */
     hcq_result (*encode)(void *self, hcq_recording *recording);
     hcq_result (*patch)(void *self, hcq_recording *recording, uint32_t index);
     void (*encode_free)(void *self, hcq_recording *recording);
@@ -1551,8 +1552,9 @@ typedef struct hcq_backend {
     void (*counter_reset)(void *self, hcq_lane *lane, uint32_t counter);
 
     /* Can batches of this device wait for `other`'s counters? Asked for lanes
-       of other devices only; NULL: no. */
-    int (*can_wait)(void *self, const hcq_lane *other);
+       of other devices only, which may be of other backends; NULL: no. */
+    int (*can_wait)(void *self, const struct hcq_backend *owner_backend,
+                    const hcq_lane *other);
 
     /* Optional, for backends with threads of their own: call
        hcq_backend_notify(lane) soon after every batch completed on `lane`,
@@ -3836,7 +3838,7 @@ static int hcqi_points_native(const hcqi_lane *lane, const hcqi_points *points) 
         if (other->dev == lane->dev) { continue; }
         if (lane->dev->desc.flags & HCQ_DEVICE_NO_NATIVE_WAIT) { return 0; }
         if (lane->dev->backend->can_wait == NULL ||
-            !lane->dev->backend->can_wait(lane->dev->self, &other->base)) {
+            !lane->dev->backend->can_wait(lane->dev->self, other->dev->backend, &other->base)) {
             return 0;
         }
     }

@@ -64,8 +64,6 @@ enum {
     HCQI_CPU_CHUNK_PS = 1000000        /* smallest share of a grid */
 };
 
-static const uint64_t hcqi_cpu_magic = 0x6870636c616e6521u;
-
 /* A counter and those who sleep for it. `wanted` is the lowest value anybody
    sleeps for; raising it wakes all, and those who want more ask again. */
 typedef struct hcqi_cpu_counter {
@@ -75,7 +73,6 @@ typedef struct hcqi_cpu_counter {
 } hcqi_cpu_counter;
 
 typedef struct hcqi_cpu_lane {
-    uint64_t magic;                    /* marks lanes of CPU devices */
     struct hcqi_cpu_engine *engine;
     uint32_t watch;
     uint8_t pad[HCQI_CPU_LINE - 12 - sizeof(void *)];
@@ -1138,7 +1135,6 @@ static hcq_result hcqi_cpu_lane_open(void *self, hcq_lane *lane) {
     }
     d->engines[engine].lanes++;
     memset(native, 0, sizeof *native);
-    native->magic = hcqi_cpu_magic;
     native->engine = &d->engines[engine];
     native->counters[0].wanted = UINT64_MAX;
     native->counters[1].wanted = UINT64_MAX;
@@ -1152,7 +1148,6 @@ static void hcqi_cpu_lane_close(void *self, hcq_lane *lane) {
     if (--native->engine->lanes == 0) {
         hcqi_cpu_engine_stop(native->engine);
     }
-    native->magic = 0;
 }
 
 static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
@@ -1372,10 +1367,11 @@ static void hcqi_cpu_counter_reset(void *self, hcq_lane *lane, uint32_t counter)
     hcqi_atomic_swap64(&c->value, 0);
 }
 
-static int hcqi_cpu_can_wait(void *self, const hcq_lane *other) {
-    const hcqi_cpu_lane *native = (const hcqi_cpu_lane *)other->native;
+static int hcqi_cpu_can_wait(void *self, const hcq_backend *owner_backend,
+                             const hcq_lane *other) {
     (void)self;
-    return native && native->magic == hcqi_cpu_magic;
+    (void)other;
+    return owner_backend == hcqi_cpu_backend();
 }
 
 static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {

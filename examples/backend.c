@@ -387,11 +387,13 @@ static void trace_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
                trace_kind(lane), lane->index, counter);
 }
 
-/* `other` may belong to any backend; the inner one has its way to tell. */
-static int trace_can_wait(void *self, const hcq_lane *other) {
+/* `other` may belong to any backend, as in map. */
+static int trace_can_wait(void *self, const struct hcq_backend *owner_backend,
+                          const hcq_lane *other) {
     trace_device *d = (trace_device *)self;
     uint64_t began = hcq_sys_now_ns();
-    int can = trace.inner->can_wait(d->self, other);
+    if (owner_backend == &trace.table) { owner_backend = trace.inner; }
+    int can = trace.inner->can_wait(d->self, owner_backend, other);
     trace_sum_up(TRACE_can_wait, began, HCQ_OK);
     return can;
 }

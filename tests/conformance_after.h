@@ -871,15 +871,16 @@ static void closed_under_transfers(void **state) {
     closing_worker w[4];
     hcq_device *device = test_open(0, NULL);
     hcq_point gate = make_gate(T.dev);
-    hcq_buffer a = make_words(device, 4);
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
     for (int i = 0; i < 4; i++) {
         memset(&w[i], 0, sizeof w[i]);
         w[i].device = device;
-        w[i].buffer = a;
+        w[i].buffer = make_words(device, 4);
         w[i].gate = gate;
         w[i].kind = i;
+    }
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
+    for (int i = 0; i < 4; i++) {
         CHECK_OK(hcq_device_retain(device));
         pthread_create(&w[i].thread, NULL, closing_worker_run, &w[i]);
     }

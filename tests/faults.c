@@ -203,13 +203,17 @@ static hcq_result scenario_held(scenario *c) {
     return HCQ_OK;
 }
 
-/* Memory as a step of the work, and many transfers at once, all held. */
+/* Memory as a step of the work, and many transfers at once, all held, with no
+   room left in the pool. */
 static hcq_result scenario_ordered(scenario *c) {
     uint32_t words[16] = {0, 1, 2, 3};
     hcq_transfer_command list[3];
     hcq_point late = hcq_at(c->late, 1), ready, done, freed;
     hcq_buffer a;
     memset(list, 0, sizeof list);
+    for (int i = 0; i < 4; i++) {
+        STEP(submit_lists(c->dev, &late, NULL, HCQ_UNORDERED, NULL));
+    }
     STEP(hcq_alloc_after(c->dev, &late, 1, 64, 0, &a, &ready));
     list[0].kind = HCQ_TRANSFER_FILL;
     list[0].dst = a;
@@ -226,6 +230,7 @@ static hcq_result scenario_ordered(scenario *c) {
     STEP(hcq_transfer_submit(c->dev, &ready, 1, list, 3, &done));
     STEP(hcq_free_after(a, &done, 1, &freed));
     STEP(hcq_signal_set(c->late, 1));
+    STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
     STEP(hcq_wait(&freed, 1, HCQ_ALL, BOUND));
     STEP(hcq_alloc_after(c->dev, NULL, 0, 64, 0, &a, &ready)); /* out of the cache */
     STEP(hcq_wait(&ready, 1, HCQ_ALL, BOUND));
@@ -282,13 +287,12 @@ static hcq_result scenario_run(scenario *c) {
         STEP(submit_once(c, 100 + i));
         STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
     }
-    result = scenario_held(c);
-    if (result != HCQ_OK) {
-        return result;
-    }
-    result = big_copies(c);
+    result = scenario_ordered(c);
     if (result == HCQ_OK) {
-        result = scenario_ordered(c);
+        result = scenario_held(c);
+    }
+    if (result == HCQ_OK) {
+        result = big_copies(c);
     }
     if (result == HCQ_OK) {
         result = scenario_transfers(c);
@@ -420,12 +424,64 @@ static void cache_is_emptied_when_memory_runs_out(void **state) {
     CHECK_U64(T.memory.blocks, 0);
 }
 
+/* Every allocation fails during the next call, if it makes one. */
+static void fail_all(int on) {
+    T.memory.fail_until = UINT64_MAX;
+    T.memory.fail_at = on ? T.memory.calls + 1 : 0;
+}
+
+/* Refused, an ordered alloc leaves nothing behind, and an ordered free leaves the
+   buffer as it was: both can be repeated. */
+static void refused_steps_change_nothing(void **state) {
+    (void)state;
+    enum { N = 300 };
+    static hcq_buffer buffers[N];
+    hcq_device *device = NULL;
+    hcq_signal gate;
+    uint32_t frees = 0;
+    memset(&T.memory, 0, sizeof T.memory);
+    CHECK_OK(open_device(0, &device));
+    CHECK_OK(hcq_signal_create(device, 0, &gate));
+    const hcq_point wait = hcq_at(gate, 1);
+    for (uint32_t i = 0; i < N; i++) {
+        uint64_t bytes = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
+        uint64_t number = hcq_device_timeline_value(device);
+        hcq_point ready;
+        fail_all(1);
+        hcq_result result = hcq_alloc_after(device, &wait, 1, 64, 0, &buffers[i], &ready);
+        fail_all(0);
+        CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+        CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), bytes);
+        CHECK_U64(hcq_device_timeline_value(device), number);
+        CHECK_OK(hcq_alloc_after(device, &wait, 1, 64, 0, &buffers[i], &ready));
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        uint64_t number = hcq_device_timeline_value(device);
+        fail_all(1);
+        hcq_result result = hcq_free_after(buffers[i], &wait, 1, NULL);
+        fail_all(0);
+        if (result != HCQ_OK) {        /* the pool had no room */
+            CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+            CHECK_U64(hcq_device_timeline_value(device), number);
+            CHECK_OK(hcq_free_after(buffers[i], &wait, 1, NULL));
+            frees++;
+        }
+    }
+    CHECK(frees > 0);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), 0);
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(T.memory.blocks, 0);
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(one_allocation_fails),
         TEST_BARE(one_allocation_fails_and_is_repeated),
         TEST_BARE(all_later_allocations_fail),
         TEST_BARE(cache_is_emptied_when_memory_runs_out),
+        TEST_BARE(refused_steps_change_nothing),
     };
     int result = test_start(argc, argv);
     if (result != 0) {

@@ -377,7 +377,7 @@ windows() {
     export WINEPREFIX="$bin/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
     trap 'wineserver -k 2>/dev/null; wineserver -w 2>/dev/null' EXIT
     layout >/dev/null || return 1
-    for source in tests/layout.c examples/hello.c examples/replay.c; do
+    for source in tests/layout.c examples/hello.c examples/replay.c examples/backend.c; do
         exe=$bin/$(basename "$source" .c).exe
         # shellcheck disable=SC2086
         run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings -I. "$source" -o "$exe" -static \
@@ -390,13 +390,14 @@ windows() {
     tr -d '\r' <"$bin/layout.crlf" >"$bin/layout.wine"
     same_layout wine || return 1
     run timeout 120 wine "$bin/hello.exe" || return 1
-    run timeout 120 wine "$bin/replay.exe" 1000
+    run timeout 120 wine "$bin/replay.exe" 1000 || return 1
+    run timeout 120 wine "$bin/backend.exe"
 }
 
 aarch64() {
     need aarch64-linux-gnu-gcc qemu-aarch64
     layout >/dev/null || return 1
-    for source in tests/layout.c examples/hello.c; do
+    for source in tests/layout.c examples/hello.c examples/backend.c; do
         out=$bin/$(basename "$source" .c).arm
         # shellcheck disable=SC2086
         run aarch64-linux-gnu-gcc -std=c11 -O2 $warnings -I. -pthread "$source" -o "$out" \
@@ -404,7 +405,8 @@ aarch64() {
     done
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.arm" >"$bin/layout.qemu" || return 1
     same_layout qemu || return 1
-    run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/hello.arm"
+    run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/hello.arm" || return 1
+    run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/backend.arm"
 }
 
 same_layout() { # WHERE: its table against this machine's
