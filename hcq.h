@@ -1534,7 +1534,7 @@ typedef struct hcq_backend {
 
     /* Versions, all optional together: encode once, patch packet `index` after
        the core changed it (never while the version runs), forget (once for
-       each encode that was HCQ_OK). Without them submit reads the packets. */
+       each encode that left `encoded` not NULL). Without them submit reads the packets. */
     hcq_result (*encode)(void *self, hcq_recording *recording);
     hcq_result (*patch)(void *self, hcq_recording *recording, uint32_t index);
     void (*encode_free)(void *self, hcq_recording *recording);
@@ -1757,6 +1757,7 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 
 #define HCQI_MAX_DEVICES 64
 #define HCQI_MAX_BACKENDS 8
+#define HCQI_LOOKS 100000              /* at held submissions, to explain: it has the lock */
 #define HCQI_MAX_LANES 16              /* of one device */
 #define HCQI_MAX_VARIABLES 64
 #define HCQI_BATCH_WAITS 16            /* native waits of one batch */
@@ -1839,8 +1840,8 @@ struct hcqi_notice {
 /* What handles name: device slot + 1 (8 bits), index (20), serial (36). Serials
    never repeat, so a stale handle finds nothing. */
 typedef struct hcqi_slots {
-    void **items;
-    uint32_t capacity, hint;           /* all below `hint` are in use */
+    struct hcqi_slot { void *item; uint32_t next_free; } *slots; /* index + 1 */
+    uint32_t capacity, used, free_head; /* index + 1, 0 = none */
 } hcqi_slots;
 
 /* A handed-over signal or timestamp: `signal` gets `value` at lane's epoch. */
@@ -2110,6 +2111,7 @@ struct hcq_device {
     hcqi_allocation *freed_head, *freed_tail;
     hcqi_allocation *buckets[HCQI_BUCKETS];
     uint64_t allocated_bytes, freed_bytes;
+    uint32_t freed_uncached;           /* freed blocks that are not for the cache */
     hcqi_mutex eager_lock;             /* one eager call at a time */
     uint64_t eager_owner;              /* atomic: thread in one */
     hcqi_ring staging;                 /* of the one eager call */
@@ -2169,6 +2171,7 @@ static struct hcqi_core {
     uint64_t grace_started, grace_ended;
     uint64_t named_frees;              /* frees of buffers that recordings name */
     uint64_t check_mark;
+    uint32_t looks;                    /* that explaining may still take */
     hcqi_message messages[16];
     uint32_t message_count;
 } hcqi_core;
@@ -3307,29 +3310,41 @@ static hcq_device *hcqi_slot_device(uint64_t id) {
 
 /* Puts `item` into a free slot; 0 = none, with *why set. */
 static uint64_t hcqi_slots_put(hcq_device *dev, hcqi_slots *slots, void *item, hcq_result *why) {
-    uint32_t index = slots->hint;
-    while (index < slots->capacity && slots->items[index] != NULL) { index++; }
+    uint32_t index = slots->free_head == 0 ? slots->used : slots->free_head - 1;
     *why = index >> HCQI_SLOT_BITS != 0 ? HCQ_ERROR_LIMIT : HCQ_ERROR_OUT_OF_MEMORY;
     if (*why == HCQ_ERROR_LIMIT ||
-        !HCQI_GROW(&dev->hooks, slots->items, slots->capacity, (uint64_t)index + 1)) {
+        !HCQI_GROW(&dev->hooks, slots->slots, slots->capacity, (uint64_t)index + 1)) {
         return 0;
     }
-    slots->items[index] = item;
-    slots->hint = index + 1;
+    if (slots->free_head == 0) {
+        slots->used++;
+    } else {
+        slots->free_head = slots->slots[index].next_free;
+    }
+    slots->slots[index].item = item;
     *why = HCQ_OK;
     return (uint64_t)(dev->slot + 1) << 56 | (uint64_t)index << 36 |
            (++hcqi_core.serial & HCQI_SERIAL_MASK);
 }
 
+static void *hcqi_slots_at(const hcqi_slots *slots, uint32_t index) {
+    return index < slots->used ? slots->slots[index].item : NULL;
+}
+
 static void *hcqi_slots_get(const hcqi_slots *slots, uint64_t id) {
-    uint32_t index = hcqi_slot_index(id);
-    return index < slots->capacity ? slots->items[index] : NULL;
+    return hcqi_slots_at(slots, hcqi_slot_index(id));
 }
 
 static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
     uint32_t index = hcqi_slot_index(id);
-    slots->items[index] = NULL;
-    if (index < slots->hint) { slots->hint = index; }
+    slots->slots[index].item = NULL;
+    slots->slots[index].next_free = slots->free_head;
+    slots->free_head = index + 1;
+}
+
+static void hcqi_slots_destroy(hcq_device *dev, hcqi_slots *slots) {
+    hcqi_delete(&dev->hooks, slots->slots, slots->capacity * sizeof *slots->slots);
+    memset(slots, 0, sizeof *slots);
 }
 
 static hcqi_signal *hcqi_signal_find(hcq_signal handle) {
@@ -3869,7 +3884,7 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     hcqi_state state = hcqi_state_of(s, value, &why, &own);
     if (state == HCQI_REACHED || r->failure != HCQ_OK) { return; }
     if (state == HCQI_FAILED) {
-        if (check || s->kind == HCQI_TIMELINE) { r->failure = why; }
+        if (w == NULL || !w->order) { r->failure = why; }
         return;
     }
     int reach = state == HCQI_HANDED;
@@ -4083,17 +4098,41 @@ static void hcqi_signal_overtake(const hcqi_producer *above) {
 
 static void hcqi_job_retire(hcq_job *job);
 
-/* Carries out the failures that waited for lower values to land. */
+/* The parked failure is carried out. */
+static void hcqi_producer_fail(hcqi_producer *p) {
+    hcq_job *job = p->job;
+    hcqi_signal *s = p->signal;
+    hcqi_producer **link = &job->producers;
+    while (*link != p) { link = &(*link)->list; }
+    *link = p->list;
+    hcqi_producer_detach(p);
+    hcqi_signal_fail(s, (hcq_result)(int32_t)p->failed);
+    hcqi_signal_settle(s);
+    hcqi_pool_put(&job->lane->dev->producers, p);
+    hcqi_watch(-1);
+    if (--job->failing == 0 && (job->flags & HCQI_JOB_RETIRING)) { hcqi_job_retire(job); }
+}
+
+/* Those of a signal that waited for lower values to land. */
 static void hcqi_signal_fail_due(hcqi_signal *s) {
     while (s->pending_head != NULL && s->pending_head->failed != 0) {
-        hcqi_producer *p = s->pending_head;
-        hcq_job *job = p->job;
-        hcqi_producer_detach(p);
-        hcqi_signal_fail(s, (hcq_result)(int32_t)p->failed);
-        hcqi_signal_settle(s); /* the caller holds a reference, too */
-        hcqi_pool_put(&job->lane->dev->producers, p);
-        hcqi_watch(-1);
-        if (--job->failing == 0 && (job->flags & HCQI_JOB_RETIRING)) { hcqi_job_retire(job); }
+        hcqi_producer_fail(s->pending_head);
+    }
+}
+
+static void hcqi_job_fail_parked(hcq_job *job) {
+    for (uint32_t left = job->failing; left > 0; left--) { hcqi_producer_fail(job->producers); }
+}
+
+/* Those of a device that is lost or closing: it waits for nobody. */
+static void hcqi_device_fail_parked(hcq_device *dev) {
+    for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
+        hcq_job *job = hcqi_job_at(dev, n), *next = NULL;
+        for (hcq_job *part = job == NULL ? NULL : job->parts; part != NULL; part = next) {
+            next = part->parts;
+            hcqi_job_fail_parked(part);
+        }
+        if (hcqi_job_at(dev, n) != NULL) { hcqi_job_fail_parked(job); }
     }
 }
 
@@ -4219,24 +4258,28 @@ static void hcqi_reap_all(void) {
 /* Fails what the packets that will not run would have raised; where lower values
    are still to land, after those: they may be reached. */
 static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
+    hcqi_producer *parked = NULL;
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         hcqi_signal *s = p->signal;
         job->producers = p->list;
         int later = p->slot == NULL && s->failure == HCQ_OK && s->pending_head != NULL &&
                     s->pending_head->value < p->value;
-        if (later) {
+        if (later && !job->lane->dev->closing && job->lane->dev->lost == HCQ_OK) {
             p->job = job;
             p->failed = (uint32_t)result;
             hcqi_producer_insert(p);
             job->failing++;
             hcqi_watch(1);
+            p->list = parked;
+            parked = p;
             continue;
         }
         if (p->slot == NULL) { hcqi_signal_fail(s, result); }
         hcqi_signal_settle(s);
         hcqi_pool_put(&job->lane->dev->producers, p);
     }
+    job->producers = parked;
 }
 
 /* Nothing more of the job will be handed over. */
@@ -5827,10 +5870,10 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
     return HCQ_OK;
 }
 
-/* Finds or makes a version that is current; it is reserved for one job. */
+/* Finds or makes a version that is current; it is reserved for one job.
+   `deadline` 0: the device's; the clock is only for those who wait. */
 static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint64_t *variables,
-                                       hcqi_version **out) {
-    uint64_t deadline = 0; /* the clock is only for those who wait */
+                                       uint64_t deadline, hcqi_version **out) {
     for (;;) {
         hcqi_choice c = hcqi_version_choose(q, dev, variables);
         /* Unbound queues have as many versions as held submissions need, but
@@ -5927,10 +5970,19 @@ typedef struct hcqi_submit {
     hcq_job *final;
     hcqi_allocation *frees;            /* hcq_free_after */
     uint32_t flags;                    /* HCQI_JOB_* of the final job */
+    uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
     uint64_t number;
 } hcqi_submit;
 
-static hcqi_lane *hcqi_lane_choose(hcq_device *dev, hcq_queue_kind kind, uint64_t affinity) {
+/* Unfinished submissions, with those queues of `s` that go there. */
+static uint32_t hcqi_lane_load(const hcqi_lane *lane, const hcqi_submit *s) {
+    uint32_t load = lane->running + lane->held;
+    for (uint32_t i = 0; i < s->count; i++) { load += s->lanes[i] == lane; }
+    return load;
+}
+
+static hcqi_lane *hcqi_lane_choose(const hcqi_submit *s, hcq_queue_kind kind, uint64_t affinity) {
+    hcq_device *dev = s->dev;
     int copy = kind == HCQ_COPY && dev->copy_lanes != 0;
     uint32_t first = copy ? dev->compute_lanes : 0;
     uint32_t count = copy ? dev->copy_lanes : dev->compute_lanes;
@@ -5938,14 +5990,13 @@ static hcqi_lane *hcqi_lane_choose(hcq_device *dev, hcq_queue_kind kind, uint64_
     if (affinity != HCQ_ANY_LANE) { return &dev->lanes[first + (uint32_t)(affinity % count)]; }
     for (uint32_t i = 1; i < count; i++) {
         hcqi_lane *lane = &dev->lanes[first + i];
-        if (lane->running + lane->held < best->running + best->held) { best = lane; }
+        if (hcqi_lane_load(lane, s) < hcqi_lane_load(best, s)) { best = lane; }
     }
     return best;
 }
 
 /* Back-pressure: only for work that was handed over, so it will end. */
-static hcq_result hcqi_lane_room(hcqi_lane *lane) {
-    uint64_t deadline = 0;
+static hcq_result hcqi_lane_room(hcqi_lane *lane, uint64_t deadline) {
     while (lane->running >= lane->dev->desc.inflight) {
         if (deadline == 0) { deadline = hcqi_deadline(lane->dev->desc.timeout_ns); }
         uint64_t left = hcqi_left(deadline);
@@ -5969,10 +6020,10 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     }
     r = hcqi_variables_check(q, s->dev, s->sub->variables, s->sub->variable_count);
     if (r != HCQ_OK) { return r; }
-    hcqi_lane *lane = hcqi_lane_choose(s->dev, q->kind, s->sub->affinity);
-    r = hcqi_lane_room(lane);
+    hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
+    r = hcqi_lane_room(lane, s->deadline);
     if (r != HCQ_OK) { return r; }
-    r = hcqi_version_acquire(q, s->dev, s->sub->variables, &s->versions[s->count]);
+    r = hcqi_version_acquire(q, s->dev, s->sub->variables, s->deadline, &s->versions[s->count]);
     if (r != HCQ_OK) { return r; }
     s->lanes[s->count++] = lane;
     return HCQ_OK;
@@ -6170,7 +6221,7 @@ static void hcqi_submit_commit(hcqi_submit *s) {
     s->number = dev->next_number++;
     hcq_job *final = NULL;
     if (s->count <= 1) {
-        hcqi_lane *lane = s->count == 0 ? hcqi_lane_choose(dev, HCQ_COMPUTE, s->sub->affinity)
+        hcqi_lane *lane = s->count == 0 ? hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity)
                                         : s->lanes[0];
         final = hcqi_job_make(s, lane, s->count == 0 ? NULL : s->versions[0], 1);
     } else {
@@ -6253,6 +6304,7 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->count = 0;
     s->frees = NULL;
     s->flags = 0;
+    s->deadline = 0;
     s->number = 0;
 }
 
@@ -6268,6 +6320,19 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
     }
     if (point != NULL && number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), number); }
     return r;
+}
+
+/* For eager calls: one submission that finds room before `deadline`. */
+static hcq_result hcqi_submit_by(hcq_device *dev, const hcq_submission *sub, uint64_t deadline,
+                                 hcq_point *point) {
+    hcqi_submit s;
+    hcq_result r = hcqi_device_enter(dev);
+    if (r != HCQ_OK) { return r; }
+    hcqi_submit_init(&s, dev, sub);
+    s.deadline = deadline == 0 ? 1 : deadline; /* long over: polls */
+    r = hcqi_submit_run(&s);
+    if (s.number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), s.number); }
+    return hcqi_leave_with(r);
 }
 
 HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
@@ -6634,6 +6699,7 @@ static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
     t->at = text;
     t->size = text == NULL ? 0 : size;
     t->length = 0;
+    hcqi_core.looks = HCQI_LOOKS;
     if (t->size != 0) { text[0] = 0; }
 }
 
@@ -6644,7 +6710,8 @@ static const char *hcqi_job_label(const hcq_job *job) {
 }
 
 static hcq_job *hcqi_raiser_in(hcq_job *job, const hcqi_signal *s, uint64_t value) {
-    for (; job != NULL; job = job->next) {
+    for (; job != NULL && hcqi_core.looks != 0; job = job->next) {
+        hcqi_core.looks--;
         for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
             if (p->signal == s && p->slot == NULL && p->value >= value) { return job; }
         }
@@ -6661,7 +6728,7 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
         return hcqi_job_at(s->dev, held <= value ? held : s->dev->done_prefix + 1);
     }
     const hcqi_producer *p = hcqi_producer_find(s, value);
-    if (p != NULL) { return p->job; }
+    if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         hcq_device *dev = hcqi_core.devices[i];
         for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
@@ -6673,22 +6740,41 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
     return NULL;
 }
 
-/* The n-th thing that must happen before the held job can move: a job, held or
-   running, or NULL where no submitted work will do it. 0 = there are fewer. */
-static int hcqi_blocker(const hcq_job *job, uint32_t n, hcq_job **out) {
-    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) {
-        *out = job->lane->held_head;
-        return n == 0;
+/* Where a look at what a job waits for has got to. */
+typedef struct hcqi_blockers {
+    const hcq_job *job;
+    const hcq_job *part;
+    const hcqi_waiter *wait;
+    int behind;                        /* another job of its lane */
+} hcqi_blockers;
+
+static void hcqi_blockers_begin(hcqi_blockers *b, const hcq_job *job) {
+    b->job = job;
+    b->behind = (job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job;
+    b->part = b->behind || (job->flags & HCQI_JOB_PART) ? NULL : job->parts;
+    b->wait = b->behind ? NULL : &job->wait;
+}
+
+/* The next thing that must happen before the held job can move: a job, held or
+   running, or NULL where no submitted work will do it. 0 = that was all. */
+static int hcqi_blockers_next(hcqi_blockers *b, hcq_job **out) {
+    if (b->behind) {
+        b->behind = 0;
+        *out = b->job->lane->held_head;
+        return 1;
     }
-    hcq_job *part = job->flags & HCQI_JOB_PART ? NULL : job->parts;
-    for (; part != NULL; part = part->parts) {
+    while (b->part != NULL) {
+        const hcq_job *part = b->part;
+        b->part = part->parts;
         if ((part->flags & HCQI_JOB_LISTED) == 0) { continue; }
-        *out = part;
-        if (n-- == 0) { return 1; }
+        *out = part->wait.job; /* itself */
+        return 1;
     }
-    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+    while (b->wait != NULL && hcqi_core.looks != 0) {
+        const hcqi_waiter *w = b->wait;
+        b->wait = w->list;
+        hcqi_core.looks--;
         if (w->home == HCQI_HOME_NONE) { continue; }
-        if (n-- != 0) { continue; }
         *out = hcqi_raiser(w->signal, w->value);
         return 1;
     }
@@ -6703,8 +6789,7 @@ static int hcqi_is_held(const hcq_job *job) {
 
 /* A walk along blockers from one held job. */
 typedef struct hcqi_path {
-    const hcq_job *job[HCQI_PATH];
-    uint32_t next[HCQI_PATH];          /* blocker to look at */
+    hcqi_blockers step[HCQI_PATH];
     uint32_t count;
     const hcq_job *seen[256];          /* jobs from which no cycle is reached */
     uint32_t seen_count;
@@ -6719,25 +6804,23 @@ static int hcqi_path_skips(const hcqi_path *path, const hcq_job *job) {
 /* Looks for a cycle that can be reached from `job`, depth first. Where there is
    one, the path leads into it; returns the index of its first member, or -1. */
 static int hcqi_path_find(hcqi_path *path, const hcq_job *job) {
-    path->job[0] = job;
-    path->next[0] = 0;
+    hcqi_blockers_begin(&path->step[0], job);
     path->count = 1;
     path->seen_count = 0;
     while (path->count > 0) {
         hcq_job *to;
         uint32_t top = path->count - 1;
-        if (!hcqi_blocker(path->job[top], path->next[top]++, &to)) {
-            if (path->seen_count < 256) { path->seen[path->seen_count++] = path->job[top]; }
+        if (!hcqi_blockers_next(&path->step[top], &to)) {
+            if (path->seen_count < 256) { path->seen[path->seen_count++] = path->step[top].job; }
             path->count--;
             continue;
         }
         if (!hcqi_is_held(to)) { continue; }
         for (uint32_t i = 0; i <= top; i++) {
-            if (path->job[i] == to) { return (int)i; }
+            if (path->step[i].job == to) { return (int)i; }
         }
         if (hcqi_path_skips(path, to)) { continue; }
-        path->job[path->count] = to;
-        path->next[path->count++] = 0;
+        hcqi_blockers_begin(&path->step[path->count++], to);
     }
     return -1;
 }
@@ -6759,7 +6842,7 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
         return;
     }
     if (s->failure != HCQ_OK || s->value >= value) { return; }
-    if (hcqi_raiser(s, value) == NULL) {
+    if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
         hcqi_print(t, ", nobody submitted raises it%s",
                    s->destroyed ? "" : ": only a host set or a later submission will");
     }
@@ -6786,7 +6869,11 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     if (job->parts_left != 0) { hcqi_print(t, " until all its queues are handed over"); }
     for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
         if (w->home == HCQI_HOME_NONE) { continue; }
-        hcqi_print(t, waits++ == 0 ? " by " : " and ");
+        if (waits++ == 8) {
+            hcqi_print(t, " and more");
+            break;
+        }
+        hcqi_print(t, waits == 1 ? " by " : " and ");
         hcqi_print_wait(t, w->signal, w->value);
     }
     if (job->flags & HCQI_JOB_CALLING) {
@@ -6800,7 +6887,7 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
 static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first) {
     hcqi_print(t, "cycle, nothing in it can ever run:");
     for (uint32_t i = first; i <= path->count; i++) {
-        const hcq_job *job = path->job[i < path->count ? i : first];
+        const hcq_job *job = path->step[i < path->count ? i : first].job;
         hcqi_print(t, "%s #%llu '%s' of %s", i == first ? "" : " waits for",
                    (unsigned long long)job->number, hcqi_job_label(job), job->lane->dev->label);
     }
@@ -6816,7 +6903,9 @@ static void hcqi_print_link(hcqi_text *t, const hcq_job *job) {
 /* The job's blocker that explains most: held, else running. */
 static hcq_job *hcqi_next_link(const hcq_job *job) {
     hcq_job *best = NULL, *to;
-    for (uint32_t n = 0; hcqi_blocker(job, n, &to); n++) {
+    hcqi_blockers look;
+    hcqi_blockers_begin(&look, job);
+    while (hcqi_blockers_next(&look, &to)) {
         if (hcqi_is_held(to)) { return to; }
         if (to != NULL) { best = to; }
     }
@@ -6828,7 +6917,7 @@ static void hcqi_print_chain(hcqi_text *t, const hcq_job *job) {
     hcqi_path path;
     int first = hcqi_is_held(job) ? hcqi_path_find(&path, job) : -1;
     if (first >= 0) {
-        for (uint32_t i = 0; i < path.count; i++) { hcqi_print_link(t, path.job[i]); }
+        for (uint32_t i = 0; i < path.count; i++) { hcqi_print_link(t, path.step[i].job); }
         hcqi_print(t, "  ");
         hcqi_print_cycle(t, &path, (uint32_t)first);
         return;
@@ -6868,7 +6957,10 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
 static size_t hcqi_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
     hcqi_text t;
     hcqi_text_begin(&t, text, size);
-    for (uint32_t i = 0; i < count; i++) { hcqi_explain_point(&t, points[i]); }
+    for (uint32_t i = 0; i < count && hcqi_core.looks != 0; i++) {
+        hcqi_explain_point(&t, points[i]);
+    }
+    if (hcqi_core.looks == 0) { hcqi_print(&t, "  (more is held than was looked at)\n"); }
     return t.length;
 }
 
@@ -7187,6 +7279,10 @@ static int hcqi_allocation_idle(const hcqi_allocation *a) {
     return 1;
 }
 
+static uint32_t hcqi_allocation_uncached(const hcqi_allocation *a) {
+    return a->imported || (a->flags & HCQ_NO_CACHE) != 0;
+}
+
 static void hcqi_freed_unlink(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
     hcqi_allocation **link = &dev->buckets[hcqi_bucket(a->memory.size, a->flags)];
@@ -7195,6 +7291,7 @@ static void hcqi_freed_unlink(hcqi_allocation *a) {
     if (a->prev != NULL) { a->prev->next = a->next; } else { dev->freed_head = a->next; }
     if (a->next != NULL) { a->next->prev = a->prev; } else { dev->freed_tail = a->prev; }
     dev->freed_bytes -= a->memory.size;
+    dev->freed_uncached -= hcqi_allocation_uncached(a);
 }
 
 static void hcqi_freed_link(hcqi_allocation *a) {
@@ -7207,6 +7304,7 @@ static void hcqi_freed_link(hcqi_allocation *a) {
     if (a->prev != NULL) { a->prev->next = a; } else { dev->freed_head = a; }
     dev->freed_tail = a;
     dev->freed_bytes += a->memory.size;
+    dev->freed_uncached += hcqi_allocation_uncached(a);
 }
 
 /* The block goes back to the backend; the record stays while it is named. */
@@ -7222,9 +7320,12 @@ static void hcqi_freed_trim(hcq_device *dev, uint64_t keep) {
     hcqi_allocation *next;
     for (hcqi_allocation *a = dev->freed_head; a != NULL; a = next) {
         next = a->next;
-        int uncached = a->imported || (a->flags & HCQ_NO_CACHE) != 0;
-        if (!uncached && dev->freed_bytes <= keep) { continue; }
-        if (!hcqi_allocation_idle(a)) { continue; }
+        if (dev->freed_uncached == 0 && dev->freed_bytes <= keep) { return; }
+        if (!hcqi_allocation_uncached(a) && dev->freed_bytes <= keep) { continue; }
+        if (!hcqi_allocation_idle(a)) {
+            if (dev->freed_uncached == 0) { return; } /* nor will those freed later be */
+            continue;
+        }
         hcqi_freed_unlink(a);
         hcqi_allocation_release(a);
     }
@@ -7720,7 +7821,8 @@ static hcq_result hcqi_staging_init(hcq_device *dev, hcqi_staging *s, hcq_buffer
 
 /* Submits the one copy of a staging batch behind `after`, NULL: unordered. */
 static hcq_result hcqi_staging_submit(hcqi_staging *s, hcq_buffer dst, hcq_buffer src,
-                                      uint64_t size, const hcq_point *after) {
+                                      uint64_t size, const hcq_point *after,
+                                      const hcqi_eager *e) {
     hcq_device *dev = s->buffer.device;
     hcq_submission sub;
     hcq_result r = hcq_queue_update_copy(s->queue, 0, &dst, &src, size);
@@ -7731,7 +7833,7 @@ static hcq_result hcqi_staging_submit(hcqi_staging *s, hcq_buffer dst, hcq_buffe
     sub.waits = after;
     sub.wait_count = after != NULL;
     sub.flags = after == NULL ? (uint32_t)HCQ_UNORDERED : 0;
-    return hcq_submit(dev, &sub, 1, &s->done);
+    return hcqi_submit_by(dev, &sub, e->deadline, &s->done);
 }
 
 /* The next batch of the ring, its last use done. */
@@ -7777,7 +7879,7 @@ static hcq_result hcqi_copyin_staged(hcqi_ring *ring, hcq_buffer dst, const uint
         r = hcqi_staging_next(ring, dev, dst, e, &s);
         if (r != HCQ_OK) { break; }
         memcpy(s->buffer.host, src + at, (size_t)n);
-        r = hcqi_staging_submit(s, hcq_view(dst, at, n), s->buffer, n, after);
+        r = hcqi_staging_submit(s, hcq_view(dst, at, n), s->buffer, n, after, e);
         if (r == HCQ_OK && !e->unordered) { hcqi_eager_set(dev, s->done); }
         *done = s->done;
         at += n;
@@ -7802,7 +7904,7 @@ static hcq_result hcqi_copyout_staged(hcqi_ring *ring, uint8_t *dst, hcq_buffer 
             r = hcqi_staging_next(ring, dev, src, e, &ahead[asked % depth]);
             if (r != HCQ_OK) { break; }
             r = hcqi_staging_submit(ahead[asked % depth], ahead[asked % depth]->buffer,
-                                    hcq_view(src, asked * batch, n), n, after);
+                                    hcq_view(src, asked * batch, n), n, after, e);
         }
         if (r != HCQ_OK) { break; }
         uint64_t n = i + 1 == count ? size - i * batch : batch;
@@ -7910,7 +8012,7 @@ static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buff
     sub.waits = after;
     sub.wait_count = e->unordered ? 0 : dev == other ? 1 : 2;
     sub.flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
-    if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, done); }
+    if (r == HCQ_OK) { r = hcqi_submit_by(dev, &sub, e->deadline, done); }
     hcq_queue_destroy(q);
     if (r != HCQ_OK || e->unordered) { return r; }
     hcqi_eager_set(dev, *done);
@@ -8627,6 +8729,7 @@ static void hcqi_device_lose(hcq_device *dev, hcq_result result, const char *nat
     hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
     hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
     hcqi_reap_device(dev);
+    hcqi_device_fail_parked(dev);
     for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
 }
 
@@ -9087,13 +9190,11 @@ static void hcqi_device_memory_free(hcq_device *dev) {
     hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
     hcqi_delete(hooks, dev->staging.slots, dev->staging.count * sizeof *dev->staging.slots);
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
-    hcqi_delete(hooks, dev->signals.items, dev->signals.capacity * sizeof *dev->signals.items);
-    hcqi_delete(hooks, dev->notices.items, dev->notices.capacity * sizeof *dev->notices.items);
+    hcqi_slots_destroy(dev, &dev->signals);
+    hcqi_slots_destroy(dev, &dev->notices);
     dev->window = NULL;
     dev->staging.slots = NULL;
     dev->table = NULL;
-    memset(&dev->signals, 0, sizeof dev->signals);
-    memset(&dev->notices, 0, sizeof dev->notices);
 }
 
 static hcq_result hcqi_device_memory(hcq_device *dev) {
@@ -9135,9 +9236,21 @@ static hcq_result hcqi_device_slot(hcq_device *dev) {
 }
 
 static void hcqi_device_signals_close(hcq_device *dev) {
-    for (uint32_t i = 0; i < dev->signals.capacity; i++) {
-        void *item = dev->signals.items[i];
+    for (uint32_t i = 0; i < dev->signals.used; i++) {
+        void *item = hcqi_slots_at(&dev->signals, i);
         if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
+    }
+}
+
+/* Whoever waits for a signal that pending work elsewhere still raises. */
+static void hcqi_device_notices_close(hcq_device *dev) {
+    for (uint32_t i = 0; i < dev->notices.used; i++) {
+        hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_slots_at(&dev->notices, i));
+        if (n == NULL || n->listed) { continue; }
+        hcqi_waiter_unlink(&n->wait);
+        n->listed = 1;
+        n->result = HCQ_ERROR_CANCELLED;
+        hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
     }
 }
 
@@ -9273,6 +9386,18 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     return r;
 }
 
+/* Gives back a reference to a closed device; 0 = it is none. */
+static int hcqi_closed_release(hcq_device *dev) {
+    hcq_device **link = &hcqi_core.closed;
+    while (*link != NULL && *link != dev) { link = &(*link)->closed_next; }
+    if (*link == NULL) { return 0; }
+    if (--dev->handles == 0) {
+        *link = dev->closed_next;
+        hcqi_device_unref(dev);
+    }
+    return 1;
+}
+
 /* One reference less; the last one closes. */
 HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
@@ -9285,14 +9410,7 @@ HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
         device->handles--;
         return hcqi_leave_with(HCQ_OK);
     }
-    hcq_device **link = &hcqi_core.closed;
-    while (*link != NULL && *link != device) { link = &(*link)->closed_next; }
-    if (*link == NULL) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
-    if (--device->handles == 0) {
-        *link = device->closed_next;
-        hcqi_device_unref(device);
-    }
-    return hcqi_leave_with(HCQ_OK);
+    return hcqi_leave_with(hcqi_closed_release(device) ? HCQ_OK : HCQ_ERROR_CLOSED);
 }
 
 HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
@@ -9373,7 +9491,10 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
     for (;;) {
         hcqi_reap_all();
         hcqi_drain();
-        if (dev->lost != HCQ_OK || !hcqi_device_moves(dev)) { hcqi_cancel(dev); }
+        if (dev->lost != HCQ_OK || !hcqi_device_moves(dev)) {
+            hcqi_cancel(dev);
+            hcqi_device_fail_parked(dev);
+        }
         hcqi_grace_check();
         if (grace == 0 && dev->pending == 0) {
             grace = hcqi_grace_request();
@@ -9480,20 +9601,18 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device->eager_signal != NULL) { hcqi_signal_unref(device->eager_signal); }
     hcqi_device_signals_close(device);
     hcqi_drain();
+    hcqi_device_notices_close(device);
     hcqi_core.devices[device->slot] = NULL;
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
+    device->closed_next = hcqi_core.closed;
+    hcqi_core.closed = device; /* where other holders of references find it */
     hcqi_leave();
     hcqi_lanes_close(device); /* an engine may still be in a notify */
     device->backend->close(device->self);
     hcq_driver_release(device->driver);
     hcqi_enter();
     hcqi_device_memory_free(device);
-    if (--device->handles == 0) {
-        hcqi_device_unref(device);
-    } else {
-        device->closed_next = hcqi_core.closed;
-        hcqi_core.closed = device;
-    }
+    hcqi_closed_release(device);
     return hcqi_leave_with(HCQ_OK);
 }
 

@@ -392,7 +392,9 @@ static int trace_can_wait(void *self, const struct hcq_backend *owner_backend,
                           const hcq_lane *other) {
     trace_device *d = (trace_device *)self;
     uint64_t began = hcq_sys_now_ns();
-    if (owner_backend == &trace.table) { owner_backend = trace.inner; }
+    if (owner_backend == &trace.table) {
+        owner_backend = trace.inner;
+    }
     int can = trace.inner->can_wait(d->self, owner_backend, other);
     trace_sum_up(TRACE_can_wait, began, HCQ_OK);
     return can;
@@ -553,12 +555,13 @@ static void trace_print_sums(FILE *file) {
     }
 }
 
-/* Counts what was made and not unmade: 0 once all devices are closed. */
+/* Counts what was made and not unmade: 0 once all devices are closed. Versions
+   are left out, one that encode left without `encoded` is not freed. */
 static uint64_t trace_left(void) {
     static const int made[] = {TRACE_driver_create, TRACE_open, TRACE_lane_open, TRACE_alloc,
-                               TRACE_import, TRACE_program_create, TRACE_encode};
+                               TRACE_import, TRACE_program_create};
     static const int unmade[] = {TRACE_driver_destroy, TRACE_close, TRACE_lane_close,
-                                 TRACE_dealloc, TRACE_program_destroy, TRACE_encode_free};
+                                 TRACE_dealloc, TRACE_program_destroy};
     uint64_t left = 0;
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
         trace_sum sum = trace_sum_of(made[i]);

@@ -190,7 +190,7 @@ static void transfers_cross(void **state) {
 /* ---- a device goes ---- */
 
 /* A submission of T.dev that writes 1, waits for `point` and writes 2. */
-static hcq_point submit_behind(hcq_buffer word, hcq_point point, int in_list) {
+static hcq_point wait_on_first(hcq_buffer word, hcq_point point, int in_list) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_submission sub = submission(&q, 1);
     hcq_point done = {{0}, 0};
@@ -226,7 +226,7 @@ static void closed_while_waited_for(void **state) {
         hcq_point done[POINTS];
         for (uint32_t i = 0; i < POINTS; i++) {
             words[i] = make_words(T.dev, 2);
-            done[i] = submit_behind(words[i], waited[i], in_list);
+            done[i] = wait_on_first(words[i], waited[i], in_list);
             CHECK_RESULT(test_poll(done[i]), HCQ_TIMEOUT);
         }
         CHECK_OK(hcq_close(device));
@@ -364,7 +364,7 @@ static void loss_is_seen_by_others(void **state) {
     hcq_point waited[POINTS] = {held, hcq_at(s, 2), hcq_at(hcq_device_timeline(device), 100)};
     for (uint32_t i = 0; i < POINTS; i++) {
         words[i] = make_words(T.dev, 2);
-        done[i] = submit_behind(words[i], waited[i], 0);
+        done[i] = wait_on_first(words[i], waited[i], 0);
     }
     __atomic_store_n(&control.lose_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
     CHECK_OK(hcq_queue_update_signal(q, 1, NULL, 2));

@@ -63,8 +63,8 @@ static void record_gate(hcq_queue *queue) {
     __atomic_store_n(&trace_gate, 0u, __ATOMIC_RELEASE);
 }
 
-/* The gate is open only after the copy is submitted: the core has to hand its
-   wait over. */
+/* The gate opens only after those who wait are submitted: the core has to hand
+   their waits over, where the backend can wait for another device, too. */
 static void trace_writes_down(void **state) {
     (void)state;
     TRACE_ONLY();
@@ -73,7 +73,7 @@ static void trace_writes_down(void **state) {
     uint64_t submits = trace_sum_of(TRACE_submit).calls;
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 12345);
-    hcq_point added, copied;
+    hcq_point added, copied, elsewhere;
     CHECK_OK(hcq_queue_label(q, "written"));
     record_gate(q);
     CHECK_INDEX(record_add(q, make_add(T.dev), a, 3, 15), 1);
@@ -81,8 +81,11 @@ static void trace_writes_down(void **state) {
     CHECK_INDEX(hcq_queue_wait(copy, added), 0);
     CHECK_INDEX(hcq_queue_copy(copy, a, hcq_view(a, 12, 4), 4), 1);
     CHECK_OK(hcq_queue_submit(copy, T.dev, &copied));
+    CHECK_OK(submit_lists(T.dev2, &added, NULL, 0, &elsewhere));
+    CHECK(trace_says(first, " of another device at ") == (trace.inner->can_wait != NULL));
     __atomic_store_n(&trace_gate, 1u, __ATOMIC_RELEASE);
     WAIT_OK(copied);
+    WAIT_OK(elsewhere);
     CHECK_U64(READ32(a, 0), 15);
     CHECK_U64(trace_sum_of(TRACE_program_create).calls, programs + 2);
     CHECK(trace_sum_of(TRACE_submit).calls >= submits + 2);
@@ -125,28 +128,52 @@ static void trace_registers_once(void **state) {
     CHECK_OK(hcq_registry_register(NULL, &trace.table));
 }
 
+typedef struct turn_args { uint32_t who; } turn_args;
+
+static uint32_t trace_turn, trace_wrong; /* turns so far, and those out of turn; atomic */
+
+/* Slow, so that whoever does not wait for its turn is too early. */
+static void k_turn(const void *args, const hcq_block *b) {
+    const turn_args *k = HCQ_ARGS(turn_args, args);
+    (void)b;
+    mock_sleep(200000);
+    if (__atomic_fetch_add(&trace_turn, 1u, __ATOMIC_ACQ_REL) % 2 != k->who) {
+        __atomic_fetch_add(&trace_wrong, 1u, __ATOMIC_ACQ_REL);
+    }
+}
+
+/* Waits for (wait, 1), takes a turn, raises (raise, 1). */
+static hcq_queue *record_turn(hcq_device *device, uint32_t who, hcq_signal wait,
+                              hcq_signal raise) {
+    hcq_program_desc desc = {"turn", k_turn, {HCQ_ARG_U32}, NULL, NULL};
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_program *turn = NULL;
+    turn_args args = {who};
+    CHECK_OK(hcq_program_create(device, &desc, &turn));
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(wait, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, turn, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(raise, 1)), 2);
+    return q;
+}
+
 /* Two devices take turns: one waits for `i`, the other one raises it. */
 static void trace_turns(hcq_device *a, hcq_device *b) {
     hcq_signal s = make_signal(a, 0), t = make_signal(b, 0);
-    hcq_queue *qa = make_queue(a, HCQ_COMPUTE), *qb = make_queue(b, HCQ_COMPUTE);
-    hcq_buffer word = make_words(a, 16);
-    hcq_program *add = make_add(a);
-    CHECK_INDEX(hcq_queue_wait(qa, hcq_at(t, 1)), 0);
-    CHECK_INDEX(record_add(qa, add, word, 0, 1), 1);
-    CHECK_INDEX(hcq_queue_signal(qa, hcq_at(s, 1)), 2);
-    CHECK_INDEX(hcq_queue_wait(qb, hcq_at(s, 1)), 0);
-    CHECK_INDEX(hcq_queue_signal(qb, hcq_at(t, 2)), 1);
+    hcq_queue *qa = record_turn(a, 0, t, s), *qb = record_turn(b, 1, s, t);
+    __atomic_store_n(&trace_turn, 0u, __ATOMIC_RELEASE);
+    __atomic_store_n(&trace_wrong, 0u, __ATOMIC_RELEASE);
     for (uint64_t i = 1; i <= 50; i++) {
         CHECK_OK(hcq_queue_update_wait(qa, 0, NULL, i));
         CHECK_OK(hcq_queue_update_signal(qa, 2, NULL, i));
         CHECK_OK(hcq_queue_update_wait(qb, 0, NULL, i));
-        CHECK_OK(hcq_queue_update_signal(qb, 1, NULL, i + 1));
+        CHECK_OK(hcq_queue_update_signal(qb, 2, NULL, i + 1));
         CHECK_OK(hcq_queue_submit(qa, a, NULL));
         CHECK_OK(hcq_queue_submit(qb, b, NULL));
     }
     CHECK_OK(hcq_signal_set(t, 1));
     WAIT_OK(hcq_at(t, 51));
-    CHECK_U64(READ32(word, 0), 50);
+    CHECK_U64(__atomic_load_n(&trace_turn, __ATOMIC_ACQUIRE), 100);
+    CHECK_U64(__atomic_load_n(&trace_wrong, __ATOMIC_ACQUIRE), 0);
 }
 
 static void trace_beside_another(void **state) {

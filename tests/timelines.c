@@ -701,6 +701,19 @@ static void make_list_waits(making *m) {
     }
 }
 
+/* Waits with no command between them may fail in any order. */
+static int first_waits_fail(const sub *s) {
+    for (uint32_t k = 0; k < s->part_count; k++) {
+        const command *c = s->parts[k].commands;
+        for (uint32_t i = 0; i < s->parts[k].count && c[i].kind == DO_WAIT; i++) {
+            if (outcome_of(&c[i].wait).mask) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
 /* The wait for the raise before goes into the list, beside waits that succeed. */
 static void make_list_signals(making *m) {
     sub *s = m->s;
@@ -713,7 +726,7 @@ static void make_list_signals(making *m) {
         const event *last = &line->events[line->count - 1];
         target t = {ON_EVENT, signal, line->count - 1, 0, last->value};
         if (last->sub == (int)(s - W.subs) || last->end.mask || last->end.may_be_late ||
-            m->start.mask || s->wait_count == LIST) {
+            m->start.mask || first_waits_fail(s) || s->wait_count == LIST) {
             return;
         }
         s->waits[s->wait_count++] = t;

@@ -353,14 +353,14 @@ static void handles_of_dead_signals_stay_dead(void **state) {
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(hcq_signal_create(dev, i, &old[i]), HCQ_OK);
     }
-    uint32_t capacity = dev->signals.capacity;
+    uint32_t capacity = dev->signals.used;
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(hcq_signal_destroy(old[i * 7 % COUNT]), HCQ_OK);
     }
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_int_equal(hcq_signal_create(dev, i, &now[i]), HCQ_OK);
     }
-    assert_int_equal(dev->signals.capacity, capacity); /* places are used again */
+    assert_int_equal(dev->signals.used, capacity); /* places are used again */
     for (uint32_t i = 0; i < COUNT; i++) {
         assert_null(hcqi_signal_find(old[i]));
         assert_int_equal(hcq_signal_value(old[i], &value), HCQ_ERROR_CLOSED);
