@@ -832,7 +832,8 @@ HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                               hcq_notification *notification);
 
 /* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
-   event HANDLE on Windows, that turns readable (signalled) and stays so.
+   event HANDLE on Windows, that turns readable (signalled) and stays so. After
+   a cancel it means nothing.
 
    Threads:  any.
    Lifetime: yours to close; before or after, or after a cancel.
@@ -1757,6 +1758,8 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 
 #define HCQI_MAX_DEVICES 64
 #define HCQI_MAX_BACKENDS 8
+#define HCQI_SLICE_NS 500000           /* a first native wait that others may end, too */
+#define HCQI_SLICE_MAX_NS 16000000
 #define HCQI_LOOKS 100000              /* at held submissions, to explain: it has the lock */
 #define HCQI_MAX_LANES 16              /* of one device */
 #define HCQI_MAX_VARIABLES 64
@@ -1872,7 +1875,9 @@ struct hcqi_signal {
     uint32_t uses;                     /* by pending submissions: waits and signals */
     uint32_t promised;                 /* raises by pending submissions */
     int destroyed;
-    hcqi_producer *pending_head, *pending_tail;
+    hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
+    hcqi_producer *parked;             /* failures that wait for lower values, by value */
+    uint32_t stamps;                   /* handed-over timestamps */
     hcqi_waiter *held, *reach;
     uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
 };
@@ -1898,6 +1903,7 @@ struct hcqi_lane {
     uint64_t limit;                    /* of a counter's value */
     uint64_t grace;                    /* grace period that must end before a swap */
     uint64_t grace_target;             /* epoch awaited by the running period */
+    uint64_t foreign[HCQI_MAX_DEVICES]; /* last epoch that waits for the device, by slot */
     uint32_t active;                   /* counter */
     uint32_t shadow_used;
     uint32_t host_users[2];            /* host threads waiting on a counter */
@@ -2192,6 +2198,7 @@ static const hcq_backend *hcqi_cuda_backend(void);
 #define HCQI_DEF
 #endif
 
+static int hcqi_drain_some(uint32_t limit);
 static void hcqi_drain(void);
 static void hcqi_notice_push(hcqi_notice *n);
 static void hcqi_run_due(void);
@@ -2623,24 +2630,17 @@ HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
 
 /* A descriptor for the user's loop and our own end of it: the user may close
    his at any time, and ours is never one that he reused. */
-static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
 #ifdef __linux__
-    int fd[2];
-    fd[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fd[1] = fd[0] < 0 ? -1 : fcntl(fd[0], F_DUPFD_CLOEXEC, 0);
-#else
-    int fd[2] = { -1, -1 };
-    if (pipe(fd) == 0) {
-        fcntl(fd[0], F_SETFD, FD_CLOEXEC);
-        fcntl(fd[1], F_SETFD, FD_CLOEXEC);
-    }
-#endif
-    if (fd[1] < 0) {
-        if (fd[0] >= 0) { close(fd[0]); }
+
+static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) {
+        if (fd >= 0) { close(fd); }
         return 0;
     }
-    *theirs = fd[0];
-    *ours = fd[1];
+    *theirs = fd;
+    *ours = copy;
     return 1;
 }
 
@@ -2650,6 +2650,23 @@ static void hcqi_sys_event_set(intptr_t ours) {
     while (write((int)ours, &one, sizeof one) < 0 && errno == EINTR) { }
     errno = saved;
 }
+
+#else
+
+static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
+    int fd[2];
+    if (pipe(fd) != 0) { return 0; }
+    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
+    *theirs = fd[0];
+    *ours = fd[1];
+    return 1;
+}
+
+/* Closing our end, which follows, is what the other end sees. */
+static void hcqi_sys_event_set(intptr_t ours) { (void)ours; }
+
+#endif
 
 static void hcqi_sys_event_close(intptr_t handle) { close((int)handle); }
 
@@ -2817,26 +2834,42 @@ static void hcqi_flush(uint64_t dirty) {
     }
 }
 
+/* The devices whose doorbells are due; each stays until hcqi_flush is done. */
+static uint64_t hcqi_dirty_take(void) {
+    uint64_t dirty = hcqi_core.dirty;
+    hcqi_core.dirty = 0;
+    for (uint32_t slot = 0; slot < HCQI_MAX_DEVICES && dirty >> slot != 0; slot++) {
+        if (dirty >> slot & 1) { hcqi_atomic_add32(&hcqi_core.devices[slot]->pins, 1); }
+    }
+    return dirty;
+}
+
+/* In the middle of a long cascade: what was handed over begins to run, others
+   get the lock for a moment, and what is complete is collected while it is
+   still in the caches. */
+static void hcqi_leave_briefly(void) {
+    uint64_t dirty = hcqi_dirty_take();
+    hcqi_unlock();
+    hcqi_flush(dirty);
+    hcqi_enter();
+    hcqi_reap_all();
+}
+
 /* Ends every locked section: hands over what became ready, lets go of the
    lock, and only then rings doorbells, wakes, logs and notifies. */
 static void hcqi_leave(void) {
-    hcqi_drain();
+    while (!hcqi_drain_some(256)) { hcqi_leave_briefly(); }
     while (hcqi_core.recheck) {
         hcqi_core.recheck = 0;
         hcqi_reap_all();
         hcqi_drain();
     }
     uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
-    uint64_t dirty = hcqi_core.dirty;
+    uint64_t dirty = hcqi_dirty_take();
     uint32_t messages = hcqi_core.message_count;
     int due = hcqi_core.due_head != NULL;
     hcqi_core.changed = 0;
-    hcqi_core.dirty = 0;
     if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
-    for (uint32_t slot = 0; dirty >> slot != 0; slot++) {
-        if (dirty >> slot & 1) { hcqi_atomic_add32(&hcqi_core.devices[slot]->pins, 1); }
-        if (slot == 63) { break; }
-    }
     hcqi_unlock();
     if (dirty != 0) { hcqi_flush(dirty); }
     if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
@@ -3460,28 +3493,36 @@ static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
     p->list = NULL;
     if (lane->land_tail != NULL) { lane->land_tail->list = p; } else { lane->land_head = p; }
     lane->land_tail = p;
+    if (p->slot != NULL) {
+        p->signal->stamps++;
+        return;
+    }
     hcqi_producer_insert(p);
-    if (p->slot == NULL) { hcqi_signal_wake(p->signal, p->value, 0); }
+    hcqi_signal_wake(p->signal, p->value, 0);
 }
 
 static void hcqi_producer_detach(hcqi_producer *p) {
     hcqi_signal *s = p->signal;
+    if (p->slot != NULL) {
+        s->stamps--;
+        return;
+    }
     if (p->prev != NULL) { p->prev->next = p->next; } else { s->pending_head = p->next; }
     if (p->next != NULL) { p->next->prev = p->prev; } else { s->pending_tail = p->prev; }
 }
 
-/* The smallest handed-over value that satisfies `value`; timestamps carry the
-   value 0 and so never do. */
+/* Is something under way that changes the signal? */
+static int hcqi_signal_moves(const hcqi_signal *s) {
+    return s->pending_head != NULL || s->stamps != 0;
+}
+
+/* The smallest handed-over value that satisfies `value`. */
 static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
-    hcqi_producer *p = s->pending_tail, *found = NULL;
-    if (s->pending_head != NULL && s->pending_head->value >= value) {
-        for (p = s->pending_head; p != NULL && p->failed; p = p->next) { }
-        return p;
-    }
-    for (; p != NULL && p->value >= value; p = p->prev) {
-        if (!p->failed) { found = p; }
-    }
-    return found;
+    hcqi_producer *p = s->pending_tail;
+    if (p == NULL || p->value < value) { return NULL; }
+    if (s->pending_head->value >= value) { return s->pending_head; }
+    while (p->prev != NULL && p->prev->value >= value) { p = p->prev; }
+    return p;
 }
 
 /* ========================================================================== */
@@ -4073,8 +4114,7 @@ static hcq_result hcqi_producer_result(const hcqi_producer *p) {
 }
 
 static int hcqi_producer_done(const hcqi_producer *p) {
-    return p->slot == NULL && !p->failed && hcqi_lane_completed(p->job->lane) >= p->epoch &&
-           hcqi_producer_result(p) == HCQ_OK;
+    return hcqi_lane_completed(p->job->lane) >= p->epoch && hcqi_producer_result(p) == HCQ_OK;
 }
 
 /* Lanes are collected one after the other, so a failure may be met before a
@@ -4091,8 +4131,7 @@ static void hcqi_signal_collect(hcqi_signal *s) {
 static void hcqi_signal_overtake(const hcqi_producer *above) {
     hcqi_producer *p = above->signal->pending_head;
     for (int i = 0; i < 8 && p != NULL && p->value < above->value; i++, p = p->next) {
-        int other = !p->failed && p->job->lane != above->job->lane;
-        if (other && hcqi_producer_done(p)) { p->applied = 1; }
+        if (p->job->lane != above->job->lane && hcqi_producer_done(p)) { p->applied = 1; }
     }
 }
 
@@ -4105,7 +4144,9 @@ static void hcqi_producer_fail(hcqi_producer *p) {
     hcqi_producer **link = &job->producers;
     while (*link != p) { link = &(*link)->list; }
     *link = p->list;
-    hcqi_producer_detach(p);
+    link = &s->parked;
+    while (*link != p) { link = &(*link)->next; }
+    *link = p->next;
     hcqi_signal_fail(s, (hcq_result)(int32_t)p->failed);
     hcqi_signal_settle(s);
     hcqi_pool_put(&job->lane->dev->producers, p);
@@ -4115,8 +4156,9 @@ static void hcqi_producer_fail(hcqi_producer *p) {
 
 /* Those of a signal that waited for lower values to land. */
 static void hcqi_signal_fail_due(hcqi_signal *s) {
-    while (s->pending_head != NULL && s->pending_head->failed != 0) {
-        hcqi_producer_fail(s->pending_head);
+    while (s->parked != NULL && (s->failure != HCQ_OK || s->pending_head == NULL ||
+                                 s->pending_head->value >= s->parked->value)) {
+        hcqi_producer_fail(s->parked);
     }
 }
 
@@ -4255,22 +4297,32 @@ static void hcqi_reap_all(void) {
 /* ========================================================================== */
 /* ---- jobs: failing and handing over -------------------------- >>handing - */
 
+/* The signal fails once the lower values that are still to land have. Only the
+   lowest failure will count, so those above the first need no order. */
+static void hcqi_producer_park(hcqi_producer *p, hcq_job *job, hcq_result result) {
+    hcqi_signal *s = p->signal;
+    hcqi_producer **link = &s->parked;
+    if (*link != NULL && (*link)->value <= p->value) { link = &(*link)->next; }
+    p->next = *link;
+    *link = p;
+    p->job = job;
+    p->failed = (uint32_t)result;
+    job->failing++;
+    hcqi_watch(1);
+}
+
 /* Fails what the packets that will not run would have raised; where lower values
    are still to land, after those: they may be reached. */
 static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
     hcqi_producer *parked = NULL;
+    int now = job->lane->dev->closing || job->lane->dev->lost != HCQ_OK;
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         hcqi_signal *s = p->signal;
         job->producers = p->list;
-        int later = p->slot == NULL && s->failure == HCQ_OK && s->pending_head != NULL &&
-                    s->pending_head->value < p->value;
-        if (later && !job->lane->dev->closing && job->lane->dev->lost == HCQ_OK) {
-            p->job = job;
-            p->failed = (uint32_t)result;
-            hcqi_producer_insert(p);
-            job->failing++;
-            hcqi_watch(1);
+        if (!now && p->slot == NULL && s->failure == HCQ_OK && s->pending_head != NULL &&
+            s->pending_head->value < p->value) {
+            hcqi_producer_park(p, job, result);
             p->list = parked;
             parked = p;
             continue;
@@ -4321,6 +4373,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
         /* A lane is in order; only an engine still has to ask for a failure. */
         int asks = lane->dev->caps.runs_host && points->check[i];
         if (points->lane[i] == lane && !asks) { continue; }
+        lane->foreign[points->lane[i]->dev->slot] = lane->epoch + 1;
         waits[count] = hcqi_lane_point(points->lane[i], points->epoch[i]);
         waits[count++].order_only = !asks;
     }
@@ -4395,7 +4448,8 @@ static int hcqi_job_step(hcq_job *job) {
 
 static void hcqi_job_advance(hcq_job *job) {
     if ((job->flags & HCQI_JOB_LISTED) == 0 || (job->flags & HCQI_JOB_CALLING)) { return; }
-    if ((job->flags & HCQI_JOB_HOST) && hcqi_job_failure(job) == HCQ_OK) { return; }
+    int ends = hcqi_job_failure(job) != HCQ_OK || job->lane->dev->lost != HCQ_OK;
+    if ((job->flags & HCQI_JOB_HOST) && !ends) { return; }
     if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) { return; }
     while (hcqi_job_step(job)) { }
 }
@@ -4461,9 +4515,9 @@ static void hcqi_run_due(void) {
     hcqi_unlock();
 }
 
-/* Iterative: whatever a step releases joins the lists. */
-static void hcqi_drain(void) {
-    for (;;) {
+/* Iterative: whatever a step releases joins the lists. 0 = there is more. */
+static int hcqi_drain_some(uint32_t limit) {
+    for (; limit > 0; limit--) {
         hcq_job *job = hcqi_core.ready_head;
         if (job != NULL) {
             hcqi_core.ready_head = job->ready_next;
@@ -4473,9 +4527,14 @@ static void hcqi_drain(void) {
         } else if (hcqi_core.noticed_head != NULL) {
             hcqi_notice_look();
         } else {
-            return;
+            return 1;
         }
     }
+    return 0;
+}
+
+static void hcqi_drain(void) {
+    while (!hcqi_drain_some(UINT32_MAX)) { }
 }
 
 /* ========================================================================== */
@@ -5925,7 +5984,7 @@ static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
                            v->recording.label, p->index);
     }
     if (p->kind != HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
-    if (s->pending_head != NULL) { hcqi_reap_all(); }
+    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
     int repeated = s->check_mark == hcqi_core.check_mark && p->u.sync.value <= s->check_value;
     if (p->u.sync.value <= s->value || repeated) {
         return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
@@ -6046,7 +6105,7 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         if (t == NULL) {
             return hcqi_refuse(s->dev, HCQ_ERROR_CLOSED, "signals: signal %u is gone", i);
         }
-        if (t->pending_head != NULL) { hcqi_reap_all(); }
+        if (hcqi_signal_moves(t)) { hcqi_reap_all(); }
         if (t->kind != HCQI_USER || value > HCQI_MAX_VALUE || value <= t->value ||
             (t->check_mark == hcqi_core.check_mark && value <= t->check_value)) {
             return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u does not rise", i);
@@ -6547,7 +6606,7 @@ static hcq_result hcqi_signal_release(hcq_signal signal, uint32_t handles) {
         s->handles -= handles;
         return hcqi_leave_with(HCQ_OK);
     }
-    if (s->pending_head != NULL) { hcqi_reap_all(); }
+    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
     hcqi_signal_close(s);
     hcqi_core.changed = 1;
     return hcqi_leave_with(HCQ_OK);
@@ -6583,7 +6642,7 @@ HCQI_DEF hcq_result hcq_signal_label(hcq_signal signal, const char *label) {
 
 static void hcqi_signal_refresh(hcqi_signal *s) {
     if (s->kind != HCQI_USER) { hcqi_reap_device(s->dev); }
-    if (s->pending_head != NULL) { hcqi_reap_all(); }
+    if (hcqi_signal_moves(s)) { hcqi_reap_all(); }
 }
 
 HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
@@ -6842,7 +6901,9 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
         return;
     }
     if (s->failure != HCQ_OK || s->value >= value) { return; }
-    if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
+    if (s->parked != NULL) {
+        hcqi_print(t, ", will fail after lower values have landed");
+    } else if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
         hcqi_print(t, ", nobody submitted raises it%s",
                    s->destroyed ? "" : ": only a host set or a later submission will");
     }
@@ -6855,6 +6916,10 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->number,
                hcqi_job_label(job), lane->base.kind == HCQ_COPY ? "copy" : "compute",
                lane->base.index, lane->dev->label);
+    if (job->failing != 0) {
+        hcqi_print(t, "failed, its signals follow lower values that are still to land");
+        return;
+    }
     if ((job->flags & HCQI_JOB_LISTED) == 0) {
         hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
                    (unsigned long long)job->epoch, (unsigned long long)lane->done,
@@ -6981,6 +7046,7 @@ typedef struct hcqi_poll {
     uint32_t reached, handed;
     hcq_result failure;                /* the lowest code */
     hcqi_points points;                /* of the last point that is handed over */
+    int others;                        /* the host may raise or fail a signal meanwhile */
 } hcqi_poll;
 
 static void hcqi_poll_one(hcqi_poll *poll, hcq_point point) {
@@ -6989,7 +7055,10 @@ static void hcqi_poll_one(hcqi_poll *poll, hcq_point point) {
     hcqi_state state = HCQI_FAILED;
     poll->points.count = 0;
     poll->points.overflow = 0;
-    if (s != NULL) { state = hcqi_state_of(s, point.value, &why, &poll->points); }
+    if (s != NULL) {
+        state = hcqi_state_of(s, point.value, &why, &poll->points);
+        poll->others |= s->kind == HCQI_USER;
+    }
     if (state == HCQI_REACHED) { poll->reached++; }
     if (state == HCQI_HANDED) { poll->handed++; }
     if (state == HCQI_FAILED && (poll->failure == HCQ_OK || why < poll->failure)) {
@@ -7003,6 +7072,7 @@ static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t coun
     uint32_t missing = count - 1;
     poll->reached = 0;
     poll->handed = 0;
+    poll->others = count > 1;
     poll->failure = HCQ_OK;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t before = poll->handed;
@@ -7021,12 +7091,22 @@ static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t coun
     return 0;
 }
 
+/* How long a native wait may be deaf to what else can end it: as long as it has
+   lasted, so that seldom looking costs nothing and a late look is not noticed. */
+static uint64_t hcqi_wait_slice(const hcqi_poll *poll, uint64_t *slice_ns, uint64_t left_ns) {
+    if (!poll->others) { return left_ns; }
+    uint64_t slice = *slice_ns;
+    *slice_ns = slice < HCQI_SLICE_MAX_NS ? slice * 2 : slice;
+    return slice < left_ns ? slice : left_ns;
+}
+
 /* Sleeps until something happens. If all that is missing was handed over, the
    backend waits for one lane; else any change in the library ends it. */
 static hcq_result hcqi_wait_step(const hcqi_poll *poll, uint32_t count, hcq_wait_mode mode,
-                                 uint64_t left_ns) {
+                                 uint64_t left_ns, uint64_t *slice_ns) {
     int native = poll->handed + poll->reached == count && poll->points.count != 0 &&
                  (mode == HCQ_ALL || count == 1);
+    if (native) { left_ns = hcqi_wait_slice(poll, slice_ns, left_ns); }
     if (native) { return hcqi_block_on(poll->points.lane[0], poll->points.epoch[0], left_ns); }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcqi_watch(1);
@@ -7058,8 +7138,8 @@ static int hcqi_wait_native(hcqi_lane *lane, uint64_t epoch, uint64_t left_ns) {
     return 0;
 }
 
-static int hcqi_wait_is_native(const hcqi_poll *poll, uint32_t count) {
-    if (count != 1 || poll->handed != 1 || poll->points.count != 1) { return 0; }
+static int hcqi_wait_is_native(const hcqi_poll *poll) {
+    if (poll->others || poll->handed != 1 || poll->points.count != 1) { return 0; }
     const hcqi_lane *lane = poll->points.lane[0];
     return lane->limit == HCQI_MAX_VALUE && lane->dev->lost == HCQ_OK &&
            hcqi_atomic_load32(&lane->dev->any_failed) == 0 && !hcqi_in_callback();
@@ -7092,7 +7172,7 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
     hcqi_poll poll;
     hcq_device *teller = NULL;
     hcq_result r = HCQ_OK;
-    uint64_t deadline = 0, explain = 0;
+    uint64_t deadline = 0, explain = 0, slice = HCQI_SLICE_NS;
     for (int first = 1; !hcqi_poll_all(&poll, points, count, mode, &r); first = 0) {
         if (first) { /* the clock is only for those who wait */
             deadline = hcqi_deadline(timeout_ns);
@@ -7109,11 +7189,11 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
             if (!hcqi_poll_all(&poll, points, count, mode, &r)) { r = HCQ_TIMEOUT; }
             break;
         }
-        if (hcqi_wait_is_native(&poll, count)) {
+        if (hcqi_wait_is_native(&poll)) {
             if (!hcqi_wait_native(poll.points.lane[0], poll.points.epoch[0], left)) { continue; }
             return HCQ_OK;
         }
-        r = hcqi_wait_step(&poll, count, mode, left);
+        r = hcqi_wait_step(&poll, count, mode, left, &slice);
         if (r < 0) { break; }
     }
     return hcqi_leave_with(r);
@@ -7384,6 +7464,12 @@ static hcqi_allocation *hcqi_freed_take(hcqi_allocation *a) {
         if (now == NULL) { return NULL; }
         now->memory = a->memory;
         now->flags = a->flags;
+        if (!HCQI_GROW(&now->dev->hooks, now->stamps, now->stamp_capacity, a->stamp_count)) {
+            hcqi_allocation_delete(now);
+            return NULL;
+        }
+        memcpy(now->stamps, a->stamps, a->stamp_count * sizeof *a->stamps);
+        now->stamp_count = a->stamp_count;
     }
     hcqi_freed_unlink(a);
     if (now != a) { a->state = HCQI_TOMB; }
@@ -7654,7 +7740,9 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
     a = hcqi_freed_take(a);
     if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     if ((flags & HCQ_ZEROED) && a->memory.host != NULL) { memset(a->memory.host, 0, (size_t)size); }
+    uint32_t users = a->stamp_count; /* should the point fail, a free still waits for them */
     hcqi_allocation_live(a, buffer);
+    a->stamp_count = users;
     return HCQ_OK;
 }
 
@@ -7992,18 +8080,30 @@ HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
     return r;
 }
 
-/* One copy command on `dev`, behind everything of both devices. */
-static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                       uint64_t size, hcq_device *other, const hcqi_eager *e,
-                                       hcq_point *done) {
-    hcq_queue *q;
+/* Both, always in the same order; an unordered call needs none. */
+static hcq_result hcqi_eager_lock_both(hcq_device *a, hcq_device *b, const hcqi_eager *e) {
+    if (e->unordered) { return HCQ_OK; }
+    hcq_device *first = a->slot < b->slot ? a : b;
+    hcq_result r = hcqi_eager_lock(first, e->deadline);
+    if (r != HCQ_OK || a == b) { return r; }
+    r = hcqi_eager_lock(first == a ? b : a, e->deadline);
+    if (r != HCQ_OK) { hcqi_eager_unlock(first); }
+    return r;
+}
+
+static void hcqi_eager_unlock_both(hcq_device *a, hcq_device *b, const hcqi_eager *e) {
+    if (e->unordered) { return; }
+    hcqi_eager_unlock(a);
+    if (a != b) { hcqi_eager_unlock(b); }
+}
+
+static hcq_result hcqi_transfer_queue_submit(hcq_queue *q, hcq_device *other, const hcqi_eager *e,
+                                             hcq_point *done) {
+    hcq_device *dev = q->dev;
     hcq_point after[2];
     hcq_submission sub;
-    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
+    hcq_result r = hcqi_eager_lock_both(dev, other, e);
     if (r != HCQ_OK) { return r; }
-    hcq_queue_label(q, "transfer");
-    int32_t i = hcq_queue_copy(q, dst, src, size);
-    if (i < 0) { r = (hcq_result)i; }
     after[0] = hcqi_everything(dev);
     after[1] = hcqi_everything(other);
     memset(&sub, 0, sizeof sub);
@@ -8012,12 +8112,27 @@ static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buff
     sub.waits = after;
     sub.wait_count = e->unordered ? 0 : dev == other ? 1 : 2;
     sub.flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
-    if (r == HCQ_OK) { r = hcqi_submit_by(dev, &sub, e->deadline, done); }
+    r = hcqi_submit_by(dev, &sub, e->deadline, done);
+    if (r == HCQ_OK && !e->unordered) {
+        hcqi_eager_set(dev, *done);
+        if (dev != other) { hcqi_eager_set(other, *done); }
+    }
+    hcqi_eager_unlock_both(dev, other, e);
+    return r;
+}
+
+/* One copy command on `dev`, behind everything of both devices. */
+static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
+                                       uint64_t size, hcq_device *other, const hcqi_eager *e,
+                                       hcq_point *done) {
+    hcq_queue *q;
+    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
+    if (r != HCQ_OK) { return r; }
+    hcq_queue_label(q, "transfer");
+    int32_t i = hcq_queue_copy(q, dst, src, size);
+    r = i < 0 ? (hcq_result)i : hcqi_transfer_queue_submit(q, other, e, done);
     hcq_queue_destroy(q);
-    if (r != HCQ_OK || e->unordered) { return r; }
-    hcqi_eager_set(dev, *done);
-    if (dev != other) { hcqi_eager_set(other, *done); }
-    return HCQ_OK;
+    return r;
 }
 
 /* Through the host, piece by piece. */
@@ -8563,6 +8678,7 @@ HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) 
    and notices completions while somebody watches. Started when first needed. */
 
 static hcq_job *hcqi_service_due(hcq_device *dev) {
+    if (dev->lost != HCQ_OK) { return NULL; } /* they fail instead */
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcqi_lane *lane = &dev->lanes[k];
         hcq_job *job = lane->held_head;
@@ -9476,16 +9592,26 @@ static uint32_t hcqi_queues_pending(const hcq_device *dev) {
     return pending;
 }
 
+/* Does work of other devices that still runs look at this one's counters? */
+static int hcqi_device_is_watched(const hcq_device *dev) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
+            if (other->lanes[k].done < other->lanes[k].foreign[dev->slot]) { return 1; }
+        }
+    }
+    return 0;
+}
+
 /* Nothing of the device is in use any more: not by its own work, by threads in
-   a wait, or by engines of other devices that still look at its counters. */
-static int hcqi_device_quiet(const hcq_device *dev, uint64_t grace) {
+   a wait, or by engines of other devices. */
+static int hcqi_device_quiet(const hcq_device *dev) {
     return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 &&
-           hcqi_queues_pending(dev) == 0 && hcqi_core.grace_ended >= grace;
+           hcqi_queues_pending(dev) == 0 && !hcqi_device_is_watched(dev);
 }
 
 static hcq_result hcqi_close_wait(hcq_device *dev) {
     uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
-    uint64_t grace = 0;
     hcq_result r = HCQ_OK;
     hcqi_watch(1);
     for (;;) {
@@ -9495,12 +9621,7 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
             hcqi_cancel(dev);
             hcqi_device_fail_parked(dev);
         }
-        hcqi_grace_check();
-        if (grace == 0 && dev->pending == 0) {
-            grace = hcqi_grace_request();
-            hcqi_grace_check();
-        }
-        if (grace != 0 && hcqi_device_quiet(dev, grace)) { break; }
+        if (hcqi_device_quiet(dev)) { break; }
         uint64_t left = hcqi_left(deadline);
         if (left == 0) {
             r = HCQ_TIMEOUT;

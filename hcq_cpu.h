@@ -1349,6 +1349,9 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         uint64_t now = hcq_sys_now_ns();
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
+    if (d->spin_ns) {
+        hcqi_atomic_pause(); /* looking too soon only slows down who is about to write */
+    }
     for (uint32_t i = 0; d->spin_ns && i < HCQI_CPU_TIGHT; i++) {
         if (hcqi_atomic_load64(&c->value) >= value) {
             return HCQ_OK; /* so soon that counting the thread would have been dearer */

@@ -19,12 +19,13 @@
 #include "conformance_explain.h"
 #include "conformance_heavy.h"
 #include "conformance_trace.h"
+#include "conformance_devices.h"
 
 static const struct CMUnitTest tests[] = {
     DEVICE_TESTS, MEMORY_TESTS, SIGNAL_TESTS, QUEUE_TESTS,
     ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   ENDS_TESTS,
     AFTER_TESTS,  DRIVER_TESTS, HEAVY_TESTS,  TRACE_TESTS,
-    NOTIFY_TESTS, EXPLAIN_TESTS,
+    NOTIFY_TESTS, EXPLAIN_TESTS, DEVICES_TESTS,
 };
 
 int main(int argc, char **argv) {

@@ -136,7 +136,8 @@ static void explain_nobody_raises_it(void **state) {
     /* Somebody raises it, but not that far. */
     hcq_point low = hcq_at(s, 3), wait = hcq_at(there, 1);
     CHECK_OK(submit_lists(T.dev, &wait, &low, HCQ_UNORDERED, NULL));
-    SAYS(explain(hcq_at(s, 7)), "nobody submitted raises it");
+    text = explain_line(explain(hcq_at(s, 7)), "uploads");
+    SAYS(text, "nobody submitted raises it");
     text = explain_line(explain(low), "uploads");
     SAYS_NOT(text, "nobody submitted raises it"); /* for this one somebody does */
     text = explain(hcq_at(hcq_device_timeline(T.dev2), 1000)); /* numbers yet to come */
@@ -178,7 +179,8 @@ static void explain_chain(void **state) {
         SAYS(text, "beta");
         SAYS(text, "gate");
         SAYS(text, "held");
-        SAYS(text, "compute");
+        SAYS(explain_line(text, "first"), "compute");
+        SAYS(explain_line(text, "first"), "alpha");
         SAYS(text, "nobody submitted raises it");
         SAYS(text, "host set");
         SAYS_NOT(text, "cycle");
@@ -191,7 +193,9 @@ static void explain_chain(void **state) {
             SAYS(text, "third");
             SAYS(text, "two");
             SAYS(text, "one");
-            SAYS(text, "copy");
+            SAYS(explain_line(text, "second"), "copy");
+            SAYS(explain_line(text, "second"), "beta");
+            SAYS(explain_line(text, "third"), "alpha");
         }
     }
     SAYS(explain(ends[0]), "three");

@@ -22,10 +22,12 @@
 #            allocate nothing; only hcq_ symbols; structs have one layout;
 #            snippets and examples do what they say, starting never hangs;
 #            the lock-free protocols lose no wake-up, and their models notice
-#            a missing fence
+#            a missing fence; timelines of two devices do what a model says,
+#            also where signals interrupt every system call
 #   default  all CPU variants; clang; C++; condition variables; one-file header;
 #            TSan, ASan, UBSan, valgrind; random command streams against a
-#            model; the compile matrix; Windows (wine) and aarch64 (qemu) builds
+#            model; memory stays flat; killed processes leave nothing behind;
+#            the compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     the whole compile matrix, sanitizers of both compilers on every
 #            variant, many seeds, suites again and again, and that the
 #            benchmark runs
@@ -55,6 +57,8 @@ misuse                 quick    cpu     120  program gcc misuse cpu
 alloc                  quick    cpu     120  program gcc alloc cpu
 faults                 quick    cpu     200  program gcc faults cpu
 stress                 quick    cpu     300  stress gcc cpu 1 2 3
+timelines              quick    cpu     200  timelines gcc cpu 1 2 3
+timelines-signals      quick    cpu     100  timelines_signals cpu mock
 unit                   quick    cpu     100  unit
 model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
@@ -76,6 +80,10 @@ alloc-mock             default  cpu     120  program gcc alloc mock
 faults-mock            default  cpu     200  program gcc faults mock
 stress-mock            default  cpu     300  stress gcc mock 1 2 3
 stress-variants        default  cpu     400  stress_variants 4 5
+timelines-variants     default  cpu     400  timelines_variants 4 5
+timelines-killed       default  cpu     200  program gcc timelines cpu --kill 20
+flat                   default  cpu     200  program gcc flat cpu
+flat-mock              default  cpu     200  program gcc flat mock --submissions 50000
 clang-conformance      default  cpu     200  program clang conformance cpu
 cxx-conformance        default  cpu     200  program cxx conformance cpu
 condvar-conformance    default  cpu     200  program condvar conformance cpu
@@ -85,6 +93,8 @@ release-conformance    default  cpu     200  program release conformance cpu
 single                 default  cpu     200  single_header
 tsan-mock              default  -       400  sanitized tsan conformance mock
 tsan-stress            default  -       400  stress_sanitized tsan 1 2
+tsan-timelines         default  -       400  timelines_sanitized tsan 1 2
+asan-timelines         default  -       300  timelines_sanitized asan 3
 asan-mock              default  -       300  sanitized asan conformance mock
 tsan-trace             default  -       400  sanitized tsan conformance trace
 asan-misuse            default  -       200  sanitized asan misuse cpu
@@ -95,6 +105,9 @@ windows                default  -       400  windows
 aarch64                default  -       200  aarch64
 conformance-vulkan     default  vulkan  300  other_backend vulkan
 conformance-cuda       default  cuda    300  other_backend cuda
+timelines-long         full     cpu    1500  timelines_long 101 120
+timelines-killed-long  full     cpu     600  timelines_killed 50
+flat-long              full     cpu     900  flat_long
 seeds                  full     cpu    1500  many_seeds 11 30
 repeat                 full     cpu    1500  repeat 10
 many-starts            full     cpu    1200  starts 20000
@@ -291,6 +304,55 @@ stress_sanitized() { # CONFIG SEEDS...
         sanitized "$config" stress cpu --seed "$seed" || return 1
         sanitized "$config" stress cpu-narrow --seed "$seed" || return 1
     done
+}
+
+timelines() { # CONFIG VARIANT SEEDS...: who waits for whom, against a model
+    config=$1 variant=$2
+    shift 2
+    for seed in "$@"; do
+        program "$config" timelines "$variant" --seed "$seed" || return 1
+    done
+}
+
+timelines_variants() { # SEEDS...
+    for variant in cpu-one-engine cpu-nospin cpu-narrow cpu-no-native-wait mock mock-map; do
+        timelines gcc "$variant" "$@" || return 1
+    done
+}
+
+timelines_signals() { # VARIANTS...: system calls are interrupted all the time
+    for variant in "$@"; do
+        program gcc timelines "$variant" --signals || return 1
+    done
+}
+
+timelines_killed() { # ROUNDS: processes that are killed in the middle
+    for variant in cpu cpu-nospin mock; do
+        program gcc timelines "$variant" --kill "$1" || return 1
+    done
+}
+
+timelines_sanitized() { # CONFIG SEEDS...
+    config=$1
+    shift
+    for seed in "$@"; do
+        for variant in cpu cpu-narrow mock; do
+            sanitized "$config" timelines "$variant" --seed "$seed" || return 1
+        done
+    done
+}
+
+timelines_long() { # FROM TO: 10 million commands on cpu, 2 million on each other
+    for seed in $(seq "$1" "$2"); do
+        program gcc timelines cpu --seed "$seed" --commands 500000 || return 1
+        for variant in cpu-one-engine cpu-nospin cpu-narrow cpu-no-native-wait mock; do
+            program gcc timelines "$variant" --seed "$seed" --commands 100000 || return 1
+        done
+    done
+}
+
+flat_long() { # ten patterns, a million submissions each
+    program gcc flat cpu --submissions 1000000 && program gcc flat cpu-nospin
 }
 
 many_seeds() { # FROM TO, all variants
