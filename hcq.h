@@ -822,7 +822,7 @@ HCQ_API size_t hcq_explain(const hcq_point *points, uint32_t count, char *text, 
 
    Runs without library locks on the thread that found out: one that sets a
    signal or collects finished work, an engine, a service thread, the caller.
-   It may call what a host command may.
+   It may call what a host command may. hcq_close waits for none that runs.
 
    Threads: any.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
@@ -1903,7 +1903,8 @@ struct hcqi_lane {
     uint64_t limit;                    /* of a counter's value */
     uint64_t grace;                    /* grace period that must end before a swap */
     uint64_t grace_target;             /* epoch awaited by the running period */
-    uint64_t foreign[HCQI_MAX_DEVICES]; /* last epoch that waits for the device, by slot */
+    uint64_t foreign[HCQI_MAX_DEVICES]; /* last epoch that waits for the device or uses
+                                          its memory, by slot */
     uint32_t active;                   /* counter */
     uint32_t shadow_used;
     uint32_t host_users[2];            /* host threads waiting on a counter */
@@ -1969,6 +1970,7 @@ struct hcqi_version {
     uint64_t applied;                  /* updates up to this one */
     uint64_t named_frees;              /* hcqi_core.named_frees when last checked */
     uint32_t uses, held;               /* pending submissions; not wholly handed over */
+    uint64_t foreign;                  /* devices whose memory it names, by slot */
     hcq_packet *packets;
     uint32_t count, capacity;
     hcqi_segment *segments;
@@ -4363,6 +4365,13 @@ static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
     }
 }
 
+/* What was just handed over uses memory of other devices. */
+static void hcqi_lane_uses(hcqi_lane *lane, uint64_t devices) {
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        if (devices & 1) { lane->foreign[slot] = lane->epoch; }
+    }
+}
+
 static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     hcqi_lane *lane = job->lane;
     const hcqi_segment *seg = hcqi_job_segment(job);
@@ -4388,6 +4397,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     if (r < 0) { return r; }
     lane->epoch++;
     job->epoch = lane->epoch;
+    if (seg != NULL && job->version->foreign != 0) { hcqi_lane_uses(lane, job->version->foreign); }
     if (lane->watched && lane->dev->backend->watch == NULL) { hcqi_service_kick(lane->dev); }
     if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
     int last = job->segment + 1 == hcqi_job_segments(job);
@@ -4755,7 +4765,8 @@ HCQI_DEF int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device) {
     int32_t out;
     if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
     if (!hcqi_device_open(device)) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "device: is NULL or closed");
+        return hcqi_record_refuse(queue, device == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED,
+                                  "device: is NULL or closed");
     }
     hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_WAIT_DEVICE, 0, 0);
     if (p == NULL) { return hcqi_record_oom(queue); }
@@ -5527,6 +5538,7 @@ static hcq_result hcqi_version_translate(hcqi_version *v, uint32_t name, uint64_
     if (a == NULL || a->dev == v->dev) { return HCQ_OK; }
     uint64_t seen = hcqi_allocation_map(v->dev, a, *address, &why);
     if (seen == 0) { return why; }
+    v->foreign |= (uint64_t)1 << a->dev->slot;
     *address = seen;
     return HCQ_OK;
 }
@@ -5620,6 +5632,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_queue *q = v->queue;
     hcqi_version_drop_packets(v);
     v->generation = 0;
+    v->foreign = 0;
     v->has_variables = 0;
     v->named_frees = 0;
     v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
@@ -5707,6 +5720,11 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint64
         uint32_t arg = patch->part - HCQ_PART_ARG;
         uint32_t at = v->queue->metas[patch->index].arena + info->offsets[arg];
         uint32_t low = (uint32_t)value;
+        if (hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg])) {
+            hcq_result why;
+            const hcqi_allocation *a = hcqi_address_find(v->dev, value, &why);
+            if (a != NULL && a->dev != v->dev) { v->foreign |= (uint64_t)1 << a->dev->slot; }
+        }
         if (info->sizes[arg] == 8) {
             memcpy(hcqi_version_host(v, at), &value, 8);
         } else {
@@ -5910,6 +5928,10 @@ static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_versio
 static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_version *busy,
                                     uint64_t deadline) {
     uint64_t left = hcqi_left(deadline);
+    if (hcqi_core.ready_head != NULL) { /* what a counter swap released, say */
+        hcqi_drain();
+        return HCQ_OK;
+    }
     if (busy == NULL && !hcqi_versions_move(q, dev)) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue: all versions belong to held submissions");
     }
@@ -6080,9 +6102,14 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     r = hcqi_variables_check(q, s->dev, s->sub->variables, s->sub->variable_count);
     if (r != HCQ_OK) { return r; }
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
+    hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
+    if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
     r = hcqi_lane_room(lane, s->deadline);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_version_acquire(q, s->dev, s->sub->variables, s->deadline, &s->versions[s->count]);
+    if (r == HCQ_OK) {
+        hcqi_version **v = &s->versions[s->count];
+        r = hcqi_version_acquire(q, s->dev, s->sub->variables, s->deadline, v);
+    }
+    if (owner != s->dev) { hcqi_unpin(owner); }
     if (r != HCQ_OK) { return r; }
     s->lanes[s->count++] = lane;
     return HCQ_OK;
@@ -7150,7 +7177,7 @@ static uint64_t hcqi_explain_when(const hcq_point *points, hcq_device **out) {
     hcq_device *dev = hcqi_slot_device(points[0].signal.id);
     if (dev == NULL || dev->desc.log_fn == NULL || dev->desc.explain_ns == HCQ_KEEP) { return 0; }
     *out = dev;
-    return hcq_sys_now_ns() + dev->desc.explain_ns;
+    return hcqi_deadline(dev->desc.explain_ns);
 }
 
 /* With the lock held, which it lets go of. */
@@ -7735,10 +7762,14 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
     if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    hcq_result r = hcqi_alloc_submit(dev, waits, wait_count, a, point);
-    if (r != HCQ_OK) { return r; }
     a = hcqi_freed_take(a);
     if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = hcqi_alloc_submit(dev, waits, wait_count, a, point);
+    if (r != HCQ_OK) {
+        a->state = HCQI_FREED;
+        hcqi_freed_link(a);
+        return r;
+    }
     if ((flags & HCQ_ZEROED) && a->memory.host != NULL) { memset(a->memory.host, 0, (size_t)size); }
     uint32_t users = a->stamp_count; /* should the point fail, a free still waits for them */
     hcqi_allocation_live(a, buffer);
@@ -8227,6 +8258,9 @@ static hcq_result hcqi_transfer(const hcq_transfer_end *dst, const hcq_transfer_
 
 HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                  uint32_t flags, uint64_t timeout_ns) {
+    if (dst.host != NULL && src.host != NULL && (flags & ~(uint32_t)HCQ_UNORDERED)) {
+        return HCQ_ERROR_INVALID;
+    }
     hcq_result r = hcqi_transfer_check(&dst, "dst", size, src.buffer.device);
     if (r != HCQ_OK) { return r; }
     r = hcqi_transfer_check(&src, "src", size, dst.buffer.device);
@@ -8253,12 +8287,13 @@ static uint64_t hcqi_transfer_sum(const hcq_transfer_command *commands, uint32_t
     for (uint32_t i = 0; i < count; i++) {
         const hcq_transfer_command *c = &commands[i];
         *at = i;
-        *bad = c->size == 0 ? "size: is 0" : NULL;
+        *bad = c->size == 0 || c->size > SIZE_MAX / 4 ? "size: is 0 or too large" : NULL;
         if ((uint32_t)c->kind > HCQ_TRANSFER_UPDATE) { *bad = "kind: is unknown"; }
         if (*bad == NULL && c->kind == HCQ_TRANSFER_UPDATE) {
             *bad = c->data == NULL ? "data: is NULL" : NULL;
             if (c->size > c->dst.size) { *bad = "size: is above that of dst"; }
             sum += hcqi_transfer_room(c->size);
+            if (sum > SIZE_MAX / 2) { *bad = "size: all updates together are too large"; }
         }
         if (*bad != NULL) { return 0; }
     }
@@ -9556,15 +9591,16 @@ static int hcqi_job_is_untouched(const hcq_job *job) {
 }
 
 /* Ends held jobs that need the device: its own, and those elsewhere whose
-   recordings belong to it. */
+   recordings belong to it or name its memory. */
 static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
     for (int loose = 0; loose < 2; loose++) {
         hcq_job *next, *job = loose ? lane->loose_head : lane->held_head;
         for (; job != NULL; job = next) {
-            int theirs = job->version != NULL && job->version->queue->dev == dev;
+            const hcqi_version *v = job->version;
+            int theirs = v != NULL && (v->queue->dev == dev || (v->foreign >> dev->slot & 1) != 0);
             next = job->next;
             if (lane->dev != dev && !theirs) { continue; }
-            if (lane->dev != dev && hcqi_job_is_untouched(job)) {
+            if (lane->dev != dev && !loose && hcqi_job_is_untouched(job)) {
                 hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* others before it may stay */
                 continue;
             }
@@ -9592,7 +9628,8 @@ static uint32_t hcqi_queues_pending(const hcq_device *dev) {
     return pending;
 }
 
-/* Does work of other devices that still runs look at this one's counters? */
+/* Does work of other devices that still runs look at this one's counters, or use
+   its memory? */
 static int hcqi_device_is_watched(const hcq_device *dev) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         const hcq_device *other = hcqi_core.devices[i];
