@@ -4175,6 +4175,7 @@ static void hcqi_device_fail_parked(hcq_device *dev) {
         for (hcq_job *part = job == NULL ? NULL : job->parts; part != NULL; part = next) {
             next = part->parts;
             hcqi_job_fail_parked(part);
+            if (hcqi_job_at(dev, n) == NULL) { next = NULL; } /* that was the last of it */
         }
         if (hcqi_job_at(dev, n) != NULL) { hcqi_job_fail_parked(job); }
     }
@@ -4365,7 +4366,7 @@ static void hcqi_job_attach(hcq_job *job, const hcqi_segment *seg, int last) {
     }
 }
 
-/* What was just handed over uses memory of other devices. */
+/* What was just handed over waits for other devices or uses their memory. */
 static void hcqi_lane_uses(hcqi_lane *lane, uint64_t devices) {
     for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
         if (devices & 1) { lane->foreign[slot] = lane->epoch; }
@@ -4382,7 +4383,6 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
         /* A lane is in order; only an engine still has to ask for a failure. */
         int asks = lane->dev->caps.runs_host && points->check[i];
         if (points->lane[i] == lane && !asks) { continue; }
-        lane->foreign[points->lane[i]->dev->slot] = lane->epoch + 1;
         waits[count] = hcqi_lane_point(points->lane[i], points->epoch[i]);
         waits[count++].order_only = !asks;
     }
@@ -4397,7 +4397,12 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     if (r < 0) { return r; }
     lane->epoch++;
     job->epoch = lane->epoch;
-    if (seg != NULL && job->version->foreign != 0) { hcqi_lane_uses(lane, job->version->foreign); }
+    uint64_t uses = seg == NULL ? 0 : job->version->foreign;
+    for (uint32_t i = 0; i < points->count; i++) {
+        const hcq_device *other = points->lane[i]->dev;
+        if (other != lane->dev) { uses |= (uint64_t)1 << other->slot; }
+    }
+    if (uses != 0) { hcqi_lane_uses(lane, uses); }
     if (lane->watched && lane->dev->backend->watch == NULL) { hcqi_service_kick(lane->dev); }
     if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
     int last = job->segment + 1 == hcqi_job_segments(job);
@@ -4498,7 +4503,7 @@ static void hcqi_notice_look(void) {
     points.count = 0;
     points.overflow = 0;
     hcqi_state state = hcqi_state_of(n->wait.signal, n->wait.value, &n->result, &points);
-    if (state == HCQI_HANDED || state == HCQI_UNMET) {
+    if (!n->cancelled && (state == HCQI_HANDED || state == HCQI_UNMET)) {
         n->listed = 0;
         hcqi_waiter_link(&n->wait, state == HCQI_HANDED);
         return;
@@ -7430,7 +7435,8 @@ static void hcqi_freed_trim(hcq_device *dev, uint64_t keep) {
         if (dev->freed_uncached == 0 && dev->freed_bytes <= keep) { return; }
         if (!hcqi_allocation_uncached(a) && dev->freed_bytes <= keep) { continue; }
         if (!hcqi_allocation_idle(a)) {
-            if (dev->freed_uncached == 0) { return; } /* nor will those freed later be */
+            int owner = a->stamps[0].number > dev->done_prefix; /* so will those freed later */
+            if (owner && dev->freed_uncached == 0) { return; }
             continue;
         }
         hcqi_freed_unlink(a);
