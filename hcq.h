@@ -142,9 +142,9 @@
 
    Threads. One thread at a time records, updates, binds or submits a given
    queue; everything else may be called from any thread. Callbacks (host
-   commands, custom commands, loggers) run without library locks; they may
-   set signals, query and submit, and never block: a call that would
-   have to wait returns HCQ_ERROR_WOULD_BLOCK there.
+   commands, custom commands, notifications, loggers) run without library
+   locks; they may set signals, query and submit, and never block: a call that
+   would have to wait returns HCQ_ERROR_WOULD_BLOCK there.
 
    Errors. Every function that can fail returns an hcq_result; a negative one
    is an error. Every call answers HCQ_ERROR_INVALID for a NULL that is not
@@ -616,8 +616,8 @@ HCQ_API hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes);
    waits for it. The buffer itself may be recorded at once.
 
    Unlike hcq_alloc it may hand out a block whose last work still runs. A
-   submission of its own, HCQ_UNORDERED; if a wait fails so does `point`, and
-   the buffer is still to be freed.
+   submission of its own, HCQ_UNORDERED, which eager calls run after, too; if a
+   wait fails so does `point`, and the buffer is still to be freed.
 
    Threads: any. Errors: as hcq_alloc and hcq_submit.
 */
@@ -736,7 +736,8 @@ typedef enum hcq_wait_mode { HCQ_ALL, HCQ_ANY } hcq_wait_mode;
 HCQ_API hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal);
 
 /* Destroys a signal. Pending submissions that raise it still count; waits
-   that nobody will raise any more end with HCQ_ERROR_CANCELLED.
+   that nobody will raise any more end with HCQ_ERROR_CANCELLED, and so does
+   every host wait in progress.
 
    Threads: any. Errors: HCQ_ERROR_CLOSED, HCQ_ERROR_INVALID (a timeline).
 */
@@ -1072,7 +1073,8 @@ HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uin
 
 /* Records a wait: later commands run once the point is reached.
 
-   The value may be raised later, by any queue or by the host.
+   The value may be raised later, by any queue or by the host. Waits with no
+   command between them have no order: if one fails, so does the submission.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
@@ -1264,7 +1266,7 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point);
 
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
-   one's point. At the first error the rest is not submitted.
+   one's point, a reached one if there is none. At the first error the rest is not submitted.
 
    The lists are copied. A wait that nobody has signalled holds the submission
    and the later ones of its lane back, nobody else.
@@ -1873,7 +1875,8 @@ struct hcqi_signal {
     uint32_t handles;                  /* the users' references */
     char label[32];
     uint32_t uses;                     /* by pending submissions: waits and signals */
-    uint32_t promised;                 /* raises by pending submissions */
+    uint32_t promised;                 /* raises by pending submissions ... */
+    uint64_t promised_top;             /* ... and the highest of them, or above it */
     int destroyed;
     hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
     hcqi_producer *parked;             /* failures that wait for lower values, by value */
@@ -3786,6 +3789,10 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     if (s->value >= value) { return HCQI_REACHED; }
     if (s->failure != HCQ_OK) {
         *why = s->failure;
+        return HCQI_FAILED;
+    }
+    if (s->destroyed && value > s->promised_top) {
+        *why = HCQ_ERROR_CANCELLED;
         return HCQI_FAILED;
     }
     hcqi_producer *p = hcqi_producer_find(s, value);
@@ -6255,7 +6262,7 @@ static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi
     p->signal = s;
     p->value = value;
     p->slot = slot;
-    s->promised++;
+    if (s->promised++ == 0 || value > s->promised_top) { s->promised_top = value; }
     s->uses++;
     hcqi_signal_ref(s);
     *link = p;
@@ -6409,7 +6416,9 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
         r = hcqi_submit_run(&s);
         if (s.number != 0) { number = s.number; }
     }
-    if (point != NULL && number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), number); }
+    if (point != NULL && (number != 0 || count == 0)) { /* 0: reached */
+        *point = hcq_at(hcqi_signal_handle(dev->exact), number);
+    }
     return r;
 }
 
@@ -6615,6 +6624,7 @@ static void hcqi_signal_close(hcqi_signal *s) {
     hcq_device *dev = s->dev;
     hcqi_slots_remove(&dev->signals, s->id);
     s->destroyed = 1;
+    if (s->promised != 0) { hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX); } /* see hcqi_state_of */
     hcqi_signal_orphan(s);
     hcqi_signal_unref(s);
 }
@@ -6933,6 +6943,7 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
         return;
     }
     if (s->failure != HCQ_OK || s->value >= value) { return; }
+    if (s->destroyed) { hcqi_print(t, ", destroyed (final)"); }
     if (s->parked != NULL) {
         hcqi_print(t, ", will fail after lower values have landed");
     } else if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
@@ -7079,11 +7090,12 @@ typedef struct hcqi_poll {
     hcq_result failure;                /* the lowest code */
     hcqi_points points;                /* of the last point that is handed over */
     int others;                        /* the host may raise or fail a signal meanwhile */
+    int began;                         /* all signals were there at the first look */
 } hcqi_poll;
 
 static void hcqi_poll_one(hcqi_poll *poll, hcq_point point) {
     hcqi_signal *s = hcqi_signal_find(point.signal);
-    hcq_result why = HCQ_ERROR_CLOSED;
+    hcq_result why = poll->began ? HCQ_ERROR_CANCELLED : HCQ_ERROR_CLOSED;
     hcqi_state state = HCQI_FAILED;
     poll->points.count = 0;
     poll->points.overflow = 0;
@@ -7205,8 +7217,10 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
     hcq_device *teller = NULL;
     hcq_result r = HCQ_OK;
     uint64_t deadline = 0, explain = 0, slice = HCQI_SLICE_NS;
-    for (int first = 1; !hcqi_poll_all(&poll, points, count, mode, &r); first = 0) {
-        if (first) { /* the clock is only for those who wait */
+    poll.began = 0;
+    while (!hcqi_poll_all(&poll, points, count, mode, &r)) {
+        if (!poll.began) { /* the clock is only for those who wait */
+            poll.began = 1;
             deadline = hcqi_deadline(timeout_ns);
             explain = deadline == 0 ? 0 : hcqi_explain_when(points, &teller);
         }
@@ -7262,7 +7276,7 @@ HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission
                                            "submit_and_wait: in a callback"));
     }
     r = hcqi_submit_all(device, submissions, count, &done);
-    if (point != NULL && done.value != 0) { *point = done; }
+    if (point != NULL && done.signal.id != 0) { *point = done; }
     if (r != HCQ_OK || done.value == 0) { return hcqi_leave_with(r); }
     return hcqi_wait_entered(&done, 1, HCQ_ALL, timeout_ns);
 }
@@ -9678,12 +9692,17 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
 
 /* What other devices made for this one: versions of their queues, code. */
 static void hcqi_close_traces(hcq_device *dev) {
+    uint64_t others = ~((uint64_t)1 << dev->slot);
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         hcq_device *other = hcqi_core.devices[i];
+        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
+            other->lanes[k].foreign[dev->slot] = 0;
+        }
         for (hcq_queue *q = other == NULL ? NULL : other->queues; q != NULL; q = q->next) {
             hcqi_version **link = &q->versions;
             while (*link != NULL) {
                 hcqi_version *v = *link;
+                v->foreign &= others;
                 if (v->dev != dev) {
                     link = &v->next;
                     continue;
