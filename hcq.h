@@ -1383,6 +1383,7 @@ HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos
 
 /* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
    an ordinal, else a name or path as hcq_driver_devices lists it; or by id.
+   The CPU lists itself once and opens any ordinal up to 63.
 
    Threads: any. Lifetime, Errors: as hcq_open.
 */
@@ -6952,6 +6953,55 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
     }
 }
 
+/* The wait of handed-over work that is not over yet: `s` at `*value`, the n-th
+   of the submission's and the recording's; NULL = there are fewer. */
+static hcqi_signal *hcqi_running_wait(const hcq_job *job, uint32_t n, uint64_t *value) {
+    hcqi_points points;
+    hcq_result why;
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+        points.count = 0;
+        if (w->signal == NULL || w->packet == HCQI_PACKET_SPARE) { continue; }
+        hcqi_state state = hcqi_state_of(w->signal, w->value, &why, &points);
+        *value = w->value;
+        if (state != HCQI_REACHED && state != HCQI_FAILED && n-- == 0) { return w->signal; }
+    }
+    for (uint32_t i = 0; job->version != NULL && i < job->version->count; i++) {
+        const hcq_packet *p = &job->version->packets[i];
+        points.count = 0;
+        if (p->kind != HCQ_COMMAND_WAIT || hcqi_core.looks == 0) { continue; }
+        hcqi_core.looks--;
+        hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+        hcqi_state state = hcqi_state_of(s, p->u.sync.value, &why, &points);
+        *value = p->u.sync.value;
+        if (state != HCQI_REACHED && state != HCQI_FAILED && n-- == 0) { return s; }
+    }
+    return NULL;
+}
+
+/* The job that runs on the lane before this one, which was handed over, too. */
+static hcq_job *hcqi_running_ahead(const hcq_job *job) {
+    hcq_job *head = job->lane->run_head;
+    return head != NULL && head != job && head->epoch < job->epoch ? head : NULL;
+}
+
+static void hcqi_print_running(hcqi_text *t, const hcq_job *job) {
+    const hcq_job *ahead = hcqi_running_ahead(job);
+    uint64_t value;
+    hcqi_signal *s = NULL;
+    if (ahead != NULL) {
+        hcqi_print(t, "handed over, behind #%llu of its lane", (unsigned long long)ahead->number);
+        return;
+    }
+    for (uint32_t n = 0; n < 4 && (s = hcqi_running_wait(job, n, &value)) != NULL; n++) {
+        hcqi_print(t, n == 0 ? "handed over, waits for " : " and ");
+        hcqi_print_wait(t, s, value);
+    }
+    if (hcqi_running_wait(job, 0, &value) != NULL) { return; }
+    hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
+               (unsigned long long)job->epoch, (unsigned long long)job->lane->done,
+               (unsigned long long)job->lane->epoch);
+}
+
 /* "#12 'draw' on compute lane 0 of CPU: held by ..." */
 static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     const hcqi_lane *lane = job->lane;
@@ -6964,9 +7014,7 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
         return;
     }
     if ((job->flags & HCQI_JOB_LISTED) == 0) {
-        hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
-                   (unsigned long long)job->epoch, (unsigned long long)lane->done,
-                   (unsigned long long)lane->epoch);
+        hcqi_print_running(t, job);
         return;
     }
     hcqi_print(t, "held");
@@ -6993,7 +7041,7 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
 }
 
 static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first) {
-    hcqi_print(t, "cycle, nothing in it can ever run:");
+    hcqi_print(t, "cycle, which no submitted work can end:");
     for (uint32_t i = first; i <= path->count; i++) {
         const hcq_job *job = path->step[i < path->count ? i : first].job;
         hcqi_print(t, "%s #%llu '%s' of %s", i == first ? "" : " waits for",
@@ -7012,6 +7060,12 @@ static void hcqi_print_link(hcqi_text *t, const hcq_job *job) {
 static hcq_job *hcqi_next_link(const hcq_job *job) {
     hcq_job *best = NULL, *to;
     hcqi_blockers look;
+    uint64_t value;
+    if (!hcqi_is_held(job)) {
+        hcqi_signal *s = job->failing != 0 ? NULL : hcqi_running_wait(job, 0, &value);
+        best = hcqi_running_ahead(job);
+        return best != NULL || s == NULL ? best : hcqi_raiser(s, value);
+    }
     hcqi_blockers_begin(&look, job);
     while (hcqi_blockers_next(&look, &to)) {
         if (hcqi_is_held(to)) { return to; }
@@ -7036,7 +7090,7 @@ static void hcqi_print_chain(hcqi_text *t, const hcq_job *job) {
             return;
         }
         hcqi_print_link(t, job);
-        job = hcqi_is_held(job) ? hcqi_next_link(job) : NULL;
+        job = hcqi_next_link(job);
     }
 }
 
@@ -7044,6 +7098,10 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
     hcqi_points points;
     hcq_result why = HCQ_OK;
     hcqi_signal *s = hcqi_signal_find(point.signal);
+    if (point.signal.id == 0 || point.value > HCQI_MAX_VALUE) {
+        hcqi_print(t, "%s\n", point.signal.id == 0 ? "no signal" : "above INT64_MAX: never");
+        return;
+    }
     if (s == NULL) {
         hcqi_print(t, "signal %llu at %llu: final: destroyed, or its device was closed\n",
                    (unsigned long long)(point.signal.id & HCQI_SERIAL_MASK),
