@@ -1602,8 +1602,8 @@ HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_
    raised it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
 HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
 
-/* The whole device failed (lost): everything pending ends with `result`.
-   UNLOCKED, any thread. */
+/* The whole device failed (lost): everything pending ends with `result`, and
+   versions, memory and programs may be freed from now on. UNLOCKED, any thread. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 

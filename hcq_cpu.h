@@ -75,7 +75,7 @@ typedef struct hcqi_cpu_counter {
 typedef struct hcqi_cpu_lane {
     struct hcqi_cpu_engine *engine;
     uint32_t watch;
-    uint8_t pad[HCQI_CPU_LINE - 12 - sizeof(void *)];
+    uint8_t pad[HCQI_CPU_LINE - 4 - sizeof(void *)];
     hcqi_cpu_counter counters[2];
 } hcqi_cpu_lane;
 
@@ -1358,7 +1358,7 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
         }
     }
     hcqi_cpu_enter(d);
-    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT - 1);
+    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT / 8 * 7);
     hcqi_cpu_leave(d);
     return result;
 }

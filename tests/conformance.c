@@ -18,6 +18,7 @@
 #include "conformance_notify.h"
 #include "conformance_explain.h"
 #include "conformance_heavy.h"
+#include "conformance_edges.h"
 #include "conformance_trace.h"
 #include "conformance_devices.h"
 
@@ -25,7 +26,7 @@ static const struct CMUnitTest tests[] = {
     DEVICE_TESTS, MEMORY_TESTS, SIGNAL_TESTS, QUEUE_TESTS,
     ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   ENDS_TESTS,
     AFTER_TESTS,  DRIVER_TESTS, HEAVY_TESTS,  TRACE_TESTS,
-    NOTIFY_TESTS, EXPLAIN_TESTS, DEVICES_TESTS,
+    NOTIFY_TESTS, EXPLAIN_TESTS, DEVICES_TESTS, EDGES_TESTS,
 };
 
 int main(int argc, char **argv) {

@@ -417,9 +417,18 @@ static hcq_result mock_encode(void *self, hcq_recording *recording) {
 }
 
 static void mock_check_idle(mock_device *d, const mock_list *list, const char *what) {
-    pthread_mutex_lock(&d->lock);
-    uint32_t running = list->running;
-    pthread_mutex_unlock(&d->lock);
+    uint32_t running = 1;
+    for (int i = 0; i < 50000 && running; i++) {
+        pthread_mutex_lock(&d->lock);
+        running = list->running;
+        pthread_mutex_unlock(&d->lock);
+        if (!__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE)) {
+            break;
+        }
+        if (running) {                 /* the lost batch is on its way out */
+            mock_sleep(100000);
+        }
+    }
     if (running) {
         mock_abort(what, running, list->count);
     }
