@@ -504,14 +504,15 @@ HCQ_API hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t 
 
 /* Gives the device's timeline: the finished prefix of its submissions.
 
-   A recording cannot raise it and the host cannot set it.
+   A recording cannot raise it and the host cannot set it. A zero handle: the
+   device is closed.
 
    Threads: any. Lifetime: until the device is closed.
 */
 HCQ_API hcq_signal hcq_device_timeline(hcq_device *device);
 
 /* Gives the number the next submission will get; waiting for one less on
-   hcq_device_timeline means everything submitted so far.
+   hcq_device_timeline means everything submitted so far. 0: it is closed.
 
    Threads: any.
 */

@@ -279,10 +279,11 @@ static hcq_result use_device(device_user *u) {
         }
         return result == HCQ_OK ? hcq_signal_destroy(signal) : result;
     default:                           /* waits for its timeline, asks about it */
-        done = hcq_at(hcq_device_timeline(u->device), hcq_device_timeline_value(u->device) - 1);
-        if (!done.signal.id) {         /* what a closed device answers */
+        done = hcq_at(hcq_device_timeline(u->device), hcq_device_timeline_value(u->device));
+        if (!done.signal.id || !done.value) { /* what a closed device answers */
             return HCQ_ERROR_CLOSED;
         }
+        done.value--;
         result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
         return result == HCQ_OK ? hcq_device_synchronize(u->device, BOUND) : result;
     }
