@@ -95,6 +95,11 @@
    a change applies from the next submit on. hcq_queue_bind encodes it once for
    a device, after that a submit copies no commands and allocates nothing.
 
+   Devices and drivers. hcq_open("CPU") makes a driver and opens its default
+   device. To let a user choose, list hcq_registry_drivers, make those that
+   can be made, and list their devices. What is closed answers
+   HCQ_ERROR_CLOSED; a reference (hcq_device_retain) keeps the handle good.
+
    Lanes. A device has compute and copy lanes. Submissions of one lane run in
    the order of submission; lanes and devices are ordered by signals only.
 
@@ -125,7 +130,8 @@
    Memory. A buffer is a small value: device address, size, host pointer or
    NULL. A view is a value too. hcq_free never blocks and is legal while work
    that names the buffer is pending: the memory is handed out again when that
-   is done. Eager calls (copyin, copyout, transfer, program_call) run after
+   is done. hcq_alloc_after and hcq_free_after are steps in the order of work,
+   submissions without commands. Eager calls (copyin, copyout, transfer, program_call) run after
    everything submitted earlier on the device, and later submissions see what
    they wrote; overlap is asked for with queues.
 
@@ -149,10 +155,10 @@
    Errors. Every function that can fail returns an hcq_result; a negative one
    is an error. Every call answers HCQ_ERROR_INVALID for a NULL that is not
    allowed and HCQ_ERROR_CLOSED for a device that was closed, so the lists
-   below do not repeat it. Misuse is refused with a log line that names the parameter
-   and leaves the object as it was. The device keeps its first run-time error
-   (hcq_device_error). A wait that times out can be explained by
-   hcq_device_dump. Calls without a timeout use the device's (30 s).
+   below do not repeat it. Misuse is refused with a log line that names the
+   parameter and leaves the object as it was. The device keeps its first
+   run-time error (hcq_device_error). Calls without a timeout use the device's
+   (30 s) and then log why.
 
    ============================================================================
    GLOSSARY                                                       >>glossary
