@@ -131,9 +131,9 @@
    NULL. A view is a value too. hcq_free never blocks and is legal while work
    that names the buffer is pending: the memory is handed out again when that
    is done. hcq_alloc_after and hcq_free_after are steps in the order of work,
-   submissions without commands. Eager calls (copyin, copyout, transfer, program_call) run after
-   everything submitted earlier on the device, and later submissions see what
-   they wrote; overlap is asked for with queues.
+   submissions without commands. Eager calls (copyin, copyout, transfer,
+   program_call) run after everything submitted earlier on the device, and
+   later submissions see what they wrote; overlap is asked for with queues.
 
    Programs. A program is a kernel with the list of its arguments. Arguments
    travel as one block: pointers (8 bytes) and values by C's natural
