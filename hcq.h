@@ -56,7 +56,8 @@
    CONTENTS              search for the tag with its two angle brackets
 
        >>options         what to #define before the include
-       >>chapters        queues, signals, memory, programs, threads, errors
+       >>chapters        queues, drivers, lanes, signals, failure, hangs,
+                         memory, programs, threads, errors
        >>glossary        hcq's words in CUDA, Vulkan, OpenCL and tinygrad
        >>limits          what hcq does not do
        >>results         result codes
@@ -7314,7 +7315,7 @@ static int hcqi_points_valid(const hcq_point *points, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (points[i].value > HCQI_MAX_VALUE || points[i].signal.id == 0) { return 0; }
     }
-    return points != NULL;
+    return 1;
 }
 
 HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
