@@ -57,7 +57,8 @@
 
        >>options         what to #define before the include
        >>chapters        queues, drivers, lanes, signals, failure, hangs,
-                         memory, programs, threads, errors
+                         memory, programs, updates, graphs, profile,
+                         threads, errors
        >>glossary        hcq's words in CUDA, Vulkan, OpenCL and tinygrad
        >>limits          what hcq does not do
        >>results         result codes
@@ -67,6 +68,8 @@
        >>signals         create, set, wait, notify, explain
        >>programs        kernels and their argument blocks
        >>queues          record, update, bind, submit
+       >>graphs          inputs, accesses, the schedule
+       >>profile         what ran when: trace, page, summary
        >>registry        backends known by name, drivers
        >>backend         the table a backend fills in, packets, lanes
        >>implementation  everything behind HCQ_IMPLEMENTATION
@@ -147,6 +150,32 @@
    hcq_queue_variable instead marks a value that every submission brings along
    (hcq_submission.variables), without touching the recording.
 
+   Graphs. A queue of kind HCQ_GRAPH takes commands over buffers of any devices,
+   in an order in which they would be right one after another. It finds out what
+   each reads and writes (arguments, copies, hcq_queue_access) and lets the rest
+   overlap: one compute lane for every device, a copy lane for large copies that
+   run beside it, waits where bytes are shared and nothing else implies them.
+   Planned once, at bind or at the first submit. A launch brings buffers for the
+   placeholders (hcq_input) and variables; it follows everything submitted
+   earlier on its devices and has one point. An input with the declared size
+   must not overlap what else the graph touches if either is written:
+   HCQ_ERROR_ALIAS, and nothing runs.
+
+   HCQ_OVERLAP lets a launch start while other work, also earlier launches of the
+   graph, still runs. It takes no lane edge then, as with HCQ_UNORDERED; where it
+   shares memory with launches of this graph it waits for them, and the same
+   lane's part of them comes first. (The first launch with the flag follows those
+   without it as a whole.) HCQ_STEP runs the same plan from the host, item by
+   item of its schedule, and returns when all is done: for looking at order. A
+   host or custom command that fails ends its lane's part of the launch and what
+   depends on that; the point has the failure, the next launch is not affected.
+   With HCQ_STEP the call itself returns it.
+
+   Profile. hcq_profile_start makes a device record begin and end of every
+   command, hcq_profile_save writes it: a trace, a page to look at, a summary.
+   Commands next to each other share a timestamp. The latest events are kept in a
+   ring. Failed submissions leave none. Where it is off it costs nothing.
+
    Threads. One thread at a time records, updates, binds or submits a given
    queue; everything else may be called from any thread. Callbacks (host
    commands, custom commands, notifications, loggers) run without library
@@ -181,7 +210,8 @@
    compile kernels, choose a device for you, fall back silently, read
    environment variables, print without a logger, order lanes behind your
    back, or protect one queue from two recording threads. Not in this version:
-   graph queues (HCQ_GRAPH is refused), Vulkan and CUDA.
+   Vulkan and CUDA, and copies in a graph between devices of which neither sees
+   the other's memory.
 */
 #ifndef HCQ_H
 #define HCQ_H
@@ -194,7 +224,7 @@
 #include <stdint.h>
 
 #define HCQ_VERSION_MAJOR 0
-#define HCQ_VERSION_MINOR 2
+#define HCQ_VERSION_MINOR 3
 #define HCQ_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -239,7 +269,8 @@ extern "C" {
     X(HCQ_ERROR_LOST, -12, "the device is lost")                                   \
     X(HCQ_ERROR_NATIVE, -13, "the native API refused a call")                      \
     X(HCQ_ERROR_HOST, -14, "a host or custom command reported an error")           \
-    X(HCQ_ERROR_EXISTS, -15, "already registered")
+    X(HCQ_ERROR_EXISTS, -15, "already registered")                                 \
+    X(HCQ_ERROR_ALIAS, -16, "a graph's input overlaps other memory of it")
 
 typedef enum hcq_result {
 #define HCQI_ENUM(name, value, text) name = value,
@@ -960,7 +991,8 @@ HCQ_API uint64_t hcq_f64(double value);
 typedef enum hcq_queue_kind {
     HCQ_COMPUTE,                       /* every command */
     HCQ_COPY,                          /* no exec, no barrier */
-    HCQ_GRAPH                          /* not in this version: refused */
+    HCQ_GRAPH                          /* commands of any devices, ordered by what they
+                                          read and write; no waits, no signals */
 } hcq_queue_kind;
 
 typedef enum hcq_command_kind {
@@ -974,11 +1006,17 @@ typedef enum hcq_command_kind {
     HCQ_COMMAND_FILL,
     HCQ_COMMAND_WRITE,
     HCQ_COMMAND_HOST,
-    HCQ_COMMAND_CUSTOM
+    HCQ_COMMAND_CUSTOM,
+    HCQ_COMMAND_EMPTY                  /* graph: allocates, does nothing */
 } hcq_command_kind;
 
-enum { HCQ_OVERLAP = 1 };              /* command flag: no edge to the previous one */
-enum { HCQ_UNORDERED = 1 };            /* submission flag: no order within its lane */
+enum {
+    HCQ_OVERLAP = 1,                   /* command: no edge to the previous one; graph
+                                          launch: does not wait for other work */
+    HCQ_UNORDERED = 2,                 /* submission: no order within its lane */
+    HCQ_STEP = 4,                      /* graph launch: on the host, item by item */
+    HCQ_COPY_LISTS = 8                 /* HCQ_STEP, print, dot: copies in lists of their own */
+};
 
 /* Encodes a custom command. `native` is what the backend says: a CUstream, a
    VkCommandBuffer; on the CPU the engine calls it at run time, with NULL. */
@@ -1031,7 +1069,9 @@ typedef struct hcq_submission {
     uint64_t affinity;                 /* lane = affinity modulo the lanes of the kind;
                                           HCQ_ANY_LANE: the one with the fewest
                                           unfinished submissions [0] */
-    uint32_t flags;                    /* HCQ_UNORDERED */
+    uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
+    const hcq_buffer *inputs;          /* graphs: by number of hcq_input */
+    uint32_t input_count;
     const uint64_t *variables;         /* by number, 8 bytes each */
     uint32_t variable_count;
 } hcq_submission;
@@ -1301,6 +1341,144 @@ HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission 
                                        uint32_t count, uint64_t timeout_ns, hcq_point *point);
 
 /* ========================================================================== */
+/* ---- graphs --------------------------------------------------- >>graphs - */
+
+#define HCQ_MAX_INPUTS 64
+
+/* A placeholder in a graph for a buffer of `device` (NULL: the graph's) of at
+   least `size` bytes: each submission brings the buffer as inputs[number], number
+   below HCQ_MAX_INPUTS. Recorded like a buffer, its address and views, too;
+   planned as memory that nothing else overlaps.
+
+   An error sticks to the graph; the buffer is zero then.
+
+   Threads:  one at a time per queue.
+   Lifetime: plain data, for this graph; until it is reset.
+   Errors:   HCQ_ERROR_INVALID (no graph, number, size 0, or not as declared
+             before), HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
+                             uint64_t size);
+
+/* Records memory that belongs to the graph: allocated by its first run, kept
+   until the graph is reset or destroyed. `buffer` is for recording only, its
+   contents are undefined at first.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID (no graph, size 0, unknown flags),
+            HCQ_ERROR_CLOSED, HCQ_ERROR_LIMIT (4000), HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
+                                uint32_t flags, hcq_buffer *buffer);
+
+/* Says what command `index` does with `buffer`: `access` is HCQ_ARG_IN, _OUT or
+   _INOUT. A kernel's argument with the buffer's address is narrowed to these
+   bytes (else: from its address to the end of the allocation) and this
+   access; otherwise the bytes count in addition.
+
+   A host or custom command that says nothing is ordered after everything
+   before it and before everything after it.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID (no graph, wrong index, a barrier),
+            HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
+                                    uint32_t access);
+
+/* Orders command `after` behind `before`, which was recorded earlier.
+
+   Threads: one at a time per queue.
+   Errors:  HCQ_ERROR_INVALID (no graph, wrong index, before >= after),
+            HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t after);
+
+/* Writes the graph's schedule as text, or as a graph in DOT: a list per device
+   of commands, SYNC and WAIT, each cell with its place in the order in which
+   HCQ_STEP runs them. `flags`: HCQ_COPY_LISTS or 0. Returns the length that the
+   whole text has; always ends it with a zero when size > 0. 0: refused, the
+   log says why.
+
+   Threads: one at a time per queue.
+   Errors:  as a submission with HCQ_STEP.
+*/
+HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
+HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
+
+/* ========================================================================== */
+/* ---- profile ------------------------------------------------- >>profile - */
+
+typedef struct hcq_profile_desc {
+    uint32_t events;                   /* kept, the latest; 128 bytes each [65536] */
+    uint32_t names;                    /* of programs, commands, queues; 48 bytes each,
+                                          more of them are one [1024] */
+} hcq_profile_desc;
+
+typedef enum hcq_profile_format {
+    HCQ_PROFILE_TRACE,                 /* JSON for chrome://tracing and ui.perfetto.dev */
+    HCQ_PROFILE_HTML,                  /* a page with a timeline, nothing else needed */
+    HCQ_PROFILE_SUMMARY                /* text: a line per program */
+} hcq_profile_format;
+
+/* Starts to record begin and end of every command that is submitted to
+   `device` from now on, forgetting what was recorded before. NULL: defaults.
+
+   Memory is taken now; versions of bound queues are encoded once more, with
+   timestamps, and are not shared by submissions that run.
+
+   Threads: any.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED (no clock),
+            HCQ_ERROR_OUT_OF_MEMORY, HCQ_TIMEOUT, HCQ_ERROR_WOULD_BLOCK.
+*/
+HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc);
+
+/* Stops recording; what was recorded stays until the next start or hcq_close,
+   and submissions that were made before still add to it.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
+
+/* A command that ran; times as hcq_clock.host_ns, and as hcq_sys_now_ns has them,
+   which anybody may call. */
+typedef struct hcq_profile_event {
+    uint64_t begin_ns, end_ns;         /* right within +- error_ns */
+    uint64_t error_ns;
+    uint64_t submission;               /* its number on the device's timeline */
+    uint64_t bytes;                    /* copy, fill, write; 0 else */
+    hcq_device *device;
+    hcq_queue_kind lane_kind;
+    uint32_t lane;
+    hcq_command_kind kind;
+    uint32_t command;                  /* index in the recording */
+    char name[32];                     /* the command's label, or the program's, or its kind */
+    char queue[32];
+} hcq_profile_event;
+
+/* Copies up to `capacity` events of a device, oldest first, and gives the
+   number there are in `count`; `lost` (NULL allowed) are those that found no
+   room any more.
+
+   Threads: any. Errors: HCQ_ERROR_INVALID.
+*/
+HCQ_API hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
+                                      uint32_t capacity, uint32_t *count, uint64_t *lost);
+
+/* Writes what was recorded on `count` devices, on one time axis, as text, like
+   hcq_device_dump, or into a file. Clocks are read again if the last reading is
+   older than a second.
+
+   Threads: any. Blocks: for that reading, as hcq_device_clock.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY,
+            HCQ_ERROR_NATIVE (the file). print returns 0 then.
+*/
+HCQ_API size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
+                                 hcq_profile_format format, char *text, size_t size);
+HCQ_API hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
+                                    hcq_profile_format format, const char *path);
+
+/* ========================================================================== */
 /* ---- registry ----------------------------------------------- >>registry - */
 
 struct hcq_backend;
@@ -1441,13 +1619,14 @@ typedef struct hcq_packet {
         struct { uint64_t dst, value, size; } fill;
         struct { uint64_t dst, value; } write;
         struct { void *signal; uint64_t dst; } stamp; /* timestamp */
-        struct { hcq_host_fn fn; void *user; } host;
+        struct { hcq_host_fn fn; void *user; void *marks; } host; /* marks: core */
         struct {
             const hcq_custom_type *type;
             hcq_custom_fn encode_fn;   /* of this backend */
             const void *payload;
         } custom;
         struct { void *signal; uint64_t value; void *device; void *slot; } sync; /* core */
+        struct { void *none; uint32_t slice, place, command; } relative;         /* core */
         uint64_t words[7];
     } u;
 } hcq_packet;
@@ -1647,6 +1826,9 @@ HCQ_API void hcq_sys_library_close(void *library);
    lane >>submit, held until its waits are safe >>holding, handed to the backend
    segment by segment >>handing, collected when complete >>jobs.
 
+   Graphs: >>inputs >>touching (reads and writes) >>planning >>launching >>scheduling;
+   profile: >>profiling, written by >>reporting.
+
    Below that: >>atomics >>headers >>core (types) >>system >>lock >>pools
    >>helpers >>heap >>objects (signals) >>lanes (counters) >>watch >>states
    >>allocations. Around it: >>reading >>updates >>binding >>setting >>explaining
@@ -1791,6 +1973,9 @@ typedef struct hcqi_notice hcqi_notice;
 typedef struct hcqi_version hcqi_version;
 typedef struct hcqi_lane hcqi_lane;
 typedef struct hcqi_allocation hcqi_allocation;
+typedef struct hcqi_launch hcqi_launch;
+typedef struct hcqi_graph hcqi_graph;
+typedef struct hcqi_profile hcqi_profile;
 
 typedef struct hcqi_mutex { uint32_t word; } hcqi_mutex; /* 0 free, 1 held, 2 contended */
 
@@ -1867,7 +2052,8 @@ struct hcqi_producer {
     uint64_t epoch;
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
-    uint32_t applied;                  /* the signal has it, ahead of its lane's turn */
+    uint16_t applied;                  /* the signal has it, ahead of its lane's turn */
+    uint16_t ends;                     /* says that the job is over, failed or not */
     uint32_t failed;                   /* hcq_result: fails the signal when it is first */
 };
 
@@ -1890,6 +2076,8 @@ struct hcqi_signal {
     hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
     hcqi_producer *parked;             /* failures that wait for lower values, by value */
     uint32_t stamps;                   /* handed-over timestamps */
+    uint32_t source_lane;              /* who raised it last, for the profile */
+    uint64_t source_device, source_epoch;
     hcqi_waiter *held, *reach;
     uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
 };
@@ -1938,7 +2126,9 @@ enum {
     HCQI_JOB_LISTED = 64,              /* in held or loose */
     HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
     HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
-    HCQI_JOB_RETIRING = 1024           /* as soon as `failing` is 0 */
+    HCQI_JOB_RETIRING = 1024,          /* as soon as `failing` is 0 */
+    HCQI_JOB_REACH = 2048              /* held until its waits are reached: it must not
+                                          be in the way of others on its lane */
 };
 
 /* A submission, or one queue's part of it, on its lane. */
@@ -1962,6 +2152,8 @@ struct hcq_job {
     uint32_t parts_left;               /* of the final job: not wholly handed over */
     uint32_t parts_running;            /* of the final job: not over */
     uint32_t failing;                  /* its producers that still have to fail a signal */
+    hcqi_launch *launch;               /* of a graph */
+    uint64_t first_epoch;              /* handed over */
     hcqi_waiter wait;                  /* first of the job's waiters */
 };
 
@@ -1996,18 +2188,223 @@ struct hcqi_version {
     hcq_memory memory;                 /* arguments, payloads, timestamp slots */
     uint64_t memory_size;
     uint64_t slot_offset;
+    uint64_t mark_offset;              /* timestamps of the profile */
+    uint32_t marks;
     uint64_t variables[HCQI_MAX_VARIABLES];
     int has_variables;                 /* `variables` are in the packets */
+    uint32_t slice;                    /* of the graph's plan */
+    uint32_t *places;                  /* packet of each command; NULL: its own number */
+    uint32_t place_capacity;
+    uint64_t inputs[HCQ_MAX_INPUTS];   /* addresses that this device sees */
+    int has_inputs;
+    int profiled;                      /* timestamps lie between the commands */
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint64_t stamp;                    /* last update */
+    hcq_device *dev;                   /* graph: where it runs, NULL = see its accesses */
+    uint64_t dev_serial;
+    uint32_t stated, orders;           /* graph: last hcqi_graph.stated, .orders of it + 1 */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     uint32_t label;                    /* offset + 1 */
 } hcqi_meta;
 
 typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } hcqi_patch;
+
+/* ---- graphs ---- */
+
+#define HCQI_NONE UINT32_MAX
+#define HCQI_RELATIVE 0x80             /* packet flag: the signal is the launch's own */
+#define HCQI_TAG 0xfa                  /* top byte of a placeholder's address */
+#define HCQI_TAG_SHIFT 44              /* of its number; inputs, then empties */
+#define HCQI_MAX_EMPTIES 4000
+#define HCQI_MAX_SLICES 64
+#define HCQI_COPY_BYTES 16384          /* smaller copies are not worth another lane */
+
+/* hcq_queue_access. */
+typedef struct hcqi_stated {
+    uint32_t next;                     /* of the same command, + 1 */
+    uint32_t access;                   /* HCQI_READ, HCQI_WRITE */
+    hcqi_allocation *a;                /* NULL: a placeholder */
+    hcq_device *dev;
+    uint64_t address, size;
+} hcqi_stated;
+
+enum { HCQI_READ = 1, HCQI_WRITE = 2 };
+
+typedef struct hcqi_order { uint32_t before, after, next; } hcqi_order; /* next: of `after`, + 1 */
+
+typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; } hcqi_input;
+
+typedef struct hcqi_empty {
+    hcq_device *dev;
+    uint64_t serial, size;
+    uint32_t flags;
+    hcq_buffer buffer;                 /* zero: not allocated yet */
+    hcqi_allocation *a;
+} hcqi_empty;
+
+/* Bytes that one call reads or writes. `base` is whose addresses they are: an
+   input, an empty, host memory, a device's memory. */
+typedef struct hcqi_touch {
+    uint32_t base, access;
+    uint64_t first, end;
+} hcqi_touch;
+
+/* Bytes that all touches so far treated alike. Readers since the last writer
+   are a list that split ranges share. */
+typedef struct hcqi_range {
+    uint64_t first, end;
+    uint32_t writer, readers;          /* call, hcqi_plan.readers; HCQI_NONE */
+    uint64_t reads, writes;            /* slices */
+} hcqi_range;
+
+typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity, written; } hcqi_base;
+
+typedef struct hcqi_reader { uint32_t call, next; } hcqi_reader;
+
+/* A command of a graph and where it runs. */
+typedef struct hcqi_call {
+    hcq_device *dev;
+    uint32_t slice;                    /* HCQI_NONE: it runs nowhere */
+    uint32_t place;                    /* 1 + its position in the slice */
+    uint32_t touch_first, touch_count;
+    uint32_t edge_first, edge_count;   /* calls it follows, not reduced */
+    uint32_t wait_first, wait_count;
+    uint32_t signals, overlap, copies; /* copies: may go to a copy lane */
+} hcqi_call;
+
+typedef struct hcqi_need { uint32_t slice, place; } hcqi_need;
+
+/* An input's address in a packet. */
+typedef struct hcqi_use { uint32_t number, command, part; uint64_t offset; } hcqi_use;
+
+enum { HCQI_PART_DST = 1, HCQI_PART_SRC, HCQI_PART_BLOCK = 256 }; /* + argument */
+
+/* What one lane runs of a graph. */
+typedef struct hcqi_slice {
+    hcq_device *dev;
+    uint32_t lane;                     /* in dev->lanes */
+    uint32_t *calls;
+    uint32_t count, capacity;
+    uint32_t use_first, use_count;     /* hcqi_plan.uses, by number */
+    uint64_t inputs;                   /* mask */
+} hcqi_slice;
+
+/* Do two slices of consecutive launches conflict: always, or where these inputs
+   are the same memory as before? */
+typedef struct hcqi_cross { uint32_t always; uint64_t inputs; } hcqi_cross;
+
+typedef struct hcqi_plan {
+    uint64_t generation;               /* of the recording; 0 = none */
+    int stale;                         /* a buffer was updated */
+    uint64_t serial;                   /* of the plan */
+    uint64_t shape;                    /* hash of what versions are made from */
+    hcqi_call *calls;
+    uint32_t call_count, call_capacity;
+    hcqi_touch *touches;
+    uint32_t touch_count, touch_capacity;
+    hcqi_base *bases;
+    uint32_t base_count, base_capacity;
+    hcqi_reader *readers;
+    uint32_t reader_count, reader_capacity;
+    uint32_t *edges;
+    uint32_t edge_count, edge_capacity;
+    uint32_t *marks;                   /* scratch by call */
+    uint32_t mark_capacity;
+    uint32_t *clocks;                  /* scratch by call and slice */
+    uint32_t clock_capacity;
+    hcqi_need *waits;
+    uint32_t wait_count, wait_capacity;
+    hcqi_use *uses;
+    uint32_t use_count, use_capacity;
+    hcqi_slice slices[HCQI_MAX_SLICES];
+    uint32_t slice_count;
+    hcqi_cross *cross;                 /* [later * slice_count + earlier] */
+    uint32_t cross_capacity;
+    struct { hcq_device *dev; uint64_t serial; } devices[HCQI_MAX_DEVICES];
+    uint64_t users[HCQI_MAX_DEVICES];  /* slices that touch memory of a device, or run on it */
+    uint32_t device_count;
+    int shared;                        /* some device's memory is touched by another */
+    uint64_t inputs, written;          /* masks */
+} hcqi_plan;
+
+typedef enum hcqi_item_kind { HCQI_ITEM_CALL, HCQI_ITEM_SYNC, HCQI_ITEM_WAIT } hcqi_item_kind;
+
+typedef struct hcqi_item {
+    hcqi_item_kind kind;
+    uint32_t list;
+    uint32_t call;
+    uint32_t sync;                     /* WAIT: its item */
+    uint32_t waiters;                  /* SYNC */
+    uint32_t seen;                     /* SYNC: has run */
+    uint32_t order;                    /* in which HCQ_STEP does it */
+} hcqi_item;
+
+typedef struct hcqi_list {
+    hcq_device *dev;
+    int copies;
+    uint32_t *items;
+    uint32_t count, capacity;
+    uint32_t at;                       /* next to run */
+    uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
+} hcqi_list;
+
+typedef struct hcqi_schedule {
+    uint64_t generation;
+    uint32_t flags;
+    hcqi_item *items;
+    uint32_t item_count, item_capacity;
+    hcqi_list lists[HCQI_MAX_DEVICES * 2];
+    uint32_t list_count;
+    uint32_t *places;                  /* item of each call */
+    uint32_t place_capacity;
+} hcqi_schedule;
+
+struct hcqi_graph {
+    hcqi_stated *stated;
+    uint32_t stated_count, stated_capacity;
+    hcqi_order *orders;                /* hcq_queue_edge */
+    uint32_t order_count, order_capacity;
+    hcqi_input inputs[HCQ_MAX_INPUTS];
+    uint64_t declared;                 /* inputs */
+    hcqi_empty *empties;
+    uint32_t empty_count, empty_capacity;
+    uint32_t empties_missing;          /* not allocated yet */
+    uint64_t named_frees;              /* when last checked */
+    hcq_buffer checked[HCQ_MAX_INPUTS]; /* the last inputs without an alias */
+    uint64_t checked_plan;
+    hcqi_plan plan;
+    hcqi_schedule schedule;
+    hcqi_launch *launches;             /* all */
+    hcqi_launch *newest;               /* launch, then `earlier` */
+    int overlaps;                      /* a launch asked for HCQ_OVERLAP, ever */
+    struct hcqi_making *making;        /* made by the first launch */
+};
+
+/* One submission of a graph. Its signals are its own, so that launches in
+   flight do not meet, and are used again afterwards. */
+struct hcqi_launch {
+    hcqi_launch *next;
+    hcqi_launch *earlier;              /* submitted before it, in flight then */
+    hcq_queue *queue;
+    uint32_t jobs;                     /* 0 = idle */
+    uint32_t slice_count;
+    int full;                          /* follows everything before it on its devices */
+    int cuts;                          /* follows all launches before it */
+    int whole;                         /* scratch: is to be followed as one */
+    int marks;                         /* raises `ends` */
+    uint64_t serial;
+    uint64_t plan;                     /* its serial */
+    hcqi_signal *signals[HCQI_MAX_SLICES]; /* base + place: the call is done */
+    hcqi_signal *ends[HCQI_MAX_SLICES]; /* base + 1: the slice is over */
+    uint64_t base;
+    uint64_t first[HCQ_MAX_INPUTS], space[HCQ_MAX_INPUTS]; /* where the inputs are */
+    uint32_t device_count;
+    hcq_device *devices[HCQI_MAX_DEVICES]; /* of the plan then */
+    uint64_t numbers[HCQI_MAX_DEVICES]; /* of its submissions there */
+};
 
 #define HCQI_LOG 64                    /* updates a version may lag behind cheaply */
 #define HCQI_MAGIC_QUEUE 0x48435131u
@@ -2036,7 +2433,9 @@ struct hcq_queue {
     uint64_t updates;                  /* count; the last ones are in `log` */
     uint32_t log[HCQI_LOG];
     hcqi_version *versions;
+    uint64_t variable_mask;            /* of the patches */
     hcq_device *bound;
+    hcqi_graph *graph;                 /* NULL: a plain queue */
     uint32_t pending;                  /* submissions */
     int destroyed;
     int internal;                      /* the library's own: not closed with the rest */
@@ -2083,6 +2482,42 @@ typedef struct hcqi_staging {
     hcq_queue *queue;                  /* one copy command */
     hcq_point done;
 } hcqi_staging;
+
+typedef struct hcqi_label { char text[32]; } hcqi_label;
+
+/* A command that ran, on the device's clock. */
+typedef struct hcqi_event {
+    uint64_t begin, end;
+    uint64_t submission;
+    uint64_t launch;                   /* 0 = of no graph */
+    uint64_t bytes, epoch;
+    uint32_t lane;                     /* in hcq_device.lanes */
+    uint32_t kind, command;
+    uint32_t name, queue;              /* hcqi_profile.names */
+} hcqi_event;
+
+/* A wait: between commands of a launch, or (launch 0) from an epoch of a lane
+   to one of a lane of this device. */
+typedef struct hcqi_flow {
+    uint64_t launch, from, to;
+    uint64_t from_device;              /* serial */
+    uint32_t from_lane, to_lane;
+} hcqi_flow;
+
+struct hcqi_profile {
+    int on;
+    hcqi_event *events;                /* rings */
+    hcqi_flow *flows;
+    uint32_t capacity;                 /* of each */
+    uint64_t added, flowed;            /* ever */
+    uint64_t first;                    /* submission that counts */
+    hcqi_label *names;
+    uint32_t name_count, name_capacity;
+    uint32_t *buckets;                 /* name + 1 by hash, 0 = none */
+    uint32_t bucket_count;
+    hcq_clock clock;                   /* the last reading */
+    uint64_t synchronizations;
+};
 
 typedef struct hcqi_ring {
     hcqi_staging *slots;
@@ -2138,6 +2573,7 @@ struct hcq_device {
     hcq_queue *call_queue;
     hcq_signal call_start, call_end;
     hcq_error_info error;
+    hcqi_profile *profile;             /* NULL: never started */
     uint64_t swaps, packets_copied, packets_patched;
     hcq_sys_thread service;
     int service_started, service_stop;
@@ -3208,6 +3644,22 @@ static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_versi
                 native == NULL ? "" : native);
 }
 
+/* Is bit `n` or one above it set? */
+static int hcqi_mask_has(uint64_t mask, uint32_t n) { return n < 64 && mask >> n != 0; }
+
+static const char *hcqi_kind_text(uint32_t kind) {
+    static const char text[][12] = {
+        "unknown", "wait", "wait_device", "signal", "timestamp", "barrier", "exec", "copy",
+        "fill", "write", "host", "custom", "empty"
+    };
+    return text[kind < sizeof text / sizeof text[0] ? kind : 0];
+}
+
+static uint64_t hcqi_hash(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
 /* ========================================================================== */
 /* ---- the waiters' heap ------------------------------------------ >>heap - */
 /* A pairing heap by value: insert O(1), pop O(log n) amortised, no memory of
@@ -3505,8 +3957,14 @@ static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
     p->job = job;
     p->epoch = job->epoch;
     p->list = NULL;
-    if (lane->land_tail != NULL) { lane->land_tail->list = p; } else { lane->land_head = p; }
-    lane->land_tail = p;
+    hcqi_producer **link = lane->land_tail == NULL ? &lane->land_head : &lane->land_tail->list;
+    if (lane->land_tail != NULL && lane->land_tail->epoch > p->epoch) { /* see `ends` */
+        link = &lane->land_head;
+        while ((*link)->epoch <= p->epoch) { link = &(*link)->list; }
+    }
+    p->list = *link;
+    *link = p;
+    if (p->list == NULL) { lane->land_tail = p; }
     if (p->slot != NULL) {
         p->signal->stamps++;
         return;
@@ -3931,6 +4389,8 @@ typedef struct hcqi_resolve {
     int need_reach;                    /* a host command: native waits do not help */
     int blocked;
     hcq_result failure;
+    const hcqi_signal *past[4];        /* reached before; for the profile */
+    uint32_t past_count;
 } hcqi_resolve;
 
 /* Looks at one wait; links `w`, or a spare waiter, if it is not safe yet. */
@@ -3941,6 +4401,9 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     own.count = 0;
     own.overflow = 0;
     hcqi_state state = hcqi_state_of(s, value, &why, &own);
+    if (state == HCQI_REACHED && s->source_epoch != 0 && r->past_count < 4) {
+        r->past[r->past_count++] = s;
+    }
     if (state == HCQI_REACHED || r->failure != HCQ_OK) { return; }
     if (state == HCQI_FAILED) {
         if (w == NULL || !w->order) { r->failure = why; }
@@ -3966,9 +4429,21 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     hcqi_waiter_link(w, reach);
 }
 
+/* The signal and value that a WAIT or SIGNAL packet means in this job. */
+static hcqi_signal *hcqi_sync_of(const hcq_job *job, const hcq_packet *p, uint64_t *value) {
+    if ((p->flags & HCQI_RELATIVE) == 0) {
+        *value = p->u.sync.value;
+        return HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+    }
+    *value = job->launch->base + p->u.relative.place;
+    return job->launch->signals[p->u.relative.slice];
+}
+
 static void hcqi_resolve_packet(hcqi_resolve *r, const hcq_packet *p) {
     if (p->kind == HCQ_COMMAND_WAIT) {
-        hcqi_resolve_one(r, HCQI_CAST(hcqi_signal *, p->u.sync.signal), p->u.sync.value, NULL);
+        uint64_t value;
+        hcqi_signal *s = hcqi_sync_of(r->job, p, &value);
+        hcqi_resolve_one(r, s, value, NULL);
         return;
     }
     hcq_device *dev = HCQI_CAST(hcq_device *, p->u.sync.device);
@@ -3996,7 +4471,8 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     r->points.count = 0;
     r->points.overflow = 0;
     r->spare = &job->wait;
-    r->need_reach = seg != NULL && seg->host;
+    r->past_count = 0;
+    r->need_reach = (seg != NULL && seg->host) || (job->flags & HCQI_JOB_REACH) != 0;
     r->blocked = 0;
     r->failure = HCQ_OK;
     hcq_job *parts = job->flags & HCQI_JOB_PART ? NULL : job->parts; /* else: its siblings */
@@ -4110,6 +4586,8 @@ static void hcqi_job_handed(hcq_job *job) {
     hcqi_core.changed = 1;
 }
 
+static void hcqi_launch_release(hcqi_launch *launch);
+
 static void hcqi_job_free(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
     for (hcqi_waiter *w = &job->wait, *next; w != NULL; w = next) {
@@ -4121,7 +4599,9 @@ static void hcqi_job_free(hcq_job *job) {
         if (w != &job->wait) { hcqi_pool_put(&dev->waiters, w); }
     }
     if (job->flags & HCQI_JOB_READY) { hcqi_ready_remove(job); }
+    hcqi_launch *launch = job->launch;
     hcqi_pool_put(&dev->jobs, job);
+    if (launch != NULL) { hcqi_launch_release(launch); }
 }
 
 /* Why the producer's job failed before it got so far, or HCQ_OK. */
@@ -4154,6 +4634,10 @@ static void hcqi_signal_overtake(const hcqi_producer *above) {
 }
 
 static void hcqi_job_retire(hcq_job *job);
+static void hcqi_profile_collect(const hcq_job *job);
+static int hcqi_profile_on(const hcq_device *dev);
+static void hcqi_profile_wait(const hcqi_lane *lane, uint64_t epoch, uint64_t device,
+                              uint32_t other, uint64_t from);
 
 /* The parked failure is carried out. */
 static void hcqi_producer_fail(hcqi_producer *p) {
@@ -4204,12 +4688,15 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcqi_producer_detach(p);
     lane->land_head = p->list;
     if (p->list == NULL) { lane->land_tail = NULL; }
-    if (result != HCQ_OK) {
+    if (result != HCQ_OK && !p->ends) {
         if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_atomic_load64(p->slot);
         hcqi_core.changed = 1;
     } else if (!p->applied) {
+        p->signal->source_device = lane->dev->serial;
+        p->signal->source_lane = (uint32_t)(lane - lane->dev->lanes);
+        p->signal->source_epoch = p->epoch;
         if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
         hcqi_signal_raise(p->signal, p->value);
     }
@@ -4262,6 +4749,9 @@ static void hcqi_job_retire(hcq_job *job) {
     }
     if ((dev->desc.flags & HCQ_DEVICE_COVERAGE) && hcqi_job_failure(job) == HCQ_OK) {
         hcqi_job_cover(job);
+    }
+    if (job->version != NULL && job->version->profiled && hcqi_job_failure(job) == HCQ_OK) {
+        hcqi_profile_collect(job);
     }
     if (job->version != NULL) { hcqi_version_release(job->version); }
     if (job->flags & HCQI_JOB_PART) {
@@ -4339,6 +4829,10 @@ static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
         hcqi_producer *p = job->producers;
         hcqi_signal *s = p->signal;
         job->producers = p->list;
+        if (!now && p->ends && job->epoch > job->lane->done) {
+            hcqi_producer_attach(p, job);
+            continue;
+        }
         if (!now && p->slot == NULL && s->failure == HCQ_OK && s->pending_head != NULL &&
             s->pending_head->value < p->value) {
             hcqi_producer_park(p, job, result);
@@ -4413,6 +4907,7 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     if (r < 0) { return r; }
     lane->epoch++;
     job->epoch = lane->epoch;
+    if (job->first_epoch == 0) { job->first_epoch = lane->epoch; }
     uint64_t uses = seg == NULL ? 0 : job->version->foreign;
     for (uint32_t i = 0; i < points->count; i++) {
         const hcq_device *other = points->lane[i]->dev;
@@ -4440,6 +4935,23 @@ static void hcqi_job_advance_past(hcq_job *job) {
         hcqi_job_run(job);
     } else {
         hcqi_job_retire(job);
+    }
+}
+
+/* Notes what the work just handed over waits for, or waited for. Launches of
+   graphs know it from their plan. */
+static void hcqi_profile_waits(const hcqi_resolve *r) {
+    const hcqi_lane *lane = r->job->lane;
+    if (r->job->number < lane->dev->profile->first) { return; }
+    for (uint32_t i = 0; i < r->points.count; i++) {
+        const hcqi_lane *other = r->points.lane[i];
+        if (other == lane) { continue; }
+        hcqi_profile_wait(lane, lane->epoch, other->dev->serial,
+                          (uint32_t)(other - other->dev->lanes), r->points.epoch[i]);
+    }
+    for (uint32_t i = 0; i < r->past_count; i++) {
+        const hcqi_signal *s = r->past[i];
+        hcqi_profile_wait(lane, lane->epoch, s->source_device, s->source_lane, s->source_epoch);
     }
 }
 
@@ -4472,6 +4984,7 @@ static int hcqi_job_step(hcq_job *job) {
         hcqi_job_fail(job, result);
         return 0;
     }
+    if (job->launch == NULL && hcqi_profile_on(job->lane->dev)) { hcqi_profile_waits(&r); }
     int last = job->segment + 1 == hcqi_job_segments(job);
     hcqi_job_advance_past(job);
     return !last;
@@ -4724,6 +5237,8 @@ static hcq_packet *hcqi_record_packet(hcq_queue *q, hcq_command_kind kind, uint3
 }
 
 static int32_t hcqi_record_end(hcq_queue *q) {
+    hcqi_meta *m = &q->metas[q->count];
+    if (m->dev != NULL) { m->dev_serial = m->dev->serial; }
     int32_t index = (int32_t)q->count++;
     q->generation++;
     q->bound = NULL;
@@ -4757,9 +5272,15 @@ static hcqi_signal *hcqi_record_signal(hcq_queue *q, hcq_point point, int raise,
     return *out == HCQ_OK ? s : NULL;
 }
 
+static int32_t hcqi_record_no_sync(hcq_queue *q) {
+    return hcqi_record_refuse(q, HCQ_ERROR_INVALID,
+                              "queue: a graph takes no waits, signals and timestamps");
+}
+
 static int32_t hcqi_record_sync(hcq_queue *q, hcq_command_kind kind, hcq_point point) {
     int32_t out;
     if (!hcqi_record_begin(q, 0, "", &out)) { return out; }
+    if (q->graph != NULL) { return hcqi_record_no_sync(q); }
     hcqi_signal *s = hcqi_record_signal(q, point, kind != HCQ_COMMAND_WAIT, &out);
     if (s == NULL) { return out; }
     hcq_packet *p = hcqi_record_packet(q, kind, 0, 0);
@@ -4785,6 +5306,7 @@ HCQI_DEF int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal) {
 HCQI_DEF int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device) {
     int32_t out;
     if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
+    if (queue->graph != NULL) { return hcqi_record_no_sync(queue); }
     if (!hcqi_device_open(device)) {
         return hcqi_record_refuse(queue, device == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED,
                                   "device: is NULL or closed");
@@ -4803,12 +5325,59 @@ HCQI_DEF int32_t hcq_queue_memory_barrier(hcq_queue *queue) {
     if (hcqi_record_packet(queue, HCQ_COMMAND_BARRIER, 0, 0) == NULL) {
         return hcqi_record_oom(queue);
     }
+    queue->metas[queue->count].dev = queue->dev;
     return hcqi_record_end(queue);
 }
 
 static int hcqi_arg_is_buffer(uint32_t arg) {
     uint32_t kind = arg & 0xff;
     return kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
+}
+
+/* Addresses of a graph's inputs and empties: tag, number, offset. */
+static int hcqi_is_placeholder(uint64_t address) { return address >> 56 == HCQI_TAG; }
+
+static uint32_t hcqi_placeholder_number(uint64_t address) {
+    return (uint32_t)(address >> HCQI_TAG_SHIFT) & 0xfff;
+}
+
+static uint64_t hcqi_placeholder_offset(uint64_t address) {
+    return address & (((uint64_t)1 << HCQI_TAG_SHIFT) - 1);
+}
+
+static hcq_buffer hcqi_placeholder_make(uint32_t number, hcq_device *dev, uint64_t size) {
+    hcq_buffer b;
+    memset(&b, 0, sizeof b);
+    b.address = (uint64_t)HCQI_TAG << 56 | (uint64_t)number << HCQI_TAG_SHIFT;
+    b.size = size;
+    b.device = dev;
+    return b;
+}
+
+/* The size of the placeholder that the address lies in, and its device; 0 =
+   the queue has none there. */
+static uint64_t hcqi_placeholder_size(const hcq_queue *q, uint64_t address, hcq_device **dev) {
+    uint32_t n = hcqi_placeholder_number(address);
+    uint64_t size = 0;
+    if (q->graph == NULL || !hcqi_is_placeholder(address)) { return 0; }
+    if (n < HCQ_MAX_INPUTS && (q->graph->declared >> n & 1) != 0) {
+        size = q->graph->inputs[n].size;
+        *dev = q->graph->inputs[n].dev;
+    } else if (n >= HCQ_MAX_INPUTS && n - HCQ_MAX_INPUTS < q->graph->empty_count) {
+        size = q->graph->empties[n - HCQ_MAX_INPUTS].size;
+        *dev = q->graph->empties[n - HCQ_MAX_INPUTS].dev;
+    }
+    return hcqi_placeholder_offset(address) < size ? size : 0;
+}
+
+/* The allocation that an argument's address lies in; NULL with HCQ_OK in *why
+   for a placeholder of the graph. */
+static hcqi_allocation *hcqi_arg_find(hcq_queue *q, const hcq_program *program, uint64_t address,
+                                      hcq_result *why) {
+    hcq_device *dev;
+    *why = HCQ_OK;
+    if (hcqi_placeholder_size(q, address, &dev) != 0) { return NULL; }
+    return hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, why);
 }
 
 /* Looks up every buffer in the block just recorded; unknown ones undo it. */
@@ -4820,8 +5389,8 @@ static int32_t hcqi_record_args(hcq_queue *q, hcq_program *program, const uint8_
         uint64_t address;
         hcq_result why;
         memcpy(&address, block + program->info.offsets[i], sizeof address);
-        hcqi_allocation *a = hcqi_address_find(q->dev, address, &why);
-        if (a == NULL) {
+        hcqi_allocation *a = hcqi_arg_find(q, program, address, &why);
+        if (a == NULL && why != HCQ_OK) {
             while (name > m->name_first) { hcqi_name_set(q, --name, NULL); }
             q->name_count = m->name_first;
             return hcqi_record_refuse(q, why, "args: argument %u of '%s' is not inside a buffer",
@@ -4856,9 +5425,12 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     if (program == NULL) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "program: is NULL");
     }
-    if (program->dev != queue->dev) {
+    if (program->dev != queue->dev && queue->graph == NULL) {
         return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN, "program: '%s' is of another device",
                                   program->info.label);
+    }
+    if (!hcqi_device_open(program->dev)) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_CLOSED, "program: its device was closed");
     }
     if (args == NULL && program->info.arg_count != 0) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args: '%s' needs %u arguments",
@@ -4876,30 +5448,73 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     p->u.exec.program = program;
     program->refs++;
     hcqi_packet_dims(p, hcqi_dims(&grid), block);
+    queue->metas[queue->count].dev = program->dev;
     return hcqi_record_end(queue);
 }
 
-/* Checks that `size` bytes of `buffer` exist and that the queue's device sees
-   them. On success *out is HCQ_OK. */
-static hcqi_allocation *hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
-                                          uint64_t size, uint64_t *address, int32_t *out) {
-    hcq_result why;
-    hcqi_allocation *a = hcqi_buffer_find(buffer, &why);
-    *out = HCQ_OK;
-    if (a == NULL) {
-        *out = hcqi_record_refuse(q, why, "%s: %s", name,
-                                  why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
-    } else if (size == 0 || size > buffer->size) {
-        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
-                                  (unsigned long long)size, name,
-                                  (unsigned long long)buffer->size);
-    } else {
-        *address = buffer->address;
-        if (hcqi_allocation_map(q->dev, a, buffer->address, &why) == 0) {
-            *out = hcqi_record_refuse(q, why, "%s: this device cannot see it", name);
+/* A buffer that a command names. */
+typedef struct hcqi_operand {
+    hcqi_allocation *a;                /* NULL: a placeholder */
+    hcq_device *dev;                   /* owner */
+    uint64_t address;
+} hcqi_operand;
+
+/* Looks up `size` bytes of `buffer`; else says what is wrong. */
+static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, uint64_t size,
+                                     hcqi_operand *op, hcq_result *why) {
+    uint64_t whole = hcqi_placeholder_size(q, buffer->address, &op->dev);
+    *why = HCQ_ERROR_INVALID;
+    op->address = buffer->address;
+    op->a = NULL;
+    if (whole == 0 && hcqi_is_placeholder(buffer->address)) { return "is no input of this queue"; }
+    if (whole == 0) {
+        op->a = hcqi_buffer_find(buffer, why);
+        if (op->a == NULL) {
+            return *why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer";
         }
+        op->dev = op->a->dev;
+        *why = HCQ_ERROR_INVALID;
+    } else if (buffer->size > whole - hcqi_placeholder_offset(buffer->address)) {
+        return "is not a buffer";
     }
-    return *out == HCQ_OK ? a : NULL;
+    if (size == 0 || size > buffer->size) { return "has not so many bytes"; }
+    if (q->graph == NULL && hcqi_allocation_map(q->dev, op->a, op->address, why) == 0) {
+        return "this device cannot see it";
+    }
+    *why = HCQ_OK;
+    return NULL;
+}
+
+/* The same while recording: 0 = refused, with *out set. */
+static int hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
+                             uint64_t size, hcqi_operand *op, int32_t *out) {
+    hcq_result why;
+    const char *bad = hcqi_operand_find(q, buffer, size, op, &why);
+    *out = HCQ_OK;
+    if (bad == NULL) { return 1; }
+    int small = why == HCQ_ERROR_INVALID && (size == 0 || size > buffer->size) && op->a != NULL;
+    *out = small ? hcqi_record_refuse(q, why, "size: %llu, %s has %llu bytes",
+                                      (unsigned long long)size, name,
+                                      (unsigned long long)buffer->size)
+                 : hcqi_record_refuse(q, why, "%s: %s", name, bad);
+    return 0;
+}
+
+/* Can commands of `dev` name the operand? */
+static int hcqi_operand_seen(hcq_device *dev, const hcqi_operand *op) {
+    hcq_result why;
+    if (op->dev == dev) { return 1; }
+    if (op->a != NULL) { return hcqi_allocation_map(dev, op->a, op->address, &why) != 0; }
+    return dev->backend->map != NULL && dev->backend == op->dev->backend;
+}
+
+/* Where a copy runs: at its destination if that sees the source; NULL = neither
+   end sees the other. */
+static hcq_device *hcqi_copy_device(hcq_queue *q, const hcqi_operand *dst,
+                                    const hcqi_operand *src) {
+    if (q->graph == NULL) { return q->dev; }
+    if (hcqi_operand_seen(dst->dev, src)) { return dst->dev; }
+    return hcqi_operand_seen(src->dev, dst) ? src->dev : NULL;
 }
 
 static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
@@ -4908,21 +5523,25 @@ static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
 
 HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
     int32_t out;
-    uint64_t to, from;
+    hcqi_operand d, f;
     if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    hcqi_allocation *d = hcqi_record_range(queue, "dst", &dst, size, &to, &out);
-    if (d == NULL) { return out; }
-    hcqi_allocation *s = hcqi_record_range(queue, "src", &src, size, &from, &out);
-    if (s == NULL) { return out; }
-    if (d->dev == s->dev && hcqi_ranges_overlap(to, from, size)) {
+    if (!hcqi_record_range(queue, "dst", &dst, size, &d, &out)) { return out; }
+    if (!hcqi_record_range(queue, "src", &src, size, &f, &out)) { return out; }
+    if (d.dev == f.dev && hcqi_ranges_overlap(d.address, f.address, size)) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
+    }
+    hcq_device *dev = hcqi_copy_device(queue, &d, &f);
+    if (dev == NULL) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN,
+                                  "src: neither its device nor dst's sees the other's memory");
     }
     hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_COPY, 2, 0);
     if (p == NULL) { return hcqi_record_oom(queue); }
-    hcqi_name_set(queue, queue->metas[queue->count].name_first, d);
-    hcqi_name_set(queue, queue->metas[queue->count].name_first + 1, s);
-    p->u.copy.dst = to;
-    p->u.copy.src = from;
+    hcqi_name_set(queue, queue->metas[queue->count].name_first, d.a);
+    hcqi_name_set(queue, queue->metas[queue->count].name_first + 1, f.a);
+    queue->metas[queue->count].dev = dev;
+    p->u.copy.dst = d.address;
+    p->u.copy.src = f.address;
     p->u.copy.size = size;
     return hcqi_record_end(queue);
 }
@@ -4934,24 +5553,24 @@ static uint64_t hcqi_low_bytes(uint64_t value, uint32_t bytes) {
 static int32_t hcqi_record_store(hcq_queue *q, hcq_command_kind kind, hcq_buffer dst,
                                  uint64_t size, uint64_t value, uint32_t value_size) {
     int32_t out;
-    uint64_t to;
+    hcqi_operand d;
     if (!hcqi_record_begin(q, 0, "", &out)) { return out; }
     int fill = kind == HCQ_COMMAND_FILL;
     if (value_size != 4 && value_size != 8 && !(fill && (value_size == 1 || value_size == 2))) {
         return hcqi_record_refuse(q, HCQ_ERROR_INVALID, "value_size: %u", value_size);
     }
-    hcqi_allocation *d = hcqi_record_range(q, "dst", &dst, size, &to, &out);
-    if (d == NULL) { return out; }
-    if (to % value_size != 0 || size % value_size != 0) {
+    if (!hcqi_record_range(q, "dst", &dst, size, &d, &out)) { return out; }
+    if (d.address % value_size != 0 || size % value_size != 0) {
         return hcqi_record_refuse(q, HCQ_ERROR_INVALID,
                                   "%s: not a multiple of value_size",
-                                  to % value_size != 0 ? "dst" : "size");
+                                  d.address % value_size != 0 ? "dst" : "size");
     }
     hcq_packet *p = hcqi_record_packet(q, kind, 1, 0);
     if (p == NULL) { return hcqi_record_oom(q); }
-    hcqi_name_set(q, q->metas[q->count].name_first, d);
+    hcqi_name_set(q, q->metas[q->count].name_first, d.a);
+    q->metas[q->count].dev = q->graph != NULL ? d.dev : q->dev;
     p->value_size = (uint16_t)value_size;
-    p->u.fill.dst = to;
+    p->u.fill.dst = d.address;
     p->u.fill.value = hcqi_low_bytes(value, value_size);
     p->u.fill.size = size;
     return hcqi_record_end(q);
@@ -4998,7 +5617,7 @@ HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "payload: is NULL");
     }
     hcq_custom_fn fn = hcqi_custom_find(type, queue->dev->backend);
-    if (fn == NULL) {
+    if (fn == NULL && queue->graph == NULL) { /* which may run it elsewhere */
         return hcqi_record_refuse(queue, HCQ_ERROR_UNSUPPORTED,
                                   "type: no encode function for backend %s",
                                   queue->dev->backend->name);
@@ -5018,16 +5637,22 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
            p->kind == HCQ_COMMAND_TIMESTAMP || p->kind == HCQ_COMMAND_WAIT_DEVICE;
 }
 
+/* Does a profile show it? */
+static int hcqi_packet_is_timed(const hcq_packet *p) {
+    return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
+           p->kind != HCQ_COMMAND_EMPTY;
+}
+
 static void hcqi_program_unref(hcq_program *program);
 
 /* What a packet in a recording keeps alive. */
 static void hcqi_packet_ref(const hcq_packet *p) {
-    if (hcqi_packet_is_sync(p)) { hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
+    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) { hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
     if (p->kind == HCQ_COMMAND_EXEC) { p->u.exec.program->refs++; }
 }
 
 static void hcqi_packet_unref(const hcq_packet *p) {
-    if (hcqi_packet_is_sync(p)) { hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
+    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) { hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
     if (p->kind == HCQ_COMMAND_EXEC) { hcqi_program_unref(p->u.exec.program); }
 }
 
@@ -5046,6 +5671,9 @@ static void hcqi_append_one(hcq_queue *q, const hcq_queue *from, uint32_t i) {
     for (uint32_t k = 0; k < old->name_count; k++) {
         hcqi_name_set(q, m->name_first + k, from->names[old->name_first + k]);
     }
+    m->dev = old->dev != NULL || from->graph != NULL ? old->dev : from->dev;
+    m->dev_serial = m->dev == old->dev ? old->dev_serial : from->dev->serial;
+    if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
     if (old->label != 0) {
         const char *text = from->labels + old->label - 1;
         size_t n = strlen(text) + 1;
@@ -5056,35 +5684,139 @@ static void hcqi_append_one(hcq_queue *q, const hcq_queue *from, uint32_t i) {
     q->count++;
 }
 
+/* What keeps `other` from being appended, or NULL. */
+static const char *hcqi_variable_check(const hcq_queue *q, const hcq_packet *p, uint32_t part);
+
+static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
+                                     hcq_result *why) {
+    *why = HCQ_ERROR_INVALID;
+    if (q->graph == NULL && other->graph != NULL) { return "is a graph"; }
+    if (q->kind == HCQ_COPY && other->kind != HCQ_COPY) { return "is no copy queue"; }
+    for (uint32_t i = 0; q->graph != NULL && i < other->count; i++) {
+        if (hcqi_packet_is_sync(&other->packets[i])) { return "waits, signals or takes times"; }
+    }
+    for (uint32_t i = 0; i < other->patch_count; i++) {
+        const hcqi_patch *patch = &other->patches[i];
+        if (hcqi_variable_check(q, &other->packets[patch->index], patch->part) != NULL) {
+            return "has a buffer as a variable";
+        }
+    }
+    const hcqi_graph *g = other->graph;
+    for (uint32_t n = 0; g != NULL && n < HCQ_MAX_INPUTS; n++) {
+        const hcqi_input *a = &q->graph->inputs[n], *b = &g->inputs[n];
+        int both = (q->graph->declared & g->declared) >> n & 1;
+        if (both && (a->dev != b->dev || a->size != b->size)) {
+            return "declares an input otherwise";
+        }
+    }
+    *why = HCQ_ERROR_LIMIT;
+    if (g != NULL && q->graph->empty_count + g->empty_count > HCQI_MAX_EMPTIES) {
+        return "has too many empties";
+    }
+    *why = HCQ_ERROR_FOREIGN;
+    return other->dev != q->dev && q->graph == NULL ? "is of another device" : NULL;
+}
+
+/* Room for all of `other`. */
+static int hcqi_append_room(hcq_queue *q, const hcq_queue *other) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    hcqi_graph *g = q->graph, *from = other->graph;
+    uint64_t bytes = (uint64_t)q->arena_size + other->arena_size + 16;
+    uint64_t count = (uint64_t)q->count + other->count;
+    if (from != NULL && g != NULL &&
+        (!HCQI_GROW(hooks, g->stated, g->stated_capacity,
+                    (uint64_t)g->stated_count + from->stated_count) ||
+         !HCQI_GROW(hooks, g->orders, g->order_capacity,
+                    (uint64_t)g->order_count + from->order_count) ||
+         !HCQI_GROW(hooks, g->empties, g->empty_capacity,
+                    (uint64_t)g->empty_count + from->empty_count))) {
+        return 0;
+    }
+    return HCQI_GROW(hooks, q->packets, q->packet_capacity, count) &&
+           HCQI_GROW(hooks, q->metas, q->meta_capacity, count) &&
+           HCQI_GROW(hooks, q->names, q->name_capacity,
+                     (uint64_t)q->name_count + other->name_count) &&
+           HCQI_GROW(hooks, q->arena, q->arena_capacity, bytes) &&
+           HCQI_GROW(hooks, q->labels, q->label_capacity,
+                     (uint64_t)q->label_size + other->label_size) &&
+           HCQI_GROW(hooks, q->patches, q->patch_capacity,
+                     (uint64_t)q->patch_count + other->patch_count);
+}
+
+/* Addresses of empties get numbers of this graph. */
+static void hcqi_append_shift(uint64_t *address, uint32_t by) {
+    if (hcqi_is_placeholder(*address) && hcqi_placeholder_number(*address) >= HCQ_MAX_INPUTS) {
+        *address += (uint64_t)by << HCQI_TAG_SHIFT;
+    }
+}
+
+static void hcqi_append_empties(hcq_queue *q, hcq_packet *p, uint32_t by) {
+    if (p->kind == HCQ_COMMAND_COPY) {
+        hcqi_append_shift(&p->u.copy.dst, by);
+        hcqi_append_shift(&p->u.copy.src, by);
+    } else if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE ||
+               p->kind == HCQ_COMMAND_EMPTY) {
+        hcqi_append_shift(&p->u.fill.dst, by);
+    }
+    for (uint32_t k = 0; p->kind == HCQ_COMMAND_EXEC && k < p->u.exec.program->info.arg_count;
+         k++) {
+        uint64_t address;
+        uint8_t *at = q->arena + q->metas[p->index].arena + p->u.exec.program->info.offsets[k];
+        if (!hcqi_arg_is_buffer(p->u.exec.program->desc.args[k])) { continue; }
+        memcpy(&address, at, sizeof address);
+        hcqi_append_shift(&address, by);
+        memcpy(at, &address, sizeof address);
+    }
+}
+
+/* What a graph has beside its commands; there is room. */
+static void hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t first) {
+    hcqi_graph *g = q->graph;
+    const hcqi_graph *from = other->graph;
+    uint32_t empties = g->empty_count, stated = g->stated_count, orders = g->order_count;
+    for (uint32_t i = 0; i < other->count; i++) {
+        hcqi_append_empties(q, &q->packets[first + i], empties);
+        const hcqi_meta *m = &other->metas[i];
+        q->metas[first + i].stated = m->stated == 0 ? 0 : m->stated + stated;
+        q->metas[first + i].orders = m->orders == 0 ? 0 : m->orders + orders;
+    }
+    for (uint32_t i = 0; i < from->stated_count; i++) {
+        hcqi_stated *t = &g->stated[g->stated_count++];
+        *t = from->stated[i];
+        if (t->next != 0) { t->next += stated; }
+        if (t->a != NULL) { t->a->names++; }
+        hcqi_append_shift(&t->address, empties);
+    }
+    for (uint32_t i = 0; i < from->order_count; i++) {
+        hcqi_order *o = &g->orders[g->order_count++];
+        o->next = from->orders[i].next == 0 ? 0 : from->orders[i].next + orders;
+        o->before = from->orders[i].before + first;
+        o->after = from->orders[i].after + first;
+    }
+    for (uint32_t n = 0; n < HCQ_MAX_INPUTS; n++) {
+        if (from->declared >> n & 1) { g->inputs[n] = from->inputs[n]; }
+    }
+    g->declared |= from->declared;
+    for (uint32_t i = 0; i < from->empty_count; i++) {
+        hcqi_empty *e = &g->empties[g->empty_count++];
+        *e = from->empties[i];
+        e->a = NULL;
+        memset(&e->buffer, 0, sizeof e->buffer);
+    }
+    g->empties_missing += from->empty_count;
+}
+
 HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     int32_t out;
-    hcq_result sticky;
+    hcq_result sticky, why;
     if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
     if (other == NULL || other == queue || hcqi_queue_check(other, &sticky) != HCQ_OK) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "other: is NULL or the queue itself");
     }
     if (sticky != HCQ_OK) { return hcqi_record_refuse(queue, sticky, "other: has an error"); }
-    if (other->dev != queue->dev || (queue->kind == HCQ_COPY && other->kind != HCQ_COPY)) {
-        int foreign = other->dev != queue->dev;
-        return hcqi_record_refuse(queue, foreign ? HCQ_ERROR_FOREIGN : HCQ_ERROR_INVALID,
-                                  "other: %s",
-                                  foreign ? "is of another device" : "is no copy queue");
-    }
-    const hcq_memory_hooks *hooks = &queue->dev->hooks;
-    uint64_t bytes = (uint64_t)queue->arena_size + other->arena_size + 16;
-    if (!HCQI_GROW(hooks, queue->packets, queue->packet_capacity,
-                   (uint64_t)queue->count + other->count) ||
-        !HCQI_GROW(hooks, queue->metas, queue->meta_capacity,
-                   (uint64_t)queue->count + other->count) ||
-        !HCQI_GROW(hooks, queue->names, queue->name_capacity,
-                   (uint64_t)queue->name_count + other->name_count) ||
-        !HCQI_GROW(hooks, queue->arena, queue->arena_capacity, bytes) ||
-        !HCQI_GROW(hooks, queue->labels, queue->label_capacity,
-                   (uint64_t)queue->label_size + other->label_size) ||
-        !HCQI_GROW(hooks, queue->patches, queue->patch_capacity,
-                   (uint64_t)queue->patch_count + other->patch_count)) {
-        return hcqi_record_oom(queue);
-    }
+    const char *bad = hcqi_append_check(queue, other, &why);
+    if (bad != NULL) { return hcqi_record_refuse(queue, why, "other: %s", bad); }
+    if (!hcqi_append_room(queue, other)) { return hcqi_record_oom(queue); }
     uint32_t first = queue->count;
     for (uint32_t i = 0; i < other->count; i++) { hcqi_append_one(queue, other, i); }
     for (uint32_t i = 0; i < other->patch_count; i++) {
@@ -5092,6 +5824,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         *patch = other->patches[i];
         patch->index += first;
     }
+    queue->variable_mask |= other->variable_mask;
+    if (other->graph != NULL) { hcqi_append_graph(queue, other, first); }
     queue->generation++;
     queue->bound = NULL;
     hcqi_leave();
@@ -5110,9 +5844,10 @@ static hcq_buffer hcqi_named_buffer(const hcq_queue *q, uint32_t name, uint64_t 
     hcq_buffer b;
     const hcqi_allocation *a = q->names[name];
     memset(&b, 0, sizeof b);
-    if (a == NULL) { return b; }
+    if (a == NULL && hcqi_placeholder_size(q, address, &b.device) == 0) { return b; }
     b.address = address;
     b.size = size;
+    if (a == NULL) { return b; }
     b.device = a->dev;
     b.id = a->id;
     if (a->memory.host != NULL && address - a->memory.address < a->memory.size) {
@@ -5133,6 +5868,10 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
         c->size = p->u.copy.size;
         c->dst = hcqi_named_buffer(q, m->name_first, p->u.copy.dst, c->size);
         c->src = hcqi_named_buffer(q, m->name_first + 1, p->u.copy.src, c->size);
+        break;
+    case HCQ_COMMAND_EMPTY:
+        c->size = p->u.fill.size;
+        c->dst = hcqi_placeholder_make(hcqi_placeholder_number(p->u.fill.dst), m->dev, c->size);
         break;
     case HCQ_COMMAND_FILL:
     case HCQ_COMMAND_WRITE:
@@ -5177,6 +5916,19 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
         hcqi_command_work(queue, p, command);
     }
     return hcqi_leave_with(HCQ_OK);
+}
+
+/* The label of a command, of its program, or its kind; `q` NULL: without it. */
+static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
+    const hcqi_meta *m = q == NULL ? NULL : &q->metas[p->index];
+    if (m != NULL && m->label != 0) { return q->labels + m->label - 1; }
+    if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.program->info.label[0] != 0) {
+        return p->u.exec.program->info.label;
+    }
+    if (p->kind == HCQ_COMMAND_CUSTOM && p->u.custom.type->label != NULL) {
+        return p->u.custom.type->label;
+    }
+    return hcqi_kind_text(p->kind);
 }
 
 /* ========================================================================== */
@@ -5270,20 +6022,25 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, cons
     return hcqi_update_end(queue, index);
 }
 
-/* Like hcqi_record_range, for an update: the queue stays free of errors. */
-static hcqi_allocation *hcqi_update_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
-                                          uint64_t size, uint64_t *address, hcq_result *why) {
-    hcqi_allocation *a = hcqi_buffer_find(buffer, why);
-    if (a != NULL && size > buffer->size) {
-        *why = HCQ_ERROR_INVALID;
-        a = NULL;
+/* A buffer of a graph's command changed: what orders it may have, too. */
+static hcq_result hcqi_update_end_touch(hcq_queue *q, uint32_t index) {
+    if (q->graph != NULL) { q->graph->plan.stale = 1; }
+    return hcqi_update_end(q, index);
+}
+
+/* One end of a copy: what it was, or `buffer`; 0 = refused. The queue stays free
+   of errors. */
+static int hcqi_update_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
+                             uint64_t size, hcqi_operand *op, hcq_result *why) {
+    if (buffer == NULL) {
+        if (op->a == NULL) { hcqi_placeholder_size(q, op->address, &op->dev); }
+        if (op->a != NULL) { op->dev = op->a->dev; }
+        return 1;
     }
-    if (a != NULL) {
-        *address = buffer->address;
-        if (hcqi_allocation_map(q->dev, a, buffer->address, why) != 0) { return a; }
-    }
-    *why = hcqi_update_refuse(q, *why, "%s: not a buffer this device sees, or too small", name);
-    return NULL;
+    const char *bad = hcqi_operand_find(q, buffer, size, op, why);
+    if (bad == NULL) { return 1; }
+    *why = hcqi_update_refuse(q, *why, "%s: %s", name, bad);
+    return 0;
 }
 
 HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, const hcq_buffer *dst,
@@ -5291,33 +6048,33 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, cons
     hcq_result out;
     hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_COPY, &out);
     if (p == NULL) { return out; }
-    hcqi_allocation **names = &queue->names[queue->metas[index].name_first];
     uint32_t first = queue->metas[index].name_first;
-    uint64_t to = p->u.copy.dst, from = p->u.copy.src;
     uint64_t bytes = size == HCQ_KEEP ? p->u.copy.size : size;
-    hcqi_allocation *d = names[0], *s = names[1];
+    hcqi_operand d = { queue->names[first], NULL, p->u.copy.dst };
+    hcqi_operand f = { queue->names[first + 1], NULL, p->u.copy.src };
     if (bytes == 0) { return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "size: is 0"); }
-    if (dst != NULL) {
-        d = hcqi_update_range(queue, "dst", dst, bytes, &to, &out);
-        if (d == NULL) { return out; }
-    }
-    if (src != NULL) {
-        s = hcqi_update_range(queue, "src", src, bytes, &from, &out);
-        if (s == NULL) { return out; }
-    }
+    if (!hcqi_update_range(queue, "dst", dst, bytes, &d, &out)) { return out; }
+    if (!hcqi_update_range(queue, "src", src, bytes, &f, &out)) { return out; }
     if (bytes > p->u.copy.size && (dst == NULL || src == NULL)) {
         return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
                                   "size: grows only together with dst and src");
     }
-    if (d->dev == s->dev && hcqi_ranges_overlap(to, from, bytes)) {
+    if (d.dev == f.dev && hcqi_ranges_overlap(d.address, f.address, bytes)) {
         return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
     }
-    hcqi_name_set(queue, first, d);
-    hcqi_name_set(queue, first + 1, s);
-    p->u.copy.dst = to;
-    p->u.copy.src = from;
+    hcq_device *dev = hcqi_copy_device(queue, &d, &f);
+    if (dev == NULL) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_FOREIGN,
+                                  "src: neither its device nor dst's sees the other's memory");
+    }
+    hcqi_name_set(queue, first, d.a);
+    hcqi_name_set(queue, first + 1, f.a);
+    queue->metas[index].dev = dev;
+    queue->metas[index].dev_serial = dev->serial;
+    p->u.copy.dst = d.address;
+    p->u.copy.src = f.address;
     p->u.copy.size = bytes;
-    return hcqi_update_end(queue, index);
+    return hcqi_update_end_touch(queue, index);
 }
 
 HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
@@ -5336,11 +6093,12 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint3
                                   value == NULL ? "value" : "size", arg,
                                   program->info.sizes[arg]);
     }
-    if (hcqi_arg_is_buffer(program->desc.args[arg]) && size == sizeof(uint64_t)) {
+    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]);
+    if (buffer) {
         uint64_t address;
         memcpy(&address, value, sizeof address);
-        hcqi_allocation *a = hcqi_address_find(queue->dev, address, &out);
-        if (a == NULL) {
+        hcqi_allocation *a = hcqi_arg_find(queue, program, address, &out);
+        if (a == NULL && out != HCQ_OK) {
             return hcqi_update_refuse(queue, out, "value: argument %u is not inside a buffer", arg);
         }
         uint32_t name = m->name_first;
@@ -5350,7 +6108,7 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint3
         hcqi_name_set(queue, name, a);
     }
     memcpy(queue->arena + m->arena + program->info.offsets[arg], value, size);
-    return hcqi_update_end(queue, index);
+    return buffer ? hcqi_update_end_touch(queue, index) : hcqi_update_end(queue, index);
 }
 
 static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
@@ -5396,8 +6154,9 @@ static const char *hcqi_variable_check(const hcq_queue *q, const hcq_packet *p, 
     if (part < HCQ_PART_ARG || !exec) { return "part"; }
     const hcq_program_info *info = &p->u.exec.program->info;
     uint32_t arg = part - HCQ_PART_ARG;
-    (void)q;
     uint32_t size = arg < info->arg_count ? info->sizes[arg] : 0;
+    int buffer = size != 0 && hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg]);
+    if (buffer && q->graph != NULL) { return "part"; } /* hcq_input is for that */
     return size == 1 || size == 2 || size == 4 || size == 8 ? NULL : "part";
 }
 
@@ -5431,6 +6190,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     patch->part = part;
     patch->variable = variable;
     patch->maximum = maximum;
+    queue->variable_mask |= (uint64_t)1 << variable;
     queue->bound = NULL;
     queue->generation++;
     return hcqi_leave_with(HCQ_OK);
@@ -5455,8 +6215,11 @@ static void hcqi_version_delete(hcqi_version *v) {
     hcqi_delete(hooks, v->packets, v->capacity * sizeof *v->packets);
     hcqi_delete(hooks, v->segments, v->segment_capacity * sizeof *v->segments);
     hcqi_delete(hooks, v->stamps, v->stamp_capacity * sizeof *v->stamps);
+    hcqi_delete(hooks, v->places, v->place_capacity * sizeof *v->places);
     hcqi_delete(hooks, v, sizeof *v);
 }
+
+static void hcqi_graph_delete(hcq_queue *q);
 
 static void hcqi_queue_free(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
@@ -5467,6 +6230,7 @@ static void hcqi_queue_free(hcq_queue *q) {
     }
     for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
     for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
+    if (q->graph != NULL) { hcqi_graph_delete(q); }
     hcqi_delete(hooks, q->packets, q->packet_capacity * sizeof *q->packets);
     hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
     hcqi_delete(hooks, q->arena, q->arena_capacity);
@@ -5533,7 +6297,7 @@ static int hcqi_version_cut(hcqi_version *v) {
             seg->works++;
             seg->host = host;
         }
-        if (p->kind == HCQ_COMMAND_TIMESTAMP) {
+        if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal != NULL) {
             if (!HCQI_GROW(&v->queue->dev->hooks, v->stamps, v->stamp_capacity,
                            (uint64_t)v->stamp_count + 1)) {
                 return 0;
@@ -5556,6 +6320,16 @@ static hcq_result hcqi_version_translate(hcqi_version *v, uint32_t name, uint64_
     hcq_queue *q = v->queue;
     hcq_result why = HCQ_ERROR_CLOSED;
     hcqi_allocation *a = q->names[name];
+    if (hcqi_is_placeholder(*address) && q->graph != NULL) {
+        uint32_t n = hcqi_placeholder_number(*address);
+        uint64_t offset = hcqi_placeholder_offset(*address);
+        if (n < HCQ_MAX_INPUTS) { /* its first value comes with hcqi_version_inputs */
+            if (v->has_inputs) { *address = v->inputs[n] + offset; }
+            return HCQ_OK;
+        }
+        a = q->graph->empties[n - HCQ_MAX_INPUTS].a;
+        *address = q->graph->empties[n - HCQ_MAX_INPUTS].buffer.address + offset;
+    }
     if (a == NULL || a->dev == v->dev) { return HCQ_OK; }
     uint64_t seen = hcqi_allocation_map(v->dev, a, *address, &why);
     if (seen == 0) { return why; }
@@ -5576,7 +6350,7 @@ static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_m
     uint32_t name = m->name_first;
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
         if (!hcqi_arg_is_buffer(program->desc.args[i])) { continue; }
-        if (q->names[name] == NULL || q->names[name]->dev == v->dev) {
+        if (q->names[name] != NULL && q->names[name]->dev == v->dev) {
             name++;
             continue;
         }
@@ -5590,12 +6364,13 @@ static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_m
     return hcqi_program_code(program, v->dev, &p->u.exec.code);
 }
 
-/* Makes packet `i` of the version what the recording says now. */
-static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t i) {
+/* Makes packet `at` of the version what the recording says now of command `i`. */
+static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) {
     hcq_queue *q = v->queue;
     const hcqi_meta *m = &q->metas[i];
-    hcq_packet *p = &v->packets[i];
+    hcq_packet *p = &v->packets[at];
     *p = q->packets[i];
+    if (q->graph != NULL) { p->flags = q->graph->plan.calls[i].overlap ? HCQ_OVERLAP : 0; }
     switch ((hcq_command_kind)p->kind) {
     case HCQ_COMMAND_EXEC: return hcqi_version_exec(v, p, m);
     case HCQ_COMMAND_COPY: {
@@ -5627,9 +6402,16 @@ static void hcqi_version_stamps(hcqi_version *v) {
     }
 }
 
-static hcq_result hcqi_version_storage(hcqi_version *v, uint64_t bytes) {
+/* Are the packets not simply the commands? */
+static int hcqi_version_maps(const hcqi_version *v) {
+    return v->queue->graph != NULL || v->profiled;
+}
+
+static hcq_result hcqi_version_storage(hcqi_version *v, uint64_t packets, uint64_t bytes) {
     hcq_queue *q = v->queue;
-    if (!HCQI_GROW(&q->dev->hooks, v->packets, v->capacity, q->count)) {
+    int maps = hcqi_version_maps(v);
+    if (!HCQI_GROW(&q->dev->hooks, v->packets, v->capacity, packets) ||
+        (maps && !HCQI_GROW(&q->dev->hooks, v->places, v->place_capacity, q->count))) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     if (bytes <= v->memory_size) { return HCQ_OK; }
@@ -5648,23 +6430,120 @@ static uint32_t hcqi_queue_stamps(const hcq_queue *q) {
     return count;
 }
 
-/* Encodes the whole recording anew. */
+/* One packet more: what the core itself puts between commands. */
+static hcq_packet *hcqi_version_extra(hcqi_version *v, hcq_command_kind kind, uint32_t command) {
+    hcq_packet *p = &v->packets[v->count++];
+    memset(p, 0, sizeof *p);
+    p->kind = (uint8_t)kind;
+    p->index = command;
+    return p;
+}
+
+/* A timestamp for the profile; commands next to each other share one. */
+static void hcqi_version_mark(hcqi_version *v, uint32_t command) {
+    const hcq_packet *before = v->count == 0 ? NULL : &v->packets[v->count - 1];
+    int marked = before != NULL && before->kind == HCQ_COMMAND_TIMESTAMP &&
+                 before->u.stamp.signal == NULL;
+    if (!v->profiled || marked) { return; }
+    hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_TIMESTAMP, command);
+    p->u.stamp.dst = v->memory.address + v->mark_offset + 8 * (uint64_t)v->marks++;
+}
+
+/* Command `i` of the recording, and what lies around it. */
+static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t i) {
+    const hcq_packet *p = &v->queue->packets[i];
+    int timed = hcqi_packet_is_timed(p);
+    int served = p->kind == HCQ_COMMAND_HOST && !v->dev->caps.runs_host;
+    if (timed && !served) { hcqi_version_mark(v, i); }
+    hcq_result r = hcqi_version_packet(v, v->count, i);
+    if (r != HCQ_OK) { return r; }
+    if (hcqi_version_maps(v)) { v->places[i] = v->count; }
+    hcq_packet *made = &v->packets[v->count++];
+    hcqi_packet_ref(made);
+    if (served && v->profiled) { /* the service thread takes the times */
+        made->u.host.marks = hcqi_version_host(v, (uint32_t)v->mark_offset + 8 * v->marks);
+        v->marks += 2;
+    } else if (timed) {
+        hcqi_version_mark(v, i);
+    }
+    return HCQ_OK;
+}
+
+/* A call of a graph: waits for other slices of the launch, the command, the
+   signal for them. */
+static hcq_result hcqi_version_emit_call(hcqi_version *v, uint32_t i) {
+    const hcqi_plan *plan = &v->queue->graph->plan;
+    const hcqi_call *c = &plan->calls[i];
+    for (uint32_t k = 0; k < c->wait_count; k++) {
+        const hcqi_need *need = &plan->waits[c->wait_first + k];
+        hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_WAIT, i);
+        p->flags = HCQI_RELATIVE;
+        p->u.relative.slice = need->slice;
+        p->u.relative.place = need->place;
+        p->u.relative.command = plan->slices[need->slice].calls[need->place - 1];
+    }
+    hcq_result r = hcqi_version_emit(v, i);
+    if (r == HCQ_OK && c->signals) {
+        hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_SIGNAL, i);
+        p->flags = HCQI_RELATIVE;
+        p->u.relative.slice = c->slice;
+        p->u.relative.place = c->place;
+    }
+    return r;
+}
+
+/* At most so many packets, marks included. */
+static uint64_t hcqi_version_bound(const hcqi_version *v, uint32_t *commands) {
+    const hcq_queue *q = v->queue;
+    uint64_t count = q->count;
+    if (q->graph != NULL) {
+        const hcqi_slice *slice = &q->graph->plan.slices[v->slice];
+        count = slice->count;
+        for (uint32_t k = 0; k < slice->count; k++) {
+            const hcqi_call *c = &q->graph->plan.calls[slice->calls[k]];
+            count += c->wait_count + c->signals;
+        }
+    }
+    *commands = (uint32_t)count;
+    return v->profiled ? 3 * count : count;
+}
+
+static hcq_result hcqi_version_fill(hcqi_version *v) {
+    const hcq_queue *q = v->queue;
+    hcq_result r = HCQ_OK;
+    v->marks = 0;
+    if (hcqi_version_maps(v) && q->count != 0) {
+        memset(v->places, 0xff, q->count * sizeof *v->places);
+    }
+    if (q->graph == NULL) {
+        for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_version_emit(v, i); }
+        return r;
+    }
+    const hcqi_slice *slice = &q->graph->plan.slices[v->slice];
+    for (uint32_t k = 0; r == HCQ_OK && k < slice->count; k++) {
+        r = hcqi_version_emit_call(v, slice->calls[k]);
+    }
+    return r;
+}
+
+/* Encodes the whole recording, or its slice of the graph, anew. */
 static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_queue *q = v->queue;
+    uint32_t commands;
     hcqi_version_drop_packets(v);
     v->generation = 0;
     v->foreign = 0;
     v->has_variables = 0;
+    v->has_inputs = 0;
     v->named_frees = 0;
+    v->profiled = hcqi_profile_on(v->dev);
+    uint64_t packets = hcqi_version_bound(v, &commands);
     v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
-    hcq_result r = hcqi_version_storage(v, v->slot_offset + 8 * (uint64_t)hcqi_queue_stamps(q));
+    v->mark_offset = v->slot_offset + 8 * (uint64_t)hcqi_queue_stamps(q);
+    uint64_t marks = v->profiled ? 2 * (uint64_t)commands : 0;
+    hcq_result r = hcqi_version_storage(v, packets, v->mark_offset + 8 * marks);
+    if (r == HCQ_OK) { r = hcqi_version_fill(v); }
     if (r != HCQ_OK) { return r; }
-    for (uint32_t i = 0; i < q->count; i++) {
-        r = hcqi_version_packet(v, i);
-        if (r != HCQ_OK) { return r; }
-        hcqi_packet_ref(&v->packets[i]);
-        v->count = i + 1;
-    }
     if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_version_stamps(v);
     v->recording.packets = v->packets;
@@ -5686,21 +6565,28 @@ static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t i) {
     return v->dev->backend->patch(v->dev->self, &v->recording, i);
 }
 
+/* The packet of a command; HCQI_NONE: it is not in this version. */
+static uint32_t hcqi_version_place(const hcqi_version *v, uint32_t command) {
+    return hcqi_version_maps(v) ? v->places[command] : command;
+}
+
 static hcq_result hcqi_version_update(hcqi_version *v, uint32_t i) {
-    hcq_packet old = v->packets[i];
-    hcq_result r = hcqi_version_packet(v, i);
+    uint32_t at = hcqi_version_place(v, i);
+    if (at == HCQI_NONE) { return HCQ_OK; }
+    hcq_packet old = v->packets[at];
+    hcq_result r = hcqi_version_packet(v, at, i);
     if (r != HCQ_OK) {
-        v->packets[i] = old;
+        v->packets[at] = old;
         return r;
     }
-    hcqi_packet_ref(&v->packets[i]);
+    hcqi_packet_ref(&v->packets[at]);
     hcqi_packet_unref(&old);
     if (old.kind == HCQ_COMMAND_TIMESTAMP) {
-        v->packets[i].u.sync.slot = old.u.sync.slot;
-        v->packets[i].u.sync.value = old.u.sync.value;
+        v->packets[at].u.sync.slot = old.u.sync.slot;
+        v->packets[at].u.sync.value = old.u.sync.value;
     }
     if (old.kind == HCQ_COMMAND_WAIT || old.kind == HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
-    return hcqi_version_patched(v, i);
+    return hcqi_version_patched(v, at);
 }
 
 /* Writes what was updated since this version was last current. */
@@ -5708,7 +6594,7 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v) {
     hcq_queue *q = v->queue;
     hcq_result r = HCQ_OK;
     uint64_t lag = q->updates - v->applied;
-    v->has_variables = 0;
+    v->has_variables = 0; /* the recording's own values are back */
     if (lag <= HCQI_LOG) {
         for (uint64_t k = v->applied; r == HCQ_OK && k < q->updates; k++) {
             uint32_t i = q->log[k % HCQI_LOG]; /* later updates of it come later */
@@ -5727,8 +6613,9 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v) {
     return HCQ_OK;
 }
 
-static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint64_t value) {
-    hcq_packet *p = &v->packets[patch->index];
+static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint32_t at,
+                                uint64_t value) {
+    hcq_packet *p = &v->packets[at];
     if (patch->part <= HCQ_PART_GRID_Z) {
         p->u.exec.grid[patch->part - HCQ_PART_GRID_X] =
             value == 0 && patch->part != HCQ_PART_GRID_X ? 1 : (uint32_t)value;
@@ -5739,7 +6626,7 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint64
     } else {
         const hcq_program_info *info = &p->u.exec.program->info;
         uint32_t arg = patch->part - HCQ_PART_ARG;
-        uint32_t at = v->queue->metas[patch->index].arena + info->offsets[arg];
+        uint32_t place = v->queue->metas[patch->index].arena + info->offsets[arg];
         uint32_t low = (uint32_t)value;
         if (hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg])) {
             hcq_result why;
@@ -5747,12 +6634,19 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint64
             if (a != NULL && a->dev != v->dev) { v->foreign |= (uint64_t)1 << a->dev->slot; }
         }
         if (info->sizes[arg] == 8) {
-            memcpy(hcqi_version_host(v, at), &value, 8);
+            memcpy(hcqi_version_host(v, place), &value, 8);
         } else {
-            memcpy(hcqi_version_host(v, at), &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
+            memcpy(hcqi_version_host(v, place), &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
         }
     }
 }
+
+/* What a submission brings along: variables by number, and for a graph the
+   addresses of its inputs as the version's device sees them. */
+typedef struct hcqi_values {
+    const uint64_t *variables;
+    const uint64_t *inputs;
+} hcqi_values;
 
 /* Writes the submission's values into the version, those that differ. */
 static hcq_result hcqi_version_variables(hcqi_version *v, const uint64_t *variables) {
@@ -5762,44 +6656,93 @@ static hcq_result hcqi_version_variables(hcqi_version *v, const uint64_t *variab
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
         uint64_t value = variables[patch->variable];
-        if (had && v->variables[patch->variable] == value) { continue; }
-        hcqi_variable_write(v, patch, value);
-        hcq_result r = hcqi_version_patched(v, patch->index);
+        uint32_t at = hcqi_version_place(v, patch->index);
+        if (at == HCQI_NONE || (had && v->variables[patch->variable] == value)) { continue; }
+        hcqi_variable_write(v, patch, at, value);
+        hcq_result r = hcqi_version_patched(v, at);
         if (r != HCQ_OK) { return r; }
     }
-    for (uint32_t i = 0; i < q->patch_count; i++) {
-        v->variables[q->patches[i].variable] = variables[q->patches[i].variable];
+    for (uint32_t n = 0; n < HCQI_MAX_VARIABLES; n++) {
+        if (q->variable_mask >> n & 1) { v->variables[n] = variables[n]; }
     }
     v->has_variables = 1;
     return HCQ_OK;
 }
 
-static int hcqi_version_current(const hcqi_version *v, const uint64_t *variables) {
+static void hcqi_use_write(hcqi_version *v, const hcqi_use *use, uint32_t at, uint64_t address) {
+    hcq_packet *p = &v->packets[at];
+    if (use->part == HCQI_PART_DST) {
+        p->u.copy.dst = address; /* the same place as fill's and write's */
+    } else if (use->part == HCQI_PART_SRC) {
+        p->u.copy.src = address;
+    } else {
+        uint32_t arg = use->part - HCQI_PART_BLOCK;
+        uint32_t place = v->queue->metas[use->command].arena;
+        memcpy(hcqi_version_host(v, place + p->u.exec.program->info.offsets[arg]), &address, 8);
+    }
+}
+
+/* The same for the addresses of inputs. */
+static hcq_result hcqi_version_inputs(hcqi_version *v, const uint64_t *inputs) {
+    const hcqi_plan *plan = &v->queue->graph->plan;
+    const hcqi_slice *slice = &plan->slices[v->slice];
+    int had = v->has_inputs;
+    v->has_inputs = 0;
+    for (uint32_t i = 0; i < slice->use_count; i++) {
+        const hcqi_use *use = &plan->uses[slice->use_first + i];
+        if (had && v->inputs[use->number] == inputs[use->number]) { continue; }
+        uint32_t at = v->places[use->command];
+        hcqi_use_write(v, use, at, inputs[use->number] + use->offset);
+        hcq_result r = hcqi_version_patched(v, at);
+        if (r != HCQ_OK) { return r; }
+    }
+    for (uint32_t n = 0; hcqi_mask_has(slice->inputs, n); n++) {
+        if ((slice->inputs >> n & 1) == 0) { continue; }
+        const hcq_device *owner = v->queue->graph->inputs[n].dev;
+        v->inputs[n] = inputs[n];
+        if (owner != v->dev) { v->foreign |= (uint64_t)1 << owner->slot; }
+    }
+    v->has_inputs = 1;
+    return HCQ_OK;
+}
+
+static int hcqi_version_current(const hcqi_version *v, const hcqi_values *values) {
     const hcq_queue *q = v->queue;
     if (v->generation != q->generation || v->applied != q->updates) { return 0; }
-    for (uint32_t i = 0; i < q->patch_count; i++) {
-        uint32_t n = q->patches[i].variable;
-        if (!v->has_variables || v->variables[n] != variables[n]) { return 0; }
+    if (v->profiled != hcqi_profile_on(v->dev)) { return 0; }
+    if (q->variable_mask != 0 && !v->has_variables) { return 0; }
+    for (uint64_t left = q->variable_mask, n = 0; left != 0; left >>= 1, n++) {
+        if ((left & 1) != 0 && v->variables[n] != values->variables[n]) { return 0; }
+    }
+    uint64_t inputs = q->graph == NULL ? 0 : q->graph->plan.slices[v->slice].inputs;
+    if (inputs != 0 && !v->has_inputs) { return 0; }
+    for (uint32_t n = 0; inputs != 0; inputs >>= 1, n++) {
+        if ((inputs & 1) != 0 && v->inputs[n] != values->inputs[n]) { return 0; }
     }
     return 1;
 }
 
-static hcq_result hcqi_version_make_current(hcqi_version *v, const uint64_t *variables) {
+static hcq_result hcqi_version_make_current(hcqi_version *v, const hcqi_values *values) {
+    const hcq_queue *q = v->queue;
     hcq_result r = HCQ_OK;
-    if (v->generation != v->queue->generation) {
+    if (v->generation != q->generation || v->profiled != hcqi_profile_on(v->dev)) {
         r = hcqi_version_build(v);
-    } else if (v->applied != v->queue->updates) {
+    } else if (v->applied != q->updates) {
         r = hcqi_version_catch_up(v);
     }
-    if (r == HCQ_OK && v->queue->patch_count != 0) { r = hcqi_version_variables(v, variables); }
+    if (r == HCQ_OK && q->graph != NULL && q->graph->plan.slices[v->slice].inputs != 0) {
+        r = hcqi_version_inputs(v, values->inputs);
+    }
+    if (r == HCQ_OK && q->patch_count != 0) { r = hcqi_version_variables(v, values->variables); }
     return r;
 }
 
-static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev) {
+static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev, uint32_t slice) {
     hcqi_version *v = HCQI_CAST(hcqi_version *, hcqi_new(&q->dev->hooks, sizeof *v));
     if (v == NULL) { return NULL; }
     v->queue = q;
     v->dev = dev;
+    v->slice = slice;
     v->next = q->versions;
     q->versions = v;
     return v;
@@ -5817,15 +6760,17 @@ static uint32_t hcqi_version_counts(const hcqi_version *v) {
     return v->uses == 0 || v->generation == v->queue->generation;
 }
 
-/* The version that needs the least work: current, else idle, else running. */
-static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, const uint64_t *variables) {
+/* The version that needs the least work: current, else idle, else running. One
+   with timestamps is not shared: they are read when its run is over. */
+static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
+                                       const hcqi_values *values) {
     hcqi_choice c;
     hcqi_version *idle = NULL;
     memset(&c, 0, sizeof c);
     for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
-        if (v->dev != dev) { continue; }
+        if (v->dev != dev || v->slice != slice) { continue; }
         c.count += hcqi_version_counts(v);
-        if (hcqi_version_current(v, variables)) {
+        if ((!v->profiled || v->uses == 0) && hcqi_version_current(v, values)) {
             c.version = v;
             return c;
         }
@@ -5917,8 +6862,11 @@ static int hcqi_job_moves(const hcq_job *job) {
     return watched || (job->flags & HCQI_JOB_HOST) != 0;
 }
 
+static int hcqi_job_advances(const hcq_job *job);
+
 /* Is some version of the queue held only by what the library itself waits for,
-   a counter swap or a host command, so that it will become free? */
+   a counter swap, a host command, other parts of launches, so that it will
+   become free? */
 static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcqi_lane *lane = &dev->lanes[k];
@@ -5929,6 +6877,7 @@ static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
             for (; job != NULL; job = job->next) {
                 int ours = job->version != NULL && job->version->queue == q;
                 if (ours && (moves || (loose && hcqi_job_moves(job)))) { return 1; }
+                if (ours && q->graph != NULL && hcqi_job_advances(job)) { return 1; }
             }
         }
     }
@@ -5974,24 +6923,30 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
 
 /* Finds or makes a version that is current; it is reserved for one job.
    `deadline` 0: the device's; the clock is only for those who wait. */
-static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, const uint64_t *variables,
-                                       uint64_t deadline, hcqi_version **out) {
+static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, uint32_t slice,
+                                       const hcqi_values *values, uint64_t deadline,
+                                       hcqi_version **out) {
     for (;;) {
-        hcqi_choice c = hcqi_version_choose(q, dev, variables);
+        hcqi_choice c = hcqi_version_choose(q, dev, slice, values);
         /* Unbound queues have as many versions as held submissions need, but
            rather wait than copy more when enough of them run. */
-        int full = q->bound == dev ? c.count >= dev->desc.slots
-                                   : c.busy != NULL && c.count >= 8 * dev->desc.slots;
+        int profiled = hcqi_profile_on(dev);
+        int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
+        /* Timestamps keep versions from being shared: that must not refuse what
+           would else be taken. */
+        int full = bound && !(profiled && c.busy == NULL)
+                       ? c.count >= dev->desc.slots
+                       : c.busy != NULL && c.count >= 8 * dev->desc.slots;
         if (c.version == NULL && full) {
             if (deadline == 0) { deadline = hcqi_deadline(dev->desc.timeout_ns); }
             hcq_result r = hcqi_version_wait(q, dev, c.busy, deadline);
             if (r < 0 || r == HCQ_TIMEOUT) { return r; }
             continue;
         }
-        hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev);
+        hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev, slice);
         if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        if (!hcqi_version_current(v, variables)) {
-            hcq_result r = hcqi_version_make_current(v, variables);
+        if (!hcqi_version_current(v, values)) {
+            hcq_result r = hcqi_version_make_current(v, values);
             if (r != HCQ_OK) { return r; }
         }
         v->uses++;
@@ -6020,6 +6975,7 @@ static hcq_result hcqi_version_check_names(hcqi_version *v) {
 }
 
 static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
+    if (p->flags & HCQI_RELATIVE) { return HCQ_OK; }
     hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
     if (s->destroyed) {
         return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
@@ -6074,6 +7030,10 @@ typedef struct hcqi_submit {
     uint32_t flags;                    /* HCQI_JOB_* of the final job */
     uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
     uint64_t number;
+    hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
+    uint32_t slices[HCQI_BATCH_WAITS]; /* of the versions */
+    uint32_t place;                    /* of the device in the plan */
+    int gathers;                       /* its end waits for the other devices */
 } hcqi_submit;
 
 /* Unfinished submissions, with those queues of `s` that go there. */
@@ -6127,8 +7087,9 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
     r = hcqi_lane_room(lane, s->deadline);
     if (r == HCQ_OK) {
+        hcqi_values values = { s->sub->variables, NULL };
         hcqi_version **v = &s->versions[s->count];
-        r = hcqi_version_acquire(q, s->dev, s->sub->variables, s->deadline, v);
+        r = hcqi_version_acquire(q, s->dev, 0, &values, s->deadline, v);
     }
     if (owner != s->dev) { hcqi_unpin(owner); }
     if (r != HCQ_OK) { return r; }
@@ -6170,8 +7131,11 @@ static int hcqi_eager_applies(const hcqi_submit *s) {
     return dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix;
 }
 
+static uint32_t hcqi_launch_waiters(const hcqi_launch *launch);
+
 static uint32_t hcqi_submit_waiters(const hcqi_submit *s, const hcqi_version *v) {
     uint32_t count = s->sub->wait_count + (uint32_t)hcqi_eager_applies(s);
+    if (s->launch != NULL) { count += hcqi_launch_waiters(s->launch); }
     return v == NULL ? count : count + v->max_waits + v->device_waits;
 }
 
@@ -6190,15 +7154,22 @@ static int hcqi_window_grow(hcq_device *dev) {
     return 1;
 }
 
+/* Is the one queue's job the submission's, too? Not where the submission also
+   waits for other devices. */
+static int hcqi_submit_is_one(const hcqi_submit *s) {
+    return s->count <= 1 && (s->count == 0 || s->launch == NULL || !s->gathers);
+}
+
 /* Everything that can fail, before anything is changed. */
 static hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    uint32_t jobs = s->count <= 1 ? 1 : s->count + 1;
-    uint64_t waiters = s->count == 0 ? hcqi_submit_waiters(s, NULL) : 0;
+    uint32_t jobs = hcqi_submit_is_one(s) ? 1 : s->count + 1;
+    uint64_t waiters = s->count <= 1 ? hcqi_submit_waiters(s, NULL) : 0;
     uint64_t producers = s->sub->signal_count;
+    if (s->launch != NULL) { waiters += hcqi_launch_waiters(s->launch) + (uint64_t)1; }
     for (uint32_t i = 0; i < s->count; i++) {
         waiters += hcqi_submit_waiters(s, s->versions[i]);
-        producers += s->versions[i]->signal_count;
+        producers += s->versions[i]->signal_count + (uint64_t)(s->launch != NULL);
     }
     if (dev->held + jobs > dev->desc.parked_limit) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "parked_limit: %u submissions are held back",
@@ -6245,9 +7216,18 @@ static void hcqi_job_device_waits(hcq_job *job, hcqi_waiter **tail) {
     }
 }
 
-static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
+static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
+                                  hcqi_waiter **tail);
+static void hcqi_job_gather(hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
+static int hcqi_slice_begins(const hcqi_submit *s, uint32_t slice);
+
+/* `slice` HCQI_NONE: not of a graph, or its end. */
+static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
     hcqi_waiter *tail = NULL;
-    for (uint32_t i = 0; i < s->sub->wait_count; i++) {
+    /* Other slices begin after those that wait for what is outside. */
+    int begins = slice != HCQI_NONE ? hcqi_slice_begins(s, slice)
+                                    : s->launch == NULL || s->count == 0;
+    for (uint32_t i = 0; begins && i < s->sub->wait_count; i++) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
                           hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
         tail->order = s->frees != NULL; /* memory is freed also after a failure */
@@ -6257,6 +7237,8 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
                           s->dev->eager_value);
         tail->order = 1;
     }
+    if (slice != HCQI_NONE) { hcqi_job_launch_waits(s, job, slice, &tail); }
+    if (slice == HCQI_NONE && s->launch != NULL) { hcqi_job_gather(s, job, &tail); }
     if (job->version == NULL) { return; }
     if (job->version->device_waits != 0) { hcqi_job_device_waits(job, &tail); }
     for (uint32_t i = 0; i < job->version->max_waits; i++) {
@@ -6290,16 +7272,21 @@ static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
                                     HCQI_CAST(const uint64_t *, p->u.sync.slot));
         }
         for (uint32_t k = 0; k < seg->signals; k++) {
-            const hcq_packet *p = &v->packets[seg->first + seg->waits + seg->works + k];
-            link = hcqi_job_promise(job, link, HCQI_CAST(hcqi_signal *, p->u.sync.signal),
-                                    p->u.sync.value, NULL);
+            uint64_t value;
+            hcqi_signal *t = hcqi_sync_of(
+                job, &v->packets[seg->first + seg->waits + seg->works + k], &value);
+            link = hcqi_job_promise(job, link, t, value, NULL);
         }
     }
     return link;
 }
 
-static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, hcqi_version *v, int final) {
+static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job);
+
+/* The job of queue `part`, HCQI_NONE: of the submission's end alone. */
+static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t part, int final) {
     hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&s->dev->jobs));
+    hcqi_version *v = part == HCQI_NONE ? NULL : s->versions[part];
     memset(job, 0, sizeof *job);
     job->lane = lane;
     job->wait.packet = HCQI_PACKET_SPARE;
@@ -6308,8 +7295,20 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, hcqi_version *v, 
     job->version = v;
     job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
                  (final ? 0 : (uint32_t)HCQI_JOB_PART);
-    if (v != NULL || s->count == 0) { hcqi_job_make_waits(s, job); }
+    if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
+    if (s->launch != NULL && !s->launch->full) {
+        job->flags |= (uint32_t)HCQI_JOB_UNORDERED | (v == NULL ? (uint32_t)HCQI_JOB_REACH : 0);
+    }
+    uint32_t slice = v == NULL || s->launch == NULL ? HCQI_NONE : s->slices[part];
+    if (v != NULL || s->count == 0 || s->launch != NULL) { hcqi_job_make_waits(s, job, slice); }
     hcqi_producer **link = hcqi_job_make_promises(job);
+    if (slice != HCQI_NONE && s->launch->marks) {
+        hcqi_producer *p;
+        hcqi_producer **end = link;
+        link = hcqi_job_promise(job, link, s->launch->ends[slice], s->launch->base + 1, NULL);
+        p = *end;
+        p->ends = 1;
+    }
     for (uint32_t i = 0; final && i < s->sub->signal_count; i++) {
         link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
                                 s->sub->signals[i].value, NULL);
@@ -6322,19 +7321,18 @@ static void hcqi_job_enlist(hcq_job *job) {
     if ((job->flags & HCQI_JOB_UNORDERED) || job->lane->held_head == job) { hcqi_ready_push(job); }
 }
 
-/* Cannot fail: everything is reserved. */
-static void hcqi_submit_commit(hcqi_submit *s) {
+/* Cannot fail: everything is reserved, the number is taken. */
+static void hcqi_submit_enlist(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    s->number = dev->next_number++;
     hcq_job *final = NULL;
-    if (s->count <= 1) {
+    if (hcqi_submit_is_one(s)) {
         hcqi_lane *lane = s->count == 0 ? hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity)
                                         : s->lanes[0];
-        final = hcqi_job_make(s, lane, s->count == 0 ? NULL : s->versions[0], 1);
+        final = hcqi_job_make(s, lane, s->count == 0 ? HCQI_NONE : 0, 1);
     } else {
-        final = hcqi_job_make(s, s->lanes[s->count - 1], NULL, 1);
+        final = hcqi_job_make(s, s->lanes[s->count - 1], HCQI_NONE, 1);
         for (uint32_t i = s->count; i > 0; i--) {
-            hcq_job *part = hcqi_job_make(s, s->lanes[i - 1], s->versions[i - 1], 0);
+            hcq_job *part = hcqi_job_make(s, s->lanes[i - 1], i - 1, 0);
             part->final = final;
             part->parts = final->parts;
             final->parts = part;
@@ -6350,6 +7348,11 @@ static void hcqi_submit_commit(hcqi_submit *s) {
     hcqi_job_enlist(final);
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, s->number, 0); }
     s->final = final;
+}
+
+static void hcqi_submit_commit(hcqi_submit *s) {
+    s->number = s->dev->next_number++;
+    hcqi_submit_enlist(s);
 }
 
 static void hcqi_submit_undo(hcqi_submit *s) {
@@ -6369,7 +7372,8 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) 
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
     if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
-    if (sub->flags & ~(uint32_t)HCQ_UNORDERED) { bad = "flags: unknown bits"; }
+    if (sub->flags & ~(uint32_t)HCQ_UNORDERED) { bad = "flags: unknown, or for graphs only"; }
+    if (sub->input_count != 0) { bad = "inputs: are for graphs only"; }
     if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
     if (sub->queue_count > HCQI_BATCH_WAITS) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most %d", sub->queue_count,
@@ -6378,9 +7382,13 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) 
     return HCQ_OK;
 }
 
+static int hcqi_submission_is_graph(const hcq_submission *sub);
+static hcq_result hcqi_graph_run(hcqi_submit *s);
+
 /* One submission, with the lock held; may let go of it to wait for room. */
 static hcq_result hcqi_submit_run(hcqi_submit *s) {
     hcq_device *dev = s->dev;
+    if (hcqi_submission_is_graph(s->sub)) { return hcqi_graph_run(s); }
     hcq_result r = hcqi_submit_check(dev, s->sub);
     if (r != HCQ_OK) { return r; }
     hcqi_reap_device(dev);
@@ -6413,6 +7421,8 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->flags = 0;
     s->deadline = 0;
     s->number = 0;
+    s->launch = NULL;
+    s->gathers = 0;
 }
 
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
@@ -6491,11 +7501,19 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
     if (queue == NULL) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "queue: is NULL"));
     }
-    if (kind != HCQ_COMPUTE && kind != HCQ_COPY) {
-        hcq_result r = kind == HCQ_GRAPH ? HCQ_ERROR_UNSUPPORTED : HCQ_ERROR_INVALID;
-        return hcqi_leave_with(hcqi_refuse(device, r, "kind: %d", (int)kind));
+    if (kind != HCQ_COMPUTE && kind != HCQ_COPY && kind != HCQ_GRAPH) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "kind: %d", (int)kind));
     }
-    return hcqi_leave_with(hcqi_queue_new(device, kind, queue));
+    hcq_result r = hcqi_queue_new(device, kind, queue);
+    if (r == HCQ_OK && kind == HCQ_GRAPH) {
+        (*queue)->graph = HCQI_CAST(hcqi_graph *, hcqi_new(&device->hooks, sizeof(hcqi_graph)));
+        if ((*queue)->graph == NULL) {
+            hcqi_queue_free(*queue);
+            *queue = NULL;
+            r = HCQ_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    return hcqi_leave_with(r);
 }
 
 HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
@@ -6507,6 +7525,8 @@ HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
     hcqi_leave();
 }
 
+static void hcqi_graph_clear(hcq_queue *q);
+
 static void hcqi_queue_clear(hcq_queue *q) {
     for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
     for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
@@ -6515,6 +7535,8 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->name_count = 0;
     q->label_size = 0;
     q->patch_count = 0;
+    q->variable_mask = 0;
+    if (q->graph != NULL) { hcqi_graph_clear(q); }
     q->sticky = HCQ_OK;
     q->bound = NULL;
     q->generation++;
@@ -6564,6 +7586,10 @@ HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, ui
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
     if (r != HCQ_OK) { return r; }
     hcqi_enter();
+    if (queue->graph != NULL) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
+                                  "queue: a graph's order comes from reads and writes");
+    }
     if (index >= queue->count || (flags & ~(uint32_t)HCQ_OVERLAP)) {
         return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: not a valid one",
                                   index >= queue->count ? "index" : "flags");
@@ -6582,7 +7608,7 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev) {
         if (v->dev == dev) { count += hcqi_version_counts(v); }
     }
     for (; r == HCQ_OK && count < dev->desc.slots; count++) {
-        if (hcqi_version_new(q, dev) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+        if (hcqi_version_new(q, dev, 0) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
     for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
         if (v->dev != dev || v->uses != 0 || v->generation == q->generation) { continue; }
@@ -6590,6 +7616,8 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev) {
     }
     return r;
 }
+
+static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev);
 
 HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
@@ -6602,6 +7630,8 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     hcqi_reap_device(device);
     if (sticky != HCQ_OK) {
         r = hcqi_refuse(device, sticky, "queue '%s': recording failed", queue->label);
+    } else if (queue->graph != NULL) {
+        r = hcqi_graph_bind(queue, device);
     } else if (queue->dev->backend != device->backend) {
         r = hcqi_refuse(device, HCQ_ERROR_FOREIGN, "device: is of another backend");
     } else {
@@ -6718,6 +7748,7 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
                         (unsigned long long)value, (unsigned long long)s->value);
         return hcqi_leave_with(r);
     }
+    s->source_epoch = 0;
     hcqi_signal_raise(s, value);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -6935,6 +7966,34 @@ static int hcqi_path_find(hcqi_path *path, const hcq_job *job) {
     return -1;
 }
 
+/* Will a held job get on by work that is submitted already? Not if that takes
+   too long to find out. */
+static int hcqi_job_advances(const hcq_job *job) {
+    hcqi_path path;
+    hcqi_core.looks = HCQI_LOOKS / 16;
+    hcqi_blockers_begin(&path.step[0], job);
+    path.count = 1;
+    path.seen_count = 0;
+    while (path.count > 0) {
+        hcq_job *to;
+        uint32_t top = path.count - 1, known = 0;
+        if (!hcqi_blockers_next(&path.step[top], &to)) {
+            if (path.seen_count < 256) { path.seen[path.seen_count++] = path.step[top].job; }
+            path.count--;
+            continue;
+        }
+        if (to == NULL) { return 0; } /* the host's turn */
+        for (uint32_t i = 0; i <= top; i++) {
+            if (path.step[i].job == to) { return 0; }
+        }
+        while (known < path.seen_count && path.seen[known] != to) { known++; }
+        if (!hcqi_is_held(to) || known < path.seen_count) { continue; }
+        if (path.count == HCQI_PATH) { return 0; }
+        hcqi_blockers_begin(&path.step[path.count++], to);
+    }
+    return hcqi_core.looks != 0;
+}
+
 /* "signal 12 'uploads' of CPU at 7 (now 5)" and what is to be known of it. */
 static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) {
     unsigned long long at = (unsigned long long)value, now = (unsigned long long)s->value;
@@ -6978,9 +8037,8 @@ static hcqi_signal *hcqi_running_wait(const hcq_job *job, uint32_t n, uint64_t *
         points.count = 0;
         if (p->kind != HCQ_COMMAND_WAIT || hcqi_core.looks == 0) { continue; }
         hcqi_core.looks--;
-        hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
-        hcqi_state state = hcqi_state_of(s, p->u.sync.value, &why, &points);
-        *value = p->u.sync.value;
+        hcqi_signal *s = hcqi_sync_of(job, p, value);
+        hcqi_state state = hcqi_state_of(s, *value, &why, &points);
         if (state != HCQI_REACHED && state != HCQI_FAILED && n-- == 0) { return s; }
     }
     return NULL;
@@ -7351,6 +8409,7 @@ HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
     hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
+    if (hcqi_profile_on(device)) { device->profile->synchronizations++; }
     hcq_result lost = device->lost;
     hcqi_leave();
     return lost != HCQ_OK ? lost : hcq_wait(&point, 1, HCQ_ALL, timeout_ns);
@@ -8461,6 +9520,2123 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
 }
 
 /* ========================================================================== */
+/* ---- graphs: recording ----------------------------------------- >>inputs - */
+
+/* Takes the lock for a call about a graph; 0 = it ends with *out. */
+static int hcqi_graph_enter(hcq_queue *q, hcq_result *out) {
+    hcq_result sticky;
+    *out = hcqi_queue_check(q, &sticky);
+    if (*out != HCQ_OK) { return 0; }
+    hcqi_enter();
+    if (q->graph != NULL) { return 1; }
+    *out = hcqi_update_refuse(q, HCQ_ERROR_INVALID, "queue: is no graph");
+    return 0;
+}
+
+/* The recording is not what was planned any more. */
+static hcq_result hcqi_graph_changed(hcq_queue *q) {
+    q->generation++;
+    q->bound = NULL;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+static const char *hcqi_input_check(const hcq_queue *q, uint32_t number, const hcq_device *dev,
+                                    uint64_t size, hcq_result *why) {
+    *why = HCQ_ERROR_INVALID;
+    if (q->graph == NULL) { return "queue: is no graph"; }
+    if (number >= HCQ_MAX_INPUTS) { return "number: is above 63"; }
+    if (size == 0 || size >> HCQI_TAG_SHIFT != 0) { return "size: is 0 or too large"; }
+    const hcqi_input *old = &q->graph->inputs[number];
+    int again = (q->graph->declared >> number & 1) != 0;
+    if (again && (old->dev != dev || old->size != size)) {
+        return "number: was declared with another device or size";
+    }
+    *why = HCQ_ERROR_CLOSED;
+    return hcqi_device_open(dev) ? NULL : "device: is closed";
+}
+
+HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
+                              uint64_t size) {
+    hcq_buffer b;
+    hcq_result why;
+    int32_t out;
+    memset(&b, 0, sizeof b);
+    if (!hcqi_record_begin(graph, 0, "", &out)) { return b; }
+    if (device == NULL) { device = graph->dev; }
+    const char *bad = hcqi_input_check(graph, number, device, size, &why);
+    if (bad != NULL) {
+        hcqi_record_refuse(graph, why, "%s", bad);
+        return b;
+    }
+    hcqi_input *input = &graph->graph->inputs[number];
+    input->dev = device;
+    input->serial = device->serial;
+    input->size = size;
+    graph->graph->declared |= (uint64_t)1 << number;
+    hcqi_leave();
+    return hcqi_placeholder_make(number, device, size);
+}
+
+HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
+                                 uint32_t flags, hcq_buffer *buffer) {
+    int32_t out;
+    if (!hcqi_record_begin(graph, 0, "", &out)) { return out; }
+    hcqi_graph *g = graph->graph;
+    if (device == NULL) { device = graph->dev; }
+    const char *bad = buffer == NULL ? "buffer: is NULL" : NULL;
+    if (size == 0 || size >> HCQI_TAG_SHIFT != 0) { bad = "size: is 0 or too large"; }
+    if (flags & ~(uint32_t)(HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED)) {
+        bad = "flags: unknown bits";
+    }
+    if (g == NULL) { bad = "queue: is no graph"; }
+    if (bad != NULL) { return hcqi_record_refuse(graph, HCQ_ERROR_INVALID, "%s", bad); }
+    if (!hcqi_device_open(device)) {
+        return hcqi_record_refuse(graph, HCQ_ERROR_CLOSED, "device: is closed");
+    }
+    if (g->empty_count == HCQI_MAX_EMPTIES) {
+        return hcqi_record_refuse(graph, HCQ_ERROR_LIMIT, "queue: too many empties");
+    }
+    if (!HCQI_GROW(&graph->dev->hooks, g->empties, g->empty_capacity,
+                   (uint64_t)g->empty_count + 1)) {
+        return hcqi_record_oom(graph);
+    }
+    hcq_packet *p = hcqi_record_packet(graph, HCQ_COMMAND_EMPTY, 0, 0);
+    if (p == NULL) { return hcqi_record_oom(graph); }
+    hcqi_empty *e = &g->empties[g->empty_count];
+    memset(e, 0, sizeof *e);
+    e->dev = device;
+    e->serial = device->serial;
+    e->size = size;
+    e->flags = flags;
+    *buffer = hcqi_placeholder_make(HCQ_MAX_INPUTS + g->empty_count++, device, size);
+    g->empties_missing++;
+    graph->metas[graph->count].dev = device;
+    p->u.fill.dst = buffer->address;
+    p->u.fill.size = size;
+    return hcqi_record_end(graph);
+}
+
+HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
+                                     uint32_t access) {
+    hcq_result out, why;
+    hcqi_operand op;
+    if (!hcqi_graph_enter(graph, &out)) { return out; }
+    hcqi_graph *g = graph->graph;
+    if (index >= graph->count) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "index: %u of %u commands", index,
+                                  graph->count);
+    }
+    uint32_t kind = graph->packets[index].kind;
+    if (kind == HCQ_COMMAND_BARRIER || kind == HCQ_COMMAND_EMPTY) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "index: command %u names no memory",
+                                  index);
+    }
+    if (!hcqi_arg_is_buffer(access) || access > HCQ_ARG_INOUT) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "access: %u", access);
+    }
+    const char *bad = hcqi_operand_find(graph, &buffer, buffer.size, &op, &why);
+    if (bad != NULL) { return hcqi_update_refuse(graph, why, "buffer: %s", bad); }
+    if (!HCQI_GROW(&graph->dev->hooks, g->stated, g->stated_capacity,
+                   (uint64_t)g->stated_count + 1)) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    }
+    hcqi_stated *t = &g->stated[g->stated_count];
+    t->next = graph->metas[index].stated;
+    t->access = access == HCQ_ARG_IN ? (uint32_t)HCQI_READ
+                                     : access == HCQ_ARG_OUT ? (uint32_t)HCQI_WRITE
+                                                             : (uint32_t)(HCQI_READ | HCQI_WRITE);
+    t->a = op.a;
+    t->dev = op.dev;
+    t->address = op.address;
+    t->size = buffer.size;
+    if (op.a != NULL) { op.a->names++; }
+    graph->metas[index].stated = ++g->stated_count;
+    return hcqi_graph_changed(graph);
+}
+
+HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t after) {
+    hcq_result out;
+    if (!hcqi_graph_enter(graph, &out)) { return out; }
+    hcqi_graph *g = graph->graph;
+    if (before >= after || after >= graph->count) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "%s", before >= after
+                                  ? "before: is not recorded before after"
+                                  : "after: no such command");
+    }
+    if (!HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
+                   (uint64_t)g->order_count + 1)) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
+    }
+    hcqi_order *o = &g->orders[g->order_count++];
+    o->before = before;
+    o->after = after;
+    o->next = graph->metas[after].orders;
+    graph->metas[after].orders = g->order_count;
+    return hcqi_graph_changed(graph);
+}
+
+/* ========================================================================== */
+/* ---- graphs: what calls touch --------------------------------- >>touching - */
+
+static hcqi_plan *hcqi_plan_of(const hcq_queue *q) { return &q->graph->plan; }
+
+/* The base and the addresses in it of `size` bytes, 0 = up to the end. Host
+   memory is one base whoever allocated it, so that imports meet. */
+static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocation *a,
+                           uint64_t address, uint64_t size) {
+    hcq_device *dev;
+    if (a == NULL) {
+        uint64_t whole = hcqi_placeholder_size(q, address, &dev);
+        t->base = hcqi_placeholder_number(address);
+        t->first = hcqi_placeholder_offset(address);
+        t->end = size == 0 ? whole : t->first + size;
+        return;
+    }
+    uint64_t offset = address - a->memory.address;
+    uint64_t start = a->memory.host != NULL ? (uint64_t)(uintptr_t)a->memory.host
+                                            : a->memory.address;
+    t->base = HCQ_MAX_INPUTS + q->graph->empty_count +
+              (a->memory.host != NULL ? 0 : a->dev->slot + 1);
+    t->first = start + offset;
+    t->end = size == 0 ? start + a->memory.size : t->first + size;
+}
+
+static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t address, uint64_t size,
+                          uint32_t access) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    if (!HCQI_GROW(&q->dev->hooks, plan->touches, plan->touch_capacity,
+                   (uint64_t)plan->touch_count + 1)) {
+        return 0;
+    }
+    hcqi_touch *t = &plan->touches[plan->touch_count++];
+    hcqi_touch_set(q, t, a, address, size);
+    t->access = access;
+    if (t->base < HCQ_MAX_INPUTS && (access & HCQI_WRITE)) {
+        plan->written |= (uint64_t)1 << t->base;
+    }
+    return 1;
+}
+
+/* What was stated of the bytes at `address` by command `i`, or NULL. */
+static const hcqi_stated *hcqi_stated_find(const hcq_queue *q, uint32_t i, uint64_t address) {
+    for (uint32_t at = q->metas[i].stated; at != 0; at = q->graph->stated[at - 1].next) {
+        const hcqi_stated *t = &q->graph->stated[at - 1];
+        if (t->address == address) { return t; }
+    }
+    return NULL;
+}
+
+static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg) {
+    uint64_t address;
+    const hcq_program *program = q->packets[i].u.exec.program;
+    memcpy(&address, q->arena + q->metas[i].arena + program->info.offsets[arg], sizeof address);
+    return address;
+}
+
+static int hcqi_touch_exec(hcq_queue *q, uint32_t i) {
+    const hcq_program *program = q->packets[i].u.exec.program;
+    uint32_t name = q->metas[i].name_first;
+    for (uint32_t k = 0; k < program->info.arg_count; k++) {
+        uint32_t arg = program->desc.args[k] & 0xff;
+        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
+        uint64_t address = hcqi_arg_address(q, i, k);
+        const hcqi_stated *t = hcqi_stated_find(q, i, address);
+        uint32_t access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
+                          (arg == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
+        if (t == NULL && !hcqi_touch_add(q, q->names[name], address, 0, access)) { return 0; }
+        name++;
+    }
+    return 1;
+}
+
+/* Lists what command `i` reads and writes; 0 = out of memory. */
+static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
+    const hcq_packet *p = &q->packets[i];
+    hcqi_allocation **names = q->names + q->metas[i].name_first;
+    uint64_t size = p->u.copy.size;
+    int ok = 1;
+    switch (p->kind) {
+    case HCQ_COMMAND_EXEC: ok = hcqi_touch_exec(q, i); break;
+    case HCQ_COMMAND_COPY:
+        ok = hcqi_touch_add(q, names[1], p->u.copy.src, size, HCQI_READ) &&
+             hcqi_touch_add(q, names[0], p->u.copy.dst, size, HCQI_WRITE);
+        break;
+    case HCQ_COMMAND_FILL:
+    case HCQ_COMMAND_WRITE:
+        ok = hcqi_touch_add(q, names[0], p->u.fill.dst, size, HCQI_WRITE);
+        break;
+    case HCQ_COMMAND_EMPTY: ok = hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE); break;
+    default: break;
+    }
+    for (uint32_t at = q->metas[i].stated; ok && at != 0; at = q->graph->stated[at - 1].next) {
+        const hcqi_stated *t = &q->graph->stated[at - 1];
+        ok = hcqi_touch_add(q, t->a, t->address, t->size, t->access);
+    }
+    return ok;
+}
+
+/* A call follows `from`, too. */
+static int hcqi_plan_edge(hcq_queue *q, uint32_t from, uint32_t to) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    if (from == HCQI_NONE || from == to || plan->marks[from] == to + 1) { return 1; }
+    if (!HCQI_GROW(&q->dev->hooks, plan->edges, plan->edge_capacity,
+                   (uint64_t)plan->edge_count + 1)) {
+        return 0;
+    }
+    plan->marks[from] = to + 1;
+    plan->edges[plan->edge_count++] = from;
+    return 1;
+}
+
+/* The first range of a base that ends above `address`. */
+static uint32_t hcqi_range_at(const hcqi_base *base, uint64_t address) {
+    uint32_t low = 0, high = base->count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (base->ranges[mid].end <= address) { low = mid + 1; } else { high = mid; }
+    }
+    return low;
+}
+
+/* Puts a copy of `r` at place `at`. */
+static void hcqi_range_insert(hcqi_base *base, uint32_t at, hcqi_range r) {
+    memmove(&base->ranges[at + 1], &base->ranges[at], (base->count - at) * sizeof r);
+    base->ranges[at] = r;
+    base->count++;
+}
+
+/* Makes the ranges of [first, end) exactly that, splitting at both ends and
+   filling gaps; returns the first one's place, HCQI_NONE = out of memory. */
+static uint32_t hcqi_range_cut(const hcq_memory_hooks *hooks, hcqi_base *base, uint64_t first,
+                               uint64_t end) {
+    uint32_t at = hcqi_range_at(base, first);
+    uint32_t begin = at;
+    uint64_t reached = first;
+    while (reached < end) {
+        if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 2)) {
+            return HCQI_NONE;
+        }
+        hcqi_range *r = &base->ranges[at];
+        if (at == base->count || r->first > reached) { /* a gap */
+            hcqi_range gap = { reached, end, HCQI_NONE, HCQI_NONE, 0, 0 };
+            if (at < base->count && r->first < end) { gap.end = r->first; }
+            hcqi_range_insert(base, at, gap);
+        } else if (r->first < reached) { /* only at the first */
+            hcqi_range_insert(base, at, *r);
+            base->ranges[at++].end = reached;
+            base->ranges[at].first = reached;
+            begin = at;
+            continue;
+        } else if (r->end > end) {
+            hcqi_range_insert(base, at, *r);
+            base->ranges[at].end = end;
+            base->ranges[at + 1].first = end;
+        }
+        reached = base->ranges[at++].end;
+    }
+    return begin;
+}
+
+/* Orders call `c` after those that its touch meets, and notes it for later ones:
+   readers after the writer, a writer after both. */
+static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, uint32_t c) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    hcqi_base *base = &plan->bases[t->base];
+    uint32_t at = hcqi_range_cut(hooks, base, t->first, t->end);
+    if (at == HCQI_NONE) { return 0; }
+    base->written |= t->access & HCQI_WRITE;
+    for (; at < base->count && base->ranges[at].first < t->end; at++) {
+        hcqi_range *r = &base->ranges[at];
+        if (!hcqi_plan_edge(q, r->writer, c)) { return 0; }
+        if ((t->access & HCQI_WRITE) == 0) {
+            if (r->readers != HCQI_NONE && plan->readers[r->readers].call == c) { continue; }
+            if (!HCQI_GROW(hooks, plan->readers, plan->reader_capacity,
+                           (uint64_t)plan->reader_count + 1)) {
+                return 0;
+            }
+            plan->readers[plan->reader_count].call = c;
+            plan->readers[plan->reader_count].next = r->readers;
+            r->readers = plan->reader_count++;
+            continue;
+        }
+        for (uint32_t k = r->readers; k != HCQI_NONE; k = plan->readers[k].next) {
+            if (!hcqi_plan_edge(q, plan->readers[k].call, c)) { return 0; }
+        }
+        r->writer = c;
+        r->readers = HCQI_NONE;
+    }
+    return 1;
+}
+
+static int hcqi_call_is_fence(const hcq_queue *q, uint32_t i) {
+    uint32_t kind = q->packets[i].kind;
+    return kind == HCQ_COMMAND_BARRIER ||
+           ((kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM) && q->metas[i].stated == 0);
+}
+
+/* The earlier calls that call `i` follows. */
+static int hcqi_call_order(hcq_queue *q, uint32_t i, uint32_t fence) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcqi_call *c = &plan->calls[i];
+    int ok = hcqi_plan_edge(q, fence, i);
+    if (hcqi_call_is_fence(q, i)) {
+        for (uint32_t k = fence == HCQI_NONE ? 0 : fence + 1; ok && k < i; k++) {
+            ok = hcqi_plan_edge(q, k, i);
+        }
+    }
+    for (int writes = 0; writes < 2; writes++) { /* reads first: what was there before */
+        for (uint32_t k = 0; ok && k < c->touch_count; k++) {
+            const hcqi_touch *t = &plan->touches[c->touch_first + k];
+            int access = writes ? HCQI_WRITE : HCQI_READ;
+            hcqi_touch one = *t;
+            if ((t->access & (uint32_t)access) == 0) { continue; }
+            one.access = (uint32_t)access;
+            ok = hcqi_touch_order(q, &one, i);
+        }
+    }
+    return ok;
+}
+
+/* Finds every edge of the graph. */
+static int hcqi_plan_edges(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    const hcqi_graph *g = q->graph;
+    uint32_t fence = HCQI_NONE;
+    for (uint32_t i = 0; i < q->count; i++) {
+        hcqi_call *c = &plan->calls[i];
+        c->touch_first = plan->touch_count;
+        if (!hcqi_touch_command(q, i)) { return 0; }
+        c->touch_count = plan->touch_count - c->touch_first;
+        c->edge_first = plan->edge_count;
+        if (!hcqi_call_order(q, i, fence)) { return 0; }
+        for (uint32_t k = q->metas[i].orders; k != 0; k = g->orders[k - 1].next) {
+            if (!hcqi_plan_edge(q, g->orders[k - 1].before, i)) { return 0; }
+        }
+        c = &plan->calls[i];
+        c->edge_count = plan->edge_count - c->edge_first;
+        if (hcqi_call_is_fence(q, i)) { fence = i; }
+    }
+    return 1;
+}
+
+/* ========================================================================== */
+/* ---- graphs: the plan ---------------------------------------- >>planning - */
+
+/* `serial`: another device may be at the place of one that was closed. */
+static uint32_t hcqi_plan_device_at(const hcqi_plan *plan, const hcq_device *dev,
+                                    uint64_t serial) {
+    uint32_t i = 0;
+    while (i < plan->device_count &&
+           (plan->devices[i].dev != dev || plan->devices[i].serial != serial)) {
+        i++;
+    }
+    return i;
+}
+
+static hcq_result hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t i = hcqi_plan_device_at(plan, dev, serial);
+    if (i < plan->device_count) { return HCQ_OK; }
+    if (!hcqi_device_open(dev) || dev->serial != serial) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED, "queue '%s': names a device that was closed",
+                           q->label);
+    }
+    plan->devices[i].dev = dev;
+    plan->devices[i].serial = dev->serial;
+    plan->users[i] = 0;
+    plan->device_count++;
+    return HCQ_OK;
+}
+
+/* A host or custom command runs where it writes, else where it reads. */
+static hcq_device *hcqi_call_device(const hcq_queue *q, uint32_t i) {
+    hcq_device *reads = NULL, *writes = NULL;
+    if (q->metas[i].dev != NULL) { return q->metas[i].dev; }
+    for (uint32_t at = q->metas[i].stated; at != 0; at = q->graph->stated[at - 1].next) {
+        const hcqi_stated *t = &q->graph->stated[at - 1]; /* the first stated is the last here */
+        if (t->access & HCQI_WRITE) { writes = t->dev; }
+        reads = t->dev;
+    }
+    if (writes != NULL) { return writes; }
+    return reads != NULL ? reads : q->dev;
+}
+
+static hcq_result hcqi_plan_devices(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcq_result r = HCQ_OK;
+    plan->device_count = 0;
+    for (uint32_t n = 0; r == HCQ_OK && hcqi_mask_has(q->graph->declared, n); n++) {
+        const hcqi_input *input = &q->graph->inputs[n];
+        if (q->graph->declared >> n & 1) { r = hcqi_plan_device(q, input->dev, input->serial); }
+    }
+    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
+        hcqi_call *c = &plan->calls[i];
+        const hcq_packet *p = &q->packets[i];
+        c->dev = hcqi_call_device(q, i);
+        r = hcqi_plan_device(q, c->dev, c->dev == q->metas[i].dev ? q->metas[i].dev_serial
+                                                                  : c->dev->serial);
+        if (r == HCQ_OK && p->kind == HCQ_COMMAND_CUSTOM &&
+            hcqi_custom_find(p->u.custom.type, c->dev->backend) == NULL) {
+            r = hcqi_refuse(q->dev, HCQ_ERROR_UNSUPPORTED,
+                            "queue '%s': command %u has no encode function for backend %s",
+                            q->label, i, c->dev->backend->name);
+        }
+    }
+    return r == HCQ_OK ? hcqi_plan_device(q, q->dev, q->dev->serial) : r;
+}
+
+/* May the command go to a copy lane, if that helps? */
+static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
+    const hcq_packet *p = &q->packets[i];
+    const hcq_device *dev = q->graph->plan.calls[i].dev;
+    return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
+           dev->copy_lanes != 0;
+}
+
+/* Which command of the device's compute lane is the last before each call, and
+   which the first behind it: a copy helps on a lane of its own only if there is
+   one between them. `row` is scratch, two words a call and device. */
+static void hcqi_plan_copies(hcq_queue *q, hcq_device *dev, uint32_t *row) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t *after = row + q->count, chain = 0;
+    for (uint32_t i = 0; i < q->count; i++) {
+        const hcqi_call *c = &plan->calls[i];
+        row[i] = 0;
+        after[i] = HCQI_NONE;
+        for (uint32_t k = 0; k < c->edge_count; k++) {
+            uint32_t seen = row[plan->edges[c->edge_first + k]];
+            if (seen > row[i]) { row[i] = seen; }
+        }
+        if (c->dev == dev && !c->copies && c->slice != HCQI_NONE) { row[i] = ++chain; }
+    }
+    uint32_t total = chain;
+    for (uint32_t i = q->count; i-- > 0;) {
+        const hcqi_call *c = &plan->calls[i];
+        if (c->dev == dev && !c->copies && c->slice != HCQI_NONE) { after[i] = chain--; }
+        for (uint32_t k = 0; k < c->edge_count; k++) {
+            uint32_t *from = &after[plan->edges[c->edge_first + k]];
+            if (after[i] < *from) { *from = after[i]; }
+        }
+    }
+    for (uint32_t i = 0; i < q->count; i++) {
+        if (plan->calls[i].dev == dev && plan->calls[i].copies == 1) {
+            uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
+            plan->calls[i].copies = end - row[i] > 1 ? 2 : 1;
+        }
+    }
+}
+
+static int hcqi_plan_place_copies(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    int any = 0;
+    for (uint32_t i = 0; i < q->count; i++) {
+        hcqi_call *c = &plan->calls[i];
+        c->slice = q->packets[i].kind == HCQ_COMMAND_EMPTY ? HCQI_NONE : 0;
+        c->copies = (uint32_t)hcqi_call_may_copy(q, i);
+        any |= (int)c->copies;
+    }
+    if (!any) { return 1; }
+    if (!HCQI_GROW(&q->dev->hooks, plan->clocks, plan->clock_capacity, 2 * (uint64_t)q->count)) {
+        return 0;
+    }
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        hcqi_plan_copies(q, plan->devices[d].dev, plan->clocks);
+    }
+    return 1;
+}
+
+/* The lane of a call: compute lane 0, or a copy lane by where the data is from. */
+static uint32_t hcqi_call_lane(const hcq_queue *q, uint32_t i) {
+    const hcqi_call *c = &q->graph->plan.calls[i];
+    if (c->copies != 2) { return 0; }
+    hcq_device *from = NULL;
+    const hcqi_allocation *a = q->names[q->metas[i].name_first + 1];
+    if (a != NULL) {
+        from = a->dev;
+    } else {
+        hcqi_placeholder_size(q, q->packets[i].u.copy.src, &from);
+    }
+    return c->dev->compute_lanes + from->slot % c->dev->copy_lanes;
+}
+
+static hcq_result hcqi_plan_slices(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    for (uint32_t i = 0; i < q->count; i++) {
+        hcqi_call *c = &plan->calls[i];
+        if (c->slice == HCQI_NONE) { continue; }
+        uint32_t lane = hcqi_call_lane(q, i), k = 0;
+        while (k < plan->slice_count &&
+               (plan->slices[k].dev != c->dev || plan->slices[k].lane != lane)) {
+            k++;
+        }
+        if (k == HCQI_MAX_SLICES) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_LIMIT, "queue '%s': uses over %d lanes",
+                               q->label, HCQI_MAX_SLICES);
+        }
+        hcqi_slice *slice = &plan->slices[k];
+        if (k == plan->slice_count) {
+            plan->slice_count++;
+            slice->dev = c->dev;
+            slice->lane = lane;
+            slice->count = 0;
+        }
+        if (!HCQI_GROW(&q->dev->hooks, slice->calls, slice->capacity,
+                       (uint64_t)slice->count + 1)) {
+            return HCQ_ERROR_OUT_OF_MEMORY;
+        }
+        c->slice = k;
+        slice->calls[slice->count++] = i;
+        c->place = slice->count;
+    }
+    return HCQ_OK;
+}
+
+/* A slice touches memory of `dev`, which so takes part in launches, too. */
+static hcq_result hcqi_plan_user(hcq_queue *q, hcq_device *dev, uint32_t slice) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcq_result r = hcqi_plan_device(q, dev, dev->serial);
+    if (r != HCQ_OK || slice == HCQI_NONE) { return r; }
+    plan->users[hcqi_plan_device_at(plan, dev, dev->serial)] |= (uint64_t)1 << slice;
+    plan->shared |= plan->slices[slice].dev != dev;
+    return HCQ_OK;
+}
+
+/* Whose memory each slice touches: those devices' work before a launch comes
+   first, and what comes after it waits for these slices. */
+static hcq_result hcqi_plan_users(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcq_result r = HCQ_OK;
+    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
+        const hcqi_meta *m = &q->metas[i];
+        uint32_t slice = plan->calls[i].slice;
+        for (uint32_t k = 0; r == HCQ_OK && k < m->name_count; k++) {
+            const hcqi_allocation *a = q->names[m->name_first + k];
+            if (a != NULL) { r = hcqi_plan_user(q, a->dev, slice); }
+        }
+        for (uint32_t at = m->stated; r == HCQ_OK && at != 0; at = q->graph->stated[at - 1].next) {
+            r = hcqi_plan_user(q, q->graph->stated[at - 1].dev, slice);
+        }
+        const hcqi_call *c = &plan->calls[i];
+        for (uint32_t k = 0; r == HCQ_OK && k < c->touch_count; k++) {
+            uint32_t n = plan->touches[c->touch_first + k].base;
+            if (n < HCQ_MAX_INPUTS) {
+                r = hcqi_plan_user(q, q->graph->inputs[n].dev, slice);
+            } else if (n - HCQ_MAX_INPUTS < q->graph->empty_count) {
+                r = hcqi_plan_user(q, q->graph->empties[n - HCQ_MAX_INPUTS].dev, slice);
+            }
+        }
+    }
+    return r;
+}
+
+/* What is known to be done when a call is: of each slice, up to which place. */
+static uint32_t *hcqi_plan_clock(hcqi_plan *plan, uint32_t call) {
+    return &plan->clocks[(uint64_t)call * plan->slice_count];
+}
+
+static uint32_t *hcqi_need_clock(hcqi_plan *plan, uint32_t slice, uint32_t place) {
+    return hcqi_plan_clock(plan, plan->slices[slice].calls[place - 1]);
+}
+
+/* Keeps of what the call needs of other slices what nothing else implies: not
+   what its own slice waited for before, and not what another need brings. */
+static int hcqi_plan_reduce(hcq_queue *q, uint32_t i, const uint32_t *need) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcqi_call *c = &plan->calls[i];
+    uint32_t *clock = hcqi_plan_clock(plan, i);
+    c->wait_first = plan->wait_count;
+    for (uint32_t m = 0; m < plan->slice_count; m++) {
+        int implied = need[m] == 0 || need[m] <= clock[m];
+        for (uint32_t k = 0; !implied && k < plan->slice_count; k++) {
+            if (k == m || need[k] == 0 || need[k] <= clock[k]) { continue; }
+            implied = hcqi_need_clock(plan, k, need[k])[m] >= need[m];
+        }
+        if (implied) { continue; }
+        if (!HCQI_GROW(&q->dev->hooks, plan->waits, plan->wait_capacity,
+                       (uint64_t)plan->wait_count + 1)) {
+            return 0;
+        }
+        plan->waits[plan->wait_count].slice = m;
+        plan->waits[plan->wait_count++].place = need[m];
+        plan->calls[plan->slices[m].calls[need[m] - 1]].signals = 1;
+    }
+    c->wait_count = plan->wait_count - c->wait_first;
+    for (uint32_t k = 0; k < c->wait_count; k++) {
+        const hcqi_need *wait = &plan->waits[c->wait_first + k];
+        const uint32_t *known = hcqi_need_clock(plan, wait->slice, wait->place);
+        for (uint32_t m = 0; m < plan->slice_count; m++) {
+            if (known[m] > clock[m]) { clock[m] = known[m]; }
+        }
+    }
+    clock[c->slice] = c->place;
+    return 1;
+}
+
+/* The waits between slices, and which commands of a slice may overlap: those
+   that need nothing since the last one of it that does not. */
+static int hcqi_plan_waits(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t need[HCQI_MAX_SLICES], group[HCQI_MAX_SLICES];
+    if (!HCQI_GROW(&q->dev->hooks, plan->clocks, plan->clock_capacity,
+                   (uint64_t)q->count * plan->slice_count)) {
+        return 0;
+    }
+    memset(group, 0, sizeof group);
+    for (uint32_t i = 0; i < q->count; i++) {
+        hcqi_call *c = &plan->calls[i];
+        if (c->slice == HCQI_NONE) { continue; }
+        uint32_t *clock = hcqi_plan_clock(plan, i), own = 0;
+        memset(need, 0, plan->slice_count * sizeof *need);
+        for (uint32_t k = 0; k < c->edge_count; k++) {
+            const hcqi_call *from = &plan->calls[plan->edges[c->edge_first + k]];
+            if (from->slice == HCQI_NONE) { continue; }
+            if (from->place > need[from->slice]) { need[from->slice] = from->place; }
+        }
+        own = need[c->slice];
+        need[c->slice] = 0;
+        if (c->place == 1) {
+            memset(clock, 0, plan->slice_count * sizeof *clock);
+        } else {
+            memcpy(clock, hcqi_need_clock(plan, c->slice, c->place - 1),
+                   plan->slice_count * sizeof *clock);
+        }
+        if (!hcqi_plan_reduce(q, i, need)) { return 0; }
+        c->overlap = c->place != 1 && c->wait_count == 0 && own < group[c->slice];
+        if (!c->overlap) { group[c->slice] = c->place; }
+    }
+    return 1;
+}
+
+/* Where packets hold addresses of inputs, by slice and number. */
+static int hcqi_plan_use(hcq_queue *q, uint32_t command, uint32_t part, uint64_t address) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t n = hcqi_placeholder_number(address);
+    if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_INPUTS) { return 1; }
+    if (!HCQI_GROW(&q->dev->hooks, plan->uses, plan->use_capacity,
+                   (uint64_t)plan->use_count + 1)) {
+        return 0;
+    }
+    hcqi_use *use = &plan->uses[plan->use_count++];
+    use->number = n;
+    use->command = command;
+    use->part = part;
+    use->offset = hcqi_placeholder_offset(address);
+    plan->slices[plan->calls[command].slice].inputs |= (uint64_t)1 << n;
+    return 1;
+}
+
+static int hcqi_plan_command_uses(hcq_queue *q, uint32_t i) {
+    const hcq_packet *p = &q->packets[i];
+    if (p->kind == HCQ_COMMAND_COPY) {
+        return hcqi_plan_use(q, i, HCQI_PART_DST, p->u.copy.dst) &&
+               hcqi_plan_use(q, i, HCQI_PART_SRC, p->u.copy.src);
+    }
+    if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE) {
+        return hcqi_plan_use(q, i, HCQI_PART_DST, p->u.fill.dst);
+    }
+    if (p->kind != HCQ_COMMAND_EXEC) { return 1; }
+    for (uint32_t k = 0; k < p->u.exec.program->info.arg_count; k++) {
+        if (hcqi_arg_is_buffer(p->u.exec.program->desc.args[k]) &&
+            !hcqi_plan_use(q, i, HCQI_PART_BLOCK + k, hcqi_arg_address(q, i, k))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int hcqi_plan_uses(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    for (uint32_t s = 0; s < plan->slice_count; s++) {
+        hcqi_slice *slice = &plan->slices[s];
+        slice->inputs = 0;
+        slice->use_first = plan->use_count;
+        for (uint32_t k = 0; k < slice->count; k++) {
+            if (!hcqi_plan_command_uses(q, slice->calls[k])) { return 0; }
+        }
+        slice->use_count = plan->use_count - slice->use_first;
+        plan->inputs |= slice->inputs;
+    }
+    for (uint32_t k = 0; k < q->graph->stated_count; k++) { /* a host command's, say */
+        uint64_t address = q->graph->stated[k].address;
+        uint32_t n = hcqi_placeholder_number(address);
+        if (hcqi_is_placeholder(address) && n < HCQ_MAX_INPUTS) {
+            plan->inputs |= (uint64_t)1 << n;
+        }
+    }
+    return 1;
+}
+
+/* Notes which slices read and write each range; the cuts are all there. */
+static void hcqi_plan_range_slices(hcqi_plan *plan, uint32_t i) {
+    const hcqi_call *c = &plan->calls[i];
+    for (uint32_t k = 0; k < c->touch_count; k++) {
+        const hcqi_touch *t = &plan->touches[c->touch_first + k];
+        hcqi_base *base = &plan->bases[t->base];
+        uint32_t at = hcqi_range_at(base, t->first);
+        for (; at < base->count && base->ranges[at].first < t->end; at++) {
+            uint64_t bit = (uint64_t)1 << c->slice;
+            if (t->access & HCQI_READ) { base->ranges[at].reads |= bit; }
+            if (t->access & HCQI_WRITE) { base->ranges[at].writes |= bit; }
+        }
+    }
+}
+
+static void hcqi_plan_cross_range(hcqi_plan *plan, uint32_t number, const hcqi_range *r) {
+    uint64_t any = r->reads | r->writes;
+    for (uint32_t a = 0; r->writes != 0 && a < plan->slice_count; a++) {
+        for (uint32_t b = 0; (any >> a & 1) != 0 && b < plan->slice_count; b++) {
+            int writes = ((r->writes >> a | r->writes >> b) & 1) != 0;
+            hcqi_cross *x = &plan->cross[a * plan->slice_count + b];
+            if ((any >> b & 1) == 0 || !writes) { continue; }
+            if (number < HCQ_MAX_INPUTS) {
+                x->inputs |= (uint64_t)1 << number;
+            } else {
+                x->always = 1;
+            }
+        }
+    }
+}
+
+/* Which slices of a launch must wait for which of the one before, should the
+   launches overlap. Fences and stated edges count like shared memory. */
+static int hcqi_plan_crossings(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t n = plan->slice_count;
+    if (n < 2) { return 1; }
+    if (!HCQI_GROW(&q->dev->hooks, plan->cross, plan->cross_capacity, (uint64_t)n * n)) { return 0; }
+    memset(plan->cross, 0, (size_t)n * n * sizeof *plan->cross);
+    for (uint32_t i = 0; i < q->count; i++) {
+        if (plan->calls[i].slice != HCQI_NONE) { hcqi_plan_range_slices(plan, i); }
+        for (uint32_t k = 0; hcqi_call_is_fence(q, i) && k < n * n; k++) {
+            plan->cross[k].always = 1;
+        }
+    }
+    for (uint32_t k = 0; k < q->graph->order_count; k++) {
+        uint32_t a = plan->calls[q->graph->orders[k].before].slice;
+        uint32_t b = plan->calls[q->graph->orders[k].after].slice;
+        if (a == HCQI_NONE || b == HCQI_NONE) { continue; }
+        plan->cross[a * n + b].always = 1;
+        plan->cross[b * n + a].always = 1;
+    }
+    for (uint32_t b = 0; b < plan->base_count; b++) {
+        for (uint32_t k = 0; k < plan->bases[b].count; k++) {
+            hcqi_plan_cross_range(plan, b, &plan->bases[b].ranges[k]);
+        }
+    }
+    return 1;
+}
+
+/* What versions are made from: if it stays, so may they. */
+static uint64_t hcqi_plan_shape(const hcq_queue *q) {
+    const hcqi_plan *plan = &q->graph->plan;
+    uint64_t hash = plan->slice_count;
+    for (uint32_t s = 0; s < plan->slice_count; s++) {
+        hash = hcqi_hash(hash, plan->slices[s].dev->serial << 8 | plan->slices[s].lane);
+    }
+    for (uint32_t i = 0; i < q->count; i++) {
+        const hcqi_call *c = &plan->calls[i];
+        hash = hcqi_hash(hash, (uint64_t)c->slice << 32 | c->place);
+        hash = hcqi_hash(hash, (uint64_t)c->wait_count << 2 | c->signals << 1 | c->overlap);
+        for (uint32_t k = 0; k < c->wait_count; k++) {
+            const hcqi_need *need = &plan->waits[c->wait_first + k];
+            hash = hcqi_hash(hash, (uint64_t)need->slice << 32 | need->place);
+        }
+    }
+    return hash;
+}
+
+static hcq_result hcqi_plan_room(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    uint32_t bases = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
+    for (uint32_t i = 0; i < plan->base_count; i++) {
+        plan->bases[i].count = 0;
+        plan->bases[i].written = 0;
+    }
+    if (!HCQI_GROW(hooks, plan->bases, plan->base_capacity, bases) ||
+        !HCQI_GROW(hooks, plan->calls, plan->call_capacity, q->count) ||
+        !HCQI_GROW(hooks, plan->marks, plan->mark_capacity, (uint64_t)q->count + 1)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (q->count != 0) { memset(plan->calls, 0, q->count * sizeof *plan->calls); }
+    memset(plan->marks, 0, (q->count + (size_t)1) * sizeof *plan->marks);
+    if (bases > plan->base_count) { plan->base_count = bases; }
+    plan->call_count = q->count;
+    plan->touch_count = 0;
+    plan->reader_count = 0;
+    plan->edge_count = 0;
+    plan->wait_count = 0;
+    plan->use_count = 0;
+    plan->slice_count = 0;
+    plan->inputs = 0;
+    plan->written = 0;
+    plan->shared = 0;
+    return HCQ_OK;
+}
+
+/* Makes the plan what the recording says now. */
+static hcq_result hcqi_plan_make(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint64_t shape = plan->generation == q->generation ? plan->shape : 0;
+    if (plan->generation == q->generation && !plan->stale) { return HCQ_OK; }
+    plan->generation = 0;
+    hcq_result r = hcqi_plan_room(q);
+    if (r == HCQ_OK) { r = hcqi_plan_devices(q); }
+    if (r == HCQ_OK && (!hcqi_plan_edges(q) || !hcqi_plan_place_copies(q))) {
+        r = HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (r == HCQ_OK) { r = hcqi_plan_slices(q); }
+    if (r == HCQ_OK) { r = hcqi_plan_users(q); }
+    if (r == HCQ_OK &&
+        (!hcqi_plan_waits(q) || !hcqi_plan_uses(q) || !hcqi_plan_crossings(q))) {
+        r = HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (r != HCQ_OK) { return r; }
+    plan->shape = hcqi_plan_shape(q);
+    if (plan->shape != shape) { q->generation++; }
+    plan->generation = q->generation;
+    plan->stale = 0;
+    plan->serial++;
+    return HCQ_OK;
+}
+
+/* ========================================================================== */
+/* ---- graphs: launching -------------------------------------- >>launching - */
+
+static int hcqi_submission_is_graph(const hcq_submission *sub) {
+    for (uint32_t i = 0; sub->queues != NULL && i < sub->queue_count; i++) {
+        const hcq_queue *q = sub->queues[i];
+        if (q != NULL && q->graph != NULL) { return 1; }
+    }
+    return 0;
+}
+
+static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
+                                        const hcqi_slice *slice, uint64_t *seen);
+static hcq_result hcqi_graph_versions(hcq_queue *q);
+static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s);
+
+/* The places that an input's bytes take; see hcqi_touch_set. */
+typedef struct hcqi_spot { uint64_t space, first, end; } hcqi_spot;
+
+static hcqi_spot hcqi_spot_of(const hcqi_allocation *a, uint64_t address, uint64_t size) {
+    hcqi_spot spot;
+    uint64_t offset = address - a->memory.address;
+    int host = a->memory.host != NULL;
+    spot.space = host ? 0 : (uint64_t)a->dev->slot + 1;
+    spot.first = (host ? (uint64_t)(uintptr_t)a->memory.host : a->memory.address) + offset;
+    spot.end = spot.first + size;
+    return spot;
+}
+
+static int hcqi_spots_meet(const hcqi_spot *a, const hcqi_spot *b) {
+    return a->space == b->space && a->first < b->end && b->first < a->end;
+}
+
+/* What a launch works with while it is made; too large for the stack. */
+typedef struct hcqi_making {
+    hcqi_submit submits[HCQI_MAX_DEVICES];
+    hcq_submission other;              /* what devices but the home's get of it */
+    uint64_t inputs[HCQI_MAX_SLICES][HCQ_MAX_INPUTS]; /* as each slice's device sees them */
+    hcqi_spot spots[HCQ_MAX_INPUTS];
+} hcqi_making;
+
+static hcq_result hcqi_graph_input(hcq_queue *q, const hcq_submission *sub, uint32_t n,
+                                   hcqi_spot *spot) {
+    hcq_result why = HCQ_ERROR_INVALID;
+    const hcqi_input *input = &q->graph->inputs[n];
+    if (sub->inputs == NULL || n >= sub->input_count || sub->inputs[n].device == NULL) {
+        return hcqi_refuse(q->dev, why, "inputs: number %u is missing", n);
+    }
+    const hcq_buffer *b = &sub->inputs[n];
+    hcqi_allocation *a = hcqi_buffer_find(b, &why);
+    if (a == NULL) {
+        return hcqi_refuse(q->dev, why, "inputs: number %u %s", n,
+                           why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
+    }
+    if (b->device != input->dev || b->device->serial != input->serial) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_FOREIGN, "inputs: number %u is of another device", n);
+    }
+    if (b->size < input->size) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "inputs: number %u has %llu of %llu bytes", n,
+                           (unsigned long long)b->size, (unsigned long long)input->size);
+    }
+    *spot = hcqi_spot_of(a, b->address, input->size);
+    return HCQ_OK;
+}
+
+/* Do the bytes meet others of the graph, one of the two written? */
+static int hcqi_spot_meets_base(const hcqi_plan *plan, uint32_t base, const hcqi_spot *spot,
+                                int written) {
+    const hcqi_base *b = &plan->bases[base];
+    for (uint32_t at = hcqi_range_at(b, spot->first);
+         at < b->count && b->ranges[at].first < spot->end; at++) {
+        const hcqi_range *r = &b->ranges[at];
+        if (written || r->writer != HCQI_NONE) { return 1; }
+    }
+    return 0;
+}
+
+static hcq_result hcqi_graph_alias(hcq_queue *q, const hcq_submission *sub,
+                                   const hcqi_spot *spots) {
+    hcqi_graph *g = q->graph;
+    const hcqi_plan *plan = &g->plan;
+    int same = g->checked_plan == plan->serial;
+    for (uint32_t n = 0; same && hcqi_mask_has(plan->inputs, n); n++) {
+        if ((plan->inputs >> n & 1) == 0) { continue; }
+        same = g->checked[n].address == sub->inputs[n].address &&
+               g->checked[n].id == sub->inputs[n].id;
+    }
+    if (same) { return HCQ_OK; }
+    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
+        int written = (int)(plan->written >> n & 1);
+        if ((plan->inputs >> n & 1) == 0) { continue; }
+        for (uint32_t k = 0; k < n; k++) {
+            int either = written | (int)(plan->written >> k & 1);
+            if ((plan->inputs >> k & 1) == 0 || !either) { continue; }
+            if (hcqi_spots_meet(&spots[n], &spots[k])) {
+                return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
+                                   "inputs: numbers %u and %u overlap and one is written", k, n);
+            }
+        }
+        uint32_t base = HCQ_MAX_INPUTS + g->empty_count + (uint32_t)spots[n].space;
+        if (hcqi_spot_meets_base(plan, base, &spots[n], written)) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
+                               "inputs: number %u overlaps another buffer of the graph", n);
+        }
+    }
+    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
+        if (plan->inputs >> n & 1) { g->checked[n] = sub->inputs[n]; }
+    }
+    g->checked_plan = plan->serial;
+    return HCQ_OK;
+}
+
+/* Every buffer that the graph names must still live. */
+static hcq_result hcqi_graph_names(hcq_queue *q) {
+    hcqi_graph *g = q->graph;
+    if (g->named_frees == hcqi_core.named_frees) { return HCQ_OK; }
+    for (uint32_t i = 0; i < q->count; i++) {
+        const hcqi_meta *m = &q->metas[i];
+        int living = 1;
+        for (uint32_t k = 0; k < m->name_count; k++) {
+            const hcqi_allocation *a = q->names[m->name_first + k];
+            living &= a == NULL || a->state == HCQI_LIVE;
+        }
+        for (uint32_t at = m->stated; at != 0; at = g->stated[at - 1].next) {
+            const hcqi_allocation *a = g->stated[at - 1].a;
+            living &= a == NULL || a->state == HCQI_LIVE;
+        }
+        if (!living) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
+                               "queue '%s': command %u names a freed buffer", q->label, i);
+        }
+    }
+    g->named_frees = hcqi_core.named_frees;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_graph_empties(hcq_queue *q) {
+    hcqi_graph *g = q->graph;
+    for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
+        hcqi_empty *e = &g->empties[i];
+        if (e->a != NULL) { continue; }
+        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, &e->buffer);
+        if (r != HCQ_OK) { return r; }
+        e->a = hcqi_buffer_find(&e->buffer, &r);
+        e->a->names++;
+        g->empties_missing--;
+    }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_graph_check_devices(const hcq_queue *q) {
+    const hcqi_plan *plan = &q->graph->plan;
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        hcq_device *dev = plan->devices[d].dev;
+        if (!hcqi_device_open(dev) || dev->serial != plan->devices[d].serial || dev->closing) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
+                               "queue '%s': names a device that was closed", q->label);
+        }
+        if (dev->lost != HCQ_OK) {
+            return hcqi_refuse(q->dev, dev->lost, "device: takes no work");
+        }
+    }
+    return HCQ_OK;
+}
+
+/* What is wrong with the submission itself, or HCQ_OK. */
+static hcq_result hcqi_graph_check(hcq_device *dev, const hcq_submission *sub) {
+    const hcq_queue *q = sub->queues[0];
+    hcq_result sticky;
+    const char *bad = NULL;
+    if (sub->queue_count != 1) { bad = "queues: a graph is the only queue of its submission"; }
+    if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
+    if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
+    if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
+    if (sub->input_count != 0 && sub->inputs == NULL) { bad = "inputs: is NULL"; }
+    if (sub->flags & HCQ_UNORDERED) { bad = "flags: a graph's launch is not HCQ_UNORDERED"; }
+    if (sub->flags & ~(uint32_t)(HCQ_OVERLAP | HCQ_UNORDERED | HCQ_STEP | HCQ_COPY_LISTS)) {
+        bad = "flags: unknown bits";
+    }
+    if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
+    if (hcqi_queue_check(q, &sticky) == HCQ_OK && sticky != HCQ_OK) {
+        return hcqi_refuse(dev, sticky, "queue '%s': recording failed: %s", q->label,
+                           hcq_result_text(sticky));
+    }
+    if (q->dev != dev) {
+        return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
+                           q->label);
+    }
+    return HCQ_OK;
+}
+
+/* Everything about a launch that may be wrong and costs nothing to undo. Done
+   again after the lock was given up. */
+static hcq_result hcqi_graph_verify(hcq_queue *q, const hcq_submission *sub, hcqi_spot *spots) {
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_result r = hcqi_graph_names(q);
+    if (r == HCQ_OK) { r = hcqi_graph_check_devices(q); }
+    for (uint32_t n = 0; r == HCQ_OK && hcqi_mask_has(plan->inputs, n); n++) {
+        if (plan->inputs >> n & 1) { r = hcqi_graph_input(q, sub, n, &spots[n]); }
+    }
+    if (r == HCQ_OK && plan->inputs != 0) { r = hcqi_graph_alias(q, sub, spots); }
+    return r;
+}
+
+/* Before ranges and devices are looked at: do they still exist? */
+static hcq_result hcqi_graph_living(hcq_queue *q) {
+    hcq_result r = hcqi_graph_names(q);
+    int planned = q->graph->plan.generation != 0;
+    return r == HCQ_OK && planned ? hcqi_graph_check_devices(q) : r;
+}
+
+static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_spot *spots) {
+    hcq_result r = hcqi_graph_living(q);
+    if (r == HCQ_OK) { r = hcqi_plan_make(q); }
+    if (r == HCQ_OK) { r = hcqi_graph_verify(q, sub, spots); }
+    if (r == HCQ_OK) {
+        r = hcqi_variables_check(q, q->dev, sub->variables, sub->variable_count);
+    }
+    if (r == HCQ_OK && q->graph->empties_missing != 0) {
+        r = hcqi_graph_empties(q);
+        if (r == HCQ_OK && q->bound != NULL) { r = hcqi_graph_versions(q); }
+    }
+    return r;
+}
+
+/* ---- launches ---- */
+
+static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job) {
+    job->launch = launch;
+    launch->jobs++;
+    launch->queue->pending++;
+}
+
+static void hcqi_launch_release(hcqi_launch *launch) {
+    hcq_queue *q = launch->queue;
+    launch->jobs--;
+    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+}
+
+static void hcqi_launch_delete(hcqi_launch *launch) {
+    for (uint32_t k = 0; k < launch->slice_count; k++) {
+        if (launch->signals[k] != NULL) { hcqi_signal_close(launch->signals[k]); }
+        if (launch->ends[k] != NULL) { hcqi_signal_close(launch->ends[k]); }
+    }
+    hcqi_delete(&launch->queue->dev->hooks, launch, sizeof *launch);
+}
+
+/* Signals enough for `count` slices. */
+static hcq_result hcqi_launch_room(hcqi_launch *launch, uint32_t count) {
+    hcq_device *dev = launch->queue->dev;
+    while (launch->slice_count < count) {
+        uint32_t k = launch->slice_count;
+        hcq_result r = HCQ_OK;
+        if (launch->signals[k] == NULL) {
+            r = hcqi_signal_new(dev, HCQI_USER, launch->base, &launch->signals[k]);
+        }
+        if (r == HCQ_OK) { r = hcqi_signal_new(dev, HCQI_USER, launch->base, &launch->ends[k]); }
+        if (r != HCQ_OK) {
+            if (launch->signals[k] != NULL) { hcqi_signal_close(launch->signals[k]); }
+            launch->signals[k] = NULL;
+            return r;
+        }
+        hcqi_copy_label(launch->signals[k]->label, launch->queue->label);
+        launch->slice_count++;
+    }
+    return HCQ_OK;
+}
+
+static void hcqi_launch_rewind(hcqi_signal *s, uint64_t base) {
+    s->value = base;
+    s->failure = HCQ_OK;
+}
+
+/* Forgets launches that are over. */
+static void hcqi_launches_prune(hcqi_graph *g) {
+    hcqi_launch **link = &g->newest;
+    while (*link != NULL) {
+        if ((*link)->jobs == 0) {
+            *link = (*link)->earlier;
+        } else {
+            link = &(*link)->earlier;
+        }
+    }
+}
+
+/* An idle launch, made ready. */
+static hcqi_launch *hcqi_launch_get(hcq_queue *q, uint32_t slices, hcq_result *why) {
+    hcqi_graph *g = q->graph;
+    hcqi_launches_prune(g);
+    hcqi_launch *launch = g->launches;
+    while (launch != NULL && launch->jobs != 0) { launch = launch->next; }
+    *why = HCQ_ERROR_OUT_OF_MEMORY;
+    if (launch == NULL) {
+        launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
+        if (launch == NULL) { return NULL; }
+        launch->queue = q;
+        launch->next = g->launches;
+        g->launches = launch;
+    }
+    *why = hcqi_launch_room(launch, slices < 2 && !g->overlaps && !g->plan.shared ? 0 : slices);
+    return *why == HCQ_OK ? launch : NULL;
+}
+
+/* Has the later launch an input on memory of the earlier one, other than the
+   same input at the same place, so that the plan does not know? */
+static int hcqi_launch_mixes(const hcqi_plan *plan, const hcqi_graph *g, const hcqi_spot *now,
+                             const hcqi_launch *before) {
+    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
+        for (uint32_t k = 0; (plan->inputs >> n & 1) != 0 && hcqi_mask_has(plan->inputs, k); k++) {
+            hcqi_spot then = { before->space[k], before->first[k],
+                               before->first[k] + g->inputs[k].size };
+            int written = ((plan->written >> n | plan->written >> k) & 1) != 0;
+            int same = n == k && now[n].first == then.first;
+            if ((plan->inputs >> k & 1) == 0 || !written || same) { continue; }
+            if (hcqi_spots_meet(&now[n], &then)) { return 1; }
+        }
+    }
+    return 0;
+}
+
+#define HCQI_MAX_EARLIER 8             /* launches that one looks at singly */
+
+/* How an overlapping launch meets those in flight. Everything before one that
+   follows all of them is behind that one, too. */
+static void hcqi_launch_meet(const hcq_queue *q, hcqi_launch *launch, const hcqi_spot *spots) {
+    const hcqi_plan *plan = &q->graph->plan;
+    uint32_t count = 0;
+    for (const hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) { count++; }
+    launch->cuts = count > HCQI_MAX_EARLIER;
+    for (hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
+        m->whole = launch->cuts || !m->marks || m->plan != plan->serial ||
+                   hcqi_launch_mixes(plan, q->graph, spots, m);
+        if (m->full || m->cuts) { break; }
+    }
+}
+
+/* How many waits one slice of the launch needs at most. */
+static uint32_t hcqi_launch_waiters(const hcqi_launch *launch) {
+    uint32_t devices = launch->queue->graph->plan.device_count;
+    uint32_t slices = launch->queue->graph->plan.slice_count, count = devices + slices;
+    for (const hcqi_launch *m = launch->earlier; !launch->full && m != NULL; m = m->earlier) {
+        count += m->device_count > slices ? m->device_count : slices;
+    }
+    return count;
+}
+
+/* Does the slice begin with a call that waits for no other slice? */
+static int hcqi_slice_begins(const hcqi_submit *s, uint32_t slice) {
+    const hcqi_plan *plan = &s->launch->queue->graph->plan;
+    return plan->calls[plan->slices[slice].calls[0]].wait_count == 0;
+}
+
+static void hcqi_job_order(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, uint64_t value) {
+    hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, s, value);
+    (*tail)->order = 1;
+}
+
+/* The slice follows what it must of an earlier launch: itself there, and those
+   slices that it shares memory with. */
+static void hcqi_job_follow(hcq_job *job, const hcqi_plan *plan, const hcqi_launch *now,
+                            const hcqi_launch *m, uint32_t slice, hcqi_waiter **tail) {
+    uint32_t n = plan->slice_count;
+    for (uint32_t d = 0; m->whole && d < m->device_count; d++) {
+        const hcq_device *dev = m->devices[d];
+        if (m->numbers[d] > dev->done_prefix) {
+            hcqi_job_order(job, tail, dev->exact, m->numbers[d]);
+        }
+    }
+    for (uint32_t k = 0; !m->whole && k < n; k++) {
+        hcqi_cross none = { 0, 0 };
+        const hcqi_cross *x = n < 2 ? &none : &plan->cross[slice * n + k];
+        int meets = x->always != 0;
+        for (uint32_t i = 0; !meets && hcqi_mask_has(x->inputs, i); i++) {
+            meets = (x->inputs >> i & 1) != 0 && now->space[i] == m->space[i] &&
+                    now->first[i] == m->first[i];
+        }
+        if (k == slice || meets) { hcqi_job_order(job, tail, m->ends[k], m->base + 1); }
+    }
+}
+
+/* What a slice waits for before its first call. */
+static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
+                                  hcqi_waiter **tail) {
+    const hcqi_launch *launch = s->launch;
+    const hcqi_plan *plan = &launch->queue->graph->plan;
+    if (launch->full) {
+        for (uint32_t d = 0; hcqi_slice_begins(s, slice) && d < launch->device_count; d++) {
+            const hcq_device *dev = launch->devices[d];
+            if (launch->numbers[d] - 1 > dev->done_prefix) {
+                hcqi_job_order(job, tail, dev->timeline, launch->numbers[d] - 1);
+            }
+        }
+        return;
+    }
+    for (const hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
+        hcqi_job_follow(job, plan, launch, m, slice, tail);
+        if (m->full || m->cuts) { return; }
+    }
+}
+
+/* The end of a device's part of the launch follows whoever touches its memory;
+   the end of the launch itself waits for the other devices. */
+static void hcqi_job_gather(hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
+    const hcqi_launch *launch = s->launch;
+    const hcqi_plan *plan = &launch->queue->graph->plan;
+    for (uint32_t k = 0; launch->marks && k < plan->slice_count; k++) {
+        int own = plan->slices[k].dev == s->dev; /* those are its parts anyway */
+        if (own ? launch->full : (plan->users[s->place] >> k & 1) == 0) { continue; }
+        hcqi_job_order(job, tail, launch->ends[k], launch->base + 1);
+    }
+    int home = s->dev == launch->queue->dev;
+    for (uint32_t d = 0; home && d < launch->device_count; d++) {
+        const hcq_device *dev = launch->devices[d];
+        if (dev == s->dev) { continue; }
+        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, dev->exact, launch->numbers[d]);
+    }
+}
+
+/* ---- one launch ---- */
+
+/* Room and a version for each slice; may give up the lock. */
+static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hcqi_making *w) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcq_result r = HCQ_OK;
+    for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
+        const hcqi_slice *slice = &plan->slices[k];
+        uint32_t d = 0;
+        while (plan->devices[d].dev != slice->dev) { d++; }
+        hcqi_submit *s = &w->submits[d];
+        hcqi_lane *lane = &slice->dev->lanes[slice->lane];
+        hcqi_values values = { sub->variables, w->inputs[k] };
+        r = hcqi_graph_see_inputs(q, sub, slice, w->inputs[k]);
+        if (r != HCQ_OK) { return r; }
+        if (lane->running >= slice->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
+        if (r == HCQ_OK) {
+            r = hcqi_version_acquire(q, slice->dev, k, &values, s->deadline,
+                                     &s->versions[s->count]);
+        }
+        if (r != HCQ_OK) { return r; }
+        s->versions[s->count]->named_frees = hcqi_core.named_frees;
+        s->slices[s->count] = k;
+        s->lanes[s->count++] = lane;
+    }
+    return HCQ_OK;
+}
+
+static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        hcqi_atomic_add32(&plan->devices[d].dev->pins, by);
+    }
+}
+
+/* All or nothing: every device's submission gets its number under this lock. */
+static void hcqi_graph_commit(hcq_queue *q, hcqi_making *w, hcqi_launch *launch) {
+    const hcqi_plan *plan = &q->graph->plan;
+    for (uint32_t d = 0; d < launch->device_count; d++) {
+        w->submits[d].number = launch->devices[d]->next_number++;
+        launch->numbers[d] = w->submits[d].number;
+    }
+    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
+        if ((plan->inputs >> n & 1) == 0) { continue; }
+        launch->space[n] = w->spots[n].space;
+        launch->first[n] = w->spots[n].first;
+    }
+    for (uint32_t d = 0; d < launch->device_count; d++) { hcqi_submit_enlist(&w->submits[d]); }
+    q->graph->newest = launch;
+}
+
+/* Fills in the launch and reserves what its submissions need. */
+static hcq_result hcqi_graph_reserve(hcq_queue *q, const hcq_submission *sub, hcqi_making *w,
+                                     hcqi_launch **out) {
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_result r;
+    q->graph->overlaps |= (sub->flags & HCQ_OVERLAP) != 0;
+    hcqi_launch *launch = hcqi_launch_get(q, plan->slice_count, &r);
+    if (launch == NULL) { return r; }
+    launch->earlier = q->graph->newest;
+    launch->full = (sub->flags & HCQ_OVERLAP) == 0;
+    launch->cuts = 0;
+    launch->marks = q->graph->overlaps || plan->shared;
+    launch->plan = plan->serial;
+    launch->base += q->count + 1;
+    launch->device_count = plan->device_count;
+    launch->serial = ++hcqi_core.serial;
+    for (uint32_t k = 0; k < launch->slice_count; k++) {
+        hcqi_launch_rewind(launch->signals[k], launch->base);
+        hcqi_launch_rewind(launch->ends[k], launch->base);
+    }
+    if (!launch->full) { hcqi_launch_meet(q, launch, w->spots); }
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        launch->devices[d] = plan->devices[d].dev;
+        w->submits[d].launch = launch;
+    }
+    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
+        r = hcqi_submit_reserve(&w->submits[d]);
+    }
+    *out = launch;
+    return r;
+}
+
+/* Does the end of the device's part wait for other devices? */
+static int hcqi_plan_gathers(const hcq_queue *q, uint32_t d) {
+    const hcqi_plan *plan = &q->graph->plan;
+    for (uint32_t k = 0; k < plan->slice_count; k++) {
+        int other = plan->slices[k].dev != plan->devices[d].dev;
+        if (other && (plan->users[d] >> k & 1) != 0) { return 1; }
+    }
+    return plan->devices[d].dev == q->dev && plan->device_count > 1;
+}
+
+static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making *w) {
+    const hcqi_plan *plan = &q->graph->plan;
+    const hcq_submission *sub = home->sub;
+    hcqi_launch *launch = NULL;
+    uint32_t count = plan->device_count;
+    w->other = *sub;
+    w->other.signal_count = 0;
+    for (uint32_t d = 0; d < count; d++) {
+        hcq_device *dev = plan->devices[d].dev;
+        hcqi_reap_device(dev);
+        hcqi_submit_init(&w->submits[d], dev, dev == q->dev ? sub : &w->other);
+        w->submits[d].place = d;
+        w->submits[d].gathers = hcqi_plan_gathers(q, d);
+        w->submits[d].deadline = home->deadline;
+    }
+    hcqi_graph_pin(plan, 1);
+    hcq_result r = hcqi_graph_acquire(q, sub, w);
+    hcqi_graph_pin(plan, UINT32_MAX);
+    if (r == HCQ_OK) { r = hcqi_graph_verify(q, sub, w->spots); }
+    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(home); }
+    if (r == HCQ_OK) { r = hcqi_graph_reserve(q, sub, w, &launch); }
+    if (r != HCQ_OK) {
+        for (uint32_t d = 0; d < count; d++) { hcqi_submit_undo(&w->submits[d]); }
+        return r;
+    }
+    hcqi_graph_commit(q, w, launch);
+    for (uint32_t d = 0; d < count; d++) {
+        if (launch->devices[d] == q->dev) { home->number = launch->numbers[d]; }
+    }
+    hcqi_drain();
+    return HCQ_OK;
+}
+
+/* hcqi_submit_run for a graph. */
+static hcq_result hcqi_graph_run(hcqi_submit *s) {
+    hcq_result r = hcqi_graph_check(s->dev, s->sub);
+    if (r != HCQ_OK) { return r; }
+    hcq_queue *q = s->sub->queues[0];
+    hcqi_graph *g = q->graph;
+    if (g->making == NULL) {
+        g->making = HCQI_CAST(hcqi_making *, hcqi_new(&q->dev->hooks, sizeof(hcqi_making)));
+    }
+    if (g->making == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (s->dev->closing || s->dev->lost != HCQ_OK) {
+        r = s->dev->closing ? HCQ_ERROR_CLOSED : s->dev->lost;
+        return hcqi_refuse(s->dev, r, "device: takes no work");
+    }
+    r = hcqi_graph_prepare(q, s->sub, g->making->spots);
+    if (r != HCQ_OK) { return r; }
+    if (s->sub->flags & HCQ_STEP) { return hcqi_step_run(q, s); }
+    r = hcqi_graph_launch(q, s, g->making);
+    if (r != HCQ_OK) { return r; }
+    return s->dev->refused == s->number ? hcqi_failures_find(&s->dev->failures, s->number) : HCQ_OK;
+}
+
+/* ---- binding ---- */
+
+/* The inputs' addresses as the slice's device sees them. */
+static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
+                                        const hcqi_slice *slice, uint64_t *seen) {
+    for (uint32_t n = 0; hcqi_mask_has(slice->inputs, n); n++) {
+        hcq_result why;
+        if ((slice->inputs >> n & 1) == 0) { continue; }
+        hcqi_allocation *a = hcqi_buffer_find(&sub->inputs[n], &why);
+        if (a != NULL) { seen[n] = hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why); }
+        if (a == NULL || seen[n] == 0) {
+            return hcqi_refuse(q->dev, why, "inputs: number %u: device '%s' cannot see it", n,
+                               slice->dev->label);
+        }
+    }
+    return HCQ_OK;
+}
+
+/* Makes all the versions that a bound graph may use. */
+static hcq_result hcqi_graph_versions(hcq_queue *q) {
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_result r = HCQ_OK;
+    for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
+        hcq_device *dev = plan->slices[k].dev;
+        uint32_t count = 0;
+        for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
+            if (v->dev == dev && v->slice == k) { count += hcqi_version_counts(v); }
+        }
+        for (; r == HCQ_OK && count < dev->desc.slots; count++) {
+            if (hcqi_version_new(q, dev, k) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+        }
+        for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
+            if (v->dev != dev || v->slice != k || v->uses != 0) { continue; }
+            if (v->generation != q->generation) { r = hcqi_version_build(v); }
+        }
+    }
+    return r;
+}
+
+static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
+    if (q->dev != dev) {
+        return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
+                           q->label);
+    }
+    hcq_result r = hcqi_graph_living(q);
+    if (r == HCQ_OK) { r = hcqi_plan_make(q); }
+    if (r == HCQ_OK) { r = hcqi_graph_check_devices(q); }
+    /* With empties the first run does it, when they have addresses. */
+    return r == HCQ_OK && q->graph->empties_missing == 0 ? hcqi_graph_versions(q) : r;
+}
+
+static void hcqi_graph_clear(hcq_queue *q) {
+    hcqi_graph *g = q->graph;
+    for (uint32_t i = 0; i < g->stated_count; i++) {
+        if (g->stated[i].a != NULL) { hcqi_allocation_unname(g->stated[i].a); }
+    }
+    for (uint32_t i = 0; i < g->empty_count; i++) {
+        hcqi_allocation *a = g->empties[i].a;
+        if (a == NULL) { continue; }
+        if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
+        hcqi_allocation_unname(a);
+    }
+    g->stated_count = 0;
+    g->order_count = 0;
+    g->empty_count = 0;
+    g->empties_missing = 0;
+    g->declared = 0;
+    g->named_frees = 0;
+    g->plan.generation = 0;
+    g->schedule.generation = 0;
+}
+
+static void hcqi_graph_delete(hcq_queue *q) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    hcqi_graph *g = q->graph;
+    hcqi_plan *plan = &g->plan;
+    hcqi_schedule *sched = &g->schedule;
+    hcqi_graph_clear(q);
+    while (g->launches != NULL) {
+        hcqi_launch *launch = g->launches;
+        g->launches = launch->next;
+        hcqi_launch_delete(launch);
+    }
+    for (uint32_t i = 0; i < plan->base_count; i++) {
+        hcqi_base *b = &plan->bases[i];
+        hcqi_delete(hooks, b->ranges, b->capacity * sizeof *b->ranges);
+    }
+    for (uint32_t i = 0; i < HCQI_MAX_SLICES; i++) {
+        hcqi_delete(hooks, plan->slices[i].calls, plan->slices[i].capacity * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < HCQI_MAX_DEVICES * 2; i++) {
+        hcqi_delete(hooks, sched->lists[i].items, sched->lists[i].capacity * sizeof(uint32_t));
+    }
+    hcqi_delete(hooks, plan->bases, plan->base_capacity * sizeof *plan->bases);
+    hcqi_delete(hooks, plan->calls, plan->call_capacity * sizeof *plan->calls);
+    hcqi_delete(hooks, plan->touches, plan->touch_capacity * sizeof *plan->touches);
+    hcqi_delete(hooks, plan->readers, plan->reader_capacity * sizeof *plan->readers);
+    hcqi_delete(hooks, plan->edges, plan->edge_capacity * sizeof *plan->edges);
+    hcqi_delete(hooks, plan->marks, plan->mark_capacity * sizeof *plan->marks);
+    hcqi_delete(hooks, plan->clocks, plan->clock_capacity * sizeof *plan->clocks);
+    hcqi_delete(hooks, plan->waits, plan->wait_capacity * sizeof *plan->waits);
+    hcqi_delete(hooks, plan->uses, plan->use_capacity * sizeof *plan->uses);
+    hcqi_delete(hooks, plan->cross, plan->cross_capacity * sizeof *plan->cross);
+    hcqi_delete(hooks, sched->items, sched->item_capacity * sizeof *sched->items);
+    hcqi_delete(hooks, sched->places, sched->place_capacity * sizeof *sched->places);
+    hcqi_delete(hooks, g->stated, g->stated_capacity * sizeof *g->stated);
+    hcqi_delete(hooks, g->orders, g->order_capacity * sizeof *g->orders);
+    hcqi_delete(hooks, g->empties, g->empty_capacity * sizeof *g->empties);
+    hcqi_delete(hooks, g->making, sizeof *g->making);
+    hcqi_delete(hooks, g, sizeof *g);
+    q->graph = NULL;
+}
+
+/* ========================================================================== */
+/* ---- graphs: the schedule ---------------------------------- >>scheduling - */
+/* The plan as a list per device, with SYNC (all of this list so far is done) and
+   WAIT (for another list's SYNC) between the commands. */
+
+static hcq_result hcqi_schedule_list(hcq_queue *q, hcq_device *dev, int copies, uint32_t *list) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    for (*list = 0; *list < sched->list_count; (*list)++) {
+        const hcqi_list *l = &sched->lists[*list];
+        if (l->dev == dev && l->copies == copies) { return HCQ_OK; }
+    }
+    hcqi_list *l = &sched->lists[sched->list_count++]; /* two a device: there is room */
+    l->dev = dev;
+    l->copies = copies;
+    l->count = 0;
+    return HCQ_OK;
+}
+
+/* Appends an item to a list; HCQI_NONE = out of memory. */
+static uint32_t hcqi_schedule_add(hcq_queue *q, uint32_t list, hcqi_item_kind kind) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    hcqi_list *l = &sched->lists[list];
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    if (!HCQI_GROW(hooks, sched->items, sched->item_capacity, (uint64_t)sched->item_count + 1) ||
+        !HCQI_GROW(hooks, l->items, l->capacity, (uint64_t)l->count + 1)) {
+        return HCQI_NONE;
+    }
+    hcqi_item *item = &sched->items[sched->item_count];
+    memset(item, 0, sizeof *item);
+    item->kind = kind;
+    item->list = list;
+    l->items[l->count++] = sched->item_count;
+    return sched->item_count++;
+}
+
+static hcqi_item *hcqi_list_last(hcqi_schedule *sched, uint32_t list) {
+    const hcqi_list *l = &sched->lists[list];
+    return l->count == 0 ? NULL : &sched->items[l->items[l->count - 1]];
+}
+
+/* A SYNC at the end of a list; the last item, if it is one. */
+static uint32_t hcqi_schedule_sync(hcq_queue *q, uint32_t list) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_item *last = hcqi_list_last(sched, list);
+    if (last != NULL && last->kind == HCQI_ITEM_SYNC) { return (uint32_t)(last - sched->items); }
+    return hcqi_schedule_add(q, list, HCQI_ITEM_SYNC);
+}
+
+static void hcqi_list_remove(hcqi_list *l, uint32_t item) {
+    uint32_t at = 0;
+    while (l->items[at] != item) { at++; }
+    memmove(&l->items[at], &l->items[at + 1], (--l->count - at) * sizeof *l->items);
+}
+
+/* A WAIT for `sync` at the end of a list. One right before it for an older SYNC
+   of the same list goes, and with its last WAIT that SYNC. */
+static hcq_result hcqi_schedule_wait(hcq_queue *q, uint32_t list, uint32_t sync) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    if (sync == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_list *l = &sched->lists[list];
+    for (uint32_t k = 0; k < l->count; k++) {
+        const hcqi_item *item = &sched->items[l->items[k]];
+        if (item->kind == HCQI_ITEM_WAIT && item->sync == sync) { return HCQ_OK; }
+    }
+    hcqi_item *last = hcqi_list_last(sched, list);
+    if (last != NULL && last->kind == HCQI_ITEM_WAIT &&
+        sched->items[last->sync].list == sched->items[sync].list) {
+        uint32_t old = last->sync;
+        l->count--;
+        if (--sched->items[old].waiters == 0) {
+            hcqi_list_remove(&sched->lists[sched->items[old].list], old);
+        }
+    }
+    uint32_t wait = hcqi_schedule_add(q, list, HCQI_ITEM_WAIT);
+    if (wait == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    sched->items[wait].sync = sync;
+    sched->items[sync].waiters++;
+    return HCQ_OK;
+}
+
+/* Has the list a WAIT behind which `item` of another list is done? Items are
+   numbered as they are made. */
+static int hcqi_schedule_covers(const hcqi_schedule *sched, uint32_t list, uint32_t item) {
+    const hcqi_list *l = &sched->lists[list];
+    for (uint32_t k = l->count; k-- > 0;) {
+        const hcqi_item *wait = &sched->items[l->items[k]];
+        if (wait->kind != HCQI_ITEM_WAIT || wait->sync < item) { continue; }
+        if (sched->items[wait->sync].list == sched->items[item].list) { return 1; }
+    }
+    return 0;
+}
+
+/* The device of what a touch is part of; NULL = the same as the call's. */
+static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
+    const hcq_packet *p = &q->packets[i];
+    const hcqi_meta *m = &q->metas[i];
+    hcq_device *dev = q->graph->plan.calls[i].dev;
+    for (uint32_t k = 0, name = m->name_first;
+         p->kind == HCQ_COMMAND_EXEC && k < p->u.exec.program->info.arg_count; k++) {
+        if (!hcqi_arg_is_buffer(p->u.exec.program->desc.args[k])) { continue; }
+        hcq_device *owner = NULL;
+        hcqi_placeholder_size(q, hcqi_arg_address(q, i, k), &owner);
+        if (q->names[name] != NULL) { owner = q->names[name]->dev; }
+        name++;
+        if (owner != dev) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                               "queue '%s': command %u is a kernel over several devices",
+                               q->label, i);
+        }
+    }
+    uint32_t outputs = 1;
+    for (uint32_t at = m->stated; at != 0; at = q->graph->stated[at - 1].next) {
+        const hcqi_stated *t = &q->graph->stated[at - 1];
+        outputs += (t->access & HCQI_WRITE) != 0;
+        if (p->kind == HCQ_COMMAND_EXEC && t->dev != dev) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                               "queue '%s': command %u is a kernel over several devices",
+                               q->label, i);
+        }
+    }
+    if (p->kind == HCQ_COMMAND_COPY && outputs != 1) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u is a copy with %u outputs", q->label, i,
+                           outputs);
+    }
+    if (hcqi_packet_is_sync(p) || p->kind == 0 || p->kind > HCQ_COMMAND_EMPTY) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u is of a kind that schedules do not have",
+                           q->label, i);
+    }
+    return HCQ_OK;
+}
+
+/* The end of a copy: its owner. */
+static hcq_device *hcqi_copy_end(const hcq_queue *q, uint32_t i, uint32_t src) {
+    const hcq_packet *p = &q->packets[i];
+    const hcqi_allocation *a = q->names[q->metas[i].name_first + src];
+    hcq_device *dev = NULL;
+    if (a != NULL) { return a->dev; }
+    hcqi_placeholder_size(q, src ? p->u.copy.src : p->u.copy.dst, &dev);
+    return dev;
+}
+
+static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_plan *plan = &q->graph->plan;
+    const hcqi_call *c = &plan->calls[i];
+    int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
+    hcq_device *dev = copy ? hcqi_copy_end(q, i, 0) : c->dev;
+    uint32_t list, from;
+    hcq_result r = hcqi_schedule_list(q, dev, copy && (flags & HCQ_COPY_LISTS) != 0, &list);
+    if (r == HCQ_OK && copy) {
+        r = hcqi_schedule_list(q, hcqi_copy_end(q, i, 1), 0, &from);
+        if (r == HCQ_OK && from != list) {
+            r = hcqi_schedule_wait(q, list, hcqi_schedule_sync(q, from));
+        }
+    }
+    for (uint32_t k = 0; r == HCQ_OK && k < c->edge_count; k++) {
+        uint32_t item = sched->places[plan->edges[c->edge_first + k]];
+        from = sched->items[item].list;
+        if (from == list || hcqi_schedule_covers(sched, list, item)) { continue; }
+        r = hcqi_schedule_wait(q, list, hcqi_schedule_sync(q, from));
+    }
+    if (r != HCQ_OK) { return r; }
+    uint32_t item = hcqi_schedule_add(q, list, HCQI_ITEM_CALL);
+    if (item == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    sched->items[item].call = i;
+    sched->places[i] = item;
+    return HCQ_OK;
+}
+
+/* Makes the lists what the plan says; the plan is current. */
+static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    hcq_result r = hcqi_plan_make(q);
+    flags &= HCQ_COPY_LISTS;
+    if (r != HCQ_OK) { return r; }
+    if (sched->generation == q->graph->plan.serial && sched->flags == flags) { return HCQ_OK; }
+    sched->generation = 0;
+    sched->item_count = 0;
+    sched->list_count = 0;
+    if (!HCQI_GROW(&q->dev->hooks, sched->places, sched->place_capacity, q->count)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_schedule_check(q, i); }
+    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
+        r = hcqi_schedule_call(q, i, flags);
+    }
+    if (r != HCQ_OK) { return r; }
+    sched->generation = q->graph->plan.serial;
+    sched->flags = flags;
+    return HCQ_OK;
+}
+
+/* Where a walk through the lists is. */
+typedef struct hcqi_walk {
+    uint32_t active[HCQI_MAX_DEVICES * 2]; /* lists, the next one first */
+    uint32_t count;
+    uint32_t order;
+} hcqi_walk;
+
+static void hcqi_walk_begin(hcqi_schedule *sched, hcqi_walk *walk, const uint32_t *start) {
+    walk->count = sched->list_count;
+    walk->order = 0;
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        walk->active[k] = start == NULL ? k : start[k];
+        sched->lists[k].at = 0;
+        sched->lists[k].parked = HCQI_NONE;
+    }
+    for (uint32_t k = 0; k < sched->item_count; k++) { sched->items[k].seen = 0; }
+}
+
+static int hcqi_list_is_over(const hcqi_list *l) { return l->at == l->count; }
+
+/* Do all active lists begin with a SYNC, or are over? */
+static int hcqi_walk_only_syncs(const hcqi_schedule *sched, const hcqi_walk *walk) {
+    for (uint32_t k = 0; k < walk->count; k++) {
+        const hcqi_list *l = &sched->lists[walk->active[k]];
+        if (hcqi_list_is_over(l)) { continue; }
+        if (sched->items[l->items[l->at]].kind != HCQI_ITEM_SYNC) { return 0; }
+    }
+    return 1;
+}
+
+static hcqi_item *hcqi_walk_sync(hcqi_schedule *sched, hcqi_walk *walk, hcqi_item *item) {
+    item->seen = 1;
+    item->order = walk->order++;
+    for (uint32_t k = 0; k < sched->list_count; k++) { /* in order of the lists */
+        hcqi_list *l = &sched->lists[k];
+        if (l->parked != (uint32_t)(item - sched->items)) { continue; }
+        l->parked = HCQI_NONE;
+        walk->active[walk->count++] = k;
+    }
+    return item;
+}
+
+/* Takes the next list and does its next item; NULL = all is over. Where there
+   was nothing to do it goes on with the next list. */
+static hcqi_item *hcqi_walk_next(hcqi_schedule *sched, hcqi_walk *walk) {
+    while (walk->count != 0) {
+        uint32_t list = walk->active[0];
+        hcqi_list *l = &sched->lists[list];
+        hcqi_item *done = NULL;
+        memmove(walk->active, walk->active + 1, --walk->count * sizeof walk->active[0]);
+        if (hcqi_list_is_over(l)) { continue; }
+        hcqi_item *item = &sched->items[l->items[l->at]];
+        if (item->kind == HCQI_ITEM_WAIT && !sched->items[item->sync].seen) {
+            l->parked = item->sync;
+            continue;
+        }
+        if (item->kind != HCQI_ITEM_SYNC) {
+            item->order = walk->order++;
+            done = item;
+        } else if (hcqi_walk_only_syncs(sched, walk)) {
+            done = hcqi_walk_sync(sched, walk, item);
+        }
+        if (done != NULL) { l->at++; }
+        walk->active[walk->count++] = list;
+        if (done != NULL) { return done; }
+    }
+    return NULL;
+}
+
+/* Numbers all items in the order of a walk that begins with the lists `start`,
+   NULL: as they are. */
+static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    hcqi_walk walk;
+    hcqi_walk_begin(sched, &walk, start);
+    while (hcqi_walk_next(sched, &walk) != NULL) { }
+}
+
+static void hcqi_list_name(const hcqi_list *l, char *name, size_t size) {
+    snprintf(name, size, "%s%s", l->dev->label, l->copies ? "-copy" : "");
+}
+
+static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, const hcqi_item *item) {
+    const hcqi_schedule *sched = &q->graph->schedule;
+    char list[48];
+    if (item->kind == HCQI_ITEM_CALL) {
+        const hcq_packet *p = &q->packets[item->call];
+        const char *kind = hcqi_kind_text(p->kind), *name = hcqi_packet_name(q, p);
+        hcqi_print(t, "%s%s%s", kind, strcmp(kind, name) == 0 ? "" : " ",
+                   strcmp(kind, name) == 0 ? "" : name);
+        return;
+    }
+    const hcqi_item *sync = item->kind == HCQI_ITEM_SYNC ? item : &sched->items[item->sync];
+    hcqi_list_name(&sched->lists[sync->list], list, sizeof list);
+    if (item->kind == HCQI_ITEM_SYNC) {
+        hcqi_print(t, "SYNC (%u waiting)", item->waiters);
+    } else {
+        hcqi_print(t, "WAIT %s %u", list, sync->order);
+    }
+}
+
+static void hcqi_print_lists(hcqi_text *t, const hcq_queue *q) {
+    const hcqi_schedule *sched = &q->graph->schedule;
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        const hcqi_list *l = &sched->lists[k];
+        char name[48];
+        hcqi_list_name(l, name, sizeof name);
+        hcqi_print(t, "%s\n", name);
+        for (uint32_t i = 0; i < l->count; i++) {
+            const hcqi_item *item = &sched->items[l->items[i]];
+            hcqi_print(t, "  %3u  ", item->order);
+            hcqi_print_item(t, q, item);
+            if (item->kind == HCQI_ITEM_CALL) { hcqi_print(t, "  [%u]", item->call); }
+            hcqi_print(t, "\n");
+        }
+    }
+}
+
+/* In quotes, as DOT wants them. */
+static void hcqi_print_quoted(hcqi_text *t, const char *text) {
+    hcqi_print(t, "\"");
+    for (; *text != 0; text++) {
+        hcqi_print(t, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    }
+    hcqi_print(t, "\"");
+}
+
+static void hcqi_print_dot_list(hcqi_text *t, const hcq_queue *q, uint32_t k) {
+    const hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_list *l = &sched->lists[k];
+    char name[256];
+    hcqi_list_name(l, name, sizeof name);
+    hcqi_print(t, "  subgraph cluster_%u {\n    label=", k);
+    hcqi_print_quoted(t, name);
+    hcqi_print(t, ";\n");
+    for (uint32_t i = 0; i < l->count; i++) {
+        const hcqi_item *item = &sched->items[l->items[i]];
+        hcqi_text label = { name, sizeof name, 0 };
+        hcqi_print(&label, "%u: ", item->order);
+        hcqi_print_item(&label, q, item);
+        hcqi_print(t, "    n%u [label=", l->items[i]);
+        hcqi_print_quoted(t, name);
+        hcqi_print(t, "%s];\n", item->kind == HCQI_ITEM_CALL ? "" : ", shape=ellipse");
+    }
+    for (uint32_t i = 1; i < l->count; i++) {
+        hcqi_print(t, "    n%u -> n%u;\n", l->items[i - 1], l->items[i]);
+    }
+    hcqi_print(t, "  }\n");
+}
+
+static void hcqi_print_dot(hcqi_text *t, const hcq_queue *q) {
+    const hcqi_schedule *sched = &q->graph->schedule;
+    hcqi_print(t, "digraph ");
+    hcqi_print_quoted(t, q->label);
+    hcqi_print(t, " {\n  node [shape=box];\n");
+    for (uint32_t k = 0; k < sched->list_count; k++) { hcqi_print_dot_list(t, q, k); }
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        const hcqi_list *l = &sched->lists[k];
+        for (uint32_t i = 0; i < l->count; i++) {
+            const hcqi_item *item = &sched->items[l->items[i]];
+            if (item->kind != HCQI_ITEM_WAIT) { continue; }
+            hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", item->sync,
+                       l->items[i]);
+        }
+    }
+    hcqi_print(t, "}\n");
+}
+
+static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size,
+                                 void (*print)(hcqi_text *, const hcq_queue *)) {
+    hcq_result out, sticky;
+    hcqi_text t = { text, size, 0 };
+    if (size != 0 && text != NULL) { text[0] = 0; }
+    if (!hcqi_graph_enter(q, &out)) { return 0; }
+    hcqi_queue_check(q, &sticky);
+    if (sticky != HCQ_OK || (flags & ~(uint32_t)HCQ_COPY_LISTS) || (text == NULL && size != 0)) {
+        hcqi_refuse(q->dev, sticky != HCQ_OK ? sticky : HCQ_ERROR_INVALID, "%s",
+                    sticky != HCQ_OK ? "queue: recording failed" : "flags or text: not valid");
+    } else if (hcqi_graph_living(q) == HCQ_OK && hcqi_schedule_build(q, flags) == HCQ_OK) {
+        hcqi_schedule_order(q, NULL);
+        print(&t, q);
+    }
+    hcqi_leave();
+    return t.length;
+}
+
+HCQI_DEF size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
+    return hcqi_schedule_text(graph, flags, text, size, hcqi_print_lists);
+}
+
+HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
+    return hcqi_schedule_text(graph, flags, text, size, hcqi_print_dot);
+}
+
+/* ---- stepping ---- */
+/* HCQ_STEP: a submission of one command for each item, a native wait for each
+   SYNC. Slow, for looking at what a schedule does. */
+
+/* The allocation and address that a placeholder stands for in this launch. */
+static hcqi_allocation *hcqi_step_resolve(const hcq_queue *q, const hcq_submission *sub,
+                                          uint64_t *address) {
+    hcq_result why;
+    uint32_t n = hcqi_placeholder_number(*address);
+    uint64_t offset = hcqi_placeholder_offset(*address);
+    const hcq_buffer *b = n < HCQ_MAX_INPUTS ? &sub->inputs[n]
+                                             : &q->graph->empties[n - HCQ_MAX_INPUTS].buffer;
+    *address = b->address + offset;
+    return hcqi_buffer_find(b, &why);
+}
+
+static void hcqi_step_operand(hcq_queue *step, uint32_t name, const hcq_queue *q,
+                              const hcq_submission *sub, uint64_t *address) {
+    if (!hcqi_is_placeholder(*address)) { return; }
+    hcqi_name_set(step, name, hcqi_step_resolve(q, sub, address));
+}
+
+/* Makes `step` the one command `i`, with this launch's buffers and variables. */
+static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t i,
+                                   const hcq_submission *sub) {
+    hcqi_queue_clear(step);
+    if (!hcqi_append_room(step, q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_append_one(step, q, i);
+    hcq_packet *p = &step->packets[0];
+    p->index = i; /* for messages */
+    if (p->kind == HCQ_COMMAND_COPY) {
+        hcqi_step_operand(step, 0, q, sub, &p->u.copy.dst);
+        hcqi_step_operand(step, 1, q, sub, &p->u.copy.src);
+    } else if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE) {
+        hcqi_step_operand(step, 0, q, sub, &p->u.fill.dst);
+    }
+    const hcq_program *program = p->kind == HCQ_COMMAND_EXEC ? p->u.exec.program : NULL;
+    for (uint32_t k = 0, name = 0; program != NULL && k < program->info.arg_count; k++) {
+        uint64_t address;
+        uint8_t *at = step->arena + step->metas[0].arena + program->info.offsets[k];
+        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
+        memcpy(&address, at, sizeof address);
+        hcqi_step_operand(step, name++, q, sub, &address);
+        memcpy(at, &address, sizeof address);
+    }
+    for (uint32_t k = 0; k < q->patch_count; k++) {
+        if (q->patches[k].index != i) { continue; }
+        step->patches[step->patch_count] = q->patches[k];
+        step->patches[step->patch_count++].index = 0;
+        step->variable_mask |= (uint64_t)1 << q->patches[k].variable;
+    }
+    return HCQ_OK;
+}
+
+/* Runs one command; what may fail at run time is waited for. No lock. */
+static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, int copies, hcq_queue *step,
+                                 const hcq_submission *launch) {
+    hcq_submission sub;
+    hcq_point point;
+    uint32_t kind = q->packets[i].kind;
+    hcq_device *dev = q->graph->plan.calls[i].dev;
+    if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &step;
+    sub.queue_count = 1;
+    sub.variables = launch->variables;
+    sub.variable_count = launch->variable_count;
+    hcqi_enter();
+    step->kind = copies ? HCQ_COPY : HCQ_COMPUTE;
+    hcq_result r = hcqi_step_record(step, q, i, launch);
+    hcqi_leave();
+    if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
+    if (r == HCQ_OK && (kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM)) {
+        r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
+    }
+    return r;
+}
+
+static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
+    hcq_result r = HCQ_OK;
+    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
+        hcq_device *dev = plan->devices[d].dev;
+        r = hcq_device_synchronize(dev, dev->desc.timeout_ns);
+    }
+    return r;
+}
+
+/* The queues that bring the commands to their devices, one a list. */
+static hcq_result hcqi_step_queues(hcq_queue *q, hcq_queue **steps) {
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_result r = HCQ_OK;
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        if (r == HCQ_OK) { r = hcqi_queue_new(plan->devices[d].dev, HCQ_COMPUTE, &steps[d]); }
+        if (r == HCQ_OK) { memcpy(steps[d]->label, q->label, sizeof steps[d]->label); }
+    }
+    return r;
+}
+
+static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_queue **steps) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_plan *plan = &q->graph->plan;
+    hcqi_walk walk;
+    hcq_result r = HCQ_OK;
+    if (sub->wait_count != 0) {
+        r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
+    }
+    if (r == HCQ_OK) { r = hcqi_step_sync(plan); }
+    hcqi_walk_begin(sched, &walk, NULL);
+    while (r == HCQ_OK) {
+        const hcqi_item *item = hcqi_walk_next(sched, &walk);
+        if (item == NULL) { break; }
+        const hcqi_list *l = &sched->lists[item->list];
+        uint32_t d = 0;
+        if (item->kind == HCQI_ITEM_SYNC) {
+            r = hcq_device_synchronize(l->dev, l->dev->desc.timeout_ns);
+        } else if (item->kind == HCQI_ITEM_CALL) {
+            while (plan->devices[d].dev != plan->calls[item->call].dev) { d++; }
+            r = hcqi_step_call(q, item->call, l->copies, steps[d], sub);
+        }
+    }
+    hcq_result end = hcqi_step_sync(plan);
+    return r == HCQ_OK ? end : r;
+}
+
+/* A launch with HCQ_STEP; gives up the lock meanwhile. */
+static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
+    hcq_queue *steps[HCQI_MAX_DEVICES];
+    hcq_submission end = *s->sub;
+    const hcq_submission *sub = s->sub;
+    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcq_result r = hcqi_schedule_build(q, sub->flags);
+    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
+    if (r != HCQ_OK) { return r; }
+    memset(steps, 0, sizeof steps);
+    hcqi_graph_pin(&q->graph->plan, 1);
+    r = hcqi_step_queues(q, steps);
+    if (r == HCQ_OK) {
+        hcqi_leave();
+        r = hcqi_step_walk(q, sub, steps);
+        hcqi_enter();
+    }
+    for (uint32_t d = 0; d < HCQI_MAX_DEVICES; d++) {
+        if (steps[d] == NULL) { continue; }
+        steps[d]->destroyed = 1;
+        if (steps[d]->pending == 0) { hcqi_queue_free(steps[d]); }
+    }
+    hcqi_graph_pin(&q->graph->plan, UINT32_MAX);
+    for (uint32_t i = 0; r != HCQ_OK && i < sub->signal_count; i++) {
+        hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
+        if (t != NULL) { hcqi_signal_fail(t, r < 0 ? r : HCQ_ERROR_CANCELLED); }
+    }
+    if (r != HCQ_OK) {
+        return hcqi_refuse(s->dev, r, "queue '%s': a step failed", q->label);
+    }
+    end.queue_count = 0;
+    end.wait_count = 0;
+    end.input_count = 0;
+    end.flags = 0;
+    s->sub = &end;
+    r = hcqi_submit_run(s);
+    s->sub = sub;
+    if (r != HCQ_OK) { return r; }
+    hcq_point done = hcq_at(hcqi_signal_handle(s->dev->exact), s->number);
+    hcqi_leave();
+    r = hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns);
+    hcqi_enter();
+    return r;
+}
+
+/* ========================================================================== */
 /* ---- programs: public --------------------------------------- >>kernargs - */
 
 static const uint8_t hcqi_arg_sizes[] = { 0, 8, 8, 8, 4, 4, 4, 8, 8, 8 };
@@ -8794,6 +11970,1275 @@ HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) 
 }
 
 /* ========================================================================== */
+/* ---- a profile as text -------------------------------------- >>reporting - */
+/* A finished snapshot of what ran, written as a trace, a page or a table, into
+   a text or a file. All numbers are made from integers: what "%f" prints depends
+   on the program's locale. */
+
+typedef struct hcqi_span {
+    uint64_t begin_ns, end_ns;         /* on the host's clock */
+    uint64_t submission, bytes;
+    uint32_t track;                    /* index in tracks */
+    uint32_t name, queue;              /* indices in names */
+    uint32_t command;                  /* index in the recording */
+    uint32_t kind;                     /* hcq_command_kind */
+} hcqi_span;
+
+typedef struct hcqi_arrow { uint32_t from, to; } hcqi_arrow; /* span `to` waited for `from` */
+
+typedef struct hcqi_track {            /* a lane */
+    char device[32];
+    uint32_t device_index;
+    hcq_queue_kind kind;
+    uint32_t lane;
+} hcqi_track;
+
+typedef struct hcqi_report {
+    const hcqi_span *spans;
+    uint32_t span_count;
+    const hcqi_arrow *arrows;
+    uint32_t arrow_count;
+    const hcqi_track *tracks;
+    uint32_t track_count;
+    const char (*names)[32];           /* the same text twice is one name */
+    uint32_t name_count;
+    uint64_t lost;                     /* events that found no room */
+    uint64_t error_ns;                 /* times are right within +- this */
+    uint64_t synchronizations;
+} hcqi_report;
+
+typedef struct hcqi_row {              /* of the summary: all spans of one name */
+    uint64_t total_ns, median_ns;
+    uint64_t bytes, bytes_ns;          /* of those that moved any */
+    uint32_t name, calls;
+} hcqi_row;
+
+/* Where text goes: a file, or as much of it as fits into `text` if there is none. */
+typedef struct hcqi_sink { hcqi_text text; FILE *file; } hcqi_sink;
+
+static void hcqi_put(hcqi_sink *s, const char *bytes, size_t count) {
+    hcqi_text *t = &s->text;
+    if (s->file != NULL) {
+        fwrite(bytes, 1, count, s->file); /* ferror() remembers */
+    } else if (t->length < t->size) {
+        size_t room = t->size - t->length - 1, n = count < room ? count : room;
+        memcpy(t->at + t->length, bytes, n);
+        t->at[t->length + n] = 0;
+    }
+    t->length += count;
+}
+
+static void hcqi_puts(hcqi_sink *s, const char *text) {
+    hcqi_put(s, text, strlen(text));
+}
+
+static HCQI_PRINTF(2, 3) void hcqi_putf(hcqi_sink *s, const char *format, ...) {
+    char line[256];                    /* numbers and the library's own words */
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n > 0) { hcqi_put(s, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1); }
+}
+
+static void hcqi_put_number(hcqi_sink *s, const char *before, uint64_t number) {
+    hcqi_putf(s, "%s%llu", before, (unsigned long long)number);
+}
+
+/* value / unit with three decimals. */
+static void hcqi_put_parts(hcqi_sink *s, int width, uint64_t value, uint64_t unit) {
+    hcqi_putf(s, "%*llu.%03u", width, (unsigned long long)(value / unit),
+              (unsigned)(value % unit * 1000 / unit));
+}
+
+/* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
+   length of a label, too long for its value, a surrogate or above U+10FFFF. */
+static uint32_t hcqi_utf8(const char *text, size_t left) {
+    unsigned char c[4] = { 0, 0, 0, 0 };
+    memcpy(c, text, left < 4 ? left : 4);
+    uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    if (n == 1) { return 1; }
+    if (c[0] < 0xc2 || c[0] > 0xf4) { return 0; }
+    for (uint32_t i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80) { return 0; }
+    }
+    int wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+                (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
+    return wrong ? 0 : n;
+}
+
+static size_t hcqi_name_length(const char *name) {
+    size_t n = 0;
+    while (n < 32 && name[n] != 0) { n++; }
+    return n;
+}
+
+/* As a JSON string, which may also stand in a page's script. */
+static void hcqi_put_json(hcqi_sink *s, const char *name) {
+    size_t length = hcqi_name_length(name);
+    hcqi_puts(s, "\"");
+    for (size_t i = 0; i < length;) {
+        uint32_t n = hcqi_utf8(name + i, length - i);
+        if (n == 0) {
+            hcqi_puts(s, "\\ufffd");
+        } else if (n == 1 && (name[i] < ' ' || strchr("\"\\<>&'\177", name[i]) != NULL)) {
+            hcqi_putf(s, "\\u%04x", (unsigned)name[i]);
+        } else {
+            hcqi_put(s, name + i, n);
+        }
+        i += n == 0 ? 1 : n;
+    }
+    hcqi_puts(s, "\"");
+}
+
+static const char *hcqi_lane_text(hcq_queue_kind kind) {
+    return kind == HCQ_COPY ? "copy" : "compute";
+}
+
+static uint64_t hcqi_span_ns(const hcqi_span *s) {
+    return s->end_ns > s->begin_ns ? s->end_ns - s->begin_ns : 0;
+}
+
+/* From the first begin to the last end; 0 and 0 if there is nothing. */
+static void hcqi_report_range(const hcqi_report *r, uint64_t *begin, uint64_t *end) {
+    *begin = r->span_count == 0 ? 0 : r->spans[0].begin_ns;
+    *end = *begin;
+    for (uint32_t i = 0; i < r->span_count; i++) {
+        const hcqi_span *s = &r->spans[i];
+        if (s->begin_ns < *begin) { *begin = s->begin_ns; }
+        if (s->begin_ns + hcqi_span_ns(s) > *end) { *end = s->begin_ns + hcqi_span_ns(s); }
+    }
+}
+
+/* ---- trace ---- */
+
+/* Every event's lane; the time, in microseconds, of those that have one. */
+static void hcqi_trace_begin(hcqi_sink *s, const char *type, const hcqi_report *r, uint32_t track) {
+    hcqi_putf(s, "{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", type, r->tracks[track].device_index + 1,
+              track + 1);
+}
+
+static void hcqi_trace_time(hcqi_sink *s, const char *key, uint64_t ns) {
+    hcqi_puts(s, key);
+    hcqi_put_parts(s, 1, ns, 1000);
+}
+
+static void hcqi_trace_track(hcqi_sink *s, const hcqi_report *r, uint32_t i) {
+    const hcqi_track *t = &r->tracks[i];
+    hcqi_trace_begin(s, "M", r, i);
+    hcqi_puts(s, ",\"name\":\"process_name\",\"args\":{\"name\":");
+    hcqi_put_json(s, t->device);
+    hcqi_puts(s, "}},\n");
+    hcqi_trace_begin(s, "M", r, i);
+    hcqi_putf(s, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}},\n",
+              hcqi_lane_text(t->kind), t->lane);
+    hcqi_trace_begin(s, "M", r, i);
+    hcqi_putf(s, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
+}
+
+static void hcqi_trace_span(hcqi_sink *s, const hcqi_report *r, const hcqi_span *span,
+                            uint64_t base) {
+    uint64_t ns = hcqi_span_ns(span);
+    hcqi_trace_begin(s, "X", r, span->track);
+    hcqi_trace_time(s, ",\"ts\":", span->begin_ns - base);
+    hcqi_trace_time(s, ",\"dur\":", ns);
+    hcqi_putf(s, ",\"cat\":\"%s\",\"name\":", hcqi_kind_text(span->kind));
+    hcqi_put_json(s, r->names[span->name]);
+    hcqi_puts(s, ",\"args\":{\"queue\":");
+    hcqi_put_json(s, r->names[span->queue]);
+    hcqi_put_number(s, ",\"submission\":", span->submission);
+    hcqi_putf(s, ",\"command\":%u,\"kind\":\"%s\"", span->command, hcqi_kind_text(span->kind));
+    hcqi_put_number(s, ",\"bytes\":", span->bytes);
+    if (span->bytes != 0 && ns != 0) {
+        hcqi_puts(s, ",\"GB/s\":");
+        hcqi_put_parts(s, 1, span->bytes, ns);
+    }
+    hcqi_puts(s, "}}");
+}
+
+/* An end of an arrow belongs to the bar that is there at its time. At its very end
+   a bar may already be the next one, so that the arrow leaves a nanosecond
+   earlier. It never points back in time, as the clocks of two devices might. */
+static void hcqi_trace_arrow(hcqi_sink *s, const hcqi_report *r, uint32_t i, uint64_t base) {
+    const hcqi_span *from = &r->spans[r->arrows[i].from], *to = &r->spans[r->arrows[i].to];
+    uint64_t leave = from->begin_ns + hcqi_span_ns(from);
+    leave -= leave > from->begin_ns;
+    if (leave > to->begin_ns) { leave = to->begin_ns; }
+    if (leave < from->begin_ns) { leave = from->begin_ns; }
+    hcqi_trace_begin(s, "s", r, from->track);
+    hcqi_trace_time(s, ",\"ts\":", leave - base);
+    hcqi_putf(s, ",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u},\n", i + 1);
+    hcqi_trace_begin(s, "f", r, to->track);
+    hcqi_trace_time(s, ",\"ts\":", to->begin_ns - base);
+    hcqi_putf(s, ",\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}", i + 1);
+}
+
+static void hcqi_report_trace(hcqi_sink *s, const hcqi_report *r) {
+    uint64_t begin, end;
+    hcqi_report_range(r, &begin, &end);
+    hcqi_puts(s, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    for (uint32_t i = 0; i < r->track_count; i++) {
+        hcqi_puts(s, i == 0 ? "\n" : ",\n");
+        hcqi_trace_track(s, r, i);
+    }
+    for (uint32_t i = 0; i < r->span_count; i++) {
+        hcqi_puts(s, ",\n");
+        hcqi_trace_span(s, r, &r->spans[i], begin);
+    }
+    for (uint32_t i = 0; i < r->arrow_count; i++) {
+        hcqi_puts(s, ",\n");
+        hcqi_trace_arrow(s, r, i, begin);
+    }
+    hcqi_put_number(s, "\n],\"otherData\":{\"clock_error_ns\":", r->error_ns);
+    hcqi_put_number(s, ",\"lost_events\":", r->lost);
+    hcqi_put_number(s, ",\"synchronizations\":", r->synchronizations);
+    hcqi_puts(s, "}}\n");
+}
+
+/* ---- summary ---- */
+
+typedef int (*hcqi_before_fn)(const hcqi_report *r, const hcqi_row *rows, uint32_t a, uint32_t b);
+
+static int hcqi_span_before(const hcqi_report *r, const hcqi_row *rows, uint32_t a, uint32_t b) {
+    int order = strncmp(r->names[r->spans[a].name], r->names[r->spans[b].name], 32);
+    (void)rows;
+    return order != 0 ? order < 0 : hcqi_span_ns(&r->spans[a]) < hcqi_span_ns(&r->spans[b]);
+}
+
+static int hcqi_row_before(const hcqi_report *r, const hcqi_row *rows, uint32_t a, uint32_t b) {
+    if (rows[a].total_ns != rows[b].total_ns) { return rows[a].total_ns > rows[b].total_ns; }
+    return strncmp(r->names[rows[a].name], r->names[rows[b].name], 32) < 0;
+}
+
+/* Shell's sort: takes no memory, and the comparison gets a context. */
+static void hcqi_report_sort(const hcqi_report *r, const hcqi_row *rows, uint32_t *order,
+                             uint32_t count, hcqi_before_fn before) {
+    for (uint32_t i = 0; i < count; i++) { order[i] = i; }
+    for (uint32_t gap = count; gap > 1;) {
+        gap = gap < 5 ? 1 : (uint32_t)((uint64_t)gap * 5 / 11);
+        for (uint32_t i = gap; i < count; i++) {
+            uint32_t moved = order[i], at = i;
+            for (; at >= gap && before(r, rows, moved, order[at - gap]); at -= gap) {
+                order[at] = order[at - gap];
+            }
+            order[at] = moved;
+        }
+    }
+}
+
+/* The row of order[first] and those after it with its name. Gives the next row's
+   first. */
+static uint32_t hcqi_row_make(const hcqi_report *r, const uint32_t *order, uint32_t first,
+                              hcqi_row *row) {
+    uint32_t i = first;
+    memset(row, 0, sizeof *row);
+    row->name = r->spans[order[first]].name;
+    for (; i < r->span_count; i++) {
+        const hcqi_span *s = &r->spans[order[i]];
+        if (strncmp(r->names[s->name], r->names[row->name], 32) != 0) { break; }
+        row->total_ns += hcqi_span_ns(s);
+        row->bytes += s->bytes;
+        row->bytes_ns += s->bytes != 0 ? hcqi_span_ns(s) : 0;
+    }
+    row->calls = i - first;
+    row->median_ns = hcqi_span_ns(&r->spans[order[first + (row->calls - 1) / 2]]);
+    return i;
+}
+
+static void hcqi_row_put(hcqi_sink *s, const char *name, const hcqi_row *row, uint64_t all_ns) {
+    size_t length = hcqi_name_length(name), column = 0;
+    for (size_t i = 0; i < length; column++) {
+        uint32_t n = hcqi_utf8(name + i, length - i);
+        int shown = n > 1 || (n == 1 && name[i] >= ' ' && name[i] != 127);
+        hcqi_put(s, shown ? name + i : "?", shown ? n : 1);
+        i += n == 0 ? 1 : n;
+    }
+    hcqi_putf(s, "%*s%10u", (int)(32 - column), "", row->calls);
+    hcqi_put_parts(s, 10, row->total_ns, 1000000);
+    hcqi_put_parts(s, 10, row->median_ns, 1000);
+    uint64_t share = all_ns == 0 ? 0 : (row->total_ns * 1000 + all_ns / 2) / all_ns;
+    hcqi_putf(s, "%6u.%u %%", (unsigned)(share / 10), (unsigned)(share % 10));
+    if (row->bytes != 0 && row->bytes_ns != 0) { hcqi_put_parts(s, 8, row->bytes, row->bytes_ns); }
+    hcqi_puts(s, "\n");
+}
+
+/* `order` has room for an index of every span, `rows` for one row per name. */
+static void hcqi_report_summary(hcqi_sink *s, const hcqi_report *r, uint32_t *order,
+                                hcqi_row *rows) {
+    uint64_t begin, end, all_ns = 0;
+    uint32_t count = 0;
+    hcqi_report_range(r, &begin, &end);
+    hcqi_report_sort(r, rows, order, r->span_count, hcqi_span_before);
+    for (uint32_t i = 0; i < r->span_count;) {
+        i = hcqi_row_make(r, order, i, &rows[count]);
+        all_ns += rows[count++].total_ns;
+    }
+    hcqi_report_sort(r, rows, order, count, hcqi_row_before);
+    hcqi_putf(s, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
+              "GB/s");
+    for (uint32_t i = 0; i < count; i++) {
+        hcqi_row_put(s, r->names[rows[order[i]].name], &rows[order[i]], all_ns);
+    }
+    hcqi_putf(s, "%u commands on %u lanes in ", r->span_count, r->track_count);
+    hcqi_put_parts(s, 1, end - begin, 1000000);
+    hcqi_putf(s, " ms, %u dependencies", r->arrow_count);
+    hcqi_put_number(s, "\nsynchronizations: ", r->synchronizations);
+    hcqi_put_number(s, ", events lost: ", r->lost);
+    hcqi_put_number(s, ", clocks: +-", r->error_ns);
+    hcqi_puts(s, " ns\n");
+}
+
+/* ---- page ---- */
+/* A file of its own: the data as JSON and a script that draws what is in view.
+   In pieces, as C99 promises no longer literals than 4095 characters. */
+
+static const char *const hcqi_page_head =
+    "<!doctype html>\n"
+    "<html lang='en'><head><meta charset='utf-8'><title>hcq profile</title>\n"
+    "<meta name='viewport' content='width=device-width,initial-scale=1'>\n"
+    "<link rel='icon' href='data:,'>\n"
+    "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:;\n"
+    " script-src 'unsafe-inline'; style-src 'unsafe-inline'\">\n"
+    "<style>\n"
+    ":root { color-scheme: light dark; --bg: #fff; --ink: #1b222c; --soft: #647082;\n"
+    "  --line: #dfe4ea; --lane: #f4f6f9; --arrow: #4d5866; --hot: #d6246e; --bad: #b42318 }\n"
+    "@media (prefers-color-scheme: dark) { :root { --bg: #10141a; --ink: #e3e8ef;\n"
+    "  --soft: #8d99a9; --line: #28303b; --lane: #181e27; --arrow: #a3b0c0;\n"
+    "  --hot: #ff6aa8; --bad: #ff8a7a } }\n"
+    "* { box-sizing: border-box }\n"
+    "body { margin: 0; background: var(--bg); color: var(--ink);\n"
+    "  font: 13px/1.45 -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif }\n"
+    "header { padding: 16px 20px 12px }\n"
+    "h1 { display: inline; font-size: 18px; margin: 0 12px 0 0 }\n"
+    "#facts, #tools, footer, small, dt { color: var(--soft) }\n"
+    "#facts b { color: var(--bad) }\n"
+    "#tools { float: right; user-select: none }\n"
+    "#tools input { accent-color: var(--soft); vertical-align: -2px; margin: 0 5px 0 0 }\n"
+    "button { font: inherit; color: inherit; background: none; cursor: pointer;\n"
+    "  border: 1px solid var(--line); border-radius: 6px; padding: 2px 11px; margin-left: 12px }\n"
+    "#legend { display: flex; flex-wrap: wrap; gap: 6px; margin-top: 12px; align-items: center }\n"
+    "#legend span { border: 1px solid var(--line); border-radius: 6px; padding: 2px 9px 2px 7px;\n"
+    "  cursor: pointer; white-space: nowrap }\n"
+    "#legend .on { border-color: var(--soft); box-shadow: 0 0 0 1px var(--soft) }\n"
+    "#legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;\n"
+    "  margin-right: 6px }\n"
+    "#legend small { font-size: 12px; margin-left: 7px }\n"
+    "svg { display: block; width: 100% }\n"
+    "#axis { position: sticky; top: 0; background: var(--bg);\n"
+    "  border-bottom: 1px solid var(--line) }\n"
+    "#chart { cursor: grab; touch-action: pan-y; user-select: none }\n"
+    "text { font-size: 12.5px; fill: var(--ink) }\n"
+    ".tick, .busy { fill: var(--soft); font-size: 11px; font-variant-numeric: tabular-nums }\n"
+    ".device { font-weight: 600 }\n"
+    ".grid { stroke: var(--line) }\n"
+    ".back { fill: var(--lane) }\n"
+    ".bar:hover { stroke: var(--ink); stroke-width: 1.5 }\n"
+    ".dim { opacity: .15 }\n"
+    ".label { fill: #fff; font-size: 12px; pointer-events: none }\n"
+    ".time { font-size: 10.5px; fill-opacity: .82 }\n"
+    ".arrow { fill: none; stroke: var(--arrow); stroke-width: 1.3; opacity: .8;\n"
+    "  pointer-events: none }\n"
+    ".hot { stroke: var(--hot); opacity: 1; stroke-width: 2 }\n"
+    "#tip { position: fixed; display: none; pointer-events: none; max-width: 380px;\n"
+    "  padding: 8px 12px; background: var(--bg); border: 1px solid var(--line);\n"
+    "  border-radius: 8px; box-shadow: 0 6px 24px #0004; overflow-wrap: anywhere }\n"
+    "dl { display: grid; grid-template-columns: auto 1fr; gap: 1px 12px; margin: 4px 0 0 }\n"
+    "dd { margin: 0; font-variant-numeric: tabular-nums }\n"
+    "footer { padding: 10px 20px 16px; font-size: 12px }\n"
+    "</style></head><body>\n"
+    "<header>\n"
+    "<div id='tools'><label><input type='checkbox' id='show' checked>arrows</label>\n"
+    "<button id='reset'>Reset</button></div>\n"
+    "<h1>hcq profile</h1><span id='facts'></span><div id='legend'></div></header>\n"
+    "<svg id='axis' height='26'></svg><svg id='chart'></svg><div id='tip'></div>\n"
+    "<footer>Wheel: zoom. Drag: move. Double click: all of it. Hover: details. Arrow: a command\n"
+    " that waited for another. <b id='note'></b></footer>\n"
+    "<noscript>The timeline is drawn by a script.</noscript>\n"
+    "<script type='application/json' id='data'>\n";
+
+static const char *const hcqi_page_tail[] = {
+    "</script><script>\n"
+    "'use strict';\n"
+    "const [MICRO, BULLET, PM, TIMES, CUT] = [181, 183, 177, 215, 8230].map(\n"
+    "  c => String.fromCharCode(c));\n"
+    "const DOT = ' ' + BULLET + ' ';\n"
+    "const HEAD = 28, BAR = 36, PAD = 8, STEP = BAR + PAD, MOST_ARROWS = 1000, MOST_NAMES = 12;\n"
+    "const COLOURS = ['#2f6bdb', '#b4560b', '#0d7d6c', '#8a4bd3', '#c02a67', '#4a7a12',\n"
+    "  '#0b76a8', '#96690a', '#b8352a', '#5b5fd0', '#2c7d3f', '#566579'];\n"
+    "const id = name => document.getElementById(name);\n"
+    "const D = JSON.parse(id('data').textContent), chart = id('chart'), axis = id('axis');\n"
+    "\n"
+    "function svg(tag, parent, attributes, text) {\n"
+    "  const e = document.createElementNS('http://www.w3.org/2000/svg', tag);\n"
+    "  for (const key in attributes) { e.setAttribute(key, attributes[key]); }\n"
+    "  if (text) { e.textContent = text; }\n"
+    "  return parent.appendChild(e);\n"
+    "}\n"
+    "\n"
+    "function html(tag, parent, text) {\n"
+    "  const e = parent.appendChild(document.createElement(tag));\n"
+    "  e.textContent = text;\n"
+    "  return e;\n"
+    "}\n"
+    "\n"
+    "// ---- what there is: spans, names by their share, lanes of rows without overlap\n"
+    "\n"
+    "const S = D.spans.map(\n"
+    "  ([track, name, queue, kind, begin, time, number, command, bytes], i) => ({ id: i, track,\n"
+    "    name: D.names[name] || '-', queue: D.names[queue] || '-', begin, time,\n"
+    "    kind: D.kinds[kind], end: begin + time, number, command, bytes }));\n"
+    "const total = S.reduce((most, s) => Math.max(most, s.end), 1);\n"
+    "const whole = { from: -total * .01, to: total * 1.01 };\n"
+    "const names = new Map(), lanes = D.tracks.map(([device, index, kind, number], track) =>\n"
+    "  ({ device, index, kind, number, track, rows: [], time: 0 }));\n"
+    "for (const s of [...S].sort((a, b) => a.begin - b.begin || a.end - b.end)) {\n"
+    "  const n = names.get(s.name) || { name: s.name, calls: 0, time: 0 };\n"
+    "  const lane = lanes[s.track], late = s.begin + Math.min(D.error_ns, s.time / 2);\n"
+    "  let row = lane.rows.findIndex(r => r[r.length - 1].end <= late);\n"
+    "  if (row < 0) { row = lane.rows.push([]) - 1; }\n"
+    "  lane.rows[row].push(s);\n"
+    "  lane.time += s.time;\n"
+    "  n.time += s.time;\n"
+    "  n.calls++;\n"
+    "  names.set(s.name, n);\n"
+    "}\n"
+    "const less = (a, b) => (a > b) - (a < b);\n"
+    "lanes.sort((a, b) => a.index - b.index || less(a.kind, b.kind) || a.number - b.number);\n"
+    "const ranked = [...names.values()].sort((a, b) => b.time - a.time || less(a.name, b.name));\n"
+    "ranked.forEach((n, i) => { n.colour = COLOURS[i] || `hsl(${i * 137.5 % 360} 42% 42%)`; });\n"
+    "\n"
+    "// ---- words\n"
+    "\n"
+    "const UNITS = [[1e9, 's'], [1e6, 'ms'], [1e3, MICRO + 's'], [1, 'ns']];\n"
+    "const unitOf = ns => UNITS.find(u => ns >= u[0]) || UNITS[3];\n"
+    "const duration = ns => +(ns / unitOf(ns)[0]).toPrecision(3) + ' ' + unitOf(ns)[1];\n"
+    "const group = n => n.toLocaleString('en');\n"
+    "const count = (n, one, many) => group(n) + ' ' + (n === 1 ? one : many || one + 's');\n"
+    "const pen = document.createElement('canvas').getContext('2d'), widths = new Map();\n"
+    "pen.font = '12px ' + getComputedStyle(document.body).fontFamily;\n"
+    "\n"
+    "function wide(text) {\n"
+    "  if (!widths.has(text)) { widths.set(text, pen.measureText(text).width); }\n"
+    "  return widths.get(text);\n"
+    "}\n"
+    "\n"
+    "function fit(text, room) { // as much of it as there is room for, if that says anything\n"
+    "  let n = text.length, part = text;\n"
+    "  while (n > 3 && wide(part) > room) {\n"
+    "    part = text.slice(0, --n) + (room < 30 ? '' : CUT);\n"
+    "  }\n"
+    "  return wide(part) > room ? '' : part;\n"
+    "}\n"
+    "\n"
+    "// ---- what stays: header, legend, lanes\n"
+    "\n"
+    "let view = whole, left = 0, right = 0, focus = null, hover = null;\n"
+    "let grid, arrowsAt, hotAt;\n",
+    "function header() {\n"
+    "  id('facts').textContent = [count(new Set(lanes.map(l => l.index)).size, 'device'),\n"
+    "    count(lanes.length, 'lane'), count(S.length, 'command'),\n"
+    "    count(D.arrows.length, 'dependency', 'dependencies'), duration(total),\n"
+    "    count(D.synchronizations, 'synchronization'),\n"
+    "    'clocks ' + PM + ' ' + duration(D.error_ns)].join(DOT);\n"
+    "  if (D.lost) { html('b', id('facts'), DOT + count(D.lost, 'event') + ' lost'); }\n"
+    "  const busy = ranked.reduce((sum, n) => sum + n.time, 0) || 1;\n"
+    "  for (const n of ranked.slice(0, MOST_NAMES)) {\n"
+    "    const chip = html('span', id('legend'), '');\n"
+    "    html('i', chip, '').style.background = n.colour;\n"
+    "    chip.append(n.name);\n"
+    "    html('small', chip, (100 * n.time / busy).toFixed(1) + ' %' + DOT + group(n.calls) +\n"
+    "      ` ${TIMES} ` + duration(n.time / n.calls));\n"
+    "    chip.onclick = () => {\n"
+    "      focus = focus === n.name ? null : n.name;\n"
+    "      for (const c of id('legend').children) { c.className = ''; }\n"
+    "      chip.className = focus === null ? '' : 'on';\n"
+    "      draw();\n"
+    "    };\n"
+    "  }\n"
+    "  const rest = ranked.length - MOST_NAMES;\n"
+    "  if (rest > 0) { html('small', id('legend'), `and ${rest} more`); }\n"
+    "}\n"
+    "\n"
+    "function layout() {\n"
+    "  const wide = document.documentElement.clientWidth, back = svg('g', chart, {});\n"
+    "  let y = 2, device = -1;\n"
+    "  chart.replaceChildren(back);\n"
+    "  left = wide < 700 ? 100 : 140;\n"
+    "  right = wide - 26;\n"
+    "  grid = svg('g', chart, {});\n"
+    "  for (const lane of lanes) {\n"
+    "    if (lane.index !== device) {\n"
+    "      svg('text', back, { 'class': 'device', x: 20, y: y + 20 }, lane.device);\n"
+    "      y += HEAD;\n"
+    "      device = lane.index;\n"
+    "    }\n"
+    "    const height = Math.max(lane.rows.length, 1) * STEP + PAD, share = lane.time / total;\n"
+    "    const g = svg('g', chart, { 'class': 'lane', 'data-track': lane.track,\n"
+    "      'data-device': lane.device, 'data-kind': lane.kind, 'data-lane': lane.number });\n"
+    "    svg('rect', back, { 'class': 'back', x: left, y, width: right - left, height });\n"
+    "    svg('text', g, { x: 32, y: y + 23 }, lane.kind + ' ' + lane.number);\n"
+    "    svg('text', g, { 'class': 'busy', x: 32, y: y + 38 },\n"
+    "      Math.round(100 * share) + ' % busy');\n"
+    "    lane.rows.forEach((row, i) => row.forEach(s => { s.y = y + PAD + i * STEP; }));\n"
+    "    lane.bars = svg('g', g, {});\n"
+    "    y += height + 6;\n"
+    "  }\n"
+    "  const defs = svg('defs', chart, {}), clip = svg('clipPath', defs, { id: 'plot' });\n"
+    "  svg('rect', clip, { x: left, y: 0, width: right - left, height: y });\n"
+    "  for (const colour of ['arrow', 'hot']) {\n"
+    "    const marker = svg('marker', defs, { id: 'at-' + colour, viewBox: '0 0 8 8', refX: 7,\n"
+    "      refY: 4, orient: 'auto', markerWidth: 5.5, markerHeight: 5.5 });\n"
+    "    svg('path', marker, { d: 'M0 .8L8 4L0 7.2z', style: `fill:var(--${colour})` });\n"
+    "  }\n"
+    "  arrowsAt = svg('g', chart, { 'clip-path': 'url(#plot)' });\n"
+    "  hotAt = svg('g', chart, { 'clip-path': 'url(#plot)' });\n"
+    "  chart.setAttribute('height', y);\n"
+    "  draw();\n"
+    "}\n"
+    "\n"
+    "// ---- what moves: ticks, bars, arrows\n"
+    "\n"
+    "const X = ns => left + (ns - view.from) * (right - left) / (view.to - view.from);\n"
+    "\n"
+    "function ticks() {\n"
+    "  const rough = Math.max(1, (view.to - view.from) * 110 / (right - left));\n"
+    "  const ten = Math.pow(10, Math.floor(Math.log10(rough)));\n"
+    "  const step = ten * [1, 2, 5, 10].find(k => k * ten >= rough);\n"
+    "  const [unit, word] = unitOf(Math.max(-view.from, view.to));\n"
+    "  const digits = Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9));\n"
+    "  const high = chart.getAttribute('height');\n"
+    "  axis.replaceChildren();\n"
+    "  grid.replaceChildren();\n"
+    "  for (let i = Math.ceil(view.from / step); i * step <= view.to; i++) {\n"
+    "    const x = X(i * step).toFixed(1);\n"
+    "    svg('line', axis, { 'class': 'grid', x1: x, x2: x, y1: 21, y2: 26 });\n"
+    "    svg('line', grid, { 'class': 'grid', x1: x, x2: x, y1: 0, y2: high });\n"
+    "    svg('text', axis, { 'class': 'tick', x, y: 16, 'text-anchor': 'middle' },\n"
+    "      (i * step / unit).toFixed(digits) + ' ' + word);\n"
+    "  }\n"
+    "}\n",
+    "function bar(lane, run) {\n"
+    "  const s = run.span, y = s.y, time = duration(s.time);\n"
+    "  const x = Math.max(run.x0, left), room = Math.min(run.x1, right) - x;\n"
+    "  const width = Math.max(room > 5 ? room - 1 : room, 1);\n"
+    "  svg('rect', lane.bars, { 'class': run.dim ? 'bar dim' : 'bar', x: x.toFixed(2), y,\n"
+    "    width: width.toFixed(2), height: BAR, rx: Math.min(4, width / 3).toFixed(1),\n"
+    "    fill: names.get(s.name).colour, 'data-span': s.id, 'data-count': run.count }).run = run;\n"
+    "  if (room < 20 || run.dim) { return; }\n"
+    "  svg('text', lane.bars, { 'class': 'label', x: x + 5, y: y + 16 },\n"
+    "    fit(s.name, room - 8));\n"
+    "  if (wide(time) * .88 > room - 8) { return; } // its letters are smaller\n"
+    "  svg('text', lane.bars, { 'class': 'label time', x: x + 5, y: y + 29 }, time);\n"
+    "}\n"
+    "\n"
+    "// Bars too narrow to see are drawn together, a few pixels at a time, in the\n"
+    "// colour of the longest.\n"
+    "function bars(lane, row) {\n"
+    "  let run = null, i = row.findIndex(s => s.end >= view.from);\n"
+    "  const flush = () => {\n"
+    "    if (run) { bar(lane, run); }\n"
+    "    run = null;\n"
+    "  };\n"
+    "  for (; i >= 0 && i < row.length && row[i].begin <= view.to; i++) {\n"
+    "    const s = row[i], x0 = X(s.begin), x1 = X(s.end), small = x1 - x0 < 2;\n"
+    "    const dim = focus !== null && s.name !== focus;\n"
+    "    const joins = run && small && x0 - run.x1 <= 1 && x1 - run.x0 <= 4 && dim === run.dim;\n"
+    "    if (!joins) { flush(); }\n"
+    "    run = run || { x0, dim, span: s, count: 0, time: 0 };\n"
+    "    run.x1 = x1;\n"
+    "    run.count++;\n"
+    "    run.time += s.time;\n"
+    "    if (s.time > run.span.time) { run.span = s; }\n"
+    "    if (!small) { flush(); }\n"
+    "  }\n"
+    "  flush();\n"
+    "}\n"
+    "\n"
+    "function arrow(parent, name, from, to, number) {\n"
+    "  const down = Math.sign(to.y - from.y), end = X(from.end), begin = X(to.begin);\n"
+    "  const x1 = (end - Math.min(5, (end - X(from.begin)) / 2)).toFixed(1);\n"
+    "  const x2 = (begin + Math.min(5, (X(to.end) - begin) / 2)).toFixed(1);\n"
+    "  const y1 = from.y + (down > 0 ? BAR : 0), y2 = to.y + (down < 0 ? BAR : 0);\n"
+    "  const middle = down ? (y1 + y2) / 2 : y1 - 20; // in one row: a bow above it\n"
+    "  svg('path', parent, { 'class': 'arrow ' + name, 'data-from': from.id, 'data-to': to.id,\n"
+    "    'data-count': number, 'marker-end': `url(#at-${name || 'arrow'})`,\n"
+    "    d: `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}` });\n"
+    "}\n"
+    "\n"
+    "function arrows() { // those that lie upon each other as one\n"
+    "  const seen = new Map();\n"
+    "  for (const [f, t] of id('show').checked ? D.arrows : []) {\n"
+    "    const from = S[f], to = S[t], x1 = X(from.end), x2 = X(to.begin);\n"
+    "    if (Math.max(x1, x2) < left || Math.min(x1, x2) > right) { continue; }\n"
+    "    if (focus !== null && from.name !== focus && to.name !== focus) { continue; }\n"
+    "    const key = [x1 >> 1, x2 >> 1, from.y, to.y].join(), old = seen.get(key);\n"
+    "    if (old) { old.number++; } else { seen.set(key, { from, to, number: 1 }); }\n"
+    "  }\n"
+    "  const many = seen.size > MOST_ARROWS;\n"
+    "  id('note').textContent = many ? `Zoom in to see ${group(seen.size)} arrows.` : '';\n"
+    "  arrowsAt.replaceChildren();\n"
+    "  arrowsAt.setAttribute('opacity', Math.max(.4, 1 - seen.size / MOST_ARROWS));\n"
+    "  for (const a of many ? [] : seen.values()) {\n"
+    "    arrow(arrowsAt, '', a.from, a.to, a.number);\n"
+    "  }\n"
+    "}\n"
+    "\n"
+    "function draw() {\n"
+    "  point(null);\n"
+    "  ticks();\n"
+    "  for (const lane of lanes) {\n"
+    "    lane.bars.replaceChildren();\n"
+    "    lane.rows.forEach(row => bars(lane, row));\n"
+    "  }\n"
+    "  arrows();\n"
+    "}\n"
+    "\n"
+    "// ---- what the mouse does\n"
+    "\n"
+    "let waiting = false, drag = null;\n"
+    "\n"
+    "function look(from, to) { // at a range, which stays within what there is\n"
+    "  const most = whole.to - whole.from;\n"
+    "  const range = Math.min(Math.max(to - from, 20), most);\n"
+    "  const first = Math.min(Math.max((from + to - range) / 2, whole.from), whole.to - range);\n"
+    "  view = { from: first, to: first + range };\n"
+    "  if (!waiting) { requestAnimationFrame(() => { waiting = false; draw(); }); }\n"
+    "  waiting = true;\n"
+    "}\n",
+    "function wheel(event) {\n"
+    "  if (event.clientX < left) { return; } // there the page scrolls\n"
+    "  event.preventDefault();\n"
+    "  const scale = (view.to - view.from) / (right - left);\n"
+    "  const aside = event.deltaX || (event.shiftKey ? event.deltaY : 0);\n"
+    "  if (aside) { return look(view.from + aside * scale, view.to + aside * scale); }\n"
+    "  const k = Math.exp(Math.min(Math.max(event.deltaY, -200), 200) * .002);\n"
+    "  const t = view.from + (event.clientX - left) * scale; // stays where it is\n"
+    "  look(t - (t - view.from) * k, t + (view.to - t) * k);\n"
+    "}\n"
+    "\n"
+    "function move(event) {\n"
+    "  if (!drag) { return point(event); }\n"
+    "  const by = (drag.x - event.clientX) * (drag.to - drag.from) / (right - left);\n"
+    "  look(drag.from + by, drag.to + by);\n"
+    "}\n"
+    "\n"
+    "function details(run) {\n"
+    "  const s = run.span, at = ns => (ns / 1e3).toFixed(3) + ' ' + UNITS[2][1];\n"
+    "  if (run.count > 1) {\n"
+    "    return [['busy', duration(run.time)], ['longest', s.name + ', ' + duration(s.time)]];\n"
+    "  }\n"
+    "  const ends = (here, there) => D.arrows.filter(a => a[here] === s.id).slice(0, 5)\n"
+    "    .map(a => S[a[there]].name + ' of #' + S[a[there]].number).join(', ');\n"
+    "  const rate = s.time ? ', ' + (s.bytes / s.time).toPrecision(3) + ' GB/s' : '';\n"
+    "  return [['time', duration(s.time)], ['from, to', at(s.begin) + ', ' + at(s.end)],\n"
+    "    ['kind', s.kind], ['queue', s.queue], ['submission', '#' + s.number],\n"
+    "    ['command', s.command], ['bytes', s.bytes ? group(s.bytes) + rate : ''],\n"
+    "    ['waited for', ends(1, 0)], ['waited for it', ends(0, 1)]].filter(l => l[1] !== '');\n"
+    "}\n"
+    "\n"
+    "function point(event) { // the tooltip and the arrows of what is under the mouse\n"
+    "  const run = event && event.target.run || null, tip = id('tip');\n"
+    "  tip.style.display = run ? 'block' : 'none';\n"
+    "  if (run !== hover) { hotAt.replaceChildren(); }\n"
+    "  if (run && run !== hover) {\n"
+    "    tip.replaceChildren();\n"
+    "    html('strong', tip, run.count > 1 ? count(run.count, 'command') : run.span.name);\n"
+    "    const list = html('dl', tip, '');\n"
+    "    for (const [term, text] of details(run)) {\n"
+    "      html('dt', list, term);\n"
+    "      html('dd', list, text);\n"
+    "    }\n"
+    "    for (const [f, t] of run.count > 1 ? [] : D.arrows) {\n"
+    "      if (f !== run.span.id && t !== run.span.id) { continue; }\n"
+    "      arrow(hotAt, 'hot', S[f], S[t], 1);\n"
+    "    }\n"
+    "  }\n"
+    "  hover = run;\n"
+    "  if (!run) { return; }\n"
+    "  const x = event.clientX + 14, y = event.clientY + 18, high = tip.offsetHeight;\n"
+    "  tip.style.left = Math.max(Math.min(x, innerWidth - tip.offsetWidth - 8), 0) + 'px';\n"
+    "  tip.style.top = (y + high > innerHeight ? Math.max(y - high - 30, 0) : y) + 'px';\n"
+    "}\n"
+    "\n"
+    "chart.onwheel = axis.onwheel = wheel;\n"
+    "chart.onpointermove = move;\n"
+    "chart.onpointerdown = event => {\n"
+    "  drag = { x: event.clientX, ...view };\n"
+    "  chart.setPointerCapture(event.pointerId);\n"
+    "};\n"
+    "chart.onpointerup = chart.onpointercancel = () => { drag = null; };\n"
+    "chart.onpointerleave = () => point(null);\n"
+    "chart.ondblclick = id('reset').onclick = () => look(whole.from, whole.to);\n"
+    "id('show').onchange = draw;\n"
+    "onresize = layout;\n"
+    "header();\n"
+    "layout();\n"
+    "</script></body></html>\n",
+};
+
+static void hcqi_page_names(hcqi_sink *s, const hcqi_report *r) {
+    hcqi_puts(s, "\"tracks\":[");
+    for (uint32_t i = 0; i < r->track_count; i++) {
+        const hcqi_track *t = &r->tracks[i];
+        hcqi_puts(s, i == 0 ? "[" : ",\n[");
+        hcqi_put_json(s, t->device);
+        hcqi_putf(s, ",%u,\"%s\",%u]", t->device_index, hcqi_lane_text(t->kind), t->lane);
+    }
+    hcqi_puts(s, "],\n\"kinds\":[");
+    for (uint32_t i = 0; i <= HCQ_COMMAND_EMPTY; i++) {
+        hcqi_putf(s, "%s\"%s\"", i == 0 ? "" : ",", hcqi_kind_text(i));
+    }
+    hcqi_puts(s, "],\n\"names\":[");
+    for (uint32_t i = 0; i < r->name_count; i++) {
+        hcqi_puts(s, i == 0 ? "" : ",\n");
+        hcqi_put_json(s, r->names[i]);
+    }
+}
+
+static void hcqi_page_span(hcqi_sink *s, const hcqi_span *span, uint64_t base) {
+    hcqi_putf(s, "[%u,%u,%u,%u", span->track, span->name, span->queue,
+              span->kind <= HCQ_COMMAND_EMPTY ? span->kind : 0);
+    hcqi_put_number(s, ",", span->begin_ns - base);
+    hcqi_put_number(s, ",", hcqi_span_ns(span));
+    hcqi_put_number(s, ",", span->submission);
+    hcqi_put_number(s, ",", span->command);
+    hcqi_put_number(s, ",", span->bytes);
+    hcqi_puts(s, "]");
+}
+
+static void hcqi_report_html(hcqi_sink *s, const hcqi_report *r) {
+    uint64_t begin, end;
+    hcqi_report_range(r, &begin, &end);
+    hcqi_puts(s, hcqi_page_head);
+    hcqi_put_number(s, "{\"lost\":", r->lost);
+    hcqi_put_number(s, ",\"error_ns\":", r->error_ns);
+    hcqi_put_number(s, ",\"synchronizations\":", r->synchronizations);
+    hcqi_puts(s, ",\n");
+    hcqi_page_names(s, r);
+    hcqi_puts(s, "],\n\"spans\":[");
+    for (uint32_t i = 0; i < r->span_count; i++) {
+        hcqi_puts(s, i == 0 ? "" : ",\n");
+        hcqi_page_span(s, &r->spans[i], begin);
+    }
+    hcqi_puts(s, "],\n\"arrows\":[");
+    for (uint32_t i = 0; i < r->arrow_count; i++) {
+        hcqi_putf(s, "%s[%u,%u]", i == 0 ? "" : ",\n", r->arrows[i].from, r->arrows[i].to);
+    }
+    hcqi_puts(s, "]}\n");
+    for (uint32_t i = 0; i < sizeof hcqi_page_tail / sizeof hcqi_page_tail[0]; i++) {
+        hcqi_puts(s, hcqi_page_tail[i]);
+    }
+}
+
+/* ========================================================================== */
+/* ---- profile --------------------------------------------- >>profiling - */
+/* A version that is encoded while the device is profiled has timestamps between
+   its commands. They are read when its job is over, before anybody else gets the
+   version, and become events in a ring. */
+
+static int hcqi_profile_on(const hcq_device *dev) {
+    return dev->profile != NULL && dev->profile->on;
+}
+
+static void hcqi_profile_delete(hcq_device *dev) {
+    hcqi_profile *p = dev->profile;
+    if (p == NULL) { return; }
+    hcqi_delete(&dev->hooks, p->events, p->capacity * sizeof *p->events);
+    hcqi_delete(&dev->hooks, p->flows, p->capacity * sizeof *p->flows);
+    hcqi_delete(&dev->hooks, p->names, p->name_capacity * sizeof *p->names);
+    hcqi_delete(&dev->hooks, p->buckets, p->bucket_count * sizeof *p->buckets);
+    hcqi_delete(&dev->hooks, p, sizeof *p);
+    dev->profile = NULL;
+}
+
+static hcqi_profile *hcqi_profile_new(hcq_device *dev, uint32_t events, uint32_t names) {
+    hcqi_profile *p = HCQI_CAST(hcqi_profile *, hcqi_new(&dev->hooks, sizeof *p));
+    if (p == NULL) { return NULL; }
+    p->bucket_count = 16;
+    while (p->bucket_count < 2 * names) { p->bucket_count *= 2; }
+    p->capacity = events;
+    p->name_capacity = names;
+    p->events = HCQI_CAST(hcqi_event *, hcqi_new(&dev->hooks, events * sizeof *p->events));
+    p->flows = HCQI_CAST(hcqi_flow *, hcqi_new(&dev->hooks, events * sizeof *p->flows));
+    p->names = HCQI_CAST(hcqi_label *, hcqi_new(&dev->hooks, names * sizeof *p->names));
+    p->buckets = HCQI_CAST(uint32_t *, hcqi_new(&dev->hooks,
+                                                p->bucket_count * sizeof *p->buckets));
+    return p;
+}
+
+/* The number of a name; the last one stands for all that found no room. */
+static uint32_t hcqi_profile_name(hcqi_profile *p, const char *text) {
+    uint64_t hash = 0;
+    for (const char *c = text; *c != 0; c++) { hash = hcqi_hash(hash, (unsigned char)*c); }
+    uint32_t at = (uint32_t)hash & (p->bucket_count - 1);
+    while (p->buckets[at] != 0) {
+        if (strcmp(p->names[p->buckets[at] - 1].text, text) == 0) { return p->buckets[at] - 1; }
+        at = (at + 1) & (p->bucket_count - 1);
+    }
+    if (p->name_count + 1 >= p->name_capacity) {
+        p->name_count = p->name_capacity;
+        hcqi_copy_label(p->names[p->name_capacity - 1].text, "(others)");
+        return p->name_capacity - 1;
+    }
+    hcqi_copy_label(p->names[p->name_count].text, text);
+    p->buckets[at] = ++p->name_count;
+    return p->name_count - 1;
+}
+
+static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
+    if (p->kind == HCQ_COMMAND_COPY) { return p->u.copy.size; }
+    if (p->kind == HCQ_COMMAND_FILL) { return p->u.fill.size; }
+    return p->kind == HCQ_COMMAND_WRITE ? p->value_size : 0;
+}
+
+/* Names of the event before: the next one often has the same. */
+typedef struct hcqi_naming { const char *text; uint32_t name, queue; } hcqi_naming;
+
+static hcqi_event *hcqi_profile_event(const hcq_job *job, const hcq_packet *packet,
+                                      uint64_t epoch, hcqi_naming *naming) {
+    hcqi_profile *p = job->lane->dev->profile;
+    hcqi_event *e = &p->events[p->added++ % p->capacity];
+    e->submission = job->number;
+    e->launch = job->launch == NULL ? 0 : job->launch->serial;
+    e->bytes = hcqi_packet_bytes(packet);
+    e->epoch = epoch;
+    e->lane = (uint32_t)(job->lane - job->lane->dev->lanes);
+    e->kind = packet->kind;
+    e->command = packet->index;
+    const hcq_queue *q = job->version->queue;
+    int same = job->version->generation == q->generation; /* else its labels are gone */
+    const char *text = hcqi_packet_name(same ? q : NULL, packet);
+    if (text != naming->text) {
+        naming->text = text;
+        naming->name = hcqi_profile_name(p, text);
+    }
+    e->name = naming->name;
+    e->queue = naming->queue;
+    return e;
+}
+
+static hcqi_flow *hcqi_profile_flow(hcq_device *dev) {
+    return &dev->profile->flows[dev->profile->flowed++ % dev->profile->capacity];
+}
+
+/* Handed-over work of a lane waits for an epoch of another. */
+static void hcqi_profile_wait(const hcqi_lane *lane, uint64_t epoch, uint64_t device,
+                              uint32_t other, uint64_t from) {
+    hcqi_flow *f = hcqi_profile_flow(lane->dev);
+    f->launch = 0;
+    f->from_device = device;
+    f->from_lane = other;
+    f->from = from;
+    f->to_lane = (uint32_t)(lane - lane->dev->lanes);
+    f->to = epoch;
+}
+
+/* What a job that is over, and went well, leaves behind in its version. */
+static void hcqi_profile_collect(const hcq_job *job) {
+    const hcqi_version *v = job->version;
+    const uint64_t *marks = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
+        v, (uint32_t)v->mark_offset));
+    uint64_t epoch = job->first_epoch, last = 0;
+    uint32_t mark = 0;
+    hcqi_event *open = NULL;
+    if (v->dev->profile == NULL || job->number < v->dev->profile->first) { return; }
+    hcqi_naming naming = { NULL, 0, hcqi_profile_name(v->dev->profile, v->queue->label) };
+    for (uint32_t i = 0, seg = 0; i < v->count; i++) {
+        const hcq_packet *p = &v->packets[i];
+        if (seg + 1 < v->segment_count && i >= v->segments[seg + 1].first) { seg++; }
+        if (p->kind == HCQ_COMMAND_WAIT && (p->flags & HCQI_RELATIVE)) {
+            hcqi_flow *f = hcqi_profile_flow(v->dev);
+            f->launch = job->launch->serial;
+            f->from = p->u.relative.command;
+            f->to = p->index;
+        } else if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.stamp.signal == NULL) {
+            last = hcqi_atomic_load64(&marks[mark++]);
+            if (open != NULL) { open->end = last; }
+            open = NULL;
+        } else if (hcqi_packet_is_timed(p)) {
+            open = hcqi_profile_event(job, p, epoch + seg, &naming);
+            open->begin = last;
+            if (v->segments[seg].host) { /* the service thread took both */
+                open->begin = marks[mark++];
+                open->end = marks[mark++];
+                open = NULL;
+            }
+        }
+    }
+}
+
+/* Bound queues are encoded once more now, so that recording takes no memory. */
+static void hcqi_profile_encode(hcq_device *dev) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_queue *q = hcqi_core.devices[i] == NULL ? NULL : hcqi_core.devices[i]->queues;
+        for (; q != NULL; q = q->next) {
+            for (hcqi_version *v = q->versions; q->bound != NULL && v != NULL; v = v->next) {
+                int current = v->generation == q->generation && v->dev == dev && v->uses == 0;
+                if (current && !v->profiled) { (void)hcqi_version_build(v); } /* else at submit */
+            }
+        }
+    }
+}
+
+HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
+    hcq_clock clock;
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    int able = device->backend->clock != NULL;
+    hcqi_leave();
+    if (!able) {
+        return hcqi_refuse_alone(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
+    }
+    r = hcq_device_clock(device, &clock);
+    if (r != HCQ_OK) { return r; }
+    uint32_t events = desc == NULL || desc->events == 0 ? 65536 : desc->events;
+    uint32_t names = desc == NULL || desc->names == 0 ? 1024 : desc->names;
+    if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
+        return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
+    }
+    r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (device->profile != NULL &&
+        (device->profile->capacity != events || device->profile->name_capacity != names)) {
+        hcqi_profile_delete(device);
+    }
+    if (device->profile == NULL) { device->profile = hcqi_profile_new(device, events, names); }
+    hcqi_profile *p = device->profile;
+    if (p == NULL || p->events == NULL || p->flows == NULL || p->names == NULL ||
+        p->buckets == NULL) {
+        hcqi_profile_delete(device);
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_OUT_OF_MEMORY,
+                                           "profile: out of memory"));
+    }
+    p->added = 0;
+    p->flowed = 0;
+    p->name_count = 0;
+    p->synchronizations = 0;
+    p->first = device->next_number;
+    memset(p->buckets, 0, p->bucket_count * sizeof *p->buckets);
+    p->clock = clock;
+    p->on = 1;
+    hcqi_reap_device(device); /* what is over lets go of its version */
+    hcqi_profile_encode(device);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_profile_stop(hcq_device *device) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (device->profile != NULL) { device->profile->on = 0; }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* A reading of the clocks that is not older than a second. */
+static hcq_result hcqi_profile_clock(hcq_device *dev) {
+    hcq_clock clock;
+    hcq_result r = hcqi_device_enter(dev);
+    if (r != HCQ_OK) { return r; }
+    int fresh = dev->profile == NULL ||
+                hcq_sys_now_ns() - dev->profile->clock.host_ns < 1000000000;
+    hcqi_reap_device(dev); /* events of what is over */
+    hcqi_leave();
+    if (fresh) { return HCQ_OK; }
+    r = hcq_device_clock(dev, &clock);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_device_enter(dev);
+    if (r != HCQ_OK) { return r; }
+    if (dev->profile != NULL) { dev->profile->clock = clock; }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+static uint32_t hcqi_profile_kept(uint64_t added, uint32_t capacity) {
+    return added < capacity ? (uint32_t)added : capacity;
+}
+
+/* The i-th kept event, oldest first. */
+static const hcqi_event *hcqi_profile_at(const hcqi_profile *p, uint32_t i) {
+    uint64_t first = p->added < p->capacity ? 0 : p->added - p->capacity;
+    return &p->events[(first + i) % p->capacity];
+}
+
+static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcqi_event *e) {
+    hcq_profile_event out;
+    const hcqi_profile *p = dev->profile;
+    const hcqi_lane *lane = &dev->lanes[e->lane];
+    memset(&out, 0, sizeof out);
+    out.begin_ns = hcq_clock_to_host(&p->clock, e->begin);
+    out.end_ns = hcq_clock_to_host(&p->clock, e->end);
+    out.error_ns = p->clock.error_ns;
+    out.submission = e->submission;
+    out.bytes = e->bytes;
+    out.device = dev;
+    out.lane_kind = lane->base.kind;
+    out.lane = lane->base.index;
+    out.kind = (hcq_command_kind)e->kind;
+    out.command = e->command;
+    memcpy(out.name, p->names[e->name].text, sizeof out.name);
+    memcpy(out.queue, p->names[e->queue].text, sizeof out.queue);
+    return out;
+}
+
+HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
+                                       uint32_t capacity, uint32_t *count, uint64_t *lost) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (count == NULL || (events == NULL && capacity != 0)) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s: is NULL",
+                                           count == NULL ? "count" : "events"));
+    }
+    hcqi_reap_device(device);
+    const hcqi_profile *p = device->profile;
+    *count = p == NULL ? 0 : hcqi_profile_kept(p->added, p->capacity);
+    if (lost != NULL) { *lost = p == NULL ? 0 : p->added - *count; }
+    for (uint32_t i = 0; i < *count && i < capacity; i++) {
+        events[i] = hcqi_profile_public(device, hcqi_profile_at(p, i));
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ---- as a report ---- */
+
+/* What a report is made of; `keys` finds the span of a launch's command, or of a
+   lane's epoch, for the arrows. */
+typedef struct hcqi_gather {
+    hcqi_report report;
+    hcq_memory_hooks hooks;
+    hcqi_span *spans;
+    hcqi_arrow *arrows;
+    hcqi_track *tracks;
+    hcqi_label *names;
+    struct hcqi_key *keys;
+    uint32_t *order;
+    hcqi_row *rows;
+    uint32_t span_room, arrow_room, track_room, name_room;
+} hcqi_gather;
+
+/* Sorted, by launch (0 for epochs), then device and lane, then position. */
+typedef struct hcqi_key { uint64_t launch, place, at; uint32_t span; } hcqi_key;
+
+static int hcqi_key_compare(const void *one, const void *other) {
+    const hcqi_key *a = HCQI_CAST(const hcqi_key *, one), *b = HCQI_CAST(const hcqi_key *, other);
+    if (a->launch != b->launch) { return a->launch < b->launch ? -1 : 1; }
+    if (a->place != b->place) { return a->place < b->place ? -1 : 1; }
+    if (a->at != b->at) { return a->at < b->at ? -1 : 1; }
+    return a->span < b->span ? -1 : a->span > b->span;
+}
+
+/* How many keys are below {launch, place, at}; of equal ones all if `past`. */
+static uint32_t hcqi_key_find(const hcqi_gather *g, uint64_t launch, uint64_t place, uint64_t at,
+                              int past) {
+    uint32_t low = 0, high = 2 * g->report.span_count;
+    hcqi_key wanted = { launch, place, at, past ? UINT32_MAX : 0 };
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (hcqi_key_compare(&g->keys[mid], &wanted) < 0) { low = mid + 1; } else { high = mid; }
+    }
+    return low;
+}
+
+static uint64_t hcqi_key_place(uint64_t serial, uint32_t lane) {
+    return serial * HCQI_MAX_LANES + lane;
+}
+
+/* The last span of a lane up to an epoch, or the first from it on. */
+static const hcqi_key *hcqi_key_epoch(const hcqi_gather *g, uint64_t place, uint64_t epoch,
+                                      int last) {
+    uint32_t at = hcqi_key_find(g, 0, place, epoch, last);
+    const hcqi_key *key = last ? (at == 0 ? NULL : &g->keys[at - 1]) : &g->keys[at];
+    if (!last && at == 2 * g->report.span_count) { return NULL; }
+    return key != NULL && key->launch == 0 && key->place == place ? key : NULL;
+}
+
+static const hcqi_key *hcqi_key_command(const hcqi_gather *g, uint64_t launch, uint64_t command) {
+    uint32_t at = hcqi_key_find(g, launch, 0, command, 0);
+    if (at == 2 * g->report.span_count) { return NULL; }
+    const hcqi_key *key = &g->keys[at];
+    return key->launch == launch && key->at == command ? key : NULL;
+}
+
+static void hcqi_gather_device(hcqi_gather *g, hcq_device *dev, uint32_t index) {
+    const hcqi_profile *p = dev->profile;
+    hcqi_report *r = &g->report;
+    uint32_t tracks[HCQI_MAX_LANES], name = r->name_count;
+    uint32_t count = p == NULL ? 0 : hcqi_profile_kept(p->added, p->capacity);
+    if (p == NULL) { return; }
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_track *t = &g->tracks[r->track_count];
+        memcpy(t->device, dev->label, sizeof t->device);
+        t->device_index = index;
+        t->kind = dev->lanes[k].base.kind;
+        t->lane = dev->lanes[k].base.index;
+        tracks[k] = r->track_count++;
+    }
+    memcpy(&g->names[name], p->names, p->name_count * sizeof *p->names);
+    r->name_count += p->name_count;
+    for (uint32_t i = 0; i < count && r->span_count < g->span_room; i++) {
+        const hcqi_event *e = hcqi_profile_at(p, i);
+        hcqi_span *s = &g->spans[r->span_count];
+        hcqi_key *key = &g->keys[2 * r->span_count];
+        s->begin_ns = hcq_clock_to_host(&p->clock, e->begin);
+        s->end_ns = hcq_clock_to_host(&p->clock, e->end);
+        s->submission = e->submission;
+        s->bytes = e->bytes;
+        s->track = tracks[e->lane];
+        s->name = name + e->name;
+        s->queue = name + e->queue;
+        s->command = e->command;
+        s->kind = e->kind;
+        key[0].launch = e->launch == 0 ? UINT64_MAX : e->launch;
+        key[0].at = e->command;
+        key[1].place = hcqi_key_place(dev->serial, e->lane);
+        key[1].at = e->epoch;
+        key[0].span = r->span_count;
+        key[1].span = r->span_count++;
+    }
+    r->lost += p->added - count;
+    r->synchronizations += p->synchronizations;
+    if (p->clock.error_ns > r->error_ns) { r->error_ns = p->clock.error_ns; }
+}
+
+static void hcqi_gather_arrows(hcqi_gather *g, const hcq_device *dev) {
+    const hcqi_profile *p = dev->profile;
+    uint32_t count = p == NULL ? 0 : hcqi_profile_kept(p->flowed, p->capacity);
+    for (uint32_t i = 0; i < count && g->report.arrow_count < g->arrow_room; i++) {
+        const hcqi_flow *f = &p->flows[i];
+        const hcqi_key *from, *to;
+        if (f->launch != 0) {
+            from = hcqi_key_command(g, f->launch, f->from);
+            to = hcqi_key_command(g, f->launch, f->to);
+        } else {
+            from = hcqi_key_epoch(g, hcqi_key_place(f->from_device, f->from_lane), f->from, 1);
+            to = hcqi_key_epoch(g, hcqi_key_place(dev->serial, f->to_lane), f->to, 0);
+        }
+        if (from == NULL || to == NULL || from->span == to->span) { continue; }
+        g->arrows[g->report.arrow_count].from = from->span;
+        g->arrows[g->report.arrow_count++].to = to->span;
+    }
+}
+
+static void hcqi_gather_free(hcqi_gather *g) {
+    hcqi_delete(&g->hooks, g->spans, g->span_room * sizeof *g->spans);
+    hcqi_delete(&g->hooks, g->arrows, g->arrow_room * sizeof *g->arrows);
+    hcqi_delete(&g->hooks, g->tracks, g->track_room * sizeof *g->tracks);
+    hcqi_delete(&g->hooks, g->names, g->name_room * sizeof *g->names);
+    hcqi_delete(&g->hooks, g->keys, 2 * (size_t)g->span_room * sizeof *g->keys);
+    hcqi_delete(&g->hooks, g->order, g->span_room * sizeof *g->order);
+    hcqi_delete(&g->hooks, g->rows, g->name_room * sizeof *g->rows);
+}
+
+static int hcqi_gather_room(hcqi_gather *g) {
+    const hcq_memory_hooks *h = &g->hooks;
+    size_t n = g->span_room;
+    g->spans = HCQI_CAST(hcqi_span *, hcqi_new(h, n * sizeof *g->spans));
+    g->arrows = HCQI_CAST(hcqi_arrow *, hcqi_new(h, g->arrow_room * sizeof *g->arrows));
+    g->tracks = HCQI_CAST(hcqi_track *, hcqi_new(h, g->track_room * sizeof *g->tracks));
+    g->names = HCQI_CAST(hcqi_label *, hcqi_new(h, g->name_room * sizeof *g->names));
+    g->keys = HCQI_CAST(hcqi_key *, hcqi_new(h, 2 * n * sizeof *g->keys));
+    g->order = HCQI_CAST(uint32_t *, hcqi_new(h, n * sizeof *g->order));
+    g->rows = HCQI_CAST(hcqi_row *, hcqi_new(h, g->name_room * sizeof *g->rows));
+    return g->spans != NULL && g->arrows != NULL && g->tracks != NULL && g->names != NULL &&
+           g->keys != NULL && g->order != NULL && g->rows != NULL;
+}
+
+/* Copies what the devices recorded; with the lock held. */
+static hcq_result hcqi_gather_all(hcqi_gather *g, hcq_device *const *devices, uint32_t count) {
+    g->span_room = g->arrow_room = g->track_room = g->name_room = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        const hcqi_profile *p = devices[i]->profile;
+        g->track_room += devices[i]->lane_count;
+        if (p == NULL) { continue; }
+        g->span_room += hcqi_profile_kept(p->added, p->capacity);
+        g->arrow_room += hcqi_profile_kept(p->flowed, p->capacity);
+        g->name_room += p->name_count;
+    }
+    if (!hcqi_gather_room(g)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    for (uint32_t i = 0; i < count; i++) { hcqi_gather_device(g, devices[i], i); }
+    qsort(g->keys, 2 * (size_t)g->report.span_count, sizeof *g->keys, hcqi_key_compare);
+    for (uint32_t i = 0; i < count; i++) { hcqi_gather_arrows(g, devices[i]); }
+    g->report.spans = g->spans;
+    g->report.arrows = g->arrows;
+    g->report.tracks = g->tracks;
+    g->report.names = (const char (*)[32])(void *)g->names;
+    return HCQ_OK;
+}
+
+static void hcqi_gather_print(hcqi_gather *g, hcq_profile_format format, hcqi_sink *sink) {
+    if (format == HCQ_PROFILE_TRACE) {
+        hcqi_report_trace(sink, &g->report);
+    } else if (format == HCQ_PROFILE_HTML) {
+        hcqi_report_html(sink, &g->report);
+    } else {
+        hcqi_report_summary(sink, &g->report, g->order, g->rows);
+    }
+}
+
+/* Checks, brings the clocks up to date, copies. */
+static hcq_result hcqi_profile_gather(hcq_device *const *devices, uint32_t count,
+                                      hcq_profile_format format, hcqi_gather *g) {
+    memset(g, 0, sizeof *g);
+    if (devices == NULL || count == 0 || devices[0] == NULL) { return HCQ_ERROR_INVALID; }
+    for (uint32_t i = 0; i < count; i++) {
+        hcq_result r = devices[i] == NULL ? HCQ_ERROR_INVALID : hcqi_profile_clock(devices[i]);
+        if (r == HCQ_ERROR_CLOSED) { return r; }
+        if (r != HCQ_OK) { return hcqi_refuse_alone(devices[0], r, "devices: number %u", i); }
+    }
+    if ((int)format < 0 || format > HCQ_PROFILE_SUMMARY) {
+        return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d", (int)format);
+    }
+    hcqi_enter();
+    hcq_result r = HCQ_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!hcqi_device_open(devices[i])) { r = HCQ_ERROR_CLOSED; }
+    }
+    if (r == HCQ_OK) {
+        g->hooks = devices[0]->hooks;
+        r = hcqi_gather_all(g, devices, count);
+        if (r != HCQ_OK) {
+            hcqi_refuse(devices[0], r, "profile: out of memory");
+            hcqi_gather_free(g);
+        }
+    }
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
+                                  hcq_profile_format format, char *text, size_t size) {
+    hcqi_gather g;
+    hcqi_sink sink;
+    memset(&sink, 0, sizeof sink);
+    sink.text.at = text;
+    sink.text.size = text == NULL ? 0 : size;
+    if (sink.text.size != 0) { text[0] = 0; }
+    if (hcqi_profile_gather(devices, count, format, &g) != HCQ_OK) { return 0; }
+    hcqi_gather_print(&g, format, &sink);
+    hcqi_gather_free(&g);
+    return sink.text.length;
+}
+
+HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
+                                     hcq_profile_format format, const char *path) {
+    hcqi_gather g;
+    hcqi_sink sink;
+    memset(&sink, 0, sizeof sink);
+    hcq_result r = hcqi_profile_gather(devices, count, format, &g);
+    if (r != HCQ_OK) { return r; }
+    if (path == NULL) {
+        hcqi_gather_free(&g);
+        return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "path: is NULL");
+    }
+    sink.file = fopen(path, "wb");
+    if (sink.file != NULL) {
+        hcqi_gather_print(&g, format, &sink);
+        int bad = ferror(sink.file);
+        if (fclose(sink.file) != 0 || bad) { r = HCQ_ERROR_NATIVE; }
+    } else {
+        r = HCQ_ERROR_NATIVE;
+    }
+    hcqi_gather_free(&g);
+    return r == HCQ_OK ? r : hcqi_refuse_alone(devices[0], r, "path: cannot write '%.80s'", path);
+}
+
+/* ========================================================================== */
 /* ---- the service thread -------------------------------------- >>service - */
 /* Only for devices whose backend has no threads of its own: runs host commands
    and notices completions while somebody watches. Started when first needed. */
@@ -8821,8 +13266,12 @@ static void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
     job->flags |= HCQI_JOB_CALLING;
+    const hcq_device *dev = job->lane->dev;
+    uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
     hcqi_leave();
+    if (marks != NULL) { marks[0] = dev->backend->clock(dev->self); }
     hcq_result r = p->u.host.fn(p->u.host.user);
+    if (marks != NULL) { marks[1] = dev->backend->clock(dev->self); }
     hcqi_enter();
     job->flags &= ~(uint32_t)(HCQI_JOB_CALLING | HCQI_JOB_HOST);
     if (r < 0) {
@@ -9429,6 +13878,7 @@ static void hcqi_device_memory_free(hcq_device *dev) {
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
     hcqi_slots_destroy(dev, &dev->signals);
     hcqi_slots_destroy(dev, &dev->notices);
+    hcqi_profile_delete(dev);
     dev->window = NULL;
     dev->staging.slots = NULL;
     dev->table = NULL;

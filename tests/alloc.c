@@ -55,34 +55,38 @@ static counts counts_now(void) {
     return now;
 }
 
-enum { WARM = 300, ROUNDS = 2000, DEPTH = 64 };
+enum { WARM = 300, ROUNDS = 2000, DEPTH = 64, SLOTS = 2 };
 
 typedef struct bench {
-    hcq_queue *q, *copy, *held, *other;
+    hcq_queue *q, *copy, *held, *other, *graph;
     hcq_program *put;
-    hcq_buffer a, b, c;
+    hcq_buffer a, b, c, inputs[4];
     hcq_signal s, t, gate;
     uint64_t value, opened;
     uint32_t i;
-    int bound;
+    int bound, profiled;
     hcq_point last;
 } bench;
 
-/* An unbound queue has a version per submission under way: as many as ever will
-   be at once are made while a gate keeps the lane from finishing any. */
+/* An unbound queue has a version per submission under way, and a profiled one, too;
+   a bound one has its slots: as many as ever will be at once are made while a gate
+   keeps the lane from finishing any. */
 static void go_deep(hcq_result (*path)(bench *), bench *b) {
+    const int depth = b->bound && !b->profiled ? SLOTS : DEPTH;
     hcq_point open = hcq_at(make_signal(T.dev, 0), 1);
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
-    for (int i = 0; i < DEPTH; i++) {
+    CHECK_OK(submit_lists(T.dev2, &open, NULL, 0, NULL));
+    for (int i = 0; i < depth; i++) {
         CHECK_OK(path(b));
     }
     CHECK_OK(hcq_signal_set(open.signal, 1));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
 }
 
 /* Runs one path WARM times, then ROUNDS times and counts. */
 static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
-    if (deep && !b->bound) {
+    if (deep) {
         go_deep(path, b);
     }
     for (int i = 0; i < WARM; i++) {
@@ -189,6 +193,63 @@ static hcq_result held_and_set(bench *b) {
     return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ANY, BOUND) : result;
 }
 
+/* A graph over two devices, with inputs that change and a variable. */
+static hcq_result launch(bench *b, uint32_t flags) {
+    const uint64_t value = b->i++;
+    const hcq_buffer inputs[2] = {b->inputs[value % 2], b->inputs[2 + value / 2 % 2]};
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->graph;
+    sub.queue_count = 1;
+    sub.inputs = inputs;
+    sub.input_count = 2;
+    sub.variables = &value;
+    sub.variable_count = 1;
+    sub.flags = flags;
+    return hcq_submit(T.dev, &sub, 1, &b->last);
+}
+
+static hcq_result launch_only(bench *b) {
+    return launch(b, 0);
+}
+
+static hcq_result launch_and_wait(bench *b) {
+    hcq_result result = launch(b, 0);
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+static hcq_result launch_overlapping(bench *b) {
+    return launch(b, HCQ_OVERLAP);
+}
+
+static hcq_result update_and_launch(bench *b) {
+    const uint32_t value = b->i;
+    hcq_result result = hcq_queue_update_arg(b->graph, 1, 1, &value, 4);
+    return result == HCQ_OK ? launch(b, 0) : result;
+}
+
+/* With waits and signals of its own; released by the host. */
+static hcq_result launch_held(bench *b) {
+    uint64_t v = ++b->opened;
+    hcq_point wait = hcq_at(b->gate, v);
+    hcq_submission sub;
+    uint64_t value = v;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->graph;
+    sub.queue_count = 1;
+    sub.waits = &wait;
+    sub.wait_count = 1;
+    sub.inputs = &b->inputs[1];
+    sub.input_count = 2;
+    sub.variables = &value;
+    sub.variable_count = 1;
+    hcq_result result = hcq_submit(T.dev, &sub, 1, &b->last);
+    if (result == HCQ_OK) {
+        result = hcq_signal_set(b->gate, v);
+    }
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
 /* Wait-before-signal between devices by lists only. */
 static hcq_result wait_first(bench *b) {
     uint64_t v = ++b->value;
@@ -213,6 +274,36 @@ static hcq_result polls_and_timeouts(bench *b) {
     return result == HCQ_OK ? hcq_device_synchronize(T.dev, BOUND) : result;
 }
 
+static hcq_result host_nothing(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+/* Kernels to and fro, a copy for a lane of its own, memory of the graph. */
+static void record_graph(bench *b) {
+    enum { LARGE = 16384 };
+    const hcq_dims one = {1, 1, 1};
+    hcq_queue *g = b->graph = make_queue(T.dev, HCQ_GRAPH);
+    hcq_buffer in = hcq_input(g, 0, T.dev, 256), in2 = hcq_input(g, 1, T.dev2, 256), e;
+    hcq_buffer large = make_words(T.dev, LARGE / 4), beside = make_words(T.dev, 1);
+    const put_args args = {in.address, 3, 4};
+    for (uint32_t i = 0; i < 4; i++) {
+        b->inputs[i] = make_words(i < 2 ? T.dev : T.dev2, 64);
+    }
+    CHECK_INDEX(hcq_queue_exec(g, b->put, &args, one, one), 0);
+    CHECK_INDEX(record_add(g, make_add(T.dev2), in2, 1, 1), 1);
+    CHECK_INDEX(hcq_queue_empty(g, T.dev, LARGE, 0, &e), 2);
+    CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
+    CHECK_INDEX(record_add(g, make_add(T.dev), beside, 0, 1), 4);
+    CHECK_INDEX(hcq_queue_write(g, hcq_view(in, 16, 4), 1, 4), 5);
+    CHECK_INDEX(hcq_queue_host(g, host_nothing, NULL), 6);
+    CHECK_INDEX(record_add(g, make_add(T.dev), in, 2, 1), 7);
+    CHECK_OK(hcq_queue_access(g, 6, in, HCQ_ARG_INOUT));
+    CHECK_OK(hcq_queue_edge(g, 0, 1));
+    CHECK_OK(hcq_queue_edge(g, 1, 7));
+    CHECK_OK(hcq_queue_variable(g, 5, HCQ_PART_VALUE, 0, 0));
+}
+
 static void record_bench(bench *b) {
     memset(b, 0, sizeof *b);
     b->put = make_put(T.dev);
@@ -235,6 +326,22 @@ static void record_bench(bench *b) {
     b->other = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, one, one), 0);
     CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + 2, 0, 0));
+    record_graph(b);
+}
+
+static void count_graphs(bench *b, const char *how) {
+    static const struct { const char *name; hcq_result (*path)(bench *); int deep; } paths[] = {
+        {"launch", launch_only, 1},
+        {"launch and wait", launch_and_wait, 0},
+        {"overlapping launches", launch_overlapping, 1},
+        {"update and launch", update_and_launch, 1},
+        {"launch, held, released by the host", launch_held, 0},
+    };
+    char name[96];
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        snprintf(name, sizeof name, "%s%s", paths[i].name, how);
+        count_path(name, paths[i].path, b, paths[i].deep);
+    }
 }
 
 static void count_all(bench *b) {
@@ -258,7 +365,9 @@ static void bound_paths_allocate_nothing(void **state) {
     CHECK_OK(hcq_queue_bind(b.copy, T.dev));
     CHECK_OK(hcq_queue_bind(b.held, T.dev));
     CHECK_OK(hcq_queue_bind(b.other, T.dev));
+    CHECK_OK(hcq_queue_bind(b.graph, T.dev));
     count_all(&b);
+    count_graphs(&b, ", bound");
 }
 
 static void unbound_paths_allocate_nothing(void **state) {
@@ -266,6 +375,37 @@ static void unbound_paths_allocate_nothing(void **state) {
     (void)state;
     record_bench(&b);
     count_all(&b);
+    count_graphs(&b, "");
+}
+
+/* The profile writes into memory that it took when it was started. */
+static void profiled_paths_allocate_nothing(void **state) {
+    bench b;
+    (void)state;
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    if (!(info.features & HCQ_FEATURE_PROFILING)) {
+        SKIP("no HCQ_FEATURE_PROFILING");
+        return;
+    }
+    for (int bound = 0; bound < 2; bound++) {
+        record_bench(&b);
+        b.bound = bound;
+        b.profiled = 1;
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(b.q, T.dev));
+            CHECK_OK(hcq_queue_bind(b.copy, T.dev));
+            CHECK_OK(hcq_queue_bind(b.held, T.dev));
+            CHECK_OK(hcq_queue_bind(b.other, T.dev));
+            CHECK_OK(hcq_queue_bind(b.graph, T.dev));
+        }
+        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        CHECK_OK(hcq_profile_start(T.dev2, NULL));
+        count_path("submit, profiled", submit_only, &b, 1);
+        count_path("update and submit, profiled", update_and_submit, &b, 1);
+        count_path("held, profiled", held_and_set, &b, 0);
+        count_graphs(&b, bound ? ", bound, profiled" : ", profiled");
+    }
 }
 
 /* The counters themselves: a test that cannot fail is worse than none. */
@@ -284,6 +424,7 @@ int main(int argc, char **argv) {
         TEST(counters_count),
         TEST(bound_paths_allocate_nothing),
         TEST(unbound_paths_allocate_nothing),
+        TEST(profiled_paths_allocate_nothing),
     };
     int result = test_start(argc, argv);
     if (result != 0) {

@@ -21,12 +21,15 @@
 #include "conformance_edges.h"
 #include "conformance_trace.h"
 #include "conformance_devices.h"
+#include "conformance_graph.h"
+#include "conformance_profile.h"
 
 static const struct CMUnitTest tests[] = {
     DEVICE_TESTS, MEMORY_TESTS, SIGNAL_TESTS, QUEUE_TESTS,
     ORDER_TESTS,  UPDATE_TESTS, HOST_TESTS,   ENDS_TESTS,
     AFTER_TESTS,  DRIVER_TESTS, HEAVY_TESTS,  TRACE_TESTS,
     NOTIFY_TESTS, EXPLAIN_TESTS, DEVICES_TESTS, EDGES_TESTS,
+    GRAPH_TESTS,  PROFILE_TESTS,
 };
 
 int main(int argc, char **argv) {

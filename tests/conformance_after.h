@@ -628,7 +628,8 @@ static void transfer_every_way(void **state) {
             twin = make_place(to->host ? NULL : to->buffer.device, 0);
             from = &twin;
         }
-        transfer_once(to, from, sizes[i / ENDS / ENDS % 3], i / ENDS / ENDS / 3 % 2);
+        transfer_once(to, from, sizes[i / ENDS / ENDS % 3],
+                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0);
         free(twin.host);
         if (twin.buffer.device) {
             CHECK_OK(hcq_free(twin.buffer));

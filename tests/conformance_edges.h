@@ -849,7 +849,8 @@ static void transfers_refuse_nonsense(void **state) {
                      HCQ_ERROR_INVALID);
     }
     CHECK_U64(hcq_device_timeline_value(T.dev), number);
-    for (uint32_t flags = 2; flags != 0; flags <<= 1) {
+    for (uint32_t flags = 1; flags != 0; flags <<= 1) {
+        if (flags == HCQ_UNORDERED) { continue; }
         CHECK_RESULT(hcq_transfer(hcq_transfer_host(to, 64), hcq_transfer_host(from, 64), 64,
                                   flags, BOUND), HCQ_ERROR_INVALID);
     }

@@ -88,8 +88,8 @@ static void copy_queue_commands(void **state) {
     WAIT_OK(done);
     CHECK_U64(READ32(b, 0), 0xABABABAB);
     CHECK_U64(READ32(b, 1), 5);
-    hcq_queue *graph = NULL;
-    CHECK_RESULT(hcq_queue_create(T.dev, HCQ_GRAPH, &graph), HCQ_ERROR_UNSUPPORTED);
+    hcq_queue *none = NULL;
+    CHECK_RESULT(hcq_queue_create(T.dev, (hcq_queue_kind)3, &none), HCQ_ERROR_INVALID);
 }
 
 static void first_error_sticks(void **state) {

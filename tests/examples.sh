@@ -6,7 +6,9 @@
 # Each as C99 and as C++11 with -Wall -Wextra -Werror. photo.c has to produce
 # known pictures (checksums of a third version of the filter, written in another
 # language) and to refuse bad files with one line on stderr that says why.
-# backend.c has to write down what it ran, whoever does the work.
+# backend.c has to write down what it ran, whoever does the work. digits.c has to
+# learn, to say the same numbers every time, and to notice if it learnt nothing;
+# frames.c has to draw what plain C draws.
 # RUNNER, if set, is put before every program: RUNNER=valgrind, say.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -33,6 +35,22 @@ build() { # LANGUAGE NAME
     "$cc" "$@" $warnings -O2 -c "$root/examples/$name.c" -o "$dir/$name.o" ||
         fail "$name.c does not compile: $cc $*"
     "$cc" "$dir/$name.o" -o "$dir/$name" -pthread || fail "$name.c does not link: $cc $*"
+}
+
+# The same source on a backend shaped like a GPU: memory that the host cannot
+# see, one queue under all lanes. Only the registration is added.
+on_mock() { # NAME: builds NAME_on_mock
+    cat > "$dir/$1_on_mock.c" <<END
+#define main $1_main
+#include "examples/$1.c"
+#undef main
+#include "tests/mock.h"
+int main(int argc, char **argv) {
+    return mock_register() == HCQ_OK ? $1_main(argc, argv) : 2;
+}
+END
+    "$cc" -std=c11 -O2 -I"$root" "$dir/$1_on_mock.c" -o "$dir/$1_on_mock" -pthread ||
+        fail "$1.c does not compile with the mock"
 }
 
 run() { # PROGRAM ARGUMENTS: its status; output in $dir/out and $dir/err
@@ -94,17 +112,7 @@ check_backend() {
 # Around the backend that is shaped like a GPU, which encodes what is submitted
 # and wants to be flushed.
 check_backend_on_mock() {
-    cat > "$dir/backend_on_mock.c" <<'END'
-#define main backend_main
-#include "examples/backend.c"
-#undef main
-#include "tests/mock.h"
-int main(int argc, char **argv) {
-    return mock_register() == HCQ_OK ? backend_main(argc, argv) : 2;
-}
-END
-    "$cc" -std=c11 -O2 -I"$root" "$dir/backend_on_mock.c" -o "$dir/backend_on_mock" -pthread ||
-        fail "backend.c does not compile with the mock"
+    on_mock backend
     backend_good MOCK backend_on_mock MOCK
     says out "encode 'saxpy', 1 packets"
 }
@@ -124,7 +132,7 @@ photo_good() { # PICTURE [CHECKSUM]
 }
 
 refused() { # TEXT, of what run just ran: exit status 1 and one line with TEXT
-    [ "$status" -eq 1 ] || fail "photo ended with $status, not 1, where '$1' was due"
+    [ "$status" -eq 1 ] || fail "$program ended with $status, not 1, where '$1' was due"
     [ -n "$runner" ] || [ "$(wc -l < "$dir/err")" -eq 1 ] ||
         fail "not one line: $(cat "$dir/err")"
     says err "$1"
@@ -146,20 +154,8 @@ picture() { # WIDTH HEIGHT HEADER: a picture of text, its file name on stdout
     echo "$dir/$1x$2.ppm"
 }
 
-# The same source on a backend shaped like a GPU: memory that the host cannot
-# see, one queue under all lanes. Only the registration is added.
 check_photo_on_mock() {
-    cat > "$dir/photo_on_mock.c" <<'END'
-#define main photo_main
-#include "examples/photo.c"
-#undef main
-#include "tests/mock.h"
-int main(int argc, char **argv) {
-    return mock_register() == HCQ_OK ? photo_main(argc, argv) : 2;
-}
-END
-    "$cc" -std=c11 -O2 -I"$root" "$dir/photo_on_mock.c" -o "$dir/photo_on_mock" -pthread ||
-        fail "photo.c does not compile with the mock"
+    on_mock photo
     run photo_on_mock "$data/flower_160x107.ppm" "$dir/edges.ppm" MOCK ||
         fail "photo on the mock ended with $status: $(cat "$dir/out" "$dir/err")"
     says out "pixels on MOCK"
@@ -226,12 +222,133 @@ check_bad_arguments() {
     fi
 }
 
+# ---- digits --------------------------------------------------------------------
+
+# What digits says but for the time it took and the names of files.
+digits_numbers() {
+    sed -e 's/, *[0-9]* steps per second$//' -e '/of the last epoch: /d' "$dir/out"
+}
+
+digits_good() { # JSON HTML: what it wrote
+    progress='^epoch .*: loss .* right, .* of the test, .* steps per second$'
+    [ "$(grep -c "$progress" "$dir/out")" -eq 15 ] ||
+        fail "not 15 lines of progress: $(cat "$dir/out")"
+    tail -n 1 "$dir/out" | grep -qE '^[0-9]+\.[0-9]+ % of 297 test digits are right: enough$' ||
+        fail "the last line is not the accuracy: $(tail -n 1 "$dir/out")"
+    tail -n 1 "$dir/out" | awk '$1 < 93 || $1 > 100 { exit 1 }' ||
+        fail "below 93 %: $(tail -n 1 "$dir/out")"
+    [ "$(grep -cE '^(\{|\[)' "$1")" -ge 1 ] || fail "$1 is no JSON: $(head -c 200 "$1")"
+    grep -q '<svg' "$2" || fail "$2 has no timeline: $(head -c 200 "$2")"
+    for file in "$1" "$2"; do
+        for name in hidden output back "update output" "update hidden"; do
+            grep -qF "$name" "$file" || fail "'$name' is missing in $file"
+        done
+    done
+}
+
+check_digits() {
+    rm -rf "$dir/examples" "$dir/digits.json" "$dir/digits.html"
+    mkdir "$dir/examples"
+    cp -R "$data" "$dir/examples/data"
+    cd "$dir"
+    run digits || fail "digits ended with $status: $(cat "$dir/out" "$dir/err")"
+    cd "$root"
+    digits_good "$dir/digits.json" "$dir/digits.html"
+    digits_numbers > "$dir/numbers-$language"
+    run digits "$data/digits.csv" "$dir/a trace.json" "$dir/a trace.html" CPU:0 ||
+        fail "digits with arguments ended with $status: $(cat "$dir/out" "$dir/err")"
+    digits_good "$dir/a trace.json" "$dir/a trace.html"
+    digits_numbers | cmp - "$dir/numbers-$language" >&2 ||
+        fail "digits says other numbers the second time"
+}
+
+# The test digits are given the label of the next digit.
+check_digits_that_lie() {
+    awk -F, -v OFS=, 'NR > 1500 { $65 = ($65 + 1) % 10 } { print }' "$data/digits.csv" \
+        > "$dir/lies.csv"
+    ! run digits "$dir/lies.csv" "$dir/lies.json" "$dir/lies.html" ||
+        fail "digits finds lies good enough: $(cat "$dir/out")"
+    [ "$status" -eq 1 ] || fail "digits ended with $status, not 1: $(cat "$dir/err")"
+    tail -n 1 "$dir/out" | grep -q 'TOO FEW$' || fail "digits believes lies: $(cat "$dir/out")"
+}
+
+digits_bad() { # TEXT AWK: lines of the data as the awk program prints them
+    awk -F, -v OFS=, "$2" "$data/digits.csv" > "$dir/bad.csv"
+    run digits "$dir/bad.csv" "$dir/bad.json" "$dir/bad.html" || true
+    refused "$1"
+    says err "bad.csv"
+    [ ! -e "$dir/bad.json" ] || fail "digits wrote a trace in spite of '$1'"
+}
+
+check_bad_digits() {
+    digits_bad "0 lines, not 1797" '0'
+    digits_bad "1796 lines, not 1797" 'NR > 1'
+    digits_bad "more than 1797 lines" '{ print } NR == 1'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $64 = 17 } { print }'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $65 = 10 } { print }'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $1 = -1 } { print }'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $2 = "" } { print }'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $2 = "x" } { print }'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $65 = $65 ",1" } { print }'
+    digits_bad "line 7 is not 64 numbers" 'NR == 7 { $0 = "" } { print }'
+    digits_bad "line 1797 is not 64 numbers" 'NR == 1797 { $0 = $1 OFS $2 } { print }'
+    run digits "$dir/nowhere.csv" || true
+    refused "nowhere.csv: No such file"
+    run digits "$data/digits.csv" "$dir/only.json" || true
+    refused "usage: digits [DIGITS.csv [TRACE.json TRACE.html [DEVICE]]]"
+    run digits "$data/digits.csv" "$dir/a.json" "$dir/a.html" CPU more || true
+    refused "usage"
+    run digits "$data/digits.csv" "$dir/a.json" "$dir/a.html" TOASTER || true
+    refused "TOASTER: no such device"
+    run digits "$data/digits.csv" "$dir/nowhere/a.json" "$dir/a.html" || true
+    refused "nowhere/a.json: "
+}
+
+check_digits_on_mock() {
+    on_mock digits
+    run digits_on_mock "$data/digits.csv" "$dir/mock.json" "$dir/mock.html" MOCK ||
+        fail "digits on the mock ended with $status: $(cat "$dir/out" "$dir/err")"
+    digits_good "$dir/mock.json" "$dir/mock.html"
+    digits_numbers | cmp - "$dir/numbers-c" >&2 ||
+        fail "digits learns something else on the mock"
+}
+
+# ---- frames --------------------------------------------------------------------
+
+frames_good() { # PROGRAM DEVICE
+    run "$1" 60 "$2" || fail "$1 on $2 ended with $status: $(cat "$dir/out" "$dir/err")"
+    for text in "60 frames on $2" "one at a time    frame time" "three in flight  frame time" \
+        "upload" "clear" "draw" "simulate" "overlap: " \
+        "60 images, twice: every one is that of plain C"; do
+        says out "$text"
+    done
+}
+
+check_frames() {
+    frames_good frames CPU
+    for frames in 1 2 3 4; do
+        run frames "$frames" || fail "frames $frames ended with $status: $(cat "$dir/err")"
+        says out "$frames images, twice"
+    done
+    for arguments in 0 -1 words 4001 "9 CPU more"; do
+        run frames $arguments || true
+        refused "usage: frames [FRAMES [DEVICE]], 1 to 4000 frames"
+    done
+    run frames 9 TOASTER || true
+    refused "TOASTER: no such device"
+}
+
+check_frames_on_mock() {
+    on_mock frames
+    frames_good frames_on_mock MOCK
+}
+
 if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null; then
     echo "$cc compiles no C++"
     exit 77
 fi
 for language in c c++; do
-    for example in hello photo replay backend; do
+    for example in hello photo replay backend digits frames; do
         build "$language" "$example"
     done
     check_hello
@@ -240,8 +357,14 @@ for language in c c++; do
     check_good_pictures
     check_bad_pictures
     check_bad_arguments
+    check_digits
+    check_digits_that_lie
+    check_bad_digits
+    check_frames
     echo "ok $language"
 done
 check_photo_on_mock
 check_backend_on_mock
-echo "ok photo and backend on the mock"
+check_digits_on_mock
+check_frames_on_mock
+echo "ok photo, backend, digits and frames on the mock"

@@ -9,14 +9,14 @@
 
 typedef struct scenario {
     hcq_device *dev, *dev2;
-    hcq_program *add;
-    hcq_queue *q, *copy, *held;
-    hcq_buffer a, b, c, d;
-    hcq_signal s, gate, late;
+    hcq_program *add, *add2;
+    hcq_queue *q, *copy, *held, *graph;
+    hcq_buffer a, b, c, d, in, out, there;
+    hcq_signal s, gate, late, last;
     hcq_registry *registry;
     hcq_driver *driver;
     hcq_point done;
-    uint32_t host_calls;
+    uint32_t host_calls, graph_calls;
     const char *step;                  /* the one that failed */
     int retry;                         /* a step that failed once is repeated */
 } scenario;
@@ -255,6 +255,148 @@ static hcq_result scenario_transfers(scenario *c) {
     return HCQ_OK;
 }
 
+/* ---- graphs ---- */
+
+static hcq_result host_count_graph(void *user) {
+    scenario *c = (scenario *)user;
+    __atomic_fetch_add(&c->graph_calls, 1, __ATOMIC_RELAXED);
+    return HCQ_OK;
+}
+
+/* Both devices, an input, memory of its own, accesses and edges; what it writes is
+   the same however often it runs. */
+static hcq_result record_graph(scenario *c) {
+    hcq_queue *g = c->graph;
+    hcq_buffer e, in;
+    hcq_result result = hcq_queue_reset(g);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    in = hcq_input(g, 0, NULL, 64);
+    hcq_queue_empty(g, c->dev, 64, 0, &e);
+    hcq_queue_write(g, in, 0, 4);
+    for (int i = 0; i < 20; i++) {     /* so that every list has to grow */
+        hcq_queue_fill(g, i % 2 ? hcq_view(c->there, 0, 4) : hcq_view(e, 0, 4), 4, 7, 4);
+    }
+    hcq_queue_fill(g, hcq_view(c->there, 4, 4), 4, 3, 4);
+    record_add(g, c->add2, c->there, 1, 1);
+    hcq_queue_host(g, host_count_graph, c);
+    hcq_queue_copy(g, e, in, 4);
+    int32_t index = hcq_queue_copy(g, c->out, e, 4);
+    if (index < 0) {
+        return (hcq_result)index;
+    }
+    result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 0, 0);
+    for (uint32_t i = 2; i < 12 && result == HCQ_OK; i++) {
+        result = hcq_queue_edge(g, i, i + 1);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_queue_access(g, 24, hcq_view(c->there, 0, 8), HCQ_ARG_INOUT);
+    }
+    return result == HCQ_OK ? hcq_queue_command_label(g, 3, "third") : result;
+}
+
+static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
+                         hcq_point *point) {
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.queues = &c->graph;
+    s.queue_count = 1;
+    s.waits = wait;
+    s.wait_count = wait ? 1 : 0;
+    s.inputs = &c->in;
+    s.input_count = 1;
+    s.variables = &value;
+    s.variable_count = 1;
+    s.flags = flags;
+    return hcq_submit(c->dev, &s, 1, point);
+}
+
+static hcq_result print_graph(scenario *c) {
+    static char text[16384];
+    size_t length = hcq_queue_print(c->graph, 0, text, sizeof text);
+    if (length != 0) {
+        length = hcq_queue_dot(c->graph, HCQ_COPY_LISTS, text, sizeof text);
+    }
+    return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static hcq_result print_profile(scenario *c) {
+    static char text[1 << 18];
+    hcq_device *devices[2] = {c->dev, c->dev2};
+    size_t length = hcq_profile_print(devices, 2, HCQ_PROFILE_TRACE, text, sizeof text);
+    if (length != 0) {
+        length = hcq_profile_print(devices, 2, HCQ_PROFILE_SUMMARY, text, sizeof text);
+    }
+    return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static hcq_result scenario_graph_setup(scenario *c) {
+    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
+                             NULL};
+    STEP(hcq_program_create(c->dev2, &desc, &c->add2));
+    STEP(hcq_signal_create(c->dev, 0, &c->last));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->in));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->out));
+    STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->there));
+    STEP(hcq_queue_create(c->dev, HCQ_GRAPH, &c->graph));
+    STEP(record_graph(c));
+    return HCQ_OK;
+}
+
+/* Planned at a launch and by bind; held; step by step; recorded on. */
+static hcq_result scenario_graph(scenario *c) {
+    hcq_point points[12];
+    hcq_result result = scenario_graph_setup(c);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    const hcq_point last = hcq_at(c->last, 1);
+    STEP(launch(c, 30, 0, NULL, &points[0]));
+    STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    for (uint64_t i = 0; i < 12; i++) { /* more than the pool has room for */
+        STEP(launch(c, 31 + i, 0, &last, &points[i]));
+    }
+    STEP(hcq_signal_set(c->last, 1));
+    STEP(hcq_wait(points, 12, HCQ_ALL, BOUND));
+    STEP(print_graph(c));
+    STEP(launch(c, 50, HCQ_STEP, NULL, &points[0]));
+    STEP(hcq_queue_bind(c->graph, c->dev));
+    for (uint64_t i = 0; i < 4; i++) {
+        STEP(launch(c, 60 + i, i % 2 ? HCQ_OVERLAP : 0, NULL, &points[0]));
+        STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    }
+    STEP(record_graph(c));
+    STEP(launch(c, 70, 0, NULL, &points[0]));
+    STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    return HCQ_OK;
+}
+
+/* The same graph and a bound queue, with the profile on where there is one. */
+static hcq_result scenario_profile(scenario *c) {
+    hcq_device_info info;
+    hcq_profile_desc desc;
+    hcq_point done;
+    memset(&desc, 0, sizeof desc);
+    desc.events = 256;
+    STEP(hcq_device_info_get(c->dev, &info));
+    const int on = (info.features & HCQ_FEATURE_PROFILING) != 0;
+    if (on) {
+        STEP(hcq_profile_start(c->dev, &desc));
+        STEP(hcq_profile_start(c->dev2, NULL));
+    }
+    STEP(hcq_queue_submit(c->held, c->dev, &done));
+    STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    STEP(launch(c, 71, 0, NULL, &done));
+    STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    if (on) {
+        STEP(hcq_profile_stop(c->dev));
+        STEP(print_profile(c));
+        STEP(hcq_profile_start(c->dev, NULL)); /* another size */
+    }
+    return HCQ_OK;
+}
+
 static const hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
 
 /* A registry, a driver and a device by hand, all with hooks that fail. */
@@ -300,6 +442,12 @@ static hcq_result scenario_run(scenario *c) {
     if (result == HCQ_OK) {
         result = scenario_drivers(c);
     }
+    if (result == HCQ_OK) {
+        result = scenario_graph(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_profile(c);
+    }
     if (result != HCQ_OK) {
         return result;
     }
@@ -318,10 +466,15 @@ static void check_results(const scenario *c) {
     CHECK_OK(hcq_copyout(words, c->a, 64));
     CHECK_U64(words[0], 100);
     CHECK_OK(hcq_copyout(words, c->c, 64));
-    CHECK_U64(words[0], 13);
+    CHECK_U64(words[0], 14);
     CHECK_OK(hcq_copyout(words, c->d, 64));
     CHECK(words[0] == 0 && words[3] == 3 && words[4] == 0);
     CHECK_U64(c->host_calls, 5);
+    CHECK_OK(hcq_copyout(words, c->out, 64));
+    CHECK_U64(words[0], 71);
+    CHECK_OK(hcq_copyout(words, c->there, 64));
+    CHECK(words[0] == 7 && words[1] == 4);
+    CHECK(c->graph_calls >= 20);
 }
 
 typedef enum fault_mode { FAIL_ONCE, FAIL_ONCE_AND_RETRY, FAIL_FROM_THERE_ON } fault_mode;

@@ -190,7 +190,7 @@ static void misuse_transfers(void **state) {
     REFUSE(move(mine, theirs, 33, 0), HCQ_ERROR_INVALID, "size");
     REFUSE(move(theirs, mine, 33, 0), HCQ_ERROR_INVALID, "size");
     REFUSE(move(mine, hcq_view(mine, 8, 32), 32, 0), HCQ_ERROR_INVALID, "overlap");
-    REFUSE(move(mine, theirs, 4, 2), HCQ_ERROR_INVALID, "flags");
+    REFUSE(move(mine, theirs, 4, HCQ_OVERLAP), HCQ_ERROR_INVALID, "flags");
     REFUSE(move(gone, mine, 4, 0), HCQ_ERROR_CLOSED, "dst");
     REFUSE(move(mine, gone, 4, 0), HCQ_ERROR_CLOSED, "src");
     REFUSE(hcq_transfer(end, hcq_transfer_host(NULL, 64), 4, 0, 0), HCQ_ERROR_INVALID, "src");
@@ -513,7 +513,6 @@ static void misuse_queue_objects(void **state) {
     REFUSE(hcq_queue_create(NULL, HCQ_COMPUTE, &none), HCQ_ERROR_INVALID, NULL);
     REFUSE(hcq_queue_create(T.dev, HCQ_COMPUTE, NULL), HCQ_ERROR_INVALID, "queue");
     REFUSE(hcq_queue_create(T.dev, (hcq_queue_kind)99, &none), HCQ_ERROR_INVALID, "kind");
-    REFUSE(hcq_queue_create(T.dev, HCQ_GRAPH, &none), HCQ_ERROR_UNSUPPORTED, "kind|HCQ_GRAPH");
     CHECK(none == NULL);
     hcq_queue_destroy(NULL);
     REFUSE(hcq_queue_reset(NULL), HCQ_ERROR_INVALID, NULL);
@@ -770,10 +769,19 @@ static void misuse_submissions(void **state) {
     sub.variable_count = 1;
     REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "variables");
     sub.variable_count = 0;
-    sub.flags = 2;
-    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "flags");
-    REFUSE(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &point), HCQ_ERROR_INVALID, "flags");
+    static const uint32_t flags[] = {HCQ_OVERLAP, HCQ_STEP, HCQ_COPY_LISTS, 0x80000000u};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) { /* three are for graphs */
+        sub.flags = flags[i];
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "flags");
+        REFUSE(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &point), HCQ_ERROR_INVALID, "flags");
+    }
     sub.flags = 0;
+    hcq_buffer input = make_words(T.dev, 4);
+    sub.inputs = &input;               /* and so are inputs */
+    sub.input_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "inputs");
+    sub.inputs = NULL;
+    sub.input_count = 0;
     hcq_buffer a = make_words(T.dev, 4);
     CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_VALUE, 2, 0));
@@ -884,6 +892,370 @@ static void misuse_drivers(void **state) {
     hcq_driver_release(driver);
 }
 
+/* ---- graphs ---- */
+
+/* A zero buffer, a sticky error, and after a reset the graph is as new. */
+static void refuse_input(const char *file, int line, hcq_queue *g, hcq_buffer got,
+                         hcq_result want, const char *words) {
+    refused(file, line, "hcq_input", got.device == NULL && got.size == 0 ? want : HCQ_OK, want,
+            words);
+    test_result(file, line, "the sticky error", hcq_queue_submit(g, T.dev, NULL), want);
+    test_result(file, line, "hcq_queue_reset", hcq_queue_reset(g), HCQ_OK);
+}
+#define REFUSE_INPUT(g, call, want, words) \
+    do { \
+        log_clear(); \
+        hcq_buffer refused_buffer = (call); \
+        refuse_input(__FILE__, __LINE__, (g), refused_buffer, (want), (words)); \
+    } while (0)
+
+static void misuse_inputs(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_device *gone = test_open(0, NULL);
+    hcq_buffer in;
+    CHECK_OK(hcq_device_retain(gone));
+    CHECK_OK(hcq_close(gone));
+    CHECK(hcq_input(NULL, 0, T.dev, 64).device == NULL);
+    REFUSE_INPUT(q, hcq_input(q, 0, T.dev, 64), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE_INPUT(g, hcq_input(g, HCQ_MAX_INPUTS, T.dev, 64), HCQ_ERROR_INVALID, "number");
+    REFUSE_INPUT(g, hcq_input(g, UINT32_MAX, T.dev, 64), HCQ_ERROR_INVALID, "number");
+    REFUSE_INPUT(g, hcq_input(g, 0, T.dev, 0), HCQ_ERROR_INVALID, "size");
+    REFUSE_INPUT(g, hcq_input(g, 0, T.dev, UINT64_MAX), HCQ_ERROR_INVALID, "size");
+    REFUSE_INPUT(g, hcq_input(g, 0, gone, 64), HCQ_ERROR_CLOSED, "device");
+    in = hcq_input(g, HCQ_MAX_INPUTS - 1, T.dev, 64);
+    CHECK_U64(in.size, 64);
+    REFUSE_INPUT(g, hcq_input(g, HCQ_MAX_INPUTS - 1, T.dev, 60), HCQ_ERROR_INVALID,
+                 "number|size|declared");
+    in = hcq_input(g, 5, NULL, 64);
+    CHECK(in.device == T.dev);
+    REFUSE_INPUT(g, hcq_input(g, 5, T.dev2, 64), HCQ_ERROR_INVALID, "number|device|declared");
+    in = hcq_input(g, 5, NULL, 64);
+    CHECK(hcq_view(in, 64, 0).device == NULL); /* a view is checked like any */
+    CHECK(hcq_view(in, 60, 5).device == NULL);
+    REFUSE_RECORD(g, hcq_queue_fill(g, in, 68, 1, 4), HCQ_ERROR_INVALID, "size|dst");
+    in = hcq_input(g, 5, NULL, 64);
+    REFUSE_RECORD(g, hcq_queue_copy(g, hcq_view(in, 8, 16), in, 16), HCQ_ERROR_INVALID,
+                  "overlap");
+    check_usable(g);
+    CHECK_OK(hcq_device_release(gone));
+}
+
+/* A placeholder means something to its own graph, and to nobody else. */
+static void misuse_placeholders(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *other = make_queue(T.dev, HCQ_GRAPH);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 16), in = hcq_input(g, 0, NULL, 64), e;
+    unsigned char bytes[64] = {0};
+    CHECK_INDEX(hcq_queue_empty(g, T.dev, 64, 0, &e), 0);
+    const hcq_buffer holders[2] = {in, e};
+    for (int i = 0; i < 2; i++) {
+        const hcq_buffer b = holders[i];
+        CHECK(hcq_free(b) < 0);
+        CHECK(hcq_free_after(b, NULL, 0, NULL) < 0);
+        CHECK(hcq_copyin(b, bytes, 4) < 0);
+        CHECK(hcq_copyout(bytes, b, 4) < 0);
+        CHECK(move(a, b, 4, 0) < 0);
+        CHECK(hcq_queue_fill(q, b, 64, 1, 4) < 0);
+        CHECK_OK(hcq_queue_reset(q));
+        CHECK(hcq_queue_copy(q, a, b, 64) < 0);
+        CHECK_OK(hcq_queue_reset(q));
+        CHECK(record_add(q, make_add(T.dev), b, 0, 1) < 0);
+        CHECK_OK(hcq_queue_reset(q));
+        CHECK(hcq_queue_fill(other, b, 64, 1, 4) < 0); /* never declared there */
+        CHECK_OK(hcq_queue_reset(other));
+        CHECK(record_add(other, make_add(T.dev), b, 0, 1) < 0);
+        CHECK_OK(hcq_queue_reset(other));
+        CHECK(hcq_queue_append(q, g) < 0);
+        CHECK_OK(hcq_queue_reset(q));
+    }
+    hcq_submission sub;                /* nor is it an input of a submission */
+    memset(&sub, 0, sizeof sub);
+    CHECK_INDEX(hcq_queue_fill(g, in, 64, 1, 4), 1);
+    CHECK_INDEX(hcq_queue_copy(g, a, in, 64), 2);
+    sub.queues = &g;
+    sub.queue_count = 1;
+    sub.inputs = &in;
+    sub.input_count = 1;
+    CHECK(hcq_submit(T.dev, &sub, 1, NULL) < 0);
+    hcq_buffer good = make_words(T.dev, 16);
+    sub.inputs = &good;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+    CHECK_U64(READ32(a, 15), 1);
+    CHECK_OK(hcq_queue_reset(g));      /* from here on they are nobody's */
+    CHECK(hcq_queue_fill(g, in, 64, 1, 4) < 0);
+    check_usable(g);
+    check_usable(q);
+    check_usable(other);
+}
+
+static void misuse_empties(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_device *gone = test_open(0, NULL);
+    hcq_buffer e;
+    CHECK_OK(hcq_device_retain(gone));
+    CHECK_OK(hcq_close(gone));
+    REFUSE(hcq_queue_empty(NULL, T.dev, 64, 0, &e), HCQ_ERROR_INVALID, NULL);
+    REFUSE_RECORD(q, hcq_queue_empty(q, T.dev, 64, 0, &e), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE_RECORD(g, hcq_queue_empty(g, T.dev, 0, 0, &e), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(g, hcq_queue_empty(g, T.dev, 64, 64, &e), HCQ_ERROR_INVALID, "flags");
+    REFUSE_RECORD(g, hcq_queue_empty(g, T.dev, 64, 0, NULL), HCQ_ERROR_INVALID, "buffer");
+    REFUSE_RECORD(g, hcq_queue_empty(g, gone, 64, 0, &e), HCQ_ERROR_CLOSED, "device");
+    int32_t index = 0;
+    for (uint32_t i = 0; i < 4000; i++) {
+        index = hcq_queue_empty(g, T.dev, 64, 0, &e);
+        CHECK_INDEX(index, (int32_t)i);
+    }
+    REFUSE_RECORD(g, hcq_queue_empty(g, T.dev, 64, 0, &e), HCQ_ERROR_LIMIT, NULL);
+    check_usable(g);
+    CHECK_OK(hcq_device_release(gone));
+}
+
+/* Refused, but not sticky: like updates they change what is recorded. */
+static void misuse_accesses(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 4), gone = make_words(T.dev, 5000), none;
+    memset(&none, 0, sizeof none);
+    CHECK_OK(hcq_free(gone));
+    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 1);
+    CHECK_INDEX(hcq_queue_write(g, a, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_memory_barrier(g), 1);
+    CHECK_INDEX(hcq_queue_write(g, hcq_view(a, 4, 4), 2, 4), 2);
+    REFUSE(hcq_queue_access(NULL, 0, a, HCQ_ARG_IN), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_access(q, 0, a, HCQ_ARG_IN), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE(hcq_queue_access(g, 3, a, HCQ_ARG_IN), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_access(g, UINT32_MAX, a, HCQ_ARG_IN), HCQ_ERROR_INVALID, "index");
+    REFUSE(hcq_queue_access(g, 1, a, HCQ_ARG_IN), HCQ_ERROR_INVALID, "index|barrier");
+    REFUSE(hcq_queue_access(g, 0, a, HCQ_ARG_NONE), HCQ_ERROR_INVALID, "access");
+    REFUSE(hcq_queue_access(g, 0, a, HCQ_ARG_U32), HCQ_ERROR_INVALID, "access");
+    REFUSE(hcq_queue_access(g, 0, a, 0x103), HCQ_ERROR_INVALID, "access");
+    REFUSE(hcq_queue_access(g, 0, none, HCQ_ARG_IN), HCQ_ERROR_INVALID, "buffer");
+    REFUSE(hcq_queue_access(g, 0, gone, HCQ_ARG_IN), HCQ_ERROR_CLOSED, "buffer");
+    REFUSE(hcq_queue_edge(NULL, 0, 1), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_queue_edge(q, 0, 1), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE(hcq_queue_edge(g, 0, 3), HCQ_ERROR_INVALID, "after|index");
+    REFUSE(hcq_queue_edge(g, 2, 2), HCQ_ERROR_INVALID, "before|after");
+    REFUSE(hcq_queue_edge(g, 2, 0), HCQ_ERROR_INVALID, "before|after");
+    REFUSE(hcq_queue_edge(g, UINT32_MAX, 0), HCQ_ERROR_INVALID, "before|after|index");
+    REFUSE(hcq_queue_command_flags(g, 0, HCQ_OVERLAP), HCQ_ERROR_INVALID, "queue|graph|flags");
+    CHECK_OK(hcq_queue_submit(g, T.dev, NULL)); /* none of it sticks */
+    CHECK_U64(READ32(a, 1), 2);
+    check_usable(g);
+}
+
+static void misuse_graph_recording(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *copy = make_queue(T.dev, HCQ_COPY), *bad = make_queue(T.dev, HCQ_GRAPH);
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 6000);
+    add_args args = {gone.address, 1, 1};
+    const hcq_dims one = {1, 1, 1};
+    CHECK_OK(hcq_free(gone));
+    REFUSE_RECORD(g, hcq_queue_wait(g, hcq_at(s, 1)), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE_RECORD(g, hcq_queue_signal(g, hcq_at(s, 1)), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE_RECORD(g, hcq_queue_timestamp(g, s), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE_RECORD(g, hcq_queue_wait_device(g, T.dev), HCQ_ERROR_INVALID, "queue|graph");
+    REFUSE_RECORD(g, hcq_queue_exec(g, NULL, &args, one, one), HCQ_ERROR_INVALID, "program");
+    log_clear();
+    CHECK(hcq_queue_exec(g, make_add(T.dev), &args, one, one) < 0);
+    CHECK(log_has_any("args|argument"));
+    CHECK_OK(hcq_queue_reset(g));
+    REFUSE_RECORD(g, hcq_queue_copy(g, a, gone, 4), HCQ_ERROR_CLOSED, "src");
+    REFUSE_RECORD(g, hcq_queue_copy(g, a, hcq_view(a, 4, 8), 8), HCQ_ERROR_INVALID, "overlap");
+    REFUSE_RECORD(g, hcq_queue_fill(g, a, 6, 1, 4), HCQ_ERROR_INVALID, "size");
+    REFUSE_RECORD(g, hcq_queue_host(g, NULL, NULL), HCQ_ERROR_INVALID, "fn");
+    REFUSE_RECORD(g, hcq_queue_custom(g, NULL, &s), HCQ_ERROR_INVALID, "type");
+    REFUSE_RECORD(g, hcq_queue_append(g, NULL), HCQ_ERROR_INVALID, "other");
+    REFUSE_RECORD(g, hcq_queue_append(g, g), HCQ_ERROR_INVALID, "other");
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 0)), 0);
+    REFUSE_RECORD(g, hcq_queue_append(g, q), HCQ_ERROR_INVALID, "other");
+    CHECK_INDEX(hcq_queue_write(bad, a, 1, 4), 0);
+    REFUSE_RECORD(copy, hcq_queue_append(copy, bad), HCQ_ERROR_INVALID, "other|graph");
+    REFUSE_RECORD(q, hcq_queue_append(q, bad), HCQ_ERROR_INVALID, "other|graph");
+    CHECK(hcq_queue_host(bad, NULL, NULL) < 0);
+    CHECK_INDEX(hcq_queue_append(g, bad), HCQ_ERROR_INVALID); /* its sticky error */
+    CHECK_OK(hcq_queue_reset(g));
+    CHECK_INDEX(hcq_queue_write(g, a, 1, 4), 0);
+    REFUSE(hcq_queue_variable(g, 0, HCQ_PART_VALUE, 64, 0), HCQ_ERROR_INVALID, "variable");
+    REFUSE(hcq_queue_update_exec(g, 0, &one, NULL), HCQ_ERROR_INVALID, "index|kind");
+    args.dst = a.address;
+    CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, one, one), 1);
+    REFUSE(hcq_queue_variable(g, 1, HCQ_PART_ARG, 0, 0), HCQ_ERROR_INVALID, "part|input|arg");
+    args.dst = gone.address;
+    CHECK(hcq_queue_update_arg(g, 1, 0, &args.dst, 8) < 0);
+    CHECK_OK(hcq_queue_submit(g, T.dev, NULL));
+    CHECK_U64(READ32(a, 0), 2);
+    check_usable(g);
+    check_usable(q);
+}
+
+static void misuse_launches(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_queue *both[2] = {g, q};
+    const uint64_t values[1] = {5};
+    hcq_submission sub;
+    hcq_point point;
+    CHECK_INDEX(hcq_queue_write(g, a, 1, 4), 0);
+    memset(&sub, 0, sizeof sub);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    REFUSE(hcq_queue_submit(g, T.dev2, &point), HCQ_ERROR_FOREIGN, "queue|device");
+    REFUSE(hcq_queue_bind(g, T.dev2), HCQ_ERROR_FOREIGN, "queue|device");
+    REFUSE(hcq_queue_bind(g, NULL), HCQ_ERROR_INVALID, "device");
+    REFUSE(hcq_queue_submit(g, NULL, &point), HCQ_ERROR_INVALID, "device");
+    sub.queues = both;
+    sub.queue_count = 2;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "queues|graph");
+    both[0] = q;
+    both[1] = g;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "queues|graph");
+    sub.queues = &g;
+    sub.queue_count = 1;
+    sub.flags = HCQ_UNORDERED;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "flags");
+    sub.flags = 0x100;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "flags");
+    sub.flags = 0;
+    sub.input_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "inputs");
+    sub.input_count = 0;
+    sub.variable_count = 1;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "variables");
+    sub.variables = values;
+    CHECK_OK(hcq_queue_variable(g, 0, HCQ_PART_VALUE, 1, 0));
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "variable");
+    REFUSE(hcq_queue_submit(g, T.dev, &point), HCQ_ERROR_INVALID, "variable");
+    sub.flags = HCQ_STEP;
+    REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "variable");
+    sub.flags = 0;
+    CHECK_U64(hcq_device_timeline_value(T.dev), number); /* nothing was submitted */
+    CHECK_U64(READ32(a, 0), 0);
+    check_usable(g);
+    check_usable(q);
+}
+
+static void misuse_launch_inputs(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
+    hcq_buffer inputs[3], gone = make_words(T.dev, 7000), none, in[3];
+    hcq_submission sub;
+    hcq_point point;
+    memset(&none, 0, sizeof none);
+    CHECK_OK(hcq_free(gone));
+    for (uint32_t i = 0; i < 3; i++) {
+        inputs[i] = make_words(T.dev, 16);
+        in[i] = hcq_input(g, i, NULL, 64);
+    }
+    CHECK_INDEX(hcq_queue_copy(g, in[2], in[1], 64), 0); /* number 0 is declared only */
+    CHECK_INDEX(hcq_queue_fill(g, in[0], 4, 7, 4), 1);
+    const hcq_buffer good = inputs[1];
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &g;
+    sub.queue_count = 1;
+    sub.inputs = inputs;
+    for (uint32_t flags = 0; flags <= HCQ_STEP; flags += HCQ_STEP) {
+        sub.flags = flags;
+        sub.input_count = 2;
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "input");
+        sub.input_count = 3;
+        inputs[1] = none;
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "input");
+        inputs[1] = gone;
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_CLOSED, "input");
+        inputs[1] = hcq_view(good, 0, 60);
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_INVALID, "input");
+        inputs[1] = make_words(T.dev2, 16);
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_FOREIGN, "input");
+        inputs[1] = inputs[2];
+        REFUSE(hcq_submit(T.dev, &sub, 1, &point), HCQ_ERROR_ALIAS, "input");
+        inputs[1] = good;
+        inputs[1].id += 12345;         /* a value somebody wrote into */
+        CHECK(hcq_submit(T.dev, &sub, 1, &point) < 0);
+        inputs[1] = good;
+        inputs[1].size = 1 << 20;
+        (void)hcq_submit(T.dev, &sub, 1, &point); /* it claims more than is asked for */
+        inputs[1] = good;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, &point));
+        WAIT_OK(point);
+    }
+    CHECK_U64(READ32(inputs[0], 0), 7);
+    check_usable(g);
+}
+
+static void misuse_graph_text(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    char text[64];
+    size_t (*const fns[2])(hcq_queue *, uint32_t, char *, size_t) = {hcq_queue_print,
+                                                                     hcq_queue_dot};
+    CHECK_INDEX(hcq_queue_write(g, make_words(T.dev, 1), 1, 4), 0);
+    for (int i = 0; i < 2; i++) {
+        memset(text, 'x', sizeof text);
+        CHECK_U64(fns[i](NULL, 0, text, sizeof text), 0);
+        CHECK(text[0] == 0);           /* ended also where it is refused */
+        log_clear();
+        memset(text, 'x', sizeof text);
+        CHECK_U64(fns[i](q, 0, text, sizeof text), 0);
+        CHECK(text[0] == 0 && log_has_any("queue|graph"));
+        log_clear();
+        CHECK_U64(fns[i](g, HCQ_STEP, text, sizeof text), 0);
+        CHECK(log_has("flags"));
+        CHECK_U64(fns[i](g, 0x100, text, sizeof text), 0);
+        (void)fns[i](g, 0, NULL, 100); /* refused or not */
+        CHECK(hcq_queue_host(g, NULL, NULL) < 0); /* a sticky error */
+        CHECK_U64(fns[i](g, 0, text, sizeof text), 0);
+        CHECK_OK(hcq_queue_reset(g));
+        CHECK_INDEX(hcq_queue_write(g, make_words(T.dev, 1), 1, 4), 0);
+    }
+    check_usable(g);
+}
+
+static void misuse_profile(void **state) {
+    (void)state;
+    hcq_profile_event events[2];
+    hcq_device *devices[2] = {T.dev, NULL}, *gone = test_open(0, NULL);
+    uint32_t count = 7;
+    char text[64];
+    CHECK_OK(hcq_device_retain(gone));
+    CHECK_OK(hcq_close(gone));
+    REFUSE(hcq_profile_start(NULL, NULL), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_profile_start(gone, NULL), HCQ_ERROR_CLOSED, NULL);
+    REFUSE(hcq_profile_stop(NULL), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_profile_stop(gone), HCQ_ERROR_CLOSED, NULL);
+    REFUSE(hcq_profile_events(NULL, events, 2, &count, NULL), HCQ_ERROR_INVALID, NULL);
+    REFUSE(hcq_profile_events(T.dev, NULL, 2, &count, NULL), HCQ_ERROR_INVALID, "events");
+    REFUSE(hcq_profile_events(T.dev, events, 2, NULL, NULL), HCQ_ERROR_INVALID, "count");
+    REFUSE(hcq_profile_events(gone, events, 2, &count, NULL), HCQ_ERROR_CLOSED, NULL);
+    CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, NULL));
+    CHECK_U64(count, 0);
+    for (int format = HCQ_PROFILE_TRACE; format <= HCQ_PROFILE_SUMMARY + 1; format++) {
+        const hcq_profile_format f = (hcq_profile_format)format;
+        hcq_device *const *bad[3] = {NULL, devices, &gone};
+        for (uint32_t i = 0; i < 3; i++) {
+            memset(text, 'x', sizeof text);
+            CHECK_U64(hcq_profile_print(bad[i], 2 - i / 2, f, text, sizeof text), 0);
+            CHECK(text[0] == 0);
+            CHECK(hcq_profile_save(bad[i], 2 - i / 2, f, "./not-made") < 0);
+        }
+        if (format > HCQ_PROFILE_SUMMARY) {
+            CHECK_U64(hcq_profile_print(devices, 1, f, text, sizeof text), 0);
+            REFUSE(hcq_profile_save(devices, 1, f, "./not-made"), HCQ_ERROR_INVALID, "format");
+        } else {
+            (void)hcq_profile_print(devices, 1, f, NULL, 100); /* refused or not */
+            REFUSE(hcq_profile_save(devices, 1, f, NULL), HCQ_ERROR_INVALID, "path");
+        }
+    }
+    CHECK(access("./not-made", F_OK) != 0);
+    CHECK_OK(hcq_device_release(gone));
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST(misuse_open), TEST(misuse_device), TEST(misuse_memory), TEST(misuse_signals),
@@ -892,6 +1264,9 @@ int main(int argc, char **argv) {
         TEST(misuse_submissions), TEST(misuse_registry), TEST(misuse_drivers),
         TEST(misuse_transfers), TEST(misuse_transfer_commands), TEST(misuse_transfer_submit),
         TEST(misuse_alloc_after), TEST(misuse_free_after), TEST(misuse_notifications),
+        TEST(misuse_inputs), TEST(misuse_placeholders), TEST(misuse_empties),
+        TEST(misuse_accesses), TEST(misuse_graph_recording), TEST(misuse_launches),
+        TEST(misuse_launch_inputs), TEST(misuse_graph_text), TEST(misuse_profile),
     };
     int result = test_start(argc, argv);
     if (result != 0) {

@@ -23,10 +23,14 @@
 #            snippets and examples do what they say, starting never hangs;
 #            the lock-free protocols lose no wake-up, and their models notice
 #            a missing fence; timelines of two devices do what a model says,
-#            also where signals interrupt every system call
+#            also where signals interrupt every system call; random graphs give
+#            what their calls give one after another, and their plans wait for
+#            what they must and nothing else
 #   default  all CPU variants; clang; C++; condition variables; one-file header;
 #            TSan, ASan, UBSan, valgrind; random command streams against a
 #            model; memory stays flat; killed processes leave nothing behind;
+#            1,000 seeds of graphs, and broken planners are noticed; a profile
+#            opens as JSON and in a browser;
 #            the compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     the whole compile matrix, sanitizers of both compilers on every
 #            variant, many seeds, suites again and again, and that the
@@ -60,6 +64,7 @@ stress                 quick    cpu     300  stress gcc cpu 1 2 3
 timelines              quick    cpu     200  timelines gcc cpu 1 2 3
 timelines-signals      quick    cpu     100  timelines_signals cpu mock
 unit                   quick    cpu     100  unit
+graph                  quick    cpu     200  graph gcc 100
 model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
 snippets               quick    cpu     200  script tests/snippets.sh
@@ -82,6 +87,9 @@ stress-mock            default  cpu     300  stress gcc mock 1 2 3
 stress-variants        default  cpu     400  stress_variants 4 5
 timelines-variants     default  cpu     400  timelines_variants 4 5
 timelines-killed       default  cpu     200  program gcc timelines cpu --kill 20
+graph-seeds            default  cpu     300  graph gcc 1000
+graph-mutants          default  cpu     400  script tests/graph_mutants.sh
+profile                default  cpu     200  script tests/profile.sh
 flat                   default  cpu     200  program gcc flat cpu
 flat-mock              default  cpu     200  program gcc flat mock --submissions 50000
 clang-conformance      default  cpu     200  program clang conformance cpu
@@ -95,6 +103,8 @@ tsan-mock              default  -       400  sanitized tsan conformance mock
 tsan-stress            default  -       400  stress_sanitized tsan 1 2
 tsan-timelines         default  -       400  timelines_sanitized tsan 1 2
 asan-timelines         default  -       300  timelines_sanitized asan 3
+tsan-graph             default  -       400  graph_sanitized tsan 60
+asan-graph             default  -       300  graph_sanitized asan 200
 asan-mock              default  -       300  sanitized asan conformance mock
 tsan-trace             default  -       400  sanitized tsan conformance trace
 asan-misuse            default  -       200  sanitized asan misuse cpu
@@ -124,6 +134,7 @@ asan-trace             full     -       900  sanitized asan conformance trace
 tsan-trace-mock        full     -       900  sanitized tsan conformance trace-mock
 valgrind-mock          full     -       900  memcheck conformance mock --quick
 valgrind-misuse        full     -       900  memcheck misuse cpu --quick
+graph-long             full     cpu     900  graph gcc 20000
 bench                  full     -       300  bench
 END
 }
@@ -425,6 +436,18 @@ tcc_header() { # the header part asks for nothing a small compiler lacks
     run "$bin/tcc-layout"
 }
 
+graph() { # CONFIG SEEDS: graphs against the same calls one after another
+    build "$1" graph && run "$bin/$1-graph" --seeds "$2"
+}
+
+graph_sanitized() { # CONFIG SEEDS
+    build "$1" graph || return 1
+    export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
+    export UBSAN_OPTIONS="print_stacktrace=1"
+    # shellcheck disable=SC2086
+    run $prefix "$bin/$1-graph" --seeds "$2"
+}
+
 unit() { # the pieces, through names that only the implementation knows
     build gcc unit && run "$bin/gcc-unit"
 }
@@ -579,6 +602,7 @@ packages() { # Debian's names; the Windows cross tools exist on amd64 only
     echo gcc g++ libc6-dev clang make tcc valgrind libcmocka-dev
     echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
     echo libtbb-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd
+    echo python3 chromium
     if [ "$(dpkg --print-architecture)" = amd64 ]; then
         echo gcc-mingw-w64-x86-64 wine wine64
     fi
@@ -609,7 +633,7 @@ install_packages() {
     if ! command -v apt-get >/dev/null 2>&1; then
         echo "--install knows Debian's apt-get only. Please install by hand: gcc, g++, clang,"
         echo "cmocka, valgrind, tcc, a mingw-w64 compiler for x86-64 and wine, an aarch64-linux"
-        echo "compiler and qemu-user; for the benchmark oneTBB, OpenCL headers and PoCL."
+        echo "compiler and qemu-user, python3, chromium; for the benchmark oneTBB, OpenCL headers and PoCL."
         exit 1
     fi
     [ -n "$(missing_packages)" ] || return 0

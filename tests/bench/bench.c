@@ -37,6 +37,15 @@ static const bench g_benches[] = {
     {"cpu.record_exec", "ns", BENCH_NONE, bench_record_exec},
     {"cpu.parked_one_set", "ns/submission", 1.3, bench_parked_one_set},
     {"cpu.parked_many_sets", "ns/submission", 1.3, bench_parked_many_sets},
+    {"graph.replay_1000", "ns/kernel", 2.5, bench_graph_replay_1000},
+    {"graph.replay_1000_tbb", "ns/kernel", 0.3, bench_graph_replay_1000_tbb},
+    {"graph.patch_1_of_1000", "ns/launch", 1.2, bench_graph_patch_1_of_1000},
+    {"graph.patch_100_of_1000", "ns/launch", BENCH_NONE, bench_graph_patch_100_of_1000},
+    {"graph.input_1_of_1000", "ns/launch", BENCH_NONE, bench_graph_input_1_of_1000},
+    {"graph.replay_two_devices", "ns/kernel", BENCH_NONE, bench_graph_replay_two_devices},
+    {"graph.plan_1000", "ns/call", BENCH_NONE, bench_graph_plan_1000},
+    {"profile.off", "ns/kernel", 1.02, bench_profile_off},
+    {"profile.on", "ns/kernel", BENCH_NONE, bench_profile_on},
     {"include.header_ms", "ms", 20.0, bench_header_ms},
 };
 

@@ -154,6 +154,15 @@ void bench_copy_256m(bench_result *result);
 void bench_copyin_256m(bench_result *result);
 void bench_parked_one_set(bench_result *result);
 void bench_parked_many_sets(bench_result *result);
+void bench_graph_replay_1000(bench_result *result);
+void bench_graph_replay_1000_tbb(bench_result *result);
+void bench_graph_patch_1_of_1000(bench_result *result);
+void bench_graph_patch_100_of_1000(bench_result *result);
+void bench_graph_input_1_of_1000(bench_result *result);
+void bench_graph_replay_two_devices(bench_result *result);
+void bench_graph_plan_1000(bench_result *result);
+void bench_profile_off(bench_result *result);
+void bench_profile_on(bench_result *result);
 void bench_header_ms(bench_result *result);
 
 #ifdef __cplusplus

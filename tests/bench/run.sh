@@ -78,6 +78,7 @@ compile "$BENCH_CC" "$here/bench_signal.c" "$c"
 compile "$BENCH_CC" "$here/bench.c" "$c"
 compile "$BENCH_CC" "$here/bench_copy.c" "$c"
 compile "$BENCH_CC" "$here/bench_parked.c" "$c"
+compile "$BENCH_CC" "$here/bench_graph.c" "$c"
 compile "$BENCH_CC" "$here/bench_header.c" "$c"
 [ $pocl = no ] || compile "$BENCH_CC" "$here/bench_pocl.c" "$c"
 failed=0
