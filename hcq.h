@@ -2127,6 +2127,7 @@ enum {
     HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
     HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
     HCQI_JOB_RETIRING = 1024,          /* as soon as `failing` is 0 */
+    HCQI_JOB_GATHER = 4096,            /* a failure of one wait counts when all are over */
     HCQI_JOB_REACH = 2048              /* held until its waits are reached: it must not
                                           be in the way of others on its lane */
 };
@@ -2402,7 +2403,8 @@ struct hcqi_launch {
     uint64_t base;
     uint64_t first[HCQ_MAX_INPUTS], space[HCQ_MAX_INPUTS]; /* where the inputs are */
     uint32_t device_count;
-    hcq_device *devices[HCQI_MAX_DEVICES]; /* of the plan then */
+    hcq_device *devices[HCQI_MAX_DEVICES]; /* of the plan then, ... */
+    uint64_t serials[HCQI_MAX_DEVICES]; /* ... which may have gone since */
     uint64_t numbers[HCQI_MAX_DEVICES]; /* of its submissions there */
 };
 
@@ -4387,6 +4389,7 @@ typedef struct hcqi_resolve {
     hcqi_points points;
     hcqi_waiter *spare;                /* next free waiter for a packet's wait */
     int need_reach;                    /* a host command: native waits do not help */
+    int settle;                        /* one wait failed, the others are to be over, too */
     int blocked;
     hcq_result failure;
     const hcqi_signal *past[4];        /* reached before; for the profile */
@@ -4404,9 +4407,9 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     if (state == HCQI_REACHED && s->source_epoch != 0 && r->past_count < 4) {
         r->past[r->past_count++] = s;
     }
-    if (state == HCQI_REACHED || r->failure != HCQ_OK) { return; }
+    if (state == HCQI_REACHED || (r->failure != HCQ_OK && !r->settle)) { return; }
     if (state == HCQI_FAILED) {
-        if (w == NULL || !w->order) { r->failure = why; }
+        if ((w == NULL || !w->order) && r->failure == HCQ_OK) { r->failure = why; }
         return;
     }
     int reach = state == HCQI_HANDED;
@@ -4472,7 +4475,8 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     r->points.overflow = 0;
     r->spare = &job->wait;
     r->past_count = 0;
-    r->need_reach = (seg != NULL && seg->host) || (job->flags & HCQI_JOB_REACH) != 0;
+    r->need_reach = r->settle || (seg != NULL && seg->host) ||
+                    (job->flags & HCQI_JOB_REACH) != 0;
     r->blocked = 0;
     r->failure = HCQ_OK;
     hcq_job *parts = job->flags & HCQI_JOB_PART ? NULL : job->parts; /* else: its siblings */
@@ -4960,10 +4964,17 @@ static int hcqi_job_step(hcq_job *job) {
     hcqi_resolve r;
     hcqi_job_unlink_waits(job);
     r.job = job;
+    r.settle = 0;
     hcqi_job_resolve(&r);
-    if (hcqi_job_failure(job) != HCQ_OK) { r.failure = hcqi_job_failure(job); } /* cancelled */
-    if (r.failure == HCQ_OK) { r.failure = job->lane->dev->lost; }
-    if (r.failure != HCQ_OK && job->parts_left == 0) {
+    hcq_result own = hcqi_job_failure(job); /* cancelled */
+    if (own == HCQ_OK) { own = job->lane->dev->lost; }
+    if (r.failure != HCQ_OK && (job->flags & HCQI_JOB_GATHER) && own == HCQ_OK) {
+        hcqi_job_unlink_waits(job);
+        r.settle = 1;
+        hcqi_job_resolve(&r);
+    }
+    if (own != HCQ_OK) { r.failure = own; }
+    if (r.failure != HCQ_OK && job->parts_left == 0 && !(r.settle && r.blocked && own == HCQ_OK)) {
         hcqi_job_fail(job, r.failure);
         return 0;
     }
@@ -5370,13 +5381,27 @@ static uint64_t hcqi_placeholder_size(const hcq_queue *q, uint64_t address, hcq_
     return hcqi_placeholder_offset(address) < size ? size : 0;
 }
 
+/* Is the placeholder's device still the one that it was made for? */
+static int hcqi_placeholder_lives(const hcq_queue *q, uint64_t address) {
+    uint32_t n = hcqi_placeholder_number(address);
+    const hcqi_graph *g = q->graph;
+    const hcq_device *dev = n < HCQ_MAX_INPUTS ? g->inputs[n].dev
+                                               : g->empties[n - HCQ_MAX_INPUTS].dev;
+    uint64_t serial = n < HCQ_MAX_INPUTS ? g->inputs[n].serial
+                                         : g->empties[n - HCQ_MAX_INPUTS].serial;
+    return hcqi_device_open(dev) && dev->serial == serial;
+}
+
 /* The allocation that an argument's address lies in; NULL with HCQ_OK in *why
    for a placeholder of the graph. */
 static hcqi_allocation *hcqi_arg_find(hcq_queue *q, const hcq_program *program, uint64_t address,
                                       hcq_result *why) {
     hcq_device *dev;
     *why = HCQ_OK;
-    if (hcqi_placeholder_size(q, address, &dev) != 0) { return NULL; }
+    if (hcqi_placeholder_size(q, address, &dev) != 0) {
+        if (!hcqi_placeholder_lives(q, address)) { *why = HCQ_ERROR_CLOSED; }
+        return NULL;
+    }
     return hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, why);
 }
 
@@ -5476,6 +5501,9 @@ static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, uin
         *why = HCQ_ERROR_INVALID;
     } else if (buffer->size > whole - hcqi_placeholder_offset(buffer->address)) {
         return "is not a buffer";
+    } else if (!hcqi_placeholder_lives(q, buffer->address)) {
+        *why = HCQ_ERROR_CLOSED;
+        return "its device was closed";
     }
     if (size == 0 || size > buffer->size) { return "has not so many bytes"; }
     if (q->graph == NULL && hcqi_allocation_map(q->dev, op->a, op->address, why) == 0) {
@@ -6032,12 +6060,16 @@ static hcq_result hcqi_update_end_touch(hcq_queue *q, uint32_t index) {
    of errors. */
 static int hcqi_update_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
                              uint64_t size, hcqi_operand *op, hcq_result *why) {
-    if (buffer == NULL) {
-        if (op->a == NULL) { hcqi_placeholder_size(q, op->address, &op->dev); }
-        if (op->a != NULL) { op->dev = op->a->dev; }
-        return 1;
+    const char *bad = NULL;
+    if (buffer != NULL) {
+        bad = hcqi_operand_find(q, buffer, size, op, why);
+    } else if (op->a != NULL) {
+        op->dev = op->a->dev;
+    } else {
+        hcqi_placeholder_size(q, op->address, &op->dev);
+        if (!hcqi_placeholder_lives(q, op->address)) { bad = "its device was closed"; }
+        *why = HCQ_ERROR_CLOSED;
     }
-    const char *bad = hcqi_operand_find(q, buffer, size, op, why);
     if (bad == NULL) { return 1; }
     *why = hcqi_update_refuse(q, *why, "%s: %s", name, bad);
     return 0;
@@ -7296,6 +7328,7 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t part, in
     job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
                  (final ? 0 : (uint32_t)HCQI_JOB_PART);
     if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
+    if (s->launch != NULL && v == NULL) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
     if (s->launch != NULL && !s->launch->full) {
         job->flags |= (uint32_t)HCQI_JOB_UNORDERED | (v == NULL ? (uint32_t)HCQI_JOB_REACH : 0);
     }
@@ -10765,7 +10798,8 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_plan *plan, const hcqi_laun
     uint32_t n = plan->slice_count;
     for (uint32_t d = 0; m->whole && d < m->device_count; d++) {
         const hcq_device *dev = m->devices[d];
-        if (m->numbers[d] > dev->done_prefix) {
+        int open = hcqi_device_open(dev) && dev->serial == m->serials[d];
+        if (open && m->numbers[d] > dev->done_prefix) {
             hcqi_job_order(job, tail, dev->exact, m->numbers[d]);
         }
     }
@@ -10892,6 +10926,7 @@ static hcq_result hcqi_graph_reserve(hcq_queue *q, const hcq_submission *sub, hc
     if (!launch->full) { hcqi_launch_meet(q, launch, w->spots); }
     for (uint32_t d = 0; d < plan->device_count; d++) {
         launch->devices[d] = plan->devices[d].dev;
+        launch->serials[d] = plan->devices[d].serial;
         w->submits[d].launch = launch;
     }
     for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
@@ -14134,6 +14169,7 @@ static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
         for (; job != NULL; job = next) {
             const hcqi_version *v = job->version;
             int theirs = v != NULL && (v->queue->dev == dev || (v->foreign >> dev->slot & 1) != 0);
+            theirs |= job->launch != NULL && job->launch->queue->dev == dev;
             next = job->next;
             if (lane->dev != dev && !theirs) { continue; }
             if (lane->dev != dev && !loose && hcqi_job_is_untouched(job)) {

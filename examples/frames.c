@@ -1,7 +1,7 @@
 /* frames.c - a game's loop with three frames in flight.
 
        cc -O2 examples/frames.c -o frames -pthread
-       ./frames [FRAMES [DEVICE]]
+       ./frames [FRAMES [DEVICE [PAGE.html]]]
 
    For every frame the host moves particles and writes down what is to be seen
    of them. One launch of a graph does the rest: it uploads that on the copy
@@ -14,7 +14,8 @@
    buffers it wants to use again.
 
    The frames are made one at a time first, then three in flight. Both times
-   every image has to be that of plain C. */
+   every image has to be that of plain C. PAGE.html gets a timeline of a few
+   frames in flight. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../hcq.h"
@@ -29,10 +30,11 @@ enum {
     PARTICLES = 50000, WELLS = 16,
     IN_FLIGHT = 3,
     FRAMES = 240, MAX_FRAMES = 4000,
-    MAX_EVENTS = 3 * MAX_FRAMES        /* uploads, clearings, drawings */
+    MAX_EVENTS = 3 * MAX_FRAMES,       /* uploads, clearings, drawings */
+    PICTURED = 6                       /* frames in the timeline */
 };
 enum { INPUT_DOTS, INPUT_UPLOADED, INPUT_IMAGE, INPUTS };
-enum { UPLOAD, CLEAR, DRAW, COMMANDS, SIMULATE = COMMANDS, PARTS };
+enum { UPLOAD, CLEAR, DRAW, COMMANDS, SIMULATE = COMMANDS, PARTS }; /* in recording order */
 
 static int ok(hcq_result result, const char *doing) {
     if (result != HCQ_OK) {
@@ -226,6 +228,8 @@ static int record(game *g) {
     hcq_queue_copy(g->graph, uploaded, dots, dots_bytes);
     hcq_queue_fill(g->graph, image, IMAGE_BYTES, 0, 4);
     hcq_queue_exec(g->graph, g->draw, &args, hcq_dim(BANDS, 1, 1), hcq_dim(1, 1, 1));
+    hcq_queue_command_label(g->graph, UPLOAD, "upload");
+    hcq_queue_command_label(g->graph, CLEAR, "clear");
     return ok(hcq_queue_bind(g->graph, g->dev), "graph");
 }
 
@@ -337,7 +341,7 @@ static double print_frames(const char *name, const times *t, uint32_t frames) {
     return mean;
 }
 
-/* Sorts the profile's events into parts; a launch records UPLOAD, CLEAR, DRAW. */
+/* Sorts the profile's events into parts: a command's index is its part. */
 static int read_profile(game *g, uint32_t frames, times *t) {
     static hcq_profile_event events[MAX_EVENTS];
     uint32_t count, seen[COMMANDS] = { 0, 0, 0 };
@@ -385,7 +389,20 @@ static void print_parts(const times *t, uint32_t frames) {
     }
 }
 
-static int compare(game *g, uint32_t frames) {
+/* Makes a few frames more, for a timeline of them. */
+static int save_page(game *g, uint32_t frames, const uint32_t *sums, times *t,
+                     const char *page) {
+    frames = frames < PICTURED ? frames : PICTURED;
+    if (!ok(hcq_profile_start(g->dev, NULL), "profile") ||
+        !run(g, frames, IN_FLIGHT, sums, t) || !ok(hcq_profile_stop(g->dev), "profile") ||
+        !ok(hcq_profile_save(&g->dev, 1, HCQ_PROFILE_HTML, page), page)) {
+        return 0;
+    }
+    printf("%u frames in flight: %s, for any browser\n", frames, page);
+    return 1;
+}
+
+static int compare(game *g, uint32_t frames, const char *page) {
     static uint32_t sums[MAX_FRAMES];
     static times t;
     double alone, together;
@@ -403,6 +420,9 @@ static int compare(game *g, uint32_t frames) {
     print_parts(&t, frames);
     printf("overlap: %.3f ms a frame saved, %.0f %%\n", alone - together,
            100 * (alone - together) / alone);
+    if (page != NULL && !save_page(g, frames, sums, &t, page)) {
+        return 0;
+    }
     printf("%u images, twice: every one is that of plain C\n", frames);
     return 1;
 }
@@ -410,10 +430,11 @@ static int compare(game *g, uint32_t frames) {
 int main(int argc, char **argv) {
     static game g;
     long frames = argc > 1 ? strtol(argv[1], NULL, 10) : (long)FRAMES;
-    const char *device = argc > 2 ? argv[2] : "CPU";
+    const char *device = argc > 2 ? argv[2] : "CPU", *page = argc > 3 ? argv[3] : NULL;
     int good;
-    if (argc > 3 || frames < 1 || frames > MAX_FRAMES) {
-        fprintf(stderr, "usage: frames [FRAMES [DEVICE]], 1 to %d frames\n", (int)MAX_FRAMES);
+    if (argc > 4 || frames < 1 || frames > MAX_FRAMES) {
+        fprintf(stderr, "usage: frames [FRAMES [DEVICE [PAGE.html]]], 1 to %d frames\n",
+                (int)MAX_FRAMES);
         return 1;
     }
     good = make_game(&g, device);
@@ -421,7 +442,7 @@ int main(int argc, char **argv) {
         printf("%d particles, %d x %d pixels, %ld frames on %s\n", (int)PARTICLES, (int)WIDTH,
                (int)HEIGHT, frames, device);
     }
-    good = good && compare(&g, (uint32_t)frames);
+    good = good && compare(&g, (uint32_t)frames, page);
     good = ok(hcq_close(g.dev), device) && good;
     return good ? 0 : 1;
 }

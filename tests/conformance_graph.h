@@ -809,7 +809,8 @@ static void graphs_append_graphs(void **state) {
     (void)state;
     hcq_program *mark[2] = {make_mark(T.dev), make_mark(T.dev2)};
     hcq_buffer x = make_words(T.dev, 1), y = make_words(T.dev2, 1), z = make_words(T.dev2, 1);
-    hcq_buffer w = make_words(T.dev2, 2);
+    hcq_device *third = test_open(2, NULL);
+    hcq_buffer w = make_words(T.dev2, 2), other = make_words(third, 1);
     hcq_queue *part = make_graph(), *g = make_graph();
     hcq_point done;
     const uint64_t v[1] = {77};
@@ -820,8 +821,10 @@ static void graphs_append_graphs(void **state) {
     CHECK_INDEX(record_mark(part, mark[1], z, 2, 0), 2);
     CHECK_INDEX(hcq_queue_host(part, host_mark, mark_user(3)), 3);
     CHECK_INDEX(hcq_queue_write(part, w, 0, 4), 4);
+    CHECK_INDEX(hcq_queue_host(part, host_mark, mark_user(5)), 5);
     CHECK_OK(hcq_queue_edge(part, 0, 2));
     CHECK_OK(hcq_queue_access(part, 3, z, HCQ_ARG_IN));
+    CHECK_OK(hcq_queue_access(part, 5, other, HCQ_ARG_OUT)); /* no fence: on its own device */
     CHECK_OK(hcq_queue_variable(part, 4, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_command_label(part, 3, "the host"));
     CHECK_INDEX(record_mark(g, mark[1], hcq_view(w, 4, 4), 4, 0), 0); /* shifts all indices */
@@ -838,6 +841,7 @@ static void graphs_append_graphs(void **state) {
         }
         CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
         CHECK(mark_until(1));
+        CHECK(mark_until(5));
         mark_chance(2);
         CHECK(!mark_at(2) && !mark_at(3));
         hold_release();
@@ -845,6 +849,8 @@ static void graphs_append_graphs(void **state) {
         CHECK(mark_at(0) < mark_at(2) && mark_at(2) < mark_at(3));
         CHECK_U64(READ32(w, 0), 77);
     }
+    hcq_queue_destroy(g);
+    CHECK_OK(hcq_close(third));
 }
 
 /* Inputs keep their number in the graph that takes them over, memory of the graph

@@ -141,8 +141,13 @@ static void profile_is_of_submissions(void **state) {
     CHECK_OK(hcq_queue_submit(q, T.dev, &done));
     WAIT_OK(done);
     CHECK_U64(PROFILE_READ(T.dev), 5);
+    hcq_point gate = make_gate(T.dev);
+    CHECK_OK(submit_behind(q, T.dev, &gate, &done));
     CHECK_OK(hcq_profile_start(T.dev, NULL)); /* while it is on, too */
     CHECK_U64(PROFILE_READ(T.dev), 0);
+    open_gate(gate);
+    WAIT_OK(done);
+    CHECK_U64(PROFILE_READ(T.dev), 0); /* that one was of the recording before */
     CHECK_OK(hcq_profile_stop(T.dev));
     CHECK_OK(hcq_profile_stop(T.dev));
 }

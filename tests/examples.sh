@@ -316,11 +316,16 @@ check_digits_on_mock() {
 # ---- frames --------------------------------------------------------------------
 
 frames_good() { # PROGRAM DEVICE
-    run "$1" 60 "$2" || fail "$1 on $2 ended with $status: $(cat "$dir/out" "$dir/err")"
+    rm -f "$dir/page.html"
+    run "$1" 60 "$2" "$dir/page.html" ||
+        fail "$1 on $2 ended with $status: $(cat "$dir/out" "$dir/err")"
     for text in "60 frames on $2" "one at a time    frame time" "three in flight  frame time" \
         "upload" "clear" "draw" "simulate" "overlap: " \
         "60 images, twice: every one is that of plain C"; do
         says out "$text"
+    done
+    for text in "<svg" upload clear draw; do
+        grep -qF -- "$text" "$dir/page.html" || fail "'$text' is missing in frames' page"
     done
 }
 
@@ -330,10 +335,12 @@ check_frames() {
         run frames "$frames" || fail "frames $frames ended with $status: $(cat "$dir/err")"
         says out "$frames images, twice"
     done
-    for arguments in 0 -1 words 4001 "9 CPU more"; do
+    for arguments in 0 -1 words 4001 "9 CPU page.html more"; do
         run frames $arguments || true
-        refused "usage: frames [FRAMES [DEVICE]], 1 to 4000 frames"
+        refused "usage: frames [FRAMES [DEVICE [PAGE.html]]], 1 to 4000 frames"
     done
+    run frames 9 CPU "$dir/nowhere/page.html" || true
+    refused "nowhere/page.html: "
     run frames 9 TOASTER || true
     refused "TOASTER: no such device"
 }

@@ -96,6 +96,7 @@ typedef struct binding { uint32_t memory, at; } binding;
 typedef struct launch {
     binding inputs[INPUTS];
     uint64_t variables[VARIABLES];
+    int has_variables;
     uint32_t flags;
 } launch;
 

@@ -654,6 +654,14 @@ static void counters_swap_within_a_launch(void **state) {
 
 /* ---- destroyed in flight ---- */
 
+static void until_it_holds(void) {
+    uint64_t end = hcq_sys_now_ns() + BOUND;
+    while (!peek(&P.runs[P.hold_call]) && hcq_sys_now_ns() < end) {
+        mock_sleep(20000);
+    }
+    CHECK(peek(&P.runs[P.hold_call]));
+}
+
 static void destroyed_in_flight(void **state) {
     (void)state;
     hcq_point points[2];
@@ -677,6 +685,7 @@ static void destroyed_in_flight(void **state) {
             model_paced(1, 1, 3);
             model_word(&C.model[2][0], kept, 2);
         }
+        until_it_holds();              /* the fill is behind it */
         if (how == 0) {
             hcq_queue_destroy(q);
         } else {
@@ -695,6 +704,82 @@ static void destroyed_in_flight(void **state) {
         check_cells("destroyed in flight");
         cells_close();
     }
+}
+
+/* Memory of another device, as an input and not: freed while the launch still
+   has to read it, it is not handed out again. */
+static void freed_in_flight(void **state) {
+    (void)state;
+    NEEDS_MAP
+    for (uint32_t as_input = 0; as_input < 2; as_input++) {
+        hcq_buffer next;
+        hcq_point point;
+        hcq_submission s;
+        cells_open(0);
+        hcq_queue *q = make_queue(T.dev2, HCQ_GRAPH);
+        hcq_buffer src = C.buffers[0];
+        if (as_input) {
+            src = hcq_input(q, 0, T.dev, CELL_WORDS * 4);
+        }
+        record_paced(q, 0, 1, 0, cell(1), src);
+        holds_until(0, 1, 1);          /* nobody: until it is opened */
+        P.limit_ns = 10 * BOUND;
+        memset(&s, 0, sizeof s);
+        s.queues = &q;
+        s.queue_count = 1;
+        s.inputs = &C.buffers[0];
+        s.input_count = 1;
+        CHECK_OK(hcq_submit(T.dev2, &s, 1, &point));
+        until_it_holds();
+        CHECK_OK(hcq_free(C.buffers[0]));
+        CHECK_OK(hcq_alloc(T.dev, CELL_WORDS * 4, HCQ_HOST_VISIBLE, &next));
+        memset(next.host, 0x77, CELL_WORDS * 4);
+        poke(&P.open);
+        WAIT_OK(point);
+        model_paced(0, 1, 0);
+        C.buffers[0] = next;
+        memset(C.model[0], 0x77, sizeof C.model[0]);
+        check_cells("freed in flight");
+        hcq_queue_destroy(q);
+        cells_close();
+    }
+}
+
+/* ---- appended graphs ---- */
+
+/* A graph with memory of its own, appended twice behind such memory: there are
+   three of them then. */
+static void appended_empties_are_their_own(void **state) {
+    (void)state;
+    hcq_buffer mine, theirs;
+    hcq_point point;
+    uint32_t kept[3] = {0x01010101, 0x02020202, 0x02020202};
+    cells_open(0);
+    hcq_queue *q = make_queue(T.dev, HCQ_GRAPH), *part = make_queue(T.dev, HCQ_GRAPH);
+    CHECK_INDEX(hcq_queue_empty(part, T.dev, 64, 0, &theirs), 0);
+    CHECK_INDEX(hcq_queue_fill(part, theirs, 64, 2, 1), 1);
+    record_paced(part, 2, 0, 0, theirs, cell(0));
+    record_paced(part, 3, 0, 1, cell(2), theirs);
+    CHECK_INDEX(hcq_queue_copy(part, hcq_view(C.buffers[4], 0, 4), theirs, 4), 4);
+    CHECK_INDEX(hcq_queue_empty(q, T.dev, 64, 0, &mine), 0);
+    CHECK_INDEX(hcq_queue_fill(q, mine, 64, 1, 1), 1);
+    CHECK_INDEX(hcq_queue_append(q, part), 2);
+    CHECK_INDEX(hcq_queue_append(q, part), 7);
+    hcq_queue_destroy(part);
+    record_paced(q, 12, 0, 2, cell(6), mine);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_OK(launch_with(q, NULL, 0, i == 1 ? HCQ_STEP : 0, &point));
+        WAIT_OK(point);
+        for (uint32_t k = 1; k < 3; k++) {
+            kept[k] = 0x02020202;
+            model_word(&kept[k], C.model[0][0], 0);
+            model_word(&C.model[2][0], kept[k], 1);
+            C.model[4][0] = kept[k];
+        }
+        model_word(&C.model[6][0], kept[0], 2);
+        check_cells("appended empties");
+    }
+    hcq_queue_destroy(q);
 }
 
 /* ---- two threads, two graphs, the same buffers ---- */
@@ -861,6 +946,45 @@ static void aliases_run_nothing(void **state) {
     hcq_queue_destroy(q);
 }
 
+/* What is wrong with an input, one by one. */
+static void bad_inputs_run_nothing(void **state) {
+    (void)state;
+    hcq_point point;
+    hcq_buffer none, gone;
+    cells_open(0);
+    hcq_queue *q = make_queue(T.dev, HCQ_GRAPH);
+    hcq_buffer in[2] = {hcq_input(q, 0, NULL, INPUT_WORDS * 4),
+                        hcq_input(q, 1, NULL, INPUT_WORDS * 4)};
+    hcq_buffer good[2] = {C.buffers[4], C.buffers[6]};
+    record_paced(q, 0, 0, 0, in[0], in[1]);
+    memset(&none, 0, sizeof none);
+    CHECK_OK(hcq_alloc(T.dev, CELL_WORDS * 4, 0, &gone));
+    CHECK_OK(hcq_free(gone));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    CHECK_RESULT(launch_with(q, NULL, 0, 0, &point), HCQ_ERROR_INVALID);
+    CHECK_RESULT(launch_with(q, good, 1, 0, &point), HCQ_ERROR_INVALID);
+    const struct { hcq_buffer buffer; hcq_result result; } cases[] = {
+        {none, HCQ_ERROR_INVALID},
+        {gone, HCQ_ERROR_CLOSED},
+        {hcq_view(C.buffers[4], 0, INPUT_WORDS * 4 - 1), HCQ_ERROR_INVALID},
+        {C.buffers[5], HCQ_ERROR_FOREIGN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t n = 0; n < 2; n++) {
+            hcq_buffer inputs[2] = {good[0], good[1]};
+            inputs[n] = cases[i].buffer;
+            CHECK_RESULT(launch_with(q, inputs, 2, 0, &point), cases[i].result);
+            CHECK_RESULT(launch_with(q, inputs, 2, HCQ_STEP, &point), cases[i].result);
+        }
+    }
+    CHECK_U64(hcq_device_timeline_value(T.dev), number);
+    CHECK_OK(launch_with(q, good, 2, 0, &point));
+    WAIT_OK(point);
+    model_paced(0, 4, 6);
+    check_cells("bad inputs");
+    hcq_queue_destroy(q);
+}
+
 /* Inputs that may overlap, until an update makes one of them written. */
 static void updates_make_aliases(void **state) {
     (void)state;
@@ -890,6 +1014,7 @@ static void updates_make_aliases(void **state) {
     TEST(updates_meet_the_launch_before), TEST(updates_make_aliases), \
     TEST(overlapping_launches_share_empties), TEST(launches_follow_other_work), \
     TEST(counters_swap_between_launches), TEST(counters_swap_within_a_launch), \
-    TEST(destroyed_in_flight), TEST(two_threads_share_buffers), TEST(aliases_run_nothing)
+    TEST(destroyed_in_flight), TEST(freed_in_flight), TEST(bad_inputs_run_nothing), \
+    TEST(appended_empties_are_their_own), TEST(two_threads_share_buffers), TEST(aliases_run_nothing)
 
 #endif /* HCQ_TEST_GRAPH_CASES_H */

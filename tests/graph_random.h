@@ -3,7 +3,7 @@
 #ifndef HCQ_TEST_GRAPH_RANDOM_H
 #define HCQ_TEST_GRAPH_RANDOM_H
 
-enum { IN_FLIGHT = 3 };
+enum { IN_FLIGHT = 12 };               /* launches; mostly up to 3 */
 
 /* ---- names and ranges ---- */
 
@@ -226,8 +226,8 @@ static void draw_variable(call *c, uint32_t number) {
 }
 
 static void draw_extra(graph *g, call *c, uint32_t index) {
-    if (c->fence || c->kind == CALL_CUSTOM || c->kind == CALL_HOST) {
-        return;                        /* the first stated range says where they run */
+    if (c->fence) {
+        return;
     }
     c->extra.where = pick_span(g, pick_name(g, c->device, index), 1, pick_most());
     c->extra.writes = chance(50);
@@ -274,7 +274,7 @@ static void draw_call(graph *g, uint32_t index, uint32_t *variables) {
     if (c->kind == CALL_MIX || c->kind == CALL_HOST) {
         draw_numbers(g, c);
     }
-    if (c->kind <= CALL_WRITE && chance(6)) {
+    if (chance(6)) {                   /* a host command's comes last: it runs elsewhere */
         draw_extra(g, c, index);
     }
     if (c->kind <= CALL_WRITE && *variables < VARIABLES && chance(12)) {
@@ -493,6 +493,9 @@ static void choose_variables(const graph *g, launch *l) {
     for (uint32_t i = 0; i < g->count; i++) {
         const call *c = &g->calls[i];
         uint64_t *v = &l->variables[c->variable];
+        if (l->has_variables && chance(40)) {
+            continue;                  /* as in the launch before */
+        }
         switch (c->part) {
         case 0:
             break;
@@ -513,6 +516,7 @@ static void choose_variables(const graph *g, launch *l) {
             break;
         }
     }
+    l->has_variables = 1;
 }
 
 static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *point) {
@@ -631,7 +635,7 @@ static void update_copy(graph *g, uint32_t index) {
         }
         now.device = g->device_of[now.dst.name];
     } while (spans_meet(&now.dst, &now.a) || !sees(g, now.device, now.a.name));
-    if (chance(30)) {
+    if (!c->part && chance(30)) {
         now.dst.size = now.a.size = 1 + pick(now.dst.size);
     }
     hcq_buffer dst = span_buffer(g, &now.dst), src = span_buffer(g, &now.a);
@@ -658,15 +662,16 @@ static void update_argument(graph *g, uint32_t index) {
     *c = now;
 }
 
+/* Not the part that is variable: the launch would say something else. */
 static void update_mix(graph *g, uint32_t index) {
     call *c = &g->calls[index];
     hcq_dims grid;
     if (!c->stated && chance(60)) {
         update_argument(g, index);
-    } else if (chance(50)) {
+    } else if (c->part != HCQ_PART_ARG + 6 && chance(50)) {
         c->with.seed = pick(1000);
         MUST(hcq_queue_update_arg(g->queue, index, 6, &c->with.seed, 4));
-    } else {
+    } else if (c->part != HCQ_PART_GRID_X) {
         c->grid = 1 + pick(c->grid + 1);
         grid = hcq_dim(c->grid, 1, 1);
         MUST(hcq_queue_update_exec(g->queue, index, &grid, NULL));
@@ -686,9 +691,6 @@ static void update_calls(graph *g) {
     for (uint32_t n = 1 + pick(4); n; n--) {
         uint32_t index = pick(g->count);
         call *c = &g->calls[index];
-        if (c->part) {
-            continue;
-        }
         switch (c->kind) {
         case CALL_MIX:
             update_mix(g, index);
@@ -840,7 +842,7 @@ static void step_once(graph *g, launch *l) {
    and other work between them. */
 static void run_burst(graph *g, launch *l, int *stale) {
     hcq_point points[IN_FLIGHT];
-    uint32_t count = 1 + pick(IN_FLIGHT);
+    uint32_t count = 1 + pick(chance(10) ? (uint32_t)IN_FLIGHT : 3);
     int plain = 0;                     /* what HCQ_OVERLAP would not follow */
     for (uint32_t i = 0; i < count; i++) {
         W.step = "a burst";
