@@ -1361,8 +1361,8 @@ HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *devi
                              uint64_t size);
 
 /* Records memory that belongs to the graph: allocated by its first run, kept
-   until the graph is reset or destroyed. `buffer` is for recording only, its
-   contents are undefined at first.
+   until the graph is reset or destroyed. `buffer` is for recording only: the
+   host never learns the address. Contents are undefined at first.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID (no graph, size 0, unknown flags),
@@ -1397,11 +1397,12 @@ HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t af
 /* Writes the graph's schedule as text, or as a graph in DOT: a list per device
    of commands, SYNC and WAIT, each cell with its place in the order in which
    HCQ_STEP runs them. `flags`: HCQ_COPY_LISTS or 0. Returns the length that the
-   whole text has; always ends it with a zero when size > 0. 0: refused, the
-   log says why.
+   whole text has; always ends it with a zero when size > 0.
+
+   0: refused, as HCQ_STEP would be, and the log says why. A schedule has no
+   kernel over several devices and no copy with a second output.
 
    Threads: one at a time per queue.
-   Errors:  as a submission with HCQ_STEP.
 */
 HCQ_API size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size);
 HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size);
@@ -5115,6 +5116,7 @@ static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t add
 static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *why) {
     *why = HCQ_ERROR_INVALID;
     if (buffer->device == NULL || buffer->size == 0) { return NULL; }
+    if (buffer->id == 0) { return NULL; } /* a graph's placeholder, say */
     *why = HCQ_ERROR_CLOSED;
     if (!hcqi_device_open(buffer->device)) { return NULL; }
     hcqi_allocation *a = hcqi_allocation_find(buffer->device, buffer->address);
@@ -6782,6 +6784,7 @@ static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev, uint32_t sl
 
 typedef struct hcqi_choice {
     hcqi_version *version;             /* use this one, or ... */
+    int current;                       /* it needs no work */
     hcqi_version *busy;                /* ... wait until this one is done */
     uint32_t count;                    /* versions for this device */
 } hcqi_choice;
@@ -6804,6 +6807,7 @@ static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t s
         c.count += hcqi_version_counts(v);
         if ((!v->profiled || v->uses == 0) && hcqi_version_current(v, values)) {
             c.version = v;
+            c.current = 1;
             return c;
         }
         if (v->uses == 0) {
@@ -6977,7 +6981,7 @@ static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, uint32_t s
         }
         hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev, slice);
         if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        if (!hcqi_version_current(v, values)) {
+        if (!c.current) {
             hcq_result r = hcqi_version_make_current(v, values);
             if (r != HCQ_OK) { return r; }
         }
@@ -11531,7 +11535,8 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
     if (!hcqi_append_room(step, q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_append_one(step, q, i);
     hcq_packet *p = &step->packets[0];
-    p->index = i; /* for messages */
+    p->index = i; /* for messages and profiles; there is room in metas */
+    step->metas[i].label = step->metas[0].label;
     if (p->kind == HCQ_COMMAND_COPY) {
         hcqi_step_operand(step, 0, q, sub, &p->u.copy.dst);
         hcqi_step_operand(step, 1, q, sub, &p->u.copy.src);
@@ -14157,8 +14162,9 @@ static int hcqi_device_moves(const hcq_device *dev) {
 
 /* Nothing of it was handed over, and nothing else holds on to it. */
 static int hcqi_job_is_untouched(const hcq_job *job) {
-    uint32_t tied = HCQI_JOB_HOST | HCQI_JOB_CALLING | HCQI_JOB_PART | HCQI_JOB_STALLED;
-    return job->epoch == 0 && job->parts == NULL && (job->flags & tied) == 0;
+    uint32_t tied = HCQI_JOB_HOST | HCQI_JOB_CALLING | HCQI_JOB_STALLED;
+    int alone = (job->flags & HCQI_JOB_PART) != 0 || job->parts_left == 0;
+    return job->epoch == 0 && alone && (job->flags & tied) == 0;
 }
 
 /* Ends held jobs that need the device: its own, and those elsewhere whose

@@ -392,7 +392,7 @@ static void print_parts(const times *t, uint32_t frames) {
 /* Makes a few frames more, for a timeline of them. */
 static int save_page(game *g, uint32_t frames, const uint32_t *sums, times *t,
                      const char *page) {
-    frames = frames < PICTURED ? frames : PICTURED;
+    frames = frames < PICTURED ? frames : (uint32_t)PICTURED;
     if (!ok(hcq_profile_start(g->dev, NULL), "profile") ||
         !run(g, frames, IN_FLIGHT, sums, t) || !ok(hcq_profile_stop(g->dev), "profile") ||
         !ok(hcq_profile_save(&g->dev, 1, HCQ_PROFILE_HTML, page), page)) {
