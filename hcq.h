@@ -4960,6 +4960,22 @@ static void hcqi_profile_waits(const hcqi_resolve *r) {
     }
 }
 
+/* The end of an overlapping launch: what it waits for is over, so it needs no
+   place in its lane, where later launches may be before it. */
+static void hcqi_job_conclude(hcq_job *job) {
+    while (job->producers != NULL) {
+        hcqi_producer *p = job->producers;
+        job->producers = p->list;
+        p->job = job;
+        if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
+        hcqi_signal_raise(p->signal, p->value);
+        hcqi_signal_fail_due(p->signal);
+        hcqi_signal_settle(p->signal);
+        hcqi_pool_put(&job->lane->dev->producers, p);
+    }
+    hcqi_job_advance_past(job);
+}
+
 /* Hands over the next segment; 1 = did, and there is more to look at. */
 static int hcqi_job_step(hcq_job *job) {
     hcqi_resolve r;
@@ -4983,6 +4999,10 @@ static int hcqi_job_step(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     if (seg != NULL && seg->host) {
         hcqi_job_host_due(job);
+        return 0;
+    }
+    if ((job->flags & HCQI_JOB_REACH) != 0) {
+        hcqi_job_conclude(job);
         return 0;
     }
     if (!hcqi_lane_reserve(job->lane)) {

@@ -601,6 +601,16 @@ static void *toggler_run(void *user) {
     return NULL;
 }
 
+/* Submits a bound queue; where work before it holds its versions, once that is done. */
+static hcq_result submit_patiently(hcq_queue *q) {
+    hcq_result result = hcq_queue_submit(q, T.dev, NULL);
+    if (result == HCQ_ERROR_LIMIT) {
+        result = hcq_device_synchronize(T.dev, BOUND);
+        result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;
+    }
+    return result;
+}
+
 /* One thread starts, reads and stops while another one submits and updates. */
 static void profile_starts_and_stops_under_load(void **state) {
     (void)state;
@@ -623,7 +633,7 @@ static void profile_starts_and_stops_under_load(void **state) {
            hcq_sys_now_ns() < limit) {
         const uint32_t value = launches % 7;
         result = hcq_queue_update_arg(q, 0, 1, &value, 4);
-        result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;
+        result = result == HCQ_OK ? submit_patiently(q) : result;
         result = result == HCQ_OK ? hcq_queue_submit(g, T.dev, NULL) : result;
         sum += value + 2;
         launches++;

@@ -628,6 +628,49 @@ static void refused_steps_change_nothing(void **state) {
     CHECK_U64(T.memory.blocks, 0);
 }
 
+/* From the k-th allocation of a first launch on, all fail, until it needs no more: it
+   takes no number and can be repeated. Here the cache, emptied, does not help. */
+static void refused_launches_change_nothing(void **state) {
+    (void)state;
+    int passed = 0;
+    for (uint64_t k = 0; k < 500 && !passed; k++) {
+        scenario c;
+        uint32_t words[16];
+        hcq_point done;
+        memset(&c, 0, sizeof c);
+        memset(&T.memory, 0, sizeof T.memory);
+        CHECK_OK(open_device(0, &c.dev));
+        CHECK_OK(open_device(1, &c.dev2));
+        CHECK_OK(scenario_graph_setup(&c));
+        CHECK_OK(k % 2 ? hcq_queue_bind(c.graph, c.dev) : HCQ_OK);
+        const uint64_t numbers[2] = {hcq_device_timeline_value(c.dev),
+                                     hcq_device_timeline_value(c.dev2)};
+        T.memory.fail_until = UINT64_MAX;
+        T.memory.fail_at = T.memory.calls + 1 + k / 2;
+        hcq_result result = launch(&c, 5, 0, NULL, &done);
+        T.memory.fail_at = 0;
+        if (result != HCQ_OK) {
+            CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+            CHECK_U64(hcq_device_timeline_value(c.dev), numbers[0]);
+            CHECK_U64(hcq_device_timeline_value(c.dev2), numbers[1]);
+            CHECK_OK(launch(&c, 5, 0, NULL, &done));
+        }
+        passed = result == HCQ_OK && k % 2 == 0; /* unbound ones need the most */
+        hcq_result end = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+        CHECK(end == HCQ_OK || (result == HCQ_OK && end == HCQ_ERROR_OUT_OF_MEMORY));
+        if (end == HCQ_OK) {
+            CHECK_OK(hcq_copyout(words, c.out, 64));
+            CHECK_U64(words[0], 5);
+            CHECK_OK(hcq_copyout(words, c.there, 64));
+            CHECK(words[0] == 7 && words[1] == 4);
+        }
+        CHECK_OK(hcq_close(c.dev));
+        CHECK_OK(hcq_close(c.dev2));
+        CHECK_U64(T.memory.blocks, 0);
+    }
+    CHECK(passed);
+}
+
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(one_allocation_fails),
@@ -635,6 +678,7 @@ int main(int argc, char **argv) {
         TEST_BARE(all_later_allocations_fail),
         TEST_BARE(cache_is_emptied_when_memory_runs_out),
         TEST_BARE(refused_steps_change_nothing),
+        TEST_BARE(refused_launches_change_nothing),
     };
     int result = test_start(argc, argv);
     if (result != 0) {
