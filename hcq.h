@@ -2128,7 +2128,8 @@ enum {
     HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
     HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
     HCQI_JOB_RETIRING = 1024,          /* as soon as `failing` is 0 */
-    HCQI_JOB_GATHER = 4096,            /* a failure of one wait counts when all are over */
+    HCQI_JOB_GATHER = 4096,            /* a failure of one wait counts when all are over:
+                                          whoever follows the job follows what it follows */
     HCQI_JOB_REACH = 2048              /* held until its waits are reached: it must not
                                           be in the way of others on its lane */
 };
@@ -2380,6 +2381,7 @@ struct hcqi_graph {
     hcqi_plan plan;
     hcqi_schedule schedule;
     hcqi_launch *launches;             /* all */
+    uint32_t launch_count;
     hcqi_launch *newest;               /* launch, then `earlier` */
     int overlaps;                      /* a launch asked for HCQ_OVERLAP, ever */
     struct hcqi_making *making;        /* made by the first launch */
@@ -4980,15 +4982,14 @@ static void hcqi_job_conclude(hcq_job *job) {
 static int hcqi_job_step(hcq_job *job) {
     hcqi_resolve r;
     hcqi_job_unlink_waits(job);
-    r.job = job;
-    r.settle = 0;
-    hcqi_job_resolve(&r);
     hcq_result own = hcqi_job_failure(job); /* cancelled */
     if (own == HCQ_OK) { own = job->lane->dev->lost; }
-    if (r.failure != HCQ_OK && (job->flags & HCQI_JOB_GATHER) && own == HCQ_OK) {
-        hcqi_job_unlink_waits(job);
-        r.settle = 1;
+    r.job = job;
+    for (r.settle = 0;; r.settle = 1) {
         hcqi_job_resolve(&r);
+        int settles = (job->flags & HCQI_JOB_GATHER) != 0 && own == HCQ_OK && !r.settle;
+        if (r.failure == HCQ_OK || !settles) { break; }
+        hcqi_job_unlink_waits(job);
     }
     if (own != HCQ_OK) { r.failure = own; }
     if (r.failure != HCQ_OK && job->parts_left == 0 && !(r.settle && r.blocked && own == HCQ_OK)) {
@@ -7352,7 +7353,7 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t part, in
     job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
                  (final ? 0 : (uint32_t)HCQI_JOB_PART);
     if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
-    if (s->launch != NULL && v == NULL) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
+    if (s->launch != NULL) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
     if (s->launch != NULL && !s->launch->full) {
         job->flags |= (uint32_t)HCQI_JOB_UNORDERED | (v == NULL ? (uint32_t)HCQI_JOB_REACH : 0);
     }
@@ -10743,21 +10744,60 @@ static void hcqi_launches_prune(hcqi_graph *g) {
     }
 }
 
-/* An idle launch, made ready. */
-static hcqi_launch *hcqi_launch_get(hcq_queue *q, uint32_t slices, hcq_result *why) {
+static hcqi_launch *hcqi_launch_new(hcq_queue *q) {
     hcqi_graph *g = q->graph;
-    hcqi_launches_prune(g);
+    hcqi_launch *launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
+    if (launch == NULL) { return NULL; }
+    launch->queue = q;
+    launch->next = g->launches;
+    g->launches = launch;
+    g->launch_count++;
+    return launch;
+}
+
+/* Signals for all launches there are. */
+static hcq_result hcqi_launches_room(hcqi_graph *g) {
+    uint32_t slices = g->plan.slice_count;
+    int alone = slices < 2 && !g->overlaps && !g->plan.shared;
+    hcq_result r = HCQ_OK;
+    for (hcqi_launch *m = g->launches; r == HCQ_OK && !alone && m != NULL; m = m->next) {
+        r = hcqi_launch_room(m, slices);
+    }
+    return r;
+}
+
+/* A bound graph's launches, so many that more are seldom in flight at once. */
+static hcq_result hcqi_launches_make(hcq_queue *q) {
+    uint32_t count = 4 * q->dev->desc.slots < 16 ? 16 : 4 * q->dev->desc.slots;
+    while (q->graph->launch_count < count) {
+        if (hcqi_launch_new(q) == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    }
+    return hcqi_launches_room(q->graph);
+}
+
+static hcqi_launch *hcqi_launch_idle(hcqi_graph *g) {
     hcqi_launch *launch = g->launches;
     while (launch != NULL && launch->jobs != 0) { launch = launch->next; }
-    *why = HCQ_ERROR_OUT_OF_MEMORY;
+    return launch;
+}
+
+/* An idle launch, made ready. */
+static hcqi_launch *hcqi_launch_get(hcq_queue *q, hcq_result *why) {
+    hcqi_graph *g = q->graph;
+    hcqi_launch *launch = hcqi_launch_idle(g);
     if (launch == NULL) {
-        launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
-        if (launch == NULL) { return NULL; }
-        launch->queue = q;
-        launch->next = g->launches;
-        g->launches = launch;
+        for (uint32_t d = 0; d < g->plan.device_count; d++) {
+            hcqi_reap_device(g->plan.devices[d].dev);
+        }
+        launch = hcqi_launch_idle(g);
     }
-    *why = hcqi_launch_room(launch, slices < 2 && !g->overlaps && !g->plan.shared ? 0 : slices);
+    *why = HCQ_ERROR_OUT_OF_MEMORY;
+    if (launch == NULL) { launch = hcqi_launch_new(q); }
+    if (launch == NULL) { return NULL; }
+    hcqi_launches_prune(g); /* with what was just found to be over */
+    uint32_t slices = g->plan.slice_count;
+    int alone = slices < 2 && !g->overlaps && !g->plan.shared;
+    *why = alone || launch->slice_count >= slices ? HCQ_OK : hcqi_launches_room(g);
     return *why == HCQ_OK ? launch : NULL;
 }
 
@@ -10780,6 +10820,12 @@ static int hcqi_launch_mixes(const hcqi_plan *plan, const hcqi_graph *g, const h
 
 #define HCQI_MAX_EARLIER 8             /* launches that one looks at singly */
 
+/* Does whoever follows `m` follow everything before it? Not if one of its
+   devices may have been closed in the middle. */
+static int hcqi_launch_ends_chain(const hcqi_plan *plan, const hcqi_launch *m) {
+    return (m->full || m->cuts) && m->plan == plan->serial;
+}
+
 /* How an overlapping launch meets those in flight. Everything before one that
    follows all of them is behind that one, too. */
 static void hcqi_launch_meet(const hcq_queue *q, hcqi_launch *launch, const hcqi_spot *spots) {
@@ -10790,7 +10836,7 @@ static void hcqi_launch_meet(const hcq_queue *q, hcqi_launch *launch, const hcqi
     for (hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
         m->whole = launch->cuts || !m->marks || m->plan != plan->serial ||
                    hcqi_launch_mixes(plan, q->graph, spots, m);
-        if (m->full || m->cuts) { break; }
+        if (hcqi_launch_ends_chain(plan, m)) { break; }
     }
 }
 
@@ -10855,7 +10901,7 @@ static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
     }
     for (const hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
         hcqi_job_follow(job, plan, launch, m, slice, tail);
-        if (m->full || m->cuts) { return; }
+        if (hcqi_launch_ends_chain(plan, m)) { return; }
     }
 }
 
@@ -10933,7 +10979,7 @@ static hcq_result hcqi_graph_reserve(hcq_queue *q, const hcq_submission *sub, hc
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r;
     q->graph->overlaps |= (sub->flags & HCQ_OVERLAP) != 0;
-    hcqi_launch *launch = hcqi_launch_get(q, plan->slice_count, &r);
+    hcqi_launch *launch = hcqi_launch_get(q, &r);
     if (launch == NULL) { return r; }
     launch->earlier = q->graph->newest;
     launch->full = (sub->flags & HCQ_OVERLAP) == 0;
@@ -11072,7 +11118,8 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     hcq_result r = hcqi_graph_living(q);
     if (r == HCQ_OK) { r = hcqi_plan_make(q); }
     if (r == HCQ_OK) { r = hcqi_graph_check_devices(q); }
-    /* With empties the first run does it, when they have addresses. */
+    if (r == HCQ_OK) { r = hcqi_launches_make(q); }
+    /* With empties the first run makes versions, when they have addresses. */
     return r == HCQ_OK && q->graph->empties_missing == 0 ? hcqi_graph_versions(q) : r;
 }
 
