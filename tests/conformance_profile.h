@@ -631,8 +631,8 @@ static void profile_starts_and_stops_under_load(void **state) {
     const uint64_t limit = hcq_sys_now_ns() + 2 * BOUND;
     while (__atomic_load_n(&t.turns, __ATOMIC_ACQUIRE) < turns && result == HCQ_OK &&
            hcq_sys_now_ns() < limit) {
-        const uint32_t value = launches % 7, words[2] = {value, 0};
-        result = hcq_queue_update_arg(q, 0, 1, words, 4);
+        const uint32_t value = launches % 7;
+        result = hcq_queue_update_arg(q, 0, 1, &value, 4);
         result = result == HCQ_OK ? submit_patiently(q) : result;
         result = result == HCQ_OK ? hcq_queue_submit(g, T.dev, NULL) : result;
         sum += value + 2;
