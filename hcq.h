@@ -150,31 +150,36 @@
    hcq_queue_variable instead marks a value that every submission brings along
    (hcq_submission.variables), without touching the recording.
 
-   Graphs. A queue of kind HCQ_GRAPH takes commands over buffers of any devices,
-   in an order in which they would be right one after another. It finds out what
-   each reads and writes (arguments, copies, hcq_queue_access) and lets the rest
-   overlap: one compute lane for every device, a copy lane for large copies that
-   run beside it, waits where bytes are shared and nothing else implies them.
-   Planned once, at bind or at the first submit. A launch brings buffers for the
-   placeholders (hcq_input) and variables; it follows everything submitted
-   earlier on its devices and has one point. An input with the declared size
-   must not overlap what else the graph touches if either is written:
-   HCQ_ERROR_ALIAS, and nothing runs.
+   Graphs. Take a graph when a step that repeats uses several devices or mixes
+   copies with kernels. A queue of kind HCQ_GRAPH takes commands over buffers of
+   any devices, in an order in which they would be right one after another. It
+   finds out which bytes each reads and writes (arguments, copies,
+   hcq_queue_access) and lets the rest overlap: every device has one compute
+   lane, copies from 16 KiB on that can run beside it use a copy lane, and one
+   lane waits for another only where nothing else has ordered the two already.
 
-   HCQ_OVERLAP lets a launch start while other work, also earlier launches of the
-   graph, still runs. It takes no lane edge then, as with HCQ_UNORDERED; where it
-   shares memory with launches of this graph it waits for them, and the same
-   lane's part of them comes first. (The first launch with the flag follows those
-   without it as a whole.) HCQ_STEP runs the same plan from the host, item by
-   item of its schedule, and returns when all is done: for looking at order. A
-   host or custom command that fails ends its lane's part of the launch and what
-   depends on that; the point has the failure, the next launch is not affected.
-   With HCQ_STEP the call itself returns it.
+   A graph is planned at bind or at the first submit; a buffer that is updated is
+   planned anew at the next one. It is submitted alone, to the device it was made
+   for. A launch brings buffers for the placeholders (hcq_input) and variables; it
+   follows everything submitted earlier on the devices whose lanes or memory it
+   uses, and has one point. The declared bytes of an input must not overlap
+   another input or buffer of the graph if one of the two is written:
+   HCQ_ERROR_ALIAS, and nothing runs. A host or custom command that fails ends
+   its lane's part of the launch and what depends on that; the point has the
+   failure, the next launch is not affected.
+
+   HCQ_OVERLAP lets a launch start while earlier work still runs. Between launches
+   of this graph the order that shared memory needs is kept; against all else,
+   other graphs, plain queues, there is none: add waits to the submission. The
+   first launch with the flag follows earlier ones without it. HCQ_STEP runs the
+   graph from the host, command by command in the order that hcq_queue_print
+   shows, and returns when all is done, or the first failure.
 
    Profile. hcq_profile_start makes a device record begin and end of every
-   command, hcq_profile_save writes it: a trace, a page to look at, a summary.
-   Commands next to each other share a timestamp. The latest events are kept in a
-   ring. Failed submissions leave none. Where it is off it costs nothing.
+   command, hcq_profile_save writes it: a trace, a page to look at, a summary. The
+   end of a command is the begin of the next one of its lane if nothing lies
+   between. The latest events are kept in a ring. Failed submissions and eager
+   copies of the host leave none. Where it is off it costs nothing.
 
    Threads. One thread at a time records, updates, binds or submits a given
    queue; everything else may be called from any thread. Callbacks (host
@@ -1166,11 +1171,12 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 /* Records a kernel: `grid` blocks of `block` threads.
 
    `args` is copied now; NULL for a program without arguments. Every buffer
-   address in it must lie in a living buffer.
+   address in it must lie in a living buffer. In a graph it runs on the program's
+   device; a copy, fill or write runs on dst's.
 
    Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device),
-            HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device; not
+            in a graph), HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                hcq_dims grid, hcq_dims block);
@@ -1200,7 +1206,7 @@ HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, uint64_t value
                                 uint32_t value_size);
 
 /* Records a call of `fn` on the host when the queue gets there. A negative
-   result fails the submission from there on.
+   result fails the submission from there on, with HCQ_ERROR_HOST.
 
    On the CPU it runs on the lane's thread, elsewhere on a service thread.
 
@@ -1289,7 +1295,8 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
 /* Makes a part of command `index` variable: each submission brings its value
    as variables[variable], variable < 64. `part` is HCQ_PART_*; `maximum`
    bounds grids (0 = the recorded one) and is ignored elsewhere; a size is
-   bounded by the recorded one, a buffer argument by the living buffers.
+   bounded by the recorded one, a buffer argument by the living buffers (in a
+   graph it cannot be one: use hcq_input).
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
@@ -1320,13 +1327,13 @@ HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_po
    and the later ones of its lane back, nobody else.
 
    Threads: any, one at a time per queue named.
-   Blocks:  only for handed-over work: a full lane, a version slot, a counter.
+   Blocks:  only for handed-over work: a full lane, a version slot, a counter;
+            HCQ_STEP until all is done.
    Errors:  the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not
-            rise, a missing variable), HCQ_ERROR_CLOSED (a buffer, signal or the
-            device is gone), HCQ_ERROR_FOREIGN, HCQ_ERROR_UNSUPPORTED (custom),
-            HCQ_ERROR_LIMIT (parked_limit; all slots held; over 16 queues),
-            HCQ_ERROR_OUT_OF_MEMORY, HCQ_ERROR_NATIVE (refused: it counts as a
-            failed submission), HCQ_ERROR_LOST, HCQ_TIMEOUT, HCQ_ERROR_WOULD_BLOCK.
+            rise, a missing variable or input), _CLOSED (a buffer, signal or device
+            is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
+            (parked_limit; all slots held; over 16 queues), _OUT_OF_MEMORY, _NATIVE
+            (refused: a failed submission), _LOST, HCQ_TIMEOUT, _WOULD_BLOCK.
 */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                               uint32_t count, hcq_point *point);
@@ -1348,7 +1355,7 @@ HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission 
 /* A placeholder in a graph for a buffer of `device` (NULL: the graph's) of at
    least `size` bytes: each submission brings the buffer as inputs[number], number
    below HCQ_MAX_INPUTS. Recorded like a buffer, its address and views, too;
-   planned as memory that nothing else overlaps.
+   planned as memory that nothing else overlaps; the host cannot look into it.
 
    An error sticks to the graph; the buffer is zero then.
 
@@ -1360,9 +1367,10 @@ HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission 
 HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
                              uint64_t size);
 
-/* Records memory that belongs to the graph: allocated by its first run, kept
-   until the graph is reset or destroyed. `buffer` is for recording only: the
-   host never learns the address. Contents are undefined at first.
+/* Records memory of `device` (NULL: the graph's) that belongs to the graph:
+   allocated by its first run, kept until it is reset or destroyed. `buffer` is
+   for recording only: the host never learns the address, copy what it needs to
+   a buffer of yours. Contents are undefined at first unless HCQ_ZEROED.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID (no graph, size 0, unknown flags),
@@ -1377,7 +1385,8 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
    access; otherwise the bytes count in addition.
 
    A host or custom command that says nothing is ordered after everything
-   before it and before everything after it.
+   before it and before everything after it, like a memory barrier. Where it
+   says something it runs on the device of the first bytes it writes, or reads.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID (no graph, wrong index, a barrier),
@@ -1396,11 +1405,12 @@ HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t af
 
 /* Writes the graph's schedule as text, or as a graph in DOT: a list per device
    of commands, SYNC and WAIT, each cell with its place in the order in which
-   HCQ_STEP runs them. `flags`: HCQ_COPY_LISTS or 0. Returns the length that the
-   whole text has; always ends it with a zero when size > 0.
+   HCQ_STEP runs them (in brackets: its index). `flags`: HCQ_COPY_LISTS or 0.
+   Returns the length of the whole text, ended with a zero when size > 0.
 
-   0: refused, as HCQ_STEP would be, and the log says why. A schedule has no
-   kernel over several devices and no copy with a second output.
+   Coarser than what a launch does: a SYNC is for all of its list so far, and a
+   copy always waits for one of its source's device. 0: refused, and the log says
+   why: a kernel over several devices, a copy with a second output.
 
    Threads: one at a time per queue.
 */
@@ -1413,13 +1423,14 @@ HCQ_API size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_
 typedef struct hcq_profile_desc {
     uint32_t events;                   /* kept, the latest; 128 bytes each [65536] */
     uint32_t names;                    /* of programs, commands, queues; 48 bytes each,
-                                          more of them are one [1024] */
+                                          the rest is "(others)" [1024] */
 } hcq_profile_desc;
 
 typedef enum hcq_profile_format {
     HCQ_PROFILE_TRACE,                 /* JSON for chrome://tracing and ui.perfetto.dev */
     HCQ_PROFILE_HTML,                  /* a page with a timeline, nothing else needed */
-    HCQ_PROFILE_SUMMARY                /* text: a line per program */
+    HCQ_PROFILE_SUMMARY                /* text: a line per name; dependencies: arrows;
+                                          synchronizations: hcq_device_synchronize */
 } hcq_profile_format;
 
 /* Starts to record begin and end of every command that is submitted to
@@ -1434,8 +1445,8 @@ typedef enum hcq_profile_format {
 */
 HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc);
 
-/* Stops recording; what was recorded stays until the next start or hcq_close,
-   and submissions that were made before still add to it.
+/* Stops recording; what was recorded stays until the next start or hcq_close.
+   Submissions made before still add to it when they are done: wait for them.
 
    Threads: any. Errors: HCQ_ERROR_INVALID.
 */
@@ -5308,7 +5319,8 @@ static hcqi_signal *hcqi_record_signal(hcq_queue *q, hcq_point point, int raise,
 
 static int32_t hcqi_record_no_sync(hcq_queue *q) {
     return hcqi_record_refuse(q, HCQ_ERROR_INVALID,
-                              "queue: a graph takes no waits, signals and timestamps");
+                              "queue: a graph takes no waits, signals and timestamps, its "
+                              "submission does");
 }
 
 static int32_t hcqi_record_sync(hcq_queue *q, hcq_command_kind kind, hcq_point point) {
@@ -5698,12 +5710,16 @@ static void hcqi_program_unref(hcq_program *program);
 
 /* What a packet in a recording keeps alive. */
 static void hcqi_packet_ref(const hcq_packet *p) {
-    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) { hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
+    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
+        hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
+    }
     if (p->kind == HCQ_COMMAND_EXEC) { p->u.exec.program->refs++; }
 }
 
 static void hcqi_packet_unref(const hcq_packet *p) {
-    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) { hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal)); }
+    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
+        hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
+    }
     if (p->kind == HCQ_COMMAND_EXEC) { hcqi_program_unref(p->u.exec.program); }
 }
 
@@ -6904,9 +6920,10 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
         if ((size && (value == 0 || value % step != 0)) ||
             ((size || patch->part <= HCQ_PART_GRID_Z) && value > most)) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "variables: number %u is %llu, at most %llu in steps of %llu",
+                               "variables: number %u is %llu, from %llu to %llu in steps of %llu",
                                patch->variable, (unsigned long long)value,
-                               (unsigned long long)most, (unsigned long long)step);
+                               (unsigned long long)(size ? step : 0), (unsigned long long)most,
+                               (unsigned long long)step);
         }
     }
     return HCQ_OK;
@@ -8024,8 +8041,8 @@ static int hcqi_path_find(hcqi_path *path, const hcq_job *job) {
     return -1;
 }
 
-/* Will a held job get on by work that is submitted already? Not if that takes
-   too long to find out. */
+/* May a held job get on by work that is submitted already? Also if that takes
+   too long to find out: who asks waits with a timeout. */
 static int hcqi_job_advances(const hcq_job *job) {
     hcqi_path path;
     hcqi_core.looks = HCQI_LOOKS / 16;
@@ -8046,10 +8063,10 @@ static int hcqi_job_advances(const hcq_job *job) {
         }
         while (known < path.seen_count && path.seen[known] != to) { known++; }
         if (!hcqi_is_held(to) || known < path.seen_count) { continue; }
-        if (path.count == HCQI_PATH) { return 0; }
+        if (path.count == HCQI_PATH) { return 1; }
         hcqi_blockers_begin(&path.step[path.count++], to);
     }
-    return hcqi_core.looks != 0;
+    return 1;
 }
 
 /* "signal 12 'uploads' of CPU at 7 (now 5)" and what is to be known of it. */
@@ -9690,7 +9707,8 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffe
                                   index);
     }
     if (!hcqi_arg_is_buffer(access) || access > HCQ_ARG_INOUT) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "access: %u", access);
+        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID,
+                                  "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
     }
     const char *bad = hcqi_operand_find(graph, &buffer, buffer.size, &op, &why);
     if (bad != NULL) { return hcqi_update_refuse(graph, why, "buffer: %s", bad); }
@@ -10362,7 +10380,9 @@ static int hcqi_plan_crossings(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint32_t n = plan->slice_count;
     if (n < 2) { return 1; }
-    if (!HCQI_GROW(&q->dev->hooks, plan->cross, plan->cross_capacity, (uint64_t)n * n)) { return 0; }
+    if (!HCQI_GROW(&q->dev->hooks, plan->cross, plan->cross_capacity, (uint64_t)n * n)) {
+        return 0;
+    }
     memset(plan->cross, 0, (size_t)n * n * sizeof *plan->cross);
     for (uint32_t i = 0; i < q->count; i++) {
         if (plan->calls[i].slice != HCQI_NONE) { hcqi_plan_range_slices(plan, i); }
@@ -10635,6 +10655,9 @@ static hcq_result hcqi_graph_check(hcq_device *dev, const hcq_submission *sub) {
     if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
     if (sub->input_count != 0 && sub->inputs == NULL) { bad = "inputs: is NULL"; }
     if (sub->flags & HCQ_UNORDERED) { bad = "flags: a graph's launch is not HCQ_UNORDERED"; }
+    if ((sub->flags & (HCQ_STEP | HCQ_COPY_LISTS)) == HCQ_COPY_LISTS) {
+        bad = "flags: HCQ_COPY_LISTS is for HCQ_STEP";
+    }
     if (sub->flags & ~(uint32_t)(HCQ_OVERLAP | HCQ_UNORDERED | HCQ_STEP | HCQ_COPY_LISTS)) {
         bad = "flags: unknown bits";
     }
@@ -11080,8 +11103,8 @@ static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
         hcq_result why;
         if ((slice->inputs >> n & 1) == 0) { continue; }
         hcqi_allocation *a = hcqi_buffer_find(&sub->inputs[n], &why);
-        if (a != NULL) { seen[n] = hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why); }
-        if (a == NULL || seen[n] == 0) {
+        seen[n] = a == NULL ? 0 : hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why);
+        if (seen[n] == 0) {
             return hcqi_refuse(q->dev, why, "inputs: number %u: device '%s' cannot see it", n,
                                slice->dev->label);
         }
@@ -11291,7 +11314,8 @@ static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
         name++;
         if (owner != dev) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "queue '%s': command %u is a kernel over several devices",
+                               "queue '%s': command %u is a kernel over several devices, which "
+                               "HCQ_STEP and print do not do",
                                q->label, i);
         }
     }
@@ -11301,7 +11325,8 @@ static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
         outputs += (t->access & HCQI_WRITE) != 0;
         if (p->kind == HCQ_COMMAND_EXEC && t->dev != dev) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "queue '%s': command %u is a kernel over several devices",
+                               "queue '%s': command %u is a kernel over several devices, which "
+                               "HCQ_STEP and print do not do",
                                q->label, i);
         }
     }
@@ -11555,8 +11580,9 @@ static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_
     if (!hcqi_graph_enter(q, &out)) { return 0; }
     hcqi_queue_check(q, &sticky);
     if (sticky != HCQ_OK || (flags & ~(uint32_t)HCQ_COPY_LISTS) || (text == NULL && size != 0)) {
+        const char *bad = text == NULL && size != 0 ? "text: is NULL" : "flags: unknown bits";
         hcqi_refuse(q->dev, sticky != HCQ_OK ? sticky : HCQ_ERROR_INVALID, "%s",
-                    sticky != HCQ_OK ? "queue: recording failed" : "flags or text: not valid");
+                    sticky != HCQ_OK ? "queue: recording failed" : bad);
     } else if (hcqi_graph_living(q) == HCQ_OK && hcqi_schedule_build(q, flags) == HCQ_OK) {
         hcqi_schedule_order(q, NULL);
         print(&t, q);
@@ -11629,8 +11655,8 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
 }
 
 /* Runs one command; what may fail at run time is waited for. No lock. */
-static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, int copies, hcq_queue *step,
-                                 const hcq_submission *launch) {
+static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, const hcqi_list *list,
+                                 hcq_queue *step, const hcq_submission *launch) {
     hcq_submission sub;
     hcq_point point;
     uint32_t kind = q->packets[i].kind;
@@ -11642,12 +11668,16 @@ static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, int copies, hcq
     sub.variables = launch->variables;
     sub.variable_count = launch->variable_count;
     hcqi_enter();
-    step->kind = copies ? HCQ_COPY : HCQ_COMPUTE;
+    step->kind = list->copies ? HCQ_COPY : HCQ_COMPUTE;
     hcq_result r = hcqi_step_record(step, q, i, launch);
     hcqi_leave();
     if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
-    if (r == HCQ_OK && (kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM)) {
+    int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM;
+    if (r == HCQ_OK && (fails || dev != list->dev)) { /* the list's SYNC is of another device */
         r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
+    }
+    if (r != HCQ_OK) {
+        hcqi_refuse_alone(q->dev, r, "queue '%s': the step of command %u failed", q->label, i);
     }
     return r;
 }
@@ -11672,7 +11702,8 @@ static hcq_result hcqi_step_queues(hcq_queue *q, hcq_queue **steps) {
     return r;
 }
 
-static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_queue **steps) {
+static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_queue **steps,
+                                 int *began) {
     hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
     hcqi_walk walk;
@@ -11680,6 +11711,7 @@ static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_qu
     if (sub->wait_count != 0) {
         r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
     }
+    *began = r != HCQ_TIMEOUT;
     if (r == HCQ_OK) { r = hcqi_step_sync(plan); }
     hcqi_walk_begin(sched, &walk, NULL);
     while (r == HCQ_OK) {
@@ -11691,28 +11723,21 @@ static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_qu
             r = hcq_device_synchronize(l->dev, l->dev->desc.timeout_ns);
         } else if (item->kind == HCQI_ITEM_CALL) {
             while (plan->devices[d].dev != plan->calls[item->call].dev) { d++; }
-            r = hcqi_step_call(q, item->call, l->copies, steps[d], sub);
+            r = hcqi_step_call(q, item->call, l, steps[d], sub);
         }
     }
     hcq_result end = hcqi_step_sync(plan);
     return r == HCQ_OK ? end : r;
 }
 
-/* A launch with HCQ_STEP; gives up the lock meanwhile. */
-static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
+/* The walk without the lock; `began`: signals are to be raised, or to fail. */
+static hcq_result hcqi_step_unlocked(hcq_queue *q, const hcq_submission *sub, int *began) {
     hcq_queue *steps[HCQI_MAX_DEVICES];
-    hcq_submission end = *s->sub;
-    const hcq_submission *sub = s->sub;
-    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    hcq_result r = hcqi_schedule_build(q, sub->flags);
-    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
-    if (r != HCQ_OK) { return r; }
     memset(steps, 0, sizeof steps);
-    hcqi_graph_pin(&q->graph->plan, 1);
-    r = hcqi_step_queues(q, steps);
+    hcq_result r = hcqi_step_queues(q, steps);
     if (r == HCQ_OK) {
         hcqi_leave();
-        r = hcqi_step_walk(q, sub, steps);
+        r = hcqi_step_walk(q, sub, steps, began);
         hcqi_enter();
     }
     for (uint32_t d = 0; d < HCQI_MAX_DEVICES; d++) {
@@ -11720,26 +11745,44 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
         steps[d]->destroyed = 1;
         if (steps[d]->pending == 0) { hcqi_queue_free(steps[d]); }
     }
-    hcqi_graph_pin(&q->graph->plan, UINT32_MAX);
-    for (uint32_t i = 0; r != HCQ_OK && i < sub->signal_count; i++) {
-        hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
-        if (t != NULL) { hcqi_signal_fail(t, r < 0 ? r : HCQ_ERROR_CANCELLED); }
-    }
-    if (r != HCQ_OK) {
-        return hcqi_refuse(s->dev, r, "queue '%s': a step failed", q->label);
-    }
+    return r;
+}
+
+/* A submission behind all steps: raises the signals and is the launch's point. */
+static hcq_result hcqi_step_end(hcqi_submit *s) {
+    const hcq_submission *sub = s->sub;
+    hcq_submission end = *sub;
     end.queue_count = 0;
     end.wait_count = 0;
     end.input_count = 0;
     end.flags = 0;
     s->sub = &end;
-    r = hcqi_submit_run(s);
+    hcq_result r = hcqi_submit_run(s);
     s->sub = sub;
     if (r != HCQ_OK) { return r; }
     hcq_point done = hcq_at(hcqi_signal_handle(s->dev->exact), s->number);
     hcqi_leave();
     r = hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns);
     hcqi_enter();
+    return r;
+}
+
+/* A launch with HCQ_STEP; gives up the lock meanwhile. */
+static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
+    const hcq_submission *sub = s->sub;
+    int began = 0;
+    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcq_result r = hcqi_schedule_build(q, sub->flags);
+    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
+    if (r != HCQ_OK) { return r; }
+    hcqi_graph_pin(&q->graph->plan, 1);
+    r = hcqi_step_unlocked(q, sub, &began);
+    if (r == HCQ_OK) { r = hcqi_step_end(s); }
+    hcqi_graph_pin(&q->graph->plan, UINT32_MAX);
+    for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
+        hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
+        if (t != NULL) { hcqi_signal_fail(t, r < 0 ? r : HCQ_ERROR_CANCELLED); }
+    }
     return r;
 }
 
@@ -13290,7 +13333,8 @@ static hcq_result hcqi_profile_gather(hcq_device *const *devices, uint32_t count
         if (r != HCQ_OK) { return hcqi_refuse_alone(devices[0], r, "devices: number %u", i); }
     }
     if ((int)format < 0 || format > HCQ_PROFILE_SUMMARY) {
-        return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d", (int)format);
+        return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d is no HCQ_PROFILE_*",
+                                 (int)format);
     }
     hcqi_enter();
     hcq_result r = HCQ_OK;

@@ -68,7 +68,7 @@ graph                  quick    cpu     200  graph gcc 100
 model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
 snippets               quick    cpu     200  script tests/snippets.sh
-examples               quick    cpu     200  script tests/examples.sh
+examples               quick    cpu     300  script tests/examples.sh
 starts                 quick    cpu     150  starts 300
 layout                 quick    -        60  layout
 tcc-header             quick    -        60  tcc_header
