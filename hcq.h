@@ -173,7 +173,8 @@
    other graphs, plain queues, there is none: add waits to the submission. The
    first launch with the flag follows earlier ones without it. HCQ_STEP runs the
    graph from the host, command by command in the order that hcq_queue_print
-   shows, and returns when all is done, or the first failure.
+   shows, and returns when all is done, or the first failure; other threads' work
+   may come in between.
 
    Profile. hcq_profile_start makes a device record begin and end of every
    command, hcq_profile_save writes it: a trace, a page to look at, a summary. The
@@ -1277,7 +1278,8 @@ HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index,
                                          uint64_t size);
 
 /* Changes argument `arg` of an exec: `size` bytes at `value`, a uint64_t
-   address for a buffer.
+   address for a buffer. What hcq_queue_access said of the old bytes holds for as
+   many new ones.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
@@ -1955,6 +1957,13 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 #define HCQI_CAST(type, x) ((type)(x))
 #endif
 
+/* On the way of every submission, and called from two places. */
+#if defined(__GNUC__) || defined(__clang__)
+#define HCQI_HOT inline __attribute__((always_inline))
+#else
+#define HCQI_HOT
+#endif
+
 #ifdef _MSC_VER
 #define HCQI_THREAD_LOCAL __declspec(thread)
 #else
@@ -2034,6 +2043,7 @@ struct hcqi_waiter {
     uint8_t home;
     uint8_t watch;                     /* counted in hcqi_core.watchers */
     uint8_t order;                     /* a failure does not matter */
+    uint8_t settles;                   /* is to be over even if another wait failed */
 };
 
 /* A notification: waits like a job, then runs a function instead of a batch. */
@@ -2139,8 +2149,8 @@ enum {
     HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
     HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
     HCQI_JOB_RETIRING = 1024,          /* as soon as `failing` is 0 */
-    HCQI_JOB_GATHER = 4096,            /* a failure of one wait counts when all are over:
-                                          whoever follows the job follows what it follows */
+    HCQI_JOB_GATHER = 4096,            /* of a launch: fails after what it follows is over,
+                                          as others follow that by following it */
     HCQI_JOB_REACH = 2048              /* held until its waits are reached: it must not
                                           be in the way of others on its lane */
 };
@@ -2311,10 +2321,10 @@ typedef struct hcqi_slice {
 typedef struct hcqi_cross { uint32_t always; uint64_t inputs; } hcqi_cross;
 
 typedef struct hcqi_plan {
-    uint64_t generation;               /* of the recording; 0 = none */
-    int stale;                         /* a buffer was updated */
-    uint64_t serial;                   /* of the plan */
-    uint64_t shape;                    /* hash of what versions are made from */
+    uint64_t generation;               /* of the recording, as in versions; 0 = none */
+    int stale;                         /* a buffer was updated: to be planned again */
+    uint64_t serial;                   /* changes with each planning; for launches, schedules */
+    uint64_t shape;                    /* hash: while it stays, so may versions */
     hcqi_call *calls;
     uint32_t call_count, call_capacity;
     hcqi_touch *touches;
@@ -4403,7 +4413,8 @@ typedef struct hcqi_resolve {
     hcqi_points points;
     hcqi_waiter *spare;                /* next free waiter for a packet's wait */
     int need_reach;                    /* a host command: native waits do not help */
-    int settle;                        /* one wait failed, the others are to be over, too */
+    int settle;                        /* one wait failed: others that order, see
+                                          hcqi_waiter.settles, are to be over, too */
     int blocked;
     hcq_result failure;
     const hcqi_signal *past[4];        /* reached before; for the profile */
@@ -4417,6 +4428,7 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     int check = s->kind != HCQI_TIMELINE && (w == NULL || !w->order);
     own.count = 0;
     own.overflow = 0;
+    if (r->settle && (w == NULL || !(w->order || w->settles))) { return; }
     hcqi_state state = hcqi_state_of(s, value, &why, &own);
     if (state == HCQI_REACHED && s->source_epoch != 0 && r->past_count < 4) {
         r->past[r->past_count++] = s;
@@ -4993,15 +5005,17 @@ static void hcqi_job_conclude(hcq_job *job) {
 static int hcqi_job_step(hcq_job *job) {
     hcqi_resolve r;
     hcqi_job_unlink_waits(job);
-    hcq_result own = hcqi_job_failure(job); /* cancelled */
+    hcq_result failure = HCQ_OK, own = hcqi_job_failure(job); /* cancelled */
     if (own == HCQ_OK) { own = job->lane->dev->lost; }
     r.job = job;
     for (r.settle = 0;; r.settle = 1) {
         hcqi_job_resolve(&r);
         int settles = (job->flags & HCQI_JOB_GATHER) != 0 && own == HCQ_OK && !r.settle;
-        if (r.failure == HCQ_OK || !settles) { break; }
+        if (r.failure != HCQ_OK) { failure = r.failure; }
+        if (failure == HCQ_OK || !settles) { break; }
         hcqi_job_unlink_waits(job);
     }
+    r.failure = failure;
     if (own != HCQ_OK) { r.failure = own; }
     if (r.failure != HCQ_OK && job->parts_left == 0 && !(r.settle && r.blocked && own == HCQ_OK)) {
         hcqi_job_fail(job, r.failure);
@@ -6148,6 +6162,30 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, cons
     return hcqi_update_end_touch(queue, index);
 }
 
+/* What was stated of an argument's bytes is stated of the new ones; 0 = there
+   are not so many. */
+static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64_t address,
+                              hcqi_allocation *a) {
+    hcq_device *dev = a == NULL ? NULL : a->dev;
+    uint64_t left = a == NULL ? hcqi_placeholder_size(q, address, &dev) -
+                                    hcqi_placeholder_offset(address)
+                              : a->memory.size - (address - a->memory.address);
+    for (uint32_t at = q->metas[index].stated; at != 0; at = q->graph->stated[at - 1].next) {
+        const hcqi_stated *t = &q->graph->stated[at - 1];
+        if (t->address == old && t->size > left) { return 0; }
+    }
+    for (uint32_t at = q->metas[index].stated; at != 0; at = q->graph->stated[at - 1].next) {
+        hcqi_stated *t = &q->graph->stated[at - 1];
+        if (t->address != old) { continue; }
+        if (a != NULL) { a->names++; }
+        if (t->a != NULL) { hcqi_allocation_unname(t->a); }
+        t->a = a;
+        t->dev = dev;
+        t->address = address;
+    }
+    return 1;
+}
+
 HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
                                          const void *value, size_t size) {
     hcq_result out;
@@ -6164,13 +6202,19 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint3
                                   value == NULL ? "value" : "size", arg,
                                   program->info.sizes[arg]);
     }
-    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]);
+    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]) && size == sizeof(uint64_t);
     if (buffer) {
         uint64_t address;
         memcpy(&address, value, sizeof address);
         hcqi_allocation *a = hcqi_arg_find(queue, program, address, &out);
         if (a == NULL && out != HCQ_OK) {
             return hcqi_update_refuse(queue, out, "value: argument %u is not inside a buffer", arg);
+        }
+        uint64_t old;
+        memcpy(&old, queue->arena + m->arena + program->info.offsets[arg], sizeof old);
+        if (queue->graph != NULL && !hcqi_update_stated(queue, index, old, address, a)) {
+            return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
+                                      "value: fewer bytes than hcq_queue_access said");
         }
         uint32_t name = m->name_first;
         for (uint32_t i = 0; i < arg; i++) {
@@ -6997,9 +7041,9 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
 
 /* Finds or makes a version that is current; it is reserved for one job.
    `deadline` 0: the device's; the clock is only for those who wait. */
-static hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, uint32_t slice,
-                                       const hcqi_values *values, uint64_t deadline,
-                                       hcqi_version **out) {
+static HCQI_HOT hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, uint32_t slice,
+                                                const hcqi_values *values, uint64_t deadline,
+                                                hcqi_version **out) {
     for (;;) {
         hcqi_choice c = hcqi_version_choose(q, dev, slice, values);
         /* Unbound queues have as many versions as held submissions need, but
@@ -7235,7 +7279,7 @@ static int hcqi_submit_is_one(const hcqi_submit *s) {
 }
 
 /* Everything that can fail, before anything is changed. */
-static hcq_result hcqi_submit_reserve(hcqi_submit *s) {
+static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     hcq_device *dev = s->dev;
     uint32_t jobs = hcqi_submit_is_one(s) ? 1 : s->count + 1;
     uint64_t waiters = s->count <= 1 ? hcqi_submit_waiters(s, NULL) : 0;
@@ -7397,7 +7441,7 @@ static void hcqi_job_enlist(hcq_job *job) {
 }
 
 /* Cannot fail: everything is reserved, the number is taken. */
-static void hcqi_submit_enlist(hcqi_submit *s) {
+static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
     hcq_device *dev = s->dev;
     hcq_job *final = NULL;
     if (hcqi_submit_is_one(s)) {
@@ -10943,6 +10987,7 @@ static void hcqi_job_gather(hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
         const hcq_device *dev = launch->devices[d];
         if (dev == s->dev) { continue; }
         hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, dev->exact, launch->numbers[d]);
+        (*tail)->settles = 1;
     }
 }
 
@@ -11213,17 +11258,17 @@ static void hcqi_graph_delete(hcq_queue *q) {
 /* The plan as a list per device, with SYNC (all of this list so far is done) and
    WAIT (for another list's SYNC) between the commands. */
 
-static hcq_result hcqi_schedule_list(hcq_queue *q, hcq_device *dev, int copies, uint32_t *list) {
+/* The list of a device, or of copies to it. */
+static uint32_t hcqi_schedule_list(hcq_queue *q, hcq_device *dev, int copies) {
     hcqi_schedule *sched = &q->graph->schedule;
-    for (*list = 0; *list < sched->list_count; (*list)++) {
-        const hcqi_list *l = &sched->lists[*list];
-        if (l->dev == dev && l->copies == copies) { return HCQ_OK; }
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        if (sched->lists[k].dev == dev && sched->lists[k].copies == copies) { return k; }
     }
-    hcqi_list *l = &sched->lists[sched->list_count++]; /* two a device: there is room */
+    hcqi_list *l = &sched->lists[sched->list_count]; /* two a device: there is room */
     l->dev = dev;
     l->copies = copies;
     l->count = 0;
-    return HCQ_OK;
+    return sched->list_count++;
 }
 
 /* Appends an item to a list; HCQI_NONE = out of memory. */
@@ -11300,7 +11345,7 @@ static int hcqi_schedule_covers(const hcqi_schedule *sched, uint32_t list, uint3
     return 0;
 }
 
-/* The device of what a touch is part of; NULL = the same as the call's. */
+/* Is the command one that schedules have? */
 static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
     const hcqi_meta *m = &q->metas[i];
@@ -11359,14 +11404,10 @@ static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
     const hcqi_call *c = &plan->calls[i];
     int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
     hcq_device *dev = copy ? hcqi_copy_end(q, i, 0) : c->dev;
-    uint32_t list, from;
-    hcq_result r = hcqi_schedule_list(q, dev, copy && (flags & HCQ_COPY_LISTS) != 0, &list);
-    if (r == HCQ_OK && copy) {
-        r = hcqi_schedule_list(q, hcqi_copy_end(q, i, 1), 0, &from);
-        if (r == HCQ_OK && from != list) {
-            r = hcqi_schedule_wait(q, list, hcqi_schedule_sync(q, from));
-        }
-    }
+    uint32_t list = hcqi_schedule_list(q, dev, copy && (flags & HCQ_COPY_LISTS) != 0);
+    uint32_t from = copy ? hcqi_schedule_list(q, hcqi_copy_end(q, i, 1), 0) : list;
+    hcq_result r = HCQ_OK;
+    if (from != list) { r = hcqi_schedule_wait(q, list, hcqi_schedule_sync(q, from)); }
     for (uint32_t k = 0; r == HCQ_OK && k < c->edge_count; k++) {
         uint32_t item = sched->places[plan->edges[c->edge_first + k]];
         from = sched->items[item].list;
