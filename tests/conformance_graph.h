@@ -2152,6 +2152,129 @@ static void launch_whose_wait_fails(void **state) {
     }
 }
 
+/* One of two waits fails, the other is never raised: nobody waits for that. */
+static void launch_with_one_failing_wait(void **state) {
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        two_marks t = make_two_marks();
+        hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev2)}, done;
+        hcq_submission s = submission(&t.g, 1);
+        s.waits = gates;
+        s.wait_count = 2;
+        s.flags = way / 2 ? HCQ_OVERLAP : 0;
+        marks_reset();
+        CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+        CHECK_OK(hcq_signal_fail(gates[way % 2].signal, HCQ_ERROR_NATIVE));
+        WAIT_RESULT(done, HCQ_ERROR_NATIVE);
+        CHECK(!mark_at(0) && !mark_at(1));
+        hcq_queue_destroy(t.g);
+    }
+}
+
+/* More waits than there are waiters at first, over several slices. */
+static void launch_with_many_waits(void **state) {
+    (void)state;
+    enum { WAITS = 3000 };
+    static hcq_point waits[WAITS];
+    two_marks t = make_two_marks();
+    hcq_point gate = make_gate(T.dev), done;
+    hcq_submission s = submission(&t.g, 1);
+    for (int i = 0; i < WAITS; i++) {
+        waits[i] = gate;
+    }
+    s.waits = waits;
+    s.wait_count = WAITS;
+    for (int way = 0; way < 2; way++) {
+        s.flags = way ? HCQ_OVERLAP : 0;
+        marks_reset();
+        CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+        if (!way) {
+            CHECK(!mark_at(0) && !mark_at(1));
+            open_gate(gate);
+        }
+        WAIT_OK(done);
+        CHECK(mark_at(0) && mark_at(1));
+    }
+}
+
+static uint32_t chain_go;              /* lets chain_read end */
+static uint32_t chain_reads, chain_wrong;
+
+static hcq_result chain_write(void *user) {
+    (void)user;
+    if (__atomic_load_n(&chain_reads, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&chain_wrong, 1, __ATOMIC_RELEASE);
+    }
+    return HCQ_OK;
+}
+
+static hcq_result chain_read(void *user) {
+    (void)user;
+    __atomic_store_n(&chain_reads, 1, __ATOMIC_RELEASE);
+    int let = word_until(&chain_go, 1);
+    __atomic_store_n(&chain_reads, 0, __ATOMIC_RELEASE);
+    return let ? HCQ_OK : HCQ_ERROR_HOST;
+}
+
+/* A launch that fails early still keeps the one after it behind the one before
+   it: the third would write what the first one reads. */
+static void failed_launch_keeps_the_order(void **state) {
+    (void)state;
+    hcq_queue *g = make_graph();
+    hcq_buffer x = make_words(T.dev, 16), y = make_words(T.dev2, 16);
+    hcq_point gate = make_gate(T.dev), done[3];
+    CHECK_INDEX(hcq_queue_host(g, chain_write, NULL), 0);
+    CHECK_OK(hcq_queue_access(g, 0, x, HCQ_ARG_OUT));
+    CHECK_INDEX(hcq_queue_host(g, chain_read, NULL), 1);
+    CHECK_OK(hcq_queue_access(g, 1, y, HCQ_ARG_OUT));
+    CHECK_OK(hcq_queue_access(g, 1, x, HCQ_ARG_IN));
+    hcq_submission s = submission(&g, 1);
+    __atomic_store_n(&chain_go, 0, __ATOMIC_RELEASE);
+    CHECK_OK(launch_flags(g, HCQ_OVERLAP, &done[0]));
+    CHECK(word_until(&chain_reads, 1));
+    s.waits = &gate;
+    s.wait_count = 1;
+    CHECK_OK(hcq_submit(T.dev, &s, 1, &done[1]));
+    CHECK_OK(launch_flags(g, HCQ_OVERLAP, &done[2]));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
+    for (int i = 0; i < 20; i++) {     /* time to go wrong */
+        (void)test_poll(done[2]);
+        mock_sleep(1000000);
+    }
+    CHECK_RESULT(test_poll(done[2]), HCQ_TIMEOUT);
+    __atomic_store_n(&chain_go, 1, __ATOMIC_RELEASE);
+    WAIT_OK(done[0]);
+    WAIT_RESULT(done[1], HCQ_ERROR_NATIVE);
+    WAIT_OK(done[2]);
+    CHECK(!__atomic_load_n(&chain_wrong, __ATOMIC_ACQUIRE));
+}
+
+/* What was stated of an argument's bytes goes along with the argument. */
+static void stated_access_follows_updates(void **state) {
+    (void)state;
+    hcq_queue *g = make_graph();
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 32), b = make_words(T.dev, 32), tiny = make_words(T.dev, 1);
+    hcq_buffer in = hcq_input(g, 0, NULL, 64);
+    hcq_point done;
+    CHECK_INDEX(record_add(g, add, a, 0, 1), 0);
+    CHECK_OK(hcq_queue_access(g, 0, hcq_view(a, 0, 64), HCQ_ARG_INOUT));
+    CHECK_INDEX(hcq_queue_fill(g, in, 64, 3, 4), 1);
+    CHECK_RESULT(launch_inputs(g, &a, 1, &done), HCQ_ERROR_ALIAS);
+    hcq_buffer rest = hcq_view(a, 64, 64);
+    CHECK_OK(launch_inputs(g, &rest, 1, &done)); /* not among the stated bytes */
+    WAIT_OK(done);
+    CHECK_RESULT(hcq_queue_update_arg(g, 0, 0, &tiny.address, 8), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_queue_update_arg(g, 0, 0, &b.address, 8));
+    CHECK_RESULT(launch_inputs(g, &b, 1, &done), HCQ_ERROR_ALIAS);
+    rest = hcq_view(b, 64, 64);
+    CHECK_OK(launch_inputs(g, &rest, 1, &done));
+    WAIT_OK(done);
+    CHECK_OK(launch_inputs(g, &a, 1, &done)); /* nobody names it any more */
+    WAIT_OK(done);
+    CHECK_U64(READ32(b, 0), 2);
+}
+
 /* ---- step by step ---- */
 
 static void step_is_the_same(void **state) {
@@ -2922,7 +3045,10 @@ static void launches_from_two_threads(void **state) {
     TEST(launch_with_waits_and_signals), TEST(launch_waits_for_later_work),        \
     TEST(launches_in_a_chain), TEST(overlap_passes_other_work),                    \
     TEST(launch_while_another_is_under_way), TEST(failing_host_command_in_a_graph), \
-    TEST(one_failing_launch_of_many), TEST(launch_whose_wait_fails), TEST(step_is_the_same), \
+    TEST(one_failing_launch_of_many), TEST(launch_whose_wait_fails),                \
+    TEST(launch_with_one_failing_wait), TEST(launch_with_many_waits),              \
+    TEST(failed_launch_keeps_the_order), TEST(stated_access_follows_updates),      \
+    TEST(step_is_the_same),                                                        \
     TEST(step_with_inputs), TEST(step_in_a_callback), TEST(step_fails), TEST(graph_as_text), \
     TEST(graph_destroyed_in_flight), TEST(objects_go_before_a_launch_runs),        \
     TEST(device_of_a_launch_is_closed), TEST(device_of_a_running_launch_is_closed), \
