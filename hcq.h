@@ -1372,7 +1372,8 @@ HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *devi
 /* Records memory of `device` (NULL: the graph's) that belongs to the graph:
    allocated by its first run, kept until it is reset or destroyed. `buffer` is
    for recording only: the host never learns the address, copy what it needs to
-   a buffer of yours. Contents are undefined at first unless HCQ_ZEROED.
+   a buffer of yours; zero after an error. Contents are undefined at first unless
+   HCQ_ZEROED.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID (no graph, size 0, unknown flags),
@@ -9699,6 +9700,7 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
 HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
                                  uint32_t flags, hcq_buffer *buffer) {
     int32_t out;
+    if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); } /* recording may go on */
     if (!hcqi_record_begin(graph, 0, "", &out)) { return out; }
     hcqi_graph *g = graph->graph;
     if (device == NULL) { device = graph->dev; }

@@ -51,6 +51,10 @@ step_table() {
 tsan-conformance       default  -       400  sanitized tsan conformance cpu
 asan-conformance       default  -       300  sanitized asan conformance cpu
 valgrind-conformance   default  -       500  memcheck conformance cpu-nospin --quick
+valgrind-faults        default  -       400  memcheck faults cpu-nospin --quick --filter one_allocation_fails
+valgrind-faults-all    full     -      1500  memcheck faults cpu-nospin --quick
+graph-mutants          default  cpu     400  script tests/graph_mutants.sh
+examples               quick    cpu     300  script tests/examples.sh
 matrix-gcc             default  cpu     900  matrix gcc
 matrix-clang           default  cpu     900  matrix clang
 conformance-cpu        quick    cpu     200  program gcc conformance cpu
@@ -68,7 +72,6 @@ graph                  quick    cpu     200  graph gcc 100
 model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
 snippets               quick    cpu     200  script tests/snippets.sh
-examples               quick    cpu     300  script tests/examples.sh
 starts                 quick    cpu     150  starts 300
 layout                 quick    -        60  layout
 tcc-header             quick    -        60  tcc_header
@@ -88,7 +91,6 @@ stress-variants        default  cpu     400  stress_variants 4 5
 timelines-variants     default  cpu     400  timelines_variants 4 5
 timelines-killed       default  cpu     200  program gcc timelines cpu --kill 20
 graph-seeds            default  cpu     300  graph gcc 1000
-graph-mutants          default  cpu     400  script tests/graph_mutants.sh
 profile                default  cpu     200  script tests/profile.sh
 flat                   default  cpu     200  program gcc flat cpu
 flat-mock              default  cpu     200  program gcc flat mock --submissions 50000
@@ -110,7 +112,6 @@ tsan-trace             default  -       400  sanitized tsan conformance trace
 asan-misuse            default  -       200  sanitized asan misuse cpu
 asan-faults            default  -       300  sanitized asan faults cpu
 asan-stress            default  -       300  stress_sanitized asan 3
-valgrind-faults        default  -       300  memcheck faults cpu-nospin --quick
 windows                default  -       400  windows
 aarch64                default  -       200  aarch64
 conformance-vulkan     default  vulkan  300  other_backend vulkan
