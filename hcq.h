@@ -1119,7 +1119,8 @@ HCQ_API hcq_result hcq_queue_label(hcq_queue *queue, const char *label);
 HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index,
                                            const char *label);
 
-/* Sets the flags of command `index`: HCQ_OVERLAP or 0.
+/* Sets the flags of command `index`: HCQ_OVERLAP or 0. Not in a graph, whose plan
+   knows.
 
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
@@ -1226,11 +1227,12 @@ HCQ_API int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
                                  const void *payload);
 
 /* Appends all commands of `other`, labels and variables too; `other` stays.
-   Returns the index of the first one, or the next index if `other` is empty.
+   Returns the index of the first one, or the next index if `other` is empty. A
+   graph takes queues and graphs of any device, without waits and signals.
 
    Threads: one at a time per queue, both.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_OUT_OF_MEMORY, the
-            sticky error of `other`.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_OUT_OF_MEMORY,
+            HCQ_ERROR_LIMIT (empties), the sticky error of `other`.
 */
 HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 
@@ -1308,7 +1310,8 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t
 
 /* Encodes the queue for `device` now and keeps its versions: from here on
    submit writes only what changed and allocates nothing. Recording more
-   commands, variables or flags undoes the binding.
+   commands, variables or flags undoes the binding. A graph is planned, and
+   encoded for all its devices; `device` is the one it was made for.
 
    Threads: one at a time per queue. Errors: as hcq_queue_submit.
 */
@@ -7720,19 +7723,19 @@ HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, ui
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* Makes all the versions that a bound queue may use. */
-static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev) {
+/* Makes all the versions that a bound queue, or slice of a graph, may use. */
+static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice) {
     uint32_t count = 0;
     hcq_result r = HCQ_OK;
     for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
-        if (v->dev == dev) { count += hcqi_version_counts(v); }
+        if (v->dev == dev && v->slice == slice) { count += hcqi_version_counts(v); }
     }
     for (; r == HCQ_OK && count < dev->desc.slots; count++) {
-        if (hcqi_version_new(q, dev, 0) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+        if (hcqi_version_new(q, dev, slice) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
     for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
-        if (v->dev != dev || v->uses != 0 || v->generation == q->generation) { continue; }
-        r = hcqi_version_build(v);
+        if (v->dev != dev || v->slice != slice || v->uses != 0) { continue; }
+        if (v->generation != q->generation) { r = hcqi_version_build(v); }
     }
     return r;
 }
@@ -7755,7 +7758,7 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     } else if (queue->dev->backend != device->backend) {
         r = hcqi_refuse(device, HCQ_ERROR_FOREIGN, "device: is of another backend");
     } else {
-        r = hcqi_queue_bind(queue, device);
+        r = hcqi_queue_bind(queue, device, 0);
     }
     if (r == HCQ_OK) { queue->bound = device; }
     return hcqi_leave_with(r);
@@ -11164,18 +11167,7 @@ static hcq_result hcqi_graph_versions(hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r = HCQ_OK;
     for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
-        hcq_device *dev = plan->slices[k].dev;
-        uint32_t count = 0;
-        for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
-            if (v->dev == dev && v->slice == k) { count += hcqi_version_counts(v); }
-        }
-        for (; r == HCQ_OK && count < dev->desc.slots; count++) {
-            if (hcqi_version_new(q, dev, k) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
-        }
-        for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
-            if (v->dev != dev || v->slice != k || v->uses != 0) { continue; }
-            if (v->generation != q->generation) { r = hcqi_version_build(v); }
-        }
+        r = hcqi_queue_bind(q, plan->slices[k].dev, k);
     }
     return r;
 }
