@@ -20,7 +20,7 @@
 #   quick    every backend passes the conformance suite (fewer rounds); misuse
 #            is refused by name; failed allocations undo everything; hot paths
 #            allocate nothing; only hcq_ symbols; structs have one layout;
-#            snippets and examples do what they say, starting never hangs;
+#            snippets do what they say, starting never hangs;
 #            the lock-free protocols lose no wake-up, and their models notice
 #            a missing fence; timelines of two devices do what a model says,
 #            also where signals interrupt every system call; random graphs give
@@ -30,7 +30,7 @@
 #            TSan, ASan, UBSan, valgrind; random command streams against a
 #            model; memory stays flat; killed processes leave nothing behind;
 #            1,000 seeds of graphs, and broken planners are noticed; a profile
-#            opens as JSON and in a browser;
+#            opens as JSON and in a browser; the examples do what they say;
 #            the compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     the whole compile matrix, sanitizers of both compilers on every
 #            variant, many seeds, suites again and again, and that the
@@ -54,7 +54,7 @@ valgrind-conformance   default  -       500  memcheck conformance cpu-nospin --q
 valgrind-faults        default  -       400  memcheck faults cpu-nospin --quick --filter one_allocation_fails
 valgrind-faults-all    full     -      1500  memcheck faults cpu-nospin --quick
 graph-mutants          default  cpu     400  script tests/graph_mutants.sh
-examples               quick    cpu     300  script tests/examples.sh
+examples               default  cpu     300  script tests/examples.sh
 matrix-gcc             default  cpu     900  matrix gcc
 matrix-clang           default  cpu     900  matrix clang
 conformance-cpu        quick    cpu     200  program gcc conformance cpu
