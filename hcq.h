@@ -39,7 +39,8 @@
        hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
        hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
        hcq_program_desc desc = { "saxpy", saxpy, { HCQ_ARG_INOUT, HCQ_ARG_IN,
-                                                   HCQ_ARG_F32, HCQ_ARG_U32 }, NULL, NULL };
+                                                   HCQ_ARG_F32, HCQ_ARG_U32 },
+                                 NULL, NULL, { NULL, 0, NULL } };
        hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
        hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
        saxpy_args args = { by.address, bx.address, 2.0f, N };
@@ -321,6 +322,7 @@ typedef struct hcq_program hcq_program;
 typedef struct hcq_driver hcq_driver;
 typedef struct hcq_registry hcq_registry;
 struct hcq_cpu_desc;
+struct hcq_vulkan_desc;
 
 /* Numbers of blocks or threads. All zero means {1, 1, 1}; otherwise x = 0
    runs nothing, and y or z = 0 count as 1. */
@@ -439,6 +441,7 @@ typedef struct hcq_device_desc {
     uint32_t flags;                    /* HCQ_DEVICE_* */
     hcq_registry *registry;            /* where names are looked up [default] */
     const struct hcq_cpu_desc *cpu;    /* the CPU backend's own part, hcq_cpu.h */
+    const struct hcq_vulkan_desc *vulkan; /* Vulkan's, hcq_vulkan.h */
     const void *backend_desc;          /* of a backend of your own */
 } hcq_device_desc;
 
@@ -913,6 +916,13 @@ enum {
 #define HCQ_ARG_STRUCT(size, align)                                                \
     ((uint32_t)HCQI_ARG_STRUCT | (uint32_t)(size) << 8 | (uint32_t)(align) << 24)
 
+/* Code for a device other than the CPU, read during hcq_program_create. */
+typedef struct hcq_code {
+    const void *data;
+    size_t size;                       /* bytes */
+    const char *entry;                 /* the kernel's name in it ["main"] */
+} hcq_code;
+
 /* One program for every backend; leave out what you do not have. */
 typedef struct hcq_program_desc {
     const char *label;                 /* copied, 31 characters are kept */
@@ -920,6 +930,7 @@ typedef struct hcq_program_desc {
     uint32_t args[HCQ_MAX_ARGS];       /* HCQ_ARG_*, in order, HCQ_ARG_NONE ends */
     const char *library;               /* or: a shared library to open, and ... */
     const char *symbol;                /* ... the CPU kernel's name in it */
+    hcq_code spirv;                    /* for Vulkan; see hcq_vulkan.h */
 } hcq_program_desc;
 
 /* Layout of a program's argument block. */
@@ -1612,16 +1623,19 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
    with the lock held, that is from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 2
+#define HCQ_BACKEND_VERSION 3
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
+#define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
+
 /* What one command is after recording; 64 bytes, fields at fixed offsets.
    Waits and signals are packets too but never reach a backend: batches are
-   cut there. TIMESTAMP stores 8 bytes of device time at `stamp.dst`. */
+   cut there. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
+   nanoseconds, or what `stamp_ns` makes nanoseconds of. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
-    uint8_t flags;                     /* HCQ_OVERLAP */
+    uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_CHANGES */
     uint16_t value_size;               /* fill, write */
     uint32_t index;                    /* of the command in the recording */
     union {
@@ -1653,6 +1667,7 @@ typedef struct hcq_packet {
 typedef struct hcq_recording {
     const hcq_packet *packets;
     uint32_t count;
+    hcq_queue_kind lanes;              /* it runs on: HCQ_COMPUTE or HCQ_COPY */
     const char *label;                 /* of the queue, "" if none */
     void *encoded;                     /* hcq_backend.encode's result or NULL */
 } hcq_recording;
@@ -1661,7 +1676,9 @@ typedef struct hcq_recording {
 typedef struct hcq_lane {
     hcq_device *device;
     hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
-    uint32_t index;                    /* among its kind */
+    uint32_t index;                    /* among its kind, or among the imported ones */
+    int imported;                      /* follows work that others do, see hcq_backend_post */
+    uint64_t posted;                   /* imported: belongs to the batch being submitted */
     void *self;                        /* the backend's device; one that wraps another
                                           stores the inner one's in lane_open */
     void *native;                      /* the backend's own, set by lane_open */
@@ -1697,6 +1714,9 @@ typedef struct hcq_memory {
 typedef struct hcq_backend_caps {
     char name[96];                     /* of the device */
     uint32_t compute_lanes, copy_lanes; /* what the core shall make; copy may be 0 */
+    uint32_t imported_lanes;           /* for hcq_backend_post */
+    int copy_shared;                   /* copies have no hardware of their own: graphs
+                                          leave them on compute lanes */
     uint64_t memory_bytes;             /* 0 = unknown */
     uint64_t counter_limit;            /* highest counter value, 0 = 2^63-1 */
     uint32_t features;                 /* HCQ_FEATURE_* */
@@ -1712,10 +1732,12 @@ typedef struct hcq_backend {
 
     /* Driver: the library and what it found. create and destroy are optional
        together, `driver` is NULL then. devices writes up to `capacity` infos,
-       all zero before (NULL if 0), and returns how many there are. UNLOCKED. */
+       all zero before (NULL if 0), and returns how many there are. why_none,
+       optional: the reason if there are none, constant. UNLOCKED. */
     hcq_result (*driver_create)(const hcq_memory_hooks *memory, void **driver);
     void (*driver_destroy)(const hcq_memory_hooks *memory, void *driver);
     uint32_t (*devices)(void *driver, hcq_device_info *infos, uint32_t capacity);
+    const char *(*why_none)(void *driver);
 
     /* Device. `device` is for the hcq_backend_* helpers, which work at once.
        All four UNLOCKED. close: after all lanes are closed. */
@@ -1728,18 +1750,25 @@ typedef struct hcq_backend {
 
     /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, or
        HCQ_ZEROED when memory.host will be NULL (host memory is zeroed by the
-       core). import, map: optional. map gives the address at which this device
-       sees the memory of another one, or an error. Locked, but may be slow. */
+       core). import, map, unmap: optional. map gives the address at which this
+       device sees the memory of another one, or an error; it is called again
+       for the same memory. With `memory` NULL it says whether all memory of
+       that device can be mapped. unmap: the memory is about to go, called once
+       if map ever succeeded. Locked, but may be slow. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
     hcq_result (*map)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                       const hcq_memory *memory, uint64_t *address);
+    void (*unmap)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
+                  const hcq_memory *memory);
 
-    /* Programs. `code` goes into exec packets. */
+    /* Programs. `code` goes into exec packets. exec_check, optional: can it run
+       with blocks of this size? Logs why not. */
     hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
                                  const hcq_program_info *info, void **code);
     void (*program_destroy)(void *self, void *code);
+    hcq_result (*exec_check)(void *self, void *code, const uint32_t block[3]);
 
     /* Versions, all optional together: encode once, patch packet `index` after
        the core changed it (never while the version runs), forget (once for
@@ -1770,8 +1799,11 @@ typedef struct hcq_backend {
        while `on`. Otherwise the core starts its service thread for that. */
     void (*watch)(void *self, hcq_lane *lane, int on);
 
-    /* Optional: device time now, ns, on the clock of timestamps. UNLOCKED. */
-    uint64_t (*clock)(void *self);
+    /* Optional: both clocks now, the device's as timestamps show it. UNLOCKED. An
+       error: there is none after all. stamp_ns, optional: what a TIMESTAMP
+       stored, as nanoseconds. */
+    hcq_result (*clock)(void *self, hcq_clock *clock);
+    uint64_t (*stamp_ns)(void *self, const hcq_lane *lane, uint64_t stored);
 } hcq_backend;
 
 /* The backend that a registry (NULL = the default one) has under a name, for one
@@ -1811,6 +1843,25 @@ HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
    versions, memory and programs may be freed from now on. UNLOCKED, any thread. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
+
+/* Calls fn(self, user) with the core's lock held, for functions that a backend
+   adds. HCQ_ERROR_UNSUPPORTED: the device is of another backend. UNLOCKED. */
+HCQ_API hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *backend,
+                                      hcq_result (*fn)(void *self, void *user), void *user);
+
+/* Where a point will be reached; `lane` NULL: it is. HCQ_NOT_READY: it was not
+   handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. In a function
+   of hcq_backend_locked. */
+HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found);
+
+/* A submission to an imported lane: an empty batch with hcq_lane.posted = `value`,
+   complete when the backend says that its counter is there. It gives work of
+   others, that was handed over elsewhere, a point. As hcq_backend_point. */
+HCQ_API hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
+                                    hcq_point *point);
+
+/* Asks for a flush at the end of this call into hcq. Locked functions only. */
+HCQ_API void hcq_backend_flush_soon(hcq_device *device);
 
 /* The system, as the core and the backends share it. hcq_sys_wait sleeps while
    *word == expected, may return early; HCQ_TIMEOUT after timeout_ns. Atomics
@@ -2236,6 +2287,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     uint32_t label;                    /* offset + 1 */
+    uint32_t varies;                   /* a variable is part of it */
 } hcqi_meta;
 
 typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } hcqi_patch;
@@ -4715,6 +4767,14 @@ static void hcqi_device_fail_parked(hcq_device *dev) {
     }
 }
 
+/* What a TIMESTAMP of the lane stored, in nanoseconds. */
+static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, const uint64_t *slot) {
+    const hcq_backend *backend = lane->dev->backend;
+    uint64_t stored = hcqi_atomic_load64(slot);
+    if (backend->stamp_ns == NULL) { return stored; }
+    return backend->stamp_ns(lane->dev->self, &lane->base, stored);
+}
+
 /* What the producer promised has happened on the device, or its job failed
    there before it got so far. */
 static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
@@ -4725,7 +4785,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     if (result != HCQ_OK && !p->ends) {
         if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
     } else if (p->slot != NULL) {
-        p->signal->timestamp = hcqi_atomic_load64(p->slot);
+        p->signal->timestamp = hcqi_lane_stamp(lane, p->slot);
         hcqi_core.changed = 1;
     } else if (!p->applied) {
         p->signal->source_device = lane->dev->serial;
@@ -4924,11 +4984,10 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     hcq_batch batch;
     uint32_t count = 0;
     for (uint32_t i = 0; i < points->count; i++) {
-        /* A lane is in order; only an engine still has to ask for a failure. */
-        int asks = lane->dev->caps.runs_host && points->check[i];
-        if (points->lane[i] == lane && !asks) { continue; }
+        /* A lane is in order; there one only asks for a failure. */
+        if (points->lane[i] == lane && !points->check[i]) { continue; }
         waits[count] = hcqi_lane_point(points->lane[i], points->epoch[i]);
-        waits[count++].order_only = !asks;
+        waits[count++].order_only = !points->check[i];
     }
     batch.recording = seg == NULL ? NULL : &job->version->recording;
     batch.first = seg == NULL ? 0 : seg->first + seg->waits;
@@ -5488,6 +5547,16 @@ static void hcqi_packet_dims(hcq_packet *p, hcq_dims grid, hcq_dims block) {
     p->u.exec.block[2] = block.z;
 }
 
+/* Does the kernel take blocks of this size on the program's device? */
+static hcq_result hcqi_exec_check(const hcq_program *program, hcq_dims block) {
+    const hcq_device *dev = program->dev;
+    const hcqi_code *c = program->codes;
+    uint32_t size[3] = { block.x, block.y, block.z };
+    while (c != NULL && c->dev != dev) { c = c->next; }
+    if (c == NULL || dev->backend->exec_check == NULL) { return HCQ_OK; }
+    return dev->backend->exec_check(dev->self, c->code, size);
+}
+
 static uint32_t hcqi_program_buffers(const hcq_program *program) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
@@ -5516,6 +5585,10 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     }
     block = hcqi_dims(&block);
     if (block.x == 0) { return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: x is 0"); }
+    if (hcqi_exec_check(program, block) != HCQ_OK) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
+                                  block.x, block.y, block.z, program->info.label);
+    }
     uint32_t size = program->info.kernargs_size;
     hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_EXEC, hcqi_program_buffers(program),
                                        size);
@@ -5586,7 +5659,8 @@ static int hcqi_operand_seen(hcq_device *dev, const hcqi_operand *op) {
     hcq_result why;
     if (op->dev == dev) { return 1; }
     if (op->a != NULL) { return hcqi_allocation_map(dev, op->a, op->address, &why) != 0; }
-    return dev->backend->map != NULL && dev->backend == op->dev->backend;
+    return dev->backend->map != NULL &&
+           dev->backend->map(dev->self, op->dev->backend, op->dev->self, NULL, NULL) == HCQ_OK;
 }
 
 /* Where a copy runs: at its destination if that sees the source; NULL = neither
@@ -5908,6 +5982,7 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         hcqi_patch *patch = &queue->patches[queue->patch_count++];
         *patch = other->patches[i];
         patch->index += first;
+        queue->metas[patch->index].varies = 1;
     }
     queue->variable_mask |= other->variable_mask;
     if (other->graph != NULL) { hcqi_append_graph(queue, other, first); }
@@ -6103,6 +6178,10 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, cons
     if (grid != NULL) { g = hcqi_dims(grid); }
     if (block != NULL) { b = hcqi_dims(block); }
     if (b.x == 0) { return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "block: x is 0"); }
+    if (hcqi_exec_check(p->u.exec.program, b) != HCQ_OK) {
+        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
+                                  b.x, b.y, b.z, p->u.exec.program->info.label);
+    }
     hcqi_packet_dims(p, g, b);
     return hcqi_update_end(queue, index);
 }
@@ -6302,6 +6381,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
                    (uint64_t)queue->patch_count + 1)) {
         return hcqi_update_refuse(queue, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     }
+    queue->metas[index].varies = 1;
     hcqi_patch *patch = &queue->patches[queue->patch_count++];
     if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
     if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
@@ -6483,6 +6563,13 @@ static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_m
     return hcqi_program_code(program, v->dev, &p->u.exec.code);
 }
 
+/* Was it updated before, or does a submission bring parts of it? */
+static int hcqi_packet_changes(const hcq_packet *p, const hcqi_meta *m) {
+    int copy = p->kind == HCQ_COMMAND_COPY;
+    return m->stamp != 0 || m->varies || (copy && (hcqi_is_placeholder(p->u.copy.dst) ||
+                                                   hcqi_is_placeholder(p->u.copy.src)));
+}
+
 /* Makes packet `at` of the version what the recording says now of command `i`. */
 static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) {
     hcq_queue *q = v->queue;
@@ -6490,6 +6577,7 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) 
     hcq_packet *p = &v->packets[at];
     *p = q->packets[i];
     if (q->graph != NULL) { p->flags = q->graph->plan.calls[i].overlap ? HCQ_OVERLAP : 0; }
+    if (hcqi_packet_changes(p, m)) { p->flags |= HCQ_PACKET_CHANGES; }
     switch ((hcq_command_kind)p->kind) {
     case HCQ_COMMAND_EXEC: return hcqi_version_exec(v, p, m);
     case HCQ_COMMAND_COPY: {
@@ -6645,6 +6733,16 @@ static hcq_result hcqi_version_fill(hcqi_version *v) {
     return r;
 }
 
+/* The kind of lane that the version will run on. */
+static hcq_queue_kind hcqi_version_lanes(const hcqi_version *v) {
+    const hcq_queue *q = v->queue;
+    if (q->graph != NULL) {
+        int copy = q->graph->plan.slices[v->slice].lane >= v->dev->compute_lanes;
+        return copy ? HCQ_COPY : HCQ_COMPUTE;
+    }
+    return q->kind == HCQ_COPY && v->dev->copy_lanes != 0 ? HCQ_COPY : HCQ_COMPUTE;
+}
+
 /* Encodes the whole recording, or its slice of the graph, anew. */
 static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_queue *q = v->queue;
@@ -6667,6 +6765,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     hcqi_version_stamps(v);
     v->recording.packets = v->packets;
     v->recording.count = v->count;
+    v->recording.lanes = hcqi_version_lanes(v);
     v->recording.label = q->label;
     if (v->dev->backend->encode != NULL) {
         r = v->dev->backend->encode(v->dev->self, &v->recording);
@@ -7146,7 +7245,7 @@ typedef struct hcqi_submit {
     hcqi_version *versions[HCQI_BATCH_WAITS];
     hcqi_lane *lanes[HCQI_BATCH_WAITS];
     uint32_t count;                    /* versions acquired */
-    hcqi_lane *final_lane;
+    hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
     hcq_job *final;
     hcqi_allocation *frees;            /* hcq_free_after */
     uint32_t flags;                    /* HCQI_JOB_* of the final job */
@@ -7449,8 +7548,8 @@ static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
     hcq_device *dev = s->dev;
     hcq_job *final = NULL;
     if (hcqi_submit_is_one(s)) {
-        hcqi_lane *lane = s->count == 0 ? hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity)
-                                        : s->lanes[0];
+        hcqi_lane *lane = s->count != 0 ? s->lanes[0] : s->final_lane;
+        if (lane == NULL) { lane = hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity); }
         final = hcqi_job_make(s, lane, s->count == 0 ? HCQI_NONE : 0, 1);
     } else {
         final = hcqi_job_make(s, s->lanes[s->count - 1], HCQI_NONE, 1);
@@ -7540,6 +7639,7 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->dev = dev;
     s->sub = sub;
     s->count = 0;
+    s->final_lane = NULL;
     s->frees = NULL;
     s->flags = 0;
     s->deadline = 0;
@@ -8683,6 +8783,13 @@ static void hcqi_freed_link(hcqi_allocation *a) {
 
 /* The block goes back to the backend; the record stays while it is named. */
 static void hcqi_allocation_release(hcqi_allocation *a) {
+    for (uint32_t i = 1; i < a->stamp_count; i++) { /* the first is the owner's */
+        hcq_device *dev = a->stamps[i].dev;
+        if (!hcqi_device_open(dev) || dev->serial != a->stamps[i].id) { continue; }
+        if (dev->backend->unmap != NULL) {
+            dev->backend->unmap(dev->self, a->dev->backend, a->dev->self, &a->memory);
+        }
+    }
     a->dev->backend->dealloc(a->dev->self, &a->memory);
     a->state = HCQI_TOMB;
     if (a->names == 0) { hcqi_allocation_delete(a); }
@@ -10116,7 +10223,7 @@ static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
     const hcq_device *dev = q->graph->plan.calls[i].dev;
     return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
-           dev->copy_lanes != 0;
+           dev->copy_lanes != 0 && !dev->caps.copy_shared;
 }
 
 /* Which command of the device's compute lane is the last before each call, and
@@ -11899,24 +12006,34 @@ static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void 
     return HCQ_OK;
 }
 
-/* The description outlives the call: its strings move into one block. */
+/* Moves `size` bytes to `at`; returns where they are, NULL stays NULL. */
+static const void *hcqi_move(uint8_t **at, const void *from, size_t size) {
+    uint8_t *to = *at;
+    if (from == NULL || size == 0) { return from; }
+    memcpy(to, from, size);
+    *at = to + size;
+    return to;
+}
+
+static size_t hcqi_string_size(const char *text) { return text == NULL ? 0 : strlen(text) + 1; }
+
+/* The description outlives the call, as other devices need it later: what it
+   points at moves into one block, the code first, which is aligned. */
 static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
-    size_t library = desc->library == NULL ? 0 : strlen(desc->library) + 1;
-    size_t symbol = desc->symbol == NULL ? 0 : strlen(desc->symbol) + 1;
+    size_t library = hcqi_string_size(desc->library), symbol = hcqi_string_size(desc->symbol);
+    size_t entry = hcqi_string_size(desc->spirv.entry);
+    size_t code = desc->spirv.data == NULL ? 0 : desc->spirv.size;
     p->desc = *desc;
     p->desc.label = p->info.label;
-    p->strings_size = library + symbol;
+    p->strings_size = code + library + symbol + entry;
     if (p->strings_size == 0) { return 1; }
     p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size));
     if (p->strings == NULL) { return 0; }
-    if (library != 0) {
-        memcpy(p->strings, desc->library, library);
-        p->desc.library = p->strings;
-    }
-    if (symbol != 0) {
-        memcpy(p->strings + library, desc->symbol, symbol);
-        p->desc.symbol = p->strings + library;
-    }
+    uint8_t *at = HCQI_CAST(uint8_t *, HCQI_CAST(void *, p->strings));
+    p->desc.spirv.data = hcqi_move(&at, desc->spirv.data, code);
+    p->desc.library = HCQI_CAST(const char *, hcqi_move(&at, desc->library, library));
+    p->desc.symbol = HCQI_CAST(const char *, hcqi_move(&at, desc->symbol, symbol));
+    p->desc.spirv.entry = HCQI_CAST(const char *, hcqi_move(&at, desc->spirv.entry, entry));
     return 1;
 }
 
@@ -12096,10 +12213,6 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
 /* Without a clock of the backend: a timestamp submission between two looks at
    the host's. */
 static hcq_result hcqi_clock_sample(hcq_device *dev, uint64_t *device_ns) {
-    if (dev->backend->clock != NULL) {
-        *device_ns = dev->backend->clock(dev->self);
-        return HCQ_OK;
-    }
     hcq_point done;
     hcq_submission sub;
     hcq_result r = hcqi_call_prepare(dev);
@@ -12135,14 +12248,22 @@ static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_clock *clock) {
 HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
-    int submits = device->backend->clock == NULL;
+    int read = 0;
     if (clock == NULL) {
         r = hcqi_refuse(device, HCQ_ERROR_INVALID, "clock: is NULL");
-    } else if (submits && hcqi_in_callback()) {
-        r = hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
+        return hcqi_leave_with(r);
     }
+    hcqi_atomic_add32(&device->pins, 1);
     hcqi_leave();
-    if (r != HCQ_OK || !submits) { return r != HCQ_OK ? r : hcqi_clock_tightest(device, clock); }
+    if (device->backend->clock != NULL) {
+        read = device->backend->clock(device->self, clock) == HCQ_OK;
+    }
+    hcqi_unpin(device);
+    if (read) { return HCQ_OK; }
+    if (hcqi_in_callback()) {
+        return hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK,
+                                 "clock: waits, not in a callback");
+    }
     r = hcqi_eager_lock(device, HCQ_FOREVER);
     if (r != HCQ_OK) { return r; }
     r = hcqi_clock_tightest(device, clock);
@@ -13037,7 +13158,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
             f->from = p->u.relative.command;
             f->to = p->index;
         } else if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.stamp.signal == NULL) {
-            last = hcqi_atomic_load64(&marks[mark++]);
+            last = hcqi_lane_stamp(job->lane, &marks[mark++]);
             if (open != NULL) { open->end = last; }
             open = NULL;
         } else if (hcqi_packet_is_timed(p)) {
@@ -13448,16 +13569,22 @@ static hcq_job *hcqi_service_due(hcq_device *dev) {
     return NULL;
 }
 
+static uint64_t hcqi_clock_now(hcq_device *dev) {
+    hcq_clock clock = { 0, 0, 0 };
+    dev->backend->clock(dev->self, &clock);
+    return clock.device_ns;
+}
+
 static void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
     job->flags |= HCQI_JOB_CALLING;
-    const hcq_device *dev = job->lane->dev;
+    hcq_device *dev = job->lane->dev;
     uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
     hcqi_leave();
-    if (marks != NULL) { marks[0] = dev->backend->clock(dev->self); }
+    if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
     hcq_result r = p->u.host.fn(p->u.host.user);
-    if (marks != NULL) { marks[1] = dev->backend->clock(dev->self); }
+    if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
     hcqi_enter();
     job->flags &= ~(uint32_t)(HCQI_JOB_CALLING | HCQI_JOB_HOST);
     if (r < 0) {
@@ -13540,6 +13667,53 @@ static void hcqi_service_kick(hcq_device *dev) {
 
 /* ========================================================================== */
 /* ---- helpers for backends ------------------------------------ >>helping - */
+
+HCQI_DEF hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *backend,
+                                       hcq_result (*fn)(void *self, void *user), void *user) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    r = device->backend == backend ? fn(device->self, user) : HCQ_ERROR_UNSUPPORTED;
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found) {
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    hcqi_points points;
+    hcq_result why = HCQ_OK;
+    memset(found, 0, sizeof *found);
+    if (s == NULL) { return point.signal.id == 0 ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED; }
+    hcqi_reap_all();
+    points.count = 0;
+    points.overflow = 0;
+    hcqi_state state = hcqi_state_of(s, point.value, &why, &points);
+    if (state == HCQI_FAILED) { return why; }
+    if (state == HCQI_UNMET) { return HCQ_NOT_READY; }
+    if (state == HCQI_REACHED || (points.count == 0 && !points.overflow)) { return HCQ_OK; }
+    if (points.overflow || points.count != 1 || points.lane[0]->dev != device) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    *found = hcqi_lane_point(points.lane[0], points.epoch[0]);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
+                                     hcq_point *point) {
+    hcqi_submit s;
+    hcq_submission sub;
+    if (lane >= device->caps.imported_lanes) { return HCQ_ERROR_INVALID; }
+    memset(&sub, 0, sizeof sub);
+    sub.flags = HCQ_UNORDERED;
+    hcqi_submit_init(&s, device, &sub);
+    s.final_lane = &device->lanes[device->compute_lanes + device->copy_lanes + lane];
+    s.final_lane->base.posted = value;
+    hcq_result r = hcqi_submit_run(&s);
+    if (r == HCQ_OK) { *point = hcq_at(hcqi_signal_handle(device->exact), s.number); }
+    return r;
+}
+
+HCQI_DEF void hcq_backend_flush_soon(hcq_device *device) {
+    if (hcqi_device_open(device)) { hcqi_core.dirty |= (uint64_t)1 << device->slot; }
+}
 
 HCQI_DEF void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align) {
     return device->hooks.alloc_fn(device->hooks.user, size, align);
@@ -13707,8 +13881,9 @@ static void hcqi_dump_held(hcqi_text *t, const hcq_job *job) {
 }
 
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
+    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
     hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
-               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index, lane->running,
+               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
                (unsigned long long)lane->done, (unsigned long long)lane->epoch);
     int shown = 0;
     for (const hcq_job *job = lane->run_head; job != NULL && shown < 4; job = job->next, shown++) {
@@ -14026,7 +14201,8 @@ static void hcqi_lanes_close(hcq_device *dev) {
 }
 
 static hcq_result hcqi_lanes_open(hcq_device *dev) {
-    uint32_t total = dev->caps.compute_lanes + dev->caps.copy_lanes;
+    uint32_t own = dev->caps.compute_lanes + dev->caps.copy_lanes;
+    uint32_t total = own + dev->caps.imported_lanes;
     if (dev->caps.compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
     uint64_t limit = dev->caps.counter_limit == 0 ? HCQI_MAX_VALUE : dev->caps.counter_limit;
     if (dev->desc.counter_limit != 0 && dev->desc.counter_limit < limit) {
@@ -14034,13 +14210,15 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
     }
     for (uint32_t i = 0; i < total; i++) {
         hcqi_lane *lane = &dev->lanes[i];
-        int copy = i >= dev->caps.compute_lanes;
+        int copy = i >= dev->caps.compute_lanes && i < own;
         lane->dev = dev;
-        lane->limit = limit;
+        lane->limit = i < own ? limit : HCQI_MAX_VALUE;
         lane->base.device = dev;
         lane->base.self = dev->self;
         lane->base.kind = copy ? HCQ_COPY : HCQ_COMPUTE;
         lane->base.index = copy ? i - dev->caps.compute_lanes : i;
+        lane->base.imported = i >= own;
+        if (i >= own) { lane->base.index = i - own; }
         hcq_result r = dev->backend->lane_open(dev->self, &lane->base);
         if (r != HCQ_OK) {
             hcqi_lanes_close(dev);
@@ -14207,8 +14385,11 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64
     hcq_result r = hcqi_driver_select(driver, which, id, &info);
     snprintf(name, sizeof name, info.ordinal == 0 ? "%.20s" : "%.20s:%u",
              driver->factory.backend->name, info.ordinal);
+    const hcq_backend *backend = driver->factory.backend;
+    const char *why = NULL;
+    if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
     if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, name, device); }
-    return r == HCQ_OK ? r : hcqi_open_log(desc, r, what, given);
+    return r == HCQ_OK ? r : hcqi_open_log(desc, r, why != NULL ? why : what, given);
 }
 
 HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,

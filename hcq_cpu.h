@@ -1196,7 +1196,10 @@ static hcq_result hcqi_cpu_map(void *self, const struct hcq_backend *owner_backe
                                void *owner_self, const hcq_memory *memory, uint64_t *address) {
     (void)self;
     (void)owner_self;
-    if (owner_backend != hcqi_cpu_backend() || !memory->host) {
+    if (!memory) {
+        return owner_backend == hcqi_cpu_backend() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
+    }
+    if (!memory->host) {
         return HCQ_ERROR_UNSUPPORTED;
     }
     *address = (uint64_t)(uintptr_t)memory->host;
@@ -1382,21 +1385,25 @@ static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {
     hcqi_atomic_swap32(&((hcqi_cpu_lane *)lane->native)->watch, on ? 1 : 0);
 }
 
-static uint64_t hcqi_cpu_clock(void *self) {
+static hcq_result hcqi_cpu_clock(void *self, hcq_clock *clock) {
     (void)self;
-    return hcq_sys_now_ns();
+    clock->device_ns = hcq_sys_now_ns();
+    clock->host_ns = clock->device_ns;
+    clock->error_ns = 0;
+    return HCQ_OK;
 }
 
 static const hcq_backend *hcqi_cpu_backend(void) {
     static const hcq_backend backend = {
         HCQ_BACKEND_VERSION, "CPU", "processors of this machine",
-        NULL, NULL, hcqi_cpu_devices,
+        NULL, NULL, hcqi_cpu_devices, NULL,
         hcqi_cpu_open, hcqi_cpu_close, hcqi_cpu_lane_open, hcqi_cpu_lane_close, hcqi_cpu_query,
-        hcqi_cpu_alloc, hcqi_cpu_dealloc, hcqi_cpu_import, hcqi_cpu_map,
-        hcqi_cpu_program_create, hcqi_cpu_program_destroy,
+        hcqi_cpu_alloc, hcqi_cpu_dealloc, hcqi_cpu_import, hcqi_cpu_map, NULL,
+        hcqi_cpu_program_create, hcqi_cpu_program_destroy, NULL,
         NULL, NULL, NULL, /* encode, patch, encode_free: packets are run as they are */
         hcqi_cpu_submit, hcqi_cpu_flush, hcqi_cpu_completed, hcqi_cpu_wait,
-        hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock
+        hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
+        NULL
     };
     return &backend;
 }

@@ -32,12 +32,13 @@
 
 /* Every function of the table, in its order. */
 #define TRACE_FUNCTIONS(X)                                                         \
-    X(driver_create) X(driver_destroy) X(devices)                                  \
+    X(driver_create) X(driver_destroy) X(devices) X(why_none)                      \
     X(open) X(close) X(lane_open) X(lane_close) X(query)                           \
-    X(alloc) X(dealloc) X(import) X(map)                                           \
-    X(program_create) X(program_destroy) X(encode) X(patch) X(encode_free)         \
+    X(alloc) X(dealloc) X(import) X(map) X(unmap)                                  \
+    X(program_create) X(program_destroy) X(exec_check)                             \
+    X(encode) X(patch) X(encode_free)                                              \
     X(submit) X(flush) X(completed) X(wait) X(counter_reset)                       \
-    X(can_wait) X(watch) X(clock)
+    X(can_wait) X(watch) X(clock) X(stamp_ns)
 
 typedef enum trace_function {
 #define TRACE_NUMBER(name) TRACE_##name,
@@ -141,6 +142,13 @@ static uint32_t trace_devices(void *driver, hcq_device_info *infos, uint32_t cap
     uint32_t count = trace.inner->devices(driver, infos, capacity);
     trace_sum_up(TRACE_devices, began, HCQ_OK);
     return count;
+}
+
+static const char *trace_why_none(void *driver) {
+    uint64_t began = hcq_sys_now_ns();
+    const char *why = trace.inner->why_none(driver);
+    trace_sum_up(TRACE_why_none, began, HCQ_OK);
+    return why;
 }
 
 static uint32_t trace_next_number(void) {
@@ -260,8 +268,22 @@ static hcq_result trace_map(void *self, const struct hcq_backend *owner_backend,
     hcq_result result = trace.inner->map(d->self, owner_backend, owner_self, memory, address);
     trace_sum_up(TRACE_map, began, result);
     trace_line(began, result, "dev%u map %llu bytes of %s", d->number,
-               (unsigned long long)memory->size, owner_backend->name);
+               (unsigned long long)(memory ? memory->size : 0), owner_backend->name);
     return result;
+}
+
+static void trace_unmap(void *self, const struct hcq_backend *owner_backend, void *owner_self,
+                        const hcq_memory *memory) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    if (owner_backend == &trace.table) {
+        owner_backend = trace.inner;
+        owner_self = ((trace_device *)owner_self)->self;
+    }
+    trace.inner->unmap(d->self, owner_backend, owner_self, memory);
+    trace_sum_up(TRACE_unmap, began, HCQ_OK);
+    trace_line(began, HCQ_OK, "dev%u unmap %llu bytes of %s", d->number,
+               (unsigned long long)memory->size, owner_backend->name);
 }
 
 /* ---- programs and versions ------------------------------------------------- */
@@ -284,6 +306,14 @@ static void trace_program_destroy(void *self, void *code) {
     trace.inner->program_destroy(d->self, code);
     trace_sum_up(TRACE_program_destroy, began, HCQ_OK);
     trace_line(began, HCQ_OK, "dev%u program_destroy", d->number);
+}
+
+static hcq_result trace_exec_check(void *self, void *code, const uint32_t block[3]) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    hcq_result result = trace.inner->exec_check(d->self, code, block);
+    trace_sum_up(TRACE_exec_check, began, result);
+    return result;
 }
 
 static hcq_result trace_encode(void *self, hcq_recording *recording) {
@@ -408,11 +438,19 @@ static void trace_watch(void *self, hcq_lane *lane, int on) {
     trace_sum_up(TRACE_watch, began, HCQ_OK);
 }
 
-static uint64_t trace_clock(void *self) {
+static hcq_result trace_clock(void *self, hcq_clock *clock) {
     trace_device *d = (trace_device *)self;
     uint64_t began = hcq_sys_now_ns();
-    uint64_t ns = trace.inner->clock(d->self);
-    trace_sum_up(TRACE_clock, began, HCQ_OK);
+    hcq_result result = trace.inner->clock(d->self, clock);
+    trace_sum_up(TRACE_clock, began, result);
+    return result;
+}
+
+static uint64_t trace_stamp_ns(void *self, const hcq_lane *lane, uint64_t stored) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    uint64_t ns = trace.inner->stamp_ns(d->self, lane, stored);
+    trace_sum_up(TRACE_stamp_ns, began, HCQ_OK);
     return ns;
 }
 
@@ -431,6 +469,7 @@ static void trace_table_work(hcq_backend *table, const hcq_backend *inner) {
     table->can_wait = inner->can_wait ? trace_can_wait : NULL;
     table->watch = inner->watch ? trace_watch : NULL;
     table->clock = inner->clock ? trace_clock : NULL;
+    table->stamp_ns = inner->stamp_ns ? trace_stamp_ns : NULL;
 }
 
 static void trace_table_objects(hcq_backend *table, const hcq_backend *inner) {
@@ -438,8 +477,10 @@ static void trace_table_objects(hcq_backend *table, const hcq_backend *inner) {
     table->dealloc = trace_dealloc;
     table->import = inner->import ? trace_import : NULL;
     table->map = inner->map ? trace_map : NULL;
+    table->unmap = inner->unmap ? trace_unmap : NULL;
     table->program_create = trace_program_create;
     table->program_destroy = trace_program_destroy;
+    table->exec_check = inner->exec_check ? trace_exec_check : NULL;
     if (inner->encode) {               /* the three come together */
         table->encode = trace_encode;
         table->patch = trace_patch;
@@ -457,6 +498,7 @@ static void trace_table(hcq_backend *table, const hcq_backend *inner) {
         table->driver_destroy = trace_driver_destroy;
     }
     table->devices = trace_devices;
+    table->why_none = inner->why_none ? trace_why_none : NULL;
     table->open = trace_open;
     table->close = trace_close;
     table->lane_open = trace_lane_open;

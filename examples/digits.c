@@ -14,8 +14,9 @@
    learning rate as a variable. The test set goes through a graph of its own.
 
    A few steps of the last epoch are profiled and written as a trace and as a
-   page with a timeline. Every run gives the same numbers; the result is wrong
-   below 93 %. */
+   page with a timeline. Every run gives the same numbers, on another device maybe
+   others, since it may round in another way; the result is wrong below 93 %.
+   -DHCQ_VULKAN adds the device VULKAN. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../hcq.h"
@@ -25,6 +26,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef HCQ_VULKAN
+#include "shaders/digits.h"            /* made of shaders/digits_*.comp */
+#define SPIRV(kernel) { spirv_##kernel, sizeof spirv_##kernel, NULL }
+#else
+#define SPIRV(kernel) { NULL, 0, NULL }
+#endif
 
 enum {
     PIXELS = 64, HIDDEN = 64, DIGITS = 10,
@@ -189,12 +197,13 @@ enum { RUN_HIDDEN, RUN_OUTPUT, RUN_BACK, RUN_UPDATE, PROGRAMS };
 enum { PART_RATE = HCQ_PART_ARG + 6 }; /* of update */
 
 static const hcq_program_desc descs[PROGRAMS] = {
-    { "hidden", hidden, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL },
+    { "hidden", hidden, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL, SPIRV(hidden) },
     { "output", output, { HCQ_ARG_OUT, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN },
-      NULL, NULL },
-    { "back", back, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL },
+      NULL, NULL, SPIRV(output) },
+    { "back", back, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL,
+      SPIRV(back) },
     { "update", update, { HCQ_ARG_INOUT, HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32,
-                          HCQ_ARG_U32, HCQ_ARG_F32 }, NULL, NULL }
+                          HCQ_ARG_U32, HCQ_ARG_F32 }, NULL, NULL, SPIRV(update) }
 };
 
 /* ---- the data ------------------------------------------------------------ */

@@ -15,7 +15,7 @@
 
    The frames are made one at a time first, then three in flight. Both times
    every image has to be that of plain C. PAGE.html gets a timeline of a few
-   frames in flight. */
+   frames in flight. -DHCQ_VULKAN adds the device VULKAN. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../hcq.h"
@@ -24,9 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef HCQ_VULKAN
+#include "shaders/frames.h"            /* made of shaders/frames_draw.comp */
+#define SPIRV { spirv_draw, sizeof spirv_draw, NULL }
+#else
+#define SPIRV { NULL, 0, NULL }
+#endif
+
 enum {
     WIDTH = 640, HEIGHT = 360, IMAGE_BYTES = WIDTH * HEIGHT * 4,
     BAND = 45, BANDS = HEIGHT / BAND,  /* rows that a block draws */
+    THREADS = 64,                      /* of a block; the CPU takes it as a whole */
     PARTICLES = 50000, WELLS = 16,
     IN_FLIGHT = 3,
     FRAMES = 240, MAX_FRAMES = 4000,
@@ -227,7 +235,7 @@ static int record(game *g) {
     args.count = PARTICLES;
     hcq_queue_copy(g->graph, uploaded, dots, dots_bytes);
     hcq_queue_fill(g->graph, image, IMAGE_BYTES, 0, 4);
-    hcq_queue_exec(g->graph, g->draw, &args, hcq_dim(BANDS, 1, 1), hcq_dim(1, 1, 1));
+    hcq_queue_exec(g->graph, g->draw, &args, hcq_dim(BANDS, 1, 1), hcq_dim(THREADS, 1, 1));
     hcq_queue_command_label(g->graph, UPLOAD, "upload");
     hcq_queue_command_label(g->graph, CLEAR, "clear");
     return ok(hcq_queue_bind(g->graph, g->dev), "graph");
@@ -245,7 +253,7 @@ static int make_frame(game *g, frame *f) {
 
 static int make_game(game *g, const char *device) {
     static const hcq_program_desc program = {
-        "draw", draw, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32 }, NULL, NULL
+        "draw", draw, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32 }, NULL, NULL, SPIRV
     };
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);

@@ -3,6 +3,13 @@
 #include "../hcq.h"
 #include <stdio.h>
 
+#ifdef HCQ_VULKAN                      /* the kernel for a GPU, as a compiler of shaders left it */
+#include "shaders/hello.h"
+#define SPIRV { spirv_axpy, sizeof spirv_axpy, NULL }
+#else
+#define SPIRV { NULL, 0, NULL }
+#endif
+
 typedef struct axpy_args { uint64_t y, x; int32_t a; uint32_t n; } axpy_args;
 
 static void axpy(const void *args, const hcq_block *b) { /* called once per block */
@@ -14,17 +21,17 @@ static void axpy(const void *args, const hcq_block *b) { /* called once per bloc
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     enum { N = 1000 };
     int32_t x[N], y[N], right = 0;
     for (int32_t i = 0; i < N; i++) { x[i] = i; y[i] = 1; }
     hcq_device *dev;
-    if (hcq_open("CPU", NULL, &dev) != HCQ_OK) { return 1; }
+    if (hcq_open(argc > 1 ? argv[1] : "CPU", NULL, &dev) != HCQ_OK) { return 1; }
     hcq_buffer bx, by;
     hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
     hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
     hcq_program_desc desc = { "axpy", axpy, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
-                                              HCQ_ARG_U32 }, NULL, NULL };
+                                              HCQ_ARG_U32 }, NULL, NULL, SPIRV };
     hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
     hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
     axpy_args args = { by.address, bx.address, 2, N };

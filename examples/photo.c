@@ -4,6 +4,8 @@
        cc -O2 examples/photo.c -o photo -pthread
        ./photo IN.ppm OUT.ppm [DEVICE]
 
+   -DHCQ_VULKAN adds the device VULKAN.
+
    A band goes through three queues: an upload on the copy lane, three kernels
    on the compute lane, a download on the copy lane. Two slots of device memory
    take turns. The queues are recorded once per slot and bound; what differs
@@ -21,6 +23,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef HCQ_VULKAN
+#include "shaders/photo.h"             /* made of shaders/photo_*.comp */
+#define SPIRV(kernel) { spirv_##kernel, sizeof spirv_##kernel, NULL }
+#else
+#define SPIRV(kernel) { NULL, 0, NULL }
+#endif
 
 enum {
     RGB = 3,                           /* bytes of a pixel */
@@ -368,15 +377,15 @@ static uint64_t rows_bytes(const pipeline *p, uint32_t rows) {
     return (uint64_t)rows * p->width * RGB;
 }
 
-static int make_program(pipeline *p, const char *label, hcq_cpu_fn cpu, hcq_program **program) {
-    static const uint32_t args[] = { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32,
-                                     HCQ_ARG_U32 };
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = label;
-    desc.cpu = cpu;
-    memcpy(desc.args, args, sizeof args);
-    return ok(hcq_program_create(p->dev, &desc, program), label);
+#define FILTER(kernel)                                                             \
+    { #kernel, kernel, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32,        \
+                         HCQ_ARG_U32 }, NULL, NULL, SPIRV(kernel) }
+
+static int make_programs(pipeline *p) {
+    static const hcq_program_desc descs[] = { FILTER(blur_x), FILTER(blur_y), FILTER(ink) };
+    return ok(hcq_program_create(p->dev, &descs[0], &p->blur_x), "blur_x") &&
+           ok(hcq_program_create(p->dev, &descs[1], &p->blur_y), "blur_y") &&
+           ok(hcq_program_create(p->dev, &descs[2], &p->ink), "ink");
 }
 
 static int make_buffers(pipeline *p) {
@@ -460,10 +469,7 @@ static int make_pipeline(pipeline *p, const picture *pic) {
     p->band_rows = (pic->height + MAX_BANDS - 1) / MAX_BANDS;
     p->band_rows = p->band_rows > few ? p->band_rows : few;
     p->bands = (pic->height + p->band_rows - 1) / p->band_rows;
-    if (!make_program(p, "blur_x", blur_x, &p->blur_x) ||
-        !make_program(p, "blur_y", blur_y, &p->blur_y) ||
-        !make_program(p, "ink", ink, &p->ink) ||
-        !make_buffers(p) || !make_signals(p)) {
+    if (!make_programs(p) || !make_buffers(p) || !make_signals(p)) {
         return 0;
     }
     for (int i = 0; i < SLOTS; i++) {

@@ -1,6 +1,9 @@
 /* replay.c - what it costs to run a recorded queue again.
 
-       cc -O2 examples/replay.c -o replay -pthread && ./replay [SUBMISSIONS]
+       cc -O2 examples/replay.c -o replay -pthread
+       ./replay [SUBMISSIONS [DEVICE]]
+
+   -DHCQ_VULKAN adds the device VULKAN.
 
    One bound queue of 1000 kernels, each of which reads what the one before it
    wrote, is submitted again and again; before every submission one argument of
@@ -14,6 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef HCQ_VULKAN
+#include "shaders/replay.h"            /* made of shaders/replay_step.comp */
+#endif
 
 enum { KERNELS = 1000, SUBMISSIONS = 100000, ARG_ADD = 1 };
 
@@ -45,6 +52,10 @@ static hcq_result make_program(hcq_device *dev, hcq_program **program) {
     desc.cpu = step;
     desc.args[0] = HCQ_ARG_INOUT;
     desc.args[ARG_ADD] = HCQ_ARG_U32;
+#ifdef HCQ_VULKAN
+    desc.spirv.data = spirv_step;
+    desc.spirv.size = sizeof spirv_step;
+#endif
     return hcq_program_create(dev, &desc, program);
 }
 
@@ -108,14 +119,14 @@ int main(int argc, char **argv) {
     uint32_t state = 1, expected;
     uint64_t ns = 0;
     hcq_result r, closed;
-    if (argc == 2) {
+    if (argc > 1) {
         submissions = strtol(argv[1], NULL, 10);
     }
-    if (argc > 2 || submissions < 1 || submissions > 100000000) {
-        fprintf(stderr, "usage: replay [SUBMISSIONS], 1 to 100000000\n");
+    if (argc > 3 || submissions < 1 || submissions > 100000000) {
+        fprintf(stderr, "usage: replay [SUBMISSIONS [DEVICE]], 1 to 100000000 submissions\n");
         return 1;
     }
-    r = hcq_open("CPU", NULL, &dev);
+    r = hcq_open(argc > 2 ? argv[2] : "CPU", NULL, &dev);
     if (r == HCQ_OK) { r = measure(dev, (uint32_t)submissions, &state, &ns); }
     closed = hcq_close(dev);
     r = r == HCQ_OK ? closed : r;

@@ -617,7 +617,7 @@ static void transfer_every_way(void **state) {
     desc.flags = 0;
     desc.cpu = NULL;
     desc.backend_desc = NULL;
-    CHECK_OK(hcq_open(is_cpu() ? "MOCK" : "CPU", &desc, &other));
+    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
     place places[ENDS + 1] = {make_place(NULL, 0), make_place(T.dev, 0),
                               make_place(T.dev2, HCQ_HOST_VISIBLE), make_place(small, 0),
                               make_place(other, 0), make_place(NULL, 0)};

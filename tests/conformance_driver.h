@@ -617,10 +617,11 @@ static void k_nothing(const void *args, const hcq_block *block) {
     (void)args;
     (void)block;
 }
+TEST_SHADER(k_nothing, nothing)
 
 /* A program without arguments, which runs wherever it is sent. */
 static hcq_program *make_nothing(hcq_device *device) {
-    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL};
+    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;

@@ -397,40 +397,44 @@ static void explain_final(void **state) {
 
 /* ---- what runs ---- */
 
-static uint32_t explain_go, explain_began;
-
 static void k_until(const void *block_args, const hcq_block *b) {
     (void)block_args;
     (void)b;
-    __atomic_store_n(&explain_began, 1, __ATOMIC_RELEASE);
-    word_until(&explain_go, 1);
+    __atomic_store_n(&SEEN->until_began, 1, __ATOMIC_RELEASE);
+    word_until(&SEEN->until_go, 1);
+}
+TEST_SHADER(k_until, until)
+
+static void until_wait(void) {
+    word_until(&SEEN->until_go, 1);
 }
 
 static hcq_result host_until_told(void *user) {
-    __atomic_store_n(&explain_began, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&SEEN->until_began, 1, __ATOMIC_RELEASE);
     return host_until(user);
 }
 
 static void explain_running(void **state) {
     (void)state;
-    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL};
+    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
     hcq_program *until = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &until));
     for (int way = 0; way < 2; way++) {
         hcq_signal s = labelled_signal(T.dev, "result"), t = make_signal(T.dev2, 0);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_point done, after;
-        __atomic_store_n(&explain_go, 0, __ATOMIC_RELEASE);
-        __atomic_store_n(&explain_began, 0, __ATOMIC_RELEASE);
+        test_gate(GATE_UNTIL, until_wait);
+        __atomic_store_n(&SEEN->until_go, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
         CHECK_OK(hcq_queue_label(q, "busy one"));
         if (way == 0) {
             CHECK_INDEX(hcq_queue_exec(q, until, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
         } else {
-            CHECK_INDEX(hcq_queue_host(q, host_until_told, &explain_go), 0);
+            CHECK_INDEX(hcq_queue_host(q, host_until_told, &SEEN->until_go), 0);
         }
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        CHECK(word_until(&explain_began, 1));
+        CHECK(word_until(&SEEN->until_began, 1));
         after = submit_link(T.dev2, HCQ_COMPUTE, "waiting one", hcq_at(s, 1), hcq_at(t, 1));
         const hcq_point from[] = {hcq_at(s, 1), done, timeline_now(T.dev), after, hcq_at(t, 1)};
         for (int i = 0; i < 5; i++) {
@@ -447,7 +451,7 @@ static void explain_running(void **state) {
             SAYS_NOT(text, "reached");
             SAYS_NOT(text, "nobody submitted");
         }
-        __atomic_store_n(&explain_go, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&SEEN->until_go, 1, __ATOMIC_RELEASE);
         WAIT_OK(done);
         WAIT_OK(after);
         hcq_queue_destroy(q);

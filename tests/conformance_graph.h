@@ -7,27 +7,25 @@
 
 enum { MARKS = 16 };
 
-static uint32_t mark_clock, marks[MARKS]; /* atomic; 0: has not run */
-
 static void marks_reset(void) {
     hold_reset();
-    __atomic_store_n(&mark_clock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&SEEN->mark_clock, 0, __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < MARKS; i++) {
-        __atomic_store_n(&marks[i], 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&SEEN->marks[i], 0, __ATOMIC_RELEASE);
     }
 }
 
 static void mark_now(uint32_t index) {
-    uint32_t now = __atomic_add_fetch(&mark_clock, 1, __ATOMIC_ACQ_REL);
-    __atomic_store_n(&marks[index], now, __ATOMIC_RELEASE);
+    uint32_t now = __atomic_add_fetch(&SEEN->mark_clock, 1, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&SEEN->marks[index], now, __ATOMIC_RELEASE);
 }
 
 static uint32_t mark_at(uint32_t index) {
-    return __atomic_load_n(&marks[index], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&SEEN->marks[index], __ATOMIC_ACQUIRE);
 }
 
 static int mark_until(uint32_t index) {
-    return word_until(&marks[index], 1);
+    return word_until(&SEEN->marks[index], 1);
 }
 
 /* Gives a command that should wait, and does not, time to run. Correct code
@@ -46,16 +44,17 @@ static void k_mark(const void *block_args, const hcq_block *b) {
     uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
     (void)b;
     if (k->late) {
-        __atomic_fetch_add(&hold_began, 1, __ATOMIC_RELEASE);
-        word_until(&hold_go, 1);
+        __atomic_fetch_add(&SEEN->hold_began, 1, __ATOMIC_RELEASE);
+        word_until(&SEEN->hold_go, 1);
     }
     dst[0] = dst[0] * 31u + k->index + 1;
     mark_now(k->index);
 }
+TEST_SHADER(k_mark, mark)
 
 static hcq_program *make_mark(hcq_device *device) {
     hcq_program_desc desc = {"mark", k_mark, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
-                             NULL};
+                             NULL, {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -73,8 +72,8 @@ static hcq_result host_mark(void *user) {
 }
 
 static hcq_result host_late_mark(void *user) {
-    __atomic_fetch_add(&hold_began, 1, __ATOMIC_RELEASE);
-    int let = word_until(&hold_go, 1);
+    __atomic_fetch_add(&SEEN->hold_began, 1, __ATOMIC_RELEASE);
+    int let = word_until(&SEEN->hold_go, 1);
     mark_now((uint32_t)(uintptr_t)user);
     return let ? HCQ_OK : HCQ_ERROR_HOST;
 }
@@ -85,13 +84,15 @@ static void *mark_user(uint32_t index) {
 
 /* k_mix that waits for hold_release first. */
 static void k_late_mix(const void *block_args, const hcq_block *b) {
-    word_until(&hold_go, 1);
+    word_until(&SEEN->hold_go, 1);
     k_mix(block_args, b);
 }
+TEST_SHADER(k_late_mix, late_mix)
 
 static hcq_program *make_late_mix(hcq_device *device) {
     hcq_program_desc desc = {"late mix", k_late_mix,
-                             {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL};
+                             {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -99,14 +100,15 @@ static hcq_program *make_late_mix(hcq_device *device) {
 
 /* dst[0] = value, not before hold_release; it does not read. */
 static void k_late_put(const void *block_args, const hcq_block *b) {
-    word_until(&hold_go, 1);
+    word_until(&SEEN->hold_go, 1);
     k_put(block_args, b);
 }
+TEST_SHADER(k_late_put, late_put)
 
 static int32_t record_late_put(hcq_queue *q, hcq_device *device, hcq_buffer dst,
                                uint32_t value) {
     hcq_program_desc desc = {"late put", k_late_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32},
-                             NULL, NULL};
+                             NULL, NULL, {NULL, 0, NULL}};
     const put_args args = {dst.address, 0, value};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
@@ -472,7 +474,7 @@ static void graph_of_two_backends(void **state) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
         }
         CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-        CHECK(word_until(&hold_began, 1));
+        CHECK(word_until(&SEEN->hold_began, 1));
         mark_chance(1);
         CHECK(!mark_at(1));
         hold_release();
@@ -615,7 +617,7 @@ static void edge_after_a_launch(void **state) {
             CHECK_OK(hcq_queue_edge(g, 0, 1));
         }
         CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-        CHECK(word_until(&hold_began, 1));
+        CHECK(word_until(&SEEN->hold_began, 1));
         mark_chance(1);
         CHECK(edge ? !mark_at(1) : mark_until(1));
         hold_release();
@@ -1514,7 +1516,7 @@ static void updates_are_planned(void **state) {
                               : hcq_queue_update_arg(g, 1, 0, &x.address, 8));
             }
             CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-            CHECK(word_until(&hold_began, 1));
+            CHECK(word_until(&SEEN->hold_began, 1));
             mark_chance(told);
             CHECK(i < 2 ? mark_until(told) : !mark_at(told));
             hold_release();
@@ -2579,7 +2581,7 @@ static void device_of_a_running_launch_is_closed(void **state) {
         CHECK_INDEX(record_mark(g, make_mark(second), make_words(second, 1), 1, 0), 1);
         CHECK_OK(hcq_queue_edge(g, 0, 1));
         CHECK_OK(hcq_queue_submit(g, home, &done));
-        CHECK(word_until(&hold_began, 1));
+        CHECK(word_until(&SEEN->hold_began, 1));
         call.device = device;
         pthread_create(&call.thread, NULL, blocked_close, &call);
         blocked_until(&call);
@@ -2689,8 +2691,8 @@ static void launches_beyond_the_parked_limit(void **state) {
 /* A device of a launch is lost: the launch fails, the other device goes on. */
 static void device_of_a_launch_is_lost(void **state) {
     (void)state;
-    if (is_cpu()) {
-        SKIP("the CPU is never lost");
+    if (!is_mock()) {
+        SKIP("only the mock is lost on demand");
         return;
     }
     for (int way = 0; way < 4; way++) { /* the other device, or the home; bound */
@@ -2734,8 +2736,8 @@ static void device_of_a_launch_is_lost(void **state) {
    the next one runs. */
 static void refused_part_of_a_launch(void **state) {
     (void)state;
-    if (is_cpu()) {
-        SKIP("the CPU refuses no batch");
+    if (!is_mock()) {
+        SKIP("only the mock refuses a batch on demand");
         return;
     }
     for (int way = 0; way < 4; way++) { /* whose part; bound */
@@ -2814,7 +2816,7 @@ static void freed_input_waits_for_all_devices(void **state) {
         marks_reset();
         CHECK_OK(hcq_alloc(T.dev, 4096, 0, &input));
         CHECK_OK(launch_inputs(g, &input, 1, &done));
-        CHECK(word_until(&hold_began, 1));
+        CHECK(word_until(&SEEN->hold_began, 1));
         CHECK_OK(hcq_free(input));
         CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
         CHECK(other.address != input.address); /* not its block */
@@ -2872,7 +2874,7 @@ static void running_launch_is_explained(void **state) {
     CHECK_INDEX(record_mark(g, make_mark(T.dev), make_words(T.dev, 1), 1, 0), 1);
     CHECK_OK(hcq_queue_edge(g, 0, 1));
     CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-    CHECK(word_until(&hold_began, 1));
+    CHECK(word_until(&SEEN->hold_began, 1));
     SAYS(explain(done), "running graph");
     SAYS_NOT(explained, "cycle");
     CHECK(hcq_device_dump(T.dev, text, sizeof text) < sizeof text);

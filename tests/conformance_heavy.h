@@ -24,6 +24,7 @@ static NO_TSAN void k_spin(const void *block_args, const hcq_block *b) {
     }
     *HCQ_PTR(uint32_t, k->out) = seen;
 }
+TEST_SHADER(k_spin, spin)
 
 static void copy_lane_overlaps_compute(void **state) {
     (void)state;
@@ -31,7 +32,8 @@ static void copy_lane_overlaps_compute(void **state) {
         SKIP("one FIFO under all lanes");
         return;
     }
-    hcq_program_desc desc = {"spin", k_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}, NULL, NULL};
+    hcq_program_desc desc = {"spin", k_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}, NULL, NULL,
+                             {NULL, 0, NULL}};
     hcq_program *spin = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &spin));
     for (uint32_t round = 1; round <= 10; round++) {

@@ -267,13 +267,24 @@ static hcq_result custom_mock(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
+#ifdef HCQ_TEST_VULKAN
+static hcq_result custom_vulkan(void *native, const void *payload, void *user) {
+    custom_payload p;
+    memcpy(&p, payload, sizeof p);
+    if (user != &custom_user || p.fixed != 1234) {
+        return HCQ_ERROR_HOST;
+    }
+    return test_vulkan_fill(native, p.address, 4, p.value);
+}
+#endif
+
 static hcq_result custom_trace(void *native, const void *payload, void *user) {
     return is_cpu() ? custom_cpu(native, payload, user) : custom_mock(native, payload, user);
 }
 
 static const hcq_custom_type custom_type = {
     "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock},
-                                     {"TRACE", custom_trace}},
+                                     {"TRACE", custom_trace}, TEST_VULKAN_ENCODE(custom_vulkan)},
     {{offsetof(custom_payload, value), 4}}, &custom_user};
 static const hcq_custom_type custom_elsewhere = {
     "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};
@@ -408,8 +419,8 @@ static void failed_points_are_exact(void **state) {
 
 static void native_refusals(void **state) {
     (void)state;
-    if (is_cpu()) {
-        SKIP("the CPU refuses nothing");
+    if (!is_mock()) {
+        SKIP("only the mock refuses on demand");
         return;
     }
     for (int held = 0; held < 2; held++) {
@@ -459,8 +470,8 @@ static void native_refusals(void **state) {
 
 static void lost_device(void **state) {
     (void)state;
-    if (is_cpu()) {
-        SKIP("the CPU is never lost");
+    if (!is_mock()) {
+        SKIP("only the mock is lost on demand");
         return;
     }
     mock_control control;

@@ -232,7 +232,7 @@ static void transfers(void **state) {
     desc.staging_bytes = 4096;
     desc.cpu = NULL;
     desc.backend_desc = NULL;
-    CHECK_OK(hcq_open(is_cpu() ? "MOCK" : "CPU", &desc, &other));
+    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         transfer_pair(T.dev, T.dev, sizes[i]);
         transfer_pair(T.dev, T.dev2, sizes[i]);

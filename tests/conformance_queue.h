@@ -245,6 +245,7 @@ static void k_grid(const void *block_args, const hcq_block *b) {
     }
     __atomic_fetch_add(sum, good ? threads : 1000000, __ATOMIC_RELAXED);
 }
+TEST_SHADER(k_grid, grid)
 
 typedef struct grid_case { hcq_dims grid, block, ran_grid, ran_block; } grid_case;
 
@@ -269,7 +270,8 @@ static void grids(void **state) {
     hcq_program_desc desc = {"grid", k_grid,
                              {HCQ_ARG_INOUT, HCQ_ARG_INOUT,
                               HCQ_ARG_STRUCT(sizeof(hcq_dims), 4),
-                              HCQ_ARG_STRUCT(sizeof(hcq_dims), 4)}, NULL, NULL};
+                              HCQ_ARG_STRUCT(sizeof(hcq_dims), 4)}, NULL, NULL,
+                             {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &program));
     for (size_t i = 0; i < sizeof grid_cases / sizeof grid_cases[0]; i++) {
@@ -331,13 +333,14 @@ static void k_all(const void *block_args, const hcq_block *b) {
     out[9] = k->tail;
     out[10] = *HCQ_PTR(const double, k->in);
 }
+TEST_SHADER(k_all, all)
 
 static hcq_program *make_all(hcq_device *device) {
     hcq_program_desc desc = {
         "a label of more than thirty-one characters", k_all,
         {HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
          HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
-         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)}, NULL, NULL};
+         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)}, NULL, NULL, {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -422,17 +425,23 @@ static void k_slow(const void *block_args, const hcq_block *b) {
     (void)b;
     mock_sleep(20000000);
 }
+TEST_SHADER(k_slow, slow)
+
+static void slow_wait(void) {
+    mock_sleep(20000000);
+}
 
 /* program_call returns at once without `seconds`, and measures with it. */
 static void program_call_times(void **state) {
     (void)state;
-    hcq_program_desc desc = {"slow", k_slow, {0}, NULL, NULL};
+    hcq_program_desc desc = {"slow", k_slow, {0}, NULL, NULL, {NULL, 0, NULL}};
     hcq_program *slow = NULL, *add = make_add(T.dev);
     double seconds = 0;
     CHECK_OK(hcq_program_create(T.dev, &desc, &slow));
     hcq_program_info info;
     CHECK_OK(hcq_program_info_get(slow, &info));
     CHECK_U64(info.kernargs_size, 0);
+    test_gate(GATE_SLOW, slow_wait);
     CHECK_OK(hcq_program_call(slow, NULL, 0, NULL, 0, NULL, NULL, &seconds));
     CHECK(seconds >= 0.019 && seconds < 10);
     hcq_buffer a = make_words(T.dev, 4);
@@ -448,12 +457,13 @@ static void program_call_times(void **state) {
 
 static void kernels_from_a_library(void **state) {
     (void)state;
+    NEEDS_CPU_KERNELS("a library has kernels for the CPU only")
     if (!T.library) {
         SKIP("no --library given");
         return;
     }
     hcq_program_desc desc = {"library", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32},
-                             T.library, "library_add"};
+                             T.library, "library_add", {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &program));
     hcq_buffer a = make_words(T.dev, 64);
@@ -498,13 +508,14 @@ static void k_large(const void *block_args, const hcq_block *b) {
     }
     *HCQ_PTR(uint32_t, k->out) = sum;
 }
+TEST_SHADER(k_large, large)
 
 static void large_arguments(void **state) {
     (void)state;
     static large_args args;
     hcq_program_desc desc = {"large", k_large,
                              {HCQ_ARG_OUT, HCQ_ARG_STRUCT(sizeof(large_struct), 4), HCQ_ARG_U32},
-                             NULL, NULL};
+                             NULL, NULL, {NULL, 0, NULL}};
     hcq_program *program = NULL;
     hcq_program_info info;
     hcq_buffer a = make_words(T.dev, 4);

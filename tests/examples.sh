@@ -2,6 +2,7 @@
 # Builds the examples as a user would and checks what they say and write:
 #
 #     sh tests/examples.sh [CC]      [$CC, else cc]
+#     sh tests/examples.sh --vulkan [CC]
 #
 # Each as C99 and as C++11 with -Wall -Wextra -Werror. photo.c has to produce
 # known pictures (checksums of a third version of the filter, written in another
@@ -9,9 +10,16 @@
 # backend.c has to write down what it ran, whoever does the work. digits.c has to
 # learn, to say the same numbers every time, and to notice if it learnt nothing;
 # frames.c has to draw what plain C draws.
+# With --vulkan those with shaders are built with them and run on the device VULKAN,
+# where the same is asked of them; 77 without such a device.
 # RUNNER, if set, is put before every program: RUNNER=valgrind, say.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
+vulkan=
+if [ "${1:-}" = --vulkan ]; then
+    vulkan=yes
+    shift
+fi
 cc=${1:-${CC:-cc}}
 runner=${RUNNER:-}
 warnings="-Wall -Wextra -Werror"
@@ -32,6 +40,7 @@ build() { # LANGUAGE NAME
     esac
     name=$1
     shift
+    [ -z "$vulkan" ] || set -- "$@" -DHCQ_VULKAN
     "$cc" "$@" $warnings -O2 -c "$root/examples/$name.c" -o "$dir/$name.o" ||
         fail "$name.c does not compile: $cc $*"
     "$cc" "$dir/$name.o" -o "$dir/$name" -pthread || fail "$name.c does not link: $cc $*"
@@ -75,6 +84,18 @@ says() { # FILE TEXT: out or err must contain it
 check_hello() {
     run hello || fail "hello ended with $?: $(cat "$dir/out" "$dir/err")"
     says out "ok: 2 * 20 + 1 = 41, 1000 of 1000 right"
+}
+
+check_hello_on() { # DEVICE
+    run hello "$1" || fail "hello on $1 ended with $?: $(cat "$dir/out" "$dir/err")"
+    says out "ok: 2 * 20 + 1 = 41, 1000 of 1000 right"
+    ! run hello TOASTER || fail "hello works on TOASTER"
+}
+
+check_replay_on() { # DEVICE
+    run replay 25 "$1" || fail "replay on $1 ended with $?: $(cat "$dir/out" "$dir/err")"
+    says out "25 submissions of 1000 kernels"
+    says out "the same"
 }
 
 check_replay() {
@@ -160,6 +181,15 @@ check_photo_on_mock() {
         fail "photo on the mock ended with $status: $(cat "$dir/out" "$dir/err")"
     says out "pixels on MOCK"
     says out "every byte is that of plain C"
+}
+
+check_photo_on() { # DEVICE: it comes to the bytes of the CPU
+    run photo "$data/flower_640x427.ppm" "$dir/edges.ppm" "$1" ||
+        fail "photo on $1 ended with $status: $(cat "$dir/out" "$dir/err")"
+    says out "pixels on $1"
+    says out "every byte is that of plain C"
+    [ "$(cksum < "$dir/edges.ppm")" = "1951925314 819855" ] ||
+        fail "photo on $1 wrote another picture: $(cksum < "$dir/edges.ppm")"
 }
 
 check_good_pictures() {
@@ -304,6 +334,13 @@ check_bad_digits() {
     refused "nowhere/a.json: "
 }
 
+# What it learns is compared with nothing: a device may round in its own way.
+check_digits_on() { # DEVICE
+    run digits "$data/digits.csv" "$dir/on.json" "$dir/on.html" "$1" ||
+        fail "digits on $1 ended with $status: $(cat "$dir/out" "$dir/err")"
+    digits_good "$dir/on.json" "$dir/on.html"
+}
+
 check_digits_on_mock() {
     on_mock digits
     run digits_on_mock "$data/digits.csv" "$dir/mock.json" "$dir/mock.html" MOCK ||
@@ -354,6 +391,49 @@ if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2
     echo "$cc compiles no C++"
     exit 77
 fi
+# ---- on Vulkan -----------------------------------------------------------------
+
+vulkan_device() { # is there one? Says why not
+    cat > "$dir/probe.c" <<END
+#define HCQ_IMPLEMENTATION
+#define HCQ_VULKAN
+#include "hcq.h"
+#include <stdio.h>
+int main(void) {
+    hcq_device *device = NULL;
+    hcq_result result = hcq_open("VULKAN", NULL, &device);
+    printf("no Vulkan device: %s\n", hcq_result_text(result));
+    return hcq_close(device) != HCQ_OK || result != HCQ_OK;
+}
+END
+    "$cc" -I"$root" "$dir/probe.c" -o "$dir/probe" -pthread ||
+        fail "hcq_vulkan.h does not compile: $cc"
+    "$dir/probe" > "$dir/out"
+}
+
+if [ -n "$vulkan" ]; then
+    echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - > /dev/null 2>&1 || {
+        echo "no vulkan/vulkan.h"
+        exit 77
+    }
+    vulkan_device || {
+        cat "$dir/out"
+        exit 77
+    }
+    for language in c c++; do
+        for example in hello photo replay digits frames; do
+            build "$language" "$example"
+        done
+        check_hello_on VULKAN
+        check_replay_on VULKAN
+        check_photo_on VULKAN
+        frames_good frames VULKAN
+        check_digits_on VULKAN
+        echo "ok $language on VULKAN"
+    done
+    exit 0
+fi
+
 for language in c c++; do
     for example in hello photo replay backend digits frames; do
         build "$language" "$example"

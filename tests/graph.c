@@ -56,7 +56,7 @@ static void random_graphs(void **state) {
 static void random_graphs_on_two_backends(void **state) {
     (void)state;
     if (is_cpu()) {
-        SKIP("the mock's turn brings the CPU along");
+        SKIP("another backend's turn brings the CPU along");
     }
     run_seeds((seed_count() + 3) / 4, "cpu");
 }

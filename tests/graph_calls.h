@@ -240,6 +240,7 @@ static void k_mixing(const void *block_args, const hcq_block *b) {
               HCQ_PTR(const uint32_t, k->b), first < k->with.n ? first : k->with.n,
               end < k->with.n ? end : k->with.n, &k->with);
 }
+TEST_SHADER(k_mixing, mixing)
 
 static hcq_result run_host_mix(void *user) {
     const host_mix *h = (const host_mix *)user;
@@ -265,13 +266,23 @@ static hcq_result custom_on_mock(void *native, const void *payload, void *user) 
     return HCQ_OK;
 }
 
+#ifdef HCQ_TEST_VULKAN
+static hcq_result custom_on_vulkan(void *native, const void *payload, void *user) {
+    fill_payload p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    return test_vulkan_fill(native, p.address, p.size, p.value);
+}
+#endif
+
 static hcq_result custom_on_trace(void *native, const void *payload, void *user) {
     return is_cpu() ? custom_on_cpu(native, payload, user) : custom_on_mock(native, payload, user);
 }
 
 static const hcq_custom_type custom_fill = {
     "own fill", sizeof(fill_payload),
-    {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, {"TRACE", custom_on_trace}},
+    {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, {"TRACE", custom_on_trace},
+     TEST_VULKAN_ENCODE(custom_on_vulkan)},
     {{0, 0}}, NULL
 };
 

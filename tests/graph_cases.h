@@ -127,10 +127,11 @@ typedef struct pace {
     uint32_t seen;                     /* the watched call ran while the other one held */
     uint32_t hold_call, hold_run;      /* run 0: nobody holds */
     uint32_t watch_call, watch_run;
+    uint32_t let;                      /* the holder may go on */
     uint64_t limit_ns;
 } pace;
 
-static pace P;
+#define P (*(pace *)(void *)SEEN->own)
 
 typedef struct paced_args {
     uint64_t dst, src, pace;
@@ -176,11 +177,23 @@ static void k_paced(const void *block_args, const hcq_block *b) {
     uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
     *dst = *dst * 31u + *HCQ_PTR(const uint32_t, k->src) + k->add;
 }
+TEST_SHADER(k_paced, paced)
+
+static void pace_wait(void) {          /* in the place of a kernel on Vulkan */
+    hold(&P);
+    poke(&P.let);
+}
+
+static void pace_reset(void) {
+    memset(&P, 0, sizeof P);
+    P.limit_ns = 15000000;
+    test_gate(GATE_PACE, pace_wait);
+}
 
 static hcq_program *make_paced(hcq_device *device) {
     hcq_program_desc desc = {"paced", k_paced,
                              {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U64, HCQ_ARG_U32, HCQ_ARG_U32},
-                             NULL, NULL};
+                             NULL, NULL, {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -196,8 +209,7 @@ static struct {
 
 static void cells_open(int first_owns_all) {
     memset(&C, 0, sizeof C);
-    memset(&P, 0, sizeof P);
-    P.limit_ns = 15000000;
+    pace_reset();
     C.on[0] = make_paced(T.dev);
     C.on[1] = make_paced(T.dev2);
     for (uint32_t i = 0; i < CELLS; i++) {
@@ -243,7 +255,8 @@ static uint32_t add_of(uint32_t id) {
 
 static void record_paced(hcq_queue *q, uint32_t index, uint32_t device, uint32_t id,
                          hcq_buffer dst, hcq_buffer src) {
-    paced_args args = {dst.address, src.address, (uint64_t)(uintptr_t)&P, id, add_of(id)};
+    const uint64_t at = test_see(device ? T.dev2 : T.dev, &P);
+    paced_args args = {dst.address, src.address, at, id, add_of(id)};
     CHECK_INDEX(hcq_queue_exec(q, C.on[device], &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
                 index);
     CHECK_OK(hcq_queue_access(q, index, dst, HCQ_ARG_INOUT));
@@ -525,10 +538,9 @@ static void launches_follow_other_work(void **state) {
     for (uint32_t d = 0; d < 2; d++) {
         hcq_queue *plain = make_queue(d ? T.dev2 : T.dev, HCQ_COMPUTE);
         hcq_queue *q = make_queue(T.dev, HCQ_GRAPH);
-        memset(&P, 0, sizeof P);
-        P.limit_ns = 15000000;
+        pace_reset();
         paced_args args = {C.buffers[d].address, C.buffers[d + 2].address,
-                           (uint64_t)(uintptr_t)&P, 2, add_of(2)};
+                           test_see(d ? T.dev2 : T.dev, &P), 2, add_of(2)};
         CHECK_INDEX(hcq_queue_exec(plain, C.on[d], &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
         record_paced(q, 0, 0, 0, cell(4), cell(0)); /* both devices take part */
         record_paced(q, 1, 1, 1, cell(5), cell(1));
@@ -796,6 +808,7 @@ static void k_tell(const void *block_args, const hcq_block *b) {
     (void)b;
     list->ids[list->count++ % TOLD] = k->id;
 }
+TEST_SHADER(k_tell, tell)
 
 typedef struct launcher {
     pthread_t thread;
@@ -848,7 +861,7 @@ static void record_turn(hcq_queue *q, hcq_program *const *tell, const hcq_buffer
    see them in one order, and the bytes are those of that order. */
 static void two_threads_share_buffers(void **state) {
     (void)state;
-    hcq_program_desc desc = {"tell", k_tell, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL};
+    hcq_program_desc desc = {"tell", k_tell, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL}};
     hcq_program *tell[2];
     hcq_buffer lists[2];
     launcher launchers[2];

@@ -205,6 +205,7 @@ static void k_dot(const void *block_args, const hcq_block *b) {
     }
     *HCQ_PTR(uint32_t, k->out) = sum;
 }
+TEST_SHADER(k_dot, dot)
 
 /* "METAL: WAIT(EXT) COPY COPY EXEC SYNC" */
 static void list_text(hcq_queue *q, const hcqi_schedule *s, const char *const *names,
@@ -260,7 +261,8 @@ typedef struct post {
 static void post_open(post *p) {
     static const uint32_t a[2] = {1, 2}, b[2] = {3, 4};
     hcq_program_desc desc = {"dot", k_dot,
-                             {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32}, NULL, NULL};
+                             {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}};
     for (uint32_t d = 0; d < 3; d++) {
         p->devices[d] = open_named(1 + d, post_names[d]);
     }

@@ -280,6 +280,9 @@ static hcq_result mock_map(void *self, const struct hcq_backend *owner_backend,
     if (!d->desc.map || strcmp(owner_backend->name, "MOCK") != 0) {
         return HCQ_ERROR_UNSUPPORTED;
     }
+    if (!memory) {
+        return HCQ_OK;
+    }
     *address = memory->address | MOCK_ALIAS;
     return HCQ_OK;
 }
@@ -849,9 +852,12 @@ static void mock_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
     }
 }
 
-static uint64_t mock_clock(void *self) {
+static hcq_result mock_clock(void *self, hcq_clock *clock) {
     (void)self;
-    return hcq_sys_now_ns() + MOCK_CLOCK_OFFSET;
+    clock->host_ns = hcq_sys_now_ns();
+    clock->device_ns = clock->host_ns + MOCK_CLOCK_OFFSET;
+    clock->error_ns = 0;
+    return HCQ_OK;
 }
 
 /* ---- driver ---- */

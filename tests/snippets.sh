@@ -112,7 +112,8 @@ static void log_line(void *user, hcq_result result, const char *text) {
 
 static hcq_result make_all(void) {
     hcq_program_desc program = { "axpy", kernel, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
-                                                   HCQ_ARG_U32 }, NULL, NULL };
+                                                   HCQ_ARG_U32 },
+                                 NULL, NULL, { NULL, 0, NULL } };
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.log_fn = log_line;

@@ -15,6 +15,9 @@
 #ifndef HCQ_CPU
 #define HCQ_CPU
 #endif
+#if defined(HCQ_TEST_VULKAN) && !defined(HCQ_VULKAN)
+#define HCQ_VULKAN
+#endif
 #ifdef HCQ_TEST_HEADER
 #include HCQ_TEST_HEADER
 #else
@@ -60,6 +63,7 @@ typedef struct test_variant {
     const char *inner;                 /* whom TRACE passes its calls on to */
     uint32_t device_flags;
     uint32_t cpu_flags;
+    uint32_t vulkan_flags;
     uint64_t counter_limit;
     uint64_t spin_ns;
     uint32_t staging_bytes;            /* small, so that copies need several */
@@ -83,6 +87,18 @@ static const test_variant test_variants[] = {
      .one_fifo = 1, .narrow = 1},
     {.name = "trace", .backend = "TRACE", .inner = "CPU"},
     {.name = "trace-mock", .backend = "TRACE", .inner = "MOCK", .one_fifo = 1, .narrow = 1},
+#ifdef HCQ_TEST_VULKAN
+    /* one_fifo is found out when the program starts. */
+    {.name = "vulkan", .backend = "VULKAN"},
+    {.name = "vulkan-staged", .backend = "VULKAN", .vulkan_flags = HCQ_VULKAN_STAGED,
+     .staging_bytes = 65536},
+    {.name = "vulkan-plain", .backend = "VULKAN",
+     .vulkan_flags = HCQ_VULKAN_NO_SYNC2 | HCQ_VULKAN_NO_IMPORT | HCQ_VULKAN_NO_CALIBRATION |
+                     HCQ_VULKAN_NO_LATE_BINDING | HCQ_VULKAN_NO_PUSH_SETS},
+    {.name = "vulkan-no-copy", .backend = "VULKAN", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+     .one_fifo = 1},
+    {.name = "vulkan-narrow", .backend = "VULKAN", .counter_limit = 16, .narrow = 1},
+#endif
 };
 
 /* ---- memory hooks that count ---- */
@@ -200,6 +216,14 @@ static TEST_UNUSED const char *test_worker(void) {
 
 static TEST_UNUSED int is_cpu(void) {
     return strcmp(test_worker(), "CPU") == 0;
+}
+
+static TEST_UNUSED int is_mock(void) {
+    return strcmp(test_worker(), "MOCK") == 0;
+}
+
+static TEST_UNUSED int is_vulkan(void) {
+    return strcmp(test_worker(), "VULKAN") == 0;
 }
 
 static TEST_UNUSED void log_clear(void) {
@@ -344,10 +368,22 @@ static TEST_UNUSED uint64_t test_random(uint64_t *state) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
+#include "util_vulkan.h"
+
 /* ---- devices ---- */
 
 static struct hcq_cpu_desc test_cpu_desc;
 static mock_desc test_mock_desc;
+#ifdef HCQ_TEST_VULKAN
+static struct hcq_vulkan_desc test_vulkan_desc;
+
+static void test_desc_vulkan(hcq_device_desc *desc) {
+    memset(&test_vulkan_desc, 0, sizeof test_vulkan_desc);
+    test_vulkan_desc.flags = T.variant->vulkan_flags;
+    test_vulkan_desc.flags |= test_vk.validates ? HCQ_VULKAN_VALIDATION : 0;
+    desc->vulkan = &test_vulkan_desc;
+}
+#endif
 
 /* The variant's way to open a device; a test may change it before test_open. */
 static TEST_UNUSED hcq_device_desc test_desc(void) {
@@ -363,14 +399,24 @@ static TEST_UNUSED hcq_device_desc test_desc(void) {
     desc.flags = T.variant->device_flags;
     desc.counter_limit = T.variant->counter_limit;
     desc.spin_ns = T.variant->spin_ns;
+    desc.staging_bytes = T.variant->staging_bytes;
     test_cpu_desc.flags = T.variant->cpu_flags;
     test_mock_desc.map = T.variant->mapped;
-    if (is_cpu()) {
-        desc.cpu = &test_cpu_desc;
-    } else {
-        desc.backend_desc = &test_mock_desc;
-    }
+    desc.cpu = is_cpu() ? &test_cpu_desc : NULL;
+    desc.backend_desc = is_mock() ? &test_mock_desc : NULL;
+#ifdef HCQ_TEST_VULKAN
+    test_desc_vulkan(&desc);
+#endif
     return desc;
+}
+
+/* Which device stands for number `ordinal`: where there are fewer, one again. */
+static TEST_UNUSED uint32_t test_ordinal(uint32_t ordinal) {
+#ifdef HCQ_TEST_VULKAN
+    return is_vulkan() ? ordinal % test_vk.devices : ordinal;
+#else
+    return ordinal;
+#endif
 }
 
 static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc *desc) {
@@ -381,6 +427,7 @@ static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc
         own = test_desc();
         desc = &own;
     }
+    ordinal = test_ordinal(ordinal);
     snprintf(name, sizeof name, ordinal ? "%s:%u" : "%s", T.variant->backend, ordinal);
     CHECK_OK(hcq_open(name, desc, &device));
     return device;
@@ -405,6 +452,9 @@ static TEST_UNUSED int test_setup(void **state) {
     signal(SIGALRM, test_alarm);
     alarm(T.quick ? 120 : 600);
     T.trace_left = trace_left();
+#ifdef HCQ_TEST_VULKAN
+    test_vk.messages = 0;
+#endif
     T.dev = test_open(0, NULL);
     T.dev2 = test_open(1, NULL);
     return 0;
@@ -431,6 +481,14 @@ static TEST_UNUSED int test_teardown(void **state) {
         test_dump();
         return -1;
     }
+#ifdef HCQ_TEST_VULKAN
+    if (test_vk.messages) {
+        fprintf(stderr, "teardown: the validation layer said %llu times that something is wrong\n",
+                (unsigned long long)test_vk.messages);
+        test_dump();
+        return -1;
+    }
+#endif
     return 0;
 }
 
@@ -463,6 +521,22 @@ static int test_usage(const char *program) {
 static hcq_result test_trace(void) {
     (void)trace_unregister();
     return T.variant->inner ? trace_register(T.variant->inner) : HCQ_OK;
+}
+
+/* Finds out what a Vulkan variant runs on; 0 = go on, 77 = there is nothing. */
+static int test_start_vulkan(void) {
+#ifdef HCQ_TEST_VULKAN
+    static test_variant own;
+    if (is_vulkan()) {
+        if (!vulkan_look()) {
+            return 77;
+        }
+        own = *T.variant;
+        own.one_fifo |= test_vk.one_fifo;
+        T.variant = &own;
+    }
+#endif
+    return 0;
 }
 
 /* Reads the arguments, registers the mock and TRACE; 0 = go on. */
@@ -505,7 +579,7 @@ static TEST_UNUSED int test_start(int argc, char **argv) {
     }
     fprintf(stderr, "variant %s, seed %llu%s\n", T.variant->name, (unsigned long long)T.seed,
             T.quick ? ", quick" : "");
-    return 0;
+    return test_start_vulkan();
 }
 
 /* ---- kernels ---- */
@@ -523,6 +597,7 @@ static TEST_UNUSED void k_add(const void *block_args, const hcq_block *b) {
         }
     }
 }
+TEST_SHADER(k_add, add)
 
 typedef struct put_args { uint64_t dst; uint32_t index, value; } put_args;
 
@@ -532,6 +607,7 @@ static TEST_UNUSED void k_put(const void *block_args, const hcq_block *b) {
     (void)b;
     HCQ_PTR(uint32_t, k->dst)[k->index] = k->value;
 }
+TEST_SHADER(k_put, put)
 
 typedef struct mix_args { uint64_t dst, src; uint32_t n, seed; } mix_args;
 
@@ -547,16 +623,19 @@ static TEST_UNUSED void k_mix(const void *block_args, const hcq_block *b) {
         }
     }
 }
+TEST_SHADER(k_mix, mix)
 
 static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
-    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL};
+    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
 }
 
 static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
-    hcq_program_desc desc = {"put", k_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL};
+    hcq_program_desc desc = {"put", k_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -564,7 +643,8 @@ static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
 
 static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
     hcq_program_desc desc = {"mix", k_mix,
-                             {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL};
+                             {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;

@@ -163,6 +163,14 @@ void bench_graph_replay_two_devices(bench_result *result);
 void bench_graph_plan_1000(bench_result *result);
 void bench_profile_off(bench_result *result);
 void bench_profile_on(bench_result *result);
+void bench_vulkan_replay_1000(bench_result *result);
+void bench_vulkan_replay_1(bench_result *result);
+void bench_vulkan_submit_call(bench_result *result);
+void bench_vulkan_graph_1000_alternating(bench_result *result);
+void bench_vulkan_patch_grid(bench_result *result);
+void bench_vulkan_patch_arg(bench_result *result);
+void bench_vulkan_record_dispatch(bench_result *result);
+void bench_vulkan_copy_256m(bench_result *result);
 void bench_header_ms(bench_result *result);
 
 #ifdef __cplusplus

@@ -4,11 +4,12 @@
 #   sh tests/bench/run.sh [--json FILE] [--quick] [--only NAME]
 #
 # --json FILE   also write the results as a list of JSON objects
-# --quick       fewer passes; ends within 50 s
+# --quick       fewer passes; ends within 75 s
 # --only NAME   only benches whose name starts with NAME, "cpu.grid" say
 #
-# oneTBB, OpenMP and OpenCL (PoCL) are peers where they are installed. CC and
-# CXX choose the compilers [gcc, g++]. Not a test: a missed goal is printed, the
+# oneTBB, OpenMP and OpenCL (PoCL) are peers where they are installed. The Vulkan
+# backend is measured where Vulkan's headers and a device are. CC and CXX choose
+# the compilers [gcc, g++]. Not a test: a missed goal is printed, the
 # exit status only says whether every bench ran.
 
 set -u
@@ -67,20 +68,32 @@ else
     openmp=
     echo "no OpenMP: grids have no peer"
 fi
+if [ ! -f "$BENCH_ROOT/hcq_vulkan.h" ]; then
+    vulkan=no
+elif probe "$BENCH_CC" c '#include <vulkan/vulkan.h>\nint main(void) { return VK_API_VERSION_1_3 == 0; }\n' ''; then
+    vulkan=yes
+else
+    vulkan=no
+    echo "no Vulkan headers of version 1.3: the Vulkan backend is left out"
+fi
 
 jobs=
 c="-std=gnu11"
+main_flags=
+hcq_flags=
+[ $vulkan = no ] || main_flags=-DBENCH_VULKAN hcq_flags=-DHCQ_VULKAN
 [ $tbb = no ] || compile "$cxx" "$here/bench_tbb.cpp" -std=c++17
-compile "$BENCH_CC" "$here/bench_hcq.c" "$c"
+compile "$BENCH_CC" "$here/bench_hcq.c" "$c $hcq_flags"
 compile "$BENCH_CC" "$here/bench_grid.c" "$c $openmp"
 compile "$BENCH_CC" "$here/bench_queue.c" "$c $queue_flags"
 compile "$BENCH_CC" "$here/bench_signal.c" "$c"
-compile "$BENCH_CC" "$here/bench.c" "$c"
+compile "$BENCH_CC" "$here/bench.c" "$c $main_flags"
 compile "$BENCH_CC" "$here/bench_copy.c" "$c"
 compile "$BENCH_CC" "$here/bench_parked.c" "$c"
 compile "$BENCH_CC" "$here/bench_graph.c" "$c"
 compile "$BENCH_CC" "$here/bench_header.c" "$c"
 [ $pocl = no ] || compile "$BENCH_CC" "$here/bench_pocl.c" "$c"
+[ $vulkan = no ] || compile "$BENCH_CC" "$here/bench_vulkan.c" "$c"
 failed=0
 for job in $jobs; do
     wait "$job" || failed=1

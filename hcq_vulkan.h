@@ -1,0 +1,5858 @@
+/* hcq_vulkan.h - the Vulkan backend of hcq: any device with Vulkan 1.2 or later.
+
+   Recipe: keep it beside hcq.h and never include it yourself. It needs Vulkan's
+   headers (1.3.204 or later) to compile and nothing to link. In the one file
+   with the implementation, and in those that call a function below:
+
+       #define HCQ_IMPLEMENTATION
+       #define HCQ_VULKAN
+       #include "hcq.h"
+
+   and open "VULKAN", "VULKAN:1" or "VULKAN:name of the device".
+   Licence: as hcq.h.
+
+   ============================================================================
+   Kernels. hcq_program_desc.spirv takes a SPIR-V module for Vulkan 1.2, made by
+   `glslangValidator --target-env vulkan1.2` say. Its arguments reach it in one
+   of two ways, which hcq reads from the module.
+
+   1. By pointer: the push constants are one pointer to the argument block, the
+      struct that exec takes, with buffers as pointers. Changing arguments costs
+      a store.
+
+          layout(buffer_reference, std430) buffer words { uint v[]; };
+          layout(buffer_reference, std430) buffer args { words dst; uint n; };
+          layout(push_constant) uniform block { args k; };
+
+   2. By bindings: set 0 has a storage buffer for each buffer argument, binding i
+      for the i-th of them; the other arguments follow each other, with C's
+      alignment, in the push constants or in a uniform block, which is the one
+      binding after those. A buffer must lie at a multiple of the device's
+      minStorageBufferOffsetAlignment (at most 256); only the first
+      maxStorageBufferRange bytes from there are seen. Changing arguments may
+      record the segment anew.
+
+   A block is the shader's workgroup. If its size is given by specialization
+   constants (local_size_x_id = 0 say), any block of exec is right, and a pipeline
+   is made for each size; else exec must say the same size. A grid beyond the
+   device's limits runs as several dispatches: gl_WorkGroupID is that of the
+   whole grid, and gl_NumWorkGroups its size (the module is rewritten for that).
+
+   Lanes. Compute lanes share the queues of one family, copy lanes those of
+   another where the device has one for transfers. Where there are fewer queues
+   than lanes, lanes share one; hcq_vulkan_lane tells. Nothing is submitted to a
+   queue before its waits are: so one queue is enough, always.
+
+   Replay. A bound queue is one command buffer for each run of commands between
+   waits, signals and host commands. Arguments by pointer, grids and hcq_queue_write
+   values are data and are changed in place; what else changes (blocks, copies,
+   fills, a grid changed for the first time) records the run of commands it is
+   in again, at the next submit. HCQ_VULKAN_QUERY_RECORDED counts.
+*/
+#ifndef HCQ_H
+#error "hcq_vulkan.h: define HCQ_VULKAN and include hcq.h, which includes this file"
+#endif
+
+#ifndef HCQ_VULKAN_H
+#define HCQ_VULKAN_H
+
+#include <vulkan/vulkan.h>
+
+#ifndef VK_API_VERSION_1_3
+#error "hcq_vulkan.h: needs Vulkan headers of version 1.3 (devices may have 1.2)"
+#endif
+
+/* Where the loader is linked in, or is one of your own:
+   #define HCQ_VULKAN_LOADER vkGetInstanceProcAddr
+   Else libvulkan is opened when the driver is made. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    HCQ_VULKAN_VALIDATION = 1,         /* Khronos' layer, if there: messages to the log */
+    HCQ_VULKAN_ONE_QUEUE = 2,          /* of those that the device has (tests) */
+    HCQ_VULKAN_NO_SYNC2 = 4,           /* do without what is optional (tests): ... */
+    HCQ_VULKAN_NO_IMPORT = 8,          /* ... memory of the host, ... */
+    HCQ_VULKAN_NO_CALIBRATION = 16,    /* ... reading both clocks at once, ... */
+    HCQ_VULKAN_NO_LATE_BINDING = 32,   /* ... changing descriptors of a recorded set, ... */
+    HCQ_VULKAN_NO_PUSH_SETS = 64,      /* ... descriptors without a set */
+    HCQ_VULKAN_STAGED = 128            /* host pointers for HCQ_HOST_VISIBLE memory only,
+                                          as if it were a device with its own memory (tests) */
+};
+
+/* A queue that an engine lends. */
+typedef struct hcq_vulkan_queue {
+    VkQueue queue;
+    uint32_t family;
+} hcq_vulkan_queue;
+
+/* Called around each use of a lent queue, with `locked` 1 and 0. */
+typedef void (*hcq_vulkan_lock_fn)(void *user, VkQueue queue, int locked);
+
+/* The Vulkan backend's part of hcq_device_desc; all zero gives the defaults.
+
+   To use an engine's device give all handles of the second part; they must stay
+   until hcq_close. The device needs the features timelineSemaphore and
+   bufferDeviceAddress; of what else is enabled only what is said here is used. */
+struct hcq_vulkan_desc {
+    uint32_t flags;                    /* HCQ_VULKAN_* */
+    const void *cache;                 /* from hcq_vulkan_cache, of an earlier run; what is
+                                          not of this device and driver is ignored */
+    size_t cache_size;
+
+    VkInstance instance;
+    VkPhysicalDevice physical_device;
+    VkDevice device;
+    uint32_t api_version;              /* the instance's [1.2] */
+    PFN_vkGetInstanceProcAddr loader;  /* [the system's library] */
+    const hcq_vulkan_queue *queues;    /* each used by one lane at least */
+    uint32_t queue_count;
+    const char *const *extensions;     /* that the device was made with */
+    uint32_t extension_count;
+    const VkPhysicalDeviceFeatures2 *features; /* and these, with all that is chained */
+    hcq_vulkan_lock_fn lock_fn;        /* [nobody else uses the queues meanwhile] */
+    void *lock_user;
+};
+
+/* Keys for hcq_device_query. */
+enum {
+    HCQ_VULKAN_QUERY_RECORDED = 1100,  /* commands put into command buffers */
+    HCQ_VULKAN_QUERY_RECORDINGS,       /* command buffers recorded, or recorded anew */
+    HCQ_VULKAN_QUERY_BATCHES,          /* handed to queues */
+    HCQ_VULKAN_QUERY_SUBMITS,          /* calls of vkQueueSubmit that this took */
+    HCQ_VULKAN_QUERY_WAITS,            /* of batches, for semaphores of other queues */
+    HCQ_VULKAN_QUERY_PIPELINES,
+    HCQ_VULKAN_QUERY_BLOCKS,           /* VkDeviceMemory objects */
+    HCQ_VULKAN_QUERY_BLOCK_BYTES,
+    HCQ_VULKAN_QUERY_MESSAGES          /* of the validation layer: warnings and errors */
+};
+
+/* What a device is made of. */
+typedef struct hcq_vulkan_info {
+    VkInstance instance;
+    VkPhysicalDevice physical_device;
+    VkDevice device;
+    PFN_vkGetInstanceProcAddr loader;
+    uint32_t api_version;              /* in use: of instance and device the lower */
+    char driver[256];                  /* its name and version as text */
+} hcq_vulkan_info;
+
+/* Where a lane's work goes. */
+typedef struct hcq_vulkan_lane_info {
+    VkQueue queue;
+    uint32_t family, index;            /* of the queue; index UINT32_MAX: it was lent */
+    uint32_t shared;                   /* lanes on this queue, this one too */
+    uint32_t timestamp_bits;           /* 0: times are taken on the host, when noticed */
+} hcq_vulkan_lane_info;
+
+/* What the encode function of a custom command gets as `native`. Record into
+   `commands`; barriers before and after are hcq's. */
+typedef struct hcq_vulkan_encoder {
+    VkCommandBuffer commands;
+    VkDevice device;
+    PFN_vkGetDeviceProcAddr get_proc;
+    void *self;                        /* hcq's */
+} hcq_vulkan_encoder;
+
+/* Describes a Vulkan device.
+
+   Threads: any. Lifetime: of the handles, until hcq_close.
+   Errors:  HCQ_ERROR_UNSUPPORTED (not a Vulkan device).
+*/
+HCQ_API hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info);
+
+/* Tells which VkQueue a lane uses, and how many lanes share it.
+
+   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (no such lane).
+*/
+HCQ_API hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
+                                   hcq_vulkan_lane_info *info);
+
+/* Gives the VkBuffer and the offset in it where `buffer` begins, for an engine's
+   own commands. Its usage: storage, uniform, transfer, indirect, vertex, index.
+
+   Threads: any. Lifetime: until hcq_free.
+   Errors:  HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_CLOSED.
+*/
+HCQ_API hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset);
+
+/* Gives a timeline semaphore and the value that it has once `point` is reached, so
+   that an engine's submission waits for hcq's work.
+
+   The point is a submission's own, or a user signal's that a submission raises.
+   If the submission fails after it was handed over, the value is reached all
+   the same. Never signal the semaphore.
+
+   Threads:  any.
+   Lifetime: of the semaphore, until hcq_close.
+   Errors:   HCQ_NOT_READY (held back: nobody can wait for it natively yet),
+             HCQ_ERROR_UNSUPPORTED (of no single Vulkan lane), its failure.
+*/
+HCQ_API hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemaphore *semaphore,
+                                    uint64_t *value);
+
+/* Gives a point that is reached when an engine's timeline semaphore has `value`, so
+   that hcq's work waits for it: natively, on this device.
+
+   The submission that signals it must have been made before; hcq holds nothing
+   back for it. It counts as a submission of `device`. Up to 4 semaphores.
+
+   Threads:  any.
+   Lifetime: of the semaphore, until hcq_close or until the point is reached and
+             no other value of it will be asked for.
+   Errors:   HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_INVALID (value not above the last
+             one of this semaphore), HCQ_ERROR_LIMIT, HCQ_ERROR_OUT_OF_MEMORY.
+*/
+HCQ_API hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
+                                           uint64_t value, hcq_point *point);
+
+/* Copies the pipeline cache to `data`, to be given to a later run as
+   hcq_vulkan_desc.cache. `size`: bytes there are; changed to those used, with
+   `data` NULL to those needed.
+
+   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_LIMIT (too small).
+*/
+HCQ_API hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size);
+
+/* In an encode function: the VkBuffer and offset of a device address; 0 if it lies
+   in no buffer of the device.
+
+   Threads: the encode function's.
+*/
+HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
+                          VkDeviceSize *offset);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HCQ_VULKAN_H */
+
+#if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_VULKAN_IMPLEMENTED)
+#define HCQI_VULKAN_IMPLEMENTED
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where to look, from the bottom up: functions of the library, structures,
+   modules (SPIR-V), results, memory, programs, recording, patching, submitting,
+   times, drivers, devices, lanes, the table, for engines. */
+
+/* ========================================================================== */
+/* ---- functions of the library ---------------------------------------------- */
+
+#define HCQI_VK_GLOBAL(X)                                                          \
+    X(EnumerateInstanceVersion) X(EnumerateInstanceExtensionProperties)            \
+    X(EnumerateInstanceLayerProperties) X(CreateInstance)
+
+#define HCQI_VK_INSTANCE(X)                                                        \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) \
+    X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceMemoryProperties2)            \
+    X(GetPhysicalDeviceQueueFamilyProperties) X(EnumerateDeviceExtensionProperties) \
+    X(CreateDevice) X(GetDeviceProcAddr)
+
+#define HCQI_VK_INSTANCE_OPTIONAL(X)                                               \
+    X(GetPhysicalDeviceCalibrateableTimeDomainsEXT)                                \
+    X(CreateDebugUtilsMessengerEXT) X(DestroyDebugUtilsMessengerEXT)
+
+#define HCQI_VK_DEVICE(X)                                                          \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit)            \
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue)             \
+    X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(MapMemory)                 \
+    X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)                \
+    X(BindBufferMemory) X(GetBufferDeviceAddress) X(CreateCommandPool)             \
+    X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)          \
+    X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline)                   \
+    X(CmdPushConstants) X(CmdDispatch) X(CmdDispatchIndirect)                      \
+    X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdPipelineBarrier)                        \
+    X(CmdBindDescriptorSets) X(CmdWriteTimestamp) X(CmdResetQueryPool)             \
+    X(CmdCopyQueryPoolResults) X(CreateQueryPool) X(DestroyQueryPool)              \
+    X(GetQueryPoolResults) X(CreateShaderModule) X(DestroyShaderModule)            \
+    X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateDescriptorSetLayout)  \
+    X(DestroyDescriptorSetLayout) X(CreateDescriptorPool) X(DestroyDescriptorPool) \
+    X(AllocateDescriptorSets) X(UpdateDescriptorSets) X(CreateComputePipelines)    \
+    X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache)              \
+    X(GetPipelineCacheData)
+
+#define HCQI_VK_DEVICE_OPTIONAL(X)                                                 \
+    X(QueueSubmit2) X(QueueSubmit2KHR) X(GetMemoryHostPointerPropertiesEXT)        \
+    X(CmdPushDescriptorSetKHR) X(ResetQueryPool) X(GetCalibratedTimestampsEXT)     \
+    X(SetDebugUtilsObjectNameEXT) X(CmdBeginDebugUtilsLabelEXT)                    \
+    X(CmdEndDebugUtilsLabelEXT)
+
+#define HCQI_VK_MEMBER(name) PFN_vk##name name;
+#define HCQI_VK_NAME(name) "vk" #name,
+
+/* Members in the order of the names, which fill them in. */
+typedef struct hcqi_vk_instance_api {
+    HCQI_VK_INSTANCE(HCQI_VK_MEMBER)
+    HCQI_VK_INSTANCE_OPTIONAL(HCQI_VK_MEMBER)
+} hcqi_vk_instance_api;
+
+typedef struct hcqi_vk_device_api {
+    HCQI_VK_DEVICE(HCQI_VK_MEMBER)
+    HCQI_VK_DEVICE_OPTIONAL(HCQI_VK_MEMBER)
+} hcqi_vk_device_api;
+
+typedef struct hcqi_vk_global_api { HCQI_VK_GLOBAL(HCQI_VK_MEMBER) } hcqi_vk_global_api;
+
+#define HCQI_VK_COUNT(names) (sizeof(names) / sizeof(names)[0])
+
+static const char *const hcqi_vk_global_names[] = { HCQI_VK_GLOBAL(HCQI_VK_NAME) };
+static const char *const hcqi_vk_instance_names[] = { HCQI_VK_INSTANCE(HCQI_VK_NAME)
+                                                      HCQI_VK_INSTANCE_OPTIONAL(HCQI_VK_NAME) };
+static const char *const hcqi_vk_device_names[] = { HCQI_VK_DEVICE(HCQI_VK_NAME)
+                                                    HCQI_VK_DEVICE_OPTIONAL(HCQI_VK_NAME) };
+
+#define HCQI_VK_ONE(name) + 1
+enum {
+    HCQI_VK_INSTANCE_NEEDED = 0 HCQI_VK_INSTANCE(HCQI_VK_ONE),
+    HCQI_VK_DEVICE_NEEDED = 0 HCQI_VK_DEVICE(HCQI_VK_ONE)
+};
+
+/* A structure of Vulkan's, empty. */
+#define HCQI_VK_STRUCT(type, name, s_type)                                         \
+    type name;                                                                     \
+    memset(&name, 0, sizeof name);                                                 \
+    name.sType = s_type
+
+/* ========================================================================== */
+/* ---- structures ------------------------------------------------------------ */
+
+enum {
+    HCQI_VK_DEVICES = 16,              /* physical ones that are listed */
+    HCQI_VK_FAMILIES = 2,              /* in use: compute, and copy if it is another */
+    HCQI_VK_QUEUES = 16,
+    HCQI_VK_LANES = 8,                 /* of each kind */
+    HCQI_VK_COPY_LANES = 4,            /* so many of these */
+    HCQI_VK_IMPORTED = 4,              /* semaphores of engines */
+    HCQI_VK_ALIGN = 256,               /* the highest that Vulkan asks of a buffer's parts */
+    HCQI_VK_CALL = 32,                 /* batches in one call */
+    HCQI_VK_CALL_WAITS = 64,
+    HCQI_VK_CHUNK_POSTS = 64,
+    HCQI_VK_CHUNK_WAITS = 128,
+    HCQI_VK_USES = 4,                  /* runs of a segment whose times the host fetches */
+    HCQI_VK_PATTERN = 256,             /* bytes that begin a fill */
+    HCQI_VK_BUCKETS = 64,
+    HCQI_VK_BUFFERS = 32,              /* bindings of one kernel */
+    HCQI_VK_PART_BYTES = 44            /* of hcqi_vk_part */
+};
+
+#define HCQI_VK_BLOCK_MIN ((uint64_t)8 << 20)
+#define HCQI_VK_BLOCK_MAX ((uint64_t)64 << 20)
+
+/* What libvulkan is, and an instance. A device with settings of its own has one
+   of these to itself. */
+typedef struct hcqi_vk_driver {
+    void *library;
+    PFN_vkGetInstanceProcAddr loader;
+    hcqi_vk_instance_api api;
+    VkInstance instance;
+    VkDebugUtilsMessengerEXT messenger;
+    uint32_t version;                  /* of the instance */
+    int lent;                          /* the instance is an engine's */
+    int has_names;                     /* VK_EXT_debug_utils */
+    const char *failure;               /* why there is no instance, or NULL */
+    VkPhysicalDevice physical[HCQI_VK_DEVICES];
+    uint32_t count;
+} hcqi_vk_driver;
+
+/* A piece of a block, used or free; they lie in order and meet. */
+typedef struct hcqi_vk_range {
+    struct hcqi_vk_range *next, *prev;
+    struct hcqi_vk_block *block;
+    uint64_t offset, size;             /* in the block */
+    uint64_t asked;                    /* bytes that somebody has, 0 = it is free */
+} hcqi_vk_range;
+
+/* One VkDeviceMemory with one VkBuffer over it. */
+typedef struct hcqi_vk_block {
+    struct hcqi_vk_block *next_import; /* of d->imports' bucket: another device's memory */
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    uint64_t address, size;
+    uint64_t used;
+    uint8_t *host;                     /* NULL: not visible */
+    const void *key;                   /* what was imported, where it began */
+    uint64_t key_size;
+    uint32_t type;
+    uint32_t imported;
+    hcqi_vk_range *ranges;
+} hcqi_vk_block;
+
+typedef struct hcqi_vk_family {
+    uint32_t index;
+    uint32_t stamp_bits;
+    int computes;                      /* dispatches, and query commands */
+    VkCommandPool pool;
+    VkCommandBuffer *spare;            /* command buffers for the next segments */
+    uint32_t spare_count, spare_capacity;
+    VkPipelineStageFlags stages;       /* that commands of ours run in */
+} hcqi_vk_family;
+
+typedef struct hcqi_vk_queue {
+    VkQueue queue;
+    hcqi_vk_family *family;
+    uint32_t index;
+    uint32_t lanes_of[2];              /* on it: compute, copy */
+} hcqi_vk_queue;
+
+/* A run of packets between waits, signals and host commands. */
+typedef struct hcqi_vk_segment {
+    uint32_t first, count;
+    VkCommandBuffer commands;
+    uint32_t stale;                    /* to be recorded before it runs again */
+    uint32_t stamp_first, stamp_count; /* queries */
+    struct hcqi_vk_lane *stamped;      /* whose run used the queries last, and ... */
+    hcq_lane_point stamped_at;         /* ... until when */
+} hcqi_vk_segment;
+
+/* What a command needs besides its packet, and what was recorded of it. */
+typedef struct hcqi_vk_command {
+    uint32_t slot;                     /* of the list's own memory: grid, value, pattern */
+    uint32_t uniform;                  /* and the uniform block */
+    uint32_t stamp;                    /* query */
+    uint32_t shadow;                   /* offset of the arguments as recorded */
+    uint32_t indirect;
+    uint32_t grid[3], block[3];
+    uint64_t dst;
+    VkDescriptorSet set;
+} hcqi_vk_command;
+
+/* A run of a segment whose times the host fetches. */
+typedef struct hcqi_vk_use {
+    VkCommandBuffer commands;
+    uint32_t first;                    /* query */
+    hcq_lane_point done;               /* .lane NULL: never used */
+} hcqi_vk_use;
+
+/* An encoded recording. */
+typedef struct hcqi_vk_list {
+    const hcq_recording *recording;
+    hcqi_vk_family *family;
+    size_t bytes;                      /* of this with all that follows */
+    hcqi_vk_command *commands;         /* by packet */
+    hcqi_vk_segment *segments;
+    uint32_t segment_count;
+    uint32_t stamp_count;
+    hcq_memory memory;                 /* host visible, .size 0: none */
+    VkQueryPool queries;
+    VkDescriptorPool sets;
+    uint8_t *shadows;
+    hcqi_vk_use *uses;                 /* HCQI_VK_USES for each segment, or NULL */
+} hcqi_vk_list;
+
+typedef struct hcqi_vk_pipeline {
+    struct hcqi_vk_pipeline *next;
+    VkPipeline handle;
+    uint32_t block[3];
+    int part;                          /* of a grid that is too large for one dispatch */
+} hcqi_vk_pipeline;
+
+/* Times to be fetched by the host once the lane is there. */
+typedef struct hcqi_vk_harvest {
+    hcqi_vk_list *list;
+    hcqi_vk_segment *segment;
+    uint32_t first;                    /* query */
+    hcq_lane_point done;
+} hcqi_vk_harvest;
+
+typedef struct hcqi_vk_lane {
+    hcqi_vk_queue *queue;
+    VkSemaphore semaphores[2];         /* of the counters */
+    uint64_t base[2];                  /* semaphore = base + counter */
+    uint64_t seen[2];                  /* of the counter, when last looked */
+    hcqi_vk_harvest *harvests;         /* in order */
+    uint32_t harvest_count, harvest_capacity;
+    int is_imported;                   /* follows an engine's semaphore, semaphores[0]: */
+    uint64_t *imported;                /* its values by counter, those not yet reached */
+    uint32_t imported_count, imported_capacity;
+    uint64_t imported_last;
+} hcqi_vk_lane;
+
+/* A batch on its way to its queue. */
+typedef struct hcqi_vk_post {
+    hcqi_vk_queue *queue;
+    VkCommandBuffer commands;          /* NULL: none */
+    const hcq_lane_point *waits;
+    uint32_t wait_count;
+    hcq_lane_point done;
+    hcq_job *job;
+} hcqi_vk_post;
+
+/* A piece of the list of posts. The core's lock orders those who add, the device's
+   those who take: the two only meet at `count` and `next`. */
+typedef struct hcqi_vk_chunk {
+    uint64_t next;                     /* atomic: chunk, set when no more come here */
+    uint32_t count;                    /* atomic: posts that are complete */
+    uint32_t wait_count;               /* who adds */
+    hcqi_vk_post posts[HCQI_VK_CHUNK_POSTS];
+    hcq_lane_point waits[HCQI_VK_CHUNK_WAITS];
+} hcqi_vk_chunk;
+
+/* Both clocks at one moment; `ticks` as if the counter had 64 bits. */
+typedef struct hcqi_vk_moment {
+    uint64_t ticks, host_ns, error_ns;
+} hcqi_vk_moment;
+
+typedef struct hcqi_vk_device {
+    hcq_device *device;
+    hcqi_vk_driver *driver;
+    hcqi_vk_driver own;                /* the driver, if not the shared one */
+    VkPhysicalDevice physical;
+    VkDevice handle;
+    hcqi_vk_device_api api;
+    int lent;                          /* the VkDevice is an engine's */
+    hcq_vulkan_lock_fn lock_fn;
+    void *lock_user;
+    uint32_t flags, version;
+    uint32_t device_type_bits;         /* VkPhysicalDeviceType */
+    uint32_t subgroups;                /* VkSubgroupFeatureFlags of compute shaders */
+    int drained;
+    char name[96], driver_text[256];
+    VkPhysicalDeviceLimits limits;
+    uint64_t max_allocation, max_buffer, import_align;
+    uint32_t needs;                    /* HCQI_VK_NEEDS_* that there are */
+    int has_sync2, has_import, has_push_sets, has_late_binding, has_names, has_clock;
+    int has_host_reset, has_budget, has_monotonic, has_maintenance4;
+    int validates;
+    PFN_vkQueueSubmit2KHR submit2;
+
+    hcqi_vk_family families[HCQI_VK_FAMILIES];
+    uint32_t family_count;
+    hcqi_vk_family *family_of[2];      /* of compute and copy lanes */
+    hcqi_vk_queue queues[HCQI_VK_QUEUES];
+    uint32_t queue_count;
+    uint32_t compute_lanes, copy_lanes, imported_lanes;
+    hcqi_vk_lane *lanes[2][HCQI_VK_LANES];
+    hcqi_vk_lane *imported[HCQI_VK_IMPORTED];
+
+    VkPhysicalDeviceMemoryProperties memory;
+    uint32_t device_type, host_type;   /* of memory */
+    int device_visible;                /* all memory has a host pointer */
+    hcqi_vk_block **blocks;
+    uint32_t block_count, block_capacity;
+    uint64_t block_bytes;
+    hcqi_vk_range **ranges;            /* in use, by address */
+    uint32_t range_count, range_capacity;
+    uint64_t heap_used[VK_MAX_MEMORY_HEAPS];
+    hcqi_vk_block *imports[HCQI_VK_BUCKETS];
+
+    VkPipelineCache cache;
+
+    hcqi_vk_chunk *tail;               /* of posts, where submit adds */
+    uint32_t tail_at;
+    uint8_t pad[128];                  /* what the other side writes stays apart */
+    uint32_t lock;                     /* queues, and who hands over to them; nothing of
+                                          hcq's is called under it */
+    uint32_t head_at;
+    hcqi_vk_chunk *head;
+    uint64_t telling;                  /* thread that is in the middle of handing over and
+                                          calls hcq meanwhile, without the lock */
+    hcqi_vk_chunk *through;            /* all taken, some not yet handed over */
+    uint64_t spare;                    /* atomic: chunk for later, one at most */
+    uint32_t failed;                   /* atomic: some batch did, ask for results */
+    uint32_t lost;                     /* atomic: 1 = found out, 2 = told */
+
+    VkSemaphore now_semaphore;         /* of small jobs that are waited for at once */
+    uint64_t now_value;
+    VkCommandBuffer now_commands;
+    VkQueryPool now_queries;
+    uint32_t now_lock;                 /* these and `moment` */
+    hcqi_vk_moment moment;
+
+    uint64_t recorded, recordings, batches, submits, waits, pipelines, messages;
+} hcqi_vk_device;
+
+typedef struct hcqi_vk_program hcqi_vk_program;
+
+/* ========================================================================== */
+/* ---- SPIR-V ---------------------------------------------------------------- */
+/* What a module says about itself is read here, before a driver sees it. The
+   words are not trusted: hcqi_vk_module_walk makes sure that instructions end
+   inside the module; after that an operand that is missing reads as 0, which is
+   no id. Declarations are found by searching, nothing is allocated; a budget of
+   words bounds the time that a huge or malicious module can take. */
+
+enum { HCQI_VK_ARGS_NONE, HCQI_VK_ARGS_POINTER, HCQI_VK_ARGS_BINDINGS };
+
+/* What a module needs of a device, from its capabilities. */
+enum {
+    HCQI_VK_NEEDS_INT64 = 1,
+    HCQI_VK_NEEDS_FLOAT64 = 2,
+    HCQI_VK_NEEDS_INT16 = 4,
+    HCQI_VK_NEEDS_FLOAT16 = 8,
+    HCQI_VK_NEEDS_INT8 = 16,
+    HCQI_VK_NEEDS_STORAGE16 = 32,          /* storageBuffer16BitAccess */
+    HCQI_VK_NEEDS_STORAGE8 = 64,
+    HCQI_VK_NEEDS_ATOMIC64 = 128,          /* shaderBufferInt64Atomics */
+    HCQI_VK_NEEDS_VARIABLE_POINTERS = 256, /* variablePointersStorageBuffer */
+    HCQI_VK_NEEDS_MEMORY_MODEL = 512,
+    HCQI_VK_NEEDS_ADDRESSES = 1024,
+    HCQI_VK_NEEDS_SUBGROUPS = 2048,        /* which operations: hcqi_vk_shader.subgroups */
+    HCQI_VK_NEEDS_UNIFORM16 = 4096,        /* uniformAndStorageBuffer16BitAccess */
+    HCQI_VK_NEEDS_PUSH16 = 8192,           /* storagePushConstant16 */
+    HCQI_VK_NEEDS_UNIFORM8 = 16384,
+    HCQI_VK_NEEDS_PUSH8 = 32768,
+    HCQI_VK_NEEDS_ALL_POINTERS = 65536,    /* variablePointers */
+    HCQI_VK_NEEDS_DEVICE_SCOPE = 131072,   /* vulkanMemoryModelDeviceScope */
+    HCQI_VK_NEEDS_LOCAL_SIZE_ID = 262144   /* maintenance4 */
+};
+
+/* One entry point of a module. */
+typedef struct hcqi_vk_shader {
+    int args;                          /* HCQI_VK_ARGS_* */
+    uint32_t buffers;                  /* storage buffers: set 0, binding 0 .. buffers - 1 */
+    uint32_t uniform;                  /* binding of the uniform block, UINT32_MAX: none */
+    uint32_t uniform_bytes, push_bytes; /* where the last member of each ends, 0: none */
+    uint32_t block[3];                 /* workgroup, the default where it is specialized */
+    uint32_t spec_id[3];               /* constant that gives it, UINT32_MAX: fixed */
+    uint32_t needs;                    /* HCQI_VK_NEEDS_* */
+    uint32_t subgroups;                /* VkSubgroupFeatureFlags */
+} hcqi_vk_shader;
+
+enum {                                 /* opcodes */
+    HCQI_VK_OP_LINE = 8,
+    HCQI_VK_OP_EXT_INST = 12,
+    HCQI_VK_OP_MEMORY_MODEL = 14,
+    HCQI_VK_OP_ENTRY_POINT = 15,
+    HCQI_VK_OP_MODE = 16,
+    HCQI_VK_OP_CAPABILITY = 17,
+    HCQI_VK_OP_VOID = 19,
+    HCQI_VK_OP_INT = 21,
+    HCQI_VK_OP_FLOAT = 22,
+    HCQI_VK_OP_VECTOR = 23,
+    HCQI_VK_OP_MATRIX = 24,
+    HCQI_VK_OP_IMAGE = 25,
+    HCQI_VK_OP_SAMPLER = 26,
+    HCQI_VK_OP_SAMPLED = 27,
+    HCQI_VK_OP_ARRAY = 28,
+    HCQI_VK_OP_RUNTIME_ARRAY = 29,
+    HCQI_VK_OP_STRUCT = 30,
+    HCQI_VK_OP_POINTER = 32,
+    HCQI_VK_OP_FORWARD = 39,           /* names a pointer's type before it comes */
+    HCQI_VK_OP_CONSTANT = 43,
+    HCQI_VK_OP_COMPOSITE = 44,
+    HCQI_VK_OP_SPEC = 50,
+    HCQI_VK_OP_SPEC_COMPOSITE = 51,
+    HCQI_VK_OP_SPEC_OP = 52,
+    HCQI_VK_OP_FUNCTION = 54,
+    HCQI_VK_OP_FUNCTION_END = 56,
+    HCQI_VK_OP_VARIABLE = 59,
+    HCQI_VK_OP_DECORATE = 71,
+    HCQI_VK_OP_MEMBER_DECORATE = 72,
+    HCQI_VK_OP_GROUP = 73,             /* of decorations */
+    HCQI_VK_OP_GROUP_MEMBER = 75,
+    HCQI_VK_OP_LABEL = 248,
+    HCQI_VK_OP_NO_LINE = 317,
+    HCQI_VK_OP_MODE_ID = 331,
+    HCQI_VK_OP_DECORATE_ID = 332,
+    HCQI_VK_OP_ACCELERATION = 5341
+};
+
+enum {                                 /* decorations */
+    HCQI_VK_SPEC_ID = 1,
+    HCQI_VK_BLOCK = 2,
+    HCQI_VK_BUFFER_BLOCK = 3,
+    HCQI_VK_ROW_MAJOR = 4,
+    HCQI_VK_ARRAY_STRIDE = 6,
+    HCQI_VK_MATRIX_STRIDE = 7,
+    HCQI_VK_BUILT_IN = 11,
+    HCQI_VK_BINDING = 33,
+    HCQI_VK_SET = 34,
+    HCQI_VK_OFFSET = 35
+};
+
+enum {                                 /* storage classes */
+    HCQI_VK_CLASS_IMAGES = 0,          /* "uniform constant" */
+    HCQI_VK_CLASS_UNIFORM = 2,
+    HCQI_VK_CLASS_PUSH = 9,
+    HCQI_VK_CLASS_STORAGE = 12,
+    HCQI_VK_CLASS_ADDRESS = 5349
+};
+
+enum {                                 /* other numbers of the format */
+    HCQI_VK_COMPUTE = 5,               /* execution model */
+    HCQI_VK_LOCAL_SIZE = 17,           /* execution modes */
+    HCQI_VK_LOCAL_SIZE_ID = 38,
+    HCQI_VK_WORKGROUP_SIZE = 25,       /* built-in */
+    HCQI_VK_HEADER = 5,                /* words before the first instruction */
+    HCQI_VK_LISTS_ALL = 0x00010400,    /* from this version on entry points name all
+                                          variables that they use */
+    HCQI_VK_MAX_ID = 0x3fffff,
+    HCQI_VK_MAX_DEPTH = 32,            /* of types in types */
+    HCQI_VK_MAX_BLOCK = 0x40000000,    /* bytes */
+    HCQI_VK_BUDGET = 0x10000000        /* words that a search may look at, all together */
+};
+
+typedef struct hcqi_vk_module {
+    const uint8_t *data;
+    uint32_t count;                    /* words */
+    uint32_t declared;                 /* words before the first function */
+    uint32_t version;
+    uint32_t bound;                    /* every id is below it */
+    uint32_t budget;
+    uint32_t function;                 /* id of the entry point's */
+    uint32_t interface_at, interface_end; /* ids of the variables that it names */
+    uint32_t push;                     /* type of the push constants, 0: none so far */
+    uint32_t bindings;                 /* bits: storage buffers so far */
+    uint32_t failed;                   /* something was said */
+    uint32_t over;                     /* the budget is: nothing more is said */
+    char *text;                        /* what is wrong with it */
+    size_t text_size, text_used;
+    hcqi_vk_shader *shader;
+} hcqi_vk_module;
+
+/* One instruction; a zero one is before the first. */
+typedef struct hcqi_vk_op {
+    uint32_t at, words, code;
+} hcqi_vk_op;
+
+/* Appends to the reason; always returns 0. */
+static int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) HCQI_PRINTF(2, 3);
+
+static int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) {
+    va_list args;
+    m->failed = 1;
+    if (!m->over && m->text_used + 1 < m->text_size) {
+        va_start(args, format);
+        int length = vsnprintf(m->text + m->text_used, m->text_size - m->text_used, format, args);
+        va_end(args);
+        size_t left = m->text_size - 1 - m->text_used;
+        if (length > 0) {
+            m->text_used += (size_t)length < left ? (size_t)length : left;
+        }
+    }
+    return 0;
+}
+
+/* Pays for a search through `words` words. */
+static int hcqi_vk_pay(hcqi_vk_module *m, uint32_t words) {
+    if (m->budget < words) {
+        hcqi_vk_say(m, "the module is too large or too tangled to be read");
+        m->budget = 0;
+        m->over = 1;
+        return 0;
+    }
+    m->budget -= words;
+    return 1;
+}
+
+/* The data may lie at any address. */
+static uint32_t hcqi_vk_word(const hcqi_vk_module *m, uint32_t at) {
+    uint32_t word;
+    memcpy(&word, m->data + (size_t)at * 4, 4);
+    return word;
+}
+
+static uint32_t hcqi_vk_operand(const hcqi_vk_module *m, const hcqi_vk_op *op, uint32_t index) {
+    return index < op->words ? hcqi_vk_word(m, op->at + index) : 0;
+}
+
+/* Goes to the next instruction before word `end`. */
+static int hcqi_vk_next(const hcqi_vk_module *m, uint32_t end, hcqi_vk_op *op) {
+    op->at = op->at ? op->at + op->words : (uint32_t)HCQI_VK_HEADER;
+    if (op->at >= end) {
+        return 0;
+    }
+    uint32_t word = hcqi_vk_word(m, op->at);
+    op->words = word >> 16;
+    op->code = word & 0xffff;
+    return 1;
+}
+
+/* Words of a text with its ending zero, 0 if there is none before word `end`. */
+static uint32_t hcqi_vk_text_words(const hcqi_vk_module *m, uint32_t at, uint32_t end) {
+    for (uint32_t i = at; i < end; i++) {
+        uint32_t word = hcqi_vk_word(m, i);
+        if (!(word & 0xff) || !(word & 0xff00) || !(word & 0xff0000) || !(word >> 24)) {
+            return i - at + 1;
+        }
+    }
+    return 0;
+}
+
+/* A character of a text: the first one is in the low bits, on any host. */
+static char hcqi_vk_text_at(const hcqi_vk_module *m, uint32_t at, size_t index) {
+    uint32_t word = hcqi_vk_word(m, at + (uint32_t)(index / 4));
+    return (char)(unsigned char)(word >> (index % 4 * 8) & 0xff);
+}
+
+static int hcqi_vk_text_is(const hcqi_vk_module *m, uint32_t at, const char *text) {
+    for (size_t i = 0;; i++) {
+        if (hcqi_vk_text_at(m, at, i) != text[i]) {
+            return 0;
+        }
+        if (!text[i]) {
+            return 1;
+        }
+    }
+}
+
+/* ---- the shape of a module */
+
+/* Words that an instruction read here has at least. */
+static uint32_t hcqi_vk_least(uint32_t code) {
+    switch (code) {
+    case HCQI_VK_OP_CAPABILITY:
+    case HCQI_VK_OP_STRUCT:
+        return 2;
+    case HCQI_VK_OP_MEMORY_MODEL:
+    case HCQI_VK_OP_MODE:
+    case HCQI_VK_OP_MODE_ID:
+    case HCQI_VK_OP_DECORATE:
+    case HCQI_VK_OP_FLOAT:
+    case HCQI_VK_OP_RUNTIME_ARRAY:
+    case HCQI_VK_OP_COMPOSITE:
+    case HCQI_VK_OP_SPEC_COMPOSITE:
+        return 3;
+    case HCQI_VK_OP_ENTRY_POINT:
+    case HCQI_VK_OP_MEMBER_DECORATE:
+    case HCQI_VK_OP_INT:
+    case HCQI_VK_OP_VECTOR:
+    case HCQI_VK_OP_MATRIX:
+    case HCQI_VK_OP_ARRAY:
+    case HCQI_VK_OP_POINTER:
+    case HCQI_VK_OP_CONSTANT:
+    case HCQI_VK_OP_SPEC:
+    case HCQI_VK_OP_VARIABLE:
+        return 4;
+    case HCQI_VK_OP_FUNCTION:
+        return 5;
+    default:
+        return 1;
+    }
+}
+
+/* May an instruction stand in a function? */
+static int hcqi_vk_may_be_inside(uint32_t code) {
+    return !((code >= HCQI_VK_OP_MEMORY_MODEL && code <= HCQI_VK_OP_SPEC_OP) ||
+             (code >= HCQI_VK_OP_DECORATE && code <= HCQI_VK_OP_GROUP_MEMBER) ||
+             code == HCQI_VK_OP_MODE_ID || code == HCQI_VK_OP_DECORATE_ID);
+}
+
+/* And between functions, or after them? */
+static int hcqi_vk_may_be_between(uint32_t code) {
+    return code == HCQI_VK_OP_LINE || code == HCQI_VK_OP_NO_LINE || code == HCQI_VK_OP_EXT_INST;
+}
+
+/* Follows functions: `inside` is 1 in one. */
+static int hcqi_vk_module_step(hcqi_vk_module *m, const hcqi_vk_op *op, int *inside) {
+    int begins = op->code == HCQI_VK_OP_FUNCTION, ends = op->code == HCQI_VK_OP_FUNCTION_END;
+    if (begins && !*inside && m->declared == m->count) {
+        m->declared = op->at;
+    }
+    int right = *inside ? !begins && hcqi_vk_may_be_inside(op->code)
+                        : begins || (!ends && (m->declared == m->count ||
+                                               hcqi_vk_may_be_between(op->code)));
+    if (!right) {
+        return hcqi_vk_say(m, "word %u of the module has instruction %u, which cannot stand %s",
+                           (unsigned)op->at, (unsigned)op->code,
+                           *inside ? "in a function" : "outside of functions");
+    }
+    *inside = begins || (*inside && !ends);
+    return 1;
+}
+
+/* Visits every instruction once. From here on they end inside the module. */
+static int hcqi_vk_module_walk(hcqi_vk_module *m) {
+    hcqi_vk_op op = {0, 0, 0};
+    int inside = 0;
+    m->declared = m->count;
+    while (hcqi_vk_next(m, m->count, &op)) {
+        if (op.words < 1 || op.words > m->count - op.at) {
+            return hcqi_vk_say(m, op.words ? "the module is cut off at word %u, in the instruction "
+                                             "that begins at word %u"
+                                           : "word %u of the module, where an instruction should "
+                                             "begin, has no length (%u)",
+                               op.words ? (unsigned)m->count : (unsigned)op.at,
+                               op.words ? (unsigned)op.at : 0u);
+        }
+        if (op.words < hcqi_vk_least(op.code)) {
+            return hcqi_vk_say(m, "instruction %u at word %u of the module is too short",
+                               (unsigned)op.code, (unsigned)op.at);
+        }
+        if (!hcqi_vk_module_step(m, &op, &inside)) {
+            return 0;
+        }
+    }
+    if (inside) {
+        return hcqi_vk_say(m, "the module is cut off at word %u, in a function",
+                           (unsigned)m->count);
+    }
+    return m->declared < m->count ? 1 : hcqi_vk_say(m, "the module has no function");
+}
+
+static int hcqi_vk_header_read(hcqi_vk_module *m, uint32_t allowed) {
+    uint32_t magic = hcqi_vk_word(m, 0), schema = hcqi_vk_word(m, 4);
+    m->version = hcqi_vk_word(m, 1);
+    m->bound = hcqi_vk_word(m, 3);
+    if (magic == 0x03022307u) {
+        return hcqi_vk_say(m, "the module is of the other byte order; swap the bytes of its words");
+    }
+    if (magic != 0x07230203u) {
+        return hcqi_vk_say(m, "this is no SPIR-V: it begins with 0x%08x instead of 0x07230203",
+                           (unsigned)magic);
+    }
+    if ((m->version & 0xff0000ffu) || m->version < 0x00010000u || m->version > allowed) {
+        return hcqi_vk_say(m, "the module is of SPIR-V %u.%u (0x%08x), and the device takes 1.0 to "
+                              "%u.%u; say --target-env vulkan1.2 to glslangValidator",
+                           (unsigned)(m->version >> 16 & 0xff), (unsigned)(m->version >> 8 & 0xff),
+                           (unsigned)m->version, (unsigned)(allowed >> 16 & 0xff),
+                           (unsigned)(allowed >> 8 & 0xff));
+    }
+    if (m->bound < 1 || m->bound > HCQI_VK_MAX_ID || schema) {
+        return hcqi_vk_say(m, "the module's header is broken: bound %u of ids, schema %u",
+                           (unsigned)m->bound, (unsigned)schema);
+    }
+    return 1;
+}
+
+/* ---- searching among the declarations */
+
+/* The operand with an instruction's id, 0 if it is not one that is looked for. */
+static uint32_t hcqi_vk_result_index(uint32_t code) {
+    if ((code >= HCQI_VK_OP_VOID && code < HCQI_VK_OP_FORWARD) ||
+        code == HCQI_VK_OP_ACCELERATION) {
+        return 1;
+    }
+    return (code > HCQI_VK_OP_FORWARD && code <= HCQI_VK_OP_SPEC_OP) ||
+                   code == HCQI_VK_OP_VARIABLE
+               ? 2
+               : 0;
+}
+
+/* Finds the type, constant or variable `id`. */
+static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
+    hcqi_vk_op found = {0, 0, 0};
+    if (id == 0 || id >= m->bound) {
+        return hcqi_vk_say(m, "the module uses id %u; it says that its ids are 1 to %u",
+                           (unsigned)id, (unsigned)(m->bound - 1));
+    }
+    if (!hcqi_vk_pay(m, m->declared)) {
+        return 0;
+    }
+    while (hcqi_vk_next(m, m->declared, &found)) {
+        uint32_t index = hcqi_vk_result_index(found.code);
+        if (index && hcqi_vk_operand(m, &found, index) == id) {
+            *op = found;
+            return 1;
+        }
+    }
+    return hcqi_vk_say(m, "the module uses id %u and does not declare it", (unsigned)id);
+}
+
+/* Has `id` a decoration? Its literal goes to `value`. */
+static int hcqi_vk_decoration(hcqi_vk_module *m, uint32_t id, uint32_t decoration,
+                              uint32_t *value) {
+    hcqi_vk_op op = {0, 0, 0};
+    if (!hcqi_vk_pay(m, m->declared)) {
+        return 0;
+    }
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code == HCQI_VK_OP_DECORATE && hcqi_vk_operand(m, &op, 1) == id &&
+            hcqi_vk_operand(m, &op, 2) == decoration) {
+            *value = hcqi_vk_operand(m, &op, 3);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Has member `member` of the struct `id` a decoration? */
+static int hcqi_vk_member(hcqi_vk_module *m, uint32_t id, uint32_t member, uint32_t decoration,
+                          uint32_t *value) {
+    hcqi_vk_op op = {0, 0, 0};
+    if (!hcqi_vk_pay(m, m->declared)) {
+        return 0;
+    }
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code == HCQI_VK_OP_MEMBER_DECORATE && hcqi_vk_operand(m, &op, 1) == id &&
+            hcqi_vk_operand(m, &op, 2) == member && hcqi_vk_operand(m, &op, 3) == decoration) {
+            *value = hcqi_vk_operand(m, &op, 4);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The member of a struct with the highest offset, or the lowest. */
+static int hcqi_vk_member_at(hcqi_vk_module *m, uint32_t id, int highest, uint32_t *member,
+                             uint32_t *offset) {
+    hcqi_vk_op op = {0, 0, 0};
+    int found = 0;
+    if (!hcqi_vk_pay(m, m->declared)) {
+        return 0;
+    }
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        uint32_t at = hcqi_vk_operand(m, &op, 4);
+        if (op.code != HCQI_VK_OP_MEMBER_DECORATE || hcqi_vk_operand(m, &op, 1) != id ||
+            hcqi_vk_operand(m, &op, 3) != HCQI_VK_OFFSET) {
+            continue;
+        }
+        if (!found || (highest ? at > *offset : at < *offset)) {
+            *member = hcqi_vk_operand(m, &op, 2);
+            *offset = at;
+            found = 1;
+        }
+    }
+    return found ? 1 : hcqi_vk_say(m, "struct %u of the module has no offsets", (unsigned)id);
+}
+
+/* ---- sizes of types */
+
+/* A number known now: of an array's length, of a workgroup. `spec` may be NULL:
+   then it must not be one for specialization. */
+static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint32_t *spec) {
+    hcqi_vk_op op, type;
+    if (!hcqi_vk_find(m, id, &op)) {
+        return 0;
+    }
+    if (op.code != HCQI_VK_OP_CONSTANT && (op.code != HCQI_VK_OP_SPEC || !spec)) {
+        return hcqi_vk_say(m, "a size in the module is given by %u, which is no plain%s constant",
+                           (unsigned)id, spec ? " or specialization" : "");
+    }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type)) {
+        return 0;
+    }
+    if (type.code != HCQI_VK_OP_INT || hcqi_vk_operand(m, &type, 2) > 32) {
+        return hcqi_vk_say(m, "a size in the module is given by %u, which is no integer of 32 bits",
+                           (unsigned)id);
+    }
+    *value = hcqi_vk_operand(m, &op, 3);
+    if (spec && (op.code != HCQI_VK_OP_SPEC ||
+                 !hcqi_vk_decoration(m, id, HCQI_VK_SPEC_ID, spec))) {
+        *spec = UINT32_MAX;
+    }
+    return !m->failed;
+}
+
+/* Bytes of an integer, a float, a vector of them or a pointer. */
+static int hcqi_vk_plain_bytes(hcqi_vk_module *m, uint32_t id, uint32_t *bytes) {
+    hcqi_vk_op op;
+    uint32_t count = 1;
+    if (!hcqi_vk_find(m, id, &op)) {
+        return 0;
+    }
+    if (op.code == HCQI_VK_OP_VECTOR) {
+        count = hcqi_vk_operand(m, &op, 3);
+        if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op)) {
+            return 0;
+        }
+    } else if (op.code == HCQI_VK_OP_POINTER &&
+               hcqi_vk_operand(m, &op, 2) == HCQI_VK_CLASS_ADDRESS) {
+        *bytes = 8;
+        return 1;
+    }
+    uint32_t width = hcqi_vk_operand(m, &op, 2);
+    if ((op.code != HCQI_VK_OP_INT && op.code != HCQI_VK_OP_FLOAT) || width % 8 || width < 8 ||
+        width > 64 || count < 1 || count > 4) {
+        return hcqi_vk_say(m, "a block of the module has a member of type %u, which is no number, "
+                              "vector, matrix, pointer, array or struct", (unsigned)id);
+    }
+    *bytes = width / 8 * count;
+    return 1;
+}
+
+/* Bytes of a matrix; its stride is said by the struct `of` that it is in. */
+static int hcqi_vk_matrix_bytes(hcqi_vk_module *m, const hcqi_vk_op *matrix, uint32_t of,
+                                uint32_t member, uint64_t *bytes) {
+    uint32_t stride, unused, column, columns = hcqi_vk_operand(m, matrix, 3);
+    hcqi_vk_op vector;
+    if (!of || !hcqi_vk_member(m, of, member, HCQI_VK_MATRIX_STRIDE, &stride)) {
+        return hcqi_vk_say(m, "matrix %u of the module has no stride",
+                           (unsigned)hcqi_vk_operand(m, matrix, 1));
+    }
+    if (!hcqi_vk_plain_bytes(m, hcqi_vk_operand(m, matrix, 2), &column) ||
+        !hcqi_vk_find(m, hcqi_vk_operand(m, matrix, 2), &vector)) {
+        return 0;
+    }
+    uint32_t rows = hcqi_vk_operand(m, &vector, 3);
+    if (vector.code != HCQI_VK_OP_VECTOR || columns < 2 || columns > 4) {
+        return hcqi_vk_say(m, "matrix %u of the module is none",
+                           (unsigned)hcqi_vk_operand(m, matrix, 1));
+    }
+    *bytes = hcqi_vk_member(m, of, member, HCQI_VK_ROW_MAJOR, &unused)
+                 ? (uint64_t)stride * (rows - 1) + (uint64_t)column / rows * columns
+                 : (uint64_t)stride * (columns - 1) + column;
+    return 1;
+}
+
+/* Goes from an array to its last element: the bytes before that. */
+static int hcqi_vk_array_skip(hcqi_vk_module *m, const hcqi_vk_op *array, uint64_t *bytes) {
+    uint32_t stride, length;
+    if (!hcqi_vk_decoration(m, hcqi_vk_operand(m, array, 1), HCQI_VK_ARRAY_STRIDE, &stride)) {
+        return hcqi_vk_say(m, "array %u of the module has no stride",
+                           (unsigned)hcqi_vk_operand(m, array, 1));
+    }
+    if (!hcqi_vk_number(m, hcqi_vk_operand(m, array, 3), &length, NULL)) {
+        return 0;
+    }
+    if (!length) {
+        return hcqi_vk_say(m, "array %u of the module has no elements",
+                           (unsigned)hcqi_vk_operand(m, array, 1));
+    }
+    *bytes = (uint64_t)stride * (length - 1);
+    return 1;
+}
+
+/* A way into a type: where it stands, and the struct and member it came by. */
+typedef struct hcqi_vk_way {
+    uint32_t id, of, member;
+    uint64_t bytes;                    /* before that place */
+    int done;
+} hcqi_vk_way;
+
+/* One step towards a type's last byte. Members do not overlap, so that is the end
+   of the one with the highest offset: the way has no branches. */
+static int hcqi_vk_way_step(hcqi_vk_module *m, hcqi_vk_way *way) {
+    uint32_t plain = 0;
+    uint64_t more = 0;
+    hcqi_vk_op op;
+    if (!hcqi_vk_find(m, way->id, &op)) {
+        return 0;
+    }
+    if (op.code == HCQI_VK_OP_STRUCT) {
+        if (!hcqi_vk_member_at(m, way->id, 1, &way->member, &plain)) {
+            return 0;
+        }
+        way->of = way->id;
+        way->id = way->member < op.words ? hcqi_vk_operand(m, &op, 2 + way->member) : 0;
+        more = plain;
+    } else if (op.code == HCQI_VK_OP_ARRAY) {
+        if (!hcqi_vk_array_skip(m, &op, &more)) {
+            return 0;
+        }
+        way->id = hcqi_vk_operand(m, &op, 2);
+    } else {
+        way->done = 1;
+        if (op.code == HCQI_VK_OP_MATRIX
+                ? !hcqi_vk_matrix_bytes(m, &op, way->of, way->member, &more)
+                : !hcqi_vk_plain_bytes(m, way->id, &plain)) {
+            return 0;
+        }
+        more += plain;
+    }
+    way->bytes = more > HCQI_VK_MAX_BLOCK ? more : way->bytes + more;
+    return 1;
+}
+
+/* Bytes of a block up to the end of its last member. */
+static int hcqi_vk_block_bytes(hcqi_vk_module *m, uint32_t id, uint32_t *bytes) {
+    hcqi_vk_way way = {id, 0, 0, 0, 0};
+    for (uint32_t depth = 0; !way.done; depth++) {
+        if (depth > HCQI_VK_MAX_DEPTH) {
+            return hcqi_vk_say(m, "struct %u of the module is nested too deeply", (unsigned)id);
+        }
+        if (!hcqi_vk_way_step(m, &way)) {
+            return 0;
+        }
+        if (way.bytes > HCQI_VK_MAX_BLOCK) {
+            return hcqi_vk_say(m, "struct %u of the module is too large", (unsigned)id);
+        }
+    }
+    *bytes = (uint32_t)way.bytes;
+    return 1;
+}
+
+/* Is the first thing in a block an address, or what may hold one? */
+static int hcqi_vk_block_is_pointer(hcqi_vk_module *m, uint32_t id) {
+    uint32_t member, offset;
+    hcqi_vk_op op;
+    for (uint32_t depth = 0; depth <= HCQI_VK_MAX_DEPTH && hcqi_vk_find(m, id, &op); depth++) {
+        if (op.code == HCQI_VK_OP_STRUCT) {
+            if (!hcqi_vk_member_at(m, id, 0, &member, &offset)) {
+                return 0;
+            }
+            id = member < op.words ? hcqi_vk_operand(m, &op, 2 + member) : 0;
+        } else if (op.code == HCQI_VK_OP_ARRAY) {
+            id = hcqi_vk_operand(m, &op, 2);
+        } else if (op.code == HCQI_VK_OP_VECTOR) {
+            return hcqi_vk_operand(m, &op, 3) == 2 &&
+                   hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op) &&
+                   op.code == HCQI_VK_OP_INT && hcqi_vk_operand(m, &op, 2) == 32;
+        } else {
+            return op.code == HCQI_VK_OP_POINTER ||
+                   (op.code == HCQI_VK_OP_INT && hcqi_vk_operand(m, &op, 2) == 64);
+        }
+    }
+    return 0;
+}
+
+/* ---- what a module needs */
+
+/* Capabilities. Those with a feature and those that every device has may be
+   there; others are refused, these by name. */
+typedef struct hcqi_vk_capability {
+    uint32_t number;
+    int32_t needs;                     /* HCQI_VK_NEEDS_*, -1: refused */
+    const char *name;
+} hcqi_vk_capability;
+
+static const hcqi_vk_capability *hcqi_vk_capability_find(uint32_t number) {
+    static const hcqi_vk_capability table[] = {
+        {0, 0, "Matrix"},
+        {1, 0, "Shader"},
+        {2, -1, "Geometry"},
+        {3, -1, "Tessellation"},
+        {4, -1, "Addresses (of OpenCL)"},
+        {5, -1, "Linkage (of OpenCL)"},
+        {6, -1, "Kernel (of OpenCL)"},
+        {9, HCQI_VK_NEEDS_FLOAT16, "Float16"},
+        {10, HCQI_VK_NEEDS_FLOAT64, "Float64"},
+        {11, HCQI_VK_NEEDS_INT64, "Int64"},
+        {12, HCQI_VK_NEEDS_ATOMIC64, "Int64Atomics"},
+        {22, HCQI_VK_NEEDS_INT16, "Int16"},
+        {28, -1, "UniformBufferArrayDynamicIndexing"},
+        {30, -1, "StorageBufferArrayDynamicIndexing"},
+        {39, HCQI_VK_NEEDS_INT8, "Int8"},
+        {43, 0, "Sampled1D"},
+        {44, 0, "Image1D"},
+        {46, 0, "SampledBuffer"},
+        {47, 0, "ImageBuffer"},
+        {50, 0, "ImageQuery"},
+        {55, -1, "StorageImageReadWithoutFormat"},
+        {56, -1, "StorageImageWriteWithoutFormat"},
+        {4433, HCQI_VK_NEEDS_STORAGE16, "StorageBuffer16BitAccess"},
+        {4434, HCQI_VK_NEEDS_UNIFORM16, "UniformAndStorageBuffer16BitAccess"},
+        {4435, HCQI_VK_NEEDS_PUSH16, "StoragePushConstant16"},
+        {4441, HCQI_VK_NEEDS_VARIABLE_POINTERS, "VariablePointersStorageBuffer"},
+        {4442, HCQI_VK_NEEDS_ALL_POINTERS, "VariablePointers"},
+        {4448, HCQI_VK_NEEDS_STORAGE8, "StorageBuffer8BitAccess"},
+        {4449, HCQI_VK_NEEDS_UNIFORM8, "UniformAndStorageBuffer8BitAccess"},
+        {4450, HCQI_VK_NEEDS_PUSH8, "StoragePushConstant8"},
+        {4464, -1, "DenormPreserve"},
+        {4465, -1, "DenormFlushToZero"},
+        {4466, -1, "SignedZeroInfNanPreserve"},
+        {4467, -1, "RoundingModeRTE"},
+        {4468, -1, "RoundingModeRTZ"},
+        {4472, -1, "RayQueryKHR"},
+        {4479, -1, "RayTracingKHR"},
+        {5055, -1, "ShaderClockKHR"},
+        {5301, -1, "ShaderNonUniform"},
+        {5302, -1, "RuntimeDescriptorArray"},
+        {5345, HCQI_VK_NEEDS_MEMORY_MODEL, "VulkanMemoryModel"},
+        {5346, HCQI_VK_NEEDS_DEVICE_SCOPE, "VulkanMemoryModelDeviceScope"},
+        {5347, HCQI_VK_NEEDS_ADDRESSES, "PhysicalStorageBufferAddresses"},
+        {6016, -1, "DotProductInputAll"},
+        {6017, -1, "DotProductInput4x8Bit"},
+        {6018, -1, "DotProductInput4x8BitPacked"},
+        {6019, -1, "DotProduct"},
+        {6022, -1, "CooperativeMatrixKHR"},
+        {6033, -1, "AtomicFloat32AddEXT"},
+        {6034, -1, "AtomicFloat64AddEXT"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (table[i].number == number) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+static int hcqi_vk_capability_read(hcqi_vk_module *m, uint32_t number) {
+    enum { FIRST = 61, LAST = 68 };    /* of subgroups, in the order of Vulkan's bits */
+    if (number >= FIRST && number <= LAST) {
+        m->shader->needs |= HCQI_VK_NEEDS_SUBGROUPS;
+        m->shader->subgroups |= 1u << (number - FIRST);
+        return 1;
+    }
+    const hcqi_vk_capability *capability = hcqi_vk_capability_find(number);
+    if (!capability || capability->needs < 0) {
+        return hcqi_vk_say(m, "the module needs the capability %s, number %u, which hcq does not "
+                              "enable", capability ? capability->name : "of a name unknown here",
+                           (unsigned)number);
+    }
+    m->shader->needs |= (uint32_t)capability->needs;
+    return 1;
+}
+
+static int hcqi_vk_addressing_read(hcqi_vk_module *m, uint32_t addressing, uint32_t model) {
+    enum { LOGICAL = 0, PHYSICAL_STORAGE = 5348, GLSL450 = 1, VULKAN = 3 };
+    if ((addressing != LOGICAL && addressing != PHYSICAL_STORAGE) ||
+        (model != GLSL450 && model != VULKAN)) {
+        return hcqi_vk_say(m, "the module has addressing %u and memory model %u; those of Vulkan "
+                              "are 0 or 5348, and 1 or 3", (unsigned)addressing, (unsigned)model);
+    }
+    m->shader->needs |= addressing == PHYSICAL_STORAGE ? (uint32_t)HCQI_VK_NEEDS_ADDRESSES : 0;
+    m->shader->needs |= model == VULKAN ? (uint32_t)HCQI_VK_NEEDS_MEMORY_MODEL : 0;
+    return 1;
+}
+
+/* Capabilities, the memory model, and what is not read here. */
+static int hcqi_vk_needs_read(hcqi_vk_module *m) {
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t models = 0;
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code == HCQI_VK_OP_CAPABILITY &&
+            !hcqi_vk_capability_read(m, hcqi_vk_operand(m, &op, 1))) {
+            return 0;
+        }
+        if (op.code >= HCQI_VK_OP_GROUP && op.code <= HCQI_VK_OP_GROUP_MEMBER) {
+            return hcqi_vk_say(m, "the module has groups of decorations; have a newer compiler "
+                                  "make it");
+        }
+        if (op.code == HCQI_VK_OP_MEMORY_MODEL) {
+            models++;
+            if (!hcqi_vk_addressing_read(m, hcqi_vk_operand(m, &op, 1),
+                                         hcqi_vk_operand(m, &op, 2))) {
+                return 0;
+            }
+        }
+    }
+    return models == 1 ? 1 : hcqi_vk_say(m, "the module has %u memory models; wanted is one",
+                                         (unsigned)models);
+}
+
+/* ---- entry points */
+
+static const char *hcqi_vk_stage(uint32_t model) {
+    static const char *const names[] = {"vertex",   "tessellation", "tessellation", "geometry",
+                                        "fragment", "compute",      "an OpenCL kernel"};
+    return model < sizeof names / sizeof names[0] ? names[model] : "another stage";
+}
+
+/* Appends a name, at most 48 characters and only those that can be printed. */
+static void hcqi_vk_say_name(hcqi_vk_module *m, uint32_t at) {
+    char name[49];
+    size_t length = 0;
+    for (; length < sizeof name - 1; length++) {
+        char c = hcqi_vk_text_at(m, at, length);
+        if (!c) {
+            break;
+        }
+        name[length] = c >= 32 && c < 127 ? c : '?';
+    }
+    name[length] = 0;
+    hcqi_vk_say(m, "\"%s\"", name);
+}
+
+/* Says what entry points there are instead of `entry`. */
+static int hcqi_vk_entry_missing(hcqi_vk_module *m, const char *entry) {
+    enum { SHOWN = 8 };
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t count = 0;
+    hcqi_vk_say(m, "the module has no entry point \"%.48s\" for compute; it has ", entry);
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code != HCQI_VK_OP_ENTRY_POINT) {
+            continue;
+        }
+        if (++count <= SHOWN) {
+            hcqi_vk_say(m, "%s", count > 1 ? ", " : "");
+            hcqi_vk_say_name(m, op.at + 3);
+            hcqi_vk_say(m, " (%s)", hcqi_vk_stage(hcqi_vk_operand(m, &op, 1)));
+        }
+    }
+    if (count > SHOWN) {
+        hcqi_vk_say(m, " and %u more", (unsigned)(count - SHOWN));
+    }
+    return hcqi_vk_say(m, "%s", count ? "" : "none at all");
+}
+
+/* Is the entry point's function there, with a body? */
+static int hcqi_vk_function_check(hcqi_vk_module *m) {
+    hcqi_vk_op op = {m->declared, 0, 0};
+    int inside = 0;
+    while (hcqi_vk_next(m, m->count, &op)) {
+        if (op.code == HCQI_VK_OP_FUNCTION) {
+            inside = hcqi_vk_operand(m, &op, 2) == m->function;
+        } else if (inside && op.code == HCQI_VK_OP_LABEL) {
+            return 1;
+        }
+    }
+    return hcqi_vk_say(m, "the entry point's function, %u, is not in the module",
+                       (unsigned)m->function);
+}
+
+static int hcqi_vk_entry_read(hcqi_vk_module *m, const char *entry) {
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t found = 0;
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code != HCQI_VK_OP_ENTRY_POINT) {
+            continue;
+        }
+        uint32_t end = op.at + op.words, name = hcqi_vk_text_words(m, op.at + 3, end);
+        if (!name) {
+            return hcqi_vk_say(m, "the name of the entry point at word %u does not end",
+                               (unsigned)op.at);
+        }
+        if (!found && hcqi_vk_operand(m, &op, 1) == HCQI_VK_COMPUTE &&
+            hcqi_vk_text_is(m, op.at + 3, entry)) {
+            m->function = hcqi_vk_operand(m, &op, 2);
+            m->interface_at = op.at + 3 + name;
+            m->interface_end = end;
+            found = 1;
+        }
+    }
+    return found ? hcqi_vk_function_check(m) : hcqi_vk_entry_missing(m, entry);
+}
+
+/* ---- the size of workgroups */
+
+static int hcqi_vk_sizes_read(hcqi_vk_module *m, const hcqi_vk_op *op, uint32_t index) {
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!hcqi_vk_number(m, hcqi_vk_operand(m, op, index + i), &m->shader->block[i],
+                            &m->shader->spec_id[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Finds what says it: `mode` of the entry point, and the id of the constant
+   that counts more. */
+static void hcqi_vk_workgroup_find(const hcqi_vk_module *m, hcqi_vk_op *mode, uint32_t *constant) {
+    hcqi_vk_op op = {0, 0, 0};
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        uint32_t of = hcqi_vk_operand(m, &op, 1), what = hcqi_vk_operand(m, &op, 2);
+        if (op.code == HCQI_VK_OP_DECORATE && what == HCQI_VK_BUILT_IN &&
+            hcqi_vk_operand(m, &op, 3) == HCQI_VK_WORKGROUP_SIZE) {
+            *constant = of;
+        }
+        if (of == m->function &&
+            ((op.code == HCQI_VK_OP_MODE && what == HCQI_VK_LOCAL_SIZE) ||
+             (op.code == HCQI_VK_OP_MODE_ID && what == HCQI_VK_LOCAL_SIZE_ID))) {
+            *mode = op;
+        }
+    }
+}
+
+static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
+    hcqi_vk_op mode = {0, 0, 0}, op;
+    uint32_t constant = 0;
+    hcqi_vk_shader *shader = m->shader;
+    hcqi_vk_workgroup_find(m, &mode, &constant);
+    for (uint32_t i = 0; i < 3; i++) {
+        shader->block[i] = hcqi_vk_operand(m, &mode, 3 + i);
+    }
+    if (mode.code == HCQI_VK_OP_MODE_ID) {
+        shader->needs |= HCQI_VK_NEEDS_LOCAL_SIZE_ID;
+        if (!hcqi_vk_sizes_read(m, &mode, 3)) {
+            return 0;
+        }
+    }
+    if (constant) {
+        if (!hcqi_vk_find(m, constant, &op)) {
+            return 0;
+        }
+        if ((op.code != HCQI_VK_OP_COMPOSITE && op.code != HCQI_VK_OP_SPEC_COMPOSITE) ||
+            op.words != 6) {
+            return hcqi_vk_say(m, "the module's WorkgroupSize, %u, is no constant of 3 numbers",
+                               (unsigned)constant);
+        }
+        if (!hcqi_vk_sizes_read(m, &op, 3)) {
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!shader->block[i] && shader->spec_id[i] == UINT32_MAX) {
+            return hcqi_vk_say(m, "the entry point's workgroup has no size");
+        }
+    }
+    return 1;
+}
+
+/* ---- arguments */
+
+/* Does the entry point use a variable? Old modules do not say, so all count. */
+static int hcqi_vk_uses(hcqi_vk_module *m, uint32_t id) {
+    if (m->version < HCQI_VK_LISTS_ALL) {
+        return 1;
+    }
+    if (!hcqi_vk_pay(m, m->interface_end - m->interface_at)) {
+        return 0;
+    }
+    for (uint32_t i = m->interface_at; i < m->interface_end; i++) {
+        if (hcqi_vk_word(m, i) == id) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static const char *hcqi_vk_kind(uint32_t code) {
+    switch (code) {
+    case HCQI_VK_OP_IMAGE:
+        return "an image";
+    case HCQI_VK_OP_SAMPLER:
+        return "a sampler";
+    case HCQI_VK_OP_SAMPLED:
+        return "an image with a sampler";
+    case HCQI_VK_OP_ARRAY:
+    case HCQI_VK_OP_RUNTIME_ARRAY:
+        return "an array of descriptors";
+    case HCQI_VK_OP_ACCELERATION:
+        return "an acceleration structure";
+    default:
+        return "no struct";
+    }
+}
+
+static int hcqi_vk_push_read(hcqi_vk_module *m, uint32_t variable, const hcqi_vk_op *type) {
+    uint32_t unused, id = hcqi_vk_operand(m, type, 1);
+    if (m->push) {
+        return hcqi_vk_say(m, "the module has two blocks of push constants; wanted is one");
+    }
+    if (type->code != HCQI_VK_OP_STRUCT || !hcqi_vk_decoration(m, id, HCQI_VK_BLOCK, &unused)) {
+        return hcqi_vk_say(m, "the push constants, variable %u, are no block", (unsigned)variable);
+    }
+    m->push = id;
+    return hcqi_vk_block_bytes(m, id, &m->shader->push_bytes);
+}
+
+static int hcqi_vk_storage_read(hcqi_vk_module *m, uint32_t binding) {
+    if (binding >= HCQ_MAX_ARGS) {
+        return hcqi_vk_say(m, "a storage buffer has binding %u; they begin at 0, and programs have "
+                              "at most %d arguments", (unsigned)binding, HCQ_MAX_ARGS);
+    }
+    m->bindings |= 1u << binding;
+    return 1;
+}
+
+static int hcqi_vk_uniform_read(hcqi_vk_module *m, uint32_t binding, uint32_t type) {
+    if (m->shader->uniform != UINT32_MAX) {
+        return hcqi_vk_say(m, "the module has uniform blocks at bindings %u and %u; wanted is at "
+                              "most one", (unsigned)m->shader->uniform, (unsigned)binding);
+    }
+    m->shader->uniform = binding;
+    return hcqi_vk_block_bytes(m, type, &m->shader->uniform_bytes);
+}
+
+/* A buffer, or what else has a descriptor. */
+static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t storage_class,
+                                 const hcqi_vk_op *type) {
+    uint32_t set, binding, unused, id = hcqi_vk_operand(m, type, 1);
+    if (!hcqi_vk_decoration(m, variable, HCQI_VK_SET, &set) ||
+        !hcqi_vk_decoration(m, variable, HCQI_VK_BINDING, &binding)) {
+        return hcqi_vk_say(m, "variable %u of the module has no set and binding",
+                           (unsigned)variable);
+    }
+    if (storage_class == HCQI_VK_CLASS_IMAGES || type->code != HCQI_VK_OP_STRUCT) {
+        return hcqi_vk_say(m, "binding %u of set %u is %s; wanted are storage buffers, one for "
+                              "each binding, and at most one uniform block", (unsigned)binding,
+                           (unsigned)set, hcqi_vk_kind(type->code));
+    }
+    if (set) {
+        return hcqi_vk_say(m, "binding %u is in set %u; wanted is set 0", (unsigned)binding,
+                           (unsigned)set);
+    }
+    if (storage_class == HCQI_VK_CLASS_STORAGE ||
+        hcqi_vk_decoration(m, id, HCQI_VK_BUFFER_BLOCK, &unused)) {
+        return hcqi_vk_storage_read(m, binding);
+    }
+    return hcqi_vk_uniform_read(m, binding, id);
+}
+
+static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) {
+    uint32_t id = hcqi_vk_operand(m, variable, 2), storage = hcqi_vk_operand(m, variable, 3);
+    hcqi_vk_op type;
+    if ((storage != HCQI_VK_CLASS_IMAGES && storage != HCQI_VK_CLASS_UNIFORM &&
+         storage != HCQI_VK_CLASS_PUSH && storage != HCQI_VK_CLASS_STORAGE) ||
+        !hcqi_vk_uses(m, id)) {
+        return !m->over;
+    }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, variable, 1), &type)) {
+        return 0;
+    }
+    if (type.code != HCQI_VK_OP_POINTER) {
+        return hcqi_vk_say(m, "variable %u of the module has a type that is no pointer",
+                           (unsigned)id);
+    }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &type, 3), &type)) {
+        return 0;
+    }
+    return storage == HCQI_VK_CLASS_PUSH ? hcqi_vk_push_read(m, id, &type)
+                                         : hcqi_vk_resource_read(m, id, storage, &type);
+}
+
+/* Do the bindings follow each other as arguments do? */
+static int hcqi_vk_bindings_check(hcqi_vk_module *m) {
+    hcqi_vk_shader *shader = m->shader;
+    uint32_t count = 0;
+    while (count < 32 && m->bindings >> count & 1) {
+        count++;
+    }
+    if (shader->uniform < 32 && m->bindings >> shader->uniform) {
+        return hcqi_vk_say(m, "the uniform block has binding %u, before storage buffers; wanted is "
+                              "the one after them", (unsigned)shader->uniform);
+    }
+    if (count < 32 && m->bindings >> count) {
+        return hcqi_vk_say(m, "set 0 has no storage buffer at binding %u and has some after it; "
+                              "wanted are bindings without a hole", (unsigned)count);
+    }
+    if (shader->uniform != UINT32_MAX && shader->uniform != count) {
+        return hcqi_vk_say(m, "the uniform block has binding %u; wanted is the one after the "
+                              "storage buffers, %u", (unsigned)shader->uniform, (unsigned)count);
+    }
+    if (shader->uniform != UINT32_MAX && m->push) {
+        return hcqi_vk_say(m, "the module has a uniform block and push constants; wanted is one of "
+                              "them, for all arguments that are no buffers");
+    }
+    shader->buffers = count;
+    return 1;
+}
+
+static int hcqi_vk_args_read(hcqi_vk_module *m) {
+    hcqi_vk_shader *shader = m->shader;
+    hcqi_vk_op op = {0, 0, 0};
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code == HCQI_VK_OP_VARIABLE && !hcqi_vk_variable_read(m, &op)) {
+            return 0;
+        }
+    }
+    if (!hcqi_vk_bindings_check(m)) {
+        return 0;
+    }
+    if (shader->buffers || shader->uniform != UINT32_MAX) {
+        shader->args = HCQI_VK_ARGS_BINDINGS;
+    } else if (m->push) {
+        int pointer = shader->push_bytes == 8 && hcqi_vk_block_is_pointer(m, m->push);
+        shader->args = pointer ? HCQI_VK_ARGS_POINTER : HCQI_VK_ARGS_BINDINGS;
+    }
+    return !m->failed;
+}
+
+/* Reads entry point `entry` of a module of SPIR-V up to `version` (a header's
+   word). 0: it cannot be used, `text` says why. */
+static int hcqi_vk_shader_read(const void *data, size_t size, const char *entry, uint32_t version,
+                               hcqi_vk_shader *shader, char *text, size_t text_size) {
+    hcqi_vk_module m;
+    memset(&m, 0, sizeof m);
+    memset(shader, 0, sizeof *shader);
+    shader->uniform = shader->spec_id[0] = shader->spec_id[1] = shader->spec_id[2] = UINT32_MAX;
+    m.data = (const uint8_t *)data;
+    m.count = size / 4 < HCQI_VK_BUDGET ? (uint32_t)(size / 4) : 0;
+    m.budget = HCQI_VK_BUDGET;
+    m.text = text;
+    m.text_size = text_size;
+    m.shader = shader;
+    if (text_size) {
+        text[0] = 0;
+    }
+    if (!data || size % 4 || m.count <= HCQI_VK_HEADER) {
+        return hcqi_vk_say(&m, "a module cannot have %lu bytes: wanted are words of 4 bytes, and "
+                               "more than a header of 5", (unsigned long)(data ? size : 0));
+    }
+    return hcqi_vk_header_read(&m, version) && hcqi_vk_module_walk(&m) &&
+           hcqi_vk_needs_read(&m) && hcqi_vk_entry_read(&m, entry ? entry : "main") &&
+           hcqi_vk_workgroup_read(&m) && hcqi_vk_args_read(&m);
+}
+
+/* ---- a module for one part of a grid */
+/* A grid beyond the device's limits runs as several dispatches, and in none of
+   them can a shader see more than the limits. So the module is changed: the
+   variables with the built-ins become private ones, under their old ids, and the
+   entry point begins by setting them from new variables with the built-ins and
+   from push constants. What functions do with the old ids stays as it is, but for
+   the types of pointers made from them. All new declarations come after the old
+   ones, where everything that they need is known. */
+
+enum {                                 /* opcodes */
+    HCQI_VK_OP_LOAD = 61,
+    HCQI_VK_OP_STORE = 62,
+    HCQI_VK_OP_COPY_MEMORY = 63,
+    HCQI_VK_OP_CHAIN = 65,
+    HCQI_VK_OP_CHAIN_IN_BOUNDS = 66,
+    HCQI_VK_OP_ARRAY_LENGTH = 68,
+    HCQI_VK_OP_SHUFFLE = 79,
+    HCQI_VK_OP_EXTRACT = 81,
+    HCQI_VK_OP_INSERT = 82,
+    HCQI_VK_OP_COPY_OBJECT = 83,
+    HCQI_VK_OP_ADD = 128,
+    HCQI_VK_OP_LOOP = 246,
+    HCQI_VK_OP_SELECTION = 247,
+    HCQI_VK_OP_BRANCH_IF = 250,
+    HCQI_VK_OP_SWITCH = 251,
+    HCQI_VK_OP_BALLOT_COUNT = 342,
+    HCQI_VK_OP_SUBGROUP_FIRST = 349,   /* of those with a kind of reduction */
+    HCQI_VK_OP_SUBGROUP_LAST = 364
+};
+
+enum {
+    HCQI_VK_CLASS_INPUT = 1,           /* storage classes */
+    HCQI_VK_CLASS_PRIVATE = 6,
+    HCQI_VK_NUM_WORKGROUPS = 24,       /* built-ins */
+    HCQI_VK_WORKGROUP_ID = 26,
+    HCQI_VK_GLOBAL_ID = 28,
+    HCQI_VK_REBASED = 3,               /* as many as that, each a uvec3 */
+    HCQI_VK_REBASED_STRIDE = 16,
+    HCQI_VK_MAX_WORDS = 0xffff,        /* of an instruction */
+    HCQI_VK_MAX_POINTERS = 8           /* made from each other */
+};
+
+/* The built-ins are in the order of their push constants. */
+typedef struct hcqi_vk_rebase {
+    hcqi_vk_module m;
+    uint32_t *out;
+    size_t capacity, count;            /* words; those beyond are counted only */
+    uint32_t base;                     /* of the push constants */
+    uint32_t next;                     /* id that is not given yet */
+    uint32_t old[HCQI_VK_REBASED];     /* variables, 0: not used; they become private */
+    uint32_t fresh[HCQI_VK_REBASED];   /* with the built-ins from now on */
+    uint32_t index[HCQI_VK_REBASED];   /* constants: the members */
+    uint32_t number, vector;           /* types: uint, uvec3, pointers to them */
+    uint32_t input_vector, input_number, private_vector, private_number, push_vector;
+    uint32_t push;                     /* variable, new unless it is below the old bound */
+    uint32_t block, block_pointer;     /* its new type */
+    hcqi_vk_op members;                /* the old one, zero: none */
+    uint32_t decorations;              /* word of the first one */
+    uint32_t begin;                    /* word after the entry point's variables */
+    int nested;                        /* pointers are made from pointers to them */
+} hcqi_vk_rebase;
+
+/* ---- what the module has */
+
+/* The place of a built-in, -1: it is none of them. */
+static int hcqi_vk_rebased(uint32_t built_in) {
+    switch (built_in) {
+    case HCQI_VK_WORKGROUP_ID:
+        return 0;
+    case HCQI_VK_GLOBAL_ID:
+        return 1;
+    case HCQI_VK_NUM_WORKGROUPS:
+        return 2;
+    default:
+        return -1;
+    }
+}
+
+/* Is it one of the variables that change? Which one goes to `which`. */
+static int hcqi_vk_rebase_old(const hcqi_vk_rebase *r, uint32_t id, uint32_t *which) {
+    for (uint32_t i = 0; id && i < HCQI_VK_REBASED; i++) {
+        if (r->old[i] == id) {
+            *which = i;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int hcqi_vk_rebase_listed(hcqi_vk_rebase *r, uint32_t id) {
+    if (!hcqi_vk_pay(&r->m, r->m.interface_end - r->m.interface_at)) {
+        return 0;
+    }
+    for (uint32_t i = r->m.interface_at; i < r->m.interface_end; i++) {
+        if (hcqi_vk_word(&r->m, i) == id) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Takes variable `id` if it is a uvec3, as all of them have to be. */
+static int hcqi_vk_rebase_input(hcqi_vk_rebase *r, uint32_t id, uint32_t which) {
+    hcqi_vk_op variable, pointer, vector, number;
+    if (!hcqi_vk_find(&r->m, id, &variable) ||
+        !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &variable, 1), &pointer) ||
+        !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &pointer, 3), &vector) ||
+        !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &vector, 2), &number)) {
+        return 0;
+    }
+    uint32_t vector_id = hcqi_vk_operand(&r->m, &vector, 1);
+    if (variable.code != HCQI_VK_OP_VARIABLE || pointer.code != HCQI_VK_OP_POINTER ||
+        hcqi_vk_operand(&r->m, &variable, 3) != HCQI_VK_CLASS_INPUT || variable.words != 4 ||
+        hcqi_vk_operand(&r->m, &pointer, 2) != HCQI_VK_CLASS_INPUT ||
+        vector.code != HCQI_VK_OP_VECTOR || hcqi_vk_operand(&r->m, &vector, 3) != 3 ||
+        number.code != HCQI_VK_OP_INT || hcqi_vk_operand(&r->m, &number, 2) != 32 ||
+        hcqi_vk_operand(&r->m, &number, 3) || (r->vector && r->vector != vector_id) ||
+        (r->old[which] && r->old[which] != id)) {
+        return hcqi_vk_say(&r->m, "variable %u of the module, with the ids or the number of its "
+                                  "workgroups, is not the only one or no input of 3 unsigned "
+                                  "numbers of 32 bits", (unsigned)id);
+    }
+    r->old[which] = id;
+    r->vector = vector_id;
+    r->number = hcqi_vk_operand(&r->m, &number, 1);
+    r->input_vector = hcqi_vk_operand(&r->m, &pointer, 1);
+    return 1;
+}
+
+/* Finds the built-ins that the entry point uses, and the first decoration. */
+static int hcqi_vk_rebase_inputs(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t entries = 0;
+    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
+        uint32_t member = op.code == HCQI_VK_OP_MEMBER_DECORATE, id;
+        entries += op.code == HCQI_VK_OP_ENTRY_POINT;
+        if (!member && op.code != HCQI_VK_OP_DECORATE) {
+            continue;
+        }
+        r->decorations = r->decorations ? r->decorations : op.at;
+        int which = hcqi_vk_rebased(hcqi_vk_operand(&r->m, &op, 3 + member));
+        id = hcqi_vk_operand(&r->m, &op, 1);
+        if (which < 0 || hcqi_vk_operand(&r->m, &op, 2 + member) != HCQI_VK_BUILT_IN) {
+            continue;
+        }
+        if (member) {
+            return hcqi_vk_say(&r->m, "the module has the ids of workgroups in a struct, %u",
+                               (unsigned)id);
+        }
+        if (hcqi_vk_rebase_listed(r, id) && !hcqi_vk_rebase_input(r, id, (uint32_t)which)) {
+            return 0;
+        }
+    }
+    if (entries > 1) {
+        return hcqi_vk_say(&r->m, "the module has %u entry points; wanted is one",
+                           (unsigned)entries);
+    }
+    return !r->m.failed;
+}
+
+/* Finds the push constants. */
+static int hcqi_vk_rebase_push(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {0, 0, 0}, type;
+    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
+        uint32_t id = hcqi_vk_operand(&r->m, &op, 2);
+        if (op.code != HCQI_VK_OP_VARIABLE ||
+            hcqi_vk_operand(&r->m, &op, 3) != HCQI_VK_CLASS_PUSH || !hcqi_vk_uses(&r->m, id)) {
+            continue;
+        }
+        if (!hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &op, 1), &type) ||
+            !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &type, 3), &type)) {
+            return 0;
+        }
+        if (r->push || type.code != HCQI_VK_OP_STRUCT ||
+            type.words > HCQI_VK_MAX_WORDS - HCQI_VK_REBASED) {
+            return hcqi_vk_say(&r->m, "the push constants, variable %u, are not the only ones or "
+                                      "no struct to which members can be added", (unsigned)id);
+        }
+        r->push = id;
+        r->members = type;
+    }
+    return !r->m.failed;
+}
+
+/* The type of pointers to `to`, 0: there is none. */
+static uint32_t hcqi_vk_pointer_find(const hcqi_vk_module *m, uint32_t storage, uint32_t to) {
+    hcqi_vk_op op = {0, 0, 0};
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code == HCQI_VK_OP_POINTER && hcqi_vk_operand(m, &op, 2) == storage &&
+            hcqi_vk_operand(m, &op, 3) == to) {
+            return hcqi_vk_operand(m, &op, 1);
+        }
+    }
+    return 0;
+}
+
+/* Finds where the entry point's own code begins. */
+static void hcqi_vk_rebase_begin(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {r->m.declared, 0, 0};
+    int inside = 0;
+    while (hcqi_vk_next(&r->m, r->m.count, &op)) {
+        if (r->begin ? op.code == HCQI_VK_OP_VARIABLE : inside && op.code == HCQI_VK_OP_LABEL) {
+            r->begin = op.at + op.words;
+        } else if (r->begin && op.code != HCQI_VK_OP_LINE && op.code != HCQI_VK_OP_NO_LINE &&
+                   op.code != HCQI_VK_OP_EXT_INST) {
+            return;
+        } else if (op.code == HCQI_VK_OP_FUNCTION) {
+            inside = hcqi_vk_operand(&r->m, &op, 2) == r->m.function;
+        }
+    }
+}
+
+/* ---- what functions do with the variables */
+
+/* Is an operand of an instruction in a function a number, not an id? */
+static int hcqi_vk_is_literal(uint32_t code, uint32_t index) {
+    switch (code) {
+    case HCQI_VK_OP_LINE:
+    case HCQI_VK_OP_SELECTION:
+        return index > 1;
+    case HCQI_VK_OP_STORE:
+    case HCQI_VK_OP_COPY_MEMORY:
+    case HCQI_VK_OP_LOOP:
+    case HCQI_VK_OP_SWITCH:            /* labels are not looked for */
+        return index > 2;
+    case HCQI_VK_OP_LOAD:
+    case HCQI_VK_OP_ARRAY_LENGTH:
+    case HCQI_VK_OP_EXTRACT:
+    case HCQI_VK_OP_BRANCH_IF:
+        return index > 3;
+    case HCQI_VK_OP_SHUFFLE:
+    case HCQI_VK_OP_INSERT:
+        return index > 4;
+    case HCQI_VK_OP_FUNCTION:
+    case HCQI_VK_OP_VARIABLE:
+        return index == 3;
+    default:
+        return index == 4 && (code == HCQI_VK_OP_EXT_INST || code == HCQI_VK_OP_BALLOT_COUNT ||
+                              (code >= HCQI_VK_OP_SUBGROUP_FIRST &&
+                               code <= HCQI_VK_OP_SUBGROUP_LAST));
+    }
+}
+
+/* How often does it name `id`? */
+static uint32_t hcqi_vk_mentions(const hcqi_vk_module *m, const hcqi_vk_op *op, uint32_t id) {
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < op->words; i++) {
+        count += hcqi_vk_word(m, op->at + i) == id && !hcqi_vk_is_literal(op->code, i);
+    }
+    return count;
+}
+
+/* Does it make a pointer (operand 2, of type 1) from another (operand 3)? */
+static int hcqi_vk_makes_pointer(const hcqi_vk_op *op) {
+    return (op->code == HCQI_VK_OP_CHAIN || op->code == HCQI_VK_OP_CHAIN_IN_BOUNDS ||
+            op->code == HCQI_VK_OP_COPY_OBJECT) && op->words > 3;
+}
+
+/* Is it a type of pointers to inputs like those, or to one number of them? */
+static int hcqi_vk_rebase_is_type(const hcqi_vk_rebase *r, uint32_t id) {
+    return id && (id == r->input_vector || id == r->input_number);
+}
+
+/* Does a pointer, of type `type`, come from one of the variables? */
+static int hcqi_vk_rebase_comes(hcqi_vk_rebase *r, uint32_t id, uint32_t type) {
+    uint32_t which;
+    for (uint32_t depth = 0; depth <= HCQI_VK_MAX_POINTERS; depth++) {
+        hcqi_vk_op op = {r->m.declared, 0, 0};
+        if (hcqi_vk_rebase_old(r, id, &which)) {
+            return 1;
+        }
+        if (!r->nested || !hcqi_vk_rebase_is_type(r, type) ||
+            !hcqi_vk_pay(&r->m, r->m.count - r->m.declared)) {
+            return 0;
+        }
+        uint32_t from = 0;
+        while (!from && hcqi_vk_next(&r->m, r->m.count, &op)) {
+            if (hcqi_vk_makes_pointer(&op) && hcqi_vk_operand(&r->m, &op, 2) == id) {
+                from = hcqi_vk_operand(&r->m, &op, 3);
+            }
+        }
+        id = from;
+    }
+    return 0;
+}
+
+/* Are the variables loaded and pointed into, and nothing else? Other pointers of
+   such a type, as function parameters say, are not followed. */
+static int hcqi_vk_rebase_use_check(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
+    hcqi_vk_module *m = &r->m;
+    uint32_t mentions = 0, which, type = hcqi_vk_operand(m, op, 1);
+    int makes = hcqi_vk_makes_pointer(op);
+    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
+        mentions += r->old[i] ? hcqi_vk_mentions(m, op, r->old[i]) : 0;
+    }
+    if (mentions) {
+        return mentions == 1 && (makes || op->code == HCQI_VK_OP_LOAD) &&
+               hcqi_vk_rebase_old(r, hcqi_vk_operand(m, op, 3), &which);
+    }
+    if (op->code == HCQI_VK_OP_COPY_MEMORY) {
+        return !hcqi_vk_rebase_comes(r, hcqi_vk_operand(m, op, 2), r->input_vector);
+    }
+    return makes || !hcqi_vk_rebase_is_type(r, type);
+}
+
+static int hcqi_vk_rebase_uses_check(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {r->m.declared, 0, 0};
+    while (r->vector && hcqi_vk_next(&r->m, r->m.count, &op)) {
+        if (!hcqi_vk_rebase_use_check(r, &op)) {
+            return hcqi_vk_say(&r->m, "instruction %u at word %u of the module uses the ids or the "
+                                      "number of its workgroups in a way not known here",
+                               (unsigned)op.code, (unsigned)op.at);
+        }
+    }
+    return !r->m.failed;
+}
+
+/* Are pointers made from pointers, and not all from variables? */
+static int hcqi_vk_rebase_is_nested(const hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {r->m.declared, 0, 0};
+    while (hcqi_vk_next(&r->m, r->m.count, &op)) {
+        if (hcqi_vk_makes_pointer(&op) &&
+            hcqi_vk_rebase_is_type(r, hcqi_vk_operand(&r->m, &op, 1)) && op.words == 4) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Push constants may be used by member only: their struct is another now. */
+static int hcqi_vk_rebase_push_check(hcqi_vk_rebase *r) {
+    hcqi_vk_module *m = &r->m;
+    hcqi_vk_op op = {m->declared, 0, 0};
+    while (r->push && hcqi_vk_next(m, m->count, &op)) {
+        uint32_t mentions = hcqi_vk_mentions(m, &op, r->push);
+        if (mentions && (mentions > 1 || hcqi_vk_operand(m, &op, 3) != r->push || op.words < 5 ||
+                         !hcqi_vk_makes_pointer(&op))) {
+            return hcqi_vk_say(m, "instruction %u at word %u of the module uses the push constants "
+                                  "as a whole", (unsigned)op.code, (unsigned)op.at);
+        }
+    }
+    return 1;
+}
+
+/* Declarations may not use them at all, but for debugging. */
+static int hcqi_vk_rebase_initial_check(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t which;
+    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
+        uint32_t initial = hcqi_vk_operand(&r->m, &op, 4);
+        if (op.code == HCQI_VK_OP_VARIABLE && initial &&
+            (initial == r->push || hcqi_vk_rebase_old(r, initial, &which))) {
+            return hcqi_vk_say(&r->m, "variable %u of the module begins as a pointer",
+                               (unsigned)hcqi_vk_operand(&r->m, &op, 2));
+        }
+    }
+    return 1;
+}
+
+static int hcqi_vk_rebase_check(hcqi_vk_rebase *r) {
+    r->input_number = hcqi_vk_pointer_find(&r->m, HCQI_VK_CLASS_INPUT, r->number);
+    r->nested = hcqi_vk_rebase_is_nested(r);
+    return hcqi_vk_rebase_uses_check(r) && hcqi_vk_rebase_push_check(r) &&
+           hcqi_vk_rebase_initial_check(r);
+}
+
+/* ---- writing */
+
+static void hcqi_vk_put(hcqi_vk_rebase *r, uint32_t word) {
+    if (r->out && r->count < r->capacity) {
+        r->out[r->count] = word;
+    }
+    r->count++;
+}
+
+/* Writes an instruction of up to 4 operands. */
+static void hcqi_vk_put_op(hcqi_vk_rebase *r, uint32_t code, uint32_t operands, uint32_t a,
+                           uint32_t b, uint32_t c, uint32_t d) {
+    const uint32_t words[] = {a, b, c, d};
+    hcqi_vk_put(r, (operands + 1) << 16 | code);
+    for (uint32_t i = 0; i < operands; i++) {
+        hcqi_vk_put(r, words[i]);
+    }
+}
+
+/* Copies an instruction; operand `index`, if it is not 0, becomes `value`. */
+static void hcqi_vk_put_copy(hcqi_vk_rebase *r, const hcqi_vk_op *op, uint32_t index,
+                             uint32_t value) {
+    for (uint32_t i = 0; i < op->words; i++) {
+        hcqi_vk_put(r, i && i == index ? value : hcqi_vk_word(&r->m, op->at + i));
+    }
+}
+
+/* The type of pointers to `to`: an old one, or a new id. */
+static uint32_t hcqi_vk_rebase_pointer(hcqi_vk_rebase *r, uint32_t storage, uint32_t to) {
+    uint32_t id = hcqi_vk_pointer_find(&r->m, storage, to);
+    return id ? id : r->next++;
+}
+
+static void hcqi_vk_put_pointer(hcqi_vk_rebase *r, uint32_t id, uint32_t storage, uint32_t to) {
+    if (id >= r->m.bound) {
+        hcqi_vk_put_op(r, HCQI_VK_OP_POINTER, 3, id, storage, to, 0);
+    }
+}
+
+/* Gives ids to what is new. */
+static void hcqi_vk_rebase_name(hcqi_vk_rebase *r) {
+    r->next = r->m.bound;
+    r->private_vector = hcqi_vk_rebase_pointer(r, HCQI_VK_CLASS_PRIVATE, r->vector);
+    r->private_number = hcqi_vk_rebase_pointer(r, HCQI_VK_CLASS_PRIVATE, r->number);
+    r->push_vector = hcqi_vk_rebase_pointer(r, HCQI_VK_CLASS_PUSH, r->vector);
+    r->block = r->next++;
+    r->block_pointer = r->next++;
+    r->push = r->push ? r->push : r->next++;
+    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
+        r->index[i] = r->next++;
+        r->fresh[i] = r->next++;
+    }
+}
+
+/* The entry point names the new inputs; from some version on all variables. */
+static void hcqi_vk_put_entry(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
+    size_t begin = r->count;
+    uint32_t which;
+    for (uint32_t at = op->at; at < op->at + op->words; at++) {
+        uint32_t word = hcqi_vk_word(&r->m, at);
+        hcqi_vk_put(r, at >= r->m.interface_at && hcqi_vk_rebase_old(r, word, &which)
+                           ? r->fresh[which] : word);
+    }
+    for (uint32_t i = 0; r->m.version >= HCQI_VK_LISTS_ALL && i < HCQI_VK_REBASED; i++) {
+        if (r->old[i]) {
+            hcqi_vk_put(r, r->old[i]);
+        }
+    }
+    if (r->m.version >= HCQI_VK_LISTS_ALL && r->push >= r->m.bound) {
+        hcqi_vk_put(r, r->push);
+    }
+    size_t words = r->count - begin;
+    if (words > HCQI_VK_MAX_WORDS) {
+        hcqi_vk_say(&r->m, "the entry point names too many variables");
+    } else if (r->out && begin < r->capacity) {
+        r->out[begin] = (uint32_t)words << 16 | HCQI_VK_OP_ENTRY_POINT;
+    }
+}
+
+/* The new block: old members keep their decorations. */
+static void hcqi_vk_put_decorations(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t id = hcqi_vk_operand(&r->m, &r->members, 1);
+    uint32_t member = r->members.words ? r->members.words - 2 : 0;
+    hcqi_vk_put_op(r, HCQI_VK_OP_DECORATE, 2, r->block, HCQI_VK_BLOCK, 0, 0);
+    while (id && hcqi_vk_next(&r->m, r->m.declared, &op)) {
+        if (op.code == HCQI_VK_OP_MEMBER_DECORATE && hcqi_vk_operand(&r->m, &op, 1) == id) {
+            hcqi_vk_put_copy(r, &op, 1, r->block);
+        }
+    }
+    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
+        hcqi_vk_put_op(r, HCQI_VK_OP_MEMBER_DECORATE, 4, r->block, member + i, HCQI_VK_OFFSET,
+                       r->base + i * HCQI_VK_REBASED_STRIDE);
+    }
+}
+
+/* The new block's type, its members' numbers, its variable. */
+static void hcqi_vk_put_push(hcqi_vk_rebase *r) {
+    uint32_t members = r->members.words ? r->members.words - 2 : 0;
+    hcqi_vk_put(r, (2 + members + HCQI_VK_REBASED) << 16 | HCQI_VK_OP_STRUCT);
+    hcqi_vk_put(r, r->block);
+    for (uint32_t i = 0; i < members + HCQI_VK_REBASED; i++) {
+        hcqi_vk_put(r, i < members ? hcqi_vk_operand(&r->m, &r->members, 2 + i) : r->vector);
+    }
+    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
+        hcqi_vk_put_op(r, HCQI_VK_OP_CONSTANT, 3, r->number, r->index[i], members + i, 0);
+    }
+    hcqi_vk_put_op(r, HCQI_VK_OP_POINTER, 3, r->block_pointer, HCQI_VK_CLASS_PUSH, r->block, 0);
+    hcqi_vk_put_op(r, HCQI_VK_OP_VARIABLE, 3, r->block_pointer, r->push, HCQI_VK_CLASS_PUSH, 0);
+}
+
+static void hcqi_vk_put_new(hcqi_vk_rebase *r) {
+    hcqi_vk_put_pointer(r, r->private_vector, HCQI_VK_CLASS_PRIVATE, r->vector);
+    hcqi_vk_put_pointer(r, r->private_number, HCQI_VK_CLASS_PRIVATE, r->number);
+    hcqi_vk_put_pointer(r, r->push_vector, HCQI_VK_CLASS_PUSH, r->vector);
+    hcqi_vk_put_push(r);
+    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
+        if (r->old[i]) {
+            hcqi_vk_put_op(r, HCQI_VK_OP_VARIABLE, 3, r->input_vector, r->fresh[i],
+                           HCQI_VK_CLASS_INPUT, 0);
+            hcqi_vk_put_op(r, HCQI_VK_OP_VARIABLE, 3, r->private_vector, r->old[i],
+                           HCQI_VK_CLASS_PRIVATE, 0);
+        }
+    }
+}
+
+/* Writes one of the old declarations, or nothing for one that comes later. */
+static void hcqi_vk_put_declaration(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
+    uint32_t which, id = hcqi_vk_operand(&r->m, op, 2);
+    if (op->at == r->decorations) {
+        hcqi_vk_put_decorations(r);
+    }
+    if (op->code == HCQI_VK_OP_ENTRY_POINT) {
+        hcqi_vk_put_entry(r, op);
+    } else if (op->code == HCQI_VK_OP_VARIABLE &&
+               (id == r->push || hcqi_vk_rebase_old(r, id, &which))) {
+        return;
+    } else if (op->code == HCQI_VK_OP_DECORATE && id == HCQI_VK_BUILT_IN &&
+               hcqi_vk_rebase_old(r, hcqi_vk_operand(&r->m, op, 1), &which)) {
+        hcqi_vk_put_copy(r, op, 1, r->fresh[which]);
+    } else if (op->code != HCQI_VK_OP_EXT_INST) {
+        hcqi_vk_put_copy(r, op, 0, 0);
+    }
+}
+
+/* Notes for debugging may name the variables and are named by nothing else. */
+static void hcqi_vk_put_declarations(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {0, 0, 0}, note = {0, 0, 0};
+    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
+        hcqi_vk_put_declaration(r, &op);
+    }
+    hcqi_vk_put_new(r);
+    while (hcqi_vk_next(&r->m, r->m.declared, &note)) {
+        if (note.code == HCQI_VK_OP_EXT_INST) {
+            hcqi_vk_put_copy(r, &note, 0, 0);
+        }
+    }
+}
+
+/* What the entry point does first. */
+static void hcqi_vk_put_begin(hcqi_vk_rebase *r) {
+    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
+        if (!r->old[i]) {
+            continue;
+        }
+        uint32_t value = r->next + 1;
+        hcqi_vk_put_op(r, HCQI_VK_OP_CHAIN, 4, r->push_vector, r->next, r->push, r->index[i]);
+        hcqi_vk_put_op(r, HCQI_VK_OP_LOAD, 3, r->vector, value, r->next, 0);
+        r->next += 2;
+        if (i != 2) {                  /* the number of workgroups is not added to */
+            hcqi_vk_put_op(r, HCQI_VK_OP_LOAD, 3, r->vector, r->next, r->fresh[i], 0);
+            hcqi_vk_put_op(r, HCQI_VK_OP_ADD, 4, r->vector, r->next + 1, value, r->next);
+            value = r->next + 1;
+            r->next += 2;
+        }
+        hcqi_vk_put_op(r, HCQI_VK_OP_STORE, 2, r->old[i], value, 0, 0);
+    }
+}
+
+/* Writes an instruction that makes a pointer, of the class that it has now. */
+static int hcqi_vk_put_makes(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
+    uint32_t type = hcqi_vk_operand(&r->m, op, 1), from = hcqi_vk_operand(&r->m, op, 3);
+    if (!hcqi_vk_rebase_comes(r, from, type)) {
+        hcqi_vk_put_copy(r, op, 0, 0);
+        return !r->m.failed;
+    }
+    if (!hcqi_vk_rebase_is_type(r, type)) {
+        return hcqi_vk_say(&r->m, "word %u of the module makes a pointer of a type that is wrong "
+                                  "there, or declared twice", (unsigned)op->at);
+    }
+    hcqi_vk_put_copy(r, op, 1, type == r->input_vector ? r->private_vector : r->private_number);
+    return 1;
+}
+
+static int hcqi_vk_put_functions(hcqi_vk_rebase *r) {
+    hcqi_vk_op op = {r->m.declared, 0, 0};
+    while (hcqi_vk_next(&r->m, r->m.count, &op)) {
+        if (op.at == r->begin) {
+            hcqi_vk_put_begin(r);
+        }
+        if (!hcqi_vk_makes_pointer(&op)) {
+            hcqi_vk_put_copy(r, &op, 0, 0);
+        } else if (!hcqi_vk_put_makes(r, &op)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Writes the module; the bound of ids is known at the end. */
+static int hcqi_vk_put_module(hcqi_vk_rebase *r) {
+    enum { BOUND = 3 };
+    hcqi_vk_op header = {0, HCQI_VK_HEADER, 0}, all = {0, r->m.count, 0};
+    if (!r->vector) {
+        hcqi_vk_put_copy(r, &all, 0, 0); /* it uses nothing that would have to change */
+        return 1;
+    }
+    hcqi_vk_rebase_name(r);
+    hcqi_vk_put_copy(r, &header, 0, 0);
+    hcqi_vk_put_declarations(r);
+    if (!hcqi_vk_put_functions(r)) {
+        return 0;
+    }
+    if (r->next > HCQI_VK_MAX_ID) {
+        return hcqi_vk_say(&r->m, "the module has no ids left");
+    }
+    if (r->out && r->capacity > BOUND) {
+        r->out[BOUND] = r->next;
+    }
+    return !r->m.failed;
+}
+
+/* Changes a module that hcqi_vk_shader_read accepted so that the built-ins
+   WorkgroupId, GlobalInvocationId and NumWorkgroups are those of a whole grid
+   of which a part is dispatched. That is given in push constants behind the
+   module's own: from byte `base` on, a multiple of 16, the first block of the
+   part, its first thread 16 bytes later, the blocks of the grid after 16 more;
+   each is a uvec3, so base + 44 bytes in all. Returns the words it takes, and
+   writes as many as there is room for; 0: it cannot be done, `text` says why. */
+static size_t hcqi_vk_shader_rebase(const void *data, size_t size, const char *entry,
+                                    const hcqi_vk_shader *shader, uint32_t *out, size_t capacity,
+                                    uint32_t *base, char *text, size_t text_size) {
+    enum { ANY_VERSION = 0x00ffff00 };
+    hcqi_vk_rebase r;
+    memset(&r, 0, sizeof r);
+    r.m.data = (const uint8_t *)data;
+    r.m.count = size / 4 < HCQI_VK_BUDGET ? (uint32_t)(size / 4) : 0;
+    r.m.budget = HCQI_VK_BUDGET;
+    r.m.text = text;
+    r.m.text_size = text_size;
+    r.out = out;
+    r.capacity = capacity;
+    r.base = *base = (shader->push_bytes + HCQI_VK_REBASED_STRIDE - 1) &
+                     ~(uint32_t)(HCQI_VK_REBASED_STRIDE - 1);
+    if (text_size) {
+        text[0] = 0;
+    }
+    if (!data || size % 4 || r.m.count <= HCQI_VK_HEADER) {
+        hcqi_vk_say(&r.m, "a module cannot have %lu bytes", (unsigned long)(data ? size : 0));
+        return 0;
+    }
+    if (!hcqi_vk_header_read(&r.m, ANY_VERSION) || !hcqi_vk_module_walk(&r.m) ||
+        !hcqi_vk_entry_read(&r.m, entry ? entry : "main") || !hcqi_vk_rebase_inputs(&r) ||
+        !hcqi_vk_rebase_push(&r) || !hcqi_vk_rebase_check(&r)) {
+        return 0;
+    }
+    hcqi_vk_rebase_begin(&r);
+    return hcqi_vk_put_module(&r) ? r.count : 0;
+}
+
+/* What a bit of `needs` is called. */
+static const char *hcqi_vk_needs_text(uint32_t bit) {
+    static const char *const names[] = {
+        "shaderInt64", "shaderFloat64", "shaderInt16", "shaderFloat16", "shaderInt8",
+        "storageBuffer16BitAccess", "storageBuffer8BitAccess", "shaderBufferInt64Atomics",
+        "variablePointersStorageBuffer", "vulkanMemoryModel", "bufferDeviceAddress",
+        "subgroup operations", "uniformAndStorageBuffer16BitAccess", "storagePushConstant16",
+        "uniformAndStorageBuffer8BitAccess", "storagePushConstant8", "variablePointers",
+        "vulkanMemoryModelDeviceScope", "maintenance4"
+    };
+    uint32_t i = 0;
+    while (bit >> i > 1) { i++; }
+    return i < HCQI_VK_COUNT(names) ? names[i] : "a feature";
+}
+
+struct hcqi_vk_program {
+    hcqi_vk_device *d;
+    hcqi_vk_shader shader;
+    VkShaderModule module;
+    VkDescriptorSetLayout sets;
+    VkPipelineLayout layout;
+    int pushes;                        /* bindings by push descriptors */
+    uint32_t args[HCQ_MAX_ARGS];
+    hcq_program_info info;
+    const void *code;
+    size_t code_size;
+    VkShaderModule part_module;        /* for grids beyond the limit, in parts */
+    VkPipelineLayout part_layout;
+    uint32_t part_base;                /* of push constants: where hcqi_vk_part begins */
+    char entry[64];
+    hcqi_vk_pipeline *pipelines;
+};
+
+/* ========================================================================== */
+/* ---- results, locks, names -------------------------------------------------- */
+
+static const char *hcqi_vk_text(VkResult r) {
+    switch ((int)r) {
+    case VK_SUCCESS: return "VK_SUCCESS";
+    case VK_TIMEOUT: return "VK_TIMEOUT";
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
+    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_FRAGMENTED_POOL: return "VK_ERROR_FRAGMENTED_POOL";
+    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    case VK_ERROR_INVALID_EXTERNAL_HANDLE: return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
+    case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
+    default: return "an unknown VkResult";
+    }
+}
+
+static hcq_result hcqi_vk_result(VkResult r) {
+    switch ((int)r) {
+    case VK_SUCCESS: return HCQ_OK;
+    case VK_TIMEOUT:
+    case VK_NOT_READY: return HCQ_TIMEOUT;
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
+    case VK_ERROR_FRAGMENTED_POOL:
+    case VK_ERROR_TOO_MANY_OBJECTS: return HCQ_ERROR_OUT_OF_MEMORY;
+    case VK_ERROR_DEVICE_LOST: return HCQ_ERROR_LOST;
+    default: return HCQ_ERROR_NATIVE;
+    }
+}
+
+/* Logs a call that failed; a loss is reported by the next flush or wait. */
+static hcq_result hcqi_vk_failed(hcqi_vk_device *d, VkResult r, const char *call) {
+    if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
+    hcq_backend_log(d->device, hcqi_vk_result(r), "%s: %s", call, hcqi_vk_text(r));
+    return hcqi_vk_result(r);
+}
+
+/* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
+static void hcqi_vk_lock(uint32_t *word) {
+    if (hcqi_atomic_cas32(word, 0, 1)) { return; }
+    while (hcqi_atomic_swap32(word, 2) != 0) { (void)hcq_sys_wait(word, 2, UINT64_MAX); }
+}
+
+static void hcqi_vk_unlock(uint32_t *word) {
+    if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
+}
+
+/* Room for one more in an array of the device's; the last is zero. */
+static int hcqi_vk_grow(hcqi_vk_device *d, void **items, uint32_t *capacity, uint32_t count,
+                        size_t size) {
+    if (count <= *capacity) { return 1; }
+    uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
+    if (wanted < count) { wanted = count; }
+    void *grown = hcq_backend_alloc(d->device, wanted * size, 16);
+    if (!grown) { return 0; }
+    if (*capacity != 0) {
+        memcpy(grown, *items, *capacity * size);
+        hcq_backend_free(d->device, *items, *capacity * size);
+    }
+    *items = grown;
+    *capacity = wanted;
+    return 1;
+}
+
+static void *hcqi_vk_new(hcqi_vk_device *d, size_t size) {
+    void *made = hcq_backend_alloc(d->device, size, 16);
+    if (made) { memset(made, 0, size); }
+    return made;
+}
+
+/* The number behind a handle that is a pointer on some systems. */
+#define HCQI_VK_ID(handle) ((uint64_t)(handle))
+
+static void hcqi_vk_name(hcqi_vk_device *d, VkObjectType type, uint64_t object,
+                         const char *what, const char *label) {
+    char text[96];
+    if (!d->has_names || !d->api.SetDebugUtilsObjectNameEXT) { return; }
+    snprintf(text, sizeof text, "hcq %s%s%.60s", what, label[0] ? " " : "", label);
+    HCQI_VK_STRUCT(VkDebugUtilsObjectNameInfoEXT, info,
+                   VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT);
+    info.objectType = type;
+    info.objectHandle = object;
+    info.pObjectName = text;
+    d->api.SetDebugUtilsObjectNameEXT(d->handle, &info);
+}
+
+/* ========================================================================== */
+/* ---- memory ------------------------------------------------------------------ */
+
+static uint64_t hcqi_vk_address(const hcqi_vk_range *r) { return r->block->address + r->offset; }
+
+/* The first range in use above `address`. */
+static uint32_t hcqi_vk_range_at(const hcqi_vk_device *d, uint64_t address) {
+    uint32_t low = 0, high = d->range_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (hcqi_vk_address(d->ranges[mid]) <= address) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+/* The allocation that `size` bytes at `address` lie in. Imported ones may overlap. */
+static hcqi_vk_range *hcqi_vk_owner(const hcqi_vk_device *d, uint64_t address, uint64_t size) {
+    for (uint32_t i = hcqi_vk_range_at(d, address); i > 0; i--) {
+        hcqi_vk_range *r = d->ranges[i - 1];
+        uint64_t offset = address - hcqi_vk_address(r);
+        if (offset < r->asked && size <= r->asked - offset) { return r; }
+        if (!r->block->imported) { return NULL; }
+    }
+    return NULL;
+}
+
+static hcq_result hcqi_vk_range_list(hcqi_vk_device *d, hcqi_vk_range *r) {
+    if (!hcqi_vk_grow(d, (void **)&d->ranges, &d->range_capacity, d->range_count + 1,
+                      sizeof *d->ranges)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    uint32_t at = hcqi_vk_range_at(d, hcqi_vk_address(r));
+    memmove(&d->ranges[at + 1], &d->ranges[at], (d->range_count - at) * sizeof *d->ranges);
+    d->ranges[at] = r;
+    d->range_count++;
+    return HCQ_OK;
+}
+
+static void hcqi_vk_range_unlist(hcqi_vk_device *d, const hcqi_vk_range *r) {
+    uint32_t at = hcqi_vk_range_at(d, hcqi_vk_address(r));
+    while (at > 0 && d->ranges[at - 1] != r) { at--; }
+    if (at == 0) { return; }
+    d->range_count--;
+    memmove(&d->ranges[at - 1], &d->ranges[at], (d->range_count - (at - 1)) * sizeof *d->ranges);
+}
+
+static void hcqi_vk_block_unlist(hcqi_vk_device *d, const hcqi_vk_block *b) {
+    uint32_t at = 0;
+    while (at < d->block_count && d->blocks[at] != b) { at++; }
+    if (at == d->block_count) { return; }
+    d->blocks[at] = d->blocks[--d->block_count];
+    d->block_bytes -= b->size;
+}
+
+static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
+    hcqi_vk_block_unlist(d, b);
+    if (b->imported && b->ranges && b->ranges->block) { hcqi_vk_range_unlist(d, b->ranges); }
+    while (b->ranges) {
+        hcqi_vk_range *next = b->ranges->next;
+        hcq_backend_free(d->device, b->ranges, sizeof *b->ranges);
+        b->ranges = next;
+    }
+    if (b->buffer) { d->api.DestroyBuffer(d->handle, b->buffer, NULL); }
+    if (b->memory) {
+        d->api.FreeMemory(d->handle, b->memory, NULL);
+        d->heap_used[d->memory.memoryTypes[b->type].heapIndex] -= b->imported ? 0 : b->size;
+    }
+    hcq_backend_free(d->device, b, sizeof *b);
+}
+
+static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uint64_t size) {
+    uint32_t families[HCQI_VK_FAMILIES];
+    HCQI_VK_STRUCT(VkExternalMemoryBufferCreateInfo, external,
+                   VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+    HCQI_VK_STRUCT(VkBufferCreateInfo, info, VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+    for (uint32_t i = 0; i < d->family_count; i++) { families[i] = d->families[i].index; }
+    external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    if (b->imported) { info.pNext = &external; }
+    info.size = size;
+    info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
+                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_VERTEX_BUFFER_BIT |
+                 VK_BUFFER_USAGE_INDEX_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+    if (d->family_count > 1) { /* no ownership to be handed over, then */
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = d->family_count;
+        info.pQueueFamilyIndices = families;
+    }
+    VkResult r = d->api.CreateBuffer(d->handle, &info, NULL, &b->buffer);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateBuffer");
+}
+
+/* Why memory ran out, in numbers. */
+static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type, VkResult r) {
+    uint32_t heap = d->memory.memoryTypes[type].heapIndex;
+    char budget[80] = "";
+    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryBudgetPropertiesEXT, left,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, all,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+    if (d->has_budget) {
+        all.pNext = &left;
+        d->driver->api.GetPhysicalDeviceMemoryProperties2(d->physical, &all);
+        snprintf(budget, sizeof budget, ", budget %llu, in use by the process %llu",
+                 (unsigned long long)left.heapBudget[heap],
+                 (unsigned long long)left.heapUsage[heap]);
+    }
+    hcq_backend_log(d->device, HCQ_ERROR_OUT_OF_MEMORY,
+                    "vkAllocateMemory of %llu bytes: %s; heap %u (%s) has %llu bytes, %llu of them "
+                    "taken by this device in %u blocks%s; at most %u blocks",
+                    (unsigned long long)size, hcqi_vk_text(r), heap,
+                    d->memory.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
+                        ? "device local" : "host",
+                    (unsigned long long)d->memory.memoryHeaps[heap].size,
+                    (unsigned long long)d->heap_used[heap], d->block_count, budget,
+                    d->limits.maxMemoryAllocationCount);
+}
+
+/* Memory for the block's buffer; `pointer`: memory of the host to be used. */
+static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void *pointer) {
+    VkMemoryRequirements needs;
+    HCQI_VK_STRUCT(VkImportMemoryHostPointerInfoEXT, import,
+                   VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
+    HCQI_VK_STRUCT(VkMemoryAllocateFlagsInfo, flags, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+    HCQI_VK_STRUCT(VkMemoryAllocateInfo, info, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
+    d->api.GetBufferMemoryRequirements(d->handle, b->buffer, &needs);
+    if (pointer ? needs.size > b->size : (needs.memoryTypeBits >> b->type & 1) == 0) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+    import.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    import.pHostPointer = pointer;
+    import.pNext = &flags;
+    info.pNext = pointer ? (const void *)&import : (const void *)&flags;
+    info.allocationSize = pointer ? b->size : needs.size;
+    info.memoryTypeIndex = b->type;
+    VkResult r = d->api.AllocateMemory(d->handle, &info, NULL, &b->memory);
+    if (r != VK_SUCCESS && !pointer) { hcqi_vk_explain_heap(d, info.allocationSize, b->type, r); }
+    if (r != VK_SUCCESS) { return pointer ? HCQ_ERROR_UNSUPPORTED : hcqi_vk_result(r); }
+    if (!pointer) { d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->size; }
+    r = d->api.BindBufferMemory(d->handle, b->buffer, b->memory, 0);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkBindBufferMemory");
+}
+
+static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
+    void *host = NULL;
+    HCQI_VK_STRUCT(VkBufferDeviceAddressInfo, info, VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+    info.buffer = b->buffer;
+    b->address = d->api.GetBufferDeviceAddress(d->handle, &info);
+    VkMemoryPropertyFlags flags = d->memory.memoryTypes[b->type].propertyFlags;
+    if (!b->imported && (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0) {
+        VkResult r = d->api.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host);
+        if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkMapMemory"); }
+        b->host = (uint8_t *)host;
+    }
+    if (!hcqi_vk_grow(d, (void **)&d->blocks, &d->block_capacity, d->block_count + 1,
+                      sizeof *d->blocks)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    d->blocks[d->block_count++] = b;
+    d->block_bytes += b->size;
+    hcqi_vk_name(d, VK_OBJECT_TYPE_BUFFER, HCQI_VK_ID(b->buffer), "block", "");
+    return HCQ_OK;
+}
+
+/* A block of `size` bytes, in one free range; or over memory of the host. */
+static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t type,
+                                    void *pointer, hcqi_vk_block **out) {
+    hcqi_vk_block *b = (hcqi_vk_block *)hcqi_vk_new(d, sizeof *b);
+    if (!b) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    b->size = size;
+    b->type = type;
+    b->imported = pointer != NULL;
+    b->ranges = (hcqi_vk_range *)hcqi_vk_new(d, sizeof *b->ranges);
+    hcq_result r = b->ranges ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    if (r == HCQ_OK) { r = hcqi_vk_buffer_create(d, b, size); }
+    if (r == HCQ_OK) { r = hcqi_vk_block_memory(d, b, pointer); }
+    if (r == HCQ_OK) { r = hcqi_vk_block_open(d, b); }
+    if (r == HCQ_OK) {
+        b->ranges->block = b;
+        b->ranges->size = size;
+    }
+    if (r == HCQ_OK && pointer) {
+        b->ranges->asked = size;
+        r = hcqi_vk_range_list(d, b->ranges);
+    }
+    if (r != HCQ_OK) {
+        hcqi_vk_block_free(d, b);
+        return r;
+    }
+    *out = b;
+    return HCQ_OK;
+}
+
+/* Takes the first `size` bytes of a free range for somebody who `asked` for a few
+   less. */
+static hcqi_vk_range *hcqi_vk_range_take(hcqi_vk_device *d, hcqi_vk_range *r, uint64_t size,
+                                         uint64_t asked) {
+    if (r->size > size) {
+        hcqi_vk_range *rest = (hcqi_vk_range *)hcqi_vk_new(d, sizeof *rest);
+        if (!rest) { return NULL; }
+        rest->block = r->block;
+        rest->offset = r->offset + size;
+        rest->size = r->size - size;
+        rest->prev = r;
+        rest->next = r->next;
+        if (rest->next) { rest->next->prev = rest; }
+        r->next = rest;
+        r->size = size;
+    }
+    if (hcqi_vk_range_list(d, r) != HCQ_OK) { return NULL; }
+    r->asked = asked;
+    r->block->used += size;
+    return r;
+}
+
+/* `a` swallows the range behind it. */
+static void hcqi_vk_range_join(hcqi_vk_device *d, hcqi_vk_range *a) {
+    hcqi_vk_range *b = a->next;
+    a->size += b->size;
+    a->next = b->next;
+    if (a->next) { a->next->prev = a; }
+    hcq_backend_free(d->device, b, sizeof *b);
+}
+
+/* First fit in the blocks of this type. */
+static hcqi_vk_range *hcqi_vk_range_find(const hcqi_vk_device *d, uint64_t size, uint32_t type) {
+    for (uint32_t i = 0; i < d->block_count; i++) {
+        hcqi_vk_block *b = d->blocks[i];
+        if (b->imported || b->type != type || b->size - b->used < size) { continue; }
+        for (hcqi_vk_range *r = b->ranges; r; r = r->next) {
+            if (r->asked == 0 && r->size >= size) { return r; }
+        }
+    }
+    return NULL;
+}
+
+/* A new block for an allocation; large ones get their own. Small blocks while
+   little is used, and where a large one is not to be had. */
+static hcq_result hcqi_vk_block_for(hcqi_vk_device *d, uint64_t size, uint32_t type,
+                                    hcqi_vk_block **out) {
+    uint64_t most = d->max_allocation < d->max_buffer ? d->max_allocation : d->max_buffer;
+    uint64_t share = d->memory.memoryHeaps[d->memory.memoryTypes[type].heapIndex].size / 8;
+    uint64_t wanted = HCQI_VK_BLOCK_MIN;
+    while (wanted < HCQI_VK_BLOCK_MAX && wanted < d->block_bytes) { wanted *= 2; }
+    if (wanted > share) { wanted = share; }
+    if (wanted > most) { wanted = most; }
+    wanted &= ~(uint64_t)(HCQI_VK_ALIGN - 1);
+    if (size > most) {
+        hcq_backend_log(d->device, HCQ_ERROR_OUT_OF_MEMORY,
+                        "alloc of %llu bytes: the device allows %llu at once (%s)",
+                        (unsigned long long)size, (unsigned long long)most,
+                        most == d->max_buffer ? "maxBufferSize" : "maxMemoryAllocationSize");
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (size > wanted / 2) { wanted = size; }
+    hcq_result r = hcqi_vk_block_new(d, wanted, type, NULL, out);
+    if (r == HCQ_ERROR_OUT_OF_MEMORY && wanted > size) {
+        r = hcqi_vk_block_new(d, size, type, NULL, out);
+    }
+    return r;
+}
+
+static hcq_result hcqi_vk_zero(hcqi_vk_device *d, const hcqi_vk_range *range);
+
+/* Blocks that are all free go back, but for one of each type. */
+static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_range *r = (hcqi_vk_range *)memory->native;
+    hcqi_vk_block *b = r->block;
+    if (!b->imported) {
+        hcqi_vk_range_unlist(d, r);
+        r->asked = 0;
+        b->used -= r->size;
+        if (r->next && r->next->asked == 0) { hcqi_vk_range_join(d, r); }
+        if (r->prev && r->prev->asked == 0) { hcqi_vk_range_join(d, r->prev); }
+    }
+    int spare = 0;
+    for (uint32_t i = 0; i < d->block_count; i++) {
+        const hcqi_vk_block *o = d->blocks[i];
+        spare |= o != b && o->type == b->type && !o->imported && o->used == 0;
+    }
+    int large = b->size > HCQI_VK_BLOCK_MAX;
+    if (b->imported || (b->used == 0 && (spare || large))) { hcqi_vk_block_free(d, b); }
+}
+
+static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    uint32_t type = flags & HCQ_HOST_VISIBLE ? d->host_type : d->device_type;
+    uint64_t rounded = (size + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
+    if (rounded < size) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_vk_range *range = hcqi_vk_range_find(d, rounded, type);
+    if (!range) {
+        hcqi_vk_block *b;
+        hcq_result r = hcqi_vk_block_for(d, rounded, type, &b);
+        if (r != HCQ_OK) { return r; }
+        range = b->ranges;
+    }
+    range = hcqi_vk_range_take(d, range, rounded, size);
+    if (!range) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    memory->address = hcqi_vk_address(range);
+    memory->size = size;
+    memory->native = range;
+    memory->host = NULL;
+    if (range->block->host && (flags & HCQ_HOST_VISIBLE || d->device_visible)) {
+        memory->host = range->block->host + range->offset;
+    }
+    if (memory->host || !(flags & HCQ_ZEROED)) { return HCQ_OK; }
+    hcq_result r = hcqi_vk_zero(d, range);
+    if (r != HCQ_OK) { hcqi_vk_dealloc(d, memory); }
+    return r;
+}
+
+/* The type that host memory can be imported as; UINT32_MAX = none. */
+static uint32_t hcqi_vk_import_type(hcqi_vk_device *d, const void *pointer) {
+    VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                   VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    HCQI_VK_STRUCT(VkMemoryHostPointerPropertiesEXT, properties,
+                   VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
+    VkResult r = d->api.GetMemoryHostPointerPropertiesEXT(
+        d->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, pointer, &properties);
+    for (uint32_t i = 0; r == VK_SUCCESS && i < d->memory.memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
+        if ((properties.memoryTypeBits >> i & 1) && (flags & wanted) == wanted) { return i; }
+    }
+    return UINT32_MAX;
+}
+
+/* Whole pages of the host's; what lies beside the memory on them is not touched. */
+static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t size,
+                                       hcqi_vk_block **out) {
+    uintptr_t pages = (uintptr_t)ptr & ~(uintptr_t)(d->import_align - 1);
+    uint64_t before = (uint64_t)((uintptr_t)ptr - pages);
+    uint64_t whole = (before + size + d->import_align - 1) & ~(d->import_align - 1);
+    if (!d->has_import) {
+        hcq_backend_log(d->device, HCQ_ERROR_UNSUPPORTED,
+                        "import: the device has no VK_EXT_external_memory_host");
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    void *first = (uint8_t *)ptr - before;
+    uint32_t type = hcqi_vk_import_type(d, first);
+    hcq_result r = whole > d->max_buffer || type == UINT32_MAX ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
+    if (r == HCQ_OK) { r = hcqi_vk_block_new(d, whole, type, first, out); }
+    if (r == HCQ_ERROR_UNSUPPORTED) {
+        hcq_backend_log(d->device, r, "import of %llu bytes: the driver takes none of this memory",
+                        (unsigned long long)size);
+    }
+    if (r != HCQ_OK) { return r; }
+    (*out)->host = (uint8_t *)first;
+    (*out)->key = ptr;
+    (*out)->key_size = size;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_block *b;
+    hcq_result r = hcqi_vk_import_pages(d, ptr, size, &b);
+    if (r != HCQ_OK) { return r; }
+    memory->address = b->address + (uint64_t)((uint8_t *)ptr - b->host);
+    memory->host = ptr;
+    memory->size = size;
+    memory->native = b->ranges;
+    return HCQ_OK;
+}
+
+static hcqi_vk_block **hcqi_vk_import_bucket(hcqi_vk_device *d, const void *key) {
+    return &d->imports[((uintptr_t)key >> 6 ^ (uintptr_t)key >> 14) % HCQI_VK_BUCKETS];
+}
+
+static const hcq_backend *hcqi_vk_backend(void);
+
+/* Has all memory of another device a host pointer? */
+static int hcqi_vk_is_visible(const struct hcq_backend *backend, const void *self) {
+    if (backend == hcqi_vk_backend()) { return ((const hcqi_vk_device *)self)->device_visible; }
+    return strcmp(backend->name, "CPU") == 0;
+}
+
+/* Memory of other devices is seen by importing it where it has a host pointer. */
+static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backend,
+                              void *owner_self, const hcq_memory *memory, uint64_t *address) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    int visible = memory ? memory->host != NULL : hcqi_vk_is_visible(owner_backend, owner_self);
+    if (!d->has_import || !visible) { return HCQ_ERROR_UNSUPPORTED; }
+    if (!memory) { return HCQ_OK; }
+    hcqi_vk_block **bucket = hcqi_vk_import_bucket(d, memory->host), *b = *bucket;
+    while (b && (b->key != memory->host || b->key_size != memory->size)) { b = b->next_import; }
+    if (!b) {
+        hcq_result r = hcqi_vk_import_pages(d, memory->host, memory->size, &b);
+        if (r != HCQ_OK) { return r; }
+        b->next_import = *bucket;
+        *bucket = b;
+    }
+    *address = b->address + (uint64_t)((uint8_t *)memory->host - b->host);
+    return HCQ_OK;
+}
+
+static void hcqi_vk_unmap(void *self, const struct hcq_backend *owner_backend, void *owner_self,
+                          const hcq_memory *memory) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_block **link = hcqi_vk_import_bucket(d, memory->host);
+    (void)owner_backend;
+    (void)owner_self;
+    while (*link && ((*link)->key != memory->host || (*link)->key_size != memory->size)) {
+        link = &(*link)->next_import;
+    }
+    hcqi_vk_block *b = *link;
+    if (!b) { return; }
+    *link = b->next_import;
+    hcqi_vk_block_free(d, b);
+}
+
+/* The host pointer behind a device address, or NULL. */
+static uint8_t *hcqi_vk_host(const hcqi_vk_device *d, uint64_t address, uint64_t size) {
+    const hcqi_vk_range *r = hcqi_vk_owner(d, address, size);
+    return r && r->block->host ? r->block->host + (address - r->block->address) : NULL;
+}
+
+/* ========================================================================== */
+/* ---- programs ------------------------------------------------------------- */
+
+static hcq_result hcqi_vk_refuse(hcqi_vk_device *d, hcq_result r, const char *label,
+                                 const char *text) {
+    hcq_backend_log(d->device, r, "program '%s': %s", label, text);
+    return r;
+}
+
+static int hcqi_vk_is_buffer(uint32_t kind) {
+    return kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
+}
+
+static uint32_t hcqi_vk_arg_align(const hcqi_vk_program *p, uint32_t arg) {
+    uint32_t align = p->args[arg] >> 24; /* of a raw struct */
+    return align ? align : p->info.sizes[arg];
+}
+
+/* Copies the arguments that are no buffers, one behind the other; returns their
+   size. `to` NULL: only that. */
+static uint32_t hcqi_vk_values(const hcqi_vk_program *p, const uint8_t *block, uint8_t *to) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < p->info.arg_count; i++) {
+        if (hcqi_vk_is_buffer(p->args[i])) { continue; }
+        uint32_t align = hcqi_vk_arg_align(p, i);
+        at = (at + align - 1) & ~(align - 1);
+        if (to) { memcpy(to + at, block + p->info.offsets[i], p->info.sizes[i]); }
+        at += p->info.sizes[i];
+    }
+    return at;
+}
+
+static uint32_t hcqi_vk_buffers(const hcqi_vk_program *p) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < p->info.arg_count; i++) {
+        count += (uint32_t)hcqi_vk_is_buffer(p->args[i]);
+    }
+    return count;
+}
+
+/* Does the module take what the list of arguments says? */
+static hcq_result hcqi_vk_program_fits(const hcqi_vk_program *p) {
+    const hcqi_vk_shader *s = &p->shader;
+    uint32_t buffers = hcqi_vk_buffers(p), values = hcqi_vk_values(p, NULL, NULL);
+    uint32_t room = s->uniform != UINT32_MAX ? s->uniform_bytes : s->push_bytes;
+    char text[160] = "";
+    if (s->args == HCQI_VK_ARGS_POINTER) { return HCQ_OK; }
+    if (s->args == HCQI_VK_ARGS_NONE && p->info.arg_count != 0) {
+        snprintf(text, sizeof text, "has %u arguments, the module takes none: neither a pointer "
+                 "as push constant nor bindings in set 0", p->info.arg_count);
+    } else if (s->args == HCQI_VK_ARGS_BINDINGS && s->buffers != buffers) {
+        snprintf(text, sizeof text, "has %u buffer arguments, the module %u storage buffers",
+                 buffers, s->buffers);
+    } else if (values > room) {
+        snprintf(text, sizeof text, "has %u bytes of values, the module's block %u", values, room);
+    }
+    if (!text[0]) { return HCQ_OK; }
+    return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
+}
+
+static hcq_result hcqi_vk_program_able(const hcqi_vk_program *p) {
+    const hcqi_vk_device *d = p->d;
+    const hcqi_vk_shader *s = &p->shader;
+    char text[160] = "";
+    uint32_t missing = s->needs & ~d->needs;
+    if (missing) {
+        uint32_t bit = 0;
+        while ((missing >> bit & 1) == 0) { bit++; }
+        snprintf(text, sizeof text, "the module needs %s, which the device has not",
+                 hcqi_vk_needs_text((uint32_t)1 << bit));
+    } else if ((s->needs & HCQI_VK_NEEDS_SUBGROUPS) && (s->subgroups & ~d->subgroups)) {
+        snprintf(text, sizeof text, "the module uses subgroup operations %#x, the device has %#x",
+                 s->subgroups, d->subgroups);
+    } else if (s->push_bytes > d->limits.maxPushConstantsSize) {
+        snprintf(text, sizeof text, "%u bytes of push constants, the device has %u",
+                 s->push_bytes, d->limits.maxPushConstantsSize);
+    } else if (s->uniform_bytes > d->limits.maxUniformBufferRange) {
+        snprintf(text, sizeof text, "a uniform block of %u bytes, the device has %u",
+                 s->uniform_bytes, d->limits.maxUniformBufferRange);
+    } else if (s->buffers > HCQI_VK_BUFFERS ||
+               s->buffers > d->limits.maxPerStageDescriptorStorageBuffers) {
+        snprintf(text, sizeof text, "%u storage buffers, at most %d and %u", s->buffers,
+                 HCQI_VK_BUFFERS, d->limits.maxPerStageDescriptorStorageBuffers);
+    }
+    if (!text[0]) { return HCQ_OK; }
+    return hcqi_vk_refuse(p->d, HCQ_ERROR_UNSUPPORTED, p->info.label, text);
+}
+
+static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
+    hcqi_vk_device *d = p->d;
+    VkDescriptorSetLayoutBinding bindings[HCQI_VK_BUFFERS + 1];
+    VkDescriptorBindingFlags late[HCQI_VK_BUFFERS + 1];
+    uint32_t count = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
+    memset(bindings, 0, sizeof bindings);
+    for (uint32_t i = 0; i < count; i++) {
+        bindings[i].binding = i;
+        bindings[i].descriptorType = i == p->shader.uniform ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                                            : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        bindings[i].descriptorCount = 1;
+        bindings[i].stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+        int storage = i != p->shader.uniform;
+        late[i] = storage ? (VkDescriptorBindingFlags)VK_DESCRIPTOR_BINDING_UPDATE_AFTER_BIND_BIT
+                          : 0; /* the uniform block stays where it is */
+    }
+    HCQI_VK_STRUCT(VkDescriptorSetLayoutBindingFlagsCreateInfo, flags,
+                   VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO);
+    HCQI_VK_STRUCT(VkDescriptorSetLayoutCreateInfo, info,
+                   VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
+    flags.bindingCount = count;
+    flags.pBindingFlags = late;
+    info.bindingCount = count;
+    info.pBindings = bindings;
+    p->pushes = !d->has_late_binding && d->has_push_sets;
+    if (p->pushes) { info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR; }
+    if (d->has_late_binding) {
+        info.pNext = &flags;
+        info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT;
+    }
+    VkResult r = d->api.CreateDescriptorSetLayout(d->handle, &info, NULL, &p->sets);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateDescriptorSetLayout");
+}
+
+static hcq_result hcqi_vk_layout(hcqi_vk_program *p, uint32_t push_bytes,
+                                 VkPipelineLayout *layout) {
+    hcqi_vk_device *d = p->d;
+    VkPushConstantRange range;
+    range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    range.offset = 0;
+    range.size = (push_bytes + 3u) & ~3u;
+    int sets = p->shader.buffers != 0 || p->shader.uniform != UINT32_MAX;
+    if (sets && !p->sets) {
+        hcq_result made = hcqi_vk_set_layout(p);
+        if (made != HCQ_OK) { return made; }
+    }
+    HCQI_VK_STRUCT(VkPipelineLayoutCreateInfo, info,
+                   VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+    info.setLayoutCount = sets ? 1 : 0;
+    info.pSetLayouts = &p->sets;
+    info.pushConstantRangeCount = range.size != 0;
+    info.pPushConstantRanges = &range;
+    VkResult r = d->api.CreatePipelineLayout(d->handle, &info, NULL, layout);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreatePipelineLayout");
+}
+
+static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const void *words, size_t size,
+                                 VkShaderModule *module) {
+    hcqi_vk_device *d = p->d;
+    HCQI_VK_STRUCT(VkShaderModuleCreateInfo, info, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+    info.codeSize = size;
+    info.pCode = (const uint32_t *)words; /* the core's copy is aligned */
+    VkResult r = d->api.CreateShaderModule(d->handle, &info, NULL, module);
+    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateShaderModule"); }
+    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(*module), "module", p->info.label);
+    return HCQ_OK;
+}
+
+/* The module and layout for grids beyond the limit, made when first needed. */
+static hcq_result hcqi_vk_part_open(hcqi_vk_program *p) {
+    hcqi_vk_device *d = p->d;
+    char text[200] = "";
+    uint32_t *words = NULL;
+    if (p->part_layout) { return HCQ_OK; }
+    size_t count = hcqi_vk_shader_rebase(p->code, p->code_size, p->entry, &p->shader, NULL, 0,
+                                         &p->part_base, text, sizeof text);
+    if (count != 0 && p->part_base + HCQI_VK_PART_BYTES > d->limits.maxPushConstantsSize) {
+        snprintf(text, sizeof text, "a grid beyond the device's limit needs %u bytes of push "
+                 "constants", p->part_base + HCQI_VK_PART_BYTES);
+        count = 0;
+    }
+    if (count == 0) { return hcqi_vk_refuse(d, HCQ_ERROR_UNSUPPORTED, p->info.label, text); }
+    words = (uint32_t *)hcq_backend_alloc(d->device, count * 4, 16);
+    if (!words) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    (void)hcqi_vk_shader_rebase(p->code, p->code_size, p->entry, &p->shader, words, count,
+                                &p->part_base, text, sizeof text);
+    hcq_result r = HCQ_OK;
+    if (!p->part_module) { r = hcqi_vk_module_create(p, words, count * 4, &p->part_module); }
+    hcq_backend_free(d->device, words, count * 4);
+    return r == HCQ_OK ? hcqi_vk_layout(p, p->part_base + HCQI_VK_PART_BYTES, &p->part_layout) : r;
+}
+
+static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *made) {
+    hcqi_vk_device *d = p->d;
+    VkSpecializationMapEntry entries[3];
+    VkSpecializationInfo special;
+    memset(&special, 0, sizeof special);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (p->shader.spec_id[i] == UINT32_MAX) { continue; }
+        VkSpecializationMapEntry *e = &entries[special.mapEntryCount++];
+        e->constantID = p->shader.spec_id[i];
+        e->offset = 4 * i;
+        e->size = 4;
+    }
+    special.pMapEntries = entries;
+    special.dataSize = sizeof made->block;
+    special.pData = made->block;
+    HCQI_VK_STRUCT(VkComputePipelineCreateInfo, info,
+                   VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = made->part ? p->part_module : p->module;
+    info.stage.pName = p->entry;
+    info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
+    info.layout = made->part ? p->part_layout : p->layout;
+    VkResult r = d->api.CreateComputePipelines(d->handle, d->cache, 1, &info, NULL, &made->handle);
+    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateComputePipelines"); }
+    d->pipelines++;
+    hcqi_vk_name(d, VK_OBJECT_TYPE_PIPELINE, HCQI_VK_ID(made->handle), "program", p->info.label);
+    return HCQ_OK;
+}
+
+/* The pipeline for blocks of this size, made when first needed. `part`: that runs
+   parts of grids. */
+static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[3], int part,
+                                       VkPipeline *handle) {
+    uint32_t size[3];
+    hcq_result r = part ? hcqi_vk_part_open(p) : HCQ_OK;
+    if (r != HCQ_OK) { return r; }
+    for (uint32_t i = 0; i < 3; i++) { /* fixed ones are all the same */
+        size[i] = p->shader.spec_id[i] == UINT32_MAX ? p->shader.block[i] : block[i];
+    }
+    hcqi_vk_pipeline *found = p->pipelines;
+    while (found && (found->part != part || memcmp(found->block, size, sizeof size))) {
+        found = found->next;
+    }
+    if (!found) {
+        found = (hcqi_vk_pipeline *)hcqi_vk_new(p->d, sizeof *found);
+        if (!found) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        memcpy(found->block, size, sizeof size);
+        found->part = part;
+        r = hcqi_vk_pipeline_create(p, found);
+        if (r != HCQ_OK) {
+            hcq_backend_free(p->d->device, found, sizeof *found);
+            return r;
+        }
+        found->next = p->pipelines;
+        p->pipelines = found;
+    }
+    *handle = found->handle;
+    return HCQ_OK;
+}
+
+static void hcqi_vk_program_destroy(void *self, void *code) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_program *p = (hcqi_vk_program *)code;
+    while (p->pipelines) {
+        hcqi_vk_pipeline *next = p->pipelines->next;
+        d->api.DestroyPipeline(d->handle, p->pipelines->handle, NULL);
+        hcq_backend_free(d->device, p->pipelines, sizeof *p->pipelines);
+        p->pipelines = next;
+    }
+    if (p->layout) { d->api.DestroyPipelineLayout(d->handle, p->layout, NULL); }
+    if (p->part_layout) { d->api.DestroyPipelineLayout(d->handle, p->part_layout, NULL); }
+    if (p->part_module) { d->api.DestroyShaderModule(d->handle, p->part_module, NULL); }
+    if (p->sets) { d->api.DestroyDescriptorSetLayout(d->handle, p->sets, NULL); }
+    if (p->module) { d->api.DestroyShaderModule(d->handle, p->module, NULL); }
+    hcq_backend_free(d->device, p, sizeof *p);
+}
+
+/* What can be found out without the driver. */
+static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code) {
+    char text[200];
+    const char *entry = code->entry ? code->entry : "main";
+    uint32_t version = p->d->version >= VK_API_VERSION_1_3 ? 0x00010600 : 0x00010500;
+    if (!code->data || code->size == 0) {
+        return hcqi_vk_refuse(p->d, HCQ_ERROR_NO_KERNEL, p->info.label, "has no .spirv");
+    }
+    if (!hcqi_vk_shader_read(code->data, code->size, entry, version, &p->shader, text,
+                             sizeof text)) {
+        return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
+    }
+    if (strlen(entry) >= sizeof p->entry) {
+        return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, "the entry's name is long");
+    }
+    memcpy(p->entry, entry, strlen(entry) + 1);
+    p->code = code->data; /* the core keeps it as long as the program */
+    p->code_size = code->size;
+    hcq_result r = hcqi_vk_program_fits(p);
+    return r == HCQ_OK ? hcqi_vk_program_able(p) : r;
+}
+
+static int hcqi_vk_block_is_fixed(const hcqi_vk_shader *s) {
+    return s->spec_id[0] == UINT32_MAX && s->spec_id[1] == UINT32_MAX &&
+           s->spec_id[2] == UINT32_MAX;
+}
+
+static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *desc,
+                                         const hcq_program_info *info, void **code) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    VkPipeline first;
+    hcqi_vk_program *p = (hcqi_vk_program *)hcqi_vk_new(d, sizeof *p);
+    if (!p) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    p->d = d;
+    p->info = *info;
+    memcpy(p->args, desc->args, sizeof p->args);
+    hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
+    if (r == HCQ_OK) { r = hcqi_vk_layout(p, p->shader.push_bytes, &p->layout); }
+    if (r == HCQ_OK) { r = hcqi_vk_module_create(p, p->code, p->code_size, &p->module); }
+    if (r == HCQ_OK && hcqi_vk_block_is_fixed(&p->shader)) { /* its errors come early */
+        r = hcqi_vk_pipeline_get(p, p->shader.block, 0, &first);
+    }
+    if (r != HCQ_OK) {
+        hcqi_vk_program_destroy(d, p);
+        return r;
+    }
+    *code = p;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t block[3]) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    const hcqi_vk_program *p = (const hcqi_vk_program *)code;
+    const hcqi_vk_shader *s = &p->shader;
+    const uint32_t *most = d->limits.maxComputeWorkGroupSize;
+    uint64_t all = (uint64_t)block[0] * block[1];
+    all = all > UINT32_MAX || block[2] > UINT32_MAX ? UINT64_MAX : all * block[2];
+    for (uint32_t i = 0; i < 3; i++) {
+        if (s->spec_id[i] != UINT32_MAX || block[i] == s->block[i]) { continue; }
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID,
+                        "program '%s': its blocks are %ux%ux%u, fixed in the shader",
+                        p->info.label, s->block[0], s->block[1], s->block[2]);
+        return HCQ_ERROR_INVALID;
+    }
+    if (block[0] <= most[0] && block[1] <= most[1] && block[2] <= most[2] &&
+        all <= d->limits.maxComputeWorkGroupInvocations) {
+        return HCQ_OK;
+    }
+    hcq_backend_log(d->device, HCQ_ERROR_INVALID,
+                    "program '%s': the device's blocks are up to %ux%ux%u, %u threads in all",
+                    p->info.label, most[0], most[1], most[2],
+                    d->limits.maxComputeWorkGroupInvocations);
+    return HCQ_ERROR_INVALID;
+}
+
+/* ========================================================================== */
+/* ---- recording -------------------------------------------------------------- */
+
+/* One command buffer while it is recorded. */
+typedef struct hcqi_vk_recorder {
+    hcqi_vk_device *d;
+    hcqi_vk_list *list;
+    hcqi_vk_segment *segment;
+    VkCommandBuffer commands;
+    VkPipeline bound;
+    VkPipelineLayout layout;           /* of the exec that is being recorded */
+    uint32_t query_first;              /* queries of this run, in the list's pool */
+    int unordered;                     /* commands since the last barrier */
+} hcqi_vk_recorder;
+
+static hcq_result hcqi_vk_commands_get(hcqi_vk_device *d, hcqi_vk_family *f,
+                                       VkCommandBuffer *commands) {
+    if (f->spare_count != 0) {
+        *commands = f->spare[--f->spare_count];
+        return HCQ_OK;
+    }
+    HCQI_VK_STRUCT(VkCommandBufferAllocateInfo, info,
+                   VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = f->pool;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    VkResult r = d->api.AllocateCommandBuffers(d->handle, &info, commands);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkAllocateCommandBuffers");
+}
+
+/* Kept for the next list; begin empties it. */
+static void hcqi_vk_commands_put(hcqi_vk_device *d, hcqi_vk_family *f, VkCommandBuffer commands) {
+    if (!commands) { return; }
+    if (f->spare_count < 64 &&
+        hcqi_vk_grow(d, (void **)&f->spare, &f->spare_capacity, f->spare_count + 1,
+                     sizeof *f->spare)) {
+        f->spare[f->spare_count++] = commands;
+        return;
+    }
+    d->api.FreeCommandBuffers(d->handle, f->pool, 1, &commands);
+}
+
+static void hcqi_vk_barrier(hcqi_vk_device *d, VkCommandBuffer commands,
+                            VkPipelineStageFlags from, VkAccessFlags written,
+                            VkPipelineStageFlags to, VkAccessFlags used) {
+    HCQI_VK_STRUCT(VkMemoryBarrier, barrier, VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+    barrier.srcAccessMask = written;
+    barrier.dstAccessMask = used;
+    d->api.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* Between two commands of ours. */
+static void hcqi_vk_order(hcqi_vk_recorder *rec) {
+    VkPipelineStageFlags stages = rec->list->family->stages;
+    hcqi_vk_barrier(rec->d, rec->commands, stages, VK_ACCESS_MEMORY_WRITE_BIT, stages,
+                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    rec->unordered = 0;
+}
+
+/* Against whatever there is, host and custom commands too. */
+static void hcqi_vk_order_all(hcqi_vk_recorder *rec) {
+    hcqi_vk_barrier(rec->d, rec->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                    VK_ACCESS_MEMORY_WRITE_BIT,
+                    VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT |
+                        VK_ACCESS_HOST_READ_BIT);
+    rec->unordered = 0;
+}
+
+/* Where `size` bytes at a device address are. */
+static hcq_result hcqi_vk_resolve(hcqi_vk_device *d, uint64_t address, uint64_t size,
+                                  VkBuffer *buffer, VkDeviceSize *offset) {
+    const hcqi_vk_range *r = hcqi_vk_owner(d, address, size);
+    if (!r) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID,
+                        "%llu bytes at address %#llx: in no buffer of the device",
+                        (unsigned long long)size, (unsigned long long)address);
+        return HCQ_ERROR_INVALID;
+    }
+    *buffer = r->block->buffer;
+    *offset = address - r->block->address;
+    return HCQ_OK;
+}
+
+static uint64_t hcqi_vk_slot_address(const hcqi_vk_list *list, const hcqi_vk_command *c) {
+    return list->memory.address + c->slot;
+}
+
+static uint8_t *hcqi_vk_slot(const hcqi_vk_list *list, const hcqi_vk_command *c) {
+    return (uint8_t *)list->memory.host + c->slot;
+}
+
+static hcq_result hcqi_vk_record_copy(hcqi_vk_recorder *rec, uint64_t dst, uint64_t src,
+                                      uint64_t size) {
+    VkBuffer to, from;
+    VkBufferCopy region;
+    if (size == 0) { return HCQ_OK; }
+    hcq_result r = hcqi_vk_resolve(rec->d, dst, size, &to, &region.dstOffset);
+    if (r == HCQ_OK) { r = hcqi_vk_resolve(rec->d, src, size, &from, &region.srcOffset); }
+    if (r != HCQ_OK) { return r; }
+    region.size = size;
+    rec->d->api.CmdCopyBuffer(rec->commands, from, to, 1, &region);
+    return HCQ_OK;
+}
+
+/* Repeats what `done` bytes at `dst` hold until `size` bytes hold it. */
+static hcq_result hcqi_vk_record_repeat(hcqi_vk_recorder *rec, uint64_t dst, uint64_t done,
+                                        uint64_t size) {
+    hcq_result r = HCQ_OK;
+    for (; r == HCQ_OK && done < size; done *= 2) {
+        hcqi_vk_order(rec);
+        r = hcqi_vk_record_copy(rec, dst + done, dst, size - done < done ? size - done : done);
+    }
+    return r;
+}
+
+/* vkCmdFillBuffer knows aligned 32-bit words. What it cannot do is copied from
+   the pattern in the command's slot: ends of up to 3 bytes, or a first piece
+   that then doubles itself. */
+static hcq_result hcqi_vk_record_fill(hcqi_vk_recorder *rec, const hcq_packet *p,
+                                      const hcqi_vk_command *c) {
+    uint64_t dst = p->u.fill.dst, size = p->u.fill.size, slot = hcqi_vk_slot_address(rec->list, c);
+    uint32_t word;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+    const uint8_t *pattern = hcqi_vk_slot(rec->list, c);
+    uint64_t head = (4 - (dst & 3)) & 3, middle = size < head ? 0 : (size - head) & ~(uint64_t)3;
+    if (memcmp(pattern, pattern + 4, 4) != 0 || middle == 0) {
+        uint64_t first = size < HCQI_VK_PATTERN ? size : (uint64_t)HCQI_VK_PATTERN;
+        hcq_result r = hcqi_vk_record_copy(rec, dst, slot, first);
+        return r == HCQ_OK ? hcqi_vk_record_repeat(rec, dst, first, size) : r;
+    }
+    hcq_result r = hcqi_vk_resolve(rec->d, dst, size, &buffer, &offset);
+    if (r != HCQ_OK) { return r; }
+    memcpy(&word, pattern + head, 4);
+    rec->d->api.CmdFillBuffer(rec->commands, buffer, offset + head, middle, word);
+    uint64_t tail = size - head - middle;
+    if (head != 0) { r = hcqi_vk_record_copy(rec, dst, slot, head); }
+    if (r == HCQ_OK && tail != 0) {
+        r = hcqi_vk_record_copy(rec, dst + head + middle, slot + ((head + middle) & 7), tail);
+    }
+    return r;
+}
+
+/* The descriptors of an exec, from its argument block. */
+static hcq_result hcqi_vk_describe(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
+                                   const uint8_t *block, const hcqi_vk_command *c,
+                                   VkWriteDescriptorSet *writes, VkDescriptorBufferInfo *infos) {
+    hcqi_vk_device *d = rec->d;
+    uint32_t n = 0, count = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
+    memset(writes, 0, count * sizeof *writes);
+    for (uint32_t i = 0; i < p->info.arg_count; i++) {
+        uint64_t address;
+        if (!hcqi_vk_is_buffer(p->args[i])) { continue; }
+        memcpy(&address, block + p->info.offsets[i], sizeof address);
+        const hcqi_vk_range *at = hcqi_vk_owner(d, address, 1);
+        uint64_t offset = at ? address - at->block->address : 1;
+        if (!at || offset % d->limits.minStorageBufferOffsetAlignment != 0) {
+            hcq_backend_log(d->device, HCQ_ERROR_INVALID, "exec of '%s': argument %u: its address "
+                            "%#llx is no multiple of %llu, as a binding needs it", p->info.label,
+                            i, (unsigned long long)address,
+                            (unsigned long long)d->limits.minStorageBufferOffsetAlignment);
+            return HCQ_ERROR_INVALID;
+        }
+        uint64_t range = at->asked - (offset - at->offset);
+        uint64_t most = d->limits.maxStorageBufferRange & ~3u;
+        infos[n].buffer = at->block->buffer;
+        infos[n].offset = offset;
+        infos[n].range = range > most ? most : range;
+        n++;
+    }
+    if (n < count) {
+        hcq_result r = hcqi_vk_resolve(d, rec->list->memory.address + c->uniform,
+                                       p->shader.uniform_bytes, &infos[n].buffer,
+                                       &infos[n].offset);
+        if (r != HCQ_OK) { return r; }
+        infos[n].range = p->shader.uniform_bytes;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[i].dstSet = c->set;
+        writes[i].dstBinding = i;
+        writes[i].descriptorCount = 1;
+        writes[i].descriptorType = i == p->shader.uniform ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                                                          : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].pBufferInfo = &infos[i];
+    }
+    return HCQ_OK;
+}
+
+/* The argument block of an exec, as the host sees it. */
+static const uint8_t *hcqi_vk_args(const hcqi_vk_device *d, const hcq_packet *p,
+                                   const hcqi_vk_program *program) {
+    if (program->info.kernargs_size == 0) { return NULL; }
+    return hcqi_vk_host(d, p->u.exec.args, program->info.kernargs_size);
+}
+
+static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
+                                          const uint8_t *block, hcqi_vk_command *c) {
+    hcqi_vk_device *d = rec->d;
+    VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
+    VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
+    uint32_t count = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
+    if (block) {
+        memcpy(rec->list->shadows + c->shadow, block, p->info.kernargs_size);
+    }
+    if (p->shader.uniform != UINT32_MAX) {
+        (void)hcqi_vk_values(p, block, (uint8_t *)rec->list->memory.host + c->uniform);
+    } else if (p->shader.push_bytes != 0) {
+        uint8_t values[256];
+        memset(values, 0, sizeof values);
+        uint32_t size = hcqi_vk_values(p, block, NULL);
+        if (size <= sizeof values) { (void)hcqi_vk_values(p, block, values); }
+        d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                (p->shader.push_bytes + 3u) & ~3u, values);
+    }
+    if (count == 0) { return HCQ_OK; }
+    hcq_result r = hcqi_vk_describe(rec, p, block, c, writes, infos);
+    if (r != HCQ_OK) { return r; }
+    if (p->pushes) {
+        d->api.CmdPushDescriptorSetKHR(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, rec->layout,
+                                       0, count, writes);
+        return HCQ_OK;
+    }
+    d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
+    d->api.CmdBindDescriptorSets(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, rec->layout, 0, 1,
+                                 &c->set, 0, NULL);
+    return HCQ_OK;
+}
+
+static int hcqi_vk_grid_fits(const hcqi_vk_device *d, const uint32_t grid[3]) {
+    const uint32_t *most = d->limits.maxComputeWorkGroupCount;
+    return grid[0] <= most[0] && grid[1] <= most[1] && grid[2] <= most[2];
+}
+
+/* What a part of a grid finds behind its push constants. */
+typedef struct hcqi_vk_part {
+    uint32_t block[4];                 /* its first one */
+    uint32_t thread[4];                /* and that one's first thread */
+    uint32_t grid[3];                  /* the whole one */
+} hcqi_vk_part;
+
+static uint32_t hcqi_vk_part_size(const hcqi_vk_device *d, const hcqi_vk_part *part, int axis) {
+    uint32_t left = part->grid[axis] - part->block[axis];
+    uint32_t most = d->limits.maxComputeWorkGroupCount[axis];
+    return left < most ? left : most;
+}
+
+static void hcqi_vk_record_part(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
+                                const uint32_t block[3], hcqi_vk_part *part) {
+    hcqi_vk_device *d = rec->d;
+    for (uint32_t i = 0; i < 3; i++) { part->thread[i] = part->block[i] * block[i]; }
+    d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, p->part_base,
+                            HCQI_VK_PART_BYTES, part);
+    d->api.CmdDispatch(rec->commands, hcqi_vk_part_size(d, part, 0), hcqi_vk_part_size(d, part, 1),
+                       hcqi_vk_part_size(d, part, 2));
+}
+
+/* A grid beyond the device's limits, part by part. */
+static void hcqi_vk_record_parts(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
+                                 const uint32_t block[3], const uint32_t grid[3]) {
+    const hcqi_vk_device *d = rec->d;
+    hcqi_vk_part part;
+    memset(&part, 0, sizeof part);
+    memcpy(part.grid, grid, sizeof part.grid);
+    for (;;) {
+        int axis = 0;
+        hcqi_vk_record_part(rec, p, block, &part);
+        for (; axis < 3; axis++) { /* like an odometer */
+            part.block[axis] += hcqi_vk_part_size(d, &part, axis);
+            if (part.block[axis] < grid[axis]) { break; }
+            part.block[axis] = 0;
+        }
+        if (axis == 3) { return; }
+    }
+}
+
+static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,
+                                      hcqi_vk_command *c) {
+    hcqi_vk_device *d = rec->d;
+    hcqi_vk_program *p = (hcqi_vk_program *)packet->u.exec.code;
+    const uint32_t *grid = packet->u.exec.grid;
+    int whole = hcqi_vk_grid_fits(d, grid);
+    VkPipeline pipeline;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+    memcpy(c->grid, grid, sizeof c->grid);
+    memcpy(c->block, packet->u.exec.block, sizeof c->block);
+    if (!whole) { c->indirect = 0; }
+    if (grid[0] == 0 && !c->indirect) { return HCQ_OK; }
+    hcq_result r = hcqi_vk_pipeline_get(p, c->block, !whole, &pipeline);
+    if (r != HCQ_OK) { return r; }
+    rec->layout = whole ? p->layout : p->part_layout;
+    if (pipeline != rec->bound) {
+        d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+        rec->bound = pipeline;
+    }
+    if (p->shader.args == HCQI_VK_ARGS_POINTER) {
+        d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
+                                &packet->u.exec.args);
+    } else if (p->shader.args == HCQI_VK_ARGS_BINDINGS) {
+        r = hcqi_vk_record_bindings(rec, p, hcqi_vk_args(d, packet, p), c);
+    }
+    if (r != HCQ_OK) { return r; }
+    if (c->indirect) {
+        memcpy(hcqi_vk_slot(rec->list, c), grid, sizeof c->grid);
+        r = hcqi_vk_resolve(d, hcqi_vk_slot_address(rec->list, c), 12, &buffer, &offset);
+        if (r == HCQ_OK) { d->api.CmdDispatchIndirect(rec->commands, buffer, offset); }
+    } else if (whole) {
+        d->api.CmdDispatch(rec->commands, grid[0], grid[1], grid[2]);
+    } else {
+        hcqi_vk_record_parts(rec, p, c->block, grid);
+    }
+    return r;
+}
+
+static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet *p) {
+    hcq_vulkan_encoder encoder;
+    hcqi_vk_order_all(rec);
+    encoder.commands = rec->commands;
+    encoder.device = rec->d->handle;
+    encoder.get_proc = rec->d->driver->api.GetDeviceProcAddr;
+    encoder.self = rec->d;
+    hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
+    hcqi_vk_order_all(rec);
+    rec->bound = VK_NULL_HANDLE;
+    return r;
+}
+
+static void hcqi_vk_record_stamp(hcqi_vk_recorder *rec, const hcqi_vk_command *c) {
+    if (rec->list->family->stamp_bits == 0) { return; } /* the host's time, later */
+    rec->d->api.CmdWriteTimestamp(rec->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+                                  rec->list->queries,
+                                  rec->query_first + c->stamp - rec->segment->stamp_first);
+}
+
+static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet *p,
+                                        hcqi_vk_command *c) {
+    if (p->kind == HCQ_COMMAND_TIMESTAMP) { /* behind the command before, not the next */
+        hcqi_vk_record_stamp(rec, c);
+        return HCQ_OK;
+    }
+    if (rec->unordered && !(p->flags & HCQ_OVERLAP)) { hcqi_vk_order(rec); }
+    hcq_result r = HCQ_OK;
+    rec->d->recorded++;
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: r = hcqi_vk_record_exec(rec, p, c); break;
+    case HCQ_COMMAND_COPY:
+        r = hcqi_vk_record_copy(rec, p->u.copy.dst, p->u.copy.src, p->u.copy.size);
+        break;
+    case HCQ_COMMAND_FILL: r = hcqi_vk_record_fill(rec, p, c); break;
+    case HCQ_COMMAND_WRITE:
+        c->dst = p->u.write.dst;
+        r = hcqi_vk_record_copy(rec, c->dst, hcqi_vk_slot_address(rec->list, c), p->value_size);
+        break;
+    case HCQ_COMMAND_BARRIER: hcqi_vk_order_all(rec); return HCQ_OK;
+    case HCQ_COMMAND_CUSTOM: return hcqi_vk_record_custom(rec, p);
+    default: break;
+    }
+    rec->unordered = 1;
+    return r;
+}
+
+/* Results of queries go to where the timestamps want them. */
+static hcq_result hcqi_vk_record_results(hcqi_vk_recorder *rec) {
+    hcqi_vk_device *d = rec->d;
+    const hcqi_vk_segment *seg = rec->segment;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        const hcq_packet *p = &rec->list->recording->packets[i];
+        if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
+        hcq_result r = hcqi_vk_resolve(d, p->u.stamp.dst, 8, &buffer, &offset);
+        if (r != HCQ_OK) { return r; }
+        d->api.CmdCopyQueryPoolResults(
+            rec->commands, rec->list->queries,
+            rec->query_first + rec->list->commands[i].stamp - seg->stamp_first, 1, buffer, offset,
+            8, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    }
+    return HCQ_OK;
+}
+
+static void hcqi_vk_label(hcqi_vk_recorder *rec, const char *label) {
+    if (!rec->d->has_names || !rec->d->api.CmdBeginDebugUtilsLabelEXT) { return; }
+    if (!rec->d->api.CmdEndDebugUtilsLabelEXT) { return; }
+    if (!label) {
+        rec->d->api.CmdEndDebugUtilsLabelEXT(rec->commands);
+        return;
+    }
+    HCQI_VK_STRUCT(VkDebugUtilsLabelEXT, info, VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT);
+    info.pLabelName = label[0] ? label : "hcq";
+    rec->d->api.CmdBeginDebugUtilsLabelEXT(rec->commands, &info);
+}
+
+/* After all that came before on the queue, and after that for the host. */
+static hcq_result hcqi_vk_record_all(hcqi_vk_recorder *rec) {
+    hcqi_vk_device *d = rec->d;
+    const hcqi_vk_segment *seg = rec->segment;
+    hcqi_vk_list *list = rec->list;
+    VkPipelineStageFlags stages = list->family->stages;
+    int queries = list->family->computes && list->family->stamp_bits != 0 && seg->stamp_count != 0;
+    hcq_result r = HCQ_OK;
+    hcqi_vk_barrier(d, rec->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                    VK_ACCESS_MEMORY_WRITE_BIT, stages,
+                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    if (queries) {
+        d->api.CmdResetQueryPool(rec->commands, list->queries, rec->query_first, seg->stamp_count);
+    }
+    for (uint32_t i = seg->first; r == HCQ_OK && i < seg->first + seg->count; i++) {
+        r = hcqi_vk_record_packet(rec, &list->recording->packets[i], &list->commands[i]);
+    }
+    if (r == HCQ_OK && queries) { r = hcqi_vk_record_results(rec); }
+    hcqi_vk_barrier(d, rec->commands, stages, VK_ACCESS_MEMORY_WRITE_BIT,
+                    VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    return r;
+}
+
+/* Records a segment, anew if it was before. `first`: its first query. */
+static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
+                                 VkCommandBuffer commands, uint32_t first) {
+    hcqi_vk_recorder rec;
+    memset(&rec, 0, sizeof rec);
+    rec.d = d;
+    rec.list = list;
+    rec.segment = seg;
+    rec.commands = commands;
+    rec.query_first = first;
+    HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    VkResult r = d->api.BeginCommandBuffer(commands, &info);
+    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkBeginCommandBuffer"); }
+    d->recordings++;
+    hcqi_vk_label(&rec, list->recording->label);
+    hcq_result result = hcqi_vk_record_all(&rec);
+    hcqi_vk_label(&rec, NULL);
+    r = d->api.EndCommandBuffer(commands);
+    if (result != HCQ_OK) { return result; }
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkEndCommandBuffer");
+}
+
+/* ========================================================================== */
+/* ---- encoding and patching -------------------------------------------------- */
+
+static int hcqi_vk_is_work(const hcq_packet *p) {
+    return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
+           p->kind != HCQ_COMMAND_SIGNAL && p->kind != HCQ_COMMAND_HOST;
+}
+
+/* What a list takes: in its own memory, and of descriptors. */
+typedef struct hcqi_vk_room {
+    uint32_t segments, stamps;
+    uint64_t slots, uniforms, shadows;
+    uint32_t sets, set_buffers, set_uniforms;
+} hcqi_vk_room;
+
+/* Places one command's slot, or only counts; `c` may be NULL. */
+static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_vk_command *c) {
+    hcqi_vk_command none;
+    if (!c) { c = &none; }
+    c->slot = (uint32_t)room->slots;
+    c->stamp = room->stamps;
+    c->uniform = (uint32_t)room->uniforms;
+    c->shadow = (uint32_t)room->shadows;
+    if (p->kind == HCQ_COMMAND_TIMESTAMP) { room->stamps++; }
+    if (p->kind == HCQ_COMMAND_WRITE) { room->slots += 16; }
+    if (p->kind == HCQ_COMMAND_FILL) { room->slots += HCQI_VK_PATTERN; }
+    if (p->kind != HCQ_COMMAND_EXEC) { return; }
+    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    const hcqi_vk_shader *s = &program->shader;
+    room->slots += 16;
+    if (s->args != HCQI_VK_ARGS_BINDINGS) { return; }
+    room->shadows += program->info.kernargs_size;
+    if (s->uniform != UINT32_MAX) {
+        room->uniforms += (s->uniform_bytes + HCQI_VK_ALIGN - 1u) & ~(HCQI_VK_ALIGN - 1u);
+    }
+    if (s->buffers + (s->uniform != UINT32_MAX) == 0 || program->pushes) { return; }
+    room->sets++;
+    room->set_buffers += s->buffers;
+    room->set_uniforms += s->uniform != UINT32_MAX;
+}
+
+static void hcqi_vk_room_count(hcqi_vk_room *room, const hcq_recording *recording) {
+    int inside = 0;
+    memset(room, 0, sizeof *room);
+    for (uint32_t i = 0; i < recording->count; i++) {
+        int work = hcqi_vk_is_work(&recording->packets[i]);
+        if (work && !inside) { room->segments++; }
+        inside = work;
+        hcqi_vk_room_command(room, &recording->packets[i], NULL);
+    }
+}
+
+/* The list with its arrays in one piece. */
+static hcqi_vk_list *hcqi_vk_list_new(hcqi_vk_device *d, const hcq_recording *recording,
+                                      const hcqi_vk_room *room) {
+    hcqi_vk_family *family = d->family_of[recording->lanes == HCQ_COPY];
+    size_t commands = recording->count * sizeof(hcqi_vk_command);
+    size_t segments = room->segments * sizeof(hcqi_vk_segment);
+    int fetches = !family->computes && family->stamp_bits != 0 && room->stamps != 0;
+    size_t uses = fetches ? room->segments * HCQI_VK_USES * sizeof(hcqi_vk_use) : 0;
+    size_t bytes = sizeof(hcqi_vk_list) + commands + segments + uses + (size_t)room->shadows;
+    hcqi_vk_list *list = (hcqi_vk_list *)hcqi_vk_new(d, bytes);
+    if (!list) { return NULL; }
+    uint8_t *at = (uint8_t *)(list + 1);
+    list->recording = recording;
+    list->family = family;
+    list->bytes = bytes;
+    list->commands = (hcqi_vk_command *)(void *)at;
+    list->segments = (hcqi_vk_segment *)(void *)(at + commands);
+    list->uses = uses ? (hcqi_vk_use *)(void *)(at + commands + segments) : NULL;
+    list->shadows = at + commands + segments + uses;
+    return list;
+}
+
+static void hcqi_vk_list_free(hcqi_vk_device *d, hcqi_vk_list *list) {
+    for (uint32_t i = 0; i < list->segment_count; i++) {
+        hcqi_vk_commands_put(d, list->family, list->segments[i].commands);
+        for (uint32_t k = 0; list->uses && k < HCQI_VK_USES; k++) {
+            hcqi_vk_commands_put(d, list->family, list->uses[i * HCQI_VK_USES + k].commands);
+        }
+    }
+    if (list->queries) { d->api.DestroyQueryPool(d->handle, list->queries, NULL); }
+    if (list->sets) { d->api.DestroyDescriptorPool(d->handle, list->sets, NULL); }
+    if (list->memory.size != 0) { hcqi_vk_dealloc(d, &list->memory); }
+    hcq_backend_free(d->device, list, list->bytes);
+}
+
+static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQueryPool *queries) {
+    HCQI_VK_STRUCT(VkQueryPoolCreateInfo, info, VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = count;
+    VkResult r = d->api.CreateQueryPool(d->handle, &info, NULL, queries);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateQueryPool");
+}
+
+static hcq_result hcqi_vk_sets_create(hcqi_vk_device *d, hcqi_vk_list *list,
+                                      const hcqi_vk_room *room) {
+    VkDescriptorPoolSize sizes[2];
+    uint32_t count = 0;
+    if (room->set_buffers != 0) {
+        sizes[count].type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        sizes[count++].descriptorCount = room->set_buffers;
+    }
+    if (room->set_uniforms != 0) {
+        sizes[count].type = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER;
+        sizes[count++].descriptorCount = room->set_uniforms;
+    }
+    HCQI_VK_STRUCT(VkDescriptorPoolCreateInfo, info,
+                   VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
+    if (d->has_late_binding) { info.flags = VK_DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT; }
+    info.maxSets = room->sets;
+    info.poolSizeCount = count;
+    info.pPoolSizes = sizes;
+    VkResult r = d->api.CreateDescriptorPool(d->handle, &info, NULL, &list->sets);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateDescriptorPool");
+}
+
+static hcq_result hcqi_vk_set_get(hcqi_vk_device *d, hcqi_vk_list *list, const hcq_packet *p,
+                                  hcqi_vk_command *c) {
+    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    const hcqi_vk_shader *s = &program->shader;
+    int wants = s->args == HCQI_VK_ARGS_BINDINGS && !program->pushes;
+    if (!wants || s->buffers + (s->uniform != UINT32_MAX) == 0) { return HCQ_OK; }
+    HCQI_VK_STRUCT(VkDescriptorSetAllocateInfo, info,
+                   VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
+    info.descriptorPool = list->sets;
+    info.descriptorSetCount = 1;
+    info.pSetLayouts = &program->sets;
+    VkResult r = d->api.AllocateDescriptorSets(d->handle, &info, &c->set);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkAllocateDescriptorSets");
+}
+
+/* A fill's pattern, from its first byte on; a write's value. */
+static void hcqi_vk_slot_write(const hcqi_vk_list *list, const hcq_packet *p,
+                               const hcqi_vk_command *c) {
+    uint8_t *slot = hcqi_vk_slot(list, c);
+    if (p->kind == HCQ_COMMAND_WRITE) { memcpy(slot, &p->u.write.value, 8); }
+    if (p->kind != HCQ_COMMAND_FILL) { return; }
+    for (uint32_t i = 0; i < HCQI_VK_PATTERN; i++) {
+        slot[i] = (uint8_t)(p->u.fill.value >> 8 * (i % p->value_size));
+    }
+}
+
+/* Places segments, slots and queries. */
+static hcq_result hcqi_vk_list_lay(hcqi_vk_device *d, hcqi_vk_list *list) {
+    const hcq_recording *recording = list->recording;
+    hcqi_vk_segment *seg = NULL;
+    hcqi_vk_room room;
+    hcq_result r = HCQ_OK;
+    memset(&room, 0, sizeof room);
+    for (uint32_t i = 0; r == HCQ_OK && i < recording->count; i++) {
+        const hcq_packet *p = &recording->packets[i];
+        hcqi_vk_command *c = &list->commands[i];
+        if (!hcqi_vk_is_work(p)) {
+            seg = NULL;
+            continue;
+        }
+        if (!seg) {
+            seg = &list->segments[list->segment_count++];
+            seg->first = i;
+            seg->stamp_first = room.stamps;
+        }
+        seg->count++;
+        seg->stamp_count += p->kind == HCQ_COMMAND_TIMESTAMP;
+        hcqi_vk_room_command(&room, p, c);
+        if (list->memory.size != 0) { hcqi_vk_slot_write(list, p, c); }
+        if (p->kind == HCQ_COMMAND_EXEC) {
+            c->indirect = (p->flags & HCQ_PACKET_CHANGES) != 0;
+            r = hcqi_vk_set_get(d, list, p, c);
+        }
+    }
+    return r;
+}
+
+/* The list's own memory: slots, and behind them the uniform blocks. */
+static hcq_result hcqi_vk_list_memory(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_room *room) {
+    uint64_t slots = (room->slots + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
+    uint64_t size = slots + room->uniforms;
+    hcq_result r = HCQ_OK;
+    if (size > UINT32_MAX) { return HCQ_ERROR_LIMIT; }
+    if (size != 0) { r = hcqi_vk_alloc(d, size, HCQ_HOST_VISIBLE, &list->memory); }
+    if (r == HCQ_OK && room->stamps != 0 && list->family->stamp_bits != 0) {
+        uint32_t copies = list->uses ? HCQI_VK_USES : 1;
+        r = hcqi_vk_queries_create(d, room->stamps * copies, &list->queries);
+    }
+    list->stamp_count = room->stamps;
+    if (r == HCQ_OK && room->sets != 0) { r = hcqi_vk_sets_create(d, list, room); }
+    if (r == HCQ_OK) { r = hcqi_vk_list_lay(d, list); }
+    for (uint32_t i = 0; r == HCQ_OK && i < list->recording->count; i++) {
+        list->commands[i].uniform += (uint32_t)slots;
+    }
+    return r;
+}
+
+/* Segments whose times the host fetches are recorded for each run. */
+static int hcqi_vk_records_late(const hcqi_vk_list *list, const hcqi_vk_segment *seg) {
+    return list->uses != NULL && seg->stamp_count != 0;
+}
+
+/* Are all addresses there that recording needs? Those of a graph's inputs come with
+   the first launch. */
+static int hcqi_vk_packet_ready(const hcqi_vk_device *d, const hcq_packet *p) {
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_COPY:
+        return p->u.copy.size == 0 || (hcqi_vk_owner(d, p->u.copy.dst, p->u.copy.size) &&
+                                       hcqi_vk_owner(d, p->u.copy.src, p->u.copy.size));
+    case HCQ_COMMAND_FILL: return hcqi_vk_owner(d, p->u.fill.dst, p->u.fill.size) != NULL;
+    case HCQ_COMMAND_WRITE: return hcqi_vk_owner(d, p->u.write.dst, p->value_size) != NULL;
+    case HCQ_COMMAND_EXEC: break;
+    default: return 1;
+    }
+    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    const uint8_t *block = hcqi_vk_args(d, p, program);
+    for (uint32_t i = 0; block && i < program->info.arg_count; i++) {
+        uint64_t address;
+        if (program->shader.args != HCQI_VK_ARGS_BINDINGS || !hcqi_vk_is_buffer(program->args[i])) {
+            continue;
+        }
+        memcpy(&address, block + program->info.offsets[i], sizeof address);
+        if (!hcqi_vk_owner(d, address, 1)) { return 0; }
+    }
+    return 1;
+}
+
+static int hcqi_vk_segment_ready(const hcqi_vk_device *d, const hcqi_vk_list *list,
+                                 const hcqi_vk_segment *seg) {
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        if (!hcqi_vk_packet_ready(d, &list->recording->packets[i])) { return 0; }
+    }
+    return 1;
+}
+
+static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_room room;
+    hcqi_vk_room_count(&room, recording);
+    hcqi_vk_list *list = hcqi_vk_list_new(d, recording, &room);
+    if (!list) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = hcqi_vk_list_memory(d, list, &room);
+    for (uint32_t i = 0; r == HCQ_OK && i < list->segment_count; i++) {
+        hcqi_vk_segment *seg = &list->segments[i];
+        if (hcqi_vk_records_late(list, seg)) { continue; }
+        r = hcqi_vk_commands_get(d, list->family, &seg->commands);
+        seg->stale = !hcqi_vk_segment_ready(d, list, seg);
+        if (r == HCQ_OK && !seg->stale) { r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first); }
+    }
+    if (r != HCQ_OK) {
+        hcqi_vk_list_free(d, list);
+        return r;
+    }
+    recording->encoded = list;
+    return HCQ_OK;
+}
+
+/* The segment of a packet. */
+static hcqi_vk_segment *hcqi_vk_segment_of(const hcqi_vk_list *list, uint32_t index) {
+    uint32_t low = 0, high = list->segment_count;
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+        if (list->segments[mid].first <= index) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    return &list->segments[low];
+}
+
+/* Buffers and values in bindings: descriptors that may be changed late, and what
+   lies in a uniform block, are data. */
+static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
+                                         hcqi_vk_segment *seg, const hcq_packet *packet,
+                                         hcqi_vk_command *c) {
+    const hcqi_vk_program *p = (const hcqi_vk_program *)packet->u.exec.code;
+    const uint8_t *block = hcqi_vk_args(d, packet, p);
+    uint8_t *shadow = list->shadows + c->shadow;
+    int buffers = 0, values = 0;
+    for (uint32_t i = 0; block && i < p->info.arg_count; i++) {
+        uint32_t at = p->info.offsets[i];
+        int differs = memcmp(shadow + at, block + at, p->info.sizes[i]) != 0;
+        if (hcqi_vk_is_buffer(p->args[i])) { buffers |= differs; } else { values |= differs; }
+    }
+    if (!buffers && !values) { return HCQ_OK; }
+    int late = !buffers || (d->has_late_binding && !p->pushes);
+    int data = !values || p->shader.uniform != UINT32_MAX;
+    if (seg->stale || !late || !data) {
+        seg->stale = 1;
+        return HCQ_OK;
+    }
+    if (values) { (void)hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
+    memcpy(shadow, block, p->info.kernargs_size);
+    if (!buffers) { return HCQ_OK; }
+    VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
+    VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
+    hcqi_vk_recorder rec;
+    memset(&rec, 0, sizeof rec);
+    rec.d = d;
+    rec.list = list;
+    hcq_result r = hcqi_vk_describe(&rec, p, block, c, writes, infos);
+    if (r == HCQ_OK) {
+        d->api.UpdateDescriptorSets(d->handle, p->shader.buffers, writes, 0, NULL);
+    }
+    return r;
+}
+
+static hcq_result hcqi_vk_patch_exec(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
+                                     const hcq_packet *packet, hcqi_vk_command *c) {
+    const hcqi_vk_program *p = (const hcqi_vk_program *)packet->u.exec.code;
+    const uint32_t *grid = packet->u.exec.grid;
+    if (memcmp(c->block, packet->u.exec.block, sizeof c->block) != 0) { seg->stale = 1; }
+    if (memcmp(c->grid, grid, sizeof c->grid) != 0) {
+        int fits = hcqi_vk_grid_fits(d, grid);
+        if (!c->indirect || !fits) { seg->stale = 1; }
+        c->indirect = (uint32_t)fits;
+        if (fits) { memcpy(hcqi_vk_slot(list, c), grid, sizeof c->grid); }
+        memcpy(c->grid, grid, sizeof c->grid);
+    }
+    if (p->shader.args != HCQI_VK_ARGS_BINDINGS) { return HCQ_OK; }
+    return hcqi_vk_patch_bindings(d, list, seg, packet, c);
+}
+
+/* Data is written at once; the rest waits for the next submit, which may be many
+   patches later. */
+static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t index) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_list *list = (hcqi_vk_list *)recording->encoded;
+    const hcq_packet *p = &recording->packets[index];
+    if (!hcqi_vk_is_work(p)) { return HCQ_OK; }
+    hcqi_vk_segment *seg = hcqi_vk_segment_of(list, index);
+    hcqi_vk_command *c = &list->commands[index];
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: return hcqi_vk_patch_exec(d, list, seg, p, c);
+    case HCQ_COMMAND_WRITE:
+        hcqi_vk_slot_write(list, p, c);
+        if (c->dst != p->u.write.dst) { seg->stale = 1; }
+        return HCQ_OK;
+    case HCQ_COMMAND_FILL:
+        hcqi_vk_slot_write(list, p, c);
+        seg->stale = 1;
+        return HCQ_OK;
+    case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_CUSTOM: seg->stale = 1; return HCQ_OK;
+    default: return HCQ_OK;
+    }
+}
+
+static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_list *list = (hcqi_vk_list *)recording->encoded;
+    for (uint32_t k = 0; k < 2 * HCQI_VK_LANES; k++) { /* left only by a lost device */
+        hcqi_vk_lane *lane = d->lanes[k / HCQI_VK_LANES][k % HCQI_VK_LANES];
+        for (uint32_t i = 0; lane && i < lane->harvest_count; i++) {
+            if (lane->harvests[i].list == list) { lane->harvests[i].list = NULL; }
+        }
+    }
+    hcqi_vk_list_free(d, list);
+    recording->encoded = NULL;
+}
+
+/* ========================================================================== */
+/* ---- submitting -------------------------------------------------------------- */
+
+static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
+    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)p->lane->native;
+    if (!lane->is_imported) { return lane->base[p->counter] + p->value; }
+    uint64_t index = p->value - lane->seen[0] - 1; /* which an engine's semaphore has then */
+    return index >= lane->imported_count ? 0 : lane->imported[index];
+}
+
+static int hcqi_vk_reached(const hcq_lane_point *p) {
+    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)p->lane->native;
+    return lane->seen[p->counter] >= p->value;
+}
+
+/* An engine submitted its side before; only the value is to be kept. */
+static hcq_result hcqi_vk_imported_submit(hcqi_vk_device *d, hcqi_vk_lane *lane,
+                                          const hcq_lane *target) {
+    if (!hcqi_vk_grow(d, (void **)&lane->imported, &lane->imported_capacity,
+                      lane->imported_count + 1, sizeof *lane->imported)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    lane->imported[lane->imported_count++] = target->posted;
+    return HCQ_OK;
+}
+
+/* So many of an engine's values are reached. */
+static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane) {
+    uint64_t value = 0;
+    uint32_t due = 0;
+    if (lane->imported_count == 0) { return lane->seen[0]; }
+    VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value);
+    if (r != VK_SUCCESS) { return lane->seen[0]; }
+    while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
+    lane->seen[0] += due;
+    lane->imported_count -= due;
+    memmove(lane->imported, lane->imported + due, lane->imported_count * sizeof *lane->imported);
+    return lane->seen[0];
+}
+
+static uint64_t hcqi_vk_completed(void *self, hcq_lane *lane, uint32_t counter);
+
+/* A run of a segment whose times the host will fetch: commands and queries that
+   no earlier run still uses. */
+static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
+                                  const hcq_lane_point *done, hcqi_vk_use **out) {
+    hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES], *use = uses;
+    for (uint32_t k = 0; k < HCQI_VK_USES; k++) {
+        if (!uses[k].done.lane) {
+            use = &uses[k];
+            break;
+        }
+        (void)hcqi_vk_completed(d, uses[k].done.lane, uses[k].done.counter);
+        if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
+    }
+    hcq_result r = HCQ_OK;
+    if (use->done.lane && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
+    if (!use->commands) { r = hcqi_vk_commands_get(d, list->family, &use->commands); }
+    if (r != HCQ_OK) { return r; }
+    use->first = seg->stamp_first * HCQI_VK_USES + (uint32_t)(use - uses) * seg->stamp_count;
+    use->done = *done;
+    d->api.ResetQueryPool(d->handle, list->queries, use->first, seg->stamp_count);
+    *out = use;
+    return hcqi_vk_record(d, list, seg, use->commands, use->first);
+}
+
+static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, hcqi_vk_list *list,
+                                        hcqi_vk_segment *seg, uint32_t first,
+                                        const hcq_lane_point *done) {
+    if (!hcqi_vk_grow(d, (void **)&lane->harvests, &lane->harvest_capacity,
+                      lane->harvest_count + 1, sizeof *lane->harvests)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    hcqi_vk_harvest *h = &lane->harvests[lane->harvest_count++];
+    h->list = list;
+    h->segment = seg;
+    h->first = first;
+    h->done = *done;
+    return HCQ_OK;
+}
+
+/* The commands of a batch, ready to be executed once more. */
+static hcq_result hcqi_vk_batch_commands(hcqi_vk_device *d, hcqi_vk_lane *lane,
+                                         const hcq_batch *batch, hcqi_vk_segment **stamped,
+                                         VkCommandBuffer *commands) {
+    hcqi_vk_list *list = batch->recording ? (hcqi_vk_list *)batch->recording->encoded : NULL;
+    hcqi_vk_use *use = NULL;
+    *commands = NULL;
+    *stamped = NULL;
+    if (!list || batch->count == 0) { return HCQ_OK; }
+    hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
+    if (hcqi_vk_records_late(list, seg)) {
+        hcq_result r = hcqi_vk_use_get(d, list, seg, &batch->done, &use);
+        if (r != HCQ_OK) { return r; }
+        *commands = use->commands;
+        return hcqi_vk_harvest_later(d, lane, list, seg, use->first, &batch->done);
+    }
+    if (seg->stale) {
+        hcq_result r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
+        if (r != HCQ_OK) { return r; }
+        seg->stale = 0;
+    }
+    *commands = seg->commands;
+    if (seg->stamp_count == 0) { return HCQ_OK; }
+    if (list->family->stamp_bits == 0) {
+        return hcqi_vk_harvest_later(d, lane, list, seg, 0, &batch->done);
+    }
+    *stamped = seg;
+    return HCQ_OK;
+}
+
+/* A chunk with room for one more post with `waits` waits. */
+static hcqi_vk_chunk *hcqi_vk_chunk_room(hcqi_vk_device *d, uint32_t waits) {
+    hcqi_vk_chunk *c = d->tail;
+    if (d->tail_at < HCQI_VK_CHUNK_POSTS && c->wait_count + waits <= HCQI_VK_CHUNK_WAITS) {
+        return c;
+    }
+    hcqi_vk_chunk *next = (hcqi_vk_chunk *)(uintptr_t)hcqi_atomic_swap64(&d->spare, 0);
+    if (!next) {
+        next = (hcqi_vk_chunk *)hcq_backend_alloc(d->device, sizeof *next, 64);
+        if (!next) { return NULL; }
+    }
+    next->next = 0;
+    next->count = 0;
+    next->wait_count = 0;
+    hcqi_atomic_store64(&c->next, (uint64_t)(uintptr_t)next);
+    d->tail = next;
+    d->tail_at = 0;
+    return next;
+}
+
+/* A wait goes with the batch if its queue does not imply it, or if somebody has
+   to look how it ended. */
+static int hcqi_vk_wait_counts(const hcqi_vk_lane *lane, const hcq_lane_point *wait) {
+    const hcqi_vk_lane *other = (const hcqi_vk_lane *)wait->lane->native;
+    if (!wait->order_only) { return 1; }
+    return other->queue != lane->queue && !hcqi_vk_reached(wait);
+}
+
+/* One run of a segment with queries after the other, also on another queue. */
+static void hcqi_vk_post_stamped(hcqi_vk_chunk *c, hcqi_vk_lane *lane, hcqi_vk_segment *seg,
+                                 const hcq_lane_point *done) {
+    const hcqi_vk_lane *before = seg->stamped;
+    if (before && before->queue != lane->queue && !hcqi_vk_reached(&seg->stamped_at)) {
+        c->waits[c->wait_count++] = seg->stamped_at;
+    }
+    seg->stamped = lane;
+    seg->stamped_at = *done;
+    seg->stamped_at.order_only = 1;
+}
+
+/* Only puts the batch into the list; flush hands it over without the core's lock. */
+static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, const hcq_batch *batch) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    hcqi_vk_segment *stamped;
+    VkCommandBuffer commands;
+    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, target); }
+    hcqi_vk_chunk *c = hcqi_vk_chunk_room(d, batch->wait_count + 1);
+    if (!c) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = hcqi_vk_batch_commands(d, lane, batch, &stamped, &commands);
+    if (r != HCQ_OK) { return r; }
+    hcqi_vk_post *post = &c->posts[d->tail_at];
+    uint32_t first = c->wait_count;
+    post->queue = lane->queue;
+    post->commands = commands;
+    post->waits = &c->waits[first];
+    post->done = batch->done;
+    post->job = batch->job;
+    for (uint32_t i = 0; i < batch->wait_count; i++) {
+        if (hcqi_vk_wait_counts(lane, &batch->waits[i])) {
+            c->waits[c->wait_count++] = batch->waits[i];
+        }
+    }
+    if (stamped) { hcqi_vk_post_stamped(c, lane, stamped, &batch->done); }
+    post->wait_count = c->wait_count - first;
+    hcqi_atomic_store32(&c->count, ++d->tail_at);
+    return HCQ_NOT_READY;
+}
+
+/* Batches for one queue that become one call. */
+typedef struct hcqi_vk_call {
+    hcqi_vk_queue *queue;
+    hcqi_vk_post *posts[HCQI_VK_CALL];
+    uint32_t count;
+    uint32_t wait_first[HCQI_VK_CALL + 1];
+    VkSemaphore waits[HCQI_VK_CALL_WAITS];
+    uint64_t wait_values[HCQI_VK_CALL_WAITS];
+    uint32_t wait_count;
+} hcqi_vk_call;
+
+static VkResult hcqi_vk_call_sync2(hcqi_vk_device *d, const hcqi_vk_call *call) {
+    VkSubmitInfo2KHR infos[HCQI_VK_CALL];
+    VkCommandBufferSubmitInfoKHR commands[HCQI_VK_CALL];
+    VkSemaphoreSubmitInfoKHR signals[HCQI_VK_CALL], waits[HCQI_VK_CALL_WAITS];
+    memset(infos, 0, call->count * sizeof *infos);
+    memset(commands, 0, call->count * sizeof *commands);
+    memset(signals, 0, call->count * sizeof *signals);
+    memset(waits, 0, call->wait_count * sizeof *waits);
+    for (uint32_t i = 0; i < call->wait_count; i++) {
+        waits[i].sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO_KHR;
+        waits[i].semaphore = call->waits[i];
+        waits[i].value = call->wait_values[i];
+        waits[i].stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT_KHR;
+    }
+    for (uint32_t i = 0; i < call->count; i++) {
+        const hcqi_vk_post *post = call->posts[i];
+        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)post->done.lane->native;
+        commands[i].sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO_KHR;
+        commands[i].commandBuffer = post->commands;
+        signals[i].sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO_KHR;
+        signals[i].semaphore = lane->semaphores[post->done.counter];
+        signals[i].value = lane->base[post->done.counter] + post->done.value;
+        signals[i].stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT_KHR;
+        infos[i].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2_KHR;
+        infos[i].waitSemaphoreInfoCount = call->wait_first[i + 1] - call->wait_first[i];
+        infos[i].pWaitSemaphoreInfos = &waits[call->wait_first[i]];
+        infos[i].commandBufferInfoCount = post->commands != NULL;
+        infos[i].pCommandBufferInfos = &commands[i];
+        infos[i].signalSemaphoreInfoCount = 1;
+        infos[i].pSignalSemaphoreInfos = &signals[i];
+    }
+    return d->submit2(call->queue->queue, call->count, infos, VK_NULL_HANDLE);
+}
+
+static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) {
+    VkSubmitInfo infos[HCQI_VK_CALL];
+    VkTimelineSemaphoreSubmitInfo values[HCQI_VK_CALL];
+    VkSemaphore signals[HCQI_VK_CALL];
+    uint64_t signal_values[HCQI_VK_CALL];
+    VkPipelineStageFlags stages[HCQI_VK_CALL_WAITS];
+    memset(infos, 0, call->count * sizeof *infos);
+    memset(values, 0, call->count * sizeof *values);
+    for (uint32_t i = 0; i < call->wait_count; i++) {
+        stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    }
+    for (uint32_t i = 0; i < call->count; i++) {
+        const hcqi_vk_post *post = call->posts[i];
+        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)post->done.lane->native;
+        uint32_t first = call->wait_first[i];
+        signals[i] = lane->semaphores[post->done.counter];
+        signal_values[i] = lane->base[post->done.counter] + post->done.value;
+        values[i].sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+        values[i].waitSemaphoreValueCount = call->wait_first[i + 1] - first;
+        values[i].pWaitSemaphoreValues = &call->wait_values[first];
+        values[i].signalSemaphoreValueCount = 1;
+        values[i].pSignalSemaphoreValues = &signal_values[i];
+        infos[i].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+        infos[i].pNext = &values[i];
+        infos[i].waitSemaphoreCount = values[i].waitSemaphoreValueCount;
+        infos[i].pWaitSemaphores = &call->waits[first];
+        infos[i].pWaitDstStageMask = &stages[first];
+        infos[i].commandBufferCount = post->commands != NULL;
+        infos[i].pCommandBuffers = &call->posts[i]->commands;
+        infos[i].signalSemaphoreCount = 1;
+        infos[i].pSignalSemaphores = &signals[i];
+    }
+    return d->api.QueueSubmit(call->queue->queue, call->count, infos, VK_NULL_HANDLE);
+}
+
+/* Around each use of a queue, with d->lock. */
+static void hcqi_vk_queue_lock(hcqi_vk_device *d, VkQueue queue, int locked) {
+    if (d->lock_fn) { d->lock_fn(d->lock_user, queue, locked); }
+}
+
+static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
+    hcqi_vk_queue_lock(d, call->queue->queue, 1);
+    VkResult r = d->submit2 ? hcqi_vk_call_sync2(d, call) : hcqi_vk_call_plain(d, call);
+    hcqi_vk_queue_lock(d, call->queue->queue, 0);
+    d->submits++;
+    return r;
+}
+
+/* Between these two hcq may be called; others who come to hand over wait. */
+static void hcqi_vk_tell_begin(hcqi_vk_device *d) {
+    d->telling = hcq_sys_thread_id();
+    hcqi_vk_unlock(&d->lock);
+}
+
+static void hcqi_vk_tell_end(hcqi_vk_device *d) {
+    hcqi_vk_lock(&d->lock);
+    d->telling = 0;
+}
+
+/* The batch does not run: its job fails from here on, only its signal is raised. */
+static void hcqi_vk_post_fail(hcqi_vk_device *d, hcqi_vk_post *post, hcq_result r) {
+    hcqi_atomic_store32(&d->failed, 1);
+    post->commands = NULL;
+    hcqi_vk_tell_begin(d);
+    hcq_backend_job_fail(post->job, &post->done, r, NULL);
+    hcqi_vk_tell_end(d);
+}
+
+static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why);
+
+static void hcqi_vk_call_end(hcqi_vk_device *d, hcqi_vk_call *call) {
+    if (call->count == 0) { return; }
+    VkResult r = hcqi_atomic_load32(&d->lost) ? VK_ERROR_DEVICE_LOST : hcqi_vk_call_make(d, call);
+    if (r == VK_ERROR_DEVICE_LOST) {
+        (void)hcqi_atomic_cas32(&d->lost, 0, 1);
+    } else if (r != VK_SUCCESS) {
+        hcqi_vk_call_retry(d, call, r);
+    } else {
+        d->batches += call->count;
+        d->waits += call->wait_count;
+    }
+    call->count = 0;
+    call->wait_count = 0;
+}
+
+static void hcqi_vk_call_add(hcqi_vk_call *call, hcqi_vk_post *post) {
+    uint32_t at = call->count++;
+    call->posts[at] = post;
+    call->wait_first[at] = call->wait_count;
+    for (uint32_t i = 0; i < post->wait_count; i++) {
+        const hcqi_vk_lane *other = (const hcqi_vk_lane *)post->waits[i].lane->native;
+        if (other->queue == post->queue) { continue; }
+        call->waits[call->wait_count] = other->semaphores[post->waits[i].counter];
+        call->wait_values[call->wait_count++] = hcqi_vk_value(&post->waits[i]);
+    }
+    call->wait_first[at + 1] = call->wait_count;
+}
+
+/* The batch once more, then without its commands. */
+static VkResult hcqi_vk_call_again(hcqi_vk_device *d, hcqi_vk_call *one, VkResult why) {
+    VkResult r = why;
+    for (int tries = 0; r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST && tries < 3; tries++) {
+        if (tries == 0) { hcqi_vk_post_fail(d, one->posts[0], hcqi_vk_result(r)); }
+        r = hcqi_vk_call_make(d, one);
+    }
+    return r;
+}
+
+/* Out of memory: one by one, and without commands what is refused again. What
+   cannot even signal leaves others without an end: the device is lost. */
+static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why) {
+    hcqi_vk_call one;
+    hcqi_vk_tell_begin(d);
+    hcq_backend_log(d->device, hcqi_vk_result(why), "vkQueueSubmit: %s", hcqi_vk_text(why));
+    hcqi_vk_tell_end(d);
+    for (uint32_t i = 0; i < call->count; i++) {
+        uint32_t first = call->wait_first[i], waits = call->wait_first[i + 1] - first;
+        one.queue = call->queue;
+        one.count = 1;
+        one.posts[0] = call->posts[i];
+        one.wait_first[0] = 0;
+        one.wait_first[1] = waits;
+        one.wait_count = waits;
+        memcpy(one.waits, &call->waits[first], waits * sizeof *one.waits);
+        memcpy(one.wait_values, &call->wait_values[first], waits * sizeof *one.wait_values);
+        VkResult r = call->count > 1 ? hcqi_vk_call_make(d, &one) : why;
+        if (r != VK_SUCCESS) { r = hcqi_vk_call_again(d, &one, r); }
+        if (r != VK_SUCCESS) {
+            (void)hcqi_atomic_cas32(&d->lost, 0, 1);
+            return;
+        }
+        d->batches++;
+        d->waits += waits;
+    }
+}
+
+/* Something failed before: does this batch wait for it, or belong to it? */
+static void hcqi_vk_post_check(hcqi_vk_device *d, hcqi_vk_post *post) {
+    hcqi_vk_tell_begin(d);
+    hcq_result r = hcq_backend_job_result(post->job);
+    for (uint32_t i = 0; r == HCQ_OK && i < post->wait_count; i++) {
+        r = hcq_backend_wait_result(&post->waits[i]);
+    }
+    hcqi_vk_tell_end(d);
+    if (r != HCQ_OK) { hcqi_vk_post_fail(d, post, r); }
+}
+
+/* The next post, or NULL; chunks that are through are kept for later. */
+static hcqi_vk_post *hcqi_vk_post_next(hcqi_vk_device *d) {
+    hcqi_vk_chunk *c = d->head;
+    if (d->head_at < hcqi_atomic_load32(&c->count)) { return &c->posts[d->head_at++]; }
+    hcqi_vk_chunk *next = (hcqi_vk_chunk *)(uintptr_t)hcqi_atomic_load64(&c->next);
+    if (!next || d->head_at < hcqi_atomic_load32(&c->count)) { /* the last came just now */
+        return next ? &c->posts[d->head_at++] : NULL;
+    }
+    d->head = next;
+    d->head_at = 0;
+    d->through = c;                    /* its posts are in the call that is being made */
+    return hcqi_vk_post_next(d);
+}
+
+static void hcqi_vk_chunk_through(hcqi_vk_device *d) {
+    if (!d->through) { return; }
+    uint64_t kept = hcqi_atomic_swap64(&d->spare, (uint64_t)(uintptr_t)d->through);
+    hcqi_vk_chunk *old = (hcqi_vk_chunk *)(uintptr_t)kept;
+    d->through = NULL;
+    if (old) { hcq_backend_free(d->device, old, sizeof *old); }
+}
+
+static void hcqi_vk_hand_over(hcqi_vk_device *d) {
+    hcqi_vk_call call;
+    hcqi_vk_post *post;
+    call.queue = NULL;
+    call.count = 0;
+    call.wait_count = 0;
+    while ((post = hcqi_vk_post_next(d)) != NULL) {
+        int check = hcqi_atomic_load32(&d->failed) != 0;
+        int full = call.count == HCQI_VK_CALL ||
+                   call.wait_count + post->wait_count > HCQI_VK_CALL_WAITS;
+        if (post->queue != call.queue || full || d->through || check) {
+            hcqi_vk_call_end(d, &call);
+            hcqi_vk_chunk_through(d);
+            call.queue = post->queue;
+        }
+        if (check) { hcqi_vk_post_check(d, post); }
+        hcqi_vk_call_add(&call, post);
+    }
+    hcqi_vk_call_end(d, &call);
+    hcqi_vk_chunk_through(d);
+}
+
+/* Tells the core, once; flush and wait do, which may. */
+static void hcqi_vk_tell_lost(hcqi_vk_device *d, const char *call) {
+    if (!hcqi_atomic_cas32(&d->lost, 1, 2)) { return; }
+    hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
+}
+
+/* What was submitted goes to the queues in the order in which it was, so that a
+   native wait always finds its signal submitted. One thread at a time; those who
+   wait for it find their own work gone. */
+static void hcqi_vk_flush(void *self) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lock(&d->lock);
+    while (d->telling != 0) {
+        int mine = d->telling == hcq_sys_thread_id(); /* its caller goes on */
+        hcqi_vk_unlock(&d->lock);
+        if (mine) { return; }
+        hcq_sys_yield();
+        hcqi_vk_lock(&d->lock);
+    }
+    hcqi_vk_hand_over(d);
+    hcqi_vk_unlock(&d->lock);
+    if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_vk_tell_lost(d, "vkQueueSubmit"); }
+}
+
+/* ---- ends -------------------------------------------------------------------- */
+
+/* Stores the times of a run that is over: from its queries, or now. */
+static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h, uint64_t now) {
+    const hcqi_vk_segment *seg = h->segment;
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        const hcq_packet *p = &h->list->recording->packets[i];
+        uint64_t stored = now;
+        if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
+        uint8_t *host = hcqi_vk_host(d, p->u.stamp.dst, 8);
+        if (h->list->family->stamp_bits != 0) {
+            uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
+            VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8,
+                                                    &stored, 8, VK_QUERY_RESULT_64_BIT |
+                                                                    VK_QUERY_RESULT_WAIT_BIT);
+            if (r != VK_SUCCESS) { continue; }
+        }
+        if (host) { memcpy(host, &stored, 8); }
+    }
+}
+
+static void hcqi_vk_harvest_due(hcqi_vk_device *d, hcqi_vk_lane *lane) {
+    uint32_t due = 0;
+    uint64_t now = hcq_sys_now_ns();
+    while (due < lane->harvest_count && hcqi_vk_reached(&lane->harvests[due].done)) {
+        if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due], now); }
+        due++;
+    }
+    if (due == 0) { return; }
+    lane->harvest_count -= due;
+    memmove(lane->harvests, lane->harvests + due, lane->harvest_count * sizeof *lane->harvests);
+}
+
+static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    uint64_t value = 0;
+    if (lane->is_imported) { return hcqi_vk_imported_completed(d, lane); }
+    VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
+    if (r != VK_SUCCESS) { /* told at the end of this call into hcq */
+        (void)hcqi_atomic_cas32(&d->lost, 0, 1);
+        hcq_backend_flush_soon(d->device);
+        return lane->seen[counter];
+    }
+    if (value - lane->base[counter] > lane->seen[counter] && value > lane->base[counter]) {
+        lane->seen[counter] = value - lane->base[counter];
+        if (lane->harvest_count != 0) { hcqi_vk_harvest_due(d, lane); }
+    }
+    return lane->seen[counter];
+}
+
+static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
+                               uint64_t timeout_ns) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)target->native;
+    hcq_lane_point point = { target, value, 0, counter, 1 };
+    uint64_t native = hcqi_vk_value(&point);
+    HCQI_VK_STRUCT(VkSemaphoreWaitInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+    info.semaphoreCount = 1;
+    info.pSemaphores = &lane->semaphores[counter];
+    info.pValues = &native;
+    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
+    if (r == VK_ERROR_DEVICE_LOST) {
+        (void)hcqi_atomic_cas32(&d->lost, 0, 1);
+        hcqi_vk_tell_lost(d, "vkWaitSemaphores");
+    }
+    return hcqi_vk_result(r);
+}
+
+/* A semaphore never goes back: the counter's zero moves up to where it is. */
+static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    uint64_t value = lane->base[counter] + lane->seen[counter];
+    (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
+    lane->base[counter] = value;
+    lane->seen[counter] = 0;
+}
+
+/* ========================================================================== */
+/* ---- times, and work that is waited for at once ------------------------------- */
+
+/* Submits d->now_commands to the first queue; `done` is reached when it is over. */
+static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d) {
+    uint64_t value = d->now_value + 1;
+    HCQI_VK_STRUCT(VkTimelineSemaphoreSubmitInfo, values,
+                   VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+    HCQI_VK_STRUCT(VkSubmitInfo, info, VK_STRUCTURE_TYPE_SUBMIT_INFO);
+    values.signalSemaphoreValueCount = 1;
+    values.pSignalSemaphoreValues = &value;
+    info.pNext = &values;
+    info.commandBufferCount = 1;
+    info.pCommandBuffers = &d->now_commands;
+    info.signalSemaphoreCount = 1;
+    info.pSignalSemaphores = &d->now_semaphore;
+    hcqi_vk_lock(&d->lock);
+    hcqi_vk_queue_lock(d, d->queues[0].queue, 1);
+    VkResult r = d->api.QueueSubmit(d->queues[0].queue, 1, &info, VK_NULL_HANDLE);
+    hcqi_vk_queue_lock(d, d->queues[0].queue, 0);
+    hcqi_vk_unlock(&d->lock);
+    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkQueueSubmit"); }
+    d->now_value = value;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
+    HCQI_VK_STRUCT(VkSemaphoreWaitInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+    info.semaphoreCount = 1;
+    info.pSemaphores = &d->now_semaphore;
+    info.pValues = &d->now_value;
+    VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
+    return r == VK_SUCCESS || r == VK_TIMEOUT ? hcqi_vk_result(r)
+                                              : hcqi_vk_failed(d, r, "vkWaitSemaphores");
+}
+
+static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d) {
+    HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    VkResult r = d->api.BeginCommandBuffer(d->now_commands, &info);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkBeginCommandBuffer");
+}
+
+/* Clears an allocation that the host cannot write to; before anybody knows it, so
+   no work has to be ordered. */
+static hcq_result hcqi_vk_zero(hcqi_vk_device *d, const hcqi_vk_range *range) {
+    uint64_t forever = (uint64_t)30 * 1000000000;
+    hcqi_vk_lock(&d->now_lock);
+    hcq_result r = hcqi_vk_now_wait(d, forever);
+    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d); }
+    if (r == HCQ_OK) {
+        d->api.CmdFillBuffer(d->now_commands, range->block->buffer, range->offset, range->size, 0);
+        hcqi_vk_barrier(d, d->now_commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                        VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+        VkResult ended = d->api.EndCommandBuffer(d->now_commands);
+        if (ended != VK_SUCCESS) { r = hcqi_vk_failed(d, ended, "vkEndCommandBuffer"); }
+    }
+    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d); }
+    if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, forever); }
+    hcqi_vk_unlock(&d->now_lock);
+    return r == HCQ_TIMEOUT ? HCQ_ERROR_NATIVE : r;
+}
+
+static uint64_t hcqi_vk_mask(uint32_t bits) {
+    return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+}
+
+/* The count of ticks that `raw` are the low bits of, next to what the host's clock
+   lets expect. */
+static uint64_t hcqi_vk_extend(const hcqi_vk_device *d, const hcqi_vk_moment *m, uint32_t bits,
+                               uint64_t raw, uint64_t host_ns) {
+    if (bits >= 64) { return raw; }
+    double passed = (double)(int64_t)(host_ns - m->host_ns) / (double)d->limits.timestampPeriod;
+    uint64_t expected = m->ticks + (uint64_t)(int64_t)passed;
+    uint64_t off = (raw - expected) & hcqi_vk_mask(bits);
+    if (off >> (bits - 1)) { return expected - ((hcqi_vk_mask(bits) + 1) - off); }
+    return expected + off;
+}
+
+static uint64_t hcqi_vk_ticks_ns(const hcqi_vk_device *d, uint64_t ticks) {
+    double period = (double)d->limits.timestampPeriod;
+    return period == 1.0 ? ticks : (uint64_t)((double)ticks * period);
+}
+
+/* Both clocks by VK_EXT_calibrated_timestamps. */
+static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m) {
+    VkCalibratedTimestampInfoEXT infos[2];
+    uint64_t values[2] = { 0, 0 }, deviation = 0;
+    memset(infos, 0, sizeof infos);
+    infos[0].sType = infos[1].sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT;
+    infos[0].timeDomain = VK_TIME_DOMAIN_DEVICE_EXT;
+    infos[1].timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
+    uint64_t before = hcq_sys_now_ns();
+    VkResult r = d->api.GetCalibratedTimestampsEXT(d->handle, d->has_monotonic ? 2 : 1, infos,
+                                                   values, &deviation);
+    uint64_t after = hcq_sys_now_ns();
+    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkGetCalibratedTimestampsEXT"); }
+    *raw = values[0];
+    m->host_ns = before + (after - before) / 2;
+    m->error_ns = (after - before) / 2 + 1;
+    if (d->has_monotonic && values[1] >= before && values[1] <= after) {
+        m->host_ns = values[1];
+        m->error_ns = deviation;
+    }
+    return HCQ_OK;
+}
+
+/* By a timestamp on the queue, if that is over soon. */
+static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m,
+                                       uint64_t timeout_ns) {
+    hcq_result r = hcqi_vk_now_wait(d, 0);
+    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d); }
+    if (r != HCQ_OK) { return r; }
+    d->api.CmdResetQueryPool(d->now_commands, d->now_queries, 0, 1);
+    d->api.CmdWriteTimestamp(d->now_commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
+    VkResult ended = d->api.EndCommandBuffer(d->now_commands);
+    if (ended != VK_SUCCESS) { return hcqi_vk_failed(d, ended, "vkEndCommandBuffer"); }
+    uint64_t before = hcq_sys_now_ns();
+    r = hcqi_vk_now_submit(d);
+    if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
+    uint64_t after = hcq_sys_now_ns();
+    if (r != HCQ_OK) { return r; }
+    VkResult got = d->api.GetQueryPoolResults(d->handle, d->now_queries, 0, 1, 8, raw, 8,
+                                              VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    if (got != VK_SUCCESS) { return hcqi_vk_failed(d, got, "vkGetQueryPoolResults"); }
+    m->host_ns = before + (after - before) / 2;
+    m->error_ns = (after - before) / 2 + 1;
+    return HCQ_OK;
+}
+
+/* Reads both clocks into d->moment; the tighter one of a few tries. */
+static hcq_result hcqi_vk_sample(hcqi_vk_device *d, int tries, uint64_t timeout_ns) {
+    uint32_t bits = d->family_of[0]->stamp_bits;
+    hcqi_vk_moment best = { 0, 0, UINT64_MAX }, m;
+    uint64_t raw = 0, best_raw = 0;
+    hcq_result r = HCQ_OK;
+    for (int i = 0; r == HCQ_OK && i < tries; i++) {
+        m = best;
+        r = d->has_clock ? hcqi_vk_sample_pair(d, &raw, &m)
+                         : hcqi_vk_sample_query(d, &raw, &m, timeout_ns);
+        if (r != HCQ_OK || m.error_ns >= best.error_ns) { continue; }
+        best = m;
+        best_raw = raw & hcqi_vk_mask(bits);
+    }
+    if (best.error_ns == UINT64_MAX) { return r; }
+    best.ticks = d->moment.host_ns == 0 ? best_raw
+                                        : hcqi_vk_extend(d, &d->moment, bits, best_raw, best.host_ns);
+    d->moment = best;
+    return HCQ_OK;
+}
+
+/* Without the extension a moment of the last second serves; clocks drift apart by
+   less than 100 millionths. */
+static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    uint64_t now = hcq_sys_now_ns();
+    clock->device_ns = clock->host_ns = now;
+    clock->error_ns = 0;
+    if (d->family_of[0]->stamp_bits == 0) { return HCQ_OK; } /* times are the host's */
+    hcqi_vk_lock(&d->now_lock);
+    int fresh = !d->has_clock && now - d->moment.host_ns < 1000000000;
+    if (!fresh) { (void)hcqi_vk_sample(d, d->has_clock ? 3 : 1, 20000000); }
+    hcqi_vk_moment m = d->moment;
+    hcqi_vk_unlock(&d->now_lock);
+    uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
+    clock->host_ns = m.host_ns;
+    clock->device_ns = hcqi_vk_ticks_ns(d, m.ticks);
+    clock->error_ns = m.error_ns;
+    if (passed == 0) { return HCQ_OK; }
+    clock->host_ns += passed;
+    clock->device_ns += passed;
+    clock->error_ns += passed / 10000;
+    return HCQ_OK;
+}
+
+static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stored) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    uint32_t bits = ((const hcqi_vk_lane *)lane->native)->queue->family->stamp_bits;
+    if (bits == 0) { return stored; }
+    uint64_t now = bits < 64 ? hcq_sys_now_ns() : 0;
+    hcqi_vk_lock(&d->now_lock);
+    int old = bits < 64 && d->has_clock && now - d->moment.host_ns > 1000000000;
+    if (old) { (void)hcqi_vk_sample(d, 1, 0); }
+    uint64_t ticks = hcqi_vk_extend(d, &d->moment, bits, stored & hcqi_vk_mask(bits), now);
+    hcqi_vk_unlock(&d->now_lock);
+    return hcqi_vk_ticks_ns(d, ticks);
+}
+
+/* ========================================================================== */
+/* ---- the library and instances ------------------------------------------------ */
+
+static hcq_result hcqi_vk_global(const hcqi_vk_driver *v, hcqi_vk_global_api *api) {
+    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_global_names); i++) {
+        PFN_vkVoidFunction f = v->loader(NULL, hcqi_vk_global_names[i]);
+        if (!f) { return HCQ_ERROR_NO_DEVICE; }
+        memcpy((char *)api + i * sizeof f, &f, sizeof f);
+    }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_vk_instance_functions(hcqi_vk_driver *v) {
+    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_instance_names); i++) {
+        PFN_vkVoidFunction f = v->loader(v->instance, hcqi_vk_instance_names[i]);
+        if (!f && i < HCQI_VK_INSTANCE_NEEDED) {
+            v->failure = "the instance lacks functions of Vulkan 1.2";
+            return HCQ_ERROR_NO_DEVICE;
+        }
+        memcpy((char *)&v->api + i * sizeof f, &f, sizeof f);
+    }
+    return HCQ_OK;
+}
+
+/* Finds the loader's one function. */
+static hcq_result hcqi_vk_library_open(hcqi_vk_driver *v) {
+#ifdef HCQ_VULKAN_LOADER
+    v->loader = HCQ_VULKAN_LOADER;
+#else
+    static const char *const names[] = {
+#if defined(_WIN32)
+        "vulkan-1.dll"
+#elif defined(__APPLE__)
+        "libvulkan.dylib", "libvulkan.1.dylib", "libMoltenVK.dylib"
+#else
+        "libvulkan.so.1", "libvulkan.so"
+#endif
+    };
+    for (size_t i = 0; i < HCQI_VK_COUNT(names) && !v->library; i++) {
+        v->library = hcq_sys_library_open(names[i]);
+    }
+    v->failure = "Vulkan's loader (libvulkan) cannot be opened";
+    if (!v->library) { return HCQ_ERROR_NO_DEVICE; }
+    void *symbol = hcq_sys_library_symbol(v->library, "vkGetInstanceProcAddr");
+    memcpy(&v->loader, &symbol, sizeof symbol);
+#endif
+    v->failure = v->loader ? NULL : "Vulkan's loader has no vkGetInstanceProcAddr";
+    return v->loader ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
+}
+
+static int hcqi_vk_listed(const VkExtensionProperties *list, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(list[i].extensionName, name) == 0) { return 1; }
+    }
+    return 0;
+}
+
+static int hcqi_vk_layer_exists(const hcqi_vk_global_api *api, const char *name) {
+    VkLayerProperties layers[32];
+    uint32_t count = 32;
+    if (api->EnumerateInstanceLayerProperties(&count, layers) < VK_SUCCESS) { return 0; }
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(layers[i].layerName, name) == 0) { return 1; }
+    }
+    return 0;
+}
+
+/* Khronos' layer speaks through here, inside of any call. */
+static VKAPI_ATTR VkBool32 VKAPI_CALL hcqi_vk_message(
+    VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT types,
+    const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
+    hcqi_vk_device *d = (hcqi_vk_device *)user;
+    if ((types & VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT) == 0) { return VK_FALSE; }
+    (void)severity;
+    (void)hcqi_atomic_add64(&d->messages, 1);
+    hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %.400s", data->pMessage);
+    return VK_FALSE;
+}
+
+static void hcqi_vk_messenger_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
+    HCQI_VK_STRUCT(VkDebugUtilsMessengerCreateInfoEXT, info,
+                   VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
+    info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+    info.pfnUserCallback = hcqi_vk_message;
+    info.pUserData = d;
+    if (!v->api.CreateDebugUtilsMessengerEXT) { return; }
+    (void)v->api.CreateDebugUtilsMessengerEXT(v->instance, &info, NULL, &v->messenger);
+}
+
+/* An instance, for `d` alone if it wants validation. Texts are constant. */
+static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
+    hcqi_vk_global_api api;
+    VkExtensionProperties known[64];
+    const char *extensions[4], *layer = "VK_LAYER_KHRONOS_validation";
+    uint32_t known_count = 64, count = 0;
+    VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+    v->failure = "the loader lacks functions of Vulkan 1.1";
+    if (hcqi_vk_global(v, &api) != HCQ_OK) { return HCQ_ERROR_NO_DEVICE; }
+    if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
+    if (api.EnumerateInstanceExtensionProperties(NULL, &known_count, known) < VK_SUCCESS) {
+        known_count = 0;
+    }
+    HCQI_VK_STRUCT(VkApplicationInfo, app, VK_STRUCTURE_TYPE_APPLICATION_INFO);
+    HCQI_VK_STRUCT(VkValidationFeaturesEXT, features, VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT);
+    HCQI_VK_STRUCT(VkInstanceCreateInfo, info, VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+    app.pEngineName = "hcq";
+    app.apiVersion = v->version < VK_API_VERSION_1_3 ? v->version : VK_API_VERSION_1_3;
+    info.pApplicationInfo = &app;
+    v->has_names = hcqi_vk_listed(known, known_count, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    if (v->has_names) { extensions[count++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME; }
+    if (hcqi_vk_listed(known, known_count, "VK_KHR_portability_enumeration")) {
+        extensions[count++] = "VK_KHR_portability_enumeration";
+        info.flags = 1; /* VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR */
+    }
+    if (d && hcqi_vk_layer_exists(&api, layer)) {
+        features.enabledValidationFeatureCount = 1;
+        features.pEnabledValidationFeatures = &enable;
+        info.pNext = &features;
+        info.enabledLayerCount = 1;
+        info.ppEnabledLayerNames = &layer;
+        d->validates = v->has_names;
+    }
+    info.enabledExtensionCount = count;
+    info.ppEnabledExtensionNames = extensions;
+    VkResult r = api.CreateInstance(&info, NULL, &v->instance);
+    v->failure = r == VK_SUCCESS ? NULL : hcqi_vk_text(r);
+    if (r != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
+    hcq_result found = hcqi_vk_instance_functions(v);
+    if (found == HCQ_OK && d && d->validates) { hcqi_vk_messenger_open(v, d); }
+    return found;
+}
+
+/* Vulkan 1.2 with its two features that everything rests on, and a queue that
+   computes. */
+static int hcqi_vk_usable(const hcqi_vk_driver *v, VkPhysicalDevice physical) {
+    VkQueueFamilyProperties families[16];
+    uint32_t count = 16;
+    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, properties,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan12Features, new_ones,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    HCQI_VK_STRUCT(VkPhysicalDeviceFeatures2, features,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+    v->api.GetPhysicalDeviceProperties2(physical, &properties);
+    if (properties.properties.apiVersion < VK_API_VERSION_1_2) { return 0; }
+    features.pNext = &new_ones;
+    v->api.GetPhysicalDeviceFeatures2(physical, &features);
+    if (!new_ones.timelineSemaphore || !new_ones.bufferDeviceAddress) { return 0; }
+    v->api.GetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
+    for (uint32_t i = 0; i < count; i++) {
+        if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) { return 1; }
+    }
+    return 0;
+}
+
+static hcq_result hcqi_vk_physical_list(hcqi_vk_driver *v) {
+    VkPhysicalDevice all[HCQI_VK_DEVICES];
+    uint32_t count = HCQI_VK_DEVICES;
+    VkResult r = v->api.EnumeratePhysicalDevices(v->instance, &count, all);
+    v->failure = r < VK_SUCCESS ? hcqi_vk_text(r) : "there is no device with Vulkan 1.2";
+    v->count = 0;
+    for (uint32_t i = 0; r >= VK_SUCCESS && i < count; i++) {
+        if (hcqi_vk_usable(v, all[i])) { v->physical[v->count++] = all[i]; }
+    }
+    if (v->count != 0) { v->failure = NULL; }
+    return v->count != 0 ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
+}
+
+static void hcqi_vk_instance_close(hcqi_vk_driver *v) {
+    if (v->instance && !v->lent) {
+        if (v->messenger) {
+            v->api.DestroyDebugUtilsMessengerEXT(v->instance, v->messenger, NULL);
+        }
+        if (v->api.DestroyInstance) { v->api.DestroyInstance(v->instance, NULL); }
+    }
+    v->instance = NULL;
+    if (v->library) { hcq_sys_library_close(v->library); }
+    v->library = NULL;
+}
+
+/* A machine without Vulkan has a driver without devices: opening one says why. */
+static hcq_result hcqi_vk_driver_create(const hcq_memory_hooks *memory, void **driver) {
+    hcqi_vk_driver *v = (hcqi_vk_driver *)memory->alloc_fn(memory->user, sizeof *v, 16);
+    if (!v) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    memset(v, 0, sizeof *v);
+    hcq_result r = hcqi_vk_library_open(v);
+    if (r == HCQ_OK) { r = hcqi_vk_instance_open(v, NULL); }
+    if (r == HCQ_OK) { (void)hcqi_vk_physical_list(v); }
+    *driver = v;
+    return HCQ_OK;
+}
+
+static void hcqi_vk_driver_destroy(const hcq_memory_hooks *memory, void *driver) {
+    hcqi_vk_instance_close((hcqi_vk_driver *)driver);
+    memory->free_fn(memory->user, driver, sizeof(hcqi_vk_driver));
+}
+
+/* Are the device's families enough for copies of their own? */
+static int hcqi_vk_is_copy_family(const VkQueueFamilyProperties *f) {
+    VkQueueFlags others = ~(VkQueueFlags)(VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT |
+                                          VK_QUEUE_PROTECTED_BIT);
+    return f->queueCount != 0 && (f->queueFlags & VK_QUEUE_TRANSFER_BIT) != 0 &&
+           (f->queueFlags & others) == 0;
+}
+
+static uint64_t hcqi_vk_memory_bytes(const VkPhysicalDeviceMemoryProperties *m) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < m->memoryHeapCount; i++) {
+        int local = (m->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0;
+        if (local && m->memoryHeaps[i].size > most) { most = m->memoryHeaps[i].size; }
+    }
+    return most;
+}
+
+static void hcqi_vk_device_describe(const hcqi_vk_driver *v, uint32_t ordinal,
+                                    hcq_device_info *info) {
+    VkPhysicalDevice physical = v->physical[ordinal];
+    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan11Properties, ids,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, properties,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, memory,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+    properties.pNext = &ids;
+    v->api.GetPhysicalDeviceProperties2(physical, &properties);
+    v->api.GetPhysicalDeviceMemoryProperties2(physical, &memory);
+    snprintf(info->name, sizeof info->name, "%.95s", properties.properties.deviceName);
+    int at = snprintf(info->path, sizeof info->path, "uuid:");
+    for (uint32_t i = 0; i < VK_UUID_SIZE; i++) {
+        at += snprintf(info->path + at, sizeof info->path - (size_t)at, "%02x",
+                       (unsigned)ids.deviceUUID[i]);
+    }
+    info->id = (uint64_t)(ordinal + 1) << 56 |
+               (uint64_t)(properties.properties.vendorID & 0xffffff) << 32 |
+               properties.properties.deviceID;
+    info->compute_lanes = 1;
+    info->copy_lanes = 1;
+    info->memory_bytes = hcqi_vk_memory_bytes(&memory.memoryProperties);
+}
+
+static const char *hcqi_vk_why_none(void *driver) {
+    return ((const hcqi_vk_driver *)driver)->failure;
+}
+
+static uint32_t hcqi_vk_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
+    const hcqi_vk_driver *v = (const hcqi_vk_driver *)driver;
+    for (uint32_t i = 0; i < v->count && i < capacity; i++) {
+        hcqi_vk_device_describe(v, i, &infos[i]);
+    }
+    return v->count;
+}
+
+/* ---- small things of a device ---- */
+
+static hcq_result hcqi_vk_semaphore_create(hcqi_vk_device *d, VkSemaphore *semaphore) {
+    HCQI_VK_STRUCT(VkSemaphoreTypeCreateInfo, type, VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+    HCQI_VK_STRUCT(VkSemaphoreCreateInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    info.pNext = &type;
+    VkResult r = d->api.CreateSemaphore(d->handle, &info, NULL, semaphore);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateSemaphore");
+}
+
+/* The queue of a lane: those of its family in turn, copy lanes behind compute
+   lanes where they share a family. */
+static hcqi_vk_queue *hcqi_vk_queue_for(hcqi_vk_device *d, hcq_queue_kind kind, uint32_t index) {
+    const hcqi_vk_family *f = d->family_of[kind == HCQ_COPY];
+    uint32_t count = 0;
+    if (kind == HCQ_COPY && f == d->family_of[0]) { index += d->compute_lanes; }
+    for (uint32_t i = 0; i < d->queue_count; i++) { count += d->queues[i].family == f; }
+    index %= count;
+    for (uint32_t i = 0;; i++) {
+        if (d->queues[i].family == f && index-- == 0) { return &d->queues[i]; }
+    }
+}
+
+/* ========================================================================== */
+/* ---- devices ------------------------------------------------------------------ */
+
+/* The features of a device: what it can, or what an engine made it with. */
+typedef struct hcqi_vk_features {
+    VkPhysicalDeviceFeatures2 all;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceSynchronization2FeaturesKHR sync2;
+    VkPhysicalDeviceMaintenance4FeaturesKHR maintenance4;
+} hcqi_vk_features;
+
+static void hcqi_vk_features_chain(hcqi_vk_features *f, int sync2, int maintenance4) {
+    memset(f, 0, sizeof *f);
+    f->all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    f->sync2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES_KHR;
+    f->maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES_KHR;
+    void *next = NULL;
+    if (sync2) { next = &f->sync2; }
+    if (maintenance4) {
+        f->maintenance4.pNext = next;
+        next = &f->maintenance4;
+    }
+    f->v12.pNext = next;
+    f->v11.pNext = &f->v12;
+    f->all.pNext = &f->v11;
+}
+
+/* Keeps what kernels may want; all else costs something or is nothing for us. */
+static void hcqi_vk_features_choose(hcqi_vk_features *f) {
+    hcqi_vk_features can = *f;
+    hcqi_vk_features_chain(f, can.v12.pNext == &f->sync2 || can.maintenance4.pNext == &f->sync2,
+                           can.v12.pNext == &f->maintenance4);
+    f->all.features.shaderInt64 = can.all.features.shaderInt64;
+    f->all.features.shaderInt16 = can.all.features.shaderInt16;
+    f->all.features.shaderFloat64 = can.all.features.shaderFloat64;
+    f->v11.storageBuffer16BitAccess = can.v11.storageBuffer16BitAccess;
+    f->v11.uniformAndStorageBuffer16BitAccess = can.v11.uniformAndStorageBuffer16BitAccess;
+    f->v11.storagePushConstant16 = can.v11.storagePushConstant16;
+    f->v11.variablePointersStorageBuffer = can.v11.variablePointersStorageBuffer;
+    f->v11.variablePointers = can.v11.variablePointers;
+    f->v12.storageBuffer8BitAccess = can.v12.storageBuffer8BitAccess;
+    f->v12.uniformAndStorageBuffer8BitAccess = can.v12.uniformAndStorageBuffer8BitAccess;
+    f->v12.storagePushConstant8 = can.v12.storagePushConstant8;
+    f->v12.shaderBufferInt64Atomics = can.v12.shaderBufferInt64Atomics;
+    f->v12.shaderFloat16 = can.v12.shaderFloat16;
+    f->v12.shaderInt8 = can.v12.shaderInt8;
+    f->v12.scalarBlockLayout = can.v12.scalarBlockLayout;
+    f->v12.uniformBufferStandardLayout = can.v12.uniformBufferStandardLayout;
+    f->v12.shaderSubgroupExtendedTypes = can.v12.shaderSubgroupExtendedTypes;
+    f->v12.vulkanMemoryModel = can.v12.vulkanMemoryModel;
+    f->v12.vulkanMemoryModelDeviceScope = can.v12.vulkanMemoryModelDeviceScope;
+    f->v12.descriptorBindingStorageBufferUpdateAfterBind =
+        can.v12.descriptorBindingStorageBufferUpdateAfterBind;
+    f->v12.hostQueryReset = can.v12.hostQueryReset;
+    f->v12.timelineSemaphore = VK_TRUE;
+    f->v12.bufferDeviceAddress = VK_TRUE;
+    f->sync2.synchronization2 = can.sync2.synchronization2;
+    f->maintenance4.maintenance4 = can.maintenance4.maintenance4;
+}
+
+/* An engine's own list, gathered from whatever structures it used. */
+static void hcqi_vk_features_lent(hcqi_vk_features *f, const VkPhysicalDeviceFeatures2 *lent) {
+    hcqi_vk_features_chain(f, 1, 1);
+    f->v12.timelineSemaphore = VK_TRUE;
+    f->v12.bufferDeviceAddress = VK_TRUE;
+    if (!lent) { return; }
+    f->all.features = lent->features;
+    for (const VkBaseInStructure *s = (const VkBaseInStructure *)lent->pNext; s; s = s->pNext) {
+        if (s->sType == f->v11.sType) { f->v11 = *(const VkPhysicalDeviceVulkan11Features *)s; }
+        if (s->sType == f->v12.sType) { f->v12 = *(const VkPhysicalDeviceVulkan12Features *)s; }
+        if (s->sType == f->sync2.sType) {
+            f->sync2 = *(const VkPhysicalDeviceSynchronization2FeaturesKHR *)s;
+        }
+        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES) {
+            f->sync2.synchronization2 =
+                ((const VkPhysicalDeviceVulkan13Features *)s)->synchronization2;
+            f->maintenance4.maintenance4 =
+                ((const VkPhysicalDeviceVulkan13Features *)s)->maintenance4;
+        }
+    }
+}
+
+static void hcqi_vk_abilities_read(hcqi_vk_device *d, const hcqi_vk_features *f) {
+    const struct { VkBool32 has; uint32_t need; } table[] = {
+        { f->all.features.shaderInt64, HCQI_VK_NEEDS_INT64 },
+        { f->all.features.shaderFloat64, HCQI_VK_NEEDS_FLOAT64 },
+        { f->all.features.shaderInt16, HCQI_VK_NEEDS_INT16 },
+        { f->v12.shaderFloat16, HCQI_VK_NEEDS_FLOAT16 },
+        { f->v12.shaderInt8, HCQI_VK_NEEDS_INT8 },
+        { f->v11.storageBuffer16BitAccess, HCQI_VK_NEEDS_STORAGE16 },
+        { f->v11.uniformAndStorageBuffer16BitAccess, HCQI_VK_NEEDS_UNIFORM16 },
+        { f->v11.storagePushConstant16, HCQI_VK_NEEDS_PUSH16 },
+        { f->v12.storageBuffer8BitAccess, HCQI_VK_NEEDS_STORAGE8 },
+        { f->v12.uniformAndStorageBuffer8BitAccess, HCQI_VK_NEEDS_UNIFORM8 },
+        { f->v12.storagePushConstant8, HCQI_VK_NEEDS_PUSH8 },
+        { f->v12.shaderBufferInt64Atomics, HCQI_VK_NEEDS_ATOMIC64 },
+        { f->v11.variablePointersStorageBuffer, HCQI_VK_NEEDS_VARIABLE_POINTERS },
+        { f->v11.variablePointers, HCQI_VK_NEEDS_ALL_POINTERS },
+        { f->v12.vulkanMemoryModel, HCQI_VK_NEEDS_MEMORY_MODEL },
+        { f->v12.vulkanMemoryModelDeviceScope, HCQI_VK_NEEDS_DEVICE_SCOPE },
+        { f->maintenance4.maintenance4, HCQI_VK_NEEDS_LOCAL_SIZE_ID },
+        { VK_TRUE, HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_SUBGROUPS },
+    };
+    for (size_t i = 0; i < HCQI_VK_COUNT(table); i++) {
+        if (table[i].has) { d->needs |= table[i].need; }
+    }
+}
+
+/* Extensions that are used where they are; `names` gets those to be enabled. */
+static uint32_t hcqi_vk_extensions(hcqi_vk_device *d, const VkExtensionProperties *known,
+                                   uint32_t known_count, const char **names) {
+    uint32_t count = 0;
+    const struct { const char *name; uint32_t off; int *has; } table[] = {
+        { VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, HCQ_VULKAN_NO_SYNC2, &d->has_sync2 },
+        { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, HCQ_VULKAN_NO_IMPORT, &d->has_import },
+        { VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, HCQ_VULKAN_NO_PUSH_SETS, &d->has_push_sets },
+        { VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME, HCQ_VULKAN_NO_CALIBRATION, &d->has_clock },
+        { VK_KHR_MAINTENANCE_4_EXTENSION_NAME, 0, &d->has_maintenance4 },
+        { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0, &d->has_budget },
+        { "VK_KHR_portability_subset", 0, NULL },
+    };
+    for (size_t i = 0; i < HCQI_VK_COUNT(table); i++) {
+        if ((d->flags & table[i].off) || !hcqi_vk_listed(known, known_count, table[i].name)) {
+            continue;
+        }
+        if (table[i].has) { *table[i].has = 1; }
+        names[count++] = table[i].name;
+    }
+    return count;
+}
+
+/* Which queues there will be: compute lanes share family_of[0], copy lanes
+   family_of[1]; where that is the same the copy lanes get queues of their own if
+   there are enough. */
+static void hcqi_vk_plan_queues(hcqi_vk_device *d, const VkQueueFamilyProperties *families,
+                                uint32_t count, uint32_t wanted[HCQI_VK_FAMILIES]) {
+    uint32_t compute = UINT32_MAX, copy = UINT32_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        int computes = (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0;
+        int graphics = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0;
+        if (computes && (compute == UINT32_MAX || !graphics)) { compute = i; }
+        if (hcqi_vk_is_copy_family(&families[i]) && copy == UINT32_MAX) { copy = i; }
+    }
+    int apart = copy != UINT32_MAX && d->copy_lanes != 0 && !(d->flags & HCQ_VULKAN_ONE_QUEUE);
+    d->family_count = apart ? 2 : 1;
+    d->families[0].index = compute;
+    d->families[1].index = copy;
+    d->family_of[0] = &d->families[0];
+    d->family_of[1] = &d->families[apart];
+    wanted[0] = d->compute_lanes + (apart ? 0 : d->copy_lanes);
+    wanted[1] = d->copy_lanes;
+    for (uint32_t i = 0; i < d->family_count; i++) {
+        uint32_t most = families[d->families[i].index].queueCount;
+        if (d->flags & HCQ_VULKAN_ONE_QUEUE) { most = 1; }
+        if (wanted[i] > most) { wanted[i] = most; }
+    }
+}
+
+static void hcqi_vk_queues_take(hcqi_vk_device *d, const uint32_t wanted[HCQI_VK_FAMILIES]) {
+    for (uint32_t f = 0; f < d->family_count; f++) {
+        for (uint32_t i = 0; i < wanted[f]; i++) {
+            hcqi_vk_queue *q = &d->queues[d->queue_count++];
+            q->family = &d->families[f];
+            q->index = i;
+            d->api.GetDeviceQueue(d->handle, d->families[f].index, i, &q->queue);
+        }
+    }
+}
+
+static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
+    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_device_names); i++) {
+        PFN_vkVoidFunction f =
+            d->driver->api.GetDeviceProcAddr(d->handle, hcqi_vk_device_names[i]);
+        if (!f && i < HCQI_VK_DEVICE_NEEDED) {
+            hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s",
+                            hcqi_vk_device_names[i]);
+            return HCQ_ERROR_NO_DEVICE;
+        }
+        memcpy((char *)&d->api + i * sizeof f, &f, sizeof f);
+    }
+    return HCQ_OK;
+}
+
+/* A VkDevice of our own, with its queues. */
+static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *features,
+                                        const VkExtensionProperties *known, uint32_t known_count) {
+    VkQueueFamilyProperties families[16];
+    VkDeviceQueueCreateInfo queues[HCQI_VK_FAMILIES];
+    const char *names[16];
+    float priorities[HCQI_VK_QUEUES];
+    uint32_t count = 16, wanted[HCQI_VK_FAMILIES] = { 0, 0 };
+    uint32_t name_count = hcqi_vk_extensions(d, known, known_count, names);
+    hcqi_vk_features_chain(features, d->has_sync2, d->has_maintenance4);
+    d->driver->api.GetPhysicalDeviceFeatures2(d->physical, &features->all);
+    hcqi_vk_features_choose(features);
+    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
+    hcqi_vk_plan_queues(d, families, count, wanted);
+    for (uint32_t i = 0; i < HCQI_VK_QUEUES; i++) { priorities[i] = 1.0f; }
+    memset(queues, 0, sizeof queues);
+    for (uint32_t i = 0; i < d->family_count; i++) {
+        queues[i].sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+        queues[i].queueFamilyIndex = d->families[i].index;
+        queues[i].queueCount = wanted[i];
+        queues[i].pQueuePriorities = priorities;
+    }
+    HCQI_VK_STRUCT(VkDeviceCreateInfo, info, VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
+    info.pNext = &features->all;
+    info.queueCreateInfoCount = d->family_count;
+    info.pQueueCreateInfos = queues;
+    info.enabledExtensionCount = name_count;
+    info.ppEnabledExtensionNames = names;
+    VkResult r = d->driver->api.CreateDevice(d->physical, &info, NULL, &d->handle);
+    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateDevice"); }
+    hcq_result result = hcqi_vk_device_functions(d);
+    if (result == HCQ_OK) { hcqi_vk_queues_take(d, wanted); }
+    return result;
+}
+
+static hcqi_vk_family *hcqi_vk_family_lent(hcqi_vk_device *d, uint32_t index) {
+    for (uint32_t i = 0; i < d->family_count; i++) {
+        if (d->families[i].index == index) { return &d->families[i]; }
+    }
+    if (d->family_count == HCQI_VK_FAMILIES) { return NULL; }
+    d->families[d->family_count].index = index;
+    return &d->families[d->family_count++];
+}
+
+/* An engine's device and queues. The first queue that computes leads: its family's
+   are for compute lanes, those of another for copies. */
+static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc,
+                                      hcqi_vk_features *features) {
+    VkQueueFamilyProperties families[16];
+    VkExtensionProperties known[64];
+    const char *names[16];
+    uint32_t count = 16, known_count = 0;
+    memset(known, 0, sizeof known);
+    for (uint32_t i = 0; i < desc->extension_count && i < 64; i++) {
+        snprintf(known[known_count++].extensionName, sizeof known[0].extensionName, "%s",
+                 desc->extensions[i]);
+    }
+    (void)hcqi_vk_extensions(d, known, known_count, names);
+    hcqi_vk_features_lent(features, desc->features);
+    d->handle = desc->device;
+    d->lent = 1;
+    hcq_result r = hcqi_vk_device_functions(d);
+    if (r != HCQ_OK) { return r; }
+    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
+    for (uint32_t pass = 0; pass < 2; pass++) { /* those that compute first */
+        for (uint32_t i = 0; i < desc->queue_count && d->queue_count < HCQI_VK_QUEUES; i++) {
+            uint32_t index = desc->queues[i].family;
+            int computes = index < count && (families[index].queueFlags & VK_QUEUE_COMPUTE_BIT);
+            if (index >= count || computes == (pass != 0)) { continue; }
+            hcqi_vk_family *f = hcqi_vk_family_lent(d, index);
+            if (!f) { continue; }
+            d->queues[d->queue_count].family = f;
+            d->queues[d->queue_count].index = UINT32_MAX;
+            d->queues[d->queue_count++].queue = desc->queues[i].queue;
+        }
+    }
+    if (d->queue_count == 0 ||
+        !(families[d->families[0].index].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.queues: none of them computes");
+        return HCQ_ERROR_INVALID;
+    }
+    d->family_of[0] = &d->families[0];
+    d->family_of[1] = &d->families[d->family_count - 1];
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
+    VkQueueFamilyProperties families[16];
+    uint32_t count = 16;
+    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
+    int timeless = 0;
+    for (uint32_t i = 0; i < d->family_count; i++) {
+        hcqi_vk_family *f = &d->families[i];
+        const VkQueueFamilyProperties *p = &families[f->index];
+        f->computes = (p->queueFlags & VK_QUEUE_COMPUTE_BIT) != 0;
+        f->stamp_bits = p->timestampValidBits;
+        f->stages = VK_PIPELINE_STAGE_TRANSFER_BIT;
+        if (f->computes) {
+            f->stages |= VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT |
+                         VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
+        }
+        timeless |= f->stamp_bits == 0 || (!f->computes && !d->has_host_reset);
+        HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+        info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+        info.queueFamilyIndex = f->index;
+        VkResult r = d->api.CreateCommandPool(d->handle, &info, NULL, &f->pool);
+        if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateCommandPool"); }
+    }
+    for (uint32_t i = 0; timeless && i < d->family_count; i++) {
+        d->families[i].stamp_bits = 0; /* one clock for all: the host's */
+    }
+    return HCQ_OK;
+}
+
+static void hcqi_vk_limits_read(hcqi_vk_device *d) {
+    HCQI_VK_STRUCT(VkPhysicalDeviceExternalMemoryHostPropertiesEXT, host,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
+    HCQI_VK_STRUCT(VkPhysicalDeviceMaintenance4PropertiesKHR, four,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES_KHR);
+    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan11Properties, v11,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan12Properties, v12,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
+    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, all,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+    void *next = NULL;
+    if (d->has_import) { next = &host; }
+    if (d->has_maintenance4) {
+        four.pNext = next;
+        next = &four;
+    }
+    v12.pNext = next;
+    v11.pNext = &v12;
+    all.pNext = &v11;
+    d->driver->api.GetPhysicalDeviceProperties2(d->physical, &all);
+    d->limits = all.properties.limits;
+    d->device_type_bits = (uint32_t)all.properties.deviceType;
+    d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
+                       ? v11.subgroupSupportedOperations : 0;
+    d->max_allocation = v11.maxMemoryAllocationSize;
+    d->max_buffer = d->has_maintenance4 && four.maxBufferSize ? four.maxBufferSize : UINT64_MAX;
+    d->import_align = host.minImportedHostPointerAlignment;
+    if (d->import_align == 0) { d->has_import = 0; }
+    snprintf(d->name, sizeof d->name, "%.95s", all.properties.deviceName);
+    snprintf(d->driver_text, sizeof d->driver_text, "%.100s %.140s", v12.driverName,
+             v12.driverInfo);
+}
+
+/* A score for a memory type, 0 = it will not do. All must be coherent: buffers
+   have host pointers and no flush. */
+static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, int host) {
+    VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+    VkMemoryPropertyFlags coherent = visible | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if (flags & (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT |
+                 0xC0u /* AMD's device coherent ones */)) {
+        return 0;
+    }
+    uint32_t local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
+    uint32_t cached = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
+    if (host) { return (flags & coherent) != coherent ? 0 : 1 + 4 * cached + 2 * (1 - local); }
+    if ((flags & visible) && (flags & coherent) != coherent) { return 0; }
+    return 1 + 8 * local + (flags & visible ? 0u : 1u);
+}
+
+/* Chooses the memory types. All memory is the host's too where the device has none
+   of its own, or has it cached. */
+static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
+    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, all,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+    uint32_t best[2] = { 0, 0 };
+    d->driver->api.GetPhysicalDeviceMemoryProperties2(d->physical, &all);
+    d->memory = all.memoryProperties;
+    int shared = d->device_type_bits == VK_PHYSICAL_DEVICE_TYPE_CPU ||
+                 d->device_type_bits == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
+        uint32_t device = hcqi_vk_type_score(flags, 0), host = hcqi_vk_type_score(flags, 1);
+        VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                                     VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+        if (host != 0 && shared && (flags & both) == both) { device += 32; }
+        if (device > best[0]) {
+            best[0] = device;
+            d->device_type = i;
+        }
+        if (host > best[1]) {
+            best[1] = host;
+            d->host_type = i;
+        }
+    }
+    if (best[0] == 0 || best[1] == 0) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the device has no memory for buffers");
+        return HCQ_ERROR_NO_DEVICE;
+    }
+    VkMemoryPropertyFlags chosen = d->memory.memoryTypes[d->device_type].propertyFlags;
+    int visible = (chosen & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0;
+    int cheap = shared || (chosen & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
+    d->device_visible = visible && cheap && !(d->flags & HCQ_VULKAN_STAGED);
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_vk_now_open(hcqi_vk_device *d) {
+    hcqi_vk_family *f = d->family_of[0];
+    hcq_result r = hcqi_vk_semaphore_create(d, &d->now_semaphore);
+    if (r == HCQ_OK) { r = hcqi_vk_commands_get(d, f, &d->now_commands); }
+    if (r == HCQ_OK && f->stamp_bits != 0) {
+        r = hcqi_vk_queries_create(d, 1, &d->now_queries);
+        if (r == HCQ_OK) { r = hcqi_vk_sample(d, 5, (uint64_t)5 * 1000000000); }
+    }
+    return r;
+}
+
+/* Both clocks readable at once? */
+static void hcqi_vk_domains_read(hcqi_vk_device *d) {
+    VkTimeDomainEXT domains[16];
+    uint32_t count = 16;
+    int device = 0;
+    if (!d->has_clock) { return; }
+    if (!d->driver->api.GetPhysicalDeviceCalibrateableTimeDomainsEXT ||
+        !d->api.GetCalibratedTimestampsEXT ||
+        d->driver->api.GetPhysicalDeviceCalibrateableTimeDomainsEXT(d->physical, &count,
+                                                                    domains) < VK_SUCCESS) {
+        count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        device |= domains[i] == VK_TIME_DOMAIN_DEVICE_EXT;
+        d->has_monotonic |= domains[i] == VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
+    }
+    d->has_clock = device;
+}
+
+static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
+    const void *data = desc ? desc->cache : NULL;
+    size_t size = desc ? desc->cache_size : 0;
+    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, all,
+                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+    HCQI_VK_STRUCT(VkPipelineCacheCreateInfo, info, VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
+    uint32_t head[4] = { 0, 0, 0, 0 };
+    d->driver->api.GetPhysicalDeviceProperties2(d->physical, &all);
+    if (data && size >= 32) { memcpy(head, data, sizeof head); }
+    int ours = head[0] >= 32 && head[0] <= size && head[1] == 1 &&
+               head[2] == all.properties.vendorID && head[3] == all.properties.deviceID &&
+               memcmp((const char *)data + 16, all.properties.pipelineCacheUUID, 16) == 0;
+    if (ours) {
+        info.initialDataSize = size;
+        info.pInitialData = data;
+    } else if (data && size != 0) {
+        hcq_backend_log(d->device, HCQ_OK, "vulkan.cache: of another device or driver, ignored");
+    }
+    VkResult r = d->api.CreatePipelineCache(d->handle, &info, NULL, &d->cache);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreatePipelineCache");
+}
+
+static hcq_result hcqi_vk_posts_open(hcqi_vk_device *d) {
+    d->tail = (hcqi_vk_chunk *)hcqi_vk_new(d, sizeof *d->tail);
+    d->head = d->tail;
+    hcqi_vk_chunk *spare = (hcqi_vk_chunk *)hcqi_vk_new(d, sizeof *spare);
+    d->spare = (uint64_t)(uintptr_t)spare;
+    return d->tail && spare ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static void hcqi_vk_posts_close(hcqi_vk_device *d) {
+    hcqi_vk_chunk *spare = (hcqi_vk_chunk *)(uintptr_t)d->spare;
+    while (d->head) {
+        hcqi_vk_chunk *next = (hcqi_vk_chunk *)(uintptr_t)d->head->next;
+        hcq_backend_free(d->device, d->head, sizeof *next);
+        d->head = next;
+    }
+    if (spare) { hcq_backend_free(d->device, spare, sizeof *spare); }
+}
+
+static void hcqi_vk_device_objects_free(hcqi_vk_device *d) {
+    while (d->block_count != 0) { hcqi_vk_block_free(d, d->blocks[0]); }
+    if (d->now_queries) { d->api.DestroyQueryPool(d->handle, d->now_queries, NULL); }
+    if (d->now_semaphore) { d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL); }
+    if (d->cache) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
+    for (uint32_t i = 0; i < d->family_count; i++) {
+        hcqi_vk_family *f = &d->families[i];
+        if (f->pool) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
+        if (f->spare) {
+            hcq_backend_free(d->device, f->spare, f->spare_capacity * sizeof *f->spare);
+        }
+    }
+}
+
+static void hcqi_vk_close(void *self) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    if (d->handle && d->api.DestroyDevice) {
+        hcqi_vk_device_objects_free(d);
+        if (!d->lent) { d->api.DestroyDevice(d->handle, NULL); }
+    }
+    if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
+    if (d->blocks) { hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks); }
+    if (d->ranges) { hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges); }
+    hcqi_vk_posts_close(d);
+    hcq_backend_free(d->device, d, sizeof *d);
+}
+
+/* The instance: shared, with validation, or an engine's. */
+static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *shared,
+                                        const struct hcq_vulkan_desc *desc, uint32_t ordinal) {
+    d->driver = shared;
+    hcq_result r = HCQ_OK;
+    if (desc && desc->device) {
+        d->driver = &d->own;
+        d->own.lent = 1;
+        d->own.instance = desc->instance;
+        d->own.loader = desc->loader ? desc->loader : shared->loader;
+        d->own.version = desc->api_version ? desc->api_version : VK_API_VERSION_1_2;
+        d->own.failure = "vulkan.loader: is needed, there is no libvulkan";
+        d->physical = desc->physical_device;
+        r = d->own.loader ? hcqi_vk_instance_functions(&d->own) : HCQ_ERROR_NO_DEVICE;
+    } else if (d->flags & HCQ_VULKAN_VALIDATION) {
+        d->driver = &d->own;
+        r = hcqi_vk_library_open(&d->own);
+        if (r == HCQ_OK) { r = hcqi_vk_instance_open(&d->own, d); }
+        if (r == HCQ_OK) { r = hcqi_vk_physical_list(&d->own); }
+        if (r == HCQ_OK && !d->validates) {
+            hcq_backend_log(d->device, HCQ_OK, "VK_LAYER_KHRONOS_validation is not installed");
+        }
+    }
+    if (r == HCQ_OK && !d->physical) {
+        r = ordinal < d->driver->count ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
+        if (r == HCQ_OK) { d->physical = d->driver->physical[ordinal]; }
+    }
+    if (r != HCQ_OK) {
+        hcq_backend_log(d->device, r, "vulkan: %s",
+                        d->driver->failure ? d->driver->failure : "there is no such device");
+    }
+    return r;
+}
+
+/* Everything between the handles of a device and its lanes. */
+static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
+    VkExtensionProperties known[512];
+    hcqi_vk_features features;
+    uint32_t count = 512;
+    hcq_result r;
+    if (desc && desc->device) {
+        r = hcqi_vk_device_lent(d, desc, &features);
+    } else {
+        VkResult got = d->driver->api.EnumerateDeviceExtensionProperties(d->physical, NULL, &count,
+                                                                         known);
+        r = hcqi_vk_device_create(d, &features, known, got < VK_SUCCESS ? 0 : count);
+    }
+    if (r != HCQ_OK) { return r; }
+    hcqi_vk_abilities_read(d, &features);
+    d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
+                 : d->api.QueueSubmit2 ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
+    d->has_late_binding = features.v12.descriptorBindingStorageBufferUpdateAfterBind &&
+                          !(d->flags & HCQ_VULKAN_NO_LATE_BINDING);
+    d->has_host_reset = features.v12.hostQueryReset && d->api.ResetQueryPool;
+    d->has_push_sets = d->has_push_sets && d->api.CmdPushDescriptorSetKHR;
+    d->has_import = d->has_import && d->api.GetMemoryHostPointerPropertiesEXT;
+    d->has_maintenance4 = d->has_maintenance4 && features.maintenance4.maintenance4;
+    d->has_names = d->driver->has_names;
+    hcqi_vk_limits_read(d);
+    r = hcqi_vk_families_open(d);
+    if (r == HCQ_OK) { r = hcqi_vk_memory_open(d); }
+    if (r == HCQ_OK) { r = hcqi_vk_cache_open(d, desc); }
+    hcqi_vk_domains_read(d);
+    return r == HCQ_OK ? hcqi_vk_now_open(d) : r;
+}
+
+static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
+    uint32_t shared = 1;
+    memset(caps, 0, sizeof *caps);
+    snprintf(caps->name, sizeof caps->name, "%s", d->name);
+    caps->compute_lanes = d->compute_lanes;
+    caps->copy_lanes = d->copy_lanes;
+    caps->imported_lanes = d->imported_lanes;
+    for (uint32_t i = 0; i < d->copy_lanes; i++) {
+        shared &= hcqi_vk_queue_for(d, HCQ_COPY, i)->lanes_of[0] != 0;
+    }
+    caps->copy_shared = (int)shared;
+    caps->memory_bytes = hcqi_vk_memory_bytes(&d->memory);
+    caps->features = d->device_visible ? (uint32_t)HCQ_FEATURE_HOST_MEMORY : 0;
+    caps->features |= d->has_import ? (uint32_t)HCQ_FEATURE_IMPORT : 0;
+    caps->features |= d->has_import && d->device_visible ? (uint32_t)HCQ_FEATURE_MAP : 0;
+    caps->features |= d->copy_lanes ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
+}
+
+static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordinal,
+                               const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
+    const struct hcq_vulkan_desc *own = desc->vulkan;
+    hcqi_vk_device *d = (hcqi_vk_device *)hcq_backend_alloc(device, sizeof *d, 16);
+    if (!d) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    memset(d, 0, sizeof *d);
+    d->device = device;
+    d->flags = own ? own->flags : 0;
+    d->lock_fn = own ? own->lock_fn : NULL;
+    d->lock_user = own ? own->lock_user : NULL;
+    d->compute_lanes = desc->compute_lanes ? desc->compute_lanes : 1;
+    d->copy_lanes = desc->copy_lanes ? desc->copy_lanes : 1;
+    if (d->compute_lanes > HCQI_VK_LANES) { d->compute_lanes = HCQI_VK_LANES; }
+    if (d->copy_lanes > HCQI_VK_COPY_LANES) { d->copy_lanes = HCQI_VK_COPY_LANES; }
+    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
+    d->imported_lanes = own && own->device ? HCQI_VK_IMPORTED : 0;
+    hcq_result r = hcqi_vk_posts_open(d);
+    if (r == HCQ_OK) { r = hcqi_vk_driver_choose(d, (hcqi_vk_driver *)driver, own, ordinal); }
+    if (r == HCQ_OK) { r = hcqi_vk_device_open(d, own); }
+    if (r != HCQ_OK) {
+        hcqi_vk_close(d);
+        return r;
+    }
+    for (uint32_t i = 0; i < d->compute_lanes; i++) {
+        hcqi_vk_queue_for(d, HCQ_COMPUTE, i)->lanes_of[0]++;
+    }
+    for (uint32_t i = 0; i < d->copy_lanes; i++) {
+        hcqi_vk_queue_for(d, HCQ_COPY, i)->lanes_of[1]++;
+    }
+    hcqi_vk_report(d, caps);
+    *self = d;
+    return HCQ_OK;
+}
+
+/* ---- lanes ---------------------------------------------------------------------- */
+
+static void hcqi_vk_lane_free(hcqi_vk_device *d, hcqi_vk_lane *lane) {
+    for (uint32_t i = 0; i < 2; i++) {
+        if (lane->semaphores[i] && !lane->is_imported) {
+            d->api.DestroySemaphore(d->handle, lane->semaphores[i], NULL);
+        }
+    }
+    if (lane->harvests) {
+        hcq_backend_free(d->device, lane->harvests,
+                         lane->harvest_capacity * sizeof *lane->harvests);
+    }
+    if (lane->imported) {
+        hcq_backend_free(d->device, lane->imported,
+                         lane->imported_capacity * sizeof *lane->imported);
+    }
+    hcq_backend_free(d->device, lane, sizeof *lane);
+}
+
+static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)hcqi_vk_new(d, sizeof *lane);
+    if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = HCQ_OK;
+    if (target->imported) {
+        lane->is_imported = 1;
+        d->imported[target->index] = lane;
+    } else {
+        lane->queue = hcqi_vk_queue_for(d, target->kind, target->index);
+        r = hcqi_vk_semaphore_create(d, &lane->semaphores[0]);
+        if (r == HCQ_OK) { r = hcqi_vk_semaphore_create(d, &lane->semaphores[1]); }
+        d->lanes[target->kind == HCQ_COPY][target->index] = lane;
+    }
+    if (r != HCQ_OK) {
+        if (!target->imported) { d->lanes[target->kind == HCQ_COPY][target->index] = NULL; }
+        hcqi_vk_lane_free(d, lane);
+        return r;
+    }
+    target->native = lane;
+    return HCQ_OK;
+}
+
+/* The last batch has raised its semaphore, but a driver may not have ended with it. */
+static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    hcqi_vk_flush(d);
+    if (!d->lent && !d->drained) {
+        (void)d->api.DeviceWaitIdle(d->handle);
+        d->drained = 1;
+    }
+    if (lane->is_imported) {
+        d->imported[target->index] = NULL;
+    } else {
+        d->lanes[target->kind == HCQ_COPY][target->index] = NULL;
+    }
+    hcqi_vk_lane_free(d, lane);
+}
+
+/* Nothing can be waited for but by the host's detour: semaphores are not shared
+   between devices. */
+static int hcqi_vk_can_wait(void *self, const struct hcq_backend *owner_backend,
+                            const hcq_lane *other) {
+    (void)self;
+    (void)owner_backend;
+    (void)other;
+    return 0;
+}
+
+static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
+    const hcqi_vk_device *d = (const hcqi_vk_device *)self;
+    switch ((int)key) {
+    case HCQ_VULKAN_QUERY_RECORDED: *value = d->recorded; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_RECORDINGS: *value = d->recordings; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_BATCHES: *value = hcqi_atomic_load64(&d->batches); return HCQ_OK;
+    case HCQ_VULKAN_QUERY_SUBMITS: *value = hcqi_atomic_load64(&d->submits); return HCQ_OK;
+    case HCQ_VULKAN_QUERY_WAITS: *value = hcqi_atomic_load64(&d->waits); return HCQ_OK;
+    case HCQ_VULKAN_QUERY_PIPELINES: *value = d->pipelines; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_BLOCKS: *value = d->block_count; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_BLOCK_BYTES: *value = d->block_bytes; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_MESSAGES:
+        *value = hcqi_atomic_load64(&d->messages);
+        return d->validates ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
+    default: return HCQ_ERROR_UNSUPPORTED;
+    }
+}
+
+static const hcq_backend *hcqi_vk_backend(void) {
+    static const hcq_backend backend = {
+        HCQ_BACKEND_VERSION, "VULKAN", "devices with Vulkan 1.2 or later",
+        hcqi_vk_driver_create, hcqi_vk_driver_destroy, hcqi_vk_devices,
+        hcqi_vk_why_none,
+        hcqi_vk_open, hcqi_vk_close, hcqi_vk_lane_open, hcqi_vk_lane_close, hcqi_vk_query,
+        hcqi_vk_alloc, hcqi_vk_dealloc, hcqi_vk_import, hcqi_vk_map, hcqi_vk_unmap,
+        hcqi_vk_program_create, hcqi_vk_program_destroy, hcqi_vk_exec_check,
+        hcqi_vk_encode, hcqi_vk_patch, hcqi_vk_encode_free,
+        hcqi_vk_submit, hcqi_vk_flush, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_counter_reset,
+        hcqi_vk_can_wait, NULL, hcqi_vk_clock, hcqi_vk_stamp_ns
+    };
+    return &backend;
+}
+
+/* ========================================================================== */
+/* ---- for engines ---------------------------------------------------------------- */
+
+static hcq_result hcqi_vk_info_locked(void *self, void *user) {
+    const hcqi_vk_device *d = (const hcqi_vk_device *)self;
+    hcq_vulkan_info *info = (hcq_vulkan_info *)user;
+    memset(info, 0, sizeof *info);
+    info->instance = d->driver->instance;
+    info->physical_device = d->physical;
+    info->device = d->handle;
+    info->loader = d->driver->loader;
+    info->api_version = d->version;
+    memcpy(info->driver, d->driver_text, sizeof info->driver);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info) {
+    if (!info) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_info_locked, info);
+}
+
+typedef struct hcqi_vk_ask_lane {
+    hcq_queue_kind kind;
+    uint32_t index;
+    hcq_vulkan_lane_info *info;
+} hcqi_vk_ask_lane;
+
+static hcq_result hcqi_vk_lane_locked(void *self, void *user) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    const hcqi_vk_ask_lane *ask = (const hcqi_vk_ask_lane *)user;
+    uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
+    if (ask->index >= count || ask->kind == HCQ_GRAPH) { return HCQ_ERROR_INVALID; }
+    const hcqi_vk_queue *q = hcqi_vk_queue_for(d, ask->kind, ask->index);
+    memset(ask->info, 0, sizeof *ask->info);
+    ask->info->queue = q->queue;
+    ask->info->family = q->family->index;
+    ask->info->index = q->index;
+    ask->info->shared = q->lanes_of[0] + q->lanes_of[1];
+    ask->info->timestamp_bits = q->family->stamp_bits;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
+                                    hcq_vulkan_lane_info *info) {
+    hcqi_vk_ask_lane ask = { kind, index, info };
+    if (!info) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_lane_locked, &ask);
+}
+
+typedef struct hcqi_vk_ask_buffer {
+    uint64_t address, size;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+} hcqi_vk_ask_buffer;
+
+static hcq_result hcqi_vk_buffer_locked(void *self, void *user) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_ask_buffer *ask = (hcqi_vk_ask_buffer *)user;
+    return hcqi_vk_resolve(d, ask->address, ask->size, &ask->buffer, &ask->offset);
+}
+
+HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset) {
+    hcqi_vk_ask_buffer ask;
+    memset(&ask, 0, sizeof ask);
+    ask.address = buffer.address;
+    ask.size = buffer.size;
+    if (!handle || !offset) { return HCQ_ERROR_INVALID; }
+    hcq_result r = hcq_backend_locked(buffer.device, hcqi_vk_backend(), hcqi_vk_buffer_locked,
+                                      &ask);
+    if (r != HCQ_OK) { return r; }
+    *handle = ask.buffer;
+    *offset = ask.offset;
+    return HCQ_OK;
+}
+
+typedef struct hcqi_vk_ask_point {
+    hcq_point point;
+    VkSemaphore semaphore;
+    uint64_t value;
+} hcqi_vk_ask_point;
+
+static hcq_result hcqi_vk_point_locked(void *self, void *user) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_ask_point *ask = (hcqi_vk_ask_point *)user;
+    hcq_lane_point found;
+    hcq_result r = hcq_backend_point(d->device, ask->point, &found);
+    if (r != HCQ_OK) { return r; }
+    if (!found.lane) { /* reached before: any semaphore has 0 */
+        ask->semaphore = d->now_semaphore;
+        ask->value = 0;
+        return HCQ_OK;
+    }
+    ask->semaphore = ((const hcqi_vk_lane *)found.lane->native)->semaphores[found.counter];
+    ask->value = hcqi_vk_value(&found);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemaphore *semaphore,
+                                     uint64_t *value) {
+    hcqi_vk_ask_point ask;
+    memset(&ask, 0, sizeof ask);
+    ask.point = point;
+    if (!semaphore || !value) { return HCQ_ERROR_INVALID; }
+    hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_point_locked, &ask);
+    if (r != HCQ_OK) { return r; }
+    *semaphore = ask.semaphore;
+    *value = ask.value;
+    return HCQ_OK;
+}
+
+/* The lane that follows a semaphore: its own, or one that nobody needs now. */
+static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaphore,
+                                           uint32_t *index) {
+    hcqi_vk_lane *spare = NULL;
+    for (uint32_t i = 0; i < d->imported_lanes; i++) {
+        hcqi_vk_lane *lane = d->imported[i];
+        if (lane->semaphores[0] == semaphore) {
+            *index = i;
+            return lane;
+        }
+        if (lane->semaphores[0]) { (void)hcqi_vk_imported_completed(d, lane); }
+        if (!spare && lane->imported_count == 0) {
+            spare = lane;
+            *index = i;
+        }
+    }
+    if (spare) {
+        spare->semaphores[0] = semaphore;
+        spare->imported_last = 0;
+    }
+    return spare;
+}
+
+static hcq_result hcqi_vk_import_locked(void *self, void *user) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_ask_point *ask = (hcqi_vk_ask_point *)user;
+    uint32_t index = 0;
+    if (d->imported_lanes == 0) { return HCQ_ERROR_UNSUPPORTED; }
+    hcqi_vk_lane *lane = hcqi_vk_imported_find(d, ask->semaphore, &index);
+    if (!lane) {
+        hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "semaphore: more than %d at once",
+                        (int)HCQI_VK_IMPORTED);
+        return HCQ_ERROR_LIMIT;
+    }
+    if (ask->value <= lane->imported_last) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "value: %llu, the last one was %llu",
+                        (unsigned long long)ask->value, (unsigned long long)lane->imported_last);
+        return HCQ_ERROR_INVALID;
+    }
+    hcq_result r = hcq_backend_post(d->device, index, ask->value, &ask->point);
+    if (r == HCQ_OK) { lane->imported_last = ask->value; }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
+                                            uint64_t value, hcq_point *point) {
+    hcqi_vk_ask_point ask;
+    memset(&ask, 0, sizeof ask);
+    ask.semaphore = semaphore;
+    ask.value = value;
+    if (!semaphore || !point) { return HCQ_ERROR_INVALID; }
+    hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_import_locked, &ask);
+    if (r == HCQ_OK) { *point = ask.point; }
+    return r;
+}
+
+typedef struct hcqi_vk_ask_cache {
+    void *data;
+    size_t *size;
+} hcqi_vk_ask_cache;
+
+static hcq_result hcqi_vk_cache_locked(void *self, void *user) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    const hcqi_vk_ask_cache *ask = (const hcqi_vk_ask_cache *)user;
+    size_t needed = 0;
+    VkResult r = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, NULL);
+    if (r == VK_SUCCESS && !ask->data) {
+        *ask->size = needed;
+        return HCQ_OK;
+    }
+    if (r == VK_SUCCESS && needed > *ask->size) {
+        *ask->size = needed;
+        return HCQ_ERROR_LIMIT;
+    }
+    if (r == VK_SUCCESS) {
+        r = d->api.GetPipelineCacheData(d->handle, d->cache, ask->size, ask->data);
+    }
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkGetPipelineCacheData");
+}
+
+HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size) {
+    hcqi_vk_ask_cache ask = { data, size };
+    if (!size) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_cache_locked, &ask);
+}
+
+HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
+                           VkDeviceSize *offset) {
+    const hcqi_vk_range *r = hcqi_vk_owner((const hcqi_vk_device *)encoder->self, address, 1);
+    if (!r) { return 0; }
+    *handle = r->block->buffer;
+    *offset = address - r->block->address;
+    return 1;
+}
+
+#endif /* HCQ_IMPLEMENTATION */

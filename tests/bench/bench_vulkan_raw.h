@@ -1,0 +1,354 @@
+/* bench_vulkan_raw.h - the other side of bench_vulkan.c: Vulkan without hcq.
+
+   A device of its own, one queue, one timeline semaphore. Functions come from
+   vkGetDeviceProcAddr, as hcq's do: none goes through the loader's trampoline.
+*/
+#ifndef BENCH_VULKAN_RAW_H
+#define BENCH_VULKAN_RAW_H
+
+#include "bench.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vulkan/vulkan.h>
+
+#define RAW_INSTANCE_FNS(X)                                                        \
+    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)                    \
+    X(GetPhysicalDeviceQueueFamilyProperties) X(GetPhysicalDeviceMemoryProperties) \
+    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)     \
+    X(DestroyInstance)
+#define RAW_DEVICE_FNS(X)                                                          \
+    X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateSemaphore)        \
+    X(DestroySemaphore) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory)          \
+    X(MapMemory) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)   \
+    X(BindBufferMemory) X(GetBufferDeviceAddress) X(CreateCommandPool)             \
+    X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)          \
+    X(EndCommandBuffer) X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch)      \
+    X(CmdCopyBuffer) X(CmdPipelineBarrier) X(CreateShaderModule)                   \
+    X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout)        \
+    X(CreateComputePipelines) X(DestroyPipeline)
+
+typedef struct raw {
+    void *library;
+    PFN_vkGetInstanceProcAddr get;
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t family;
+    VkCommandPool pool;
+    VkSemaphore semaphore;
+    uint64_t value;                       /* that the semaphore was last told to reach */
+    VkPipelineLayout layout;
+    VkPipeline pipeline;
+    VkPhysicalDeviceMemoryProperties memory;
+    PFN_vkQueueSubmit2 QueueSubmit2;
+#define RAW_MEMBER(name) PFN_vk##name name;
+    RAW_INSTANCE_FNS(RAW_MEMBER)
+    RAW_DEVICE_FNS(RAW_MEMBER)
+} raw;
+
+/* A buffer with memory of its own, mapped. */
+typedef struct raw_buffer {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    VkDeviceAddress address;
+    void *host;
+} raw_buffer;
+
+static void raw_check(VkResult result, const char *what) {
+    if (result < 0) {
+        bench_die("%s: Vulkan error %d", what, (int)result);
+    }
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* Object pointer to function pointer, which ISO C has no cast for. */
+static int raw_loader(raw *r) {
+    void *symbol = NULL;
+    r->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (r->library != NULL) {
+        symbol = dlsym(r->library, "vkGetInstanceProcAddr");
+    }
+    memcpy(&r->get, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static int raw_instance(raw *r) {
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                     .apiVersion = VK_API_VERSION_1_3};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &application};
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)r->get(NULL, "vkCreateInstance");
+    if (create == NULL || create(&info, NULL, &r->instance) != VK_SUCCESS) {
+        return 0;
+    }
+#define RAW_LOAD_INSTANCE(name) r->name = (PFN_vk##name)r->get(r->instance, "vk" #name);
+    RAW_INSTANCE_FNS(RAW_LOAD_INSTANCE)
+    return 1;
+}
+
+/* The device that hcq uses, recognised by its name and numbers. */
+static int raw_physical(raw *r, const VkPhysicalDeviceProperties *wanted) {
+    VkPhysicalDevice devices[16];
+    uint32_t count = 16;
+    raw_check(r->EnumeratePhysicalDevices(r->instance, &count, devices),
+              "vkEnumeratePhysicalDevices");
+    for (uint32_t i = 0; i < count; i++) {
+        VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+        r->GetPhysicalDeviceProperties2(devices[i], &p);
+        if (p.properties.vendorID == wanted->vendorID &&
+            p.properties.deviceID == wanted->deviceID &&
+            strcmp(p.properties.deviceName, wanted->deviceName) == 0) {
+            r->physical = devices[i];
+            r->GetPhysicalDeviceMemoryProperties(r->physical, &r->memory);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int raw_has_sync2(const raw *r, uint32_t api_version) {
+    VkExtensionProperties *list;
+    uint32_t count = 0;
+    int found = 0;
+    if (api_version >= VK_API_VERSION_1_3) {
+        return 0; /* needs no extension */
+    }
+    raw_check(r->EnumerateDeviceExtensionProperties(r->physical, NULL, &count, NULL), "extensions");
+    list = (VkExtensionProperties *)calloc(count + 1, sizeof *list);
+    raw_check(r->EnumerateDeviceExtensionProperties(r->physical, NULL, &count, list), "extensions");
+    for (uint32_t i = 0; i < count; i++) {
+        found |= strcmp(list[i].extensionName, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME) == 0;
+    }
+    free(list);
+    return found;
+}
+
+static void raw_device(raw *r, uint32_t api_version) {
+    const char *sync2 = VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME;
+    float priority = 1.0f;
+    VkPhysicalDeviceSynchronization2Features sync = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES,
+        .synchronization2 = VK_TRUE};
+    VkPhysicalDeviceVulkan12Features features = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .pNext = &sync,
+        .timelineSemaphore = VK_TRUE,
+        .bufferDeviceAddress = VK_TRUE};
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = r->family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = &features,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = (uint32_t)raw_has_sync2(r, api_version),
+                               .ppEnabledExtensionNames = &sync2};
+    raw_check(r->CreateDevice(r->physical, &info, NULL, &r->device), "vkCreateDevice");
+#define RAW_LOAD_DEVICE(name) \
+    r->name = (PFN_vk##name)r->GetDeviceProcAddr(r->device, "vk" #name);
+    RAW_DEVICE_FNS(RAW_LOAD_DEVICE)
+    r->QueueSubmit2 = (PFN_vkQueueSubmit2)r->GetDeviceProcAddr(
+        r->device, api_version >= VK_API_VERSION_1_3 ? "vkQueueSubmit2" : "vkQueueSubmit2KHR");
+    r->GetDeviceQueue(r->device, r->family, 0, &r->queue);
+}
+
+static void raw_objects(raw *r) {
+    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                       .pNext = &type};
+    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                    .queueFamilyIndex = r->family};
+    raw_check(r->CreateSemaphore(r->device, &semaphore, NULL, &r->semaphore), "vkCreateSemaphore");
+    raw_check(r->CreateCommandPool(r->device, &pool, NULL, &r->pool), "vkCreateCommandPool");
+}
+
+/* Opens the device that is `wanted`, with the queue family that hcq uses.
+   Returns NULL, or what is missing. */
+static const char *raw_open(raw *r, const VkPhysicalDeviceProperties *wanted, uint32_t family) {
+    memset(r, 0, sizeof *r);
+    r->family = family;
+    if (!raw_loader(r) || !raw_instance(r)) {
+        return "no Vulkan loader or no driver";
+    }
+    if (!raw_physical(r, wanted)) {
+        return "the device is not found a second time";
+    }
+    raw_device(r, wanted->apiVersion);
+    if (r->QueueSubmit2 == NULL) {
+        return "the device has no vkQueueSubmit2";
+    }
+    raw_objects(r);
+    return NULL;
+}
+
+static void raw_close(raw *r) {
+    raw_check(r->DeviceWaitIdle(r->device), "vkDeviceWaitIdle");
+    r->DestroyPipeline(r->device, r->pipeline, NULL);
+    r->DestroyPipelineLayout(r->device, r->layout, NULL);
+    r->DestroyCommandPool(r->device, r->pool, NULL);
+    r->DestroySemaphore(r->device, r->semaphore, NULL);
+    r->DestroyDevice(r->device, NULL);
+    r->DestroyInstance(r->instance, NULL);
+    dlclose(r->library);
+}
+
+/* ---- memory and pipelines ------------------------------------------------ */
+
+static uint32_t raw_memory_type(const raw *r, uint32_t bits) {
+    VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    for (uint32_t i = 0; i < r->memory.memoryTypeCount; i++) {
+        if ((bits >> i & 1) && (r->memory.memoryTypes[i].propertyFlags & wanted) == wanted) {
+            return i;
+        }
+    }
+    bench_die("no memory type for the host");
+}
+
+static raw_buffer raw_buffer_make(raw *r, uint64_t size) {
+    raw_buffer b;
+    VkMemoryRequirements needs;
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = size,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                                        VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+    raw_check(r->CreateBuffer(r->device, &info, NULL, &b.buffer), "vkCreateBuffer");
+    r->GetBufferMemoryRequirements(r->device, b.buffer, &needs);
+    VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                   .pNext = &flags,
+                                   .allocationSize = needs.size,
+                                   .memoryTypeIndex = raw_memory_type(r, needs.memoryTypeBits)};
+    raw_check(r->AllocateMemory(r->device, &memory, NULL, &b.memory), "vkAllocateMemory");
+    raw_check(r->BindBufferMemory(r->device, b.buffer, b.memory, 0), "vkBindBufferMemory");
+    raw_check(r->MapMemory(r->device, b.memory, 0, VK_WHOLE_SIZE, 0, &b.host), "vkMapMemory");
+    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                         .buffer = b.buffer};
+    b.address = r->GetBufferDeviceAddress(r->device, &address);
+    memset(b.host, 0, (size_t)size);
+    return b;
+}
+
+static void raw_buffer_free(raw *r, raw_buffer *b) {
+    r->DestroyBuffer(r->device, b->buffer, NULL);
+    r->FreeMemory(r->device, b->memory, NULL);
+}
+
+/* A pipeline whose push constants are one pointer. */
+static void raw_pipeline(raw *r, const uint32_t *words, size_t size) {
+    VkShaderModule module;
+    VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = size,
+                                     .pCode = words};
+    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                         .pushConstantRangeCount = 1,
+                                         .pPushConstantRanges = &range};
+    raw_check(r->CreateShaderModule(r->device, &code, NULL, &module), "vkCreateShaderModule");
+    raw_check(r->CreatePipelineLayout(r->device, &layout, NULL, &r->layout),
+              "vkCreatePipelineLayout");
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main"},
+        .layout = r->layout};
+    raw_check(r->CreateComputePipelines(r->device, VK_NULL_HANDLE, 1, &info, NULL, &r->pipeline),
+              "vkCreateComputePipelines");
+    r->DestroyShaderModule(r->device, module, NULL);
+}
+
+/* ---- commands ------------------------------------------------------------ */
+
+static VkCommandBuffer raw_commands(raw *r) {
+    VkCommandBuffer commands;
+    VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = r->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1};
+    raw_check(r->AllocateCommandBuffers(r->device, &info, &commands), "vkAllocateCommandBuffers");
+    return commands;
+}
+
+static void raw_barrier(const raw *r, VkCommandBuffer commands, VkPipelineStageFlags before,
+                        VkPipelineStageFlags after, VkAccessFlags access) {
+    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                               .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+                               .dstAccessMask = access};
+    r->CmdPipelineBarrier(commands, before, after, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* Begins with what orders it behind everything earlier on the queue. */
+static void raw_begin(const raw *r, VkCommandBuffer commands) {
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                     .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    raw_check(r->BeginCommandBuffer(commands, &info), "vkBeginCommandBuffer");
+    raw_barrier(r, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+}
+
+/* Between two commands: the second sees what the first wrote. */
+static void raw_between(const raw *r, VkCommandBuffer commands) {
+    VkPipelineStageFlags stages =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    raw_barrier(r, commands, stages, stages,
+                VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+}
+
+/* Ends with what lets the host see it. */
+static void raw_end(const raw *r, VkCommandBuffer commands) {
+    raw_barrier(r, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                VK_ACCESS_HOST_READ_BIT);
+    raw_check(r->EndCommandBuffer(commands), "vkEndCommandBuffer");
+}
+
+static void raw_dispatch(const raw *r, VkCommandBuffer commands, VkDeviceAddress args) {
+    r->CmdPushConstants(commands, r->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof args, &args);
+    r->CmdDispatch(commands, 1, 1, 1);
+}
+
+static void raw_copy(const raw *r, VkCommandBuffer commands, const raw_buffer *dst,
+                     const raw_buffer *src, uint64_t size) {
+    VkBufferCopy region = {0, 0, size};
+    r->CmdCopyBuffer(commands, src->buffer, dst->buffer, 1, &region);
+}
+
+/* Raises the semaphore by 1 when the commands are done. */
+static void raw_submit(raw *r, VkCommandBuffer commands) {
+    VkCommandBufferSubmitInfo buffer = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO,
+                                        .commandBuffer = commands};
+    VkSemaphoreSubmitInfo signal = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
+                                    .semaphore = r->semaphore,
+                                    .value = ++r->value,
+                                    .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT};
+    VkSubmitInfo2 info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2,
+                          .commandBufferInfoCount = 1,
+                          .pCommandBufferInfos = &buffer,
+                          .signalSemaphoreInfoCount = 1,
+                          .pSignalSemaphoreInfos = &signal};
+    raw_check(r->QueueSubmit2(r->queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit2");
+}
+
+/* Until everything submitted is done. */
+static void raw_wait(raw *r) {
+    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                .semaphoreCount = 1,
+                                .pSemaphores = &r->semaphore,
+                                .pValues = &r->value};
+    raw_check(r->WaitSemaphores(r->device, &info, UINT64_MAX), "vkWaitSemaphores");
+}
+
+#endif /* BENCH_VULKAN_RAW_H */

@@ -1,0 +1,4 @@
+// No arguments.
+#version 450
+layout(local_size_x = 32) in;
+void main() { }

@@ -1,0 +1,293 @@
+/* util_vulkan.h - what util.h adds where the tests run on Vulkan: shaders in place
+   of the CPU's kernels, kernels that wait for the host, validation. Part of
+   util.h. */
+
+/* ---- words that the host and kernels of all devices see while they run ---- */
+
+/* seen.glsl has the same, and the gates. */
+typedef struct test_seen {
+    uint32_t hold_go, hold_began, hold_ended;
+    uint32_t until_go, until_began;
+    uint32_t mark_clock, marks[16];
+    uint64_t own[64];                  /* of one program */
+} test_seen;
+
+enum { GATE_HOLD, GATE_UNTIL, GATE_SLOW, GATE_PACE, TEST_GATES };
+
+#ifndef HCQ_TEST_VULKAN
+
+#define TEST_SHADER(kernel, shader)
+
+static TEST_UNUSED test_seen test_seen_words;
+#define SEEN (&test_seen_words)
+
+static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
+    (void)device;
+    return (uint64_t)(uintptr_t)host;
+}
+
+static TEST_UNUSED void test_gate(uint32_t gate, void (*wait_fn)(void)) {
+    (void)gate;
+    (void)wait_fn;
+}
+
+#define NEEDS_CPU_KERNELS(reason)
+#define TEST_VULKAN_ENCODE(encode_fn) {NULL, NULL}
+
+static TEST_UNUSED int test_validates(void) {
+    return 0;
+}
+
+#else
+
+#include <errno.h>
+#include <sys/mman.h>
+#include "shaders.h"
+
+/* What was found out about the first Vulkan device. */
+static struct {
+    uint32_t devices;
+    int shares_addresses;              /* it uses the host's, for all memory */
+    int one_fifo;                      /* its lanes have one queue */
+    int validates;                     /* HCQ_TEST_VALIDATION is set */
+    uint64_t messages;                 /* of the layer, of closed devices; atomic */
+} test_vk;
+
+static TEST_UNUSED int test_validates(void) {
+    return is_vulkan() && test_vk.validates;
+}
+
+static TEST_UNUSED int is_vulkan_device(hcq_device *device) {
+    hcq_device_info info;
+    return hcq_device_info_get(device, &info) == HCQ_OK && strcmp(info.backend, "VULKAN") == 0;
+}
+
+#define NEEDS_CPU_KERNELS(reason) \
+    if (is_vulkan()) { \
+        SKIP(reason); \
+        return; \
+    }
+
+/* ---- gates ---- */
+
+/* A kernel that runs for as long as a test wants reads a word of a page that nobody
+   may read: the handler of the signal waits in the kernel's place and opens the
+   page. For that the device has to run on the host's threads, as Mesa's lavapipe
+   does, which ends every loop after 65,535 turns. Other devices find all pages
+   open, and their kernels look at the words again and again. */
+
+enum { TEST_GATE_BYTES = 65536 };           /* a page at least */
+
+static struct {
+    unsigned char *base;               /* test_seen, then a page for each gate */
+    void (*waits[TEST_GATES])(void);        /* called by the handler */
+    struct sigaction before;
+} test_gates;
+
+#define SEEN ((test_seen *)(void *)test_gates.base)
+
+__attribute__((constructor)) static void gates_make(void) {
+    void *base = mmap(NULL, (TEST_GATES + 1) * (size_t)TEST_GATE_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) {
+        abort();
+    }
+    test_gates.base = (unsigned char *)base;
+}
+
+static unsigned char *gate_page(uint32_t gate) {
+    return test_gates.base + (size_t)(gate + 1) * TEST_GATE_BYTES;
+}
+
+static void gate_signal(int number, siginfo_t *info, void *context) {
+    unsigned char *at = (unsigned char *)info->si_addr;
+    int error = errno;
+    (void)context;
+    if (at < gate_page(0) || at >= gate_page(TEST_GATES)) {
+        sigaction(number, &test_gates.before, NULL); /* not ours: it comes again */
+        return;
+    }
+    uint32_t gate = (uint32_t)((size_t)(at - gate_page(0)) / TEST_GATE_BYTES);
+    test_gates.waits[gate]();
+    (void)mprotect(gate_page(gate), TEST_GATE_BYTES, PROT_READ | PROT_WRITE);
+    errno = error;
+}
+
+/* From now on a kernel that comes to the gate waits until `wait_fn` returns, once;
+   the next time has to ask again. Every time sets the handler, since cmocka sets
+   one of its own before each test. */
+static TEST_UNUSED void test_gate(uint32_t gate, void (*wait_fn)(void)) {
+    struct sigaction own, before;
+    if (!test_vk.shares_addresses) {
+        return;
+    }
+    memset(&own, 0, sizeof own);
+    own.sa_sigaction = gate_signal;
+    own.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigemptyset(&own.sa_mask);
+    CHECK(sigaction(SIGSEGV, &own, &before) == 0);
+    if (!(before.sa_flags & SA_SIGINFO) || before.sa_sigaction != gate_signal) {
+        test_gates.before = before;
+    }
+    test_gates.waits[gate] = wait_fn;
+    CHECK(mprotect(gate_page(gate), TEST_GATE_BYTES, PROT_NONE) == 0);
+}
+
+/* The address at which kernels of the device see memory of the host; a device that
+   has addresses of its own sees `SEEN` and the gates, which it imports. */
+static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
+    const uint64_t bytes = (TEST_GATES + 1) * (uint64_t)TEST_GATE_BYTES;
+    unsigned char *at = (unsigned char *)host;
+    hcq_buffer all;
+    if (test_vk.shares_addresses || !is_vulkan_device(device)) {
+        return (uint64_t)(uintptr_t)host;
+    }
+    if (hcq_import(device, test_gates.base, bytes, &all) != HCQ_OK) {
+        SKIP("kernels cannot see the host's memory");
+        return 0;
+    }
+    return all.address + (uint64_t)(at - test_gates.base);
+}
+
+/* ---- shaders ---- */
+
+static struct {
+    struct { hcq_cpu_fn kernel; const char *shader; } list[32];
+    uint32_t count;
+} test_kernels;
+
+static void shader_stands_for(hcq_cpu_fn kernel, const char *shader) {
+    test_kernels.list[test_kernels.count].kernel = kernel;
+    test_kernels.list[test_kernels.count].shader = shader;
+    test_kernels.count++;
+}
+
+/* After a kernel: the file in tests/shaders that does the same. */
+#define TEST_SHADER(kernel, shader) \
+    __attribute__((constructor)) static void shader_of_##kernel(void) { \
+        shader_stands_for(kernel, #shader); \
+    }
+
+static const test_shader *shader_of(hcq_cpu_fn kernel) {
+    for (uint32_t i = 0; i < test_kernels.count; i++) {
+        for (size_t k = 0; k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
+            if (test_kernels.list[i].kernel == kernel &&
+                strcmp(test_kernels.list[i].shader, test_shaders[k].name) == 0) {
+                return &test_shaders[k];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Gives the constant with this SpecId another default; 0: there is none. */
+static int spirv_constant(uint32_t *words, size_t count, uint32_t spec_id, uint32_t value) {
+    enum { OP_SPEC_CONSTANT = 50, OP_DECORATE = 71, SPEC_ID = 1 };
+    uint32_t id = 0;
+    for (size_t i = 5; i < count; i += words[i] >> 16) {
+        uint32_t op = words[i] & 0xffff;
+        if (op == OP_DECORATE && words[i + 2] == SPEC_ID && words[i + 3] == spec_id) {
+            id = words[i + 1];
+        } else if (op == OP_SPEC_CONSTANT && words[i + 2] == id) {
+            words[i + 3] = value;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Adds the kernel's shader, told where SEEN is. */
+static hcq_result test_program_create(hcq_device *device, const hcq_program_desc *desc,
+                                      hcq_program **program) {
+    const test_shader *shader = desc && desc->cpu ? shader_of(desc->cpu) : NULL;
+    if (!shader || !is_vulkan_device(device)) {
+        return hcq_program_create(device, desc, program);
+    }
+    hcq_program_desc own = *desc;
+    uint32_t *words = (uint32_t *)malloc(shader->size);
+    memcpy(words, shader->words, shader->size);
+    if (spirv_constant(words, shader->size / 4, 20, 0)) {
+        uint64_t seen = test_see(device, SEEN);
+        spirv_constant(words, shader->size / 4, 20, (uint32_t)seen);
+        spirv_constant(words, shader->size / 4, 21, (uint32_t)(seen >> 32));
+    }
+    own.spirv.data = words;
+    own.spirv.size = shader->size;
+    hcq_result result = hcq_program_create(device, &own, program);
+    free(words);
+    return result;
+}
+#define hcq_program_create(device, desc, program) test_program_create(device, desc, program)
+
+/* ---- custom commands ---- */
+
+#define TEST_VULKAN_ENCODE(encode_fn) {"VULKAN", encode_fn}
+
+/* For an encode function: fills with 4 bytes. */
+static TEST_UNUSED hcq_result test_vulkan_fill(void *native, uint64_t address, uint64_t size,
+                                               uint64_t value) {
+    const hcq_vulkan_encoder *e = (const hcq_vulkan_encoder *)native;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+    PFN_vkCmdFillBuffer fill =
+        (PFN_vkCmdFillBuffer)e->get_proc(e->device, "vkCmdFillBuffer");
+    if (!fill || !hcq_vulkan_at(e, address, &buffer, &offset)) {
+        return HCQ_ERROR_HOST;
+    }
+    fill(e->commands, buffer, offset, size, (uint32_t)value);
+    return HCQ_OK;
+}
+
+/* ---- what the validation layer says ---- */
+
+static hcq_result test_close(hcq_device *device) {
+    uint64_t messages = 0;
+    if (test_vk.validates && is_vulkan_device(device) &&
+        hcq_device_query(device, (hcq_query)HCQ_VULKAN_QUERY_MESSAGES, &messages) == HCQ_OK) {
+        __atomic_add_fetch(&test_vk.messages, messages, __ATOMIC_SEQ_CST);
+    }
+    return hcq_close(device);
+}
+#define hcq_close(device) test_close(device)
+
+/* ---- the device ---- */
+
+/* Does it use the host's addresses? */
+static int addresses_are_shared(hcq_device *device) {
+    hcq_buffer buffer;
+    if (hcq_alloc(device, 64, HCQ_HOST_VISIBLE, &buffer) != HCQ_OK) {
+        return 0;
+    }
+    int shared = buffer.address == (uint64_t)(uintptr_t)buffer.host;
+    (void)hcq_free(buffer);
+    return shared;
+}
+
+static int lanes_are_one(hcq_device *device) {
+    hcq_vulkan_lane_info compute, copy;
+    return hcq_vulkan_lane(device, HCQ_COMPUTE, 0, &compute) != HCQ_OK ||
+           hcq_vulkan_lane(device, HCQ_COPY, 0, &copy) != HCQ_OK || compute.queue == copy.queue;
+}
+
+/* Before anything is opened on Vulkan: what there is. 0 = nothing. */
+static int vulkan_look(void) {
+    hcq_driver *driver = NULL;
+    hcq_device *device = NULL;
+    setenv("LP_NUM_THREADS", "8", 0);  /* lavapipe: kernels that wait need one each */
+    test_vk.validates = getenv("HCQ_TEST_VALIDATION") != NULL;
+    hcq_result result = hcq_driver_create(NULL, "VULKAN", &driver);
+    if (result == HCQ_OK) {
+        (void)hcq_driver_devices(driver, NULL, 0, &test_vk.devices);
+        hcq_driver_release(driver);
+        result = hcq_open("VULKAN", NULL, &device);
+    }
+    if (result != HCQ_OK) {
+        fprintf(stderr, "no Vulkan device: %s\n", hcq_result_text(result));
+        return 0;
+    }
+    test_vk.shares_addresses = addresses_are_shared(device);
+    test_vk.one_fifo = lanes_are_one(device);
+    return hcq_close(device) == HCQ_OK;
+}
+
+#endif /* HCQ_TEST_VULKAN */
