@@ -1715,6 +1715,8 @@ typedef struct hcq_backend_caps {
     char name[96];                     /* of the device */
     uint32_t compute_lanes, copy_lanes; /* what the core shall make; copy may be 0 */
     uint32_t imported_lanes;           /* for hcq_backend_post */
+    int host_times;                    /* timestamps are the host's, when it noticed: not
+                                          HCQ_FEATURE_PROFILING */
     int copy_shared;                   /* copies have no hardware of their own: graphs
                                           leave them on compute lanes */
     uint64_t memory_bytes;             /* 0 = unknown */
@@ -2029,6 +2031,7 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 #define HCQI_MAX_BACKENDS 8
 #define HCQI_SLICE_NS 500000           /* a first native wait that others may end, too */
 #define HCQI_SLICE_MAX_NS 16000000
+#define HCQI_LOOK_EACH 8               /* submissions: asking a counter costs, too */
 #define HCQI_LOOKS 100000              /* at held submissions, to explain: it has the lock */
 #define HCQI_MAX_LANES 16              /* of one device */
 #define HCQI_MAX_VARIABLES 64
@@ -2609,7 +2612,9 @@ typedef struct hcqi_ring {
 struct hcq_device {
     uint32_t magic;
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
-    uint32_t pins;                     /* atomic: threads in a flush or a native wait */
+    uint32_t pins;                     /* atomic: threads in a native wait, say */
+    uint32_t flushes, flushed;         /* begun; atomic: ended */
+    uint32_t looks;                    /* at what is complete: not for each submission */
     uint32_t any_failed;               /* atomic: some submission failed, ever */
     uint32_t slot;                     /* in hcqi_core.devices */
     uint64_t serial;
@@ -3360,9 +3365,9 @@ static void hcqi_emit_messages(void) {
 static void hcqi_flush(uint64_t dirty) {
     for (uint32_t slot = 0; dirty != 0; slot++, dirty >>= 1) {
         if ((dirty & 1) == 0) { continue; }
-        hcq_device *dev = hcqi_core.devices[slot]; /* stays while pinned */
+        hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
         dev->backend->flush(dev->self);
-        hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+        hcqi_atomic_add32(&dev->flushed, 1);
     }
 }
 
@@ -3371,7 +3376,7 @@ static uint64_t hcqi_dirty_take(void) {
     uint64_t dirty = hcqi_core.dirty;
     hcqi_core.dirty = 0;
     for (uint32_t slot = 0; slot < HCQI_MAX_DEVICES && dirty >> slot != 0; slot++) {
-        if (dirty >> slot & 1) { hcqi_atomic_add32(&hcqi_core.devices[slot]->pins, 1); }
+        if (dirty >> slot & 1) { hcqi_core.devices[slot]->flushes++; }
     }
     return dirty;
 }
@@ -7147,8 +7152,13 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
 static HCQI_HOT hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, uint32_t slice,
                                                 const hcqi_values *values, uint64_t deadline,
                                                 hcqi_version **out) {
-    for (;;) {
+    for (int looked = 0;;) {
         hcqi_choice c = hcqi_version_choose(q, dev, slice, values);
+        if (c.version == NULL && c.busy != NULL && !looked) { /* it may be done by now */
+            looked = 1;
+            hcqi_reap_device(dev);
+            continue;
+        }
         /* Unbound queues have as many versions as held submissions need, but
            rather wait than copy more when enough of them run. */
         int profiled = hcqi_profile_on(dev);
@@ -7613,7 +7623,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
     if (hcqi_submission_is_graph(s->sub)) { return hcqi_graph_run(s); }
     hcq_result r = hcqi_submit_check(dev, s->sub);
     if (r != HCQ_OK) { return r; }
-    hcqi_reap_device(dev);
+    if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
     for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
         r = hcqi_submit_queue(s, s->sub->queues[i]);
     }
@@ -12190,6 +12200,7 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
     hcq_result r = hcq_program_fill_kernargs(program, buffers, buffer_count, values, value_count,
                                              args, size);
     int locked = r == HCQ_OK && (r = hcqi_eager_lock(dev, HCQ_FOREVER)) == HCQ_OK;
+    uint64_t began = hcq_sys_now_ns();
     if (r == HCQ_OK) {
         r = hcqi_call_submit(program, args, hcqi_dims(grid), hcqi_dims(block), seconds != NULL,
                              &done);
@@ -12200,6 +12211,7 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
         r = hcqi_sync(dev, done, &e);
         hcq_signal_timestamp(dev->call_start, &start);
         hcq_signal_timestamp(dev->call_end, &end);
+        if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
         *seconds = (double)(end - start) * 1e-9;
     }
     if (locked) { hcqi_eager_unlock(dev); }
@@ -13190,7 +13202,7 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     hcq_clock clock;
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
-    int able = device->backend->clock != NULL;
+    int able = device->backend->clock != NULL && !device->caps.host_times;
     hcqi_leave();
     if (!able) {
         return hcqi_refuse_alone(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
@@ -13815,6 +13827,7 @@ HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *inf
     info->memory_bytes = device->caps.memory_bytes;
     info->features = hcqi_features(device->backend, device->caps.features,
                                    device->copy_lanes);
+    if (device->caps.host_times) { info->features &= ~(uint32_t)HCQ_FEATURE_PROFILING; }
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -14549,6 +14562,7 @@ static int hcqi_device_is_watched(const hcq_device *dev) {
    a wait, or by engines of other devices. */
 static int hcqi_device_quiet(const hcq_device *dev) {
     return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 &&
+           hcqi_atomic_load32(&dev->flushed) == dev->flushes &&
            hcqi_queues_pending(dev) == 0 && !hcqi_device_is_watched(dev);
 }
 

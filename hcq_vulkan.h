@@ -464,6 +464,7 @@ typedef struct hcqi_vk_lane {
     VkSemaphore semaphores[2];         /* of the counters */
     uint64_t base[2];                  /* semaphore = base + counter */
     uint64_t seen[2];                  /* of the counter, when last looked */
+    uint64_t noticed, noticed_ns;      /* atomic: what a wait found out, and when */
     hcqi_vk_harvest *harvests;         /* in order */
     uint32_t harvest_count, harvest_capacity;
     int is_imported;                   /* follows an engine's semaphore, semaphores[0]: */
@@ -520,6 +521,7 @@ typedef struct hcqi_vk_device {
     int validates;
     PFN_vkQueueSubmit2KHR submit2;
 
+    uint32_t stamp_bits;               /* that all families have, 0: times are the host's */
     hcqi_vk_family families[HCQI_VK_FAMILIES];
     uint32_t family_count;
     hcqi_vk_family *family_of[2];      /* of compute and copy lanes */
@@ -3169,7 +3171,9 @@ typedef struct hcqi_vk_recorder {
     hcqi_vk_list *list;
     hcqi_vk_segment *segment;
     VkCommandBuffer commands;
-    VkPipeline bound;
+    const hcqi_vk_program *program;    /* of the exec before, NULL: none */
+    uint32_t block[3];
+    int part;
     VkPipelineLayout layout;           /* of the exec that is being recorded */
     uint32_t query_first;              /* queries of this run, in the list's pool */
     int unordered;                     /* commands since the last barrier */
@@ -3437,26 +3441,37 @@ static void hcqi_vk_record_parts(hcqi_vk_recorder *rec, const hcqi_vk_program *p
     }
 }
 
+/* Binds the pipeline, if it is not that of the exec before. */
+static hcq_result hcqi_vk_record_pipeline(hcqi_vk_recorder *rec, hcqi_vk_program *p,
+                                          const uint32_t block[3], int part) {
+    VkPipeline pipeline;
+    int same = rec->program == p && rec->part == part && rec->block[0] == block[0] &&
+               rec->block[1] == block[1] && rec->block[2] == block[2];
+    if (same) { return HCQ_OK; }
+    hcq_result r = hcqi_vk_pipeline_get(p, block, part, &pipeline);
+    if (r != HCQ_OK) { return r; }
+    rec->program = p;
+    rec->part = part;
+    memcpy(rec->block, block, sizeof rec->block);
+    rec->layout = part ? p->part_layout : p->layout;
+    rec->d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    return HCQ_OK;
+}
+
 static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,
                                       hcqi_vk_command *c) {
     hcqi_vk_device *d = rec->d;
     hcqi_vk_program *p = (hcqi_vk_program *)packet->u.exec.code;
     const uint32_t *grid = packet->u.exec.grid;
     int whole = hcqi_vk_grid_fits(d, grid);
-    VkPipeline pipeline;
     VkBuffer buffer;
     VkDeviceSize offset;
     memcpy(c->grid, grid, sizeof c->grid);
     memcpy(c->block, packet->u.exec.block, sizeof c->block);
     if (!whole) { c->indirect = 0; }
     if (grid[0] == 0 && !c->indirect) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_pipeline_get(p, c->block, !whole, &pipeline);
+    hcq_result r = hcqi_vk_record_pipeline(rec, p, c->block, !whole);
     if (r != HCQ_OK) { return r; }
-    rec->layout = whole ? p->layout : p->part_layout;
-    if (pipeline != rec->bound) {
-        d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-        rec->bound = pipeline;
-    }
     if (p->shader.args == HCQI_VK_ARGS_POINTER) {
         d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
                                 &packet->u.exec.args);
@@ -3485,7 +3500,7 @@ static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet 
     encoder.self = rec->d;
     hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
     hcqi_vk_order_all(rec);
-    rec->bound = VK_NULL_HANDLE;
+    rec->program = NULL;
     return r;
 }
 
@@ -4425,7 +4440,11 @@ static void hcqi_vk_harvest_due(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint32_t due = 0;
     uint64_t now = hcq_sys_now_ns();
     while (due < lane->harvest_count && hcqi_vk_reached(&lane->harvests[due].done)) {
-        if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due], now); }
+        uint64_t ns = now, value = lane->harvests[due].done.value;
+        if (value <= hcqi_atomic_load64(&lane->noticed)) { /* before, by a wait */
+            ns = hcqi_atomic_load64(&lane->noticed_ns);
+        }
+        if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due], ns); }
         due++;
     }
     if (due == 0) { return; }
@@ -4454,7 +4473,7 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
 static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
                                uint64_t timeout_ns) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)target->native;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
     hcq_lane_point point = { target, value, 0, counter, 1 };
     uint64_t native = hcqi_vk_value(&point);
     HCQI_VK_STRUCT(VkSemaphoreWaitInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
@@ -4463,6 +4482,10 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
     info.pValues = &native;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
+    if (r == VK_SUCCESS && d->stamp_bits == 0 && value > hcqi_atomic_load64(&lane->noticed)) {
+        hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
+        hcqi_atomic_store64(&lane->noticed, value);
+    }
     if (r == VK_ERROR_DEVICE_LOST) {
         (void)hcqi_atomic_cas32(&d->lost, 0, 1);
         hcqi_vk_tell_lost(d, "vkWaitSemaphores");
@@ -4478,6 +4501,7 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
     (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     lane->base[counter] = value;
     lane->seen[counter] = 0;
+    hcqi_atomic_store64(&lane->noticed, 0);
 }
 
 /* ========================================================================== */
@@ -4613,7 +4637,7 @@ static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk
 
 /* Reads both clocks into d->moment; the tighter one of a few tries. */
 static hcq_result hcqi_vk_sample(hcqi_vk_device *d, int tries, uint64_t timeout_ns) {
-    uint32_t bits = d->family_of[0]->stamp_bits;
+    uint32_t bits = d->stamp_bits;
     hcqi_vk_moment best = { 0, 0, UINT64_MAX }, m;
     uint64_t raw = 0, best_raw = 0;
     hcq_result r = HCQ_OK;
@@ -4639,7 +4663,7 @@ static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
     uint64_t now = hcq_sys_now_ns();
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
-    if (d->family_of[0]->stamp_bits == 0) { return HCQ_OK; } /* times are the host's */
+    if (d->stamp_bits == 0) { return HCQ_OK; } /* times are the host's */
     hcqi_vk_lock(&d->now_lock);
     int fresh = !d->has_clock && now - d->moment.host_ns < 1000000000;
     if (!fresh) { (void)hcqi_vk_sample(d, d->has_clock ? 3 : 1, 20000000); }
@@ -4658,7 +4682,8 @@ static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
 
 static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stored) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    uint32_t bits = ((const hcqi_vk_lane *)lane->native)->queue->family->stamp_bits;
+    uint32_t bits = d->stamp_bits;
+    (void)lane;
     if (bits == 0) { return stored; }
     uint64_t now = bits < 64 ? hcq_sys_now_ns() : 0;
     hcqi_vk_lock(&d->now_lock);
@@ -5241,9 +5266,12 @@ static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
         VkResult r = d->api.CreateCommandPool(d->handle, &info, NULL, &f->pool);
         if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateCommandPool"); }
     }
-    for (uint32_t i = 0; timeless && i < d->family_count; i++) {
-        d->families[i].stamp_bits = 0; /* one clock for all: the host's */
+    for (uint32_t i = 0; i < d->family_count; i++) { /* one clock for all, the host's if need be */
+        uint32_t bits = d->families[i].stamp_bits;
+        if (timeless) { bits = 0; }
+        if (i == 0 || bits < d->stamp_bits) { d->stamp_bits = bits; }
     }
+    for (uint32_t i = 0; i < d->family_count; i++) { d->families[i].stamp_bits = d->stamp_bits; }
     return HCQ_OK;
 }
 
@@ -5507,6 +5535,7 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
         shared &= hcqi_vk_queue_for(d, HCQ_COPY, i)->lanes_of[0] != 0;
     }
     caps->copy_shared = (int)shared;
+    caps->host_times = d->stamp_bits == 0;
     caps->memory_bytes = hcqi_vk_memory_bytes(&d->memory);
     caps->features = d->device_visible ? (uint32_t)HCQ_FEATURE_HOST_MEMORY : 0;
     caps->features |= d->has_import ? (uint32_t)HCQ_FEATURE_IMPORT : 0;

@@ -194,8 +194,13 @@ static void check_lanes(const graph *g, const hcqi_plan *plan) {
     }
 }
 
+/* Graphs leave a lane alone that has no hardware of its own. */
+static int has_copy_lane(const hcq_device *device) {
+    return device->copy_lanes != 0 && !device->caps.copy_shared;
+}
+
 static int may_leave(const graph *g, uint32_t i) {
-    return is_big_copy(&g->calls[i]) && W.devices[g->calls[i].device]->copy_lanes != 0;
+    return is_big_copy(&g->calls[i]) && has_copy_lane(W.devices[g->calls[i].device]);
 }
 
 /* A big copy leaves the compute lane if that lane has something to do between

@@ -61,8 +61,9 @@ enum {
                                           them in turns by chance, command by command */
     MOCK_VK_SHUFFLE = 2,               /* what no barrier orders runs in any order */
     MOCK_VK_CHECK_WAITS = 4,           /* no wait before the batch that signals it */
-    MOCK_VK_CHECK_EDGES = 8,           /* a command buffer begins with a barrier after all
-                                          that was before and ends with one to the host */
+    MOCK_VK_CHECK_EDGES = 8,           /* a command buffer, if not for one submit, begins with
+                                          a barrier after all that was before, and ends with
+                                          one to the host */
     MOCK_VK_CHECK_HAZARDS = 16,        /* of copies and fills without barrier between */
     MOCK_VK_LOST_JUMP = 32,            /* counters are at their highest once the device is
                                           lost [reading them fails] */

@@ -700,7 +700,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL mock_vkEndCommandBuffer(VkCommandBuffer ha
     mock_vk_check(c->state == MOCK_VK_RECORDING, "it is not being recorded");
     mock_vk_check(c->labels == 0, "%d labels are not ended", c->labels);
     mock_vk_find_groups(c);
-    if (flags & MOCK_VK_CHECK_EDGES) {
+    if ((flags & MOCK_VK_CHECK_EDGES) &&
+        !(c->usage & VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)) {
         mock_vk_check_edges(c);
     }
     if (flags & MOCK_VK_CHECK_HAZARDS) {

@@ -21,21 +21,31 @@ static TEST_UNUSED const mock_vk_desc mock_vk_one = {
     .seed = 2
 };
 
-/* Low limits, and a copy family without timestamps. */
+/* Low limits, little of the device's memory for the host, a clock of 12 MHz. */
 static TEST_UNUSED const mock_vk_desc mock_vk_low = {
     .on = 1, .devices = 4, .discrete = 1, .queues = {1, 0, 1},
-    .timestamp_bits = {36, 0, MOCK_VK_NONE}, .timestamp_period = 83.333f,
+    .timestamp_bits = {36, 0, 64}, .timestamp_period = 83.333f,
     .max_groups = {8, 8, 8}, .max_allocations = 64, .max_storage_range = 1 << 20,
     .max_storage_buffers = 8, .import_alignment = 65536, .small_heap_bytes = 1 << 20,
-    .without = MOCK_VK_NO_UPDATE_AFTER_BIND | MOCK_VK_NO_HOST_RESET,
-    .flags = MOCK_VK_SHUFFLE | MOCK_VK_CHECK_WAITS | MOCK_VK_CHECK_EDGES | MOCK_VK_SCHEDULER,
+    .without = MOCK_VK_NO_UPDATE_AFTER_BIND,
+    .flags = MOCK_VK_SHUFFLE | MOCK_VK_CHECK_WAITS | MOCK_VK_CHECK_EDGES,
     .seed = 3
 };
 
-/* For a list of test_variant, whose member `driver` is a const mock_vk_desc *. */
+/* Many queues that one thread serves in turns, command by command. */
+static TEST_UNUSED const mock_vk_desc mock_vk_turns = {
+    .on = 1, .devices = 4, .discrete = 1, .queues = {1, 4, 2},
+    .timestamp_bits = {64, 64, 64}, .without = MOCK_VK_NO_SYNC2 | MOCK_VK_NO_CALIBRATION,
+    .flags = MOCK_VK_SHUFFLE | MOCK_VK_CHECK_WAITS | MOCK_VK_CHECK_EDGES | MOCK_VK_SCHEDULER,
+    .seed = 4
+};
+
+/* For a list of test_variant, whose member `driver` is a const mock_vk_desc *. On the
+   last one a kernel that waits stops all queues. */
 #define MOCK_VK_VARIANTS \
     {.name = "vkmock", .backend = "VULKAN", .driver = &mock_vk_many}, \
     {.name = "vkmock-one", .backend = "VULKAN", .driver = &mock_vk_one}, \
-    {.name = "vkmock-low", .backend = "VULKAN", .driver = &mock_vk_low},
+    {.name = "vkmock-low", .backend = "VULKAN", .driver = &mock_vk_low}, \
+    {.name = "vkmock-turns", .backend = "VULKAN", .driver = &mock_vk_turns, .one_fifo = 1},
 
 #endif /* HCQ_TEST_MOCK_VULKAN_VARIANTS_H */

@@ -18,6 +18,9 @@
 #if defined(HCQ_TEST_VULKAN) && !defined(HCQ_VULKAN)
 #define HCQ_VULKAN
 #endif
+#ifdef HCQ_TEST_VULKAN
+#include "mock_vulkan_loader.h"
+#endif
 #ifdef HCQ_TEST_HEADER
 #include HCQ_TEST_HEADER
 #else
@@ -38,6 +41,9 @@
 
 #define TEST_UNUSED __attribute__((unused))
 #include "mock.h"
+#ifdef HCQ_TEST_VULKAN
+#include "mock_vulkan.h"
+#endif
 #define HCQ_EXAMPLE_NO_MAIN
 #include "../examples/backend.c"       /* TRACE, around CPU or MOCK */
 
@@ -70,6 +76,7 @@ typedef struct test_variant {
     int one_fifo;                      /* compute and copy never overlap */
     int narrow;                        /* counters are swapped often */
     int mapped;                        /* mock: devices see each other's memory */
+    const struct mock_vk_desc *driver; /* the mock in place of the system's Vulkan */
 } test_variant;
 
 static const test_variant test_variants[] = {
@@ -98,6 +105,7 @@ static const test_variant test_variants[] = {
     {.name = "vulkan-no-copy", .backend = "VULKAN", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
      .one_fifo = 1},
     {.name = "vulkan-narrow", .backend = "VULKAN", .counter_limit = 16, .narrow = 1},
+    MOCK_VK_VARIANTS
 #endif
 };
 
@@ -528,6 +536,9 @@ static int test_start_vulkan(void) {
 #ifdef HCQ_TEST_VULKAN
     static test_variant own;
     if (is_vulkan()) {
+        if (T.variant->driver) {
+            mock_vk_options = *T.variant->driver;
+        }
         if (!vulkan_look()) {
             return 77;
         }

@@ -139,7 +139,7 @@ static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
     const uint64_t bytes = (TEST_GATES + 1) * (uint64_t)TEST_GATE_BYTES;
     unsigned char *at = (unsigned char *)host;
     hcq_buffer all;
-    if (test_vk.shares_addresses || !is_vulkan_device(device)) {
+    if (test_vk.shares_addresses || T.variant->driver || !is_vulkan_device(device)) {
         return (uint64_t)(uintptr_t)host;
     }
     if (hcq_import(device, test_gates.base, bytes, &all) != HCQ_OK) {
@@ -196,14 +196,28 @@ static int spirv_constant(uint32_t *words, size_t count, uint32_t spec_id, uint3
     return 0;
 }
 
+/* On the mock driver the kernel itself runs in place of its shader, if any. */
+static hcq_result test_program_mock(hcq_device *device, hcq_program_desc *desc,
+                                    hcq_program **program) {
+    uint32_t words[MOCK_VK_MODULE_WORDS];
+    if (T.variant->driver) {
+        mock_vk_lend_module(desc, words);
+        mock_vk_program(desc);
+    }
+    return hcq_program_create(device, desc, program);
+}
+
 /* Adds the kernel's shader, told where SEEN is. */
 static hcq_result test_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program) {
     const test_shader *shader = desc && desc->cpu ? shader_of(desc->cpu) : NULL;
-    if (!shader || !is_vulkan_device(device)) {
+    if (!desc || !is_vulkan_device(device)) {
         return hcq_program_create(device, desc, program);
     }
     hcq_program_desc own = *desc;
+    if (!shader) {
+        return test_program_mock(device, &own, program);
+    }
     uint32_t *words = (uint32_t *)malloc(shader->size);
     memcpy(words, shader->words, shader->size);
     if (spirv_constant(words, shader->size / 4, 20, 0)) {
@@ -213,7 +227,7 @@ static hcq_result test_program_create(hcq_device *device, const hcq_program_desc
     }
     own.spirv.data = words;
     own.spirv.size = shader->size;
-    hcq_result result = hcq_program_create(device, &own, program);
+    hcq_result result = test_program_mock(device, &own, program);
     free(words);
     return result;
 }
