@@ -1856,6 +1856,9 @@ HCQ_API hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *bac
    of hcq_backend_locked. */
 HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found);
 
+/* HCQ_OK, or why `buffer` is not a living one of its device. As above. */
+HCQ_API hcq_result hcq_backend_buffer(const hcq_buffer *buffer);
+
 /* A submission to an imported lane: an empty batch with hcq_lane.posted = `value`,
    complete when the backend says that its counter is there. It gives work of
    others, that was handed over elsewhere, a point. As hcq_backend_point. */
@@ -13156,7 +13159,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
     const hcqi_version *v = job->version;
     const uint64_t *marks = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
         v, (uint32_t)v->mark_offset));
-    uint64_t epoch = job->first_epoch, last = 0;
+    uint64_t epoch = job->first_epoch, last = 0, ns;
     uint32_t mark = 0;
     hcqi_event *open = NULL;
     if (v->dev->profile == NULL || job->number < v->dev->profile->first) { return; }
@@ -13170,15 +13173,19 @@ static void hcqi_profile_collect(const hcq_job *job) {
             f->from = p->u.relative.command;
             f->to = p->index;
         } else if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.stamp.signal == NULL) {
-            last = hcqi_lane_stamp(job->lane, &marks[mark++]);
+            ns = hcqi_lane_stamp(job->lane, &marks[mark++]);
+            if (ns > last) { last = ns; } /* the host's times before it may be late */
             if (open != NULL) { open->end = last; }
             open = NULL;
         } else if (hcqi_packet_is_timed(p)) {
             open = hcqi_profile_event(job, p, epoch + seg, &naming);
             open->begin = last;
             if (v->segments[seg].host) { /* the service thread took both */
-                open->begin = marks[mark++];
-                open->end = marks[mark++];
+                if (marks[mark] > last) { last = marks[mark]; }
+                open->begin = last;
+                if (marks[mark + 1] > last) { last = marks[mark + 1]; }
+                open->end = last;
+                mark += 2;
                 open = NULL;
             }
         }
@@ -13663,6 +13670,7 @@ static void hcqi_service_run(void *user) {
 }
 
 static void hcqi_service_kick(hcq_device *dev) {
+    if (!dev->service_started && dev->service_stop) { return; } /* it is closing */
     if (!dev->service_started) {
         dev->service.run_fn = hcqi_service_run;
         dev->service.user = dev;
@@ -13706,6 +13714,11 @@ HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_l
     }
     *found = hcqi_lane_point(points.lane[0], points.epoch[0]);
     return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_backend_buffer(const hcq_buffer *buffer) {
+    hcq_result why;
+    return hcqi_buffer_find(buffer, &why) != NULL ? HCQ_OK : why;
 }
 
 HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
@@ -14654,6 +14667,28 @@ static void hcqi_close_objects(hcq_device *dev) {
     }
 }
 
+/* Ends the service thread. The lock is let go of for that, so others may have begun
+   a call meanwhile, which finds nothing to submit to: their ends are waited for. */
+static hcq_result hcqi_close_service(hcq_device *dev) {
+    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
+    if (!dev->service_started) { return HCQ_OK; }
+    dev->service_stop = 1;
+    hcqi_service_kick(dev);
+    hcqi_leave();
+    hcq_sys_thread_join(&dev->service);
+    hcqi_enter();
+    dev->service_started = 0;
+    while (!hcqi_device_quiet(dev)) {
+        if (hcqi_left(deadline) == 0) {
+            dev->service_stop = 0;
+            return HCQ_TIMEOUT;
+        }
+        hcqi_reap_all();
+        hcqi_event_wait(1000000);
+    }
+    return HCQ_OK;
+}
+
 HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
@@ -14672,12 +14707,10 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
         device->close_runs = 0;
         return hcqi_leave_with(hcqi_refuse(device, r, "close: work did not end in time"));
     }
-    device->service_stop = 1;
-    if (device->service_started) {
-        hcqi_service_kick(device);
-        hcqi_leave();
-        hcq_sys_thread_join(&device->service);
-        hcqi_enter();
+    r = hcqi_close_service(device);
+    if (r != HCQ_OK) {
+        device->close_runs = 0;
+        return hcqi_leave_with(hcqi_refuse(device, r, "close: calls did not end in time"));
     }
     hcqi_close_objects(device);
     if (device->eager_signal != NULL) { hcqi_signal_unref(device->eager_signal); }

@@ -148,7 +148,8 @@ typedef struct hcq_vulkan_lane_info {
 } hcq_vulkan_lane_info;
 
 /* What the encode function of a custom command gets as `native`. Record into
-   `commands`; barriers before and after are hcq's. */
+   `commands`; barriers before and after are hcq's. It is called when the queue
+   is encoded, with the library's lock held: no hcq function but hcq_vulkan_at. */
 typedef struct hcq_vulkan_encoder {
     VkCommandBuffer commands;
     VkDevice device;
@@ -337,7 +338,9 @@ enum {
     HCQI_VK_PATTERN = 256,             /* bytes that begin a fill */
     HCQI_VK_BUCKETS = 64,
     HCQI_VK_BUFFERS = 32,              /* bindings of one kernel */
-    HCQI_VK_PART_BYTES = 44            /* of hcqi_vk_part */
+    HCQI_VK_PART_BYTES = 44,           /* of hcqi_vk_part */
+    HCQI_VK_MAX_PUSH = 256,            /* bytes of push constants */
+    HCQI_VK_MESSAGE = 512              /* characters */
 };
 
 #define HCQI_VK_BLOCK_MIN ((uint64_t)8 << 20)
@@ -399,14 +402,19 @@ typedef struct hcqi_vk_queue {
     uint32_t lanes_of[2];              /* on it: compute, copy */
 } hcqi_vk_queue;
 
+/* A point that is kept after its end; counters begin anew then. */
+typedef struct hcqi_vk_past {
+    hcq_lane_point point;              /* .lane NULL: none */
+    uint32_t resets;                   /* of its counter, at that time */
+} hcqi_vk_past;
+
 /* A run of packets between waits, signals and host commands. */
 typedef struct hcqi_vk_segment {
     uint32_t first, count;
     VkCommandBuffer commands;
     uint32_t stale;                    /* to be recorded before it runs again */
     uint32_t stamp_first, stamp_count; /* queries */
-    struct hcqi_vk_lane *stamped;      /* whose run used the queries last, and ... */
-    hcq_lane_point stamped_at;         /* ... until when */
+    hcqi_vk_past stamped;              /* the last run that used the queries */
 } hcqi_vk_segment;
 
 /* What a command needs besides its packet, and what was recorded of it. */
@@ -417,7 +425,7 @@ typedef struct hcqi_vk_command {
     uint32_t shadow;                   /* offset of the arguments as recorded */
     uint32_t indirect;
     uint32_t grid[3], block[3];
-    uint64_t dst;
+    uint64_t dst, src, size;           /* of a copy; of a fill with the value as src */
     VkDescriptorSet set;
 } hcqi_vk_command;
 
@@ -425,7 +433,7 @@ typedef struct hcqi_vk_command {
 typedef struct hcqi_vk_use {
     VkCommandBuffer commands;
     uint32_t first;                    /* query */
-    hcq_lane_point done;               /* .lane NULL: never used */
+    hcqi_vk_past done;
 } hcqi_vk_use;
 
 /* An encoded recording. */
@@ -464,10 +472,12 @@ typedef struct hcqi_vk_lane {
     VkSemaphore semaphores[2];         /* of the counters */
     uint64_t base[2];                  /* semaphore = base + counter */
     uint64_t seen[2];                  /* of the counter, when last looked */
+    uint32_t resets[2];                /* of it */
     uint64_t noticed, noticed_ns;      /* atomic: what a wait found out, and when */
     hcqi_vk_harvest *harvests;         /* in order */
     uint32_t harvest_count, harvest_capacity;
     int is_imported;                   /* follows an engine's semaphore, semaphores[0]: */
+    uint32_t imported_lock;            /* waits ask without the core's lock */
     uint64_t *imported;                /* its values by counter, those not yet reached */
     uint32_t imported_count, imported_capacity;
     uint64_t imported_last;
@@ -537,6 +547,7 @@ typedef struct hcqi_vk_device {
     hcqi_vk_block **blocks;
     uint32_t block_count, block_capacity;
     uint64_t block_bytes;
+    uint32_t imported_blocks;
     hcqi_vk_range **ranges;            /* in use, by address */
     uint32_t range_count, range_capacity;
     uint64_t heap_used[VK_MAX_MEMORY_HEAPS];
@@ -560,12 +571,16 @@ typedef struct hcqi_vk_device {
 
     VkSemaphore now_semaphore;         /* of small jobs that are waited for at once */
     uint64_t now_value;
+    VkCommandPool now_pool;
     VkCommandBuffer now_commands;
     VkQueryPool now_queries;
     uint32_t now_lock;                 /* these and `moment` */
     hcqi_vk_moment moment;
 
-    uint64_t recorded, recordings, batches, submits, waits, pipelines, messages;
+    uint64_t recorded, recordings, batches, submits, waits, pipelines;
+    uint32_t message_lock;
+    uint64_t messages, messages_logged; /* of the validation layer; atomic */
+    char message[HCQI_VK_MESSAGE];     /* the first not logged yet */
 } hcqi_vk_device;
 
 typedef struct hcqi_vk_program hcqi_vk_program;
@@ -2358,6 +2373,12 @@ static hcq_result hcqi_vk_failed(hcqi_vk_device *d, VkResult r, const char *call
     return hcqi_vk_result(r);
 }
 
+/* The same where a log could come back: under a lock of ours. */
+static hcq_result hcqi_vk_quiet(hcqi_vk_device *d, VkResult r) {
+    if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
+    return hcqi_vk_result(r);
+}
+
 /* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
 static void hcqi_vk_lock(uint32_t *word) {
     if (hcqi_atomic_cas32(word, 0, 1)) { return; }
@@ -2432,7 +2453,7 @@ static hcqi_vk_range *hcqi_vk_owner(const hcqi_vk_device *d, uint64_t address, u
         hcqi_vk_range *r = d->ranges[i - 1];
         uint64_t offset = address - hcqi_vk_address(r);
         if (offset < r->asked && size <= r->asked - offset) { return r; }
-        if (!r->block->imported) { return NULL; }
+        if (d->imported_blocks == 0) { return NULL; }
     }
     return NULL;
 }
@@ -2467,7 +2488,10 @@ static void hcqi_vk_block_unlist(hcqi_vk_device *d, const hcqi_vk_block *b) {
 
 static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
     hcqi_vk_block_unlist(d, b);
-    if (b->imported && b->ranges && b->ranges->block) { hcqi_vk_range_unlist(d, b->ranges); }
+    if (b->imported && b->ranges && b->ranges->block) {
+        hcqi_vk_range_unlist(d, b->ranges);
+        d->imported_blocks--;
+    }
     while (b->ranges) {
         hcqi_vk_range *next = b->ranges->next;
         hcq_backend_free(d->device, b->ranges, sizeof *b->ranges);
@@ -2593,14 +2617,11 @@ static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t t
         b->ranges->block = b;
         b->ranges->size = size;
     }
-    if (r == HCQ_OK && pointer) {
-        b->ranges->asked = size;
-        r = hcqi_vk_range_list(d, b->ranges);
-    }
     if (r != HCQ_OK) {
         hcqi_vk_block_free(d, b);
         return r;
     }
+    d->imported_blocks += b->imported;
     *out = b;
     return HCQ_OK;
 }
@@ -2759,10 +2780,15 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
                         (unsigned long long)size);
     }
     if (r != HCQ_OK) { return r; }
-    (*out)->host = (uint8_t *)first;
-    (*out)->key = ptr;
-    (*out)->key_size = size;
-    return HCQ_OK;
+    hcqi_vk_block *b = *out;
+    b->host = (uint8_t *)first;
+    b->key = ptr;
+    b->key_size = size;
+    b->ranges->offset = before;
+    b->ranges->asked = size;
+    r = hcqi_vk_range_list(d, b->ranges);
+    if (r != HCQ_OK) { hcqi_vk_block_free(d, b); }
+    return r;
 }
 
 static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
@@ -2902,7 +2928,7 @@ static hcq_result hcqi_vk_program_able(const hcqi_vk_program *p) {
     } else if ((s->needs & HCQI_VK_NEEDS_SUBGROUPS) && (s->subgroups & ~d->subgroups)) {
         snprintf(text, sizeof text, "the module uses subgroup operations %#x, the device has %#x",
                  s->subgroups, d->subgroups);
-    } else if (s->push_bytes > d->limits.maxPushConstantsSize) {
+    } else if (s->push_bytes > d->limits.maxPushConstantsSize || s->push_bytes > HCQI_VK_MAX_PUSH) {
         snprintf(text, sizeof text, "%u bytes of push constants, the device has %u",
                  s->push_bytes, d->limits.maxPushConstantsSize);
     } else if (s->uniform_bytes > d->limits.maxUniformBufferRange) {
@@ -3015,7 +3041,9 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     VkSpecializationInfo special;
     memset(&special, 0, sizeof special);
     for (uint32_t i = 0; i < 3; i++) {
-        if (p->shader.spec_id[i] == UINT32_MAX) { continue; }
+        const uint32_t *ids = p->shader.spec_id;
+        int again = (i > 0 && ids[i] == ids[0]) || (i > 1 && ids[i] == ids[1]);
+        if (ids[i] == UINT32_MAX || again) { continue; }
         VkSpecializationMapEntry *e = &entries[special.mapEntryCount++];
         e->constantID = p->shader.spec_id[i];
         e->offset = 4 * i;
@@ -3145,9 +3173,13 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
     uint64_t all = (uint64_t)block[0] * block[1];
     all = all > UINT32_MAX || block[2] > UINT32_MAX ? UINT64_MAX : all * block[2];
     for (uint32_t i = 0; i < 3; i++) {
-        if (s->spec_id[i] != UINT32_MAX || block[i] == s->block[i]) { continue; }
+        uint32_t twin = i > 0 && s->spec_id[i] == s->spec_id[0] ? 0 : i;
+        if (i > 1 && s->spec_id[i] == s->spec_id[1]) { twin = 1; }
+        if (s->spec_id[i] != UINT32_MAX && block[i] == block[twin]) { continue; }
+        if (s->spec_id[i] == UINT32_MAX && block[i] == s->block[i]) { continue; }
         hcq_backend_log(d->device, HCQ_ERROR_INVALID,
-                        "program '%s': its blocks are %ux%ux%u, fixed in the shader",
+                        "program '%s': its blocks are %ux%ux%u (specialized: equal sizes), "
+                        "fixed in the shader",
                         p->info.label, s->block[0], s->block[1], s->block[2]);
         return HCQ_ERROR_INVALID;
     }
@@ -3179,19 +3211,22 @@ typedef struct hcqi_vk_recorder {
     int unordered;                     /* commands since the last barrier */
 } hcqi_vk_recorder;
 
-static hcq_result hcqi_vk_commands_get(hcqi_vk_device *d, hcqi_vk_family *f,
+static hcq_result hcqi_vk_commands_new(hcqi_vk_device *d, VkCommandPool pool,
                                        VkCommandBuffer *commands) {
-    if (f->spare_count != 0) {
-        *commands = f->spare[--f->spare_count];
-        return HCQ_OK;
-    }
     HCQI_VK_STRUCT(VkCommandBufferAllocateInfo, info,
                    VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-    info.commandPool = f->pool;
+    info.commandPool = pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
     VkResult r = d->api.AllocateCommandBuffers(d->handle, &info, commands);
     return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkAllocateCommandBuffers");
+}
+
+static hcq_result hcqi_vk_commands_get(hcqi_vk_device *d, hcqi_vk_family *f,
+                                       VkCommandBuffer *commands) {
+    if (f->spare_count == 0) { return hcqi_vk_commands_new(d, f->pool, commands); }
+    *commands = f->spare[--f->spare_count];
+    return HCQ_OK;
 }
 
 /* Kept for the next list; begin empties it. */
@@ -3373,10 +3408,9 @@ static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_p
     if (p->shader.uniform != UINT32_MAX) {
         (void)hcqi_vk_values(p, block, (uint8_t *)rec->list->memory.host + c->uniform);
     } else if (p->shader.push_bytes != 0) {
-        uint8_t values[256];
+        uint8_t values[HCQI_VK_MAX_PUSH];
         memset(values, 0, sizeof values);
-        uint32_t size = hcqi_vk_values(p, block, NULL);
-        if (size <= sizeof values) { (void)hcqi_vk_values(p, block, values); }
+        (void)hcqi_vk_values(p, block, values); /* which fit, program_create saw to that */
         d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                 (p->shader.push_bytes + 3u) & ~3u, values);
     }
@@ -3501,7 +3535,7 @@ static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet 
     hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
     hcqi_vk_order_all(rec);
     rec->program = NULL;
-    return r;
+    return r < 0 ? r : HCQ_OK;
 }
 
 static void hcqi_vk_record_stamp(hcqi_vk_recorder *rec, const hcqi_vk_command *c) {
@@ -3523,9 +3557,17 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC: r = hcqi_vk_record_exec(rec, p, c); break;
     case HCQ_COMMAND_COPY:
-        r = hcqi_vk_record_copy(rec, p->u.copy.dst, p->u.copy.src, p->u.copy.size);
+        c->dst = p->u.copy.dst;
+        c->src = p->u.copy.src;
+        c->size = p->u.copy.size;
+        r = hcqi_vk_record_copy(rec, c->dst, c->src, c->size);
         break;
-    case HCQ_COMMAND_FILL: r = hcqi_vk_record_fill(rec, p, c); break;
+    case HCQ_COMMAND_FILL:
+        c->dst = p->u.fill.dst;
+        c->src = p->u.fill.value;
+        c->size = p->u.fill.size;
+        r = hcqi_vk_record_fill(rec, p, c);
+        break;
     case HCQ_COMMAND_WRITE:
         c->dst = p->u.write.dst;
         r = hcqi_vk_record_copy(rec, c->dst, hcqi_vk_slot_address(rec->list, c), p->value_size);
@@ -3904,20 +3946,18 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
         seg->stale = 1;
         return HCQ_OK;
     }
-    if (values) { (void)hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
-    memcpy(shadow, block, p->info.kernargs_size);
-    if (!buffers) { return HCQ_OK; }
     VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
     VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
     hcqi_vk_recorder rec;
     memset(&rec, 0, sizeof rec);
     rec.d = d;
     rec.list = list;
-    hcq_result r = hcqi_vk_describe(&rec, p, block, c, writes, infos);
-    if (r == HCQ_OK) {
-        d->api.UpdateDescriptorSets(d->handle, p->shader.buffers, writes, 0, NULL);
-    }
-    return r;
+    hcq_result r = buffers ? hcqi_vk_describe(&rec, p, block, c, writes, infos) : HCQ_OK;
+    if (r != HCQ_OK) { return r; } /* nothing has changed: it may be patched again */
+    if (buffers) { d->api.UpdateDescriptorSets(d->handle, p->shader.buffers, writes, 0, NULL); }
+    if (values) { (void)hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
+    memcpy(shadow, block, p->info.kernargs_size);
+    return HCQ_OK;
 }
 
 static hcq_result hcqi_vk_patch_exec(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
@@ -3953,9 +3993,15 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
         return HCQ_OK;
     case HCQ_COMMAND_FILL:
         hcqi_vk_slot_write(list, p, c);
-        seg->stale = 1;
+        if (c->dst != p->u.fill.dst || c->src != p->u.fill.value || c->size != p->u.fill.size) {
+            seg->stale = 1;
+        }
         return HCQ_OK;
     case HCQ_COMMAND_COPY:
+        if (c->dst != p->u.copy.dst || c->src != p->u.copy.src || c->size != p->u.copy.size) {
+            seg->stale = 1;
+        }
+        return HCQ_OK;
     case HCQ_COMMAND_CUSTOM: seg->stale = 1; return HCQ_OK;
     default: return HCQ_OK;
     }
@@ -3978,10 +4024,26 @@ static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
 /* ---- submitting -------------------------------------------------------------- */
 
 static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
-    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)p->lane->native;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)p->lane->native;
     if (!lane->is_imported) { return lane->base[p->counter] + p->value; }
+    hcqi_vk_lock(&lane->imported_lock);
     uint64_t index = p->value - lane->seen[0] - 1; /* which an engine's semaphore has then */
-    return index >= lane->imported_count ? 0 : lane->imported[index];
+    uint64_t value = index >= lane->imported_count ? 0 : lane->imported[index];
+    hcqi_vk_unlock(&lane->imported_lock);
+    return value;
+}
+
+/* A point that was kept over the counter's swaps. */
+static int hcqi_vk_over(const hcqi_vk_past *p) {
+    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)p->point.lane->native;
+    return lane->resets[p->point.counter] != p->resets ||
+           lane->seen[p->point.counter] >= p->point.value;
+}
+
+static void hcqi_vk_keep(hcqi_vk_past *p, const hcq_lane_point *point) {
+    p->point = *point;
+    p->point.order_only = 1;
+    p->resets = ((const hcqi_vk_lane *)point->lane->native)->resets[point->counter];
 }
 
 static int hcqi_vk_reached(const hcq_lane_point *p) {
@@ -3992,12 +4054,12 @@ static int hcqi_vk_reached(const hcq_lane_point *p) {
 /* An engine submitted its side before; only the value is to be kept. */
 static hcq_result hcqi_vk_imported_submit(hcqi_vk_device *d, hcqi_vk_lane *lane,
                                           const hcq_lane *target) {
-    if (!hcqi_vk_grow(d, (void **)&lane->imported, &lane->imported_capacity,
-                      lane->imported_count + 1, sizeof *lane->imported)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    lane->imported[lane->imported_count++] = target->posted;
-    return HCQ_OK;
+    hcqi_vk_lock(&lane->imported_lock);
+    int room = hcqi_vk_grow(d, (void **)&lane->imported, &lane->imported_capacity,
+                            lane->imported_count + 1, sizeof *lane->imported);
+    if (room) { lane->imported[lane->imported_count++] = target->posted; }
+    hcqi_vk_unlock(&lane->imported_lock);
+    return room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
 /* So many of an engine's values are reached. */
@@ -4007,10 +4069,12 @@ static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane
     if (lane->imported_count == 0) { return lane->seen[0]; }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value);
     if (r != VK_SUCCESS) { return lane->seen[0]; }
+    hcqi_vk_lock(&lane->imported_lock);
     while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
     lane->seen[0] += due;
     lane->imported_count -= due;
     memmove(lane->imported, lane->imported + due, lane->imported_count * sizeof *lane->imported);
+    hcqi_vk_unlock(&lane->imported_lock);
     return lane->seen[0];
 }
 
@@ -4022,19 +4086,19 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
                                   const hcq_lane_point *done, hcqi_vk_use **out) {
     hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES], *use = uses;
     for (uint32_t k = 0; k < HCQI_VK_USES; k++) {
-        if (!uses[k].done.lane) {
+        if (!uses[k].done.point.lane) {
             use = &uses[k];
             break;
         }
-        (void)hcqi_vk_completed(d, uses[k].done.lane, uses[k].done.counter);
-        if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
+        (void)hcqi_vk_completed(d, uses[k].done.point.lane, uses[k].done.point.counter);
+        if (hcqi_vk_over(&uses[k].done)) { use = &uses[k]; }
     }
     hcq_result r = HCQ_OK;
-    if (use->done.lane && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
+    if (use->done.point.lane && !hcqi_vk_over(&use->done)) { return HCQ_ERROR_BUSY; }
     if (!use->commands) { r = hcqi_vk_commands_get(d, list->family, &use->commands); }
     if (r != HCQ_OK) { return r; }
     use->first = seg->stamp_first * HCQI_VK_USES + (uint32_t)(use - uses) * seg->stamp_count;
-    use->done = *done;
+    hcqi_vk_keep(&use->done, done);
     d->api.ResetQueryPool(d->handle, list->queries, use->first, seg->stamp_count);
     *out = use;
     return hcqi_vk_record(d, list, seg, use->commands, use->first);
@@ -4114,15 +4178,14 @@ static int hcqi_vk_wait_counts(const hcqi_vk_lane *lane, const hcq_lane_point *w
 }
 
 /* One run of a segment with queries after the other, also on another queue. */
-static void hcqi_vk_post_stamped(hcqi_vk_chunk *c, hcqi_vk_lane *lane, hcqi_vk_segment *seg,
+static void hcqi_vk_post_stamped(hcqi_vk_chunk *c, const hcqi_vk_lane *lane, hcqi_vk_segment *seg,
                                  const hcq_lane_point *done) {
-    const hcqi_vk_lane *before = seg->stamped;
-    if (before && before->queue != lane->queue && !hcqi_vk_reached(&seg->stamped_at)) {
-        c->waits[c->wait_count++] = seg->stamped_at;
+    const hcq_lane_point *last = &seg->stamped.point;
+    const hcqi_vk_lane *before = last->lane ? (const hcqi_vk_lane *)last->lane->native : lane;
+    if (before->queue != lane->queue && !hcqi_vk_over(&seg->stamped)) {
+        c->waits[c->wait_count++] = *last;
     }
-    seg->stamped = lane;
-    seg->stamped_at = *done;
-    seg->stamped_at.order_only = 1;
+    hcqi_vk_keep(&seg->stamped, done);
 }
 
 /* Only puts the batch into the list; flush hands it over without the core's lock. */
@@ -4327,7 +4390,8 @@ static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult w
         memcpy(one.wait_values, &call->wait_values[first], waits * sizeof *one.wait_values);
         VkResult r = call->count > 1 ? hcqi_vk_call_make(d, &one) : why;
         if (r != VK_SUCCESS) { r = hcqi_vk_call_again(d, &one, r); }
-        if (r != VK_SUCCESS) {
+        if (r != VK_SUCCESS) { /* what runs must not, once its memory may go */
+            if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
             (void)hcqi_atomic_cas32(&d->lost, 0, 1);
             return;
         }
@@ -4375,7 +4439,14 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
     call.queue = NULL;
     call.count = 0;
     call.wait_count = 0;
-    while ((post = hcqi_vk_post_next(d)) != NULL) {
+    for (;;) {
+        post = hcqi_vk_post_next(d);
+        if (!post && call.count == 0) { break; }
+        if (!post) { /* and once more: what it called may have added something */
+            hcqi_vk_call_end(d, &call);
+            hcqi_vk_chunk_through(d);
+            continue;
+        }
         int check = hcqi_atomic_load32(&d->failed) != 0;
         int full = call.count == HCQI_VK_CALL ||
                    call.wait_count + post->wait_count > HCQI_VK_CALL_WAITS;
@@ -4387,7 +4458,6 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
         if (check) { hcqi_vk_post_check(d, post); }
         hcqi_vk_call_add(&call, post);
     }
-    hcqi_vk_call_end(d, &call);
     hcqi_vk_chunk_through(d);
 }
 
@@ -4396,6 +4466,8 @@ static void hcqi_vk_tell_lost(hcqi_vk_device *d, const char *call) {
     if (!hcqi_atomic_cas32(&d->lost, 1, 2)) { return; }
     hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
 }
+
+static void hcqi_vk_messages_log(hcqi_vk_device *d);
 
 /* What was submitted goes to the queues in the order in which it was, so that a
    native wait always finds its signal submitted. One thread at a time; those who
@@ -4413,6 +4485,7 @@ static void hcqi_vk_flush(void *self) {
     hcqi_vk_hand_over(d);
     hcqi_vk_unlock(&d->lock);
     if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_vk_tell_lost(d, "vkQueueSubmit"); }
+    hcqi_vk_messages_log(d);
 }
 
 /* ---- ends -------------------------------------------------------------------- */
@@ -4458,9 +4531,9 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     uint64_t value = 0;
     if (lane->is_imported) { return hcqi_vk_imported_completed(d, lane); }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
-    if (r != VK_SUCCESS) { /* told at the end of this call into hcq */
-        (void)hcqi_atomic_cas32(&d->lost, 0, 1);
-        hcq_backend_flush_soon(d->device);
+    if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
+    if (r != VK_SUCCESS || hcqi_atomic_load32(&d->lost)) { /* told at the end of this call into hcq */
+        if (hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
         return lane->seen[counter];
     }
     if (value - lane->base[counter] > lane->seen[counter] && value > lane->base[counter]) {
@@ -4480,7 +4553,10 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
     info.semaphoreCount = 1;
     info.pSemaphores = &lane->semaphores[counter];
     info.pValues = &native;
-    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    if (hcqi_atomic_load32(&d->lost)) {
+        hcqi_vk_tell_lost(d, "a call before this one");
+        return HCQ_ERROR_LOST;
+    }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
     if (r == VK_SUCCESS && d->stamp_bits == 0 && value > hcqi_atomic_load64(&lane->noticed)) {
         hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
@@ -4501,6 +4577,7 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
     (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     lane->base[counter] = value;
     lane->seen[counter] = 0;
+    lane->resets[counter]++;
     hcqi_atomic_store64(&lane->noticed, 0);
 }
 
@@ -4525,7 +4602,7 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d) {
     VkResult r = d->api.QueueSubmit(d->queues[0].queue, 1, &info, VK_NULL_HANDLE);
     hcqi_vk_queue_lock(d, d->queues[0].queue, 0);
     hcqi_vk_unlock(&d->lock);
-    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkQueueSubmit"); }
+    if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
     d->now_value = value;
     return HCQ_OK;
 }
@@ -4536,15 +4613,14 @@ static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
     info.pSemaphores = &d->now_semaphore;
     info.pValues = &d->now_value;
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
-    return r == VK_SUCCESS || r == VK_TIMEOUT ? hcqi_vk_result(r)
-                                              : hcqi_vk_failed(d, r, "vkWaitSemaphores");
+    return hcqi_vk_quiet(d, r);
 }
 
 static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d) {
     HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     VkResult r = d->api.BeginCommandBuffer(d->now_commands, &info);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkBeginCommandBuffer");
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_quiet(d, r);
 }
 
 /* Clears an allocation that the host cannot write to; before anybody knows it, so
@@ -4560,11 +4636,12 @@ static hcq_result hcqi_vk_zero(hcqi_vk_device *d, const hcqi_vk_range *range) {
                         VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                         VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
         VkResult ended = d->api.EndCommandBuffer(d->now_commands);
-        if (ended != VK_SUCCESS) { r = hcqi_vk_failed(d, ended, "vkEndCommandBuffer"); }
+        r = hcqi_vk_quiet(d, ended);
     }
     if (r == HCQ_OK) { r = hcqi_vk_now_submit(d); }
     if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, forever); }
     hcqi_vk_unlock(&d->now_lock);
+    if (r != HCQ_OK) { hcq_backend_log(d->device, r, "zeroing: %s", hcq_result_text(r)); }
     return r == HCQ_TIMEOUT ? HCQ_ERROR_NATIVE : r;
 }
 
@@ -4601,7 +4678,7 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
     VkResult r = d->api.GetCalibratedTimestampsEXT(d->handle, d->has_monotonic ? 2 : 1, infos,
                                                    values, &deviation);
     uint64_t after = hcq_sys_now_ns();
-    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkGetCalibratedTimestampsEXT"); }
+    if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
     *raw = values[0];
     m->host_ns = before + (after - before) / 2;
     m->error_ns = (after - before) / 2 + 1;
@@ -4621,7 +4698,7 @@ static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk
     d->api.CmdResetQueryPool(d->now_commands, d->now_queries, 0, 1);
     d->api.CmdWriteTimestamp(d->now_commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
     VkResult ended = d->api.EndCommandBuffer(d->now_commands);
-    if (ended != VK_SUCCESS) { return hcqi_vk_failed(d, ended, "vkEndCommandBuffer"); }
+    if (ended != VK_SUCCESS) { return hcqi_vk_quiet(d, ended); }
     uint64_t before = hcq_sys_now_ns();
     r = hcqi_vk_now_submit(d);
     if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
@@ -4629,7 +4706,7 @@ static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk
     if (r != HCQ_OK) { return r; }
     VkResult got = d->api.GetQueryPoolResults(d->handle, d->now_queries, 0, 1, 8, raw, 8,
                                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
-    if (got != VK_SUCCESS) { return hcqi_vk_failed(d, got, "vkGetQueryPoolResults"); }
+    if (got != VK_SUCCESS) { return hcqi_vk_quiet(d, got); }
     m->host_ns = before + (after - before) / 2;
     m->error_ns = (after - before) / 2 + 1;
     return HCQ_OK;
@@ -4761,6 +4838,18 @@ static int hcqi_vk_layer_exists(const hcqi_vk_global_api *api, const char *name)
     return 0;
 }
 
+/* Messages wait until no lock is held, as a logger may come back. */
+static void hcqi_vk_messages_log(hcqi_vk_device *d) {
+    while (d->validates && hcqi_atomic_load64(&d->messages) != d->messages_logged) {
+        char text[HCQI_VK_MESSAGE];
+        hcqi_vk_lock(&d->message_lock);
+        memcpy(text, d->message, sizeof text);
+        d->messages_logged = hcqi_atomic_load64(&d->messages);
+        hcqi_vk_unlock(&d->message_lock);
+        hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %s", text);
+    }
+}
+
 /* Khronos' layer speaks through here, inside of any call. */
 static VKAPI_ATTR VkBool32 VKAPI_CALL hcqi_vk_message(
     VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT types,
@@ -4768,8 +4857,12 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL hcqi_vk_message(
     hcqi_vk_device *d = (hcqi_vk_device *)user;
     if ((types & VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT) == 0) { return VK_FALSE; }
     (void)severity;
+    hcqi_vk_lock(&d->message_lock);
+    if (hcqi_atomic_load64(&d->messages) == d->messages_logged) { /* the first one tells most */
+        snprintf(d->message, sizeof d->message, "%s", data->pMessage);
+    }
     (void)hcqi_atomic_add64(&d->messages, 1);
-    hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %.400s", data->pMessage);
+    hcqi_vk_unlock(&d->message_lock);
     return VK_FALSE;
 }
 
@@ -5244,6 +5337,14 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     return HCQ_OK;
 }
 
+static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkCommandPool *pool) {
+    HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    info.queueFamilyIndex = family;
+    VkResult r = d->api.CreateCommandPool(d->handle, &info, NULL, pool);
+    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateCommandPool");
+}
+
 static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
     VkQueueFamilyProperties families[16];
     uint32_t count = 16;
@@ -5260,11 +5361,8 @@ static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
                          VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
         }
         timeless |= f->stamp_bits == 0 || (!f->computes && !d->has_host_reset);
-        HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
-        info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-        info.queueFamilyIndex = f->index;
-        VkResult r = d->api.CreateCommandPool(d->handle, &info, NULL, &f->pool);
-        if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateCommandPool"); }
+        hcq_result r = hcqi_vk_pool_create(d, f->index, &f->pool);
+        if (r != HCQ_OK) { return r; }
     }
     for (uint32_t i = 0; i < d->family_count; i++) { /* one clock for all, the host's if need be */
         uint32_t bits = d->families[i].stamp_bits;
@@ -5297,6 +5395,9 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
     all.pNext = &v11;
     d->driver->api.GetPhysicalDeviceProperties2(d->physical, &all);
     d->limits = all.properties.limits;
+    d->version = all.properties.apiVersion;
+    if (d->lent && d->driver->version < d->version) { d->version = d->driver->version; }
+    if (d->version > VK_API_VERSION_1_3) { d->version = VK_API_VERSION_1_3; }
     d->device_type_bits = (uint32_t)all.properties.deviceType;
     d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                        ? v11.subgroupSupportedOperations : 0;
@@ -5325,18 +5426,34 @@ static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, int host) {
     return 1 + 8 * local + (flags & visible ? 0u : 1u);
 }
 
+/* Which memory types our buffers may lie in: for all the same ones. */
+static hcq_result hcqi_vk_types_probe(hcqi_vk_device *d, uint32_t *types) {
+    hcqi_vk_block probe;
+    VkMemoryRequirements needs;
+    memset(&probe, 0, sizeof probe);
+    hcq_result r = hcqi_vk_buffer_create(d, &probe, HCQI_VK_ALIGN);
+    if (r != HCQ_OK) { return r; }
+    d->api.GetBufferMemoryRequirements(d->handle, probe.buffer, &needs);
+    d->api.DestroyBuffer(d->handle, probe.buffer, NULL);
+    *types = needs.memoryTypeBits;
+    return HCQ_OK;
+}
+
 /* Chooses the memory types. All memory is the host's too where the device has none
    of its own, or has it cached. */
 static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, all,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
-    uint32_t best[2] = { 0, 0 };
+    uint32_t best[2] = { 0, 0 }, types = 0;
     d->driver->api.GetPhysicalDeviceMemoryProperties2(d->physical, &all);
     d->memory = all.memoryProperties;
+    hcq_result probed = hcqi_vk_types_probe(d, &types);
+    if (probed != HCQ_OK) { return probed; }
     int shared = d->device_type_bits == VK_PHYSICAL_DEVICE_TYPE_CPU ||
                  d->device_type_bits == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
+        if ((types >> i & 1) == 0) { continue; }
         uint32_t device = hcqi_vk_type_score(flags, 0), host = hcqi_vk_type_score(flags, 1);
         VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
                                      VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
@@ -5364,7 +5481,8 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
 static hcq_result hcqi_vk_now_open(hcqi_vk_device *d) {
     hcqi_vk_family *f = d->family_of[0];
     hcq_result r = hcqi_vk_semaphore_create(d, &d->now_semaphore);
-    if (r == HCQ_OK) { r = hcqi_vk_commands_get(d, f, &d->now_commands); }
+    if (r == HCQ_OK) { r = hcqi_vk_pool_create(d, f->index, &d->now_pool); }
+    if (r == HCQ_OK) { r = hcqi_vk_commands_new(d, d->now_pool, &d->now_commands); }
     if (r == HCQ_OK && f->stamp_bits != 0) {
         r = hcqi_vk_queries_create(d, 1, &d->now_queries);
         if (r == HCQ_OK) { r = hcqi_vk_sample(d, 5, (uint64_t)5 * 1000000000); }
@@ -5434,6 +5552,7 @@ static void hcqi_vk_posts_close(hcqi_vk_device *d) {
 static void hcqi_vk_device_objects_free(hcqi_vk_device *d) {
     while (d->block_count != 0) { hcqi_vk_block_free(d, d->blocks[0]); }
     if (d->now_queries) { d->api.DestroyQueryPool(d->handle, d->now_queries, NULL); }
+    if (d->now_pool) { d->api.DestroyCommandPool(d->handle, d->now_pool, NULL); }
     if (d->now_semaphore) { d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL); }
     if (d->cache) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
     for (uint32_t i = 0; i < d->family_count; i++) {
@@ -5448,10 +5567,13 @@ static void hcqi_vk_device_objects_free(hcqi_vk_device *d) {
 static void hcqi_vk_close(void *self) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     if (d->handle && d->api.DestroyDevice) {
+        if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
+        if (d->lent && d->now_value != 0) { (void)hcqi_vk_now_wait(d, (uint64_t)2000000000); }
         hcqi_vk_device_objects_free(d);
         if (!d->lent) { d->api.DestroyDevice(d->handle, NULL); }
     }
     if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
+    hcqi_vk_messages_log(d);
     if (d->blocks) { hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks); }
     if (d->ranges) { hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges); }
     hcqi_vk_posts_close(d);
@@ -5623,6 +5745,7 @@ static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
 static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    (void)hcqi_atomic_cas32(&d->lost, 1, 2); /* nobody is left to be told */
     hcqi_vk_flush(d);
     if (!d->lent && !d->drained) {
         (void)d->api.DeviceWaitIdle(d->handle);
@@ -5729,7 +5852,7 @@ HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uin
 }
 
 typedef struct hcqi_vk_ask_buffer {
-    uint64_t address, size;
+    const hcq_buffer *asked;
     VkBuffer buffer;
     VkDeviceSize offset;
 } hcqi_vk_ask_buffer;
@@ -5737,14 +5860,15 @@ typedef struct hcqi_vk_ask_buffer {
 static hcq_result hcqi_vk_buffer_locked(void *self, void *user) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_ask_buffer *ask = (hcqi_vk_ask_buffer *)user;
-    return hcqi_vk_resolve(d, ask->address, ask->size, &ask->buffer, &ask->offset);
+    hcq_result r = hcq_backend_buffer(ask->asked);
+    if (r != HCQ_OK) { return r; }
+    return hcqi_vk_resolve(d, ask->asked->address, ask->asked->size, &ask->buffer, &ask->offset);
 }
 
 HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset) {
     hcqi_vk_ask_buffer ask;
     memset(&ask, 0, sizeof ask);
-    ask.address = buffer.address;
-    ask.size = buffer.size;
+    ask.asked = &buffer;
     if (!handle || !offset) { return HCQ_ERROR_INVALID; }
     hcq_result r = hcq_backend_locked(buffer.device, hcqi_vk_backend(), hcqi_vk_buffer_locked,
                                       &ask);
@@ -5771,6 +5895,7 @@ static hcq_result hcqi_vk_point_locked(void *self, void *user) {
         ask->value = 0;
         return HCQ_OK;
     }
+    hcq_backend_flush_soon(d->device); /* so that it is on its way when this returns */
     ask->semaphore = ((const hcqi_vk_lane *)found.lane->native)->semaphores[found.counter];
     ask->value = hcqi_vk_value(&found);
     return HCQ_OK;

@@ -86,6 +86,8 @@ static void descriptions(void) {
     SHOW_SIZE(hcq_device_desc);
     SHOW_FIELD(hcq_device_desc, timeout_ns);
     SHOW_FIELD(hcq_device_desc, cpu);
+    SHOW_FIELD(hcq_device_desc, vulkan);
+    SHOW_FIELD(hcq_device_desc, backend_desc);
     SHOW_SIZE(hcq_device_info);
     SHOW_FIELD(hcq_device_info, id);
     SHOW_SIZE(hcq_driver_info);
@@ -94,7 +96,9 @@ static void descriptions(void) {
     SHOW_FIELD(hcq_transfer_command, data);
     SHOW_FIELD(hcq_transfer_command, value_size);
     SHOW_SIZE(hcq_error_info);
+    SHOW_SIZE(hcq_code);
     SHOW_SIZE(hcq_program_desc);
+    SHOW_FIELD(hcq_program_desc, spirv);
     SHOW_SIZE(hcq_program_info);
     SHOW_SIZE(hcq_custom_type);
     SHOW_SIZE(hcq_command);
@@ -102,6 +106,7 @@ static void descriptions(void) {
     SHOW_SIZE(hcq_submission);
     SHOW_FIELD(hcq_submission, affinity);
     SHOW_SIZE(hcq_recording);
+    SHOW_FIELD(hcq_recording, lanes);
     SHOW_SIZE(hcq_lane);
     SHOW_SIZE(hcq_batch);
     SHOW_SIZE(hcq_backend_caps);

@@ -9,14 +9,20 @@
 #   one      one file with the implementation, header included twice
 #   two      implementation in one object, use in another
 #   static   HCQ_STATIC in two objects of one program
-#   bare     the implementation without any backend
+#   subsets  the implementation with some of the backends, or none
 #   check0   HCQ_VALIDATE 0
 #   check1   HCQ_VALIDATE 1 with NDEBUG
 #   ndebug   NDEBUG
 #   condvar  HCQ_NO_FUTEX
 #   late     the implementation after declarations and system headers
 #   header   the header part alone, of every companion
+#
+# All but subsets have every backend that is there. Without vulkan/vulkan.h that of
+# Vulkan is left out, and a note says so. --default has all of these for the oldest
+# standards, one and header for the others, and -O2 for one of each language.
 
+# Lists of flags and of words are split on purpose.
+# shellcheck disable=SC2086
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -44,6 +50,21 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-matrix.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
 
+# ---- the backends ------------------------------------------------------------
+
+backends=-DHCQ_CPU
+vulkan=
+for compiler in $compilers; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    if echo '#include <vulkan/vulkan.h>' | "$compiler" -E -x c - >/dev/null 2>&1; then
+        vulkan=-DHCQ_VULKAN
+        backends="-DHCQ_CPU -DHCQ_VULKAN"
+    else
+        echo "note: no vulkan/vulkan.h: without HCQ_VULKAN" >&2
+    fi
+    break
+done
+
 # ---- the sources -------------------------------------------------------------
 
 cat >"$tmp/implementation.c" <<'END'
@@ -55,6 +76,7 @@ END
 
 # Runs a kernel and checks what it wrote; 0 is success.
 cat >"$tmp/use.h" <<'END'
+#if defined(HCQ_CPU) || defined(HCQ_VULKAN)
 typedef struct { uint64_t data; uint32_t add, count; } use_args;
 
 static void use_kernel(const void *args, const hcq_block *block) {
@@ -87,22 +109,61 @@ static int use_queue(hcq_device *device, hcq_buffer buffer) {
     return result == HCQ_OK ? 0 : 3;
 }
 
-static int use(void) {
+/* What hcq_vulkan.h declares is there. */
+static int use_vulkan(hcq_device *device, int cpu) {
+#ifdef HCQ_VULKAN
+    hcq_vulkan_info info;
+    return hcq_vulkan_info_get(device, &info) == (cpu ? HCQ_ERROR_UNSUPPORTED : HCQ_OK) ? 0 : 4;
+#else
+    return device && cpu ? 0 : 4;
+#endif
+}
+
+static int use_device(const char *name, int cpu) {
     uint32_t data[100];
     hcq_device *device;
     hcq_buffer buffer;
     int status;
+    hcq_result opened = hcq_open(name, NULL, &device);
+    if (opened == HCQ_ERROR_NO_DEVICE && !cpu) { return 0; }
+    if (opened != HCQ_OK) { return 10; }
     for (uint32_t i = 0; i < 100; i++) { data[i] = i; }
-    if (hcq_open("CPU", NULL, &device) != HCQ_OK) { return 10; }
     if (hcq_alloc(device, sizeof data, 0, &buffer) != HCQ_OK) { return 11; }
     if (hcq_copyin(buffer, data, sizeof data) != HCQ_OK) { return 12; }
-    status = use_queue(device, buffer);
+    status = use_vulkan(device, cpu);
+    if (status == 0 && cpu) { status = use_queue(device, buffer); }
     if (hcq_copyout(data, buffer, sizeof data) != HCQ_OK) { return 13; }
     for (uint32_t i = 0; i < 100; i++) {
-        if (data[i] != i + 5) { return 14; }
+        if (data[i] != i + (cpu ? 5 : 0)) { return 14; }
     }
     if (hcq_free(buffer) != HCQ_OK) { return 15; }
     return hcq_close(device) == HCQ_OK ? status : 16;
+}
+
+#endif
+
+/* Without a backend its devices are unknown, and everything still links. */
+#if !defined(HCQ_CPU) || !defined(HCQ_VULKAN)
+static int use_unknown(const char *name) {
+    hcq_device *device = NULL;
+    return hcq_open(name, NULL, &device) != HCQ_ERROR_NO_DEVICE || device != NULL;
+}
+#endif
+
+static int use(void) {
+#ifndef HCQ_CPU
+    if (use_unknown("CPU")) { return 20; }
+#endif
+#ifndef HCQ_VULKAN
+    if (use_unknown("VULKAN")) { return 21; }
+#endif
+#if defined(HCQ_CPU)
+    return use_device("CPU", 1);
+#elif defined(HCQ_VULKAN)
+    return use_device("VULKAN", 0);
+#else
+    return 0;
+#endif
 }
 END
 
@@ -150,16 +211,6 @@ extern int other(void);
 int main(void) { return use() != 0 || other() != 0; }
 END
 
-# Without a backend every device is unknown, and everything still links.
-cat >"$tmp/bare.c" <<'END'
-#define HCQ_IMPLEMENTATION
-#include "hcq.h"
-int main(void) {
-    hcq_device *device = NULL;
-    return hcq_open("CPU", NULL, &device) != HCQ_ERROR_NO_DEVICE || device != NULL;
-}
-END
-
 cat >"$tmp/header.c" <<'END'
 #include "hcq.h"
 #include "hcq.h"
@@ -181,7 +232,6 @@ compile() { # OUT FLAGS...: one command line; $cc, $std, $opt are the combinatio
     out=$1
     shift
     count=$((count + 1))
-    # shellcheck disable=SC2086
     $cc $std $opt $lang_warnings $warnings -pthread -I. -I"$tmp" -x $lang "$@" \
         -o "$tmp/$out" || {
         fail "$cc $std $opt: $*"
@@ -197,7 +247,6 @@ link_run() { # OUT OBJECTS...: links objects and runs the program
     for object in "$@"; do
         objects="$objects $tmp/$object"
     done
-    # shellcheck disable=SC2086
     $linker -pthread $objects -o "$tmp/$out" -ldl || {
         fail "$cc $std $opt: linking $*"
         return 1
@@ -210,40 +259,42 @@ start() { # OUT
 }
 
 one_file() {
-    compile one.o -DHCQ_CPU -c "$tmp/one.c" && link_run one one.o
+    compile one.o $backends -c "$tmp/one.c" && link_run one one.o
 }
 
 two_files() {
-    compile implementation.o -DHCQ_CPU -c "$tmp/implementation.c" &&
-        compile user.o -DHCQ_CPU -c "$tmp/user.c" && link_run two implementation.o user.o
+    compile implementation.o $backends -c "$tmp/implementation.c" &&
+        compile user.o $backends -c "$tmp/user.c" && link_run two implementation.o user.o
 }
 
 static_files() {
-    compile static_main.o -DHCQ_CPU -c "$tmp/static_main.c" &&
-        compile static_other.o -DHCQ_CPU -c "$tmp/static_other.c" &&
+    compile static_main.o $backends -c "$tmp/static_main.c" &&
+        compile static_other.o $backends -c "$tmp/static_other.c" &&
         link_run static static_main.o static_other.o
 }
 
-bare() {
-    compile bare.o -c "$tmp/bare.c" && link_run bare bare.o
+subsets() { # those that are not $backends
+    compile none.o -c "$tmp/one.c" && link_run none none.o
+    [ -n "$vulkan" ] || return 0
+    compile cpu.o -DHCQ_CPU -c "$tmp/one.c" && link_run cpu cpu.o
+    compile vulkan.o -DHCQ_VULKAN -c "$tmp/one.c" && link_run vulkan vulkan.o
 }
 
 options() {
-    compile check0.o -DHCQ_CPU -DHCQ_VALIDATE=0 -c "$tmp/one.c" && link_run check0 check0.o
-    compile check1.o -DHCQ_CPU -DHCQ_VALIDATE=1 -DNDEBUG -c "$tmp/one.c" &&
+    compile check0.o $backends -DHCQ_VALIDATE=0 -c "$tmp/one.c" && link_run check0 check0.o
+    compile check1.o $backends -DHCQ_VALIDATE=1 -DNDEBUG -c "$tmp/one.c" &&
         link_run check1 check1.o
-    compile ndebug.o -DHCQ_CPU -DNDEBUG -c "$tmp/one.c" && link_run ndebug ndebug.o
-    compile condvar.o -DHCQ_CPU -DHCQ_NO_FUTEX -c "$tmp/one.c" && link_run condvar condvar.o
+    compile ndebug.o $backends -DNDEBUG -c "$tmp/one.c" && link_run ndebug ndebug.o
+    compile condvar.o $backends -DHCQ_NO_FUTEX -c "$tmp/one.c" && link_run condvar condvar.o
 }
 
 late() {
     strict=$std
     std=$(echo "$strict" | sed 's/=c/=gnu/')
-    compile late.o -DHCQ_CPU -c "$tmp/late.c" && link_run late late.o
+    compile late.o $backends -c "$tmp/late.c" && link_run late late.o
     std=$strict
     count=$((count + 1))
-    # shellcheck disable=SC2086
-    if ! $cc $std -I. -I"$tmp" -x $lang -DHCQ_CPU -c "$tmp/late.c" -o "$tmp/late.o" 2>"$tmp/said"
+    if ! $cc $std -I. -I"$tmp" -x $lang $backends -c "$tmp/late.c" -o "$tmp/late.o" 2>"$tmp/said"
     then
         grep -q '#error.*hcq' "$tmp/said" || fail "$cc $std: late, without a word from hcq"
     fi
@@ -253,6 +304,7 @@ header() { # includes alone need no library, no flag and no implementation
     compile header.o -c "$tmp/header.c"
     for companion in hcq_*.h; do
         [ -f "$companion" ] || continue
+        case $companion:$vulkan in hcq_vulkan.h:) continue ;; esac
         backend=$(basename "$companion" .h | tr '[:lower:]' '[:upper:]')
         compile header.o "-D$backend" -c "$tmp/header.c"
     done
@@ -300,20 +352,19 @@ for compiler in $compilers; do
         ;;
     esac
     for standard in $(known_standards "$compiler"); do
-        shapes="one_file static_files header"
+        shapes="one_file header"
         case $size:$standard in
-        --full:* | *:c99 | *:c++11) shapes="$shapes two_files late bare options" ;;
+        --full:* | *:c99 | *:c++11)
+            shapes="$shapes two_files static_files late subsets options"
+            ;;
         esac
-        # Lists of words on purpose.
-        # shellcheck disable=SC2086
-        combination "$compiler" "$standard" -O0 $shapes
+            combination "$compiler" "$standard" -O0 $shapes
         case $size:$standard in
         --full:*) ;;
-        *:c99 | *:c17 | *:c++11 | *:c++20) shapes=one_file ;;
+        *:c17 | *:c++20) shapes=one_file ;;
         *) continue ;;
         esac
-        # shellcheck disable=SC2086
-        combination "$compiler" "$standard" -O2 $shapes
+            combination "$compiler" "$standard" -O2 $shapes
     done
 done
 

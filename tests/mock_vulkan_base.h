@@ -203,7 +203,7 @@ static uint64_t mock_vk_buffers_left;  /* command buffers until a device is lost
 
 /* Makes the `at`-th call from now (1 = the next) and the count - 1 after it
    give `result`. A "*" at the end stands for any rest of the name.
-   VK_ERROR_DEVICE_LOST of a submit loses the device. */
+   VK_ERROR_DEVICE_LOST, of a submit or a wait, loses the device. */
 static TEST_UNUSED void mock_vk_fail(const char *pattern, uint64_t at, uint64_t count,
                                      VkResult result) {
     pthread_mutex_lock(&mock_vk_lock);

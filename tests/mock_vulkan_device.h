@@ -161,6 +161,7 @@ static void mock_vk_device_open(mock_vk_device *d, mock_vk_physical *p,
     d->next_address = 0x800000000000ull + (slot << 40) + 0x10000; /* no host pointer */
     d->random = d->desc->seed * 1000003u + p->index;
     mock_vk_queues_open(d, info);
+    mock_vk_batches_make(d);
     mock_vk_runners_open(d);
     __atomic_fetch_add(&p->instance->devices, 1, __ATOMIC_RELEASE);
 }
@@ -255,6 +256,11 @@ static VKAPI_ATTR void VKAPI_CALL mock_vkDestroyDevice(VkDevice handle,
         mock_vk_object *next = d->objects->next;
         free(d->objects);
         d->objects = next;
+    }
+    while (d->spare) {
+        mock_vk_batch *next = d->spare->next;
+        free(d->spare);
+        d->spare = next;
     }
     free(d->queues);
     free(d->runners);

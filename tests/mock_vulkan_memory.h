@@ -26,6 +26,7 @@ typedef struct mock_vk_device {
     mock_vk_object *objects;           /* dead ones, too */
     mock_vk_queue *queues;
     uint32_t queue_count;
+    struct mock_vk_batch *spare;       /* that are over */
     mock_vk_runner *runners;
     uint32_t runner_count;
     mock_vk_buffer **buffers;          /* bound, by address */

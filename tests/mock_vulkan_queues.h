@@ -21,6 +21,7 @@ typedef struct mock_vk_batch {
     mock_vk_value *waits, *signals;
     mock_vk_commands **buffers;
     uint32_t wait_count, signal_count, buffer_count;
+    uint32_t values, handles;          /* there is room for */
     int started;
     uint32_t buffer, command;          /* the next one */
 } mock_vk_batch;
@@ -59,6 +60,16 @@ static void mock_vk_lost(mock_vk_device *d) {
         }
     }
     pthread_cond_broadcast(&d->bell);
+}
+
+/* A call that told that the device is lost was right. */
+static VkResult mock_vk_told(mock_vk_device *d, VkResult result) {
+    if (result == VK_ERROR_DEVICE_LOST && !mock_vk_is_lost(d)) {
+        pthread_mutex_lock(&d->lock);
+        mock_vk_lost(d);
+        pthread_mutex_unlock(&d->lock);
+    }
+    return result;
 }
 
 /* ---- semaphores ---- */
@@ -111,7 +122,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL mock_vkGetSemaphoreCounterValue(VkDevice h
     pthread_mutex_lock(&d->lock);
     *out = s->value;
     pthread_mutex_unlock(&d->lock);
-    return result == VK_SUCCESS ? mock_vk_counter_result(d) : result;
+    return mock_vk_told(d, result == VK_SUCCESS ? mock_vk_counter_result(d) : result);
 }
 
 static int mock_vk_reached(const mock_vk_device *d, const VkSemaphoreWaitInfo *info) {
@@ -134,7 +145,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL mock_vkWaitSemaphores(VkDevice handle,
     mock_vk_type(info->sType, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
     mock_vk_check(info->semaphoreCount != 0, "no semaphores");
     if (result != VK_SUCCESS) {
-        return result;
+        return mock_vk_told(d, result);
     }
     pthread_mutex_lock(&d->lock);
     int reached = mock_vk_reached(d, info);
@@ -205,16 +216,46 @@ static void mock_vk_pend_commands(mock_vk_commands *c, uint32_t by) {
     }
 }
 
-static mock_vk_batch *mock_vk_batch_new(uint32_t waits, uint32_t buffers, uint32_t signals) {
-    size_t values = ((size_t)waits + signals) * sizeof(mock_vk_value);
-    mock_vk_batch *b = (mock_vk_batch *)calloc(
-        1, sizeof *b + values + buffers * sizeof(mock_vk_commands *));
+static mock_vk_batch *mock_vk_batch_make(uint32_t values, uint32_t handles) {
+    mock_vk_batch *b = (mock_vk_batch *)calloc(1, sizeof *b + values * sizeof(mock_vk_value) +
+                                                      handles * sizeof(mock_vk_commands *));
+    b->values = values;
+    b->handles = handles;
     b->waits = (mock_vk_value *)(void *)(b + 1);
+    b->buffers = (mock_vk_commands **)(void *)(b->waits + values);
+    return b;
+}
+
+/* So many that submitting does not allocate, unless it runs far ahead. */
+static void mock_vk_batches_make(mock_vk_device *d) {
+    for (uint32_t i = 0; i < 512; i++) {
+        mock_vk_batch *b = mock_vk_batch_make(8, 4);
+        b->next = d->spare;
+        d->spare = b;
+    }
+}
+
+/* A batch with room; those that are over are used again. Under the lock. */
+static mock_vk_batch *mock_vk_batch_new(mock_vk_device *d, uint32_t waits, uint32_t buffers,
+                                        uint32_t signals) {
+    mock_vk_batch **link = &d->spare, *b;
+    while (*link && ((*link)->values < waits + signals || (*link)->handles < buffers)) {
+        link = &(*link)->next;
+    }
+    b = *link;
+    if (b) {
+        *link = b->next;
+    } else {
+        b = mock_vk_batch_make(waits + signals > 8 ? waits + signals : 8,
+                               buffers > 4 ? buffers : 4);
+    }
+    b->next = NULL;
     b->signals = b->waits + waits;
-    b->buffers = (mock_vk_commands **)(void *)(b->signals + signals);
     b->wait_count = waits;
     b->buffer_count = buffers;
     b->signal_count = signals;
+    b->started = 0;
+    b->buffer = b->command = 0;
     return b;
 }
 
@@ -310,7 +351,7 @@ static void mock_vk_all_commands(const mock_vk_device *d, uint64_t stages) {
                   "a semaphore with stages %#llx, which leave commands out", mock_vk_u(stages));
 }
 
-static mock_vk_batch *mock_vk_batch_read(const mock_vk_device *d, const VkSubmitInfo *info) {
+static mock_vk_batch *mock_vk_batch_read(mock_vk_device *d, const VkSubmitInfo *info) {
     mock_vk_type(info->sType, VK_STRUCTURE_TYPE_SUBMIT_INFO);
     mock_vk_only(info->pNext, VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, 0);
     const VkTimelineSemaphoreSubmitInfo *values =
@@ -320,7 +361,7 @@ static mock_vk_batch *mock_vk_batch_read(const mock_vk_device *d, const VkSubmit
                       (values && values->waitSemaphoreValueCount == waits &&
                        values->signalSemaphoreValueCount == signals),
                   "%u waits and %u signals, without as many values", waits, signals);
-    mock_vk_batch *b = mock_vk_batch_new(waits, info->commandBufferCount, signals);
+    mock_vk_batch *b = mock_vk_batch_new(d, waits, info->commandBufferCount, signals);
     for (uint32_t i = 0; i < waits; i++) {
         b->waits[i] = mock_vk_value_of(d, info->pWaitSemaphores[i],
                                        values->pWaitSemaphoreValues[i]);
@@ -346,10 +387,10 @@ static mock_vk_value mock_vk_value_read(const mock_vk_device *d,
     return mock_vk_value_of(d, info->semaphore, info->value);
 }
 
-static mock_vk_batch *mock_vk_batch_read2(const mock_vk_device *d, const VkSubmitInfo2 *info) {
+static mock_vk_batch *mock_vk_batch_read2(mock_vk_device *d, const VkSubmitInfo2 *info) {
     mock_vk_type(info->sType, VK_STRUCTURE_TYPE_SUBMIT_INFO_2);
     mock_vk_only(info->pNext, 0, 0);
-    mock_vk_batch *b = mock_vk_batch_new(info->waitSemaphoreInfoCount,
+    mock_vk_batch *b = mock_vk_batch_new(d, info->waitSemaphoreInfoCount,
                                          info->commandBufferInfoCount,
                                          info->signalSemaphoreInfoCount);
     for (uint32_t i = 0; i < b->wait_count; i++) {
@@ -777,7 +818,8 @@ static void mock_vk_finish(mock_vk_queue *q, int done) {
     }
     q->head = b->next;
     q->tail = q->head ? q->tail : NULL;
-    free(b);
+    b->next = q->o.device->spare;
+    q->o.device->spare = b;
     pthread_cond_broadcast(&q->o.device->bell);
 }
 
@@ -928,7 +970,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL mock_vkDeviceWaitIdle(VkDevice handle) {
     for (uint32_t i = 0; i < d->queue_count; i++) {
         mock_vk_outside(&d->queues[i].o);
     }
-    return result;
+    return mock_vk_told(d, result);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL mock_vkQueueWaitIdle(VkQueue handle) {
@@ -939,7 +981,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL mock_vkQueueWaitIdle(VkQueue handle) {
         result = mock_vk_drain(q->o.device, (uint32_t)(q - q->o.device->queues), 1);
     }
     mock_vk_outside(&q->o);
-    return result;
+    return mock_vk_told(q->o.device, result);
 }
 
 #endif /* HCQ_TEST_MOCK_VULKAN_QUEUES_H */

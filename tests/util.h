@@ -182,12 +182,14 @@ typedef struct test_log {
     char text[32768];
     size_t used;
     uint32_t lines;
+    uint32_t validation;               /* of them of Vulkan's layer */
 } test_log;
 
 static void test_log_line(void *user, hcq_result result, const char *text) {
     test_log *log = (test_log *)user;
     pthread_mutex_lock(&log->lock);
     log->lines++;
+    log->validation += strstr(text, "validation: ") != NULL;
     if (sizeof log->text - log->used < strlen(text) + 64) {
         log->used = 0;
     }
@@ -460,6 +462,7 @@ static TEST_UNUSED int test_setup(void **state) {
     signal(SIGALRM, test_alarm);
     alarm(T.quick ? 120 : 600);
     T.trace_left = trace_left();
+    T.log.validation = 0;
 #ifdef HCQ_TEST_VULKAN
     test_vk.messages = 0;
 #endif
@@ -490,9 +493,9 @@ static TEST_UNUSED int test_teardown(void **state) {
         return -1;
     }
 #ifdef HCQ_TEST_VULKAN
-    if (test_vk.messages) {
-        fprintf(stderr, "teardown: the validation layer said %llu times that something is wrong\n",
-                (unsigned long long)test_vk.messages);
+    if (test_vk.messages || T.log.validation) { /* closing has its own, only in the log */
+        fprintf(stderr, "teardown: messages of the validation layer: %llu, in the log %u\n",
+                (unsigned long long)test_vk.messages, (unsigned)T.log.validation);
         test_dump();
         return -1;
     }
