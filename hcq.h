@@ -1,6 +1,7 @@
 /* hcq.h - hardware-style command queues for CPU, Vulkan and CUDA, in plain C.
 
-   Recipe: put hcq.h and hcq_cpu.h into your project. In ONE C or C++ file:
+   Recipe: put hcq.h and hcq_cpu.h into your project (for GPUs hcq_vulkan.h, and
+   HCQ_VULKAN, instead or as well). In ONE C or C++ file:
 
        #define HCQ_IMPLEMENTATION
        #define HCQ_CPU
@@ -81,6 +82,7 @@
 
        HCQ_IMPLEMENTATION   compile the implementation here
        HCQ_CPU              compile the CPU backend in (hcq_cpu.h)
+       HCQ_VULKAN           compile the Vulkan backend in (hcq_vulkan.h)
        HCQ_STATIC           every function static, for one-file programs
        HCQ_API              how public functions are declared     [extern]
        HCQ_ASSERT(x)        own assertion                         [assert]
@@ -145,7 +147,8 @@
    alignment in the order of the list, the same bytes on every backend: a
    plain struct with uint64_t for buffers. The block is copied when exec is
    recorded. A grid is a number of blocks, a block a number of threads. On the
-   CPU a kernel is called once per block.
+   CPU a kernel is called once per block; for Vulkan it is SPIR-V, whose
+   arguments hcq_vulkan.h explains.
 
    Updates and variables. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a value that every submission brings along
@@ -217,8 +220,8 @@
    compile kernels, choose a device for you, fall back silently, read
    environment variables, print without a logger, order lanes behind your
    back, or protect one queue from two recording threads. Not in this version:
-   Vulkan and CUDA, and copies in a graph between devices of which neither sees
-   the other's memory.
+   CUDA, and copies in a graph between devices of which neither sees the other's
+   memory.
 */
 #ifndef HCQ_H
 #define HCQ_H
@@ -231,7 +234,7 @@
 #include <stdint.h>
 
 #define HCQ_VERSION_MAJOR 0
-#define HCQ_VERSION_MINOR 3
+#define HCQ_VERSION_MINOR 4
 #define HCQ_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -1035,8 +1038,8 @@ enum {
     HCQ_COPY_LISTS = 8                 /* HCQ_STEP, print, dot: copies in lists of their own */
 };
 
-/* Encodes a custom command. `native` is what the backend says: a CUstream, a
-   VkCommandBuffer; on the CPU the engine calls it at run time, with NULL. */
+/* Encodes a custom command. `native` is what the backend says, on Vulkan an
+   hcq_vulkan_encoder; on the CPU the engine calls it at run time, with NULL. */
 typedef hcq_result (*hcq_custom_fn)(void *native, const void *payload, void *user);
 
 /* A type of command of your own. The struct must outlive its recordings. */
@@ -4672,10 +4675,15 @@ static void hcqi_job_handed(hcq_job *job) {
         job->frees = NULL;
     }
     hcqi_job_wake_followers(job);
+    hcq_device *dev = job->lane->dev;
     if (job->flags & HCQI_JOB_PART) {
         hcqi_part_handed(job);
-    } else if (job->lane->dev->handed_prefix + 1 == job->number) {
-        hcqi_prefix_advance(job->lane->dev);
+    } else if (dev->handed_prefix + 1 == job->number) {
+        if (job->number + 1 != dev->next_number || dev->timeline->held != NULL) {
+            hcqi_prefix_advance(dev);
+        } else { /* the usual: the latest, and nobody waits for that */
+            dev->handed_prefix = job->number;
+        }
     }
     hcqi_core.changed = 1;
 }
@@ -7022,6 +7030,7 @@ static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_n
     hcq_device *dev = lane->dev;
     hcq_lane_point p = hcqi_lane_point(lane, epoch);
     hcqi_atomic_add32(&dev->pins, 1);
+    dev->looks = HCQI_LOOK_EACH - 1;   /* the next submission will find something */
     hcqi_leave();
     return dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns);
 }

@@ -340,6 +340,7 @@ enum {
     HCQI_VK_BUFFERS = 32,              /* bindings of one kernel */
     HCQI_VK_PART_BYTES = 44,           /* of hcqi_vk_part */
     HCQI_VK_MAX_PUSH = 256,            /* bytes of push constants */
+    HCQI_VK_PARTS = 4096,              /* dispatches of one grid */
     HCQI_VK_MESSAGE = 512              /* characters */
 };
 
@@ -368,7 +369,15 @@ typedef struct hcqi_vk_range {
     struct hcqi_vk_block *block;
     uint64_t offset, size;             /* in the block */
     uint64_t asked;                    /* bytes that somebody has, 0 = it is free */
+    uint64_t zeroed;                   /* when that is done, on now_semaphore; 0: long ago */
+    struct hcqi_vk_range *late;        /* next of d->late */
 } hcqi_vk_range;
+
+/* Commands that clear memory. */
+typedef struct hcqi_vk_fill {
+    VkCommandBuffer commands;
+    uint64_t value;                    /* of now_semaphore when they are over */
+} hcqi_vk_fill;
 
 /* One VkDeviceMemory with one VkBuffer over it. */
 typedef struct hcqi_vk_block {
@@ -400,13 +409,8 @@ typedef struct hcqi_vk_queue {
     hcqi_vk_family *family;
     uint32_t index;
     uint32_t lanes_of[2];              /* on it: compute, copy */
+    uint64_t zeroed;                   /* its batches come after this value */
 } hcqi_vk_queue;
-
-/* A point that is kept after its end; counters begin anew then. */
-typedef struct hcqi_vk_past {
-    hcq_lane_point point;              /* .lane NULL: none */
-    uint32_t resets;                   /* of its counter, at that time */
-} hcqi_vk_past;
 
 /* A run of packets between waits, signals and host commands. */
 typedef struct hcqi_vk_segment {
@@ -414,7 +418,7 @@ typedef struct hcqi_vk_segment {
     VkCommandBuffer commands;
     uint32_t stale;                    /* to be recorded before it runs again */
     uint32_t stamp_first, stamp_count; /* queries */
-    hcqi_vk_past stamped;              /* the last run that used the queries */
+    hcq_lane_point stamped;            /* end of the last run that used the queries */
 } hcqi_vk_segment;
 
 /* What a command needs besides its packet, and what was recorded of it. */
@@ -433,7 +437,7 @@ typedef struct hcqi_vk_command {
 typedef struct hcqi_vk_use {
     VkCommandBuffer commands;
     uint32_t first;                    /* query */
-    hcqi_vk_past done;
+    hcq_lane_point done;               /* .lane NULL: never used */
 } hcqi_vk_use;
 
 /* An encoded recording. */
@@ -472,8 +476,8 @@ typedef struct hcqi_vk_lane {
     VkSemaphore semaphores[2];         /* of the counters */
     uint64_t base[2];                  /* semaphore = base + counter */
     uint64_t seen[2];                  /* of the counter, when last looked */
-    uint32_t resets[2];                /* of it */
-    uint64_t noticed, noticed_ns;      /* atomic: what a wait found out, and when */
+    uint64_t base_epoch[2], done_epoch; /* epoch = base_epoch + counter; known to be over */
+    uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
     hcqi_vk_harvest *harvests;         /* in order */
     uint32_t harvest_count, harvest_capacity;
     int is_imported;                   /* follows an engine's semaphore, semaphores[0]: */
@@ -502,6 +506,13 @@ typedef struct hcqi_vk_chunk {
     hcqi_vk_post posts[HCQI_VK_CHUNK_POSTS];
     hcq_lane_point waits[HCQI_VK_CHUNK_WAITS];
 } hcqi_vk_chunk;
+
+/* The structures of a call of vkQueueSubmit2, filled in but for what differs. */
+typedef struct hcqi_vk_sync2 {
+    VkSubmitInfo2KHR infos[HCQI_VK_CALL];
+    VkCommandBufferSubmitInfoKHR commands[HCQI_VK_CALL];
+    VkSemaphoreSubmitInfoKHR signals[HCQI_VK_CALL], waits[HCQI_VK_CALL_WAITS];
+} hcqi_vk_sync2;
 
 /* Both clocks at one moment; `ticks` as if the counter had 64 bits. */
 typedef struct hcqi_vk_moment {
@@ -538,6 +549,7 @@ typedef struct hcqi_vk_device {
     hcqi_vk_queue queues[HCQI_VK_QUEUES];
     uint32_t queue_count;
     uint32_t compute_lanes, copy_lanes, imported_lanes;
+    int lanes_asked;                   /* for so many by the user */
     hcqi_vk_lane *lanes[2][HCQI_VK_LANES];
     hcqi_vk_lane *imported[HCQI_VK_IMPORTED];
 
@@ -562,6 +574,7 @@ typedef struct hcqi_vk_device {
                                           hcq's is called under it */
     uint32_t head_at;
     hcqi_vk_chunk *head;
+    hcqi_vk_sync2 sync2;
     uint64_t telling;                  /* thread that is in the middle of handing over and
                                           calls hcq meanwhile, without the lock */
     hcqi_vk_chunk *through;            /* all taken, some not yet handed over */
@@ -572,6 +585,10 @@ typedef struct hcqi_vk_device {
     VkSemaphore now_semaphore;         /* of small jobs that are waited for at once */
     uint64_t now_value;
     VkCommandPool now_pool;
+    hcqi_vk_fill *fills;
+    uint32_t fill_count, fill_capacity;
+    uint64_t zeroed;                   /* atomic: the last fill's value */
+    hcqi_vk_range *late;               /* freed before they were cleared */
     VkCommandBuffer now_commands;
     VkQueryPool now_queries;
     uint32_t now_lock;                 /* these and `moment` */
@@ -2644,6 +2661,7 @@ static hcqi_vk_range *hcqi_vk_range_take(hcqi_vk_device *d, hcqi_vk_range *r, ui
     }
     if (hcqi_vk_range_list(d, r) != HCQ_OK) { return NULL; }
     r->asked = asked;
+    r->zeroed = 0;
     r->block->used += size;
     return r;
 }
@@ -2695,12 +2713,10 @@ static hcq_result hcqi_vk_block_for(hcqi_vk_device *d, uint64_t size, uint32_t t
     return r;
 }
 
-static hcq_result hcqi_vk_zero(hcqi_vk_device *d, const hcqi_vk_range *range);
+static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range);
 
 /* Blocks that are all free go back, but for one of each type. */
-static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_range *r = (hcqi_vk_range *)memory->native;
+static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r) {
     hcqi_vk_block *b = r->block;
     if (!b->imported) {
         hcqi_vk_range_unlist(d, r);
@@ -2718,8 +2734,38 @@ static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
     if (b->imported || (b->used == 0 && (spare || large))) { hcqi_vk_block_free(d, b); }
 }
 
+/* Ranges whose clearing is over by now. */
+static void hcqi_vk_late_free(hcqi_vk_device *d) {
+    hcqi_vk_range **link = &d->late;
+    uint64_t done = 0;
+    if (!d->late) { return; }
+    (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
+    while (*link) {
+        hcqi_vk_range *r = *link;
+        if (r->zeroed > done) {
+            link = &r->late;
+        } else {
+            *link = r->late;
+            hcqi_vk_range_free(d, r);
+        }
+    }
+}
+
+static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_range *r = (hcqi_vk_range *)memory->native;
+    if (r->zeroed == 0) {
+        hcqi_vk_range_free(d, r);
+    } else {
+        r->late = d->late;
+        d->late = r;
+    }
+    hcqi_vk_late_free(d);
+}
+
 static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_late_free(d);
     uint32_t type = flags & HCQ_HOST_VISIBLE ? d->host_type : d->device_type;
     uint64_t rounded = (size + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
     if (rounded < size) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -3456,6 +3502,15 @@ static void hcqi_vk_record_part(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
                        hcqi_vk_part_size(d, part, 2));
 }
 
+static uint64_t hcqi_vk_part_count(const hcqi_vk_device *d, const uint32_t grid[3]) {
+    const uint32_t *most = d->limits.maxComputeWorkGroupCount;
+    uint64_t all = 1;
+    for (uint32_t i = 0; i < 3 && all <= HCQI_VK_PARTS; i++) {
+        all *= grid[i] / most[i] + (grid[i] % most[i] != 0);
+    }
+    return all;
+}
+
 /* A grid beyond the device's limits, part by part. */
 static void hcqi_vk_record_parts(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
                                  const uint32_t block[3], const uint32_t grid[3]) {
@@ -3519,6 +3574,11 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
         if (r == HCQ_OK) { d->api.CmdDispatchIndirect(rec->commands, buffer, offset); }
     } else if (whole) {
         d->api.CmdDispatch(rec->commands, grid[0], grid[1], grid[2]);
+    } else if (hcqi_vk_part_count(d, grid) > HCQI_VK_PARTS) {
+        hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u is more than "
+                        "%d dispatches of this device", p->info.label, grid[0], grid[1], grid[2],
+                        (int)HCQI_VK_PARTS);
+        r = HCQ_ERROR_LIMIT;
     } else {
         hcqi_vk_record_parts(rec, p, c->block, grid);
     }
@@ -4033,22 +4093,9 @@ static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
     return value;
 }
 
-/* A point that was kept over the counter's swaps. */
-static int hcqi_vk_over(const hcqi_vk_past *p) {
-    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)p->point.lane->native;
-    return lane->resets[p->point.counter] != p->resets ||
-           lane->seen[p->point.counter] >= p->point.value;
-}
-
-static void hcqi_vk_keep(hcqi_vk_past *p, const hcq_lane_point *point) {
-    p->point = *point;
-    p->point.order_only = 1;
-    p->resets = ((const hcqi_vk_lane *)point->lane->native)->resets[point->counter];
-}
-
+/* By epochs: counters begin anew while somebody still keeps a point of theirs. */
 static int hcqi_vk_reached(const hcq_lane_point *p) {
-    const hcqi_vk_lane *lane = (const hcqi_vk_lane *)p->lane->native;
-    return lane->seen[p->counter] >= p->value;
+    return ((const hcqi_vk_lane *)p->lane->native)->done_epoch >= p->epoch;
 }
 
 /* An engine submitted its side before; only the value is to be kept. */
@@ -4072,6 +4119,7 @@ static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane
     hcqi_vk_lock(&lane->imported_lock);
     while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
     lane->seen[0] += due;
+    lane->done_epoch = lane->seen[0];
     lane->imported_count -= due;
     memmove(lane->imported, lane->imported + due, lane->imported_count * sizeof *lane->imported);
     hcqi_vk_unlock(&lane->imported_lock);
@@ -4086,19 +4134,19 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
                                   const hcq_lane_point *done, hcqi_vk_use **out) {
     hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES], *use = uses;
     for (uint32_t k = 0; k < HCQI_VK_USES; k++) {
-        if (!uses[k].done.point.lane) {
+        if (!uses[k].done.lane) {
             use = &uses[k];
             break;
         }
-        (void)hcqi_vk_completed(d, uses[k].done.point.lane, uses[k].done.point.counter);
-        if (hcqi_vk_over(&uses[k].done)) { use = &uses[k]; }
+        (void)hcqi_vk_completed(d, uses[k].done.lane, done->counter);
+        if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
     }
     hcq_result r = HCQ_OK;
-    if (use->done.point.lane && !hcqi_vk_over(&use->done)) { return HCQ_ERROR_BUSY; }
+    if (use->done.lane && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
     if (!use->commands) { r = hcqi_vk_commands_get(d, list->family, &use->commands); }
     if (r != HCQ_OK) { return r; }
     use->first = seg->stamp_first * HCQI_VK_USES + (uint32_t)(use - uses) * seg->stamp_count;
-    hcqi_vk_keep(&use->done, done);
+    use->done = *done;
     d->api.ResetQueryPool(d->handle, list->queries, use->first, seg->stamp_count);
     *out = use;
     return hcqi_vk_record(d, list, seg, use->commands, use->first);
@@ -4180,12 +4228,11 @@ static int hcqi_vk_wait_counts(const hcqi_vk_lane *lane, const hcq_lane_point *w
 /* One run of a segment with queries after the other, also on another queue. */
 static void hcqi_vk_post_stamped(hcqi_vk_chunk *c, const hcqi_vk_lane *lane, hcqi_vk_segment *seg,
                                  const hcq_lane_point *done) {
-    const hcq_lane_point *last = &seg->stamped.point;
+    const hcq_lane_point *last = &seg->stamped;
     const hcqi_vk_lane *before = last->lane ? (const hcqi_vk_lane *)last->lane->native : lane;
-    if (before->queue != lane->queue && !hcqi_vk_over(&seg->stamped)) {
-        c->waits[c->wait_count++] = *last;
-    }
-    hcqi_vk_keep(&seg->stamped, done);
+    if (before->queue != lane->queue && !hcqi_vk_reached(last)) { c->waits[c->wait_count++] = *last; }
+    seg->stamped = *done;
+    seg->stamped.order_only = 1;
 }
 
 /* Only puts the batch into the list; flush hands it over without the core's lock. */
@@ -4196,6 +4243,10 @@ static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, const hcq_batch *
     VkCommandBuffer commands;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, target); }
+    uint64_t base = batch->done.epoch - batch->done.value;
+    if (lane->base_epoch[batch->done.counter] != base) { /* a counter that began anew */
+        lane->base_epoch[batch->done.counter] = base;
+    }
     hcqi_vk_chunk *c = hcqi_vk_chunk_room(d, batch->wait_count + 1);
     if (!c) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcq_result r = hcqi_vk_batch_commands(d, lane, batch, &stamped, &commands);
@@ -4229,38 +4280,40 @@ typedef struct hcqi_vk_call {
     uint32_t wait_count;
 } hcqi_vk_call;
 
+/* What is the same in all calls. */
+static void hcqi_vk_sync2_open(hcqi_vk_sync2 *t) {
+    for (uint32_t i = 0; i < HCQI_VK_CALL; i++) {
+        t->commands[i].sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO_KHR;
+        t->signals[i].sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO_KHR;
+        t->signals[i].stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT_KHR;
+        t->infos[i].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2_KHR;
+        t->infos[i].pCommandBufferInfos = &t->commands[i];
+        t->infos[i].signalSemaphoreInfoCount = 1;
+        t->infos[i].pSignalSemaphoreInfos = &t->signals[i];
+    }
+    for (uint32_t i = 0; i < HCQI_VK_CALL_WAITS; i++) {
+        t->waits[i].sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO_KHR;
+        t->waits[i].stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT_KHR;
+    }
+}
+
 static VkResult hcqi_vk_call_sync2(hcqi_vk_device *d, const hcqi_vk_call *call) {
-    VkSubmitInfo2KHR infos[HCQI_VK_CALL];
-    VkCommandBufferSubmitInfoKHR commands[HCQI_VK_CALL];
-    VkSemaphoreSubmitInfoKHR signals[HCQI_VK_CALL], waits[HCQI_VK_CALL_WAITS];
-    memset(infos, 0, call->count * sizeof *infos);
-    memset(commands, 0, call->count * sizeof *commands);
-    memset(signals, 0, call->count * sizeof *signals);
-    memset(waits, 0, call->wait_count * sizeof *waits);
+    hcqi_vk_sync2 *t = &d->sync2;
     for (uint32_t i = 0; i < call->wait_count; i++) {
-        waits[i].sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO_KHR;
-        waits[i].semaphore = call->waits[i];
-        waits[i].value = call->wait_values[i];
-        waits[i].stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT_KHR;
+        t->waits[i].semaphore = call->waits[i];
+        t->waits[i].value = call->wait_values[i];
     }
     for (uint32_t i = 0; i < call->count; i++) {
         const hcqi_vk_post *post = call->posts[i];
         const hcqi_vk_lane *lane = (const hcqi_vk_lane *)post->done.lane->native;
-        commands[i].sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO_KHR;
-        commands[i].commandBuffer = post->commands;
-        signals[i].sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO_KHR;
-        signals[i].semaphore = lane->semaphores[post->done.counter];
-        signals[i].value = lane->base[post->done.counter] + post->done.value;
-        signals[i].stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT_KHR;
-        infos[i].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2_KHR;
-        infos[i].waitSemaphoreInfoCount = call->wait_first[i + 1] - call->wait_first[i];
-        infos[i].pWaitSemaphoreInfos = &waits[call->wait_first[i]];
-        infos[i].commandBufferInfoCount = post->commands != NULL;
-        infos[i].pCommandBufferInfos = &commands[i];
-        infos[i].signalSemaphoreInfoCount = 1;
-        infos[i].pSignalSemaphoreInfos = &signals[i];
+        t->commands[i].commandBuffer = post->commands;
+        t->signals[i].semaphore = lane->semaphores[post->done.counter];
+        t->signals[i].value = lane->base[post->done.counter] + post->done.value;
+        t->infos[i].waitSemaphoreInfoCount = call->wait_first[i + 1] - call->wait_first[i];
+        t->infos[i].pWaitSemaphoreInfos = &t->waits[call->wait_first[i]];
+        t->infos[i].commandBufferInfoCount = post->commands != NULL;
     }
-    return d->submit2(call->queue->queue, call->count, infos, VK_NULL_HANDLE);
+    return d->submit2(call->queue->queue, call->count, t->infos, VK_NULL_HANDLE);
 }
 
 static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) {
@@ -4307,7 +4360,7 @@ static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
     hcqi_vk_queue_lock(d, call->queue->queue, 1);
     VkResult r = d->submit2 ? hcqi_vk_call_sync2(d, call) : hcqi_vk_call_plain(d, call);
     hcqi_vk_queue_lock(d, call->queue->queue, 0);
-    d->submits++;
+    hcqi_atomic_store64(&d->submits, d->submits + 1);
     return r;
 }
 
@@ -4341,14 +4394,14 @@ static void hcqi_vk_call_end(hcqi_vk_device *d, hcqi_vk_call *call) {
     } else if (r != VK_SUCCESS) {
         hcqi_vk_call_retry(d, call, r);
     } else {
-        d->batches += call->count;
-        d->waits += call->wait_count;
+        hcqi_atomic_store64(&d->batches, d->batches + call->count); /* queries read them */
+        hcqi_atomic_store64(&d->waits, d->waits + call->wait_count);
     }
     call->count = 0;
     call->wait_count = 0;
 }
 
-static void hcqi_vk_call_add(hcqi_vk_call *call, hcqi_vk_post *post) {
+static void hcqi_vk_call_add(const hcqi_vk_device *d, hcqi_vk_call *call, hcqi_vk_post *post) {
     uint32_t at = call->count++;
     call->posts[at] = post;
     call->wait_first[at] = call->wait_count;
@@ -4357,6 +4410,12 @@ static void hcqi_vk_call_add(hcqi_vk_call *call, hcqi_vk_post *post) {
         if (other->queue == post->queue) { continue; }
         call->waits[call->wait_count] = other->semaphores[post->waits[i].counter];
         call->wait_values[call->wait_count++] = hcqi_vk_value(&post->waits[i]);
+    }
+    uint64_t zeroed = hcqi_atomic_load64(&d->zeroed);
+    if (post->queue != d->queues && post->queue->zeroed < zeroed) {
+        post->queue->zeroed = zeroed;
+        call->waits[call->wait_count] = d->now_semaphore;
+        call->wait_values[call->wait_count++] = zeroed;
     }
     call->wait_first[at + 1] = call->wait_count;
 }
@@ -4395,8 +4454,8 @@ static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult w
             (void)hcqi_atomic_cas32(&d->lost, 0, 1);
             return;
         }
-        d->batches++;
-        d->waits += waits;
+        hcqi_atomic_store64(&d->batches, d->batches + 1);
+        hcqi_atomic_store64(&d->waits, d->waits + waits);
     }
 }
 
@@ -4449,14 +4508,14 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
         }
         int check = hcqi_atomic_load32(&d->failed) != 0;
         int full = call.count == HCQI_VK_CALL ||
-                   call.wait_count + post->wait_count > HCQI_VK_CALL_WAITS;
+                   call.wait_count + post->wait_count + 1 > HCQI_VK_CALL_WAITS;
         if (post->queue != call.queue || full || d->through || check) {
             hcqi_vk_call_end(d, &call);
             hcqi_vk_chunk_through(d);
             call.queue = post->queue;
         }
         if (check) { hcqi_vk_post_check(d, post); }
-        hcqi_vk_call_add(&call, post);
+        hcqi_vk_call_add(d, &call, post);
     }
     hcqi_vk_chunk_through(d);
 }
@@ -4501,9 +4560,8 @@ static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h, ui
         if (h->list->family->stamp_bits != 0) {
             uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
             VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8,
-                                                    &stored, 8, VK_QUERY_RESULT_64_BIT |
-                                                                    VK_QUERY_RESULT_WAIT_BIT);
-            if (r != VK_SUCCESS) { continue; }
+                                                    &stored, 8, VK_QUERY_RESULT_64_BIT);
+            if (r != VK_SUCCESS) { continue; } /* it did not run: refused, say */
         }
         if (host) { memcpy(host, &stored, 8); }
     }
@@ -4513,8 +4571,8 @@ static void hcqi_vk_harvest_due(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint32_t due = 0;
     uint64_t now = hcq_sys_now_ns();
     while (due < lane->harvest_count && hcqi_vk_reached(&lane->harvests[due].done)) {
-        uint64_t ns = now, value = lane->harvests[due].done.value;
-        if (value <= hcqi_atomic_load64(&lane->noticed)) { /* before, by a wait */
+        uint64_t ns = now, epoch = lane->harvests[due].done.epoch;
+        if (epoch <= hcqi_atomic_load64(&lane->noticed)) { /* before, by a wait */
             ns = hcqi_atomic_load64(&lane->noticed_ns);
         }
         if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due], ns); }
@@ -4538,6 +4596,8 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     }
     if (value - lane->base[counter] > lane->seen[counter] && value > lane->base[counter]) {
         lane->seen[counter] = value - lane->base[counter];
+        uint64_t epoch = lane->base_epoch[counter] + lane->seen[counter];
+        if (epoch > lane->done_epoch) { lane->done_epoch = epoch; }
         if (lane->harvest_count != 0) { hcqi_vk_harvest_due(d, lane); }
     }
     return lane->seen[counter];
@@ -4558,9 +4618,10 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
         return HCQ_ERROR_LOST;
     }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
-    if (r == VK_SUCCESS && d->stamp_bits == 0 && value > hcqi_atomic_load64(&lane->noticed)) {
+    uint64_t epoch = lane->base_epoch[counter] + value;
+    if (r == VK_SUCCESS && d->stamp_bits == 0 && epoch > hcqi_atomic_load64(&lane->noticed)) {
         hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
-        hcqi_atomic_store64(&lane->noticed, value);
+        hcqi_atomic_store64(&lane->noticed, epoch);
     }
     if (r == VK_ERROR_DEVICE_LOST) {
         (void)hcqi_atomic_cas32(&d->lost, 0, 1);
@@ -4577,15 +4638,13 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
     (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     lane->base[counter] = value;
     lane->seen[counter] = 0;
-    lane->resets[counter]++;
-    hcqi_atomic_store64(&lane->noticed, 0);
 }
 
 /* ========================================================================== */
 /* ---- times, and work that is waited for at once ------------------------------- */
 
-/* Submits d->now_commands to the first queue; `done` is reached when it is over. */
-static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d) {
+/* Submits commands to the first queue; d->now_value is reached when they are over. */
+static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *commands) {
     uint64_t value = d->now_value + 1;
     HCQI_VK_STRUCT(VkTimelineSemaphoreSubmitInfo, values,
                    VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
@@ -4594,7 +4653,7 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d) {
     values.pSignalSemaphoreValues = &value;
     info.pNext = &values;
     info.commandBufferCount = 1;
-    info.pCommandBuffers = &d->now_commands;
+    info.pCommandBuffers = commands;
     info.signalSemaphoreCount = 1;
     info.pSignalSemaphores = &d->now_semaphore;
     hcqi_vk_lock(&d->lock);
@@ -4616,30 +4675,55 @@ static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
     return hcqi_vk_quiet(d, r);
 }
 
-static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d) {
+static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, VkCommandBuffer commands) {
     HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    VkResult r = d->api.BeginCommandBuffer(d->now_commands, &info);
+    VkResult r = d->api.BeginCommandBuffer(commands, &info);
     return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_quiet(d, r);
 }
 
-/* Clears an allocation that the host cannot write to; before anybody knows it, so
-   no work has to be ordered. */
-static hcq_result hcqi_vk_zero(hcqi_vk_device *d, const hcqi_vk_range *range) {
-    uint64_t forever = (uint64_t)30 * 1000000000;
-    hcqi_vk_lock(&d->now_lock);
-    hcq_result r = hcqi_vk_now_wait(d, forever);
-    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d); }
-    if (r == HCQ_OK) {
-        d->api.CmdFillBuffer(d->now_commands, range->block->buffer, range->offset, range->size, 0);
-        hcqi_vk_barrier(d, d->now_commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                        VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                        VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
-        VkResult ended = d->api.EndCommandBuffer(d->now_commands);
-        r = hcqi_vk_quiet(d, ended);
+/* Commands whose last fill is over, or new ones. */
+static hcqi_vk_fill *hcqi_vk_fill_get(hcqi_vk_device *d) {
+    uint64_t done = 0;
+    (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
+    for (uint32_t i = 0; i < d->fill_count; i++) {
+        if (d->fills[i].value <= done) { return &d->fills[i]; }
     }
-    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d); }
-    if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, forever); }
+    if (!hcqi_vk_grow(d, (void **)&d->fills, &d->fill_capacity, d->fill_count + 1,
+                      sizeof *d->fills)) {
+        return NULL;
+    }
+    hcqi_vk_fill *fill = &d->fills[d->fill_count];
+    fill->value = 0;
+    if (hcqi_vk_commands_new(d, d->now_pool, &fill->commands) != HCQ_OK) { return NULL; }
+    d->fill_count++;
+    return fill;
+}
+
+static hcq_result hcqi_vk_fill_submit(hcqi_vk_device *d, hcqi_vk_fill *fill,
+                                      const hcqi_vk_range *range) {
+    hcq_result r = hcqi_vk_now_begin(d, fill->commands);
+    if (r != HCQ_OK) { return r; }
+    d->api.CmdFillBuffer(fill->commands, range->block->buffer, range->offset, range->size, 0);
+    hcqi_vk_barrier(d, fill->commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                    VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(fill->commands));
+    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &fill->commands); }
+    if (r == HCQ_OK) { fill->value = d->now_value; }
+    return r;
+}
+
+/* Clears an allocation that the host cannot write to, without waiting for it: later
+   batches of the first queue come after it anyway, those of others wait for it. */
+static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range) {
+    hcqi_vk_lock(&d->now_lock);
+    hcqi_vk_fill *fill = hcqi_vk_fill_get(d);
+    hcq_result r = fill ? hcqi_vk_fill_submit(d, fill, range) : HCQ_ERROR_OUT_OF_MEMORY;
+    if (r == HCQ_OK) {
+        range->zeroed = fill->value;
+        hcqi_atomic_store64(&d->zeroed, fill->value);
+    }
     hcqi_vk_unlock(&d->now_lock);
     if (r != HCQ_OK) { hcq_backend_log(d->device, r, "zeroing: %s", hcq_result_text(r)); }
     return r == HCQ_TIMEOUT ? HCQ_ERROR_NATIVE : r;
@@ -4649,16 +4733,17 @@ static uint64_t hcqi_vk_mask(uint32_t bits) {
     return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
 }
 
-/* The count of ticks that `raw` are the low bits of, next to what the host's clock
-   lets expect. */
+/* The count of ticks that `raw` are the low bits of: the latest that is not after
+   `host_ns`, but for a second or a quarter of the range that clocks may be off. */
 static uint64_t hcqi_vk_extend(const hcqi_vk_device *d, const hcqi_vk_moment *m, uint32_t bits,
                                uint64_t raw, uint64_t host_ns) {
     if (bits >= 64) { return raw; }
-    double passed = (double)(int64_t)(host_ns - m->host_ns) / (double)d->limits.timestampPeriod;
-    uint64_t expected = m->ticks + (uint64_t)(int64_t)passed;
-    uint64_t off = (raw - expected) & hcqi_vk_mask(bits);
-    if (off >> (bits - 1)) { return expected - ((hcqi_vk_mask(bits) + 1) - off); }
-    return expected + off;
+    double period = (double)d->limits.timestampPeriod;
+    double passed = (double)(int64_t)(host_ns - m->host_ns) / period;
+    uint64_t slack = (uint64_t)(1e9 / period), mask = hcqi_vk_mask(bits);
+    if (slack > mask / 4) { slack = mask / 4; }
+    uint64_t latest = m->ticks + (uint64_t)(int64_t)passed + slack;
+    return latest - ((latest - raw) & mask);
 }
 
 static uint64_t hcqi_vk_ticks_ns(const hcqi_vk_device *d, uint64_t ticks) {
@@ -4693,14 +4778,14 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
 static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m,
                                        uint64_t timeout_ns) {
     hcq_result r = hcqi_vk_now_wait(d, 0);
-    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d); }
+    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d, d->now_commands); }
     if (r != HCQ_OK) { return r; }
     d->api.CmdResetQueryPool(d->now_commands, d->now_queries, 0, 1);
     d->api.CmdWriteTimestamp(d->now_commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
     VkResult ended = d->api.EndCommandBuffer(d->now_commands);
     if (ended != VK_SUCCESS) { return hcqi_vk_quiet(d, ended); }
     uint64_t before = hcq_sys_now_ns();
-    r = hcqi_vk_now_submit(d);
+    r = hcqi_vk_now_submit(d, &d->now_commands);
     if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
     uint64_t after = hcq_sys_now_ns();
     if (r != HCQ_OK) { return r; }
@@ -5128,6 +5213,50 @@ static void hcqi_vk_features_choose(hcqi_vk_features *f) {
     f->maintenance4.maintenance4 = can.maintenance4.maintenance4;
 }
 
+/* Features that an engine may have asked for one by one. */
+static void hcqi_vk_features_one(hcqi_vk_features *f, const VkBaseInStructure *s) {
+    const void *p = s;
+    switch ((int)s->sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES: {
+        const VkPhysicalDevice16BitStorageFeatures *t =
+            (const VkPhysicalDevice16BitStorageFeatures *)p;
+        f->v11.storageBuffer16BitAccess = t->storageBuffer16BitAccess;
+        f->v11.uniformAndStorageBuffer16BitAccess = t->uniformAndStorageBuffer16BitAccess;
+        f->v11.storagePushConstant16 = t->storagePushConstant16;
+        break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES: {
+        const VkPhysicalDevice8BitStorageFeatures *t =
+            (const VkPhysicalDevice8BitStorageFeatures *)p;
+        f->v12.storageBuffer8BitAccess = t->storageBuffer8BitAccess;
+        f->v12.uniformAndStorageBuffer8BitAccess = t->uniformAndStorageBuffer8BitAccess;
+        f->v12.storagePushConstant8 = t->storagePushConstant8;
+        break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
+        f->v12.shaderFloat16 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)p)->shaderFloat16;
+        f->v12.shaderInt8 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)p)->shaderInt8;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_INT64_FEATURES:
+        f->v12.shaderBufferInt64Atomics =
+            ((const VkPhysicalDeviceShaderAtomicInt64Features *)p)->shaderBufferInt64Atomics;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES:
+        f->v12.descriptorBindingStorageBufferUpdateAfterBind =
+            ((const VkPhysicalDeviceDescriptorIndexingFeatures *)p)
+                ->descriptorBindingStorageBufferUpdateAfterBind;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES:
+        f->v12.hostQueryReset = ((const VkPhysicalDeviceHostQueryResetFeatures *)p)->hostQueryReset;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES_KHR:
+        f->maintenance4.maintenance4 =
+            ((const VkPhysicalDeviceMaintenance4FeaturesKHR *)p)->maintenance4;
+        break;
+    default: break;
+    }
+}
+
 /* An engine's own list, gathered from whatever structures it used. */
 static void hcqi_vk_features_lent(hcqi_vk_features *f, const VkPhysicalDeviceFeatures2 *lent) {
     hcqi_vk_features_chain(f, 1, 1);
@@ -5141,6 +5270,7 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const VkPhysicalDeviceFea
         if (s->sType == f->sync2.sType) {
             f->sync2 = *(const VkPhysicalDeviceSynchronization2FeaturesKHR *)s;
         }
+        hcqi_vk_features_one(f, s);
         if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES) {
             f->sync2.synchronization2 =
                 ((const VkPhysicalDeviceVulkan13Features *)s)->synchronization2;
@@ -5304,6 +5434,15 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     const char *names[16];
     uint32_t count = 16, known_count = 0;
     memset(known, 0, sizeof known);
+    const char *bad = desc->queue_count == 0 || !desc->queues ? "queues: there are none" : NULL;
+    for (uint32_t i = 0; !bad && i < desc->queue_count; i++) {
+        if (!desc->queues[i].queue) { bad = "queues: one is NULL"; }
+    }
+    if (desc->extension_count != 0 && !desc->extensions) { bad = "extensions: is NULL"; }
+    if (bad) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad);
+        return HCQ_ERROR_INVALID;
+    }
     for (uint32_t i = 0; i < desc->extension_count && i < 64; i++) {
         snprintf(known[known_count++].extensionName, sizeof known[0].extensionName, "%s",
                  desc->extensions[i]);
@@ -5334,6 +5473,14 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     }
     d->family_of[0] = &d->families[0];
     d->family_of[1] = &d->families[d->family_count - 1];
+    uint32_t lanes[2] = { 0, 0 }; /* so that every queue has one */
+    for (uint32_t i = 0; i < d->queue_count; i++) {
+        lanes[d->queues[i].family != d->family_of[0]]++;
+    }
+    if (!d->lanes_asked && lanes[0] < HCQI_VK_LANES) { d->compute_lanes = lanes[0]; }
+    if (!d->lanes_asked && lanes[1] != 0 && lanes[1] <= HCQI_VK_COPY_LANES) {
+        d->copy_lanes = d->copy_lanes != 0 ? lanes[1] : 0;
+    }
     return HCQ_OK;
 }
 
@@ -5534,6 +5681,7 @@ static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_
 static hcq_result hcqi_vk_posts_open(hcqi_vk_device *d) {
     d->tail = (hcqi_vk_chunk *)hcqi_vk_new(d, sizeof *d->tail);
     d->head = d->tail;
+    hcqi_vk_sync2_open(&d->sync2);
     hcqi_vk_chunk *spare = (hcqi_vk_chunk *)hcqi_vk_new(d, sizeof *spare);
     d->spare = (uint64_t)(uintptr_t)spare;
     return d->tail && spare ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
@@ -5577,6 +5725,7 @@ static void hcqi_vk_close(void *self) {
     if (d->blocks) { hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks); }
     if (d->ranges) { hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges); }
     hcqi_vk_posts_close(d);
+    if (d->fills) { hcq_backend_free(d->device, d->fills, d->fill_capacity * sizeof *d->fills); }
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
@@ -5675,6 +5824,7 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
     d->flags = own ? own->flags : 0;
     d->lock_fn = own ? own->lock_fn : NULL;
     d->lock_user = own ? own->lock_user : NULL;
+    d->lanes_asked = desc->compute_lanes != 0 || desc->copy_lanes != 0;
     d->compute_lanes = desc->compute_lanes ? desc->compute_lanes : 1;
     d->copy_lanes = desc->copy_lanes ? desc->copy_lanes : 1;
     if (d->compute_lanes > HCQI_VK_LANES) { d->compute_lanes = HCQI_VK_LANES; }
@@ -5833,7 +5983,8 @@ static hcq_result hcqi_vk_lane_locked(void *self, void *user) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     const hcqi_vk_ask_lane *ask = (const hcqi_vk_ask_lane *)user;
     uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
-    if (ask->index >= count || ask->kind == HCQ_GRAPH) { return HCQ_ERROR_INVALID; }
+    int kind = ask->kind == HCQ_COMPUTE || ask->kind == HCQ_COPY;
+    if (!kind || ask->index >= count) { return HCQ_ERROR_INVALID; }
     const hcqi_vk_queue *q = hcqi_vk_queue_for(d, ask->kind, ask->index);
     memset(ask->info, 0, sizeof *ask->info);
     ask->info->queue = q->queue;
@@ -5964,7 +6115,7 @@ HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore sema
     memset(&ask, 0, sizeof ask);
     ask.semaphore = semaphore;
     ask.value = value;
-    if (!semaphore || !point) { return HCQ_ERROR_INVALID; }
+    if (!semaphore || !point || value > (uint64_t)INT64_MAX) { return HCQ_ERROR_INVALID; }
     hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_import_locked, &ask);
     if (r == HCQ_OK) { *point = ask.point; }
     return r;
@@ -6002,6 +6153,7 @@ HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *siz
 
 HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
                            VkDeviceSize *offset) {
+    if (!encoder || !handle || !offset) { return 0; }
     const hcqi_vk_range *r = hcqi_vk_owner((const hcqi_vk_device *)encoder->self, address, 1);
     if (!r) { return 0; }
     *handle = r->block->buffer;

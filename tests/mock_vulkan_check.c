@@ -1,19 +1,14 @@
 /* mock_vulkan_check.c - the mock Vulkan driver, by raw calls: that it executes, and
-   that it aborts where Vulkan forbids something. It has to be right before it
-   judges the backend.
+   that it aborts where Vulkan forbids something; it has to be right before it
+   judges the backend. Then hcq on it.
 
-   mock_vulkan_check [--filter NAME] */
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
-#include "mock_vulkan_loader.h"
-#include "../hcq.h"
+   mock_vulkan_check [--quick] [--rounds N] [--filter NAME] */
+#ifndef HCQ_TEST_VULKAN
+#define HCQ_TEST_VULKAN
+#endif
+#include "util.h"
 
-#include <setjmp.h>
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
-#include <cmocka.h>
-#include "mock_vulkan.h"
 
 /* ---- a device to play with ---- */
 
@@ -1314,6 +1309,8 @@ static void threads(void **state) {
     }
 }
 
+#include "mock_vulkan_backend.h"
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(aborts, setup),
     cmocka_unit_test_setup(kernel_aborts, setup),
@@ -1334,14 +1331,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(imported, setup),
     cmocka_unit_test_setup(lost, setup),
     cmocka_unit_test_setup(threads, setup),
+    BACKEND_TESTS
 };
 
 int main(int argc, char **argv) {
-    for (int i = 1; i + 1 < argc; i++) {
-        if (strcmp(argv[i], "--filter") == 0) {
-            cmocka_set_test_filter(argv[i + 1]);
-        }
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
     }
-    alarm(300);
+    alarm(T.quick ? 300 : 1800);
     return cmocka_run_group_tests_name("mock_vulkan", tests, NULL, NULL);
 }

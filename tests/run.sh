@@ -13,6 +13,8 @@
 # Times are for two cores, installing apart. A step whose tool is missing is a
 # SKIP with its reason; after --install, or if the step's backend is required,
 # it is a FAIL. A tool that is there and cannot run on this kernel is a SKIP.
+# Vulkan's steps use the first device that its loader lists; --install brings
+# Mesa's lavapipe, which needs no GPU.
 # Logs of all steps stay in a temporary folder, named at the end.
 #
 # Which tier keeps which promise (each tier also keeps those above it)
@@ -53,9 +55,9 @@ step_table() {
     cat <<'END'
 tsan-conformance       default  -       400  sanitized tsan conformance cpu
 asan-conformance       default  -       300  sanitized asan conformance cpu
-tsan-vulkan-mock       default  vulkan  400  vulkan_sanitized vulkan-tsan conformance vkmock --quick
-asan-vulkan            default  vulkan  400  vulkan_sanitized vulkan-asan conformance vulkan --quick
-vulkan-validation      default  vulkan  400  validated conformance vulkan
+tsan-vulkan-mock       default  vulkan  600  vulkan_sanitized tsan conformance vkmock --quick
+asan-vulkan            default  vulkan  600  vulkan_sanitized asan conformance vulkan --quick
+vulkan-validation      default  vulkan  600  validated conformance vulkan
 valgrind-conformance   default  -       500  memcheck conformance cpu-nospin --quick
 examples               default  cpu     300  script tests/examples.sh
 matrix-clang           default  cpu     900  matrix clang
@@ -77,7 +79,7 @@ model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
 snippets               quick    cpu     200  script tests/snippets.sh
 starts                 quick    cpu     150  starts 300
-spirv                  quick    vulkan   60  spirv vulkan
+spirv                  quick    vulkan   60  spirv gcc
 layout                 quick    -        60  layout
 tcc-header             quick    -        60  tcc_header
 vulkan-staged          default  vulkan  300  vulkan conformance vulkan-staged
@@ -85,17 +87,17 @@ vulkan-plain           default  vulkan  300  vulkan conformance vulkan-plain
 vulkan-no-copy         default  vulkan  300  vulkan conformance vulkan-no-copy
 vulkan-narrow          default  vulkan  300  vulkan conformance vulkan-narrow
 vulkan-mock            default  vulkan  300  vulkan_mock
-asan-vulkan-mock       default  vulkan  400  vulkan_sanitized vulkan-asan conformance vkmock --quick
+asan-vulkan-mock       default  vulkan  600  vulkan_sanitized asan conformance vkmock --quick
 vulkan                 default  vulkan  200  vulkan vulkan vulkan
 vulkan-misuse          default  vulkan  200  vulkan misuse vulkan
-vulkan-alloc           default  vulkan  200  vulkan alloc vulkan
+vulkan-alloc           default  vulkan  200  vulkan alloc vkmock
 vulkan-faults          default  vulkan  300  vulkan faults vulkan
 vulkan-stress          default  vulkan  300  vulkan stress vulkan --seed 1
 vulkan-timelines       default  vulkan  200  vulkan timelines vulkan --seed 1
 vulkan-graph           default  vulkan  200  vulkan graph vulkan --seeds 100
-vulkan-examples        default  vulkan  300  vulkan_examples
+vulkan-examples        default  vulkan  600  vulkan_examples
 shaders                default  vulkan  100  shaders
-asan-spirv             default  vulkan  100  spirv vulkan-asan
+asan-spirv             default  vulkan  100  spirv asan
 no-vulkan              default  vulkan   60  no_vulkan
 one-engine             default  cpu     200  program gcc conformance cpu-one-engine
 no-copy-lane           default  cpu     200  program gcc conformance cpu-no-copy
@@ -119,7 +121,6 @@ flat-mock              default  cpu     200  program gcc flat mock --submissions
 clang-conformance      default  cpu     200  program clang conformance cpu
 cxx-conformance        default  cpu     200  program cxx conformance cpu
 condvar-conformance    default  cpu     200  program condvar conformance cpu --quick
-condvar-nospin         default  cpu     200  program condvar conformance cpu-nospin
 condvar-stress         default  cpu     300  stress condvar cpu 6 7
 release-conformance    default  cpu     200  program release conformance cpu
 single                 default  cpu     200  single_header
@@ -139,6 +140,7 @@ graph-mutants          full     cpu     600  script tests/graph_mutants.sh
 tsan-mock              full     -       900  sanitized tsan conformance mock
 tsan-trace             full     -       900  sanitized tsan conformance trace
 valgrind-faults        full     -      1500  memcheck faults cpu-nospin --quick
+condvar-nospin         full     cpu     200  program condvar conformance cpu-nospin
 single-conformance     full     cpu     300  program single conformance cpu
 validation-all         full     vulkan 1500  validation_all
 asan-vulkan-all        full     vulkan 1500  asan_vulkan_all
@@ -220,13 +222,7 @@ compiler_of() { # CONFIG: the compiler and its flags
     condvar) echo "gcc -std=c11 -O2 -DHCQ_NO_FUTEX" ;;
     release) echo "gcc -std=c99 -O3 -DNDEBUG -DHCQ_VALIDATE=0" ;;
     cxx) echo "gcc -std=c11 -O2 -D_GNU_SOURCE -DHCQ_TEST_HEADER=\"declarations.h\"" ;;
-    single) echo "gcc -std=c11 -O2 -DHCQ_TEST_HEADER=\"hcq_single.h\" $single_vulkan" ;;
-    vulkan) echo "gcc -std=c11 -O2 -DHCQ_TEST_VULKAN" ;;
-    vulkan-tsan) echo "gcc -std=c11 -O1 -g -fsanitize=thread -DHCQ_TEST_VULKAN" ;;
-    vulkan-asan)
-        echo "gcc -std=c11 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all" \
-            "-DHCQ_TEST_VULKAN"
-        ;;
+    single) echo "gcc -std=c11 -O2 -DHCQ_TEST_HEADER=\"hcq_single.h\"" ;;
     tsan) echo "gcc -std=c11 -O1 -g -fsanitize=thread" ;;
     tsan-condvar) echo "gcc -std=c11 -O1 -g -fsanitize=thread -DHCQ_NO_FUTEX" ;;
     clang-tsan) echo "clang -std=c11 -O1 -g -fsanitize=thread" ;;
@@ -264,15 +260,20 @@ cxx_implementation() { # the implementation compiled as C++, the tests as C
 
 single_file() {
     # shellcheck disable=SC2086
-    sh tests/single.sh cpu ${single_vulkan:+vulkan} >"$bin/hcq_single.h"
+    sh tests/single.sh cpu ${with_vulkan:+vulkan} >"$bin/hcq_single.h"
+}
+
+has_vulkan() { # CONFIG PROGRAM: is it built with both backends? Both share a program
+    vulkan_headers || return 1
+    case $tier:$1:$2 in
+    *:gcc:* | *:single:* | *:[at]san:conformance | --full:[at]san:*) return 0 ;;
+    esac
+    return 1
 }
 
 build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
-    single_vulkan=
-    case $1 in
-    single) ! vulkan_headers || single_vulkan=-DHCQ_TEST_VULKAN ;;
-    vulkan*) need_vulkan_headers ;;
-    esac
+    with_vulkan=
+    ! has_vulkan "$1" "$2" || with_vulkan=-DHCQ_TEST_VULKAN
     # Split on purpose: a compiler with its flags.
     # shellcheck disable=SC2046
     set -- "$1" "$2" $(compiler_of "$1")
@@ -293,8 +294,8 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     # what comes after for reachable.
     [ "$1" != gcc ] || extra="$extra -Wno-maybe-uninitialized -Wno-uninitialized"
     # shellcheck disable=SC2086
-    once "$bin/$config-$program" "$@" $warnings -pthread -I. -Itests -I"$bin" \
-        "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
+    once "$bin/$config-$program" "$@" $with_vulkan $warnings -pthread -I. -Itests \
+        -I"$bin" "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
 }
 
 sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?
@@ -508,14 +509,15 @@ unit() { # the pieces, through names that only the implementation knows
 
 single_header() { # the amalgamated file, with every backend, does what the files do
     program single misuse cpu || return 1
-    [ -z "$single_vulkan" ] || program single misuse vulkan || [ $? = 77 ]
+    [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ]
 }
 
 # ---- on Vulkan: each program ends with 77 where no device is
 
 vulkan() { # PROGRAM VARIANT ARGS...: small rounds but for --full, as a submission costs 100 us
     case $tier:$1 in --full:* | *:graph) ;; *) rounds=--quick ;; esac
-    program vulkan "$@"
+    need_vulkan_headers
+    program gcc "$@"
 }
 
 vulkan_sanitized() { # CONFIG PROGRAM VARIANT ARGS...
@@ -523,12 +525,14 @@ vulkan_sanitized() { # CONFIG PROGRAM VARIANT ARGS...
     # place that has no name any more: no suppression finds them. Our own leaks
     # are seen on the mock, and by the tests' counting hooks.
     case $3 in vulkan*) export ASAN_OPTIONS=detect_leaks=0 ;; esac
+    need_vulkan_headers
     sanitized "$@"
 }
 
 vulkan_mock() { # other drivers than the one that is here, and their failures
-    build vulkan mock_vulkan_check || return
-    run "$bin/vulkan-mock_vulkan_check" || return
+    need_vulkan_headers
+    build gcc mock_vulkan_check || return
+    run "$bin/gcc-mock_vulkan_check" || return
     for variant in vkmock vkmock-one vkmock-low; do
         vulkan conformance "$variant" || return
     done
@@ -573,32 +577,33 @@ validation_all() {
 
 asan_vulkan_all() {
     for variant in vulkan-staged vulkan-plain vulkan-no-copy vulkan-narrow; do
-        vulkan_sanitized vulkan-asan conformance "$variant" --quick || return
+        vulkan_sanitized asan conformance "$variant" --quick || return
     done
     for program in vulkan misuse stress graph; do
-        vulkan_sanitized vulkan-asan "$program" vulkan || return
+        vulkan_sanitized asan "$program" vulkan || return
     done
     unset ASAN_OPTIONS
     for variant in vkmock vkmock-one vkmock-low; do
-        vulkan_sanitized vulkan-asan conformance "$variant" || return
+        vulkan_sanitized asan conformance "$variant" || return
     done
 }
 
 tsan_vulkan_all() { # the driver itself was not made for it: on the mock alone
     for variant in vkmock vkmock-one vkmock-low; do
-        vulkan_sanitized vulkan-tsan conformance "$variant" || return
-        vulkan_sanitized vulkan-tsan stress "$variant" || return
+        vulkan_sanitized tsan conformance "$variant" || return
+        vulkan_sanitized tsan stress "$variant" || return
     done
 }
 
 vulkan_seeds() { # FROM TO
+    need_vulkan_headers
     for seed in $(seq "$1" "$2"); do
         for variant in vulkan vulkan-staged vulkan-narrow vkmock; do
-            program vulkan stress "$variant" --seed "$seed" || return
-            program vulkan timelines "$variant" --seed "$seed" || return
+            program gcc stress "$variant" --seed "$seed" || return
+            program gcc timelines "$variant" --seed "$seed" || return
         done
     done
-    program vulkan graph vulkan --seeds 2000
+    program gcc graph vulkan --seeds 2000
 }
 
 vulkan_examples() {
@@ -615,6 +620,7 @@ shaders() { # arrays made by another compiler are no failure of ours
 }
 
 spirv() { # CONFIG: what is read from modules; needs no device
+    need_vulkan_headers
     build "$1" spirv && run "$bin/$1-spirv"
 }
 
@@ -825,9 +831,9 @@ install_packages() {
     if ! command -v apt-get >/dev/null 2>&1; then
         echo "--install knows Debian's apt-get only. Please install by hand: gcc, g++, clang,"
         echo "cmocka, valgrind, tcc, a mingw-w64 compiler for x86-64 and wine, an aarch64-linux"
-        echo "compiler and qemu-user, python3, chromium; a Vulkan driver (Mesa's lavapipe needs no"
-        echo "GPU), Vulkan's headers, loader and validation layer, glslang and the SPIR-V tools; for"
-        echo "the benchmark oneTBB, OpenCL headers and PoCL."
+        echo "compiler and qemu-user, python3, chromium; a Vulkan driver (Mesa's lavapipe needs"
+        echo "no GPU), Vulkan's headers, loader and validation layer, glslang and the SPIR-V"
+        echo "tools; for the benchmark oneTBB, OpenCL headers and PoCL."
         exit 1
     fi
     [ -n "$(missing_packages)" ] || return 0

@@ -20,7 +20,16 @@
 #                 submitted must end within 10 seconds.
 #
 # All as C99 and as C++11 with -Wall -Wextra -Werror. The first block of the
-# README must be examples/hello.c, byte for byte.
+# README must be examples/hello.c, byte for byte. A block that defines HCQ_VULKAN
+# needs vulkan/vulkan.h; without it, it is left out, and that is said.
+#
+# The "```c vulkan" blocks of README.md are fragments with HCQ_VULKAN, in which there
+# are VkSemaphore engine_semaphore and uint64_t engine_value. They are compiled, not
+# run; without vulkan/vulkan.h they are left out, and that is said.
+#
+# The lines of GLSL in hcq_vulkan.h's first comment and the ```glsl blocks of
+# README.md are compiled where there is a glslangValidator. Without a main they
+# are declarations of one to which a main is added.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cc=${1:-${CC:-cc}}
@@ -36,9 +45,9 @@ fail() {
 
 # ---- finding them --------------------------------------------------------------
 
-readme_blocks() { # writes readme-1.c, readme-2.c ...
-    awk -v dir="$dir" '
-        /^```c$/ { inside = 1; file = dir "/readme-" ++count ".c"; printf "" > file; next }
+readme_blocks() { # MARK NAME: writes NAME-1.c, NAME-2.c ... of the blocks "```MARK"
+    awk -v mark="$1" -v start="$dir/$2-" '
+        $0 == "```" mark { inside = 1; file = start (++count) ".c"; printf "" > file; next }
         /^```/ { if (inside) { close(file) } inside = 0; next }
         inside { print > file }
         END { if (inside) { exit 1 } }
@@ -53,11 +62,30 @@ quick_start() { # HEADER: writes HEADER-quick.c if there is one in its comment
     ' "$root/$1"
 }
 
-readme_blocks
+readme_glsl() { # writes readme-1.comp, readme-2.comp ...
+    awk -v dir="$dir" '
+        /^```glsl$/ { inside = 1; file = dir "/readme-" ++count ".comp"; printf "" > file; next }
+        /^```/ { inside = 0 }
+        inside { print > file }
+    ' "$root/README.md"
+}
+
+vulkan_glsl() { # writes hcq_vulkan.comp: lines that begin with layout(, far to the right
+    awk -v file="$dir/hcq_vulkan.comp" '
+        /^\*\// { exit }
+        /^ +layout\(/ { print > file }
+    ' "$root/hcq_vulkan.h"
+}
+
+readme_blocks c readme
+readme_blocks "c vulkan" vulkan
+readme_glsl
+vulkan_glsl
 for header in hcq.h hcq_cpu.h hcq_vulkan.h hcq_cuda.h; do
     [ ! -f "$root/$header" ] || quick_start "$header"
 done
 [ -f "$dir/readme-1.c" ] || fail "README.md has no block of code"
+[ -f "$dir/hcq_vulkan.comp" ] || fail "hcq_vulkan.h has no GLSL in its comment"
 [ -f "$dir/hcq-quick.c" ] || fail "hcq.h has no QUICK START"
 cmp "$dir/readme-1.c" "$root/examples/hello.c" >&2 ||
     fail "the first block of README.md is not examples/hello.c"
@@ -190,6 +218,53 @@ check() { # LANGUAGE BLOCK CONTEXT-OBJECT
     echo "ok $name $1"
 }
 
+glsl() { # FILE
+    command -v glslangValidator >/dev/null 2>&1 || {
+        echo "no glslangValidator: $(basename "$1") is not compiled"
+        return 0
+    }
+    {
+        if ! grep -q '#version' "$1"; then
+            echo "#version 460"
+            echo "#extension GL_EXT_buffer_reference : require"
+            echo "layout(local_size_x = 64) in;"
+        fi
+        cat "$1"
+        grep -q 'void main' "$1" || echo "void main() {}"
+    } > "$dir/whole.comp"
+    glslangValidator --quiet --target-env vulkan1.2 -o "$dir/module" "$dir/whole.comp" ||
+        fail "$(basename "$1") is not GLSL for Vulkan"
+    echo "ok $(basename "$1") glsl"
+}
+
+wrap_vulkan() { # FRAGMENT: the same as a function of an engine
+    echo '#include "context.h"'
+    echo 'extern VkSemaphore engine_semaphore;'
+    echo 'extern uint64_t engine_value;'
+    echo 'void fragment(void) {'
+    echo '#line 1'
+    cat "$1"
+    echo '}'
+}
+
+check_vulkan() { # LANGUAGE BLOCK
+    name=README.md-$(basename "$2" .c)
+    vulkan_headers || {
+        echo "no vulkan/vulkan.h: $name is not compiled"
+        return 0
+    }
+    { echo '#define HCQ_VULKAN' && wrap_vulkan "$2"; } > "$dir/wrapped.c"
+    compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
+    echo "ok $name $1, compiled"
+}
+
+vulkan_headers() {
+    echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - >/dev/null 2>&1
+}
+
+for block in "$dir"/*.comp; do
+    [ ! -f "$block" ] || glsl "$block"
+done
 if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null; then
     echo "$cc compiles no C++"
     exit 77
@@ -198,6 +273,13 @@ for language in c c++; do
     context=$dir/context-$language.o
     compile "$language" "$dir/context.c" "$context" || fail "the context does not compile"
     for block in "$dir"/readme-*.c "$dir"/hcq*-quick.c; do
+        if grep -q '^#define HCQ_VULKAN' "$block" && ! vulkan_headers; then
+            echo "no vulkan/vulkan.h: $(basename "$block") is not compiled"
+            continue
+        fi
         check "$language" "$block" "$context"
+    done
+    for block in "$dir"/vulkan-*.c; do
+        [ ! -f "$block" ] || check_vulkan "$language" "$block"
     done
 done

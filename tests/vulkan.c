@@ -113,10 +113,11 @@ static int32_t record_heavy(hcq_queue *queue, hcq_program *heavy, hcq_buffer wor
     return hcq_queue_exec(queue, heavy, &args, hcq_dim(HEAVY / 64, 1, 1), hcq_dim(64, 1, 1));
 }
 
+/* A grid of many blocks takes long where the device is a busy host. */
 static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
     hcq_point done;
     CHECK_OK(hcq_queue_submit(queue, device, &done));
-    WAIT_OK(done);
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
 }
 
 static void submit_values(hcq_queue *queue, hcq_device *device, const uint64_t *variables,

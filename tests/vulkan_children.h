@@ -55,7 +55,7 @@ static int child_poor(void) {
     CHILD_CHECK(file && fscanf(file, "%lu", &pages) == 1);
     fclose(file);
     CHILD_CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
-    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)256 << 20);
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)512 << 20);
     CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     hcq_result r = hcq_alloc(device, (uint64_t)1 << 30, 0, &large);
     CHILD_CHECK(r == HCQ_ERROR_OUT_OF_MEMORY);

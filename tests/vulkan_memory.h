@@ -107,6 +107,29 @@ static void small_allocations_share_blocks(void **state) {
     CHECK_OK(hcq_close(dev));
 }
 
+/* Pieces that fill a block, freed from the first or from the last on, are one again. */
+static void freed_neighbours_join(void **state) {
+    (void)state;
+    enum { JOINED = 28, PIECE = 256 << 10 };
+    for (uint32_t down = 0; down < 2; down++) {
+        hcq_device *dev = device_with(0, 0);
+        hcq_buffer pieces[JOINED], small = make_words(dev, 16), large;
+        for (uint32_t i = 0; i < JOINED; i++) {
+            CHECK_OK(hcq_alloc(dev, PIECE, HCQ_NO_CACHE, &pieces[i]));
+        }
+        uint64_t blocks = COUNT(dev, BLOCKS), bytes = COUNT(dev, BLOCK_BYTES);
+        for (uint32_t i = 0; i < JOINED; i++) {
+            CHECK_OK(hcq_free(pieces[down ? JOINED - 1 - i : i]));
+        }
+        CHECK_OK(hcq_alloc(dev, (JOINED - 3) * (uint64_t)PIECE, HCQ_NO_CACHE, &large));
+        CHECK_U64(COUNT(dev, BLOCKS), blocks);
+        CHECK_U64(COUNT(dev, BLOCK_BYTES), bytes);
+        CHECK_OK(hcq_free(large));
+        CHECK_OK(hcq_free(small));
+        CHECK_OK(hcq_close(dev));
+    }
+}
+
 static void large_allocations_have_their_own(void **state) {
     (void)state;
     const uint64_t size = ((uint64_t)96 << 20) + 100;
@@ -292,5 +315,6 @@ static void imports_of_one_page(void **state) {
 #define MEMORY_TESTS                                                               \
     TEST(fills_of_all_kinds), TEST(copies_of_all_alignments),                      \
     TEST(large_copies_and_fills), TEST(small_allocations_share_blocks),            \
-    TEST(large_allocations_have_their_own), TEST(too_much_is_refused),             \
+    TEST(freed_neighbours_join), TEST(large_allocations_have_their_own),           \
+    TEST(too_much_is_refused),                                                     \
     TEST(allocations_at_random), TEST(imports_of_any_range), TEST(imports_of_one_page),
