@@ -83,6 +83,7 @@
        HCQ_IMPLEMENTATION   compile the implementation here
        HCQ_CPU              compile the CPU backend in (hcq_cpu.h)
        HCQ_VULKAN           compile the Vulkan backend in (hcq_vulkan.h)
+       HCQ_VULKAN_LOADER    its vkGetInstanceProcAddr [opens libvulkan]
        HCQ_STATIC           every function static, for one-file programs
        HCQ_API              how public functions are declared     [extern]
        HCQ_ASSERT(x)        own assertion                         [assert]

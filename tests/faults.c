@@ -56,7 +56,7 @@ static hcq_result open_device(uint32_t ordinal, hcq_device **device) {
     desc.parked = 4;                   /* so that held submissions need more */
     desc.inflight = 16;
     test_mock_desc.pool = 2;
-    snprintf(name, sizeof name, "%s:%u", T.variant->backend, ordinal);
+    snprintf(name, sizeof name, "%s:%u", T.variant->backend, test_ordinal(ordinal));
     return hcq_open(name, &desc, device);
 }
 
@@ -84,12 +84,22 @@ static hcq_result poke_mock(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
+#ifdef HCQ_TEST_VULKAN
+static hcq_result poke_vulkan(void *native, const void *payload, void *user) {
+    poke p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    return test_vulkan_fill(native, p.address, 4, p.value);
+}
+#endif
+
 static hcq_result poke_trace(void *native, const void *payload, void *user) {
     return is_cpu() ? poke_cpu(native, payload, user) : poke_mock(native, payload, user);
 }
 
 static const hcq_custom_type poke_type = {
-    "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}, {"TRACE", poke_trace}},
+    "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}, {"TRACE", poke_trace},
+                             TEST_VULKAN_ENCODE(poke_vulkan)},
     {{0, 0}}, NULL};
 
 /* The whole recording from the start: an error sticks until the reset. */

@@ -343,6 +343,94 @@ static void cache_is_of_use(void **state) {
     }
 }
 
+/* ---- refusals and loss ---- */
+
+/* What Vulkan refuses, also when it is asked again, fails, with what waits for it;
+   the lane goes on. */
+static void refused_submits(void **state) {
+    (void)state;
+    for (uint64_t k = 1; k <= 6; k++) {
+        driver_is(k & 1 ? "vkmock" : "vkmock-low");
+        hcq_device *device = backend_open(1, 1);
+        hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
+        hcq_buffer words = make_words(device, 4);
+        hcq_point done, behind, next;
+        CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+        CHECK_INDEX(hcq_queue_fill(q, words, 8, 1, 4), 1);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
+        CHECK_INDEX(hcq_queue_timestamp(q, s), 3);
+        CHECK_INDEX(hcq_queue_fill(q, words, 8, 2, 4), 4);
+        CHECK_INDEX(hcq_queue_wait(copy, hcq_at(s, 1)), 0);
+        CHECK_INDEX(hcq_queue_timestamp(copy, s), 1);
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        CHECK_OK(hcq_queue_submit(copy, device, &behind));
+        mock_vk_fail("vkQueueSubmit*", (k + 1) / 2, k < 3 ? 2 : 1,
+                     VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        CHECK_OK(hcq_signal_set(gate, 1)); /* hands over what was held */
+        hcq_result first = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+        hcq_result second = hcq_wait(&behind, 1, HCQ_ALL, BOUND);
+        int failed = first < 0 || second < 0;
+        CHECK(!failed || mock_vk_read().failed != 0);
+        CHECK(failed || k > 2);
+        CHECK(first != HCQ_TIMEOUT && second != HCQ_TIMEOUT);
+        CHECK(test_poll(hcq_at(s, 1)) == HCQ_OK || second < 0);
+        hcq_error_info error;
+        CHECK_OK(hcq_device_error(device, &error));
+        CHECK(failed == (error.result < 0));
+        mock_vk_clear();
+        CHECK_OK(submit_lists(device, NULL, NULL, 0, &next));
+        WAIT_OK(next);
+        CHECK_OK(hcq_queue_reset(q));
+        CHECK_INDEX(hcq_queue_fill(q, words, 16, 7, 4), 0);
+        submit_and_wait(q, device);
+        CHECK_U64(READ32(words, 1), 7);
+        backend_close(device);
+    }
+}
+
+/* Everything of a lost device ends, and whatever waits for it on another one. */
+static void lost_devices(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < 4; way++) {
+        driver_is(way & 2 ? "vkmock-turns" : "vkmock");
+        hcq_device *device = backend_open(1, 1), *other = test_open(1, NULL);
+        hcq_signal s = make_signal(device, 0), never = make_signal(device, 0);
+        hcq_point raise = hcq_at(s, 1), wait = hcq_at(never, 1), held, foreign, done = {{0}, 0};
+        hcq_buffer words = make_words(device, 64);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_fill(q, words, 256, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_timestamp(q, s), 1);
+        CHECK_INDEX(hcq_queue_signal(q, raise), 2);
+        CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
+        CHECK_OK(submit_lists(other, &raise, NULL, 0, &foreign));
+        if (way & 1) {
+            mock_vk_lose(1);
+        } else {
+            mock_vk_fail("vkQueueSubmit*", 1, 1, VK_ERROR_DEVICE_LOST);
+        }
+        hcq_result result = hcq_queue_submit(q, device, &done);
+        if (result == HCQ_OK) {
+            WAIT_RESULT(done, HCQ_ERROR_LOST);
+        }
+        WAIT_RESULT(raise, HCQ_ERROR_LOST);
+        WAIT_RESULT(foreign, HCQ_ERROR_LOST);
+        WAIT_RESULT(held, HCQ_ERROR_LOST);
+        CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
+        CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
+        hcq_error_info error;
+        CHECK_OK(hcq_device_error(device, &error));
+        CHECK_RESULT(error.result, HCQ_ERROR_LOST);
+        CHECK(strncmp(error.native, "vk", 2) == 0);
+        CHECK(error.native_code == VK_ERROR_DEVICE_LOST);
+        (void)hcq_close(device);
+        CHECK_OK(submit_lists(other, NULL, NULL, 0, &done)); /* it lives */
+        WAIT_OK(done);
+        backend_close(other);
+    }
+}
+
 /* ---- each call fails, each command buffer loses the device ---- */
 
 enum { STEPS_TEXT = 4096 };
@@ -629,6 +717,7 @@ static void unfit_drivers(void **state) {
     cmocka_unit_test(memory_comes_in_blocks), cmocka_unit_test(memory_has_a_largest_piece), \
     cmocka_unit_test(devices_with_the_same_addresses), cmocka_unit_test(clock_begins_again), \
     cmocka_unit_test(cache_is_of_use), cmocka_unit_test(unfit_drivers), \
+    cmocka_unit_test(refused_submits), cmocka_unit_test(lost_devices), \
     cmocka_unit_test(every_call_fails), cmocka_unit_test(every_loss)
 
 #endif /* HCQ_TEST_MOCK_VULKAN_BACKEND_H */
