@@ -1841,6 +1841,11 @@ HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
 HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
                                   const hcq_packet *packet);
 
+/* Keeps a native call's failure as the device's first error, and logs it; besides
+   hcq_backend_job_fail. UNLOCKED. */
+HCQ_API void hcq_backend_error(const hcq_job *job, hcq_result result, const char *native,
+                               int64_t native_code);
+
 /* The result of a reached wait: HCQ_OK, or the failure of the batch that
    raised it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
 HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
@@ -13790,6 +13795,13 @@ HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq
     hcqi_atomic_store32(&lane->any_failed, 1);
     hcqi_atomic_store32(&lane->dev->any_failed, 1);
     if (packet != NULL) { hcqi_error_note(lane->dev, result, job->version, packet, NULL, 0); }
+    hcqi_leave();
+}
+
+HCQI_DEF void hcq_backend_error(const hcq_job *job, hcq_result result, const char *native,
+                                int64_t native_code) {
+    hcqi_enter();
+    hcqi_error_note(job->lane->dev, result, job->version, NULL, native, native_code);
     hcqi_leave();
 }
 

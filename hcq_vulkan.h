@@ -325,6 +325,7 @@ enum {
 enum {
     HCQI_VK_DEVICES = 16,              /* physical ones that are listed */
     HCQI_VK_FAMILIES = 2,              /* in use: compute, and copy if it is another */
+    HCQI_VK_ALL_FAMILIES = 16,         /* of a physical device */
     HCQI_VK_QUEUES = 16,
     HCQI_VK_LANES = 8,                 /* of each kind */
     HCQI_VK_COPY_LANES = 4,            /* so many of these */
@@ -544,7 +545,7 @@ typedef struct hcqi_vk_device {
 
     uint32_t stamp_bits;               /* that all families have, 0: times are the host's */
     hcqi_vk_family families[HCQI_VK_FAMILIES];
-    uint32_t family_count;
+    uint32_t family_count, family_total; /* in use; of the physical device */
     hcqi_vk_family *family_of[2];      /* of compute and copy lanes */
     hcqi_vk_queue queues[HCQI_VK_QUEUES];
     uint32_t queue_count;
@@ -2523,11 +2524,12 @@ static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
 }
 
 static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uint64_t size) {
-    uint32_t families[HCQI_VK_FAMILIES];
+    uint32_t families[HCQI_VK_ALL_FAMILIES];
     HCQI_VK_STRUCT(VkExternalMemoryBufferCreateInfo, external,
                    VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
     HCQI_VK_STRUCT(VkBufferCreateInfo, info, VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
-    for (uint32_t i = 0; i < d->family_count; i++) { families[i] = d->families[i].index; }
+    uint32_t count = d->lent ? d->family_total : d->family_count; /* an engine uses others, too */
+    for (uint32_t i = 0; i < count; i++) { families[i] = d->lent ? i : d->families[i].index; }
     external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     if (b->imported) { info.pNext = &external; }
     info.size = size;
@@ -2535,9 +2537,9 @@ static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uin
                  VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
                  VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_VERTEX_BUFFER_BIT |
                  VK_BUFFER_USAGE_INDEX_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-    if (d->family_count > 1) { /* no ownership to be handed over, then */
+    if (count > 1) { /* no ownership to be handed over, then */
         info.sharingMode = VK_SHARING_MODE_CONCURRENT;
-        info.queueFamilyIndexCount = d->family_count;
+        info.queueFamilyIndexCount = count;
         info.pQueueFamilyIndices = families;
     }
     VkResult r = d->api.CreateBuffer(d->handle, &info, NULL, &b->buffer);
@@ -4385,6 +4387,7 @@ static void hcqi_vk_post_fail(hcqi_vk_device *d, hcqi_vk_post *post, hcq_result 
 }
 
 static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why);
+static void hcqi_vk_post_check(hcqi_vk_device *d, hcqi_vk_post *post);
 
 static void hcqi_vk_call_end(hcqi_vk_device *d, hcqi_vk_call *call) {
     if (call->count == 0) { return; }
@@ -4423,6 +4426,9 @@ static void hcqi_vk_call_add(const hcqi_vk_device *d, hcqi_vk_call *call, hcqi_v
 /* The batch once more, then without its commands. */
 static VkResult hcqi_vk_call_again(hcqi_vk_device *d, hcqi_vk_call *one, VkResult why) {
     VkResult r = why;
+    hcqi_vk_tell_begin(d);
+    hcq_backend_error(one->posts[0]->job, hcqi_vk_result(why), "vkQueueSubmit", why);
+    hcqi_vk_tell_end(d);
     for (int tries = 0; r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST && tries < 3; tries++) {
         if (tries == 0) { hcqi_vk_post_fail(d, one->posts[0], hcqi_vk_result(r)); }
         r = hcqi_vk_call_make(d, one);
@@ -4434,9 +4440,6 @@ static VkResult hcqi_vk_call_again(hcqi_vk_device *d, hcqi_vk_call *one, VkResul
    cannot even signal leaves others without an end: the device is lost. */
 static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why) {
     hcqi_vk_call one;
-    hcqi_vk_tell_begin(d);
-    hcq_backend_log(d->device, hcqi_vk_result(why), "vkQueueSubmit: %s", hcqi_vk_text(why));
-    hcqi_vk_tell_end(d);
     for (uint32_t i = 0; i < call->count; i++) {
         uint32_t first = call->wait_first[i], waits = call->wait_first[i + 1] - first;
         one.queue = call->queue;
@@ -4447,6 +4450,7 @@ static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult w
         one.wait_count = waits;
         memcpy(one.waits, &call->waits[first], waits * sizeof *one.waits);
         memcpy(one.wait_values, &call->wait_values[first], waits * sizeof *one.wait_values);
+        if (hcqi_atomic_load32(&d->failed)) { hcqi_vk_post_check(d, one.posts[0]); }
         VkResult r = call->count > 1 ? hcqi_vk_call_make(d, &one) : why;
         if (r != VK_SUCCESS) { r = hcqi_vk_call_again(d, &one, r); }
         if (r != VK_SUCCESS) { /* what runs must not, once its memory may go */
@@ -4514,7 +4518,7 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
             hcqi_vk_chunk_through(d);
             call.queue = post->queue;
         }
-        if (check) { hcqi_vk_post_check(d, post); }
+        if (hcqi_atomic_load32(&d->failed)) { hcqi_vk_post_check(d, post); } /* since just now */
         hcqi_vk_call_add(d, &call, post);
     }
     hcqi_vk_chunk_through(d);
@@ -5009,7 +5013,7 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
 /* Vulkan 1.2 with its two features that everything rests on, and a queue that
    computes. */
 static int hcqi_vk_usable(const hcqi_vk_driver *v, VkPhysicalDevice physical) {
-    VkQueueFamilyProperties families[16];
+    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
     uint32_t count = 16;
     HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, properties,
                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
@@ -5384,7 +5388,7 @@ static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
 /* A VkDevice of our own, with its queues. */
 static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *features,
                                         const VkExtensionProperties *known, uint32_t known_count) {
-    VkQueueFamilyProperties families[16];
+    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
     VkDeviceQueueCreateInfo queues[HCQI_VK_FAMILIES];
     const char *names[16];
     float priorities[HCQI_VK_QUEUES];
@@ -5429,7 +5433,7 @@ static hcqi_vk_family *hcqi_vk_family_lent(hcqi_vk_device *d, uint32_t index) {
    are for compute lanes, those of another for copies. */
 static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc,
                                       hcqi_vk_features *features) {
-    VkQueueFamilyProperties families[16];
+    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
     VkExtensionProperties known[64];
     const char *names[16];
     uint32_t count = 16, known_count = 0;
@@ -5493,10 +5497,11 @@ static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkComm
 }
 
 static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
-    VkQueueFamilyProperties families[16];
+    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
     uint32_t count = 16;
     d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
     int timeless = 0;
+    d->family_total = count;
     for (uint32_t i = 0; i < d->family_count; i++) {
         hcqi_vk_family *f = &d->families[i];
         const VkQueueFamilyProperties *p = &families[f->index];

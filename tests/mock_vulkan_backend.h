@@ -3,13 +3,27 @@
 #ifndef HCQ_TEST_MOCK_VULKAN_BACKEND_H
 #define HCQ_TEST_MOCK_VULKAN_BACKEND_H
 
+/* What there is, of the hooks' memory and of Vulkan's objects. */
+static uint64_t backend_things(void) {
+    mock_vk_stats s = mock_vk_read();
+    uint64_t things = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST) + s.memory_bytes;
+    for (uint32_t i = MOCK_VK_KIND_MESSENGER; i < MOCK_VK_KIND_COUNT; i++) {
+        things += s.live[i];
+    }
+    return things;
+}
+
+static uint64_t things_before;         /* a test that failed may have left some */
+
+static int backend_left(void) { return backend_things() != things_before; }
+
 /* Makes the variant's driver the one that is found next. */
 static void driver_is(const char *variant) {
     T.variant = test_find_variant(variant);
     mock_vk_options = *T.variant->driver;
     test_vk.devices = mock_vk_options.devices;
     mock_vk_clear();
-    memset(&T.memory, 0, sizeof T.memory);
+    things_before = backend_things();
     log_clear();
 }
 
@@ -18,16 +32,6 @@ static hcq_device *backend_open(uint32_t compute_lanes, uint32_t copy_lanes) {
     desc.compute_lanes = compute_lanes;
     desc.copy_lanes = copy_lanes;
     return test_open(0, &desc);
-}
-
-/* Nothing is left, of the hooks' memory or of Vulkan's objects. */
-static int backend_left(void) {
-    mock_vk_stats s = mock_vk_read();
-    uint64_t left = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST) + s.memory_bytes;
-    for (uint32_t i = MOCK_VK_KIND_MESSENGER; i < MOCK_VK_KIND_COUNT; i++) {
-        left += s.live[i];
-    }
-    return left != 0;
 }
 
 static void backend_close(hcq_device *device) {
@@ -380,6 +384,7 @@ static void refused_submits(void **state) {
         CHECK_OK(hcq_device_error(device, &error));
         CHECK(failed == (error.result < 0));
         mock_vk_clear();
+        CHECK(first == HCQ_OK || READ32(words, 0) != 2); /* ended where it failed */
         CHECK_OK(submit_lists(device, NULL, NULL, 0, &next));
         WAIT_OK(next);
         CHECK_OK(hcq_queue_reset(q));
@@ -688,6 +693,82 @@ static void every_loss(void **state) {
     }
 }
 
+/* ---- an engine's device ---- */
+
+typedef struct lent_locks {
+    uint32_t held;                     /* atomic */
+    uint32_t uses;
+} lent_locks;
+
+static void lent_lock(void *user, VkQueue queue, int locked) {
+    lent_locks *locks = (lent_locks *)user;
+    (void)queue;
+    if (locked) {
+        __atomic_add_fetch(&locks->uses, 1, __ATOMIC_SEQ_CST);
+    }
+    __atomic_add_fetch(&locks->held, locked ? 1u : (uint32_t)-1, __ATOMIC_SEQ_CST);
+}
+
+/* hcq computes on two queues of an engine's, which reads the result on a third, of
+   another family, and hcq goes on once it has. */
+static void engine_lends_its_device(void **state) {
+    static const char *const extensions[] = {"VK_KHR_synchronization2"};
+    VkPhysicalDeviceSynchronization2Features sync2 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES,
+        .synchronization2 = VK_TRUE};
+    VkPhysicalDeviceVulkan12Features v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &sync2,
+        .timelineSemaphore = VK_TRUE, .bufferDeviceAddress = VK_TRUE,
+        .hostQueryReset = VK_TRUE};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                          .pNext = &v12};
+    lent_locks locks = {0, 0};
+    rig r;
+    (void)state;
+    driver_is("vkmock");
+    rig_open(&r);
+    const hcq_vulkan_queue queues[2] = {{r.queues[1][0], 1}, {r.queues[2][0], 2}};
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc.instance = r.instance;
+    test_vulkan_desc.physical_device = r.physical;
+    test_vulkan_desc.device = r.device;
+    test_vulkan_desc.loader = mock_vk_loader;
+    test_vulkan_desc.queues = queues;
+    test_vulkan_desc.queue_count = 2;
+    test_vulkan_desc.extensions = extensions;
+    test_vulkan_desc.extension_count = 1;
+    test_vulkan_desc.features = &features;
+    test_vulkan_desc.lock_fn = lent_lock;
+    test_vulkan_desc.lock_user = &locks;
+    hcq_device *device = test_open(0, &desc);
+    hcq_buffer words = make_words(device, 64);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point done, engine;
+    VkBuffer buffer;
+    VkBufferCopy region = {0, 512, 64};
+    VkSemaphore semaphore;
+    uint64_t value;
+    CHECK_INDEX(record_add(q, make_add(device), words, 2, 9), 0);
+    CHECK_OK(hcq_queue_submit(q, device, &done));
+    CHECK_OK(hcq_vulkan_point(device, done, &semaphore, &value));
+    CHECK_OK(hcq_vulkan_buffer(words, &buffer, &region.srcOffset));
+    VkCommandBuffer c = rig_begin(&r, 0, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT);
+    r.vk.CmdCopyBuffer(c, buffer, r.buffer, 1, &region);
+    assert_int_equal(r.vk.EndCommandBuffer(c), VK_SUCCESS);
+    assert_int_equal(rig_submit(&r, r.queues[0][0], c, semaphore, value, r.a, 5), VK_SUCCESS);
+    CHECK_OK(hcq_vulkan_import_point(device, r.a, 5, &engine));
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_INDEX(hcq_queue_wait(q, engine), 0);
+    CHECK_INDEX(hcq_queue_fill(q, words, 256, 1, 4), 1);
+    submit_and_wait(q, device);
+    CHECK_U64(rig_word(&r, 512 + 8), 9);
+    CHECK_U64(READ32(words, 2), 1);
+    CHECK(locks.held == 0 && locks.uses != 0);
+    CHECK_OK(hcq_close(device));
+    rig_close(&r);
+    CHECK(!backend_left());
+}
+
 /* ---- drivers that are no device for hcq ---- */
 
 static void unfit_drivers(void **state) {
@@ -718,6 +799,7 @@ static void unfit_drivers(void **state) {
     cmocka_unit_test(devices_with_the_same_addresses), cmocka_unit_test(clock_begins_again), \
     cmocka_unit_test(cache_is_of_use), cmocka_unit_test(unfit_drivers), \
     cmocka_unit_test(refused_submits), cmocka_unit_test(lost_devices), \
+    cmocka_unit_test(engine_lends_its_device), \
     cmocka_unit_test(every_call_fails), cmocka_unit_test(every_loss)
 
 #endif /* HCQ_TEST_MOCK_VULKAN_BACKEND_H */
