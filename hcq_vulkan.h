@@ -576,6 +576,7 @@ typedef struct hcqi_vk_device {
     uint32_t head_at;
     hcqi_vk_chunk *head;
     hcqi_vk_sync2 sync2;
+    int told;                          /* hcq was called meanwhile */
     uint64_t telling;                  /* thread that is in the middle of handing over and
                                           calls hcq meanwhile, without the lock */
     hcqi_vk_chunk *through;            /* all taken, some not yet handed over */
@@ -2406,6 +2407,20 @@ static void hcqi_vk_lock(uint32_t *word) {
 static void hcqi_vk_unlock(uint32_t *word) {
     if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
 }
+
+/* The lock of the queues, on the way of every submission: leaving it is a plain store,
+   so those who wait look again after a while instead of being woken up. */
+static void hcqi_vk_enter(hcqi_vk_device *d) {
+    for (uint32_t turn = 0; !hcqi_atomic_cas32(&d->lock, 0, 1); turn++) {
+        if (turn < 64) {
+            hcqi_atomic_pause();
+        } else {
+            (void)hcq_sys_wait(&d->lock, 1, 50000);
+        }
+    }
+}
+
+static void hcqi_vk_leave(hcqi_vk_device *d) { hcqi_atomic_store32(&d->lock, 0); }
 
 /* Room for one more in an array of the device's; the last is zero. */
 static int hcqi_vk_grow(hcqi_vk_device *d, void **items, uint32_t *capacity, uint32_t count,
@@ -4369,12 +4384,13 @@ static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
 /* Between these two hcq may be called; others who come to hand over wait. */
 static void hcqi_vk_tell_begin(hcqi_vk_device *d) {
     d->telling = hcq_sys_thread_id();
-    hcqi_vk_unlock(&d->lock);
+    hcqi_vk_leave(d);
 }
 
 static void hcqi_vk_tell_end(hcqi_vk_device *d) {
-    hcqi_vk_lock(&d->lock);
+    hcqi_vk_enter(d);
     d->telling = 0;
+    d->told = 1;
 }
 
 /* The batch does not run: its job fails from here on, only its signal is raised. */
@@ -4504,11 +4520,12 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
     call.wait_count = 0;
     for (;;) {
         post = hcqi_vk_post_next(d);
-        if (!post && call.count == 0) { break; }
-        if (!post) { /* and once more: what it called may have added something */
+        if (!post) {
+            d->told = 0;
             hcqi_vk_call_end(d, &call);
             hcqi_vk_chunk_through(d);
-            continue;
+            if (!d->told) { return; }
+            continue;                  /* what it called may have added something */
         }
         int check = hcqi_atomic_load32(&d->failed) != 0;
         int full = call.count == HCQI_VK_CALL ||
@@ -4521,7 +4538,6 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
         if (hcqi_atomic_load32(&d->failed)) { hcqi_vk_post_check(d, post); } /* since just now */
         hcqi_vk_call_add(d, &call, post);
     }
-    hcqi_vk_chunk_through(d);
 }
 
 /* Tells the core, once; flush and wait do, which may. */
@@ -4537,16 +4553,16 @@ static void hcqi_vk_messages_log(hcqi_vk_device *d);
    wait for it find their own work gone. */
 static void hcqi_vk_flush(void *self) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lock(&d->lock);
+    hcqi_vk_enter(d);
     while (d->telling != 0) {
         int mine = d->telling == hcq_sys_thread_id(); /* its caller goes on */
-        hcqi_vk_unlock(&d->lock);
+        hcqi_vk_leave(d);
         if (mine) { return; }
         hcq_sys_yield();
-        hcqi_vk_lock(&d->lock);
+        hcqi_vk_enter(d);
     }
     hcqi_vk_hand_over(d);
-    hcqi_vk_unlock(&d->lock);
+    hcqi_vk_leave(d);
     if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_vk_tell_lost(d, "vkQueueSubmit"); }
     hcqi_vk_messages_log(d);
 }
@@ -4660,11 +4676,11 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *c
     info.pCommandBuffers = commands;
     info.signalSemaphoreCount = 1;
     info.pSignalSemaphores = &d->now_semaphore;
-    hcqi_vk_lock(&d->lock);
+    hcqi_vk_enter(d);
     hcqi_vk_queue_lock(d, d->queues[0].queue, 1);
     VkResult r = d->api.QueueSubmit(d->queues[0].queue, 1, &info, VK_NULL_HANDLE);
     hcqi_vk_queue_lock(d, d->queues[0].queue, 0);
-    hcqi_vk_unlock(&d->lock);
+    hcqi_vk_leave(d);
     if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
     d->now_value = value;
     return HCQ_OK;

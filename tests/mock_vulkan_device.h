@@ -84,10 +84,11 @@ static void mock_vk_enable_features(mock_vk_device *d, const VkDeviceCreateInfo 
         mock_vk_check(!v12 || !mock_vk_chained(first, of_12[i]),
                       "structure %d beside that of Vulkan 1.2", (int)of_12[i]);
     }
-    mock_vk_check(!v13 || (!mock_vk_chained(
-                               first, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES) &&
-                           !mock_vk_chained(
-                               first, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES)),
+    int sync2 = mock_vk_chained(
+                    first, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES) != NULL;
+    int four = mock_vk_chained(
+                   first, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES) != NULL;
+    mock_vk_check(!v13 || (!sync2 && !four),
                   "a structure beside that of Vulkan 1.3");
     int core = d->version >= VK_API_VERSION_1_3;
     mock_vk_check(!v13 || core, "features of Vulkan 1.3 with an older version");

@@ -58,9 +58,9 @@ asan-conformance       default  -       300  sanitized asan conformance cpu
 tsan-vulkan-mock       default  vulkan  600  vulkan_sanitized tsan conformance vkmock --quick
 asan-vulkan            default  vulkan  600  vulkan_sanitized asan conformance vulkan --quick
 vulkan-validation      default  vulkan  600  validated conformance vulkan
-valgrind-conformance   default  -       500  memcheck conformance cpu-nospin --quick
+valgrind-conformance   full     -       500  memcheck conformance cpu-nospin --quick
 examples               default  cpu     300  script tests/examples.sh
-matrix-clang           default  cpu     900  matrix clang
+matrix-clang           full     cpu     900  matrix clang
 matrix-gcc             default  cpu     900  matrix gcc
 conformance-vulkan     quick    vulkan  300  vulkan conformance vulkan
 conformance-cpu        quick    cpu     200  program gcc conformance cpu
@@ -84,14 +84,15 @@ layout                 quick    -        60  layout
 tcc-header             quick    -        60  tcc_header
 vulkan-staged          default  vulkan  300  vulkan conformance vulkan-staged
 vulkan-plain           default  vulkan  300  vulkan conformance vulkan-plain
-vulkan-no-copy         default  vulkan  300  vulkan conformance vulkan-no-copy
-vulkan-narrow          default  vulkan  300  vulkan conformance vulkan-narrow
+vulkan-no-copy         full     vulkan  300  vulkan conformance vulkan-no-copy
+vulkan-narrow          full     vulkan  300  vulkan conformance vulkan-narrow
 vulkan-mock            default  vulkan  300  vulkan_mock
 asan-vulkan-mock       default  vulkan  600  vulkan_sanitized asan conformance vkmock --quick
 vulkan                 default  vulkan  200  vulkan vulkan vulkan
 vulkan-misuse          default  vulkan  200  vulkan misuse vulkan
-vulkan-alloc           default  vulkan  200  vulkan alloc vkmock
-vulkan-faults          default  vulkan  300  vulkan faults vulkan
+vulkan-alloc           default  vulkan  200  vulkan alloc vkmock-one
+vulkan-faults          default  vulkan  300  vulkan faults vkmock --quick
+vulkan-faults-driver   full     vulkan  900  vulkan faults vulkan --quick
 vulkan-stress          default  vulkan  300  vulkan stress vulkan --seed 1
 vulkan-timelines       default  vulkan  200  vulkan timelines vulkan --seed 1
 vulkan-graph           default  vulkan  200  vulkan graph vulkan --seeds 100
@@ -109,7 +110,7 @@ mock-no-copy           default  cpu     200  program gcc conformance mock-no-cop
 trace-mock             default  cpu     200  program gcc conformance trace-mock --quick
 misuse-mock            default  cpu     120  program gcc misuse mock
 alloc-mock             default  cpu     120  program gcc alloc mock
-faults-mock            default  cpu     200  program gcc faults mock --quick
+faults-mock            full     cpu     200  program gcc faults mock --quick
 stress-mock            default  cpu     300  stress gcc mock 1 2 3
 stress-variants        default  cpu     400  stress_variants 4 5
 timelines-variants     default  cpu     400  timelines_variants 4 5
@@ -131,7 +132,7 @@ tsan-graph             default  -       400  graph_sanitized tsan 60
 asan-graph             default  -       300  graph_sanitized asan 200
 asan-mock              default  -       300  sanitized asan conformance mock
 asan-misuse            default  -       200  sanitized asan misuse cpu
-asan-faults            default  -       300  sanitized asan faults cpu --quick
+asan-faults            full     -       300  sanitized asan faults cpu --quick
 asan-stress            default  -       300  stress_sanitized asan 3
 windows                default  -       400  windows
 aarch64                default  -       200  aarch64
@@ -305,7 +306,7 @@ sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run h
     # them, and some containers do not let it look for leaks.
     prefix=
     setarch -R true 2>/dev/null && prefix="setarch -R"
-    export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1"
+    export ASAN_OPTIONS="detect_leaks=${leaks:-1} detect_stack_use_after_return=1"
     $prefix "$bin/probe.$$" || export ASAN_OPTIONS="detect_leaks=0"
     for try in 1 2 3; do
         $prefix "$bin/probe.$$" || cannot "programs with $* cannot run here (try $try)"
@@ -524,7 +525,7 @@ vulkan_sanitized() { # CONFIG PROGRAM VARIANT ARGS...
     # Of Mesa's driver 128 bytes are left when its library has been closed, from a
     # place that has no name any more: no suppression finds them. Our own leaks
     # are seen on the mock, and by the tests' counting hooks.
-    case $3 in vulkan*) export ASAN_OPTIONS=detect_leaks=0 ;; esac
+    case $3 in vulkan*) leaks=0 ;; *) leaks=1 ;; esac
     need_vulkan_headers
     sanitized "$@"
 }
@@ -582,7 +583,6 @@ asan_vulkan_all() {
     for program in vulkan misuse stress graph; do
         vulkan_sanitized asan "$program" vulkan || return
     done
-    unset ASAN_OPTIONS
     for variant in vkmock vkmock-one vkmock-low; do
         vulkan_sanitized asan conformance "$variant" || return
     done
