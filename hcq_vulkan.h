@@ -5020,6 +5020,7 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     info.ppEnabledExtensionNames = extensions;
     VkResult r = api.CreateInstance(&info, NULL, &v->instance);
     v->failure = r == VK_SUCCESS ? NULL : hcqi_vk_text(r);
+    if (r == VK_ERROR_INCOMPATIBLE_DRIVER) { v->failure = "Vulkan's loader finds no driver"; }
     if (r != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
     hcq_result found = hcqi_vk_instance_functions(v);
     if (found == HCQ_OK && d && d->validates) { hcqi_vk_messenger_open(v, d); }

@@ -637,7 +637,7 @@ no_vulkan() { # what a program meets where there is no loader, none of use, or n
     LD_LIBRARY_PATH=$bin/broken run "$bin/no-vulkan" "libvulkan" || return 1
     LD_LIBRARY_PATH=$bin/useless run "$bin/no-vulkan" "vkGetInstanceProcAddr" || return 1
     VK_DRIVER_FILES=/nowhere VK_ICD_FILENAMES=/nowhere run "$bin/no-vulkan" \
-        "VK_ERROR_INCOMPATIBLE_DRIVER"
+        "finds no driver"
 }
 
 cross_vulkan() { # $with_vulkan: the flags, where there are headers; cross compilers have none
