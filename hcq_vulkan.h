@@ -107,7 +107,7 @@ struct hcq_vulkan_desc {
     VkDevice device;
     uint32_t api_version;              /* the instance's [1.2] */
     PFN_vkGetInstanceProcAddr loader;  /* [the system's library] */
-    const hcq_vulkan_queue *queues;    /* each used by one lane at least */
+    const hcq_vulkan_queue *queues;    /* each has a lane, unless lanes are asked for */
     uint32_t queue_count;
     const char *const *extensions;     /* that the device was made with */
     uint32_t extension_count;
@@ -531,7 +531,7 @@ typedef struct hcqi_vk_device {
     hcq_vulkan_lock_fn lock_fn;
     void *lock_user;
     uint32_t flags, version;
-    uint32_t device_type_bits;         /* VkPhysicalDeviceType */
+    uint32_t physical_type;            /* VkPhysicalDeviceType */
     uint32_t subgroups;                /* VkSubgroupFeatureFlags of compute shaders */
     int drained;
     char name[96], driver_text[256];
@@ -5446,6 +5446,27 @@ static hcqi_vk_family *hcqi_vk_family_lent(hcqi_vk_device *d, uint32_t index) {
     return &d->families[d->family_count++];
 }
 
+/* What is wrong with the second part of a description, or NULL. */
+static const char *hcqi_vk_lent_check(const struct hcq_vulkan_desc *desc) {
+    if (desc->queue_count == 0 || !desc->queues) { return "queues: there are none"; }
+    for (uint32_t i = 0; i < desc->queue_count; i++) {
+        if (!desc->queues[i].queue) { return "queues: one is NULL"; }
+    }
+    return desc->extension_count != 0 && !desc->extensions ? "extensions: is NULL" : NULL;
+}
+
+/* As many lanes as queues, so that each has one. */
+static void hcqi_vk_lanes_lent(hcqi_vk_device *d) {
+    uint32_t lanes[2] = { 0, 0 };
+    for (uint32_t i = 0; i < d->queue_count; i++) {
+        lanes[d->queues[i].family != d->family_of[0]]++;
+    }
+    if (lanes[0] <= HCQI_VK_LANES) { d->compute_lanes = lanes[0]; }
+    if (lanes[1] != 0 && lanes[1] <= HCQI_VK_COPY_LANES && d->copy_lanes != 0) {
+        d->copy_lanes = lanes[1];
+    }
+}
+
 /* An engine's device and queues. The first queue that computes leads: its family's
    are for compute lanes, those of another for copies. */
 static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc,
@@ -5455,11 +5476,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     const char *names[16];
     uint32_t count = 16, known_count = 0;
     memset(known, 0, sizeof known);
-    const char *bad = desc->queue_count == 0 || !desc->queues ? "queues: there are none" : NULL;
-    for (uint32_t i = 0; !bad && i < desc->queue_count; i++) {
-        if (!desc->queues[i].queue) { bad = "queues: one is NULL"; }
-    }
-    if (desc->extension_count != 0 && !desc->extensions) { bad = "extensions: is NULL"; }
+    const char *bad = hcqi_vk_lent_check(desc);
     if (bad) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad);
         return HCQ_ERROR_INVALID;
@@ -5494,14 +5511,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     }
     d->family_of[0] = &d->families[0];
     d->family_of[1] = &d->families[d->family_count - 1];
-    uint32_t lanes[2] = { 0, 0 }; /* so that every queue has one */
-    for (uint32_t i = 0; i < d->queue_count; i++) {
-        lanes[d->queues[i].family != d->family_of[0]]++;
-    }
-    if (!d->lanes_asked && lanes[0] < HCQI_VK_LANES) { d->compute_lanes = lanes[0]; }
-    if (!d->lanes_asked && lanes[1] != 0 && lanes[1] <= HCQI_VK_COPY_LANES) {
-        d->copy_lanes = d->copy_lanes != 0 ? lanes[1] : 0;
-    }
+    if (!d->lanes_asked) { hcqi_vk_lanes_lent(d); }
     return HCQ_OK;
 }
 
@@ -5567,7 +5577,7 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
     d->version = all.properties.apiVersion;
     if (d->lent && d->driver->version < d->version) { d->version = d->driver->version; }
     if (d->version > VK_API_VERSION_1_3) { d->version = VK_API_VERSION_1_3; }
-    d->device_type_bits = (uint32_t)all.properties.deviceType;
+    d->physical_type = (uint32_t)all.properties.deviceType;
     d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                        ? v11.subgroupSupportedOperations : 0;
     d->max_allocation = v11.maxMemoryAllocationSize;
@@ -5618,8 +5628,8 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     d->memory = all.memoryProperties;
     hcq_result probed = hcqi_vk_types_probe(d, &types);
     if (probed != HCQ_OK) { return probed; }
-    int shared = d->device_type_bits == VK_PHYSICAL_DEVICE_TYPE_CPU ||
-                 d->device_type_bits == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    int shared = d->physical_type == VK_PHYSICAL_DEVICE_TYPE_CPU ||
+                 d->physical_type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
         if ((types >> i & 1) == 0) { continue; }

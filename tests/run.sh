@@ -72,13 +72,13 @@ alloc                  quick    cpu     120  program gcc alloc cpu
 faults                 default  cpu     200  program gcc faults cpu
 stress                 quick    cpu     300  stress gcc cpu 1 2 3
 timelines              quick    cpu     200  timelines gcc cpu 1 2 3
-timelines-signals      quick    cpu     100  timelines_signals cpu mock
+timelines-signals      default  cpu     100  timelines_signals cpu mock
 unit                   quick    cpu     100  unit
 graph                  quick    cpu     200  graph gcc 100
 model                  quick    -       200  model
 symbols                quick    cpu     100  script tests/symbols.sh
 snippets               quick    cpu     200  script tests/snippets.sh
-starts                 quick    cpu     150  starts 300
+starts                 default  cpu     150  starts 300
 spirv                  quick    vulkan   60  spirv gcc
 layout                 quick    -        60  layout
 tcc-header             quick    -        60  tcc_header
