@@ -3978,7 +3978,9 @@ static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
         if (hcqi_vk_records_late(list, seg)) { continue; }
         r = hcqi_vk_commands_get(d, list->family, &seg->commands);
         seg->stale = !hcqi_vk_segment_ready(d, list, seg);
-        if (r == HCQ_OK && !seg->stale) { r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first); }
+        if (r == HCQ_OK && !seg->stale) {
+            r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
+        }
     }
     if (r != HCQ_OK) {
         hcqi_vk_list_free(d, list);
@@ -4247,7 +4249,9 @@ static void hcqi_vk_post_stamped(hcqi_vk_chunk *c, const hcqi_vk_lane *lane, hcq
                                  const hcq_lane_point *done) {
     const hcq_lane_point *last = &seg->stamped;
     const hcqi_vk_lane *before = last->lane ? (const hcqi_vk_lane *)last->lane->native : lane;
-    if (before->queue != lane->queue && !hcqi_vk_reached(last)) { c->waits[c->wait_count++] = *last; }
+    if (before->queue != lane->queue && !hcqi_vk_reached(last)) {
+        c->waits[c->wait_count++] = *last;
+    }
     seg->stamped = *done;
     seg->stamped.order_only = 1;
 }
