@@ -41,7 +41,7 @@
        hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
        hcq_program_desc desc = { "saxpy", saxpy, { HCQ_ARG_INOUT, HCQ_ARG_IN,
                                                    HCQ_ARG_F32, HCQ_ARG_U32 },
-                                 NULL, NULL, { NULL, 0, NULL } };
+                                 NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
        hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
        hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
        saxpy_args args = { by.address, bx.address, 2.0f, N };
@@ -327,6 +327,7 @@ typedef struct hcq_driver hcq_driver;
 typedef struct hcq_registry hcq_registry;
 struct hcq_cpu_desc;
 struct hcq_vulkan_desc;
+struct hcq_cuda_desc;
 
 /* Numbers of blocks or threads. All zero means {1, 1, 1}; otherwise x = 0
    runs nothing, and y or z = 0 count as 1. */
@@ -446,6 +447,7 @@ typedef struct hcq_device_desc {
     hcq_registry *registry;            /* where names are looked up [default] */
     const struct hcq_cpu_desc *cpu;    /* the CPU backend's own part, hcq_cpu.h */
     const struct hcq_vulkan_desc *vulkan; /* Vulkan's, hcq_vulkan.h */
+    const struct hcq_cuda_desc *cuda;  /* CUDA's, hcq_cuda.h */
     const void *backend_desc;          /* of a backend of your own */
 } hcq_device_desc;
 
@@ -935,6 +937,8 @@ typedef struct hcq_program_desc {
     const char *library;               /* or: a shared library to open, and ... */
     const char *symbol;                /* ... the CPU kernel's name in it */
     hcq_code spirv;                    /* for Vulkan; see hcq_vulkan.h */
+    hcq_code ptx;                      /* for CUDA, PTX, cubin or fatbin; see hcq_cuda.h */
+    uint32_t shared_bytes;             /* CUDA: dynamic shared memory of one block [0] */
 } hcq_program_desc;
 
 /* Layout of a program's argument block. */
@@ -1047,7 +1051,7 @@ typedef hcq_result (*hcq_custom_fn)(void *native, const void *payload, void *use
 typedef struct hcq_custom_type {
     const char *label;
     uint32_t payload_size;             /* bytes, copied when recorded; up to 4096 */
-    struct { const char *backend; hcq_custom_fn encode_fn; } encode[4]; /* by name */
+    struct { const char *backend; hcq_custom_fn encode_fn; } encode[6]; /* by name */
     struct { uint32_t offset, size; } updatable[4]; /* what update_custom may change [all] */
     void *user;
 } hcq_custom_type;
@@ -5775,7 +5779,7 @@ HCQI_DEF int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user) {
 }
 
 static hcq_custom_fn hcqi_custom_find(const hcq_custom_type *type, const hcq_backend *backend) {
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 6; i++) {
         const char *name = type->encode[i].backend;
         if (name != NULL && strcmp(name, backend->name) == 0) { return type->encode[i].encode_fn; }
     }

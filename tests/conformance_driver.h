@@ -621,7 +621,7 @@ TEST_SHADER(k_nothing, nothing)
 
 /* A program without arguments, which runs wherever it is sent. */
 static hcq_program *make_nothing(hcq_device *device) {
-    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;

@@ -35,7 +35,7 @@ static int holds(void) {               /* none of the kernels has ended */
 
 /* A compute queue that holds its lane; the test may record more behind it. */
 static hcq_queue *make_holder(hcq_device *device) {
-    hcq_program_desc desc = {"hold", k_hold, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"hold", k_hold, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_OK(hcq_program_create(device, &desc, &program));

@@ -416,7 +416,7 @@ static hcq_result host_until_told(void *user) {
 
 static void explain_running(void **state) {
     (void)state;
-    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *until = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &until));
     for (int way = 0; way < 2; way++) {

@@ -54,7 +54,7 @@ TEST_SHADER(k_mark, mark)
 
 static hcq_program *make_mark(hcq_device *device) {
     hcq_program_desc desc = {"mark", k_mark, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
-                             NULL, {NULL, 0, NULL}};
+                             NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -92,7 +92,7 @@ TEST_SHADER(k_late_mix, late_mix)
 static hcq_program *make_late_mix(hcq_device *device) {
     hcq_program_desc desc = {"late mix", k_late_mix,
                              {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -108,7 +108,7 @@ TEST_SHADER(k_late_put, late_put)
 static int32_t record_late_put(hcq_queue *q, hcq_device *device, hcq_buffer dst,
                                uint32_t value) {
     hcq_program_desc desc = {"late put", k_late_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32},
-                             NULL, NULL, {NULL, 0, NULL}};
+                             NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     const put_args args = {dst.address, 0, value};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));

@@ -33,7 +33,7 @@ static void copy_lane_overlaps_compute(void **state) {
         return;
     }
     hcq_program_desc desc = {"spin", k_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *spin = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &spin));
     for (uint32_t round = 1; round <= 10; round++) {

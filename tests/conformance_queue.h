@@ -271,7 +271,7 @@ static void grids(void **state) {
                              {HCQ_ARG_INOUT, HCQ_ARG_INOUT,
                               HCQ_ARG_STRUCT(sizeof(hcq_dims), 4),
                               HCQ_ARG_STRUCT(sizeof(hcq_dims), 4)}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &program));
     for (size_t i = 0; i < sizeof grid_cases / sizeof grid_cases[0]; i++) {
@@ -340,7 +340,7 @@ static hcq_program *make_all(hcq_device *device) {
         "a label of more than thirty-one characters", k_all,
         {HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
          HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
-         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)}, NULL, NULL, {NULL, 0, NULL}};
+         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -434,7 +434,7 @@ static void slow_wait(void) {
 /* program_call returns at once without `seconds`, and measures with it. */
 static void program_call_times(void **state) {
     (void)state;
-    hcq_program_desc desc = {"slow", k_slow, {0}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"slow", k_slow, {0}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *slow = NULL, *add = make_add(T.dev);
     double seconds = 0;
     CHECK_OK(hcq_program_create(T.dev, &desc, &slow));
@@ -463,7 +463,7 @@ static void kernels_from_a_library(void **state) {
         return;
     }
     hcq_program_desc desc = {"library", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32},
-                             T.library, "library_add", {NULL, 0, NULL}};
+                             T.library, "library_add", {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &program));
     hcq_buffer a = make_words(T.dev, 64);
@@ -515,7 +515,7 @@ static void large_arguments(void **state) {
     static large_args args;
     hcq_program_desc desc = {"large", k_large,
                              {HCQ_ARG_OUT, HCQ_ARG_STRUCT(sizeof(large_struct), 4), HCQ_ARG_U32},
-                             NULL, NULL, {NULL, 0, NULL}};
+                             NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     hcq_program_info info;
     hcq_buffer a = make_words(T.dev, 4);

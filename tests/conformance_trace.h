@@ -56,7 +56,7 @@ static void k_gate(const void *args, const hcq_block *b) {
 }
 
 static void record_gate(hcq_queue *queue) {
-    hcq_program_desc desc = {"gate", k_gate, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"gate", k_gate, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *gate = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &gate));
     CHECK_INDEX(hcq_queue_exec(queue, gate, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
@@ -145,7 +145,7 @@ static void k_turn(const void *args, const hcq_block *b) {
 /* Waits for (wait, 1), takes a turn, raises (raise, 1). */
 static hcq_queue *record_turn(hcq_device *device, uint32_t who, hcq_signal wait,
                               hcq_signal raise) {
-    hcq_program_desc desc = {"turn", k_turn, {HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"turn", k_turn, {HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_program *turn = NULL;
     turn_args args = {who};

@@ -181,7 +181,7 @@ static hcq_result scenario_setup(scenario *c) {
     STEP(open_device(0, &c->dev));
     STEP(open_device(1, &c->dev2));
     hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
-                             NULL, {NULL, 0, NULL}};
+                             NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     STEP(hcq_program_create(c->dev, &desc, &c->add));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->a));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED | HCQ_HOST_VISIBLE, &c->b));
@@ -343,7 +343,7 @@ static hcq_result print_profile(scenario *c) {
 
 static hcq_result scenario_graph_setup(scenario *c) {
     hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
-                             NULL, {NULL, 0, NULL}};
+                             NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     STEP(hcq_program_create(c->dev2, &desc, &c->add2));
     STEP(hcq_signal_create(c->dev, 0, &c->last));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->in));

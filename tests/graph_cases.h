@@ -193,7 +193,7 @@ static void pace_reset(void) {
 static hcq_program *make_paced(hcq_device *device) {
     hcq_program_desc desc = {"paced", k_paced,
                              {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U64, HCQ_ARG_U32, HCQ_ARG_U32},
-                             NULL, NULL, {NULL, 0, NULL}};
+                             NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -861,7 +861,7 @@ static void record_turn(hcq_queue *q, hcq_program *const *tell, const hcq_buffer
    see them in one order, and the bytes are those of that order. */
 static void two_threads_share_buffers(void **state) {
     (void)state;
-    hcq_program_desc desc = {"tell", k_tell, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"tell", k_tell, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *tell[2];
     hcq_buffer lists[2];
     launcher launchers[2];

@@ -262,7 +262,7 @@ static void post_open(post *p) {
     static const uint32_t a[2] = {1, 2}, b[2] = {3, 4};
     hcq_program_desc desc = {"dot", k_dot,
                              {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     for (uint32_t d = 0; d < 3; d++) {
         p->devices[d] = open_named(1 + d, post_names[d]);
     }

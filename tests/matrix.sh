@@ -92,7 +92,7 @@ static void use_kernel(const void *args, const hcq_block *block) {
 
 static int use_queue(hcq_device *device, hcq_buffer buffer) {
     hcq_program_desc desc = { "add", use_kernel, { HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32 },
-                              NULL, NULL, { NULL, 0, NULL } };
+                              NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
     use_args args = { 0, 5, 100 };
     hcq_program *program;
     hcq_queue *queue;

@@ -456,7 +456,7 @@ static void misuse_programs(void **state) {
     hcq_program *add = make_add(T.dev), *program = NULL;
     hcq_program_info info;
     hcq_program_desc desc = {"named", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_buffer a = make_words(T.dev, 4);
     uint64_t values[2] = {1, 1};
     unsigned char block[64];

@@ -130,7 +130,7 @@ static void grids_in_parts(void **state) {
     (void)state;
     driver_is("vkmock-low");
     hcq_device *device = backend_open(1, 1);
-    hcq_program_desc desc = {"place", k_place, {0}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"place", k_place, {0}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *place = NULL;
     memcpy(desc.args, place_list, sizeof desc.args);
     CHECK_OK(hcq_program_create(device, &desc, &place));
@@ -170,7 +170,7 @@ static hcq_program *make_bound(hcq_device *device, int uniform) {
         "bound", k_bound,
         {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
         {uniform ? shader_vk_uniform : shader_vk_push,
-         uniform ? sizeof shader_vk_uniform : sizeof shader_vk_push, NULL}};
+         uniform ? sizeof shader_vk_uniform : sizeof shader_vk_push, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -482,11 +482,11 @@ static int run_step(hcq_queue *queue, hcq_device *device) {
 static int stage_open(stage *g) {
     static const uint32_t words[1024] = {1, 2, 3};
     hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                            {NULL, 0, NULL}};
+                            {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program_desc bound = {
         "bound", k_bound,
         {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-        {shader_vk_push, sizeof shader_vk_push, NULL}};
+        {shader_vk_push, sizeof shader_vk_push, NULL}, {NULL, 0, NULL}, 0};
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = 3 * SECOND;
     desc.explain_ns = HCQ_KEEP;

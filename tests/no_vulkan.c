@@ -27,7 +27,7 @@ static void add_one(const void *args, const hcq_block *block) {
 }
 
 static hcq_result run(hcq_device *device, hcq_buffer buffer) {
-    hcq_program_desc desc = {"add_one", add_one, {HCQ_ARG_INOUT}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"add_one", add_one, {HCQ_ARG_INOUT}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     hcq_queue *queue = NULL;
     hcq_point done;

@@ -143,9 +143,9 @@ static int32_t record_add(hcq_program *program, hcq_buffer dst, uint32_t value) 
 
 static void record_graph(void) {
     static const hcq_program_desc mix_desc = {"mix", mix, {HCQ_ARG_INOUT, HCQ_ARG_IN}, NULL, NULL,
-                                              {NULL, 0, NULL}};
+                                              {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     static const hcq_program_desc add_desc = {"add", add, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL,
-                                              {NULL, 0, NULL}};
+                                              {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *mixes[2], *adds[2];
     hcq_buffer x[2], y[2], z;
     for (int d = 0; d < 2; d++) {

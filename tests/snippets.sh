@@ -141,7 +141,7 @@ static void log_line(void *user, hcq_result result, const char *text) {
 static hcq_result make_all(void) {
     hcq_program_desc program = { "axpy", kernel, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
                                                    HCQ_ARG_U32 },
-                                 NULL, NULL, { NULL, 0, NULL } };
+                                 NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.log_fn = log_line;

@@ -533,7 +533,7 @@ static void stream_open(stream *s, uint64_t seed) {
     s->one_lane = info.copy_lanes == 0;
     hcq_program_desc desc = {"mix", k_mix,
                              {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     for (uint32_t d = 0; d < 2; d++) {
         TRY(s, hcq_program_create(s->devices[d], &desc, &s->mix[d]));
         for (uint32_t b = 0; b < BUFFERS; b++) {

@@ -641,7 +641,7 @@ TEST_SHADER(k_mix, mix)
 
 static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
     hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -649,7 +649,7 @@ static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
 
 static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
     hcq_program_desc desc = {"put", k_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
@@ -658,7 +658,7 @@ static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
 static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
     hcq_program_desc desc = {"mix", k_mix,
                              {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}};
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;

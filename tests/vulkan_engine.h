@@ -614,7 +614,7 @@ static void points_that_have_no_semaphore(void **state) {
     CHECK_OK(hcq_vulkan_point(T.dev, held, &semaphore, &value));
     CHECK(semaphore != VK_NULL_HANDLE);
     CHECK_OK(hcq_vulkan_point(T.dev, up, &semaphore, &value));
-    hcq_program_desc desc = {"goes", k_until_it_goes, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"goes", k_until_it_goes, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *goes = NULL;
     cpu_goes = 0;
     CHECK_OK(hcq_program_create(cpu, &desc, &goes));
@@ -702,7 +702,7 @@ static void points_of_no_engine(void **state) {
 
 static void refuse_module(hcq_device *dev, const void *data, size_t size) {
     hcq_program_desc desc = {"broken", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32}, NULL, NULL,
-                             {data, size, NULL}};
+                             {data, size, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
     log_clear();
     hcq_result r = hcq_program_create(dev, &desc, &program);

@@ -331,7 +331,7 @@ static void entry_points_by_name(void **state) {
     static const char *const names[] = {"first", "second", "first"};
     const hcq_dims one = {1, 1, 1};
     hcq_program_desc desc = {"entry", NULL, {HCQ_ARG_OUT}, NULL, NULL,
-                             {two_kernels, sizeof two_kernels, NULL}};
+                             {two_kernels, sizeof two_kernels, NULL}, {NULL, 0, NULL}, 0};
     for (uint32_t i = 0; i < 3; i++) {
         hcq_buffer dst = make_words(T.dev, 2);
         hcq_program *program = NULL;
@@ -351,7 +351,7 @@ static void entry_points_by_name(void **state) {
 
 static void modules_have_to_be_there(void **state) {
     (void)state;
-    hcq_program_desc desc = {"absent", NULL, {HCQ_ARG_OUT}, NULL, NULL, {NULL, 0, NULL}};
+    hcq_program_desc desc = {"absent", NULL, {HCQ_ARG_OUT}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
     desc.cpu = k_put;                  /* not for this device */
     hcq_program *program = NULL;
@@ -372,7 +372,8 @@ static void modules_may_lie_anywhere(void **state) {
     for (uint32_t shift = 1; shift <= 3; shift++) {
         hcq_buffer dst = make_words(T.dev, 2);
         hcq_program_desc desc = {"odd", NULL, {HCQ_ARG_OUT}, NULL, NULL,
-                                 {bytes + shift, sizeof two_kernels, "second"}};
+                                 {bytes + shift, sizeof two_kernels, "second"},
+                                 {NULL, 0, NULL}, 0};
         hcq_program *program = NULL;
         memcpy(bytes + shift, two_kernels, sizeof two_kernels);
         CHECK_OK(hcq_program_create(T.dev, &desc, &program));

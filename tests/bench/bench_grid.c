@@ -79,7 +79,7 @@ static void grid_open(grid *g, hcq_cpu_fn fn, uint32_t blocks, uint32_t threads,
     g->blocks = blocks;
     g->threads = threads;
     hcq_program_desc desc = {"grid", fn, {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_F32, HCQ_ARG_U32},
-                             NULL, NULL, {NULL, 0, NULL}};
+                             NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     bench_check(hcq_open("CPU", NULL, &g->device), "hcq_open");
     for (uint32_t i = 0; i < MAX_BUFFERS; i++) {
         bench_check(hcq_alloc(g->device, bytes, HCQ_HOST_VISIBLE, &g->buffers[i]), "hcq_alloc");
