@@ -925,8 +925,8 @@ enum {
 /* Code for a device other than the CPU, read during hcq_program_create. */
 typedef struct hcq_code {
     const void *data;
-    size_t size;                       /* bytes */
-    const char *entry;                 /* the kernel's name in it ["main"] */
+    size_t size;                       /* bytes; PTX that ends with a zero needs none */
+    const char *entry;                 /* the kernel's name in it ["main"; PTX: the first] */
 } hcq_code;
 
 /* One program for every backend; leave out what you do not have. */
@@ -1631,7 +1631,7 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
    with the lock held, that is from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 3
+#define HCQ_BACKEND_VERSION 4
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
@@ -1678,7 +1678,10 @@ typedef struct hcq_recording {
     hcq_queue_kind lanes;              /* it runs on: HCQ_COMPUTE or HCQ_COPY */
     const char *label;                 /* of the queue, "" if none */
     void *encoded;                     /* hcq_backend.encode's result or NULL */
-} hcq_recording;
+    int bound;                         /* it will run again and again: worth encoding */
+    const uint32_t *edge_first;        /* during encode, of a graph, with caps.edges: packet i */
+    const uint32_t *edges;             /* follows packets edges[edge_first[i]] up to, not with, */
+} hcq_recording;                       /* [edge_first[i + 1]]; NULL: each the one before */
 
 /* A lane, made by the core. */
 typedef struct hcq_lane {
@@ -1727,6 +1730,8 @@ typedef struct hcq_backend_caps {
                                           HCQ_FEATURE_PROFILING */
     int copy_shared;                   /* copies have no hardware of their own: graphs
                                           leave them on compute lanes */
+    int edges;                         /* encode takes those of graphs, which then use one
+                                          lane of the device */
     uint64_t memory_bytes;             /* 0 = unknown */
     uint64_t counter_limit;            /* highest counter value, 0 = 2^63-1 */
     uint32_t features;                 /* HCQ_FEATURE_* */
@@ -1846,9 +1851,18 @@ HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_
                                   const hcq_packet *packet);
 
 /* Keeps a native call's failure as the device's first error, and logs it; besides
-   hcq_backend_job_fail. UNLOCKED. */
-HCQ_API void hcq_backend_error(const hcq_job *job, hcq_result result, const char *native,
-                               int64_t native_code);
+   hcq_backend_job_fail. `packet` NULL: of no single command. UNLOCKED. */
+HCQ_API void hcq_backend_error(const hcq_job *job, const hcq_packet *packet, hcq_result result,
+                               const char *native, int64_t native_code);
+
+/* The same in a function of hcq_backend_locked, where no job ends meanwhile. */
+HCQ_API void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
+                               const char *native, int64_t native_code);
+
+/* A program's device, NULL if it is none; and its code there, in a function of
+   hcq_backend_locked. */
+HCQ_API hcq_device *hcq_backend_program_device(const hcq_program *program);
+HCQ_API void *hcq_backend_code(const hcq_program *program);
 
 /* The result of a reached wait: HCQ_OK, or the failure of the batch that
    raised it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
@@ -6769,6 +6783,49 @@ static hcq_queue_kind hcqi_version_lanes(const hcqi_version *v) {
     return q->kind == HCQ_COPY && v->dev->copy_lanes != 0 ? HCQ_COPY : HCQ_COMPUTE;
 }
 
+/* The edges of a slice between its packets, in one block with where they begin. */
+static uint32_t *hcqi_version_edges(const hcqi_version *v, size_t *bytes) {
+    const hcqi_plan *plan = &v->queue->graph->plan;
+    const hcqi_slice *slice = &plan->slices[v->slice];
+    uint32_t total = 0, at = 0, next = 0;
+    for (uint32_t k = 0; k < slice->count; k++) {
+        total += plan->calls[slice->calls[k]].edge_count;
+    }
+    *bytes = ((size_t)v->count + 1 + total) * sizeof(uint32_t);
+    uint32_t *first = HCQI_CAST(uint32_t *, hcqi_new(&v->queue->dev->hooks, *bytes));
+    if (first == NULL) { return NULL; }
+    uint32_t *edges = first + v->count + 1;
+    for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
+        const hcqi_call *c = &plan->calls[slice->calls[k]];
+        uint32_t place = v->places[slice->calls[k]];
+        while (next <= place) { first[next++] = at; }
+        for (uint32_t e = 0; e < c->edge_count; e++) {
+            uint32_t before = plan->edges[c->edge_first + e];
+            if (plan->calls[before].slice == v->slice) { edges[at++] = v->places[before]; }
+        }
+    }
+    while (next <= v->count) { first[next++] = at; }
+    return first;
+}
+
+/* The profile's timestamps want the commands of a graph one after the other. */
+static hcq_result hcqi_version_encode(hcqi_version *v) {
+    const hcq_backend *backend = v->dev->backend;
+    size_t bytes = 0;
+    uint32_t *first = NULL;
+    if (v->recording.bound && v->queue->graph != NULL && v->dev->caps.edges && !v->profiled) {
+        first = hcqi_version_edges(v, &bytes);
+        if (first == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        v->recording.edge_first = first;
+        v->recording.edges = first + v->count + 1;
+    }
+    hcq_result r = backend->encode(v->dev->self, &v->recording);
+    v->recording.edge_first = NULL;
+    v->recording.edges = NULL;
+    if (first != NULL) { hcqi_delete(&v->queue->dev->hooks, first, bytes); }
+    return r;
+}
+
 /* Encodes the whole recording, or its slice of the graph, anew. */
 static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_queue *q = v->queue;
@@ -6794,7 +6851,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     v->recording.lanes = hcqi_version_lanes(v);
     v->recording.label = q->label;
     if (v->dev->backend->encode != NULL) {
-        r = v->dev->backend->encode(v->dev->self, &v->recording);
+        r = hcqi_version_encode(v);
         if (r != HCQ_OK) { return r; }
     }
     v->generation = q->generation;
@@ -7199,6 +7256,7 @@ static HCQI_HOT hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, u
         hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev, slice);
         if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
         if (!c.current) {
+            v->recording.bound = bound;
             hcq_result r = hcqi_version_make_current(v, values);
             if (r != HCQ_OK) { return r; }
         }
@@ -7867,7 +7925,10 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
     }
     for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
         if (v->dev != dev || v->slice != slice || v->uses != 0) { continue; }
-        if (v->generation != q->generation) { r = hcqi_version_build(v); }
+        int plain = !v->recording.bound && dev->backend->encode != NULL &&
+                    v->recording.encoded == NULL; /* it ran before */
+        v->recording.bound = 1;
+        if (v->generation != q->generation || plain) { r = hcqi_version_build(v); }
     }
     return r;
 }
@@ -10255,7 +10316,7 @@ static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
     const hcq_device *dev = q->graph->plan.calls[i].dev;
     return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
-           dev->copy_lanes != 0 && !dev->caps.copy_shared;
+           dev->copy_lanes != 0 && !dev->caps.copy_shared && !dev->caps.edges;
 }
 
 /* Which command of the device's compute lane is the last before each call, and
@@ -12053,19 +12114,27 @@ static size_t hcqi_string_size(const char *text) { return text == NULL ? 0 : str
    points at moves into one block, the code first, which is aligned. */
 static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
     size_t library = hcqi_string_size(desc->library), symbol = hcqi_string_size(desc->symbol);
-    size_t entry = hcqi_string_size(desc->spirv.entry);
+    size_t entry = hcqi_string_size(desc->spirv.entry), name = hcqi_string_size(desc->ptx.entry);
     size_t code = desc->spirv.data == NULL ? 0 : desc->spirv.size;
+    const hcq_code *ptx = &desc->ptx;
+    size_t text = ptx->data == NULL ? 0 : ptx->size;
+    if (ptx->data != NULL && text == 0) { /* as a string says itself */
+        text = hcqi_string_size(HCQI_CAST(const char *, ptx->data));
+    }
     p->desc = *desc;
     p->desc.label = p->info.label;
-    p->strings_size = code + library + symbol + entry;
+    p->desc.ptx.size = text;
+    p->strings_size = code + text + library + symbol + entry + name;
     if (p->strings_size == 0) { return 1; }
     p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size));
     if (p->strings == NULL) { return 0; }
     uint8_t *at = HCQI_CAST(uint8_t *, HCQI_CAST(void *, p->strings));
     p->desc.spirv.data = hcqi_move(&at, desc->spirv.data, code);
+    p->desc.ptx.data = hcqi_move(&at, desc->ptx.data, text);
     p->desc.library = HCQI_CAST(const char *, hcqi_move(&at, desc->library, library));
     p->desc.symbol = HCQI_CAST(const char *, hcqi_move(&at, desc->symbol, symbol));
     p->desc.spirv.entry = HCQI_CAST(const char *, hcqi_move(&at, desc->spirv.entry, entry));
+    p->desc.ptx.entry = HCQI_CAST(const char *, hcqi_move(&at, desc->ptx.entry, name));
     return 1;
 }
 
@@ -13802,11 +13871,26 @@ HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq
     hcqi_leave();
 }
 
-HCQI_DEF void hcq_backend_error(const hcq_job *job, hcq_result result, const char *native,
-                                int64_t native_code) {
+HCQI_DEF void hcq_backend_error(const hcq_job *job, const hcq_packet *packet, hcq_result result,
+                                const char *native, int64_t native_code) {
     hcqi_enter();
-    hcqi_error_note(job->lane->dev, result, job->version, NULL, native, native_code);
+    hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
     hcqi_leave();
+}
+
+HCQI_DEF void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
+                                const char *native, int64_t native_code) {
+    hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
+}
+
+HCQI_DEF hcq_device *hcq_backend_program_device(const hcq_program *program) {
+    return program != NULL && program->magic == HCQI_MAGIC_PROGRAM ? program->dev : NULL;
+}
+
+HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
+    const hcqi_code *c = program->codes;
+    while (c != NULL && c->dev != program->dev) { c = c->next; }
+    return c != NULL ? c->code : NULL;
 }
 
 HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {

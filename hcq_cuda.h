@@ -238,3 +238,3708 @@ HCQ_API void hcq_cuda_code_free(hcq_device *device, hcq_code *code);
 #endif
 
 #endif /* HCQ_CUDA_H */
+
+#if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_CUDA_IMPLEMENTED)
+#define HCQI_CUDA_IMPLEMENTED
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where to look, from the top down: CUDA's declarations, structures, results and
+   locks, events, memory, programs, graphs, encoding and patching, giving work to
+   streams, submitting, ends, times, drivers, devices, lanes, the table, native
+   handles, compiling. */
+
+/* ========================================================================== */
+/* ---- CUDA's declarations ------------------------------------------------------- */
+/* As in cuda.h of 13.0; a test compares them. Functions are named as libcuda exports
+   them: a name without its _v2 is an older function, cuStreamWaitValue64 say. */
+
+#ifdef _WIN32
+#define HCQI_CU_API __stdcall
+#else
+#define HCQI_CU_API
+#endif
+
+typedef unsigned long long hcqi_cu_ptr;                 /* CUdeviceptr */
+typedef struct CUctx_st *hcqi_cu_context;
+typedef struct CUstream_st *hcqi_cu_stream;
+typedef struct CUevent_st *hcqi_cu_event;
+typedef struct CUfunc_st *hcqi_cu_function;
+typedef struct CUmod_st *hcqi_cu_module;
+typedef struct CUgraph_st *hcqi_cu_graph;
+typedef struct CUgraphNode_st *hcqi_cu_node;
+typedef struct CUgraphExec_st *hcqi_cu_exec;
+typedef struct CUmemPoolHandle_st *hcqi_cu_pool;
+
+enum {                                 /* CUresult */
+    HCQI_CU_OK = 0,
+    HCQI_CU_INVALID_VALUE = 1,
+    HCQI_CU_OUT_OF_MEMORY = 2,
+    HCQI_CU_DEINITIALIZED = 4,
+    HCQI_CU_STUB_LIBRARY = 34,
+    HCQI_CU_NO_DEVICE = 100,
+    HCQI_CU_INVALID_CONTEXT = 201,
+    HCQI_CU_NO_BINARY = 209,
+    HCQI_CU_ECC = 214,
+    HCQI_CU_INVALID_PTX = 218,
+    HCQI_CU_NVLINK = 220,
+    HCQI_CU_NO_JIT = 221,
+    HCQI_CU_PTX_VERSION = 222,
+    HCQI_CU_JIT_DISABLED = 223,
+    HCQI_CU_CONTAINED = 226,
+    HCQI_CU_NOT_FOUND = 500,
+    HCQI_CU_NOT_READY = 600,
+    HCQI_CU_ILLEGAL_ADDRESS = 700,
+    HCQI_CU_LAUNCH_TIMEOUT = 702,
+    HCQI_CU_PEER_ALREADY = 704,
+    HCQI_CU_CONTEXT_IS_DESTROYED = 709,
+    HCQI_CU_ASSERT = 710,
+    HCQI_CU_ALREADY_REGISTERED = 712,
+    HCQI_CU_STACK = 714,
+    HCQI_CU_LAUNCH_FAILED = 719,
+    HCQI_CU_MPS_TERMINATED = 810,
+    HCQI_CU_UNKNOWN = 999
+};
+
+enum {                                 /* CUdevice_attribute */
+    HCQI_CU_MAX_THREADS = 1,
+    HCQI_CU_MAX_BLOCK_X = 2,           /* Y and Z follow */
+    HCQI_CU_MAX_GRID_X = 5,            /* Y and Z follow */
+    HCQI_CU_MAX_SHARED = 8,
+    HCQI_CU_PROCESSORS = 16,
+    HCQI_CU_UNIFIED_ADDRESSING = 41,
+    HCQI_CU_CAPABILITY_MAJOR = 75,     /* MINOR follows */
+    HCQI_CU_MEMOPS_V1_64 = 93,
+    HCQI_CU_MAX_SHARED_OPTIN = 97,
+    HCQI_CU_HOST_REGISTER = 99,
+    HCQI_CU_MEMORY_POOLS = 115,
+    HCQI_CU_MEMOPS_64 = 122
+};
+
+enum {                                 /* CUfunction_attribute */
+    HCQI_CU_FUNC_MAX_THREADS = 0,
+    HCQI_CU_FUNC_SHARED = 1,
+    HCQI_CU_FUNC_CONST = 2,
+    HCQI_CU_FUNC_LOCAL = 3,
+    HCQI_CU_FUNC_REGISTERS = 4,
+    HCQI_CU_FUNC_PTX = 5,
+    HCQI_CU_FUNC_BINARY = 6,
+    HCQI_CU_FUNC_MAX_DYNAMIC = 8
+};
+
+enum {                                 /* flags and tags of several functions */
+    HCQI_CU_STREAM_NON_BLOCKING = 1,
+    HCQI_CU_EVENT_DISABLE_TIMING = 2,
+    HCQI_CU_HOST_PORTABLE = 1,         /* cuMemHostAlloc, cuMemHostRegister */
+    HCQI_CU_HOST_DEVICEMAP = 2,
+    HCQI_CU_LAUNCH_END = 0,
+    HCQI_CU_LAUNCH_POINTER = 1,
+    HCQI_CU_LAUNCH_SIZE = 2,
+    HCQI_CU_MEMORY_UNIFIED = 4,        /* CUmemorytype */
+    HCQI_CU_WAIT_GEQ = 0,              /* (int64_t)(*address - value) >= 0 */
+    HCQI_CU_WRITE_DEFAULT = 0,         /* behind a fence for the whole system */
+    HCQI_CU_WRITE_VALUE_64 = 5,        /* CUstreamBatchMemOpType */
+    HCQI_CU_POOL_INTERNAL = 3,         /* CUmemPool_attribute: reuse by hidden waits */
+    HCQI_CU_POOL_THRESHOLD = 4,
+    HCQI_CU_POOL_PINNED = 1,           /* CUmemAllocationType */
+    HCQI_CU_LOCATION_DEVICE = 1,
+    HCQI_CU_ACCESS_READ_WRITE = 3,
+    HCQI_CU_JIT_ERROR_LOG = 5,
+    HCQI_CU_JIT_ERROR_LOG_SIZE = 6
+};
+
+/* CUDA_KERNEL_NODE_PARAMS_v2; that of drivers before 12.0 is its beginning. */
+typedef struct hcqi_cu_kernel_params {
+    hcqi_cu_function func;
+    unsigned int grid[3], block[3];
+    unsigned int shared_bytes;
+    void **params;
+    void **extra;
+    void *kern;
+    hcqi_cu_context context;
+} hcqi_cu_kernel_params;
+
+typedef struct hcqi_cu_copy_side {     /* half of CUDA_MEMCPY3D */
+    size_t x_bytes, y, z, lod;
+    unsigned int memory_type;
+    void *host;
+    hcqi_cu_ptr device;
+    void *array, *reserved;
+    size_t pitch, height;
+} hcqi_cu_copy_side;
+
+typedef struct hcqi_cu_copy_params {   /* CUDA_MEMCPY3D */
+    hcqi_cu_copy_side src, dst;
+    size_t width_bytes, height, depth;
+} hcqi_cu_copy_params;
+
+typedef struct hcqi_cu_memset_params { /* CUDA_MEMSET_NODE_PARAMS */
+    hcqi_cu_ptr dst;
+    size_t pitch;
+    unsigned int value, element_size;
+    size_t width, height;              /* elements, rows */
+} hcqi_cu_memset_params;
+
+typedef union hcqi_cu_memop {          /* CUstreamBatchMemOpParams */
+    struct {
+        unsigned int operation;
+        hcqi_cu_ptr address;
+        unsigned long long value;
+        unsigned int flags;
+        hcqi_cu_ptr alias;
+    } write;
+    unsigned long long pad[6];
+} hcqi_cu_memop;
+
+typedef struct hcqi_cu_memop_params {  /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
+    hcqi_cu_context context;
+    unsigned int count;
+    hcqi_cu_memop *ops;
+    unsigned int flags;
+} hcqi_cu_memop_params;
+
+typedef struct hcqi_cu_location {      /* CUmemLocation */
+    int type, id;
+} hcqi_cu_location;
+
+typedef struct hcqi_cu_pool_props {    /* CUmemPoolProps */
+    int type, handle_types;
+    hcqi_cu_location location;
+    void *security;
+    size_t max_size;
+    unsigned short usage;
+    unsigned char reserved[54];
+} hcqi_cu_pool_props;
+
+typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
+    hcqi_cu_location location;
+    int flags;
+} hcqi_cu_access;
+
+/* Member, name, the older name if it will do, parameters. */
+#define HCQI_CUDA_NEEDED(X)                                                        \
+    X(Init, "cuInit", NULL, (unsigned int flags))                                  \
+    X(DriverGetVersion, "cuDriverGetVersion", NULL, (int *version))                \
+    X(GetErrorName, "cuGetErrorName", NULL, (int error, const char **name))        \
+    X(DeviceGetCount, "cuDeviceGetCount", NULL, (int *count))                      \
+    X(DeviceGet, "cuDeviceGet", NULL, (int *device, int ordinal))                  \
+    X(DeviceGetName, "cuDeviceGetName", NULL, (char *name, int size, int device))  \
+    X(DeviceTotalMem, "cuDeviceTotalMem_v2", NULL, (size_t *bytes, int device))    \
+    X(DeviceGetAttribute, "cuDeviceGetAttribute", NULL,                            \
+      (int *value, int attribute, int device))                                     \
+    X(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", NULL, (char *id, int size, int device)) \
+    X(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", NULL, (int *can, int device, int peer)) \
+    X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", NULL,                    \
+      (hcqi_cu_context *context, int device))                                      \
+    X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", NULL, (int device)) \
+    X(CtxPushCurrent, "cuCtxPushCurrent_v2", NULL, (hcqi_cu_context context))      \
+    X(CtxPopCurrent, "cuCtxPopCurrent_v2", NULL, (hcqi_cu_context *context))       \
+    X(CtxGetDevice, "cuCtxGetDevice", NULL, (int *device))                         \
+    X(CtxSynchronize, "cuCtxSynchronize", NULL, (void))                            \
+    X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", NULL,                          \
+      (hcqi_cu_context peer, unsigned int flags))                                  \
+    X(MemAlloc, "cuMemAlloc_v2", NULL, (hcqi_cu_ptr *address, size_t size))        \
+    X(MemFree, "cuMemFree_v2", NULL, (hcqi_cu_ptr address))                        \
+    X(MemHostAlloc, "cuMemHostAlloc", NULL, (void **host, size_t size, unsigned int flags)) \
+    X(MemFreeHost, "cuMemFreeHost", NULL, (void *host))                            \
+    X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", NULL,               \
+      (hcqi_cu_ptr *address, void *host, unsigned int flags))                      \
+    X(MemHostRegister, "cuMemHostRegister_v2", NULL,                               \
+      (void *host, size_t size, unsigned int flags))                               \
+    X(MemHostUnregister, "cuMemHostUnregister", NULL, (void *host))                \
+    X(MemcpyAsync, "cuMemcpyAsync", NULL,                                          \
+      (hcqi_cu_ptr dst, hcqi_cu_ptr src, size_t size, hcqi_cu_stream stream))      \
+    X(MemsetD8Async, "cuMemsetD8Async", NULL,                                      \
+      (hcqi_cu_ptr dst, unsigned char value, size_t count, hcqi_cu_stream stream)) \
+    X(MemsetD16Async, "cuMemsetD16Async", NULL,                                    \
+      (hcqi_cu_ptr dst, unsigned short value, size_t count, hcqi_cu_stream stream)) \
+    X(MemsetD32Async, "cuMemsetD32Async", NULL,                                    \
+      (hcqi_cu_ptr dst, unsigned int value, size_t count, hcqi_cu_stream stream))  \
+    X(MemsetD2D32Async, "cuMemsetD2D32Async", NULL,                                \
+      (hcqi_cu_ptr dst, size_t pitch, unsigned int value, size_t width, size_t height, \
+       hcqi_cu_stream stream))                                                     \
+    X(ModuleLoadDataEx, "cuModuleLoadDataEx", NULL,                                \
+      (hcqi_cu_module *module, const void *image, unsigned int count, int *options, \
+       void **values))                                                             \
+    X(ModuleUnload, "cuModuleUnload", NULL, (hcqi_cu_module module))               \
+    X(ModuleGetFunction, "cuModuleGetFunction", NULL,                              \
+      (hcqi_cu_function *function, hcqi_cu_module module, const char *name))       \
+    X(FuncGetAttribute, "cuFuncGetAttribute", NULL,                                \
+      (int *value, int attribute, hcqi_cu_function function))                      \
+    X(FuncSetAttribute, "cuFuncSetAttribute", NULL,                                \
+      (hcqi_cu_function function, int attribute, int value))                       \
+    X(LaunchKernel, "cuLaunchKernel", NULL,                                        \
+      (hcqi_cu_function function, unsigned int grid_x, unsigned int grid_y,        \
+       unsigned int grid_z, unsigned int block_x, unsigned int block_y,            \
+       unsigned int block_z, unsigned int shared_bytes, hcqi_cu_stream stream,     \
+       void **params, void **extra))                                               \
+    X(StreamCreateWithPriority, "cuStreamCreateWithPriority", NULL,                \
+      (hcqi_cu_stream *stream, unsigned int flags, int priority))                  \
+    X(StreamDestroy, "cuStreamDestroy_v2", NULL, (hcqi_cu_stream stream))          \
+    X(StreamQuery, "cuStreamQuery", NULL, (hcqi_cu_stream stream))                 \
+    X(StreamSynchronize, "cuStreamSynchronize", NULL, (hcqi_cu_stream stream))     \
+    X(StreamWaitEvent, "cuStreamWaitEvent", NULL,                                  \
+      (hcqi_cu_stream stream, hcqi_cu_event event, unsigned int flags))            \
+    X(EventCreate, "cuEventCreate", NULL, (hcqi_cu_event *event, unsigned int flags)) \
+    X(EventDestroy, "cuEventDestroy_v2", NULL, (hcqi_cu_event event))              \
+    X(EventRecord, "cuEventRecord", NULL, (hcqi_cu_event event, hcqi_cu_stream stream)) \
+    X(EventQuery, "cuEventQuery", NULL, (hcqi_cu_event event))                     \
+    X(GraphCreate, "cuGraphCreate", NULL, (hcqi_cu_graph *graph, unsigned int flags)) \
+    X(GraphDestroy, "cuGraphDestroy", NULL, (hcqi_cu_graph graph))                 \
+    X(GraphAddKernelNode, "cuGraphAddKernelNode_v2", "cuGraphAddKernelNode",       \
+      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
+       const hcqi_cu_kernel_params *params))                                       \
+    X(GraphAddMemcpyNode, "cuGraphAddMemcpyNode", NULL,                            \
+      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
+       const hcqi_cu_copy_params *params, hcqi_cu_context context))                \
+    X(GraphAddMemsetNode, "cuGraphAddMemsetNode", NULL,                            \
+      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
+       const hcqi_cu_memset_params *params, hcqi_cu_context context))              \
+    X(GraphAddEmptyNode, "cuGraphAddEmptyNode", NULL,                              \
+      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count)) \
+    X(GraphInstantiate, "cuGraphInstantiateWithFlags", NULL,                       \
+      (hcqi_cu_exec *exec, hcqi_cu_graph graph, unsigned long long flags))         \
+    X(GraphUpload, "cuGraphUpload", NULL, (hcqi_cu_exec exec, hcqi_cu_stream stream)) \
+    X(GraphLaunch, "cuGraphLaunch", NULL, (hcqi_cu_exec exec, hcqi_cu_stream stream)) \
+    X(GraphExecDestroy, "cuGraphExecDestroy", NULL, (hcqi_cu_exec exec))           \
+    X(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",           \
+      "cuGraphExecKernelNodeSetParams",                                            \
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_kernel_params *params)) \
+    X(GraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams", NULL,        \
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_copy_params *params,    \
+       hcqi_cu_context context))                                                   \
+    X(GraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams", NULL,        \
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memset_params *params,  \
+       hcqi_cu_context context))
+
+/* These may be missing. */
+#define HCQI_CUDA_OPTIONAL(X)                                                      \
+    X(WriteValue64, "cuStreamWriteValue64_v2", NULL,                               \
+      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
+       unsigned int flags))                                                        \
+    X(WaitValue64, "cuStreamWaitValue64_v2", NULL,                                 \
+      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
+       unsigned int flags))                                                        \
+    X(WriteValue64V1, "cuStreamWriteValue64", NULL,                                \
+      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
+       unsigned int flags))                                                        \
+    X(WaitValue64V1, "cuStreamWaitValue64", NULL,                                  \
+      (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
+       unsigned int flags))                                                        \
+    X(GraphAddBatchMemOpNode, "cuGraphAddBatchMemOpNode", NULL,                    \
+      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
+       const hcqi_cu_memop_params *params))                                        \
+    X(GraphExecBatchMemOpNodeSetParams, "cuGraphExecBatchMemOpNodeSetParams", NULL, \
+      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memop_params *params))  \
+    X(GraphNodeSetEnabled, "cuGraphNodeSetEnabled", NULL,                          \
+      (hcqi_cu_exec exec, hcqi_cu_node node, unsigned int enabled))                \
+    X(FuncLoad, "cuFuncLoad", NULL, (hcqi_cu_function function))                   \
+    X(MemPoolCreate, "cuMemPoolCreate", NULL,                                      \
+      (hcqi_cu_pool *pool, const hcqi_cu_pool_props *props))                       \
+    X(MemPoolDestroy, "cuMemPoolDestroy", NULL, (hcqi_cu_pool pool))               \
+    X(MemPoolSetAttribute, "cuMemPoolSetAttribute", NULL,                          \
+      (hcqi_cu_pool pool, int attribute, void *value))                             \
+    X(MemPoolSetAccess, "cuMemPoolSetAccess", NULL,                                \
+      (hcqi_cu_pool pool, const hcqi_cu_access *access, size_t count))             \
+    X(MemPoolTrimTo, "cuMemPoolTrimTo", NULL, (hcqi_cu_pool pool, size_t keep))    \
+    X(MemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", NULL,                      \
+      (hcqi_cu_ptr *address, size_t size, hcqi_cu_pool pool, hcqi_cu_stream stream)) \
+    X(MemFreeAsync, "cuMemFreeAsync", NULL, (hcqi_cu_ptr address, hcqi_cu_stream stream))
+
+#define HCQI_CUDA_MEMBER(member, name, older, args) int(HCQI_CU_API *member) args;
+#define HCQI_CUDA_NAME(member, name, older, args) { name, older },
+#define HCQI_CUDA_ONE(member, name, older, args) + 1
+
+/* Members in the order of the names, which fill them in. */
+typedef struct hcqi_cuda_api {
+    HCQI_CUDA_NEEDED(HCQI_CUDA_MEMBER)
+    HCQI_CUDA_OPTIONAL(HCQI_CUDA_MEMBER)
+} hcqi_cuda_api;
+
+typedef struct hcqi_cuda_name { const char *name, *older; } hcqi_cuda_name;
+
+static const hcqi_cuda_name hcqi_cuda_names[] = { HCQI_CUDA_NEEDED(HCQI_CUDA_NAME)
+                                                  HCQI_CUDA_OPTIONAL(HCQI_CUDA_NAME) };
+
+enum { HCQI_CUDA_NEEDED_COUNT = 0 HCQI_CUDA_NEEDED(HCQI_CUDA_ONE) };
+
+#ifndef HCQ_CUDA_LIBRARY
+#ifdef _WIN32
+#define HCQ_CUDA_LIBRARY "nvcuda.dll"
+#else
+#define HCQ_CUDA_LIBRARY "libcuda.so.1"
+#endif
+#endif
+
+/* hcq's own kernels. The version is old enough for all drivers that hcq takes. */
+static const char hcqi_cuda_ptx[] =
+    ".version 6.0\n"
+    ".target sm_50\n"
+    ".address_size 64\n"
+    ".visible .entry hcq_stamp(.param .u64 dst)\n"
+    "{\n"
+    "    .reg .b64 %d<3>;\n"
+    "    ld.param.u64 %d1, [dst];\n"
+    "    mov.u64 %d2, %globaltimer;\n"
+    "    st.volatile.global.u64 [%d1], %d2;\n"
+    "    membar.sys;\n"
+    "    ret;\n"
+    "}\n"
+    ".visible .entry hcq_fill(.param .u64 dst, .param .u64 value, .param .u64 count)\n"
+    "{\n"
+    "    .reg .pred %p<2>;\n"
+    "    .reg .b32 %r<5>;\n"
+    "    .reg .b64 %d<8>;\n"
+    "    ld.param.u64 %d1, [dst];\n"
+    "    ld.param.u64 %d2, [value];\n"
+    "    ld.param.u64 %d3, [count];\n"
+    "    mov.u32 %r1, %ctaid.x;\n"
+    "    mov.u32 %r2, %ntid.x;\n"
+    "    mov.u32 %r3, %tid.x;\n"
+    "    mov.u32 %r4, %nctaid.x;\n"
+    "    mul.wide.u32 %d4, %r1, %r2;\n"
+    "    cvt.u64.u32 %d5, %r3;\n"
+    "    add.u64 %d4, %d4, %d5;\n"
+    "    mul.wide.u32 %d5, %r2, %r4;\n"
+    "again:\n"
+    "    setp.ge.u64 %p1, %d4, %d3;\n"
+    "    @%p1 bra over;\n"
+    "    shl.b64 %d6, %d4, 3;\n"
+    "    add.u64 %d7, %d1, %d6;\n"
+    "    st.global.u64 [%d7], %d2;\n"
+    "    add.u64 %d4, %d4, %d5;\n"
+    "    bra again;\n"
+    "over:\n"
+    "    ret;\n"
+    "}\n";
+
+/* ========================================================================== */
+/* ---- structures ---------------------------------------------------------------- */
+
+enum {
+    HCQI_CUDA_OLDEST = 11040,          /* driver */
+    HCQI_CUDA_DEVICES = 64,            /* that are listed */
+    HCQI_CUDA_LANES = 8,               /* of each kind */
+    HCQI_CUDA_COPY_LANES = 4,          /* so many of these */
+    HCQI_CUDA_IMPORTED = 4,
+    HCQI_CUDA_WORD_BYTES = 128,        /* apart for each lane */
+    HCQI_CUDA_RECORDS = 256,           /* batches that record events after somebody waited */
+    HCQI_CUDA_CHUNK_POSTS = 64,
+    HCQI_CUDA_CHUNK_WAITS = 128,
+    HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
+    HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
+    HCQI_CUDA_ARGS_BYTES_NOW = 32764,  /* ... from 12.1 on, and Volta */
+    HCQI_CUDA_LOG_BYTES = 4096,
+    HCQI_CUDA_TEXT = 160
+};
+
+#define HCQI_CUDA_POOL_KEEP ((uint64_t)64 << 20) /* free bytes that the pool keeps */
+
+/* What libcuda is. */
+typedef struct hcqi_cuda_driver {
+    void *library;
+    hcqi_cuda_api api;
+    int version;                       /* of the driver: 12040 is 12.4 */
+    int devices[HCQI_CUDA_DEVICES];
+    uint32_t count;
+    char failure[HCQI_CUDA_TEXT];      /* why there are none, "" */
+} hcqi_cuda_driver;
+
+/* An event of the pool. It is in use while somebody counts on it: the lane that it
+   was recorded on until that is so far, and those who acquired it. */
+typedef struct hcqi_cuda_event {
+    hcqi_cu_event handle;
+    uint32_t refs;                     /* atomic; 0: in the pool */
+    uint32_t lent;                     /* of them, to the user; under d->event_lock */
+    struct hcqi_cuda_event *next;      /* in the pool */
+} hcqi_cuda_event;
+
+/* A batch that is not known to be over. */
+typedef struct hcqi_cuda_given {
+    uint64_t epoch;
+    hcqi_cuda_event *event;            /* recorded at its end, or NULL */
+    hcq_job *job;
+    const hcq_recording *recording;
+    uint32_t first, count;             /* its packets */
+} hcqi_cuda_given;
+
+typedef struct hcqi_cuda_lane {
+    struct hcqi_cuda_device *d;
+    hcq_lane *base;
+    hcqi_cu_stream stream;
+    uint32_t lent, is_imported;
+    uint64_t *word;                    /* pinned: epoch, as the stream stores it; ... */
+    uint64_t *trail;                   /* ... index + 1 of the last command done */
+    hcqi_cu_ptr word_address, trail_address;
+    uint64_t base_epoch[2], last[2];   /* of the counters: epoch = base + value; last value */
+    uint64_t done;                     /* atomic: epoch known to be over */
+    uint64_t handed;                   /* atomic: epoch of the last batch given to the stream */
+    uint64_t submitted;                /* epoch of the last batch taken */
+    uint32_t users;                    /* atomic: waits on their way to other devices' streams */
+    uint32_t records;                  /* atomic: batches still to record an event */
+    uint32_t idle_looks;               /* in vain, since it went on */
+    uint64_t zeroed;                   /* d->zeroed when it last waited for it */
+    uint32_t lock;                     /* what follows; never held over a call that can wait */
+    hcqi_cuda_given *given;            /* ring by epoch */
+    uint32_t given_first, given_count, given_capacity; /* a power of two */
+} hcqi_cuda_lane;
+
+/* A batch on its way to its stream. */
+typedef struct hcqi_cuda_post {
+    hcqi_cuda_lane *lane;
+    const hcq_recording *recording;
+    uint32_t first, count;
+    const hcq_lane_point *waits;
+    uint32_t wait_count;
+    hcq_lane_point done;
+    hcq_job *job;
+    hcqi_cu_event import;              /* imported lanes: yours */
+} hcqi_cuda_post;
+
+/* A piece of the list of posts. The core's lock orders those who add, the device's
+   those who take: the two only meet at `count` and `next`. */
+typedef struct hcqi_cuda_chunk {
+    uint64_t next;                     /* atomic: chunk, set when no more come here */
+    uint32_t count;                    /* atomic: posts that are complete */
+    uint32_t wait_count;               /* who adds */
+    hcqi_cuda_post posts[HCQI_CUDA_CHUNK_POSTS];
+    hcq_lane_point waits[HCQI_CUDA_CHUNK_WAITS];
+} hcqi_cuda_chunk;
+
+/* What a node of a graph was made or last changed with. */
+typedef struct hcqi_cuda_command {
+    hcqi_cu_node node;
+    uint32_t piece;                    /* of the list */
+    uint32_t next;                     /* dirty one of its piece, + 1 */
+    uint8_t dirty, off;                /* off: the node is disabled, there is nothing to do */
+    uint32_t shadow;                   /* offset of the arguments in list->shadows */
+    uint32_t grid[3], block[3];
+    uint64_t dst, src, size;           /* src: also a fill's or a write's value */
+} hcqi_cuda_command;
+
+/* Packets next to each other that are one graph, or calls. */
+typedef struct hcqi_cuda_piece {
+    uint32_t first, count;
+    uint32_t dirty;                    /* first command to be changed, + 1 */
+    uint32_t stale;                    /* to be built before it runs again */
+    uint32_t is_graph;
+    hcqi_cu_graph graph;
+    hcqi_cu_exec exec;                 /* NULL: nothing in it runs */
+    uint32_t nodes;
+} hcqi_cuda_piece;
+
+/* A bound recording. */
+typedef struct hcqi_cuda_list {
+    const hcq_recording *recording;
+    size_t bytes;                      /* of this with all that follows */
+    hcqi_cuda_command *commands;       /* by packet */
+    hcqi_cuda_piece *pieces;
+    uint32_t piece_count;
+    uint32_t *edge_first, *edges;      /* of a graph, else NULL: between packets of one piece */
+    uint8_t *shadows;
+} hcqi_cuda_list;
+
+/* Host memory of others that the device sees, by hcq_memory.host. */
+typedef struct hcqi_cuda_mapping {
+    struct hcqi_cuda_mapping *next;
+    void *host;
+    uint64_t size;
+    hcqi_cu_ptr address;
+    int owned;                         /* registered here */
+} hcqi_cuda_mapping;
+
+/* Memory that is given back while something runs: freeing it would wait for that. */
+typedef struct hcqi_cuda_late { hcq_memory memory; } hcqi_cuda_late;
+
+/* A timestamp that the host takes once the lane is there. */
+typedef struct hcqi_cuda_harvest {
+    hcqi_cuda_lane *lane;
+    uint64_t epoch;
+    uint64_t *host;
+} hcqi_cuda_harvest;
+
+typedef struct hcqi_cuda_moment { uint64_t device_ns, host_ns, error_ns; } hcqi_cuda_moment;
+
+typedef struct hcqi_cuda_device {
+    hcq_device *device;
+    hcqi_cuda_driver *driver;
+    const hcqi_cuda_api *api;
+    int ordinal;                       /* CUdevice */
+    hcqi_cu_context context;
+    int retained;                      /* the primary context is */
+    uint32_t flags;
+    uint32_t capability, processors;
+    uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args;
+    int memops;                        /* 2, 1, 0: events */
+    int value_waits, graphs, has_import, has_stamp, has_memop_nodes;
+    int(HCQI_CU_API *write_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
+    int(HCQI_CU_API *wait_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
+    char name[96];
+
+    uint32_t compute_lanes, copy_lanes;
+    hcqi_cuda_lane *lanes[2][HCQI_CUDA_LANES];
+    hcqi_cuda_lane *imported[HCQI_CUDA_IMPORTED];
+    uint32_t next_imported;
+    hcqi_cu_stream *streams;           /* lent */
+    uint32_t stream_count;
+    hcqi_cu_stream one_stream;         /* of all lanes: HCQ_CUDA_ONE_STREAM */
+
+    uint8_t *words;                    /* pinned: of lanes, then of `tool` */
+    hcqi_cu_module module;             /* hcq's own kernels */
+    hcqi_cu_function stamp, fill;
+    uint32_t tool_lock;                /* what follows */
+    hcqi_cu_stream tool;               /* for clocks */
+    uint64_t *tool_word;
+    hcqi_cuda_moment moment;
+    uint32_t relay_lock;
+    hcqi_cu_stream relay;              /* waits for values, for events of points */
+
+    hcqi_cu_pool pool;
+    hcqi_cu_stream memory_stream;      /* allocations, zeroes */
+    uint32_t zero_lock;
+    hcqi_cuda_event *zero_event;       /* behind the last zeroes */
+    uint64_t zeroed;                   /* atomic: how often there were some */
+    uint64_t peers;                    /* bits: ordinals that see the pool */
+    hcqi_cuda_mapping *mappings;
+    hcqi_cuda_late *late;
+    uint32_t late_count, late_capacity;
+
+    uint32_t event_lock;               /* the pool */
+    hcqi_cuda_event *spare_events;
+    hcqi_cuda_event **events;          /* all */
+    uint32_t event_count, event_capacity;
+    hcqi_cuda_event *never;            /* never recorded: complete */
+
+    uint32_t harvest_lock;
+    hcqi_cuda_harvest *harvests;
+    uint32_t harvest_count, harvest_capacity;
+
+    hcqi_cuda_chunk *tail;             /* of posts, where submit adds */
+    uint32_t tail_at;
+    uint8_t pad[128];                  /* what the other side writes stays apart */
+    uint32_t lock;                     /* who gives to streams; nothing of hcq's is called under it */
+    uint32_t head_at;
+    hcqi_cuda_chunk *head;
+    hcqi_cuda_chunk *through;          /* all taken, some not yet given */
+    uint64_t telling;                  /* atomic: thread in the middle of giving that calls hcq,
+                                          or another device's flush, without the lock */
+    uint64_t spare;                    /* atomic: chunk for later, one at most */
+    uint32_t failed;                   /* atomic: some batch did, ask for results */
+    uint32_t lost;                     /* atomic: 3, then 1 = found out, 2 = told */
+    int lost_code;                     /* CUresult */
+    char lost_call[40];
+
+    uint64_t launches, graph_launches, graphs_made, nodes, nodes_set, records, waits, waits_value,
+        writes, batches;               /* atomic */
+} hcqi_cuda_device;
+
+/* A kernel. */
+typedef struct hcqi_cuda_program {
+    hcqi_cuda_device *d;
+    hcqi_cu_module module;
+    hcqi_cu_function function;
+    hcq_program_info info;
+    uint32_t args_bytes;               /* to the end of the last argument */
+    uint32_t shared_bytes;
+    uint32_t max_threads;
+} hcqi_cuda_program;
+
+/* ========================================================================== */
+/* ---- results, locks, arrays ------------------------------------------------------ */
+
+/* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
+static void hcqi_cuda_lock(uint32_t *word) {
+    if (hcqi_atomic_cas32(word, 0, 1)) { return; }
+    while (hcqi_atomic_swap32(word, 2) != 0) { (void)hcq_sys_wait(word, 2, UINT64_MAX); }
+}
+
+static void hcqi_cuda_unlock(uint32_t *word) {
+    if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
+}
+
+/* Errors that end the context, and all that runs in it. */
+static int hcqi_cuda_is_sticky(int r) {
+    switch (r) {
+    case HCQI_CU_DEINITIALIZED:
+    case HCQI_CU_ECC:
+    case HCQI_CU_NVLINK:
+    case HCQI_CU_CONTAINED:
+    case HCQI_CU_ILLEGAL_ADDRESS:
+    case HCQI_CU_LAUNCH_TIMEOUT:
+    case HCQI_CU_CONTEXT_IS_DESTROYED:
+    case HCQI_CU_ASSERT:
+    case HCQI_CU_MPS_TERMINATED:
+    case HCQI_CU_UNKNOWN: return 1;
+    default: return r >= HCQI_CU_STACK && r <= HCQI_CU_LAUNCH_FAILED;
+    }
+}
+
+static hcq_result hcqi_cuda_result(int r) {
+    if (r == HCQI_CU_OK) { return HCQ_OK; }
+    if (r == HCQI_CU_OUT_OF_MEMORY) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    return hcqi_cuda_is_sticky(r) ? HCQ_ERROR_LOST : HCQ_ERROR_NATIVE;
+}
+
+static const char *hcqi_cuda_text(const hcqi_cuda_api *api, int r) {
+    const char *text = NULL;
+    if (api->GetErrorName) { (void)api->GetErrorName(r, &text); }
+    return text ? text : "an unknown CUresult";
+}
+
+/* Remembers the first error that ended the context; flush and wait tell hcq. */
+static void hcqi_cuda_note(hcqi_cuda_device *d, int r, const char *call) {
+    if (!hcqi_cuda_is_sticky(r) || !hcqi_atomic_cas32(&d->lost, 0, 3)) { return; }
+    d->lost_code = r;
+    snprintf(d->lost_call, sizeof d->lost_call, "%s", call);
+    hcqi_atomic_store32(&d->lost, 1);
+}
+
+/* Logs a call that failed. Not under a lock of ours. */
+static hcq_result hcqi_cuda_failed(hcqi_cuda_device *d, int r, const char *call) {
+    hcqi_cuda_note(d, r, call);
+    hcq_backend_log(d->device, hcqi_cuda_result(r), "%s: %s (%d)", call,
+                    hcqi_cuda_text(d->api, r), r);
+    return hcqi_cuda_result(r);
+}
+
+/* The same without a line, where a log could come back. */
+static hcq_result hcqi_cuda_quiet(hcqi_cuda_device *d, int r, const char *call) {
+    hcqi_cuda_note(d, r, call);
+    return hcqi_cuda_result(r);
+}
+
+/* The context of the calling thread from here to hcqi_cuda_leave_context. */
+static hcq_result hcqi_cuda_enter_context(hcqi_cuda_device *d) {
+    int r = d->api->CtxPushCurrent(d->context);
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_quiet(d, r, "cuCtxPushCurrent");
+}
+
+static void hcqi_cuda_leave_context(hcqi_cuda_device *d) {
+    hcqi_cu_context popped;
+    (void)d->api->CtxPopCurrent(&popped);
+}
+
+/* Room for one more in an array of the device's. */
+static int hcqi_cuda_grow(hcqi_cuda_device *d, void **items, uint32_t *capacity, uint32_t count,
+                          size_t size) {
+    if (count <= *capacity) { return 1; }
+    uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
+    void *grown = hcq_backend_alloc(d->device, wanted * size, 16);
+    if (!grown) { return 0; }
+    if (*capacity != 0) {
+        memcpy(grown, *items, *capacity * size);
+        hcq_backend_free(d->device, *items, *capacity * size);
+    }
+    *items = grown;
+    *capacity = wanted;
+    return 1;
+}
+
+static void *hcqi_cuda_new(hcqi_cuda_device *d, size_t size) {
+    void *made = hcq_backend_alloc(d->device, size, 16);
+    if (made) { memset(made, 0, size); }
+    return made;
+}
+
+static void hcqi_cuda_count(uint64_t *counter, uint64_t n) { (void)hcqi_atomic_add64(counter, n); }
+
+static hcq_result hcqi_cuda_stream_new(hcqi_cuda_device *d, hcqi_cu_stream *stream) {
+    int r = d->api->StreamCreateWithPriority(stream, HCQI_CU_STREAM_NON_BLOCKING, 0);
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuStreamCreateWithPriority");
+}
+
+/* ========================================================================== */
+/* ---- events ---------------------------------------------------------------------- */
+/* The lanes' timepoints. Whoever keeps one counts: at 0 it goes back to the pool, also
+   if it is not complete. That is safe, since a stream that was told to wait for it
+   waits for the record that was the last one then. */
+
+static hcqi_cuda_event *hcqi_cuda_event_make(hcqi_cuda_device *d) {
+    hcqi_cuda_event *e = (hcqi_cuda_event *)hcqi_cuda_new(d, sizeof *e);
+    int room = hcqi_cuda_grow(d, (void **)&d->events, &d->event_capacity, d->event_count + 1,
+                              sizeof *d->events);
+    if (!e || !room || d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING) !=
+                           HCQI_CU_OK) {
+        if (e) { hcq_backend_free(d->device, e, sizeof *e); }
+        return NULL;
+    }
+    d->events[d->event_count++] = e;
+    return e;
+}
+
+/* One of the pool, with one reference; NULL: there is no memory for more. */
+static hcqi_cuda_event *hcqi_cuda_event_get(hcqi_cuda_device *d) {
+    hcqi_cuda_lock(&d->event_lock);
+    hcqi_cuda_event *e = d->spare_events;
+    if (e) {
+        d->spare_events = e->next;
+    } else {
+        e = hcqi_cuda_event_make(d);
+    }
+    if (e) { hcqi_atomic_store32(&e->refs, 1); }
+    hcqi_cuda_unlock(&d->event_lock);
+    return e;
+}
+
+static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
+    if (!e || hcqi_atomic_add32(&e->refs, UINT32_MAX) != 1) { return; }
+    hcqi_cuda_lock(&d->event_lock);
+    e->next = d->spare_events;
+    d->spare_events = e;
+    hcqi_cuda_unlock(&d->event_lock);
+}
+
+static uint32_t hcqi_cuda_events_used(hcqi_cuda_device *d) {
+    uint32_t used = 0;
+    hcqi_cuda_lock(&d->event_lock);
+    for (uint32_t i = 0; i < d->event_count; i++) {
+        used += hcqi_atomic_load32(&d->events[i]->refs) != 0;
+    }
+    hcqi_cuda_unlock(&d->event_lock);
+    return used;
+}
+
+/* Room for one more batch that is on its way; under lane->lock. */
+static int hcqi_cuda_given_room(hcqi_cuda_lane *lane) {
+    if (lane->given_count < lane->given_capacity) { return 1; }
+    uint32_t capacity = lane->given_capacity ? lane->given_capacity * 2 : 64;
+    hcqi_cuda_given *grown = (hcqi_cuda_given *)hcq_backend_alloc(
+        lane->d->device, capacity * sizeof *grown, 16);
+    if (!grown) { return 0; }
+    for (uint32_t i = 0; i < lane->given_count; i++) {
+        grown[i] = lane->given[(lane->given_first + i) & (lane->given_capacity - 1)];
+    }
+    if (lane->given) {
+        hcq_backend_free(lane->d->device, lane->given,
+                         lane->given_capacity * sizeof *lane->given);
+    }
+    lane->given = grown;
+    lane->given_first = 0;
+    lane->given_capacity = capacity;
+    return 1;
+}
+
+/* The i-th that is not known to be over; under lane->lock. */
+static hcqi_cuda_given *hcqi_cuda_given_at(hcqi_cuda_lane *lane, uint32_t i) {
+    return &lane->given[(lane->given_first + i) & (lane->given_capacity - 1)];
+}
+
+/* The batch with this epoch or the first after it, NULL: none; under lane->lock. */
+static hcqi_cuda_given *hcqi_cuda_given_find(hcqi_cuda_lane *lane, uint64_t epoch) {
+    uint32_t low = 0, high = lane->given_count;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (hcqi_cuda_given_at(lane, mid)->epoch < epoch) { low = mid + 1; } else { high = mid; }
+    }
+    return low < lane->given_count ? hcqi_cuda_given_at(lane, low) : NULL;
+}
+
+/* ========================================================================== */
+/* ---- memory ---------------------------------------------------------------------- */
+/* Device memory comes from a pool of hcq's, in the order of a stream of its own, or
+   from cuMemAlloc. hcq gives memory back when nothing uses it any more, but freeing
+   what is not from the pool waits for everything that runs on the device: such
+   memory is kept until nothing does, and handed out again if somebody wants the
+   same. */
+
+enum { HCQI_CUDA_POOLED = 1, HCQI_CUDA_PLAIN, HCQI_CUDA_PINNED, HCQI_CUDA_REGISTERED };
+
+#define HCQI_CUDA_KIND(kind) ((void *)(uintptr_t)(kind))
+
+static int hcqi_cuda_kind(const hcq_memory *memory) { return (int)(uintptr_t)memory->native; }
+
+static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane);
+
+/* Does nothing run? With the core's lock. */
+static int hcqi_cuda_is_idle(hcqi_cuda_device *d) {
+    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED; k++) {
+        hcqi_cuda_lane *lane = k < 2 * HCQI_CUDA_LANES
+                                   ? d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES]
+                                   : d->imported[k - 2 * HCQI_CUDA_LANES];
+        if (lane && hcqi_cuda_look(lane) < lane->submitted) { return 0; }
+    }
+    return 1;
+}
+
+static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory) {
+    switch (hcqi_cuda_kind(memory)) {
+    case HCQI_CUDA_POOLED: (void)d->api->MemFreeAsync(memory->address, d->memory_stream); break;
+    case HCQI_CUDA_PLAIN: (void)d->api->MemFree(memory->address); break;
+    case HCQI_CUDA_PINNED: (void)d->api->MemFreeHost(memory->host); break;
+    case HCQI_CUDA_REGISTERED: (void)d->api->MemHostUnregister(memory->host); break;
+    default: break;
+    }
+}
+
+/* With the context. */
+static void hcqi_cuda_late_free(hcqi_cuda_device *d) {
+    for (uint32_t i = 0; i < d->late_count; i++) {
+        hcqi_cuda_memory_free(d, &d->late[i].memory);
+    }
+    d->late_count = 0;
+}
+
+/* Memory of this kind that was kept and has the size. */
+static int hcqi_cuda_late_take(hcqi_cuda_device *d, int kind, uint64_t size, hcq_memory *memory) {
+    for (uint32_t i = 0; i < d->late_count; i++) {
+        const hcq_memory *m = &d->late[i].memory;
+        if (hcqi_cuda_kind(m) != kind || m->size != size) { continue; }
+        *memory = *m;
+        d->late[i] = d->late[--d->late_count];
+        return 1;
+    }
+    return 0;
+}
+
+/* A later batch of any lane comes behind what is in the memory stream now. */
+static int hcqi_cuda_zero_mark(hcqi_cuda_device *d) {
+    hcqi_cuda_event *event = hcqi_cuda_event_get(d);
+    if (!event) { return HCQI_CU_OUT_OF_MEMORY; }
+    int r = d->api->EventRecord(event->handle, d->memory_stream);
+    if (r != HCQI_CU_OK) {
+        hcqi_cuda_event_put(d, event);
+        return r;
+    }
+    hcqi_cuda_lock(&d->zero_lock);
+    hcqi_cuda_event *before = d->zero_event;
+    d->zero_event = event;
+    hcqi_atomic_store64(&d->zeroed, d->zeroed + 1);
+    hcqi_cuda_unlock(&d->zero_lock);
+    hcqi_cuda_event_put(d, before);
+    hcqi_cuda_count(&d->records, 1);
+    return HCQI_CU_OK;
+}
+
+/* Device memory, ready for all streams. */
+static int hcqi_cuda_device_alloc(hcqi_cuda_device *d, uint64_t size, uint32_t flags,
+                                  hcq_memory *memory) {
+    hcqi_cu_ptr address = 0;
+    int kind = d->pool ? HCQI_CUDA_POOLED : HCQI_CUDA_PLAIN;
+    if (!hcqi_cuda_late_take(d, kind, size, memory)) {
+        int r = d->pool ? d->api->MemAllocFromPoolAsync(&address, (size_t)size, d->pool,
+                                                        d->memory_stream)
+                        : d->api->MemAlloc(&address, (size_t)size);
+        if (r != HCQI_CU_OK) { return r; }
+        memory->address = address;
+        memory->native = HCQI_CUDA_KIND(kind);
+    }
+    int r = HCQI_CU_OK;
+    if (flags & HCQ_ZEROED) {
+        r = d->api->MemsetD8Async(memory->address, 0, (size_t)size, d->memory_stream);
+        if (r == HCQI_CU_OK) { r = hcqi_cuda_zero_mark(d); }
+    } else if (kind == HCQI_CUDA_POOLED) {
+        r = d->api->StreamSynchronize(d->memory_stream);
+    }
+    if (r != HCQI_CU_OK) { hcqi_cuda_memory_free(d, memory); }
+    return r;
+}
+
+static int hcqi_cuda_host_alloc(hcqi_cuda_device *d, uint64_t size, hcq_memory *memory) {
+    if (hcqi_cuda_late_take(d, HCQI_CUDA_PINNED, size, memory)) { return HCQI_CU_OK; }
+    int r = d->api->MemHostAlloc(&memory->host, (size_t)size,
+                                 HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
+    if (r != HCQI_CU_OK) { return r; }
+    memory->address = (uint64_t)(uintptr_t)memory->host; /* by unified addressing */
+    memory->native = HCQI_CUDA_KIND(HCQI_CUDA_PINNED);
+    return HCQI_CU_OK;
+}
+
+static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    const char *call = flags & HCQ_HOST_VISIBLE ? "cuMemHostAlloc"
+                       : d->pool                ? "cuMemAllocFromPoolAsync"
+                                                : "cuMemAlloc";
+    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    hcq_result r = hcqi_cuda_enter_context(d);
+    if (r != HCQ_OK) { return r; }
+    memset(memory, 0, sizeof *memory);
+    memory->size = size;
+    int got = HCQI_CU_OUT_OF_MEMORY;
+    for (int tries = 0; tries < 2 && got == HCQI_CU_OUT_OF_MEMORY; tries++) {
+        if (tries == 1) { /* what is kept goes first */
+            hcqi_cuda_late_free(d);
+            if (d->pool) { (void)d->api->MemPoolTrimTo(d->pool, 0); }
+        }
+        got = flags & HCQ_HOST_VISIBLE ? hcqi_cuda_host_alloc(d, size, memory)
+                                       : hcqi_cuda_device_alloc(d, size, flags, memory);
+    }
+    hcqi_cuda_leave_context(d);
+    if (got == HCQI_CU_OK || got == HCQI_CU_OUT_OF_MEMORY) { return hcqi_cuda_result(got); }
+    return hcqi_cuda_failed(d, got, call);
+}
+
+static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    int kind = hcqi_cuda_kind(memory), idle = hcqi_cuda_is_idle(d) || hcqi_atomic_load32(&d->lost);
+    if (kind == HCQI_CUDA_REGISTERED) { idle = 1; } /* the memory itself may go at once */
+    if (kind != HCQI_CUDA_POOLED && !idle &&
+        hcqi_cuda_grow(d, (void **)&d->late, &d->late_capacity, d->late_count + 1,
+                       sizeof *d->late)) {
+        d->late[d->late_count++].memory = *memory;
+        return;
+    }
+    if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
+    if (idle) { hcqi_cuda_late_free(d); }
+    hcqi_cuda_memory_free(d, memory);
+    hcqi_cuda_leave_context(d);
+}
+
+/* Makes host memory visible; 0 in *owned: somebody else had done that. */
+static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, void *host, uint64_t size,
+                                     hcqi_cu_ptr *address, int *owned) {
+    hcqi_cu_ptr last;
+    hcq_result result = hcqi_cuda_enter_context(d);
+    if (result != HCQ_OK) { return result; }
+    *owned = 1;
+    int r = d->api->MemHostRegister(host, (size_t)size,
+                                    HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
+    if (r == HCQI_CU_ALREADY_REGISTERED) {
+        uint8_t *end = (uint8_t *)host + size - 1;
+        *owned = 0;
+        r = d->api->MemHostGetDevicePointer(&last, end, 0);
+    }
+    if (r == HCQI_CU_OK) { r = d->api->MemHostGetDevicePointer(address, host, 0); }
+    if (r == HCQI_CU_OK && !*owned && last != *address + size - 1) {
+        r = HCQI_CU_ALREADY_REGISTERED;
+    }
+    if (r != HCQI_CU_OK && *owned) { (void)d->api->MemHostUnregister(host); }
+    hcqi_cuda_leave_context(d);
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuMemHostRegister");
+}
+
+static hcq_result hcqi_cuda_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cu_ptr address;
+    int owned;
+    if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
+    hcq_result r = hcqi_cuda_register(d, ptr, size, &address, &owned);
+    if (r != HCQ_OK) { return r; }
+    memory->address = address;
+    memory->host = ptr;
+    memory->size = size;
+    memory->native = owned ? HCQI_CUDA_KIND(HCQI_CUDA_REGISTERED) : NULL;
+    return HCQ_OK;
+}
+
+static const hcq_backend *hcqi_cuda_backend(void);
+
+/* Does `d` see the device memory of `owner`? Arranges for it. */
+static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
+    hcqi_cu_access access;
+    int can = 0, r;
+    if (d->ordinal == owner->ordinal) {
+        return d->context == owner->context || owner->pool ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
+    }
+    if (d->api->DeviceCanAccessPeer(&can, d->ordinal, owner->ordinal) != HCQI_CU_OK || !can) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    if (owner->peers >> d->ordinal & 1) { return HCQ_OK; }
+    hcq_result result = hcqi_cuda_enter_context(d);
+    if (result != HCQ_OK) { return result; }
+    memset(&access, 0, sizeof access);
+    access.location.type = HCQI_CU_LOCATION_DEVICE;
+    access.location.id = d->ordinal;
+    access.flags = HCQI_CU_ACCESS_READ_WRITE;
+    r = owner->pool ? d->api->MemPoolSetAccess(owner->pool, &access, 1)
+                    : d->api->CtxEnablePeerAccess(owner->context, 0);
+    hcqi_cuda_leave_context(d);
+    if (r == HCQI_CU_PEER_ALREADY) { r = HCQI_CU_OK; }
+    if (r != HCQI_CU_OK) {
+        return hcqi_cuda_failed(d, r, owner->pool ? "cuMemPoolSetAccess" : "cuCtxEnablePeerAccess");
+    }
+    owner->peers |= (uint64_t)1 << d->ordinal;
+    return HCQ_OK;
+}
+
+/* Memory of another CUDA device, at the same address. What clears it is over first. */
+static hcq_result hcqi_cuda_map_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner,
+                                     const hcq_memory *memory, uint64_t *address) {
+    if (!memory || !memory->host) {
+        hcq_result r = hcqi_cuda_peer(d, owner);
+        if (r != HCQ_OK || !memory) { return r; }
+        r = hcqi_cuda_enter_context(owner);
+        if (r != HCQ_OK) { return r; }
+        int synced = d->api->StreamSynchronize(owner->memory_stream);
+        hcqi_cuda_leave_context(owner);
+        if (synced != HCQI_CU_OK) { return hcqi_cuda_failed(owner, synced, "cuStreamSynchronize"); }
+    }
+    *address = memory->address;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, void *owner_self,
+                                const hcq_memory *memory, uint64_t *address) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    if (owner_backend == hcqi_cuda_backend()) {
+        return hcqi_cuda_map_peer(d, (hcqi_cuda_device *)owner_self, memory, address);
+    }
+    if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
+    if (!memory) { return strcmp(owner_backend->name, "CPU") == 0 ? HCQ_OK : HCQ_ERROR_UNSUPPORTED; }
+    if (!memory->host) { return HCQ_ERROR_UNSUPPORTED; }
+    hcqi_cuda_mapping *m = d->mappings;
+    while (m && (m->host != memory->host || m->size != memory->size)) { m = m->next; }
+    if (!m) {
+        m = (hcqi_cuda_mapping *)hcqi_cuda_new(d, sizeof *m);
+        if (!m) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        hcq_result r = hcqi_cuda_register(d, memory->host, memory->size, &m->address, &m->owned);
+        if (r != HCQ_OK) {
+            hcq_backend_free(d->device, m, sizeof *m);
+            return r;
+        }
+        m->host = memory->host;
+        m->size = memory->size;
+        m->next = d->mappings;
+        d->mappings = m;
+    }
+    *address = m->address;
+    return HCQ_OK;
+}
+
+static void hcqi_cuda_unmap(void *self, const hcq_backend *owner_backend, void *owner_self,
+                            const hcq_memory *memory) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_mapping **link = &d->mappings, *m;
+    (void)owner_backend;
+    (void)owner_self;
+    while (*link && ((*link)->host != memory->host || (*link)->size != memory->size)) {
+        link = &(*link)->next;
+    }
+    m = *link;
+    if (!m) { return; }
+    *link = m->next;
+    if (m->owned && hcqi_cuda_enter_context(d) == HCQ_OK) {
+        (void)d->api->MemHostUnregister(m->host);
+        hcqi_cuda_leave_context(d);
+    }
+    hcq_backend_free(d->device, m, sizeof *m);
+}
+
+static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
+    hcqi_cu_pool_props props;
+    uint64_t keep = HCQI_CUDA_POOL_KEEP;
+    int has = 0, no = 0;
+    (void)d->api->DeviceGetAttribute(&has, HCQI_CU_MEMORY_POOLS, d->ordinal);
+    if (!has || (d->flags & HCQ_CUDA_NO_POOLS) || !d->api->MemPoolCreate ||
+        !d->api->MemPoolDestroy || !d->api->MemPoolSetAttribute || !d->api->MemPoolSetAccess ||
+        !d->api->MemPoolTrimTo || !d->api->MemAllocFromPoolAsync || !d->api->MemFreeAsync) {
+        return HCQ_OK;
+    }
+    memset(&props, 0, sizeof props);
+    props.type = HCQI_CU_POOL_PINNED;
+    props.location.type = HCQI_CU_LOCATION_DEVICE;
+    props.location.id = d->ordinal;
+    int r = d->api->MemPoolCreate(&d->pool, &props);
+    if (r == HCQI_CU_OK) {
+        r = d->api->MemPoolSetAttribute(d->pool, HCQI_CU_POOL_THRESHOLD, &keep);
+    }
+    if (r == HCQI_CU_OK) { r = d->api->MemPoolSetAttribute(d->pool, HCQI_CU_POOL_INTERNAL, &no); }
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuMemPoolCreate");
+}
+
+/* ========================================================================== */
+/* ---- programs -------------------------------------------------------------------- */
+
+static int hcqi_cuda_is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_' || c == '$' || c == '%';
+}
+
+/* Behind spaces and comments. */
+static const char *hcqi_cuda_skip(const char *at) {
+    for (;;) {
+        if (at[0] == '/' && at[1] == '/') {
+            while (*at && *at != '\n') { at++; }
+        } else if (at[0] == '/' && at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+            at = end ? end + 2 : at + strlen(at);
+        } else if (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r') {
+            at++;
+        } else {
+            return at;
+        }
+    }
+}
+
+/* The name of the first kernel in a PTX text; "" if there is none. */
+static void hcqi_cuda_first_entry(const char *text, char *name, size_t size) {
+    size_t used = 0;
+    for (const char *at = hcqi_cuda_skip(text); *at; at = hcqi_cuda_skip(at)) {
+        if (strncmp(at, ".entry", 6) == 0 && !hcqi_cuda_is_letter(at[6])) {
+            at = hcqi_cuda_skip(at + 6);
+            while (used + 1 < size && hcqi_cuda_is_letter(*at)) { name[used++] = *at++; }
+            break;
+        }
+        at++;
+        while (hcqi_cuda_is_letter(at[-1]) && hcqi_cuda_is_letter(*at)) { at++; }
+    }
+    name[used] = 0;
+}
+
+/* Binary formats begin with a number. */
+static int hcqi_cuda_is_binary(const hcq_code *code) {
+    static const uint8_t elf[4] = { 0x7f, 'E', 'L', 'F' }, fat[4] = { 0x50, 0xed, 0x55, 0xba };
+    return code->size >= 4 && (memcmp(code->data, elf, 4) == 0 || memcmp(code->data, fat, 4) == 0);
+}
+
+/* What the compiler for PTX, or the loader, said: line by line. */
+static void hcqi_cuda_jit_log(hcqi_cuda_device *d, hcq_result r, const char *label, char *text) {
+    for (char *line = text; *line;) {
+        char *end = strchr(line, '\n');
+        if (end) { *end = 0; }
+        if (*line) { hcq_backend_log(d->device, r, "program '%s': %s", label, line); }
+        if (!end) { return; }
+        line = end + 1;
+    }
+}
+
+static const char *hcqi_cuda_load_hint(int r) {
+    switch (r) {
+    case HCQI_CU_NO_BINARY: return ": no code in it runs on this device";
+    case HCQI_CU_NO_JIT: return ": the driver's compiler for PTX (libnvidia-ptxjitcompiler) "
+                                "is not installed, give a cubin";
+    case HCQI_CU_PTX_VERSION: return ": its .version is newer than the driver";
+    case HCQI_CU_JIT_DISABLED: return ": compiling PTX is disabled";
+    default: return "";
+    }
+}
+
+/* Loads a module from a copy that ends with a zero. */
+static hcq_result hcqi_cuda_module_load(hcqi_cuda_device *d, const char *label, const char *image,
+                                        hcqi_cu_module *module) {
+    int options[2] = { HCQI_CU_JIT_ERROR_LOG, HCQI_CU_JIT_ERROR_LOG_SIZE };
+    char *log = (char *)hcqi_cuda_new(d, HCQI_CUDA_LOG_BYTES);
+    void *values[2] = { log, (void *)(uintptr_t)(HCQI_CUDA_LOG_BYTES - 1) };
+    if (!log) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    int r = d->api->ModuleLoadDataEx(module, image, 2, options, values);
+    hcq_result result = HCQ_OK;
+    if (r != HCQI_CU_OK) {
+        hcqi_cuda_note(d, r, "cuModuleLoadDataEx");
+        int ours = r == HCQI_CU_OUT_OF_MEMORY || hcqi_cuda_is_sticky(r);
+        result = ours ? hcqi_cuda_result(r) : HCQ_ERROR_NO_KERNEL;
+        hcq_backend_log(d->device, result, "program '%s': cuModuleLoadDataEx: %s (%d)%s", label,
+                        hcqi_cuda_text(d->api, r), r, hcqi_cuda_load_hint(r));
+        hcqi_cuda_jit_log(d, result, label, log);
+    }
+    hcq_backend_free(d->device, log, HCQI_CUDA_LOG_BYTES);
+    return result;
+}
+
+static uint32_t hcqi_cuda_func_ask(const hcqi_cuda_device *d, hcqi_cu_function f, int attribute) {
+    int value = 0;
+    (void)d->api->FuncGetAttribute(&value, attribute, f);
+    return value < 0 ? 0 : (uint32_t)value;
+}
+
+/* Dynamic shared memory: more than is usual must be asked for. */
+static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
+    hcqi_cuda_device *d = p->d;
+    uint32_t fixed = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_SHARED);
+    uint32_t most = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_DYNAMIC);
+    if (p->shared_bytes <= most) { return HCQ_OK; }
+    if ((uint64_t)p->shared_bytes + fixed > d->max_shared) {
+        hcq_backend_log(d->device, HCQ_ERROR_LIMIT,
+                        "program '%s': %u bytes of shared memory and %u of its own, the device has "
+                        "%u for a block",
+                        p->info.label, p->shared_bytes, fixed, d->max_shared);
+        return HCQ_ERROR_LIMIT;
+    }
+    int r = d->api->FuncSetAttribute(p->function, HCQI_CU_FUNC_MAX_DYNAMIC, (int)p->shared_bytes);
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
+}
+
+/* With the context; `image` ends with a zero. */
+static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *code,
+                                         const char *image) {
+    hcqi_cuda_device *d = p->d;
+    char first[256];
+    const char *entry = code->entry;
+    if (!entry && !hcqi_cuda_is_binary(code)) {
+        hcqi_cuda_first_entry(image, first, sizeof first);
+        entry = first;
+    }
+    if (!entry || !entry[0]) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
+                        p->info.label, entry ? "there is no kernel in the text" : "is NULL");
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    hcq_result r = hcqi_cuda_module_load(d, p->info.label, image, &p->module);
+    if (r != HCQ_OK) { return r; }
+    int got = d->api->ModuleGetFunction(&p->function, p->module, entry);
+    if (got == HCQI_CU_NOT_FOUND) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: no kernel '%s'",
+                        p->info.label, entry);
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuModuleGetFunction"); }
+    if (d->api->FuncLoad) { /* not at the first launch, which would wait for streams */
+        got = d->api->FuncLoad(p->function);
+        if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuFuncLoad"); }
+    }
+    p->max_threads = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_THREADS);
+    return hcqi_cuda_shared_set(p);
+}
+
+static void hcqi_cuda_program_destroy(void *self, void *code) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_program *p = (hcqi_cuda_program *)code;
+    if (p->module && hcqi_cuda_enter_context(d) == HCQ_OK) {
+        (void)d->api->ModuleUnload(p->module);
+        hcqi_cuda_leave_context(d);
+    }
+    hcq_backend_free(d->device, p, sizeof *p);
+}
+
+/* The block as a launch takes it: its struct may have padding behind the last. */
+static hcq_result hcqi_cuda_args_measure(hcqi_cuda_program *p) {
+    for (uint32_t i = 0; i < p->info.arg_count; i++) {
+        uint32_t end = p->info.offsets[i] + p->info.sizes[i];
+        if (end > p->args_bytes) { p->args_bytes = end; }
+    }
+    if (p->args_bytes <= p->d->max_args) { return HCQ_OK; }
+    hcq_backend_log(p->d->device, HCQ_ERROR_LIMIT,
+                    "program '%s': args: %u bytes, the device takes %u", p->info.label,
+                    p->args_bytes, p->d->max_args);
+    return HCQ_ERROR_LIMIT;
+}
+
+static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *desc,
+                                           const hcq_program_info *info, void **code) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcq_code ptx = desc->ptx;
+    if (!ptx.data) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx: is NULL", info->label);
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    if (ptx.size == 0) { ptx.size = strlen((const char *)ptx.data); }
+    hcqi_cuda_program *p = (hcqi_cuda_program *)hcqi_cuda_new(d, sizeof *p);
+    char *image = (char *)hcq_backend_alloc(d->device, ptx.size + 1, 64);
+    hcq_result r = p && image ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    if (r == HCQ_OK) {
+        memcpy(image, ptx.data, ptx.size);
+        image[ptx.size] = 0;
+        p->d = d;
+        p->info = *info;
+        p->shared_bytes = desc->shared_bytes;
+        r = hcqi_cuda_args_measure(p);
+    }
+    if (r == HCQ_OK) { r = hcqi_cuda_enter_context(d); }
+    if (r == HCQ_OK) {
+        r = hcqi_cuda_program_load(p, &ptx, image);
+        hcqi_cuda_leave_context(d);
+    }
+    if (image) { hcq_backend_free(d->device, image, ptx.size + 1); }
+    if (r != HCQ_OK && p) { hcqi_cuda_program_destroy(d, p); }
+    if (r == HCQ_OK) { *code = p; }
+    return r;
+}
+
+static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t block[3]) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    const hcqi_cuda_program *p = (const hcqi_cuda_program *)code;
+    const uint32_t *most = d->max_block;
+    if (block[0] > most[0] || block[1] > most[1] || block[2] > most[2] ||
+        (uint64_t)block[0] * block[1] * block[2] > p->max_threads) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID,
+                        "program '%s': block: %ux%ux%u; up to %ux%ux%u, and %u threads of this "
+                        "kernel",
+                        p->info.label, block[0], block[1], block[2], most[0], most[1], most[2],
+                        p->max_threads);
+        return HCQ_ERROR_INVALID;
+    }
+    return HCQ_OK;
+}
+
+/* ========================================================================== */
+/* ---- nodes of graphs ---------------------------------------------------------------- */
+
+static int hcqi_cuda_is_work(const hcq_packet *p) {
+    return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
+           p->kind != HCQ_COMMAND_SIGNAL && p->kind != HCQ_COMMAND_HOST;
+}
+
+/* Without hcq's own kernels some commands take several calls. */
+static int hcqi_cuda_fits_graph(const hcqi_cuda_device *d, const hcq_packet *p) {
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_CUSTOM: return 0;
+    case HCQ_COMMAND_TIMESTAMP: return d->has_stamp;
+    case HCQ_COMMAND_FILL: return p->value_size < 8 || d->has_stamp;
+    case HCQ_COMMAND_WRITE: return p->value_size < 8 || d->has_stamp || d->has_memop_nodes;
+    default: return 1;
+    }
+}
+
+/* Barriers are edges, not nodes. */
+static int hcqi_cuda_is_node(const hcq_packet *p) { return p->kind != HCQ_COMMAND_BARRIER; }
+
+/* Is there nothing to do? */
+static int hcqi_cuda_is_off(const hcq_packet *p) {
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: return p->u.exec.grid[0] == 0;
+    case HCQ_COMMAND_COPY: return p->u.copy.size == 0;
+    case HCQ_COMMAND_FILL: return p->u.fill.size == 0;
+    default: return 0;
+    }
+}
+
+/* A graph's inputs have addresses from the first launch on. */
+static int hcqi_cuda_is_ready(const hcq_packet *p) {
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_COPY: return (p->u.copy.dst | p->u.copy.src) >> 56 == 0;
+    case HCQ_COMMAND_FILL:
+    case HCQ_COMMAND_WRITE: return p->u.fill.dst >> 56 == 0;
+    default: return 1;
+    }
+}
+
+static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const uint32_t grid[3]) {
+    return grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] && grid[2] <= d->max_grid[2];
+}
+
+/* What a launch gets for its arguments, in `extra`. */
+typedef struct hcqi_cuda_extra {
+    size_t size;
+    void *list[5];
+} hcqi_cuda_extra;
+
+static void **hcqi_cuda_extra_make(hcqi_cuda_extra *x, const void *args, size_t size) {
+    x->size = size;
+    x->list[0] = (void *)(uintptr_t)HCQI_CU_LAUNCH_POINTER;
+    x->list[1] = (void *)(uintptr_t)args;
+    x->list[2] = (void *)(uintptr_t)HCQI_CU_LAUNCH_SIZE;
+    x->list[3] = &x->size;
+    x->list[4] = (void *)(uintptr_t)HCQI_CU_LAUNCH_END;
+    return size == 0 ? NULL : x->list;
+}
+
+/* Where a node goes: into a graph that is being built, or it is changed. */
+typedef struct hcqi_cuda_place {
+    hcqi_cuda_piece *piece;
+    hcqi_cuda_command *command;
+    const hcqi_cu_node *after;
+    size_t count;
+    const char *call;                  /* the last one made */
+} hcqi_cuda_place;
+
+static int hcqi_cuda_node_kernel(hcqi_cuda_device *d, hcqi_cuda_place *at,
+                                 hcqi_cu_kernel_params *params, const void *args, size_t size) {
+    hcqi_cuda_extra extra;
+    params->extra = hcqi_cuda_extra_make(&extra, args, size);
+    if (at->piece->exec) {
+        at->call = "cuGraphExecKernelNodeSetParams";
+        return d->api->GraphExecKernelNodeSetParams(at->piece->exec, at->command->node, params);
+    }
+    at->call = "cuGraphAddKernelNode";
+    return d->api->GraphAddKernelNode(&at->command->node, at->piece->graph, at->after, at->count,
+                                      params);
+}
+
+static int hcqi_cuda_node_exec(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
+    hcqi_cu_kernel_params params;
+    memset(&params, 0, sizeof params);
+    params.func = program->function;
+    params.shared_bytes = program->shared_bytes;
+    for (uint32_t k = 0; k < 3; k++) {
+        params.grid[k] = p->u.exec.grid[0] == 0 ? 1 : p->u.exec.grid[k];
+        params.block[k] = p->u.exec.block[k];
+    }
+    return hcqi_cuda_node_kernel(d, at, &params, HCQ_PTR(const void, p->u.exec.args),
+                                 program->args_bytes);
+}
+
+/* One of hcq's own kernels. */
+static int hcqi_cuda_node_own(hcqi_cuda_device *d, hcqi_cuda_place *at, hcqi_cu_function func,
+                              const uint64_t *args, uint32_t count) {
+    hcqi_cu_kernel_params params;
+    memset(&params, 0, sizeof params);
+    params.func = func;
+    for (uint32_t k = 0; k < 3; k++) { params.grid[k] = params.block[k] = 1; }
+    if (count == 3 && args[2] > 1) { /* a fill */
+        uint64_t blocks = (args[2] + 255) / 256;
+        params.block[0] = 256;
+        params.grid[0] = blocks < 4096 ? (uint32_t)blocks : 4096;
+    }
+    return hcqi_cuda_node_kernel(d, at, &params, args, count * sizeof *args);
+}
+
+static int hcqi_cuda_node_copy(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    hcqi_cu_copy_params params;
+    memset(&params, 0, sizeof params);
+    params.src.memory_type = params.dst.memory_type = HCQI_CU_MEMORY_UNIFIED;
+    params.src.device = p->u.copy.src;
+    params.dst.device = p->u.copy.dst;
+    params.width_bytes = p->u.copy.size == 0 ? 1 : (size_t)p->u.copy.size;
+    params.height = params.depth = 1;
+    if (at->piece->exec) {
+        at->call = "cuGraphExecMemcpyNodeSetParams";
+        return d->api->GraphExecMemcpyNodeSetParams(at->piece->exec, at->command->node, &params,
+                                                    d->context);
+    }
+    at->call = "cuGraphAddMemcpyNode";
+    return d->api->GraphAddMemcpyNode(&at->command->node, at->piece->graph, at->after, at->count,
+                                      &params, d->context);
+}
+
+static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    hcqi_cu_memset_params params;
+    uint64_t size = p->kind == HCQ_COMMAND_WRITE ? p->value_size : p->u.fill.size;
+    memset(&params, 0, sizeof params);
+    params.dst = p->u.fill.dst;
+    params.value = (unsigned int)p->u.fill.value;
+    params.element_size = p->value_size;
+    params.width = size == 0 ? 1 : (size_t)(size / p->value_size);
+    params.height = 1;
+    if (at->piece->exec) {
+        at->call = "cuGraphExecMemsetNodeSetParams";
+        return d->api->GraphExecMemsetNodeSetParams(at->piece->exec, at->command->node, &params,
+                                                    d->context);
+    }
+    at->call = "cuGraphAddMemsetNode";
+    return d->api->GraphAddMemsetNode(&at->command->node, at->piece->graph, at->after, at->count,
+                                      &params, d->context);
+}
+
+/* Stores 8 bytes at once. */
+static int hcqi_cuda_node_memop(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    hcqi_cu_memop op;
+    hcqi_cu_memop_params params;
+    memset(&op, 0, sizeof op);
+    memset(&params, 0, sizeof params);
+    op.write.operation = HCQI_CU_WRITE_VALUE_64;
+    op.write.address = p->u.write.dst;
+    op.write.value = p->u.write.value;
+    params.context = d->context;
+    params.count = 1;
+    params.ops = &op;
+    if (at->piece->exec) {
+        at->call = "cuGraphExecBatchMemOpNodeSetParams";
+        return d->api->GraphExecBatchMemOpNodeSetParams(at->piece->exec, at->command->node, &params);
+    }
+    at->call = "cuGraphAddBatchMemOpNode";
+    return d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
+                                          at->count, &params);
+}
+
+/* Puts the command's node into the graph, or changes the node. */
+static int hcqi_cuda_node_put(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    uint64_t args[3] = { p->u.fill.dst, p->u.fill.value, 1 };
+    if (hcqi_cuda_is_off(p) && !d->api->GraphNodeSetEnabled) {
+        at->call = "cuGraphAddEmptyNode";
+        return d->api->GraphAddEmptyNode(&at->command->node, at->piece->graph, at->after,
+                                         at->count);
+    }
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: return hcqi_cuda_node_exec(d, at, p);
+    case HCQ_COMMAND_COPY: return hcqi_cuda_node_copy(d, at, p);
+    case HCQ_COMMAND_TIMESTAMP:
+        args[0] = p->u.stamp.dst;
+        return hcqi_cuda_node_own(d, at, d->stamp, args, 1);
+    default: break;
+    }
+    if (p->value_size < 8) { return hcqi_cuda_node_memset(d, at, p); }
+    if (!d->has_stamp) { return hcqi_cuda_node_memop(d, at, p); }
+    if (p->kind == HCQ_COMMAND_FILL) { args[2] = p->u.fill.size / 8; }
+    return hcqi_cuda_node_own(d, at, d->fill, args, 3);
+}
+
+/* Remembers what the node has now. */
+static void hcqi_cuda_command_keep(const hcqi_cuda_list *list, hcqi_cuda_command *c,
+                                   const hcq_packet *p) {
+    c->dirty = 0;
+    c->off = (uint8_t)hcqi_cuda_is_off(p);
+    if (p->kind == HCQ_COMMAND_EXEC) {
+        const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
+        memcpy(c->grid, p->u.exec.grid, sizeof c->grid);
+        memcpy(c->block, p->u.exec.block, sizeof c->block);
+        if (program->args_bytes != 0) {
+            memcpy(list->shadows + c->shadow, HCQ_PTR(const void, p->u.exec.args),
+                   program->args_bytes);
+        }
+    } else if (p->kind != HCQ_COMMAND_TIMESTAMP) {
+        c->dst = p->u.copy.dst;
+        c->src = p->u.copy.src;
+        c->size = p->kind == HCQ_COMMAND_WRITE ? 0 : p->u.copy.size;
+    } else {
+        c->dst = p->u.stamp.dst;
+    }
+}
+
+static int hcqi_cuda_command_differs(const hcqi_cuda_list *list, const hcqi_cuda_command *c,
+                                     const hcq_packet *p) {
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: break;
+    case HCQ_COMMAND_TIMESTAMP: return c->dst != p->u.stamp.dst;
+    case HCQ_COMMAND_WRITE: return c->dst != p->u.write.dst || c->src != p->u.write.value;
+    default:
+        return c->dst != p->u.copy.dst || c->src != p->u.copy.src || c->size != p->u.copy.size;
+    }
+    const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
+    return memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0 ||
+           memcmp(c->block, p->u.exec.block, sizeof c->block) != 0 ||
+           (program->args_bytes != 0 &&
+            memcmp(list->shadows + c->shadow, HCQ_PTR(const void, p->u.exec.args),
+                   program->args_bytes) != 0);
+}
+
+/* ---- graphs ---- */
+
+/* How far a graph in building is: the nodes that the next one follows. Commands that
+   overlap follow what the first of them followed. */
+typedef struct hcqi_cuda_building {
+    hcqi_cuda_device *d;
+    hcqi_cuda_list *list;
+    hcqi_cuda_place at;
+    hcqi_cu_node base;                 /* before the group, or NULL */
+    hcqi_cu_node *group;               /* commands that may overlap */
+    uint32_t group_count;
+} hcqi_cuda_building;
+
+/* Later commands follow all of the group. */
+static int hcqi_cuda_group_close(hcqi_cuda_building *b) {
+    int r = HCQI_CU_OK;
+    if (b->group_count == 1) { b->base = b->group[0]; }
+    if (b->group_count > 1) {
+        b->at.call = "cuGraphAddEmptyNode";
+        r = b->d->api->GraphAddEmptyNode(&b->base, b->at.piece->graph, b->group, b->group_count);
+    }
+    b->group_count = 0;
+    return r;
+}
+
+/* By the edges of a graph; `group` is scratch. */
+static void hcqi_cuda_follow_edges(hcqi_cuda_building *b, uint32_t i) {
+    const hcqi_cuda_list *list = b->list;
+    uint32_t count = 0;
+    for (uint32_t k = list->edge_first[i]; k < list->edge_first[i + 1]; k++) {
+        uint32_t before = list->edges[k];
+        if (before >= b->at.piece->first) { b->group[count++] = list->commands[before].node; }
+    }
+    b->at.after = b->group;
+    b->at.count = count;
+}
+
+static int hcqi_cuda_build_node(hcqi_cuda_building *b, uint32_t i) {
+    const hcq_packet *p = &b->list->recording->packets[i];
+    hcqi_cuda_command *c = &b->list->commands[i];
+    int in_order = !b->list->edge_first, r = HCQI_CU_OK;
+    if (!hcqi_cuda_is_node(p)) { return in_order ? hcqi_cuda_group_close(b) : HCQI_CU_OK; }
+    if (!in_order) {
+        hcqi_cuda_follow_edges(b, i);
+    } else {
+        if (!(p->flags & HCQ_OVERLAP)) { r = hcqi_cuda_group_close(b); }
+        b->at.after = &b->base;
+        b->at.count = b->base != NULL;
+    }
+    b->at.command = c;
+    if (r == HCQI_CU_OK) { r = hcqi_cuda_node_put(b->d, &b->at, p); }
+    if (r == HCQI_CU_OK && in_order) { b->group[b->group_count++] = c->node; }
+    if (r == HCQI_CU_OK) { hcqi_cuda_command_keep(b->list, c, p); }
+    b->at.piece->nodes++;
+    return r;
+}
+
+static void hcqi_cuda_piece_drop(hcqi_cuda_device *d, hcqi_cuda_piece *piece) {
+    if (piece->exec) { (void)d->api->GraphExecDestroy(piece->exec); }
+    if (piece->graph) { (void)d->api->GraphDestroy(piece->graph); }
+    piece->exec = NULL;
+    piece->graph = NULL;
+    piece->nodes = 0;
+}
+
+/* Nodes of commands that have nothing to do stay, but do nothing. */
+static int hcqi_cuda_piece_switch(hcqi_cuda_building *b) {
+    const hcqi_cuda_piece *piece = b->at.piece;
+    int r = HCQI_CU_OK;
+    b->at.call = "cuGraphNodeSetEnabled";
+    for (uint32_t i = piece->first; r == HCQI_CU_OK && i < piece->first + piece->count; i++) {
+        const hcqi_cuda_command *c = &b->list->commands[i];
+        if (c->off && b->d->api->GraphNodeSetEnabled) {
+            r = b->d->api->GraphNodeSetEnabled(piece->exec, c->node, 0);
+        }
+    }
+    return r;
+}
+
+/* Builds the graph of a piece anew, with the context; *call: what failed. */
+static int hcqi_cuda_piece_build(hcqi_cuda_device *d, hcqi_cuda_list *list, hcqi_cuda_piece *piece,
+                                 hcqi_cu_node *scratch, const char **call) {
+    hcqi_cuda_building b;
+    memset(&b, 0, sizeof b);
+    b.d = d;
+    b.list = list;
+    b.at.piece = piece;
+    b.group = scratch;
+    hcqi_cuda_piece_drop(d, piece);
+    piece->dirty = 0;
+    b.at.call = "cuGraphCreate";
+    int r = d->api->GraphCreate(&piece->graph, 0);
+    for (uint32_t i = piece->first; r == HCQI_CU_OK && i < piece->first + piece->count; i++) {
+        r = hcqi_cuda_build_node(&b, i);
+    }
+    if (r == HCQI_CU_OK) {
+        b.at.call = "cuGraphInstantiateWithFlags";
+        r = d->api->GraphInstantiate(&piece->exec, piece->graph, 0);
+    }
+    if (r == HCQI_CU_OK) { r = hcqi_cuda_piece_switch(&b); }
+    *call = b.at.call;
+    if (r != HCQI_CU_OK) {
+        hcqi_cuda_piece_drop(d, piece);
+        return r;
+    }
+    hcqi_cuda_count(&d->graphs_made, 1);
+    hcqi_cuda_count(&d->nodes, piece->nodes);
+    piece->stale = 0;
+    return HCQI_CU_OK;
+}
+
+/* ========================================================================== */
+/* ---- encoding and patching ----------------------------------------------------------- */
+
+/* Walks over the pieces that a recording has; those of `list` are filled in. */
+static uint32_t hcqi_cuda_pieces_lay(const hcqi_cuda_device *d, const hcq_recording *recording,
+                                     hcqi_cuda_list *list) {
+    uint32_t count = 0, open = 0;
+    for (uint32_t i = 0; i < recording->count; i++) {
+        const hcq_packet *p = &recording->packets[i];
+        uint32_t fits = hcqi_cuda_is_work(p) ? 1u + (uint32_t)hcqi_cuda_fits_graph(d, p) : 0;
+        if (fits != open || p->kind == HCQ_COMMAND_CUSTOM) {
+            open = fits;
+            if (fits == 0) { continue; }
+            if (list) {
+                list->pieces[count].first = i;
+                list->pieces[count].is_graph = fits == 2;
+            }
+            count++;
+        }
+        if (fits == 0 || !list) { continue; }
+        hcqi_cuda_piece *piece = &list->pieces[count - 1];
+        piece->count++;
+        piece->nodes += (uint32_t)hcqi_cuda_is_node(p);
+        list->commands[i].piece = count - 1;
+    }
+    return count;
+}
+
+static size_t hcqi_cuda_shadow_bytes(const hcq_recording *recording) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < recording->count; i++) {
+        const hcq_packet *p = &recording->packets[i];
+        if (p->kind != HCQ_COMMAND_EXEC) { continue; }
+        bytes += ((const hcqi_cuda_program *)p->u.exec.code)->args_bytes;
+    }
+    return bytes;
+}
+
+static int hcqi_cuda_has_barriers(const hcq_recording *recording) {
+    for (uint32_t i = 0; i < recording->count; i++) {
+        if (!hcqi_cuda_is_node(&recording->packets[i])) { return 1; }
+    }
+    return 0;
+}
+
+/* The list with its arrays in one piece. */
+static hcqi_cuda_list *hcqi_cuda_list_new(hcqi_cuda_device *d, const hcq_recording *recording) {
+    uint32_t pieces = hcqi_cuda_pieces_lay(d, recording, NULL), count = recording->count;
+    int edged = recording->edge_first && !hcqi_cuda_has_barriers(recording);
+    size_t at[5], size = (sizeof(hcqi_cuda_list) + 15) & ~(size_t)15;
+    at[0] = size;
+    at[1] = at[0] + count * sizeof(hcqi_cuda_command);
+    at[2] = at[1] + pieces * sizeof(hcqi_cuda_piece);
+    at[3] = at[2] + (edged ? (count + 1) * sizeof(uint32_t) : 0);
+    at[4] = at[3] + (edged ? recording->edge_first[count] * sizeof(uint32_t) : 0);
+    size = at[4] + hcqi_cuda_shadow_bytes(recording);
+    hcqi_cuda_list *list = (hcqi_cuda_list *)hcqi_cuda_new(d, size);
+    if (!list) { return NULL; }
+    uint8_t *base = (uint8_t *)list;
+    list->recording = recording;
+    list->bytes = size;
+    list->commands = (hcqi_cuda_command *)(void *)(base + at[0]);
+    list->pieces = (hcqi_cuda_piece *)(void *)(base + at[1]);
+    list->edge_first = edged ? (uint32_t *)(void *)(base + at[2]) : NULL;
+    list->edges = edged ? (uint32_t *)(void *)(base + at[3]) : NULL;
+    list->shadows = base + at[4];
+    list->piece_count = hcqi_cuda_pieces_lay(d, recording, list);
+    for (uint32_t i = 0, shadow = 0; i < count; i++) {
+        const hcq_packet *p = &recording->packets[i];
+        list->commands[i].shadow = shadow;
+        if (p->kind == HCQ_COMMAND_EXEC) {
+            shadow += ((const hcqi_cuda_program *)p->u.exec.code)->args_bytes;
+        }
+    }
+    return list;
+}
+
+static void hcqi_cuda_list_free(hcqi_cuda_device *d, hcqi_cuda_list *list) {
+    int has_context = hcqi_cuda_enter_context(d) == HCQ_OK;
+    for (uint32_t i = 0; has_context && i < list->piece_count; i++) {
+        hcqi_cuda_piece_drop(d, &list->pieces[i]);
+    }
+    if (has_context) { hcqi_cuda_leave_context(d); }
+    hcq_backend_free(d->device, list, list->bytes);
+}
+
+/* Marks all that `from` follows, also by way of others, down to `lowest`. */
+static void hcqi_cuda_mark_before(const hcqi_cuda_list *list, uint32_t from, uint32_t lowest,
+                                  uint32_t mark, uint32_t *marks, uint32_t *stack) {
+    uint32_t depth = 0;
+    stack[depth++] = from;
+    while (depth > 0) {
+        uint32_t at = stack[--depth];
+        for (uint32_t k = list->edge_first[at]; k < list->edge_first[at + 1]; k++) {
+            uint32_t before = list->edges[k];
+            if (before < lowest || marks[before] == mark) { continue; }
+            marks[before] = mark;
+            stack[depth++] = before;
+        }
+    }
+}
+
+static void hcqi_cuda_sort_down(uint32_t *items, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t item = items[i], k = i;
+        for (; k > 0 && items[k - 1] < item; k--) { items[k] = items[k - 1]; }
+        items[k] = item;
+    }
+}
+
+/* Copies the edges that stay inside a piece and are not implied by others. `scratch`:
+   two words a packet. */
+static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *recording,
+                                   uint32_t *scratch) {
+    uint32_t *marks = scratch, *stack = scratch + recording->count, used = 0;
+    memset(marks, 0, recording->count * sizeof *marks);
+    for (uint32_t i = 0; i < recording->count; i++) {
+        uint32_t first = used, kept = used;
+        list->edge_first[i] = first;
+        list->edge_first[i + 1] = first; /* while it is looked at */
+        for (uint32_t k = recording->edge_first[i]; k < recording->edge_first[i + 1]; k++) {
+            uint32_t before = recording->edges[k];
+            if (hcqi_cuda_is_work(&recording->packets[before]) &&
+                list->commands[before].piece == list->commands[i].piece) {
+                list->edges[used++] = before;
+            }
+        }
+        hcqi_cuda_sort_down(list->edges + first, used - first);
+        for (uint32_t k = first; k < used; k++) { /* the latest brings most with it */
+            uint32_t before = list->edges[k];
+            if (marks[before] == i + 1) { continue; }
+            marks[before] = i + 1;
+            list->edges[kept++] = before;
+            hcqi_cuda_mark_before(list, before, list->edges[used - 1], i + 1, marks, stack);
+        }
+        used = kept;
+        list->edge_first[i + 1] = used;
+    }
+}
+
+static hcq_result hcqi_cuda_list_build(hcqi_cuda_device *d, hcqi_cuda_list *list,
+                                       hcqi_cu_node *scratch) {
+    hcq_result result = hcqi_cuda_enter_context(d);
+    if (result != HCQ_OK) { return result; }
+    const char *call = "";
+    int r = HCQI_CU_OK;
+    for (uint32_t k = 0; r == HCQI_CU_OK && k < list->piece_count; k++) {
+        hcqi_cuda_piece *piece = &list->pieces[k];
+        if (piece->nodes < HCQI_CUDA_GRAPH_MIN) { piece->is_graph = 0; }
+        piece->nodes = 0;
+        if (!piece->is_graph) { continue; }
+        for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
+            const hcq_packet *p = &list->recording->packets[i];
+            if (!hcqi_cuda_is_ready(p)) { piece->stale = 1; }
+            int exec = p->kind == HCQ_COMMAND_EXEC;
+            if (exec && !hcqi_cuda_grid_fits(d, p->u.exec.grid)) { piece->stale = 1; }
+        }
+        if (!piece->stale) { r = hcqi_cuda_piece_build(d, list, piece, scratch, &call); }
+    }
+    hcqi_cuda_leave_context(d);
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, call);
+}
+
+/* Only bound queues are worth graphs; what runs once goes to the stream as it is. */
+static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    size_t scratch_bytes = recording->count * sizeof(hcqi_cu_node) + 8;
+    if (!d->graphs || !recording->bound || recording->count == 0) { return HCQ_OK; }
+    hcqi_cuda_list *list = hcqi_cuda_list_new(d, recording);
+    void *scratch = hcq_backend_alloc(d->device, scratch_bytes, 16);
+    hcq_result r = list && scratch ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    if (r == HCQ_OK && list->edge_first) {
+        hcqi_cuda_edges_reduce(list, recording, (uint32_t *)scratch);
+    }
+    if (r == HCQ_OK) { r = hcqi_cuda_list_build(d, list, (hcqi_cu_node *)scratch); }
+    if (scratch) { hcq_backend_free(d->device, scratch, scratch_bytes); }
+    if (r != HCQ_OK && list) { hcqi_cuda_list_free(d, list); }
+    if (r == HCQ_OK) { recording->encoded = list; }
+    return r;
+}
+
+/* Nodes are changed at the next submit, which may be many patches later. */
+static hcq_result hcqi_cuda_patch(void *self, hcq_recording *recording, uint32_t index) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_list *list = (hcqi_cuda_list *)recording->encoded;
+    const hcq_packet *p = &recording->packets[index];
+    if (!list || !hcqi_cuda_is_work(p) || !hcqi_cuda_is_node(p)) { return HCQ_OK; }
+    hcqi_cuda_command *c = &list->commands[index];
+    hcqi_cuda_piece *piece = &list->pieces[c->piece];
+    if (!piece->is_graph || piece->stale || c->dirty) { return HCQ_OK; }
+    if (!hcqi_cuda_command_differs(list, c, p)) { return HCQ_OK; }
+    if (c->off != hcqi_cuda_is_off(p) && !d->api->GraphNodeSetEnabled) {
+        piece->stale = 1;
+        return HCQ_OK;
+    }
+    c->dirty = 1;
+    c->next = piece->dirty;
+    piece->dirty = index + 1;
+    return HCQ_OK;
+}
+
+static void hcqi_cuda_encode_free(void *self, hcq_recording *recording) {
+    hcqi_cuda_list_free((hcqi_cuda_device *)self, (hcqi_cuda_list *)recording->encoded);
+    recording->encoded = NULL;
+}
+
+/* The piece of a packet. */
+static hcqi_cuda_piece *hcqi_cuda_piece_of(const hcqi_cuda_list *list, uint32_t index) {
+    return &list->pieces[list->commands[index].piece];
+}
+
+/* ========================================================================== */
+/* ---- giving work to streams -------------------------------------------------------- */
+
+/* A post in hand. */
+typedef struct hcqi_cuda_giving {
+    hcqi_cuda_device *d;
+    hcqi_cuda_post *post;
+    const hcq_packet *packet;          /* that was refused, or NULL */
+    const char *call;                  /* the last one made */
+} hcqi_cuda_giving;
+
+/* How far the lane is, by what its stream stored; with events, by what was asked
+   last. Any thread. */
+static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane) {
+    uint64_t done = hcqi_atomic_load64(&lane->done);
+    if (!lane->d->memops) { return done; }
+    uint64_t word = hcqi_atomic_load64(lane->word);
+    return word > done ? word : done;
+}
+
+static int hcqi_cuda_launch(hcqi_cuda_giving *g, hcqi_cu_function function, const uint32_t grid[3],
+                            const uint32_t block[3], uint32_t shared_bytes, const void *args,
+                            size_t size) {
+    hcqi_cuda_extra extra;
+    void **list = hcqi_cuda_extra_make(&extra, args, size);
+    g->call = "cuLaunchKernel";
+    return g->d->api->LaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
+                                   block[2], shared_bytes, g->post->lane->stream, NULL, list);
+}
+
+static int hcqi_cuda_give_exec(hcqi_cuda_giving *g, const hcq_packet *p) {
+    const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
+    if (p->u.exec.grid[0] == 0) { return HCQI_CU_OK; }
+    if (!hcqi_cuda_grid_fits(g->d, p->u.exec.grid)) {
+        g->call = "cuLaunchKernel";
+        return HCQI_CU_INVALID_VALUE;
+    }
+    return hcqi_cuda_launch(g, program->function, p->u.exec.grid, p->u.exec.block,
+                            program->shared_bytes, HCQ_PTR(const void, p->u.exec.args),
+                            program->args_bytes);
+}
+
+/* One of hcq's own kernels; three arguments are a fill. */
+static int hcqi_cuda_give_own(hcqi_cuda_giving *g, hcqi_cu_function function, const uint64_t *args,
+                              uint32_t count) {
+    uint32_t grid[3] = { 1, 1, 1 }, block[3] = { 1, 1, 1 };
+    if (count == 3 && args[2] > 1) {
+        uint64_t blocks = (args[2] + 255) / 256;
+        block[0] = 256;
+        grid[0] = blocks < 4096 ? (uint32_t)blocks : 4096;
+    }
+    return hcqi_cuda_launch(g, function, grid, block, 0, args, count * sizeof *args);
+}
+
+/* 8-byte words without a kernel: their halves, as two columns. */
+static int hcqi_cuda_give_columns(hcqi_cuda_giving *g, uint64_t dst, uint64_t value,
+                                  uint64_t words) {
+    hcqi_cu_stream stream = g->post->lane->stream;
+    g->call = "cuMemsetD2D32Async";
+    int r = g->d->api->MemsetD2D32Async(dst, 8, (unsigned int)value, 1, (size_t)words, stream);
+    if (r != HCQI_CU_OK) { return r; }
+    return g->d->api->MemsetD2D32Async(dst + 4, 8, (unsigned int)(value >> 32), 1, (size_t)words,
+                                       stream);
+}
+
+static int hcqi_cuda_give_store(hcqi_cuda_giving *g, const hcq_packet *p) {
+    hcqi_cuda_device *d = g->d;
+    hcqi_cu_stream stream = g->post->lane->stream;
+    int write = p->kind == HCQ_COMMAND_WRITE;
+    uint64_t size = write ? p->value_size : p->u.fill.size, dst = p->u.fill.dst;
+    uint64_t args[3] = { dst, p->u.fill.value, size / 8 };
+    if (size == 0) { return HCQI_CU_OK; }
+    g->call = "cuMemsetD32Async";
+    switch (p->value_size) {
+    case 1: return d->api->MemsetD8Async(dst, (unsigned char)args[1], (size_t)size, stream);
+    case 2: return d->api->MemsetD16Async(dst, (unsigned short)args[1], (size_t)(size / 2), stream);
+    case 4: return d->api->MemsetD32Async(dst, (unsigned int)args[1], (size_t)(size / 4), stream);
+    default: break;
+    }
+    if (write && d->memops) { /* 8 bytes at once */
+        g->call = "cuStreamWriteValue64";
+        return d->write_value(stream, dst, args[1], HCQI_CU_WRITE_DEFAULT);
+    }
+    if (d->has_stamp) { return hcqi_cuda_give_own(g, d->fill, args, 3); }
+    return hcqi_cuda_give_columns(g, dst, args[1], size / 8);
+}
+
+/* Between these two hcq may be called; others who come to give wait. */
+static void hcqi_cuda_tell_begin(hcqi_cuda_device *d) {
+    hcqi_atomic_store64(&d->telling, hcq_sys_thread_id());
+    hcqi_cuda_unlock(&d->lock);
+}
+
+static void hcqi_cuda_tell_end(hcqi_cuda_device *d) {
+    hcqi_cuda_lock(&d->lock);
+    hcqi_atomic_store64(&d->telling, 0);
+}
+
+/* A function of the user's, who may call hcq. */
+static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
+    hcqi_cuda_device *d = g->d;
+    hcq_cuda_encoder encoder;
+    encoder.stream = g->post->lane->stream;
+    encoder.context = d->context;
+    encoder.device = d->ordinal;
+    hcqi_cuda_tell_begin(d);
+    hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
+    hcqi_cuda_tell_end(d);
+    g->call = "";
+    return (int)r < 0 ? HCQI_CU_INVALID_VALUE : HCQI_CU_OK;
+}
+
+static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
+    hcqi_cuda_device *d = g->d;
+    uint64_t dst = p->u.stamp.dst;
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: return hcqi_cuda_give_exec(g, p);
+    case HCQ_COMMAND_COPY:
+        g->call = "cuMemcpyAsync";
+        return p->u.copy.size == 0 ? HCQI_CU_OK
+                                   : d->api->MemcpyAsync(p->u.copy.dst, p->u.copy.src,
+                                                         (size_t)p->u.copy.size,
+                                                         g->post->lane->stream);
+    case HCQ_COMMAND_FILL:
+    case HCQ_COMMAND_WRITE: return hcqi_cuda_give_store(g, p);
+    case HCQ_COMMAND_TIMESTAMP: /* without the kernel the host does it */
+        return d->has_stamp ? hcqi_cuda_give_own(g, d->stamp, &dst, 1) : HCQI_CU_OK;
+    case HCQ_COMMAND_CUSTOM: return hcqi_cuda_give_custom(g, p);
+    default: return HCQI_CU_OK;        /* a stream runs in order: barriers are nothing */
+    }
+}
+
+/* Packets one by one. With a trail each leaves its number. */
+static int hcqi_cuda_give_packets(hcqi_cuda_giving *g, uint32_t first, uint32_t count) {
+    hcqi_cuda_device *d = g->d;
+    const hcqi_cuda_lane *lane = g->post->lane;
+    int trail = (d->flags & HCQ_CUDA_TRAIL) && d->memops, r = HCQI_CU_OK;
+    uint32_t launches = 0;
+    for (uint32_t i = first; r == HCQI_CU_OK && i < first + count; i++) {
+        const hcq_packet *p = &g->post->recording->packets[i];
+        r = hcqi_cuda_give_packet(g, p);
+        launches += p->kind == HCQ_COMMAND_EXEC;
+        if (r == HCQI_CU_OK && trail) {
+            g->call = "cuStreamWriteValue64";
+            r = d->write_value(lane->stream, lane->trail_address, i + 1, HCQI_CU_WRITE_DEFAULT);
+        }
+        if (r != HCQI_CU_OK) { g->packet = p; }
+    }
+    if (launches != 0) { hcqi_cuda_count(&d->launches, launches); }
+    return r;
+}
+
+static int hcqi_cuda_piece_renew(hcqi_cuda_giving *g, hcqi_cuda_list *list,
+                                 hcqi_cuda_piece *piece) {
+    size_t bytes = piece->count * sizeof(hcqi_cu_node);
+    hcqi_cu_node *scratch = (hcqi_cu_node *)hcq_backend_alloc(g->d->device, bytes, 16);
+    if (!scratch) { return HCQI_CU_OUT_OF_MEMORY; }
+    int r = hcqi_cuda_piece_build(g->d, list, piece, scratch, &g->call);
+    hcq_backend_free(g->d->device, scratch, bytes);
+    return r;
+}
+
+/* Changes one node. */
+static int hcqi_cuda_node_set(hcqi_cuda_giving *g, hcqi_cuda_list *list, hcqi_cuda_piece *piece,
+                              uint32_t i) {
+    hcqi_cuda_device *d = g->d;
+    const hcq_packet *p = &list->recording->packets[i];
+    hcqi_cuda_place at;
+    memset(&at, 0, sizeof at);
+    at.piece = piece;
+    at.command = &list->commands[i];
+    int was_off = at.command->off, off = hcqi_cuda_is_off(p), r = HCQI_CU_OK;
+    if (!off) { r = hcqi_cuda_node_put(d, &at, p); }
+    if (r == HCQI_CU_OK && off != was_off) {
+        at.call = "cuGraphNodeSetEnabled";
+        r = d->api->GraphNodeSetEnabled(piece->exec, at.command->node, (unsigned int)!off);
+    }
+    if (at.call) { g->call = at.call; }
+    if (r != HCQI_CU_OK) { return r; }
+    hcqi_cuda_command_keep(list, at.command, p);
+    hcqi_cuda_count(&d->nodes_set, 1);
+    return HCQI_CU_OK;
+}
+
+/* The graph with what was patched since it ran; what cannot be changed, memory of
+   another kind say, is built anew. */
+static int hcqi_cuda_piece_ready(hcqi_cuda_giving *g, hcqi_cuda_list *list,
+                                 hcqi_cuda_piece *piece) {
+    int r = HCQI_CU_OK;
+    while (!piece->stale && piece->dirty != 0) {
+        uint32_t i = piece->dirty - 1;
+        piece->dirty = list->commands[i].next;
+        r = hcqi_cuda_node_set(g, list, piece, i);
+        if (hcqi_cuda_is_sticky(r)) { return r; }
+        if (r != HCQI_CU_OK) { piece->stale = 1; }
+    }
+    return piece->stale ? hcqi_cuda_piece_renew(g, list, piece) : HCQI_CU_OK;
+}
+
+/* A grid that no launch takes, found before a graph is made of it. */
+static const hcq_packet *hcqi_cuda_piece_bad(const hcqi_cuda_device *d, const hcqi_cuda_list *list,
+                                             const hcqi_cuda_piece *piece) {
+    uint32_t at = piece->dirty, i = piece->first;
+    while (piece->stale ? i < piece->first + piece->count : at != 0) {
+        const hcq_packet *p = &list->recording->packets[piece->stale ? i : at - 1];
+        if (p->kind == HCQ_COMMAND_EXEC && !hcqi_cuda_grid_fits(d, p->u.exec.grid)) { return p; }
+        at = piece->stale ? 0 : list->commands[at - 1].next;
+        i++;
+    }
+    return NULL;
+}
+
+static int hcqi_cuda_give_piece(hcqi_cuda_giving *g, hcqi_cuda_list *list,
+                                hcqi_cuda_piece *piece) {
+    if (!piece->is_graph) { return hcqi_cuda_give_packets(g, piece->first, piece->count); }
+    g->packet = hcqi_cuda_piece_bad(g->d, list, piece);
+    if (g->packet) {
+        g->call = "cuLaunchKernel";
+        piece->stale = 1;
+        return HCQI_CU_INVALID_VALUE;
+    }
+    int r = hcqi_cuda_piece_ready(g, list, piece);
+    if (r == HCQI_CU_OK) {
+        g->call = "cuGraphLaunch";
+        r = g->d->api->GraphLaunch(piece->exec, g->post->lane->stream);
+        hcqi_cuda_count(&g->d->graph_launches, 1);
+    }
+    return r;
+}
+
+static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
+    const hcqi_cuda_post *post = g->post;
+    if (post->import) {
+        g->call = "cuStreamWaitEvent";
+        return g->d->api->StreamWaitEvent(post->lane->stream, post->import, 0);
+    }
+    if (!post->recording || post->count == 0) { return HCQI_CU_OK; }
+    hcqi_cuda_list *list = (hcqi_cuda_list *)post->recording->encoded;
+    if (!list) { return hcqi_cuda_give_packets(g, post->first, post->count); }
+    int r = HCQI_CU_OK;
+    for (uint32_t i = post->first; r == HCQI_CU_OK && i < post->first + post->count;) {
+        hcqi_cuda_piece *piece = hcqi_cuda_piece_of(list, i);
+        r = hcqi_cuda_give_piece(g, list, piece);
+        i = piece->first + piece->count;
+    }
+    return r;
+}
+
+/* ---- waits ---- */
+
+/* Records an event behind the last batch of a lane, for that batch's epoch. With the
+   lock of the lane's device. */
+static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **out) {
+    hcqi_cuda_device *d = lane->d;
+    hcqi_cuda_event *event = hcqi_cuda_event_get(d);
+    *out = NULL;
+    if (!event) { return HCQI_CU_OUT_OF_MEMORY; }
+    int r = d->api->EventRecord(event->handle, lane->stream);
+    if (r != HCQI_CU_OK) {
+        hcqi_cuda_event_put(d, event);
+        return r;
+    }
+    hcqi_cuda_count(&d->records, 1);
+    hcqi_cuda_lock(&lane->lock);
+    hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
+    int keep = given && given->epoch == epoch && !given->event;
+    if (keep) {
+        given->event = event;
+        (void)hcqi_atomic_add32(&event->refs, 1);
+    }
+    hcqi_cuda_unlock(&lane->lock);
+    *out = event;                      /* one reference is the caller's */
+    return HCQI_CU_OK;
+}
+
+/* The event of exactly this epoch, if it was recorded, with a reference. *done: it is
+   over, nobody has to wait. */
+static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoch, int *done) {
+    hcqi_cuda_event *event = NULL;
+    hcqi_cuda_lock(&lane->lock);
+    const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
+    *done = hcqi_cuda_look(lane) >= epoch || !given;
+    if (!*done && given->epoch == epoch && given->event) {
+        event = given->event;
+        (void)hcqi_atomic_add32(&event->refs, 1);
+    }
+    hcqi_cuda_unlock(&lane->lock);
+    return event;
+}
+
+/* A lane of another device may be recorded on while nobody gives to it. */
+static int hcqi_cuda_try_enter(hcqi_cuda_device *d, const hcqi_cuda_device *mine) {
+    if (d == mine) { return 1; }
+    if (!hcqi_atomic_cas32(&d->lock, 0, 1)) { return 0; }
+    if (hcqi_atomic_load64(&d->telling) == 0) { return 1; }
+    hcqi_cuda_unlock(&d->lock);
+    return 0;
+}
+
+/* The event that `epoch` of the lane has by now, or gets if nothing was given to the
+   lane after it; NULL and *done 0: it is too late for one. With mine->lock. */
+static int hcqi_cuda_event_for(hcqi_cuda_device *mine, hcqi_cuda_lane *lane, uint64_t epoch,
+                               hcqi_cuda_event **event, int *done) {
+    int r = HCQI_CU_OK;
+    *event = hcqi_cuda_lane_event(lane, epoch, done);
+    hcqi_atomic_store32(&lane->records, HCQI_CUDA_RECORDS);
+    if (*event || *done || !hcqi_cuda_try_enter(lane->d, mine)) { return r; }
+    if (hcqi_atomic_load64(&lane->handed) == epoch) {
+        hcq_result entered = hcqi_cuda_enter_context(lane->d);
+        r = entered == HCQ_OK ? hcqi_cuda_lane_record(lane, epoch, event) : HCQI_CU_INVALID_CONTEXT;
+        if (entered == HCQ_OK) { hcqi_cuda_leave_context(lane->d); }
+    }
+    if (lane->d != mine) { hcqi_cuda_unlock(&lane->d->lock); }
+    return r;
+}
+
+/* Makes the post's stream wait for another lane. */
+static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) {
+    hcqi_cuda_device *d = g->d;
+    hcqi_cuda_lane *other = (hcqi_cuda_lane *)wait->lane->native;
+    hcqi_cu_stream stream = g->post->lane->stream;
+    hcqi_cuda_event *event;
+    int done;
+    if (other->stream == stream || hcqi_cuda_look(other) >= wait->epoch) { return HCQI_CU_OK; }
+    g->call = "cuEventRecord";
+    int r = hcqi_cuda_event_for(d, other, wait->epoch, &event, &done);
+    if (r != HCQI_CU_OK || done) { return r; }
+    if (event) {
+        g->call = "cuStreamWaitEvent";
+        r = d->api->StreamWaitEvent(stream, event->handle, 0);
+        hcqi_cuda_event_put(other->d, event);
+        hcqi_cuda_count(&d->waits, 1);
+        return r;
+    }
+    g->call = "cuStreamWaitValue64";
+    hcqi_cuda_count(&d->waits_value, 1);
+    return d->wait_value(stream, other->word_address, wait->epoch, HCQI_CU_WAIT_GEQ);
+}
+
+/* What clears new memory comes first. */
+static int hcqi_cuda_give_zero(hcqi_cuda_giving *g) {
+    hcqi_cuda_device *d = g->d;
+    hcqi_cuda_lane *lane = g->post->lane;
+    int r = HCQI_CU_OK;
+    if (lane->zeroed == hcqi_atomic_load64(&d->zeroed)) { return r; }
+    hcqi_cuda_lock(&d->zero_lock);
+    g->call = "cuStreamWaitEvent";
+    r = d->api->StreamWaitEvent(lane->stream, d->zero_event->handle, 0);
+    if (r == HCQI_CU_OK) { lane->zeroed = d->zeroed; }
+    hcqi_cuda_unlock(&d->zero_lock);
+    hcqi_cuda_count(&d->waits, 1);
+    return r;
+}
+
+/* The end of a batch: the lane's word, and an event if somebody will want one. */
+static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
+    hcqi_cuda_device *d = g->d;
+    hcqi_cuda_lane *lane = g->post->lane;
+    hcqi_cuda_event *event = NULL;
+    uint64_t epoch = g->post->done.epoch;
+    uint32_t records = hcqi_atomic_load32(&lane->records);
+    int r = HCQI_CU_OK;
+    if (d->memops) {
+        g->call = "cuStreamWriteValue64";
+        r = d->write_value(lane->stream, lane->word_address, epoch, HCQI_CU_WRITE_DEFAULT);
+        hcqi_cuda_count(&d->writes, 1);
+    }
+    if (r == HCQI_CU_OK && (records != 0 || !d->value_waits)) {
+        g->call = "cuEventRecord";
+        r = hcqi_cuda_lane_record(lane, epoch, &event);
+        if (records != 0) { (void)hcqi_atomic_cas32(&lane->records, records, records - 1); }
+        hcqi_cuda_event_put(d, event);
+    }
+    if (r == HCQI_CU_OK) { hcqi_atomic_store64(&lane->handed, epoch); }
+    return r;
+}
+
+/* ---- failures ---- */
+
+static hcq_result hcqi_cuda_give_result(const hcqi_cuda_giving *g, int r) {
+    int custom = g->packet && g->packet->kind == HCQ_COMMAND_CUSTOM;
+    if (custom && g->call[0] == 0) { return HCQ_ERROR_HOST; }
+    if (g->packet && g->packet->kind == HCQ_COMMAND_EXEC && r == HCQI_CU_INVALID_VALUE &&
+        !hcqi_cuda_grid_fits(g->d, g->packet->u.exec.grid)) {
+        return HCQ_ERROR_LIMIT;
+    }
+    return hcqi_cuda_result(r);
+}
+
+/* The batch does not run, or not to its end: its job fails from here on, only its
+   end is given. */
+static void hcqi_cuda_post_fail(hcqi_cuda_device *d, hcqi_cuda_post *post, hcq_result r) {
+    hcqi_atomic_store32(&d->failed, 1);
+    post->count = 0;
+    post->import = NULL;
+    hcqi_cuda_tell_begin(d);
+    hcq_backend_job_fail(post->job, &post->done, r, NULL);
+    hcqi_cuda_tell_end(d);
+}
+
+/* A call was refused. */
+static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
+    hcqi_cuda_device *d = g->d;
+    hcq_result result = hcqi_cuda_give_result(g, r);
+    const char *call = g->call;
+    hcqi_cuda_note(d, r, call);
+    if (hcqi_atomic_load32(&d->lost)) { return; }
+    hcqi_cuda_tell_begin(d);
+    if (result == HCQ_ERROR_LIMIT && g->packet) {
+        const uint32_t *grid = g->packet->u.exec.grid;
+        hcq_backend_log(d->device, result, "grid: %ux%ux%u, the device takes up to %ux%ux%u",
+                        grid[0], grid[1], grid[2], d->max_grid[0], d->max_grid[1], d->max_grid[2]);
+    } else if (call[0]) {
+        hcq_backend_log(d->device, result, "%s: %s (%d)", call, hcqi_cuda_text(d->api, r), r);
+    }
+    hcq_backend_error(g->post->job, g->packet, result, call, call[0] ? r : 0);
+    hcqi_cuda_tell_end(d);
+    hcqi_cuda_post_fail(d, g->post, result);
+}
+
+/* Something failed before: does this batch wait for it, or belong to it? */
+static void hcqi_cuda_post_check(hcqi_cuda_device *d, hcqi_cuda_post *post) {
+    hcqi_cuda_tell_begin(d);
+    hcq_result r = hcq_backend_job_result(post->job);
+    for (uint32_t i = 0; r == HCQ_OK && i < post->wait_count; i++) {
+        r = hcq_backend_wait_result(&post->waits[i]);
+    }
+    hcqi_cuda_tell_end(d);
+    if (r != HCQ_OK) { hcqi_cuda_post_fail(d, post, r); }
+}
+
+/* ---- posts ---- */
+
+static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch);
+
+/* Waits of other devices' lanes: their batches are given first. Who stands here holds
+   nothing, and the oldest batch of all that are not given waits for none of them. */
+static void hcqi_cuda_post_others(hcqi_cuda_device *d, const hcqi_cuda_post *post) {
+    for (uint32_t i = 0; i < post->wait_count; i++) {
+        hcqi_cuda_lane *other = (hcqi_cuda_lane *)post->waits[i].lane->native;
+        if (other->d == d || hcqi_atomic_load64(&other->handed) >= post->waits[i].epoch) {
+            continue;
+        }
+        hcqi_cuda_tell_begin(d);
+        while (hcqi_atomic_load64(&other->handed) < post->waits[i].epoch &&
+               !hcqi_atomic_load32(&other->d->lost)) {
+            hcqi_cuda_flush_until(other->d, other, post->waits[i].epoch);
+        }
+        hcqi_cuda_tell_end(d);
+    }
+}
+
+/* The lanes of others may go now. */
+static void hcqi_cuda_post_release(hcqi_cuda_device *d, const hcqi_cuda_post *post) {
+    for (uint32_t i = 0; i < post->wait_count; i++) {
+        hcqi_cuda_lane *other = (hcqi_cuda_lane *)post->waits[i].lane->native;
+        if (other->d != d) { (void)hcqi_atomic_add32(&other->users, UINT32_MAX); }
+    }
+}
+
+/* Everything of one post, with the context; a failure leaves only its end. */
+static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
+    hcqi_cuda_giving g;
+    g.d = d;
+    g.post = post;
+    g.packet = NULL;
+    g.call = "";
+    hcqi_cuda_post_others(d, post);
+    if (hcqi_atomic_load32(&d->failed)) { hcqi_cuda_post_check(d, post); }
+    int r = hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OK;
+    for (uint32_t i = 0; r == HCQI_CU_OK && i < post->wait_count; i++) {
+        r = hcqi_cuda_give_wait(&g, &post->waits[i]);
+    }
+    if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(&g); }
+    if (r == HCQI_CU_OK) { r = hcqi_cuda_give_batch(&g); }
+    if (r != HCQI_CU_OK) { hcqi_cuda_give_fail(&g, r); }
+    for (int tries = 0; tries < 3 && !hcqi_atomic_load32(&d->lost); tries++) {
+        r = hcqi_cuda_give_end(&g);
+        if (r == HCQI_CU_OK) { break; }
+        if (tries == 0) { hcqi_cuda_give_fail(&g, r); }
+    }
+    if (r != HCQI_CU_OK && hcqi_atomic_cas32(&d->lost, 0, 3)) { /* it would never end */
+        d->lost_code = r;
+        snprintf(d->lost_call, sizeof d->lost_call, "%s", g.call);
+        hcqi_atomic_store32(&d->lost, 1);
+    }
+    hcqi_cuda_post_release(d, post);
+    hcqi_cuda_count(&d->batches, 1);
+}
+
+/* The next post, or NULL; chunks that are through are kept for later. */
+static hcqi_cuda_post *hcqi_cuda_post_next(hcqi_cuda_device *d) {
+    hcqi_cuda_chunk *c = d->head;
+    if (d->head_at < hcqi_atomic_load32(&c->count)) { return &c->posts[d->head_at++]; }
+    hcqi_cuda_chunk *next = (hcqi_cuda_chunk *)(uintptr_t)hcqi_atomic_load64(&c->next);
+    if (!next || d->head_at < hcqi_atomic_load32(&c->count)) { /* the last came just now */
+        return next ? &c->posts[d->head_at++] : NULL;
+    }
+    d->head = next;
+    d->head_at = 0;
+    uint64_t kept = hcqi_atomic_swap64(&d->spare, (uint64_t)(uintptr_t)c);
+    hcqi_cuda_chunk *old = (hcqi_cuda_chunk *)(uintptr_t)kept;
+    if (old) { hcq_backend_free(d->device, old, sizeof *old); }
+    return hcqi_cuda_post_next(d);
+}
+
+/* Gives all posts, or with `lane` those up to an epoch of it. */
+static void hcqi_cuda_hand_over(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch) {
+    hcqi_cuda_post *post = hcqi_cuda_post_next(d);
+    if (!post) { return; }
+    int has_context = hcqi_cuda_enter_context(d) == HCQ_OK;
+    if (!has_context && hcqi_atomic_cas32(&d->lost, 0, 3)) { /* nothing can be given any more */
+        d->lost_code = HCQI_CU_INVALID_CONTEXT;
+        snprintf(d->lost_call, sizeof d->lost_call, "cuCtxPushCurrent");
+        hcqi_atomic_store32(&d->lost, 1);
+    }
+    for (; post; post = hcqi_cuda_post_next(d)) {
+        hcqi_cuda_post_give(d, post);
+        if (lane && hcqi_atomic_load64(&lane->handed) >= epoch) { break; }
+    }
+    if (has_context) { hcqi_cuda_leave_context(d); }
+}
+
+static void hcqi_cuda_tell_lost(hcqi_cuda_device *d);
+
+/* Gives what was submitted up to an epoch of a lane, if nobody else gives just now;
+   what comes later may wait for him who asks. */
+static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch) {
+    if (!hcqi_cuda_try_enter(d, NULL)) {
+        hcq_sys_yield();
+        return;
+    }
+    if (hcqi_atomic_load64(&lane->handed) < epoch) { hcqi_cuda_hand_over(d, lane, epoch); }
+    hcqi_cuda_unlock(&d->lock);
+    if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_cuda_tell_lost(d); }
+}
+
+/* What was submitted goes to the streams in the order in which it was, so that a
+   native wait always finds its event recorded. One thread at a time; those who
+   wait for it find their own work gone. */
+static void hcqi_cuda_flush(void *self) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_lock(&d->lock);
+    for (uint64_t teller; (teller = hcqi_atomic_load64(&d->telling)) != 0;) {
+        hcqi_cuda_unlock(&d->lock);
+        if (teller == hcq_sys_thread_id()) { return; } /* its caller goes on */
+        hcq_sys_yield();
+        hcqi_cuda_lock(&d->lock);
+    }
+    hcqi_cuda_hand_over(d, NULL, 0);
+    hcqi_cuda_unlock(&d->lock);
+    if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_cuda_tell_lost(d); }
+}
+
+/* ---- submitting ---- */
+
+/* A chunk with room for one more post with `waits` waits. */
+static hcqi_cuda_chunk *hcqi_cuda_chunk_room(hcqi_cuda_device *d, uint32_t waits) {
+    hcqi_cuda_chunk *c = d->tail;
+    if (d->tail_at < HCQI_CUDA_CHUNK_POSTS && c->wait_count + waits <= HCQI_CUDA_CHUNK_WAITS) {
+        return c;
+    }
+    hcqi_cuda_chunk *next = (hcqi_cuda_chunk *)(uintptr_t)hcqi_atomic_swap64(&d->spare, 0);
+    if (!next) {
+        next = (hcqi_cuda_chunk *)hcq_backend_alloc(d->device, sizeof *next, 64);
+        if (!next) { return NULL; }
+    }
+    next->next = 0;
+    next->count = 0;
+    next->wait_count = 0;
+    hcqi_atomic_store64(&c->next, (uint64_t)(uintptr_t)next);
+    d->tail = next;
+    d->tail_at = 0;
+    return next;
+}
+
+/* Times that the host will take. */
+static int hcqi_cuda_harvests_add(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
+                                  const hcq_batch *batch) {
+    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
+        const hcq_packet *p = &batch->recording->packets[i];
+        if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
+        if (!hcqi_cuda_grow(d, (void **)&d->harvests, &d->harvest_capacity, d->harvest_count + 1,
+                            sizeof *d->harvests)) {
+            return 0;
+        }
+        hcqi_cuda_harvest *h = &d->harvests[d->harvest_count++];
+        h->lane = lane;
+        h->epoch = batch->done.epoch;
+        h->host = HCQ_PTR(uint64_t, p->u.stamp.dst);
+    }
+    return 1;
+}
+
+/* A batch is on its way from now on. */
+static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
+    hcqi_cuda_lock(&lane->lock);
+    int room = hcqi_cuda_given_room(lane);
+    if (room) {
+        hcqi_cuda_given *given = hcqi_cuda_given_at(lane, lane->given_count++);
+        given->epoch = batch->done.epoch;
+        given->event = NULL;
+        given->job = batch->job;
+        given->recording = batch->recording;
+        given->first = batch->first;
+        given->count = batch->count;
+    }
+    hcqi_cuda_unlock(&lane->lock);
+    return room;
+}
+
+/* A wait goes with the batch if its stream does not imply it, or if somebody has to
+   look how it ended. */
+static int hcqi_cuda_wait_counts(const hcqi_cuda_lane *lane, const hcq_lane_point *wait) {
+    hcqi_cuda_lane *other = (hcqi_cuda_lane *)wait->lane->native;
+    if (!wait->order_only) { return 1; }
+    return other->stream != lane->stream && hcqi_cuda_look(other) < wait->epoch;
+}
+
+/* Only puts the batch into the list; flush gives it to the stream without the core's
+   lock. */
+static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch *batch) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    hcqi_cuda_chunk *c = hcqi_cuda_chunk_room(d, batch->wait_count);
+    if (!c || (!d->has_stamp && !hcqi_cuda_harvests_add(d, lane, batch)) ||
+        !hcqi_cuda_given_add(lane, batch)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    hcqi_atomic_store64(&lane->base_epoch[batch->done.counter],
+                        batch->done.epoch - batch->done.value);
+    lane->last[batch->done.counter] = batch->done.value;
+    lane->submitted = batch->done.epoch;
+    hcqi_cuda_post *post = &c->posts[d->tail_at];
+    uint32_t first = c->wait_count;
+    post->lane = lane;
+    post->recording = batch->recording;
+    post->first = batch->first;
+    post->count = batch->recording ? batch->count : 0;
+    post->waits = &c->waits[first];
+    post->done = batch->done;
+    post->job = batch->job;
+    post->import = lane->is_imported ? (hcqi_cu_event)(uintptr_t)target->posted : NULL;
+    for (uint32_t i = 0; i < batch->wait_count; i++) {
+        hcqi_cuda_lane *other = (hcqi_cuda_lane *)batch->waits[i].lane->native;
+        if (!hcqi_cuda_wait_counts(lane, &batch->waits[i])) { continue; }
+        if (other->d != d) { (void)hcqi_atomic_add32(&other->users, 1); }
+        c->waits[c->wait_count++] = batch->waits[i];
+    }
+    post->wait_count = c->wait_count - first;
+    hcqi_atomic_store32(&c->count, ++d->tail_at);
+    return HCQ_NOT_READY;
+}
+
+/* ========================================================================== */
+/* ---- ends -------------------------------------------------------------------------- */
+
+/* With events: asks for those of the oldest batches, with the context and lane->lock. */
+static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
+    for (uint32_t i = 0; i < lane->given_count; i++) {
+        const hcqi_cuda_given *given = hcqi_cuda_given_at(lane, i);
+        if (!given->event) { break; }
+        int r = lane->d->api->EventQuery(given->event->handle);
+        hcqi_cuda_note(lane->d, r, "cuEventQuery");
+        if (r != HCQI_CU_OK) { break; }
+        done = given->epoch;
+    }
+    return done;
+}
+
+/* Batches up to `done` are over; their events go back. Under lane->lock. */
+static void hcqi_cuda_lane_retire(hcqi_cuda_lane *lane, uint64_t done) {
+    while (lane->given_count != 0 && hcqi_cuda_given_at(lane, 0)->epoch <= done) {
+        hcqi_cuda_event_put(lane->d, hcqi_cuda_given_at(lane, 0)->event);
+        lane->given_first = (lane->given_first + 1) & (lane->given_capacity - 1);
+        lane->given_count--;
+    }
+    hcqi_atomic_store64(&lane->done, done);
+}
+
+static void hcqi_cuda_harvest_due(hcqi_cuda_device *d, const hcqi_cuda_lane *lane, uint64_t done) {
+    uint64_t now = hcq_sys_now_ns();
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < d->harvest_count; i++) {
+        hcqi_cuda_harvest *h = &d->harvests[i];
+        if (h->lane == lane && h->epoch <= done) {
+            *h->host = now;
+        } else {
+            d->harvests[kept++] = *h;
+        }
+    }
+    d->harvest_count = kept;
+}
+
+/* How far the lane is by now. With the core's lock. */
+static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
+    hcqi_cuda_device *d = lane->d;
+    uint64_t before = hcqi_atomic_load64(&lane->done), done = hcqi_cuda_look(lane);
+    int asks = !d->memops && before < hcqi_atomic_load64(&lane->handed);
+    if (hcqi_atomic_load32(&d->lost)) { return before; }
+    if (asks && hcqi_cuda_enter_context(d) != HCQ_OK) { return before; }
+    if (done == before && !asks) { return before; }
+    hcqi_cuda_lock(&lane->lock);
+    if (asks) { done = hcqi_cuda_ask_events(lane, done); }
+    if (done > before) { hcqi_cuda_lane_retire(lane, done); }
+    hcqi_cuda_unlock(&lane->lock);
+    if (asks) { hcqi_cuda_leave_context(d); }
+    if (done > before && d->harvest_count != 0) { hcqi_cuda_harvest_due(d, lane, done); }
+    return done;
+}
+
+/* Words do not tell of errors: once in a while the stream is asked. */
+static void hcqi_cuda_lane_doubt(hcqi_cuda_lane *lane, uint32_t looks) {
+    hcqi_cuda_device *d = lane->d;
+    if (++lane->idle_looks < looks || !d->memops) { return; }
+    lane->idle_looks = 0;
+    if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
+    hcqi_cuda_note(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+    hcqi_cuda_leave_context(d);
+}
+
+static uint64_t hcqi_cuda_completed(void *self, hcq_lane *target, uint32_t counter) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    uint64_t before = hcqi_atomic_load64(&lane->done), done = hcqi_cuda_lane_look(lane);
+    if (done > before) {
+        lane->idle_looks = 0;
+    } else if (done < lane->submitted) {
+        hcqi_cuda_lane_doubt(lane, 256);
+    }
+    if (hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
+    uint64_t base = lane->base_epoch[counter];
+    uint64_t value = done > base ? done - base : 0;
+    return value < lane->last[counter] ? value : lane->last[counter];
+}
+
+/* Is the lane there? Any thread, without the core's lock. */
+static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
+    hcqi_cuda_device *d = lane->d;
+    if (hcqi_cuda_look(lane) >= epoch) { return 1; }
+    if (d->memops || hcqi_atomic_load64(&lane->handed) < epoch) { return 0; }
+    int done;
+    hcqi_cuda_event *event = hcqi_cuda_lane_event(lane, epoch, &done);
+    if (!event) { return done; }
+    if (hcqi_cuda_enter_context(d) == HCQ_OK) {
+        int r = d->api->EventQuery(event->handle);
+        hcqi_cuda_note(d, r, "cuEventQuery");
+        done = r == HCQI_CU_OK;
+        hcqi_cuda_leave_context(d);
+    }
+    hcqi_cuda_event_put(d, event);
+    return done;
+}
+
+/* Spins a little, then naps for a sixteenth of the time passed so far, so that the
+   end is noticed at most so much later; CUDA has no wait with a timeout. */
+static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
+                                 uint64_t timeout_ns) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    uint64_t epoch = hcqi_atomic_load64(&lane->base_epoch[counter]) + value;
+    uint64_t began = hcq_sys_now_ns(), asked = began;
+    for (uint32_t turn = 0;; turn++) {
+        uint32_t never = 0;
+        if (hcqi_cuda_lane_reached(lane, epoch)) { return HCQ_OK; }
+        if (hcqi_atomic_load32(&d->lost)) {
+            hcqi_cuda_tell_lost(d);
+            return HCQ_ERROR_LOST;
+        }
+        uint64_t now = hcq_sys_now_ns(), passed = now - began, nap = passed / 16;
+        if (passed >= timeout_ns) { return HCQ_TIMEOUT; }
+        if (now - asked > 1000000) { /* does anything tell of an error? */
+            asked = now;
+            if (hcqi_cuda_enter_context(d) == HCQ_OK) {
+                hcqi_cuda_note(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+                hcqi_cuda_leave_context(d);
+            }
+            continue;
+        }
+        if (passed < 20000) {
+            hcqi_atomic_pause();
+            continue;
+        }
+        nap = nap < 5000 ? 5000 : nap > 500000 ? 500000 : nap;
+        if (nap > timeout_ns - passed) { nap = timeout_ns - passed; }
+        (void)hcq_sys_wait(&never, 0, nap);
+    }
+}
+
+/* Words hold epochs, which never begin anew. */
+static void hcqi_cuda_counter_reset(void *self, hcq_lane *target, uint32_t counter) {
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    (void)self;
+    lane->last[counter] = 0;
+}
+
+/* ---- errors that end the context ---- */
+
+typedef struct hcqi_cuda_blame {
+    hcq_job *job;
+    const hcq_packet *packet;          /* NULL: one of several */
+    uint32_t lanes;                    /* that were in the middle of something */
+} hcqi_cuda_blame;
+
+/* The kernel that a batch consists of, or the one behind its trail. */
+static const hcq_packet *hcqi_cuda_blame_packet(const hcqi_cuda_lane *lane,
+                                                const hcqi_cuda_given *given) {
+    const hcq_packet *found = NULL;
+    uint32_t execs = 0, first = given->first;
+    if (!given->recording) { return NULL; }
+    int trail = (lane->d->flags & HCQ_CUDA_TRAIL) && lane->d->memops;
+    if (trail) {
+        uint64_t last = hcqi_atomic_load64(lane->trail);
+        if (last > first && last < given->first + given->count) { first = (uint32_t)last; }
+    }
+    for (uint32_t i = first; i < given->first + given->count; i++) {
+        const hcq_packet *p = &given->recording->packets[i];
+        if (p->kind != HCQ_COMMAND_EXEC && !(trail && execs == 0)) { continue; }
+        if (execs++ == 0) { found = p; }
+        if (trail) { return found; }
+    }
+    return execs == 1 ? found : NULL;
+}
+
+/* Who did it? The oldest batches that are not over, one with a kernel if there is. */
+static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_blame *blame = (hcqi_cuda_blame *)user;
+    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
+        hcqi_cuda_lane *lane = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
+        if (!lane) { continue; }
+        uint64_t done = hcqi_cuda_look(lane);
+        hcqi_cuda_lock(&lane->lock);
+        const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, done + 1);
+        if (given && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
+            const hcq_packet *packet = hcqi_cuda_blame_packet(lane, given);
+            blame->lanes++;
+            if (!blame->job || (packet && !blame->packet)) {
+                blame->job = given->job;
+                blame->packet = packet;
+            }
+        }
+        hcqi_cuda_unlock(&lane->lock);
+    }
+    if (blame->job) {
+        hcq_backend_blame(blame->job, blame->packet, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+    }
+    return HCQ_OK;
+}
+
+/* Tells the core, once; flush and wait do, which may. */
+static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
+    hcqi_cuda_blame blame = { NULL, NULL, 0 };
+    if (!hcqi_atomic_cas32(&d->lost, 1, 2)) { return; }
+    (void)hcq_backend_locked(d->device, hcqi_cuda_backend(), hcqi_cuda_blame_find, &blame);
+    hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
+                    d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
+                    blame.lanes > 1      ? "; several lanes were busy, the command is a guess"
+                    : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
+                                                 : "");
+    hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+}
+
+/* ========================================================================== */
+/* ---- times ------------------------------------------------------------------------- */
+
+/* One reading: the kernel stores its time between two of the host's. */
+static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcqi_cuda_moment *m) {
+    hcqi_cuda_extra extra;
+    uint64_t dst = (uint64_t)(uintptr_t)d->tool_word, after, device;
+    hcqi_atomic_store64(d->tool_word, 0);
+    uint64_t before = hcq_sys_now_ns();
+    int r = d->api->LaunchKernel(d->stamp, 1, 1, 1, 1, 1, 1, 0, d->tool, NULL,
+                                 hcqi_cuda_extra_make(&extra, &dst, sizeof dst));
+    if (r != HCQI_CU_OK) { return r; }
+    do {
+        device = hcqi_atomic_load64(d->tool_word);
+        after = hcq_sys_now_ns();
+        if (device == 0 && after - before > timeout_ns) { return HCQI_CU_NOT_READY; }
+    } while (device == 0);
+    m->device_ns = device;
+    m->host_ns = before + (after - before) / 2;
+    m->error_ns = (after - before) / 2 + 1;
+    return HCQI_CU_OK;
+}
+
+/* The tightest of a few tries becomes d->moment; with d->tool_lock. */
+static int hcqi_cuda_sample(hcqi_cuda_device *d, int tries, uint64_t timeout_ns) {
+    hcqi_cuda_moment best = { 0, 0, UINT64_MAX }, m;
+    int r = d->api->StreamQuery(d->tool); /* one before did not end in time */
+    for (int i = 0; r == HCQI_CU_OK && i < tries; i++) {
+        r = hcqi_cuda_sample_once(d, timeout_ns, &m);
+        if (r == HCQI_CU_OK && m.error_ns < best.error_ns) { best = m; }
+    }
+    if (best.error_ns != UINT64_MAX) {
+        d->moment = best;
+        return HCQI_CU_OK;
+    }
+    return r;
+}
+
+/* A moment of the last second serves, else of longer ago; the clocks drift apart by less
+   than 100 millionths. */
+static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    uint64_t now = hcq_sys_now_ns();
+    clock->device_ns = clock->host_ns = now;
+    clock->error_ns = 0;
+    if (!d->has_stamp) { return HCQ_OK; } /* times are the host's */
+    hcqi_cuda_lock(&d->tool_lock);
+    if (now - d->moment.host_ns > 1000000000 && hcqi_cuda_enter_context(d) == HCQ_OK) {
+        hcqi_cuda_note(d, hcqi_cuda_sample(d, 3, 20000000), "cuLaunchKernel");
+        hcqi_cuda_leave_context(d);
+    }
+    hcqi_cuda_moment m = d->moment;
+    hcqi_cuda_unlock(&d->tool_lock);
+    uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
+    clock->host_ns = m.host_ns + passed;
+    clock->device_ns = m.device_ns + passed;
+    clock->error_ns = m.error_ns + passed / 10000;
+    return HCQ_OK;
+}
+
+/* ========================================================================== */
+/* ---- the library and drivers --------------------------------------------------------- */
+
+static int hcqi_cuda_fail_text(hcqi_cuda_driver *driver, const char *format, ...)
+    HCQI_PRINTF(2, 3);
+
+/* Keeps why there are no devices; always returns 0. */
+static int hcqi_cuda_fail_text(hcqi_cuda_driver *driver, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(driver->failure, sizeof driver->failure, format, args);
+    va_end(args);
+    return 0;
+}
+
+/* Opens the library and looks all names up. A symbol becomes a pointer to a function
+   byte by byte: C has no cast for that. */
+static int hcqi_cuda_library_open(hcqi_cuda_driver *driver) {
+    const char *name = HCQ_CUDA_LIBRARY;
+    uint8_t *at = (uint8_t *)&driver->api;
+    driver->library = hcq_sys_library_open(name);
+    if (!driver->library) {
+        return hcqi_cuda_fail_text(driver, "%s, the CUDA driver's library, is not installed", name);
+    }
+    for (uint32_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
+        const hcqi_cuda_name *wanted = &hcqi_cuda_names[i];
+        void *symbol = hcq_sys_library_symbol(driver->library, wanted->name);
+        if (!symbol && wanted->older) {
+            symbol = hcq_sys_library_symbol(driver->library, wanted->older);
+        }
+        if (!symbol && i < HCQI_CUDA_NEEDED_COUNT) {
+            return hcqi_cuda_fail_text(driver, "%s has no %s: not a CUDA driver of 11.4 or later",
+                                       name, wanted->name);
+        }
+        memcpy(at + i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    return 1;
+}
+
+/* What cuInit answers, in words. */
+static const char *hcqi_cuda_init_hint(int r) {
+    switch (r) {
+    case HCQI_CU_STUB_LIBRARY: return ": the library is the toolkit's stub, not a driver";
+    case HCQI_CU_NO_DEVICE: return ": there is no CUDA device";
+    case 803: return ": the driver's library and its kernel module are of different versions";
+    case 804: return ": the driver is too old for this compatibility library";
+    default: return "";
+    }
+}
+
+static int hcqi_cuda_init(hcqi_cuda_driver *driver) {
+    const hcqi_cuda_api *api = &driver->api;
+    int r = api->Init(0), count = 0;
+    if (r != HCQI_CU_OK) {
+        return hcqi_cuda_fail_text(driver, "cuInit: %s (%d)%s", hcqi_cuda_text(api, r), r,
+                                   hcqi_cuda_init_hint(r));
+    }
+    r = api->DriverGetVersion(&driver->version);
+    if (r != HCQI_CU_OK || driver->version < HCQI_CUDA_OLDEST) {
+        return hcqi_cuda_fail_text(driver, "the driver is for CUDA %d.%d, 11.4 is needed",
+                                   driver->version / 1000, driver->version % 1000 / 10);
+    }
+    r = api->DeviceGetCount(&count);
+    if (r != HCQI_CU_OK || count <= 0) {
+        return hcqi_cuda_fail_text(driver, "cuDeviceGetCount: there is no CUDA device");
+    }
+    for (int i = 0; i < count && driver->count < HCQI_CUDA_DEVICES; i++) {
+        int device, unified = 0;
+        if (api->DeviceGet(&device, i) != HCQI_CU_OK) { continue; }
+        (void)api->DeviceGetAttribute(&unified, HCQI_CU_UNIFIED_ADDRESSING, device);
+        if (unified) { driver->devices[driver->count++] = device; }
+    }
+    return driver->count != 0
+               ? 1
+               : hcqi_cuda_fail_text(driver, "no CUDA device has unified addressing");
+}
+
+static void hcqi_cuda_driver_destroy(const hcq_memory_hooks *memory, void *self) {
+    hcqi_cuda_driver *driver = (hcqi_cuda_driver *)self;
+    if (driver->library) { hcq_sys_library_close(driver->library); }
+    memory->free_fn(memory->user, driver, sizeof *driver);
+}
+
+static hcq_result hcqi_cuda_driver_create(const hcq_memory_hooks *memory, void **out) {
+    hcqi_cuda_driver *driver =
+        (hcqi_cuda_driver *)memory->alloc_fn(memory->user, sizeof *driver, 16);
+    if (!driver) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    memset(driver, 0, sizeof *driver);
+    if (hcqi_cuda_library_open(driver)) { (void)hcqi_cuda_init(driver); }
+    *out = driver;
+    return HCQ_OK;
+}
+
+static const char *hcqi_cuda_why_none(void *self) {
+    const hcqi_cuda_driver *driver = (const hcqi_cuda_driver *)self;
+    return driver->failure[0] ? driver->failure : "there is no CUDA device";
+}
+
+static uint32_t hcqi_cuda_devices(void *self, hcq_device_info *infos, uint32_t capacity) {
+    const hcqi_cuda_driver *driver = (const hcqi_cuda_driver *)self;
+    for (uint32_t i = 0; i < driver->count && i < capacity; i++) {
+        hcq_device_info *info = &infos[i];
+        size_t bytes = 0;
+        (void)driver->api.DeviceGetName(info->name, (int)sizeof info->name, driver->devices[i]);
+        (void)driver->api.DeviceGetPCIBusId(info->path, (int)sizeof info->path,
+                                            driver->devices[i]);
+        (void)driver->api.DeviceTotalMem(&bytes, driver->devices[i]);
+        info->id = (uint64_t)driver->devices[i];
+        info->memory_bytes = bytes;
+        info->compute_lanes = info->copy_lanes = 1;
+        info->features = HCQ_FEATURE_IMPORT | HCQ_FEATURE_COPY_LANE | HCQ_FEATURE_MAP |
+                         HCQ_FEATURE_PROFILING;
+    }
+    return driver->count;
+}
+
+/* ========================================================================== */
+/* ---- devices ------------------------------------------------------------------------- */
+
+static uint32_t hcqi_cuda_ask(const hcqi_cuda_device *d, int attribute) {
+    int value = 0;
+    (void)d->api->DeviceGetAttribute(&value, attribute, d->ordinal);
+    return value < 0 ? 0 : (uint32_t)value;
+}
+
+/* The device's primary context, which the runtime API and its libraries use, too; or
+   the user's, whose device it then is. */
+static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
+                                         const struct hcq_cuda_desc *desc) {
+    if (desc && desc->context) {
+        d->context = desc->context;
+        hcq_result r = hcqi_cuda_enter_context(d);
+        if (r != HCQ_OK) { return hcqi_cuda_failed(d, HCQI_CU_INVALID_CONTEXT, "cuda.context"); }
+        int got = d->api->CtxGetDevice(&d->ordinal);
+        hcqi_cuda_leave_context(d);
+        return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "cuCtxGetDevice");
+    }
+    if (ordinal >= d->driver->count) {
+        hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "cuda: %s",
+                        d->driver->count ? "there is no such device"
+                                         : hcqi_cuda_why_none(d->driver));
+        return HCQ_ERROR_NO_DEVICE;
+    }
+    d->ordinal = d->driver->devices[ordinal];
+    int got = d->api->DevicePrimaryCtxRetain(&d->context, d->ordinal);
+    if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuDevicePrimaryCtxRetain"); }
+    d->retained = 1;
+    return HCQ_OK;
+}
+
+static void hcqi_cuda_limits_read(hcqi_cuda_device *d) {
+    uint32_t optin = hcqi_cuda_ask(d, HCQI_CU_MAX_SHARED_OPTIN);
+    d->max_threads = hcqi_cuda_ask(d, HCQI_CU_MAX_THREADS);
+    for (int k = 0; k < 3; k++) {
+        d->max_block[k] = hcqi_cuda_ask(d, HCQI_CU_MAX_BLOCK_X + k);
+        d->max_grid[k] = hcqi_cuda_ask(d, HCQI_CU_MAX_GRID_X + k);
+    }
+    d->max_shared = hcqi_cuda_ask(d, HCQI_CU_MAX_SHARED);
+    if (optin > d->max_shared) { d->max_shared = optin; }
+    d->processors = hcqi_cuda_ask(d, HCQI_CU_PROCESSORS);
+    d->capability = 10 * hcqi_cuda_ask(d, HCQI_CU_CAPABILITY_MAJOR) +
+                    hcqi_cuda_ask(d, HCQI_CU_CAPABILITY_MAJOR + 1);
+    int now = d->driver->version >= 12010 && d->capability >= 70;
+    d->max_args = now ? HCQI_CUDA_ARGS_BYTES_NOW : HCQI_CUDA_ARGS_BYTES;
+    (void)d->api->DeviceGetName(d->name, (int)sizeof d->name, d->ordinal);
+}
+
+/* Which native means lanes count by. */
+static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
+    const hcqi_cuda_api *api = d->api;
+    int now = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->WriteValue64 && api->WaitValue64;
+    int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->WriteValue64V1 &&
+              api->WaitValue64V1;
+    if (d->flags & HCQ_CUDA_EVENTS) {
+        d->memops = 0;
+    } else if (now) {
+        d->memops = 2;
+    } else if (old && (d->flags & HCQ_CUDA_MEMOPS)) {
+        d->memops = 1;
+    }
+    if (!d->memops && (d->flags & HCQ_CUDA_MEMOPS)) {
+        hcq_backend_log(d->device, HCQ_OK, "cuda.flags: no stream memory operations, events");
+    }
+    d->write_value = d->memops == 1 ? api->WriteValue64V1 : api->WriteValue64;
+    d->wait_value = d->memops == 1 ? api->WaitValue64V1 : api->WaitValue64;
+    d->value_waits = d->memops != 0 && !(d->flags & HCQ_CUDA_NO_VALUE_WAITS);
+#ifdef _WIN32
+    d->value_waits = 0;                /* work is gathered there, the store may come too late */
+#endif
+    d->has_memop_nodes = d->memops == 2 && api->GraphAddBatchMemOpNode &&
+                         api->GraphExecBatchMemOpNodeSetParams;
+    d->graphs = !(d->flags & (HCQ_CUDA_NO_GRAPHS | HCQ_CUDA_TRAIL));
+    d->has_import = hcqi_cuda_ask(d, HCQI_CU_HOST_REGISTER) != 0 && !(d->flags & HCQ_CUDA_NO_IMPORT);
+}
+
+/* hcq's own kernels, if the driver compiles PTX. */
+static hcq_result hcqi_cuda_module_open(hcqi_cuda_device *d) {
+    if (d->flags & HCQ_CUDA_NO_JIT) { return HCQ_OK; }
+    hcq_result r = hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, &d->module);
+    if (r == HCQ_ERROR_NO_KERNEL) {
+        hcq_backend_log(d->device, HCQ_OK, "cuda: timestamps are the host's");
+        return HCQ_OK;
+    }
+    if (r != HCQ_OK) { return r; }
+    int got = d->api->ModuleGetFunction(&d->stamp, d->module, "hcq_stamp");
+    if (got == HCQI_CU_OK) { got = d->api->ModuleGetFunction(&d->fill, d->module, "hcq_fill"); }
+    if (got == HCQI_CU_OK && d->api->FuncLoad) { got = d->api->FuncLoad(d->stamp); }
+    if (got == HCQI_CU_OK && d->api->FuncLoad) { got = d->api->FuncLoad(d->fill); }
+    if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuModuleGetFunction"); }
+    d->has_stamp = 1;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_cuda_tool_open(hcqi_cuda_device *d) {
+    hcq_result r = hcqi_cuda_stream_new(d, &d->tool);
+    d->tool_word = (uint64_t *)(void *)(d->words + (2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED) *
+                                                       HCQI_CUDA_WORD_BYTES);
+    if (r != HCQ_OK || !d->has_stamp) { return r; }
+    int got = hcqi_cuda_sample(d, 5, (uint64_t)5 * 1000000000);
+    return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "hcq_stamp");
+}
+
+static hcq_result hcqi_cuda_words_open(hcqi_cuda_device *d) {
+    size_t size = (2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED + 1) * HCQI_CUDA_WORD_BYTES;
+    void *words = NULL;
+    int r = d->api->MemHostAlloc(&words, size, HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
+    if (r != HCQI_CU_OK) { return hcqi_cuda_failed(d, r, "cuMemHostAlloc"); }
+    memset(words, 0, size);
+    d->words = (uint8_t *)words;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_cuda_posts_open(hcqi_cuda_device *d) {
+    d->tail = (hcqi_cuda_chunk *)hcqi_cuda_new(d, sizeof *d->tail);
+    d->head = d->tail;
+    hcqi_cuda_chunk *spare = (hcqi_cuda_chunk *)hcqi_cuda_new(d, sizeof *spare);
+    d->spare = (uint64_t)(uintptr_t)spare;
+    return d->tail && spare ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_cuda_desc *desc) {
+    if (!desc || desc->stream_count == 0) { return HCQ_OK; }
+    if (!desc->context || !desc->streams) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
+                        desc->context ? "streams" : "context");
+        return HCQ_ERROR_INVALID;
+    }
+    d->streams = (hcqi_cu_stream *)hcqi_cuda_new(d, desc->stream_count * sizeof *d->streams);
+    if (!d->streams) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    memcpy(d->streams, desc->streams, desc->stream_count * sizeof *d->streams);
+    d->stream_count = desc->stream_count;
+    return HCQ_OK;
+}
+
+/* Everything between the context and the lanes; the context is current. */
+static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
+    hcqi_cuda_limits_read(d);
+    hcqi_cuda_means_choose(d);
+    hcq_result r = hcqi_cuda_words_open(d);
+    if (r == HCQ_OK) { r = hcqi_cuda_module_open(d); }
+    if (r == HCQ_OK) { r = hcqi_cuda_tool_open(d); }
+    if (r == HCQ_OK) { r = hcqi_cuda_stream_new(d, &d->memory_stream); }
+    if (r == HCQ_OK) { r = hcqi_cuda_pool_open(d); }
+    if (r == HCQ_OK && (d->flags & HCQ_CUDA_ONE_STREAM)) {
+        r = hcqi_cuda_stream_new(d, &d->one_stream);
+    }
+    if (r != HCQ_OK) { return r; }
+    d->never = hcqi_cuda_event_get(d);
+    return d->never ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static void hcqi_cuda_events_free(hcqi_cuda_device *d, int has_context) {
+    for (uint32_t i = 0; i < d->event_count; i++) {
+        if (has_context) { (void)d->api->EventDestroy(d->events[i]->handle); }
+        hcq_backend_free(d->device, d->events[i], sizeof *d->events[i]);
+    }
+    if (d->events) {
+        hcq_backend_free(d->device, d->events, d->event_capacity * sizeof *d->events);
+    }
+}
+
+/* What is CUDA's; with the context, which may be broken. */
+static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
+    hcqi_cu_stream streams[4];
+    if (d->tool) { (void)d->api->StreamSynchronize(d->tool); }
+    if (d->memory_stream) { (void)d->api->StreamSynchronize(d->memory_stream); }
+    hcqi_cuda_late_free(d);
+    streams[0] = d->tool;
+    streams[1] = d->relay;
+    streams[2] = d->memory_stream;
+    streams[3] = d->one_stream;
+    if (d->pool) { (void)d->api->StreamSynchronize(d->memory_stream); }
+    for (int i = 0; i < 4; i++) {
+        if (streams[i]) { (void)d->api->StreamDestroy(streams[i]); }
+    }
+    if (d->pool) { (void)d->api->MemPoolDestroy(d->pool); }
+    if (d->module) { (void)d->api->ModuleUnload(d->module); }
+    if (d->words) { (void)d->api->MemFreeHost(d->words); }
+}
+
+static void hcqi_cuda_posts_close(hcqi_cuda_device *d) {
+    hcqi_cuda_chunk *spare = (hcqi_cuda_chunk *)(uintptr_t)d->spare;
+    while (d->head) {
+        hcqi_cuda_chunk *next = (hcqi_cuda_chunk *)(uintptr_t)d->head->next;
+        hcq_backend_free(d->device, d->head, sizeof *next);
+        d->head = next;
+    }
+    if (spare) { hcq_backend_free(d->device, spare, sizeof *spare); }
+}
+
+static void hcqi_cuda_close(void *self) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    int has_context = d->context && hcqi_cuda_enter_context(d) == HCQ_OK;
+    if (has_context) { hcqi_cuda_device_free(d); }
+    hcqi_cuda_events_free(d, has_context);
+    if (has_context) { hcqi_cuda_leave_context(d); }
+    if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
+    while (d->mappings) {              /* of memory that is gone */
+        hcqi_cuda_mapping *m = d->mappings;
+        d->mappings = m->next;
+        hcq_backend_free(d->device, m, sizeof *m);
+    }
+    if (d->late) { hcq_backend_free(d->device, d->late, d->late_capacity * sizeof *d->late); }
+    if (d->harvests) {
+        hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
+    }
+    if (d->streams) {
+        hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
+    }
+    hcqi_cuda_posts_close(d);
+    hcq_backend_free(d->device, d, sizeof *d);
+}
+
+static void hcqi_cuda_report(hcqi_cuda_device *d, hcq_backend_caps *caps) {
+    size_t bytes = 0;
+    memset(caps, 0, sizeof *caps);
+    snprintf(caps->name, sizeof caps->name, "%s", d->name);
+    (void)d->api->DeviceTotalMem(&bytes, d->ordinal);
+    caps->memory_bytes = bytes;
+    caps->compute_lanes = d->compute_lanes;
+    caps->copy_lanes = d->copy_lanes;
+    caps->imported_lanes = HCQI_CUDA_IMPORTED;
+    caps->copy_shared = (d->flags & HCQ_CUDA_ONE_STREAM) != 0;
+    caps->edges = d->graphs;
+    caps->host_times = !d->has_stamp;
+    caps->features = d->has_import ? (uint32_t)(HCQ_FEATURE_IMPORT | HCQ_FEATURE_MAP) : 0;
+    caps->features |= d->copy_lanes ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
+}
+
+static void hcqi_cuda_lanes_choose(hcqi_cuda_device *d, const hcq_device_desc *desc) {
+    uint32_t own = d->stream_count ? d->stream_count : 1;
+    d->compute_lanes = desc->compute_lanes ? desc->compute_lanes : own;
+    d->copy_lanes = desc->copy_lanes ? desc->copy_lanes : 1;
+    if (d->compute_lanes > HCQI_CUDA_LANES) { d->compute_lanes = HCQI_CUDA_LANES; }
+    if (d->copy_lanes > HCQI_CUDA_COPY_LANES) { d->copy_lanes = HCQI_CUDA_COPY_LANES; }
+    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
+}
+
+static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordinal,
+                                 const hcq_device_desc *desc, hcq_backend_caps *caps,
+                                 void **self) {
+    const struct hcq_cuda_desc *own = desc->cuda;
+    hcqi_cuda_device *d = (hcqi_cuda_device *)hcq_backend_alloc(device, sizeof *d, 64);
+    if (!d) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    memset(d, 0, sizeof *d);
+    d->device = device;
+    d->driver = (hcqi_cuda_driver *)driver;
+    d->api = &d->driver->api;
+    d->flags = own ? own->flags : 0;
+    hcq_result r = hcqi_cuda_posts_open(d);
+    if (r == HCQ_OK && d->driver->count == 0) {
+        hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", hcqi_cuda_why_none(driver));
+        r = HCQ_ERROR_NO_DEVICE;
+    }
+    if (r == HCQ_OK) { r = hcqi_cuda_streams_lend(d, own); }
+    if (r == HCQ_OK) { r = hcqi_cuda_context_open(d, ordinal, own); }
+    if (r == HCQ_OK) { r = hcqi_cuda_enter_context(d); }
+    if (r == HCQ_OK) {
+        hcqi_cuda_lanes_choose(d, desc);
+        r = hcqi_cuda_device_open(d);
+        hcqi_cuda_leave_context(d);
+    }
+    if (r != HCQ_OK) {
+        if (hcqi_atomic_load32(&d->lost) && d->retained) {
+            hcq_backend_log(device, r, "cuda: the primary context is broken, and somebody else "
+                                       "in this process holds it");
+        }
+        hcqi_cuda_close(d);
+        return r;
+    }
+    hcqi_cuda_report(d, caps);
+    *self = d;
+    return HCQ_OK;
+}
+
+/* ---- lanes ---- */
+
+static hcqi_cuda_lane **hcqi_cuda_lane_slot(hcqi_cuda_device *d, const hcq_lane *target,
+                                            uint32_t *word) {
+    uint32_t kind = target->kind == HCQ_COPY;
+    if (target->imported) {
+        *word = 2 * HCQI_CUDA_LANES + target->index;
+        return &d->imported[target->index];
+    }
+    *word = kind * HCQI_CUDA_LANES + target->index;
+    return &d->lanes[kind][target->index];
+}
+
+/* Lent streams are compute lanes in turn. */
+static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
+    lane->lent = 0;
+    if (!lane->is_imported && lane->base->kind == HCQ_COMPUTE && d->stream_count != 0) {
+        lane->stream = d->streams[lane->base->index % d->stream_count];
+        lane->lent = 1;
+        return HCQ_OK;
+    }
+    if (d->one_stream && !lane->is_imported) {
+        lane->stream = d->one_stream;
+        return HCQ_OK;
+    }
+    hcq_result r = hcqi_cuda_enter_context(d);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_cuda_stream_new(d, &lane->stream);
+    hcqi_cuda_leave_context(d);
+    return r;
+}
+
+static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
+    if (lane->stream && !lane->lent && lane->stream != d->one_stream &&
+        hcqi_cuda_enter_context(d) == HCQ_OK) {
+        (void)d->api->StreamDestroy(lane->stream);
+        hcqi_cuda_leave_context(d);
+    }
+    if (lane->given) {
+        hcq_backend_free(d->device, lane->given, lane->given_capacity * sizeof *lane->given);
+    }
+    hcq_backend_free(d->device, lane, sizeof *lane);
+}
+
+static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)hcqi_cuda_new(d, sizeof *lane);
+    uint32_t word;
+    if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_cuda_lane **slot = hcqi_cuda_lane_slot(d, target, &word);
+    lane->d = d;
+    lane->base = target;
+    lane->is_imported = (uint32_t)target->imported;
+    lane->word = (uint64_t *)(void *)(d->words + word * HCQI_CUDA_WORD_BYTES);
+    lane->trail = lane->word + 8;
+    lane->word_address = (hcqi_cu_ptr)(uintptr_t)lane->word;
+    lane->trail_address = (hcqi_cu_ptr)(uintptr_t)lane->trail;
+    hcq_result r = HCQ_OK;
+    if (!lane->is_imported) { r = hcqi_cuda_lane_stream(d, lane); } /* else when it is used */
+    if (r == HCQ_OK && !hcqi_cuda_given_room(lane)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    if (r != HCQ_OK) {
+        hcqi_cuda_lane_free(d, lane);
+        return r;
+    }
+    *slot = lane;
+    target->native = lane;
+    return HCQ_OK;
+}
+
+/* Others may still be about to wait for its last batches, which are over. */
+static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    uint32_t word;
+    (void)hcqi_atomic_cas32(&d->lost, 1, 2); /* nobody is left to be told */
+    hcqi_cuda_flush(d);
+    while (hcqi_atomic_load32(&lane->users) != 0) { hcq_sys_yield(); }
+    if (lane->stream && hcqi_cuda_enter_context(d) == HCQ_OK) { /* its last store is done ... */
+        (void)d->api->StreamSynchronize(lane->stream); /* ... but the stream maybe not */
+        hcqi_cuda_leave_context(d);
+    }
+    hcqi_cuda_lock(&lane->lock);
+    while (lane->given_count != 0) {
+        hcqi_cuda_event_put(d, hcqi_cuda_given_at(lane, 0)->event);
+        lane->given_first = (lane->given_first + 1) & (lane->given_capacity - 1);
+        lane->given_count--;
+    }
+    hcqi_cuda_unlock(&lane->lock);
+    *hcqi_cuda_lane_slot(d, target, &word) = NULL;
+    hcqi_cuda_lane_free(d, lane);
+}
+
+/* Streams wait for events of other devices, too; for what others only store, if they
+   may do that at all. */
+static int hcqi_cuda_can_wait(void *self, const hcq_backend *owner_backend,
+                              const hcq_lane *other) {
+    const hcqi_cuda_device *d = (const hcqi_cuda_device *)self;
+    if (owner_backend != hcqi_cuda_backend()) { return 0; }
+    const hcqi_cuda_device *owner = ((const hcqi_cuda_lane *)other->native)->d;
+    return !owner->value_waits || d->value_waits;
+}
+
+static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    switch ((int)key) {
+    case HCQ_CUDA_QUERY_LAUNCHES: *value = hcqi_atomic_load64(&d->launches); return HCQ_OK;
+    case HCQ_CUDA_QUERY_GRAPH_LAUNCHES:
+        *value = hcqi_atomic_load64(&d->graph_launches);
+        return HCQ_OK;
+    case HCQ_CUDA_QUERY_GRAPHS: *value = hcqi_atomic_load64(&d->graphs_made); return HCQ_OK;
+    case HCQ_CUDA_QUERY_NODES: *value = hcqi_atomic_load64(&d->nodes); return HCQ_OK;
+    case HCQ_CUDA_QUERY_NODES_SET: *value = hcqi_atomic_load64(&d->nodes_set); return HCQ_OK;
+    case HCQ_CUDA_QUERY_EVENTS: *value = hcqi_cuda_events_used(d) - 1; return HCQ_OK;
+    case HCQ_CUDA_QUERY_EVENTS_MADE:
+        hcqi_cuda_lock(&d->event_lock);
+        *value = d->event_count - 1;   /* one is never recorded */
+        hcqi_cuda_unlock(&d->event_lock);
+        return HCQ_OK;
+    case HCQ_CUDA_QUERY_RECORDS: *value = hcqi_atomic_load64(&d->records); return HCQ_OK;
+    case HCQ_CUDA_QUERY_WAITS: *value = hcqi_atomic_load64(&d->waits); return HCQ_OK;
+    case HCQ_CUDA_QUERY_VALUE_WAITS: *value = hcqi_atomic_load64(&d->waits_value); return HCQ_OK;
+    case HCQ_CUDA_QUERY_WRITES: *value = hcqi_atomic_load64(&d->writes); return HCQ_OK;
+    case HCQ_CUDA_QUERY_BATCHES: *value = hcqi_atomic_load64(&d->batches); return HCQ_OK;
+    default: return HCQ_ERROR_UNSUPPORTED;
+    }
+}
+
+static const hcq_backend *hcqi_cuda_backend(void) {
+    static const hcq_backend backend = {
+        HCQ_BACKEND_VERSION, "CUDA", "NVIDIA GPUs, by the CUDA driver",
+        hcqi_cuda_driver_create, hcqi_cuda_driver_destroy, hcqi_cuda_devices, hcqi_cuda_why_none,
+        hcqi_cuda_open, hcqi_cuda_close, hcqi_cuda_lane_open, hcqi_cuda_lane_close,
+        hcqi_cuda_query,
+        hcqi_cuda_alloc, hcqi_cuda_dealloc, hcqi_cuda_import, hcqi_cuda_map, hcqi_cuda_unmap,
+        hcqi_cuda_program_create, hcqi_cuda_program_destroy, hcqi_cuda_exec_check,
+        hcqi_cuda_encode, hcqi_cuda_patch, hcqi_cuda_encode_free,
+        hcqi_cuda_submit, hcqi_cuda_flush, hcqi_cuda_completed, hcqi_cuda_wait,
+        hcqi_cuda_counter_reset,
+        hcqi_cuda_can_wait, NULL, hcqi_cuda_clock, NULL
+    };
+    return &backend;
+}
+
+/* ========================================================================== */
+/* ---- native handles -------------------------------------------------------------------- */
+
+static hcq_result hcqi_cuda_info_locked(void *self, void *user) {
+    const hcqi_cuda_device *d = (const hcqi_cuda_device *)self;
+    hcq_cuda_info *info = (hcq_cuda_info *)user;
+    memset(info, 0, sizeof *info);
+    info->device = d->ordinal;
+    info->context = d->context;
+    info->library = d->driver->library;
+    info->driver_version = (uint32_t)d->driver->version;
+    info->capability = d->capability;
+    info->processors = d->processors;
+    info->memops = (uint32_t)d->memops;
+    info->value_waits = (uint32_t)d->value_waits;
+    info->pools = d->pool != NULL;
+    info->graphs = (uint32_t)d->graphs;
+    info->device_times = (uint32_t)d->has_stamp;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
+    if (!info) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_info_locked, info);
+}
+
+typedef struct hcqi_cuda_ask_lane {
+    hcq_queue_kind kind;
+    uint32_t index;
+    hcq_cuda_lane_info *info;
+} hcqi_cuda_ask_lane;
+
+static hcq_result hcqi_cuda_lane_locked(void *self, void *user) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    const hcqi_cuda_ask_lane *ask = (const hcqi_cuda_ask_lane *)user;
+    uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
+    int kind = ask->kind == HCQ_COMPUTE || ask->kind == HCQ_COPY;
+    if (!kind || ask->index >= count) { return HCQ_ERROR_INVALID; }
+    const hcqi_cuda_lane *lane = d->lanes[ask->kind == HCQ_COPY][ask->index];
+    if (!lane) { return HCQ_ERROR_CLOSED; }
+    memset(ask->info, 0, sizeof *ask->info);
+    ask->info->stream = lane->stream;
+    ask->info->lent = lane->lent;
+    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
+        const hcqi_cuda_lane *other = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
+        ask->info->shared += other && other->stream == lane->stream;
+    }
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
+                                  hcq_cuda_lane_info *info) {
+    hcqi_cuda_ask_lane ask = { kind, index, info };
+    if (!info) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_lane_locked, &ask);
+}
+
+typedef struct hcqi_cuda_ask_program {
+    const hcq_program *program;
+    hcq_cuda_program_info *info;
+} hcqi_cuda_ask_program;
+
+static hcq_result hcqi_cuda_program_locked(void *self, void *user) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    const hcqi_cuda_ask_program *ask = (const hcqi_cuda_ask_program *)user;
+    const hcqi_cuda_program *p = (const hcqi_cuda_program *)hcq_backend_code(ask->program);
+    hcq_cuda_program_info *info = ask->info;
+    if (!p) { return HCQ_ERROR_CLOSED; }
+    hcq_result r = hcqi_cuda_enter_context(d);
+    if (r != HCQ_OK) { return r; }
+    memset(info, 0, sizeof *info);
+    info->function = p->function;
+    info->max_threads = p->max_threads;
+    info->dynamic_bytes = p->shared_bytes;
+    info->registers = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_REGISTERS);
+    info->shared_bytes = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_SHARED);
+    info->const_bytes = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_CONST);
+    info->local_bytes = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_LOCAL);
+    info->ptx_version = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_PTX);
+    info->binary_version = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_BINARY);
+    hcqi_cuda_leave_context(d);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info) {
+    hcqi_cuda_ask_program ask = { program, info };
+    hcq_device *device = hcq_backend_program_device(program);
+    if (!info || !device) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_program_locked, &ask);
+}
+
+typedef struct hcqi_cuda_ask_point {
+    hcqi_cuda_device *d;
+    hcq_point point;
+    hcqi_cuda_lane *lane;              /* NULL: it is reached */
+    uint64_t epoch;
+    hcqi_cu_event event;               /* import: yours */
+} hcqi_cuda_ask_point;
+
+static hcq_result hcqi_cuda_point_locked(void *self, void *user) {
+    hcqi_cuda_ask_point *ask = (hcqi_cuda_ask_point *)user;
+    hcq_lane_point found;
+    ask->d = (hcqi_cuda_device *)self;
+    hcq_result r = hcq_backend_point(ask->d->device, ask->point, &found);
+    if (r != HCQ_OK || !found.lane) { return r; }
+    ask->lane = (hcqi_cuda_lane *)found.lane->native;
+    ask->epoch = found.epoch;
+    (void)hcqi_atomic_add32(&ask->lane->users, 1); /* it stays until the event is there */
+    return HCQ_OK;
+}
+
+/* Too late for an event of the lane's: one behind a wait for its word. */
+static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
+                                 hcqi_cuda_event **event) {
+    int r = HCQI_CU_OK;
+    hcqi_cuda_lock(&d->relay_lock);
+    if (!d->relay) {
+        r = d->api->StreamCreateWithPriority(&d->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
+    }
+    if (r == HCQI_CU_OK) { r = d->wait_value(d->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ); }
+    *event = r == HCQI_CU_OK ? hcqi_cuda_event_get(d) : NULL;
+    if (r == HCQI_CU_OK && !*event) { r = HCQI_CU_OUT_OF_MEMORY; }
+    if (r == HCQI_CU_OK) { r = d->api->EventRecord((*event)->handle, d->relay); }
+    if (r == HCQI_CU_OK) {
+        hcqi_cuda_count(&d->waits_value, 1);
+        hcqi_cuda_count(&d->records, 1);
+    } else {
+        hcqi_cuda_event_put(d, *event);
+        *event = NULL;
+    }
+    hcqi_cuda_unlock(&d->relay_lock);
+    return r;
+}
+
+/* The event of a point that was handed over. */
+static hcq_result hcqi_cuda_event_of(const hcqi_cuda_ask_point *ask, hcqi_cuda_event **event) {
+    hcqi_cuda_device *d = ask->d;
+    int done = 0, r;
+    hcqi_cuda_flush(d);
+    if (hcqi_atomic_load64(&ask->lane->handed) < ask->epoch) {
+        return hcqi_atomic_load32(&d->lost) ? HCQ_ERROR_LOST : HCQ_ERROR_WOULD_BLOCK;
+    }
+    hcq_result entered = hcqi_cuda_enter_context(d);
+    if (entered != HCQ_OK) { return entered; }
+    hcqi_cuda_lock(&d->lock);
+    r = hcqi_cuda_event_for(d, ask->lane, ask->epoch, event, &done);
+    hcqi_cuda_unlock(&d->lock);
+    if (r == HCQI_CU_OK && !*event && !done) {
+        r = hcqi_cuda_event_relay(d, ask->lane, ask->epoch, event);
+    }
+    hcqi_cuda_leave_context(d);
+    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuEventRecord");
+}
+
+HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
+                                           struct CUevent_st **event) {
+    hcqi_cuda_ask_point ask;
+    hcqi_cuda_event *found = NULL;
+    if (!event) { return HCQ_ERROR_INVALID; }
+    memset(&ask, 0, sizeof ask);
+    ask.point = point;
+    hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_point_locked, &ask);
+    if (r != HCQ_OK) { return r; }
+    if (ask.lane) {
+        r = hcqi_cuda_event_of(&ask, &found);
+    }
+    if (r == HCQ_OK && !found) {       /* reached: one that is complete */
+        found = ask.d->never;
+        (void)hcqi_atomic_add32(&found->refs, 1);
+    }
+    if (found) {
+        hcqi_cuda_lock(&ask.d->event_lock);
+        found->lent++;
+        hcqi_cuda_unlock(&ask.d->event_lock);
+        *event = found->handle;
+    }
+    if (ask.lane) { (void)hcqi_atomic_add32(&ask.lane->users, UINT32_MAX); }
+    return r;
+}
+
+static hcq_result hcqi_cuda_release_locked(void *self, void *user) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cu_event handle = (hcqi_cu_event)user;
+    hcqi_cuda_event *found = NULL;
+    hcqi_cuda_lock(&d->event_lock);
+    for (uint32_t i = 0; i < d->event_count && !found; i++) {
+        hcqi_cuda_event *e = d->events[i];
+        if (e->handle == handle && e->lent != 0) { found = e; }
+    }
+    if (found) { found->lent--; }
+    hcqi_cuda_unlock(&d->event_lock);
+    if (!found) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "event: was not acquired from this device");
+        return HCQ_ERROR_INVALID;
+    }
+    hcqi_cuda_event_put(d, found);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event) {
+    if (!event) { return HCQ_ERROR_INVALID; }
+    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_release_locked, event);
+}
+
+/* On a lane of its own that waits for the event; one that is idle, else the next. */
+static hcq_result hcqi_cuda_import_locked(void *self, void *user) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_ask_point *ask = (hcqi_cuda_ask_point *)user;
+    uint32_t index = d->next_imported;
+    if (hcqi_atomic_load64(&d->telling) == hcq_sys_thread_id()) { return HCQ_ERROR_WOULD_BLOCK; }
+    for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
+        uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
+        if (hcqi_cuda_lane_look(d->imported[k]) < d->imported[k]->submitted) { continue; }
+        index = k;
+        break;
+    }
+    hcqi_cuda_lane *lane = d->imported[index];
+    if (!lane->stream) {
+        hcq_result r = hcqi_cuda_lane_stream(d, lane);
+        if (r != HCQ_OK) { return r; }
+    }
+    d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
+    return hcq_backend_post(d->device, index, (uint64_t)(uintptr_t)ask->event, &ask->point);
+}
+
+HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
+                                          hcq_point *point) {
+    hcqi_cuda_ask_point ask;
+    memset(&ask, 0, sizeof ask);
+    ask.event = event;
+    if (!event || !point) { return HCQ_ERROR_INVALID; }
+    hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_import_locked, &ask);
+    if (r == HCQ_OK) { *point = ask.point; }
+    return r;
+}
+
+/* ========================================================================== */
+/* ---- compiling ------------------------------------------------------------------------ */
+
+#ifndef HCQ_CUDA_NVRTC
+#define HCQ_CUDA_NVRTC NULL
+#endif
+
+typedef struct hcqi_cuda_nvrtc {
+    void *library;
+    int (*create)(void **program, const char *source, const char *name, int header_count,
+                  const char *const *headers, const char *const *names);
+    int (*compile)(void *program, int option_count, const char *const *options);
+    int (*ptx_size)(void *program, size_t *size);
+    int (*ptx)(void *program, char *text);
+    int (*log_size)(void *program, size_t *size);
+    int (*log)(void *program, char *text);
+    int (*destroy)(void **program);
+} hcqi_cuda_nvrtc;
+
+/* The library has its version in its name; newer ones also without. */
+static void *hcqi_cuda_nvrtc_library(void) {
+    static const char *const names[] = {
+#ifdef _WIN32
+        "nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"
+#else
+        "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"
+#endif
+    };
+    const char *given = HCQ_CUDA_NVRTC;
+    if (given) { return hcq_sys_library_open(given); }
+    void *library = NULL;
+    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++) {
+        library = hcq_sys_library_open(names[i]);
+    }
+    return library;
+}
+
+static int hcqi_cuda_nvrtc_open(hcqi_cuda_nvrtc *n) {
+    static const char *const names[] = { "nvrtcCreateProgram", "nvrtcCompileProgram",
+                                         "nvrtcGetPTXSize", "nvrtcGetPTX",
+                                         "nvrtcGetProgramLogSize", "nvrtcGetProgramLog",
+                                         "nvrtcDestroyProgram" };
+    void *symbols[7];
+    memset(n, 0, sizeof *n);
+    n->library = hcqi_cuda_nvrtc_library();
+    for (int i = 0; n->library && i < 7; i++) {
+        symbols[i] = hcq_sys_library_symbol(n->library, names[i]);
+        if (!symbols[i]) {
+            hcq_sys_library_close(n->library);
+            n->library = NULL;
+        }
+    }
+    if (!n->library) { return 0; }
+    memcpy(&n->create, &symbols[0], sizeof symbols[0]);
+    memcpy(&n->compile, &symbols[1], sizeof symbols[1]);
+    memcpy(&n->ptx_size, &symbols[2], sizeof symbols[2]);
+    memcpy(&n->ptx, &symbols[3], sizeof symbols[3]);
+    memcpy(&n->log_size, &symbols[4], sizeof symbols[4]);
+    memcpy(&n->log, &symbols[5], sizeof symbols[5]);
+    memcpy(&n->destroy, &symbols[6], sizeof symbols[6]);
+    return 1;
+}
+
+static void hcqi_cuda_compile_log(hcqi_cuda_device *d, const hcqi_cuda_nvrtc *n, void *program,
+                                  hcq_result result) {
+    size_t size = 0;
+    if (n->log_size(program, &size) != 0 || size <= 1) { return; }
+    char *text = (char *)hcq_backend_alloc(d->device, size + 1, 16);
+    if (!text) { return; }
+    if (n->log(program, text) == 0) {
+        text[size] = 0;
+        hcqi_cuda_jit_log(d, result, "NVRTC", text);
+    }
+    hcq_backend_free(d->device, text, size + 1);
+}
+
+/* The architecture first, so that the user's options may say another. */
+static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvrtc *n,
+                                        void *program, const char *const *options, uint32_t count,
+                                        hcq_code *code) {
+    size_t bytes = (count + 1) * sizeof(const char *), size = 0;
+    char arch[48];
+    const char **all = (const char **)hcq_backend_alloc(d->device, bytes, 16);
+    if (!all) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    snprintf(arch, sizeof arch, "--gpu-architecture=compute_%u", d->capability);
+    all[0] = arch;
+    for (uint32_t i = 0; i < count; i++) { all[i + 1] = options[i]; }
+    int r = n->compile(program, (int)count + 1, all);
+    hcq_backend_free(d->device, all, bytes);
+    hcqi_cuda_compile_log(d, n, program, r == 0 ? HCQ_OK : HCQ_ERROR_NATIVE);
+    if (r != 0 || n->ptx_size(program, &size) != 0 || size == 0) {
+        hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
+        return HCQ_ERROR_NATIVE;
+    }
+    char *text = (char *)hcq_backend_alloc(d->device, size, 16);
+    if (!text) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (n->ptx(program, text) != 0) {
+        hcq_backend_free(d->device, text, size);
+        return HCQ_ERROR_NATIVE;
+    }
+    memset(code, 0, sizeof *code);
+    code->data = text;
+    code->size = size;
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_cuda_self_locked(void *self, void *user) {
+    *(hcqi_cuda_device **)user = (hcqi_cuda_device *)self;
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
+                                     const char *const *options, uint32_t option_count,
+                                     hcq_code *code) {
+    hcqi_cuda_device *d = NULL;
+    hcqi_cuda_nvrtc n;
+    void *program = NULL;
+    if (!source || !code || (option_count != 0 && !options)) { return HCQ_ERROR_INVALID; }
+    hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_self_locked, &d);
+    if (r != HCQ_OK) { return r; }
+    if (!hcqi_cuda_nvrtc_open(&n)) {
+        hcq_backend_log(device, HCQ_ERROR_UNSUPPORTED, "hcq_cuda_compile: NVRTC is not installed");
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    r = HCQ_ERROR_NATIVE;
+    if (n.create(&program, source, "hcq.cu", 0, NULL, NULL) == 0) {
+        r = hcqi_cuda_compile_run(d, &n, program, options, option_count, code);
+        (void)n.destroy(&program);
+    }
+    hcq_sys_library_close(n.library);
+    return r;
+}
+
+HCQI_DEF void hcq_cuda_code_free(hcq_device *device, hcq_code *code) {
+    if (!device || !code || !code->data) { return; }
+    hcq_backend_free(device, (void *)(uintptr_t)code->data, code->size);
+    memset(code, 0, sizeof *code);
+}
+
+#endif /* HCQ_IMPLEMENTATION */

@@ -4447,7 +4447,7 @@ static void hcqi_vk_call_add(const hcqi_vk_device *d, hcqi_vk_call *call, hcqi_v
 static VkResult hcqi_vk_call_again(hcqi_vk_device *d, hcqi_vk_call *one, VkResult why) {
     VkResult r = why;
     hcqi_vk_tell_begin(d);
-    hcq_backend_error(one->posts[0]->job, hcqi_vk_result(why), "vkQueueSubmit", why);
+    hcq_backend_error(one->posts[0]->job, NULL, hcqi_vk_result(why), "vkQueueSubmit", why);
     hcqi_vk_tell_end(d);
     for (int tries = 0; r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST && tries < 3; tries++) {
         if (tries == 0) { hcqi_vk_post_fail(d, one->posts[0], hcqi_vk_result(r)); }

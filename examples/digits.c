@@ -16,7 +16,7 @@
    A few steps of the last epoch are profiled and written as a trace and as a
    page with a timeline. Every run gives the same numbers, on another device maybe
    others, since it may round in another way; the result is wrong below 93 %.
-   -DHCQ_VULKAN adds the device VULKAN. */
+   -DHCQ_VULKAN adds the device VULKAN, -DHCQ_CUDA the device CUDA. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../hcq.h"
@@ -33,6 +33,13 @@
 #else
 #define SPIRV(kernel) { NULL, 0, NULL }
 #endif
+#ifdef HCQ_CUDA
+#include "kernels/digits.h"            /* made of kernels/digits_*.cu */
+#define PTX(kernel) { ptx_##kernel, sizeof ptx_##kernel, NULL }
+#else
+#define PTX(kernel) { NULL, 0, NULL }
+#endif
+#define CODE(kernel) SPIRV(kernel), PTX(kernel), 0
 
 enum {
     PIXELS = 64, HIDDEN = 64, DIGITS = 10,
@@ -197,13 +204,13 @@ enum { RUN_HIDDEN, RUN_OUTPUT, RUN_BACK, RUN_UPDATE, PROGRAMS };
 enum { PART_RATE = HCQ_PART_ARG + 6 }; /* of update */
 
 static const hcq_program_desc descs[PROGRAMS] = {
-    { "hidden", hidden, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL, SPIRV(hidden) },
+    { "hidden", hidden, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL, CODE(hidden) },
     { "output", output, { HCQ_ARG_OUT, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN },
-      NULL, NULL, SPIRV(output) },
+      NULL, NULL, CODE(output) },
     { "back", back, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL,
-      SPIRV(back) },
+      CODE(back) },
     { "update", update, { HCQ_ARG_INOUT, HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32,
-                          HCQ_ARG_U32, HCQ_ARG_F32 }, NULL, NULL, SPIRV(update) }
+                          HCQ_ARG_U32, HCQ_ARG_F32 }, NULL, NULL, CODE(update) }
 };
 
 /* ---- the data ------------------------------------------------------------ */

@@ -15,7 +15,8 @@
 
    The frames are made one at a time first, then three in flight. Both times
    every image has to be that of plain C. PAGE.html gets a timeline of a few
-   frames in flight. -DHCQ_VULKAN adds the device VULKAN. */
+   frames in flight. -DHCQ_VULKAN adds the device VULKAN, -DHCQ_CUDA the
+   device CUDA. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../hcq.h"
@@ -29,6 +30,12 @@
 #define SPIRV { spirv_draw, sizeof spirv_draw, NULL }
 #else
 #define SPIRV { NULL, 0, NULL }
+#endif
+#ifdef HCQ_CUDA
+#include "kernels/frames.h"            /* made of kernels/frames_draw.cu */
+#define PTX { ptx_draw, sizeof ptx_draw, NULL }
+#else
+#define PTX { NULL, 0, NULL }
 #endif
 
 enum {
@@ -253,7 +260,7 @@ static int make_frame(game *g, frame *f) {
 
 static int make_game(game *g, const char *device) {
     static const hcq_program_desc program = {
-        "draw", draw, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32 }, NULL, NULL, SPIRV
+        "draw", draw, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32 }, NULL, NULL, SPIRV, PTX, 0
     };
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);

@@ -4,7 +4,7 @@
        cc -O2 examples/photo.c -o photo -pthread
        ./photo IN.ppm OUT.ppm [DEVICE]
 
-   -DHCQ_VULKAN adds the device VULKAN.
+   -DHCQ_VULKAN adds the device VULKAN, -DHCQ_CUDA the device CUDA.
 
    A band goes through three queues: an upload on the copy lane, three kernels
    on the compute lane, a download on the copy lane. Two slots of device memory
@@ -30,6 +30,13 @@
 #else
 #define SPIRV(kernel) { NULL, 0, NULL }
 #endif
+#ifdef HCQ_CUDA
+#include "kernels/photo.h"             /* made of kernels/photo_*.cu */
+#define PTX(kernel) { ptx_##kernel, sizeof ptx_##kernel, NULL }
+#else
+#define PTX(kernel) { NULL, 0, NULL }
+#endif
+#define CODE(kernel) SPIRV(kernel), PTX(kernel), 0
 
 enum {
     RGB = 3,                           /* bytes of a pixel */
@@ -379,7 +386,7 @@ static uint64_t rows_bytes(const pipeline *p, uint32_t rows) {
 
 #define FILTER(kernel)                                                             \
     { #kernel, kernel, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32,        \
-                         HCQ_ARG_U32 }, NULL, NULL, SPIRV(kernel) }
+                         HCQ_ARG_U32 }, NULL, NULL, CODE(kernel) }
 
 static int make_programs(pipeline *p) {
     static const hcq_program_desc descs[] = { FILTER(blur_x), FILTER(blur_y), FILTER(ink) };

@@ -3,7 +3,7 @@
        cc -O2 examples/replay.c -o replay -pthread
        ./replay [SUBMISSIONS [DEVICE]]
 
-   -DHCQ_VULKAN adds the device VULKAN.
+   -DHCQ_VULKAN adds the device VULKAN, -DHCQ_CUDA the device CUDA.
 
    One bound queue of 1000 kernels, each of which reads what the one before it
    wrote, is submitted again and again; before every submission one argument of
@@ -20,6 +20,9 @@
 
 #ifdef HCQ_VULKAN
 #include "shaders/replay.h"            /* made of shaders/replay_step.comp */
+#endif
+#ifdef HCQ_CUDA
+#include "kernels/replay.h"            /* made of kernels/replay_step.cu */
 #endif
 
 enum { KERNELS = 1000, SUBMISSIONS = 100000, ARG_ADD = 1 };
@@ -55,6 +58,10 @@ static hcq_result make_program(hcq_device *dev, hcq_program **program) {
 #ifdef HCQ_VULKAN
     desc.spirv.data = spirv_step;
     desc.spirv.size = sizeof spirv_step;
+#endif
+#ifdef HCQ_CUDA
+    desc.ptx.data = ptx_step;
+    desc.ptx.size = sizeof ptx_step;
 #endif
     return hcq_program_create(dev, &desc, program);
 }

@@ -267,14 +267,14 @@ static hcq_result custom_mock(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
-#ifdef HCQ_TEST_VULKAN
-static hcq_result custom_vulkan(void *native, const void *payload, void *user) {
+#ifdef TEST_GPU
+static hcq_result custom_gpu(void *native, const void *payload, void *user) {
     custom_payload p;
     memcpy(&p, payload, sizeof p);
     if (user != &custom_user || p.fixed != 1234) {
         return HCQ_ERROR_HOST;
     }
-    return test_vulkan_fill(native, p.address, 4, p.value);
+    return test_gpu_fill(native, p.address, 4, p.value);
 }
 #endif
 
@@ -284,7 +284,7 @@ static hcq_result custom_trace(void *native, const void *payload, void *user) {
 
 static const hcq_custom_type custom_type = {
     "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock},
-                                     {"TRACE", custom_trace}, TEST_VULKAN_ENCODE(custom_vulkan)},
+                                     {"TRACE", custom_trace}, TEST_GPU_ENCODE(custom_gpu)},
     {{offsetof(custom_payload, value), 4}}, &custom_user};
 static const hcq_custom_type custom_elsewhere = {
     "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};

@@ -2,7 +2,8 @@
 # Builds the examples as a user would and checks what they say and write:
 #
 #     sh tests/examples.sh [CC]      [$CC, else cc]
-#     sh tests/examples.sh --vulkan [CC]
+#     sh tests/examples.sh --vulkan [--all] [CC]
+#     sh tests/examples.sh --cuda [--all] [CC]
 #
 # Each as C99 and as C++11 with -Wall -Wextra -Werror. photo.c has to produce
 # known pictures (checksums of a third version of the filter, written in another
@@ -11,15 +12,23 @@
 # learn, to say the same numbers every time, and to notice if it learnt nothing;
 # frames.c has to draw what plain C draws.
 # With --vulkan those with shaders are built with them and run on the device VULKAN,
-# where the same is asked of them; 77 without such a device.
+# where the same is asked of them; 77 without such a device. With --cuda the same on
+# CUDA: on the mock driver in the folder $HCQ_TEST_CUDA_MOCK if that is set, on a GPU
+# if there is one, else on a mock driver that is built for it. As C++ only hello runs,
+# with --all every one.
 # RUNNER, if set, is put before every program: RUNNER=valgrind, say.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
-vulkan=
-if [ "${1:-}" = --vulkan ]; then
-    vulkan=yes
+gpu='' all=''
+while :; do
+    case ${1:-} in
+        --vulkan) gpu=VULKAN ;;
+        --cuda) gpu=CUDA ;;
+        --all) all=yes ;;
+        *) break ;;
+    esac
     shift
-fi
+done
 cc=${1:-${CC:-cc}}
 runner=${RUNNER:-}
 warnings="-Wall -Wextra -Werror"
@@ -40,7 +49,7 @@ build() { # LANGUAGE NAME
     esac
     name=$1
     shift
-    [ -z "$vulkan" ] || set -- "$@" -DHCQ_VULKAN
+    [ -z "$gpu" ] || set -- "$@" "-DHCQ_$gpu"
     "$cc" "$@" $warnings -O2 -c "$root/examples/$name.c" -o "$dir/$name.o" ||
         fail "$name.c does not compile: $cc $*"
     "$cc" "$dir/$name.o" -o "$dir/$name" -pthread || fail "$name.c does not link: $cc $*"
@@ -334,6 +343,15 @@ check_bad_digits() {
     refused "nowhere/a.json: "
 }
 
+# Does it say the numbers of the CPU?
+check_same_digits() {
+    digits_numbers > "$dir/numbers-$gpu"
+    run digits "$data/digits.csv" "$dir/on.json" "$dir/on.html" CPU ||
+        fail "digits ended with $status: $(cat "$dir/out" "$dir/err")"
+    digits_numbers | cmp - "$dir/numbers-$gpu" >&2 ||
+        fail "digits learns something else on $gpu"
+}
+
 # What it learns is compared with nothing: a device may round in its own way.
 check_digits_on() { # DEVICE
     run digits "$data/digits.csv" "$dir/on.json" "$dir/on.html" "$1" ||
@@ -391,32 +409,58 @@ if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2
     echo "$cc compiles no C++"
     exit 77
 fi
-# ---- on Vulkan -----------------------------------------------------------------
+# ---- on a GPU ------------------------------------------------------------------
 
-vulkan_device() { # is there one? Says why not
+gpu_device() { # is there one? Says why not
     cat > "$dir/probe.c" <<END
 #define HCQ_IMPLEMENTATION
-#define HCQ_VULKAN
+#define HCQ_$gpu
 #include "hcq.h"
 #include <stdio.h>
 int main(void) {
     hcq_device *device = NULL;
-    hcq_result result = hcq_open("VULKAN", NULL, &device);
-    printf("no Vulkan device: %s\n", hcq_result_text(result));
+    hcq_result result = hcq_open("$gpu", NULL, &device);
+    printf("no $gpu device: %s\n", hcq_result_text(result));
     return hcq_close(device) != HCQ_OK || result != HCQ_OK;
 }
 END
-    "$cc" -I"$root" "$dir/probe.c" -o "$dir/probe" -pthread ||
-        fail "hcq_vulkan.h does not compile: $cc"
+    "$cc" -I"$root" "$dir/probe.c" -o "$dir/probe" -pthread || fail "hcq does not compile: $cc"
     "$dir/probe" > "$dir/out"
 }
 
-if [ -n "$vulkan" ]; then
+vulkan_device() {
     echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - > /dev/null 2>&1 || {
-        echo "no vulkan/vulkan.h"
-        exit 77
+        echo "no vulkan/vulkan.h" > "$dir/out"
+        return 1
     }
-    vulkan_device || {
+    gpu_device
+}
+
+cuda_device() { # a mock's if there is no other
+    if [ -z "${HCQ_TEST_CUDA_MOCK:-}" ]; then
+        ! gpu_device || return 0
+        HCQ_TEST_CUDA_MOCK=$dir/mock
+        mkdir "$HCQ_TEST_CUDA_MOCK"
+        "$cc" -std=c11 -O2 -shared -fPIC -I"$root/tests" "$root/tests/mock_cuda.c" \
+            -o "$HCQ_TEST_CUDA_MOCK/libcuda.so.1" -pthread -ldl || fail "no mock of CUDA: $cc"
+    fi
+    LD_LIBRARY_PATH=$HCQ_TEST_CUDA_MOCK${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+    mocked=yes
+    gpu_device
+}
+
+check_all_on() { # DEVICE
+    check_replay_on "$1"
+    check_photo_on "$1"
+    frames_good frames "$1"
+    check_digits_on "$1"
+    [ -z "$mocked" ] || check_same_digits
+}
+
+if [ -n "$gpu" ]; then
+    mocked=
+    "$(echo "$gpu" | tr '[:upper:]' '[:lower:]')_device" || {
         cat "$dir/out"
         exit 77
     }
@@ -424,12 +468,9 @@ if [ -n "$vulkan" ]; then
         for example in hello photo replay digits frames; do
             build "$language" "$example"
         done
-        check_hello_on VULKAN
-        check_replay_on VULKAN
-        check_photo_on VULKAN
-        frames_good frames VULKAN
-        check_digits_on VULKAN
-        echo "ok $language on VULKAN"
+        check_hello_on "$gpu"
+        [ "$language$all" = c++ ] || check_all_on "$gpu"
+        echo "ok $language on $gpu${mocked:+, the mock}"
     done
     exit 0
 fi

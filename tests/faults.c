@@ -84,12 +84,12 @@ static hcq_result poke_mock(void *native, const void *payload, void *user) {
     return HCQ_OK;
 }
 
-#ifdef HCQ_TEST_VULKAN
-static hcq_result poke_vulkan(void *native, const void *payload, void *user) {
+#ifdef TEST_GPU
+static hcq_result poke_gpu(void *native, const void *payload, void *user) {
     poke p;
     (void)user;
     memcpy(&p, payload, sizeof p);
-    return test_vulkan_fill(native, p.address, 4, p.value);
+    return test_gpu_fill(native, p.address, 4, p.value);
 }
 #endif
 
@@ -99,7 +99,7 @@ static hcq_result poke_trace(void *native, const void *payload, void *user) {
 
 static const hcq_custom_type poke_type = {
     "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}, {"TRACE", poke_trace},
-                             TEST_VULKAN_ENCODE(poke_vulkan)},
+                             TEST_GPU_ENCODE(poke_gpu)},
     {{0, 0}}, NULL};
 
 /* The whole recording from the start: an error sticks until the reset. */

@@ -266,12 +266,12 @@ static hcq_result custom_on_mock(void *native, const void *payload, void *user) 
     return HCQ_OK;
 }
 
-#ifdef HCQ_TEST_VULKAN
-static hcq_result custom_on_vulkan(void *native, const void *payload, void *user) {
+#ifdef TEST_GPU
+static hcq_result custom_on_gpu(void *native, const void *payload, void *user) {
     fill_payload p;
     (void)user;
     memcpy(&p, payload, sizeof p);
-    return test_vulkan_fill(native, p.address, p.size, p.value);
+    return test_gpu_fill(native, p.address, p.size, p.value);
 }
 #endif
 
@@ -282,7 +282,7 @@ static hcq_result custom_on_trace(void *native, const void *payload, void *user)
 static const hcq_custom_type custom_fill = {
     "own fill", sizeof(fill_payload),
     {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, {"TRACE", custom_on_trace},
-     TEST_VULKAN_ENCODE(custom_on_vulkan)},
+     TEST_GPU_ENCODE(custom_on_gpu)},
     {{0, 0}}, NULL
 };
 

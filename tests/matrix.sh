@@ -9,13 +9,14 @@
 #   one      one file with the implementation, header included twice
 #   two      implementation in one object, use in another
 #   static   HCQ_STATIC in two objects of one program
-#   subsets  the implementation with some of the backends, or none
+#   subsets  the implementation with each choice of backends, and none
 #   check0   HCQ_VALIDATE 0
 #   check1   HCQ_VALIDATE 1 with NDEBUG
 #   ndebug   NDEBUG
 #   condvar  HCQ_NO_FUTEX
 #   late     the implementation after declarations and system headers
 #   header   the header part alone, of every companion
+#   windows  one, for Windows, where gcc has a sister that compiles for it
 #
 # All but subsets have every backend that is there. Without vulkan/vulkan.h that of
 # Vulkan is left out, and a note says so. --default has all of these for the oldest
@@ -52,13 +53,13 @@ trap 'exit 1' INT TERM
 
 # ---- the backends ------------------------------------------------------------
 
-backends=-DHCQ_CPU
+backends="-DHCQ_CPU -DHCQ_CUDA"
 vulkan=
 for compiler in $compilers; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     if echo '#include <vulkan/vulkan.h>' | "$compiler" -E -x c - >/dev/null 2>&1; then
         vulkan=-DHCQ_VULKAN
-        backends="-DHCQ_CPU -DHCQ_VULKAN"
+        backends="$backends -DHCQ_VULKAN"
     else
         echo "note: no vulkan/vulkan.h: without HCQ_VULKAN" >&2
     fi
@@ -76,7 +77,7 @@ END
 
 # Runs a kernel and checks what it wrote; 0 is success.
 cat >"$tmp/use.h" <<'END'
-#if defined(HCQ_CPU) || defined(HCQ_VULKAN)
+#if defined(HCQ_CPU) || defined(HCQ_VULKAN) || defined(HCQ_CUDA)
 typedef struct { uint64_t data; uint32_t add, count; } use_args;
 
 static void use_kernel(const void *args, const hcq_block *block) {
@@ -109,14 +110,18 @@ static int use_queue(hcq_device *device, hcq_buffer buffer) {
     return result == HCQ_OK ? 0 : 3;
 }
 
-/* What hcq_vulkan.h declares is there. */
-static int use_vulkan(hcq_device *device, int cpu) {
+/* What the companions declare is there, and each knows its own devices alone. */
+static int use_companions(hcq_device *device, int cpu) {
+    int known = cpu;
 #ifdef HCQ_VULKAN
-    hcq_vulkan_info info;
-    return hcq_vulkan_info_get(device, &info) == (cpu ? HCQ_ERROR_UNSUPPORTED : HCQ_OK) ? 0 : 4;
-#else
-    return device && cpu ? 0 : 4;
+    hcq_vulkan_info vulkan;
+    known += hcq_vulkan_info_get(device, &vulkan) == HCQ_OK;
 #endif
+#ifdef HCQ_CUDA
+    hcq_cuda_info cuda;
+    known += hcq_cuda_info_get(device, &cuda) == HCQ_OK;
+#endif
+    return device != NULL && known == 1 ? 0 : 4;
 }
 
 static int use_device(const char *name, int cpu) {
@@ -130,7 +135,7 @@ static int use_device(const char *name, int cpu) {
     for (uint32_t i = 0; i < 100; i++) { data[i] = i; }
     if (hcq_alloc(device, sizeof data, 0, &buffer) != HCQ_OK) { return 11; }
     if (hcq_copyin(buffer, data, sizeof data) != HCQ_OK) { return 12; }
-    status = use_vulkan(device, cpu);
+    status = use_companions(device, cpu);
     if (status == 0 && cpu) { status = use_queue(device, buffer); }
     if (hcq_copyout(data, buffer, sizeof data) != HCQ_OK) { return 13; }
     for (uint32_t i = 0; i < 100; i++) {
@@ -143,7 +148,7 @@ static int use_device(const char *name, int cpu) {
 #endif
 
 /* Without a backend its devices are unknown, and everything still links. */
-#if !defined(HCQ_CPU) || !defined(HCQ_VULKAN)
+#if !defined(HCQ_CPU) || !defined(HCQ_VULKAN) || !defined(HCQ_CUDA)
 static int use_unknown(const char *name) {
     hcq_device *device = NULL;
     return hcq_open(name, NULL, &device) != HCQ_ERROR_NO_DEVICE || device != NULL;
@@ -157,10 +162,15 @@ static int use(void) {
 #ifndef HCQ_VULKAN
     if (use_unknown("VULKAN")) { return 21; }
 #endif
+#ifndef HCQ_CUDA
+    if (use_unknown("CUDA")) { return 22; }
+#endif
 #if defined(HCQ_CPU)
     return use_device("CPU", 1);
 #elif defined(HCQ_VULKAN)
     return use_device("VULKAN", 0);
+#elif defined(HCQ_CUDA)
+    return use_device("CUDA", 0);
 #else
     return 0;
 #endif
@@ -274,10 +284,20 @@ static_files() {
 }
 
 subsets() { # those that are not $backends
-    compile none.o -c "$tmp/one.c" && link_run none none.o
+    subset none
+    subset cpu -DHCQ_CPU
+    subset cuda -DHCQ_CUDA
     [ -n "$vulkan" ] || return 0
-    compile cpu.o -DHCQ_CPU -c "$tmp/one.c" && link_run cpu cpu.o
-    compile vulkan.o -DHCQ_VULKAN -c "$tmp/one.c" && link_run vulkan vulkan.o
+    subset vulkan -DHCQ_VULKAN
+    subset no-cpu -DHCQ_VULKAN -DHCQ_CUDA
+    subset no-vulkan -DHCQ_CPU -DHCQ_CUDA
+    subset no-cuda -DHCQ_CPU -DHCQ_VULKAN
+}
+
+subset() { # NAME FLAGS...
+    name=$1
+    shift
+    compile "$name.o" "$@" -c "$tmp/one.c" && link_run "$name" "$name.o"
 }
 
 options() {
@@ -297,6 +317,17 @@ late() {
     if ! $cc $std -I. -I"$tmp" -x $lang $backends -c "$tmp/late.c" -o "$tmp/late.o" 2>"$tmp/said"
     then
         grep -q '#error.*hcq' "$tmp/said" || fail "$cc $std: late, without a word from hcq"
+    fi
+}
+
+windows() { # compiled and linked, not run, and without Vulkan's headers
+    [ "$compiler:$lang" = gcc:c ] || return 0
+    if command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
+        cc=x86_64-w64-mingw32-gcc
+        compile one.exe -DHCQ_CPU -DHCQ_CUDA "$tmp/one.c" -static
+        cc=$compiler
+    else
+        echo "note: no x86_64-w64-mingw32-gcc" >&2
     fi
 }
 
@@ -355,7 +386,7 @@ for compiler in $compilers; do
         shapes="one_file header"
         case $size:$standard in
         --full:* | *:c99 | *:c++11)
-            shapes="$shapes two_files static_files late subsets options"
+            shapes="$shapes two_files static_files late subsets options windows"
             ;;
         esac
             combination "$compiler" "$standard" -O0 $shapes

@@ -477,7 +477,7 @@ static void misuse_programs(void **state) {
     desc.library = "./no-such-library.so";
     desc.symbol = "k";
     REFUSE(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL,
-           is_vulkan() ? "spirv" : "library|no-such-library");
+           is_vulkan() ? "spirv" : is_cuda() ? "ptx" : "library|no-such-library");
     desc.symbol = NULL;
     CHECK(hcq_program_create(T.dev, &desc, &program) < 0);
     CHECK(program == NULL);

@@ -5,7 +5,7 @@
 #   sh tests/run.sh --quick        after every edit             at most 90 seconds
 #   sh tests/run.sh --full         before a release             an hour or more
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
-#   sh tests/run.sh --require LIST backends that may not be skipped: cpu,vulkan,cuda
+#   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
 #   sh tests/run.sh --only NAME    one step, whatever its tier; patterns: 'tsan-*'
 #   sh tests/run.sh --jobs N       steps at a time [the number of CPUs]
 #   sh tests/run.sh --list         names the steps of the chosen tier
@@ -14,7 +14,8 @@
 # SKIP with its reason; after --install, or if the step's backend is required,
 # it is a FAIL. A tool that is there and cannot run on this kernel is a SKIP.
 # Vulkan's steps use the first device that its loader lists; --install brings
-# Mesa's lavapipe, which needs no GPU.
+# Mesa's lavapipe, which needs no GPU. CUDA's run on a mock of its driver; those
+# of the backend "cuda" want a GPU or the toolkit, and are a SKIP elsewhere.
 # Logs of all steps stay in a temporary folder, named at the end.
 #
 # Which tier keeps which promise (each tier also keeps those above it)
@@ -53,121 +54,143 @@ warnings="$warnings -Wdouble-promotion -Wvla -Wstrict-prototypes -Wmissing-proto
 
 step_table() {
     cat <<'END'
-tsan-conformance       default  -       400  sanitized tsan conformance cpu
-asan-conformance       default  -       300  sanitized asan conformance cpu
-tsan-vulkan-mock       default  vulkan  600  vulkan_sanitized tsan conformance vkmock --quick
-asan-vulkan            default  vulkan  600  vulkan_sanitized asan conformance vulkan --quick
-vulkan-validation      default  vulkan  600  validated conformance vulkan
-valgrind-conformance   full     -       500  memcheck conformance cpu-nospin --quick
-examples               default  cpu     300  script tests/examples.sh
-matrix-clang           full     cpu     900  matrix clang
-matrix-gcc             default  cpu     900  matrix gcc
-conformance-vulkan     quick    vulkan  300  vulkan conformance vulkan
-conformance-cpu        quick    cpu     200  program gcc conformance cpu
-conformance-mock       quick    cpu     200  program gcc conformance mock
-conformance-trace      quick    cpu     200  program gcc conformance trace
-matrix-quick           quick    cpu     120  matrix_quick
-misuse                 quick    cpu     120  program gcc misuse cpu
-alloc                  quick    cpu     120  program gcc alloc cpu
-faults                 default  cpu     200  program gcc faults cpu
-stress                 quick    cpu     300  stress gcc cpu 1 2 3
-timelines              quick    cpu     200  timelines gcc cpu 1 2 3
-timelines-signals      default  cpu     100  timelines_signals cpu mock
-unit                   quick    cpu     100  unit
-graph                  quick    cpu     200  graph gcc 100
-model                  quick    -       200  model
-symbols                quick    cpu     100  script tests/symbols.sh
-snippets               quick    cpu     200  script tests/snippets.sh
-starts                 default  cpu     150  starts 300
-spirv                  quick    vulkan   60  spirv gcc
-layout                 quick    -        60  layout
-tcc-header             quick    -        60  tcc_header
-vulkan-staged          default  vulkan  300  vulkan conformance vulkan-staged
-vulkan-plain           default  vulkan  300  vulkan conformance vulkan-plain
-vulkan-no-copy         full     vulkan  300  vulkan conformance vulkan-no-copy
-vulkan-narrow          full     vulkan  300  vulkan conformance vulkan-narrow
-vulkan-mock            default  vulkan  300  vulkan_mock
-asan-vulkan-mock       default  vulkan  600  vulkan_sanitized asan conformance vkmock --quick
-vulkan                 default  vulkan  200  vulkan vulkan vulkan
-vulkan-misuse          default  vulkan  200  vulkan misuse vulkan
-vulkan-alloc           default  vulkan  200  vulkan alloc vkmock-one
-vulkan-faults          default  vulkan  300  vulkan faults vkmock --quick
-vulkan-faults-driver   full     vulkan  900  vulkan faults vulkan --quick
-vulkan-stress          default  vulkan  300  vulkan stress vulkan --seed 1
-vulkan-timelines       default  vulkan  200  vulkan timelines vulkan --seed 1
-vulkan-graph           default  vulkan  200  vulkan graph vulkan --seeds 100
-vulkan-examples        default  vulkan  600  vulkan_examples
-shaders                default  vulkan  100  shaders
-asan-spirv             default  vulkan  100  spirv asan
-no-vulkan              default  vulkan   60  no_vulkan
-one-engine             default  cpu     200  program gcc conformance cpu-one-engine
-no-copy-lane           default  cpu     200  program gcc conformance cpu-no-copy
-narrow-counters        default  cpu     200  program gcc conformance cpu-narrow
-no-spin                default  cpu     200  program gcc conformance cpu-nospin
-no-native-wait         default  cpu     200  program gcc conformance cpu-no-native-wait
-mock-map               default  cpu     200  program gcc conformance mock-map --quick
-mock-no-copy           default  cpu     200  program gcc conformance mock-no-copy --quick
-trace-mock             default  cpu     200  program gcc conformance trace-mock --quick
-misuse-mock            default  cpu     120  program gcc misuse mock
-alloc-mock             default  cpu     120  program gcc alloc mock
-faults-mock            full     cpu     200  program gcc faults mock --quick
-stress-mock            default  cpu     300  stress gcc mock 1 2 3
-stress-variants        default  cpu     400  stress_variants 4 5
-timelines-variants     default  cpu     400  timelines_variants 4 5
-timelines-killed       default  cpu     200  program gcc timelines cpu --kill 20
-graph-seeds            default  cpu     300  graph gcc 500
-profile                default  cpu     200  script tests/profile.sh
-flat                   default  cpu     200  program gcc flat cpu
-flat-mock              default  cpu     200  program gcc flat mock --submissions 50000
-clang-conformance      default  cpu     200  program clang conformance cpu
-cxx-conformance        default  cpu     200  program cxx conformance cpu
-condvar-conformance    default  cpu     200  program condvar conformance cpu --quick
-condvar-stress         default  cpu     300  stress condvar cpu 6 7
-release-conformance    default  cpu     200  program release conformance cpu
-single                 default  cpu     200  single_header
-tsan-stress            default  -       400  stress_sanitized tsan 1 2
-tsan-timelines         default  -       400  timelines_sanitized tsan 1 2
-asan-timelines         default  -       300  timelines_sanitized asan 3
-tsan-graph             default  -       400  graph_sanitized tsan 60
-asan-graph             default  -       300  graph_sanitized asan 200
-asan-mock              default  -       300  sanitized asan conformance mock
-asan-misuse            default  -       200  sanitized asan misuse cpu
-asan-faults            full     -       300  sanitized asan faults cpu --quick
-asan-stress            default  -       300  stress_sanitized asan 3
-windows                default  -       400  windows
-aarch64                default  -       200  aarch64
-conformance-cuda       default  cuda    300  other_backend cuda
-graph-mutants          full     cpu     600  script tests/graph_mutants.sh
-tsan-mock              full     -       900  sanitized tsan conformance mock
-tsan-trace             full     -       900  sanitized tsan conformance trace
-valgrind-faults        full     -      1500  memcheck faults cpu-nospin --quick
-condvar-nospin         full     cpu     200  program condvar conformance cpu-nospin
-single-conformance     full     cpu     300  program single conformance cpu
-validation-all         full     vulkan 1500  validation_all
-asan-vulkan-all        full     vulkan 1500  asan_vulkan_all
-tsan-vulkan-all        full     vulkan 1500  tsan_vulkan_all
-vulkan-seeds           full     vulkan  900  vulkan_seeds 2 8
-timelines-long         full     cpu    1500  timelines_long 101 120
-timelines-killed-long  full     cpu     600  timelines_killed 50
-flat-long              full     cpu     900  flat_long
-seeds                  full     cpu    1500  many_seeds 11 30
-repeat                 full     cpu    1500  repeat 10
-many-starts            full     cpu    1200  starts 20000
-tsan-nospin            full     -       900  sanitized tsan conformance cpu-nospin
-tsan-narrow            full     -       900  sanitized tsan conformance cpu-narrow
-tsan-no-native-wait    full     -       900  sanitized tsan conformance cpu-no-native-wait
-tsan-condvar           full     -       900  sanitized tsan-condvar conformance cpu
-clang-tsan             full     -       900  sanitized clang-tsan conformance cpu
-clang-asan             full     -       900  sanitized clang-asan conformance cpu
-asan-narrow            full     -       900  sanitized asan conformance cpu-narrow
-asan-no-copy           full     -       900  sanitized asan conformance cpu-no-copy
-asan-alloc             full     -       900  sanitized asan alloc cpu
-asan-trace             full     -       900  sanitized asan conformance trace
-tsan-trace-mock        full     -       900  sanitized tsan conformance trace-mock
-valgrind-mock          full     -       900  memcheck conformance mock --quick
-valgrind-misuse        full     -       900  memcheck misuse cpu --quick
-graph-long             full     cpu     900  graph gcc 20000
-bench                  full     -       300  bench
+tsan-conformance       default  -          400  sanitized tsan conformance cpu
+asan-conformance       default  -          300  sanitized asan conformance cpu
+tsan-vulkan-mock       default  vulkan     600  vulkan_sanitized tsan conformance vkmock --quick
+tsan-cuda-mock         default  cuda-mock  600  cuda_sanitized tsan conformance cumock,cumock-events
+asan-vulkan            default  vulkan     600  vulkan_sanitized asan conformance vulkan --quick
+vulkan-validation      default  vulkan     600  validated conformance vulkan
+valgrind-conformance   full     -          500  memcheck conformance cpu-nospin --quick
+examples               default  cpu        300  script tests/examples.sh
+matrix-clang           full     cpu        900  matrix clang
+matrix-gcc             default  cpu        900  matrix gcc
+conformance-vulkan     quick    vulkan     300  vulkan conformance vulkan
+conformance-cumock     quick    cuda-mock  200  cuda conformance cumock
+conformance-cpu        quick    cpu        200  program gcc conformance cpu
+conformance-mock       quick    cpu        200  program gcc conformance mock
+conformance-trace      quick    cpu        200  program gcc conformance trace
+matrix-quick           quick    cpu        120  matrix_quick
+misuse                 quick    cpu        120  program gcc misuse cpu
+alloc                  quick    cpu        120  program gcc alloc cpu
+faults                 default  cpu        200  program gcc faults cpu
+stress                 quick    cpu        300  stress gcc cpu 1 2 3
+timelines              quick    cpu        200  timelines gcc cpu 1 2 3
+timelines-signals      default  cpu        100  timelines_signals cpu mock
+unit                   quick    cpu        100  unit
+graph                  quick    cpu        200  graph gcc 100
+model                  quick    -          200  model
+symbols                quick    cpu        100  script tests/symbols.sh
+snippets               quick    cpu        200  script tests/snippets.sh
+starts                 default  cpu        150  starts 300
+spirv                  quick    vulkan      60  spirv gcc
+layout                 quick    -           60  layout
+tcc-header             quick    -           60  tcc_header
+vulkan-staged          default  vulkan     300  vulkan conformance vulkan-staged
+vulkan-plain           default  vulkan     300  vulkan conformance vulkan-plain
+vulkan-no-copy         full     vulkan     300  vulkan conformance vulkan-no-copy
+vulkan-narrow          full     vulkan     300  vulkan conformance vulkan-narrow
+vulkan-mock            default  vulkan     300  vulkan_mock
+asan-vulkan-mock       default  vulkan     600  vulkan_sanitized asan conformance vkmock --quick
+vulkan                 default  vulkan     200  vulkan vulkan vulkan
+vulkan-misuse          default  vulkan     200  vulkan misuse vulkan
+vulkan-alloc           default  vulkan     200  vulkan alloc vkmock-one
+vulkan-faults          default  vulkan     300  vulkan faults vkmock --quick
+vulkan-faults-driver   full     vulkan     900  vulkan faults vulkan --quick
+vulkan-stress          default  vulkan     300  vulkan stress vulkan --seed 1
+vulkan-timelines       default  vulkan     200  vulkan timelines vulkan --seed 1
+vulkan-graph           default  vulkan     200  vulkan graph vulkan --seeds 100
+vulkan-examples        default  vulkan     600  vulkan_examples
+shaders                default  vulkan     100  shaders
+asan-spirv             default  vulkan     100  spirv asan
+no-vulkan              default  vulkan      60  no_vulkan
+cuda-variants          default  cuda-mock  400  cuda_variants
+asan-cuda-mock         default  cuda-mock  600  cuda_sanitized asan conformance cumock,cumock-events
+cuda-faults            default  cuda-mock  300  cuda faults cumock
+cuda-examples          default  cuda-mock  600  cuda_examples
+cuda-mock              default  cuda-mock  200  cuda_mock_check gcc
+cuda                   default  cuda-mock  300  cuda_own
+cuda-misuse            default  cuda-mock  200  cuda misuse cumock
+cuda-alloc             default  cuda-mock  200  cuda alloc cumock,cumock-events
+cuda-stress            default  cuda-mock  300  cuda stress cumock,cumock-events --seed 1
+cuda-timelines         default  cuda-mock  200  cuda timelines cumock,cumock-events --seed 1
+cuda-graph             default  cuda-mock  200  cuda graph cumock,cumock-events --seeds 100
+gpu-script             default  cuda-mock  200  gpu_script
+no-cuda                default  cuda-mock   60  no_cuda
+cuda-header            default  cuda        60  cuda_header
+kernels                default  cuda       200  script tests/kernels.sh --check
+one-engine             default  cpu        200  program gcc conformance cpu-one-engine
+no-copy-lane           default  cpu        200  program gcc conformance cpu-no-copy
+narrow-counters        default  cpu        200  program gcc conformance cpu-narrow
+no-spin                default  cpu        200  program gcc conformance cpu-nospin
+no-native-wait         default  cpu        200  program gcc conformance cpu-no-native-wait
+mock-map               default  cpu        200  program gcc conformance mock-map --quick
+mock-no-copy           default  cpu        200  program gcc conformance mock-no-copy --quick
+trace-mock             default  cpu        200  program gcc conformance trace-mock --quick
+misuse-mock            default  cpu        120  program gcc misuse mock
+alloc-mock             default  cpu        120  program gcc alloc mock
+faults-mock            full     cpu        200  program gcc faults mock --quick
+stress-mock            default  cpu        300  stress gcc mock 1 2 3
+stress-variants        default  cpu        400  stress_variants 4 5
+timelines-variants     default  cpu        400  timelines_variants 4 5
+timelines-killed       default  cpu        200  program gcc timelines cpu --kill 20
+graph-seeds            default  cpu        300  graph gcc 500
+profile                default  cpu        200  script tests/profile.sh
+flat                   default  cpu        200  program gcc flat cpu
+flat-mock              default  cpu        200  program gcc flat mock --submissions 50000
+clang-conformance      default  cpu        200  program clang conformance cpu
+cxx-conformance        default  cpu        200  program cxx conformance cpu
+condvar-conformance    default  cpu        200  program condvar conformance cpu --quick
+condvar-stress         default  cpu        300  stress condvar cpu 6 7
+release-conformance    default  cpu        200  program release conformance cpu
+single                 default  cpu        200  single_header
+tsan-stress            default  -          400  stress_sanitized tsan 1 2
+tsan-timelines         default  -          400  timelines_sanitized tsan 1 2
+asan-timelines         default  -          300  timelines_sanitized asan 3
+tsan-graph             default  -          400  graph_sanitized tsan 60
+asan-graph             default  -          300  graph_sanitized asan 200
+asan-mock              default  -          300  sanitized asan conformance mock
+asan-misuse            default  -          200  sanitized asan misuse cpu
+asan-faults            full     -          300  sanitized asan faults cpu --quick
+asan-stress            default  -          300  stress_sanitized asan 3
+windows                default  -          400  windows
+aarch64                default  -          200  aarch64
+conformance-cuda       default  cuda       300  gpu conformance
+graph-mutants          full     cpu        600  script tests/graph_mutants.sh
+tsan-mock              full     -          900  sanitized tsan conformance mock
+tsan-trace             full     -          900  sanitized tsan conformance trace
+valgrind-faults        full     -         1500  memcheck faults cpu-nospin --quick
+condvar-nospin         full     cpu        200  program condvar conformance cpu-nospin
+single-conformance     full     cpu        300  program single conformance cpu
+validation-all         full     vulkan    1500  validation_all
+asan-vulkan-all        full     vulkan    1500  asan_vulkan_all
+tsan-vulkan-all        full     vulkan    1500  tsan_vulkan_all
+vulkan-seeds           full     vulkan     900  vulkan_seeds 2 8
+asan-cuda-all          full     cuda-mock 1500  cuda_sanitized_all asan
+tsan-cuda-all          full     cuda-mock 1500  cuda_sanitized_all tsan
+cuda-profiles          full     cuda-mock 1500  cuda_profiles
+cuda-seeds             full     cuda-mock 1800  cuda_seeds 1 200
+cuda-mutants           full     cuda-mock 1200  script tests/cuda_mutants.sh
+timelines-long         full     cpu       1500  timelines_long 101 120
+timelines-killed-long  full     cpu        600  timelines_killed 50
+flat-long              full     cpu        900  flat_long
+seeds                  full     cpu       1500  many_seeds 11 30
+repeat                 full     cpu       1500  repeat 10
+many-starts            full     cpu       1200  starts 20000
+tsan-nospin            full     -          900  sanitized tsan conformance cpu-nospin
+tsan-narrow            full     -          900  sanitized tsan conformance cpu-narrow
+tsan-no-native-wait    full     -          900  sanitized tsan conformance cpu-no-native-wait
+tsan-condvar           full     -          900  sanitized tsan-condvar conformance cpu
+clang-tsan             full     -          900  sanitized clang-tsan conformance cpu
+clang-asan             full     -          900  sanitized clang-asan conformance cpu
+asan-narrow            full     -          900  sanitized asan conformance cpu-narrow
+asan-no-copy           full     -          900  sanitized asan conformance cpu-no-copy
+asan-alloc             full     -          900  sanitized asan alloc cpu
+asan-trace             full     -          900  sanitized asan conformance trace
+tsan-trace-mock        full     -          900  sanitized tsan conformance trace-mock
+valgrind-mock          full     -          900  memcheck conformance mock --quick
+valgrind-misuse        full     -          900  memcheck misuse cpu --quick
+graph-long             full     cpu        900  graph gcc 20000
+bench                  full     -          300  bench
 END
 }
 
@@ -204,6 +227,11 @@ cmocka_header() {
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>' | gcc -E -x c - >/dev/null 2>&1 || skip "no cmocka.h"
+}
+
+cuda_is_here() {
+    grep -q '^static const hcq_backend \*hcqi_cuda_backend' hcq_cuda.h &&
+        [ -f tests/util_cuda.h ] && [ -f tests/mock_cuda.c ]
 }
 
 vulkan_headers() {
@@ -261,20 +289,21 @@ cxx_implementation() { # the implementation compiled as C++, the tests as C
 
 single_file() {
     # shellcheck disable=SC2086
-    sh tests/single.sh cpu ${with_vulkan:+vulkan} >"$bin/hcq_single.h"
+    sh tests/single.sh cpu ${with_vulkan:+vulkan} ${with_cuda:+cuda} >"$bin/hcq_single.h"
 }
 
-has_vulkan() { # CONFIG PROGRAM: is it built with both backends? Both share a program
-    vulkan_headers || return 1
+choose_backends() { # CONFIG PROGRAM: is it built with all? They share a program
+    with_vulkan='' with_cuda=''
     case $tier:$1:$2 in
-    *:gcc:* | *:single:* | *:[at]san:conformance | --full:[at]san:*) return 0 ;;
+    *:gcc:* | *:single:* | *:[at]san:conformance | *:tsan:stress | --full:[at]san:*) ;;
+    *) return ;;
     esac
-    return 1
+    ! vulkan_headers || with_vulkan=-DHCQ_TEST_VULKAN
+    ! cuda_is_here || with_cuda=-DHCQ_TEST_CUDA
 }
 
 build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
-    with_vulkan=
-    ! has_vulkan "$1" "$2" || with_vulkan=-DHCQ_TEST_VULKAN
+    choose_backends "$1" "$2"
     # Split on purpose: a compiler with its flags.
     # shellcheck disable=SC2046
     set -- "$1" "$2" $(compiler_of "$1")
@@ -295,7 +324,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     # what comes after for reachable.
     [ "$1" != gcc ] || extra="$extra -Wno-maybe-uninitialized -Wno-uninitialized"
     # shellcheck disable=SC2086
-    once "$bin/$config-$program" "$@" $with_vulkan $warnings -pthread -I. -Itests \
+    once "$bin/$config-$program" "$@" $with_vulkan $with_cuda $warnings -pthread -I. -Itests \
         -I"$bin" "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
 }
 
@@ -488,6 +517,7 @@ tcc_header() { # the header part asks for nothing a small compiler lacks
     if vulkan_headers; then
         run tcc -Wall -Werror -DHCQ_VULKAN -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
     fi
+    run tcc -Wall -Werror -DHCQ_CUDA -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
     run tcc -Wall -Werror -I. tests/layout.c -o "$bin/tcc-layout" || return 1
     run "$bin/tcc-layout"
 }
@@ -510,7 +540,8 @@ unit() { # the pieces, through names that only the implementation knows
 
 single_header() { # the amalgamated file, with every backend, does what the files do
     program single misuse cpu || return 1
-    [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ]
+    [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ] || return 1
+    [ -z "$with_cuda" ] || { cuda_mock gcc && program single misuse cumock; }
 }
 
 # ---- on Vulkan: each program ends with 77 where no device is
@@ -608,7 +639,7 @@ vulkan_seeds() { # FROM TO
 
 vulkan_examples() {
     need_vulkan_headers
-    run sh tests/examples.sh --vulkan
+    run sh tests/examples.sh --vulkan $all
 }
 
 shaders() { # arrays made by another compiler are no failure of ours
@@ -640,8 +671,140 @@ no_vulkan() { # what a program meets where there is no loader, none of use, or n
         "finds no driver"
 }
 
-cross_vulkan() { # $with_vulkan: the flags, where there are headers; cross compilers have none
-    with_vulkan=
+# ---- on CUDA: the mock driver is a library, each version of the driver one
+
+cuda_mock() { # CONFIG VERSIONS...: the newest, 11.4, and others if asked for
+    cuda_is_here || skip "hcq_cuda.h, its tests or its mock are not part of this version"
+    folder=$bin/cuda-$1 compiler=$(compiler_of "$1")
+    shift
+    mkdir -p "$folder"
+    export HCQ_TEST_CUDA_MOCK="$folder"
+    for version in '' 11040 "$@"; do
+        library=$folder/libcuda${version:+-$version}.so.1
+        # shellcheck disable=SC2086
+        once "$library" $compiler $warnings -shared -fPIC -I. -Itests \
+            ${version:+-DMOCK_CUDA_VERSION=$version} tests/mock_cuda.c -o "$library" \
+            -pthread -ldl || return 1
+    done
+}
+
+cuda_each() { # RUNNER CONFIG PROGRAM VARIANT,VARIANT... ARGS...
+    runner=$1 config=$2 suite=$3 variants=$4
+    shift 4
+    case $tier in --full) ;; *) rounds=--quick ;; esac
+    cuda_mock "$config" || return
+    for variant in $(echo "$variants" | tr , ' '); do
+        "$runner" "$config" "$suite" "$variant" "$@" || return
+    done
+}
+
+cuda() { # PROGRAM VARIANT,VARIANT... ARGS...
+    cuda_each program gcc "$@"
+}
+
+cuda_sanitized() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
+    cuda_each sanitized "$@"
+}
+
+cuda_mock_check() { # CONFIGS...: the mock has to be right before it judges
+    for config in "$@"; do
+        cuda_mock "$config" || return
+        sanitized "$config" mock_cuda_check || return
+    done
+}
+
+cuda_variants() { # all but the first
+    cuda conformance \
+        cumock-events,cumock-plain,cumock-lists,cumock-one,cumock-no-copy,cumock-narrow
+}
+
+cuda_own() { # what only this backend has
+    cuda cuda cumock,cumock-events,cumock-plain
+}
+
+cuda_versions() { # what holds on one version of the driver holds on all
+    for known in 11040 11070 12000 13000; do
+        cuda_mock gcc "$known" || return
+        export HCQ_TEST_CUDA_VERSION="$known"
+        for suite in mock_cuda_check conformance cuda misuse alloc graph; do
+            cuda "$suite" cumock,cumock-events,cumock-one || return
+        done
+    done
+}
+
+cuda_sanitized_all() { # CONFIG
+    cuda_mock_check "$1" || return
+    for suite in conformance cuda stress timelines graph misuse; do
+        cuda_sanitized "$1" "$suite" cumock,cumock-events,cumock-plain,cumock-lists || return
+    done
+    for suite in conformance cuda stress; do
+        cuda_sanitized "$1" "$suite" cumock-one,cumock-no-copy,cumock-narrow || return
+    done
+}
+
+cuda_seeds() { # FROM TO: versions of the driver in turns
+    rounds=--quick
+    for seed in $(seq "$1" "$2"); do
+        case $((seed % 4)) in
+        0) known=11040 ;;
+        1) known=11070 ;;
+        2) known=12000 ;;
+        3) known=13000 ;;
+        esac
+        cuda_mock gcc "$known" || return
+        export HCQ_TEST_CUDA_VERSION="$known"
+        for variant in cumock cumock-events cumock-lists cumock-one cumock-narrow; do
+            program gcc stress "$variant" --seed "$seed" || return
+            program gcc timelines "$variant" --seed "$seed" || return
+        done
+    done
+    cuda graph cumock,cumock-events --seeds 200
+}
+
+no_cuda() { # what a program meets where there is no driver, none of use, or a part of one
+    cuda_mock gcc || return
+    # shellcheck disable=SC2086
+    run gcc -std=gnu11 -O1 $warnings -I. tests/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
+        CC=gcc run "$bin/no-cuda"
+}
+
+cuda_examples() {
+    cuda_mock gcc || return
+    run sh tests/examples.sh --cuda $all
+}
+
+gpu_script() { # what needs a GPU can be run: no use without one, but it must not rot
+    cuda_mock gcc || return
+    run sh tests/gpu.sh --mock "$HCQ_TEST_CUDA_MOCK" "$bin/gpu-results"
+}
+
+cuda_include() { # prints where cuda.h is
+    for folder in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/local/cuda*/include /usr/include
+    do
+        if [ -f "$folder/cuda.h" ]; then
+            echo "$folder"
+            return
+        fi
+    done
+    return 1
+}
+
+cuda_header() { # our declarations against those of the toolkit
+    need gcc g++
+    folder=$(cuda_include) || skip "no cuda.h"
+    # shellcheck disable=SC2086
+    run gcc -std=c11 $warnings -I. -isystem "$folder" tests/cuda_header.c \
+        -o "$bin/cuda_header" -pthread && run "$bin/cuda_header"
+}
+
+gpu() { # on hardware: 77 and the reason without any
+    cuda_is_here || skip "hcq_cuda.h or its tests are not part of this version"
+    program gcc "$1" cuda
+}
+
+cross_backends() { # $with_cuda, and $with_vulkan by the headers that are here
+    with_vulkan='' with_cuda=''
+    ! cuda_is_here || with_cuda=-DHCQ_CUDA
     vulkan_headers || return 0
     folder=$(echo '#include <vulkan/vulkan.h>' | gcc -E -x c - |
         sed -n 's|^# [0-9]* "\(.*\)/vulkan/vulkan\.h".*|\1|p' | head -n 1)
@@ -657,12 +820,12 @@ windows() {
     export WINEPREFIX="$bin/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
     trap 'wineserver -k 2>/dev/null; wineserver -w 2>/dev/null' EXIT
     layout >/dev/null || return 1
-    cross_vulkan
+    cross_backends
     for source in tests/layout.c examples/hello.c examples/replay.c examples/backend.c; do
         exe=$bin/$(basename "$source" .c).exe
         # shellcheck disable=SC2086
-        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_vulkan -I. "$source" -o "$exe" \
-            -static || return 1
+        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_vulkan $with_cuda -I. "$source" \
+            -o "$exe" -static || return 1
     done
     run timeout 240 wine "$bin/layout.exe" >"$bin/layout.crlf" || {
         [ -s "$bin/layout.crlf" ] || cannot "wine cannot run a program here"
@@ -671,6 +834,7 @@ windows() {
     tr -d '\r' <"$bin/layout.crlf" >"$bin/layout.wine"
     same_layout wine || return 1
     run timeout 120 wine "$bin/hello.exe" || return 1
+    [ -z "$with_cuda" ] || no_device timeout 120 wine "$bin/hello.exe" CUDA || return 1
     run timeout 120 wine "$bin/replay.exe" 1000 || return 1
     run timeout 120 wine "$bin/backend.exe"
 }
@@ -678,27 +842,29 @@ windows() {
 aarch64() {
     need aarch64-linux-gnu-gcc qemu-aarch64
     layout >/dev/null || return 1
-    cross_vulkan
+    cross_backends
     for source in tests/layout.c examples/hello.c examples/backend.c; do
         out=$bin/$(basename "$source" .c).arm
         # shellcheck disable=SC2086
-        run aarch64-linux-gnu-gcc -std=c11 -O2 $warnings $with_vulkan -I. -pthread "$source" \
-            -o "$out" || return 1
+        run aarch64-linux-gnu-gcc -std=c11 -O2 $warnings $with_vulkan $with_cuda -I. -pthread \
+            "$source" -o "$out" || return 1
     done
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.arm" >"$bin/layout.qemu" || return 1
     same_layout qemu || return 1
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/hello.arm" || return 1
+    [ -z "$with_cuda" ] || no_device qemu-aarch64 -L /usr/aarch64-linux-gnu \
+        "$bin/hello.arm" CUDA || return 1
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/backend.arm"
+}
+
+no_device() { # COMMAND: says so by its exit status
+    run "$@"
+    [ $? = 1 ] || { echo "did not end with 1" && return 1; }
 }
 
 same_layout() { # WHERE: its table against this machine's
     "$bin/layout" >"$bin/layout.here.$1"
     run diff "$bin/layout.here.$1" "$bin/layout.$1"
-}
-
-other_backend() { # NAME
-    [ -f "hcq_$1.h" ] || skip "hcq_$1.h is not part of this version"
-    program gcc conformance "$1"
 }
 
 bench() { # only that it runs: its figures are no gate
@@ -722,7 +888,7 @@ run_step() { # NAME BACKEND SECONDS: runs one, prints its line, keeps its result
     77 | 78)
         note=$(tail -n 1 "$log")
         result=SKIP
-        case $status:$installed:$2 in 77:1:cpu | 77:1:vulkan | 77:1:-) result=FAIL ;; esac
+        case $status:$installed:$2 in *:cuda) ;; 77:1:*) result=FAIL ;; esac
         case ",$require," in *",$2,"*) result=FAIL ;; esac
         [ "$result" = SKIP ] || note="may not be skipped: $note"
         ;;
@@ -882,10 +1048,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-rounds='' matrix_size=''
+rounds='' matrix_size='' all=''
 case $tier in
 --quick) rounds=--quick matrix_size=--quick ;;
---full) matrix_size=--full ;;
+--full) matrix_size=--full all=--all ;;
 esac
 
 if [ -n "$step" ]; then
@@ -898,7 +1064,7 @@ if [ -n "$step" ]; then
 fi
 for backend in $(echo "$require" | tr , ' '); do
     case $backend in
-    cpu | vulkan | cuda) ;;
+    cpu | vulkan | cuda-mock | cuda) ;;
     *) usage ;;
     esac
 done
@@ -907,7 +1073,7 @@ case $jobs in
 esac
 if [ "$list" = 1 ]; then
     chosen_steps | while read -r name level backend seconds _; do
-        printf '%-24s %-8s %-7s at most %s s\n' "$name" "$level" "$backend" "$seconds"
+        printf '%-24s %-8s %-9s at most %s s\n' "$name" "$level" "$backend" "$seconds"
     done
     exit
 fi

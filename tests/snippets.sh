@@ -27,9 +27,16 @@
 # are VkSemaphore engine_semaphore and uint64_t engine_value. They are compiled, not
 # run; without vulkan/vulkan.h they are left out, and that is said.
 #
+# The "```c cuda" blocks of README.md are fragments with HCQ_CUDA, run on the mock of
+# CUDA's driver: dev is of CUDA, and there are, in its context, which is current,
+#     CUstream engine_stream   with nothing in it
+#     CUevent engine_event     recorded in it
+# and some functions of <cuda.h>, which is not needed.
+#
 # The lines of GLSL in hcq_vulkan.h's first comment and the ```glsl blocks of
 # README.md are compiled where there is a glslangValidator. Without a main they
-# are declarations of one to which a main is added.
+# are declarations of one to which a main is added. The ```cuda blocks of README.md
+# and the kernel in hcq_cuda.h's first comment are compiled where there is nvcc.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cc=${1:-${CC:-cc}}
@@ -62,9 +69,9 @@ quick_start() { # HEADER: writes HEADER-quick.c if there is one in its comment
     ' "$root/$1"
 }
 
-readme_glsl() { # writes readme-1.comp, readme-2.comp ...
-    awk -v dir="$dir" '
-        /^```glsl$/ { inside = 1; file = dir "/readme-" ++count ".comp"; printf "" > file; next }
+readme_kernels() { # MARK SUFFIX: writes readme-1.SUFFIX, readme-2.SUFFIX ...
+    awk -v mark="$1" -v start="$dir/readme-" -v suffix="$2" '
+        $0 == "```" mark { inside = 1; file = start (++count) suffix; printf "" > file; next }
         /^```/ { inside = 0 }
         inside { print > file }
     ' "$root/README.md"
@@ -77,15 +84,26 @@ vulkan_glsl() { # writes hcq_vulkan.comp: lines that begin with layout(, far to 
     ' "$root/hcq_vulkan.h"
 }
 
+cuda_kernels() { # writes hcq_cuda.cu: lines that begin with extern "C" __global__
+    awk -v file="$dir/hcq_cuda.cu" '
+        /^\*\// { exit }
+        /^ +extern "C" __global__/ { print $0 " {}" > file }
+    ' "$root/hcq_cuda.h"
+}
+
 readme_blocks c readme
 readme_blocks "c vulkan" vulkan
-readme_glsl
+readme_blocks "c cuda" cuda
+readme_kernels glsl .comp
+readme_kernels cuda .cu
 vulkan_glsl
+cuda_kernels
 for header in hcq.h hcq_cpu.h hcq_vulkan.h hcq_cuda.h; do
     [ ! -f "$root/$header" ] || quick_start "$header"
 done
 [ -f "$dir/readme-1.c" ] || fail "README.md has no block of code"
 [ -f "$dir/hcq_vulkan.comp" ] || fail "hcq_vulkan.h has no GLSL in its comment"
+[ -f "$dir/hcq_cuda.cu" ] || fail "hcq_cuda.h has no kernel in its comment"
 [ -f "$dir/hcq-quick.c" ] || fail "hcq.h has no QUICK START"
 cmp "$dir/readme-1.c" "$root/examples/hello.c" >&2 ||
     fail "the first block of README.md is not examples/hello.c"
@@ -93,6 +111,9 @@ cmp "$dir/readme-1.c" "$root/examples/hello.c" >&2 ||
 # ---- what a fragment stands in -------------------------------------------------
 
 cat > "$dir/context.h" <<'END'
+#ifdef ON_CUDA
+#define HCQ_CUDA
+#endif
 #include "hcq.h"
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +128,29 @@ extern hcq_signal s, t;
 extern hcq_point done;
 extern hcq_result r;
 void fragment(void);
+#ifdef ON_CUDA
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define cuEventDestroy cuEventDestroy_v2
+int cuCtxPushCurrent_v2(CUcontext context);
+int cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority);
+int cuStreamSynchronize(CUstream stream);
+int cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+int cuEventCreate(CUevent *event, unsigned flags);
+int cuEventDestroy(CUevent event);
+int cuEventRecord(CUevent event, CUstream stream);
+int cuEventSynchronize(CUevent event);
+int cuMemsetD32Async(unsigned long long at, unsigned value, size_t count, CUstream stream);
+#ifdef __cplusplus
+}
+#endif
+extern CUstream engine_stream;
+extern CUevent engine_event;
+#endif
 END
 
 cat > "$dir/context.c" <<'END'
@@ -123,6 +167,29 @@ hcq_signal s, t;
 hcq_point done;
 hcq_result r;
 static int logged;
+
+#ifdef ON_CUDA
+#include "kernels/hello.h"
+#define DEVICE "CUDA"
+#define PTX { ptx_axpy, sizeof ptx_axpy, "axpy" }
+CUstream engine_stream;
+CUevent engine_event;
+
+static void make_engine(void) {
+    hcq_cuda_info info;
+    r = hcq_cuda_info_get(dev, &info);
+    if (r == HCQ_OK && (cuCtxPushCurrent_v2(info.context) != 0 ||
+                        cuStreamCreateWithPriority(&engine_stream, 1, 0) != 0 ||
+                        cuEventCreate(&engine_event, 2) != 0 ||
+                        cuEventRecord(engine_event, engine_stream) != 0)) {
+        r = HCQ_ERROR_HOST;
+    }
+}
+#else
+#define DEVICE "CPU"
+#define PTX { NULL, 0, NULL }
+static void make_engine(void) {}
+#endif
 
 static void kernel(const void *block_args, const hcq_block *b) {
     const axpy_args *k = HCQ_ARGS(axpy_args, block_args);
@@ -141,11 +208,12 @@ static void log_line(void *user, hcq_result result, const char *text) {
 static hcq_result make_all(void) {
     hcq_program_desc program = { "axpy", kernel, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
                                                    HCQ_ARG_U32 },
-                                 NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
+                                 NULL, NULL, { NULL, 0, NULL }, PTX, 0 };
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.log_fn = log_line;
-    r = hcq_open("CPU", &desc, &dev);
+    r = hcq_open(DEVICE, &desc, &dev);
+    if (r == HCQ_OK) { make_engine(); }
     if (r == HCQ_OK) { r = hcq_alloc(dev, sizeof data, HCQ_ZEROED, &x); }
     if (r == HCQ_OK) { r = hcq_alloc(dev, sizeof data, HCQ_ZEROED, &y); }
     if (r == HCQ_OK) { r = hcq_program_create(dev, &program, &axpy); }
@@ -218,6 +286,27 @@ check() { # LANGUAGE BLOCK CONTEXT-OBJECT
     echo "ok $name $1"
 }
 
+cuda_context() { # LANGUAGE: writes cuda-context-LANGUAGE.o, and the mock it is linked with
+    { echo '#define ON_CUDA' && cat "$dir/context.c"; } > "$dir/cuda-context.txt"
+    compile "$1" "$dir/cuda-context.txt" "$dir/cuda-context-$1.o" ||
+        fail "the context for CUDA does not compile"
+    [ -f "$dir/libcuda.so.1" ] || "$cc" -std=c11 -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 \
+        "$root/tests/mock_cuda.c" -o "$dir/libcuda.so.1" -pthread -ldl ||
+        fail "the mock of CUDA does not compile"
+}
+
+check_cuda() { # LANGUAGE BLOCK: on the mock
+    name=README.md-$(basename "$2" .c)
+    [ -f "$dir/cuda-context-$1.o" ] || cuda_context "$1"
+    { echo '#define ON_CUDA' && wrap "$2"; } > "$dir/wrapped.c"
+    compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
+    "$cc" "$dir/block.o" "$dir/cuda-context-$1.o" "$dir/libcuda.so.1" -o "$dir/block" \
+        -pthread || fail "$name does not link as $1"
+    LD_LIBRARY_PATH=$dir run "$dir/block" > "$dir/output" 2>&1 ||
+        fail "$name as $1 ended with $?: $(cat "$dir/output")"
+    echo "ok $name $1, on the mock"
+}
+
 glsl() { # FILE
     command -v glslangValidator >/dev/null 2>&1 || {
         echo "no glslangValidator: $(basename "$1") is not compiled"
@@ -235,6 +324,15 @@ glsl() { # FILE
     glslangValidator --quiet --target-env vulkan1.2 -o "$dir/module" "$dir/whole.comp" ||
         fail "$(basename "$1") is not GLSL for Vulkan"
     echo "ok $(basename "$1") glsl"
+}
+
+kernel() { # FILE
+    command -v nvcc >/dev/null 2>&1 || {
+        echo "no nvcc: $(basename "$1") is not compiled"
+        return 0
+    }
+    nvcc -ptx -o "$dir/module" "$1" || fail "$(basename "$1") is not CUDA C++"
+    echo "ok $(basename "$1") cuda"
 }
 
 wrap_vulkan() { # FRAGMENT: the same as a function of an engine
@@ -265,6 +363,9 @@ vulkan_headers() {
 for block in "$dir"/*.comp; do
     [ ! -f "$block" ] || glsl "$block"
 done
+for block in "$dir"/*.cu; do
+    [ ! -f "$block" ] || kernel "$block"
+done
 if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null; then
     echo "$cc compiles no C++"
     exit 77
@@ -281,5 +382,8 @@ for language in c c++; do
     done
     for block in "$dir"/vulkan-*.c; do
         [ ! -f "$block" ] || check_vulkan "$language" "$block"
+    done
+    for block in "$dir"/cuda-[0-9]*.c; do
+        [ ! -f "$block" ] || check_cuda "$language" "$block"
     done
 done

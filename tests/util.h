@@ -18,8 +18,15 @@
 #if defined(HCQ_TEST_VULKAN) && !defined(HCQ_VULKAN)
 #define HCQ_VULKAN
 #endif
+#if defined(HCQ_TEST_CUDA) && !defined(HCQ_CUDA)
+#define HCQ_CUDA
+#endif
 #ifdef HCQ_TEST_VULKAN
 #include "mock_vulkan_loader.h"
+#endif
+#ifdef HCQ_TEST_CUDA
+extern const char *test_cuda_library;  /* the variant's */
+#define HCQ_CUDA_LIBRARY test_cuda_library
 #endif
 #ifdef HCQ_TEST_HEADER
 #include HCQ_TEST_HEADER
@@ -43,6 +50,10 @@
 #include "mock.h"
 #ifdef HCQ_TEST_VULKAN
 #include "mock_vulkan.h"
+#endif
+#ifdef HCQ_TEST_CUDA
+#include "mock_cuda.h"
+#include "mock_cuda_variants.h"
 #endif
 #define HCQ_EXAMPLE_NO_MAIN
 #include "../examples/backend.c"       /* TRACE, around CPU or MOCK */
@@ -70,13 +81,16 @@ typedef struct test_variant {
     uint32_t device_flags;
     uint32_t cpu_flags;
     uint32_t vulkan_flags;
+    uint32_t cuda_flags;
     uint64_t counter_limit;
     uint64_t spin_ns;
     uint32_t staging_bytes;            /* small, so that copies need several */
     int one_fifo;                      /* compute and copy never overlap */
     int narrow;                        /* counters are swapped often */
     int mapped;                        /* mock: devices see each other's memory */
-    const struct mock_vk_desc *driver; /* the mock in place of the system's Vulkan */
+    const struct mock_vk_desc *driver; /* the mock in place of the system's Vulkan ... */
+    const struct mock_cuda_desc *cuda; /* ... and CUDA; of this driver version */
+    const char *cuda_version;
 } test_variant;
 
 static const test_variant test_variants[] = {
@@ -106,6 +120,13 @@ static const test_variant test_variants[] = {
      .one_fifo = 1},
     {.name = "vulkan-narrow", .backend = "VULKAN", .counter_limit = 16, .narrow = 1},
     MOCK_VK_VARIANTS
+#endif
+#ifdef HCQ_TEST_CUDA
+    {.name = "cuda", .backend = "CUDA"},
+    {.name = "cuda-events", .backend = "CUDA", .cuda_flags = HCQ_CUDA_EVENTS},
+    {.name = "cuda-lists", .backend = "CUDA", .cuda_flags = HCQ_CUDA_NO_GRAPHS},
+    {.name = "cuda-narrow", .backend = "CUDA", .counter_limit = 16, .narrow = 1},
+    MOCK_CUDA_VARIANTS
 #endif
 };
 
@@ -216,7 +237,7 @@ static struct {
     test_memory memory;
     test_log log;
     const char *running;
-    uint64_t trace_left;               /* before the test */
+    uint64_t trace_left, cuda_left;    /* before the test */
 } T = {.log = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 /* The backend that does the work. */
@@ -234,6 +255,14 @@ static TEST_UNUSED int is_mock(void) {
 
 static TEST_UNUSED int is_vulkan(void) {
     return strcmp(test_worker(), "VULKAN") == 0;
+}
+
+static TEST_UNUSED int is_cuda(void) {
+    return strcmp(test_worker(), "CUDA") == 0;
+}
+
+static TEST_UNUSED int is_gpu(void) {
+    return is_vulkan() || is_cuda();
 }
 
 static TEST_UNUSED void log_clear(void) {
@@ -378,7 +407,7 @@ static TEST_UNUSED uint64_t test_random(uint64_t *state) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-#include "util_vulkan.h"
+#include "util_gpu.h"
 
 /* ---- devices ---- */
 
@@ -392,6 +421,15 @@ static void test_desc_vulkan(hcq_device_desc *desc) {
     test_vulkan_desc.flags = T.variant->vulkan_flags;
     test_vulkan_desc.flags |= test_vk.validates ? HCQ_VULKAN_VALIDATION : 0;
     desc->vulkan = &test_vulkan_desc;
+}
+#endif
+#ifdef HCQ_TEST_CUDA
+static struct hcq_cuda_desc test_cuda_desc;
+
+static void test_desc_cuda(hcq_device_desc *desc) {
+    memset(&test_cuda_desc, 0, sizeof test_cuda_desc);
+    test_cuda_desc.flags = T.variant->cuda_flags;
+    desc->cuda = &test_cuda_desc;
 }
 #endif
 
@@ -417,16 +455,21 @@ static TEST_UNUSED hcq_device_desc test_desc(void) {
 #ifdef HCQ_TEST_VULKAN
     test_desc_vulkan(&desc);
 #endif
+#ifdef HCQ_TEST_CUDA
+    test_desc_cuda(&desc);
+#endif
     return desc;
 }
 
 /* Which device stands for number `ordinal`: where there are fewer, one again. */
 static TEST_UNUSED uint32_t test_ordinal(uint32_t ordinal) {
 #ifdef HCQ_TEST_VULKAN
-    return is_vulkan() ? ordinal % test_vk.devices : ordinal;
-#else
-    return ordinal;
+    ordinal %= is_vulkan() ? test_vk.devices : UINT32_MAX;
 #endif
+#ifdef HCQ_TEST_CUDA
+    ordinal %= is_cuda() ? test_cu.devices : UINT32_MAX;
+#endif
+    return ordinal;
 }
 
 static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc *desc) {
@@ -466,6 +509,9 @@ static TEST_UNUSED int test_setup(void **state) {
 #ifdef HCQ_TEST_VULKAN
     test_vk.messages = 0;
 #endif
+#ifdef HCQ_TEST_CUDA
+    T.cuda_left = cuda_left();
+#endif
     T.dev = test_open(0, NULL);
     T.dev2 = test_open(1, NULL);
     return 0;
@@ -496,6 +542,14 @@ static TEST_UNUSED int test_teardown(void **state) {
     if (test_vk.messages || T.log.validation) { /* closing has its own, only in the log */
         fprintf(stderr, "teardown: messages of the validation layer: %llu, in the log %u\n",
                 (unsigned long long)test_vk.messages, (unsigned)T.log.validation);
+        test_dump();
+        return -1;
+    }
+#endif
+#ifdef HCQ_TEST_CUDA
+    if (cuda_left() != T.cuda_left) {
+        fprintf(stderr, "teardown: the CUDA driver has %llu objects, before the test %llu\n",
+                (unsigned long long)cuda_left(), (unsigned long long)T.cuda_left);
         test_dump();
         return -1;
     }
@@ -553,6 +607,16 @@ static int test_start_vulkan(void) {
     return 0;
 }
 
+/* The same for CUDA. */
+static int test_start_cuda(void) {
+#ifdef HCQ_TEST_CUDA
+    if (is_cuda() && !cuda_look()) {
+        return 77;
+    }
+#endif
+    return 0;
+}
+
 /* Reads the arguments, registers the mock and TRACE; 0 = go on. */
 static TEST_UNUSED int test_start(int argc, char **argv) {
     T.seed = 1;
@@ -593,7 +657,8 @@ static TEST_UNUSED int test_start(int argc, char **argv) {
     }
     fprintf(stderr, "variant %s, seed %llu%s\n", T.variant->name, (unsigned long long)T.seed,
             T.quick ? ", quick" : "");
-    return test_start_vulkan();
+    int result = test_start_vulkan();
+    return result != 0 ? result : test_start_cuda();
 }
 
 /* ---- kernels ---- */

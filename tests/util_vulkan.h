@@ -1,47 +1,7 @@
 /* util_vulkan.h - what util.h adds where the tests run on Vulkan: shaders in place
-   of the CPU's kernels, kernels that wait for the host, validation. Part of
-   util.h. */
+   of the CPU's kernels, gates for kernels that wait for the host, validation. Part
+   of util.h. */
 
-/* ---- words that the host and kernels of all devices see while they run ---- */
-
-/* seen.glsl has the same, and the gates. */
-typedef struct test_seen {
-    uint32_t hold_go, hold_began, hold_ended;
-    uint32_t until_go, until_began;
-    uint32_t mark_clock, marks[16];
-    uint64_t own[64];                  /* of one program */
-} test_seen;
-
-enum { GATE_HOLD, GATE_UNTIL, GATE_SLOW, GATE_PACE, TEST_GATES };
-
-#ifndef HCQ_TEST_VULKAN
-
-#define TEST_SHADER(kernel, shader)
-
-static TEST_UNUSED test_seen test_seen_words;
-#define SEEN (&test_seen_words)
-
-static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
-    (void)device;
-    return (uint64_t)(uintptr_t)host;
-}
-
-static TEST_UNUSED void test_gate(uint32_t gate, void (*wait_fn)(void)) {
-    (void)gate;
-    (void)wait_fn;
-}
-
-#define NEEDS_CPU_KERNELS(reason)
-#define TEST_VULKAN_ENCODE(encode_fn) {NULL, NULL}
-
-static TEST_UNUSED int test_validates(void) {
-    return 0;
-}
-
-#else
-
-#include <errno.h>
-#include <sys/mman.h>
 #include "shaders.h"
 
 /* What was found out about the first Vulkan device. */
@@ -58,15 +18,8 @@ static TEST_UNUSED int test_validates(void) {
 }
 
 static TEST_UNUSED int is_vulkan_device(hcq_device *device) {
-    hcq_device_info info;
-    return hcq_device_info_get(device, &info) == HCQ_OK && strcmp(info.backend, "VULKAN") == 0;
+    return is_device_of(device, "VULKAN");
 }
-
-#define NEEDS_CPU_KERNELS(reason) \
-    if (is_vulkan()) { \
-        SKIP(reason); \
-        return; \
-    }
 
 /* ---- gates ---- */
 
@@ -76,27 +29,11 @@ static TEST_UNUSED int is_vulkan_device(hcq_device *device) {
    does, which ends every loop after 65,535 turns. Other devices find all pages
    open, and their kernels look at the words again and again. */
 
-enum { TEST_GATE_BYTES = 65536 };      /* a page at least */
-
-static struct {
-    unsigned char *base;               /* test_seen, then a page for each gate */
-    void (*waits[TEST_GATES])(void);   /* called by the handler */
-    struct sigaction before;
-} test_gates;
-
-#define SEEN ((test_seen *)(void *)test_gates.base)
-
-__attribute__((constructor)) static void gates_make(void) {
-    void *base = mmap(NULL, (TEST_GATES + 1) * (size_t)TEST_GATE_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) {
-        abort();
-    }
-    test_gates.base = (unsigned char *)base;
-}
+static void (*test_gate_waits[TEST_GATES])(void); /* called by the handler */
+static struct sigaction test_gate_before;
 
 static unsigned char *gate_page(uint32_t gate) {
-    return test_gates.base + (size_t)(gate + 1) * TEST_GATE_BYTES;
+    return test_seen_base + (size_t)(gate + 1) * TEST_GATE_BYTES;
 }
 
 static void gate_signal(int number, siginfo_t *info, void *context) {
@@ -104,11 +41,11 @@ static void gate_signal(int number, siginfo_t *info, void *context) {
     int error = errno;
     (void)context;
     if (at < gate_page(0) || at >= gate_page(TEST_GATES)) {
-        sigaction(number, &test_gates.before, NULL); /* not ours: it comes again */
+        sigaction(number, &test_gate_before, NULL); /* not ours: it comes again */
         return;
     }
     uint32_t gate = (uint32_t)((size_t)(at - gate_page(0)) / TEST_GATE_BYTES);
-    test_gates.waits[gate]();
+    test_gate_waits[gate]();
     (void)mprotect(gate_page(gate), TEST_GATE_BYTES, PROT_READ | PROT_WRITE);
     errno = error;
 }
@@ -127,9 +64,9 @@ static TEST_UNUSED void test_gate(uint32_t gate, void (*wait_fn)(void)) {
     sigemptyset(&own.sa_mask);
     CHECK(sigaction(SIGSEGV, &own, &before) == 0);
     if (!(before.sa_flags & SA_SIGINFO) || before.sa_sigaction != gate_signal) {
-        test_gates.before = before;
+        test_gate_before = before;
     }
-    test_gates.waits[gate] = wait_fn;
+    test_gate_waits[gate] = wait_fn;
     CHECK(mprotect(gate_page(gate), TEST_GATE_BYTES, PROT_NONE) == 0);
 }
 
@@ -139,8 +76,7 @@ static uint64_t import_seen(hcq_device *device) {
     static struct { hcq_device *device; uint64_t address; } known[64];
     static uint32_t next;
     hcq_buffer all;
-    if (hcq_import(device, test_gates.base, (TEST_GATES + 1) * (uint64_t)TEST_GATE_BYTES,
-                   &all) == HCQ_OK) {
+    if (hcq_import(device, test_seen_base, TEST_SEEN_BYTES, &all) == HCQ_OK) {
         known[next % 64].device = device;
         known[next++ % 64].address = all.address;
         return all.address;
@@ -153,46 +89,25 @@ static uint64_t import_seen(hcq_device *device) {
     return 0;
 }
 
-/* The address at which kernels of the device see a word of `SEEN`, or of what is the
-   host's if the device uses the host's addresses, or is the mock driver's, where the
-   CPU's kernels run. */
-static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
-    if (test_vk.shares_addresses || T.variant->driver || !is_vulkan_device(device)) {
+/* As test_see. */
+static uint64_t vulkan_see(hcq_device *device, void *host) {
+    if (test_vk.shares_addresses || T.variant->driver) {
         return (uint64_t)(uintptr_t)host;
     }
     uint64_t address = import_seen(device);
     if (!address) {
         SKIP("kernels cannot see the host's memory");
     }
-    return address + (uint64_t)((unsigned char *)host - test_gates.base);
+    return address + (uint64_t)((unsigned char *)host - test_seen_base);
 }
 
 /* ---- shaders ---- */
 
-static struct {
-    struct { hcq_cpu_fn kernel; const char *shader; } list[32];
-    uint32_t count;
-} test_kernels;
-
-static void shader_stands_for(hcq_cpu_fn kernel, const char *shader) {
-    test_kernels.list[test_kernels.count].kernel = kernel;
-    test_kernels.list[test_kernels.count].shader = shader;
-    test_kernels.count++;
-}
-
-/* After a kernel: the file in tests/shaders that does the same. */
-#define TEST_SHADER(kernel, shader) \
-    __attribute__((constructor)) static void shader_of_##kernel(void) { \
-        shader_stands_for(kernel, #shader); \
-    }
-
 static const test_shader *shader_of(hcq_cpu_fn kernel) {
-    for (uint32_t i = 0; i < test_kernels.count; i++) {
-        for (size_t k = 0; k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
-            if (test_kernels.list[i].kernel == kernel &&
-                strcmp(test_kernels.list[i].shader, test_shaders[k].name) == 0) {
-                return &test_shaders[k];
-            }
+    const char *name = kernel_name(kernel);
+    for (size_t k = 0; name && k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
+        if (strcmp(name, test_shaders[k].name) == 0) {
+            return &test_shaders[k];
         }
     }
     return NULL;
@@ -215,8 +130,8 @@ static int spirv_constant(uint32_t *words, size_t count, uint32_t spec_id, uint3
 }
 
 /* On the mock driver the kernel itself runs in place of its shader, if any. */
-static hcq_result test_program_mock(hcq_device *device, hcq_program_desc *desc,
-                                    hcq_program **program) {
+static hcq_result vulkan_program_mock(hcq_device *device, hcq_program_desc *desc,
+                                      hcq_program **program) {
     uint32_t words[MOCK_VK_MODULE_WORDS];
     if (T.variant->driver) {
         mock_vk_lend_module(desc, words);
@@ -226,38 +141,32 @@ static hcq_result test_program_mock(hcq_device *device, hcq_program_desc *desc,
 }
 
 /* Adds the kernel's shader, told where SEEN is. */
-static hcq_result test_program_create(hcq_device *device, const hcq_program_desc *desc,
-                                      hcq_program **program) {
-    const test_shader *shader = desc && desc->cpu ? shader_of(desc->cpu) : NULL;
-    if (!desc || !is_vulkan_device(device)) {
-        return hcq_program_create(device, desc, program);
-    }
+static hcq_result vulkan_program(hcq_device *device, const hcq_program_desc *desc,
+                                 hcq_program **program) {
+    const test_shader *shader = desc->cpu ? shader_of(desc->cpu) : NULL;
     hcq_program_desc own = *desc;
     if (!shader) {
-        return test_program_mock(device, &own, program);
+        return vulkan_program_mock(device, &own, program);
     }
     uint32_t *words = (uint32_t *)malloc(shader->size);
     memcpy(words, shader->words, shader->size);
     if (spirv_constant(words, shader->size / 4, 20, 0)) {
-        uint64_t seen = test_see(device, SEEN);
+        uint64_t seen = vulkan_see(device, SEEN);
         spirv_constant(words, shader->size / 4, 20, (uint32_t)seen);
         spirv_constant(words, shader->size / 4, 21, (uint32_t)(seen >> 32));
     }
     own.spirv.data = words;
     own.spirv.size = shader->size;
-    hcq_result result = test_program_mock(device, &own, program);
+    hcq_result result = vulkan_program_mock(device, &own, program);
     free(words);
     return result;
 }
-#define hcq_program_create(device, desc, program) test_program_create(device, desc, program)
 
 /* ---- custom commands ---- */
 
-#define TEST_VULKAN_ENCODE(encode_fn) {"VULKAN", encode_fn}
-
-/* For an encode function: fills with 4 bytes. */
-static TEST_UNUSED hcq_result test_vulkan_fill(void *native, uint64_t address, uint64_t size,
-                                               uint64_t value) {
+/* As test_gpu_fill. */
+static TEST_UNUSED hcq_result vulkan_fill(void *native, uint64_t address, uint64_t size,
+                                          uint64_t value) {
     const hcq_vulkan_encoder *e = (const hcq_vulkan_encoder *)native;
     VkBuffer buffer;
     VkDeviceSize offset;
@@ -321,5 +230,3 @@ static int vulkan_look(void) {
     test_vk.one_fifo = lanes_are_one(device);
     return hcq_close(device) == HCQ_OK;
 }
-
-#endif /* HCQ_TEST_VULKAN */

@@ -13,9 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static int g_quick;
+static int g_quick, g_smoke;
 
+/* BENCH_CUDA_ONLY: of three files, bench_cuda.c, bench_hcq.c and this one. */
 static const bench g_benches[] = {
+#ifndef BENCH_CUDA_ONLY
     {"cpu.replay_1000", "ns/kernel", 2.0, bench_replay_1000},
     {"cpu.replay_1000_tbb", "ns/kernel", 0.25, bench_replay_1000_tbb},
     {"cpu.replay_1000_pocl", "ns/kernel", 1.0, bench_replay_1000_pocl},
@@ -57,6 +59,27 @@ static const bench g_benches[] = {
     {"vulkan.copy_256m", "ms", 1.05, bench_vulkan_copy_256m},
 #endif
     {"include.header_ms", "ms", 20.0, bench_header_ms},
+#endif
+#ifdef BENCH_CUDA
+    {"cuda.replay_1000", "ns/kernel", 1.05, bench_cuda_replay_1000},
+    {"cuda.replay_1", "ns", BENCH_NONE, bench_cuda_replay_1},
+    {"cuda.eager_exec", "ns/kernel", 1.10, bench_cuda_eager_exec},
+    {"cuda.submit_one", "ns", 1.25, bench_cuda_submit_one},
+    {"cuda.signal_to_host", "ns", BENCH_NONE, bench_cuda_signal_to_host},
+    {"cuda.host_to_gpu", "ns", BENCH_NONE, bench_cuda_host_to_gpu},
+    {"cuda.cross_stream_wait", "ns/wait", 1.10, bench_cuda_cross_stream_wait},
+    {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, bench_cuda_patch_1_of_1000},
+    /* 0.95 of the bandwidth */
+    {"cuda.copyin_1g", "ms", 1.0 / 0.95, bench_cuda_copyin_1g},
+    {"cuda.copyout_1g", "ms", 1.0 / 0.95, bench_cuda_copyout_1g},
+    {"cuda.copyin_pageable", "ms", BENCH_NONE, bench_cuda_copyin_pageable},
+    {"cuda.copyout_pageable", "ms", BENCH_NONE, bench_cuda_copyout_pageable},
+    {"cuda_fact.calls", "", BENCH_NONE, bench_cuda_fact_calls},
+    {"cuda_fact.graphs", "", BENCH_NONE, bench_cuda_fact_graphs},
+    {"cuda_fact.streams", "", BENCH_NONE, bench_cuda_fact_streams},
+    {"cuda_fact.timer", "", BENCH_NONE, bench_cuda_fact_timer},
+    {"cuda_fact.wake", "", BENCH_NONE, bench_cuda_fact_wake},
+#endif
 };
 
 enum { BENCH_COUNT = sizeof g_benches / sizeof g_benches[0] };
@@ -65,6 +88,10 @@ enum { BENCH_COUNT = sizeof g_benches / sizeof g_benches[0] };
 
 int bench_quick(void) {
     return g_quick;
+}
+
+int bench_smoke(void) {
+    return g_smoke;
 }
 
 uint64_t bench_now(void) {
@@ -180,11 +207,11 @@ typedef struct samples {
 } samples;
 
 static uint32_t passes(void) {
-    return g_quick ? 7 : 21;
+    return g_smoke ? 2 : g_quick ? 7 : 21;
 }
 
 static uint64_t pass_ns(void) {
-    return g_quick ? 35000000u : 80000000u;
+    return g_smoke ? 1000000u : g_quick ? 35000000u : 80000000u;
 }
 
 static void samples_add(samples *s, double value) {
@@ -241,10 +268,11 @@ static bench_stats samples_stats(samples *s) {
     return stats;
 }
 
-/* Runs a side for some 20 ms before it counts: threads wake up, the scheduler
+/* Runs a side for some 20 ms (--smoke: 1 ms) before it counts: threads wake up, the scheduler
    spreads them over the processors, clocks and caches warm up. The first time
    it also finds how many operations make a sample of about 2 ms. */
 static void warm_up(const bench_side *side, samples *s) {
+    uint64_t warm_ns = g_smoke ? 1000000u : 20000000u;
     uint64_t start = bench_now();
     uint64_t n = s->n == 0 ? 1 : s->n;
     for (;;) {
@@ -252,13 +280,13 @@ static void warm_up(const bench_side *side, samples *s) {
         side->run(side->ctx, n);
         uint64_t after = bench_now();
         if (s->n == 0) {
-            if (after - before >= 2000000u || (side->max_n != 0 && n >= side->max_n)) {
+            if (after - before >= warm_ns / 10 || (side->max_n != 0 && n >= side->max_n)) {
                 s->n = n;
             } else {
                 n = side->max_n != 0 && 2 * n > side->max_n ? side->max_n : 2 * n;
             }
         }
-        if (s->n != 0 && after - start >= 20000000u) {
+        if (s->n != 0 && after - start >= warm_ns) {
             return;
         }
     }
@@ -311,7 +339,7 @@ static void interleave(const bench_side *sides, uint32_t count, bench_stats *sta
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = p % 2 == 0 ? i : count - 1 - i;
             const bench_side *side = &sides[at];
-            bench_sleep_ms(10);
+            bench_sleep_ms(g_smoke ? 1 : 10);
             if (side->begin != NULL) {
                 side->begin(side->ctx);
             }
@@ -436,7 +464,21 @@ static const char *verdict(const bench *b, const bench_result *r) {
     return measured <= b->goal && !stalls ? "ok" : "MISSED";
 }
 
+/* What has no sides and no unit. */
+static void print_facts(const bench *b, const bench_result *r) {
+    printf("%s  %s\n", b->name, r->note);
+    for (uint32_t i = 0; i < r->extra_count; i++) {
+        printf("    %-36s", r->extra[i].key);
+        print_number(stdout, " %11.1f\n", "           -\n", r->extra[i].value);
+    }
+    fflush(stdout);
+}
+
 static void print_row(const bench *b, const bench_result *r) {
+    if (b->unit[0] == 0) {
+        print_facts(b, r);
+        return;
+    }
     printf("%-30s", b->name);
     print_number(stdout, " %11.3f", "           -", r->ours);
     print_number(stdout, " %11.3f", "           -", r->peer);
@@ -532,12 +574,14 @@ static int parse_options(int argc, char **argv, options *o) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             g_quick = 1;
+        } else if (strcmp(argv[i], "--smoke") == 0) {
+            g_smoke = 1;
         } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
             o->json = argv[++i];
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             o->only = argv[++i];
         } else {
-            fprintf(stderr, "usage: run.sh [--json FILE] [--quick] [--only NAME]\n"
+            fprintf(stderr, "usage: run.sh [--json FILE] [--quick] [--smoke] [--only NAME]\n"
                             "NAME is the start of a bench's name, \"cpu.grid\" say\n");
             return 0;
         }

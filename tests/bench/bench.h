@@ -19,7 +19,7 @@ extern "C" {
 
 #define BENCH_NONE ((double)NAN)            /* a number that is null in the JSON */
 
-enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 8, BENCH_CHAIN = 1000 };
+enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 24, BENCH_CHAIN = 1000 };
 
 /* One side of a comparison. */
 typedef struct bench_side {
@@ -62,6 +62,7 @@ typedef struct bench {
 /* ---- harness, bench.c ---------------------------------------------------- */
 
 int bench_quick(void);                    /* was --quick given? */
+int bench_smoke(void);                    /* --smoke: only that it runs, figures mean nothing */
 uint64_t bench_now(void);                 /* nanoseconds, monotonic */
 void bench_sleep_ms(uint32_t ms);
 
@@ -171,6 +172,23 @@ void bench_vulkan_patch_grid(bench_result *result);
 void bench_vulkan_patch_arg(bench_result *result);
 void bench_vulkan_record_dispatch(bench_result *result);
 void bench_vulkan_copy_256m(bench_result *result);
+void bench_cuda_replay_1000(bench_result *result);
+void bench_cuda_replay_1(bench_result *result);
+void bench_cuda_eager_exec(bench_result *result);
+void bench_cuda_submit_one(bench_result *result);
+void bench_cuda_signal_to_host(bench_result *result);
+void bench_cuda_host_to_gpu(bench_result *result);
+void bench_cuda_cross_stream_wait(bench_result *result);
+void bench_cuda_patch_1_of_1000(bench_result *result);
+void bench_cuda_copyin_1g(bench_result *result);
+void bench_cuda_copyout_1g(bench_result *result);
+void bench_cuda_copyin_pageable(bench_result *result);
+void bench_cuda_copyout_pageable(bench_result *result);
+void bench_cuda_fact_calls(bench_result *result);
+void bench_cuda_fact_graphs(bench_result *result);
+void bench_cuda_fact_streams(bench_result *result);
+void bench_cuda_fact_timer(bench_result *result);
+void bench_cuda_fact_wake(bench_result *result);
 void bench_header_ms(bench_result *result);
 
 #ifdef __cplusplus

@@ -1,16 +1,18 @@
 #!/bin/sh
 # Benchmarks: hcq and the other side in one run, taking turns.
 #
-#   sh tests/bench/run.sh [--json FILE] [--quick] [--only NAME]
+#   sh tests/bench/run.sh [--json FILE] [--quick] [--smoke] [--only NAME]
 #
 # --json FILE   also write the results as a list of JSON objects
 # --quick       fewer passes; ends within 75 s
+# --smoke       next to none: whether it runs, the figures mean nothing
 # --only NAME   only benches whose name starts with NAME, "cpu.grid" say
 #
 # oneTBB, OpenMP and OpenCL (PoCL) are peers where they are installed. The Vulkan
-# backend is measured where Vulkan's headers and a device are. CC and CXX choose
-# the compilers [gcc, g++]. Not a test: a missed goal is printed, the
-# exit status only says whether every bench ran.
+# backend is measured where Vulkan's headers and a device are, the CUDA backend
+# where an NVIDIA driver and a device are (tests/gpu.sh measures it alone, with
+# less around). CC and CXX choose the compilers [gcc, g++]. Not a test: a missed
+# goal is printed, the exit status only says whether every bench ran.
 
 set -u
 BENCH_START=$(date +%s)
@@ -77,11 +79,18 @@ else
     echo "no Vulkan headers of version 1.3: the Vulkan backend is left out"
 fi
 
+if [ -f "$BENCH_ROOT/hcq_cuda.h" ]; then
+    cuda=yes
+else
+    cuda=no
+fi
+
 jobs=
 c="-std=gnu11"
 main_flags=
 hcq_flags=
 [ $vulkan = no ] || main_flags=-DBENCH_VULKAN hcq_flags=-DHCQ_VULKAN
+[ $cuda = no ] || main_flags="$main_flags -DBENCH_CUDA" hcq_flags="$hcq_flags -DHCQ_CUDA"
 [ $tbb = no ] || compile "$cxx" "$here/bench_tbb.cpp" -std=c++17
 compile "$BENCH_CC" "$here/bench_hcq.c" "$c $hcq_flags"
 compile "$BENCH_CC" "$here/bench_grid.c" "$c $openmp"
@@ -94,6 +103,7 @@ compile "$BENCH_CC" "$here/bench_graph.c" "$c"
 compile "$BENCH_CC" "$here/bench_header.c" "$c"
 [ $pocl = no ] || compile "$BENCH_CC" "$here/bench_pocl.c" "$c"
 [ $vulkan = no ] || compile "$BENCH_CC" "$here/bench_vulkan.c" "$c"
+[ $cuda = no ] || compile "$BENCH_CC" "$here/bench_cuda.c" "$c"
 failed=0
 for job in $jobs; do
     wait "$job" || failed=1

@@ -1,0 +1,488 @@
+#!/bin/sh
+# Everything that needs real hardware, in one command of less than 9 minutes, on a
+# machine with an NVIDIA GPU, its driver and gcc or clang. Nothing is installed or
+# fetched, no root is needed, any directory will do.
+#
+#   sh tests/gpu.sh [RESULTS]                 results go there [./gpu-results]
+#   sh tests/gpu.sh --mock [DIR] [RESULTS]    without a GPU: on the libcuda.so.1 of DIR
+#                                             [$HCQ_TEST_CUDA_MOCK, else built], with
+#                                             small rounds; only shows that this
+#                                             script works
+#
+# RESULTS gets summary.txt, results.json (steps, benchmarks, facts), bench.json and a
+# log of each step. CC is the compiler [gcc, clang, cc].
+#
+# Exit status: 0 all passed (what cannot run here is skipped, with a reason), 1 not
+# so, 77 no GPU, 2 wrong use.
+
+set -u
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 2
+root=$(dirname "$here")
+limit_all=525                          # seconds, for everything
+
+# ---- the steps ---------------------------------------------------------------
+# name, seconds until it is killed, command. What the issue of hardware is about
+# comes first, so that it has its time in any case.
+
+step_table() {
+    cat <<'END'
+build           130  build
+conformance     160  test_program conformance "$variant"
+examples         60  examples
+cuda             90  test_program cuda "$variant" --quick
+bench           170  bench
+facts            60  facts
+events           90  test_program conformance "$variant-events" --quick
+graph            45  test_program graph "$variant" --seeds 30
+stress           45  test_program stress "$variant" --quick
+misuse           45  test_program misuse "$variant" --quick
+sanitizer        90  sanitizer
+goals            10  goals
+END
+}
+
+# ---- what a step may use -----------------------------------------------------
+# A step is this script again, under timeout(1), with its output in a log. Exit
+# status 77 is a skip, whose reason is the log's last line.
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+run() { # a command, named in the log first
+    echo "+ $*" >&2
+    "$@"
+}
+
+on_driver() { # a command that finds the mock, if that is what we are on
+    if [ -n "$mock" ]; then
+        run env LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+            HCQ_TEST_CUDA_MOCK="$mock" "$@"
+    else
+        run "$@"
+    fi
+}
+
+find_compiler() {
+    for cc in ${CC:-gcc clang cc}; do
+        if command -v "$cc" >/dev/null 2>&1; then
+            echo "$cc"
+            return
+        fi
+    done
+}
+
+# ---- the device --------------------------------------------------------------
+
+write_probe() {
+    cat <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *lib;
+
+static void find(const char *name, void *fn) {
+    void *symbol = dlsym(lib, name);
+    memcpy(fn, &symbol, sizeof symbol);
+}
+
+int main(void) {
+    int (*init)(unsigned) = 0, (*count)(int *) = 0, (*version)(int *) = 0;
+    int (*name)(char *, int, int) = 0, (*attribute)(int *, int, int) = 0;
+    int (*memory)(size_t *, int) = 0;
+    int devices = 0, driver = 0, a[6] = {0, 0, 0, 0, 0, 0};
+    static const int keys[6] = {75, 76, 16, 40, 122, 115};
+    char text[100] = "";
+    size_t bytes = 0;
+    if (!(lib = dlopen("libcuda.so.1", RTLD_NOW))) { puts("no libcuda.so.1: no NVIDIA driver"); return 77; }
+    find("cuInit", &init);
+    find("cuDeviceGetCount", &count);
+    find("cuDriverGetVersion", &version);
+    find("cuDeviceGetName", &name);
+    find("cuDeviceGetAttribute", &attribute);
+    find("cuDeviceTotalMem_v2", &memory);
+    if (!init || !count || !version || !name || !attribute || !memory) {
+        puts("libcuda.so.1 is not NVIDIA's driver");
+        return 77;
+    }
+    int result = init(0);
+    if (result != 0) { printf("cuInit gives %d: no usable GPU\n", result); return 77; }
+    if (count(&devices) != 0 || devices == 0) { puts("the driver finds no GPU"); return 77; }
+    version(&driver);
+    name(text, sizeof text, 0);
+    memory(&bytes, 0);
+    for (int i = 0; i < 6; i++) { attribute(&a[i], keys[i], 0); }
+    printf("%s%s, driver %d.%d, sm_%d%d, %d processors, %d copy engines, %llu MiB, %s, %s, "
+           "%d device%s\n", text, dlsym(lib, "mock_cuda_kernel") ? " (mock)" : "",
+           driver / 1000, driver % 1000 / 10, a[0], a[1], a[2], a[3],
+           (unsigned long long)(bytes >> 20), a[4] ? "stream memory operations" : "no memory operations",
+           a[5] ? "memory pools" : "no memory pools", devices, devices == 1 ? "" : "s");
+    return 0;
+}
+END
+}
+
+find_device() { # prints one line about it; 77 and the reason if there is none
+    write_probe >"$tmp/probe.c"
+    "$cc" -w "$tmp/probe.c" -o "$tmp/probe" -ldl || {
+        echo "$cc cannot build a program"
+        return 2
+    }
+    on_driver timeout -k 5 60 "$tmp/probe" 2>/dev/null
+}
+
+about_machine() {
+    uname -srm
+    "$cc" --version 2>/dev/null | head -n 1
+    if [ -z "$mock" ] && command -v nvidia-smi >/dev/null 2>&1; then
+        timeout -k 5 20 nvidia-smi 2>&1
+    fi
+}
+
+# ---- building ----------------------------------------------------------------
+
+compile() { # NAME ARGUMENTS...: in the background
+    (
+        name=$1
+        shift
+        run "$cc" -pthread "$@" -o "$tmp/$name" -ldl -lm
+    ) >"$tmp/build-$1.log" 2>&1 &
+    jobs="$jobs $!"
+    count=$((count + 1))
+    # As many at a time as there are processors: memory is finite.
+    if [ $((count % processors)) -eq 0 ]; then
+        wait
+    fi
+}
+
+build() {
+    jobs='' count=0
+    processors=$(nproc 2>/dev/null || echo 2)
+    tests="-std=c11 -O1 -w -DHCQ_TEST_CUDA -I$here/mini -I$here -I$root"
+    for program in conformance cuda graph stress misuse; do
+        # shellcheck disable=SC2086
+        [ ! -f "$here/$program.c" ] || compile "$program" $tests "$here/$program.c"
+    done
+    compile bench -std=gnu11 -O2 -w -DBENCH_CUDA -DBENCH_CUDA_ONLY -DHCQ_CUDA \
+        "$here/bench/bench.c" "$here/bench/bench_cuda.c" "$here/bench/bench_hcq.c"
+    for example in hello replay photo digits frames; do
+        compile "$example" -std=c99 -O2 -w -DHCQ_CUDA "$root/examples/$example.c"
+    done
+    wait
+    failed=
+    for log in "$tmp"/build-*.log; do
+        cat "$log"
+        program=${log##*/build-}
+        [ -x "$tmp/${program%.log}" ] || failed="$failed ${program%.log}"
+    done
+    [ -z "$failed" ] || {
+        echo "not built:$failed"
+        return 1
+    }
+}
+
+built() { # PROGRAM
+    [ -x "$tmp/$1" ] || {
+        echo "$1 was not built"
+        exit 1
+    }
+}
+
+# ---- tests -------------------------------------------------------------------
+
+test_program() { # PROGRAM VARIANT ARGS...
+    built "$1"
+    program=$1
+    shift
+    [ "$program" = cuda ] || "$tmp/$program" no-such-variant 2>&1 | grep -qw -- "$1" ||
+        skip "$program has no variant $1"
+    [ -z "$mock" ] || [ "$program" != conformance ] || set -- "$@" --quick --filter 'launch*'
+    cd "$tmp" || exit 1
+    on_driver "$tmp/$program" "$@"
+}
+
+example() { # NAME ARGUMENTS...: runs it, keeps what it says
+    built "$1"
+    name=$1
+    shift
+    on_driver "$tmp/$name" "$@" >"$tmp/said" 2>&1 || {
+        cat "$tmp/said"
+        echo "$name $* ended with an error"
+        exit 1
+    }
+    cat "$tmp/said"
+}
+
+says() { # TEXT
+    grep -qF -- "$1" "$tmp/said" || {
+        echo "'$1' is missing in what $name said"
+        exit 1
+    }
+}
+
+same() { # FILE FILE
+    run cmp "$1" "$2" || {
+        echo "$name: CUDA and CPU differ"
+        exit 1
+    }
+}
+
+examples() {
+    data=$root/examples/data
+    frames=60 rounds=200
+    [ -z "$mock" ] || frames=4 rounds=3
+    example hello CUDA
+    says "1000 of 1000 right"
+    example replay "$rounds" CUDA
+    says "the same"
+    example photo "$data/flower_640x427.ppm" "$tmp/cpu.ppm" CPU
+    example photo "$data/flower_640x427.ppm" "$tmp/cuda.ppm" CUDA
+    says "every byte is that of plain C"
+    same "$tmp/cpu.ppm" "$tmp/cuda.ppm"
+    example frames "$frames" CUDA "$tmp/frames.html"
+    says "every one is that of plain C"
+    [ -z "$mock" ] || return 0             # digits takes a minute there
+    example digits "$data/digits.csv" "$tmp/cpu.json" "$tmp/cpu.html" CPU
+    cpu=$(tail -n 1 "$tmp/said")
+    example digits "$data/digits.csv" "$tmp/cuda.json" "$tmp/cuda.html" CUDA
+    says "test digits are right: enough"
+    echo "CPU: $cpu"
+}
+
+# ---- under compute-sanitizer -------------------------------------------------
+
+find_sanitizer() {
+    for tool in compute-sanitizer "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" \
+        /usr/local/cuda*/bin/compute-sanitizer /opt/cuda*/bin/compute-sanitizer; do
+        if command -v "$tool" >/dev/null 2>&1; then
+            echo "$tool"
+            return
+        fi
+    done
+}
+
+# Calls that fail are asked for in tests: only what kernels and copies do counts.
+sanitized() {
+    on_driver "$tool" --tool memcheck --report-api-errors no --error-exitcode 9 "$@"
+}
+
+sanitizer() {
+    tool=$(find_sanitizer)
+    [ -n "$tool" ] || skip "no compute-sanitizer"
+    [ -z "$mock" ] || skip "not on a mock"
+    built hello
+    if ! timeout -k 5 40 "$tool" --tool memcheck --error-exitcode 9 "$tmp/probe"; then
+        skip "compute-sanitizer cannot run a program on this machine"
+    fi
+    sanitized "$tmp/hello" CUDA || return 1
+    built conformance
+    for filter in 'graph_*' 'launch*' 'copy*' 'transfer*'; do
+        sanitized "$tmp/conformance" "$variant" --quick --filter "$filter" || return 1
+    done
+}
+
+# ---- benchmarks --------------------------------------------------------------
+
+measure() { # NAME PREFIX: the table into the log, and NAME.json
+    built bench
+    set -- "$1" --only "$2" --json "$out/$1.json"
+    file=$1
+    shift
+    [ -z "$mock" ] || set -- "$@" --smoke
+    on_driver "$tmp/bench" "$@" >"$tmp/$file.table" 2>"$tmp/$file.err"
+    status=$?
+    cat "$tmp/$file.err" "$tmp/$file.table"
+    ! grep -q SKIP "$tmp/$file.table" || {
+        echo "a device is here, and a bench skips it"
+        return 1
+    }
+    return "$status"
+}
+
+bench() { measure bench cuda.; }
+facts() { measure facts cuda_fact.; }
+
+goals() {
+    [ -s "$tmp/bench.table" ] || {
+        echo "the benchmarks did not run"
+        return 1
+    }
+    [ -z "$mock" ] || skip "a mock's figures mean nothing"
+    missed=$(awk '/^cuda\..* MISSED/ { printf " %s", $1 }' "$tmp/bench.table")
+    [ -z "$missed" ] || {
+        echo "missed:$missed"
+        return 1
+    }
+    echo "all goals are met: $(grep -c '^cuda\..* ok ' "$tmp/bench.table")"
+}
+
+# ---- running the steps -------------------------------------------------------
+
+note_of() { # STATUS LOG SECONDS: what is worth saying in one line
+    case $1 in
+    124 | 137) echo "killed after $3 s: $(grep '^\[ RUN\|^+ ' "$2" | tail -n 1)" ;;
+    0)
+        sed -n 's/^\[  PASSED  \] \(.*\) test(s)\.$/\1 tests passed/p
+                s/^\[  SKIPPED \] \(.*\) test(s), .*$/\1 skipped/p' "$2" | paste -sd, - |
+            sed 's/,/, /g'
+        ;;
+    77) tail -n 1 "$2" ;;
+    *)
+        failed=$(sed -n 's/^\[  FAILED  \] \([a-z0-9_]*\)$/\1/p' "$2" | sort -u | tr '\n' ' ')
+        [ -n "$failed" ] || failed=$(tail -n 1 "$2")
+        [ "$1" = 1 ] || failed="exit status $1: $failed"
+        echo "$failed"
+        ;;
+    esac | cut -c1-200
+}
+
+add_step() { # RESULT NAME SECONDS NOTE: to the summary and the JSON
+    line=$(printf '%-4s  %-12s %4d s  %s' "$1" "$2" "$3" "$4")
+    echo "$line"
+    echo "$line" >>"$out/summary.txt"
+    note=$(printf '%s' "$4" | tr -d '"\\' | tr -c '[:print:]' ' ')
+    [ ! -s "$tmp/steps.json" ] || printf ',\n' >>"$tmp/steps.json"
+    printf '    {"name": "%s", "result": "%s", "seconds": %d, "note": "%s"}' "$2" "$1" "$3" \
+        "$note" >>"$tmp/steps.json"
+}
+
+run_step() { # NAME SECONDS
+    left=$((began + limit_all - $(date +%s)))
+    if [ "$left" -lt 5 ]; then
+        add_step FAIL "$1" 0 "no time was left"
+        return
+    fi
+    seconds=$2
+    [ "$seconds" -le "$left" ] || seconds=$left
+    log=$out/$1.log
+    start=$(date +%s)
+    timeout -k 5 "$seconds" sh "$here/gpu.sh" --step "$1" >"$log" 2>&1 </dev/null &
+    running=$!
+    wait "$running"
+    status=$?
+    # timeout(1) leads a process group: nothing of a step stays.
+    kill -KILL -"$running" 2>/dev/null
+    running=''
+    case $status in 0) result=PASS ;; 77) result=SKIP ;; *) result=FAIL ;; esac
+    add_step "$result" "$1" $(($(date +%s) - start)) "$(note_of "$status" "$log" "$seconds")"
+    [ "$result" != FAIL ] || tail -n 40 "$log" | sed 's/^/    | /'
+}
+
+write_json() {
+    line=$(printf '%s' "$device" | tr -d '"\\')
+    printf '{\n  "device": "%s",\n  "mock": %s,\n  "seconds": %d,\n' "$line" \
+        "$([ -n "$mock" ] && echo true || echo false)" $(($(date +%s) - began))
+    printf '  "commit": "%s",\n  "steps": [\n' \
+        "$(git -C "$root" rev-parse --short HEAD 2>/dev/null)"
+    cat "$tmp/steps.json"
+    for name in bench facts; do
+        printf '%s,\n  "%s": ' "$([ "$name" = bench ] && printf '\n  ]')" "$name"
+        if [ -s "$out/$name.json" ]; then
+            cat "$out/$name.json"
+        else
+            echo null
+        fi
+    done
+    printf '}\n'
+}
+
+finish() { # the tables again, then how it went
+    for name in bench facts; do
+        [ ! -s "$tmp/$name.table" ] || {
+            echo
+            cat "$tmp/$name.table"
+        } | tee -a "$out/summary.txt"
+    done
+    write_json >"$out/results.json"
+    failed=$(grep -c '^FAIL' "$out/summary.txt")
+    {
+        echo
+        [ -z "$mock" ] || echo "This was the mock driver: nothing here says how a GPU behaves."
+        echo "$(grep -c '^PASS' "$out/summary.txt") passed, $failed failed," \
+            "$(grep -c '^SKIP' "$out/summary.txt") skipped, $(($(date +%s) - began)) s"
+    } | tee -a "$out/summary.txt"
+    [ "$failed" -eq 0 ]
+}
+
+stop() { # also on a signal
+    [ -z "$running" ] || kill "$running" 2>/dev/null
+    [ -z "$running" ] || wait "$running" 2>/dev/null
+    [ -z "$running" ] || kill -KILL -"$running" 2>/dev/null
+    rm -rf "$tmp"
+}
+
+build_mock() {
+    mkdir -p "$tmp/mock"
+    "$cc" -std=c11 -O1 -w -shared -fPIC -I"$root" -I"$here" "$here/mock_cuda.c" \
+        -o "$tmp/mock/libcuda.so.1" -pthread -ldl && mock=$tmp/mock
+}
+
+run_all() {
+    running='' began=$(date +%s)
+    command -v timeout >/dev/null 2>&1 || {
+        echo "needs timeout(1), of coreutils or busybox"
+        exit 2
+    }
+    cc=$(find_compiler)
+    [ -n "$cc" ] || {
+        echo "no C compiler (gcc, clang, or CC)"
+        exit 2
+    }
+    tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-gpu.XXXXXX") || exit 2
+    trap stop EXIT
+    trap 'exit 130' INT TERM HUP
+    if [ "$mock" = build ]; then
+        build_mock || exit 2
+    fi
+    device=$(find_device)
+    status=$?
+    [ "$status" -eq 0 ] || {
+        echo "no GPU: $device"
+        exit "$status"
+    }
+    [ -n "$out" ] || out=$tmp/results
+    mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
+    for step in $(step_table | sed 's/ .*//'); do
+        rm -f "$out/$step.log"
+    done
+    rm -f "$out/summary.txt" "$out/bench.json" "$out/facts.json" "$out/results.json"
+    variant=cuda
+    [ -z "$mock" ] || variant=cumock
+    export cc tmp out mock variant
+    echo "$device" | tee "$out/summary.txt"
+    about_machine | tee "$out/machine.log" | head -n 2 | tee -a "$out/summary.txt"
+    for step in $(step_table | sed 's/  *\([0-9]*\) .*/:\1/'); do
+        run_step "${step%:*}" "${step#*:}"
+    done
+    finish
+}
+
+# ---- options -----------------------------------------------------------------
+
+usage() {
+    sed -n '6,11s/^# *//p' "$here/gpu.sh" >&2
+    exit 2
+}
+
+if [ "${1:-}" = --step ] && [ $# -eq 2 ]; then
+    eval "$(step_table | sed -n "s/^$2  *[0-9]*  *//p")"
+    exit
+fi
+mock='' out=''
+if [ "${1:-}" = --mock ]; then
+    shift
+    mock=${HCQ_TEST_CUDA_MOCK:-build}
+    if [ $# -gt 0 ] && [ -f "$1/libcuda.so.1" ]; then
+        mock=$1
+        shift
+    fi
+    [ "$mock" = build ] || mock=$(cd "$mock" && pwd) || exit 2
+else
+    out=./gpu-results
+fi
+case ${1:-} in -*) usage ;; esac
+[ $# -le 1 ] || usage
+out=${1:-$out}
+run_all

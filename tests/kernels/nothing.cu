@@ -1,0 +1,3 @@
+#include "kernel.cuh"
+
+KERNEL(nothing)() {}
