@@ -1730,8 +1730,8 @@ typedef struct hcq_backend_caps {
                                           HCQ_FEATURE_PROFILING */
     int copy_shared;                   /* copies have no hardware of their own: graphs
                                           leave them on compute lanes */
-    int edges;                         /* encode takes those of graphs, which then use one
-                                          lane of the device */
+    int edges;                         /* encode takes those of graphs; one that is a single
+                                          run of commands then uses one lane */
     uint64_t memory_bytes;             /* 0 = unknown */
     uint64_t counter_limit;            /* highest counter value, 0 = 2^63-1 */
     uint32_t features;                 /* HCQ_FEATURE_* */
@@ -2440,6 +2440,7 @@ typedef struct hcqi_plan {
     uint64_t users[HCQI_MAX_DEVICES];  /* slices that touch memory of a device, or run on it */
     uint32_t device_count;
     int shared;                        /* some device's memory is touched by another */
+    int whole;                         /* one run of commands, with edges */
     uint64_t inputs, written;          /* masks */
 } hcqi_plan;
 
@@ -7256,7 +7257,7 @@ static HCQI_HOT hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, u
         hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev, slice);
         if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
         if (!c.current) {
-            v->recording.bound = bound;
+            v->recording.bound = bound || (q->graph != NULL && dev->caps.edges);
             hcq_result r = hcqi_version_make_current(v, values);
             if (r != HCQ_OK) { return r; }
         }
@@ -10316,7 +10317,22 @@ static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
     const hcq_device *dev = q->graph->plan.calls[i].dev;
     return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
-           dev->copy_lanes != 0 && !dev->caps.copy_shared && !dev->caps.edges;
+           dev->copy_lanes != 0 && !dev->caps.copy_shared && !q->graph->plan.whole;
+}
+
+/* Is the graph one run of commands of a backend that takes edges? They let copies
+   run beside kernels, then, on one lane. */
+static int hcqi_plan_is_whole(const hcq_queue *q) {
+    const hcqi_plan *plan = &q->graph->plan;
+    const hcq_device *dev = NULL;
+    for (uint32_t i = 0; i < q->count; i++) {
+        uint8_t kind = q->packets[i].kind;
+        if (kind == HCQ_COMMAND_EMPTY) { continue; }
+        if (dev == NULL) { dev = plan->calls[i].dev; }
+        if (plan->calls[i].dev != dev || !dev->caps.edges) { return 0; }
+        if (kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM) { return 0; }
+    }
+    return dev != NULL;
 }
 
 /* Which command of the device's compute lane is the last before each call, and
@@ -10355,6 +10371,7 @@ static void hcqi_plan_copies(hcq_queue *q, hcq_device *dev, uint32_t *row) {
 static int hcqi_plan_place_copies(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     int any = 0;
+    plan->whole = hcqi_plan_is_whole(q);
     for (uint32_t i = 0; i < q->count; i++) {
         hcqi_call *c = &plan->calls[i];
         c->slice = q->packets[i].kind == HCQ_COMMAND_EMPTY ? HCQI_NONE : 0;

@@ -639,6 +639,7 @@ enum {
 
 /* What libcuda is. */
 typedef struct hcqi_cuda_driver {
+    hcq_memory_hooks hooks;
     void *library;
     hcqi_cuda_api api;
     int version;                       /* of the driver: 12040 is 12.4 */
@@ -747,8 +748,18 @@ typedef struct hcqi_cuda_mapping {
     void *host;
     uint64_t size;
     hcqi_cu_ptr address;
-    int owned;                         /* registered here */
 } hcqi_cuda_mapping;
+
+/* Pages that are registered, once in a process for all its devices; those of a
+   mapping or an import are one or several of these. */
+typedef struct hcqi_cuda_pages {
+    struct hcqi_cuda_pages *next;      /* by address */
+    uint64_t first, end;
+    hcqi_cu_ptr address;
+    uint32_t users;
+    int owned;                         /* else somebody else had registered them */
+    hcq_memory_hooks hooks;            /* of the device that registered them */
+} hcqi_cuda_pages;
 
 /* Memory that is given back while something runs: freeing it would wait for that. */
 typedef struct hcqi_cuda_late { hcq_memory memory; } hcqi_cuda_late;
@@ -770,6 +781,7 @@ typedef struct hcqi_cuda_device {
     hcqi_cu_context context;
     int retained;                      /* the primary context is */
     uint32_t flags;
+    hcq_memory_hooks hooks;
     uint32_t capability, processors;
     uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args;
     int memops;                        /* 2, 1, 0: events */
@@ -819,7 +831,7 @@ typedef struct hcqi_cuda_device {
     hcqi_cuda_chunk *tail;             /* of posts, where submit adds */
     uint32_t tail_at;
     uint8_t pad[128];                  /* what the other side writes stays apart */
-    uint32_t lock;                     /* who gives to streams; nothing of hcq's is called under it */
+    uint32_t lock;                     /* who gives to streams; hcq is not called under it */
     uint32_t head_at;
     hcqi_cuda_chunk *head;
     hcqi_cuda_chunk *through;          /* all taken, some not yet given */
@@ -1051,6 +1063,7 @@ enum { HCQI_CUDA_POOLED = 1, HCQI_CUDA_PLAIN, HCQI_CUDA_PINNED, HCQI_CUDA_REGIST
 static int hcqi_cuda_kind(const hcq_memory *memory) { return (int)(uintptr_t)memory->native; }
 
 static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane);
+static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size);
 
 /* Does nothing run? With the core's lock. */
 static int hcqi_cuda_is_idle(hcqi_cuda_device *d) {
@@ -1068,7 +1081,7 @@ static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory)
     case HCQI_CUDA_POOLED: (void)d->api->MemFreeAsync(memory->address, d->memory_stream); break;
     case HCQI_CUDA_PLAIN: (void)d->api->MemFree(memory->address); break;
     case HCQI_CUDA_PINNED: (void)d->api->MemFreeHost(memory->host); break;
-    case HCQI_CUDA_REGISTERED: (void)d->api->MemHostUnregister(memory->host); break;
+    case HCQI_CUDA_REGISTERED: hcqi_cuda_unregister(d, memory->host, memory->size); break;
     default: break;
     }
 }
@@ -1186,25 +1199,108 @@ static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
     hcqi_cuda_leave_context(d);
 }
 
-/* Makes host memory visible; 0 in *owned: somebody else had done that. */
-static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, void *host, uint64_t size,
-                                     hcqi_cu_ptr *address, int *owned) {
+/* CUDA takes memory once in a process, so this list is the process's, too. It is empty
+   when no device is open. */
+static hcqi_cuda_pages *hcqi_cuda_registered;
+static uint32_t hcqi_cuda_registered_lock;
+
+enum { HCQI_CUDA_PAGE = 4096 };
+
+static void *hcqi_cuda_pointer(uint64_t address) { return (void *)(uintptr_t)address; }
+
+static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
+    hcqi_cuda_pages *pages = *link;
+    *link = pages->next;
+    if (pages->owned) { (void)d->api->MemHostUnregister(hcqi_cuda_pointer(pages->first)); }
+    pages->hooks.free_fn(pages->hooks.user, pages, sizeof *pages);
+}
+
+/* Takes what begins at `first`, in front of *link. */
+static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint64_t first,
+                               uint64_t end) {
     hcqi_cu_ptr last;
-    hcq_result result = hcqi_cuda_enter_context(d);
-    if (result != HCQ_OK) { return result; }
-    *owned = 1;
-    int r = d->api->MemHostRegister(host, (size_t)size,
+    hcqi_cuda_pages *pages =
+        (hcqi_cuda_pages *)d->hooks.alloc_fn(d->hooks.user, sizeof *pages, 16);
+    if (!pages) { return HCQI_CU_OUT_OF_MEMORY; }
+    void *host = hcqi_cuda_pointer(first);
+    memset(pages, 0, sizeof *pages);
+    pages->first = first;
+    pages->end = end;
+    pages->hooks = d->hooks;
+    int r = d->api->MemHostRegister(host, (size_t)(end - first),
                                     HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
-    if (r == HCQI_CU_ALREADY_REGISTERED) {
-        uint8_t *end = (uint8_t *)host + size - 1;
-        *owned = 0;
-        r = d->api->MemHostGetDevicePointer(&last, end, 0);
+    pages->owned = r == HCQI_CU_OK;
+    if (r == HCQI_CU_ALREADY_REGISTERED) { /* not by us; all of it? */
+        r = d->api->MemHostGetDevicePointer(&last, hcqi_cuda_pointer(end - 1), 0);
     }
-    if (r == HCQI_CU_OK) { r = d->api->MemHostGetDevicePointer(address, host, 0); }
-    if (r == HCQI_CU_OK && !*owned && last != *address + size - 1) {
+    if (r == HCQI_CU_OK) { r = d->api->MemHostGetDevicePointer(&pages->address, host, 0); }
+    if (r == HCQI_CU_OK && !pages->owned && last != pages->address + (end - first) - 1) {
         r = HCQI_CU_ALREADY_REGISTERED;
     }
-    if (r != HCQI_CU_OK && *owned) { (void)d->api->MemHostUnregister(host); }
+    pages->next = *link;
+    *link = pages;
+    if (r != HCQI_CU_OK) { hcqi_cuda_pages_drop(d, link); }
+    return r;
+}
+
+/* One user less of a range; the context is current. */
+static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end) {
+    hcqi_cuda_pages **link = &hcqi_cuda_registered;
+    while (*link && (*link)->first < end) {
+        if ((*link)->end > first && --(*link)->users == 0) {
+            hcqi_cuda_pages_drop(d, link);
+        } else {
+            link = &(*link)->next;
+        }
+    }
+}
+
+static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size) {
+    uint64_t first = (uint64_t)(uintptr_t)host;
+    if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
+    hcqi_cuda_lock(&hcqi_cuda_registered_lock);
+    hcqi_cuda_unregister_parts(d, first, first + size);
+    hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
+    hcqi_cuda_leave_context(d);
+}
+
+/* Registers the parts of a range that are not yet; the context is current. *address:
+   where the device sees it. */
+static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end,
+                                    hcqi_cu_ptr *address) {
+    hcqi_cuda_pages **link = &hcqi_cuda_registered;
+    uint64_t at = first, page = HCQI_CUDA_PAGE;
+    int r = HCQI_CU_OK;
+    while (*link && (*link)->end <= first) { link = &(*link)->next; }
+    while (at < end) {
+        if (!*link || (*link)->first > at) {
+            uint64_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
+            if (*link && (*link)->first < to) { to = (*link)->first; }
+            r = hcqi_cuda_pages_add(d, link, from, to);
+            if (r != HCQI_CU_OK) { break; }
+        }
+        hcqi_cuda_pages *pages = *link;
+        hcqi_cu_ptr seen = pages->address + (at - pages->first);
+        if (at == first) { *address = seen; }
+        if (seen - *address != at - first) { r = HCQI_CU_ALREADY_REGISTERED; } /* in two places */
+        if (r != HCQI_CU_OK && pages->users == 0) { hcqi_cuda_pages_drop(d, link); }
+        if (r != HCQI_CU_OK) { break; }
+        pages->users++;
+        at = pages->end;
+        link = &pages->next;
+    }
+    if (r != HCQI_CU_OK && at > first) { hcqi_cuda_unregister_parts(d, first, at); }
+    return r;
+}
+
+static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, const void *host, uint64_t size,
+                                     hcqi_cu_ptr *address) {
+    uint64_t first = (uint64_t)(uintptr_t)host;
+    hcq_result result = hcqi_cuda_enter_context(d);
+    if (result != HCQ_OK) { return result; }
+    hcqi_cuda_lock(&hcqi_cuda_registered_lock);
+    int r = hcqi_cuda_register_parts(d, first, first + size, address);
+    hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
     hcqi_cuda_leave_context(d);
     return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuMemHostRegister");
 }
@@ -1212,14 +1308,13 @@ static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, void *host, uint64_t s
 static hcq_result hcqi_cuda_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cu_ptr address;
-    int owned;
     if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
-    hcq_result r = hcqi_cuda_register(d, ptr, size, &address, &owned);
+    hcq_result r = hcqi_cuda_register(d, ptr, size, &address);
     if (r != HCQ_OK) { return r; }
     memory->address = address;
     memory->host = ptr;
     memory->size = size;
-    memory->native = owned ? HCQI_CUDA_KIND(HCQI_CUDA_REGISTERED) : NULL;
+    memory->native = HCQI_CUDA_KIND(HCQI_CUDA_REGISTERED);
     return HCQ_OK;
 }
 
@@ -1276,14 +1371,15 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
         return hcqi_cuda_map_peer(d, (hcqi_cuda_device *)owner_self, memory, address);
     }
     if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
-    if (!memory) { return strcmp(owner_backend->name, "CPU") == 0 ? HCQ_OK : HCQ_ERROR_UNSUPPORTED; }
-    if (!memory->host) { return HCQ_ERROR_UNSUPPORTED; }
+    int all = !memory && strcmp(owner_backend->name, "CPU") == 0;
+    if (!all && (!memory || !memory->host)) { return HCQ_ERROR_UNSUPPORTED; }
+    if (all) { return HCQ_OK; }
     hcqi_cuda_mapping *m = d->mappings;
     while (m && (m->host != memory->host || m->size != memory->size)) { m = m->next; }
     if (!m) {
         m = (hcqi_cuda_mapping *)hcqi_cuda_new(d, sizeof *m);
         if (!m) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        hcq_result r = hcqi_cuda_register(d, memory->host, memory->size, &m->address, &m->owned);
+        hcq_result r = hcqi_cuda_register(d, memory->host, memory->size, &m->address);
         if (r != HCQ_OK) {
             hcq_backend_free(d->device, m, sizeof *m);
             return r;
@@ -1309,10 +1405,7 @@ static void hcqi_cuda_unmap(void *self, const hcq_backend *owner_backend, void *
     m = *link;
     if (!m) { return; }
     *link = m->next;
-    if (m->owned && hcqi_cuda_enter_context(d) == HCQ_OK) {
-        (void)d->api->MemHostUnregister(m->host);
-        hcqi_cuda_leave_context(d);
-    }
+    hcqi_cuda_unregister(d, m->host, m->size);
     hcq_backend_free(d->device, m, sizeof *m);
 }
 
@@ -1715,7 +1808,8 @@ static int hcqi_cuda_node_memop(hcqi_cuda_device *d, hcqi_cuda_place *at, const 
     params.ops = &op;
     if (at->piece->exec) {
         at->call = "cuGraphExecBatchMemOpNodeSetParams";
-        return d->api->GraphExecBatchMemOpNodeSetParams(at->piece->exec, at->command->node, &params);
+        return d->api->GraphExecBatchMemOpNodeSetParams(at->piece->exec, at->command->node,
+                                                        &params);
     }
     at->call = "cuGraphAddBatchMemOpNode";
     return d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
@@ -3117,6 +3211,7 @@ static hcq_result hcqi_cuda_driver_create(const hcq_memory_hooks *memory, void *
         (hcqi_cuda_driver *)memory->alloc_fn(memory->user, sizeof *driver, 16);
     if (!driver) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(driver, 0, sizeof *driver);
+    driver->hooks = *memory;
     if (hcqi_cuda_library_open(driver)) { (void)hcqi_cuda_init(driver); }
     *out = driver;
     return HCQ_OK;
@@ -3221,7 +3316,8 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     d->has_memop_nodes = d->memops == 2 && api->GraphAddBatchMemOpNode &&
                          api->GraphExecBatchMemOpNodeSetParams;
     d->graphs = !(d->flags & (HCQ_CUDA_NO_GRAPHS | HCQ_CUDA_TRAIL));
-    d->has_import = hcqi_cuda_ask(d, HCQI_CU_HOST_REGISTER) != 0 && !(d->flags & HCQ_CUDA_NO_IMPORT);
+    int registers = hcqi_cuda_ask(d, HCQI_CU_HOST_REGISTER) != 0;
+    d->has_import = registers && !(d->flags & HCQ_CUDA_NO_IMPORT);
 }
 
 /* hcq's own kernels, if the driver compiles PTX. */
@@ -3346,9 +3442,10 @@ static void hcqi_cuda_close(void *self) {
     hcqi_cuda_events_free(d, has_context);
     if (has_context) { hcqi_cuda_leave_context(d); }
     if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
-    while (d->mappings) {              /* of memory that is gone */
+    while (d->mappings) {              /* of memory that may outlive the device */
         hcqi_cuda_mapping *m = d->mappings;
         d->mappings = m->next;
+        hcqi_cuda_unregister(d, m->host, m->size);
         hcq_backend_free(d->device, m, sizeof *m);
     }
     if (d->late) { hcq_backend_free(d->device, d->late, d->late_capacity * sizeof *d->late); }
@@ -3396,6 +3493,7 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
     memset(d, 0, sizeof *d);
     d->device = device;
     d->driver = (hcqi_cuda_driver *)driver;
+    d->hooks = d->driver->hooks;
     d->api = &d->driver->api;
     d->flags = own ? own->flags : 0;
     hcq_result r = hcqi_cuda_posts_open(d);
@@ -3686,7 +3784,9 @@ static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint
     if (!d->relay) {
         r = d->api->StreamCreateWithPriority(&d->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
     }
-    if (r == HCQI_CU_OK) { r = d->wait_value(d->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ); }
+    if (r == HCQI_CU_OK) {
+        r = d->wait_value(d->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
+    }
     *event = r == HCQI_CU_OK ? hcqi_cuda_event_get(d) : NULL;
     if (r == HCQI_CU_OK && !*event) { r = HCQI_CU_OUT_OF_MEMORY; }
     if (r == HCQI_CU_OK) { r = d->api->EventRecord((*event)->handle, d->relay); }

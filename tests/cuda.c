@@ -48,6 +48,11 @@ static mock_cuda_desc mock_wanted(void) {
     return desc;
 }
 
+/* How often the nodes of executable graphs were given other values. */
+static uint64_t set_calls(void) {
+    return calls_of("cuGraphExec*") - calls_of("cuGraphExecDestroy");
+}
+
 static uint64_t allocations(void) {
     return __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
 }
@@ -78,7 +83,8 @@ static const means all_means[] = {
 enum { MEANS = sizeof all_means / sizeof all_means[0] };
 
 /* A device that counts in one of these ways, whatever the variant says. */
-static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy_lanes) {
+static hcq_device *device_number_by(uint32_t number, uint32_t way, uint32_t compute_lanes,
+                                    uint32_t copy_lanes) {
     const uint32_t ways = HCQ_CUDA_EVENTS | HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS;
     hcq_device_desc desc = test_desc();
     test_cuda_desc.flags = (test_cuda_desc.flags & ~ways) | all_means[way].flags;
@@ -88,7 +94,11 @@ static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy
         test_cuda_desc.flags |= HCQ_CUDA_NO_VALUE_WAITS;
     }
     desc.inflight = 16384;
-    return test_open(0, &desc);
+    return test_open(number, &desc);
+}
+
+static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy_lanes) {
+    return device_number_by(0, way, compute_lanes, copy_lanes);
 }
 
 static int is_one_stream(uint32_t way) {

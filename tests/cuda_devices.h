@@ -209,6 +209,7 @@ static void freed_while_used_by_another(void **state) {
         uint32_t word = 40 + i;
         gate_shut(&g, 0);
         CHECK_OK(hcq_copyin(hcq_view(src, 252, 4), &word, 4));
+        settle(other);
         CHECK_INDEX(record_spin(q, &g, 0), 0);
         CHECK_INDEX(hcq_queue_copy(q, dst, src, 256), 1);
         hcq_point done = submit_of(q, T.dev);

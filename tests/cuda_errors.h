@@ -522,7 +522,7 @@ static void every_call_tells_a_loss(void **state) {
         "cuMemcpyAsync", "cuLaunchKernel", "cuGraphLaunch", "cuStreamWriteValue64_v2",
         "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
         "cuMemsetD8Async", "cuMemsetD32Async", "cuMemAllocFromPoolAsync", "cuStreamSynchronize",
-        "cuEventSynchronize", "cuGraphExec*SetParams*", "cuMemHostAlloc", "cuCtxPushCurrent_v2",
+        "cuEventSynchronize", "cuGraphExecKernel*", "cuMemHostAlloc", "cuCtxPushCurrent_v2",
         "cuCtxSynchronize", "-"
     };
     NEEDS_MOCK();

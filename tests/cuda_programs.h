@@ -158,7 +158,7 @@ static void no_compiler(void **state) {
     text.label = "newer";
     hcq_device *device = test_open(0, NULL);
     log_clear();
-    CHECK_RESULT(hcq_program_create(device, &text, &program), HCQ_ERROR_NATIVE);
+    CHECK_RESULT(hcq_program_create(device, &text, &program), HCQ_ERROR_NO_KERNEL);
     CHECK(log_has("222") && log_has("newer"));
     CHECK_OK(hcq_close(device));
     desc.flags |= MOCK_CUDA_NO_JIT;
@@ -193,6 +193,7 @@ static void times_without_a_compiler(void **state) {
         CHECK_OK(hcq_device_clock(device, &clock));
         CHECK_OK(hcq_signal_timestamp(s, &stamp));
         uint64_t host = hcq_clock_to_host(&clock, stamp);
+        fprintf(stderr, "DBG host %lld err %lld after-before %lld\n", (long long)(host-before), (long long)clock.error_ns, (long long)(after-before));
         CHECK(host + clock.error_ns >= before && host <= after + clock.error_ns);
         CHECK(stamp >= last);
         last = stamp;
@@ -533,7 +534,7 @@ static void source_is_compiled(void **state) {
              "//PTX\n%s", two_ptx);
     log_clear();
     CHECK_RESULT(hcq_cuda_compile(T.dev, source, NULL, 0, &code), HCQ_ERROR_UNSUPPORTED);
-    CHECK(log_has("libnvrtc"));        /* this machine has none */
+    CHECK(log_has("NVRTC"));        /* this machine has none */
     nvrtc_build(path, sizeof path);
     test_nvrtc = path;
     hcq_device *device = device_with(0, 1, 1);

@@ -4,7 +4,8 @@
 enum { DAG_NODES = 300, DAG_WORDS = 12, DAG_DEVICES = 3, DAG_LANES = 3, DAG_EDGES = 40 };
 
 typedef struct dag_node {
-    uint32_t device, lane;             /* lane DAG_LANES - 1 is the copy lane */
+    uint32_t device, lane;             /* lane DAG_LANES - 1 is the copy lane ... */
+    uint32_t place;                    /* ... if there is one: the lane it really is */
     uint32_t dst, src, factor, more;
     uint32_t waits[DAG_EDGES], wait_count;
     hcq_signal signal;                 /* raised to 1 */
@@ -16,6 +17,7 @@ typedef struct dag {
     hcq_device *dev[DAG_DEVICES];
     hcq_program *step[DAG_DEVICES];
     hcq_buffer words[DAG_DEVICES];     /* the same memory */
+    uint32_t compute_lanes[DAG_DEVICES], copy_lanes[DAG_DEVICES];
     dag_node nodes[DAG_NODES];
     uint32_t model[DAG_WORDS];
     uint32_t count;
@@ -51,6 +53,13 @@ static void dag_order(dag *d, uint32_t n, uint32_t word, int writes) {
     }
 }
 
+/* Lanes of which there are fewer are one. */
+static uint32_t dag_place(const dag *d, const dag_node *node) {
+    uint32_t i = node->device;
+    int copies = node->lane == DAG_LANES - 1 && d->copy_lanes[i] > 0;
+    return i * DAG_LANES + (copies ? DAG_LANES - 1 : node->lane % d->compute_lanes[i]);
+}
+
 static void dag_plan(dag *d) {
     memset(d->model, 0, sizeof d->model);
     for (uint32_t n = 0; n < d->count; n++) {
@@ -58,6 +67,7 @@ static void dag_plan(dag *d) {
         memset(node, 0, sizeof *node);
         node->device = dag_pick(d, DAG_DEVICES);
         node->lane = dag_pick(d, DAG_LANES);
+        node->place = dag_place(d, node);
         node->dst = dag_pick(d, DAG_WORDS);
         node->src = (node->dst + 1 + dag_pick(d, DAG_WORDS - 1)) % DAG_WORDS;
         node->factor = 1 + dag_pick(d, 9) * 2;
@@ -112,7 +122,7 @@ static void dag_run(dag *d) {
     uint32_t next[DAG_DEVICES * DAG_LANES] = {0}, left = d->count;
     while (left > 0) {
         uint32_t lane = dag_pick(d, DAG_DEVICES * DAG_LANES), n = next[lane];
-        while (n < d->count && (d->nodes[n].device * DAG_LANES + d->nodes[n].lane != lane)) {
+        while (n < d->count && d->nodes[n].place != lane) {
             n++;
         }
         next[lane] = n;
@@ -133,10 +143,10 @@ static void dag_run(dag *d) {
 
 static void dag_open(dag *d, uint32_t way) {
     memset(d, 0, sizeof *d);
-    d->dev[0] = device_by(way, DAG_LANES - 1, 1);
-    d->dev[1] = T.dev2;
-    d->dev[2] = device_by((way + 1) % 3, DAG_LANES - 1, 1);
     for (uint32_t i = 0; i < DAG_DEVICES; i++) {
+        d->dev[i] = device_number_by(i & 1, (way + i) % 3, DAG_LANES - 1, 1);
+        d->compute_lanes[i] = (uint32_t)test_query(d->dev[i], HCQ_QUERY_COMPUTE_LANES);
+        d->copy_lanes[i] = (uint32_t)test_query(d->dev[i], HCQ_QUERY_COPY_LANES);
         d->step[i] = make_own(d->dev[i], "ct_step", step_list);
         if (i == 0) {
             CHECK_OK(hcq_alloc(d->dev[0], DAG_WORDS * 4, HCQ_HOST_VISIBLE, &d->words[0]));
@@ -165,9 +175,8 @@ static void submissions_at_random(void **state) {
         }
         for (uint32_t i = DAG_DEVICES; i-- > 0;) {
             CHECK_OK(hcq_free(d.words[i]));
+            CHECK_OK(hcq_close(d.dev[i]));
         }
-        CHECK_OK(hcq_close(d.dev[0]));
-        CHECK_OK(hcq_close(d.dev[2]));
     }
 }
 

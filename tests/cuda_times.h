@@ -35,6 +35,7 @@ static void stamps_on(hcq_device *device, hcq_queue_kind kind, int bound) {
             CHECK(ns >= before_it + least);
             before_it = ns;
             uint64_t host = hcq_clock_to_host(&clock, ns);
+            if (!(host + clock.error_ns + 2000 >= before)) fprintf(stderr, "DBG host %llu err %llu before %llu after %llu clock.host %llu dev %llu ns %llu\n", (unsigned long long)host, (unsigned long long)clock.error_ns, (unsigned long long)before, (unsigned long long)after, (unsigned long long)clock.host_ns, (unsigned long long)clock.device_ns, (unsigned long long)ns);
             CHECK(host + clock.error_ns + 2000 >= before);
             CHECK(host <= after + clock.error_ns + 2000);
         }

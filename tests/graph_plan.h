@@ -199,8 +199,26 @@ static int has_copy_lane(const hcq_device *device) {
     return device->copy_lanes != 0 && !device->caps.copy_shared;
 }
 
+/* One run of commands of a backend that takes edges is one lane's. */
+static int is_whole(const graph *g) {
+    const hcq_device *device = NULL;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const call *c = &g->calls[i];
+        if (c->kind == CALL_EMPTY) {
+            continue;
+        }
+        if (c->kind == CALL_HOST || c->kind == CALL_CUSTOM ||
+            (device && device != W.devices[c->device])) {
+            return 0;
+        }
+        device = W.devices[c->device];
+    }
+    return device && device->caps.edges;
+}
+
 static int may_leave(const graph *g, uint32_t i) {
-    return is_big_copy(&g->calls[i]) && has_copy_lane(W.devices[g->calls[i].device]);
+    return is_big_copy(&g->calls[i]) && !is_whole(g) &&
+           has_copy_lane(W.devices[g->calls[i].device]);
 }
 
 /* A big copy leaves the compute lane if that lane has something to do between

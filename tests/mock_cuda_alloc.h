@@ -95,6 +95,9 @@ static int mc_pool_props_check(const mc_pool_props *props) {
             return mc_misuse("reserved bytes that are not 0");
         }
     }
+    if (props->max_bytes && M.desc.driver_version < 12020) {
+        return mc_misuse("a pool's greatest size came with 12.2");
+    }
     if (props->type != 1 || props->location.type != 1) {
         return MC_INVALID;
     }

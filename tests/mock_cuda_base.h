@@ -83,6 +83,7 @@ struct mc_queue {                      /* a work queue */
     pthread_t thread;
     pthread_cond_t bell;
     int started, asleep;
+    int slow;                          /* most of the others go ahead of it */
     uint32_t device, index;
     uint64_t random;
     mc_op *head, *tail;

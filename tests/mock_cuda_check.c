@@ -867,6 +867,12 @@ static void early_waits(void **state) {
 
 /* ---- memory ---- */
 
+static void *lets_go(void *user) {
+    nap(3000);
+    set_word(0, 1);
+    return user;
+}
+
 static void device_memory(void **state) {
     addr a, b;
     size_t left, total;
@@ -882,8 +888,12 @@ static void device_memory(void **state) {
     IS(2, cu.cuMemAlloc_v2(&b, 1 << 19));
     OK(hold(0, 1, R.streams[0]));
     OK(cu.cuMemsetD8Async(a, 1, 1 << 19, R.streams[0]));
-    set_word(0, 1);
+    pthread_t thread;
+    pthread_create(&thread, NULL, lets_go, NULL);
     OK(cu.cuMemFree_v2(a));            /* waits for what is enqueued */
+    assert_int_equal(word(0), 1);
+    assert_int_equal(counts().operations_pending, 0);
+    pthread_join(thread, NULL);
     expect(1);
     IS(1, cu.cuMemFree_v2(a));
     misused("was freed");
@@ -962,6 +972,15 @@ static void pinned_memory(void **state) {
     IS(1, cu.cuMemFreeHost(page));
     misused("not of cuMemHostAlloc");
     expect(0);
+    rig_close();
+    desc.flags = 0;
+    rig_open(desc);
+    OK(cu.cuMemHostRegister_v2(page, 100, 3));
+    IS(712, cu.cuMemHostRegister_v2(page + 99, 100, 3));
+    OK(cu.cuMemHostRegister_v2(page + 100, 100, 3));
+    IS(712, cu.cuMemHostRegister_v2(page, 4096, 3));
+    OK(cu.cuMemHostUnregister(page));
+    OK(cu.cuMemHostUnregister(page + 100));
     rig_close();
     desc.flags = MOCK_CUDA_NO_REGISTER | MOCK_CUDA_PAGEABLE_IS_MISUSE;
     rig_open(desc);
@@ -1293,8 +1312,10 @@ static void host_functions(void **state) {
     OK(cu.cuLaunchHostFunc(R.streams[0], host_fn, R.streams[1]));
     OK(cu.cuStreamSynchronize(R.streams[0]));
     assert_int_equal(in_host_fn, 800);
+    OK(hold(0, 1, R.streams[0]));
     OK(launch(R.fault, 1, NULL, 0, R.streams[0]));
     OK(cu.cuLaunchHostFunc(R.streams[0], host_fn, R.streams[1]));
+    set_word(0, 1);
     IS(719, cu.cuStreamSynchronize(R.streams[0]));
     rig_end();
     assert_int_equal(host_calls, 1);   /* left out after the error */

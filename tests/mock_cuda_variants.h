@@ -6,18 +6,18 @@
 /* Operations start early or late, as chance has it; streams share work queues only
    if there are many. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
-    .devices = 4, .queues = 8, .flags = MOCK_CUDA_PAGEABLE_IS_MISUSE, .linger = 20
+    .devices = 4, .queues = 32, .flags = MOCK_CUDA_PAGEABLE_IS_MISUSE, .linger = 20
 };
 
 /* Work is gathered until somebody asks for it. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_late = {
-    .devices = 4, .queues = 8, .mode = MOCK_CUDA_LATE,
+    .devices = 4, .queues = 32, .mode = MOCK_CUDA_LATE,
     .flags = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_WAIT_VALUES
 };
 
 /* An old card; its clock is coarse, its driver as well, no device sees another. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_old = {
-    .devices = 4, .queues = 4, .capability = 50, .timer_step_ns = 1000,
+    .devices = 4, .queues = 32, .capability = 60, .timer_step_ns = 1000,
     .flags = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_POOLS | MOCK_CUDA_NO_PEERS |
              MOCK_CUDA_NO_REGISTER | MOCK_CUDA_NO_WAIT_VALUES
 };
