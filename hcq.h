@@ -1833,6 +1833,10 @@ HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
    commands: what would block answers HCQ_ERROR_WOULD_BLOCK there. Lock-free. */
 HCQ_API void hcq_backend_thread(void);
 
+/* The same from `begins` 1 to 0, around a function of the user's that the backend
+   calls on a thread of the user's, without locks. They may be nested. */
+HCQ_API void hcq_backend_callback(int begins);
+
 /* A line for the user's logger. Any lock state. */
 HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
     HCQI_PRINTF(3, 4);
@@ -1877,6 +1881,10 @@ HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char 
    adds. HCQ_ERROR_UNSUPPORTED: the device is of another backend. UNLOCKED. */
 HCQ_API hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *backend,
                                       hcq_result (*fn)(void *self, void *user), void *user);
+
+/* Takes (1) or gives back (0) the core's lock, for what `close` and `lane_close` change
+   and locked functions of other devices look at. UNLOCKED. */
+HCQ_API void hcq_backend_lock(int locked);
 
 /* Where a point will be reached; `lane` NULL: it is. HCQ_NOT_READY: it was not
    handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. In a function
@@ -3487,10 +3495,16 @@ static hcq_result hcqi_device_enter(const hcq_device *dev) {
 static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
 static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
 
+static HCQI_THREAD_LOCAL int hcqi_calling;       /* runs a backend's callback */
+
 HCQI_DEF void hcq_backend_thread(void) { hcqi_thread_serves = 1; }
 
+HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1; }
+
 /* Must the calling thread not block? */
-static int hcqi_in_callback(void) { return hcqi_thread_serves | hcqi_notifying; }
+static int hcqi_in_callback(void) {
+    return (hcqi_thread_serves | hcqi_notifying | hcqi_calling) != 0;
+}
 
 /* Sleeps, with the lock released, until something changes. */
 static void hcqi_event_wait(uint64_t left_ns) {
@@ -13792,6 +13806,10 @@ static void hcqi_service_kick(hcq_device *dev) {
 
 /* ========================================================================== */
 /* ---- helpers for backends ------------------------------------ >>helping - */
+
+HCQI_DEF void hcq_backend_lock(int locked) {
+    if (locked) { hcqi_enter(); } else { hcqi_leave(); }
+}
 
 HCQI_DEF hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *backend,
                                        hcq_result (*fn)(void *self, void *user), void *user) {

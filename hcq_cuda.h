@@ -678,7 +678,12 @@ typedef struct hcqi_cuda_lane {
     uint64_t done;                     /* atomic: epoch known to be over */
     uint64_t handed;                   /* atomic: epoch of the last batch given to the stream */
     uint64_t submitted;                /* epoch of the last batch taken */
-    uint32_t users;                    /* atomic: waits on their way to other devices' streams */
+    uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
+    uint32_t users;                    /* atomic: others who are about to wait for it */
+    uint32_t refs;                     /* its own and trusts'; under the core's lock */
+    uint32_t closed, was_lost;         /* under the core's lock; d is gone */
+    uint32_t looking;                  /* two lanes may wait for each other's batches */
+    hcq_memory_hooks hooks;
     uint32_t records;                  /* atomic: batches still to record an event */
     uint32_t idle_looks;               /* in vain, since it went on */
     uint64_t zeroed;                   /* d->zeroed when it last waited for it */
@@ -764,6 +769,14 @@ typedef struct hcqi_cuda_pages {
 /* Memory that is given back while something runs: freeing it would wait for that. */
 typedef struct hcqi_cuda_late { hcq_memory memory; } hcqi_cuda_late;
 
+/* A batch that waits for another device's: whether that was lost is only known when
+   both should be over. */
+typedef struct hcqi_cuda_trust {
+    hcqi_cuda_lane *lane, *other;
+    uint64_t epoch, other_epoch;
+    uint32_t broken;                   /* its job has failed */
+} hcqi_cuda_trust;
+
 /* A timestamp that the host takes once the lane is there. */
 typedef struct hcqi_cuda_harvest {
     hcqi_cuda_lane *lane;
@@ -824,9 +837,11 @@ typedef struct hcqi_cuda_device {
     uint32_t event_count, event_capacity;
     hcqi_cuda_event *never;            /* never recorded: complete */
 
-    uint32_t harvest_lock;
-    hcqi_cuda_harvest *harvests;
+    hcqi_cuda_harvest *harvests;       /* under the core's lock */
     uint32_t harvest_count, harvest_capacity;
+    hcqi_cuda_trust *trusts;           /* under the core's lock */
+    uint32_t trust_count, trust_capacity;
+    uint32_t betrayed;                 /* atomic: some job has to fail for that */
 
     hcqi_cuda_chunk *tail;             /* of posts, where submit adds */
     uint32_t tail_at;
@@ -972,8 +987,10 @@ static hcqi_cuda_event *hcqi_cuda_event_make(hcqi_cuda_device *d) {
     hcqi_cuda_event *e = (hcqi_cuda_event *)hcqi_cuda_new(d, sizeof *e);
     int room = hcqi_cuda_grow(d, (void **)&d->events, &d->event_capacity, d->event_count + 1,
                               sizeof *d->events);
-    if (!e || !room || d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING) !=
-                           HCQI_CU_OK) {
+    int r = !e || !room ? HCQI_CU_OUT_OF_MEMORY
+                        : d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
+    hcqi_cuda_note(d, r, "cuEventCreate");
+    if (r != HCQI_CU_OK) {
         if (e) { hcq_backend_free(d->device, e, sizeof *e); }
         return NULL;
     }
@@ -993,6 +1010,11 @@ static hcqi_cuda_event *hcqi_cuda_event_get(hcqi_cuda_device *d) {
     if (e) { hcqi_atomic_store32(&e->refs, 1); }
     hcqi_cuda_unlock(&d->event_lock);
     return e;
+}
+
+/* Why there was none. */
+static int hcqi_cuda_event_none(hcqi_cuda_device *d) {
+    return hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OUT_OF_MEMORY;
 }
 
 static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
@@ -1109,7 +1131,7 @@ static int hcqi_cuda_late_take(hcqi_cuda_device *d, int kind, uint64_t size, hcq
 /* A later batch of any lane comes behind what is in the memory stream now. */
 static int hcqi_cuda_zero_mark(hcqi_cuda_device *d) {
     hcqi_cuda_event *event = hcqi_cuda_event_get(d);
-    if (!event) { return HCQI_CU_OUT_OF_MEMORY; }
+    if (!event) { return hcqi_cuda_event_none(d); }
     int r = d->api->EventRecord(event->handle, d->memory_stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
@@ -2177,12 +2199,12 @@ static hcq_result hcqi_cuda_patch(void *self, hcq_recording *recording, uint32_t
     if (!list || !hcqi_cuda_is_work(p) || !hcqi_cuda_is_node(p)) { return HCQ_OK; }
     hcqi_cuda_command *c = &list->commands[index];
     hcqi_cuda_piece *piece = &list->pieces[c->piece];
-    if (!piece->is_graph || piece->stale || c->dirty) { return HCQ_OK; }
-    if (!hcqi_cuda_command_differs(list, c, p)) { return HCQ_OK; }
+    if (!piece->is_graph || piece->stale) { return HCQ_OK; }
     if (c->off != hcqi_cuda_is_off(p) && !d->api->GraphNodeSetEnabled) {
         piece->stale = 1;
         return HCQ_OK;
     }
+    if (c->dirty || !hcqi_cuda_command_differs(list, c, p)) { return HCQ_OK; }
     c->dirty = 1;
     c->next = piece->dirty;
     piece->dirty = index + 1;
@@ -2305,7 +2327,9 @@ static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
     encoder.context = d->context;
     encoder.device = d->ordinal;
     hcqi_cuda_tell_begin(d);
+    hcq_backend_callback(1);
     hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
+    hcq_backend_callback(0);
     hcqi_cuda_tell_end(d);
     g->call = "";
     return (int)r < 0 ? HCQI_CU_INVALID_VALUE : HCQI_CU_OK;
@@ -2455,7 +2479,7 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
     hcqi_cuda_device *d = lane->d;
     hcqi_cuda_event *event = hcqi_cuda_event_get(d);
     *out = NULL;
-    if (!event) { return HCQI_CU_OUT_OF_MEMORY; }
+    if (!event) { return hcqi_cuda_event_none(d); }
     int r = d->api->EventRecord(event->handle, lane->stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
@@ -2630,6 +2654,16 @@ static void hcqi_cuda_post_check(hcqi_cuda_device *d, hcqi_cuda_post *post) {
     if (r != HCQ_OK) { hcqi_cuda_post_fail(d, post, r); }
 }
 
+/* Did something fail that this batch may wait for? */
+static int hcqi_cuda_post_doubts(const hcqi_cuda_device *d, const hcqi_cuda_post *post) {
+    uint32_t failed = hcqi_atomic_load32(&d->failed);
+    for (uint32_t i = 0; i < post->wait_count; i++) {
+        const hcqi_cuda_device *other = ((hcqi_cuda_lane *)post->waits[i].lane->native)->d;
+        failed |= hcqi_atomic_load32(&other->failed) | hcqi_atomic_load32(&other->lost);
+    }
+    return failed != 0;
+}
+
 /* ---- posts ---- */
 
 static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch);
@@ -2652,7 +2686,7 @@ static void hcqi_cuda_post_others(hcqi_cuda_device *d, const hcqi_cuda_post *pos
 }
 
 /* The lanes of others may go now. */
-static void hcqi_cuda_post_release(hcqi_cuda_device *d, const hcqi_cuda_post *post) {
+static void hcqi_cuda_post_release(const hcqi_cuda_device *d, const hcqi_cuda_post *post) {
     for (uint32_t i = 0; i < post->wait_count; i++) {
         hcqi_cuda_lane *other = (hcqi_cuda_lane *)post->waits[i].lane->native;
         if (other->d != d) { (void)hcqi_atomic_add32(&other->users, UINT32_MAX); }
@@ -2667,7 +2701,7 @@ static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
     g.packet = NULL;
     g.call = "";
     hcqi_cuda_post_others(d, post);
-    if (hcqi_atomic_load32(&d->failed)) { hcqi_cuda_post_check(d, post); }
+    if (hcqi_cuda_post_doubts(d, post)) { hcqi_cuda_post_check(d, post); }
     int r = hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OK;
     for (uint32_t i = 0; r == HCQI_CU_OK && i < post->wait_count; i++) {
         r = hcqi_cuda_give_wait(&g, &post->waits[i]);
@@ -2723,6 +2757,7 @@ static void hcqi_cuda_hand_over(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint6
 }
 
 static void hcqi_cuda_tell_lost(hcqi_cuda_device *d);
+static void hcqi_cuda_betrayed_fail(hcqi_cuda_device *d);
 
 /* Gives what was submitted up to an epoch of a lane, if nobody else gives just now;
    what comes later may wait for him who asks. */
@@ -2750,6 +2785,7 @@ static void hcqi_cuda_flush(void *self) {
     }
     hcqi_cuda_hand_over(d, NULL, 0);
     hcqi_cuda_unlock(&d->lock);
+    if (hcqi_atomic_load32(&d->betrayed)) { hcqi_cuda_betrayed_fail(d); }
     if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_cuda_tell_lost(d); }
 }
 
@@ -2810,6 +2846,49 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
     return room;
 }
 
+static void hcqi_cuda_lane_unref(hcqi_cuda_lane *lane) {
+    hcq_memory_hooks hooks = lane->hooks;
+    if (--lane->refs == 0) { hooks.free_fn(hooks.user, lane, sizeof *lane); }
+}
+
+/* Those of a batch that is not taken, or of a lane from an epoch on. */
+static void hcqi_cuda_trusts_drop(hcqi_cuda_device *d, const hcqi_cuda_lane *lane,
+                                  uint64_t epoch) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < d->trust_count; i++) {
+        hcqi_cuda_trust t = d->trusts[i];
+        if (t.lane == lane && t.epoch >= epoch) {
+            hcqi_cuda_lane_unref(t.other);
+        } else {
+            d->trusts[kept++] = t;
+        }
+    }
+    d->trust_count = kept;
+}
+
+/* Notes the waits for other devices. */
+static int hcqi_cuda_trusts_add(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
+                                const hcq_batch *batch) {
+    uint32_t count = d->trust_count;
+    for (uint32_t i = 0; i < batch->wait_count; i++) {
+        hcqi_cuda_lane *other = (hcqi_cuda_lane *)batch->waits[i].lane->native;
+        if (other->d == d) { continue; }
+        if (!hcqi_cuda_grow(d, (void **)&d->trusts, &d->trust_capacity, count + 1,
+                            sizeof *d->trusts)) {
+            return 0;
+        }
+        hcqi_cuda_trust *t = &d->trusts[count++];
+        t->lane = lane;
+        t->other = other;
+        t->epoch = batch->done.epoch;
+        t->other_epoch = batch->waits[i].epoch;
+        t->broken = 0;
+    }
+    for (uint32_t i = d->trust_count; i < count; i++) { d->trusts[i].other->refs++; }
+    d->trust_count = count;
+    return 1;
+}
+
 /* A wait goes with the batch if its stream does not imply it, or if somebody has to
    look how it ended. */
 static int hcqi_cuda_wait_counts(const hcqi_cuda_lane *lane, const hcq_lane_point *wait) {
@@ -2826,7 +2905,11 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     hcqi_cuda_chunk *c = hcqi_cuda_chunk_room(d, batch->wait_count);
     if (!c || (!d->has_stamp && !hcqi_cuda_harvests_add(d, lane, batch)) ||
-        !hcqi_cuda_given_add(lane, batch)) {
+        !hcqi_cuda_trusts_add(d, lane, batch)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (!hcqi_cuda_given_add(lane, batch)) {
+        hcqi_cuda_trusts_drop(d, lane, batch->done.epoch);
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     hcqi_atomic_store64(&lane->base_epoch[batch->done.counter],
@@ -2885,8 +2968,9 @@ static void hcqi_cuda_harvest_due(hcqi_cuda_device *d, const hcqi_cuda_lane *lan
     uint32_t kept = 0;
     for (uint32_t i = 0; i < d->harvest_count; i++) {
         hcqi_cuda_harvest *h = &d->harvests[i];
-        if (h->lane == lane && h->epoch <= done) {
-            *h->host = now;
+        if (h->lane == lane && h->epoch <= done) { /* maybe before, by a wait */
+            int noticed = h->epoch <= hcqi_atomic_load64(&lane->noticed);
+            *h->host = noticed ? hcqi_atomic_load64(&lane->noticed_ns) : now;
         } else {
             d->harvests[kept++] = *h;
         }
@@ -2894,9 +2978,105 @@ static void hcqi_cuda_harvest_due(hcqi_cuda_device *d, const hcqi_cuda_lane *lan
     d->harvest_count = kept;
 }
 
+static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane);
+
+static int hcqi_cuda_lane_is_lost(const hcqi_cuda_lane *lane) {
+    return lane->closed ? (int)lane->was_lost : hcqi_atomic_load32(&lane->d->lost) != 0;
+}
+
+/* The first trust of a lane up to an epoch. */
+static hcqi_cuda_trust *hcqi_cuda_trust_first(const hcqi_cuda_lane *lane, uint64_t done) {
+    hcqi_cuda_device *d = lane->d;
+    hcqi_cuda_trust *first = NULL;
+    for (uint32_t i = 0; i < d->trust_count; i++) {
+        hcqi_cuda_trust *t = &d->trusts[i];
+        if (t->lane == lane && t->epoch <= done && (!first || t->epoch < first->epoch)) {
+            first = t;
+        }
+    }
+    return first;
+}
+
+/* Batches that waited for other devices are over if what they waited for is, too: a
+   stream goes on when the context that it waits for ends. Takes the first trust up to
+   `done` away if that is so; 0: it is not, or not yet. */
+static int hcqi_cuda_trust_settle(hcqi_cuda_lane *lane, uint64_t done) {
+    hcqi_cuda_device *d = lane->d;
+    hcqi_cuda_trust t = *hcqi_cuda_trust_first(lane, done);
+    if (!t.broken && hcqi_cuda_lane_look(t.other) < t.other_epoch) {
+        if (hcqi_cuda_lane_is_lost(t.other)) {
+            hcqi_atomic_store32(&d->betrayed, 1);
+            hcq_backend_flush_soon(d->device);
+        }
+        return 0;
+    }
+    for (uint32_t i = 0; i < d->trust_count; i++) { /* looking may have taken others away */
+        const hcqi_cuda_trust *at = &d->trusts[i];
+        if (at->lane != lane || at->other != t.other || at->epoch != t.epoch ||
+            at->other_epoch != t.other_epoch) {
+            continue;
+        }
+        hcqi_cuda_lane_unref(t.other);
+        d->trusts[i] = d->trusts[--d->trust_count];
+        break;
+    }
+    return 1;
+}
+
+/* Retires batches up to `done` as far as they did not wait for other devices in vain. */
+static void hcqi_cuda_lane_advance(hcqi_cuda_lane *lane, uint64_t done) {
+    for (int settled = 1; settled;) {
+        const hcqi_cuda_trust *t =
+            lane->d->trust_count != 0 ? hcqi_cuda_trust_first(lane, done) : NULL;
+        uint64_t to = t ? t->epoch - 1 : done;
+        if (to > lane->done) {
+            hcqi_cuda_lock(&lane->lock);
+            hcqi_cuda_lane_retire(lane, to);
+            hcqi_cuda_unlock(&lane->lock);
+        }
+        settled = t && hcqi_cuda_trust_settle(lane, done);
+    }
+}
+
+typedef struct hcqi_cuda_betrayal {
+    hcq_job *job;
+    hcq_lane_point done;
+} hcqi_cuda_betrayal;
+
+static hcq_result hcqi_cuda_betrayed_find(void *self, void *user) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_betrayal *found = (hcqi_cuda_betrayal *)user;
+    for (uint32_t i = 0; i < d->trust_count && !found->job; i++) {
+        hcqi_cuda_trust *t = &d->trusts[i];
+        if (t->broken || !hcqi_cuda_lane_is_lost(t->other)) { continue; }
+        t->broken = 1;
+        hcqi_cuda_lock(&t->lane->lock);
+        const hcqi_cuda_given *given = hcqi_cuda_given_find(t->lane, t->epoch);
+        if (given && given->epoch == t->epoch) { found->job = given->job; }
+        hcqi_cuda_unlock(&t->lane->lock);
+        memset(&found->done, 0, sizeof found->done);
+        found->done.lane = t->lane->base;
+        found->done.epoch = t->epoch;
+    }
+    return HCQ_OK;
+}
+
+/* Fails the jobs whose producers were lost. UNLOCKED. */
+static void hcqi_cuda_betrayed_fail(hcqi_cuda_device *d) {
+    hcqi_cuda_betrayal found;
+    hcqi_atomic_store32(&d->betrayed, 0);
+    hcqi_atomic_store32(&d->failed, 1);
+    do {
+        memset(&found, 0, sizeof found);
+        (void)hcq_backend_locked(d->device, hcqi_cuda_backend(), hcqi_cuda_betrayed_find, &found);
+        if (found.job) { hcq_backend_job_fail(found.job, &found.done, HCQ_ERROR_LOST, NULL); }
+    } while (found.job);
+}
+
 /* How far the lane is by now. With the core's lock. */
 static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     hcqi_cuda_device *d = lane->d;
+    if (lane->closed || lane->looking) { return lane->done; }
     uint64_t before = hcqi_atomic_load64(&lane->done), done = hcqi_cuda_look(lane);
     int asks = !d->memops && before < hcqi_atomic_load64(&lane->handed);
     if (hcqi_atomic_load32(&d->lost)) { return before; }
@@ -2904,9 +3084,13 @@ static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     if (done == before && !asks) { return before; }
     hcqi_cuda_lock(&lane->lock);
     if (asks) { done = hcqi_cuda_ask_events(lane, done); }
-    if (done > before) { hcqi_cuda_lane_retire(lane, done); }
     hcqi_cuda_unlock(&lane->lock);
     if (asks) { hcqi_cuda_leave_context(d); }
+    if (done <= before) { return before; }
+    lane->looking = 1;
+    hcqi_cuda_lane_advance(lane, done);
+    lane->looking = 0;
+    done = lane->done;
     if (done > before && d->harvest_count != 0) { hcqi_cuda_harvest_due(d, lane, done); }
     return done;
 }
@@ -2964,7 +3148,13 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
     uint64_t began = hcq_sys_now_ns(), asked = began;
     for (uint32_t turn = 0;; turn++) {
         uint32_t never = 0;
-        if (hcqi_cuda_lane_reached(lane, epoch)) { return HCQ_OK; }
+        if (hcqi_cuda_lane_reached(lane, epoch)) {
+            if (!d->has_stamp && epoch > hcqi_atomic_load64(&lane->noticed)) {
+                hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
+                hcqi_atomic_store64(&lane->noticed, epoch);
+            }
+            return HCQ_OK;
+        }
         if (hcqi_atomic_load32(&d->lost)) {
             hcqi_cuda_tell_lost(d);
             return HCQ_ERROR_LOST;
@@ -3116,6 +3306,7 @@ static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
     }
     hcqi_cuda_moment m = d->moment;
     hcqi_cuda_unlock(&d->tool_lock);
+    if (m.host_ns == 0) { return HCQ_TIMEOUT; } /* behind something long since the opening */
     uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
     clock->host_ns = m.host_ns + passed;
     clock->device_ns = m.device_ns + passed;
@@ -3343,8 +3534,9 @@ static hcq_result hcqi_cuda_tool_open(hcqi_cuda_device *d) {
     d->tool_word = (uint64_t *)(void *)(d->words + (2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED) *
                                                        HCQI_CUDA_WORD_BYTES);
     if (r != HCQ_OK || !d->has_stamp) { return r; }
-    int got = hcqi_cuda_sample(d, 5, (uint64_t)5 * 1000000000);
-    return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "hcq_stamp");
+    int got = hcqi_cuda_sample(d, 5, 500000000); /* a busy GPU: later */
+    return got == HCQI_CU_OK || got == HCQI_CU_NOT_READY ? HCQ_OK
+                                                         : hcqi_cuda_failed(d, got, "hcq_stamp");
 }
 
 static hcq_result hcqi_cuda_words_open(hcqi_cuda_device *d) {
@@ -3452,6 +3644,9 @@ static void hcqi_cuda_close(void *self) {
     if (d->harvests) {
         hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
     }
+    if (d->trusts) {
+        hcq_backend_free(d->device, d->trusts, d->trust_capacity * sizeof *d->trusts);
+    }
     if (d->streams) {
         hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
     }
@@ -3554,7 +3749,14 @@ static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lan
     return r;
 }
 
+/* Its batches that waited for others are over; others that waited for it may look once
+   more. */
 static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
+    hcq_backend_lock(1);
+    hcqi_cuda_trusts_drop(d, lane, 0);
+    lane->closed = 1;
+    lane->was_lost = hcqi_atomic_load32(&d->lost) != 0;
+    hcq_backend_lock(0);
     if (lane->stream && !lane->lent && lane->stream != d->one_stream &&
         hcqi_cuda_enter_context(d) == HCQ_OK) {
         (void)d->api->StreamDestroy(lane->stream);
@@ -3563,15 +3765,21 @@ static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
     if (lane->given) {
         hcq_backend_free(d->device, lane->given, lane->given_capacity * sizeof *lane->given);
     }
-    hcq_backend_free(d->device, lane, sizeof *lane);
+    hcq_backend_lock(1);
+    hcqi_cuda_lane_unref(lane);
+    hcq_backend_lock(0);
 }
 
 static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)hcqi_cuda_new(d, sizeof *lane);
+    hcqi_cuda_lane *lane =
+        (hcqi_cuda_lane *)d->hooks.alloc_fn(d->hooks.user, sizeof *lane, 64);
     uint32_t word;
     if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_cuda_lane **slot = hcqi_cuda_lane_slot(d, target, &word);
+    memset(lane, 0, sizeof *lane);
+    lane->hooks = d->hooks;
+    lane->refs = 1;
     lane->d = d;
     lane->base = target;
     lane->is_imported = (uint32_t)target->imported;

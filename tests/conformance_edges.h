@@ -310,7 +310,7 @@ static void idle_devices_close_beside_a_busy_one(void **state) {
         hcq_device_desc desc = test_desc();
         desc.timeout_ns = BOUND / 2;
         desc.counter_limit = i ? 16 : desc.counter_limit;
-        calls[i].device = test_open(i, &desc);
+        calls[i].device = test_open(2 + i, &desc);
         hcq_point last;
         for (int k = 0; k < 12; k++) {
             CHECK_OK(submit_lists(calls[i].device, NULL, NULL, 0, &last));
@@ -473,7 +473,7 @@ static void refused_batch_leaves_no_trace(void **state) {
 static void close_with_failures_that_follow(void **state) {
     (void)state;
     for (int bad = 1; bad <= 3; bad++) { /* bits: which queues fail */
-        hcq_device *device = test_open(0, NULL);
+        hcq_device *device = test_open(2, NULL);
         hcq_signal s[3], fails = make_signal(T.dev, 0), ends = make_signal(T.dev, 0);
         hcq_queue *slow = make_holder(T.dev), *q[2];
         for (int i = 0; i < 3; i++) {

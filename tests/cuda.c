@@ -7,7 +7,6 @@
 static const char *test_nvrtc = "libnvrtc-of-no-machine.so"; /* HCQ_CUDA_NVRTC */
 #define HCQ_CUDA_NVRTC test_nvrtc
 #include "util.h"
-#include "cuda_names.h"
 
 #include <sys/wait.h>
 

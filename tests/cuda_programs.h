@@ -193,7 +193,6 @@ static void times_without_a_compiler(void **state) {
         CHECK_OK(hcq_device_clock(device, &clock));
         CHECK_OK(hcq_signal_timestamp(s, &stamp));
         uint64_t host = hcq_clock_to_host(&clock, stamp);
-        fprintf(stderr, "DBG host %lld err %lld after-before %lld\n", (long long)(host-before), (long long)clock.error_ns, (long long)(after-before));
         CHECK(host + clock.error_ns >= before && host <= after + clock.error_ns);
         CHECK(stamp >= last);
         last = stamp;

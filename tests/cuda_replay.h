@@ -579,7 +579,7 @@ static void variables_patch_nodes(void **state) {
     CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_VALUE, 3, 0));
     CHECK_OK(hcq_queue_bind(q, device));
     for (uint32_t k = 0; k < 40; k++) {
-        uint64_t values[4] = {k * 3, k * 7 % 33, 1 + k * 4 % 64, 0x100000001u * k};
+        uint64_t values[4] = {k * 3, 1 + k * 7 % 32, 1 + k * 4 % 64, 0x100000001u * k};
         done_counts before = counts_now(device);
         WAIT_OK(submit_values(q, device, values, 4, NULL));
         CHECK(counts_since(device, &before).set <= 4 && COUNT(device, GRAPHS) <= 2);

@@ -33,6 +33,8 @@ cuda             90  test_program cuda "$variant" --quick
 bench           170  bench
 facts            60  facts
 events           90  test_program conformance "$variant-events" --quick
+lists            60  test_program conformance "$variant-lists" --quick
+narrow           60  test_program conformance "$variant-narrow" --quick
 graph            45  test_program graph "$variant" --seeds 30
 stress           45  test_program stress "$variant" --quick
 misuse           45  test_program misuse "$variant" --quick
@@ -160,10 +162,9 @@ compile() { # NAME ARGUMENTS...: in the background
 build() {
     jobs='' count=0
     processors=$(nproc 2>/dev/null || echo 2)
-    tests="-std=c11 -O1 -w -DHCQ_TEST_CUDA -I$here/mini -I$here -I$root"
     for program in conformance cuda graph stress misuse; do
-        # shellcheck disable=SC2086
-        [ ! -f "$here/$program.c" ] || compile "$program" $tests "$here/$program.c"
+        compile "$program" -std=c11 -O1 -w -DHCQ_TEST_CUDA "-I$here/mini" "-I$here" "-I$root" \
+            "$here/$program.c"
     done
     compile bench -std=gnu11 -O2 -w -DBENCH_CUDA -DBENCH_CUDA_ONLY -DHCQ_CUDA \
         "$here/bench/bench.c" "$here/bench/bench_cuda.c" "$here/bench/bench_hcq.c"
@@ -192,8 +193,16 @@ built() { # PROGRAM
 
 # ---- tests -------------------------------------------------------------------
 
+# Tests hold streams by kernels that wait for the host. Streams that share one of
+# the GPU's work queues with such a one would wait, too: as many queues as there
+# can be, for tests.
+many_connections() {
+    export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-32}"
+}
+
 test_program() { # PROGRAM VARIANT ARGS...
     built "$1"
+    many_connections
     program=$1
     shift
     [ "$program" = cuda ] || "$tmp/$program" no-such-variant 2>&1 | grep -qw -- "$1" ||
@@ -243,7 +252,6 @@ examples() {
     same "$tmp/cpu.ppm" "$tmp/cuda.ppm"
     example frames "$frames" CUDA "$tmp/frames.html"
     says "every one is that of plain C"
-    [ -z "$mock" ] || return 0             # digits takes a minute there
     example digits "$data/digits.csv" "$tmp/cpu.json" "$tmp/cpu.html" CPU
     cpu=$(tail -n 1 "$tmp/said")
     example digits "$data/digits.csv" "$tmp/cuda.json" "$tmp/cuda.html" CUDA
@@ -278,6 +286,7 @@ sanitizer() {
     fi
     sanitized "$tmp/hello" CUDA || return 1
     built conformance
+    many_connections
     for filter in 'graph_*' 'launch*' 'copy*' 'transfer*'; do
         sanitized "$tmp/conformance" "$variant" --quick --filter "$filter" || return 1
     done
@@ -302,7 +311,14 @@ measure() { # NAME PREFIX: the table into the log, and NAME.json
 }
 
 bench() { measure bench cuda.; }
-facts() { measure facts cuda_fact.; }
+facts() {
+    measure facts cuda_fact. || return 1
+    many_connections
+    echo "with CUDA_DEVICE_MAX_CONNECTIONS=$CUDA_DEVICE_MAX_CONNECTIONS:" >>"$tmp/facts.table"
+    set -- --only cuda_fact.streams
+    [ -z "$mock" ] || set -- "$@" --smoke
+    on_driver "$tmp/bench" "$@" | sed 1d | tee -a "$tmp/facts.table"
+}
 
 goals() {
     [ -s "$tmp/bench.table" ] || {

@@ -51,9 +51,12 @@ enum {
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
     MOCK_CUDA_REGISTER_PAGES = 1024,   /* registered ranges may not share pages (712) */
     MOCK_CUDA_STRICT_MEMSETS = 2048,   /* a memset node takes no other size (1) */
-    MOCK_CUDA_NO_EARLY_WAITS = 4096    /* a stream waits for a value that nothing enqueued will
+    MOCK_CUDA_NO_EARLY_WAITS = 4096,   /* a stream waits for a value that nothing enqueued will
                                           store, or for an event that was never recorded: both
                                           are misuse [legal, as in CUDA] */
+    MOCK_CUDA_SYNCS = 8192             /* whatever may wait for the context's work in CUDA does:
+                                          all that frees or unregisters pinned memory, loads or
+                                          unloads modules */
 };
 
 typedef struct mock_cuda_desc {
@@ -131,7 +134,8 @@ void mock_cuda_stats(mock_cuda_counts *out);
 uint64_t mock_cuda_calls(const char *pattern);
 
 /* The calls of functions with a matching name fail with `result`: `count` of them
-   after the next `skip`. Up to 16 of these are kept. */
+   after the next `skip`. A sticky one (700, 702, 710, 714 to 719) ends the current
+   context, too. Up to 16 of these are kept. */
 void mock_cuda_fail(const char *pattern, uint64_t skip, uint64_t count, int result);
 
 /* After `skip` more operations (of an entry, if one is named: launches, also of graphs)

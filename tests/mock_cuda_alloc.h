@@ -279,6 +279,7 @@ MC_API(cuMemFreeHost, void *memory) {
     if (!r || r->kind != MC_RANGE_HOST) {
         return mc_leave(mc_misuse("%p is not of cuMemHostAlloc, or was freed", memory));
     }
+    mc_may_sync("cuMemFreeHost");
     int error = mc_range_unused(r);
     if (!error) {
         mc_range_free(r);
@@ -344,6 +345,7 @@ MC_API(cuMemHostUnregister, void *memory) {
     if (!r || r->kind != MC_RANGE_REGISTERED) {
         return mc_leave(MC_NOT_REGISTERED);
     }
+    mc_may_sync("cuMemHostUnregister");
     int error = mc_range_unused(r);
     if (!error) {
         mc_range_free(r);

@@ -84,6 +84,7 @@ struct mc_queue {                      /* a work queue */
     pthread_cond_t bell;
     int started, asleep;
     int slow;                          /* most of the others go ahead of it */
+    const mc_op *held;                 /* its head, which waits for calls that ask */
     uint32_t device, index;
     uint64_t random;
     mc_op *head, *tail;
@@ -412,6 +413,22 @@ static int mc_current(enum mc_needs needs) {
     return needs == MC_NEEDS_CONTEXT ? mc_tls.here->error : 0;
 }
 
+static int mc_is_sticky(int result) {
+    return result == MC_ILLEGAL_ADDRESS || result == 702 || result == 710 ||
+           (result >= 714 && result <= 719);
+}
+
+static void mc_poison(mc_context *c, int error);
+
+/* The failure that this call is to have, or 0. A sticky one ends the context. */
+static int mc_fails(const char *name) {
+    int result = M.failure_count ? mc_injected(name) : 0;
+    if (mc_is_sticky(result) && mc_current(MC_NEEDS_ANY_CONTEXT) == 0) {
+        mc_poison(mc_tls.here, result);
+    }
+    return result;
+}
+
 /* Begins a call; without an error it leaves the lock held. */
 static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
     int result;
@@ -430,7 +447,7 @@ static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
     }
     call->count++;
     M.counts.calls++;
-    result = M.failure_count ? mc_injected(name) : 0;
+    result = mc_fails(name);
     if (result == 0 && needs != MC_NEEDS_NOTHING && !M.initialised) {
         result = MC_NOT_INITIALIZED;
     }

@@ -181,6 +181,7 @@ typedef struct pool_access {
     X(cuStreamBatchMemOp_v2, (handle, unsigned, const batch_params *, unsigned)) \
     X(cuGraphAddBatchMemOpNode, (NODE, const batch_node_params *)) \
     X(cuGraphExecBatchMemOpNodeSetParams, (handle, handle, const batch_node_params *)) \
+    X(cuGraphNodeSetEnabled, (handle, handle, unsigned)) \
     X(cuGraphAddKernelNode_v2, (NODE, const kernel_params *)) \
     X(cuGraphExecKernelNodeSetParams_v2, (handle, handle, const kernel_params *))
 
@@ -429,6 +430,7 @@ static void versions(void **state) {
         assert_int_equal(cu.cuStreamBatchMemOp_v2 != NULL, version >= 11070);
         assert_int_equal(cu.cuGraphAddBatchMemOpNode != NULL, version >= 11070);
         assert_int_equal(cu.cuGraphExecBatchMemOpNodeSetParams != NULL, version >= 11070);
+        assert_int_equal(cu.cuGraphNodeSetEnabled != NULL, version >= 11070);
         assert_int_equal(cu.cuGraphAddKernelNode_v2 != NULL, version >= 12000);
         assert_int_equal(cu.cuGraphExecKernelNodeSetParams_v2 != NULL, version >= 12000);
         assert_null(dlsym(old, "cuStreamCreate_v2"));
@@ -866,6 +868,34 @@ static void early_waits(void **state) {
 }
 
 /* ---- memory ---- */
+
+static void *lets_go_on(void *user) {
+    nap(3000);
+    set_word(1, word(1) + 1);
+    return user;
+}
+
+/* Calls that may wait for the context's work. */
+static void syncs(void **state) {
+    void *memory;
+    handle module;
+    (void)state;
+    mock_cuda_desc desc = {.flags = MOCK_CUDA_SYNCS};
+    rig_open(desc);
+    OK(cu.cuMemHostAlloc(&memory, 8, 3));
+    for (uint32_t i = 0; i < 3; i++) {
+        OK(add(0, 1, R.streams[0]));
+        OK(hold(1, i + 1, R.streams[0]));
+        pthread_t thread;
+        pthread_create(&thread, NULL, lets_go_on, NULL);
+        OK(i == 0 ? cu.cuModuleLoadDataEx(&module, ptx, 0, NULL, NULL) :
+           i == 1 ? cu.cuModuleUnload(module) : cu.cuMemFreeHost(memory));
+        assert_int_equal(word(1), i + 1);
+        assert_int_equal(counts().operations_pending, 0);
+        pthread_join(thread, NULL);
+    }
+    rig_close();
+}
 
 static void *lets_go(void *user) {
     nap(3000);
@@ -1393,6 +1423,32 @@ static void sticky_operation(void **state) {
     rig_end();
 }
 
+/* A record that fails holds nobody up. */
+static void sticky_record(void **state) {
+    handle other, event, stream;
+    (void)state;
+    mock_cuda_desc desc = {.queues = 2, .devices = 2};
+    rig_open(desc);
+    OK(cu.cuDevicePrimaryCtxRetain(&other, 1));
+    OK(cu.cuEventCreate(&event, 2));
+    OK(hold(0, 1, R.streams[0]));
+    OK(cu.cuEventRecord(event, R.streams[0]));
+    OK(cu.cuCtxPushCurrent_v2(other));
+    OK(cu.cuStreamCreateWithPriority(&stream, 1, 0));
+    OK(cu.cuStreamWaitEvent(stream, event, 0));
+    nap(20000);                        /* the kernel and the wait, not the record, run */
+    mock.fail_operation(NULL, 0, 702);
+    if (cu.cuStreamQuery(stream) == 600) {
+        set_word(0, 1);
+    }
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuStreamDestroy_v2(stream));
+    OK(cu.cuCtxPopCurrent_v2(NULL));
+    IS(702, cu.cuCtxSynchronize());
+    OK(cu.cuDevicePrimaryCtxRelease_v2(1));
+    rig_end();
+}
+
 static void failures(void **state) {
     addr a;
     (void)state;
@@ -1415,6 +1471,12 @@ static void failures(void **state) {
     mock.fail_nothing();
     OK(cu.cuEventDestroy_v2(event));
     rig_close();
+    rig_open(desc);
+    (mock.fail)("cuMemsetD8Async", 0, 1, 719);
+    OK(cu.cuCtxSynchronize());
+    IS(719, cu.cuMemsetD8Async(R.memory, 1, 1, R.streams[0]));
+    IS(719, cu.cuCtxSynchronize());    /* the context is lost */
+    rig_end();
 }
 
 /* ---- graphs ---- */
@@ -1641,6 +1703,16 @@ static void graph_values(void **state) {
     p.count = 2;
     ops[1].operation = 2;
     IS(1, cu.cuGraphExecBatchMemOpNodeSetParams(exec, node, &p));
+    IS(1, cu.cuGraphNodeSetEnabled(exec, node, 0)); /* not of this kind */
+    OK(cu.cuGraphNodeSetEnabled(exec, then, 0));
+    set_word(2, 0);
+    OK(cu.cuGraphLaunch(exec, R.streams[0]));
+    OK(cu.cuGraphNodeSetEnabled(exec, then, 1));
+    OK(cu.cuStreamSynchronize(R.streams[0]));
+    assert_int_equal(word(2), 0);
+    OK(cu.cuGraphLaunch(exec, R.streams[0]));
+    OK(cu.cuStreamSynchronize(R.streams[0]));
+    assert_int_equal(word(2), 10);
     if (cu.cuGraphAddKernelNode_v2) {
         kernel_params kernel = kernel_node_params(R.fault, NULL);
         OK(cu.cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &kernel));
@@ -1653,7 +1725,7 @@ static void graph_values(void **state) {
 static void *adds_nodes(void *user) {
     handle node;
     (void)cu.cuCtxPushCurrent_v2(R.context);
-    for (uint32_t i = 0; i < 3000; i++) {
+    for (uint32_t i = 0; i < 200000 && (i % 64 || counts().misuses == 0); i++) {
         (void)cu.cuGraphAddEmptyNode(&node, (handle)user, NULL, 0);
     }
     return NULL;
@@ -1759,11 +1831,13 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(event_contexts), cmocka_unit_test(values),
     cmocka_unit_test(value_conditions), cmocka_unit_test(value_mistakes),
     cmocka_unit_test(value_deadlock), cmocka_unit_test(early_waits),
-    cmocka_unit_test(device_memory), cmocka_unit_test(free_in_use), cmocka_unit_test(pinned_memory), cmocka_unit_test(pools),
+    cmocka_unit_test(device_memory), cmocka_unit_test(free_in_use),
+    cmocka_unit_test(pinned_memory), cmocka_unit_test(syncs), cmocka_unit_test(pools),
     cmocka_unit_test(pool_sizes), cmocka_unit_test(peers), cmocka_unit_test(pool_peers),
     cmocka_unit_test(bad_ptx), cmocka_unit_test(functions), cmocka_unit_test(builtin),
     cmocka_unit_test(contexts), cmocka_unit_test(host_functions), cmocka_unit_test(sticky),
-    cmocka_unit_test(sticky_operation), cmocka_unit_test(failures),
+    cmocka_unit_test(sticky_operation), cmocka_unit_test(sticky_record),
+    cmocka_unit_test(failures),
     cmocka_unit_test(graph_order), cmocka_unit_test(graph_updates),
     cmocka_unit_test(graph_once), cmocka_unit_test(graph_events),
     cmocka_unit_test(graph_values), cmocka_unit_test(graph_threads), cmocka_unit_test(threads),

@@ -42,6 +42,7 @@ typedef struct mc_program {            /* all steps; launches that are enqueued 
     uint32_t refs;
     mc_shape *shape;
     mc_step **steps;
+    unsigned char *disabled;           /* of each step */
 } mc_program;
 
 typedef struct mc_exec {
@@ -519,6 +520,7 @@ static mc_program *mc_program_new(mc_shape *shape) {
     p->refs = 1;
     p->shape = shape;
     p->steps = (mc_step **)mc_calloc(shape->count, sizeof *p->steps);
+    p->disabled = (unsigned char *)mc_calloc(shape->count, 1);
     return p;
 }
 
@@ -531,6 +533,7 @@ static void mc_program_unref(mc_program *p) {
     }
     mc_shape_unref(p->shape);
     free(p->steps);
+    free(p->disabled);
     free(p);
 }
 
@@ -706,7 +709,7 @@ static int mc_program_run(mc_work *w, mc_program *p, mc_record **records) {
     }
     while (count && !error && !w->context->error) {
         uint32_t n = mc_ready_take(ready, &count, p, records);
-        error = mc_step_run(p->steps[n], records ? records[n] : NULL);
+        error = p->disabled[n] ? 0 : mc_step_run(p->steps[n], records ? records[n] : NULL);
         M.counts.operations++;
         M.counts.graph_nodes++;
         for (uint32_t k = s->first[n]; k < s->first[n + 1]; k++) {
@@ -762,18 +765,24 @@ static mc_exec *mc_exec_open(mc_handle exec, mc_handle node, uint32_t *index, in
     return *error ? NULL : e;
 }
 
-/* Puts a step in the place of another, for later launches. */
-static void mc_exec_replace(mc_exec *e, uint32_t index, mc_step *step) {
+/* The program for later launches: that of launches which are enqueued stays as it is. */
+static void mc_exec_own(mc_exec *e) {
     if (e->program->refs > 1) {
         mc_program *p = mc_program_new(e->program->shape);
         p->shape->refs++;
         for (uint32_t i = 0; i < p->shape->count; i++) {
             p->steps[i] = e->program->steps[i];
             p->steps[i]->refs++;
+            p->disabled[i] = e->program->disabled[i];
         }
         mc_program_unref(e->program);
         e->program = p;
     }
+}
+
+/* Puts a step in the place of another. */
+static void mc_exec_replace(mc_exec *e, uint32_t index, mc_step *step) {
+    mc_exec_own(e);
     mc_step_unref(e->program->steps[index]);
     e->program->steps[index] = step;
 }
@@ -876,7 +885,46 @@ MC_API(cuGraphExecMemsetNodeSetParams, mc_handle exec, mc_handle node,
     return mc_leave(error);
 }
 
-#if MOCK_CUDA_VERSION >= 11070
+#if MOCK_CUDA_VERSION >= 11070 /* from 11.6 on */
+/* The executable graph, taken, with a node that can be disabled; or NULL. */
+static mc_exec *mc_exec_able(mc_handle exec, mc_handle node, uint32_t *index, int *error) {
+    mc_exec *e = mc_exec_open(exec, node, index, error);
+    if (e) {
+        mc_work_kind kind = e->program->steps[*index]->work.kind;
+        if (kind == MC_WORK_KERNEL || kind == MC_WORK_COPY || kind == MC_WORK_SET) {
+            return e;
+        }
+        mc_give(e);
+        *error = MC_INVALID;
+    }
+    return NULL;
+}
+
+MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    uint32_t index;
+    int error;
+    mc_exec *e = mc_exec_able(exec, node, &index, &error);
+    if (e) {
+        mc_exec_own(e);
+        e->program->disabled[index] = !enabled;
+        mc_give(e);
+    }
+    return mc_leave(error);
+}
+
+MC_API(cuGraphNodeGetEnabled, mc_handle exec, mc_handle node, unsigned *enabled) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    uint32_t index;
+    int error;
+    mc_exec *e = enabled ? mc_exec_able(exec, node, &index, &error) : NULL;
+    if (e) {
+        *enabled = !e->program->disabled[index];
+        mc_give(e);
+    }
+    return mc_leave(enabled ? error : MC_INVALID);
+}
+
 static int mc_values_like(const mc_work *a, mc_work *b) {
     const mc_value *old = (const mc_value *)(const void *)(a->large ? a->large : a->small);
     for (uint32_t i = 0; i < a->u.values.count && i < b->u.values.count; i++) {

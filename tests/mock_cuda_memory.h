@@ -41,6 +41,7 @@ typedef enum mc_place {
 
 static struct {
     mc_address base[MC_REGIONS], cursor[MC_REGIONS]; /* 0: not reserved yet */
+    uint64_t bytes[MC_REGIONS];
     mc_range **ranges;                 /* by address */
     uint32_t count, room;
 } mc_map;
@@ -78,7 +79,7 @@ static mc_range *mc_range_begins(mc_address address) {
 
 static int mc_in_region(mc_address address) {
     for (uint32_t i = 0; i < MC_REGIONS; i++) {
-        if (mc_map.base[i] && address - mc_map.base[i] < MC_REGION_BYTES) {
+        if (mc_map.base[i] && address - mc_map.base[i] < mc_map.bytes[i]) {
             return 1;
         }
     }
@@ -101,19 +102,32 @@ static void mc_range_insert(mc_range *range) {
     mc_map.count++;
 }
 
+/* Reserves a region's addresses: fewer, where they are rare (in valgrind). */
+static void mc_region_reserve(uint32_t region) {
+    void *memory = MAP_FAILED;
+    uint64_t bytes = 2 * MC_REGION_BYTES;
+    while (memory == MAP_FAILED && bytes > MC_REGION_BYTES >> 8) {
+        bytes /= 2;
+        memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    if (memory != MAP_FAILED) {
+        mc_map.base[region] = mc_map.cursor[region] = (mc_address)(uintptr_t)memory;
+        mc_map.bytes[region] = bytes;
+    }
+}
+
 /* Finds room in a region, with an unmapped page behind: after the newest one, so that
    addresses come back late. 0: none. */
 static mc_address mc_room(uint32_t region, uint64_t span) {
-    mc_address base = mc_map.base[region], end, at;
-    if (!base) {
-        void *memory = mmap(NULL, MC_REGION_BYTES, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) {
-            return 0;
-        }
-        base = mc_map.base[region] = mc_map.cursor[region] = (mc_address)(uintptr_t)memory;
+    mc_address base, end, at;
+    if (!mc_map.base[region]) {
+        mc_region_reserve(region);
     }
-    end = base + MC_REGION_BYTES;
+    base = mc_map.base[region];
+    if (!base) {
+        return 0;
+    }
+    end = base + mc_map.bytes[region];
     at = mc_map.cursor[region];
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t i = mc_range_after(at); ; i++) {

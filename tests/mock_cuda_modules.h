@@ -469,6 +469,8 @@ static int mc_module_load(mc_handle *module, const void *image, mc_jit *jit) {
     return 0;
 }
 
+static void mc_may_sync(const char *name);
+
 MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count, int *options,
        void **values) {
     MC_ENTER(MC_NEEDS_CONTEXT)
@@ -476,6 +478,7 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
     if (!module || !image || (count && (!options || !values))) {
         return mc_leave(MC_INVALID);
     }
+    mc_may_sync("cuModuleLoadDataEx");
     mc_jit_options(&jit, count, options, values);
     return mc_leave(mc_module_load(module, image, &jit));
 }
@@ -483,6 +486,7 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
 MC_API(cuModuleLoadData, mc_handle *module, const void *image) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     mc_jit jit;
+    mc_may_sync("cuModuleLoadData");
     mc_jit_options(&jit, 0, NULL, NULL);
     return mc_leave(module && image ? mc_module_load(module, image, &jit) : MC_INVALID);
 }
@@ -501,6 +505,7 @@ MC_API(cuModuleUnload, mc_handle module) {
             return mc_leave(mc_misuse("'%s' is enqueued and has not run", f->entry));
         }
     }
+    mc_may_sync("cuModuleUnload");
     mc_module_free(m);
     return mc_leave(MC_OK);
 }

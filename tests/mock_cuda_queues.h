@@ -146,11 +146,22 @@ static void mc_wake(void) {
     }
 }
 
+/* Has somebody asked often enough to let this one go? */
+static int mc_op_asked(const mc_op *op) {
+    return M.syncing || M.pokes - op->pokes >= M.desc.late_polls;
+}
+
 /* Somebody asks how far things are. */
 static void mc_poke(void) {
     M.pokes++;
-    if (M.desc.mode == MOCK_CUDA_LATE) {
-        mc_queues_ring();
+    for (uint32_t d = 0; d < M.desc.devices && M.desc.mode == MOCK_CUDA_LATE; d++) {
+        for (uint32_t i = 0; i < M.desc.queues; i++) {
+            mc_queue *q = &M.devices[d].queues[i];
+            if (q->held && mc_op_asked(q->held)) {
+                q->held = NULL;
+                pthread_cond_signal(&q->bell);
+            }
+        }
     }
 }
 
@@ -225,6 +236,12 @@ static int mc_context_ready(const mc_waiter *w) {
 
 static int mc_context_drained(const mc_waiter *w) {
     return !((const mc_context *)w->object)->first;
+}
+
+static void mc_may_sync(const char *name) {
+    if (M.desc.flags & MOCK_CUDA_SYNCS) {
+        mc_wait_call(mc_context_ready, mc_tls.here, M.sequence, name);
+    }
 }
 
 static int mc_record_ready(const mc_waiter *w) { return ((const mc_record *)w->object)->done; }
@@ -541,10 +558,11 @@ static void mc_queue_sleep(mc_queue *q, uint64_t until) {
 
 static void mc_gate_late(mc_queue *q, const mc_op *op) {
     uint64_t until = op->since_ns + M.desc.late_us * 1000ull;
-    while (!M.quit && !M.syncing && M.pokes - op->pokes < M.desc.late_polls &&
-           !op->work.context->error && mc_now() < until) {
+    while (!M.quit && !mc_op_asked(op) && !op->work.context->error && mc_now() < until) {
+        q->held = op;
         mc_queue_sleep(q, until);
     }
+    q->held = NULL;
 }
 
 /* Lets time pass before an operation: seldom, for all together must not take long. One
@@ -596,6 +614,9 @@ static void mc_queue_step(mc_queue *q) {
         M.counts.operations += op->work.kind != MC_WORK_GRAPH;
         if (error) {
             mc_poison(op->work.context, error);
+        }
+        if (error && op->work.kind != MC_WORK_GRAPH) {
+            mc_work_drop(&op->work);
         }
     }
     mc_op_finish(q, op);

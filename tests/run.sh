@@ -250,7 +250,7 @@ compiler_of() { # CONFIG: the compiler and its flags
     clang) echo "clang -std=c11 -O2" ;;
     condvar) echo "gcc -std=c11 -O2 -DHCQ_NO_FUTEX" ;;
     release) echo "gcc -std=c99 -O3 -DNDEBUG -DHCQ_VALIDATE=0" ;;
-    cxx) echo "gcc -std=c11 -O2 -D_GNU_SOURCE -DHCQ_TEST_HEADER=\"declarations.h\"" ;;
+    cxx) echo "gcc -std=c11 -O2" ;;
     single) echo "gcc -std=c11 -O2 -DHCQ_TEST_HEADER=\"hcq_single.h\"" ;;
     tsan) echo "gcc -std=c11 -O1 -g -fsanitize=thread" ;;
     tsan-condvar) echo "gcc -std=c11 -O1 -g -fsanitize=thread -DHCQ_NO_FUTEX" ;;
@@ -281,10 +281,31 @@ once() { # FILE COMMAND...: makes FILE by the command, whichever step comes firs
     }
 }
 
-cxx_implementation() { # the implementation compiled as C++, the tests as C
-    printf '#undef HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$bin/declarations.h"
-    printf '#define HCQ_IMPLEMENTATION\n#define HCQ_CPU\n#include "hcq.h"\n' >"$bin/cxx.cpp"
-    g++ -std=c++11 -O2 -I. -c "$bin/cxx.cpp" -o "$bin/cxx.o"
+write_sources() { # the implementation as the tests want it, and hcq.h without it
+    printf '#undef HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$1/declarations.h"
+    printf '#define _GNU_SOURCE\n#define HCQ_TEST_HEADER "declarations.h"\n' >"$1/apart.h"
+    cat >"$1/implementation.c" <<'END'
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#ifdef HCQ_TEST_VULKAN
+#define HCQ_VULKAN
+#include "mock_vulkan_loader.h"
+#endif
+#ifdef HCQ_TEST_CUDA
+#define HCQ_CUDA
+extern const char *test_cuda_library;
+#define HCQ_CUDA_LIBRARY test_cuda_library
+#endif
+#include "hcq.h"
+END
+}
+
+implementation() { # CONFIG COMPILER FLAGS...: most programs of a configuration share one
+    object=$bin/$1-hcq.o
+    shift
+    # shellcheck disable=SC2086
+    once "$object" "$@" $with_vulkan $with_cuda -I. -Itests -c "$bin/implementation.c" \
+        -o "$object"
 }
 
 single_file() {
@@ -292,18 +313,18 @@ single_file() {
     sh tests/single.sh cpu ${with_vulkan:+vulkan} ${with_cuda:+cuda} >"$bin/hcq_single.h"
 }
 
-choose_backends() { # CONFIG PROGRAM: is it built with all? They share a program
+choose_backends() { # CONFIG: those that its programs are built with
     with_vulkan='' with_cuda=''
-    case $tier:$1:$2 in
-    *:gcc:* | *:single:* | *:[at]san:conformance | *:tsan:stress | --full:[at]san:*) ;;
-    *) return ;;
+    case $1 in
+    gcc | single | asan | tsan)
+        ! vulkan_headers || with_vulkan=-DHCQ_TEST_VULKAN
+        ! cuda_is_here || with_cuda=-DHCQ_TEST_CUDA
+        ;;
     esac
-    ! vulkan_headers || with_vulkan=-DHCQ_TEST_VULKAN
-    ! cuda_is_here || with_cuda=-DHCQ_TEST_CUDA
 }
 
 build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
-    choose_backends "$1" "$2"
+    choose_backends "$1"
     # Split on purpose: a compiler with its flags.
     # shellcheck disable=SC2046
     set -- "$1" "$2" $(compiler_of "$1")
@@ -311,14 +332,20 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     shift 2
     need "$1"
     cmocka_header
-    case $config in
-    *san*) sanitizer_works "$@" ;;
-    cxx)
-        need g++
-        once "$bin/cxx.o" cxx_implementation || return 1
-        extra="$bin/cxx.o"
+    case $config in *san*) sanitizer_works "$@" ;; esac
+    case $config-$program in
+    *-unit | *-graph | *-spirv | *-cuda | *_check) ;; # they know more than is declared
+    gcc-* | asan-* | tsan-*)
+        # shellcheck disable=SC2086
+        implementation "$config" "$@" $warnings || return 1
+        extra="-include $bin/apart.h $bin/$config-hcq.o"
         ;;
-    single) once "$bin/hcq_single.h" single_file || return 1 ;;
+    cxx-*)
+        need g++
+        implementation cxx g++ -std=c++11 -O2 -x c++ || return 1
+        extra="-include $bin/apart.h $bin/cxx-hcq.o"
+        ;;
+    single-*) once "$bin/hcq_single.h" single_file || return 1 ;;
     esac
     # A failed check ends a test by a jump that gcc cannot see, so that it takes
     # what comes after for reachable.
@@ -709,7 +736,9 @@ cuda_sanitized() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
 cuda_mock_check() { # CONFIGS...: the mock has to be right before it judges
     for config in "$@"; do
         cuda_mock "$config" || return
-        sanitized "$config" mock_cuda_check || return
+        case $config in *san) sanitized "$config" mock_cuda_check ;;
+        *) program "$config" mock_cuda_check ;;
+        esac || return
     done
 }
 
@@ -937,6 +966,7 @@ chosen_steps() {
 run_all() {
     tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-tests.XXXXXX") || exit 1
     mkdir "$tmp/bin"
+    write_sources "$tmp/bin"
     chosen_steps >"$tmp/steps"
     [ -s "$tmp/steps" ] || { echo "no step is called '$only' (try --list)"; exit 2; }
     began=$(date +%s)
