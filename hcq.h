@@ -2342,6 +2342,7 @@ typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } 
 #define HCQI_MAX_EMPTIES 4000
 #define HCQI_MAX_SLICES 64
 #define HCQI_COPY_BYTES 16384          /* smaller copies are not worth another lane */
+#define HCQI_DIRECT_BYTES 65536        /* smaller eager copies are staged in any case */
 
 /* hcq_queue_access. */
 typedef struct hcqi_stated {
@@ -9543,6 +9544,36 @@ static void hcqi_ring_give(hcq_device *dev, hcqi_ring *ring) {
     name.count = 2;                                                                \
     name.next = 0
 
+/* Host memory that the device has at the same address: it needs no staging. */
+static int hcqi_direct(hcq_device *dev, const void *ptr, uint64_t size, hcq_buffer *buffer) {
+    uint64_t address = HCQI_CAST(uint64_t, (uintptr_t)ptr);
+    if (size < HCQI_DIRECT_BYTES) { return 0; }
+    hcqi_enter();
+    const hcqi_allocation *a = hcqi_allocation_find(dev, address);
+    int found = a != NULL && a->memory.address == (uint64_t)(uintptr_t)a->memory.host &&
+                size <= a->memory.size - (address - a->memory.address);
+    if (found) {
+        buffer->address = address;
+        buffer->size = size;
+        buffer->host = (void *)(uintptr_t)address;
+        buffer->device = dev;
+        buffer->id = a->id;
+    }
+    hcqi_leave();
+    return found;
+}
+
+static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
+                                       uint64_t size, hcq_device *other, const hcqi_eager *e,
+                                       hcq_point *done);
+
+static hcq_result hcqi_copy_direct(hcq_buffer dst, hcq_buffer src, uint64_t size,
+                                   const hcqi_eager *e) {
+    hcq_point done;
+    hcq_result r = hcqi_transfer_queued(dst.device, dst, src, size, dst.device, e, &done);
+    return r == HCQ_OK ? hcqi_sync(dst.device, done, e) : r;
+}
+
 /* Without `finish` returns as soon as `src` may be reused. */
 static hcq_result hcqi_copyin(hcq_buffer dst, const void *src, uint64_t size, const hcqi_eager *e,
                               int finish) {
@@ -9553,6 +9584,10 @@ static hcq_result hcqi_copyin(hcq_buffer dst, const void *src, uint64_t size, co
         hcq_result r = hcqi_sync_all(dst.device, e);
         if (r == HCQ_OK) { memcpy(dst.host, src, (size_t)size); }
         return r;
+    }
+    hcq_buffer pinned;
+    if (hcqi_direct(dst.device, src, size, &pinned)) {
+        return hcqi_copy_direct(dst, pinned, size, e);
     }
     hcq_result r = hcqi_ring_take(dst.device, e, &own, &ring);
     if (r != HCQ_OK) { return r; }
@@ -9568,6 +9603,10 @@ static hcq_result hcqi_copyout(void *dst, hcq_buffer src, uint64_t size, const h
         hcq_result r = hcqi_sync_all(src.device, e);
         if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
         return r;
+    }
+    hcq_buffer pinned;
+    if (hcqi_direct(src.device, dst, size, &pinned)) {
+        return hcqi_copy_direct(pinned, src, size, e);
     }
     hcq_result r = hcqi_ring_take(src.device, e, &own, &ring);
     if (r != HCQ_OK) { return r; }

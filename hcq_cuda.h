@@ -3410,7 +3410,7 @@ static hcq_result hcqi_cuda_driver_create(const hcq_memory_hooks *memory, void *
 
 static const char *hcqi_cuda_why_none(void *self) {
     const hcqi_cuda_driver *driver = (const hcqi_cuda_driver *)self;
-    return driver->failure[0] ? driver->failure : "there is no CUDA device";
+    return driver->failure[0] ? driver->failure : NULL;
 }
 
 static uint32_t hcqi_cuda_devices(void *self, hcq_device_info *infos, uint32_t capacity) {
@@ -3454,8 +3454,7 @@ static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
     }
     if (ordinal >= d->driver->count) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "cuda: %s",
-                        d->driver->count ? "there is no such device"
-                                         : hcqi_cuda_why_none(d->driver));
+                        d->driver->count ? "there is no such device" : d->driver->failure);
         return HCQ_ERROR_NO_DEVICE;
     }
     d->ordinal = d->driver->devices[ordinal];
@@ -3693,7 +3692,7 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
     d->flags = own ? own->flags : 0;
     hcq_result r = hcqi_cuda_posts_open(d);
     if (r == HCQ_OK && d->driver->count == 0) {
-        hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", hcqi_cuda_why_none(driver));
+        hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", d->driver->failure);
         r = HCQ_ERROR_NO_DEVICE;
     }
     if (r == HCQ_OK) { r = hcqi_cuda_streams_lend(d, own); }

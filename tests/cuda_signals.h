@@ -176,7 +176,7 @@ enum { MANY = 10000 };
 /* Submissions of two lanes wait for one of a third, all before it ends. */
 static void many_waits_on(uint32_t way) {
     hcq_device *device = device_by(way, 3, 1);
-    const uint32_t own_events = all_means[way].flags & (HCQ_CUDA_EVENTS | HCQ_CUDA_NO_VALUE_WAITS);
+    const int own_events = !info_of(device).value_waits; /* with each submission */
     hcq_buffer words = make_words(device, 4);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_point last[2];

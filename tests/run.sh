@@ -818,12 +818,20 @@ cuda_include() { # prints where cuda.h is
     return 1
 }
 
-cuda_header() { # our declarations against those of the toolkit
+cuda_header() { # our declarations against those of the toolkit, which may come first
     need gcc g++
     folder=$(cuda_include) || skip "no cuda.h"
-    # shellcheck disable=SC2086
-    run gcc -std=c11 $warnings -I. -isystem "$folder" tests/cuda_header.c \
-        -o "$bin/cuda_header" -pthread && run "$bin/cuda_header"
+    for order in -UCUDA_H_AFTER -DCUDA_H_AFTER; do
+        cuda_header_as gcc -std=c11 -Wstrict-prototypes -Wmissing-prototypes &&
+            cuda_header_as g++ -x c++ -std=c++11 || return 1
+    done
+}
+
+cuda_header_as() { # COMPILER FLAGS...
+    # shellcheck disable=SC2046
+    run "$@" $(echo "$warnings" | sed 's/-W[a-z]*-prototypes//g') "$order" -I. \
+        -isystem "$folder" tests/cuda_header.c -o "$bin/cuda-header" -pthread -ldl &&
+        run "$bin/cuda-header"
 }
 
 gpu() { # on hardware: 77 and the reason without any
