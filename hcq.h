@@ -1,7 +1,7 @@
 /* hcq.h - hardware-style command queues for CPU, Vulkan and CUDA, in plain C.
 
-   Recipe: put hcq.h and hcq_cpu.h into your project (for GPUs hcq_vulkan.h, and
-   HCQ_VULKAN, instead or as well). In ONE C or C++ file:
+   Recipe: put hcq.h and hcq_cpu.h into your project (for GPUs hcq_vulkan.h with
+   HCQ_VULKAN, hcq_cuda.h with HCQ_CUDA, as well or instead). In ONE C or C++ file:
 
        #define HCQ_IMPLEMENTATION
        #define HCQ_CPU
@@ -84,6 +84,9 @@
        HCQ_CPU              compile the CPU backend in (hcq_cpu.h)
        HCQ_VULKAN           compile the Vulkan backend in (hcq_vulkan.h)
        HCQ_VULKAN_LOADER    its vkGetInstanceProcAddr [opens libvulkan]
+       HCQ_CUDA             compile the CUDA backend in (hcq_cuda.h)
+       HCQ_CUDA_LIBRARY     the driver's library [libcuda.so.1, nvcuda.dll]
+       HCQ_CUDA_NVRTC       the compiler's library [libnvrtc.so ...]
        HCQ_STATIC           every function static, for one-file programs
        HCQ_API              how public functions are declared     [extern]
        HCQ_ASSERT(x)        own assertion                         [assert]
@@ -148,8 +151,8 @@
    alignment in the order of the list, the same bytes on every backend: a
    plain struct with uint64_t for buffers. The block is copied when exec is
    recorded. A grid is a number of blocks, a block a number of threads. On the
-   CPU a kernel is called once per block; for Vulkan it is SPIR-V, whose
-   arguments hcq_vulkan.h explains.
+   CPU a kernel is called once per block; for Vulkan it is SPIR-V, for CUDA PTX
+   or a binary: hcq_vulkan.h and hcq_cuda.h explain their arguments.
 
    Updates and variables. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a value that every submission brings along
@@ -209,7 +212,7 @@
        block            block            local size        local_size
        block id         blockIdx         WorkgroupID       gid
        lane             stream           VkQueue           hw queue
-       queue            (graph)          command buffer    HWQueue
+       queue            graph            command buffer    HWQueue
        signal           (event)          timeline sem.     HCQSignal
        argument block   kernel params    push constants    kernargs
        exec             launch           dispatch          exec
@@ -221,8 +224,7 @@
    compile kernels, choose a device for you, fall back silently, read
    environment variables, print without a logger, order lanes behind your
    back, or protect one queue from two recording threads. Not in this version:
-   CUDA, and copies in a graph between devices of which neither sees the other's
-   memory.
+   copies in a graph between devices of which neither sees the other's memory.
 */
 #ifndef HCQ_H
 #define HCQ_H
@@ -235,7 +237,7 @@
 #include <stdint.h>
 
 #define HCQ_VERSION_MAJOR 0
-#define HCQ_VERSION_MINOR 4
+#define HCQ_VERSION_MINOR 5
 #define HCQ_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -3269,6 +3269,8 @@ static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcqi_
         device = hcqi_atomic_load64(d->tool_word);
         after = hcq_sys_now_ns();
         if (device == 0 && after - before > timeout_ns) { return HCQI_CU_NOT_READY; }
+        r = device == 0 ? d->api->StreamQuery(d->tool) : HCQI_CU_OK; /* starts gathered work */
+        if (r != HCQI_CU_OK && r != HCQI_CU_NOT_READY) { return r; }
     } while (device == 0);
     m->device_ns = device;
     m->host_ns = before + (after - before) / 2;

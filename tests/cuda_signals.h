@@ -327,7 +327,9 @@ static void no_value_waits(void **state) {
     desc.flags |= MOCK_CUDA_NO_WAIT_VALUES;
     M.setup(&desc);
     events_on(2);
-    exact_on(2, 1, 0);
+    if (!T.variant->one_fifo) {
+        exact_on(2, 1, 0);
+    }
     CHECK_U64(calls_of("cuStreamWaitValue*"), 0);
     CHECK_U64(calls_of("cuStreamBatchMemOp*"), 0);
 }
