@@ -2219,6 +2219,7 @@ struct hcqi_lane {
     hcqi_producer *land_head, *land_tail; /* handed over, by epoch */
     uint64_t epoch;                    /* last handed over */
     uint64_t done;                     /* last known to be complete */
+    uint64_t timed;                    /* profile: end of its last event */
     uint64_t base_epoch[2];            /* of each counter: epoch = base + value */
     uint64_t limit;                    /* of a counter's value */
     uint64_t grace;                    /* grace period that must end before a swap */
@@ -13319,7 +13320,8 @@ static void hcqi_profile_collect(const hcq_job *job) {
     const hcqi_version *v = job->version;
     const uint64_t *marks = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
         v, (uint32_t)v->mark_offset));
-    uint64_t epoch = job->first_epoch, last = 0, ns;
+    uint64_t epoch = job->first_epoch, ns;
+    uint64_t last = job->lane->timed; /* the host's times before it may be late */
     uint32_t mark = 0;
     hcqi_event *open = NULL;
     if (v->dev->profile == NULL || job->number < v->dev->profile->first) { return; }
@@ -13334,7 +13336,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
             f->to = p->index;
         } else if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.stamp.signal == NULL) {
             ns = hcqi_lane_stamp(job->lane, &marks[mark++]);
-            if (ns > last) { last = ns; } /* the host's times before it may be late */
+            if (ns > last) { last = ns; }
             if (open != NULL) { open->end = last; }
             open = NULL;
         } else if (hcqi_packet_is_timed(p)) {
@@ -13350,6 +13352,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
             }
         }
     }
+    job->lane->timed = last;
 }
 
 /* Bound queues are encoded once more now, so that recording takes no memory. */

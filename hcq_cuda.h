@@ -672,7 +672,7 @@ typedef struct hcqi_cuda_lane {
     hcqi_cu_stream stream;
     uint32_t lent, is_imported;
     uint64_t *word;                    /* pinned: epoch, as the stream stores it; ... */
-    uint64_t *trail;                   /* ... index + 1 of the last command done */
+    uint32_t *trail;                   /* ... index + 1 of the last command done */
     hcqi_cu_ptr word_address, trail_address;
     uint64_t base_epoch[2], last[2];   /* of the counters: epoch = base + value; last value */
     uint64_t done;                     /* atomic: epoch known to be over */
@@ -835,7 +835,7 @@ typedef struct hcqi_cuda_device {
     hcqi_cuda_event *spare_events;
     hcqi_cuda_event **events;          /* all */
     uint32_t event_count, event_capacity;
-    hcqi_cuda_event *never;            /* never recorded: complete */
+    hcqi_cuda_event *past;             /* for points that are reached */
 
     hcqi_cuda_harvest *harvests;       /* under the core's lock */
     uint32_t harvest_count, harvest_capacity;
@@ -2359,15 +2359,15 @@ static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
 static int hcqi_cuda_give_packets(hcqi_cuda_giving *g, uint32_t first, uint32_t count) {
     hcqi_cuda_device *d = g->d;
     const hcqi_cuda_lane *lane = g->post->lane;
-    int trail = (d->flags & HCQ_CUDA_TRAIL) && d->memops, r = HCQI_CU_OK;
+    int trail = (d->flags & HCQ_CUDA_TRAIL) != 0, r = HCQI_CU_OK;
     uint32_t launches = 0;
     for (uint32_t i = first; r == HCQI_CU_OK && i < first + count; i++) {
         const hcq_packet *p = &g->post->recording->packets[i];
         r = hcqi_cuda_give_packet(g, p);
         launches += p->kind == HCQ_COMMAND_EXEC;
         if (r == HCQI_CU_OK && trail) {
-            g->call = "cuStreamWriteValue64";
-            r = d->write_value(lane->stream, lane->trail_address, i + 1, HCQI_CU_WRITE_DEFAULT);
+            g->call = "cuMemsetD32Async";
+            r = d->api->MemsetD32Async(lane->trail_address, i + 1, 1, lane->stream);
         }
         if (r != HCQI_CU_OK) { g->packet = p; }
     }
@@ -3200,10 +3200,10 @@ static const hcq_packet *hcqi_cuda_blame_packet(const hcqi_cuda_lane *lane,
     const hcq_packet *found = NULL;
     uint32_t execs = 0, first = given->first;
     if (!given->recording) { return NULL; }
-    int trail = (lane->d->flags & HCQ_CUDA_TRAIL) && lane->d->memops;
+    int trail = (lane->d->flags & HCQ_CUDA_TRAIL) != 0;
     if (trail) {
-        uint64_t last = hcqi_atomic_load64(lane->trail);
-        if (last > first && last < given->first + given->count) { first = (uint32_t)last; }
+        uint32_t last = hcqi_atomic_load32(lane->trail);
+        if (last > first && last < given->first + given->count) { first = last; }
     }
     for (uint32_t i = first; i < given->first + given->count; i++) {
         const hcq_packet *p = &given->recording->packets[i];
@@ -3585,8 +3585,10 @@ static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
         r = hcqi_cuda_stream_new(d, &d->one_stream);
     }
     if (r != HCQ_OK) { return r; }
-    d->never = hcqi_cuda_event_get(d);
-    return d->never ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    d->past = hcqi_cuda_event_get(d);
+    if (!d->past) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    int got = d->api->EventRecord(d->past->handle, d->memory_stream);
+    return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "cuEventRecord");
 }
 
 static void hcqi_cuda_events_free(hcqi_cuda_device *d, int has_context) {
@@ -3785,7 +3787,7 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
     lane->base = target;
     lane->is_imported = (uint32_t)target->imported;
     lane->word = (uint64_t *)(void *)(d->words + word * HCQI_CUDA_WORD_BYTES);
-    lane->trail = lane->word + 8;
+    lane->trail = (uint32_t *)(void *)(lane->word + 8);
     lane->word_address = (hcqi_cu_ptr)(uintptr_t)lane->word;
     lane->trail_address = (hcqi_cu_ptr)(uintptr_t)lane->trail;
     hcq_result r = HCQ_OK;
@@ -3846,7 +3848,7 @@ static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
     case HCQ_CUDA_QUERY_EVENTS: *value = hcqi_cuda_events_used(d) - 1; return HCQ_OK;
     case HCQ_CUDA_QUERY_EVENTS_MADE:
         hcqi_cuda_lock(&d->event_lock);
-        *value = d->event_count - 1;   /* one is never recorded */
+        *value = d->event_count - 1;   /* without d->past */
         hcqi_cuda_unlock(&d->event_lock);
         return HCQ_OK;
     case HCQ_CUDA_QUERY_RECORDS: *value = hcqi_atomic_load64(&d->records); return HCQ_OK;
@@ -4043,7 +4045,7 @@ HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
         r = hcqi_cuda_event_of(&ask, &found);
     }
     if (r == HCQ_OK && !found) {       /* reached: one that is complete */
-        found = ask.d->never;
+        found = ask.d->past;
         (void)hcqi_atomic_add32(&found->refs, 1);
     }
     if (found) {

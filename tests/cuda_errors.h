@@ -96,7 +96,8 @@ static int lose_at(uint32_t way, uint64_t k, int error) {
         CHECK_RESULT(hcq_queue_submit(c.copy, device, NULL), HCQ_ERROR_LOST);
         CHECK_OK(hcq_device_error(device, &info));
         CHECK_RESULT(info.result, HCQ_ERROR_LOST);
-        CHECK(strncmp(info.native, "cu", 2) == 0 && info.native_code == (error ? error : 700));
+        CHECK_U64(info.native_code, error ? error : 700);
+        CHECK(strncmp(info.native, "cu", 2) == 0);
     }
     M.fail_nothing();
     CHECK_OK(hcq_close(device));

@@ -266,7 +266,11 @@ static void frees_beside(hcq_device *device) {
 
 static void freeing_never_waits(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < (T.variant->one_fifo ? 2u : 4u); i++) {
+    if (T.variant->one_fifo) {
+        SKIP("all streams are behind the long kernel");
+        return;
+    }
+    for (uint32_t i = 0; i < 4; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_NO_POOLS : 0, 1, 1);
         if (i < 2) {
             frees_beside(device);

@@ -327,6 +327,10 @@ static void application_and_hcq_take_turns(void **state) {
     hcq_cuda_program_info kernel;
     raw_side a;
     uint32_t model = 0;
+    if (T.variant->narrow) {
+        SKIP("counters that are swapped hold work back");
+        return;
+    }
     raw_open(&a, T.dev);
     memset(&kernel, 0, sizeof kernel);
     CHECK_OK(hcq_cuda_program(step, &kernel));

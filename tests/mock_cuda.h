@@ -56,7 +56,8 @@ enum {
                                           are misuse [legal, as in CUDA] */
     MOCK_CUDA_SYNCS = 8192             /* whatever may wait for the context's work in CUDA does:
                                           all that frees or unregisters pinned memory, loads or
-                                          unloads modules */
+                                          unloads modules, the first launch of a kernel without
+                                          cuFuncLoad */
 };
 
 typedef struct mock_cuda_desc {

@@ -182,6 +182,8 @@ typedef struct pool_access {
     X(cuGraphAddBatchMemOpNode, (NODE, const batch_node_params *)) \
     X(cuGraphExecBatchMemOpNodeSetParams, (handle, handle, const batch_node_params *)) \
     X(cuGraphNodeSetEnabled, (handle, handle, unsigned)) \
+    X(cuFuncLoad, (handle)) \
+    X(cuFuncIsLoaded, (int *, handle)) \
     X(cuGraphAddKernelNode_v2, (NODE, const kernel_params *)) \
     X(cuGraphExecKernelNodeSetParams_v2, (handle, handle, const kernel_params *))
 
@@ -883,16 +885,30 @@ static void syncs(void **state) {
     mock_cuda_desc desc = {.flags = MOCK_CUDA_SYNCS};
     rig_open(desc);
     OK(cu.cuMemHostAlloc(&memory, 8, 3));
-    for (uint32_t i = 0; i < 3; i++) {
-        OK(add(0, 1, R.streams[0]));
+    OK(add(0, 1, R.streams[0]));
+    for (uint32_t i = 0; i < (cu.cuFuncLoad ? 4 : 3); i++) {
         OK(hold(1, i + 1, R.streams[0]));
         pthread_t thread;
         pthread_create(&thread, NULL, lets_go_on, NULL);
         OK(i == 0 ? cu.cuModuleLoadDataEx(&module, ptx, 0, NULL, NULL) :
-           i == 1 ? cu.cuModuleUnload(module) : cu.cuMemFreeHost(memory));
+           i == 1 ? cu.cuModuleUnload(module) :
+           i == 2 ? cu.cuMemFreeHost(memory) : cu.cuFuncLoad(R.copy));
         assert_int_equal(word(1), i + 1);
         assert_int_equal(counts().operations_pending, 0);
         pthread_join(thread, NULL);
+    }
+    if (cu.cuFuncLoad) {
+        uint64_t args[2] = {pinned(3), pinned(0)};
+        int loaded = 0;
+        OK(cu.cuFuncIsLoaded(&loaded, R.copy));
+        assert_int_equal(loaded, 1);
+        OK(cu.cuFuncIsLoaded(&loaded, R.fault));
+        assert_int_equal(loaded, 0);
+        OK(hold(1, 5, R.streams[0]));
+        OK(launch(R.copy, 1, args, sizeof args, R.streams[1])); /* waits for nobody */
+        OK(cu.cuStreamSynchronize(R.streams[1]));
+        assert_int_equal(word(3), 1);
+        set_word(1, 5);
     }
     rig_close();
 }

@@ -20,6 +20,7 @@ typedef struct mc_function {
     int dynamic;                       /* at most, if not the default; else -1 */
     uint32_t ptx;
     uint32_t pending;                  /* launches enqueued and not done */
+    int loaded;                        /* on the device, else its first launch does it */
     struct mc_function *next;
 } mc_function;
 
@@ -559,6 +560,36 @@ MC_API(cuFuncGetAttribute, int *value, int attribute, mc_handle function) {
     default: return mc_leave(MC_INVALID);
     }
     return mc_leave(MC_OK);
+}
+
+#if MOCK_CUDA_VERSION >= 13000 /* from 12.4 on */
+MC_API(cuFuncLoad, mc_handle function) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    mc_function *f = (mc_function *)mc_find(function, MC_FUNCTION);
+    if (f && !f->loaded) {
+        mc_may_sync("cuFuncLoad");
+        f->loaded = 1;
+    }
+    return mc_leave(f ? MC_OK : MC_BAD_HANDLE);
+}
+
+MC_API(cuFuncIsLoaded, int *loaded, mc_handle function) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    mc_function *f = (mc_function *)mc_find(function, MC_FUNCTION);
+    if (!f || !loaded) {
+        return mc_leave(f ? MC_INVALID : MC_BAD_HANDLE);
+    }
+    *loaded = f->loaded;
+    return mc_leave(MC_OK);
+}
+#endif
+
+/* Drivers load kernels late (from 12.2 on by default): the first launch may wait. */
+static void mc_function_launched(mc_function *f) {
+    if (!f->loaded && M.desc.driver_version >= 12020) {
+        mc_may_sync("the first launch of a kernel");
+    }
+    f->loaded = 1;
 }
 
 MC_API(cuFuncSetAttribute, mc_handle function, int attribute, int value) {

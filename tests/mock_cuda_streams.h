@@ -284,6 +284,7 @@ MC_API(cuLaunchKernel, mc_handle function, unsigned gx, unsigned gy, unsigned gz
     if (f->object.context != s->object.context) {
         return mc_leave(MC_BAD_HANDLE);
     }
+    mc_function_launched(f);
     mc_op *op = mc_op_new(s, MC_WORK_KERNEL);
     error = mc_launch_fill(&op->work, f, grid, block, shared, params, extra);
     if (error) {

@@ -75,6 +75,7 @@ static const bench g_benches[] = {
     {"cuda.copyin_pageable", "ms", BENCH_NONE, bench_cuda_copyin_pageable},
     {"cuda.copyout_pageable", "ms", BENCH_NONE, bench_cuda_copyout_pageable},
     {"cuda_fact.calls", "", BENCH_NONE, bench_cuda_fact_calls},
+    {"cuda_fact.hops", "", BENCH_NONE, bench_cuda_fact_hops},
     {"cuda_fact.graphs", "", BENCH_NONE, bench_cuda_fact_graphs},
     {"cuda_fact.streams", "", BENCH_NONE, bench_cuda_fact_streams},
     {"cuda_fact.timer", "", BENCH_NONE, bench_cuda_fact_timer},

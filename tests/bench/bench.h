@@ -185,6 +185,7 @@ void bench_cuda_copyout_1g(bench_result *result);
 void bench_cuda_copyin_pageable(bench_result *result);
 void bench_cuda_copyout_pageable(bench_result *result);
 void bench_cuda_fact_calls(bench_result *result);
+void bench_cuda_fact_hops(bench_result *result);
 void bench_cuda_fact_graphs(bench_result *result);
 void bench_cuda_fact_streams(bench_result *result);
 void bench_cuda_fact_timer(bench_result *result);

@@ -1110,6 +1110,104 @@ void bench_cuda_fact_calls(bench_result *result) {
     facts_close(&c);
 }
 
+/* ---- facts: hops and round trips ----------------------------------------- */
+/* What ends a batch, and what another stream waits for. */
+
+typedef enum hop_kind { HOP_EVENT, HOP_WRITE_EVENT, HOP_EVENT_WRITE, HOP_VALUE, HOP_KINDS } hop_kind;
+
+static void hop_write(cuda *c, raw_stream stream, uint64_t value) {
+    raw_check(c->raw.StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, value, 0),
+              "cuStreamWriteValue64");
+}
+
+static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
+    raw_stream stream = c->streams[i % 2];
+    if (kind == HOP_VALUE) {
+        raw_check(c->raw.StreamWaitValue64(stream, c->words.address + WORD_OUT * 8,
+                                           c->hold_value, 0), "cuStreamWaitValue64");
+    } else if (i != 0) {
+        raw_wait_event(&c->raw, stream, c->events[i - 1]);
+    }
+    raw_launch_tiny(&c->raw, stream, c->raw_counter);
+    if (kind == HOP_WRITE_EVENT || kind == HOP_VALUE) {
+        hop_write(c, stream, ++c->hold_value);
+    }
+    if (kind != HOP_VALUE) {
+        raw_record(&c->raw, c->events[i], stream);
+    }
+    if (kind == HOP_EVENT_WRITE) {
+        hop_write(c, stream, ++c->hold_value);
+    }
+}
+
+static double hops_ns(cuda *c, hop_kind kind) {
+    enum { ROUNDS = 50 };
+    double times[ROUNDS];
+    uint32_t rounds = at_most(ROUNDS, 2);
+    for (uint32_t i = 0; i < rounds; i++) {
+        uint64_t start = bench_now();
+        for (uint32_t k = 0; k < hops(); k++) {
+            one_hop(c, kind, k);
+        }
+        raw_finish(&c->raw, c->streams[(hops() - 1) % 2]);
+        times[i] = (double)(bench_now() - start) / hops();
+        raw_finish(&c->raw, c->streams[hops() % 2]);
+    }
+    return bench_median(times, rounds);
+}
+
+static void trip_stream(cuda *c) {
+    call_launch(c);
+    raw_finish(&c->raw, c->streams[0]);
+}
+
+static void trip_event(cuda *c) {
+    call_launch(c);
+    call_record(c);
+    raw_check(c->raw.EventSynchronize(c->spin), "cuEventSynchronize");
+}
+
+static void trip_word(cuda *c) {
+    call_launch(c);
+    hop_write(c, c->streams[0], ++c->hold_value);
+    spin_until(c->words.host + WORD_OUT, c->hold_value, 10000000000u);
+}
+
+static double trip_ns(cuda *c, void (*trip)(cuda *c)) {
+    enum { ROUNDS = 2000 };
+    static double times[ROUNDS];
+    uint32_t rounds = at_most(ROUNDS, 3);
+    for (uint32_t i = 0; i < rounds; i++) {
+        uint64_t start = bench_now();
+        trip(c);
+        times[i] = (double)(bench_now() - start);
+    }
+    raw_finish(&c->raw, c->streams[0]);
+    return bench_median(times, rounds);
+}
+
+/* A hop: a wait for the other stream, a kernel, its end. A trip: a kernel, until the
+   host knows that it is done. */
+void bench_cuda_fact_hops(bench_result *result) {
+    static const char *const names[HOP_KINDS] = {"hop_event_ns", "hop_write_then_event_ns",
+                                                 "hop_event_then_write_ns", "hop_value_ns"};
+    static cuda c;
+    if (!facts_open(&c, result)) {
+        return;
+    }
+    for (uint32_t i = 0; i < HOPS; i++) {
+        c.events[i] = raw_event_make(&c.raw, RAW_SPIN_EVENT);
+    }
+    for (int kind = 0; kind < HOP_KINDS; kind++) {
+        int there = c.raw.memops || kind == HOP_EVENT;
+        bench_extra_add(result, names[kind], there ? hops_ns(&c, (hop_kind)kind) : BENCH_NONE);
+    }
+    bench_extra_add(result, "trip_stream_sync_ns", trip_ns(&c, trip_stream));
+    bench_extra_add(result, "trip_event_sync_ns", trip_ns(&c, trip_event));
+    bench_extra_add(result, "trip_word_ns", c.raw.memops ? trip_ns(&c, trip_word) : BENCH_NONE);
+    facts_close(&c);
+}
+
 /* ---- facts: graphs ------------------------------------------------------- */
 
 typedef enum extra_node { NODE_NONE, NODE_WRITE, NODE_RECORD } extra_node;
