@@ -629,6 +629,7 @@ enum {
     HCQI_CUDA_CHUNK_POSTS = 64,
     HCQI_CUDA_CHUNK_WAITS = 128,
     HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
+    HCQI_CUDA_EVENTS_FIRST = 64,       /* made at once if each submission has one */
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
     HCQI_CUDA_ARGS_BYTES_NOW = 32764,  /* ... from 12.1 on, and Volta */
     HCQI_CUDA_LOG_BYTES = 4096,
@@ -766,8 +767,18 @@ typedef struct hcqi_cuda_pages {
     hcq_memory_hooks hooks;            /* of the device that registered them */
 } hcqi_cuda_pages;
 
-/* Memory that is given back while something runs: freeing it would wait for that. */
-typedef struct hcqi_cuda_late { hcq_memory memory; } hcqi_cuda_late;
+/* What hcq's devices in one context share: until the last of them closes, since loading,
+   unloading and freeing wait for all that runs in the context. Under the core's lock. */
+typedef struct hcqi_cuda_shared {
+    struct hcqi_cuda_shared *next;
+    hcqi_cu_context context;
+    hcq_memory_hooks hooks;            /* of the first device */
+    struct hcqi_cuda_device *devices;
+    hcqi_cu_module module;             /* hcq's own kernels, under hcqi_cuda_module_lock */
+    hcqi_cu_function stamp, fill;
+    hcq_memory *late;                  /* given back while something ran */
+    uint32_t late_count, late_capacity;
+} hcqi_cuda_shared;
 
 /* A batch that waits for another device's: whether that was lost is only known when
    both should be over. */
@@ -788,6 +799,8 @@ typedef struct hcqi_cuda_moment { uint64_t device_ns, host_ns, error_ns; } hcqi_
 
 typedef struct hcqi_cuda_device {
     hcq_device *device;
+    hcqi_cuda_shared *shared;
+    struct hcqi_cuda_device *next;     /* of shared->devices */
     hcqi_cuda_driver *driver;
     const hcqi_cuda_api *api;
     int ordinal;                       /* CUdevice */
@@ -812,8 +825,7 @@ typedef struct hcqi_cuda_device {
     hcqi_cu_stream one_stream;         /* of all lanes: HCQ_CUDA_ONE_STREAM */
 
     uint8_t *words;                    /* pinned: of lanes, then of `tool` */
-    hcqi_cu_module module;             /* hcq's own kernels */
-    hcqi_cu_function stamp, fill;
+    hcqi_cu_function stamp, fill;      /* hcq's own kernels */
     uint32_t tool_lock;                /* what follows */
     hcqi_cu_stream tool;               /* for clocks */
     uint64_t *tool_word;
@@ -828,8 +840,6 @@ typedef struct hcqi_cuda_device {
     uint64_t zeroed;                   /* atomic: how often there were some */
     uint64_t peers;                    /* bits: ordinals that see the pool */
     hcqi_cuda_mapping *mappings;
-    hcqi_cuda_late *late;
-    uint32_t late_count, late_capacity;
 
     uint32_t event_lock;               /* the pool */
     hcqi_cuda_event *spare_events;
@@ -1038,7 +1048,7 @@ static uint32_t hcqi_cuda_events_used(hcqi_cuda_device *d) {
 /* Room for one more batch that is on its way; under lane->lock. */
 static int hcqi_cuda_given_room(hcqi_cuda_lane *lane) {
     if (lane->given_count < lane->given_capacity) { return 1; }
-    uint32_t capacity = lane->given_capacity ? lane->given_capacity * 2 : 64;
+    uint32_t capacity = lane->given_capacity ? lane->given_capacity * 2 : 256;
     hcqi_cuda_given *grown = (hcqi_cuda_given *)hcq_backend_alloc(
         lane->d->device, capacity * sizeof *grown, 16);
     if (!grown) { return 0; }
@@ -1074,11 +1084,17 @@ static hcqi_cuda_given *hcqi_cuda_given_find(hcqi_cuda_lane *lane, uint64_t epoc
 /* ---- memory ---------------------------------------------------------------------- */
 /* Device memory comes from a pool of hcq's, in the order of a stream of its own, or
    from cuMemAlloc. hcq gives memory back when nothing uses it any more, but freeing
-   what is not from the pool waits for everything that runs on the device: such
-   memory is kept until nothing does, and handed out again if somebody wants the
-   same. */
+   what is not from the pool waits for everything that runs in the context: such
+   memory, and modules, are kept until nothing does, and memory is handed out again if
+   somebody wants the same. */
 
-enum { HCQI_CUDA_POOLED = 1, HCQI_CUDA_PLAIN, HCQI_CUDA_PINNED, HCQI_CUDA_REGISTERED };
+enum {
+    HCQI_CUDA_POOLED = 1,
+    HCQI_CUDA_PLAIN,
+    HCQI_CUDA_PINNED,
+    HCQI_CUDA_REGISTERED,
+    HCQI_CUDA_MODULE                   /* .host is one */
+};
 
 #define HCQI_CUDA_KIND(kind) ((void *)(uintptr_t)(kind))
 
@@ -1087,13 +1103,20 @@ static int hcqi_cuda_kind(const hcq_memory *memory) { return (int)(uintptr_t)mem
 static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane);
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size);
 
-/* Does nothing run? With the core's lock. */
-static int hcqi_cuda_is_idle(hcqi_cuda_device *d) {
+static int hcqi_cuda_device_is_idle(hcqi_cuda_device *d) {
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED; k++) {
         hcqi_cuda_lane *lane = k < 2 * HCQI_CUDA_LANES
                                    ? d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES]
                                    : d->imported[k - 2 * HCQI_CUDA_LANES];
         if (lane && hcqi_cuda_look(lane) < lane->submitted) { return 0; }
+    }
+    return 1;
+}
+
+/* Does nothing of hcq's run in the context? With the core's lock. */
+static int hcqi_cuda_is_idle(const hcqi_cuda_shared *shared) {
+    for (hcqi_cuda_device *d = shared->devices; d; d = d->next) {
+        if (!hcqi_atomic_load32(&d->lost) && !hcqi_cuda_device_is_idle(d)) { return 0; }
     }
     return 1;
 }
@@ -1104,25 +1127,49 @@ static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory)
     case HCQI_CUDA_PLAIN: (void)d->api->MemFree(memory->address); break;
     case HCQI_CUDA_PINNED: (void)d->api->MemFreeHost(memory->host); break;
     case HCQI_CUDA_REGISTERED: hcqi_cuda_unregister(d, memory->host, memory->size); break;
+    case HCQI_CUDA_MODULE: (void)d->api->ModuleUnload((hcqi_cu_module)memory->host); break;
     default: break;
     }
 }
 
-/* With the context. */
+/* With the context, if nothing runs in it. */
 static void hcqi_cuda_late_free(hcqi_cuda_device *d) {
-    for (uint32_t i = 0; i < d->late_count; i++) {
-        hcqi_cuda_memory_free(d, &d->late[i].memory);
+    hcqi_cuda_shared *shared = d->shared;
+    if (!shared || shared->late_count == 0 || !hcqi_cuda_is_idle(shared)) { return; }
+    for (uint32_t i = 0; i < shared->late_count; i++) {
+        hcqi_cuda_memory_free(d, &shared->late[i]);
     }
-    d->late_count = 0;
+    shared->late_count = 0;
+}
+
+/* Keeps what would wait; 0: it cannot, or need not be kept. */
+static int hcqi_cuda_late_put(hcqi_cuda_shared *shared, const hcq_memory *memory) {
+    const hcq_memory_hooks *hooks = &shared->hooks;
+    if (hcqi_cuda_is_idle(shared)) { return 0; }
+    if (shared->late_count == shared->late_capacity) {
+        uint32_t capacity = shared->late_capacity ? shared->late_capacity * 2 : 64;
+        hcq_memory *grown =
+            (hcq_memory *)hooks->alloc_fn(hooks->user, capacity * sizeof *grown, 16);
+        if (!grown) { return 0; }
+        if (shared->late) {
+            memcpy(grown, shared->late, shared->late_count * sizeof *grown);
+            hooks->free_fn(hooks->user, shared->late, shared->late_capacity * sizeof *grown);
+        }
+        shared->late = grown;
+        shared->late_capacity = capacity;
+    }
+    shared->late[shared->late_count++] = *memory;
+    return 1;
 }
 
 /* Memory of this kind that was kept and has the size. */
 static int hcqi_cuda_late_take(hcqi_cuda_device *d, int kind, uint64_t size, hcq_memory *memory) {
-    for (uint32_t i = 0; i < d->late_count; i++) {
-        const hcq_memory *m = &d->late[i].memory;
+    hcqi_cuda_shared *shared = d->shared;
+    for (uint32_t i = 0; i < shared->late_count; i++) {
+        const hcq_memory *m = &shared->late[i];
         if (hcqi_cuda_kind(m) != kind || m->size != size) { continue; }
         *memory = *m;
-        d->late[i] = d->late[--d->late_count];
+        shared->late[i] = shared->late[--shared->late_count];
         return 1;
     }
     return 0;
@@ -1207,16 +1254,11 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
 
 static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    int kind = hcqi_cuda_kind(memory), idle = hcqi_cuda_is_idle(d) || hcqi_atomic_load32(&d->lost);
-    if (kind == HCQI_CUDA_REGISTERED) { idle = 1; } /* the memory itself may go at once */
-    if (kind != HCQI_CUDA_POOLED && !idle &&
-        hcqi_cuda_grow(d, (void **)&d->late, &d->late_capacity, d->late_count + 1,
-                       sizeof *d->late)) {
-        d->late[d->late_count++].memory = *memory;
-        return;
-    }
+    int kind = hcqi_cuda_kind(memory); /* what is registered may be gone when this returns */
+    int keeps = kind == HCQI_CUDA_PLAIN || kind == HCQI_CUDA_PINNED;
+    if (keeps && hcqi_cuda_late_put(d->shared, memory)) { return; }
     if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
-    if (idle) { hcqi_cuda_late_free(d); }
+    hcqi_cuda_late_free(d);
     hcqi_cuda_memory_free(d, memory);
     hcqi_cuda_leave_context(d);
 }
@@ -1599,8 +1641,13 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
 static void hcqi_cuda_program_destroy(void *self, void *code) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_program *p = (hcqi_cuda_program *)code;
-    if (p->module && hcqi_cuda_enter_context(d) == HCQ_OK) {
-        (void)d->api->ModuleUnload(p->module);
+    hcq_memory module;
+    memset(&module, 0, sizeof module);
+    module.host = p->module;
+    module.native = HCQI_CUDA_KIND(HCQI_CUDA_MODULE);
+    if (p->module && !hcqi_cuda_late_put(d->shared, &module) &&
+        hcqi_cuda_enter_context(d) == HCQ_OK) {
+        hcqi_cuda_memory_free(d, &module);
         hcqi_cuda_leave_context(d);
     }
     hcq_backend_free(d->device, p, sizeof *p);
@@ -2460,6 +2507,11 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
         return g->d->api->StreamWaitEvent(post->lane->stream, post->import, 0);
     }
     if (!post->recording || post->count == 0) { return HCQI_CU_OK; }
+    if (g->d->flags & HCQ_CUDA_TRAIL) { /* nothing of this batch is done */
+        g->call = "cuMemsetD32Async";
+        int begun = g->d->api->MemsetD32Async(post->lane->trail_address, 0, 1, post->lane->stream);
+        if (begun != HCQI_CU_OK) { return begun; }
+    }
     hcqi_cuda_list *list = (hcqi_cuda_list *)post->recording->encoded;
     if (!list) { return hcqi_cuda_give_packets(g, post->first, post->count); }
     int r = HCQI_CU_OK;
@@ -3512,20 +3564,84 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     d->has_import = registers && !(d->flags & HCQ_CUDA_NO_IMPORT);
 }
 
+static hcqi_cuda_shared *hcqi_cuda_contexts; /* under the core's lock */
+static uint32_t hcqi_cuda_module_lock;
+
+/* Joins the devices of the context. */
+static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
+    hcq_backend_lock(1);
+    hcqi_cuda_shared *shared = hcqi_cuda_contexts;
+    while (shared && shared->context != d->context) { shared = shared->next; }
+    if (!shared) {
+        shared = (hcqi_cuda_shared *)d->hooks.alloc_fn(d->hooks.user, sizeof *shared, 16);
+        if (shared) {
+            memset(shared, 0, sizeof *shared);
+            shared->context = d->context;
+            shared->hooks = d->hooks;
+            shared->next = hcqi_cuda_contexts;
+            hcqi_cuda_contexts = shared;
+        }
+    }
+    if (shared) {
+        d->next = shared->devices;
+        shared->devices = d;
+        d->shared = shared;
+    }
+    hcq_backend_lock(0);
+    return shared ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+/* The last one takes all with it; with the context, unless that is gone. */
+static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
+    hcqi_cuda_shared *shared = d->shared, **link = &hcqi_cuda_contexts;
+    hcqi_cuda_device **at = &shared->devices;
+    hcq_memory_hooks hooks = shared->hooks;
+    hcq_backend_lock(1);
+    while (*at != d) { at = &(*at)->next; }
+    *at = d->next;
+    if (has_context) { hcqi_cuda_late_free(d); }
+    int last = shared->devices == NULL;
+    while (*link != shared) { link = &(*link)->next; }
+    if (last) { *link = shared->next; }
+    hcq_backend_lock(0);
+    if (!last) { return; }
+    if (has_context && shared->module) { (void)d->api->ModuleUnload(shared->module); }
+    if (shared->late) {
+        hooks.free_fn(hooks.user, shared->late, shared->late_capacity * sizeof *shared->late);
+    }
+    hooks.free_fn(hooks.user, shared, sizeof *shared);
+}
+
+static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *shared) {
+    const hcqi_cuda_api *api = d->api;
+    hcq_result r = hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, &shared->module);
+    if (r != HCQ_OK) { return r; }
+    int got = api->ModuleGetFunction(&shared->stamp, shared->module, "hcq_stamp");
+    if (got == HCQI_CU_OK) {
+        got = api->ModuleGetFunction(&shared->fill, shared->module, "hcq_fill");
+    }
+    if (got == HCQI_CU_OK && api->FuncLoad) { got = api->FuncLoad(shared->stamp); }
+    if (got == HCQI_CU_OK && api->FuncLoad) { got = api->FuncLoad(shared->fill); }
+    if (got == HCQI_CU_OK) { return HCQ_OK; }
+    (void)api->ModuleUnload(shared->module);
+    shared->module = NULL;
+    return hcqi_cuda_failed(d, got, "cuModuleGetFunction");
+}
+
 /* hcq's own kernels, if the driver compiles PTX. */
 static hcq_result hcqi_cuda_module_open(hcqi_cuda_device *d) {
+    hcqi_cuda_shared *shared = d->shared;
     if (d->flags & HCQ_CUDA_NO_JIT) { return HCQ_OK; }
-    hcq_result r = hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, &d->module);
+    hcqi_cuda_lock(&hcqi_cuda_module_lock);
+    hcq_result r = shared->module ? HCQ_OK : hcqi_cuda_module_make(d, shared);
+    hcqi_cuda_unlock(&hcqi_cuda_module_lock);
     if (r == HCQ_ERROR_NO_KERNEL) {
         hcq_backend_log(d->device, HCQ_OK, "cuda: timestamps are the host's");
         return HCQ_OK;
     }
     if (r != HCQ_OK) { return r; }
-    int got = d->api->ModuleGetFunction(&d->stamp, d->module, "hcq_stamp");
-    if (got == HCQI_CU_OK) { got = d->api->ModuleGetFunction(&d->fill, d->module, "hcq_fill"); }
-    if (got == HCQI_CU_OK && d->api->FuncLoad) { got = d->api->FuncLoad(d->stamp); }
-    if (got == HCQI_CU_OK && d->api->FuncLoad) { got = d->api->FuncLoad(d->fill); }
-    if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuModuleGetFunction"); }
+    d->stamp = shared->stamp;
+    d->fill = shared->fill;
     d->has_stamp = 1;
     return HCQ_OK;
 }
@@ -3550,6 +3666,18 @@ static hcq_result hcqi_cuda_words_open(hcqi_cuda_device *d) {
     return HCQ_OK;
 }
 
+static void hcqi_cuda_words_close(hcqi_cuda_device *d) {
+    hcq_memory memory;
+    if (!d->words) { return; }
+    memset(&memory, 0, sizeof memory);
+    memory.host = d->words;
+    memory.native = HCQI_CUDA_KIND(HCQI_CUDA_PINNED);
+    hcq_backend_lock(1);
+    int kept = hcqi_cuda_late_put(d->shared, &memory);
+    hcq_backend_lock(0);
+    if (!kept) { hcqi_cuda_memory_free(d, &memory); }
+}
+
 static hcq_result hcqi_cuda_posts_open(hcqi_cuda_device *d) {
     d->tail = (hcqi_cuda_chunk *)hcqi_cuda_new(d, sizeof *d->tail);
     d->head = d->tail;
@@ -3572,11 +3700,24 @@ static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_c
     return HCQ_OK;
 }
 
+/* So that submissions take no memory later. */
+static int hcqi_cuda_events_first(hcqi_cuda_device *d) {
+    hcqi_cuda_event *events[HCQI_CUDA_EVENTS_FIRST];
+    uint32_t count = 0;
+    if (d->value_waits) { return 1; }
+    while (count < HCQI_CUDA_EVENTS_FIRST && (events[count] = hcqi_cuda_event_get(d)) != NULL) {
+        count++;
+    }
+    for (uint32_t i = 0; i < count; i++) { hcqi_cuda_event_put(d, events[i]); }
+    return count == HCQI_CUDA_EVENTS_FIRST;
+}
+
 /* Everything between the context and the lanes; the context is current. */
 static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
     hcqi_cuda_limits_read(d);
     hcqi_cuda_means_choose(d);
-    hcq_result r = hcqi_cuda_words_open(d);
+    hcq_result r = hcqi_cuda_shared_join(d);
+    if (r == HCQ_OK) { r = hcqi_cuda_words_open(d); }
     if (r == HCQ_OK) { r = hcqi_cuda_module_open(d); }
     if (r == HCQ_OK) { r = hcqi_cuda_tool_open(d); }
     if (r == HCQ_OK) { r = hcqi_cuda_stream_new(d, &d->memory_stream); }
@@ -3586,7 +3727,7 @@ static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
     }
     if (r != HCQ_OK) { return r; }
     d->past = hcqi_cuda_event_get(d);
-    if (!d->past) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (!d->past || !hcqi_cuda_events_first(d)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     int got = d->api->EventRecord(d->past->handle, d->memory_stream);
     return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "cuEventRecord");
 }
@@ -3606,18 +3747,15 @@ static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     hcqi_cu_stream streams[4];
     if (d->tool) { (void)d->api->StreamSynchronize(d->tool); }
     if (d->memory_stream) { (void)d->api->StreamSynchronize(d->memory_stream); }
-    hcqi_cuda_late_free(d);
     streams[0] = d->tool;
     streams[1] = d->relay;
     streams[2] = d->memory_stream;
     streams[3] = d->one_stream;
-    if (d->pool) { (void)d->api->StreamSynchronize(d->memory_stream); }
     for (int i = 0; i < 4; i++) {
         if (streams[i]) { (void)d->api->StreamDestroy(streams[i]); }
     }
     if (d->pool) { (void)d->api->MemPoolDestroy(d->pool); }
-    if (d->module) { (void)d->api->ModuleUnload(d->module); }
-    if (d->words) { (void)d->api->MemFreeHost(d->words); }
+    hcqi_cuda_words_close(d);
 }
 
 static void hcqi_cuda_posts_close(hcqi_cuda_device *d) {
@@ -3635,6 +3773,7 @@ static void hcqi_cuda_close(void *self) {
     int has_context = d->context && hcqi_cuda_enter_context(d) == HCQ_OK;
     if (has_context) { hcqi_cuda_device_free(d); }
     hcqi_cuda_events_free(d, has_context);
+    if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
     if (has_context) { hcqi_cuda_leave_context(d); }
     if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
     while (d->mappings) {              /* of memory that may outlive the device */
@@ -3643,7 +3782,6 @@ static void hcqi_cuda_close(void *self) {
         hcqi_cuda_unregister(d, m->host, m->size);
         hcq_backend_free(d->device, m, sizeof *m);
     }
-    if (d->late) { hcq_backend_free(d->device, d->late, d->late_capacity * sizeof *d->late); }
     if (d->harvests) {
         hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
     }
@@ -3797,7 +3935,9 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
         hcqi_cuda_lane_free(d, lane);
         return r;
     }
+    hcq_backend_lock(1);
     *slot = lane;
+    hcq_backend_lock(0);
     target->native = lane;
     return HCQ_OK;
 }
@@ -3821,7 +3961,9 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
         lane->given_count--;
     }
     hcqi_cuda_unlock(&lane->lock);
+    hcq_backend_lock(1);
     *hcqi_cuda_lane_slot(d, target, &word) = NULL;
+    hcq_backend_lock(0);
     hcqi_cuda_lane_free(d, lane);
 }
 

@@ -64,7 +64,10 @@ static int scene_run(scene *c) {
     }
     for (uint32_t i = 0; i < c->count; i++) {
         hcq_result r = hcq_wait(&c->points[i], 1, HCQ_ALL, BOUND);
-        CHECK(r == HCQ_OK || r == HCQ_ERROR_LOST);
+        if (r != HCQ_OK && r != HCQ_ERROR_LOST) {
+            test_dump_device("the scene's device", c->dev);
+            CHECK_RESULT(r, HCQ_ERROR_LOST);
+        }
         lost |= r == HCQ_ERROR_LOST;
     }
     return lost;

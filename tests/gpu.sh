@@ -98,7 +98,10 @@ int main(void) {
     static const int keys[6] = {75, 76, 16, 40, 122, 115};
     char text[100] = "";
     size_t bytes = 0;
-    if (!(lib = dlopen("libcuda.so.1", RTLD_NOW))) { puts("no libcuda.so.1: no NVIDIA driver"); return 77; }
+    if (!(lib = dlopen("libcuda.so.1", RTLD_NOW))) {
+        puts("no libcuda.so.1: no NVIDIA driver");
+        return 77;
+    }
     find("cuInit", &init);
     find("cuDeviceGetCount", &count);
     find("cuDriverGetVersion", &version);
@@ -110,8 +113,14 @@ int main(void) {
         return 77;
     }
     int result = init(0);
-    if (result != 0) { printf("cuInit gives %d: no usable GPU\n", result); return 77; }
-    if (count(&devices) != 0 || devices == 0) { puts("the driver finds no GPU"); return 77; }
+    if (result != 0) {
+        printf("cuInit gives %d: no usable GPU\n", result);
+        return 77;
+    }
+    if (count(&devices) != 0 || devices == 0) {
+        puts("the driver finds no GPU");
+        return 77;
+    }
     version(&driver);
     name(text, sizeof text, 0);
     memory(&bytes, 0);
@@ -119,7 +128,8 @@ int main(void) {
     printf("%s%s, driver %d.%d, sm_%d%d, %d processors, %d copy engines, %llu MiB, %s, %s, "
            "%d device%s\n", text, dlsym(lib, "mock_cuda_kernel") ? " (mock)" : "",
            driver / 1000, driver % 1000 / 10, a[0], a[1], a[2], a[3],
-           (unsigned long long)(bytes >> 20), a[4] ? "stream memory operations" : "no memory operations",
+           (unsigned long long)(bytes >> 20),
+           a[4] ? "stream memory operations" : "no memory operations",
            a[5] ? "memory pools" : "no memory pools", devices, devices == 1 ? "" : "s");
     return 0;
 }
