@@ -2752,15 +2752,16 @@ static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
     g.post = post;
     g.packet = NULL;
     g.call = "";
-    hcqi_cuda_post_others(d, post);
-    if (hcqi_cuda_post_doubts(d, post)) { hcqi_cuda_post_check(d, post); }
-    int r = hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OK;
+    int lost = hcqi_atomic_load32(&d->lost) != 0; /* its job may be gone */
+    if (!lost) { hcqi_cuda_post_others(d, post); }
+    if (!lost && hcqi_cuda_post_doubts(d, post)) { hcqi_cuda_post_check(d, post); }
+    int r = lost ? HCQI_CU_UNKNOWN : HCQI_CU_OK;
     for (uint32_t i = 0; r == HCQI_CU_OK && i < post->wait_count; i++) {
         r = hcqi_cuda_give_wait(&g, &post->waits[i]);
     }
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(&g); }
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_batch(&g); }
-    if (r != HCQI_CU_OK) { hcqi_cuda_give_fail(&g, r); }
+    if (r != HCQI_CU_OK && !lost) { hcqi_cuda_give_fail(&g, r); }
     for (int tries = 0; tries < 3 && !hcqi_atomic_load32(&d->lost); tries++) {
         r = hcqi_cuda_give_end(&g);
         if (r == HCQI_CU_OK) { break; }
@@ -2811,6 +2812,18 @@ static void hcqi_cuda_hand_over(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint6
 static void hcqi_cuda_tell_lost(hcqi_cuda_device *d);
 static void hcqi_cuda_betrayed_fail(hcqi_cuda_device *d);
 
+/* The lock of those who give, when nobody is in the middle of it; 0: this thread is. */
+static int hcqi_cuda_enter(hcqi_cuda_device *d) {
+    hcqi_cuda_lock(&d->lock);
+    for (uint64_t teller; (teller = hcqi_atomic_load64(&d->telling)) != 0;) {
+        hcqi_cuda_unlock(&d->lock);
+        if (teller == hcq_sys_thread_id()) { return 0; }
+        hcq_sys_yield();
+        hcqi_cuda_lock(&d->lock);
+    }
+    return 1;
+}
+
 /* Gives what was submitted up to an epoch of a lane, if nobody else gives just now;
    what comes later may wait for him who asks. */
 static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch) {
@@ -2828,13 +2841,7 @@ static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uin
    wait for it find their own work gone. */
 static void hcqi_cuda_flush(void *self) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lock(&d->lock);
-    for (uint64_t teller; (teller = hcqi_atomic_load64(&d->telling)) != 0;) {
-        hcqi_cuda_unlock(&d->lock);
-        if (teller == hcq_sys_thread_id()) { return; } /* its caller goes on */
-        hcq_sys_yield();
-        hcqi_cuda_lock(&d->lock);
-    }
+    if (!hcqi_cuda_enter(d)) { return; } /* its caller goes on */
     hcqi_cuda_hand_over(d, NULL, 0);
     hcqi_cuda_unlock(&d->lock);
     if (hcqi_atomic_load32(&d->betrayed)) { hcqi_cuda_betrayed_fail(d); }
@@ -2954,7 +2961,7 @@ static int hcqi_cuda_wait_counts(const hcqi_cuda_lane *lane, const hcq_lane_poin
 static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch *batch) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
-    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    if (hcqi_atomic_load32(&d->lost) == 2) { return HCQ_ERROR_LOST; } /* else that fails it */
     hcqi_cuda_chunk *c = hcqi_cuda_chunk_room(d, batch->wait_count);
     if (!c || (!d->has_stamp && !hcqi_cuda_harvests_add(d, lane, batch)) ||
         !hcqi_cuda_trusts_add(d, lane, batch)) {
@@ -3292,17 +3299,23 @@ static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
     return HCQ_OK;
 }
 
-/* Tells the core, once; flush and wait do, which may. */
+/* Tells the core, once; flush and wait do, which may. Jobs end by that, so nobody must
+   be giving one just now. */
 static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
     hcqi_cuda_blame blame = { NULL, NULL, 0 };
-    if (!hcqi_atomic_cas32(&d->lost, 1, 2)) { return; }
-    (void)hcq_backend_locked(d->device, hcqi_cuda_backend(), hcqi_cuda_blame_find, &blame);
-    hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
-                    d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
-                    blame.lanes > 1      ? "; several lanes were busy, the command is a guess"
-                    : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
-                                                 : "");
-    hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+    if (!hcqi_cuda_enter(d)) { return; } /* its flush does it later */
+    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
+        hcqi_cuda_tell_begin(d);
+        (void)hcq_backend_locked(d->device, hcqi_cuda_backend(), hcqi_cuda_blame_find, &blame);
+        hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
+                        d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
+                        blame.lanes > 1 ? "; several lanes were busy, the command is a guess"
+                        : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
+                                                     : "");
+        hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+        hcqi_cuda_tell_end(d);
+    }
+    hcqi_cuda_unlock(&d->lock);
 }
 
 /* ========================================================================== */
@@ -4164,7 +4177,7 @@ static hcq_result hcqi_cuda_event_of(const hcqi_cuda_ask_point *ask, hcqi_cuda_e
     }
     hcq_result entered = hcqi_cuda_enter_context(d);
     if (entered != HCQ_OK) { return entered; }
-    hcqi_cuda_lock(&d->lock);
+    if (!hcqi_cuda_enter(d)) { hcqi_cuda_lock(&d->lock); } /* in a callback of its own */
     r = hcqi_cuda_event_for(d, ask->lane, ask->epoch, event, &done);
     hcqi_cuda_unlock(&d->lock);
     if (r == HCQI_CU_OK && !*event && !done) {

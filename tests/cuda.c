@@ -223,9 +223,11 @@ static int alone_teardown(void **state) {
     (void)state;
     alarm(0);
     uint64_t things = things_now(), host_functions = calls_of("cuLaunchHostFunc");
-    if (things || host_functions) {
-        fprintf(stderr, "teardown: %llu things are left, %llu host functions\n",
-                (unsigned long long)things, (unsigned long long)host_functions);
+    uint64_t behind = stats_now().left_behind;
+    if (things || host_functions || behind) {
+        fprintf(stderr, "teardown: %llu things are left, %llu in contexts; %llu host functions\n",
+                (unsigned long long)things, (unsigned long long)behind,
+                (unsigned long long)host_functions);
         tell_things();
         test_dump();
         return -1;

@@ -29,8 +29,8 @@
 #
 # The "```c cuda" blocks of README.md are fragments with HCQ_CUDA, run on the mock of
 # CUDA's driver: dev is of CUDA, and there are, in its context, which is current,
-#     CUstream engine_stream   with nothing in it
-#     CUevent engine_event     recorded in it
+#     CUstream your_stream   with nothing in it
+#     CUevent your_event     recorded in it
 # and some functions of <cuda.h>, which is not needed.
 #
 # The lines of GLSL in hcq_vulkan.h's first comment and the ```glsl blocks of
@@ -148,8 +148,8 @@ int cuMemsetD32Async(unsigned long long at, unsigned value, size_t count, CUstre
 #ifdef __cplusplus
 }
 #endif
-extern CUstream engine_stream;
-extern CUevent engine_event;
+extern CUstream your_stream;
+extern CUevent your_event;
 #endif
 END
 
@@ -172,16 +172,16 @@ static int logged;
 #include "kernels/hello.h"
 #define DEVICE "CUDA"
 #define PTX { ptx_axpy, sizeof ptx_axpy, "axpy" }
-CUstream engine_stream;
-CUevent engine_event;
+CUstream your_stream;
+CUevent your_event;
 
 static void make_engine(void) {
     hcq_cuda_info info;
     r = hcq_cuda_info_get(dev, &info);
     if (r == HCQ_OK && (cuCtxPushCurrent_v2(info.context) != 0 ||
-                        cuStreamCreateWithPriority(&engine_stream, 1, 0) != 0 ||
-                        cuEventCreate(&engine_event, 2) != 0 ||
-                        cuEventRecord(engine_event, engine_stream) != 0)) {
+                        cuStreamCreateWithPriority(&your_stream, 1, 0) != 0 ||
+                        cuEventCreate(&your_event, 2) != 0 ||
+                        cuEventRecord(your_event, your_stream) != 0)) {
         r = HCQ_ERROR_HOST;
     }
 }

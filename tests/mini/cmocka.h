@@ -6,10 +6,13 @@
        cc -Itests/mini tests/conformance.c ...
 
    A failed check ends its test by a jump to the runner. A signal is not caught:
-   it ends the program. */
+   it ends the program. Where the next run shall go on from there, two variables
+   of the environment say how: MINI_CMOCKA_AFTER=NAME leaves out all tests up to
+   NAME, MINI_CMOCKA_LIMIT=SECONDS ends the program if a test takes longer. */
 #ifndef HCQ_TEST_MINI_CMOCKA_H
 #define HCQ_TEST_MINI_CMOCKA_H
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CMOCKA_UNUSED __attribute__((unused))
 
@@ -41,6 +45,9 @@ enum { MINI_OK, MINI_FAILED, MINI_SKIPPED, MINI_LEFT_OUT };
 static struct {
     jmp_buf end;                       /* of the part of a test that runs now */
     const char *filter;
+    time_t limit;                      /* seconds for one test, 0: none */
+    time_t began;                      /* the one that runs, atomic; 0: none does */
+    const char *running;
 } mini;
 
 /* ---- checks ---- */
@@ -211,26 +218,69 @@ static CMOCKA_UNUSED void mini_list(const struct CMUnitTest *tests, const int *r
     }
 }
 
+static CMOCKA_UNUSED void *mini_watch(void *unused) {
+    struct timespec pause = {0, 100000000};
+    for (;;) {
+        time_t began = __atomic_load_n(&mini.began, __ATOMIC_SEQ_CST);
+        if (began != 0 && time(NULL) - began > mini.limit) {
+            print_error("the test hangs: %s\n", mini.running);
+            abort();
+        }
+        nanosleep(&pause, NULL);
+    }
+    return unused;
+}
+
+static CMOCKA_UNUSED void mini_watch_start(void) {
+    const char *limit = getenv("MINI_CMOCKA_LIMIT");
+    pthread_t thread;
+    mini.limit = limit != NULL ? (time_t)atoi(limit) : 0;
+    if (mini.limit > 0 && pthread_create(&thread, NULL, mini_watch, NULL) == 0) {
+        pthread_detach(thread);
+    }
+}
+
+static CMOCKA_UNUSED int mini_test_watched(const struct CMUnitTest *test) {
+    mini.running = test->name;
+    __atomic_store_n(&mini.began, time(NULL), __ATOMIC_SEQ_CST);
+    int result = mini_test(test);
+    __atomic_store_n(&mini.began, (time_t)0, __ATOMIC_SEQ_CST);
+    return result;
+}
+
+/* Marks the tests that do not run; returns how many do. */
+static CMOCKA_UNUSED size_t mini_choose(const struct CMUnitTest *tests, int *results,
+                                        size_t count) {
+    const char *after = getenv("MINI_CMOCKA_AFTER");
+    size_t chosen = 0, first = 0;
+    for (size_t i = 0; after != NULL && i < count; i++) {
+        first = strcmp(tests[i].name, after) == 0 ? i + 1 : first;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int left_out = i < first ||
+                       (mini.filter != NULL && !mini_matches(mini.filter, tests[i].name));
+        results[i] = left_out ? MINI_LEFT_OUT : MINI_OK;
+        chosen += !left_out;
+    }
+    return chosen;
+}
+
 /* Returns how many failed. */
 static CMOCKA_UNUSED int mini_run(const char *name, const struct CMUnitTest *tests, size_t count,
                                   CMFixtureFunction setup, CMFixtureFunction teardown) {
     int *results = (int *)calloc(count + 1, sizeof *results);
     void *state = NULL;
-    size_t chosen = 0;
     if (results == NULL || mini_fixture(setup, &state) != 0) {
         print_error("[  FAILED  ] GROUP SETUP of %s\n", name);
         free(results);
         return (int)count;
     }
-    for (size_t i = 0; i < count; i++) {
-        int left_out = mini.filter != NULL && !mini_matches(mini.filter, tests[i].name);
-        results[i] = left_out ? MINI_LEFT_OUT : MINI_OK;
-        chosen += !left_out;
-    }
+    size_t chosen = mini_choose(tests, results, count);
+    mini_watch_start();
     print_message("[==========] Running %zu test(s).\n", chosen);
     for (size_t i = 0; i < count; i++) {
         if (results[i] != MINI_LEFT_OUT) {
-            results[i] = mini_test(&tests[i]);
+            results[i] = mini_test_watched(&tests[i]);
         }
     }
     print_message("[==========] %zu test(s) run.\n", chosen);
