@@ -661,7 +661,8 @@ typedef struct hcqi_cuda_event {
 /* A batch that is not known to be over. */
 typedef struct hcqi_cuda_given {
     uint64_t epoch;
-    hcqi_cuda_event *event;            /* recorded at its end, or NULL */
+    hcqi_cuda_event *event;            /* for its end, or NULL */
+    int recorded;
     hcq_job *job;
     const hcq_recording *recording;
     uint32_t first, count;             /* its packets */
@@ -680,11 +681,7 @@ typedef struct hcqi_cuda_lane {
     uint64_t handed;                   /* atomic: epoch of the last batch given to the stream */
     uint64_t submitted;                /* epoch of the last batch taken */
     uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
-    uint32_t users;                    /* atomic: others who are about to wait for it */
-    uint32_t refs;                     /* its own and trusts'; under the core's lock */
-    uint32_t closed, was_lost;         /* under the core's lock; d is gone */
-    uint32_t looking;                  /* two lanes may wait for each other's batches */
-    hcq_memory_hooks hooks;
+    uint32_t users;                    /* atomic: who is about to take its event */
     uint32_t records;                  /* atomic: batches still to record an event */
     uint32_t idle_looks;               /* in vain, since it went on */
     uint64_t zeroed;                   /* d->zeroed when it last waited for it */
@@ -699,7 +696,7 @@ typedef struct hcqi_cuda_post {
     const hcq_recording *recording;
     uint32_t first, count;
     const hcq_lane_point *waits;
-    uint32_t wait_count;
+    uint32_t wait_count, wait_given;
     hcq_lane_point done;
     hcq_job *job;
     hcqi_cu_event import;              /* imported lanes: yours */
@@ -765,6 +762,8 @@ typedef struct hcqi_cuda_pages {
     uint32_t users;
     int owned;                         /* else somebody else had registered them */
     hcq_memory_hooks hooks;            /* of the device that registered them */
+    hcqi_cu_context context;           /* its, which stays as long */
+    int ordinal, retained;
 } hcqi_cuda_pages;
 
 /* What hcq's devices in one context share: until the last of them closes, since loading,
@@ -779,14 +778,6 @@ typedef struct hcqi_cuda_shared {
     hcq_memory *late;                  /* given back while something ran */
     uint32_t late_count, late_capacity;
 } hcqi_cuda_shared;
-
-/* A batch that waits for another device's: whether that was lost is only known when
-   both should be over. */
-typedef struct hcqi_cuda_trust {
-    hcqi_cuda_lane *lane, *other;
-    uint64_t epoch, other_epoch;
-    uint32_t broken;                   /* its job has failed */
-} hcqi_cuda_trust;
 
 /* A timestamp that the host takes once the lane is there. */
 typedef struct hcqi_cuda_harvest {
@@ -849,9 +840,6 @@ typedef struct hcqi_cuda_device {
 
     hcqi_cuda_harvest *harvests;       /* under the core's lock */
     uint32_t harvest_count, harvest_capacity;
-    hcqi_cuda_trust *trusts;           /* under the core's lock */
-    uint32_t trust_count, trust_capacity;
-    uint32_t betrayed;                 /* atomic: some job has to fail for that */
 
     hcqi_cuda_chunk *tail;             /* of posts, where submit adds */
     uint32_t tail_at;
@@ -1274,8 +1262,13 @@ static void *hcqi_cuda_pointer(uint64_t address) { return (void *)(uintptr_t)add
 
 static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
     hcqi_cuda_pages *pages = *link;
+    hcqi_cu_context popped;
     *link = pages->next;
-    if (pages->owned) { (void)d->api->MemHostUnregister(hcqi_cuda_pointer(pages->first)); }
+    if (pages->owned && d->api->CtxPushCurrent(pages->context) == HCQI_CU_OK) {
+        (void)d->api->MemHostUnregister(hcqi_cuda_pointer(pages->first));
+        (void)d->api->CtxPopCurrent(&popped);
+    }
+    if (pages->retained) { (void)d->api->DevicePrimaryCtxRelease(pages->ordinal); }
     pages->hooks.free_fn(pages->hooks.user, pages, sizeof *pages);
 }
 
@@ -1291,6 +1284,10 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
     pages->first = first;
     pages->end = end;
     pages->hooks = d->hooks;
+    pages->context = d->context;
+    pages->ordinal = d->ordinal;
+    pages->retained =
+        d->retained && d->api->DevicePrimaryCtxRetain(&pages->context, d->ordinal) == HCQI_CU_OK;
     int r = d->api->MemHostRegister(host, (size_t)(end - first),
                                     HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
     pages->owned = r == HCQI_CU_OK;
@@ -1307,7 +1304,7 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
     return r;
 }
 
-/* One user less of a range; the context is current. */
+/* One user less of a range. */
 static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end) {
     hcqi_cuda_pages **link = &hcqi_cuda_registered;
     while (*link && (*link)->first < end) {
@@ -1321,11 +1318,9 @@ static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint
 
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size) {
     uint64_t first = (uint64_t)(uintptr_t)host;
-    if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
     hcqi_cuda_lock(&hcqi_cuda_registered_lock);
     hcqi_cuda_unregister_parts(d, first, first + size);
     hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
-    hcqi_cuda_leave_context(d);
 }
 
 /* Registers the parts of a range that are not yet; the context is current. *address:
@@ -1394,7 +1389,7 @@ static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
     if (d->api->DeviceCanAccessPeer(&can, d->ordinal, owner->ordinal) != HCQI_CU_OK || !can) {
         return HCQ_ERROR_UNSUPPORTED;
     }
-    if (owner->peers >> d->ordinal & 1) { return HCQ_OK; }
+    if (owner->pool && (owner->peers >> d->ordinal & 1)) { return HCQ_OK; }
     hcq_result result = hcqi_cuda_enter_context(d);
     if (result != HCQ_OK) { return result; }
     memset(&access, 0, sizeof access);
@@ -2355,13 +2350,19 @@ static int hcqi_cuda_give_store(hcqi_cuda_giving *g, const hcq_packet *p) {
     return hcqi_cuda_give_columns(g, dst, args[1], size / 8);
 }
 
-/* Between these two hcq may be called; others who come to give wait. */
+static HCQI_THREAD_LOCAL int hcqi_cuda_tellings; /* of this thread */
+
+/* Between these two hcq may be called; others who come to give wait, unless they are
+   in the middle of something themselves. Afterwards all that was submitted meanwhile is
+   given. */
 static void hcqi_cuda_tell_begin(hcqi_cuda_device *d) {
     hcqi_atomic_store64(&d->telling, hcq_sys_thread_id());
     hcqi_cuda_unlock(&d->lock);
+    hcqi_cuda_tellings++;
 }
 
 static void hcqi_cuda_tell_end(hcqi_cuda_device *d) {
+    hcqi_cuda_tellings--;
     hcqi_cuda_lock(&d->lock);
     hcqi_atomic_store64(&d->telling, 0);
 }
@@ -2525,13 +2526,27 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
 
 /* ---- waits ---- */
 
+/* The event kept for a batch, or another one; with a reference. */
+static hcqi_cuda_event *hcqi_cuda_lane_spare(hcqi_cuda_lane *lane, uint64_t epoch) {
+    hcqi_cuda_event *event = NULL;
+    hcqi_cuda_lock(&lane->lock);
+    const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
+    if (given && given->epoch == epoch && given->event && !given->recorded) {
+        event = given->event;
+        (void)hcqi_atomic_add32(&event->refs, 1);
+    }
+    hcqi_cuda_unlock(&lane->lock);
+    return event ? event : hcqi_cuda_event_get(lane->d);
+}
+
 /* Records an event behind the last batch of a lane, for that batch's epoch. With the
-   lock of the lane's device. */
+   lock of the lane's device. *out, with a reference: NULL if there is no memory for one,
+   which only matters where each batch has one from the beginning. */
 static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **out) {
     hcqi_cuda_device *d = lane->d;
-    hcqi_cuda_event *event = hcqi_cuda_event_get(d);
+    hcqi_cuda_event *event = hcqi_cuda_lane_spare(lane, epoch);
     *out = NULL;
-    if (!event) { return hcqi_cuda_event_none(d); }
+    if (!event) { return hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OK; }
     int r = d->api->EventRecord(event->handle, lane->stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
@@ -2540,13 +2555,15 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
     hcqi_cuda_count(&d->records, 1);
     hcqi_cuda_lock(&lane->lock);
     hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
-    int keep = given && given->epoch == epoch && !given->event;
-    if (keep) {
-        given->event = event;
-        (void)hcqi_atomic_add32(&event->refs, 1);
+    if (given && given->epoch == epoch && !given->recorded) {
+        if (!given->event) {
+            given->event = event;
+            (void)hcqi_atomic_add32(&event->refs, 1);
+        }
+        given->recorded = given->event == event;
     }
     hcqi_cuda_unlock(&lane->lock);
-    *out = event;                      /* one reference is the caller's */
+    *out = event;
     return HCQI_CU_OK;
 }
 
@@ -2557,7 +2574,7 @@ static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoc
     hcqi_cuda_lock(&lane->lock);
     const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
     *done = hcqi_cuda_look(lane) >= epoch || !given;
-    if (!*done && given->epoch == epoch && given->event) {
+    if (!*done && given->epoch == epoch && given->recorded) {
         event = given->event;
         (void)hcqi_atomic_add32(&event->refs, 1);
     }
@@ -2565,30 +2582,14 @@ static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoc
     return event;
 }
 
-/* A lane of another device may be recorded on while nobody gives to it. */
-static int hcqi_cuda_try_enter(hcqi_cuda_device *d, const hcqi_cuda_device *mine) {
-    if (d == mine) { return 1; }
-    if (!hcqi_atomic_cas32(&d->lock, 0, 1)) { return 0; }
-    if (hcqi_atomic_load64(&d->telling) == 0) { return 1; }
-    hcqi_cuda_unlock(&d->lock);
-    return 0;
-}
-
 /* The event that `epoch` of the lane has by now, or gets if nothing was given to the
-   lane after it; NULL and *done 0: it is too late for one. With mine->lock. */
-static int hcqi_cuda_event_for(hcqi_cuda_device *mine, hcqi_cuda_lane *lane, uint64_t epoch,
-                               hcqi_cuda_event **event, int *done) {
-    int r = HCQI_CU_OK;
+   lane after it; NULL and *done 0: it is too late for one. With d->lock. */
+static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **event,
+                               int *done) {
     *event = hcqi_cuda_lane_event(lane, epoch, done);
     hcqi_atomic_store32(&lane->records, HCQI_CUDA_RECORDS);
-    if (*event || *done || !hcqi_cuda_try_enter(lane->d, mine)) { return r; }
-    if (hcqi_atomic_load64(&lane->handed) == epoch) {
-        hcq_result entered = hcqi_cuda_enter_context(lane->d);
-        r = entered == HCQ_OK ? hcqi_cuda_lane_record(lane, epoch, event) : HCQI_CU_INVALID_CONTEXT;
-        if (entered == HCQ_OK) { hcqi_cuda_leave_context(lane->d); }
-    }
-    if (lane->d != mine) { hcqi_cuda_unlock(&lane->d->lock); }
-    return r;
+    if (*event || *done || hcqi_atomic_load64(&lane->handed) != epoch) { return HCQI_CU_OK; }
+    return hcqi_cuda_lane_record(lane, epoch, event);
 }
 
 /* Makes the post's stream wait for another lane. */
@@ -2600,12 +2601,12 @@ static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) 
     int done;
     if (other->stream == stream || hcqi_cuda_look(other) >= wait->epoch) { return HCQI_CU_OK; }
     g->call = "cuEventRecord";
-    int r = hcqi_cuda_event_for(d, other, wait->epoch, &event, &done);
+    int r = hcqi_cuda_event_for(other, wait->epoch, &event, &done);
     if (r != HCQI_CU_OK || done) { return r; }
     if (event) {
         g->call = "cuStreamWaitEvent";
         r = d->api->StreamWaitEvent(stream, event->handle, 0);
-        hcqi_cuda_event_put(other->d, event);
+        hcqi_cuda_event_put(d, event);
         hcqi_cuda_count(&d->waits, 1);
         return r;
     }
@@ -2669,6 +2670,7 @@ static hcq_result hcqi_cuda_give_result(const hcqi_cuda_giving *g, int r) {
 static void hcqi_cuda_post_fail(hcqi_cuda_device *d, hcqi_cuda_post *post, hcq_result r) {
     hcqi_atomic_store32(&d->failed, 1);
     post->count = 0;
+    post->wait_given = post->wait_count; /* those that are left may never end */
     post->import = NULL;
     hcqi_cuda_tell_begin(d);
     hcq_backend_job_fail(post->job, &post->done, r, NULL);
@@ -2706,44 +2708,7 @@ static void hcqi_cuda_post_check(hcqi_cuda_device *d, hcqi_cuda_post *post) {
     if (r != HCQ_OK) { hcqi_cuda_post_fail(d, post, r); }
 }
 
-/* Did something fail that this batch may wait for? */
-static int hcqi_cuda_post_doubts(const hcqi_cuda_device *d, const hcqi_cuda_post *post) {
-    uint32_t failed = hcqi_atomic_load32(&d->failed);
-    for (uint32_t i = 0; i < post->wait_count; i++) {
-        const hcqi_cuda_device *other = ((hcqi_cuda_lane *)post->waits[i].lane->native)->d;
-        failed |= hcqi_atomic_load32(&other->failed) | hcqi_atomic_load32(&other->lost);
-    }
-    return failed != 0;
-}
-
 /* ---- posts ---- */
-
-static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch);
-
-/* Waits of other devices' lanes: their batches are given first. Who stands here holds
-   nothing, and the oldest batch of all that are not given waits for none of them. */
-static void hcqi_cuda_post_others(hcqi_cuda_device *d, const hcqi_cuda_post *post) {
-    for (uint32_t i = 0; i < post->wait_count; i++) {
-        hcqi_cuda_lane *other = (hcqi_cuda_lane *)post->waits[i].lane->native;
-        if (other->d == d || hcqi_atomic_load64(&other->handed) >= post->waits[i].epoch) {
-            continue;
-        }
-        hcqi_cuda_tell_begin(d);
-        while (hcqi_atomic_load64(&other->handed) < post->waits[i].epoch &&
-               !hcqi_atomic_load32(&other->d->lost)) {
-            hcqi_cuda_flush_until(other->d, other, post->waits[i].epoch);
-        }
-        hcqi_cuda_tell_end(d);
-    }
-}
-
-/* The lanes of others may go now. */
-static void hcqi_cuda_post_release(const hcqi_cuda_device *d, const hcqi_cuda_post *post) {
-    for (uint32_t i = 0; i < post->wait_count; i++) {
-        hcqi_cuda_lane *other = (hcqi_cuda_lane *)post->waits[i].lane->native;
-        if (other->d != d) { (void)hcqi_atomic_add32(&other->users, UINT32_MAX); }
-    }
-}
 
 /* Everything of one post, with the context; a failure leaves only its end. */
 static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
@@ -2753,11 +2718,10 @@ static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
     g.packet = NULL;
     g.call = "";
     int lost = hcqi_atomic_load32(&d->lost) != 0; /* its job may be gone */
-    if (!lost) { hcqi_cuda_post_others(d, post); }
-    if (!lost && hcqi_cuda_post_doubts(d, post)) { hcqi_cuda_post_check(d, post); }
+    if (!lost && hcqi_atomic_load32(&d->failed)) { hcqi_cuda_post_check(d, post); }
     int r = lost ? HCQI_CU_UNKNOWN : HCQI_CU_OK;
-    for (uint32_t i = 0; r == HCQI_CU_OK && i < post->wait_count; i++) {
-        r = hcqi_cuda_give_wait(&g, &post->waits[i]);
+    while (r == HCQI_CU_OK && post->wait_given < post->wait_count) {
+        r = hcqi_cuda_give_wait(&g, &post->waits[post->wait_given++]);
     }
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(&g); }
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_batch(&g); }
@@ -2772,7 +2736,6 @@ static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
         snprintf(d->lost_call, sizeof d->lost_call, "%s", g.call);
         hcqi_atomic_store32(&d->lost, 1);
     }
-    hcqi_cuda_post_release(d, post);
     hcqi_cuda_count(&d->batches, 1);
 }
 
@@ -2792,8 +2755,7 @@ static hcqi_cuda_post *hcqi_cuda_post_next(hcqi_cuda_device *d) {
     return hcqi_cuda_post_next(d);
 }
 
-/* Gives all posts, or with `lane` those up to an epoch of it. */
-static void hcqi_cuda_hand_over(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch) {
+static void hcqi_cuda_hand_over(hcqi_cuda_device *d) {
     hcqi_cuda_post *post = hcqi_cuda_post_next(d);
     if (!post) { return; }
     int has_context = hcqi_cuda_enter_context(d) == HCQ_OK;
@@ -2802,38 +2764,23 @@ static void hcqi_cuda_hand_over(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint6
         snprintf(d->lost_call, sizeof d->lost_call, "cuCtxPushCurrent");
         hcqi_atomic_store32(&d->lost, 1);
     }
-    for (; post; post = hcqi_cuda_post_next(d)) {
-        hcqi_cuda_post_give(d, post);
-        if (lane && hcqi_atomic_load64(&lane->handed) >= epoch) { break; }
-    }
+    for (; post; post = hcqi_cuda_post_next(d)) { hcqi_cuda_post_give(d, post); }
     if (has_context) { hcqi_cuda_leave_context(d); }
 }
 
 static void hcqi_cuda_tell_lost(hcqi_cuda_device *d);
-static void hcqi_cuda_betrayed_fail(hcqi_cuda_device *d);
 
-/* The lock of those who give, when nobody is in the middle of it; 0: this thread is. */
+/* The lock of those who give, when nobody is in the middle of it. 0: this thread is, here
+   or on another device, and must not wait; who is goes on with what is submitted now. */
 static int hcqi_cuda_enter(hcqi_cuda_device *d) {
     hcqi_cuda_lock(&d->lock);
-    for (uint64_t teller; (teller = hcqi_atomic_load64(&d->telling)) != 0;) {
+    while (hcqi_atomic_load64(&d->telling) != 0) {
         hcqi_cuda_unlock(&d->lock);
-        if (teller == hcq_sys_thread_id()) { return 0; }
+        if (hcqi_cuda_tellings != 0) { return 0; }
         hcq_sys_yield();
         hcqi_cuda_lock(&d->lock);
     }
     return 1;
-}
-
-/* Gives what was submitted up to an epoch of a lane, if nobody else gives just now;
-   what comes later may wait for him who asks. */
-static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch) {
-    if (!hcqi_cuda_try_enter(d, NULL)) {
-        hcq_sys_yield();
-        return;
-    }
-    if (hcqi_atomic_load64(&lane->handed) < epoch) { hcqi_cuda_hand_over(d, lane, epoch); }
-    hcqi_cuda_unlock(&d->lock);
-    if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_cuda_tell_lost(d); }
 }
 
 /* What was submitted goes to the streams in the order in which it was, so that a
@@ -2841,10 +2788,9 @@ static void hcqi_cuda_flush_until(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uin
    wait for it find their own work gone. */
 static void hcqi_cuda_flush(void *self) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    if (!hcqi_cuda_enter(d)) { return; } /* its caller goes on */
-    hcqi_cuda_hand_over(d, NULL, 0);
+    if (!hcqi_cuda_enter(d)) { return; }
+    hcqi_cuda_hand_over(d);
     hcqi_cuda_unlock(&d->lock);
-    if (hcqi_atomic_load32(&d->betrayed)) { hcqi_cuda_betrayed_fail(d); }
     if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_cuda_tell_lost(d); }
 }
 
@@ -2890,62 +2836,28 @@ static int hcqi_cuda_harvests_add(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
 
 /* A batch is on its way from now on. */
 static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
+    hcqi_cuda_event *event = NULL;
+    if (!lane->d->value_waits) {       /* then it must have one in any case */
+        if (hcqi_cuda_enter_context(lane->d) != HCQ_OK) { return 0; }
+        event = hcqi_cuda_event_get(lane->d);
+        hcqi_cuda_leave_context(lane->d);
+        if (!event) { return 0; }
+    }
     hcqi_cuda_lock(&lane->lock);
     int room = hcqi_cuda_given_room(lane);
     if (room) {
         hcqi_cuda_given *given = hcqi_cuda_given_at(lane, lane->given_count++);
         given->epoch = batch->done.epoch;
-        given->event = NULL;
+        given->event = event;
+        given->recorded = 0;
         given->job = batch->job;
         given->recording = batch->recording;
         given->first = batch->first;
         given->count = batch->count;
     }
     hcqi_cuda_unlock(&lane->lock);
+    if (!room) { hcqi_cuda_event_put(lane->d, event); }
     return room;
-}
-
-static void hcqi_cuda_lane_unref(hcqi_cuda_lane *lane) {
-    hcq_memory_hooks hooks = lane->hooks;
-    if (--lane->refs == 0) { hooks.free_fn(hooks.user, lane, sizeof *lane); }
-}
-
-/* Those of a batch that is not taken, or of a lane from an epoch on. */
-static void hcqi_cuda_trusts_drop(hcqi_cuda_device *d, const hcqi_cuda_lane *lane,
-                                  uint64_t epoch) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < d->trust_count; i++) {
-        hcqi_cuda_trust t = d->trusts[i];
-        if (t.lane == lane && t.epoch >= epoch) {
-            hcqi_cuda_lane_unref(t.other);
-        } else {
-            d->trusts[kept++] = t;
-        }
-    }
-    d->trust_count = kept;
-}
-
-/* Notes the waits for other devices. */
-static int hcqi_cuda_trusts_add(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
-                                const hcq_batch *batch) {
-    uint32_t count = d->trust_count;
-    for (uint32_t i = 0; i < batch->wait_count; i++) {
-        hcqi_cuda_lane *other = (hcqi_cuda_lane *)batch->waits[i].lane->native;
-        if (other->d == d) { continue; }
-        if (!hcqi_cuda_grow(d, (void **)&d->trusts, &d->trust_capacity, count + 1,
-                            sizeof *d->trusts)) {
-            return 0;
-        }
-        hcqi_cuda_trust *t = &d->trusts[count++];
-        t->lane = lane;
-        t->other = other;
-        t->epoch = batch->done.epoch;
-        t->other_epoch = batch->waits[i].epoch;
-        t->broken = 0;
-    }
-    for (uint32_t i = d->trust_count; i < count; i++) { d->trusts[i].other->refs++; }
-    d->trust_count = count;
-    return 1;
 }
 
 /* A wait goes with the batch if its stream does not imply it, or if somebody has to
@@ -2963,12 +2875,10 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
     if (hcqi_atomic_load32(&d->lost) == 2) { return HCQ_ERROR_LOST; } /* else that fails it */
     hcqi_cuda_chunk *c = hcqi_cuda_chunk_room(d, batch->wait_count);
+    uint32_t harvests = d->harvest_count;
     if (!c || (!d->has_stamp && !hcqi_cuda_harvests_add(d, lane, batch)) ||
-        !hcqi_cuda_trusts_add(d, lane, batch)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    if (!hcqi_cuda_given_add(lane, batch)) {
-        hcqi_cuda_trusts_drop(d, lane, batch->done.epoch);
+        !hcqi_cuda_given_add(lane, batch)) {
+        d->harvest_count = harvests;
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     hcqi_atomic_store64(&lane->base_epoch[batch->done.counter],
@@ -2986,12 +2896,11 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch
     post->job = batch->job;
     post->import = lane->is_imported ? (hcqi_cu_event)(uintptr_t)target->posted : NULL;
     for (uint32_t i = 0; i < batch->wait_count; i++) {
-        hcqi_cuda_lane *other = (hcqi_cuda_lane *)batch->waits[i].lane->native;
         if (!hcqi_cuda_wait_counts(lane, &batch->waits[i])) { continue; }
-        if (other->d != d) { (void)hcqi_atomic_add32(&other->users, 1); }
         c->waits[c->wait_count++] = batch->waits[i];
     }
     post->wait_count = c->wait_count - first;
+    post->wait_given = 0;
     hcqi_atomic_store32(&c->count, ++d->tail_at);
     return HCQ_NOT_READY;
 }
@@ -3003,7 +2912,7 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch
 static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
     for (uint32_t i = 0; i < lane->given_count; i++) {
         const hcqi_cuda_given *given = hcqi_cuda_given_at(lane, i);
-        if (!given->event) { break; }
+        if (!given->recorded) { break; }
         int r = lane->d->api->EventQuery(given->event->handle);
         hcqi_cuda_note(lane->d, r, "cuEventQuery");
         if (r != HCQI_CU_OK) { break; }
@@ -3037,105 +2946,9 @@ static void hcqi_cuda_harvest_due(hcqi_cuda_device *d, const hcqi_cuda_lane *lan
     d->harvest_count = kept;
 }
 
-static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane);
-
-static int hcqi_cuda_lane_is_lost(const hcqi_cuda_lane *lane) {
-    return lane->closed ? (int)lane->was_lost : hcqi_atomic_load32(&lane->d->lost) != 0;
-}
-
-/* The first trust of a lane up to an epoch. */
-static hcqi_cuda_trust *hcqi_cuda_trust_first(const hcqi_cuda_lane *lane, uint64_t done) {
-    hcqi_cuda_device *d = lane->d;
-    hcqi_cuda_trust *first = NULL;
-    for (uint32_t i = 0; i < d->trust_count; i++) {
-        hcqi_cuda_trust *t = &d->trusts[i];
-        if (t->lane == lane && t->epoch <= done && (!first || t->epoch < first->epoch)) {
-            first = t;
-        }
-    }
-    return first;
-}
-
-/* Batches that waited for other devices are over if what they waited for is, too: a
-   stream goes on when the context that it waits for ends. Takes the first trust up to
-   `done` away if that is so; 0: it is not, or not yet. */
-static int hcqi_cuda_trust_settle(hcqi_cuda_lane *lane, uint64_t done) {
-    hcqi_cuda_device *d = lane->d;
-    hcqi_cuda_trust t = *hcqi_cuda_trust_first(lane, done);
-    if (!t.broken && hcqi_cuda_lane_look(t.other) < t.other_epoch) {
-        if (hcqi_cuda_lane_is_lost(t.other)) {
-            hcqi_atomic_store32(&d->betrayed, 1);
-            hcq_backend_flush_soon(d->device);
-        }
-        return 0;
-    }
-    for (uint32_t i = 0; i < d->trust_count; i++) { /* looking may have taken others away */
-        const hcqi_cuda_trust *at = &d->trusts[i];
-        if (at->lane != lane || at->other != t.other || at->epoch != t.epoch ||
-            at->other_epoch != t.other_epoch) {
-            continue;
-        }
-        hcqi_cuda_lane_unref(t.other);
-        d->trusts[i] = d->trusts[--d->trust_count];
-        break;
-    }
-    return 1;
-}
-
-/* Retires batches up to `done` as far as they did not wait for other devices in vain. */
-static void hcqi_cuda_lane_advance(hcqi_cuda_lane *lane, uint64_t done) {
-    for (int settled = 1; settled;) {
-        const hcqi_cuda_trust *t =
-            lane->d->trust_count != 0 ? hcqi_cuda_trust_first(lane, done) : NULL;
-        uint64_t to = t ? t->epoch - 1 : done;
-        if (to > lane->done) {
-            hcqi_cuda_lock(&lane->lock);
-            hcqi_cuda_lane_retire(lane, to);
-            hcqi_cuda_unlock(&lane->lock);
-        }
-        settled = t && hcqi_cuda_trust_settle(lane, done);
-    }
-}
-
-typedef struct hcqi_cuda_betrayal {
-    hcq_job *job;
-    hcq_lane_point done;
-} hcqi_cuda_betrayal;
-
-static hcq_result hcqi_cuda_betrayed_find(void *self, void *user) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_betrayal *found = (hcqi_cuda_betrayal *)user;
-    for (uint32_t i = 0; i < d->trust_count && !found->job; i++) {
-        hcqi_cuda_trust *t = &d->trusts[i];
-        if (t->broken || !hcqi_cuda_lane_is_lost(t->other)) { continue; }
-        t->broken = 1;
-        hcqi_cuda_lock(&t->lane->lock);
-        const hcqi_cuda_given *given = hcqi_cuda_given_find(t->lane, t->epoch);
-        if (given && given->epoch == t->epoch) { found->job = given->job; }
-        hcqi_cuda_unlock(&t->lane->lock);
-        memset(&found->done, 0, sizeof found->done);
-        found->done.lane = t->lane->base;
-        found->done.epoch = t->epoch;
-    }
-    return HCQ_OK;
-}
-
-/* Fails the jobs whose producers were lost. UNLOCKED. */
-static void hcqi_cuda_betrayed_fail(hcqi_cuda_device *d) {
-    hcqi_cuda_betrayal found;
-    hcqi_atomic_store32(&d->betrayed, 0);
-    hcqi_atomic_store32(&d->failed, 1);
-    do {
-        memset(&found, 0, sizeof found);
-        (void)hcq_backend_locked(d->device, hcqi_cuda_backend(), hcqi_cuda_betrayed_find, &found);
-        if (found.job) { hcq_backend_job_fail(found.job, &found.done, HCQ_ERROR_LOST, NULL); }
-    } while (found.job);
-}
-
 /* How far the lane is by now. With the core's lock. */
 static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     hcqi_cuda_device *d = lane->d;
-    if (lane->closed || lane->looking) { return lane->done; }
     uint64_t before = hcqi_atomic_load64(&lane->done), done = hcqi_cuda_look(lane);
     int asks = !d->memops && before < hcqi_atomic_load64(&lane->handed);
     if (hcqi_atomic_load32(&d->lost)) { return before; }
@@ -3143,13 +2956,9 @@ static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     if (done == before && !asks) { return before; }
     hcqi_cuda_lock(&lane->lock);
     if (asks) { done = hcqi_cuda_ask_events(lane, done); }
+    if (done > before) { hcqi_cuda_lane_retire(lane, done); }
     hcqi_cuda_unlock(&lane->lock);
     if (asks) { hcqi_cuda_leave_context(d); }
-    if (done <= before) { return before; }
-    lane->looking = 1;
-    hcqi_cuda_lane_advance(lane, done);
-    lane->looking = 0;
-    done = lane->done;
     if (done > before && d->harvest_count != 0) { hcqi_cuda_harvest_due(d, lane, done); }
     return done;
 }
@@ -3314,6 +3123,7 @@ static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
                                                      : "");
         hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
         hcqi_cuda_tell_end(d);
+        hcqi_cuda_hand_over(d);        /* what came meanwhile: it only goes away */
     }
     hcqi_cuda_unlock(&d->lock);
 }
@@ -3784,22 +3594,19 @@ static void hcqi_cuda_posts_close(hcqi_cuda_device *d) {
 static void hcqi_cuda_close(void *self) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     int has_context = d->context && hcqi_cuda_enter_context(d) == HCQ_OK;
-    if (has_context) { hcqi_cuda_device_free(d); }
-    hcqi_cuda_events_free(d, has_context);
-    if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
-    if (has_context) { hcqi_cuda_leave_context(d); }
-    if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
     while (d->mappings) {              /* of memory that may outlive the device */
         hcqi_cuda_mapping *m = d->mappings;
         d->mappings = m->next;
         hcqi_cuda_unregister(d, m->host, m->size);
         hcq_backend_free(d->device, m, sizeof *m);
     }
+    if (has_context) { hcqi_cuda_device_free(d); }
+    hcqi_cuda_events_free(d, has_context);
+    if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
+    if (has_context) { hcqi_cuda_leave_context(d); }
+    if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
     if (d->harvests) {
         hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
-    }
-    if (d->trusts) {
-        hcq_backend_free(d->device, d->trusts, d->trust_capacity * sizeof *d->trusts);
     }
     if (d->streams) {
         hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
@@ -3903,14 +3710,7 @@ static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lan
     return r;
 }
 
-/* Its batches that waited for others are over; others that waited for it may look once
-   more. */
 static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
-    hcq_backend_lock(1);
-    hcqi_cuda_trusts_drop(d, lane, 0);
-    lane->closed = 1;
-    lane->was_lost = hcqi_atomic_load32(&d->lost) != 0;
-    hcq_backend_lock(0);
     if (lane->stream && !lane->lent && lane->stream != d->one_stream &&
         hcqi_cuda_enter_context(d) == HCQ_OK) {
         (void)d->api->StreamDestroy(lane->stream);
@@ -3919,21 +3719,15 @@ static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
     if (lane->given) {
         hcq_backend_free(d->device, lane->given, lane->given_capacity * sizeof *lane->given);
     }
-    hcq_backend_lock(1);
-    hcqi_cuda_lane_unref(lane);
-    hcq_backend_lock(0);
+    hcq_backend_free(d->device, lane, sizeof *lane);
 }
 
 static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane =
-        (hcqi_cuda_lane *)d->hooks.alloc_fn(d->hooks.user, sizeof *lane, 64);
+    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)hcqi_cuda_new(d, sizeof *lane);
     uint32_t word;
     if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_cuda_lane **slot = hcqi_cuda_lane_slot(d, target, &word);
-    memset(lane, 0, sizeof *lane);
-    lane->hooks = d->hooks;
-    lane->refs = 1;
     lane->d = d;
     lane->base = target;
     lane->is_imported = (uint32_t)target->imported;
@@ -3955,7 +3749,7 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
     return HCQ_OK;
 }
 
-/* Others may still be about to wait for its last batches, which are over. */
+/* Somebody may be about to take an event of its last batches, which are over. */
 static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
@@ -3980,14 +3774,14 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     hcqi_cuda_lane_free(d, lane);
 }
 
-/* Streams wait for events of other devices, too; for what others only store, if they
-   may do that at all. */
+/* Between devices the host is in between: a stream would go on when the context that it
+   waits for ends, and nobody could tell. */
 static int hcqi_cuda_can_wait(void *self, const hcq_backend *owner_backend,
                               const hcq_lane *other) {
-    const hcqi_cuda_device *d = (const hcqi_cuda_device *)self;
-    if (owner_backend != hcqi_cuda_backend()) { return 0; }
-    const hcqi_cuda_device *owner = ((const hcqi_cuda_lane *)other->native)->d;
-    return !owner->value_waits || d->value_waits;
+    (void)self;
+    (void)owner_backend;
+    (void)other;
+    return 0;
 }
 
 static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
@@ -4178,7 +3972,7 @@ static hcq_result hcqi_cuda_event_of(const hcqi_cuda_ask_point *ask, hcqi_cuda_e
     hcq_result entered = hcqi_cuda_enter_context(d);
     if (entered != HCQ_OK) { return entered; }
     if (!hcqi_cuda_enter(d)) { hcqi_cuda_lock(&d->lock); } /* in a callback of its own */
-    r = hcqi_cuda_event_for(d, ask->lane, ask->epoch, event, &done);
+    r = hcqi_cuda_event_for(ask->lane, ask->epoch, event, &done);
     hcqi_cuda_unlock(&d->lock);
     if (r == HCQI_CU_OK && !*event && !done) {
         r = hcqi_cuda_event_relay(d, ask->lane, ask->epoch, event);

@@ -298,6 +298,35 @@ static void waits_are_exact(void **state) {
     }
 }
 
+/* A stream comes to its wait when the other lane is far beyond it. */
+static void waits_for_the_past(void **state) {
+    (void)state;
+    if (T.variant->one_fifo) {
+        SKIP("what is behind the long kernel waits for it");
+        return;
+    }
+    for (uint32_t way = 0; way < 3; way++) {
+        hcq_device *device = device_by(way, 2, 1);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        gates g;
+        gates_open(&g, device);
+        CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 3, 4), 0);
+        settle(device);
+        hcq_point busy = submit_spin(&g, 2, 1);
+        hcq_point first = submit_spin(&g, 0, 0), second = submit_spin(&g, 1, 0);
+        hcq_point done = submit_to(device, q, 1, &first, NULL);
+        CHECK(!info_of(device).value_waits || COUNT(device, VALUE_WAITS) == 1);
+        gate_let(&g, 0);
+        gate_let(&g, 1);
+        WAIT_OK(second);
+        CHECK_RESULT(test_poll(busy), HCQ_TIMEOUT);
+        gate_let(&g, 2);
+        WAIT_OK(done);
+        hcq_queue_destroy(q);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 /* A host's wait, too: not for what was submitted later on the lane. */
 static void host_waits_are_exact(void **state) {
     (void)state;
@@ -391,5 +420,6 @@ static void waiting_hosts_sleep(void **state) {
 #define SIGNAL_TESTS                                                               \
     TEST(all_directions), TEST(means_are_as_chosen), TEST(many_waits_share_an_event), \
     TEST(events_go_back_to_their_pool), TEST(waits_are_exact),                     \
-    TEST(host_waits_are_exact), TEST_ALONE(no_value_waits),                        \
+    TEST(waits_for_the_past), TEST(host_waits_are_exact),                          \
+    TEST_ALONE(no_value_waits),                                                    \
     TEST(held_work_is_not_handed_over), TEST(waiting_hosts_sleep),

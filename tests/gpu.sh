@@ -22,8 +22,8 @@ root=$(dirname "$here")
 limit_all=525                          # seconds, for everything
 
 # ---- the steps ---------------------------------------------------------------
-# name, seconds until it is killed, command. What the issue of hardware is about
-# comes first, so that it has its time in any case.
+# name, seconds until it is killed, command. What only hardware can tell comes
+# first, so that it has its time in any case.
 
 step_table() {
     cat <<'END'

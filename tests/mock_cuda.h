@@ -111,7 +111,7 @@ typedef struct mock_cuda_counts {
     uint64_t value_writes, value_waits, records, event_waits, host_functions;
     uint64_t graph_launches, graph_nodes;
     uint64_t pageable_copies;          /* from or to memory that is not pinned */
-    uint64_t max_events, max_streams;  /* living at once */
+    uint64_t max_events, max_streams;  /* living at once, since the last mock_cuda_stats */
     uint64_t left_behind;              /* objects that lived when their context ended, unless it
                                           had an error */
     uint64_t misuses;                  /* those that a test expected, too */

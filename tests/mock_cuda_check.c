@@ -673,8 +673,11 @@ static void event_times(void **state) {
     OK(cu.cuEventElapsedTime(&ms, a, b));
     assert_true(ms >= 2.9f && ms < 10000.0f);
     IS(400, cu.cuEventElapsedTime(&ms, a, quiet));
+    assert_int_equal(counts().max_events, 3);
     OK(cu.cuEventDestroy_v2(a));
     OK(cu.cuEventDestroy_v2(b));
+    assert_int_equal(counts().max_events, 3);
+    assert_int_equal(counts().max_events, 1);
     OK(cu.cuEventDestroy_v2(quiet));
     rig_close();
 }
@@ -987,17 +990,16 @@ static void free_in_use(void **state) {
     rig_close();
 }
 
-static void pinned_memory(void **state) {
-    static unsigned char own[16384];
-    static uint64_t pageable[64];
+static unsigned char own[16384];
+
+static unsigned char *own_page(void) { return own + (4096 - (uintptr_t)own % 4096) % 4096; }
+
+static void registered_memory(void **state) {
     addr seen;
+    unsigned char *page = own_page();
     (void)state;
     mock_cuda_desc desc = {.flags = MOCK_CUDA_REGISTER_PAGES};
     rig_open(desc);
-    unsigned char *page = own + (4096 - (uintptr_t)own % 4096) % 4096;
-    OK(cu.cuMemHostGetDevicePointer_v2(&seen, R.words, 0));
-    assert_int_equal(seen, pinned(0));
-    IS(1, cu.cuMemHostGetDevicePointer_v2(&seen, page, 0));
     OK(cu.cuMemHostRegister_v2(page, 100, 3));
     IS(712, cu.cuMemHostRegister_v2(page + 50, 100, 3));
     IS(712, cu.cuMemHostRegister_v2(page + 200, 100, 3)); /* the same page */
@@ -1011,15 +1013,8 @@ static void pinned_memory(void **state) {
     OK(cu.cuMemHostUnregister(page));
     IS(713, cu.cuMemHostUnregister(page));
     OK(cu.cuMemHostUnregister(page + 4096));
-    OK(cu.cuMemcpyAsync(R.memory, (addr)(uintptr_t)pageable, 64, R.streams[0]));
-    OK(cu.cuMemcpyAsync((addr)(uintptr_t)pageable, R.memory, 64, R.streams[0]));
-    assert_int_equal(counts().pageable_copies, 2);
-    expect(1);
-    IS(1, cu.cuMemFreeHost(page));
-    misused("not of cuMemHostAlloc");
-    expect(0);
     rig_close();
-    desc.flags = 0;
+    desc.flags = 0;                    /* byte by byte */
     rig_open(desc);
     OK(cu.cuMemHostRegister_v2(page, 100, 3));
     IS(712, cu.cuMemHostRegister_v2(page + 99, 100, 3));
@@ -1028,11 +1023,33 @@ static void pinned_memory(void **state) {
     OK(cu.cuMemHostUnregister(page));
     OK(cu.cuMemHostUnregister(page + 100));
     rig_close();
-    desc.flags = MOCK_CUDA_NO_REGISTER | MOCK_CUDA_PAGEABLE_IS_MISUSE;
+    desc.flags = MOCK_CUDA_NO_REGISTER;
     rig_open(desc);
     IS(801, cu.cuMemHostRegister_v2(page, 100, 3));
+    rig_close();
+}
+
+static void pinned_memory(void **state) {
+    addr seen, at = (addr)(uintptr_t)own_page();
+    (void)state;
+    mock_cuda_desc desc = {.queues = 2};
+    rig_open(desc);
+    OK(cu.cuMemHostGetDevicePointer_v2(&seen, R.words, 0));
+    assert_int_equal(seen, pinned(0));
+    IS(1, cu.cuMemHostGetDevicePointer_v2(&seen, own_page(), 0));
+    OK(cu.cuMemcpyAsync(R.memory, at, 64, R.streams[0]));
+    own_page()[0]++;                   /* it was read */
+    OK(cu.cuMemcpyAsync(at, R.memory, 64, R.streams[0]));
+    assert_int_equal(counts().pageable_copies, 2);
     expect(1);
-    IS(1, cu.cuMemcpyAsync(R.memory, (addr)(uintptr_t)pageable, 64, R.streams[0]));
+    IS(1, cu.cuMemFreeHost(own_page()));
+    misused("not of cuMemHostAlloc");
+    expect(0);
+    rig_close();
+    desc.flags = MOCK_CUDA_PAGEABLE_IS_MISUSE;
+    rig_open(desc);
+    expect(1);
+    IS(1, cu.cuMemcpyAsync(R.memory, at, 64, R.streams[0]));
     misused("not pinned");
     expect(0);
     rig_close();
@@ -1560,70 +1577,98 @@ static void graph_order(void **state) {
     rig_close();
 }
 
-/* An update reaches later launches only, and only the node's own kind of values. */
-static void graph_updates(void **state) {
-    handle graph, exec, held, node, set, other;
-    addr theirs;
-    (void)state;
+/* A kernel that holds, then a copy and a memset. */
+typedef struct updated {
+    handle graph, exec, held, node, set;
+    uint64_t args[2];                  /* of the kernel */
+    size_t size;
+    void *extra[5];
+    kernel_params kernel;
+    copy_params copy;
+    set_params byte;
+} updated;
+
+static void updated_open(updated *u) {
     mock_cuda_desc desc = {.queues = 2, .flags = MOCK_CUDA_STRICT_MEMSETS};
     rig_open(desc);
-    uint64_t args[2] = {pinned(0), 1};
-    size_t size = sizeof args;
-    void *extra[] = {(void *)1, args, (void *)2, &size, NULL};
-    kernel_params kernel = kernel_node_params(R.hold, extra);
-    OK(cu.cuGraphCreate(&graph, 0));
-    OK(cu.cuGraphAddKernelNode(&held, graph, NULL, 0, &kernel));
+    u->args[0] = pinned(0);
+    u->args[1] = 1;
+    u->size = sizeof u->args;
+    void *extra[] = {(void *)1, u->args, (void *)2, &u->size, NULL};
+    memcpy(u->extra, extra, sizeof extra);
+    u->kernel = kernel_node_params(R.hold, u->extra);
     set_word(10, 100);
     set_word(11, 200);
-    node = add_copy(graph, pinned(1), pinned(10), &held, 1);
-    set_params byte = set_byte(pinned(2), 1);
-    OK(cu.cuGraphAddMemsetNode(&set, graph, &held, 1, &byte, R.context));
-    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cu.cuGraphLaunch(exec, R.streams[0]));
-    copy_params copy = copy_word(pinned(1), pinned(11));
-    OK(cu.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, R.context));
-    byte.value = 2;
-    OK(cu.cuGraphExecMemsetNodeSetParams(exec, set, &byte, R.context));
-    args[1] = 0;                       /* read when it was added: nothing happens */
+    u->copy = copy_word(pinned(1), pinned(11));
+    u->byte = set_byte(pinned(2), 1);
+    OK(cu.cuGraphCreate(&u->graph, 0));
+    OK(cu.cuGraphAddKernelNode(&u->held, u->graph, NULL, 0, &u->kernel));
+    u->node = add_copy(u->graph, pinned(1), pinned(10), &u->held, 1);
+    OK(cu.cuGraphAddMemsetNode(&u->set, u->graph, &u->held, 1, &u->byte, R.context));
+    OK(cu.cuGraphInstantiateWithFlags(&u->exec, u->graph, 0));
+}
+
+static void updated_run(const updated *u) {
+    OK(cu.cuGraphLaunch(u->exec, R.streams[0]));
+    OK(cu.cuStreamSynchronize(R.streams[0]));
+}
+
+/* An update reaches later launches only. */
+static void graph_updates(void **state) {
+    updated u;
+    (void)state;
+    updated_open(&u);
+    OK(cu.cuGraphLaunch(u.exec, R.streams[0]));
+    OK(cu.cuGraphExecMemcpyNodeSetParams(u.exec, u.node, &u.copy, R.context));
+    u.byte.value = 2;
+    OK(cu.cuGraphExecMemsetNodeSetParams(u.exec, u.set, &u.byte, R.context));
+    u.args[1] = 0;                     /* read when it was added: nothing happens */
     set_word(0, 1);
     OK(cu.cuStreamSynchronize(R.streams[0]));
     assert_int_equal(word(1), 100);
     assert_int_equal(word(2), 1);
-    OK(cu.cuGraphLaunch(exec, R.streams[0]));
-    OK(cu.cuStreamSynchronize(R.streams[0]));
+    updated_run(&u);
     assert_int_equal(word(1), 200);
     assert_int_equal(word(2), 2);
-    copy.src.device = R.memory;        /* other kinds of memory */
-    IS(1, cu.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, R.context));
-    copy.src.device = pinned(11);
-    copy.height = 0;
-    IS(1, cu.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, R.context));
-    IS(1, cu.cuGraphExecMemsetNodeSetParams(exec, node, &byte, R.context)); /* it is a copy */
-    byte.width = 2;
-    IS(1, cu.cuGraphExecMemsetNodeSetParams(exec, set, &byte, R.context));
-    kernel.function = R.copy;          /* another function will do */
-    args[0] = pinned(3);
-    args[1] = pinned(11);
-    OK(cu.cuGraphExecKernelNodeSetParams(exec, held, &kernel));
-    OK(cu.cuGraphLaunch(exec, R.streams[0]));
-    OK(cu.cuStreamSynchronize(R.streams[0]));
+    u.kernel.function = R.copy;        /* another function will do */
+    u.args[0] = pinned(3);
+    u.args[1] = pinned(11);
+    OK(cu.cuGraphExecKernelNodeSetParams(u.exec, u.held, &u.kernel));
+    updated_run(&u);
     assert_int_equal(word(3), 200);
-    OK(cu.cuMemAlloc_v2(&theirs, 8));
-    OK(cu.cuMemFree_v2(theirs));
+    OK(cu.cuGraphExecDestroy(u.exec));
+    OK(cu.cuGraphDestroy(u.graph));
+    rig_close();
+}
+
+/* ... and not everything of a node, and of no other graph's. */
+static void graph_refusals(void **state) {
+    handle other, stranger;
+    updated u;
+    (void)state;
+    updated_open(&u);
+    set_word(0, 1);
+    u.copy.src.device = R.memory;      /* another kind of memory */
+    IS(1, cu.cuGraphExecMemcpyNodeSetParams(u.exec, u.node, &u.copy, R.context));
+    u.copy.src.device = pinned(11);
+    u.copy.height = 0;
+    IS(1, cu.cuGraphExecMemcpyNodeSetParams(u.exec, u.node, &u.copy, R.context));
+    IS(1, cu.cuGraphExecMemsetNodeSetParams(u.exec, u.node, &u.byte, R.context)); /* a copy */
+    u.byte.width = 2;
+    IS(1, cu.cuGraphExecMemsetNodeSetParams(u.exec, u.set, &u.byte, R.context));
     OK(cu.cuGraphCreate(&other, 0));
-    expect(1);
-    handle stranger;
     OK(cu.cuGraphAddEmptyNode(&stranger, other, NULL, 0));
-    IS(1, cu.cuGraphExecMemsetNodeSetParams(exec, stranger, &byte, R.context));
+    expect(1);
+    IS(1, cu.cuGraphExecMemsetNodeSetParams(u.exec, stranger, &u.byte, R.context));
     misused("not of the graph");
     OK(cu.cuGraphDestroy(other));
-    OK(cu.cuGraphDestroy(graph));
-    IS(400, cu.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, R.context));
+    OK(cu.cuGraphDestroy(u.graph));
+    IS(400, cu.cuGraphExecMemcpyNodeSetParams(u.exec, u.node, &u.copy, R.context));
     misused("destroyed");
     expect(0);
-    OK(cu.cuGraphLaunch(exec, R.streams[0])); /* the instance needs no graph */
-    OK(cu.cuStreamSynchronize(R.streams[0]));
-    OK(cu.cuGraphExecDestroy(exec));
+    updated_run(&u);                   /* the instance needs no graph */
+    assert_int_equal(word(1), 100);
+    OK(cu.cuGraphExecDestroy(u.exec));
     rig_close();
 }
 
@@ -1719,22 +1764,42 @@ static void graph_values(void **state) {
     p.count = 2;
     ops[1].operation = 2;
     IS(1, cu.cuGraphExecBatchMemOpNodeSetParams(exec, node, &p));
-    IS(1, cu.cuGraphNodeSetEnabled(exec, node, 0)); /* not of this kind */
-    OK(cu.cuGraphNodeSetEnabled(exec, then, 0));
-    set_word(2, 0);
-    OK(cu.cuGraphLaunch(exec, R.streams[0]));
-    OK(cu.cuGraphNodeSetEnabled(exec, then, 1));
-    OK(cu.cuStreamSynchronize(R.streams[0]));
-    assert_int_equal(word(2), 0);
-    OK(cu.cuGraphLaunch(exec, R.streams[0]));
-    OK(cu.cuStreamSynchronize(R.streams[0]));
-    assert_int_equal(word(2), 10);
     if (cu.cuGraphAddKernelNode_v2) {
         kernel_params kernel = kernel_node_params(R.fault, NULL);
         OK(cu.cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &kernel));
     }
     OK(cu.cuGraphExecDestroy(exec));
     OK(cu.cuGraphDestroy(graph));
+    rig_close();
+}
+
+/* A node that is disabled does nothing, in later launches. */
+static void graph_enabling(void **state) {
+    updated u;
+    (void)state;
+    NEEDS_V2
+    updated_open(&u);
+    handle empty;
+    OK(cu.cuGraphLaunch(u.exec, R.streams[0]));
+    OK(cu.cuGraphNodeSetEnabled(u.exec, u.node, 0));
+    set_word(0, 1);
+    OK(cu.cuStreamSynchronize(R.streams[0]));
+    assert_int_equal(word(1), 100);
+    set_word(1, 0);
+    updated_run(&u);
+    assert_int_equal(word(1), 0);
+    OK(cu.cuGraphExecMemcpyNodeSetParams(u.exec, u.node, &u.copy, R.context));
+    updated_run(&u);
+    assert_int_equal(word(1), 0);
+    OK(cu.cuGraphNodeSetEnabled(u.exec, u.node, 1));
+    updated_run(&u);
+    assert_int_equal(word(1), 200);
+    OK(cu.cuGraphExecDestroy(u.exec));
+    OK(cu.cuGraphAddEmptyNode(&empty, u.graph, NULL, 0));
+    OK(cu.cuGraphInstantiateWithFlags(&u.exec, u.graph, 0));
+    IS(1, cu.cuGraphNodeSetEnabled(u.exec, empty, 0)); /* not of this kind */
+    OK(cu.cuGraphExecDestroy(u.exec));
+    OK(cu.cuGraphDestroy(u.graph));
     rig_close();
 }
 
@@ -1848,15 +1913,18 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(value_conditions), cmocka_unit_test(value_mistakes),
     cmocka_unit_test(value_deadlock), cmocka_unit_test(early_waits),
     cmocka_unit_test(device_memory), cmocka_unit_test(free_in_use),
-    cmocka_unit_test(pinned_memory), cmocka_unit_test(syncs), cmocka_unit_test(pools),
+    cmocka_unit_test(registered_memory), cmocka_unit_test(pinned_memory),
+    cmocka_unit_test(syncs), cmocka_unit_test(pools),
     cmocka_unit_test(pool_sizes), cmocka_unit_test(peers), cmocka_unit_test(pool_peers),
     cmocka_unit_test(bad_ptx), cmocka_unit_test(functions), cmocka_unit_test(builtin),
     cmocka_unit_test(contexts), cmocka_unit_test(host_functions), cmocka_unit_test(sticky),
     cmocka_unit_test(sticky_operation), cmocka_unit_test(sticky_record),
     cmocka_unit_test(failures),
     cmocka_unit_test(graph_order), cmocka_unit_test(graph_updates),
+    cmocka_unit_test(graph_refusals),
     cmocka_unit_test(graph_once), cmocka_unit_test(graph_events),
-    cmocka_unit_test(graph_values), cmocka_unit_test(graph_threads), cmocka_unit_test(threads),
+    cmocka_unit_test(graph_values), cmocka_unit_test(graph_enabling),
+    cmocka_unit_test(graph_threads), cmocka_unit_test(threads),
     cmocka_unit_test(quick)
 };
 

@@ -154,6 +154,8 @@ MC_OWN(void, mock_cuda_kernel, const char *entry, mock_cuda_fn fn) {
 MC_OWN(void, mock_cuda_stats, mock_cuda_counts *out) {
     mc_own_begin(__func__);
     *out = M.counts;
+    M.counts.max_events = M.counts.events;
+    M.counts.max_streams = M.counts.streams;
     out->events_pending = 0;
     for (uint32_t i = 0; i < M.slot_count; i++) {
         const mc_object *o = M.slots[i].object;

@@ -744,7 +744,7 @@ cuda_mock_check() { # CONFIGS...: the mock has to be right before it judges
 
 cuda_variants() { # all but the first
     cuda conformance \
-        cumock-events,cumock-plain,cumock-lists,cumock-one,cumock-no-copy,cumock-narrow
+        cumock-events,cumock-plain,cumock-lists,cumock-few,cumock-one,cumock-no-copy,cumock-narrow
 }
 
 cuda_own() { # what only this backend has
