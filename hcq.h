@@ -10742,6 +10742,9 @@ static uint64_t hcqi_plan_shape(const hcq_queue *q) {
             const hcqi_need *need = &plan->waits[c->wait_first + k];
             hash = hcqi_hash(hash, (uint64_t)need->slice << 32 | need->place);
         }
+        for (uint32_t k = 0; c->dev->caps.edges && k < c->edge_count; k++) {
+            hash = hcqi_hash(hash, plan->edges[c->edge_first + k]);
+        }
     }
     return hash;
 }

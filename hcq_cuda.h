@@ -211,8 +211,8 @@ HCQ_API hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st 
    later does not count, and it may be destroyed. It counts as a submission of
    `device`; up to 4 run beside each other, later ones behind one of these.
 
-   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_NATIVE,
-            HCQ_ERROR_OUT_OF_MEMORY.
+   Threads: any. Errors: HCQ_ERROR_UNSUPPORTED, HCQ_ERROR_OUT_OF_MEMORY,
+            HCQ_ERROR_WOULD_BLOCK (in a custom command's function).
 */
 HCQ_API hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
                                          hcq_point *point);
@@ -299,6 +299,7 @@ enum {                                 /* CUresult */
     HCQI_CU_ALREADY_REGISTERED = 712,
     HCQI_CU_STACK = 714,
     HCQI_CU_LAUNCH_FAILED = 719,
+    HCQI_CU_TENSOR_LEAK = 721,
     HCQI_CU_MPS_TERMINATED = 810,
     HCQI_CU_UNKNOWN = 999
 };
@@ -643,6 +644,7 @@ typedef struct hcqi_cuda_driver {
     hcq_memory_hooks hooks;
     void *library;
     hcqi_cuda_api api;
+    int works;                         /* cuInit did: it leaves threads behind, and stays */
     int version;                       /* of the driver: 12040 is 12.4 */
     int devices[HCQI_CUDA_DEVICES];
     uint32_t count;
@@ -674,7 +676,8 @@ typedef struct hcqi_cuda_lane {
     hcqi_cu_stream stream;
     uint32_t lent, is_imported;
     uint64_t *word;                    /* pinned: epoch, as the stream stores it; ... */
-    uint32_t *trail;                   /* ... index + 1 of the last command done */
+    uint32_t *trail;                   /* ... index + 1 of the last command done, and the low
+                                          half of its batch's epoch */
     hcqi_cu_ptr word_address, trail_address;
     uint64_t base_epoch[2], last[2];   /* of the counters: epoch = base + value; last value */
     uint64_t done;                     /* atomic: epoch known to be over */
@@ -682,6 +685,8 @@ typedef struct hcqi_cuda_lane {
     uint64_t submitted;                /* epoch of the last batch taken */
     uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
     uint32_t users;                    /* atomic: who is about to take its event */
+    uint32_t relay_lock;
+    hcqi_cu_stream relay;              /* waits for its values, for events of points */
     uint32_t records;                  /* atomic: batches still to record an event */
     uint32_t idle_looks;               /* in vain, since it went on */
     uint64_t zeroed;                   /* d->zeroed when it last waited for it */
@@ -803,6 +808,7 @@ typedef struct hcqi_cuda_device {
     uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args;
     int memops;                        /* 2, 1, 0: events */
     int value_waits, graphs, has_import, has_stamp, has_memop_nodes;
+    int gathers;                       /* the driver begins when it is asked */
     int(HCQI_CU_API *write_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
     int(HCQI_CU_API *wait_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
     char name[96];
@@ -821,8 +827,6 @@ typedef struct hcqi_cuda_device {
     hcqi_cu_stream tool;               /* for clocks */
     uint64_t *tool_word;
     hcqi_cuda_moment moment;
-    uint32_t relay_lock;
-    hcqi_cu_stream relay;              /* waits for values, for events of points */
 
     hcqi_cu_pool pool;
     hcqi_cu_stream memory_stream;      /* allocations, zeroes */
@@ -853,6 +857,7 @@ typedef struct hcqi_cuda_device {
     uint64_t spare;                    /* atomic: chunk for later, one at most */
     uint32_t failed;                   /* atomic: some batch did, ask for results */
     uint32_t lost;                     /* atomic: 3, then 1 = found out, 2 = told */
+    uint32_t refusals;                 /* atomic: of queries, in a row */
     int lost_code;                     /* CUresult */
     char lost_call[40];
 
@@ -895,6 +900,7 @@ static int hcqi_cuda_is_sticky(int r) {
     case HCQI_CU_LAUNCH_TIMEOUT:
     case HCQI_CU_CONTEXT_IS_DESTROYED:
     case HCQI_CU_ASSERT:
+    case HCQI_CU_TENSOR_LEAK:
     case HCQI_CU_MPS_TERMINATED:
     case HCQI_CU_UNKNOWN: return 1;
     default: return r >= HCQI_CU_STACK && r <= HCQI_CU_LAUNCH_FAILED;
@@ -919,6 +925,22 @@ static void hcqi_cuda_note(hcqi_cuda_device *d, int r, const char *call) {
     d->lost_code = r;
     snprintf(d->lost_call, sizeof d->lost_call, "%s", call);
     hcqi_atomic_store32(&d->lost, 1);
+}
+
+/* What a query answered. A stream that somebody destroyed, say, never gets any further:
+   three refusals in a row end the device, too. Not those of a stream capture. */
+static void hcqi_cuda_asked(hcqi_cuda_device *d, int r, const char *call) {
+    int refused = r != HCQI_CU_OK && r != HCQI_CU_NOT_READY && (r < 900 || r > 909);
+    if (!refused) {
+        hcqi_atomic_store32(&d->refusals, 0);
+        return;
+    }
+    hcqi_cuda_note(d, r, call);
+    if (hcqi_atomic_add32(&d->refusals, 1) >= 2 && hcqi_atomic_cas32(&d->lost, 0, 3)) {
+        d->lost_code = r;
+        snprintf(d->lost_call, sizeof d->lost_call, "%s", call);
+        hcqi_atomic_store32(&d->lost, 1);
+    }
 }
 
 /* Logs a call that failed. Not under a lock of ours. */
@@ -1012,7 +1034,9 @@ static hcqi_cuda_event *hcqi_cuda_event_get(hcqi_cuda_device *d) {
 
 /* Why there was none. */
 static int hcqi_cuda_event_none(hcqi_cuda_device *d) {
-    return hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OUT_OF_MEMORY;
+    uint32_t lost = hcqi_atomic_load32(&d->lost);
+    if (lost == 0) { return HCQI_CU_OUT_OF_MEMORY; }
+    return lost == 3 ? HCQI_CU_UNKNOWN : d->lost_code;
 }
 
 static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
@@ -1200,7 +1224,8 @@ static int hcqi_cuda_device_alloc(hcqi_cuda_device *d, uint64_t size, uint32_t f
         r = d->api->MemsetD8Async(memory->address, 0, (size_t)size, d->memory_stream);
         if (r == HCQI_CU_OK) { r = hcqi_cuda_zero_mark(d); }
     } else if (kind == HCQI_CUDA_POOLED) {
-        r = d->api->StreamSynchronize(d->memory_stream);
+        r = d->api->StreamQuery(d->memory_stream);
+        if (r == HCQI_CU_NOT_READY) { r = hcqi_cuda_zero_mark(d); } /* behind some clearing */
     }
     if (r != HCQI_CU_OK) { hcqi_cuda_memory_free(d, memory); }
     return r;
@@ -1230,7 +1255,10 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
     for (int tries = 0; tries < 2 && got == HCQI_CU_OUT_OF_MEMORY; tries++) {
         if (tries == 1) { /* what is kept goes first */
             hcqi_cuda_late_free(d);
-            if (d->pool) { (void)d->api->MemPoolTrimTo(d->pool, 0); }
+            if (d->pool) {
+                (void)d->api->StreamSynchronize(d->memory_stream);
+                (void)d->api->MemPoolTrimTo(d->pool, 0);
+            }
         }
         got = flags & HCQ_HOST_VISIBLE ? hcqi_cuda_host_alloc(d, size, memory)
                                        : hcqi_cuda_device_alloc(d, size, flags, memory);
@@ -1256,7 +1284,13 @@ static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
 static hcqi_cuda_pages *hcqi_cuda_registered;
 static uint32_t hcqi_cuda_registered_lock;
 
-enum { HCQI_CUDA_PAGE = 4096 };
+static uint64_t hcqi_cuda_page(void) {
+#ifdef _WIN32
+    return 4096;
+#else
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+#endif
+}
 
 static void *hcqi_cuda_pointer(uint64_t address) { return (void *)(uintptr_t)address; }
 
@@ -1272,9 +1306,10 @@ static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
     pages->hooks.free_fn(pages->hooks.user, pages, sizeof *pages);
 }
 
-/* Takes what begins at `first`, in front of *link. */
+/* Takes [first, end), in front of *link; or if that belongs to somebody else, of whom
+   only so much needs to be known, [at, stop) of it. */
 static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint64_t first,
-                               uint64_t end) {
+                               uint64_t end, uint64_t at, uint64_t stop) {
     hcqi_cu_ptr last;
     hcqi_cuda_pages *pages =
         (hcqi_cuda_pages *)d->hooks.alloc_fn(d->hooks.user, sizeof *pages, 16);
@@ -1291,11 +1326,14 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
     int r = d->api->MemHostRegister(host, (size_t)(end - first),
                                     HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
     pages->owned = r == HCQI_CU_OK;
-    if (r == HCQI_CU_ALREADY_REGISTERED) { /* not by us; all of it? */
-        r = d->api->MemHostGetDevicePointer(&last, hcqi_cuda_pointer(end - 1), 0);
+    if (r == HCQI_CU_ALREADY_REGISTERED) {
+        pages->first = at;
+        pages->end = stop;
+        r = d->api->MemHostGetDevicePointer(&last, hcqi_cuda_pointer(stop - 1), 0);
     }
+    host = hcqi_cuda_pointer(pages->first);
     if (r == HCQI_CU_OK) { r = d->api->MemHostGetDevicePointer(&pages->address, host, 0); }
-    if (r == HCQI_CU_OK && !pages->owned && last != pages->address + (end - first) - 1) {
+    if (r == HCQI_CU_OK && !pages->owned && last != pages->address + (stop - at) - 1) {
         r = HCQI_CU_ALREADY_REGISTERED;
     }
     pages->next = *link;
@@ -1328,14 +1366,14 @@ static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t
 static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end,
                                     hcqi_cu_ptr *address) {
     hcqi_cuda_pages **link = &hcqi_cuda_registered;
-    uint64_t at = first, page = HCQI_CUDA_PAGE;
+    uint64_t at = first, page = hcqi_cuda_page();
     int r = HCQI_CU_OK;
     while (*link && (*link)->end <= first) { link = &(*link)->next; }
     while (at < end) {
         if (!*link || (*link)->first > at) {
             uint64_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
             if (*link && (*link)->first < to) { to = (*link)->first; }
-            r = hcqi_cuda_pages_add(d, link, from, to);
+            r = hcqi_cuda_pages_add(d, link, from, to, at, end < to ? end : to);
             if (r != HCQI_CU_OK) { break; }
         }
         hcqi_cuda_pages *pages = *link;
@@ -2510,8 +2548,13 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
     if (!post->recording || post->count == 0) { return HCQI_CU_OK; }
     if (g->d->flags & HCQ_CUDA_TRAIL) { /* nothing of this batch is done */
         g->call = "cuMemsetD32Async";
-        int begun = g->d->api->MemsetD32Async(post->lane->trail_address, 0, 1, post->lane->stream);
-        if (begun != HCQI_CU_OK) { return begun; }
+        hcqi_cu_ptr trail = post->lane->trail_address;
+        int r = g->d->api->MemsetD32Async(trail, 0, 1, post->lane->stream);
+        if (r == HCQI_CU_OK) {
+            r = g->d->api->MemsetD32Async(trail + 4, (unsigned int)post->done.epoch, 1,
+                                          post->lane->stream);
+        }
+        if (r != HCQI_CU_OK) { return r; }
     }
     hcqi_cuda_list *list = (hcqi_cuda_list *)post->recording->encoded;
     if (!list) { return hcqi_cuda_give_packets(g, post->first, post->count); }
@@ -2546,7 +2589,7 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
     hcqi_cuda_device *d = lane->d;
     hcqi_cuda_event *event = hcqi_cuda_lane_spare(lane, epoch);
     *out = NULL;
-    if (!event) { return hcqi_atomic_load32(&d->lost) ? d->lost_code : HCQI_CU_OK; }
+    if (!event) { return hcqi_atomic_load32(&d->lost) ? hcqi_cuda_event_none(d) : HCQI_CU_OK; }
     int r = d->api->EventRecord(event->handle, lane->stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
@@ -2764,7 +2807,11 @@ static void hcqi_cuda_hand_over(hcqi_cuda_device *d) {
         snprintf(d->lost_call, sizeof d->lost_call, "cuCtxPushCurrent");
         hcqi_atomic_store32(&d->lost, 1);
     }
-    for (; post; post = hcqi_cuda_post_next(d)) { hcqi_cuda_post_give(d, post); }
+    for (; post; post = hcqi_cuda_post_next(d)) {
+        hcqi_cu_stream stream = post->lane->stream;
+        hcqi_cuda_post_give(d, post);
+        if (d->gathers) { (void)d->api->StreamQuery(stream); }
+    }
     if (has_context) { hcqi_cuda_leave_context(d); }
 }
 
@@ -2879,7 +2926,7 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch
     if (!c || (!d->has_stamp && !hcqi_cuda_harvests_add(d, lane, batch)) ||
         !hcqi_cuda_given_add(lane, batch)) {
         d->harvest_count = harvests;
-        return HCQ_ERROR_OUT_OF_MEMORY;
+        return hcqi_atomic_load32(&d->lost) ? HCQ_ERROR_LOST : HCQ_ERROR_OUT_OF_MEMORY;
     }
     hcqi_atomic_store64(&lane->base_epoch[batch->done.counter],
                         batch->done.epoch - batch->done.value);
@@ -2914,7 +2961,7 @@ static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
         const hcqi_cuda_given *given = hcqi_cuda_given_at(lane, i);
         if (!given->recorded) { break; }
         int r = lane->d->api->EventQuery(given->event->handle);
-        hcqi_cuda_note(lane->d, r, "cuEventQuery");
+        hcqi_cuda_asked(lane->d, r, "cuEventQuery");
         if (r != HCQI_CU_OK) { break; }
         done = given->epoch;
     }
@@ -2969,7 +3016,7 @@ static void hcqi_cuda_lane_doubt(hcqi_cuda_lane *lane, uint32_t looks) {
     if (++lane->idle_looks < looks || !d->memops) { return; }
     lane->idle_looks = 0;
     if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
-    hcqi_cuda_note(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+    hcqi_cuda_asked(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
     hcqi_cuda_leave_context(d);
 }
 
@@ -2998,7 +3045,7 @@ static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
     if (!event) { return done; }
     if (hcqi_cuda_enter_context(d) == HCQ_OK) {
         int r = d->api->EventQuery(event->handle);
-        hcqi_cuda_note(d, r, "cuEventQuery");
+        hcqi_cuda_asked(d, r, "cuEventQuery");
         done = r == HCQI_CU_OK;
         hcqi_cuda_leave_context(d);
     }
@@ -3032,7 +3079,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
         if (now - asked > 1000000) { /* does anything tell of an error? */
             asked = now;
             if (hcqi_cuda_enter_context(d) == HCQ_OK) {
-                hcqi_cuda_note(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+                hcqi_cuda_asked(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
                 hcqi_cuda_leave_context(d);
             }
             continue;
@@ -3082,6 +3129,17 @@ static const hcq_packet *hcqi_cuda_blame_packet(const hcqi_cuda_lane *lane,
     return execs == 1 ? found : NULL;
 }
 
+/* The batch that a lane is in the middle of; under lane->lock. */
+static const hcqi_cuda_given *hcqi_cuda_blame_batch(hcqi_cuda_lane *lane) {
+    uint64_t done = hcqi_cuda_look(lane);
+    int trail = (lane->d->flags & HCQ_CUDA_TRAIL) != 0;
+    for (uint32_t i = 0; trail && i < lane->given_count; i++) {
+        const hcqi_cuda_given *given = hcqi_cuda_given_at(lane, i);
+        if ((uint32_t)given->epoch == hcqi_atomic_load32(lane->trail + 1)) { return given; }
+    }
+    return hcqi_cuda_given_find(lane, done + 1);
+}
+
 /* Who did it? The oldest batches that are not over, one with a kernel if there is. */
 static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
@@ -3089,9 +3147,8 @@ static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
         if (!lane) { continue; }
-        uint64_t done = hcqi_cuda_look(lane);
         hcqi_cuda_lock(&lane->lock);
-        const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, done + 1);
+        const hcqi_cuda_given *given = hcqi_cuda_blame_batch(lane);
         if (given && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
             const hcq_packet *packet = hcqi_cuda_blame_packet(lane, given);
             blame->lanes++;
@@ -3248,6 +3305,7 @@ static int hcqi_cuda_init(hcqi_cuda_driver *driver) {
         return hcqi_cuda_fail_text(driver, "cuInit: %s (%d)%s", hcqi_cuda_text(api, r), r,
                                    hcqi_cuda_init_hint(r));
     }
+    driver->works = 1;
     r = api->DriverGetVersion(&driver->version);
     if (r != HCQI_CU_OK || driver->version < HCQI_CUDA_OLDEST) {
         return hcqi_cuda_fail_text(driver, "the driver is for CUDA %d.%d, 11.4 is needed",
@@ -3270,7 +3328,7 @@ static int hcqi_cuda_init(hcqi_cuda_driver *driver) {
 
 static void hcqi_cuda_driver_destroy(const hcq_memory_hooks *memory, void *self) {
     hcqi_cuda_driver *driver = (hcqi_cuda_driver *)self;
-    if (driver->library) { hcq_sys_library_close(driver->library); }
+    if (driver->library && !driver->works) { hcq_sys_library_close(driver->library); }
     memory->free_fn(memory->user, driver, sizeof *driver);
 }
 
@@ -3358,6 +3416,17 @@ static void hcqi_cuda_limits_read(hcqi_cuda_device *d) {
     (void)d->api->DeviceGetName(d->name, (int)sizeof d->name, d->ordinal);
 }
 
+/* Under Windows, and Linux on top of it, the driver gathers work until it is asked. */
+static int hcqi_cuda_gathers(void) {
+#ifdef _WIN32
+    return 1;
+#else
+    FILE *device = fopen("/dev/dxg", "rb");
+    if (device) { fclose(device); }
+    return device != NULL;
+#endif
+}
+
 /* Which native means lanes count by. */
 static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     const hcqi_cuda_api *api = d->api;
@@ -3377,9 +3446,8 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     d->write_value = d->memops == 1 ? api->WriteValue64V1 : api->WriteValue64;
     d->wait_value = d->memops == 1 ? api->WaitValue64V1 : api->WaitValue64;
     d->value_waits = d->memops != 0 && !(d->flags & HCQ_CUDA_NO_VALUE_WAITS);
-#ifdef _WIN32
-    d->value_waits = 0;                /* work is gathered there, the store may come too late */
-#endif
+    d->gathers = hcqi_cuda_gathers();
+    if (d->gathers) { d->value_waits = 0; } /* the store may come too late */
     d->has_memop_nodes = d->memops == 2 && api->GraphAddBatchMemOpNode &&
                          api->GraphExecBatchMemOpNodeSetParams;
     d->graphs = !(d->flags & (HCQ_CUDA_NO_GRAPHS | HCQ_CUDA_TRAIL));
@@ -3567,14 +3635,13 @@ static void hcqi_cuda_events_free(hcqi_cuda_device *d, int has_context) {
 
 /* What is CUDA's; with the context, which may be broken. */
 static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
-    hcqi_cu_stream streams[4];
+    hcqi_cu_stream streams[3];
     if (d->tool) { (void)d->api->StreamSynchronize(d->tool); }
     if (d->memory_stream) { (void)d->api->StreamSynchronize(d->memory_stream); }
     streams[0] = d->tool;
-    streams[1] = d->relay;
-    streams[2] = d->memory_stream;
-    streams[3] = d->one_stream;
-    for (int i = 0; i < 4; i++) {
+    streams[1] = d->memory_stream;
+    streams[2] = d->one_stream;
+    for (int i = 0; i < 3; i++) {
         if (streams[i]) { (void)d->api->StreamDestroy(streams[i]); }
     }
     if (d->pool) { (void)d->api->MemPoolDestroy(d->pool); }
@@ -3759,6 +3826,10 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     while (hcqi_atomic_load32(&lane->users) != 0) { hcq_sys_yield(); }
     if (lane->stream && hcqi_cuda_enter_context(d) == HCQ_OK) { /* its last store is done ... */
         (void)d->api->StreamSynchronize(lane->stream); /* ... but the stream maybe not */
+        if (lane->relay) {
+            (void)d->api->StreamSynchronize(lane->relay);
+            (void)d->api->StreamDestroy(lane->relay);
+        }
         hcqi_cuda_leave_context(d);
     }
     hcqi_cuda_lock(&lane->lock);
@@ -3940,16 +4011,16 @@ static hcq_result hcqi_cuda_point_locked(void *self, void *user) {
 static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
                                  hcqi_cuda_event **event) {
     int r = HCQI_CU_OK;
-    hcqi_cuda_lock(&d->relay_lock);
-    if (!d->relay) {
-        r = d->api->StreamCreateWithPriority(&d->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
+    hcqi_cuda_lock(&lane->relay_lock);
+    if (!lane->relay) {
+        r = d->api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
     }
     if (r == HCQI_CU_OK) {
-        r = d->wait_value(d->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
+        r = d->wait_value(lane->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
     }
     *event = r == HCQI_CU_OK ? hcqi_cuda_event_get(d) : NULL;
-    if (r == HCQI_CU_OK && !*event) { r = HCQI_CU_OUT_OF_MEMORY; }
-    if (r == HCQI_CU_OK) { r = d->api->EventRecord((*event)->handle, d->relay); }
+    if (r == HCQI_CU_OK && !*event) { r = hcqi_cuda_event_none(d); }
+    if (r == HCQI_CU_OK) { r = d->api->EventRecord((*event)->handle, lane->relay); }
     if (r == HCQI_CU_OK) {
         hcqi_cuda_count(&d->waits_value, 1);
         hcqi_cuda_count(&d->records, 1);
@@ -3957,7 +4028,7 @@ static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint
         hcqi_cuda_event_put(d, *event);
         *event = NULL;
     }
-    hcqi_cuda_unlock(&d->relay_lock);
+    hcqi_cuda_unlock(&lane->relay_lock);
     return r;
 }
 
@@ -4036,7 +4107,7 @@ static hcq_result hcqi_cuda_import_locked(void *self, void *user) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_ask_point *ask = (hcqi_cuda_ask_point *)user;
     uint32_t index = d->next_imported;
-    if (hcqi_atomic_load64(&d->telling) == hcq_sys_thread_id()) { return HCQ_ERROR_WOULD_BLOCK; }
+    if (hcqi_cuda_tellings != 0) { return HCQ_ERROR_WOULD_BLOCK; } /* given too late, maybe */
     for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
         uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
         if (hcqi_cuda_lane_look(d->imported[k]) < d->imported[k]->submitted) { continue; }

@@ -30,7 +30,7 @@ lost-unnoticed cumock waiters_wake_at_a_loss s/default: return r >= HCQI_CU_STAC
 arguments-short cumock arguments_of_all_kinds s/^    x->size = size;/    x->size = size - (size > 8 ? 4 : 0);/
 pool-unordered cumock zeroed_memory_is_zero,host_visible_memory s/r = d->api->StreamSynchronize(d->memory_stream);/r = HCQI_CU_OK;/
 zeros-unordered cumock zeroed_memory_is_zero s/if (lane->zeroed == hcqi_atomic_load64(&d->zeroed)) { return r; }/if (1) { return r; }/
-free-at-once cumock freeing_never_waits s/    if (kind == HCQI_CUDA_REGISTERED) { idle = 1; }/    idle = 1;/
+free-at-once cumock freeing_never_waits s/int keeps = kind == HCQI_CUDA_PLAIN || kind == HCQI_CUDA_PINNED;/int keeps = 0;/
 all-nodes cumock one_patch_is_one_node s/if (c->dirty || !hcqi_cuda_command_differs(list, c, p)) { return HCQ_OK; }/if (c->dirty) { return HCQ_OK; }/
 edge-less cumock a_graph_is_one_launch,graphs_over_devices s/^            list->edges\[kept++\] = before;/            if (kept == first) { list->edges[kept++] = before; }/
 context-stays cumock contexts_are_left_as_they_were s/(void)d->api->CtxPopCurrent(&popped);/(void)popped;/

@@ -1,7 +1,10 @@
 /* cuda_random.h - submissions at random over lanes and devices, against a model.
    Part of cuda.c. */
 
-enum { DAG_NODES = 300, DAG_WORDS = 12, DAG_DEVICES = 3, DAG_LANES = 3, DAG_EDGES = 40 };
+enum {
+    DAG_NODES = 300, DAG_WORDS = 12, DAG_DEVICES = 3, DAG_LANES = 3, DAG_EDGES = 40,
+    DAG_BYTES = 65536
+};
 
 typedef struct dag_node {
     uint32_t device, lane;             /* lane DAG_LANES - 1 is the copy lane ... */
@@ -149,9 +152,9 @@ static void dag_open(dag *d, uint32_t way) {
         d->copy_lanes[i] = (uint32_t)test_query(d->dev[i], HCQ_QUERY_COPY_LANES);
         d->step[i] = make_own(d->dev[i], "ct_step", step_list);
         if (i == 0) {
-            CHECK_OK(hcq_alloc(d->dev[0], DAG_WORDS * 4, HCQ_HOST_VISIBLE, &d->words[0]));
+            CHECK_OK(hcq_alloc(d->dev[0], DAG_BYTES, HCQ_HOST_VISIBLE, &d->words[0]));
         } else {
-            CHECK_OK(hcq_import(d->dev[i], d->words[0].host, DAG_WORDS * 4, &d->words[i]));
+            CHECK_OK(hcq_import(d->dev[i], d->words[0].host, DAG_BYTES, &d->words[i]));
         }
     }
 }

@@ -178,17 +178,18 @@ static void many_waits_on(uint32_t way) {
     hcq_device *device = device_by(way, 3, 1);
     const int own_events = !info_of(device).value_waits; /* with each submission */
     hcq_buffer words = make_words(device, 4);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_queue *q[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
     hcq_point last[2];
     gates g;
     gates_open(&g, device);
-    CHECK_INDEX(hcq_queue_write(q, words, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_write(q[0], words, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_write(q[1], hcq_view(words, 4, 4), 1, 4), 0);
     settle(device);
     uint64_t records = COUNT(device, RECORDS), made = COUNT(device, EVENTS_MADE);
     uint64_t used = COUNT(device, EVENTS);
     hcq_point first = submit_spin(&g, 0, 0);
     for (uint32_t i = 0; i < MANY; i++) {
-        last[i & 1] = submit_to(device, q, 1 + (i & 1), &first, NULL);
+        last[i & 1] = submit_to(device, q[i & 1], 1 + (i & 1), &first, NULL);
     }
     CHECK_U64(test_query(device, HCQ_QUERY_HELD), 0);
     CHECK(COUNT(device, RECORDS) - records <= 8 + (own_events ? MANY : 0));
@@ -201,7 +202,8 @@ static void many_waits_on(uint32_t way) {
     WAIT_OK(last[1]);
     settle(device);
     CHECK(COUNT(device, EVENTS) <= used + 4);
-    hcq_queue_destroy(q);
+    hcq_queue_destroy(q[0]);
+    hcq_queue_destroy(q[1]);
     CHECK_OK(hcq_close(device));
 }
 

@@ -204,42 +204,52 @@ static const char *cuda_text_of(const char *name) {
     return NULL;
 }
 
-/* Writes the address over the numbers that stand for that of SEEN. */
+/* What stands in texts for the address of SEEN. */
+static const char cuda_seen_mark[] = "0x5eed5eed5eed5eed";
+
 static void cuda_tell_seen(char *text, uint64_t seen) {
-    static const char mark[] = "0x5eed5eed5eed5eed";
-    char number[sizeof mark];
+    char number[sizeof cuda_seen_mark];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)seen);
-    for (char *at = text; (at = strstr(at, mark)) != NULL; at += sizeof mark - 1) {
-        memcpy(at, number, sizeof mark - 1);
+    for (char *at = text; (at = strstr(at, cuda_seen_mark)) != NULL; at++) {
+        memcpy(at, number, sizeof number - 1);
     }
 }
 
-/* Adds the kernel's text; on the mock driver the kernel itself runs. */
+/* Writes the kernel's text; on the mock driver the kernel itself will run, whose text
+   may be without a body. 0: there is none. */
+static int cuda_text(hcq_device *device, const hcq_program_desc *desc, char *text, size_t size) {
+    const char *name = kernel_name(desc->cpu), *known = cuda_text_of(name);
+    char entry[64];
+    uint32_t slot = T.variant->cuda ? cuda_slot_of(desc->cpu) : 0;
+    if (known) {
+        snprintf(entry, sizeof entry, "k_%s", name);
+        snprintf(text, size, "%s", known);
+        if (strstr(text, cuda_seen_mark)) {
+            cuda_tell_seen(text, cuda_see(device, SEEN));
+        }
+    } else if (T.variant->cuda) {
+        snprintf(entry, sizeof entry, "test_%u", slot);
+        cuda_write(desc, entry, text, size);
+    } else {
+        return 0;
+    }
+    if (T.variant->cuda) {
+        test_cu.mock.kernel(entry, cuda_runs[slot]);
+    }
+    return 1;
+}
+
+/* Adds the kernel's text. */
 static hcq_result cuda_program(hcq_device *device, const hcq_program_desc *desc,
                                hcq_program **program) {
-    enum { TEXT_BYTES = 4096 };
     hcq_program_desc own = *desc;
-    const char *name = desc->cpu ? kernel_name(desc->cpu) : NULL, *known = cuda_text_of(name);
-    char entry[64], text[TEXT_BYTES];
+    char text[4096];                   /* longer ones are not made */
     if (!desc->cpu || desc->ptx.data) {
         return hcq_program_create(device, desc, program);
     }
-    if (!known && !T.variant->cuda) {
+    if (!cuda_text(device, desc, text, sizeof text)) {
         SKIP("a kernel that is not in tests/kernels");
         return HCQ_ERROR_NO_KERNEL;
-    }
-    snprintf(entry, sizeof entry, known ? "k_%s" : "test_%s", name ? name : "kernel");
-    if (T.variant->cuda) {
-        uint32_t slot = cuda_slot_of(desc->cpu);
-        if (!known) {
-            snprintf(entry, sizeof entry, "test_%u", slot);
-            cuda_write(desc, entry, text, sizeof text);
-        }
-        test_cu.mock.kernel(entry, cuda_runs[slot]);
-    }
-    if (known) {
-        snprintf(text, sizeof text, "%s", known);
-        cuda_tell_seen(text, strstr(text, "0x5eed") ? cuda_see(device, SEEN) : 0);
     }
     own.ptx.data = text;
     own.ptx.size = strlen(text);
