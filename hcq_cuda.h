@@ -689,6 +689,7 @@ typedef struct hcqi_cuda_lane {
     hcqi_cu_stream relay;              /* waits for its values, for events of points */
     uint32_t records;                  /* atomic: batches still to record an event */
     uint32_t idle_looks;               /* in vain, since it went on */
+    uint32_t refusals;                 /* atomic: of queries, in a row */
     uint64_t zeroed;                   /* d->zeroed when it last waited for it */
     uint32_t lock;                     /* what follows; never held over a call that can wait */
     hcqi_cuda_given *given;            /* ring by epoch */
@@ -857,7 +858,6 @@ typedef struct hcqi_cuda_device {
     uint64_t spare;                    /* atomic: chunk for later, one at most */
     uint32_t failed;                   /* atomic: some batch did, ask for results */
     uint32_t lost;                     /* atomic: 3, then 1 = found out, 2 = told */
-    uint32_t refusals;                 /* atomic: of queries, in a row */
     int lost_code;                     /* CUresult */
     char lost_call[40];
 
@@ -929,14 +929,15 @@ static void hcqi_cuda_note(hcqi_cuda_device *d, int r, const char *call) {
 
 /* What a query answered. A stream that somebody destroyed, say, never gets any further:
    three refusals in a row end the device, too. Not those of a stream capture. */
-static void hcqi_cuda_asked(hcqi_cuda_device *d, int r, const char *call) {
+static void hcqi_cuda_asked(hcqi_cuda_lane *lane, int r, const char *call) {
+    hcqi_cuda_device *d = lane->d;
     int refused = r != HCQI_CU_OK && r != HCQI_CU_NOT_READY && (r < 900 || r > 909);
     if (!refused) {
-        hcqi_atomic_store32(&d->refusals, 0);
+        hcqi_atomic_store32(&lane->refusals, 0);
         return;
     }
     hcqi_cuda_note(d, r, call);
-    if (hcqi_atomic_add32(&d->refusals, 1) >= 2 && hcqi_atomic_cas32(&d->lost, 0, 3)) {
+    if (hcqi_atomic_add32(&lane->refusals, 1) >= 2 && hcqi_atomic_cas32(&d->lost, 0, 3)) {
         d->lost_code = r;
         snprintf(d->lost_call, sizeof d->lost_call, "%s", call);
         hcqi_atomic_store32(&d->lost, 1);
@@ -1352,6 +1353,19 @@ static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint
             link = &(*link)->next;
         }
     }
+}
+
+/* A lost context takes its registrations along: it must not stay for them. */
+static void hcqi_cuda_pages_lost(hcqi_cuda_device *d) {
+    hcqi_cuda_lock(&hcqi_cuda_registered_lock);
+    for (hcqi_cuda_pages *pages = hcqi_cuda_registered; pages; pages = pages->next) {
+        if (pages->context != d->context) { continue; }
+        if (pages->retained) { (void)d->api->DevicePrimaryCtxRelease(pages->ordinal); }
+        pages->retained = 0;
+        pages->owned = 0;
+        pages->context = NULL;
+    }
+    hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
 }
 
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size) {
@@ -2961,7 +2975,7 @@ static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
         const hcqi_cuda_given *given = hcqi_cuda_given_at(lane, i);
         if (!given->recorded) { break; }
         int r = lane->d->api->EventQuery(given->event->handle);
-        hcqi_cuda_asked(lane->d, r, "cuEventQuery");
+        hcqi_cuda_asked(lane, r, "cuEventQuery");
         if (r != HCQI_CU_OK) { break; }
         done = given->epoch;
     }
@@ -3016,7 +3030,7 @@ static void hcqi_cuda_lane_doubt(hcqi_cuda_lane *lane, uint32_t looks) {
     if (++lane->idle_looks < looks || !d->memops) { return; }
     lane->idle_looks = 0;
     if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
-    hcqi_cuda_asked(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+    hcqi_cuda_asked(lane, d->api->StreamQuery(lane->stream), "cuStreamQuery");
     hcqi_cuda_leave_context(d);
 }
 
@@ -3045,7 +3059,7 @@ static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
     if (!event) { return done; }
     if (hcqi_cuda_enter_context(d) == HCQ_OK) {
         int r = d->api->EventQuery(event->handle);
-        hcqi_cuda_asked(d, r, "cuEventQuery");
+        hcqi_cuda_asked(lane, r, "cuEventQuery");
         done = r == HCQI_CU_OK;
         hcqi_cuda_leave_context(d);
     }
@@ -3079,7 +3093,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
         if (now - asked > 1000000) { /* does anything tell of an error? */
             asked = now;
             if (hcqi_cuda_enter_context(d) == HCQ_OK) {
-                hcqi_cuda_asked(d, d->api->StreamQuery(lane->stream), "cuStreamQuery");
+                hcqi_cuda_asked(lane, d->api->StreamQuery(lane->stream), "cuStreamQuery");
                 hcqi_cuda_leave_context(d);
             }
             continue;
@@ -3165,6 +3179,16 @@ static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
     return HCQ_OK;
 }
 
+/* A context that lives goes on with what it was given, which must end before memory goes. */
+static void hcqi_cuda_drain(hcqi_cuda_device *d) {
+    if (hcqi_cuda_is_sticky(d->lost_code) || hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
+    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
+        hcqi_cuda_lane *lane = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
+        if (lane) { (void)d->api->StreamSynchronize(lane->stream); }
+    }
+    hcqi_cuda_leave_context(d);
+}
+
 /* Tells the core, once; flush and wait do, which may. Jobs end by that, so nobody must
    be giving one just now. */
 static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
@@ -3178,6 +3202,7 @@ static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
                         blame.lanes > 1 ? "; several lanes were busy, the command is a guess"
                         : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
                                                      : "");
+        hcqi_cuda_drain(d);
         hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
         hcqi_cuda_tell_end(d);
         hcqi_cuda_hand_over(d);        /* what came meanwhile: it only goes away */
@@ -3667,6 +3692,7 @@ static void hcqi_cuda_close(void *self) {
         hcqi_cuda_unregister(d, m->host, m->size);
         hcq_backend_free(d->device, m, sizeof *m);
     }
+    if (hcqi_atomic_load32(&d->lost) && d->context) { hcqi_cuda_pages_lost(d); }
     if (has_context) { hcqi_cuda_device_free(d); }
     hcqi_cuda_events_free(d, has_context);
     if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
@@ -3825,7 +3851,7 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     hcqi_cuda_flush(d);
     while (hcqi_atomic_load32(&lane->users) != 0) { hcq_sys_yield(); }
     if (lane->stream && hcqi_cuda_enter_context(d) == HCQ_OK) { /* its last store is done ... */
-        (void)d->api->StreamSynchronize(lane->stream); /* ... but the stream maybe not */
+        if (!lane->lent) { (void)d->api->StreamSynchronize(lane->stream); } /* ... maybe not it */
         if (lane->relay) {
             (void)d->api->StreamSynchronize(lane->relay);
             (void)d->api->StreamDestroy(lane->relay);

@@ -183,6 +183,10 @@ static void memory_of_another_device(void **state) {
         use_each_other(three, one, (int)peers);
         CHECK_OK(hcq_close(two));
         use_each_other(one, three, (int)peers);
+        two = open_number(1);          /* in a context of its own, again */
+        use_each_other(two, one, (int)peers);
+        use_each_other(one, two, (int)peers);
+        CHECK_OK(hcq_close(two));
         CHECK_OK(hcq_close(three));
         CHECK_OK(hcq_close(one));
         CHECK_U64(things_now(), 0);
@@ -225,6 +229,57 @@ static void freed_while_used_by_another(void **state) {
         hcq_queue_destroy(q);
     }
     CHECK_OK(hcq_close(other));
+}
+
+/* Adds to a word of the CPU's memory, by a copy from it and back. */
+static void use_cpu_memory(hcq_device *device, hcq_buffer word, uint32_t value) {
+    hcq_buffer own = make_words(device, 16);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, own, word, 64), 0);
+    CHECK_INDEX(record_add(q, make_add(device), own, 3, value), 1);
+    CHECK_INDEX(hcq_queue_copy(q, word, own, 64), 2);
+    submit_and_wait(q, device);
+    hcq_queue_destroy(q);
+}
+
+/* Host memory that several devices see, as an import or the CPU's: each comes and goes
+   as it likes. */
+static void host_memory_of_all(void **state) {
+    (void)state;
+    hcq_device *cpu = open_cpu(), *one = open_number(0), *two = open_number(1);
+    uint32_t *pages = (uint32_t *)calloc(1024, 4);
+    hcq_buffer shared, first, second;
+    if (!has_feature(one, HCQ_FEATURE_IMPORT)) {
+        CHECK_OK(hcq_close(one));
+        CHECK_OK(hcq_close(two));
+        CHECK_OK(hcq_close(cpu));
+        free(pages);
+        SKIP("memory cannot be imported");
+        return;
+    }
+    CHECK_OK(hcq_alloc(cpu, 64, HCQ_ZEROED, &shared));
+    CHECK_OK(hcq_import(one, pages, 4096, &first));
+    CHECK_OK(hcq_import(two, pages, 4096, &second));
+    use_cpu_memory(one, shared, 1);
+    use_cpu_memory(two, shared, 2);
+    use_cpu_memory(one, first, 3);
+    CHECK_OK(hcq_close(one));
+    use_cpu_memory(two, shared, 4);
+    use_cpu_memory(two, second, 5);
+    CHECK_OK(hcq_close(two));
+    CHECK_U64(stats_now().contexts, 0);
+    one = open_number(0);
+    two = open_number(1);
+    CHECK_OK(hcq_import(two, pages, 4096, &second));
+    use_cpu_memory(one, shared, 6);
+    use_cpu_memory(two, shared, 7);
+    use_cpu_memory(two, second, 8);
+    CHECK_U64(((const uint32_t *)shared.host)[3], 1 + 2 + 4 + 6 + 7);
+    CHECK_U64(pages[3], 3 + 5 + 8);
+    CHECK_OK(hcq_close(cpu));
+    CHECK_OK(hcq_close(one));
+    CHECK_OK(hcq_close(two));
+    free(pages);
 }
 
 /* ---- opening and closing ---- */
@@ -358,5 +413,6 @@ static void graphs_over_devices(void **state) {
     TEST(cuda_and_cpu_take_turns), TEST(two_devices_take_turns),                   \
     TEST(waits_between_devices_hold), TEST(waits_between_devices_are_exact),       \
     TEST_ALONE(memory_of_another_device), TEST(memory_of_the_same_device),         \
-    TEST(freed_while_used_by_another), TEST(devices_from_many_threads),            \
+    TEST(freed_while_used_by_another), TEST_ALONE(host_memory_of_all),             \
+    TEST(devices_from_many_threads),            \
     TEST(closed_beside_a_busy_one), TEST(graphs_over_devices),

@@ -38,10 +38,9 @@ static void scene_open(scene *c, hcq_device *device) {
     settle(device);
 }
 
-/* Submits until it is refused; every point has to end. 1: the device was lost. */
-static int scene_run(scene *c) {
+/* Submits until it is refused. */
+static void scene_submit(scene *c) {
     hcq_point before = {{0}, 0};
-    int lost = 0;
     for (uint32_t i = 0; i < SCENE_POINTS; i++) {
         hcq_queue *const queues[] = {c->compute, c->copy, c->bound, c->copy, c->graph};
         hcq_queue *q = queues[i % 5];
@@ -57,11 +56,15 @@ static int scene_run(scene *c) {
         hcq_result r = hcq_submit(c->dev, &s, 1, &c->points[c->count]);
         if (r != HCQ_OK) {
             CHECK_RESULT(r, HCQ_ERROR_LOST);
-            lost = 1;
-            break;
+            return;
         }
         before = c->points[c->count++];
     }
+}
+
+/* Every point has to end. 1: the device was lost. */
+static int scene_wait(const scene *c) {
+    int lost = c->count < SCENE_POINTS;
     for (uint32_t i = 0; i < c->count; i++) {
         hcq_result r = hcq_wait(&c->points[i], 1, HCQ_ALL, BOUND);
         if (r != HCQ_OK && r != HCQ_ERROR_LOST) {
@@ -83,19 +86,23 @@ static int lose_at(uint32_t way, uint64_t k, int error) {
     hcq_device *device = device_by(way, 2, 1);
     scene_open(&c, device);
     hcq_signal held = make_signal(device, 0);
-    hcq_point shut = hcq_at(held, 1), up = hcq_at(held, 2);
-    hcq_point parked = submit_to(device, NULL, 1, &shut, &up);
+    hcq_point shut = hcq_at(held, 1), up = hcq_at(held, 2), parked = {{0}, 0};
     M.fail_operation(NULL, k, error);
-    int lost = scene_run(&c);
+    scene_submit(&c);
+    hcq_result r = submit_lists(device, &shut, &up, HCQ_UNORDERED, &parked);
+    CHECK(r == HCQ_OK || r == HCQ_ERROR_LOST);
+    int parks = r == HCQ_OK, lost = scene_wait(&c);
     if (!lost) {                       /* it comes later, in eager calls */
         uint32_t word;
-        hcq_result r = hcq_copyout(&word, c.words, 4);
+        CHECK_OK(parks ? hcq_signal_set(held, 1) : HCQ_OK);
+        r = hcq_copyout(&word, c.words, 4);
         CHECK(r == HCQ_OK || r == HCQ_ERROR_LOST);
         lost = r == HCQ_ERROR_LOST;
-    }
-    if (lost) {
+    } else if (parks) {
         WAIT_RESULT(parked, HCQ_ERROR_LOST);
         WAIT_RESULT(up, HCQ_ERROR_LOST);
+    }
+    if (lost) {
         CHECK_RESULT(hcq_queue_submit(c.copy, device, NULL), HCQ_ERROR_LOST);
         CHECK_OK(hcq_device_error(device, &info));
         CHECK_RESULT(info.result, HCQ_ERROR_LOST);

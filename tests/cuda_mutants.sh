@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.." || exit 1
 mutants() {
     cat <<'END'
 never-recorded cumock waits_are_exact,all_directions s/int r = d->api->EventRecord(event->handle, lane->stream);/int r = HCQI_CU_OK;/
-waits-for-newest cumock waits_are_exact s/if (hcqi_atomic_load64(&lane->handed) == epoch) {/if (1) {/
+waits-for-newest cumock waits_are_exact s/if (\*event || \*done || hcqi_atomic_load64(&lane->handed) != epoch) {/if (*event || *done) {/
 early-return cumock events_for_others,acquired_events_stay s/hcqi_atomic_add32(&e->refs, UINT32_MAX) != 1) { return; }/hcqi_atomic_add32(\&e->refs, UINT32_MAX) == 0) { return; }/
 early-epoch cumock all_directions,host_waits_are_exact s/if (r == HCQI_CU_OK) { r = hcqi_cuda_give_batch(&g); }/if (d->memops) { (void)d->write_value(post->lane->stream, post->lane->word_address, post->done.epoch, 0); } &/
 no-context cumock all_directions s/int r = d->api->CtxPushCurrent(d->context);/int r = HCQI_CU_OK;/
@@ -26,9 +26,9 @@ done-too-early cumock all_directions,host_waits_are_exact s/if (hcqi_cuda_look(l
 ignored-event cumock-events all_directions,host_waits_are_exact s/done = r == HCQI_CU_OK;/done = 1;/
 retired-early cumock-events events_go_back_to_their_pool,host_waits_are_exact s/if (r != HCQI_CU_OK) { break; }/if (hcqi_cuda_is_sticky(r)) { break; }/
 host-function cumock no_value_waits s/^    if (d->memops) {$/    { static void *h; void *f; if (!h) { h = hcq_sys_library_open(test_cuda_library); } f = hcq_sys_library_symbol(h, "cuLaunchHostFunc"); (void)((int (*)(void *, void (*)(void *), void *))f)(lane->stream, free, NULL); } &/
-lost-unnoticed cumock waiters_wake_at_a_loss s/default: return r >= HCQI_CU_STACK \&\& r <= HCQI_CU_LAUNCH_FAILED;/default: return 0; } switch (r) { case -77: return 1; default: return 0;/;s/^    case HCQI_CU_ILLEGAL_ADDRESS:$//
+lost-unnoticed cumock errors_that_end_a_context s/default: return r >= HCQI_CU_STACK \&\& r <= HCQI_CU_LAUNCH_FAILED;/default: return 0; } switch (r) { case -77: return 1; default: return 0;/;s/^    case HCQI_CU_ILLEGAL_ADDRESS:$//
 arguments-short cumock arguments_of_all_kinds s/^    x->size = size;/    x->size = size - (size > 8 ? 4 : 0);/
-pool-unordered cumock zeroed_memory_is_zero,host_visible_memory s/r = d->api->StreamSynchronize(d->memory_stream);/r = HCQI_CU_OK;/
+pool-unordered cumock zeroed_memory_is_zero,host_visible_memory s/if (r == HCQI_CU_NOT_READY) { r = hcqi_cuda_zero_mark(d); }/if (r == HCQI_CU_NOT_READY) { r = HCQI_CU_OK; }/
 zeros-unordered cumock zeroed_memory_is_zero s/if (lane->zeroed == hcqi_atomic_load64(&d->zeroed)) { return r; }/if (1) { return r; }/
 free-at-once cumock freeing_never_waits s/int keeps = kind == HCQI_CUDA_PLAIN || kind == HCQI_CUDA_PINNED;/int keeps = 0;/
 all-nodes cumock one_patch_is_one_node s/if (c->dirty || !hcqi_cuda_command_differs(list, c, p)) { return HCQ_OK; }/if (c->dirty) { return HCQ_OK; }/

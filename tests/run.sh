@@ -20,27 +20,30 @@
 #
 # Which tier keeps which promise (each tier also keeps those above it)
 #
-#   quick    every backend passes the conformance suite (fewer rounds); misuse
-#            is refused by name; failed allocations undo everything; hot paths
-#            allocate nothing; only hcq_ symbols; structs have one layout;
-#            snippets do what they say, starting never hangs;
-#            the lock-free protocols lose no wake-up, and their models notice
-#            a missing fence; timelines of two devices do what a model says,
-#            also where signals interrupt every system call; random graphs give
+#   quick    every backend passes the conformance suite (fewer rounds; CUDA's on
+#            a mock of its driver); misuse is refused by name; failed allocations
+#            undo everything; hot paths allocate nothing; only hcq_ symbols;
+#            structs have one layout; snippets do what they say; the lock-free
+#            protocols lose no wake-up, and their models notice a missing fence;
+#            timelines of two devices do what a model says; random graphs give
 #            what their calls give one after another, and their plans wait for
 #            what they must and nothing else
-#   default  all variants of the CPU and of Vulkan; clang; C++; condition
-#            variables; one-file header; TSan, ASan, UBSan, valgrind; Vulkan's
-#            validation layer has nothing to say; Vulkan drivers of other shapes
-#            and failures (a mock); machines without Vulkan; shaders are what
-#            their sources say; random command streams against a model; memory
-#            stays flat; killed processes leave nothing behind; 500 seeds of
-#            graphs; a profile opens as JSON and in a browser; the examples do
-#            what they say; the compile matrix; Windows (wine) and aarch64
-#            (qemu) builds
-#   full     the whole compile matrix, sanitizers of both compilers and the
-#            validation layer on every variant, many seeds, suites again and
-#            again, broken planners are noticed, and that the benchmark runs
+#   default  all variants of the CPU and of CUDA; clang; C++; condition variables;
+#            one-file header; TSan, ASan, UBSan, valgrind; Vulkan's validation
+#            layer has nothing to say; drivers of other shapes and failures
+#            (mocks), CUDA's by both means of counting under the sanitizers;
+#            machines without Vulkan, without CUDA or with a part of it; kernels
+#            are what their sources say; random command streams against a model,
+#            also where signals interrupt every system call; starting never
+#            hangs; memory stays flat; killed processes leave nothing behind; 500
+#            seeds of graphs; a profile opens as JSON and in a browser; the
+#            examples do what they say; the compile matrix; Windows (wine) and
+#            aarch64 (qemu) builds
+#   full     all variants of Vulkan; every version of CUDA's driver, 200 seeds of
+#            its mock; the whole compile matrix, sanitizers of both compilers and
+#            the validation layer on every variant, many seeds, suites again and
+#            again, broken planners and backends are noticed, and that the
+#            benchmark and the script for GPUs run
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -58,7 +61,7 @@ tsan-conformance       default  -          400  sanitized tsan conformance cpu
 asan-conformance       default  -          300  sanitized asan conformance cpu
 tsan-vulkan-mock       default  vulkan     600  vulkan_sanitized tsan conformance vkmock --quick
 tsan-cuda-mock         default  cuda-mock  600  cuda_sanitized tsan conformance cumock,cumock-events
-asan-vulkan            default  vulkan     600  vulkan_sanitized asan conformance vulkan --quick
+asan-vulkan            full     vulkan     600  vulkan_sanitized asan conformance vulkan --quick
 vulkan-validation      default  vulkan     600  validated conformance vulkan
 valgrind-conformance   full     -          500  memcheck conformance cpu-nospin --quick
 examples               default  cpu        300  script tests/examples.sh
@@ -82,11 +85,11 @@ model                  quick    -          200  model
 symbols                quick    cpu        100  script tests/symbols.sh
 snippets               quick    cpu        200  script tests/snippets.sh
 starts                 default  cpu        150  starts 300
-spirv                  quick    vulkan      60  spirv gcc
+spirv                  default  vulkan      60  spirv gcc
 layout                 quick    -           60  layout
 tcc-header             quick    -           60  tcc_header
 vulkan-staged          default  vulkan     300  vulkan conformance vulkan-staged
-vulkan-plain           default  vulkan     300  vulkan conformance vulkan-plain
+vulkan-plain           full     vulkan     300  vulkan conformance vulkan-plain
 vulkan-no-copy         full     vulkan     300  vulkan conformance vulkan-no-copy
 vulkan-narrow          full     vulkan     300  vulkan conformance vulkan-narrow
 vulkan-mock            default  vulkan     300  vulkan_mock
@@ -114,7 +117,7 @@ cuda-alloc             default  cuda-mock  200  cuda alloc cumock,cumock-events
 cuda-stress            default  cuda-mock  300  cuda stress cumock,cumock-events --seed 1
 cuda-timelines         default  cuda-mock  200  cuda timelines cumock,cumock-events --seed 1
 cuda-graph             default  cuda-mock  200  cuda graph cumock,cumock-events --seeds 100
-gpu-script             default  cuda-mock  200  gpu_script
+gpu-script             full     cuda-mock  600  gpu_script
 no-cuda                default  cuda-mock   60  no_cuda
 cuda-header            default  cuda        60  cuda_header
 kernels                default  cuda       200  script tests/kernels.sh --check
@@ -165,10 +168,10 @@ validation-all         full     vulkan    1500  validation_all
 asan-vulkan-all        full     vulkan    1500  asan_vulkan_all
 tsan-vulkan-all        full     vulkan    1500  tsan_vulkan_all
 vulkan-seeds           full     vulkan     900  vulkan_seeds 2 8
-asan-cuda-all          full     cuda-mock 1500  cuda_sanitized_all asan
-tsan-cuda-all          full     cuda-mock 1500  cuda_sanitized_all tsan
-cuda-profiles          full     cuda-mock 1500  cuda_profiles
-cuda-seeds             full     cuda-mock 1800  cuda_seeds 1 200
+asan-cuda-all          full     cuda-mock 2400  cuda_sanitized_all asan
+tsan-cuda-all          full     cuda-mock 2700  cuda_sanitized_all tsan
+cuda-versions          full     cuda-mock 2400  cuda_versions
+cuda-seeds             full     cuda-mock 2700  cuda_seeds 1 200
 cuda-mutants           full     cuda-mock 1200  script tests/cuda_mutants.sh
 timelines-long         full     cpu       1500  timelines_long 101 120
 timelines-killed-long  full     cpu        600  timelines_killed 50
@@ -227,11 +230,6 @@ cmocka_header() {
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>' | gcc -E -x c - >/dev/null 2>&1 || skip "no cmocka.h"
-}
-
-cuda_is_here() {
-    grep -q '^static const hcq_backend \*hcqi_cuda_backend' hcq_cuda.h &&
-        [ -f tests/util_cuda.h ] && [ -f tests/mock_cuda.c ]
 }
 
 vulkan_headers() {
@@ -310,15 +308,15 @@ implementation() { # CONFIG COMPILER FLAGS...: most programs of a configuration 
 
 single_file() {
     # shellcheck disable=SC2086
-    sh tests/single.sh cpu ${with_vulkan:+vulkan} ${with_cuda:+cuda} >"$bin/hcq_single.h"
+    sh tests/single.sh cpu cuda ${with_vulkan:+vulkan} >"$bin/hcq_single.h"
 }
 
 choose_backends() { # CONFIG: those that its programs are built with
     with_vulkan='' with_cuda=''
     case $1 in
     gcc | single | asan | tsan)
+        with_cuda=-DHCQ_TEST_CUDA
         ! vulkan_headers || with_vulkan=-DHCQ_TEST_VULKAN
-        ! cuda_is_here || with_cuda=-DHCQ_TEST_CUDA
         ;;
     esac
 }
@@ -568,7 +566,7 @@ unit() { # the pieces, through names that only the implementation knows
 single_header() { # the amalgamated file, with every backend, does what the files do
     program single misuse cpu || return 1
     [ -z "$with_vulkan" ] || program single misuse vulkan || [ $? = 77 ] || return 1
-    [ -z "$with_cuda" ] || { cuda_mock gcc && program single misuse cumock; }
+    cuda_mock gcc && program single misuse cumock
 }
 
 # ---- on Vulkan: each program ends with 77 where no device is
@@ -701,7 +699,6 @@ no_vulkan() { # what a program meets where there is no loader, none of use, or n
 # ---- on CUDA: the mock driver is a library, each version of the driver one
 
 cuda_mock() { # CONFIG VERSIONS...: the newest, 11.4, and others if asked for
-    cuda_is_here || skip "hcq_cuda.h, its tests or its mock are not part of this version"
     folder=$bin/cuda-$1 compiler=$(compiler_of "$1")
     shift
     mkdir -p "$folder"
@@ -835,13 +832,11 @@ cuda_header_as() { # COMPILER FLAGS...
 }
 
 gpu() { # on hardware: 77 and the reason without any
-    cuda_is_here || skip "hcq_cuda.h or its tests are not part of this version"
     program gcc "$1" cuda
 }
 
-cross_backends() { # $with_cuda, and $with_vulkan by the headers that are here
-    with_vulkan='' with_cuda=''
-    ! cuda_is_here || with_cuda=-DHCQ_CUDA
+cross_backends() { # $with_gpus: the flags; cross compilers have no headers of Vulkan
+    with_gpus=-DHCQ_CUDA
     vulkan_headers || return 0
     folder=$(echo '#include <vulkan/vulkan.h>' | gcc -E -x c - |
         sed -n 's|^# [0-9]* "\(.*\)/vulkan/vulkan\.h".*|\1|p' | head -n 1)
@@ -849,7 +844,7 @@ cross_backends() { # $with_cuda, and $with_vulkan by the headers that are here
     for name in vulkan vk_video; do
         [ ! -d "$folder/$name" ] || ln -sfn "$folder/$name" "$bin/headers/$name"
     done
-    with_vulkan="-DHCQ_VULKAN -I$bin/headers"
+    with_gpus="-DHCQ_CUDA -DHCQ_VULKAN -I$bin/headers"
 }
 
 windows() {
@@ -861,8 +856,8 @@ windows() {
     for source in tests/layout.c examples/hello.c examples/replay.c examples/backend.c; do
         exe=$bin/$(basename "$source" .c).exe
         # shellcheck disable=SC2086
-        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_vulkan $with_cuda -I. "$source" \
-            -o "$exe" -static || return 1
+        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_gpus -I. "$source" -o "$exe" \
+            -static || return 1
     done
     run timeout 240 wine "$bin/layout.exe" >"$bin/layout.crlf" || {
         [ -s "$bin/layout.crlf" ] || cannot "wine cannot run a program here"
@@ -871,7 +866,7 @@ windows() {
     tr -d '\r' <"$bin/layout.crlf" >"$bin/layout.wine"
     same_layout wine || return 1
     run timeout 120 wine "$bin/hello.exe" || return 1
-    [ -z "$with_cuda" ] || no_device timeout 120 wine "$bin/hello.exe" CUDA || return 1
+    no_device timeout 120 wine "$bin/hello.exe" CUDA || return 1
     run timeout 120 wine "$bin/replay.exe" 1000 || return 1
     run timeout 120 wine "$bin/backend.exe"
 }
@@ -883,14 +878,13 @@ aarch64() {
     for source in tests/layout.c examples/hello.c examples/backend.c; do
         out=$bin/$(basename "$source" .c).arm
         # shellcheck disable=SC2086
-        run aarch64-linux-gnu-gcc -std=c11 -O2 $warnings $with_vulkan $with_cuda -I. -pthread \
-            "$source" -o "$out" || return 1
+        run aarch64-linux-gnu-gcc -std=c11 -O2 $warnings $with_gpus -I. -pthread "$source" \
+            -o "$out" || return 1
     done
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.arm" >"$bin/layout.qemu" || return 1
     same_layout qemu || return 1
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/hello.arm" || return 1
-    [ -z "$with_cuda" ] || no_device qemu-aarch64 -L /usr/aarch64-linux-gnu \
-        "$bin/hello.arm" CUDA || return 1
+    no_device qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/hello.arm" CUDA || return 1
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/backend.arm"
 }
 
