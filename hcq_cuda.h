@@ -944,6 +944,13 @@ static void hcqi_cuda_asked(hcqi_cuda_lane *lane, int r, const char *call) {
     }
 }
 
+/* The end of a function that is called with the core's lock: a loss that it found is told
+   by a flush, at the end of the call into hcq. */
+static hcq_result hcqi_cuda_end(hcqi_cuda_device *d, hcq_result r) {
+    if (r != HCQ_OK && hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
+    return r;
+}
+
 /* Logs a call that failed. Not under a lock of ours. */
 static hcq_result hcqi_cuda_failed(hcqi_cuda_device *d, int r, const char *call) {
     hcqi_cuda_note(d, r, call);
@@ -1249,7 +1256,7 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
                                                 : "cuMemAlloc";
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     hcq_result r = hcqi_cuda_enter_context(d);
-    if (r != HCQ_OK) { return r; }
+    if (r != HCQ_OK) { return hcqi_cuda_end(d, r); }
     memset(memory, 0, sizeof *memory);
     memory->size = size;
     int got = HCQI_CU_OUT_OF_MEMORY;
@@ -1266,7 +1273,7 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
     }
     hcqi_cuda_leave_context(d);
     if (got == HCQI_CU_OK || got == HCQI_CU_OUT_OF_MEMORY) { return hcqi_cuda_result(got); }
-    return hcqi_cuda_failed(d, got, call);
+    return hcqi_cuda_end(d, hcqi_cuda_failed(d, got, call));
 }
 
 static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
@@ -1413,7 +1420,8 @@ static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, const void *host, uint
     int r = hcqi_cuda_register_parts(d, first, first + size, address);
     hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
     hcqi_cuda_leave_context(d);
-    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuMemHostRegister");
+    return r == HCQI_CU_OK ? HCQ_OK
+                           : hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuMemHostRegister"));
 }
 
 static hcq_result hcqi_cuda_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
@@ -1741,7 +1749,7 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
     if (image) { hcq_backend_free(d->device, image, ptx.size + 1); }
     if (r != HCQ_OK && p) { hcqi_cuda_program_destroy(d, p); }
     if (r == HCQ_OK) { *code = p; }
-    return r;
+    return hcqi_cuda_end(d, r);
 }
 
 static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t block[3]) {
@@ -2282,7 +2290,7 @@ static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
     if (scratch) { hcq_backend_free(d->device, scratch, scratch_bytes); }
     if (r != HCQ_OK && list) { hcqi_cuda_list_free(d, list); }
     if (r == HCQ_OK) { recording->encoded = list; }
-    return r;
+    return hcqi_cuda_end(d, r);
 }
 
 /* Nodes are changed at the next submit, which may be many patches later. */

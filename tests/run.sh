@@ -88,7 +88,7 @@ starts                 default  cpu        150  starts 300
 spirv                  default  vulkan      60  spirv gcc
 layout                 quick    -           60  layout
 tcc-header             quick    -           60  tcc_header
-vulkan-staged          default  vulkan     300  vulkan conformance vulkan-staged
+vulkan-staged          full     vulkan     300  vulkan conformance vulkan-staged
 vulkan-plain           full     vulkan     300  vulkan conformance vulkan-plain
 vulkan-no-copy         full     vulkan     300  vulkan conformance vulkan-no-copy
 vulkan-narrow          full     vulkan     300  vulkan conformance vulkan-narrow
