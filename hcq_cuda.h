@@ -29,7 +29,9 @@
    Addresses. hcq_buffer.address is the CUdeviceptr. HCQ_HOST_VISIBLE memory is
    pinned host memory, all other memory is the device's and has no host pointer.
    copyin and copyout from and to pinned memory (of hcq_alloc or hcq_import) are
-   done in one piece without staging.
+   done in one piece without staging. Imported memory is registered in whole pages,
+   once for all devices of the process; CUDA may wait for running kernels when it
+   is given back.
 
    Lanes are streams that do not wait for the legacy default stream. A lane tells
    how far it is in one of two ways, chosen when the device is opened:

@@ -243,6 +243,7 @@ static int alone_teardown(void **state) {
 #define TEST_ALONE(name) \
     {#name, name, alone_setup, alone_teardown, (void *)(uintptr_t)#name}
 
+#include "gpu_devices.h"
 #include "cuda_signals.h"
 #include "cuda_native.h"
 #include "cuda_custom.h"

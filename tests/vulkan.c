@@ -131,6 +131,7 @@ static void submit_values(hcq_queue *queue, hcq_device *device, const uint64_t *
     CHECK_OK(hcq_submit(device, &s, 1, done));
 }
 
+#include "gpu_devices.h"
 #include "vulkan_replay.h"
 #include "vulkan_grids.h"
 #include "vulkan_programs.h"

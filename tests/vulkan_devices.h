@@ -143,62 +143,6 @@ static void edges_are_native_when_released(void **state) {
 
 /* ---- with the CPU, and with another device of Vulkan ---- */
 
-enum { SHARED_WORDS = 32, SHARED_ROUNDS = 100 };
-
-static void model_mix(uint32_t *dst, const uint32_t *src, uint32_t seed) {
-    for (uint32_t i = 0; i < SHARED_WORDS; i++) {
-        dst[i] = dst[i] * 31u + src[i] + seed;
-    }
-}
-
-typedef struct player {
-    hcq_device *dev;
-    hcq_program *mix;
-    hcq_buffer dst, src;               /* as this device sees them */
-} player;
-
-static void player_submit(const player *p, hcq_point before, uint32_t seed, hcq_point *done) {
-    mix_args args = {p->dst.address, p->src.address, SHARED_WORDS, seed};
-    hcq_queue *q = make_queue(p->dev, HCQ_COMPUTE);
-    if (before.signal.id) {
-        CHECK_INDEX(hcq_queue_wait(q, before), 0);
-    }
-    CHECK(hcq_queue_exec(q, p->mix, &args, hcq_dim(1, 1, 1), hcq_dim(SHARED_WORDS, 1, 1)) >= 0);
-    CHECK_OK(hcq_queue_submit(q, p->dev, done));
-    hcq_queue_destroy(q);
-}
-
-/* Two devices take turns on the same words, by the points of their submissions. */
-static void play(hcq_device *one, hcq_device *two) {
-    player players[2];
-    uint32_t dst[SHARED_WORDS] = {0}, src[SHARED_WORDS];
-    hcq_point done = {{0}, 0};
-    players[0].dev = one;
-    players[1].dev = two;
-    CHECK_OK(hcq_alloc(one, sizeof dst, HCQ_HOST_VISIBLE, &players[0].dst));
-    CHECK_OK(hcq_alloc(one, sizeof src, HCQ_HOST_VISIBLE, &players[0].src));
-    for (uint32_t i = 0; i < SHARED_WORDS; i++) {
-        src[i] = i * 77;
-    }
-    memcpy(players[0].dst.host, dst, sizeof dst);
-    memcpy(players[0].src.host, src, sizeof src);
-    CHECK_OK(hcq_import(two, players[0].dst.host, sizeof dst, &players[1].dst));
-    CHECK_OK(hcq_import(two, players[0].src.host, sizeof src, &players[1].src));
-    for (uint32_t i = 0; i < 2; i++) {
-        players[i].mix = make_mix(players[i].dev);
-    }
-    for (uint32_t k = 0; k < SHARED_ROUNDS; k++) {
-        player_submit(&players[k % 2], done, k, &done);
-        model_mix(dst, src, k);
-    }
-    WAIT_OK(done);
-    CHECK(memcmp(players[0].dst.host, dst, sizeof dst) == 0);
-    CHECK_OK(hcq_free(players[1].dst));
-    CHECK_OK(hcq_free(players[1].src));
-    CHECK_OK(hcq_free(players[0].dst));
-    CHECK_OK(hcq_free(players[0].src));
-}
-
 static void vulkan_and_cpu_take_turns(void **state) {
     (void)state;
     hcq_device *cpu = open_cpu();

@@ -235,26 +235,6 @@ static void allocations_at_random(void **state) {
 /* ---- imports ---- */
 
 /* A range anywhere in a page: what lies beside it stays as it is. */
-static void import_range(unsigned char *memory, uint64_t all, uint64_t offset, uint64_t size) {
-    unsigned char *want = (unsigned char *)malloc(all), *got = (unsigned char *)malloc(size);
-    hcq_buffer buffer;
-    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
-    for (uint64_t i = 0; i < all; i++) {
-        memory[i] = want[i] = (unsigned char)(i * 7 + size);
-    }
-    CHECK_OK(hcq_import(T.dev, memory + offset, size, &buffer));
-    CHECK(buffer.host == memory + offset && buffer.size == size);
-    CHECK_OK(hcq_copyout(got, buffer, size));
-    CHECK(memcmp(got, want + offset, size) == 0);
-    CHECK_INDEX(hcq_queue_fill(q, buffer, size, 0x3c, 1), 0);
-    submit_and_wait(q, T.dev);
-    memset(want + offset, 0x3c, size);
-    CHECK(memcmp(memory, want, all) == 0);
-    hcq_queue_destroy(q);
-    CHECK_OK(hcq_free(buffer));
-    free(want);
-    free(got);
-}
 
 static void imports_of_any_range(void **state) {
     (void)state;
