@@ -632,7 +632,7 @@ enum {
     HCQI_CUDA_CHUNK_POSTS = 64,
     HCQI_CUDA_CHUNK_WAITS = 128,
     HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
-    HCQI_CUDA_EVENTS_FIRST = 64,       /* made at once if each submission has one */
+    HCQI_CUDA_EVENTS_FIRST = 256,      /* made at once if each submission has one */
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
     HCQI_CUDA_ARGS_BYTES_NOW = 32764,  /* ... from 12.1 on, and Volta */
     HCQI_CUDA_LOG_BYTES = 4096,
@@ -1070,7 +1070,7 @@ static uint32_t hcqi_cuda_events_used(hcqi_cuda_device *d) {
 /* Room for one more batch that is on its way; under lane->lock. */
 static int hcqi_cuda_given_room(hcqi_cuda_lane *lane) {
     if (lane->given_count < lane->given_capacity) { return 1; }
-    uint32_t capacity = lane->given_capacity ? lane->given_capacity * 2 : 256;
+    uint32_t capacity = lane->given_capacity ? lane->given_capacity * 2 : 512;
     hcqi_cuda_given *grown = (hcqi_cuda_given *)hcq_backend_alloc(
         lane->d->device, capacity * sizeof *grown, 16);
     if (!grown) { return 0; }
