@@ -23,7 +23,7 @@
 #   quick    every backend passes the conformance suite (fewer rounds; CUDA's on
 #            a mock of its driver); misuse is refused by name; failed allocations
 #            undo everything; hot paths allocate nothing; only hcq_ symbols;
-#            structs have one layout; snippets do what they say; the lock-free
+#            structs have one layout; the lock-free
 #            protocols lose no wake-up, and their models notice a missing fence;
 #            timelines of two devices do what a model says; random graphs give
 #            what their calls give one after another, and their plans wait for
@@ -37,7 +37,7 @@
 #            also where signals interrupt every system call; starting never
 #            hangs; memory stays flat; killed processes leave nothing behind; 500
 #            seeds of graphs; a profile opens as JSON and in a browser; the
-#            examples do what they say; the compile matrix; Windows (wine) and
+#            examples and snippets do what they say; the compile matrix; Windows (wine) and
 #            aarch64 (qemu) builds
 #   full     all variants of Vulkan; every version of CUDA's driver, 200 seeds of
 #            its mock; the whole compile matrix, sanitizers of both compilers and
@@ -83,7 +83,7 @@ unit                   quick    cpu        100  unit
 graph                  quick    cpu        200  graph gcc 100
 model                  quick    -          200  model
 symbols                quick    cpu        100  script tests/symbols.sh
-snippets               quick    cpu        200  script tests/snippets.sh
+snippets               default  cpu        200  script tests/snippets.sh
 starts                 default  cpu        150  starts 300
 spirv                  default  vulkan      60  spirv gcc
 layout                 quick    -           60  layout
