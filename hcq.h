@@ -35,7 +35,8 @@
        float x[N], y[N];
        for (int i = 0; i < N; i++) { x[i] = (float)i; y[i] = 1.0f; }
        hcq_device *dev;
-       if (hcq_open("CPU", NULL, &dev) != HCQ_OK) { return 1; }
+       hcq_result r = hcq_open("CPU", NULL, &dev);
+       if (r != HCQ_OK) { printf("%s\n", hcq_result_text(r)); return 1; }
        hcq_buffer bx, by;
        hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
        hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
@@ -47,9 +48,9 @@
        saxpy_args args = { by.address, bx.address, 2.0f, N };
        hcq_queue_exec(q, prog, &args, hcq_dim(N / 256, 1, 1), hcq_dim(256, 1, 1));
        hcq_point done;
-       hcq_result r = hcq_queue_submit(q, dev, &done);
+       r = hcq_queue_submit(q, dev, &done);
        if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
-       hcq_copyout(y, by, sizeof y);
+       if (r == HCQ_OK) { r = hcq_copyout(y, by, sizeof y); }
        printf("%s: y[10] = %g\n", hcq_result_text(r), y[10]);
        return hcq_close(dev) != HCQ_OK;
    }
@@ -60,7 +61,7 @@
        >>options         what to #define before the include
        >>chapters        queues, drivers, lanes, signals, failure, hangs,
                          memory, programs, updates, graphs, profile,
-                         threads, errors
+                         threads, forks, errors
        >>glossary        hcq's words in CUDA, Vulkan, OpenCL and tinygrad
        >>limits          what hcq does not do
        >>results         result codes
@@ -90,7 +91,8 @@
        HCQ_STATIC           every function static, for one-file programs
        HCQ_API              how public functions are declared     [extern]
        HCQ_ASSERT(x)        own assertion                         [assert]
-       HCQ_VALIDATE         1 or 0: deep checks of objects   [!NDEBUG]
+       HCQ_VALIDATE         1 or 0: deep checks of objects, errors to
+                            stderr where there is no logger  [!NDEBUG]
        HCQ_NO_FUTEX         sleep on condition variables everywhere
 
    ============================================================================
@@ -111,8 +113,9 @@
    can be made, and list their devices. What is closed answers
    HCQ_ERROR_CLOSED; a reference (hcq_device_retain) keeps the handle good.
 
-   Lanes. A device has compute and copy lanes. Submissions of one lane run in
-   the order of submission; lanes and devices are ordered by signals only.
+   Lanes. A device has compute and copy lanes, as many as it was opened with:
+   one of each by default. Submissions of one lane run in the order of submission;
+   lanes and devices are ordered by signals only.
 
    Signals and points. A signal is a 64-bit value that only rises. A point is
    {signal, value}; waiting for it passes once the signal's value is at least
@@ -125,8 +128,16 @@
    Failure. A signal can fail with a result, and a submission that waits for
    it fails, too: it does not run from there on, and every signal it would
    have raised fails with the same result. So nobody waits for what can no
-   longer happen; other work goes on. Destroying a signal that nobody submitted
-   raises, and closing a device, end waits with HCQ_ERROR_CANCELLED.
+   longer happen; other work goes on. A signal fails from a value on: above the
+   value it has and those that work handed over before is still going to raise
+   below the broken one (hcq_signal_fail: above the value it has). Lower values
+   may still be reached, higher ones answer the failure at once; the first
+   result stays. Destroying a signal that nobody submitted raises, and closing
+   a device, end waits with HCQ_ERROR_CANCELLED.
+
+   A submission's point answers how that one ended, for as long as the device
+   is open. It remembers 65536 runs of failures (failure_ranges); points older
+   than those answer HCQ_ERROR_LIMIT, a success among them, too: no guess.
 
    Hangs. A wait that lasts longer than hcq_device_desc.explain_ns says why in
    the log; hcq_explain gives the same text at any time: who waits for which
@@ -143,20 +154,30 @@
    that names the buffer is pending: the memory is handed out again when that
    is done. hcq_alloc_after and hcq_free_after are steps in the order of work,
    submissions without commands. Eager calls (copyin, copyout, transfer,
-   program_call) run after everything submitted earlier on the device, and
-   later submissions see what they wrote; overlap is asked for with queues.
+   program_call) run after everything submitted earlier on the device, held work
+   too, and later submissions see what they wrote; overlap is asked for with
+   queues. So to wait in one for what this thread has yet to release is a
+   deadlock, which ends with HCQ_TIMEOUT; copyin and a program_call without
+   `seconds` do not wait for held work.
 
    Programs. A program is a kernel with the list of its arguments. Arguments
    travel as one block: pointers (8 bytes) and values by C's natural
    alignment in the order of the list, the same bytes on every backend: a
    plain struct with uint64_t for buffers. The block is copied when exec is
-   recorded. A grid is a number of blocks, a block a number of threads. On the
-   CPU a kernel is called once per block; for Vulkan it is SPIR-V, for CUDA PTX
-   or a binary: hcq_vulkan.h and hcq_cuda.h explain their arguments.
+   recorded. A grid is a number of blocks, a block a number of threads. A grid
+   with a 0 in it, recorded or brought along, runs nothing. On the CPU a kernel
+   is called once per block; for Vulkan it is SPIR-V, for CUDA PTX or a binary:
+   hcq_vulkan.h and hcq_cuda.h explain their arguments.
 
    Updates and variables. hcq_queue_update_* edits the recording itself.
    hcq_queue_variable instead marks a value that every submission brings along
-   (hcq_submission.variables), without touching the recording.
+   (hcq_submission.variables), without touching the recording. A submission that
+   is held keeps its values only, and what was recorded then. When it is released
+   it takes a version of its queue (hcq_device_desc.slots of a bound one), or
+   follows those that run if none is free. One case is refused: all versions
+   wait in the middle of their recording, and the queue was changed since. The
+   released submission fails with HCQ_ERROR_LIMIT then. An update between held
+   submissions costs a version, and so do a held graph's other inputs.
 
    Graphs. Take a graph when a step that repeats uses several devices or mixes
    copies with kernels. A queue of kind HCQ_GRAPH takes commands over buffers of
@@ -194,15 +215,26 @@
    queue; everything else may be called from any thread. Callbacks (host
    commands, custom commands, notifications, loggers) run without library
    locks; they may set signals, query and submit, and never block: a call that
-   would have to wait returns HCQ_ERROR_WOULD_BLOCK there.
+   would have to wait returns HCQ_ERROR_WOULD_BLOCK there. A logger is called by
+   the thread whose call wrote the line, before that returns, by several threads
+   at a time if need be, and not after hcq_close. What its own calls write follows
+   once it returned; what is written about that is dropped.
+
+   Forks. In a child of fork everything that the parent made answers
+   HCQ_ERROR_CLOSED, at once, whatever the parent's threads were doing; nothing
+   of it is freed there. The child may open devices of its own, on GPUs only if
+   their driver takes that (CUDA does not: fork before, or exec).
 
    Errors. Every function that can fail returns an hcq_result; a negative one
    is an error. Every call answers HCQ_ERROR_INVALID for a NULL that is not
    allowed and HCQ_ERROR_CLOSED for a device that was closed, so the lists
-   below do not repeat it. Misuse is refused with a log line that names the
-   parameter and leaves the object as it was. The device keeps its first
-   run-time error (hcq_device_error). Calls without a timeout use the device's
-   (30 s) and then log why.
+   below do not repeat it. What could not be made is NULL, a zero handle, buffer
+   or point: nobody meets what was there before. Misuse is refused with a log
+   line that names the parameter and leaves the object as it was. The device
+   keeps its first run-time error (hcq_device_error). Calls without a timeout
+   use the device's (30 s) and then log why. Where no logger was given, and for
+   calls that name no open device, what is wrong goes to stderr; with NDEBUG, or
+   HCQ_VALIDATE 0, nothing is printed. hcq_log_none silences a device.
 
    ============================================================================
    GLOSSARY                                                       >>glossary
@@ -222,10 +254,29 @@
    hcq DOES NOT                                                   >>limits
 
    compile kernels, choose a device for you, fall back silently, read
-   environment variables, print without a logger, order lanes behind your
-   back, or protect one queue from two recording threads. Not in this version:
+   environment variables, print with NDEBUG unless a logger does, order lanes
+   behind your back, or protect one queue from two recording threads. Not yet:
    copies in a graph between devices of which neither sees the other's memory.
 */
+/* Where the implementation could not be right it says so, once, and leaves the
+   declarations. */
+#if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
+#if defined(__i386__) || defined(_M_IX86)
+#error "hcq: not for 32-bit x86: a struct's uint64_t is aligned to 4 bytes there, kernels need 8"
+#elif !defined(_MSC_VER) && !(defined(__GNUC__) && defined(__ATOMIC_SEQ_CST))
+#error "hcq: the implementation needs atomics: compile it with gcc (4.7 or later), clang or MSVC"
+#elif !defined(_MSC_VER) && !(defined(__cplusplus) && __cplusplus >= 201103L) && \
+    !(defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#error "hcq: the implementation needs C99 or C++11: compile it with -std=c99, c++11 or later"
+#else
+#define HCQI_COMPILES
+#endif
+#ifndef HCQI_COMPILES
+#undef HCQ_IMPLEMENTATION
+#undef HCQ_STATIC
+#endif
+#endif
+
 #ifndef HCQ_H
 #define HCQ_H
 
@@ -238,7 +289,7 @@
 
 #define HCQ_VERSION_MAJOR 0
 #define HCQ_VERSION_MINOR 5
-#define HCQ_VERSION_PATCH 0
+#define HCQ_VERSION_PATCH 1
 
 #if defined(__GNUC__) || defined(__clang__)
 #define HCQI_UNUSED __attribute__((unused))
@@ -331,8 +382,8 @@ struct hcq_cpu_desc;
 struct hcq_vulkan_desc;
 struct hcq_cuda_desc;
 
-/* Numbers of blocks or threads. All zero means {1, 1, 1}; otherwise x = 0
-   runs nothing, and y or z = 0 count as 1. */
+/* Numbers of blocks or threads. A grid with a 0 in it runs nothing; a block of
+   {0, 0, 0} is {1, 1, 1}. */
 typedef struct hcq_dims { uint32_t x, y, z; } hcq_dims;
 
 /* A signal's handle: plain data. A stale one is answered with
@@ -426,7 +477,8 @@ enum {
 typedef struct hcq_device_desc {
     const char *label;                 /* for logs and dumps [the device's name] */
     hcq_memory_hooks memory;           /* [malloc, free] */
-    hcq_log_fn log_fn;                 /* one line per call, no newline [silent] */
+    hcq_log_fn log_fn;                 /* one line per call, no newline
+                                          [errors to stderr; NDEBUG: none] */
     void *log_user;
     uint64_t timeout_ns;               /* of calls that name none [30 s] */
     uint64_t explain_ns;               /* a longer wait logs why, once [5 s];
@@ -439,10 +491,13 @@ typedef struct hcq_device_desc {
                                           submit waits for the oldest [4096] */
     uint32_t parked;                   /* pool for held submissions [4096] */
     uint32_t parked_limit;             /* more are refused: HCQ_ERROR_LIMIT [4194304] */
+    uint32_t failure_ranges;           /* failed submissions told apart, in runs of numbers;
+                                          a point older than those that had to be forgotten
+                                          answers HCQ_ERROR_LIMIT [65536] */
     uint64_t cache_bytes;              /* free memory kept for reuse [256 MiB];
                                           HCQ_KEEP: none */
-    uint64_t staging_bytes;            /* of one batch [2 MiB] */
-    uint32_t staging_count;            /* batches [32] */
+    uint64_t staging_bytes;            /* of one piece; small copies share it [2 MiB] */
+    uint32_t staging_count;            /* pieces, allocated when needed [32] */
     uint64_t counter_limit;            /* native window of a lane's counter before it
                                           is swapped [backend's] */
     uint32_t flags;                    /* HCQ_DEVICE_* */
@@ -615,11 +670,13 @@ HCQ_API hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info);
 */
 HCQ_API size_t hcq_device_dump(hcq_device *device, char *text, size_t size);
 
-/* A logger that writes one line to stderr; give it as log_fn.
+/* Loggers to give as log_fn: a line on stderr, and nothing. The default is the
+   first for what is not HCQ_OK; with NDEBUG (HCQ_VALIDATE 0) the second.
 
    Threads: any.
 */
 HCQ_API void hcq_log_stderr(void *user, hcq_result result, const char *text);
+HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 
 /* ========================================================================== */
 /* ---- memory --------------------------------------------------- >>memory - */
@@ -705,16 +762,22 @@ HCQ_API hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size);
    device. Later submissions see it (HCQ_UNORDERED ones after waiting for the
    timeline).
 
-   Returns when `src` may be reused.
+   Returns when `src` may be reused. Where earlier work is held back, waiting for
+   what nobody has submitted yet, that is at once: the bytes are kept in staging
+   memory (.staging_bytes * .staging_count), whatever memory `dst` is.
 
    Threads: any. Blocks: for work already handed over; see Errors.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_TIMEOUT (with a dump in
-            the log), HCQ_ERROR_WOULD_BLOCK, HCQ_ERROR_OUT_OF_MEMORY.
+            the log), HCQ_ERROR_WOULD_BLOCK, HCQ_ERROR_OUT_OF_MEMORY,
+            HCQ_ERROR_LIMIT (beside held work: no room; nothing was copied).
 */
 HCQ_API hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size);
 
 /* Copies a buffer into host memory, after everything submitted earlier on its
    device; returns when `dst` is complete.
+
+   A thread that is itself to release earlier work (set a signal that it waits
+   for, submit what raises it) must do so first: this call waits for that work.
 
    Threads: any. Blocks: up to the device's timeout.
    Errors:  as hcq_copyin.
@@ -829,8 +892,8 @@ HCQ_API hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value);
 */
 HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 
-/* Fails a signal: waits for values that it has not reached end with `result`.
-   The first failure stays.
+/* Fails a signal: waits for values that it has not reached end with `result`,
+   also where submitted work would have raised them. The first failure stays.
 
    Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
 */
@@ -850,6 +913,10 @@ HCQ_API hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value);
 HCQ_API hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns);
 
 /* Waits on the host for all or any of `count` points; count 0 is HCQ_OK.
+
+   A wait that lasts longer than hcq_device_desc.explain_ns says why in the log; a
+   time-out that the caller chose says nothing else. The library's own, of calls
+   without one, comes with a dump of the device.
 
    The points may be of different devices and backends. Reached counts more
    than failed. With several failures the answer is the lowest code, so the
@@ -890,7 +957,7 @@ HCQ_API hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
 
 /* The same for event loops: an eventfd on Linux, a pipe's end elsewhere, an
    event HANDLE on Windows, that turns readable (signalled) and stays so. After
-   a cancel it means nothing.
+   a cancel it means nothing; -1 after an error.
 
    Threads:  any.
    Lifetime: yours to close; before or after, or after a cancel.
@@ -992,8 +1059,9 @@ HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
 
 /* Runs a program once, after everything submitted earlier on its device.
 
-   `seconds` NULL: returns at once; else waits and stores the time the kernel
-   took. `grid` and `block` NULL = {1, 1, 1}. Buffers and values as in
+   `seconds` NULL: returns at once, beside held work and waiting threads, too;
+   else waits, for held work, too, and stores the time the kernel took. `grid`
+   and `block` NULL = {1, 1, 1}. Buffers and values as in
    hcq_program_fill_kernargs.
 
    Threads: any. Blocks: with `seconds`, up to the device's timeout.
@@ -1046,7 +1114,9 @@ enum {
 };
 
 /* Encodes a custom command. `native` is what the backend says, on Vulkan an
-   hcq_vulkan_encoder; on the CPU the engine calls it at run time, with NULL. */
+   hcq_vulkan_encoder; on the CPU the engine calls it at run time, with NULL. It is
+   called without locks when its turn comes, by whoever hands its submission over;
+   an error fails that with HCQ_ERROR_HOST. */
 typedef hcq_result (*hcq_custom_fn)(void *native, const void *payload, void *user);
 
 /* A type of command of your own. The struct must outlive its recordings. */
@@ -1149,8 +1219,11 @@ HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uin
 
 /* Records a wait: later commands run once the point is reached.
 
-   The value may be raised later, by any queue or by the host. Waits with no
-   command between them have no order: if one fails, so does the submission.
+   The value may be raised later, by any queue or by the host; but not by a later
+   submission of the same lane, which has one order: that is a cycle, which
+   hcq_explain names. HCQ_UNORDERED on the one that waits, or another lane, solves
+   it. Waits with no command between them have no order: if one fails, so does the
+   submission.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
@@ -1168,7 +1241,9 @@ HCQ_API int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device);
 /* Records a signal: the value rises once all earlier commands are done.
 
    Submit refuses a value that is not above the signal's or above an earlier
-   one of the same recording.
+   one of the same recording, and one that another submission, held or running,
+   is going to raise: a recording with a fixed value is submitted once, whatever
+   the timing (hcq_queue_update_signal gives it the next).
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID (a timeline), HCQ_ERROR_CLOSED,
@@ -1193,9 +1268,12 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 
 /* Records a kernel: `grid` blocks of `block` threads.
 
-   `args` is copied now; NULL for a program without arguments. Every buffer
-   address in it must lie in a living buffer. In a graph it runs on the program's
-   device; a copy, fill or write runs on dst's.
+   A grid with a 0 in it runs nothing. A block of {0,0,0} is {1,1,1}; another 0
+   in it is refused. `args` is copied now; NULL for no arguments: hcq lends no
+   block to be filled in later. Every buffer address in it must lie in a living
+   buffer, or be 0 where a variable will bring one (not in a graph). In a graph it
+   runs on the program's device, a copy, fill or write on dst's, and placeholders
+   are buffer arguments: in a struct or a 64-bit value they are refused.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN (a program of another device; not
@@ -1291,7 +1369,8 @@ HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, uint32_t index,
 HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index,
                                          const hcq_dims *grid, const hcq_dims *block);
 
-/* Changes buffers and size of a copy; NULL and HCQ_KEEP keep.
+/* Changes buffers and size of a copy; NULL and HCQ_KEEP keep. The size may be
+   anything up to what both buffers have, those given now or before.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED.
@@ -1321,7 +1400,8 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
    as variables[variable], variable < 64. `part` is HCQ_PART_*; `maximum`
    bounds grids (0 = the recorded one) and is ignored elsewhere; a size is
    bounded by the recorded one, a buffer argument by the living buffers (in a
-   graph it cannot be one: use hcq_input).
+   graph it cannot be one: use hcq_input). The buffer that was recorded there
+   need not live any more.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
@@ -1339,7 +1419,11 @@ HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t
 HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 
 /* Submits the recording to `device`; short for an hcq_submission with one
-   queue. `point` may be NULL.
+   queue. `point` may be NULL; zero where nothing was submitted.
+
+   HCQ_ERROR_FOREIGN: `device` is of another backend than the queue's, does not see
+   a buffer that the recording names, or is not the one that a graph was made for.
+   Else a queue goes to any device, encoded for it.
 
    Threads: one at a time per queue. Blocks: never for a signal; as hcq_submit.
    Errors:  as hcq_submit.
@@ -1347,10 +1431,12 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point);
 
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
-   one's point, a reached one if there is none. At the first error the rest is not submitted.
+   one's point, a reached one if there is none. At the first error the rest is not
+   submitted, and it is the point of the last that was; zero if none was.
 
    The lists are copied. A wait that nobody has signalled holds the submission
-   and the later ones of its lane back, nobody else.
+   and the later ones of its lane back, nobody else. Order is a lane's: those of
+   one call that go to lanes of different kinds are ordered by points only.
 
    Threads: any, one at a time per queue named.
    Blocks:  only for handed-over work: a full lane, a version slot, a counter;
@@ -1358,7 +1444,7 @@ HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_po
    Errors:  the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not
             rise, a missing variable or input), _CLOSED (a buffer, signal or device
             is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
-            (parked_limit; all slots held; over 16 queues), _OUT_OF_MEMORY, _NATIVE
+            (parked_limit, over 16 queues), _OUT_OF_MEMORY, _NATIVE
             (refused: a failed submission), _LOST, HCQ_TIMEOUT, _WOULD_BLOCK.
 */
 HCQ_API hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
@@ -1409,7 +1495,8 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
 /* Says what command `index` does with `buffer`: `access` is HCQ_ARG_IN, _OUT or
    _INOUT. A kernel's argument with the buffer's address is narrowed to these
    bytes (else: from its address to the end of the allocation) and this
-   access; otherwise the bytes count in addition.
+   access; otherwise the bytes count in addition, though not those of a
+   placeholder that the kernel does not get as an argument.
 
    A host or custom command that says nothing is ordered after everything
    before it and before everything after it, like a memory barrier. Where it
@@ -1633,10 +1720,11 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
    with the lock held, that is from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 4
+#define HCQ_BACKEND_VERSION 5
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
+#define HCQ_GRID_IS_EMPTY(grid) ((grid)[0] == 0 || (grid)[1] == 0 || (grid)[2] == 0)
 #define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
 
 /* What one command is after recording; 64 bytes, fields at fixed offsets.
@@ -1653,7 +1741,7 @@ typedef struct hcq_packet {
             void *code;                /* hcq_backend.program_create */
             uint64_t args;             /* device address of the argument block; the CPU's
                                           is a host pointer */
-            uint32_t grid[3];          /* grid[0] 0: nothing runs; others at least 1 */
+            uint32_t grid[3];          /* HCQ_GRID_IS_EMPTY: nothing runs */
             uint32_t block[3];
             hcq_program *program;
         } exec;
@@ -1739,6 +1827,8 @@ typedef struct hcq_backend_caps {
     uint32_t features;                 /* HCQ_FEATURE_* */
     int runs_host;                     /* batches may contain HOST packets; else the core
                                           cuts there and uses its service thread */
+    int unlocked;                      /* alloc, dealloc and program_create are called without
+                                          the core's lock (or with it), several at once */
 } hcq_backend_caps;
 
 typedef struct hcq_backend {
@@ -1771,7 +1861,8 @@ typedef struct hcq_backend {
        device sees the memory of another one, or an error; it is called again
        for the same memory. With `memory` NULL it says whether all memory of
        that device can be mapped. unmap: the memory is about to go, called once
-       if map ever succeeded. Locked, but may be slow. */
+       if map ever succeeded. Locked, so that whatever they take all devices
+       wait for; see caps.unlocked. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
@@ -1798,12 +1889,15 @@ typedef struct hcq_backend {
        sees complete; do not block. HCQ_NOT_READY = accepted, and call flush
        (UNLOCKED, from any thread) once after this group of submits. completed:
        the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT or an error
-       such as HCQ_ERROR_LOST. counter_reset: back to 0; nothing uses it. */
+       such as HCQ_ERROR_LOST. `serves`: by the core's service thread; kick
+       (optional, UNLOCKED, any thread) ends that wait, or the next one, early.
+       counter_reset: back to 0; nothing uses it. */
     hcq_result (*submit)(void *self, hcq_lane *lane, const hcq_batch *batch);
     void (*flush)(void *self);
     uint64_t (*completed)(void *self, hcq_lane *lane, uint32_t counter);
     hcq_result (*wait)(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
-                       uint64_t timeout_ns);
+                       uint64_t timeout_ns, int serves);
+    void (*kick)(void *self);
     void (*counter_reset)(void *self, hcq_lane *lane, uint32_t counter);
 
     /* Can batches of this device wait for `other`'s counters? Asked for lanes
@@ -1839,7 +1933,7 @@ HCQ_API void hcq_backend_thread(void);
    calls on a thread of the user's, without locks. They may be nested. */
 HCQ_API void hcq_backend_callback(int begins);
 
-/* A line for the user's logger. Any lock state. */
+/* A line for the user's logger; `device` NULL: none is known. Any lock state. */
 HCQ_API void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...)
     HCQI_PRINTF(3, 4);
 
@@ -1993,7 +2087,7 @@ static HCQI_UNUSED void hcqi_atomic_pause(void) {
 #endif
 }
 
-#elif defined(_MSC_VER)
+#else /* MSVC */
 #include <intrin.h>
 
 static uint32_t hcqi_atomic_swap32(uint32_t *p, uint32_t v) {
@@ -2012,19 +2106,35 @@ static uint64_t hcqi_atomic_swap64(uint64_t *p, uint64_t v) {
 static uint64_t hcqi_atomic_add64(uint64_t *p, uint64_t v) {
     return (uint64_t)_InterlockedExchangeAdd64((volatile __int64 *)p, (__int64)v);
 }
-/* A compare that never stores is a load with full ordering on every target. */
+/* Aligned words are read and written in one piece; x64 keeps the order of loads,
+   and of stores, where the compiler does. */
+#ifdef _M_ARM64
+#define HCQI_ATOMIC_FENCE() __dmb(_ARM64_BARRIER_ISH)
+#define HCQI_ATOMIC_YIELD() __yield()
+#else
+#define HCQI_ATOMIC_FENCE() _ReadWriteBarrier()
+#define HCQI_ATOMIC_YIELD() _mm_pause()
+#endif
 static uint32_t hcqi_atomic_load32(const uint32_t *p) {
-    return (uint32_t)_InterlockedCompareExchange((volatile long *)(uintptr_t)p, 0, 0);
+    uint32_t v = *(const volatile uint32_t *)p;
+    HCQI_ATOMIC_FENCE();
+    return v;
 }
 static uint64_t hcqi_atomic_load64(const uint64_t *p) {
-    return (uint64_t)_InterlockedCompareExchange64((volatile __int64 *)(uintptr_t)p, 0, 0);
+    uint64_t v = *(const volatile uint64_t *)p;
+    HCQI_ATOMIC_FENCE();
+    return v;
 }
-static void hcqi_atomic_store32(uint32_t *p, uint32_t v) { hcqi_atomic_swap32(p, v); }
-static void hcqi_atomic_store64(uint64_t *p, uint64_t v) { hcqi_atomic_swap64(p, v); }
-static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
+static void hcqi_atomic_store32(uint32_t *p, uint32_t v) {
+    HCQI_ATOMIC_FENCE();
+    *(volatile uint32_t *)p = v;
+}
+static void hcqi_atomic_store64(uint64_t *p, uint64_t v) {
+    HCQI_ATOMIC_FENCE();
+    *(volatile uint64_t *)p = v;
+}
+static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 
-#else
-#error "hcq: this compiler has no atomics that hcq knows (HCQ_IMPLEMENTATION needs them)"
 #endif
 
 /* ========================================================================== */
@@ -2071,10 +2181,13 @@ static void hcqi_atomic_pause(void) { _ReadWriteBarrier(); }
 #define HCQI_MAX_BACKENDS 8
 #define HCQI_SLICE_NS 500000           /* a first native wait that others may end, too */
 #define HCQI_SLICE_MAX_NS 16000000
+#define HCQI_FAILURES 64               /* of a lane: then it looks what may be forgotten */
+#define HCQI_PROMISES 16384            /* buckets; neighbouring values have neighbouring ones */
 #define HCQI_LOOK_EACH 8               /* submissions: asking a counter costs, too */
 #define HCQI_LOOKS 100000              /* at held submissions, to explain: it has the lock */
 #define HCQI_MAX_LANES 16              /* of one device */
 #define HCQI_MAX_VARIABLES 64
+#define HCQI_VALUE_POOLS (HCQI_MAX_VARIABLES / 2 + 1)
 #define HCQI_BATCH_WAITS 16            /* native waits of one batch */
 #define HCQI_MAX_VALUE ((uint64_t)INT64_MAX)
 #define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
@@ -2128,15 +2241,16 @@ typedef enum hcqi_home {
 
 #define HCQI_PACKET_SUBMISSION UINT32_MAX       /* hcqi_waiter.packet: no packet's */
 #define HCQI_PACKET_SPARE (UINT32_MAX - 1)
+#define HCQI_PACKET_SLEEPER (UINT32_MAX - 2)
 
-/* A job's wait, or a notification's. Heap links make the signal's pairing heap,
-   ordered by value. */
+/* A job's wait, a notification's, or a host thread's. Heap links make the signal's
+   pairing heap, ordered by value. */
 struct hcqi_waiter {
     hcqi_waiter *child, *next, *prev;
     hcqi_signal *signal;
     uint64_t value;
-    hcq_job *job;                      /* NULL: it is an hcqi_notice's */
-    hcqi_waiter *list;                 /* next of the same job */
+    hcq_job *job;                      /* NULL: an hcqi_notice's or hcqi_sleeper's */
+    hcqi_waiter *list;                 /* next of the same job; of a sleeper: its first */
     uint32_t packet;                   /* whose wait, or HCQI_PACKET_* */
     uint8_t home;
     uint8_t watch;                     /* counted in hcqi_core.watchers */
@@ -2156,11 +2270,26 @@ struct hcqi_notice {
     uint8_t cancelled;
 };
 
-/* What handles name: device slot + 1 (8 bits), index (20), serial (36). Serials
-   never repeat, so a stale handle finds nothing. */
+#define HCQI_SLEEPER_POINTS 16
+
+/* A host thread that waits for a few points, on its stack: whatever changes one of
+   them wakes it, and nothing else. Those with more sleep on hcqi_core.event. */
+typedef struct hcqi_sleeper {
+    hcqi_waiter waits[HCQI_SLEEPER_POINTS]; /* first */
+    uint32_t count;
+    uint32_t awake;                    /* atomic: the word it sleeps on */
+    struct hcqi_sleeper *next;         /* in hcqi_core.awake */
+} hcqi_sleeper;
+
+/* What handles name: device slot + 1 (8 bits), index (20), serial (36). A place counts
+   its serials on, also from one device of a slot to the next, and is not used any more
+   after the last: a stale handle finds nothing. */
+typedef struct hcqi_slot { void *item; uint64_t serial; uint32_t next_free; } hcqi_slot;
+
 typedef struct hcqi_slots {
-    struct hcqi_slot { void *item; uint32_t next_free; } *slots; /* index + 1 */
+    hcqi_slot *slots;                  /* next_free: index + 1 */
     uint32_t capacity, used, free_head; /* index + 1, 0 = none */
+    uint64_t first;                    /* the serial at which places begin */
 } hcqi_slots;
 
 /* A handed-over signal or timestamp: `signal` gets `value` at lane's epoch. */
@@ -2170,11 +2299,12 @@ struct hcqi_producer {
     hcqi_signal *signal;
     uint64_t value;
     uint64_t epoch;
+    hcqi_producer *twin;               /* next in its bucket of hcqi_core.promises */
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
     uint16_t applied;                  /* the signal has it, ahead of its lane's turn */
-    uint16_t ends;                     /* says that the job is over, failed or not */
-    uint32_t failed;                   /* hcq_result: fails the signal when it is first */
+    uint8_t ends;                      /* says that the job is over, failed or not */
+    uint8_t promised;                  /* is in hcqi_core.promises */
 };
 
 typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
@@ -2186,6 +2316,7 @@ struct hcqi_signal {
     uint64_t value;
     uint64_t timestamp;
     hcq_result failure;
+    uint64_t failed_from;              /* with `failure`: values from here on failed */
     uint32_t refs;                     /* the handle, recordings, waiters, producers */
     uint32_t handles;                  /* the users' references */
     char label[32];
@@ -2194,7 +2325,6 @@ struct hcqi_signal {
     uint64_t promised_top;             /* ... and the highest of them, or above it */
     int destroyed;
     hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
-    hcqi_producer *parked;             /* failures that wait for lower values, by value */
     uint32_t stamps;                   /* handed-over timestamps */
     uint32_t source_lane;              /* who raised it last, for the profile */
     uint64_t source_device, source_epoch;
@@ -2202,10 +2332,14 @@ struct hcqi_signal {
     uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
 };
 
-/* Failed numbers or epochs as ranges; the oldest merge when full. */
+typedef struct hcqi_failure { uint64_t first, last; hcq_result result; } hcqi_failure;
+
+/* Failed numbers or epochs as ranges, exact: what is in none of them and above
+   `forgotten` succeeded. */
 typedef struct hcqi_failures {
-    struct { uint64_t first, last; hcq_result result; } range[32];
-    uint32_t count;
+    hcqi_failure *ranges;              /* a ring, by number */
+    uint32_t capacity, first, count;
+    uint64_t forgotten;                /* up to here nobody knows any more */
 } hcqi_failures;
 
 struct hcqi_lane {
@@ -2214,7 +2348,7 @@ struct hcqi_lane {
     uint32_t any_failed;               /* atomic: failures is not empty */
     uint8_t pad[128];                  /* what engines read stays out of the way */
     hcq_job *held_head, *held_tail;    /* in order, not wholly handed over */
-    hcq_job *loose_head;               /* HCQ_UNORDERED, not wholly handed over */
+    hcq_job *loose_head, *loose_tail;  /* HCQ_UNORDERED, not wholly handed over */
     hcq_job *run_head, *run_tail;      /* handed over, by epoch */
     hcqi_producer *land_head, *land_tail; /* handed over, by epoch */
     uint64_t epoch;                    /* last handed over */
@@ -2233,7 +2367,8 @@ struct hcqi_lane {
     uint32_t stalled;                  /* jobs wait for a counter swap: */
     hcq_job *stall_head, *stall_tail;  /* linked by ready_next */
     uint32_t watched;
-    hcqi_failures failures;
+    hcqi_failures failures;            /* of epochs */
+    uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
 };
 
 enum {
@@ -2247,11 +2382,14 @@ enum {
     HCQI_JOB_LISTED = 64,              /* in held or loose */
     HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
     HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
-    HCQI_JOB_RETIRING = 1024,          /* as soon as `failing` is 0 */
     HCQI_JOB_GATHER = 4096,            /* of a launch: fails after what it follows is over,
                                           as others follow that by following it */
-    HCQI_JOB_REACH = 2048              /* held until its waits are reached: it must not
+    HCQI_JOB_REACH = 2048,             /* held until its waits are reached: it must not
                                           be in the way of others on its lane */
+    HCQI_JOB_KEEPS = 1 << 20,          /* its values are its own, `version` only says what
+                                          it waits for and raises */
+    HCQI_JOB_SHORT = 1 << 21,          /* in hcq_queue.short_head */
+    HCQI_JOB_STUCK = 1 << 22           /* handed over in part, waits for others */
 };
 
 /* A submission, or one queue's part of it, on its lane. */
@@ -2274,9 +2412,10 @@ struct hcq_job {
     uint32_t flags;
     uint32_t parts_left;               /* of the final job: not wholly handed over */
     uint32_t parts_running;            /* of the final job: not over */
-    uint32_t failing;                  /* its producers that still have to fail a signal */
     hcqi_launch *launch;               /* of a graph */
+    uint64_t *values;                  /* KEEPS: devices they name, then the variables */
     uint64_t first_epoch;              /* handed over */
+    uint64_t due;                      /* of a host command: the epoch that it follows */
     hcqi_waiter wait;                  /* first of the job's waiters */
 };
 
@@ -2287,16 +2426,22 @@ typedef struct hcqi_segment {
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
 
+typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } hcqi_patch;
+
 /* One encoded copy of a recording for one device. */
 struct hcqi_version {
     hcq_recording recording;           /* first: what backends see */
-    hcqi_version *next;
+    hcqi_version *next, *prev;         /* hcq_queue.versions or .aside */
     hcq_queue *queue;
     hcq_device *dev;
     uint64_t generation;               /* of the recording it was made from */
     uint64_t applied;                  /* updates up to this one */
     uint64_t named_frees;              /* hcqi_core.named_frees when last checked */
     uint32_t uses, held;               /* pending submissions; not wholly handed over */
+    uint32_t stuck;                    /* of those: HCQI_JOB_STUCK */
+    uint32_t shapes;                   /* held ones with values of their own: as it is, it
+                                          says what they wait for and raise */
+    int is_aside;                      /* in hcq_queue.aside */
     uint64_t foreign;                  /* devices whose memory it names, by slot */
     hcq_packet *packets;
     uint32_t count, capacity;
@@ -2313,6 +2458,9 @@ struct hcqi_version {
     uint64_t slot_offset;
     uint64_t mark_offset;              /* timestamps of the profile */
     uint32_t marks;
+    hcqi_patch *patches;               /* what was variable when it was recorded */
+    uint32_t patch_count, patch_capacity;
+    uint64_t variable_mask;            /* of the patches */
     uint64_t variables[HCQI_MAX_VARIABLES];
     int has_variables;                 /* `variables` are in the packets */
     uint32_t slice;                    /* of the graph's plan */
@@ -2331,10 +2479,10 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     uint32_t label;                    /* offset + 1 */
-    uint32_t varies;                   /* a variable is part of it */
+    uint32_t varies;                   /* a variable is part of it ... */
+    uint32_t brought;                  /* ... these arguments, by bit */
+    uint64_t reach[2];                 /* copy: bytes of the buffers given as dst and src */
 } hcqi_meta;
-
-typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } hcqi_patch;
 
 /* ---- graphs ---- */
 
@@ -2546,6 +2694,7 @@ struct hcq_queue {
     hcq_queue *next, *prev;            /* of the device */
     char label[32];
     hcq_result sticky;
+    char error[128];                   /* what made it stick */
     hcq_packet *packets;
     hcqi_meta *metas;
     uint32_t count, packet_capacity, meta_capacity;
@@ -2560,13 +2709,15 @@ struct hcq_queue {
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count; the last ones are in `log` */
     uint32_t log[HCQI_LOG];
-    hcqi_version *versions;
+    hcqi_version *versions;            /* to choose from */
+    hcqi_version *aside;               /* needed as they are by what is held */
+    uint32_t version_count;            /* in both */
+    hcq_job *short_head, *short_tail;  /* released, without a version, by ready_next */
     uint64_t variable_mask;            /* of the patches */
     hcq_device *bound;
     hcqi_graph *graph;                 /* NULL: a plain queue */
     uint32_t pending;                  /* submissions */
     int destroyed;
-    int internal;                      /* the library's own: not closed with the rest */
 };
 
 typedef struct hcqi_code { struct hcqi_code *next; hcq_device *dev; void *code; } hcqi_code;
@@ -2582,9 +2733,17 @@ struct hcq_program {
     hcqi_code *codes;                  /* one per device it ran on, the owner's last */
     char *strings;
     size_t strings_size;
+    hcq_dims fits;                     /* the block that its backend took last */
 };
 
-typedef struct hcqi_stamp { hcq_device *dev; uint64_t id; uint64_t number; } hcqi_stamp;
+/* A device that may use a block, and what has to be done there once it is freed. */
+typedef struct hcqi_stamp {
+    hcq_device *dev;
+    uint64_t id;                       /* its serial */
+    uint64_t number;
+    hcqi_allocation *a;                /* NULL: is not in a list */
+    struct hcqi_stamp *next, *prev;    /* hcq_device.stamps, by number */
+} hcqi_stamp;
 
 typedef enum hcqi_block_state { HCQI_LIVE, HCQI_FREED, HCQI_TOMB } hcqi_block_state;
 
@@ -2597,19 +2756,34 @@ struct hcqi_allocation {
     hcqi_block_state state;
     int doomed;                        /* hcq_free_after was called */
     uint32_t names;                    /* by recordings and pending frees */
-    hcqi_allocation *next, *prev;      /* freed blocks, least recently freed first */
-    hcqi_allocation *bucket_next;
+    hcqi_allocation *next, *prev;      /* hcq_device.freed */
+    hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
+    hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
     hcqi_stamp *stamps;                /* owner, then devices it is mapped to */
     uint32_t stamp_count, stamp_capacity;
+    uint32_t unmet;                    /* stamps that are in lists: freed, not yet idle */
 };
 
-#define HCQI_BUCKETS 64
+typedef struct hcqi_freed { hcqi_allocation *head, *tail; } hcqi_freed;
 
-typedef struct hcqi_staging {
+#define HCQI_SHELVES 64
+#define HCQI_SETTLE 128                /* steps before others get the lock */
+#define HCQI_ZERO_BYTES 16384          /* more are cleared without the lock */
+
+/* Host memory that eager copies go through; small ones share it. */
+typedef struct hcqi_stage {
     hcq_buffer buffer;
-    hcq_queue *queue;                  /* one copy command */
-    hcq_point done;
-} hcqi_staging;
+    uint64_t used;                     /* bytes given out since it was idle */
+    uint64_t number;                   /* the last submission that has to do with it */
+    uint32_t users;                    /* calls that write or read it, or will submit */
+} hcqi_stage;
+
+/* A bound queue with one copy command, for one submission at a time. */
+typedef struct hcqi_copier {
+    struct hcqi_copier *next;
+    hcq_queue *queue;
+    uint64_t number;                   /* its submission */
+} hcqi_copier;
 
 typedef struct hcqi_label { char text[32]; } hcqi_label;
 
@@ -2648,8 +2822,11 @@ struct hcqi_profile {
 };
 
 typedef struct hcqi_ring {
-    hcqi_staging *slots;
-    uint32_t count, next;
+    hcqi_stage *stages;
+    uint32_t count, at;                /* the one being filled */
+    hcqi_copier *oldest, *newest;
+    uint32_t copiers;
+    uint32_t word, sleepers;           /* atomic: bumped when a stage loses its users */
 } hcqi_ring;
 
 struct hcq_device {
@@ -2661,6 +2838,7 @@ struct hcq_device {
     uint32_t any_failed;               /* atomic: some submission failed, ever */
     uint32_t slot;                     /* in hcqi_core.devices */
     uint64_t serial;
+    uint32_t forks;                    /* hcqi_core.forks when it was opened */
     uint32_t handles;                  /* the users' references */
     hcq_device *closed_next;           /* in hcqi_core.closed */
     hcq_driver *driver;
@@ -2689,25 +2867,26 @@ struct hcq_device {
     hcqi_signal *eager_signal;         /* last eager call: later work waits for it */
     uint64_t eager_value;
     hcqi_pool jobs, waiters, producers, notice_pool;
+    hcqi_pool values[HCQI_VALUE_POOLS]; /* of 2, 4, 6 ... words */
     hcq_queue *queues;
     hcq_program *programs;
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
-    hcqi_allocation *freed_head, *freed_tail;
-    hcqi_allocation *buckets[HCQI_BUCKETS];
+    hcqi_freed freed[2];               /* not idle, idle: least recently used first */
+    hcqi_allocation *shelves[HCQI_SHELVES];
+    hcqi_stamp *stamp_head, *stamp_tail; /* of freed blocks, whosever, by number */
     uint64_t allocated_bytes, freed_bytes;
-    uint32_t freed_uncached;           /* freed blocks that are not for the cache */
-    hcqi_mutex eager_lock;             /* one eager call at a time */
-    uint64_t eager_owner;              /* atomic: thread in one */
-    hcqi_ring staging;                 /* of the one eager call */
-    hcq_queue *call_queue;
-    hcq_signal call_start, call_end;
+    hcqi_ring staging;
+    hcq_queue *call_queue;             /* NULL: none yet, or a thread records it */
     hcq_error_info error;
+    uint32_t lines_lost;               /* of the log, since that was last said */
     hcqi_profile *profile;             /* NULL: never started */
     uint64_t swaps, packets_copied, packets_patched;
     hcq_sys_thread service;
     int service_started, service_stop;
+    uint32_t service_begun;            /* atomic: somebody started it */
     uint32_t service_word;             /* atomic: bumped to wake it */
+    uint32_t service_waits;            /* atomic: it is in the backend's wait */
 };
 
 /* A backend in a registry, oldest first. */
@@ -2725,11 +2904,16 @@ struct hcq_driver {
     hcqi_factory factory;
     void *self;                        /* the backend's own */
     uint32_t refs;                     /* atomic */
+    uint32_t forks;                    /* hcqi_core.forks when it was made */
 };
 
+/* A line for a logger, on its way; its device is pinned until it is told. */
 typedef struct hcqi_message {
+    hcq_device *dev;                   /* NULL: none that is open */
     hcq_log_fn fn;
     void *user;
+    uint64_t thread;                   /* that tells it, when it lets go of the lock */
+    int nested;                        /* a logger's own call wrote it */
     hcq_result result;
     char text[240];
 } hcqi_message;
@@ -2742,12 +2926,17 @@ static struct hcqi_core {
     hcq_registry registry;
     hcq_device *devices[HCQI_MAX_DEVICES];
     uint32_t device_top;               /* slots in use are below this */
+    uint64_t serials[HCQI_MAX_DEVICES]; /* of handles: the highest in a device's slot */
     hcq_device *closed;                /* that somebody still holds a reference to */
     uint64_t serial;                   /* of devices, signals, allocations */
+    uint32_t forks;                    /* between the first process and this one */
     hcq_job *ready_head, *ready_tail;
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
     hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
     uint64_t dirty;                    /* devices to flush, by slot */
+    uint64_t kicks;                    /* devices whose service thread has to look */
+    hcqi_producer *promises[HCQI_PROMISES]; /* raises by pending submissions */
+    hcqi_sleeper *awake;               /* to be woken when the lock is free */
     uint32_t changed;                  /* something that event_waiters may wait for */
     uint32_t event;                    /* atomic: bumped when changed */
     uint32_t event_waiters;
@@ -2758,7 +2947,7 @@ static struct hcqi_core {
     uint64_t named_frees;              /* frees of buffers that recordings name */
     uint64_t check_mark;
     uint32_t looks;                    /* that explaining may still take */
-    hcqi_message messages[16];
+    hcqi_message messages[32];
     uint32_t message_count;
 } hcqi_core;
 
@@ -2770,6 +2959,7 @@ static const hcq_backend *hcqi_vk_backend(void);
 #endif
 #ifdef HCQ_CUDA
 static const hcq_backend *hcqi_cuda_backend(void);
+static void hcqi_cuda_fork_child(void);
 #endif
 
 #ifdef HCQ_STATIC
@@ -2790,9 +2980,12 @@ static void hcqi_watch(int delta);
 static void hcqi_grace_check(void);
 static void hcqi_signal_unref(hcqi_signal *s);
 static void hcqi_device_unref(hcq_device *dev);
-static void hcqi_version_release(hcqi_version *v);
+static void hcqi_job_drop_version(hcq_job *job);
+static void hcqi_queue_feed(hcq_queue *q);
 static void hcqi_allocation_free_late(hcqi_allocation *a);
 static void hcqi_service_kick(hcq_device *dev);
+static void hcqi_fork_child(void);
+static void hcqi_service_ring(hcq_device *dev);
 
 /* ========================================================================== */
 /* ========================================================================== */
@@ -2808,6 +3001,7 @@ static void hcqi_service_kick(hcq_device *dev);
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
+#include <share.h>
 #include <windows.h>
 #include <string.h>
 
@@ -2994,6 +3188,11 @@ HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
 
 HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)library); }
 
+/* As fopen, of which MSVC says that it is deprecated. */
+static FILE *hcqi_sys_file_create(const char *path) { return _fsopen(path, "wb", _SH_DENYNO); }
+
+static void hcqi_sys_fork_watch(void) { (void)hcqi_fork_child; } /* there is no fork */
+
 #else /* POSIX: Linux, macOS, BSD */
 
 #include <dlfcn.h>
@@ -3134,6 +3333,8 @@ HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
     errno = saved;
 }
 
+static void hcqi_sys_renew(void) { }
+
 #else
 
 /* Sleepers by address in a fixed table: a wake never touches the word, so the
@@ -3205,6 +3406,9 @@ HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
     pthread_cond_broadcast(&bucket->cond);
     pthread_mutex_unlock(&bucket->lock);
 }
+
+/* In a child: who held a lock, or slept, is not there any more. */
+static void hcqi_sys_renew(void) { hcqi_sys_init(); }
 
 #endif
 
@@ -3307,6 +3511,21 @@ HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
 
 HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
 
+static FILE *hcqi_sys_file_create(const char *path) { return fopen(path, "wb"); }
+
+static pthread_once_t hcqi_sys_fork_once = PTHREAD_ONCE_INIT;
+
+static void hcqi_sys_fork_child(void) {
+    hcqi_sys_renew();
+    hcqi_fork_child();
+}
+
+static void hcqi_sys_fork_register(void) { pthread_atfork(NULL, NULL, hcqi_sys_fork_child); }
+
+static void hcqi_sys_fork_watch(void) {
+    pthread_once(&hcqi_sys_fork_once, hcqi_sys_fork_register);
+}
+
 #endif /* POSIX */
 
 /* ---- lock, log, events ------------------------------------------ >>lock - */
@@ -3337,17 +3556,6 @@ static void hcqi_mutex_lock(hcqi_mutex *m) {
     }
 }
 
-/* 0 = not before `deadline`. */
-static int hcqi_mutex_lock_until(hcqi_mutex *m, uint64_t deadline) {
-    if (hcqi_atomic_cas32(&m->word, 0, 1)) { return 1; }
-    while (hcqi_atomic_swap32(&m->word, 2) != 0) {
-        uint64_t left = hcqi_left(deadline);
-        if (left == 0) { return 0; }
-        hcq_sys_wait(&m->word, 2, left);
-    }
-    return 1;
-}
-
 static void hcqi_mutex_unlock(hcqi_mutex *m) {
     if (hcqi_atomic_swap32(&m->word, 0) == 2) { hcq_sys_wake(&m->word, 0); }
 }
@@ -3362,23 +3570,56 @@ static void hcqi_unlock(void) {
     hcqi_mutex_unlock(&hcqi_core.lock);
 }
 
-/* Messages wait until the lock is free: a logger may call hcq. */
-static HCQI_PRINTF(3, 0) void hcqi_log_va(hcq_device *dev, hcq_result result, const char *format,
-                                          va_list args) {
-    if (dev == NULL || dev->desc.log_fn == NULL) { return; }
+/* Runs a logger: 1, or 2 with a line that a logger's own call wrote. */
+static HCQI_THREAD_LOCAL int hcqi_logging;
+
+static void hcqi_log_default(void *user, hcq_result result, const char *text) {
+    if (result != HCQ_OK) { hcq_log_stderr(user, result, text); }
+}
+
+/* Who gets the lines, or NULL. */
+static hcq_log_fn hcqi_logger(hcq_log_fn given) {
+    if (given == NULL && HCQ_VALIDATE) { return hcqi_log_default; }
+    return given == hcq_log_none ? NULL : given;
+}
+
+static int hcqi_device_open(const hcq_device *dev);
+
+/* With the lock held: the line waits until that is free, as a logger may call hcq.
+   What its calls write is told once it returned, what those write is not; nor is
+   what nothing would keep the logger for, a device that is not open yet, say. */
+static HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device *dev,
+                                          hcq_result result, const char *format, va_list args) {
+    int pinned = hcqi_device_open(dev);
+    if (fn == NULL || hcqi_logging > pinned) { return; }
     if (hcqi_core.message_count == sizeof hcqi_core.messages / sizeof hcqi_core.messages[0]) {
+        if (pinned) { dev->lines_lost++; }
         return;
     }
     hcqi_message *m = &hcqi_core.messages[hcqi_core.message_count++];
-    m->fn = dev->desc.log_fn;
-    m->user = dev->desc.log_user;
+    m->dev = pinned ? dev : NULL;
+    m->fn = fn;
+    m->user = user;
+    m->thread = hcq_sys_thread_id();
+    m->nested = hcqi_logging;
     m->result = result;
-    int n = snprintf(m->text, sizeof m->text, "hcq %s: ", dev->label);
-    if (n < 0 || (size_t)n >= sizeof m->text) { return; }
+    if (pinned) { hcqi_atomic_add32(&dev->pins, 1); }
+    int n = snprintf(m->text, sizeof m->text, dev == NULL ? "hcq: " : "hcq %s: ",
+                     dev == NULL ? "" : dev->label);
     vsnprintf(m->text + n, sizeof m->text - (size_t)n, format, args);
 }
 
-/* With the lock held. Returns `result`, so that a refusal is one line. */
+static HCQI_PRINTF(3, 0) void hcqi_log_va(hcq_device *dev, hcq_result result, const char *format,
+                                          va_list args) {
+    if (dev == NULL) {
+        hcqi_log_to(hcqi_logger(NULL), NULL, NULL, result, format, args);
+    } else {
+        hcqi_log_to(dev->desc.log_fn, dev->desc.log_user, dev, result, format, args);
+    }
+}
+
+/* With the lock held. Returns `result`, so that a refusal is one line. `dev` NULL:
+   the call names no open device. */
 static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse(hcq_device *dev, hcq_result result,
                                                 const char *format, ...) {
     va_list args;
@@ -3388,20 +3629,50 @@ static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse(hcq_device *dev, hcq_result resu
     return result;
 }
 
-static void hcqi_emit_messages(void) {
-    for (;;) {
-        hcqi_message m;
-        hcqi_enter();
-        if (hcqi_core.message_count == 0) {
-            hcqi_unlock();
-            return;
-        }
-        m = hcqi_core.messages[0];
+static hcq_result hcqi_oom(hcq_device *dev, const char *what) {
+    return hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "%s: out of memory", what);
+}
+
+/* There is room for a line: how many found none. */
+static void hcqi_lost_tell(void) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        if (dev == NULL || dev->lines_lost == 0) { continue; }
+        uint32_t lost = dev->lines_lost;
+        dev->lines_lost = 0;
+        hcqi_refuse(dev, HCQ_ERROR_LIMIT, "%u more lines are lost", lost);
+        return;
+    }
+}
+
+/* The oldest line of this thread; 0 = none. */
+static int hcqi_message_take(hcqi_message *m) {
+    uint64_t me = hcq_sys_thread_id();
+    uint32_t i = 0;
+    hcqi_enter();
+    while (i < hcqi_core.message_count && hcqi_core.messages[i].thread != me) { i++; }
+    int found = i < hcqi_core.message_count;
+    if (found) {
+        *m = hcqi_core.messages[i];
         hcqi_core.message_count--;
-        memmove(&hcqi_core.messages[0], &hcqi_core.messages[1],
-                hcqi_core.message_count * sizeof m);
-        hcqi_unlock();
+        memmove(&hcqi_core.messages[i], &hcqi_core.messages[i + 1],
+                (hcqi_core.message_count - i) * sizeof *m);
+        hcqi_lost_tell();
+    }
+    hcqi_unlock();
+    return found;
+}
+
+/* Without the lock, and not from within a logger, which must not be called again
+   before it returned. */
+static void hcqi_emit_messages(void) {
+    hcqi_message m;
+    if (hcqi_logging != 0) { return; }
+    while (hcqi_message_take(&m)) {
+        hcqi_logging = 1 + m.nested;
         m.fn(m.user, m.result, m.text);
+        hcqi_logging = 0;
+        if (m.dev != NULL) { hcqi_atomic_add32(&m.dev->pins, UINT32_MAX); }
     }
 }
 
@@ -3414,23 +3685,52 @@ static void hcqi_flush(uint64_t dirty) {
     }
 }
 
-/* The devices whose doorbells are due; each stays until hcqi_flush is done. */
-static uint64_t hcqi_dirty_take(void) {
-    uint64_t dirty = hcqi_core.dirty;
-    hcqi_core.dirty = 0;
-    for (uint32_t slot = 0; slot < HCQI_MAX_DEVICES && dirty >> slot != 0; slot++) {
-        if (dirty >> slot & 1) { hcqi_core.devices[slot]->flushes++; }
+/* What is to be done once the lock is free. Devices stay until it is, see
+   hcqi_device_quiet. */
+typedef struct hcqi_bells {
+    uint64_t dirty, kicks;             /* devices, by slot */
+    uint32_t *asleep[16];              /* words of host threads */
+    uint32_t asleep_count;
+} hcqi_bells;
+
+static void hcqi_devices_stay(uint64_t devices) {
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        if (devices & 1) { hcqi_core.devices[slot]->flushes++; }
     }
-    return dirty;
+}
+
+static void hcqi_bells_take(hcqi_bells *bells) {
+    bells->dirty = hcqi_core.dirty;
+    bells->kicks = hcqi_core.kicks;
+    bells->asleep_count = 0;
+    if (bells->dirty != 0) { hcqi_devices_stay(bells->dirty); }
+    if (bells->kicks != 0) { hcqi_devices_stay(bells->kicks); }
+    hcqi_core.dirty = 0;
+    hcqi_core.kicks = 0;
+    while (hcqi_core.awake != NULL && bells->asleep_count < 16) {
+        bells->asleep[bells->asleep_count++] = &hcqi_core.awake->awake;
+        hcqi_core.awake = hcqi_core.awake->next;
+    }
+}
+
+/* The threads may be awake already, and their words gone: only the address counts. */
+static void hcqi_bells_ring(const hcqi_bells *bells) {
+    if (bells->dirty != 0) { hcqi_flush(bells->dirty); }
+    for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
+    uint64_t kicks = bells->kicks;
+    for (uint32_t slot = 0; kicks != 0; slot++, kicks >>= 1) {
+        if (kicks & 1) { hcqi_service_ring(hcqi_core.devices[slot]); }
+    }
 }
 
 /* In the middle of a long cascade: what was handed over begins to run, others
    get the lock for a moment, and what is complete is collected while it is
    still in the caches. */
 static void hcqi_leave_briefly(void) {
-    uint64_t dirty = hcqi_dirty_take();
+    hcqi_bells bells;
+    hcqi_bells_take(&bells);
     hcqi_unlock();
-    hcqi_flush(dirty);
+    hcqi_bells_ring(&bells);
     hcqi_enter();
     hcqi_reap_all();
 }
@@ -3438,20 +3738,27 @@ static void hcqi_leave_briefly(void) {
 /* Ends every locked section: hands over what became ready, lets go of the
    lock, and only then rings doorbells, wakes, logs and notifies. */
 static void hcqi_leave(void) {
+    hcqi_bells bells;
     while (!hcqi_drain_some(256)) { hcqi_leave_briefly(); }
     while (hcqi_core.recheck) {
         hcqi_core.recheck = 0;
         hcqi_reap_all();
         hcqi_drain();
     }
+    hcqi_bells_take(&bells);
+    while (hcqi_core.awake != NULL) {  /* seldom: more than one takes along */
+        hcqi_unlock();
+        hcqi_bells_ring(&bells);
+        hcqi_enter();
+        hcqi_bells_take(&bells);
+    }
     uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
-    uint64_t dirty = hcqi_dirty_take();
     uint32_t messages = hcqi_core.message_count;
     int due = hcqi_core.due_head != NULL;
     hcqi_core.changed = 0;
     if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
     hcqi_unlock();
-    if (dirty != 0) { hcqi_flush(dirty); }
+    hcqi_bells_ring(&bells);
     if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
     if (messages != 0) { hcqi_emit_messages(); }
     if (due) { hcqi_run_due(); }
@@ -3482,6 +3789,52 @@ static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
     }
 }
 
+/* A time-out that the caller did not choose, without the lock; `dev` stays. */
+static void hcqi_timeout_tell(hcq_device *dev, const char *what) {
+    char text[2048];
+    hcq_device_dump(dev, text, sizeof text);
+    hcqi_refuse_alone(dev, HCQ_TIMEOUT, "%s timed out; the device says:", what);
+    hcqi_log_lines(dev, HCQ_TIMEOUT, text);
+}
+
+/* The same with the lock held, which it lets go of meanwhile. */
+static void hcqi_timeout_tell_locked(hcq_device *dev, const char *what, const char *label) {
+    char text[96];
+    snprintf(text, sizeof text, "%s '%.31s'", what, label);
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_leave();
+    hcqi_timeout_tell(dev, text);
+    hcqi_enter();
+    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+}
+
+/* In a child of fork, which has one thread and of its parent's no more than a copy
+   of the memory, in the middle of any change: all that is there is closed by letting
+   go of it. Registries stay, serials go on, nothing native is called. */
+static void hcqi_fork_child(void) {
+    hcq_registry registry = hcqi_core.registry;
+    uint64_t serial = hcqi_core.serial, serials[HCQI_MAX_DEVICES];
+    uint32_t forks = hcqi_core.forks;
+    memcpy(serials, hcqi_core.serials, sizeof serials);
+    memset(&hcqi_core, 0, sizeof hcqi_core);
+    memcpy(hcqi_core.serials, serials, sizeof serials);
+    hcqi_core.registry = registry;
+    hcqi_core.serial = serial;
+    hcqi_core.forks = forks + 1;
+#ifdef HCQ_CUDA
+    hcqi_cuda_fork_child();
+#endif
+}
+
+/* Of what has no slot that tells: is it the parent's? */
+static int hcqi_is_parents(const hcq_device *dev) { return dev->forks != hcqi_core.forks; }
+
+/* HCQ_OK, or refused; without the lock. */
+static hcq_result hcqi_own_check(const hcq_device *dev, const char *what) {
+    if (!hcqi_is_parents(dev)) { return HCQ_OK; }
+    return hcqi_refuse_alone(NULL, HCQ_ERROR_CLOSED, "%s: is of the parent process", what);
+}
+
 static int hcqi_device_open(const hcq_device *dev) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
@@ -3491,9 +3844,11 @@ static int hcqi_device_open(const hcq_device *dev) {
 
 /* Takes the lock for a call on `dev`; anything but HCQ_OK: not taken. */
 static hcq_result hcqi_device_enter(const hcq_device *dev) {
-    if (dev == NULL) { return HCQ_ERROR_INVALID; }
     hcqi_enter();
-    return hcqi_device_open(dev) ? HCQ_OK : hcqi_leave_with(HCQ_ERROR_CLOSED);
+    if (hcqi_device_open(dev)) { return HCQ_OK; }
+    hcq_result r = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
+    return hcqi_leave_with(hcqi_refuse(NULL, r, "device: %s",
+                                       dev == NULL ? "is NULL" : "was closed"));
 }
 
 static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
@@ -3507,7 +3862,7 @@ HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1
 
 /* Must the calling thread not block? */
 static int hcqi_in_callback(void) {
-    return (hcqi_thread_serves | hcqi_notifying | hcqi_calling) != 0;
+    return (hcqi_thread_serves | hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
 }
 
 /* Sleeps, with the lock released, until something changes. */
@@ -3702,6 +4057,12 @@ HCQI_DEF void hcq_log_stderr(void *user, hcq_result result, const char *text) {
     fprintf(stderr, "%s [%s]\n", text, hcq_result_name(result));
 }
 
+HCQI_DEF void hcq_log_none(void *user, hcq_result result, const char *text) {
+    (void)user;
+    (void)result;
+    (void)text;
+}
+
 HCQI_DEF uint64_t hcq_f32(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -3721,45 +4082,99 @@ static void hcqi_copy_label(char *to, const char *from) {
     to[n] = 0;
 }
 
-/* {0,0,0} is the default {1,1,1}; x = 0 alone runs nothing. */
-static hcq_dims hcqi_dims(const hcq_dims *given) {
-    hcq_dims d = hcq_dim(1, 1, 1);
-    if (given == NULL || (given->x == 0 && given->y == 0 && given->z == 0)) { return d; }
-    d.x = given->x;
-    d.y = given->y == 0 ? 1 : given->y;
-    d.z = given->z == 0 ? 1 : given->z;
-    return d;
+/* Of a block {0,0,0} is the default {1,1,1}; another 0 stays, to be refused. */
+static hcq_dims hcqi_block_dims(hcq_dims given) {
+    int none = (given.x | given.y | given.z) == 0;
+    return none ? hcq_dim(1, 1, 1) : given;
 }
 
-static void hcqi_failures_add(hcqi_failures *f, uint64_t number, hcq_result result) {
-    uint32_t n = f->count;
-    if (n > 0 && f->range[n - 1].result == result && f->range[n - 1].last + 1 == number) {
-        f->range[n - 1].last = number;
-        return;
+static hcqi_failure *hcqi_failures_at(const hcqi_failures *f, uint32_t i) {
+    return &f->ranges[(f->first + i) & (f->capacity - 1)];
+}
+
+/* How many ranges begin at `number` or before it. */
+static uint32_t hcqi_failures_before(const hcqi_failures *f, uint64_t number) {
+    uint32_t low = 0, high = f->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int after = hcqi_failures_at(f, middle)->first > number;
+        low = after ? low : middle + 1;
+        high = after ? middle : high;
     }
-    if (n == sizeof f->range / sizeof f->range[0]) {
-        f->range[0].last = f->range[1].last; /* over-reports what lies between */
-        n--;
-        memmove(&f->range[1], &f->range[2], (n - 1) * sizeof f->range[0]);
-    }
-    uint32_t at = n;
-    while (at > 0 && f->range[at - 1].first > number) {
-        f->range[at] = f->range[at - 1];
-        at--;
-    }
-    f->range[at].first = number;
-    f->range[at].last = number;
-    f->range[at].result = result;
-    f->count = n + 1;
+    return low;
 }
 
 static hcq_result hcqi_failures_find(const hcqi_failures *f, uint64_t number) {
-    for (uint32_t i = f->count; i > 0; i--) {
-        if (number >= f->range[i - 1].first && number <= f->range[i - 1].last) {
-            return f->range[i - 1].result;
-        }
+    if (number <= f->forgotten && f->forgotten != 0) { return HCQ_ERROR_LIMIT; }
+    uint32_t n = hcqi_failures_before(f, number);
+    const hcqi_failure *range = n == 0 ? NULL : hcqi_failures_at(f, n - 1);
+    return range != NULL && number <= range->last ? range->result : HCQ_OK;
+}
+
+static void hcqi_failures_drop(hcqi_failures *f, uint64_t number) {
+    while (f->count > 0 && hcqi_failures_at(f, 0)->last <= number) {
+        f->first++;
+        f->count--;
     }
-    return HCQ_OK;
+}
+
+static int hcqi_failures_grow(hcq_device *dev, hcqi_failures *f) {
+    uint32_t capacity = f->capacity == 0 ? 16 : f->capacity * 2;
+    void *memory = hcqi_new(&dev->hooks, capacity * sizeof *f->ranges);
+    hcqi_failure *grown = HCQI_CAST(hcqi_failure *, memory);
+    if (grown == NULL) { return 0; }
+    for (uint32_t i = 0; i < f->count; i++) { grown[i] = *hcqi_failures_at(f, i); }
+    hcqi_delete(&dev->hooks, f->ranges, f->capacity * sizeof *f->ranges);
+    f->ranges = grown;
+    f->capacity = capacity;
+    f->first = 0;
+    return 1;
+}
+
+/* Makes range `i`, and room for it: when there is none, the oldest goes. */
+static void hcqi_failures_insert(hcq_device *dev, hcqi_failures *f, uint32_t i, uint64_t number,
+                                 hcq_result result) {
+    int full = f->count == dev->desc.failure_ranges;
+    if (full || (f->count == f->capacity && !hcqi_failures_grow(dev, f))) {
+        f->forgotten = i == 0 ? number : hcqi_failures_at(f, 0)->last;
+        hcqi_failures_drop(f, f->forgotten);
+        if (i-- == 0) { return; }
+    }
+    for (uint32_t k = f->count++; k > i; k--) {
+        *hcqi_failures_at(f, k) = *hcqi_failures_at(f, k - 1);
+    }
+    hcqi_failure *range = hcqi_failures_at(f, i);
+    range->first = number;
+    range->last = number;
+    range->result = result;
+}
+
+/* Usually at the end; each number once. */
+static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
+                              hcq_result result) {
+    if (number <= f->forgotten) { return; }
+    uint32_t i = hcqi_failures_before(f, number);
+    hcqi_failure *before = i == 0 ? NULL : hcqi_failures_at(f, i - 1);
+    hcqi_failure *after = i == f->count ? NULL : hcqi_failures_at(f, i);
+    int joins = before != NULL && before->result == result && before->last + 1 == number;
+    int meets = after != NULL && after->result == result && after->first == number + 1;
+    if (!joins && !meets) {
+        hcqi_failures_insert(dev, f, i, number, result);
+        return;
+    }
+    if (!joins) {
+        after->first = number;
+        return;
+    }
+    before->last = meets ? after->last : number;
+    for (f->count -= (uint32_t)meets; meets && i < f->count; i++) {
+        *hcqi_failures_at(f, i) = *hcqi_failures_at(f, i + 1);
+    }
+}
+
+static void hcqi_failures_free(hcq_device *dev, hcqi_failures *f) {
+    hcqi_delete(&dev->hooks, f->ranges, f->capacity * sizeof *f->ranges);
+    memset(f, 0, sizeof *f);
 }
 
 static void hcqi_error_note(hcq_device *dev, hcq_result result, const hcqi_version *v,
@@ -3946,20 +4361,26 @@ static hcq_device *hcqi_slot_device(uint64_t id) {
 /* Puts `item` into a free slot; 0 = none, with *why set. */
 static uint64_t hcqi_slots_put(hcq_device *dev, hcqi_slots *slots, void *item, hcq_result *why) {
     uint32_t index = slots->free_head == 0 ? slots->used : slots->free_head - 1;
-    *why = index >> HCQI_SLOT_BITS != 0 ? HCQ_ERROR_LIMIT : HCQ_ERROR_OUT_OF_MEMORY;
+    int none = index >> HCQI_SLOT_BITS != 0 || slots->first == HCQI_SERIAL_MASK;
+    *why = none ? HCQ_ERROR_LIMIT : HCQ_ERROR_OUT_OF_MEMORY;
     if (*why == HCQ_ERROR_LIMIT ||
         !HCQI_GROW(&dev->hooks, slots->slots, slots->capacity, (uint64_t)index + 1)) {
         return 0;
     }
+    hcqi_slot *slot = &slots->slots[index];
+    uint64_t *highest = &hcqi_core.serials[dev->slot]; /* whoever opens next begins there */
     if (slots->free_head == 0) {
         slots->used++;
+        slot->serial = slots->first;
     } else {
-        slots->free_head = slots->slots[index].next_free;
+        slots->free_head = slot->next_free;
     }
-    slots->slots[index].item = item;
+    slot->item = item;
+    if (++slot->serial > *highest) { *highest = slot->serial; }
     *why = HCQ_OK;
-    return (uint64_t)(dev->slot + 1) << 56 | (uint64_t)index << 36 |
-           (++hcqi_core.serial & HCQI_SERIAL_MASK);
+    uint64_t place = (uint64_t)(dev->slot + 1) << 56 | (uint64_t)index << 36;
+    uint64_t serial = slot->serial ^ hcqi_hash(0, index); /* unlike its neighbours' */
+    return place | (serial & HCQI_SERIAL_MASK);
 }
 
 static void *hcqi_slots_at(const hcqi_slots *slots, uint32_t index) {
@@ -3973,6 +4394,7 @@ static void *hcqi_slots_get(const hcqi_slots *slots, uint64_t id) {
 static void hcqi_slots_remove(hcqi_slots *slots, uint64_t id) {
     uint32_t index = hcqi_slot_index(id);
     slots->slots[index].item = NULL;
+    if (slots->slots[index].serial == HCQI_SERIAL_MASK) { return; }
     slots->slots[index].next_free = slots->free_head;
     slots->free_head = index + 1;
 }
@@ -4026,11 +4448,20 @@ static hcq_result hcqi_signal_new(hcq_device *dev, hcqi_signal_kind kind, uint64
 
 static void hcqi_waiter_unlink(hcqi_waiter *w);
 
-/* Makes the job or notification look again at what it waits for. */
+static void hcqi_sleeper_wake(hcqi_sleeper *sleeper) {
+    if (hcqi_atomic_load32(&sleeper->awake)) { return; }
+    sleeper->next = hcqi_core.awake;
+    hcqi_core.awake = sleeper;
+    hcqi_atomic_store32(&sleeper->awake, 1);
+}
+
+/* Makes the job, notification or thread look again at what it waits for. */
 static void hcqi_waiter_wake(hcqi_waiter *w) {
     hcqi_waiter_unlink(w);
     if (w->job != NULL) {
         hcqi_ready_push(w->job);
+    } else if (w->packet == HCQI_PACKET_SLEEPER) {
+        hcqi_sleeper_wake((hcqi_sleeper *)(void *)w->list);
     } else {
         hcqi_notice_push((hcqi_notice *)(void *)w);
     }
@@ -4042,16 +4473,26 @@ static void hcqi_signal_wake(hcqi_signal *s, uint64_t held_to, uint64_t reach_to
     hcqi_core.changed = 1;
 }
 
+/* The first failure stays; a later one may bring it further down. */
+static void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_result result) {
+    if (s->failure == HCQ_OK) {
+        s->failure = result;
+    } else if (value >= s->failed_from) {
+        return;
+    }
+    s->failed_from = value;
+    hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
+}
+
 /* Nobody will raise a destroyed signal once the last promise is gone. */
 static void hcqi_signal_orphan(hcqi_signal *s) {
     if (s->destroyed && s->promised == 0 && s->failure == HCQ_OK) {
-        s->failure = HCQ_ERROR_CANCELLED;
-        hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
+        hcqi_signal_fail_from(s, s->value + 1, HCQ_ERROR_CANCELLED);
     }
 }
 
 static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
-    if (s->failure != HCQ_OK) { return; }
+    if (s->failure != HCQ_OK && (value >= s->failed_from || value <= s->value)) { return; }
     if (value <= s->value) {
         hcqi_refuse(s->dev, HCQ_OK, "a late signal to %llu is ignored: the value is %llu",
                     (unsigned long long)value, (unsigned long long)s->value);
@@ -4063,15 +4504,46 @@ static void hcqi_signal_raise(hcqi_signal *s, uint64_t value) {
 
 static void hcqi_signal_collect(hcqi_signal *s);
 
-static void hcqi_signal_fail(hcqi_signal *s, hcq_result result) {
-    if (s->failure != HCQ_OK) { return; }
+/* `value` will not be raised. Lower values that were handed over may still be, so
+   the failure begins above the highest of them; should that one break as well, it
+   comes down, and no wait below it is left without an end. */
+static void hcqi_signal_break(hcqi_signal *s, uint64_t value, hcq_result result) {
+    if (s->failure != HCQ_OK && value >= s->failed_from) { return; }
     if (s->pending_head != NULL) { hcqi_signal_collect(s); }
-    s->failure = result;
-    hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
+    const hcqi_producer *below = s->pending_tail;
+    while (below != NULL && below->value >= value) { below = below->prev; }
+    uint64_t last = below == NULL || below->value < s->value ? s->value : below->value;
+    hcqi_signal_fail_from(s, last + 1, result);
 }
 
-/* The job gave up or carried out its promise to raise `s`. */
-static void hcqi_signal_settle(hcqi_signal *s) {
+/* Where a promise to raise `s` to `value` is, were there one. */
+static hcqi_producer **hcqi_promise_bucket(const hcqi_signal *s, uint64_t value) {
+    return &hcqi_core.promises[(hcqi_hash(s->id, 1) + value) & (HCQI_PROMISES - 1)];
+}
+
+/* Who is going to raise `s` to exactly `value`, or NULL. */
+static const hcqi_producer *hcqi_promise_find(const hcqi_signal *s, uint64_t value) {
+    const hcqi_producer *p = s->promised == 0 ? NULL : *hcqi_promise_bucket(s, value);
+    while (p != NULL && (p->signal != s || p->value != value)) { p = p->twin; }
+    return p;
+}
+
+static void hcqi_promise_note(hcqi_producer *p) {
+    hcqi_producer **bucket = hcqi_promise_bucket(p->signal, p->value);
+    p->promised = 1;
+    p->twin = *bucket;
+    *bucket = p;
+}
+
+/* The promise was given up or carried out. */
+static void hcqi_producer_free(hcq_device *dev, hcqi_producer *p) {
+    hcqi_signal *s = p->signal;
+    if (p->promised) {
+        hcqi_producer **link = hcqi_promise_bucket(s, p->value);
+        while (*link != p) { link = &(*link)->twin; }
+        *link = p->twin;
+    }
+    hcqi_pool_put(&dev->producers, p);
     s->promised--;
     s->uses--;
     hcqi_signal_orphan(s);
@@ -4226,6 +4698,7 @@ static void hcqi_grace_check(void) {
             hcq_device *dev = hcqi_core.devices[i];
             for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
                 wanted |= dev->lanes[k].grace > hcqi_core.grace_ended;
+                wanted |= dev->lanes[k].forget_grace > hcqi_core.grace_ended;
                 hcqi_lane_unstall(&dev->lanes[k]);
             }
         }
@@ -4248,6 +4721,21 @@ static void hcqi_lane_retire_shadow(hcqi_lane *lane) {
         lane->grace = hcqi_grace_request();
         hcqi_grace_check();
     }
+}
+
+/* Batches ask for the failures of those that they wait for. Nobody is told to wait
+   for what is complete, so after a grace period nobody asks for its failures. */
+static void hcqi_lane_failed(hcqi_lane *lane, uint64_t epoch, hcq_result result) {
+    hcqi_failures *f = &lane->failures;
+    if (lane->forget_grace != 0 && hcqi_core.grace_ended >= lane->forget_grace) {
+        hcqi_failures_drop(f, lane->forget_to);
+        lane->forget_grace = 0;
+    }
+    if (f->count >= HCQI_FAILURES && lane->forget_grace == 0) {
+        lane->forget_to = lane->done;
+        lane->forget_grace = hcqi_grace_request();
+    }
+    hcqi_failures_add(lane->dev, f, epoch, result);
 }
 
 /* Makes sure the next epoch fits the active counter; 0 = not yet. */
@@ -4390,7 +4878,7 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     if (s->kind == HCQI_EXACT) { return hcqi_state_exact(s, value, why, points); }
     if (s->kind == HCQI_TIMELINE) { return hcqi_state_timeline(s, value, why, points); }
     if (s->value >= value) { return HCQI_REACHED; }
-    if (s->failure != HCQ_OK) {
+    if (s->failure != HCQ_OK && value >= s->failed_from) {
         *why = s->failure;
         return HCQI_FAILED;
     }
@@ -4408,11 +4896,11 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
 /* ---- jobs: waiting ------------------------------------------- >>holding - */
 
 static void hcqi_ready_push(hcq_job *job) {
-    if (job->flags & HCQI_JOB_STALLED) {
-        hcqi_lane_unstall(job->lane); /* which pushes it with the others */
+    if (job->flags & (HCQI_JOB_STALLED | HCQI_JOB_SHORT | HCQI_JOB_READY)) {
+        if (job->flags & HCQI_JOB_STALLED) { hcqi_lane_unstall(job->lane); } /* pushes all */
+        while (job->flags & HCQI_JOB_SHORT) { hcqi_queue_feed(job->version->queue); }
         return;
     }
-    if (job->flags & HCQI_JOB_READY) { return; }
     job->flags |= HCQI_JOB_READY;
     job->ready_next = NULL;
     if (hcqi_core.ready_tail != NULL) {
@@ -4632,24 +5120,20 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
 /* ========================================================================== */
 /* ---- jobs: lists ------------------------------------------------ >>jobs - */
 
+/* Both lists are in the order of submission. */
 static void hcqi_job_list(hcq_job *job) {
     hcqi_lane *lane = job->lane;
+    int loose = (job->flags & HCQI_JOB_UNORDERED) != 0;
+    hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
     job->flags |= HCQI_JOB_LISTED;
     job->next = NULL;
-    job->prev = NULL;
-    if (job->flags & HCQI_JOB_UNORDERED) {
-        job->next = lane->loose_head;
-        if (lane->loose_head != NULL) { lane->loose_head->prev = job; }
-        lane->loose_head = job;
+    job->prev = *tail;
+    if (*tail != NULL) {
+        (*tail)->next = job;
     } else {
-        job->prev = lane->held_tail;
-        if (lane->held_tail != NULL) {
-            lane->held_tail->next = job;
-        } else {
-            lane->held_head = job;
-        }
-        lane->held_tail = job;
+        *(loose ? &lane->loose_head : &lane->held_head) = job;
     }
+    *tail = job;
     lane->held++;
     lane->dev->held++;
 }
@@ -4659,19 +5143,14 @@ static void hcqi_job_unlist(hcq_job *job) {
     if ((job->flags & HCQI_JOB_LISTED) == 0) { return; }
     job->flags &= ~(uint32_t)HCQI_JOB_LISTED;
     int loose = (job->flags & HCQI_JOB_UNORDERED) != 0;
-    if (job->next != NULL) { job->next->prev = job->prev; }
-    if (job->prev != NULL) {
-        job->prev->next = job->next;
-    } else if (loose) {
-        lane->loose_head = job->next;
-    } else {
-        lane->held_head = job->next;
-        if (lane->held_head != NULL) { hcqi_ready_push(lane->held_head); }
-    }
-    if (!loose && lane->held_tail == job) { lane->held_tail = job->prev; }
+    hcq_job **head = loose ? &lane->loose_head : &lane->held_head;
+    hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
+    *(job->next != NULL ? &job->next->prev : tail) = job->prev;
+    *(job->prev != NULL ? &job->prev->next : head) = job->next;
+    if (!loose && job->prev == NULL && job->next != NULL) { hcqi_ready_push(job->next); }
     lane->held--;
     lane->dev->held--;
-    if (job->version != NULL) { job->version->held--; }
+    if (job->version != NULL && (job->flags & HCQI_JOB_KEEPS) == 0) { job->version->held--; }
 }
 
 /* The running list is ordered by epoch; only a job that failed half-way has an
@@ -4770,9 +5249,12 @@ static void hcqi_signal_collect(hcqi_signal *s) {
     }
 }
 
-/* The same before a raise: lower values that other lanes have done are not late. */
+/* The same before a raise that counts: lower values that other lanes have done are
+   not late. */
 static void hcqi_signal_overtake(const hcqi_producer *above) {
-    hcqi_producer *p = above->signal->pending_head;
+    const hcqi_signal *s = above->signal;
+    hcqi_producer *p = s->pending_head;
+    if (s->failure != HCQ_OK && above->value >= s->failed_from) { return; }
     for (int i = 0; i < 8 && p != NULL && p->value < above->value; i++, p = p->next) {
         if (p->job->lane != above->job->lane && hcqi_producer_done(p)) { p->applied = 1; }
     }
@@ -4783,48 +5265,6 @@ static void hcqi_profile_collect(const hcq_job *job);
 static int hcqi_profile_on(const hcq_device *dev);
 static void hcqi_profile_wait(const hcqi_lane *lane, uint64_t epoch, uint64_t device,
                               uint32_t other, uint64_t from);
-
-/* The parked failure is carried out. */
-static void hcqi_producer_fail(hcqi_producer *p) {
-    hcq_job *job = p->job;
-    hcqi_signal *s = p->signal;
-    hcqi_producer **link = &job->producers;
-    while (*link != p) { link = &(*link)->list; }
-    *link = p->list;
-    link = &s->parked;
-    while (*link != p) { link = &(*link)->next; }
-    *link = p->next;
-    hcqi_signal_fail(s, (hcq_result)(int32_t)p->failed);
-    hcqi_signal_settle(s);
-    hcqi_pool_put(&job->lane->dev->producers, p);
-    hcqi_watch(-1);
-    if (--job->failing == 0 && (job->flags & HCQI_JOB_RETIRING)) { hcqi_job_retire(job); }
-}
-
-/* Those of a signal that waited for lower values to land. */
-static void hcqi_signal_fail_due(hcqi_signal *s) {
-    while (s->parked != NULL && (s->failure != HCQ_OK || s->pending_head == NULL ||
-                                 s->pending_head->value >= s->parked->value)) {
-        hcqi_producer_fail(s->parked);
-    }
-}
-
-static void hcqi_job_fail_parked(hcq_job *job) {
-    for (uint32_t left = job->failing; left > 0; left--) { hcqi_producer_fail(job->producers); }
-}
-
-/* Those of a device that is lost or closing: it waits for nobody. */
-static void hcqi_device_fail_parked(hcq_device *dev) {
-    for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
-        hcq_job *job = hcqi_job_at(dev, n), *next = NULL;
-        for (hcq_job *part = job == NULL ? NULL : job->parts; part != NULL; part = next) {
-            next = part->parts;
-            hcqi_job_fail_parked(part);
-            if (hcqi_job_at(dev, n) == NULL) { next = NULL; } /* that was the last of it */
-        }
-        if (hcqi_job_at(dev, n) != NULL) { hcqi_job_fail_parked(job); }
-    }
-}
 
 /* What a TIMESTAMP of the lane stored, in nanoseconds. */
 static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, const uint64_t *slot) {
@@ -4842,7 +5282,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     lane->land_head = p->list;
     if (p->list == NULL) { lane->land_tail = NULL; }
     if (result != HCQ_OK && !p->ends) {
-        if (p->slot == NULL) { hcqi_signal_fail(p->signal, result); }
+        if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_lane_stamp(lane, p->slot);
         hcqi_core.changed = 1;
@@ -4853,9 +5293,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
         if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
         hcqi_signal_raise(p->signal, p->value);
     }
-    hcqi_signal_fail_due(p->signal);
-    hcqi_signal_settle(p->signal);
-    hcqi_pool_put(&lane->dev->producers, p);
+    hcqi_producer_free(lane->dev, p);
 }
 
 static void hcqi_parts_free(hcq_job *final) {
@@ -4884,7 +5322,7 @@ static void hcqi_window_shrink(hcq_device *dev) {
 static void hcqi_job_cover(const hcq_job *job) {
     for (uint32_t i = 0; job->version != NULL && i < job->version->count; i++) {
         const hcq_packet *p = &job->version->packets[i];
-        if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid[0] != 0) {
+        if (p->kind == HCQ_COMMAND_EXEC && !HCQ_GRID_IS_EMPTY(p->u.exec.grid)) {
             p->u.exec.program->info.runs++;
         }
     }
@@ -4893,10 +5331,6 @@ static void hcqi_job_cover(const hcq_job *job) {
 /* The job is over: its number is done, it goes away. */
 static void hcqi_job_retire(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
-    if (job->failing != 0) {
-        job->flags |= HCQI_JOB_RETIRING;
-        return;
-    }
     if (dev->lost != HCQ_OK && hcqi_job_failure(job) == HCQ_OK) {
         job->result = (uint32_t)dev->lost;
     }
@@ -4906,7 +5340,7 @@ static void hcqi_job_retire(hcq_job *job) {
     if (job->version != NULL && job->version->profiled && hcqi_job_failure(job) == HCQ_OK) {
         hcqi_profile_collect(job);
     }
-    if (job->version != NULL) { hcqi_version_release(job->version); }
+    if (job->version != NULL) { hcqi_job_drop_version(job); }
     if (job->flags & HCQI_JOB_PART) {
         job = job->final; /* which frees its parts, and may have been first */
         if (--job->parts_running != 0 || (job->flags & HCQI_JOB_OVER) == 0) { return; }
@@ -4915,7 +5349,7 @@ static void hcqi_job_retire(hcq_job *job) {
     if (job->parts_running != 0) { return; }
     hcqi_parts_free(job);
     hcq_result result = hcqi_job_failure(job);
-    if (result != HCQ_OK) { hcqi_failures_add(&dev->failures, job->number, result); }
+    if (result != HCQ_OK) { hcqi_failures_add(dev, &dev->failures, job->number, result); }
     dev->window[job->number & dev->window_mask] = NULL;
     dev->pending--;
     hcqi_job_wake_followers(job);
@@ -4959,45 +5393,19 @@ static void hcqi_reap_all(void) {
 /* ========================================================================== */
 /* ---- jobs: failing and handing over -------------------------- >>handing - */
 
-/* The signal fails once the lower values that are still to land have. Only the
-   lowest failure will count, so those above the first need no order. */
-static void hcqi_producer_park(hcqi_producer *p, hcq_job *job, hcq_result result) {
-    hcqi_signal *s = p->signal;
-    hcqi_producer **link = &s->parked;
-    if (*link != NULL && (*link)->value <= p->value) { link = &(*link)->next; }
-    p->next = *link;
-    *link = p;
-    p->job = job;
-    p->failed = (uint32_t)result;
-    job->failing++;
-    hcqi_watch(1);
-}
-
-/* Fails what the packets that will not run would have raised; where lower values
-   are still to land, after those: they may be reached. */
-static void hcqi_job_fail_promises(hcq_job *job, hcq_result result) {
-    hcqi_producer *parked = NULL;
+/* Breaks what the packets that will not run would have raised. */
+static void hcqi_job_break_promises(hcq_job *job, hcq_result result) {
     int now = job->lane->dev->closing || job->lane->dev->lost != HCQ_OK;
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
-        hcqi_signal *s = p->signal;
         job->producers = p->list;
         if (!now && p->ends && job->epoch > job->lane->done) {
             hcqi_producer_attach(p, job);
             continue;
         }
-        if (!now && p->slot == NULL && s->failure == HCQ_OK && s->pending_head != NULL &&
-            s->pending_head->value < p->value) {
-            hcqi_producer_park(p, job, result);
-            p->list = parked;
-            parked = p;
-            continue;
-        }
-        if (p->slot == NULL) { hcqi_signal_fail(s, result); }
-        hcqi_signal_settle(s);
-        hcqi_pool_put(&job->lane->dev->producers, p);
+        if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
+        hcqi_producer_free(job->lane->dev, p);
     }
-    job->producers = parked;
 }
 
 /* Nothing more of the job will be handed over. */
@@ -5007,7 +5415,8 @@ static void hcqi_job_fail(hcq_job *job, hcq_result result) {
     }
     hcqi_atomic_store32(&job->lane->dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
-    hcqi_job_fail_promises(job, result);
+    while (job->flags & HCQI_JOB_SHORT) { hcqi_queue_feed(job->version->queue); }
+    hcqi_job_break_promises(job, result);
     job->flags &= ~(uint32_t)HCQI_JOB_HOST;
     hcqi_job_handed(job);
     if (job->epoch > job->lane->done) {
@@ -5066,7 +5475,10 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
         if (other != lane->dev) { uses |= (uint64_t)1 << other->slot; }
     }
     if (uses != 0) { hcqi_lane_uses(lane, uses); }
-    if (lane->watched && lane->dev->backend->watch == NULL) { hcqi_service_kick(lane->dev); }
+    int idle = lane->done + 1 == lane->epoch; /* else the service thread looks after it */
+    if (lane->watched && idle && lane->dev->backend->watch == NULL) {
+        hcqi_service_kick(lane->dev);
+    }
     if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
     int last = job->segment + 1 == hcqi_job_segments(job);
     if (job->producers != NULL) { hcqi_job_attach(job, seg, last); }
@@ -5074,9 +5486,10 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 }
 
 /* The segment is one host command: the service thread takes over once all
-   that is before it is complete. */
+   that is before it is complete; what comes later does not hold it up. */
 static void hcqi_job_host_due(hcq_job *job) {
     job->flags |= HCQI_JOB_HOST;
+    job->due = job->flags & HCQI_JOB_UNORDERED ? job->epoch : job->lane->epoch;
     hcqi_service_kick(job->lane->dev);
 }
 
@@ -5116,17 +5529,34 @@ static void hcqi_job_conclude(hcq_job *job) {
         p->job = job;
         if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
         hcqi_signal_raise(p->signal, p->value);
-        hcqi_signal_fail_due(p->signal);
-        hcqi_signal_settle(p->signal);
-        hcqi_pool_put(&job->lane->dev->producers, p);
+        hcqi_producer_free(job->lane->dev, p);
     }
     hcqi_job_advance_past(job);
+}
+
+static int hcqi_job_take(hcq_job *job);
+
+/* The job has a version and waits for others in the middle of it: who else wants
+   one may not count on this one. */
+static void hcqi_job_stick(hcq_job *job) {
+    hcqi_version *v = job->version;
+    if (v == NULL || (job->flags & (HCQI_JOB_KEEPS | HCQI_JOB_STUCK)) != 0) { return; }
+    job->flags |= HCQI_JOB_STUCK;
+    v->stuck++;
+    hcqi_queue_feed(v->queue);
+}
+
+static void hcqi_job_unstick(hcq_job *job) {
+    if ((job->flags & HCQI_JOB_STUCK) == 0) { return; }
+    job->flags &= ~(uint32_t)HCQI_JOB_STUCK;
+    job->version->stuck--;
 }
 
 /* Hands over the next segment; 1 = did, and there is more to look at. */
 static int hcqi_job_step(hcq_job *job) {
     hcqi_resolve r;
     hcqi_job_unlink_waits(job);
+    hcqi_job_unstick(job);
     hcq_result failure = HCQ_OK, own = hcqi_job_failure(job); /* cancelled */
     if (own == HCQ_OK) { own = job->lane->dev->lost; }
     r.job = job;
@@ -5143,7 +5573,11 @@ static int hcqi_job_step(hcq_job *job) {
         hcqi_job_fail(job, r.failure);
         return 0;
     }
-    if (r.blocked) { return 0; }
+    if (r.blocked) {
+        hcqi_job_stick(job);
+        return 0;
+    }
+    if ((job->flags & HCQI_JOB_KEEPS) && !hcqi_job_take(job)) { return 0; }
     const hcqi_segment *seg = hcqi_job_segment(job);
     if (seg != NULL && seg->host) {
         hcqi_job_host_due(job);
@@ -5294,6 +5728,57 @@ static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *w
     return a;
 }
 
+/* What is wrong with a buffer that hcqi_buffer_find did not find, for a log. */
+static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
+    if (why != HCQ_ERROR_CLOSED) {
+        if (buffer->device == NULL && buffer->size == 0) {
+            return "is zero: was not made, or is a view out of range";
+        }
+        return buffer->address >> 56 == HCQI_TAG ? "is a placeholder of a graph"
+                                                 : "is not a buffer, or beyond its end";
+    }
+    return hcqi_device_open(buffer->device) ? "was freed" : "its device was closed";
+}
+
+static int hcqi_was_freed(const hcq_device *dev, uint64_t address) {
+    for (int list = 0; list < 2; list++) {
+        const hcqi_allocation *a = dev->freed[list].tail;
+        for (int i = 0; a != NULL && i < 128; i++, a = a->prev) {
+            if (address - a->memory.address < a->memory.size) { return 1; }
+        }
+    }
+    return 0;
+}
+
+/* Where an address lies that is in no buffer that `dev` sees, for a log. */
+static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
+                                    size_t size) {
+    unsigned long long at = (unsigned long long)address;
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        if (other == NULL || other == dev || hcqi_allocation_find(other, address) == NULL) {
+            continue;
+        }
+        snprintf(text, size, "is 0x%llx, in a buffer of '%s', which '%s' does not see", at,
+                 other->label, dev->label);
+        return text;
+    }
+    uint32_t next = hcqi_table_at(dev, address);
+    const hcq_memory *m = next == 0 ? NULL : &dev->table[next - 1]->memory;
+    if (address >> 56 == HCQI_TAG) {
+        snprintf(text, size, "is 0x%llx, a placeholder, but not one of this graph", at);
+    } else if (hcqi_was_freed(dev, address)) {
+        snprintf(text, size, "is 0x%llx, in a buffer that was freed", at);
+    } else if (m != NULL && address - m->address - m->size < 65536) {
+        snprintf(text, size, "is 0x%llx, %llu bytes past the end of a buffer of %llu", at,
+                 (unsigned long long)(address - m->address - m->size),
+                 (unsigned long long)m->size);
+    } else {
+        snprintf(text, size, "is 0x%llx, not inside a buffer", at);
+    }
+    return text;
+}
+
 /* The address at which `dev` sees `address` inside `a`; maps it when it is
    another device's. 0 = it cannot, with *why set. */
 static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
@@ -5354,13 +5839,40 @@ static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq
 /* ========================================================================== */
 /* ---- queues: recording ------------------------------------- >>recording - */
 
+/* Without the lock, unless `q` is not NULL. */
 static hcq_result hcqi_queue_check(const hcq_queue *q, hcq_result *sticky) {
-    if (q == NULL) { return HCQ_ERROR_INVALID; }
+    *sticky = HCQ_OK;
+    if (q == NULL) {
+        (void)hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "queue: is NULL");
+        return HCQ_ERROR_INVALID;      /* which compilers see */
+    }
 #if HCQ_VALIDATE
     HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
 #endif
     *sticky = q->sticky;
-    return HCQ_OK;
+    return hcqi_own_check(q->dev, "queue");
+}
+
+/* The same for a submission to `dev`; with the lock held. */
+static hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
+#if HCQ_VALIDATE
+    HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
+#endif
+    if (hcqi_is_parents(q->dev)) {
+        return hcqi_refuse(dev, HCQ_ERROR_CLOSED, "queue '%s': is of the parent process",
+                           q->label);
+    }
+    if (q->sticky == HCQ_OK) { return HCQ_OK; }
+    return hcqi_refuse(dev, q->sticky, "queue '%s': recording failed at %s", q->label,
+                       q->error);
+}
+
+/* A line about command `index` of a queue. */
+static HCQI_PRINTF(4, 0) void hcqi_command_log(hcq_queue *q, uint32_t index, hcq_result result,
+                                               const char *format, va_list args) {
+    char text[192];
+    vsnprintf(text, sizeof text, format, args);
+    hcqi_refuse(q->dev, result, "queue '%s' command %u: %s", q->label, index, text);
 }
 
 /* Ends a refused recording call: the first error sticks to the queue. */
@@ -5368,20 +5880,56 @@ static HCQI_PRINTF(3, 4) int32_t hcqi_record_refuse(hcq_queue *q, hcq_result res
                                                     const char *format, ...) {
     va_list args;
     va_start(args, format);
-    hcqi_log_va(q->dev, result, format, args);
+    hcqi_command_log(q, q->count, result, format, args);
     va_end(args);
-    if (q->sticky == HCQ_OK) { q->sticky = result; }
+    if (q->sticky == HCQ_OK) {
+        int n = snprintf(q->error, sizeof q->error, "command %u: ", q->count);
+        va_start(args, format);
+        vsnprintf(q->error + n, sizeof q->error - (size_t)n, format, args);
+        va_end(args);
+        q->sticky = result;
+    }
     hcqi_leave();
     return (int32_t)result;
 }
 
 /* Takes the lock; 0 = the call ends with *out. */
+/* What grows beyond this does so without the lock, before a command is recorded. */
+#define HCQI_GROW_BYTES 65536
+
+static void hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint64_t need,
+                             size_t item) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    uint32_t old = *capacity;
+    void *items, *grown;
+    if (need <= old || old * item < HCQI_GROW_BYTES || old > UINT32_MAX / 4) { return; }
+    grown = hcqi_new(hooks, (size_t)old * 2 * item);
+    if (grown == NULL) { return; }     /* recording will find out, too */
+    memcpy(&items, field, sizeof items);
+    memcpy(grown, items, old * item);
+    hcqi_enter();                      /* others look at it with the lock */
+    memcpy(field, &grown, sizeof grown);
+    *capacity = old * 2;
+    hcqi_leave();
+    hcqi_delete(hooks, items, old * item);
+}
+
+static void hcqi_record_rooms(hcq_queue *q) {
+    hcqi_record_room(q, &q->packets, &q->packet_capacity, (uint64_t)q->count + 1,
+                     sizeof *q->packets);
+    hcqi_record_room(q, &q->metas, &q->meta_capacity, (uint64_t)q->count + 1, sizeof *q->metas);
+    hcqi_record_room(q, &q->names, &q->name_capacity, (uint64_t)q->name_count + HCQ_MAX_ARGS,
+                     sizeof *q->names);
+    hcqi_record_room(q, &q->arena, &q->arena_capacity, (uint64_t)q->arena_size + 4096, 1);
+}
+
 static int hcqi_record_begin(hcq_queue *q, int compute_only, const char *what, int32_t *out) {
     hcq_result sticky;
     *out = (int32_t)hcqi_queue_check(q, &sticky);
     if (*out != HCQ_OK) { return 0; }
     *out = (int32_t)sticky;
     if (sticky != HCQ_OK) { return 0; }
+    hcqi_record_rooms(q);
     hcqi_enter();
     if (compute_only && q->kind == HCQ_COPY) {
         *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "queue: a copy queue takes no %s", what);
@@ -5564,11 +6112,12 @@ static int hcqi_placeholder_lives(const hcq_queue *q, uint64_t address) {
 }
 
 /* The allocation that an argument's address lies in; NULL with HCQ_OK in *why
-   for a placeholder of the graph. */
+   for a placeholder of the graph, and for address 0, which variables replace. */
 static hcqi_allocation *hcqi_arg_find(hcq_queue *q, const hcq_program *program, uint64_t address,
                                       hcq_result *why) {
     hcq_device *dev;
     *why = HCQ_OK;
+    if (address == 0 && q->graph == NULL) { return NULL; }
     if (hcqi_placeholder_size(q, address, &dev) != 0) {
         if (!hcqi_placeholder_lives(q, address)) { *why = HCQ_ERROR_CLOSED; }
         return NULL;
@@ -5576,23 +6125,49 @@ static hcqi_allocation *hcqi_arg_find(hcq_queue *q, const hcq_program *program, 
     return hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, why);
 }
 
+/* Is one of the graph's placeholders among the bytes of an argument that is no
+   buffer? Nobody would replace it there. */
+static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32_t arg,
+                          const uint8_t *value) {
+    uint32_t kind = program->desc.args[arg] & 0xff, size = program->info.sizes[arg];
+    int whole = kind == HCQ_ARG_I64 || kind == HCQ_ARG_U64 || kind == HCQI_ARG_STRUCT;
+    for (uint32_t at = 0; q->graph != NULL && whole && at + 8 <= size; at += 4) {
+        uint64_t address;
+        hcq_device *dev;
+        memcpy(&address, value + at, sizeof address);
+        if (hcqi_placeholder_size(q, address, &dev) != 0) { return 1; }
+    }
+    return 0;
+}
+
+static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
+                                      "argument may be";
+
 /* Looks up every buffer in the block just recorded; unknown ones undo it. */
 static int32_t hcqi_record_args(hcq_queue *q, hcq_program *program, const uint8_t *block) {
     const hcqi_meta *m = &q->metas[q->count];
     uint32_t name = m->name_first;
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
-        if (!hcqi_arg_is_buffer(program->desc.args[i])) { continue; }
-        uint64_t address;
-        hcq_result why;
-        memcpy(&address, block + program->info.offsets[i], sizeof address);
-        hcqi_allocation *a = hcqi_arg_find(q, program, address, &why);
-        if (a == NULL && why != HCQ_OK) {
+        const uint8_t *value = block + program->info.offsets[i];
+        int hides = q->graph != NULL && hcqi_arg_hides(q, program, i, value);
+        hcq_result why = hides ? HCQ_ERROR_INVALID : HCQ_OK;
+        char text[128];
+        const char *bad = hcqi_hides_text;
+        if (why == HCQ_OK && hcqi_arg_is_buffer(program->desc.args[i])) {
+            uint64_t address;
+            memcpy(&address, value, sizeof address);
+            hcqi_allocation *a = hcqi_arg_find(q, program, address, &why);
+            if (why == HCQ_OK) { hcqi_name_set(q, name++, a); }
+            if (why != HCQ_OK) {
+                bad = hcqi_address_bad(program->dev, address, text, sizeof text);
+            }
+        }
+        if (why != HCQ_OK) {
             while (name > m->name_first) { hcqi_name_set(q, --name, NULL); }
             q->name_count = m->name_first;
-            return hcqi_record_refuse(q, why, "args: argument %u of '%s' is not inside a buffer",
-                                      i, program->info.label);
+            return hcqi_record_refuse(q, why, "args: argument %u of '%s' %s", i,
+                                      program->info.label, bad);
         }
-        hcqi_name_set(q, name++, a);
     }
     return HCQ_OK;
 }
@@ -5607,13 +6182,17 @@ static void hcqi_packet_dims(hcq_packet *p, hcq_dims grid, hcq_dims block) {
 }
 
 /* Does the kernel take blocks of this size on the program's device? */
-static hcq_result hcqi_exec_check(const hcq_program *program, hcq_dims block) {
+static hcq_result hcqi_exec_check(hcq_program *program, hcq_dims block) {
     const hcq_device *dev = program->dev;
     const hcqi_code *c = program->codes;
     uint32_t size[3] = { block.x, block.y, block.z };
+    if (memcmp(&program->fits, &block, sizeof block) == 0 && block.x != 0) { return HCQ_OK; }
+    if (block.x == 0 || block.y == 0 || block.z == 0) { return HCQ_ERROR_INVALID; }
     while (c != NULL && c->dev != dev) { c = c->next; }
     if (c == NULL || dev->backend->exec_check == NULL) { return HCQ_OK; }
-    return dev->backend->exec_check(dev->self, c->code, size);
+    hcq_result r = dev->backend->exec_check(dev->self, c->code, size);
+    if (r == HCQ_OK) { program->fits = block; }
+    return r;
 }
 
 static uint32_t hcqi_program_buffers(const hcq_program *program) {
@@ -5631,19 +6210,18 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     if (program == NULL) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "program: is NULL");
     }
+    if (!hcqi_device_open(program->dev)) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_CLOSED, "program: its device was closed");
+    }
     if (program->dev != queue->dev && queue->graph == NULL) {
         return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN, "program: '%s' is of another device",
                                   program->info.label);
-    }
-    if (!hcqi_device_open(program->dev)) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_CLOSED, "program: its device was closed");
     }
     if (args == NULL && program->info.arg_count != 0) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args: '%s' needs %u arguments",
                                   program->info.label, program->info.arg_count);
     }
-    block = hcqi_dims(&block);
-    if (block.x == 0) { return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: x is 0"); }
+    block = hcqi_block_dims(block);
     if (hcqi_exec_check(program, block) != HCQ_OK) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
                                   block.x, block.y, block.z, program->info.label);
@@ -5657,7 +6235,7 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     if (out != HCQ_OK) { return out; }
     p->u.exec.program = program;
     program->refs++;
-    hcqi_packet_dims(p, hcqi_dims(&grid), block);
+    hcqi_packet_dims(p, grid, block);
     queue->metas[queue->count].dev = program->dev;
     return hcqi_record_end(queue);
 }
@@ -5680,7 +6258,7 @@ static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, uin
     if (whole == 0) {
         op->a = hcqi_buffer_find(buffer, why);
         if (op->a == NULL) {
-            return *why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer";
+            return hcqi_buffer_bad(buffer, *why);
         }
         op->dev = op->a->dev;
         *why = HCQ_ERROR_INVALID;
@@ -5705,11 +6283,11 @@ static int hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *b
     const char *bad = hcqi_operand_find(q, buffer, size, op, &why);
     *out = HCQ_OK;
     if (bad == NULL) { return 1; }
-    int small = why == HCQ_ERROR_INVALID && (size == 0 || size > buffer->size) && op->a != NULL;
-    *out = small ? hcqi_record_refuse(q, why, "size: %llu, %s has %llu bytes",
-                                      (unsigned long long)size, name,
-                                      (unsigned long long)buffer->size)
-                 : hcqi_record_refuse(q, why, "%s: %s", name, bad);
+    int beyond = why == HCQ_ERROR_INVALID && (size == 0 || size > buffer->size) && op->a != NULL;
+    *out = beyond ? hcqi_record_refuse(q, why, "size: %llu, %s has %llu bytes",
+                                       (unsigned long long)size, name,
+                                       (unsigned long long)buffer->size)
+                  : hcqi_record_refuse(q, why, "%s: %s", name, bad);
     return 0;
 }
 
@@ -5754,6 +6332,8 @@ HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src
     hcqi_name_set(queue, queue->metas[queue->count].name_first, d.a);
     hcqi_name_set(queue, queue->metas[queue->count].name_first + 1, f.a);
     queue->metas[queue->count].dev = dev;
+    queue->metas[queue->count].reach[0] = dst.size;
+    queue->metas[queue->count].reach[1] = src.size;
     p->u.copy.dst = d.address;
     p->u.copy.src = f.address;
     p->u.copy.size = size;
@@ -5891,6 +6471,7 @@ static void hcqi_append_one(hcq_queue *q, const hcq_queue *from, uint32_t i) {
     }
     m->dev = old->dev != NULL || from->graph != NULL ? old->dev : from->dev;
     m->dev_serial = m->dev == old->dev ? old->dev_serial : from->dev->serial;
+    memcpy(m->reach, old->reach, sizeof m->reach);
     if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
     if (old->label != 0) {
         const char *text = from->labels + old->label - 1;
@@ -5900,6 +6481,44 @@ static void hcqi_append_one(hcq_queue *q, const hcq_queue *from, uint32_t i) {
         q->label_size += (uint32_t)n;
     }
     q->count++;
+}
+
+static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg);
+
+/* The first argument of command `i` that has address 0 though no variable brings
+   its buffer; HCQI_NONE: there is none. */
+static uint32_t hcqi_arg_missing(const hcq_queue *q, uint32_t i) {
+    const hcq_packet *p = &q->packets[i];
+    const hcqi_meta *m = &q->metas[i];
+    for (uint32_t k = 0; p->kind == HCQ_COMMAND_EXEC && k < p->u.exec.program->info.arg_count;
+         k++) {
+        if (!hcqi_arg_is_buffer(p->u.exec.program->desc.args[k])) { continue; }
+        if ((m->brought >> k & 1) == 0 && hcqi_arg_address(q, i, k) == 0) { return k; }
+    }
+    return HCQI_NONE;
+}
+
+/* The place in hcq_queue.names of a buffer argument. */
+static uint32_t hcqi_arg_name(const hcq_queue *q, uint32_t i, uint32_t arg) {
+    uint32_t name = q->metas[i].name_first;
+    for (uint32_t k = 0; k < arg; k++) {
+        name += (uint32_t)hcqi_arg_is_buffer(q->packets[i].u.exec.program->desc.args[k]);
+    }
+    return name;
+}
+
+/* A part of a command is variable from now on. What was recorded for a buffer
+   that submissions bring need not live. */
+static void hcqi_patch_apply(hcq_queue *q, const hcqi_patch *patch) {
+    hcqi_meta *m = &q->metas[patch->index];
+    m->varies = 1;
+    q->variable_mask |= (uint64_t)1 << patch->variable;
+    if (patch->part < HCQ_PART_ARG) { return; }
+    uint32_t arg = patch->part - HCQ_PART_ARG;
+    m->brought |= (uint32_t)1 << arg;
+    if (hcqi_arg_is_buffer(q->packets[patch->index].u.exec.program->desc.args[arg])) {
+        hcqi_name_set(q, hcqi_arg_name(q, patch->index, arg), NULL);
+    }
 }
 
 /* What keeps `other` from being appended, or NULL. */
@@ -5912,6 +6531,7 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     if (q->kind == HCQ_COPY && other->kind != HCQ_COPY) { return "is no copy queue"; }
     for (uint32_t i = 0; q->graph != NULL && i < other->count; i++) {
         if (hcqi_packet_is_sync(&other->packets[i])) { return "waits, signals or takes times"; }
+        if (hcqi_arg_missing(other, i) != HCQI_NONE) { return "lacks a buffer"; }
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
         const hcqi_patch *patch = &other->patches[i];
@@ -6026,12 +6646,18 @@ static void hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t fir
 
 HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     int32_t out;
-    hcq_result sticky, why;
+    hcq_result why;
     if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    if (other == NULL || other == queue || hcqi_queue_check(other, &sticky) != HCQ_OK) {
+    if (other == NULL || other == queue) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "other: is NULL or the queue itself");
     }
-    if (sticky != HCQ_OK) { return hcqi_record_refuse(queue, sticky, "other: has an error"); }
+    if (hcqi_is_parents(other->dev)) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_CLOSED, "other: is of the parent process");
+    }
+    if (other->sticky != HCQ_OK) {
+        return hcqi_record_refuse(queue, other->sticky, "other: recording failed at %s",
+                                  other->error);
+    }
     const char *bad = hcqi_append_check(queue, other, &why);
     if (bad != NULL) { return hcqi_record_refuse(queue, why, "other: %s", bad); }
     if (!hcqi_append_room(queue, other)) { return hcqi_record_oom(queue); }
@@ -6041,9 +6667,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         hcqi_patch *patch = &queue->patches[queue->patch_count++];
         *patch = other->patches[i];
         patch->index += first;
-        queue->metas[patch->index].varies = 1;
+        hcqi_patch_apply(queue, patch);
     }
-    queue->variable_mask |= other->variable_mask;
     if (other->graph != NULL) { hcqi_append_graph(queue, other, first); }
     queue->generation++;
     queue->bound = NULL;
@@ -6110,8 +6735,8 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
 
 HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
                                       hcq_command *command) {
-    hcq_result sticky;
-    if (hcqi_queue_check(queue, &sticky) != HCQ_OK) { return HCQ_ERROR_INVALID; }
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    if (r != HCQ_OK) { return r; }
     if (command == NULL || index >= queue->count) {
         return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "%s",
                                  command == NULL ? "command: is NULL" : "index: no such command");
@@ -6155,9 +6780,22 @@ static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
 
 static HCQI_PRINTF(3, 4) hcq_result hcqi_update_refuse(hcq_queue *q, hcq_result result,
                                                        const char *format, ...) {
+    char text[192];
     va_list args;
     va_start(args, format);
-    hcqi_log_va(q->dev, result, format, args);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    hcqi_refuse(q->dev, result, "queue '%s': %s", q->label, text);
+    return hcqi_leave_with(result);
+}
+
+/* The same about command `index`. */
+static HCQI_PRINTF(4, 5) hcq_result hcqi_command_refuse(hcq_queue *q, uint32_t index,
+                                                        hcq_result result,
+                                                        const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_command_log(q, index, result, format, args);
     va_end(args);
     return hcqi_leave_with(result);
 }
@@ -6201,14 +6839,16 @@ static hcq_result hcqi_update_sync(hcq_queue *q, uint32_t index, hcq_command_kin
     if (signal != NULL) {
         s = hcqi_signal_find(*signal);
         if (s == NULL) {
-            return hcqi_update_refuse(q, HCQ_ERROR_CLOSED, "signal: is zero or was destroyed");
+            return hcqi_command_refuse(q, index, HCQ_ERROR_CLOSED,
+                                       "signal: is zero or was destroyed");
         }
         if (kind != HCQ_COMMAND_WAIT && s->kind != HCQI_USER) {
-            return hcqi_update_refuse(q, HCQ_ERROR_INVALID, "signal: a timeline cannot be raised");
+            return hcqi_command_refuse(q, index, HCQ_ERROR_INVALID,
+                                       "signal: a timeline cannot be raised");
         }
     }
     if (value != HCQ_KEEP && value > HCQI_MAX_VALUE) {
-        return hcqi_update_refuse(q, HCQ_ERROR_INVALID, "value: above INT64_MAX");
+        return hcqi_command_refuse(q, index, HCQ_ERROR_INVALID, "value: above INT64_MAX");
     }
     hcqi_signal_ref(s);
     hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
@@ -6234,11 +6874,11 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, cons
     if (p == NULL) { return out; }
     hcq_dims g = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
     hcq_dims b = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
-    if (grid != NULL) { g = hcqi_dims(grid); }
-    if (block != NULL) { b = hcqi_dims(block); }
-    if (b.x == 0) { return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "block: x is 0"); }
+    if (grid != NULL) { g = *grid; }
+    if (block != NULL) { b = hcqi_block_dims(*block); }
     if (hcqi_exec_check(p->u.exec.program, b) != HCQ_OK) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
+                                   "block: %ux%ux%u does not fit '%s'",
                                   b.x, b.y, b.z, p->u.exec.program->info.label);
     }
     hcqi_packet_dims(p, g, b);
@@ -6253,8 +6893,9 @@ static hcq_result hcqi_update_end_touch(hcq_queue *q, uint32_t index) {
 
 /* One end of a copy: what it was, or `buffer`; 0 = refused. The queue stays free
    of errors. */
-static int hcqi_update_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
-                             uint64_t size, hcqi_operand *op, hcq_result *why) {
+static int hcqi_update_range(hcq_queue *q, uint32_t index, const char *name,
+                             const hcq_buffer *buffer, uint64_t size, hcqi_operand *op,
+                             hcq_result *why) {
     const char *bad = NULL;
     if (buffer != NULL) {
         bad = hcqi_operand_find(q, buffer, size, op, why);
@@ -6266,7 +6907,7 @@ static int hcqi_update_range(hcq_queue *q, const char *name, const hcq_buffer *b
         *why = HCQ_ERROR_CLOSED;
     }
     if (bad == NULL) { return 1; }
-    *why = hcqi_update_refuse(q, *why, "%s: %s", name, bad);
+    *why = hcqi_command_refuse(q, index, *why, "%s: %s", name, bad);
     return 0;
 }
 
@@ -6279,25 +6920,32 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, cons
     uint64_t bytes = size == HCQ_KEEP ? p->u.copy.size : size;
     hcqi_operand d = { queue->names[first], NULL, p->u.copy.dst };
     hcqi_operand f = { queue->names[first + 1], NULL, p->u.copy.src };
-    if (bytes == 0) { return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "size: is 0"); }
-    if (!hcqi_update_range(queue, "dst", dst, bytes, &d, &out)) { return out; }
-    if (!hcqi_update_range(queue, "src", src, bytes, &f, &out)) { return out; }
-    if (bytes > p->u.copy.size && (dst == NULL || src == NULL)) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
-                                  "size: grows only together with dst and src");
+    if (bytes == 0) { return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "size: is 0"); }
+    if (!hcqi_update_range(queue, index, "dst", dst, bytes, &d, &out)) { return out; }
+    if (!hcqi_update_range(queue, index, "src", src, bytes, &f, &out)) { return out; }
+    uint64_t reach[2] = { queue->metas[index].reach[0], queue->metas[index].reach[1] };
+    if (dst != NULL) { reach[0] = dst->size; }
+    if (src != NULL) { reach[1] = src->size; }
+    if (bytes > reach[0] || bytes > reach[1]) {
+        int short_dst = bytes > reach[0];
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
+                                  "size: %llu, but %s has %llu bytes",
+                                  (unsigned long long)bytes, short_dst ? "dst" : "src",
+                                  (unsigned long long)reach[short_dst ? 0 : 1]);
     }
     if (d.dev == f.dev && hcqi_ranges_overlap(d.address, f.address, bytes)) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "dst: overlaps src");
     }
     hcq_device *dev = hcqi_copy_device(queue, &d, &f);
     if (dev == NULL) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_FOREIGN,
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_FOREIGN,
                                   "src: neither its device nor dst's sees the other's memory");
     }
     hcqi_name_set(queue, first, d.a);
     hcqi_name_set(queue, first + 1, f.a);
     queue->metas[index].dev = dev;
     queue->metas[index].dev_serial = dev->serial;
+    memcpy(queue->metas[index].reach, reach, sizeof reach);
     p->u.copy.dst = d.address;
     p->u.copy.src = f.address;
     p->u.copy.size = bytes;
@@ -6336,33 +6984,37 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint3
     const hcq_program *program = p->u.exec.program;
     const hcqi_meta *m = &queue->metas[index];
     if (arg >= program->info.arg_count) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "arg: %u of %u arguments", arg,
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "arg: %u of %u arguments", arg,
                                   program->info.arg_count);
     }
     if (value == NULL || size != program->info.sizes[arg]) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: argument %u has %u bytes",
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "%s: argument %u has %u bytes",
                                   value == NULL ? "value" : "size", arg,
                                   program->info.sizes[arg]);
     }
-    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]) && size == sizeof(uint64_t);
+    if (hcqi_arg_hides(queue, program, arg, HCQI_CAST(const uint8_t *, value))) {
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "value: argument %u %s", arg,
+                                  hcqi_hides_text);
+    }
+    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]) && (m->brought >> arg & 1) == 0;
     if (buffer) {
-        uint64_t address;
-        memcpy(&address, value, sizeof address);
+        uint64_t address = 0;          /* `size` is right, which compilers do not know */
+        memcpy(&address, value, size < sizeof address ? size : sizeof address);
         hcqi_allocation *a = hcqi_arg_find(queue, program, address, &out);
-        if (a == NULL && out != HCQ_OK) {
-            return hcqi_update_refuse(queue, out, "value: argument %u is not inside a buffer", arg);
+        if (out != HCQ_OK || address == 0) {
+            char text[128];
+            return hcqi_command_refuse(queue, index, address == 0 ? HCQ_ERROR_INVALID : out,
+                                       "value: argument %u %s", arg,
+                                       hcqi_address_bad(program->dev, address, text,
+                                                        sizeof text));
         }
         uint64_t old;
         memcpy(&old, queue->arena + m->arena + program->info.offsets[arg], sizeof old);
         if (queue->graph != NULL && !hcqi_update_stated(queue, index, old, address, a)) {
-            return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
+            return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
                                       "value: fewer bytes than hcq_queue_access said");
         }
-        uint32_t name = m->name_first;
-        for (uint32_t i = 0; i < arg; i++) {
-            name += (uint32_t)hcqi_arg_is_buffer(program->desc.args[i]);
-        }
-        hcqi_name_set(queue, name, a);
+        hcqi_name_set(queue, hcqi_arg_name(queue, index, arg), a);
     }
     memcpy(queue->arena + m->arena + program->info.offsets[arg], value, size);
     return buffer ? hcqi_update_end_touch(queue, index) : hcqi_update_end(queue, index);
@@ -6387,11 +7039,11 @@ HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
     uint8_t *old = queue->arena + queue->metas[index].arena;
     const uint8_t *now = HCQI_CAST(const uint8_t *, payload);
     if (payload == NULL) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "payload: is NULL");
+        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "payload: is NULL");
     }
     for (uint32_t i = 0; i < type->payload_size; i++) {
         if (old[i] != now[i] && !hcqi_custom_may_change(type, i)) {
-            return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
+            return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
                                       "payload: byte %u is not updatable", i);
         }
     }
@@ -6440,7 +7092,6 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
                    (uint64_t)queue->patch_count + 1)) {
         return hcqi_update_refuse(queue, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     }
-    queue->metas[index].varies = 1;
     hcqi_patch *patch = &queue->patches[queue->patch_count++];
     if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
     if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
@@ -6448,7 +7099,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     patch->part = part;
     patch->variable = variable;
     patch->maximum = maximum;
-    queue->variable_mask |= (uint64_t)1 << variable;
+    hcqi_patch_apply(queue, patch);
     queue->bound = NULL;
     queue->generation++;
     return hcqi_leave_with(HCQ_OK);
@@ -6466,6 +7117,21 @@ static void hcqi_version_drop_packets(hcqi_version *v) {
     v->count = 0;
 }
 
+static void hcqi_version_link(hcqi_version *v, int aside) {
+    hcqi_version **list = aside ? &v->queue->aside : &v->queue->versions;
+    v->is_aside = aside;
+    v->prev = NULL;
+    v->next = *list;
+    if (v->next != NULL) { v->next->prev = v; }
+    *list = v;
+}
+
+static void hcqi_version_unlink(hcqi_version *v) {
+    hcqi_version **list = v->is_aside ? &v->queue->aside : &v->queue->versions;
+    if (v->prev != NULL) { v->prev->next = v->next; } else { *list = v->next; }
+    if (v->next != NULL) { v->next->prev = v->prev; }
+}
+
 static void hcqi_version_delete(hcqi_version *v) {
     hcq_memory_hooks *hooks = &v->queue->dev->hooks;
     hcqi_version_drop_packets(v);
@@ -6474,6 +7140,9 @@ static void hcqi_version_delete(hcqi_version *v) {
     hcqi_delete(hooks, v->segments, v->segment_capacity * sizeof *v->segments);
     hcqi_delete(hooks, v->stamps, v->stamp_capacity * sizeof *v->stamps);
     hcqi_delete(hooks, v->places, v->place_capacity * sizeof *v->places);
+    hcqi_delete(hooks, v->patches, v->patch_capacity * sizeof *v->patches);
+    hcqi_version_unlink(v);
+    v->queue->version_count--;
     hcqi_delete(hooks, v, sizeof *v);
 }
 
@@ -6481,11 +7150,8 @@ static void hcqi_graph_delete(hcq_queue *q);
 
 static void hcqi_queue_free(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
-    while (q->versions != NULL) {
-        hcqi_version *v = q->versions;
-        q->versions = v->next;
-        hcqi_version_delete(v);
-    }
+    while (q->versions != NULL) { hcqi_version_delete(q->versions); }
+    while (q->aside != NULL) { hcqi_version_delete(q->aside); }
     for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
     for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
     if (q->graph != NULL) { hcqi_graph_delete(q); }
@@ -6501,10 +7167,86 @@ static void hcqi_queue_free(hcq_queue *q) {
     hcqi_delete(hooks, q, sizeof *q);
 }
 
-static void hcqi_version_release(hcqi_version *v) {
+static int hcqi_version_idle(const hcqi_version *v) { return v->uses == 0 && v->shapes == 0; }
+
+/* One user less: it may be of use for others, or one too many. */
+static void hcqi_version_let_go(hcqi_version *v) {
     hcq_queue *q = v->queue;
-    v->uses--;
+    if (!hcqi_version_idle(v) || q->graph != NULL) { return; }
+    if (q->version_count > 8 * v->dev->desc.slots) {
+        hcqi_version_delete(v);
+    } else if (v->is_aside) {
+        hcqi_version_unlink(v);
+        hcqi_version_link(v, 0);
+    }
+}
+
+static void hcqi_version_release(hcqi_version *v, int kept) {
+    hcq_queue *q = v->queue;
+    if (kept) { v->shapes--; } else { v->uses--; }
+    hcqi_version_let_go(v);
+    if (q->short_head != NULL) { hcqi_queue_feed(q); }
     if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+}
+
+/* ---- values that held submissions keep ---- */
+
+static uint32_t hcqi_mask_count(uint64_t mask) {
+    uint32_t count = 0;
+    for (; mask != 0; mask &= mask - 1) { count++; }
+    return count;
+}
+
+/* For what is kept of submissions with the version's variables. */
+static hcqi_pool *hcqi_version_pool(const hcqi_version *v) {
+    return &v->dev->values[hcqi_mask_count(v->variable_mask) / 2];
+}
+
+static void hcqi_job_keep(hcq_job *job, const uint64_t *variables, uint64_t foreign) {
+    const hcqi_version *v = job->version;
+    job->flags |= (uint32_t)HCQI_JOB_KEEPS;
+    if (v->variable_mask == 0) { return; }
+    uint64_t *to = HCQI_CAST(uint64_t *, hcqi_pool_get(hcqi_version_pool(v)));
+    job->values = to;
+    *to++ = foreign;
+    for (uint32_t n = 0; hcqi_mask_has(v->variable_mask, n); n++) {
+        if (v->variable_mask >> n & 1) { *to++ = variables[n]; }
+    }
+}
+
+static void hcqi_job_forget(hcq_job *job) {
+    job->flags &= ~(uint32_t)HCQI_JOB_KEEPS;
+    if (job->values != NULL) { hcqi_pool_put(hcqi_version_pool(job->version), job->values); }
+    job->values = NULL;
+}
+
+static void hcqi_job_drop_version(hcq_job *job) {
+    int kept = (job->flags & HCQI_JOB_KEEPS) != 0;
+    hcqi_job_unstick(job);
+    if (kept) { hcqi_job_forget(job); }
+    hcqi_version_release(job->version, kept);
+}
+
+/* The job waits until a version of its queue is free; others finish by themselves. */
+static void hcqi_queue_starve(hcq_job *job) {
+    hcq_queue *q = job->version->queue;
+    job->flags |= (uint32_t)HCQI_JOB_SHORT;
+    job->ready_next = NULL;
+    if (q->short_tail != NULL) { q->short_tail->ready_next = job; } else { q->short_head = job; }
+    q->short_tail = job;
+    hcqi_watch(1);
+}
+
+/* The one that waits longest looks again. Called whenever a user of the queue's
+   versions is over or stuck, so somebody always will be who calls it once more. */
+static void hcqi_queue_feed(hcq_queue *q) {
+    hcq_job *job = q->short_head;
+    if (job == NULL) { return; }
+    q->short_head = job->ready_next;
+    if (q->short_head == NULL) { q->short_tail = NULL; }
+    job->flags &= ~(uint32_t)HCQI_JOB_SHORT;
+    hcqi_watch(-1);
+    hcqi_ready_push(job);
 }
 
 static hcqi_segment *hcqi_segment_add(hcqi_version *v, uint32_t first) {
@@ -6615,6 +7357,11 @@ static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_m
         uint64_t address;
         uint8_t *at = hcqi_version_host(v, m->arena + program->info.offsets[i]);
         memcpy(&address, at, sizeof address);
+        if (address == 0 && (m->brought >> i & 1) == 0) {
+            return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
+                               "queue '%s': argument %u of command %u has no buffer, and no "
+                               "variable brings one", q->label, i, p->index);
+        }
         hcq_result r = hcqi_version_translate(v, name++, &address);
         if (r != HCQ_OK) { return r; }
         memcpy(at, &address, sizeof address);
@@ -6707,10 +7454,11 @@ static hcq_packet *hcqi_version_extra(hcqi_version *v, hcq_command_kind kind, ui
 
 /* A timestamp for the profile; commands next to each other share one. */
 static void hcqi_version_mark(hcqi_version *v, uint32_t command) {
+    if (!v->profiled) { return; }
     const hcq_packet *before = v->count == 0 ? NULL : &v->packets[v->count - 1];
     int marked = before != NULL && before->kind == HCQ_COMMAND_TIMESTAMP &&
                  before->u.stamp.signal == NULL;
-    if (!v->profiled || marked) { return; }
+    if (marked) { return; }
     hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_TIMESTAMP, command);
     p->u.stamp.dst = v->memory.address + v->mark_offset + 8 * (uint64_t)v->marks++;
 }
@@ -6849,7 +7597,13 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
 static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_queue *q = v->queue;
     uint32_t commands;
+    if (!HCQI_GROW(&q->dev->hooks, v->patches, v->patch_capacity, q->patch_count)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
     hcqi_version_drop_packets(v);
+    for (uint32_t i = 0; i < q->patch_count; i++) { v->patches[i] = q->patches[i]; }
+    v->patch_count = q->patch_count;
+    v->variable_mask = q->variable_mask;
     v->generation = 0;
     v->foreign = 0;
     v->has_variables = 0;
@@ -6937,8 +7691,7 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint32
                                 uint64_t value) {
     hcq_packet *p = &v->packets[at];
     if (patch->part <= HCQ_PART_GRID_Z) {
-        p->u.exec.grid[patch->part - HCQ_PART_GRID_X] =
-            value == 0 && patch->part != HCQ_PART_GRID_X ? 1 : (uint32_t)value;
+        p->u.exec.grid[patch->part - HCQ_PART_GRID_X] = (uint32_t)value;
     } else if (patch->part == HCQ_PART_VALUE) {
         p->u.fill.value = hcqi_low_bytes(value, p->value_size);
     } else if (patch->part == HCQ_PART_SIZE) {
@@ -6946,13 +7699,8 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint32
     } else {
         const hcq_program_info *info = &p->u.exec.program->info;
         uint32_t arg = patch->part - HCQ_PART_ARG;
-        uint32_t place = v->queue->metas[patch->index].arena + info->offsets[arg];
+        uint32_t place = (uint32_t)(p->u.exec.args - v->memory.address) + info->offsets[arg];
         uint32_t low = (uint32_t)value;
-        if (hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg])) {
-            hcq_result why;
-            const hcqi_allocation *a = hcqi_address_find(v->dev, value, &why);
-            if (a != NULL && a->dev != v->dev) { v->foreign |= (uint64_t)1 << a->dev->slot; }
-        }
         if (info->sizes[arg] == 8) {
             memcpy(hcqi_version_host(v, place), &value, 8);
         } else {
@@ -6966,15 +7714,17 @@ static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint32
 typedef struct hcqi_values {
     const uint64_t *variables;
     const uint64_t *inputs;
+    uint64_t foreign;                  /* devices that the variables' buffers belong to */
 } hcqi_values;
 
 /* Writes the submission's values into the version, those that differ. */
-static hcq_result hcqi_version_variables(hcqi_version *v, const uint64_t *variables) {
-    hcq_queue *q = v->queue;
+static hcq_result hcqi_version_variables(hcqi_version *v, const hcqi_values *values) {
+    const uint64_t *variables = values->variables;
     int had = v->has_variables;
     v->has_variables = 0; /* until all are written */
-    for (uint32_t i = 0; i < q->patch_count; i++) {
-        const hcqi_patch *patch = &q->patches[i];
+    v->foreign |= values->foreign;
+    for (uint32_t i = 0; i < v->patch_count; i++) {
+        const hcqi_patch *patch = &v->patches[i];
         uint64_t value = variables[patch->variable];
         uint32_t at = hcqi_version_place(v, patch->index);
         if (at == HCQI_NONE || (had && v->variables[patch->variable] == value)) { continue; }
@@ -6982,8 +7732,8 @@ static hcq_result hcqi_version_variables(hcqi_version *v, const uint64_t *variab
         hcq_result r = hcqi_version_patched(v, at);
         if (r != HCQ_OK) { return r; }
     }
-    for (uint32_t n = 0; n < HCQI_MAX_VARIABLES; n++) {
-        if (q->variable_mask >> n & 1) { v->variables[n] = variables[n]; }
+    for (uint32_t n = 0; hcqi_mask_has(v->variable_mask, n); n++) {
+        if (v->variable_mask >> n & 1) { v->variables[n] = variables[n]; }
     }
     v->has_variables = 1;
     return HCQ_OK;
@@ -7026,15 +7776,36 @@ static hcq_result hcqi_version_inputs(hcqi_version *v, const uint64_t *inputs) {
     return HCQ_OK;
 }
 
-static int hcqi_version_current(const hcqi_version *v, const hcqi_values *values) {
-    const hcq_queue *q = v->queue;
-    if (v->generation != q->generation || v->applied != q->updates) { return 0; }
-    if (v->profiled != hcqi_profile_on(v->dev)) { return 0; }
-    if (q->variable_mask != 0 && !v->has_variables) { return 0; }
-    for (uint64_t left = q->variable_mask, n = 0; left != 0; left >>= 1, n++) {
+/* A state of a recording; an update or a profile that begins makes the next one.
+   Only of the last one, `now`, versions can be made. */
+typedef struct hcqi_edition { uint64_t generation, applied; int profiled, now; } hcqi_edition;
+
+static int hcqi_version_is(const hcqi_version *v, const hcqi_edition *e) {
+    return v->generation == e->generation && v->applied == e->applied &&
+           v->profiled == e->profiled;
+}
+
+static hcqi_edition hcqi_edition_now(const hcq_queue *q, const hcq_device *dev) {
+    hcqi_edition e = { q->generation, q->updates, hcqi_profile_on(dev), 1 };
+    return e;
+}
+
+static hcqi_edition hcqi_edition_of(const hcqi_version *v) {
+    hcqi_edition e = hcqi_edition_now(v->queue, v->dev);
+    if (hcqi_version_is(v, &e)) { return e; }
+    e.generation = v->generation;
+    e.applied = v->applied;
+    e.profiled = v->profiled;
+    e.now = 0;
+    return e;
+}
+
+static int hcqi_version_has(const hcqi_version *v, const hcqi_values *values) {
+    uint64_t inputs = v->queue->graph == NULL ? 0 : v->queue->graph->plan.slices[v->slice].inputs;
+    if (v->variable_mask != 0 && !v->has_variables) { return 0; }
+    for (uint64_t left = v->variable_mask, n = 0; left != 0; left >>= 1, n++) {
         if ((left & 1) != 0 && v->variables[n] != values->variables[n]) { return 0; }
     }
-    uint64_t inputs = q->graph == NULL ? 0 : q->graph->plan.slices[v->slice].inputs;
     if (inputs != 0 && !v->has_inputs) { return 0; }
     for (uint32_t n = 0; inputs != 0; inputs >>= 1, n++) {
         if ((inputs & 1) != 0 && v->inputs[n] != values->inputs[n]) { return 0; }
@@ -7042,18 +7813,21 @@ static int hcqi_version_current(const hcqi_version *v, const hcqi_values *values
     return 1;
 }
 
-static hcq_result hcqi_version_make_current(hcqi_version *v, const hcqi_values *values) {
+/* Makes an idle version what the recording says now, but for what varies. */
+static hcq_result hcqi_version_refresh(hcqi_version *v) {
     const hcq_queue *q = v->queue;
-    hcq_result r = HCQ_OK;
     if (v->generation != q->generation || v->profiled != hcqi_profile_on(v->dev)) {
-        r = hcqi_version_build(v);
-    } else if (v->applied != q->updates) {
-        r = hcqi_version_catch_up(v);
+        return hcqi_version_build(v);
     }
-    if (r == HCQ_OK && q->graph != NULL && q->graph->plan.slices[v->slice].inputs != 0) {
+    return v->applied != q->updates ? hcqi_version_catch_up(v) : HCQ_OK;
+}
+
+static hcq_result hcqi_version_fill_in(hcqi_version *v, const hcqi_values *values) {
+    hcq_result r = HCQ_OK;
+    if (v->queue->graph != NULL && v->queue->graph->plan.slices[v->slice].inputs != 0) {
         r = hcqi_version_inputs(v, values->inputs);
     }
-    if (r == HCQ_OK && q->patch_count != 0) { r = hcqi_version_variables(v, values->variables); }
+    if (r == HCQ_OK && v->patch_count != 0) { r = hcqi_version_variables(v, values); }
     return r;
 }
 
@@ -7063,8 +7837,8 @@ static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev, uint32_t sl
     v->queue = q;
     v->dev = dev;
     v->slice = slice;
-    v->next = q->versions;
-    q->versions = v;
+    q->version_count++;
+    hcqi_version_link(v, 0);
     return v;
 }
 
@@ -7072,38 +7846,128 @@ typedef struct hcqi_choice {
     hcqi_version *version;             /* use this one, or ... */
     int current;                       /* it needs no work */
     hcqi_version *busy;                /* ... wait until this one is done */
+    hcqi_version *shape;               /* of the edition, in use or not */
+    int moves;                         /* some user of one that would do gets on */
     uint32_t count;                    /* versions for this device */
 } hcqi_choice;
 
 /* Does the version take one of a bound queue's slots? Those of an earlier
    recording do not while they are still needed. */
 static uint32_t hcqi_version_counts(const hcqi_version *v) {
-    return v->uses == 0 || v->generation == v->queue->generation;
+    return hcqi_version_idle(v) || v->generation == v->queue->generation;
 }
 
 /* The version that needs the least work: current, else idle, else running. One
    with timestamps is not shared: they are read when its run is over. */
-static hcqi_choice hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
-                                       const hcqi_values *values) {
-    hcqi_choice c;
-    hcqi_version *idle = NULL;
-    memset(&c, 0, sizeof c);
-    for (hcqi_version *v = q->versions; v != NULL; v = v->next) {
+static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
+                                const hcqi_edition *e, const hcqi_values *values,
+                                hcqi_choice *c) {
+    int best = 0;
+    memset(c, 0, sizeof *c);
+    for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
+        next = v->next;
         if (v->dev != dev || v->slice != slice) { continue; }
-        c.count += hcqi_version_counts(v);
-        if ((!v->profiled || v->uses == 0) && hcqi_version_current(v, values)) {
-            c.version = v;
-            c.current = 1;
-            return c;
+        int same = hcqi_version_is(v, e);
+        if (same) { c->shape = v; }
+        if (same && (!v->profiled || v->uses == 0) && hcqi_version_has(v, values)) {
+            c->version = v;
+            c->current = 1;
+            return;
         }
-        if (v->uses == 0) {
-            if (idle == NULL || v->generation == q->generation) { idle = v; }
-        } else if (v->held == 0) {
-            c.busy = v;
+        if (e->now && !same && q->graph == NULL && v->held + v->shapes != 0) {
+            hcqi_version_unlink(v); /* of no use for anybody else: looked at once */
+            hcqi_version_link(v, 1);
+            continue;
+        }
+        c->count += hcqi_version_counts(v);
+        if (v->uses == 0 && (same || (e->now && v->shapes == 0))) {
+            int rank = same ? 3 : v->generation == e->generation ? 2 : 1;
+            if (rank > best) { c->version = v; }
+            if (rank > best) { best = rank; }
+        } else if (v->uses != 0 && (same || e->now)) {
+            if (v->held == 0) { c->busy = v; }
+            c->moves |= v->uses > v->stuck;
         }
     }
-    c.version = idle;
-    return c;
+}
+
+/* ---- a version for what was held ---- */
+
+/* A version for values that were kept; HCQ_NOT_READY: one that is in use will do.
+   What was recorded then may be recorded no more: only versions of that edition
+   know it. */
+static hcq_result hcqi_version_find(hcqi_version *shape, const hcqi_values *values,
+                                    hcqi_version **out) {
+    hcq_queue *q = shape->queue;
+    hcq_device *dev = shape->dev;
+    hcqi_edition e = hcqi_edition_of(shape);
+    hcqi_choice c;
+    hcqi_version_choose(q, dev, shape->slice, &e, values, &c);
+    int moves = c.moves || shape->uses > shape->stuck;
+    *out = c.version;
+    if (c.current) { return HCQ_OK; }
+    if (shape->uses == 0) { *out = shape; }
+    if (*out == NULL) {
+        uint32_t most = q->bound == dev ? dev->desc.slots : 8 * dev->desc.slots;
+        if (moves && (!e.now || c.count >= most)) { return HCQ_NOT_READY; }
+        if (!e.now) {
+            return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
+                               "queue '%s': every version that could run a submission which was "
+                               "held waits for others", q->label);
+        }
+        *out = hcqi_version_new(q, dev, shape->slice);
+    }
+    hcq_result r = *out == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    if (r == HCQ_OK && *out != shape && e.now) {
+        (*out)->recording.bound = q->bound == dev;
+        r = hcqi_version_refresh(*out);
+    }
+    if (r == HCQ_OK) { r = hcqi_version_fill_in(*out, values); }
+    return r == HCQ_ERROR_OUT_OF_MEMORY && moves ? HCQ_NOT_READY : r;
+}
+
+/* The timestamps that the job promised are stored by another version. */
+static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
+    hcqi_producer *p = job->producers;
+    for (uint32_t i = 0; v->stamp_count != 0 && i < v->segment_count; i++) {
+        const hcqi_segment *seg = &v->segments[i];
+        for (uint32_t k = 0; k < seg->stamps; k++, p = p->list) {
+            const hcq_packet *stamp = &v->packets[v->stamps[seg->stamp_first + k]];
+            p->slot = HCQI_CAST(const uint64_t *, stamp->u.sync.slot);
+        }
+        for (uint32_t k = 0; k < seg->signals; k++) { p = p->list; }
+    }
+}
+
+/* What was held may go: its values go into a version. 0 = it waits for one, or failed. */
+static int hcqi_job_take(hcq_job *job) {
+    hcqi_version *shape = job->version, *v;
+    uint64_t variables[HCQI_MAX_VARIABLES];
+    const uint64_t *kept = job->values;
+    hcqi_values values = { variables, NULL, kept == NULL ? 0 : *kept++ };
+    for (uint32_t n = 0; hcqi_mask_has(shape->variable_mask, n); n++) {
+        if (shape->variable_mask >> n & 1) { variables[n] = *kept++; }
+    }
+    hcq_result r = hcqi_version_find(shape, &values, &v);
+    if (r == HCQ_NOT_READY) {
+        hcqi_queue_starve(job);
+        return 0;
+    }
+    if (r != HCQ_OK) {
+        hcqi_error_note(job->lane->dev, r, shape, NULL, "encode", r);
+        job->lane->dev->refused = job->number;
+        hcqi_job_fail(job, r);
+        return 0;
+    }
+    hcqi_job_forget(job);
+    job->version = v;
+    v->uses++;
+    v->held++;
+    shape->shapes--;
+    if (v == shape) { return 1; }
+    hcqi_job_stamps(job, v);
+    hcqi_version_let_go(shape);
+    return 1;
 }
 
 /* ========================================================================== */
@@ -7118,7 +7982,7 @@ static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_n
     hcqi_atomic_add32(&dev->pins, 1);
     dev->looks = HCQI_LOOK_EACH - 1;   /* the next submission will find something */
     hcqi_leave();
-    return dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns);
+    return dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns, 0);
 }
 
 static void hcqi_unpin(hcq_device *dev) { hcqi_atomic_add32(&dev->pins, UINT32_MAX); }
@@ -7138,40 +8002,53 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
 }
 
 /* A buffer argument that a variable brings: what `dev` sees at this address. */
-static hcq_result hcqi_variable_buffer(const hcqi_patch *patch, const hcq_packet *p,
-                                       hcq_device *dev, uint64_t address) {
+static hcq_result hcqi_variable_buffer(const hcq_queue *q, const hcqi_patch *patch,
+                                       const hcq_packet *p, hcq_device *dev, uint64_t address,
+                                       uint64_t *foreign) {
     hcq_result why = HCQ_OK;
     uint32_t arg = patch->part - HCQ_PART_ARG;
     if (patch->part < HCQ_PART_ARG || !hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg])) {
         return HCQ_OK;
     }
     hcqi_allocation *a = hcqi_address_find(dev, address, &why);
+    if (a != NULL && a->dev != dev) { *foreign |= (uint64_t)1 << a->dev->slot; }
     if (a != NULL && hcqi_allocation_map(dev, a, address, &why) == address) { return HCQ_OK; }
+    char text[128];
     return hcqi_refuse(dev, why == HCQ_OK ? HCQ_ERROR_FOREIGN : why,
-                       "variables: number %u is not inside a buffer", patch->variable);
+                       "variables: number %u, of queue '%s' command %u, %s", patch->variable,
+                       q->label, patch->index, hcqi_address_bad(dev, address, text, sizeof text));
 }
 
-/* A variable outside of what was promised when it was recorded. */
+/* A variable outside of what was promised when it was recorded; else values.foreign. */
 static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
-                                       const uint64_t *variables, uint32_t count) {
+                                       const uint64_t *variables, uint32_t count,
+                                       uint64_t *foreign) {
+    *foreign = 0;
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
         if (variables == NULL || patch->variable >= count) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u is missing",
-                               patch->variable);
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                               "variables: number %u, of queue '%s' command %u, is missing",
+                               patch->variable, q->label, patch->index);
         }
         uint64_t value = variables[patch->variable];
         const hcq_packet *p = &q->packets[patch->index];
-        hcq_result r = hcqi_variable_buffer(patch, p, dev, value);
+        hcq_result r = hcqi_variable_buffer(q, patch, p, dev, value, foreign);
         if (r != HCQ_OK) { return r; }
+        hcq_device *owner;
+        if (patch->part >= HCQ_PART_ARG && hcqi_placeholder_size(q, value, &owner) != 0) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u %s",
+                               patch->variable, hcqi_hides_text);
+        }
         int size = patch->part == HCQ_PART_SIZE;
         uint64_t most = size ? p->u.copy.size : patch->maximum; /* fill's is at the same place */
         uint64_t step = size && p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
         if ((size && (value == 0 || value % step != 0)) ||
             ((size || patch->part <= HCQ_PART_GRID_Z) && value > most)) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "variables: number %u is %llu, from %llu to %llu in steps of %llu",
-                               patch->variable, (unsigned long long)value,
+                               "variables: number %u, of queue '%s' command %u, is %llu, from "
+                               "%llu to %llu in steps of %llu", patch->variable, q->label,
+                               patch->index, (unsigned long long)value,
                                (unsigned long long)(size ? step : 0), (unsigned long long)most,
                                (unsigned long long)step);
         }
@@ -7188,20 +8065,22 @@ static int hcqi_job_moves(const hcq_job *job) {
 
 static int hcqi_job_advances(const hcq_job *job);
 
-/* Is some version of the queue held only by what the library itself waits for,
+/* Is some version of the graph held only by what the library itself waits for,
    a counter swap, a host command, other parts of launches, so that it will
-   become free? */
+   become free? Not if that takes too long to find out. */
 static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
+    hcqi_core.looks = HCQI_LOOKS / 16;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcqi_lane *lane = &dev->lanes[k];
         int moves = lane->stalled != 0;
         if (lane->held_head != NULL) { moves |= hcqi_job_moves(lane->held_head); }
         for (int loose = 0; loose < 2; loose++) {
             const hcq_job *job = loose ? lane->loose_head : lane->held_head;
-            for (; job != NULL; job = job->next) {
+            for (; job != NULL && hcqi_core.looks != 0; job = job->next) {
                 int ours = job->version != NULL && job->version->queue == q;
-                if (ours && (moves || (loose && hcqi_job_moves(job)))) { return 1; }
-                if (ours && q->graph != NULL && hcqi_job_advances(job)) { return 1; }
+                hcqi_core.looks--;
+                if (!ours) { continue; }
+                if (moves || (loose && hcqi_job_moves(job)) || hcqi_job_advances(job)) { return 1; }
             }
         }
     }
@@ -7226,15 +8105,13 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
         hcqi_drain();
         return HCQ_OK;
     }
-    if (busy == NULL && !hcqi_versions_move(q, dev)) {
-        return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue: all versions belong to held submissions");
-    }
     if (left == 0) { return HCQ_TIMEOUT; }
     if (busy != NULL) {
         const hcq_job *job = hcqi_version_user(dev, busy);
+        uint32_t pending = q->pending;
         if (job != NULL) { return hcqi_block_on(job->lane, job->epoch, left); }
-        hcqi_reap_device(dev);
-        if (busy->uses == 0) { return HCQ_OK; }
+        hcqi_reap_device(dev); /* with the last use the version may go */
+        if (q->pending != pending) { return HCQ_OK; }
     }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcqi_atomic_add32(&dev->pins, 1);
@@ -7245,46 +8122,80 @@ static hcq_result hcqi_version_wait(hcq_queue *q, hcq_device *dev, const hcqi_ve
     return HCQ_OK;
 }
 
-/* Finds or makes a version that is current; it is reserved for one job.
-   `deadline` 0: the device's; the clock is only for those who wait. */
-static HCQI_HOT hcq_result hcqi_version_acquire(hcq_queue *q, hcq_device *dev, uint32_t slice,
-                                                const hcqi_values *values, uint64_t deadline,
-                                                hcqi_version **out) {
-    for (int looked = 0;;) {
-        hcqi_choice c = hcqi_version_choose(q, dev, slice, values);
-        if (c.version == NULL && c.busy != NULL && !looked) { /* it may be done by now */
-            looked = 1;
-            hcqi_reap_device(dev);
-            continue;
-        }
-        /* Unbound queues have as many versions as held submissions need, but
-           rather wait than copy more when enough of them run. */
-        int profiled = hcqi_profile_on(dev);
+/* What a submission wants a version for. */
+typedef struct hcqi_ask {
+    hcq_queue *queue;
+    hcq_device *dev;
+    uint32_t slice;
+    hcqi_values values;
+    uint64_t deadline;                 /* 0: the device's, from when it waits: the clock is only
+                                          for those */
+    const hcqi_lane *behind;           /* it is ordered there; NULL: nowhere */
+    int keeps;                         /* it keeps its values if it may be held ... */
+    int waits;                         /* ... by more than its recording says */
+} hcqi_ask;
+
+/* With no version to use: waits where enough run that one will be free. Unbound
+   queues rather wait than copy more when enough of them run; no queue waits for
+   what is held. */
+static hcq_result hcqi_version_room(hcqi_ask *a, hcqi_choice *c, int *full) {
+    hcq_queue *q = a->queue;
+    hcq_device *dev = a->dev;
+    int own = a->deadline == 0;
+    for (int looked = 0; c->version == NULL; looked = 1) {
         int bound = q->graph != NULL ? q->bound != NULL : q->bound == dev;
-        /* Timestamps keep versions from being shared: that must not refuse what
-           would else be taken. */
-        int full = bound && !(profiled && c.busy == NULL)
-                       ? c.count >= dev->desc.slots
-                       : c.busy != NULL && c.count >= 8 * dev->desc.slots;
-        if (c.version == NULL && full) {
-            if (deadline == 0) { deadline = hcqi_deadline(dev->desc.timeout_ns); }
-            hcq_result r = hcqi_version_wait(q, dev, c.busy, deadline);
+        *full = c->count >= (bound ? 1u : 8u) * dev->desc.slots;
+        if (!*full) { return HCQ_OK; }
+        if (c->busy == NULL && !(bound && q->graph != NULL && hcqi_versions_move(q, dev))) {
+            return HCQ_OK;
+        }
+        if (!looked) { /* it may be done by now */
+            hcqi_reap_device(dev);
+        } else {
+            if (a->deadline == 0) { a->deadline = hcqi_deadline(dev->desc.timeout_ns); }
+            hcq_result r = hcqi_version_wait(q, dev, c->busy, a->deadline);
+            if (r == HCQ_TIMEOUT && own) {
+                hcqi_timeout_tell_locked(dev, "submit, for a free version of queue", q->label);
+            }
             if (r < 0 || r == HCQ_TIMEOUT) { return r; }
-            continue;
         }
-        hcqi_version *v = c.version != NULL ? c.version : hcqi_version_new(q, dev, slice);
-        if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        if (!c.current) {
-            v->recording.bound = bound || (q->graph != NULL && dev->caps.edges);
-            hcq_result r = hcqi_version_make_current(v, values);
-            if (r != HCQ_OK) { return r; }
-        }
-        v->uses++;
-        v->held++;
-        q->pending++;
-        *out = v;
-        return HCQ_OK;
+        hcqi_edition now = hcqi_edition_now(q, dev);
+        hcqi_version_choose(q, dev, a->slice, &now, &a->values, c);
     }
+    return HCQ_OK;
+}
+
+/* Finds or makes a version that is current, for one job; `kept`: that may be
+   held, and so only looks like it until it is released. */
+static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out, uint32_t *kept) {
+    hcq_queue *q = a->queue;
+    hcqi_choice c;
+    hcq_result r = HCQ_OK;
+    hcqi_edition now = hcqi_edition_now(q, a->dev);
+    int full = 0;
+    hcqi_version_choose(q, a->dev, a->slice, &now, &a->values, &c);
+    if (c.version == NULL) { r = hcqi_version_room(a, &c, &full); }
+    if (r != HCQ_OK) { return r; }
+    hcqi_version *v = c.version;
+    if (v == NULL && a->keeps && full) { v = c.shape; }
+    if (v == NULL) { v = hcqi_version_new(q, a->dev, a->slice); }
+    if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (v->uses == 0 && !c.current) {
+        v->recording.bound = q->graph != NULL ? q->bound != NULL || a->dev->caps.edges
+                                              : q->bound == a->dev;
+        r = hcqi_version_refresh(v);
+    }
+    int behind = a->behind != NULL && a->behind->held_head != NULL;
+    int taken = v->uses != 0 && !c.current;
+    *kept = (uint32_t)(a->keeps && (a->waits || v->wait_count != 0 || taken || behind));
+    if (r == HCQ_OK && !*kept && !c.current) { r = hcqi_version_fill_in(v, &a->values); }
+    if (r != HCQ_OK) { return r; }
+    v->shapes += *kept;
+    v->uses += 1 - *kept;
+    v->held += 1 - *kept;
+    q->pending++;
+    *out = v;
+    return HCQ_OK;
 }
 
 /* Every buffer that the recording names must still live. */
@@ -7294,7 +8205,7 @@ static hcq_result hcqi_version_check_names(hcqi_version *v) {
     for (uint32_t i = 0; i < q->count; i++) {
         for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
             const hcqi_allocation *a = q->names[q->metas[i].name_first + k];
-            if (a == NULL || a->state != HCQI_LIVE) {
+            if (a != NULL && a->state != HCQI_LIVE) {
                 return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
                                    "queue '%s': command %u names a freed buffer", q->label, i);
             }
@@ -7320,6 +8231,13 @@ static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
                            "queue '%s': command %u signals %llu, which is not above %s",
                            v->recording.label, p->index, (unsigned long long)p->u.sync.value,
                            repeated ? "an earlier one" : "the value");
+    }
+    const hcqi_producer *other = hcqi_promise_find(s, p->u.sync.value);
+    if (other != NULL) {
+        return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u signals %llu, as submission #%llu of %s does",
+                           v->recording.label, p->index, (unsigned long long)p->u.sync.value,
+                           (unsigned long long)other->job->number, other->job->lane->dev->label);
     }
     s->check_mark = hcqi_core.check_mark;
     s->check_value = p->u.sync.value;
@@ -7354,6 +8272,8 @@ typedef struct hcqi_submit {
     hcqi_version *versions[HCQI_BATCH_WAITS];
     hcqi_lane *lanes[HCQI_BATCH_WAITS];
     uint32_t count;                    /* versions acquired */
+    uint32_t kept;                     /* by bit: only for their shape */
+    uint64_t foreign[HCQI_BATCH_WAITS]; /* of the values for them */
     hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
     hcq_job *final;
     hcqi_allocation *frees;            /* hcq_free_after */
@@ -7364,6 +8284,8 @@ typedef struct hcqi_submit {
     uint32_t slices[HCQI_BATCH_WAITS]; /* of the versions */
     uint32_t place;                    /* of the device in the plan */
     int gathers;                       /* its end waits for the other devices */
+    hcq_device *eager[2];              /* follows all that they have, and is followed; NULL */
+    uint64_t eager_last, eager_since;  /* the call's last piece, and what that followed */
 } hcqi_submit;
 
 /* Unfinished submissions, with those queues of `s` that go there. */
@@ -7389,40 +8311,57 @@ static hcqi_lane *hcqi_lane_choose(const hcqi_submit *s, hcq_queue_kind kind, ui
 
 /* Back-pressure: only for work that was handed over, so it will end. */
 static hcq_result hcqi_lane_room(hcqi_lane *lane, uint64_t deadline) {
+    int own = deadline == 0;
     while (lane->running >= lane->dev->desc.inflight) {
         if (deadline == 0) { deadline = hcqi_deadline(lane->dev->desc.timeout_ns); }
         uint64_t left = hcqi_left(deadline);
-        if (left == 0) { return HCQ_TIMEOUT; }
+        if (left == 0) {
+            const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
+            if (own) { hcqi_timeout_tell_locked(lane->dev, "submit, for room on a lane:", kind); }
+            return HCQ_TIMEOUT;
+        }
         hcq_result r = hcqi_block_on(lane, lane->run_head->epoch, left);
         if (r < 0) { return r; }
     }
     return HCQ_OK;
 }
 
+static int hcqi_eager_applies(const hcqi_submit *s) {
+    const hcq_device *dev = s->dev;
+    if (dev->eager_signal == NULL || (s->sub->flags & HCQ_UNORDERED)) { return 0; }
+    return dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix;
+}
+
 static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
-    hcq_result sticky, r = hcqi_queue_check(q, &sticky);
-    if (r != HCQ_OK) { return hcqi_refuse(s->dev, r, "queues: number %u is NULL", s->count); }
-    if (sticky != HCQ_OK) {
-        return hcqi_refuse(s->dev, sticky, "queue '%s': recording failed: %s", q->label,
-                           hcq_result_text(sticky));
+    if (q == NULL) {
+        return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "queues: number %u is NULL", s->count);
     }
+    hcq_result r = hcqi_queue_ready(q, s->dev);
+    if (r != HCQ_OK) { return r; }
     if (q->dev->backend != s->dev->backend) {
         return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
                            q->label);
     }
-    r = hcqi_variables_check(q, s->dev, s->sub->variables, s->sub->variable_count);
+    uint64_t *foreign = &s->foreign[s->count];
+    r = hcqi_variables_check(q, s->dev, s->sub->variables, s->sub->variable_count, foreign);
     if (r != HCQ_OK) { return r; }
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
     r = hcqi_lane_room(lane, s->deadline);
+    uint32_t kept = 0;
     if (r == HCQ_OK) {
-        hcqi_values values = { s->sub->variables, NULL };
-        hcqi_version **v = &s->versions[s->count];
-        r = hcqi_version_acquire(q, s->dev, 0, &values, s->deadline, v);
+        /* Where nothing varies all share a version anyway. */
+        int keeps = q->variable_mask != 0 || hcqi_profile_on(s->dev);
+        hcqi_ask ask = { q, s->dev, 0, { s->sub->variables, NULL, *foreign }, s->deadline,
+                         s->sub->flags & HCQ_UNORDERED ? NULL : lane, keeps,
+                         keeps && (s->sub->wait_count != 0 || s->sub->queue_count > 1 ||
+                                   hcqi_eager_applies(s)) };
+        r = hcqi_version_acquire(&ask, &s->versions[s->count], &kept);
     }
     if (owner != s->dev) { hcqi_unpin(owner); }
     if (r != HCQ_OK) { return r; }
+    s->kept |= kept << s->count;
     s->lanes[s->count++] = lane;
     return HCQ_OK;
 }
@@ -7449,22 +8388,24 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
             (t->check_mark == hcqi_core.check_mark && value <= t->check_value)) {
             return hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signals: number %u does not rise", i);
         }
+        const hcqi_producer *other = hcqi_promise_find(t, value);
+        if (other != NULL) {
+            return hcqi_refuse(s->dev, HCQ_ERROR_INVALID,
+                               "signals: number %u, %llu, is raised by submission #%llu of %s", i,
+                               (unsigned long long)value, (unsigned long long)other->job->number,
+                               other->job->lane->dev->label);
+        }
         t->check_mark = hcqi_core.check_mark;
         t->check_value = value;
     }
     return HCQ_OK;
 }
 
-static int hcqi_eager_applies(const hcqi_submit *s) {
-    const hcq_device *dev = s->dev;
-    if (dev->eager_signal == NULL || (s->sub->flags & HCQ_UNORDERED)) { return 0; }
-    return dev->eager_signal->dev != dev || dev->eager_value > dev->done_prefix;
-}
-
 static uint32_t hcqi_launch_waiters(const hcqi_launch *launch);
 
 static uint32_t hcqi_submit_waiters(const hcqi_submit *s, const hcqi_version *v) {
     uint32_t count = s->sub->wait_count + (uint32_t)hcqi_eager_applies(s);
+    count += (uint32_t)(s->eager[0] != NULL) + (uint32_t)(s->eager[1] != NULL);
     if (s->launch != NULL) { count += hcqi_launch_waiters(s->launch); }
     return v == NULL ? count : count + v->max_waits + v->device_waits;
 }
@@ -7500,6 +8441,10 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         waiters += hcqi_submit_waiters(s, s->versions[i]);
         producers += s->versions[i]->signal_count + (uint64_t)(s->launch != NULL);
+        int keeps = (s->kept >> i & 1) != 0 && s->versions[i]->variable_mask != 0;
+        if (keeps && !hcqi_pool_reserve(hcqi_version_pool(s->versions[i]), s->count)) {
+            return HCQ_ERROR_OUT_OF_MEMORY;
+        }
     }
     if (dev->held + jobs > dev->desc.parked_limit) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "parked_limit: %u submissions are held back",
@@ -7567,6 +8512,14 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
                           s->dev->eager_value);
         tail->order = 1;
     }
+    for (int i = 0; i < 2 && s->eager[i] != NULL; i++) {
+        uint64_t last = s->eager[i]->next_number - 1;
+        if (i == 0) {                  /* pieces of one call are in order anyway */
+            s->eager_since = --last == s->eager_last ? s->eager_since : last;
+            last = s->eager_since;
+        }
+        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->eager[i]->timeline, last);
+    }
     if (slice != HCQI_NONE) { hcqi_job_launch_waits(s, job, slice, &tail); }
     if (slice == HCQI_NONE && s->launch != NULL) { hcqi_job_gather(s, job, &tail); }
     if (job->version == NULL) { return; }
@@ -7576,16 +8529,19 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
     }
 }
 
+/* `note`: a user's signal, which nobody else may raise to the same value. */
 static hcqi_producer **hcqi_job_promise(hcq_job *job, hcqi_producer **link, hcqi_signal *s,
-                                        uint64_t value, const uint64_t *slot) {
+                                        uint64_t value, const uint64_t *slot, int note) {
     hcqi_producer *p = HCQI_CAST(hcqi_producer *, hcqi_pool_get(&job->lane->dev->producers));
     memset(p, 0, sizeof *p);
     p->signal = s;
     p->value = value;
     p->slot = slot;
+    p->job = job;
     if (s->promised++ == 0 || value > s->promised_top) { s->promised_top = value; }
     s->uses++;
     hcqi_signal_ref(s);
+    if (note) { hcqi_promise_note(p); }
     *link = p;
     return &p->list;
 }
@@ -7599,13 +8555,14 @@ static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
         for (uint32_t k = 0; k < seg->stamps; k++) {
             const hcq_packet *p = &v->packets[v->stamps[seg->stamp_first + k]];
             link = hcqi_job_promise(job, link, HCQI_CAST(hcqi_signal *, p->u.sync.signal), 0,
-                                    HCQI_CAST(const uint64_t *, p->u.sync.slot));
+                                    HCQI_CAST(const uint64_t *, p->u.sync.slot), 0);
         }
         for (uint32_t k = 0; k < seg->signals; k++) {
+            const hcq_packet *p = &v->packets[seg->first + seg->waits + seg->works + k];
             uint64_t value;
-            hcqi_signal *t = hcqi_sync_of(
-                job, &v->packets[seg->first + seg->waits + seg->works + k], &value);
-            link = hcqi_job_promise(job, link, t, value, NULL);
+            hcqi_signal *t = hcqi_sync_of(job, p, &value);
+            int note = (p->flags & HCQI_RELATIVE) == 0;
+            link = hcqi_job_promise(job, link, t, value, NULL, note);
         }
     }
     return link;
@@ -7625,6 +8582,9 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t part, in
     job->version = v;
     job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
                  (final ? 0 : (uint32_t)HCQI_JOB_PART);
+    if (v != NULL && (s->kept >> part & 1) != 0) {
+        hcqi_job_keep(job, s->sub->variables, s->foreign[part]);
+    }
     if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
     if (s->launch != NULL) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
     if (s->launch != NULL && !s->launch->full) {
@@ -7636,13 +8596,14 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t part, in
     if (slice != HCQI_NONE && s->launch->marks) {
         hcqi_producer *p;
         hcqi_producer **end = link;
-        link = hcqi_job_promise(job, link, s->launch->ends[slice], s->launch->base + 1, NULL);
+        link = hcqi_job_promise(job, link, s->launch->ends[slice], s->launch->base + 1, NULL,
+                                0);
         p = *end;
         p->ends = 1;
     }
     for (uint32_t i = 0; final && i < s->sub->signal_count; i++) {
         link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
-                                s->sub->signals[i].value, NULL);
+                                s->sub->signals[i].value, NULL, 1);
     }
     return job;
 }
@@ -7684,12 +8645,19 @@ static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
 static void hcqi_submit_commit(hcqi_submit *s) {
     s->number = s->dev->next_number++;
     hcqi_submit_enlist(s);
+    for (int i = 0; i < 2 && s->eager[i] != NULL; i++) { /* what comes is behind it */
+        hcqi_signal_ref(s->dev->exact);
+        if (s->eager[i]->eager_signal != NULL) { hcqi_signal_unref(s->eager[i]->eager_signal); }
+        s->eager[i]->eager_signal = s->dev->exact;
+        s->eager[i]->eager_value = s->number;
+    }
 }
 
 static void hcqi_submit_undo(hcqi_submit *s) {
     for (uint32_t i = 0; i < s->count; i++) {
-        s->versions[i]->held--;
-        hcqi_version_release(s->versions[i]);
+        int kept = (s->kept >> i & 1) != 0;
+        if (!kept) { s->versions[i]->held--; }
+        hcqi_version_release(s->versions[i], kept);
     }
 }
 
@@ -7711,6 +8679,15 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) 
                            HCQI_BATCH_WAITS);
     }
     return HCQ_OK;
+}
+
+/* Hands over what is ready, in the middle of a call on `dev`; others get the lock
+   now and then. */
+static void hcqi_drain_fairly(hcq_device *dev) {
+    if (hcqi_drain_some(HCQI_SETTLE)) { return; }
+    hcqi_atomic_add32(&dev->pins, 1);
+    do { hcqi_leave_briefly(); } while (!hcqi_drain_some(HCQI_SETTLE));
+    hcqi_unpin(dev);
 }
 
 static int hcqi_submission_is_graph(const hcq_submission *sub);
@@ -7740,7 +8717,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
         return r;
     }
     hcqi_submit_commit(s);
-    hcqi_drain();
+    hcqi_drain_fairly(dev);
     return dev->refused == s->number ? hcqi_failures_find(&dev->failures, s->number) : HCQ_OK;
 }
 
@@ -7748,6 +8725,7 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->dev = dev;
     s->sub = sub;
     s->count = 0;
+    s->kept = 0;
     s->final_lane = NULL;
     s->frees = NULL;
     s->flags = 0;
@@ -7755,6 +8733,10 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->number = 0;
     s->launch = NULL;
     s->gathers = 0;
+    s->eager[0] = NULL;
+    s->eager[1] = NULL;
+    s->eager_last = 0;
+    s->eager_since = 0;
 }
 
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
@@ -7767,47 +8749,43 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
         r = hcqi_submit_run(&s);
         if (s.number != 0) { number = s.number; }
     }
-    if (point != NULL && (number != 0 || count == 0)) { /* 0: reached */
+    if (r == HCQ_ERROR_OUT_OF_MEMORY) { hcqi_oom(dev, "submit"); }
+    if (r == HCQ_ERROR_WOULD_BLOCK) { hcqi_refuse(dev, r, "submit: in a callback, without room"); }
+    if (number != 0 || count == 0) { /* 0: reached */
         *point = hcq_at(hcqi_signal_handle(dev->exact), number);
     }
     return r;
 }
 
-/* For eager calls: one submission that finds room before `deadline`. */
-static hcq_result hcqi_submit_by(hcq_device *dev, const hcq_submission *sub, uint64_t deadline,
-                                 hcq_point *point) {
-    hcqi_submit s;
-    hcq_result r = hcqi_device_enter(dev);
-    if (r != HCQ_OK) { return r; }
-    hcqi_submit_init(&s, dev, sub);
-    s.deadline = deadline == 0 ? 1 : deadline; /* long over: polls */
-    r = hcqi_submit_run(&s);
-    if (s.number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), s.number); }
-    return hcqi_leave_with(r);
-}
-
 HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submissions,
                                uint32_t count, hcq_point *point) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    if (submissions == NULL && count != 0) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
+    hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
+    hcq_result r = hcqi_device_enter(device);
+    if (r == HCQ_OK && submissions == NULL && count != 0) {
+        r = hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
+    } else if (r == HCQ_OK) {
+        r = hcqi_leave_with(hcqi_submit_all(device, submissions, count, &done));
     }
-    return hcqi_leave_with(hcqi_submit_all(device, submissions, count, point));
+    if (point != NULL) { *point = done; }
+    return r;
 }
 
 HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
     hcq_submission sub;
-    if (queue == NULL) { return HCQ_ERROR_INVALID; }
-    if (device == NULL) {
-        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
+    hcq_point done = { { 0 }, 0 };
+    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    if (r == HCQ_OK && device == NULL) {
+        r = hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
     }
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &queue;
-    sub.queue_count = 1;
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    return hcqi_leave_with(hcqi_submit_all(device, &sub, 1, point));
+    if (r == HCQ_OK) { r = hcqi_device_enter(device); }
+    if (r == HCQ_OK) {
+        memset(&sub, 0, sizeof sub);
+        sub.queues = &queue;
+        sub.queue_count = 1;
+        r = hcqi_leave_with(hcqi_submit_all(device, &sub, 1, &done));
+    }
+    if (point != NULL) { *point = done; }
+    return r;
 }
 
 /* ========================================================================== */
@@ -7828,6 +8806,7 @@ static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue
 }
 
 HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue) {
+    if (queue != NULL) { *queue = NULL; }
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
     if (queue == NULL) {
@@ -7845,26 +8824,40 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
             r = HCQ_ERROR_OUT_OF_MEMORY;
         }
     }
-    return hcqi_leave_with(r);
+    return hcqi_leave_with(r == HCQ_OK ? r : hcqi_oom(device, "queue"));
+}
+
+/* Lets go of what the commands name, and of the lock now and then. */
+static void hcqi_queue_forget(hcq_queue *q) {
+    hcqi_atomic_add32(&q->dev->pins, 1);
+    for (uint32_t i = 1; q->count != 0 || q->name_count != 0; i++) {
+        if (q->count != 0) {
+            hcqi_packet_unref(&q->packets[--q->count]);
+        } else {
+            hcqi_name_set(q, --q->name_count, NULL);
+        }
+        if (i % HCQI_SETTLE == 0) { hcqi_leave_briefly(); }
+    }
+    hcqi_unpin(q->dev);
 }
 
 HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
-    if (queue == NULL) { return; }
+    if (queue == NULL || hcqi_is_parents(queue->dev)) { return; }
     hcqi_enter();
     hcqi_reap_all();
     queue->destroyed = 1;
-    if (queue->pending == 0) { hcqi_queue_free(queue); }
+    if (queue->pending == 0) {
+        hcqi_queue_forget(queue);
+        hcqi_queue_free(queue);
+    }
     hcqi_leave();
 }
 
 static void hcqi_graph_clear(hcq_queue *q);
 
 static void hcqi_queue_clear(hcq_queue *q) {
-    for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
-    for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
-    q->count = 0;
+    hcqi_queue_forget(q);
     q->arena_size = 0;
-    q->name_count = 0;
     q->label_size = 0;
     q->patch_count = 0;
     q->variable_mask = 0;
@@ -7943,11 +8936,15 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
         if (hcqi_version_new(q, dev, slice) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
     for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
-        if (v->dev != dev || v->slice != slice || v->uses != 0) { continue; }
+        if (v->dev != dev || v->slice != slice || !hcqi_version_idle(v)) { continue; }
         int plain = !v->recording.bound && dev->backend->encode != NULL &&
                     v->recording.encoded == NULL; /* it ran before */
         v->recording.bound = 1;
         if (v->generation != q->generation || plain) { r = hcqi_version_build(v); }
+        int varies = q->graph == NULL && q->variable_mask != 0;
+        if (r == HCQ_OK && varies && !hcqi_pool_reserve(hcqi_version_pool(v), 1)) {
+            r = HCQ_ERROR_OUT_OF_MEMORY;
+        }
     }
     return r;
 }
@@ -7964,7 +8961,8 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     if (r != HCQ_OK) { return r; }
     hcqi_reap_device(device);
     if (sticky != HCQ_OK) {
-        r = hcqi_refuse(device, sticky, "queue '%s': recording failed", queue->label);
+        r = hcqi_refuse(device, sticky, "queue '%s': recording failed at %s", queue->label,
+                        queue->error);
     } else if (queue->graph != NULL) {
         r = hcqi_graph_bind(queue, device);
     } else if (queue->dev->backend != device->backend) {
@@ -7972,6 +8970,7 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     } else {
         r = hcqi_queue_bind(queue, device, 0);
     }
+    if (r == HCQ_ERROR_OUT_OF_MEMORY) { hcqi_oom(device, "bind"); }
     if (r == HCQ_OK) { queue->bound = device; }
     return hcqi_leave_with(r);
 }
@@ -7981,6 +8980,7 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
 
 HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal) {
     hcqi_signal *s;
+    if (signal != NULL) { signal->id = 0; }
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
     if (signal == NULL || value > HCQI_MAX_VALUE) {
@@ -7989,7 +8989,10 @@ HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_si
                                                           : "value: above INT64_MAX"));
     }
     hcq_result r = hcqi_signal_new(device, HCQI_USER, value, &s);
-    if (r == HCQ_OK) { *signal = hcqi_signal_handle(s); }
+    if (r != HCQ_OK) {
+        return hcqi_leave_with(hcqi_refuse(device, r, "signal: %s", hcq_result_text(r)));
+    }
+    *signal = hcqi_signal_handle(s);
     return hcqi_leave_with(r);
 }
 
@@ -8007,8 +9010,11 @@ static void hcqi_signal_close(hcqi_signal *s) {
 static hcqi_signal *hcqi_signal_enter(hcq_signal signal) {
     hcqi_enter();
     hcqi_signal *s = hcqi_signal_find(signal);
-    if (s == NULL) { hcqi_leave(); }
-    return s;
+    if (s != NULL) { return s; }
+    hcqi_refuse(hcqi_slot_device(signal.id), HCQ_ERROR_CLOSED, "signal: %s",
+                signal.id == 0 ? "is zero" : "was destroyed");
+    hcqi_leave();
+    return NULL;
 }
 
 /* Gives up `handles` references, all of them for a plain destroy. */
@@ -8097,7 +9103,7 @@ HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result) {
                                                                 : "result: is not an error"));
     }
     hcqi_signal_refresh(s);
-    hcqi_signal_fail(s, result);
+    if (s->failure == HCQ_OK) { hcqi_signal_fail_from(s, s->value + 1, result); }
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -8109,6 +9115,17 @@ static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
         }
     }
     return 0;
+}
+
+/* Threads that wait for the signal look again; is there anybody else? */
+static int hcqi_signal_has_waiters(hcqi_signal *s) {
+    hcqi_waiter **heaps[2] = { &s->held, &s->reach };
+    for (int i = 0; i < 2; i++) {
+        while (*heaps[i] != NULL && (*heaps[i])->packet == HCQI_PACKET_SLEEPER) {
+            hcqi_waiter_wake(*heaps[i]);
+        }
+    }
+    return s->held != NULL || s->reach != NULL;
 }
 
 /* Does a held job have a recorded wait for the signal still before it? */
@@ -8135,7 +9152,7 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     if (s->kind != HCQI_USER || value > HCQI_MAX_VALUE) {
         r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "%s",
                         s->kind != HCQI_USER ? "signal: is a timeline" : "value: above INT64_MAX");
-    } else if (s->uses != 0 || s->held != NULL || s->reach != NULL || hcqi_signal_awaited(s)) {
+    } else if (s->uses != 0 || hcqi_signal_has_waiters(s) || hcqi_signal_awaited(s)) {
         r = hcqi_refuse(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
     } else {
         s->value = value;
@@ -8185,14 +9202,30 @@ static const char *hcqi_job_label(const hcq_job *job) {
     return job->frees != NULL ? "free" : "";
 }
 
-static hcq_job *hcqi_raiser_in(hcq_job *job, const hcqi_signal *s, uint64_t value) {
+/* Does the job itself wait for that much? Then what it raises comes too late. */
+static int hcqi_job_needs(const hcq_job *job, const hcqi_signal *s, uint64_t value) {
+    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+        int unused = w->packet == HCQI_PACKET_SPARE && w->home == HCQI_HOME_NONE;
+        if (!unused && w->signal == s && w->value >= value) { return 1; }
+    }
+    return 0;
+}
+
+/* The held job that raises `s` least, but enough. */
+typedef struct hcqi_raise { hcq_job *job; uint64_t value; } hcqi_raise;
+
+static void hcqi_raise_look(hcqi_raise *best, hcq_job *job, const hcqi_signal *s, uint64_t value) {
     for (; job != NULL && hcqi_core.looks != 0; job = job->next) {
+        if (best->job != NULL && best->value == value) { return; }
         hcqi_core.looks--;
         for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
-            if (p->signal == s && p->slot == NULL && p->value >= value) { return job; }
+            int enough = p->signal == s && p->slot == NULL && p->value >= value;
+            if (!enough || (best->job != NULL && best->value <= p->value)) { continue; }
+            if (hcqi_job_needs(job, s, value)) { continue; }
+            best->job = job;
+            best->value = p->value;
         }
     }
-    return NULL;
 }
 
 /* The unfinished submission that `s` at `value` waits for: the one that will
@@ -8205,15 +9238,15 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
     }
     const hcqi_producer *p = hcqi_producer_find(s, value);
     if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
+    hcqi_raise best = { NULL, 0 };
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         hcq_device *dev = hcqi_core.devices[i];
         for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            hcq_job *job = hcqi_raiser_in(dev->lanes[k].held_head, s, value);
-            if (job == NULL) { job = hcqi_raiser_in(dev->lanes[k].loose_head, s, value); }
-            if (job != NULL) { return job; }
+            hcqi_raise_look(&best, dev->lanes[k].held_head, s, value);
+            hcqi_raise_look(&best, dev->lanes[k].loose_head, s, value);
         }
     }
-    return NULL;
+    return best.job;
 }
 
 /* Where a look at what a job waits for has got to. */
@@ -8301,11 +9334,10 @@ static int hcqi_path_find(hcqi_path *path, const hcq_job *job) {
     return -1;
 }
 
-/* May a held job get on by work that is submitted already? Also if that takes
-   too long to find out: who asks waits with a timeout. */
+/* Will a held job get on by work that is submitted already? Not if that takes too
+   long to find out. */
 static int hcqi_job_advances(const hcq_job *job) {
     hcqi_path path;
-    hcqi_core.looks = HCQI_LOOKS / 16;
     hcqi_blockers_begin(&path.step[0], job);
     path.count = 1;
     path.seen_count = 0;
@@ -8323,7 +9355,7 @@ static int hcqi_job_advances(const hcq_job *job) {
         }
         while (known < path.seen_count && path.seen[known] != to) { known++; }
         if (!hcqi_is_held(to) || known < path.seen_count) { continue; }
-        if (path.count == HCQI_PATH) { return 1; }
+        if (path.count == HCQI_PATH || hcqi_core.looks == 0) { return 0; }
         hcqi_blockers_begin(&path.step[path.count++], to);
     }
     return 1;
@@ -8338,7 +9370,7 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
         hcqi_print(t, "timeline of %s at %llu (now %llu)", s->dev->label, at, now);
     } else {
         hcqi_print(t, "signal %llu%s%s%s of %s at %llu (now %llu)",
-                   (unsigned long long)(s->id & HCQI_SERIAL_MASK), s->label[0] ? " '" : "",
+                   (unsigned long long)hcqi_slot_index(s->id), s->label[0] ? " '" : "",
                    s->label, s->label[0] ? "'" : "", s->dev->label, at, now);
     }
     if (s->kind != HCQI_USER) {
@@ -8347,9 +9379,7 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
     }
     if (s->failure != HCQ_OK || s->value >= value) { return; }
     if (s->destroyed) { hcqi_print(t, ", destroyed (final)"); }
-    if (s->parked != NULL) {
-        hcqi_print(t, ", will fail after lower values have landed");
-    } else if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
+    if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
         hcqi_print(t, ", nobody submitted raises it%s",
                    s->destroyed ? "" : ": only a host set or a later submission will");
     }
@@ -8410,10 +9440,6 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->number,
                hcqi_job_label(job), lane->base.kind == HCQ_COPY ? "copy" : "compute",
                lane->base.index, lane->dev->label);
-    if (job->failing != 0) {
-        hcqi_print(t, "failed, its signals follow lower values that are still to land");
-        return;
-    }
     if ((job->flags & HCQI_JOB_LISTED) == 0) {
         hcqi_print_running(t, job);
         return;
@@ -8439,6 +9465,7 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
         hcqi_print(t, " until its host command is called");
     }
     if (job->flags & HCQI_JOB_STALLED) { hcqi_print(t, " by a counter swap"); }
+    if (job->flags & HCQI_JOB_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
 }
 
 static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first) {
@@ -8463,7 +9490,7 @@ static hcq_job *hcqi_next_link(const hcq_job *job) {
     hcqi_blockers look;
     uint64_t value;
     if (!hcqi_is_held(job)) {
-        hcqi_signal *s = job->failing != 0 ? NULL : hcqi_running_wait(job, 0, &value);
+        hcqi_signal *s = hcqi_running_wait(job, 0, &value);
         best = hcqi_running_ahead(job);
         return best != NULL || s == NULL ? best : hcqi_raiser(s, value);
     }
@@ -8505,7 +9532,7 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
     }
     if (s == NULL) {
         hcqi_print(t, "signal %llu at %llu: final: destroyed, or its device was closed\n",
-                   (unsigned long long)(point.signal.id & HCQI_SERIAL_MASK),
+                   (unsigned long long)hcqi_slot_index(point.signal.id),
                    (unsigned long long)point.value);
         return;
     }
@@ -8523,11 +9550,15 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
 
 static size_t hcqi_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
     hcqi_text t;
+    uint32_t looks = HCQI_LOOKS;
     hcqi_text_begin(&t, text, size);
-    for (uint32_t i = 0; i < count && hcqi_core.looks != 0; i++) {
+    for (uint32_t i = 0; i < count && looks != 0; i++) {
+        if (i != 0) { hcqi_leave_briefly(); } /* each point has an answer of its own */
+        hcqi_core.looks = looks;
         hcqi_explain_point(&t, points[i]);
+        looks = hcqi_core.looks;
     }
-    if (hcqi_core.looks == 0) { hcqi_print(&t, "  (more is held than was looked at)\n"); }
+    if (looks == 0) { hcqi_print(&t, "  (more is held than was looked at)\n"); }
     return t.length;
 }
 
@@ -8603,15 +9634,61 @@ static uint64_t hcqi_wait_slice(const hcqi_poll *poll, uint64_t *slice_ns, uint6
     return slice < left_ns ? slice : left_ns;
 }
 
+static void hcqi_sleeper_link(hcqi_sleeper *sleeper, hcq_point point) {
+    hcqi_points points;
+    hcq_result why;
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    points.count = 0;
+    points.overflow = 0;
+    hcqi_state state = s == NULL ? HCQI_FAILED : hcqi_state_of(s, point.value, &why, &points);
+    if (state == HCQI_REACHED || state == HCQI_FAILED) { return; }
+    hcqi_waiter *w = &sleeper->waits[sleeper->count++];
+    memset(w, 0, sizeof *w);
+    w->signal = s;
+    w->value = point.value;
+    w->packet = HCQI_PACKET_SLEEPER;
+    w->list = &sleeper->waits[0];
+    hcqi_signal_ref(s);
+    hcqi_waiter_link(w, state == HCQI_HANDED);
+}
+
+/* Sleeps, with the lock released, until one of the points changes. */
+static void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
+    hcqi_sleeper sleeper;
+    sleeper.count = 0;
+    sleeper.awake = 0;
+    for (uint32_t i = 0; i < count; i++) { hcqi_sleeper_link(&sleeper, points[i]); }
+    hcqi_watch(1);
+    hcqi_leave();                      /* which looks at all lanes, as a watch began */
+    hcq_sys_wait(&sleeper.awake, 0, left_ns);
+    hcqi_enter();
+    hcqi_watch(-1);
+    for (hcqi_sleeper **link = &hcqi_core.awake; *link != NULL; link = &(*link)->next) {
+        if (*link != &sleeper) { continue; }
+        *link = sleeper.next;
+        break;
+    }
+    for (uint32_t i = 0; i < sleeper.count; i++) {
+        hcqi_waiter *w = &sleeper.waits[i];
+        if (w->home != HCQI_HOME_NONE) { hcqi_waiter_unlink(w); }
+        hcqi_signal_unref(w->signal);
+    }
+}
+
 /* Sleeps until something happens. If all that is missing was handed over, the
-   backend waits for one lane; else any change in the library ends it. */
-static hcq_result hcqi_wait_step(const hcqi_poll *poll, uint32_t count, hcq_wait_mode mode,
-                                 uint64_t left_ns, uint64_t *slice_ns) {
+   backend waits for one lane; else one of the points has to change, or, where they
+   are many, anything. */
+static hcq_result hcqi_wait_step(const hcqi_poll *poll, const hcq_point *points, uint32_t count,
+                                 hcq_wait_mode mode, uint64_t left_ns, uint64_t *slice_ns) {
     int native = poll->handed + poll->reached == count && poll->points.count != 0 &&
                  (mode == HCQ_ALL || count == 1);
     if (native) { left_ns = hcqi_wait_slice(poll, slice_ns, left_ns); }
     if (native) { return hcqi_block_on(poll->points.lane[0], poll->points.epoch[0], left_ns); }
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
+    if (count <= HCQI_SLEEPER_POINTS) {
+        hcqi_sleep(points, count, left_ns);
+        return HCQ_OK;
+    }
     hcqi_watch(1);
     hcqi_reap_all();
     hcqi_drain();
@@ -8698,7 +9775,10 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
             if (!hcqi_wait_native(poll.points.lane[0], poll.points.epoch[0], left)) { continue; }
             return HCQ_OK;
         }
-        r = hcqi_wait_step(&poll, count, mode, left, &slice);
+        r = hcqi_wait_step(&poll, points, count, mode, left, &slice);
+        if (r == HCQ_ERROR_WOULD_BLOCK) {
+            hcqi_refuse(hcqi_slot_device(points[0].signal.id), r, "wait: in a callback");
+        }
         if (r < 0) { break; }
     }
     return hcqi_leave_with(r);
@@ -8711,33 +9791,54 @@ static int hcqi_points_valid(const hcq_point *points, uint32_t count) {
     return 1;
 }
 
+static hcq_result hcqi_wait_refuse(const hcq_point *points, uint32_t count, hcq_wait_mode mode) {
+    uint32_t i = 0;
+    if (points == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "points: is NULL"); }
+    while (i < count && hcqi_points_valid(&points[i], 1)) { i++; }
+    hcqi_enter();
+    hcq_device *dev = i < count ? hcqi_slot_device(points[i].signal.id) : NULL;
+    if (i == count) {
+        hcqi_refuse(dev, HCQ_ERROR_INVALID, "mode: %d", (int)mode);
+    } else {
+        hcqi_refuse(dev, HCQ_ERROR_INVALID, "points: number %u %s", i,
+                    points[i].signal.id == 0 ? "has no signal" : "is above INT64_MAX");
+    }
+    return hcqi_leave_with(HCQ_ERROR_INVALID);
+}
+
 HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                              uint64_t timeout_ns) {
     if (count == 0) { return HCQ_OK; }
     if (points == NULL || !hcqi_points_valid(points, count) ||
         (mode != HCQ_ALL && mode != HCQ_ANY)) {
-        return HCQ_ERROR_INVALID;
+        return hcqi_wait_refuse(points, count, mode);
     }
     hcqi_enter();
     return hcqi_wait_entered(points, count, mode, timeout_ns);
 }
 
+static hcq_result hcqi_submit_and_wait(hcq_device *dev, const hcq_submission *submissions,
+                                       uint32_t count, uint64_t timeout_ns, hcq_point *done) {
+    hcq_result r = hcqi_device_enter(dev);
+    if (r != HCQ_OK) { return r; }
+    if (submissions == NULL && count != 0) {
+        return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_INVALID, "submissions: is NULL"));
+    }
+    if (timeout_ns != 0 && hcqi_in_callback()) {
+        return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK,
+                                           "submit_and_wait: in a callback"));
+    }
+    r = hcqi_submit_all(dev, submissions, count, done);
+    if (r != HCQ_OK || done->value == 0) { return hcqi_leave_with(r); }
+    return hcqi_wait_entered(done, 1, HCQ_ALL, timeout_ns);
+}
+
 HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
                                         uint32_t count, uint64_t timeout_ns, hcq_point *point) {
     hcq_point done = { { 0 }, 0 };
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    if (submissions == NULL && count != 0) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
-    }
-    if (timeout_ns != 0 && hcqi_in_callback()) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK,
-                                           "submit_and_wait: in a callback"));
-    }
-    r = hcqi_submit_all(device, submissions, count, &done);
-    if (point != NULL && done.signal.id != 0) { *point = done; }
-    if (r != HCQ_OK || done.value == 0) { return hcqi_leave_with(r); }
-    return hcqi_wait_entered(&done, 1, HCQ_ALL, timeout_ns);
+    hcq_result r = hcqi_submit_and_wait(device, submissions, count, timeout_ns, &done);
+    if (point != NULL) { *point = done; }
+    return r;
 }
 
 HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
@@ -8757,14 +9858,14 @@ static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
     if (s == NULL) { return why; }
     hcq_device *dev = s->dev;
     if (!hcqi_pool_reserve(&dev->notice_pool, 1)) {
-        return hcqi_leave_with(HCQ_ERROR_OUT_OF_MEMORY);
+        return hcqi_leave_with(hcqi_oom(dev, "notification"));
     }
     hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_pool_get(&dev->notice_pool));
     memset(n, 0, sizeof *n);
     n->id = hcqi_slots_put(dev, &dev->notices, n, &why);
     if (n->id == 0) {
         hcqi_pool_put(&dev->notice_pool, n);
-        return hcqi_leave_with(why);
+        return hcqi_leave_with(hcqi_refuse(dev, why, "notification: %s", hcq_result_text(why)));
     }
     n->wait.signal = s;
     n->wait.value = point.value;
@@ -8787,6 +9888,7 @@ static hcq_result hcqi_notify_check(hcq_point point, const char *bad) {
 
 HCQI_DEF hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                                hcq_notification *notification) {
+    if (notification != NULL) { notification->id = 0; }
     hcq_result r = hcqi_notify_check(point, fn == NULL ? "fn: is NULL" : NULL);
     return r != HCQ_OK ? r : hcqi_notify(point, fn, user, notification);
 }
@@ -8800,9 +9902,13 @@ static void hcqi_notify_event(void *user, hcq_result result) {
 HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                       hcq_notification *notification) {
     intptr_t theirs, ours;
+    if (handle != NULL) { *handle = -1; }
+    if (notification != NULL) { notification->id = 0; }
     hcq_result r = hcqi_notify_check(point, handle == NULL ? "handle: is NULL" : NULL);
     if (r != HCQ_OK) { return r; }
-    if (!hcqi_sys_event_create(&theirs, &ours)) { return HCQ_ERROR_NATIVE; }
+    if (!hcqi_sys_event_create(&theirs, &ours)) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_NATIVE, "handle: the system gives none");
+    }
     r = hcqi_notify(point, hcqi_notify_event, (void *)ours, notification);
     if (r != HCQ_OK) {
         hcqi_sys_event_close(theirs);
@@ -8850,51 +9956,141 @@ HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
 /* ========================================================================== */
 /* ---- memory: public ------------------------------------------ >>caching - */
 
-static uint32_t hcqi_bucket(uint64_t size, uint32_t flags) {
+/* A freed block waits in the list of each device whose work may still use it;
+   when the last of them is through it is idle. Blocks of one size and kind make
+   a ring, the idle ones first: each step of an alloc or a free looks at one. */
+
+static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t flags) {
     uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(h >> 58) % HCQI_BUCKETS;
-}
-
-/* Is everything done that was submitted before the block was freed? */
-static int hcqi_allocation_idle(const hcqi_allocation *a) {
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        const hcq_device *dev = a->stamps[i].dev;
-        if (!hcqi_device_open(dev) || dev->serial != a->stamps[i].id) { continue; }
-        if (dev->done_prefix < a->stamps[i].number) { return 0; }
+    hcqi_allocation **link = &dev->shelves[(h >> 58) % HCQI_SHELVES];
+    while (*link != NULL && ((*link)->memory.size != size || (*link)->flags != flags)) {
+        link = &(*link)->shelf_next;
     }
-    return 1;
+    return link;
 }
 
-static uint32_t hcqi_allocation_uncached(const hcqi_allocation *a) {
-    return a->imported || (a->flags & HCQ_NO_CACHE) != 0;
+/* Nobody will be given it again. */
+static int hcqi_allocation_uncached(const hcqi_allocation *a) {
+    return a->imported || (a->flags & HCQ_NO_CACHE) != 0 ||
+           ((a->flags & HCQ_ZEROED) != 0 && a->memory.host == NULL);
 }
 
-static void hcqi_freed_unlink(hcqi_allocation *a) {
-    hcq_device *dev = a->dev;
-    hcqi_allocation **link = &dev->buckets[hcqi_bucket(a->memory.size, a->flags)];
-    while (*link != a) { link = &(*link)->bucket_next; }
-    *link = a->bucket_next;
-    if (a->prev != NULL) { a->prev->next = a->next; } else { dev->freed_head = a->next; }
-    if (a->next != NULL) { a->next->prev = a->prev; } else { dev->freed_tail = a->prev; }
-    dev->freed_bytes -= a->memory.size;
-    dev->freed_uncached -= hcqi_allocation_uncached(a);
+static void hcqi_shelf_put(hcqi_allocation *a) {
+    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags);
+    hcqi_allocation *first = *link;
+    a->same_next = first != NULL ? first : a;
+    a->same_prev = first != NULL ? first->same_prev : a;
+    a->same_prev->same_next = a;
+    a->same_next->same_prev = a;
+    if (first == NULL) { a->shelf_next = NULL; }
+    if (first != NULL && a->unmet == 0) { a->shelf_next = first->shelf_next; }
+    if (first == NULL || a->unmet == 0) { *link = a; }
+}
+
+static void hcqi_shelf_take(hcqi_allocation *a) {
+    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags);
+    if (*link == a && a->same_next != a) {
+        a->same_next->shelf_next = a->shelf_next;
+        *link = a->same_next;
+    } else if (*link == a) {
+        *link = a->shelf_next;
+    }
+    a->same_prev->same_next = a->same_next;
+    a->same_next->same_prev = a->same_prev;
+}
+
+/* Into the list that its stamps say; to its front where nobody will want it. */
+static void hcqi_freed_put(hcqi_allocation *a) {
+    hcqi_freed *list = &a->dev->freed[a->unmet == 0];
+    int front = hcqi_allocation_uncached(a);
+    a->prev = front ? NULL : list->tail;
+    a->next = front ? list->head : NULL;
+    if (a->prev != NULL) { a->prev->next = a; } else { list->head = a; }
+    if (a->next != NULL) { a->next->prev = a; } else { list->tail = a; }
+    if (!front) { hcqi_shelf_put(a); }
+}
+
+static void hcqi_freed_take(hcqi_allocation *a) {
+    hcqi_freed *list = &a->dev->freed[a->unmet == 0];
+    if (a->prev != NULL) { a->prev->next = a->next; } else { list->head = a->next; }
+    if (a->next != NULL) { a->next->prev = a->prev; } else { list->tail = a->prev; }
+    if (!hcqi_allocation_uncached(a)) { hcqi_shelf_take(a); }
+}
+
+/* Is something not done that was submitted before the block was freed? */
+static int hcqi_stamp_unmet(const hcqi_stamp *s) {
+    return hcqi_device_open(s->dev) && s->dev->serial == s->id &&
+           s->dev->done_prefix < s->number;
+}
+
+static void hcqi_stamp_link(hcqi_stamp *s, hcqi_allocation *a) {
+    hcqi_stamp *before = s->dev->stamp_tail;
+    while (before != NULL && before->number > s->number) { before = before->prev; } /* rare */
+    s->a = a;
+    s->prev = before;
+    s->next = before != NULL ? before->next : s->dev->stamp_head;
+    if (before != NULL) { before->next = s; } else { s->dev->stamp_head = s; }
+    if (s->next != NULL) { s->next->prev = s; } else { s->dev->stamp_tail = s; }
+    a->unmet++;
+}
+
+static void hcqi_stamp_unlink(hcqi_stamp *s) {
+    if (s->prev != NULL) { s->prev->next = s->next; } else { s->dev->stamp_head = s->next; }
+    if (s->next != NULL) { s->next->prev = s->prev; } else { s->dev->stamp_tail = s->prev; }
+    s->a->unmet--;
+    s->a = NULL;
 }
 
 static void hcqi_freed_link(hcqi_allocation *a) {
-    hcq_device *dev = a->dev;
-    hcqi_allocation **bucket = &dev->buckets[hcqi_bucket(a->memory.size, a->flags)];
-    a->bucket_next = *bucket;
-    *bucket = a;
-    a->next = NULL;
-    a->prev = dev->freed_tail;
-    if (a->prev != NULL) { a->prev->next = a; } else { dev->freed_head = a; }
-    dev->freed_tail = a;
-    dev->freed_bytes += a->memory.size;
-    dev->freed_uncached += hcqi_allocation_uncached(a);
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
+        if (hcqi_stamp_unmet(&a->stamps[i])) { hcqi_stamp_link(&a->stamps[i], a); }
+    }
+    hcqi_freed_put(a);
+    a->dev->freed_bytes += a->memory.size;
 }
 
-/* The block goes back to the backend; the record stays while it is named. */
-static void hcqi_allocation_release(hcqi_allocation *a) {
+static void hcqi_freed_unlink(hcqi_allocation *a) {
+    hcqi_freed_take(a);
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
+        if (a->stamps[i].a != NULL) { hcqi_stamp_unlink(&a->stamps[i]); }
+    }
+    a->dev->freed_bytes -= a->memory.size;
+}
+
+/* Work up to `number` is done: what waited for no more than that is idle. */
+static void hcqi_stamps_meet(hcq_device *dev, uint64_t number, uint32_t most) {
+    for (uint32_t i = 0; i < most && dev->stamp_head != NULL; i++) {
+        hcqi_stamp *s = dev->stamp_head;
+        hcqi_allocation *a = s->a;
+        if (s->number > number) { return; }
+        if (a->unmet == 1) { hcqi_freed_take(a); }
+        hcqi_stamp_unlink(s);
+        if (a->unmet == 0) { hcqi_freed_put(a); }
+    }
+}
+
+/* What became idle meanwhile, up to a bound that is above what one call adds. */
+static void hcqi_freed_settle(uint32_t most) {
+    hcqi_reap_all();
+    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
+        hcq_device *dev = hcqi_core.devices[slot];
+        if (dev != NULL) { hcqi_stamps_meet(dev, dev->done_prefix, most); }
+    }
+}
+
+/* Long work on a device without the lock; it stays open until the lock is back. */
+static void hcqi_apart_begin(hcq_device *dev) {
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_leave();
+}
+
+static void hcqi_apart_end(hcq_device *dev) {
+    hcqi_enter();
+    hcqi_unpin(dev);
+}
+
+/* No device sees the block any more: it can go back to the backend. */
+static void hcqi_allocation_unmap(hcqi_allocation *a) {
     for (uint32_t i = 1; i < a->stamp_count; i++) { /* the first is the owner's */
         hcq_device *dev = a->stamps[i].dev;
         if (!hcqi_device_open(dev) || dev->serial != a->stamps[i].id) { continue; }
@@ -8902,49 +10098,67 @@ static void hcqi_allocation_release(hcqi_allocation *a) {
             dev->backend->unmap(dev->self, a->dev->backend, a->dev->self, &a->memory);
         }
     }
-    a->dev->backend->dealloc(a->dev->self, &a->memory);
-    a->state = HCQI_TOMB;
-    if (a->names == 0) { hcqi_allocation_delete(a); }
 }
 
-/* Gives freed blocks back, oldest first, until at most `keep` bytes are left;
-   uncached ones go as soon as they are idle. */
-static void hcqi_freed_trim(hcq_device *dev, uint64_t keep) {
-    hcqi_allocation *next;
-    for (hcqi_allocation *a = dev->freed_head; a != NULL; a = next) {
-        next = a->next;
-        if (dev->freed_uncached == 0 && dev->freed_bytes <= keep) { return; }
-        if (!hcqi_allocation_uncached(a) && dev->freed_bytes <= keep) { continue; }
-        if (!hcqi_allocation_idle(a)) {
-            int owner = a->stamps[0].number > dev->done_prefix; /* so will those freed later */
-            if (owner && dev->freed_uncached == 0) { return; }
-            continue;
+static void hcqi_list_dealloc(hcq_device *dev, hcqi_allocation *list) {
+    for (; list != NULL; list = list->next) { dev->backend->dealloc(dev->self, &list->memory); }
+}
+
+/* Their blocks are gone; the records stay while they are named. */
+static void hcqi_list_bury(hcqi_allocation *list) {
+    while (list != NULL) {
+        hcqi_allocation *a = list;
+        list = a->next;
+        a->state = HCQI_TOMB;
+        if (a->names == 0) { hcqi_allocation_delete(a); }
+    }
+}
+
+/* Back to the backend with a list of blocks, if possible without the lock. */
+static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
+    if (apart && dev->caps.unlocked) {
+        hcqi_apart_begin(dev);
+        hcqi_list_dealloc(dev, list);
+        hcqi_apart_end(dev);
+    } else {
+        hcqi_list_dealloc(dev, list);
+    }
+    hcqi_list_bury(list);
+}
+
+/* Gives idle blocks back, oldest first, until at most `keep` bytes are left;
+   uncached ones go in any case. `apart`: may let go of the lock. */
+static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
+    for (;;) {
+        hcqi_allocation *list = NULL;
+        for (uint32_t i = 0; i < HCQI_SETTLE; i++) {
+            hcqi_allocation *a = dev->freed[1].head;
+            if (a == NULL || (!hcqi_allocation_uncached(a) && dev->freed_bytes <= keep)) { break; }
+            hcqi_freed_unlink(a);
+            hcqi_allocation_unmap(a);
+            a->next = list;
+            list = a;
         }
-        hcqi_freed_unlink(a);
-        hcqi_allocation_release(a);
+        if (list == NULL) { return; }
+        hcqi_list_release(dev, list, apart);
     }
 }
 
 static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags) {
-    if (flags & HCQ_NO_CACHE) { return NULL; }
-    hcqi_allocation *a = dev->buckets[hcqi_bucket(size, flags)];
-    for (; a != NULL; a = a->bucket_next) {
-        int fits = a->memory.size == size && a->flags == flags && !a->imported;
-        if (fits && !((flags & HCQ_ZEROED) && a->memory.host == NULL) && hcqi_allocation_idle(a)) {
-            return a;
-        }
-    }
-    return NULL;
+    hcqi_allocation *a = *hcqi_shelf(dev, size, flags);
+    return a != NULL && a->unmet == 0 ? a : NULL;
 }
 
 static hcqi_allocation *hcqi_allocation_new(hcq_device *dev) {
     hcqi_allocation *a = HCQI_CAST(hcqi_allocation *, hcqi_new(&dev->hooks, sizeof *a));
     if (a == NULL) { return NULL; }
     a->dev = dev;
-    if (!HCQI_GROW(&dev->hooks, a->stamps, a->stamp_capacity, 1)) {
+    a->stamps = HCQI_CAST(hcqi_stamp *, hcqi_new(&dev->hooks, sizeof *a->stamps));
+    if (a->stamps == NULL) {
         hcqi_delete(&dev->hooks, a, sizeof *a);
         return NULL;
     }
+    a->stamp_capacity = 1;
     dev->refs++;
     return a;
 }
@@ -8971,7 +10185,7 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
 }
 
 /* A cached block under a new record, should recordings still name the old. */
-static hcqi_allocation *hcqi_freed_take(hcqi_allocation *a) {
+static hcqi_allocation *hcqi_freed_reuse(hcqi_allocation *a) {
     hcqi_allocation *now = a;
     if (a->names != 0) {
         now = hcqi_allocation_new(a->dev);
@@ -8982,53 +10196,70 @@ static hcqi_allocation *hcqi_freed_take(hcqi_allocation *a) {
             hcqi_allocation_delete(now);
             return NULL;
         }
-        memcpy(now->stamps, a->stamps, a->stamp_count * sizeof *a->stamps);
-        now->stamp_count = a->stamp_count;
     }
     hcqi_freed_unlink(a);
-    if (now != a) { a->state = HCQI_TOMB; }
+    if (now != a) {
+        memcpy(now->stamps, a->stamps, a->stamp_count * sizeof *a->stamps);
+        now->stamp_count = a->stamp_count;
+        a->state = HCQI_TOMB;
+    }
     return now;
 }
 
 static hcq_result hcqi_backend_memory(hcq_device *dev, uint64_t size, uint32_t flags,
-                                      hcq_memory *memory) {
+                                      hcq_memory *memory, int apart) {
     uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_ZEROED);
-    memset(memory, 0, sizeof *memory);
-    hcq_result r = dev->backend->alloc(dev->self, size, wanted, memory);
-    if (r == HCQ_ERROR_OUT_OF_MEMORY) { /* once more with an empty cache */
-        hcqi_reap_all();
-        hcqi_freed_trim(dev, 0);
-        r = dev->backend->alloc(dev->self, size, wanted, memory);
+    apart = apart && dev->caps.unlocked;
+    for (int again = 0;; again++) {
+        memset(memory, 0, sizeof *memory);
+        if (apart) { hcqi_apart_begin(dev); }
+        hcq_result r = dev->backend->alloc(dev->self, size, wanted, memory);
+        if (apart) { hcqi_apart_end(dev); }
+        if (r != HCQ_ERROR_OUT_OF_MEMORY || again) { return r; }
+        hcqi_freed_settle(UINT32_MAX); /* once more with an empty cache */
+        hcqi_freed_trim(dev, 0, apart);
     }
-    return r;
 }
 
-/* A cached block or a new one, into the table. */
-static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, hcq_buffer *buffer) {
-    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    hcqi_reap_all();
-    if (dev->freed_head != NULL) { hcqi_freed_trim(dev, dev->desc.cache_bytes); }
+/* A block that nobody else knows of: from the cache, or a new one. */
+static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
+                                       hcqi_allocation **out) {
     hcqi_allocation *a = hcqi_freed_find(dev, size, flags);
-    if (a != NULL) {
-        a = hcqi_freed_take(a);
-        if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    } else {
-        a = hcqi_allocation_new(dev);
-        if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        hcq_result r = hcqi_backend_memory(dev, size, flags, &a->memory);
-        if (r != HCQ_OK) {
-            hcqi_allocation_delete(a);
-            return hcqi_refuse(dev, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
-                               (unsigned long long)size, hcq_result_text(r),
-                               (unsigned long long)dev->allocated_bytes,
-                               (unsigned long long)dev->freed_bytes);
-        }
-        a->memory.size = size;
-        a->flags = flags;
+    *out = a != NULL ? hcqi_freed_reuse(a) : hcqi_allocation_new(dev);
+    if (*out == NULL) { return hcqi_oom(dev, "alloc"); }
+    if (a != NULL) { return HCQ_OK; }
+    hcq_result r = hcqi_backend_memory(dev, size, flags, &(*out)->memory, apart);
+    if (r != HCQ_OK) {
+        hcqi_allocation_delete(*out);
+        return hcqi_refuse(dev, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
+                           (unsigned long long)size, hcq_result_text(r),
+                           (unsigned long long)dev->allocated_bytes,
+                           (unsigned long long)dev->freed_bytes);
     }
-    if ((flags & HCQ_ZEROED) && a->memory.host != NULL) { memset(a->memory.host, 0, (size_t)size); }
+    (*out)->memory.size = size;
+    (*out)->flags = flags;
+    return HCQ_OK;
+}
+
+/* A cached block or a new one, into the table. `apart`: may let go of the lock. */
+static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
+                             hcq_buffer *buffer) {
+    hcqi_allocation *a;
+    hcqi_freed_settle(HCQI_SETTLE);
+    hcqi_freed_trim(dev, dev->desc.cache_bytes, apart);
+    hcq_result r = hcqi_allocation_make(dev, size, flags, apart, &a);
+    if (r != HCQ_OK) { return r; }
+    if ((flags & HCQ_ZEROED) && a->memory.host != NULL) {
+        apart = apart && size > HCQI_ZERO_BYTES;
+        if (apart) { hcqi_apart_begin(dev); }
+        memset(a->memory.host, 0, (size_t)size);
+        if (apart) { hcqi_apart_end(dev); }
+    }
+    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
+        a->next = NULL;
+        hcqi_list_release(dev, a, 0);
+        return hcqi_oom(dev, "alloc");
+    }
     hcqi_allocation_live(a, buffer);
     return HCQ_OK;
 }
@@ -9051,10 +10282,11 @@ static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flag
 
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                               hcq_buffer *buffer) {
+    if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
     r = hcqi_alloc_check(device, size, flags, buffer);
-    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, buffer); }
+    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, 1, buffer); }
     return hcqi_leave_with(r);
 }
 
@@ -9063,7 +10295,7 @@ static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buf
         return hcqi_refuse(dev, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
     }
     if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
+        return hcqi_oom(dev, "import");
     }
     uint32_t at = hcqi_table_at(dev, (uint64_t)(uintptr_t)ptr + size - 1);
     if (at != 0 && dev->table[at - 1]->memory.host != NULL) {
@@ -9074,7 +10306,7 @@ static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buf
         }
     }
     hcqi_allocation *a = hcqi_allocation_new(dev);
-    if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (a == NULL) { return hcqi_oom(dev, "import"); }
     hcq_result r = dev->backend->import(dev->self, ptr, size, &a->memory);
     if (r != HCQ_OK) {
         hcqi_allocation_delete(a);
@@ -9087,6 +10319,7 @@ static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buf
 }
 
 HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
+    if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
     hcq_result r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
@@ -9128,7 +10361,7 @@ static hcqi_allocation *hcqi_free_find(const hcq_buffer *buffer, hcq_result *why
     hcqi_allocation *a = hcqi_buffer_find(buffer, why);
     const char *bad = NULL;
     if (a == NULL) {
-        bad = *why == HCQ_ERROR_CLOSED ? "was freed before" : "is not a buffer";
+        bad = hcqi_buffer_bad(buffer, *why);
     } else if (buffer->address != a->memory.address || buffer->size != a->memory.size) {
         *why = HCQ_ERROR_INVALID;
         bad = "is a view";
@@ -9147,8 +10380,8 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
     hcqi_allocation *a = hcqi_free_find(&buffer, &why);
     if (a == NULL) { return hcqi_leave_with(why); }
     hcqi_allocation_retire(a);
-    hcqi_reap_all();
-    hcqi_freed_trim(buffer.device, buffer.device->desc.cache_bytes);
+    hcqi_freed_settle(HCQI_SETTLE);
+    hcqi_freed_trim(buffer.device, buffer.device->desc.cache_bytes, 1);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -9174,16 +10407,16 @@ static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, ui
     return r;
 }
 
-HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, uint32_t wait_count,
-                                   hcq_point *point) {
+static hcq_result hcqi_free_after(const hcq_buffer *buffer, const hcq_point *waits,
+                                  uint32_t wait_count, hcq_point *done) {
     hcq_result why;
     hcqi_enter();
-    hcqi_allocation *a = hcqi_free_find(&buffer, &why);
+    hcqi_allocation *a = hcqi_free_find(buffer, &why);
     if (a == NULL) { return hcqi_leave_with(why); }
     a->names++; /* the record stays until the submission is over */
     a->doomed = 1;
     uint64_t before = a->dev->next_number;
-    hcq_result r = hcqi_submit_action(a->dev, waits, wait_count, a, 0, point);
+    hcq_result r = hcqi_submit_action(a->dev, waits, wait_count, a, 0, done);
     if (r != HCQ_OK && a->dev->next_number == before) {
         a->names--;
         a->doomed = 0;
@@ -9191,20 +10424,22 @@ HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, ui
     return hcqi_leave_with(r);
 }
 
-/* A freed block whose work is all handed over, so that it will end. */
+HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, uint32_t wait_count,
+                                   hcq_point *point) {
+    hcq_point done = { { 0 }, 0 };
+    hcq_result r = hcqi_free_after(&buffer, waits, wait_count, &done);
+    if (point != NULL) { *point = done; }
+    return r;
+}
+
+/* The first freed block if its work is done, or handed over so that it will end. */
 static hcqi_allocation *hcqi_freed_soon(hcq_device *dev, uint64_t size, uint32_t flags) {
-    if (flags & (HCQ_NO_CACHE | HCQ_ZEROED)) { return NULL; }
-    hcqi_allocation *a = dev->buckets[hcqi_bucket(size, flags)];
-    for (; a != NULL; a = a->bucket_next) {
-        int fits = a->memory.size == size && a->flags == flags && !a->imported;
-        for (uint32_t i = 0; fits && i < a->stamp_count; i++) {
-            const hcq_device *owner = a->stamps[i].dev;
-            if (!hcqi_device_open(owner) || owner->serial != a->stamps[i].id) { continue; }
-            fits = a->stamps[i].number <= owner->handed_prefix;
-        }
-        if (fits) { return a; }
+    hcqi_allocation *a = flags & HCQ_ZEROED ? NULL : *hcqi_shelf(dev, size, flags);
+    for (uint32_t i = 0; a != NULL && i < a->stamp_count; i++) {
+        const hcqi_stamp *s = &a->stamps[i];
+        if (hcqi_stamp_unmet(s) && s->number > s->dev->handed_prefix) { return NULL; }
     }
-    return NULL;
+    return a;
 }
 
 /* `waits` and what the block's last users still run; `a` NULL: a new block. */
@@ -9217,14 +10452,13 @@ static hcq_result hcqi_alloc_submit(hcq_device *dev, const hcq_point *waits, uin
         return hcqi_refuse(dev, HCQ_ERROR_INVALID, "waits: is NULL");
     }
     if (!HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + stamps)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
+        return hcqi_oom(dev, "alloc_after");
     }
     for (uint32_t i = 0; i < wait_count; i++) { all[count++] = waits[i]; }
     for (uint32_t i = 0; i < stamps; i++) {
-        const hcq_device *owner = a->stamps[i].dev;
-        if (!hcqi_device_open(owner) || owner->serial != a->stamps[i].id) { continue; }
-        if (a->stamps[i].number <= owner->done_prefix) { continue; }
-        all[count++] = hcq_at(hcqi_signal_handle(owner->timeline), a->stamps[i].number);
+        const hcqi_stamp *s = &a->stamps[i];
+        if (!hcqi_stamp_unmet(s)) { continue; }
+        all[count++] = hcq_at(hcqi_signal_handle(s->dev->timeline), s->number);
     }
     hcq_result r = hcqi_submit_action(dev, all, count, NULL, HCQI_JOB_ALLOC, point);
     hcqi_delete(&dev->hooks, all, capacity * sizeof *all);
@@ -9236,28 +10470,29 @@ static hcq_result hcqi_alloc_submit(hcq_device *dev, const hcq_point *waits, uin
 static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                    uint64_t size, uint32_t flags, hcq_buffer *buffer,
                                    hcq_point *point) {
-    hcqi_reap_all();
-    hcqi_allocation *a = hcqi_freed_find(dev, size, flags);
-    if (a == NULL) { a = hcqi_freed_soon(dev, size, flags); }
+    hcqi_freed_settle(HCQI_SETTLE);
+    hcqi_allocation *a = hcqi_freed_soon(dev, size, flags);
     if (a == NULL) {
-        hcq_result r = hcqi_alloc(dev, size, flags, buffer);
+        hcq_result r = hcqi_alloc(dev, size, flags, 1, buffer);
         if (r != HCQ_OK) { return r; }
         r = hcqi_alloc_submit(dev, waits, wait_count, NULL, point);
-        if (r < 0) { hcqi_allocation_retire(hcqi_allocation_find(dev, buffer->address)); }
+        if (r != HCQ_OK) {
+            hcqi_allocation_retire(hcqi_allocation_find(dev, buffer->address));
+            memset(buffer, 0, sizeof *buffer);
+        }
         return r;
     }
     if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
+        return hcqi_oom(dev, "alloc_after");
     }
-    a = hcqi_freed_take(a);
-    if (a == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    a = hcqi_freed_reuse(a);
+    if (a == NULL) { return hcqi_oom(dev, "alloc_after"); }
     hcq_result r = hcqi_alloc_submit(dev, waits, wait_count, a, point);
     if (r != HCQ_OK) {
         a->state = HCQI_FREED;
         hcqi_freed_link(a);
         return r;
     }
-    if ((flags & HCQ_ZEROED) && a->memory.host != NULL) { memset(a->memory.host, 0, (size_t)size); }
     uint32_t users = a->stamp_count; /* should the point fail, a free still waits for them */
     hcqi_allocation_live(a, buffer);
     a->stamp_count = users;
@@ -9267,21 +10502,26 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
 HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                     uint32_t wait_count, uint64_t size, uint32_t flags,
                                     hcq_buffer *buffer, hcq_point *point) {
+    hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
+    if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_alloc_check(device, size, flags, buffer);
-    if (r == HCQ_OK) { r = hcqi_device_check(device, point != NULL, "point: is NULL"); }
     if (r == HCQ_OK) {
-        r = hcqi_alloc_after(device, waits, wait_count, size, flags, buffer, point);
+        r = hcqi_alloc_check(device, size, flags, buffer);
+        if (r == HCQ_OK) { r = hcqi_device_check(device, point != NULL, "point: is NULL"); }
+        if (r == HCQ_OK) {
+            r = hcqi_alloc_after(device, waits, wait_count, size, flags, buffer, &done);
+        }
+        hcqi_leave();
     }
-    return hcqi_leave_with(r);
+    if (point != NULL) { *point = done; }
+    return r;
 }
 
 HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
-    hcqi_reap_all();
-    hcqi_freed_trim(device, keep_bytes);
+    hcqi_freed_settle(UINT32_MAX);
+    hcqi_freed_trim(device, keep_bytes, 1);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -9305,7 +10545,9 @@ typedef struct hcqi_eager {
     const char *what;
     uint64_t deadline;
     int unordered;                     /* not behind everything submitted earlier */
-    int silent;                        /* the caller chose the time-out, and knows */
+    const hcq_device *dev;             /* of the last submission, */
+    uint64_t last, since;              /* its number, and what it waited for there */
+    int silent;                        /* the caller chose the time-out: waits for what is held */
 } hcqi_eager;
 
 static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
@@ -9313,36 +10555,74 @@ static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
     e.what = what;
     e.deadline = hcqi_deadline(dev->desc.timeout_ns);
     e.unordered = 0;
+    e.dev = NULL;
+    e.last = 0;
+    e.since = 0;
     e.silent = 0;
     return e;
 }
 
 /* Waits for a point; a time-out of the library's own explains itself. */
-static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, const hcqi_eager *e) {
+static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, hcqi_eager *e) {
     hcq_result r = hcq_wait(&point, 1, HCQ_ALL, hcqi_left(e->deadline));
     if (r != HCQ_TIMEOUT || e->silent) { return r; }
     char text[2048];
-    hcq_device_dump(dev, text, sizeof text);
-    hcqi_refuse_alone(dev, r, "%s timed out; the device says:", e->what);
-    hcqi_log_lines(dev, r, text);
+    hcqi_timeout_tell(dev, e->what);
     hcq_explain(&point, 1, text, sizeof text);
     hcqi_log_lines(dev, r, text);
     return r;
 }
 
+/* Is work held back up to submission `number`, until somebody else helps? */
+static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
+    const hcq_job *first = hcqi_job_at(dev, dev->handed_prefix + 1);
+    hcqi_core.looks = HCQI_LOOKS / 16;
+    return number > dev->handed_prefix && hcqi_is_held(first) && !hcqi_job_advances(first);
+}
+
+/* Is anything that an eager call on `dev` would follow held back? With the lock.
+   *stuck: for good, as far as it is known. */
+static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
+    const hcqi_signal *s = dev->eager_signal;
+    *stuck = 0;
+    int foreign = s != NULL && s->dev != dev && !s->destroyed &&
+                  dev->eager_value > s->dev->handed_prefix;
+    if (!foreign && dev->handed_prefix + 1 == dev->next_number) { return 0; }
+    hcqi_reap_all();
+    hcqi_drain();
+    *stuck = hcqi_is_stuck(dev, dev->next_number - 1) ||
+             (foreign && hcqi_is_stuck(s->dev, dev->eager_value));
+    return foreign || dev->handed_prefix + 1 != dev->next_number;
+}
+
+static int hcqi_eager_held(hcq_device *dev, int *stuck) {
+    hcqi_enter();
+    int held = hcqi_is_held_back(dev, stuck);
+    hcqi_leave();
+    return held;
+}
+
 /* Everything submitted on `dev`, and the last eager call if that ran on another
-   device. */
-static hcq_result hcqi_sync_all(hcq_device *dev, const hcqi_eager *e) {
+   device. With `stuck` only while that gets on by itself: else *stuck is set. */
+static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e, int *stuck) {
     if (e->unordered) { return HCQ_OK; }
     hcqi_enter();
-    hcq_point point = hcq_at(hcqi_signal_handle(dev->timeline), dev->next_number - 1);
+    uint64_t all = dev->next_number - 1, number = all;
     hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
     int foreign = dev->eager_signal != NULL && dev->eager_signal->dev != dev &&
                   !dev->eager_signal->destroyed;
-    hcq_result lost = dev->lost;
+    hcq_signal timeline = hcqi_signal_handle(dev->timeline);
+    hcq_result r = dev->lost;
     hcqi_leave();
-    if (lost != HCQ_OK) { return lost; }
-    hcq_result r = hcqi_sync(dev, point, e);
+    do { /* what is held back, one by one */
+        if (r != HCQ_OK) { return r; }
+        hcqi_enter();
+        if (stuck != NULL) { hcqi_is_held_back(dev, stuck); }
+        number = stuck != NULL && dev->handed_prefix < all ? dev->handed_prefix + 1 : all;
+        hcqi_leave();
+        if (stuck != NULL && *stuck) { return HCQ_OK; }
+        r = hcqi_sync(dev, hcq_at(timeline, number), e);
+    } while (number != all);
     if (r != HCQ_OK || !foreign) { return r; }
     r = hcqi_sync(dev, eager, e);
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
@@ -9356,30 +10636,6 @@ static hcq_result hcqi_pin(hcq_device *dev) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* One ordered eager call at a time on a device, `deadline` permitting. A logger
-   that one of them called must not begin another. */
-static hcq_result hcqi_eager_lock(hcq_device *dev, uint64_t deadline) {
-    uint64_t me = hcq_sys_thread_id();
-    hcq_result r = hcqi_pin(dev);
-    if (r != HCQ_OK) { return r; }
-    r = HCQ_ERROR_WOULD_BLOCK;
-    if (hcqi_atomic_load64(&dev->eager_owner) != me) {
-        r = hcqi_mutex_lock_until(&dev->eager_lock, deadline) ? HCQ_OK : HCQ_TIMEOUT;
-    }
-    if (r != HCQ_OK) {
-        hcqi_unpin(dev);
-        return r;
-    }
-    hcqi_atomic_store64(&dev->eager_owner, me);
-    return HCQ_OK;
-}
-
-static void hcqi_eager_unlock(hcq_device *dev) {
-    hcqi_atomic_store64(&dev->eager_owner, 0);
-    hcqi_mutex_unlock(&dev->eager_lock);
-    hcqi_unpin(dev);
-}
-
 /* What every eager call checks first. Afterwards the buffer's device is open,
    and pinned, and this thread may block. */
 static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, uint64_t size,
@@ -9389,8 +10645,7 @@ static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, u
     hcq_device *dev = hcqi_device_open(buffer->device) ? buffer->device : log;
     if (!hcqi_device_open(dev)) { dev = NULL; }
     if (hcqi_buffer_find(buffer, &why) == NULL) {
-        hcqi_refuse(dev, why, "%s: %s", name,
-                    why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
+        hcqi_refuse(dev, why, "%s: %s", name, hcqi_buffer_bad(buffer, why));
     } else if (ptr == NULL) {
         why = hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s: is NULL",
                           strcmp(name, "dst") == 0 ? "src" : "dst");
@@ -9406,146 +10661,321 @@ static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, u
     return hcqi_leave_with(why);
 }
 
-static hcq_result hcqi_staging_init(hcq_device *dev, hcqi_staging *s, hcq_buffer other) {
-    if (s->queue != NULL) { return HCQ_OK; }
-    if (s->buffer.device == NULL) {
-        hcq_result r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &s->buffer);
-        if (r != HCQ_OK) { return r; }
-    }
-    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &s->queue);
-    if (r != HCQ_OK) { return r; }
-    s->queue->internal = 1;
-    hcq_queue_label(s->queue, "staging");
-    int32_t i = hcq_queue_copy(s->queue, other, s->buffer, 1);
-    if (i >= 0) { r = hcq_queue_bind(s->queue, dev); } else { r = (hcq_result)i; }
-    if (r != HCQ_OK) {
-        hcq_queue_destroy(s->queue);
-        s->queue = NULL;
-    }
-    return r;
-}
-
-/* Submits the one copy of a staging batch behind `after`, NULL: unordered. */
-static hcq_result hcqi_staging_submit(hcqi_staging *s, hcq_buffer dst, hcq_buffer src,
-                                      uint64_t size, const hcq_point *after,
-                                      const hcqi_eager *e) {
-    hcq_device *dev = s->buffer.device;
+/* Submits `q` behind everything of `dev` and `other` (NULL: `dev` alone), before
+   everything that comes. */
+static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queue *q,
+                                    hcqi_eager *e, hcq_point *done) {
+    hcqi_submit s;
     hcq_submission sub;
-    hcq_result r = hcq_queue_update_copy(s->queue, 0, &dst, &src, size);
+    hcq_result r = hcqi_device_enter(dev);
     if (r != HCQ_OK) { return r; }
     memset(&sub, 0, sizeof sub);
-    sub.queues = &s->queue;
+    sub.queues = &q;
     sub.queue_count = 1;
-    sub.waits = after;
-    sub.wait_count = after != NULL;
-    sub.flags = after == NULL ? (uint32_t)HCQ_UNORDERED : 0;
-    return hcqi_submit_by(dev, &sub, e->deadline, &s->done);
-}
-
-/* The next batch of the ring, its last use done. */
-static hcq_result hcqi_staging_next(hcqi_ring *ring, hcq_device *dev, hcq_buffer other,
-                                    const hcqi_eager *e, hcqi_staging **out) {
-    hcqi_staging *s = &ring->slots[ring->next];
-    ring->next = (ring->next + 1) % ring->count;
-    hcq_result r = hcqi_staging_init(dev, s, other);
-    if (r != HCQ_OK) { return r; }
-    *out = s;
-    if (s->done.value == 0) { return HCQ_OK; }
-    r = hcqi_sync(dev, s->done, e);
-    return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK; /* its end is what counts */
-}
-
-/* Later ordered work of `dev` waits for `point`: an eager call's last step. */
-static void hcqi_eager_set(hcq_device *dev, hcq_point point) {
-    hcqi_enter();
-    hcqi_signal *s = hcqi_signal_find(point.signal);
-    if (s != NULL) {
-        hcqi_signal_ref(s);
-        if (dev->eager_signal != NULL) { hcqi_signal_unref(dev->eager_signal); }
-        dev->eager_signal = s;
-        dev->eager_value = point.value;
+    sub.flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
+    hcqi_submit_init(&s, dev, &sub);
+    s.deadline = e->deadline == 0 ? 1 : e->deadline; /* long over: polls */
+    if (!e->unordered) {
+        s.eager[0] = dev;
+        s.eager[1] = other != dev ? other : NULL;
+        s.eager_last = e->dev == dev ? e->last : 0;
+        s.eager_since = e->dev == dev ? e->since : 0;
     }
-    hcqi_leave();
-}
-
-static hcq_point hcqi_everything(hcq_device *dev) {
-    return hcq_at(hcq_device_timeline(dev), hcq_device_timeline_value(dev) - 1);
-}
-
-/* Returns when `src` may be reused; *done is the last batch's end. */
-static hcq_result hcqi_copyin_staged(hcqi_ring *ring, hcq_buffer dst, const uint8_t *src,
-                                     uint64_t size, const hcqi_eager *e, hcq_point *done) {
-    hcq_device *dev = dst.device;
-    hcq_point everything = hcqi_everything(dev);
-    const hcq_point *after = e->unordered ? NULL : &everything;
-    hcq_result r = HCQ_OK;
-    for (uint64_t at = 0; r == HCQ_OK && at < size;) {
-        hcqi_staging *s;
-        uint64_t n = size - at < dev->desc.staging_bytes ? size - at : dev->desc.staging_bytes;
-        r = hcqi_staging_next(ring, dev, dst, e, &s);
-        if (r != HCQ_OK) { break; }
-        memcpy(s->buffer.host, src + at, (size_t)n);
-        r = hcqi_staging_submit(s, hcq_view(dst, at, n), s->buffer, n, after, e);
-        if (r == HCQ_OK && !e->unordered) { hcqi_eager_set(dev, s->done); }
-        *done = s->done;
-        at += n;
+    r = hcqi_submit_run(&s);
+    if (s.number != 0) {
+        *done = hcq_at(hcqi_signal_handle(dev->exact), s.number);
+        e->dev = dev;
+        e->last = s.number;
+        e->since = s.eager_since;
     }
-    return r;
+    if (r == HCQ_TIMEOUT && !e->silent) {
+        hcqi_timeout_tell_locked(dev, e->what, q->label);
+    }
+    return hcqi_leave_with(r);
 }
 
-/* Batches run ahead of the host by the length of the ring. */
-static hcq_result hcqi_copyout_staged(hcqi_ring *ring, uint8_t *dst, hcq_buffer src,
-                                      uint64_t size, const hcqi_eager *e) {
-    hcq_device *dev = src.device;
-    hcq_point everything = hcqi_everything(dev);
-    const hcq_point *after = e->unordered ? NULL : &everything;
-    uint64_t batch = dev->desc.staging_bytes;
-    uint64_t count = (size + batch - 1) / batch, asked = 0;
-    hcqi_staging *ahead[64];
-    uint32_t depth = ring->count < 64 ? ring->count : 64;
-    hcq_result r = HCQ_OK;
-    for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
-        for (; r == HCQ_OK && asked < count && asked < i + depth; asked++) {
-            uint64_t n = asked + 1 == count ? size - asked * batch : batch;
-            r = hcqi_staging_next(ring, dev, src, e, &ahead[asked % depth]);
-            if (r != HCQ_OK) { break; }
-            r = hcqi_staging_submit(ahead[asked % depth], ahead[asked % depth]->buffer,
-                                    hcq_view(src, asked * batch, n), n, after, e);
+/* ---- staging ---- */
+/* A copyin takes as many bytes of a stage as it needs; a copyout has whole ones
+   for itself. A stage is idle again when its last submission is done. */
+
+#define HCQI_STAGE_ALIGN 16
+
+static int hcqi_stage_idle(const hcq_device *dev, const hcqi_stage *s) {
+    return s->users == 0 && hcqi_job_at(dev, s->number) == NULL;
+}
+
+static uint64_t hcqi_ring_room(const hcq_device *dev, const hcqi_ring *ring) {
+    uint64_t bytes = dev->desc.staging_bytes, room = 0;
+    for (uint32_t i = 0; i < ring->count; i++) {
+        if (hcqi_stage_idle(dev, &ring->stages[i])) {
+            room += bytes;
+        } else if (i == ring->at) {
+            room += bytes - ring->stages[i].used;
         }
+    }
+    return room;
+}
+
+/* A stage with room, or one that is wholly free; NULL = none now. */
+static hcqi_stage *hcqi_stage_find(const hcq_device *dev, hcqi_ring *ring, int whole) {
+    for (uint32_t i = 0; i < ring->count; i++) {
+        uint32_t at = (ring->at + i) % ring->count;
+        hcqi_stage *s = &ring->stages[at];
+        int idle = hcqi_stage_idle(dev, s);
+        if (idle) { s->used = 0; }
+        if (!idle && (whole || i != 0 || s->used >= dev->desc.staging_bytes)) { continue; }
+        if (!whole) { ring->at = at; }
+        return s;
+    }
+    return NULL;
+}
+
+/* What a call that found no stage waits for: the first to be idle, 0 = others
+   that write or read. */
+static uint64_t hcqi_stage_first(const hcqi_ring *ring) {
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < ring->count; i++) {
+        const hcqi_stage *s = &ring->stages[i];
+        if (s->users == 0 && (first == 0 || s->number < first)) { first = s->number; }
+    }
+    return first;
+}
+
+/* With the lock, which it lets go of. */
+static hcq_result hcqi_stage_wait(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e) {
+    uint64_t number = hcqi_stage_first(ring);
+    hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
+    uint32_t seen = hcqi_atomic_load32(&ring->word);
+    if (!e->silent && hcqi_is_stuck(dev, number)) {
+        return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_LIMIT,
+                                           "%s: the staging memory belongs to held work", e->what));
+    }
+    ring->sleepers += number == 0;
+    hcqi_leave();
+    if (number != 0) {
+        hcq_result r = hcqi_sync(dev, point, e); /* its end is what counts */
+        return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
+    }
+    hcq_result r = hcq_sys_wait(&ring->word, seen, hcqi_left(e->deadline));
+    hcqi_enter();
+    ring->sleepers--;
+    if (r == HCQ_TIMEOUT && !e->silent) { hcqi_timeout_tell_locked(dev, e->what, "staging"); }
+    return hcqi_leave_with(r == HCQ_TIMEOUT ? r : HCQ_OK);
+}
+
+/* From now on the stage is idle when submission `number` is done. */
+static void hcqi_stage_put(hcqi_ring *ring, hcqi_stage *s, uint64_t number) {
+    hcqi_enter();
+    s->users--;
+    if (number > s->number) { s->number = number; }
+    int wake = s->users == 0 && ring->sleepers != 0;
+    if (wake) { hcqi_atomic_add32(&ring->word, 1); }
+    hcqi_leave();
+    if (wake) { hcq_sys_wake(&ring->word, 1); }
+}
+
+/* Up to *n bytes of a stage, or where `n` is NULL a whole one; hcqi_stage_put
+   gives them back. `wait` 0: HCQ_NOT_READY where there are none now. */
+static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e, int wait,
+                                 uint64_t *n, hcqi_stage **stage, uint64_t *offset) {
+    uint64_t bytes = dev->desc.staging_bytes;
+    hcqi_stage *s;
+    for (;;) {
+        hcqi_enter();
+        s = hcqi_stage_find(dev, ring, n == NULL);
+        if (s != NULL) { break; }
+        hcqi_reap_device(dev);
+        s = hcqi_stage_find(dev, ring, n == NULL);
+        if (s != NULL) { break; }
+        if (!wait) { return hcqi_leave_with(HCQ_NOT_READY); }
+        hcq_result r = hcqi_stage_wait(dev, ring, e);
+        if (r != HCQ_OK) { return r; }
+    }
+    uint64_t used = bytes;
+    *offset = s->used;
+    if (n != NULL) {
+        if (*n > bytes - s->used) { *n = bytes - s->used; }
+        used = (s->used + *n + HCQI_STAGE_ALIGN - 1) & ~(uint64_t)(HCQI_STAGE_ALIGN - 1);
+        if (used > bytes) { used = bytes; }
+    }
+    int fresh = s->buffer.device == NULL;
+    s->users++;
+    s->used = fresh ? bytes : used; /* others leave it alone until it has memory */
+    hcqi_leave();
+    *stage = s;
+    if (!fresh) { return HCQ_OK; }
+    hcq_result r = hcq_alloc(dev, bytes, HCQ_HOST_VISIBLE, &s->buffer);
+    hcqi_enter();
+    s->used = r == HCQ_OK ? used : 0;
+    hcqi_leave();
+    if (r != HCQ_OK) { hcqi_stage_put(ring, s, 0); }
+    return r;
+}
+
+static void hcqi_copier_delete(hcq_device *dev, hcqi_copier *c) {
+    if (c == NULL) { return; }
+    hcq_queue_destroy(c->queue);
+    hcqi_delete(&dev->hooks, c, sizeof *c);
+}
+
+static hcq_result hcqi_copier_new(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
+                                  hcqi_copier **out) {
+    hcqi_copier *c = HCQI_CAST(hcqi_copier *, hcqi_new(&dev->hooks, sizeof *c));
+    if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &c->queue);
+    int32_t i = r == HCQ_OK ? hcq_queue_copy(c->queue, dst, src, 1) : 0;
+    if (i < 0) { r = (hcq_result)i; }
+    if (r == HCQ_OK) {
+        hcq_queue_label(c->queue, "staging");
+        r = hcq_queue_bind(c->queue, dev);
+    }
+    if (r != HCQ_OK) {
+        hcqi_copier_delete(dev, c);
+        return r;
+    }
+    *out = c;
+    return HCQ_OK;
+}
+
+static hcqi_copier *hcqi_copier_pop(const hcq_device *dev, hcqi_ring *ring) {
+    hcqi_copier *c = ring->oldest;
+    if (c == NULL || hcqi_job_at(dev, c->number) != NULL) { return NULL; }
+    ring->oldest = c->next;
+    ring->copiers--;
+    return c;
+}
+
+/* The oldest copier if its submission is done, or has to be waited for, as there
+   are enough; NULL: a new one is to be made. Those that held work needed go. */
+static hcq_result hcqi_copier_get(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e,
+                                  hcqi_copier **out) {
+    for (int waited = 0;; waited = 1) {
+        hcqi_enter();
+        if (waited) { hcqi_reap_device(dev); }
+        int many = ring->copiers >= ring->count;
+        hcqi_copier *c = hcqi_copier_pop(dev, ring);
+        hcqi_copier *extra = c != NULL && ring->copiers >= ring->count
+                                 ? hcqi_copier_pop(dev, ring) : NULL;
+        uint64_t number = ring->oldest == NULL ? 0 : ring->oldest->number;
+        int wait = c == NULL && many && !hcqi_is_held(hcqi_job_at(dev, number));
+        hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
+        hcqi_leave();
+        hcqi_copier_delete(dev, extra);
+        *out = c;
+        if (!wait) { return HCQ_OK; }
+        hcq_result r = hcqi_sync(dev, point, e); /* its end is what counts */
+        if (r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK) { return r; }
+    }
+}
+
+/* One copy from or to a stage. */
+static hcq_result hcqi_stage_copy(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e,
+                                  hcq_buffer dst, hcq_buffer src, uint64_t n, hcq_point *done) {
+    hcqi_copier *c;
+    hcq_result r = hcqi_copier_get(dev, ring, e, &c);
+    if (r == HCQ_OK && c == NULL) { r = hcqi_copier_new(dev, dst, src, &c); }
+    if (r != HCQ_OK) { return r; }
+    r = hcq_queue_update_copy(c->queue, 0, &dst, &src, n);
+    if (r == HCQ_OK) { r = hcqi_eager_submit(dev, NULL, c->queue, e, done); }
+    if (r != HCQ_OK) {
+        hcqi_copier_delete(dev, c);
+        return r;
+    }
+    hcqi_enter();
+    c->number = done->value;
+    c->next = NULL;
+    if (ring->oldest == NULL) { ring->oldest = c; } else { ring->newest->next = c; }
+    ring->newest = c;
+    ring->copiers++;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* Beside work that is held for good a copyin fits as a whole, or not at all. */
+static hcq_result hcqi_copyin_fits(hcq_device *dev, uint64_t size, hcqi_eager *e) {
+    hcqi_enter();
+    uint64_t room = hcqi_ring_room(dev, &dev->staging);
+    if (size <= room) { return hcqi_leave_with(HCQ_OK); }
+    return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_LIMIT,
+                                       "%s of %llu bytes behind held work: staging has %llu left",
+                                       e->what, (unsigned long long)size,
+                                       (unsigned long long)room));
+}
+
+/* Returns when `src` may be reused; *done is the last piece's end. */
+static hcq_result hcqi_copyin_staged(hcqi_ring *ring, hcq_buffer dst, const uint8_t *src,
+                                     uint64_t size, hcqi_eager *e, hcq_point *done) {
+    hcq_device *dev = dst.device;
+    hcq_result r = HCQ_OK;
+    for (uint64_t at = 0, n; r == HCQ_OK && at < size; at += n) {
+        hcqi_stage *s;
+        uint64_t offset, before = done->value;
+        n = size - at;
+        r = hcqi_stage_get(dev, ring, e, 1, &n, &s, &offset);
         if (r != HCQ_OK) { break; }
-        uint64_t n = i + 1 == count ? size - i * batch : batch;
-        r = hcqi_sync(dev, ahead[i % depth]->done, e);
-        if (r == HCQ_OK) { memcpy(dst + i * batch, ahead[i % depth]->buffer.host, (size_t)n); }
+        hcq_buffer part = hcq_view(s->buffer, offset, n);
+        memcpy(part.host, src + at, (size_t)n);
+        r = hcqi_stage_copy(dev, ring, e, hcq_view(dst, at, n), part, n, done);
+        hcqi_stage_put(ring, s, done->value == before ? 0 : done->value);
     }
     return r;
 }
 
-/* The device's ring for ordered calls, one at a time; an unordered one stands
-   behind nobody and brings its own. */
-static hcq_result hcqi_ring_take(hcq_device *dev, const hcqi_eager *e, hcqi_ring *own,
-                                 hcqi_ring **ring) {
-    *ring = e->unordered ? own : &dev->staging;
-    return e->unordered ? HCQ_OK : hcqi_eager_lock(dev, e->deadline);
+#define HCQI_AHEAD 64                  /* pieces of a copyout under way */
+
+/* Pieces run ahead of the host as far as there are stages; behind held work only
+   one waits, so that others have some. */
+static hcq_result hcqi_copyout_staged(hcqi_ring *ring, uint8_t *dst, hcq_buffer src,
+                                      uint64_t size, hcqi_eager *e, int held) {
+    hcq_device *dev = src.device;
+    uint64_t bytes = dev->desc.staging_bytes, count = (size + bytes - 1) / bytes;
+    hcqi_stage *stages[HCQI_AHEAD];
+    hcq_point ends[HCQI_AHEAD];
+    uint64_t asked = 0, taken = 0, offset;
+    hcq_result r = HCQ_OK;
+    for (uint64_t i = 0; i < taken || (r == HCQ_OK && i < count); i++) {
+        uint64_t most = held && i == 0 ? 1 : i + HCQI_AHEAD;
+        while (r == HCQ_OK && asked < count && asked < most) {
+            uint64_t at = asked * bytes, n = size - at < bytes ? size - at : bytes;
+            hcqi_stage **s = &stages[asked % HCQI_AHEAD];
+            hcq_point *end = &ends[asked % HCQI_AHEAD];
+            r = hcqi_stage_get(dev, ring, e, asked == i, NULL, s, &offset);
+            if (r != HCQ_OK) { break; }
+            end->value = 0;
+            taken = ++asked;
+            r = hcqi_stage_copy(dev, ring, e, (*s)->buffer, hcq_view(src, at, n), n, end);
+        }
+        if (r == HCQ_NOT_READY) { r = HCQ_OK; } /* no more than these */
+        if (i == taken) { break; }
+        hcqi_stage *s = stages[i % HCQI_AHEAD];
+        hcq_point end = ends[i % HCQI_AHEAD];
+        if (r == HCQ_OK) { r = hcqi_sync(dev, end, e); }
+        uint64_t n = i + 1 == count ? size - i * bytes : bytes;
+        if (r == HCQ_OK) { memcpy(dst + i * bytes, s->buffer.host, (size_t)n); }
+        hcqi_stage_put(ring, s, end.value);
+    }
+    return r;
 }
 
-static void hcqi_ring_give(hcq_device *dev, hcqi_ring *ring) {
-    if (ring == &dev->staging) {
-        hcqi_eager_unlock(dev);
-        return;
+/* Unordered calls stand behind nobody and bring their own ring. */
+static void hcqi_ring_end(hcq_device *dev, hcqi_ring *ring) {
+    if (ring == &dev->staging) { return; }
+    while (ring->oldest != NULL) {
+        hcqi_copier *c = ring->oldest;
+        ring->oldest = c->next;
+        hcqi_copier_delete(dev, c);
     }
     for (uint32_t i = 0; i < ring->count; i++) {
-        hcq_queue_destroy(ring->slots[i].queue);
-        if (ring->slots[i].buffer.device != NULL) { hcq_free(ring->slots[i].buffer); }
+        if (ring->stages[i].buffer.device != NULL) { hcq_free(ring->stages[i].buffer); }
     }
 }
 
 #define HCQI_OWN_RING(name)                                                        \
-    hcqi_staging name##_slots[2];                                                  \
+    hcqi_stage name##_stages[2];                                                   \
     hcqi_ring name;                                                                \
-    memset(name##_slots, 0, sizeof name##_slots);                                  \
-    name.slots = name##_slots;                                                     \
-    name.count = 2;                                                                \
-    name.next = 0
+    memset(name##_stages, 0, sizeof name##_stages);                                \
+    memset(&name, 0, sizeof name);                                                 \
+    name.stages = name##_stages;                                                   \
+    name.count = 2
 
 /* Host memory that the device has at the same address: it needs no staging. */
 static int hcqi_direct(hcq_device *dev, const void *ptr, uint64_t size, hcq_buffer *buffer) {
@@ -9567,54 +10997,59 @@ static int hcqi_direct(hcq_device *dev, const void *ptr, uint64_t size, hcq_buff
 }
 
 static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                       uint64_t size, hcq_device *other, const hcqi_eager *e,
+                                       uint64_t size, hcq_device *other, hcqi_eager *e,
                                        hcq_point *done);
 
 static hcq_result hcqi_copy_direct(hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                   const hcqi_eager *e) {
+                                   hcqi_eager *e) {
     hcq_point done;
     hcq_result r = hcqi_transfer_queued(dst.device, dst, src, size, dst.device, e, &done);
     return r == HCQ_OK ? hcqi_sync(dst.device, done, e) : r;
 }
 
-/* Without `finish` returns as soon as `src` may be reused. */
-static hcq_result hcqi_copyin(hcq_buffer dst, const void *src, uint64_t size, const hcqi_eager *e,
+/* Without `finish` returns as soon as `src` may be reused. Beside work that is
+   held for good all memory is treated as if it were staged. */
+static hcq_result hcqi_copyin(hcq_buffer dst, const void *src, uint64_t size, hcqi_eager *e,
                               int finish) {
+    hcq_device *dev = dst.device;
     hcq_point done = { { 0 }, 0 };
-    hcqi_ring *ring;
+    hcq_buffer pinned;
+    hcq_result r = HCQ_OK;
+    int stuck = 0, may_park = !e->silent && !e->unordered, held = 0;
     HCQI_OWN_RING(own);
     if (dst.host != NULL) {
-        hcq_result r = hcqi_sync_all(dst.device, e);
-        if (r == HCQ_OK) { memcpy(dst.host, src, (size_t)size); }
-        return r;
+        r = hcqi_sync_all(dev, e, may_park ? &stuck : NULL);
+        if (r == HCQ_OK && !stuck) { memcpy(dst.host, src, (size_t)size); }
+        if (r != HCQ_OK || !stuck) { return r; }
+    } else {
+        held = may_park && hcqi_eager_held(dev, &stuck);
+        if (!held && hcqi_direct(dev, src, size, &pinned)) {
+            return hcqi_copy_direct(dst, pinned, size, e);
+        }
     }
-    hcq_buffer pinned;
-    if (hcqi_direct(dst.device, src, size, &pinned)) {
-        return hcqi_copy_direct(dst, pinned, size, e);
-    }
-    hcq_result r = hcqi_ring_take(dst.device, e, &own, &ring);
+    if (stuck) { r = hcqi_copyin_fits(dev, size, e); }
     if (r != HCQ_OK) { return r; }
+    hcqi_ring *ring = e->unordered ? &own : &dev->staging;
     r = hcqi_copyin_staged(ring, dst, HCQI_CAST(const uint8_t *, src), size, e, &done);
-    hcqi_ring_give(dst.device, ring);
-    return r == HCQ_OK && finish ? hcqi_sync(dst.device, done, e) : r;
+    hcqi_ring_end(dev, ring);
+    return r == HCQ_OK && finish ? hcqi_sync(dev, done, e) : r;
 }
 
-static hcq_result hcqi_copyout(void *dst, hcq_buffer src, uint64_t size, const hcqi_eager *e) {
-    hcqi_ring *ring;
+static hcq_result hcqi_copyout(void *dst, hcq_buffer src, uint64_t size, hcqi_eager *e) {
+    hcq_device *dev = src.device;
+    hcq_buffer pinned;
+    int stuck;
     HCQI_OWN_RING(own);
     if (src.host != NULL) {
-        hcq_result r = hcqi_sync_all(src.device, e);
+        hcq_result r = hcqi_sync_all(dev, e, NULL);
         if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
         return r;
     }
-    hcq_buffer pinned;
-    if (hcqi_direct(src.device, dst, size, &pinned)) {
-        return hcqi_copy_direct(pinned, src, size, e);
-    }
-    hcq_result r = hcqi_ring_take(src.device, e, &own, &ring);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_copyout_staged(ring, HCQI_CAST(uint8_t *, dst), src, size, e);
-    hcqi_ring_give(src.device, ring);
+    if (hcqi_direct(dev, dst, size, &pinned)) { return hcqi_copy_direct(pinned, src, size, e); }
+    int held = !e->unordered && hcqi_eager_held(dev, &stuck);
+    hcqi_ring *ring = e->unordered ? &own : &dev->staging;
+    hcq_result r = hcqi_copyout_staged(ring, HCQI_CAST(uint8_t *, dst), src, size, e, held);
+    hcqi_ring_end(dev, ring);
     return r;
 }
 
@@ -9636,64 +11071,23 @@ HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
     return r;
 }
 
-/* Both, always in the same order; an unordered call needs none. */
-static hcq_result hcqi_eager_lock_both(hcq_device *a, hcq_device *b, const hcqi_eager *e) {
-    if (e->unordered) { return HCQ_OK; }
-    hcq_device *first = a->slot < b->slot ? a : b;
-    hcq_result r = hcqi_eager_lock(first, e->deadline);
-    if (r != HCQ_OK || a == b) { return r; }
-    r = hcqi_eager_lock(first == a ? b : a, e->deadline);
-    if (r != HCQ_OK) { hcqi_eager_unlock(first); }
-    return r;
-}
-
-static void hcqi_eager_unlock_both(hcq_device *a, hcq_device *b, const hcqi_eager *e) {
-    if (e->unordered) { return; }
-    hcqi_eager_unlock(a);
-    if (a != b) { hcqi_eager_unlock(b); }
-}
-
-static hcq_result hcqi_transfer_queue_submit(hcq_queue *q, hcq_device *other, const hcqi_eager *e,
-                                             hcq_point *done) {
-    hcq_device *dev = q->dev;
-    hcq_point after[2];
-    hcq_submission sub;
-    hcq_result r = hcqi_eager_lock_both(dev, other, e);
-    if (r != HCQ_OK) { return r; }
-    after[0] = hcqi_everything(dev);
-    after[1] = hcqi_everything(other);
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &q;
-    sub.queue_count = 1;
-    sub.waits = after;
-    sub.wait_count = e->unordered ? 0 : dev == other ? 1 : 2;
-    sub.flags = e->unordered ? (uint32_t)HCQ_UNORDERED : 0;
-    r = hcqi_submit_by(dev, &sub, e->deadline, done);
-    if (r == HCQ_OK && !e->unordered) {
-        hcqi_eager_set(dev, *done);
-        if (dev != other) { hcqi_eager_set(other, *done); }
-    }
-    hcqi_eager_unlock_both(dev, other, e);
-    return r;
-}
-
 /* One copy command on `dev`, behind everything of both devices. */
 static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                       uint64_t size, hcq_device *other, const hcqi_eager *e,
+                                       uint64_t size, hcq_device *other, hcqi_eager *e,
                                        hcq_point *done) {
     hcq_queue *q;
     hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
     if (r != HCQ_OK) { return r; }
     hcq_queue_label(q, "transfer");
     int32_t i = hcq_queue_copy(q, dst, src, size);
-    r = i < 0 ? (hcq_result)i : hcqi_transfer_queue_submit(q, other, e, done);
+    r = i < 0 ? (hcq_result)i : hcqi_eager_submit(dev, other, q, e, done);
     hcq_queue_destroy(q);
     return r;
 }
 
 /* Through the host, piece by piece. */
 static hcq_result hcqi_transfer_staged(hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                       const hcqi_eager *e) {
+                                       hcqi_eager *e) {
     const hcq_memory_hooks *hooks = &dst.device->hooks;
     uint64_t piece = dst.device->desc.staging_bytes;
     uint8_t *through = HCQI_CAST(uint8_t *, hcqi_new(hooks, (size_t)piece));
@@ -9718,7 +11112,7 @@ static int hcqi_can_map(hcq_device *dev, const hcq_buffer *buffer) {
 }
 
 static hcq_result hcqi_transfer_buffers(hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                        const hcqi_eager *e) {
+                                        hcqi_eager *e) {
     hcq_device *dev = NULL;
     hcq_point done;
     if (hcqi_can_map(dst.device, &src)) {
@@ -9775,6 +11169,9 @@ static hcq_result hcqi_transfer(const hcq_transfer_end *dst, const hcq_transfer_
     e.what = "transfer";
     e.deadline = hcqi_deadline(timeout_ns);
     e.unordered = (flags & HCQ_UNORDERED) != 0;
+    e.dev = NULL;
+    e.last = 0;
+    e.since = 0;
     e.silent = 1;
     if (from == NULL) { return hcqi_copyin(dst->buffer, src->host, size, &e, 1); }
     if (to == NULL) { return hcqi_copyout(dst->host, src->buffer, size, &e); }
@@ -9784,7 +11181,7 @@ static hcq_result hcqi_transfer(const hcq_transfer_end *dst, const hcq_transfer_
 HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                  uint32_t flags, uint64_t timeout_ns) {
     if (dst.host != NULL && src.host != NULL && (flags & ~(uint32_t)HCQ_UNORDERED)) {
-        return HCQ_ERROR_INVALID;
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "flags: unknown bits");
     }
     hcq_result r = hcqi_transfer_check(&dst, "dst", size, src.buffer.device);
     if (r != HCQ_OK) { return r; }
@@ -9841,10 +11238,7 @@ static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command 
             used += hcqi_transfer_room(c->size);
             r = hcq_queue_copy(q, c->dst, part, c->size);
         }
-        if (r < 0) {
-            return hcqi_refuse_alone(q->dev, (hcq_result)r, "commands: number %u: %s", i,
-                                     hcq_result_text((hcq_result)r));
-        }
+        if (r < 0) { return (hcq_result)r; } /* command i of the queue, says the log */
     }
     return HCQ_OK;
 }
@@ -9866,9 +11260,9 @@ static hcq_result hcqi_transfer_submit(hcq_device *dev, const hcq_submission *gi
     return r;
 }
 
-HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
-                                        uint32_t wait_count, const hcq_transfer_command *commands,
-                                        uint32_t count, hcq_point *point) {
+static hcq_result hcqi_transfers(hcq_device *device, const hcq_point *waits, uint32_t wait_count,
+                                 const hcq_transfer_command *commands, uint32_t count,
+                                 hcq_point *done) {
     const char *bad = NULL;
     uint32_t at = 0;
     hcq_buffer updates;
@@ -9893,9 +11287,18 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
     sub.wait_count = wait_count;
     sub.affinity = HCQ_ANY_LANE;
     if (sum != 0) { r = hcq_alloc(device, sum, HCQ_HOST_VISIBLE, &updates); }
-    if (r == HCQ_OK) { r = hcqi_transfer_submit(device, &sub, commands, count, updates, point); }
+    if (r == HCQ_OK) { r = hcqi_transfer_submit(device, &sub, commands, count, updates, done); }
     if (updates.device != NULL) { hcq_free(updates); }
     hcqi_unpin(device);
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
+                                        uint32_t wait_count, const hcq_transfer_command *commands,
+                                        uint32_t count, hcq_point *point) {
+    hcq_point done = { { 0 }, 0 };
+    hcq_result r = hcqi_transfers(device, waits, wait_count, commands, count, &done);
+    if (point != NULL) { *point = done; }
     return r;
 }
 
@@ -9997,6 +11400,18 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     return hcqi_record_end(graph);
 }
 
+/* Is the placeholder an argument of the exec? */
+static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
+    const hcq_program *program = q->packets[i].u.exec.program;
+    uint32_t number = hcqi_placeholder_number(address);
+    for (uint32_t k = 0; k < program->info.arg_count; k++) {
+        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
+        uint64_t at = hcqi_arg_address(q, i, k);
+        if (hcqi_is_placeholder(at) && hcqi_placeholder_number(at) == number) { return 1; }
+    }
+    return 0;
+}
+
 HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
                                      uint32_t access) {
     hcq_result out, why;
@@ -10018,6 +11433,11 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffe
     }
     const char *bad = hcqi_operand_find(graph, &buffer, buffer.size, &op, &why);
     if (bad != NULL) { return hcqi_update_refuse(graph, why, "buffer: %s", bad); }
+    if (kind == HCQ_COMMAND_EXEC && op.a == NULL && !hcqi_exec_takes(graph, index, op.address)) {
+        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID,
+                                  "buffer: a placeholder that is no argument of command %u, which "
+                                  "so cannot get at it", index);
+    }
     if (!HCQI_GROW(&graph->dev->hooks, g->stated, g->stated_capacity,
                    (uint64_t)g->stated_count + 1)) {
         return hcqi_update_refuse(graph, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
@@ -10945,7 +12365,7 @@ static hcq_result hcqi_graph_empties(hcq_queue *q) {
     for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
         hcqi_empty *e = &g->empties[i];
         if (e->a != NULL) { continue; }
-        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, &e->buffer);
+        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, 0, &e->buffer);
         if (r != HCQ_OK) { return r; }
         e->a = hcqi_buffer_find(&e->buffer, &r);
         e->a->names++;
@@ -10972,7 +12392,6 @@ static hcq_result hcqi_graph_check_devices(const hcq_queue *q) {
 /* What is wrong with the submission itself, or HCQ_OK. */
 static hcq_result hcqi_graph_check(hcq_device *dev, const hcq_submission *sub) {
     const hcq_queue *q = sub->queues[0];
-    hcq_result sticky;
     const char *bad = NULL;
     if (sub->queue_count != 1) { bad = "queues: a graph is the only queue of its submission"; }
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
@@ -10987,10 +12406,8 @@ static hcq_result hcqi_graph_check(hcq_device *dev, const hcq_submission *sub) {
         bad = "flags: unknown bits";
     }
     if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
-    if (hcqi_queue_check(q, &sticky) == HCQ_OK && sticky != HCQ_OK) {
-        return hcqi_refuse(dev, sticky, "queue '%s': recording failed: %s", q->label,
-                           hcq_result_text(sticky));
-    }
+    hcq_result r = hcqi_queue_ready(q, dev);
+    if (r != HCQ_OK) { return r; }
     if (q->dev != dev) {
         return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
                            q->label);
@@ -11023,7 +12440,8 @@ static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hc
     if (r == HCQ_OK) { r = hcqi_plan_make(q); }
     if (r == HCQ_OK) { r = hcqi_graph_verify(q, sub, spots); }
     if (r == HCQ_OK) {
-        r = hcqi_variables_check(q, q->dev, sub->variables, sub->variable_count);
+        uint64_t none;
+        r = hcqi_variables_check(q, q->dev, sub->variables, sub->variable_count, &none);
     }
     if (r == HCQ_OK && q->graph->empties_missing != 0) {
         r = hcqi_graph_empties(q);
@@ -11284,13 +12702,14 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
         while (plan->devices[d].dev != slice->dev) { d++; }
         hcqi_submit *s = &w->submits[d];
         hcqi_lane *lane = &slice->dev->lanes[slice->lane];
-        hcqi_values values = { sub->variables, w->inputs[k] };
+        hcqi_ask ask = { q, slice->dev, k, { sub->variables, w->inputs[k], 0 }, s->deadline, NULL,
+                         0, 0 }; /* inputs belong to the plan, which may be made anew */
+        uint32_t kept;
         r = hcqi_graph_see_inputs(q, sub, slice, w->inputs[k]);
         if (r != HCQ_OK) { return r; }
         if (lane->running >= slice->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
         if (r == HCQ_OK) {
-            r = hcqi_version_acquire(q, slice->dev, k, &values, s->deadline,
-                                     &s->versions[s->count]);
+            r = hcqi_version_acquire(&ask, &s->versions[s->count], &kept);
         }
         if (r != HCQ_OK) { return r; }
         s->versions[s->count]->named_frees = hcqi_core.named_frees;
@@ -12089,10 +13508,12 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     hcqi_graph_pin(&q->graph->plan, 1);
     r = hcqi_step_unlocked(q, sub, &began);
     if (r == HCQ_OK) { r = hcqi_step_end(s); }
+    if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
     hcqi_graph_pin(&q->graph->plan, UINT32_MAX);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
-        if (t != NULL) { hcqi_signal_fail(t, r < 0 ? r : HCQ_ERROR_CANCELLED); }
+        hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;
+        if (t != NULL) { hcqi_signal_break(t, sub->signals[i].value, why); }
     }
     return r;
 }
@@ -12214,47 +13635,55 @@ static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
     return 1;
 }
 
+/* With the device pinned: the code is made without the lock where that may be. */
 static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc,
                                    hcq_program **out) {
     void *code;
     hcq_program *p = HCQI_CAST(hcq_program *, hcqi_new(&dev->hooks, sizeof *p));
-    if (p == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (p == NULL) { return hcqi_oom(dev, "program"); }
     p->dev = dev;
     p->refs = 1;
-    dev->refs++;
     hcqi_copy_label(p->info.label, desc->label);
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
     if (!hcqi_program_layout(desc, &p->info)) {
-        r = hcqi_refuse(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
-                        p->info.arg_count);
+        r = hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
+                              p->info.arg_count);
     } else if (hcqi_program_strings(p, desc)) {
+        if (!dev->caps.unlocked) { hcqi_enter(); }
         r = hcqi_program_code(p, dev, &code);
+        if (!dev->caps.unlocked) { hcqi_leave(); }
     }
+    hcqi_enter();
+    dev->refs++;
     if (r != HCQ_OK) {
         hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
         hcqi_program_unref(p);
-        return r;
+        return hcqi_leave_with(r);
     }
     p->magic = HCQI_MAGIC_PROGRAM;
     p->next = dev->programs;
     if (p->next != NULL) { p->next->prev = p; }
     dev->programs = p;
     *out = p;
-    return HCQ_OK;
+    return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                        hcq_program **program) {
+    if (program != NULL) { *program = NULL; }
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
     hcq_result r = hcqi_device_check(device, desc != NULL, "desc: is NULL");
     if (r == HCQ_OK) { r = hcqi_device_check(device, program != NULL, "program: is NULL"); }
-    if (r == HCQ_OK) { r = hcqi_program_new(device, desc, program); }
-    return hcqi_leave_with(r);
+    if (r != HCQ_OK) { return hcqi_leave_with(r); }
+    hcqi_apart_begin(device);
+    r = hcqi_program_new(device, desc, program);
+    hcqi_unpin(device);
+    return r;
 }
 
 HCQI_DEF void hcq_program_destroy(hcq_program *program) {
-    if (program == NULL) { return; }
+    if (program == NULL || hcqi_is_parents(program->dev)) { return; }
     hcqi_enter();
 #if HCQ_VALIDATE
     HCQ_ASSERT(program->magic == HCQI_MAGIC_PROGRAM && !program->destroyed);
@@ -12265,10 +13694,12 @@ HCQI_DEF void hcq_program_destroy(hcq_program *program) {
 }
 
 HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info) {
-    if (program == NULL) { return HCQ_ERROR_INVALID; }
+    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
     if (info == NULL) {
         return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
     }
+    hcq_result r = hcqi_own_check(program->dev, "program");
+    if (r != HCQ_OK) { return r; }
     hcqi_enter();
     hcqi_reap_all(); /* `runs` */
     *info = program->info;
@@ -12291,7 +13722,9 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
                                               const hcq_buffer *buffers, uint32_t buffer_count,
                                               const uint64_t *values, uint32_t value_count,
                                               void *block, size_t block_size) {
-    if (program == NULL) { return HCQ_ERROR_INVALID; }
+    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    hcq_result r = hcqi_own_check(program->dev, "program");
+    if (r != HCQ_OK) { return r; }
     const char *bad = hcqi_kernargs_check(program, buffers, buffer_count, values, value_count,
                                           block, block_size);
     if (bad != NULL) {
@@ -12317,34 +13750,64 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
     return HCQ_OK;
 }
 
-static hcq_result hcqi_call_prepare(hcq_device *dev) {
-    hcq_result r = HCQ_OK;
-    if (dev->call_queue != NULL) { return hcq_queue_reset(dev->call_queue); }
-    if (dev->call_start.id == 0) { r = hcq_signal_create(dev, 0, &dev->call_start); }
-    if (r == HCQ_OK && dev->call_end.id == 0) { r = hcq_signal_create(dev, 0, &dev->call_end); }
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &dev->call_queue); }
-    if (r != HCQ_OK) { return r; }
-    dev->call_queue->internal = 1;
-    return hcq_queue_label(dev->call_queue, "call");
+/* The device's queue for calls, or another one while a thread records that. */
+static hcq_result hcqi_call_queue_take(hcq_device *dev, hcq_queue **q) {
+    hcqi_enter();
+    *q = dev->call_queue;
+    dev->call_queue = NULL;
+    hcqi_leave();
+    if (*q != NULL) { return hcq_queue_reset(*q); }
+    hcq_result r = hcq_queue_create(dev, HCQ_COMPUTE, q);
+    if (r == HCQ_OK) { hcq_queue_label(*q, "call"); }
+    return r;
 }
 
-static hcq_result hcqi_call_submit(hcq_program *program, const void *args, hcq_dims grid,
-                                   hcq_dims block, int timed, hcq_point *done) {
-    hcq_device *dev = program->dev;
-    hcq_submission sub;
-    hcq_result r = hcqi_call_prepare(dev);
-    if (r != HCQ_OK) { return r; }
-    if (timed) { hcq_queue_timestamp(dev->call_queue, dev->call_start); }
-    hcq_queue_exec(dev->call_queue, program, args, grid, block);
-    if (timed) { hcq_queue_timestamp(dev->call_queue, dev->call_end); }
-    hcq_point after = hcqi_everything(dev);
-    memset(&sub, 0, sizeof sub);
-    sub.waits = &after;
-    sub.wait_count = 1;
-    sub.queues = &dev->call_queue;
-    sub.queue_count = 1;
-    r = hcq_submit(dev, &sub, 1, done);
-    if (r == HCQ_OK) { hcqi_eager_set(dev, *done); }
+static void hcqi_call_queue_give(hcq_device *dev, hcq_queue *q) {
+    hcqi_enter();
+    int kept = dev->call_queue == NULL;
+    if (kept) { dev->call_queue = q; }
+    hcqi_leave();
+    if (!kept) { hcq_queue_destroy(q); }
+}
+
+typedef struct hcqi_call_run {
+    hcq_program *program;
+    const void *args;
+    hcq_dims grid, block;
+    hcq_signal times[2];               /* zero: it is not timed */
+} hcqi_call_run;
+
+static hcq_result hcqi_call_submit(const hcqi_call_run *c, hcqi_eager *e, hcq_point *done) {
+    hcq_device *dev = c->program->dev;
+    hcq_queue *q;
+    hcq_result r = hcqi_call_queue_take(dev, &q);
+    if (q == NULL) { return r; }
+    if (c->times[0].id != 0) { hcq_queue_timestamp(q, c->times[0]); }
+    hcq_queue_exec(q, c->program, c->args, c->grid, c->block);
+    if (c->times[1].id != 0) { hcq_queue_timestamp(q, c->times[1]); }
+    if (r == HCQ_OK) { r = hcqi_eager_submit(dev, NULL, q, e, done); }
+    hcqi_call_queue_give(dev, q);
+    return r;
+}
+
+/* Waits for the end and says how long it took. */
+static hcq_result hcqi_call_timed(hcqi_call_run *c, hcqi_eager *e, double *seconds) {
+    hcq_device *dev = c->program->dev;
+    hcq_point done;
+    uint64_t start = 0, end = 0, began = hcq_sys_now_ns();
+    hcq_result r = hcq_signal_create(dev, 0, &c->times[0]);
+    if (r == HCQ_OK) { r = hcq_signal_create(dev, 0, &c->times[1]); }
+    if (r == HCQ_OK) { r = hcqi_call_submit(c, e, &done); }
+    if (r == HCQ_OK) {
+        r = hcqi_sync(dev, done, e);
+        hcq_signal_timestamp(c->times[0], &start);
+        hcq_signal_timestamp(c->times[1], &end);
+        if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
+        *seconds = (double)(end - start) * 1e-9;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (c->times[i].id != 0) { hcq_signal_destroy(c->times[i]); }
+    }
     return r;
 }
 
@@ -12352,68 +13815,53 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
                                      uint32_t buffer_count, const uint64_t *values,
                                      uint32_t value_count, const hcq_dims *grid,
                                      const hcq_dims *block, double *seconds) {
-    if (program == NULL) { return HCQ_ERROR_INVALID; }
+    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
     hcq_device *dev = program->dev;
-    const hcq_memory_hooks *hooks = &dev->hooks;
-    hcqi_enter();
-    int callback = hcqi_in_callback();
-    hcqi_leave();
-    if (callback) { return HCQ_ERROR_WOULD_BLOCK; }
+    hcq_result r = hcqi_pin(dev);
+    if (r != HCQ_OK) { return r; }
+    if (hcqi_in_callback()) {
+        hcqi_unpin(dev);
+        return hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback");
+    }
+    hcqi_call_run c;
+    hcqi_eager e = hcqi_eager_of(dev, "program_call");
+    hcq_point done;
     size_t size = program->info.kernargs_size;
     uint64_t room[64];
-    void *args = size <= sizeof room ? (void *)room : hcqi_new(hooks, size);
-    if (args == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_point done;
-    hcq_result r = hcq_program_fill_kernargs(program, buffers, buffer_count, values, value_count,
-                                             args, size);
-    int locked = r == HCQ_OK && (r = hcqi_eager_lock(dev, HCQ_FOREVER)) == HCQ_OK;
-    uint64_t began = hcq_sys_now_ns();
+    void *args = size <= sizeof room ? (void *)room : hcqi_new(&dev->hooks, size);
+    memset(&c, 0, sizeof c);
+    c.program = program;
+    c.args = args;
+    c.grid = grid != NULL ? *grid : hcq_dim(1, 1, 1);
+    c.block = block != NULL ? *block : hcq_dim(1, 1, 1);
+    r = args == NULL ? HCQ_ERROR_OUT_OF_MEMORY
+                     : hcq_program_fill_kernargs(program, buffers, buffer_count, values,
+                                                 value_count, args, size);
     if (r == HCQ_OK) {
-        r = hcqi_call_submit(program, args, hcqi_dims(grid), hcqi_dims(block), seconds != NULL,
-                             &done);
+        r = seconds != NULL ? hcqi_call_timed(&c, &e, seconds) : hcqi_call_submit(&c, &e, &done);
     }
-    if (r == HCQ_OK && seconds != NULL) {
-        uint64_t start = 0, end = 0;
-        hcqi_eager e = hcqi_eager_of(dev, "program_call");
-        r = hcqi_sync(dev, done, &e);
-        hcq_signal_timestamp(dev->call_start, &start);
-        hcq_signal_timestamp(dev->call_end, &end);
-        if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
-        *seconds = (double)(end - start) * 1e-9;
-    }
-    if (locked) { hcqi_eager_unlock(dev); }
-    if (args != (void *)room) { hcqi_delete(hooks, args, size); }
+    if (args != (void *)room) { hcqi_delete(&dev->hooks, args, size); }
+    hcqi_unpin(dev);
     return r;
 }
 
 /* ========================================================================== */
 /* ---- clocks --------------------------------------------------- >>clocks - */
 
-/* Without a clock of the backend: a timestamp submission between two looks at
-   the host's. */
-static hcq_result hcqi_clock_sample(hcq_device *dev, uint64_t *device_ns) {
-    hcq_point done;
-    hcq_submission sub;
-    hcq_result r = hcqi_call_prepare(dev);
-    if (r != HCQ_OK) { return r; }
-    hcq_queue_timestamp(dev->call_queue, dev->call_start);
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &dev->call_queue;
-    sub.queue_count = 1;
-    sub.flags = HCQ_UNORDERED;
-    r = hcq_submit(dev, &sub, 1, &done);
+/* Without a clock of the backend: timestamp submissions, each between two looks
+   at the host's. */
+static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_queue *q, hcq_signal stamp,
+                                      hcq_clock *clock) {
     hcqi_eager e = hcqi_eager_of(dev, "clock");
-    if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
-    if (r == HCQ_OK) { r = hcq_signal_timestamp(dev->call_start, device_ns); }
-    return r;
-}
-
-static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_clock *clock) {
-    hcq_result r = HCQ_OK;
+    e.unordered = 1;
+    hcq_result r = hcq_queue_timestamp(q, stamp) < 0 ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
     uint64_t best = UINT64_MAX;
     for (int i = 0; r == HCQ_OK && i < 8; i++) {
+        hcq_point done;
         uint64_t ns = 0, before = hcq_sys_now_ns();
-        r = hcqi_clock_sample(dev, &ns);
+        r = hcqi_eager_submit(dev, NULL, q, &e, &done);
+        if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
+        if (r == HCQ_OK) { r = hcq_signal_timestamp(stamp, &ns); }
         uint64_t after = hcq_sys_now_ns();
         if (r != HCQ_OK || after - before >= best) { continue; }
         best = after - before;
@@ -12424,29 +13872,34 @@ static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_clock *clock) {
     return r;
 }
 
+static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
+    hcq_signal stamp = { 0 };
+    hcq_queue *q = NULL;
+    hcq_result r = hcq_signal_create(dev, 0, &stamp);
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
+    if (r == HCQ_OK) { r = hcqi_clock_tightest(dev, q, stamp, clock); }
+    hcq_queue_destroy(q);
+    if (stamp.id != 0) { hcq_signal_destroy(stamp); }
+    return r;
+}
+
 HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
-    int read = 0;
     if (clock == NULL) {
         r = hcqi_refuse(device, HCQ_ERROR_INVALID, "clock: is NULL");
         return hcqi_leave_with(r);
     }
     hcqi_atomic_add32(&device->pins, 1);
     hcqi_leave();
-    if (device->backend->clock != NULL) {
-        read = device->backend->clock(device->self, clock) == HCQ_OK;
+    int read = device->backend->clock != NULL &&
+               device->backend->clock(device->self, clock) == HCQ_OK;
+    if (!read && hcqi_in_callback()) {
+        r = hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
+    } else if (!read) {
+        r = hcqi_clock_sample(device, clock);
     }
     hcqi_unpin(device);
-    if (read) { return HCQ_OK; }
-    if (hcqi_in_callback()) {
-        return hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK,
-                                 "clock: waits, not in a callback");
-    }
-    r = hcqi_eager_lock(device, HCQ_FOREVER);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_clock_tightest(device, clock);
-    hcqi_eager_unlock(device);
     return r;
 }
 
@@ -13225,30 +14678,33 @@ static int hcqi_profile_on(const hcq_device *dev) {
     return dev->profile != NULL && dev->profile->on;
 }
 
-static void hcqi_profile_delete(hcq_device *dev) {
-    hcqi_profile *p = dev->profile;
+static void hcqi_profile_delete(const hcq_memory_hooks *hooks, hcqi_profile *p) {
     if (p == NULL) { return; }
-    hcqi_delete(&dev->hooks, p->events, p->capacity * sizeof *p->events);
-    hcqi_delete(&dev->hooks, p->flows, p->capacity * sizeof *p->flows);
-    hcqi_delete(&dev->hooks, p->names, p->name_capacity * sizeof *p->names);
-    hcqi_delete(&dev->hooks, p->buckets, p->bucket_count * sizeof *p->buckets);
-    hcqi_delete(&dev->hooks, p, sizeof *p);
-    dev->profile = NULL;
+    hcqi_delete(hooks, p->events, p->capacity * sizeof *p->events);
+    hcqi_delete(hooks, p->flows, p->capacity * sizeof *p->flows);
+    hcqi_delete(hooks, p->names, p->name_capacity * sizeof *p->names);
+    hcqi_delete(hooks, p->buckets, p->bucket_count * sizeof *p->buckets);
+    hcqi_delete(hooks, p, sizeof *p);
 }
 
-static hcqi_profile *hcqi_profile_new(hcq_device *dev, uint32_t events, uint32_t names) {
-    hcqi_profile *p = HCQI_CAST(hcqi_profile *, hcqi_new(&dev->hooks, sizeof *p));
+static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
+                                      uint32_t names) {
+    if ((uint64_t)events * sizeof(hcqi_event) > SIZE_MAX / 2) { return NULL; } /* 32 bits */
+    hcqi_profile *p = HCQI_CAST(hcqi_profile *, hcqi_new(hooks, sizeof *p));
     if (p == NULL) { return NULL; }
     p->bucket_count = 16;
     while (p->bucket_count < 2 * names) { p->bucket_count *= 2; }
     p->capacity = events;
     p->name_capacity = names;
-    p->events = HCQI_CAST(hcqi_event *, hcqi_new(&dev->hooks, events * sizeof *p->events));
-    p->flows = HCQI_CAST(hcqi_flow *, hcqi_new(&dev->hooks, events * sizeof *p->flows));
-    p->names = HCQI_CAST(hcqi_label *, hcqi_new(&dev->hooks, names * sizeof *p->names));
-    p->buckets = HCQI_CAST(uint32_t *, hcqi_new(&dev->hooks,
-                                                p->bucket_count * sizeof *p->buckets));
-    return p;
+    p->events = HCQI_CAST(hcqi_event *, hcqi_new(hooks, events * sizeof *p->events));
+    p->flows = HCQI_CAST(hcqi_flow *, hcqi_new(hooks, events * sizeof *p->flows));
+    p->names = HCQI_CAST(hcqi_label *, hcqi_new(hooks, names * sizeof *p->names));
+    p->buckets = HCQI_CAST(uint32_t *, hcqi_new(hooks, p->bucket_count * sizeof *p->buckets));
+    if (p->events != NULL && p->flows != NULL && p->names != NULL && p->buckets != NULL) {
+        return p;
+    }
+    hcqi_profile_delete(hooks, p);
+    return NULL;
 }
 
 /* The number of a name; the last one stands for all that found no room. */
@@ -13364,54 +14820,68 @@ static void hcqi_profile_encode(hcq_device *dev) {
         hcq_queue *q = hcqi_core.devices[i] == NULL ? NULL : hcqi_core.devices[i]->queues;
         for (; q != NULL; q = q->next) {
             for (hcqi_version *v = q->versions; q->bound != NULL && v != NULL; v = v->next) {
-                int current = v->generation == q->generation && v->dev == dev && v->uses == 0;
-                if (current && !v->profiled) { (void)hcqi_version_build(v); } /* else at submit */
+                int current = v->generation == q->generation && v->dev == dev;
+                if (!current || v->profiled || !hcqi_version_idle(v)) { continue; }
+                (void)hcqi_version_build(v); /* else at submit */
             }
         }
     }
 }
 
+/* The new one in place of the old, which is returned. With the lock. */
+static hcqi_profile *hcqi_profile_begin(hcq_device *dev, hcqi_profile *p,
+                                        const hcq_clock *clock) {
+    hcqi_profile *old = dev->profile;
+    if (p == NULL) { /* the arrays of the last one fit */
+        p = old;
+        old = NULL;
+        p->added = 0;
+        p->flowed = 0;
+        p->name_count = 0;
+        p->synchronizations = 0;
+        memset(p->buckets, 0, p->bucket_count * sizeof *p->buckets);
+    }
+    p->clock = *clock;
+    p->first = dev->next_number;
+    p->on = 1;
+    dev->profile = p;
+    hcqi_reap_device(dev); /* what is over lets go of its version */
+    hcqi_profile_encode(dev);
+    return old;
+}
+
+static int hcqi_profile_fits(const hcqi_profile *p, uint32_t events, uint32_t names) {
+    return p != NULL && p->capacity == events && p->name_capacity == names;
+}
+
 HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
     hcq_clock clock;
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    int able = device->backend->clock != NULL && !device->caps.host_times;
-    hcqi_leave();
-    if (!able) {
-        return hcqi_refuse_alone(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
-    }
-    r = hcq_device_clock(device, &clock);
+    hcq_result r = hcqi_pin(device);
     if (r != HCQ_OK) { return r; }
     uint32_t events = desc == NULL || desc->events == 0 ? 65536 : desc->events;
     uint32_t names = desc == NULL || desc->names == 0 ? 1024 : desc->names;
-    if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
-        return hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
+    hcqi_profile *p = NULL;
+    if (device->backend->clock == NULL || device->caps.host_times) {
+        r = hcqi_refuse_alone(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
+    } else if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
+        r = hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
+    } else {
+        r = hcq_device_clock(device, &clock);
     }
-    r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    if (device->profile != NULL &&
-        (device->profile->capacity != events || device->profile->name_capacity != names)) {
-        hcqi_profile_delete(device);
+    hcqi_enter();
+    if (r == HCQ_OK && !hcqi_profile_fits(device->profile, events, names)) {
+        hcqi_leave();
+        p = hcqi_profile_new(&device->hooks, events, names);
+        hcqi_enter();
+        if (p == NULL && !hcqi_profile_fits(device->profile, events, names)) {
+            r = hcqi_refuse(device, HCQ_ERROR_OUT_OF_MEMORY, "profile: out of memory");
+        }
     }
-    if (device->profile == NULL) { device->profile = hcqi_profile_new(device, events, names); }
-    hcqi_profile *p = device->profile;
-    if (p == NULL || p->events == NULL || p->flows == NULL || p->names == NULL ||
-        p->buckets == NULL) {
-        hcqi_profile_delete(device);
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_OUT_OF_MEMORY,
-                                           "profile: out of memory"));
-    }
-    p->added = 0;
-    p->flowed = 0;
-    p->name_count = 0;
-    p->synchronizations = 0;
-    p->first = device->next_number;
-    memset(p->buckets, 0, p->bucket_count * sizeof *p->buckets);
-    p->clock = clock;
-    p->on = 1;
-    hcqi_reap_device(device); /* what is over lets go of its version */
-    hcqi_profile_encode(device);
-    return hcqi_leave_with(HCQ_OK);
+    if (r == HCQ_OK) { p = hcqi_profile_begin(device, p, &clock); }
+    hcqi_leave();
+    hcqi_profile_delete(&device->hooks, p);
+    hcqi_unpin(device);
+    return r;
 }
 
 HCQI_DEF hcq_result hcq_profile_stop(hcq_device *device) {
@@ -13667,7 +15137,9 @@ static void hcqi_gather_print(hcqi_gather *g, hcq_profile_format format, hcqi_si
 static hcq_result hcqi_profile_gather(hcq_device *const *devices, uint32_t count,
                                       hcq_profile_format format, hcqi_gather *g) {
     memset(g, 0, sizeof *g);
-    if (devices == NULL || count == 0 || devices[0] == NULL) { return HCQ_ERROR_INVALID; }
+    if (devices == NULL || count == 0 || devices[0] == NULL) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "devices: is NULL or empty");
+    }
     for (uint32_t i = 0; i < count; i++) {
         hcq_result r = devices[i] == NULL ? HCQ_ERROR_INVALID : hcqi_profile_clock(devices[i]);
         if (r == HCQ_ERROR_CLOSED) { return r; }
@@ -13718,7 +15190,7 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
         hcqi_gather_free(&g);
         return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "path: is NULL");
     }
-    sink.file = fopen(path, "wb");
+    sink.file = hcqi_sys_file_create(path);
     if (sink.file != NULL) {
         hcqi_gather_print(&g, format, &sink);
         int bad = ferror(sink.file);
@@ -13735,21 +15207,23 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
 /* Only for devices whose backend has no threads of its own: runs host commands
    and notices completions while somebody watches. Started when first needed. */
 
-static hcq_job *hcqi_service_due(hcq_device *dev) {
+static int hcqi_job_is_due(const hcq_job *job) {
+    return (job->flags & (HCQI_JOB_HOST | HCQI_JOB_CALLING)) == HCQI_JOB_HOST &&
+           job->lane->done >= job->due;
+}
+
+/* Lanes take turns, and the oldest of a lane is first. */
+static hcq_job *hcqi_service_due(hcq_device *dev, uint32_t turn) {
     if (dev->lost != HCQ_OK) { return NULL; } /* they fail instead */
     for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_lane *lane = &dev->lanes[k];
-        hcq_job *job = lane->held_head;
-        if (job != NULL && (job->flags & (HCQI_JOB_HOST | HCQI_JOB_CALLING)) == HCQI_JOB_HOST &&
-            lane->done >= lane->epoch) {
-            return job;
+        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
+        hcq_job *job = lane->loose_head;
+        while (job != NULL && !hcqi_job_is_due(job)) { job = job->next; }
+        hcq_job *held = lane->held_head;
+        if (held != NULL && hcqi_job_is_due(held) && (job == NULL || held->number < job->number)) {
+            return held;
         }
-        for (job = lane->loose_head; job != NULL; job = job->next) {
-            if ((job->flags & (HCQI_JOB_HOST | HCQI_JOB_CALLING)) == HCQI_JOB_HOST &&
-                lane->done >= job->epoch) {
-                return job;
-            }
-        }
+        if (job != NULL) { return job; }
     }
     return NULL;
 }
@@ -13810,10 +15284,13 @@ static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
         return;
     }
     hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
+    uint64_t slice = busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
     lane->host_users[p.counter]++;
+    hcqi_atomic_store32(&dev->service_waits, 1);
     hcqi_leave();
-    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, busy > 1 ? 200000 : 1000000);
+    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, slice, 1);
     hcqi_enter();
+    hcqi_atomic_store32(&dev->service_waits, 0);
     lane->host_users[p.counter]--;
     if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
 }
@@ -13825,7 +15302,7 @@ static void hcqi_service_run(void *user) {
     for (uint32_t turn = 0; !dev->service_stop; turn++) {
         hcqi_reap_device(dev);
         hcqi_drain();
-        hcq_job *job = hcqi_service_due(dev);
+        hcq_job *job = hcqi_service_due(dev, turn);
         if (job != NULL) {
             hcqi_service_call(job);
         } else {
@@ -13835,20 +15312,33 @@ static void hcqi_service_run(void *user) {
     hcqi_leave();
 }
 
+/* The thread looks for work once the caller has let go of the lock. */
 static void hcqi_service_kick(hcq_device *dev) {
-    if (!dev->service_started && dev->service_stop) { return; } /* it is closing */
-    if (!dev->service_started) {
+    if (dev->service_stop) { return; } /* it is closing */
+    dev->service_started = 1;
+    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
+}
+
+/* Without the lock; the device stays meanwhile. */
+static void hcqi_service_ring(hcq_device *dev) {
+    if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
         dev->service.run_fn = hcqi_service_run;
         dev->service.user = dev;
         memcpy(dev->service.name, "hcq-service", 12);
         if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
+            hcqi_enter();
+            dev->service_started = 0;
+            hcqi_atomic_store32(&dev->service_begun, 0);
             hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
-            return;
+            hcqi_leave();
         }
-        dev->service_started = 1;
     }
     hcqi_atomic_add32(&dev->service_word, 1);
     hcq_sys_wake(&dev->service_word, 1);
+    if (hcqi_atomic_load32(&dev->service_waits) && dev->backend->kick != NULL) {
+        dev->backend->kick(dev->self);
+    }
+    hcqi_atomic_add32(&dev->flushed, 1);
 }
 
 /* ========================================================================== */
@@ -13862,7 +15352,9 @@ HCQI_DEF hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *ba
                                        hcq_result (*fn)(void *self, void *user), void *user) {
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
-    r = device->backend == backend ? fn(device->self, user) : HCQ_ERROR_UNSUPPORTED;
+    r = device->backend == backend ? fn(device->self, user)
+                                   : hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED,
+                                                 "device: is not of %s", backend->name);
     return hcqi_leave_with(r);
 }
 
@@ -13946,7 +15438,7 @@ HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq
         hcqi_atomic_store32(&job->run_result, (uint32_t)result);
         hcqi_atomic_store64(&job->failed_epoch, done->epoch);
     }
-    hcqi_failures_add(&lane->failures, done->epoch, result);
+    hcqi_lane_failed(lane, done->epoch, result);
     hcqi_atomic_store32(&lane->any_failed, 1);
     hcqi_atomic_store32(&lane->dev->any_failed, 1);
     if (packet != NULL) { hcqi_error_note(lane->dev, result, job->version, packet, NULL, 0); }
@@ -13992,7 +15484,6 @@ static void hcqi_device_lose(hcq_device *dev, hcq_result result, const char *nat
     hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
     hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
     hcqi_reap_device(dev);
-    hcqi_device_fail_parked(dev);
     for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
 }
 
@@ -14043,7 +15534,8 @@ static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
     case HCQ_QUERY_MEMORY_BYTES: *value = dev->caps.memory_bytes; return HCQ_OK;
     case HCQ_QUERY_ALLOCATED_BYTES: *value = dev->allocated_bytes; return HCQ_OK;
     case HCQ_QUERY_CACHED_BYTES:
-        hcqi_freed_trim(dev, dev->desc.cache_bytes);
+        hcqi_freed_settle(HCQI_SETTLE);
+        hcqi_freed_trim(dev, dev->desc.cache_bytes, 1);
         *value = dev->freed_bytes;
         return HCQ_OK;
     case HCQ_QUERY_SUBMISSIONS: *value = dev->next_number - 1; return HCQ_OK;
@@ -14170,13 +15662,18 @@ static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
 }
 
 HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
-    if (registry == NULL) { return HCQ_ERROR_INVALID; }
+    if (registry == NULL) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "registry: is NULL");
+    }
+    *registry = NULL;
     if (memory != NULL && (memory->alloc_fn == NULL) != (memory->free_fn == NULL)) {
-        return HCQ_ERROR_INVALID;
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "memory: needs both functions");
     }
     hcq_memory_hooks hooks = hcqi_hooks(memory);
     hcq_registry *made = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof *made));
-    if (made == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (made == NULL) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
+    }
     made->hooks = hooks;
     made->filled = 1;
     *registry = made;
@@ -14202,7 +15699,11 @@ static int hcqi_backend_valid(const hcq_backend *b) {
 }
 
 HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
-    if (!hcqi_backend_valid(backend)) { return HCQ_ERROR_INVALID; }
+    if (!hcqi_backend_valid(backend)) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID,
+                                 "backend: its version is not %d, or a part is missing",
+                                 HCQ_BACKEND_VERSION);
+    }
     hcq_result r = HCQ_OK;
     hcqi_enter();
     registry = hcqi_registry_of(registry);
@@ -14210,8 +15711,12 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
         if (registry->factories[i].backend == backend) { r = HCQ_ERROR_EXISTS; }
     }
     if (r == HCQ_OK && registry->count == HCQI_MAX_BACKENDS) { r = HCQ_ERROR_LIMIT; }
-    if (r == HCQ_OK) { hcqi_registry_add(registry, backend); }
-    return hcqi_leave_with(r);
+    if (r != HCQ_OK) {
+        return hcqi_leave_with(hcqi_refuse(NULL, r, "backend: '%s', one of %u", backend->name,
+                                           registry->count));
+    }
+    hcqi_registry_add(registry, backend);
+    return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
@@ -14226,6 +15731,7 @@ HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_ba
         r = HCQ_OK;
         break;
     }
+    if (r != HCQ_OK) { hcqi_refuse(NULL, r, "backend: is not registered"); }
     return hcqi_leave_with(r);
 }
 
@@ -14239,7 +15745,10 @@ static void hcqi_factory_info(hcqi_factory factory, hcq_driver_info *info) {
 
 HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
                                          uint32_t capacity, uint32_t *count) {
-    if (count == NULL || (infos == NULL && capacity != 0)) { return HCQ_ERROR_INVALID; }
+    if (count == NULL || (infos == NULL && capacity != 0)) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL",
+                                 count == NULL ? "count" : "infos");
+    }
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     *count = registry->count;
@@ -14272,12 +15781,73 @@ HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char
 /* ========================================================================== */
 /* ---- drivers ----------------------------------------------- >>selecting - */
 
+/* A line for a logger that has no device yet; returns `result`. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result,
+                                                  const char *format, ...) {
+    va_list args;
+    hcqi_enter();
+    va_start(args, format);
+    hcqi_log_to(hcqi_logger(desc == NULL ? NULL : desc->log_fn),
+                desc == NULL ? NULL : desc->log_user, NULL, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
+static int hcqi_same_letters(const char *a, const char *b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int x = a[i] >= 'a' && a[i] <= 'z' ? a[i] - 'a' + 'A' : a[i];
+        if (x != (b[i] >= 'a' && b[i] <= 'z' ? b[i] - 'a' + 'A' : b[i])) { return 0; }
+    }
+    return b[n] == 0;
+}
+
+/* Nobody has the name (`n` bytes of it): who there is, and what was meant, perhaps. */
+static hcq_result hcqi_name_unknown(const hcq_device_desc *desc, hcq_registry *registry,
+                                    const char *name, size_t n) {
+    static const char *const absent[] = {
+#ifndef HCQ_CPU
+        "CPU",
+#endif
+#ifndef HCQ_VULKAN
+        "VULKAN",
+#endif
+#ifndef HCQ_CUDA
+        "CUDA",
+#endif
+        NULL
+    };
+    char text[200];
+    hcqi_text t;
+    hcqi_enter();
+    hcqi_text_begin(&t, text, sizeof text);
+    hcqi_print(&t, "no backend has it");
+    for (uint32_t i = 0; registry == NULL && absent[i] != NULL; i++) {
+        if (!hcqi_same_letters(name, absent[i], n)) { continue; }
+        hcqi_print(&t, "; %s is not compiled in: #define HCQ_%s before the implementation",
+                   absent[i], absent[i]);
+    }
+    registry = hcqi_registry_of(registry);
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const char *known = registry->factories[i].backend->name;
+        if (!hcqi_same_letters(name, known, n)) { continue; }
+        hcqi_print(&t, "; in these letters: %s", known);
+    }
+    hcqi_print(&t, registry->count == 0 ? "; there is none" : "; there are");
+    for (uint32_t i = 0; i < registry->count; i++) {
+        hcqi_print(&t, " %s", registry->factories[i].backend->name);
+    }
+    hcqi_leave();
+    return hcqi_open_log(desc, HCQ_ERROR_NO_DEVICE, "name: '%.40s': %s", name, text);
+}
+
 /* What takes long happens here, without the lock. */
 static hcq_result hcqi_driver_make(hcqi_factory factory, const hcq_memory_hooks *hooks,
                                    hcq_driver **out) {
     if (factory.backend == NULL) { return HCQ_ERROR_NO_DEVICE; }
+    hcqi_sys_fork_watch();
     hcq_driver *driver = HCQI_CAST(hcq_driver *, hcqi_new(hooks, sizeof *driver));
     if (driver == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    driver->forks = hcqi_core.forks;
     driver->hooks = *hooks;
     driver->factory = factory;
     driver->refs = 1;
@@ -14300,17 +15870,28 @@ static hcq_memory_hooks hcqi_registry_hooks(const hcq_registry *registry) {
 HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
                                       hcq_driver **driver) {
     if (driver != NULL) { *driver = NULL; }
-    if (driver == NULL || name == NULL) { return HCQ_ERROR_INVALID; }
+    if (driver == NULL || name == NULL) {
+        return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL",
+                             driver == NULL ? "driver" : "name");
+    }
+    hcqi_factory factory = hcqi_registry_get(registry, name, strlen(name), 0);
+    if (factory.backend == NULL) {
+        return hcqi_name_unknown(NULL, registry, name, strlen(name));
+    }
     hcq_memory_hooks hooks = hcqi_registry_hooks(registry);
-    return hcqi_driver_make(hcqi_registry_get(registry, name, strlen(name), 0), &hooks, driver);
+    hcq_result r = hcqi_driver_make(factory, &hooks, driver);
+    if (r == HCQ_OK) { return r; }
+    return hcqi_open_log(NULL, r, "name: '%.60s': %s", name, hcq_result_text(r));
 }
 
 HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                          hcq_driver **driver) {
-    if (driver == NULL) { return HCQ_ERROR_INVALID; }
+    if (driver == NULL) { return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "driver: is NULL"); }
     *driver = NULL;
     hcq_memory_hooks hooks = hcqi_registry_hooks(registry);
-    return hcqi_driver_make(hcqi_registry_get(registry, NULL, 0, id), &hooks, driver);
+    hcq_result r = hcqi_driver_make(hcqi_registry_get(registry, NULL, 0, id), &hooks, driver);
+    if (r == HCQ_OK) { return r; }
+    return hcqi_open_log(NULL, r, "id: %llu: %s", (unsigned long long)id, hcq_result_text(r));
 }
 
 HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
@@ -14318,7 +15899,8 @@ HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
 }
 
 HCQI_DEF void hcq_driver_release(hcq_driver *driver) {
-    if (driver == NULL || hcqi_atomic_add32(&driver->refs, UINT32_MAX) != 1) { return; }
+    if (driver == NULL || driver->forks != hcqi_core.forks) { return; }
+    if (hcqi_atomic_add32(&driver->refs, UINT32_MAX) != 1) { return; }
     hcq_memory_hooks hooks = driver->hooks;
     if (driver->factory.backend->driver_destroy != NULL) {
         driver->factory.backend->driver_destroy(&driver->hooks, driver->self);
@@ -14327,7 +15909,10 @@ HCQI_DEF void hcq_driver_release(hcq_driver *driver) {
 }
 
 HCQI_DEF hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info) {
-    if (driver == NULL || info == NULL) { return HCQ_ERROR_INVALID; }
+    if (driver == NULL || info == NULL) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL",
+                                 driver == NULL ? "driver" : "info");
+    }
     hcqi_factory_info(driver->factory, info);
     return HCQ_OK;
 }
@@ -14335,7 +15920,11 @@ HCQI_DEF hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_inf
 HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
                                        uint32_t capacity, uint32_t *count) {
     if (driver == NULL || count == NULL || (infos == NULL && capacity != 0)) {
-        return HCQ_ERROR_INVALID;
+        const char *none = driver == NULL ? "driver" : count == NULL ? "count" : "infos";
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL", none);
+    }
+    if (driver->forks != hcqi_core.forks) {
+        return hcqi_refuse_alone(NULL, HCQ_ERROR_CLOSED, "driver: is of the parent process");
     }
     const hcq_backend *backend = driver->factory.backend;
     if (capacity != 0) { memset(infos, 0, capacity * sizeof *infos); }
@@ -14392,12 +15981,14 @@ static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint
 /* ---- open and close ------------------------------------------ >>opening - */
 
 static void hcqi_desc_defaults(hcq_device_desc *d) {
+    d->log_fn = hcqi_logger(d->log_fn);
     if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
     if (d->explain_ns == 0) { d->explain_ns = (uint64_t)5 * 1000000000; }
     if (d->spin_ns == 0) { d->spin_ns = 50000; }
     if (d->slots == 0) { d->slots = 2; }
     if (d->inflight == 0) { d->inflight = 4096; }
     if (d->parked == 0) { d->parked = 4096; }
+    if (d->failure_ranges == 0) { d->failure_ranges = 65536; }
     if (d->parked_limit == 0) { d->parked_limit = 4194304; }
     if (d->cache_bytes == 0) { d->cache_bytes = (uint64_t)256 << 20; }
     if (d->cache_bytes == HCQ_KEEP) { d->cache_bytes = 0; }
@@ -14408,6 +15999,7 @@ static void hcqi_desc_defaults(hcq_device_desc *d) {
 static void hcqi_device_unref(hcq_device *dev) {
     if (--dev->refs != 0) { return; }
     hcq_memory_hooks hooks = dev->hooks;
+    hcqi_failures_free(dev, &dev->failures); /* asked for as long as anybody waits */
     hcqi_delete(&hooks, dev, sizeof *dev);
 }
 
@@ -14415,6 +16007,7 @@ static void hcqi_lanes_close(hcq_device *dev) {
     while (dev->lane_count > 0) {
         hcqi_lane *lane = &dev->lanes[--dev->lane_count];
         dev->backend->lane_close(dev->self, &lane->base);
+        hcqi_failures_free(dev, &lane->failures);
     }
 }
 
@@ -14455,36 +16048,47 @@ static void hcqi_device_memory_free(hcq_device *dev) {
     hcqi_pool_destroy(&dev->waiters);
     hcqi_pool_destroy(&dev->producers);
     hcqi_pool_destroy(&dev->notice_pool);
+    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
     hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
-    hcqi_delete(hooks, dev->staging.slots, dev->staging.count * sizeof *dev->staging.slots);
+    hcqi_delete(hooks, dev->staging.stages, dev->staging.count * sizeof *dev->staging.stages);
+    while (dev->staging.oldest != NULL) { /* its queue went with the others */
+        hcqi_copier *c = dev->staging.oldest;
+        dev->staging.oldest = c->next;
+        hcqi_delete(hooks, c, sizeof *c);
+    }
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
     hcqi_slots_destroy(dev, &dev->signals);
     hcqi_slots_destroy(dev, &dev->notices);
-    hcqi_profile_delete(dev);
+    hcqi_profile_delete(hooks, dev->profile);
+    dev->profile = NULL;
     dev->window = NULL;
-    dev->staging.slots = NULL;
+    dev->staging.stages = NULL;
     dev->table = NULL;
 }
 
+/* Without the lock, as nobody else knows of the device. */
 static hcq_result hcqi_device_memory(hcq_device *dev) {
     uint64_t window = 1;
     while (window < dev->desc.parked) { window *= 2; }
     if (!hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), dev->desc.parked) ||
         !hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), dev->desc.parked) ||
         !hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), dev->desc.parked) ||
-        !hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0)) {
+        !hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0) ||
+        !hcqi_failures_grow(dev, &dev->failures)) { /* for the one of missing memory, say */
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     dev->notice_pool.keep = 1;
+    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
+        (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
+        dev->values[k].keep = 1;
+    }
     size_t bytes = (size_t)window * sizeof *dev->window;
     dev->window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     dev->window_mask = window - 1;
     dev->staging.count = dev->desc.staging_count;
-    bytes = dev->staging.count * sizeof *dev->staging.slots;
-    dev->staging.slots = HCQI_CAST(hcqi_staging *, hcqi_new(&dev->hooks, bytes));
-    if (dev->window == NULL || dev->staging.slots == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r = hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline);
-    return r == HCQ_OK ? hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact) : r;
+    bytes = dev->staging.count * sizeof *dev->staging.stages;
+    dev->staging.stages = HCQI_CAST(hcqi_stage *, hcqi_new(&dev->hooks, bytes));
+    return dev->window == NULL || dev->staging.stages == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 /* Takes a slot, so that handles can name the device. */
@@ -14494,9 +16098,11 @@ static hcq_result hcqi_device_slot(hcq_device *dev) {
     if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
     dev->slot = slot;
     dev->serial = ++hcqi_core.serial;
+    dev->signals.first = dev->notices.first = hcqi_core.serials[slot];
     dev->next_number = 1;
     dev->refs = 1;                     /* for all handles */
-    hcq_result r = hcqi_device_memory(dev);
+    hcq_result r = hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline);
+    if (r == HCQ_OK) { r = hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact); }
     if (r != HCQ_OK) { return r; }
     hcqi_core.devices[slot] = dev;
     if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
@@ -14528,6 +16134,7 @@ static void hcqi_device_discard(hcq_device *dev) {
     hcqi_enter();
     hcqi_device_signals_close(dev);
     hcqi_device_memory_free(dev);
+    hcqi_failures_free(dev, &dev->failures);
     hcqi_leave();
     hcqi_lanes_close(dev);
     if (dev->self != NULL) { dev->backend->close(dev->self); }
@@ -14550,6 +16157,7 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     dev->id = info->id;
     memcpy(dev->path, info->path, sizeof dev->path);
     dev->handles = 1;
+    dev->forks = hcqi_core.forks;
     hcq_driver_retain(driver);
     if (desc != NULL) { dev->desc = *desc; }
     hcqi_desc_defaults(&dev->desc);
@@ -14557,6 +16165,7 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     hcq_result r = dev->backend->open(driver->self, dev, dev->ordinal, &dev->desc, &dev->caps,
                                       &dev->self);
     if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
+    if (r == HCQ_OK) { r = hcqi_device_memory(dev); }
     if (r == HCQ_OK) {
         hcqi_enter();
         r = hcqi_device_slot(dev);
@@ -14580,17 +16189,6 @@ static const char *hcqi_desc_check(const hcq_device_desc *desc) {
     return (desc->flags & ~known) != 0 ? "flags: unknown bits" : NULL;
 }
 
-/* A line for a logger that has no device yet; returns `result`. */
-static hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result, const char *what,
-                                const char *name) {
-    char text[160];
-    if (desc == NULL || desc->log_fn == NULL) { return result; }
-    snprintf(text, sizeof text, "hcq: %s: '%.60s': %s", what, name == NULL ? "" : name,
-             hcq_result_text(result));
-    desc->log_fn(desc->log_user, result, text);
-    return result;
-}
-
 /* `what` and `given`: the caller's parameter, for the log. */
 static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64_t id,
                                    const hcq_device_desc *desc, hcq_device **device,
@@ -14598,8 +16196,11 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64
     hcq_device_info info;
     char name[32];
     memset(&info, 0, sizeof info);
+    if (driver->forks != hcqi_core.forks) {
+        return hcqi_open_log(desc, HCQ_ERROR_CLOSED, "driver: is of the parent process");
+    }
     const char *bad = hcqi_desc_check(desc);
-    if (bad != NULL) { return hcqi_open_log(desc, HCQ_ERROR_INVALID, bad, given); }
+    if (bad != NULL) { return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s", bad); }
     hcq_result r = hcqi_driver_select(driver, which, id, &info);
     snprintf(name, sizeof name, info.ordinal == 0 ? "%.20s" : "%.20s:%u",
              driver->factory.backend->name, info.ordinal);
@@ -14607,53 +16208,56 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64
     const char *why = NULL;
     if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
     if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, name, device); }
-    return r == HCQ_OK ? r : hcqi_open_log(desc, r, why != NULL ? why : what, given);
+    if (r == HCQ_OK) { return r; }
+    return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
+                         why != NULL ? why : hcq_result_text(r));
 }
 
 HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                     const hcq_device_desc *desc, hcq_device **device) {
     if (device != NULL) { *device = NULL; }
     if (driver == NULL || device == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
-                             driver == NULL ? "driver: is NULL" : "device: is NULL", which);
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s: is NULL",
+                             driver == NULL ? "driver" : "device");
     }
     if (which == NULL) { which = ""; }
-    return hcqi_driver_open(driver, which, 0, desc, device, "which: cannot be opened", which);
+    return hcqi_driver_open(driver, which, 0, desc, device, "which", which);
 }
 
 HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
                                        const hcq_device_desc *desc, hcq_device **device) {
     if (device != NULL) { *device = NULL; }
+    char given[24];
     if (driver == NULL || device == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
-                             driver == NULL ? "driver: is NULL" : "device: is NULL", "by id");
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s: is NULL",
+                             driver == NULL ? "driver" : "device");
     }
-    return hcqi_driver_open(driver, NULL, id, desc, device, "id: cannot be opened", "");
+    snprintf(given, sizeof given, "%llu", (unsigned long long)id);
+    return hcqi_driver_open(driver, NULL, id, desc, device, "id", given);
 }
 
 HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
     if (device != NULL) { *device = NULL; }
     if (device == NULL || name == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
-                             device == NULL ? "device: is NULL" : "name: is NULL", name);
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s: is NULL",
+                             device == NULL ? "device" : "name");
     }
-    const char *bad = hcqi_desc_check(desc);
     const char *colon = strchr(name, ':');
     size_t n = colon == NULL ? strlen(name) : (size_t)(colon - name);
-    if (bad == NULL && (n == 0 || (colon != NULL && colon[1] == 0))) {
-        bad = "name: is not BACKEND or BACKEND:which";
+    if (n == 0 || (colon != NULL && colon[1] == 0)) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
+                             "name: '%.40s': is not BACKEND or BACKEND:which", name);
     }
-    if (bad != NULL) { return hcqi_open_log(desc, HCQ_ERROR_INVALID, bad, name); }
     hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
-    hcqi_factory factory = hcqi_registry_get(desc == NULL ? NULL : desc->registry, name, n, 0);
-    if (factory.backend == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_NO_DEVICE, "name: no backend has it", name);
-    }
+    hcq_registry *registry = desc == NULL ? NULL : desc->registry;
+    hcqi_factory factory = hcqi_registry_get(registry, name, n, 0);
+    if (factory.backend == NULL) { return hcqi_name_unknown(desc, registry, name, n); }
     hcq_driver *driver;
     hcq_result r = hcqi_driver_make(factory, &hooks, &driver);
-    if (r != HCQ_OK) { return hcqi_open_log(desc, r, "name: cannot be opened", name); }
-    r = hcqi_driver_open(driver, colon == NULL ? "" : colon + 1, 0, desc, device,
-                         "name: cannot be opened", name);
+    if (r != HCQ_OK) {
+        return hcqi_open_log(desc, r, "name: '%.60s': %s", name, hcq_result_text(r));
+    }
+    r = hcqi_driver_open(driver, colon == NULL ? "" : colon + 1, 0, desc, device, "name", name);
     hcq_driver_release(driver);
     return r;
 }
@@ -14682,7 +16286,8 @@ HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
         device->handles--;
         return hcqi_leave_with(HCQ_OK);
     }
-    return hcqi_leave_with(hcqi_closed_release(device) ? HCQ_OK : HCQ_ERROR_CLOSED);
+    if (hcqi_closed_release(device)) { return hcqi_leave_with(HCQ_OK); }
+    return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_CLOSED, "device: was closed"));
 }
 
 HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
@@ -14719,7 +16324,9 @@ static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
         hcq_job *next, *job = loose ? lane->loose_head : lane->held_head;
         for (; job != NULL; job = next) {
             const hcqi_version *v = job->version;
-            int theirs = v != NULL && (v->queue->dev == dev || (v->foreign >> dev->slot & 1) != 0);
+            uint64_t foreign = v == NULL ? 0 : v->foreign;
+            if (job->values != NULL) { foreign |= *job->values; }
+            int theirs = v != NULL && (v->queue->dev == dev || (foreign >> dev->slot & 1) != 0);
             theirs |= job->launch != NULL && job->launch->queue->dev == dev;
             next = job->next;
             if (lane->dev != dev && !theirs) { continue; }
@@ -14778,10 +16385,7 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
     for (;;) {
         hcqi_reap_all();
         hcqi_drain();
-        if (dev->lost != HCQ_OK || !hcqi_device_moves(dev)) {
-            hcqi_cancel(dev);
-            hcqi_device_fail_parked(dev);
-        }
+        if (dev->lost != HCQ_OK || !hcqi_device_moves(dev)) { hcqi_cancel(dev); }
         if (hcqi_device_quiet(dev)) { break; }
         uint64_t left = hcqi_left(deadline);
         if (left == 0) {
@@ -14803,16 +16407,13 @@ static void hcqi_close_traces(hcq_device *dev) {
             other->lanes[k].foreign[dev->slot] = 0;
         }
         for (hcq_queue *q = other == NULL ? NULL : other->queues; q != NULL; q = q->next) {
-            hcqi_version **link = &q->versions;
-            while (*link != NULL) {
-                hcqi_version *v = *link;
-                v->foreign &= others;
-                if (v->dev != dev) {
-                    link = &v->next;
-                    continue;
+            for (int aside = 0; aside < 2; aside++) {
+                hcqi_version *next, *v = aside ? q->aside : q->versions;
+                for (; v != NULL; v = next) {
+                    next = v->next;
+                    v->foreign &= others;
+                    if (v->dev == dev) { hcqi_version_delete(v); }
                 }
-                *link = v->next;
-                hcqi_version_delete(v);
             }
         }
         for (hcq_program *p = other == NULL ? NULL : other->programs; p != NULL; p = p->next) {
@@ -14836,7 +16437,9 @@ static void hcqi_close_traces(hcq_device *dev) {
     }
 }
 
-static void hcqi_close_objects(hcq_device *dev) {
+/* Returns the blocks that it had. */
+static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
+    hcqi_allocation *gone = NULL;
     while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
     hcqi_close_traces(dev);
     while (dev->programs != NULL) {
@@ -14850,13 +16453,21 @@ static void hcqi_close_objects(hcq_device *dev) {
     while (dev->table_count > 0) {
         hcqi_allocation *a = dev->table[--dev->table_count];
         if (a->names != 0) { hcqi_core.named_frees++; }
-        hcqi_allocation_release(a);
+        a->state = HCQI_FREED;
+        hcqi_allocation_unmap(a);
+        a->next = gone;
+        gone = a;
     }
-    while (dev->freed_head != NULL) {
-        hcqi_allocation *a = dev->freed_head;
-        hcqi_freed_unlink(a);
-        hcqi_allocation_release(a);
+    for (int idle = 0; idle < 2; idle++) {
+        while (dev->freed[idle].head != NULL) {
+            hcqi_allocation *a = dev->freed[idle].head;
+            hcqi_freed_unlink(a);
+            hcqi_allocation_unmap(a);
+            a->next = gone;
+            gone = a;
+        }
     }
+    return gone;
 }
 
 /* Ends the service thread. The lock is let go of for that, so others may have begun
@@ -14864,12 +16475,13 @@ static void hcqi_close_objects(hcq_device *dev) {
 static hcq_result hcqi_close_service(hcq_device *dev) {
     uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
     if (!dev->service_started) { return HCQ_OK; }
-    dev->service_stop = 1;
     hcqi_service_kick(dev);
+    dev->service_stop = 1;
     hcqi_leave();
     hcq_sys_thread_join(&dev->service);
     hcqi_enter();
     dev->service_started = 0;
+    hcqi_atomic_store32(&dev->service_begun, 0);
     while (!hcqi_device_quiet(dev)) {
         if (hcqi_left(deadline) == 0) {
             dev->service_stop = 0;
@@ -14884,7 +16496,9 @@ static hcq_result hcqi_close_service(hcq_device *dev) {
 HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
-    if (!hcqi_device_open(device)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
+    if (!hcqi_device_open(device)) {
+        return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_CLOSED, "device: was closed"));
+    }
     if (hcqi_in_callback()) {
         return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback"));
     }
@@ -14894,31 +16508,34 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     }
     device->close_runs = 1;
     device->closing = 1;
+    hcqi_signal_wake(device->exact, UINT64_MAX, UINT64_MAX); /* whoever waits for later ones */
+    hcqi_signal_wake(device->timeline, UINT64_MAX, UINT64_MAX);
     hcq_result r = hcqi_close_wait(device);
+    if (r == HCQ_OK) { r = hcqi_close_service(device); }
     if (r != HCQ_OK) {
+        hcqi_timeout_tell_locked(device, "close of", device->label);
         device->close_runs = 0;
-        return hcqi_leave_with(hcqi_refuse(device, r, "close: work did not end in time"));
+        return hcqi_leave_with(r);
     }
-    r = hcqi_close_service(device);
-    if (r != HCQ_OK) {
-        device->close_runs = 0;
-        return hcqi_leave_with(hcqi_refuse(device, r, "close: calls did not end in time"));
-    }
-    hcqi_close_objects(device);
+    hcqi_allocation *gone = hcqi_close_objects(device);
     if (device->eager_signal != NULL) { hcqi_signal_unref(device->eager_signal); }
     hcqi_device_signals_close(device);
     hcqi_drain();
     hcqi_device_notices_close(device);
+    hcqi_stamps_meet(device, UINT64_MAX, UINT32_MAX);
     hcqi_core.devices[device->slot] = NULL;
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
     device->closed_next = hcqi_core.closed;
     hcqi_core.closed = device; /* where other holders of references find it */
+    if (!device->caps.unlocked) { hcqi_list_dealloc(device, gone); }
     hcqi_leave();
+    if (device->caps.unlocked) { hcqi_list_dealloc(device, gone); }
     hcqi_lanes_close(device); /* an engine may still be in a notify */
     device->backend->close(device->self);
     hcq_driver_release(device->driver);
+    hcqi_device_memory_free(device); /* whoever holds a reference does not look at it */
     hcqi_enter();
-    hcqi_device_memory_free(device);
+    hcqi_list_bury(gone);
     hcqi_closed_release(device);
     return hcqi_leave_with(HCQ_OK);
 }

@@ -43,6 +43,14 @@ struct hcq_cpu_desc {
 /* ========================================================================== */
 /* ---- structures ------------------------------------------------------------ */
 
+#if defined(__GNUC__)
+#define HCQI_CPU_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HCQI_CPU_PREFETCH(p) __builtin_prefetch(p)
+#else
+#define HCQI_CPU_LIKELY(x) (x)
+#define HCQI_CPU_PREFETCH(p) ((void)(p))
+#endif
+
 #define HCQI_CPU_FEATURES                                                          \
     ((uint32_t)HCQ_FEATURE_HOST_MEMORY | (uint32_t)HCQ_FEATURE_IMPORT |            \
      (uint32_t)HCQ_FEATURE_MAP | (uint32_t)HCQ_FEATURE_DEBUGGING)
@@ -54,10 +62,15 @@ enum {
     HCQI_CPU_CHUNK = 1024,             /* entries */
     HCQI_CPU_CHUNKS = 8,               /* at most this many are made beforehand */
     HCQI_CPU_WAITS = 2,                /* in one entry */
+    HCQI_CPU_AHEAD = 512,              /* bytes of packets to fetch ahead */
     HCQI_CPU_LAP = 4,                  /* more than that */
     HCQI_CPU_TIGHT = 512,              /* turns without a pause */
+    HCQI_CPU_TOGETHER = 4,             /* waits until they yield first of all */
     HCQI_CPU_TURNS = 32,               /* of spinning between looks around */
     HCQI_CPU_ROOM = 128,               /* turns that a spinner gets to make room */
+    HCQI_CPU_LOST_NS = 500000,         /* such a gap is a turn lost to others */
+    HCQI_CPU_LOST_MAX_NS = 16000000,   /* what counts of a longer one */
+    HCQI_CPU_TRIALS = 64,              /* so many gaps without spinning come after one */
     HCQI_CPU_INLINE_PS = 10000000,     /* cheaper grids are not shared */
     HCQI_CPU_WAKE_PS = 40000000,       /* nor those, if it takes waking somebody up */
     HCQI_CPU_TIMED_PS = 2000000,       /* from here on a look at the clock is cheap */
@@ -197,6 +210,9 @@ typedef struct hcqi_cpu_device {
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t active;                   /* threads that run or spin */
     uint8_t pad1[HCQI_CPU_LINE];
+    uint64_t crowded_ns;               /* until then nobody spins */
+    uint32_t together;                 /* waits in a row that ended with their first yield */
+    uint8_t pad2[HCQI_CPU_LINE];
     hcqi_cpu_lane lanes[2 * HCQI_CPU_LANES];
     hcqi_cpu_engine engines[2 * HCQI_CPU_LANES];
     hcqi_cpu_pool pool;
@@ -207,11 +223,23 @@ typedef struct hcqi_cpu_device {
 /* Threads that run or spin are counted in `active`. One spins only while there
    is a CPU for every counted thread: else it stops being counted and sleeps.
    Whoever spins for longer than a moment yields now and then: the thread that
-   would end the wait may be queued behind the spinner on this very CPU. */
+   would end the wait may be queued behind the spinner on this very CPU.
+
+   Where other programs want the CPUs, who spins uses up the turn that he needs
+   later, and a yield gives it away: the system lets all others run first, for
+   milliseconds each. Who sleeps keeps it. So a spinner who finds that he lost
+   his turn tells all threads to sleep at once, for a time that makes the next
+   such trial cheap.
+
+   A wait that ends with its first yield was one for a thread on the same CPU.
+   After some of them in a row the next ones yield first of all, until that
+   does not help. */
 
 typedef struct hcqi_cpu_spin {
     uint64_t end_ns;                   /* 0 = not looked yet */
+    uint64_t look_ns;                  /* when he looked last */
     uint32_t turns;
+    uint32_t together;                 /* yields first of all */
 } hcqi_cpu_spin;
 
 static void hcqi_cpu_enter(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, 1); }
@@ -219,7 +247,39 @@ static void hcqi_cpu_leave(hcqi_cpu_device *d) { hcqi_atomic_add32(&d->active, U
 
 static void hcqi_cpu_spin_begin(hcqi_cpu_spin *spin) {
     spin->end_ns = 0;
+    spin->look_ns = 0;
     spin->turns = 0;
+    spin->together = 0;
+}
+
+static int hcqi_cpu_together(hcqi_cpu_device *d) {
+    return hcqi_atomic_load32(&d->together) >= HCQI_CPU_TOGETHER;
+}
+
+/* Begins a wait for a lane's thread or its host, of which `turns` are over. */
+static void hcqi_cpu_spin_pair(hcqi_cpu_device *d, hcqi_cpu_spin *spin, uint32_t turns) {
+    hcqi_cpu_spin_begin(spin);
+    spin->together = (uint32_t)hcqi_cpu_together(d);
+    spin->turns = spin->together ? HCQI_CPU_TIGHT - 1u : turns;
+}
+
+/* It is over. */
+static void hcqi_cpu_spin_met(hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
+    if (spin->turns == HCQI_CPU_TIGHT) {
+        hcqi_atomic_add32(&d->together, 1);
+    }
+}
+
+/* Is it a time to sleep at once? A gap between two looks says that it is. */
+static int hcqi_cpu_crowded(hcqi_cpu_device *d, hcqi_cpu_spin *spin, uint64_t now) {
+    uint64_t gap = spin->look_ns ? now - spin->look_ns : 0;
+    spin->look_ns = now;
+    if (gap >= HCQI_CPU_LOST_NS) {
+        gap = gap < HCQI_CPU_LOST_MAX_NS ? gap : (uint64_t)HCQI_CPU_LOST_MAX_NS;
+        hcqi_atomic_store64(&d->crowded_ns, now + gap * HCQI_CPU_TRIALS);
+        return 1;
+    }
+    return now < hcqi_atomic_load64(&d->crowded_ns);
 }
 
 /* May a counted thread go on? At 0 it is no longer counted. */
@@ -233,12 +293,12 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
     if (!spin->end_ns) {
         spin->end_ns = now + d->spin_ns;
     }
-    if (now < spin->end_ns) {
-        hcq_sys_yield();
-        return 1;
+    if (hcqi_cpu_crowded(d, spin, now) || now >= spin->end_ns) {
+        hcqi_cpu_leave(d);
+        return 0;
     }
-    hcqi_cpu_leave(d);
-    return 0;
+    hcq_sys_yield();
+    return 1;
 }
 
 /* One turn of waiting for a counted thread; answers like hcqi_cpu_spin_look. */
@@ -249,6 +309,13 @@ static int hcqi_cpu_spin_turn(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
     }
     if (++spin->turns < HCQI_CPU_TIGHT) {
         return 1; /* a pause takes longer than what one waits for */
+    }
+    if (spin->turns == HCQI_CPU_TIGHT + 1 && hcqi_atomic_load32(&d->together)) {
+        hcqi_atomic_store32(&d->together, 0); /* a yield was not enough */
+    }
+    if (spin->together) {
+        spin->together = 0;
+        return hcqi_cpu_spin_look(d, spin);
     }
     hcqi_atomic_pause();
     return spin->turns % HCQI_CPU_TURNS != 0 || hcqi_cpu_spin_look(d, spin);
@@ -311,8 +378,7 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
 static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *counter,
                                         uint64_t value, uint64_t end_ns, uint32_t turns) {
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin);
-    spin.turns = turns;
+    hcqi_cpu_spin_pair(d, &spin, turns);
     while (hcqi_atomic_load64(&counter->value) < value) {
         if (hcqi_cpu_spin_turn(d, &spin)) {
             if (spin.end_ns > end_ns) {
@@ -324,6 +390,7 @@ static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *co
         hcqi_cpu_enter(d);
         return result;
     }
+    hcqi_cpu_spin_met(d, &spin);
     return HCQ_OK;
 }
 
@@ -717,7 +784,7 @@ static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     hcq_result result = HCQ_OK;
     switch (p->kind) {
     case HCQ_COMMAND_EXEC:
-        if (p->u.exec.grid[0]) {
+        if (!HCQ_GRID_IS_EMPTY(p->u.exec.grid)) {
             hcqi_cpu_exec(d, p);
         }
         break;
@@ -752,7 +819,15 @@ static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     return (int)result < 0 ? HCQ_ERROR_HOST : HCQ_OK;
 }
 
-/* Runs packets in order; returns the one that failed or NULL. */
+/* One test for all three numbers: in a stream of tiny kernels branches count. */
+static int hcqi_cpu_one_block(const hcq_packet *p) {
+    const uint32_t *grid = p->u.exec.grid;
+    return p->kind == HCQ_COMMAND_EXEC && ((grid[0] ^ 1u) | (grid[1] ^ 1u) | (grid[2] ^ 1u)) == 0;
+}
+
+/* Runs packets in order; returns the one that failed or NULL. A packet is a
+   cache line of its own: a long recording is more than the nearest cache holds,
+   and comes from the next one too late where nobody asks for it ahead. */
 static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
                                           uint32_t count) {
     if (!count) {
@@ -763,9 +838,9 @@ static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *
     block.id = hcq_dim(0, 0, 0);
     block.grid = hcq_dim(1, 1, 1);
     for (; p < end; p++) {
-        if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid[0] == 1 && p->u.exec.grid[1] == 1 &&
-            p->u.exec.grid[2] == 1) {
+        if (HCQI_CPU_LIKELY(hcqi_cpu_one_block(p))) {
             const hcqi_cpu_code *code = (const hcqi_cpu_code *)p->u.exec.code;
+            HCQI_CPU_PREFETCH((const void *)((uintptr_t)p + HCQI_CPU_AHEAD));
             memcpy(&block.block, p->u.exec.block, sizeof block.block);
             code->fn((const void *)(uintptr_t)p->u.exec.args, &block);
         } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
@@ -857,7 +932,7 @@ static void hcqi_cpu_engine_sleep(hcqi_cpu_engine *engine, hcqi_cpu_entry *entry
 static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
     hcqi_cpu_entry *entry = &engine->head->entries[engine->head_at];
     hcqi_cpu_spin spin;
-    hcqi_cpu_spin_begin(&spin);
+    hcqi_cpu_spin_pair(engine->device, &spin, 0);
     while (!hcqi_cpu_engine_ready(engine, entry)) {
         if (hcqi_atomic_load32(&engine->stop)) {
             return NULL;
@@ -868,6 +943,7 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
             hcqi_cpu_spin_begin(&spin);
         }
     }
+    hcqi_cpu_spin_met(engine->device, &spin);
     return entry;
 }
 
@@ -1113,6 +1189,7 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
         caps->features |= (uint32_t)HCQ_FEATURE_COPY_LANE;
     }
     caps->runs_host = 1;
+    caps->unlocked = 1; /* memory and libraries are the system's affair */
     *self = d;
     return HCQ_OK;
 fail:
@@ -1338,7 +1415,8 @@ static uint64_t hcqi_cpu_completed(void *self, hcq_lane *lane, uint32_t counter)
 }
 
 static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
-                                uint64_t timeout_ns) {
+                                uint64_t timeout_ns, int serves) {
+    (void)serves;                      /* the core has no service thread here */
     hcqi_cpu_device *d = (hcqi_cpu_device *)self;
     hcqi_cpu_counter *c = hcqi_cpu_counter_of(lane, counter);
     uint64_t end_ns = HCQ_FOREVER;
@@ -1355,7 +1433,8 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
     if (d->spin_ns) {
         hcqi_atomic_pause(); /* looking too soon only slows down who is about to write */
     }
-    for (uint32_t i = 0; d->spin_ns && i < HCQI_CPU_TIGHT; i++) {
+    uint32_t turns = d->spin_ns && !hcqi_cpu_together(d) ? HCQI_CPU_TIGHT : 0;
+    for (uint32_t i = 0; i < turns; i++) {
         if (hcqi_atomic_load64(&c->value) >= value) {
             return HCQ_OK; /* so soon that counting the thread would have been dearer */
         }
@@ -1402,7 +1481,7 @@ static const hcq_backend *hcqi_cpu_backend(void) {
         hcqi_cpu_program_create, hcqi_cpu_program_destroy, NULL,
         NULL, NULL, NULL, /* encode, patch, encode_free: packets are run as they are */
         hcqi_cpu_submit, hcqi_cpu_flush, hcqi_cpu_completed, hcqi_cpu_wait,
-        hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
+        NULL, hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
         NULL
     };
     return &backend;

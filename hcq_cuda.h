@@ -85,7 +85,7 @@ enum {
     HCQ_CUDA_MEMOPS = 2,               /* ... or by memory operations, even by those of drivers
                                           before 11.7 [those of 11.7, else events] */
     HCQ_CUDA_NO_VALUE_WAITS = 4,       /* never wait for a stored value: an event with each
-                                          submission. Always so on Windows */
+                                          submission. Always so on Windows and WSL2 */
     HCQ_CUDA_NO_GRAPHS = 8,            /* bound queues stay lists of calls (tests) */
     HCQ_CUDA_NO_POOLS = 16,            /* cuMemAlloc instead of a memory pool (tests) */
     HCQ_CUDA_NO_JIT = 32,              /* as if the driver had no compiler for PTX (tests):
@@ -200,7 +200,7 @@ HCQ_API hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program
              after all calls that name it; hcq_close takes what is left.
    Errors:   HCQ_NOT_READY (held back: nobody can wait for it natively yet),
              HCQ_ERROR_UNSUPPORTED (of no single CUDA lane), its failure,
-             HCQ_ERROR_OUT_OF_MEMORY.
+             HCQ_ERROR_OUT_OF_MEMORY; release: HCQ_ERROR_INVALID (not acquired).
 */
 HCQ_API hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
                                           struct CUevent_st **event);
@@ -440,7 +440,6 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
     X(CtxPushCurrent, "cuCtxPushCurrent_v2", NULL, (hcqi_cu_context context))      \
     X(CtxPopCurrent, "cuCtxPopCurrent_v2", NULL, (hcqi_cu_context *context))       \
     X(CtxGetDevice, "cuCtxGetDevice", NULL, (int *device))                         \
-    X(CtxSynchronize, "cuCtxSynchronize", NULL, (void))                            \
     X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", NULL,                          \
       (hcqi_cu_context peer, unsigned int flags))                                  \
     X(MemAlloc, "cuMemAlloc_v2", NULL, (hcqi_cu_ptr *address, size_t size))        \
@@ -504,7 +503,6 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count)) \
     X(GraphInstantiate, "cuGraphInstantiateWithFlags", NULL,                       \
       (hcqi_cu_exec *exec, hcqi_cu_graph graph, unsigned long long flags))         \
-    X(GraphUpload, "cuGraphUpload", NULL, (hcqi_cu_exec exec, hcqi_cu_stream stream)) \
     X(GraphLaunch, "cuGraphLaunch", NULL, (hcqi_cu_exec exec, hcqi_cu_stream stream)) \
     X(GraphExecDestroy, "cuGraphExecDestroy", NULL, (hcqi_cu_exec exec))           \
     X(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",           \
@@ -860,6 +858,7 @@ typedef struct hcqi_cuda_device {
     uint64_t spare;                    /* atomic: chunk for later, one at most */
     uint32_t failed;                   /* atomic: some batch did, ask for results */
     uint32_t lost;                     /* atomic: 3, then 1 = found out, 2 = told */
+    uint32_t kicked;                   /* atomic: the service thread is to stop waiting */
     int lost_code;                     /* CUresult */
     char lost_call[40];
 
@@ -1795,7 +1794,7 @@ static int hcqi_cuda_is_node(const hcq_packet *p) { return p->kind != HCQ_COMMAN
 /* Is there nothing to do? */
 static int hcqi_cuda_is_off(const hcq_packet *p) {
     switch ((int)p->kind) {
-    case HCQ_COMMAND_EXEC: return p->u.exec.grid[0] == 0;
+    case HCQ_COMMAND_EXEC: return HCQ_GRID_IS_EMPTY(p->u.exec.grid);
     case HCQ_COMMAND_COPY: return p->u.copy.size == 0;
     case HCQ_COMMAND_FILL: return p->u.fill.size == 0;
     default: return 0;
@@ -1813,7 +1812,8 @@ static int hcqi_cuda_is_ready(const hcq_packet *p) {
 }
 
 static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const uint32_t grid[3]) {
-    return grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] && grid[2] <= d->max_grid[2];
+    return HCQ_GRID_IS_EMPTY(grid) || (grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] &&
+                                       grid[2] <= d->max_grid[2]);
 }
 
 /* What a launch gets for its arguments, in `extra`. */
@@ -1861,7 +1861,7 @@ static int hcqi_cuda_node_exec(hcqi_cuda_device *d, hcqi_cuda_place *at, const h
     params.func = program->function;
     params.shared_bytes = program->shared_bytes;
     for (uint32_t k = 0; k < 3; k++) {
-        params.grid[k] = p->u.exec.grid[0] == 0 ? 1 : p->u.exec.grid[k];
+        params.grid[k] = HCQ_GRID_IS_EMPTY(p->u.exec.grid) ? 1 : p->u.exec.grid[k];
         params.block[k] = p->u.exec.block[k];
     }
     return hcqi_cuda_node_kernel(d, at, &params, HCQ_PTR(const void, p->u.exec.args),
@@ -2357,7 +2357,7 @@ static int hcqi_cuda_launch(hcqi_cuda_giving *g, hcqi_cu_function function, cons
 
 static int hcqi_cuda_give_exec(hcqi_cuda_giving *g, const hcq_packet *p) {
     const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
-    if (p->u.exec.grid[0] == 0) { return HCQI_CU_OK; }
+    if (HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { return HCQI_CU_OK; }
     if (!hcqi_cuda_grid_fits(g->d, p->u.exec.grid)) {
         g->call = "cuLaunchKernel";
         return HCQI_CU_INVALID_VALUE;
@@ -3080,7 +3080,7 @@ static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
 /* Spins a little, then naps for a sixteenth of the time passed so far, so that the
    end is noticed at most so much later; CUDA has no wait with a timeout. */
 static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
-                                 uint64_t timeout_ns) {
+                                 uint64_t timeout_ns, int serves) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
     uint64_t epoch = hcqi_atomic_load64(&lane->base_epoch[counter]) + value;
@@ -3100,6 +3100,7 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
         }
         uint64_t now = hcq_sys_now_ns(), passed = now - began, nap = passed / 16;
         if (passed >= timeout_ns) { return HCQ_TIMEOUT; }
+        if (serves && hcqi_atomic_cas32(&d->kicked, 1, 0)) { return HCQ_TIMEOUT; }
         if (now - asked > 1000000) { /* does anything tell of an error? */
             asked = now;
             if (hcqi_cuda_enter_context(d) == HCQ_OK) {
@@ -3112,10 +3113,17 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
             hcqi_atomic_pause();
             continue;
         }
-        nap = nap < 5000 ? 5000 : nap > 500000 ? 500000 : nap;
+        uint64_t most = serves ? 60000 : 500000; /* others wait for what that thread finds */
+        nap = nap < 5000 ? 5000 : nap > most ? most : nap;
         if (nap > timeout_ns - passed) { nap = timeout_ns - passed; }
-        (void)hcq_sys_wait(&never, 0, nap);
+        (void)hcq_sys_wait(serves ? &d->kicked : &never, 0, nap);
     }
+}
+
+static void hcqi_cuda_kick(void *self) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_atomic_store32(&d->kicked, 1);
+    hcq_sys_wake(&d->kicked, 1);
 }
 
 /* Words hold epochs, which never begin anew. */
@@ -3492,6 +3500,13 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
 
 static hcqi_cuda_shared *hcqi_cuda_contexts; /* under the core's lock */
 static uint32_t hcqi_cuda_module_lock;
+
+static void hcqi_cuda_fork_child(void) {
+    hcqi_cuda_registered = NULL;
+    hcqi_cuda_registered_lock = 0;
+    hcqi_cuda_contexts = NULL;
+    hcqi_cuda_module_lock = 0;
+}
 
 /* Joins the devices of the context. */
 static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
@@ -3926,7 +3941,7 @@ static const hcq_backend *hcqi_cuda_backend(void) {
         hcqi_cuda_program_create, hcqi_cuda_program_destroy, hcqi_cuda_exec_check,
         hcqi_cuda_encode, hcqi_cuda_patch, hcqi_cuda_encode_free,
         hcqi_cuda_submit, hcqi_cuda_flush, hcqi_cuda_completed, hcqi_cuda_wait,
-        hcqi_cuda_counter_reset,
+        hcqi_cuda_kick, hcqi_cuda_counter_reset,
         hcqi_cuda_can_wait, NULL, hcqi_cuda_clock, NULL
     };
     return &backend;
@@ -3953,8 +3968,13 @@ static hcq_result hcqi_cuda_info_locked(void *self, void *user) {
     return HCQ_OK;
 }
 
+static hcq_result hcqi_cuda_null(const char *parameter) {
+    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
+    return HCQ_ERROR_INVALID;
+}
+
 HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
-    if (!info) { return HCQ_ERROR_INVALID; }
+    if (!info) { return hcqi_cuda_null("info"); }
     return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_info_locked, info);
 }
 
@@ -3969,7 +3989,11 @@ static hcq_result hcqi_cuda_lane_locked(void *self, void *user) {
     const hcqi_cuda_ask_lane *ask = (const hcqi_cuda_ask_lane *)user;
     uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
     int kind = ask->kind == HCQ_COMPUTE || ask->kind == HCQ_COPY;
-    if (!kind || ask->index >= count) { return HCQ_ERROR_INVALID; }
+    if (!kind || ask->index >= count) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "%s: %u of %u lanes",
+                        kind ? "index" : "kind", kind ? ask->index : (uint32_t)ask->kind, count);
+        return HCQ_ERROR_INVALID;
+    }
     const hcqi_cuda_lane *lane = d->lanes[ask->kind == HCQ_COPY][ask->index];
     if (!lane) { return HCQ_ERROR_CLOSED; }
     memset(ask->info, 0, sizeof *ask->info);
@@ -3985,7 +4009,7 @@ static hcq_result hcqi_cuda_lane_locked(void *self, void *user) {
 HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                   hcq_cuda_lane_info *info) {
     hcqi_cuda_ask_lane ask = { kind, index, info };
-    if (!info) { return HCQ_ERROR_INVALID; }
+    if (!info) { return hcqi_cuda_null("info"); }
     return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_lane_locked, &ask);
 }
 
@@ -4019,7 +4043,7 @@ static hcq_result hcqi_cuda_program_locked(void *self, void *user) {
 HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info) {
     hcqi_cuda_ask_program ask = { program, info };
     hcq_device *device = hcq_backend_program_device(program);
-    if (!info || !device) { return HCQ_ERROR_INVALID; }
+    if (!info || !device) { return hcqi_cuda_null(info ? "program" : "info"); }
     return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_program_locked, &ask);
 }
 
@@ -4092,7 +4116,8 @@ HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
                                            struct CUevent_st **event) {
     hcqi_cuda_ask_point ask;
     hcqi_cuda_event *found = NULL;
-    if (!event) { return HCQ_ERROR_INVALID; }
+    if (!event) { return hcqi_cuda_null("event"); }
+    *event = NULL;
     memset(&ask, 0, sizeof ask);
     ask.point = point;
     hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_point_locked, &ask);
@@ -4134,7 +4159,7 @@ static hcq_result hcqi_cuda_release_locked(void *self, void *user) {
 }
 
 HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event) {
-    if (!event) { return HCQ_ERROR_INVALID; }
+    if (!event) { return hcqi_cuda_null("event"); }
     return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_release_locked, event);
 }
 
@@ -4164,7 +4189,9 @@ HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st 
     hcqi_cuda_ask_point ask;
     memset(&ask, 0, sizeof ask);
     ask.event = event;
-    if (!event || !point) { return HCQ_ERROR_INVALID; }
+    if (!point) { return hcqi_cuda_null("point"); }
+    memset(point, 0, sizeof *point);
+    if (!event) { return hcqi_cuda_null("event"); }
     hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_import_locked, &ask);
     if (r == HCQ_OK) { *point = ask.point; }
     return r;
@@ -4287,7 +4314,9 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     hcqi_cuda_device *d = NULL;
     hcqi_cuda_nvrtc n;
     void *program = NULL;
-    if (!source || !code || (option_count != 0 && !options)) { return HCQ_ERROR_INVALID; }
+    if (code) { memset(code, 0, sizeof *code); }
+    if (!source || !code) { return hcqi_cuda_null(code ? "source" : "code"); }
+    if (option_count != 0 && !options) { return hcqi_cuda_null("options"); }
     hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_self_locked, &d);
     if (r != HCQ_OK) { return r; }
     if (!hcqi_cuda_nvrtc_open(&n)) {

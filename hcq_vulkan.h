@@ -32,6 +32,11 @@
       maxStorageBufferRange bytes from there are seen. Changing arguments may
       record the segment anew.
 
+   The block that the module declares is held against the list of arguments when
+   the program is made: where its numbers and pointers are, and how far it goes; it
+   may be shorter. An address may be a 64-bit number or two words there. A pointer
+   pushed as a number says nothing of what is behind it.
+
    A block is the shader's workgroup. If its size is given by specialization
    constants (local_size_x_id = 0 say), any block of exec is right, and a pipeline
    is made for each size; else exec must say the same size. A grid beyond the
@@ -88,7 +93,13 @@ typedef struct hcq_vulkan_queue {
     uint32_t family;
 } hcq_vulkan_queue;
 
-/* Called around each use of a lent queue, with `locked` 1 and 0. */
+/* Called around each use of a lent queue, with `locked` 1 and 0, on whatever thread
+   hands work over, allocates zeroed memory or reads the clock. Locks of hcq's are
+   held: it takes the engine's lock or gives it back, and calls nothing of hcq.
+
+   Nor may anybody who holds that lock call hcq, not even to ask something: the
+   thread with hcq's own lock may be waiting for it. Hold it for one submission or
+   presentation at a time; hcq waits as long. */
 typedef void (*hcq_vulkan_lock_fn)(void *user, VkQueue queue, int locked);
 
 /* The Vulkan backend's part of hcq_device_desc; all zero gives the defaults.
@@ -148,8 +159,10 @@ typedef struct hcq_vulkan_lane_info {
 } hcq_vulkan_lane_info;
 
 /* What the encode function of a custom command gets as `native`. Record into
-   `commands`; barriers before and after are hcq's. It is called when the queue
-   is encoded, with the library's lock held: no hcq function but hcq_vulkan_at. */
+   `commands`; barriers before and after are hcq's. It is called when what it
+   belongs to is handed over for the first time, and again when its segment
+   has changed since; without locks, so it may call hcq, but nothing blocks. If it
+   fails, its submission does, and nothing of its segment runs. */
 typedef struct hcq_vulkan_encoder {
     VkCommandBuffer commands;
     VkDevice device;
@@ -246,7 +259,7 @@ HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, V
 
 #define HCQI_VK_GLOBAL(X)                                                          \
     X(EnumerateInstanceVersion) X(EnumerateInstanceExtensionProperties)            \
-    X(EnumerateInstanceLayerProperties) X(CreateInstance)
+    X(CreateInstance)
 
 #define HCQI_VK_INSTANCE(X)                                                        \
     X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) \
@@ -261,7 +274,7 @@ HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, V
 #define HCQI_VK_DEVICE(X)                                                          \
     X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit)            \
     X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue)             \
-    X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(MapMemory)                 \
+    X(SignalSemaphore) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(MapMemory) \
     X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)                \
     X(BindBufferMemory) X(GetBufferDeviceAddress) X(CreateCommandPool)             \
     X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers)          \
@@ -351,6 +364,7 @@ enum {
 /* What libvulkan is, and an instance. A device with settings of its own has one
    of these to itself. */
 typedef struct hcqi_vk_driver {
+    const hcq_memory_hooks *memory;
     void *library;
     PFN_vkGetInstanceProcAddr loader;
     hcqi_vk_instance_api api;
@@ -367,6 +381,7 @@ typedef struct hcqi_vk_driver {
 /* A piece of a block, used or free; they lie in order and meet. */
 typedef struct hcqi_vk_range {
     struct hcqi_vk_range *next, *prev;
+    struct hcqi_vk_range *open_next, *open_prev; /* free ones of the block */
     struct hcqi_vk_block *block;
     uint64_t offset, size;             /* in the block */
     uint64_t asked;                    /* bytes that somebody has, 0 = it is free */
@@ -392,7 +407,7 @@ typedef struct hcqi_vk_block {
     uint64_t key_size;
     uint32_t type;
     uint32_t imported;
-    hcqi_vk_range *ranges;
+    hcqi_vk_range *ranges, *open;
 } hcqi_vk_block;
 
 typedef struct hcqi_vk_family {
@@ -418,6 +433,8 @@ typedef struct hcqi_vk_segment {
     uint32_t first, count;
     VkCommandBuffer commands;
     uint32_t stale;                    /* to be recorded before it runs again */
+    uint32_t customs;                  /* it has some: recorded when handed over, from the
+                                          list's own pool */
     uint32_t stamp_first, stamp_count; /* queries */
     hcq_lane_point stamped;            /* end of the last run that used the queries */
 } hcqi_vk_segment;
@@ -453,6 +470,9 @@ typedef struct hcqi_vk_list {
     hcq_memory memory;                 /* host visible, .size 0: none */
     VkQueryPool queries;
     VkDescriptorPool sets;
+    VkCommandPool pool;                /* of segments with custom commands, whose functions
+                                          record without the core's lock */
+    const hcq_packet *refused;         /* by its encode function */
     uint8_t *shadows;
     hcqi_vk_use *uses;                 /* HCQI_VK_USES for each segment, or NULL */
 } hcqi_vk_list;
@@ -492,6 +512,9 @@ typedef struct hcqi_vk_lane {
 typedef struct hcqi_vk_post {
     hcqi_vk_queue *queue;
     VkCommandBuffer commands;          /* NULL: none */
+    hcqi_vk_list *list;                /* they may have to be recorded first; NULL: no */
+    hcqi_vk_segment *segment;
+    uint32_t query_first;
     const hcq_lane_point *waits;
     uint32_t wait_count;
     hcq_lane_point done;
@@ -577,12 +600,17 @@ typedef struct hcqi_vk_device {
     hcqi_vk_chunk *head;
     hcqi_vk_sync2 sync2;
     int told;                          /* hcq was called meanwhile */
-    uint64_t telling;                  /* thread that is in the middle of handing over and
+    int telling;                       /* somebody is in the middle of handing over and
                                           calls hcq meanwhile, without the lock */
     hcqi_vk_chunk *through;            /* all taken, some not yet handed over */
     uint64_t spare;                    /* atomic: chunk for later, one at most */
     uint32_t failed;                   /* atomic: some batch did, ask for results */
     uint32_t lost;                     /* atomic: 1 = found out, 2 = told */
+
+    VkSemaphore kick_semaphore;        /* the host's: ends a wait of the service thread */
+    uint64_t kick_value;               /* that thread's: of the last kick that it saw */
+    uint32_t kicked;                   /* atomic: the next value is about to be signalled (1),
+                                          or was (2) */
 
     VkSemaphore now_semaphore;         /* of small jobs that are waited for at once */
     uint64_t now_value;
@@ -647,6 +675,7 @@ typedef struct hcqi_vk_shader {
     uint32_t spec_id[3];               /* constant that gives it, UINT32_MAX: fixed */
     uint32_t needs;                    /* HCQI_VK_NEEDS_* */
     uint32_t subgroups;                /* VkSubgroupFeatureFlags */
+    uint32_t block_type;               /* struct with the arguments or values, 0: not said */
 } hcqi_vk_shader;
 
 enum {                                 /* opcodes */
@@ -1193,8 +1222,21 @@ static int hcqi_vk_block_bytes(hcqi_vk_module *m, uint32_t id, uint32_t *bytes) 
     return 1;
 }
 
-/* Is the first thing in a block an address, or what may hold one? */
-static int hcqi_vk_block_is_pointer(hcqi_vk_module *m, uint32_t id) {
+/* May two words, or one of 64 bits, be an address? */
+static int hcqi_vk_may_be_address(hcqi_vk_module *m, hcqi_vk_op op) {
+    uint32_t width = 64;
+    if (op.code == HCQI_VK_OP_VECTOR) {
+        if (hcqi_vk_operand(m, &op, 3) != 2 || !hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op)) {
+            return 0;
+        }
+        width = 32;
+    }
+    return op.code == HCQI_VK_OP_INT && hcqi_vk_operand(m, &op, 2) == width;
+}
+
+/* Is the first thing in a block an address, or what may hold one? What it points to
+   goes to `target`, if it is a struct. */
+static int hcqi_vk_block_is_pointer(hcqi_vk_module *m, uint32_t id, uint32_t *target) {
     uint32_t member, offset;
     hcqi_vk_op op;
     for (uint32_t depth = 0; depth <= HCQI_VK_MAX_DEPTH && hcqi_vk_find(m, id, &op); depth++) {
@@ -1205,13 +1247,11 @@ static int hcqi_vk_block_is_pointer(hcqi_vk_module *m, uint32_t id) {
             id = member < op.words ? hcqi_vk_operand(m, &op, 2 + member) : 0;
         } else if (op.code == HCQI_VK_OP_ARRAY) {
             id = hcqi_vk_operand(m, &op, 2);
-        } else if (op.code == HCQI_VK_OP_VECTOR) {
-            return hcqi_vk_operand(m, &op, 3) == 2 &&
-                   hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op) &&
-                   op.code == HCQI_VK_OP_INT && hcqi_vk_operand(m, &op, 2) == 32;
         } else {
-            return op.code == HCQI_VK_OP_POINTER ||
-                   (op.code == HCQI_VK_OP_INT && hcqi_vk_operand(m, &op, 2) == 64);
+            uint32_t to = hcqi_vk_operand(m, &op, 3);
+            if (op.code != HCQI_VK_OP_POINTER) { return hcqi_vk_may_be_address(m, op); }
+            *target = hcqi_vk_find(m, to, &op) && op.code == HCQI_VK_OP_STRUCT ? to : 0;
+            return 1;
         }
     }
     return 0;
@@ -1534,7 +1574,7 @@ static int hcqi_vk_push_read(hcqi_vk_module *m, uint32_t variable, const hcqi_vk
     if (type->code != HCQI_VK_OP_STRUCT || !hcqi_vk_decoration(m, id, HCQI_VK_BLOCK, &unused)) {
         return hcqi_vk_say(m, "the push constants, variable %u, are no block", (unsigned)variable);
     }
-    m->push = id;
+    m->push = m->shader->block_type = id;
     return hcqi_vk_block_bytes(m, id, &m->shader->push_bytes);
 }
 
@@ -1553,6 +1593,7 @@ static int hcqi_vk_uniform_read(hcqi_vk_module *m, uint32_t binding, uint32_t ty
                               "most one", (unsigned)m->shader->uniform, (unsigned)binding);
     }
     m->shader->uniform = binding;
+    m->shader->block_type = type;
     return hcqi_vk_block_bytes(m, type, &m->shader->uniform_bytes);
 }
 
@@ -1644,8 +1685,10 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
     if (shader->buffers || shader->uniform != UINT32_MAX) {
         shader->args = HCQI_VK_ARGS_BINDINGS;
     } else if (m->push) {
-        int pointer = shader->push_bytes == 8 && hcqi_vk_block_is_pointer(m, m->push);
+        uint32_t target = 0;
+        int pointer = shader->push_bytes == 8 && hcqi_vk_block_is_pointer(m, m->push, &target);
         shader->args = pointer ? HCQI_VK_ARGS_POINTER : HCQI_VK_ARGS_BINDINGS;
+        if (pointer) { shader->block_type = target; }
     }
     return !m->failed;
 }
@@ -1674,6 +1717,173 @@ static int hcqi_vk_shader_read(const void *data, size_t size, const char *entry,
     return hcqi_vk_header_read(&m, version) && hcqi_vk_module_walk(&m) &&
            hcqi_vk_needs_read(&m) && hcqi_vk_entry_read(&m, entry ? entry : "main") &&
            hcqi_vk_workgroup_read(&m) && hcqi_vk_args_read(&m);
+}
+
+/* ---- the block against the list of arguments */
+/* What a shader finds in its block must be what the list puts there. Every number and
+   pointer of the block is held against the arguments' bytes; what may be right is
+   taken: an address as a 64-bit number or two words, a vector over several values,
+   words over a struct of bytes, members in the padding before an argument, types
+   that are not known here. */
+
+/* Where an argument lies in the block. */
+typedef struct hcqi_vk_field {
+    uint32_t arg, offset, size;
+    int buffer, raw;                   /* an address; bytes of any meaning */
+} hcqi_vk_field;
+
+typedef struct hcqi_vk_holding {
+    hcqi_vk_module m;
+    const hcqi_vk_field *fields;       /* by offset */
+    uint32_t count, end;               /* bytes of them all */
+    uint32_t rounded;                  /* the same, as the block has them */
+    uint64_t bytes;                    /* of the shader's block, as far as known */
+    char wrong[160];                   /* the first that differs */
+} hcqi_vk_holding;
+
+/* A number, vector, matrix or pointer in the shader's block. */
+typedef struct hcqi_vk_leaf {
+    uint64_t offset, bytes;
+    int pointer, address;              /* it is one; it may hold one */
+    int gaps;                          /* not all of these bytes are used: a matrix */
+} hcqi_vk_leaf;
+
+static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_leaf *leaf) {
+    int exact = leaf->offset == f->offset && leaf->bytes == f->size;
+    if (f->buffer) { return exact && (leaf->pointer || leaf->address); }
+    return !leaf->pointer || exact || f->raw;
+}
+
+/* Looks for the argument at a leaf's place that is of another kind or size, or for none
+   where one should be. */
+static void hcqi_vk_leaf_hold(hcqi_vk_holding *h, const hcqi_vk_leaf *leaf) {
+    uint64_t end = leaf->offset + leaf->bytes, covered = 0;
+    const hcqi_vk_field *bad = NULL, *touched = NULL;
+    if (end > h->bytes) { h->bytes = end; }
+    for (uint32_t i = 0; i < h->count; i++) {
+        const hcqi_vk_field *f = &h->fields[i];
+        uint64_t first = leaf->offset > f->offset ? leaf->offset : f->offset;
+        uint64_t last = end < f->offset + (uint64_t)f->size ? end : f->offset + (uint64_t)f->size;
+        if (first >= last) { continue; }
+        covered += last - first;
+        touched = f;
+        if (!bad && !hcqi_vk_field_fits(f, leaf)) { bad = f; }
+    }
+    int alone = !touched && (leaf->pointer || leaf->offset >= h->end);
+    int part = alone || (touched && covered < leaf->bytes && !leaf->gaps && !touched->raw);
+    if (!bad && part) { bad = touched; }
+    if (h->wrong[0] || (!bad && !part)) { return; }
+    const char *what = leaf->pointer ? "a pointer" : "a number";
+    if (!bad) {
+        snprintf(h->wrong, sizeof h->wrong, "the shader's block has %s at byte %u, where no "
+                 "argument is", what, (unsigned)leaf->offset);
+        return;
+    }
+    snprintf(h->wrong, sizeof h->wrong, "argument %u is %s of %u bytes at byte %u; the shader's "
+             "block has %s of %u bytes at byte %u", (unsigned)bad->arg,
+             bad->buffer ? "a buffer" : "a value", (unsigned)bad->size, (unsigned)bad->offset,
+             what, (unsigned)leaf->bytes, (unsigned)leaf->offset);
+}
+
+/* A place in the block with its type, and the struct and member it came by. */
+typedef struct hcqi_vk_place {
+    uint32_t id, of, member, depth;
+    uint64_t offset;
+} hcqi_vk_place;
+
+static int hcqi_vk_place_hold(hcqi_vk_holding *h, hcqi_vk_place at);
+
+static int hcqi_vk_struct_hold(hcqi_vk_holding *h, hcqi_vk_place at, const hcqi_vk_op *op) {
+    for (uint32_t i = 0; i + 2 < op->words; i++) {
+        hcqi_vk_place member = at;
+        uint32_t offset;
+        if (!hcqi_vk_member(&h->m, at.id, i, HCQI_VK_OFFSET, &offset)) { return !h->m.failed; }
+        member.id = hcqi_vk_operand(&h->m, op, 2 + i);
+        member.of = at.id;
+        member.member = i;
+        member.offset += offset;
+        if (!hcqi_vk_place_hold(h, member)) { return 0; }
+    }
+    return 1;
+}
+
+/* Elements within the list, and the last one. */
+static int hcqi_vk_array_hold(hcqi_vk_holding *h, hcqi_vk_place at, const hcqi_vk_op *op) {
+    uint32_t stride, length;
+    hcqi_vk_op count;
+    uint64_t first = at.offset;
+    if (!hcqi_vk_decoration(&h->m, at.id, HCQI_VK_ARRAY_STRIDE, &stride) || stride == 0) {
+        return !h->m.failed;
+    }
+    if (!hcqi_vk_find(&h->m, hcqi_vk_operand(&h->m, op, 3), &count)) { return 0; }
+    if (count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* specialized: not known */
+    if (!hcqi_vk_number(&h->m, hcqi_vk_operand(&h->m, op, 3), &length, NULL)) { return 0; }
+    at.id = hcqi_vk_operand(&h->m, op, 2);
+    for (uint32_t i = 0; i < length; i++) {
+        at.offset = first + (uint64_t)stride * i;
+        if (at.offset > h->rounded) {  /* too long by so much */
+            i = length - 1;
+            at.offset = first + (uint64_t)stride * i;
+        }
+        if (!hcqi_vk_place_hold(h, at)) { return 0; }
+    }
+    return 1;
+}
+
+/* 0: the module is broken. */
+static int hcqi_vk_place_hold(hcqi_vk_holding *h, hcqi_vk_place at) {
+    hcqi_vk_op op;
+    hcqi_vk_leaf leaf;
+    uint32_t bytes = 0;
+    if (at.depth++ > HCQI_VK_MAX_DEPTH) { return 1; }
+    if (!hcqi_vk_find(&h->m, at.id, &op)) { return 0; }
+    if (op.code == HCQI_VK_OP_STRUCT) { return hcqi_vk_struct_hold(h, at, &op); }
+    if (op.code == HCQI_VK_OP_ARRAY) { return hcqi_vk_array_hold(h, at, &op); }
+    memset(&leaf, 0, sizeof leaf);
+    leaf.offset = at.offset;
+    leaf.gaps = op.code == HCQI_VK_OP_MATRIX;
+    leaf.pointer = op.code == HCQI_VK_OP_POINTER;
+    if (leaf.gaps) {
+        if (!hcqi_vk_matrix_bytes(&h->m, &op, at.of, at.member, &leaf.bytes)) { return 0; }
+    } else if (op.code == HCQI_VK_OP_INT || op.code == HCQI_VK_OP_FLOAT || leaf.pointer ||
+               op.code == HCQI_VK_OP_VECTOR) {
+        if (!hcqi_vk_plain_bytes(&h->m, at.id, &bytes)) { return 0; }
+        leaf.bytes = bytes;
+        leaf.address = hcqi_vk_may_be_address(&h->m, op);
+    } else {
+        return 1;                      /* an array without an end, say */
+    }
+    hcqi_vk_leaf_hold(h, &leaf);
+    return !h->m.failed;
+}
+
+/* Does the block of a module that hcqi_vk_shader_read took fit the arguments? */
+static int hcqi_vk_block_hold(const void *data, size_t size, const hcqi_vk_shader *shader,
+                              const hcqi_vk_field *fields, uint32_t count, char *text,
+                              size_t text_size) {
+    enum { ANY_VERSION = 0x00ffff00 };
+    hcqi_vk_holding h;
+    hcqi_vk_place at = {shader->block_type, 0, 0, 0, 0};
+    if (!shader->block_type) { return 1; }
+    memset(&h, 0, sizeof h);
+    h.m.data = (const uint8_t *)data;
+    h.m.count = (uint32_t)(size / 4);
+    h.m.budget = HCQI_VK_BUDGET;
+    h.m.text = text;
+    h.m.text_size = text_size;
+    h.fields = fields;
+    h.count = count;
+    h.end = count ? fields[count - 1].offset + fields[count - 1].size : 0;
+    h.rounded = (h.end + 7) & ~7u;
+    if (!hcqi_vk_header_read(&h.m, ANY_VERSION) || !hcqi_vk_module_walk(&h.m) ||
+        !hcqi_vk_place_hold(&h, at)) {
+        return 0;
+    }
+    if (h.bytes > h.rounded) {
+        return hcqi_vk_say(&h.m, "the shader's block has %lu bytes, the list of arguments makes %u",
+                           (unsigned long)h.bytes, (unsigned)h.rounded);
+    }
+    return h.wrong[0] ? hcqi_vk_say(&h.m, "%s", h.wrong) : 1;
 }
 
 /* ---- a module for one part of a grid */
@@ -2491,6 +2701,22 @@ static hcqi_vk_range *hcqi_vk_owner(const hcqi_vk_device *d, uint64_t address, u
     return NULL;
 }
 
+static void hcqi_vk_range_open(hcqi_vk_range *r) {
+    r->open_prev = NULL;
+    r->open_next = r->block->open;
+    if (r->open_next) { r->open_next->open_prev = r; }
+    r->block->open = r;
+}
+
+static void hcqi_vk_range_close(hcqi_vk_range *r) {
+    if (r->open_next) { r->open_next->open_prev = r->open_prev; }
+    if (r->open_prev) {
+        r->open_prev->open_next = r->open_next;
+    } else {
+        r->block->open = r->open_next;
+    }
+}
+
 static hcq_result hcqi_vk_range_list(hcqi_vk_device *d, hcqi_vk_range *r) {
     if (!hcqi_vk_grow(d, (void **)&d->ranges, &d->range_capacity, d->range_count + 1,
                       sizeof *d->ranges)) {
@@ -2650,6 +2876,7 @@ static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t t
     if (r == HCQ_OK) {
         b->ranges->block = b;
         b->ranges->size = size;
+        if (!b->imported) { hcqi_vk_range_open(b->ranges); }
     }
     if (r != HCQ_OK) {
         hcqi_vk_block_free(d, b);
@@ -2675,30 +2902,33 @@ static hcqi_vk_range *hcqi_vk_range_take(hcqi_vk_device *d, hcqi_vk_range *r, ui
         if (rest->next) { rest->next->prev = rest; }
         r->next = rest;
         r->size = size;
+        hcqi_vk_range_open(rest);
     }
     if (hcqi_vk_range_list(d, r) != HCQ_OK) { return NULL; }
+    hcqi_vk_range_close(r);
     r->asked = asked;
     r->zeroed = 0;
     r->block->used += size;
     return r;
 }
 
-/* `a` swallows the range behind it. */
+/* `a` swallows the free range behind it. */
 static void hcqi_vk_range_join(hcqi_vk_device *d, hcqi_vk_range *a) {
     hcqi_vk_range *b = a->next;
+    hcqi_vk_range_close(b);
     a->size += b->size;
     a->next = b->next;
     if (a->next) { a->next->prev = a; }
     hcq_backend_free(d->device, b, sizeof *b);
 }
 
-/* First fit in the blocks of this type. */
+/* The latest free one that fits in the blocks of this type. */
 static hcqi_vk_range *hcqi_vk_range_find(const hcqi_vk_device *d, uint64_t size, uint32_t type) {
     for (uint32_t i = 0; i < d->block_count; i++) {
         hcqi_vk_block *b = d->blocks[i];
         if (b->imported || b->type != type || b->size - b->used < size) { continue; }
-        for (hcqi_vk_range *r = b->ranges; r; r = r->next) {
-            if (r->asked == 0 && r->size >= size) { return r; }
+        for (hcqi_vk_range *r = b->open; r; r = r->open_next) {
+            if (r->size >= size) { return r; }
         }
     }
     return NULL;
@@ -2738,6 +2968,7 @@ static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r) {
     if (!b->imported) {
         hcqi_vk_range_unlist(d, r);
         r->asked = 0;
+        hcqi_vk_range_open(r);
         b->used -= r->size;
         if (r->next && r->next->asked == 0) { hcqi_vk_range_join(d, r); }
         if (r->prev && r->prev->asked == 0) { hcqi_vk_range_join(d, r->prev); }
@@ -2958,14 +3189,39 @@ static uint32_t hcqi_vk_buffers(const hcqi_vk_program *p) {
     return count;
 }
 
+/* Is what the module says of its block what the list of arguments makes? All of them
+   behind a pointer, else the values. */
+static int hcqi_vk_program_holds(const hcqi_vk_program *p, char *text, size_t text_size) {
+    hcqi_vk_field fields[HCQ_MAX_ARGS];
+    uint32_t count = 0, at = 0;
+    for (uint32_t i = 0; i < p->info.arg_count; i++) {
+        hcqi_vk_field *f = &fields[count];
+        uint32_t align = hcqi_vk_arg_align(p, i);
+        f->arg = i;
+        f->buffer = hcqi_vk_is_buffer(p->args[i]);
+        f->raw = p->args[i] >> 24 != 0;
+        f->size = p->info.sizes[i];
+        f->offset = (at + align - 1) & ~(align - 1); /* as hcqi_vk_values does */
+        if (p->shader.args == HCQI_VK_ARGS_POINTER) {
+            f->offset = p->info.offsets[i];
+        } else if (f->buffer) {
+            continue;
+        }
+        at = f->offset + f->size;
+        count++;
+    }
+    return hcqi_vk_block_hold(p->code, p->code_size, &p->shader, fields, count, text, text_size);
+}
+
 /* Does the module take what the list of arguments says? */
 static hcq_result hcqi_vk_program_fits(const hcqi_vk_program *p) {
     const hcqi_vk_shader *s = &p->shader;
     uint32_t buffers = hcqi_vk_buffers(p), values = hcqi_vk_values(p, NULL, NULL);
     uint32_t room = s->uniform != UINT32_MAX ? s->uniform_bytes : s->push_bytes;
-    char text[160] = "";
-    if (s->args == HCQI_VK_ARGS_POINTER) { return HCQ_OK; }
-    if (s->args == HCQI_VK_ARGS_NONE && p->info.arg_count != 0) {
+    char text[200] = "";
+    if (s->args == HCQI_VK_ARGS_POINTER) {
+        (void)hcqi_vk_program_holds(p, text, sizeof text);
+    } else if (s->args == HCQI_VK_ARGS_NONE && p->info.arg_count != 0) {
         snprintf(text, sizeof text, "has %u arguments, the module takes none: neither a pointer "
                  "as push constant nor bindings in set 0", p->info.arg_count);
     } else if (s->args == HCQI_VK_ARGS_BINDINGS && s->buffers != buffers) {
@@ -2973,6 +3229,8 @@ static hcq_result hcqi_vk_program_fits(const hcqi_vk_program *p) {
                  buffers, s->buffers);
     } else if (values > room) {
         snprintf(text, sizeof text, "has %u bytes of values, the module's block %u", values, room);
+    } else {
+        (void)hcqi_vk_program_holds(p, text, sizeof text);
     }
     if (!text[0]) { return HCQ_OK; }
     return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
@@ -3493,7 +3751,15 @@ static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_p
 
 static int hcqi_vk_grid_fits(const hcqi_vk_device *d, const uint32_t grid[3]) {
     const uint32_t *most = d->limits.maxComputeWorkGroupCount;
-    return grid[0] <= most[0] && grid[1] <= most[1] && grid[2] <= most[2];
+    return HCQ_GRID_IS_EMPTY(grid) ||
+           (grid[0] <= most[0] && grid[1] <= most[1] && grid[2] <= most[2]);
+}
+
+/* For an indirect dispatch, whose numbers must be within the limits in any case. */
+static void hcqi_vk_grid_write(const hcqi_vk_list *list, const hcqi_vk_command *c,
+                               const uint32_t grid[3]) {
+    static const uint32_t none[3] = { 0, 0, 0 };
+    memcpy(hcqi_vk_slot(list, c), HCQ_GRID_IS_EMPTY(grid) ? none : grid, sizeof none);
 }
 
 /* What a part of a grid finds behind its push constants. */
@@ -3575,7 +3841,7 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     memcpy(c->grid, grid, sizeof c->grid);
     memcpy(c->block, packet->u.exec.block, sizeof c->block);
     if (!whole) { c->indirect = 0; }
-    if (grid[0] == 0 && !c->indirect) { return HCQ_OK; }
+    if (HCQ_GRID_IS_EMPTY(grid) && !c->indirect) { return HCQ_OK; }
     hcq_result r = hcqi_vk_record_pipeline(rec, p, c->block, !whole);
     if (r != HCQ_OK) { return r; }
     if (p->shader.args == HCQI_VK_ARGS_POINTER) {
@@ -3586,7 +3852,7 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     }
     if (r != HCQ_OK) { return r; }
     if (c->indirect) {
-        memcpy(hcqi_vk_slot(rec->list, c), grid, sizeof c->grid);
+        hcqi_vk_grid_write(rec->list, c, grid);
         r = hcqi_vk_resolve(d, hcqi_vk_slot_address(rec->list, c), 12, &buffer, &offset);
         if (r == HCQ_OK) { d->api.CmdDispatchIndirect(rec->commands, buffer, offset); }
     } else if (whole) {
@@ -3602,6 +3868,8 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     return r;
 }
 
+/* A function of the user's, who may call hcq. Nothing that the recorder needs can go
+   meanwhile: the version is in use, its pool and command buffer are the list's. */
 static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet *p) {
     hcq_vulkan_encoder encoder;
     hcqi_vk_order_all(rec);
@@ -3609,10 +3877,16 @@ static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet 
     encoder.device = rec->d->handle;
     encoder.get_proc = rec->d->driver->api.GetDeviceProcAddr;
     encoder.self = rec->d;
+    hcq_backend_lock(0);
+    hcq_backend_callback(1);
     hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
+    hcq_backend_callback(0);
+    hcq_backend_lock(1);
     hcqi_vk_order_all(rec);
     rec->program = NULL;
-    return r < 0 ? r : HCQ_OK;
+    if ((int)r >= 0) { return HCQ_OK; }
+    rec->list->refused = p;
+    return HCQ_ERROR_HOST;
 }
 
 static void hcqi_vk_record_stamp(hcqi_vk_recorder *rec, const hcqi_vk_command *c) {
@@ -3809,7 +4083,9 @@ static hcqi_vk_list *hcqi_vk_list_new(hcqi_vk_device *d, const hcq_recording *re
 }
 
 static void hcqi_vk_list_free(hcqi_vk_device *d, hcqi_vk_list *list) {
+    if (list->pool) { d->api.DestroyCommandPool(d->handle, list->pool, NULL); }
     for (uint32_t i = 0; i < list->segment_count; i++) {
+        if (list->segments[i].customs) { continue; } /* went with the pool */
         hcqi_vk_commands_put(d, list->family, list->segments[i].commands);
         for (uint32_t k = 0; list->uses && k < HCQI_VK_USES; k++) {
             hcqi_vk_commands_put(d, list->family, list->uses[i * HCQI_VK_USES + k].commands);
@@ -3898,6 +4174,7 @@ static hcq_result hcqi_vk_list_lay(hcqi_vk_device *d, hcqi_vk_list *list) {
         }
         seg->count++;
         seg->stamp_count += p->kind == HCQ_COMMAND_TIMESTAMP;
+        seg->customs += p->kind == HCQ_COMMAND_CUSTOM;
         hcqi_vk_room_command(&room, p, c);
         if (list->memory.size != 0) { hcqi_vk_slot_write(list, p, c); }
         if (p->kind == HCQ_COMMAND_EXEC) {
@@ -3946,12 +4223,11 @@ static int hcqi_vk_packet_ready(const hcqi_vk_device *d, const hcq_packet *p) {
     default: return 1;
     }
     const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return 1; }
     const uint8_t *block = hcqi_vk_args(d, p, program);
     for (uint32_t i = 0; block && i < program->info.arg_count; i++) {
         uint64_t address;
-        if (program->shader.args != HCQI_VK_ARGS_BINDINGS || !hcqi_vk_is_buffer(program->args[i])) {
-            continue;
-        }
+        if (!hcqi_vk_is_buffer(program->args[i])) { continue; }
         memcpy(&address, block + program->info.offsets[i], sizeof address);
         if (!hcqi_vk_owner(d, address, 1)) { return 0; }
     }
@@ -3966,6 +4242,28 @@ static int hcqi_vk_segment_ready(const hcqi_vk_device *d, const hcqi_vk_list *li
     return 1;
 }
 
+/* For a segment with custom commands, all that it will ever need: later somebody may
+   be recording from the pool. */
+static hcq_result hcqi_vk_custom_commands(hcqi_vk_device *d, hcqi_vk_list *list,
+                                          hcqi_vk_segment *seg) {
+    VkResult made = VK_SUCCESS;
+    HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    info.queueFamilyIndex = list->family->index;
+    if (!list->pool) { made = d->api.CreateCommandPool(d->handle, &info, NULL, &list->pool); }
+    if (made != VK_SUCCESS) { return hcqi_vk_failed(d, made, "vkCreateCommandPool"); }
+    seg->stale = 1;
+    if (!hcqi_vk_records_late(list, seg)) {
+        return hcqi_vk_commands_new(d, list->pool, &seg->commands);
+    }
+    hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES];
+    hcq_result r = HCQ_OK;
+    for (uint32_t k = 0; r == HCQ_OK && k < HCQI_VK_USES; k++) {
+        r = hcqi_vk_commands_new(d, list->pool, &uses[k].commands);
+    }
+    return r;
+}
+
 static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_room room;
@@ -3975,6 +4273,10 @@ static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
     hcq_result r = hcqi_vk_list_memory(d, list, &room);
     for (uint32_t i = 0; r == HCQ_OK && i < list->segment_count; i++) {
         hcqi_vk_segment *seg = &list->segments[i];
+        if (seg->customs) {
+            r = hcqi_vk_custom_commands(d, list, seg);
+            continue;
+        }
         if (hcqi_vk_records_late(list, seg)) { continue; }
         r = hcqi_vk_commands_get(d, list->family, &seg->commands);
         seg->stale = !hcqi_vk_segment_ready(d, list, seg);
@@ -4048,7 +4350,7 @@ static hcq_result hcqi_vk_patch_exec(hcqi_vk_device *d, hcqi_vk_list *list, hcqi
         int fits = hcqi_vk_grid_fits(d, grid);
         if (!c->indirect || !fits) { seg->stale = 1; }
         c->indirect = (uint32_t)fits;
-        if (fits) { memcpy(hcqi_vk_slot(list, c), grid, sizeof c->grid); }
+        if (fits) { hcqi_vk_grid_write(list, c, grid); }
         memcpy(c->grid, grid, sizeof c->grid);
     }
     if (p->shader.args != HCQI_VK_ARGS_BINDINGS) { return HCQ_OK; }
@@ -4168,7 +4470,7 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
     use->done = *done;
     d->api.ResetQueryPool(d->handle, list->queries, use->first, seg->stamp_count);
     *out = use;
-    return hcqi_vk_record(d, list, seg, use->commands, use->first);
+    return seg->customs ? HCQ_OK : hcqi_vk_record(d, list, seg, use->commands, use->first);
 }
 
 static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, hcqi_vk_list *list,
@@ -4186,31 +4488,35 @@ static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, h
     return HCQ_OK;
 }
 
-/* The commands of a batch, ready to be executed once more. */
+/* The commands of a batch, ready to be executed once more; but for those of customs,
+   which the post says. `stamped`: to be put in order with its other runs. */
 static hcq_result hcqi_vk_batch_commands(hcqi_vk_device *d, hcqi_vk_lane *lane,
                                          const hcq_batch *batch, hcqi_vk_segment **stamped,
-                                         VkCommandBuffer *commands) {
+                                         hcqi_vk_post *post) {
     hcqi_vk_list *list = batch->recording ? (hcqi_vk_list *)batch->recording->encoded : NULL;
     hcqi_vk_use *use = NULL;
-    *commands = NULL;
+    hcq_result r = HCQ_OK;
+    post->commands = NULL;
+    post->list = NULL;
     *stamped = NULL;
     if (!list || batch->count == 0) { return HCQ_OK; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
-    if (hcqi_vk_records_late(list, seg)) {
-        hcq_result r = hcqi_vk_use_get(d, list, seg, &batch->done, &use);
-        if (r != HCQ_OK) { return r; }
-        *commands = use->commands;
-        return hcqi_vk_harvest_later(d, lane, list, seg, use->first, &batch->done);
+    int late = hcqi_vk_records_late(list, seg);
+    if (late) { r = hcqi_vk_use_get(d, list, seg, &batch->done, &use); }
+    if (r == HCQ_OK && !late && !seg->customs && seg->stale) {
+        r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
+        seg->stale = r != HCQ_OK;
     }
-    if (seg->stale) {
-        hcq_result r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
-        if (r != HCQ_OK) { return r; }
-        seg->stale = 0;
+    if (r != HCQ_OK) { return r; }
+    post->commands = late ? use->commands : seg->commands;
+    if (seg->customs) {
+        post->list = list;
+        post->segment = seg;
+        post->query_first = late ? use->first : seg->stamp_first;
     }
-    *commands = seg->commands;
     if (seg->stamp_count == 0) { return HCQ_OK; }
-    if (list->family->stamp_bits == 0) {
-        return hcqi_vk_harvest_later(d, lane, list, seg, 0, &batch->done);
+    if (late || list->family->stamp_bits == 0) {
+        return hcqi_vk_harvest_later(d, lane, list, seg, late ? use->first : 0, &batch->done);
     }
     *stamped = seg;
     return HCQ_OK;
@@ -4261,7 +4567,6 @@ static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, const hcq_batch *
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
     hcqi_vk_segment *stamped;
-    VkCommandBuffer commands;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, target); }
     uint64_t base = batch->done.epoch - batch->done.value;
@@ -4270,12 +4575,11 @@ static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, const hcq_batch *
     }
     hcqi_vk_chunk *c = hcqi_vk_chunk_room(d, batch->wait_count + 1);
     if (!c) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r = hcqi_vk_batch_commands(d, lane, batch, &stamped, &commands);
-    if (r != HCQ_OK) { return r; }
     hcqi_vk_post *post = &c->posts[d->tail_at];
+    hcq_result r = hcqi_vk_batch_commands(d, lane, batch, &stamped, post);
+    if (r != HCQ_OK) { return r; }
     uint32_t first = c->wait_count;
     post->queue = lane->queue;
-    post->commands = commands;
     post->waits = &c->waits[first];
     post->done = batch->done;
     post->job = batch->job;
@@ -4385,24 +4689,43 @@ static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
     return r;
 }
 
-/* Between these two hcq may be called; others who come to hand over wait. */
+static HCQI_THREAD_LOCAL int hcqi_vk_tellings; /* of this thread */
+
+/* Between these two hcq may be called; others who come to hand over wait, unless they
+   are in the middle of it themselves, on whatever device. */
 static void hcqi_vk_tell_begin(hcqi_vk_device *d) {
-    d->telling = hcq_sys_thread_id();
+    d->telling = 1;
     hcqi_vk_leave(d);
+    hcqi_vk_tellings++;
 }
 
 static void hcqi_vk_tell_end(hcqi_vk_device *d) {
+    hcqi_vk_tellings--;
     hcqi_vk_enter(d);
     d->telling = 0;
     d->told = 1;
 }
 
+/* The lock, when nobody is in the middle of handing over. 0: this thread is and must
+   not wait; who does it here goes on with what was submitted by now. */
+static int hcqi_vk_enter_alone(hcqi_vk_device *d) {
+    hcqi_vk_enter(d);
+    while (d->telling) {
+        hcqi_vk_leave(d);
+        if (hcqi_vk_tellings != 0) { return 0; }
+        hcq_sys_yield();
+        hcqi_vk_enter(d);
+    }
+    return 1;
+}
+
 /* The batch does not run: its job fails from here on, only its signal is raised. */
-static void hcqi_vk_post_fail(hcqi_vk_device *d, hcqi_vk_post *post, hcq_result r) {
+static void hcqi_vk_post_fail(hcqi_vk_device *d, hcqi_vk_post *post, hcq_result r,
+                              const hcq_packet *packet) {
     hcqi_atomic_store32(&d->failed, 1);
     post->commands = NULL;
     hcqi_vk_tell_begin(d);
-    hcq_backend_job_fail(post->job, &post->done, r, NULL);
+    hcq_backend_job_fail(post->job, &post->done, r, packet);
     hcqi_vk_tell_end(d);
 }
 
@@ -4450,7 +4773,7 @@ static VkResult hcqi_vk_call_again(hcqi_vk_device *d, hcqi_vk_call *one, VkResul
     hcq_backend_error(one->posts[0]->job, NULL, hcqi_vk_result(why), "vkQueueSubmit", why);
     hcqi_vk_tell_end(d);
     for (int tries = 0; r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST && tries < 3; tries++) {
-        if (tries == 0) { hcqi_vk_post_fail(d, one->posts[0], hcqi_vk_result(r)); }
+        if (tries == 0) { hcqi_vk_post_fail(d, one->posts[0], hcqi_vk_result(r), NULL); }
         r = hcqi_vk_call_make(d, one);
     }
     return r;
@@ -4491,7 +4814,27 @@ static void hcqi_vk_post_check(hcqi_vk_device *d, hcqi_vk_post *post) {
         r = hcq_backend_wait_result(&post->waits[i]);
     }
     hcqi_vk_tell_end(d);
-    if (r != HCQ_OK) { hcqi_vk_post_fail(d, post, r); }
+    if (r != HCQ_OK) { hcqi_vk_post_fail(d, post, r, NULL); }
+}
+
+/* Records what has custom commands, if it must be: the core's lock is held for it, but
+   not for their functions. */
+static void hcqi_vk_post_record(hcqi_vk_device *d, hcqi_vk_post *post) {
+    hcqi_vk_list *list = post->list;
+    hcqi_vk_segment *seg = post->segment;
+    hcq_result r = HCQ_OK;
+    if (!post->commands || hcqi_atomic_load32(&d->lost)) { return; }
+    hcqi_vk_tell_begin(d);
+    hcq_backend_lock(1);
+    list->refused = NULL;
+    int late = hcqi_vk_records_late(list, seg);
+    if (late || seg->stale) {
+        r = hcqi_vk_record(d, list, seg, post->commands, post->query_first);
+        seg->stale = r != HCQ_OK;
+    }
+    hcq_backend_lock(0);
+    hcqi_vk_tell_end(d);
+    if (r != HCQ_OK) { hcqi_vk_post_fail(d, post, r, list->refused); }
 }
 
 /* The next post, or NULL; chunks that are through are kept for later. */
@@ -4531,7 +4874,7 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
             if (!d->told) { return; }
             continue;                  /* what it called may have added something */
         }
-        int check = hcqi_atomic_load32(&d->failed) != 0;
+        int check = hcqi_atomic_load32(&d->failed) != 0 || post->list;
         int full = call.count == HCQI_VK_CALL ||
                    call.wait_count + post->wait_count + 1 > HCQI_VK_CALL_WAITS;
         if (post->queue != call.queue || full || d->through || check) {
@@ -4540,14 +4883,22 @@ static void hcqi_vk_hand_over(hcqi_vk_device *d) {
             call.queue = post->queue;
         }
         if (hcqi_atomic_load32(&d->failed)) { hcqi_vk_post_check(d, post); } /* since just now */
+        if (post->list) { hcqi_vk_post_record(d, post); }
         hcqi_vk_call_add(d, &call, post);
     }
 }
 
-/* Tells the core, once; flush and wait do, which may. */
+/* Tells the core, once; flush and wait do, which may. Afterwards versions may go, so
+   never while somebody records one: his flush does it later. */
 static void hcqi_vk_tell_lost(hcqi_vk_device *d, const char *call) {
-    if (!hcqi_atomic_cas32(&d->lost, 1, 2)) { return; }
-    hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
+    if (!hcqi_vk_enter_alone(d)) { return; }
+    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
+        hcqi_vk_tell_begin(d);
+        hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
+        hcqi_vk_tell_end(d);
+        hcqi_vk_hand_over(d);          /* what came meanwhile: it only goes away */
+    }
+    hcqi_vk_leave(d);
 }
 
 static void hcqi_vk_messages_log(hcqi_vk_device *d);
@@ -4557,14 +4908,7 @@ static void hcqi_vk_messages_log(hcqi_vk_device *d);
    wait for it find their own work gone. */
 static void hcqi_vk_flush(void *self) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_enter(d);
-    while (d->telling != 0) {
-        int mine = d->telling == hcq_sys_thread_id(); /* its caller goes on */
-        hcqi_vk_leave(d);
-        if (mine) { return; }
-        hcq_sys_yield();
-        hcqi_vk_enter(d);
-    }
+    if (!hcqi_vk_enter_alone(d)) { return; }
     hcqi_vk_hand_over(d);
     hcqi_vk_leave(d);
     if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_vk_tell_lost(d, "vkQueueSubmit"); }
@@ -4614,7 +4958,7 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     if (lane->is_imported) { return hcqi_vk_imported_completed(d, lane); }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
-    if (r != VK_SUCCESS || hcqi_atomic_load32(&d->lost)) { /* told at the end of this call into hcq */
+    if (r != VK_SUCCESS || hcqi_atomic_load32(&d->lost)) { /* told when this call into hcq ends */
         if (hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
         return lane->seen[counter];
     }
@@ -4627,21 +4971,47 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     return lane->seen[counter];
 }
 
+/* One kick at a time, so that the semaphore's values rise. */
+static void hcqi_vk_kick(void *self) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    if (!hcqi_atomic_cas32(&d->kicked, 0, 1)) { return; }
+    HCQI_VK_STRUCT(VkSemaphoreSignalInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO);
+    info.semaphore = d->kick_semaphore;
+    info.value = d->kick_value + 1;
+    (void)d->api.SignalSemaphore(d->handle, &info);
+    hcqi_atomic_store32(&d->kicked, 2);
+}
+
+/* Whoever kicked may still be in the middle of it: then the next wait ends early. */
+static void hcqi_vk_kick_seen(hcqi_vk_device *d) {
+    if (hcqi_atomic_load32(&d->kicked) != 2) { return; }
+    d->kick_value++;
+    hcqi_atomic_store32(&d->kicked, 0);
+}
+
 static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
-                               uint64_t timeout_ns) {
+                               uint64_t timeout_ns, int serves) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
     hcq_lane_point point = { target, value, 0, counter, 1 };
-    uint64_t native = hcqi_vk_value(&point);
+    VkSemaphore semaphores[2] = { lane->semaphores[counter], d->kick_semaphore };
+    uint64_t native[2] = { hcqi_vk_value(&point), 0 }, now = 0;
     HCQI_VK_STRUCT(VkSemaphoreWaitInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
-    info.semaphoreCount = 1;
-    info.pSemaphores = &lane->semaphores[counter];
-    info.pValues = &native;
+    info.semaphoreCount = serves ? 2 : 1;
+    info.flags = serves ? VK_SEMAPHORE_WAIT_ANY_BIT : 0;
+    info.pSemaphores = semaphores;
+    info.pValues = native;
+    if (serves) { native[1] = d->kick_value + 1; }
     if (hcqi_atomic_load32(&d->lost)) {
         hcqi_vk_tell_lost(d, "a call before this one");
         return HCQ_ERROR_LOST;
     }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
+    if (serves && r == VK_SUCCESS) {
+        hcqi_vk_kick_seen(d);
+        r = d->api.GetSemaphoreCounterValue(d->handle, semaphores[0], &now);
+        if (r == VK_SUCCESS && now < native[0]) { return HCQ_TIMEOUT; }
+    }
     uint64_t epoch = lane->base_epoch[counter] + value;
     if (r == VK_SUCCESS && d->stamp_bits == 0 && epoch > hcqi_atomic_load64(&lane->noticed)) {
         hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
@@ -4930,19 +5300,45 @@ static hcq_result hcqi_vk_library_open(hcqi_vk_driver *v) {
     return v->loader ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
 }
 
-static int hcqi_vk_listed(const VkExtensionProperties *list, uint32_t count, const char *name) {
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(list[i].extensionName, name) == 0) { return 1; }
-    }
-    return 0;
+/* The extensions there are. A list of 260 bytes each is too large for a stack. */
+typedef struct hcqi_vk_known {
+    VkExtensionProperties *list;       /* NULL: lent, an engine's */
+    const char *const *lent;
+    uint32_t count, room;
+} hcqi_vk_known;
+
+/* Of a device, or of the loader's instances where `physical` is NULL. */
+static VkResult hcqi_vk_known_ask(const hcqi_vk_driver *v, const hcqi_vk_global_api *global,
+                                  VkPhysicalDevice physical, uint32_t *count,
+                                  VkExtensionProperties *list) {
+    return physical ? v->api.EnumerateDeviceExtensionProperties(physical, NULL, count, list)
+                    : global->EnumerateInstanceExtensionProperties(NULL, count, list);
 }
 
-static int hcqi_vk_layer_exists(const hcqi_vk_global_api *api, const char *name) {
-    VkLayerProperties layers[32];
-    uint32_t count = 32;
-    if (api->EnumerateInstanceLayerProperties(&count, layers) < VK_SUCCESS) { return 0; }
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(layers[i].layerName, name) == 0) { return 1; }
+/* A driver that cannot tell has none. */
+static hcq_result hcqi_vk_known_open(const hcqi_vk_driver *v, const hcqi_vk_global_api *global,
+                                     VkPhysicalDevice physical, hcqi_vk_known *known) {
+    memset(known, 0, sizeof *known);
+    VkResult r = hcqi_vk_known_ask(v, global, physical, &known->room, NULL);
+    if (r < VK_SUCCESS || known->room == 0) { return HCQ_OK; }
+    size_t bytes = known->room * sizeof *known->list;
+    known->list = (VkExtensionProperties *)v->memory->alloc_fn(v->memory->user, bytes, 16);
+    if (!known->list) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    known->count = known->room;
+    r = hcqi_vk_known_ask(v, global, physical, &known->count, known->list);
+    if (r < VK_SUCCESS) { known->count = 0; }
+    return HCQ_OK;
+}
+
+static void hcqi_vk_known_close(const hcqi_vk_driver *v, hcqi_vk_known *known) {
+    if (!known->list) { return; }
+    v->memory->free_fn(v->memory->user, known->list, known->room * sizeof *known->list);
+}
+
+static int hcqi_vk_knows(const hcqi_vk_known *known, const char *name) {
+    for (uint32_t i = 0; i < known->count; i++) {
+        const char *has = known->list ? known->list[i].extensionName : known->lent[i];
+        if (strcmp(has, name) == 0) { return 1; }
     }
     return 0;
 }
@@ -4990,29 +5386,29 @@ static void hcqi_vk_messenger_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
 /* An instance, for `d` alone if it wants validation. Texts are constant. */
 static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     hcqi_vk_global_api api;
-    VkExtensionProperties known[64];
+    hcqi_vk_known known;
     const char *extensions[4], *layer = "VK_LAYER_KHRONOS_validation";
-    uint32_t known_count = 64, count = 0;
+    uint32_t count = 0, layer_extensions = 0;
     VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     v->failure = "the loader lacks functions of Vulkan 1.1";
     if (hcqi_vk_global(v, &api) != HCQ_OK) { return HCQ_ERROR_NO_DEVICE; }
     if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
-    if (api.EnumerateInstanceExtensionProperties(NULL, &known_count, known) < VK_SUCCESS) {
-        known_count = 0;
-    }
+    if (hcqi_vk_known_open(v, &api, NULL, &known) != HCQ_OK) { return HCQ_ERROR_OUT_OF_MEMORY; }
     HCQI_VK_STRUCT(VkApplicationInfo, app, VK_STRUCTURE_TYPE_APPLICATION_INFO);
     HCQI_VK_STRUCT(VkValidationFeaturesEXT, features, VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT);
     HCQI_VK_STRUCT(VkInstanceCreateInfo, info, VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
     app.pEngineName = "hcq";
     app.apiVersion = v->version < VK_API_VERSION_1_3 ? v->version : VK_API_VERSION_1_3;
     info.pApplicationInfo = &app;
-    v->has_names = hcqi_vk_listed(known, known_count, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    v->has_names = hcqi_vk_knows(&known, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     if (v->has_names) { extensions[count++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME; }
-    if (hcqi_vk_listed(known, known_count, "VK_KHR_portability_enumeration")) {
+    if (hcqi_vk_knows(&known, "VK_KHR_portability_enumeration")) {
         extensions[count++] = "VK_KHR_portability_enumeration";
         info.flags = 1; /* VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR */
     }
-    if (d && hcqi_vk_layer_exists(&api, layer)) {
+    hcqi_vk_known_close(v, &known);
+    if (d && api.EnumerateInstanceExtensionProperties(layer, &layer_extensions, NULL) ==
+                 VK_SUCCESS) { /* the layer is there */
         features.enabledValidationFeatureCount = 1;
         features.pEnabledValidationFeatures = &enable;
         info.pNext = &features;
@@ -5079,21 +5475,26 @@ static void hcqi_vk_instance_close(hcqi_vk_driver *v) {
     v->library = NULL;
 }
 
+static void hcqi_vk_driver_destroy(const hcq_memory_hooks *memory, void *driver) {
+    hcqi_vk_instance_close((hcqi_vk_driver *)driver);
+    memory->free_fn(memory->user, driver, sizeof(hcqi_vk_driver));
+}
+
 /* A machine without Vulkan has a driver without devices: opening one says why. */
 static hcq_result hcqi_vk_driver_create(const hcq_memory_hooks *memory, void **driver) {
     hcqi_vk_driver *v = (hcqi_vk_driver *)memory->alloc_fn(memory->user, sizeof *v, 16);
     if (!v) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(v, 0, sizeof *v);
+    v->memory = memory;
     hcq_result r = hcqi_vk_library_open(v);
     if (r == HCQ_OK) { r = hcqi_vk_instance_open(v, NULL); }
+    if (r == HCQ_ERROR_OUT_OF_MEMORY) {
+        hcqi_vk_driver_destroy(memory, v);
+        return r;
+    }
     if (r == HCQ_OK) { (void)hcqi_vk_physical_list(v); }
     *driver = v;
     return HCQ_OK;
-}
-
-static void hcqi_vk_driver_destroy(const hcq_memory_hooks *memory, void *driver) {
-    hcqi_vk_instance_close((hcqi_vk_driver *)driver);
-    memory->free_fn(memory->user, driver, sizeof(hcqi_vk_driver));
 }
 
 /* Are the device's families enough for copies of their own? */
@@ -5332,8 +5733,8 @@ static void hcqi_vk_abilities_read(hcqi_vk_device *d, const hcqi_vk_features *f)
 }
 
 /* Extensions that are used where they are; `names` gets those to be enabled. */
-static uint32_t hcqi_vk_extensions(hcqi_vk_device *d, const VkExtensionProperties *known,
-                                   uint32_t known_count, const char **names) {
+static uint32_t hcqi_vk_extensions(hcqi_vk_device *d, const hcqi_vk_known *known,
+                                   const char **names) {
     uint32_t count = 0;
     const struct { const char *name; uint32_t off; int *has; } table[] = {
         { VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, HCQ_VULKAN_NO_SYNC2, &d->has_sync2 },
@@ -5345,9 +5746,7 @@ static uint32_t hcqi_vk_extensions(hcqi_vk_device *d, const VkExtensionPropertie
         { "VK_KHR_portability_subset", 0, NULL },
     };
     for (size_t i = 0; i < HCQI_VK_COUNT(table); i++) {
-        if ((d->flags & table[i].off) || !hcqi_vk_listed(known, known_count, table[i].name)) {
-            continue;
-        }
+        if ((d->flags & table[i].off) || !hcqi_vk_knows(known, table[i].name)) { continue; }
         if (table[i].has) { *table[i].has = 1; }
         names[count++] = table[i].name;
     }
@@ -5407,14 +5806,17 @@ static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
 }
 
 /* A VkDevice of our own, with its queues. */
-static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *features,
-                                        const VkExtensionProperties *known, uint32_t known_count) {
+static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *features) {
+    hcqi_vk_known known;
     VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
     VkDeviceQueueCreateInfo queues[HCQI_VK_FAMILIES];
     const char *names[16];
     float priorities[HCQI_VK_QUEUES];
     uint32_t count = 16, wanted[HCQI_VK_FAMILIES] = { 0, 0 };
-    uint32_t name_count = hcqi_vk_extensions(d, known, known_count, names);
+    hcq_result result = hcqi_vk_known_open(d->driver, NULL, d->physical, &known);
+    if (result != HCQ_OK) { return result; }
+    uint32_t name_count = hcqi_vk_extensions(d, &known, names);
+    hcqi_vk_known_close(d->driver, &known);
     hcqi_vk_features_chain(features, d->has_sync2, d->has_maintenance4);
     d->driver->api.GetPhysicalDeviceFeatures2(d->physical, &features->all);
     hcqi_vk_features_choose(features);
@@ -5436,7 +5838,7 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
     info.ppEnabledExtensionNames = names;
     VkResult r = d->driver->api.CreateDevice(d->physical, &info, NULL, &d->handle);
     if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateDevice"); }
-    hcq_result result = hcqi_vk_device_functions(d);
+    result = hcqi_vk_device_functions(d);
     if (result == HCQ_OK) { hcqi_vk_queues_take(d, wanted); }
     return result;
 }
@@ -5456,7 +5858,11 @@ static const char *hcqi_vk_lent_check(const struct hcq_vulkan_desc *desc) {
     for (uint32_t i = 0; i < desc->queue_count; i++) {
         if (!desc->queues[i].queue) { return "queues: one is NULL"; }
     }
-    return desc->extension_count != 0 && !desc->extensions ? "extensions: is NULL" : NULL;
+    if (desc->extension_count != 0 && !desc->extensions) { return "extensions: is NULL"; }
+    for (uint32_t i = 0; i < desc->extension_count; i++) {
+        if (!desc->extensions[i]) { return "extensions: one is NULL"; }
+    }
+    return NULL;
 }
 
 /* As many lanes as queues, so that each has one. */
@@ -5476,20 +5882,18 @@ static void hcqi_vk_lanes_lent(hcqi_vk_device *d) {
 static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc,
                                       hcqi_vk_features *features) {
     VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
-    VkExtensionProperties known[64];
+    hcqi_vk_known known;
     const char *names[16];
-    uint32_t count = 16, known_count = 0;
-    memset(known, 0, sizeof known);
+    uint32_t count = 16;
     const char *bad = hcqi_vk_lent_check(desc);
     if (bad) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad);
         return HCQ_ERROR_INVALID;
     }
-    for (uint32_t i = 0; i < desc->extension_count && i < 64; i++) {
-        snprintf(known[known_count++].extensionName, sizeof known[0].extensionName, "%s",
-                 desc->extensions[i]);
-    }
-    (void)hcqi_vk_extensions(d, known, known_count, names);
+    memset(&known, 0, sizeof known);
+    known.lent = desc->extensions;
+    known.count = desc->extension_count;
+    (void)hcqi_vk_extensions(d, &known, names);
     hcqi_vk_features_lent(features, desc->features);
     d->handle = desc->device;
     d->lent = 1;
@@ -5664,6 +6068,7 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
 static hcq_result hcqi_vk_now_open(hcqi_vk_device *d) {
     hcqi_vk_family *f = d->family_of[0];
     hcq_result r = hcqi_vk_semaphore_create(d, &d->now_semaphore);
+    if (r == HCQ_OK) { r = hcqi_vk_semaphore_create(d, &d->kick_semaphore); }
     if (r == HCQ_OK) { r = hcqi_vk_pool_create(d, f->index, &d->now_pool); }
     if (r == HCQ_OK) { r = hcqi_vk_commands_new(d, d->now_pool, &d->now_commands); }
     if (r == HCQ_OK && f->stamp_bits != 0) {
@@ -5738,6 +6143,7 @@ static void hcqi_vk_device_objects_free(hcqi_vk_device *d) {
     if (d->now_queries) { d->api.DestroyQueryPool(d->handle, d->now_queries, NULL); }
     if (d->now_pool) { d->api.DestroyCommandPool(d->handle, d->now_pool, NULL); }
     if (d->now_semaphore) { d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL); }
+    if (d->kick_semaphore) { d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL); }
     if (d->cache) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
     for (uint32_t i = 0; i < d->family_count; i++) {
         hcqi_vk_family *f = &d->families[i];
@@ -5769,6 +6175,7 @@ static void hcqi_vk_close(void *self) {
 static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *shared,
                                         const struct hcq_vulkan_desc *desc, uint32_t ordinal) {
     d->driver = shared;
+    d->own.memory = shared->memory;
     hcq_result r = HCQ_OK;
     if (desc && desc->device) {
         d->driver = &d->own;
@@ -5801,17 +6208,9 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
 
 /* Everything between the handles of a device and its lanes. */
 static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
-    VkExtensionProperties known[512];
     hcqi_vk_features features;
-    uint32_t count = 512;
-    hcq_result r;
-    if (desc && desc->device) {
-        r = hcqi_vk_device_lent(d, desc, &features);
-    } else {
-        VkResult got = d->driver->api.EnumerateDeviceExtensionProperties(d->physical, NULL, &count,
-                                                                         known);
-        r = hcqi_vk_device_create(d, &features, known, got < VK_SUCCESS ? 0 : count);
-    }
+    hcq_result r = desc && desc->device ? hcqi_vk_device_lent(d, desc, &features)
+                                        : hcqi_vk_device_create(d, &features);
     if (r != HCQ_OK) { return r; }
     hcqi_vk_abilities_read(d, &features);
     d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
@@ -5982,7 +6381,8 @@ static const hcq_backend *hcqi_vk_backend(void) {
         hcqi_vk_alloc, hcqi_vk_dealloc, hcqi_vk_import, hcqi_vk_map, hcqi_vk_unmap,
         hcqi_vk_program_create, hcqi_vk_program_destroy, hcqi_vk_exec_check,
         hcqi_vk_encode, hcqi_vk_patch, hcqi_vk_encode_free,
-        hcqi_vk_submit, hcqi_vk_flush, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_counter_reset,
+        hcqi_vk_submit, hcqi_vk_flush, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_kick,
+        hcqi_vk_counter_reset,
         hcqi_vk_can_wait, NULL, hcqi_vk_clock, hcqi_vk_stamp_ns
     };
     return &backend;
@@ -6004,8 +6404,13 @@ static hcq_result hcqi_vk_info_locked(void *self, void *user) {
     return HCQ_OK;
 }
 
+static hcq_result hcqi_vk_null(const char *parameter) {
+    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
+    return HCQ_ERROR_INVALID;
+}
+
 HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info) {
-    if (!info) { return HCQ_ERROR_INVALID; }
+    if (!info) { return hcqi_vk_null("info"); }
     return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_info_locked, info);
 }
 
@@ -6020,7 +6425,11 @@ static hcq_result hcqi_vk_lane_locked(void *self, void *user) {
     const hcqi_vk_ask_lane *ask = (const hcqi_vk_ask_lane *)user;
     uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
     int kind = ask->kind == HCQ_COMPUTE || ask->kind == HCQ_COPY;
-    if (!kind || ask->index >= count) { return HCQ_ERROR_INVALID; }
+    if (!kind || ask->index >= count) {
+        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "%s: %u of %u lanes",
+                        kind ? "index" : "kind", kind ? ask->index : (uint32_t)ask->kind, count);
+        return HCQ_ERROR_INVALID;
+    }
     const hcqi_vk_queue *q = hcqi_vk_queue_for(d, ask->kind, ask->index);
     memset(ask->info, 0, sizeof *ask->info);
     ask->info->queue = q->queue;
@@ -6034,7 +6443,7 @@ static hcq_result hcqi_vk_lane_locked(void *self, void *user) {
 HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                     hcq_vulkan_lane_info *info) {
     hcqi_vk_ask_lane ask = { kind, index, info };
-    if (!info) { return HCQ_ERROR_INVALID; }
+    if (!info) { return hcqi_vk_null("info"); }
     return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_lane_locked, &ask);
 }
 
@@ -6056,13 +6465,12 @@ HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDev
     hcqi_vk_ask_buffer ask;
     memset(&ask, 0, sizeof ask);
     ask.asked = &buffer;
-    if (!handle || !offset) { return HCQ_ERROR_INVALID; }
+    if (!handle || !offset) { return hcqi_vk_null(handle ? "offset" : "handle"); }
     hcq_result r = hcq_backend_locked(buffer.device, hcqi_vk_backend(), hcqi_vk_buffer_locked,
                                       &ask);
-    if (r != HCQ_OK) { return r; }
-    *handle = ask.buffer;
+    *handle = ask.buffer;              /* 0 after an error */
     *offset = ask.offset;
-    return HCQ_OK;
+    return r;
 }
 
 typedef struct hcqi_vk_ask_point {
@@ -6093,12 +6501,11 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
     hcqi_vk_ask_point ask;
     memset(&ask, 0, sizeof ask);
     ask.point = point;
-    if (!semaphore || !value) { return HCQ_ERROR_INVALID; }
+    if (!semaphore || !value) { return hcqi_vk_null(semaphore ? "value" : "semaphore"); }
     hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_point_locked, &ask);
-    if (r != HCQ_OK) { return r; }
-    *semaphore = ask.semaphore;
+    *semaphore = ask.semaphore;        /* 0 after an error */
     *value = ask.value;
-    return HCQ_OK;
+    return r;
 }
 
 /* The lane that follows a semaphore: its own, or one that nobody needs now. */
@@ -6151,7 +6558,13 @@ HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore sema
     memset(&ask, 0, sizeof ask);
     ask.semaphore = semaphore;
     ask.value = value;
-    if (!semaphore || !point || value > (uint64_t)INT64_MAX) { return HCQ_ERROR_INVALID; }
+    if (!point) { return hcqi_vk_null("point"); }
+    memset(point, 0, sizeof *point);
+    if (!semaphore) { return hcqi_vk_null("semaphore"); }
+    if (value > (uint64_t)INT64_MAX) {
+        hcq_backend_log(NULL, HCQ_ERROR_INVALID, "value: above INT64_MAX");
+        return HCQ_ERROR_INVALID;
+    }
     hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_import_locked, &ask);
     if (r == HCQ_OK) { *point = ask.point; }
     return r;
@@ -6183,17 +6596,37 @@ static hcq_result hcqi_vk_cache_locked(void *self, void *user) {
 
 HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size) {
     hcqi_vk_ask_cache ask = { data, size };
-    if (!size) { return HCQ_ERROR_INVALID; }
+    if (!size) { return hcqi_vk_null("size"); }
     return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_cache_locked, &ask);
+}
+
+typedef struct hcqi_vk_ask_at {
+    uint64_t address;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+} hcqi_vk_ask_at;
+
+static hcq_result hcqi_vk_at_locked(void *self, void *user) {
+    hcqi_vk_ask_at *ask = (hcqi_vk_ask_at *)user;
+    const hcqi_vk_range *r = hcqi_vk_owner((const hcqi_vk_device *)self, ask->address, 1);
+    if (!r) { return HCQ_ERROR_INVALID; }
+    ask->buffer = r->block->buffer;
+    ask->offset = ask->address - r->block->address;
+    return HCQ_OK;
 }
 
 HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
                            VkDeviceSize *offset) {
+    hcqi_vk_ask_at ask;
     if (!encoder || !handle || !offset) { return 0; }
-    const hcqi_vk_range *r = hcqi_vk_owner((const hcqi_vk_device *)encoder->self, address, 1);
-    if (!r) { return 0; }
-    *handle = r->block->buffer;
-    *offset = address - r->block->address;
+    hcq_device *device = ((const hcqi_vk_device *)encoder->self)->device;
+    memset(&ask, 0, sizeof ask);
+    ask.address = address;
+    if (hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_at_locked, &ask) != HCQ_OK) {
+        return 0;
+    }
+    *handle = ask.buffer;
+    *offset = ask.offset;
     return 1;
 }
 

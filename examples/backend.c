@@ -37,7 +37,7 @@
     X(alloc) X(dealloc) X(import) X(map) X(unmap)                                  \
     X(program_create) X(program_destroy) X(exec_check)                             \
     X(encode) X(patch) X(encode_free)                                              \
-    X(submit) X(flush) X(completed) X(wait) X(counter_reset)                       \
+    X(submit) X(flush) X(completed) X(wait) X(kick) X(counter_reset)               \
     X(can_wait) X(watch) X(clock) X(stamp_ns)
 
 typedef enum trace_function {
@@ -396,16 +396,23 @@ static uint64_t trace_completed(void *self, hcq_lane *lane, uint32_t counter) {
 /* A wait that timed out gets no line: the core also waits in small slices, and
    those would soon fill the ring. */
 static hcq_result trace_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
-                             uint64_t timeout_ns) {
+                             uint64_t timeout_ns, int serves) {
     trace_device *d = (trace_device *)self;
     uint64_t began = hcq_sys_now_ns();
-    hcq_result result = trace.inner->wait(d->self, lane, counter, value, timeout_ns);
+    hcq_result result = trace.inner->wait(d->self, lane, counter, value, timeout_ns, serves);
     trace_sum_up(TRACE_wait, began, result);
     if (result != HCQ_TIMEOUT) {
         trace_line(began, result, "dev%u wait %s %u: counter %u at %llu", d->number,
                    trace_kind(lane), lane->index, counter, (unsigned long long)value);
     }
     return result;
+}
+
+static void trace_kick(void *self) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    trace.inner->kick(d->self);
+    trace_sum_up(TRACE_kick, began, HCQ_OK);
 }
 
 static void trace_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
@@ -464,6 +471,7 @@ static void trace_table_work(hcq_backend *table, const hcq_backend *inner) {
     table->submit = trace_submit;
     table->completed = trace_completed;
     table->wait = trace_wait;
+    table->kick = inner->kick ? trace_kick : NULL;
     table->counter_reset = trace_counter_reset;
     table->flush = inner->flush ? trace_flush : NULL;
     table->can_wait = inner->can_wait ? trace_can_wait : NULL;

@@ -32,7 +32,8 @@ int main(int argc, char **argv) {
     int32_t x[N], y[N], right = 0;
     for (int32_t i = 0; i < N; i++) { x[i] = i; y[i] = 1; }
     hcq_device *dev;
-    if (hcq_open(argc > 1 ? argv[1] : "CPU", NULL, &dev) != HCQ_OK) { return 1; }
+    hcq_result r = hcq_open(argc > 1 ? argv[1] : "CPU", NULL, &dev);
+    if (r != HCQ_OK) { fprintf(stderr, "hello: %s\n", hcq_result_text(r)); return 1; }
     hcq_buffer bx, by;
     hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
     hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
@@ -43,7 +44,7 @@ int main(int argc, char **argv) {
     axpy_args args = { by.address, bx.address, 2, N };
     hcq_queue_exec(q, prog, &args, hcq_dim((N + 63) / 64, 1, 1), hcq_dim(64, 1, 1));
     hcq_point done;
-    hcq_result r = hcq_queue_submit(q, dev, &done); /* or the recording's first error */
+    r = hcq_queue_submit(q, dev, &done); /* or the recording's first error */
     if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
     if (r == HCQ_OK) { r = hcq_copyout(y, by, sizeof y); }
     for (int32_t i = 0; i < N; i++) { right += y[i] == 2 * i + 1; }

@@ -125,8 +125,27 @@ static void go_deep(hcq_result (*path)(bench *), bench *b) {
     CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
 }
 
+static hcq_result service_starts(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+/* A device's service thread starts when it is first needed: that is set-up. */
+static void start_services(void) {
+    hcq_device *devices[2] = {T.dev, T.dev2};
+    for (int i = 0; i < 2; i++) {
+        hcq_queue *q = make_queue(devices[i], HCQ_COMPUTE);
+        hcq_point done = {{0}, 0};
+        CHECK_INDEX(hcq_queue_host(q, service_starts, NULL), 0);
+        CHECK_OK(hcq_queue_submit(q, devices[i], &done));
+        WAIT_OK(done);
+        hcq_queue_destroy(q);
+    }
+}
+
 /* Runs one path WARM times, then ROUNDS times and counts. */
 static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
+    start_services();
     if (deep) {
         go_deep(path, b);
     }

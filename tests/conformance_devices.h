@@ -468,9 +468,68 @@ static void swaps_without_native_waits(void **state) {
     swap_many(HCQ_DEVICE_NO_NATIVE_WAIT);
 }
 
+/* A device that is opened while another one gives back its memory. */
+typedef struct late_opener {
+    pthread_t thread;
+    hcq_device_desc desc;
+    char name[32];
+    hcq_device *device;
+    hcq_signal signals[8];
+    hcq_result result;
+    uint32_t closing, opened;          /* atomic */
+} late_opener;
+
+static void *late_opener_run(void *user) {
+    late_opener *o = (late_opener *)user;
+    while (!__atomic_load_n(&o->closing, __ATOMIC_ACQUIRE)) { test_sleep_ms(1); }
+    o->result = hcq_open(o->name, &o->desc, &o->device);
+    for (int i = 0; i < 8 && o->result == HCQ_OK; i++) {
+        o->result = hcq_signal_create(o->device, 7, &o->signals[i]);
+    }
+    __atomic_store_n(&o->opened, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void *late_opener_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    return test_hook_alloc(&T.memory, size, align);
+}
+
+/* Leaves a moment for the other thread, which may need the lock that we have. */
+static void late_opener_free(void *user, void *ptr, size_t size) {
+    late_opener *o = (late_opener *)user;
+    for (int i = 0; i < 20 && __atomic_load_n(&o->closing, __ATOMIC_ACQUIRE) &&
+                    !__atomic_load_n(&o->opened, __ATOMIC_ACQUIRE); i++) {
+        test_sleep_ms(1);
+    }
+    test_hook_free(&T.memory, ptr, size);
+}
+
+static void opened_while_another_closes(void **state) {
+    (void)state;
+    late_opener o;
+    memset(&o, 0, sizeof o);
+    o.desc = test_desc();
+    snprintf(o.name, sizeof o.name, "%s", T.variant->backend);
+    hcq_device_desc desc = o.desc;
+    desc.memory.alloc_fn = late_opener_alloc;
+    desc.memory.free_fn = late_opener_free;
+    desc.memory.user = &o;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal signal = make_signal(device, 3);
+    uint64_t value = 0;
+    pthread_create(&o.thread, NULL, late_opener_run, &o);
+    __atomic_store_n(&o.closing, 1, __ATOMIC_RELEASE);
+    CHECK_OK(hcq_close(device));
+    pthread_join(o.thread, NULL);
+    CHECK_OK(o.result);
+    CHECK_RESULT(hcq_signal_value(signal, &value), HCQ_ERROR_CLOSED); /* not another's 7 */
+    CHECK_OK(hcq_close(o.device));
+}
+
 #define DEVICES_TESTS                                                              \
     TEST(lanes_of_devices_in_a_ring), TEST(failure_comes_back),                    \
     TEST(transfers_follow_both_devices), TEST(transfers_cross),                    \
     TEST(closed_while_waited_for), TEST(closed_under_use),                         \
     TEST(loss_is_seen_by_others), TEST(swaps_under_old_points),                    \
-    TEST(swaps_without_native_waits)
+    TEST(swaps_without_native_waits), TEST(opened_while_another_closes)

@@ -356,6 +356,24 @@ static void explain_no_false_cycle(void **state) {
     CHECK_OK(hcq_wait(done, 2, HCQ_ALL, BOUND));
 }
 
+/* Of those that will raise a signal far enough the lowest is waited for. */
+static void explain_steps_of_a_signal(void **state) {
+    (void)state;
+    hcq_signal t = make_signal(T.dev, 0);
+    hcq_point done[4];
+    char before[64];
+    for (uint64_t i = 0; i < 4; i++) {
+        const hcq_point wait = hcq_at(t, i + 1), raise = hcq_at(t, i + 2);
+        CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, &done[i]));
+    }
+    const char *text = explain(done[3]);
+    SAYS_NOT(text, "cycle");
+    snprintf(before, sizeof before, "waits for #%llu ", (unsigned long long)done[2].value);
+    CHECK(strstr(text, before) != NULL);
+    SAYS(text, "nobody submitted raises it");
+    CHECK_OK(hcq_signal_set(t, 1));
+}
+
 /* ---- what is final ---- */
 
 static void explain_final(void **state) {
@@ -780,7 +798,8 @@ static void short_waits_are_silent(void **state) {
     TEST(explain_reached), TEST(explain_nobody_raises_it), TEST(explain_chain),    \
     TEST(explain_behind_another), TEST(explain_cycle_on_a_lane),                   \
     TEST(explain_cycle_of_lanes), TEST(explain_cycle_of_many),                     \
-    TEST(explain_no_false_cycle), TEST(explain_final), TEST(explain_running),      \
+    TEST(explain_no_false_cycle), TEST(explain_steps_of_a_signal),                 \
+    TEST(explain_final), TEST(explain_running),                                    \
     TEST(explain_truncates), TEST(explain_many_points), TEST(signal_labels),       \
     TEST(explain_long_chains), TEST(explain_meanwhile),                            \
     TEST(long_waits_explain_themselves), TEST(long_calls_explain_themselves),      \

@@ -2903,7 +2903,7 @@ static void graph_commands_are_read_back(void **state) {
         CHECK_U64(hcq_queue_count(g), 7);
         CHECK_OK(hcq_queue_command(g, 0, &c));
         CHECK(c.kind == HCQ_COMMAND_EXEC && c.program == add);
-        CHECK(c.grid.x == 3 && c.grid.y == 1 && c.grid.z == 2 && c.block.x == 4);
+        CHECK(c.grid.x == 3 && c.grid.y == 0 && c.grid.z == 2 && c.block.x == 4);
         CHECK(c.args_size == sizeof args && memcmp(c.args, &args, sizeof args) == 0);
         CHECK_OK(hcq_queue_command(g, 1, &c));
         CHECK(c.kind == HCQ_COMMAND_COPY && c.size == 16);

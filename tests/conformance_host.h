@@ -1,4 +1,4 @@
-/* Host and custom commands, failures, close, objects destroyed early.
+/* Host commands, failures, close, objects destroyed early.
    Part of conformance.c. */
 
 /* ---- host commands ---- */
@@ -240,103 +240,6 @@ static void any_wait_notices_completion(void **state) {
         CHECK(hcq_sys_now_ns() - start < BOUND / 2);
         CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
     }
-}
-
-/* ---- custom commands ---- */
-
-typedef struct custom_payload { uint64_t address; uint32_t value; uint32_t fixed; } custom_payload;
-
-static uint32_t custom_user;
-
-static hcq_result custom_cpu(void *native, const void *payload, void *user) {
-    const custom_payload *p = (const custom_payload *)payload;
-    if (native || user != &custom_user || p->fixed != 1234) {
-        return HCQ_ERROR_HOST;
-    }
-    *HCQ_PTR(uint32_t, p->address) = p->value;
-    return p->value == 666 ? HCQ_ERROR_HOST : HCQ_OK;
-}
-
-static hcq_result custom_mock(void *native, const void *payload, void *user) {
-    custom_payload p;
-    memcpy(&p, payload, sizeof p);
-    if (user != &custom_user || p.fixed != 1234) {
-        return HCQ_ERROR_HOST;
-    }
-    mock_custom_fill(native, p.address, 4, p.value, 4);
-    return HCQ_OK;
-}
-
-#ifdef TEST_GPU
-static hcq_result custom_gpu(void *native, const void *payload, void *user) {
-    custom_payload p;
-    memcpy(&p, payload, sizeof p);
-    if (user != &custom_user || p.fixed != 1234) {
-        return HCQ_ERROR_HOST;
-    }
-    return test_gpu_fill(native, p.address, 4, p.value);
-}
-#endif
-
-static hcq_result custom_trace(void *native, const void *payload, void *user) {
-    return is_cpu() ? custom_cpu(native, payload, user) : custom_mock(native, payload, user);
-}
-
-static const hcq_custom_type custom_type = {
-    "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock},
-                                     {"TRACE", custom_trace}, TEST_GPU_ENCODE(custom_gpu)},
-    {{offsetof(custom_payload, value), 4}}, &custom_user};
-static const hcq_custom_type custom_elsewhere = {
-    "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};
-
-static void custom_commands(void **state) {
-    (void)state;
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_buffer a = make_words(T.dev, 8);
-        custom_payload p = {a.address, 11, 1234};
-        hcq_command c;
-        CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 0);
-        CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 4, 4), a, 4), 1);
-        CHECK_OK(hcq_queue_command(q, 0, &c));
-        CHECK(c.kind == HCQ_COMMAND_CUSTOM && c.type == &custom_type);
-        CHECK(c.args_size == sizeof p && memcmp(c.args, &p, sizeof p) == 0);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
-        p.value = 0;                   /* was copied */
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_U64(READ32(a, 1), 11);
-        for (uint32_t i = 0; i < 20; i++) {
-            p.value = 20 + i;
-            p.fixed = 99;              /* outside of the updatable range: refused */
-            CHECK_RESULT(hcq_queue_update_custom(q, 0, &p), HCQ_ERROR_INVALID);
-            p.fixed = 1234;
-            CHECK_OK(hcq_queue_update_custom(q, 0, &p));
-            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-            CHECK_U64(READ32(a, 1), 20 + i);
-        }
-        hcq_queue_destroy(q);
-        q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_custom(q, &custom_elsewhere, &p), HCQ_ERROR_UNSUPPORTED);
-    }
-}
-
-static void custom_command_fails(void **state) {
-    (void)state;
-    if (!is_cpu()) {
-        SKIP("encoded early there, cannot fail at run time");
-        return;
-    }
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_buffer a = make_words(T.dev, 8);
-    custom_payload p = {a.address, 666, 1234};
-    hcq_point done;
-    CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 0);
-    CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 4, 4), 1, 4), 1);
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    WAIT_RESULT(done, HCQ_ERROR_HOST);
-    CHECK_U64(READ32(a, 1), 0);
 }
 
 /* ---- failures travel ---- */
@@ -739,7 +642,7 @@ static void one_of_two_queues_fails(void **state) {
     TEST(failed_wait_among_others), TEST(timeline_waits_pass_failures), \
     TEST(one_of_two_queues_fails), \
     TEST(host_commands_run_in_order), TEST(host_command_sees_memory), \
-    TEST(host_command_calls_back), TEST(host_command_fails), TEST(custom_commands), \
-    TEST(custom_command_fails), TEST(failure_propagates), TEST(failed_points_are_exact), \
+    TEST(host_command_calls_back), TEST(host_command_fails), \
+    TEST(failure_propagates), TEST(failed_points_are_exact), \
     TEST(native_refusals), TEST(lost_device), TEST(close_cancels_held_work), \
     TEST(close_finishes_work), TEST(destroyed_after_submit), TEST(destroyed_before_submit)

@@ -251,11 +251,8 @@ typedef struct grid_case { hcq_dims grid, block, ran_grid, ran_block; } grid_cas
 
 static const grid_case grid_cases[] = {
     {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {{0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}},      /* all zero: {1, 1, 1} */
+    {{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}},      /* a block's default */
     {{7, 1, 1}, {3, 1, 1}, {7, 1, 1}, {3, 1, 1}},
-    {{5, 0, 0}, {4, 0, 0}, {5, 1, 1}, {4, 1, 1}},      /* y, z 0 count as 1 */
-    {{0, 1, 1}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},      /* x 0: nothing runs */
-    {{0, 3, 0}, {1, 1, 1}, {0, 3, 1}, {1, 1, 1}},
     {{2, 3, 4}, {2, 2, 2}, {2, 3, 4}, {2, 2, 2}},
     {{1, 1, 9}, {1, 5, 1}, {1, 1, 9}, {1, 5, 1}},
     {{16, 16, 16}, {1, 1, 3}, {16, 16, 16}, {1, 1, 3}},
@@ -263,17 +260,22 @@ static const grid_case grid_cases[] = {
     {{1, 2000, 2}, {2, 1, 1}, {1, 2000, 2}, {2, 1, 1}},
 };
 
-static void grids(void **state) {
-    (void)state;
-    enum { N = 4096 };
-    static uint32_t seen[N];
+static hcq_program *make_grid(hcq_device *device) {
     hcq_program_desc desc = {"grid", k_grid,
                              {HCQ_ARG_INOUT, HCQ_ARG_INOUT,
                               HCQ_ARG_STRUCT(sizeof(hcq_dims), 4),
                               HCQ_ARG_STRUCT(sizeof(hcq_dims), 4)}, NULL, NULL,
                              {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+static void grids(void **state) {
+    (void)state;
+    enum { N = 4096 };
+    static uint32_t seen[N];
+    hcq_program *program = make_grid(T.dev);
     for (size_t i = 0; i < sizeof grid_cases / sizeof grid_cases[0]; i++) {
         const grid_case *c = &grid_cases[i];
         hcq_buffer sum = make_words(T.dev, 2), map = make_words(T.dev, N);
@@ -283,7 +285,7 @@ static void grids(void **state) {
         CHECK_INDEX(hcq_queue_exec(q, program, &args, c->grid, c->block), 0);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        WAIT_OK(hcq_at(s, 1));         /* an empty grid signals, too */
+        WAIT_OK(hcq_at(s, 1));
         uint32_t threads = c->ran_block.x * c->ran_block.y * c->ran_block.z;
         uint32_t blocks = c->ran_grid.x * c->ran_grid.y * c->ran_grid.z;
         uint64_t total = 0;
@@ -295,6 +297,153 @@ static void grids(void **state) {
         }
         hcq_queue_destroy(q);
     }
+}
+
+/* ---- grids with a 0 ---- */
+
+enum { EMPTY_RECORDED, EMPTY_VARIABLE, EMPTY_UPDATED, EMPTY_WAYS };
+
+/* A 2x3x4 grid with 0 for each bit of `zeros`. */
+static hcq_dims empty_grid(uint32_t zeros) {
+    return hcq_dim(zeros & 1 ? 0 : 2, zeros & 2 ? 0 : 3, zeros & 4 ? 0 : 4);
+}
+
+typedef struct empty_case {
+    hcq_buffer sum, seen;
+    hcq_program *program;
+    hcq_queue_kind kind;
+    int bound;
+} empty_case;
+
+/* A queue that clears the sum and then counts the blocks of `grid`. */
+static hcq_queue *empty_queue(const empty_case *c, hcq_dims grid, int varies) {
+    hcq_queue *q = make_queue(T.dev, c->kind);
+    grid_args args = {c->sum.address, c->seen.address, empty_grid(0), hcq_dim(1, 1, 1)};
+    CHECK_INDEX(hcq_queue_fill(q, c->sum, 8, 0, 4), 0);
+    CHECK_INDEX(hcq_queue_exec(q, c->program, &args, grid, hcq_dim(1, 1, 1)), 1);
+    for (uint32_t axis = 0; varies && axis < 3; axis++) {
+        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X + axis, axis, 4));
+    }
+    CHECK_OK(c->bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+    return q;
+}
+
+/* Submits, with a signal of its own, and counts. */
+static void empty_run(const empty_case *c, hcq_queue *q, int varies, uint32_t zeros) {
+    hcq_dims grid = empty_grid(zeros);
+    const uint64_t values[3] = {grid.x, grid.y, grid.z};
+    hcq_point raised = hcq_at(make_signal(T.dev, 0), 1);
+    hcq_submission sub;
+    uint64_t total = 99;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &q;
+    sub.queue_count = 1;
+    sub.variables = varies ? values : NULL;
+    sub.variable_count = varies ? 3 : 0;
+    sub.signals = &raised;
+    sub.signal_count = 1;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+    WAIT_OK(raised);
+    CHECK_OK(hcq_copyout(&total, c->sum, 8));
+    CHECK_U64(total, zeros ? 0 : 24);
+}
+
+/* Wherever the 0 is and however it gets there nothing runs, and what follows does;
+   a grid without one then runs again. */
+static void empty_grids(void **state) {
+    (void)state;
+    static const uint32_t steps[] = {0, 1, 2, 3, 0, 4, 5, 6, 7, 0};
+    empty_case c;
+    c.sum = make_words(T.dev, 2);
+    c.seen = make_words(T.dev, 24);
+    c.program = make_grid(T.dev);
+    for (uint32_t i = 0; i < 4 * EMPTY_WAYS; i++) {
+        int way = (int)(i / 4);
+        hcq_queue *q = NULL;
+        c.kind = i & 1 ? HCQ_GRAPH : HCQ_COMPUTE;
+        c.bound = (i & 2) != 0;
+        for (uint32_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
+            hcq_dims grid = empty_grid(steps[k]);
+            if (!q) { /* updates begin with an empty one */
+                q = empty_queue(&c, way == EMPTY_VARIABLE ? empty_grid(0) : grid,
+                                way == EMPTY_VARIABLE);
+            }
+            if (way == EMPTY_UPDATED) {
+                CHECK_OK(hcq_queue_update_exec(q, 1, &grid, NULL));
+            }
+            empty_run(&c, q, way == EMPTY_VARIABLE, steps[k]);
+            if (way == EMPTY_RECORDED) {
+                hcq_queue_destroy(q);
+                q = NULL;
+            }
+        }
+        hcq_queue_destroy(q);
+    }
+}
+
+/* The other way: recorded empty, then updated. */
+static void empty_grids_grow(void **state) {
+    (void)state;
+    empty_case c;
+    c.sum = make_words(T.dev, 2);
+    c.seen = make_words(T.dev, 24);
+    c.program = make_grid(T.dev);
+    for (uint32_t i = 0; i < 4 * 7; i++) {
+        uint32_t zeros = 1 + i / 4;
+        hcq_dims whole = empty_grid(0), none = empty_grid(zeros);
+        c.kind = i & 1 ? HCQ_GRAPH : HCQ_COMPUTE;
+        c.bound = (i & 2) != 0;
+        hcq_queue *q = empty_queue(&c, none, 0);
+        empty_run(&c, q, 0, zeros);
+        CHECK_OK(hcq_queue_update_exec(q, 1, &whole, NULL));
+        empty_run(&c, q, 0, 0);
+        CHECK_OK(hcq_queue_update_exec(q, 1, &none, NULL));
+        empty_run(&c, q, 0, zeros);
+        hcq_queue_destroy(q);
+    }
+}
+
+/* Beyond what a device takes on another axis, too. */
+static void empty_grids_have_no_limit(void **state) {
+    (void)state;
+    empty_case c;
+    c.sum = make_words(T.dev, 2);
+    c.seen = make_words(T.dev, 24);
+    c.program = make_grid(T.dev);
+    for (uint32_t i = 0; i < 4; i++) {
+        hcq_dims wide = hcq_dim(UINT32_MAX, 0, UINT32_MAX), whole = empty_grid(0);
+        c.kind = i & 1 ? HCQ_GRAPH : HCQ_COMPUTE;
+        c.bound = (i & 2) != 0;
+        hcq_queue *q = empty_queue(&c, whole, 0);
+        empty_run(&c, q, 0, 0);
+        CHECK_OK(hcq_queue_update_exec(q, 1, &wide, NULL));
+        empty_run(&c, q, 0, 2);
+        CHECK_OK(hcq_queue_update_exec(q, 1, &whole, NULL));
+        empty_run(&c, q, 0, 0);
+        hcq_queue_destroy(q);
+    }
+}
+
+/* {0,0,0} is {1,1,1}; any other 0 is refused, and an update then changes nothing. */
+static void empty_blocks(void **state) {
+    (void)state;
+    hcq_buffer word = make_words(T.dev, 1);
+    hcq_program *add = make_add(T.dev);
+    add_args args = {word.address, 5, 1};
+    const hcq_dims one = hcq_dim(1, 1, 1), none = hcq_dim(0, 0, 0);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, one, none), 0);
+    CHECK_OK(hcq_queue_update_exec(q, 0, NULL, &none));
+    for (uint32_t zeros = 1; zeros < 7; zeros++) {
+        hcq_queue *bad = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_dims block = hcq_dim(zeros & 1 ? 0 : 1, zeros & 2 ? 0 : 1, zeros & 4 ? 0 : 1);
+        CHECK_INDEX(hcq_queue_exec(bad, add, &args, one, block), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_queue_update_exec(q, 0, NULL, &block), HCQ_ERROR_INVALID);
+        hcq_queue_destroy(bad);
+    }
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_U64(READ32(word, 0), 5);
+    hcq_queue_destroy(q);
 }
 
 /* ---- programs ---- */
@@ -554,5 +703,6 @@ static void large_arguments(void **state) {
     TEST(long_recordings), TEST(large_arguments), \
     TEST(every_command), TEST(copy_queue_commands), TEST(first_error_sticks), \
     TEST(reset_and_record_again), TEST(append_recordings), TEST(commands_see_earlier_writes), \
-    TEST(fill_patterns), TEST(grids), TEST(program_info), TEST(fill_kernargs_and_call), \
-    TEST(program_call_times), TEST(kernels_from_a_library)
+    TEST(fill_patterns), TEST(grids), TEST(empty_grids), TEST(empty_grids_grow), \
+    TEST(empty_grids_have_no_limit), TEST(empty_blocks), TEST(program_info), \
+    TEST(fill_kernargs_and_call), TEST(program_call_times), TEST(kernels_from_a_library)

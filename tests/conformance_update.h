@@ -346,8 +346,10 @@ static void slots_all_held(void **state) {
     uint64_t start = hcq_sys_now_ns();
     for (uint32_t i = 0; i < 64 && result == HCQ_OK; i++) {
         CHECK_OK(hcq_queue_update_arg(q, 1, 1, &i, 4));
-        result = hcq_queue_submit(q, T.dev, &done);
+        hcq_point point;
+        result = hcq_queue_submit(q, T.dev, &point);
         accepted += result == HCQ_OK;
+        done = result == HCQ_OK ? point : done;
     }
     CHECK(hcq_sys_now_ns() - start < 5 * SECOND); /* it does not wait for the gate */
     CHECK(result == HCQ_OK || result == HCQ_ERROR_LIMIT);

@@ -266,7 +266,7 @@ POOL(usage, usage);
     X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                            \
     X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)                       \
     X(CtxPushCurrent, cuCtxPushCurrent_v2) X(CtxPopCurrent, cuCtxPopCurrent_v2)    \
-    X(CtxGetDevice, cuCtxGetDevice) X(CtxSynchronize, cuCtxSynchronize)            \
+    X(CtxGetDevice, cuCtxGetDevice)                                                \
     X(CtxEnablePeerAccess, cuCtxEnablePeerAccess) X(MemAlloc, cuMemAlloc_v2)       \
     X(MemFree, cuMemFree_v2) X(MemHostAlloc, cuMemHostAlloc) X(MemFreeHost, cuMemFreeHost) \
     X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2)                       \
@@ -286,7 +286,7 @@ POOL(usage, usage);
     X(GraphAddKernelNode, cuGraphAddKernelNode_v2)                                 \
     X(GraphAddMemcpyNode, cuGraphAddMemcpyNode)                                    \
     X(GraphAddMemsetNode, cuGraphAddMemsetNode) X(GraphAddEmptyNode, cuGraphAddEmptyNode) \
-    X(GraphInstantiate, cuGraphInstantiateWithFlags) X(GraphUpload, cuGraphUpload) \
+    X(GraphInstantiate, cuGraphInstantiateWithFlags)                               \
     X(GraphLaunch, cuGraphLaunch) X(GraphExecDestroy, cuGraphExecDestroy)          \
     X(GraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2)             \
     X(GraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams)                \

@@ -266,7 +266,7 @@ static void grids_of_all_shapes(void **state) {
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < sizeof grids / sizeof grids[0] - (T.quick ? 1 : 0); i++) {
             hcq_dims grid = grids[i];
-            uint32_t blocks = grid.x * (grid.y ? grid.y : 1) * (grid.z ? grid.z : 1), bad = 0;
+            uint32_t blocks = grid.x * grid.y * grid.z, bad = 0;
             hcq_result r = hcq_queue_update_exec(q, 1, &grid, NULL);
             if (r == HCQ_OK) {
                 hcq_point done;

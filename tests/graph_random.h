@@ -232,7 +232,8 @@ static void draw_extra(graph *g, call *c, uint32_t index) {
     c->extra.where = pick_span(g, pick_name(g, c->device, index), 1, pick_most());
     c->extra.writes = chance(50);
     c->has_extra = c->extra.where.name != c->dst.name && c->extra.where.name != c->a.name &&
-                   c->extra.where.name != c->b.name;
+                   c->extra.where.name != c->b.name &&
+                   (c->kind != CALL_MIX || c->extra.where.name < FIRST_INPUT); /* no argument */
 }
 
 static call_kind pick_kind(void) {

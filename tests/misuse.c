@@ -367,7 +367,7 @@ static void misuse_free_after(void **state) {
     CHECK_U64(hcq_device_timeline_value(T.dev), number);
     CHECK_U64(READ32(a, 0), 0);        /* still alive */
     CHECK_OK(hcq_free_after(a, &wait, 1, &point));
-    REFUSE(hcq_free_after(a, &wait, 1, &point), HCQ_ERROR_CLOSED, "buffer");
+    REFUSE(hcq_free_after(a, &wait, 1, NULL), HCQ_ERROR_CLOSED, "buffer");
     REFUSE(hcq_free(a), HCQ_ERROR_CLOSED, "buffer");
     CHECK_OK(hcq_signal_set(s, 1));
     WAIT_OK(point);
@@ -577,7 +577,7 @@ static void misuse_exec(void **state) {
     hcq_program *add = make_add(T.dev), *foreign = make_add(T.dev2);
     hcq_buffer a = make_words(T.dev, 4), freed = make_words(T.dev, 4000);
     const hcq_dims one = {1, 1, 1};
-    add_args args = {a.address, 1, 4}, bad = {0, 1, 4};
+    add_args args = {a.address, 1, 4}, bad = {16, 1, 4};
     CHECK_OK(hcq_free(freed));
     REFUSE(hcq_queue_exec(NULL, add, &args, one, one), HCQ_ERROR_INVALID, NULL);
     REFUSE_RECORD(q, hcq_queue_exec(q, NULL, &args, one, one), HCQ_ERROR_INVALID, "program");

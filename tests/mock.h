@@ -77,6 +77,7 @@ typedef struct mock_command {
     uint32_t value_size;
     uint64_t dst, src, size, value;
     const mock_program *program;
+    const hcq_packet *custom;
     hcq_dims grid, block;
 } mock_command;
 
@@ -101,6 +102,7 @@ typedef struct mock_batch {
     hcq_lane_point *waits;
     uint32_t wait_count, wait_capacity;
     hcq_lane_point done;
+    hcq_job *job;
     int lose;
 } mock_batch;
 
@@ -128,6 +130,7 @@ typedef struct mock_device {
     hcq_sys_thread thread;
     int stop;
     uint32_t lost;                     /* atomic */
+    uint32_t kicked;                   /* atomic */
 } mock_device;
 
 static pthread_mutex_t mock_memory_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -333,8 +336,8 @@ static void mock_program_destroy(void *self, void *code) {
 
 /* ---- encoding ---- */
 
-/* What the encode function of a custom command may do on this backend:
-   `native` becomes one fill. */
+/* What the encode function of a custom command, called when its turn comes, may do on
+   this backend: `native` becomes one fill. */
 static TEST_UNUSED void mock_custom_fill(void *native, uint64_t dst, uint64_t size,
                                          uint64_t value, uint32_t value_size) {
     mock_command *command = (mock_command *)native;
@@ -343,12 +346,6 @@ static TEST_UNUSED void mock_custom_fill(void *native, uint64_t dst, uint64_t si
     command->size = size;
     command->value = value;
     command->value_size = value_size;
-}
-
-static hcq_result mock_translate_custom(const hcq_packet *packet, mock_command *command) {
-    command->kind = 0;
-    return packet->u.custom.encode_fn(command, packet->u.custom.payload,
-                                      packet->u.custom.type->user);
 }
 
 static void mock_translate_exec(const hcq_packet *packet, mock_command *command) {
@@ -361,7 +358,7 @@ static void mock_translate_exec(const hcq_packet *packet, mock_command *command)
 }
 
 /* Turns a packet into a command of the mock's own. */
-static hcq_result mock_translate(const hcq_packet *packet, mock_command *command) {
+static void mock_translate(const hcq_packet *packet, mock_command *command) {
     memset(command, 0, sizeof *command);
     command->kind = packet->kind;
     command->value_size = packet->value_size;
@@ -387,11 +384,11 @@ static hcq_result mock_translate(const hcq_packet *packet, mock_command *command
         command->value = packet->u.write.value;
         break;
     case HCQ_COMMAND_CUSTOM:
-        return mock_translate_custom(packet, command);
+        command->custom = packet;
+        break;
     default:                           /* cut points: refused if they are in a batch */
         break;
     }
-    return HCQ_OK;
 }
 
 static hcq_result mock_encode(void *self, hcq_recording *recording) {
@@ -409,11 +406,7 @@ static hcq_result mock_encode(void *self, hcq_recording *recording) {
     list->count = recording->count;
     list->running = 0;
     for (uint32_t i = 0; i < recording->count; i++) {
-        hcq_result result = mock_translate(&recording->packets[i], &list->commands[i]);
-        if (result != HCQ_OK) {
-            hcq_backend_free(d->device, list, bytes);
-            return result;
-        }
+        mock_translate(&recording->packets[i], &list->commands[i]);
     }
     recording->encoded = list;
     return HCQ_OK;
@@ -448,7 +441,8 @@ static hcq_result mock_patch(void *self, hcq_recording *recording, uint32_t inde
         mock_abort("patch of a command that is not there: index, count", index, list->count);
     }
     mock_check_idle(d, list, "patch of a version that still runs: batches, commands");
-    return mock_translate(&recording->packets[index], &list->commands[index]);
+    mock_translate(&recording->packets[index], &list->commands[index]);
+    return HCQ_OK;
 }
 
 static void mock_encode_free(void *self, hcq_recording *recording) {
@@ -484,7 +478,7 @@ static void mock_exec(mock_device *d, const mock_command *command) {
     union { unsigned char bytes[1024]; long double align; } small;
     unsigned char *block = small.bytes;
     hcq_block place;
-    if (command->grid.x == 0) {
+    if (command->grid.x == 0 || command->grid.y == 0 || command->grid.z == 0) {
         return;
     }
     if (program->info.kernargs_size > sizeof small) {
@@ -581,13 +575,50 @@ static void mock_wait_one(mock_device *d, const mock_batch *batch, const hcq_lan
     }
 }
 
-static void mock_run_batch(mock_device *d, mock_batch *batch) {
+/* Calls the user's function, which may call hcq, and does what it wants. */
+static hcq_result mock_custom(mock_device *d, const mock_command *command) {
+    const hcq_packet *packet = command->custom;
+    mock_command fill;
+    memset(&fill, 0, sizeof fill);
+    hcq_backend_callback(1);
+    hcq_result result = packet->u.custom.encode_fn(&fill, packet->u.custom.payload,
+                                                   packet->u.custom.type->user);
+    hcq_backend_callback(0);
+    if (result < 0) {
+        return HCQ_ERROR_HOST;
+    }
+    mock_execute(d, &fill);
+    return HCQ_OK;
+}
+
+/* Up to the command that fails, which goes to `failed`. */
+static hcq_result mock_run_commands(mock_device *d, const mock_batch *batch,
+                                    const hcq_packet **failed) {
     const mock_list *list = batch->list ? batch->list : &batch->own;
+    hcq_result result = hcq_backend_job_result(batch->job);
+    for (uint32_t i = 0; result == HCQ_OK && i < batch->wait_count; i++) {
+        result = hcq_backend_wait_result(&batch->waits[i]);
+    }
+    for (uint32_t i = 0; result == HCQ_OK && i < batch->count; i++) {
+        const mock_command *command = &list->commands[batch->first + i];
+        if (command->kind != HCQ_COMMAND_CUSTOM) {
+            mock_execute(d, command);
+            continue;
+        }
+        result = mock_custom(d, command);
+        *failed = result == HCQ_OK ? NULL : command->custom;
+    }
+    return result;
+}
+
+static void mock_run_batch(mock_device *d, mock_batch *batch) {
+    const hcq_packet *failed = NULL;
     for (uint32_t i = 0; i < batch->wait_count; i++) {
         mock_wait_one(d, batch, &batch->waits[i]);
     }
-    for (uint32_t i = 0; i < batch->count; i++) {
-        mock_execute(d, &list->commands[batch->first + i]);
+    hcq_result result = mock_run_commands(d, batch, &failed);
+    if (result != HCQ_OK) {
+        hcq_backend_job_fail(batch->job, &batch->done, result, failed);
     }
 }
 
@@ -717,15 +748,13 @@ static hcq_result mock_batch_fill(mock_device *d, mock_batch *batch, const hcq_b
     batch->count = recording ? source->count : 0;
     batch->wait_count = source->wait_count;
     batch->done = source->done;
+    batch->job = source->job;
     batch->lose = 0;
     for (uint32_t i = 0; i < source->wait_count; i++) {
         batch->waits[i] = source->waits[i];
     }
     for (uint32_t i = 0; i < own; i++) {
-        result = mock_translate(&recording->packets[source->first + i], &batch->own.commands[i]);
-        if (result != HCQ_OK) {
-            return result;
-        }
+        mock_translate(&recording->packets[source->first + i], &batch->own.commands[i]);
     }
     return HCQ_OK;
 }
@@ -808,7 +837,7 @@ static uint64_t mock_completed(void *self, hcq_lane *lane, uint32_t counter) {
 }
 
 static hcq_result mock_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
-                            uint64_t timeout_ns) {
+                            uint64_t timeout_ns, int serves) {
     mock_device *d = (mock_device *)self;
     const mock_lane *native = (const mock_lane *)lane->native;
     uint64_t start = hcq_sys_now_ns();
@@ -816,12 +845,17 @@ static hcq_result mock_wait(void *self, hcq_lane *lane, uint32_t counter, uint64
         if (__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE)) {
             return HCQ_ERROR_LOST;
         }
-        if (hcq_sys_now_ns() - start >= timeout_ns) {
+        if (hcq_sys_now_ns() - start >= timeout_ns ||
+            (serves && __atomic_exchange_n(&d->kicked, 0, __ATOMIC_ACQ_REL))) {
             return HCQ_TIMEOUT;
         }
         mock_sleep(30000);
     }
     return HCQ_OK;
+}
+
+static void mock_kick(void *self) {
+    __atomic_store_n(&((mock_device *)self)->kicked, 1, __ATOMIC_RELEASE);
 }
 
 static int mock_uses(const mock_batch *batch, const hcq_lane *lane, uint32_t counter) {
@@ -953,6 +987,7 @@ static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device
     caps->features = d->desc.map ? HCQ_FEATURE_MAP : 0;
     caps->features |= caps->copy_lanes ? HCQ_FEATURE_COPY_LANE : 0;
     caps->runs_host = 0;
+    caps->unlocked = 1; /* mock_memory_lock */
 }
 
 /* Enough batches for a burst, so that submitting seldom has to allocate. */
@@ -1123,6 +1158,7 @@ static const hcq_backend mock_backend = {
     .flush = mock_flush,
     .completed = mock_completed,
     .wait = mock_wait,
+    .kick = mock_kick,
     .counter_reset = mock_counter_reset,
     .clock = mock_clock,
 };

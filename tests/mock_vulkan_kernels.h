@@ -381,14 +381,14 @@ static TEST_UNUSED size_t mock_vk_module(uint32_t tag, uint32_t words[MOCK_VK_MO
         6u << 16 | 16, MAIN, 17, 1, 1, 1,                 /* LocalSize */
         4u << 16 | 71, X, 1, 0, 4u << 16 | 71, Y, 1, 1, 4u << 16 | 71, Z, 1, 2, /* SpecId */
         4u << 16 | 71, SIZE, 11, 25, 4u << 16 | 71, GROUP, 11, 26, /* WorkgroupSize, -Id */
-        3u << 16 | 71, ARGS_T, 2, 5u << 16 | 72, ARGS_T, 0, 35, 0, /* Block, Offset */
-        3u << 16 | 71, PUSH_T, 2, 5u << 16 | 72, PUSH_T, 0, 35, 0,
+        3u << 16 | 71, ARGS_T, 2,                         /* Block, of any list */
+        3u << 16 | 71, PUSH_T, 2, 5u << 16 | 72, PUSH_T, 0, 35, 0, /* Block, Offset */
         2u << 16 | 19, VOID_T, 3u << 16 | 33, FN_T, VOID_T,
         4u << 16 | 21, UINT_T, 32, 0, 4u << 16 | 23, VEC_T, UINT_T, 3,
         4u << 16 | 50, UINT_T, X, 1, 4u << 16 | 50, UINT_T, Y, 1, 4u << 16 | 50, UINT_T, Z, 1,
         6u << 16 | 51, VEC_T, SIZE, X, Y, Z,
         4u << 16 | 43, UINT_T, TAG, tag,
-        3u << 16 | 30, ARGS_T, UINT_T, 4u << 16 | 32, ARGS_P, 5349, ARGS_T,
+        2u << 16 | 30, ARGS_T, 4u << 16 | 32, ARGS_P, 5349, ARGS_T,
         3u << 16 | 30, PUSH_T, ARGS_P, 4u << 16 | 32, PUSH_P, 9, PUSH_T,
         4u << 16 | 59, PUSH_P, PUSH, 9,
         4u << 16 | 32, GROUP_P, 1, VEC_T, 4u << 16 | 59, GROUP_P, GROUP, 1,

@@ -36,45 +36,45 @@ typedef struct module {
 
 #define MODULE(name_) .name = #name_, .words = spirv_##name_, .size = sizeof spirv_##name_
 
-/* args, buffers, uniform, uniform_bytes, push_bytes, block, spec_id, needs, subgroups */
+/* args, buffers, uniform, uniform_bytes, push_bytes, block, spec_id, needs, subgroups, type */
 static const module modules[] = {
     {MODULE(pointer), .entry = "main",
      .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {0, 1, 2},
-                HCQI_VK_NEEDS_ADDRESSES, 0}},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
     {MODULE(pointer_nested), .entry = NULL, /* "main" */
      .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {8, 4, 1}, {NO, NO, NO},
-                HCQI_VK_NEEDS_ADDRESSES, 0}},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
     {MODULE(pointer_uint64), .entry = "main",
      .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO},
-                HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_INT64, 0}},
+                HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_INT64, 0, 0}},
     {MODULE(pointer_uvec2), .entry = "main",
      .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO},
-                HCQI_VK_NEEDS_ADDRESSES, 0}},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
     {MODULE(bindings_push), .entry = "main",
      .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 80, {1, 2, 1}, {3, NO, NO},
-                HCQI_VK_NEEDS_FLOAT64, 0}},
+                HCQI_VK_NEEDS_FLOAT64, 0, 0}},
     {MODULE(size_id), .entry = "main",
      .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 80, {1, 2, 1}, {3, NO, NO},
-                HCQI_VK_NEEDS_FLOAT64 | HCQI_VK_NEEDS_LOCAL_SIZE_ID, 0}},
+                HCQI_VK_NEEDS_FLOAT64 | HCQI_VK_NEEDS_LOCAL_SIZE_ID, 0, 0}},
     {MODULE(bindings_uniform), .entry = "main",
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, 1, 388, 0, {64, 1, 1}, {NO, NO, NO}, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, 1, 388, 0, {64, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
     {MODULE(values), .entry = "main",
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO}, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
     {MODULE(nothing), .entry = "main",
-     .wanted = {HCQI_VK_ARGS_NONE, 0, NO, 0, 0, {32, 1, 1}, {NO, NO, NO}, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_NONE, 0, NO, 0, 0, {32, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
     {MODULE(types), .entry = "main",
      .wanted = {HCQI_VK_ARGS_BINDINGS, 3, NO, 0, 3, {1, 1, 1}, {NO, NO, NO},
                 HCQI_VK_NEEDS_INT64 | HCQI_VK_NEEDS_FLOAT64 | HCQI_VK_NEEDS_FLOAT16 |
                     HCQI_VK_NEEDS_INT8 | HCQI_VK_NEEDS_STORAGE16 | HCQI_VK_NEEDS_STORAGE8 |
                     HCQI_VK_NEEDS_ATOMIC64 | HCQI_VK_NEEDS_MEMORY_MODEL |
                     HCQI_VK_NEEDS_SUBGROUPS | HCQI_VK_NEEDS_PUSH16 | HCQI_VK_NEEDS_PUSH8,
-                VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT}},
+                VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, 0}},
     {MODULE(old_block), .entry = "main",
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, {7, 1, 1}, {NO, NO, NO}, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, {7, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
     {MODULE(two), .entry = "one",
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, {16, 1, 1}, {NO, NO, NO}, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, {16, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
     {MODULE(two), .entry = "two",
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 8, {4, 2, 3}, {NO, NO, NO}, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 8, {4, 2, 3}, {NO, NO, NO}, 0, 0, 0}},
     {MODULE(two), .entry = "three",
      .refused = "it has \"one\" (compute), \"two\" (compute), \"three\" (vertex)"},
     {MODULE(two), .entry = "main", .refused = "no entry point \"main\" for compute"},
@@ -140,6 +140,98 @@ static void modules_say_what_they_are(void **state) {
     }
 }
 
+/* ---- the block against a list of arguments --------------------------------- */
+
+#define B HCQ_ARG_INOUT
+#define U HCQ_ARG_U32
+#define F HCQ_ARG_F32
+#define D HCQ_ARG_F64
+#define L HCQ_ARG_U64
+#define RAW(size, align) HCQ_ARG_STRUCT(size, align)
+
+typedef struct list {
+    const char *name;
+    const uint32_t *words;
+    size_t size;
+    uint32_t args[HCQ_MAX_ARGS];
+    const char *refused;               /* part of the reason, NULL: it fits */
+} list;
+
+#define LIST(name_) .name = #name_, .words = spirv_##name_, .size = sizeof spirv_##name_
+
+static const list lists[] = {
+    {LIST(block_plain), .args = {B, B, U, F}},
+    {LIST(block_plain), .args = {B, B, F, U}},             /* 4 bytes are 4 bytes */
+    {LIST(block_plain), .args = {B, B, U, F, D, B}},       /* the shader has a prefix */
+    {LIST(block_plain), .args = {B, B, L}},                /* both halves of a number */
+    {LIST(block_plain), .args = {L, B, U, F}},             /* an address as a value */
+    {LIST(block_plain), .args = {RAW(24, 8)}},             /* whatever it holds */
+    {LIST(block_plain), .args = {B, RAW(8, 8), U, F}},
+    {LIST(block_plain), .args = {B, U, F},
+     .refused = "the shader's block has 24 bytes, the list of arguments makes 16"},
+    {LIST(block_plain), .args = {B, B}, .refused = "has 24 bytes, the list of arguments makes 16"},
+    {LIST(block_plain), .args = {0}, .refused = "has 24 bytes, the list of arguments makes 0"},
+    {LIST(block_plain), .args = {B, B, U},
+     .refused = "the shader's block has a number at byte 20, where no argument is"},
+    {LIST(block_plain), .args = {B, B, B}, .refused = "argument 2 is a buffer of 8 bytes at byte "
+     "16; the shader's block has a number of 4 bytes at byte 16"},
+    {LIST(block_plain), .args = {B, U, F, U, F}, .refused = "argument 1 is a value of 4 bytes at "
+     "byte 8; the shader's block has a pointer of 8 bytes at byte 8"},
+    {LIST(block_plain), .args = {U, B, B, U, F}, .refused = "argument 0 is a value of 4 bytes at "
+     "byte 0; the shader's block has a pointer of 8 bytes at byte 0"},
+    {LIST(block_plain), .args = {B, B, HCQ_ARG_STRUCT(2, 2), HCQ_ARG_STRUCT(2, 2), F}},
+    {LIST(block_wide), .args = {B, B, B, B, B, U, U, U, U, U}},
+    {LIST(block_wide), .args = {B, B, B, B, B, L, RAW(12, 4)}},
+    {LIST(block_wide), .args = {B, B, U},
+     .refused = "the shader's block has 60 bytes, the list of arguments makes 24"},
+    {LIST(block_wide), .args = {B, B, B, U, U, B, U, U, U, U, U}, .refused = "argument 3 is a "
+     "value of 4 bytes at byte 24; the shader's block has a pointer of 8 bytes at byte 24"},
+    {LIST(block_odd), .args = {B, B, RAW(16, 16), U, D, D, U}},
+    {LIST(block_odd), .args = {B, B, F, F, F, F, U, D, D}},
+    {LIST(block_odd), .args = {B, B, F, F, F, F, U, U, F, F, F, F, U}},
+    {LIST(block_odd), .args = {B, B, F, F, F, F, B, D, D}, .refused = "argument 6 is a buffer of 8 "
+     "bytes at byte 32; the shader's block has a number of 4 bytes at byte 32"},
+    {LIST(block_odd), .args = {U, U, B, F, F, F, F, U, D, D}},
+    {LIST(block_odd), .args = {U, B, F, F, F, F, U, D, D}, .refused = "argument 0 is a value of 4 "
+     "bytes at byte 0; the shader's block has a number of 8 bytes at byte 0"},
+    {LIST(block_odd), .args = {B, B, F, F, D, U, D, D}}, /* halves of a number again */
+    {LIST(block_odd), .args = {B, B, F, F, B, U, D, D}, .refused = "argument 4 is a buffer of 8 "
+     "bytes at byte 24; the shader's block has a number of 16 bytes at byte 16"},
+    {LIST(pointer), .args = {B, U}},
+    {LIST(pointer), .args = {U, B}, .refused = "argument 0 is a value"},
+    {LIST(pointer_uint64), .args = {U, U, U}},             /* it does not say */
+    {LIST(pointer_uvec2), .args = {D}},
+    {LIST(bindings_push), .args = {B, B, U, F, RAW(48, 16), D, D}},
+    {LIST(bindings_push), .args = {U, B, F, B, RAW(48, 16), D, D}}, /* buffers do not count */
+    {LIST(bindings_push), .args = {B, B, U, F},
+     .refused = "the shader's block has 80 bytes, the list of arguments makes 8"},
+    {LIST(bindings_push), .args = {B, B, U, F, RAW(48, 16), D}, .refused = "has 80 bytes"},
+};
+
+static void blocks_are_held_against_lists(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const list *l = &lists[i];
+        hcq_program_desc desc;
+        hcqi_vk_program p;
+        char text[400] = "";
+        memset(&desc, 0, sizeof desc);
+        memset(&p, 0, sizeof p);
+        memcpy(desc.args, l->args, sizeof desc.args);
+        memcpy(p.args, l->args, sizeof p.args);
+        p.code = l->words;
+        p.code_size = l->size;
+        assert_true(hcqi_program_layout(&desc, &p.info));
+        assert_true(hcqi_vk_shader_read(l->words, l->size, "main", VERSION, &p.shader, text,
+                                        sizeof text));
+        int fits = hcqi_vk_program_holds(&p, text, sizeof text);
+        if (fits ? l->refused != NULL || text[0] : !l->refused || !strstr(text, l->refused)) {
+            fail_msg("%s, list %u: %s \"%s\"", l->name, (unsigned)i, fits ? "taken" : "refused:",
+                     text);
+        }
+    }
+}
+
 /* Reads the first module with word `at` replaced, and that many bytes of it. */
 static void refused_with(uint32_t at, uint32_t word, size_t size, uint32_t version,
                          const char *reason) {
@@ -199,6 +291,11 @@ static void survives(const void *words, size_t size, const char *entry) {
     memcpy(copy + 1, words, size);
     int taken = hcqi_vk_shader_read(copy + 1, size, entry, VERSION, &shader, text, sizeof text);
     assert_true(taken == (text[0] == 0)); /* refused always with a reason */
+    if (taken) {                       /* what is broken behind the block, too */
+        const hcqi_vk_field fields[2] = {{0, 0, 8, 1, 0}, {1, 8, 4, 0, 0}};
+        int fits = hcqi_vk_block_hold(words, size, &shader, fields, 2, text, sizeof text);
+        assert_true(fits == (text[0] == 0));
+    }
     free(copy);
 }
 
@@ -287,14 +384,14 @@ typedef struct big {
 } big;
 
 static void put(big *b, uint32_t code, uint32_t operands, ...) {
-    va_list list;
-    va_start(list, operands);
+    va_list rest;
+    va_start(rest, operands);
     assert_true(b->count + operands < BIG);
     b->words[b->count++] = (operands + 1) << 16 | code;
     for (uint32_t i = 0; i < operands; i++) {
-        b->words[b->count++] = va_arg(list, uint32_t);
+        b->words[b->count++] = va_arg(rest, uint32_t);
     }
-    va_end(list);
+    va_end(rest);
 }
 
 /* Up to the types; the entry point names `named` variables, ids from 1000 on. */
@@ -375,6 +472,26 @@ static void huge_modules_end_soon(void **state) {
 }
 
 /* What mutations seldom hit, or cannot tell from luck. */
+/* Each struct has the one before twice: a walk through all of it would not end. */
+static void tangled_blocks_end_soon(void **state) {
+    const hcqi_vk_field field = {0, 0, 4, 0, 0};
+    hcqi_vk_shader shader;
+    char text[200];
+    big b = {(uint32_t *)calloc(BIG, 4), 0};
+    (void)state;
+    assert_non_null(b.words);
+    begin(&b, 1);
+    put_nested(&b, 30);
+    put(&b, HCQI_VK_OP_FUNCTION, 4u, 2u, 1u, 0u, 2u);
+    put(&b, HCQI_VK_OP_LABEL, 1u, 5u);
+    put(&b, HCQI_VK_OP_FUNCTION_END, 0u);
+    size_t size = (size_t)b.count * 4;
+    assert_true(hcqi_vk_shader_read(b.words, size, "main", VERSION, &shader, text, sizeof text));
+    assert_false(hcqi_vk_block_hold(b.words, size, &shader, &field, 1, text, sizeof text));
+    assert_non_null(strstr(text, "too large or too tangled"));
+    free(b.words);
+}
+
 static void odd_declarations_are_refused(void **state) {
     big b = {(uint32_t *)calloc(BIG, 4), 0};
     (void)state;
@@ -404,6 +521,7 @@ static void odd_declarations_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_say_what_they_are),
+        cmocka_unit_test(blocks_are_held_against_lists),
         cmocka_unit_test(headers_are_checked),
         cmocka_unit_test(texts_are_cut),
         cmocka_unit_test(every_beginning_is_survived),
@@ -411,6 +529,7 @@ int main(void) {
         cmocka_unit_test(random_changes_are_survived),
         cmocka_unit_test(random_words_are_survived),
         cmocka_unit_test(huge_modules_end_soon),
+        cmocka_unit_test(tangled_blocks_end_soon),
         cmocka_unit_test(odd_declarations_are_refused),
     };
     return cmocka_run_group_tests_name("spirv", tests, NULL, NULL);

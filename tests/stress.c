@@ -782,11 +782,6 @@ static void random_graphs_with_failures(void **state) {
     uint32_t rounds = default_rounds(100);
     for (uint32_t i = 0; i < rounds; i++) {
         run_graph(T.seed * 8888 + i, 5 + (i * 13) % 60, 20 + i % 40);
-        /* A device remembers old failures only roughly: fresh ones each time. */
-        CHECK_OK(hcq_close(T.dev));
-        CHECK_OK(hcq_close(T.dev2));
-        T.dev = test_open(0, NULL);
-        T.dev2 = test_open(1, NULL);
     }
 }
 

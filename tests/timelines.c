@@ -17,6 +17,7 @@
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "util.h"
+#include "util_threads.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,8 +37,6 @@ enum {
     THREADS = 3,
     NOTES = 48,                        /* notifications of one thread and round */
     GROUPS = 4,                        /* device * 2 + affinity % 2: two lanes each */
-    FAILED_OF_DEVICE = 20,             /* so that the table of failures never merges */
-    FAILED_OF_GROUP = 8,
     WORDS = SUBS * QUEUES * COMMANDS,  /* one for each command, then: */
     WORD_LANES = WORDS,                /* one for each lane of a device */
     WORD_ZERO = WORDS + 4,
@@ -163,7 +162,7 @@ typedef struct actor {                 /* a thread */
 } actor;
 
 typedef struct world {
-    uint64_t random, round, commands;
+    uint64_t random, commands;
     hcq_device *devices[2];
     hcq_buffer words[2];
     hcq_program *mix[2];
@@ -175,7 +174,6 @@ typedef struct world {
     timeline lines[SIGNALS];
     action actions[ACTIONS];
     uint32_t action_count;
-    uint32_t failed_of_device[2], failed_of_group[GROUPS];
     int lane_is_late[2][2][2], group_may_be_late[GROUPS];
     uint32_t expected[2][ALL_WORDS];
     uint32_t calls[WORDS], want_calls[WORDS]; /* of host and custom commands */
@@ -186,11 +184,6 @@ typedef struct world {
 } world;
 
 static world W;
-static uint64_t progress;              /* atomic: the watchdog looks at it */
-
-static uint32_t pick_from(uint64_t *random, uint32_t below) {
-    return (uint32_t)(test_random(random) >> 33) % below;
-}
 
 static uint32_t pick(uint32_t below) {
     return pick_from(&W.random, below);
@@ -198,10 +191,6 @@ static uint32_t pick(uint32_t below) {
 
 static int chance(uint32_t percent) {
     return pick(100) < percent;
-}
-
-static uint32_t bit_of(hcq_result result) {
-    return 1u << -(int)result;
 }
 
 static const hcq_result failures[] = {HCQ_ERROR_HOST, HCQ_ERROR_NATIVE, HCQ_ERROR_LIMIT,
@@ -223,49 +212,6 @@ static void explain_all(void) {
             fprintf(stderr, "submission %u is not over:\n%s\n", i, text);
         }
     }
-}
-
-/* From any thread; nothing after it would mean anything. */
-static void wrong(const char *format, ...) {
-    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    va_list list;
-    pthread_mutex_lock(&once);
-    fprintf(stderr, "\ntimelines: variant %s, seed %llu, round %llu: ", T.variant->name,
-            (unsigned long long)T.seed, (unsigned long long)W.round);
-    va_start(list, format);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fprintf(stderr, "\n");
-    test_dump();
-    explain_all();
-    fflush(stderr);
-    abort();
-}
-
-static void must(const char *what, hcq_result result) {
-    if (result != HCQ_OK) {
-        wrong("%s gives %s", what, hcq_result_name(result));
-    }
-}
-#define MUST(call) must(#call, (call))
-#define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
-
-/* Nothing moves: who waits for what? */
-static void *watchdog_run(void *user) {
-    const uint32_t limit = TEST_SANITIZED ? 240 : 60;
-    uint64_t last = 0;
-    uint32_t still = 0;
-    (void)user;
-    for (;;) {
-        test_sleep_ms(1000);
-        uint64_t now = __atomic_load_n(&progress, __ATOMIC_RELAXED);
-        still = now == last ? still + 1 : 0;
-        last = now;
-        if (still > limit) {
-            wrong("nothing moves since %u s", limit);
-        }
-    }
-    return NULL;
 }
 
 /* ---- the model ---- */
@@ -491,15 +437,10 @@ static void generate_destroys(void) {
     }
 }
 
-static int too_many_failures(const sub *s) {
-    return W.failed_of_device[s->device] >= FAILED_OF_DEVICE ||
-           W.failed_of_group[s->group] >= FAILED_OF_GROUP;
-}
-
 /* Failures and lateness spread: only some of them are let in. */
 static int acceptable(const sub *s, const target *t) {
     outcome o = outcome_of(t);
-    if (o.mask && (too_many_failures(s) || !chance(15))) {
+    if (o.mask && !chance(15)) {
         return 0;
     }
     return !o.may_be_late || (s->pos * 2 > SUBS / 2 && chance(25));
@@ -660,7 +601,7 @@ static void make_work(making *m, uint32_t k) {
 
 static void make_host(making *m, uint32_t k) {
     command *c = add_command(m, k, W.on_cpu && chance(40) ? DO_CUSTOM : DO_HOST);
-    if (chance(W.fail_percent) && !too_many_failures(m->s)) {
+    if (chance(W.fail_percent)) {
         c->result = pick_failure();
         m->states[k].mask |= m->states[k].mask ? 0 : bit_of(HCQ_ERROR_HOST);
     }
@@ -793,8 +734,6 @@ static void generate_sub(void) {
     if (!s->unordered) {
         W.group_may_be_late[s->group] |= s->end.may_be_late;
     }
-    W.failed_of_device[s->device] += s->end.mask != 0;
-    W.failed_of_group[s->group] += s->end.mask != 0;
     W.sub_count++;
     add_action(ACT_SUBMIT, W.sub_count - 1, 0);
 }
@@ -823,8 +762,6 @@ static void generate_round(void) {
     W.thread_count = 1 + pick(THREADS);
     W.fail_percent = chance(60) ? 30 : 0;
     int late = chance(60);
-    memset(W.failed_of_device, 0, sizeof W.failed_of_device);
-    memset(W.failed_of_group, 0, sizeof W.failed_of_group);
     memset(W.group_may_be_late, 0, sizeof W.group_may_be_late);
     for (uint32_t i = 0; i < GROUPS; i++) {
         W.owner[i] = pick(W.thread_count);
@@ -1328,7 +1265,7 @@ static void look(actor *me) {
     } else if (way == 33) {
         hcq_device_dump(W.devices[pick_from(&me->random, 2)], me->text, TEXT);
     }
-    __atomic_add_fetch(&progress, 1, __ATOMIC_RELAXED);
+    progress();
 }
 
 static void *actor_run(void *user) {
@@ -1661,10 +1598,10 @@ static void random_timelines(void **state) {
     world_open();
     while (W.commands < commands) {
         run_round();
-        W.round++;
+        R.round++;
     }
     fprintf(stderr, "%llu commands in %llu rounds\n", (unsigned long long)W.commands,
-            (unsigned long long)W.round);
+            (unsigned long long)R.round);
     if (world_close() != 0) {
         fail();
     }
@@ -1678,10 +1615,10 @@ static void interrupted_timelines(void **state) {
     interrupt_start(device);
     while (hcq_sys_now_ns() < end || E.naps < 10) {
         run_round();
-        W.round++;
+        R.round++;
     }
     interrupt_stop();
-    fprintf(stderr, "%llu rounds, %u copies, %llu interrupts\n", (unsigned long long)W.round,
+    fprintf(stderr, "%llu rounds, %u copies, %llu interrupts\n", (unsigned long long)R.round,
             E.copies, (unsigned long long)E.interrupts);
     if (E.interrupts < 1000) {
         wrong("hardly anything was interrupted");
@@ -1817,7 +1754,7 @@ static void killed_at_random(void **state) {
             wrong("process %u was not killed: status %#x", i, (unsigned)status);
         }
         check_nothing_left(child, folder, &was);
-        __atomic_add_fetch(&progress, 1, __ATOMIC_RELAXED);
+        progress();
     }
     look_around(&was);
     pid_t child = start_child(folder, "20000", T.seed); /* and the next one is fine */
@@ -1852,13 +1789,12 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest plain[] = {TEST_BARE(random_timelines)};
     static const struct CMUnitTest signals[] = {TEST_BARE(interrupted_timelines)};
     static const struct CMUnitTest killed[] = {TEST_BARE(killed_at_random)};
-    pthread_t watchdog;
     argc = own_options(argc, argv);
     int result = test_start(argc, argv);
     if (result != 0) {
         return result;
     }
-    pthread_create(&watchdog, NULL, watchdog_run, NULL);
+    watch("timelines", explain_all);
     if (O.kill) {
         return cmocka_run_group_tests_name(T.variant->name, killed, NULL, NULL);
     }

@@ -1,7 +1,7 @@
 /* unit.c - the core's small pieces one by one, by their internal names: heap,
    failed ranges, counter windows, object pools, signal handles, the memory
-   cache, argument layout. The suites of the public API cannot reach their
-   corners on purpose. */
+   cache, argument layout, spinners. The suites of the public API cannot reach
+   their corners on purpose. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../hcq.h"
@@ -117,61 +117,95 @@ static void heap_sorts_bursts(void **state) {
 
 /* ---- failed numbers ------------------------------------------------------- */
 
+static hcq_device failures_device(uint32_t ranges) {
+    hcq_device dev;
+    memset(&dev, 0, sizeof dev);
+    dev.hooks = hcqi_hooks(NULL);
+    dev.desc.failure_ranges = ranges;
+    return dev;
+}
+
 static void failures_join_neighbours(void **state) {
+    hcq_device dev = failures_device(100);
     hcqi_failures f;
     (void)state;
     memset(&f, 0, sizeof f);
-    for (uint64_t number = 10; number <= 5000; number++) {
-        hcqi_failures_add(&f, number, HCQ_ERROR_HOST);
+    for (uint64_t number = 5000; number >= 2500; number--) {
+        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
+    }
+    for (uint64_t number = 10; number < 2500; number++) {
+        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
     }
     assert_int_equal(f.count, 1);
     assert_int_equal(hcqi_failures_find(&f, 9), HCQ_OK);
     assert_int_equal(hcqi_failures_find(&f, 10), HCQ_ERROR_HOST);
     assert_int_equal(hcqi_failures_find(&f, 5000), HCQ_ERROR_HOST);
     assert_int_equal(hcqi_failures_find(&f, 5001), HCQ_OK);
-    hcqi_failures_add(&f, 5001, HCQ_ERROR_LOST); /* next, but with another result */
+    hcqi_failures_add(&dev, &f, 5001, HCQ_ERROR_LOST); /* next, but with another result */
     assert_int_equal(hcqi_failures_find(&f, 5001), HCQ_ERROR_LOST);
     assert_int_equal(hcqi_failures_find(&f, 5000), HCQ_ERROR_HOST);
+    hcqi_failures_free(&dev, &f);
 }
 
-static void failures_are_exact_until_full(void **state) {
-    enum { ROOM = sizeof((hcqi_failures *)0)->range / sizeof((hcqi_failures *)0)->range[0] };
+/* Against a table of all numbers, added roughly in order; what is forgotten was the
+   oldest, and is told. */
+static void failures_are_exact(void **state) {
+    enum { COUNT = 4000 };
+    static hcq_result failed[COUNT];
+    (void)state;
+    for (uint32_t ranges = 1; ranges <= 1000; ranges *= 10) {
+        hcq_device dev = failures_device(ranges);
+        hcqi_failures f;
+        memset(&f, 0, sizeof f);
+        memset(failed, 0, sizeof failed);
+        for (uint32_t round = 1; round < 1200; round++) {
+            uint32_t number = round * 3 + random_below(40);
+            hcq_result result = random_below(4) ? HCQ_ERROR_HOST : HCQ_ERROR_LOST;
+            if (failed[number]) {
+                continue;
+            }
+            failed[number] = result;
+            hcqi_failures_add(&dev, &f, number, result);
+            assert_true(f.count <= ranges);
+            for (uint32_t i = 1; i < COUNT && round % 7 == 0; i++) {
+                hcq_result want = i <= f.forgotten ? HCQ_ERROR_LIMIT : failed[i];
+                assert_int_equal(hcqi_failures_find(&f, i), want);
+            }
+        }
+        assert_true(ranges < 1000 || f.forgotten == 0);
+        hcqi_failures_free(&dev, &f);
+    }
+}
+
+static void *no_memory(void *user, size_t size, size_t align) {
+    (void)user;
+    (void)size;
+    (void)align;
+    return NULL;
+}
+
+/* Without memory for a range nobody guesses. */
+static void failures_without_memory(void **state) {
+    hcq_device dev = failures_device(100);
     hcqi_failures f;
     (void)state;
     memset(&f, 0, sizeof f);
-    for (uint64_t i = 0; i < ROOM; i++) { /* in any order: 7 and 32 have no common factor */
-        hcqi_failures_add(&f, 100 + 10 * (i * 7 % ROOM), i % 2 ? HCQ_ERROR_HOST : HCQ_ERROR_LOST);
+    for (uint64_t number = 10; number < 20; number += 2) {
+        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
     }
-    for (uint64_t i = 0; i < ROOM; i++) {
-        uint64_t number = 100 + 10 * (i * 7 % ROOM);
-        assert_int_equal(hcqi_failures_find(&f, number - 1), HCQ_OK);
-        assert_int_equal(hcqi_failures_find(&f, number + 1), HCQ_OK);
-        assert_int_equal(hcqi_failures_find(&f, number), i % 2 ? HCQ_ERROR_HOST : HCQ_ERROR_LOST);
+    dev.hooks.alloc_fn = no_memory;
+    for (uint64_t number = 20; number < 60; number += 2) {
+        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
     }
-}
-
-static void failures_never_forget(void **state) {
-    enum { COUNT = 2000 };
-    static unsigned char failed[COUNT];
-    hcqi_failures f;
-    uint64_t newest = 0;
-    (void)state;
-    memset(&f, 0, sizeof f);
-    for (uint32_t round = 0; round < 600; round++) {
-        uint32_t number = round * 3 + random_below(40); /* roughly in order */
-        number = number < COUNT ? number : COUNT - 1;
-        if (failed[number]) {
-            continue;
-        }
-        failed[number] = 1;
-        hcqi_failures_add(&f, number, HCQ_ERROR_HOST);
-        newest = number > newest ? number : newest;
-        for (uint32_t i = 0; i < COUNT; i++) {
-            int found = hcqi_failures_find(&f, i) != HCQ_OK;
-            assert_true(found || !failed[i]);
-            assert_true(!found || i <= newest);
-        }
+    assert_int_equal(f.capacity, 16);
+    for (uint64_t number = 1; number < 70; number++) {
+        hcq_result real = number >= 10 && number < 60 && number % 2 == 0 ? HCQ_ERROR_HOST : HCQ_OK;
+        assert_int_equal(hcqi_failures_find(&f, number), number <= 26 ? HCQ_ERROR_LIMIT : real);
     }
+    hcqi_failures_free(&dev, &f);
+    hcqi_failures_add(&dev, &f, 5, HCQ_ERROR_HOST); /* not even for the first */
+    assert_int_equal(hcqi_failures_find(&f, 5), HCQ_ERROR_LIMIT);
+    assert_int_equal(hcqi_failures_find(&f, 6), HCQ_OK);
 }
 
 /* ---- counter windows ------------------------------------------------------ */
@@ -374,6 +408,29 @@ static void handles_of_dead_signals_stay_dead(void **state) {
     assert_int_equal(hcq_close(dev), HCQ_OK);
 }
 
+/* A place whose serials are used up is left alone; so is a whole device slot. */
+static void handles_never_come_again(void **state) {
+    hcq_device *dev = open_cpu(0);
+    hcq_signal last, next;
+    (void)state;
+    assert_int_equal(hcq_signal_create(dev, 0, &last), HCQ_OK);
+    uint32_t index = hcqi_slot_index(last.id);
+    assert_int_equal(hcq_signal_destroy(last), HCQ_OK);
+    dev->signals.slots[index].serial = HCQI_SERIAL_MASK - 1;
+    assert_int_equal(hcq_signal_create(dev, 0, &last), HCQ_OK);
+    assert_true(hcqi_slot_index(last.id) == index);
+    assert_int_equal(hcq_signal_destroy(last), HCQ_OK);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_equal(hcq_signal_create(dev, 0, &next), HCQ_OK);
+        assert_true(hcqi_slot_index(next.id) != index);
+        assert_int_equal(hcq_signal_destroy(next), HCQ_OK);
+    }
+    uint32_t slot = dev->slot;
+    assert_int_equal(hcq_close(dev), HCQ_OK);
+    assert_true(hcqi_core.serials[slot] == HCQI_SERIAL_MASK);
+    hcqi_core.serials[slot] = 1000000; /* of tests to come */
+}
+
 static void handles_from_nowhere_find_nothing(void **state) {
     hcq_device *dev = open_cpu(0);
     hcq_signal signal, other;
@@ -426,7 +483,7 @@ static void cache_gives_up_the_oldest_first(void **state) {
     assert_true(cached(dev) == 2 * SIZE + 3 + 5);
     assert_int_equal(hcq_free(blocks[4]), HCQ_ERROR_CLOSED); /* the old name is stale */
     assert_int_equal(hcq_trim(dev, 0), HCQ_OK);
-    assert_true(cached(dev) == 0 && dev->freed_head == NULL && dev->freed_tail == NULL);
+    assert_true(cached(dev) == 0 && dev->freed[0].head == NULL && dev->freed[1].head == NULL);
     assert_int_equal(hcq_close(dev), HCQ_OK);
 }
 
@@ -531,19 +588,6 @@ static void bad_arguments_have_no_layout(void **state) {
     }
 }
 
-static void dimensions_have_defaults(void **state) {
-    hcq_dims zero = { 0, 0, 0 }, none = { 0, 2, 3 }, flat = { 5, 0, 0 }, d;
-    (void)state;
-    d = hcqi_dims(NULL);
-    assert_true(d.x == 1 && d.y == 1 && d.z == 1);
-    d = hcqi_dims(&zero);
-    assert_true(d.x == 1 && d.y == 1 && d.z == 1);
-    d = hcqi_dims(&none);
-    assert_true(d.x == 0 && d.y == 2 && d.z == 3);
-    d = hcqi_dims(&flat);
-    assert_true(d.x == 5 && d.y == 1 && d.z == 1);
-}
-
 static void labels_are_cut_at_31(void **state) {
     char label[32];
     (void)state;
@@ -574,26 +618,78 @@ static void views_stay_inside(void **state) {
     assert_true(v.size == 0 && v.id == 0);
 }
 
+/* ---- the CPU backend's spinners ------------------------------------------ */
+
+static void spinner_who_lost_his_turn_sends_all_to_sleep(void **state) {
+    const uint64_t lost = HCQI_CPU_LOST_NS, start = 1000000000;
+    hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
+    hcqi_cpu_spin a, b;
+    (void)state;
+    assert_non_null(d);
+    hcqi_cpu_spin_begin(&a);
+    assert_false(hcqi_cpu_crowded(d, &a, start)); /* no gap before the first look */
+    assert_false(hcqi_cpu_crowded(d, &a, start + lost - 1));
+    uint64_t now = start + 2 * lost - 1, end = now + lost * HCQI_CPU_TRIALS;
+    assert_true(hcqi_cpu_crowded(d, &a, now));
+    hcqi_cpu_spin_begin(&b);
+    assert_true(hcqi_cpu_crowded(d, &b, now + 1)); /* another thread's first look */
+    hcqi_cpu_spin_begin(&b);
+    assert_true(hcqi_cpu_crowded(d, &b, end - 1));
+    hcqi_cpu_spin_begin(&b);
+    assert_false(hcqi_cpu_crowded(d, &b, end));
+    now = end + UINT64_C(3600) * 1000000000; /* an hour, stopped in a debugger say */
+    assert_true(hcqi_cpu_crowded(d, &b, now));
+    hcqi_cpu_spin_begin(&a);
+    assert_false(hcqi_cpu_crowded(d, &a, now + UINT64_C(2000000000)));
+    free(d);
+}
+
+static void waits_on_one_cpu_yield_first_of_all(void **state) {
+    hcqi_cpu_device *d = (hcqi_cpu_device *)calloc(1, sizeof *d);
+    hcqi_cpu_spin spin;
+    (void)state;
+    assert_non_null(d);
+    d->cpus = 2;
+    d->spin_ns = UINT64_C(3600) * 1000000000;
+    for (uint32_t i = 0; i < HCQI_CPU_TOGETHER; i++) {
+        hcqi_cpu_spin_pair(d, &spin, HCQI_CPU_TIGHT - 1);
+        assert_int_equal(spin.together, 0);
+        assert_true(hcqi_cpu_spin_turn(d, &spin)); /* its first yield */
+        hcqi_cpu_spin_met(d, &spin);
+    }
+    hcqi_cpu_spin_pair(d, &spin, 0);
+    assert_int_equal(spin.together, 1);
+    assert_true(hcqi_cpu_spin_turn(d, &spin) && spin.end_ns != 0);
+    assert_true(hcqi_cpu_spin_turn(d, &spin)); /* it did not help */
+    hcqi_cpu_spin_met(d, &spin);
+    hcqi_cpu_spin_pair(d, &spin, 0);
+    assert_int_equal(spin.together, 0);
+    assert_true(hcqi_cpu_spin_turn(d, &spin) && spin.end_ns == 0);
+    free(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_keeps_the_smallest_on_top),
         cmocka_unit_test(heap_sorts),
         cmocka_unit_test(heap_sorts_bursts),
         cmocka_unit_test(failures_join_neighbours),
-        cmocka_unit_test(failures_are_exact_until_full),
-        cmocka_unit_test(failures_never_forget),
+        cmocka_unit_test(failures_are_exact),
+        cmocka_unit_test(failures_without_memory),
         cmocka_unit_test(counters_keep_their_meaning),
         cmocka_unit_test(pools_give_back_what_a_burst_took),
         cmocka_unit_test(handles_of_dead_signals_stay_dead),
+        cmocka_unit_test(handles_never_come_again),
         cmocka_unit_test(handles_from_nowhere_find_nothing),
         cmocka_unit_test(cache_gives_up_the_oldest_first),
         cmocka_unit_test(cache_asks_for_size_and_flags),
         cmocka_unit_test(addresses_find_their_block),
         cmocka_unit_test(arguments_lie_where_c_puts_them),
         cmocka_unit_test(bad_arguments_have_no_layout),
-        cmocka_unit_test(dimensions_have_defaults),
         cmocka_unit_test(labels_are_cut_at_31),
         cmocka_unit_test(views_stay_inside),
+        cmocka_unit_test(spinner_who_lost_his_turn_sends_all_to_sleep),
+        cmocka_unit_test(waits_on_one_cpu_yield_first_of_all),
     };
     return cmocka_run_group_tests_name("unit", tests, NULL, NULL);
 }

@@ -474,6 +474,75 @@ static void lent_queues_are_locked(void **state) {
     engine_close();
 }
 
+/* The rule of hcq_vulkan_lock_fn: who holds the lock calls nothing of hcq. Then it may
+   be held for long and by many while hcq does all that takes it: nothing is lost. */
+typedef struct lock_keeper {
+    pthread_t thread;
+    hcq_device *dev;
+    hcq_queue *q;
+    VkSemaphore semaphore;
+    uint32_t rounds;
+    int right;
+} lock_keeper;
+
+static void *lock_keep(void *user) {
+    lock_keeper *k = (lock_keeper *)user;
+    for (uint32_t i = 1; i <= k->rounds && k->right; i++) {
+        struct timespec pause = {0, 2000000};
+        hcq_point done = {{0}, 0};
+        uint64_t value = 0;
+        hcq_clock clock;
+        hcq_buffer zeroed;
+        engine_lock(&E, E.queue, 1);
+        nanosleep(&pause, NULL);       /* a frame is presented, say */
+        engine_lock(&E, E.queue, 0);
+        k->right = hcq_queue_submit(k->q, k->dev, &done) == HCQ_OK &&
+                   hcq_device_query(k->dev, HCQ_QUERY_PENDING, &value) == HCQ_OK &&
+                   hcq_alloc(k->dev, 8192, HCQ_ZEROED, &zeroed) == HCQ_OK &&
+                   hcq_copyout(&value, zeroed, 8) == HCQ_OK && value == 0 &&
+                   hcq_free(zeroed) == HCQ_OK && hcq_device_clock(k->dev, &clock) == HCQ_OK &&
+                   hcq_wait(&done, 1, HCQ_ALL, BOUND) == HCQ_OK;
+        engine_submit(NULL, VK_NULL_HANDLE, 0, k->semaphore, i);
+    }
+    return NULL;
+}
+
+static void locks_are_held_for_long(void **state) {
+    (void)state;
+    enum { KEEPERS = 3, TIMES = 30 };
+    lock_keeper keepers[KEEPERS];
+    engine_open();
+    hcq_device *dev = engine_lend();
+    hcq_buffer words = make_words(dev, 8);
+    hcq_program *add = make_add(dev);
+    alarm(60);
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        lock_keeper *k = &keepers[i];
+        k->dev = dev;
+        k->q = make_queue(dev, HCQ_COMPUTE);
+        k->semaphore = engine_semaphore();
+        k->rounds = TIMES;
+        k->right = 1;
+        CHECK_INDEX(record_add(k->q, add, words, i, 1), 0);
+        CHECK(pthread_create(&k->thread, NULL, lock_keep, k) == 0);
+    }
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        CHECK(pthread_join(keepers[i].thread, NULL) == 0);
+    }
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        CHECK(keepers[i].right);
+        CHECK_U64(READ32(words, i), TIMES);
+        CHECK(engine_wait(keepers[i].semaphore, TIMES, BOUND));
+        hcq_queue_destroy(keepers[i].q);
+    }
+    CHECK_U64(E.faults, 0);
+    CHECK_OK(hcq_close(dev));
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        E.vkDestroySemaphore(E.device, keepers[i].semaphore, NULL);
+    }
+    engine_close();
+}
+
 /* ---- handles ---- */
 
 static void handles_of_a_lent_device(void **state) {
@@ -749,6 +818,7 @@ static void broken_modules_stay_here(void **state) {
 
 #define ENGINE_TESTS                                                               \
     TEST(engine_and_hcq_take_turns), TEST(lent_queues_are_locked),                 \
+    TEST(locks_are_held_for_long),                                                 \
     TEST(handles_of_a_lent_device), TEST(handles_of_its_own), TEST(handles_refused), \
     TEST(points_that_have_no_semaphore), TEST(points_of_an_engine),                \
     TEST(points_of_no_engine), TEST(broken_modules_stay_here),

@@ -273,6 +273,24 @@ static void arguments_have_to_fit(void **state) {
     REFUSED(&desc, HCQ_ERROR_INVALID, "the module takes none");
 }
 
+/* The argument block behind a pointer; spirv.c asks for all there is. */
+static void blocks_have_to_be_the_lists(void **state) {
+    (void)state;
+    static const uint32_t mix[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_NONE};
+    static const uint32_t few[] = {HCQ_ARG_U32, HCQ_ARG_NONE};
+    static const uint32_t other[] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_NONE};
+    static const uint32_t swapped[] = {HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_INOUT, HCQ_ARG_NONE};
+    hcq_program_desc desc = shader_desc("add", mix);
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+    desc = shader_desc("add", few);
+    REFUSED(&desc, HCQ_ERROR_INVALID, "block has 16 bytes, the list of arguments makes 8");
+    desc = shader_desc("add", other);
+    REFUSED(&desc, HCQ_ERROR_INVALID, "argument 1 is a buffer of 8 bytes at byte 8");
+    desc = shader_desc("add", swapped);
+    REFUSED(&desc, HCQ_ERROR_INVALID, "a pointer of 8 bytes at byte 0");
+}
+
 static void blocks_have_to_fit(void **state) {
     (void)state;
     static const uint32_t list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE};
@@ -387,5 +405,6 @@ static void modules_may_lie_anywhere(void **state) {
 #define PROGRAM_TESTS                                                              \
     TEST(bindings_are_bound_and_patched), TEST(bindings_on_large_grids),           \
     TEST(bindings_end_with_the_buffer), TEST(misaligned_bindings_are_refused),     \
-    TEST(arguments_have_to_fit), TEST(blocks_have_to_fit), TEST(entry_points_by_name), \
+    TEST(arguments_have_to_fit), TEST(blocks_have_to_be_the_lists),                \
+    TEST(blocks_have_to_fit), TEST(entry_points_by_name),                          \
     TEST(modules_have_to_be_there), TEST(modules_may_lie_anywhere),

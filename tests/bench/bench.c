@@ -33,12 +33,15 @@ static const bench g_benches[] = {
     {"cpu.grid_tiny_1m", "ms/grid", 1.05, bench_grid_tiny_1m},
     {"cpu.grid_2_heavy", "ms/grid", 1.05, bench_grid_2_heavy},
     {"cpu.grid_uneven", "ms/grid", 1.05, bench_grid_uneven},
+    {"cpu.busy_saxpy", "ms/grid", 1.25, bench_busy_saxpy},
+    {"cpu.busy_uneven", "ms/grid", 1.25, bench_busy_uneven},
     {"cpu.copy_256m", "ms", 1.05, bench_copy_256m},
     {"cpu.copyin_256m", "ms", 1.05, bench_copyin_256m},
     {"cpu.update_exec", "ns", BENCH_NONE, bench_update_exec},
     {"cpu.record_exec", "ns", BENCH_NONE, bench_record_exec},
     {"cpu.parked_one_set", "ns/submission", 1.3, bench_parked_one_set},
     {"cpu.parked_many_sets", "ns/submission", 1.3, bench_parked_many_sets},
+    {"core.stall_us", "us", 100.0, bench_stall_us},
     {"graph.replay_1000", "ns/kernel", 2.5, bench_graph_replay_1000},
     {"graph.replay_1000_tbb", "ns/kernel", 0.3, bench_graph_replay_1000_tbb},
     {"graph.patch_1_of_1000", "ns/launch", 1.2, bench_graph_patch_1_of_1000},
@@ -377,6 +380,18 @@ static void result_clear(bench_result *result) {
     result->p99_goal = BENCH_NONE;
 }
 
+/* OpenMP reads its wait policy once, before main: for a busy machine it is to
+   wait asleep, so this program starts anew, as `--child NAME FD`. */
+static void restart_passive(const bench *b, int fd) {
+    char number[16];
+    char *args[] = {"bench", "--child", (char *)b->name, number, NULL, NULL};
+    args[4] = g_smoke ? "--smoke" : g_quick ? "--quick" : NULL;
+    snprintf(number, sizeof number, "%d", fd);
+    if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0 || execv("/proc/self/exe", args) != 0) {
+        bench_die("restart: %s", strerror(errno));
+    }
+}
+
 static void child_main(const bench *b, int fd) {
     bench_result result;
     result_clear(&result);
@@ -429,6 +444,9 @@ static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     }
     if (pid == 0) {
         close(fds[0]);
+        if (strncmp(b->name, "cpu.busy_", 9) == 0) {
+            restart_passive(b, fds[1]);
+        }
         child_main(b, fds[1]);
     }
     close(fds[1]);
@@ -455,9 +473,10 @@ static void print_number(FILE *file, const char *format, const char *none, doubl
     }
 }
 
-/* A missed goal says so; include.header_ms is held to its goal directly. */
+/* A missed goal says so; what has no other side is held to its goal directly. */
 static const char *verdict(const bench *b, const bench_result *r) {
-    double measured = isnan(r->ratio) && strncmp(b->name, "include.", 8) == 0 ? r->ours : r->ratio;
+    int alone = strncmp(b->name, "include.", 8) == 0 || strncmp(b->name, "core.", 5) == 0;
+    double measured = isnan(r->ratio) && alone ? r->ours : r->ratio;
     if (isnan(b->goal) || isnan(measured)) {
         return "";
     }
@@ -567,7 +586,8 @@ static int write_json(const char *path, const bench_result *results, const int *
 /* ---- main ---------------------------------------------------------------- */
 
 typedef struct options {
-    const char *json, *only;
+    const char *json, *only, *child;
+    int fd;                                /* the child's */
 } options;
 
 static int parse_options(int argc, char **argv, options *o) {
@@ -581,6 +601,9 @@ static int parse_options(int argc, char **argv, options *o) {
             o->json = argv[++i];
         } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
             o->only = argv[++i];
+        } else if (strcmp(argv[i], "--child") == 0 && i + 2 < argc) {
+            o->child = argv[++i];
+            o->fd = atoi(argv[++i]);
         } else {
             fprintf(stderr, "usage: run.sh [--json FILE] [--quick] [--smoke] [--only NAME]\n"
                             "NAME is the start of a bench's name, \"cpu.grid\" say\n");
@@ -618,6 +641,11 @@ int main(int argc, char **argv) {
     options o;
     if (!parse_options(argc, argv, &o)) {
         return 2;
+    }
+    for (uint32_t i = 0; o.child != NULL && i < BENCH_COUNT; i++) {
+        if (strcmp(g_benches[i].name, o.child) == 0) {
+            child_main(&g_benches[i], o.fd);
+        }
     }
     static bench_result results[BENCH_COUNT];
     int chosen[BENCH_COUNT];

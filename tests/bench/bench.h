@@ -151,6 +151,8 @@ void bench_grid_saxpy_16m(bench_result *result);
 void bench_grid_tiny_1m(bench_result *result);
 void bench_grid_2_heavy(bench_result *result);
 void bench_grid_uneven(bench_result *result);
+void bench_busy_saxpy(bench_result *result);
+void bench_busy_uneven(bench_result *result);
 void bench_copy_256m(bench_result *result);
 void bench_copyin_256m(bench_result *result);
 void bench_parked_one_set(bench_result *result);
@@ -191,6 +193,7 @@ void bench_cuda_fact_streams(bench_result *result);
 void bench_cuda_fact_timer(bench_result *result);
 void bench_cuda_fact_wake(bench_result *result);
 void bench_header_ms(bench_result *result);
+void bench_stall_us(bench_result *result);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,8 @@
 
 #include "bench.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +66,7 @@ static void kernel_uneven(const void *args, const hcq_block *b) {
 
 typedef struct grid {
     hcq_cpu_fn fn;
-    uint32_t blocks, threads;
+    uint32_t blocks, threads, grids;      /* `grids` in one operation */
     grid_args args;
     hcq_device *device;
     hcq_program *program;
@@ -73,8 +75,9 @@ typedef struct grid {
 } grid;
 
 static void grid_open(grid *g, hcq_cpu_fn fn, uint32_t blocks, uint32_t threads, uint32_t n,
-                      uint64_t bytes) {
+                      uint64_t bytes, uint32_t grids) {
     memset(g, 0, sizeof *g);
+    g->grids = grids;
     g->fn = fn;
     g->blocks = blocks;
     g->threads = threads;
@@ -91,7 +94,7 @@ static void grid_open(grid *g, hcq_cpu_fn fn, uint32_t blocks, uint32_t threads,
     g->args.n = n;
     bench_check(hcq_program_create(g->device, &desc, &g->program), "hcq_program_create");
     bench_check(hcq_queue_create(g->device, HCQ_COMPUTE, &g->queue), "hcq_queue_create");
-    for (uint32_t i = 0; i < GRIDS; i++) {
+    for (uint32_t i = 0; i < grids; i++) {
         hcq_queue_exec(g->queue, g->program, &g->args, hcq_dim(blocks, 1, 1),
                        hcq_dim(threads, 1, 1));
     }
@@ -121,7 +124,7 @@ static void openmp_static(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
     const hcq_dims size = hcq_dim(g->blocks, 1, 1);
     const hcq_dims threads = hcq_dim(g->threads, 1, 1);
-    for (uint64_t i = 0; i < n * GRIDS; i++) {
+    for (uint64_t i = 0; i < n * g->grids; i++) {
 #pragma omp parallel for schedule(static)
         for (uint32_t b = 0; b < g->blocks; b++) {
             hcq_block block = {{b, 0, 0}, size, threads};
@@ -134,7 +137,7 @@ static void openmp_dynamic(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
     const hcq_dims size = hcq_dim(g->blocks, 1, 1);
     const hcq_dims threads = hcq_dim(g->threads, 1, 1);
-    for (uint64_t i = 0; i < n * GRIDS; i++) {
+    for (uint64_t i = 0; i < n * g->grids; i++) {
 #pragma omp parallel for schedule(dynamic)
         for (uint32_t b = 0; b < g->blocks; b++) {
             hcq_block block = {{b, 0, 0}, size, threads};
@@ -191,7 +194,7 @@ static void grid_measure(grid *g, bench_result *result) {
 void bench_grid_saxpy_16m(bench_result *result) {
     enum { N = 16u << 20 };
     grid g;
-    grid_open(&g, kernel_saxpy, N / 256, 256, N, (uint64_t)N * sizeof(float));
+    grid_open(&g, kernel_saxpy, N / 256, 256, N, (uint64_t)N * sizeof(float), GRIDS);
     grid_measure(&g, result);
     grid_close(&g);
 }
@@ -199,7 +202,7 @@ void bench_grid_saxpy_16m(bench_result *result) {
 void bench_grid_tiny_1m(bench_result *result) {
     enum { N = 1u << 20 };
     grid g;
-    grid_open(&g, kernel_tiny, N, 1, N, (uint64_t)N * sizeof(uint32_t));
+    grid_open(&g, kernel_tiny, N, 1, N, (uint64_t)N * sizeof(uint32_t), GRIDS);
     grid_run(&g, 1);
     const uint32_t *out = (const uint32_t *)g.buffers[0].host;
     for (uint32_t i = 0; i < N; i++) {
@@ -214,7 +217,7 @@ void bench_grid_tiny_1m(bench_result *result) {
 /* Two blocks of about a millisecond. */
 void bench_grid_2_heavy(bench_result *result) {
     grid g;
-    grid_open(&g, kernel_heavy, 2, 1, 800000, 4096);
+    grid_open(&g, kernel_heavy, 2, 1, 800000, 4096, GRIDS);
     grid_measure(&g, result);
     grid_close(&g);
 }
@@ -222,7 +225,84 @@ void bench_grid_2_heavy(bench_result *result) {
 /* 1024 blocks, about 5 ms of one processor. */
 void bench_grid_uneven(bench_result *result) {
     grid g;
-    grid_open(&g, kernel_uneven, 1024, 1, 8, 4096);
+    grid_open(&g, kernel_uneven, 1024, 1, 8, 4096, GRIDS);
     grid_measure(&g, result);
+    grid_close(&g);
+}
+
+/* ---- where others want the processors, too ------------------------------- */
+/* Four threads for each processor do nothing but run. A thread that gives up
+   its turn there gets the next one many milliseconds later; OpenMP waits
+   asleep (OMP_WAIT_POLICY=passive). An operation is one grid, as a pause between
+   grids is where turns are lost; a pass is some of them in one go. */
+
+enum { HOGS = 4 };                        /* for each processor */
+
+static _Atomic int g_hogs_stop;
+
+static void *hog_thread(void *unused) {
+    while (!g_hogs_stop) {
+    }
+    return unused;
+}
+
+static double busy_pass(void (*run)(void *, uint64_t), grid *g, uint32_t operations) {
+    run(g, 1);
+    uint64_t start = bench_now();
+    run(g, operations);
+    return (double)(bench_now() - start) / operations;
+}
+
+static void busy_passes(grid *g, uint32_t operations, bench_result *result) {
+    double pass[3][BENCH_MAX_PASSES];
+    bench_stats stats[3];
+    uint32_t passes = bench_smoke() ? 1 : bench_quick() ? 7 : 15, best = 0;
+    for (uint32_t p = 0; p < passes; p++) {
+        pass[0][p] = busy_pass(grid_run, g, operations);
+#ifdef _OPENMP
+        pass[1][p] = busy_pass(openmp_static, g, operations);
+        pass[2][p] = busy_pass(openmp_dynamic, g, operations);
+#endif
+    }
+    bench_stats_make(&stats[0], pass[0], passes);
+#ifdef _OPENMP
+    bench_stats_make(&stats[1], pass[1], passes);
+    bench_stats_make(&stats[2], pass[2], passes);
+    best = stats[2].median < stats[1].median ? 2 : 1;
+#endif
+    bench_report(result, &stats[0], best == 0 ? NULL : &stats[best], 1e-6);
+    bench_note(result, best == 0 ? "no OpenMP" : best == 2 ? "OpenMP dynamic" : "OpenMP static");
+}
+
+static void busy_measure(grid *g, uint32_t operations, bench_result *result) {
+    pthread_t hogs[64];
+    uint32_t count = HOGS * hcq_sys_cpu_count();
+    count = count < 64 ? count : 64;
+    for (uint32_t i = 0; i < count; i++) {
+        if (pthread_create(&hogs[i], NULL, hog_thread, NULL) != 0) {
+            bench_die("pthread_create");
+        }
+    }
+    busy_passes(g, operations, result);
+    g_hogs_stop = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_join(hogs[i], NULL);
+    }
+}
+
+/* Half a millisecond where nobody else is. */
+void bench_busy_saxpy(bench_result *result) {
+    enum { N = 1u << 20 };
+    grid g;
+    grid_open(&g, kernel_saxpy, N / 256, 256, N, (uint64_t)N * sizeof(float), 1);
+    busy_measure(&g, 20, result);
+    grid_close(&g);
+}
+
+/* Two and a half. */
+void bench_busy_uneven(bench_result *result) {
+    grid g;
+    grid_open(&g, kernel_uneven, 1024, 1, 8, 4096, 1);
+    busy_measure(&g, 8, result);
     grid_close(&g);
 }

@@ -13,6 +13,7 @@
 # where an NVIDIA driver and a device are (tests/gpu.sh measures it alone, with
 # less around). CC and CXX choose the compilers [gcc, g++]. Not a test: a missed
 # goal is printed, the exit status only says whether every bench ran.
+# compare.sh holds the figures of one commit against those of another.
 
 set -u
 BENCH_START=$(date +%s)
@@ -101,6 +102,7 @@ compile "$BENCH_CC" "$here/bench_copy.c" "$c"
 compile "$BENCH_CC" "$here/bench_parked.c" "$c"
 compile "$BENCH_CC" "$here/bench_graph.c" "$c"
 compile "$BENCH_CC" "$here/bench_header.c" "$c"
+compile "$BENCH_CC" "$here/bench_stall.c" "$c"
 [ $pocl = no ] || compile "$BENCH_CC" "$here/bench_pocl.c" "$c"
 [ $vulkan = no ] || compile "$BENCH_CC" "$here/bench_vulkan.c" "$c"
 [ $cuda = no ] || compile "$BENCH_CC" "$here/bench_cuda.c" "$c"

@@ -1,0 +1,80 @@
+/* util_threads.h - for programs whose threads hold answers against a model:
+   results as sets; the first difference in any thread ends the program and says
+   what each was doing; so does a program that stands still. After util.h. */
+#ifndef HCQ_TEST_UTIL_THREADS_H
+#define HCQ_TEST_UTIL_THREADS_H
+
+static struct {
+    const char *program;
+    uint64_t round;
+    uint64_t progress;                 /* atomic: the watchdog looks at it */
+    void (*tell_fn)(void);             /* what else is to be said before the end */
+} R;
+
+static uint32_t pick_from(uint64_t *random, uint32_t below) {
+    return (uint32_t)(test_random(random) >> 33) % below;
+}
+
+/* Results as bits; HCQ_OK is the lowest. */
+static uint32_t bit_of(hcq_result result) {
+    return 1u << -(int)result;
+}
+
+/* From any thread; nothing after it would mean anything. */
+static void wrong(const char *format, ...) {
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    va_list list;
+    pthread_mutex_lock(&once);
+    fprintf(stderr, "\n%s: variant %s, seed %llu, round %llu: ", R.program, T.variant->name,
+            (unsigned long long)T.seed, (unsigned long long)R.round);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    if (R.tell_fn) {
+        R.tell_fn();
+    }
+    test_dump();
+    fflush(stderr);
+    abort();
+}
+
+static void must(const char *what, hcq_result result) {
+    if (result != HCQ_OK) {
+        wrong("%s gives %s", what, hcq_result_name(result));
+    }
+}
+#define MUST(call) must(#call, (call))
+#define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
+
+static void progress(void) {
+    __atomic_add_fetch(&R.progress, 1, __ATOMIC_RELAXED);
+}
+
+/* Nothing moves: who waits for what? */
+static void *watchdog_run(void *user) {
+    const uint32_t limit = TEST_SANITIZED ? 240 : 60;
+    uint64_t last = 0;
+    uint32_t still = 0;
+    (void)user;
+    for (;;) {
+        test_sleep_ms(1000);
+        uint64_t now = __atomic_load_n(&R.progress, __ATOMIC_RELAXED);
+        still = now == last ? still + 1 : 0;
+        last = now;
+        if (still > limit) {
+            wrong("nothing moves since %u s", limit);
+        }
+    }
+    return NULL;
+}
+
+/* Before the first round. */
+static void watch(const char *program, void (*tell_fn)(void)) {
+    static pthread_t watchdog;
+    R.program = program;
+    R.tell_fn = tell_fn;
+    pthread_create(&watchdog, NULL, watchdog_run, NULL);
+}
+
+#endif /* HCQ_TEST_UTIL_THREADS_H */
