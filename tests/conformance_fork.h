@@ -332,14 +332,18 @@ static void fork_in_the_middle_of_a_call(void **state) {
 }
 
 /* One thread waits in an eager call, one submits, one makes and frees. */
-typedef struct fork_busy { fork_things *p; uint32_t stop; uint32_t which, wrong; } fork_busy;
+typedef struct fork_busy {
+    fork_things *p;
+    hcq_buffer read;                   /* apart from what the submissions write */
+    uint32_t stop, which, wrong;
+} fork_busy;
 
 static hcq_result fork_busy_turn(const fork_busy *b) {
     hcq_buffer buffer;
     hcq_signal signal;
     hcq_point done;
     uint32_t word;
-    if (b->which == 0) { return hcq_copyout(&word, b->p->buffer, 4); }
+    if (b->which == 0) { return hcq_copyout(&word, b->read, 4); }
     if (b->which == 1) {
         hcq_result r = hcq_queue_submit(b->p->queue, T.dev, &done);
         return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : r;
@@ -369,8 +373,9 @@ static void fork_beside_busy_threads(void **state) {
     uint32_t forks = T.quick || TEST_SANITIZED ? 10 : 50;
     (void)state;
     fork_things_make(&p);
+    hcq_buffer read = make_words(T.dev, 1);
     for (uint32_t i = 0; i < N; i++) {
-        busy[i] = (fork_busy){&p, 0, i, 0};
+        busy[i] = (fork_busy){&p, read, 0, i, 0};
         CHECK(pthread_create(&threads[i], NULL, fork_busy_run, &busy[i]) == 0);
     }
     for (uint32_t i = 0; i < forks; i++) { fork_once(&p); }
