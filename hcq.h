@@ -46,7 +46,7 @@
        hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
        hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
        saxpy_args args = { by.address, bx.address, 2.0f, N };
-       hcq_queue_exec(q, prog, &args, hcq_dim(N / 256, 1, 1), hcq_dim(256, 1, 1));
+       hcq_queue_exec(q, prog, &args, sizeof args, hcq_dim(N / 256, 1, 1), hcq_dim(256, 1, 1));
        hcq_point done;
        r = hcq_queue_submit(q, dev, &done);
        if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
@@ -1269,8 +1269,9 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 /* Records a kernel: `grid` blocks of `block` threads.
 
    A grid with a 0 in it runs nothing. A block of {0,0,0} is {1,1,1}; another 0
-   in it is refused. `args` is copied now; NULL for no arguments: hcq lends no
-   block to be filled in later. Every buffer address in it must lie in a living
+   in it is refused. `args` is copied now: the struct of the program's arguments,
+   `args_size` its sizeof (another one is refused); NULL and 0 for no arguments:
+   hcq lends no block to be filled in later. Every buffer address in it must lie in a living
    buffer, or be 0 where a variable will bring one (not in a graph). In a graph it
    runs on the program's device, a copy, fill or write on dst's, and placeholders
    are buffer arguments: in a struct or a 64-bit value they are refused.
@@ -1280,7 +1281,7 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
             in a graph), HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
-                               hcq_dims grid, hcq_dims block);
+                               size_t args_size, hcq_dims grid, hcq_dims block);
 
 /* Records a copy of `size` bytes; the ranges must not overlap.
 
@@ -3699,7 +3700,9 @@ static void hcqi_devices_stay(uint64_t devices) {
     }
 }
 
-static void hcqi_bells_take(hcqi_bells *bells) {
+/* Is there one to ring? */
+static int hcqi_bells_take(hcqi_bells *bells) {
+    if ((hcqi_core.dirty | hcqi_core.kicks) == 0 && hcqi_core.awake == NULL) { return 0; }
     bells->dirty = hcqi_core.dirty;
     bells->kicks = hcqi_core.kicks;
     bells->asleep_count = 0;
@@ -3711,6 +3714,7 @@ static void hcqi_bells_take(hcqi_bells *bells) {
         bells->asleep[bells->asleep_count++] = &hcqi_core.awake->awake;
         hcqi_core.awake = hcqi_core.awake->next;
     }
+    return 1;
 }
 
 /* The threads may be awake already, and their words gone: only the address counts. */
@@ -3728,9 +3732,9 @@ static void hcqi_bells_ring(const hcqi_bells *bells) {
    still in the caches. */
 static void hcqi_leave_briefly(void) {
     hcqi_bells bells;
-    hcqi_bells_take(&bells);
+    int rings = hcqi_bells_take(&bells);
     hcqi_unlock();
-    hcqi_bells_ring(&bells);
+    if (rings) { hcqi_bells_ring(&bells); }
     hcqi_enter();
     hcqi_reap_all();
 }
@@ -3745,12 +3749,12 @@ static void hcqi_leave(void) {
         hcqi_reap_all();
         hcqi_drain();
     }
-    hcqi_bells_take(&bells);
+    int rings = hcqi_bells_take(&bells);
     while (hcqi_core.awake != NULL) {  /* seldom: more than one takes along */
         hcqi_unlock();
         hcqi_bells_ring(&bells);
         hcqi_enter();
-        hcqi_bells_take(&bells);
+        rings = hcqi_bells_take(&bells);
     }
     uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
     uint32_t messages = hcqi_core.message_count;
@@ -3758,7 +3762,7 @@ static void hcqi_leave(void) {
     hcqi_core.changed = 0;
     if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
     hcqi_unlock();
-    hcqi_bells_ring(&bells);
+    if (rings) { hcqi_bells_ring(&bells); }
     if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
     if (messages != 0) { hcqi_emit_messages(); }
     if (due) { hcqi_run_due(); }
@@ -6204,7 +6208,7 @@ static uint32_t hcqi_program_buffers(const hcq_program *program) {
 }
 
 HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
-                                hcq_dims grid, hcq_dims block) {
+                                size_t args_size, hcq_dims grid, hcq_dims block) {
     int32_t out;
     if (!hcqi_record_begin(queue, 1, "exec", &out)) { return out; }
     if (program == NULL) {
@@ -6221,12 +6225,16 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args: '%s' needs %u arguments",
                                   program->info.label, program->info.arg_count);
     }
+    uint32_t size = program->info.kernargs_size;
+    if (args_size != size) {
+        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args_size: %llu, '%s' takes %u bytes",
+                                  (unsigned long long)args_size, program->info.label, size);
+    }
     block = hcqi_block_dims(block);
     if (hcqi_exec_check(program, block) != HCQ_OK) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
                                   block.x, block.y, block.z, program->info.label);
     }
-    uint32_t size = program->info.kernargs_size;
     hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_EXEC, hcqi_program_buffers(program),
                                        size);
     if (p == NULL) { return hcqi_record_oom(queue); }
@@ -8348,7 +8356,7 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
-    r = hcqi_lane_room(lane, s->deadline);
+    if (lane->running >= lane->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
     uint32_t kept = 0;
     if (r == HCQ_OK) {
         /* Where nothing varies all share a version anyway. */
@@ -8403,11 +8411,11 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
 
 static uint32_t hcqi_launch_waiters(const hcqi_launch *launch);
 
-static uint32_t hcqi_submit_waiters(const hcqi_submit *s, const hcqi_version *v) {
+/* Those that each of its jobs may need, beside what their versions wait for. */
+static uint32_t hcqi_submit_waiters(const hcqi_submit *s) {
     uint32_t count = s->sub->wait_count + (uint32_t)hcqi_eager_applies(s);
     count += (uint32_t)(s->eager[0] != NULL) + (uint32_t)(s->eager[1] != NULL);
-    if (s->launch != NULL) { count += hcqi_launch_waiters(s->launch); }
-    return v == NULL ? count : count + v->max_waits + v->device_waits;
+    return s->launch == NULL ? count : count + hcqi_launch_waiters(s->launch);
 }
 
 static int hcqi_window_grow(hcq_device *dev) {
@@ -8435,11 +8443,11 @@ static int hcqi_submit_is_one(const hcqi_submit *s) {
 static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     hcq_device *dev = s->dev;
     uint32_t jobs = hcqi_submit_is_one(s) ? 1 : s->count + 1;
-    uint64_t waiters = s->count <= 1 ? hcqi_submit_waiters(s, NULL) : 0;
+    uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs;
     uint64_t producers = s->sub->signal_count;
     if (s->launch != NULL) { waiters += hcqi_launch_waiters(s->launch) + (uint64_t)1; }
     for (uint32_t i = 0; i < s->count; i++) {
-        waiters += hcqi_submit_waiters(s, s->versions[i]);
+        waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits;
         producers += s->versions[i]->signal_count + (uint64_t)(s->launch != NULL);
         int keeps = (s->kept >> i & 1) != 0 && s->versions[i]->variable_mask != 0;
         if (keeps && !hcqi_pool_reserve(hcqi_version_pool(s->versions[i]), s->count)) {
@@ -13783,7 +13791,7 @@ static hcq_result hcqi_call_submit(const hcqi_call_run *c, hcqi_eager *e, hcq_po
     hcq_result r = hcqi_call_queue_take(dev, &q);
     if (q == NULL) { return r; }
     if (c->times[0].id != 0) { hcq_queue_timestamp(q, c->times[0]); }
-    hcq_queue_exec(q, c->program, c->args, c->grid, c->block);
+    hcq_queue_exec(q, c->program, c->args, c->program->info.kernargs_size, c->grid, c->block);
     if (c->times[1].id != 0) { hcq_queue_timestamp(q, c->times[1]); }
     if (r == HCQ_OK) { r = hcqi_eager_submit(dev, NULL, q, e, done); }
     hcqi_call_queue_give(dev, q);

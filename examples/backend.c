@@ -667,7 +667,7 @@ static hcq_result submit_saxpy(hcq_device *dev, hcq_buffer x, hcq_buffer y, hcq_
     if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &queue); }
     if (r == HCQ_OK) { r = hcq_queue_label(queue, "saxpy"); }
     if (r != HCQ_OK) { return r; }
-    hcq_queue_exec(queue, program, &args, hcq_dim((N + BLOCK - 1) / BLOCK, 1, 1),
+    hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim((N + BLOCK - 1) / BLOCK, 1, 1),
                    hcq_dim(BLOCK, 1, 1));
     return hcq_queue_submit(queue, dev, done); /* or the recording's first error */
 }

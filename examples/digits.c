@@ -354,18 +354,18 @@ static int record_forward(network *n, uint32_t count, hcq_queue **graph, places 
     to_output.hidden = p->hidden.address;
     to_output.samples = p->samples.address;
     to_output.units = n->output_units.address;
-    hcq_queue_exec(*graph, n->program[RUN_HIDDEN], &to_hidden, hcq_dim(count, 1, 1),
-                   hcq_dim(HIDDEN, 1, 1));
-    hcq_queue_exec(*graph, n->program[RUN_OUTPUT], &to_output, hcq_dim(count, 1, 1),
-                   hcq_dim(1, 1, 1));
+    hcq_queue_exec(*graph, n->program[RUN_HIDDEN], &to_hidden, sizeof to_hidden,
+                   hcq_dim(count, 1, 1), hcq_dim(HIDDEN, 1, 1));
+    hcq_queue_exec(*graph, n->program[RUN_OUTPUT], &to_output, sizeof to_output,
+                   hcq_dim(count, 1, 1), hcq_dim(1, 1, 1));
     return 1;
 }
 
 /* The kernel that changes a layer; the learning rate comes with each launch. */
 static void record_update(network *n, hcq_queue *graph, const update_args *args, uint32_t units,
                           const char *label) {
-    int32_t index = hcq_queue_exec(graph, n->program[RUN_UPDATE], args, hcq_dim(units, 1, 1),
-                                   hcq_dim(args->width + 1, 1, 1));
+    int32_t index = hcq_queue_exec(graph, n->program[RUN_UPDATE], args, sizeof *args,
+                                   hcq_dim(units, 1, 1), hcq_dim(args->width + 1, 1, 1));
     if (index >= 0) {
         hcq_queue_command_label(graph, (uint32_t)index, label);
         hcq_queue_variable(graph, (uint32_t)index, PART_RATE, VAR_RATE, 0);
@@ -386,8 +386,8 @@ static int record_step(network *n) {
     to_hidden.error = p.error.address;
     to_hidden.hidden = p.hidden.address;
     to_hidden.units = n->output_units.address;
-    hcq_queue_exec(n->step, n->program[RUN_BACK], &to_hidden, hcq_dim(BATCH, 1, 1),
-                   hcq_dim(HIDDEN, 1, 1));
+    hcq_queue_exec(n->step, n->program[RUN_BACK], &to_hidden, sizeof to_hidden,
+                   hcq_dim(BATCH, 1, 1), hcq_dim(HIDDEN, 1, 1));
     memset(&change, 0, sizeof change);
     change.units = n->output_units.address;
     change.speed = n->output_speed.address;

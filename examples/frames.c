@@ -242,7 +242,8 @@ static int record(game *g) {
     args.count = PARTICLES;
     hcq_queue_copy(g->graph, uploaded, dots, dots_bytes);
     hcq_queue_fill(g->graph, image, IMAGE_BYTES, 0, 4);
-    hcq_queue_exec(g->graph, g->draw, &args, hcq_dim(BANDS, 1, 1), hcq_dim(THREADS, 1, 1));
+    hcq_queue_exec(g->graph, g->draw, &args, sizeof args, hcq_dim(BANDS, 1, 1),
+                   hcq_dim(THREADS, 1, 1));
     hcq_queue_command_label(g->graph, UPLOAD, "upload");
     hcq_queue_command_label(g->graph, CLEAR, "clear");
     return ok(hcq_queue_bind(g->graph, g->dev), "graph");

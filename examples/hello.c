@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
     hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
     axpy_args args = { by.address, bx.address, 2, N };
-    hcq_queue_exec(q, prog, &args, hcq_dim((N + 63) / 64, 1, 1), hcq_dim(64, 1, 1));
+    hcq_queue_exec(q, prog, &args, sizeof args, hcq_dim((N + 63) / 64, 1, 1), hcq_dim(64, 1, 1));
     hcq_point done;
     r = hcq_queue_submit(q, dev, &done); /* or the recording's first error */
     if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }

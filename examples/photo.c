@@ -456,9 +456,9 @@ static int record_kernels(pipeline *p, slot *s) {
     s->queue[COMPUTE] = q;
     hcq_queue_label(q, "compute");
     hcq_queue_timestamp(q, p->mark[0][COMPUTE][BEGIN]);
-    hcq_queue_exec(q, p->blur_x, &to_sums, all, block);
-    hcq_queue_exec(q, p->blur_y, &to_soft, all, block);
-    hcq_queue_exec(q, p->ink, &to_out, out, block);
+    hcq_queue_exec(q, p->blur_x, &to_sums, sizeof to_sums, all, block);
+    hcq_queue_exec(q, p->blur_y, &to_soft, sizeof to_soft, all, block);
+    hcq_queue_exec(q, p->ink, &to_out, sizeof to_out, out, block);
     hcq_queue_timestamp(q, p->mark[0][COMPUTE][END]);
     hcq_queue_variable(q, 1, HCQ_PART_GRID_Y, VAR_ROWS_IN, 0);
     hcq_queue_variable(q, 2, HCQ_PART_GRID_Y, VAR_ROWS_IN, 0);

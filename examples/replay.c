@@ -73,7 +73,7 @@ static hcq_result record(hcq_device *dev, hcq_buffer state, hcq_queue **queue) {
     hcq_result r = make_program(dev, &program);
     if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, queue); }
     for (int i = 0; i < KERNELS && r == HCQ_OK; i++) {
-        int32_t index = hcq_queue_exec(*queue, program, &args, hcq_dim(1, 1, 1),
+        int32_t index = hcq_queue_exec(*queue, program, &args, sizeof args, hcq_dim(1, 1, 1),
                                        hcq_dim(1, 1, 1));
         r = index == i ? HCQ_OK : HCQ_ERROR_INVALID;
     }

@@ -350,7 +350,7 @@ static void record_graph(bench *b) {
     for (uint32_t i = 0; i < 4; i++) {
         b->inputs[i] = make_words(i < 2 ? T.dev : T.dev2, 64);
     }
-    CHECK_INDEX(hcq_queue_exec(g, b->put, &args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(g, b->put, &args, sizeof args, one, one), 0);
     CHECK_INDEX(record_add(g, make_add(T.dev2), in2, 1, 1), 1);
     CHECK_INDEX(hcq_queue_empty(g, T.dev, LARGE, 0, &e), 2);
     CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
@@ -376,15 +376,15 @@ static void record_bench(bench *b) {
     const put_args args = {b->a.address, 3, 4};
     const hcq_dims one = {1, 1, 1};
     b->q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(b->q, b->put, &args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(b->q, b->put, &args, sizeof args, one, one), 0);
     CHECK_INDEX(hcq_queue_copy(b->q, b->b, b->a, 4), 1);
     b->copy = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(b->copy, b->c, b->a, 256), 0);
     b->held = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_wait(b->held, hcq_at(b->gate, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, one, one), 1);
+    CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, sizeof args, one, one), 1);
     b->other = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, sizeof args, one, one), 0);
     CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + 2, 0, 0));
     record_graph(b);
 }

@@ -410,7 +410,7 @@ static void record_put(actor *me, hcq_queue *q, const draft *d, uint32_t part, u
     case 1: MUST_RECORD(hcq_queue_fill(q, dst, 4, word + 1, 4)); break;
     case 2: MUST_RECORD(hcq_queue_copy(q, dst, word_of(W.values[d->device], word), 4)); break;
     default:
-        MUST_RECORD(hcq_queue_exec(q, W.put[d->device], &args, hcq_dim(1, 1, 1),
+        MUST_RECORD(hcq_queue_exec(q, W.put[d->device], &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)));
         break;
     }
@@ -423,7 +423,7 @@ static void record_lane(hcq_queue *q, const draft *d, uint32_t value) {
     if (d->kinds[0] == HCQ_COPY) {
         MUST_RECORD(hcq_queue_write(q, word_of(lanes, lane), value, 4));
     } else {
-        MUST_RECORD(hcq_queue_exec(q, W.mix[d->device], &args, hcq_dim(1, 1, 1),
+        MUST_RECORD(hcq_queue_exec(q, W.mix[d->device], &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)));
     }
 }
@@ -475,7 +475,7 @@ static kept *record_kept(actor *me, const draft *d) {
     MUST(hcq_queue_create(W.devices[d->device], d->kinds[0], &k->queue));
     MUST_RECORD(hcq_queue_wait(k->queue, W.always.point));
     if (d->kinds[0] == HCQ_COMPUTE) {
-        MUST_RECORD(hcq_queue_exec(k->queue, W.put[d->device], &args, hcq_dim(1, 1, 1),
+        MUST_RECORD(hcq_queue_exec(k->queue, W.put[d->device], &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)));
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 1, 0, 0));
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 2, 1, 0));

@@ -406,7 +406,8 @@ static void use_temporary(hcq_program *mix, hcq_buffer sum, uint32_t round, int 
     mix_args args = {sum.address, a.address, words, round};
     CHECK_INDEX(hcq_queue_wait(q, ready), 0);
     CHECK_INDEX(hcq_queue_fill(q, a, sum.size, round, 4), 1);
-    CHECK_INDEX(hcq_queue_exec(q, mix, &args, hcq_dim(words / 64, 1, 1), hcq_dim(64, 1, 1)), 2);
+    CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim(words / 64, 1, 1),
+                               hcq_dim(64, 1, 1)), 2);
     CHECK_OK(hcq_queue_submit(q, T.dev, &done));
     if (after) {
         CHECK_OK(hcq_free_after(a, &done, 1, NULL));
@@ -650,7 +651,8 @@ static void transfer_with_host_order(void **state) {
     hcq_buffer b = make_words(T.dev, 64);
     add_args args = {a.address, 5, 64};
     uint32_t words[64], out[64];
-    CHECK_INDEX(hcq_queue_exec(exec, add, &args, hcq_dim(1, 1, 1), hcq_dim(64, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(exec, add, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(64, 1, 1)), 0);
     CHECK_INDEX(hcq_queue_copy(copy, b, a, 256), 0);
     for (uint32_t round = 0; round < 50; round++) {
         for (uint32_t i = 0; i < 64; i++) {

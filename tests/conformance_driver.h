@@ -646,10 +646,13 @@ static void coverage_counts_execs(void **state) {
     hcq_point done = {{0}, 0};
     CHECK_U64(runs_of(add), 0);
     for (int i = 0; i < 3; i++) {
-        CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(4, 1, 1), hcq_dim(4, 1, 1)), i);
+        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(4, 1, 1),
+                                   hcq_dim(4, 1, 1)), i);
     }
-    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 3);
-    CHECK_INDEX(hcq_queue_exec(q, never, &put_one, hcq_dim(0, 1, 1), hcq_dim(1, 1, 1)), 4);
+    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, sizeof put_one, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 3);
+    CHECK_INDEX(hcq_queue_exec(q, never, &put_one, sizeof put_one, hcq_dim(0, 1, 1),
+                               hcq_dim(1, 1, 1)), 4);
     CHECK_U64(runs_of(add), 0);        /* recorded is not run */
     for (uint64_t i = 1; i <= 4; i++) {
         CHECK_OK(hcq_queue_submit(q, device, &done));
@@ -691,9 +694,9 @@ static void coverage_follows_updates(void **state) {
     hcq_dims none = hcq_dim(0, 1, 1), one = hcq_dim(1, 1, 1);
     hcq_point done;
     uint64_t expected = 0;
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, one, one), 0);
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 1); /* the recording is cut here */
-    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, one, one), 2);
+    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, sizeof put_one, one, one), 2);
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_GRID_X, 0, 8));
     CHECK_OK(hcq_signal_set(s, 1));
     for (uint64_t i = 0; i < 12; i++) {
@@ -776,8 +779,8 @@ static void coverage_is_off(void **state) {
     hcq_program *here = make_nothing(device), *there = make_nothing(T.dev);
     CHECK_OK(hcq_queue_reset(q));
     CHECK_OK(hcq_queue_reset(covered));
-    CHECK_INDEX(hcq_queue_exec(covered, here, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, there, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(covered, here, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, there, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_submit(covered, T.dev, &done)); /* each on the other's device */
     WAIT_OK(done);
     CHECK_OK(hcq_queue_submit(q, device, &done));

@@ -39,7 +39,7 @@ static hcq_queue *make_holder(hcq_device *device) {
     hcq_program *program = NULL;
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_OK(hcq_program_create(device, &desc, &program));
-    CHECK_INDEX(hcq_queue_exec(q, program, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     return q;
 }
 

@@ -459,7 +459,8 @@ static void nothing_made_can_be_used(void **state) {
     CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_signal_set(signal, 1), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_queue_submit(none, T.dev, NULL), HCQ_ERROR_INVALID);
-    CHECK(hcq_queue_exec(queue, program, &word, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)) < 0);
+    CHECK(hcq_queue_exec(queue, program, &word, sizeof word, hcq_dim(1, 1, 1),
+                         hcq_dim(1, 1, 1)) < 0);
     CHECK_RESULT(hcq_queue_submit(queue, T.dev, NULL), HCQ_ERROR_INVALID);
     hcq_queue_destroy(none);
     hcq_program_destroy(program);
@@ -517,7 +518,7 @@ static void no_timeout_is_silent(void **state) {
     CHECK(errors_timed_out(HCQ_TIMEOUT, "copyout"));
     log_clear();
     CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
-    CHECK_INDEX(hcq_queue_exec(queue, make_put(device), &args, hcq_dim(1, 1, 1),
+    CHECK_INDEX(hcq_queue_exec(queue, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
                                hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_label(queue, "busy"));
     CHECK_OK(hcq_queue_bind(queue, device));
@@ -574,7 +575,7 @@ static void polls_are_silent(void **state) {
 
 static int32_t errors_exec(hcq_queue *queue, hcq_program *program, uint64_t address) {
     put_args args = {address, 0, 1};
-    return hcq_queue_exec(queue, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 /* An address that is in no buffer: which, where, and where it lies instead. */

@@ -446,7 +446,7 @@ static void explain_running(void **state) {
         __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
         CHECK_OK(hcq_queue_label(q, "busy one"));
         if (way == 0) {
-            CHECK_INDEX(hcq_queue_exec(q, until, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+            CHECK_INDEX(hcq_queue_exec(q, until, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
         } else {
             CHECK_INDEX(hcq_queue_host(q, host_until_told, &SEEN->until_go), 0);
         }

@@ -357,7 +357,8 @@ static hcq_queue *make_failure_gate(hcq_device *device, uint32_t number) {
     desc.cpu = failure_gate;
     desc.args[0] = HCQ_ARG_U32;
     CHECK_OK(hcq_program_create(device, &desc, &program));
-    CHECK_INDEX(hcq_queue_exec(q, program, &number, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, &number, sizeof number, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     __atomic_store_n(&failure_gates[number], 0, __ATOMIC_RELEASE);
     return q;
 }

@@ -153,7 +153,7 @@ static void fork_recording_gone(const fork_things *p) {
     GONE(hcq_queue_timestamp(queue, p->signal));
     GONE(hcq_queue_wait_device(queue, p->device));
     GONE(hcq_queue_memory_barrier(queue));
-    GONE(hcq_queue_exec(queue, p->program, &args, one, one));
+    GONE(hcq_queue_exec(queue, p->program, &args, sizeof args, one, one));
     GONE(hcq_queue_copy(queue, hcq_view(buffer, 0, 4), hcq_view(buffer, 8, 4), 4));
     GONE(hcq_queue_fill(queue, buffer, 4, 1, 4));
     GONE(hcq_queue_write(queue, buffer, 1, 4));
@@ -221,7 +221,7 @@ static void fork_opens(const fork_things *p) {
     HERE(word == 7);
     GONE(hcq_queue_append(queue, p->queue));
     HERE(hcq_queue_reset(queue) == HCQ_OK);
-    GONE(hcq_queue_exec(queue, p->program, &word, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)));
+    GONE(hcq_queue_exec(queue, p->program, &word, sizeof word, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)));
     GONE(hcq_queue_submit(p->queue, own, &done));
     GONE(hcq_queue_submit(p->graph, own, &done));
     for (int i = 0; i < 50; i++) { /* none of which has a handle of the parent's */

@@ -63,7 +63,7 @@ static hcq_program *make_mark(hcq_device *device) {
 static int32_t record_mark(hcq_queue *q, hcq_program *mark, hcq_buffer dst, uint32_t index,
                            uint32_t late) {
     mark_args args = {dst.address, index, late};
-    return hcq_queue_exec(q, mark, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(q, mark, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static hcq_result host_mark(void *user) {
@@ -112,13 +112,14 @@ static int32_t record_late_put(hcq_queue *q, hcq_device *device, hcq_buffer dst,
     const put_args args = {dst.address, 0, value};
     hcq_program *program = NULL;
     CHECK_OK(hcq_program_create(device, &desc, &program));
-    return hcq_queue_exec(q, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static int32_t record_mix(hcq_queue *q, hcq_program *mix, hcq_buffer dst, hcq_buffer src,
                           uint32_t count, uint32_t seed) {
     mix_args args = {dst.address, src.address, count, seed};
-    return hcq_queue_exec(q, mix, &args, hcq_dim((count + 15) / 16, 1, 1), hcq_dim(16, 1, 1));
+    return hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim((count + 15) / 16, 1, 1),
+                          hcq_dim(16, 1, 1));
 }
 
 /* ---- launches ---- */
@@ -214,7 +215,7 @@ static uint32_t record_work(hcq_queue *q, graph_work *w) {
     add_args add = {w->a.address, 3, 64}, end = {w->c.address + 128, 1, 32};
     custom_payload p = {w->b.address + 8, 4711, 1234};
     const hcq_dims grid = {16, 1, 1}, block = {4, 1, 1};
-    CHECK_INDEX(hcq_queue_exec(q, w->add, &add, grid, block), 0);
+    CHECK_INDEX(hcq_queue_exec(q, w->add, &add, sizeof add, grid, block), 0);
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(w->b, 0, 128), hcq_view(w->a, 64, 128), 128), 1);
     CHECK_INDEX(hcq_queue_fill(q, hcq_view(w->a, 0, 32), 32, 0x55, 1), 2);
     CHECK_INDEX(record_mix(q, w->mix, w->c, w->b, 64, 9), 3);
@@ -222,7 +223,7 @@ static uint32_t record_work(hcq_queue *q, graph_work *w) {
     CHECK_INDEX(hcq_queue_host(q, host_count_work, w), 5);
     CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 6);
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(w->a, 128, 64), hcq_view(w->c, 4, 64), 64), 7);
-    CHECK_INDEX(hcq_queue_exec(q, w->add, &end, grid, block), 8);
+    CHECK_INDEX(hcq_queue_exec(q, w->add, &end, sizeof end, grid, block), 8);
     CHECK_INDEX(hcq_queue_memory_barrier(q), 9);
     CHECK_INDEX(record_mix(q, w->mix, w->a, w->b, 64, 1), 10);
     return hcq_queue_count(q);
@@ -390,7 +391,7 @@ static void one_hazard(int way, int bound) {
     } else if (way == 2) {             /* write after write */
         const put_args args = {a.address, 0, va = 77};
         CHECK(record_late_put(g, T.dev, a, 66) >= 0);
-        CHECK(hcq_queue_exec(g, make_put(T.dev2), &args, hcq_dim(1, 1, 1),
+        CHECK(hcq_queue_exec(g, make_put(T.dev2), &args, sizeof args, hcq_dim(1, 1, 1),
                              hcq_dim(1, 1, 1)) >= 0);
     } else if (way == 3) {             /* a fill over what is still written */
         CHECK(record_late_put(g, T.dev, c, 66) >= 0);
@@ -750,7 +751,8 @@ static void graphs_append_recordings(void **state) {
     hcq_queue *none = make_queue(T.dev, HCQ_COMPUTE), *g = make_graph();
     put_args args = {a.address, 2, 5};
     hcq_command c;
-    CHECK_INDEX(hcq_queue_exec(compute, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(compute, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_command_label(compute, 0, "the put"));
     CHECK_OK(hcq_queue_variable(compute, 0, HCQ_PART_ARG + 2, 1, 0));
     CHECK_INDEX(hcq_queue_memory_barrier(compute), 1);
@@ -994,7 +996,7 @@ static void inputs_while_held(void **state) {
         hcq_buffer out[LAUNCHES], in = hcq_input(g, 0, NULL, 16);
         hcq_submission s = submission(&g, 1);
         put_args args = {in.address, 1, 0};
-        CHECK_INDEX(hcq_queue_exec(g, make_put(device), &args, hcq_dim(1, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(g, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)), 0);
         CHECK_OK(hcq_queue_variable(g, 0, HCQ_PART_ARG + 2, 0, 0));
         CHECK_INDEX(hcq_queue_copy(g, hcq_view(in, 8, 4), hcq_view(in, 4, 4), 4), 1);
@@ -1310,7 +1312,7 @@ static void graph_variables(void **state) {
         add_args args = {a.address, 0, 64};
         hcq_point done;
         CHECK_INDEX(hcq_queue_fill(g, b, 64, 0, 4), 0);
-        CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, hcq_dim(16, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, sizeof args, hcq_dim(16, 1, 1),
                                    hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(hcq_queue_write(g, hcq_view(a, 252, 4), 1, 4), 2);
         CHECK_INDEX(hcq_queue_copy(g, c, a, 256), 3);
@@ -1378,7 +1380,7 @@ static void graph_updates(void **state) {
         hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64);
         add_args args = {a.address, 1, 64};
         custom_payload p = {b.address + 128, 11, 1234};
-        CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, hcq_dim(2, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, sizeof args, hcq_dim(2, 1, 1),
                                    hcq_dim(4, 1, 1)), 0);
         CHECK_INDEX(hcq_queue_copy(g, b, a, 8), 1);
         CHECK_INDEX(hcq_queue_custom(g, &custom_type, &p), 2);
@@ -1431,7 +1433,7 @@ static void graph_updates_while_held(void **state) {
         hcq_buffer a = make_words(T.dev, 8), b = make_words(T.dev, 8);
         hcq_point gate = make_gate(T.dev), first, second;
         put_args args = {a.address, 0, 1};
-        CHECK_INDEX(hcq_queue_exec(g, make_put(T.dev), &args, hcq_dim(1, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(g, make_put(T.dev), &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)), 0);
         CHECK_INDEX(hcq_queue_copy(g, b, a, 4), 1);
         if (bound) {
@@ -2610,7 +2612,7 @@ static void graph_outlives_a_device(void **state) {
         CHECK_INDEX(hcq_queue_write(g, word, 1, 4), 0);
         switch (way % 5) {
         case 0:
-            CHECK_INDEX(hcq_queue_exec(g, make_nothing(device), NULL, hcq_dim(1, 1, 1),
+            CHECK_INDEX(hcq_queue_exec(g, make_nothing(device), NULL, 0, hcq_dim(1, 1, 1),
                                        hcq_dim(1, 1, 1)), 1);
             break;
         case 1: CHECK_INDEX(hcq_queue_empty(g, device, 64, 0, &e), 1); break;
@@ -2891,7 +2893,7 @@ static void graph_commands_are_read_back(void **state) {
     hcq_buffer in = hcq_input(g, 3, NULL, 64);
     add_args args = {b.address + 4, 3, 1};
     hcq_command c;
-    CHECK_INDEX(hcq_queue_exec(g, add, &args, hcq_dim(3, 0, 2), hcq_dim(4, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(g, add, &args, sizeof args, hcq_dim(3, 0, 2), hcq_dim(4, 1, 1)), 0);
     CHECK_INDEX(hcq_queue_copy(g, hcq_view(in, 16, 16), hcq_view(a, 8, 16), 16), 1);
     CHECK_INDEX(hcq_queue_empty(g, T.dev2, 256, 0, &e), 2);
     CHECK_INDEX(hcq_queue_fill(g, e, 32, 0xabcd, 2), 3);

@@ -43,7 +43,8 @@ static void copy_lane_overlaps_compute(void **state) {
         hcq_queue *compute = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
         spin_args args = {flag.address, out.address};
         hcq_point d1, d2;
-        CHECK_INDEX(hcq_queue_exec(compute, spin, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(compute, spin, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
         CHECK_INDEX(hcq_queue_copy(copy, flag, source, 4), 0);
         CHECK_OK(hcq_queue_submit(compute, T.dev, &d1));
         CHECK_OK(hcq_queue_submit(copy, T.dev, &d2));
@@ -72,7 +73,7 @@ static void each_submission_its_variables(void **state) {
     hcq_program *put = make_put(T.dev);
     hcq_buffer out = make_words(T.dev, count);
     put_args args = {out.address, 0, 0};
-    CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 1, 0, 0));
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 2, 1, 0));
     CHECK_OK(hcq_queue_bind(q, T.dev));
@@ -272,7 +273,8 @@ static void affinity_picks_lanes(void **state) {
         a[i] = make_words(device, 64);
         mix_args args = {a[i].address, b.address, 64, i};
         q[i] = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q[i], mix, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q[i], mix, &args, sizeof args, hcq_dim(64, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
     }
     for (uint32_t round = 0; round < 50; round++) {
         model = model * 31u + 2;

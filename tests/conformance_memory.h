@@ -143,7 +143,7 @@ static void host_visible_memory(void **state) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     add_args args = {buffer.address, 1000, 64};
     hcq_point done;
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(8, 1, 1), hcq_dim(8, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(8, 1, 1), hcq_dim(8, 1, 1)), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, &done));
     WAIT_OK(done);
     for (uint32_t i = 0; i < 64; i++) {
@@ -158,7 +158,8 @@ static void eager_order(void **state) {
     hcq_buffer a = make_words(T.dev, 256), b = make_words(T.dev, 256);
     hcq_queue *exec = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
     add_args args = {a.address, 7, 256};
-    CHECK_INDEX(hcq_queue_exec(exec, add, &args, hcq_dim(4, 1, 1), hcq_dim(64, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(exec, add, &args, sizeof args, hcq_dim(4, 1, 1),
+                               hcq_dim(64, 1, 1)), 0);
     CHECK_INDEX(hcq_queue_copy(copy, b, a, 1024), 0);
     uint32_t words[256], out[256];
     for (uint32_t round = 0; round < 60; round++) {
@@ -249,8 +250,9 @@ static void transfer_order(void **state) {
     hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev2, 64);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(T.dev2, HCQ_COMPUTE);
     add_args args = {a.address, 1, 64}, args2 = {b.address, 100, 64};
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q2, add2, &args2, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q2, add2, &args2, sizeof args2, hcq_dim(64, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     uint32_t want = 0;
     for (uint32_t i = 0; i < 40; i++) {
         CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
@@ -345,7 +347,7 @@ static void import_host_memory(void **state) {
     hcq_program *add = make_add(T.dev);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     add_args args = {buffer.address, 5, 64};
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     for (uint32_t i = 0; i < 64; i++) {
@@ -373,7 +375,7 @@ static void free_while_pending(void **state) {
         }
         CHECK_OK(hcq_copyin(temporary, words, WORDS * 4));
         mix_args args = {sum.address, temporary.address, WORDS, round};
-        CHECK_INDEX(hcq_queue_exec(q, mix, &args, hcq_dim(WORDS / 64, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim(WORDS / 64, 1, 1),
                                    hcq_dim(64, 1, 1)), 0);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         CHECK_OK(hcq_free(temporary));

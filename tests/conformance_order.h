@@ -21,7 +21,8 @@ static void same_lane_in_order(void **state) {
     for (uint32_t i = 0; i < QUEUES; i++) {
         mix_args args = {a.address, b.address, N, i + 1};
         queues[i] = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(queues[i], mix, &args, hcq_dim(10, 1, 1), hcq_dim(32, 1, 1)),
+        CHECK_INDEX(hcq_queue_exec(queues[i], mix, &args, sizeof args, hcq_dim(10, 1, 1),
+                                   hcq_dim(32, 1, 1)),
                     0);
         if (i % 2) {
             CHECK_OK(hcq_queue_bind(queues[i], T.dev));
@@ -294,7 +295,8 @@ static void submission_batches(void **state) {
     uint32_t model = 0;
     for (uint32_t i = 0; i < 2; i++) {
         mix_args args = {a.address, b.address, 1, i + 1};
-        CHECK_INDEX(hcq_queue_exec(queues[i], mix, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
+        CHECK_INDEX(hcq_queue_exec(queues[i], mix, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)),
                     0);
     }
     for (uint32_t i = 0; i < N; i++) { /* the array is in order, so are the waits */

@@ -21,7 +21,7 @@ static void every_command(void **state) {
     CHECK_INDEX(hcq_queue_fill(q, a, 256, 3, 4), 3);
     CHECK_INDEX(hcq_queue_memory_barrier(q), 4);
     add_args args = {a.address, 4, 64};
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1)), 5);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1)), 5);
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(b, 8, 0), a, 248), 6);
     CHECK_INDEX(hcq_queue_write(q, b, 0x1122334455667788ull, 8), 7);
     CHECK_INDEX(hcq_queue_host(q, host_nothing, &args), 8);
@@ -75,7 +75,7 @@ static void copy_queue_commands(void **state) {
     CHECK_INDEX(hcq_queue_memory_barrier(q), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID); /* it stuck */
     CHECK_OK(hcq_queue_reset(q));
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
                 HCQ_ERROR_INVALID);
     CHECK_OK(hcq_queue_reset(q));
     CHECK_INDEX(hcq_queue_fill(q, a, 64, 0xAB, 1), 0);
@@ -175,7 +175,8 @@ static void commands_see_earlier_writes(void **state) {
     memset(ma, 0, sizeof ma);
     for (uint32_t i = 0; i < 30; i++) {
         mix_args args = {a.address, b.address, N, i};
-        CHECK(hcq_queue_exec(q, mix, &args, hcq_dim(N / 32, 1, 1), hcq_dim(32, 1, 1)) >= 0);
+        CHECK(hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim(N / 32, 1, 1),
+                             hcq_dim(32, 1, 1)) >= 0);
         CHECK(hcq_queue_copy(q, b, a, N * 4) >= 0);
         for (uint32_t j = 0; j < N; j++) {
             ma[j] = ma[j] * 31u + (i ? mb[j] : 0) + i;
@@ -185,7 +186,7 @@ static void commands_see_earlier_writes(void **state) {
     /* Four independent quarters may overlap; the barrier gathers them. */
     for (uint32_t i = 0; i < 4; i++) {
         mix_args args = {a.address + i * N, b.address + i * N, N / 4, 99};
-        int32_t index = hcq_queue_exec(q, mix, &args, hcq_dim(N / 128, 1, 1),
+        int32_t index = hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim(N / 128, 1, 1),
                                        hcq_dim(32, 1, 1));
         CHECK(index >= 0);
         CHECK_OK(hcq_queue_command_flags(q, (uint32_t)index, i ? HCQ_OVERLAP : 0));
@@ -282,7 +283,7 @@ static void grids(void **state) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_signal s = make_signal(T.dev, 0);
         grid_args args = {sum.address, map.address, c->ran_grid, c->ran_block};
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, c->grid, c->block), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, c->grid, c->block), 0);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         WAIT_OK(hcq_at(s, 1));
@@ -320,7 +321,7 @@ static hcq_queue *empty_queue(const empty_case *c, hcq_dims grid, int varies) {
     hcq_queue *q = make_queue(T.dev, c->kind);
     grid_args args = {c->sum.address, c->seen.address, empty_grid(0), hcq_dim(1, 1, 1)};
     CHECK_INDEX(hcq_queue_fill(q, c->sum, 8, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, c->program, &args, grid, hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, c->program, &args, sizeof args, grid, hcq_dim(1, 1, 1)), 1);
     for (uint32_t axis = 0; varies && axis < 3; axis++) {
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X + axis, axis, 4));
     }
@@ -432,12 +433,12 @@ static void empty_blocks(void **state) {
     add_args args = {word.address, 5, 1};
     const hcq_dims one = hcq_dim(1, 1, 1), none = hcq_dim(0, 0, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, one, none), 0);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, one, none), 0);
     CHECK_OK(hcq_queue_update_exec(q, 0, NULL, &none));
     for (uint32_t zeros = 1; zeros < 7; zeros++) {
         hcq_queue *bad = make_queue(T.dev, HCQ_COMPUTE);
         hcq_dims block = hcq_dim(zeros & 1 ? 0 : 1, zeros & 2 ? 0 : 1, zeros & 4 ? 0 : 1);
-        CHECK_INDEX(hcq_queue_exec(bad, add, &args, one, block), HCQ_ERROR_INVALID);
+        CHECK_INDEX(hcq_queue_exec(bad, add, &args, sizeof args, one, block), HCQ_ERROR_INVALID);
         CHECK_RESULT(hcq_queue_update_exec(q, 0, NULL, &block), HCQ_ERROR_INVALID);
         hcq_queue_destroy(bad);
     }
@@ -552,7 +553,8 @@ static void fill_kernargs_and_call(void **state) {
     CHECK_OK(hcq_program_fill_kernargs(program, buffers, 2, values, 11, &block, sizeof block));
     CHECK(block.out == out.address && block.in == in.address && block.i32 == -5);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, program, &block, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, &block, sizeof block, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     CHECK_BYTES(out, &all_want, sizeof all_want);
     double seconds = -1;
@@ -688,7 +690,8 @@ static void large_arguments(void **state) {
             args.words[i] = i * (round + 3);
             want = want * 31u + args.words[i];
         }
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
         if (round % 2) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
         }

@@ -59,7 +59,7 @@ static void record_gate(hcq_queue *queue) {
     hcq_program_desc desc = {"gate", k_gate, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *gate = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &gate));
-    CHECK_INDEX(hcq_queue_exec(queue, gate, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(queue, gate, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     __atomic_store_n(&trace_gate, 0u, __ATOMIC_RELEASE);
 }
 
@@ -151,7 +151,7 @@ static hcq_queue *record_turn(hcq_device *device, uint32_t who, hcq_signal wait,
     turn_args args = {who};
     CHECK_OK(hcq_program_create(device, &desc, &turn));
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(wait, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, turn, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, turn, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(raise, 1)), 2);
     return q;
 }

@@ -19,7 +19,8 @@ static updated record_updated(void) {
     u.t2 = make_signal(T.dev2, 0);
     add_args args = {u.a.address, 1, 64};
     CHECK_INDEX(hcq_queue_wait(u.q, hcq_at(u.s, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(u.q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(u.q, add, &args, sizeof args, hcq_dim(64, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_copy(u.q, u.b, u.a, 256), 2);
     CHECK_INDEX(hcq_queue_timestamp(u.q, u.t), 3);
     CHECK_INDEX(hcq_queue_signal(u.q, hcq_at(u.t, 1)), 4);
@@ -105,7 +106,7 @@ static void wrong_updates_change_nothing(void **state) {
     const uint32_t value = 99;
     add_args args = {a.address, 1, 64};
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_copy(q, b, a, 256), 2);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 3);
     CHECK_RESULT(hcq_queue_update_wait(q, 3, &s, 9), HCQ_ERROR_INVALID);
@@ -146,7 +147,8 @@ static void update_while_held(void **state) {
         put_args args = {a.address, 3, 100};
         hcq_point first, second;
         CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-        CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(hcq_queue_copy(q, b, hcq_view(a, 12, 4), 4), 2);
         if (bound) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
@@ -206,7 +208,8 @@ static void update_while_running(void **state) {
         hcq_program *put = make_put(T.dev);
         hcq_buffer a = make_words(T.dev, rounds), b = make_words(T.dev, rounds);
         put_args args = {a.address, 0, 0};
-        CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
         CHECK_INDEX(hcq_queue_copy(q, b, a, 4), 1);
         if (bound) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
@@ -250,7 +253,8 @@ static void variables_of_each_kind(void **state) {
         add_args args = {a.address, 0, 64};
         uint64_t v[5] = {8, 3, 77, 16, 0};
         CHECK_INDEX(hcq_queue_fill(q, b, 64, 0, 4), 0);
-        CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(16, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(16, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 252, 4), 1, 4), 2);
         CHECK_INDEX(hcq_queue_copy(q, c, a, 256), 3);
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, 0, 64));
@@ -309,7 +313,8 @@ static void variables_while_held(void **state) {
         put_args args = {a.address, 0, 0};
         hcq_point done = {{0}, 0};
         CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-        CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 1, 0, 0));
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 2, 1, 0));
         if (bound) {
@@ -339,7 +344,7 @@ static void slots_all_held(void **state) {
     put_args args = {a.address, 0, 1};
     hcq_point done = {{0}, 0};
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     uint32_t accepted = 0;
     hcq_result result = HCQ_OK;

@@ -91,12 +91,12 @@ static void placeholders_only_as_buffers(void **state) {
             memcpy(&k.wide, &held, sizeof held);
         }
         log_clear();
-        CHECK(hcq_queue_exec(g, all, &k, one, one) < 0);
+        CHECK(hcq_queue_exec(g, all, &k, sizeof k, one, one) < 0);
         CHECK(log_has("placeholder"));
         CHECK_OK(hcq_queue_reset(g));
         CHECK(hcq_input(g, 3, NULL, 256).size == 256);
         CHECK_INDEX(hcq_queue_empty(g, NULL, 256, 0, &empty), 0);
-        CHECK_INDEX(hcq_queue_exec(g, all, &good, one, one), 1);
+        CHECK_INDEX(hcq_queue_exec(g, all, &good, sizeof good, one, one), 1);
         CHECK_RESULT(hcq_queue_update_arg(g, 1, 9, &in.address, 8), HCQ_ERROR_INVALID);
         CHECK_RESULT(hcq_queue_access(g, 1, empty, HCQ_ARG_IN), HCQ_ERROR_INVALID);
         CHECK_OK(hcq_queue_access(g, 1, hcq_view(in, 16, 8), HCQ_ARG_IN));
@@ -162,7 +162,8 @@ static void copies_grow_alone(void **state) {
 static hcq_queue *make_putter(hcq_device *device, hcq_buffer out, int bound) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     put_args args = {out.address, 0, 0};
-    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 1, 0, 0));
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 2, 1, 0));
     if (bound) {
@@ -278,7 +279,8 @@ static void held_values_keep_their_recording(void **state) {
                     CHECK(hcq_queue_memory_barrier(q) >= 0);
                 }
                 args.value = value;
-                CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
+                CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                                           hcq_dim(1, 1, 1)),
                             (int32_t)(way & 2 ? step : 0));
                 CHECK_OK(hcq_queue_variable(q, way & 2 ? step : 0, HCQ_PART_ARG + 1, step % 3, 0));
                 if (way & 1) {
@@ -343,7 +345,7 @@ static void versions_of_those_that_wait(void **state) {
         CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
         CHECK_INDEX(hcq_queue_host(q, count_call, &calls), 1);
         CHECK_INDEX(hcq_queue_wait(q, middle), 2);
-        CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, hcq_dim(1, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)), 3);
         CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 1, 0, 0));
         CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 2, 1, 0));

@@ -89,7 +89,7 @@ static void use_each_other(hcq_device *one, hcq_device *two, int sees) {
     CHECK_BYTES(there, model, sizeof model);
     hcq_queue *q = make_queue(one, HCQ_COMPUTE);
     add_args args = {there.address, 5, PEER_WORDS};
-    CHECK(hcq_queue_exec(q, make_add(one), &args, hcq_dim(PEER_WORDS / 50, 1, 1),
+    CHECK(hcq_queue_exec(q, make_add(one), &args, sizeof args, hcq_dim(PEER_WORDS / 50, 1, 1),
                          hcq_dim(50, 1, 1)) >= 0 || !sees);
     CHECK(hcq_queue_copy(q, here, there, sizeof model) >= 0 || !sees);
     hcq_point done = {{0}, 0};
@@ -318,8 +318,8 @@ static void graph_over(hcq_device *home, hcq_device *const *devices, uint32_t co
     }
     for (uint32_t i = 0; i < count; i++) {
         add_args args = {buffers[i].address, 5 + i, N};
-        CHECK_INDEX(hcq_queue_exec(g, make_add(devices[i]), &args, hcq_dim(N / 64, 1, 1),
-                                   hcq_dim(64, 1, 1)), i * 2);
+        CHECK_INDEX(hcq_queue_exec(g, make_add(devices[i]), &args, sizeof args,
+                                   hcq_dim(N / 64, 1, 1), hcq_dim(64, 1, 1)), i * 2);
         CHECK_INDEX(hcq_queue_copy(g, buffers[(i + 1) % count], buffers[i], N * 4), i * 2 + 1);
     }
     CHECK_OK(hcq_queue_bind(g, home));

@@ -27,7 +27,8 @@ static void scene_open(scene *c, hcq_device *device) {
     for (uint32_t i = 0; i < 3; i++) {
         hcq_queue *q = *queues[i] = make_queue(device, i == 2 ? HCQ_GRAPH : HCQ_COMPUTE);
         for (uint32_t k = 0; k < 3; k++) {
-            CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1)), k);
+            CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(4, 1, 1),
+                                       hcq_dim(16, 1, 1)), k);
         }
         CHECK_INDEX(hcq_queue_copy(q, c->other, c->words, 64), 3);
     }
@@ -155,7 +156,8 @@ static void errors_name_the_command(void **state) {
             CHECK_INDEX(record_add(good, add, words, 0, 1), k);
             CHECK_INDEX(record_add(q, add, words, 0, 1), k);
         }
-        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 5);
+        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, sizeof words.address, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 5);
         CHECK_INDEX(record_add(q, add, words, 0, 1), 6);
         CHECK_OK(i & 2 ? hcq_queue_bind(q, device) : HCQ_OK);
         log_clear();
@@ -206,7 +208,8 @@ static void others_survive_a_loss(void **state) {
         gates g;
         gates_open(&g, first);
         CHECK_INDEX(record_spin(q, &g, 0), 0);
-        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, sizeof words.address, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(hcq_queue_write(fill, there, 6, 4), 0);
         CHECK_OK(i & 1 ? hcq_queue_bind(q, first) : HCQ_OK);
         hcq_point done = submit_of(q, first);
@@ -240,7 +243,8 @@ static void waiters_wake_at_a_loss(void **state) {
         gates g;
         gates_open(&g, device);
         CHECK_INDEX(record_spin(q, &g, 0), 0);
-        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, sizeof words.address, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
         hcq_point done = submit_of(q, device);
         hcq_point other = submit_to(device, NULL, 1, &done, NULL);
@@ -321,7 +325,7 @@ static int stage_open(stage *g, uint32_t flags) {
 static void stage_record(const stage *g) {
     step_args args = {g->a.address, g->a.address + 64, 3, 4};
     hcq_dims one = hcq_dim(1, 1, 1);
-    (void)hcq_queue_exec(g->q, g->step, &args, one, one);
+    (void)hcq_queue_exec(g->q, g->step, &args, sizeof args, one, one);
     (void)hcq_queue_copy(g->q, g->b, g->a, 4096);
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 3, 61), 61, 7, 1);
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 1024, 512), 512, 0x123456789a, 8);
@@ -331,14 +335,14 @@ static void stage_record(const stage *g) {
     (void)hcq_queue_host(g->q, host_ok, NULL);
     (void)hcq_queue_write(g->q, g->b, 5, 8);
     (void)hcq_queue_write(g->q, g->a, 5, 4);
-    (void)hcq_queue_exec(g->q, g->step, &args, one, one);
+    (void)hcq_queue_exec(g->q, g->step, &args, sizeof args, one, one);
     (void)hcq_queue_wait(g->copy, hcq_at(g->s, 1));
     (void)hcq_queue_copy(g->copy, hcq_view(g->b, 0, 64), hcq_view(g->a, 64, 64), 64);
     (void)hcq_queue_timestamp(g->copy, g->s);
-    (void)hcq_queue_exec(g->graph, g->step, &args, one, one);
+    (void)hcq_queue_exec(g->graph, g->step, &args, sizeof args, one, one);
     (void)hcq_queue_copy(g->graph, g->b, g->a, 4096);
     (void)hcq_queue_fill(g->graph, g->large, 4096, 1, 4);
-    (void)hcq_queue_exec(g->lone, g->step, &args, one, one);
+    (void)hcq_queue_exec(g->lone, g->step, &args, sizeof args, one, one);
 }
 
 /* Bound, profiled, with other values each time; then lanes that wait for each other. */

@@ -182,7 +182,7 @@ static uint32_t *gate_word(const gates *g, uint32_t gate, uint32_t which) {
 
 static int32_t record_spin(hcq_queue *queue, const gates *g, uint32_t gate) {
     spin_args args = {g->words.address + gate * 128, g->words.address + gate * 128 + 64};
-    return hcq_queue_exec(queue, g->spin, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(queue, g->spin, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static void gate_let(const gates *g, uint32_t gate) {
@@ -217,9 +217,9 @@ static hcq_point submit_spin(const gates *g, uint32_t gate, uint64_t lane) {
 static int32_t record_step(hcq_queue *queue, hcq_program *step, hcq_buffer dst, uint64_t to,
                            hcq_buffer src, uint64_t from, uint32_t factor, uint32_t more) {
     step_args args = {dst.address + to * 4, src.address + from * 4, factor, more};
-    return hcq_queue_exec(queue, step, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(queue, step, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static int32_t record_last(hcq_queue *queue, hcq_program *last, uint64_t ns) {
-    return hcq_queue_exec(queue, last, &ns, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(queue, last, &ns, sizeof ns, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }

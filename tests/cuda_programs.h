@@ -39,7 +39,8 @@ static uint32_t which_runs(hcq_device *device, const char *entry, size_t size) {
     desc.label = "two";
     desc.ptx.size = size;
     CHECK_OK(hcq_program_create(device, &desc, &program));
-    CHECK_INDEX(hcq_queue_exec(q, program, &dst.address, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, &dst.address, sizeof dst.address, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     submit_and_wait(q, device);
     uint32_t which = READ32(dst, 0);
     hcq_queue_destroy(q);
@@ -132,7 +133,8 @@ static void binary_modules(void **state) {
         desc.ptx.size = 64;
         CHECK_OK(hcq_program_create(T.dev, &desc, &program));
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK(hcq_queue_exec(q, program, &dst.address, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)) == 0);
+        CHECK(hcq_queue_exec(q, program, &dst.address, sizeof dst.address, hcq_dim(1, 1, 1),
+                             hcq_dim(1, 1, 1)) == 0);
         submit_and_wait(q, T.dev);
         CHECK_U64(READ32(dst, 0), 2);
         hcq_queue_destroy(q);
@@ -221,7 +223,8 @@ static void blocks_that_do_not_fit(void **state) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_dims block = hcq_dim(blocks[i].x, blocks[i].y, blocks[i].z);
         log_clear();
-        int32_t r = hcq_queue_exec(q, count, &dst.address, hcq_dim(1, 1, 1), block);
+        int32_t r = hcq_queue_exec(q, count, &dst.address, sizeof dst.address, hcq_dim(1, 1, 1),
+                                   block);
         CHECK_INDEX(r, blocks[i].fits ? 0 : HCQ_ERROR_INVALID);
         CHECK(blocks[i].fits || (log_has("ct_count") && log_has("threads")) || log_has("block"));
         if (blocks[i].fits) {
@@ -240,9 +243,11 @@ static void blocks_that_do_not_fit(void **state) {
     CHECK_OK(hcq_program_create(T.dev, &desc, &bounded));
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_dims one = hcq_dim(1, 1, 1);
-    CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, one, hcq_dim(256, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, sizeof dst.address, one,
+                               hcq_dim(256, 1, 1)), 0);
     log_clear();
-    CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, one, hcq_dim(257, 1, 1)),
+    CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, sizeof dst.address, one,
+                               hcq_dim(257, 1, 1)),
                 HCQ_ERROR_INVALID);
     CHECK(log_has("256") && log_has("257"));
     hcq_queue_destroy(q);
@@ -261,7 +266,8 @@ static void grids_of_all_shapes(void **state) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     uint32_t *got = (uint32_t *)malloc(WORDS * sizeof *got);
     CHECK_INDEX(hcq_queue_fill(q, dst, WORDS * 4, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, count, &dst.address, hcq_dim(1, 1, 1), hcq_dim(2, 2, 2)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, count, &dst.address, sizeof dst.address, hcq_dim(1, 1, 1),
+                               hcq_dim(2, 2, 2)), 1);
     for (uint32_t bound = 0; bound < 2; bound++) {
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < sizeof grids / sizeof grids[0] - (T.quick ? 1 : 0); i++) {
@@ -316,8 +322,10 @@ static void dynamic_shared_memory(void **state) {
             CHECK_OK(hcq_cuda_program(program, &info));
             CHECK_U64(info.dynamic_bytes, sizes[i].bytes);
             hcq_dims grid = hcq_dim(2, 1, 1), block = hcq_dim(3, 1, 1);
-            CHECK_INDEX(hcq_queue_exec(q, program, &dst.address, grid, block), 0);
-            CHECK_INDEX(hcq_queue_exec(q, program, &dst.address, grid, block), 1);
+            CHECK_INDEX(hcq_queue_exec(q, program, &dst.address, sizeof dst.address, grid,
+                                       block), 0);
+            CHECK_INDEX(hcq_queue_exec(q, program, &dst.address, sizeof dst.address, grid,
+                                       block), 1);
             submit_and_wait(q, T.dev);
             CHECK_OK(hcq_queue_bind(q, T.dev));
             submit_and_wait(q, T.dev);
@@ -411,8 +419,10 @@ static void arguments_of_all_kinds(void **state) {
     memset(args.h.bytes + 44, 0x6b, 4);
     args.i = 99;
     CHECK_OK(hcq_program_create(T.dev, &desc, &program));
-    CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     for (uint32_t bound = 0; bound < 2; bound++) {
         uint32_t want[8] = {99 + bound, 0, 0x87654321u, 0x12345678u, 0x6b6b6b6bu, 0, 0, 0};
         memcpy(want + 6, &args.d, 8);
@@ -447,8 +457,8 @@ static void arguments_none_and_too_many(void **state) {
     }
     CHECK_OK(hcq_program_create(T.dev, &desc, &program));
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, program, NULL, hcq_dim(9, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, program, NULL, hcq_dim(9, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, program, NULL, 0, hcq_dim(9, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, NULL, 0, hcq_dim(9, 1, 1), hcq_dim(1, 1, 1)), 1);
     submit_and_wait(q, T.dev);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     submit_and_wait(q, T.dev);

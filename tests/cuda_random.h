@@ -210,7 +210,8 @@ static void *crowd_run(void *user) {
         s.queue_count = 1;
         s.affinity = test_random(&random);
         c->failed += hcq_queue_create(c->dev, HCQ_COMPUTE, &q) != HCQ_OK;
-        c->failed += hcq_queue_exec(q, c->step, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)) != 0;
+        c->failed += hcq_queue_exec(q, c->step, &args, sizeof args, hcq_dim(1, 1, 1),
+                                    hcq_dim(1, 1, 1)) != 0;
         c->failed += hcq_submit(c->dev, &s, 1, &last) != HCQ_OK;
         hcq_queue_destroy(q);
         model[dst] = model[dst] * 3 + model[src] + i;

@@ -178,7 +178,8 @@ static void running_versions_are_left_alone(void **state) {
         hcq_point done = {{0}, 0};
         put_args args = {dst.address, 0, 0};
         CHECK_INDEX(record_last(q, last, 400000), 0);
-        CHECK_INDEX(hcq_queue_exec(q, put, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(record_last(q, last, 100000), 2);
         CHECK_INDEX(hcq_queue_copy(q, hcq_view(copies, 0, 4), hcq_view(dst, 0, 4), 4), 3);
         CHECK_OK(hcq_queue_bind(q, device));
@@ -208,7 +209,8 @@ static void patched_behind_a_running_one(void **state) {
     gates_open(&g, T.dev);
     put_args args = {dst.address, 0, 1};
     CHECK_INDEX(record_spin(q, &g, 0), 0);
-    CHECK_INDEX(hcq_queue_exec(q, make_put(T.dev), &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, make_put(T.dev), &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_fill(q, hcq_view(dst, 8, 8), 8, 3, 8), 2);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t k = 0; k < 6; k++) {
@@ -356,12 +358,12 @@ static void twin_record(twin *t, uint32_t side, uint32_t i, const uint32_t *numb
     int32_t r = 0;
     switch (t->kinds[i]) {
     case TWIN_ADD:
-        r = hcq_queue_exec(q, make_add(t->dev[side]), &add, hcq_dim(numbers[3] % 20, 1, 1),
-                           hcq_dim(1 + numbers[2] % 4, 1, 1));
+        r = hcq_queue_exec(q, make_add(t->dev[side]), &add, sizeof add,
+                           hcq_dim(numbers[3] % 20, 1, 1), hcq_dim(1 + numbers[2] % 4, 1, 1));
         break;
     case TWIN_MIX:
-        r = hcq_queue_exec(q, make_mix(t->dev[side]), &mix, hcq_dim(1 + numbers[3] % 4, 1, 1),
-                           hcq_dim(16, 1, 1));
+        r = hcq_queue_exec(q, make_mix(t->dev[side]), &mix, sizeof mix,
+                           hcq_dim(1 + numbers[3] % 4, 1, 1), hcq_dim(16, 1, 1));
         break;
     case TWIN_COPY:
         r = hcq_queue_copy(q, hcq_view(b[dst], numbers[1] % 100, 0), b[src],
@@ -571,7 +573,7 @@ static void variables_patch_nodes(void **state) {
     CHECK_OK(hcq_copyin(src, ones, sizeof ones));
     add_args args = {words.address, 1, 0xffffffffu};
     CHECK_INDEX(hcq_queue_fill(q, words, 128, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, hcq_dim(32, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(32, 1, 1), hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_copy(q, words, src, 64), 2);
     CHECK_INDEX(hcq_queue_write(q, hcq_view(words, 120, 8), 0, 8), 3);
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_VALUE, 0, 0));
@@ -611,10 +613,10 @@ static void a_graph_is_one_launch(void **state) {
     mix_args join = {b.address, c.address, N, 5};
     uint32_t model[3] = {0, 0, 0};
     hcq_dims grid = hcq_dim(1, 1, 1), block = hcq_dim(N, 1, 1);
-    CHECK_INDEX(hcq_queue_exec(g, add, &first, grid, block), 0);
-    CHECK_INDEX(hcq_queue_exec(g, mix, &left, grid, block), 1);
-    CHECK_INDEX(hcq_queue_exec(g, mix, &right, grid, block), 2);
-    CHECK_INDEX(hcq_queue_exec(g, mix, &join, grid, block), 3);
+    CHECK_INDEX(hcq_queue_exec(g, add, &first, sizeof first, grid, block), 0);
+    CHECK_INDEX(hcq_queue_exec(g, mix, &left, sizeof left, grid, block), 1);
+    CHECK_INDEX(hcq_queue_exec(g, mix, &right, sizeof right, grid, block), 2);
+    CHECK_INDEX(hcq_queue_exec(g, mix, &join, sizeof join, grid, block), 3);
     CHECK_INDEX(hcq_queue_copy(g, a, b, N * 4), 4);
     CHECK_OK(hcq_queue_bind(g, device));
     submit_and_wait(g, device);
@@ -654,7 +656,7 @@ static void graph_inputs_patch_nodes(void **state) {
     hcq_program *add = make_add(device);
     CHECK_INDEX(hcq_queue_empty(g, NULL, N * 4, 0, &scratch), 0);
     add_args args = {in.address, 4, N};
-    CHECK_INDEX(hcq_queue_exec(g, add, &args, hcq_dim(1, 1, 1), hcq_dim(N, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(g, add, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(N, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_copy(g, scratch, in, N * 4), 2);
     for (uint32_t i = 0; i < OTHERS; i++) {
         CHECK_INDEX(record_add(g, add, sums, i, 1), 3 + i);

@@ -47,7 +47,8 @@ static void waiter_join(waiter *w) {
 static hcq_queue *queue_put(hcq_device *device, hcq_buffer words, uint32_t index, uint32_t value) {
     put_args args = {words.address, index, value};
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
     return q;
 }
 
@@ -84,7 +85,8 @@ static void host_waits_for_device(hcq_device *device, const gates *g) {
     waiter w;
     put_args args = {words.address, 1, 9};
     CHECK_INDEX(record_spin(q, g, 0), 0);
-    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 4)), 2);
     waiter_start(&w, hcq_at(s, 4));
     gate_shut(g, 0);

@@ -21,7 +21,8 @@ static void player_submit(const player *p, hcq_point before, uint32_t seed, hcq_
     if (before.signal.id) {
         CHECK_INDEX(hcq_queue_wait(q, before), 0);
     }
-    CHECK(hcq_queue_exec(q, p->mix, &args, hcq_dim(1, 1, 1), hcq_dim(SHARED_WORDS, 1, 1)) >= 0);
+    CHECK(hcq_queue_exec(q, p->mix, &args, sizeof args, hcq_dim(1, 1, 1),
+                         hcq_dim(SHARED_WORDS, 1, 1)) >= 0);
     CHECK_OK(hcq_queue_submit(q, p->dev, done));
     hcq_queue_destroy(q);
 }

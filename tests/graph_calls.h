@@ -383,7 +383,7 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     switch (c->kind) {
     case CALL_MIX:
         args = call_args(g, c);
-        return hcq_queue_exec(q, W.programs[c->device][c->shape], &args,
+        return hcq_queue_exec(q, W.programs[c->device][c->shape], &args, sizeof args,
                               hcq_dim(c->grid, 1, 1), hcq_dim(THREADS_OF_BLOCK, 1, 1));
     case CALL_COPY:
         return hcq_queue_copy(q, span_buffer(g, &c->dst), span_buffer(g, &c->a), c->dst.size);

@@ -257,7 +257,8 @@ static void record_paced(hcq_queue *q, uint32_t index, uint32_t device, uint32_t
                          hcq_buffer dst, hcq_buffer src) {
     const uint64_t at = test_see(device ? T.dev2 : T.dev, &P);
     paced_args args = {dst.address, src.address, at, id, add_of(id)};
-    CHECK_INDEX(hcq_queue_exec(q, C.on[device], &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
+    CHECK_INDEX(hcq_queue_exec(q, C.on[device], &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)),
                 index);
     CHECK_OK(hcq_queue_access(q, index, dst, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_access(q, index, src, HCQ_ARG_IN));
@@ -484,7 +485,8 @@ static void updates_meet_the_launch_before(void **state) {
     for (uint32_t i = 0; i < 2; i++) { /* whole cells, nothing stated */
         paced_args args = {C.buffers[i ? 2 : 4].address, C.buffers[i ? 5 : 1].address,
                            (uint64_t)(uintptr_t)&P, i, add_of(i)};
-        CHECK_INDEX(hcq_queue_exec(q, C.on[i], &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), i);
+        CHECK_INDEX(hcq_queue_exec(q, C.on[i], &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), i);
     }
     holds_until(1, 0, 2);
     CHECK_OK(launch_with(q, NULL, 0, HCQ_OVERLAP, &points[0]));
@@ -541,7 +543,8 @@ static void launches_follow_other_work(void **state) {
         pace_reset();
         paced_args args = {C.buffers[d].address, C.buffers[d + 2].address,
                            test_see(d ? T.dev2 : T.dev, &P), 2, add_of(2)};
-        CHECK_INDEX(hcq_queue_exec(plain, C.on[d], &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(plain, C.on[d], &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
         record_paced(q, 0, 0, 0, cell(4), cell(0)); /* both devices take part */
         record_paced(q, 1, 1, 1, cell(5), cell(1));
         holds_until(2, 1 - d, 1);      /* the call of the other device */
@@ -845,7 +848,8 @@ static void record_turn(hcq_queue *q, hcq_program *const *tell, const hcq_buffer
                         uint32_t which) {
     for (uint32_t d = 0; d < 2; d++) {
         tell_args args = {lists[d].address, 0};
-        CHECK_INDEX(hcq_queue_exec(q, tell[d], &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), d);
+        CHECK_INDEX(hcq_queue_exec(q, tell[d], &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), d);
         CHECK_OK(hcq_queue_variable(q, d, HCQ_PART_ARG + 1, 0, 0));
     }
     for (uint32_t i = 0; i < 4; i++) {

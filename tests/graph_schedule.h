@@ -296,7 +296,8 @@ static void post_record(post *p, int empties) {
     CHECK_INDEX(hcq_queue_copy(p->q, on[0], p->a, 8), index++);
     CHECK_INDEX(hcq_queue_copy(p->q, on[1], p->b, 8), index++);
     dot_args args = {on[2].address, on[0].address, on[1].address, 2};
-    CHECK_INDEX(hcq_queue_exec(p->q, p->dot, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)),
+    CHECK_INDEX(hcq_queue_exec(p->q, p->dot, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)),
                 index++);
     CHECK_INDEX(hcq_queue_copy(p->q, p->result, on[2], 4), index++);
 }
@@ -409,7 +410,8 @@ static void the_example_with_empties(void **state) {
 /* Kernels on EXT that change a and b; copies of them to METAL and CLANG. */
 static void record_change(post *p, uint32_t index, hcq_program *on, hcq_buffer what) {
     add_args args = {what.address, 1, 1};
-    CHECK_INDEX(hcq_queue_exec(p->q, on, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), index);
+    CHECK_INDEX(hcq_queue_exec(p->q, on, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), index);
     CHECK_OK(hcq_queue_access(p->q, index, hcq_view(what, 0, 4), HCQ_ARG_INOUT));
 }
 
@@ -475,7 +477,8 @@ static void a_wait_replaces_the_one_before_it(void **state) {
     record_change(&p, 2, add, p.b);
     CHECK_INDEX(hcq_queue_copy(p.q, on[1], p.b, 8), 3);
     dot_args args = {on[2].address, on[0].address, on[1].address, 2};
-    CHECK_INDEX(hcq_queue_exec(p.q, p.dot, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 4);
+    CHECK_INDEX(hcq_queue_exec(p.q, p.dot, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 4);
     CHECK_INDEX(hcq_queue_copy(p.q, p.result, on[2], 4), 5);
     hcqi_schedule *s = build_schedule(p.q, HCQ_COPY_LISTS, NULL);
     expect_list(p.q, s, post_names, p.devices, 1, 0, "EXEC, SYNC, EXEC, SYNC");

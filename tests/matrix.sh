@@ -102,7 +102,7 @@ static int use_queue(hcq_device *device, hcq_buffer buffer) {
     args.data = buffer.address;
     if (hcq_program_create(device, &desc, &program) != HCQ_OK) { return 1; }
     if (hcq_queue_create(device, HCQ_COMPUTE, &queue) != HCQ_OK) { return 2; }
-    hcq_queue_exec(queue, program, &args, hcq_dim(4, 1, 1), hcq_dim(32, 1, 1));
+    hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(32, 1, 1));
     result = hcq_queue_submit(queue, device, &done);
     if (result == HCQ_OK) { result = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
     hcq_queue_destroy(queue);

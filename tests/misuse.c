@@ -579,23 +579,30 @@ static void misuse_exec(void **state) {
     const hcq_dims one = {1, 1, 1};
     add_args args = {a.address, 1, 4}, bad = {16, 1, 4};
     CHECK_OK(hcq_free(freed));
-    REFUSE(hcq_queue_exec(NULL, add, &args, one, one), HCQ_ERROR_INVALID, NULL);
-    REFUSE_RECORD(q, hcq_queue_exec(q, NULL, &args, one, one), HCQ_ERROR_INVALID, "program");
-    REFUSE_RECORD(q, hcq_queue_exec(q, add, NULL, one, one), HCQ_ERROR_INVALID, "args");
-    REFUSE_RECORD(q, hcq_queue_exec(q, foreign, &args, one, one), HCQ_ERROR_FOREIGN, "program");
-    REFUSE_RECORD(copy, hcq_queue_exec(copy, add, &args, one, one), HCQ_ERROR_INVALID,
+    REFUSE(hcq_queue_exec(NULL, add, &args, sizeof args, one, one), HCQ_ERROR_INVALID, NULL);
+    REFUSE_RECORD(q, hcq_queue_exec(q, NULL, &args, sizeof args, one, one), HCQ_ERROR_INVALID,
+                  "program");
+    REFUSE_RECORD(q, hcq_queue_exec(q, add, NULL, 0, one, one), HCQ_ERROR_INVALID, "args");
+    REFUSE_RECORD(q, hcq_queue_exec(q, foreign, &args, sizeof args, one, one), HCQ_ERROR_FOREIGN,
+                  "program");
+    for (size_t size = 0; size <= 2 * sizeof args; size += 4) {
+        if (size == sizeof args) { continue; }
+        REFUSE_RECORD(q, hcq_queue_exec(q, add, &args, size, one, one), HCQ_ERROR_INVALID,
+                      "args_size");
+    }
+    REFUSE_RECORD(copy, hcq_queue_exec(copy, add, &args, sizeof args, one, one), HCQ_ERROR_INVALID,
                   "queue|copy");
     log_clear();
-    CHECK(hcq_queue_exec(q, add, &bad, one, one) < 0); /* an address in no buffer */
+    CHECK(hcq_queue_exec(q, add, &bad, sizeof bad, one, one) < 0); /* an address in no buffer */
     CHECK(log_has_any("args|argument"));
     CHECK_OK(hcq_queue_reset(q));
     bad.dst = a.address + 16;          /* just behind the end */
-    CHECK(hcq_queue_exec(q, add, &bad, one, one) < 0);
+    CHECK(hcq_queue_exec(q, add, &bad, sizeof bad, one, one) < 0);
     CHECK_OK(hcq_queue_reset(q));
     bad.dst = freed.address;
-    CHECK(hcq_queue_exec(q, add, &bad, one, one) < 0);
+    CHECK(hcq_queue_exec(q, add, &bad, sizeof bad, one, one) < 0);
     CHECK_OK(hcq_queue_reset(q));
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, one, one), 0);
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, one, one), 0);
     uint64_t address = 1;
     CHECK(hcq_queue_update_arg(q, 0, 0, &address, 8) < 0);
     REFUSE(hcq_queue_update_arg(q, 0, 1, NULL, 4), HCQ_ERROR_INVALID, "value");
@@ -688,7 +695,7 @@ static void misuse_foreign(void **state) {
     REFUSE_RECORD(q, hcq_queue_copy(q, theirs, mine, 64), HCQ_ERROR_FOREIGN, "dst");
     REFUSE_RECORD(q, hcq_queue_fill(q, theirs, 64, 1, 4), HCQ_ERROR_FOREIGN, "dst");
     REFUSE_RECORD(q, hcq_queue_write(q, theirs, 1, 4), HCQ_ERROR_FOREIGN, "dst");
-    CHECK(hcq_queue_exec(q, add, &args, one, one) < 0);
+    CHECK(hcq_queue_exec(q, add, &args, sizeof args, one, one) < 0);
     CHECK_OK(hcq_queue_reset(q));
     CHECK_INDEX(hcq_queue_fill(q, mine, 64, 1, 4), 0);
     REFUSE(hcq_queue_update_copy(q, 0, &theirs, NULL, HCQ_KEEP), HCQ_ERROR_INVALID,
@@ -1061,9 +1068,10 @@ static void misuse_graph_recording(void **state) {
     REFUSE_RECORD(g, hcq_queue_signal(g, hcq_at(s, 1)), HCQ_ERROR_INVALID, "queue|graph");
     REFUSE_RECORD(g, hcq_queue_timestamp(g, s), HCQ_ERROR_INVALID, "queue|graph");
     REFUSE_RECORD(g, hcq_queue_wait_device(g, T.dev), HCQ_ERROR_INVALID, "queue|graph");
-    REFUSE_RECORD(g, hcq_queue_exec(g, NULL, &args, one, one), HCQ_ERROR_INVALID, "program");
+    REFUSE_RECORD(g, hcq_queue_exec(g, NULL, &args, sizeof args, one, one), HCQ_ERROR_INVALID,
+                  "program");
     log_clear();
-    CHECK(hcq_queue_exec(g, make_add(T.dev), &args, one, one) < 0);
+    CHECK(hcq_queue_exec(g, make_add(T.dev), &args, sizeof args, one, one) < 0);
     CHECK(log_has_any("args|argument"));
     CHECK_OK(hcq_queue_reset(g));
     REFUSE_RECORD(g, hcq_queue_copy(g, a, gone, 4), HCQ_ERROR_CLOSED, "src");
@@ -1085,7 +1093,7 @@ static void misuse_graph_recording(void **state) {
     REFUSE(hcq_queue_variable(g, 0, HCQ_PART_VALUE, 64, 0), HCQ_ERROR_INVALID, "variable");
     REFUSE(hcq_queue_update_exec(g, 0, &one, NULL), HCQ_ERROR_INVALID, "index|kind");
     args.dst = a.address;
-    CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, one, one), 1);
+    CHECK_INDEX(hcq_queue_exec(g, make_add(T.dev), &args, sizeof args, one, one), 1);
     REFUSE(hcq_queue_variable(g, 1, HCQ_PART_ARG, 0, 0), HCQ_ERROR_INVALID, "part|input|arg");
     args.dst = gone.address;
     CHECK(hcq_queue_update_arg(g, 1, 0, &args.dst, 8) < 0);

@@ -138,7 +138,8 @@ static void grids_in_parts(void **state) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     place_args args = {seen.address, 2048};
     CHECK_INDEX(hcq_queue_fill(q, seen, 8192, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, place, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, place, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     for (uint32_t bound = 0; bound < 2; bound++) {
         for (uint32_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
             CHECK_OK(hcq_queue_update_exec(q, 1, &grids[i], NULL));
@@ -192,7 +193,8 @@ static void bindings_rounds(hcq_device *device, hcq_program *program) {
     }
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     bound_args args = {buffers[0].address, buffers[1].address, BOUND_WORDS, 3, 0};
-    CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(50, 1, 1), hcq_dim(4, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(50, 1, 1),
+                               hcq_dim(4, 1, 1)), 0);
     CHECK_OK(hcq_queue_bind(q, device));
     for (uint32_t round = 0; round < BOUND_ROUNDS; round++) {
         uint32_t dst = round % 3, src = (round + 1 + round / 3 % 2) % 3;
@@ -508,20 +510,21 @@ static int stage_open(stage *g) {
 static void stage_record(const stage *g) {
     add_args args = {g->a.address, 1, 4};
     bound_args bind = {g->a.address, g->b.address, 64, 3, 4};
-    (void)hcq_queue_exec(g->q, g->add, &args, hcq_dim(4, 1, 1), hcq_dim(4, 1, 1));
+    (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(4, 1, 1));
     (void)hcq_queue_copy(g->q, g->b, g->a, 4096);
     (void)hcq_queue_fill(g->q, g->a, 64, 7, 1);
     (void)hcq_queue_timestamp(g->q, g->s);
     (void)hcq_queue_signal(g->q, hcq_at(g->s, 1));
     (void)hcq_queue_host(g->q, host_ok, NULL);
     (void)hcq_queue_write(g->q, g->b, 5, 8);
-    (void)hcq_queue_exec(g->q, g->add, &args, hcq_dim(20, 1, 1), hcq_dim(8, 1, 1));
+    (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, hcq_dim(20, 1, 1), hcq_dim(8, 1, 1));
     (void)hcq_queue_wait(g->copy, hcq_at(g->s, 1));
     (void)hcq_queue_copy(g->copy, hcq_view(g->b, 0, 64), hcq_view(g->a, 64, 64), 64);
     (void)hcq_queue_timestamp(g->copy, g->s);
-    (void)hcq_queue_exec(g->graph, g->add, &args, hcq_dim(4, 1, 1), hcq_dim(4, 1, 1));
+    (void)hcq_queue_exec(g->graph, g->add, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(4, 1, 1));
     (void)hcq_queue_copy(g->graph, g->b, g->a, 4096);
-    (void)hcq_queue_exec(g->binds, g->bound, &bind, hcq_dim(20, 1, 1), hcq_dim(4, 1, 1));
+    (void)hcq_queue_exec(g->binds, g->bound, &bind, sizeof bind, hcq_dim(20, 1, 1),
+                         hcq_dim(4, 1, 1));
 }
 
 /* Bound, profiled, with other grids and blocks each time. */

@@ -90,7 +90,8 @@ static hcq_result run(hcq_device *device, hcq_buffer buffer, hcq_buffer other) {
     if (r == HCQ_OK) { r = hcq_queue_create(device, HCQ_COMPUTE, &queue); }
     if (r == HCQ_OK) { r = hcq_queue_create(device, HCQ_COPY, &copy); }
     if (r == HCQ_OK) {
-        hcq_queue_exec(queue, program, &buffer.address, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1));
+        hcq_queue_exec(queue, program, &buffer.address, sizeof buffer.address, hcq_dim(4, 1, 1),
+                       hcq_dim(16, 1, 1));
         hcq_queue_fill(queue, hcq_view(other, 0, 7), 7, 0x5a, 1);
         hcq_queue_write(queue, hcq_view(other, 8, 8), 0x123456789abcdef, 8);
         r = hcq_queue_bind(queue, device);

@@ -34,7 +34,8 @@ static hcq_result run(hcq_device *device, hcq_buffer buffer) {
     hcq_result r = hcq_program_create(device, &desc, &program);
     if (r == HCQ_OK) { r = hcq_queue_create(device, HCQ_COMPUTE, &queue); }
     if (r == HCQ_OK) {
-        hcq_queue_exec(queue, program, &buffer.address, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1));
+        hcq_queue_exec(queue, program, &buffer.address, sizeof buffer.address, hcq_dim(4, 1, 1),
+                       hcq_dim(16, 1, 1));
         r = hcq_queue_submit(queue, device, &done);
     }
     if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }

@@ -131,14 +131,14 @@ static int32_t record_mix(hcq_program *program, hcq_buffer dst, hcq_buffer src) 
     mix_args args;
     args.dst = dst.address;
     args.src = src.address;
-    return hcq_queue_exec(graph, program, &args, hcq_dim(4, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(graph, program, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static int32_t record_add(hcq_program *program, hcq_buffer dst, uint32_t value) {
     add_args args;
     args.dst = dst.address;
     args.value = value;
-    return hcq_queue_exec(graph, program, &args, hcq_dim(4, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(graph, program, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static void record_graph(void) {

@@ -262,7 +262,7 @@ static int record_op(stream *s, hcq_queue *q, const op *o, uint32_t device) {
         return TRY_RECORD(s, hcq_queue_write(q, dst, o->value, o->value_size));
     default:
         args = op_mix_args(s, o);
-        return TRY_RECORD(s, hcq_queue_exec(q, s->mix[device], &args, op_grid(o),
+        return TRY_RECORD(s, hcq_queue_exec(q, s->mix[device], &args, sizeof args, op_grid(o),
                                             hcq_dim(8, 1, 1)));
     }
 }

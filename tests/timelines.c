@@ -909,7 +909,7 @@ static void record_lane(hcq_queue *q, const sub *s, const part *p, const command
     if (p->kind == HCQ_COPY) {
         MUST_RECORD(hcq_queue_write(q, hcq_view(words, word * 4, 4), c->value, 4));
     } else {
-        MUST_RECORD(hcq_queue_exec(q, W.mix[s->device], &args, hcq_dim(1, 1, 1),
+        MUST_RECORD(hcq_queue_exec(q, W.mix[s->device], &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)));
     }
 }
@@ -946,7 +946,7 @@ static void record_command(hcq_queue *q, const sub *s, const part *p, const comm
                                    hcq_view(from, source, 4), 4));
         break;
     case DO_MIX:
-        MUST_RECORD(hcq_queue_exec(q, W.mix[s->device], &args, hcq_dim(1, 1, 1),
+        MUST_RECORD(hcq_queue_exec(q, W.mix[s->device], &args, sizeof args, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)));
         break;
     case DO_LANE:

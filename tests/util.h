@@ -757,7 +757,7 @@ static TEST_UNUSED hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind
 static TEST_UNUSED int32_t record_add(hcq_queue *queue, hcq_program *add, hcq_buffer dst,
                                       uint32_t index, uint32_t value) {
     add_args args = {dst.address + index * 4u, value, 1};
-    return hcq_queue_exec(queue, add, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(queue, add, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 /* Submits waits and signals without a queue. */

@@ -110,7 +110,8 @@ static hcq_program *make_heavy(hcq_device *device) {
 static int32_t record_heavy(hcq_queue *queue, hcq_program *heavy, hcq_buffer work, hcq_buffer dst,
                             uint32_t index, uint32_t value) {
     heavy_args args = {work.address, dst.address, HEAVY, index, value};
-    return hcq_queue_exec(queue, heavy, &args, hcq_dim(HEAVY / 64, 1, 1), hcq_dim(64, 1, 1));
+    return hcq_queue_exec(queue, heavy, &args, sizeof args, hcq_dim(HEAVY / 64, 1, 1),
+                          hcq_dim(64, 1, 1));
 }
 
 /* A grid of many blocks takes long where the device is a busy host. */

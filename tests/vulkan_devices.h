@@ -39,8 +39,8 @@ static void chain_make(chain *c) {
     c->compute = make_queue(T.dev, HCQ_COMPUTE);
     c->copy = make_queue(T.dev, HCQ_COPY);
     add_args args = {c->a.address, 3, CHAIN_WORDS};
-    CHECK_INDEX(hcq_queue_exec(c->compute, make_add(T.dev), &args, hcq_dim(CHAIN_WORDS, 1, 1),
-                               hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(c->compute, make_add(T.dev), &args, sizeof args,
+                               hcq_dim(CHAIN_WORDS, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_INDEX(hcq_queue_copy(c->compute, c->b, c->a, CHAIN_WORDS * 4), 1);
     CHECK_INDEX(hcq_queue_fill(c->copy, c->a, CHAIN_WORDS * 4, 0xdead, 4), 0);
     CHECK_INDEX(hcq_queue_fill(c->copy, hcq_view(c->b, 0, 4), 4, 9, 4), 1);
@@ -177,11 +177,11 @@ static void graph_over(hcq_device *first, hcq_device *second) {
     hcq_point done;
     hcq_dims grid = hcq_dim(N / 64, 1, 1), block = hcq_dim(64, 1, 1);
     memset(model, 0, sizeof model);
-    CHECK_INDEX(hcq_queue_exec(g, add1, &one, grid, block), 0);
+    CHECK_INDEX(hcq_queue_exec(g, add1, &one, sizeof one, grid, block), 0);
     CHECK_INDEX(hcq_queue_copy(g, b, a, N * 4), 1);
-    CHECK_INDEX(hcq_queue_exec(g, add2, &two, grid, block), 2);
+    CHECK_INDEX(hcq_queue_exec(g, add2, &two, sizeof two, grid, block), 2);
     CHECK_INDEX(hcq_queue_copy(g, c, b, N * 4), 3);
-    CHECK_INDEX(hcq_queue_exec(g, add1, &three, grid, block), 4);
+    CHECK_INDEX(hcq_queue_exec(g, add1, &three, sizeof three, grid, block), 4);
     CHECK_INDEX(hcq_queue_copy(g, a, c, N * 4), 5);
     CHECK_OK(hcq_queue_bind(g, T.dev));
     for (uint32_t k = 0; k < TIMES; k++) {

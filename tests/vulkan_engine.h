@@ -382,7 +382,8 @@ static void round_of_hcq(rounds *r, uint32_t i, VkSemaphore *semaphore, uint64_t
     CHECK_OK(hcq_vulkan_import_point(r->dev, r->own, i + 1, &drawn));
     hcq_queue *q = make_queue(r->dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_wait(q, drawn), 0);
-    CHECK_INDEX(hcq_queue_exec(q, r->mix, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, r->mix, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_submit(q, r->dev, &r->done));
     CHECK_OK(hcq_vulkan_point(r->dev, r->done, semaphore, value));
     hcq_queue_destroy(q);
@@ -688,7 +689,7 @@ static void points_that_have_no_semaphore(void **state) {
     cpu_goes = 0;
     CHECK_OK(hcq_program_create(cpu, &desc, &goes));
     hcq_queue *q = make_queue(cpu, HCQ_COMPUTE), *bad = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, goes, NULL, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, goes, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_OK(hcq_queue_submit(q, cpu, &there));
     CHECK_RESULT(hcq_vulkan_point(T.dev, there, &semaphore, &value), HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(hcq_vulkan_point(cpu, there, &semaphore, &value), HCQ_ERROR_UNSUPPORTED);

@@ -52,7 +52,7 @@ static void grids_beyond_limits(void **state) {
         hcq_buffer seen = make_words(T.dev, words + 64);
         ids_args args = {seen.address, i};
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, ids, &args, grid, block), 0);
+        CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, grid, block), 0);
         submit_and_wait(q, T.dev);
         CHECK_IDS(seen, grid, block, i, 64);
         hcq_queue_destroy(q);
@@ -71,9 +71,10 @@ static void grids_patched_across_limits(void **state) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     ids_args args = {seen.address, 3}, beside = {other.address, 4};
     CHECK_INDEX(hcq_queue_fill(q, seen, WORDS * 4, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, ids, &args, hcq_dim(7, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, hcq_dim(7, 1, 1), hcq_dim(1, 1, 1)), 1);
     CHECK_INDEX(hcq_queue_fill(q, other, 64 * 4, 0, 4), 2);
-    CHECK_INDEX(hcq_queue_exec(q, ids, &beside, hcq_dim(9, 1, 1), hcq_dim(2, 1, 1)), 3);
+    CHECK_INDEX(hcq_queue_exec(q, ids, &beside, sizeof beside, hcq_dim(9, 1, 1),
+                               hcq_dim(2, 1, 1)), 3);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t i = 0; i < sizeof grid_steps / sizeof grid_steps[0]; i++) {
         hcq_dims grid = hcq_dim(grid_steps[i], 1, 1);
@@ -95,7 +96,8 @@ static void grids_variable_across_limits(void **state) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     ids_args args = {seen.address, 3};
     CHECK_INDEX(hcq_queue_fill(q, seen, WORDS * 4, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, ids, &args, hcq_dim(MOST, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, hcq_dim(MOST, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, 0, MOST));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t i = 0; i < sizeof grid_steps / sizeof grid_steps[0]; i++) {
@@ -120,7 +122,7 @@ static void grids_patched_on_all_axes(void **state) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     ids_args args = {seen.address, 8};
     CHECK_INDEX(hcq_queue_fill(q, seen, WORDS * 4, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, ids, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         hcq_dims g = steps[i][0], b = steps[i][1];

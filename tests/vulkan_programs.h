@@ -39,7 +39,8 @@ static void binding_open(binding *b, uint32_t flags, const char *shader, uint32_
         b->add[i] = i * 100;
         bind_args args = {b->buffers[i].address, b->buffers[i + 1].address, BIND_WORDS - i, 3,
                           b->add[i]};
-        CHECK_INDEX(hcq_queue_exec(b->q, program, &args, hcq_dim(3, 1, 1), hcq_dim(32, 1, 1)), i);
+        CHECK_INDEX(hcq_queue_exec(b->q, program, &args, sizeof args, hcq_dim(3, 1, 1),
+                                   hcq_dim(32, 1, 1)), i);
     }
 }
 
@@ -174,7 +175,8 @@ static void bindings_on_large_grids(void **state) {
             words[k] = k * 2654435761u;
         }
         CHECK_OK(hcq_copyin(src, words, N * 4));
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(N, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(N, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
         submit_and_wait(q, T.dev);
         for (uint32_t k = 0; k < N; k++) {
             words[k] = k < N - 7 ? words[k] + 123456 : 0;
@@ -198,7 +200,8 @@ static void bindings_end_with_the_buffer(void **state) {
         uint32_t want[2] = {300 - offset / 4, offset ? 99 : 77};
         struct { uint64_t dst, src; } args = {dst.address, src.address + offset};
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
         submit_and_wait(q, T.dev);
         CHECK_BYTES(dst, want, sizeof want);
     }
@@ -300,31 +303,34 @@ static void blocks_have_to_fit(void **state) {
     ids_args args = {dst.address, 3};
     hcq_dims right = hcq_dim(8, 4, 2), wrong = hcq_dim(8, 4, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *bad = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, fixed, &args, hcq_dim(5, 1, 1), right), 0);
+    CHECK_INDEX(hcq_queue_exec(q, fixed, &args, sizeof args, hcq_dim(5, 1, 1), right), 0);
     log_clear();
     CHECK_RESULT(hcq_queue_update_exec(q, 0, NULL, &wrong), HCQ_ERROR_INVALID);
     CHECK(log_has("8x4x2") && log_has("8x4x1"));
     log_clear();
-    CHECK_INDEX(hcq_queue_exec(bad, fixed, &args, hcq_dim(5, 1, 1), wrong), HCQ_ERROR_INVALID);
+    CHECK_INDEX(hcq_queue_exec(bad, fixed, &args, sizeof args, hcq_dim(5, 1, 1),
+                               wrong), HCQ_ERROR_INVALID);
     CHECK(log_has("8x4x2") && log_has("8x4x1") && log_has("vk_fixed"));
     CHECK_OK(hcq_queue_reset(bad));
     log_clear();
-    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, hcq_dim(1, 1, 1), hcq_dim(64, 64, 64)),
+    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(64, 64, 64)),
                 HCQ_ERROR_INVALID);
     CHECK(log_has("64x64x64") && log_has("threads in all") && log_has("vk_ids"));
     CHECK_OK(hcq_queue_reset(bad));
     log_clear();
-    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 0x40000000u)),
+    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 0x40000000u)),
                 HCQ_ERROR_INVALID);
     CHECK(log_has("1x1x1073741824"));
     CHECK_OK(hcq_queue_reset(bad));
-    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, hcq_dim(1, 1, 1),
+    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, sizeof args, hcq_dim(1, 1, 1),
                                hcq_dim(0x80000000u, 0x80000000u, 4)), HCQ_ERROR_INVALID);
     submit_and_wait(q, T.dev);         /* as it was before the update */
     CHECK_U64(READ32(dst, 0), 5 * 64 * 3);
     hcq_queue *most = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_OK(hcq_copyin(dst, (uint32_t[1]){0}, 4));
-    CHECK_INDEX(hcq_queue_exec(most, ids, &args, hcq_dim(2, 1, 1), hcq_dim(8, 4, 4)), 0);
+    CHECK_INDEX(hcq_queue_exec(most, ids, &args, sizeof args, hcq_dim(2, 1, 1),
+                               hcq_dim(8, 4, 4)), 0);
     submit_and_wait(most, T.dev);
     CHECK_IDS(dst, hcq_dim(2, 1, 1), hcq_dim(8, 4, 4), 3, 64);
 }

@@ -76,7 +76,7 @@ static void patched_arguments_are_data(void **state) {
 /* Adds to as many words as the grid has blocks; the model does the same. */
 static int32_t record_adds(hcq_queue *q, hcq_program *add, hcq_buffer words, uint32_t blocks) {
     add_args args = {words.address, 1, 0xffffffffu};
-    return hcq_queue_exec(q, add, &args, hcq_dim(blocks, 1, 1), hcq_dim(1, 1, 1));
+    return hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(blocks, 1, 1), hcq_dim(1, 1, 1));
 }
 
 static void model_adds(uint32_t *model, uint32_t blocks) {
@@ -217,7 +217,8 @@ static void parted_record(parted *p) {
     add_args args = {p->words.address, 1, 0xffffffffu};
     p->q = make_queue(p->dev, HCQ_COMPUTE);
     for (uint32_t i = 0; i < PART_A; i++) {
-        CHECK_INDEX(hcq_queue_exec(p->q, add, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), i);
+        CHECK_INDEX(hcq_queue_exec(p->q, add, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), i);
     }
     CHECK(hcq_queue_wait(p->q, reached) == PART_A);
     CHECK(hcq_queue_copy(p->q, p->words, p->src, sizeof p->source) == PART_COPY);

@@ -242,7 +242,8 @@ static void report_latency(bench_result *result, const bench_stats *ours,
 
 static void exec_tiny(const cuda *c, hcq_queue *queue) {
     raw_tiny_args args = {c->counter.address, 1, 0};
-    int32_t at = hcq_queue_exec(queue, c->tiny, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    int32_t at = hcq_queue_exec(queue, c->tiny, &args, sizeof args, hcq_dim(1, 1, 1),
+                                hcq_dim(1, 1, 1));
     if (at < 0) {
         bench_die("hcq_queue_exec: %s", hcq_result_text((hcq_result)at));
     }
@@ -545,7 +546,7 @@ static double signal_sample(cuda *c) {
     hcq_point done;
     raw_hold_args args = next_hold(c);
     bench_check(hcq_queue_reset(c->queue), "hcq_queue_reset");
-    hcq_queue_exec(c->queue, c->hold, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    hcq_queue_exec(c->queue, c->hold, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
     bench_check(hcq_queue_submit(c->queue, c->device, &done), "hcq_queue_submit");
     release_soon(c);
     bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");

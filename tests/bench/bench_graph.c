@@ -216,7 +216,8 @@ static hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind) {
 }
 
 static uint32_t exec(hcq_queue *queue, hcq_program *program, const void *args) {
-    int32_t at = hcq_queue_exec(queue, program, args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    int32_t at = hcq_queue_exec(queue, program, args, sizeof *args, hcq_dim(1, 1, 1),
+                                hcq_dim(1, 1, 1));
     if (at < 0) {
         bench_die("hcq_queue_exec: %s", hcq_result_text((hcq_result)at));
     }

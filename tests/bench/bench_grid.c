@@ -95,7 +95,7 @@ static void grid_open(grid *g, hcq_cpu_fn fn, uint32_t blocks, uint32_t threads,
     bench_check(hcq_program_create(g->device, &desc, &g->program), "hcq_program_create");
     bench_check(hcq_queue_create(g->device, HCQ_COMPUTE, &g->queue), "hcq_queue_create");
     for (uint32_t i = 0; i < grids; i++) {
-        hcq_queue_exec(g->queue, g->program, &g->args, hcq_dim(blocks, 1, 1),
+        hcq_queue_exec(g->queue, g->program, &g->args, sizeof g->args, hcq_dim(blocks, 1, 1),
                        hcq_dim(threads, 1, 1));
     }
     bench_check(hcq_queue_bind(g->queue, g->device), "hcq_queue_bind");

@@ -25,7 +25,8 @@ static void chain_record(bench_chain *chain, uint32_t count) {
     bench_tiny_args args;
     args.counter = chain->counter.address;
     for (uint32_t i = 0; i < count; i++) {
-        hcq_queue_exec(chain->queue, chain->program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+        hcq_queue_exec(chain->queue, chain->program, &args, sizeof args, hcq_dim(1, 1, 1),
+                       hcq_dim(1, 1, 1));
     }
 }
 

@@ -60,7 +60,7 @@ static void stall_bind(stall *s) {
     bench_tiny_args args = {s->buffer.address};
     bench_check(hcq_queue_create(s->device, HCQ_COMPUTE, &q), "queue");
     for (uint32_t i = 0; i < count; i++) {
-        hcq_queue_exec(q, s->tiny, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+        hcq_queue_exec(q, s->tiny, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
     }
     bench_check(hcq_queue_bind(q, s->device), "bind");
     hcq_queue_destroy(q);

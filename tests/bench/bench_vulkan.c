@@ -146,7 +146,8 @@ static void vulkan_close(vulkan *v) {
 static uint32_t exec_on(const vulkan *v, hcq_buffer counter) {
     tiny_args args = {counter.address, 1, 0};
     int32_t at =
-        hcq_queue_exec(v->queue, v->program, &args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+        hcq_queue_exec(v->queue, v->program, &args, sizeof args, hcq_dim(1, 1, 1),
+                       hcq_dim(1, 1, 1));
     if (at < 0) {
         bench_die("hcq_queue_exec: %s", hcq_result_text((hcq_result)at));
     }
