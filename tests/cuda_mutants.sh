@@ -48,7 +48,7 @@ ulimit -c 0
 
 build() { # the copy of hcq_cuda.h with its tests
     gcc -std=gnu11 -O0 -w -pthread -I"$work" -I. -Itests -DHCQ_TEST_CUDA \
-        -DHCQ_TEST_HEADER="\"$work/hcq.h\"" tests/cuda.c -o "$work/cuda" -lcmocka -ldl
+        -DHCQ_TEST_HEADER="\"$work/hcq.h\"" tests/cuda/cuda.c -o "$work/cuda" -lcmocka -ldl
 }
 
 passes() { # VARIANT TESTS: all of them
@@ -65,7 +65,7 @@ reason() {
 
 for version in 11040 13000; do
     gcc -std=c11 -O1 -w -shared -fPIC -I. -Itests -DMOCK_CUDA_VERSION=$version \
-        tests/mock_cuda.c -o "$work/libcuda-$version.so.1" -pthread -ldl || exit 1
+        tests/mocks/libcuda.c -o "$work/libcuda-$version.so.1" -pthread -ldl || exit 1
 done
 cp "$work/libcuda-13000.so.1" "$work/libcuda.so.1"
 

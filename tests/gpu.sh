@@ -176,8 +176,8 @@ build() {
     fast=-O2 tests=-O1
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then
     for program in conformance cuda graph stress misuse; do
-        compile "$program" -std=c11 "$tests" -w -DHCQ_TEST_CUDA "-I$here/mini" "-I$here" "-I$root" \
-            "$here/$program.c"
+        compile "$program" -std=c11 "$tests" -w -DHCQ_TEST_CUDA "-I$here/support/mini" \
+            "-I$here" "-I$root" "$here"/*/"$program.c"
     done
     compile bench -std=gnu11 "$fast" -w -DBENCH_CUDA -DBENCH_CUDA_ONLY -DHCQ_CUDA \
         "$here/bench/bench.c" "$here/bench/bench_cuda.c" "$here/bench/bench_hcq.c"
@@ -464,7 +464,7 @@ stop() { # also on a signal
 
 build_mock() {
     mkdir -p "$tmp/mock"
-    "$cc" -std=c11 -O1 -w -shared -fPIC -I"$root" -I"$here" "$here/mock_cuda.c" \
+    "$cc" -std=c11 -O1 -w -shared -fPIC -I"$root" -I"$here" "$here/mocks/libcuda.c" \
         -o "$tmp/mock/libcuda.so.1" -pthread -ldl && mock=$tmp/mock
 }
 

@@ -44,7 +44,7 @@ ulimit -c 0
 
 build() { # the copy of hcq.h with the tests of graphs
     gcc -std=c11 -O1 -w -pthread -I"$work" -Itests -DHCQ_TEST_HEADER="\"$work/hcq.h\"" \
-        tests/graph.c -o "$work/graph" -lcmocka -ldl
+        tests/graph/graph.c -o "$work/graph" -lcmocka -ldl
 }
 
 notices() {

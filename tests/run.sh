@@ -66,7 +66,7 @@ tsan-cuda-mock         default  cuda-mock  600  cuda_sanitized tsan conformance 
 asan-vulkan            full     vulkan     600  vulkan_sanitized asan conformance vulkan --quick
 vulkan-validation      default  vulkan     600  validated conformance vulkan
 valgrind-conformance   full     -          500  memcheck conformance cpu-nospin --quick
-examples               default  cpu        300  script tests/examples.sh
+examples               default  cpu        300  script tests/examples/examples.sh
 matrix-clang           full     cpu        900  matrix clang
 matrix-gcc             default  cpu        900  matrix gcc
 conformance-vulkan     quick    vulkan     300  vulkan conformance vulkan
@@ -85,8 +85,8 @@ timelines-signals      default  cpu        100  timelines_signals cpu mock
 unit                   quick    cpu        100  unit
 graph                  quick    cpu        200  graph gcc 100
 model                  quick    -          200  model
-symbols                quick    cpu        100  script tests/symbols.sh
-snippets               default  cpu        200  script tests/snippets.sh
+symbols                quick    cpu        100  script tests/portability/symbols.sh
+snippets               default  cpu        200  script tests/examples/snippets.sh
 starts                 default  cpu        150  starts 300
 spirv                  default  vulkan      60  spirv gcc
 layout                 quick    -           60  layout
@@ -130,7 +130,7 @@ cuda-graph             default  cuda-mock  200  cuda graph cumock,cumock-events 
 gpu-script             full     cuda-mock  600  gpu_script
 no-cuda                default  cuda-mock   60  no_cuda
 cuda-header            default  cuda        60  cuda_header
-kernels                default  cuda       200  script tests/kernels.sh --check
+kernels                default  cuda       200  script tests/support/kernels.sh --check
 one-engine             default  cpu        200  program gcc conformance cpu-one-engine
 no-copy-lane           default  cpu        200  program gcc conformance cpu-no-copy
 narrow-counters        default  cpu        200  program gcc conformance cpu-narrow
@@ -148,7 +148,7 @@ timelines-variants     default  cpu        400  timelines_variants 4 5
 answers-variants       default  cpu        400  answers_variants 4 5
 timelines-killed       default  cpu        200  program gcc timelines cpu --kill 20
 graph-seeds            default  cpu        300  graph gcc 500
-profile                default  cpu        200  script tests/profile.sh
+profile                default  cpu        200  script tests/core/profile.sh
 flat                   default  cpu        200  program gcc flat cpu
 flat-mock              default  cpu        200  program gcc flat mock --submissions 50000
 clang-conformance      default  cpu        200  program clang conformance cpu
@@ -303,7 +303,7 @@ write_sources() { # the implementation as the tests want it, and hcq.h without i
 #define HCQ_CPU
 #ifdef HCQ_TEST_VULKAN
 #define HCQ_VULKAN
-#include "mock_vulkan_loader.h"
+#include "mocks/vulkan_loader.h"
 #endif
 #ifdef HCQ_TEST_CUDA
 #define HCQ_CUDA
@@ -368,7 +368,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         -Wno-array-bounds -Wno-stringop-overflow"
     # shellcheck disable=SC2086
     once "$bin/$config-$program" "$@" $with_vulkan $with_cuda $warnings -pthread -I. -Itests \
-        -I"$bin" "tests/$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
+        -I"$bin" tests/*/"$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
 }
 
 sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?
@@ -386,7 +386,7 @@ sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run h
 }
 
 kernel_library() {
-    once "$bin/kernels.so" gcc -std=c99 -O2 -fPIC -shared -I. tests/kernel_library.c \
+    once "$bin/kernels.so" gcc -std=c99 -O2 -fPIC -shared -I. tests/support/kernel_library.c \
         -o "$bin/kernels.so"
 }
 
@@ -562,25 +562,25 @@ script() {
 matrix() { # COMPILER
     need "$1"
     # shellcheck disable=SC2086
-    run sh tests/matrix.sh $matrix_size --compiler "$1"
+    run sh tests/portability/matrix.sh $matrix_size --compiler "$1"
 }
 
 matrix_quick() { # only where the larger ones do not run
     need gcc
-    run sh tests/matrix.sh --quick
+    run sh tests/portability/matrix.sh --quick
 }
 
 model() {
     need gcc
     # shellcheck disable=SC2086
-    run gcc -std=c99 -O2 $warnings tests/model/check.c -o "$bin/check" || return 1
-    run "$bin/check" tests/model/*.model
+    run gcc -std=c99 -O2 $warnings tests/cpu/model/check.c -o "$bin/check" || return 1
+    run "$bin/check" tests/cpu/model/*.model
 }
 
 layout() {
     need gcc
     # shellcheck disable=SC2086
-    run gcc -std=c99 $warnings -I. tests/layout.c -o "$bin/layout" || return 1
+    run gcc -std=c99 $warnings -I. tests/portability/layout.c -o "$bin/layout" || return 1
     run "$bin/layout"
 }
 
@@ -594,7 +594,7 @@ tcc_header() { # the header part asks for nothing a small compiler lacks
         run tcc -Wall -Werror -DHCQ_VULKAN -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
     fi
     run tcc -Wall -Werror -DHCQ_CUDA -I. -c "$bin/header.c" -o "$bin/header.o" || return 1
-    run tcc -Wall -Werror -I. tests/layout.c -o "$bin/tcc-layout" || return 1
+    run tcc -Wall -Werror -I. tests/portability/layout.c -o "$bin/tcc-layout" || return 1
     run "$bin/tcc-layout"
 }
 
@@ -662,7 +662,7 @@ words() { # what other headers make macros of is no name here
     need gcc
     ! vulkan_headers || set -- -DHCQ_VULKAN
     run gcc -std=c11 -fsyntax-only "$@" -DHCQ_CUDA -DHCQ_CPU -DHCQ_IMPLEMENTATION -I. \
-        -include tests/words.h hcq.h
+        -include tests/portability/words.h hcq.h
 }
 
 graph() { # CONFIG SEEDS: graphs against the same calls one after another
@@ -706,8 +706,8 @@ vulkan_sanitized() { # CONFIG PROGRAM VARIANT ARGS...
 
 vulkan_mock() { # other drivers than the one that is here, and their failures
     need_vulkan_headers
-    build gcc mock_vulkan_check || return
-    run "$bin/gcc-mock_vulkan_check" || return
+    build gcc vulkan_check || return
+    run "$bin/gcc-vulkan_check" || return
     for variant in vkmock vkmock-one vkmock-low; do
         vulkan conformance "$variant" || return
     done
@@ -782,12 +782,12 @@ vulkan_seeds() { # FROM TO
 
 vulkan_examples() {
     need_vulkan_headers
-    run sh tests/examples.sh --vulkan $all
+    run sh tests/examples/examples.sh --vulkan $all
 }
 
 shaders() { # arrays made by another compiler are no failure of ours
     need gcc glslangValidator spirv-opt spirv-val
-    run sh tests/shaders.sh --check || {
+    run sh tests/support/shaders.sh --check || {
         [ $? = 77 ] || return 1
         exit 78
     }
@@ -801,7 +801,8 @@ spirv() { # CONFIG: what is read from modules; needs no device
 no_vulkan() { # what a program meets where there is no loader, none of use, or no driver
     need_vulkan_headers
     # shellcheck disable=SC2086
-    run gcc -std=c99 -O1 $warnings -I. tests/no_vulkan.c -o "$bin/no-vulkan" -pthread || return 1
+    run gcc -std=c99 -O1 $warnings -I. tests/vulkan/no_vulkan.c -o "$bin/no-vulkan" -pthread ||
+        return 1
     mkdir -p "$bin/broken" "$bin/useless"
     for name in libvulkan.so.1 libvulkan.so; do
         echo "not a library" >"$bin/broken/$name"
@@ -825,7 +826,7 @@ cuda_mock() { # CONFIG VERSIONS...: the newest, 11.4, and others if asked for
         library=$folder/libcuda${version:+-$version}.so.1
         # shellcheck disable=SC2086
         once "$library" $compiler $warnings -shared -fPIC -I. -Itests \
-            ${version:+-DMOCK_CUDA_VERSION=$version} tests/mock_cuda.c -o "$library" \
+            ${version:+-DMOCK_CUDA_VERSION=$version} tests/mocks/libcuda.c -o "$library" \
             -pthread -ldl || return 1
     done
 }
@@ -851,8 +852,8 @@ cuda_sanitized() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
 cuda_mock_check() { # CONFIGS...: the mock has to be right before it judges
     for config in "$@"; do
         cuda_mock "$config" || return
-        case $config in *san) sanitized "$config" mock_cuda_check ;;
-        *) program "$config" mock_cuda_check ;;
+        case $config in *san) sanitized "$config" cuda_check ;;
+        *) program "$config" cuda_check ;;
         esac || return
     done
 }
@@ -870,7 +871,7 @@ cuda_versions() { # what holds on one version of the driver holds on all
     for known in 11040 11070 12000 13000; do
         cuda_mock gcc "$known" || return
         export HCQ_TEST_CUDA_VERSION="$known"
-        for suite in mock_cuda_check conformance cuda misuse alloc graph; do
+        for suite in cuda_check conformance cuda misuse alloc graph; do
             cuda "$suite" cumock,cumock-events,cumock-one || return
         done
     done
@@ -908,13 +909,13 @@ cuda_seeds() { # FROM TO: versions of the driver in turns
 no_cuda() { # what a program meets where there is no driver, none of use, or a part of one
     cuda_mock gcc || return
     # shellcheck disable=SC2086
-    run gcc -std=gnu11 -O1 $warnings -I. tests/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
+    run gcc -std=gnu11 -O1 $warnings -I. tests/cuda/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
         CC=gcc run "$bin/no-cuda"
 }
 
 cuda_examples() {
     cuda_mock gcc || return
-    run sh tests/examples.sh --cuda $all
+    run sh tests/examples/examples.sh --cuda $all
 }
 
 gpu_script() { # what needs a GPU can be run: no use without one, but it must not rot
@@ -945,7 +946,7 @@ cuda_header() { # our declarations against those of the toolkit, which may come 
 cuda_header_as() { # COMPILER FLAGS...
     # shellcheck disable=SC2046
     run "$@" $(echo "$warnings" | sed 's/-W[a-z]*-prototypes//g') "$order" -I. \
-        -isystem "$folder" tests/cuda_header.c -o "$bin/cuda-header" -pthread -ldl &&
+        -isystem "$folder" tests/cuda/header.c -o "$bin/cuda-header" -pthread -ldl &&
         run "$bin/cuda-header"
 }
 
@@ -971,7 +972,8 @@ windows() {
     trap 'wineserver -k 2>/dev/null; wineserver -w 2>/dev/null' EXIT
     layout >/dev/null || return 1
     cross_backends
-    for source in tests/layout.c examples/hello.c examples/replay.c examples/backend.c; do
+    for source in tests/portability/layout.c examples/hello.c examples/replay.c \
+        examples/backend.c; do
         exe=$bin/$(basename "$source" .c).exe
         # shellcheck disable=SC2086
         run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_gpus -I. "$source" -o "$exe" \
@@ -996,8 +998,8 @@ windows() {
 as_msvc() { # mingw takes the code for MSVC, which is not here
     for name in hello replay; do
         # shellcheck disable=SC2086
-        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_gpus -include tests/msvc.h \
-            -I. "examples/$name.c" -o "$bin/$name-msvc.exe" -static || return 1
+        run x86_64-w64-mingw32-gcc -std=c11 -O2 $warnings $with_gpus \
+            -include tests/portability/msvc.h -I. "examples/$name.c" -o "$bin/$name-msvc.exe" -static || return 1
     done
     run timeout 120 wine "$bin/hello-msvc.exe" && run timeout 120 wine "$bin/replay-msvc.exe" 1000
 }

@@ -1,4 +1,4 @@
-/* Made by tests/spirv_modules.sh from tests/spirv/; not to be edited. */
+/* Made by tests/vulkan/spirv_modules.sh from tests/vulkan/spirv/; not to be edited. */
 #ifndef BENCH_VULKAN_SPIRV_H
 #define BENCH_VULKAN_SPIRV_H
 

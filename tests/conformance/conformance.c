@@ -1,0 +1,68 @@
+/* conformance.c - what every backend has to keep, by the public API only.
+
+   conformance VARIANT [--seed N] [--quick] [--library PATH] [--filter NAME] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "support/util.h"
+
+#include "device.h"
+#include "memory.h"
+#include "signal.h"
+#include "queue.h"
+#include "order.h"
+#include "update.h"
+#include "custom.h"
+#include "host.h"
+#include "ends.h"
+#include "after.h"
+#include "values.h"
+#include "eager.h"
+#include "driver.h"
+#include "notify.h"
+#include "explain.h"
+#include "heavy.h"
+#include "edges.h"
+#include "failure.h"
+#include "turns.h"
+#include "trace.h"
+#include "devices.h"
+#include "graph.h"
+#include "profile.h"
+#include "errors.h"
+#include "fork.h"
+
+static const struct CMUnitTest tests[] = {
+    DEVICE_TESTS,
+    MEMORY_TESTS,
+    SIGNAL_TESTS,
+    QUEUE_TESTS,
+    ORDER_TESTS,
+    UPDATE_TESTS,
+    HOST_TESTS,
+    ENDS_TESTS,
+    AFTER_TESTS,
+    DRIVER_TESTS,
+    HEAVY_TESTS,
+    TRACE_TESTS,
+    NOTIFY_TESTS,
+    EXPLAIN_TESTS,
+    DEVICES_TESTS,
+    EDGES_TESTS,
+    GRAPH_TESTS,
+    PROFILE_TESTS,
+    VALUES_TESTS,
+    ERROR_TESTS,
+    FAILURE_TESTS,
+    TURNS_TESTS,
+    CUSTOM_TESTS,
+    EAGER_TESTS,
+    FORK_TESTS,
+};
+
+int main(int argc, char **argv) {
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+}

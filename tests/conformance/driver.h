@@ -1,0 +1,800 @@
+/* driver.h - registries, drivers, who lives how long, what devices
+   say about themselves, and which programs ran. Part of conformance.c. */
+
+/* ---- backends made up for these tests: the mock under other names ---- */
+
+static uint32_t driver_creates;        /* of counted ones, atomic */
+
+static hcq_result counted_create(const hcq_memory_hooks *memory, void **driver) {
+    __atomic_add_fetch(&driver_creates, 1, __ATOMIC_SEQ_CST);
+    return mock_driver_create(memory, driver);
+}
+
+static hcq_result missing_create(const hcq_memory_hooks *memory, void **driver) {
+    (void)memory;
+    (void)driver;
+    __atomic_add_fetch(&driver_creates, 1, __ATOMIC_SEQ_CST);
+    return HCQ_ERROR_NO_DEVICE;        /* its library is not on this machine */
+}
+
+static hcq_result refusing_create(const hcq_memory_hooks *memory, void **driver) {
+    (void)memory;
+    (void)driver;
+    return HCQ_ERROR_NATIVE;
+}
+
+static hcq_backend mock_named(const char *name, const char *full_name) {
+    hcq_backend backend = mock_backend;
+    backend.name = name;
+    backend.full_name = full_name;
+    backend.driver_create = counted_create;
+    return backend;
+}
+
+/* A private registry whose memory the teardown counts. */
+static hcq_registry *make_registry(void) {
+    hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
+    hcq_registry *registry = NULL;
+    CHECK_OK(hcq_registry_create(&hooks, &registry));
+    return registry;
+}
+
+static hcq_driver *make_driver(hcq_registry *registry, const char *name) {
+    hcq_driver *driver = NULL;
+    CHECK_OK(hcq_driver_create(registry, name, &driver));
+    CHECK(driver != NULL);
+    return driver;
+}
+
+static hcq_driver_info driver_info(hcq_driver *driver) {
+    hcq_driver_info info;
+    memset(&info, 0xCB, sizeof info);
+    CHECK_OK(hcq_driver_info_get(driver, &info));
+    return info;
+}
+
+/* For devices of made-up backends: the variant's description is not theirs. */
+static hcq_device_desc mock_only_desc(void) {
+    hcq_device_desc desc = test_desc();
+    desc.cpu = NULL;
+    desc.backend_desc = &test_mock_desc;
+    return desc;
+}
+
+/* ---- listing ---- */
+
+static void drivers_are_listed(void **state) {
+    (void)state;
+    hcq_driver_info infos[9], again[9];
+    uint32_t count = 0, second = 0;
+    int found = 0;
+    memset(infos, 0xCB, sizeof infos);
+    CHECK_OK(hcq_registry_drivers(NULL, infos, 8, &count));
+    CHECK(count >= 2 && count <= 8);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(memchr(infos[i].name, 0, sizeof infos[i].name) != NULL && infos[i].name[0] != 0);
+        CHECK(memchr(infos[i].full_name, 0, sizeof infos[i].full_name) != NULL);
+        found += strcmp(infos[i].name, T.variant->backend) == 0;
+        for (uint32_t k = 0; k < i; k++) {
+            CHECK(infos[i].id != infos[k].id);
+        }
+    }
+    CHECK_U64(found, 1);
+    memcpy(again, infos, sizeof infos);
+    memset(infos, 0, sizeof infos);    /* a copy: nobody minds */
+    CHECK_OK(hcq_registry_drivers(NULL, infos, 8, &second));
+    CHECK_U64(second, count);
+    CHECK(memcmp(infos, again, count * sizeof infos[0]) == 0);
+    for (uint32_t room = 0; room < count; room++) {
+        memset(again, 0xCB, sizeof again);
+        CHECK_OK(hcq_registry_drivers(NULL, again, room, &second)); /* too little room */
+        CHECK_U64(second, count);
+        CHECK(memcmp(again, infos, room * sizeof infos[0]) == 0);
+        CHECK_U64(((unsigned char *)&again[room])[0], 0xCB);
+    }
+    CHECK_OK(hcq_registry_drivers(NULL, NULL, 0, &second));
+    CHECK_U64(second, count);
+}
+
+/* Newest first; listing makes no driver, and lists one that cannot be made. */
+static void listing_opens_nothing(void **state) {
+    (void)state;
+    hcq_registry *registry = make_registry();
+    hcq_backend first = mock_named("FIRST", "the first"), gone = mock_named("GONE", NULL);
+    hcq_backend bad = mock_named("BAD", "a bad one");
+    hcq_driver_info infos[8];
+    hcq_device_desc desc = mock_only_desc();
+    hcq_driver *driver = (hcq_driver *)(void *)&desc;
+    hcq_device *device = (hcq_device *)(void *)&desc;
+    uint32_t count = 0, before = __atomic_load_n(&driver_creates, __ATOMIC_SEQ_CST);
+    gone.driver_create = missing_create;
+    bad.driver_create = refusing_create;
+    CHECK_OK(hcq_registry_register(registry, &first));
+    CHECK_OK(hcq_registry_register(registry, &gone));
+    CHECK_OK(hcq_registry_register(registry, &bad));
+    CHECK_OK(hcq_registry_drivers(registry, infos, 8, &count));
+    CHECK_U64(count, 3);
+    CHECK(strcmp(infos[0].name, "BAD") == 0 && strcmp(infos[0].full_name, "a bad one") == 0);
+    CHECK(strcmp(infos[1].name, "GONE") == 0 && infos[1].full_name[0] == 0);
+    CHECK(strcmp(infos[2].name, "FIRST") == 0 && strcmp(infos[2].full_name, "the first") == 0);
+    CHECK_U64(__atomic_load_n(&driver_creates, __ATOMIC_SEQ_CST), before);
+    CHECK_RESULT(hcq_driver_create(registry, "GONE", &driver), HCQ_ERROR_NO_DEVICE);
+    CHECK(driver == NULL);
+    CHECK_U64(__atomic_load_n(&driver_creates, __ATOMIC_SEQ_CST), before + 1);
+    CHECK_RESULT(hcq_driver_create_id(registry, infos[1].id, &driver), HCQ_ERROR_NO_DEVICE);
+    CHECK_RESULT(hcq_driver_create(registry, "BAD", &driver), HCQ_ERROR_NATIVE);
+    CHECK_RESULT(hcq_driver_create_id(registry, infos[0].id, &driver), HCQ_ERROR_NATIVE);
+    CHECK(driver == NULL);
+    desc.registry = registry;
+    log_clear();
+    CHECK_RESULT(hcq_open("BAD", &desc, &device), HCQ_ERROR_NATIVE);
+    CHECK(device == NULL);
+    CHECK(log_has("BAD"));
+    CHECK_RESULT(hcq_open("GONE:0", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(hcq_open("FIRST", &desc, &device));
+    CHECK_OK(hcq_close(device));
+    hcq_registry_destroy(registry);
+}
+
+/* ---- registering ---- */
+
+static void register_limits(void **state) {
+    (void)state;
+    static const char *const names[9] = {"R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8"};
+    hcq_registry *own = make_registry();
+    hcq_backend many[9];
+    for (uint32_t i = 0; i < 9; i++) {
+        many[i] = mock_named(names[i], names[i]);
+    }
+    for (int k = 0; k < 2; k++) {      /* a private one and the default one */
+        hcq_registry *registry = k ? NULL : own;
+        uint32_t before = 0, count = 0;
+        CHECK_OK(hcq_registry_drivers(registry, NULL, 0, &before));
+        for (uint32_t i = before; i < 8; i++) {
+            CHECK_OK(hcq_registry_register(registry, &many[i]));
+            CHECK_RESULT(hcq_registry_register(registry, &many[i]), HCQ_ERROR_EXISTS);
+        }
+        CHECK_RESULT(hcq_registry_register(registry, &many[8]), HCQ_ERROR_LIMIT);
+        CHECK_RESULT(hcq_registry_unregister(registry, &many[8]), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_registry_drivers(registry, NULL, 0, &count));
+        CHECK_U64(count, 8);
+        CHECK_OK(hcq_registry_unregister(registry, &many[before]));
+        CHECK_RESULT(hcq_registry_unregister(registry, &many[before]), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_registry_register(registry, &many[8])); /* room again */
+        CHECK_RESULT(hcq_registry_register(registry, &many[before]), HCQ_ERROR_LIMIT);
+        for (uint32_t i = before + 1; i < 9; i++) {
+            CHECK_OK(hcq_registry_unregister(registry, &many[i]));
+        }
+        CHECK_OK(hcq_registry_drivers(registry, NULL, 0, &count));
+        CHECK_U64(count, before);
+    }
+    hcq_registry_destroy(own);
+}
+
+static void newest_of_one_name_wins(void **state) {
+    (void)state;
+    hcq_registry *registry = make_registry();
+    hcq_backend old = mock_named("TWIN", "old"), new_one = mock_named("TWIN", "new");
+    hcq_driver_info infos[8];
+    hcq_driver *driver;
+    uint32_t count = 0;
+    CHECK_OK(hcq_registry_register(registry, &old));
+    CHECK(hcq_registry_find(registry, "TWIN") == &old);
+    CHECK_OK(hcq_registry_register(registry, &new_one));
+    CHECK(hcq_registry_find(registry, "TWIN") == &new_one);
+    CHECK(hcq_registry_find(registry, "TWI") == NULL);
+    CHECK_OK(hcq_registry_drivers(registry, infos, 8, &count));
+    CHECK_U64(count, 2);
+    driver = make_driver(registry, "TWIN");
+    CHECK(strcmp(driver_info(driver).full_name, "new") == 0);
+    CHECK_U64(driver_info(driver).id, infos[0].id);
+    hcq_driver_release(driver);
+    CHECK_OK(hcq_driver_create_id(registry, infos[1].id, &driver)); /* the other by id */
+    CHECK(strcmp(driver_info(driver).full_name, "old") == 0);
+    CHECK(strcmp(driver_info(driver).name, "TWIN") == 0);
+    hcq_driver_release(driver);
+    CHECK_OK(hcq_registry_unregister(registry, &new_one));
+    driver = make_driver(registry, "TWIN");
+    CHECK(strcmp(driver_info(driver).full_name, "old") == 0);
+    hcq_driver_release(driver);
+    CHECK_RESULT(hcq_driver_create_id(registry, infos[0].id, &driver), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(hcq_registry_register(registry, &new_one)); /* again: with a fresh id */
+    CHECK_RESULT(hcq_driver_create_id(registry, infos[0].id, &driver), HCQ_ERROR_NO_DEVICE);
+    hcq_registry_destroy(registry);
+}
+
+/* ---- lifetimes ---- */
+
+/* A living driver goes on without its registration and without the registry,
+   and so do its devices; it goes when the last of them does. */
+static void unregister_while_alive(void **state) {
+    (void)state;
+    hcq_registry *registry = make_registry();
+    hcq_backend backend = mock_named("LIVING", "living");
+    hcq_device_desc desc = mock_only_desc();
+    hcq_device *first = NULL, *second = NULL;
+    hcq_device_info info;
+    uint32_t count = 0, before = __atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE);
+    CHECK_OK(hcq_registry_register(registry, &backend));
+    hcq_driver *driver = make_driver(registry, "LIVING"), *none = NULL;
+    CHECK_OK(hcq_driver_open(driver, "1", &desc, &first));
+    CHECK_OK(hcq_registry_unregister(registry, &backend));
+    CHECK_RESULT(hcq_driver_create(registry, "LIVING", &none), HCQ_ERROR_NO_DEVICE);
+    CHECK_OK(hcq_registry_drivers(registry, NULL, 0, &count));
+    CHECK_U64(count, 0);
+    hcq_registry_destroy(registry);
+    CHECK_OK(hcq_driver_devices(driver, NULL, 0, &count));
+    CHECK_U64(count, MOCK_ORDINALS);
+    CHECK_OK(hcq_driver_open(driver, "2", &desc, &second));
+    hcq_driver_release(driver);
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    hcq_buffer a = make_words(first, 4);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_submit(make_queue(first, HCQ_COMPUTE), first, &done), 0);
+    WAIT_OK(done);
+    CHECK_U64(READ32(a, 0), 0);
+    CHECK_OK(hcq_device_info_get(first, &info));
+    CHECK(strcmp(info.backend, "LIVING") == 0 && info.ordinal == 1);
+    CHECK_OK(hcq_close(first));
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    CHECK_OK(hcq_close(second));       /* the mock aborts if its driver went before */
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before);
+}
+
+static void driver_references(void **state) {
+    (void)state;
+    hcq_registry *registry = make_registry();
+    hcq_device_desc desc = mock_only_desc();
+    hcq_device *device = NULL;
+    uint32_t before = __atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE);
+    CHECK_OK(hcq_registry_register(registry, &mock_backend));
+    hcq_driver *driver = make_driver(registry, "MOCK"), *other = make_driver(registry, "MOCK");
+    CHECK(driver != other);
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 2);
+    hcq_driver_release(other);
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    hcq_driver_retain(driver);
+    hcq_driver_retain(driver);
+    for (int i = 0; i < 2; i++) {
+        hcq_driver_release(driver);
+        CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+        CHECK(strcmp(driver_info(driver).name, "MOCK") == 0);
+    }
+    hcq_driver_release(driver);
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before);
+    desc.registry = registry;
+    CHECK_RESULT(hcq_open("MOCK:99", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before); /* it goes, too */
+    CHECK_OK(hcq_open("MOCK", &desc, &device));
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before);
+    hcq_registry_destroy(registry);
+}
+
+/* ---- devices of a driver ---- */
+
+static void check_same_device(const hcq_device_info *listed, hcq_device *device) {
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(device, &info));
+    CHECK(strcmp(info.backend, T.variant->backend) == 0);
+    CHECK(strcmp(info.name, listed->name) == 0);
+    CHECK(strcmp(info.path, listed->path) == 0);
+    CHECK_U64(info.id, listed->id);
+    CHECK_U64(info.ordinal, listed->ordinal);
+    CHECK_OK(hcq_close(device));
+}
+
+/* Each listed device can be had by ordinal, id, name and path; by hcq_open, too. */
+static void devices_are_listed(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    hcq_driver *driver = make_driver(NULL, T.variant->backend);
+    hcq_device_info infos[16], again[16];
+    hcq_device *device = NULL;
+    char text[160];
+    uint32_t count = 0, second = 0;
+    memset(infos, 0xCB, sizeof infos);
+    CHECK_OK(hcq_driver_devices(driver, infos, 16, &count));
+    CHECK(count >= 1 && count <= 16);
+    memset(again, 0xCB, sizeof again);
+    CHECK_OK(hcq_driver_devices(driver, again, count - 1, &second));
+    CHECK_U64(second, count);
+    CHECK(memcmp(again, infos, (count - 1) * sizeof infos[0]) == 0);
+    CHECK_U64(((unsigned char *)&again[count - 1])[0], 0xCB);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(strcmp(infos[i].backend, T.variant->backend) == 0);
+        CHECK_U64(infos[i].ordinal, i);
+        CHECK(infos[i].compute_lanes >= 1);
+        snprintf(text, sizeof text, "%u", i);
+        CHECK_OK(hcq_driver_open(driver, text, &desc, &device));
+        check_same_device(&infos[i], device);
+        CHECK_OK(hcq_driver_open_id(driver, infos[i].id, &desc, &device));
+        check_same_device(&infos[i], device);
+        CHECK_OK(hcq_driver_open(driver, infos[i].name, &desc, &device));
+        check_same_device(&infos[i], device);
+        snprintf(text, sizeof text, "%s:%s", T.variant->backend, infos[i].name);
+        CHECK_OK(hcq_open(text, &desc, &device));
+        check_same_device(&infos[i], device);
+        if (infos[i].path[0]) {
+            CHECK_OK(hcq_driver_open(driver, infos[i].path, &desc, &device));
+            check_same_device(&infos[i], device);
+            snprintf(text, sizeof text, "%s:%s", T.variant->backend, infos[i].path);
+            CHECK_OK(hcq_open(text, &desc, &device));
+            check_same_device(&infos[i], device);
+        }
+    }
+    CHECK_OK(hcq_driver_open(driver, NULL, &desc, &device)); /* the default one */
+    check_same_device(&infos[0], device);
+    CHECK_OK(hcq_driver_open(driver, "", &desc, &device));
+    check_same_device(&infos[0], device);
+    CHECK_OK(hcq_open(T.variant->backend, &desc, &device));
+    check_same_device(&infos[0], device);
+    hcq_driver_release(driver);
+}
+
+static void unknown_devices(void **state) {
+    (void)state;
+    static const char *const bad[] = {"no such", "9999", "99999999999999999999", "-1", "0x1",
+                                      "mock", "mock 4", "mock/slot/", " 1", "1 "};
+    hcq_registry *registry = make_registry();
+    hcq_device_desc desc = mock_only_desc();
+    CHECK_OK(hcq_registry_register(registry, &mock_backend));
+    hcq_driver *driver = make_driver(registry, "MOCK");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        hcq_device *device = (hcq_device *)(void *)&desc;
+        CHECK_RESULT(hcq_driver_open(driver, bad[i], &desc, &device), HCQ_ERROR_NO_DEVICE);
+        CHECK(device == NULL);
+        CHECK(log_has(bad[i]));
+        log_clear();
+    }
+    hcq_device *device = (hcq_device *)(void *)&desc;
+    CHECK_RESULT(hcq_driver_open_id(driver, 0, &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_RESULT(hcq_driver_open_id(driver, MOCK_ID(MOCK_ORDINALS), &desc, &device),
+                 HCQ_ERROR_NO_DEVICE);
+    CHECK(device == NULL);
+    hcq_driver_release(driver);
+    hcq_registry_destroy(registry);
+}
+
+static uint32_t no_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
+    (void)driver;
+    (void)infos;
+    (void)capacity;
+    return 0;
+}
+
+/* A driver whose machine has no device: it can be made, nothing can be opened. */
+static void driver_without_devices(void **state) {
+    (void)state;
+    hcq_registry *registry = make_registry();
+    hcq_backend backend = mock_named("EMPTY", "empty");
+    hcq_device_desc desc = mock_only_desc();
+    hcq_device *device = NULL;
+    uint32_t count = 9;
+    backend.devices = no_devices;
+    CHECK_OK(hcq_registry_register(registry, &backend));
+    hcq_driver *driver = make_driver(registry, "EMPTY");
+    CHECK_OK(hcq_driver_devices(driver, NULL, 0, &count));
+    CHECK_U64(count, 0);
+    CHECK_RESULT(hcq_driver_open(driver, NULL, &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK_RESULT(hcq_driver_open_id(driver, 0, &desc, &device), HCQ_ERROR_NO_DEVICE);
+    desc.registry = registry;
+    CHECK_RESULT(hcq_open("EMPTY:0", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    hcq_driver_release(driver);
+    hcq_registry_destroy(registry);
+}
+
+/* ---- threads ---- */
+
+static struct {
+    uint32_t inside;                   /* driver_create was entered, atomic */
+    uint32_t go;                       /* it may go on, atomic */
+} slow_driver;
+
+static hcq_result slow_create(const hcq_memory_hooks *memory, void **driver) {
+    uint64_t limit = hcq_sys_now_ns() + BOUND;
+    __atomic_store_n(&slow_driver.inside, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&slow_driver.go, __ATOMIC_SEQ_CST)) {
+        if (hcq_sys_now_ns() > limit) {
+            return HCQ_ERROR_HOST;     /* the registry was locked meanwhile */
+        }
+        mock_sleep(200000);
+    }
+    return mock_driver_create(memory, driver);
+}
+
+typedef struct maker {
+    pthread_t thread;
+    hcq_registry *registry;
+    hcq_driver *driver;
+    hcq_result result;
+} maker;
+
+static void *maker_run(void *user) {
+    maker *m = (maker *)user;
+    m->result = hcq_driver_create(m->registry, "SLOW", &m->driver);
+    return NULL;
+}
+
+/* While one thread makes a driver others use the registry, even to take the
+   backend away; the driver comes out alive. */
+static void unregister_while_created(void **state) {
+    (void)state;
+    hcq_backend backend = mock_named("SLOW", "slow");
+    hcq_device_desc desc = mock_only_desc();
+    hcq_device *device = NULL;
+    uint32_t count = 9;
+    maker m;
+    memset(&m, 0, sizeof m);
+    memset(&slow_driver, 0, sizeof slow_driver);
+    backend.driver_create = slow_create;
+    m.registry = make_registry();
+    CHECK_OK(hcq_registry_register(m.registry, &backend));
+    pthread_create(&m.thread, NULL, maker_run, &m);
+    while (!__atomic_load_n(&slow_driver.inside, __ATOMIC_SEQ_CST)) {
+        mock_sleep(200000);
+    }
+    hcq_result removed = hcq_registry_unregister(m.registry, &backend);
+    hcq_result listed = hcq_registry_drivers(m.registry, NULL, 0, &count);
+    hcq_result added = hcq_registry_register(m.registry, &mock_backend);
+    hcq_buffer a = make_words(T.dev, 4); /* nothing else stands still either */
+    CHECK_U64(READ32(a, 0), 0);
+    hcq_registry_destroy(m.registry);
+    __atomic_store_n(&slow_driver.go, 1, __ATOMIC_SEQ_CST);
+    pthread_join(m.thread, NULL);
+    CHECK_OK(removed);
+    CHECK_OK(listed);
+    CHECK_OK(added);
+    CHECK_U64(count, 0);
+    CHECK_OK(m.result);
+    CHECK(strcmp(driver_info(m.driver).name, "SLOW") == 0);
+    CHECK_OK(hcq_driver_open(m.driver, "3", &desc, &device));
+    hcq_driver_release(m.driver);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_close(device));
+}
+
+typedef struct churner {
+    pthread_t thread;
+    hcq_registry *registry;
+    const hcq_device_desc *desc;
+    hcq_result result;
+    uint32_t made, missed;
+    uint32_t *stop;
+} churner;
+
+static hcq_result churn_open(churner *c, hcq_driver *driver) {
+    hcq_device *device = NULL;
+    hcq_device_info infos[MOCK_ORDINALS];
+    uint32_t count = 0;
+    hcq_result result = hcq_driver_devices(driver, infos, MOCK_ORDINALS, &count);
+    if (result == HCQ_OK && c->made % 16 == 0) {
+        result = hcq_driver_open_id(driver, infos[count - 1].id, c->desc, &device);
+        hcq_driver_release(driver);    /* the device keeps it */
+        hcq_result closed = hcq_close(device);
+        return result == HCQ_OK ? closed : result;
+    }
+    hcq_driver_release(driver);
+    return result;
+}
+
+static void *churner_run(void *user) {
+    churner *c = (churner *)user;
+    while (c->result == HCQ_OK && !__atomic_load_n(c->stop, __ATOMIC_SEQ_CST)) {
+        hcq_driver *driver = NULL;
+        hcq_driver_info infos[8];
+        uint32_t count = 0;
+        hcq_result result = hcq_registry_drivers(c->registry, infos, 8, &count);
+        if (result == HCQ_OK && count > 0) {
+            result = c->made % 2 ? hcq_driver_create(c->registry, "CHURN", &driver)
+                                 : hcq_driver_create_id(c->registry, infos[0].id, &driver);
+        }
+        c->missed += result == HCQ_ERROR_NO_DEVICE || driver == NULL;
+        c->made += driver != NULL;
+        if (driver) {
+            result = churn_open(c, driver);
+        }
+        c->result = result == HCQ_ERROR_NO_DEVICE ? HCQ_OK : result;
+    }
+    return NULL;
+}
+
+/* Backends come and go while threads list, make drivers and open devices. */
+static void registry_from_threads(void **state) {
+    (void)state;
+    hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
+    hcq_device_desc desc = mock_only_desc();
+    hcq_registry *registry = make_registry();
+    churner c[3];
+    uint32_t stop = 0;
+    for (int i = 0; i < 3; i++) {
+        memset(&c[i], 0, sizeof c[i]);
+        c[i].registry = registry;
+        c[i].desc = &desc;
+        c[i].stop = &stop;
+        pthread_create(&c[i].thread, NULL, churner_run, &c[i]);
+    }
+    hcq_result result = HCQ_OK;
+    for (uint32_t i = 0; i < 300 && result == HCQ_OK; i++) {
+        result = hcq_registry_register(registry, &backends[i % 2]);
+        mock_sleep(50000);
+        if (i > 0 && result == HCQ_OK) { /* one or two are there, sometimes none */
+            result = hcq_registry_unregister(registry, &backends[(i + 1) % 2]);
+        }
+        if (i % 8 == 7 && result == HCQ_OK) {
+            result = hcq_registry_unregister(registry, &backends[i % 2]);
+            mock_sleep(50000);
+            if (result == HCQ_OK) {
+                result = hcq_registry_register(registry, &backends[i % 2]);
+            }
+        }
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(c[i].thread, NULL);
+    }
+    CHECK_OK(result);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(c[i].result);
+    }
+    hcq_registry_destroy(registry);
+}
+
+/* ---- what devices say about themselves ---- */
+
+/* A feature bit is set if, and only if, the thing works. */
+static void features_are_true(void **state) {
+    (void)state;
+    static uint32_t mine[16];
+    hcq_device_info info;
+    hcq_buffer a, theirs = make_words(T.dev2, 16);
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    CHECK_OK(hcq_alloc(T.dev, 64, 0, &a));
+    CHECK_U64((info.features & HCQ_FEATURE_HOST_MEMORY) != 0, a.host != NULL);
+    CHECK_U64((info.features & HCQ_FEATURE_COPY_LANE) != 0, info.copy_lanes > 0);
+    CHECK_U64((info.features & HCQ_FEATURE_MAP) != 0, hcq_queue_copy(q, a, theirs, 64) == 0);
+    CHECK_U64((info.features & HCQ_FEATURE_IMPORT) != 0,
+              hcq_import(T.dev, mine, sizeof mine, &a) == HCQ_OK);
+    CHECK(info.features & HCQ_FEATURE_COVERAGE);
+    CHECK(!(info.features & ~127u));
+    if (info.features & HCQ_FEATURE_PROFILING) {
+        hcq_clock clock;
+        hcq_signal s = make_signal(T.dev, 0);
+        uint64_t stamp = 0;
+        hcq_point done;
+        CHECK_OK(hcq_device_clock(T.dev, &clock));
+        hcq_queue *stamper = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_timestamp(stamper, s), 0);
+        CHECK_OK(hcq_queue_submit(stamper, T.dev, &done));
+        WAIT_OK(done);
+        CHECK_OK(hcq_signal_timestamp(s, &stamp));
+        CHECK(stamp + clock.error_ns > clock.device_ns);
+    }
+}
+
+static void queries_agree(void **state) {
+    (void)state;
+    hcq_device_info info;
+    hcq_point gate = hcq_at(make_signal(T.dev, 0), 1);
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_COMPUTE_LANES), info.compute_lanes);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_COPY_LANES), info.copy_lanes);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_MEMORY_BYTES), info.memory_bytes);
+    uint64_t submitted = test_query(T.dev, HCQ_QUERY_SUBMISSIONS);
+    hcq_buffer a, b;
+    hcq_point ready;
+    CHECK_OK(hcq_alloc(T.dev, 12345, 0, &a));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 12345);
+    CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 1000, 0, &b, &ready));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 13345);
+    CHECK_OK(hcq_free_after(a, &gate, 1, NULL));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_SUBMISSIONS), submitted + 2);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 2);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 2);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 13345);
+    CHECK_OK(hcq_signal_set(gate.signal, 1));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 0);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 1000);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 12345);
+    CHECK_OK(hcq_trim(T.dev, 0));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
+}
+
+/* ---- coverage ---- */
+
+static uint64_t runs_of(const hcq_program *program) {
+    hcq_program_info info;
+    memset(&info, 0xCB, sizeof info);
+    CHECK_OK(hcq_program_info_get(program, &info));
+    return info.runs;
+}
+
+static void k_nothing(const void *args, const hcq_block *block) {
+    (void)args;
+    (void)block;
+}
+TEST_SHADER(k_nothing, nothing)
+
+/* A program without arguments, which runs wherever it is sent. */
+static hcq_program *make_nothing(hcq_device *device) {
+    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+static hcq_device *open_covered(void) {
+    hcq_device_desc desc = test_desc();
+    desc.flags |= HCQ_DEVICE_COVERAGE;
+    return test_open(0, &desc);
+}
+
+/* Counts finished execs: of unbound queues, bound replays, calls, appended
+   recordings; not the empty ones. */
+static void coverage_counts_execs(void **state) {
+    (void)state;
+    hcq_device *device = open_covered();
+    hcq_program *add = make_add(device), *put = make_put(device), *never = make_put(device);
+    hcq_buffer a = make_words(device, 16);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *twice = make_queue(device, HCQ_COMPUTE);
+    add_args args = {a.address, 1, 16};
+    put_args put_one = {a.address, 9, 1};
+    hcq_point done = {{0}, 0};
+    CHECK_U64(runs_of(add), 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(4, 1, 1),
+                                   hcq_dim(4, 1, 1)), i);
+    }
+    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, sizeof put_one, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 3);
+    CHECK_INDEX(hcq_queue_exec(q, never, &put_one, sizeof put_one, hcq_dim(0, 1, 1),
+                               hcq_dim(1, 1, 1)), 4);
+    CHECK_U64(runs_of(add), 0);        /* recorded is not run */
+    for (uint64_t i = 1; i <= 4; i++) {
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        WAIT_OK(done);
+        CHECK_U64(runs_of(add), 3 * i);
+        CHECK_U64(runs_of(put), i);
+    }
+    CHECK_OK(hcq_queue_bind(q, device));
+    for (int i = 0; i < 20; i++) {     /* several at once */
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+    }
+    WAIT_OK(done);
+    CHECK_U64(runs_of(add), 72);
+    CHECK_U64(runs_of(put), 24);
+    CHECK_INDEX(hcq_queue_append(twice, q), 0);
+    CHECK_INDEX(hcq_queue_append(twice, q), 5);
+    CHECK_OK(hcq_queue_submit(twice, device, &done));
+    hcq_queue_destroy(twice);
+    WAIT_OK(done);
+    CHECK_U64(runs_of(add), 78);
+    const uint64_t values[2] = {5, 9};
+    CHECK_OK(hcq_program_call(put, &a, 1, values, 2, NULL, NULL, NULL));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_U64(runs_of(put), 27);
+    CHECK_U64(runs_of(never), 0);
+    CHECK_OK(hcq_close(device));
+}
+
+/* A grid of 0 by update or by variable, and what follows a cut, count right. */
+static void coverage_follows_updates(void **state) {
+    (void)state;
+    hcq_device *device = open_covered();
+    hcq_program *add = make_add(device), *put = make_put(device);
+    hcq_buffer a = make_words(device, 16);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    add_args args = {a.address, 1, 16};
+    put_args put_one = {a.address, 9, 1};
+    hcq_signal s = make_signal(device, 0);
+    hcq_dims none = hcq_dim(0, 1, 1), one = hcq_dim(1, 1, 1);
+    hcq_point done;
+    uint64_t expected = 0;
+    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, one, one), 0);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 1); /* the recording is cut here */
+    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, sizeof put_one, one, one), 2);
+    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_GRID_X, 0, 8));
+    CHECK_OK(hcq_signal_set(s, 1));
+    for (uint64_t i = 0; i < 12; i++) {
+        hcq_submission sub;
+        uint64_t grid = i % 3;         /* every third one runs nothing */
+        memset(&sub, 0, sizeof sub);
+        sub.queues = &q;
+        sub.queue_count = 1;
+        sub.variables = &grid;
+        sub.variable_count = 1;
+        if (i == 6) {
+            CHECK_OK(hcq_queue_bind(q, device));
+        }
+        CHECK_OK(hcq_queue_update_exec(q, 2, i % 2 ? &none : &one, NULL));
+        CHECK_OK(hcq_submit(device, &sub, 1, &done));
+        expected += grid != 0;
+    }
+    WAIT_OK(done);
+    CHECK_U64(runs_of(add), expected);
+    CHECK_U64(runs_of(put), 6);
+    CHECK_OK(hcq_close(device));
+}
+
+/* What failed does not count, nor does what is still held. */
+static void coverage_leaves_failed_out(void **state) {
+    (void)state;
+    hcq_device *device = open_covered();
+    hcq_program *add = make_add(device);
+    hcq_buffer a = make_words(device, 16);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *bad = make_queue(device, HCQ_COMPUTE);
+    host_log log;
+    hcq_point gate = hcq_at(make_signal(device, 0), 1), held, failed;
+    memset(&log, 0, sizeof log);
+    log.result = HCQ_ERROR_HOST;
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
+    CHECK_INDEX(hcq_queue_host(bad, host_record, &log), 0);
+    CHECK_INDEX(record_add(bad, add, a, 0, 1), 1);
+    hcq_submission sub = submission(&q, 1);
+    sub.waits = &gate;
+    sub.wait_count = 1;
+    CHECK_OK(hcq_submit(device, &sub, 1, &held));
+    CHECK_U64(runs_of(add), 0);
+    CHECK_OK(hcq_signal_set(gate.signal, 1));
+    WAIT_OK(held);
+    CHECK_U64(runs_of(add), 1);
+    hcq_point never = hcq_at(make_signal(device, 0), 1);
+    sub.waits = &never;
+    CHECK_OK(hcq_submit(device, &sub, 1, &failed));
+    CHECK_OK(hcq_signal_fail(never.signal, HCQ_ERROR_HOST));
+    WAIT_RESULT(failed, HCQ_ERROR_HOST);
+    CHECK_U64(runs_of(add), 1);
+    CHECK_OK(hcq_queue_submit(bad, device, &failed));
+    WAIT_RESULT(failed, HCQ_ERROR_HOST);
+    CHECK_U64(runs_of(add), 1);
+    CHECK_OK(hcq_queue_submit(q, device, &held));
+    WAIT_OK(held);
+    CHECK_U64(runs_of(add), 2);
+    CHECK_U64(READ32(a, 0), 2);
+    CHECK_OK(hcq_close(device));
+}
+
+/* Off unless asked for; a run counts where it runs. */
+static void coverage_is_off(void **state) {
+    (void)state;
+    hcq_device *device = open_covered();
+    hcq_program *off = make_add(T.dev), *on = make_add(device);
+    hcq_buffer a = make_words(T.dev, 16), b = make_words(device, 16);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *covered = make_queue(device, HCQ_COMPUTE);
+    hcq_point done;
+    CHECK_INDEX(record_add(q, off, a, 0, 1), 0);
+    CHECK_INDEX(record_add(covered, on, b, 0, 1), 0);
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+        CHECK_OK(hcq_queue_submit(covered, device, &done));
+        WAIT_OK(done);
+    }
+    CHECK_U64(runs_of(off), 0);
+    CHECK_U64(runs_of(on), 5);
+    hcq_program *here = make_nothing(device), *there = make_nothing(T.dev);
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_OK(hcq_queue_reset(covered));
+    CHECK_INDEX(hcq_queue_exec(covered, here, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(q, there, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_OK(hcq_queue_submit(covered, T.dev, &done)); /* each on the other's device */
+    WAIT_OK(done);
+    CHECK_OK(hcq_queue_submit(q, device, &done));
+    WAIT_OK(done);
+    CHECK_U64(runs_of(here), 0);
+    CHECK_U64(runs_of(there), 1);
+    CHECK_OK(hcq_close(device));
+}
+
+#define DRIVER_TESTS \
+    TEST(drivers_are_listed), TEST(listing_opens_nothing), TEST(register_limits), \
+    TEST(newest_of_one_name_wins), TEST(unregister_while_alive), TEST(driver_references), \
+    TEST(devices_are_listed), \
+    TEST(unknown_devices), TEST(driver_without_devices), TEST(unregister_while_created), \
+    TEST(registry_from_threads), TEST(features_are_true), TEST(queries_agree), \
+    TEST(coverage_counts_execs), TEST(coverage_follows_updates), \
+    TEST(coverage_leaves_failed_out), TEST(coverage_is_off)

@@ -1,0 +1,654 @@
+/* errors.h - errors are seen: loggers are callbacks like others and
+   miss no line, the default one writes to stderr, what could not be made is
+   NULL, and every refusal says what was wrong. Part of conformance.c. */
+
+/* ---- a logger that calls hcq ---- */
+
+typedef struct errors_caller {
+    hcq_device *dev;
+    hcq_point pending;                 /* will not be reached */
+    uint32_t inside, deepest;          /* calls of the logger in progress */
+    uint32_t lines;
+    uint32_t blocked;                  /* calls that did not answer WOULD_BLOCK */
+} errors_caller;
+
+/* Does all that would block, and something that is refused with a line. */
+static void errors_call(void *user, hcq_result result, const char *text) {
+    errors_caller *c = (errors_caller *)user;
+    (void)result;
+    (void)text;
+    if (++c->inside > c->deepest) {
+        c->deepest = c->inside;
+    }
+    if (c->dev && c->lines++ < 20) {
+        hcq_queue *queue = NULL;
+        uint32_t word = 0;
+        hcq_buffer none;
+        memset(&none, 0, sizeof none);
+        c->blocked += hcq_wait(&c->pending, 1, HCQ_ALL, SECOND / 5) != HCQ_ERROR_WOULD_BLOCK;
+        c->blocked += hcq_close(c->dev) != HCQ_ERROR_WOULD_BLOCK;
+        CHECK_RESULT(hcq_queue_create(c->dev, (hcq_queue_kind)9, &queue), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_copyin(none, &word, sizeof word), HCQ_ERROR_INVALID);
+    }
+    c->inside--;
+}
+
+static void loggers_do_not_block(void **state) {
+    (void)state;
+    errors_caller c;
+    hcq_queue *queue = NULL;
+    hcq_device_desc desc = test_desc();
+    memset(&c, 0, sizeof c);
+    desc.log_fn = errors_call;
+    desc.log_user = &c;
+    hcq_device *device = test_open(0, &desc);
+    c.pending = hcq_at(make_signal(device, 0), 1);
+    c.dev = device;
+    CHECK_RESULT(hcq_queue_create(device, (hcq_queue_kind)9, &queue), HCQ_ERROR_INVALID);
+    c.dev = NULL;
+    CHECK_U64(c.blocked, 0);
+    CHECK_U64(c.deepest, 1);
+    CHECK(c.lines > 1 && c.lines < 20); /* what it was refused, and no more */
+    CHECK_OK(hcq_close(device));
+}
+
+/* ---- none is lost ---- */
+
+typedef struct errors_counter {
+    pthread_mutex_t lock;
+    uint32_t lines, lost;
+} errors_counter;
+
+static void errors_count(void *user, hcq_result result, const char *text) {
+    errors_counter *c = (errors_counter *)user;
+    unsigned lost = 0;
+    const char *more = strstr(text, " more lines are lost");
+    (void)result;
+    while (more && more > text && more[-1] != ' ') {
+        more--;
+    }
+    pthread_mutex_lock(&c->lock);
+    if (more && sscanf(more, "%u", &lost) == 1) {
+        c->lost += lost;
+    } else {
+        c->lines++;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Many lines at once: raises that come too late. */
+static void no_line_is_lost_silently(void **state) {
+    (void)state;
+    enum { SIGNALS = 100 };
+    errors_counter c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    hcq_device_desc desc = test_desc();
+    desc.log_fn = errors_count;
+    desc.log_user = &c;
+    hcq_device *device = test_open(0, &desc);
+    hcq_point gate = hcq_at(make_signal(device, 0), 1), done, late[SIGNALS];
+    hcq_submission s;
+    for (uint32_t i = 0; i < SIGNALS; i++) {
+        late[i] = hcq_at(make_signal(device, 0), 1);
+    }
+    memset(&s, 0, sizeof s);
+    s.waits = &gate;
+    s.wait_count = 1;
+    s.signals = late;
+    s.signal_count = SIGNALS;
+    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    for (uint32_t i = 0; i < SIGNALS; i++) {
+        CHECK_OK(hcq_signal_set(late[i].signal, 5));
+    }
+    CHECK_OK(hcq_signal_set(gate.signal, 1));
+    WAIT_OK(done);
+    CHECK_OK(hcq_close(device));       /* whoever collects it tells it first */
+    CHECK_U64(c.lines + c.lost, SIGNALS);
+    CHECK(c.lines > 8);
+}
+
+/* ---- none comes after the end ---- */
+
+typedef struct errors_late {
+    hcq_device *dev;
+    uint32_t entered, closed, late;    /* atomic */
+} errors_late;
+
+static void errors_linger(void *user, hcq_result result, const char *text) {
+    errors_late *l = (errors_late *)user;
+    (void)result;
+    (void)text;
+    __atomic_store_n(&l->entered, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 100 && !__atomic_load_n(&l->closed, __ATOMIC_SEQ_CST); i++) {
+        test_sleep_ms(2);
+    }
+    if (__atomic_load_n(&l->closed, __ATOMIC_SEQ_CST)) {
+        __atomic_store_n(&l->late, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+static void *errors_refused(void *user) {
+    hcq_queue *queue = NULL;
+    (void)hcq_queue_create(((errors_late *)user)->dev, (hcq_queue_kind)9, &queue);
+    return NULL;
+}
+
+static void loggers_end_before_close(void **state) {
+    (void)state;
+    errors_late l;
+    pthread_t thread;
+    hcq_device_desc desc = test_desc();
+    memset(&l, 0, sizeof l);
+    desc.log_fn = errors_linger;
+    desc.log_user = &l;
+    l.dev = test_open(0, &desc);
+    CHECK(pthread_create(&thread, NULL, errors_refused, &l) == 0);
+    while (!__atomic_load_n(&l.entered, __ATOMIC_SEQ_CST)) {
+        test_sleep_ms(1);
+    }
+    hcq_result closed = hcq_close(l.dev);
+    __atomic_store_n(&l.closed, 1, __ATOMIC_SEQ_CST);
+    pthread_join(thread, NULL);
+    CHECK_OK(closed);
+    CHECK_U64(l.late, 0);
+}
+
+/* ---- the default logger ---- */
+
+static char errors_text[65536];        /* what errors_until took from stderr */
+static int errors_stderr = -1;
+static FILE *errors_file;
+
+static void errors_from_here(void) {
+    errors_file = tmpfile();
+    CHECK(errors_file != NULL);
+    fflush(stderr);
+    errors_stderr = dup(2);
+    dup2(fileno(errors_file), 2);
+}
+
+/* The lines that came on stderr since. */
+static uint32_t errors_until_here(void) {
+    uint32_t lines = 0;
+    fflush(stderr);
+    dup2(errors_stderr, 2);
+    close(errors_stderr);
+    rewind(errors_file);
+    size_t n = fread(errors_text, 1, sizeof errors_text - 1, errors_file);
+    errors_text[n] = 0;
+    fclose(errors_file);
+    for (size_t i = 0; i < n; i++) {
+        lines += errors_text[i] == '\n';
+    }
+    return lines;
+}
+
+#ifdef NDEBUG
+#define ERRORS_SEEN 0
+#else
+#define ERRORS_SEEN 1
+#endif
+
+/* As many lines as there are calls, unless NDEBUG; `text` in one of them. */
+#define CHECK_STDERR(calls, text) \
+    do { \
+        CHECK_U64(errors_until_here(), ERRORS_SEEN * (calls)); \
+        CHECK(!ERRORS_SEEN || strstr(errors_text, text) != NULL); \
+    } while (0)
+
+static void default_logger_is_stderr(void **state) {
+    (void)state;
+    hcq_device *device, *none;
+    hcq_queue *queue;
+    uint64_t value;
+    hcq_point zero = {{0}, 0};
+    hcq_device_desc desc = test_desc();
+    desc.log_fn = NULL;
+    device = test_open(0, &desc);
+    errors_from_here();
+    (void)hcq_queue_create(device, (hcq_queue_kind)9, &queue);
+    CHECK_STDERR(1, "kind: 9 [HCQ_ERROR_INVALID]");
+    errors_from_here();
+    CHECK_RESULT(hcq_device_synchronize(device, 0), HCQ_OK); /* says nothing */
+    CHECK_U64(errors_until_here(), 0);
+    CHECK_OK(hcq_close(device));
+    errors_from_here();
+    CHECK_RESULT(hcq_open("NOSUCH", NULL, &none), HCQ_ERROR_NO_DEVICE);
+    CHECK_STDERR(1, "hcq: name: 'NOSUCH'");
+    errors_from_here();
+    CHECK_RESULT(hcq_device_query(NULL, HCQ_QUERY_HELD, &value), HCQ_ERROR_INVALID);
+    CHECK_STDERR(1, "hcq: device: is NULL [HCQ_ERROR_INVALID]");
+    errors_from_here();
+    CHECK_RESULT(hcq_queue_submit(NULL, T.dev, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_wait(&zero, 1, HCQ_ALL, 0), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_HELD, &value), HCQ_ERROR_CLOSED);
+    CHECK_STDERR(3, "hcq: points: number 0");
+}
+
+static void silence_can_be_asked_for(void **state) {
+    (void)state;
+    hcq_device *device, *none = NULL;
+    hcq_queue *queue;
+    hcq_device_desc desc = test_desc();
+    desc.log_fn = hcq_log_none;
+    device = test_open(0, &desc);
+    errors_from_here();
+    (void)hcq_queue_create(device, (hcq_queue_kind)9, &queue);
+    (void)hcq_open("NOSUCH", &desc, &none);
+    uint32_t lines = errors_until_here();
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(lines, 0);
+}
+
+/* ---- names ---- */
+
+static void unknown_names_say_who_there_is(void **state) {
+    (void)state;
+    hcq_device *device = T.dev;
+    hcq_driver *driver = NULL;
+    hcq_device_desc desc = test_desc();
+    char small[32], letters[64];
+    snprintf(small, sizeof small, "%s", T.variant->backend);
+    for (char *c = small; *c; c++) {
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    }
+    log_clear();
+    CHECK_RESULT(hcq_open(small, &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK(device == NULL);
+    snprintf(letters, sizeof letters, "in these letters: %s", T.variant->backend);
+    CHECK(log_has(letters));
+    log_clear();
+    CHECK_RESULT(hcq_open("NOSUCH:1", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    snprintf(letters, sizeof letters, " %s", T.variant->backend);
+    CHECK(log_has("there are CPU") && log_has(letters));
+#ifndef HCQ_TEST_CUDA
+    log_clear();
+    CHECK_RESULT(hcq_open("cuda:0", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK(log_has("#define HCQ_CUDA"));
+#endif
+#ifndef HCQ_TEST_VULKAN
+    log_clear();
+    CHECK_RESULT(hcq_open("VULKAN", &desc, &device), HCQ_ERROR_NO_DEVICE);
+    CHECK(log_has("#define HCQ_VULKAN"));
+#endif
+    errors_from_here();
+    hcq_result r = hcq_driver_create(NULL, small, &driver);
+    CHECK_STDERR(1, "in these letters");
+    CHECK_RESULT(r, HCQ_ERROR_NO_DEVICE);
+    CHECK(driver == NULL);
+}
+
+/* ---- out parameters ---- */
+
+static int errors_is_zero(const void *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (((const unsigned char *)bytes)[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* A call that must fail: what it was to make is zero, whatever was there. */
+#define CHECK_NOT_MADE(type, call, want) \
+    do { \
+        type out; \
+        memset(&out, 0x5A, sizeof out); \
+        CHECK_RESULT(call, want); \
+        CHECK(errors_is_zero(&out, sizeof out)); \
+    } while (0)
+
+typedef hcq_queue *errors_queue;
+typedef hcq_program *errors_program;
+typedef hcq_device *errors_device;
+typedef hcq_driver *errors_driver;
+typedef hcq_registry *errors_registry;
+
+static void errors_notified(void *user, hcq_result result) {
+    (void)user;
+    (void)result;
+}
+
+/* With a device that is NULL, or was closed. */
+static void errors_without_device(hcq_device *device, hcq_result want) {
+    hcq_program_desc desc;
+    hcq_submission s;
+    hcq_queue *queue = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_transfer_command command;
+    uint64_t word = 0;
+    hcq_point waits[1] = {hcq_at(hcq_device_timeline(T.dev), 0)}, point;
+    memset(&desc, 0, sizeof desc);
+    memset(&s, 0, sizeof s);
+    memset(&command, 0, sizeof command);
+    CHECK_NOT_MADE(errors_queue, hcq_queue_create(device, HCQ_COMPUTE, &out), want);
+    CHECK_NOT_MADE(errors_program, hcq_program_create(device, &desc, &out), want);
+    CHECK_NOT_MADE(hcq_signal, hcq_signal_create(device, 0, &out), want);
+    CHECK_NOT_MADE(hcq_buffer, hcq_alloc(device, 64, 0, &out), want);
+    CHECK_NOT_MADE(hcq_buffer, hcq_import(device, &word, 8, &out), want);
+    CHECK_NOT_MADE(hcq_buffer, hcq_alloc_after(device, waits, 1, 64, 0, &out, &point), want);
+    CHECK_NOT_MADE(hcq_point, hcq_submit(device, &s, 1, &out), want);
+    CHECK_NOT_MADE(hcq_point, hcq_submit_and_wait(device, &s, 1, BOUND, &out), want);
+    CHECK_NOT_MADE(hcq_point, hcq_queue_submit(queue, device, &out), want);
+    CHECK_NOT_MADE(hcq_point, hcq_transfer_submit(device, NULL, 0, &command, 1, &out), want);
+    hcq_queue_destroy(queue);
+}
+
+static void not_made_without_a_device(void **state) {
+    (void)state;
+    hcq_device *closed = test_open(0, NULL);
+    hcq_buffer memory, view;
+    hcq_signal gone = make_signal(closed, 0);
+    memory = make_words(closed, 16);
+    view = hcq_view(memory, 0, 4);
+    CHECK_OK(hcq_close(closed));
+    errors_without_device(NULL, HCQ_ERROR_INVALID);
+    errors_without_device(closed, HCQ_ERROR_CLOSED);
+    CHECK_NOT_MADE(hcq_point, hcq_free_after(view, NULL, 0, &out), HCQ_ERROR_CLOSED);
+    CHECK_NOT_MADE(hcq_notification, hcq_notify(hcq_at(gone, 1), errors_notified, NULL, &out),
+                   HCQ_ERROR_CLOSED);
+    CHECK_NOT_MADE(errors_device, hcq_open("NOSUCH", NULL, &out), HCQ_ERROR_NO_DEVICE);
+    CHECK_NOT_MADE(errors_driver, hcq_driver_create(NULL, "NOSUCH", &out), HCQ_ERROR_NO_DEVICE);
+    CHECK_NOT_MADE(errors_driver, hcq_driver_create_id(NULL, 0, &out), HCQ_ERROR_NO_DEVICE);
+    CHECK_NOT_MADE(errors_device, hcq_driver_open(NULL, "", NULL, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(errors_device, hcq_driver_open_id(NULL, 0, NULL, &out), HCQ_ERROR_INVALID);
+}
+
+static void not_made_of_nonsense(void **state) {
+    (void)state;
+    hcq_device *dev = T.dev;
+    hcq_program_desc desc;
+    hcq_submission s;
+    hcq_queue *queue = make_queue(dev, HCQ_COMPUTE);
+    hcq_transfer_command command;
+    hcq_memory_hooks half = {test_hook_alloc, NULL, NULL};
+    hcq_point bad = hcq_at(hcq_device_timeline(dev), UINT64_MAX), point;
+    hcq_buffer zero;
+    intptr_t handle = 12345;
+    memset(&desc, 0, sizeof desc);     /* no kernel */
+    memset(&command, 0, sizeof command);
+    memset(&s, 0, sizeof s);
+    memset(&zero, 0, sizeof zero);
+    s.wait_count = 1;
+    CHECK_NOT_MADE(errors_queue, hcq_queue_create(dev, (hcq_queue_kind)9, &out),
+                   HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(errors_program, hcq_program_create(dev, &desc, &out), HCQ_ERROR_NO_KERNEL);
+    CHECK_NOT_MADE(errors_program, hcq_program_create(dev, NULL, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_signal, hcq_signal_create(dev, UINT64_MAX, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_buffer, hcq_alloc(dev, 0, 0, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_buffer, hcq_alloc(dev, SIZE_MAX / 2, 0, &out), HCQ_ERROR_OUT_OF_MEMORY);
+    CHECK_NOT_MADE(hcq_buffer, hcq_import(dev, NULL, 4, &out), HCQ_ERROR_INVALID);
+    memset(&point, 0x5A, sizeof point);
+    CHECK_NOT_MADE(hcq_buffer, hcq_alloc_after(dev, &bad, 1, 64, 0, &out, &point),
+                   HCQ_ERROR_INVALID);
+    CHECK(point.signal.id == 0 && point.value == 0);
+    CHECK_NOT_MADE(hcq_point, hcq_alloc_after(dev, NULL, 0, 0, 0, &zero, &out),
+                   HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_point, hcq_free_after(zero, NULL, 0, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_notification, hcq_notify(bad, errors_notified, NULL, &out),
+                   HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_notification, hcq_notify_handle(bad, &handle, &out), HCQ_ERROR_INVALID);
+    CHECK(handle == -1);
+    CHECK_NOT_MADE(hcq_point, hcq_submit(dev, &s, 1, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_point, hcq_submit(dev, NULL, 1, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_point, hcq_submit_and_wait(dev, &s, 1, BOUND, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_point, hcq_transfer_submit(dev, NULL, 0, &command, 1, &out),
+                   HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(hcq_point, hcq_queue_submit(NULL, dev, &out), HCQ_ERROR_INVALID);
+    CHECK(hcq_queue_write(queue, zero, 0, 4) < 0);
+    CHECK_NOT_MADE(hcq_point, hcq_queue_submit(queue, dev, &out), HCQ_ERROR_INVALID);
+    CHECK_NOT_MADE(errors_registry, hcq_registry_create(&half, &out), HCQ_ERROR_INVALID);
+    hcq_queue_destroy(queue);
+}
+
+/* Of two submissions the first stands; the point may be among the waits. */
+static void the_point_is_the_last_one_submitted(void **state) {
+    (void)state;
+    hcq_submission s[2];
+    hcq_point first, point;
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
+    point = first;
+    memset(s, 0, sizeof s);
+    s[0].waits = &point;
+    s[0].wait_count = 1;
+    s[1].wait_count = 1;               /* of none */
+    CHECK_RESULT(hcq_submit(T.dev, s, 2, &point), HCQ_ERROR_INVALID);
+    CHECK(point.signal.id == first.signal.id && point.value == first.value + 1);
+    WAIT_OK(point);
+    CHECK_OK(hcq_submit(T.dev, s, 1, &point));
+    WAIT_OK(point);
+}
+
+/* No memory: nothing is made, and the poison does not stay either. */
+static void not_made_out_of_memory(void **state) {
+    (void)state;
+    hcq_program_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.label = "none";
+    desc.cpu = k_add;
+    T.memory.fail_until = UINT64_MAX;
+    T.memory.fail_at = 1;
+    log_clear();
+    CHECK_NOT_MADE(errors_queue, hcq_queue_create(T.dev, HCQ_GRAPH, &out),
+                   HCQ_ERROR_OUT_OF_MEMORY);
+    CHECK_NOT_MADE(errors_program, hcq_program_create(T.dev, &desc, &out),
+                   HCQ_ERROR_OUT_OF_MEMORY);
+    CHECK_NOT_MADE(hcq_buffer, hcq_alloc(T.dev, 64, 0, &out), HCQ_ERROR_OUT_OF_MEMORY);
+    T.memory.fail_at = 0;
+    T.memory.fail_until = 0;
+    CHECK(log_has("queue: out of memory") && log_has("program") && log_has("alloc"));
+}
+
+/* Whoever does not check meets a refusal, not a wild pointer. */
+static void nothing_made_can_be_used(void **state) {
+    (void)state;
+    hcq_queue *none, *queue = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program_desc desc;
+    hcq_program *program;
+    hcq_signal signal;
+    hcq_buffer buffer;
+    uint32_t word = 0;
+    memset(&none, 0x5A, sizeof none);
+    memset(&program, 0x5A, sizeof program);
+    memset(&signal, 0x5A, sizeof signal);
+    memset(&buffer, 0x5A, sizeof buffer);
+    memset(&desc, 0, sizeof desc);
+    (void)hcq_queue_create(T.dev, (hcq_queue_kind)9, &none);
+    (void)hcq_program_create(T.dev, &desc, &program);
+    (void)hcq_signal_create(T.dev, UINT64_MAX, &signal);
+    (void)hcq_alloc(T.dev, 0, 0, &buffer);
+    CHECK_RESULT(hcq_copyin(buffer, &word, sizeof word), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_signal_set(signal, 1), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_queue_submit(none, T.dev, NULL), HCQ_ERROR_INVALID);
+    CHECK(hcq_queue_exec(queue, program, &word, sizeof word, hcq_dim(1, 1, 1),
+                         hcq_dim(1, 1, 1)) < 0);
+    CHECK_RESULT(hcq_queue_submit(queue, T.dev, NULL), HCQ_ERROR_INVALID);
+    hcq_queue_destroy(none);
+    hcq_program_destroy(program);
+    hcq_queue_destroy(queue);
+}
+
+/* ---- time-outs ---- */
+
+static uint32_t errors_gate;           /* atomic: host commands may end */
+
+static hcq_result errors_stays(void *user) {
+    (void)user;
+    for (int i = 0; i < 20000 && !__atomic_load_n(&errors_gate, __ATOMIC_SEQ_CST); i++) {
+        test_sleep_ms(1);
+    }
+    return HCQ_OK;
+}
+
+/* One whose first lane is busy until errors_gate. */
+static hcq_device *errors_busy_device(uint32_t inflight) {
+    hcq_device_desc desc = test_desc();
+    desc.timeout_ns = SECOND / 5;
+    desc.explain_ns = HCQ_KEEP;
+    desc.inflight = inflight;
+    __atomic_store_n(&errors_gate, 0, __ATOMIC_SEQ_CST);
+    hcq_device *device = test_open(0, &desc);
+    hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
+    CHECK_OK(hcq_queue_submit(queue, device, NULL));
+    log_clear();
+    return device;
+}
+
+static void errors_free_device(hcq_device *device) {
+    __atomic_store_n(&errors_gate, 1, __ATOMIC_SEQ_CST);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_close(device));
+}
+
+/* What answers HCQ_TIMEOUT says so, with a dump. */
+static uint32_t errors_timed_out(hcq_result result, const char *what) {
+    CHECK(result == HCQ_OK || result == HCQ_TIMEOUT);
+    CHECK(result == HCQ_OK || (log_has(what) && log_has("timed out") && log_has("memory: ")));
+    return result == HCQ_TIMEOUT;
+}
+
+static void no_timeout_is_silent(void **state) {
+    (void)state;
+    uint32_t word = 0, versions = 0, lanes = 0;
+    hcq_device *device = errors_busy_device(0);
+    hcq_buffer memory = make_words(device, 64);
+    hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
+    put_args args = {memory.address, 0, 1};
+    CHECK_RESULT(hcq_copyout(&word, memory, 4), HCQ_TIMEOUT);
+    CHECK(errors_timed_out(HCQ_TIMEOUT, "copyout"));
+    log_clear();
+    CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
+    CHECK_INDEX(hcq_queue_exec(queue, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 1);
+    CHECK_OK(hcq_queue_label(queue, "busy"));
+    CHECK_OK(hcq_queue_bind(queue, device));
+    for (uint32_t i = 1; i < 5; i++) {
+        log_clear();
+        CHECK_OK(hcq_queue_update_arg(queue, 1, 1, &i, 4));
+        versions += errors_timed_out(hcq_queue_submit(queue, device, NULL), "queue 'busy'");
+    }
+    CHECK(versions > 0 || !is_cpu());
+    errors_free_device(device);
+    device = errors_busy_device(2);
+    for (int i = 0; i < 4; i++) {
+        log_clear();
+        queue = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
+        lanes += errors_timed_out(hcq_queue_submit(queue, device, NULL), "room on a lane");
+    }
+    CHECK(lanes > 0 || !is_cpu());
+    log_clear();
+    CHECK(errors_timed_out(hcq_close(device), "close"));
+    __atomic_store_n(&errors_gate, 1, __ATOMIC_SEQ_CST);
+    hcq_result r = HCQ_TIMEOUT;
+    for (int i = 0; i < 100 && r == HCQ_TIMEOUT; i++) {
+        r = hcq_close(device);
+    }
+    CHECK_OK(r);
+}
+
+/* A time-out that the caller chose is his own question. */
+static void polls_are_silent(void **state) {
+    (void)state;
+    uint32_t word = 0;
+    hcq_device *device = errors_busy_device(0);
+    hcq_buffer memory = make_words(device, 4);
+    hcq_transfer_end to = hcq_transfer_host(&word, 4), from = hcq_transfer_device(memory);
+    log_clear();
+    CHECK_RESULT(hcq_transfer(to, from, 4, 0, 0), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_transfer(to, from, 4, 0, SECOND / 50), HCQ_TIMEOUT);
+    CHECK_RESULT(hcq_device_synchronize(device, SECOND / 50), HCQ_TIMEOUT);
+    CHECK_U64(T.log.lines, 0);
+    errors_free_device(device);
+}
+
+/* ---- what a line says ---- */
+
+/* One line with both texts for a refused call. */
+#define CHECK_LINE(call, want, first, second) \
+    do { \
+        log_clear(); \
+        CHECK_RESULT((hcq_result)(call), want); \
+        CHECK(log_has(first) && log_has(second)); \
+        CHECK_U64(T.log.lines, 1); \
+    } while (0)
+
+static int32_t errors_exec(hcq_queue *queue, hcq_program *program, uint64_t address) {
+    put_args args = {address, 0, 1};
+    return hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+}
+
+/* An address that is in no buffer: which, where, and where it lies instead. */
+static void lines_say_where_an_address_is(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *put = make_put(T.dev);
+    hcq_buffer living = make_words(T.dev, 16), freed;
+    hcq_buffer other = make_words(T.dev2, 16);
+    char at[32];
+    CHECK_OK(hcq_alloc(T.dev, 256, 0, &freed)); /* what is cached is remembered */
+    uint64_t address = freed.address;
+    CHECK_OK(hcq_queue_label(q, "draw"));
+    CHECK_OK(hcq_free(freed));
+    CHECK_INDEX(errors_exec(q, put, living.address), 0);
+    snprintf(at, sizeof at, "0x%llx", (unsigned long long)address);
+    CHECK_LINE(hcq_queue_update_arg(q, 0, 0, &address, 8), HCQ_ERROR_INVALID,
+               "queue 'draw' command 0: value: argument 0", at);
+    CHECK_LINE(errors_exec(q, put, address), HCQ_ERROR_INVALID,
+               "queue 'draw' command 1: args: argument 0 of 'put'", "that was freed");
+    CHECK(log_has(at));
+    CHECK_LINE(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID,
+               "queue 'draw': recording failed at command 1: args: argument 0", "was freed");
+    CHECK_LINE(hcq_queue_bind(q, T.dev), HCQ_ERROR_INVALID, "'draw'", "failed at command 1");
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_LINE(errors_exec(q, put, living.address + living.size), HCQ_ERROR_INVALID,
+               "'draw' command 0", "0 bytes past the end of a buffer of 64");
+    CHECK_OK(hcq_queue_reset(q));
+    log_clear();
+    if (errors_exec(q, put, other.address) < 0) { /* devices that do not see each other */
+        CHECK(log_has("in a buffer of '") && log_has("does not see"));
+        CHECK_U64(T.log.lines, 1);
+    }
+    hcq_queue_destroy(q);
+}
+
+/* A buffer that was never made, or a view of nothing. */
+static void lines_say_what_a_buffer_is(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 64);
+    hcq_buffer none = hcq_view(a, 64, 4), big = a;
+    hcq_transfer_command list;
+    uint32_t word = 0;
+    CHECK_OK(hcq_queue_label(q, "load"));
+    CHECK_OK(hcq_free(gone));
+    big.size += 4;
+    CHECK_LINE(hcq_queue_copy(q, a, none, 4), HCQ_ERROR_INVALID, "'load' command 0: src: is zero",
+               "view out of range");
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_LINE(hcq_queue_fill(q, gone, 4, 0, 4), HCQ_ERROR_CLOSED, "'load' command 0: dst",
+               "was freed");
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_LINE(hcq_copyin(big, &word, 4), HCQ_ERROR_INVALID, "dst: ", "beyond its end");
+    CHECK_LINE(hcq_free(gone), HCQ_ERROR_CLOSED, "buffer: ", "was freed");
+    memset(&list, 0, sizeof list);
+    list.kind = HCQ_TRANSFER_FILL;
+    list.dst = gone;
+    list.size = list.value_size = 4;
+    CHECK_LINE(hcq_transfer_submit(T.dev, NULL, 0, &list, 1, NULL), HCQ_ERROR_CLOSED,
+               "queue 'transfers' command 0: dst", "was freed");
+    errors_from_here();
+    CHECK_RESULT(hcq_copyin(none, &word, 4), HCQ_ERROR_INVALID);
+    CHECK_STDERR(1, "dst: is zero");
+    hcq_queue_destroy(q);
+}
+
+#define ERROR_TESTS \
+    TEST(lines_say_where_an_address_is), TEST(lines_say_what_a_buffer_is), \
+    TEST(no_timeout_is_silent), TEST(polls_are_silent), \
+    TEST(not_made_without_a_device), TEST(not_made_of_nonsense), \
+    TEST(the_point_is_the_last_one_submitted), TEST(not_made_out_of_memory), \
+    TEST(nothing_made_can_be_used), \
+    TEST(loggers_do_not_block), TEST(no_line_is_lost_silently), TEST(loggers_end_before_close), \
+    TEST(default_logger_is_stderr), TEST(silence_can_be_asked_for), \
+    TEST(unknown_names_say_who_there_is)

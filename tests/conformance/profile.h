@@ -1,0 +1,659 @@
+/* profile.h - the profile: every command that ran, when and where, and
+   nothing else changed by it. Part of conformance.c. */
+
+enum { PROFILE_EVENTS = 4096 };
+
+static hcq_profile_event profiled[PROFILE_EVENTS];
+
+static int can_profile(void) {
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    return (info.features & HCQ_FEATURE_PROFILING) != 0;
+}
+#define NEED_PROFILE() \
+    do { \
+        if (!can_profile()) { \
+            SKIP("no HCQ_FEATURE_PROFILING"); \
+            return; \
+        } \
+    } while (0)
+
+/* Reads all events of a device into `profiled`; what holds for any is checked. */
+static uint32_t profile_read(const char *file, int line, hcq_device *device, uint64_t lost_want) {
+    uint32_t count = 0;
+    uint64_t lost = 12345;
+    test_result(file, line, "hcq_profile_events",
+                hcq_profile_events(device, profiled, PROFILE_EVENTS, &count, &lost), HCQ_OK);
+    test_number(file, line, "events lost", lost, lost_want);
+    CHECK(count <= PROFILE_EVENTS);
+    for (uint32_t i = 0; i < count; i++) {
+        const hcq_profile_event *e = &profiled[i];
+        CHECK(e->begin_ns <= e->end_ns);
+        CHECK(e->begin_ns != 0 && e->device == device && e->name[0] != 0);
+        CHECK(memchr(e->name, 0, sizeof e->name) != NULL);
+        CHECK(memchr(e->queue, 0, sizeof e->queue) != NULL);
+        for (uint32_t k = i; k-- > 0;) { /* its neighbour on the lane came before it */
+            const hcq_profile_event *earlier = &profiled[k];
+            if (earlier->lane_kind == e->lane_kind && earlier->lane == e->lane) {
+                CHECK(earlier->end_ns <= e->begin_ns);
+                CHECK(earlier->submission <= e->submission);
+                break;
+            }
+        }
+    }
+    return count;
+}
+#define PROFILE_READ(device) profile_read(__FILE__, __LINE__, (device), 0)
+
+static hcq_queue *make_profiled_queue(hcq_device *device, hcq_buffer a, hcq_buffer b) {
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_program *add = make_add(device);
+    CHECK_OK(hcq_queue_label(q, "the frame"));
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
+    CHECK_INDEX(hcq_queue_fill(q, b, 64, 7, 4), 1);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(b, 0, 4), a, 4), 2);
+    CHECK_INDEX(hcq_queue_write(q, hcq_view(b, 8, 8), 5, 8), 3);
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 4);
+    CHECK_OK(hcq_queue_command_label(q, 1, "clear"));
+    CHECK_OK(hcq_queue_command_label(q, 4, "second add"));
+    return q;
+}
+
+/* Names, numbers, bytes and places of a queue's commands. */
+static void check_profiled_queue(const char *file, int line, const hcq_profile_event *e,
+                                 uint64_t number) {
+    static const uint64_t bytes[5] = {0, 64, 4, 8, 0};
+    static const hcq_command_kind kinds[5] = {HCQ_COMMAND_EXEC, HCQ_COMMAND_FILL,
+                                              HCQ_COMMAND_COPY, HCQ_COMMAND_WRITE,
+                                              HCQ_COMMAND_EXEC};
+    static const char *const names[5] = {"add", "clear", NULL, NULL, "second add"};
+    for (uint32_t i = 0; i < 5; i++) {
+        test_number(file, line, "the submission", e[i].submission, number);
+        test_number(file, line, "the command", e[i].command, i);
+        test_number(file, line, "the kind", e[i].kind, kinds[i]);
+        test_number(file, line, "the bytes", e[i].bytes, bytes[i]);
+        test_number(file, line, "the lane's kind", e[i].lane_kind, HCQ_COMPUTE);
+        test_number(file, line, "the lane", e[i].lane, 0);
+        CHECK(names[i] == NULL || strcmp(e[i].name, names[i]) == 0);
+        CHECK(strcmp(e[i].queue, "the frame") == 0);
+        /* Nothing lies between: one time is the end of one and the next's begin. */
+        CHECK(i == 0 || e[i - 1].end_ns == e[i].begin_ns);
+    }
+}
+
+static void profile_of_a_queue(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    for (int bound = 0; bound < 2; bound++) {
+        hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
+        hcq_queue *q = make_profiled_queue(T.dev, a, b);
+        hcq_point done;
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+            CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* comes before: not in it */
+        }
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        CHECK_U64(PROFILE_READ(T.dev), 0);
+        uint64_t numbers[3], begin = hcq_sys_now_ns();
+        for (int i = 0; i < 3; i++) {
+            numbers[i] = hcq_device_timeline_value(T.dev);
+            CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        }
+        WAIT_OK(done);
+        uint64_t end = hcq_sys_now_ns();
+        CHECK_OK(hcq_profile_stop(T.dev));
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);                 /* comes afterwards: not in it */
+        CHECK_U64(PROFILE_READ(T.dev), 15);
+        for (uint32_t i = 0; i < 3; i++) {
+            check_profiled_queue(__FILE__, __LINE__, &profiled[i * 5], numbers[i]);
+        }
+        CHECK(profiled[0].begin_ns + profiled[0].error_ns >= begin);
+        CHECK(profiled[14].end_ns <= end + profiled[14].error_ns);
+        CHECK(profiled[0].error_ns < SECOND);
+        CHECK_U64(READ32(a, 0), 8 + 2 * (uint32_t)bound);
+        CHECK_U64(READ32(b, 2), 5);
+    }
+}
+
+/* What is submitted counts, not what runs: work held at the start is not in it,
+   work held at the stop is. A new start forgets. */
+static void profile_is_of_submissions(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
+    hcq_queue *q = make_profiled_queue(T.dev, a, b);
+    hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done;
+    CHECK_OK(submit_behind(q, T.dev, &gates[0], NULL));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    CHECK_OK(submit_behind(q, T.dev, &gates[1], &done));
+    CHECK_OK(hcq_profile_stop(T.dev));
+    open_gate(gates[0]);
+    open_gate(gates[1]);
+    WAIT_OK(done);
+    CHECK_U64(PROFILE_READ(T.dev), 5);
+    CHECK_U64(profiled[0].submission, number);
+    CHECK_U64(PROFILE_READ(T.dev), 5); /* reading takes nothing away */
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    CHECK_U64(PROFILE_READ(T.dev), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    CHECK_U64(PROFILE_READ(T.dev), 5);
+    hcq_point gate = make_gate(T.dev);
+    CHECK_OK(submit_behind(q, T.dev, &gate, &done));
+    CHECK_OK(hcq_profile_start(T.dev, NULL)); /* while it is on, too */
+    CHECK_U64(PROFILE_READ(T.dev), 0);
+    open_gate(gate);
+    WAIT_OK(done);
+    CHECK_U64(PROFILE_READ(T.dev), 0); /* that one was of the recording before */
+    CHECK_OK(hcq_profile_stop(T.dev));
+    CHECK_OK(hcq_profile_stop(T.dev));
+}
+
+/* Lanes by kind and index, and two devices each on their own. */
+static void profile_of_lanes(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    hcq_device_desc desc = test_desc();
+    desc.compute_lanes = 2;
+    hcq_device *device = test_open(0, &desc);
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(device, &info));
+    hcq_buffer a = make_words(device, 16), b = make_words(device, 16);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
+    hcq_submission s = submission(&q, 1);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_copy(copy, b, a, 64), 0);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_profile_start(device, NULL));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    s.affinity = 1;
+    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    WAIT_OK(done);
+    CHECK_OK(hcq_queue_submit(copy, device, &done));
+    WAIT_OK(done);
+    CHECK_U64(PROFILE_READ(T.dev), 0);
+    CHECK_U64(PROFILE_READ(device), 2);
+    CHECK_U64(profiled[0].lane_kind, HCQ_COMPUTE);
+    CHECK_U64(profiled[0].lane, info.compute_lanes > 1 ? 1 : 0);
+    CHECK_U64(profiled[1].lane_kind, info.copy_lanes ? HCQ_COPY : HCQ_COMPUTE);
+    CHECK_U64(profiled[1].lane, 0);
+    CHECK_U64(profiled[1].bytes, 64);
+    CHECK(profiled[0].queue[0] == 0);  /* no label */
+    CHECK_OK(hcq_close(device));       /* on, and closed */
+    uint32_t count = 0;
+    CHECK_RESULT(hcq_profile_events(T.dev, NULL, 0, &count, NULL), HCQ_OK);
+    CHECK_U64(count, 0);
+}
+
+/* A bound queue many times in flight: each submission has its own times. */
+static void profile_of_many_in_flight(void **state) {
+    (void)state;
+    enum { ROUNDS = 200 };
+    NEED_PROFILE();
+    hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
+    hcq_queue *q = make_profiled_queue(T.dev, a, b);
+    hcq_point done = {{0}, 0};
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    }
+    WAIT_OK(done);
+    CHECK_U64(PROFILE_READ(T.dev), ROUNDS * 5);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        check_profiled_queue(__FILE__, __LINE__, &profiled[i * 5], number + i);
+    }
+    CHECK_U64(READ32(a, 0), 2 * ROUNDS);
+}
+
+/* Held submissions of a bound queue, more than it has versions: as without. */
+static void profile_refuses_no_work(void **state) {
+    (void)state;
+    enum { HELD = 8 };
+    NEED_PROFILE();
+    hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
+    hcq_queue *q = make_profiled_queue(T.dev, a, b), *g = make_graph();
+    hcq_buffer c = make_words(T.dev, 1);
+    hcq_point gate = make_gate(T.dev), done = {{0}, 0};
+    CHECK_INDEX(record_add(g, make_add(T.dev), c, 0, 1), 0);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_queue_bind(g, T.dev));
+    for (int on = 0; on < 3; on++) {   /* off, on, off again */
+        gate = make_gate(T.dev);
+        if (on == 1) {
+            CHECK_OK(hcq_profile_start(T.dev, NULL));
+        } else if (on == 2) {
+            CHECK_OK(hcq_profile_stop(T.dev));
+        }
+        for (uint32_t i = 0; i < HELD; i++) {
+            CHECK_OK(submit_behind(q, T.dev, &gate, &done));
+            CHECK_OK(submit_behind(g, T.dev, &gate, &done));
+        }
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        open_gate(gate);
+        WAIT_OK(done);
+        CHECK_U64(READ32(a, 0), 2 * HELD * (1 + (uint32_t)on));
+        CHECK_U64(READ32(c, 0), HELD * (1 + (uint32_t)on));
+    }
+    const uint32_t count = PROFILE_READ(T.dev);
+    uint32_t frames = 0;
+    for (uint32_t i = 0; i < count; i++) { /* reads are in it, too */
+        frames += strcmp(profiled[i].queue, "the frame") == 0;
+    }
+    CHECK(frames > 0 && frames <= HELD * 5);
+}
+
+/* Results with the profile on, started and stopped between submissions, as off. */
+static void profile_changes_no_results(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    static graph_work w[3];
+    for (int bound = 0; bound < 2; bound++) {
+        hcq_queue *q[3] = {make_graph(), make_queue(T.dev, HCQ_COMPUTE),
+                           make_queue(T.dev, HCQ_COMPUTE)};
+        for (int k = 0; k < 3; k++) {
+            w[k] = make_work();
+            CHECK(record_work(q[k], &w[k]) > 0);
+            CHECK_OK(bound ? hcq_queue_bind(q[k], T.dev) : HCQ_OK);
+        }
+        for (uint32_t i = 0; i < 12; i++) {
+            if (i % 4 == 1) {
+                CHECK_OK(hcq_profile_start(T.dev, NULL));
+            } else if (i % 4 == 3) {
+                CHECK_OK(hcq_profile_stop(T.dev));
+            }
+            CHECK_OK(hcq_queue_submit(q[0], T.dev, NULL));
+            CHECK_OK(hcq_queue_submit(q[1], T.dev, NULL));
+        }
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK(PROFILE_READ(T.dev) > 0);
+        CHECK_OK(hcq_profile_stop(T.dev));
+        for (uint32_t i = 0; i < 12; i++) {
+            CHECK_OK(hcq_queue_submit(q[2], T.dev, NULL));
+        }
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_WORK(&w[0], &w[2]);
+        CHECK_WORK(&w[1], &w[2]);
+    }
+}
+
+/* A recording's own timestamps, signals and variables go on as they did. */
+static void profile_beside_timestamps(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev, 0);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    uint64_t first = 0, second = 0;
+    CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
+    CHECK_INDEX(hcq_queue_write(q, a, 0, 4), 1);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 8, 4), a, 4), 3);
+    CHECK_INDEX(hcq_queue_timestamp(q, t), 4);
+    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    for (uint64_t i = 1; i <= 10; i++) {
+        CHECK_OK(hcq_queue_update_signal(q, 2, NULL, i));
+        CHECK_OK(submit_variables(q, &i, 1, NULL));
+        CHECK_U64(READ32(a, 2), i);
+        WAIT_OK(hcq_at(s, i));
+        uint64_t before = second;
+        CHECK_OK(hcq_signal_timestamp(s, &first));
+        CHECK_OK(hcq_signal_timestamp(t, &second));
+        CHECK(before <= first && first <= second);
+    }
+    CHECK_OK(hcq_profile_stop(T.dev));
+    const uint32_t count = PROFILE_READ(T.dev);
+    uint32_t writes = 0, copies = 0;
+    for (uint32_t i = 0; i < count; i++) { /* and what reads use is no command of it */
+        writes += profiled[i].kind == HCQ_COMMAND_WRITE && profiled[i].command == 1;
+        copies += profiled[i].kind == HCQ_COMMAND_COPY && profiled[i].command == 3;
+    }
+    CHECK_U64(writes, 10);
+    CHECK_U64(copies, 10);
+}
+
+/* Launches of a graph over two devices: each event on its device, with the index
+   of the graph's recording, and never before what it depends on. */
+static void profile_of_a_graph(void **state) {
+    (void)state;
+    enum { ROUNDS = 20 };
+    NEED_PROFILE();
+    for (int bound = 0; bound < 2; bound++) {
+        static hcq_profile_event first[ROUNDS * 2];
+        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
+        hcq_queue *g = make_graph();
+        hcq_point done = {{0}, 0};
+        uint64_t numbers[2];
+        CHECK_OK(hcq_queue_label(g, "the graph"));
+        CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
+        CHECK_INDEX(record_add(g, make_add(T.dev2), b, 0, 1), 1);
+        CHECK_INDEX(hcq_queue_fill(g, hcq_view(a, 8, 8), 8, 1, 8), 2);
+        CHECK_OK(hcq_queue_command_label(g, 1, "over there"));
+        CHECK_OK(hcq_queue_edge(g, 0, 1));
+        CHECK_OK(hcq_queue_edge(g, 1, 2));
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(g, T.dev));
+        }
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        CHECK_OK(hcq_profile_start(T.dev2, NULL));
+        numbers[0] = hcq_device_timeline_value(T.dev);
+        numbers[1] = hcq_device_timeline_value(T.dev2);
+        for (uint32_t i = 0; i < ROUNDS; i++) {
+            CHECK_OK(hcq_queue_submit(g, T.dev, &done));
+        }
+        WAIT_OK(done);
+        CHECK_U64(PROFILE_READ(T.dev), 2 * ROUNDS);
+        memcpy(first, profiled, sizeof first);
+        CHECK_U64(PROFILE_READ(T.dev2), ROUNDS);
+        for (uint32_t i = 0; i < ROUNDS; i++) {
+            const hcq_profile_event *one = &first[2 * i], *three = one + 1, *two = &profiled[i];
+            const uint64_t error = one->error_ns + two->error_ns;
+            CHECK(one->command == 0 && two->command == 1 && three->command == 2);
+            CHECK(strcmp(one->name, "add") == 0 && strcmp(two->name, "over there") == 0);
+            CHECK(strcmp(one->queue, "the graph") == 0 && strcmp(two->queue, "the graph") == 0);
+            CHECK_U64(one->submission, numbers[0] + i);
+            CHECK_U64(three->submission, numbers[0] + i);
+            CHECK_U64(two->submission, numbers[1] + i);
+            CHECK_U64(three->bytes, 8);
+            CHECK(one->end_ns <= two->begin_ns + error);
+            CHECK(two->end_ns <= three->begin_ns + error);
+        }
+        CHECK_OK(hcq_profile_stop(T.dev));
+        CHECK_OK(hcq_profile_stop(T.dev2));
+        CHECK_U64(READ32(b, 0), ROUNDS);
+    }
+}
+
+/* A ring of few: the latest are kept, the others counted; a short array gets the
+   oldest of those. */
+static void profile_overflows(void **state) {
+    (void)state;
+    enum { ROUNDS = 500, EVENTS = 64 };
+    NEED_PROFILE();
+    hcq_profile_desc desc;
+    hcq_profile_event few[5];
+    hcq_buffer a = make_words(T.dev, 1);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done = {{0}, 0};
+    uint32_t count = 0;
+    uint64_t lost = 0;
+    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 0);
+    memset(&desc, 0, sizeof desc);
+    desc.events = EVENTS;
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_profile_start(T.dev, &desc));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    }
+    WAIT_OK(done);
+    CHECK_OK(hcq_profile_stop(T.dev));
+    CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, &lost));
+    CHECK(count >= EVENTS / 2 && count <= 2 * EVENTS);
+    CHECK_U64(count + lost, ROUNDS);
+    CHECK_U64(profile_read(__FILE__, __LINE__, T.dev, lost), count);
+    CHECK_U64(profiled[count - 1].submission, number + ROUNDS - 1);
+    CHECK_U64(profiled[0].submission, number + ROUNDS - count);
+    memset(few, 0, sizeof few);
+    CHECK_OK(hcq_profile_events(T.dev, few, 4, &count, NULL));
+    CHECK_U64(count + lost, ROUNDS);
+    CHECK(memcmp(few, profiled, 4 * sizeof few[0]) == 0);
+    CHECK_U64(few[4].begin_ns, 0);
+    CHECK_U64(READ32(a, 0), ROUNDS);
+}
+
+/* Names beyond those that there is room for share one; nothing else changes. */
+static void profile_has_few_names(void **state) {
+    (void)state;
+    enum { NAMES = 40 };
+    NEED_PROFILE();
+    hcq_profile_desc desc;
+    hcq_buffer a = make_words(T.dev, 1);
+    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done;
+    char name[32];
+    memset(&desc, 0, sizeof desc);
+    desc.names = 4;
+    for (uint32_t i = 0; i < NAMES; i++) {
+        CHECK(record_add(q, add, a, 0, 1) >= 0);
+        snprintf(name, sizeof name, "command %u", i);
+        CHECK_OK(hcq_queue_command_label(q, i, name));
+    }
+    for (int names = 0; names < 2; names++) {
+        CHECK_OK(hcq_profile_start(T.dev, names ? NULL : &desc));
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+        CHECK_OK(hcq_profile_stop(T.dev));
+        CHECK_U64(PROFILE_READ(T.dev), NAMES);
+        for (uint32_t i = 0; i < NAMES; i++) {
+            snprintf(name, sizeof name, "command %u", i);
+            CHECK_U64(profiled[i].command, i);
+            CHECK(!names || strcmp(profiled[i].name, name) == 0);
+        }
+    }
+    CHECK_U64(READ32(a, 0), 2 * NAMES);
+}
+
+/* Queues, labels and programs that go before the work is done; a ring of one event
+   and one name. */
+static void profile_outlives_its_objects(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    const hcq_profile_desc desc = {1, 1};
+    for (int way = 0; way < 6; way++) { /* destroyed or reset; bound; the smallest ring */
+        hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
+        hcq_queue *q = make_profiled_queue(T.dev, a, b);
+        hcq_point gate = make_gate(T.dev), done;
+        uint64_t lost = 0;
+        uint32_t count = 0;
+        if (way & 2) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        CHECK_OK(hcq_profile_start(T.dev, way < 4 ? NULL : &desc));
+        CHECK_OK(submit_behind(q, T.dev, &gate, &done));
+        if (way & 1) {
+            hcq_queue_destroy(q);
+        } else {
+            CHECK_OK(hcq_queue_reset(q));
+            CHECK_OK(hcq_queue_label(q, "another"));
+        }
+        open_gate(gate);
+        WAIT_OK(done);
+        CHECK_OK(hcq_profile_stop(T.dev));
+        CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, &lost));
+        CHECK_U64(count + lost, 5);
+        CHECK_U64(count, way < 4 ? 5 : 1);
+        CHECK_U64(profile_read(__FILE__, __LINE__, T.dev, lost), count);
+        CHECK_U64(profiled[count - 1].command, 4);
+        CHECK_U64(READ32(a, 0), 2);
+    }
+}
+
+/* A failing host command: what ran is in the profile, what did not run is not, or
+   has no length; the next submission is whole. */
+static void profile_of_a_failure(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    static host_log log;
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done;
+    memset(&log, 0, sizeof log);
+    log.result = HCQ_ERROR_HOST;
+    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
+    CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 2);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_RESULT(done, HCQ_ERROR_HOST);
+    CHECK(PROFILE_READ(T.dev) <= 3);
+    log.result = HCQ_OK;
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    const uint32_t count = PROFILE_READ(T.dev);
+    uint32_t commands = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        commands |= profiled[i].submission == number ? 1u << profiled[i].command : 0;
+    }
+    CHECK((commands & 5) == 5);        /* both writes */
+    CHECK_U64(READ32(a, 0), 2);
+}
+
+/* ---- as text ---- */
+
+static void profile_as_text(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    static char text[1 << 20], part[64];
+    static const struct { hcq_profile_format format; const char *words[3]; } formats[3] = {
+        {HCQ_PROFILE_TRACE, {"traceEvents", "second add", "the frame"}},
+        {HCQ_PROFILE_HTML, {"<svg", "second add", "</html>"}},
+        {HCQ_PROFILE_SUMMARY, {"add", "clear", "add"}},
+    };
+    hcq_device *devices[2] = {T.dev, T.dev2};
+    hcq_queue *q = make_profiled_queue(T.dev, make_words(T.dev, 1), make_words(T.dev, 16));
+    hcq_point done;
+    char path[] = "/tmp/hcq-profile-XXXXXX";
+    int file = mkstemp(path);
+    CHECK(file >= 0);
+    close(file);
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    CHECK_OK(hcq_profile_start(T.dev2, NULL));
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    WAIT_OK(done);
+    for (int i = 0; i < 3; i++) {
+        const hcq_profile_format format = formats[i].format;
+        size_t length = hcq_profile_print(devices, 2, format, text, sizeof text);
+        CHECK(length > 0 && length < sizeof text);
+        CHECK_U64(strlen(text), length);
+        for (int k = 0; k < 3; k++) {
+            SAYS(text, formats[i].words[k]);
+        }
+        memset(part, 'x', sizeof part);
+        CHECK(hcq_profile_print(devices, 2, format, part, 16) > 16);
+        CHECK(part[15] == 0 && part[16] == 'x' && memcmp(part, text, 15) == 0);
+        CHECK(hcq_profile_print(devices, 2, format, NULL, 0) > 16);
+        CHECK_OK(hcq_profile_save(devices, 2, format, path));
+        FILE *saved = fopen(path, "rb");
+        CHECK(saved != NULL);
+        size_t n = fread(text, 1, sizeof text - 1, saved);
+        fclose(saved);
+        text[n] = 0;
+        CHECK(n > 16);
+        SAYS(text, formats[i].words[0]);
+        SAYS(text, formats[i].words[1]);
+        CHECK_RESULT(hcq_profile_save(devices, 2, format, "/nowhere/at/all"), HCQ_ERROR_NATIVE);
+    }
+    CHECK_U64(unlink(path), 0);
+}
+
+/* Nothing was recorded, on devices that were never profiled: still a whole text. */
+static void profile_of_nothing(void **state) {
+    (void)state;
+    static char text[1 << 20];
+    hcq_device *devices[2] = {T.dev, T.dev2};
+    uint32_t count = 5;
+    uint64_t lost = 5;
+    CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, &lost));
+    CHECK(count == 0 && lost == 0);
+    CHECK_OK(hcq_profile_stop(T.dev));
+    for (int i = 0; i < 3; i++) {
+        size_t length = hcq_profile_print(devices, 2, (hcq_profile_format)i, text, sizeof text);
+        CHECK(length > 0 && length < sizeof text && strlen(text) == length);
+    }
+}
+
+/* ---- at the same time ---- */
+
+typedef struct toggler {
+    pthread_t thread;
+    uint32_t stop;                     /* atomic */
+    uint32_t turns;                    /* atomic */
+    hcq_result result;
+} toggler;
+
+static void *toggler_run(void *user) {
+    toggler *t = (toggler *)user;
+    uint32_t count;
+    while (!__atomic_load_n(&t->stop, __ATOMIC_ACQUIRE) && t->result == HCQ_OK) {
+        t->result = hcq_profile_start(T.dev, NULL);
+        if (t->result == HCQ_OK) {
+            t->result = hcq_profile_events(T.dev, profiled, PROFILE_EVENTS, &count, NULL);
+        }
+        if (t->result == HCQ_OK) {
+            t->result = hcq_profile_stop(T.dev);
+        }
+        __atomic_add_fetch(&t->turns, 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+/* Submits a bound queue; where work before it holds its versions, once that is done. */
+static hcq_result submit_patiently(hcq_queue *q) {
+    hcq_result result = hcq_queue_submit(q, T.dev, NULL);
+    if (result == HCQ_ERROR_LIMIT) {
+        result = hcq_device_synchronize(T.dev, BOUND);
+        result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;
+    }
+    return result;
+}
+
+/* One thread starts, reads and stops while another one submits and updates. */
+static void profile_starts_and_stops_under_load(void **state) {
+    (void)state;
+    NEED_PROFILE();
+    static toggler t;
+    hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16), c = make_words(T.dev2, 1);
+    hcq_queue *q = make_profiled_queue(T.dev, a, b), *g = make_graph();
+    const uint32_t turns = T.quick ? 20 : 200;
+    uint32_t sum = 0, launches = 0;
+    memset(&t, 0, sizeof t);
+    CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
+    CHECK_INDEX(record_add(g, make_add(T.dev2), c, 0, 1), 1);
+    CHECK_OK(hcq_queue_edge(g, 0, 1));
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_queue_bind(g, T.dev));
+    pthread_create(&t.thread, NULL, toggler_run, &t);
+    hcq_result result = HCQ_OK;
+    const uint64_t limit = hcq_sys_now_ns() + 2 * BOUND;
+    while (__atomic_load_n(&t.turns, __ATOMIC_ACQUIRE) < turns && result == HCQ_OK &&
+           hcq_sys_now_ns() < limit) {
+        const uint32_t value = launches % 7;
+        result = hcq_queue_update_arg(q, 0, 1, &value, 4);
+        result = result == HCQ_OK ? submit_patiently(q) : result;
+        result = result == HCQ_OK ? hcq_queue_submit(g, T.dev, NULL) : result;
+        sum += value + 2;
+        launches++;
+        if (launches % 64 == 0) {
+            result = result == HCQ_OK ? hcq_device_synchronize(T.dev, BOUND) : result;
+        }
+    }
+    __atomic_store_n(&t.stop, 1, __ATOMIC_RELEASE);
+    pthread_join(t.thread, NULL);
+    CHECK_OK(result);
+    CHECK_OK(t.result);
+    CHECK(t.turns >= turns);
+    CHECK_U64(READ32(a, 0), sum);
+    CHECK_U64(READ32(c, 0), launches);
+}
+
+#define PROFILE_TESTS                                                              \
+    TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
+    TEST(profile_of_many_in_flight), TEST(profile_refuses_no_work),                \
+    TEST(profile_changes_no_results), TEST(profile_beside_timestamps), TEST(profile_of_a_graph), \
+    TEST(profile_overflows), TEST(profile_has_few_names), TEST(profile_outlives_its_objects), \
+    TEST(profile_of_a_failure), TEST(profile_as_text), TEST(profile_of_nothing),   \
+    TEST(profile_starts_and_stops_under_load)

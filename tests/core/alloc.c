@@ -1,0 +1,503 @@
+/* alloc.c - after set-up the hot paths allocate nothing: neither through the
+   hooks nor behind their back. What a CUDA driver allocates is its own business.
+
+   alloc [VARIANT] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "support/util.h"
+
+/* ---- every allocation of the process, where the C library lets us ---- */
+
+static uint64_t heap_calls;
+
+#if defined(__GLIBC__) && !TEST_SANITIZED
+#define HEAP_COUNTED 1
+
+#include <link.h>
+
+static uintptr_t driver_first, driver_end; /* of its code and data */
+
+static int look_for_driver(struct dl_phdr_info *info, size_t size, void *inside) {
+    uintptr_t first = UINTPTR_MAX, end = 0;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t at = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD) {
+            first = at < first ? at : first;
+            end = at + part->p_memsz > end ? at + part->p_memsz : end;
+        }
+    }
+    if ((uintptr_t)inside < first || (uintptr_t)inside >= end) {
+        return 0;
+    }
+    driver_first = first;
+    driver_end = end;
+    return 1;
+}
+
+static void find_driver(void) {
+#ifdef HCQ_TEST_CUDA
+    void *inside = test_cu.library ? hcq_sys_library_symbol(test_cu.library, "cuInit") : NULL;
+    (void)dl_iterate_phdr(look_for_driver, inside);
+#else
+    (void)look_for_driver;
+#endif
+}
+
+static void count_call(const void *caller) {
+    if ((uintptr_t)caller - driver_first >= driver_end - driver_first) {
+        __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
+    }
+}
+
+#define COUNT_CALL() count_call(__builtin_return_address(0))
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *ptr, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+
+void *malloc(size_t size) {
+    COUNT_CALL();
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+    COUNT_CALL();
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *ptr, size_t size) {
+    COUNT_CALL();
+    return __libc_realloc(ptr, size);
+}
+
+int posix_memalign(void **ptr, size_t align, size_t size) {
+    COUNT_CALL();
+    *ptr = __libc_memalign(align, size);
+    return *ptr ? 0 : 12;
+}
+
+void *aligned_alloc(size_t align, size_t size) {
+    COUNT_CALL();
+    return __libc_memalign(align, size);
+}
+#else
+#define HEAP_COUNTED 0
+static void find_driver(void) {}
+#endif
+
+typedef struct counts { uint64_t hooks, heap; } counts;
+
+static counts counts_now(void) {
+    counts now = {__atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST),
+                  __atomic_load_n(&heap_calls, __ATOMIC_SEQ_CST)};
+    return now;
+}
+
+enum { WARM = 300, ROUNDS = 2000, DEPTH = 64, SLOTS = 2 };
+
+typedef struct bench {
+    hcq_queue *q, *copy, *held, *other, *graph;
+    hcq_program *put;
+    hcq_buffer a, b, c, inputs[4];
+    hcq_signal s, t, gate;
+    uint64_t value, opened;
+    uint32_t i;
+    int bound, profiled;
+    hcq_point last;
+} bench;
+
+/* An unbound queue has a version per submission under way, and a profiled one, too;
+   a bound one has its slots: as many as ever will be at once are made while a gate
+   keeps the lane from finishing any. */
+static void go_deep(hcq_result (*path)(bench *), bench *b) {
+    const int depth = b->bound && !b->profiled ? SLOTS : DEPTH;
+    hcq_point open = hcq_at(make_signal(T.dev, 0), 1);
+    CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
+    CHECK_OK(submit_lists(T.dev2, &open, NULL, 0, NULL));
+    for (int i = 0; i < depth; i++) {
+        CHECK_OK(path(b));
+    }
+    CHECK_OK(hcq_signal_set(open.signal, 1));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+}
+
+static hcq_result service_starts(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+/* A device's service thread starts when it is first needed: that is set-up. */
+static void start_services(void) {
+    hcq_device *devices[2] = {T.dev, T.dev2};
+    for (int i = 0; i < 2; i++) {
+        hcq_queue *q = make_queue(devices[i], HCQ_COMPUTE);
+        hcq_point done = {{0}, 0};
+        CHECK_INDEX(hcq_queue_host(q, service_starts, NULL), 0);
+        CHECK_OK(hcq_queue_submit(q, devices[i], &done));
+        WAIT_OK(done);
+        hcq_queue_destroy(q);
+    }
+}
+
+/* Runs one path WARM times, then ROUNDS times and counts. */
+static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
+    start_services();
+    if (deep) {
+        go_deep(path, b);
+    }
+    for (int i = 0; i < WARM; i++) {
+        CHECK_OK(path(b));
+        if (i % DEPTH == 0) {
+            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        }
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    counts before = counts_now();
+    hcq_result result = HCQ_OK;
+    for (int i = 0; i < ROUNDS && result == HCQ_OK; i++) {
+        result = path(b);
+        if (i % DEPTH == 0 && result == HCQ_OK) {
+            result = hcq_device_synchronize(T.dev, BOUND);
+        }
+    }
+    hcq_result sync = hcq_device_synchronize(T.dev, BOUND);
+    hcq_result sync2 = hcq_device_synchronize(T.dev2, BOUND);
+    counts after = counts_now();
+    CHECK_OK(result);
+    CHECK_OK(sync);
+    CHECK_OK(sync2);
+    fprintf(stderr, "%-40s %llu by the hooks, %llu on the heap in %d rounds\n", name,
+            (unsigned long long)(after.hooks - before.hooks),
+            (unsigned long long)(after.heap - before.heap), ROUNDS);
+    CHECK_U64(after.hooks - before.hooks, 0);
+    CHECK_U64(after.heap - before.heap, 0);
+}
+
+/* ---- the paths ---- */
+
+static hcq_result submit_and_wait(bench *b) {
+    hcq_result result = hcq_queue_submit(b->q, T.dev, &b->last);
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+static hcq_result submit_and_wait_at_once(bench *b) {
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->q;
+    sub.queue_count = 1;
+    return hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &b->last);
+}
+
+static hcq_result submit_only(bench *b) {
+    return hcq_queue_submit(b->q, T.dev, &b->last);
+}
+
+static hcq_result update_and_submit(bench *b) {
+    const hcq_dims one = {1, 1, 1};
+    const hcq_buffer dst = hcq_view(b->b, b->i % 64 * 4, 4);
+    uint32_t value = b->i++;
+    hcq_result result = hcq_queue_update_arg(b->q, 0, 2, &value, 4);
+    if (result == HCQ_OK) {
+        result = hcq_queue_update_exec(b->q, 0, &one, &one);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_queue_update_copy(b->q, 1, &dst, NULL, HCQ_KEEP);
+    }
+    return result == HCQ_OK ? hcq_queue_submit(b->q, T.dev, &b->last) : result;
+}
+
+static hcq_result submit_variable(bench *b) {
+    uint64_t values[1];
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    values[0] = b->i++;
+    sub.queues = &b->other;
+    sub.queue_count = 1;
+    sub.variables = values;
+    sub.variable_count = 1;
+    return hcq_submit(T.dev, &sub, 1, &b->last);
+}
+
+/* Waits and signals: lane to lane, device to device. */
+static hcq_result signals_between_lanes(bench *b) {
+    uint64_t v = ++b->value;
+    hcq_point raise = hcq_at(b->s, v), raise2 = hcq_at(b->t, v);
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->copy;
+    sub.queue_count = 1;
+    sub.signals = &raise;
+    sub.signal_count = 1;
+    hcq_result result = hcq_submit(T.dev, &sub, 1, NULL);
+    if (result == HCQ_OK) {
+        result = submit_lists(T.dev2, &raise, &raise2, 0, &b->last);
+    }
+    return result == HCQ_OK ? hcq_wait(&raise2, 1, HCQ_ALL, BOUND) : result;
+}
+
+/* Held by a gate of the host and released by its set. */
+static hcq_result held_and_set(bench *b) {
+    uint64_t v = ++b->opened;
+    hcq_result result = hcq_queue_update_wait(b->held, 0, NULL, v);
+    if (result == HCQ_OK) {
+        result = hcq_queue_submit(b->held, T.dev, &b->last);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_signal_set(b->gate, v);
+    }
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ANY, BOUND) : result;
+}
+
+/* A graph over two devices, with inputs that change and a variable. */
+static hcq_result launch(bench *b, uint32_t flags) {
+    const uint64_t value = b->i++;
+    const hcq_buffer inputs[2] = {b->inputs[value % 2], b->inputs[2 + value / 2 % 2]};
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->graph;
+    sub.queue_count = 1;
+    sub.inputs = inputs;
+    sub.input_count = 2;
+    sub.variables = &value;
+    sub.variable_count = 1;
+    sub.flags = flags;
+    return hcq_submit(T.dev, &sub, 1, &b->last);
+}
+
+static hcq_result launch_only(bench *b) {
+    return launch(b, 0);
+}
+
+static hcq_result launch_and_wait(bench *b) {
+    hcq_result result = launch(b, 0);
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+static hcq_result launch_overlapping(bench *b) {
+    return launch(b, HCQ_OVERLAP);
+}
+
+static hcq_result update_and_launch(bench *b) {
+    const uint32_t value = b->i;
+    hcq_result result = hcq_queue_update_arg(b->graph, 1, 1, &value, 4);
+    return result == HCQ_OK ? launch(b, 0) : result;
+}
+
+/* With waits and signals of its own; released by the host. */
+static hcq_result launch_held(bench *b) {
+    uint64_t v = ++b->opened;
+    hcq_point wait = hcq_at(b->gate, v);
+    hcq_submission sub;
+    uint64_t value = v;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &b->graph;
+    sub.queue_count = 1;
+    sub.waits = &wait;
+    sub.wait_count = 1;
+    sub.inputs = &b->inputs[1];
+    sub.input_count = 2;
+    sub.variables = &value;
+    sub.variable_count = 1;
+    hcq_result result = hcq_submit(T.dev, &sub, 1, &b->last);
+    if (result == HCQ_OK) {
+        result = hcq_signal_set(b->gate, v);
+    }
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+/* Wait-before-signal between devices by lists only. */
+static hcq_result wait_first(bench *b) {
+    uint64_t v = ++b->value;
+    hcq_point raise = hcq_at(b->s, v);
+    hcq_result result = submit_lists(T.dev2, &raise, NULL, 0, &b->last);
+    if (result == HCQ_OK) {
+        result = submit_lists(T.dev, NULL, &raise, 0, NULL);
+    }
+    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+}
+
+static hcq_result polls_and_timeouts(bench *b) {
+    uint64_t value = 0;
+    hcq_point points[2] = {hcq_at(b->gate, INT64_MAX), hcq_at(b->s, 0)};
+    hcq_result result = hcq_signal_value(b->s, &value);
+    if (result == HCQ_OK) {
+        result = hcq_wait(points, 2, HCQ_ANY, 0);
+    }
+    if (result == HCQ_OK && hcq_wait(points, 2, HCQ_ALL, 1000) != HCQ_TIMEOUT) {
+        result = HCQ_ERROR_HOST;
+    }
+    return result == HCQ_OK ? hcq_device_synchronize(T.dev, BOUND) : result;
+}
+
+static hcq_result host_nothing(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+/* Kernels to and fro, a copy for a lane of its own, memory of the graph. */
+static void record_graph(bench *b) {
+    enum { LARGE = 16384 };
+    const hcq_dims one = {1, 1, 1};
+    hcq_queue *g = b->graph = make_queue(T.dev, HCQ_GRAPH);
+    hcq_buffer in = hcq_input(g, 0, T.dev, 256), in2 = hcq_input(g, 1, T.dev2, 256), e;
+    hcq_buffer large = make_words(T.dev, LARGE / 4), beside = make_words(T.dev, 1);
+    const put_args args = {in.address, 3, 4};
+    for (uint32_t i = 0; i < 4; i++) {
+        b->inputs[i] = make_words(i < 2 ? T.dev : T.dev2, 64);
+    }
+    CHECK_INDEX(hcq_queue_exec(g, b->put, &args, sizeof args, one, one), 0);
+    CHECK_INDEX(record_add(g, make_add(T.dev2), in2, 1, 1), 1);
+    CHECK_INDEX(hcq_queue_empty(g, T.dev, LARGE, 0, &e), 2);
+    CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
+    CHECK_INDEX(record_add(g, make_add(T.dev), beside, 0, 1), 4);
+    CHECK_INDEX(hcq_queue_write(g, hcq_view(in, 16, 4), 1, 4), 5);
+    CHECK_INDEX(hcq_queue_host(g, host_nothing, NULL), 6);
+    CHECK_INDEX(record_add(g, make_add(T.dev), in, 2, 1), 7);
+    CHECK_OK(hcq_queue_access(g, 6, in, HCQ_ARG_INOUT));
+    CHECK_OK(hcq_queue_edge(g, 0, 1));
+    CHECK_OK(hcq_queue_edge(g, 1, 7));
+    CHECK_OK(hcq_queue_variable(g, 5, HCQ_PART_VALUE, 0, 0));
+}
+
+static void record_bench(bench *b) {
+    memset(b, 0, sizeof *b);
+    b->put = make_put(T.dev);
+    b->a = make_words(T.dev, 64);
+    b->b = make_words(T.dev, 64);
+    b->c = make_words(T.dev, 64);
+    b->s = make_signal(T.dev, 0);
+    b->t = make_signal(T.dev2, 0);
+    b->gate = make_signal(T.dev, 0);
+    const put_args args = {b->a.address, 3, 4};
+    const hcq_dims one = {1, 1, 1};
+    b->q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(b->q, b->put, &args, sizeof args, one, one), 0);
+    CHECK_INDEX(hcq_queue_copy(b->q, b->b, b->a, 4), 1);
+    b->copy = make_queue(T.dev, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_copy(b->copy, b->c, b->a, 256), 0);
+    b->held = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_wait(b->held, hcq_at(b->gate, 1)), 0);
+    CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, sizeof args, one, one), 1);
+    b->other = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, sizeof args, one, one), 0);
+    CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + 2, 0, 0));
+    record_graph(b);
+}
+
+static void count_graphs(bench *b, const char *how) {
+    static const struct { const char *name; hcq_result (*path)(bench *); int deep; } paths[] = {
+        {"launch", launch_only, 1},
+        {"launch and wait", launch_and_wait, 0},
+        {"overlapping launches", launch_overlapping, 1},
+        {"update and launch", update_and_launch, 1},
+        {"launch, held, released by the host", launch_held, 0},
+    };
+    char name[96];
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        snprintf(name, sizeof name, "%s%s", paths[i].name, how);
+        count_path(name, paths[i].path, b, paths[i].deep);
+    }
+}
+
+static void count_all(bench *b) {
+    count_path("submit and wait", submit_and_wait, b, 0);
+    count_path("submit and wait in one call", submit_and_wait_at_once, b, 0);
+    count_path("submit", submit_only, b, 1);
+    count_path("update and submit", update_and_submit, b, 1);
+    count_path("variables", submit_variable, b, 1);
+    count_path("signals between lanes and devices", signals_between_lanes, b, 0);
+    count_path("held, released by the host", held_and_set, b, 0);
+    count_path("wait before signal", wait_first, b, 0);
+    count_path("polls and timeouts", polls_and_timeouts, b, 0);
+}
+
+static void bound_paths_allocate_nothing(void **state) {
+    bench b;
+    (void)state;
+    record_bench(&b);
+    b.bound = 1;
+    CHECK_OK(hcq_queue_bind(b.q, T.dev));
+    CHECK_OK(hcq_queue_bind(b.copy, T.dev));
+    CHECK_OK(hcq_queue_bind(b.held, T.dev));
+    CHECK_OK(hcq_queue_bind(b.other, T.dev));
+    CHECK_OK(hcq_queue_bind(b.graph, T.dev));
+    count_all(&b);
+    count_graphs(&b, ", bound");
+}
+
+static void unbound_paths_allocate_nothing(void **state) {
+    bench b;
+    (void)state;
+    record_bench(&b);
+    count_all(&b);
+    count_graphs(&b, "");
+}
+
+/* The profile writes into memory that it took when it was started. */
+static void profiled_paths_allocate_nothing(void **state) {
+    bench b;
+    (void)state;
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    if (!(info.features & HCQ_FEATURE_PROFILING)) {
+        SKIP("no HCQ_FEATURE_PROFILING");
+        return;
+    }
+    for (int bound = 0; bound < 2; bound++) {
+        record_bench(&b);
+        b.bound = bound;
+        b.profiled = 1;
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(b.q, T.dev));
+            CHECK_OK(hcq_queue_bind(b.copy, T.dev));
+            CHECK_OK(hcq_queue_bind(b.held, T.dev));
+            CHECK_OK(hcq_queue_bind(b.other, T.dev));
+            CHECK_OK(hcq_queue_bind(b.graph, T.dev));
+        }
+        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        CHECK_OK(hcq_profile_start(T.dev2, NULL));
+        count_path("submit, profiled", submit_only, &b, 1);
+        count_path("update and submit, profiled", update_and_submit, &b, 1);
+        count_path("held, profiled", held_and_set, &b, 0);
+        count_graphs(&b, bound ? ", bound, profiled" : ", profiled");
+    }
+}
+
+/* The counters themselves: a test that cannot fail is worse than none. */
+static void counters_count(void **state) {
+    (void)state;
+    counts before = counts_now();
+    hcq_buffer buffer = make_words(T.dev, 12345);
+    counts after = counts_now();
+    CHECK(after.hooks > before.hooks);
+    CHECK(!HEAP_COUNTED || after.heap > before.heap);
+    CHECK_OK(hcq_free(buffer));
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST(counters_count),
+        TEST(bound_paths_allocate_nothing),
+        TEST(unbound_paths_allocate_nothing),
+        TEST(profiled_paths_allocate_nothing),
+    };
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    find_driver();
+    if (T.variant_given) {
+        return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    }
+    static const char *const names[] = {"cpu", "cpu-nospin", "cpu-narrow", "mock"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        T.variant = test_find_variant(names[i]);
+        result += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
+    }
+    return result;
+}

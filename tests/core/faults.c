@@ -1,0 +1,705 @@
+/* faults.c - the n-th allocation fails, for n = 1, 2, 3 ... until a whole
+   scenario passes: HCQ_ERROR_OUT_OF_MEMORY or nothing, no crash, and after
+   close everything has been given back.
+
+   faults [VARIANT] [--quick] */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "support/util.h"
+
+typedef struct scenario {
+    hcq_device *dev, *dev2;
+    hcq_program *add, *add2;
+    hcq_queue *q, *copy, *held, *graph;
+    hcq_buffer a, b, c, d, in, out, there;
+    hcq_signal s, gate, late, last;
+    hcq_registry *registry;
+    hcq_driver *driver;
+    hcq_point done;
+    uint32_t host_calls, graph_calls;
+    const char *step;                  /* the one that failed */
+    int retry;                         /* a step that failed once is repeated */
+} scenario;
+
+/* Runs one step; a failure that is not "out of memory" is a bug. */
+static hcq_result scenario_step(scenario *c, const char *what, hcq_result result) {
+    if (result < 0 && result != HCQ_ERROR_OUT_OF_MEMORY) {
+        fprintf(stderr, "%s gives %s\n", what, hcq_result_name(result));
+        test_dump_device("device", c->dev);
+        CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+    }
+    if (result != HCQ_OK) {
+        c->step = what;
+    }
+    return result;
+}
+
+/* The hook fails once: the same call again must do, for nothing was spoilt. */
+#define STEP(call) \
+    do { \
+        hcq_result step_result = scenario_step(c, #call, (call)); \
+        if (step_result == HCQ_ERROR_OUT_OF_MEMORY && c->retry && \
+            !strstr(#call, "hcq_wait")) { \
+            step_result = (call); \
+            CHECK_RESULT(step_result, HCQ_OK); \
+        } \
+        if (step_result != HCQ_OK) { \
+            return step_result; \
+        } \
+    } while (0)
+
+static hcq_result open_device(uint32_t ordinal, hcq_device **device) {
+    hcq_device_desc desc = test_desc();
+    char name[32];
+    desc.staging_bytes = 4096;
+    desc.staging_count = 3;
+    desc.parked = 4;                   /* so that held submissions need more */
+    desc.inflight = 16;
+    test_mock_desc.pool = 2;
+    snprintf(name, sizeof name, "%s:%u", T.variant->backend, test_ordinal(ordinal));
+    return hcq_open(name, &desc, device);
+}
+
+static hcq_result host_count(void *user) {
+    scenario *c = (scenario *)user;
+    c->host_calls++;
+    return HCQ_OK;
+}
+
+typedef struct poke { uint64_t address; uint32_t value; } poke;
+
+static hcq_result poke_cpu(void *native, const void *payload, void *user) {
+    const poke *p = (const poke *)payload;
+    (void)native;
+    (void)user;
+    *HCQ_PTR(uint32_t, p->address) = p->value;
+    return HCQ_OK;
+}
+
+static hcq_result poke_mock(void *native, const void *payload, void *user) {
+    poke p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    mock_custom_fill(native, p.address, 4, p.value, 4);
+    return HCQ_OK;
+}
+
+#ifdef TEST_GPU
+static hcq_result poke_gpu(void *native, const void *payload, void *user) {
+    poke p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    return test_gpu_fill(native, p.address, 4, p.value);
+}
+#endif
+
+static hcq_result poke_trace(void *native, const void *payload, void *user) {
+    return is_cpu() ? poke_cpu(native, payload, user) : poke_mock(native, payload, user);
+}
+
+static const hcq_custom_type poke_type = {
+    "poke", sizeof(poke), {{"CPU", poke_cpu}, {"MOCK", poke_mock}, {"TRACE", poke_trace},
+                             TEST_GPU_ENCODE(poke_gpu)},
+    {{0, 0}}, NULL};
+
+/* The whole recording from the start: an error sticks until the reset. */
+static hcq_result record(scenario *c) {
+    add_args args = {c->a.address, 1, 16};
+    poke p = {c->a.address + 60, 5};
+    hcq_result result = hcq_queue_reset(c->q);
+    int32_t index = 0;
+    for (int i = 0; i < 20 && result == HCQ_OK && index >= 0; i++) {
+        index = hcq_queue_exec(c->q, c->add, &args, sizeof args, hcq_dim(16, 1, 1),
+                               hcq_dim(1, 1, 1));
+    }
+    if (result != HCQ_OK || index < 0) {
+        return result != HCQ_OK ? result : (hcq_result)index;
+    }
+    hcq_queue_copy(c->q, c->b, c->a, 64);
+    hcq_queue_host(c->q, host_count, c);
+    hcq_queue_custom(c->q, &poke_type, &p);
+    hcq_queue_write(c->q, c->b, 99, 4);
+    hcq_queue_timestamp(c->q, c->s);
+    index = hcq_queue_signal(c->q, hcq_at(c->s, 1));
+    if (index < 0) {
+        return (hcq_result)index;
+    }
+    result = hcq_queue_label(c->q, "recording");
+    if (result == HCQ_OK) {
+        result = hcq_queue_command_label(c->q, 0, "first");
+    }
+    return result == HCQ_OK ? hcq_queue_variable(c->q, 23, HCQ_PART_VALUE, 0, 0) : result;
+}
+
+static hcq_result record_held(scenario *c) {
+    hcq_result result = hcq_queue_reset(c->held);
+    int32_t index = hcq_queue_wait(c->held, hcq_at(c->gate, 1));
+    if (index >= 0) {
+        index = record_add(c->held, c->add, c->c, 0, 1);
+    }
+    if (result == HCQ_OK && index < 0) {
+        result = (hcq_result)index;
+    }
+    return result;
+}
+
+static hcq_result append(scenario *c) {
+    int32_t index = hcq_queue_append(c->held, c->q);
+    if (index < 0) {
+        hcq_result again = record_held(c);
+        if (again != HCQ_OK) {
+            return again;
+        }
+    }
+    return index < 0 ? (hcq_result)index : record_held(c);
+}
+
+static hcq_result submit_once(scenario *c, uint64_t value) {
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.queues = &c->q;
+    s.queue_count = 1;
+    s.variables = &value;
+    s.variable_count = 1;
+    return hcq_submit(c->dev, &s, 1, &c->done);
+}
+
+/* Copies through more than one staging batch, and back. */
+static hcq_result big_copies(scenario *c) {
+    static unsigned char in[20000], out[20000];
+    hcq_buffer big;
+    STEP(hcq_alloc(c->dev, sizeof in, 0, &big));
+    for (size_t i = 0; i < sizeof in; i++) {
+        in[i] = (unsigned char)(i * 7);
+    }
+    STEP(hcq_copyin(big, in, sizeof in));
+    STEP(hcq_copyout(out, big, sizeof out));
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    return hcq_free(big);
+}
+
+static hcq_result scenario_setup(scenario *c) {
+    STEP(open_device(0, &c->dev));
+    STEP(open_device(1, &c->dev2));
+    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
+                             NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    STEP(hcq_program_create(c->dev, &desc, &c->add));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->a));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED | HCQ_HOST_VISIBLE, &c->b));
+    STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->c));
+    STEP(hcq_free(c->c));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->c));
+    STEP(hcq_alloc(c->dev, 64, HCQ_NO_CACHE, &c->d));
+    STEP(hcq_signal_create(c->dev, 0, &c->s));
+    STEP(hcq_signal_create(c->dev, 0, &c->late));
+    STEP(hcq_signal_create(c->dev2, 0, &c->gate));
+    STEP(hcq_queue_create(c->dev, HCQ_COMPUTE, &c->q));
+    STEP(hcq_queue_create(c->dev, HCQ_COPY, &c->copy));
+    STEP(hcq_queue_create(c->dev, HCQ_COMPUTE, &c->held));
+    STEP(record(c));
+    STEP(record_held(c));
+    STEP(append(c));
+    return HCQ_OK;
+}
+
+/* Twelve submissions are held, more than the pool has room for. */
+static hcq_result scenario_held(scenario *c) {
+    hcq_point points[12];
+    for (int i = 0; i < 12; i++) {
+        STEP(hcq_queue_submit(c->held, c->dev, &points[i]));
+    }
+    STEP(hcq_signal_set(c->gate, 1));
+    STEP(hcq_wait(points, 12, HCQ_ALL, BOUND));
+    STEP(hcq_device_synchronize(c->dev, BOUND));
+    return HCQ_OK;
+}
+
+/* Memory as a step of the work, and many transfers at once, all held, with no
+   room left in the pool. */
+static hcq_result scenario_ordered(scenario *c) {
+    uint32_t words[16] = {0, 1, 2, 3};
+    hcq_transfer_command list[3];
+    hcq_point late = hcq_at(c->late, 1), ready, done, freed;
+    hcq_buffer a;
+    memset(list, 0, sizeof list);
+    for (int i = 0; i < 4; i++) {
+        STEP(submit_lists(c->dev, &late, NULL, HCQ_UNORDERED, NULL));
+    }
+    STEP(hcq_alloc_after(c->dev, &late, 1, 64, 0, &a, &ready));
+    list[0].kind = HCQ_TRANSFER_FILL;
+    list[0].dst = a;
+    list[0].size = 64;
+    list[0].value_size = 1;
+    list[1].kind = HCQ_TRANSFER_UPDATE;
+    list[1].dst = a;
+    list[1].data = words;
+    list[1].size = 16;
+    list[2].kind = HCQ_TRANSFER_COPY;
+    list[2].dst = c->d;
+    list[2].src = a;
+    list[2].size = 64;
+    STEP(hcq_transfer_submit(c->dev, &ready, 1, list, 3, &done));
+    STEP(hcq_free_after(a, &done, 1, &freed));
+    STEP(hcq_signal_set(c->late, 1));
+    STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    STEP(hcq_wait(&freed, 1, HCQ_ALL, BOUND));
+    STEP(hcq_alloc_after(c->dev, NULL, 0, 64, 0, &a, &ready)); /* out of the cache */
+    STEP(hcq_wait(&ready, 1, HCQ_ALL, BOUND));
+    return hcq_free(a);
+}
+
+/* Host to device to device to host. */
+static hcq_result scenario_transfers(scenario *c) {
+    static unsigned char in[10000], out[10000];
+    hcq_buffer a, b;
+    const hcq_transfer_end source = hcq_transfer_host(in, sizeof in);
+    for (size_t i = 0; i < sizeof in; i++) {
+        in[i] = (unsigned char)(i * 11);
+    }
+    STEP(hcq_alloc(c->dev, sizeof in, 0, &a));
+    STEP(hcq_alloc(c->dev2, sizeof in, 0, &b));
+    STEP(hcq_transfer(hcq_transfer_device(a), source, sizeof in, 0, BOUND));
+    STEP(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), sizeof in, 0, BOUND));
+    STEP(hcq_transfer(hcq_transfer_host(out, sizeof out), hcq_transfer_device(b), sizeof out, 0,
+                      BOUND));
+    CHECK(memcmp(in, out, sizeof in) == 0);
+    return HCQ_OK;
+}
+
+/* ---- graphs ---- */
+
+static hcq_result host_count_graph(void *user) {
+    scenario *c = (scenario *)user;
+    __atomic_fetch_add(&c->graph_calls, 1, __ATOMIC_RELAXED);
+    return HCQ_OK;
+}
+
+/* Both devices, an input, memory of its own, accesses and edges; what it writes is
+   the same however often it runs. */
+static hcq_result record_graph(scenario *c) {
+    hcq_queue *g = c->graph;
+    hcq_buffer e, in;
+    hcq_result result = hcq_queue_reset(g);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    in = hcq_input(g, 0, NULL, 64);
+    hcq_queue_empty(g, c->dev, 64, 0, &e);
+    hcq_queue_write(g, in, 0, 4);
+    for (int i = 0; i < 20; i++) {     /* so that every list has to grow */
+        hcq_queue_fill(g, i % 2 ? hcq_view(c->there, 0, 4) : hcq_view(e, 0, 4), 4, 7, 4);
+    }
+    hcq_queue_fill(g, hcq_view(c->there, 4, 4), 4, 3, 4);
+    record_add(g, c->add2, c->there, 1, 1);
+    hcq_queue_host(g, host_count_graph, c);
+    hcq_queue_copy(g, e, in, 4);
+    int32_t index = hcq_queue_copy(g, c->out, e, 4);
+    if (index < 0) {
+        return (hcq_result)index;
+    }
+    result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 0, 0);
+    for (uint32_t i = 2; i < 12 && result == HCQ_OK; i++) {
+        result = hcq_queue_edge(g, i, i + 1);
+    }
+    if (result == HCQ_OK) {
+        result = hcq_queue_access(g, 24, hcq_view(c->there, 0, 8), HCQ_ARG_INOUT);
+    }
+    return result == HCQ_OK ? hcq_queue_command_label(g, 3, "third") : result;
+}
+
+static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
+                         hcq_point *point) {
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.queues = &c->graph;
+    s.queue_count = 1;
+    s.waits = wait;
+    s.wait_count = wait ? 1 : 0;
+    s.inputs = &c->in;
+    s.input_count = 1;
+    s.variables = &value;
+    s.variable_count = 1;
+    s.flags = flags;
+    return hcq_submit(c->dev, &s, 1, point);
+}
+
+static hcq_result print_graph(scenario *c) {
+    static char text[16384];
+    size_t length = hcq_queue_print(c->graph, 0, text, sizeof text);
+    if (length != 0) {
+        length = hcq_queue_dot(c->graph, HCQ_COPY_LISTS, text, sizeof text);
+    }
+    return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static hcq_result print_profile(scenario *c) {
+    static char text[1 << 18];
+    hcq_device *devices[2] = {c->dev, c->dev2};
+    size_t length = hcq_profile_print(devices, 2, HCQ_PROFILE_TRACE, text, sizeof text);
+    if (length != 0) {
+        length = hcq_profile_print(devices, 2, HCQ_PROFILE_SUMMARY, text, sizeof text);
+    }
+    return length != 0 ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+}
+
+static hcq_result scenario_graph_setup(scenario *c) {
+    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
+                             NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    STEP(hcq_program_create(c->dev2, &desc, &c->add2));
+    STEP(hcq_signal_create(c->dev, 0, &c->last));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->in));
+    STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->out));
+    STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->there));
+    STEP(hcq_queue_create(c->dev, HCQ_GRAPH, &c->graph));
+    STEP(record_graph(c));
+    return HCQ_OK;
+}
+
+/* Planned at a launch and by bind; held; step by step; recorded on. */
+static hcq_result scenario_graph(scenario *c) {
+    hcq_point points[12];
+    hcq_result result = scenario_graph_setup(c);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    const hcq_point last = hcq_at(c->last, 1);
+    STEP(launch(c, 30, 0, NULL, &points[0]));
+    STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    for (uint64_t i = 0; i < 12; i++) { /* more than the pool has room for */
+        STEP(launch(c, 31 + i, 0, &last, &points[i]));
+    }
+    STEP(hcq_signal_set(c->last, 1));
+    STEP(hcq_wait(points, 12, HCQ_ALL, BOUND));
+    STEP(print_graph(c));
+    STEP(launch(c, 50, HCQ_STEP, NULL, &points[0]));
+    STEP(hcq_queue_bind(c->graph, c->dev));
+    for (uint64_t i = 0; i < 4; i++) {
+        STEP(launch(c, 60 + i, i % 2 ? HCQ_OVERLAP : 0, NULL, &points[0]));
+        STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    }
+    STEP(record_graph(c));
+    STEP(launch(c, 70, 0, NULL, &points[0]));
+    STEP(hcq_wait(points, 1, HCQ_ALL, BOUND));
+    return HCQ_OK;
+}
+
+/* The same graph and a bound queue, with the profile on where there is one. */
+static hcq_result scenario_profile(scenario *c) {
+    hcq_device_info info;
+    hcq_profile_desc desc;
+    hcq_point done;
+    memset(&desc, 0, sizeof desc);
+    desc.events = 256;
+    STEP(hcq_device_info_get(c->dev, &info));
+    const int on = (info.features & HCQ_FEATURE_PROFILING) != 0;
+    if (on) {
+        STEP(hcq_profile_start(c->dev, &desc));
+        STEP(hcq_profile_start(c->dev2, NULL));
+    }
+    STEP(hcq_queue_submit(c->held, c->dev, &done));
+    STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    STEP(launch(c, 71, 0, NULL, &done));
+    STEP(hcq_wait(&done, 1, HCQ_ALL, BOUND));
+    if (on) {
+        STEP(hcq_profile_stop(c->dev));
+        STEP(print_profile(c));
+        STEP(hcq_profile_start(c->dev, NULL)); /* another size */
+    }
+    return HCQ_OK;
+}
+
+static const hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
+
+/* A registry, a driver and a device by hand, all with hooks that fail. */
+static hcq_result scenario_drivers(scenario *c) {
+    hcq_device_desc desc;
+    hcq_device *device;
+    memset(&desc, 0, sizeof desc);
+    desc.memory = hooks;
+    STEP(hcq_registry_create(&hooks, &c->registry));
+    STEP(hcq_registry_register(c->registry, &mock_backend));
+    STEP(hcq_driver_create(c->registry, "MOCK", &c->driver));
+    STEP(hcq_driver_open(c->driver, "mock 2", &desc, &device));
+    return hcq_close(device);
+}
+
+static hcq_result scenario_run(scenario *c) {
+    double seconds = 0;
+    const uint64_t values[2] = {1, 16};
+    hcq_result result = scenario_setup(c);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    STEP(submit_once(c, 100));
+    STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
+    STEP(hcq_queue_bind(c->q, c->dev));
+    for (uint64_t i = 2; i < 6; i++) {
+        const hcq_dims grid = {16, 1, 1};
+        STEP(hcq_queue_update_signal(c->q, 25, NULL, i));
+        STEP(hcq_queue_update_exec(c->q, 3, &grid, NULL));
+        STEP(submit_once(c, 100 + i));
+        STEP(hcq_wait(&c->done, 1, HCQ_ALL, BOUND));
+    }
+    result = scenario_ordered(c);
+    if (result == HCQ_OK) {
+        result = scenario_held(c);
+    }
+    if (result == HCQ_OK) {
+        result = big_copies(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_transfers(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_drivers(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_graph(c);
+    }
+    if (result == HCQ_OK) {
+        result = scenario_profile(c);
+    }
+    if (result != HCQ_OK) {
+        return result;
+    }
+    STEP(hcq_program_call(c->add, &c->c, 1, values, 2, NULL, NULL, &seconds));
+    STEP(hcq_device_synchronize(c->dev, BOUND));
+    STEP(hcq_queue_reset(c->held));
+    STEP(hcq_queue_bind(c->held, c->dev2));
+    return HCQ_OK;
+}
+
+/* Where memory never failed, the results are right. */
+static void check_results(const scenario *c) {
+    uint32_t words[16];
+    CHECK_OK(hcq_copyout(words, c->b, 64));
+    CHECK_U64(words[0], 105);
+    CHECK_OK(hcq_copyout(words, c->a, 64));
+    CHECK_U64(words[0], 100);
+    CHECK_OK(hcq_copyout(words, c->c, 64));
+    CHECK_U64(words[0], 14);
+    CHECK_OK(hcq_copyout(words, c->d, 64));
+    CHECK(words[0] == 0 && words[3] == 3 && words[4] == 0);
+    CHECK_U64(c->host_calls, 5);
+    CHECK_OK(hcq_copyout(words, c->out, 64));
+    CHECK_U64(words[0], 71);
+    CHECK_OK(hcq_copyout(words, c->there, 64));
+    CHECK(words[0] == 7 && words[1] == 4);
+    CHECK(c->graph_calls >= 20);
+}
+
+typedef enum fault_mode { FAIL_ONCE, FAIL_ONCE_AND_RETRY, FAIL_FROM_THERE_ON } fault_mode;
+
+/* Runs the scenario with the n-th allocation failing; 1 = it never came to it. */
+static int run_with_fault(fault_mode mode, uint64_t n) {
+    scenario c;
+    memset(&c, 0, sizeof c);
+    memset(&T.memory, 0, sizeof T.memory);
+    log_clear();
+    c.retry = mode == FAIL_ONCE_AND_RETRY;
+    T.memory.fail_until = mode == FAIL_FROM_THERE_ON ? UINT64_MAX : n;
+    T.memory.fail_at = n;
+    hcq_result result = scenario_run(&c);
+    uint64_t failed = __atomic_load_n(&T.memory.failed, __ATOMIC_SEQ_CST);
+    if (result == HCQ_OK) {
+        __atomic_store_n(&T.memory.fail_at, 0, __ATOMIC_SEQ_CST);
+        check_results(&c);
+    }
+    hcq_driver_release(c.driver);
+    hcq_registry_destroy(c.registry);
+    hcq_result close = hcq_close(c.dev);
+    hcq_result close2 = hcq_close(c.dev2);
+    uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    if (close != HCQ_OK || close2 != HCQ_OK || blocks || (result != HCQ_OK && !failed)) {
+        fprintf(stderr, "allocation %llu, mode %d: stopped at %s, close gives %s and %s, "
+                "%llu blocks left\n", (unsigned long long)n, (int)mode,
+                c.step ? c.step : "the end", hcq_result_name(close), hcq_result_name(close2),
+                (unsigned long long)blocks);
+    }
+    CHECK_OK(close);
+    CHECK_OK(close2);
+    CHECK_U64(blocks, 0);
+    CHECK(result == HCQ_OK || failed);
+    /* A released submission cannot be repeated: its failure shows in the wait. */
+    CHECK(mode != FAIL_ONCE_AND_RETRY || result == HCQ_OK || strstr(c.step, "hcq_wait"));
+    return failed == 0;
+}
+
+static void run_mode(fault_mode mode) {
+    uint64_t n = 1;
+    alarm(T.quick ? 300 : 600);
+    signal(SIGALRM, test_alarm);
+    while (!run_with_fault(mode, n)) {
+        n++;
+        CHECK(n < 5000);
+    }
+    alarm(0);
+    fprintf(stderr, "%s: %llu allocations failed in turn\n", T.variant->name,
+            (unsigned long long)(n - 1));
+    CHECK(n > 10);
+}
+
+static void one_allocation_fails(void **state) {
+    (void)state;
+    run_mode(FAIL_ONCE);
+}
+
+static void one_allocation_fails_and_is_repeated(void **state) {
+    (void)state;
+    run_mode(FAIL_ONCE_AND_RETRY);
+}
+
+static void all_later_allocations_fail(void **state) {
+    (void)state;
+    run_mode(FAIL_FROM_THERE_ON);
+}
+
+/* Device memory: the cache is emptied and the call is tried once more. */
+static void cache_is_emptied_when_memory_runs_out(void **state) {
+    (void)state;
+    memset(&T.memory, 0, sizeof T.memory);
+    hcq_device *device = NULL;
+    hcq_buffer buffers[8], large;
+    CHECK_OK(open_device(0, &device));
+    for (int i = 0; i < 8; i++) {
+        CHECK_OK(hcq_alloc(device, 1000u + 100u * (uint32_t)i, 0, &buffers[i]));
+    }
+    for (int i = 0; i < 8; i++) {
+        CHECK_OK(hcq_free(buffers[i]));
+    }
+    CHECK(test_query(device, HCQ_QUERY_CACHED_BYTES) > 0);
+    uint64_t calls = T.memory.calls;
+    CHECK_OK(hcq_alloc(device, 77777, 0, &large));
+    CHECK_OK(hcq_free(large));
+    CHECK_OK(hcq_trim(device, 12000));
+    uint64_t cost = T.memory.calls - calls; /* how many calls one such alloc takes */
+    for (uint64_t k = 1; k <= cost; k++) {
+        T.memory.fail_at = T.memory.calls + k;
+        T.memory.fail_until = T.memory.fail_at;
+        T.memory.failed = 0;
+        hcq_result result = hcq_alloc(device, 66666 + k * 64, 0, &large);
+        T.memory.fail_at = 0;
+        CHECK(result == HCQ_OK || result == HCQ_ERROR_OUT_OF_MEMORY);
+        if (result == HCQ_OK) {
+            CHECK_OK(hcq_free(large));
+        }
+    }
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(T.memory.blocks, 0);
+}
+
+/* Every allocation fails during the next call, if it makes one. */
+static void fail_all(int on) {
+    T.memory.fail_until = UINT64_MAX;
+    T.memory.fail_at = on ? T.memory.calls + 1 : 0;
+}
+
+/* Refused, an ordered alloc leaves nothing behind, and an ordered free leaves the
+   buffer as it was: both can be repeated. */
+static void refused_steps_change_nothing(void **state) {
+    (void)state;
+    enum { N = 300 };
+    static hcq_buffer buffers[N];
+    hcq_device *device = NULL;
+    hcq_signal gate;
+    uint32_t frees = 0;
+    memset(&T.memory, 0, sizeof T.memory);
+    CHECK_OK(open_device(0, &device));
+    CHECK_OK(hcq_signal_create(device, 0, &gate));
+    const hcq_point wait = hcq_at(gate, 1);
+    for (uint32_t i = 0; i < N; i++) {
+        uint64_t bytes = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
+        uint64_t number = hcq_device_timeline_value(device);
+        hcq_point ready;
+        fail_all(1);
+        hcq_result result = hcq_alloc_after(device, &wait, 1, 64, 0, &buffers[i], &ready);
+        fail_all(0);
+        CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+        CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), bytes);
+        CHECK_U64(hcq_device_timeline_value(device), number);
+        CHECK_OK(hcq_alloc_after(device, &wait, 1, 64, 0, &buffers[i], &ready));
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        uint64_t number = hcq_device_timeline_value(device);
+        fail_all(1);
+        hcq_result result = hcq_free_after(buffers[i], &wait, 1, NULL);
+        fail_all(0);
+        if (result != HCQ_OK) {        /* the pool had no room */
+            CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+            CHECK_U64(hcq_device_timeline_value(device), number);
+            CHECK_OK(hcq_free_after(buffers[i], &wait, 1, NULL));
+            frees++;
+        }
+    }
+    CHECK(frees > 0);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), 0);
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(T.memory.blocks, 0);
+}
+
+/* From the k-th allocation of a first launch on, all fail, until it needs no more: it
+   takes no number and can be repeated. Here the cache, emptied, does not help. */
+static void refused_launches_change_nothing(void **state) {
+    (void)state;
+    int passed = 0;
+    for (uint64_t k = 0; k < 500 && !passed; k++) {
+        scenario c;
+        uint32_t words[16];
+        hcq_point done;
+        memset(&c, 0, sizeof c);
+        memset(&T.memory, 0, sizeof T.memory);
+        CHECK_OK(open_device(0, &c.dev));
+        CHECK_OK(open_device(1, &c.dev2));
+        CHECK_OK(scenario_graph_setup(&c));
+        CHECK_OK(k % 2 ? hcq_queue_bind(c.graph, c.dev) : HCQ_OK);
+        const uint64_t numbers[2] = {hcq_device_timeline_value(c.dev),
+                                     hcq_device_timeline_value(c.dev2)};
+        T.memory.fail_until = UINT64_MAX;
+        T.memory.fail_at = T.memory.calls + 1 + k / 2;
+        hcq_result result = launch(&c, 5, 0, NULL, &done);
+        T.memory.fail_at = 0;
+        if (result != HCQ_OK) {
+            CHECK_RESULT(result, HCQ_ERROR_OUT_OF_MEMORY);
+            CHECK_U64(hcq_device_timeline_value(c.dev), numbers[0]);
+            CHECK_U64(hcq_device_timeline_value(c.dev2), numbers[1]);
+            CHECK_OK(launch(&c, 5, 0, NULL, &done));
+        }
+        passed = result == HCQ_OK && k % 2 == 0; /* unbound ones need the most */
+        hcq_result end = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+        CHECK(end == HCQ_OK || (result == HCQ_OK && end == HCQ_ERROR_OUT_OF_MEMORY));
+        if (end == HCQ_OK) {
+            CHECK_OK(hcq_copyout(words, c.out, 64));
+            CHECK_U64(words[0], 5);
+            CHECK_OK(hcq_copyout(words, c.there, 64));
+            CHECK(words[0] == 7 && words[1] == 4);
+        }
+        CHECK_OK(hcq_close(c.dev));
+        CHECK_OK(hcq_close(c.dev2));
+        CHECK_U64(T.memory.blocks, 0);
+    }
+    CHECK(passed);
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST_BARE(one_allocation_fails),
+        TEST_BARE(one_allocation_fails_and_is_repeated),
+        TEST_BARE(all_later_allocations_fail),
+        TEST_BARE(cache_is_emptied_when_memory_runs_out),
+        TEST_BARE(refused_steps_change_nothing),
+        TEST_BARE(refused_launches_change_nothing),
+    };
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    if (T.variant_given) {
+        return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+    }
+    T.variant = test_find_variant("cpu");
+    result = cmocka_run_group_tests_name("faults on cpu", tests, NULL, NULL);
+    T.variant = test_find_variant("mock");
+    return result + cmocka_run_group_tests_name("faults on mock", tests, NULL, NULL);
+}

@@ -1,0 +1,225 @@
+/* kernels.h - kernels of these tests, as PTX for GPUs and in C for the mock
+   driver. Part of cuda.c. */
+
+#define PTX_HEAD ".version 6.0\n.target sm_50\n.address_size 64\n"
+
+typedef struct own_kernel {
+    const char *entry;
+    mock_cuda_fn fn;
+    const char *ptx;
+} own_kernel;
+
+/* ---- spin(go, began): tells that it began, runs until the host lets it go ---- */
+
+static const char spin_ptx[] = PTX_HEAD
+    ".visible .entry ct_spin(.param .u64 go, .param .u64 began) {\n"
+    "    .reg .pred %p<3>;\n    .reg .b32 %r<3>;\n    .reg .b64 %d<6>;\n"
+    "    ld.param.u64 %d1, [go];\n    ld.param.u64 %d2, [began];\n"
+    "    mov.u32 %r1, 1;\n    st.volatile.u32 [%d2], %r1;\n    membar.sys;\n"
+    "    mov.u64 %d3, %globaltimer;\n    add.u64 %d3, %d3, 10000000000;\n" /* 10 s at most */
+    "again:\n"
+    "    ld.volatile.u32 %r2, [%d1];\n    setp.ne.u32 %p1, %r2, 0;\n    @%p1 bra gone;\n"
+    "    mov.u64 %d4, %globaltimer;\n    setp.lt.u64 %p2, %d4, %d3;\n    @%p2 bra again;\n"
+    "gone:\n    membar.sys;\n    ret;\n}\n";
+
+typedef struct spin_args { uint64_t go, began; } spin_args;
+
+static void own_spin(const void *args, const uint32_t id[3], const uint32_t grid[3],
+                      const uint32_t block[3]) {
+    const spin_args *k = HCQ_ARGS(spin_args, args);
+    uint64_t end = hcq_sys_now_ns() + BOUND;
+    (void)id;
+    (void)grid;
+    (void)block;
+    __atomic_store_n(HCQ_PTR(uint32_t, k->began), 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(HCQ_PTR(uint32_t, k->go), __ATOMIC_SEQ_CST) &&
+           hcq_sys_now_ns() < end) {
+        mock_sleep(50000);
+    }
+}
+
+/* ---- last(ns): takes so long ---- */
+
+static const char last_ptx[] = PTX_HEAD
+    ".visible .entry ct_last(.param .u64 ns) {\n"
+    "    .reg .pred %p<2>;\n    .reg .b64 %d<5>;\n"
+    "    ld.param.u64 %d1, [ns];\n    mov.u64 %d2, %globaltimer;\n    add.u64 %d2, %d2, %d1;\n"
+    "again:\n"
+    "    mov.u64 %d3, %globaltimer;\n    setp.lt.u64 %p1, %d3, %d2;\n    @%p1 bra again;\n"
+    "    ret;\n}\n";
+
+static void own_last(const void *args, const uint32_t id[3], const uint32_t grid[3],
+                      const uint32_t block[3]) {
+    uint64_t end = hcq_sys_now_ns() + *HCQ_ARGS(uint64_t, args);
+    (void)id;
+    (void)grid;
+    (void)block;
+    while (hcq_sys_now_ns() < end) {
+        mock_sleep(20000);
+    }
+}
+
+/* ---- step(dst, src, factor, add): *dst = *dst * factor + *src + add ---- */
+
+static const char step_ptx[] = PTX_HEAD
+    ".visible .entry ct_step(.param .u64 dst, .param .u64 src, .param .u32 factor,\n"
+    "                        .param .u32 more) {\n"
+    "    .reg .b32 %r<6>;\n    .reg .b64 %d<3>;\n"
+    "    ld.param.u64 %d1, [dst];\n    ld.param.u64 %d2, [src];\n"
+    "    ld.param.u32 %r1, [factor];\n    ld.param.u32 %r2, [more];\n"
+    "    ld.u32 %r3, [%d1];\n    ld.u32 %r4, [%d2];\n"
+    "    mad.lo.u32 %r5, %r3, %r1, %r4;\n    add.u32 %r5, %r5, %r2;\n"
+    "    st.u32 [%d1], %r5;\n    ret;\n}\n";
+
+typedef struct step_args { uint64_t dst, src; uint32_t factor, more; } step_args;
+
+static void own_step(const void *args, const uint32_t id[3], const uint32_t grid[3],
+                      const uint32_t block[3]) {
+    const step_args *k = HCQ_ARGS(step_args, args);
+    uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
+    (void)id;
+    (void)grid;
+    (void)block;
+    *dst = *dst * k->factor + *HCQ_PTR(const uint32_t, k->src) + k->more;
+}
+
+/* ---- count(dst): dst[block] += threads of a block ---- */
+
+static const char count_ptx[] = PTX_HEAD
+    ".visible .entry ct_count(.param .u64 dst) {\n"
+    "    .reg .pred %p<4>;\n    .reg .b32 %r<16>;\n    .reg .b64 %d<4>;\n"
+    "    mov.u32 %r1, %tid.x;\n    mov.u32 %r2, %tid.y;\n    mov.u32 %r3, %tid.z;\n"
+    "    or.b32 %r4, %r1, %r2;\n    or.b32 %r4, %r4, %r3;\n"
+    "    setp.ne.u32 %p1, %r4, 0;\n    @%p1 bra out;\n"
+    "    mov.u32 %r5, %ctaid.z;\n    mov.u32 %r6, %nctaid.y;\n    mov.u32 %r7, %ctaid.y;\n"
+    "    mad.lo.u32 %r8, %r5, %r6, %r7;\n    mov.u32 %r9, %nctaid.x;\n"
+    "    mov.u32 %r10, %ctaid.x;\n    mad.lo.u32 %r8, %r8, %r9, %r10;\n"
+    "    mov.u32 %r11, %ntid.x;\n    mov.u32 %r12, %ntid.y;\n    mov.u32 %r13, %ntid.z;\n"
+    "    mul.lo.u32 %r11, %r11, %r12;\n    mul.lo.u32 %r11, %r11, %r13;\n"
+    "    ld.param.u64 %d1, [dst];\n    mul.wide.u32 %d2, %r8, 4;\n    add.u64 %d1, %d1, %d2;\n"
+    "    ld.u32 %r14, [%d1];\n    add.u32 %r14, %r14, %r11;\n    st.u32 [%d1], %r14;\n"
+    "out:\n    ret;\n}\n";
+
+static void own_count(const void *args, const uint32_t id[3], const uint32_t grid[3],
+                       const uint32_t block[3]) {
+    uint32_t *dst = HCQ_PTR(uint32_t, *HCQ_ARGS(uint64_t, args));
+    dst[(id[2] * grid[1] + id[1]) * grid[0] + id[0]] += block[0] * block[1] * block[2];
+}
+
+/* ---- bad(): an address that is none ---- */
+
+static const char bad_ptx[] = PTX_HEAD
+    ".visible .entry ct_bad(.param .u64 at) {\n"
+    "    .reg .b32 %r<2>;\n    .reg .b64 %d<2>;\n"
+    "    ld.param.u64 %d1, [at];\n    mov.u32 %r1, 1;\n    st.global.u32 [%d1], %r1;\n"
+    "    ret;\n}\n";
+
+static void own_bad(const void *args, const uint32_t id[3], const uint32_t grid[3],
+                     const uint32_t block[3]) {
+    (void)args;
+    (void)id;
+    (void)grid;
+    (void)block;
+    M.fault(700);
+}
+
+static const own_kernel own_kernels[] = {
+    {"ct_spin", own_spin, spin_ptx}, {"ct_last", own_last, last_ptx},
+    {"ct_step", own_step, step_ptx}, {"ct_count", own_count, count_ptx},
+    {"ct_bad", own_bad, bad_ptx},
+};
+
+static const uint32_t spin_list[] = {HCQ_ARG_IN, HCQ_ARG_OUT, 0};
+static const uint32_t last_list[] = {HCQ_ARG_U64, 0};
+static const uint32_t step_list[] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32, 0};
+static const uint32_t count_list[] = {HCQ_ARG_INOUT, 0};
+
+/* `args` ends with 0. */
+static hcq_program_desc ptx_desc(const char *entry, const char *ptx, const uint32_t *args) {
+    hcq_program_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.label = entry;
+    desc.ptx.data = ptx;
+    desc.ptx.size = ptx ? strlen(ptx) : 0;
+    desc.ptx.entry = entry;
+    for (uint32_t i = 0; args[i] != HCQ_ARG_NONE; i++) {
+        desc.args[i] = args[i];
+    }
+    return desc;
+}
+
+static hcq_program *make_own(hcq_device *device, const char *entry, const uint32_t *args) {
+    hcq_program *program = NULL;
+    for (size_t i = 0; i < sizeof own_kernels / sizeof own_kernels[0]; i++) {
+        if (strcmp(own_kernels[i].entry, entry) == 0) {
+            hcq_program_desc desc = ptx_desc(entry, own_kernels[i].ptx, args);
+            CHECK_OK(hcq_program_create(device, &desc, &program));
+        }
+    }
+    CHECK(program != NULL);
+    return program;
+}
+
+/* ---- gates: kernels that run until the host lets them go ---- */
+
+enum { GATES = 8 };
+
+typedef struct gates {
+    hcq_device *dev;
+    hcq_program *spin;
+    hcq_buffer words;                  /* go and began of each */
+} gates;
+
+static void gates_open(gates *g, hcq_device *device) {
+    g->dev = device;
+    g->spin = make_own(device, "ct_spin", spin_list);
+    CHECK_OK(hcq_alloc(device, GATES * 128, HCQ_HOST_VISIBLE | HCQ_ZEROED, &g->words));
+}
+
+static uint32_t *gate_word(const gates *g, uint32_t gate, uint32_t which) {
+    return (uint32_t *)g->words.host + gate * 32 + which * 16;
+}
+
+static int32_t record_spin(hcq_queue *queue, const gates *g, uint32_t gate) {
+    spin_args args = {g->words.address + gate * 128, g->words.address + gate * 128 + 64};
+    return hcq_queue_exec(queue, g->spin, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+}
+
+static void gate_let(const gates *g, uint32_t gate) {
+    __atomic_store_n(gate_word(g, gate, 0), 1, __ATOMIC_SEQ_CST);
+}
+
+static int gate_has_begun(const gates *g, uint32_t gate) {
+    return __atomic_load_n(gate_word(g, gate, 1), __ATOMIC_SEQ_CST) != 0;
+}
+
+static void gate_shut(const gates *g, uint32_t gate) {
+    __atomic_store_n(gate_word(g, gate, 0), 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(gate_word(g, gate, 1), 0, __ATOMIC_SEQ_CST);
+}
+
+static void gate_until_begun(const gates *g, uint32_t gate) {
+    for (uint64_t end = hcq_sys_now_ns() + BOUND; !gate_has_begun(g, gate);) {
+        CHECK(hcq_sys_now_ns() < end);
+        mock_sleep(20000);
+    }
+}
+
+/* A submission to a lane of the kind that runs until it is let go. */
+static hcq_point submit_spin(const gates *g, uint32_t gate, uint64_t lane) {
+    hcq_queue *q = make_queue(g->dev, HCQ_COMPUTE);
+    CHECK(record_spin(q, g, gate) >= 0);
+    hcq_point done = submit_to(g->dev, q, lane, NULL, NULL);
+    hcq_queue_destroy(q);
+    return done;
+}
+
+static int32_t record_step(hcq_queue *queue, hcq_program *step, hcq_buffer dst, uint64_t to,
+                           hcq_buffer src, uint64_t from, uint32_t factor, uint32_t more) {
+    step_args args = {dst.address + to * 4, src.address + from * 4, factor, more};
+    return hcq_queue_exec(queue, step, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+}
+
+static int32_t record_last(hcq_queue *queue, hcq_program *last, uint64_t ns) {
+    return hcq_queue_exec(queue, last, &ns, sizeof ns, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+}

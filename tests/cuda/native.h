@@ -1,0 +1,540 @@
+/* native.h - handles that hcq gives and takes: events, contexts and streams of an
+   application. Part of cuda.c. */
+
+/* ---- what a device is made of ---- */
+
+static void handles_of_a_device(void **state) {
+    (void)state;
+    hcq_cuda_info info = info_of(T.dev);
+    hcq_cuda_lane_info lane, copy;
+    hcq_device_info device;
+    CHECK_OK(hcq_device_info_get(T.dev, &device));
+    CHECK(info.context && info.library && info.driver_version >= 11040 && info.processors > 0);
+    CHECK(info.capability >= 30 && info.memops <= 2 && info.value_waits <= 1);
+    CHECK(info.graphs == !(test_cuda_desc.flags & HCQ_CUDA_NO_GRAPHS));
+    CHECK(info.device_times == ((device.features & HCQ_FEATURE_PROFILING) != 0));
+    CHECK(device.name[0] && strcmp(device.backend, "CUDA") == 0);
+    CHECK(!mocked || info.processors == 16);
+    CHECK_OK(hcq_cuda_lane(T.dev, HCQ_COMPUTE, 0, &lane));
+    CHECK(lane.stream && lane.shared >= 1 && !lane.lent);
+    if (device.copy_lanes) {
+        CHECK_OK(hcq_cuda_lane(T.dev, HCQ_COPY, 0, &copy));
+        CHECK(copy.stream && (copy.stream == lane.stream) == (lane.shared > 1));
+        CHECK_U64(copy.shared, lane.shared);
+    }
+    hcq_device *one = device_with(HCQ_CUDA_ONE_STREAM, 2, 1);
+    CHECK_OK(hcq_cuda_lane(one, HCQ_COMPUTE, 0, &lane));
+    CHECK_OK(hcq_cuda_lane(one, HCQ_COMPUTE, 1, &copy));
+    CHECK(lane.stream == copy.stream && lane.shared >= 2 && lane.shared == copy.shared);
+    CHECK_OK(hcq_close(one));
+}
+
+static void handles_refused(void **state) {
+    (void)state;
+    hcq_device *cpu = open_cpu();
+    hcq_cuda_info info;
+    hcq_cuda_lane_info lane;
+    hcq_cuda_program_info program;
+    raw_event event, some = (raw_event)(uintptr_t)64;
+    hcq_point none = {{0}, 0}, got;
+    hcq_code code;
+    CHECK_RESULT(hcq_cuda_info_get(NULL, &info), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_info_get(T.dev, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_info_get(cpu, &info), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_lane(NULL, HCQ_COPY, 0, &lane), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_lane(T.dev, HCQ_COMPUTE, 0, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_lane(T.dev, HCQ_COMPUTE, 99, &lane), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_lane(T.dev, HCQ_GRAPH, 0, &lane), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_lane(cpu, HCQ_COMPUTE, 0, &lane), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_program(NULL, &program), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_program(make_add(T.dev), NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_program(make_add(cpu), &program), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_event_acquire(NULL, none, &event), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, none, &event), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, none, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_event_acquire(cpu, none, &event), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_event_release(NULL, some), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_event_release(T.dev, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_event_release(T.dev, some), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_event_release(cpu, some), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_import_event(NULL, some, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_import_event(T.dev, NULL, &got), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_import_event(T.dev, some, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_import_event(cpu, some, &got), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_compile(cpu, "", NULL, 0, &code), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_cuda_compile(T.dev, NULL, NULL, 0, &code), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_cuda_compile(T.dev, "", NULL, 0, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_close(cpu));
+}
+
+static void handles_of_a_closed_device(void **state) {
+    (void)state;
+    hcq_device *device = device_with(0, 1, 1);
+    hcq_cuda_info info;
+    hcq_cuda_lane_info lane;
+    raw_event event;
+    hcq_point done = submit_to(device, NULL, 0, NULL, NULL), got;
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_close(device));
+    CHECK_RESULT(hcq_cuda_info_get(device, &info), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_cuda_lane(device, HCQ_COMPUTE, 0, &lane), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_cuda_event_acquire(device, done, &event), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_cuda_import_event(device, (raw_event)(uintptr_t)64, &got), HCQ_ERROR_CLOSED);
+    (void)hcq_device_release(device);
+}
+
+/* ---- events for an application ---- */
+
+/* A stream of the application's waits for a submission, on its own and by a signal. */
+static void acquire_on(uint32_t way) {
+    hcq_device *device = device_by(way, 2, 1);
+    hcq_signal s = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    raw_event event[3];
+    raw_side a;
+    gates g;
+    gates_open(&g, device);
+    raw_open(&a, device);
+    CHECK_INDEX(record_spin(q, &g, 0), 0);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 7)), 1);
+    settle(device);
+    uint64_t used = COUNT(device, EVENTS);
+    hcq_point done = submit_of(q, device), later = submit_spin(&g, 1, 0);
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &event[0]));
+    CHECK_OK(hcq_cuda_event_acquire(device, hcq_at(s, 5), &event[1]));
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &event[2]));
+    raw_push(&a);
+    for (uint32_t i = 0; i < 3; i++) {
+        RAW_OK(R.cuStreamWaitEvent(a.stream, event[i], 0));
+    }
+    raw_pop();
+    raw_set(&a, 0, 3, a.stream);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_OK(hcq_cuda_event_release(device, event[i]));
+    }
+    test_sleep_ms(5);
+    CHECK_U64(raw_word(&a, 0), 0);
+    gate_let(&g, 0);
+    if (!is_one_stream(way)) {         /* behind the spin that comes later */
+        raw_sync(&a, a.stream);
+        CHECK_U64(raw_word(&a, 0), 3);
+        CHECK_RESULT(test_poll(later), HCQ_TIMEOUT);
+    }
+    gate_let(&g, 1);
+    WAIT_OK(later);
+    settle(device);
+    CHECK(COUNT(device, EVENTS) <= used + 4);
+    raw_close(&a);
+    CHECK_OK(hcq_close(device));
+}
+
+static void events_for_others(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < MEANS; way++) {
+        acquire_on(way);
+    }
+}
+
+static hcq_result host_refuses(void *user) {
+    (void)user;
+    return HCQ_ERROR_INVALID;
+}
+
+/* Held, reached, failed, gone, of the CPU and of the other device. */
+static void points_without_events(void **state) {
+    (void)state;
+    hcq_device *cpu = open_cpu();
+    hcq_signal gate = make_signal(T.dev, 0), raised = make_signal(T.dev, 0);
+    hcq_point shut = hcq_at(gate, 1), up = hcq_at(raised, 5);
+    hcq_queue *bad = make_queue(T.dev, HCQ_COMPUTE);
+    raw_event event = NULL;
+    gates g;
+    hcq_point held = submit_to(T.dev, NULL, 0, &shut, &up);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, held, &event), HCQ_NOT_READY);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, up, &event), HCQ_NOT_READY);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, shut, &event), HCQ_NOT_READY);
+    CHECK(event == NULL);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    WAIT_OK(held);
+    const hcq_point reached[] = {shut, held, up};
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_OK(hcq_cuda_event_acquire(T.dev, reached[i], &event));
+        CHECK(event != NULL);
+        for (uint64_t end = hcq_sys_now_ns() + BOUND; !raw_event_done(T.dev, event);) {
+            CHECK(hcq_sys_now_ns() < end); /* nothing is before it */
+        }
+        CHECK_OK(hcq_cuda_event_release(T.dev, event));
+    }
+    gates_open(&g, T.dev2);
+    hcq_point there = submit_spin(&g, 0, 0);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, there, &event), HCQ_ERROR_UNSUPPORTED);
+    CHECK_OK(hcq_cuda_event_acquire(T.dev2, there, &event));
+    CHECK_RESULT(hcq_cuda_event_release(T.dev, event), HCQ_ERROR_INVALID); /* not its own */
+    CHECK_OK(hcq_cuda_event_release(T.dev2, event));
+    CHECK_RESULT(hcq_cuda_event_acquire(cpu, there, &event), HCQ_ERROR_UNSUPPORTED);
+    gate_let(&g, 0);
+    WAIT_OK(there);
+    CHECK_INDEX(hcq_queue_host(bad, host_refuses, NULL), 0);
+    held = submit_of(bad, T.dev);
+    WAIT_RESULT(held, HCQ_ERROR_HOST);
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, held, &event), HCQ_ERROR_HOST);
+    CHECK_OK(hcq_signal_destroy(gate));
+    CHECK_RESULT(hcq_cuda_event_acquire(T.dev, shut, &event), HCQ_ERROR_CLOSED);
+    CHECK_OK(hcq_close(cpu));
+}
+
+/* Given back as often as taken; once more is refused; closing takes the rest. */
+static void events_are_counted(void **state) {
+    (void)state;
+    hcq_device *device = device_with(0, 1, 1);
+    raw_event first, second, third;
+    gates g;
+    gates_open(&g, device);
+    hcq_point done = submit_spin(&g, 0, 0);
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &first));
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &second));
+    CHECK_OK(hcq_cuda_event_release(device, first));
+    CHECK_OK(hcq_cuda_event_release(device, second));
+    gate_let(&g, 0);
+    WAIT_OK(done);
+    settle(device);
+    log_clear();
+    CHECK_RESULT(hcq_cuda_event_release(device, first), HCQ_ERROR_INVALID);
+    CHECK(log_has("event"));
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &third)); /* kept until the end */
+    CHECK_OK(hcq_close(device));
+}
+
+/* An event that an application still has is recorded by nobody else meanwhile. */
+static void acquired_events_stay(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < 3; way++) {
+        hcq_device *device = device_by(way, 2, 1);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_point done = {{0}, 0};
+        raw_event event;
+        gates g;
+        gates_open(&g, device);
+        CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
+        done = submit_of(q, device);
+        CHECK_OK(hcq_cuda_event_acquire(device, done, &event));
+        WAIT_OK(done);
+        for (uint32_t i = 0; i < 200; i++) {
+            done = submit_to(device, q, i & 1, &done, NULL);
+        }
+        WAIT_OK(done);
+        hcq_point spins = submit_spin(&g, 0, 0);
+        (void)submit_to(device, q, 1, &spins, NULL);
+        CHECK(raw_event_done(device, event)); /* still that of the first */
+        CHECK_OK(hcq_cuda_event_release(device, event));
+        gate_let(&g, 0);
+        settle(device);
+        hcq_queue_destroy(q);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* ---- events of an application ---- */
+
+/* The event is recorded again, elsewhere, and destroyed as soon as it was given. */
+static void import_on(uint32_t way) {
+    hcq_device *device = device_by(way, 2, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    raw_stream other;
+    hcq_point point;
+    raw_side a;
+    gates g;
+    gates_open(&g, device);
+    raw_open(&a, device);
+    other = raw_stream_new(&a);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(a.words, 64, 4), a.words, 4), 0);
+    raw_spin(&a, &g, 0, a.stream);
+    raw_set(&a, 0, 21, a.stream);
+    raw_event event = raw_record(&a, a.stream);
+    CHECK_OK(hcq_cuda_import_event(device, event, &point));
+    raw_push(&a);
+    RAW_OK(R.cuEventRecord(event, other));
+    RAW_OK(R.cuEventDestroy_v2(event));
+    raw_pop();
+    hcq_point done = submit_to(device, q, 0, &point, NULL);
+    gate_until_begun(&g, 0);
+    test_sleep_ms(3);
+    CHECK_RESULT(test_poll(point), HCQ_TIMEOUT);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    gate_let(&g, 0);
+    WAIT_OK(done);
+    WAIT_OK(point);
+    CHECK_U64(raw_word(&a, 16), 21);
+    raw_stream_end(&a, other);
+    raw_close(&a);
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_close(device));
+}
+
+static void events_of_others(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < MEANS; way++) {
+        import_on(way);
+    }
+}
+
+/* More than run beside each other; each point keeps to its own event. */
+static void many_events_of_others(void **state) {
+    (void)state;
+    enum { EVENTS = 7, STREAMS = 3 };
+    raw_stream streams[STREAMS];
+    hcq_point points[EVENTS];
+    raw_side a;
+    gates g;
+    gates_open(&g, T.dev);
+    raw_open(&a, T.dev);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        streams[i] = raw_stream_new(&a);
+    }
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        if (i < STREAMS) {
+            raw_spin(&a, &g, i, streams[i]);
+        }
+        raw_set(&a, i, i + 1, streams[i % STREAMS]);
+        raw_event event = raw_record(&a, streams[i % STREAMS]);
+        CHECK_OK(hcq_cuda_import_event(T.dev, event, &points[i]));
+        raw_event_end(&a, event);
+    }
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        CHECK_RESULT(test_poll(points[i]), HCQ_TIMEOUT);
+    }
+    for (uint32_t k = 0; k < STREAMS; k++) {
+        gate_let(&g, k);
+        WAIT_OK(points[k]);
+        CHECK_U64(raw_word(&a, k), k + 1);
+        for (uint32_t i = k + 1; i < STREAMS; i++) {
+            CHECK_RESULT(test_poll(points[i]), HCQ_TIMEOUT);
+        }
+    }
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        WAIT_OK(points[i]);
+        CHECK_U64(raw_word(&a, i), i + 1);
+    }
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        raw_stream_end(&a, streams[i]);
+    }
+    raw_close(&a);
+}
+
+/* Round after round: the application's kernel, hcq's, the application's again. */
+static void application_and_hcq_take_turns(void **state) {
+    (void)state;
+    enum { ROUNDS = 60 };
+    hcq_program *step = make_own(T.dev, "ct_step", step_list);
+    hcq_cuda_program_info kernel;
+    raw_side a;
+    uint32_t model = 0;
+    if (T.variant->narrow) {
+        SKIP("counters that are swapped hold work back");
+        return;
+    }
+    raw_open(&a, T.dev);
+    memset(&kernel, 0, sizeof kernel);
+    CHECK_OK(hcq_cuda_program(step, &kernel));
+    step_args args = {a.words.address, a.words.address + 64, 3, 0};
+    void *parameters[] = {&args.dst, &args.src, &args.factor, &args.more};
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(record_step(q, step, a.words, 0, a.words, 16, 5, 7), 0);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        raw_event event;
+        hcq_point point;
+        args.more = i;
+        raw_push(&a);
+        RAW_OK(R.cuLaunchKernel(kernel.function, 1, 1, 1, 1, 1, 1, 0, a.stream, parameters, NULL));
+        raw_pop();
+        event = raw_record(&a, a.stream);
+        CHECK_OK(hcq_cuda_import_event(T.dev, event, &point));
+        hcq_point done = submit_to(T.dev, q, 0, &point, NULL);
+        raw_push(&a);
+        RAW_OK(R.cuEventDestroy_v2(event));
+        CHECK_OK(hcq_cuda_event_acquire(T.dev, done, &event));
+        RAW_OK(R.cuStreamWaitEvent(a.stream, event, 0));
+        raw_pop();
+        CHECK_OK(hcq_cuda_event_release(T.dev, event));
+        model = (model * 3 + i) * 5 + 7;
+    }
+    raw_sync(&a, a.stream);
+    CHECK_U64(raw_word(&a, 0), model);
+    hcq_queue_destroy(q);
+    raw_close(&a);
+}
+
+/* ---- a context and streams of an application ---- */
+
+static raw_context current_context(void) {
+    raw_context context = NULL;
+    RAW_OK(R.cuCtxGetCurrent(&context));
+    return context;
+}
+
+/* A bit of everything of a device. */
+static void use_device(hcq_device *device) {
+    static unsigned char bytes[20000];
+    hcq_buffer words = make_words(device, 5000);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    raw_event event;
+    CHECK_INDEX(record_add(q, make_add(device), words, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_fill(q, hcq_view(words, 64, 64), 64, 1, 1), 1);
+    CHECK_OK(hcq_queue_bind(q, device));
+    hcq_point done = submit_of(q, device);
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &event));
+    CHECK_OK(hcq_cuda_event_release(device, event));
+    WAIT_OK(done);
+    CHECK_U64(READ32(words, 1), 4);
+    CHECK_OK(hcq_copyin(words, bytes, sizeof bytes));
+    CHECK_OK(hcq_free(words));
+    CHECK_OK(hcq_trim(device, 0));
+    hcq_queue_destroy(q);
+}
+
+/* hcq pushes its context for its calls, and leaves the application's as it was. */
+static void contexts_are_left_as_they_were(void **state) {
+    (void)state;
+    raw_context mine;
+    raw_load(T.dev);
+    CHECK(current_context() == NULL);
+    use_device(T.dev);
+    CHECK(current_context() == NULL);
+    RAW_OK(R.cuCtxCreate_v2(&mine, 0, 0));
+    use_device(T.dev);
+    CHECK(current_context() == mine);
+    hcq_device *device = device_with(0, 2, 1);
+    use_device(device);
+    CHECK(current_context() == mine);
+    CHECK_OK(hcq_close(device));
+    CHECK(current_context() == mine);
+    RAW_OK(R.cuCtxDestroy_v2(mine));
+}
+
+static hcq_device *open_lent(raw_context context, raw_stream *streams, uint32_t count) {
+    hcq_device_desc desc = test_desc();
+    test_cuda_desc.flags &= ~(uint32_t)HCQ_CUDA_ONE_STREAM;
+    test_cuda_desc.context = context;
+    test_cuda_desc.streams = streams;
+    test_cuda_desc.stream_count = count;
+    return test_open(0, &desc);
+}
+
+static void lent_context(void **state) {
+    (void)state;
+    raw_context mine, popped;
+    raw_load(T.dev);
+    RAW_OK(R.cuCtxCreate_v2(&mine, 0, 0));
+    RAW_OK(R.cuCtxPopCurrent_v2(&popped));
+    hcq_device *device = open_lent(mine, NULL, 0);
+    CHECK(info_of(device).context == mine);
+    CHECK(info_of(T.dev).context != mine);
+    use_device(device);
+    hcq_cuda_lane_info lane;
+    CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, 0, &lane));
+    CHECK_U64(lane.lent, 0);
+    CHECK_OK(hcq_close(device));
+    CHECK(current_context() == NULL);
+    raw_stream stream;                 /* it lives */
+    RAW_OK(R.cuCtxPushCurrent_v2(mine));
+    RAW_OK(R.cuStreamCreateWithPriority(&stream, RAW_NON_BLOCKING, 0));
+    RAW_OK(R.cuStreamDestroy_v2(stream));
+    RAW_OK(R.cuCtxPopCurrent_v2(&popped));
+    RAW_OK(R.cuCtxDestroy_v2(mine));
+}
+
+/* By turns on two lent streams: hcq's kernels, and now and then the application's. */
+static void share_streams(hcq_device *device, const raw_side *a, raw_stream *streams,
+                          hcq_buffer words, uint32_t *model) {
+    hcq_program *step = make_own(device, "ct_step", step_list);
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t lane = i & 1;
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(record_step(q, step, words, lane, words, 8 + lane, 3, i), 0);
+        (void)submit_to(device, q, lane, NULL, NULL);
+        hcq_queue_destroy(q);
+        model[lane] = model[lane] * 3 + i;
+        if (i % 10 > 7) {
+            raw_push(a);
+            RAW_OK(R.cuMemsetD32Async(words.address + lane * 4, i, 1, streams[lane]));
+            raw_pop();
+            model[lane] = i;
+        }
+    }
+    settle(device);
+    for (uint32_t i = 0; i < 2; i++) {
+        raw_sync(a, streams[i]);
+        CHECK_U64(((const uint32_t *)words.host)[i], model[i]);
+    }
+}
+
+/* Work of both on a lent stream is in the order in which it was given. */
+static void lent_streams(void **state) {
+    (void)state;
+    raw_stream streams[2];
+    raw_side a;
+    hcq_cuda_lane_info lane;
+    uint32_t model[2] = {0, 0};
+    if (T.variant->narrow) {
+        SKIP("counters that are swapped hold work back");
+        return;
+    }
+    raw_open(&a, T.dev);
+    for (uint32_t i = 0; i < 2; i++) {
+        streams[i] = raw_stream_new(&a);
+    }
+    hcq_device *device = open_lent(a.context, streams, 2);
+    CHECK_U64(test_query(device, HCQ_QUERY_COMPUTE_LANES), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, i, &lane));
+        CHECK(lane.stream == streams[i] && lane.lent == 1);
+    }
+    hcq_buffer words;
+    CHECK_OK(hcq_alloc(device, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &words));
+    share_streams(device, &a, streams, words, model);
+    CHECK_OK(hcq_close(device));
+    raw_set(&a, 0, 5, streams[1]);     /* they are still there */
+    for (uint32_t i = 0; i < 2; i++) {
+        raw_sync(&a, streams[i]);
+        raw_stream_end(&a, streams[i]);
+    }
+    CHECK_U64(raw_word(&a, 0), 5);
+    raw_close(&a);
+}
+
+/* Closing waits for hcq's work on a lent stream, not for what comes behind it. */
+static void lent_streams_are_left(void **state) {
+    (void)state;
+    raw_side a;
+    gates g;
+    NEEDS_MOCK();
+    if (T.variant->one_fifo || !info_of(T.dev).pools ||
+        (T.variant->cuda->flags & MOCK_CUDA_SYNCS)) {
+        SKIP("all is behind the long kernel, or freeing waits for it");
+        return;
+    }
+    gates_open(&g, T.dev);
+    raw_open(&a, T.dev);
+    raw_stream stream = raw_stream_new(&a);
+    hcq_device *device = open_lent(a.context, &stream, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
+    submit_and_wait(q, device);
+    hcq_queue_destroy(q);
+    raw_spin(&a, &g, 0, stream);
+    gate_until_begun(&g, 0);
+    uint64_t before = hcq_sys_now_ns();
+    CHECK_OK(hcq_close(device));
+    CHECK(hcq_sys_now_ns() - before < 3 * SECOND);
+    gate_let(&g, 0);
+    raw_sync(&a, stream);
+    raw_stream_end(&a, stream);
+    raw_close(&a);
+}
+
+#define NATIVE_TESTS                                                               \
+    TEST(handles_of_a_device), TEST(handles_refused), TEST(handles_of_a_closed_device), \
+    TEST(events_for_others), TEST(points_without_events), TEST(events_are_counted), \
+    TEST(acquired_events_stay), TEST(events_of_others), TEST(many_events_of_others), \
+    TEST(application_and_hcq_take_turns), TEST(contexts_are_left_as_they_were),    \
+    TEST(lent_context), TEST(lent_streams), TEST(lent_streams_are_left),

@@ -1,0 +1,154 @@
+/* raw.h - the driver's functions as an application calls them that has streams,
+   events and contexts of its own. Part of cuda.c. */
+
+typedef struct CUctx_st *raw_context;
+typedef struct CUstream_st *raw_stream;
+typedef struct CUevent_st *raw_event;
+typedef struct CUfunc_st *raw_function;
+
+#define RAW_FUNCTIONS(X)                                                           \
+    X(cuCtxCreate_v2, (raw_context * made, unsigned flags, int device))            \
+    X(cuCtxDestroy_v2, (raw_context context))                                      \
+    X(cuCtxPushCurrent_v2, (raw_context context))                                  \
+    X(cuCtxPopCurrent_v2, (raw_context * context))                                 \
+    X(cuCtxGetCurrent, (raw_context * context))                                    \
+    X(cuStreamCreateWithPriority, (raw_stream * made, unsigned flags, int priority)) \
+    X(cuStreamDestroy_v2, (raw_stream stream))                                     \
+    X(cuStreamQuery, (raw_stream stream))                                          \
+    X(cuStreamSynchronize, (raw_stream stream))                                    \
+    X(cuStreamWaitEvent, (raw_stream stream, raw_event event, unsigned flags))     \
+    X(cuEventCreate, (raw_event * made, unsigned flags))                           \
+    X(cuEventDestroy_v2, (raw_event event))                                        \
+    X(cuEventRecord, (raw_event event, raw_stream stream))                         \
+    X(cuEventQuery, (raw_event event))                                             \
+    X(cuMemcpyAsync, (uint64_t dst, uint64_t src, size_t bytes, raw_stream stream)) \
+    X(cuMemsetD32Async, (uint64_t dst, unsigned value, size_t count, raw_stream stream)) \
+    X(cuLaunchKernel, (raw_function function, unsigned grid_x, unsigned grid_y,    \
+                       unsigned grid_z, unsigned block_x, unsigned block_y,        \
+                       unsigned block_z, unsigned shared, raw_stream stream,       \
+                       void **parameters, void **extra))
+
+typedef struct raw_api {
+#define RAW_MEMBER(name, arguments) int (*name) arguments;
+    RAW_FUNCTIONS(RAW_MEMBER)
+} raw_api;
+
+static raw_api R;
+
+#define RAW_OK(call) CHECK_U64((call), 0)
+
+enum { RAW_NOT_READY = 600, RAW_NON_BLOCKING = 1, RAW_NO_TIMES = 2 };
+
+static void raw_load(hcq_device *device) {
+    hcq_cuda_info info = info_of(device);
+    void *found;
+    CHECK(info.library != NULL);
+#define RAW_LOAD(name, arguments)                                                  \
+    found = hcq_sys_library_symbol(info.library, #name);                           \
+    CHECK(found != NULL);                                                          \
+    memcpy(&R.name, &found, sizeof found);
+    RAW_FUNCTIONS(RAW_LOAD)
+}
+
+/* An application's part of a device's context. */
+typedef struct raw_side {
+    hcq_device *dev;
+    raw_context context;
+    raw_stream stream;
+    hcq_buffer words;                  /* pinned */
+} raw_side;
+
+static void raw_push(const raw_side *a) {
+    RAW_OK(R.cuCtxPushCurrent_v2(a->context));
+}
+
+static void raw_pop(void) {
+    raw_context context;
+    RAW_OK(R.cuCtxPopCurrent_v2(&context));
+}
+
+static raw_stream raw_stream_new(const raw_side *a) {
+    raw_stream stream;
+    raw_push(a);
+    RAW_OK(R.cuStreamCreateWithPriority(&stream, RAW_NON_BLOCKING, 0));
+    raw_pop();
+    return stream;
+}
+
+static void raw_stream_end(const raw_side *a, raw_stream stream) {
+    raw_push(a);
+    RAW_OK(R.cuStreamDestroy_v2(stream));
+    raw_pop();
+}
+
+static void raw_sync(const raw_side *a, raw_stream stream) {
+    raw_push(a);
+    RAW_OK(R.cuStreamSynchronize(stream));
+    raw_pop();
+}
+
+static void raw_open(raw_side *a, hcq_device *device) {
+    memset(a, 0, sizeof *a);
+    raw_load(device);
+    a->dev = device;
+    a->context = info_of(device).context;
+    a->stream = raw_stream_new(a);
+    CHECK_OK(hcq_alloc(device, 4096, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a->words));
+}
+
+static uint32_t raw_word(const raw_side *a, uint32_t index) {
+    return __atomic_load_n((uint32_t *)a->words.host + index, __ATOMIC_SEQ_CST);
+}
+
+static void raw_close(raw_side *a) {
+    raw_sync(a, a->stream);
+    raw_stream_end(a, a->stream);
+    CHECK_OK(hcq_free(a->words));
+}
+
+/* Launches a spin of the gates' on a stream of the application's. */
+static void raw_spin(const raw_side *a, const gates *g, uint32_t gate, raw_stream stream) {
+    hcq_cuda_program_info info;
+    uint64_t go = g->words.address + gate * 128, began = go + 64;
+    void *parameters[] = {&go, &began};
+    memset(&info, 0, sizeof info);
+    CHECK_OK(hcq_cuda_program(g->spin, &info));
+    raw_push(a);
+    RAW_OK(R.cuLaunchKernel(info.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    raw_pop();
+}
+
+/* Word `index` is `value` once the stream comes to it. */
+static void raw_set(const raw_side *a, uint32_t index, uint32_t value, raw_stream stream) {
+    raw_push(a);
+    RAW_OK(R.cuMemsetD32Async(a->words.address + index * 4, value, 1, stream));
+    raw_pop();
+}
+
+static raw_event raw_record(const raw_side *a, raw_stream stream) {
+    raw_event event;
+    raw_push(a);
+    RAW_OK(R.cuEventCreate(&event, RAW_NO_TIMES));
+    RAW_OK(R.cuEventRecord(event, stream));
+    raw_pop();
+    return event;
+}
+
+static void raw_event_end(const raw_side *a, raw_event event) {
+    raw_push(a);
+    RAW_OK(R.cuEventDestroy_v2(event));
+    raw_pop();
+}
+
+/* Is it complete? */
+static int raw_event_done(hcq_device *device, raw_event event) {
+    raw_side a;
+    raw_load(device);
+    memset(&a, 0, sizeof a);
+    a.context = info_of(device).context;
+    raw_push(&a);
+    int result = R.cuEventQuery(event);
+    raw_pop();
+    CHECK(result == 0 || result == RAW_NOT_READY);
+    return result == 0;
+}

@@ -1,0 +1,532 @@
+/* calls.h - random graphs: what a call is, what it does to bytes in plain
+   C, and how it is recorded. Part of graph.c. */
+#ifndef HCQ_TEST_GRAPH_CALLS_H
+#define HCQ_TEST_GRAPH_CALLS_H
+
+enum {
+    DEVICES = 6,
+    OWN = 3,                           /* buffers of a device that graphs name */
+    SPARES = 3,                        /* ... and that launches bring as inputs */
+    PER_DEVICE = OWN + SPARES,
+    MEMORIES = DEVICES * PER_DEVICE,
+    BIGGEST = 128 * 1024,
+    SPARE_BYTES = 64 * 1024,
+    INPUTS = 5,
+    EMPTIES = 2,
+    FIRST_INPUT = MEMORIES,            /* names: memories, inputs, empties */
+    FIRST_EMPTY = FIRST_INPUT + INPUTS,
+    NAMES = FIRST_EMPTY + EMPTIES,
+    CALLS = 128,
+    TOUCHES = 6,                       /* of one call */
+    EDGES = 16,                        /* that the graph states */
+    VARIABLES = 8,
+    THREADS_OF_BLOCK = 64,
+    COPY_LANE_BYTES = 16384            /* smaller copies stay on the compute lane */
+};
+
+#define NOBODY UINT32_MAX
+
+/* ---- what the calls are ---- */
+
+typedef enum call_kind {
+    CALL_MIX,                          /* a kernel */
+    CALL_COPY,
+    CALL_FILL,
+    CALL_WRITE,
+    CALL_HOST,
+    CALL_CUSTOM,                       /* a fill in its own way */
+    CALL_BARRIER,
+    CALL_EMPTY
+} call_kind;
+
+static const char *const call_names[] = {"mix", "copy", "fill", "write", "host", "custom",
+                                         "barrier", "empty"};
+
+/* Programs: one kernel, declared in three ways. */
+enum { SHAPE_INOUT, SHAPE_OUT, SHAPE_LOOSE, SHAPES };
+
+typedef struct span { uint32_t name, at, size; } span; /* bytes */
+
+typedef struct touch { span where; int writes; } touch;
+
+/* What the kernel and the host function are told, in words. */
+typedef struct mix_numbers {
+    uint32_t n, a_n, b_n, seed, reads, pause_us;
+} mix_numbers;
+
+typedef struct mixing_args {           /* the argument block */
+    uint64_t dst, a, b;
+    mix_numbers with;
+} mixing_args;
+
+typedef struct host_mix {              /* of a host command */
+    uint32_t *dst;
+    const uint32_t *a, *b;
+    mix_numbers with;
+} host_mix;
+
+typedef struct fill_payload {          /* of a custom command */
+    uint64_t address;
+    uint64_t size;
+    uint32_t value;
+} fill_payload;
+
+typedef struct call {
+    call_kind kind;
+    uint32_t device;                   /* where it must run */
+    uint32_t shape, grid;              /* of a kernel */
+    span dst, a, b;                    /* copy: a is the source */
+    mix_numbers with;
+    uint64_t value;
+    uint32_t value_size;
+    int fence;                         /* ordered with everything */
+    int stated;                        /* its kernel's ranges are stated */
+    int has_extra;                     /* a touch that is only stated */
+    touch extra;
+    uint32_t part, variable;           /* HCQ_PART_*, 0 = none */
+    uint64_t maximum;
+    touch touches[TOUCHES];            /* what the planner has to assume */
+    uint32_t touch_count;
+    host_mix host;
+} call;
+
+/* An input's memory for one launch. */
+typedef struct binding { uint32_t memory, at; } binding;
+
+typedef struct launch {
+    binding inputs[INPUTS];
+    uint64_t variables[VARIABLES];
+    int has_variables;
+    uint32_t flags;
+} launch;
+
+typedef struct graph {
+    call calls[CALLS];
+    uint32_t count;
+    uint32_t devices[DEVICES], device_count; /* in play; the first is home */
+    uint32_t names[NAMES], name_count; /* in play, without empties */
+    uint32_t sizes[NAMES];             /* of inputs and empties, 0 = not in play */
+    uint32_t device_of[NAMES];
+    uint32_t ready[EMPTIES];           /* the call after which it has contents */
+    struct { uint32_t before, after; int is_recorded; } edges[EDGES];
+    uint32_t edge_count;
+    int can_step;                      /* HCQ_STEP takes it */
+    uint32_t pauses;                   /* percent of kernels that dawdle */
+    hcq_queue *queue;
+    hcq_buffer buffers[NAMES];         /* as recorded */
+} graph;
+
+/* The devices, their memory, and what it has to hold. */
+static struct world {
+    uint64_t random, seed;
+    const char *step;                  /* for messages */
+    hcq_device *devices[DEVICES];
+    uint32_t device_count;
+    int sees[DEVICES][DEVICES];        /* whose memory its commands may name */
+    hcq_program *programs[DEVICES][SHAPES];
+    hcq_buffer memory[MEMORIES];
+    unsigned char *model[MEMORIES];
+    unsigned char *empties[EMPTIES];
+    graph graph;
+} W;
+
+static uint32_t pick(uint32_t below) {
+    return (uint32_t)(test_random(&W.random) >> 33) % below;
+}
+
+static int chance(uint32_t percent) {
+    return pick(100) < percent;
+}
+
+/* ---- saying what is wrong ---- */
+
+static void print_span(const char *what, const span *s) {
+    if (s->size) {
+        const char *kind = s->name < FIRST_INPUT ? "m" : s->name < FIRST_EMPTY ? "input " : "e";
+        uint32_t number = s->name < FIRST_INPUT   ? s->name
+                          : s->name < FIRST_EMPTY ? s->name - FIRST_INPUT
+                                                  : s->name - FIRST_EMPTY;
+        fprintf(stderr, "  %s %s%u[%u, %u)", what, kind, number, s->at, s->at + s->size);
+    }
+}
+
+static void print_graph(const graph *g) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        const call *c = &g->calls[i];
+        fprintf(stderr, "%3u %-7s dev %u%s%s", i, call_names[c->kind], c->device,
+                c->fence ? " fence" : "", c->stated ? " stated" : "");
+        print_span("dst", &c->dst);
+        print_span("a", &c->a);
+        print_span("b", &c->b);
+        for (uint32_t t = 0; t < c->touch_count; t++) {
+            print_span(c->touches[t].writes ? "| W" : "| R", &c->touches[t].where);
+        }
+        fprintf(stderr, "\n");
+    }
+    for (uint32_t i = 0; i < g->edge_count; i++) {
+        fprintf(stderr, "edge %u -> %u\n", g->edges[i].before, g->edges[i].after);
+    }
+}
+
+/* Nothing after it would mean anything. */
+static void wrong(const char *format, ...) {
+    va_list list;
+    fprintf(stderr, "\ngraph: variant %s, seed %llu, %s: ", T.variant->name,
+            (unsigned long long)W.seed, W.step ? W.step : "");
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    print_graph(&W.graph);
+    fprintf(stderr, "%s", T.log.used ? T.log.text : "");
+    fprintf(stderr, "again: graph %s --first %llu --seeds 1\n", T.variant->name,
+            (unsigned long long)W.seed);
+    fflush(stderr);
+    abort();
+}
+
+static void must(const char *what, hcq_result result) {
+    if (result != HCQ_OK) {
+        wrong("%s gives %s", what, hcq_result_name(result));
+    }
+}
+#define MUST(call) must(#call, (call))
+
+static void must_index(const char *what, int32_t index, uint32_t want) {
+    if (index < 0) {
+        wrong("%s gives %s", what, hcq_result_name((hcq_result)index));
+    }
+    if ((uint32_t)index != want) {
+        wrong("%s gives index %d, not %u", what, index, want);
+    }
+}
+#define MUST_INDEX(call, want) must_index(#call, (call), (want))
+
+/* ---- what calls do: the same code for kernels, host functions, the model ---- */
+
+/* Every word depends on its place, on the old word, on two others and on the
+   call, so that any wrong order leaves other bytes. */
+static void mix_words(uint32_t *dst, const uint32_t *a, const uint32_t *b, uint32_t first,
+                      uint32_t end, const mix_numbers *with) {
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t x = with->reads ? dst[i] * 31u + 7u : 1u;
+        x += a[(i * 5u + with->seed) % with->a_n];
+        x ^= b[(i + with->seed * 3u) % with->b_n] * 0x85ebca6bu;
+        dst[i] = x + i * 0x9e3779b1u + with->seed;
+    }
+}
+
+static void fill_bytes(unsigned char *dst, uint64_t size, uint64_t value, uint32_t value_size) {
+    for (uint64_t i = 0; i < size; i++) {
+        dst[i] = (unsigned char)(value >> (i % value_size * 8));
+    }
+}
+
+/* Lets others overtake, if nothing holds them. */
+static void dawdle(uint32_t us) {
+    if (us) {
+        mock_sleep((long)us * 1000);
+    }
+}
+
+static void k_mixing(const void *block_args, const hcq_block *b) {
+    const mixing_args *k = HCQ_ARGS(mixing_args, block_args);
+    uint32_t first = b->id.x * b->block.x;
+    uint32_t end = first + b->block.x;
+    if (b->id.x == 0) {
+        dawdle(k->with.pause_us);
+    }
+    mix_words(HCQ_PTR(uint32_t, k->dst), HCQ_PTR(const uint32_t, k->a),
+              HCQ_PTR(const uint32_t, k->b), first < k->with.n ? first : k->with.n,
+              end < k->with.n ? end : k->with.n, &k->with);
+}
+TEST_SHADER(k_mixing, mixing)
+
+static hcq_result run_host_mix(void *user) {
+    const host_mix *h = (const host_mix *)user;
+    dawdle(h->with.pause_us);
+    mix_words(h->dst, h->a, h->b, 0, h->with.n, &h->with);
+    return HCQ_OK;
+}
+
+static hcq_result custom_on_cpu(void *native, const void *payload, void *user) {
+    fill_payload p;
+    (void)native;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    fill_bytes(HCQ_PTR(unsigned char, p.address), p.size, p.value, 4);
+    return HCQ_OK;
+}
+
+static hcq_result custom_on_mock(void *native, const void *payload, void *user) {
+    fill_payload p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    mock_custom_fill(native, p.address, p.size, p.value, 4);
+    return HCQ_OK;
+}
+
+#ifdef TEST_GPU
+static hcq_result custom_on_gpu(void *native, const void *payload, void *user) {
+    fill_payload p;
+    (void)user;
+    memcpy(&p, payload, sizeof p);
+    return test_gpu_fill(native, p.address, p.size, p.value);
+}
+#endif
+
+static hcq_result custom_on_trace(void *native, const void *payload, void *user) {
+    return is_cpu() ? custom_on_cpu(native, payload, user) : custom_on_mock(native, payload, user);
+}
+
+static const hcq_custom_type custom_fill = {
+    "own fill", sizeof(fill_payload),
+    {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, {"TRACE", custom_on_trace},
+     TEST_GPU_ENCODE(custom_on_gpu)},
+    {{0, 0}}, NULL
+};
+
+/* ---- the model ---- */
+
+static unsigned char *model_bytes(const launch *l, const span *s) {
+    if (s->name >= FIRST_EMPTY) {
+        return W.empties[s->name - FIRST_EMPTY] + s->at;
+    }
+    if (s->name >= FIRST_INPUT) {
+        const binding *b = &l->inputs[s->name - FIRST_INPUT];
+        return W.model[b->memory] + b->at + s->at;
+    }
+    return W.model[s->name] + s->at;
+}
+
+static void model_mix(const launch *l, const call *c) {
+    mix_numbers with = c->with;
+    uint64_t blocks = c->part == HCQ_PART_GRID_X ? l->variables[c->variable] : c->grid;
+    uint64_t end = c->kind == CALL_HOST ? with.n : blocks * THREADS_OF_BLOCK;
+    if (c->part == HCQ_PART_ARG + 6) {
+        with.seed = (uint32_t)l->variables[c->variable];
+    }
+    mix_words((uint32_t *)(void *)model_bytes(l, &c->dst),
+              (const uint32_t *)(const void *)model_bytes(l, &c->a),
+              (const uint32_t *)(const void *)model_bytes(l, &c->b), 0,
+              end < with.n ? (uint32_t)end : with.n, &with);
+}
+
+static void model_call(const launch *l, const call *c) {
+    uint64_t size = c->part == HCQ_PART_SIZE ? l->variables[c->variable] : c->dst.size;
+    uint64_t value = c->part == HCQ_PART_VALUE ? l->variables[c->variable] : c->value;
+    switch (c->kind) {
+    case CALL_MIX:
+    case CALL_HOST:
+        model_mix(l, c);
+        break;
+    case CALL_COPY:
+        memcpy(model_bytes(l, &c->dst), model_bytes(l, &c->a), (size_t)size);
+        break;
+    case CALL_FILL:
+    case CALL_WRITE:
+    case CALL_CUSTOM:
+        fill_bytes(model_bytes(l, &c->dst), size, value, c->value_size);
+        break;
+    default:
+        break;
+    }
+}
+
+static void model_launch(const graph *g, const launch *l) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        model_call(l, &g->calls[i]);
+    }
+}
+
+/* ---- recording ---- */
+
+static hcq_buffer span_buffer(const graph *g, const span *s) {
+    return hcq_view(g->buffers[s->name], s->at, s->size);
+}
+
+static mixing_args call_args(const graph *g, const call *c) {
+    mixing_args args;
+    memset(&args, 0, sizeof args);
+    args.dst = g->buffers[c->dst.name].address + c->dst.at;
+    args.a = g->buffers[c->a.name].address + c->a.at;
+    args.b = g->buffers[c->b.name].address + c->b.at;
+    args.with = c->with;
+    return args;
+}
+
+static fill_payload call_payload(const graph *g, const call *c) {
+    fill_payload p;
+    memset(&p, 0, sizeof p);
+    p.address = g->buffers[c->dst.name].address + c->dst.at;
+    p.size = c->dst.size;
+    p.value = (uint32_t)c->value;
+    return p;
+}
+
+/* Host functions get host pointers: they only name memories. */
+static void aim_host(call *c) {
+    c->host.dst = (uint32_t *)(void *)((unsigned char *)W.memory[c->dst.name].host + c->dst.at);
+    c->host.a = (const uint32_t *)(void *)((unsigned char *)W.memory[c->a.name].host + c->a.at);
+    c->host.b = (const uint32_t *)(void *)((unsigned char *)W.memory[c->b.name].host + c->b.at);
+    c->host.with = c->with;
+}
+
+static int32_t record_empty(graph *g, hcq_queue *q, const call *c) {
+    return hcq_queue_empty(q, W.devices[c->device], g->sizes[c->dst.name], 0,
+                           &g->buffers[c->dst.name]);
+}
+
+static int32_t record_command(graph *g, hcq_queue *q, call *c) {
+    mixing_args args;
+    fill_payload payload;
+    switch (c->kind) {
+    case CALL_MIX:
+        args = call_args(g, c);
+        return hcq_queue_exec(q, W.programs[c->device][c->shape], &args, sizeof args,
+                              hcq_dim(c->grid, 1, 1), hcq_dim(THREADS_OF_BLOCK, 1, 1));
+    case CALL_COPY:
+        return hcq_queue_copy(q, span_buffer(g, &c->dst), span_buffer(g, &c->a), c->dst.size);
+    case CALL_FILL:
+        return hcq_queue_fill(q, span_buffer(g, &c->dst), c->dst.size, c->value, c->value_size);
+    case CALL_WRITE:
+        return hcq_queue_write(q, span_buffer(g, &c->dst), c->value, c->value_size);
+    case CALL_HOST:
+        aim_host(c);
+        return hcq_queue_host(q, run_host_mix, &c->host);
+    case CALL_CUSTOM:
+        payload = call_payload(g, c);
+        return hcq_queue_custom(q, &custom_fill, &payload);
+    case CALL_BARRIER:
+        return hcq_queue_memory_barrier(q);
+    default:
+        return record_empty(g, q, c);
+    }
+}
+
+static void state_span(const graph *g, hcq_queue *q, uint32_t index, const span *s,
+                       uint32_t access) {
+    hcq_result r = hcq_queue_access(q, index, span_buffer(g, s), access);
+    if (r != HCQ_OK) {
+        wrong("hcq_queue_access of command %u gives %s", index, hcq_result_name(r));
+    }
+}
+
+/* What a command says about itself besides its arguments. */
+static void record_rest(const graph *g, hcq_queue *q, uint32_t index, const call *c) {
+    uint32_t access = c->with.reads ? (uint32_t)HCQ_ARG_INOUT : (uint32_t)HCQ_ARG_OUT;
+    if (c->stated) {
+        if (c->a.size) {
+            state_span(g, q, index, &c->a, HCQ_ARG_IN);
+        }
+        state_span(g, q, index, &c->dst, access);
+        if (c->b.size) {
+            state_span(g, q, index, &c->b, HCQ_ARG_IN);
+        }
+    }
+    if (c->has_extra) {
+        state_span(g, q, index, &c->extra.where, c->extra.writes ? HCQ_ARG_OUT : HCQ_ARG_IN);
+    }
+    if (c->part) {
+        MUST(hcq_queue_variable(q, index, c->part, c->variable, c->maximum));
+    }
+}
+
+static void declare_inputs(graph *g, hcq_queue *q) {
+    for (uint32_t n = 0; n < INPUTS; n++) {
+        uint32_t name = FIRST_INPUT + n;
+        if (!g->sizes[name]) {
+            continue;
+        }
+        g->buffers[name] = hcq_input(q, n, W.devices[g->device_of[name]], g->sizes[name]);
+        if (g->buffers[name].size != g->sizes[name]) {
+            wrong("hcq_input %u is refused", n);
+        }
+    }
+}
+
+/* May this call be recorded for its device alone, in a queue that is no graph? */
+static int is_plain(const graph *g, const call *c) {
+    const span *spans[3] = {&c->dst, &c->a, &c->b};
+    if (c->kind == CALL_EMPTY || c->kind == CALL_BARRIER || c->kind == CALL_HOST ||
+        c->kind == CALL_CUSTOM || c->stated || c->has_extra) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (spans[i]->size && (spans[i]->name >= FIRST_INPUT ||
+                               g->device_of[spans[i]->name] != c->device)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Edges between calls of [first, end), recorded as they are in `q`. */
+static void record_edges(graph *g, hcq_queue *q, uint32_t first, uint32_t end) {
+    for (uint32_t i = 0; i < g->edge_count; i++) {
+        if (!g->edges[i].is_recorded && g->edges[i].before >= first && g->edges[i].after < end) {
+            MUST(hcq_queue_edge(q, g->edges[i].before - first, g->edges[i].after - first));
+            g->edges[i].is_recorded = 1;
+        }
+    }
+}
+
+/* Records calls [first, end) elsewhere and appends that. */
+static void record_appended(graph *g, uint32_t first, uint32_t end) {
+    hcq_queue *part = NULL;
+    uint32_t device = g->calls[first].device;
+    int plain = 1;
+    for (uint32_t i = first; i < end; i++) {
+        plain = plain && g->calls[i].device == device && is_plain(g, &g->calls[i]);
+    }
+    MUST(hcq_queue_create(W.devices[plain ? device : g->devices[0]],
+                          plain ? HCQ_COMPUTE : HCQ_GRAPH, &part));
+    if (!plain) {
+        declare_inputs(g, part);
+    }
+    for (uint32_t i = first; i < end; i++) {
+        MUST_INDEX(record_command(g, part, &g->calls[i]), i - first);
+        record_rest(g, part, i - first, &g->calls[i]);
+    }
+    if (!plain) {
+        record_edges(g, part, first, end);
+    }
+    MUST_INDEX(hcq_queue_append(g->queue, part), first);
+    hcq_queue_destroy(part);
+}
+
+/* Such memory belongs to one graph. */
+static int names_empty(const call *c) {
+    return c->dst.name >= FIRST_EMPTY || c->a.name >= FIRST_EMPTY || c->b.name >= FIRST_EMPTY ||
+           (c->has_extra && c->extra.where.name >= FIRST_EMPTY);
+}
+
+static void record_graph(graph *g) {
+    MUST(hcq_queue_create(W.devices[g->devices[0]], HCQ_GRAPH, &g->queue));
+    for (uint32_t m = 0; m < MEMORIES; m++) {
+        g->buffers[m] = W.memory[m];
+    }
+    declare_inputs(g, g->queue);
+    for (uint32_t i = 0; i < g->count;) {
+        uint32_t end = i + 1;
+        if (chance(10)) {
+            for (uint32_t n = 1 + pick(5); end < g->count && n; n--) {
+                end++;
+            }
+            for (uint32_t k = i; k < end; k++) {
+                end = names_empty(&g->calls[k]) ? k : end;
+            }
+        }
+        if (end > i + 1) {
+            record_appended(g, i, end);
+            i = end;
+            continue;
+        }
+        MUST_INDEX(record_command(g, g->queue, &g->calls[i]), i);
+        record_rest(g, g->queue, i, &g->calls[i]);
+        i++;
+    }
+    record_edges(g, g->queue, 0, g->count);
+}
+
+#endif /* HCQ_TEST_GRAPH_CALLS_H */

@@ -1,0 +1,117 @@
+/* stack.c - hcq needs little stack: a device is opened, used and closed on a thread
+   of 64 KiB, which is less than threads of small C libraries and fibers have.
+
+   stack [VARIANT]
+   stack --raw           a Vulkan driver alone, without hcq: does that need more? */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "support/util.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+enum { STACK_BYTES = 64 * 1024, WORDS = 1024 };
+
+static void on_small_stack(void *(*run)(void *), void *user) {
+    pthread_attr_t attr;
+    pthread_t thread;
+    size_t bytes = STACK_BYTES;
+#ifdef PTHREAD_STACK_MIN
+    bytes = bytes < (size_t)PTHREAD_STACK_MIN ? (size_t)PTHREAD_STACK_MIN : bytes;
+#endif
+    pthread_attr_init(&attr);
+    CHECK(pthread_attr_setstacksize(&attr, bytes) == 0);
+    CHECK(pthread_create(&thread, &attr, run, user) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    pthread_attr_destroy(&attr);
+}
+
+/* Only results go back: a check that fails ends the thread it stands in. */
+typedef struct visit { hcq_result opened, used, closed; uint32_t word; } visit;
+
+static hcq_result use(hcq_device *device, uint32_t *word) {
+    static uint32_t words[WORDS];
+    hcq_buffer buffer;
+    hcq_queue *queue = NULL;
+    hcq_point done;
+    hcq_result r = hcq_alloc(device, sizeof words, HCQ_ZEROED, &buffer);
+    if (r == HCQ_OK) { r = hcq_copyin(buffer, words, sizeof words); }
+    if (r == HCQ_OK) { r = hcq_queue_create(device, HCQ_COPY, &queue); }
+    if (r == HCQ_OK) {
+        (void)hcq_queue_fill(queue, buffer, sizeof words, 7, 4);
+        r = hcq_queue_submit(queue, device, &done);
+    }
+    if (r == HCQ_OK) { r = hcq_wait(&done, 1, HCQ_ALL, BOUND); }
+    if (r == HCQ_OK) { r = hcq_copyout(words, buffer, sizeof words); }
+    *word = words[WORDS - 1];
+    return r;
+}
+
+static void *visit_device(void *user) {
+    visit *v = (visit *)user;
+    hcq_device_desc desc = test_desc();
+    hcq_device *device = NULL;
+    v->opened = hcq_open(T.variant->backend, &desc, &device);
+    if (v->opened != HCQ_OK) { return NULL; }
+    v->used = use(device, &v->word);
+    v->closed = hcq_close(device);
+    return NULL;
+}
+
+static void opens_on_a_small_stack(void **state) {
+    visit v = {HCQ_ERROR_LOST, HCQ_ERROR_LOST, HCQ_ERROR_LOST, 0};
+    (void)state;
+    on_small_stack(visit_device, &v);
+    CHECK_OK(v.opened);
+    CHECK_OK(v.used);
+    CHECK_OK(v.closed);
+    CHECK_U64(v.word, 7);
+}
+
+#ifdef HCQ_TEST_VULKAN
+static void *visit_driver(void *user) { /* with the system's loader, as the mock is off */
+    VkInstance instance = NULL;
+    VkPhysicalDevice physical = NULL;
+    VkDevice device = NULL;
+    uint32_t count = 1;
+    const float priority = 1.0f;
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .apiVersion = VK_API_VERSION_1_2};
+    VkInstanceCreateInfo made = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &app};
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
+    (void)user;
+#define FIND(name) PFN_##name name = (PFN_##name)mock_vk_loader(instance, #name)
+    FIND(vkCreateInstance);
+    if (!vkCreateInstance || vkCreateInstance(&made, NULL, &instance) != VK_SUCCESS) {
+        return NULL;
+    }
+    FIND(vkEnumeratePhysicalDevices);
+    FIND(vkCreateDevice);
+    FIND(vkDestroyDevice);
+    FIND(vkDestroyInstance);
+#undef FIND
+    if (vkEnumeratePhysicalDevices(instance, &count, &physical) >= VK_SUCCESS && count == 1 &&
+        vkCreateDevice(physical, &info, NULL, &device) == VK_SUCCESS) {
+        vkDestroyDevice(device, NULL);
+    }
+    vkDestroyInstance(instance, NULL);
+    return NULL;
+}
+#endif
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {TEST_BARE(opens_on_a_small_stack)};
+#ifdef HCQ_TEST_VULKAN
+    if (argc > 1 && strcmp(argv[1], "--raw") == 0) {
+        on_small_stack(visit_driver, NULL);
+        return 0;
+    }
+#endif
+    int result = test_start(argc, argv);
+    if (result != 0) { return result; }
+    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+/* flat.c - a process that submits for ever needs no more memory than at first.
+
+   flat [VARIANT] [SEED] [--submissions N] [--quick]
+
+   Each pattern runs N submissions in ten parts. After the second part (caches,
+   pools and rings are warm by then) neither the process nor what the library
+   took through the user's memory hooks may grow, and nothing is left pending:
+   work that nobody signals and nobody waits for is cleaned up, too. */
+#define HCQ_IMPLEMENTATION
+#define HCQ_CPU
+#include "support/util.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+enum {
+    PARTS = 10,
+    WARM_PARTS = 2,
+    GROWTH_BYTES = 1 << 20,            /* of the process */
+    GROWTH_BLOCKS = 512,               /* a backend's pool may meet a new peak */
+    BURST = 500,                       /* submissions of a pattern's turn */
+    INFLIGHT = 64                      /* of a lane: so much is needed at once, no more */
+};
+
+static uint64_t submissions_wanted;    /* of each pattern; 0 = the default */
+
+static uint64_t submissions(void) {
+    if (submissions_wanted) {
+        return submissions_wanted;
+    }
+    return T.quick ? 40000 : TEST_SANITIZED ? 20000 : 300000;
+}
+
+/* Of the process, without what malloc only keeps. */
+static uint64_t resident_bytes(void) {
+    unsigned long long size = 0, resident = 0;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file != NULL);
+    CHECK(fscanf(file, "%llu %llu", &size, &resident) == 2);
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What a pattern works with. */
+typedef struct bench {
+    hcq_queue *queue, *bad;
+    hcq_program *add;
+    hcq_buffer word;
+    hcq_signal signal, gate, never;
+    uint64_t value, opened;
+    uint32_t called;                   /* atomic */
+} bench;
+
+static hcq_result step_fails(void *user) {
+    (void)user;
+    return HCQ_ERROR_HOST;
+}
+
+static void step_noted(void *user, hcq_result result) {
+    bench *b = (bench *)user;
+    (void)result;
+    __atomic_add_fetch(&b->called, 1, __ATOMIC_RELAXED);
+}
+
+/* One burst of a pattern; everything it started is done or released. */
+typedef void (*pattern_fn)(bench *b);
+
+static void many(bench *b, hcq_queue *queue) {
+    for (int i = 0; i < BURST; i++) {
+        CHECK_OK(hcq_queue_submit(queue, T.dev, NULL));
+    }
+    (void)b;
+}
+
+static void unbound(bench *b) {
+    many(b, b->queue);
+}
+
+static void bound(bench *b) {
+    CHECK_OK(hcq_queue_bind(b->queue, T.dev));
+    many(b, b->queue);
+}
+
+/* Every submission a recording of its own. */
+static void recorded_anew(bench *b) {
+    for (int i = 0; i < BURST; i++) {
+        hcq_queue *q = make_queue(T.dev, i % 2 ? HCQ_COMPUTE : HCQ_COPY);
+        CHECK_INDEX(hcq_queue_write(q, b->word, (uint64_t)i, 4), 0);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        hcq_queue_destroy(q);
+    }
+}
+
+static void with_signals(bench *b) {
+    for (int i = 0; i < BURST; i++) {
+        hcq_point wait = hcq_at(b->signal, b->value), raise = hcq_at(b->signal, ++b->value);
+        CHECK_OK(submit_lists(i % 2 ? T.dev2 : T.dev, &wait, &raise, 0, NULL));
+    }
+    WAIT_OK(hcq_at(b->signal, b->value));
+}
+
+/* A fresh signal each time, destroyed while its raise is pending. */
+static void with_fresh_signals(bench *b) {
+    for (int i = 0; i < BURST; i++) {
+        hcq_signal s = make_signal(T.dev, 0);
+        hcq_point raise = hcq_at(s, 1);
+        CHECK_OK(submit_lists(T.dev, NULL, &raise, 0, NULL));
+        CHECK_OK(submit_lists(T.dev2, &raise, NULL, 0, NULL));
+        CHECK_OK(hcq_signal_destroy(s));
+    }
+    (void)b;
+}
+
+static void held_then_released(bench *b) {
+    hcq_point open = hcq_at(b->gate, ++b->opened), last = {{0}, 0};
+    for (int i = 0; i < BURST; i++) {
+        CHECK_OK(submit_lists(i % 3 ? T.dev : T.dev2, &open, NULL, i % 2 ? HCQ_UNORDERED : 0,
+                              &last));
+    }
+    CHECK_RESULT(test_poll(last), HCQ_TIMEOUT);
+    CHECK_OK(hcq_signal_set(b->gate, b->opened));
+    WAIT_OK(last);
+}
+
+/* Host commands that fail, followers that fail with them, a failed signal. */
+static void failing(bench *b) {
+    hcq_error_info error;
+    for (int i = 0; i < BURST / 2; i++) {
+        hcq_point failed = {{0}, 0}, after = {{0}, 0};
+        CHECK_OK(hcq_queue_submit(b->bad, T.dev, &failed));
+        CHECK_OK(submit_lists(T.dev2, &failed, NULL, 0, &after));
+        if (i % 50 == 0) {
+            WAIT_RESULT(after, HCQ_ERROR_HOST);
+        }
+    }
+    CHECK_OK(hcq_device_error(T.dev, &error));
+    CHECK_OK(hcq_device_error(T.dev2, &error));
+    log_clear();
+}
+
+/* Notifications that run, that are taken back, and event handles. */
+static void notified(bench *b) {
+    for (int i = 0; i < BURST; i++) {
+        hcq_point done;
+        hcq_notification n, never;
+        CHECK_OK(hcq_queue_submit(b->queue, T.dev, &done));
+        CHECK_OK(hcq_notify(done, step_noted, b, &n));
+        CHECK_OK(hcq_notify(hcq_at(b->never, 1), step_noted, b, &never));
+        CHECK_OK(hcq_notify_cancel(never));
+        if (i % 100 == 0) {
+            intptr_t handle = -1;
+            CHECK_OK(hcq_notify_handle(done, &handle, NULL));
+            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+            close((int)handle);
+        }
+    }
+}
+
+/* Waits that time out leave nothing behind either. */
+static void timed_out(bench *b) {
+    hcq_point never = hcq_at(b->never, 1);
+    for (int i = 0; i < BURST; i++) {
+        CHECK_RESULT(hcq_wait(&never, 1, HCQ_ALL, i % 50 ? 0 : 10000), HCQ_TIMEOUT);
+        CHECK_OK(hcq_queue_submit(b->queue, T.dev, NULL));
+    }
+}
+
+/* Memory that comes and goes while work that names it is pending. */
+static void allocated(bench *b) {
+    for (int i = 0; i < BURST / 4; i++) {
+        hcq_buffer memory, later;
+        hcq_point ready, done;
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK_OK(hcq_alloc(T.dev, 1024u << i % 4, 0, &memory));
+        CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 4096, 0, &later, &ready));
+        CHECK_INDEX(hcq_queue_wait(q, ready), 0);
+        CHECK_INDEX(hcq_queue_fill(q, memory, 64, 7, 4), 1);
+        CHECK_INDEX(hcq_queue_write(q, later, 1, 4), 2);
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        CHECK_OK(hcq_free(memory));
+        CHECK_OK(hcq_free_after(later, &done, 1, NULL));
+        hcq_queue_destroy(q);
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* blocks are bounded by what is pending */
+    (void)b;
+}
+
+static void bench_open(bench *b) {
+    memset(b, 0, sizeof *b);
+    b->add = make_add(T.dev);
+    b->word = make_words(T.dev, 1);
+    b->queue = make_queue(T.dev, HCQ_COMPUTE);
+    b->bad = make_queue(T.dev, HCQ_COMPUTE);
+    b->signal = make_signal(T.dev, 0);
+    b->gate = make_signal(T.dev, 0);
+    b->never = make_signal(T.dev2, 0);
+    CHECK_INDEX(record_add(b->queue, b->add, b->word, 0, 1), 0);
+    CHECK_INDEX(hcq_queue_host(b->bad, step_fails, NULL), 0);
+}
+
+/* A number's submissions are done without anybody asking for one of them. */
+static void settle(void) {
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
+    CHECK_U64(test_query(T.dev2, HCQ_QUERY_PENDING), 0);
+}
+
+static uint64_t submitted(void) {
+    return test_query(T.dev, HCQ_QUERY_SUBMISSIONS) + test_query(T.dev2, HCQ_QUERY_SUBMISSIONS);
+}
+
+static void stays_flat(const char *name, pattern_fn pattern) {
+    bench b;
+    uint64_t warm_resident = 0, warm_blocks = 0, warm_bytes = 0;
+    bench_open(&b);
+    for (int part = 0; part < PARTS; part++) {
+        uint64_t end = submitted() + submissions() / PARTS;
+        while (submitted() < end) {
+            pattern(&b);
+        }
+        settle();
+        if (part == WARM_PARTS) {
+            warm_resident = resident_bytes();
+            warm_blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+            warm_bytes = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+        }
+    }
+    uint64_t resident = resident_bytes();
+    uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    uint64_t bytes = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+    fprintf(stderr, "%s: %llu submissions, resident %llu KiB (%+lld), hooks %llu blocks (%+lld), "
+            "%llu bytes (%+lld)\n", name, (unsigned long long)submitted(),
+            (unsigned long long)resident / 1024,
+            ((long long)resident - (long long)warm_resident) / 1024, (unsigned long long)blocks,
+            (long long)blocks - (long long)warm_blocks, (unsigned long long)bytes,
+            (long long)bytes - (long long)warm_bytes);
+    CHECK(TEST_SANITIZED || resident < warm_resident + GROWTH_BYTES); /* shadows grow */
+    CHECK(blocks <= warm_blocks + GROWTH_BLOCKS);
+    CHECK(bytes < warm_bytes + GROWTH_BYTES / 4);
+}
+
+static int flat_setup(void **state) {
+    int result = test_setup(state);
+    for (uint32_t i = 0; i < 2; i++) {
+        hcq_device **device = i ? &T.dev2 : &T.dev;
+        hcq_device_desc desc = test_desc();
+        desc.inflight = INFLIGHT;
+        CHECK_OK(hcq_close(*device));
+        *device = test_open(i, &desc);
+    }
+    return result;
+}
+
+#define PATTERN(name)                                                              \
+    static void name##_is_flat(void **state) {                                     \
+        (void)state;                                                               \
+        stays_flat(#name, name);                                                   \
+    }
+
+PATTERN(unbound)
+PATTERN(bound)
+PATTERN(recorded_anew)
+PATTERN(with_signals)
+PATTERN(with_fresh_signals)
+PATTERN(held_then_released)
+PATTERN(failing)
+PATTERN(notified)
+PATTERN(timed_out)
+PATTERN(allocated)
+
+/* Takes the option that only this program has. */
+static int own_options(int argc, char **argv) {
+    int kept = 1;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--submissions") == 0 && i + 1 < argc) {
+            submissions_wanted = strtoull(argv[++i], NULL, 0);
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    return kept;
+}
+
+#define FLAT(name) \
+    {#name, name##_is_flat, flat_setup, test_teardown, (void *)(uintptr_t)#name}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        FLAT(unbound),   FLAT(bound),        FLAT(recorded_anew),      FLAT(with_signals),
+        FLAT(failing),   FLAT(notified),     FLAT(with_fresh_signals), FLAT(timed_out),
+        FLAT(allocated), FLAT(held_then_released),
+    };
+    argc = own_options(argc, argv);
+    int result = test_start(argc, argv);
+    if (result != 0) {
+        return result;
+    }
+    return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
+}

@@ -1,0 +1,777 @@
+/* util.h - what the behavioural tests share: variants, checks that explain
+   themselves, memory hooks that count, a logger that remembers. Test programs
+   include it first; it brings hcq.h with its implementation. */
+#ifndef HCQ_TEST_UTIL_H
+#define HCQ_TEST_UTIL_H
+
+/* Under -std=c11 the tests need POSIX by name, also where HCQ_TEST_HEADER brings
+   only declarations. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#ifndef HCQ_IMPLEMENTATION
+#define HCQ_IMPLEMENTATION
+#endif
+#ifndef HCQ_CPU
+#define HCQ_CPU
+#endif
+#if defined(HCQ_TEST_VULKAN) && !defined(HCQ_VULKAN)
+#define HCQ_VULKAN
+#endif
+#if defined(HCQ_TEST_CUDA) && !defined(HCQ_CUDA)
+#define HCQ_CUDA
+#endif
+#ifdef HCQ_TEST_VULKAN
+#include "mocks/vulkan_loader.h"
+#endif
+#ifdef HCQ_TEST_CUDA
+extern const char *test_cuda_library;  /* the variant's */
+#define HCQ_CUDA_LIBRARY test_cuda_library
+#endif
+#ifdef HCQ_TEST_HEADER
+#include HCQ_TEST_HEADER
+#else
+#include "../../hcq.h"
+#endif
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define TEST_UNUSED __attribute__((unused))
+#include "mocks/mock.h"
+#ifdef HCQ_TEST_VULKAN
+#include "mocks/vulkan.h"
+#endif
+#ifdef HCQ_TEST_CUDA
+#include "mocks/cuda.h"
+#include "mocks/cuda_variants.h"
+#endif
+#define HCQ_EXAMPLE_NO_MAIN
+#include "../../examples/backend.c"       /* TRACE, around CPU or MOCK */
+
+#define SECOND 1000000000ull
+#define BOUND (10 * SECOND)            /* of every wait in the tests */
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
+/* ---- variants ---- */
+
+typedef struct test_variant {
+    const char *name;
+    const char *backend;
+    const char *inner;                 /* whom TRACE passes its calls on to */
+    uint32_t device_flags;
+    uint32_t cpu_flags;
+    uint32_t vulkan_flags;
+    uint32_t cuda_flags;
+    uint64_t counter_limit;
+    uint64_t spin_ns;
+    uint32_t staging_bytes;            /* small, so that copies need several */
+    int one_fifo;                      /* compute and copy never overlap */
+    int narrow;                        /* counters are swapped often */
+    int mapped;                        /* mock: devices see each other's memory */
+    const struct mock_vk_desc *driver; /* the mock in place of the system's Vulkan ... */
+    const struct mock_cuda_desc *cuda; /* ... and CUDA; of this driver version */
+    const char *cuda_version;
+} test_variant;
+
+static const test_variant test_variants[] = {
+    {.name = "cpu", .backend = "CPU"},
+    {.name = "cpu-one-engine", .backend = "CPU", .cpu_flags = HCQ_CPU_ONE_ENGINE, .one_fifo = 1},
+    {.name = "cpu-no-copy", .backend = "CPU", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+     .one_fifo = 1},
+    {.name = "cpu-narrow", .backend = "CPU", .counter_limit = 16, .narrow = 1},
+    {.name = "cpu-nospin", .backend = "CPU", .spin_ns = HCQ_KEEP},
+    {.name = "cpu-no-native-wait", .backend = "CPU",
+     .device_flags = HCQ_DEVICE_NO_NATIVE_WAIT},
+    {.name = "mock", .backend = "MOCK", .one_fifo = 1, .narrow = 1},
+    {.name = "mock-map", .backend = "MOCK", .one_fifo = 1, .narrow = 1, .mapped = 1},
+    {.name = "mock-no-copy", .backend = "MOCK", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+     .one_fifo = 1, .narrow = 1},
+    {.name = "trace", .backend = "TRACE", .inner = "CPU"},
+    {.name = "trace-mock", .backend = "TRACE", .inner = "MOCK", .one_fifo = 1, .narrow = 1},
+#ifdef HCQ_TEST_VULKAN
+    /* one_fifo is found out when the program starts. */
+    {.name = "vulkan", .backend = "VULKAN"},
+    {.name = "vulkan-staged", .backend = "VULKAN", .vulkan_flags = HCQ_VULKAN_STAGED,
+     .staging_bytes = 65536},
+    {.name = "vulkan-plain", .backend = "VULKAN",
+     .vulkan_flags = HCQ_VULKAN_NO_SYNC2 | HCQ_VULKAN_NO_IMPORT | HCQ_VULKAN_NO_CALIBRATION |
+                     HCQ_VULKAN_NO_LATE_BINDING | HCQ_VULKAN_NO_PUSH_SETS},
+    {.name = "vulkan-no-copy", .backend = "VULKAN", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+     .one_fifo = 1},
+    {.name = "vulkan-narrow", .backend = "VULKAN", .counter_limit = 16, .narrow = 1},
+    MOCK_VK_VARIANTS
+#endif
+#ifdef HCQ_TEST_CUDA
+    {.name = "cuda", .backend = "CUDA"},
+    {.name = "cuda-events", .backend = "CUDA", .cuda_flags = HCQ_CUDA_EVENTS},
+    {.name = "cuda-lists", .backend = "CUDA", .cuda_flags = HCQ_CUDA_NO_GRAPHS},
+    {.name = "cuda-narrow", .backend = "CUDA", .counter_limit = 16, .narrow = 1},
+    MOCK_CUDA_VARIANTS
+#endif
+};
+
+/* ---- memory hooks that count ---- */
+
+typedef struct test_memory {
+    uint64_t calls;                    /* allocations so far, atomic like the rest */
+    uint64_t blocks, bytes;            /* living */
+    uint64_t peak_bytes;
+    uint64_t fail_at;                  /* this call and ... */
+    uint64_t fail_until;               /* ... those up to here return NULL */
+    uint64_t failed;
+} test_memory;
+
+#define TEST_MAGIC 0x7e57b10cu
+
+typedef struct test_head {
+    void *base;
+    size_t size;
+    uint32_t magic;
+} test_head;
+
+static void *test_hook_alloc(void *user, size_t size, size_t align) {
+    test_memory *m = (test_memory *)user;
+    uint64_t call = __atomic_add_fetch(&m->calls, 1, __ATOMIC_SEQ_CST);
+    uint64_t fail_at = __atomic_load_n(&m->fail_at, __ATOMIC_SEQ_CST);
+    if (fail_at && call >= fail_at && call <= __atomic_load_n(&m->fail_until, __ATOMIC_SEQ_CST)) {
+        __atomic_add_fetch(&m->failed, 1, __ATOMIC_SEQ_CST);
+        return NULL;
+    }
+    if (size >> 40) {                  /* a sanitizer would end the program */
+        return NULL;
+    }
+    if (align == 0 || (align & (align - 1)) || size == 0) {
+        fprintf(stderr, "hook: bad request, size %zu align %zu\n", size, align);
+        abort();
+    }
+    size_t pad = align > 64 ? align : 64;
+    void *base = NULL;
+    if (posix_memalign(&base, pad, pad + size) != 0) {
+        return NULL;
+    }
+    unsigned char *p = (unsigned char *)base + pad;
+    test_head head = {base, size, TEST_MAGIC};
+    memcpy(p - sizeof head, &head, sizeof head);
+    memset(p, 0xCB, size < 65536 ? size : 65536); /* nobody may count on zeros */
+    __atomic_add_fetch(&m->blocks, 1, __ATOMIC_SEQ_CST);
+    uint64_t bytes = __atomic_add_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
+    if (bytes > __atomic_load_n(&m->peak_bytes, __ATOMIC_SEQ_CST)) {
+        __atomic_store_n(&m->peak_bytes, bytes, __ATOMIC_SEQ_CST);
+    }
+    return p;
+}
+
+static void test_hook_free(void *user, void *ptr, size_t size) {
+    test_memory *m = (test_memory *)user;
+    test_head head;
+    if (!ptr) {
+        return;
+    }
+    memcpy(&head, (unsigned char *)ptr - sizeof head, sizeof head);
+    if (head.magic != TEST_MAGIC || head.size != size) {
+        fprintf(stderr, "hook: freed with size %zu, was %zu\n", size, head.size);
+        abort();
+    }
+    head.magic = 0;
+    memcpy((unsigned char *)ptr - sizeof head, &head, sizeof head);
+    __atomic_sub_fetch(&m->blocks, 1, __ATOMIC_SEQ_CST);
+    __atomic_sub_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
+    free(head.base);
+}
+
+/* ---- a logger that remembers ---- */
+
+typedef struct test_log {
+    pthread_mutex_t lock;
+    char text[32768];
+    size_t used;
+    uint32_t lines;
+    uint32_t validation;               /* of them of Vulkan's layer */
+} test_log;
+
+static void test_log_line(void *user, hcq_result result, const char *text) {
+    test_log *log = (test_log *)user;
+    pthread_mutex_lock(&log->lock);
+    log->lines++;
+    log->validation += strstr(text, "validation: ") != NULL;
+    if (sizeof log->text - log->used < strlen(text) + 64) {
+        log->used = 0;
+    }
+    int n = snprintf(log->text + log->used, sizeof log->text - log->used, "%s: %s\n",
+                     hcq_result_name(result), text);
+    log->used += n > 0 ? (size_t)n : 0;
+    if (log->used >= sizeof log->text) {
+        log->used = sizeof log->text - 1;
+    }
+    pthread_mutex_unlock(&log->lock);
+}
+
+/* ---- the state of a test program ---- */
+
+static struct {
+    const test_variant *variant;
+    int variant_given;
+    uint64_t seed;
+    uint32_t rounds;                   /* 0 = the program's default */
+    int quick;
+    const char *library;               /* of a kernel, for tests of program_create */
+    hcq_device *dev, *dev2;            /* opened by test_setup */
+    uint64_t dead_ns;
+    test_memory memory;
+    test_log log;
+    const char *running;
+    uint64_t trace_left, cuda_left;    /* before the test */
+} T = {.log = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+/* The backend that does the work. */
+static TEST_UNUSED const char *test_worker(void) {
+    return T.variant->inner ? T.variant->inner : T.variant->backend;
+}
+
+static TEST_UNUSED int is_cpu(void) {
+    return strcmp(test_worker(), "CPU") == 0;
+}
+
+static TEST_UNUSED int is_mock(void) {
+    return strcmp(test_worker(), "MOCK") == 0;
+}
+
+static TEST_UNUSED int is_vulkan(void) {
+    return strcmp(test_worker(), "VULKAN") == 0;
+}
+
+static TEST_UNUSED int is_cuda(void) {
+    return strcmp(test_worker(), "CUDA") == 0;
+}
+
+static TEST_UNUSED int is_gpu(void) {
+    return is_vulkan() || is_cuda();
+}
+
+static TEST_UNUSED void log_clear(void) {
+    pthread_mutex_lock(&T.log.lock);
+    T.log.used = 0;
+    T.log.text[0] = 0;
+    T.log.lines = 0;
+    pthread_mutex_unlock(&T.log.lock);
+}
+
+static TEST_UNUSED int log_has(const char *text) {
+    pthread_mutex_lock(&T.log.lock);
+    int found = T.log.used && strstr(T.log.text, text) != NULL;
+    pthread_mutex_unlock(&T.log.lock);
+    return found;
+}
+
+static void test_dump_device(const char *what, hcq_device *device) {
+    static char text[65536];
+    if (device) {
+        hcq_device_dump(device, text, sizeof text);
+        fprintf(stderr, "---- %s ----\n%s", what, text);
+    }
+}
+
+static void test_dump(void) {
+    fprintf(stderr, "---- variant %s, seed %llu, log ----\n%s", T.variant->name,
+            (unsigned long long)T.seed, T.log.used ? T.log.text : "");
+    test_dump_device("first device", T.dev);
+    test_dump_device("second device", T.dev2);
+    if (T.variant->inner) {
+        trace_print(stderr, 50);
+        trace_print_sums(stderr);
+    }
+    fflush(stderr);
+}
+
+/* ---- checks ---- */
+
+static TEST_UNUSED void test_fail(const char *file, int line, const char *what) {
+    fprintf(stderr, "%s:%d: %s\n", file, line, what);
+    test_dump();
+    _fail(file, line);
+}
+
+static TEST_UNUSED void test_result(const char *file, int line, const char *what,
+                                    hcq_result got, hcq_result want) {
+    if (got != want) {
+        fprintf(stderr, "%s:%d: %s gives %s, not %s\n", file, line, what, hcq_result_name(got),
+                hcq_result_name(want));
+        test_dump();
+        _fail(file, line);
+    }
+}
+
+static TEST_UNUSED void test_number(const char *file, int line, const char *what, uint64_t got,
+                                    uint64_t want) {
+    if (got != want) {
+        fprintf(stderr, "%s:%d: %s is %llu (%#llx), not %llu (%#llx)\n", file, line, what,
+                (unsigned long long)got, (unsigned long long)got, (unsigned long long)want,
+                (unsigned long long)want);
+        test_dump();
+        _fail(file, line);
+    }
+}
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            test_fail(__FILE__, __LINE__, "not so: " #condition); \
+        } \
+    } while (0)
+#define CHECK_RESULT(call, want) test_result(__FILE__, __LINE__, #call, (call), (want))
+#define CHECK_OK(call) test_result(__FILE__, __LINE__, #call, (call), HCQ_OK)
+#define CHECK_U64(got, want) \
+    test_number(__FILE__, __LINE__, #got, (uint64_t)(got), (uint64_t)(want))
+/* A recording call and the command index it must give; negative: its result. */
+#define CHECK_INDEX(call, want) test_result(__FILE__, __LINE__, #call, \
+                                            (hcq_result)(call), (hcq_result)(want))
+#define SKIP(reason) \
+    do { \
+        fprintf(stderr, "SKIP %s on %s: %s\n", __func__, T.variant->name, reason); \
+        skip(); \
+    } while (0)
+
+/* ---- small helpers; the checks in them name the caller's line ---- */
+
+static TEST_UNUSED void test_reached(const char *file, int line, hcq_point point,
+                                     hcq_result want) {
+    test_result(file, line, "hcq_wait(point)", hcq_wait(&point, 1, HCQ_ALL, BOUND), want);
+}
+#define WAIT_OK(point) test_reached(__FILE__, __LINE__, (point), HCQ_OK)
+#define WAIT_RESULT(point, want) test_reached(__FILE__, __LINE__, (point), (want))
+
+static TEST_UNUSED hcq_result test_poll(hcq_point point) {
+    return hcq_wait(&point, 1, HCQ_ALL, 0);
+}
+
+static TEST_UNUSED void test_bytes(const char *file, int line, hcq_buffer buffer,
+                                   const void *want, size_t size) {
+    unsigned char *got = (unsigned char *)malloc(size);
+    test_result(file, line, "hcq_copyout", hcq_copyout(got, buffer, size), HCQ_OK);
+    for (size_t i = 0; i < size; i++) {
+        if (got[i] != ((const unsigned char *)want)[i]) {
+            fprintf(stderr, "%s:%d: byte %zu of %zu is %#x, not %#x\n", file, line, i, size,
+                    got[i], ((const unsigned char *)want)[i]);
+            test_dump();
+            free(got);
+            _fail(file, line);
+            return;
+        }
+    }
+    free(got);
+}
+#define CHECK_BYTES(buffer, want, size) test_bytes(__FILE__, __LINE__, (buffer), (want), (size))
+
+static TEST_UNUSED uint32_t test_read32(const char *file, int line, hcq_buffer buffer,
+                                        uint64_t index) {
+    uint32_t value = 0;
+    test_result(file, line, "hcq_copyout",
+                hcq_copyout(&value, hcq_view(buffer, index * 4, 4), 4), HCQ_OK);
+    return value;
+}
+#define READ32(buffer, index) test_read32(__FILE__, __LINE__, (buffer), (index))
+
+static TEST_UNUSED uint64_t test_query(hcq_device *device, int key) {
+    uint64_t value = 0;
+    CHECK_OK(hcq_device_query(device, (hcq_query)key, &value));
+    return value;
+}
+
+static TEST_UNUSED void test_sleep_ms(uint32_t ms) {
+    for (uint32_t i = 0; i < ms; i++) {
+        mock_sleep(1000000);
+    }
+}
+
+static TEST_UNUSED uint64_t test_random(uint64_t *state) { /* splitmix64 */
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+#include "util_gpu.h"
+
+/* ---- devices ---- */
+
+static struct hcq_cpu_desc test_cpu_desc;
+static mock_desc test_mock_desc;
+#ifdef HCQ_TEST_VULKAN
+static struct hcq_vulkan_desc test_vulkan_desc;
+
+static void test_desc_vulkan(hcq_device_desc *desc) {
+    memset(&test_vulkan_desc, 0, sizeof test_vulkan_desc);
+    test_vulkan_desc.flags = T.variant->vulkan_flags;
+    test_vulkan_desc.flags |= test_vk.validates ? HCQ_VULKAN_VALIDATION : 0;
+    desc->vulkan = &test_vulkan_desc;
+}
+#endif
+#ifdef HCQ_TEST_CUDA
+static struct hcq_cuda_desc test_cuda_desc;
+
+static void test_desc_cuda(hcq_device_desc *desc) {
+    memset(&test_cuda_desc, 0, sizeof test_cuda_desc);
+    test_cuda_desc.flags = T.variant->cuda_flags;
+    desc->cuda = &test_cuda_desc;
+}
+#endif
+
+/* The variant's way to open a device; a test may change it before test_open. */
+static TEST_UNUSED hcq_device_desc test_desc(void) {
+    hcq_device_desc desc;
+    memset(&desc, 0, sizeof desc);
+    memset(&test_cpu_desc, 0, sizeof test_cpu_desc);
+    memset(&test_mock_desc, 0, sizeof test_mock_desc);
+    desc.memory.alloc_fn = test_hook_alloc;
+    desc.memory.free_fn = test_hook_free;
+    desc.memory.user = &T.memory;
+    desc.log_fn = test_log_line;
+    desc.log_user = &T.log;
+    desc.flags = T.variant->device_flags;
+    desc.counter_limit = T.variant->counter_limit;
+    desc.spin_ns = T.variant->spin_ns;
+    desc.staging_bytes = T.variant->staging_bytes;
+    test_cpu_desc.flags = T.variant->cpu_flags;
+    test_mock_desc.map = T.variant->mapped;
+    desc.cpu = is_cpu() ? &test_cpu_desc : NULL;
+    desc.backend_desc = is_mock() ? &test_mock_desc : NULL;
+#ifdef HCQ_TEST_VULKAN
+    test_desc_vulkan(&desc);
+#endif
+#ifdef HCQ_TEST_CUDA
+    test_desc_cuda(&desc);
+#endif
+    return desc;
+}
+
+/* Which device stands for number `ordinal`: where there are fewer, one again. */
+static TEST_UNUSED uint32_t test_ordinal(uint32_t ordinal) {
+#ifdef HCQ_TEST_VULKAN
+    ordinal %= is_vulkan() ? test_vk.devices : UINT32_MAX;
+#endif
+#ifdef HCQ_TEST_CUDA
+    ordinal %= is_cuda() ? test_cu.devices : UINT32_MAX;
+#endif
+    return ordinal;
+}
+
+static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc *desc) {
+    hcq_device_desc own;
+    hcq_device *device = NULL;
+    char name[32];
+    if (!desc) {                       /* test_desc also resets the backend's part */
+        own = test_desc();
+        desc = &own;
+    }
+    ordinal = test_ordinal(ordinal);
+    snprintf(name, sizeof name, ordinal ? "%s:%u" : "%s", T.variant->backend, ordinal);
+    CHECK_OK(hcq_open(name, desc, &device));
+    return device;
+}
+
+static void test_alarm(int number) {
+    static const char text[] = "\nthe test hangs: ";
+    (void)number;
+    (void)!write(2, text, sizeof text - 1);
+    if (T.running) {
+        (void)!write(2, T.running, strlen(T.running));
+    }
+    (void)!write(2, "\n", 1);
+    abort();
+}
+
+/* Two devices per test, opened fresh: no test lives on another one's leftovers. */
+static TEST_UNUSED int test_setup(void **state) {
+    T.running = (const char *)*state;
+    memset(&T.memory, 0, sizeof T.memory);
+    log_clear();
+    signal(SIGALRM, test_alarm);
+    alarm(T.quick ? 120 : 600);
+    T.trace_left = trace_left();
+    T.log.validation = 0;
+#ifdef HCQ_TEST_VULKAN
+    test_vk.messages = 0;
+#endif
+#ifdef HCQ_TEST_CUDA
+    T.cuda_left = cuda_left();
+#endif
+    T.dev = test_open(0, NULL);
+    T.dev2 = test_open(1, NULL);
+    return 0;
+}
+
+/* Closing must succeed and give everything back, whatever the test did. */
+static TEST_UNUSED int test_teardown(void **state) {
+    (void)state;
+    hcq_result first = hcq_close(T.dev);
+    hcq_result second = hcq_close(T.dev2);
+    T.dev = T.dev2 = NULL;
+    alarm(0);
+    uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    if (first != HCQ_OK || second != HCQ_OK || blocks) {
+        fprintf(stderr, "teardown: close gives %s and %s, %llu blocks (%llu bytes) are left\n",
+                hcq_result_name(first), hcq_result_name(second), (unsigned long long)blocks,
+                (unsigned long long)T.memory.bytes);
+        test_dump();
+        return -1;
+    }
+    if (trace_left() != T.trace_left) {
+        fprintf(stderr, "teardown: the backend has %llu objects that it had not before\n",
+                (unsigned long long)(trace_left() - T.trace_left));
+        test_dump();
+        return -1;
+    }
+#ifdef HCQ_TEST_VULKAN
+    if (test_vk.messages || T.log.validation) { /* closing has its own, only in the log */
+        fprintf(stderr, "teardown: messages of the validation layer: %llu, in the log %u\n",
+                (unsigned long long)test_vk.messages, (unsigned)T.log.validation);
+        test_dump();
+        return -1;
+    }
+#endif
+#ifdef HCQ_TEST_CUDA
+    if (cuda_left() != T.cuda_left) {
+        fprintf(stderr, "teardown: the CUDA driver has %llu objects, before the test %llu\n",
+                (unsigned long long)cuda_left(), (unsigned long long)T.cuda_left);
+        test_dump();
+        return -1;
+    }
+#endif
+    return 0;
+}
+
+/* The name travels as the initial state, for a test that hangs. */
+#define TEST(name) {#name, name, test_setup, test_teardown, (void *)(uintptr_t)#name}
+#define TEST_BARE(name) cmocka_unit_test(name)
+
+/* ---- the command line: VARIANT [--seed N] [--rounds N] [--quick] ... ---- */
+
+static TEST_UNUSED const test_variant *test_find_variant(const char *name) {
+    for (size_t i = 0; i < sizeof test_variants / sizeof test_variants[0]; i++) {
+        if (strcmp(test_variants[i].name, name) == 0) {
+            return &test_variants[i];
+        }
+    }
+    return NULL;
+}
+
+static int test_usage(const char *program) {
+    fprintf(stderr, "usage: %s [VARIANT] [SEED] [--seed N] [--rounds N] [--quick] [--library PATH] "
+            "[--filter NAME]\nvariants:", program);
+    for (size_t i = 0; i < sizeof test_variants / sizeof test_variants[0]; i++) {
+        fprintf(stderr, " %s", test_variants[i].name);
+    }
+    fprintf(stderr, "\n");
+    return 2;
+}
+
+/* Puts TRACE around the variant's worker; around another one before, maybe. */
+static hcq_result test_trace(void) {
+    if (hcq_registry_find(NULL, "TRACE")) {
+        (void)trace_unregister();
+    }
+    return T.variant->inner ? trace_register(T.variant->inner) : HCQ_OK;
+}
+
+/* Finds out what a Vulkan variant runs on; 0 = go on, 77 = there is nothing. */
+static int test_start_vulkan(void) {
+#ifdef HCQ_TEST_VULKAN
+    static test_variant own;
+    if (is_vulkan()) {
+        if (T.variant->driver) {
+            mock_vk_options = *T.variant->driver;
+        }
+        if (!vulkan_look()) {
+            return 77;
+        }
+        own = *T.variant;
+        own.one_fifo |= test_vk.one_fifo;
+        T.variant = &own;
+    }
+#endif
+    return 0;
+}
+
+/* The same for CUDA. */
+static int test_start_cuda(void) {
+#ifdef HCQ_TEST_CUDA
+    if (is_cuda() && !cuda_look()) {
+        return 77;
+    }
+#endif
+    return 0;
+}
+
+/* Reads the arguments, registers the mock and TRACE; 0 = go on. */
+static TEST_UNUSED int test_start(int argc, char **argv) {
+    T.seed = 1;
+    T.variant = &test_variants[0];
+    T.library = access("./kernels.so", R_OK) == 0 ? "./kernels.so" : NULL;
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--quick") == 0) {
+            T.quick = 1;
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            T.seed = strtoull(value, NULL, 0);
+            i++;
+        } else if (strcmp(argv[i], "--rounds") == 0) {
+            T.rounds = (uint32_t)strtoul(value, NULL, 0);
+            i++;
+        } else if (strcmp(argv[i], "--library") == 0) {
+            T.library = value;
+            i++;
+        } else if (strcmp(argv[i], "--filter") == 0) {
+            cmocka_set_test_filter(value);
+            i++;
+        } else if (argv[i][0] >= '0' && argv[i][0] <= '9') {
+            T.seed = strtoull(argv[i], NULL, 0);
+        } else if (test_find_variant(argv[i])) {
+            T.variant = test_find_variant(argv[i]);
+            T.variant_given = 1;
+        } else {
+            return test_usage(argv[0]);
+        }
+    }
+    if (mock_register() != HCQ_OK) {
+        fprintf(stderr, "the mock cannot be registered\n");
+        return 1;
+    }
+    if (test_trace() != HCQ_OK) {
+        fprintf(stderr, "TRACE cannot be registered\n");
+        return 1;
+    }
+    fprintf(stderr, "variant %s, seed %llu%s\n", T.variant->name, (unsigned long long)T.seed,
+            T.quick ? ", quick" : "");
+    int result = test_start_vulkan();
+    return result != 0 ? result : test_start_cuda();
+}
+
+/* ---- kernels ---- */
+
+typedef struct add_args { uint64_t dst; uint32_t value, n; } add_args;
+
+/* dst[i] += value, one element per thread. */
+static TEST_UNUSED void k_add(const void *block_args, const hcq_block *b) {
+    const add_args *k = HCQ_ARGS(add_args, block_args);
+    uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
+    for (uint32_t t = 0; t < b->block.x; t++) {
+        uint32_t i = b->id.x * b->block.x + t;
+        if (i < k->n) {
+            dst[i] += k->value;
+        }
+    }
+}
+TEST_SHADER(k_add, add)
+
+typedef struct put_args { uint64_t dst; uint32_t index, value; } put_args;
+
+/* dst[index] = value */
+static TEST_UNUSED void k_put(const void *block_args, const hcq_block *b) {
+    const put_args *k = HCQ_ARGS(put_args, block_args);
+    (void)b;
+    HCQ_PTR(uint32_t, k->dst)[k->index] = k->value;
+}
+TEST_SHADER(k_put, put)
+
+typedef struct mix_args { uint64_t dst, src; uint32_t n, seed; } mix_args;
+
+/* dst[i] = dst[i] * 31 + src[i] + seed, order matters */
+static TEST_UNUSED void k_mix(const void *block_args, const hcq_block *b) {
+    const mix_args *k = HCQ_ARGS(mix_args, block_args);
+    uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
+    const uint32_t *src = HCQ_PTR(const uint32_t, k->src);
+    for (uint32_t t = 0; t < b->block.x; t++) {
+        uint32_t i = b->id.x * b->block.x + t;
+        if (i < k->n) {
+            dst[i] = dst[i] * 31u + src[i] + k->seed;
+        }
+    }
+}
+TEST_SHADER(k_mix, mix)
+
+static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
+    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
+    hcq_program_desc desc = {"put", k_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
+    hcq_program_desc desc = {"mix", k_mix,
+                             {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+/* A zeroed buffer of `count` 32-bit words. */
+static TEST_UNUSED hcq_buffer make_words(hcq_device *device, uint32_t count) {
+    hcq_buffer buffer;
+    CHECK_OK(hcq_alloc(device, (uint64_t)count * 4, HCQ_ZEROED, &buffer));
+    return buffer;
+}
+
+static TEST_UNUSED hcq_signal make_signal(hcq_device *device, uint64_t value) {
+    hcq_signal signal = {0};
+    CHECK_OK(hcq_signal_create(device, value, &signal));
+    return signal;
+}
+
+static TEST_UNUSED hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind) {
+    hcq_queue *queue = NULL;
+    CHECK_OK(hcq_queue_create(device, kind, &queue));
+    return queue;
+}
+
+/* Records dst[index] += value. */
+static TEST_UNUSED int32_t record_add(hcq_queue *queue, hcq_program *add, hcq_buffer dst,
+                                      uint32_t index, uint32_t value) {
+    add_args args = {dst.address + index * 4u, value, 1};
+    return hcq_queue_exec(queue, add, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+}
+
+/* Submits waits and signals without a queue. */
+static TEST_UNUSED hcq_result submit_lists(hcq_device *device, const hcq_point *wait,
+                                           const hcq_point *signal, uint32_t flags,
+                                           hcq_point *point) {
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.waits = wait;
+    s.wait_count = wait ? 1 : 0;
+    s.signals = signal;
+    s.signal_count = signal ? 1 : 0;
+    s.flags = flags;
+    return hcq_submit(device, &s, 1, point);
+}
+
+#endif /* HCQ_TEST_UTIL_H */

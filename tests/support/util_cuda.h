@@ -1,0 +1,326 @@
+/* util_cuda.h - what util.h adds where the tests run on CUDA: PTX in place of the
+   CPU's kernels, or the mock driver, which runs these. Part of util.h. */
+
+#include "kernels.h"
+
+/* ---- the driver ---- */
+
+const char *test_cuda_library = "libcuda.so.1"; /* HCQ_CUDA_LIBRARY */
+
+/* What was found out about the variant's driver. */
+static struct {
+    void *library;
+    uint32_t devices;
+    mock_cuda_api mock;                /* of cumock variants */
+    int kept;                          /* devices whose primary context lives on, else 0 */
+} test_cu;
+
+/* Loads a function; the variable has its type. */
+#define CUDA_FUNCTION(variable, name) \
+    do { \
+        void *symbol_ = hcq_sys_library_symbol(test_cu.library, name); \
+        memcpy(&(variable), &symbol_, sizeof symbol_); \
+    } while (0)
+
+static TEST_UNUSED int is_cuda_device(hcq_device *device) {
+    return is_device_of(device, "CUDA");
+}
+
+/* Living objects of the mock driver. */
+static uint64_t cuda_left(void) {
+    mock_cuda_counts c;
+    if (!T.variant->cuda) {
+        return 0;
+    }
+    test_cu.mock.stats(&c);
+    return c.contexts + c.streams + c.events + c.modules + c.graphs + c.graph_execs + c.pools +
+           c.device_allocations + c.host_allocations + c.registered;
+}
+
+/* ---- on a GPU: contexts that stay, SEEN ---- */
+
+/* Makes the context current for one call or two; NULL: ends that. */
+static int cuda_enter(struct CUctx_st *context) {
+    int (*push)(struct CUctx_st *);
+    int (*pop)(struct CUctx_st **);
+    CUDA_FUNCTION(push, "cuCtxPushCurrent_v2");
+    CUDA_FUNCTION(pop, "cuCtxPopCurrent_v2");
+    return context ? push(context) : pop(&context);
+}
+
+/* Lets all of the process see SEEN. */
+static int cuda_register_seen(struct CUctx_st *context) {
+    enum { PORTABLE = 1, DEVICEMAP = 2 };
+    int (*memory_register)(void *, size_t, unsigned);
+    CUDA_FUNCTION(memory_register, "cuMemHostRegister_v2");
+    int result = cuda_enter(context);
+    if (result == 0) {
+        result = memory_register(test_seen_base, TEST_SEEN_BYTES, PORTABLE | DEVICEMAP);
+        (void)cuda_enter(NULL);
+    }
+    return result;
+}
+
+/* Ends what cuda_keep_contexts began, for tests that want a context to be gone. */
+static TEST_UNUSED void test_cuda_let_go(void) {
+    int (*release)(int);
+    CUDA_FUNCTION(release, "cuDevicePrimaryCtxRelease_v2");
+    while (test_cu.kept > 0) {
+        (void)release(--test_cu.kept);
+    }
+}
+
+/* To make a context takes longer than most tests: those of the first devices stay
+   from now on. */
+static void cuda_keep_contexts(void) {
+    enum { MOST = 4 };
+    int (*init)(unsigned);
+    int (*count_of)(int *);
+    int (*retain)(struct CUctx_st **, int);
+    int count = 0;
+    CUDA_FUNCTION(init, "cuInit");
+    CUDA_FUNCTION(count_of, "cuDeviceGetCount");
+    CUDA_FUNCTION(retain, "cuDevicePrimaryCtxRetain");
+    if (!init || !count_of || !retain || init(0) != 0 || count_of(&count) != 0) {
+        return;
+    }
+    for (struct CUctx_st *context; test_cu.kept < count && test_cu.kept < MOST; test_cu.kept++) {
+        if (retain(&context, test_cu.kept) != 0 ||
+            (test_cu.kept == 0 && cuda_register_seen(context) != 0)) {
+            return;
+        }
+    }
+    atexit(test_cuda_let_go);
+}
+
+/* As test_see. */
+static uint64_t cuda_see(hcq_device *device, void *host) {
+    hcq_cuda_info info;
+    uint64_t address = 0;
+    int (*address_of)(uint64_t *, void *, unsigned);
+    if (T.variant->cuda) {
+        return (uint64_t)(uintptr_t)host;
+    }
+    CUDA_FUNCTION(address_of, "cuMemHostGetDevicePointer_v2");
+    CHECK_OK(hcq_cuda_info_get(device, &info));
+    CHECK(cuda_enter(info.context) == 0);
+    int result = address_of(&address, test_seen_base, 0);
+    CHECK(cuda_enter(NULL) == 0);
+    if (result != 0) {
+        SKIP("kernels cannot see the host's memory");
+    }
+    return address + (uint64_t)((unsigned char *)host - test_seen_base);
+}
+
+/* ---- on the mock driver: the CPU's kernels ---- */
+
+/* The mock calls functions that know nothing but their arguments, so there is one for
+   each kernel of a program. */
+#define CUDA_SLOTS_OF_8(X, a) \
+    X(a, 0) X(a, 1) X(a, 2) X(a, 3) X(a, 4) X(a, 5) X(a, 6) X(a, 7)
+#define CUDA_SLOTS(X) \
+    CUDA_SLOTS_OF_8(X, 0) CUDA_SLOTS_OF_8(X, 1) CUDA_SLOTS_OF_8(X, 2) CUDA_SLOTS_OF_8(X, 3)
+enum { CUDA_SLOT_COUNT = 32 };
+
+static struct {
+    pthread_mutex_t lock;
+    hcq_cpu_fn kernels[CUDA_SLOT_COUNT];
+} cuda_slots = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void cuda_run(hcq_cpu_fn kernel, const void *args, const uint32_t id[3],
+                     const uint32_t grid[3], const uint32_t block[3]) {
+    const hcq_block b = {hcq_dim(id[0], id[1], id[2]), hcq_dim(grid[0], grid[1], grid[2]),
+                         hcq_dim(block[0], block[1], block[2])};
+    kernel(args, &b);
+}
+
+#define CUDA_SLOT_RUN(a, b) \
+    static void cuda_run_##a##b(const void *args, const uint32_t id[3], const uint32_t grid[3], \
+                                const uint32_t block[3]) { \
+        cuda_run(cuda_slots.kernels[a * 8 + b], args, id, grid, block); \
+    }
+CUDA_SLOTS(CUDA_SLOT_RUN)
+#define CUDA_SLOT_NAME(a, b) cuda_run_##a##b,
+static const mock_cuda_fn cuda_runs[CUDA_SLOT_COUNT] = {CUDA_SLOTS(CUDA_SLOT_NAME)};
+
+/* The kernel's slot, a new one the first time. */
+static uint32_t cuda_slot_of(hcq_cpu_fn kernel) {
+    uint32_t slot = 0;
+    pthread_mutex_lock(&cuda_slots.lock);
+    while (slot < CUDA_SLOT_COUNT && cuda_slots.kernels[slot] &&
+           cuda_slots.kernels[slot] != kernel) {
+        slot++;
+    }
+    if (slot == CUDA_SLOT_COUNT) {
+        abort();                       /* CUDA_SLOTS is too short */
+    }
+    cuda_slots.kernels[slot] = kernel;
+    pthread_mutex_unlock(&cuda_slots.lock);
+    return slot;
+}
+
+/* A parameter of PTX like an argument: "u64". */
+static const char *cuda_type_of(uint32_t kind) {
+    switch (kind) {
+    case HCQ_ARG_I32:
+    case HCQ_ARG_U32:
+        return "u32";
+    case HCQ_ARG_F32:
+        return "f32";
+    case HCQ_ARG_F64:
+        return "f64";
+    default:
+        return "u64";
+    }
+}
+
+/* Text of a kernel that has the parameters, and does nothing. Of `size` bytes. */
+static void cuda_write(const hcq_program_desc *desc, const char *entry, char *text, size_t size) {
+    int used = snprintf(text, size, ".version 6.0\n.target sm_50\n.address_size 64\n"
+                        ".visible .entry %s(\n", entry);
+    for (uint32_t i = 0; i < HCQ_MAX_ARGS && desc->args[i] != HCQ_ARG_NONE; i++) {
+        const char *comma = i ? ",\n" : "";
+        uint32_t kind = desc->args[i];
+        if ((kind & 0xff) == HCQI_ARG_STRUCT) {
+            used += snprintf(text + used, size - (size_t)used, "%s.param .align %u .b8 p%u[%u]",
+                             comma, kind >> 24, i, kind >> 8 & 0xffff);
+        } else {
+            used += snprintf(text + used, size - (size_t)used, "%s.param .%s p%u", comma,
+                             cuda_type_of(kind), i);
+        }
+    }
+    snprintf(text + used, size - (size_t)used, "\n)\n{\nret;\n}\n");
+}
+
+/* ---- kernels ---- */
+
+/* The PTX text of a kernel in tests/support/kernels, or NULL. */
+static const char *cuda_text_of(const char *name) {
+    for (size_t i = 0; name && i < sizeof test_ptx / sizeof test_ptx[0]; i++) {
+        if (strcmp(name, test_ptx[i].name) == 0) {
+            return test_ptx[i].text;
+        }
+    }
+    return NULL;
+}
+
+/* What stands in texts for the address of SEEN. */
+static const char cuda_seen_mark[] = "0x5eed5eed5eed5eed";
+
+static void cuda_tell_seen(char *text, uint64_t seen) {
+    char number[sizeof cuda_seen_mark];
+    snprintf(number, sizeof number, "0x%016llx", (unsigned long long)seen);
+    for (char *at = text; (at = strstr(at, cuda_seen_mark)) != NULL; at++) {
+        memcpy(at, number, sizeof number - 1);
+    }
+}
+
+/* Writes the kernel's text; on the mock driver the kernel itself will run, whose text
+   may be without a body. 0: there is none. */
+static int cuda_text(hcq_device *device, const hcq_program_desc *desc, char *text, size_t size) {
+    const char *name = kernel_name(desc->cpu), *known = cuda_text_of(name);
+    char entry[64];
+    uint32_t slot = T.variant->cuda ? cuda_slot_of(desc->cpu) : 0;
+    if (known) {
+        snprintf(entry, sizeof entry, "k_%s", name);
+        snprintf(text, size, "%s", known);
+        if (strstr(text, cuda_seen_mark)) {
+            cuda_tell_seen(text, cuda_see(device, SEEN));
+        }
+    } else if (T.variant->cuda) {
+        snprintf(entry, sizeof entry, "test_%u", slot);
+        cuda_write(desc, entry, text, size);
+    } else {
+        return 0;
+    }
+    if (T.variant->cuda) {
+        test_cu.mock.kernel(entry, cuda_runs[slot]);
+    }
+    return 1;
+}
+
+/* Adds the kernel's text. */
+static hcq_result cuda_program(hcq_device *device, const hcq_program_desc *desc,
+                               hcq_program **program) {
+    hcq_program_desc own = *desc;
+    char text[4096];                   /* longer ones are not made */
+    if (!desc->cpu || desc->ptx.data) {
+        return hcq_program_create(device, desc, program);
+    }
+    if (!cuda_text(device, desc, text, sizeof text)) {
+        SKIP("a kernel that is not in tests/kernels");
+        return HCQ_ERROR_NO_KERNEL;
+    }
+    own.ptx.data = text;
+    own.ptx.size = strlen(text);
+    return hcq_program_create(device, &own, program);
+}
+
+/* ---- custom commands ---- */
+
+/* As test_gpu_fill. */
+static TEST_UNUSED hcq_result cuda_fill(void *native, uint64_t address, uint64_t size,
+                                        uint64_t value) {
+    const hcq_cuda_encoder *e = (const hcq_cuda_encoder *)native;
+    int (*fill)(uint64_t, unsigned, size_t, struct CUstream_st *);
+    CUDA_FUNCTION(fill, "cuMemsetD32Async");
+    return fill && fill(address, (uint32_t)value, size / 4, e->stream) == 0 ? HCQ_OK
+                                                                            : HCQ_ERROR_HOST;
+}
+
+/* ---- the device ---- */
+
+/* Where the variant's driver is. A variant without a version takes the
+   environment's. */
+static const char *cuda_path(void) {
+    static char path[4096];
+    const char *folder = getenv("HCQ_TEST_CUDA_MOCK"), *version = T.variant->cuda_version;
+    if (!T.variant->cuda) {
+        return "libcuda.so.1";
+    }
+    version = version ? version : getenv("HCQ_TEST_CUDA_VERSION");
+    snprintf(path, sizeof path, "%s/libcuda%s%s.so.1", folder ? folder : ".",
+             version ? "-" : "", version ? version : "");
+    return path;
+}
+
+/* Begins to use the variant's driver; 0 = there is none. */
+static int cuda_load(void) {
+    test_cuda_library = cuda_path();
+    test_cu.library = hcq_sys_library_open(test_cuda_library);
+    if (!test_cu.library) {
+        fprintf(stderr, "no CUDA: %s cannot be opened\n", test_cuda_library);
+        return 0;
+    }
+    if (!T.variant->cuda) {
+        cuda_keep_contexts();
+        return 1;
+    }
+    if (!mock_cuda_load(test_cu.library, &test_cu.mock)) {
+        fprintf(stderr, "no mock of CUDA: %s is another library\n", test_cuda_library);
+        return 0;
+    }
+    mock_cuda_desc desc = *T.variant->cuda;
+    desc.seed = T.seed;
+    test_cu.mock.setup(&desc);
+    return 1;
+}
+
+/* Before anything is opened on CUDA: what there is. 0 = nothing. */
+static int cuda_look(void) {
+    hcq_driver *driver = NULL;
+    hcq_result result;
+    if (!cuda_load()) {
+        return 0;
+    }
+    result = hcq_driver_create(NULL, "CUDA", &driver);
+    if (result == HCQ_OK) {
+        (void)hcq_driver_devices(driver, NULL, 0, &test_cu.devices);
+        hcq_driver_release(driver);
+    }
+    if (result != HCQ_OK || test_cu.devices == 0) {
+        fprintf(stderr, "no CUDA device: %s\n", hcq_result_text(result));
+        return 0;
+    }
+    return 1;
+}
