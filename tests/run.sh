@@ -801,7 +801,7 @@ spirv() { # CONFIG: what is read from modules; needs no device
 no_vulkan() { # what a program meets where there is no loader, none of use, or no driver
     need_vulkan_headers
     # shellcheck disable=SC2086
-    run gcc -std=c99 -O1 $warnings -I. tests/vulkan/no_vulkan.c -o "$bin/no-vulkan" -pthread ||
+    run gcc -std=c99 -O1 $warnings -I. -Itests tests/vulkan/no_vulkan.c -o "$bin/no-vulkan" -pthread ||
         return 1
     mkdir -p "$bin/broken" "$bin/useless"
     for name in libvulkan.so.1 libvulkan.so; do
@@ -909,7 +909,7 @@ cuda_seeds() { # FROM TO: versions of the driver in turns
 no_cuda() { # what a program meets where there is no driver, none of use, or a part of one
     cuda_mock gcc || return
     # shellcheck disable=SC2086
-    run gcc -std=gnu11 -O1 $warnings -I. tests/cuda/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
+    run gcc -std=gnu11 -O1 $warnings -I. -Itests tests/cuda/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
         CC=gcc run "$bin/no-cuda"
 }
 
