@@ -54,162 +54,162 @@ warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wund
 warnings="$warnings -Wdouble-promotion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Werror"
 
 # ---- the steps ---------------------------------------------------------------
-# name, tier, backend ("-": none), seconds until it is killed, command. Long
-# ones first, so that the last minute has work for every core.
+# name, tier, backend ("-": none), command. Long ones first, so that the last
+# minute has work for every core.
 
 step_table() {
     cat <<'END'
-tsan-conformance       default  -          400  sanitized tsan conformance cpu
-asan-conformance       default  -          300  sanitized asan conformance cpu
-tsan-vulkan-mock       default  vulkan     600  vulkan_sanitized tsan conformance vkmock --quick
-tsan-cuda-mock         default  cuda-mock  600  cuda_sanitized tsan conformance cumock,cumock-events
-asan-vulkan            full     vulkan     600  vulkan_sanitized asan conformance vulkan --quick
-vulkan-validation      default  vulkan     600  validated conformance vulkan
-valgrind-conformance   full     -          500  memcheck conformance cpu-nospin --quick
-examples               default  cpu        300  script tests/examples/examples.sh
-matrix-clang           full     cpu        900  matrix clang
-matrix-gcc             default  cpu        900  matrix gcc
-conformance-vulkan     quick    vulkan     300  vulkan conformance vulkan
-conformance-cumock     quick    cuda-mock  200  cuda conformance cumock
-conformance-cpu        quick    cpu        200  program gcc conformance cpu
-conformance-mock       quick    cpu        200  program gcc conformance mock
-conformance-trace      quick    cpu        200  program gcc conformance trace
-matrix-quick           quick    cpu        120  matrix_quick
-misuse                 quick    cpu        120  program gcc misuse cpu
-alloc                  quick    cpu        120  program gcc alloc cpu
-faults                 default  cpu        200  program gcc faults cpu
-stress                 quick    cpu        300  stress gcc cpu 1 2 3
-timelines              quick    cpu        200  timelines gcc cpu 1 2 3
-answers                quick    cpu        200  answers gcc cpu 1 2
-timelines-signals      default  cpu        100  timelines_signals cpu mock
-unit                   quick    cpu        100  unit
-graph                  quick    cpu        200  graph gcc 100
-model                  quick    -          200  model
-symbols                quick    cpu        100  script tests/portability/symbols.sh
-snippets               default  cpu        200  script tests/examples/snippets.sh
-starts                 default  cpu        150  starts 300
-spirv                  default  vulkan      60  spirv gcc
-layout                 quick    -           60  layout
-tcc-header             quick    -           60  tcc_header
-refused                quick    -           60  refused
-words                  quick    -           60  words
-stack                  default  -          300  stack
-stack-vulkan           default  vulkan      60  stack_vulkan
-stack-cuda             default  cuda-mock   60  cuda stack cumock
-vulkan-staged          full     vulkan     300  vulkan conformance vulkan-staged
-vulkan-plain           full     vulkan     300  vulkan conformance vulkan-plain
-vulkan-no-copy         full     vulkan     300  vulkan conformance vulkan-no-copy
-vulkan-narrow          full     vulkan     300  vulkan conformance vulkan-narrow
-vulkan-mock            default  vulkan     300  vulkan_mock
-asan-vulkan-mock       default  vulkan     600  vulkan_sanitized asan conformance vkmock --quick
-vulkan                 default  vulkan     200  vulkan vulkan vulkan
-vulkan-misuse          default  vulkan     200  vulkan misuse vulkan
-vulkan-alloc           default  vulkan     200  vulkan alloc vkmock-one
-vulkan-faults          default  vulkan     300  vulkan faults vkmock --quick
-vulkan-faults-driver   full     vulkan     900  vulkan faults vulkan --quick
-vulkan-stress          default  vulkan     300  vulkan stress vulkan --seed 1
-vulkan-timelines       default  vulkan     200  vulkan timelines vulkan --seed 1
-vulkan-answers         default  vulkan     200  vulkan answers vulkan --seed 1
-vulkan-graph           default  vulkan     200  vulkan graph vulkan --seeds 100
-vulkan-examples        default  vulkan     600  vulkan_examples
-shaders                default  vulkan     100  shaders
-asan-spirv             default  vulkan     100  spirv asan
-no-vulkan              default  vulkan      60  no_vulkan
-cuda-variants          default  cuda-mock  400  cuda_variants
-asan-cuda-mock         default  cuda-mock  600  cuda_sanitized asan conformance cumock,cumock-events
-cuda-faults            default  cuda-mock  300  cuda faults cumock
-cuda-examples          default  cuda-mock  600  cuda_examples
-cuda-mock              default  cuda-mock  200  cuda_mock_check gcc
-cuda                   default  cuda-mock  300  cuda_own
-cuda-misuse            default  cuda-mock  200  cuda misuse cumock
-cuda-alloc             default  cuda-mock  200  cuda alloc cumock,cumock-events
-cuda-stress            default  cuda-mock  300  cuda stress cumock,cumock-events --seed 1
-cuda-timelines         default  cuda-mock  200  cuda timelines cumock,cumock-events --seed 1
-cuda-answers           default  cuda-mock  200  cuda answers cumock,cumock-events --seed 1
-cuda-graph             default  cuda-mock  200  cuda graph cumock,cumock-events --seeds 100
-gpu-script             full     cuda-mock  600  gpu_script
-no-cuda                default  cuda-mock   60  no_cuda
-cuda-header            default  cuda        60  cuda_header
-kernels                default  cuda       200  script tests/support/kernels.sh --check
-one-engine             default  cpu        200  program gcc conformance cpu-one-engine
-no-copy-lane           default  cpu        200  program gcc conformance cpu-no-copy
-narrow-counters        default  cpu        200  program gcc conformance cpu-narrow
-no-spin                default  cpu        200  program gcc conformance cpu-nospin
-no-native-wait         default  cpu        200  program gcc conformance cpu-no-native-wait
-mock-map               default  cpu        200  program gcc conformance mock-map --quick
-mock-no-copy           default  cpu        200  program gcc conformance mock-no-copy --quick
-trace-mock             default  cpu        200  program gcc conformance trace-mock --quick
-misuse-mock            default  cpu        120  program gcc misuse mock
-alloc-mock             default  cpu        120  program gcc alloc mock
-faults-mock            full     cpu        200  program gcc faults mock --quick
-stress-mock            default  cpu        300  stress gcc mock 1 2 3
-stress-variants        default  cpu        400  stress_variants 4 5
-timelines-variants     default  cpu        400  timelines_variants 4 5
-answers-variants       default  cpu        400  answers_variants 4 5
-timelines-killed       default  cpu        200  program gcc timelines cpu --kill 20
-graph-seeds            default  cpu        300  graph gcc 500
-profile                default  cpu        200  script tests/core/profile.sh
-flat                   default  cpu        200  program gcc flat cpu
-flat-mock              default  cpu        200  program gcc flat mock --submissions 50000
-clang-conformance      default  cpu        200  program clang conformance cpu
-cxx-conformance        default  cpu        200  program cxx conformance cpu
-condvar-conformance    default  cpu        200  program condvar conformance cpu --quick
-condvar-stress         default  cpu        300  stress condvar cpu 6 7
-release-conformance    default  cpu        200  program release conformance cpu
-single                 default  cpu        200  single_header
-tsan-stress            default  -          400  stress_sanitized tsan 1 2
-tsan-timelines         default  -          400  timelines_sanitized tsan 1 2
-asan-timelines         default  -          300  timelines_sanitized asan 3
-tsan-answers           default  -          400  answers_sanitized tsan 1 2
-tsan-graph             default  -          400  graph_sanitized tsan 60
-asan-graph             default  -          300  graph_sanitized asan 200
-asan-mock              default  -          300  sanitized asan conformance mock
-asan-misuse            default  -          200  sanitized asan misuse cpu
-asan-faults            full     -          300  sanitized asan faults cpu --quick
-asan-stress            default  -          300  stress_sanitized asan 3
-windows                default  -          600  windows
-aarch64                default  -          600  aarch64
-armhf                  default  -          600  armhf
-conformance-cuda       default  cuda       300  gpu conformance
-graph-mutants          full     cpu        600  script tests/graph_mutants.sh
-tsan-mock              full     -          900  sanitized tsan conformance mock
-tsan-trace             full     -          900  sanitized tsan conformance trace
-valgrind-faults        full     -         1500  memcheck faults cpu-nospin --quick
-condvar-nospin         full     cpu        200  program condvar conformance cpu-nospin
-single-conformance     full     cpu        300  program single conformance cpu
-validation-all         full     vulkan    1500  validation_all
-asan-vulkan-all        full     vulkan    1500  asan_vulkan_all
-tsan-vulkan-all        full     vulkan    1500  tsan_vulkan_all
-vulkan-seeds           full     vulkan     900  vulkan_seeds 2 8
-asan-cuda-all          full     cuda-mock 2400  cuda_sanitized_all asan
-tsan-cuda-all          full     cuda-mock 2700  cuda_sanitized_all tsan
-cuda-versions          full     cuda-mock 2400  cuda_versions
-cuda-seeds             full     cuda-mock 2700  cuda_seeds 1 200
-cuda-mutants           full     cuda-mock 1200  script tests/cuda_mutants.sh
-answers-long           full     cpu       1500  answers_long 600
-vulkan-answers-long    full     vulkan     900  vulkan answers vulkan --seconds 600
-tsan-answers-long      full     -          600  sanitized tsan answers cpu --seconds 180
-timelines-long         full     cpu       1500  timelines_long 101 120
-timelines-killed-long  full     cpu        600  timelines_killed 50
-flat-long              full     cpu        900  flat_long
-seeds                  full     cpu       1500  many_seeds 11 30
-repeat                 full     cpu       1500  repeat 10
-many-starts            full     cpu       1200  starts 20000
-tsan-nospin            full     -          900  sanitized tsan conformance cpu-nospin
-tsan-narrow            full     -          900  sanitized tsan conformance cpu-narrow
-tsan-no-native-wait    full     -          900  sanitized tsan conformance cpu-no-native-wait
-tsan-condvar           full     -          900  sanitized tsan-condvar conformance cpu
-clang-tsan             full     -          900  sanitized clang-tsan conformance cpu
-clang-asan             full     -          900  sanitized clang-asan conformance cpu
-asan-narrow            full     -          900  sanitized asan conformance cpu-narrow
-asan-no-copy           full     -          900  sanitized asan conformance cpu-no-copy
-asan-alloc             full     -          900  sanitized asan alloc cpu
-asan-trace             full     -          900  sanitized asan conformance trace
-tsan-trace-mock        full     -          900  sanitized tsan conformance trace-mock
-valgrind-mock          full     -          900  memcheck conformance mock --quick
-valgrind-misuse        full     -          900  memcheck misuse cpu --quick
-graph-long             full     cpu        900  graph gcc 20000
-bench                  full     -          300  bench
+tsan-conformance       default  -           sanitized tsan conformance cpu
+asan-conformance       default  -           sanitized asan conformance cpu
+tsan-vulkan-mock       default  vulkan      vulkan_sanitized tsan conformance vkmock --quick
+tsan-cuda-mock         default  cuda-mock   cuda_sanitized tsan conformance cumock,cumock-events
+asan-vulkan            full     vulkan      vulkan_sanitized asan conformance vulkan --quick
+vulkan-validation      default  vulkan      validated conformance vulkan
+valgrind-conformance   full     -           memcheck conformance cpu-nospin --quick
+examples               default  cpu         script tests/examples/examples.sh
+matrix-clang           full     cpu         matrix clang
+matrix-gcc             default  cpu         matrix gcc
+conformance-vulkan     quick    vulkan      vulkan conformance vulkan
+conformance-cumock     quick    cuda-mock   cuda conformance cumock
+conformance-cpu        quick    cpu         program gcc conformance cpu
+conformance-mock       quick    cpu         program gcc conformance mock
+conformance-trace      quick    cpu         program gcc conformance trace
+matrix-quick           quick    cpu         matrix_quick
+misuse                 quick    cpu         program gcc misuse cpu
+alloc                  quick    cpu         program gcc alloc cpu
+faults                 default  cpu         program gcc faults cpu
+stress                 quick    cpu         stress gcc cpu 1 2 3
+timelines              quick    cpu         timelines gcc cpu 1 2 3
+answers                quick    cpu         answers gcc cpu 1 2
+timelines-signals      default  cpu         timelines_signals cpu mock
+unit                   quick    cpu         unit
+graph                  quick    cpu         graph gcc 100
+model                  quick    -           model
+symbols                quick    cpu         script tests/portability/symbols.sh
+snippets               default  cpu         script tests/examples/snippets.sh
+starts                 default  cpu         starts 300
+spirv                  default  vulkan      spirv gcc
+layout                 quick    -           layout
+tcc-header             quick    -           tcc_header
+refused                quick    -           refused
+words                  quick    -           words
+stack                  default  -           stack
+stack-vulkan           default  vulkan      stack_vulkan
+stack-cuda             default  cuda-mock   cuda stack cumock
+vulkan-staged          full     vulkan      vulkan conformance vulkan-staged
+vulkan-plain           full     vulkan      vulkan conformance vulkan-plain
+vulkan-no-copy         full     vulkan      vulkan conformance vulkan-no-copy
+vulkan-narrow          full     vulkan      vulkan conformance vulkan-narrow
+vulkan-mock            default  vulkan      vulkan_mock
+asan-vulkan-mock       default  vulkan      vulkan_sanitized asan conformance vkmock --quick
+vulkan                 default  vulkan      vulkan vulkan vulkan
+vulkan-misuse          default  vulkan      vulkan misuse vulkan
+vulkan-alloc           default  vulkan      vulkan alloc vkmock-one
+vulkan-faults          default  vulkan      vulkan faults vkmock --quick
+vulkan-faults-driver   full     vulkan      vulkan faults vulkan --quick
+vulkan-stress          default  vulkan      vulkan stress vulkan --seed 1
+vulkan-timelines       default  vulkan      vulkan timelines vulkan --seed 1
+vulkan-answers         default  vulkan      vulkan answers vulkan --seed 1
+vulkan-graph           default  vulkan      vulkan graph vulkan --seeds 100
+vulkan-examples        default  vulkan      vulkan_examples
+shaders                default  vulkan      shaders
+asan-spirv             default  vulkan      spirv asan
+no-vulkan              default  vulkan      no_vulkan
+cuda-variants          default  cuda-mock   cuda_variants
+asan-cuda-mock         default  cuda-mock   cuda_sanitized asan conformance cumock,cumock-events
+cuda-faults            default  cuda-mock   cuda faults cumock
+cuda-examples          default  cuda-mock   cuda_examples
+cuda-mock              default  cuda-mock   cuda_mock_check gcc
+cuda                   default  cuda-mock   cuda_own
+cuda-misuse            default  cuda-mock   cuda misuse cumock
+cuda-alloc             default  cuda-mock   cuda alloc cumock,cumock-events
+cuda-stress            default  cuda-mock   cuda stress cumock,cumock-events --seed 1
+cuda-timelines         default  cuda-mock   cuda timelines cumock,cumock-events --seed 1
+cuda-answers           default  cuda-mock   cuda answers cumock,cumock-events --seed 1
+cuda-graph             default  cuda-mock   cuda graph cumock,cumock-events --seeds 100
+gpu-script             full     cuda-mock   gpu_script
+no-cuda                default  cuda-mock   no_cuda
+cuda-header            default  cuda        cuda_header
+kernels                default  cuda        script tests/support/kernels.sh --check
+one-engine             default  cpu         program gcc conformance cpu-one-engine
+no-copy-lane           default  cpu         program gcc conformance cpu-no-copy
+narrow-counters        default  cpu         program gcc conformance cpu-narrow
+no-spin                default  cpu         program gcc conformance cpu-nospin
+no-native-wait         default  cpu         program gcc conformance cpu-no-native-wait
+mock-map               default  cpu         program gcc conformance mock-map --quick
+mock-no-copy           default  cpu         program gcc conformance mock-no-copy --quick
+trace-mock             default  cpu         program gcc conformance trace-mock --quick
+misuse-mock            default  cpu         program gcc misuse mock
+alloc-mock             default  cpu         program gcc alloc mock
+faults-mock            full     cpu         program gcc faults mock --quick
+stress-mock            default  cpu         stress gcc mock 1 2 3
+stress-variants        default  cpu         stress_variants 4 5
+timelines-variants     default  cpu         timelines_variants 4 5
+answers-variants       default  cpu         answers_variants 4 5
+timelines-killed       default  cpu         program gcc timelines cpu --kill 20
+graph-seeds            default  cpu         graph gcc 500
+profile                default  cpu         script tests/core/profile.sh
+flat                   default  cpu         program gcc flat cpu
+flat-mock              default  cpu         program gcc flat mock --submissions 50000
+clang-conformance      default  cpu         program clang conformance cpu
+cxx-conformance        default  cpu         program cxx conformance cpu
+condvar-conformance    default  cpu         program condvar conformance cpu --quick
+condvar-stress         default  cpu         stress condvar cpu 6 7
+release-conformance    default  cpu         program release conformance cpu
+single                 default  cpu         single_header
+tsan-stress            default  -           stress_sanitized tsan 1 2
+tsan-timelines         default  -           timelines_sanitized tsan 1 2
+asan-timelines         default  -           timelines_sanitized asan 3
+tsan-answers           default  -           answers_sanitized tsan 1 2
+tsan-graph             default  -           graph_sanitized tsan 60
+asan-graph             default  -           graph_sanitized asan 200
+asan-mock              default  -           sanitized asan conformance mock
+asan-misuse            default  -           sanitized asan misuse cpu
+asan-faults            full     -           sanitized asan faults cpu --quick
+asan-stress            default  -           stress_sanitized asan 3
+windows                default  -           windows
+aarch64                default  -           aarch64
+armhf                  default  -           armhf
+conformance-cuda       default  cuda        gpu conformance
+graph-mutants          full     cpu         script tests/graph_mutants.sh
+tsan-mock              full     -           sanitized tsan conformance mock
+tsan-trace             full     -           sanitized tsan conformance trace
+valgrind-faults        full     -           memcheck faults cpu-nospin --quick
+condvar-nospin         full     cpu         program condvar conformance cpu-nospin
+single-conformance     full     cpu         program single conformance cpu
+validation-all         full     vulkan      validation_all
+asan-vulkan-all        full     vulkan      asan_vulkan_all
+tsan-vulkan-all        full     vulkan      tsan_vulkan_all
+vulkan-seeds           full     vulkan      vulkan_seeds 2 8
+asan-cuda-all          full     cuda-mock   cuda_sanitized_all asan
+tsan-cuda-all          full     cuda-mock   cuda_sanitized_all tsan
+cuda-versions          full     cuda-mock   cuda_versions
+cuda-seeds             full     cuda-mock   cuda_seeds 1 200
+cuda-mutants           full     cuda-mock   script tests/cuda_mutants.sh
+answers-long           full     cpu         answers_long 600
+vulkan-answers-long    full     vulkan      vulkan answers vulkan --seconds 600
+tsan-answers-long      full     -           sanitized tsan answers cpu --seconds 180
+timelines-long         full     cpu         timelines_long 101 120
+timelines-killed-long  full     cpu         timelines_killed 50
+flat-long              full     cpu         flat_long
+seeds                  full     cpu         many_seeds 11 30
+repeat                 full     cpu         repeat 10
+many-starts            full     cpu         starts 20000
+tsan-nospin            full     -           sanitized tsan conformance cpu-nospin
+tsan-narrow            full     -           sanitized tsan conformance cpu-narrow
+tsan-no-native-wait    full     -           sanitized tsan conformance cpu-no-native-wait
+tsan-condvar           full     -           sanitized tsan-condvar conformance cpu
+clang-tsan             full     -           sanitized clang-tsan conformance cpu
+clang-asan             full     -           sanitized clang-asan conformance cpu
+asan-narrow            full     -           sanitized asan conformance cpu-narrow
+asan-no-copy           full     -           sanitized asan conformance cpu-no-copy
+asan-alloc             full     -           sanitized asan alloc cpu
+asan-trace             full     -           sanitized asan conformance trace
+tsan-trace-mock        full     -           sanitized tsan conformance trace-mock
+valgrind-mock          full     -           memcheck conformance mock --quick
+valgrind-misuse        full     -           memcheck misuse cpu --quick
+graph-long             full     cpu         graph gcc 20000
+bench                  full     -           bench
 END
 }
 
@@ -1049,13 +1049,44 @@ bench() { # only that it runs: its figures are no gate
 
 # ---- the scheduler -----------------------------------------------------------
 
-run_step() { # NAME BACKEND SECONDS: runs one, prints its line, keeps its result
+cpu_seconds() { # SESSION: what its processes have used, with those that they waited for
+    cat /proc/[0-9]*/stat 2>/dev/null | awk -v session="$1" -v hertz="$(getconf CLK_TCK)" '
+        { sub(/^.*\) /, "") }
+        $4 == session { used += $12 + $13 + $14 + $15 }
+        END { print int(used / hertz) }'
+}
+
+# A step is ended where nothing moves, never for being slow: for a minute it has
+# neither printed nor used any CPU time, or it has printed nothing while it used
+# ten minutes of that; and after two hours.
+watch_step() { # SESSION LOG
+    printed=0 used=0 quiet=0 from=0 age=0
+    while sleep 5 && kill -0 "$1" 2>/dev/null; do
+        size=$(wc -c <"$2") cpu=$(cpu_seconds "$1") age=$((age + 5)) quiet=$((quiet + 5))
+        [ "$cpu" = "$used" ] || quiet=0
+        [ "$size" = "$printed" ] || quiet=0 from=$cpu
+        printed=$size used=$cpu
+        if [ "$quiet" -ge 60 ] || [ $((cpu - from)) -ge 600 ] || [ "$age" -ge 7200 ]; then
+            echo "$quiet s without CPU time, $((cpu - from)) s of it without a word" >"$2.ended"
+            kill -- "-$1"
+            sleep 5
+            kill -9 -- "-$1"
+            return
+        fi
+    done 2>/dev/null
+}
+
+run_step() { # NAME BACKEND: runs one, prints its line, keeps its result
     log=$tmp/$1.log
     began=$(date +%s)
-    timeout -k 10 "$3" sh tests/run.sh "$tier" --folder "$tmp" --step "$1" >"$log" 2>&1 </dev/null &
+    setsid sh tests/run.sh "$tier" --folder "$tmp" --step "$1" >"$log" 2>&1 </dev/null &
     running=$!
+    watch_step "$running" "$log" &
+    watching=$!
     wait "$running"
     status=$?
+    kill "$watching" 2>/dev/null
+    wait "$watching" 2>/dev/null
     running=''
     note='' result=FAIL
     case $status in
@@ -1067,9 +1098,11 @@ run_step() { # NAME BACKEND SECONDS: runs one, prints its line, keeps its result
         case ",$require," in *",$2,"*) result=FAIL ;; esac
         [ "$result" = SKIP ] || note="may not be skipped: $note"
         ;;
-    124 | 137) note="killed after $3 s: $(grep '^+ ' "$log" | tail -n 1 | cut -c3-)" ;;
     *) note="exit status $status" ;;
     esac
+    if [ -e "$log.ended" ]; then
+        note="ended: $(cat "$log.ended"): $(grep '^+ ' "$log" | tail -n 1 | cut -c3-)"
+    fi
     echo "$result" >"$tmp/$1.result"
     {
         printf '%s  %-24s %3d s%s\n' "$result" "$1" $(($(date +%s) - began)) "${note:+  ($note)}"
@@ -1084,16 +1117,16 @@ run_step() { # NAME BACKEND SECONDS: runs one, prints its line, keeps its result
 
 worker() { # takes steps until none is left
     running=
-    trap '[ -z "$running" ] || kill "$running" 2>/dev/null; exit 1' TERM INT
-    while read -r name _ backend seconds _; do
+    trap '[ -z "$running" ] || kill -- "-$running" "$watching" 2>/dev/null; exit 1' TERM INT
+    while read -r name _ backend _; do
         if mkdir "$tmp/$name.claim" 2>/dev/null; then
-            run_step "$name" "$backend" "$seconds"
+            run_step "$name" "$backend"
         fi
     done <"$tmp/steps"
 }
 
 chosen_steps() {
-    step_table | while read -r name level backend seconds command; do
+    step_table | while read -r name level backend command; do
         if [ -n "$only" ]; then
             # A pattern on purpose.
             # shellcheck disable=SC2254
@@ -1105,7 +1138,7 @@ chosen_steps() {
             # The larger matrix covers the small one.
             case $tier:$name in --default:matrix-quick | --full:matrix-quick) continue ;; esac
         fi
-        echo "$name $level $backend $seconds $command"
+        echo "$name $level $backend $command"
     done
 }
 
@@ -1234,7 +1267,7 @@ if [ -n "$step" ]; then
     bin=$tmp/bin
     # shellcheck disable=SC2046
     set -- $(step_table | grep "^$step ")
-    shift 4
+    shift 3
     "$@"
     exit
 fi
@@ -1248,8 +1281,8 @@ case $jobs in
 '' | 0 | *[!0-9]*) usage ;;
 esac
 if [ "$list" = 1 ]; then
-    chosen_steps | while read -r name level backend seconds _; do
-        printf '%-24s %-8s %-9s at most %s s\n' "$name" "$level" "$backend" "$seconds"
+    chosen_steps | while read -r name level backend _; do
+        printf '%-24s %-8s %s\n' "$name" "$level" "$backend"
     done
     exit
 fi
