@@ -1081,7 +1081,7 @@ run_step() { # NAME BACKEND: runs one, prints its line, keeps its result
     began=$(date +%s)
     setsid sh tests/run.sh "$tier" --folder "$tmp" --step "$1" >"$log" 2>&1 </dev/null &
     running=$!
-    watch_step "$running" "$log" &
+    watch_step "$running" "$log" >/dev/null 2>&1 &
     watching=$!
     wait "$running"
     status=$?
