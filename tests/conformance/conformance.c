@@ -15,18 +15,24 @@
 #include "host.h"
 #include "ends.h"
 #include "after.h"
+#include "transfer.h"
 #include "values.h"
 #include "eager.h"
 #include "driver.h"
 #include "notify.h"
+#include "waits.h"
 #include "explain.h"
 #include "heavy.h"
 #include "edges.h"
+#include "closing.h"
 #include "failure.h"
 #include "turns.h"
 #include "trace.h"
 #include "devices.h"
 #include "graph.h"
+#include "graph_values.h"
+#include "graph_launch.h"
+#include "graph_limits.h"
 #include "profile.h"
 #include "errors.h"
 #include "fork.h"
@@ -41,14 +47,20 @@ static const struct CMUnitTest tests[] = {
     HOST_TESTS,
     ENDS_TESTS,
     AFTER_TESTS,
+    TRANSFER_TESTS,
     DRIVER_TESTS,
     HEAVY_TESTS,
     TRACE_TESTS,
     NOTIFY_TESTS,
+    WAITS_TESTS,
     EXPLAIN_TESTS,
     DEVICES_TESTS,
     EDGES_TESTS,
+    CLOSING_TESTS,
     GRAPH_TESTS,
+    GRAPH_VALUES_TESTS,
+    GRAPH_LAUNCH_TESTS,
+    GRAPH_LIMITS_TESTS,
     PROFILE_TESTS,
     VALUES_TESTS,
     ERROR_TESTS,

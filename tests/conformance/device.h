@@ -1,4 +1,5 @@
 /* Results, devices, queries, clock, registry. Part of conformance.c. */
+#include "shared.h"
 
 static void results_have_names(void **state) {
     (void)state;

@@ -1,6 +1,7 @@
 /* devices.h - several devices: waits across them, transfers, one
    that is closed or lost while others wait for it, counters that are swapped
    while others hold old points. Part of conformance.c. */
+#include "shared.h"
 
 /* Four lanes of two devices, each waits for the one before it in the middle of
    its recording, round after round; one submission carries both lanes of a

@@ -1,5 +1,6 @@
 /* driver.h - registries, drivers, who lives how long, what devices
    say about themselves, and which programs ran. Part of conformance.c. */
+#include "shared.h"
 
 /* ---- backends made up for these tests: the mock under other names ---- */
 
@@ -605,33 +606,6 @@ static void queries_agree(void **state) {
 }
 
 /* ---- coverage ---- */
-
-static uint64_t runs_of(const hcq_program *program) {
-    hcq_program_info info;
-    memset(&info, 0xCB, sizeof info);
-    CHECK_OK(hcq_program_info_get(program, &info));
-    return info.runs;
-}
-
-static void k_nothing(const void *args, const hcq_block *block) {
-    (void)args;
-    (void)block;
-}
-TEST_SHADER(k_nothing, nothing)
-
-/* A program without arguments, which runs wherever it is sent. */
-static hcq_program *make_nothing(hcq_device *device) {
-    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
-}
-
-static hcq_device *open_covered(void) {
-    hcq_device_desc desc = test_desc();
-    desc.flags |= HCQ_DEVICE_COVERAGE;
-    return test_open(0, &desc);
-}
 
 /* Counts finished execs: of unbound queues, bound replays, calls, appended
    recordings; not the empty ones. */

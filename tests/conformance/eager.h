@@ -1,6 +1,7 @@
 /* Eager calls beside work that is held back: a copyin never blocks there, on
    whatever memory, as long as staging has room; calls of other threads do not
    stand in each other's way. Part of conformance.c. */
+#include "shared.h"
 
 /* Memory of each kind; HCQ_ERROR_UNSUPPORTED: there is none of that. */
 enum { EAGER_PLAIN, EAGER_VISIBLE, EAGER_IMPORTED, EAGER_KINDS };

@@ -1,5 +1,6 @@
 /* ends.h - how submissions with several queues end, what followers
    of half-failed ones see, and what goes stale between record and submit. */
+#include "shared.h"
 
 /* The middle queue of three shares a lane with the first and nothing with the
    last, which fails: it must neither wait for it nor fail with it. */

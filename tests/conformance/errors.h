@@ -1,6 +1,7 @@
 /* errors.h - errors are seen: loggers are callbacks like others and
    miss no line, the default one writes to stderr, what could not be made is
    NULL, and every refusal says what was wrong. Part of conformance.c. */
+#include "shared.h"
 
 /* ---- a logger that calls hcq ---- */
 

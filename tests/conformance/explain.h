@@ -1,30 +1,6 @@
 /* Why a wait does not end: hcq_explain, and the same text in the log. The words
    looked for are the stable ones, not whole sentences. Part of conformance.c. */
-
-static char explained[65536];
-
-static const char *explain_points(const hcq_point *points, uint32_t count) {
-    memset(explained, 'x', sizeof explained);
-    size_t length = hcq_explain(points, count, explained, sizeof explained);
-    CHECK(length < sizeof explained);
-    CHECK_U64(strlen(explained), length);
-    return explained;
-}
-
-static const char *explain(hcq_point point) {
-    return explain_points(&point, 1);
-}
-
-static void explain_says(const char *file, int line, const char *text, const char *word,
-                         int want) {
-    if ((strstr(text, word) != NULL) != want) {
-        fprintf(stderr, "%s:%d: '%s' is %s in:\n%s\n", file, line, word,
-                want ? "not" : "wrongly", text);
-        test_fail(file, line, "explained wrongly");
-    }
-}
-#define SAYS(text, word) explain_says(__FILE__, __LINE__, (text), (word), 1)
-#define SAYS_NOT(text, word) explain_says(__FILE__, __LINE__, (text), (word), 0)
+#include "shared.h"
 
 /* Is submission `number` in the text, as "#7" and not as part of "#71"? */
 static int explain_has_number(const char *text, uint64_t number) {
@@ -49,34 +25,6 @@ static void explain_numbers(const char *file, int line, const char *text, uint64
 }
 #define NUMBERS(text, number) explain_numbers(__FILE__, __LINE__, (text), (number), 1)
 #define NUMBERS_NOT(text, number) explain_numbers(__FILE__, __LINE__, (text), (number), 0)
-
-/* The line of the text that has `word`, which must be there. */
-static const char *explain_line(const char *text, const char *word) {
-    static char line[16384];
-    const char *at = strstr(text, word), *begin = at;
-    SAYS(text, word);
-    while (begin > text && begin[-1] != '\n') {
-        begin--;
-    }
-    size_t n = strcspn(begin, "\n");
-    CHECK(n < sizeof line);
-    memcpy(line, begin, n);
-    line[n] = 0;
-    return line;
-}
-
-static hcq_device *open_labelled(const char *label, uint64_t explain_ns) {
-    hcq_device_desc desc = test_desc();
-    desc.label = label;
-    desc.explain_ns = explain_ns;
-    return test_open(0, &desc);
-}
-
-static hcq_signal labelled_signal(hcq_device *device, const char *label) {
-    hcq_signal s = make_signal(device, 0);
-    CHECK_OK(hcq_signal_label(s, label));
-    return s;
-}
 
 /* Submits a labelled queue that waits for one point and raises another. */
 static hcq_point submit_link(hcq_device *device, hcq_queue_kind kind, const char *label,
@@ -672,17 +620,6 @@ static uint32_t log_count(const char *word) {
     }
     pthread_mutex_unlock(&T.log.lock);
     return count;
-}
-
-static int log_until(const char *word) {
-    uint64_t start = hcq_sys_now_ns();
-    while (!log_has(word)) {
-        if (hcq_sys_now_ns() - start > BOUND) {
-            return 0;
-        }
-        mock_sleep(100000);
-    }
-    return 1;
 }
 
 /* A wait that lasts says why, once, whatever its end; others are silent. */

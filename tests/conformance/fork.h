@@ -1,5 +1,7 @@
 /* fork.h - a child of fork meets closed devices, whatever its parent's
    threads were doing, and opens its own. */
+#include "shared.h"
+
 #include <sys/wait.h>
 
 #if defined(__SANITIZE_THREAD__)

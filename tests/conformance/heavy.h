@@ -1,4 +1,5 @@
 /* Real concurrency, large numbers, small stacks. Part of conformance.c. */
+#include "shared.h"
 
 /* ---- compute and copy really overlap ---- */
 

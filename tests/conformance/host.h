@@ -1,24 +1,8 @@
 /* Host commands, failures, close, objects destroyed early.
    Part of conformance.c. */
+#include "shared.h"
 
 /* ---- host commands ---- */
-
-typedef struct host_log {
-    uint32_t calls;
-    hcq_result result;                 /* what the command returns */
-    hcq_signal set;
-    uint64_t set_to;
-    hcq_queue *submit;
-    hcq_buffer buffer;
-    hcq_point submitted;
-    hcq_result got[12];
-} host_log;
-
-static hcq_result host_record(void *user) {
-    host_log *log = (host_log *)user;
-    log->calls++;
-    return log->result;
-}
 
 static void host_commands_run_in_order(void **state) {
     (void)state;

@@ -1,13 +1,5 @@
 /* Buffers, the cache, copies, eager order. Part of conformance.c. */
-
-static void fill_pattern(unsigned char *bytes, size_t size, uint64_t seed) {
-    for (size_t i = 0; i < size; i++) {
-        if (i % 8 == 0) {
-            test_random(&seed);
-        }
-        bytes[i] = (unsigned char)(seed >> (i % 8 * 8));
-    }
-}
+#include "shared.h"
 
 static void alloc_flags(void **state) {
     (void)state;

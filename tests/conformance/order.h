@@ -1,13 +1,6 @@
 /* Order within and between lanes, hold-back, submissions, timelines.
    Part of conformance.c. */
-
-static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
-    hcq_submission s;
-    memset(&s, 0, sizeof s);
-    s.queues = queues;
-    s.queue_count = count;
-    return s;
-}
+#include "shared.h"
 
 /* Submissions of one lane run in order: k_mix does not commute. */
 static void same_lane_in_order(void **state) {

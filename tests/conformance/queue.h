@@ -1,9 +1,5 @@
 /* Recording, programs, grids, fills. Part of conformance.c. */
-
-static hcq_result host_nothing(void *user) {
-    (void)user;
-    return HCQ_OK;
-}
+#include "shared.h"
 
 /* Every command in one recording: indices, read back, what they do. */
 static void every_command(void **state) {
@@ -448,53 +444,6 @@ static void empty_blocks(void **state) {
 }
 
 /* ---- programs ---- */
-
-typedef struct odd_struct { char a[3]; } odd_struct;
-typedef struct wide_struct { double a; char b; } wide_struct;
-typedef struct all_args {
-    uint64_t out;
-    int32_t i32;
-    uint64_t in;
-    uint32_t u32;
-    float f32;
-    odd_struct odd;
-    int64_t i64;
-    wide_struct wide;
-    odd_struct odd2;
-    uint64_t u64;
-    float last32;
-    double f64;
-    char tail;
-} all_args;
-
-static void k_all(const void *block_args, const hcq_block *b) {
-    const all_args *k = HCQ_ARGS(all_args, block_args);
-    double *out = HCQ_PTR(double, k->out);
-    (void)b;
-    out[0] = (double)k->i32;
-    out[1] = (double)k->u32;
-    out[2] = (double)k->f32;
-    out[3] = k->odd.a[0] + k->odd.a[1] * 10.0 + k->odd.a[2] * 100.0;
-    out[4] = (double)k->i64;
-    out[5] = k->wide.a + k->wide.b;
-    out[6] = k->odd2.a[2];
-    out[7] = (double)k->u64;
-    out[8] = (double)k->last32 + k->f64;
-    out[9] = k->tail;
-    out[10] = *HCQ_PTR(const double, k->in);
-}
-TEST_SHADER(k_all, all)
-
-static hcq_program *make_all(hcq_device *device) {
-    hcq_program_desc desc = {
-        "a label of more than thirty-one characters", k_all,
-        {HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
-         HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
-         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
-}
 
 /* The layout is C's: the same as the struct's. */
 static void program_info(void **state) {

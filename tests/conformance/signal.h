@@ -1,4 +1,5 @@
 /* Signals and host waits. Part of conformance.c. */
+#include "shared.h"
 
 static void signal_values(void **state) {
     (void)state;
@@ -186,24 +187,6 @@ static void timestamps_in_order(void **state) {
     CHECK(b > 0);
 }
 
-/* Every order of a list of points gives the same answer. */
-static void check_wait_orders(const hcq_point *points, uint32_t count, hcq_result all,
-                              hcq_result any) {
-    hcq_point turned[8];
-    for (uint32_t turn = 0; turn < count; turn++) {
-        for (int mirrored = 0; mirrored < 2; mirrored++) {
-            for (uint32_t i = 0; i < count; i++) {
-                uint32_t at = (i + turn) % count;
-                turned[i] = points[mirrored ? count - 1 - at : at];
-            }
-            CHECK_RESULT(hcq_wait(turned, count, HCQ_ALL, 0), all);
-            CHECK_RESULT(hcq_wait(turned, count, HCQ_ANY, 0), any);
-            CHECK_RESULT(hcq_wait(turned, count, HCQ_ALL, SECOND / 1000), all);
-            CHECK_RESULT(hcq_wait(turned, count, HCQ_ANY, SECOND / 1000), any);
-        }
-    }
-}
-
 static void wait_all_any(void **state) {
     (void)state;
     hcq_signal up = make_signal(T.dev, 10), low = make_signal(T.dev2, 0);
@@ -281,20 +264,6 @@ static void wait_many_points(void **state) {
     CHECK_OK(hcq_wait(points, N, HCQ_ANY, BOUND));
     CHECK_OK(hcq_signal_set(shared, 1));
     CHECK_OK(hcq_wait(points, N, HCQ_ALL, BOUND));
-}
-
-typedef struct waiter {
-    pthread_t thread;
-    hcq_point points[2];
-    uint32_t count;
-    hcq_wait_mode mode;
-    hcq_result result;
-} waiter;
-
-static void *waiter_run(void *user) {
-    waiter *w = (waiter *)user;
-    w->result = hcq_wait(w->points, w->count, w->mode, BOUND);
-    return NULL;
 }
 
 /* Threads asleep in hcq_wait are woken by set, fail, destroy and submissions. */

@@ -1,5 +1,6 @@
 /* What examples/backend.c promises: it adds nothing, leaves nothing out, and
    writes down what it saw. Part of conformance.c. */
+#include "shared.h"
 
 #define TRACE_ONLY() \
     if (!T.variant->inner) { \

@@ -1,6 +1,8 @@
 /* turns.h - nobody starves and nobody is woken for nothing: host
    commands beside work that keeps coming, threads that wait for what others do
    not raise. Part of conformance.c. */
+#include "shared.h"
+
 #include <sys/resource.h>
 
 typedef struct turns_host { uint32_t ran; } turns_host;

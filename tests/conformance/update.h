@@ -1,4 +1,5 @@
 /* Updates, variables, binding. Part of conformance.c. */
+#include "shared.h"
 
 typedef struct updated {
     hcq_queue *q;                      /* wait s, exec add a, copy b <- a, stamp t, signal t */
@@ -232,14 +233,6 @@ static void update_while_running(void **state) {
         free(got);
         hcq_queue_destroy(q);
     }
-}
-
-static hcq_result submit_variables(hcq_queue *q, const uint64_t *variables, uint32_t count,
-                                   hcq_point *point) {
-    hcq_submission s = submission(&q, 1);
-    s.variables = variables;
-    s.variable_count = count;
-    return hcq_submit(T.dev, &s, 1, point);
 }
 
 /* Grid, arguments, value and size as variables, bound and unbound. */

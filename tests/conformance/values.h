@@ -1,5 +1,6 @@
 /* What a submission brings: values in place of what was recorded, kept while it
    is held. Part of conformance.c. */
+#include "shared.h"
 
 /* A buffer that a variable replaces is neither held nor asked for. */
 static void values_replace_buffers(void **state) {

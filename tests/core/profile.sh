@@ -287,7 +287,7 @@ for part in ('2 devices', '4 lanes', '{:,} commands'.format(expected['bars']),
              '3 synchronizations'):
     assert part in facts, (part, facts)
 assert drawn.texts.get('tick'), 'no axis'
-# One bar is half as long as the picture, so that there is room for its name.
+# One bar is most of the picture, so that there is room for its name.
 assert 'thirty-one bytes end inside a \ufffd' in drawn.texts.get('label', []), 'no label'
 assert drawn.texts.get('time'), 'no duration'
 print('ok %s: %d lanes, %d rectangles for %d bars, %d arrows' % (

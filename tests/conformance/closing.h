@@ -1,0 +1,413 @@
+/* closing.h - a device is closed, in the middle of anything. Part of
+   conformance.c. */
+#include "shared.h"
+
+static void *blocked_submit(void *user) {
+    blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
+    return blocked_end(b, hcq_queue_submit(b->queue, b->device, NULL));
+}
+
+/* ---- a device is closed ---- */
+
+/* Its signals are still raised by another one's pending work: who is notified of
+   them is told before hcq_close returns, by call and by handle, and only once. */
+static void notices_end_with_their_device(void **state) {
+    (void)state;
+    static notice n[2];
+    for (int runs = 0; runs < 2; runs++) { /* held, handed over */
+        hcq_device *device = test_open(0, NULL);
+        hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(device, 0), 1), done;
+        intptr_t handle = -1;
+        hold_reset();
+        if (runs) {
+            done = hold_device(T.dev, &raise);
+        } else {
+            CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &done));
+        }
+        NOTIFY_AT(&n[runs], raise);
+        CHECK_OK(hcq_notify_handle(raise, &handle, NULL));
+        CHECK_OK(hcq_close(device));
+        CHECK_U64(notice_calls(&n[runs]), 1);
+        CHECK_RESULT(n[runs].result, HCQ_ERROR_CANCELLED);
+        CHECK(readable(handle, 10000));
+        CHECK_RESULT(hcq_notify_cancel(n[runs].id), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* the other one goes on */
+        hold_release();
+        open_gate(gate);
+        WAIT_OK(done);
+        CHECK_U64(notice_calls(&n[runs]), 1);
+        close((int)handle);
+    }
+}
+
+typedef struct late_release {
+    pthread_t thread;
+    hcq_device *device;
+    uint32_t ready;                    /* atomic */
+    hcq_result result;
+} late_release;
+
+/* Gives its reference back as soon as the device answers nobody any more. */
+static void *late_release_run(void *user) {
+    late_release *l = (late_release *)user;
+    __atomic_store_n(&l->ready, 1, __ATOMIC_RELEASE);
+    while (hcq_device_timeline_value(l->device) != 0) {
+    }
+    l->result = hcq_device_release(l->device);
+    return NULL;
+}
+
+/* A reference given back at any moment of a hcq_close is taken, and nothing of
+   the device is left, which the end of the test looks at. */
+static void release_while_it_closes(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < (T.quick ? 20u : 60u); round++) {
+        late_release l;
+        memset(&l, 0, sizeof l);
+        l.device = test_open(0, NULL);
+        CHECK_OK(hcq_device_retain(l.device));
+        pthread_create(&l.thread, NULL, late_release_run, &l);
+        int ready = word_until(&l.ready, 1);
+        hcq_result closed = hcq_close(l.device);
+        pthread_join(l.thread, NULL);
+        CHECK(ready);
+        CHECK_OK(closed);
+        CHECK_OK(l.result);
+    }
+}
+
+/* A free that waits for a device that goes and for a signal: it goes on waiting
+   for the signal, and nobody gets the memory before. */
+static void free_waits_on_after_a_loss(int lost) {
+    mock_control control;
+    hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
+    hcq_point gate = make_gate(T.dev), freed, done;
+    hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
+    hcq_buffer a, other;
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
+    CHECK_OK(hcq_free_after(a, waits, 2, &freed));
+    if (lost) {
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+        lose_at_next_submit(&control);
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        WAIT_RESULT(done, HCQ_ERROR_LOST);
+    }
+    hcq_result closed = hcq_close(device);
+    CHECK(lost || closed == HCQ_OK);
+    CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
+    CHECK(other.address != a.address);
+    open_gate(gate);
+    WAIT_OK(freed);
+    CHECK_OK(hcq_free(other));
+}
+
+static void free_after_and_a_closed_device(void **state) {
+    (void)state;
+    free_waits_on_after_a_loss(0);
+}
+
+static void free_after_and_a_lost_device(void **state) {
+    (void)state;
+    if (!is_mock()) {
+        SKIP("only the mock is lost on demand");
+        return;
+    }
+    free_waits_on_after_a_loss(1);
+}
+
+/* Its held work would raise s@2, and another device runs what raises s@1: what is
+   cancelled waits for nobody. */
+static void close_does_not_wait_for_others(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    desc.timeout_ns = BOUND / 2;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2), held, done;
+    hold_reset();
+    done = hold_device(T.dev, &first);
+    CHECK_OK(submit_lists(device, &gate, &second, 0, &held));
+    CHECK_OK(hcq_close(device));
+    CHECK(holds());
+    CHECK_RESULT(test_poll(second), HCQ_ERROR_CANCELLED);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    hold_release();
+    WAIT_OK(done);
+}
+
+static void loss_does_not_wait_for_others(void **state) {
+    (void)state;
+    if (!is_mock()) {
+        SKIP("only the mock is lost on demand");
+        return;
+    }
+    mock_control control;
+    hcq_device *device = open_to_lose(&control);
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2);
+    hcq_point held, done, lost;
+    hcq_queue *q = make_queue(device, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+    hold_reset();
+    done = hold_device(T.dev, &first);
+    CHECK_OK(submit_lists(device, &gate, &second, HCQ_UNORDERED, &held));
+    lose_at_next_submit(&control);
+    hcq_submission sub = submission(&q, 1);
+    sub.flags = HCQ_UNORDERED;
+    CHECK_OK(hcq_submit(device, &sub, 1, &lost));
+    hcq_point ends[3] = {lost, held, second};
+    for (int i = 0; i < 3; i++) {
+        CHECK_RESULT(hcq_wait(&ends[i], 1, HCQ_ALL, BOUND / 4), HCQ_ERROR_LOST);
+    }
+    CHECK(holds());
+    hold_release();
+    WAIT_OK(done);
+    hcq_close(device);
+}
+
+/* Idle devices, of wide and narrow counters, are closed from two threads at once
+   while another device is busy with something of its own. */
+static void idle_devices_close_beside_a_busy_one(void **state) {
+    (void)state;
+    blocked_call calls[2];
+    hold_reset();
+    hcq_point done = hold_device(T.dev, NULL);
+    memset(calls, 0, sizeof calls);
+    for (uint32_t i = 0; i < 2; i++) {
+        hcq_device_desc desc = test_desc();
+        desc.timeout_ns = BOUND / 2;
+        desc.counter_limit = i ? 16 : desc.counter_limit;
+        calls[i].device = test_open(2 + i, &desc);
+        hcq_point last;
+        for (int k = 0; k < 12; k++) {
+            CHECK_OK(submit_lists(calls[i].device, NULL, NULL, 0, &last));
+        }
+        WAIT_OK(last);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&calls[i].thread, NULL, blocked_close, &calls[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(calls[i].thread, NULL);
+    }
+    int busy = holds();
+    hold_release();
+    CHECK_OK(calls[0].result);
+    CHECK_OK(calls[1].result);
+    CHECK(busy);
+    WAIT_OK(done);
+}
+
+/* Another device's work names the closed one's memory: what is held is cancelled,
+   what runs is waited for. */
+static void memory_outlives_running_work(void **state) {
+    (void)state;
+    if (!devices_share_memory()) {
+        SKIP("devices do not see each other's memory");
+        return;
+    }
+    for (int runs = 0; runs < 2; runs++) {
+        static unsigned char bytes[4096];
+        blocked_call call;
+        hcq_buffer x, y;
+        hcq_point gate = make_gate(T.dev), done;
+        memset(&call, 0, sizeof call);
+        memset(bytes, 0x5c, sizeof bytes);
+        hold_reset();
+        call.device = test_open(0, NULL);
+        CHECK_OK(hcq_alloc(call.device, sizeof bytes, 0, &x));
+        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &y));
+        CHECK_OK(hcq_copyin(x, bytes, sizeof bytes));
+        CHECK_OK(hcq_device_synchronize(call.device, BOUND)); /* T.dev does not wait for it */
+        hcq_queue *q = runs ? make_holder(T.dev) : make_queue(T.dev, HCQ_COPY);
+        CHECK_INDEX(hcq_queue_copy(q, y, x, sizeof bytes), runs);
+        if (runs) {
+            done = hold_start(q, T.dev);
+        } else {
+            CHECK_OK(submit_behind(q, T.dev, &gate, &done));
+        }
+        pthread_create(&call.thread, NULL, blocked_close, &call);
+        blocked_until(&call);
+        int early = runs && is_over(&call);
+        hold_release();
+        pthread_join(call.thread, NULL);
+        CHECK(!early);
+        CHECK_OK(call.result);
+        open_gate(gate);
+        WAIT_RESULT(done, runs ? HCQ_OK : HCQ_ERROR_CANCELLED);
+        if (runs) {
+            CHECK_BYTES(y, bytes, sizeof bytes);
+        }
+    }
+}
+
+/* A queue of the closed device is just being submitted to another one, whose lane
+   is full: the queue stays until the call is over. */
+static void queue_outlives_its_submit(void **state) {
+    (void)state;
+    blocked_call submits, closes;
+    hcq_device_desc desc = test_desc();
+    desc.inflight = 1;
+    hcq_device *full = test_open(0, &desc);
+    memset(&submits, 0, sizeof submits);
+    memset(&closes, 0, sizeof closes);
+    closes.device = test_open(0, NULL);
+    submits.device = full;
+    submits.queue = make_queue(closes.device, HCQ_COMPUTE);
+    hold_reset();
+    hcq_point done = hold_device(full, NULL);
+    pthread_create(&submits.thread, NULL, blocked_submit, &submits);
+    blocked_until(&submits);
+    pthread_create(&closes.thread, NULL, blocked_close, &closes);
+    blocked_until(&closes);
+    hold_release();
+    pthread_join(submits.thread, NULL);
+    pthread_join(closes.thread, NULL);
+    CHECK_OK(closes.result);
+    CHECK(submits.result == HCQ_OK || submits.result == HCQ_ERROR_CLOSED ||
+          submits.result == HCQ_ERROR_CANCELLED);
+    WAIT_OK(done);
+    CHECK_OK(hcq_close(full));
+}
+
+/* A device is lost by what comes before a host command: it is not called, neither
+   before its failure is told nor after, when what it names may be gone. */
+static void lost_before_its_host_command(void **state) {
+    (void)state;
+    if (!is_mock()) {
+        SKIP("only the mock is lost on demand");
+        return;
+    }
+    for (int round = 0; round < 20; round++) {
+        mock_control control;
+        host_log log;
+        hcq_point done;
+        memset(&log, 0, sizeof log);
+        hcq_device *device = open_to_lose(&control);
+        hcq_buffer a = make_words(device, 16);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
+        CHECK_INDEX(hcq_queue_fill(q, a, 64, 2, 4), 2);
+        lose_at_next_submit(&control);
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        WAIT_RESULT(done, HCQ_ERROR_LOST);
+        hcq_close(device);             /* its threads have ended */
+        CHECK_U64(log.calls, 0);
+    }
+}
+
+/* A batch that waits for another lane is refused: nothing of it is left that the
+   closing would wait for. */
+static void refused_batch_leaves_no_trace(void **state) {
+    (void)state;
+    if (!is_mock()) {
+        SKIP("only the mock refuses a batch on demand");
+        return;
+    }
+    mock_control control;
+    memset(&control, 0, sizeof control);
+    hcq_device_desc desc = test_desc();
+    test_mock_desc.control = &control;
+    desc.compute_lanes = 2;
+    desc.timeout_ns = BOUND / 2;
+    hcq_device *device = test_open(0, &desc);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+    hold_reset();
+    hcq_point before = hold_device(device, NULL), done = {{0}, 0};
+    hcq_submission sub = submission(&q, 1);
+    sub.waits = &before;
+    sub.wait_count = 1;
+    sub.affinity = 1;
+    __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
+    hcq_result refused = hcq_submit(device, &sub, 1, &done);
+    hold_release();
+    CHECK_RESULT(refused, HCQ_ERROR_NATIVE);
+    WAIT_OK(before);
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_close(device));
+}
+
+/* Queues of one submission have failed, both or one, above values that another
+   device still raises: its answers are there before the closing and after it. */
+static void close_with_failures_above_others(void **state) {
+    (void)state;
+    for (int bad = 1; bad <= 3; bad++) { /* bits: which queues fail */
+        hcq_device *device = test_open(2, NULL);
+        hcq_signal s[3], fails = make_signal(T.dev, 0), ends = make_signal(T.dev, 0);
+        hcq_queue *slow = make_holder(T.dev), *q[2];
+        for (int i = 0; i < 3; i++) {
+            s[i] = make_signal(T.dev, 0);
+            CHECK_INDEX(hcq_queue_signal(slow, hcq_at(s[i], 1)), i + 1);
+        }
+        hold_reset();
+        hcq_point done = hold_start(slow, T.dev), failed, last = hcq_at(s[2], 2);
+        for (int i = 0; i < 2; i++) {
+            int this_one = bad >> i & 1;
+            q[i] = make_queue(device, i ? HCQ_COPY : HCQ_COMPUTE);
+            CHECK(!this_one || hcq_queue_wait(q[i], hcq_at(fails, 1)) == 0);
+            CHECK(hcq_queue_signal(q[i], this_one ? hcq_at(s[i], 2) : hcq_at(ends, 1)) >= 0);
+        }
+        hcq_submission sub = submission(q, 2);
+        sub.signals = &last;
+        sub.signal_count = 1;
+        CHECK_OK(hcq_submit(device, &sub, 1, &failed));
+        CHECK_OK(hcq_signal_fail(fails, HCQ_ERROR_HOST));
+        if (bad != 3) {
+            WAIT_OK(hcq_at(ends, 1));
+        }
+        int held = 1;
+        for (int closed = 0; closed < 2; closed++) {
+            for (int i = 0; i < 3; i++) {
+                CHECK_RESULT(test_poll(hcq_at(s[i], 1)), HCQ_TIMEOUT);
+                CHECK_RESULT(test_poll(hcq_at(s[i], 2)),
+                             i == 2 || (bad >> i & 1) ? HCQ_ERROR_HOST : HCQ_TIMEOUT);
+            }
+            CHECK(closed || hcq_close(device) == HCQ_OK);
+            held &= holds();
+        }
+        hold_release();
+        CHECK(held);
+        WAIT_OK(done);
+    }
+}
+
+/* A queue once named the memory of a device that is closed now, and another one
+   has its place: closing that one is nothing to the queue. */
+static void a_place_is_taken_again(void **state) {
+    (void)state;
+    if (!devices_share_memory()) {
+        SKIP("devices do not see each other's memory");
+        return;
+    }
+    hcq_device *device = test_open(0, NULL);
+    hcq_buffer x = make_words(device, 16), y = make_words(T.dev, 16), z = make_words(T.dev, 16);
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    hcq_point gate = make_gate(T.dev), done;
+    CHECK_INDEX(hcq_queue_copy(q, y, x, 64), 0);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    for (int i = 0; i < 4; i++) {      /* each version has seen it */
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+    }
+    CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &z, HCQ_KEEP));
+    CHECK_OK(hcq_close(device));
+    CHECK_OK(submit_behind(q, T.dev, &gate, &done));
+    CHECK_OK(hcq_close(test_open(0, NULL)));
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    open_gate(gate);
+    WAIT_OK(done);
+}
+
+#define CLOSING_TESTS \
+    TEST(notices_end_with_their_device), TEST(release_while_it_closes), \
+    TEST(free_after_and_a_closed_device), TEST(free_after_and_a_lost_device), \
+    TEST(close_does_not_wait_for_others), TEST(loss_does_not_wait_for_others), \
+    TEST(idle_devices_close_beside_a_busy_one), TEST(memory_outlives_running_work), \
+    TEST(queue_outlives_its_submit), TEST(lost_before_its_host_command), \
+    TEST(refused_batch_leaves_no_trace), TEST(close_with_failures_above_others), \
+    TEST(a_place_is_taken_again)

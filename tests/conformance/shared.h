@@ -1,0 +1,667 @@
+/* shared.h - what several files of the suite use. Part of conformance.c. */
+#ifndef HCQ_TEST_CONFORMANCE_SHARED_H
+#define HCQ_TEST_CONFORMANCE_SHARED_H
+
+#include "support/util.h"
+
+#include <poll.h>
+
+/* ---- memory ---- */
+
+static void fill_pattern(unsigned char *bytes, size_t size, uint64_t seed) {
+    for (size_t i = 0; i < size; i++) {
+        if (i % 8 == 0) {
+            test_random(&seed);
+        }
+        bytes[i] = (unsigned char)(seed >> (i % 8 * 8));
+    }
+}
+
+/* ---- signal ---- */
+
+/* Every order of a list of points gives the same answer. */
+static void check_wait_orders(const hcq_point *points, uint32_t count, hcq_result all,
+                              hcq_result any) {
+    hcq_point turned[8];
+    for (uint32_t turn = 0; turn < count; turn++) {
+        for (int mirrored = 0; mirrored < 2; mirrored++) {
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t at = (i + turn) % count;
+                turned[i] = points[mirrored ? count - 1 - at : at];
+            }
+            CHECK_RESULT(hcq_wait(turned, count, HCQ_ALL, 0), all);
+            CHECK_RESULT(hcq_wait(turned, count, HCQ_ANY, 0), any);
+            CHECK_RESULT(hcq_wait(turned, count, HCQ_ALL, SECOND / 1000), all);
+            CHECK_RESULT(hcq_wait(turned, count, HCQ_ANY, SECOND / 1000), any);
+        }
+    }
+}
+
+typedef struct waiter {
+    pthread_t thread;
+    hcq_point points[2];
+    uint32_t count;
+    hcq_wait_mode mode;
+    hcq_result result;
+} waiter;
+
+static void *waiter_run(void *user) {
+    waiter *w = (waiter *)user;
+    w->result = hcq_wait(w->points, w->count, w->mode, BOUND);
+    return NULL;
+}
+
+/* ---- queue ---- */
+
+static hcq_result host_nothing(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+typedef struct odd_struct { char a[3]; } odd_struct;
+
+typedef struct wide_struct { double a; char b; } wide_struct;
+
+typedef struct all_args {
+    uint64_t out;
+    int32_t i32;
+    uint64_t in;
+    uint32_t u32;
+    float f32;
+    odd_struct odd;
+    int64_t i64;
+    wide_struct wide;
+    odd_struct odd2;
+    uint64_t u64;
+    float last32;
+    double f64;
+    char tail;
+} all_args;
+
+static void k_all(const void *block_args, const hcq_block *b) {
+    const all_args *k = HCQ_ARGS(all_args, block_args);
+    double *out = HCQ_PTR(double, k->out);
+    (void)b;
+    out[0] = (double)k->i32;
+    out[1] = (double)k->u32;
+    out[2] = (double)k->f32;
+    out[3] = k->odd.a[0] + k->odd.a[1] * 10.0 + k->odd.a[2] * 100.0;
+    out[4] = (double)k->i64;
+    out[5] = k->wide.a + k->wide.b;
+    out[6] = k->odd2.a[2];
+    out[7] = (double)k->u64;
+    out[8] = (double)k->last32 + k->f64;
+    out[9] = k->tail;
+    out[10] = *HCQ_PTR(const double, k->in);
+}
+TEST_SHADER(k_all, all)
+
+static hcq_program *make_all(hcq_device *device) {
+    hcq_program_desc desc = {
+        "a label of more than thirty-one characters", k_all,
+        {HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
+         HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
+         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)},
+        NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+/* ---- order ---- */
+
+static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
+    hcq_submission s;
+    memset(&s, 0, sizeof s);
+    s.queues = queues;
+    s.queue_count = count;
+    return s;
+}
+
+/* ---- update ---- */
+
+static hcq_result submit_variables(hcq_queue *q, const uint64_t *variables, uint32_t count,
+                                   hcq_point *point) {
+    hcq_submission s = submission(&q, 1);
+    s.variables = variables;
+    s.variable_count = count;
+    return hcq_submit(T.dev, &s, 1, point);
+}
+
+/* ---- custom ---- */
+
+typedef struct custom_payload { uint64_t address; uint32_t value; uint32_t fixed; } custom_payload;
+
+static uint32_t custom_user;
+
+static hcq_result custom_cpu(void *native, const void *payload, void *user) {
+    const custom_payload *p = (const custom_payload *)payload;
+    if (native || user != &custom_user || p->fixed != 1234) {
+        return HCQ_ERROR_HOST;
+    }
+    *HCQ_PTR(uint32_t, p->address) = p->value;
+    return p->value == 666 ? HCQ_ERROR_HOST : HCQ_OK;
+}
+
+static hcq_result custom_mock(void *native, const void *payload, void *user) {
+    custom_payload p;
+    memcpy(&p, payload, sizeof p);
+    if (user != &custom_user || p.fixed != 1234 || p.value == 666) {
+        return HCQ_ERROR_HOST;
+    }
+    mock_custom_fill(native, p.address, 4, p.value, 4);
+    return HCQ_OK;
+}
+
+#ifdef TEST_GPU
+static hcq_result custom_gpu(void *native, const void *payload, void *user) {
+    custom_payload p;
+    memcpy(&p, payload, sizeof p);
+    if (user != &custom_user || p.fixed != 1234 || p.value == 666) {
+        return HCQ_ERROR_HOST;
+    }
+    return test_gpu_fill(native, p.address, 4, p.value);
+}
+#endif
+
+static hcq_result custom_trace(void *native, const void *payload, void *user) {
+    return is_cpu() ? custom_cpu(native, payload, user) : custom_mock(native, payload, user);
+}
+
+static const hcq_custom_type custom_type = {
+    "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock},
+                                     {"TRACE", custom_trace}, TEST_GPU_ENCODE(custom_gpu)},
+    {{offsetof(custom_payload, value), 4}}, &custom_user};
+
+/* ---- host ---- */
+
+typedef struct host_log {
+    uint32_t calls;
+    hcq_result result;                 /* what the command returns */
+    hcq_signal set;
+    uint64_t set_to;
+    hcq_queue *submit;
+    hcq_buffer buffer;
+    hcq_point submitted;
+    hcq_result got[12];
+} host_log;
+
+static hcq_result host_record(void *user) {
+    host_log *log = (host_log *)user;
+    log->calls++;
+    return log->result;
+}
+
+/* ---- after ---- */
+
+/* A fresh gate, shut: a point that only the host will raise. */
+static hcq_point make_gate(hcq_device *device) {
+    return hcq_at(make_signal(device, 0), 1);
+}
+
+static void open_gate(hcq_point gate) {
+    CHECK_OK(hcq_signal_set(gate.signal, gate.value));
+}
+
+/* Submits one queue behind one point, or none. */
+static hcq_result submit_behind(hcq_queue *queue, hcq_device *device, const hcq_point *wait,
+                                hcq_point *done) {
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.queues = &queue;
+    sub.queue_count = 1;
+    sub.waits = wait;
+    sub.wait_count = wait ? 1 : 0;
+    return hcq_submit(device, &sub, 1, done);
+}
+
+static void check_filled(const char *file, int line, hcq_buffer buffer, uint8_t byte) {
+    unsigned char *want = (unsigned char *)malloc((size_t)buffer.size);
+    memset(want, byte, (size_t)buffer.size);
+    test_bytes(file, line, buffer, want, (size_t)buffer.size);
+    free(want);
+}
+#define CHECK_FILLED(buffer, byte) check_filled(__FILE__, __LINE__, (buffer), (byte))
+
+static hcq_transfer_command command_update(hcq_buffer dst, const void *data, uint64_t size) {
+    hcq_transfer_command command;
+    memset(&command, 0, sizeof command);
+    command.kind = HCQ_TRANSFER_UPDATE;
+    command.dst = dst;
+    command.data = data;
+    command.size = size;
+    return command;
+}
+
+/* ---- driver ---- */
+
+static uint64_t runs_of(const hcq_program *program) {
+    hcq_program_info info;
+    memset(&info, 0xCB, sizeof info);
+    CHECK_OK(hcq_program_info_get(program, &info));
+    return info.runs;
+}
+
+static hcq_device *open_covered(void) {
+    hcq_device_desc desc = test_desc();
+    desc.flags |= HCQ_DEVICE_COVERAGE;
+    return test_open(0, &desc);
+}
+
+static void k_nothing(const void *args, const hcq_block *block) {
+    (void)args;
+    (void)block;
+}
+TEST_SHADER(k_nothing, nothing)
+
+/* A program without arguments, which runs wherever it is sent. */
+static hcq_program *make_nothing(hcq_device *device) {
+    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+/* ---- notify ---- */
+
+typedef struct notice {
+    uint32_t calls;                    /* atomic */
+    uint32_t order;                    /* among all of the test, from 1 */
+    hcq_result result;
+    pthread_t thread;
+    hcq_notification id;
+} notice;
+
+static uint32_t notice_order;
+
+static void notice_run(void *user, hcq_result result) {
+    notice *n = (notice *)user;
+    n->result = result;
+    n->thread = pthread_self();
+    n->order = __atomic_add_fetch(&notice_order, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n->calls, 1, __ATOMIC_RELEASE);
+}
+
+static uint32_t notice_calls(const notice *n) {
+    return __atomic_load_n(&n->calls, __ATOMIC_ACQUIRE);
+}
+
+/* Notices are static in every test: a check that fails leaves the test, and
+   closing the devices still runs them. */
+static void notice_at(const char *file, int line, notice *n, hcq_point point) {
+    memset(n, 0, sizeof *n);
+    test_result(file, line, "hcq_notify", hcq_notify(point, notice_run, n, &n->id), HCQ_OK);
+    CHECK(n->id.id != 0);
+}
+#define NOTIFY_AT(n, point) notice_at(__FILE__, __LINE__, (n), (point))
+
+static int word_until(const uint32_t *word, uint32_t least) {
+    uint64_t start = hcq_sys_now_ns();
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < least) {
+        if (hcq_sys_now_ns() - start > BOUND) {
+            return 0;
+        }
+        mock_sleep(100000);
+    }
+    return 1;
+}
+
+/* Waits for the call without any help by a call of hcq. */
+static void notice_ran(const char *file, int line, const notice *n, hcq_result want) {
+    word_until(&n->calls, 1);
+    test_number(file, line, "calls", notice_calls(n), 1);
+    test_result(file, line, "the notification's result", n->result, want);
+}
+#define NOTIFIED(n, want) notice_ran(__FILE__, __LINE__, (n), (want))
+#define SILENT(n) CHECK_U64(notice_calls(n), 0)
+
+static hcq_point timeline_now(hcq_device *device) { /* everything submitted so far */
+    return hcq_at(hcq_device_timeline(device), hcq_device_timeline_value(device) - 1);
+}
+
+/* Holds a lane until a word is set: work that runs for as long as a test wants. */
+static hcq_result host_until(void *user) {
+    return word_until((const uint32_t *)user, 1) ? HCQ_OK : HCQ_ERROR_HOST;
+}
+
+typedef struct notice_caller {
+    uint32_t calls, unlocked;
+    hcq_signal set, other;
+    uint64_t set_to;
+    hcq_queue *submit;
+    hcq_buffer buffer;
+    hcq_point submitted;
+    notice again, undone;
+    hcq_result got[20];
+} notice_caller;
+
+/* From within notifications: the running one is gone, one that was released
+   with it may be taken back as long as it has not run. */
+static struct { notice_caller own; notice other; hcq_result self, taken; } canceller;
+
+static int readable(intptr_t handle, int timeout_ms) {
+    struct pollfd fd;
+    int n;
+    fd.fd = (int)handle;
+    fd.events = POLLIN;
+    fd.revents = 0;
+    do {
+        n = poll(&fd, 1, timeout_ms);
+    } while (n < 0);
+    return n == 1 && (fd.revents & POLLIN);
+}
+
+typedef struct sleeper {
+    pthread_t thread;
+    hcq_point points[8];
+    uint32_t count;
+    hcq_wait_mode mode;
+    uint64_t timeout_ns;
+    hcq_result result;
+} sleeper;
+
+static void *sleeper_run(void *user) {
+    sleeper *s = (sleeper *)user;
+    s->result = hcq_wait(s->points, s->count, s->mode, s->timeout_ns);
+    return NULL;
+}
+
+/* A device of the program's other backend: the mock for all but the mock. */
+static hcq_device *open_other_backend(void) {
+    hcq_device_desc desc;
+    hcq_device *device = NULL;
+    memset(&desc, 0, sizeof desc);
+    desc.memory.alloc_fn = test_hook_alloc;
+    desc.memory.free_fn = test_hook_free;
+    desc.memory.user = &T.memory;
+    desc.log_fn = test_log_line;
+    desc.log_user = &T.log;
+    CHECK_OK(hcq_open(strcmp(T.variant->backend, "MOCK") == 0 ? "CPU" : "MOCK", &desc, &device));
+    return device;
+}
+
+static uint32_t log_lines(void) {
+    pthread_mutex_lock(&T.log.lock);
+    uint32_t lines = T.log.lines;
+    pthread_mutex_unlock(&T.log.lock);
+    return lines;
+}
+
+/* ---- explain ---- */
+
+static char explained[65536];
+
+static const char *explain_points(const hcq_point *points, uint32_t count) {
+    memset(explained, 'x', sizeof explained);
+    size_t length = hcq_explain(points, count, explained, sizeof explained);
+    CHECK(length < sizeof explained);
+    CHECK_U64(strlen(explained), length);
+    return explained;
+}
+
+static const char *explain(hcq_point point) {
+    return explain_points(&point, 1);
+}
+
+static void explain_says(const char *file, int line, const char *text, const char *word,
+                         int want) {
+    if ((strstr(text, word) != NULL) != want) {
+        fprintf(stderr, "%s:%d: '%s' is %s in:\n%s\n", file, line, word,
+                want ? "not" : "wrongly", text);
+        test_fail(file, line, "explained wrongly");
+    }
+}
+#define SAYS(text, word) explain_says(__FILE__, __LINE__, (text), (word), 1)
+#define SAYS_NOT(text, word) explain_says(__FILE__, __LINE__, (text), (word), 0)
+
+/* The line of the text that has `word`, which must be there. */
+static const char *explain_line(const char *text, const char *word) {
+    static char line[16384];
+    const char *at = strstr(text, word), *begin = at;
+    SAYS(text, word);
+    while (begin > text && begin[-1] != '\n') {
+        begin--;
+    }
+    size_t n = strcspn(begin, "\n");
+    CHECK(n < sizeof line);
+    memcpy(line, begin, n);
+    line[n] = 0;
+    return line;
+}
+
+static hcq_device *open_labelled(const char *label, uint64_t explain_ns) {
+    hcq_device_desc desc = test_desc();
+    desc.label = label;
+    desc.explain_ns = explain_ns;
+    return test_open(0, &desc);
+}
+
+static hcq_signal labelled_signal(hcq_device *device, const char *label) {
+    hcq_signal s = make_signal(device, 0);
+    CHECK_OK(hcq_signal_label(s, label));
+    return s;
+}
+
+static int log_until(const char *word) {
+    uint64_t start = hcq_sys_now_ns();
+    while (!log_has(word)) {
+        if (hcq_sys_now_ns() - start > BOUND) {
+            return 0;
+        }
+        mock_sleep(100000);
+    }
+    return 1;
+}
+
+/* ---- edges ---- */
+
+static void k_hold(const void *block_args, const hcq_block *b) {
+    (void)block_args;
+    (void)b;
+    __atomic_fetch_add(&SEEN->hold_began, 1, __ATOMIC_RELEASE);
+    word_until(&SEEN->hold_go, 1);
+    __atomic_fetch_add(&SEEN->hold_ended, 1, __ATOMIC_RELEASE);
+}
+TEST_SHADER(k_hold, hold)
+
+static void hold_wait(void) {
+    word_until(&SEEN->hold_go, 1);
+}
+
+static void hold_reset(void) {
+    test_gate(GATE_HOLD, hold_wait);
+    __atomic_store_n(&SEEN->hold_go, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&SEEN->hold_began, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&SEEN->hold_ended, 0, __ATOMIC_RELEASE);
+}
+
+static void hold_release(void) {
+    __atomic_store_n(&SEEN->hold_go, 1, __ATOMIC_RELEASE);
+}
+
+static int holds(void) {               /* none of the kernels has ended */
+    return __atomic_load_n(&SEEN->hold_ended, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* A compute queue that holds its lane; the test may record more behind it. */
+static hcq_queue *make_holder(hcq_device *device) {
+    hcq_program_desc desc = {"hold", k_hold, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *program = NULL;
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    CHECK_INDEX(hcq_queue_exec(q, program, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    return q;
+}
+
+/* Submits it and returns when the kernel runs. */
+static hcq_point hold_start(hcq_queue *q, hcq_device *device) {
+    uint32_t began = __atomic_load_n(&SEEN->hold_began, __ATOMIC_ACQUIRE);
+    hcq_point done = {{0}, 0};
+    CHECK_OK(hcq_queue_submit(q, device, &done));
+    CHECK(word_until(&SEEN->hold_began, began + 1));
+    return done;
+}
+
+/* The device runs something until hold_release, then `raise` (NULL: nothing). */
+static hcq_point hold_device(hcq_device *device, const hcq_point *raise) {
+    hcq_queue *q = make_holder(device);
+    CHECK(!raise || hcq_queue_signal(q, *raise) == 1);
+    return hold_start(q, device);
+}
+
+typedef struct blocked_call {
+    pthread_t thread;
+    hcq_device *device;
+    hcq_queue *queue;
+    hcq_point points[2];
+    uint32_t count;
+    uint32_t tid;                      /* atomic, the system's */
+    uint32_t over;                     /* atomic */
+    hcq_result result;
+} blocked_call;
+
+static void blocked_begin(blocked_call *b) {
+    __atomic_store_n(&b->tid, (uint32_t)hcq_sys_thread_id(), __ATOMIC_RELEASE);
+}
+
+static void *blocked_end(blocked_call *b, hcq_result result) {
+    b->result = result;
+    __atomic_store_n(&b->over, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void *blocked_close(void *user) {
+    blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
+    return blocked_end(b, hcq_close(b->device));
+}
+
+static int is_over(const blocked_call *b) {
+    return (int)__atomic_load_n(&b->over, __ATOMIC_ACQUIRE);
+}
+
+/* Returns when the thread sleeps in its call, as the system says, or has left
+   it. Correct code passes whatever this finds; it is there for the other. */
+static void blocked_until(blocked_call *b) {
+    char path[64], text[256];
+    CHECK(word_until(&b->tid, 1));
+    snprintf(path, sizeof path, "/proc/self/task/%u/stat", (unsigned)b->tid);
+    for (int sleeps = 0; sleeps < 5 && !is_over(b);) {
+        FILE *file = fopen(path, "r");
+        if (!file) {
+            return;
+        }
+        size_t n = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+        text[n] = 0;
+        const char *at = strrchr(text, ')');
+        sleeps = at && at[1] == ' ' && at[2] == 'S' ? sleeps + 1 : 0;
+        mock_sleep(200000);
+    }
+}
+
+/* A device of the mock that is to be lost. It keeps no encoded recordings: what is
+   lost may still be on its way out of the FIFO when its end is told. */
+static hcq_device *open_to_lose(mock_control *control) {
+    hcq_device_desc desc = test_desc();
+    memset(control, 0, sizeof *control);
+    test_mock_desc.control = control;
+    test_mock_desc.no_encode = 1;
+    return test_open(0, &desc);
+}
+
+static void lose_at_next_submit(mock_control *control) {
+    __atomic_store_n(&control->lose_at, mock_load(&control->submits) + 1, __ATOMIC_SEQ_CST);
+}
+
+static int devices_share_memory(void) {
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    return (info.features & HCQ_FEATURE_MAP) != 0;
+}
+
+/* ---- graph ---- */
+
+static int32_t record_mix(hcq_queue *q, hcq_program *mix, hcq_buffer dst, hcq_buffer src,
+                          uint32_t count, uint32_t seed) {
+    mix_args args = {dst.address, src.address, count, seed};
+    return hcq_queue_exec(q, mix, &args, sizeof args, hcq_dim((count + 15) / 16, 1, 1),
+                          hcq_dim(16, 1, 1));
+}
+
+static hcq_queue *make_graph(void) {
+    return make_queue(T.dev, HCQ_GRAPH);
+}
+
+/* A buffer with words of its own. */
+static hcq_buffer make_filled(hcq_device *device, uint32_t count, uint32_t seed) {
+    hcq_buffer buffer = make_words(device, count);
+    uint32_t *words = (uint32_t *)malloc((size_t)count * 4);
+    for (uint32_t i = 0; i < count; i++) {
+        words[i] = i * 2654435761u + seed;
+    }
+    hcq_result result = hcq_copyin(buffer, words, (uint64_t)count * 4);
+    free(words);
+    CHECK_OK(result);
+    return buffer;
+}
+
+static void check_same(const char *file, int line, hcq_buffer got, hcq_buffer want) {
+    unsigned char *bytes = (unsigned char *)malloc((size_t)want.size);
+    test_result(file, line, "hcq_copyout", hcq_copyout(bytes, want, want.size), HCQ_OK);
+    test_bytes(file, line, got, bytes, (size_t)want.size);
+    free(bytes);
+}
+
+typedef struct graph_work {
+    hcq_program *add, *mix;
+    hcq_buffer a, b, c;                /* 64 words each */
+    uint32_t calls;                    /* of the host command, atomic */
+} graph_work;
+
+static graph_work make_work(void) {
+    graph_work w;
+    memset(&w, 0, sizeof w);
+    w.add = make_add(T.dev);
+    w.mix = make_mix(T.dev);
+    w.a = make_filled(T.dev, 64, 1);
+    w.b = make_filled(T.dev, 64, 2);
+    w.c = make_filled(T.dev, 64, 3);
+    return w;
+}
+
+static hcq_result host_count_work(void *user) {
+    __atomic_fetch_add(&((graph_work *)user)->calls, 1, __ATOMIC_RELEASE);
+    return HCQ_OK;
+}
+
+/* Every kind of command, each reading what others wrote; results of one run go
+   into the next. */
+static uint32_t record_work(hcq_queue *q, graph_work *w) {
+    add_args add = {w->a.address, 3, 64}, end = {w->c.address + 128, 1, 32};
+    custom_payload p = {w->b.address + 8, 4711, 1234};
+    const hcq_dims grid = {16, 1, 1}, block = {4, 1, 1};
+    CHECK_INDEX(hcq_queue_exec(q, w->add, &add, sizeof add, grid, block), 0);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(w->b, 0, 128), hcq_view(w->a, 64, 128), 128), 1);
+    CHECK_INDEX(hcq_queue_fill(q, hcq_view(w->a, 0, 32), 32, 0x55, 1), 2);
+    CHECK_INDEX(record_mix(q, w->mix, w->c, w->b, 64, 9), 3);
+    CHECK_INDEX(hcq_queue_write(q, hcq_view(w->b, 252, 4), 77, 4), 4);
+    CHECK_INDEX(hcq_queue_host(q, host_count_work, w), 5);
+    CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 6);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(w->a, 128, 64), hcq_view(w->c, 4, 64), 64), 7);
+    CHECK_INDEX(hcq_queue_exec(q, w->add, &end, sizeof end, grid, block), 8);
+    CHECK_INDEX(hcq_queue_memory_barrier(q), 9);
+    CHECK_INDEX(record_mix(q, w->mix, w->a, w->b, 64, 1), 10);
+    return hcq_queue_count(q);
+}
+
+static void check_work(const char *file, int line, const graph_work *got,
+                       const graph_work *want) {
+    check_same(file, line, got->a, want->a);
+    check_same(file, line, got->b, want->b);
+    check_same(file, line, got->c, want->c);
+    test_number(file, line, "calls", got->calls, want->calls);
+}
+#define CHECK_WORK(got, want) check_work(__FILE__, __LINE__, (got), (want))
+
+#endif /* HCQ_TEST_CONFORMANCE_SHARED_H */

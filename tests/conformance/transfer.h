@@ -1,0 +1,639 @@
+/* transfer.h - transfers between devices. Part of conformance.c. */
+#include "shared.h"
+
+#include <sys/mman.h>
+
+/* ---- transfers ---- */
+
+enum { ENDS = 5, END_BYTES = 100100 };
+
+/* One place that a transfer can read or write. */
+typedef struct place {
+    unsigned char *host;               /* NULL: `buffer` */
+    hcq_buffer buffer;
+} place;
+
+static hcq_transfer_end place_end(const place *p, uint32_t offset, uint32_t size) {
+    return p->host ? hcq_transfer_host(p->host + offset, size)
+                   : hcq_transfer_device(hcq_view(p->buffer, offset, size));
+}
+
+static void place_write(const place *p, const unsigned char *bytes) {
+    if (p->host) {
+        memcpy(p->host, bytes, END_BYTES);
+    } else {
+        CHECK_OK(hcq_copyin(p->buffer, bytes, END_BYTES));
+    }
+}
+
+static void place_finish(const place *p) {
+    if (!p->host) {
+        CHECK_OK(hcq_device_synchronize(p->buffer.device, BOUND));
+    }
+}
+
+static void place_check(const place *p, const unsigned char *want, unsigned char *room) {
+    if (p->host) {
+        memcpy(room, p->host, END_BYTES);
+    } else {
+        CHECK_OK(hcq_copyout(room, p->buffer, END_BYTES));
+    }
+    CHECK(memcmp(room, want, END_BYTES) == 0);
+}
+
+static place make_place(hcq_device *device, uint32_t flags) {
+    place p;
+    memset(&p, 0, sizeof p);
+    if (device) {
+        CHECK_OK(hcq_alloc(device, END_BYTES, flags, &p.buffer));
+    } else {
+        p.host = (unsigned char *)malloc(END_BYTES);
+    }
+    return p;
+}
+
+/* Both whole places are known before and after: nothing else is written. */
+static void transfer_once(const place *to, const place *from, uint32_t size, uint32_t flags) {
+    unsigned char *in = (unsigned char *)malloc(END_BYTES);
+    unsigned char *out = (unsigned char *)malloc(END_BYTES);
+    unsigned char *room = (unsigned char *)malloc(END_BYTES);
+    fill_pattern(in, END_BYTES, T.seed + size);
+    memset(out, 0xC3, END_BYTES);
+    place_write(from, in);
+    place_write(to, out);
+    if (flags & HCQ_UNORDERED) {       /* does not wait for the copies above */
+        place_finish(from);
+        place_finish(to);
+    }
+    CHECK_OK(hcq_transfer(place_end(to, 5, size), place_end(from, 3, size), size, flags, BOUND));
+    memcpy(out + 5, in + 3, size);
+    place_check(to, out, room);
+    place_check(from, in, room);
+    free(in);
+    free(out);
+    free(room);
+}
+
+static void transfer_every_way(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {1, 4097, 100003};
+    hcq_device_desc desc = test_desc();
+    hcq_device *small, *other = NULL;
+    desc.staging_bytes = 4096;         /* the large ones need many batches */
+    desc.staging_count = 3;
+    small = test_open(0, &desc);
+    desc = test_desc();
+    desc.flags = 0;
+    desc.cpu = NULL;
+    desc.backend_desc = NULL;
+    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
+    place places[ENDS + 1] = {make_place(NULL, 0), make_place(T.dev, 0),
+                              make_place(T.dev2, HCQ_HOST_VISIBLE), make_place(small, 0),
+                              make_place(other, 0), make_place(NULL, 0)};
+    for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
+        const place *to = &places[i % ENDS], *from = &places[i / ENDS % ENDS];
+        place twin = {NULL, places[0].buffer};
+        if (to == from) {              /* within one device, or the host */
+            twin = make_place(to->host ? NULL : to->buffer.device, 0);
+            from = &twin;
+        }
+        transfer_once(to, from, sizes[i / ENDS / ENDS % 3],
+                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0);
+        free(twin.host);
+        if (twin.buffer.device) {
+            CHECK_OK(hcq_free(twin.buffer));
+        }
+    }
+    free(places[0].host);
+    free(places[ENDS].host);
+    CHECK_OK(hcq_close(small));
+    CHECK_OK(hcq_close(other));
+}
+
+/* Follows everything submitted earlier on both devices, whichever side. */
+static void transfer_with_host_order(void **state) {
+    (void)state;
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 64);
+    hcq_queue *exec = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    hcq_buffer b = make_words(T.dev, 64);
+    add_args args = {a.address, 5, 64};
+    uint32_t words[64], out[64];
+    CHECK_INDEX(hcq_queue_exec(exec, add, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(64, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_copy(copy, b, a, 256), 0);
+    for (uint32_t round = 0; round < 50; round++) {
+        for (uint32_t i = 0; i < 64; i++) {
+            words[i] = round * 100 + i;
+        }
+        CHECK_OK(hcq_queue_submit(exec, T.dev, NULL)); /* discarded */
+        CHECK_OK(hcq_transfer(hcq_transfer_device(a), hcq_transfer_host(words, 256), 256, 0,
+                              HCQ_FOREVER));
+        CHECK_OK(hcq_queue_submit(round % 2 ? exec : copy, T.dev, NULL));
+        CHECK_OK(hcq_transfer(hcq_transfer_host(out, 256),
+                              hcq_transfer_device(round % 2 ? a : b), 256, 0,
+                              HCQ_DEADLINE(hcq_sys_now_ns() + BOUND)));
+        for (uint32_t i = 0; i < 64; i++) {
+            CHECK_U64(out[i], words[i] + (round % 2 ? 5u : 0u));
+        }
+    }
+}
+
+/* Behind held work it times out, and from then on host memory is nobody's: a
+   page that is gone is not touched. What arrives later is what was there. */
+static void transfer_times_out(void **state) {
+    (void)state;
+    static const uint64_t timeouts[] = {0, SECOND / 100, HCQ_DEADLINE(1)};
+    enum { PAGE = 65536 };
+    for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
+        hcq_point gate = make_gate(T.dev), held;
+        hcq_buffer a, b, old, c;
+        void *pages = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                           0);
+        CHECK(pages != MAP_FAILED);
+        memset(pages, 0x2b, PAGE);
+        CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &a));
+        CHECK_OK(hcq_alloc(T.dev2, PAGE, HCQ_ZEROED, &b));
+        CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &old));
+        CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &c));
+        CHECK_OK(submit_behind(make_filler(T.dev, old, 0x19), T.dev, &gate, &held));
+        hcq_transfer_end host = hcq_transfer_host(pages, PAGE);
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(a), host, PAGE, 0, timeouts[i]),
+                     HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_transfer(host, hcq_transfer_device(old), PAGE, 0, timeouts[i]),
+                     HCQ_TIMEOUT);
+        CHECK(((unsigned char *)pages)[0] == 0x2b && ((unsigned char *)pages)[PAGE - 1] == 0x2b);
+        CHECK_OK(munmap(pages, PAGE) == 0 ? HCQ_OK : HCQ_ERROR_HOST);
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(old), PAGE, 0,
+                                  timeouts[i]), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(old), hcq_transfer_device(b), PAGE, 0,
+                                  timeouts[i]), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(c), hcq_transfer_device(old), PAGE, 0,
+                                  timeouts[i]), HCQ_TIMEOUT);
+        open_gate(gate);
+        WAIT_OK(held);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        uint32_t word = READ32(a, 0);
+        CHECK(word == 0 || word == 0x2b2b2b2bu);
+        word = READ32(c, 0);
+        CHECK(word == 0 || word == 0x19191919u);
+        CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), PAGE, 0, BOUND));
+        CHECK_U64(READ32(b, 0), READ32(a, 0));
+        CHECK_OK(hcq_free(a));
+        CHECK_OK(hcq_free(b));
+        CHECK_OK(hcq_free(old));
+        CHECK_OK(hcq_free(c));
+    }
+}
+
+/* HCQ_UNORDERED passes held work of all lanes, and timed-out transfers, too. */
+static void transfer_unordered(void **state) {
+    (void)state;
+    hcq_point gate = make_gate(T.dev2);
+    hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev2, 16), c = make_words(T.dev, 16);
+    uint32_t words[16], out[16] = {0};
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND)); /* zeroed */
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    for (int i = 0; i < 2; i++) {
+        hcq_queue *q = make_queue(T.dev, i ? HCQ_COPY : HCQ_COMPUTE);
+        hcq_queue *q2 = make_queue(T.dev2, i ? HCQ_COPY : HCQ_COMPUTE);
+        CHECK_OK(submit_behind(q, T.dev, &gate, NULL));
+        CHECK_OK(submit_behind(q2, T.dev2, &gate, NULL));
+    }
+    for (uint32_t round = 0; round < 10; round++) {
+        for (uint32_t i = 0; i < 16; i++) {
+            words[i] = round + i;
+        }
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(c), hcq_transfer_host(out, 64), 64, 0, 0),
+                     HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_transfer(hcq_transfer_host(out, 64), hcq_transfer_device(c), 64, 0, 0),
+                     HCQ_TIMEOUT);
+        CHECK_OK(hcq_transfer(hcq_transfer_device(a), hcq_transfer_host(words, 64), 64,
+                              HCQ_UNORDERED, BOUND));
+        CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 64, HCQ_UNORDERED,
+                              BOUND));
+        CHECK_OK(hcq_transfer(hcq_transfer_host(out, 64), hcq_transfer_device(b), 64,
+                              HCQ_UNORDERED, BOUND));
+        CHECK(memcmp(words, out, sizeof out) == 0);
+    }
+    open_gate(gate);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK(memcmp(words, out, sizeof out) == 0);
+}
+
+typedef struct slow_reader {
+    pthread_t thread;
+    hcq_buffer buffer;
+    uint32_t word;
+    hcq_result result;
+    int over;
+} slow_reader;
+
+static void *slow_reader_run(void *user) {
+    slow_reader *r = (slow_reader *)user;
+    r->result = hcq_copyout(&r->word, r->buffer, 4);
+    __atomic_store_n(&r->over, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* A thread that waits in an ordered call of its own stands in nobody's way. */
+static void transfer_passes_a_waiting_thread(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    desc.timeout_ns = BOUND;           /* of the reader: so that a failure is not a hang */
+    hcq_device *device = test_open(0, &desc);
+    hcq_point gate = make_gate(device);
+    hcq_buffer a = make_words(device, 4);
+    uint32_t word = 77, out = 0;
+    slow_reader reader;
+    memset(&reader, 0, sizeof reader);
+    reader.buffer = a;
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
+    pthread_create(&reader.thread, NULL, slow_reader_run, &reader);
+    while (!a.host && test_query(device, HCQ_QUERY_HELD) < 2) { /* it waits by now */
+        test_sleep_ms(1);
+    }
+    hcq_transfer_end end = hcq_transfer_device(a);
+    hcq_result polled = hcq_transfer(hcq_transfer_host(&out, 4), end, 4, 0, 0);
+    hcq_result in = hcq_transfer(end, hcq_transfer_host(&word, 4), 4, HCQ_UNORDERED, BOUND);
+    hcq_result result = hcq_transfer(hcq_transfer_host(&out, 4), end, 4, HCQ_UNORDERED, BOUND);
+    int over = __atomic_load_n(&reader.over, __ATOMIC_SEQ_CST);
+    open_gate(gate);
+    pthread_join(reader.thread, NULL);
+    CHECK(!over);
+    CHECK_RESULT(polled, HCQ_TIMEOUT);
+    CHECK_OK(in);
+    CHECK_OK(result);
+    CHECK_U64(out, 77);
+    CHECK_OK(reader.result);
+    CHECK_U64(reader.word, 77);
+    CHECK_OK(hcq_close(device));
+}
+
+/* A device that is closed, its handle still good. */
+static void after_a_closed_device(void **state) {
+    (void)state;
+    hcq_device *device = test_open(0, NULL);
+    hcq_buffer a = make_words(device, 4), b = make_words(T.dev, 4), c;
+    uint32_t word = 5;
+    hcq_point gate = make_gate(T.dev), point;
+    hcq_transfer_end gone = hcq_transfer_device(a), host = hcq_transfer_host(&word, 4);
+    hcq_transfer_command fill;
+    memset(&fill, 0, sizeof fill);
+    fill.kind = HCQ_TRANSFER_FILL;
+    fill.dst = a;
+    fill.size = 4;
+    fill.value_size = 4;
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_close(device));
+    CHECK_RESULT(hcq_alloc_after(device, &gate, 1, 64, 0, &c, &point), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_free_after(a, &gate, 1, &point), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(gone, host, 4, 0, BOUND), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(host, gone, 4, HCQ_UNORDERED, BOUND), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(gone, hcq_transfer_device(b), 4, 0, 0), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer(hcq_transfer_device(b), gone, 4, 0, 0), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer_submit(device, NULL, 0, &fill, 1, &point), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &point), HCQ_ERROR_CLOSED);
+    CHECK_U64(word, 5);
+    CHECK_OK(hcq_device_release(device));
+}
+
+typedef struct closing_worker {
+    pthread_t thread;
+    hcq_device *device;
+    hcq_buffer buffer;
+    hcq_point gate;
+    int kind;
+    uint32_t rounds;                   /* atomic */
+    hcq_result result;                 /* the one that ended it */
+} closing_worker;
+
+static hcq_result closing_round(closing_worker *w) {
+    uint32_t word = 1;
+    hcq_buffer a;
+    hcq_point point;
+    hcq_transfer_end end = hcq_transfer_device(w->buffer), host = hcq_transfer_host(&word, 4);
+    if (w->kind < 2) {                 /* the first waits for the gate */
+        return hcq_transfer(end, host, 4, w->kind ? HCQ_UNORDERED : 0, BOUND);
+    }
+    if (w->kind == 2) {
+        return hcq_transfer(host, end, 4, HCQ_UNORDERED, BOUND);
+    }
+    hcq_result result = hcq_alloc_after(w->device, &w->gate, 1, 64, 0, &a, &point);
+    return result == HCQ_OK ? hcq_free_after(a, &point, 1, NULL) : result;
+}
+
+static void *closing_worker_run(void *user) {
+    closing_worker *w = (closing_worker *)user;
+    while (w->result == HCQ_OK) {
+        w->result = closing_round(w);
+        if (__atomic_add_fetch(&w->rounds, 1, __ATOMIC_SEQ_CST) > 256) {
+            mock_sleep(100000);        /* what is held back takes memory */
+        }
+    }
+    return NULL;
+}
+
+/* Threads in the middle of transfers, one of them waiting in one, while the
+   device is closed: all come back, none with a time-out. */
+static void closed_under_transfers(void **state) {
+    (void)state;
+    closing_worker w[4];
+    hcq_device *device = test_open(0, NULL);
+    hcq_point gate = make_gate(T.dev);
+    for (int i = 0; i < 4; i++) {
+        memset(&w[i], 0, sizeof w[i]);
+        w[i].device = device;
+        w[i].buffer = make_words(device, 4);
+        w[i].gate = gate;
+        w[i].kind = i;
+    }
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(hcq_device_retain(device));
+        pthread_create(&w[i].thread, NULL, closing_worker_run, &w[i]);
+    }
+    for (int i = 1; i < 4; i++) {
+        while (__atomic_load_n(&w[i].rounds, __ATOMIC_SEQ_CST) < 20) {
+            mock_sleep(200000);
+        }
+    }
+    hcq_result closed = hcq_close(device);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(w[i].thread, NULL);
+        CHECK_OK(hcq_device_release(device));
+    }
+    CHECK_OK(closed);
+    for (int i = 0; i < 4; i++) {
+        if (w[i].result != HCQ_ERROR_CANCELLED) {
+            CHECK_RESULT(w[i].result, HCQ_ERROR_CLOSED);
+        }
+    }
+    open_gate(gate);
+}
+
+/* Whatever ran before on either device is seen, whatever runs later sees it:
+   also by work that only waits for the device's timeline. */
+static void transfer_orders_both_timelines(void **state) {
+    (void)state;
+    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev2, 64), c = make_words(T.dev2, 64);
+    hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(T.dev2, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_write(writer, hcq_view(a, 0, 4), 0, 4), 0);
+    CHECK_OK(hcq_queue_variable(writer, 0, HCQ_PART_VALUE, 0, 0));
+    CHECK_INDEX(hcq_queue_wait_device(reader, T.dev2), 0);
+    CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 1);
+    for (uint64_t i = 1; i <= 50; i++) {
+        hcq_submission sub;
+        memset(&sub, 0, sizeof sub);
+        sub.queues = &writer;
+        sub.queue_count = 1;
+        sub.variables = &i;
+        sub.variable_count = 1;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+        CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 256, 0, BOUND));
+        sub.queues = &reader;
+        sub.flags = HCQ_UNORDERED;
+        CHECK_OK(hcq_submit(T.dev2, &sub, 1, NULL));
+        CHECK_U64(READ32(c, 0), i);
+    }
+}
+
+/* ---- many transfers in one submission ---- */
+
+static hcq_transfer_command command_copy(hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    hcq_transfer_command command;
+    memset(&command, 0, sizeof command);
+    command.kind = HCQ_TRANSFER_COPY;
+    command.dst = dst;
+    command.src = src;
+    command.size = size;
+    return command;
+}
+
+static hcq_transfer_command command_fill(hcq_buffer dst, uint64_t size, uint64_t value,
+                                         uint32_t value_size) {
+    hcq_transfer_command command;
+    memset(&command, 0, sizeof command);
+    command.kind = HCQ_TRANSFER_FILL;
+    command.dst = dst;
+    command.size = size;
+    command.value = value;
+    command.value_size = value_size;
+    return command;
+}
+
+/* After the wait, in order, with the data that was there when it was submitted;
+   the list itself is copied, too. */
+static void transfer_list_runs_in_order(void **state) {
+    (void)state;
+    hcq_point waits[2] = {make_gate(T.dev), make_gate(T.dev2)}, done;
+    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64), c = make_words(T.dev, 64);
+    unsigned char data[9], want[256];
+    hcq_transfer_command list[5];
+    memset(data, 0xd7, sizeof data);
+    list[0] = command_fill(a, 256, 0x11223344, 4);
+    list[1] = command_update(hcq_view(a, 3, 9), data, 9);
+    list[2] = command_copy(b, a, 256);
+    list[3] = command_fill(a, 255, 0x99, 1);
+    list[4] = command_copy(hcq_view(c, 1, 255), a, 255);
+    CHECK_OK(hcq_transfer_submit(T.dev, waits, 2, list, 5, &done));
+    memset(data, 0, sizeof data);
+    memset(list, 0, sizeof list);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    open_gate(waits[0]);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    open_gate(waits[1]);
+    WAIT_OK(done);
+    for (uint32_t i = 0; i < 256; i++) {
+        static const unsigned char fill[4] = {0x44, 0x33, 0x22, 0x11};
+        want[i] = i >= 3 && i < 12 ? 0xd7 : fill[i % 4];
+    }
+    CHECK_BYTES(b, want, 256);
+    memset(want + 1, 0x99, 255);
+    want[0] = 0;
+    CHECK_BYTES(c, want, 256);
+}
+
+typedef struct transfer_model {
+    hcq_buffer buffers[3];
+    unsigned char bytes[3][4096];
+    unsigned char data[4096];          /* of updates; overwritten after each submission */
+    uint64_t random;
+} transfer_model;
+
+static hcq_transfer_command random_transfer(transfer_model *m) {
+    uint64_t r = test_random(&m->random);
+    uint32_t to = (uint32_t)(r % 3), from = (to + 1 + (uint32_t)(r / 3 % 2)) % 3;
+    uint32_t at = (uint32_t)(r >> 8) % 4000, source = (uint32_t)(r >> 24) % 4000;
+    uint32_t size = 1 + (uint32_t)(r >> 40) % 96;
+    hcq_buffer dst = hcq_view(m->buffers[to], at, size);
+    unsigned char *bytes = m->bytes[to] + at;
+    if (r >> 62 == 0) {
+        memset(bytes, (int)(r >> 16 & 255), size);
+        return command_fill(dst, size, r >> 16, 1);
+    }
+    if (r >> 62 == 1) {
+        memcpy(bytes, m->data + source, size);
+        return command_update(dst, m->data + source, size);
+    }
+    memcpy(bytes, m->bytes[from] + source, size);
+    return command_copy(dst, hcq_view(m->buffers[from], source, size), size);
+}
+
+/* Forty submissions of fifty commands, against a model, held and not. */
+static void transfer_lists_at_random(void **state) {
+    (void)state;
+    enum { LISTS = 40, COMMANDS = 50 };
+    static transfer_model m;
+    hcq_transfer_command list[COMMANDS];
+    hcq_point gate = make_gate(T.dev);
+    memset(&m, 0, sizeof m);
+    m.random = T.seed;
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(hcq_alloc(T.dev, 4096, HCQ_ZEROED, &m.buffers[i]));
+    }
+    for (int k = 0; k < LISTS; k++) {
+        fill_pattern(m.data, sizeof m.data, T.seed + (uint64_t)k);
+        for (int i = 0; i < COMMANDS; i++) {
+            list[i] = random_transfer(&m);
+        }
+        CHECK_OK(hcq_transfer_submit(T.dev, &gate, k < LISTS / 2, list, COMMANDS, NULL));
+        memset(m.data, 0xEE, sizeof m.data);
+        memset(list, 0xEE, sizeof list);
+    }
+    open_gate(gate);
+    for (int i = 0; i < 3; i++) {
+        CHECK_BYTES(m.buffers[i], m.bytes[i], 4096);
+    }
+}
+
+/* Updates larger than any staging batch, while everything is held. */
+static void transfer_large_updates(void **state) {
+    (void)state;
+    enum { BYTES = 300001, N = 6 };
+    hcq_device_desc desc = test_desc();
+    desc.staging_bytes = 4096;
+    desc.staging_count = 2;
+    hcq_device *device = test_open(0, &desc);
+    hcq_point gate = make_gate(device), done;
+    unsigned char *data = (unsigned char *)malloc(BYTES);
+    hcq_buffer a[N];
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK_OK(hcq_alloc(device, BYTES, HCQ_ZEROED, &a[i]));
+        fill_pattern(data, BYTES, T.seed + i);
+        const hcq_transfer_command update = command_update(a[i], data, BYTES);
+        CHECK_OK(hcq_transfer_submit(device, &gate, 1, &update, 1, &done));
+    }
+    memset(data, 0, BYTES);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    open_gate(gate);
+    WAIT_OK(done);
+    for (uint32_t i = 0; i < N; i++) {
+        fill_pattern(data, BYTES, T.seed + i);
+        CHECK_BYTES(a[i], data, BYTES);
+    }
+    CHECK_OK(hcq_close(device));
+    free(data);
+}
+
+/* Copied sources and lists are given back when they are done. */
+static void transfer_lists_keep_no_memory(void **state) {
+    (void)state;
+    hcq_buffer a = make_words(T.dev, 256);
+    uint32_t words[256] = {0};
+    uint64_t bytes[2] = {0, 0};
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 300; i++) {
+            const hcq_transfer_command update = command_update(a, words, sizeof words);
+            CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &update, 1, NULL));
+            if (i % 30 == 29) {
+                CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+            }
+        }
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 1024);
+        CHECK_OK(hcq_trim(T.dev, 0));
+        bytes[round] = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+    }
+    CHECK(bytes[1] <= bytes[0] + 65536);
+}
+
+/* Refused as a whole: no number is given out, nothing stays allocated. */
+static void transfer_list_refused(void **state) {
+    (void)state;
+    hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 2000);
+    hcq_point stale = make_gate(T.dev), done;
+    uint32_t words[16] = {1, 2, 3};
+    hcq_transfer_command list[2] = {command_update(a, words, 64), command_fill(gone, 64, 1, 4)};
+    CHECK_OK(hcq_free(gone));
+    CHECK_OK(hcq_signal_destroy(stale.signal));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    uint64_t number = hcq_device_timeline_value(T.dev);
+    for (int i = 0; i < 40; i++) {
+        CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, list, 2, &done), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_transfer_submit(T.dev, &stale, 1, list, 1, &done), HCQ_ERROR_CLOSED);
+    }
+    CHECK_U64(hcq_device_timeline_value(T.dev), number);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 64);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
+    CHECK_U64(READ32(a, 0), 0);
+}
+
+/* Another device's buffers: where they can be seen, else refused. */
+static void transfer_list_across_devices(void **state) {
+    (void)state;
+    hcq_device_info info;
+    hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev2, 16);
+    uint32_t words[16] = {1, 2, 3};
+    hcq_transfer_command list[2] = {command_update(b, words, 64), command_copy(a, b, 64)};
+    hcq_point done;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    if (info.features & HCQ_FEATURE_MAP) {
+        CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, list, 2, &done));
+        WAIT_OK(done);
+        CHECK_U64(READ32(a, 2), 3);
+        CHECK_U64(READ32(b, 2), 3);
+        return;
+    }
+    CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, list, 1, &done), HCQ_ERROR_FOREIGN);
+    CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, list + 1, 1, &done), HCQ_ERROR_FOREIGN);
+}
+
+/* They have a lane of their own where the device has one for copies, and fail
+   without a trace when their wait does. */
+static void transfer_list_lane_and_failure(void **state) {
+    (void)state;
+    hcq_point gate = make_gate(T.dev), wait = make_gate(T.dev), done, failed, last;
+    hcq_buffer a = make_words(T.dev, 16);
+    const hcq_transfer_command fill = command_fill(a, 64, 6, 4);
+    const hcq_transfer_command late = command_fill(a, 64, 7, 4);
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(submit_behind(make_queue(T.dev, HCQ_COMPUTE), T.dev, &gate, NULL));
+    CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &done));
+    if (test_query(T.dev, HCQ_QUERY_COPY_LANES) > 0) {
+        WAIT_OK(done);
+    } else {
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* behind the lane's earlier work */
+    }
+    open_gate(gate);
+    WAIT_OK(done);
+    CHECK_OK(hcq_transfer_submit(T.dev, &wait, 1, &late, 1, &failed));
+    CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &last));
+    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST));
+    WAIT_RESULT(failed, HCQ_ERROR_HOST);
+    WAIT_OK(last);
+    CHECK_U64(READ32(a, 15), 6);
+}
+
+#define TRANSFER_TESTS \
+    TEST(after_a_closed_device), TEST(closed_under_transfers), TEST(transfer_every_way), \
+    TEST(transfer_with_host_order), TEST(transfer_times_out), TEST(transfer_unordered), \
+    TEST(transfer_passes_a_waiting_thread), TEST(transfer_orders_both_timelines), \
+    TEST(transfer_list_runs_in_order), TEST(transfer_lists_at_random), \
+    TEST(transfer_large_updates), TEST(transfer_lists_keep_no_memory), \
+    TEST(transfer_list_refused), TEST(transfer_list_across_devices), \
+    TEST(transfer_list_lane_and_failure)
