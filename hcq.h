@@ -9733,6 +9733,15 @@ static int hcqi_wait_is_native(const hcqi_poll *poll) {
            hcqi_atomic_load32(&lane->dev->any_failed) == 0 && !hcqi_in_callback();
 }
 
+/* Has the lane of the last point got further meanwhile? */
+static int hcqi_poll_collect(const hcqi_poll *poll) {
+    if (poll->points.count == 0) { return 0; }
+    hcqi_lane *lane = poll->points.lane[0];
+    uint64_t done = lane->done;
+    hcqi_reap(lane);
+    return lane->done != done;
+}
+
 /* When a wait that began now is to be explained in the log; 0 = never. */
 static uint64_t hcqi_explain_when(const hcq_point *points, hcq_device **out) {
     hcq_device *dev = hcqi_slot_device(points[0].signal.id);
@@ -9765,6 +9774,8 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
     while (!hcqi_poll_all(&poll, points, count, mode, &r)) {
         if (!poll.began) { /* the clock is only for those who wait */
             poll.began = 1;
+            int collected = hcqi_poll_collect(&poll);
+            if (collected && hcqi_poll_all(&poll, points, count, mode, &r)) { break; }
             deadline = hcqi_deadline(timeout_ns);
             explain = deadline == 0 ? 0 : hcqi_explain_when(points, &teller);
         }

@@ -250,6 +250,16 @@ wrap() { # FRAGMENT: the same as a function, with the lines it has in its block
 
 # ---- compiling and running them ------------------------------------------------
 
+# All are linked with one implementation, which takes longest to compile.
+apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED"
+
+implementation() { # makes $dir/hcq.o
+    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' > "$dir/hcq.c"
+    ! vulkan_headers || set -- -DHCQ_VULKAN
+    "$cc" -std=c99 $warnings -O1 -DHCQ_CPU -DHCQ_CUDA "$@" -I"$root" -c "$dir/hcq.c" \
+        -o "$dir/hcq.o" || fail "hcq.h does not compile"
+}
+
 compile() { # LANGUAGE SOURCE OBJECT
     case $1 in
         c) set -- "$2" "$3" -x c -std=c99 ;;
@@ -259,7 +269,7 @@ compile() { # LANGUAGE SOURCE OBJECT
     to=$2
     shift 2
     # examples/ is on the path because hello.c includes ../hcq.h
-    "$cc" "$@" $warnings -O1 -I"$root" -I"$root/examples" -I"$dir" -c "$from" -o "$to"
+    "$cc" "$@" $warnings $apart -O1 -I"$root" -I"$root/examples" -I"$dir" -c "$from" -o "$to"
 }
 
 run() { # PROGRAM
@@ -274,11 +284,11 @@ check() { # LANGUAGE BLOCK CONTEXT-OBJECT
     name=$(basename "$2" .c)
     if grep -q 'int main(' "$2"; then
         compile "$1" "$2" "$dir/block.o" || fail "$name does not compile as $1"
-        "$cc" "$dir/block.o" -o "$dir/block" -pthread || fail "$name does not link as $1"
+        "$cc" "$dir/block.o" "$dir/hcq.o" -o "$dir/block" -pthread || fail "$name does not link as $1"
     else
         wrap "$2" > "$dir/wrapped.c"
         compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
-        "$cc" "$dir/block.o" "$3" -o "$dir/block" -pthread ||
+        "$cc" "$dir/block.o" "$3" "$dir/hcq.o" -o "$dir/block" -pthread ||
             fail "$name does not link as $1"
     fi
     run "$dir/block" > "$dir/output" 2>&1 ||
@@ -300,8 +310,8 @@ check_cuda() { # LANGUAGE BLOCK: on the mock
     [ -f "$dir/cuda-context-$1.o" ] || cuda_context "$1"
     { echo '#define ON_CUDA' && wrap "$2"; } > "$dir/wrapped.c"
     compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
-    "$cc" "$dir/block.o" "$dir/cuda-context-$1.o" "$dir/libcuda.so.1" -o "$dir/block" \
-        -pthread || fail "$name does not link as $1"
+    "$cc" "$dir/block.o" "$dir/cuda-context-$1.o" "$dir/hcq.o" "$dir/libcuda.so.1" \
+        -o "$dir/block" -pthread || fail "$name does not link as $1"
     LD_LIBRARY_PATH=$dir run "$dir/block" > "$dir/output" 2>&1 ||
         fail "$name as $1 ended with $?: $(cat "$dir/output")"
     echo "ok $name $1, on the mock"
@@ -370,6 +380,7 @@ if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2
     echo "$cc compiles no C++"
     exit 77
 fi
+implementation
 for language in c c++; do
     context=$dir/context-$language.o
     compile "$language" "$dir/context.c" "$context" || fail "the context does not compile"

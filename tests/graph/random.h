@@ -897,6 +897,7 @@ static void run_seed(uint64_t seed) {
     graph *g = &W.graph;
     int stale = 1;
     alarm(TEST_SANITIZED ? 600 : 120);
+    test_alive();
     snprintf(running, sizeof running, "graph %s --first %llu", T.variant->name,
              (unsigned long long)seed);
     T.running = running;

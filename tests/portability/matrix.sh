@@ -19,8 +19,9 @@
 #   windows  one, for Windows, where gcc has a sister that compiles for it
 #
 # All but subsets have every backend that is there. Without vulkan/vulkan.h that of
-# Vulkan is left out, and a note says so. --default has all of these for the oldest
-# standards, one and header for the others, and -O2 for one of each language.
+# Vulkan is left out, and a note says so. --full builds and runs them all. --default
+# does so for C99, in C++11 one, two, static and header, and with -O2 for one standard
+# of each language; of the others it looks at one and header without making code.
 
 # Lists of flags and of words are split on purpose.
 # shellcheck disable=SC2086
@@ -268,6 +269,18 @@ start() { # OUT
     timeout -k 5 60 "$tmp/$1" || fail "$cc $std $opt: $1 ran with exit status $?"
 }
 
+look() { # NAME FLAGS...: the warnings, and no code
+    name=$1
+    shift
+    count=$((count + 1))
+    $cc $std $opt $lang_warnings $warnings -pthread -I. -I"$tmp" -x $lang "$@" -fsyntax-only \
+        "$tmp/one.c" || fail "$cc $std $opt: $name"
+}
+
+looked_at() {
+    look one $backends
+}
+
 one_file() {
     compile one.o $backends -c "$tmp/one.c" && link_run one one.o
 }
@@ -301,6 +314,13 @@ subset() { # NAME FLAGS...
 }
 
 options() {
+    if [ "$size" = --default ]; then
+        look check0 $backends -DHCQ_VALIDATE=0
+        look check1 $backends -DHCQ_VALIDATE=1 -DNDEBUG
+        look ndebug $backends -DNDEBUG
+        look condvar $backends -DHCQ_NO_FUTEX
+        return
+    fi
     compile check0.o $backends -DHCQ_VALIDATE=0 -c "$tmp/one.c" && link_run check0 check0.o
     compile check1.o $backends -DHCQ_VALIDATE=1 -DNDEBUG -c "$tmp/one.c" &&
         link_run check1 check1.o
@@ -383,11 +403,12 @@ for compiler in $compilers; do
         ;;
     esac
     for standard in $(known_standards "$compiler"); do
-        shapes="one_file header"
+        shapes="looked_at header"
         case $size:$standard in
-        --full:* | *:c99 | *:c++11)
-            shapes="$shapes two_files static_files late subsets options windows"
+        --full:* | *:c99)
+            shapes="one_file header two_files static_files late subsets options windows"
             ;;
+        *:c++11) shapes="one_file header two_files static_files" ;;
         esac
             combination "$compiler" "$standard" -O0 $shapes
         case $size:$standard in

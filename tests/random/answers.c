@@ -598,6 +598,7 @@ static void answers_stay(void **state) {
 #endif
     for (R.round = 0; R.round < rounds && (!O.seconds || hcq_sys_now_ns() < until); R.round++) {
         run_once();
+        test_alive();
     }
     fprintf(stderr, "%llu submissions, %llu failed, %llu runs, %llu ms\n",
             (unsigned long long)W.total, (unsigned long long)W.failed,

@@ -222,6 +222,7 @@ static void stays_flat(const char *name, pattern_fn pattern) {
         uint64_t end = submitted() + submissions() / PARTS;
         while (submitted() < end) {
             pattern(&b);
+            test_alive();
         }
         settle();
         if (part == WARM_PARTS) {

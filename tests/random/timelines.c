@@ -1599,6 +1599,7 @@ static void random_timelines(void **state) {
     while (W.commands < commands) {
         run_round();
         R.round++;
+        test_alive();
     }
     fprintf(stderr, "%llu commands in %llu rounds\n", (unsigned long long)W.commands,
             (unsigned long long)R.round);
