@@ -3573,6 +3573,7 @@ static void hcqi_unlock(void) {
 
 /* Runs a logger: 1, or 2 with a line that a logger's own call wrote. */
 static HCQI_THREAD_LOCAL int hcqi_logging;
+static HCQI_THREAD_LOCAL uint32_t hcqi_lines; /* of this thread's calls so far */
 
 static void hcqi_log_default(void *user, hcq_result result, const char *text) {
     if (result != HCQ_OK) { hcq_log_stderr(user, result, text); }
@@ -3592,6 +3593,7 @@ static int hcqi_device_open(const hcq_device *dev);
 static HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device *dev,
                                           hcq_result result, const char *format, va_list args) {
     int pinned = hcqi_device_open(dev);
+    hcqi_lines++;
     if (fn == NULL || hcqi_logging > pinned) { return; }
     if (hcqi_core.message_count == sizeof hcqi_core.messages / sizeof hcqi_core.messages[0]) {
         if (pinned) { dev->lines_lost++; }
@@ -4360,6 +4362,13 @@ static uint32_t hcqi_slot_index(uint64_t id) {
 static hcq_device *hcqi_slot_device(uint64_t id) {
     uint32_t slot = (uint32_t)(id >> 56);
     return slot == 0 || slot > HCQI_MAX_DEVICES ? NULL : hcqi_core.devices[slot - 1];
+}
+
+/* The same if it is the one that made `id`, not the next one in its place. */
+static hcq_device *hcqi_slot_maker(uint64_t id) {
+    hcq_device *dev = hcqi_slot_device(id);
+    uint64_t serial = (id ^ hcqi_hash(0, hcqi_slot_index(id))) & HCQI_SERIAL_MASK;
+    return dev != NULL && serial > dev->signals.first ? dev : NULL;
 }
 
 /* Puts `item` into a free slot; 0 = none, with *why set. */
@@ -6255,6 +6264,8 @@ typedef struct hcqi_operand {
     uint64_t address;
 } hcqi_operand;
 
+static const char hcqi_too_short[] = "has not so many bytes"; /* the size is wrong, then */
+
 /* Looks up `size` bytes of `buffer`; else says what is wrong. */
 static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, uint64_t size,
                                      hcqi_operand *op, hcq_result *why) {
@@ -6276,7 +6287,7 @@ static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, uin
         *why = HCQ_ERROR_CLOSED;
         return "its device was closed";
     }
-    if (size == 0 || size > buffer->size) { return "has not so many bytes"; }
+    if (size == 0 || size > buffer->size) { return hcqi_too_short; }
     if (q->graph == NULL && hcqi_allocation_map(q->dev, op->a, op->address, why) == 0) {
         return "this device cannot see it";
     }
@@ -6291,8 +6302,7 @@ static int hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *b
     const char *bad = hcqi_operand_find(q, buffer, size, op, &why);
     *out = HCQ_OK;
     if (bad == NULL) { return 1; }
-    int beyond = why == HCQ_ERROR_INVALID && (size == 0 || size > buffer->size) && op->a != NULL;
-    *out = beyond ? hcqi_record_refuse(q, why, "size: %llu, %s has %llu bytes",
+    *out = bad == hcqi_too_short ? hcqi_record_refuse(q, why, "size: %llu, %s has %llu bytes",
                                        (unsigned long long)size, name,
                                        (unsigned long long)buffer->size)
                   : hcqi_record_refuse(q, why, "%s: %s", name, bad);
@@ -6688,7 +6698,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
 /* ---- queues: reading back ------------------------------------ >>reading - */
 
 HCQI_DEF uint32_t hcq_queue_count(const hcq_queue *queue) {
-    return queue == NULL ? 0 : queue->count;
+    hcq_result sticky;
+    return hcqi_queue_check(queue, &sticky) != HCQ_OK ? 0 : queue->count;
 }
 
 static hcq_buffer hcqi_named_buffer(const hcq_queue *q, uint32_t name, uint64_t address,
@@ -6915,7 +6926,11 @@ static int hcqi_update_range(hcq_queue *q, uint32_t index, const char *name,
         *why = HCQ_ERROR_CLOSED;
     }
     if (bad == NULL) { return 1; }
-    *why = hcqi_command_refuse(q, index, *why, "%s: %s", name, bad);
+    *why = bad == hcqi_too_short
+               ? hcqi_command_refuse(q, index, *why, "size: %llu, %s has %llu bytes",
+                                     (unsigned long long)size, name,
+                                     (unsigned long long)buffer->size)
+               : hcqi_command_refuse(q, index, *why, "%s: %s", name, bad);
     return 0;
 }
 
@@ -9019,8 +9034,9 @@ static hcqi_signal *hcqi_signal_enter(hcq_signal signal) {
     hcqi_enter();
     hcqi_signal *s = hcqi_signal_find(signal);
     if (s != NULL) { return s; }
-    hcqi_refuse(hcqi_slot_device(signal.id), HCQ_ERROR_CLOSED, "signal: %s",
-                signal.id == 0 ? "is zero" : "was destroyed");
+    hcq_device *maker = hcqi_slot_maker(signal.id);
+    const char *gone = maker != NULL ? "was destroyed" : "its device was closed";
+    hcqi_refuse(maker, HCQ_ERROR_CLOSED, "signal: %s", signal.id == 0 ? "is zero" : gone);
     hcqi_leave();
     return NULL;
 }
@@ -9092,7 +9108,10 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
     hcqi_signal_refresh(s);
     hcq_result r = s->failure;
     if (r != HCQ_OK) { return hcqi_leave_with(r); }
-    if (s->kind != HCQI_USER || value <= s->value || value > HCQI_MAX_VALUE) {
+    if (s->kind != HCQI_USER) {
+        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
+    }
+    if (value <= s->value || value > HCQI_MAX_VALUE) {
         r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "value: %llu, the signal is at %llu",
                         (unsigned long long)value, (unsigned long long)s->value);
         return hcqi_leave_with(r);
@@ -10375,8 +10394,6 @@ static void hcqi_allocation_free_late(hcqi_allocation *a) {
 
 /* The whole, living allocation that a free means, or NULL with *why set. */
 static hcqi_allocation *hcqi_free_find(const hcq_buffer *buffer, hcq_result *why) {
-    *why = HCQ_ERROR_CLOSED;
-    if (buffer->device != NULL && !hcqi_device_open(buffer->device)) { return NULL; }
     hcqi_allocation *a = hcqi_buffer_find(buffer, why);
     const char *bad = NULL;
     if (a == NULL) {
@@ -10389,7 +10406,7 @@ static hcqi_allocation *hcqi_free_find(const hcq_buffer *buffer, hcq_result *why
         bad = "is being freed";
     }
     if (bad == NULL) { return a; }
-    hcqi_refuse(buffer->device, *why, "buffer: %s", bad);
+    hcqi_refuse(hcqi_device_open(buffer->device) ? buffer->device : NULL, *why, "buffer: %s", bad);
     return NULL;
 }
 
@@ -11233,6 +11250,7 @@ static uint64_t hcqi_transfer_sum(const hcq_transfer_command *commands, uint32_t
         if (*bad == NULL && c->kind == HCQ_TRANSFER_UPDATE) {
             *bad = c->data == NULL ? "data: is NULL" : NULL;
             if (c->size > c->dst.size) { *bad = "size: is above that of dst"; }
+            if (c->dst.size == 0) { *bad = "dst: is zero"; }
             sum += hcqi_transfer_room(c->size);
             if (sum > SIZE_MAX / 2) { *bad = "size: all updates together are too large"; }
         }
@@ -13658,6 +13676,7 @@ static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
 static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc,
                                    hcq_program **out) {
     void *code;
+    uint32_t lines = hcqi_lines;
     hcq_program *p = HCQI_CAST(hcq_program *, hcqi_new(&dev->hooks, sizeof *p));
     if (p == NULL) { return hcqi_oom(dev, "program"); }
     p->dev = dev;
@@ -13675,7 +13694,9 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
     hcqi_enter();
     dev->refs++;
     if (r != HCQ_OK) {
-        hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
+        if (hcqi_lines == lines) { /* the backend did not say why */
+            hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
+        }
         hcqi_program_unref(p);
         return hcqi_leave_with(r);
     }
@@ -13802,8 +13823,10 @@ static hcq_result hcqi_call_submit(const hcqi_call_run *c, hcqi_eager *e, hcq_po
     hcq_result r = hcqi_call_queue_take(dev, &q);
     if (q == NULL) { return r; }
     if (c->times[0].id != 0) { hcq_queue_timestamp(q, c->times[0]); }
-    hcq_queue_exec(q, c->program, c->args, c->program->info.kernargs_size, c->grid, c->block);
+    int32_t index = hcq_queue_exec(q, c->program, c->args, c->program->info.kernargs_size,
+                                   c->grid, c->block);
     if (c->times[1].id != 0) { hcq_queue_timestamp(q, c->times[1]); }
+    if (r == HCQ_OK && index < 0) { r = (hcq_result)index; }
     if (r == HCQ_OK) { r = hcqi_eager_submit(dev, NULL, q, e, done); }
     hcqi_call_queue_give(dev, q);
     return r;
@@ -13923,7 +13946,11 @@ HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
 }
 
 HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
-    return clock == NULL ? 0 : clock->host_ns + (device_ns - clock->device_ns);
+    if (clock == NULL) {
+        hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "clock: is NULL");
+        return 0;
+    }
+    return clock->host_ns + (device_ns - clock->device_ns);
 }
 
 /* ========================================================================== */
@@ -14913,14 +14940,14 @@ HCQI_DEF hcq_result hcq_profile_stop(hcq_device *device) {
 /* A reading of the clocks that is not older than a second. */
 static hcq_result hcqi_profile_clock(hcq_device *dev) {
     hcq_clock clock;
-    hcq_result r = hcqi_device_enter(dev);
-    if (r != HCQ_OK) { return r; }
+    hcqi_enter();
+    if (!hcqi_device_open(dev)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
     int fresh = dev->profile == NULL ||
                 hcq_sys_now_ns() - dev->profile->clock.host_ns < 1000000000;
     hcqi_reap_device(dev); /* events of what is over */
     hcqi_leave();
     if (fresh) { return HCQ_OK; }
-    r = hcq_device_clock(dev, &clock);
+    hcq_result r = hcq_device_clock(dev, &clock);
     if (r != HCQ_OK) { return r; }
     r = hcqi_device_enter(dev);
     if (r != HCQ_OK) { return r; }
@@ -15161,8 +15188,10 @@ static hcq_result hcqi_profile_gather(hcq_device *const *devices, uint32_t count
     }
     for (uint32_t i = 0; i < count; i++) {
         hcq_result r = devices[i] == NULL ? HCQ_ERROR_INVALID : hcqi_profile_clock(devices[i]);
-        if (r == HCQ_ERROR_CLOSED) { return r; }
-        if (r != HCQ_OK) { return hcqi_refuse_alone(devices[0], r, "devices: number %u", i); }
+        if (r != HCQ_OK) {
+            return hcqi_refuse_alone(i == 0 ? NULL : devices[0], r, "devices: number %u %s", i,
+                                     devices[i] == NULL ? "is NULL" : hcq_result_text(r));
+        }
     }
     if ((int)format < 0 || format > HCQ_PROFILE_SUMMARY) {
         return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d is no HCQ_PROFILE_*",
@@ -15630,8 +15659,8 @@ static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
 
 HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     hcqi_text t;
-    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
     hcqi_text_begin(&t, text, size);
+    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
     hcqi_reap_device(device);
     hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
                device->caps.name, (unsigned long long)device->next_number - 1,

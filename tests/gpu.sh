@@ -38,7 +38,7 @@ lists            60  test_program conformance "$variant-lists" --quick
 narrow           60  test_program conformance "$variant-narrow" --quick
 graph            45  test_program graph "$variant" --seeds 30
 stress           45  test_program stress "$variant" --quick
-misuse           45  test_program misuse "$variant" --quick
+misuse           45  misuse
 sanitizer        90  sanitizer
 goals            10  goals
 END
@@ -175,9 +175,12 @@ build() {
     processors=$(nproc 2>/dev/null || echo 2)
     fast=-O2 tests=-O1
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then
-    for program in conformance cuda graph stress misuse; do
+    python3 "$here/core/misuse.py" "$root/hcq.h" "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
+    programs="conformance cuda graph stress"
+    [ ! -s "$tmp/misuse_cases.h" ] || programs="$programs misuse"
+    for program in $programs; do
         compile "$program" -std=c11 "$tests" -w -DHCQ_TEST_CUDA "-I$here/support/mini" \
-            "-I$here" "-I$root" "$here"/*/"$program.c"
+            "-I$here" "-I$root" "-I$tmp" "$here"/*/"$program.c"
     done
     compile bench -std=gnu11 "$fast" -w -DBENCH_CUDA -DBENCH_CUDA_ONLY -DHCQ_CUDA \
         "$here/bench/bench.c" "$here/bench/bench_cuda.c" "$here/bench/bench_hcq.c"
@@ -211,6 +214,11 @@ built() { # PROGRAM
 # can be, for tests.
 many_connections() {
     export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-32}"
+}
+
+misuse() { # its cases are made by a script
+    command -v python3 >/dev/null 2>&1 || skip "no python3"
+    test_program misuse "$variant" --quick
 }
 
 # A test that crashes or hangs ends its program: the next run goes on behind it.

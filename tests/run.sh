@@ -347,6 +347,10 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     need "$1"
     cmocka_header
     case $config in *san*) sanitizer_works "$@" ;; esac
+    if [ "$program" = misuse ]; then
+        need python3
+        once "$bin/misuse_cases.h" misuse_cases || return 1
+    fi
     case $config-$program in
     *-unit | *-graph | *-spirv | *-cuda | *_check) ;; # they know more than is declared
     gcc-* | asan-* | tsan-*)
@@ -369,6 +373,10 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     # shellcheck disable=SC2086
     once "$bin/$config-$program" "$@" $with_vulkan $with_cuda $warnings -pthread -I. -Itests \
         -I"$bin" tests/*/"$program.c" $extra -o "$bin/$config-$program" -lcmocka -ldl
+}
+
+misuse_cases() { # made of the prototypes: a new function without its lines ends here
+    python3 tests/core/misuse.py hcq.h tests/core/misuse.txt >"$bin/misuse_cases.h"
 }
 
 sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?
