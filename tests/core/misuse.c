@@ -422,6 +422,11 @@ static void finish(void) {
     }
 }
 
+#ifdef hcq_program_create              /* util.h's, which asks the device what it is */
+#undef hcq_program_create
+#define hcq_program_create(device, desc, program) \
+    ((device) == T.dev ? test_program_create : hcq_program_create)(device, desc, program)
+#endif
 #include "misuse_cases.h"
 
 /* ---- what takes several calls ---- */
@@ -429,7 +434,7 @@ static void finish(void) {
 /* The only line names `word`, as in a generated case. */
 #define REFUSE(call, want, word) \
     do { \
-        start("a sequence", NULL, 0); \
+        start(__func__, C.text, 0); \
         BAD(#call, (want), (want), (word), (call)); \
         finish(); \
     } while (0)
