@@ -639,7 +639,7 @@ static void large_arguments(void **state) {
             args.words[i] = i * (round + 3);
             want = want * 31u + args.words[i];
         }
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(1, 1, 1),
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, info.kernargs_size, hcq_dim(1, 1, 1),
                                    hcq_dim(1, 1, 1)), 0);
         if (round % 2) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
