@@ -197,7 +197,7 @@ static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {
 /* A held submission costs its values and little more, and nothing once it ran. */
 static void held_values_are_small(void **state) {
     (void)state;
-    const uint32_t count = T.quick ? 20000 : 40000;
+    const uint32_t count = is_cpu() ? 20000 : 2000; /* drivers take their time for each */
     hcq_device_desc desc = test_desc();
     desc.parked = 64;                  /* so that all are made when they are needed */
     hcq_device *device = test_open(0, &desc);
@@ -219,7 +219,7 @@ static void held_values_are_small(void **state) {
         uint64_t held = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST) - before;
         fprintf(stderr, "%u held submissions with 2 values: %.1f bytes each\n", count,
                 (double)held / (double)count);
-        CHECK(held <= (256ull + 16) * count);
+        CHECK(held <= (256ull + 16) * count + 65536); /* a chunk is a chunk */
         CHECK_U64(test_query(device, HCQ_QUERY_HELD), count);
         open_gate(gate);
         CHECK_OK(hcq_device_synchronize(device, 60 * SECOND));
