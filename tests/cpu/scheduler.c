@@ -27,6 +27,7 @@ typedef struct moment {
 } moment;
 
 typedef struct store {
+    int place, order;
     uint64_t value;
     moment at;
 } store;
@@ -38,11 +39,6 @@ typedef struct place {                 /* that is accessed by atomics */
     uint16_t newest, floor, floor_sc;  /* stores are numbered from 1 */
     store stores[STORES];
 } place;
-
-typedef struct late {                  /* a store that waits to be seen */
-    int place, order;
-    store s;
-} late;
 
 typedef enum access_kind { READ, WRITE, ATOMIC_READ, ATOMIC_WRITE } access_kind;
 
@@ -64,7 +60,6 @@ typedef struct op {                    /* a thread's next step */
     int place;                         /* or NOWHERE, EVERYWHERE */
     int writes;
     int drained;                       /* only with an empty store buffer */
-    int thread;                        /* to join */
 } op;
 
 typedef struct fiber {
@@ -76,12 +71,12 @@ typedef struct fiber {
     enum { NEW, RUNS, SPINS, SLEEPS, DONE } state;
     op next;
     moment now;
-    late buffer[BUFFER];
+    store buffer[BUFFER];              /* wait to be seen */
     int buffered;
     struct { int place; uint16_t store; } seen[SEEN]; /* by loads since anything else */
     int seen_count, patient;           /* patient: reads on though nothing changed */
     uint32_t again, old_loads, turns;
-    int timed, timed_out;              /* the futex wait */
+    int timed, timed_out, joins;
     void *calls[CALLS];
     int depth;
     char locals[LOCALS];               /* its variables of __thread */
@@ -96,11 +91,12 @@ static uint32_t cell_count, run_number;
 
 /* ---- what is said ---------------------------------------------------------- */
 
-static struct {
-    int fiber, place;
+static struct event {
+    const fiber *f;
     op_kind kind;
-    const char *text;
+    int place;
     uint64_t before, after;
+    const char *text;
     void *where;
 } trace[TRACE];
 static uint32_t events;
@@ -152,41 +148,30 @@ static void *here(void) { return me->depth ? me->calls[me->depth - 1] : NULL; }
 
 static void note(const fiber *f, op_kind kind, int at, uint64_t before, uint64_t after,
                  const char *text) {
-    uint32_t i = events % TRACE;
-    if (lost) { return; }
-    trace[i].fiber = (int)(f - fibers);
-    trace[i].place = at;
-    trace[i].kind = kind;
-    trace[i].text = text;
-    trace[i].before = before;
-    trace[i].after = after;
-    trace[i].where = f == me ? here() : NULL;
-    events++;
+    struct event e = { f, kind, at, before, after, text, f == me ? here() : NULL };
+    if (!lost) { trace[events++ % TRACE] = e; }
 }
 
 static void print_trace(void) {
     static const char *const kinds[] = { "start", "load", "store", "swap", "add", "cas", "wait",
                                          "wake", "create", "join", "end", "", "is seen", "early" };
-    for (uint32_t e = events > TRACE ? events - TRACE : 0; e < events; e++) {
-        uint32_t i = e % TRACE;
-        int at = trace[i].place;
+    for (uint32_t i = events > TRACE ? events - TRACE : 0; i < events; i++) {
+        const struct event *e = &trace[i % TRACE];
         char value[60] = "";
-        int used = at < 0 || trace[i].before == trace[i].after ? 0 : snprintf(
-            value, sizeof value, "%llu -> ", (unsigned long long)trace[i].before);
-        if (at >= 0) {
-            snprintf(value + used, sizeof value - (size_t)used, "%llu",
-                     (unsigned long long)trace[i].after);
+        if (e->place >= 0) {
+            snprintf(value, sizeof value, e->before == e->after ? "%llu" : "%llu -> %llu",
+                     (unsigned long long)e->before, (unsigned long long)e->after);
         }
-        printf("    %-8s %-7s %-14s %-14s %-8s %s\n", fibers[trace[i].fiber].name,
-               kinds[trace[i].kind], at < 0 ? "" : name_of(places[at].address), value,
-               trace[i].text, line_of(trace[i].where));
+        printf("    %-8s %-7s %-14s %-14s %-8s %s\n", e->f->name, kinds[e->kind],
+               e->place < 0 ? "" : name_of(places[e->place].address), value, e->text,
+               line_of(e->where));
     }
 }
 
 /* ---- choices --------------------------------------------------------------- */
 
 static struct { uint16_t pick, options; } path[CHOICES];
-static uint32_t path_length, path_at, path_longest;
+static uint32_t path_length, path_at;
 static uint64_t seed, seed_often;      /* seed 0: the path; else one in seed_often departs */
 static uint32_t budget;                /* departures left */
 static int branching, early_left;
@@ -215,7 +200,6 @@ static uint32_t choose(uint32_t options) {
 
 /* To the next path; 0 = there is none. */
 static int advance(void) {
-    path_longest = path_length > path_longest ? path_length : path_longest;
     for (; path_length; path_length--) {
         if (++path[path_length - 1].pick < path[path_length - 1].options) { return 1; }
     }
@@ -235,9 +219,7 @@ static void drain(fiber *f);
 static void fiber_main(void);
 
 static int can_go_on(const fiber *f) {
-    if (f->state == RUNS && f->next.kind == OP_JOIN) {
-        return fibers[f->next.thread].state == DONE;
-    }
+    if (f->state == RUNS && f->next.kind == OP_JOIN) { return fibers[f->joins].state == DONE; }
     for (int i = 0; i < f->seen_count && f->state == SPINS; i++) {
         if (places[f->seen[i].place].newest != f->seen[i].store) { return 1; }
     }
@@ -301,9 +283,7 @@ static uint32_t offers(action *list, uint32_t leaving) {
 
 static void wake(fiber *f) {
     f->state = RUNS;
-    f->next.kind = OP_GO_ON;
-    f->next.place = NOWHERE;
-    f->next.writes = 0;
+    f->next = (op){ OP_GO_ON, NOWHERE, 0, 0 };
 }
 
 static void wake_early(fiber *f) {
@@ -393,10 +373,7 @@ static void pass(void) {
 }
 
 static void step(op_kind kind, int at, int writes, int drained) {
-    me->next.kind = kind;
-    me->next.place = at;
-    me->next.writes = writes;
-    me->next.drained = drained;
+    me->next = (op){ kind, at, writes, drained };
     pass();
     if (kind == OP_LOAD) { return; }
     me->seen_count = 0;
@@ -519,7 +496,7 @@ int schedule_start(void (*fn)(void), const char *name) {
 }
 
 void schedule_join(int thread) {
-    me->next.thread = thread;
+    me->joins = thread;
     step(OP_JOIN, NOWHERE, 0, 0);
     join(&me->now, &fibers[thread].now);
     note(me, OP_JOIN, NOWHERE, 0, 0, "");
@@ -559,8 +536,6 @@ void schedule_settle(void) {
     pass();
 }
 
-void schedule_poke(void *to, const void *from, size_t size) { memcpy(to, from, size); }
-
 void schedule_name(const void *address, const char *name) {
     if (name_count == PLACES) { die("too many names"); }
     names[name_count].address = address;
@@ -587,8 +562,16 @@ void schedule_free(void *user, void *ptr, size_t size) {
 
 /* ---- all schedules --------------------------------------------------------- */
 
+static void (*begin_fn)(void);
+static const schedule_test *test;
+
+static void begin_and_run(void) {
+    begin_fn();
+    test->run();
+}
+
 /* Runs the program once, from its beginning. */
-static int run_once(const schedule_test *test) {
+static int run_once(void) {
     run_number++;
     fiber_count = 0;
     place_count = 0;
@@ -606,66 +589,65 @@ static int run_once(const schedule_test *test) {
     int how = _setjmp(over);
     if (!how) {
         me = &nobody;
-        schedule_start(test->run, "host");
+        schedule_start(begin_and_run, "host");
         switch_to(&fibers[0]);
     }
     return how;
 }
 
-static int explore(const schedule_test *test, uint32_t departures, uint32_t seeds) {
-    unsigned long whole = 0, known = 0;
+static int explore(uint32_t departures, uint32_t seeds) {
+    unsigned long whole = 0;
     int how = WELL;
     path_length = 0;
-    path_longest = 0;
     all_orders = departures == SCHEDULE_ALL;
     seed = 0;
     do {
         budget = departures;
-        how = run_once(test);
+        how = run_once();
         whole += how == WELL;
-        known += how == KNOWN;
     } while (how != FAILED && advance());
-    printf("%-16s %8lu schedules", test->name, whole);
-    if (all_orders) {
-        printf(", all, and %lu begun that others were like", known);
-    } else {
-        printf(" with at most %u departures", departures);
-    }
+    printf("%-16s %8lu schedules, ", test->name, whole);
+    printf(all_orders ? "all" : "at most %u departures", departures);
     all_orders = 0;
     for (uint32_t i = 1; how != FAILED && i <= seeds; i++) {
         seed = (uint64_t)i << 32;
         seed_often = 1 + i % 8;
         budget = SCHEDULE_ALL;
-        how = run_once(test);
+        how = run_once();
         if (how == FAILED || i == seeds) { printf(", seeds 1 to %u", i); }
     }
     printf("\n");
     return how == FAILED;
 }
 
-static int run_test(const schedule_test *test, int full, int verbose) {
-    int failed = explore(test, test->departures[full], test->seeds[full]);
+static int run_test(int full, uint32_t departures) {
+    int failed = explore(departures ? departures : test->departures[full], test->seeds[full]);
     int right = test->fails ? failed && strstr(failure, test->fails) : !failed;
-    if (failed && (!right || verbose)) { print_trace(); }
+    if (failed && !right) { print_trace(); }
     if (failed) { printf("    %s: %s\n", right ? "as it must" : "WRONG", failure); }
     if (!failed && !right) { printf("    WRONG: nothing was found, not %s\n", test->fails); }
     fflush(stdout);
     return right;
 }
 
-int schedule_main(const schedule_test *tests, size_t count, int argc, char **argv) {
-    int full = 0, verbose = 0, wrong = 0, ran = 0;
+int schedule_main(const schedule_test *tests, size_t count, void (*begin)(void), int argc,
+                  char **argv) {
+    int full = 0, wrong = 0, ran = 0;
+    uint32_t departures = 0;
     const char *only = NULL;
     arena = (char *)malloc(ARENA);
+    begin_fn = begin;
     for (int i = 1; i < argc; i++) {
         full |= strcmp(argv[i], "--full") == 0;
-        verbose |= strcmp(argv[i], "-v") == 0;
-        only = argv[i][0] != '-' ? argv[i] : only;
+        if (argv[i][0] == '-') { continue; }
+        departures = only ? (uint32_t)strtoul(argv[i], NULL, 10) : 0;
+        only = only ? only : argv[i];
     }
     for (size_t i = 0; i < count; i++) {
         if (only && strcmp(only, tests[i].name) != 0) { continue; }
         ran++;
-        wrong += !run_test(&tests[i], full, verbose);
+        test = &tests[i];
+        wrong += !run_test(full, departures);
     }
     printf("%d programs, %d wrong\n", ran, wrong);
     return wrong || !ran;

@@ -18,7 +18,7 @@
    - who reads the same again and again waits until one of the places it read
      changes, or time passes and it has read often enough.
 
-   What is wrong in any of them: a failed SCHEDULE_CHECK, two accesses that no
+   What is wrong in any of them: a failed schedule_check, two accesses that no
    order keeps apart and of which one is a plain write or a plain access to what
    is written (whether or not they met), all threads asleep (a lost wake-up if
    the program would go on, were they woken; else a deadlock), no end. */
@@ -41,7 +41,9 @@ typedef struct schedule_test {
     const char *fails;                 /* what it must say; NULL: nothing */
 } schedule_test;
 
-int schedule_main(const schedule_test *tests, size_t count, int argc, char **argv);
+/* `begin` comes before each run. */
+int schedule_main(const schedule_test *tests, size_t count, void (*begin)(void), int argc,
+                  char **argv);
 
 /* For the program. Its first thread begins with no branching: each thread goes
    on until it cannot. */
@@ -50,9 +52,7 @@ void schedule_settle(void);            /* all others go on until they cannot */
 int schedule_start(void (*fn)(void), const char *name);
 void schedule_join(int thread);
 void schedule_name(const void *place, const char *name);
-void schedule_poke(void *to, const void *from, size_t size); /* nobody sees that it was done */
 void schedule_check(int ok, const char *text);
-#define SCHEDULE_CHECK(x) schedule_check(!!(x), #x)
 void *schedule_alloc(void *user, size_t size, size_t align); /* until the schedule's end */
 void schedule_free(void *user, void *ptr, size_t size);
 

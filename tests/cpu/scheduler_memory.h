@@ -5,6 +5,8 @@ static int releases(int order) { return order >= __ATOMIC_RELEASE; }
 
 /* ---- places ---------------------------------------------------------------- */
 
+static const moment never;
+
 static cell *cell_of(const void *address) {
     uintptr_t word = (uintptr_t)address & ~(uintptr_t)3;
     for (uint64_t at = ((uint64_t)word >> 2) * 0x9e3779b97f4a7c15u >> 40;; at++) {
@@ -37,7 +39,6 @@ static void append(int at, uint64_t value, const moment *from) {
 
 /* The place of an address; what it holds now is its first store. */
 static int place_of(const void *address, uint32_t size) {
-    static const moment never;
     cell *c = cell_of(address);
     if (c->place == NOWHERE) {
         if (place_count == PLACES) { die("too many places"); }
@@ -68,15 +69,15 @@ static void join(moment *to, const moment *from) {
 
 /* The oldest store of a buffer is seen by all. */
 static void drain(fiber *f) {
-    late oldest = f->buffer[0];
+    store oldest = f->buffer[0];
     int at = oldest.place;
     f->buffered--;
     memmove(&f->buffer[0], &f->buffer[1], (size_t)f->buffered * sizeof f->buffer[0]);
-    note(f, OP_DRAIN, at, newest_of(at)->value, oldest.s.value, "");
-    append(at, oldest.s.value, &oldest.s.at);
+    note(f, OP_DRAIN, at, newest_of(at)->value, oldest.value, "");
+    append(at, oldest.value, &oldest.at);
     f->now.view[at] = places[at].newest;
     for (int i = 0; i < f->buffered; i++) { /* they come after it */
-        if (releases(f->buffer[i].order)) { f->buffer[i].s.at.view[at] = places[at].newest; }
+        if (releases(f->buffer[i].order)) { f->buffer[i].at.view[at] = places[at].newest; }
     }
 }
 
@@ -91,8 +92,8 @@ static void touch(cell *c, access_kind kind, void *here) {
         int k = other % 4, f = other / 4;
         if ((against[kind] >> k & 1) && c->clock[k][f] > me->now.clock[f]) {
             fail("race at %s: %s %s in %s and %s %s in %s, and nothing orders the two",
-                 name_of((void *)c->word), fibers[f].name, did[k], line_of((void *)(uintptr_t)c->where[k][f]),
-                 me->name, did[kind], line_of(here));
+                 name_of((void *)c->word), fibers[f].name, did[k],
+                 line_of((void *)(uintptr_t)c->where[k][f]), me->name, did[kind], line_of(here));
         }
     }
     c->clock[kind][me - fibers] = me->now.clock[me - fibers];
@@ -138,7 +139,7 @@ static void remember(int at) {
 }
 
 /* How many stores back is the oldest value that a load may give? */
-static uint32_t oldest(int at, int order) {
+static uint32_t older(int at, int order) {
     const place *p = &places[at];
     uint32_t first = me->now.view[at] > p->floor ? me->now.view[at] : p->floor;
     if (order == __ATOMIC_SEQ_CST && p->floor_sc > first) { first = p->floor_sc; }
@@ -159,9 +160,9 @@ static uint64_t load(const void *address, uint32_t size, int order) {
     if (reads_again(at)) { return newest_of(at)->value; }
     touch(cell_of(address), ATOMIC_READ, here());
     for (int i = me->buffered - 1; i >= 0; i--) {
-        if (me->buffer[i].place == at) { return me->buffer[i].s.value; }
+        if (me->buffer[i].place == at) { return me->buffer[i].value; }
     }
-    uint16_t back = (uint16_t)choose(oldest(at, order) + 1);
+    uint16_t back = (uint16_t)choose(older(at, order) + 1);
     const store *s = &places[at].stores[(places[at].newest - back) % STORES];
     if (back) {
         me->old_loads--;
@@ -189,12 +190,7 @@ static void put(void *address, uint32_t size, uint64_t value, int order) {
     int at = place_of(address, size), whole = order == __ATOMIC_SEQ_CST;
     step(OP_STORE, at, 1, whole || me->buffered == BUFFER);
     touch(cell_of(address), ATOMIC_WRITE, here());
-    late *l = &me->buffer[me->buffered++];
-    memset(l, 0, sizeof *l);
-    l->place = at;
-    l->order = order;
-    l->s.value = value;
-    if (releases(order)) { l->s.at = me->now; }
+    me->buffer[me->buffered++] = (store){ at, order, value, releases(order) ? me->now : never };
     me->now.clock[me - fibers]++;
     note(me, OP_STORE, at, value, value, "");
     if (!whole && budget && choose(2)) {
@@ -247,9 +243,7 @@ static uint64_t change(op_kind kind, void *address, uint32_t size, uint64_t oper
 
 #define TSAN_PLAIN(n)                                                     \
     void __tsan_read##n(void *p) { plain(p, n, 0, CALLER); }              \
-    void __tsan_write##n(void *p) { plain(p, n, 1, CALLER); }             \
-    void __tsan_unaligned_read##n(void *p) { plain(p, n, 0, CALLER); }    \
-    void __tsan_unaligned_write##n(void *p) { plain(p, n, 1, CALLER); }
+    void __tsan_write##n(void *p) { plain(p, n, 1, CALLER); }
 TSAN_PLAIN(1)
 TSAN_PLAIN(2)
 TSAN_PLAIN(4)
