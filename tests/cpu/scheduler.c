@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,8 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
     va_end(args);
     _longjmp(over, FAILED);
 }
+
+static void crash(int number) { fail("%s gets signal %d", me->name, number); }
 
 static const char *name_of(const void *address) {
     static char text[24];
@@ -381,7 +384,9 @@ static void step(op_kind kind, int at, int writes, int drained) {
     me->again = 0;
 }
 
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of functions that stand for others */
+/* Functions that stand for others: */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "scheduler_memory.h"
 
 /* ---- the system ------------------------------------------------------------ */
@@ -438,7 +443,6 @@ long syscall(long number, ...) {
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
-    (void)clock;
     clock_ns += 10000;
     now->tv_sec = (time_t)(clock_ns / 1000000000);
     now->tv_nsec = (long)(clock_ns % 1000000000);
@@ -447,16 +451,9 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 int sched_yield(void) { return 0; } /* the loads around it are enough */
 
-FILE *fopen(const char *name, const char *mode) { /* no /proc/cpuinfo */
-    (void)name;
-    (void)mode;
-    return NULL;
-}
+FILE *fopen(const char *name, const char *mode) { return NULL; } /* no /proc/cpuinfo */
 
-int prctl(int option, ...) {
-    (void)option;
-    return 0;
-}
+int prctl(int option, ...) { return 0; }
 
 static void fiber_main(void) {
     me->state = RUNS;
@@ -505,7 +502,6 @@ void schedule_join(int thread) {
 int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*fn)(void *),
                    void *user) {
     static const char *const engines[FIBERS] = { "", "engine", "engine 2", "engine 3" };
-    (void)attributes;
     int thread = schedule_start(NULL, engines[fiber_count % FIBERS]);
     fibers[thread].thread_fn = fn;
     fibers[thread].user = user;
@@ -514,7 +510,6 @@ int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*fn)(
 }
 
 int pthread_join(pthread_t id, void **result) {
-    (void)result;
     schedule_join((int)id);
     return 0;
 }
@@ -547,18 +542,13 @@ void schedule_check(int ok, const char *text) {
 }
 
 void *schedule_alloc(void *user, size_t size, size_t align) {
-    (void)user;
     arena_used = (arena_used + align - 1) / align * align;
     if (arena_used + size > ARENA) { die("out of memory"); }
     arena_used += size;
     return arena + arena_used - size;
 }
 
-void schedule_free(void *user, void *ptr, size_t size) {
-    (void)user;
-    (void)ptr;
-    (void)size;
-}
+void schedule_free(void *user, void *ptr, size_t size) { }
 
 /* ---- all schedules --------------------------------------------------------- */
 
@@ -637,6 +627,7 @@ int schedule_main(const schedule_test *tests, size_t count, void (*begin)(void),
     const char *only = NULL;
     arena = (char *)malloc(ARENA);
     begin_fn = begin;
+    sigaction(SIGSEGV, &(struct sigaction){ .sa_handler = crash, .sa_flags = SA_NODEFER }, NULL);
     for (int i = 1; i < argc; i++) {
         full |= strcmp(argv[i], "--full") == 0;
         if (argv[i][0] == '-') { continue; }

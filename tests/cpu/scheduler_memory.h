@@ -277,7 +277,6 @@ void __tsan_func_exit(void) { me->depth--; }
     int __tsan_atomic##n##_compare_exchange_strong(type *p, type *expected, type v,       \
                                                    int order, int failed) {               \
         type wanted = *expected;                                                          \
-        (void)failed;                                                                     \
         *expected = (type)change(OP_CAS, p, sizeof *p, v, wanted, order);                 \
         return *expected == wanted;                                                       \
     }
