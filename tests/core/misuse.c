@@ -15,7 +15,7 @@
 static struct {
     hcq_device *closed, *other, *devices[2], *half[3], *closes[3];
     hcq_queue *q, *w, *c, *g, *v;      /* every command; a fill; copies; a graph; variables */
-    hcq_queue *failed, *bad_graph, *theirs, *no_queue[1], *both[3], *crowd[17];
+    hcq_queue *failed, *bad_graph, *theirs, *no_queue[1], *both[3], *crowd[17], *late[5];
     hcq_program *add, *add2;
     hcq_driver *driver;
     hcq_registry *registry, *full;
@@ -204,6 +204,23 @@ static void fixture_queues(void) {
     F.variables[2] = 2;
 }
 
+/* Queues that only their submission refuses: without an argument's buffer; with a freed
+   one; with a signal that is gone; that does not rise; that rises to one value twice. */
+static void fixture_late(void) {
+    add_args none = {0, 1, 4};
+    hcq_buffer freed = make_words(T.dev, 4);
+    hcq_signal gone = make_signal(T.dev, 0);
+    for (int i = 0; i < 5; i++) { F.late[i] = make_queue(T.dev, HCQ_COMPUTE); }
+    CHECK_INDEX(hcq_queue_exec(F.late[0], F.add, &none, sizeof none, F.one, F.one), 0);
+    CHECK_INDEX(hcq_queue_write(F.late[1], freed, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_wait(F.late[2], hcq_at(gone, 1)), 0);
+    CHECK_INDEX(hcq_queue_signal(F.late[3], F.reached), 0);
+    CHECK_INDEX(hcq_queue_signal(F.late[4], hcq_at(F.raised, 9)), 0);
+    CHECK_INDEX(hcq_queue_signal(F.late[4], hcq_at(F.raised, 9)), 1);
+    CHECK_OK(hcq_free(freed));
+    CHECK_OK(hcq_signal_destroy(gone));
+}
+
 static int fixture_open(void **state) {
     static const char name[] = "the generated cases";
     *state = (void *)(uintptr_t)name;
@@ -212,6 +229,7 @@ static int fixture_open(void **state) {
     fixture_objects();
     fixture_values();
     fixture_queues();
+    fixture_late();
     return 0;
 }
 

@@ -64,19 +64,16 @@ def read_header(text):
 
 
 class Row:
-    """NAME = GOOD ; BAD RESULT[/WORD] ; ...  |  NAME + BAD ... (more)  |  NAME - reason"""
+    """NAME = GOOD ; BAD RESULT[/WORD] ; ...  |  NAME - reason"""
 
     def __init__(self, op, rest, results):
-        entries = [e.strip() for e in rest.split(";")]
-        self.more, self.good, self.bad, self.reason, self.used = op == "+", "", [], None, False
-        if op == "-":
-            self.reason = rest
-            return
-        if op == "=":
-            self.good = entries.pop(0)
-        for e in filter(None, entries):
+        self.good, *entries = [e.strip() for e in rest.split(";")] if op == "=" else [rest]
+        self.bad, self.reason, self.used = [], rest if op == "-" else None, False
+        self.more = "..." in entries   # beside what the type has
+        for e in entries:
             if e.startswith("- "):
                 self.reason = e
+            if e.startswith("- ") or e == "...":
                 continue
             at = re.match(r"(.*) ([A-Z_]+)(?:/(\S+))?$", e)
             need(at and at.group(2) in results, "not 'VALUE RESULT':", e)
@@ -89,7 +86,7 @@ class Block:
 
 
 def read_table(text, results):
-    blocks, row = {}, re.compile(r"  (\S.*?) ([=+-])(?: (.*))?$")
+    blocks, row = {}, re.compile(r"  (\S.*?) ([=-])(?: (.*))?$")
     text = re.sub(r";\n +", "; ", text)
     for line in re.sub(r"(^|  )#.*$", "", text, flags=re.M).split("\n"):
         if line.startswith("  ") and line.strip():
@@ -100,10 +97,10 @@ def read_table(text, results):
                 block.rows[key] = Row(at.group(2), at.group(3) or "", results)
         elif line.strip():
             block = Block(line.strip())
-            need(line.split()[0] != "struct" or True)
-            name = " ".join(line.split()[:2]) if line.startswith("struct") else line.split()[0]
-            need(name not in blocks, "twice:", name)
-            blocks[name] = block
+            names = re.match(r"(struct )?[\w@]+(, [\w@]+)*", line).group().split(", ")
+            for name in names:
+                need(name not in blocks, "twice:", name)
+                blocks[name] = block
     return blocks
 
 
@@ -151,7 +148,7 @@ class Maker:
                 if r:
                     r.used = True
             if row and mine and mine.more:
-                whole = Row("+", "", [])
+                whole = Row("=", "", self.results)
                 whole.bad = row.bad + mine.bad
                 mine = whole
             yield path, mine or row, "by parameter" in block.words and not mine
