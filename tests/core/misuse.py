@@ -207,7 +207,7 @@ class Maker:
                      + " } } while (0)",
                      "    GOOD();"]
         for i, ((kind, p), row) in enumerate(zip(params, rows)):
-            fields = list(self.fields(kind, block.rows, p))
+            fields = list(self.fields(kind, block.rows, p)) if goods[i] != "NULL" else []
             need(row.bad or fields or row.reason, f"{scene}: nothing wrong with", p)
             for value, result, word in row.bad:
                 args = goods[:i] + [value] + goods[i + 1:]
