@@ -17,6 +17,8 @@
    - a futex wait may return early, or because its time is over;
    - who reads the same again and again waits until one of the places it read
      changes, or time passes and it has read often enough.
+   Without end would be more than two old values for a thread and one futex wait
+   that returns early for nothing; a load never gives what is only stored later.
 
    What is wrong in any of them: a failed schedule_check, two accesses that no
    order keeps apart and of which one is a plain write or a plain access to what
@@ -58,7 +60,6 @@ void schedule_free(void *user, void *ptr, size_t size);
 
 /* Plain accesses by the C library, for the code under test. */
 void *schedule_memcpy(void *to, const void *from, size_t size);
-void *schedule_memmove(void *to, const void *from, size_t size);
 void *schedule_memset(void *to, int value, size_t size);
 
 #endif

@@ -289,12 +289,6 @@ void *schedule_memcpy(void *to, const void *from, size_t size) {
     return memcpy(to, from, size);
 }
 
-void *schedule_memmove(void *to, const void *from, size_t size) {
-    plain(from, size, 0, CALLER);
-    plain(to, size, 1, CALLER);
-    return memmove(to, from, size);
-}
-
 void *schedule_memset(void *to, int value, size_t size) {
     plain(to, size, 1, CALLER);
     return memset(to, value, size);

@@ -18,10 +18,10 @@
 /* Where nobody sees it. */
 static void *(*const poke)(void *, const void *, size_t) = memcpy;
 
-/* All threads are one to the system: what is each thread's own is exchanged. */
+/* All threads are one to the system: what is each thread's own is exchanged (at one
+   address, so that hcq_sys_thread_id is the same for all). */
 #define __thread __attribute__((section("hcq_thread")))
 #define memcpy schedule_memcpy
-#define memmove schedule_memmove
 #define memset schedule_memset
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
@@ -285,6 +285,7 @@ static void engine(void) {
 
 /* Two submissions to an engine that sleeps; `other` thread makes the second one. */
 static void engine_asleep(int other) {
+    cpu_open(HCQ_CPU_NONE, HCQ_KEEP, 1);
     schedule_settle();
     schedule_branch(1);
     if (other) { other = schedule_start(submit_one, "other"); }
@@ -297,17 +298,11 @@ static void engine_asleep(int other) {
     cpu_close(1);
 }
 
-static void engine_twice(void) {
-    cpu_open(HCQ_CPU_NONE, HCQ_KEEP, 1);
-    engine_asleep(0);
-}
+static void engine_twice(void) { engine_asleep(0); }
+static void engine_shared(void) { engine_asleep(1); }
 
-static void engine_shared(void) {
-    cpu_open(HCQ_CPU_NONE, HCQ_KEEP, 1);
-    engine_asleep(1);
-}
-
-/* The last entry of a chunk, and the first of the next, which is in use again. */
+/* The last entry of a chunk, and the first of the next, which is in use again. Who
+   saw that the last one is done finds its chunk in the list. */
 static void engine_chunk(void) {
     uint32_t last = HCQI_CPU_CHUNK - 1, was = 2 * HCQI_CPU_LAP, ready = was + 1;
     cpu_open(HCQ_CPU_NONE, HCQ_KEEP, 1);
@@ -319,7 +314,17 @@ static void engine_chunk(void) {
     for (uint32_t i = 0; i <= last; i++) {
         poke(&e->spare->entries[i].ready, &ready, sizeof ready);
     }
-    engine_asleep(0);
+    schedule_settle();
+    schedule_branch(1);
+    submit_one();
+    wait_for(0, 1);
+    hcqi_cpu_reserve(e, HCQI_CPU_CHUNK);
+    CHECK(e->spare && e->chunks == 2);
+    submit_one();
+    wait_for(0, 2);
+    CHECK(t.ran == 2);
+    schedule_branch(0);
+    cpu_close(1);
 }
 
 /* One engine's work waits for another's. */
@@ -466,7 +471,7 @@ static const schedule_test tests[] = {
     { "engine", engine, { 3, 4 }, { 300, 30000 }, NULL },
     { "engine-twice", engine_twice, { 2, 3 }, { 300, 30000 }, NULL },
     { "engine-shared", engine_shared, { 1, 2 }, { 1000, 30000 }, NULL },
-    { "engine-chunk", engine_chunk, { 2, 3 }, { 300, 30000 }, NULL },
+    { "engine-chunk", engine_chunk, { 1, 2 }, { 300, 30000 }, NULL },
     { "engines", engines, { 1, 2 }, { 300, 30000 }, NULL },
     { "chunks", chunks, ALL, { 0, 0 }, NULL },
     { "pool", pool, { 2, 3 }, { 300, 30000 }, NULL },
