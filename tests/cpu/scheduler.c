@@ -163,8 +163,8 @@ static void print_trace(void) {
         const struct event *e = &trace[i % TRACE];
         char value[60] = "";
         if (e->place >= 0) {
-            snprintf(value, sizeof value, e->before == e->after ? "%llu" : "%llu -> %llu",
-                     (unsigned long long)e->before, (unsigned long long)e->after);
+            snprintf(value, sizeof value, e->before == e->after ? "%lld" : "%lld -> %lld",
+                     (long long)e->before, (long long)e->after);
         }
         printf("    %-8s %-7s %-14s %-14s %-8s %s\n", e->f->name, kinds[e->kind],
                e->place < 0 ? "" : name_of(places[e->place].address), value, e->text,
