@@ -3848,13 +3848,18 @@ static int hcqi_device_open(const hcq_device *dev) {
     return 0;
 }
 
-/* Takes the lock for a call on `dev`; anything but HCQ_OK: not taken. */
-static hcq_result hcqi_device_enter(const hcq_device *dev) {
+/* Takes the lock for a call on `dev`; anything but HCQ_OK: not taken. `log`: another
+   device that the call names, or NULL. */
+static hcq_result hcqi_device_enter_by(const hcq_device *dev, hcq_device *log) {
     hcqi_enter();
     if (hcqi_device_open(dev)) { return HCQ_OK; }
     hcq_result r = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
-    return hcqi_leave_with(hcqi_refuse(NULL, r, "device: %s",
+    return hcqi_leave_with(hcqi_refuse(log, r, "device: %s",
                                        dev == NULL ? "is NULL" : "was closed"));
+}
+
+static hcq_result hcqi_device_enter(const hcq_device *dev) {
+    return hcqi_device_enter_by(dev, NULL);
 }
 
 static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
@@ -8797,10 +8802,7 @@ HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_p
     hcq_submission sub;
     hcq_point done = { { 0 }, 0 };
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r == HCQ_OK && device == NULL) {
-        r = hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
-    }
-    if (r == HCQ_OK) { r = hcqi_device_enter(device); }
+    if (r == HCQ_OK) { r = hcqi_device_enter_by(device, queue->dev); }
     if (r == HCQ_OK) {
         memset(&sub, 0, sizeof sub);
         sub.queues = &queue;
@@ -8977,10 +8979,7 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev);
 HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
     if (r != HCQ_OK) { return r; }
-    if (device == NULL) {
-        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "device: is NULL");
-    }
-    r = hcqi_device_enter(device);
+    r = hcqi_device_enter_by(device, queue->dev);
     if (r != HCQ_OK) { return r; }
     hcqi_reap_device(device);
     if (sticky != HCQ_OK) {

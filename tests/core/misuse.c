@@ -264,6 +264,7 @@ static struct {
     FILE *user, *lines;                /* stderr, and what stands in for it */
     char text[4096];
     uint32_t failures;
+    int logs;                          /* a device's logger is known */
     int64_t got;
 } C;
 
@@ -280,7 +281,6 @@ static void complain(const char *format, ...) {
 static void case_look(case_state *s) {
     hcq_device *const devices[2] = {T.dev, T.dev2};
     hcq_queue *const queues[6] = {F.q, F.g, F.v, F.w, F.c, F.theirs};
-    memset(s, 0, sizeof *s);
     for (int i = 0; i < 2; i++) {
         s->numbers[i] = hcq_device_timeline_value(devices[i]);
         s->bytes[i] = test_query(devices[i], HCQ_QUERY_ALLOCATED_BYTES);
@@ -298,12 +298,10 @@ static void case_contents(case_state *s) {
 }
 
 static void case_begin(const char *what) {
-    unsigned char contents[2][64];
     C.what = what;
-    case_contents(&C.before);
-    memcpy(contents, C.before.contents, sizeof contents);
+    memset(&C.before, 0, sizeof C.before);
+    case_contents(&C.before);          /* which submits: the numbers come after it, later before */
     case_look(&C.before);
-    memcpy(C.before.contents, contents, sizeof contents);
     memset(C.outs, 0xA5, C.outs_size);
     log_clear();
     memset(C.text, 0, sizeof C.text);
@@ -327,6 +325,7 @@ static const char *case_line(const char **result) {
         complain("%u lines", count);
         return NULL;
     }
+    if (C.logs && C.text[0]) { complain("goes to stderr, not to the device's logger"); }
     int own = T.log.lines == 1;        /* "RESULT: line", else "line [RESULT]" */
     snprintf(line, sizeof line, "%s", own ? T.log.text : C.text);
     line[strlen(line) - 1] = 0;
@@ -361,7 +360,7 @@ static int case_names(const char *line, const char *word) {
 
 static void case_judge(hcq_result want, int64_t returns, const char *word) {
     const char *result = NULL;
-    case_state *after = (case_state *)malloc(sizeof *after);
+    case_state *after = (case_state *)calloc(1, sizeof *after);
     if (C.got != returns) {
         complain("gives %s, not %s", hcq_result_name((hcq_result)C.got),
                  hcq_result_name((hcq_result)returns));
@@ -370,9 +369,6 @@ static void case_judge(hcq_result want, int64_t returns, const char *word) {
                                                                           : case_line(&result);
     if (line && strcmp(result, hcq_result_name(want)) != 0) { complain("its line has %s", result); }
     if (line && !case_names(line, word)) { complain("the line does not name '%s'", word); }
-#ifdef MISUSE_PRINT
-    printf("%-28s %-40s %s\n", C.scene, C.what, line ? line : "-");
-#endif
     case_look(after);
     case_contents(after);
     for (size_t i = 0; i < sizeof *after; i++) {
@@ -416,6 +412,7 @@ static void left(const void *out, size_t size, int how) {
 static void sticky(hcq_queue *q, hcq_result want) {
     if (!q) { return; }
     const char *what = C.what;
+    C.logs = 1;
     case_begin("its queue's submission");
     case_end(hcq_queue_submit(q, T.dev, NULL));
     case_judge(want, want, "queue");
@@ -436,6 +433,7 @@ static int fine(int64_t got, int kind, hcq_result also) {
 static void start(const char *scene, void *outs, size_t size) {
     C.scene = scene;
     C.what = "at first";
+    C.logs = 0;
     C.outs = outs;
     C.outs_size = size;
     C.failures = 0;

@@ -7,6 +7,10 @@ import re
 import sys
 
 
+# As a first parameter these have a logger, which gets the lines about the others.
+LOGGERS = ("hcq_device *", "hcq_queue *", "hcq_program *", "hcq_signal", "hcq_point", "hcq_buffer")
+
+
 class Missing(Exception):
     pass
 
@@ -166,8 +170,11 @@ class Maker:
         name, args, record, outs, queue = scene
         wanted = f"HCQ_ERROR_{result}"
         returns = wanted if self.functions[name][0] in ("hcq_result", "int32_t") else "0"
+        first = self.functions[name][1][0]
+        logs = first[0].replace("const ", "") in LOGGERS and what.split(".")[0] != first[1]
         text = value.replace("\\", "\\\\").replace('"', '\\"')
-        self.out.append(f'    {{ {before}BAD("{what} = {text}", {wanted}, {returns}, "{word}",\n'
+        self.out.append(f'    {{ {before}C.logs = {int(logs)};\n'
+                        f'      BAD("{what} = {text}", {wanted}, {returns}, "{word}",\n'
                         f"        {self.call(name, args)});")
         for out, how in outs:
             if args[out[0]] == out[1]:
