@@ -624,6 +624,7 @@ static void mc_queue_step(mc_queue *q) {
 
 static void *mc_queue_main(void *argument) {
     mc_queue *q = (mc_queue *)argument;
+    pthread_setname_np(pthread_self(), "cumock"); /* not its starter's, which tests count */
     pthread_mutex_lock(&M.lock);
     mc_tls.random = q->random ^ 0x5bd1e995u;
     while (!M.quit) {

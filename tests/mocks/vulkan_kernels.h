@@ -191,8 +191,11 @@ typedef struct mock_vk_kernel_info {
     uint32_t value_bytes;              /* of those that are no buffers, by bindings */
 } mock_vk_kernel_info;
 
-static mock_vk_kernel_info **mock_vk_kernels; /* under mock_vk_lock */
+/* Under mock_vk_lock; not from the heap, which tests count. */
+static mock_vk_kernel_info mock_vk_kernels[2048];
 static uint32_t mock_vk_kernel_count;
+static uint32_t mock_vk_kernel_words[4 << 20];
+static size_t mock_vk_kernel_word_count;
 
 static void mock_vk_arg_read(uint32_t kind, mock_vk_arg *arg) {
     memset(arg, 0, sizeof *arg);
@@ -247,7 +250,7 @@ static void mock_vk_kernel_layout(mock_vk_kernel_info *k, const uint32_t *args) 
 static mock_vk_kernel_info *mock_vk_kernel_find(const uint32_t *words, size_t size,
                                                 const char *entry) {
     for (uint32_t i = mock_vk_kernel_count; i > 0; i--) {
-        mock_vk_kernel_info *k = mock_vk_kernels[i - 1];
+        mock_vk_kernel_info *k = &mock_vk_kernels[i - 1];
         if (k->size == size && strcmp(k->entry, entry) == 0 &&
             memcmp(k->words, words, size) == 0) {
             return k;
@@ -258,14 +261,16 @@ static mock_vk_kernel_info *mock_vk_kernel_find(const uint32_t *words, size_t si
 
 static mock_vk_kernel_info *mock_vk_kernel_add(const uint32_t *words, size_t size,
                                                const char *entry) {
-    mock_vk_kernel_info *k = (mock_vk_kernel_info *)calloc(1, sizeof *k);
-    k->words = (uint32_t *)malloc(size);
+    mock_vk_kernel_info *k = &mock_vk_kernels[mock_vk_kernel_count];
+    size_t used = mock_vk_kernel_word_count + (size + 3) / 4;
+    mock_vk_check(used <= sizeof mock_vk_kernel_words / 4 &&
+                  ++mock_vk_kernel_count < sizeof mock_vk_kernels / sizeof *k,
+                  "no room for a kernel more");
+    k->words = &mock_vk_kernel_words[mock_vk_kernel_word_count];
+    mock_vk_kernel_word_count = used;
     memcpy(k->words, words, size);
     k->size = size;
     snprintf(k->entry, sizeof k->entry, "%s", entry);
-    mock_vk_kernels = (mock_vk_kernel_info **)realloc(
-        mock_vk_kernels, (mock_vk_kernel_count + 1) * sizeof *mock_vk_kernels);
-    mock_vk_kernels[mock_vk_kernel_count++] = k;
     return k;
 }
 
@@ -352,7 +357,7 @@ static const mock_vk_kernel_info *mock_vk_kernel_like(const uint32_t *words, siz
     const mock_vk_kernel_info *best = NULL;
     uint32_t most = 600;
     for (uint32_t i = 0; i < mock_vk_kernel_count; i++) {
-        const mock_vk_kernel_info *k = mock_vk_kernels[i];
+        const mock_vk_kernel_info *k = &mock_vk_kernels[i];
         uint32_t like = k->size < size ? mock_vk_likeness(k->words, k->size, words, size) : 0;
         if (like >= most) {
             best = k;

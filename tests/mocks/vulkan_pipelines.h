@@ -26,7 +26,7 @@ static uint64_t mock_vk_hash(const void *data, size_t size) { /* FNV-1a */
 static void mock_vk_module_kernels(mock_vk_module_object *m) {
     pthread_mutex_lock(&mock_vk_lock);
     for (uint32_t i = 0; i < mock_vk_kernel_count; i++) {
-        const mock_vk_kernel_info *k = mock_vk_kernels[i];
+        const mock_vk_kernel_info *k = &mock_vk_kernels[i];
         if (k->size == m->size && memcmp(k->words, m->words, m->size) == 0 &&
             m->kernel_count < MOCK_VK_ENTRY_POINTS) {
             m->kernels[m->kernel_count++] = *k;

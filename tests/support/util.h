@@ -72,6 +72,8 @@ extern const char *test_cuda_library;  /* the variant's */
 #define TEST_SANITIZED 0
 #endif
 
+#include "util_resources.h"
+
 /* ---- variants ---- */
 
 typedef struct test_variant {
@@ -241,6 +243,10 @@ static struct {
     test_log log;
     const char *running;
     uint64_t trace_left, cuda_left;    /* before the test */
+    test_resources resources;          /* likewise */
+    int warm;                          /* a device was open before the first test */
+    int skipped;
+    uint64_t began_ns, open_ns;        /* the test; the longest opening in it */
 } T = {.log = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 /* The backend that does the work. */
@@ -348,6 +354,7 @@ static TEST_UNUSED void test_number(const char *file, int line, const char *what
 #define SKIP(reason) \
     do { \
         fprintf(stderr, "SKIP %s on %s: %s\n", __func__, T.variant->name, reason); \
+        T.skipped = 1; \
         skip(); \
     } while (0)
 
@@ -496,9 +503,38 @@ static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc
     }
     ordinal = test_ordinal(ordinal);
     snprintf(name, sizeof name, ordinal ? "%s:%u" : "%s", T.variant->backend, ordinal);
+    uint64_t began = hcq_sys_now_ns();
     CHECK_OK(hcq_open(name, desc, &device));
+    began = hcq_sys_now_ns() - began;
+    T.open_ns = began > T.open_ns ? began : T.open_ns;
     return device;
 }
+
+/* How far clocks may claim to be off, by what the test saw itself: they were read
+   together in a call that took `call_ns`, or while a device was opened, and have
+   drifted apart by 100 millionths since. */
+static TEST_UNUSED uint64_t test_clock_bound(uint64_t call_ns) {
+    uint64_t longest = call_ns > T.open_ns ? call_ns : T.open_ns;
+    return longest + 1000 + (hcq_sys_now_ns() - T.began_ns) / 10000;
+}
+
+/* Reads both clocks, and holds the reading against the host's. */
+static TEST_UNUSED hcq_clock test_clock(const char *file, int line, hcq_device *device) {
+    hcq_clock clock;
+    uint64_t before = hcq_sys_now_ns();
+    test_result(file, line, "hcq_device_clock", hcq_device_clock(device, &clock), HCQ_OK);
+    uint64_t after = hcq_sys_now_ns();
+    if (clock.error_ns > test_clock_bound(after - before) ||
+        clock.host_ns + clock.error_ns < before || clock.host_ns > after + clock.error_ns) {
+        fprintf(stderr, "read between %llu and %llu, opened in %llu: %llu, error %llu\n",
+                (unsigned long long)before, (unsigned long long)after,
+                (unsigned long long)T.open_ns, (unsigned long long)clock.host_ns,
+                (unsigned long long)clock.error_ns);
+        test_fail(file, line, "the clock claims what cannot be");
+    }
+    return clock;
+}
+#define CLOCK_OF(device) test_clock(__FILE__, __LINE__, (device))
 
 static void test_alarm(int number) {
     static const char text[] = "\nthe test hangs: ";
@@ -511,13 +547,46 @@ static void test_alarm(int number) {
     abort();
 }
 
+/* What is ours alone here. */
+static test_rules test_counted(void) {
+    test_rules rules;
+    rules.heap = test_heap_is_bare() && !T.skipped &&
+                 (!is_gpu() || T.variant->driver);
+    rules.driver_threads = is_cuda();  /* its mock keeps caches, too */
+    return rules;
+}
+
+/* What stays once it was used is there before the first count. */
+static void test_warm_up(void) {
+    T.warm = 1;
+    (void)hcq_close(test_open(0, NULL));
+    for (int i = 0; T.library && i < 2; i++) { /* glibc has two tables, and the last error */
+        hcq_sys_library_close(hcq_sys_library_open(T.library));
+        (void)hcq_sys_library_open("./no-such-library.so");
+    }
+    if (!test_entries("/proc/self/fd")) {
+        fprintf(stderr, "no /proc: files, threads and mappings are not counted\n");
+    }
+    if (!test_counted().heap) {
+        fprintf(stderr, "heap is not counted: a sanitizer, a system's driver, or no "
+                        "GLIBC_TUNABLES=%s\n", TEST_TUNABLES);
+    }
+}
+
 /* Two devices per test, opened fresh: no test lives on another one's leftovers. */
 static TEST_UNUSED int test_setup(void **state) {
     T.running = (const char *)*state;
     memset(&T.memory, 0, sizeof T.memory);
+    T.began_ns = hcq_sys_now_ns();
+    T.open_ns = 0;
     log_clear();
     signal(SIGALRM, test_alarm);
     alarm(T.quick ? 120 : 600);
+    if (!T.warm) {
+        test_warm_up();
+    }
+    T.skipped = 0;
+    T.resources = test_resources_now(test_counted());
     T.trace_left = trace_left();
     T.log.validation = 0;
 #ifdef HCQ_TEST_VULKAN
@@ -568,7 +637,7 @@ static TEST_UNUSED int test_teardown(void **state) {
         return -1;
     }
 #endif
-    return 0;
+    return test_resources_left(&T.resources, test_counted()) ? -1 : 0;
 }
 
 /* The name travels as the initial state, for a test that hangs. */
