@@ -1,6 +1,9 @@
 /* conformance.c - what every backend has to keep, by the public API only.
 
    conformance VARIANT [--seed N] [--quick] [--library PATH] [--filter NAME] */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE                    /* sparse memory */
+#endif
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "support/util.h"
@@ -36,6 +39,9 @@
 #include "profile.h"
 #include "errors.h"
 #include "fork.h"
+#include "large.h"
+#include "limits.h"
+#include "numbers.h"
 
 static const struct CMUnitTest tests[] = {
     DEVICE_TESTS,
@@ -69,6 +75,9 @@ static const struct CMUnitTest tests[] = {
     CUSTOM_TESTS,
     EAGER_TESTS,
     FORK_TESTS,
+    LARGE_TESTS,
+    LIMITS_TESTS,
+    NUMBERS_TESTS,
 };
 
 int main(int argc, char **argv) {

@@ -441,6 +441,48 @@ static void imports_that_overlap(void **state) {
     }
 }
 
+/* One of two that share a page goes while work on the other runs; which is given back
+   when both are gone. */
+static void imports_that_share_a_page(void **state) {
+    (void)state;
+    if (!has_feature(T.dev, HCQ_FEATURE_IMPORT)) {
+        SKIP("memory cannot be imported");
+        return;
+    }
+    for (uint32_t way = 0; way < 4; way++) { /* which goes first; on which devices they are */
+        uint32_t *memory = (uint32_t *)calloc(4096, 4);
+        hcq_device *devices[2] = {T.dev, way & 2 ? T.dev2 : T.dev};
+        const uint32_t stays = way & 1, goes = !stays;
+        hcq_buffer ends[2], words = make_words(devices[stays], 1000);
+        gates g;
+        gates_open(&g, devices[stays]);
+        CHECK_OK(hcq_import(devices[0], memory, 1001 * 4, &ends[0]));
+        CHECK_OK(hcq_import(devices[1], memory + 1001, 3000 * 4, &ends[1]));
+        hcq_queue *q = make_queue(devices[stays], HCQ_COMPUTE);
+        CHECK_INDEX(record_spin(q, &g, 0), 0);
+        hcq_buffer part = hcq_view(ends[stays], stays ? 4096 : 0, 4000); /* registered at once */
+        CHECK_INDEX(hcq_queue_fill(q, part, 4000, 0x01020304, 4), 1);
+        CHECK_INDEX(hcq_queue_copy(q, words, part, 4000), 2);
+        CHECK_INDEX(record_add(q, make_add(devices[stays]), ends[stays], 9, 1), 3);
+        hcq_point done = submit_of(q, devices[stays]);
+        gate_until_begun(&g, 0);
+        CHECK_OK(hcq_free(ends[goes]));
+        CHECK_OK(hcq_trim(devices[goes], 0));
+        CHECK_U64(mocked ? stats_now().registered != 0 : 1, 1);
+        gate_let(&g, 0);
+        WAIT_OK(done);
+        CHECK_U64(memory[(stays ? 1001 : 0) + 9], stays ? 1 : 0x01020305);
+        CHECK_U64(READ32(words, 999), 0x01020304);
+        CHECK_OK(hcq_free(ends[stays]));
+        CHECK_OK(hcq_trim(devices[stays], 0));
+        settle(T.dev);
+        settle(T.dev2);
+        CHECK_U64(stats_now().registered, 0);
+        hcq_queue_destroy(q);
+        free(memory);
+    }
+}
+
 /* Where the driver cannot register memory, or shall not. */
 static void imports_are_refused(void **state) {
     (void)state;
@@ -459,4 +501,5 @@ static void imports_are_refused(void **state) {
     TEST(pinned_copies_are_not_staged), TEST(zeroed_memory_is_zero),               \
     TEST(freeing_never_waits), TEST(freed_memory_is_not_reused_early),             \
     TEST_ALONE(memory_runs_out), TEST_ALONE(pools_and_no_pools),                   \
-    TEST(imports_of_any_range), TEST(imports_that_overlap), TEST(imports_are_refused),
+    TEST(imports_of_any_range), TEST(imports_that_overlap), TEST(imports_that_share_a_page), \
+    TEST(imports_are_refused),

@@ -278,6 +278,39 @@ static void events_of_others(void **state) {
     }
 }
 
+/* What an application does counts as submitted: the device's timeline waits for it. */
+static void the_timeline_waits_for_events(void **state) {
+    (void)state;
+    hcq_buffer words = make_words(T.dev, 4);
+    raw_side a;
+    gates g;
+    gates_open(&g, T.dev);
+    raw_open(&a, T.dev);
+    for (uint32_t way = 0; way < 2; way++) {
+        hcq_point point;
+        raw_spin(&a, &g, way, a.stream);
+        raw_event event = raw_record(&a, a.stream);
+        CHECK_OK(hcq_cuda_import_event(T.dev, event, &point));
+        raw_event_end(&a, event);
+        hcq_point all = hcq_at(hcq_device_timeline(T.dev),
+                               hcq_device_timeline_value(T.dev) - 1);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK_INDEX(way ? hcq_queue_wait_device(q, T.dev) : hcq_queue_wait(q, all), 0);
+        CHECK_INDEX(hcq_queue_write(q, hcq_view(words, 4 * way, 4), 6, 4), 1);
+        hcq_point done = submit_of(q, T.dev);
+        gate_until_begun(&g, way);
+        test_sleep_ms(3);
+        CHECK_RESULT(test_poll(all), HCQ_TIMEOUT);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        gate_let(&g, way);
+        WAIT_OK(done);
+        WAIT_OK(all);
+        CHECK_U64(READ32(words, way), 6);
+        hcq_queue_destroy(q);
+    }
+    raw_close(&a);
+}
+
 /* More than run beside each other; each point keeps to its own event. */
 static void many_events_of_others(void **state) {
     (void)state;
@@ -536,5 +569,6 @@ static void lent_streams_are_left(void **state) {
     TEST(handles_of_a_device), TEST(handles_refused), TEST(handles_of_a_closed_device), \
     TEST(events_for_others), TEST(points_without_events), TEST(events_are_counted), \
     TEST(acquired_events_stay), TEST(events_of_others), TEST(many_events_of_others), \
+    TEST(the_timeline_waits_for_events),                                           \
     TEST(application_and_hcq_take_turns), TEST(contexts_are_left_as_they_were),    \
     TEST(lent_context), TEST(lent_streams), TEST(lent_streams_are_left),

@@ -188,11 +188,10 @@ static void times_without_a_compiler(void **state) {
     CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
     CHECK_INDEX(hcq_queue_timestamp(q, s), 1);
     for (uint32_t i = 0; i < 5; i++) {
-        hcq_clock clock;
         uint64_t stamp = 0, before = hcq_sys_now_ns();
         submit_and_wait(q, device);
         uint64_t after = hcq_sys_now_ns();
-        CHECK_OK(hcq_device_clock(device, &clock));
+        hcq_clock clock = CLOCK_OF(device);
         CHECK_OK(hcq_signal_timestamp(s, &stamp));
         uint64_t host = hcq_clock_to_host(&clock, stamp);
         CHECK(host + clock.error_ns >= before && host <= after + clock.error_ns);
@@ -467,6 +466,13 @@ static void arguments_none_and_too_many(void **state) {
     log_clear();
     CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_LIMIT);
     CHECK(log_has("ct_none") && (log_has("4096") || log_has("32764")));
+    const uint32_t most = log_has("4096") ? 4096 : 32764;
+    for (uint32_t bytes = most - 1; bytes <= most + 1; bytes++) {
+        const uint32_t list[] = {HCQ_ARG_STRUCT(bytes, 1), 0}; /* not what the text says, either */
+        desc = ptx_desc("ct_none", none_ptx, list);
+        hcq_result made = hcq_program_create(T.dev, &desc, &program);
+        CHECK_U64(made == HCQ_ERROR_LIMIT, bytes > most);
+    }
 }
 
 /* A program goes while what names it still runs. */

@@ -8,7 +8,7 @@ enum { MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS
 
 /* Operations start early or late, as chance has it; each stream has a work queue. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
-    .devices = 4, .queues = 32, .linger = 20,
+    .devices = 4, .queues = 32, .linger = 20, .memory_bytes = 16ull << 30,
     .flags = MOCK_CUDA_NEVER | MOCK_CUDA_SYNCS | MOCK_CUDA_REGISTER_PAGES
 };
 

@@ -220,6 +220,11 @@ static hcq_result mock_blocks_grow(mock_device *d) {
     return HCQ_OK;
 }
 
+/* No more than this, so that large memory can be sparse. */
+static void mock_soil(unsigned char *host, int value, uint64_t size) {
+    memset(host, value, size < 1 << 20 ? (size_t)size : 1 << 20);
+}
+
 static hcq_result mock_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     mock_device *d = (mock_device *)self;
     if (size > (1ull << 38)) {
@@ -229,7 +234,11 @@ static hcq_result mock_alloc(void *self, uint64_t size, uint32_t flags, hcq_memo
     if (!host) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    memset(host, flags & HCQ_ZEROED ? 0 : 0xA5, (size_t)size);
+    if (flags & HCQ_ZEROED) {
+        memset(host, 0, (size_t)size);
+    } else {
+        mock_soil(host, 0xA5, size);
+    }
     pthread_mutex_lock(&mock_memory_lock);
     hcq_result result = HCQ_OK;
     if (d->block_count == d->block_capacity) {
@@ -272,7 +281,7 @@ static void mock_dealloc(void *self, hcq_memory *memory) {
     if (!host) {
         mock_abort("dealloc of unknown memory: address, size", memory->address, memory->size);
     }
-    memset(host, 0xDD, (size_t)memory->size);
+    mock_soil(host, 0xDD, memory->size);
     hcq_backend_free(d->device, host, (size_t)memory->size);
 }
 

@@ -148,6 +148,13 @@ static void grids_in_parts(void **state) {
         }
         CHECK_OK(hcq_queue_bind(q, device));
     }
+    for (uint32_t parts = 4095; parts <= 4097; parts++) { /* as many as there may be */
+        hcq_queue *most = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_exec(most, place, &args, sizeof args, hcq_dim(8 * parts, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_RESULT(hcq_queue_bind(most, device), parts <= 4096 ? HCQ_OK : HCQ_ERROR_LIMIT);
+        hcq_queue_destroy(most);
+    }
     backend_close(device);
 }
 

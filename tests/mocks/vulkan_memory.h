@@ -124,9 +124,20 @@ static int mock_vk_heap_take(mock_vk_device *d, uint32_t heap, uint64_t size) {
     return 0;
 }
 
+/* Large memory is sparse. */
+static int mock_vk_is_large(uint64_t size) {
+    return size >> 30 != 0;
+}
+
 static unsigned char *mock_vk_bytes(uint64_t size) {
     void *bytes = NULL;
-    if (posix_memalign(&bytes, 64, (size_t)size) != 0) {
+    if (mock_vk_is_large(size)) {
+        bytes = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (bytes == MAP_FAILED) {
+            return NULL;
+        }
+    } else if (posix_memalign(&bytes, 64, (size_t)size) != 0) {
         return NULL;
     }
     memset(bytes, 0xA5, size < 262144 ? (size_t)size : 262144); /* never zeros by chance */
@@ -211,7 +222,11 @@ static void mock_vk_memory_close(mock_vk_device *d, mock_vk_memory *m) {
         return;
     }
     memset(m->bytes, 0xDD, m->size < 65536 ? (size_t)m->size : 65536);
-    free(m->bytes);
+    if (mock_vk_is_large(m->size)) {
+        munmap(m->bytes, (size_t)m->size);
+    } else {
+        free(m->bytes);
+    }
     m->bytes = NULL;
     __atomic_fetch_sub(&d->physical->heap_used[m->heap], m->size, __ATOMIC_RELAXED);
     mock_vk_uncount(&mock_vk_counters.memory_bytes, m->size);

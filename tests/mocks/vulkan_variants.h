@@ -3,11 +3,13 @@
 #ifndef HCQ_TEST_MOCK_VULKAN_VARIANTS_H
 #define HCQ_TEST_MOCK_VULKAN_VARIANTS_H
 
-/* A large card: families for everything, memory of its own, a coarse clock that
+/* A large card: families for everything, much memory of its own, a coarse clock that
    soon begins at 0 again. */
 static TEST_UNUSED const mock_vk_desc mock_vk_many = {
     .on = 1, .devices = 4, .discrete = 1, .queues = {2, 2, 1},
     .timestamp_bits = {32, 32, 36}, .timestamp_period = 10.0f, .clock_drift_ppm = 20,
+    .heap_bytes = (uint64_t)16 << 30, .max_allocation = (uint64_t)8 << 30,
+    .max_buffer = (uint64_t)8 << 30,
     .flags = MOCK_VK_SHUFFLE | MOCK_VK_CHECK_WAITS | MOCK_VK_CHECK_EDGES, .linger = 20,
     .seed = 1
 };

@@ -760,6 +760,34 @@ static void points_of_an_engine(void **state) {
     engine_close();
 }
 
+/* What an engine does counts as submitted: the device's timeline waits for it. */
+static void the_timeline_waits_for_an_engine(void **state) {
+    (void)state;
+    hcq_point drawn, done;
+    engine_open();
+    hcq_device *dev = engine_lend();
+    VkSemaphore semaphore = engine_semaphore();
+    hcq_buffer words = make_words(dev, 4);
+    for (uint32_t way = 0; way < 2; way++) {
+        CHECK_OK(hcq_vulkan_import_point(dev, semaphore, way + 1, &drawn));
+        hcq_point all = hcq_at(hcq_device_timeline(dev), hcq_device_timeline_value(dev) - 1);
+        hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
+        CHECK_INDEX(way ? hcq_queue_wait_device(q, dev) : hcq_queue_wait(q, all), 0);
+        CHECK_INDEX(record_add(q, make_add(dev), words, way, 6), 1);
+        CHECK_OK(hcq_queue_submit(q, dev, &done));
+        test_sleep_ms(5);
+        CHECK_RESULT(test_poll(all), HCQ_TIMEOUT);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        engine_signal(semaphore, way + 1);
+        WAIT_OK(done);
+        WAIT_OK(all);
+        CHECK_U64(READ32(words, way), 6);
+    }
+    CHECK_OK(hcq_close(dev));
+    E.vkDestroySemaphore(E.device, semaphore, NULL);
+    engine_close();
+}
+
 /* A device that hcq made follows nobody. */
 static void points_of_no_engine(void **state) {
     (void)state;
@@ -822,4 +850,5 @@ static void broken_modules_stay_here(void **state) {
     TEST(locks_are_held_for_long),                                                 \
     TEST(handles_of_a_lent_device), TEST(handles_of_its_own), TEST(handles_refused), \
     TEST(points_that_have_no_semaphore), TEST(points_of_an_engine),                \
-    TEST(points_of_no_engine), TEST(broken_modules_stay_here),
+    TEST(the_timeline_waits_for_an_engine), TEST(points_of_no_engine),             \
+    TEST(broken_modules_stay_here),

@@ -1,0 +1,250 @@
+/* Sizes and places that 32 bits do not hold, in sparse memory: only pages that
+   something wrote to are there. Part of conformance.c. */
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define LARGE_LINE ((uint64_t)4 << 30)
+enum { LARGE_PIECE = 8192, LARGE_PLACES = 6, LARGE_NEAR = 4096 };
+
+static const uint64_t large_size = LARGE_LINE + (3 << 20);
+
+/* Both ends, the lines of 31 and 32 bits with something before, across and behind. */
+static uint64_t large_place(uint32_t i) {
+    const uint64_t places[LARGE_PLACES] = {
+        0, LARGE_LINE / 2 - 4100, LARGE_LINE - 3 * LARGE_PIECE, LARGE_LINE - 4100,
+        LARGE_LINE + 2 * LARGE_PIECE, large_size - LARGE_PIECE
+    };
+    return places[i % LARGE_PLACES];
+}
+
+/* Large blocks of the library's memory hooks are sparse. */
+static void *large_alloc(void *user, size_t size, size_t align) {
+    if (size < LARGE_LINE) {
+        return test_hook_alloc(user, size, align);
+    }
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    __atomic_add_fetch(&((test_memory *)user)->blocks, 1, __ATOMIC_SEQ_CST);
+    return p;
+}
+
+static void large_free(void *user, void *ptr, size_t size) {
+    if (size < LARGE_LINE) {
+        test_hook_free(user, ptr, size);
+        return;
+    }
+    munmap(ptr, size);
+    __atomic_sub_fetch(&((test_memory *)user)->blocks, 1, __ATOMIC_SEQ_CST);
+}
+
+/* NULL: no buffer may be as large here. */
+static hcq_device *large_open(uint32_t ordinal, hcq_buffer *buffer) {
+    hcq_device_desc desc = test_desc();
+    desc.memory.alloc_fn = large_alloc;
+    desc.memory.free_fn = large_free;
+    hcq_device *device = test_open(ordinal, &desc);
+    if (hcq_alloc(device, large_size, HCQ_NO_CACHE, buffer) == HCQ_OK) {
+        return device;
+    }
+    CHECK_OK(hcq_close(device));
+    return NULL;
+}
+
+typedef struct large_model { unsigned char piece[LARGE_PLACES][LARGE_PIECE]; } large_model;
+
+/* What stands at the places is what the model has; so do the bytes next to them. */
+static void large_is(hcq_buffer buffer, const large_model *m, unsigned char near) {
+    unsigned char around[LARGE_NEAR];
+    for (uint32_t i = 0; i < LARGE_PLACES; i++) {
+        const uint64_t at = large_place(i), ends[2] = {at - LARGE_NEAR, at + LARGE_PIECE};
+        CHECK_BYTES(hcq_view(buffer, at, LARGE_PIECE), m->piece[i], LARGE_PIECE);
+        for (uint32_t k = 0; k < 2; k++) {
+            if (ends[k] < large_size) {
+                memset(around, near, sizeof around);
+                CHECK_BYTES(hcq_view(buffer, ends[k], LARGE_NEAR), around, LARGE_NEAR);
+            }
+        }
+    }
+}
+
+/* Writes the places and their neighbours from the host. */
+static void large_write(hcq_buffer buffer, large_model *m, uint64_t seed, unsigned char near) {
+    unsigned char around[LARGE_NEAR];
+    memset(around, near, sizeof around);
+    for (uint32_t i = 0; i < LARGE_PLACES; i++) {
+        const uint64_t at = large_place(i), ends[2] = {at - LARGE_NEAR, at + LARGE_PIECE};
+        for (uint32_t k = 0; k < LARGE_PIECE; k++) {
+            m->piece[i][k] = (unsigned char)test_random(&seed);
+        }
+        CHECK_OK(hcq_copyin(hcq_view(buffer, at, LARGE_PIECE), m->piece[i], LARGE_PIECE));
+        for (uint32_t k = 0; k < 2; k++) {
+            if (ends[k] < large_size) {
+                CHECK_OK(hcq_copyin(hcq_view(buffer, ends[k], LARGE_NEAR), around, LARGE_NEAR));
+            }
+        }
+    }
+}
+
+/* At each place a copy from the other buffer's next one, a fill, a write, a kernel. */
+static void large_record(hcq_queue *q, hcq_program *put, hcq_buffer dst, large_model *d,
+                         hcq_buffer src, const large_model *s) {
+    for (uint32_t i = 0; i < LARGE_PLACES; i++) {
+        const uint32_t next = (i + 1) % LARGE_PLACES, value = 0x01020304u * (i + 1);
+        hcq_buffer to = hcq_view(dst, large_place(i), LARGE_PIECE);
+        hcq_buffer from = hcq_view(src, large_place(next), 0);
+        put_args args = {to.address + 6000, 3, value + 9};
+        CHECK(hcq_queue_copy(q, to, from, 5000) >= 0);
+        CHECK(hcq_queue_fill(q, hcq_view(to, 4000, 200), 200, value, 4) >= 0);
+        CHECK(hcq_queue_write(q, hcq_view(to, 4088, 8), value, 4) >= 0);
+        CHECK(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                             hcq_dim(1, 1, 1)) >= 0);
+        memcpy(d->piece[i], s->piece[next], 5000);
+        for (uint32_t k = 0; k < 200; k += 4) {
+            memcpy(d->piece[i] + 4000 + k, &value, 4);
+        }
+        memcpy(d->piece[i] + 4088, &value, 4);
+        memcpy(d->piece[i] + 6012, &args.value, 4);
+    }
+}
+
+/* Copies of the eager calls that are of several places at once. */
+static void large_transfers(hcq_buffer dst, large_model *d, hcq_buffer src,
+                            const large_model *s) {
+    hcq_transfer_command commands[LARGE_PLACES];
+    memset(commands, 0, sizeof commands);
+    for (uint32_t i = 0; i < LARGE_PLACES; i++) {
+        const uint32_t next = (i + 2) % LARGE_PLACES;
+        hcq_transfer_end to = hcq_transfer_device(hcq_view(dst, large_place(i), 3000));
+        hcq_transfer_end from = hcq_transfer_device(hcq_view(src, large_place(next), 3000));
+        CHECK_OK(hcq_transfer(to, from, 3000, 0, BOUND));
+        memcpy(d->piece[i], s->piece[next], 3000);
+        commands[i].kind = HCQ_TRANSFER_UPDATE;
+        commands[i].dst = hcq_view(dst, large_place(i) + 7000, 100);
+        commands[i].data = s->piece[i];
+        commands[i].size = 100;
+        memcpy(d->piece[i] + 7000, s->piece[i], 100);
+    }
+    hcq_point done;
+    CHECK_OK(hcq_transfer_submit(dst.device, NULL, 0, commands, LARGE_PLACES, &done));
+    WAIT_OK(done);
+}
+
+static void places_beyond_4_gib(void **state) {
+    (void)state;
+    static large_model one, two;
+    hcq_buffer a, b;
+    hcq_device *dev = large_open(0, &a), *dev2 = dev ? large_open(1, &b) : NULL;
+    if (!dev2) {
+        CHECK_OK(hcq_close(dev));
+        SKIP("no buffer may be as large");
+        return;
+    }
+    hcq_buffer c;
+    CHECK_OK(hcq_alloc(dev, large_size, HCQ_NO_CACHE, &c));
+    CHECK_U64(hcq_view(a, 0, 0).size, large_size);
+    CHECK_U64(hcq_view(a, 8, LARGE_LINE + 8).size, LARGE_LINE + 8);
+    hcq_program *put = make_put(dev);
+    for (int graph = 0; graph < 2; graph++) {
+        large_write(a, &one, 1, 0x11);
+        large_write(c, &two, 2, 0x22);
+        hcq_queue *q = make_queue(dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
+        hcq_point done;
+        large_record(q, put, a, &one, c, &two);
+        CHECK_OK(graph ? hcq_queue_bind(q, dev) : HCQ_OK);
+        CHECK_OK(hcq_queue_submit(q, dev, &done));
+        WAIT_OK(done);
+        large_is(a, &one, 0x11);
+        large_is(c, &two, 0x22);
+    }
+    large_write(b, &two, 3, 0x33);
+    large_transfers(a, &one, b, &two); /* between devices */
+    large_is(a, &one, 0x11);
+    large_transfers(b, &two, a, &one);
+    large_is(b, &two, 0x33);
+    CHECK_OK(hcq_close(dev));
+    CHECK_OK(hcq_close(dev2));
+}
+
+/* `size` bytes whose first, last and middle MiBs are theirs alone; the others are the
+   same 16 MiB again and again, so that all can be written. NULL: not to be had. */
+static unsigned char *large_folded(void) {
+    enum { UNIT = 16 << 20, MIB = 1 << 20 };
+    int file = (int)syscall(SYS_memfd_create, "folded", 0);
+    unsigned char *all = (unsigned char *)mmap(NULL, large_size, PROT_NONE,
+                                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (file < 0 || all == MAP_FAILED || ftruncate(file, UNIT) != 0) {
+        return NULL;
+    }
+    for (uint64_t at = 0; at < large_size; at += UNIT) {
+        size_t size = large_size - at < UNIT ? (size_t)(large_size - at) : UNIT;
+        CHECK(mmap(all + at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) !=
+              MAP_FAILED);
+    }
+    const uint64_t own[4] = {0, LARGE_LINE - MIB, LARGE_LINE, large_size - MIB};
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK(mmap(all + own[i], MIB, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+    }
+    close(file);
+    return all;
+}
+
+static const uint64_t large_marks[] = {
+    0, LARGE_LINE - 1, LARGE_LINE, LARGE_LINE + (3 << 20) - 1
+};
+
+static void large_mark(unsigned char *memory, unsigned char value) {
+    for (uint32_t i = 0; i < 4; i++) {
+        memory[large_marks[i]] = (unsigned char)(value + i);
+    }
+}
+
+static void large_marked(const unsigned char *memory, unsigned char value, uint32_t step) {
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_U64(memory[large_marks[i]], value + i * step);
+    }
+}
+
+/* Every byte of more than 4 GiB, by each means. */
+static void copies_of_more_than_4_gib(void **state) {
+    (void)state;
+    if (!is_cpu() || T.quick || TEST_SANITIZED || strcmp(T.variant->name, "cpu") != 0) {
+        SKIP("takes seconds: on one variant of the CPU");
+        return;
+    }
+    unsigned char *dst = large_folded();
+    unsigned char *src = (unsigned char *)large_alloc(&T.memory, large_size, 64);
+    if (!dst || !src) {
+        SKIP("no address space for it");
+        return;
+    }
+    hcq_buffer d, s;
+    hcq_queue *fill = make_queue(T.dev, HCQ_COPY), *copy = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done;
+    CHECK_OK(hcq_import(T.dev, dst, large_size, &d));
+    CHECK_OK(hcq_import(T.dev, src, large_size, &s));
+    CHECK_INDEX(hcq_queue_fill(fill, d, large_size, 0x77, 1), 0);
+    CHECK_INDEX(hcq_queue_copy(copy, d, s, large_size), 0);
+    CHECK_OK(hcq_queue_submit(fill, T.dev, &done));
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
+    large_marked(dst, 0x77, 0);
+    large_mark(src, 0x10);
+    CHECK_OK(hcq_queue_submit(copy, T.dev, &done));
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
+    large_marked(dst, 0x10, 1);
+    large_mark(src, 0x20);
+    CHECK_OK(hcq_copyin(d, src, large_size));
+    large_marked(dst, 0x20, 1);
+    large_mark(src, 0x30);
+    CHECK_OK(hcq_copyout(dst, s, large_size));
+    large_marked(dst, 0x30, 1);
+    CHECK_OK(hcq_free(d));
+    CHECK_OK(hcq_free(s));
+    munmap(dst, large_size);
+    large_free(&T.memory, src, large_size);
+}
+
+#define LARGE_TESTS TEST(places_beyond_4_gib), TEST(copies_of_more_than_4_gib)

@@ -1,0 +1,465 @@
+/* One less, as many, one more than each number at which the library does something
+   else: core/limits.py lists these, and the test for each. Part of conformance.c,
+   after notify.h and edges.h. */
+
+static const uint32_t limits_counts[] = {
+    1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129,
+    255, 256, 257, 511, 512, 513, 1023, 1024, 1025
+};
+
+/* The counts up to `most`; where a submission takes long, up to 129. */
+static uint32_t limits_until(uint32_t most) {
+    uint32_t n = sizeof limits_counts / sizeof limits_counts[0];
+    most = most > 129 && (T.quick || TEST_SANITIZED || is_gpu()) ? 129 : most;
+    while (limits_counts[n - 1] > most) {
+        n--;
+    }
+    return n;
+}
+
+/* ---- how many at once ---- */
+
+static void any_number_in_flight(void **state) {
+    (void)state;
+    hcq_buffer word = make_words(T.dev, 1);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    uint32_t total = 0;
+    CHECK_INDEX(record_add(q, make_add(T.dev), word, 0, 1), 0);
+    for (uint32_t way = 0; way < 2; way++) { /* held, handed over */
+        for (uint32_t k = 0; k < limits_until(1025); k++) {
+            hcq_signal s = make_signal(T.dev, 0);
+            hcq_point gate = make_gate(T.dev), done = {{0}, 0}, raise;
+            hold_reset();
+            hcq_point first = way ? hold_device(T.dev, NULL) : gate;
+            for (uint32_t i = 0; i < limits_counts[k]; i++) {
+                hcq_submission sub = submission(&q, 1);
+                raise = hcq_at(s, i + 1);
+                sub.signals = &raise;
+                sub.signal_count = 1;
+                sub.waits = &first;
+                sub.wait_count = i == 0;
+                CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+            }
+            CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_TIMEOUT);
+            hold_release();
+            open_gate(gate);
+            WAIT_OK(hcq_at(s, limits_counts[k]));
+            WAIT_OK(done);
+            total += limits_counts[k];
+            CHECK_U64(READ32(word, 0), total);
+            CHECK_OK(hcq_signal_destroy(s));
+            CHECK_OK(hcq_signal_destroy(gate.signal));
+        }
+    }
+}
+
+/* Each wait counts: also the one whose point is reached last. */
+static void any_number_of_waits(void **state) {
+    (void)state;
+    enum { MOST = 129 };
+    static hcq_point waits[MOST];
+    for (uint32_t way = 0; way < 2; way++) { /* of the submission, of the recording */
+        for (uint32_t k = 0; k < limits_until(MOST); k++) {
+            const uint32_t n = limits_counts[k], last = (uint32_t)(k * 7 % n);
+            hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+            hcq_submission sub = submission(&q, 1);
+            hcq_point done;
+            for (uint32_t i = 0; i < n; i++) {
+                waits[i] = make_gate(i % 2 ? T.dev : T.dev2);
+                CHECK(!way || hcq_queue_wait(q, waits[i]) >= 0);
+            }
+            sub.waits = waits;
+            sub.wait_count = way ? 0 : n;
+            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+            for (uint32_t i = 1; i < n; i++) {
+                open_gate(waits[(last + i) % n]);
+            }
+            CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+            open_gate(waits[last]);
+            WAIT_OK(done);
+            for (uint32_t i = 0; i < n; i++) {
+                CHECK_OK(hcq_signal_destroy(waits[i].signal));
+            }
+            hcq_queue_destroy(q);
+        }
+    }
+}
+
+/* The same where the points are those of lanes that run. */
+static void any_number_of_running_lanes(void **state) {
+    (void)state;
+    enum { DEVICES = 3, LANES = 8, ALL = DEVICES * LANES };
+    static uint32_t go[ALL];
+    static const uint32_t counts[] = {1, 2, 3, 8, 15, 16, 17, ALL};
+    hcq_device *devices[DEVICES];
+    if (!is_cpu() || T.variant->one_fifo) {
+        SKIP("the lanes do not run beside each other");
+        return;
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        hcq_device_desc desc = test_desc();
+        desc.compute_lanes = LANES;
+        devices[i] = test_open(i, &desc);
+    }
+    for (uint32_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        const uint32_t n = counts[k], last = k % n;
+        hcq_point points[ALL], done;
+        memset(go, 0, sizeof go);
+        for (uint32_t i = 0; i < n; i++) {
+            hcq_queue *q = make_queue(devices[i / LANES], HCQ_COMPUTE);
+            hcq_submission sub = submission(&q, 1);
+            sub.affinity = i % LANES;
+            CHECK_INDEX(hcq_queue_host(q, host_until, &go[i]), 0);
+            CHECK_OK(hcq_submit(devices[i / LANES], &sub, 1, &points[i]));
+        }
+        hcq_submission sub = submission(NULL, 0);
+        sub.waits = points;
+        sub.wait_count = n;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        for (uint32_t i = 1; i < n; i++) {
+            __atomic_store_n(&go[(last + i) % n], 1, __ATOMIC_RELEASE);
+            WAIT_OK(points[(last + i) % n]);
+        }
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        __atomic_store_n(&go[last], 1, __ATOMIC_RELEASE);
+        WAIT_OK(done);
+    }
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        CHECK_OK(hcq_close(devices[i]));
+    }
+}
+
+static void any_number_of_commands(void **state) {
+    (void)state;
+    hcq_buffer word = make_words(T.dev, 1);
+    hcq_program *add = make_add(T.dev);
+    uint32_t total = 0;
+    for (uint32_t way = 0; way < 2; way++) { /* as it is, bound */
+        for (uint32_t k = 0; k < limits_until(1025); k++) {
+            hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+            for (uint32_t i = 0; i < limits_counts[k]; i++) {
+                CHECK_INDEX(record_add(q, add, word, 0, 1), i);
+            }
+            CHECK_OK(way ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+            total += limits_counts[k];
+            CHECK_U64(READ32(word, 0), total);
+            hcq_queue_destroy(q);
+        }
+    }
+}
+
+/* Of a bound queue between two submissions, of different commands and of one. */
+static void any_number_of_updates(void **state) {
+    (void)state;
+    enum { COMMANDS = 131 };
+    uint32_t model[COMMANDS] = {0}, value = 0;
+    hcq_buffer words = make_words(T.dev, COMMANDS);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *put = make_put(T.dev);
+    for (uint32_t i = 0; i < COMMANDS; i++) {
+        put_args args = {words.address, i, 0};
+        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), i);
+    }
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    for (uint32_t k = 0; k < 2 * limits_until(129); k++) {
+        const uint32_t n = limits_counts[k / 2];
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t at = k % 2 && i > 1 ? value % COMMANDS : (i * 37 + value) % COMMANDS;
+            model[at] = 1000 * k + i + 1;
+            CHECK_OK(hcq_queue_update_arg(q, at, 2, &model[at], 4));
+        }
+        value += n;
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_BYTES(words, model, sizeof model);
+    }
+}
+
+/* Launches that pass other work, but not each other. */
+static void any_number_of_earlier_launches(void **state) {
+    (void)state;
+    hcq_buffer word = make_words(T.dev, 1);
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
+    uint32_t total = 0;
+    CHECK_INDEX(record_add(g, make_add(T.dev), word, 0, 1), 0);
+    CHECK_OK(hcq_queue_bind(g, T.dev));
+    for (uint32_t k = 0; k < limits_until(33); k++) {
+        hcq_point gate = make_gate(T.dev), done = {{0}, 0};
+        for (uint32_t i = 0; i < limits_counts[k]; i++) {
+            hcq_submission sub = submission(&g, 1);
+            sub.waits = &gate;
+            sub.wait_count = 1;
+            sub.flags = HCQ_OVERLAP;
+            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        }
+        open_gate(gate);
+        WAIT_OK(done);
+        total += limits_counts[k];
+        CHECK_U64(READ32(word, 0), total);
+    }
+}
+
+/* ---- how large ---- */
+
+/* Bytes to and from a device, staged in pieces of 4 KiB or as is the default. */
+static void copies_around_every_size(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {16, 4096, 8192, 16384, 65536, 63 * 4096, 64 * 4096,
+                                     65 * 4096, 128 * 4096};
+    enum { MOST = 128 * 4096 + 64 };
+    unsigned char *in = (unsigned char *)malloc(MOST), *out = (unsigned char *)malloc(MOST);
+    uint64_t random = 1;
+    for (uint32_t i = 0; i < MOST; i++) {
+        in[i] = (unsigned char)test_random(&random);
+    }
+    for (uint32_t way = 0; way < 2; way++) {
+        hcq_device_desc desc = test_desc();
+        desc.staging_bytes = way ? 4096 : desc.staging_bytes;
+        desc.staging_count = way ? 130 : 0;
+        hcq_device *device = test_open(0, &desc);
+        hcq_buffer buffer;
+        CHECK_OK(hcq_alloc(device, MOST, 0, &buffer));
+        for (uint32_t k = 0; k < 3 * sizeof sizes / sizeof sizes[0]; k++) {
+            const uint32_t size = sizes[k / 3] - 1 + k % 3, shift = k % 8;
+            hcq_buffer view = hcq_view(buffer, shift, size);
+            memset(out, 0, MOST);
+            CHECK_OK(hcq_copyin(view, in + k, size));
+            CHECK_OK(hcq_copyout(out + 1, view, size));
+            CHECK(out[0] == 0 && out[size + 1] == 0 && memcmp(out + 1, in + k, size) == 0);
+        }
+        CHECK_OK(hcq_close(device));
+    }
+    free(in);
+    free(out);
+}
+
+/* Zeros, also in a block that others have used. */
+static void zeros_around_every_size(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {4096, 16384, 65536};
+    static unsigned char zeros[65537];
+    for (uint32_t k = 0; k < 18; k++) {
+        const uint32_t size = sizes[k / 6] - 1 + k % 3;
+        hcq_buffer buffer;
+        hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+        CHECK_OK(hcq_alloc(T.dev, size, HCQ_ZEROED, &buffer));
+        CHECK_BYTES(buffer, zeros, size);
+        CHECK_INDEX(hcq_queue_fill(q, buffer, size, 0xff, 1), 0);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_free(buffer));
+        hcq_queue_destroy(q);
+    }
+}
+
+/* ---- what is refused ---- */
+
+/* Values whose promises lie in one place do not meet; the same one does. */
+static void promises_in_one_place(void **state) {
+    (void)state;
+    enum { PLACES = 16384 };
+    static const uint64_t values[] = {5, 4 + PLACES, 5 + PLACES, 6 + PLACES, 5 + 2 * PLACES};
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_point gate = make_gate(T.dev), done = {{0}, 0};
+    for (uint32_t i = 0; i < 5; i++) {
+        hcq_point raise = hcq_at(s, values[i]);
+        CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &done));
+        for (uint32_t k = 0; k <= i; k++) {
+            raise = hcq_at(s, values[k]);
+            CHECK_RESULT(submit_lists(T.dev2, &gate, &raise, 0, NULL), HCQ_ERROR_INVALID);
+        }
+    }
+    open_gate(gate);
+    WAIT_OK(done);
+    WAIT_OK(hcq_at(s, values[4]));
+}
+
+static void numbers_of_inputs_and_variables(void **state) {
+    (void)state;
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer words = make_words(T.dev, 64), in;
+    uint64_t variables[64] = {0};
+    hcq_buffer inputs[64];
+    hcq_point done;
+    for (uint32_t i = 0; i < 64; i++) {
+        in = hcq_input(g, i, NULL, 4);
+        inputs[i] = hcq_view(words, 4 * i, 4);
+        variables[i] = i + 7;
+        CHECK_INDEX(hcq_queue_write(g, in, i + 1, 4), i);
+        CHECK_INDEX(hcq_queue_write(q, inputs[i], 0, 4), i);
+        CHECK_OK(hcq_queue_variable(q, i, HCQ_PART_VALUE, i, 0));
+    }
+    hcq_submission sub = submission(&g, 1);
+    sub.inputs = inputs;
+    sub.input_count = 64;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+    WAIT_OK(done);
+    CHECK(READ32(words, 0) == 1 && READ32(words, 62) == 63 && READ32(words, 63) == 64);
+    sub = submission(&q, 1);
+    sub.variables = variables;
+    sub.variable_count = 63;
+    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
+    sub.variable_count = 64;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+    WAIT_OK(done);
+    CHECK(READ32(words, 0) == 7 && READ32(words, 62) == 69 && READ32(words, 63) == 70);
+    CHECK_RESULT(hcq_queue_variable(q, 0, HCQ_PART_VALUE, 64, 0), HCQ_ERROR_INVALID);
+    CHECK(hcq_input(g, 64, NULL, 4).size == 0);
+    CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_INVALID); /* it sticks */
+}
+
+static void as_many_empties_as_fit(void **state) {
+    (void)state;
+    enum { MOST = 4000 };
+    hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *one = make_queue(T.dev, HCQ_GRAPH);
+    hcq_buffer last;
+    CHECK_INDEX(hcq_queue_empty(one, NULL, 64, 0, &last), 0);
+    for (uint32_t i = 0; i < MOST - 1; i++) {
+        CHECK_INDEX(hcq_queue_empty(g, NULL, 64, 0, &last), i);
+    }
+    CHECK_INDEX(hcq_queue_append(g, one), MOST - 1);
+    CHECK_INDEX(hcq_queue_fill(g, last, 64, 1, 4), MOST);
+    CHECK_RESULT((hcq_result)hcq_queue_append(g, one), HCQ_ERROR_LIMIT);
+    CHECK_OK(hcq_queue_reset(g));
+    for (uint32_t i = 0; i < MOST; i++) {
+        CHECK_INDEX(hcq_queue_empty(g, NULL, 64, 0, &last), i);
+    }
+    CHECK_RESULT((hcq_result)hcq_queue_empty(g, NULL, 64, 0, &last), HCQ_ERROR_LIMIT);
+    CHECK_U64(last.size, 0);
+}
+
+/* A graph whose calls are on `n` lanes: of each device one that computes, one that
+   copies `bytes`. */
+static hcq_result graph_on_lanes(hcq_device *const *devices, uint32_t n, uint64_t bytes) {
+    hcq_queue *g = make_queue(devices[0], HCQ_GRAPH);
+    for (uint32_t i = 0; i < n; i++) {
+        hcq_device *device = devices[i / 2];
+        hcq_buffer a, b;
+        CHECK_OK(hcq_alloc(device, bytes, 0, &a));
+        CHECK_OK(hcq_alloc(device, bytes, 0, &b));
+        CHECK_INDEX(i % 2 ? hcq_queue_copy(g, a, b, bytes)
+                          : record_add(g, make_add(device), a, 0, 1), i);
+    }
+    hcq_result result = hcq_queue_bind(g, devices[0]);
+    hcq_point done;
+    if (result == HCQ_OK) {
+        CHECK_OK(hcq_queue_submit(g, devices[0], &done));
+        WAIT_OK(done);
+    }
+    hcq_queue_destroy(g);
+    return result;
+}
+
+static void graphs_on_as_many_lanes_as_fit(void **state) {
+    (void)state;
+    enum { MOST = 64, BYTES = 16384 };
+    hcq_device *devices[MOST / 2 + 1];
+    hcq_device_desc desc = test_desc();
+    if (!is_cpu() || T.variant->one_fifo) {
+        SKIP("its devices have no copy lane, or are few");
+        return;
+    }
+    for (uint32_t i = 0; i < MOST / 2 + 1; i++) {
+        devices[i] = test_open(i, &desc);
+    }
+    CHECK_OK(graph_on_lanes(devices, MOST - 1, BYTES));
+    CHECK_OK(graph_on_lanes(devices, MOST, BYTES + 1));
+    CHECK_OK(graph_on_lanes(devices, MOST + 2, BYTES - 1)); /* no copy lane's business */
+    log_clear();
+    CHECK_RESULT(graph_on_lanes(devices, MOST + 1, BYTES), HCQ_ERROR_LIMIT);
+    CHECK(log_has("lanes"));
+    for (uint32_t i = 0; i < MOST / 2 + 1; i++) {
+        CHECK_OK(hcq_close(devices[i]));
+    }
+}
+
+/* Of each kind 8 where the backend says so; of both 16 in any case. */
+static void as_many_lanes_as_fit(void **state) {
+    (void)state;
+    static const uint32_t wanted[][2] = {{7, 8}, {8, 8}, {8, 9}, {9, 8}, {1000, 1000}};
+    for (uint32_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++) {
+        hcq_device_desc desc = test_desc();
+        hcq_device *device = NULL;
+        desc.compute_lanes = wanted[k][0];
+        desc.copy_lanes = wanted[k][1];
+        hcq_result result = hcq_open(T.variant->backend, &desc, &device);
+        if (is_mock() && k >= 2 && !(desc.flags & HCQ_DEVICE_NO_COPY_LANE)) {
+            CHECK_RESULT(result, HCQ_ERROR_LIMIT); /* it has as many as are wanted */
+            continue;
+        }
+        CHECK_OK(result);
+        const uint64_t lanes = test_query(device, HCQ_QUERY_COMPUTE_LANES);
+        CHECK(lanes >= 1 && lanes <= wanted[k][0] && lanes <= 16);
+        CHECK(!is_cpu() || lanes == (wanted[k][0] < 8 ? wanted[k][0] : 8));
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_buffer word = make_words(device, 1);
+        hcq_point done = {{0}, 0};
+        CHECK_INDEX(record_add(q, make_add(device), word, 0, 1), 0);
+        for (uint32_t i = 0; i <= lanes; i++) {
+            hcq_submission sub = submission(&q, 1);
+            sub.affinity = i;
+            sub.waits = &done;
+            sub.wait_count = i != 0;
+            CHECK_OK(hcq_submit(device, &sub, 1, &done));
+        }
+        WAIT_OK(done);
+        CHECK_U64(READ32(word, 0), lanes + 1);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+static void ordinals_of_the_cpu(void **state) {
+    (void)state;
+    hcq_device *device = NULL;
+    if (strcmp(T.variant->backend, "CPU") != 0) {
+        SKIP("as many as there are");
+        return;
+    }
+    for (uint32_t i = 62; i < 66; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "CPU:%u", i);
+        CHECK_RESULT(hcq_open(name, NULL, &device), i < 64 ? HCQ_OK : HCQ_ERROR_NO_DEVICE);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* As many arguments as a program may have, and one less: their places, and none lost. */
+static void as_many_arguments_as_fit(void **state) {
+    (void)state;
+    for (uint32_t n = HCQ_MAX_ARGS - 1; n <= HCQ_MAX_ARGS; n++) {
+        hcq_program_desc desc;
+        hcq_program *program = NULL;
+        hcq_program_info info;
+        uint64_t values[HCQ_MAX_ARGS], block[HCQ_MAX_ARGS];
+        memset(&desc, 0, sizeof desc);
+        desc.cpu = k_put;
+        for (uint32_t i = 0; i < n; i++) {
+            desc.args[i] = HCQ_ARG_U64;
+            values[i] = 1000 + i;
+        }
+        hcq_result made = is_gpu() ? HCQ_ERROR_NO_KERNEL
+                                   : hcq_program_create(T.dev, &desc, &program);
+        if (made == HCQ_ERROR_NO_KERNEL) {
+            SKIP("a kernel with so many arguments");
+            return;
+        }
+        CHECK_OK(made);
+        CHECK_OK(hcq_program_info_get(program, &info));
+        CHECK_U64(info.arg_count, n);
+        CHECK_U64(info.kernargs_size, n * 8);
+        CHECK_OK(hcq_program_fill_kernargs(program, NULL, 0, values, n, block, sizeof block));
+        CHECK(memcmp(block, values, n * 8) == 0);
+        CHECK_RESULT(hcq_program_fill_kernargs(program, NULL, 0, values, n - 1, block,
+                                               sizeof block), HCQ_ERROR_INVALID);
+    }
+}
+
+#define LIMITS_TESTS                                                               \
+    TEST(any_number_in_flight), TEST(any_number_of_waits),                         \
+    TEST(any_number_of_running_lanes), TEST(any_number_of_commands),               \
+    TEST(any_number_of_updates), TEST(any_number_of_earlier_launches),             \
+    TEST(copies_around_every_size), TEST(zeros_around_every_size),                 \
+    TEST(promises_in_one_place), TEST(numbers_of_inputs_and_variables),            \
+    TEST(as_many_empties_as_fit), TEST(graphs_on_as_many_lanes_as_fit),            \
+    TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), TEST(as_many_arguments_as_fit)
