@@ -54,6 +54,9 @@ cd "$(dirname "$0")/.." || exit 1
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-qual"
 warnings="$warnings -Wdouble-promotion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Werror"
 
+# so that the heap can be counted: util_resources.h
+no_caches=glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:glibc.pthread.stack_cache_size=0
+
 # ---- the steps ---------------------------------------------------------------
 # name, tier, backend ("-": none), command. Long ones first, so that the last
 # minute has work for every core.
@@ -94,6 +97,7 @@ layout                 quick    -           layout
 tcc-header             quick    -           tcc_header
 refused                quick    -           refused
 words                  quick    -           words
+lists                  quick    -           lists
 stack                  default  -           stack
 stack-vulkan           default  vulkan      stack_vulkan
 stack-cuda             default  cuda-mock   cuda stack cumock
@@ -112,6 +116,9 @@ vulkan-stress          default  vulkan      vulkan stress vulkan --seed 1
 vulkan-timelines       default  vulkan      vulkan timelines vulkan --seed 1
 vulkan-answers         default  vulkan      vulkan answers vulkan --seed 1
 vulkan-graph           default  vulkan      vulkan graph vulkan --seeds 100
+vulkan-mock-graph      default  vulkan      vulkan graph vkmock --seeds 300
+vulkan-mock-timelines  default  vulkan      vulkan timelines vkmock --seed 1
+vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      vulkan_examples
 shaders                default  vulkan      shaders
 asan-spirv             default  vulkan      spirv asan
@@ -405,6 +412,7 @@ program() { # CONFIG PROGRAM VARIANT ARGS...
     config=$1 program=$2
     shift 2
     build "$config" "$program" && kernel_library || return 1
+    case $program in conformance) export GLIBC_TUNABLES="$no_caches" ;; esac
     # shellcheck disable=SC2086
     run "$bin/$config-$program" "$@" --library "$bin/kernels.so" $rounds
 }
@@ -673,6 +681,19 @@ stack_vulkan() {
     program gcc stack vulkan
 }
 
+lists() { # every number in the headers has its test, every variant its step
+    need python3
+    run python3 tests/core/limits.py || return 1
+    # A dollar sign that is gpu.sh's.
+    # shellcheck disable=SC2016
+    tr -c 'a-z0-9$-' '\n' <tests/run.sh | cat - tests/gpu.sh |
+        sed 's/.*"$variant-/cuda-/; s/".*//' >"$bin/words"
+    sed -n 's/.*{\.name = "\([a-z-]*\)".*/\1/p' tests/support/util.h tests/mocks/*_variants.h |
+        grep -vFx -f "$bin/words" || return 0
+    echo "no step runs these variants"
+    return 1
+}
+
 words() { # what other headers make macros of is no name here
     need gcc
     ! vulkan_headers || set -- -DHCQ_VULKAN
@@ -723,7 +744,7 @@ vulkan_mock() { # other drivers than the one that is here, and their failures
     need_vulkan_headers
     build gcc vulkan_check || return
     run "$bin/gcc-vulkan_check" || return
-    vulkan conformance vkmock-low
+    vulkan conformance vkmock-low && vulkan conformance vkmock-turns
 }
 
 vulkan_mock_all() { # vkmock itself is run under the sanitizers
@@ -1038,7 +1059,8 @@ cross() { # PROCESSOR EMULATOR PROGRAMS...: Linux on another processor, emulated
 
 aarch64() {
     layout >/dev/null || return 1
-    cross aarch64-linux-gnu qemu-aarch64 tests/layout examples/hello examples/backend || return
+    cross aarch64-linux-gnu qemu-aarch64 tests/portability/layout examples/hello \
+        examples/backend || return
     run qemu-aarch64 -L /usr/aarch64-linux-gnu "$bin/layout.aarch64-linux-gnu" \
         >"$bin/layout.qemu" && same_layout qemu
 }
