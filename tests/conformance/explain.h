@@ -168,6 +168,7 @@ static void explain_behind_another(void **state) {
     NUMBERS(text, second.value);
     SAYS(text, "the held one");
     SAYS(text, "the later one");
+    SAYS_NOT(text, "counter swap");
     SAYS(text, "behind");
     SAYS(text, "gate");
     SAYS(text, "nobody submitted raises it");
@@ -377,6 +378,39 @@ static void until_wait(void) {
 static hcq_result host_until_told(void *user) {
     __atomic_store_n(&SEEN->until_began, 1, __ATOMIC_RELEASE);
     return host_until(user);
+}
+
+/* Of two waits the one that is over is not named. */
+static void explain_the_wait_that_is_left(void **state) {
+    (void)state;
+    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *until = NULL;
+    hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
+                          hcq_at(labelled_signal(T.dev, "late"), 1)};
+    hcq_submission both;
+    hcq_point after;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &until));
+    hold_reset();
+    hcq_queue *first = make_holder(T.dev), *second = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_signal(first, waits[0]), 1);
+    CHECK_INDEX(hcq_queue_exec(second, until, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
+    test_gate(GATE_UNTIL, until_wait);
+    __atomic_store_n(&SEEN->until_go, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
+    (void)hold_start(first, T.dev);
+    CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
+    memset(&both, 0, sizeof both);
+    both.waits = waits;
+    both.wait_count = 2;
+    CHECK_OK(hcq_submit(T.dev2, &both, 1, &after));
+    hold_release();
+    WAIT_OK(waits[0]);
+    CHECK(word_until(&SEEN->until_began, 1));
+    SAYS(explain(after), "late");
+    SAYS_NOT(explain(after), "early");
+    __atomic_store_n(&SEEN->until_go, 1, __ATOMIC_RELEASE);
+    WAIT_OK(after);
 }
 
 static void explain_running(void **state) {
@@ -736,6 +770,7 @@ static void short_waits_are_silent(void **state) {
     TEST(explain_cycle_of_lanes), TEST(explain_cycle_of_many),                     \
     TEST(explain_no_false_cycle), TEST(explain_steps_of_a_signal),                 \
     TEST(explain_final), TEST(explain_running),                                    \
+    TEST(explain_the_wait_that_is_left),                                           \
     TEST(explain_truncates), TEST(explain_many_points), TEST(signal_labels),       \
     TEST(explain_long_chains), TEST(explain_meanwhile),                            \
     TEST(long_waits_explain_themselves), TEST(long_calls_explain_themselves),      \

@@ -350,6 +350,30 @@ static void import_host_memory(void **state) {
     CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
 }
 
+/* Memory that is partly a buffer's is refused, on whichever side that lies. */
+static void imports_side_by_side(void **state) {
+    (void)state;
+    enum { PAGE = 65536 };
+    static _Alignas(PAGE) unsigned char mine[6 * PAGE];
+    hcq_buffer a, b, c;
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(T.dev, &info));
+    if (!(info.features & HCQ_FEATURE_IMPORT)) { SKIP("no imports"); }
+    CHECK_OK(hcq_import(T.dev, mine, 2 * PAGE, &a));
+    CHECK_OK(hcq_import(T.dev, mine + 4 * PAGE, PAGE, &b));
+    if (a.address != (uintptr_t)mine) { SKIP("the device has addresses of its own"); }
+    for (int first = 0; first < 6; first++) {
+        for (int end = first + 1; end <= 6; end++) {
+            int meets = first < 2 || (first < 5 && end > 4);
+            CHECK_RESULT(hcq_import(T.dev, mine + first * PAGE, (uint64_t)(end - first) * PAGE, &c),
+                         meets ? HCQ_ERROR_INVALID : HCQ_OK);
+            if (!meets) { CHECK_OK(hcq_free(c)); }
+        }
+    }
+    CHECK_OK(hcq_free(a));
+    CHECK_OK(hcq_free(b));
+}
+
 /* Free right after submit, allocate and overwrite at once, many times. */
 static void free_while_pending(void **state) {
     (void)state;
@@ -618,4 +642,4 @@ static void eager_calls_from_threads(void **state) {
     TEST(copy_sizes_and_alignments), TEST(copyin_source_is_free), TEST(host_visible_memory), \
     TEST(eager_order), TEST(eager_calls_follow_all_lanes), TEST(transfers), \
     TEST(transfer_order), TEST(cache_reuses_after_done), TEST(trim_and_no_cache), \
-    TEST(import_host_memory), TEST(free_while_pending)
+    TEST(import_host_memory), TEST(imports_side_by_side), TEST(free_while_pending)

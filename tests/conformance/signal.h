@@ -367,8 +367,30 @@ static void destroyed_signal_still_counts(void **state) {
     WAIT_RESULT(never, HCQ_ERROR_CANCELLED);
 }
 
+/* What a held recording waits for behind its first wait is pending, too; no other signal. */
+static void reset_beside_recorded_waits(void **state) {
+    (void)state;
+    hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
+    hcq_signal other = make_signal(T.dev, 0);
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 1);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(later, 1)), 2);
+    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 3);
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    CHECK_RESULT(hcq_signal_reset(later, 7), HCQ_ERROR_BUSY);
+    CHECK_OK(hcq_signal_reset(other, 7));
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_signal_set(later, 1));
+    WAIT_OK(done);
+    CHECK_OK(hcq_signal_reset(later, 7));
+}
+
 #define SIGNAL_TESTS \
     TEST(signal_values), TEST(signal_jumps), TEST(signal_reset), TEST(signal_failure), \
+    TEST(reset_beside_recorded_waits), \
     TEST(stale_signals), TEST(signal_timestamps), TEST(timestamps_in_order), \
     TEST(wait_all_any), TEST(wait_again_after_timeout), TEST(wait_many_points), \
     TEST(waiters_are_woken), TEST(reads_never_fall), TEST(destroyed_signal_still_counts)
