@@ -206,8 +206,8 @@ static void fixture_queues(void) {
 }
 
 /* Queues that only their submission refuses: without an argument's buffer; with a freed
-   one; with a signal that is gone; that does not rise; that rises to one value twice; to one that held work
-   of another device rises to. */
+   one; with a signal that is gone; that does not rise; that rises to one value twice;
+   that rises to one that held work of another device rises to. */
 static void fixture_late(void) {
     add_args none = {0, 1, 4};
     hcq_buffer freed = make_words(T.dev, 4);

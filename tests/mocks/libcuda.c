@@ -17,11 +17,7 @@
 #include <time.h>
 
 /* The examples' kernels. */
-#ifdef __has_include
-#if __has_include("mock_cuda_kernels.h")
 #include "cuda_kernels.h"
-#endif
-#endif
 
 #include "cuda_base.h"
 #include "cuda_memory.h"
