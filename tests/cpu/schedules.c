@@ -31,7 +31,7 @@ static void *(*const poke)(void *, const void *, size_t) = memcpy;
 
 static struct {                        /* zero at the beginning of each schedule */
     uint32_t flag_a, flag_b, word;     /* atomic */
-    uint32_t saw_a, saw_b, data, input, output, ran, blocks[2];
+    uint32_t saw_a, saw_b, data, input, output, ran, blocks[2][2];
     int first;                         /* thread */
     hcqi_cpu_counter counter;
     hcq_device around;                 /* of the backend: its memory */
@@ -86,18 +86,8 @@ static void store_b(void) {
     t.saw_a = hcqi_atomic_load32(&t.flag_a);
 }
 
-static void swap_b(void) {
-    hcqi_atomic_swap32(&t.flag_b, 1);
-    t.saw_a = hcqi_atomic_load32(&t.flag_a);
-}
-
 static void dekker(void) {
     together(store_a, store_b, NULL);
-    CHECK(t.saw_a || t.saw_b);
-}
-
-static void dekker_half(void) {
-    together(store_a, swap_b, NULL);
     CHECK(t.saw_a || t.saw_b);
 }
 
@@ -377,51 +367,61 @@ static void chunks(void) {
 /* ---- the pool -------------------------------------------------------------- */
 
 static void shared_kernel(const void *args, const hcq_block *block) {
-    (void)args;
-    t.blocks[block->id.x] += t.input;
+    t.blocks[*(const uint32_t *)args][block->id.x] += t.input;
 }
 
-/* Two grids of two blocks, then the end. */
-static void share(uint32_t workers, uint64_t spin_ns) {
-    hcqi_cpu_grid grid = { .fn = shared_kernel, .total = 2 };
+/* A grid of two blocks, if nobody else has the pool. */
+static int share(uint32_t owner) {
+    hcqi_cpu_grid grid = { .fn = shared_kernel, .args = &owner, .total = 2 };
     uint64_t ns;
     grid.block.grid = hcq_dim(2, 1, 1);
     grid.block.block = hcq_dim(1, 1, 1);
-    cpu_open(workers, spin_ns, 0);
-    schedule_branch(1);
+    if (!hcqi_cpu_pool_take(cpu, UINT64_MAX)) { return 0; }
+    t.blocks[owner][0] = 0;
+    t.blocks[owner][1] = 0;
     hcqi_cpu_enter(cpu);
-    for (uint32_t i = 1; i <= 2; i++) {
-        t.input = i;
-        t.blocks[0] = 0;
-        t.blocks[1] = 0;
-        CHECK(hcqi_cpu_pool_take(cpu, UINT64_MAX));
-        hcqi_cpu_pool_run(cpu, &grid, 0, &ns);
-        CHECK(t.blocks[0] == i && t.blocks[1] == i);
-    }
+    hcqi_cpu_pool_run(cpu, &grid, 0, &ns);
     hcqi_cpu_leave(cpu);
+    CHECK(t.blocks[owner][0] == t.input && t.blocks[owner][1] == t.input);
+    return 1;
+}
+
+static void share_end(void) {
     hcqi_cpu_pool_stop(&cpu->pool);
     schedule_branch(0);
     CHECK(cpu->active == 0 && cpu->pool.asleep == 0);
 }
 
-static void pool(void) { share(1, HCQ_KEEP); }
-static void pool_two(void) { share(2, HCQ_KEEP); }
-static void pool_spins(void) { share(2, 50000); }
+static void share_two(uint32_t workers, uint64_t spin_ns) {
+    cpu_open(workers, spin_ns, 0);
+    schedule_branch(1);
+    for (t.input = 1; t.input <= 2; t.input++) { CHECK(share(0)); }
+    share_end();
+}
+
+static void owner_0(void) { share(0); }
+static void owner_1(void) { share(1); }
+
+static void pool_owners(void) {
+    cpu_open(1, HCQ_KEEP, 0);
+    t.input = 1;
+    together(owner_0, owner_1, NULL);
+    schedule_branch(1);
+    share_end();
+}
+
+static void pool(void) { share_two(1, HCQ_KEEP); }
+static void pool_two(void) { share_two(2, HCQ_KEEP); }
+static void pool_spins(void) { share_two(2, 50000); }
 
 /* ---- the whole way --------------------------------------------------------- */
-
-static void logger(void *user, hcq_result result, const char *text) {
-    (void)user;
-    (void)result;
-    schedule_check(0, text);
-}
 
 /* A submission, and a wait for one of `count` points, the others of which stay. */
 static void wait_for_any(uint32_t count) {
     struct hcq_cpu_desc own = { .workers = HCQ_CPU_NONE };
     hcq_device_desc desc = {
-        .memory = { schedule_alloc, schedule_free, NULL }, .log_fn = logger,
-        .explain_ns = HCQ_KEEP, .spin_ns = HCQ_KEEP, .flags = HCQ_DEVICE_NO_COPY_LANE, .cpu = &own
+        .memory = { schedule_alloc, schedule_free, NULL }, .explain_ns = HCQ_KEEP,
+        .spin_ns = HCQ_KEEP, .flags = HCQ_DEVICE_NO_COPY_LANE, .cpu = &own
     };
     hcq_program_desc kernels = { .cpu = kernel };
     hcq_point points[HCQI_SLEEPER_POINTS + 1];
@@ -458,7 +458,6 @@ static void watch_event(void) { wait_for_any(HCQI_SLEEPER_POINTS + 1); }
 
 static const schedule_test tests[] = {
     { "dekker", dekker, ALL, { 0, 0 }, "t.saw_a || t.saw_b" },
-    { "dekker-half", dekker_half, ALL, { 0, 0 }, "t.saw_a || t.saw_b" },
     { "message", message, ALL, { 0, 0 }, "race at data" },
     { "wake-lost", wake_lost, ALL, { 0, 0 }, "lost wake-up" },
     { "mutex", mutex, ALL, { 0, 0 }, NULL },
@@ -476,6 +475,7 @@ static const schedule_test tests[] = {
     { "chunks", chunks, ALL, { 0, 0 }, NULL },
     { "pool", pool, { 2, 3 }, { 300, 30000 }, NULL },
     { "pool-two", pool_two, { 1, 2 }, { 1000, 30000 }, NULL },
+    { "pool-owners", pool_owners, { 1, 2 }, { 300, 30000 }, NULL },
     { "pool-spins", pool_spins, { 0, 0 }, { 300, 30000 }, NULL },
     { "submit", submit, { 1, 2 }, { 300, 30000 }, NULL },
     { "watch", watch, { 1, 2 }, { 300, 30000 }, NULL },
