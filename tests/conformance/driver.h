@@ -386,6 +386,26 @@ static void driver_without_devices(void **state) {
     hcq_registry_destroy(registry);
 }
 
+/* Where a backend has no clock, submissions are: right within what they say. */
+static void clock_by_submissions(void **state) {
+    (void)state;
+    hcq_registry *registry = make_registry();
+    hcq_backend backend = mock_named("NOCLOCK", NULL);
+    hcq_device_desc desc = mock_only_desc();
+    hcq_device *device = NULL;
+    backend.clock = NULL;
+    CHECK_OK(hcq_registry_register(registry, &backend));
+    desc.registry = registry;
+    CHECK_OK(hcq_open("NOCLOCK", &desc, &device));
+    for (uint32_t i = 0; i < 5; i++) {
+        hcq_clock clock = CLOCK_OF(device);
+        uint64_t right = clock.device_ns - MOCK_CLOCK_OFFSET;
+        CHECK(right + clock.error_ns >= clock.host_ns && right <= clock.host_ns + clock.error_ns);
+    }
+    CHECK_OK(hcq_close(device));
+    hcq_registry_destroy(registry);
+}
+
 /* ---- threads ---- */
 
 static struct {
@@ -767,7 +787,8 @@ static void coverage_is_off(void **state) {
     TEST(drivers_are_listed), TEST(listing_opens_nothing), TEST(register_limits), \
     TEST(newest_of_one_name_wins), TEST(unregister_while_alive), TEST(driver_references), \
     TEST(devices_are_listed), \
-    TEST(unknown_devices), TEST(driver_without_devices), TEST(unregister_while_created), \
+    TEST(unknown_devices), TEST(driver_without_devices), TEST(clock_by_submissions), \
+    TEST(unregister_while_created), \
     TEST(registry_from_threads), TEST(features_are_true), TEST(queries_agree), \
     TEST(coverage_counts_execs), TEST(coverage_follows_updates), \
     TEST(coverage_leaves_failed_out), TEST(coverage_is_off)

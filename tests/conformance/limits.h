@@ -101,8 +101,8 @@ static void any_number_of_running_lanes(void **state) {
         desc.compute_lanes = LANES;
         devices[i] = test_open(i, &desc);
     }
-    for (uint32_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
-        const uint32_t n = counts[k], last = k % n;
+    for (uint32_t k = 0; k < 2 * sizeof counts / sizeof counts[0]; k++) {
+        const uint32_t n = counts[k / 2], last = k % 2 ? n - 1 : k % n;
         hcq_point points[ALL], done;
         memset(go, 0, sizeof go);
         for (uint32_t i = 0; i < n; i++) {
