@@ -51,6 +51,8 @@ PROGRAMS = [
     ('stack', 'shared', '', [], ['cpu']),
     ('vulkan', 'shared', '--quick', [], ['vulkan']),
 ]
+TUNABLES = ('glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:'
+            'glibc.pthread.stack_cache_size=0')  # so that the tests can count the heap
 WORDS = re.compile(r'hangs|MOCK|Sanitizer|runtime error|teardown:|hook:|Assertion|\.[ch]:\d+: ')
 
 
@@ -102,6 +104,7 @@ class Case:
         if config == 'tsan':
             command = ['setarch', '-R', *command]
         environment = dict(os.environ, LD_LIBRARY_PATH=library, HCQ_TEST_CUDA_MOCK=bench.folder,
+                           GLIBC_TUNABLES=TUNABLES,
                            TSAN_OPTIONS='halt_on_error=1', ASAN_OPTIONS='detect_leaks=0',
                            MUTANTS_TEST=self.test, **extra)
         limit = 30 + self.seconds * (20 if config == 'plain' else 200)
@@ -274,8 +277,9 @@ def copy_tree(source, target):
 class Trial:
     """One change in a worker's own copy of the files, before the tests."""
 
-    def __init__(self, bench, tree, source, mutant):
+    def __init__(self, bench, tree, source, mutant, passed):
         self.bench, self.tree, self.mutant = bench, tree, mutant
+        self.passed = passed  # by the tests of the quick round
         self.source, self.built = source, {}
 
     def __enter__(self):
@@ -343,10 +347,11 @@ class Trial:
         owners = {owner} if any(owner in c.owners for c in cases) else self.source.users(owner)
 
         def fits(case):
+            fast = case.round == 0 and case.seconds < 10
             abroad = part in ('core', 'cpu') and re.match('vk|cu|vulkan', case.variant)
             return ((not owner or case.owners & owners) and
                     (not abroad or case.round == 0 and case.seconds < 1) and
-                    (not self.bench.quick or case.round == 0 and case.seconds < 10) and
+                    (fast if self.bench.quick else config != 'plain' or not (fast and self.passed)) and
                     (config == 'plain' or case.round == 0 and case.how == 'shared' and
                      case.program in ('conformance', 'timelines', 'alloc') and not abroad))
 
@@ -395,14 +400,14 @@ class Results:
     """A line for each change that was tried; what is in the file is not tried again."""
 
     def __init__(self, path, known, quick):
-        self.path, self.lock, self.found = path, threading.Lock(), {}
+        self.path, self.lock, self.found, self.passed = path, threading.Lock(), {}, set()
         for file in [path] + known:
             if os.path.exists(file):
                 with open(file) as f:
                     for line in f:
                         key, status, why = json.loads(line)
                         if status == 'passed' and not quick:
-                            self.found.pop(key, None)
+                            self.passed.add(key)
                         elif file == path or status in ('seen', 'invalid', 'same'):
                             self.found[key] = status, why
 
@@ -502,7 +507,8 @@ def main():
         with results.lock:
             tree = trees.pop()
         try:
-            with Trial(bench, tree, sources[mutant.part], mutant) as trial:
+            with Trial(bench, tree, sources[mutant.part], mutant,
+                       mutant.key() in results.passed) as trial:
                 status, why = trial.judge(cases)
         finally:
             trees.append(tree)
