@@ -152,8 +152,34 @@ static void grids_in_parts(void **state) {
         hcq_queue *most = make_queue(device, HCQ_COMPUTE);
         CHECK_INDEX(hcq_queue_exec(most, place, &args, sizeof args, hcq_dim(8 * parts, 1, 1),
                                    hcq_dim(1, 1, 1)), 0);
+        log_clear();
         CHECK_RESULT(hcq_queue_bind(most, device), parts <= 4096 ? HCQ_OK : HCQ_ERROR_LIMIT);
+        CHECK(log_has("more than 4096 dispatches") == (parts > 4096));
         hcq_queue_destroy(most);
+    }
+    backend_close(device);
+}
+
+/* Each side of a block has its own limit. */
+static void blocks_have_limits(void **state) {
+    static const uint32_t most[3] = {16, 8, 4};
+    (void)state;
+    driver_is("vkmock-low");
+    memcpy(mock_vk_options.max_group_size, most, sizeof most);
+    hcq_device *device = backend_open(1, 1);
+    hcq_program *add = make_add(device);
+    hcq_buffer words = make_words(device, 4);
+    add_args args = {words.address, 1, 1};
+    for (uint32_t side = 0; side < 3; side++) {
+        for (uint32_t more = 0; more < 2; more++) {
+            uint32_t block[3] = {1, 1, 1};
+            hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+            block[side] = most[side] + more;
+            CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(1, 1, 1),
+                                       hcq_dim(block[0], block[1], block[2])),
+                        more ? HCQ_ERROR_INVALID : 0);
+            hcq_queue_destroy(q);
+        }
     }
     backend_close(device);
 }
@@ -804,7 +830,8 @@ static void unfit_drivers(void **state) {
 
 #define BACKEND_TESTS \
     cmocka_unit_test(lanes_have_queues), cmocka_unit_test(replay_is_one_call), \
-    cmocka_unit_test(grids_in_parts), cmocka_unit_test(bindings), \
+    cmocka_unit_test(grids_in_parts), cmocka_unit_test(blocks_have_limits), \
+    cmocka_unit_test(bindings), \
     cmocka_unit_test(memory_comes_in_blocks), cmocka_unit_test(memory_has_a_largest_piece), \
     cmocka_unit_test(devices_with_the_same_addresses), cmocka_unit_test(clock_begins_again), \
     cmocka_unit_test(cache_is_of_use), cmocka_unit_test(unfit_drivers), \

@@ -51,6 +51,14 @@ PROGRAMS = [
     ('stack', 'shared', '', [], ['cpu']),
     ('vulkan', 'shared', '--quick', [], ['vulkan']),
 ]
+# Steps that build for themselves, in the rooms that they look at.
+SCRIPTS = [
+    ('profile', 'sh tests/core/profile.sh', r'core/(reporting|profiling)'),
+    ('schedules', 'gcc -std=gnu11 -O2 -w -c tests/cpu/scheduler.c -o scheduler.o && gcc '
+     '-std=gnu11 -O0 -gdwarf-4 -w -fsanitize=thread -fno-pie -I. -c tests/cpu/schedules.c -o '
+     'schedules.o && gcc -no-pie scheduler.o schedules.o -o schedules -ldl && ./schedules',
+     r'cpu/|core/(atomics|lock)'),
+]
 TUNABLES = ('glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:'
             'glibc.pthread.stack_cache_size=0')  # so that the tests can count the heap
 WORDS = re.compile(r'hangs|MOCK|Sanitizer|runtime error|teardown:|hook:|Assertion|\.[ch]:\d+: ')
@@ -130,6 +138,25 @@ class Case:
         return (lines[0] if lines else 'status %s' % status).strip()[:100]
 
 
+class Script:
+    """Whole steps of run.sh, with a tree in place of a binary."""
+    variant, test, seconds, round, how = '', '', 20.0, 1, 'script'
+
+    def __init__(self, program, command, rooms):
+        self.program, self.command, self.rooms = program, command, rooms
+        self.owners = set()
+
+    __str__ = Case.__str__
+
+    def run(self, bench, tree, *_):
+        pause()
+        done = subprocess.run(['timeout', '500', 'sh', '-c', self.command], cwd=tree,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        text = done.stdout.decode(errors='replace').strip().splitlines() or ['']
+        return None if done.returncode in (0, 77) else text[-1][:100]
+
+
 class Bench:
     """The unbroken library, the programs and what each test enters; made once for a
     state of the files, kept in a folder."""
@@ -167,6 +194,8 @@ class Bench:
 
     def unbroken(self, config, name, how):
         """A program with the unbroken library."""
+        if how == 'script':
+            return self.tree
         cover = ['-finstrument-functions'] if config == 'plain' else []
         self.once(config, lambda: must(self.library(self.tree, config, self.file(config), *cover)))
         out = self.file('%s-%s' % (config, name))
@@ -207,7 +236,7 @@ class Bench:
         more = [Case(name, variant, c.test, c.seconds, c.owners)
                 for name, _, _, first, second in PROGRAMS for variant in second
                 for c in cases if c.program == name and c.variant == base_of(variant, first)]
-        return [c for c in cases + more if c.owners]
+        return [c for c in cases + more if c.owners] + [Script(*s) for s in SCRIPTS]
 
     def listed(self):
         """The tests that are measured."""
@@ -295,6 +324,8 @@ class Trial:
 
     def build(self, config, case):
         """The program and the folder of the library, broken; None: does not compile."""
+        if case.how == 'script':
+            return self.tree, None
         name = case.program if case.how == 'private' else 'library'
         out = os.path.join(self.tree, 'broken-%s-%s' % (config, name))
         if (config, name) not in self.built:
@@ -349,11 +380,15 @@ class Trial:
         def fits(case):
             fast = case.round == 0 and case.seconds < 10
             abroad = part in ('core', 'cpu') and re.match('vk|cu|vulkan', case.variant)
-            return ((not owner or case.owners & owners) and
-                    (not abroad or case.round == 0 and case.seconds < 1) and
-                    (fast if self.bench.quick else config != 'plain' or not (fast and self.passed)) and
-                    (config == 'plain' or case.round == 0 and case.how == 'shared' and
-                     case.program in ('conformance', 'timelines', 'alloc') and not abroad))
+            if case.how == 'script':
+                return not self.bench.quick and config == 'plain' and re.match(
+                    case.rooms, self.mutant.room)
+            if owner and not case.owners & owners or abroad and (case.round or case.seconds > 1):
+                return False
+            if config != 'plain':
+                return (case.round == 0 and case.how == 'shared' and not abroad and
+                        case.program in ('conformance', 'timelines', 'alloc'))
+            return fast if self.bench.quick else not (fast and self.passed)
 
         def price(case):  # a private program is compiled first; what saw much is likely to
             building = 3 if case.how == 'private' else 0
