@@ -563,14 +563,14 @@ static void handles_of_a_lent_device(void **state) {
     CHECK_OK(hcq_device_retain(dev));
     CHECK_OK(hcq_close(dev));
     hcq_point none = {{0}, 0};
-    VkSemaphore semaphore = engine_semaphore();
+    VkSemaphore semaphore = engine_semaphore(), got;
     uint64_t value;
     size_t size = 0;
     CHECK_RESULT(hcq_vulkan_info_get(dev, &info), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_COMPUTE, 0, &lane), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_vulkan_import_point(dev, semaphore, 1, &none), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_vulkan_cache(dev, NULL, &size), HCQ_ERROR_CLOSED);
-    CHECK(hcq_vulkan_point(dev, none, &semaphore, &value) < 0);
+    CHECK(hcq_vulkan_point(dev, none, &got, &value) < 0);
     (void)hcq_device_release(dev);
     E.vkDestroySemaphore(E.device, semaphore, NULL);
     engine_close();                    /* everything of hcq's is gone, says the layer */
