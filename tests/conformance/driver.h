@@ -696,6 +696,28 @@ static void coverage_counts_execs(void **state) {
 }
 
 /* A grid of 0 by update or by variable, and what follows a cut, count right. */
+/* A recording that became shorter no longer counts what is left of the longer one. */
+static void coverage_of_a_shorter_recording(void **state) {
+    (void)state;
+    hcq_device *device = open_covered();
+    hcq_program *add = make_add(device);
+    hcq_buffer a = make_words(device, 16);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    uint64_t runs = 0;
+    for (uint64_t length = 8; length > 0; length--) {
+        for (uint64_t i = 0; i < length; i++) {
+            CHECK_INDEX(record_add(q, add, a, 0, 1), (int)i);
+        }
+        hcq_point done;
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        WAIT_OK(done);
+        runs += length;
+        CHECK_U64(runs_of(add), runs);
+        CHECK_OK(hcq_queue_reset(q));
+    }
+    CHECK_OK(hcq_close(device));
+}
+
 static void coverage_follows_updates(void **state) {
     (void)state;
     hcq_device *device = open_covered();
@@ -812,5 +834,6 @@ static void coverage_is_off(void **state) {
     TEST(unknown_devices), TEST(driver_without_devices), TEST(clock_by_submissions), \
     TEST(unregister_while_created), \
     TEST(registry_from_threads), TEST(features_are_true), TEST(queries_agree), \
-    TEST(coverage_counts_execs), TEST(coverage_follows_updates), \
+    TEST(coverage_counts_execs), TEST(coverage_of_a_shorter_recording), \
+    TEST(coverage_follows_updates), \
     TEST(coverage_leaves_failed_out), TEST(coverage_is_off)

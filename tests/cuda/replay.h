@@ -101,6 +101,28 @@ static void replay_is_one_launch(void **state) {
     hcq_queue_destroy(q);
 }
 
+/* A copy that is updated to what it was is no patch. */
+static void the_same_copy_is_no_patch(void **state) {
+    (void)state;
+    NEEDS_GRAPHS();
+    hcq_device *device = device_with_slots(1);
+    hcq_buffer from[2] = {make_words(device, 64), make_words(device, 64)};
+    hcq_buffer to = make_words(device, 128);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_copy(q, to, from[0], 128), 0);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(to, 256, 128), from[1], 128), 1);
+    CHECK_OK(hcq_queue_bind(q, device));
+    submit_and_wait(q, device);
+    for (int k = 0; k < 6; k++) {
+        done_counts before = counts_now(device);
+        CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &from[k / 2 % 2], 128));
+        submit_and_wait(q, device);
+        CHECK_U64(counts_since(device, &before).set, k == 2 || k == 4);
+    }
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_close(device));
+}
+
 /* With one version a change is one node; the same value again is none. */
 static void one_patch_is_one_node(void **state) {
     (void)state;
@@ -760,7 +782,8 @@ static void bound_for_two_devices(void **state) {
 }
 
 #define REPLAY_TESTS                                                               \
-    TEST(replay_is_one_launch), TEST(one_patch_is_one_node), TEST(patches_before_a_submit), \
+    TEST(replay_is_one_launch), TEST(one_patch_is_one_node), \
+    TEST(the_same_copy_is_no_patch), TEST(patches_before_a_submit), \
     TEST(running_versions_are_left_alone), TEST(patched_behind_a_running_one),     \
     TEST(single_commands_are_launched), TEST(no_graphs), TEST(overlapping_commands), \
     TEST(replays_agree_with_the_cpu), TEST_ALONE(replays_on_a_strict_driver),      \

@@ -10,7 +10,8 @@ PARTS = {'core': 'hcq.h', 'cpu': 'hcq_cpu.h', 'vulkan': 'hcq_vulkan.h', 'cuda': 
 BANNER = re.compile(r'/\* ---- (.+?) -{2,}( >>(\w+) -)? ?-*')
 LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 DEFINITION = re.compile(r'[\w* ]*?\b(\w+)\(|#define (\w+)|[\w* ]*?\b(\w+)\[')
-DECLARED = re.compile(r'(?!return\b|goto\b)(const |struct |unsigned |[A-Za-z_]\w* [*]*\w+( =|;|\[|,))')
+DECLARED = re.compile(r'(?!return\b|goto\b)(const |struct |unsigned |'
+                      r'[A-Za-z_]\w* [*]*\w+( =|;|\[|,))')
 RELEASE = re.compile(r'\w*(unlock|leave)\w*\(.*\);')
 NUMBER = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])')
 TURNED = {'<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '!=', '!=': '=='}

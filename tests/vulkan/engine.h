@@ -625,6 +625,8 @@ static void handles_refused(void **state) {
     CHECK_RESULT(hcq_vulkan_point(cpu, point, &semaphore, &value), HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(hcq_vulkan_import_point(T.dev, VK_NULL_HANDLE, 1, &got), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, 1, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, (uint64_t)INT64_MAX + 1, &got),
+                 HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_import_point(NULL, some, 1, &got), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_import_point(cpu, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(hcq_vulkan_cache(NULL, NULL, &size), HCQ_ERROR_INVALID);
