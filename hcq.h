@@ -9218,7 +9218,6 @@ static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
     t->at = text;
     t->size = text == NULL ? 0 : size;
     t->length = 0;
-    hcqi_core.looks = HCQI_LOOKS;
     if (t->size != 0) { text[0] = 0; }
 }
 
@@ -15661,6 +15660,7 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     hcqi_text_begin(&t, text, size);
     if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
     hcqi_reap_device(device);
+    hcqi_core.looks = HCQI_LOOKS;
     hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
                device->caps.name, (unsigned long long)device->next_number - 1,
                (unsigned long long)device->done_prefix, device->pending, device->held,

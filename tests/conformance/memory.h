@@ -354,7 +354,8 @@ static void import_host_memory(void **state) {
 static void imports_side_by_side(void **state) {
     (void)state;
     enum { PAGE = 65536 };
-    static _Alignas(PAGE) unsigned char mine[6 * PAGE];
+    static unsigned char room[7 * PAGE];
+    unsigned char *mine = room + (PAGE - (uintptr_t)room % PAGE) % PAGE;
     hcq_buffer a, b, c;
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
