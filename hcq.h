@@ -5911,7 +5911,6 @@ static HCQI_PRINTF(3, 4) int32_t hcqi_record_refuse(hcq_queue *q, hcq_result res
     return (int32_t)result;
 }
 
-/* Takes the lock; 0 = the call ends with *out. */
 /* What grows beyond this does so without the lock, before a command is recorded. */
 #define HCQI_GROW_BYTES 65536
 
@@ -5932,6 +5931,13 @@ static void hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint
     hcqi_delete(hooks, items, old * item);
 }
 
+/* May the next command be one too many for some array? */
+static int hcqi_record_is_full(const hcq_queue *q) {
+    return q->count >= q->packet_capacity || q->count >= q->meta_capacity ||
+           q->name_capacity - q->name_count < HCQ_MAX_ARGS ||
+           q->arena_capacity - q->arena_size < 4096;
+}
+
 static void hcqi_record_rooms(hcq_queue *q) {
     hcqi_record_room(q, &q->packets, &q->packet_capacity, (uint64_t)q->count + 1,
                      sizeof *q->packets);
@@ -5941,13 +5947,14 @@ static void hcqi_record_rooms(hcq_queue *q) {
     hcqi_record_room(q, &q->arena, &q->arena_capacity, (uint64_t)q->arena_size + 4096, 1);
 }
 
+/* Takes the lock; 0 = the call ends with *out. */
 static int hcqi_record_begin(hcq_queue *q, int compute_only, const char *what, int32_t *out) {
     hcq_result sticky;
     *out = (int32_t)hcqi_queue_check(q, &sticky);
     if (*out != HCQ_OK) { return 0; }
     *out = (int32_t)sticky;
     if (sticky != HCQ_OK) { return 0; }
-    hcqi_record_rooms(q);
+    if (hcqi_record_is_full(q)) { hcqi_record_rooms(q); }
     hcqi_enter();
     if (compute_only && q->kind == HCQ_COPY) {
         *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "queue: a copy queue takes no %s", what);
@@ -6161,31 +6168,36 @@ static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32
 static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
                                       "argument may be";
 
+/* Undoes the names up to `name` of the command being recorded. */
+static int32_t hcqi_record_args_refuse(hcq_queue *q, const hcq_program *program, uint32_t arg,
+                                       uint32_t name, hcq_result why, const char *bad) {
+    uint32_t first = q->metas[q->count].name_first;
+    while (name > first) { hcqi_name_set(q, --name, NULL); }
+    q->name_count = first;
+    return hcqi_record_refuse(q, why, "args: argument %u of '%s' %s", arg, program->info.label,
+                              bad);
+}
+
 /* Looks up every buffer in the block just recorded; unknown ones undo it. */
 static int32_t hcqi_record_args(hcq_queue *q, hcq_program *program, const uint8_t *block) {
-    const hcqi_meta *m = &q->metas[q->count];
-    uint32_t name = m->name_first;
+    uint32_t name = q->metas[q->count].name_first;
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
         const uint8_t *value = block + program->info.offsets[i];
-        int hides = q->graph != NULL && hcqi_arg_hides(q, program, i, value);
-        hcq_result why = hides ? HCQ_ERROR_INVALID : HCQ_OK;
-        char text[128];
-        const char *bad = hcqi_hides_text;
-        if (why == HCQ_OK && hcqi_arg_is_buffer(program->desc.args[i])) {
-            uint64_t address;
-            memcpy(&address, value, sizeof address);
-            hcqi_allocation *a = hcqi_arg_find(q, program, address, &why);
-            if (why == HCQ_OK) { hcqi_name_set(q, name++, a); }
-            if (why != HCQ_OK) {
-                bad = hcqi_address_bad(program->dev, address, text, sizeof text);
-            }
+        if (!hcqi_arg_is_buffer(program->desc.args[i])) {
+            if (q->graph == NULL || !hcqi_arg_hides(q, program, i, value)) { continue; }
+            return hcqi_record_args_refuse(q, program, i, name, HCQ_ERROR_INVALID,
+                                           hcqi_hides_text);
         }
+        uint64_t address;
+        hcq_result why;
+        memcpy(&address, value, sizeof address);
+        hcqi_allocation *a = hcqi_arg_find(q, program, address, &why);
         if (why != HCQ_OK) {
-            while (name > m->name_first) { hcqi_name_set(q, --name, NULL); }
-            q->name_count = m->name_first;
-            return hcqi_record_refuse(q, why, "args: argument %u of '%s' %s", i,
-                                      program->info.label, bad);
+            char text[128];
+            const char *bad = hcqi_address_bad(program->dev, address, text, sizeof text);
+            return hcqi_record_args_refuse(q, program, i, name, why, bad);
         }
+        hcqi_name_set(q, name++, a);
     }
     return HCQ_OK;
 }
@@ -6204,13 +6216,21 @@ static hcq_result hcqi_exec_check(hcq_program *program, hcq_dims block) {
     const hcq_device *dev = program->dev;
     const hcqi_code *c = program->codes;
     uint32_t size[3] = { block.x, block.y, block.z };
-    if (memcmp(&program->fits, &block, sizeof block) == 0 && block.x != 0) { return HCQ_OK; }
+    hcq_result r = HCQ_OK;
     if (block.x == 0 || block.y == 0 || block.z == 0) { return HCQ_ERROR_INVALID; }
     while (c != NULL && c->dev != dev) { c = c->next; }
-    if (c == NULL || dev->backend->exec_check == NULL) { return HCQ_OK; }
-    hcq_result r = dev->backend->exec_check(dev->self, c->code, size);
+    if (c != NULL && dev->backend->exec_check != NULL) {
+        r = dev->backend->exec_check(dev->self, c->code, size);
+    }
     if (r == HCQ_OK) { program->fits = block; }
     return r;
+}
+
+/* The same; a program that runs again and again does so in blocks of one size. */
+static int hcqi_block_fits(hcq_program *program, hcq_dims block) {
+    const hcq_dims *last = &program->fits;
+    if (last->x == block.x && last->y == block.y && last->z == block.z) { return 1; }
+    return hcqi_exec_check(program, block) == HCQ_OK;
 }
 
 static uint32_t hcqi_program_buffers(const hcq_program *program) {
@@ -6245,7 +6265,7 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
                                   (unsigned long long)args_size, program->info.label, size);
     }
     block = hcqi_block_dims(block);
-    if (hcqi_exec_check(program, block) != HCQ_OK) {
+    if (!hcqi_block_fits(program, block)) {
         return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
                                   block.x, block.y, block.z, program->info.label);
     }
@@ -6900,7 +6920,7 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, cons
     hcq_dims b = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
     if (grid != NULL) { g = *grid; }
     if (block != NULL) { b = hcqi_block_dims(*block); }
-    if (hcqi_exec_check(p->u.exec.program, b) != HCQ_OK) {
+    if (!hcqi_block_fits(p->u.exec.program, b)) {
         return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
                                    "block: %ux%ux%u does not fit '%s'",
                                   b.x, b.y, b.z, p->u.exec.program->info.label);
@@ -8855,13 +8875,15 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
 /* Lets go of what the commands name, and of the lock now and then. */
 static void hcqi_queue_forget(hcq_queue *q) {
     hcqi_atomic_add32(&q->dev->pins, 1);
-    for (uint32_t i = 1; q->count != 0 || q->name_count != 0; i++) {
-        if (q->count != 0) {
+    for (;;) {
+        for (uint32_t i = 0; i < HCQI_SETTLE && q->count != 0; i++) {
             hcqi_packet_unref(&q->packets[--q->count]);
-        } else {
+        }
+        for (uint32_t i = 0; i < HCQI_SETTLE && q->name_count != 0; i++) {
             hcqi_name_set(q, --q->name_count, NULL);
         }
-        if (i % HCQI_SETTLE == 0) { hcqi_leave_briefly(); }
+        if (q->count == 0 && q->name_count == 0) { break; }
+        hcqi_leave_briefly();
     }
     hcqi_unpin(q->dev);
 }

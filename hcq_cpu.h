@@ -819,10 +819,11 @@ static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     return (int)result < 0 ? HCQ_ERROR_HOST : HCQ_OK;
 }
 
-/* One test for all three numbers: in a stream of tiny kernels branches count. */
+/* x and y in one test: in a stream of tiny kernels branches count. */
 static int hcqi_cpu_one_block(const hcq_packet *p) {
-    const uint32_t *grid = p->u.exec.grid;
-    return p->kind == HCQ_COMMAND_EXEC && ((grid[0] ^ 1u) | (grid[1] ^ 1u) | (grid[2] ^ 1u)) == 0;
+    uint64_t xy;
+    memcpy(&xy, p->u.exec.grid, sizeof xy);
+    return p->kind == HCQ_COMMAND_EXEC && xy == ((uint64_t)1 << 32 | 1) && p->u.exec.grid[2] == 1;
 }
 
 /* Runs packets in order; returns the one that failed or NULL. A packet is a

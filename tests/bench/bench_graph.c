@@ -216,7 +216,9 @@ static hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind) {
 }
 
 static uint32_t exec(hcq_queue *queue, hcq_program *program, const void *args) {
-    int32_t at = hcq_queue_exec(queue, program, args, sizeof *args, hcq_dim(1, 1, 1),
+    hcq_program_info info;
+    bench_check(hcq_program_info_get(program, &info), "hcq_program_info_get");
+    int32_t at = hcq_queue_exec(queue, program, args, info.kernargs_size, hcq_dim(1, 1, 1),
                                 hcq_dim(1, 1, 1));
     if (at < 0) {
         bench_die("hcq_queue_exec: %s", hcq_result_text((hcq_result)at));
