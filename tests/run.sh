@@ -836,7 +836,14 @@ shaders() { # arrays made by another compiler are no failure of ours
 
 spirv() { # CONFIG: what is read from modules; needs no device
     need_vulkan_headers
+    need glslangValidator spirv-as spirv-opt
+    once "$bin/spirv_modules.h" spirv_modules || return 1
     build "$1" spirv && run "$bin/$1-spirv"
+}
+
+spirv_modules() {
+    sh tests/vulkan/spirv_modules.sh HCQ_TEST_SPIRV_MODULES_H tests/vulkan/spirv/* \
+        >"$bin/spirv_modules.h"
 }
 
 no_vulkan() { # what a program meets where there is no loader, none of use, or no driver

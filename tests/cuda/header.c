@@ -153,54 +153,34 @@ VALUE(sizeof(unsigned int), sizeof(CUmemorytype));
     VALUE(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->their_field))
 
 #define KERNEL(field, theirs) \
-    FIELD(hcqi_cu_kernel_params, field, CUDA_KERNEL_NODE_PARAMS, theirs)
+    FIELD(hcqi_cu_kernel_params, field, CUDA_KERNEL_NODE_PARAMS, theirs);
 
-KERNEL(func, func);
-KERNEL(grid[0], gridDimX);
-KERNEL(grid[1], gridDimY);
-KERNEL(grid[2], gridDimZ);
-KERNEL(block[0], blockDimX);
-KERNEL(block[1], blockDimY);
-KERNEL(block[2], blockDimZ);
-KERNEL(shared_bytes, sharedMemBytes);
-KERNEL(params, kernelParams);
-KERNEL(extra, extra);
+#define KERNEL_FIELDS(X) \
+    X(func, func) X(grid[0], gridDimX) X(grid[1], gridDimY) X(grid[2], gridDimZ) \
+    X(block[0], blockDimX) X(block[1], blockDimY) X(block[2], blockDimZ) \
+    X(shared_bytes, sharedMemBytes) X(params, kernelParams) X(extra, extra)
+KERNEL_FIELDS(KERNEL)
 #if CUDA_VERSION >= 12000
 SIZE(hcqi_cu_kernel_params, CUDA_KERNEL_NODE_PARAMS_v2);
-KERNEL(kern, kern);
-KERNEL(context, ctx);
+KERNEL(kern, kern)
+KERNEL(context, ctx)
 FIELD(hcqi_cu_kernel_params, extra, CUDA_KERNEL_NODE_PARAMS_v1, extra);
 VALUE(offsetof(hcqi_cu_kernel_params, kern), sizeof(CUDA_KERNEL_NODE_PARAMS_v1));
 #endif
 
-#define COPY(field, theirs) FIELD(hcqi_cu_copy_params, field, CUDA_MEMCPY3D, theirs)
+#define COPY(field, theirs) FIELD(hcqi_cu_copy_params, field, CUDA_MEMCPY3D, theirs);
 
 SIZE(hcqi_cu_copy_params, CUDA_MEMCPY3D);
-COPY(src.x_bytes, srcXInBytes);
-COPY(src.y, srcY);
-COPY(src.z, srcZ);
-COPY(src.lod, srcLOD);
-COPY(src.memory_type, srcMemoryType);
-COPY(src.host, srcHost);
-COPY(src.device, srcDevice);
-COPY(src.array, srcArray);
-COPY(src.reserved, reserved0);
-COPY(src.pitch, srcPitch);
-COPY(src.height, srcHeight);
-COPY(dst.x_bytes, dstXInBytes);
-COPY(dst.y, dstY);
-COPY(dst.z, dstZ);
-COPY(dst.lod, dstLOD);
-COPY(dst.memory_type, dstMemoryType);
-COPY(dst.host, dstHost);
-COPY(dst.device, dstDevice);
-COPY(dst.array, dstArray);
-COPY(dst.reserved, reserved1);
-COPY(dst.pitch, dstPitch);
-COPY(dst.height, dstHeight);
-COPY(width_bytes, WidthInBytes);
-COPY(height, Height);
-COPY(depth, Depth);
+#define COPY_FIELDS(X) \
+    X(src.x_bytes, srcXInBytes) X(src.y, srcY) X(src.z, srcZ) X(src.lod, srcLOD) \
+    X(src.memory_type, srcMemoryType) X(src.host, srcHost) X(src.device, srcDevice) \
+    X(src.array, srcArray) X(src.reserved, reserved0) X(src.pitch, srcPitch) \
+    X(src.height, srcHeight) X(dst.x_bytes, dstXInBytes) X(dst.y, dstY) X(dst.z, dstZ) \
+    X(dst.lod, dstLOD) X(dst.memory_type, dstMemoryType) X(dst.host, dstHost) \
+    X(dst.device, dstDevice) X(dst.array, dstArray) X(dst.reserved, reserved1) \
+    X(dst.pitch, dstPitch) X(dst.height, dstHeight) X(width_bytes, WidthInBytes) \
+    X(height, Height) X(depth, Depth)
+COPY_FIELDS(COPY)
 
 #define MEMSET(field, theirs) FIELD(hcqi_cu_memset_params, field, CUDA_MEMSET_NODE_PARAMS, theirs)
 

@@ -1,13 +1,15 @@
 /* kernels.h - kernels of these tests, as PTX for GPUs and in C for the mock
    driver. Part of cuda.c. */
+#ifndef HCQ_TEST_CUDA_KERNELS_H
+#define HCQ_TEST_CUDA_KERNELS_H
+
+#include "shared.h"
 
 #define PTX_HEAD ".version 6.0\n.target sm_50\n.address_size 64\n"
 
-typedef struct own_kernel {
-    const char *entry;
-    mock_cuda_fn fn;
-    const char *ptx;
-} own_kernel;
+#define OWN_KERNEL(name) \
+    static void name(const void *args TEST_UNUSED, const uint32_t id[3] TEST_UNUSED, \
+                     const uint32_t grid[3] TEST_UNUSED, const uint32_t block[3] TEST_UNUSED)
 
 /* ---- spin(go, began): tells that it began, runs until the host lets it go ---- */
 
@@ -24,13 +26,9 @@ static const char spin_ptx[] = PTX_HEAD
 
 typedef struct spin_args { uint64_t go, began; } spin_args;
 
-static void own_spin(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                      const uint32_t block[3]) {
+OWN_KERNEL(own_spin) {
     const spin_args *k = HCQ_ARGS(spin_args, args);
     uint64_t end = hcq_sys_now_ns() + BOUND;
-    (void)id;
-    (void)grid;
-    (void)block;
     __atomic_store_n(HCQ_PTR(uint32_t, k->began), 1, __ATOMIC_SEQ_CST);
     while (!__atomic_load_n(HCQ_PTR(uint32_t, k->go), __ATOMIC_SEQ_CST) &&
            hcq_sys_now_ns() < end) {
@@ -48,12 +46,8 @@ static const char last_ptx[] = PTX_HEAD
     "    mov.u64 %d3, %globaltimer;\n    setp.lt.u64 %p1, %d3, %d2;\n    @%p1 bra again;\n"
     "    ret;\n}\n";
 
-static void own_last(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                      const uint32_t block[3]) {
+OWN_KERNEL(own_last) {
     uint64_t end = hcq_sys_now_ns() + *HCQ_ARGS(uint64_t, args);
-    (void)id;
-    (void)grid;
-    (void)block;
     while (hcq_sys_now_ns() < end) {
         mock_sleep(20000);
     }
@@ -73,13 +67,9 @@ static const char step_ptx[] = PTX_HEAD
 
 typedef struct step_args { uint64_t dst, src; uint32_t factor, more; } step_args;
 
-static void own_step(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                      const uint32_t block[3]) {
+OWN_KERNEL(own_step) {
     const step_args *k = HCQ_ARGS(step_args, args);
     uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
-    (void)id;
-    (void)grid;
-    (void)block;
     *dst = *dst * k->factor + *HCQ_PTR(const uint32_t, k->src) + k->more;
 }
 
@@ -100,8 +90,7 @@ static const char count_ptx[] = PTX_HEAD
     "    ld.u32 %r14, [%d1];\n    add.u32 %r14, %r14, %r11;\n    st.u32 [%d1], %r14;\n"
     "out:\n    ret;\n}\n";
 
-static void own_count(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                       const uint32_t block[3]) {
+OWN_KERNEL(own_count) {
     uint32_t *dst = HCQ_PTR(uint32_t, *HCQ_ARGS(uint64_t, args));
     dst[(id[2] * grid[1] + id[1]) * grid[0] + id[0]] += block[0] * block[1] * block[2];
 }
@@ -114,49 +103,72 @@ static const char bad_ptx[] = PTX_HEAD
     "    ld.param.u64 %d1, [at];\n    mov.u32 %r1, 1;\n    st.global.u32 [%d1], %r1;\n"
     "    ret;\n}\n";
 
-static void own_bad(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                     const uint32_t block[3]) {
-    (void)args;
-    (void)id;
-    (void)grid;
-    (void)block;
+OWN_KERNEL(own_bad) {
     M.fault(700);
 }
 
+/* ---- first(dst), second(dst): *dst = 1 or 2; none() ---- */
+
+static const char two_ptx[] = PTX_HEAD
+    "// the text names ct_first in a comment: .entry ct_third(\n"
+    ".visible .entry ct_first(.param .u64 dst) {\n"
+    "    .reg .b32 %r<2>;\n    .reg .b64 %d<2>;\n"
+    "    ld.param.u64 %d1, [dst];\n    mov.u32 %r1, 1;\n    st.u32 [%d1], %r1;\n    ret;\n}\n"
+    ".visible .entry ct_second(.param .u64 dst) {\n"
+    "    .reg .b32 %r<2>;\n    .reg .b64 %d<2>;\n"
+    "    ld.param.u64 %d1, [dst];\n    mov.u32 %r1, 2;\n    st.u32 [%d1], %r1;\n    ret;\n}\n";
+
+OWN_KERNEL(own_first) {
+    *HCQ_PTR(uint32_t, *HCQ_ARGS(uint64_t, args)) = 1;
+}
+
+OWN_KERNEL(own_second) {
+    *HCQ_PTR(uint32_t, *HCQ_ARGS(uint64_t, args)) = 2;
+}
+
+static const char none_ptx[] = PTX_HEAD ".visible .entry ct_none() {\n    ret;\n}\n";
+
+OWN_KERNEL(own_none) {}
+
+/* Lists of arguments end with 0. */
+typedef struct own_kernel {
+    const char *entry, *ptx;
+    mock_cuda_fn fn;
+    uint32_t args[5];
+} own_kernel;
+
 static const own_kernel own_kernels[] = {
-    {"ct_spin", own_spin, spin_ptx}, {"ct_last", own_last, last_ptx},
-    {"ct_step", own_step, step_ptx}, {"ct_count", own_count, count_ptx},
-    {"ct_bad", own_bad, bad_ptx},
+    {"ct_spin", spin_ptx, own_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}},
+    {"ct_last", last_ptx, own_last, {HCQ_ARG_U64}},
+    {"ct_step", step_ptx, own_step, {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}},
+    {"ct_count", count_ptx, own_count, {HCQ_ARG_INOUT}},
+    {"ct_bad", bad_ptx, own_bad, {HCQ_ARG_INOUT}},
+    {"ct_first", two_ptx, own_first, {HCQ_ARG_OUT}},
+    {"ct_second", two_ptx, own_second, {HCQ_ARG_OUT}},
+    {"ct_none", none_ptx, own_none, {0}},
 };
 
-static const uint32_t spin_list[] = {HCQ_ARG_IN, HCQ_ARG_OUT, 0};
-static const uint32_t last_list[] = {HCQ_ARG_U64, 0};
-static const uint32_t step_list[] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32, 0};
-static const uint32_t count_list[] = {HCQ_ARG_INOUT, 0};
-
-/* `args` ends with 0. */
-static hcq_program_desc ptx_desc(const char *entry, const char *ptx, const uint32_t *args) {
+/* Another text in place of the kernel's own, or NULL. */
+static hcq_program_desc own_desc(const char *entry, const char *ptx) {
     hcq_program_desc desc;
     memset(&desc, 0, sizeof desc);
-    desc.label = entry;
-    desc.ptx.data = ptx;
-    desc.ptx.size = ptx ? strlen(ptx) : 0;
-    desc.ptx.entry = entry;
-    for (uint32_t i = 0; args[i] != HCQ_ARG_NONE; i++) {
-        desc.args[i] = args[i];
+    for (size_t i = 0; i < sizeof own_kernels / sizeof own_kernels[0]; i++) {
+        const own_kernel *k = &own_kernels[i];
+        if (strcmp(k->entry, entry) == 0) {
+            desc.label = desc.ptx.entry = entry;
+            desc.ptx.data = ptx ? ptx : k->ptx;
+            desc.ptx.size = strlen(ptx ? ptx : k->ptx);
+            memcpy(desc.args, k->args, sizeof k->args);
+        }
     }
+    CHECK(desc.label != NULL);
     return desc;
 }
 
-static hcq_program *make_own(hcq_device *device, const char *entry, const uint32_t *args) {
+static hcq_program *make_own(hcq_device *device, const char *entry) {
     hcq_program *program = NULL;
-    for (size_t i = 0; i < sizeof own_kernels / sizeof own_kernels[0]; i++) {
-        if (strcmp(own_kernels[i].entry, entry) == 0) {
-            hcq_program_desc desc = ptx_desc(entry, own_kernels[i].ptx, args);
-            CHECK_OK(hcq_program_create(device, &desc, &program));
-        }
-    }
-    CHECK(program != NULL);
+    hcq_program_desc desc = own_desc(entry, NULL);
+    CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
 }
 
@@ -172,7 +184,7 @@ typedef struct gates {
 
 static void gates_open(gates *g, hcq_device *device) {
     g->dev = device;
-    g->spin = make_own(device, "ct_spin", spin_list);
+    g->spin = make_own(device, "ct_spin");
     CHECK_OK(hcq_alloc(device, GATES * 128, HCQ_HOST_VISIBLE | HCQ_ZEROED, &g->words));
 }
 
@@ -223,3 +235,5 @@ static int32_t record_step(hcq_queue *queue, hcq_program *step, hcq_buffer dst, 
 static int32_t record_last(hcq_queue *queue, hcq_program *last, uint64_t ns) {
     return hcq_queue_exec(queue, last, &ns, sizeof ns, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
+
+#endif /* HCQ_TEST_CUDA_KERNELS_H */

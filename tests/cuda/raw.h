@@ -1,5 +1,10 @@
 /* raw.h - the driver's functions as an application calls them that has streams,
    events and contexts of its own. Part of cuda.c. */
+#ifndef HCQ_TEST_CUDA_RAW_H
+#define HCQ_TEST_CUDA_RAW_H
+
+#include "kernels.h"
+#include "shared.h"
 
 typedef struct CUctx_st *raw_context;
 typedef struct CUstream_st *raw_stream;
@@ -50,7 +55,7 @@ static void raw_load(hcq_device *device) {
     RAW_FUNCTIONS(RAW_LOAD)
 }
 
-/* An application's part of a device's context. */
+/* An application's part of a device's context, which is current from raw_open on. */
 typedef struct raw_side {
     hcq_device *dev;
     raw_context context;
@@ -58,33 +63,16 @@ typedef struct raw_side {
     hcq_buffer words;                  /* pinned */
 } raw_side;
 
-static void raw_push(const raw_side *a) {
-    RAW_OK(R.cuCtxPushCurrent_v2(a->context));
-}
-
-static void raw_pop(void) {
-    raw_context context;
-    RAW_OK(R.cuCtxPopCurrent_v2(&context));
-}
-
-static raw_stream raw_stream_new(const raw_side *a) {
+static raw_stream raw_stream_new(void) {
     raw_stream stream;
-    raw_push(a);
     RAW_OK(R.cuStreamCreateWithPriority(&stream, RAW_NON_BLOCKING, 0));
-    raw_pop();
     return stream;
 }
 
-static void raw_stream_end(const raw_side *a, raw_stream stream) {
-    raw_push(a);
-    RAW_OK(R.cuStreamDestroy_v2(stream));
-    raw_pop();
-}
-
-static void raw_sync(const raw_side *a, raw_stream stream) {
-    raw_push(a);
+/* Ends it, after all that is on it. */
+static void raw_stream_end(raw_stream stream) {
     RAW_OK(R.cuStreamSynchronize(stream));
-    raw_pop();
+    RAW_OK(R.cuStreamDestroy_v2(stream));
 }
 
 static void raw_open(raw_side *a, hcq_device *device) {
@@ -92,7 +80,8 @@ static void raw_open(raw_side *a, hcq_device *device) {
     raw_load(device);
     a->dev = device;
     a->context = info_of(device).context;
-    a->stream = raw_stream_new(a);
+    RAW_OK(R.cuCtxPushCurrent_v2(a->context));
+    a->stream = raw_stream_new();
     CHECK_OK(hcq_alloc(device, 4096, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a->words));
 }
 
@@ -101,54 +90,42 @@ static uint32_t raw_word(const raw_side *a, uint32_t index) {
 }
 
 static void raw_close(raw_side *a) {
-    raw_sync(a, a->stream);
-    raw_stream_end(a, a->stream);
+    raw_context context;
+    raw_stream_end(a->stream);
+    RAW_OK(R.cuCtxPopCurrent_v2(&context));
     CHECK_OK(hcq_free(a->words));
 }
 
 /* Launches a spin of the gates' on a stream of the application's. */
-static void raw_spin(const raw_side *a, const gates *g, uint32_t gate, raw_stream stream) {
+static void raw_spin(const gates *g, uint32_t gate, raw_stream stream) {
     hcq_cuda_program_info info;
     uint64_t go = g->words.address + gate * 128, began = go + 64;
     void *parameters[] = {&go, &began};
-    memset(&info, 0, sizeof info);
     CHECK_OK(hcq_cuda_program(g->spin, &info));
-    raw_push(a);
     RAW_OK(R.cuLaunchKernel(info.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
-    raw_pop();
 }
 
 /* Word `index` is `value` once the stream comes to it. */
 static void raw_set(const raw_side *a, uint32_t index, uint32_t value, raw_stream stream) {
-    raw_push(a);
     RAW_OK(R.cuMemsetD32Async(a->words.address + index * 4, value, 1, stream));
-    raw_pop();
 }
 
-static raw_event raw_record(const raw_side *a, raw_stream stream) {
+static raw_event raw_record(raw_stream stream) {
     raw_event event;
-    raw_push(a);
     RAW_OK(R.cuEventCreate(&event, RAW_NO_TIMES));
     RAW_OK(R.cuEventRecord(event, stream));
-    raw_pop();
     return event;
-}
-
-static void raw_event_end(const raw_side *a, raw_event event) {
-    raw_push(a);
-    RAW_OK(R.cuEventDestroy_v2(event));
-    raw_pop();
 }
 
 /* Is it complete? */
 static int raw_event_done(hcq_device *device, raw_event event) {
-    raw_side a;
+    raw_context context;
     raw_load(device);
-    memset(&a, 0, sizeof a);
-    a.context = info_of(device).context;
-    raw_push(&a);
+    RAW_OK(R.cuCtxPushCurrent_v2(info_of(device).context));
     int result = R.cuEventQuery(event);
-    raw_pop();
+    RAW_OK(R.cuCtxPopCurrent_v2(&context));
     CHECK(result == 0 || result == RAW_NOT_READY);
     return result == 0;
 }
+
+#endif /* HCQ_TEST_CUDA_RAW_H */

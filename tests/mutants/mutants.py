@@ -213,6 +213,9 @@ class Bench:
         with open(os.path.join(self.tree, 'misuse_cases.h'), 'w') as f:
             subprocess.run(['python3', 'tests/core/misuse.py', 'hcq.h', 'tests/core/misuse.txt'],
                            cwd=self.tree, stdout=f, check=True)
+        with open(os.path.join(self.tree, 'tests/vulkan/spirv_modules.h'), 'w') as f:
+            subprocess.run(['sh', '-c', 'sh tests/vulkan/spirv_modules.sh HCQ_TEST_SPIRV_MODULES_H '
+                            'tests/vulkan/spirv/*'], cwd=self.tree, stdout=f, check=True)
         for version in '', '-11040':
             more = ['-DMOCK_CUDA_VERSION=' + version[1:]] if version else []
             must(compile_with(self.tree, 'plain', [

@@ -1,5 +1,12 @@
 /* programs.h - modules: arguments by bindings, blocks, entry points, and
-   what is refused. Part of vulkan.c. */
+   what is refused; the pipeline cache. Part of vulkan.c. */
+#ifndef HCQ_TEST_VULKAN_PROGRAMS_H
+#define HCQ_TEST_VULKAN_PROGRAMS_H
+
+#include "replay.h"
+#include "shared.h"
+
+/* ---- arguments by bindings ---- */
 
 typedef struct bind_args { uint64_t dst, src; uint32_t n, factor, add; } bind_args;
 
@@ -69,11 +76,6 @@ static void binding_patch_buffers(binding *b, uint32_t i) {
     CHECK_OK(hcq_queue_update_arg(b->q, i, 1, &b->buffers[b->src[i]].address, 8));
 }
 
-static void binding_patch_value(binding *b, uint32_t i) {
-    b->add[i] = (uint32_t)test_random(&b->state);
-    CHECK_OK(hcq_queue_update_arg(b->q, i, 4, &b->add[i], 4));
-}
-
 /* Patched while earlier submissions of the queue still run. Returns how many
    commands the submits recorded. */
 static uint64_t binding_rounds(binding *b, int buffers, int values) {
@@ -85,10 +87,12 @@ static uint64_t binding_rounds(binding *b, int buffers, int values) {
             binding_patch_buffers(b, i);
         }
         if (values) {
-            binding_patch_value(b, (i + 1) % BIND_COMMANDS);
+            uint32_t other = (i + 1) % BIND_COMMANDS;
+            b->add[other] = (uint32_t)test_random(&b->state);
+            CHECK_OK(hcq_queue_update_arg(b->q, other, 4, &b->add[other], 4));
         }
         uint64_t before = COUNT(b->dev, RECORDED);
-        CHECK_OK(hcq_queue_submit(b->q, b->dev, &done));
+        done = submit_of(b->q, b->dev);
         recorded += COUNT(b->dev, RECORDED) - before;
         binding_model(b);
         if (k % 8 == 7) {
@@ -114,6 +118,12 @@ static int binds_late(hcq_device *device) {
     more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     get(info.physical_device, &features);
     return more.descriptorBindingStorageBufferUpdateAfterBind == VK_TRUE;
+}
+
+/* The ways to bind: with sets that change late, or not; pushed, or not. */
+static uint32_t bind_flags(uint32_t way) {
+    return (way & 1 ? (uint32_t)HCQ_VULKAN_NO_LATE_BINDING : 0) |
+           (way & 2 ? (uint32_t)HCQ_VULKAN_NO_PUSH_SETS : 0);
 }
 
 /* With one version it is known what has to be recorded: what is no data. */
@@ -142,44 +152,40 @@ static void bindings_in_flight(uint32_t flags, const char *shader) {
     binding_model(&b);
     CHECK_BINDING(&b);
     CHECK_OK(hcq_queue_bind(b.q, b.dev));
-    (void)binding_rounds(&b, 1, 0);
-    (void)binding_rounds(&b, 0, 1);
     (void)binding_rounds(&b, 1, 1);
     CHECK_OK(hcq_close(b.dev));
 }
 
 static void bindings_are_bound_and_patched(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t flags = (i & 1 ? (uint32_t)HCQ_VULKAN_NO_LATE_BINDING : 0) |
-                         (i & 2 ? (uint32_t)HCQ_VULKAN_NO_PUSH_SETS : 0);
-        bindings_recorded(flags, "vk_push");
-        bindings_recorded(flags, "vk_uniform");
-        bindings_in_flight(flags, "vk_push");
-        bindings_in_flight(flags, "vk_uniform");
+    for (uint32_t way = 0; way < 4; way++) {
+        bindings_recorded(bind_flags(way), "vk_push");
+        bindings_recorded(bind_flags(way), "vk_uniform");
+        bindings_in_flight(bind_flags(way), "vk_push");
+        bindings_in_flight(bind_flags(way), "vk_uniform");
     }
 }
 
 /* Values in push constants and those of a part of a grid do not meet. */
 static void bindings_on_large_grids(void **state) {
     (void)state;
-    static const char *const shaders[] = {"vk_push", "vk_uniform"};
     enum { N = 70001 };
     uint32_t *words = (uint32_t *)malloc(N * 4);
+    hcq_buffer src = make_words(T.dev, N);
+    for (uint32_t k = 0; k < N; k++) {
+        words[k] = k * 2654435761u;
+    }
+    CHECK_OK(hcq_copyin(src, words, N * 4));
     for (uint32_t i = 0; i < 2; i++) {
-        hcq_program *program = make_program(T.dev, shaders[i], bind_list);
-        hcq_buffer dst = make_words(T.dev, N), src = make_words(T.dev, N);
+        hcq_program *program = make_program(T.dev, i ? "vk_uniform" : "vk_push", bind_list);
+        hcq_buffer dst = make_words(T.dev, N);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        bind_args args = {dst.address, src.address, N - 7, 5, 123456};
-        for (uint32_t k = 0; k < N; k++) {
-            words[k] = k * 2654435761u;
-        }
-        CHECK_OK(hcq_copyin(src, words, N * 4));
+        bind_args args = {dst.address, src.address, N - 7, 5, 123456 + i};
         CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, hcq_dim(N, 1, 1),
                                    hcq_dim(1, 1, 1)), 0);
         submit_and_wait(q, T.dev);
         for (uint32_t k = 0; k < N; k++) {
-            words[k] = k < N - 7 ? words[k] + 123456 : 0;
+            words[k] = k < N - 7 ? k * 2654435761u + 123456 + i : 0;
         }
         CHECK_BYTES(dst, words, N * 4);
     }
@@ -210,11 +216,9 @@ static void bindings_end_with_the_buffer(void **state) {
 /* An address that no descriptor can have: refused for as long as it is there. */
 static void misaligned_bindings_are_refused(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t way = 0; way < 4; way++) {
         binding b;
-        uint32_t flags = (i & 1 ? (uint32_t)HCQ_VULKAN_NO_LATE_BINDING : 0) |
-                         (i & 2 ? (uint32_t)HCQ_VULKAN_NO_PUSH_SETS : 0);
-        binding_open(&b, flags, "vk_push", 0);
+        binding_open(&b, bind_flags(way), "vk_push", 0);
         uint64_t good = b.buffers[1].address, bad = good + 4;
         CHECK_OK(hcq_queue_update_arg(b.q, 0, 1, &bad, 8));
         log_clear();
@@ -246,52 +250,38 @@ static void refuse_program(const char *file, int line, const hcq_program_desc *d
                            hcq_result want, const char *text) {
     hcq_program *program = NULL;
     log_clear();
-    test_result(file, line, text, hcq_program_create(T.dev, desc, &program), want);
-    if (!log_has(text) || (desc->label && !log_has(desc->label))) {
+    test_result(file, line, text, (hcq_program_create)(T.dev, desc, &program), want);
+    if (!log_has(text) || !log_has(desc->label)) {
         fprintf(stderr, "the log lacks '%s' or the label\n", text);
         test_fail(file, line, "the message");
     }
 }
 #define REFUSED(desc, want, text) refuse_program(__FILE__, __LINE__, (desc), (want), (text))
 
+/* spirv.c asks for all that there is about blocks behind a pointer. */
 static void arguments_have_to_fit(void **state) {
     (void)state;
-    static const uint32_t one[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32,
-                                   HCQ_ARG_NONE};
-    static const uint32_t three[] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32,
-                                     HCQ_ARG_NONE};
-    static const uint32_t long_ones[] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U64, HCQ_ARG_U32,
-                                         HCQ_ARG_U32, HCQ_ARG_NONE};
-    static const uint32_t some[] = {HCQ_ARG_INOUT, HCQ_ARG_NONE};
-    static const char *const shaders[] = {"vk_push", "vk_uniform"};
-    for (uint32_t i = 0; i < 2; i++) {
-        hcq_program_desc desc = shader_desc(shaders[i], one);
-        REFUSED(&desc, HCQ_ERROR_INVALID, "1 buffer arguments, the module 2");
-        desc = shader_desc(shaders[i], three);
-        REFUSED(&desc, HCQ_ERROR_INVALID, "3 buffer arguments, the module 2");
-        desc = shader_desc(shaders[i], long_ones);
-        REFUSED(&desc, HCQ_ERROR_INVALID, "16 bytes of values, the module's block 12");
+    static const struct {
+        const char *shader;
+        uint32_t args[HCQ_MAX_ARGS];
+        const char *text;
+    } cases[] = {
+#define OF_BOTH(text, ...) {"vk_push", {__VA_ARGS__}, text}, {"vk_uniform", {__VA_ARGS__}, text}
+        OF_BOTH("1 buffer arguments, the module 2", HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32,
+                HCQ_ARG_U32),
+        OF_BOTH("3 buffer arguments, the module 2", HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_IN,
+                HCQ_ARG_U32),
+        OF_BOTH("16 bytes of values, the module's block 12", HCQ_ARG_INOUT, HCQ_ARG_IN,
+                HCQ_ARG_U64, HCQ_ARG_U32, HCQ_ARG_U32),
+#undef OF_BOTH
+        {"nothing", {HCQ_ARG_INOUT}, "the module takes none"},
+        {"add", {HCQ_ARG_U32}, "block has 16 bytes, the list of arguments makes 8"},
+        {"add", {HCQ_ARG_INOUT, HCQ_ARG_IN}, "argument 1 is a buffer of 8 bytes at byte 8"},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hcq_program_desc desc = shader_desc(cases[i].shader, cases[i].args);
+        REFUSED(&desc, HCQ_ERROR_INVALID, cases[i].text);
     }
-    hcq_program_desc desc = shader_desc("nothing", some);
-    REFUSED(&desc, HCQ_ERROR_INVALID, "the module takes none");
-}
-
-/* The argument block behind a pointer; spirv.c asks for all there is. */
-static void blocks_have_to_be_the_lists(void **state) {
-    (void)state;
-    static const uint32_t mix[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_NONE};
-    static const uint32_t few[] = {HCQ_ARG_U32, HCQ_ARG_NONE};
-    static const uint32_t other[] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_NONE};
-    static const uint32_t swapped[] = {HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_INOUT, HCQ_ARG_NONE};
-    hcq_program_desc desc = shader_desc("add", mix);
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
-    desc = shader_desc("add", few);
-    REFUSED(&desc, HCQ_ERROR_INVALID, "block has 16 bytes, the list of arguments makes 8");
-    desc = shader_desc("add", other);
-    REFUSED(&desc, HCQ_ERROR_INVALID, "argument 1 is a buffer of 8 bytes at byte 8");
-    desc = shader_desc("add", swapped);
-    REFUSED(&desc, HCQ_ERROR_INVALID, "a pointer of 8 bytes at byte 0");
 }
 
 static void blocks_have_to_fit(void **state) {
@@ -299,41 +289,32 @@ static void blocks_have_to_fit(void **state) {
     static const uint32_t list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE};
     hcq_program *fixed = make_program(T.dev, "vk_fixed", list);
     hcq_program *ids = make_program(T.dev, "vk_ids", ids_list);
+    const struct { hcq_program *program; hcq_dims block; const char *text, *label; } cases[] = {
+        {fixed, {8, 4, 1}, "8x4x1", "vk_fixed"}, {ids, {64, 64, 64}, "64x64x64", "vk_ids"},
+        {ids, {64, 64, 64}, "threads in all", "vk_ids"},
+        {ids, {1, 1, 0x40000000u}, "1x1x1073741824", "vk_ids"},
+        {ids, {0x80000000u, 0x80000000u, 4}, "2147483648x2147483648x4", "vk_ids"},
+    };
     hcq_buffer dst = make_words(T.dev, 4096);
     ids_args args = {dst.address, 3};
-    hcq_dims right = hcq_dim(8, 4, 2), wrong = hcq_dim(8, 4, 1);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *bad = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_dims right = hcq_dim(8, 4, 2), wrong = hcq_dim(8, 4, 1), two = hcq_dim(2, 1, 1);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hcq_queue *bad = make_queue(T.dev, HCQ_COMPUTE);
+        log_clear();
+        CHECK_INDEX(hcq_queue_exec(bad, cases[i].program, &args, sizeof args, two,
+                                   cases[i].block), HCQ_ERROR_INVALID);
+        CHECK(log_has(cases[i].text) && log_has(cases[i].label));
+        CHECK(cases[i].program == ids || log_has("8x4x2"));
+        hcq_queue_destroy(bad);
+    }
     CHECK_INDEX(hcq_queue_exec(q, fixed, &args, sizeof args, hcq_dim(5, 1, 1), right), 0);
-    log_clear();
     CHECK_RESULT(hcq_queue_update_exec(q, 0, NULL, &wrong), HCQ_ERROR_INVALID);
-    CHECK(log_has("8x4x2") && log_has("8x4x1"));
-    log_clear();
-    CHECK_INDEX(hcq_queue_exec(bad, fixed, &args, sizeof args, hcq_dim(5, 1, 1),
-                               wrong), HCQ_ERROR_INVALID);
-    CHECK(log_has("8x4x2") && log_has("8x4x1") && log_has("vk_fixed"));
-    CHECK_OK(hcq_queue_reset(bad));
-    log_clear();
-    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(64, 64, 64)),
-                HCQ_ERROR_INVALID);
-    CHECK(log_has("64x64x64") && log_has("threads in all") && log_has("vk_ids"));
-    CHECK_OK(hcq_queue_reset(bad));
-    log_clear();
-    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 0x40000000u)),
-                HCQ_ERROR_INVALID);
-    CHECK(log_has("1x1x1073741824"));
-    CHECK_OK(hcq_queue_reset(bad));
-    CHECK_INDEX(hcq_queue_exec(bad, ids, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(0x80000000u, 0x80000000u, 4)), HCQ_ERROR_INVALID);
     submit_and_wait(q, T.dev);         /* as it was before the update */
     CHECK_U64(READ32(dst, 0), 5 * 64 * 3);
-    hcq_queue *most = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_OK(hcq_copyin(dst, (uint32_t[1]){0}, 4));
-    CHECK_INDEX(hcq_queue_exec(most, ids, &args, sizeof args, hcq_dim(2, 1, 1),
-                               hcq_dim(8, 4, 4)), 0);
-    submit_and_wait(most, T.dev);
-    CHECK_IDS(dst, hcq_dim(2, 1, 1), hcq_dim(8, 4, 4), 3, 64);
 }
+
+/* ---- entry points ---- */
 
 /* Two kernels: `first` stores 11 to word 0 of binding 0, `second` 22 to word 1:
 
@@ -350,67 +331,97 @@ static const uint32_t two_kernels[] = {
     0x0,0x7,0x200f8,0x11,0x60041,0xa,0x12,0x2,0xb,0xc,0x3003e,0x12,0xe,0x100fd,0x10038
 };
 
+/* The module may lie anywhere and go at once. */
 static void entry_points_by_name(void **state) {
     (void)state;
-    static const char *const names[] = {"first", "second", "first"};
-    const hcq_dims one = {1, 1, 1};
-    hcq_program_desc desc = {"entry", NULL, {HCQ_ARG_OUT}, NULL, NULL,
-                             {two_kernels, sizeof two_kernels, NULL}, {NULL, 0, NULL}, 0};
-    for (uint32_t i = 0; i < 3; i++) {
-        hcq_buffer dst = make_words(T.dev, 2);
-        hcq_program *program = NULL;
-        uint32_t want[2] = {i == 1 ? 0 : 11, i == 1 ? 22 : 0};
-        desc.spirv.entry = names[i];
-        CHECK_OK(hcq_program_create(T.dev, &desc, &program));
-        CHECK_OK(hcq_program_call(program, &dst, 1, NULL, 0, &one, &one, NULL));
-        CHECK_BYTES(dst, want, sizeof want);
-    }
-    desc.spirv.entry = "third";
-    REFUSED(&desc, HCQ_ERROR_INVALID, "third");
-    desc.spirv.entry = NULL;           /* "main" */
-    REFUSED(&desc, HCQ_ERROR_INVALID, "main");
-    desc.spirv.entry = "";
-    REFUSED(&desc, HCQ_ERROR_INVALID, "entry");
-}
-
-static void modules_have_to_be_there(void **state) {
-    (void)state;
-    hcq_program_desc desc = {"absent", NULL, {HCQ_ARG_OUT}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
-    desc.cpu = k_put;                  /* not for this device */
-    hcq_program *program = NULL;
-    CHECK_RESULT((hcq_program_create)(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
-    desc.cpu = NULL;
-    desc.spirv.data = two_kernels;
-    REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
-    desc.spirv.data = NULL;
-    desc.spirv.size = sizeof two_kernels;
-    CHECK(hcq_program_create(T.dev, &desc, &program) < 0);
-}
-
-/* The module may lie anywhere and go at once. */
-static void modules_may_lie_anywhere(void **state) {
-    (void)state;
+    static const char *const wrong[] = {"third", NULL, ""};
+    static const char *const texts[] = {"third", "main", "entry"};
     const hcq_dims one = {1, 1, 1};
     unsigned char *bytes = (unsigned char *)malloc(sizeof two_kernels + 3);
-    for (uint32_t shift = 1; shift <= 3; shift++) {
+    hcq_program_desc desc = {"entries", NULL, {HCQ_ARG_OUT}, NULL, NULL,
+                             {NULL, sizeof two_kernels, NULL}, {NULL, 0, NULL}, 0};
+    for (uint32_t i = 0; i < 4; i++) {
         hcq_buffer dst = make_words(T.dev, 2);
-        hcq_program_desc desc = {"odd", NULL, {HCQ_ARG_OUT}, NULL, NULL,
-                                 {bytes + shift, sizeof two_kernels, "second"},
-                                 {NULL, 0, NULL}, 0};
         hcq_program *program = NULL;
-        memcpy(bytes + shift, two_kernels, sizeof two_kernels);
+        uint32_t want[2] = {i % 2 ? 0 : 11, i % 2 ? 22 : 0};
+        memcpy(bytes + i, two_kernels, sizeof two_kernels);
+        desc.spirv.data = bytes + i;
+        desc.spirv.entry = i % 2 ? "second" : "first";
         CHECK_OK(hcq_program_create(T.dev, &desc, &program));
         memset(bytes, 0xee, sizeof two_kernels + 3);
         CHECK_OK(hcq_program_call(program, &dst, 1, NULL, 0, &one, &one, NULL));
-        CHECK_U64(READ32(dst, 1), 22);
+        CHECK_BYTES(dst, want, sizeof want);
     }
+    desc.spirv.data = two_kernels;
+    for (uint32_t i = 0; i < 3; i++) {
+        desc.spirv.entry = wrong[i];
+        REFUSED(&desc, HCQ_ERROR_INVALID, texts[i]);
+    }
+    desc.spirv.entry = NULL;
+    desc.spirv.size = 0;
+    REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
+    desc.spirv.data = NULL;
+    desc.cpu = k_put;                  /* not for this device */
+    REFUSED(&desc, HCQ_ERROR_NO_KERNEL, "spirv");
     free(bytes);
+}
+
+/* ---- the pipeline cache ---- */
+
+/* Opens with a cache, runs something, closes. 1: a line about the cache was logged. */
+static int cache_is_refused(const void *data, size_t size) {
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc.cache = data;
+    test_vulkan_desc.cache_size = size;
+    log_clear();
+    hcq_device *dev = test_open(0, &desc);
+    int refused = log_has("vulkan.cache");
+    hcq_buffer dst = make_words(dev, 1);
+    hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
+    CHECK_INDEX(record_add(q, make_add(dev), dst, 0, 4), 0);
+    submit_and_wait(q, dev);
+    CHECK_U64(READ32(dst, 0), 4);
+    CHECK_OK(hcq_close(dev));
+    return refused;
+}
+
+static void caches_are_saved_and_given(void **state) {
+    (void)state;
+    size_t size = 0, less = 10;
+    uint64_t random = T.seed;
+    (void)make_program(T.dev, "vk_ids", ids_list);
+    CHECK_OK(hcq_vulkan_cache(T.dev, NULL, &size));
+    CHECK(size >= 32);
+    unsigned char *data = (unsigned char *)malloc(size + 64);
+    memset(data, 0xab, size + 64);
+    CHECK_RESULT(hcq_vulkan_cache(T.dev, data, &less), HCQ_ERROR_LIMIT);
+    CHECK(data[0] == 0xab && less >= size);
+    size_t room = size;
+    CHECK_OK(hcq_vulkan_cache(T.dev, data, &room));
+    CHECK(room >= 32 && room <= size && data[size] == 0xab);
+    size = room;
+    CHECK(!cache_is_refused(data, size));
+    CHECK(!cache_is_refused(NULL, 0));
+    (void)cache_is_refused(data, size - 1 < 33 ? 33 : size - 1); /* the driver's to see */
+    for (size_t cut = 1; cut < 32; cut += 10) {
+        CHECK(cache_is_refused(data, cut));
+    }
+    for (uint32_t at = 4; at < 32; at += 4) { /* version, vendor, device, id */
+        data[at] ^= 0x40;
+        CHECK(cache_is_refused(data, size));
+        data[at] ^= 0x40;
+    }
+    for (size_t i = 0; i < size; i++) {
+        data[i] = (unsigned char)test_random(&random);
+    }
+    CHECK(cache_is_refused(data, size));
+    free(data);
 }
 
 #define PROGRAM_TESTS                                                              \
     TEST(bindings_are_bound_and_patched), TEST(bindings_on_large_grids),           \
     TEST(bindings_end_with_the_buffer), TEST(misaligned_bindings_are_refused),     \
-    TEST(arguments_have_to_fit), TEST(blocks_have_to_be_the_lists),                \
-    TEST(blocks_have_to_fit), TEST(entry_points_by_name),                          \
-    TEST(modules_have_to_be_there), TEST(modules_may_lie_anywhere),
+    TEST(arguments_have_to_fit), TEST(blocks_have_to_fit), TEST(entry_points_by_name), \
+    TEST(caches_are_saved_and_given),
+
+#endif /* HCQ_TEST_VULKAN_PROGRAMS_H */

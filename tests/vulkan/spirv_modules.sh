@@ -1,14 +1,19 @@
 #!/bin/sh
-# Makes tests/vulkan/spirv_modules.h and tests/bench/bench_vulkan_spirv.h from the
-# sources in tests/vulkan/spirv/. Only needed after a change there.
+# Prints a C header with the modules of some sources, as arrays spirv_NAME:
 #
-#   sh tests/vulkan/spirv_modules.sh
+#   sh tests/vulkan/spirv_modules.sh GUARD SOURCE...
+#
+# run.sh makes spirv.c's of all in tests/vulkan/spirv/. After a change of tiny.comp:
+#
+#   sh tests/vulkan/spirv_modules.sh BENCH_VULKAN_SPIRV_H tests/vulkan/spirv/tiny.comp \
+#       >tests/bench/bench_vulkan_spirv.h
 #
 # Wants glslangValidator, spirv-as and spirv-opt. The target is vulkan1.2 for GLSL
 # unless a comment of the source says "target NAME".
 
 set -eu
-cd "$(dirname "$0")"
+LC_ALL=C
+export LC_ALL
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-spirv.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
@@ -26,26 +31,11 @@ array() { # SOURCE: its module as an array of C, without names for debuggers
     printf '};\n'
 }
 
-header() { # GUARD SOURCE...
-    guard=$1
-    shift
-    printf '/* Made by tests/vulkan/spirv_modules.sh from tests/vulkan/spirv/; '
-    printf 'not to be edited. */\n'
-    printf '#ifndef %s\n#define %s\n\n#include <stdint.h>\n' "$guard" "$guard"
-    for source in "$@"; do
-        array "$source"
-    done
-    printf '\n#endif /* %s */\n' "$guard"
-}
-
-LC_ALL=C
-export LC_ALL
-sources=
-for source in spirv/*; do
-    [ "$source" = spirv/tiny.comp ] || sources="$sources $source"
+guard=$1
+shift
+echo "/* Made by tests/vulkan/spirv_modules.sh from tests/vulkan/spirv/; not to be edited. */"
+printf '#ifndef %s\n#define %s\n\n#include <stdint.h>\n' "$guard" "$guard"
+for source in "$@"; do
+    array "$source"
 done
-# shellcheck disable=SC2086
-header HCQ_TEST_SPIRV_MODULES_H $sources >"$tmp/modules.h"
-header BENCH_VULKAN_SPIRV_H spirv/tiny.comp >"$tmp/bench.h"
-mv "$tmp/modules.h" spirv_modules.h
-mv "$tmp/bench.h" ../bench/bench_vulkan_spirv.h
+printf '\n#endif /* %s */\n' "$guard"

@@ -1,0 +1,251 @@
+/* lent.h - contexts and streams of an application, and its commands on hcq's streams.
+   Part of cuda.c. */
+#ifndef HCQ_TEST_CUDA_LENT_H
+#define HCQ_TEST_CUDA_LENT_H
+
+#include "raw.h"
+
+/* ---- a context and streams of an application ---- */
+
+static raw_context current_context(void) {
+    raw_context context = NULL;
+    RAW_OK(R.cuCtxGetCurrent(&context));
+    return context;
+}
+
+/* A bit of everything of a device. */
+static void use_device(hcq_device *device) {
+    static unsigned char bytes[20000];
+    hcq_buffer words = make_words(device, 5000);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    raw_event event;
+    CHECK_INDEX(record_add(q, make_add(device), words, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_fill(q, hcq_view(words, 64, 64), 64, 1, 1), 1);
+    CHECK_OK(hcq_queue_bind(q, device));
+    hcq_point done = submit_of(q, device);
+    CHECK_OK(hcq_cuda_event_acquire(device, done, &event));
+    CHECK_OK(hcq_cuda_event_release(device, event));
+    WAIT_OK(done);
+    CHECK_U64(READ32(words, 1), 4);
+    CHECK_OK(hcq_copyin(words, bytes, sizeof bytes));
+    CHECK_OK(hcq_free(words));
+    CHECK_OK(hcq_trim(device, 0));
+    hcq_queue_destroy(q);
+}
+
+static hcq_device *open_lent(raw_context context, raw_stream *streams, uint32_t count) {
+    hcq_device_desc desc = test_desc();
+    test_cuda_desc.flags &= ~(uint32_t)HCQ_CUDA_ONE_STREAM;
+    test_cuda_desc.context = context;
+    test_cuda_desc.streams = streams;
+    test_cuda_desc.stream_count = count;
+    return test_open(0, &desc);
+}
+
+/* hcq pushes its context for its calls, and leaves the application's as it was: none,
+   or one of its own, which it may lend. */
+static void contexts_are_left_as_they_were(void **state) {
+    (void)state;
+    raw_context mine, popped;
+    hcq_cuda_lane_info lane;
+    raw_load(T.dev);
+    CHECK(current_context() == NULL);
+    use_device(T.dev);
+    CHECK(current_context() == NULL);
+    RAW_OK(R.cuCtxCreate_v2(&mine, 0, 0));
+    for (uint32_t current = 2; current-- > 0;) {
+        use_device(T.dev);
+        CHECK(current_context() == (current ? mine : NULL));
+        hcq_device *device = open_lent(mine, NULL, 0);
+        CHECK(info_of(device).context == mine && info_of(T.dev).context != mine);
+        use_device(device);
+        CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, 0, &lane));
+        CHECK_U64(lane.lent, 0);
+        CHECK_OK(hcq_close(device));
+        CHECK(current_context() == (current ? mine : NULL));
+        if (current) {
+            RAW_OK(R.cuCtxPopCurrent_v2(&popped));
+        }
+    }
+    RAW_OK(R.cuCtxPushCurrent_v2(mine)); /* it lives */
+    raw_stream_end(raw_stream_new());
+    RAW_OK(R.cuCtxDestroy_v2(mine));
+}
+
+/* By turns on two lent streams: hcq's kernels, and now and then the application's. */
+static void share_streams(hcq_device *device, raw_stream *streams, hcq_buffer words,
+                          uint32_t *model) {
+    hcq_program *step = make_own(device, "ct_step");
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t lane = i & 1;
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(record_step(q, step, words, lane, words, 8 + lane, 3, i), 0);
+        (void)submit_to(device, q, lane, NULL, NULL);
+        hcq_queue_destroy(q);
+        model[lane] = model[lane] * 3 + i;
+        if (i % 10 > 7) {
+            RAW_OK(R.cuMemsetD32Async(words.address + lane * 4, i, 1, streams[lane]));
+            model[lane] = i;
+        }
+    }
+    settle(device);
+    for (uint32_t i = 0; i < 2; i++) {
+        RAW_OK(R.cuStreamSynchronize(streams[i]));
+        CHECK_U64(((const uint32_t *)words.host)[i], model[i]);
+    }
+}
+
+/* Work of both on a lent stream is in the order in which it was given. */
+static void lent_streams(void **state) {
+    (void)state;
+    raw_stream streams[2];
+    raw_side a;
+    hcq_cuda_lane_info lane;
+    uint32_t model[2] = {0, 0};
+    NEEDS_WIDE_COUNTERS();
+    raw_open(&a, T.dev);
+    for (uint32_t i = 0; i < 2; i++) {
+        streams[i] = raw_stream_new();
+    }
+    hcq_device *device = open_lent(a.context, streams, 2);
+    CHECK_U64(test_query(device, HCQ_QUERY_COMPUTE_LANES), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, i, &lane));
+        CHECK(lane.stream == streams[i] && lane.lent == 1);
+    }
+    hcq_buffer words;
+    CHECK_OK(hcq_alloc(device, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &words));
+    share_streams(device, streams, words, model);
+    CHECK_OK(hcq_close(device));
+    raw_set(&a, 0, 5, streams[1]);     /* they are still there */
+    for (uint32_t i = 0; i < 2; i++) {
+        raw_stream_end(streams[i]);
+    }
+    CHECK_U64(raw_word(&a, 0), 5);
+    raw_close(&a);
+}
+
+/* Closing waits for hcq's work on a lent stream, not for what comes behind it. */
+static void lent_streams_are_left(void **state) {
+    (void)state;
+    raw_side a;
+    gates g;
+    NEEDS_MOCK();
+    if (T.variant->one_fifo || !info_of(T.dev).pools ||
+        (T.variant->cuda->flags & MOCK_CUDA_SYNCS)) {
+        SKIP("all is behind the long kernel, or freeing waits for it");
+        return;
+    }
+    gates_open(&g, T.dev);
+    raw_open(&a, T.dev);
+    raw_stream stream = raw_stream_new();
+    hcq_device *device = open_lent(a.context, &stream, 1);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
+    submit_and_wait(q, device);
+    hcq_queue_destroy(q);
+    raw_spin(&g, 0, stream);
+    gate_until_begun(&g, 0);
+    CHECK_OK(hcq_close(device));       /* the spin would have ended after 10 seconds */
+    CHECK_U64(R.cuStreamQuery(stream), RAW_NOT_READY);
+    gate_let(&g, 0);
+    raw_stream_end(stream);
+    raw_close(&a);
+}
+
+/* ---- custom commands ---- */
+
+typedef struct set_payload {
+    uint64_t dst;
+    uint32_t value, count;
+} set_payload;
+
+static struct { uint32_t calls, wrong; } encodes; /* wrong: not as promised */
+
+/* Fills words by a call of the application's own on hcq's stream. */
+static hcq_result encode_set(void *native, const void *payload, void *user) {
+    const hcq_cuda_encoder *e = (const hcq_cuda_encoder *)native;
+    const set_payload *p = (const set_payload *)payload;
+    (void)user;
+    encodes.calls++;
+    encodes.wrong += current_context() != e->context || e->stream == NULL;
+    RAW_OK(R.cuMemsetD32Async(p->dst, p->value, p->count, e->stream));
+    return HCQ_OK;
+}
+
+static const hcq_custom_type set_type = {
+    "set", sizeof(set_payload), {{"CUDA", encode_set}}, {{0, 0}}, NULL
+};
+
+/* Between hcq's commands, which they take away; each turn of each is a call. */
+static void customs_keep_their_place(void **state) {
+    (void)state;
+    enum { WORDS = 8, TIMES = 20 };
+    hcq_buffer words = make_words(T.dev, WORDS);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    set_payload first = {words.address, 7, 4}, second = {words.address + 8, 50, 1};
+    hcq_point done = {{0}, 0};
+    memset(&encodes, 0, sizeof encodes);
+    raw_load(T.dev);
+    CHECK_INDEX(record_add(q, add, words, 0, 100), 0);
+    CHECK_INDEX(record_add(q, add, words, 5, 1), 1);
+    CHECK_INDEX(hcq_queue_custom(q, &set_type, &first), 2);
+    CHECK_INDEX(record_add(q, add, words, 0, 1), 3);
+    CHECK_INDEX(record_add(q, add, words, 1, 2), 4);
+    CHECK_INDEX(hcq_queue_custom(q, &set_type, &second), 5);
+    CHECK_INDEX(record_add(q, add, words, 2, 3), 6);
+    CHECK_INDEX(hcq_queue_copy(q, hcq_view(words, 24, 8), words, 8), 7);
+    for (uint32_t bound = 0; bound < 2; bound++) {
+        const uint32_t want[WORDS] = {8, 9, 53, 7, 0, TIMES * (1 + bound), 8, 9};
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        for (uint32_t i = 0; i < TIMES; i++) {
+            done = submit_of(q, T.dev);
+        }
+        WAIT_OK(done);
+        CHECK_BYTES(words, want, sizeof want);
+    }
+    CHECK(encodes.calls == 2 * 2 * TIMES && !encodes.wrong);
+    hcq_queue_destroy(q);
+}
+
+/* A changed payload is of the next submission, and of no earlier one; in a graph, too. */
+static void custom_payloads_change(void **state) {
+    (void)state;
+    enum { TIMES = 24 };
+    raw_load(T.dev);
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        hcq_buffer words = make_words(T.dev, 4), seen = make_words(T.dev, TIMES);
+        hcq_queue *q = make_queue(T.dev, kind ? HCQ_GRAPH : HCQ_COMPUTE);
+        uint32_t want[TIMES];
+        set_payload set = {words.address, 0, 4};
+        hcq_point done = {{0}, 0};
+        gates g;
+        gates_open(&g, T.dev);
+        CHECK_INDEX(hcq_queue_fill(q, words, 16, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_custom(q, &set_type, &set), 1);
+        CHECK_INDEX(hcq_queue_copy(q, seen, words, 4), 2);
+        CHECK_OK(kind ? hcq_queue_access(q, 1, words, HCQ_ARG_OUT) : HCQ_OK);
+        CHECK_OK(hcq_queue_bind(q, T.dev));
+        (void)submit_spin(&g, 0, 0);
+        for (uint32_t i = 0; i < TIMES; i++) {
+            hcq_buffer to = hcq_view(seen, i * 4, 4);
+            want[i] = set.value = 1000 + i;
+            CHECK_OK(hcq_queue_update_custom(q, 1, &set));
+            CHECK_OK(hcq_queue_update_copy(q, 2, &to, NULL, HCQ_KEEP));
+            if (i == 1) {              /* no more versions are there while it spins */
+                gate_let(&g, 0);
+            }
+            done = submit_of(q, T.dev);
+        }
+        WAIT_OK(done);
+        CHECK_BYTES(seen, want, sizeof want);
+        hcq_queue_destroy(q);
+    }
+}
+
+#define LENT_TESTS                                                                 \
+    TEST(contexts_are_left_as_they_were), TEST(lent_streams), TEST(lent_streams_are_left), \
+    TEST(customs_keep_their_place), TEST(custom_payloads_change),
+
+#endif /* HCQ_TEST_CUDA_LENT_H */

@@ -1,0 +1,148 @@
+/* shared.h - what the parts of cuda.c share. */
+#ifndef HCQ_TEST_CUDA_SHARED_H
+#define HCQ_TEST_CUDA_SHARED_H
+
+#include "support/gpu_tests.h"
+#include "support/util.h"
+
+#define M test_cu.mock                 /* the mock driver's functions */
+static int mocked;
+
+#define NEEDS_MOCK() \
+    do { \
+        if (!mocked) { \
+            SKIP("only the mock driver shows that"); \
+            return; \
+        } \
+    } while (0)
+
+#define COUNT(device, name) test_query((device), HCQ_CUDA_QUERY_##name)
+
+static mock_cuda_counts stats_now(void) {
+    mock_cuda_counts counts;
+    memset(&counts, 0, sizeof counts);
+    if (mocked) {
+        M.stats(&counts);
+    }
+    return counts;
+}
+
+static uint64_t calls_of(const char *pattern) {
+    return mocked ? M.calls(pattern) : 0;
+}
+
+/* How the variant has its mock, with enough work queues that streams share none. */
+static mock_cuda_desc mock_wanted(void) {
+    mock_cuda_desc desc = *T.variant->cuda;
+    desc.seed = T.seed;
+    desc.queues = desc.queues == 1 ? 1 : 32;
+    desc.flags |= MOCK_CUDA_NO_EARLY_WAITS;
+    return desc;
+}
+
+/* One more device of the variant, with more HCQ_CUDA_* flags and so many lanes. */
+static hcq_device *device_with(uint32_t flags, uint32_t compute_lanes, uint32_t copy_lanes) {
+    hcq_device_desc desc = test_desc();
+    test_cuda_desc.flags |= flags;
+    desc.compute_lanes = compute_lanes;
+    desc.copy_lanes = copy_lanes;
+    return test_open(0, &desc);
+}
+
+/* The ways in which lanes count and wait. */
+static const uint32_t all_means[] = {
+    HCQ_CUDA_MEMOPS, HCQ_CUDA_EVENTS, HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS,
+    HCQ_CUDA_MEMOPS | HCQ_CUDA_ONE_STREAM, HCQ_CUDA_EVENTS | HCQ_CUDA_ONE_STREAM,
+};
+
+enum { MEANS = sizeof all_means / sizeof all_means[0] };
+
+/* A device that counts in one of these ways, whatever the variant says. */
+static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy_lanes) {
+    const uint32_t ways = HCQ_CUDA_EVENTS | HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS;
+    hcq_device_desc desc = test_desc();
+    test_cuda_desc.flags = (test_cuda_desc.flags & ~ways) | all_means[way];
+    desc.compute_lanes = compute_lanes;
+    desc.copy_lanes = copy_lanes;
+    if (T.variant->cuda && (T.variant->cuda->flags & MOCK_CUDA_NO_WAIT_VALUES)) {
+        test_cuda_desc.flags |= HCQ_CUDA_NO_VALUE_WAITS;
+    }
+    desc.inflight = 16384;
+    return test_open(0, &desc);
+}
+
+static int is_one_stream(uint32_t way) {
+    return T.variant->one_fifo || (all_means[way] & HCQ_CUDA_ONE_STREAM) != 0;
+}
+
+static hcq_cuda_info info_of(hcq_device *device) {
+    hcq_cuda_info info;
+    memset(&info, 0, sizeof info);
+    CHECK_OK(hcq_cuda_info_get(device, &info));
+    return info;
+}
+
+static void imports_are_gone(void) {
+    CHECK_OK(hcq_trim(T.dev, 0));
+    CHECK_OK(hcq_trim(T.dev2, 0));
+    settle(T.dev);
+    settle(T.dev2);
+    CHECK_U64(stats_now().registered, 0);
+}
+
+static hcq_result host_ok(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+/* ---- tests that set the mock up themselves ---- */
+
+/* What hcq has, its own and of CUDA's. */
+static uint64_t things_now(void) {
+    return __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST) + cuda_left();
+}
+
+static void tell_things(void) {
+    const mock_cuda_counts c = stats_now();
+    fprintf(stderr, "left: %llu blocks of memory; %llu contexts, %llu streams, %llu events, %llu "
+            "modules, %llu graphs, %llu executable, %llu pools, %llu allocations, %llu of the "
+            "host, %llu registered; %llu were left in contexts\n",
+            (unsigned long long)T.memory.blocks, (unsigned long long)c.contexts,
+            (unsigned long long)c.streams, (unsigned long long)c.events,
+            (unsigned long long)c.modules, (unsigned long long)c.graphs,
+            (unsigned long long)c.graph_execs, (unsigned long long)c.pools,
+            (unsigned long long)c.device_allocations, (unsigned long long)c.host_allocations,
+            (unsigned long long)c.registered, (unsigned long long)c.left_behind);
+}
+
+/* No device is open; the mock is as the variant has it. */
+static int alone_setup(void **state) {
+    T.running = (const char *)*state;
+    memset(&T.memory, 0, sizeof T.memory);
+    log_clear();
+    signal(SIGALRM, test_alarm);
+    alarm(T.quick ? 120 : 600);
+    return 0;
+}
+
+static int alone_teardown(void **state) {
+    (void)state;
+    alarm(0);
+    if (things_now() || stats_now().left_behind || calls_of("cuLaunchHostFunc")) {
+        fprintf(stderr, "teardown: things are left, or a host function was launched\n");
+        tell_things();
+        test_dump();
+        return -1;
+    }
+    if (mocked) {
+        mock_cuda_desc desc = mock_wanted();
+        test_cu.devices = desc.devices;
+        M.setup(&desc);
+    }
+    return 0;
+}
+
+#define TEST_ALONE(name) \
+    {#name, name, alone_setup, alone_teardown, (void *)(uintptr_t)#name}
+
+#endif /* HCQ_TEST_CUDA_SHARED_H */

@@ -1,0 +1,327 @@
+/* gpu_tests.h - what vulkan.c and cuda.c share: helpers, and tests of what both do,
+   each in its own way. */
+#ifndef HCQ_TEST_GPU_TESTS_H
+#define HCQ_TEST_GPU_TESTS_H
+
+#include "util.h"
+
+static hcq_device *open_cpu(void) {
+    hcq_device_desc desc = test_desc();
+    hcq_device *cpu = NULL;
+    desc.counter_limit = 0;
+    CHECK_OK(hcq_open("CPU", &desc, &cpu));
+    return cpu;
+}
+
+static int has_feature(hcq_device *device, uint32_t feature) {
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(device, &info));
+    return (info.features & feature) != 0;
+}
+
+#define NEEDS_IMPORT() \
+    do { \
+        if (!has_feature(T.dev, HCQ_FEATURE_IMPORT)) { \
+            SKIP("memory cannot be imported"); \
+            return; \
+        } \
+    } while (0)
+
+#define NEEDS_WIDE_COUNTERS() \
+    do { \
+        if (T.variant->narrow) { \
+            SKIP("counters that are swapped hold work back"); \
+            return; \
+        } \
+    } while (0)
+
+static uint64_t allocations(void) {
+    return __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
+}
+
+static hcq_device *device_with_slots(uint32_t slots) {
+    hcq_device_desc desc = test_desc();
+    desc.slots = slots;
+    return test_open(0, &desc);
+}
+
+/* Submits to one lane, behind a point and raising another, if they are given. */
+static hcq_point submit_to(hcq_device *device, hcq_queue *queue, uint64_t lane,
+                           const hcq_point *wait, const hcq_point *signal) {
+    hcq_submission s;
+    hcq_point done = {{0}, 0};
+    memset(&s, 0, sizeof s);
+    s.waits = wait;
+    s.wait_count = wait ? 1 : 0;
+    s.queues = &queue;
+    s.queue_count = queue ? 1 : 0;
+    s.signals = signal;
+    s.signal_count = signal ? 1 : 0;
+    s.affinity = lane;
+    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    return done;
+}
+
+static hcq_point submit_of(hcq_queue *queue, hcq_device *device) {
+    return submit_to(device, queue, 0, NULL, NULL);
+}
+
+/* A grid of many blocks takes long where the device is a busy host. */
+static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
+    hcq_point done = submit_of(queue, device);
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
+}
+
+/* Submits with values for variables, and an input of a graph's, or NULL. */
+static hcq_point submit_values(hcq_queue *queue, hcq_device *device, const uint64_t *values,
+                               uint32_t count, const hcq_buffer *input) {
+    hcq_submission s;
+    hcq_point done = {{0}, 0};
+    memset(&s, 0, sizeof s);
+    s.queues = &queue;
+    s.queue_count = 1;
+    s.variables = values;
+    s.variable_count = count;
+    s.inputs = input;
+    s.input_count = input ? 1 : 0;
+    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    return done;
+}
+
+/* A device at rest, with everything collected. */
+static void settle(hcq_device *device) {
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+}
+
+static hcq_result host_refuses(void *user) {
+    (void)user;
+    return HCQ_ERROR_INVALID;
+}
+
+/* ---- fills and copies ---- */
+
+enum { STRIP = 384, FILL_MOST = 300 };
+
+/* All sizes with this offset: each into its own strip of a buffer. */
+static void fills_with(hcq_device *device, uint32_t value_size, uint32_t offset, uint64_t value,
+                       int bound) {
+    static unsigned char model[STRIP * FILL_MOST];
+    hcq_buffer dst;
+    hcq_queue *q = make_queue(device, offset / value_size % 2 ? HCQ_COPY : HCQ_COMPUTE);
+    memset(model, 0x5a, sizeof model);
+    CHECK_OK(hcq_alloc(device, sizeof model, 0, &dst));
+    CHECK_OK(hcq_copyin(dst, model, sizeof model));
+    for (uint32_t size = value_size; size <= FILL_MOST; size += value_size) {
+        uint32_t at = (size - 1) * STRIP + offset;
+        CHECK(hcq_queue_fill(q, hcq_view(dst, at, size), size, value, value_size) >= 0);
+        for (uint32_t i = 0; i < size; i++) {
+            model[at + i] = (unsigned char)(value >> 8 * (i % value_size));
+        }
+    }
+    CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
+    submit_and_wait(q, device);
+    CHECK_BYTES(dst, model, sizeof model);
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_free(dst));
+}
+
+static void fills_of_all_kinds(void **state) {
+    (void)state;
+    uint64_t random = T.seed;
+    for (uint32_t value_size = 1; value_size <= 8; value_size *= 2) {
+        for (uint32_t offset = 0; offset < 16; offset += value_size) {
+            fills_with(T.dev, value_size, offset, test_random(&random), (int)(offset & 8));
+        }
+    }
+    fills_with(T.dev, 8, 0, 0x1122334411223344ull, 0); /* halves alike */
+    fills_with(T.dev, 8, 8, 0, 1);
+}
+
+/* Both ends at each of 16 places. */
+static void copies_of_all_alignments(void **state) {
+    (void)state;
+    enum { COPIES = 2048, PLACE = 64, BYTES = COPIES * PLACE };
+    static unsigned char model[BYTES], source[BYTES];
+    uint64_t random = T.seed;
+    hcq_buffer dst, src;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &dst));
+    CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &src));
+    memset(model, 0xa5, sizeof model);
+    for (uint32_t i = 0; i < BYTES; i++) {
+        source[i] = (unsigned char)test_random(&random);
+    }
+    CHECK_OK(hcq_copyin(src, source, BYTES));
+    CHECK_INDEX(hcq_queue_fill(q, dst, BYTES, 0xa5, 1), 0);
+    for (uint32_t i = 0; i < COPIES; i++) {
+        uint32_t to = i * PLACE + i % 16, from = i * PLACE + i / 16 % 16;
+        uint32_t size = 1 + (uint32_t)(test_random(&random) % 48);
+        CHECK(hcq_queue_copy(q, hcq_view(dst, to, size), hcq_view(src, from, size), size) > 0);
+        memcpy(model + to, source + from, size);
+    }
+    for (uint32_t bound = 0; bound < 2; bound++) {
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        submit_and_wait(q, T.dev);
+        CHECK_BYTES(dst, model, sizeof model);
+    }
+    hcq_queue_destroy(q);
+}
+
+/* ---- memory that two devices see ---- */
+
+/* They take turns on the same words, by the points of their submissions. */
+static void take_turns(hcq_device *one, hcq_device *two) {
+    enum { WORDS = 32, ROUNDS = 100 };
+    hcq_device *const devices[2] = {one, two};
+    hcq_program *const mix[2] = {make_mix(one), make_mix(two)};
+    hcq_buffer dst[2], src[2];
+    uint32_t model[WORDS] = {0}, words[WORDS];
+    hcq_point done = {{0}, 0};
+    for (uint32_t i = 0; i < WORDS; i++) {
+        words[i] = i * 77;
+    }
+    CHECK_OK(hcq_alloc(one, sizeof model, HCQ_HOST_VISIBLE, &dst[0]));
+    CHECK_OK(hcq_alloc(one, sizeof words, HCQ_HOST_VISIBLE, &src[0]));
+    memcpy(dst[0].host, model, sizeof model);
+    memcpy(src[0].host, words, sizeof words);
+    CHECK_OK(hcq_import(two, dst[0].host, sizeof model, &dst[1]));
+    CHECK_OK(hcq_import(two, src[0].host, sizeof words, &src[1]));
+    for (uint32_t k = 0; k < ROUNDS; k++) {
+        uint32_t side = k % 2;
+        mix_args args = {dst[side].address, src[side].address, WORDS, k};
+        hcq_queue *q = make_queue(devices[side], HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_exec(q, mix[side], &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(WORDS, 1, 1)), 0);
+        done = submit_to(devices[side], q, 0, k ? &done : NULL, NULL);
+        hcq_queue_destroy(q);
+        for (uint32_t i = 0; i < WORDS; i++) {
+            model[i] = model[i] * 31u + words[i] + k;
+        }
+    }
+    WAIT_OK(done);
+    CHECK(memcmp(dst[0].host, model, sizeof model) == 0);
+    for (uint32_t side = 2; side-- > 0;) {
+        CHECK_OK(hcq_free(dst[side]));
+        CHECK_OK(hcq_free(src[side]));
+        hcq_program_destroy(mix[side]);
+    }
+}
+
+static void devices_take_turns(void **state) {
+    (void)state;
+    hcq_device *cpu = open_cpu();
+    take_turns(T.dev, cpu);
+    if (has_feature(T.dev, HCQ_FEATURE_IMPORT)) {
+        take_turns(cpu, T.dev);
+        take_turns(T.dev, T.dev2);
+        take_turns(T.dev2, T.dev);
+    }
+    CHECK_OK(hcq_close(cpu));
+}
+
+/* ---- imports ---- */
+
+static void imports_are_gone(void);    /* of T.dev and T.dev2: the backend's */
+
+/* What lies beside the range stays as it is. */
+static void import_range(unsigned char *memory, uint64_t all, uint64_t offset, uint64_t size) {
+    unsigned char *want = (unsigned char *)malloc(all), *got = (unsigned char *)malloc(size);
+    hcq_buffer buffer;
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    for (uint64_t i = 0; i < all; i++) {
+        memory[i] = want[i] = (unsigned char)(i * 7 + size);
+    }
+    CHECK_OK(hcq_import(T.dev, memory + offset, size, &buffer));
+    CHECK(buffer.host == memory + offset && buffer.size == size);
+    CHECK_OK(hcq_copyout(got, buffer, size));
+    CHECK(memcmp(got, want + offset, size) == 0);
+    CHECK_INDEX(hcq_queue_fill(q, buffer, size, 0x3c, 1), 0);
+    submit_and_wait(q, T.dev);
+    memset(want + offset, 0x3c, size);
+    CHECK(memcmp(memory, want, all) == 0);
+    hcq_queue_destroy(q);
+    CHECK_OK(hcq_free(buffer));
+    free(want);
+    free(got);
+}
+
+static void imports_of_any_range(void **state) {
+    (void)state;
+    enum { ALL = 65536 };
+    static const uint64_t ranges[][2] = {
+        {0, ALL}, {1, 1}, {4095, 2}, {4096, 4096}, {5, 4096}, {4000, 200}, {4097, 30000},
+        {ALL - 1, 1}, {3, ALL - 3}, {8191, 8193},
+    };
+    NEEDS_IMPORT();
+    unsigned char *memory = (unsigned char *)malloc(ALL + 64) + 24; /* no page of its own */
+    for (uint32_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        import_range(memory, ALL, ranges[i][0], ranges[i][1]);
+    }
+    imports_are_gone();
+    free(memory - 24);
+}
+
+/* Ranges with pages in common, and the same one on both devices; freed in any order. */
+static void imports_that_overlap(void **state) {
+    (void)state;
+    NEEDS_IMPORT();
+    hcq_program *add = make_add(T.dev), *add2 = make_add(T.dev2);
+    for (uint32_t order = 0; order < 4; order++) {
+        uint32_t *memory = (uint32_t *)calloc(4096, 4);
+        hcq_buffer all[4];
+        CHECK_OK(hcq_import(T.dev, memory, 1001 * 4, &all[0]));
+        CHECK_OK(hcq_import(T.dev, memory + 1001, 3000 * 4, &all[1]));
+        CHECK_OK(hcq_import(T.dev, memory + 4050, 40 * 4, &all[2]));
+        CHECK_OK(hcq_import(T.dev2, memory, 4096 * 4, &all[3]));
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(T.dev2, HCQ_COMPUTE);
+        CHECK_INDEX(record_add(q, add, all[0], 1000, 5), 0);
+        CHECK_INDEX(record_add(q, add, all[1], 0, 6), 1);
+        CHECK_INDEX(hcq_queue_copy(q, hcq_view(all[1], 4, 8), hcq_view(all[0], 999 * 4, 8), 8), 2);
+        CHECK_INDEX(record_add(q, add, all[1], 2999, 7), 3);
+        CHECK_INDEX(record_add(q, add, all[2], 30, 1), 4);
+        CHECK_INDEX(record_add(q2, add2, all[3], 1000, 2), 0);
+        submit_and_wait(q, T.dev);
+        submit_and_wait(q2, T.dev2);
+        CHECK(memory[1000] == 7 && memory[1001] == 6 && memory[1002] == 0 && memory[1003] == 5);
+        CHECK(memory[4000] == 7 && memory[4001] == 0 && memory[4080] == 1);
+        for (uint32_t i = 0; i < 4; i++) {
+            CHECK_OK(hcq_free(all[(i * 3 + order) % 4]));
+        }
+        hcq_queue_destroy(q);
+        hcq_queue_destroy(q2);
+        imports_are_gone();
+        free(memory);
+    }
+}
+
+/* ---- work of others ---- */
+
+/* It counts as submitted: the device's timeline waits for it. `import_fn` gives the
+   point of some work that does not end before `go_fn`. */
+static void timeline_waits_for_others(hcq_device *dev,
+                                      hcq_point (*import_fn)(hcq_device *dev, uint32_t way),
+                                      void (*go_fn)(uint32_t way)) {
+    hcq_buffer words = make_words(dev, 4);
+    for (uint32_t way = 0; way < 2; way++) {
+        (void)import_fn(dev, way);
+        hcq_point all = hcq_at(hcq_device_timeline(dev), hcq_device_timeline_value(dev) - 1);
+        hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
+        CHECK_INDEX(way ? hcq_queue_wait_device(q, dev) : hcq_queue_wait(q, all), 0);
+        CHECK_INDEX(hcq_queue_write(q, hcq_view(words, 4 * way, 4), 6, 4), 1);
+        hcq_point done = submit_of(q, dev);
+        test_sleep_ms(3);
+        CHECK_RESULT(test_poll(all), HCQ_TIMEOUT);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        go_fn(way);
+        WAIT_OK(done);
+        WAIT_OK(all);
+        CHECK_U64(READ32(words, way), 6);
+        hcq_queue_destroy(q);
+    }
+}
+
+#define SHARED_TESTS                                                               \
+    TEST(fills_of_all_kinds), TEST(copies_of_all_alignments), TEST(devices_take_turns), \
+    TEST(imports_of_any_range), TEST(imports_that_overlap),
+
+#endif /* HCQ_TEST_GPU_TESTS_H */

@@ -1,0 +1,79 @@
+/* shared.h - what the parts of vulkan.c share. */
+#ifndef HCQ_TEST_VULKAN_SHARED_H
+#define HCQ_TEST_VULKAN_SHARED_H
+
+#include "support/gpu_tests.h"
+#include "support/util.h"
+
+#define COUNT(device, name) test_query((device), HCQ_VULKAN_QUERY_##name)
+
+static void imports_are_gone(void) {
+    CHECK_OK(hcq_trim(T.dev, 0));
+    CHECK(COUNT(T.dev, BLOCKS) <= 4);  /* the library's own, and what the test has */
+}
+
+/* What a device did so far, and its memory hooks. */
+typedef struct counts {
+    uint64_t recorded, recordings, batches, waits, calls;
+} counts;
+
+static counts counts_now(hcq_device *device) {
+    counts c;
+    c.recorded = COUNT(device, RECORDED);
+    c.recordings = COUNT(device, RECORDINGS);
+    c.batches = COUNT(device, BATCHES);
+    c.waits = COUNT(device, WAITS);
+    c.calls = allocations();
+    return c;
+}
+
+static counts counts_since(hcq_device *device, const counts *before) {
+    counts c = counts_now(device);
+    c.recorded -= before->recorded;
+    c.recordings -= before->recordings;
+    c.batches -= before->batches;
+    c.waits -= before->waits;
+    c.calls -= before->calls;
+    return c;
+}
+
+static const test_shader *shader_named(const char *name) {
+    for (size_t i = 0; i < sizeof test_shaders / sizeof test_shaders[0]; i++) {
+        if (strcmp(test_shaders[i].name, name) == 0) {
+            return &test_shaders[i];
+        }
+    }
+    test_fail(__FILE__, __LINE__, name);
+    return NULL;
+}
+
+/* A description with a shader in place of a CPU kernel. `args` ends with 0. */
+static hcq_program_desc shader_desc(const char *name, const uint32_t *args) {
+    const test_shader *shader = shader_named(name);
+    hcq_program_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.label = name;
+    for (uint32_t i = 0; args[i] != HCQ_ARG_NONE; i++) {
+        desc.args[i] = args[i];
+    }
+    desc.spirv.data = shader->words;
+    desc.spirv.size = shader->size;
+    return desc;
+}
+
+static hcq_program *make_program(hcq_device *device, const char *name, const uint32_t *args) {
+    hcq_program_desc desc = shader_desc(name, args);
+    hcq_program *program = NULL;
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+/* One more device of the variant, with more HCQ_VULKAN_* flags. `slots` 0: default. */
+static hcq_device *device_with(uint32_t flags, uint32_t slots) {
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc.flags |= flags;
+    desc.slots = slots;
+    return test_open(0, &desc);
+}
+
+#endif /* HCQ_TEST_VULKAN_SHARED_H */
