@@ -33,7 +33,6 @@
 #include "trace.h"
 #include "devices.h"
 #include "graph.h"
-#include "graph_values.h"
 #include "graph_launch.h"
 #include "graph_limits.h"
 #include "profile.h"
@@ -64,7 +63,6 @@ static const struct CMUnitTest tests[] = {
     EDGES_TESTS,
     CLOSING_TESTS,
     GRAPH_TESTS,
-    GRAPH_VALUES_TESTS,
     GRAPH_LAUNCH_TESTS,
     GRAPH_LIMITS_TESTS,
     PROFILE_TESTS,

@@ -3,6 +3,8 @@
 #ifndef HCQ_TEST_GRAPH_CALLS_H
 #define HCQ_TEST_GRAPH_CALLS_H
 
+#include "support/util.h"
+
 enum {
     DEVICES = 6,
     OWN = 3,                           /* buffers of a device that graphs name */
@@ -98,6 +100,7 @@ typedef struct launch {
     uint64_t variables[VARIABLES];
     int has_variables;
     uint32_t flags;
+    int held;                          /* by the gate */
 } launch;
 
 typedef struct graph {
@@ -121,12 +124,13 @@ static struct world {
     uint64_t random, seed;
     const char *step;                  /* for messages */
     hcq_device *devices[DEVICES];
-    uint32_t device_count;
     int sees[DEVICES][DEVICES];        /* whose memory its commands may name */
     hcq_program *programs[DEVICES][SHAPES];
     hcq_buffer memory[MEMORIES];
     unsigned char *model[MEMORIES];
     unsigned char *empties[EMPTIES];
+    hcq_point gate;                    /* of the launches that are held */
+    int shut;
     graph graph;
 } W;
 
@@ -138,28 +142,25 @@ static int chance(uint32_t percent) {
     return pick(100) < percent;
 }
 
-/* ---- saying what is wrong ---- */
-
-static void print_span(const char *what, const span *s) {
-    if (s->size) {
-        const char *kind = s->name < FIRST_INPUT ? "m" : s->name < FIRST_EMPTY ? "input " : "e";
-        uint32_t number = s->name < FIRST_INPUT   ? s->name
-                          : s->name < FIRST_EMPTY ? s->name - FIRST_INPUT
-                                                  : s->name - FIRST_EMPTY;
-        fprintf(stderr, "  %s %s%u[%u, %u)", what, kind, number, s->at, s->at + s->size);
+static void shuffle(uint32_t *list, uint32_t count) {
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t k = pick(i), keep = list[i - 1];
+        list[i - 1] = list[k];
+        list[k] = keep;
     }
 }
+
+/* ---- saying what is wrong ---- */
 
 static void print_graph(const graph *g) {
     for (uint32_t i = 0; i < g->count; i++) {
         const call *c = &g->calls[i];
         fprintf(stderr, "%3u %-7s dev %u%s%s", i, call_names[c->kind], c->device,
                 c->fence ? " fence" : "", c->stated ? " stated" : "");
-        print_span("dst", &c->dst);
-        print_span("a", &c->a);
-        print_span("b", &c->b);
         for (uint32_t t = 0; t < c->touch_count; t++) {
-            print_span(c->touches[t].writes ? "| W" : "| R", &c->touches[t].where);
+            const span *s = &c->touches[t].where;
+            fprintf(stderr, "  %s %u[%u, %u)", c->touches[t].writes ? "W" : "R", s->name, s->at,
+                    s->at + s->size);
         }
         fprintf(stderr, "\n");
     }
@@ -185,6 +186,10 @@ static void wrong(const char *format, ...) {
     abort();
 }
 
+static hcq_result index_result(int32_t index, uint32_t want) {
+    return index < 0 ? (hcq_result)index : (uint32_t)index == want ? HCQ_OK : HCQ_ERROR_INVALID;
+}
+
 static void must(const char *what, hcq_result result) {
     if (result != HCQ_OK) {
         wrong("%s gives %s", what, hcq_result_name(result));
@@ -192,15 +197,7 @@ static void must(const char *what, hcq_result result) {
 }
 #define MUST(call) must(#call, (call))
 
-static void must_index(const char *what, int32_t index, uint32_t want) {
-    if (index < 0) {
-        wrong("%s gives %s", what, hcq_result_name((hcq_result)index));
-    }
-    if ((uint32_t)index != want) {
-        wrong("%s gives index %d, not %u", what, index, want);
-    }
-}
-#define MUST_INDEX(call, want) must_index(#call, (call), (want))
+#define MUST_INDEX(call, want) must(#call, index_result((call), (want)))
 
 /* ---- what calls do: the same code for kernels, host functions, the model ---- */
 
@@ -275,14 +272,9 @@ static hcq_result custom_on_gpu(void *native, const void *payload, void *user) {
 }
 #endif
 
-static hcq_result custom_on_trace(void *native, const void *payload, void *user) {
-    return is_cpu() ? custom_on_cpu(native, payload, user) : custom_on_mock(native, payload, user);
-}
-
 static const hcq_custom_type custom_fill = {
     "own fill", sizeof(fill_payload),
-    {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, {"TRACE", custom_on_trace},
-     TEST_GPU_ENCODE(custom_on_gpu)},
+    {{"CPU", custom_on_cpu}, {"MOCK", custom_on_mock}, TEST_GPU_ENCODE(custom_on_gpu)},
     {{0, 0}}, NULL
 };
 

@@ -12,15 +12,126 @@
 #define HCQ_CPU
 #include "support/util.h"
 
+#include "cases.h"
+#include "random.h"
+#include "schedule.h"
+
 static struct {
     uint64_t seeds, first;             /* seeds 0 = the default */
 } O = {0, 1};
 
-#include "calls.h"
-#include "plan.h"
-#include "random.h"
-#include "cases.h"
-#include "schedule.h"
+/* ---- devices ---- */
+
+/* What differs between the devices of the world; all zero is the default. */
+typedef struct setting {
+    uint32_t flags, cpu_flags, compute_lanes, copy_lanes;
+    uint64_t counter_limit, spin_ns;
+} setting;
+
+static const setting settings[DEVICES] = {
+    {0, 0, 0, 0, 0, 0},
+    {0, 0, 0, 0, 16, 0},
+    {0, HCQ_CPU_ONE_ENGINE, 0, 0, 0, HCQ_KEEP},
+    {HCQ_DEVICE_NO_COPY_LANE, 0, 0, 0, 0, HCQ_KEEP},
+    {HCQ_DEVICE_NO_NATIVE_WAIT, 0, 0, 0, 0, HCQ_KEEP},
+    {0, 0, 2, 2, 5, HCQ_KEEP},
+};
+
+static hcq_device *open_setting(uint32_t index) {
+    hcq_device_desc desc = test_desc();
+    const setting *s = &settings[index];
+    desc.flags |= s->flags;
+    desc.compute_lanes = s->compute_lanes;
+    desc.copy_lanes = s->copy_lanes;
+    desc.counter_limit = s->counter_limit ? s->counter_limit : desc.counter_limit;
+    desc.spin_ns = s->spin_ns;
+    desc.slots = index % 3 ? 4 : 0;
+    test_cpu_desc.flags |= s->cpu_flags;
+    return test_open(index % MOCK_ORDINALS, &desc);
+}
+
+static hcq_program *make_mixing(hcq_device *device, uint32_t shape) {
+    static const uint32_t first[SHAPES] = {HCQ_ARG_INOUT, HCQ_ARG_OUT, HCQ_ARG_INOUT};
+    static const uint32_t second[SHAPES] = {HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_INOUT};
+    hcq_program_desc desc;
+    hcq_program *program = NULL;
+    memset(&desc, 0, sizeof desc);
+    desc.label = "mixing";
+    desc.cpu = k_mixing;
+    desc.args[0] = first[shape];
+    desc.args[1] = second[shape];
+    desc.args[2] = HCQ_ARG_IN;
+    for (uint32_t i = 0; i < 6; i++) {
+        desc.args[3 + i] = HCQ_ARG_U32;
+    }
+    CHECK_OK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+static void open_memory(uint32_t device) {
+    for (uint32_t k = 0; k < PER_DEVICE; k++) {
+        uint32_t m = device * PER_DEVICE + k;
+        uint32_t size = k < OWN ? 32768u << k : (uint32_t)SPARE_BYTES;
+        CHECK_OK(hcq_alloc(W.devices[device], size, HCQ_HOST_VISIBLE, &W.memory[m]));
+        W.model[m] = (unsigned char *)malloc(size);
+        for (uint32_t i = 0; i < size; i++) {
+            W.model[m][i] = (unsigned char)(i * 7u + i / 256u + m);
+        }
+        memcpy(W.memory[m].host, W.model[m], size);
+    }
+}
+
+/* Memory is shared within a backend, if it can do that at all. */
+static void find_sight(void) {
+    hcq_device_info a, b;
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        for (uint32_t e = 0; e < DEVICES; e++) {
+            CHECK_OK(hcq_device_info_get(W.devices[d], &a));
+            CHECK_OK(hcq_device_info_get(W.devices[e], &b));
+            W.sees[d][e] = d == e || ((a.features & HCQ_FEATURE_MAP) != 0 &&
+                                      strcmp(a.backend, b.backend) == 0);
+        }
+    }
+}
+
+/* Every other device is one of `others`, if that is a variant. */
+static void world_open(const char *others) {
+    const test_variant *variant = T.variant;
+    memset(&W, 0, sizeof W);
+    memset(&T.memory, 0, sizeof T.memory);
+    log_clear();
+    signal(SIGALRM, test_alarm);
+    alarm(T.quick ? 120 : 600);
+    T.running = "random graphs";
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        T.variant = others && d % 2 ? test_find_variant(others) : variant;
+        W.devices[d] = open_setting(d);
+        for (uint32_t s = 0; s < SHAPES; s++) {
+            W.programs[d][s] = make_mixing(W.devices[d], s);
+        }
+        open_memory(d);
+    }
+    T.variant = variant;
+    for (uint32_t e = 0; e < EMPTIES; e++) {
+        W.empties[e] = (unsigned char *)calloc(1, SPARE_BYTES);
+    }
+    CHECK_OK(hcq_signal_create(W.devices[0], 0, &W.gate.signal));
+    find_sight();
+}
+
+static void world_close(void) {
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        CHECK_OK(hcq_close(W.devices[d]));
+    }
+    for (uint32_t m = 0; m < MEMORIES; m++) {
+        free(W.model[m]);
+    }
+    for (uint32_t e = 0; e < EMPTIES; e++) {
+        free(W.empties[e]);
+    }
+    CHECK_U64(T.memory.blocks, 0);
+    alarm(0);
+}
 
 /* ---- random graphs ---- */
 

@@ -9,6 +9,8 @@
 #ifndef HCQ_TEST_GRAPH_PLAN_H
 #define HCQ_TEST_GRAPH_PLAN_H
 
+#include "calls.h"
+
 typedef struct set { uint64_t words[CALLS / 64]; } set; /* of calls */
 
 static int set_has(const set *s, uint32_t i) {
@@ -143,55 +145,8 @@ static uint32_t find_unordered(const graph *g, const set *before, uint32_t *othe
 
 /* ---- the checks ---- */
 
-static void check_slices(const graph *g, const hcqi_plan *plan) {
-    uint32_t listed = 0;
-    if (plan->call_count != g->count) {
-        wrong("the plan has %u calls, not %u", plan->call_count, g->count);
-    }
-    for (uint32_t s = 0; s < plan->slice_count; s++) {
-        const hcqi_slice *slice = &plan->slices[s];
-        for (uint32_t at = 0; at < slice->count; at++) {
-            const hcqi_call *c = &plan->calls[slice->calls[at]];
-            if (c->slice != s || c->place != at + 1 ||
-                (at && slice->calls[at - 1] >= slice->calls[at])) {
-                wrong("slice %u is out of order at %u", s, at);
-            }
-        }
-        listed += slice->count;
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        const hcqi_call *c = &plan->calls[i];
-        listed += c->slice == HCQI_NONE;
-        if ((c->slice == HCQI_NONE) != (g->calls[i].kind == CALL_EMPTY)) {
-            wrong("call %u runs %s", i, c->slice == HCQI_NONE ? "nowhere" : "somewhere");
-        }
-    }
-    if (listed != g->count) {
-        wrong("%u calls are in the lists, not %u", listed, g->count);
-    }
-}
-
 static int is_big_copy(const call *c) {
     return c->kind == CALL_COPY && c->dst.size >= COPY_LANE_BYTES;
-}
-
-/* Devices and lanes: lane 0 but for big copies. */
-static void check_lanes(const graph *g, const hcqi_plan *plan) {
-    for (uint32_t i = 0; i < g->count; i++) {
-        const call *c = &g->calls[i];
-        if (plan->calls[i].slice == HCQI_NONE) {
-            continue;
-        }
-        const hcqi_slice *slice = &plan->slices[plan->calls[i].slice];
-        hcqi_lane *lane = &slice->dev->lanes[slice->lane];
-        if (slice->dev != W.devices[c->device]) {
-            wrong("call %u is not on device %u", i, c->device);
-        }
-        if (lane->base.kind == HCQ_COPY ? !is_big_copy(c) : slice->lane != 0) {
-            wrong("call %u is on lane %u of device %u", i, slice->lane, c->device);
-        }
-        R.copy_calls += lane->base.kind == HCQ_COPY;
-    }
 }
 
 /* Graphs leave a lane alone that has no hardware of its own. */
@@ -221,9 +176,9 @@ static int may_leave(const graph *g, uint32_t i) {
            has_copy_lane(W.devices[g->calls[i].device]);
 }
 
-/* A big copy leaves the compute lane if that lane has something to do between
-   what the copy needs of it and what needs the copy, and only then. */
-static void check_copies(const graph *g, const hcqi_plan *plan) {
+/* Calls run on their device, on lane 0; but a big copy leaves it if that lane has
+   something to do between what the copy needs of it and what needs the copy. */
+static void check_lanes(const graph *g, const hcqi_plan *plan) {
     static set needs[CALLS];           /* hazards, directly or not */
     memset(needs, 0, sizeof needs);
     for (uint32_t j = 0; j < g->count; j++) {
@@ -245,30 +200,43 @@ static void check_copies(const graph *g, const hcqi_plan *plan) {
             last = set_has(&needs[i], k) ? place : last;
             next = set_has(&needs[k], i) && next == NOBODY ? place : next;
         }
-        if (!may_leave(g, i)) {
+        if ((plan->calls[i].slice == HCQI_NONE) != (g->calls[i].kind == CALL_EMPTY)) {
+            wrong("call %u runs %s", i, g->calls[i].kind == CALL_EMPTY ? "somewhere" : "nowhere");
+        }
+        if (g->calls[i].kind == CALL_EMPTY) {
             continue;
         }
         const hcqi_slice *slice = &plan->slices[plan->calls[i].slice];
         int left = slice->dev->lanes[slice->lane].base.kind == HCQ_COPY;
-        int helps = (next == NOBODY ? place + 1 : next) - last > 1;
-        if (left != helps) {
-            wrong("copy %u is %s a copy lane, and it %s there", i, left ? "on" : "not on",
-                  helps ? "helps" : "does not help");
+        int helps = may_leave(g, i) && (next == NOBODY ? place + 1 : next) - last > 1;
+        if (slice->dev != W.devices[g->calls[i].device] || left != helps ||
+            (!left && slice->lane != 0)) {
+            wrong("call %u is on lane %u of %s, and a copy lane %s", i, slice->lane,
+                  slice->dev->label, helps ? "helps" : "does not help");
         }
+        R.copy_calls += (uint32_t)left;
     }
 }
 
+/* Every pair that matters is ordered, and a call signals where somebody waits for it. */
 static void check_order(const graph *g, const hcqi_plan *plan) {
     uint32_t other, late;
+    set awaited;
+    memset(&awaited, 0, sizeof awaited);
     for (uint32_t i = 0; i < g->count; i++) {
         const hcqi_call *c = &plan->calls[i];
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
             const hcqi_need *need = &plan->waits[w];
-            if (need->slice >= plan->slice_count || !need->place ||
-                need->place > plan->slices[need->slice].count ||
-                plan->slices[need->slice].calls[need->place - 1] >= i) {
+            uint32_t before = plan->slices[need->slice].calls[need->place - 1];
+            set_add(&awaited, before);
+            if (before >= i) {
                 wrong("call %u waits for what does not come before it", i);
             }
+        }
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (plan->calls[i].signals != (uint32_t)set_has(&awaited, i)) {
+            wrong("call %u %s", i, plan->calls[i].signals ? "signals to nobody" : "never signals");
         }
     }
     find_before(plan, NOBODY, R.before);
@@ -289,25 +257,6 @@ static void check_waits_are_needed(const graph *g, const hcqi_plan *plan) {
                       plan->waits[w].place, plan->waits[w].slice);
             }
             R.waits++;
-        }
-    }
-}
-
-static void check_signals(const graph *g, const hcqi_plan *plan) {
-    set awaited;
-    memset(&awaited, 0, sizeof awaited);
-    for (uint32_t i = 0; i < g->count; i++) {
-        const hcqi_call *c = &plan->calls[i];
-        for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
-            const hcqi_need *need = &plan->waits[w];
-            set_add(&awaited, plan->slices[need->slice].calls[need->place - 1]);
-        }
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (plan->calls[i].signals != (uint32_t)set_has(&awaited, i)) {
-            wrong("call %u %s, and somebody %s", i,
-                  plan->calls[i].signals ? "signals" : "does not signal",
-                  set_has(&awaited, i) ? "waits" : "does not wait");
         }
     }
 }
@@ -415,13 +364,10 @@ static void check_crossings(const graph *g, const hcqi_plan *plan) {
 static void check_plan(const graph *g) {
     const hcqi_plan *plan = &g->queue->graph->plan;
     find_hazards(g);
-    check_slices(g, plan);
     check_lanes(g, plan);
-    check_copies(g, plan);
     check_order(g, plan);
     check_edges(g, plan);
     check_overlaps(g, plan);
-    check_signals(g, plan);
     check_waits_are_needed(g, plan);
     check_crossings(g, plan);
     R.plans++;

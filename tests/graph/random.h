@@ -1,411 +1,13 @@
-/* random.h - making graphs, launching them, comparing every byte. Part of
+/* random.h - launching random graphs, changing them, comparing every byte. Part of
    graph.c. */
 #ifndef HCQ_TEST_GRAPH_RANDOM_H
 #define HCQ_TEST_GRAPH_RANDOM_H
 
+#include "draw.h"
+#include "plan.h"
+#include "schedule.h"
+
 enum { IN_FLIGHT = 12 };               /* launches; mostly up to 3 */
-
-/* ---- names and ranges ---- */
-
-static uint32_t name_size(const graph *g, uint32_t name) {
-    return name < FIRST_INPUT ? (uint32_t)W.memory[name].size : g->sizes[name];
-}
-
-/* May commands of `device` name it? */
-static int sees(const graph *g, uint32_t device, uint32_t name) {
-    return W.sees[device][g->device_of[name]];
-}
-
-static int spans_meet(const span *a, const span *b) {
-    return a->name == b->name && a->at < b->at + b->size && b->at < a->at + a->size;
-}
-
-/* A range whose ends are likely to meet those of others: eighths of the memory,
-   exactly or one unit off. `unit` divides both ends. */
-static span pick_span(const graph *g, uint32_t name, uint32_t unit, uint32_t most) {
-    uint32_t size = name_size(g, name), step = size / 8;
-    uint32_t at = pick(8) * step, end = at + (chance(50) ? step : 1 + pick(most));
-    span s;
-    if (chance(30)) {
-        at += chance(50) || !at ? unit : 0u - unit;
-    }
-    if (chance(20)) {
-        at = pick(size - unit + 1);
-    }
-    end = end > at + most ? at + most : end;
-    end = end > size ? size : end;
-    at -= at % unit;
-    end -= end % unit;
-    if (end <= at) {
-        end = at + unit;
-    }
-    s.name = name;
-    s.at = at;
-    s.size = end - at;
-    return s;
-}
-
-static uint32_t pick_most(void) {
-    uint32_t dice = pick(10);
-    return dice < 4 ? 64 : dice < 9 ? 1024 : 4096;
-}
-
-/* A name that `device` sees: one in play, or an empty that has contents. */
-static uint32_t pick_name(const graph *g, uint32_t device, uint32_t index) {
-    for (uint32_t tries = 0; tries < 100; tries++) {
-        uint32_t e = pick(EMPTIES), name = g->names[pick(g->name_count)];
-        if (chance(12) && g->ready[e] < index) {
-            name = FIRST_EMPTY + e;
-        }
-        if (sees(g, device, name)) {
-            return name;
-        }
-    }
-    return device * PER_DEVICE + pick(OWN);
-}
-
-/* One that the host can name, on any device. */
-static uint32_t pick_memory(const graph *g) {
-    uint32_t name;
-    do {
-        name = g->names[pick(g->name_count)];
-    } while (name >= FIRST_INPUT);
-    return name;
-}
-
-/* ---- what the planner has to assume ---- */
-
-static void add_touch(call *c, const span *where, int writes) {
-    c->touches[c->touch_count].where = *where;
-    c->touches[c->touch_count++].writes = writes;
-}
-
-/* Without a statement an argument reaches to the end of its memory. */
-static void add_argument(const graph *g, call *c, const span *s, int writes) {
-    span wide = *s;
-    if (!c->stated) {
-        wide.size = name_size(g, s->name) - s->at;
-    }
-    add_touch(c, &wide, writes);
-}
-
-static void set_touches(const graph *g, call *c) {
-    c->touch_count = 0;
-    switch (c->kind) {
-    case CALL_MIX:
-        add_argument(g, c, &c->dst, 1);
-        add_argument(g, c, &c->a, !c->stated && c->shape == SHAPE_LOOSE);
-        add_argument(g, c, &c->b, 0);
-        break;
-    case CALL_BARRIER:
-    case CALL_EMPTY:
-        break;
-    default:
-        if (c->fence) {                /* it says nothing */
-            break;
-        }
-        add_touch(c, &c->dst, 1);
-        if (c->a.size) {
-            add_touch(c, &c->a, 0);
-        }
-        if (c->b.size) {
-            add_touch(c, &c->b, 0);
-        }
-        break;
-    }
-    if (c->has_extra) {
-        add_touch(c, &c->extra.where, c->extra.writes);
-    }
-}
-
-/* ---- calls ---- */
-
-static uint32_t pick_pause(const graph *g) {
-    return chance(g->pauses) ? 1 + pick(200) : 0;
-}
-
-static void draw_mix(graph *g, call *c, uint32_t index) {
-    c->device = g->devices[pick(g->device_count)];
-    c->shape = pick(SHAPES);
-    c->stated = chance(70);
-    do {
-        c->dst = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
-        c->a = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
-        c->b = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
-    } while (spans_meet(&c->dst, &c->a) || spans_meet(&c->dst, &c->b) ||
-             (c->a.name == c->b.name && c->a.at == c->b.at)); /* which one is stated? */
-}
-
-static void draw_numbers(const graph *g, call *c) {
-    c->with.n = c->dst.size / 4;
-    c->with.a_n = c->a.size / 4;
-    c->with.b_n = c->b.size / 4;
-    c->with.seed = pick(1000);
-    c->with.reads = c->kind == CALL_HOST ? (uint32_t)chance(50) : c->shape != SHAPE_OUT;
-    c->with.pause_us = pick_pause(g);
-    c->grid = (c->with.n + THREADS_OF_BLOCK - 1) / THREADS_OF_BLOCK;
-    if (chance(10) && c->grid > 1) {
-        c->grid--;
-    }
-}
-
-/* Where it sees both, a copy runs on the destination's device. */
-static void draw_copy(graph *g, call *c, uint32_t index) {
-    uint32_t most = chance(35) ? 40000 : pick_most();
-    c->device = g->devices[pick(g->device_count)];
-    do {
-        uint32_t size;
-        c->dst = pick_span(g, pick_name(g, c->device, index), 1, most);
-        c->a = pick_span(g, pick_name(g, c->device, index), 1, most);
-        if (most == 40000) {
-            c->dst.size = name_size(g, c->dst.name) - c->dst.at;
-            c->a.size = name_size(g, c->a.name) - c->a.at;
-            size = COPY_LANE_BYTES - 1 + pick(most - COPY_LANE_BYTES);
-            c->dst.size = c->dst.size > size ? size : c->dst.size;
-        }
-        c->dst.size = c->dst.size < c->a.size ? c->dst.size : c->a.size;
-        c->a.size = c->dst.size;
-    } while (spans_meet(&c->dst, &c->a));
-    c->device = g->device_of[c->dst.name];
-}
-
-static void draw_fill(graph *g, call *c, uint32_t index) {
-    static const uint32_t sizes[] = {1, 2, 4, 8};
-    c->value_size = sizes[c->kind == CALL_WRITE ? 2 + pick(2) : pick(4)];
-    c->device = g->devices[pick(g->device_count)];
-    c->dst = pick_span(g, pick_name(g, c->device, index), c->value_size,
-                       c->kind == CALL_WRITE ? c->value_size : pick_most());
-    c->dst.size = c->kind == CALL_WRITE ? c->value_size : c->dst.size;
-    c->device = g->device_of[c->dst.name];
-    c->value = test_random(&W.random);
-}
-
-/* Stated and in the order of its device, or ordered with everything at home. */
-static void draw_host(graph *g, call *c) {
-    c->fence = chance(10);
-    do {
-        c->dst = pick_span(g, pick_memory(g), 4, pick_most());
-        c->a = pick_span(g, pick_memory(g), 4, pick_most());
-        c->b = pick_span(g, pick_memory(g), 4, pick_most());
-    } while (spans_meet(&c->dst, &c->a) || spans_meet(&c->dst, &c->b));
-    c->device = c->fence ? g->devices[0] : g->device_of[c->dst.name];
-    c->stated = !c->fence;
-}
-
-static void draw_custom(graph *g, call *c) {
-    uint32_t home = g->devices[0];
-    c->fence = chance(10);
-    c->value_size = 4;
-    c->value = test_random(&W.random) & UINT32_MAX;
-    c->dst = pick_span(g, c->fence ? home * PER_DEVICE + pick(OWN) : pick_memory(g), 4,
-                       pick_most());
-    c->device = g->device_of[c->dst.name];
-    c->stated = !c->fence;
-}
-
-/* A part of it that each launch brings. */
-static void draw_variable(call *c, uint32_t number) {
-    c->variable = number;
-    switch (c->kind) {
-    case CALL_MIX:
-        c->part = chance(50) ? (uint32_t)HCQ_PART_GRID_X : (uint32_t)HCQ_PART_ARG + 6u;
-        c->maximum = c->part == HCQ_PART_GRID_X && chance(50) ? c->grid + 3 : 0;
-        break;
-    case CALL_FILL:
-        c->part = chance(50) ? HCQ_PART_VALUE : HCQ_PART_SIZE;
-        break;
-    case CALL_WRITE:
-        c->part = HCQ_PART_VALUE;
-        break;
-    case CALL_COPY:
-        c->part = HCQ_PART_SIZE;
-        break;
-    default:
-        break;
-    }
-}
-
-static void draw_extra(graph *g, call *c, uint32_t index) {
-    if (c->fence) {
-        return;
-    }
-    c->extra.where = pick_span(g, pick_name(g, c->device, index), 1, pick_most());
-    c->extra.writes = chance(50);
-    c->has_extra = c->extra.where.name != c->dst.name && c->extra.where.name != c->a.name &&
-                   c->extra.where.name != c->b.name &&
-                   (c->kind != CALL_MIX || c->extra.where.name < FIRST_INPUT); /* no argument */
-}
-
-static call_kind pick_kind(void) {
-    uint32_t dice = pick(100);
-    return dice < 50   ? CALL_MIX
-           : dice < 70 ? CALL_COPY
-           : dice < 77 ? CALL_FILL
-           : dice < 83 ? CALL_WRITE
-           : dice < 93 ? CALL_HOST
-           : dice < 98 ? CALL_CUSTOM
-                       : CALL_BARRIER;
-}
-
-static void draw_call(graph *g, uint32_t index, uint32_t *variables) {
-    call *c = &g->calls[index];
-    memset(c, 0, sizeof *c);
-    c->kind = pick_kind();
-    switch (c->kind) {
-    case CALL_MIX:
-        draw_mix(g, c, index);
-        break;
-    case CALL_COPY:
-        draw_copy(g, c, index);
-        break;
-    case CALL_HOST:
-        draw_host(g, c);
-        break;
-    case CALL_CUSTOM:
-        draw_custom(g, c);
-        break;
-    case CALL_BARRIER:
-        c->fence = 1;
-        c->device = g->devices[0];
-        break;
-    default:
-        draw_fill(g, c, index);
-        break;
-    }
-    if (c->kind == CALL_MIX || c->kind == CALL_HOST) {
-        draw_numbers(g, c);
-    }
-    if (chance(6)) {                   /* a host command's comes last: it runs elsewhere */
-        draw_extra(g, c, index);
-    }
-    if (c->kind <= CALL_WRITE && *variables < VARIABLES && chance(12)) {
-        draw_variable(c, (*variables)++);
-    }
-    set_touches(g, c);
-}
-
-/* Memory of the graph and, so that it has contents, a fill of all of it. */
-static void draw_empty(graph *g, uint32_t index, uint32_t e) {
-    call *made = &g->calls[index], *fill = &g->calls[index + 1];
-    uint32_t name = FIRST_EMPTY + e;
-    memset(made, 0, 2 * sizeof *made);
-    g->device_of[name] = g->devices[pick(g->device_count)];
-    g->sizes[name] = 8192u << pick(3);
-    g->ready[e] = index + 1;
-    made->kind = CALL_EMPTY;
-    fill->kind = CALL_FILL;
-    made->device = fill->device = g->device_of[name];
-    made->dst.name = fill->dst.name = name;
-    fill->dst.size = g->sizes[name];
-    fill->value = test_random(&W.random);
-    fill->value_size = 8;
-    set_touches(g, fill);
-}
-
-/* ---- graphs ---- */
-
-static void shuffle(uint32_t *list, uint32_t count) {
-    for (uint32_t i = count; i > 1; i--) {
-        uint32_t k = pick(i), keep = list[i - 1];
-        list[i - 1] = list[k];
-        list[k] = keep;
-    }
-}
-
-/* Few names make many conflicts. */
-static void choose_names(graph *g) {
-    uint32_t all[DEVICES * OWN], count = 0;
-    for (uint32_t i = 0; i < g->device_count; i++) {
-        for (uint32_t k = 0; k < OWN; k++) {
-            all[count++] = g->devices[i] * PER_DEVICE + k;
-        }
-    }
-    shuffle(all, count);
-    g->name_count = 1 + pick(count);
-    memcpy(g->names, all, g->name_count * sizeof all[0]);
-    for (uint32_t n = 0; n < INPUTS; n++) {
-        if (chance(50)) {
-            uint32_t name = FIRST_INPUT + n;
-            g->sizes[name] = 8192u << pick(3);
-            g->device_of[name] = g->devices[pick(g->device_count)];
-            g->names[g->name_count++] = name;
-        }
-    }
-}
-
-static void choose_devices(graph *g) {
-    for (uint32_t i = 0; i < W.device_count; i++) {
-        g->devices[i] = i;
-    }
-    shuffle(g->devices, W.device_count);
-    g->device_count = 1 + pick(W.device_count);
-    for (uint32_t m = 0; m < MEMORIES; m++) {
-        g->device_of[m] = m / PER_DEVICE;
-    }
-}
-
-static uint32_t pick_count(void) {
-    uint32_t dice = pick(100);
-    return dice < 25 ? 2 + pick(11) : dice < 70 ? 2 + pick(63) : 2 + pick(CALLS - 1);
-}
-
-static void choose_edges(graph *g) {
-    uint32_t wanted = chance(50) ? 0 : pick(EDGES);
-    for (uint32_t i = 0; i < wanted; i++) {
-        uint32_t after = 1 + pick(g->count - 1), before = pick(after);
-        if (g->calls[before].kind != CALL_EMPTY && g->calls[after].kind != CALL_EMPTY) {
-            g->edges[g->edge_count].before = before;
-            g->edges[g->edge_count++].after = after;
-        }
-    }
-}
-
-/* HCQ_STEP wants kernels of one device and copies with one output. */
-static int call_can_step(const graph *g, const call *c) {
-    const span *spans[3] = {&c->dst, &c->a, &c->b};
-    if (c->kind == CALL_COPY && c->has_extra && c->extra.writes) {
-        return 0;
-    }
-    if (c->kind != CALL_MIX) {
-        return 1;
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        if (g->device_of[spans[i]->name] != c->device) {
-            return 0;
-        }
-    }
-    return !c->has_extra || g->device_of[c->extra.where.name] == c->device;
-}
-
-static void find_can_step(graph *g) {
-    g->can_step = 1;
-    for (uint32_t i = 0; i < g->count; i++) {
-        g->can_step = g->can_step && call_can_step(g, &g->calls[i]);
-    }
-}
-
-static void draw_graph(graph *g) {
-    uint32_t variables = 0, empties = chance(40) ? 1 + pick(EMPTIES) : 0, made = 0;
-    memset(g, 0, sizeof *g);
-    for (uint32_t e = 0; e < EMPTIES; e++) {
-        g->ready[e] = NOBODY;
-    }
-    choose_devices(g);
-    choose_names(g);
-    g->pauses = chance(50) ? 10 : 0;
-    uint32_t count = pick_count();
-    for (uint32_t i = 0; i < count;) {
-        if (made < empties && i + 1 < count && chance(30)) {
-            draw_empty(g, i, made++);
-            i += 2;
-        } else {
-            draw_call(g, i++, &variables);
-        }
-        g->count = i;
-    }
-    choose_edges(g);
-    find_can_step(g);
-}
 
 /* ---- launches ---- */
 
@@ -427,52 +29,63 @@ static int is_touched(const graph *g, uint32_t name, int only_writes) {
     return 0;
 }
 
-static int is_written(const graph *g, uint32_t name) {
-    return is_touched(g, name, 1);
-}
-
 static int bindings_meet(const graph *g, const launch *l, uint32_t n, uint32_t m) {
     const binding *a = &l->inputs[n], *b = &l->inputs[m];
     return a->memory == b->memory && a->at < b->at + g->sizes[FIRST_INPUT + m] &&
            b->at < a->at + g->sizes[FIRST_INPUT + n];
 }
 
-static void bind_input(const graph *g, launch *l, uint32_t n) {
-    uint32_t name = FIRST_INPUT + n;
-    uint32_t unit = chance(50) ? 64 : g->sizes[name]; /* so that many fit in, too */
-    l->inputs[n].memory = g->device_of[name] * PER_DEVICE + OWN + pick(SPARES);
-    l->inputs[n].at = pick((SPARE_BYTES - g->sizes[name]) / unit + 1) * unit;
+/* To memory that the graph does not name, or to any. */
+static void bind_input(const graph *g, launch *l, uint32_t n, int any) {
+    uint32_t name = FIRST_INPUT + n, size = g->sizes[name];
+    uint32_t unit = any ? 4 + 4 * pick(16) : chance(50) ? 64 : size; /* many fit in, too */
+    binding *b = &l->inputs[n];
+    b->memory = g->device_of[name] * PER_DEVICE + (any ? pick(PER_DEVICE) : OWN + pick(SPARES));
+    b->at = pick(((uint32_t)W.memory[b->memory].size - size) / unit + 1) * unit;
 }
 
-/* Inputs may share memory where neither is written. */
-static int input_fits(const graph *g, const launch *l, uint32_t n) {
+/* Has the input bytes in common with what a call touches by another name, and one of
+   them is written? */
+static int is_aliased(const graph *g, const launch *l, uint32_t n) {
+    const uint32_t size = g->sizes[FIRST_INPUT + n];
+    const binding *b = &l->inputs[n];
+    const int written = is_touched(g, FIRST_INPUT + n, 1);
     for (uint32_t m = 0; m < INPUTS; m++) {
-        if (m != n && g->sizes[FIRST_INPUT + m] && bindings_meet(g, l, n, m) &&
-            (is_written(g, FIRST_INPUT + n) || is_written(g, FIRST_INPUT + m))) {
-            return 0;
+        if (m != n && is_touched(g, FIRST_INPUT + m, 0) && bindings_meet(g, l, n, m) &&
+            (written || is_touched(g, FIRST_INPUT + m, 1))) {
+            return 1;
         }
     }
-    return 1;
+    for (uint32_t i = 0; i < g->count; i++) {
+        for (uint32_t t = 0; t < g->calls[i].touch_count; t++) {
+            const span *s = &g->calls[i].touches[t].where;
+            if (s->name == b->memory && s->at < b->at + size && b->at < s->at + s->size &&
+                (written || g->calls[i].touches[t].writes)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
 }
 
-static int inputs_fit(const graph *g, const launch *l) {
+static int any_aliased(const graph *g, const launch *l) {
     for (uint32_t n = 0; n < INPUTS; n++) {
-        if (g->sizes[FIRST_INPUT + n] && !input_fits(g, l, n)) {
-            return 0;
+        if (is_touched(g, FIRST_INPUT + n, 0) && is_aliased(g, l, n)) {
+            return 1;
         }
     }
-    return 1;
+    return 0;
 }
 
 static void bind_inputs(const graph *g, launch *l) {
     do {
         for (uint32_t n = 0; n < INPUTS; n++) {
             for (uint32_t tries = 0; g->sizes[FIRST_INPUT + n] && tries < 20; tries++) {
-                bind_input(g, l, n);
-                tries = input_fits(g, l, n) ? 20 : tries;
+                bind_input(g, l, n, 0);
+                tries = is_aliased(g, l, n) ? tries : 20;
             }
         }
-    } while (!inputs_fit(g, l));
+    } while (any_aliased(g, l));
 }
 
 /* Two inputs of one size on one device change places, now and then. */
@@ -526,10 +139,12 @@ static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *poin
     memset(&s, 0, sizeof s);
     memset(inputs, 0, sizeof inputs);
     for (uint32_t n = 0; n < INPUTS; n++) {
-        if (g->sizes[FIRST_INPUT + n]) {
+        if (is_touched(g, FIRST_INPUT + n, 0)) { /* others may be missing */
             inputs[n] = bound_buffer(g, l, n);
         }
     }
+    s.waits = &W.gate;
+    s.wait_count = l->held && W.shut;
     s.queues = &g->queue;
     s.queue_count = 1;
     s.inputs = inputs;
@@ -542,19 +157,9 @@ static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *poin
 
 /* ---- comparing ---- */
 
-static void print_writers(uint32_t memory, uint32_t at) {
-    const graph *g = &W.graph;
-    for (uint32_t i = 0; i < g->count; i++) {
-        const span *dst = &g->calls[i].dst;
-        if (dst->name == memory && dst->at <= at && at < dst->at + dst->size) {
-            fprintf(stderr, "call %u writes it\n", i);
-        }
-    }
-}
-
 /* Only when nothing is in flight. */
 static void compare_all(void) {
-    for (uint32_t m = 0; m < W.device_count * PER_DEVICE; m++) {
+    for (uint32_t m = 0; m < DEVICES * PER_DEVICE; m++) {
         const unsigned char *got = (const unsigned char *)W.memory[m].host;
         uint32_t size = (uint32_t)W.memory[m].size, i = 0;
         if (memcmp(got, W.model[m], size) == 0) {
@@ -563,14 +168,26 @@ static void compare_all(void) {
         while (got[i] == W.model[m][i]) {
             i++;
         }
-        print_writers(m, i);
         wrong("memory %u (device %u) differs at byte %u: %#x, not %#x", m, m / PER_DEVICE, i,
               got[i], W.model[m][i]);
     }
 }
 
+static void shut_gate(void) {
+    W.gate.value++;
+    W.shut = 1;
+}
+
+static void open_gate(void) {
+    if (W.shut) {
+        MUST(hcq_signal_set(W.gate.signal, W.gate.value));
+        W.shut = 0;
+    }
+}
+
 static void wait_for(const hcq_point *points, uint32_t count) {
     static char text[32768];
+    open_gate();
     hcq_result r = hcq_wait(points, count, HCQ_ALL, BOUND);
     if (r == HCQ_TIMEOUT) {
         hcq_explain(points, count, text, sizeof text);
@@ -610,10 +227,11 @@ static void submit_plain(const graph *g, const hcq_point *waits, uint32_t wait_c
 }
 
 /* A range of the same size elsewhere that the call may use instead. */
-static span move_span(const graph *g, uint32_t device, const span *old, uint32_t unit) {
+static span move_span(const graph *g, uint32_t device, uint32_t index, const span *old,
+                      uint32_t unit) {
     span s = *old;
-    uint32_t name = g->names[pick(g->name_count)];
-    if (sees(g, device, name) && name_size(g, name) >= s.size) {
+    uint32_t name = pick_name(g, device, index);
+    if (name_size(g, name) >= s.size) {
         s.name = name;
     }
     s.at = pick(name_size(g, s.name) - s.size + 1);
@@ -630,9 +248,9 @@ static void update_copy(graph *g, uint32_t index) {
         if (tries++ > 50) {
             return;
         }
-        now.a = move_span(g, c->device, &c->a, 1);
+        now.a = move_span(g, c->device, index, &c->a, 1);
         if (both) {
-            now.dst = move_span(g, c->device, &c->dst, 1);
+            now.dst = move_span(g, c->device, index, &c->dst, 1);
         }
         now.device = g->device_of[now.dst.name];
     } while (spans_meet(&now.dst, &now.a) || !sees(g, now.device, now.a.name));
@@ -656,7 +274,7 @@ static void update_argument(graph *g, uint32_t index) {
         if (tries++ > 50) {
             return;
         }
-        *moved[arg] = move_span(g, c->device, moved[arg], 4);
+        *moved[arg] = move_span(g, c->device, index, moved[arg], 4);
     } while (spans_meet(&now.dst, &now.a) || spans_meet(&now.dst, &now.b));
     uint64_t address = g->buffers[moved[arg]->name].address + moved[arg]->at;
     MUST(hcq_queue_update_arg(g->queue, index, arg, &address, 8));
@@ -712,86 +330,35 @@ static void update_calls(graph *g) {
 
 /* ---- launches that are refused ---- */
 
-static void timelines(uint64_t *values) {
-    for (uint32_t d = 0; d < W.device_count; d++) {
-        values[d] = hcq_device_timeline_value(W.devices[d]);
-    }
-}
-
 static void must_refuse(const graph *g, const launch *l, hcq_result want, const char *what) {
-    uint64_t was[DEVICES], now[DEVICES];
+    uint64_t was[DEVICES];
     hcq_point point;
-    timelines(was);
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        was[d] = hcq_device_timeline_value(W.devices[d]);
+    }
     hcq_result r = submit_launch(g, l, &point);
-    timelines(now);
     if (r != want) {
         wrong("%s gives %s, not %s", what, hcq_result_name(r), hcq_result_name(want));
     }
-    if (memcmp(was, now, W.device_count * sizeof was[0])) {
-        wrong("%s is refused, but a number was given out", what);
-    }
-}
-
-/* One that the graph uses, or NOBODY. */
-static uint32_t pick_input(const graph *g) {
-    uint32_t n = pick(INPUTS);
-    for (uint32_t i = 0; i < INPUTS; i++, n = (n + 1) % INPUTS) {
-        if (g->sizes[FIRST_INPUT + n] && is_touched(g, FIRST_INPUT + n, 0)) {
-            return n;
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        if (hcq_device_timeline_value(W.devices[d]) != was[d]) {
+            wrong("%s is refused, but device %u gave out a number", what, d);
         }
     }
-    return NOBODY;
 }
 
-/* Binds input n over a range of a memory that the graph names. */
-static int alias_memory(const graph *g, launch *l, uint32_t n) {
-    const call *c = &g->calls[pick(g->count)];
-    uint32_t size = g->sizes[FIRST_INPUT + n];
-    for (uint32_t t = 0; t < c->touch_count; t++) {
-        const span *where = &c->touches[t].where;
-        uint32_t whole = name_size(g, where->name);
-        if (where->name >= FIRST_INPUT || whole < size ||
-            g->device_of[where->name] != g->device_of[FIRST_INPUT + n] ||
-            !(c->touches[t].writes || is_written(g, FIRST_INPUT + n))) {
-            continue;
-        }
-        /* one byte of overlap at the least, at one end or the other */
-        uint32_t last = where->at + where->size - 1;
-        uint32_t at = last + size <= whole ? last : whole - size;
-        at = chance(50) && where->at + 1 >= size ? where->at + 1 - size : at;
-        if (at <= last && at + size > where->at) {
-            l->inputs[n].memory = where->name;
-            l->inputs[n].at = at;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Binds input n over another one: all of it or its last byte. */
-static int alias_input(const graph *g, launch *l, uint32_t n) {
-    uint32_t m = pick_input(g), size = g->sizes[FIRST_INPUT + n];
-    if (n == m || g->device_of[FIRST_INPUT + n] != g->device_of[FIRST_INPUT + m] ||
-        !(is_written(g, FIRST_INPUT + n) || is_written(g, FIRST_INPUT + m))) {
-        return 0;
-    }
-    l->inputs[n] = l->inputs[m];
-    l->inputs[n].at += chance(50) ? g->sizes[FIRST_INPUT + m] - 1 : 0;
-    if (l->inputs[n].at + size > SPARE_BYTES) {
-        l->inputs[n].at = SPARE_BYTES - size;
-    }
-    return bindings_meet(g, l, n, m);
-}
-
+/* Inputs in any memory, and a variable above its maximum. */
 static void refuse_something(const graph *g, const launch *like) {
     launch l = *like;
-    uint32_t n = pick_input(g);
-    if (n != NOBODY && chance(80)) {
-        if (chance(50) ? alias_memory(g, &l, n) : alias_input(g, &l, n)) {
-            must_refuse(g, &l, HCQ_ERROR_ALIAS, "an alias");
+    for (uint32_t n = 0; n < INPUTS; n++) {
+        if (is_touched(g, FIRST_INPUT + n, 0)) {
+            bind_input(g, &l, n, 1);
         }
-        return;
     }
+    if (any_aliased(g, &l)) {
+        must_refuse(g, &l, HCQ_ERROR_ALIAS, "an alias");
+    }
+    l = *like;
     for (uint32_t i = 0; i < g->count; i++) {
         const call *c = &g->calls[i];
         if (c->part == HCQ_PART_GRID_X || c->part == HCQ_PART_SIZE) {
@@ -845,6 +412,9 @@ static void run_burst(graph *g, launch *l, int *stale) {
     hcq_point points[IN_FLIGHT];
     uint32_t count = 1 + pick(chance(10) ? (uint32_t)IN_FLIGHT : 3);
     int plain = 0;                     /* what HCQ_OVERLAP would not follow */
+    if (chance(30)) {
+        shut_gate();
+    }
     for (uint32_t i = 0; i < count; i++) {
         W.step = "a burst";
         if (chance(25)) {
@@ -856,10 +426,11 @@ static void run_burst(graph *g, launch *l, int *stale) {
         } else {
             swap_inputs(g, l);
         }
-        if (!inputs_fit(g, l)) {       /* an update has made one of them written */
+        if (any_aliased(g, l)) {       /* an update has made one of them written */
             bind_inputs(g, l);
         }
         choose_variables(g, l);
+        l->held = chance(60);
         l->flags = i && !plain && chance(75) ? HCQ_OVERLAP : 0;
         if (!l->flags && chance(25)) {
             submit_plain(g, points, i);
@@ -869,6 +440,7 @@ static void run_burst(graph *g, launch *l, int *stale) {
         *stale = 0;
         R.in_flight += i && test_poll(points[i - 1]) == HCQ_TIMEOUT;
     }
+    open_gate();
     if (chance(30)) {
         bind_inputs(g, l);
         choose_variables(g, l);
@@ -877,14 +449,21 @@ static void run_burst(graph *g, launch *l, int *stale) {
     wait_for(points, count);
 }
 
-/* Nothing of the graph is needed any more once it is submitted. */
+/* Nothing of the graph is needed any more once it is submitted, held or not. */
 static void destroy_in_flight(graph *g, launch *l) {
     hcq_point point;
     bind_inputs(g, l);
     choose_variables(g, l);
     l->flags = 0;
+    l->held = 1;
     W.step = "destroying in flight";
+    if (chance(50)) {
+        shut_gate();
+    }
     launch_and_model(g, l, &point, 0, 0);
+    if (chance(50)) {
+        MUST(hcq_queue_reset(g->queue));
+    }
     hcq_queue_destroy(g->queue);
     g->queue = NULL;
     wait_for(&point, 1);
@@ -913,6 +492,9 @@ static void run_seed(uint64_t seed) {
         MUST(hcq_queue_bind(g->queue, W.devices[g->devices[0]]));
         check_plan(g);
     }
+    W.step = "scheduling";
+    check_schedule(g, 0);
+    check_schedule(g, HCQ_COPY_LISTS);
     for (uint32_t rounds = 2 + pick(5); rounds; rounds--) {
         run_burst(g, &l, &stale);
         compare_all();
@@ -927,7 +509,7 @@ static void run_seed(uint64_t seed) {
     }
     hcq_queue_destroy(g->queue);
     g->queue = NULL;
-    for (uint32_t d = 0; d < W.device_count; d++) {
+    for (uint32_t d = 0; d < DEVICES; d++) {
         hcq_error_info error;
         MUST(hcq_device_error(W.devices[d], &error));
         if (error.result != HCQ_OK) {
