@@ -70,7 +70,7 @@ tsan-cuda-mock         default  cuda-mock   cuda_sanitized tsan conformance cumo
 asan-vulkan            full     vulkan      vulkan_sanitized asan conformance vulkan --quick
 vulkan-validation      default  vulkan      validated conformance vulkan
 valgrind-conformance   full     -           memcheck conformance cpu-nospin --quick
-examples               default  cpu         script tests/examples/examples.sh
+examples               default  cpu         documented examples.sh
 matrix-clang           full     cpu         matrix clang
 matrix-gcc             default  cpu         matrix gcc
 conformance-vulkan     quick    vulkan      vulkan conformance vulkan
@@ -90,7 +90,7 @@ unit                   quick    cpu         unit
 graph                  quick    cpu         graph gcc 100
 schedules              quick    -           schedules
 symbols                quick    cpu         script tests/portability/symbols.sh
-snippets               default  cpu         script tests/examples/snippets.sh
+snippets               default  cpu         documented snippets.sh
 starts                 default  cpu         starts 300
 spirv                  default  vulkan      spirv gcc
 layout                 quick    -           layout
@@ -140,7 +140,7 @@ vulkan-mock-all        full     vulkan      vulkan_mock_all
 gpu-script             full     cuda-mock   gpu_script
 no-cuda                default  cuda-mock   no_cuda
 cuda-header            default  cuda        cuda_header
-kernels                default  cuda        script tests/support/kernels.sh --check
+kernels                default  cuda        script tests/support/code.sh kernels --check
 one-engine             full     cpu         program gcc conformance cpu-one-engine
 no-copy-lane           full     cpu         program gcc conformance cpu-no-copy
 narrow-counters        default  cpu         program gcc conformance cpu-narrow
@@ -307,6 +307,7 @@ once() { # FILE COMMAND...: makes FILE by the command, whichever step comes firs
 write_sources() { # the implementation as the tests want it, and hcq.h without it
     printf '#undef HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$1/declarations.h"
     printf '#define _GNU_SOURCE\n#define HCQ_TEST_HEADER "declarations.h"\n' >"$1/apart.h"
+    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$1/plain.c"
     cat >"$1/implementation.c" <<'END'
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
@@ -581,6 +582,18 @@ script() {
     run sh "$@"
 }
 
+documented() { # SCRIPT ARGUMENTS...: with the implementation as a user compiles it, once
+    need gcc
+    script=$1
+    shift
+    with_vulkan=
+    ! vulkan_headers || with_vulkan=-DHCQ_VULKAN
+    # shellcheck disable=SC2086
+    once "$bin/plain.o" gcc -std=c99 -O1 -Wall -Wextra -Werror -DHCQ_CPU -DHCQ_CUDA $with_vulkan \
+        -I. -c "$bin/plain.c" -o "$bin/plain.o" || return 1
+    HCQ_OBJECT=$bin/plain.o run sh "tests/examples/$script" "$@" gcc
+}
+
 matrix() { # COMPILER
     need "$1"
     # shellcheck disable=SC2086
@@ -823,12 +836,12 @@ vulkan_seeds() { # FROM TO
 
 vulkan_examples() {
     need_vulkan_headers
-    run sh tests/examples/examples.sh --vulkan $all
+    documented examples.sh --vulkan
 }
 
 shaders() { # arrays made by another compiler are no failure of ours
     need gcc glslangValidator spirv-opt spirv-val
-    run sh tests/support/shaders.sh --check || {
+    run sh tests/support/code.sh shaders --check || {
         [ $? = 77 ] || return 1
         exit 78
     }
@@ -962,7 +975,7 @@ no_cuda() { # what a program meets where there is no driver, none of use, or a p
 
 cuda_examples() {
     cuda_mock gcc || return
-    run sh tests/examples/examples.sh --cuda $all
+    documented examples.sh --cuda
 }
 
 broken() { # COUNT: changes drawn by the day's seed; what no test can see is among them
@@ -1316,10 +1329,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-rounds='' matrix_size='' all=''
+rounds='' matrix_size=''
 case $tier in
 --quick) rounds=--quick matrix_size=--quick ;;
---full) matrix_size=--full all=--all ;;
+--full) matrix_size=--full ;;
 esac
 
 if [ -n "$step" ]; then

@@ -1,5 +1,5 @@
-/* digits.h - the CUDA kernels of examples/digits.c, as PTX.
-   Made by tests/support/kernels.sh with nvcc 13.0.88. */
+/* digits.h - the kernels of examples/digits.c, as PTX.
+   Made by tests/support/code.sh with nvcc 13.0.88. */
 #ifndef HCQ_EXAMPLE_DIGITS_KERNELS_H
 #define HCQ_EXAMPLE_DIGITS_KERNELS_H
 

@@ -1,5 +1,5 @@
-/* frames.h - the CUDA kernels of examples/frames.c, as PTX.
-   Made by tests/support/kernels.sh with nvcc 13.0.88. */
+/* frames.h - the kernels of examples/frames.c, as PTX.
+   Made by tests/support/code.sh with nvcc 13.0.88. */
 #ifndef HCQ_EXAMPLE_FRAMES_KERNELS_H
 #define HCQ_EXAMPLE_FRAMES_KERNELS_H
 

@@ -1,5 +1,5 @@
-/* hello.h - the CUDA kernels of examples/hello.c, as PTX.
-   Made by tests/support/kernels.sh with nvcc 13.0.88. */
+/* hello.h - the kernels of examples/hello.c, as PTX.
+   Made by tests/support/code.sh with nvcc 13.0.88. */
 #ifndef HCQ_EXAMPLE_HELLO_KERNELS_H
 #define HCQ_EXAMPLE_HELLO_KERNELS_H
 

@@ -1,5 +1,5 @@
-/* photo.h - the CUDA kernels of examples/photo.c, as PTX.
-   Made by tests/support/kernels.sh with nvcc 13.0.88. */
+/* photo.h - the kernels of examples/photo.c, as PTX.
+   Made by tests/support/code.sh with nvcc 13.0.88. */
 #ifndef HCQ_EXAMPLE_PHOTO_KERNELS_H
 #define HCQ_EXAMPLE_PHOTO_KERNELS_H
 

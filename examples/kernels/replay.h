@@ -1,5 +1,5 @@
-/* replay.h - the CUDA kernels of examples/replay.c, as PTX.
-   Made by tests/support/kernels.sh with nvcc 13.0.88. */
+/* replay.h - the kernels of examples/replay.c, as PTX.
+   Made by tests/support/code.sh with nvcc 13.0.88. */
 #ifndef HCQ_EXAMPLE_REPLAY_KERNELS_H
 #define HCQ_EXAMPLE_REPLAY_KERNELS_H
 

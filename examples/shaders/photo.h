@@ -1,5 +1,5 @@
 /* photo.h - the shaders of examples/photo.c, as arrays.
-   Made by tests/support/shaders.sh with glslang 11:12.0.0, SPIRV-Tools v2023.1. */
+   Made by tests/support/code.sh with glslang 11:12.0.0, SPIRV-Tools v2023.1. */
 #ifndef HCQ_EXAMPLE_PHOTO_SHADERS_H
 #define HCQ_EXAMPLE_PHOTO_SHADERS_H
 

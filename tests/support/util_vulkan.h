@@ -103,6 +103,26 @@ static uint64_t vulkan_see(hcq_device *device, void *host) {
 
 /* ---- shaders ---- */
 
+/* A text of shaders.h has 5 bits of a word in each character, the lowest first, and 32
+   more in all but its last; counted from '#', with c for '?' and d for a backslash. */
+__attribute__((constructor)) static void shaders_read(void) {
+    static uint32_t words[TEST_SHADER_WORDS];
+    uint32_t *to = words;
+    for (size_t k = 0; k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
+        test_shader *shader = &test_shaders[k];
+        shader->words = to;
+        for (const char *at = shader->text; *at; to++) {
+            uint32_t digit = 32;
+            for (uint32_t shift = 0; digit >= 32; shift += 5) {
+                digit = (uint32_t)(*at == 'c' ? '?' : *at == 'd' ? '\\' : *at) - '#';
+                *to |= (digit & 31) << shift;
+                at++;
+            }
+        }
+        shader->size = (size_t)(to - shader->words) * 4;
+    }
+}
+
 static const test_shader *shader_of(hcq_cpu_fn kernel) {
     const char *name = kernel_name(kernel);
     for (size_t k = 0; name && k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
