@@ -19,16 +19,18 @@
 #                 It must leave r at HCQ_OK, log nothing, and all that it
 #                 submitted must end within 10 seconds.
 #
-# All as C99 and as C++11 with -Wall -Wextra -Werror. The first block of the
-# README must be examples/hello.c, byte for byte. A block that defines HCQ_VULKAN
-# needs vulkan/vulkan.h; without it, it is left out, and that is said.
+# All as C99 and as C++11 with -Wall -Wextra -Werror, linked with one implementation,
+# which takes longest to compile ($HCQ_OBJECT if that is set: one with all backends).
+# The first block of the README must be examples/hello.c, byte for byte; examples.sh
+# runs it. A block that needs vulkan/vulkan.h is left out without it, and that is said.
 #
 # The "```c vulkan" blocks of README.md are fragments with HCQ_VULKAN, in which there
 # are VkSemaphore engine_semaphore and uint64_t engine_value. They are compiled, not
-# run; without vulkan/vulkan.h they are left out, and that is said.
+# run.
 #
 # The "```c cuda" blocks of README.md are fragments with HCQ_CUDA, run on the mock of
-# CUDA's driver: dev is of CUDA, and there are, in its context, which is current,
+# CUDA's driver (in $HCQ_TEST_CUDA_MOCK, else built): dev is of CUDA, and there are, in
+# its context, which is current,
 #     CUstream your_stream   with nothing in it
 #     CUevent your_event     recorded in it
 # and some functions of <cuda.h>, which is not needed.
@@ -40,7 +42,6 @@
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cc=${1:-${CC:-cc}}
-warnings="-Wall -Wextra -Werror"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -51,62 +52,29 @@ fail() {
 }
 
 # ---- finding them --------------------------------------------------------------
+# README.md's blocks become c-1.c, c-2.c ..., c_vulkan-1.c ..., glsl-1.c ...
 
-readme_blocks() { # MARK NAME: writes NAME-1.c, NAME-2.c ... of the blocks "```MARK"
-    awk -v mark="$1" -v start="$dir/$2-" '
-        $0 == "```" mark { inside = 1; file = start (++count) ".c"; printf "" > file; next }
-        /^```/ { if (inside) { close(file) } inside = 0; next }
-        inside { print > file }
-        END { if (inside) { exit 1 } }
-    ' "$root/README.md" || fail "README.md: a block of code has no end"
-}
-
-quick_start() { # HEADER: writes HEADER-quick.c if there is one in its comment
-    awk -v file="$dir/${1%.h}-quick.c" '
+awk -v dir="$dir/" '
+    /^```/ && inside { inside = 0; close(file); next }
+    /^```./ { inside = 1; sub(/^```/, ""); gsub(/ /, "_"); file = dir $0 "-" ++count[$0] ".c"; next }
+    /^```/ { inside = 1; file = "/dev/null"; next }
+    inside { print > file }
+    END { exit inside }' "$root/README.md" || fail "README.md: a block of code has no end"
+for header in hcq hcq_cpu hcq_vulkan hcq_cuda; do
+    awk -v file="$dir/$header-quick.c" '
         /^   QUICK START/ { inside = 1; next }
         inside && /^   ====/ { exit }
-        inside { sub(/^   /, ""); print > file }
-    ' "$root/$1"
-}
-
-readme_kernels() { # MARK SUFFIX: writes readme-1.SUFFIX, readme-2.SUFFIX ...
-    awk -v mark="$1" -v start="$dir/readme-" -v suffix="$2" '
-        $0 == "```" mark { inside = 1; file = start (++count) suffix; printf "" > file; next }
-        /^```/ { inside = 0 }
-        inside { print > file }
-    ' "$root/README.md"
-}
-
-vulkan_glsl() { # writes hcq_vulkan.comp: lines that begin with layout(, far to the right
-    awk -v file="$dir/hcq_vulkan.comp" '
-        /^\*\// { exit }
-        /^ +layout\(/ { print > file }
-    ' "$root/hcq_vulkan.h"
-}
-
-cuda_kernels() { # writes hcq_cuda.cu: lines that begin with extern "C" __global__
-    awk -v file="$dir/hcq_cuda.cu" '
-        /^\*\// { exit }
-        /^ +extern "C" __global__/ { print $0 " {}" > file }
-    ' "$root/hcq_cuda.h"
-}
-
-readme_blocks c readme
-readme_blocks "c vulkan" vulkan
-readme_blocks "c cuda" cuda
-readme_kernels glsl .comp
-readme_kernels cuda .cu
-vulkan_glsl
-cuda_kernels
-for header in hcq.h hcq_cpu.h hcq_vulkan.h hcq_cuda.h; do
-    [ ! -f "$root/$header" ] || quick_start "$header"
+        inside { sub(/^   /, ""); print > file }' "$root/$header.h"
 done
-[ -f "$dir/readme-1.c" ] || fail "README.md has no block of code"
-[ -f "$dir/hcq_vulkan.comp" ] || fail "hcq_vulkan.h has no GLSL in its comment"
-[ -f "$dir/hcq_cuda.cu" ] || fail "hcq_cuda.h has no kernel in its comment"
-[ -f "$dir/hcq-quick.c" ] || fail "hcq.h has no QUICK START"
-cmp "$dir/readme-1.c" "$root/examples/hello.c" >&2 ||
+# Far to the right in the headers' first comments: declarations of a shader, a kernel.
+sed -n '/^\*\//q; /^ \{1,\}layout(/p' "$root/hcq_vulkan.h" >"$dir/glsl-hcq_vulkan.c"
+sed -n '/^\*\//q; s/^ \{1,\}extern "C" __global__.*/& {}/p' "$root/hcq_cuda.h" >"$dir/cuda-hcq_cuda.c"
+for block in c-1 hcq-quick glsl-hcq_vulkan cuda-hcq_cuda; do
+    [ -s "$dir/$block.c" ] || fail "the documentation has no $block"
+done
+cmp "$dir/c-1.c" "$root/examples/hello.c" >&2 ||
     fail "the first block of README.md is not examples/hello.c"
+rm "$dir/c-1.c"
 
 # ---- what a fragment stands in -------------------------------------------------
 
@@ -240,88 +208,85 @@ int main(void) {
 }
 END
 
-wrap() { # FRAGMENT: the same as a function, with the lines it has in its block
-    echo '#include "context.h"'
-    echo 'void fragment(void) {'
-    echo '#line 1'
-    cat "$1"
+# ---- compiling and running them ------------------------------------------------
+
+apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED"
+hcq=${HCQ_OBJECT:-$dir/hcq.o}
+mock=${HCQ_TEST_CUDA_MOCK:-$dir}
+
+vulkan_headers() {
+    echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - >/dev/null 2>&1
+}
+
+compile() { # LANGUAGE SOURCE FLAGS...: into SOURCE's place, .o for .c
+    language=$1 source=$2
+    shift 2
+    case $language in c++) standard=c++11 ;; *) standard='c99' ;; esac
+    # examples/ is on the path for the kernel of hello.c
+    "$cc" -x "$language" -std=$standard -Wall -Wextra -Werror $apart -O1 -I"$root" \
+        -I"$root/examples" -I"$dir" "$@" -c "$source" -o "${source%.c}.o" ||
+        fail "$(basename "$source" .c) does not compile as $standard"
+}
+
+build() { # what all are linked with
+    if [ -z "${HCQ_OBJECT:-}" ]; then
+        printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$dir/hcq.c"
+        vulkan=
+        ! vulkan_headers || vulkan=-DHCQ_VULKAN
+        "$cc" -std=c99 -O1 -DHCQ_CPU -DHCQ_CUDA $vulkan -I"$root" -c "$dir/hcq.c" -o "$hcq" ||
+            fail "hcq.h does not compile"
+    fi
+    [ -f "$mock/libcuda.so.1" ] ||
+        "$cc" -std=c11 -O1 -shared -fPIC "$root/tests/mocks/libcuda.c" -o "$mock/libcuda.so.1" \
+            -pthread -ldl || fail "the mock of CUDA does not compile"
+    sed '1i #define ON_CUDA' "$dir/context.c" >"$dir/cuda_context.c"
+}
+
+run() { # NAME OBJECTS...
+    name=$1
+    shift
+    "$cc" "$@" "$hcq" -o "$dir/block" -pthread -ldl || fail "$name does not link as $language"
+    LD_LIBRARY_PATH=$mock timeout 30 "$dir/block" >"$dir/output" 2>&1 ||
+        fail "$name as $language ended with $?: $(cat "$dir/output")"
+}
+
+wrap() { # FRAGMENT LINES...: the same as a function, with the lines it has in its block
+    fragment=$1
+    shift
+    printf '%s\n' "$@" '#include "context.h"' 'void fragment(void) {' '#line 1'
+    cat "$fragment"
     echo '}'
 }
 
-# ---- compiling and running them ------------------------------------------------
-
-# All are linked with one implementation, which takes longest to compile.
-apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED"
-
-implementation() { # makes $dir/hcq.o
-    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' > "$dir/hcq.c"
-    ! vulkan_headers || set -- -DHCQ_VULKAN
-    "$cc" -std=c99 $warnings -O1 -DHCQ_CPU -DHCQ_CUDA "$@" -I"$root" -c "$dir/hcq.c" \
-        -o "$dir/hcq.o" || fail "hcq.h does not compile"
-}
-
-compile() { # LANGUAGE SOURCE OBJECT
-    case $1 in
-        c) set -- "$2" "$3" -x c -std=c99 ;;
-        c++) set -- "$2" "$3" -x c++ -std=c++11 ;;
+check() { # LANGUAGE BLOCK
+    block=${2##*/}
+    set -- "$1" "$2" "$dir/wrapped.c"
+    case $block in
+    c_vulkan-*)
+        wrap "$2" '#define HCQ_VULKAN' '#include "hcq.h"' 'extern VkSemaphore engine_semaphore;' \
+            'extern uint64_t engine_value;' >"$3"
+        compile "$1" "$3"
+        ;;
+    c_cuda-*)
+        wrap "$2" '#define ON_CUDA' >"$3"
+        compile "$1" "$3"
+        run "$block" "$dir/wrapped.o" "$dir/cuda_context.o" "$mock/libcuda.so.1"
+        ;;
+    *)
+        if grep -q 'int main(' "$2"; then
+            compile "$1" "$2"
+            run "$block" "${2%.c}.o"
+        else
+            wrap "$2" >"$3"
+            compile "$1" "$3"
+            run "$block" "$dir/wrapped.o" "$dir/context.o"
+        fi
+        ;;
     esac
-    from=$1
-    to=$2
-    shift 2
-    # examples/ is on the path because hello.c includes ../hcq.h
-    "$cc" "$@" $warnings $apart -O1 -I"$root" -I"$root/examples" -I"$dir" -c "$from" -o "$to"
-}
-
-run() { # PROGRAM
-    if command -v timeout >/dev/null 2>&1; then
-        timeout 30 "$1"
-    else
-        "$1"
-    fi
-}
-
-check() { # LANGUAGE BLOCK CONTEXT-OBJECT
-    name=$(basename "$2" .c)
-    if grep -q 'int main(' "$2"; then
-        compile "$1" "$2" "$dir/block.o" || fail "$name does not compile as $1"
-        "$cc" "$dir/block.o" "$dir/hcq.o" -o "$dir/block" -pthread || fail "$name does not link as $1"
-    else
-        wrap "$2" > "$dir/wrapped.c"
-        compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
-        "$cc" "$dir/block.o" "$3" "$dir/hcq.o" -o "$dir/block" -pthread ||
-            fail "$name does not link as $1"
-    fi
-    run "$dir/block" > "$dir/output" 2>&1 ||
-        fail "$name as $1 ended with $?: $(cat "$dir/output")"
-    echo "ok $name $1"
-}
-
-cuda_context() { # LANGUAGE: writes cuda-context-LANGUAGE.o, and the mock it is linked with
-    { echo '#define ON_CUDA' && cat "$dir/context.c"; } > "$dir/cuda-context.txt"
-    compile "$1" "$dir/cuda-context.txt" "$dir/cuda-context-$1.o" ||
-        fail "the context for CUDA does not compile"
-    [ -f "$dir/libcuda.so.1" ] || "$cc" -std=c11 -O1 -shared -fPIC -Wl,-soname,libcuda.so.1 \
-        "$root/tests/mocks/libcuda.c" -o "$dir/libcuda.so.1" -pthread -ldl ||
-        fail "the mock of CUDA does not compile"
-}
-
-check_cuda() { # LANGUAGE BLOCK: on the mock
-    name=README.md-$(basename "$2" .c)
-    [ -f "$dir/cuda-context-$1.o" ] || cuda_context "$1"
-    { echo '#define ON_CUDA' && wrap "$2"; } > "$dir/wrapped.c"
-    compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
-    "$cc" "$dir/block.o" "$dir/cuda-context-$1.o" "$dir/hcq.o" "$dir/libcuda.so.1" \
-        -o "$dir/block" -pthread || fail "$name does not link as $1"
-    LD_LIBRARY_PATH=$dir run "$dir/block" > "$dir/output" 2>&1 ||
-        fail "$name as $1 ended with $?: $(cat "$dir/output")"
-    echo "ok $name $1, on the mock"
+    echo "ok $block $1"
 }
 
 glsl() { # FILE
-    command -v glslangValidator >/dev/null 2>&1 || {
-        echo "no glslangValidator: $(basename "$1") is not compiled"
-        return 0
-    }
     {
         if ! grep -q '#version' "$1"; then
             echo "#version 460"
@@ -330,71 +295,45 @@ glsl() { # FILE
         fi
         cat "$1"
         grep -q 'void main' "$1" || echo "void main() {}"
-    } > "$dir/whole.comp"
-    glslangValidator --quiet --target-env vulkan1.2 -o "$dir/module" "$dir/whole.comp" ||
-        fail "$(basename "$1") is not GLSL for Vulkan"
-    echo "ok $(basename "$1") glsl"
+    } >"$dir/whole.comp"
+    glslangValidator --quiet --target-env vulkan1.2 -o "$dir/module" "$dir/whole.comp"
 }
 
 kernel() { # FILE
-    command -v nvcc >/dev/null 2>&1 || {
-        echo "no nvcc: $(basename "$1") is not compiled"
-        return 0
-    }
-    nvcc -ptx -o "$dir/module" "$1" || fail "$(basename "$1") is not CUDA C++"
-    echo "ok $(basename "$1") cuda"
+    nvcc -ptx -x cu -o "$dir/module" "$1"
 }
 
-wrap_vulkan() { # FRAGMENT: the same as a function of an engine
-    echo '#include "context.h"'
-    echo 'extern VkSemaphore engine_semaphore;'
-    echo 'extern uint64_t engine_value;'
-    echo 'void fragment(void) {'
-    echo '#line 1'
-    cat "$1"
-    echo '}'
+shaders_and_kernels() { # TOOL FUNCTION FILES...
+    tool=$1 function=$2
+    shift 2
+    for block in "$@"; do
+        if command -v "$tool" >/dev/null 2>&1; then
+            "$function" "$block" || fail "$tool refuses $(basename "$block")"
+            echo "ok $(basename "$block") $tool"
+        else
+            echo "no $tool: $(basename "$block") is not compiled"
+        fi
+    done
 }
 
-check_vulkan() { # LANGUAGE BLOCK
-    name=README.md-$(basename "$2" .c)
-    vulkan_headers || {
-        echo "no vulkan/vulkan.h: $name is not compiled"
-        return 0
-    }
-    { echo '#define HCQ_VULKAN' && wrap_vulkan "$2"; } > "$dir/wrapped.c"
-    compile "$1" "$dir/wrapped.c" "$dir/block.o" || fail "$name does not compile as $1"
-    echo "ok $name $1, compiled"
-}
-
-vulkan_headers() {
-    echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - >/dev/null 2>&1
-}
-
-for block in "$dir"/*.comp; do
-    [ ! -f "$block" ] || glsl "$block"
-done
-for block in "$dir"/*.cu; do
-    [ ! -f "$block" ] || kernel "$block"
-done
-if ! echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null; then
+shaders_and_kernels glslangValidator glsl "$dir"/glsl-*.c
+shaders_and_kernels nvcc kernel "$dir"/cuda-*.c
+echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null || {
     echo "$cc compiles no C++"
     exit 77
-fi
-implementation
+}
+build
 for language in c c++; do
-    context=$dir/context-$language.o
-    compile "$language" "$dir/context.c" "$context" || fail "the context does not compile"
-    for block in "$dir"/readme-*.c "$dir"/hcq*-quick.c; do
-        if grep -q '^#define HCQ_VULKAN' "$block" && ! vulkan_headers; then
-            echo "no vulkan/vulkan.h: $(basename "$block") is not compiled"
-            continue
+    compile "$language" "$dir/context.c"
+    compile "$language" "$dir/cuda_context.c"
+    for block in "$dir"/c-*.c "$dir"/c_vulkan-*.c "$dir"/c_cuda-*.c "$dir"/hcq*-quick.c; do
+        [ -f "$block" ] || continue
+        if grep -q '^#define HCQ_VULKAN' "$block" || [ "${block#*c_vulkan-}" != "$block" ]; then
+            vulkan_headers || {
+                echo "no vulkan/vulkan.h: $(basename "$block") is not compiled"
+                continue
+            }
         fi
-        check "$language" "$block" "$context"
-    done
-    for block in "$dir"/vulkan-*.c; do
-        [ ! -f "$block" ] || check_vulkan "$language" "$block"
-    done
-    for block in "$dir"/cuda-[0-9]*.c; do
-        [ ! -f "$block" ] || check_cuda "$language" "$block"
+        check "$language" "$block"
     done
 done

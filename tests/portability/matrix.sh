@@ -8,20 +8,18 @@
 #
 #   one      one file with the implementation, header included twice
 #   two      implementation in one object, use in another
-#   static   HCQ_STATIC in two objects of one program
+#   static   HCQ_STATIC; symbols.sh holds that it exports nothing
 #   subsets  the implementation with each choice of backends, and none
-#   check0   HCQ_VALIDATE 0
-#   check1   HCQ_VALIDATE 1 with NDEBUG
-#   ndebug   NDEBUG
-#   condvar  HCQ_NO_FUTEX
+#   options  HCQ_VALIDATE 0, and 1 with NDEBUG; NDEBUG; HCQ_NO_FUTEX
 #   late     the implementation after declarations and system headers
 #   header   the header part alone, of every companion
 #   windows  one, for Windows, where gcc has a sister that compiles for it
 #
 # All but subsets have every backend that is there. Without vulkan/vulkan.h that of
-# Vulkan is left out, and a note says so. --full builds and runs them all. --default
-# does so for C99, in C++11 one, two, static and header, and with -O2 for one standard
-# of each language; of the others it looks at one and header without making code.
+# Vulkan is left out, and a note says so. --full builds and runs them all. The default
+# does what differs: C99 in all ways, with one or no backend as subsets, and C++11; at
+# the newest of both languages and at the options it looks without making code. With
+# -O2 the tests themselves are built, under the same warnings.
 
 # Lists of flags and of words are split on purpose.
 # shellcheck disable=SC2086
@@ -52,33 +50,15 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-matrix.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
 
-# ---- the backends ------------------------------------------------------------
-
-backends="-DHCQ_CPU -DHCQ_CUDA"
-vulkan=
-for compiler in $compilers; do
-    command -v "$compiler" >/dev/null 2>&1 || continue
-    if echo '#include <vulkan/vulkan.h>' | "$compiler" -E -x c - >/dev/null 2>&1; then
-        vulkan=-DHCQ_VULKAN
-        backends="$backends -DHCQ_VULKAN"
-    else
-        echo "note: no vulkan/vulkan.h: without HCQ_VULKAN" >&2
-    fi
-    break
-done
-
 # ---- the sources -------------------------------------------------------------
 
-cat >"$tmp/implementation.c" <<'END'
-#define HCQ_IMPLEMENTATION
-#include "hcq.h"
-#include "hcq.h"
-typedef int not_empty;
-END
-
-# Runs a kernel and checks what it wrote; 0 is success.
+# Runs a kernel on the CPU and checks what it wrote; 0 is success. What a companion
+# declares is there, and knows no device of another backend; without a backend its
+# devices are unknown, and everything still links.
 cat >"$tmp/use.h" <<'END'
-#if defined(HCQ_CPU) || defined(HCQ_VULKAN) || defined(HCQ_CUDA)
+#include "hcq.h"
+#include "hcq.h"
+#ifdef HCQ_CPU
 typedef struct { uint64_t data; uint32_t add, count; } use_args;
 
 static void use_kernel(const void *args, const hcq_block *block) {
@@ -92,136 +72,82 @@ static void use_kernel(const void *args, const hcq_block *block) {
     }
 }
 
-static int use_queue(hcq_device *device, hcq_buffer buffer) {
+static hcq_result use_queue(hcq_device *device, hcq_buffer buffer) {
     hcq_program_desc desc = { "add", use_kernel, { HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32 },
                               NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
     use_args args = { 0, 5, 100 };
-    hcq_program *program;
-    hcq_queue *queue;
+    hcq_program *program = NULL;
+    hcq_queue *queue = NULL;
     hcq_point done;
-    hcq_result result;
+    hcq_result result = hcq_program_create(device, &desc, &program);
     args.data = buffer.address;
-    if (hcq_program_create(device, &desc, &program) != HCQ_OK) { return 1; }
-    if (hcq_queue_create(device, HCQ_COMPUTE, &queue) != HCQ_OK) { return 2; }
+    if (result == HCQ_OK) { result = hcq_queue_create(device, HCQ_COMPUTE, &queue); }
     hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(32, 1, 1));
-    result = hcq_queue_submit(queue, device, &done);
+    if (result == HCQ_OK) { result = hcq_queue_submit(queue, device, &done); }
     if (result == HCQ_OK) { result = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
     hcq_queue_destroy(queue);
-    hcq_program_destroy(program);
-    return result == HCQ_OK ? 0 : 3;
+    return result;
 }
 
-/* What the companions declare is there, and each knows its own devices alone. */
-static int use_companions(hcq_device *device, int cpu) {
-    int known = cpu;
-#ifdef HCQ_VULKAN
-    hcq_vulkan_info vulkan;
-    known += hcq_vulkan_info_get(device, &vulkan) == HCQ_OK;
-#endif
-#ifdef HCQ_CUDA
-    hcq_cuda_info cuda;
-    known += hcq_cuda_info_get(device, &cuda) == HCQ_OK;
-#endif
-    return device != NULL && known == 1 ? 0 : 4;
-}
-
-static int use_device(const char *name, int cpu) {
+static int use_device(void) {
     uint32_t data[100];
     hcq_device *device;
     hcq_buffer buffer;
-    int status;
-    hcq_result opened = hcq_open(name, NULL, &device);
-    if (opened == HCQ_ERROR_NO_DEVICE && !cpu) { return 0; }
-    if (opened != HCQ_OK) { return 10; }
     for (uint32_t i = 0; i < 100; i++) { data[i] = i; }
+    if (hcq_open("CPU", NULL, &device) != HCQ_OK) { return 10; }
     if (hcq_alloc(device, sizeof data, 0, &buffer) != HCQ_OK) { return 11; }
     if (hcq_copyin(buffer, data, sizeof data) != HCQ_OK) { return 12; }
-    status = use_companions(device, cpu);
-    if (status == 0 && cpu) { status = use_queue(device, buffer); }
-    if (hcq_copyout(data, buffer, sizeof data) != HCQ_OK) { return 13; }
+    if (use_queue(device, buffer) != HCQ_OK) { return 13; }
+    if (hcq_copyout(data, buffer, sizeof data) != HCQ_OK) { return 14; }
     for (uint32_t i = 0; i < 100; i++) {
-        if (data[i] != i + (cpu ? 5 : 0)) { return 14; }
+        if (data[i] != i + 5) { return 15; }
     }
-    if (hcq_free(buffer) != HCQ_OK) { return 15; }
-    return hcq_close(device) == HCQ_OK ? status : 16;
-}
-
+#ifdef HCQ_VULKAN
+    hcq_vulkan_info vulkan;
+    if (hcq_vulkan_info_get(device, &vulkan) == HCQ_OK) { return 16; }
 #endif
-
-/* Without a backend its devices are unknown, and everything still links. */
-#if !defined(HCQ_CPU) || !defined(HCQ_VULKAN) || !defined(HCQ_CUDA)
-static int use_unknown(const char *name) {
+#ifdef HCQ_CUDA
+    hcq_cuda_info cuda;
+    if (hcq_cuda_info_get(device, &cuda) == HCQ_OK) { return 17; }
+#endif
+    return hcq_close(device) == HCQ_OK ? 0 : 18;
+}
+#else
+static int use_device(void) {
     hcq_device *device = NULL;
-    return hcq_open(name, NULL, &device) != HCQ_ERROR_NO_DEVICE || device != NULL;
+    return hcq_open("CPU", NULL, &device) != HCQ_ERROR_NO_DEVICE || device != NULL ? 20 : 0;
 }
 #endif
+
+/* There, and where it is compiled in maybe with a device. */
+static int use_gpu(const char *name, int known) {
+    hcq_device *device = NULL;
+    hcq_result result = hcq_open(name, NULL, &device);
+    if (known && result == HCQ_OK) { return hcq_close(device) == HCQ_OK ? 0 : 30; }
+    return result == HCQ_ERROR_NO_DEVICE && device == NULL ? 0 : 31;
+}
 
 static int use(void) {
-#ifndef HCQ_CPU
-    if (use_unknown("CPU")) { return 20; }
+    int vulkan = 0, cuda = 0, status = use_device();
+#ifdef HCQ_VULKAN
+    vulkan = 1;
 #endif
-#ifndef HCQ_VULKAN
-    if (use_unknown("VULKAN")) { return 21; }
+#ifdef HCQ_CUDA
+    cuda = 1;
 #endif
-#ifndef HCQ_CUDA
-    if (use_unknown("CUDA")) { return 22; }
-#endif
-#if defined(HCQ_CPU)
-    return use_device("CPU", 1);
-#elif defined(HCQ_VULKAN)
-    return use_device("VULKAN", 0);
-#elif defined(HCQ_CUDA)
-    return use_device("CUDA", 0);
-#else
-    return 0;
-#endif
+    if (status == 0) { status = use_gpu("VULKAN", vulkan); }
+    return status == 0 ? use_gpu("CUDA", cuda) : status;
 }
 END
 
-cat >"$tmp/one.c" <<'END'
-#define HCQ_IMPLEMENTATION
-#include "hcq.h"
-#include "hcq.h"
-#include "use.h"
-int main(void) { return use(); }
-END
-
+printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n#include "hcq.h"\ntypedef int not_empty;\n' \
+    >"$tmp/implementation.c"
+printf '#include "use.h"\nint main(void) { return use(); }\n' >"$tmp/user.c"
+printf '#define HCQ_IMPLEMENTATION\n#include "user.c"\n' >"$tmp/one.c"
+printf '#define HCQ_STATIC\n#include "one.c"\n' >"$tmp/static.c"
 # Declarations and system headers came first. A strict -std has then lost what
 # the implementation needs from the system, which has to be said, not guessed.
-cat >"$tmp/late.c" <<'END'
-#include <stdio.h>
-#include "hcq.h"
-#define HCQ_IMPLEMENTATION
-#include "hcq.h"
-#include "use.h"
-int main(void) { return use(); }
-END
-
-cat >"$tmp/user.c" <<'END'
-#include "hcq.h"
-#include "hcq.h"
-#include "use.h"
-int main(void) { return use(); }
-END
-
-cat >"$tmp/static_other.c" <<'END'
-#define HCQ_STATIC
-#define HCQ_IMPLEMENTATION
-#include "hcq.h"
-#include "use.h"
-extern int other(void);
-int other(void) { return use(); }
-END
-
-cat >"$tmp/static_main.c" <<'END'
-#define HCQ_STATIC
-#define HCQ_IMPLEMENTATION
-#include "hcq.h"
-#include "use.h"
-extern int other(void);
-int main(void) { return use() != 0 || other() != 0; }
-END
-
+printf '#include <stdio.h>\n#include "hcq.h"\n#include "one.c"\n' >"$tmp/late.c"
 cat >"$tmp/header.c" <<'END'
 #include "hcq.h"
 #include "hcq.h"
@@ -231,111 +157,75 @@ END
 
 # ---- compiling and running ---------------------------------------------------
 
-count=0
-failed=0
+count=0 failed=0
 
 fail() {
     echo "FAIL $*"
     failed=$((failed + 1))
 }
 
-compile() { # OUT FLAGS...: one command line; $cc, $std, $opt are the combination
-    out=$1
+compile() { # SOURCE FLAGS...: one command line; $cc, $std, $opt are the combination
+    source=$1
     shift
     count=$((count + 1))
-    $cc $std $opt $lang_warnings $warnings -pthread -I. -I"$tmp" -x $lang "$@" \
-        -o "$tmp/$out" || {
-        fail "$cc $std $opt: $*"
+    $cc $std $opt $lang_warnings $warnings -pthread -I. -I"$tmp" -x $lang "$@" "$tmp/$source.c" || {
+        fail "$cc $std $opt: $source $*"
         false
     }
 }
 
-link_run() { # OUT OBJECTS...: links objects and runs the program
-    out=$1
-    shift
+start() { # OBJECTS...: links and runs them
     count=$((count + 1))
-    objects=
-    for object in "$@"; do
-        objects="$objects $tmp/$object"
-    done
-    $linker -pthread $objects -o "$tmp/$out" -ldl || {
-        fail "$cc $std $opt: linking $*"
-        return 1
-    }
-    start "$out"
+    $cc -pthread "$@" -o "$tmp/program" -ldl && timeout -k 5 60 "$tmp/program" ||
+        fail "$cc $std $opt: $* linked or ran with $?"
 }
 
-start() { # OUT
-    timeout -k 5 60 "$tmp/$1" || fail "$cc $std $opt: $1 ran with exit status $?"
+build() { # SOURCE FLAGS...
+    compile "$@" -c -o "$tmp/built.o" && start "$tmp/built.o"
 }
 
-look() { # NAME FLAGS...: the warnings, and no code
-    name=$1
-    shift
-    count=$((count + 1))
-    $cc $std $opt $lang_warnings $warnings -pthread -I. -I"$tmp" -x $lang "$@" -fsyntax-only \
-        "$tmp/one.c" || fail "$cc $std $opt: $name"
+look() { # FLAGS...: the warnings, and no code
+    compile one "$@" -fsyntax-only
 }
 
-looked_at() {
-    look one $backends
-}
+one() { build one $backends; }
+looked_at() { look $backends; }
+static() { build static $backends; }
 
-one_file() {
-    compile one.o $backends -c "$tmp/one.c" && link_run one one.o
-}
-
-two_files() {
-    compile implementation.o $backends -c "$tmp/implementation.c" &&
-        compile user.o $backends -c "$tmp/user.c" && link_run two implementation.o user.o
-}
-
-static_files() {
-    compile static_main.o $backends -c "$tmp/static_main.c" &&
-        compile static_other.o $backends -c "$tmp/static_other.c" &&
-        link_run static static_main.o static_other.o
+two() {
+    compile implementation $backends -c -o "$tmp/implementation.o" &&
+        compile user $backends -c -o "$tmp/user.o" &&
+        start "$tmp/implementation.o" "$tmp/user.o"
 }
 
 subsets() { # those that are not $backends
-    subset none
-    subset cpu -DHCQ_CPU
-    subset cuda -DHCQ_CUDA
-    [ -n "$vulkan" ] || return 0
-    subset vulkan -DHCQ_VULKAN
-    subset no-cpu -DHCQ_VULKAN -DHCQ_CUDA
-    subset no-vulkan -DHCQ_CPU -DHCQ_CUDA
-    subset no-cuda -DHCQ_CPU -DHCQ_VULKAN
-}
-
-subset() { # NAME FLAGS...
-    name=$1
-    shift
-    compile "$name.o" "$@" -c "$tmp/one.c" && link_run "$name" "$name.o"
+    build one
+    build one -DHCQ_CPU
+    build one -DHCQ_CUDA
+    [ -z "$vulkan" ] || build one -DHCQ_VULKAN
+    [ "$size$vulkan" = --full-DHCQ_VULKAN ] || return 0
+    build one -DHCQ_VULKAN -DHCQ_CUDA
+    build one -DHCQ_CPU -DHCQ_CUDA
+    build one -DHCQ_CPU -DHCQ_VULKAN
 }
 
 options() {
     if [ "$size" = --default ]; then
-        look check0 $backends -DHCQ_VALIDATE=0
-        look check1 $backends -DHCQ_VALIDATE=1 -DNDEBUG
-        look ndebug $backends -DNDEBUG
-        look condvar $backends -DHCQ_NO_FUTEX
+        look $backends -DHCQ_VALIDATE=0
+        look $backends -DHCQ_VALIDATE=1 -DNDEBUG -DHCQ_NO_FUTEX
         return
     fi
-    compile check0.o $backends -DHCQ_VALIDATE=0 -c "$tmp/one.c" && link_run check0 check0.o
-    compile check1.o $backends -DHCQ_VALIDATE=1 -DNDEBUG -c "$tmp/one.c" &&
-        link_run check1 check1.o
-    compile ndebug.o $backends -DNDEBUG -c "$tmp/one.c" && link_run ndebug ndebug.o
-    compile condvar.o $backends -DHCQ_NO_FUTEX -c "$tmp/one.c" && link_run condvar condvar.o
+    for option in -DHCQ_VALIDATE=0 "-DHCQ_VALIDATE=1 -DNDEBUG" -DNDEBUG -DHCQ_NO_FUTEX; do
+        build one $backends $option
+    done
 }
 
 late() {
     strict=$std
     std=$(echo "$strict" | sed 's/=c/=gnu/')
-    compile late.o $backends -c "$tmp/late.c" && link_run late late.o
+    build late $backends
     std=$strict
-    count=$((count + 1))
-    if ! $cc $std -I. -I"$tmp" -x $lang $backends -c "$tmp/late.c" -o "$tmp/late.o" 2>"$tmp/said"
-    then
+    if ! $cc $std -I. -I"$tmp" -x $lang $backends -fsyntax-only "$tmp/late.c" 2>"$tmp/said"; then
         grep -q '#error.*hcq' "$tmp/said" || fail "$cc $std: late, without a word from hcq"
     fi
 }
@@ -344,7 +234,7 @@ windows() { # compiled and linked, not run, and without Vulkan's headers
     [ "$compiler:$lang" = gcc:c ] || return 0
     if command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
         cc=x86_64-w64-mingw32-gcc
-        compile one.exe -DHCQ_CPU -DHCQ_CUDA "$tmp/one.c" -static
+        compile one -DHCQ_CPU -DHCQ_CUDA -static -o "$tmp/one.exe"
         cc=$compiler
     else
         echo "note: no x86_64-w64-mingw32-gcc" >&2
@@ -352,40 +242,25 @@ windows() { # compiled and linked, not run, and without Vulkan's headers
 }
 
 header() { # includes alone need no library, no flag and no implementation
-    compile header.o -c "$tmp/header.c"
-    for companion in hcq_*.h; do
-        [ -f "$companion" ] || continue
-        case $companion:$vulkan in hcq_vulkan.h:) continue ;; esac
-        backend=$(basename "$companion" .h | tr '[:lower:]' '[:upper:]')
-        compile header.o "-D$backend" -c "$tmp/header.c"
+    for backend in -UHCQ_CPU -DHCQ_CPU -DHCQ_CUDA $vulkan; do
+        compile header "$backend" -c -o "$tmp/header.o"
     done
 }
 
 combination() { # COMPILER STANDARD OPTIMISATION SHAPES...
     compiler=$1 std=-std=$2 opt=$3
     shift 3
-    case $std in
-    *++*)
-        lang=c++ lang_warnings=
-        case $compiler in gcc) cc=g++ ;; clang) cc=clang++ ;; *) cc=$compiler ;; esac
-        ;;
+    case $std:$compiler in
+    *++*:gcc) lang=c++ lang_warnings='' cc=g++ ;;
+    *++*:*) lang=c++ lang_warnings='' cc=$compiler++ ;;
     *) lang=c lang_warnings=$c_warnings cc=$compiler ;;
     esac
-    linker=$cc
+    if ! echo | "$cc" "$std" -x $lang -fsyntax-only - 2>/dev/null; then
+        echo "note: $compiler does not know $std" >&2
+        return
+    fi
     for shape in "$@"; do
         "$shape"
-    done
-}
-
-known_standards() { # COMPILER: those it understands
-    for standard in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
-        lang=c
-        case $standard in c++*) lang=c++ ;; esac
-        if echo | "$1" "-std=$standard" -x $lang -fsyntax-only - 2>/dev/null; then
-            echo "$standard"
-        else
-            echo "note: $1 does not know $standard" >&2
-        fi
     done
 }
 
@@ -395,29 +270,32 @@ for compiler in $compilers; do
         [ "$size" = --quick ] && continue
         exit 1
     }
+    vulkan=-DHCQ_VULKAN
+    echo '#include <vulkan/vulkan.h>' | "$compiler" -E -x c - >/dev/null 2>&1 || {
+        echo "note: no vulkan/vulkan.h: without HCQ_VULKAN" >&2
+        vulkan=
+    }
+    backends="-DHCQ_CPU -DHCQ_CUDA $vulkan"
     case $size in
     --quick)
-        combination "$compiler" c99 -O0 one_file static_files header
-        combination "$compiler" c++11 -O0 two_files
-        continue
+        combination "$compiler" c99 -O0 one static header
+        combination "$compiler" c++11 -O0 two
+        ;;
+    --default)
+        combination "$compiler" c99 -O0 two static header late subsets options windows
+        combination "$compiler" c++11 -O0 two static header
+        combination "$compiler" c2x -O0 looked_at header
+        combination "$compiler" c++20 -O0 looked_at header
+        ;;
+    --full)
+        for standard in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
+            for opt in -O0 -O2; do
+                combination "$compiler" $standard $opt one two static header late subsets \
+                    options windows
+            done
+        done
         ;;
     esac
-    for standard in $(known_standards "$compiler"); do
-        shapes="looked_at header"
-        case $size:$standard in
-        --full:* | *:c99)
-            shapes="one_file header two_files static_files late subsets options windows"
-            ;;
-        *:c++11) shapes="one_file header two_files static_files" ;;
-        esac
-            combination "$compiler" "$standard" -O0 $shapes
-        case $size:$standard in
-        --full:*) ;;
-        *:c17 | *:c++20) shapes=one_file ;;
-        *) continue ;;
-        esac
-            combination "$compiler" "$standard" -O2 $shapes
-    done
 done
 
 echo "$count commands, $failed failures"
