@@ -255,25 +255,11 @@ static TEST_UNUSED const char *test_worker(void) {
     return T.variant->inner ? T.variant->inner : T.variant->backend;
 }
 
-static TEST_UNUSED int is_cpu(void) {
-    return strcmp(test_worker(), "CPU") == 0;
-}
-
-static TEST_UNUSED int is_mock(void) {
-    return strcmp(test_worker(), "MOCK") == 0;
-}
-
-static TEST_UNUSED int is_vulkan(void) {
-    return strcmp(test_worker(), "VULKAN") == 0;
-}
-
-static TEST_UNUSED int is_cuda(void) {
-    return strcmp(test_worker(), "CUDA") == 0;
-}
-
-static TEST_UNUSED int is_gpu(void) {
-    return is_vulkan() || is_cuda();
-}
+static TEST_UNUSED int is_cpu(void) { return strcmp(test_worker(), "CPU") == 0; }
+static TEST_UNUSED int is_mock(void) { return strcmp(test_worker(), "MOCK") == 0; }
+static TEST_UNUSED int is_vulkan(void) { return strcmp(test_worker(), "VULKAN") == 0; }
+static TEST_UNUSED int is_cuda(void) { return strcmp(test_worker(), "CUDA") == 0; }
+static TEST_UNUSED int is_gpu(void) { return is_vulkan() || is_cuda(); }
 
 static TEST_UNUSED void log_clear(void) {
     pthread_mutex_lock(&T.log.lock);
@@ -604,6 +590,16 @@ static TEST_UNUSED int test_setup(void **state) {
     return 0;
 }
 
+/* Something that there was a number of before the test; 1: now it is another one. */
+static int test_left(const char *what, uint64_t now, uint64_t before) {
+    if (now != before) {
+        fprintf(stderr, "teardown: %s: %llu, before the test %llu\n", what,
+                (unsigned long long)now, (unsigned long long)before);
+        test_dump();
+    }
+    return now != before;
+}
+
 /* Closing must succeed and give everything back, whatever the test did. */
 static TEST_UNUSED int test_teardown(void **state) {
     (void)state;
@@ -611,37 +607,23 @@ static TEST_UNUSED int test_teardown(void **state) {
     hcq_result second = hcq_close(T.dev2);
     T.dev = T.dev2 = NULL;
     alarm(0);
+    if (first != HCQ_OK || second != HCQ_OK) {
+        fprintf(stderr, "teardown: close gives %s and %s\n", hcq_result_name(first),
+                hcq_result_name(second));
+        test_dump();
+        return -1;
+    }
     uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
-    if (first != HCQ_OK || second != HCQ_OK || blocks) {
-        fprintf(stderr, "teardown: close gives %s and %s, %llu blocks (%llu bytes) are left\n",
-                hcq_result_name(first), hcq_result_name(second), (unsigned long long)blocks,
-                (unsigned long long)T.memory.bytes);
-        test_dump();
-        return -1;
-    }
-    if (trace_left() != T.trace_left) {
-        fprintf(stderr, "teardown: the backend has %llu objects that it had not before\n",
-                (unsigned long long)(trace_left() - T.trace_left));
-        test_dump();
-        return -1;
-    }
+    int left = test_left("blocks of memory", blocks, 0);
+    left |= test_left("objects of the traced backend", trace_left(), T.trace_left);
 #ifdef HCQ_TEST_VULKAN
-    if (test_vk.messages || T.log.validation) { /* closing has its own, only in the log */
-        fprintf(stderr, "teardown: messages of the validation layer: %llu, in the log %u\n",
-                (unsigned long long)test_vk.messages, (unsigned)T.log.validation);
-        test_dump();
-        return -1;
-    }
+    left |= test_left("messages of the validation layer", test_vk.messages, 0);
+    left |= test_left("of them in the log", T.log.validation, 0); /* closing's are only there */
 #endif
 #ifdef HCQ_TEST_CUDA
-    if (cuda_left() != T.cuda_left) {
-        fprintf(stderr, "teardown: the CUDA driver has %llu objects, before the test %llu\n",
-                (unsigned long long)cuda_left(), (unsigned long long)T.cuda_left);
-        test_dump();
-        return -1;
-    }
+    left |= test_left("objects of the CUDA driver", cuda_left(), T.cuda_left);
 #endif
-    return T.warm && test_resources_left(&T.resources, test_counted()) ? -1 : 0;
+    return left || (T.warm && test_resources_left(&T.resources, test_counted())) ? -1 : 0;
 }
 
 /* The name travels as the initial state, for a test that hangs. */
@@ -793,29 +775,31 @@ static TEST_UNUSED void k_mix(const void *block_args, const hcq_block *b) {
 }
 TEST_SHADER(k_mix, mix)
 
-static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
-    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+static TEST_UNUSED hcq_program *make_kernel(hcq_device *device, const char *label, hcq_cpu_fn fn,
+                                            const uint32_t args[4]) {
     hcq_program *program = NULL;
+    hcq_program_desc desc;
+    memset(&desc, 0, sizeof desc);
+    desc.label = label;
+    desc.cpu = fn;
+    memcpy(desc.args, args, 4 * sizeof *args);
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
+}
+
+static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
+    static const uint32_t args[4] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_NONE};
+    return make_kernel(device, "add", k_add, args);
 }
 
 static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
-    hcq_program_desc desc = {"put", k_put, {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    static const uint32_t args[4] = {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_NONE};
+    return make_kernel(device, "put", k_put, args);
 }
 
 static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
-    hcq_program_desc desc = {"mix", k_mix,
-                             {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    static const uint32_t args[4] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32};
+    return make_kernel(device, "mix", k_mix, args);
 }
 
 /* A zeroed buffer of `count` 32-bit words. */

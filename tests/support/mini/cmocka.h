@@ -1,9 +1,7 @@
 /* cmocka.h - a stand-in for cmocka on machines that have none (tests/gpu.sh): what
-   our tests use of it, in one header for a program of one source file. Names,
-   arguments and closing lines are those of cmocka 1.1, so that whoever reads
-   these lines need not know which of the two wrote them.
-
-       cc -Itests/mini tests/conformance/conformance.c ...
+   the programs that run there use of it, in one header for a program of one source
+   file. Names and lines are those of cmocka 1.1: whoever reads them need not know
+   which of the two wrote them.
 
    A failed check ends its test by a jump to the runner. A signal is not caught:
    it ends the program. Where the next run shall go on from there, two variables
@@ -14,31 +12,24 @@
 
 #include <pthread.h>
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define CMOCKA_UNUSED __attribute__((unused))
-
-typedef void (*CMUnitTestFunction)(void **state);
-typedef int (*CMFixtureFunction)(void **state);
+#define MINI __attribute__((unused)) static
 
 struct CMUnitTest {
     const char *name;
-    CMUnitTestFunction test_func;
-    CMFixtureFunction setup_func;
-    CMFixtureFunction teardown_func;
+    void (*test_func)(void **state);
+    int (*setup_func)(void **state);
+    int (*teardown_func)(void **state);
     void *initial_state;
 };
 
-#define cmocka_unit_test_setup_teardown(f, setup, teardown) {#f, f, setup, teardown, NULL}
-#define cmocka_unit_test_setup(f, setup) {#f, f, setup, NULL, NULL}
-#define cmocka_unit_test_teardown(f, teardown) {#f, f, NULL, teardown, NULL}
 #define cmocka_unit_test(f) {#f, f, NULL, NULL, NULL}
+#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
+    mini_run(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
 enum { MINI_OK, MINI_FAILED, MINI_SKIPPED, MINI_LEFT_OUT };
 
@@ -50,94 +41,24 @@ static struct {
     const char *running;
 } mini;
 
-/* ---- checks ---- */
+/* ---- what tests call ---- */
 
-static CMOCKA_UNUSED __attribute__((format(printf, 1, 2))) void print_error(const char *format,
-                                                                          ...) {
-    va_list list;
-    va_start(list, format);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fflush(stderr);
-}
-
-static CMOCKA_UNUSED __attribute__((format(printf, 1, 2))) void print_message(const char *format,
-                                                                            ...) {
-    va_list list;
-    va_start(list, format);
-    vprintf(format, list);
-    va_end(list);
-    fflush(stdout);
-}
-
-static CMOCKA_UNUSED __attribute__((noreturn)) void _fail(const char *file, int line) {
-    print_error("[   LINE   ] --- %s:%d: error: Failure!\n", file, line);
+MINI __attribute__((noreturn)) void _fail(const char *file, int line) {
+    fprintf(stderr, "[   LINE   ] --- %s:%d: error: Failure!\n", file, line);
     longjmp(mini.end, MINI_FAILED);
 }
+#define fail() _fail(__FILE__, __LINE__)
+#define skip() longjmp(mini.end, MINI_SKIPPED)
+#define fail_msg(...) (fprintf(stderr, "ERROR: " __VA_ARGS__), fprintf(stderr, "\n"), fail())
 
-static CMOCKA_UNUSED __attribute__((noreturn)) void _skip(const char *file, int line) {
-    (void)file;
-    (void)line;
-    longjmp(mini.end, MINI_SKIPPED);
+MINI void cmocka_set_test_filter(const char *pattern) {
+    mini.filter = pattern;
 }
-
-static CMOCKA_UNUSED void mini_true(int holds, const char *text, const char *file, int line) {
-    if (!holds) {
-        print_error("[  ERROR   ] --- %s\n", text);
-        _fail(file, line);
-    }
-}
-
-static CMOCKA_UNUSED void mini_equal(unsigned long long a, unsigned long long b, int same,
-                                     const char *file, int line) {
-    if ((a == b) != same) {
-        print_error("[  ERROR   ] --- %#llx %s %#llx\n", a, same ? "!=" : "==", b);
-        _fail(file, line);
-    }
-}
-
-static CMOCKA_UNUSED void mini_strings(const char *a, const char *b, const char *file, int line) {
-    if (strcmp(a, b) != 0) {
-        print_error("[  ERROR   ] --- \"%s\" != \"%s\"\n", a, b);
-        _fail(file, line);
-    }
-}
-
-static CMOCKA_UNUSED void mini_bytes(const void *a, const void *b, size_t size, const char *file,
-                                     int line) {
-    if (memcmp(a, b, size) != 0) {
-        print_error("[  ERROR   ] --- %zu bytes differ\n", size);
-        _fail(file, line);
-    }
-}
-
-#define MINI_HERE __FILE__, __LINE__
-#define MINI_NUMBER(x) ((unsigned long long)(x))
-#define MINI_POINTER(x) ((unsigned long long)(uintptr_t)(x))
-
-#define fail() _fail(MINI_HERE)
-#define skip() _skip(MINI_HERE)
-#define fail_msg(...) \
-    do { \
-        print_error("ERROR: " __VA_ARGS__); \
-        print_error("\n"); \
-        fail(); \
-    } while (0)
-#define assert_true(c) mini_true(!!(c), #c, MINI_HERE)
-#define assert_false(c) mini_true(!(c), "not (" #c ")", MINI_HERE)
-#define assert_non_null(c) mini_true((c) != NULL, #c " is NULL", MINI_HERE)
-#define assert_null(c) mini_true((c) == NULL, #c " is not NULL", MINI_HERE)
-#define assert_int_equal(a, b) mini_equal(MINI_NUMBER(a), MINI_NUMBER(b), 1, MINI_HERE)
-#define assert_int_not_equal(a, b) mini_equal(MINI_NUMBER(a), MINI_NUMBER(b), 0, MINI_HERE)
-#define assert_ptr_equal(a, b) mini_equal(MINI_POINTER(a), MINI_POINTER(b), 1, MINI_HERE)
-#define assert_ptr_not_equal(a, b) mini_equal(MINI_POINTER(a), MINI_POINTER(b), 0, MINI_HERE)
-#define assert_string_equal(a, b) mini_strings((a), (b), MINI_HERE)
-#define assert_memory_equal(a, b, size) mini_bytes((a), (b), (size), MINI_HERE)
 
 /* ---- the runner ---- */
 
 /* `*` is any text, `?` any character. */
-static CMOCKA_UNUSED int mini_matches(const char *pattern, const char *name) {
+MINI int mini_matches(const char *pattern, const char *name) {
     for (; *pattern != 0; pattern++, name++) {
         if (*pattern == '*') {
             while (*name != 0 && !mini_matches(pattern + 1, name)) {
@@ -152,22 +73,16 @@ static CMOCKA_UNUSED int mini_matches(const char *pattern, const char *name) {
     return *name == 0;
 }
 
-static CMOCKA_UNUSED void cmocka_set_test_filter(const char *pattern) {
-    mini.filter = pattern;
-}
-
 /* A check that fails in here ends it, too; 0: it went well. */
-static CMOCKA_UNUSED int mini_fixture(CMFixtureFunction fn, void **state) {
-    if (fn == NULL) {
+MINI int mini_fixture(int (*fn)(void **state), void **state, const char *what, const char *name) {
+    if (fn == NULL || (setjmp(mini.end) == 0 && fn(state) == 0)) {
         return 0;
     }
-    if (setjmp(mini.end) != 0) {
-        return -1;
-    }
-    return fn(state);
+    fprintf(stderr, "Could not run test: Test %s failed\n[  ERROR   ] %s\n", what, name);
+    return -1;
 }
 
-static CMOCKA_UNUSED int mini_body(CMUnitTestFunction fn, void **state) {
+MINI int mini_body(void (*fn)(void **state), void **state) {
     int ended = setjmp(mini.end);
     if (ended == 0) {
         fn(state);
@@ -175,55 +90,30 @@ static CMOCKA_UNUSED int mini_body(CMUnitTestFunction fn, void **state) {
     return ended;                      /* MINI_OK is 0 */
 }
 
-static CMOCKA_UNUSED int mini_test(const struct CMUnitTest *test) {
+MINI int mini_test(const struct CMUnitTest *test) {
+    static const char *const words[] = {"       OK ", "  FAILED  ", "  SKIPPED "};
     void *state = test->initial_state;
-    int result;
-    print_message("[ RUN      ] %s\n", test->name);
-    if (mini_fixture(test->setup_func, &state) != 0) {
-        print_error("Could not run test: Test setup failed\n[  ERROR   ] %s\n", test->name);
-        return MINI_FAILED;
+    printf("[ RUN      ] %s\n", test->name);
+    mini.running = test->name;
+    __atomic_store_n(&mini.began, time(NULL), __ATOMIC_SEQ_CST);
+    int result = MINI_FAILED;
+    if (mini_fixture(test->setup_func, &state, "setup", test->name) == 0) {
+        result = mini_body(test->test_func, &state);
+        if (mini_fixture(test->teardown_func, &state, "teardown", test->name) != 0) {
+            result = MINI_FAILED;
+        }
+        printf("[%s] %s\n", words[result], test->name);
     }
-    result = mini_body(test->test_func, &state);
-    if (mini_fixture(test->teardown_func, &state) != 0 && result != MINI_FAILED) {
-        print_error("Could not run test: Test teardown failed\n[  ERROR   ] %s\n", test->name);
-        return MINI_FAILED;
-    }
-    print_message("[%s] %s\n",
-                  result == MINI_OK ? "       OK " : result == MINI_SKIPPED ? "  SKIPPED " :
-                  "  FAILED  ", test->name);
+    __atomic_store_n(&mini.began, (time_t)0, __ATOMIC_SEQ_CST);
     return result;
 }
 
-static CMOCKA_UNUSED size_t mini_count(const int *results, size_t count, int wanted) {
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++) {
-        n += results[i] == wanted;
-    }
-    return n;
-}
-
-static CMOCKA_UNUSED void mini_list(const struct CMUnitTest *tests, const int *results,
-                                    size_t count, int wanted, const char *word) {
-    size_t n = mini_count(results, count, wanted);
-    if (n != 0) {
-        print_error("[  %-7s ] %zu test(s), listed below:\n", word, n);
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (results[i] == wanted) {
-            print_error("[  %-7s ] %s\n", word, tests[i].name);
-        }
-    }
-    if (n != 0) {
-        print_error("\n %zu %s TEST(S)\n", n, word);
-    }
-}
-
-static CMOCKA_UNUSED void *mini_watch(void *unused) {
+MINI void *mini_watch(void *unused) {
     struct timespec pause = {0, 100000000};
     for (;;) {
         time_t began = __atomic_load_n(&mini.began, __ATOMIC_SEQ_CST);
         if (began != 0 && time(NULL) - began > mini.limit) {
-            print_error("the test hangs: %s\n", mini.running);
+            fprintf(stderr, "the test hangs: %s\n", mini.running);
             abort();
         }
         nanosleep(&pause, NULL);
@@ -231,7 +121,7 @@ static CMOCKA_UNUSED void *mini_watch(void *unused) {
     return unused;
 }
 
-static CMOCKA_UNUSED void mini_watch_start(void) {
+MINI void mini_watch_start(void) {
     const char *limit = getenv("MINI_CMOCKA_LIMIT");
     pthread_t thread;
     mini.limit = limit != NULL ? (time_t)atoi(limit) : 0;
@@ -240,17 +130,8 @@ static CMOCKA_UNUSED void mini_watch_start(void) {
     }
 }
 
-static CMOCKA_UNUSED int mini_test_watched(const struct CMUnitTest *test) {
-    mini.running = test->name;
-    __atomic_store_n(&mini.began, time(NULL), __ATOMIC_SEQ_CST);
-    int result = mini_test(test);
-    __atomic_store_n(&mini.began, (time_t)0, __ATOMIC_SEQ_CST);
-    return result;
-}
-
 /* Marks the tests that do not run; returns how many do. */
-static CMOCKA_UNUSED size_t mini_choose(const struct CMUnitTest *tests, int *results,
-                                        size_t count) {
+MINI size_t mini_choose(const struct CMUnitTest *tests, int *results, size_t count) {
     const char *after = getenv("MINI_CMOCKA_AFTER");
     size_t chosen = 0, first = 0;
     for (size_t i = 0; after != NULL && i < count; i++) {
@@ -265,40 +146,50 @@ static CMOCKA_UNUSED size_t mini_choose(const struct CMUnitTest *tests, int *res
     return chosen;
 }
 
+/* Returns how many there are, and unless they passed lists them. */
+MINI int mini_list(const struct CMUnitTest *tests, const int *results, size_t count, int wanted,
+                   const char *word) {
+    int n = 0;
+    for (size_t i = 0; i < count; i++) {
+        n += results[i] == wanted;
+    }
+    if (wanted == MINI_OK || n != 0) {
+        fprintf(stderr, "[  %-7s ] %d test(s)%s\n", word, n,
+                wanted == MINI_OK ? "." : ", listed below:");
+    }
+    for (size_t i = 0; wanted != MINI_OK && i < count; i++) {
+        if (results[i] == wanted) {
+            fprintf(stderr, "[  %-7s ] %s\n", word, tests[i].name);
+        }
+    }
+    return n;
+}
+
 /* Returns how many failed. */
-static CMOCKA_UNUSED int mini_run(const char *name, const struct CMUnitTest *tests, size_t count,
-                                  CMFixtureFunction setup, CMFixtureFunction teardown) {
+MINI int mini_run(const char *name, const struct CMUnitTest *tests, size_t count,
+                  int (*setup)(void **state), int (*teardown)(void **state)) {
     int *results = (int *)calloc(count + 1, sizeof *results);
     void *state = NULL;
-    if (results == NULL || mini_fixture(setup, &state) != 0) {
-        print_error("[  FAILED  ] GROUP SETUP of %s\n", name);
+    size_t chosen = mini_choose(tests, results, count);
+    setvbuf(stdout, NULL, _IONBF, 0);  /* beside stderr's lines */
+    mini_watch_start();
+    if (mini_fixture(setup, &state, "group setup", name) != 0) {
         free(results);
         return (int)count;
     }
-    size_t chosen = mini_choose(tests, results, count);
-    mini_watch_start();
-    print_message("[==========] Running %zu test(s).\n", chosen);
+    printf("[==========] Running %zu test(s).\n", chosen);
     for (size_t i = 0; i < count; i++) {
         if (results[i] != MINI_LEFT_OUT) {
-            results[i] = mini_test_watched(&tests[i]);
+            results[i] = mini_test(&tests[i]);
         }
     }
-    print_message("[==========] %zu test(s) run.\n", chosen);
-    if (mini_fixture(teardown, &state) != 0) {
-        print_error("[  FAILED  ] GROUP TEARDOWN of %s\n", name);
-    }
-    print_error("[  PASSED  ] %zu test(s).\n", mini_count(results, count, MINI_OK));
+    printf("[==========] %zu test(s) run.\n", chosen);
+    (void)mini_fixture(teardown, &state, "group teardown", name);
+    mini_list(tests, results, count, MINI_OK, "PASSED");
     mini_list(tests, results, count, MINI_SKIPPED, "SKIPPED");
-    mini_list(tests, results, count, MINI_FAILED, "FAILED");
-    size_t failed = mini_count(results, count, MINI_FAILED);
+    int failed = mini_list(tests, results, count, MINI_FAILED, "FAILED");
     free(results);
-    return (int)failed;
+    return failed;
 }
-
-#define MINI_TESTS(tests) (tests), sizeof(tests) / sizeof((tests)[0])
-#define cmocka_run_group_tests(tests, setup, teardown) \
-    mini_run(#tests, MINI_TESTS(tests), setup, teardown)
-#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
-    mini_run(name, MINI_TESTS(tests), setup, teardown)
 
 #endif /* HCQ_TEST_MINI_CMOCKA_H */
