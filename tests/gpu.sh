@@ -82,50 +82,29 @@ write_probe() {
     cat <<'END'
 #include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
-static void *lib;
-
-static void find(const char *name, void *fn) {
-    void *symbol = dlsym(lib, name);
-    memcpy(fn, &symbol, sizeof symbol);
-}
+#define CU(name, ...) (*(int (*)(__VA_ARGS__))dlsym(lib, "cu" name))
 
 int main(void) {
-    int (*init)(unsigned) = 0, (*count)(int *) = 0, (*version)(int *) = 0;
-    int (*name)(char *, int, int) = 0, (*attribute)(int *, int, int) = 0;
-    int (*memory)(size_t *, int) = 0;
-    int devices = 0, driver = 0, a[6] = {0, 0, 0, 0, 0, 0};
+    /* sm_X, sm_Y, processors, copy engines, 64-bit memory operations, pools */
     static const int keys[6] = {75, 76, 16, 40, 122, 115};
+    int devices = 0, driver = 0, a[6] = {0, 0, 0, 0, 0, 0};
     char text[100] = "";
     size_t bytes = 0;
-    if (!(lib = dlopen("libcuda.so.1", RTLD_NOW))) {
-        puts("no libcuda.so.1: no NVIDIA driver");
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!lib || !dlsym(lib, "cuDeviceTotalMem_v2")) {
+        puts(lib ? "libcuda.so.1 is not NVIDIA's driver" : "no libcuda.so.1: no NVIDIA driver");
         return 77;
     }
-    find("cuInit", &init);
-    find("cuDeviceGetCount", &count);
-    find("cuDriverGetVersion", &version);
-    find("cuDeviceGetName", &name);
-    find("cuDeviceGetAttribute", &attribute);
-    find("cuDeviceTotalMem_v2", &memory);
-    if (!init || !count || !version || !name || !attribute || !memory) {
-        puts("libcuda.so.1 is not NVIDIA's driver");
+    int result = CU("Init", unsigned)(0);
+    if (result != 0 || CU("DeviceGetCount", int *)(&devices) != 0 || devices == 0) {
+        printf("the driver finds no GPU (cuInit gives %d)\n", result);
         return 77;
     }
-    int result = init(0);
-    if (result != 0) {
-        printf("cuInit gives %d: no usable GPU\n", result);
-        return 77;
-    }
-    if (count(&devices) != 0 || devices == 0) {
-        puts("the driver finds no GPU");
-        return 77;
-    }
-    version(&driver);
-    name(text, sizeof text, 0);
-    memory(&bytes, 0);
-    for (int i = 0; i < 6; i++) { attribute(&a[i], keys[i], 0); }
+    CU("DriverGetVersion", int *)(&driver);
+    CU("DeviceGetName", char *, int, int)(text, sizeof text, 0);
+    CU("DeviceTotalMem_v2", size_t *, int)(&bytes, 0);
+    for (int i = 0; i < 6; i++) { CU("DeviceGetAttribute", int *, int, int)(&a[i], keys[i], 0); }
     printf("%s%s, driver %d.%d, sm_%d%d, %d processors, %d copy engines, %llu MiB, %s, %s, "
            "%d device%s\n", text, dlsym(lib, "mock_cuda_kernel") ? " (mock)" : "",
            driver / 1000, driver % 1000 / 10, a[0], a[1], a[2], a[3],
@@ -272,13 +251,6 @@ says() { # TEXT
     }
 }
 
-same() { # FILE FILE
-    run cmp "$1" "$2" || {
-        echo "$name: CUDA and CPU differ"
-        exit 1
-    }
-}
-
 examples() {
     data=$root/examples/data
     frames=60 rounds=200
@@ -290,7 +262,7 @@ examples() {
     example photo "$data/flower_640x427.ppm" "$tmp/cpu.ppm" CPU
     example photo "$data/flower_640x427.ppm" "$tmp/cuda.ppm" CUDA
     says "every byte is that of plain C"
-    same "$tmp/cpu.ppm" "$tmp/cuda.ppm"
+    run cmp "$tmp/cpu.ppm" "$tmp/cuda.ppm" || exit 1
     example frames "$frames" CUDA "$tmp/frames.html"
     says "every one is that of plain C"
     example digits "$data/digits.csv" "$tmp/cpu.json" "$tmp/cpu.html" CPU

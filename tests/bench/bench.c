@@ -1,9 +1,12 @@
 /* bench.c - harness and main of the benchmarks; see run.sh for how to call. */
 
+#define _GNU_SOURCE
 #include "bench.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,87 +19,25 @@
 static int g_quick, g_smoke;
 
 /* BENCH_CUDA_ONLY: of three files, bench_cuda.c, bench_hcq.c and this one. */
-static const bench g_benches[] = {
+static const bench *const g_tables[] = {
 #ifndef BENCH_CUDA_ONLY
-    {"cpu.replay_1000", "ns/kernel", 2.0, bench_replay_1000},
-    {"cpu.replay_1000_tbb", "ns/kernel", 0.25, bench_replay_1000_tbb},
-    {"cpu.replay_1000_pocl", "ns/kernel", 1.0, bench_replay_1000_pocl},
-    {"cpu.submit_call", "ns", BENCH_NONE, bench_submit_call},
-    {"cpu.roundtrip_spin", "ns", 1.5, bench_roundtrip_spin},
-    {"cpu.roundtrip_sleep", "ns", 1.3, bench_roundtrip_sleep},
-    {"cpu.submit_and_wait", "ns", 1.02, bench_submit_and_wait},
-    {"cpu.signal_set_no_waiter", "ns", BENCH_NONE, bench_signal_set_no_waiter},
-    {"cpu.wait_reached", "ns", BENCH_NONE, bench_wait_reached},
-    {"cpu.wake_same_cpu", "ns", 1.3, bench_wake_same_cpu},
-    {"cpu.wake_same_cpu_lane", "ns", 1.3, bench_wake_same_cpu_lane},
-    {"cpu.grid_saxpy_16m", "ms/grid", 1.05, bench_grid_saxpy_16m},
-    {"cpu.grid_tiny_1m", "ms/grid", 1.05, bench_grid_tiny_1m},
-    {"cpu.grid_2_heavy", "ms/grid", 1.05, bench_grid_2_heavy},
-    {"cpu.grid_uneven", "ms/grid", 1.05, bench_grid_uneven},
-    {"cpu.busy_saxpy", "ms/grid", 1.25, bench_busy_saxpy},
-    {"cpu.busy_uneven", "ms/grid", 1.25, bench_busy_uneven},
-    {"cpu.copy_256m", "ms", 1.05, bench_copy_256m},
-    {"cpu.copyin_256m", "ms", 1.05, bench_copyin_256m},
-    {"cpu.update_exec", "ns", BENCH_NONE, bench_update_exec},
-    {"cpu.record_exec", "ns", BENCH_NONE, bench_record_exec},
-    {"cpu.parked_one_set", "ns/submission", 1.3, bench_parked_one_set},
-    {"cpu.parked_many_sets", "ns/submission", 1.3, bench_parked_many_sets},
-    {"core.stall_us", "us", 100.0, bench_stall_us},
-    {"graph.replay_1000", "ns/kernel", 2.5, bench_graph_replay_1000},
-    {"graph.replay_1000_tbb", "ns/kernel", 0.3, bench_graph_replay_1000_tbb},
-    {"graph.patch_1_of_1000", "ns/launch", 1.2, bench_graph_patch_1_of_1000},
-    {"graph.patch_100_of_1000", "ns/launch", BENCH_NONE, bench_graph_patch_100_of_1000},
-    {"graph.input_1_of_1000", "ns/launch", BENCH_NONE, bench_graph_input_1_of_1000},
-    {"graph.replay_two_devices", "ns/kernel", BENCH_NONE, bench_graph_replay_two_devices},
-    {"graph.plan_1000", "ns/call", BENCH_NONE, bench_graph_plan_1000},
-    {"profile.off", "ns/kernel", 1.02, bench_profile_off},
-    {"profile.on", "ns/kernel", BENCH_NONE, bench_profile_on},
+    bench_queue_rows, bench_pocl_rows, bench_signal_rows, bench_grid_rows, bench_copy_rows,
+    bench_parked_rows, bench_stall_rows, bench_graph_rows,
 #ifdef BENCH_VULKAN
-    {"vulkan.replay_1000", "ns/kernel", 1.05, bench_vulkan_replay_1000},
-    {"vulkan.replay_1", "ns", 1.05, bench_vulkan_replay_1},
-    {"vulkan.submit_call", "ns", BENCH_NONE, bench_vulkan_submit_call},
-    {"vulkan.graph_1000_alternating", "ns/command", 1.2, bench_vulkan_graph_1000_alternating},
-    {"vulkan.patch_grid", "ns", BENCH_NONE, bench_vulkan_patch_grid},
-    {"vulkan.patch_arg", "ns", BENCH_NONE, bench_vulkan_patch_arg},
-    {"vulkan.record_dispatch", "ns/kernel", 1.3, bench_vulkan_record_dispatch},
-    {"vulkan.copy_256m", "ms", 1.05, bench_vulkan_copy_256m},
+    bench_vulkan_rows,
 #endif
-    {"include.header_ms", "ms", 20.0, bench_header_ms},
+    bench_header_rows,
 #endif
 #ifdef BENCH_CUDA
-    {"cuda.replay_1000", "ns/kernel", 1.05, bench_cuda_replay_1000},
-    {"cuda.replay_1", "ns", BENCH_NONE, bench_cuda_replay_1},
-    {"cuda.eager_exec", "ns/kernel", 1.10, bench_cuda_eager_exec},
-    {"cuda.submit_one", "ns", 1.25, bench_cuda_submit_one},
-    {"cuda.signal_to_host", "ns", BENCH_NONE, bench_cuda_signal_to_host},
-    {"cuda.host_to_gpu", "ns", BENCH_NONE, bench_cuda_host_to_gpu},
-    {"cuda.cross_stream_wait", "ns/wait", 1.10, bench_cuda_cross_stream_wait},
-    {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, bench_cuda_patch_1_of_1000},
-    /* 0.95 of the bandwidth */
-    {"cuda.copyin_1g", "ms", 1.0 / 0.95, bench_cuda_copyin_1g},
-    {"cuda.copyout_1g", "ms", 1.0 / 0.95, bench_cuda_copyout_1g},
-    {"cuda.copyin_pageable", "ms", BENCH_NONE, bench_cuda_copyin_pageable},
-    {"cuda.copyout_pageable", "ms", BENCH_NONE, bench_cuda_copyout_pageable},
-    {"cuda_fact.calls", "", BENCH_NONE, bench_cuda_fact_calls},
-    {"cuda_fact.hops", "", BENCH_NONE, bench_cuda_fact_hops},
-    {"cuda_fact.graphs", "", BENCH_NONE, bench_cuda_fact_graphs},
-    {"cuda_fact.streams", "", BENCH_NONE, bench_cuda_fact_streams},
-    {"cuda_fact.timer", "", BENCH_NONE, bench_cuda_fact_timer},
-    {"cuda_fact.wake", "", BENCH_NONE, bench_cuda_fact_wake},
+    bench_cuda_rows,
 #endif
 };
 
-enum { BENCH_COUNT = sizeof g_benches / sizeof g_benches[0] };
-
 /* ---- small things -------------------------------------------------------- */
 
-int bench_quick(void) {
-    return g_quick;
-}
+int bench_quick(void) { return g_quick; }
 
-int bench_smoke(void) {
-    return g_smoke;
-}
+int bench_smoke(void) { return g_smoke; }
 
 uint64_t bench_now(void) {
     struct timespec t;
@@ -105,9 +46,7 @@ uint64_t bench_now(void) {
 }
 
 void bench_sleep_ms(uint32_t ms) {
-    struct timespec t;
-    t.tv_sec = ms / 1000;
-    t.tv_nsec = (long)(ms % 1000) * 1000000;
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
     while (nanosleep(&t, &t) != 0 && errno == EINTR) {
     }
 }
@@ -122,15 +61,76 @@ void bench_die(const char *format, ...) {
     _exit(3);
 }
 
-void bench_check(hcq_result result, const char *what) {
-    if (result != HCQ_OK) {
-        bench_die("%s: %s", what, hcq_result_text(result));
+void bench_check(int result, const char *what) {
+    if (result < 0) {
+        bench_die("%s: %s", what, hcq_result_text((hcq_result)result));
+    }
+}
+
+void *bench_alloc(size_t size, size_t align) {
+    void *memory = NULL;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size) != 0) {
+        bench_die("out of memory");
+    }
+    return memset(memory, 0, size);
+}
+
+void bench_submit_and_wait(hcq_queue *queue, hcq_device *device) {
+    hcq_point done;
+    CHECK(hcq_queue_submit(queue, device, &done));
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
+}
+
+void bench_counter(uint64_t value, uint64_t expected, const char *name) {
+    if (value != expected) {
+        bench_die("%s: the counter is %llu, not %llu", name, (unsigned long long)value,
+                  (unsigned long long)expected);
+    }
+}
+
+static void place_thread(pid_t id, const cpu_set_t *where) {
+    if (sched_setaffinity(id, sizeof *where, where) != 0 && errno != ESRCH) {
+        bench_die("sched_setaffinity: %s", strerror(errno));
+    }
+}
+
+static void place_others(const cpu_set_t *where) {
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    if (tasks == NULL) {
+        bench_die("/proc/self/task: %s", strerror(errno));
+    }
+    while ((task = readdir(tasks)) != NULL) {
+        pid_t id = (pid_t)atoi(task->d_name); /* 0: "." and ".." */
+        if (id != 0 && id != getpid()) {
+            place_thread(id, where);
+        }
+    }
+    closedir(tasks);
+}
+
+void bench_place_threads(bench_place place) {
+    static cpu_set_t all;
+    cpu_set_t first, rest;
+    size_t cpu = 0;
+    if (CPU_COUNT(&all) == 0 && sched_getaffinity(0, sizeof all, &all) != 0) {
+        bench_die("sched_getaffinity: %s", strerror(errno));
+    }
+    while (!CPU_ISSET(cpu, &all)) {
+        cpu++;
+    }
+    CPU_ZERO(&first);
+    CPU_SET(cpu, &first);
+    rest = all;
+    CPU_CLR(cpu, &rest);
+    place_thread(0, place == BENCH_ANYWHERE ? &all : &first);
+    if (place == BENCH_TOGETHER || (place == BENCH_APART && CPU_COUNT(&rest) != 0)) {
+        place_others(place == BENCH_TOGETHER ? &first : &rest);
     }
 }
 
 static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
+    double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
@@ -151,8 +151,23 @@ double bench_median(double *samples, uint32_t count) {
     return 0.5 * (samples[(count - 1) / 2] + samples[count / 2]);
 }
 
+/* ---- results ------------------------------------------------------------- */
+
+static void result_clear(bench_result *result) {
+    memset(result, 0, sizeof *result);
+    result->ours = result->peer = result->ratio = BENCH_NONE;
+    result->pass_ratio = result->p99_goal = BENCH_NONE;
+}
+
+/* Leaves out what would have to be quoted in JSON. */
 void bench_note(bench_result *result, const char *note) {
-    snprintf(result->note, sizeof result->note, "%s", note);
+    size_t out = 0;
+    for (; *note != 0 && out + 1 < sizeof result->note; note++) {
+        if (*note >= ' ' && *note != '"' && *note != '\\') {
+            result->note[out++] = *note;
+        }
+    }
+    result->note[out] = 0;
 }
 
 void bench_extra_add(bench_result *result, const char *key, double value) {
@@ -171,32 +186,25 @@ static bench_stats scaled(const bench_stats *stats, double scale) {
     s.p99 *= scale;
     s.low *= scale;
     s.high *= scale;
-    for (uint32_t i = 0; i < s.passes; i++) {
-        s.pass[i] *= scale;
-    }
     return s;
-}
-
-static double pass_ratio(const bench_stats *ours, const bench_stats *peer) {
-    double ratios[BENCH_MAX_PASSES];
-    uint32_t count = ours->passes < peer->passes ? ours->passes : peer->passes;
-    for (uint32_t i = 0; i < count; i++) {
-        ratios[i] = ours->pass[i] / peer->pass[i];
-    }
-    return bench_median(ratios, count);
 }
 
 void bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
                   double scale) {
+    double ratios[BENCH_MAX_PASSES];
     result->ours_stats = scaled(ours, scale);
     result->ours = result->ours_stats.median;
     if (peer == NULL) {
         return;
     }
+    uint32_t count = ours->passes < peer->passes ? ours->passes : peer->passes;
+    for (uint32_t i = 0; i < count; i++) {
+        ratios[i] = ours->pass[i] / peer->pass[i];
+    }
     result->peer_stats = scaled(peer, scale);
     result->peer = result->peer_stats.median;
     result->ratio = result->ours / result->peer;
-    result->pass_ratio = pass_ratio(ours, peer);
+    result->pass_ratio = bench_median(ratios, count);
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -205,14 +213,10 @@ void bench_report(bench_result *result, const bench_stats *ours, const bench_sta
 typedef struct samples {
     double *values;
     uint32_t count, capacity, pass_first;
-    double pass[BENCH_MAX_PASSES];     /* medians */
+    double pass[BENCH_MAX_PASSES];        /* medians */
     uint32_t passes;
-    uint64_t n;                        /* operations in one sample, once calibrated */
+    uint64_t n;                           /* operations in one sample, once calibrated */
 } samples;
-
-static uint32_t passes(void) {
-    return g_smoke ? 2 : g_quick ? 7 : 21;
-}
 
 static uint64_t pass_ns(void) {
     return g_smoke ? 1000000u : g_quick ? 35000000u : 80000000u;
@@ -220,13 +224,11 @@ static uint64_t pass_ns(void) {
 
 static void samples_add(samples *s, double value) {
     if (s->count == s->capacity) {
-        uint32_t grown = s->capacity == 0 ? 1024 : 2 * s->capacity;
-        double *values = (double *)realloc(s->values, grown * sizeof *values);
-        if (values == NULL) {
+        s->capacity = s->capacity == 0 ? 1024 : 2 * s->capacity;
+        s->values = (double *)realloc(s->values, s->capacity * sizeof *s->values);
+        if (s->values == NULL) {
             bench_die("out of memory");
         }
-        s->values = values;
-        s->capacity = grown;
     }
     s->values[s->count++] = value;
 }
@@ -240,14 +242,12 @@ static void samples_end_pass(samples *s) {
 }
 
 void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count) {
-    double sorted[BENCH_MAX_PASSES];
-    double sum = 0.0;
+    double sorted[BENCH_MAX_PASSES], sum = 0.0;
     if (count == 0 || count > BENCH_MAX_PASSES) {
         bench_die("%u passes", (unsigned)count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        stats->pass[i] = pass[i];
-        sorted[i] = pass[i];
+        stats->pass[i] = sorted[i] = pass[i];
         sum += pass[i];
     }
     stats->passes = count;
@@ -297,8 +297,7 @@ static void warm_up(const bench_side *side, samples *s) {
 }
 
 static void throughput_pass(const bench_side *side, samples *s) {
-    uint64_t start = bench_now();
-    uint64_t before = start;
+    uint64_t start = bench_now(), before = start;
     for (uint32_t i = 0; i < 2 || before - start < pass_ns(); i++) {
         side->run(side->ctx, s->n);
         uint64_t after = bench_now();
@@ -321,12 +320,10 @@ static double clock_cost(void) {
 
 static void latency_pass(const bench_side *side, samples *s) {
     double cost = clock_cost();
-    uint64_t start = bench_now();
-    uint64_t before = start;
+    uint64_t start = bench_now(), before = start;
     for (uint32_t i = 0; i < 20000 && before - start < pass_ns(); i++) {
         side->run(side->ctx, 1);
-        uint64_t after = bench_now();
-        double sample = (double)(after - before) - cost;
+        double sample = (double)(bench_now() - before) - cost;
         samples_add(s, sample > 0.0 ? sample : 0.0);
         before = bench_now();
     }
@@ -338,8 +335,9 @@ static void latency_pass(const bench_side *side, samples *s) {
 static void interleave(const bench_side *sides, uint32_t count, bench_stats *stats,
                        void (*pass_fn)(const bench_side *, samples *)) {
     samples all[BENCH_MAX_SIDES];
+    uint32_t passes = g_smoke ? 2 : g_quick ? 7 : 21;
     memset(all, 0, sizeof all);
-    for (uint32_t p = 0; p < passes(); p++) {
+    for (uint32_t p = 0; p < passes; p++) {
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = p % 2 == 0 ? i : count - 1 - i;
             const bench_side *side = &sides[at];
@@ -365,20 +363,34 @@ void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stat
     interleave(sides, count, stats, throughput_pass);
 }
 
-void bench_latency(const bench_side *sides, uint32_t count, bench_stats *stats) {
-    interleave(sides, count, stats, latency_pass);
+void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
+                  uint32_t pause_ms, bench_stats *stats) {
+    double values[BENCH_MAX_SIDES][BENCH_MAX_PASSES];
+    for (uint32_t p = 0; p < passes; p++) {
+        for (uint32_t i = 0; i < count; i++) {
+            bench_sleep_ms(pause_ms);
+            values[i][p] = pass[i](ctx);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bench_stats_make(&stats[i], values[i], passes);
+    }
+}
+
+void bench_compare(bench_result *result, const bench_side *sides, uint32_t count, double scale,
+                   bench_stats *stats) {
+    bench_throughput(sides, count, stats);
+    bench_report(result, &stats[0], count > 1 ? &stats[1] : NULL, scale);
+}
+
+void bench_compare_latency(bench_result *result, const bench_side sides[2]) {
+    bench_stats stats[2];
+    interleave(sides, 2, stats, latency_pass);
+    bench_report(result, &stats[0], &stats[1], 1.0);
+    result->latency = 1;
 }
 
 /* ---- one bench in its process -------------------------------------------- */
-
-static void result_clear(bench_result *result) {
-    memset(result, 0, sizeof *result);
-    result->ours = BENCH_NONE;
-    result->peer = BENCH_NONE;
-    result->ratio = BENCH_NONE;
-    result->pass_ratio = BENCH_NONE;
-    result->p99_goal = BENCH_NONE;
-}
 
 /* OpenMP reads its wait policy once, before main: for a busy machine it is to
    wait asleep, so this program starts anew, as `--child NAME FD`. */
@@ -396,16 +408,9 @@ static void child_main(const bench *b, int fd) {
     bench_result result;
     result_clear(&result);
     b->run(&result);
-    const char *bytes = (const char *)&result;
-    size_t done = 0;
-    while (done < sizeof result) {
-        ssize_t n = write(fd, bytes + done, sizeof result - done);
-        if (n <= 0 && errno != EINTR) {
-            _exit(4);
-        }
-        done += n > 0 ? (size_t)n : 0;
-    }
-    _exit(0);
+    FILE *pipe = fdopen(fd, "w");
+    _exit(pipe != NULL && fwrite(&result, sizeof result, 1, pipe) == 1 && fflush(pipe) == 0
+              ? 0 : 4);
 }
 
 /* Reads until the struct is complete, the child is gone or time is up. */
@@ -419,11 +424,8 @@ static int read_result(int fd, bench_result *result, uint64_t limit_ns) {
         if (now >= end || poll(&p, 1, (int)((end - now) / 1000000u) + 1) < 0) {
             return 0;
         }
-        if (p.revents == 0) {
-            continue;
-        }
-        ssize_t n = read(fd, bytes + done, sizeof *result - done);
-        if (n <= 0) {
+        ssize_t n = p.revents == 0 ? 0 : read(fd, bytes + done, sizeof *result - done);
+        if (n < 0 || (n == 0 && p.revents != 0)) {
             return 0;
         }
         done += (size_t)n;
@@ -434,13 +436,10 @@ static int read_result(int fd, bench_result *result, uint64_t limit_ns) {
 /* Returns 1 if the bench gave a result. */
 static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     int fds[2];
-    if (pipe(fds) != 0) {
-        bench_die("pipe: %s", strerror(errno));
-    }
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = pipe(fds) == 0 ? fork() : -1;
     if (pid < 0) {
-        bench_die("fork: %s", strerror(errno));
+        bench_die("pipe or fork: %s", strerror(errno));
     }
     if (pid == 0) {
         close(fds[0]);
@@ -484,42 +483,33 @@ static const char *verdict(const bench *b, const bench_result *r) {
     return measured <= b->goal && !stalls ? "ok" : "MISSED";
 }
 
-/* What has no sides and no unit. */
-static void print_facts(const bench *b, const bench_result *r) {
-    printf("%s  %s\n", b->name, r->note);
-    for (uint32_t i = 0; i < r->extra_count; i++) {
-        printf("    %-36s", r->extra[i].key);
-        print_number(stdout, " %11.1f\n", "           -\n", r->extra[i].value);
-    }
-    fflush(stdout);
-}
-
+/* What has no unit is facts: numbers by name. */
 static void print_row(const bench *b, const bench_result *r) {
-    if (b->unit[0] == 0) {
-        print_facts(b, r);
-        return;
+    int facts = b->unit[0] == 0;
+    if (facts) {
+        printf("%s  %s\n", b->name, r->note);
+    } else {
+        printf("%-30s", b->name);
+        print_number(stdout, " %11.3f", "           -", r->ours);
+        print_number(stdout, " %11.3f", "           -", r->peer);
+        printf("  %-14s", b->unit);
+        print_number(stdout, "%8.3f", "       -", r->ratio);
+        print_number(stdout, " %6.2f", "      -", b->goal);
+        printf("  %-6s %s\n", verdict(b, r), r->note);
     }
-    printf("%-30s", b->name);
-    print_number(stdout, " %11.3f", "           -", r->ours);
-    print_number(stdout, " %11.3f", "           -", r->peer);
-    printf("  %-14s", b->unit);
-    print_number(stdout, "%8.3f", "       -", r->ratio);
-    print_number(stdout, " %6.2f", "      -", b->goal);
-    printf("  %-6s %s\n", verdict(b, r), r->note);
     if (r->latency) {
         printf("    ours mean %.0f p99 %.0f, peer mean %.0f p99 %.0f\n", r->ours_stats.mean,
                r->ours_stats.p99, r->peer_stats.mean, r->peer_stats.p99);
     }
-    if (!isnan(r->p99_goal)) {
-        printf("    p99 at most %.0f\n", r->p99_goal);
-    }
+    print_number(stdout, "    p99 at most %.0f\n", "", r->p99_goal);
     if (!isnan(r->peer)) {
         printf("    passes: ours %.3f to %.3f, peer %.3f to %.3f; ratio within a pass %.3f\n",
                r->ours_stats.low, r->ours_stats.high, r->peer_stats.low, r->peer_stats.high,
                r->pass_ratio);
     }
     for (uint32_t i = 0; i < r->extra_count; i++) {
-        printf("    %s %.3f\n", r->extra[i].key, r->extra[i].value);
+        printf(facts ? "    %-36s" : "    %s", r->extra[i].key);
+        print_number(stdout, facts ? " %11.1f\n" : " %.3f\n", "           -\n", r->extra[i].value);
     }
     fflush(stdout);
 }
@@ -529,8 +519,8 @@ static void json_key(FILE *file, const char *key, double value) {
     print_number(file, "%.6g", "null", value);
 }
 
-static void json_row(FILE *file, const bench *b, const bench_result *r, int first) {
-    fprintf(file, "%s\n  {\"name\": \"%s\"", first ? "" : ",", b->name);
+static void json_row(FILE *file, const bench *b, const bench_result *r) {
+    fprintf(file, "{\"name\": \"%s\"", b->name);
     json_key(file, "ours", r->ours);
     json_key(file, "peer", r->peer);
     json_key(file, "ratio", r->ratio);
@@ -561,37 +551,16 @@ static void json_row(FILE *file, const bench *b, const bench_result *r, int firs
     fputs("}", file);
 }
 
-static int write_json(const char *path, const bench_result *results, const int *chosen) {
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
-        return 0;
-    }
-    int first = 1;
-    fputs("[", file);
-    for (uint32_t i = 0; i < BENCH_COUNT; i++) {
-        if (chosen[i]) {
-            json_row(file, &g_benches[i], &results[i], first);
-            first = 0;
-        }
-    }
-    fputs("\n]\n", file);
-    if (fclose(file) != 0) {
-        fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
-        return 0;
-    }
-    return 1;
-}
-
 /* ---- main ---------------------------------------------------------------- */
 
 typedef struct options {
     const char *json, *only, *child;
-    int fd;                                /* the child's */
+    int fd;                               /* the child's */
 } options;
 
 static int parse_options(int argc, char **argv, options *o) {
     memset(o, 0, sizeof *o);
+    o->only = "";
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             g_quick = 1;
@@ -637,43 +606,64 @@ static void print_head(void) {
     printf("%-30s %11s %11s  %-14s%8s %6s\n", "name", "ours", "peer", "unit", "ratio", "goal");
 }
 
+/* Runs it and tells; returns 1 if it failed. */
+static int run_row(const bench *b, FILE *json, int first) {
+    bench_result result;
+    int failed = 0;
+    if (time_left() == 0) {
+        result_clear(&result);
+        bench_note(&result, "left out: --quick is out of time");
+    } else {
+        failed = !run_bench(b, &result, time_left());
+    }
+    print_row(b, &result);
+    if (json != NULL) {
+        fputs(first ? "\n  " : ",\n  ", json);
+        json_row(json, b, &result);
+    }
+    return failed;
+}
+
+static int run_rows(const options *o, FILE *json) {
+    int count = 0, failed = 0;
+    time_left();
+    for (size_t t = 0; t < sizeof g_tables / sizeof g_tables[0]; t++) {
+        for (const bench *b = g_tables[t]; b->name != NULL; b++) {
+            if (o->child != NULL && strcmp(b->name, o->child) == 0) {
+                child_main(b, o->fd);
+            }
+            if (o->child == NULL && strncmp(b->name, o->only, strlen(o->only)) == 0) {
+                failed |= run_row(b, json, count++ == 0);
+            }
+        }
+    }
+    if (count == 0) {
+        fprintf(stderr, "bench: no bench is called \"%s\"\n", o->only);
+        return 2;
+    }
+    return failed;
+}
+
 int main(int argc, char **argv) {
     options o;
+    FILE *json = NULL;
     if (!parse_options(argc, argv, &o)) {
         return 2;
     }
-    for (uint32_t i = 0; o.child != NULL && i < BENCH_COUNT; i++) {
-        if (strcmp(g_benches[i].name, o.child) == 0) {
-            child_main(&g_benches[i], o.fd);
-        }
-    }
-    static bench_result results[BENCH_COUNT];
-    int chosen[BENCH_COUNT];
-    int failed = 0;
-    uint32_t count = 0;
-    time_left();
-    print_head();
-    for (uint32_t i = 0; i < BENCH_COUNT; i++) {
-        const bench *b = &g_benches[i];
-        chosen[i] = o.only == NULL || strncmp(b->name, o.only, strlen(o.only)) == 0;
-        if (!chosen[i]) {
-            continue;
-        }
-        count++;
-        if (time_left() == 0) {
-            result_clear(&results[i]);
-            bench_note(&results[i], "left out: --quick is out of time");
-        } else if (!run_bench(b, &results[i], time_left())) {
-            failed = 1;
-        }
-        print_row(b, &results[i]);
-    }
-    if (count == 0) {
-        fprintf(stderr, "bench: no bench is called \"%s\"\n", o.only);
-        return 2;
-    }
-    if (o.json != NULL && !write_json(o.json, results, chosen)) {
+    if (o.json != NULL && (json = fopen(o.json, "w")) == NULL) {
+        fprintf(stderr, "bench: %s: %s\n", o.json, strerror(errno));
         return 1;
     }
-    return failed;
+    if (o.child == NULL) {
+        print_head();
+    }
+    if (json != NULL) {
+        fputs("[", json);
+    }
+    int status = run_rows(&o, json);
+    if (json != NULL && (fputs("\n]\n", json) < 0 || fclose(json) != 0)) {
+        fprintf(stderr, "bench: %s: %s\n", o.json, strerror(errno));
+        return 1;
+    }
+    return status;
 }

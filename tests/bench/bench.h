@@ -17,16 +17,16 @@
 extern "C" {
 #endif
 
-#define BENCH_NONE ((double)NAN)            /* a number that is null in the JSON */
+#define BENCH_NONE ((double)NAN)          /* a number that is null in the JSON */
 
 enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 24, BENCH_CHAIN = 1000 };
 
 /* One side of a comparison. */
 typedef struct bench_side {
     void (*run)(void *ctx, uint64_t n);   /* does n operations */
+    void *ctx;
     void (*begin)(void *ctx);             /* before each pass, may be NULL: start threads */
     void (*end)(void *ctx);               /* after each pass, may be NULL */
-    void *ctx;
     uint64_t max_n;                       /* operations in one sample at most [no limit] */
 } bench_side;
 
@@ -59,6 +59,11 @@ typedef struct bench {
     void (*run)(bench_result *result);
 } bench;
 
+/* The rows of each file; the last has no name. */
+extern const bench bench_queue_rows[], bench_signal_rows[], bench_grid_rows[], bench_copy_rows[],
+    bench_parked_rows[], bench_pocl_rows[], bench_stall_rows[], bench_graph_rows[],
+    bench_vulkan_rows[], bench_header_rows[], bench_cuda_rows[];
+
 /* ---- harness, bench.c ---------------------------------------------------- */
 
 int bench_quick(void);                    /* was --quick given? */
@@ -71,17 +76,32 @@ void bench_sleep_ms(uint32_t ms);
 __attribute__((noreturn, format(printf, 1, 2)))
 #endif
 void bench_die(const char *format, ...);
-void bench_check(hcq_result result, const char *what);
+void bench_check(int result, const char *what); /* of hcq; an index is good, too */
+#define CHECK(call) bench_check((int)(call), #call)
+
+void bench_counter(uint64_t value, uint64_t expected, const char *name); /* dies if they differ */
+
+void *bench_alloc(size_t size, size_t align); /* zeroed; free() */
+void bench_submit_and_wait(hcq_queue *queue, hcq_device *device);
+
+/* Where threads run, and those that they start. */
+typedef enum bench_place {
+    BENCH_ANYWHERE,                       /* this one may go everywhere again */
+    BENCH_FIRST,                          /* this one stays on the first processor */
+    BENCH_TOGETHER,                       /* so do all of this process */
+    BENCH_APART                           /* this one stays there, all others on the rest */
+} bench_place;
+void bench_place_threads(bench_place place);
 
 /* Sorts `samples` in place. */
 double bench_median(double *samples, uint32_t count);
 double bench_percentile(double *samples, uint32_t count, double percent);
 
 /* Measures `count` sides in turns. Throughput: a sample is a run of some
-   milliseconds, divided by its operations. Latency: every operation is a
-   sample, the clock's own cost taken off. */
+   milliseconds, divided by its operations. Passes: sides that time themselves. */
 void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stats);
-void bench_latency(const bench_side *sides, uint32_t count, bench_stats *stats);
+void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
+                  uint32_t pause_ms, bench_stats *stats);
 
 /* Makes the stats of passes that were measured by hand. */
 void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count);
@@ -91,6 +111,12 @@ void bench_report(bench_result *result, const bench_stats *ours, const bench_sta
                   double scale);
 void bench_extra_add(bench_result *result, const char *key, double value);
 void bench_note(bench_result *result, const char *note);
+
+/* Measured and reported, the second side as the peer. Latency: every operation is a
+   sample, the clock's own cost taken off. */
+void bench_compare(bench_result *result, const bench_side *sides, uint32_t count, double scale,
+                   bench_stats *stats);
+void bench_compare_latency(bench_result *result, const bench_side sides[2]);
 
 /* ---- what the benches share, bench_queue.c ------------------------------- */
 
@@ -107,93 +133,32 @@ typedef struct bench_chain {
     hcq_queue *queue;
 } bench_chain;
 
+hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn, uint32_t second);
 void bench_chain_open(bench_chain *chain, uint32_t count);
 void bench_chain_close(bench_chain *chain);
 void bench_chain_replay(void *chain, uint64_t n); /* n times submit and wait */
 
-/* The same chain in other runtimes. The maker returns NULL, and why in `note`,
-   where the runtime is missing. */
+/* The same chain as a loop of indirect calls; free(). */
+typedef struct bench_node { hcq_cpu_fn fn; const void *args; } bench_node;
+typedef struct bench_loop {
+    bench_node nodes[BENCH_CHAIN];
+    bench_tiny_args args[BENCH_CHAIN];    /* blocks as large as a recording's */
+    uint64_t counter;
+} bench_loop;
+
+bench_loop *bench_loop_new(void);
+void bench_loop_run(void *nodes, uint64_t n);
+
+/* The same chain in oneTBB, bench_tbb.cpp: a throughput row of `ours` against it. What it
+   starts is there before `open_ours`, which may be NULL, is called. */
 void *bench_tbb_open(uint32_t count, uint64_t *counter);
 void bench_tbb_replay(void *tbb, uint64_t n);
 void bench_tbb_close(void *tbb);
-void *bench_pocl_open(uint32_t count, char *note, size_t note_size);
-int bench_pocl_has_buffer(void *pocl);
-void bench_pocl_replay_buffer(void *pocl, uint64_t n);
-void bench_pocl_replay_queue(void *pocl, uint64_t n);
-uint64_t bench_pocl_counter(void *pocl);
-void bench_pocl_close(void *pocl);
+void bench_compare_tbb(bench_result *result, bench_side ours, void (*open_ours)(void *ctx));
 
 /* Two threads that wake each other by a futex: the least a sleeping round trip
-   can do. Free it by free(). */
-typedef struct bench_pingpong bench_pingpong;
-
-bench_pingpong *bench_pingpong_new(void);
-void bench_pingpong_begin(void *pingpong);
-void bench_pingpong_roundtrip(void *pingpong, uint64_t n);
-void bench_pingpong_end(void *pingpong);
-
-/* ---- the benches --------------------------------------------------------- */
-
-void bench_replay_1000(bench_result *result);
-void bench_replay_1000_tbb(bench_result *result);
-void bench_replay_1000_pocl(bench_result *result);
-void bench_submit_call(bench_result *result);
-void bench_roundtrip_spin(bench_result *result);
-void bench_roundtrip_sleep(bench_result *result);
-void bench_signal_set_no_waiter(bench_result *result);
-void bench_wait_reached(bench_result *result);
-void bench_submit_and_wait(bench_result *result);
-void bench_wake_same_cpu(bench_result *result);
-void bench_wake_same_cpu_lane(bench_result *result);
-void bench_update_exec(bench_result *result);
-void bench_record_exec(bench_result *result);
-void bench_grid_saxpy_16m(bench_result *result);
-void bench_grid_tiny_1m(bench_result *result);
-void bench_grid_2_heavy(bench_result *result);
-void bench_grid_uneven(bench_result *result);
-void bench_busy_saxpy(bench_result *result);
-void bench_busy_uneven(bench_result *result);
-void bench_copy_256m(bench_result *result);
-void bench_copyin_256m(bench_result *result);
-void bench_parked_one_set(bench_result *result);
-void bench_parked_many_sets(bench_result *result);
-void bench_graph_replay_1000(bench_result *result);
-void bench_graph_replay_1000_tbb(bench_result *result);
-void bench_graph_patch_1_of_1000(bench_result *result);
-void bench_graph_patch_100_of_1000(bench_result *result);
-void bench_graph_input_1_of_1000(bench_result *result);
-void bench_graph_replay_two_devices(bench_result *result);
-void bench_graph_plan_1000(bench_result *result);
-void bench_profile_off(bench_result *result);
-void bench_profile_on(bench_result *result);
-void bench_vulkan_replay_1000(bench_result *result);
-void bench_vulkan_replay_1(bench_result *result);
-void bench_vulkan_submit_call(bench_result *result);
-void bench_vulkan_graph_1000_alternating(bench_result *result);
-void bench_vulkan_patch_grid(bench_result *result);
-void bench_vulkan_patch_arg(bench_result *result);
-void bench_vulkan_record_dispatch(bench_result *result);
-void bench_vulkan_copy_256m(bench_result *result);
-void bench_cuda_replay_1000(bench_result *result);
-void bench_cuda_replay_1(bench_result *result);
-void bench_cuda_eager_exec(bench_result *result);
-void bench_cuda_submit_one(bench_result *result);
-void bench_cuda_signal_to_host(bench_result *result);
-void bench_cuda_host_to_gpu(bench_result *result);
-void bench_cuda_cross_stream_wait(bench_result *result);
-void bench_cuda_patch_1_of_1000(bench_result *result);
-void bench_cuda_copyin_1g(bench_result *result);
-void bench_cuda_copyout_1g(bench_result *result);
-void bench_cuda_copyin_pageable(bench_result *result);
-void bench_cuda_copyout_pageable(bench_result *result);
-void bench_cuda_fact_calls(bench_result *result);
-void bench_cuda_fact_hops(bench_result *result);
-void bench_cuda_fact_graphs(bench_result *result);
-void bench_cuda_fact_streams(bench_result *result);
-void bench_cuda_fact_timer(bench_result *result);
-void bench_cuda_fact_wake(bench_result *result);
-void bench_header_ms(bench_result *result);
-void bench_stall_us(bench_result *result);
+   can do. The side's context is freed by free(). */
+bench_side bench_pingpong(void);
 
 #ifdef __cplusplus
 }

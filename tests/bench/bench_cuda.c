@@ -10,7 +10,6 @@
    with LD_LIBRARY_PATH and --smoke: that shows that it works, not how fast.
 */
 
-#define _GNU_SOURCE
 #define HCQ_CUDA
 #include "bench.h"
 
@@ -19,15 +18,12 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100, SAMPLES = 100, STREAMS = 160 };
-
-/* A kernel that holds its stream until it is let go, or this has passed. */
-static uint64_t hold_limit_ns(void) {
-    return bench_smoke() ? 50000000u : 2000000000u;
-}
+enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100, SAMPLES = 100 };
 
 /* Words of pinned memory, each in a cache line of its own. */
 enum { WORD_BEGAN = 0, WORD_GO = 16, WORD_SEEN = 32, WORD_OUT = 48, WORDS = 64 };
+
+static const uint64_t g_patience_ns = 10000000000u;
 
 typedef struct words {
     uint64_t *host;
@@ -43,11 +39,13 @@ typedef struct releaser {
     int stop;
 } releaser;
 
+enum { OURS, THEIRS };
+
 /* Both sides of a bench. */
 typedef struct cuda {
     hcq_device *device;
     hcq_program *tiny, *hold;
-    hcq_buffer counter, pinned;
+    hcq_buffer counter;
     hcq_queue *queue, *other;
     hcq_signal signal;
     uint64_t signal_value;
@@ -69,94 +67,74 @@ typedef struct cuda {
     uint32_t turn[2];
 } cuda;
 
-enum { OURS, THEIRS };
-
-static uint32_t chain_length(void) {
-    return bench_smoke() ? 20 : CHAIN;
-}
-
 static uint32_t at_most(uint32_t count, uint32_t smoke) {
     return bench_smoke() && count > smoke ? smoke : count;
 }
 
+static uint32_t chain_length(void) { return at_most(CHAIN, 20); }
+static uint32_t hops(void) { return at_most(HOPS, 6); }
+
 /* ---- opening ------------------------------------------------------------- */
 
-/* Says in the note which device it is. */
-static void note_device(bench_result *result, raw *r) {
-    char name[80] = "", text[160];
-    r->DeviceGetName(name, sizeof name, r->device);
-    snprintf(text, sizeof text, "%s, driver %d.%d%s", name, r->version / 1000,
-             r->version % 1000 / 10, raw_is_mock(r->library) ? " (mock)" : "");
-    bench_note(result, text);
-}
-
-/* 0: there is no CUDA, and the note says why. The context is current. */
+/* 0: there is no CUDA, and the note says why; else which device it is. The context is
+   current. */
 static int open_raw(raw *r, bench_result *result) {
+    char name[80] = "", text[160];
     const char *missing = raw_open(r);
     if (missing != NULL) {
-        char text[160];
         snprintf(text, sizeof text, "SKIP: CUDA: %s", missing);
-        bench_note(result, text);
-        return 0;
+    } else {
+        r->DeviceGetName(name, sizeof name, r->device);
+        snprintf(text, sizeof text, "%s, driver %d.%d%s", name, r->version / 1000,
+                 r->version % 1000 / 10, raw_is_mock(r->library) ? " (mock)" : "");
     }
-    note_device(result, r);
-    return 1;
+    bench_note(result, text);
+    return missing == NULL;
 }
 
-static hcq_program *make_program(cuda *c, const char *entry, const uint32_t *args,
-                                 uint32_t count) {
+static hcq_program *make_program(const cuda *c, hcq_program_desc desc) {
     hcq_program *program;
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = entry;
-    memcpy(desc.args, args, count * sizeof *args);
-    desc.ptx.data = bench_cuda_ptx;
-    desc.ptx.size = sizeof bench_cuda_ptx;
-    desc.ptx.entry = entry;
-    bench_check(hcq_program_create(c->device, &desc, &program), "hcq_program_create");
+    desc.ptx = (hcq_code){bench_cuda_ptx, sizeof bench_cuda_ptx, desc.label};
+    CHECK(hcq_program_create(c->device, &desc, &program));
     return program;
-}
-
-static void open_ours(cuda *c, uint32_t lanes) {
-    static const uint32_t tiny[] = {HCQ_ARG_INOUT, HCQ_ARG_U32};
-    static const uint32_t hold[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_OUT, HCQ_ARG_U64,
-                                    HCQ_ARG_U64};
-    hcq_device_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.compute_lanes = lanes;
-    bench_check(hcq_open("CUDA", lanes == 0 ? NULL : &desc, &c->device), "hcq_open");
-    c->tiny = make_program(c, "bench_tiny", tiny, 2);
-    c->hold = make_program(c, "bench_hold", hold, 5);
-    bench_check(hcq_alloc(c->device, 64, HCQ_ZEROED, &c->counter), "hcq_alloc");
-    bench_check(hcq_alloc(c->device, WORDS * 8, HCQ_HOST_VISIBLE | HCQ_ZEROED, &c->pinned),
-                "hcq_alloc");
-    c->words.host = (uint64_t *)c->pinned.host;
-    c->words.address = c->pinned.address;
-    bench_check(hcq_queue_create(c->device, HCQ_COMPUTE, &c->queue), "hcq_queue_create");
 }
 
 /* `lanes`: compute lanes, 0 for the default description. 0: no CUDA. */
 static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
+    hcq_device_desc desc = {.compute_lanes = lanes};
+    hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32}};
+    hcq_program_desc hold = {.label = "bench_hold", .args = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_OUT,
+                                                             HCQ_ARG_U64, HCQ_ARG_U64}};
+    hcq_buffer pinned;
     memset(c, 0, sizeof *c);
     if (!open_raw(&c->raw, result)) {
         return 0;
     }
     c->raw_counter = raw_memory(&c->raw, 64);
+    c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
+    c->blocking = raw_event_make(&c->raw, RAW_BLOCKING_EVENT);
     raw_leave(&c->raw);
-    open_ours(c, lanes);
+    CHECK(hcq_open("CUDA", &desc, &c->device));
+    c->tiny = make_program(c, tiny);
+    c->hold = make_program(c, hold);
+    CHECK(hcq_alloc(c->device, 64, HCQ_ZEROED, &c->counter));
+    CHECK(hcq_alloc(c->device, WORDS * 8, HCQ_HOST_VISIBLE | HCQ_ZEROED, &pinned));
+    c->words.host = (uint64_t *)pinned.host;
+    c->words.address = pinned.address;
+    CHECK(hcq_queue_create(c->device, HCQ_COMPUTE, &c->queue));
+    CHECK(hcq_queue_create(c->device, HCQ_COMPUTE, &c->other));
     return 1;
 }
 
 static void cuda_close(cuda *c) {
     hcq_queue_destroy(c->queue);
     hcq_queue_destroy(c->other);
-    bench_check(hcq_close(c->device), "hcq_close");
+    CHECK(hcq_close(c->device));
     raw_enter(&c->raw);
     if (c->exec != NULL) {
-        raw_check(c->raw.GraphExecDestroy(c->exec), "cuGraphExecDestroy");
-        raw_check(c->raw.GraphDestroy(c->graph), "cuGraphDestroy");
+        raw_graph_free(&c->raw, c->exec, c->graph);
     }
-    raw_check(c->raw.MemFree(c->raw_counter), "cuMemFree");
+    RAW(&c->raw, MemFree(c->raw_counter));
     raw_close(&c->raw);
 }
 
@@ -165,21 +143,21 @@ static void raw_end(void *ctx) { raw_leave(&((cuda *)ctx)->raw); }
 
 static uint64_t query(const cuda *c, int key) {
     uint64_t value = 0;
-    bench_check(hcq_device_query(c->device, (hcq_query)key, &value), "hcq_device_query");
+    CHECK(hcq_device_query(c->device, (hcq_query)key, &value));
     return value;
 }
 
 /* Did every kernel of both sides run? Counters wrap around. */
 static void check_counters(cuda *c, const char *name) {
     uint32_t ours = 0, theirs = 0;
-    bench_check(hcq_copyout(&ours, hcq_view(c->counter, 0, 4), 4), "hcq_copyout");
+    CHECK(hcq_copyout(&ours, hcq_view(c->counter, 0, 4), 4));
     raw_enter(&c->raw);
-    raw_read(&c->raw, &theirs, c->raw_counter, sizeof theirs);
+    RAW(&c->raw, MemcpyAsync((raw_pointer)(uintptr_t)&theirs, c->raw_counter, sizeof theirs,
+                             c->raw.stream));
+    raw_finish(&c->raw, c->raw.stream);
     raw_leave(&c->raw);
-    if (ours != c->expected[OURS] || theirs != c->expected[THEIRS]) {
-        bench_die("%s: counters are %u and %u, not %u and %u", name, (unsigned)ours,
-                  (unsigned)theirs, (unsigned)c->expected[OURS], (unsigned)c->expected[THEIRS]);
-    }
+    bench_counter(ours, c->expected[OURS], name);
+    bench_counter(theirs, c->expected[THEIRS], name);
 }
 
 /* ---- samples that are timed one by one ----------------------------------- */
@@ -188,8 +166,6 @@ typedef struct timed_side {
     double (*sample)(cuda *c);            /* ns */
     int side;
 } timed_side;
-
-static double all_samples[BENCH_MAX_SIDES][BENCH_MAX_PASSES * SAMPLES];
 
 static double timed_pass(cuda *c, const timed_side *side, double *samples, uint32_t count) {
     if (side->side == THEIRS) {
@@ -207,8 +183,9 @@ static double timed_pass(cuda *c, const timed_side *side, double *samples, uint3
     return bench_median(samples, count);
 }
 
-/* As bench_latency, for samples that know themselves what belongs to them. */
+/* As a latency, for samples that know themselves what belongs to them. */
 static void timed(cuda *c, const timed_side *sides, uint32_t count, bench_stats *stats) {
+    static double all[BENCH_MAX_SIDES][BENCH_MAX_PASSES * SAMPLES];
     double pass[BENCH_MAX_SIDES][BENCH_MAX_PASSES];
     uint32_t passes = bench_smoke() ? 2 : bench_quick() ? 7 : 21;
     uint32_t samples = at_most(SAMPLES, 3);
@@ -216,37 +193,26 @@ static void timed(cuda *c, const timed_side *sides, uint32_t count, bench_stats 
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = p % 2 == 0 ? i : count - 1 - i;
             bench_sleep_ms(at_most(5, 1));
-            pass[at][p] = timed_pass(c, &sides[at], all_samples[at] + p * samples, samples);
+            pass[at][p] = timed_pass(c, &sides[at], all[at] + p * samples, samples);
         }
     }
     for (uint32_t i = 0; i < count; i++) {
         double sum = 0.0;
-        uint32_t all = passes * samples;
         bench_stats_make(&stats[i], pass[i], passes);
-        for (uint32_t k = 0; k < all; k++) {
-            sum += all_samples[i][k];
+        for (uint32_t k = 0; k < passes * samples; k++) {
+            sum += all[i][k];
         }
-        stats[i].mean = sum / all;
-        stats[i].median = bench_median(all_samples[i], all);
-        stats[i].p99 = bench_percentile(all_samples[i], all, 99.0);
+        stats[i].mean = sum / (passes * samples);
+        stats[i].median = bench_median(all[i], passes * samples);
+        stats[i].p99 = bench_percentile(all[i], passes * samples, 99.0);
     }
-}
-
-static void report_latency(bench_result *result, const bench_stats *ours,
-                           const bench_stats *theirs) {
-    bench_report(result, ours, theirs, 1.0);
-    result->latency = 1;
 }
 
 /* ---- the chain on both sides --------------------------------------------- */
 
 static void exec_tiny(const cuda *c, hcq_queue *queue) {
     raw_tiny_args args = {c->counter.address, 1, 0};
-    int32_t at = hcq_queue_exec(queue, c->tiny, &args, sizeof args, hcq_dim(1, 1, 1),
-                                hcq_dim(1, 1, 1));
-    if (at < 0) {
-        bench_die("hcq_queue_exec: %s", hcq_result_text((hcq_result)at));
-    }
+    CHECK(hcq_queue_exec(queue, c->tiny, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)));
 }
 
 static void record_chain(const cuda *c) {
@@ -255,36 +221,34 @@ static void record_chain(const cuda *c) {
     }
 }
 
-static void make_chain(cuda *c, uint32_t count) {
+/* A line of kernels, whose nodes are kept. */
+static raw_graph line_graph(cuda *c, uint32_t count) {
+    raw_graph graph;
     raw_node last = NULL;
+    RAW(&c->raw, GraphCreate(&graph, 0));
+    for (uint32_t i = 0; i < count; i++) {
+        c->nodes[i] = last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
+    }
+    return graph;
+}
+
+static void make_chain(cuda *c, uint32_t count) {
     c->count = c->sums[OURS] = c->sums[THEIRS] = count;
     record_chain(c);
-    bench_check(hcq_queue_bind(c->queue, c->device), "hcq_queue_bind");
-    raw_enter(&c->raw);
-    raw_check(c->raw.GraphCreate(&c->graph, 0), "cuGraphCreate");
+    CHECK(hcq_queue_bind(c->queue, c->device));
     for (uint32_t i = 0; i < count; i++) {
-        c->nodes[i] = last = raw_add_tiny(&c->raw, c->graph, last, c->raw_counter);
         c->steps[OURS][i] = c->steps[THEIRS][i] = 1;
     }
+    raw_enter(&c->raw);
+    c->graph = line_graph(c, count);
     c->exec = raw_instantiate(&c->raw, c->graph);
     raw_leave(&c->raw);
-}
-
-static void submit_and_wait(const cuda *c) {
-    hcq_point done;
-    bench_check(hcq_queue_submit(c->queue, c->device, &done), "hcq_queue_submit");
-    bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
-}
-
-static void launch_and_finish(cuda *c) {
-    raw_check(c->raw.GraphLaunch(c->exec, c->raw.stream), "cuGraphLaunch");
-    raw_finish(&c->raw, c->raw.stream);
 }
 
 static void replay(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        submit_and_wait(c);
+        bench_submit_and_wait(c->queue, c->device);
         c->expected[OURS] += c->sums[OURS];
     }
 }
@@ -292,7 +256,8 @@ static void replay(void *ctx, uint64_t n) {
 static void raw_replay(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        launch_and_finish(c);
+        RAW(&c->raw, GraphLaunch(c->exec, c->raw.stream));
+        raw_finish(&c->raw, c->raw.stream);
         c->expected[THEIRS] += c->sums[THEIRS];
     }
 }
@@ -308,15 +273,12 @@ static void raw_replay_launch(void *ctx, uint64_t n) {
     }
 }
 
-/* What a replay hands to the driver. */
-static void count_replay(cuda *c, bench_result *result) {
-    uint64_t graphs = query(c, HCQ_CUDA_QUERY_GRAPH_LAUNCHES);
-    uint64_t kernels = query(c, HCQ_CUDA_QUERY_LAUNCHES);
-    replay(c, 10);
-    graphs = query(c, HCQ_CUDA_QUERY_GRAPH_LAUNCHES) - graphs;
-    kernels = query(c, HCQ_CUDA_QUERY_LAUNCHES) - kernels;
-    bench_extra_add(result, "graph_launches_per_replay", (double)graphs / 10.0);
-    bench_extra_add(result, "launches_per_replay", (double)kernels / 10.0);
+/* How often ten rounds of it add 1 to a count of the backend, each time. */
+static void count_per(cuda *c, bench_result *result, const char *key, int count,
+                      void (*run)(void *, uint64_t), uint32_t operations) {
+    uint64_t before = query(c, count);
+    run(c, 10);
+    bench_extra_add(result, key, (double)(query(c, count) - before) / (10.0 * operations));
 }
 
 /* ---- replay -------------------------------------------------------------- */
@@ -330,13 +292,12 @@ static void replay_chain(bench_result *result, uint32_t count, const char *name)
         return;
     }
     make_chain(&c, count);
-    count_replay(&c, result);
-    bench_side sides[4] = {{replay, NULL, NULL, &c, 0},
-                           {raw_replay, raw_begin, raw_end, &c, 0},
-                           {raw_replay, raw_begin, raw_end, &c, 0},
-                           {raw_replay_launch, raw_begin, raw_end, &c, 0}};
-    bench_throughput(sides, 4, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0 / count);
+    count_per(&c, result, "graph_launches_per_replay", HCQ_CUDA_QUERY_GRAPH_LAUNCHES, replay, 1);
+    count_per(&c, result, "launches_per_replay", HCQ_CUDA_QUERY_LAUNCHES, replay, 1);
+    bench_side sides[4] = {{replay, &c}, {raw_replay, &c, raw_begin, raw_end},
+                           {raw_replay, &c, raw_begin, raw_end},
+                           {raw_replay_launch, &c, raw_begin, raw_end}};
+    bench_compare(result, sides, 4, 1.0 / count, stats);
     bench_report(&noise, &stats[2], &stats[1], 1.0);
     bench_extra_add(result, "raw_against_raw", noise.ratio);
     bench_extra_add(result, "raw_launches_ns", stats[3].median / count);
@@ -344,44 +305,39 @@ static void replay_chain(bench_result *result, uint32_t count, const char *name)
     cuda_close(&c);
 }
 
-void bench_cuda_replay_1000(bench_result *result) {
+static void replay_1000(bench_result *result) {
     replay_chain(result, chain_length(), "replay_1000");
 }
 
-void bench_cuda_replay_1(bench_result *result) {
-    replay_chain(result, 1, "replay_1");
-}
+static void replay_1(bench_result *result) { replay_chain(result, 1, "replay_1"); }
 
 /* ---- recorded each time -------------------------------------------------- */
 
 static void record_run(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        bench_check(hcq_queue_reset(c->queue), "hcq_queue_reset");
+        CHECK(hcq_queue_reset(c->queue));
         record_chain(c);
     }
 }
 
 static void eager_run(void *ctx, uint64_t n) {
-    cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        record_run(c, 1);
-        replay(c, 1);
+        record_run(ctx, 1);
+        replay(ctx, 1);
     }
 }
 
-void bench_cuda_eager_exec(bench_result *result) {
+static void eager_exec(bench_result *result) {
     static cuda c;
     bench_stats stats[3];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     c.count = c.sums[OURS] = chain_length();
-    bench_side sides[3] = {{eager_run, NULL, NULL, &c, 0},
-                           {raw_replay_launch, raw_begin, raw_end, &c, 0},
-                           {record_run, NULL, NULL, &c, 0}};
-    bench_throughput(sides, 3, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0 / c.count);
+    bench_side sides[3] = {{eager_run, &c}, {raw_replay_launch, &c, raw_begin, raw_end},
+                           {record_run, &c}};
+    bench_compare(result, sides, 3, 1.0 / c.count, stats);
     bench_extra_add(result, "record_ns", stats[2].median / c.count);
     check_counters(&c, "eager_exec");
     cuda_close(&c);
@@ -391,43 +347,26 @@ void bench_cuda_eager_exec(bench_result *result) {
 /* What the calls cost their thread: a burst that the device's queue has room for,
    then, outside the sample, a wait until all is done. */
 
-static uint32_t burst(void) {
-    return at_most(BURST, 8);
-}
+static uint32_t burst(void) { return at_most(BURST, 8); }
 
-static void submit_one(cuda *c, hcq_point *done) {
-    bench_check(hcq_queue_submit(c->queue, c->device, done), "hcq_queue_submit");
-    c->expected[OURS]++;
-}
-
-static double end_burst(const hcq_point *done, uint64_t start) {
+static double burst_of(cuda *c, hcq_queue *queue, int recorded) {
+    hcq_point done;
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < burst(); i++) {
+        if (recorded) {
+            CHECK(hcq_queue_reset(queue));
+            exec_tiny(c, queue);
+        }
+        CHECK(hcq_queue_submit(queue, c->device, &done));
+    }
     uint64_t end = bench_now();
-    bench_check(hcq_wait(done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
+    c->expected[OURS] += burst();
     return (double)(end - start) / burst();
 }
 
-static double bound_burst(cuda *c) {
-    hcq_point done;
-    uint64_t start = bench_now();
-    for (uint32_t i = 0; i < burst(); i++) {
-        submit_one(c, &done);
-    }
-    return end_burst(&done, start);
-}
-
-static double recorded_burst(cuda *c) {
-    hcq_queue *bound = c->queue;
-    hcq_point done;
-    c->queue = c->other;
-    uint64_t start = bench_now();
-    for (uint32_t i = 0; i < burst(); i++) {
-        bench_check(hcq_queue_reset(c->queue), "hcq_queue_reset");
-        exec_tiny(c, c->queue);
-        submit_one(c, &done);
-    }
-    c->queue = bound;
-    return end_burst(&done, start);
-}
+static double bound_burst(cuda *c) { return burst_of(c, c->queue, 0); }
+static double recorded_burst(cuda *c) { return burst_of(c, c->other, 1); }
 
 static double raw_burst(cuda *c) {
     uint64_t start = bench_now();
@@ -441,20 +380,16 @@ static double raw_burst(cuda *c) {
     return (double)(end - start) / burst();
 }
 
-void bench_cuda_submit_one(bench_result *result) {
-    static cuda c;
-    bench_stats stats[3];
+static void submit_one(bench_result *result) {
     static const timed_side sides[3] = {{bound_burst, OURS}, {raw_burst, THEIRS},
                                         {recorded_burst, OURS}};
+    static cuda c;
+    bench_stats stats[3];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     exec_tiny(&c, c.queue);
-    bench_check(hcq_queue_bind(c.queue, c.device), "hcq_queue_bind");
-    bench_check(hcq_queue_create(c.device, HCQ_COMPUTE, &c.other), "hcq_queue_create");
-    raw_enter(&c.raw);
-    c.spin = raw_event_make(&c.raw, RAW_SPIN_EVENT);
-    raw_leave(&c.raw);
+    CHECK(hcq_queue_bind(c.queue, c.device));
     timed(&c, sides, 3, stats);
     bench_report(result, &stats[0], &stats[1], 1.0);
     bench_extra_add(result, "recorded_each_time_ns", stats[2].median);
@@ -464,8 +399,8 @@ void bench_cuda_submit_one(bench_result *result) {
 
 /* ---- a kernel that waits for the host ------------------------------------ */
 
-static void spin_until(const uint64_t *word, uint64_t value, uint64_t limit_ns) {
-    uint64_t end = bench_now() + limit_ns;
+static void spin_until(const uint64_t *word, uint64_t value) {
+    uint64_t end = bench_now() + g_patience_ns;
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value) {
         if (bench_now() > end) {
             bench_die("a word of pinned memory stays below %llu", (unsigned long long)value);
@@ -478,7 +413,7 @@ static void spin_until(const uint64_t *word, uint64_t value, uint64_t limit_ns) 
 
 static void *release_thread(void *ctx) {
     releaser *r = (releaser *)ctx;
-    uint64_t last = __atomic_load_n(&r->value, __ATOMIC_ACQUIRE);
+    uint64_t last = 0;
     while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
         uint64_t value = __atomic_load_n(&r->value, __ATOMIC_ACQUIRE);
         if (value == last) {
@@ -496,21 +431,9 @@ static void *release_thread(void *ctx) {
     return NULL;
 }
 
-static void releaser_start(cuda *c) {
-    c->releaser.go = c->words.host + WORD_GO;
-    if (pthread_create(&c->releaser.thread, NULL, release_thread, &c->releaser) != 0) {
-        bench_die("pthread_create");
-    }
-}
-
-static void releaser_end(cuda *c) {
-    __atomic_store_n(&c->releaser.stop, 1, __ATOMIC_RELEASE);
-    pthread_join(c->releaser.thread, NULL);
-}
-
 /* The kernel runs; it is let go after the delay. */
 static void release_soon(cuda *c) {
-    spin_until(c->words.host + WORD_BEGAN, c->hold_value, 10000000000u);
+    spin_until(c->words.host + WORD_BEGAN, c->hold_value);
     c->releaser.delay_ns = c->delay_ns;
     __atomic_store_n(&c->releaser.value, c->hold_value, __ATOMIC_RELEASE);
 }
@@ -520,21 +443,21 @@ static double since_release(const cuda *c) {
     return (double)now - (double)__atomic_load_n(&c->releaser.released_ns, __ATOMIC_SEQ_CST);
 }
 
-static raw_hold_args next_hold(cuda *c) {
-    raw_hold_args args;
-    args.began = c->words.address + WORD_BEGAN * 8;
-    args.go = c->words.address + WORD_GO * 8;
-    args.seen = c->words.address + WORD_SEEN * 8;
-    args.value = ++c->hold_value;
-    args.limit_ns = hold_limit_ns();
+/* A kernel that holds its stream until it is let go, or its limit has passed. */
+static raw_hold_args hold_args(uint64_t own, uint64_t go, uint64_t value) {
+    raw_hold_args args = {own + WORD_BEGAN * 8, go + WORD_GO * 8, own + WORD_SEEN * 8, value,
+                          bench_smoke() ? 50000000u : 2000000000u};
     return args;
 }
 
+static int raw_hold(cuda *c, raw_stream stream, raw_hold_args a) {
+    void *params[5] = {&a.began, &a.go, &a.seen, &a.value, &a.limit_ns};
+    return raw_launch(&c->raw, c->raw.hold, stream, params);
+}
+
 static void raw_hold_on(cuda *c, raw_stream stream) {
-    raw_hold_args args = next_hold(c);
-    void *params[5] = {&args.began, &args.go, &args.seen, &args.value, &args.limit_ns};
-    raw_check(c->raw.LaunchKernel(c->raw.hold, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL),
-              "cuLaunchKernel");
+    raw_check(raw_hold(c, stream, hold_args(c->words.address, c->words.address, ++c->hold_value)),
+              "LaunchKernel");
 }
 
 /* ---- from the GPU to the host -------------------------------------------- */
@@ -544,12 +467,13 @@ static void raw_hold_on(cuda *c, raw_stream stream) {
 
 static double signal_sample(cuda *c) {
     hcq_point done;
-    raw_hold_args args = next_hold(c);
-    bench_check(hcq_queue_reset(c->queue), "hcq_queue_reset");
-    hcq_queue_exec(c->queue, c->hold, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
-    bench_check(hcq_queue_submit(c->queue, c->device, &done), "hcq_queue_submit");
+    raw_hold_args args = hold_args(c->words.address, c->words.address, ++c->hold_value);
+    CHECK(hcq_queue_reset(c->queue));
+    CHECK(hcq_queue_exec(c->queue, c->hold, &args, sizeof args, hcq_dim(1, 1, 1),
+                         hcq_dim(1, 1, 1)));
+    CHECK(hcq_queue_submit(c->queue, c->device, &done));
     release_soon(c);
-    bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
     return since_release(c);
 }
 
@@ -557,77 +481,44 @@ static double event_sample(cuda *c, raw_event event) {
     raw_hold_on(c, c->raw.stream);
     raw_record(&c->raw, event, c->raw.stream);
     release_soon(c);
-    raw_check(c->raw.EventSynchronize(event), "cuEventSynchronize");
+    RAW(&c->raw, EventSynchronize(event));
     return since_release(c);
 }
 
 static double spin_sample(cuda *c) { return event_sample(c, c->spin); }
 static double blocking_sample(cuda *c) { return event_sample(c, c->blocking); }
 
-static double stream_sample(cuda *c) {
-    raw_hold_on(c, c->raw.stream);
-    release_soon(c);
-    raw_finish(&c->raw, c->raw.stream);
-    return since_release(c);
-}
-
-static double query_sample(cuda *c) {
-    int result;
-    raw_hold_on(c, c->raw.stream);
-    raw_record(&c->raw, c->spin, c->raw.stream);
-    release_soon(c);
-    do {
-        result = c->raw.EventQuery(c->spin);
-    } while (result == RAW_NOT_READY);
-    raw_check(result, "cuEventQuery");
-    return since_release(c);
-}
-
-static double word_sample(cuda *c) {
-    raw_hold_on(c, c->raw.stream);
-    raw_check(c->raw.StreamWriteValue64(c->raw.stream, c->words.address + WORD_OUT * 8,
-                                        c->hold_value, 0), "cuStreamWriteValue64");
-    release_soon(c);
-    spin_until(c->words.host + WORD_OUT, c->hold_value, 10000000000u);
-    double time = since_release(c);
-    raw_finish(&c->raw, c->raw.stream);
-    return time;
-}
-
 static double bare_sample(cuda *c) {
     raw_hold_on(c, c->raw.stream);
     release_soon(c);
-    spin_until(c->words.host + WORD_SEEN, c->hold_value, 10000000000u);
+    spin_until(c->words.host + WORD_SEEN, c->hold_value);
     double time = since_release(c);
     raw_finish(&c->raw, c->raw.stream);
     return time;
 }
 
-static void make_events(cuda *c) {
-    raw_enter(&c->raw);
-    c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
-    c->blocking = raw_event_make(&c->raw, RAW_BLOCKING_EVENT);
-    raw_leave(&c->raw);
-}
-
 /* 20 us: the waiter still spins. 500 us: it has gone to sleep. */
-void bench_cuda_signal_to_host(bench_result *result) {
-    static cuda c;
-    bench_stats near[3], parked[2];
+static void signal_to_host(bench_result *result) {
     static const timed_side sides[3] = {{signal_sample, OURS}, {spin_sample, THEIRS},
                                         {bare_sample, THEIRS}};
     static const timed_side late[2] = {{signal_sample, OURS}, {blocking_sample, THEIRS}};
+    static cuda c;
+    bench_stats near[3], parked[2];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
-    make_events(&c);
-    releaser_start(&c);
+    c.releaser.go = c.words.host + WORD_GO;
+    if (pthread_create(&c.releaser.thread, NULL, release_thread, &c.releaser) != 0) {
+        bench_die("pthread_create");
+    }
     c.delay_ns = 20000;
     timed(&c, sides, 3, near);
     c.delay_ns = 500000;
     timed(&c, late, 2, parked);
-    releaser_end(&c);
-    report_latency(result, &near[0], &near[1]);
+    __atomic_store_n(&c.releaser.stop, 1, __ATOMIC_RELEASE);
+    pthread_join(c.releaser.thread, NULL);
+    bench_report(result, &near[0], &near[1], 1.0);
+    result->latency = 1;
     bench_extra_add(result, "bare_ns", near[2].median);
     bench_extra_add(result, "parked_ns", parked[0].median);
     bench_extra_add(result, "parked_p99_ns", parked[0].p99);
@@ -641,14 +532,14 @@ void bench_cuda_signal_to_host(bench_result *result) {
 /* The submission waits for the signal before the sample begins. */
 static double set_sample(cuda *c) {
     hcq_point done;
-    hcq_point set = hcq_at(c->signal, ++c->signal_value);
-    bench_check(hcq_queue_reset(c->queue), "hcq_queue_reset");
-    hcq_queue_wait(c->queue, set);
+    CHECK(hcq_queue_reset(c->queue));
+    CHECK(hcq_queue_wait(c->queue, hcq_at(c->signal, ++c->signal_value)));
     exec_tiny(c, c->queue);
-    submit_one(c, &done);
+    CHECK(hcq_queue_submit(c->queue, c->device, &done));
+    c->expected[OURS]++;
     uint64_t start = bench_now();
-    bench_check(hcq_signal_set(c->signal, c->signal_value), "hcq_signal_set");
-    bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+    CHECK(hcq_signal_set(c->signal, c->signal_value));
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
     return (double)(bench_now() - start);
 }
 
@@ -656,42 +547,44 @@ static double launch_sample(cuda *c) {
     uint64_t start = bench_now();
     raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
     raw_record(&c->raw, c->spin, c->raw.stream);
-    raw_check(c->raw.EventSynchronize(c->spin), "cuEventSynchronize");
+    RAW(&c->raw, EventSynchronize(c->spin));
     c->expected[THEIRS]++;
     return (double)(bench_now() - start);
+}
+
+static void write_word(cuda *c, raw_stream stream, uint64_t value) {
+    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, value, 0));
 }
 
 /* The stream itself waits for the host's word, and answers by another. */
 static double value_sample(cuda *c) {
     const raw *r = &c->raw;
     uint64_t value = ++c->hold_value;
-    raw_check(r->StreamWaitValue64(r->stream, c->words.address + WORD_GO * 8, value, 0),
-              "cuStreamWaitValue64");
+    RAW(r, StreamWaitValue64(r->stream, c->words.address + WORD_GO * 8, value, 0));
     raw_launch_tiny(&c->raw, r->stream, c->raw_counter);
-    raw_check(r->StreamWriteValue64(r->stream, c->words.address + WORD_OUT * 8, value, 0),
-              "cuStreamWriteValue64");
+    write_word(c, r->stream, value);
     r->StreamQuery(r->stream);            /* so that what drivers gather goes out */
     uint64_t start = bench_now();
     __atomic_store_n(c->words.host + WORD_GO, value, __ATOMIC_SEQ_CST);
-    spin_until(c->words.host + WORD_OUT, value, 10000000000u);
+    spin_until(c->words.host + WORD_OUT, value);
     c->expected[THEIRS]++;
     double time = (double)(bench_now() - start);
     raw_finish(&c->raw, r->stream);
     return time;
 }
 
-void bench_cuda_host_to_gpu(bench_result *result) {
-    static cuda c;
-    bench_stats stats[3];
+static void host_to_gpu(bench_result *result) {
     static const timed_side sides[3] = {{set_sample, OURS}, {launch_sample, THEIRS},
                                         {value_sample, THEIRS}};
+    static cuda c;
+    bench_stats stats[3];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
-    make_events(&c);
-    bench_check(hcq_signal_create(c.device, 0, &c.signal), "hcq_signal_create");
+    CHECK(hcq_signal_create(c.device, 0, &c.signal));
     timed(&c, sides, c.raw.memops ? 3 : 2, stats);
-    report_latency(result, &stats[0], &stats[1]);
+    bench_report(result, &stats[0], &stats[1], 1.0);
+    result->latency = 1;
     bench_extra_add(result, "raw_value_wait_ns", c.raw.memops ? stats[2].median : BENCH_NONE);
     check_counters(&c, "host_to_gpu");
     cuda_close(&c);
@@ -699,31 +592,18 @@ void bench_cuda_host_to_gpu(bench_result *result) {
 
 /* ---- from lane to lane --------------------------------------------------- */
 
-static uint32_t hops(void) {
-    return at_most(HOPS, 6);
-}
-
-static hcq_submission hop(cuda *c, uint32_t i, const hcq_point *before) {
-    hcq_submission s;
-    memset(&s, 0, sizeof s);
-    s.queues = i % 2 == 0 ? &c->queue : &c->other;
-    s.queue_count = 1;
-    s.affinity = i % 2;
-    s.waits = before;
-    s.wait_count = i == 0 ? 0 : 1;
-    return s;
-}
-
 static void hops_run(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     hcq_point last = {{0}, 0};
     for (uint64_t k = 0; k < n; k++) {
         for (uint32_t i = 0; i < hops(); i++) {
             hcq_point before = last;
-            hcq_submission s = hop(c, i, &before);
-            bench_check(hcq_submit(c->device, &s, 1, &last), "hcq_submit");
+            hcq_submission s = {.queues = i % 2 == 0 ? &c->queue : &c->other, .queue_count = 1,
+                                .affinity = i % 2, .waits = &before,
+                                .wait_count = i == 0 ? 0 : 1};
+            CHECK(hcq_submit(c->device, &s, 1, &last));
         }
-        bench_check(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+        CHECK(hcq_wait(&last, 1, HCQ_ALL, HCQ_FOREVER));
         c->expected[OURS] += hops();
     }
 }
@@ -739,45 +619,38 @@ static void raw_hops_run(void *ctx, uint64_t n) {
             raw_launch_tiny(&c->raw, stream, c->raw_counter);
             raw_record(&c->raw, c->events[i], stream);
         }
-        raw_check(c->raw.EventSynchronize(c->events[hops() - 1]), "cuEventSynchronize");
+        RAW(&c->raw, EventSynchronize(c->events[hops() - 1]));
         c->expected[THEIRS] += hops();
     }
 }
 
-static void make_hops(cuda *c) {
-    exec_tiny(c, c->queue);
-    bench_check(hcq_queue_create(c->device, HCQ_COMPUTE, &c->other), "hcq_queue_create");
-    exec_tiny(c, c->other);
-    bench_check(hcq_queue_bind(c->queue, c->device), "hcq_queue_bind");
-    bench_check(hcq_queue_bind(c->other, c->device), "hcq_queue_bind");
-    raw_enter(&c->raw);
+/* The context is current. */
+static void make_streams(cuda *c) {
     c->streams[0] = raw_stream_make(&c->raw);
     c->streams[1] = raw_stream_make(&c->raw);
     for (uint32_t i = 0; i < HOPS; i++) {
         c->events[i] = raw_event_make(&c->raw, RAW_SPIN_EVENT);
     }
-    raw_leave(&c->raw);
 }
 
 /* Two lanes that take turns, each waits for the other. */
-void bench_cuda_cross_stream_wait(bench_result *result) {
+static void cross_stream_wait(bench_result *result) {
     static cuda c;
     bench_stats stats[2];
     if (!cuda_open(&c, 2, result)) {
         return;
     }
-    make_hops(&c);
-    bench_side sides[2] = {{hops_run, NULL, NULL, &c, 0},
-                           {raw_hops_run, raw_begin, raw_end, &c, 0}};
-    uint64_t waits = query(&c, HCQ_CUDA_QUERY_WAITS);
-    uint64_t values = query(&c, HCQ_CUDA_QUERY_VALUE_WAITS);
-    hops_run(&c, 10);
-    waits = query(&c, HCQ_CUDA_QUERY_WAITS) - waits;
-    values = query(&c, HCQ_CUDA_QUERY_VALUE_WAITS) - values;
-    bench_throughput(sides, 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0 / hops());
-    bench_extra_add(result, "event_waits_per_hop", (double)waits / (10.0 * hops()));
-    bench_extra_add(result, "value_waits_per_hop", (double)values / (10.0 * hops()));
+    exec_tiny(&c, c.queue);
+    exec_tiny(&c, c.other);
+    CHECK(hcq_queue_bind(c.queue, c.device));
+    CHECK(hcq_queue_bind(c.other, c.device));
+    raw_enter(&c.raw);
+    make_streams(&c);
+    raw_leave(&c.raw);
+    count_per(&c, result, "event_waits_per_hop", HCQ_CUDA_QUERY_WAITS, hops_run, hops());
+    count_per(&c, result, "value_waits_per_hop", HCQ_CUDA_QUERY_VALUE_WAITS, hops_run, hops());
+    bench_side sides[2] = {{hops_run, &c}, {raw_hops_run, &c, raw_begin, raw_end}};
+    bench_compare(result, sides, 2, 1.0 / hops(), stats);
     check_counters(&c, "cross_stream_wait");
     cuda_close(&c);
 }
@@ -797,10 +670,8 @@ static uint32_t next_step(cuda *c, int side, uint32_t *index) {
 static void patch_run(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t index;
-        uint32_t step = next_step(c, OURS, &index);
-        bench_check(hcq_queue_update_arg(c->queue, index, 1, &step, sizeof step),
-                    "hcq_queue_update_arg");
+        uint32_t index, step = next_step(c, OURS, &index);
+        CHECK(hcq_queue_update_arg(c->queue, index, 1, &step, sizeof step));
         replay(c, 1);
     }
 }
@@ -808,171 +679,144 @@ static void patch_run(void *ctx, uint64_t n) {
 static void raw_patch_run(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t index;
-        uint32_t step = next_step(c, THEIRS, &index);
+        uint32_t index, step = next_step(c, THEIRS, &index);
         raw_set_tiny(&c->raw, c->exec, c->nodes[index], c->raw_counter, step);
         raw_replay(c, 1);
     }
 }
 
-void bench_cuda_patch_1_of_1000(bench_result *result) {
+static void patch_1_of_1000(bench_result *result) {
     static cuda c;
     bench_stats stats[4];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     make_chain(&c, chain_length());
-    bench_side sides[4] = {{patch_run, NULL, NULL, &c, 0},
-                           {raw_patch_run, raw_begin, raw_end, &c, 0},
-                           {replay, NULL, NULL, &c, 0},
-                           {raw_replay, raw_begin, raw_end, &c, 0}};
-    bench_throughput(sides, 4, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
+    bench_side sides[4] = {{patch_run, &c}, {raw_patch_run, &c, raw_begin, raw_end},
+                           {replay, &c}, {raw_replay, &c, raw_begin, raw_end}};
+    bench_compare(result, sides, 4, 1.0, stats);
     bench_extra_add(result, "patch_adds_ns", stats[0].median - stats[2].median);
     bench_extra_add(result, "raw_patch_adds_ns", stats[1].median - stats[3].median);
-    uint64_t set = query(&c, HCQ_CUDA_QUERY_NODES_SET);
-    patch_run(&c, 10);
-    set = query(&c, HCQ_CUDA_QUERY_NODES_SET) - set;
-    bench_extra_add(result, "nodes_set_per_launch", (double)set / 10.0);
+    count_per(&c, result, "nodes_set_per_launch", HCQ_CUDA_QUERY_NODES_SET, patch_run, 1);
     check_counters(&c, "patch_1_of_1000");
     cuda_close(&c);
 }
 
-/* ---- large copies -------------------------------------------------------- */
+/* ---- large copies, from and to pinned memory ----------------------------- */
 
 typedef struct copies {
     cuda c;
     hcq_buffer memory, pinned;
-    void *host;                           /* pinned, or not */
-    raw_pointer raw_host;                 /* the same for the driver; 0: not pinned */
     size_t size;
 } copies;
 
 static void copyin_run(void *ctx, uint64_t n) {
     copies *c = (copies *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        bench_check(hcq_copyin(c->memory, c->host, c->size), "hcq_copyin");
+        CHECK(hcq_copyin(c->memory, c->pinned.host, c->size));
     }
 }
 
 static void copyout_run(void *ctx, uint64_t n) {
     copies *c = (copies *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        bench_check(hcq_copyout(c->host, c->memory, c->size), "hcq_copyout");
+        CHECK(hcq_copyout(c->pinned.host, c->memory, c->size));
     }
 }
 
 static void raw_copy_run(copies *c, uint64_t n, raw_pointer dst, raw_pointer src) {
     raw *r = &c->c.raw;
     for (uint64_t i = 0; i < n; i++) {
-        raw_check(r->MemcpyAsync(dst, src, c->size, r->stream), "cuMemcpyAsync");
+        RAW(r, MemcpyAsync(dst, src, c->size, r->stream));
         raw_finish(r, r->stream);
     }
 }
 
 static void raw_copyin_run(void *ctx, uint64_t n) {
     copies *c = (copies *)ctx;
-    if (c->raw_host != 0) {
-        raw_copy_run(c, n, c->memory.address, c->raw_host);
-        return;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        raw_check(c->c.raw.MemcpyHtoD(c->memory.address, c->host, c->size), "cuMemcpyHtoD");
-    }
+    raw_copy_run(c, n, c->memory.address, c->pinned.address);
 }
 
 static void raw_copyout_run(void *ctx, uint64_t n) {
     copies *c = (copies *)ctx;
-    if (c->raw_host != 0) {
-        raw_copy_run(c, n, c->raw_host, c->memory.address);
-        return;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        raw_check(c->c.raw.MemcpyDtoH(c->host, c->memory.address, c->size), "cuMemcpyDtoH");
-    }
+    raw_copy_run(c, n, c->pinned.address, c->memory.address);
 }
 
 static void copies_begin(void *ctx) { raw_enter(&((copies *)ctx)->c.raw); }
 static void copies_end(void *ctx) { raw_leave(&((copies *)ctx)->c.raw); }
 
-static hcq_result copies_alloc(copies *c, int pinned) {
+static hcq_result copies_alloc(copies *c) {
     hcq_result result = hcq_alloc(c->c.device, c->size, 0, &c->memory);
-    if (result != HCQ_OK || !pinned) {
+    if (result != HCQ_OK) {
         return result;
     }
     result = hcq_alloc(c->c.device, c->size, HCQ_HOST_VISIBLE, &c->pinned);
     if (result != HCQ_OK) {
-        bench_check(hcq_free(c->memory), "hcq_free");
+        CHECK(hcq_free(c->memory));
     }
     return result;
 }
 
-/* As much as there is memory for: half as much, and so on. All of it is touched. */
-static void copies_make(copies *c, size_t size, int pinned) {
-    c->size = bench_smoke() ? 1u << 20 : size;
-    hcq_result result = copies_alloc(c, pinned);
-    while (result == HCQ_ERROR_OUT_OF_MEMORY && c->size > 1u << 20) {
+/* As much as there is memory for: 1 GiB, half as much, and so on. In, out again, and is
+   it what it was? All of it is touched by that. */
+static void copies_make(copies *c) {
+    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    hcq_result result;
+    c->size = bench_smoke() ? 1u << 20 : 1u << 30;
+    while ((result = copies_alloc(c)) == HCQ_ERROR_OUT_OF_MEMORY && c->size > 1u << 20) {
         c->size /= 2;
-        result = copies_alloc(c, pinned);
     }
-    bench_check(result, "hcq_alloc");
-    c->host = pinned ? c->pinned.host : malloc(c->size);
-    c->raw_host = pinned ? c->pinned.address : 0;
-    if (c->host == NULL) {
-        bench_die("out of memory");
-    }
-    memset(c->host, 0x5a, c->size);
-}
-
-/* In, out again, and is it what it was? */
-static void copies_check(copies *c) {
-    uint64_t *at = (uint64_t *)c->host;
-    size_t count = c->size / sizeof *at;
-    for (size_t i = 0; i < count; i++) {
-        at[i] = i * UINT64_C(0x9e3779b97f4a7c15);
+    CHECK(result);
+    uint64_t *at = (uint64_t *)c->pinned.host;
+    for (size_t i = 0; i < c->size / sizeof *at; i++) {
+        at[i] = i * factor;
     }
     copyin_run(c, 1);
-    memset(c->host, 0, c->size);
+    memset(at, 0, c->size);
     copyout_run(c, 1);
-    for (size_t i = 0; i < count; i++) {
-        if (at[i] != i * UINT64_C(0x9e3779b97f4a7c15)) {
+    for (size_t i = 0; i < c->size / sizeof *at; i++) {
+        if (at[i] != i * factor) {
             bench_die("a copy of %zu bytes differs at %zu", c->size, i * sizeof *at);
         }
     }
 }
 
-static void copy_bench(bench_result *result, size_t size, int pinned, int in) {
+static void copy_1g(bench_result *result, int in) {
     static copies c;
     bench_stats stats[2];
-    memset(&c, 0, sizeof c);
     if (!cuda_open(&c.c, 0, result)) {
         return;
     }
-    if (!pinned && (c.c.raw.MemcpyHtoD == NULL || c.c.raw.MemcpyDtoH == NULL)) {
-        bench_note(result, "SKIP: the driver lacks cuMemcpyHtoD_v2");
-        cuda_close(&c.c);
-        return;
-    }
-    copies_make(&c, size, pinned);
-    copies_check(&c);
-    bench_side sides[2] = {{in ? copyin_run : copyout_run, NULL, NULL, &c, 1},
-                           {in ? raw_copyin_run : raw_copyout_run, copies_begin, copies_end,
-                            &c, 1}};
-    bench_throughput(sides, 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1e-6);
+    copies_make(&c);
+    bench_side sides[2] = {{in ? copyin_run : copyout_run, &c, NULL, NULL, 1},
+                           {in ? raw_copyin_run : raw_copyout_run, &c, copies_begin, copies_end,
+                            1}};
+    bench_compare(result, sides, 2, 1e-6, stats);
     bench_extra_add(result, "mib", (double)c.size / 1048576.0);
     bench_extra_add(result, "gb_per_s", (double)c.size / stats[0].median);
     bench_extra_add(result, "raw_gb_per_s", (double)c.size / stats[1].median);
     bench_extra_add(result, "bandwidth_ratio", stats[1].median / stats[0].median);
     cuda_close(&c.c);
-    if (!pinned) {
-        free(c.host);
-    }
 }
 
-void bench_cuda_copyin_1g(bench_result *result) { copy_bench(result, 1u << 30, 1, 1); }
-void bench_cuda_copyout_1g(bench_result *result) { copy_bench(result, 1u << 30, 1, 0); }
-void bench_cuda_copyin_pageable(bench_result *result) { copy_bench(result, 256u << 20, 0, 1); }
-void bench_cuda_copyout_pageable(bench_result *result) { copy_bench(result, 256u << 20, 0, 0); }
+static void copyin_1g(bench_result *result) { copy_1g(result, 1); }
+static void copyout_1g(bench_result *result) { copy_1g(result, 0); }
 
 #include "bench_cuda_facts.h"
+
+const bench bench_cuda_rows[] = {
+    {"cuda.replay_1000", "ns/kernel", 1.05, replay_1000},
+    {"cuda.replay_1", "ns", BENCH_NONE, replay_1},
+    {"cuda.eager_exec", "ns/kernel", 1.10, eager_exec},
+    {"cuda.submit_one", "ns", 1.25, submit_one},
+    {"cuda.signal_to_host", "ns", BENCH_NONE, signal_to_host},
+    {"cuda.host_to_gpu", "ns", BENCH_NONE, host_to_gpu},
+    {"cuda.cross_stream_wait", "ns/wait", 1.10, cross_stream_wait},
+    {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, patch_1_of_1000},
+    {"cuda.copyin_1g", "ms", 1.0 / 0.95, copyin_1g},   /* 0.95 of the bandwidth */
+    {"cuda.copyout_1g", "ms", 1.0 / 0.95, copyout_1g},
+    {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
+    {"cuda_fact.graphs", "", BENCH_NONE, fact_graphs},
+    {"cuda_fact.streams", "", BENCH_NONE, fact_streams},
+    {"cuda_fact.timer", "", BENCH_NONE, fact_timer},
+    {0}};

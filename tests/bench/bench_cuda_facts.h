@@ -6,7 +6,7 @@
 #ifndef BENCH_CUDA_FACTS_H
 #define BENCH_CUDA_FACTS_H
 
-/* ---- calls --------------------------------------------------------------- */
+enum { STREAMS = 160 };
 
 /* Without hcq, but with words of pinned memory. The context stays current. */
 static int facts_open(cuda *c, bench_result *result) {
@@ -18,127 +18,16 @@ static int facts_open(cuda *c, bench_result *result) {
     c->words.host = (uint64_t *)p.host;
     c->words.address = p.address;
     c->raw_counter = raw_memory(&c->raw, 64);
-    c->streams[0] = raw_stream_make(&c->raw);
-    c->streams[1] = raw_stream_make(&c->raw);
     c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
-    c->blocking = raw_event_make(&c->raw, RAW_BLOCKING_EVENT);
+    make_streams(c);
     return 1;
 }
 
 static void facts_close(cuda *c) {
-    raw_check(c->raw.CtxSynchronize(), "cuCtxSynchronize");
-    raw_check(c->raw.EventDestroy(c->spin), "cuEventDestroy");
-    raw_check(c->raw.EventDestroy(c->blocking), "cuEventDestroy");
-    raw_check(c->raw.StreamDestroy(c->streams[0]), "cuStreamDestroy");
-    raw_check(c->raw.StreamDestroy(c->streams[1]), "cuStreamDestroy");
-    raw_check(c->raw.MemFree(c->raw_counter), "cuMemFree");
-    raw_check(c->raw.MemFreeHost(c->words.host), "cuMemFreeHost");
+    RAW(&c->raw, CtxSynchronize());
+    RAW(&c->raw, MemFree(c->raw_counter));
+    RAW(&c->raw, MemFreeHost(c->words.host));
     raw_close(&c->raw);
-}
-
-static void call_launch(cuda *c) { raw_launch_tiny(&c->raw, c->streams[0], c->raw_counter); }
-static void call_record(cuda *c) { raw_record(&c->raw, c->spin, c->streams[0]); }
-static void call_wait(cuda *c) { raw_wait_event(&c->raw, c->streams[0], c->blocking); }
-static void call_stream_query(cuda *c) { c->raw.StreamQuery(c->streams[1]); }
-static void call_event_query(cuda *c) { c->raw.EventQuery(c->blocking); }
-
-static void call_write(cuda *c) {
-    raw_check(c->raw.StreamWriteValue64(c->streams[0], c->words.address + WORD_OUT * 8, 1, 0),
-              "cuStreamWriteValue64");
-}
-
-static void call_wait_value(cuda *c) {
-    raw_check(c->raw.StreamWaitValue64(c->streams[0], c->words.address + WORD_SEEN * 8, 0, 0),
-              "cuStreamWaitValue64");
-}
-
-static void call_push_pop(cuda *c) {
-    raw_enter(&c->raw);
-    raw_leave(&c->raw);
-}
-
-static void call_memset(cuda *c) {
-    raw_check(c->raw.MemsetD8Async(c->raw_counter, 0, 64, c->streams[0]), "cuMemsetD8Async");
-}
-
-static void call_copy(cuda *c) {
-    raw_check(c->raw.MemcpyAsync(c->raw_counter, c->words.address + WORD_OUT * 8, 8,
-                                 c->streams[0]), "cuMemcpyAsync");
-}
-
-static void call_event(cuda *c) {
-    raw_check(c->raw.EventDestroy(raw_event_make(&c->raw, RAW_SPIN_EVENT)), "cuEventDestroy");
-}
-
-/* The median of bursts, each of which is waited for. */
-static double call_ns(cuda *c, void (*call)(cuda *c)) {
-    enum { ROUNDS = 60 };
-    double times[ROUNDS];
-    uint32_t rounds = at_most(ROUNDS, 3), calls = at_most(200, 8);
-    for (uint32_t i = 0; i < rounds; i++) {
-        uint64_t start = bench_now();
-        for (uint32_t k = 0; k < calls; k++) {
-            call(c);
-        }
-        times[i] = (double)(bench_now() - start) / calls;
-        raw_finish(&c->raw, c->streams[0]);
-    }
-    return bench_median(times, rounds);
-}
-
-typedef struct call_fact {
-    const char *key;
-    void (*call)(cuda *c);
-    int memop;
-} call_fact;
-
-/* The same calls while stream 1, and with it the event, is busy. The bursts of
-   one fact are short enough for the kernel that keeps it busy. */
-static double busy_call_ns(cuda *c, void (*call)(cuda *c)) {
-    enum { ROUNDS = 20 };
-    double times[ROUNDS];
-    uint32_t rounds = at_most(ROUNDS, 2), calls = at_most(100, 8);
-    for (uint32_t i = 0; i < rounds; i++) {
-        raw_hold_on(c, c->streams[1]);
-        raw_record(&c->raw, c->blocking, c->streams[1]);
-        spin_until(c->words.host + WORD_BEGAN, c->hold_value, 10000000000u);
-        uint64_t start = bench_now();
-        for (uint32_t k = 0; k < calls; k++) {
-            call(c);
-        }
-        times[i] = (double)(bench_now() - start) / calls;
-        __atomic_store_n(c->words.host + WORD_GO, c->hold_value, __ATOMIC_SEQ_CST);
-        raw_finish(&c->raw, c->streams[1]);
-        raw_finish(&c->raw, c->streams[0]);
-    }
-    return bench_median(times, rounds);
-}
-
-void bench_cuda_fact_calls(bench_result *result) {
-    static cuda c;
-    static const call_fact idle[] = {
-        {"launch_kernel_ns", call_launch, 0},      {"event_record_ns", call_record, 0},
-        {"write_value64_ns", call_write, 1},       {"wait_value64_reached_ns", call_wait_value, 1},
-        {"stream_wait_event_done_ns", call_wait, 0}, {"event_query_done_ns", call_event_query, 0},
-        {"stream_query_idle_ns", call_stream_query, 0}, {"push_pop_ns", call_push_pop, 0},
-        {"memset_64_bytes_ns", call_memset, 0},    {"copy_8_bytes_ns", call_copy, 0},
-        {"event_create_destroy_ns", call_event, 0}};
-    static const call_fact busy[] = {{"stream_wait_event_pending_ns", call_wait, 0},
-                                     {"event_query_pending_ns", call_event_query, 0},
-                                     {"stream_query_busy_ns", call_stream_query, 0}};
-    if (!facts_open(&c, result)) {
-        return;
-    }
-    raw_record(&c.raw, c.blocking, c.streams[1]);
-    raw_finish(&c.raw, c.streams[1]);
-    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
-        int there = c.raw.memops || !idle[i].memop;
-        bench_extra_add(result, idle[i].key, there ? call_ns(&c, idle[i].call) : BENCH_NONE);
-    }
-    for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++) {
-        bench_extra_add(result, busy[i].key, busy_call_ns(&c, busy[i].call));
-    }
-    facts_close(&c);
 }
 
 /* ---- hops and round trips ------------------------------------------------ */
@@ -148,28 +37,22 @@ typedef enum hop_kind {
     HOP_EVENT, HOP_WRITE_EVENT, HOP_EVENT_WRITE, HOP_VALUE, HOP_KINDS
 } hop_kind;
 
-static void hop_write(cuda *c, raw_stream stream, uint64_t value) {
-    raw_check(c->raw.StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, value, 0),
-              "cuStreamWriteValue64");
-}
-
 static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
     raw_stream stream = c->streams[i % 2];
     if (kind == HOP_VALUE) {
-        raw_check(c->raw.StreamWaitValue64(stream, c->words.address + WORD_OUT * 8,
-                                           c->hold_value, 0), "cuStreamWaitValue64");
+        RAW(&c->raw, StreamWaitValue64(stream, c->words.address + WORD_OUT * 8, c->hold_value, 0));
     } else if (i != 0) {
         raw_wait_event(&c->raw, stream, c->events[i - 1]);
     }
     raw_launch_tiny(&c->raw, stream, c->raw_counter);
     if (kind == HOP_WRITE_EVENT || kind == HOP_VALUE) {
-        hop_write(c, stream, ++c->hold_value);
+        write_word(c, stream, ++c->hold_value);
     }
     if (kind != HOP_VALUE) {
         raw_record(&c->raw, c->events[i], stream);
     }
     if (kind == HOP_EVENT_WRITE) {
-        hop_write(c, stream, ++c->hold_value);
+        write_word(c, stream, ++c->hold_value);
     }
 }
 
@@ -189,30 +72,24 @@ static double hops_ns(cuda *c, hop_kind kind) {
     return bench_median(times, rounds);
 }
 
-static void trip_stream(cuda *c) {
-    call_launch(c);
-    raw_finish(&c->raw, c->streams[0]);
-}
+typedef enum trip_kind { TRIP_STREAM, TRIP_EVENT, TRIP_WORD, TRIP_KINDS } trip_kind;
 
-static void trip_event(cuda *c) {
-    call_launch(c);
-    call_record(c);
-    raw_check(c->raw.EventSynchronize(c->spin), "cuEventSynchronize");
-}
-
-static void trip_word(cuda *c) {
-    call_launch(c);
-    hop_write(c, c->streams[0], ++c->hold_value);
-    spin_until(c->words.host + WORD_OUT, c->hold_value, 10000000000u);
-}
-
-static double trip_ns(cuda *c, void (*trip)(cuda *c)) {
+static double trip_ns(cuda *c, trip_kind kind) {
     enum { ROUNDS = 2000 };
     static double times[ROUNDS];
     uint32_t rounds = at_most(ROUNDS, 3);
     for (uint32_t i = 0; i < rounds; i++) {
         uint64_t start = bench_now();
-        trip(c);
+        raw_launch_tiny(&c->raw, c->streams[0], c->raw_counter);
+        if (kind == TRIP_STREAM) {
+            raw_finish(&c->raw, c->streams[0]);
+        } else if (kind == TRIP_EVENT) {
+            raw_record(&c->raw, c->spin, c->streams[0]);
+            RAW(&c->raw, EventSynchronize(c->spin));
+        } else {
+            write_word(c, c->streams[0], ++c->hold_value);
+            spin_until(c->words.host + WORD_OUT, c->hold_value);
+        }
         times[i] = (double)(bench_now() - start);
     }
     raw_finish(&c->raw, c->streams[0]);
@@ -221,23 +98,25 @@ static double trip_ns(cuda *c, void (*trip)(cuda *c)) {
 
 /* A hop: a wait for the other stream, a kernel, its end. A trip: a kernel, until the
    host knows that it is done. */
-void bench_cuda_fact_hops(bench_result *result) {
-    static const char *const names[HOP_KINDS] = {"hop_event_ns", "hop_write_then_event_ns",
-                                                 "hop_event_then_write_ns", "hop_value_ns"};
+static void fact_hops(bench_result *result) {
+    static const char *const hop_names[HOP_KINDS] = {"hop_event_ns", "hop_write_then_event_ns",
+                                                     "hop_event_then_write_ns", "hop_value_ns"};
+    static const char *const trip_names[TRIP_KINDS] = {"trip_stream_sync_ns",
+                                                       "trip_event_sync_ns", "trip_word_ns"};
     static cuda c;
     if (!facts_open(&c, result)) {
         return;
     }
-    for (uint32_t i = 0; i < HOPS; i++) {
-        c.events[i] = raw_event_make(&c.raw, RAW_SPIN_EVENT);
-    }
     for (int kind = 0; kind < HOP_KINDS; kind++) {
         int there = c.raw.memops || kind == HOP_EVENT;
-        bench_extra_add(result, names[kind], there ? hops_ns(&c, (hop_kind)kind) : BENCH_NONE);
+        bench_extra_add(result, hop_names[kind],
+                        there ? hops_ns(&c, (hop_kind)kind) : BENCH_NONE);
     }
-    bench_extra_add(result, "trip_stream_sync_ns", trip_ns(&c, trip_stream));
-    bench_extra_add(result, "trip_event_sync_ns", trip_ns(&c, trip_event));
-    bench_extra_add(result, "trip_word_ns", c.raw.memops ? trip_ns(&c, trip_word) : BENCH_NONE);
+    for (int kind = 0; kind < TRIP_KINDS; kind++) {
+        int there = c.raw.memops || kind != TRIP_WORD;
+        bench_extra_add(result, trip_names[kind],
+                        there ? trip_ns(&c, (trip_kind)kind) : BENCH_NONE);
+    }
     facts_close(&c);
 }
 
@@ -247,52 +126,55 @@ typedef enum extra_node { NODE_NONE, NODE_WRITE, NODE_RECORD } extra_node;
 
 typedef struct graph_times { double call, total; } graph_times; /* ns */
 
-/* A straight line of kernels, with `extra` other nodes spread evenly over it, the
-   last one at its end. */
-static raw_graph line_graph(cuda *c, uint32_t kernels, extra_node kind, uint32_t extra) {
-    raw_graph graph;
-    raw_node last = NULL;
-    raw_check(c->raw.GraphCreate(&graph, 0), "cuGraphCreate");
-    for (uint32_t i = 0; i < kernels; i++) {
-        c->nodes[i] = last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
-        if (extra != 0 && (i + 1) % (kernels / extra) == 0) {
-            last = kind == NODE_WRITE
-                       ? raw_add_write(&c->raw, graph, last, c->words.address + WORD_OUT * 8)
-                       : raw_add_record(&c->raw, graph, last, c->spin);
-        }
+static raw_node add_extra(cuda *c, extra_node kind, raw_graph graph, raw_node before) {
+    raw_node node;
+    if (kind == NODE_WRITE) {
+        raw_memop op = {.operation = RAW_WRITE_64, .address = c->words.address + WORD_OUT * 8,
+                        .value = 1};
+        raw_memop_node params = {.context = c->raw.context, .count = 1, .list = &op};
+        RAW(&c->raw, GraphAddBatchMemOpNode(&node, graph, &before, 1, &params));
+    } else {
+        RAW(&c->raw, GraphAddEventRecordNode(&node, graph, &before, 1, c->spin));
     }
-    return graph;
+    return node;
 }
 
 static graph_times launch_times(cuda *c, raw_exec exec) {
     enum { ROUNDS = 100 };
     double call[ROUNDS], total[ROUNDS];
     uint32_t rounds = at_most(ROUNDS, 3);
-    graph_times t;
     for (uint32_t i = 0; i < rounds; i++) {
         uint64_t start = bench_now();
-        raw_check(c->raw.GraphLaunch(exec, c->raw.stream), "cuGraphLaunch");
+        RAW(&c->raw, GraphLaunch(exec, c->raw.stream));
         call[i] = (double)(bench_now() - start);
         raw_finish(&c->raw, c->raw.stream);
         total[i] = (double)(bench_now() - start);
     }
-    t.call = bench_median(call, rounds);
-    t.total = bench_median(total, rounds);
+    graph_times t = {bench_median(call, rounds), bench_median(total, rounds)};
     return t;
 }
 
+/* A straight line of kernels, with `extra` other nodes spread evenly over it, the
+   last one at its end. */
 static graph_times graph_cost(cuda *c, uint32_t kernels, extra_node kind, uint32_t extra) {
     graph_times t = {BENCH_NONE, BENCH_NONE};
+    raw_graph graph;
+    raw_node last = NULL;
     if ((kind == NODE_WRITE && (!c->raw.memops || c->raw.GraphAddBatchMemOpNode == NULL)) ||
         (kind == NODE_RECORD && c->raw.GraphAddEventRecordNode == NULL)) {
         return t;
     }
-    raw_graph graph = line_graph(c, kernels, kind, extra);
+    RAW(&c->raw, GraphCreate(&graph, 0));
+    for (uint32_t i = 0; i < kernels; i++) {
+        last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
+        if (extra != 0 && (i + 1) % (kernels / extra) == 0) {
+            last = add_extra(c, kind, graph, last);
+        }
+    }
     raw_exec exec = raw_instantiate(&c->raw, graph);
     launch_times(c, exec);                /* warm up */
     t = launch_times(c, exec);
-    raw_check(c->raw.GraphExecDestroy(exec), "cuGraphExecDestroy");
-    raw_check(c->raw.GraphDestroy(graph), "cuGraphDestroy");
+    raw_graph_free(&c->raw, exec, graph);
     return t;
 }
 
@@ -302,7 +184,7 @@ static void set_costs(cuda *c, bench_result *result) {
     double set[ROUNDS], after[ROUNDS];
     uint32_t rounds = at_most(ROUNDS, 2), count = chain_length();
     uint64_t start = bench_now();
-    raw_graph graph = line_graph(c, count, NODE_NONE, 0);
+    raw_graph graph = line_graph(c, count);
     uint64_t built = bench_now();
     raw_exec exec = raw_instantiate(&c->raw, graph);
     bench_extra_add(result, "add_node_ns", (double)(built - start) / count);
@@ -313,82 +195,65 @@ static void set_costs(cuda *c, bench_result *result) {
             raw_set_tiny(&c->raw, exec, c->nodes[k], c->raw_counter, i + 2);
         }
         uint64_t end = bench_now();
-        raw_check(c->raw.GraphLaunch(exec, c->raw.stream), "cuGraphLaunch");
+        RAW(&c->raw, GraphLaunch(exec, c->raw.stream));
         after[i] = (double)(bench_now() - end);
         set[i] = (double)(end - start) / count;
         raw_finish(&c->raw, c->raw.stream);
     }
     bench_extra_add(result, "set_params_node_ns", bench_median(set, rounds));
     bench_extra_add(result, "launch_call_all_set_ns", bench_median(after, rounds));
-    raw_check(c->raw.GraphExecDestroy(exec), "cuGraphExecDestroy");
-    raw_check(c->raw.GraphDestroy(graph), "cuGraphDestroy");
+    raw_graph_free(&c->raw, exec, graph);
 }
 
-static void add_times(bench_result *result, const char *name, graph_times t) {
+/* Of one of `count`, where `base` was there without them. */
+static void add_times(bench_result *result, const char *name, graph_times t, graph_times base,
+                      uint32_t count) {
     char key[40];
     snprintf(key, sizeof key, "%s_call_ns", name);
-    bench_extra_add(result, key, t.call);
+    bench_extra_add(result, key, (t.call - base.call) / count);
     snprintf(key, sizeof key, "%s_total_ns", name);
-    bench_extra_add(result, key, t.total);
-}
-
-static graph_times per(graph_times with, graph_times without, uint32_t count) {
-    graph_times t;
-    t.call = (with.call - without.call) / count;
-    t.total = (with.total - without.total) / count;
-    return t;
+    bench_extra_add(result, key, (t.total - base.total) / count);
 }
 
 /* "call": cuGraphLaunch alone; "total": until its stream is done. */
-void bench_cuda_fact_graphs(bench_result *result) {
+static void fact_graphs(bench_result *result) {
+    static const graph_times none;
     static cuda c;
-    uint32_t count = chain_length();
+    uint32_t count = chain_length(), extra = count / 10;
     if (!facts_open(&c, result)) {
         return;
     }
-    uint32_t extra = count / 10;
     graph_times one = graph_cost(&c, 1, NODE_NONE, 0);
     graph_times many = graph_cost(&c, count, NODE_NONE, 0);
-    add_times(result, "launch_1_kernel", one);
-    add_times(result, "launch_1000_kernels", many);
-    add_times(result, "per_kernel_node", per(many, one, count - 1));
-    add_times(result, "1000_and_1_write", graph_cost(&c, count, NODE_WRITE, 1));
-    add_times(result, "1000_and_1_record", graph_cost(&c, count, NODE_RECORD, 1));
-    add_times(result, "per_write_node",
-              per(graph_cost(&c, count, NODE_WRITE, extra), many, extra));
-    add_times(result, "per_record_node",
-              per(graph_cost(&c, count, NODE_RECORD, extra), many, extra));
+    add_times(result, "launch_1_kernel", one, none, 1);
+    add_times(result, "launch_1000_kernels", many, none, 1);
+    add_times(result, "per_kernel_node", many, one, count - 1);
+    add_times(result, "1000_and_1_write", graph_cost(&c, count, NODE_WRITE, 1), none, 1);
+    add_times(result, "1000_and_1_record", graph_cost(&c, count, NODE_RECORD, 1), none, 1);
+    add_times(result, "per_write_node", graph_cost(&c, count, NODE_WRITE, extra), many, extra);
+    add_times(result, "per_record_node", graph_cost(&c, count, NODE_RECORD, extra), many, extra);
     set_costs(&c, result);
     facts_close(&c);
 }
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* Blocks stream after stream, each with its own words, and looks whether the next
-   one still gets to run. */
+/* Blocks a stream, with its own words; 0: the driver takes it. */
 static int block_spinning(cuda *c, raw_stream stream, uint32_t i) {
-    uint64_t at = c->words.address + i * WORDS * 8;
-    raw_hold_args a = {at, c->words.address + WORD_GO * 8, at + WORD_SEEN * 8, 1,
-                       hold_limit_ns()};
-    void *params[5] = {&a.began, &a.go, &a.seen, &a.value, &a.limit_ns};
-    return c->raw.LaunchKernel(c->raw.hold, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
+    return raw_hold(c, stream, hold_args(c->words.address + i * WORDS * 8, c->words.address, 1));
 }
 
 static int block_waiting(cuda *c, raw_stream stream, uint32_t i) {
-    uint64_t at = c->words.address + i * WORDS * 8;
-    int result = c->raw.StreamWriteValue64(stream, at, 1, 0);
-    if (result == 0) {
-        result = c->raw.StreamWaitValue64(stream, c->words.address + WORD_GO * 8, 1, 0);
-    }
-    return result;
+    int result = c->raw.StreamWriteValue64(stream, c->words.address + i * WORDS * 8, 1, 0);
+    return result ? result
+                  : c->raw.StreamWaitValue64(stream, c->words.address + WORD_GO * 8, 1, 0);
 }
 
 /* Is the first word of `i` written within 20 ms? */
 static int begins(const cuda *c, uint32_t i) {
-    const uint64_t *word = c->words.host + i * WORDS;
     uint64_t end = bench_now() + 20000000u;
     while (bench_now() < end) {
-        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0) {
+        if (__atomic_load_n(c->words.host + i * WORDS, __ATOMIC_ACQUIRE) != 0) {
             return 1;
         }
         sched_yield();
@@ -396,33 +261,31 @@ static int begins(const cuda *c, uint32_t i) {
     return 0;
 }
 
-/* Streams that were blocked beside each other. All are let go in any case. */
+/* Stream after stream is blocked, as long as the next one still gets to run: how many
+   were so beside each other. All are let go in any case. */
 static uint32_t streams_beside(cuda *c, int (*block)(cuda *, raw_stream, uint32_t)) {
     raw_stream streams[STREAMS];
-    uint32_t made = 0, running = 0, limit = at_most(STREAMS, 8);
-    int going = 1;
+    uint32_t running = 0, limit = at_most(STREAMS, 8);
     memset(c->words.host, 0, STREAMS * WORDS * 8);
     for (uint32_t i = 0; i < limit; i++) {
         streams[i] = raw_stream_make(&c->raw);
     }
-    while (going && made < limit) {
-        int result = block(c, streams[made], made);
-        c->raw.StreamQuery(streams[made]);
-        going = result == 0 && begins(c, made);
-        running += going ? 1u : 0u;
-        made++;
+    for (int going = 1; going && running < limit; running += (uint32_t)going) {
+        going = block(c, streams[running], running) == 0;
+        c->raw.StreamQuery(streams[running]);
+        going = going && begins(c, running);
     }
     __atomic_store_n(c->words.host + WORD_GO, 1, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < limit; i++) {
         raw_finish(&c->raw, streams[i]);
-        raw_check(c->raw.StreamDestroy(streams[i]), "cuStreamDestroy");
+        RAW(&c->raw, StreamDestroy(streams[i]));
     }
     return running;
 }
 
 /* A kernel stays until it is let go or its limit ends it; a stream's wait stays until
    then: nothing of this hangs. */
-void bench_cuda_fact_streams(bench_result *result) {
+static void fact_streams(bench_result *result) {
     static cuda c;
     if (!facts_open(&c, result)) {
         return;
@@ -434,9 +297,9 @@ void bench_cuda_fact_streams(bench_result *result) {
     facts_close(&c);
 }
 
-/* ---- the timer, and who wakes how fast ----------------------------------- */
+/* ---- the timer ----------------------------------------------------------- */
 
-void bench_cuda_fact_timer(bench_result *result) {
+static void fact_timer(bench_result *result) {
     enum { COUNT = 2000 };
     static double steps[COUNT];
     static cuda c;
@@ -447,8 +310,7 @@ void bench_cuda_fact_timer(bench_result *result) {
     raw_pinned times = raw_pinned_make(&c.raw, COUNT * 8);
     uint64_t number = count;
     void *params[2] = {&times.address, &number};
-    raw_check(c.raw.LaunchKernel(c.raw.clock, 1, 1, 1, 1, 1, 1, 0, c.raw.stream, params, NULL),
-              "cuLaunchKernel");
+    raw_check(raw_launch(&c.raw, c.raw.clock, c.raw.stream, params), "LaunchKernel");
     raw_finish(&c.raw, c.raw.stream);
     const uint64_t *at = (const uint64_t *)times.host;
     for (uint32_t i = 1; i < count; i++) {
@@ -457,42 +319,7 @@ void bench_cuda_fact_timer(bench_result *result) {
     bench_extra_add(result, "median_step_ns", bench_median(steps, count - 1));
     bench_extra_add(result, "smallest_step_ns", steps[0]);
     bench_extra_add(result, "largest_step_ns", steps[count - 2]);
-    raw_check(c.raw.MemFreeHost(times.host), "cuMemFreeHost");
-    facts_close(&c);
-}
-
-static void add_wake(cuda *c, bench_result *result, const char *name, double (*sample)(cuda *)) {
-    static const uint64_t delays[2] = {20000, 500000};
-    static const char *const when[2] = {"after_20_us", "after_500_us"};
-    double times[2 * SAMPLES];
-    uint32_t count = at_most(2 * SAMPLES, 3);
-    for (int d = 0; d < 2; d++) {
-        char key[60];
-        c->delay_ns = delays[d];
-        for (uint32_t i = 0; i < count; i++) {
-            times[i] = sample(c);
-        }
-        snprintf(key, sizeof key, "%s_%s_ns", name, when[d]);
-        bench_extra_add(result, key, bench_median(times, count));
-    }
-}
-
-/* From the store that lets a kernel go until the host goes on. */
-void bench_cuda_fact_wake(bench_result *result) {
-    static cuda c;
-    if (!facts_open(&c, result)) {
-        return;
-    }
-    releaser_start(&c);
-    add_wake(&c, result, "kernel_word", bare_sample);
-    if (c.raw.memops) {
-        add_wake(&c, result, "write_value64", word_sample);
-    }
-    add_wake(&c, result, "spinning_event", spin_sample);
-    add_wake(&c, result, "blocking_event", blocking_sample);
-    add_wake(&c, result, "event_query", query_sample);
-    add_wake(&c, result, "stream_sync", stream_sample);
-    releaser_end(&c);
+    RAW(&c.raw, MemFreeHost(times.host));
     facts_close(&c);
 }
 

@@ -12,11 +12,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { GRIDS = 8, MAX_BUFFERS = 2 };
+enum { GRIDS = 8 };
 
 typedef struct grid_args { uint64_t y, x; float a; uint32_t n; } grid_args;
 
@@ -62,92 +60,99 @@ static void kernel_uneven(const void *args, const hcq_block *b) {
     churn(HCQ_PTR(uint32_t, k->y) + b->id.x, b->id.x, k->n * (b->id.x + 1));
 }
 
+/* What a bench runs: `blocks` blocks of `threads`, on two buffers of `bytes`. */
+typedef struct shape {
+    hcq_cpu_fn fn;
+    uint32_t blocks, threads, n;
+    uint64_t bytes;
+} shape;
+
+#define SAXPY(n) {kernel_saxpy, (n) / 256, 256, n, (n) * 4ull}
+static const shape g_uneven = {kernel_uneven, 1024, 1, 8, 4096}; /* 5 ms of one processor */
+
 /* ---- both sides ---------------------------------------------------------- */
 
 typedef struct grid {
-    hcq_cpu_fn fn;
-    uint32_t blocks, threads, grids;      /* `grids` in one operation */
+    shape shape;
+    uint32_t grids;                       /* in one operation */
     grid_args args;
     hcq_device *device;
-    hcq_program *program;
     hcq_queue *queue;
-    hcq_buffer buffers[MAX_BUFFERS];
+    void *out;
 } grid;
 
-static void grid_open(grid *g, hcq_cpu_fn fn, uint32_t blocks, uint32_t threads, uint32_t n,
-                      uint64_t bytes, uint32_t grids) {
-    memset(g, 0, sizeof *g);
+static void grid_open(grid *g, const shape *s, uint32_t grids) {
+    hcq_program_desc desc = {.label = "grid", .cpu = s->fn,
+                             .args = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_F32, HCQ_ARG_U32}};
+    hcq_program *program;
+    hcq_buffer buffers[2];
+    CHECK(hcq_open("CPU", NULL, &g->device));
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(hcq_alloc(g->device, s->bytes, HCQ_HOST_VISIBLE, &buffers[i]));
+        memset(buffers[i].host, 0, s->bytes); /* first touch, long before any timing */
+    }
+    g->shape = *s;
     g->grids = grids;
-    g->fn = fn;
-    g->blocks = blocks;
-    g->threads = threads;
-    hcq_program_desc desc = {"grid", fn, {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_F32, HCQ_ARG_U32},
-                             NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    bench_check(hcq_open("CPU", NULL, &g->device), "hcq_open");
-    for (uint32_t i = 0; i < MAX_BUFFERS; i++) {
-        bench_check(hcq_alloc(g->device, bytes, HCQ_HOST_VISIBLE, &g->buffers[i]), "hcq_alloc");
-        memset(g->buffers[i].host, 0, bytes); /* first touch, long before any timing */
-    }
-    g->args.y = g->buffers[0].address;
-    g->args.x = g->buffers[1].address;
-    g->args.a = 0.5f;
-    g->args.n = n;
-    bench_check(hcq_program_create(g->device, &desc, &g->program), "hcq_program_create");
-    bench_check(hcq_queue_create(g->device, HCQ_COMPUTE, &g->queue), "hcq_queue_create");
+    g->args = (grid_args){buffers[0].address, buffers[1].address, 0.5f, s->n};
+    g->out = buffers[0].host;
+    CHECK(hcq_program_create(g->device, &desc, &program));
+    CHECK(hcq_queue_create(g->device, HCQ_COMPUTE, &g->queue));
     for (uint32_t i = 0; i < grids; i++) {
-        hcq_queue_exec(g->queue, g->program, &g->args, sizeof g->args, hcq_dim(blocks, 1, 1),
-                       hcq_dim(threads, 1, 1));
+        hcq_queue_exec(g->queue, program, &g->args, sizeof g->args, hcq_dim(s->blocks, 1, 1),
+                       hcq_dim(s->threads, 1, 1));
     }
-    bench_check(hcq_queue_bind(g->queue, g->device), "hcq_queue_bind");
+    CHECK(hcq_queue_bind(g->queue, g->device));
 }
 
 static void grid_close(grid *g) {
     hcq_queue_destroy(g->queue);
-    hcq_program_destroy(g->program);
-    for (uint32_t i = 0; i < MAX_BUFFERS; i++) {
-        bench_check(hcq_free(g->buffers[i]), "hcq_free");
-    }
-    bench_check(hcq_close(g->device), "hcq_close");
+    CHECK(hcq_close(g->device));
 }
 
 static void grid_run(void *ctx, uint64_t n) {
-    grid *g = (grid *)ctx;
+    const grid *g = (const grid *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        hcq_point done;
-        bench_check(hcq_queue_submit(g->queue, g->device, &done), "hcq_queue_submit");
-        bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+        bench_submit_and_wait(g->queue, g->device);
     }
 }
 
-#ifdef _OPENMP
+/* Without OpenMP these are loops, and no peers. */
 static void openmp_static(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
-    const hcq_dims size = hcq_dim(g->blocks, 1, 1);
-    const hcq_dims threads = hcq_dim(g->threads, 1, 1);
+    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
+    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
     for (uint64_t i = 0; i < n * g->grids; i++) {
+#ifdef _OPENMP
 #pragma omp parallel for schedule(static)
-        for (uint32_t b = 0; b < g->blocks; b++) {
+#endif
+        for (uint32_t b = 0; b < g->shape.blocks; b++) {
             hcq_block block = {{b, 0, 0}, size, threads};
-            g->fn(&g->args, &block);
+            g->shape.fn(&g->args, &block);
         }
     }
 }
 
 static void openmp_dynamic(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
-    const hcq_dims size = hcq_dim(g->blocks, 1, 1);
-    const hcq_dims threads = hcq_dim(g->threads, 1, 1);
+    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
+    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
     for (uint64_t i = 0; i < n * g->grids; i++) {
+#ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic)
-        for (uint32_t b = 0; b < g->blocks; b++) {
+#endif
+        for (uint32_t b = 0; b < g->shape.blocks; b++) {
             hcq_block block = {{b, 0, 0}, size, threads};
-            g->fn(&g->args, &block);
+            g->shape.fn(&g->args, &block);
         }
     }
 }
-#endif
 
 #ifdef _OPENMP
+static const uint32_t g_peers = 2;
+#else
+static const uint32_t g_peers = 0;
+#endif
+
 static uint64_t run_time(void (*run)(void *, uint64_t), grid *g) {
     run(g, 1);
     uint64_t start = bench_now();
@@ -155,58 +160,60 @@ static uint64_t run_time(void (*run)(void *, uint64_t), grid *g) {
     return bench_now() - start;
 }
 
+/* The faster of both peers is the peer: the second and third of `stats`. */
+static uint32_t report_best(bench_result *result, const bench_stats *stats, double scale) {
+    uint32_t best = stats[2].median < stats[1].median ? 2 : 1;
+    bench_report(result, &stats[0], &stats[best], scale);
+    return best;
+}
+
 /* A schedule that is off by a factor of two at the first look (a million tiny
    blocks handed out one by one: by a hundred) takes no part in the passes. */
 static void grid_measure(grid *g, bench_result *result) {
+    static const char *const notes[3] = {"no OpenMP", "OpenMP static", "OpenMP dynamic"};
     const double ms = 1e-6 / GRIDS;
+    bench_side sides[3] = {{grid_run, g}, {openmp_static, g}, {openmp_dynamic, g}};
     bench_stats stats[3];
-    uint64_t fixed = run_time(openmp_static, g);
-    uint64_t dynamic = run_time(openmp_dynamic, g);
-    bench_side sides[3] = {{grid_run, NULL, NULL, g, 0},
-                           {openmp_static, NULL, NULL, g, 0},
-                           {openmp_dynamic, NULL, NULL, g, 0}};
-    uint32_t best = dynamic < fixed ? 2 : 1;
+    uint32_t best = 0;
+    uint64_t fixed = g_peers == 0 ? 0 : run_time(openmp_static, g);
+    uint64_t dynamic = g_peers == 0 ? 0 : run_time(openmp_dynamic, g);
     if (fixed > 2 * dynamic || dynamic > 2 * fixed) {
+        best = dynamic < fixed ? 2 : 1;
         sides[1] = sides[best];
-        bench_throughput(sides, 2, stats);
-        bench_report(result, &stats[0], &stats[1], ms);
+        bench_compare(result, sides, 2, ms, stats);
     } else {
-        bench_throughput(sides, 3, stats);
-        best = stats[2].median < stats[1].median ? 2 : 1;
-        bench_report(result, &stats[0], &stats[best], ms);
+        bench_compare(result, sides, 1 + g_peers, ms, stats);
+    }
+    if (best == 0 && g_peers != 0) {
+        best = report_best(result, stats, ms);
         bench_extra_add(result, "openmp_static_ms", stats[1].median * ms);
         bench_extra_add(result, "openmp_dynamic_ms", stats[2].median * ms);
     }
-    bench_note(result, best == 2 ? "OpenMP dynamic" : "OpenMP static");
+    bench_note(result, notes[best]);
 }
-#else
-static void grid_measure(grid *g, bench_result *result) {
-    bench_stats stats;
-    bench_side side = {grid_run, NULL, NULL, g, 0};
-    bench_throughput(&side, 1, &stats);
-    bench_report(result, &stats, NULL, 1e-6 / GRIDS);
-    bench_note(result, "no OpenMP");
-}
-#endif
 
 /* ---- the benches --------------------------------------------------------- */
 
-void bench_grid_saxpy_16m(bench_result *result) {
-    enum { N = 16u << 20 };
+static void measure(bench_result *result, const shape *s) {
     grid g;
-    grid_open(&g, kernel_saxpy, N / 256, 256, N, (uint64_t)N * sizeof(float), GRIDS);
+    grid_open(&g, s, GRIDS);
     grid_measure(&g, result);
     grid_close(&g);
 }
 
-void bench_grid_tiny_1m(bench_result *result) {
+static void grid_saxpy_16m(bench_result *result) {
+    static const shape s = SAXPY(16u << 20);
+    measure(result, &s);
+}
+
+static void grid_tiny_1m(bench_result *result) {
     enum { N = 1u << 20 };
+    static const shape s = {kernel_tiny, N, 1, N, N * 4ull};
     grid g;
-    grid_open(&g, kernel_tiny, N, 1, N, (uint64_t)N * sizeof(uint32_t), GRIDS);
+    grid_open(&g, &s, GRIDS);
     grid_run(&g, 1);
-    const uint32_t *out = (const uint32_t *)g.buffers[0].host;
     for (uint32_t i = 0; i < N; i++) {
-        if (out[i] != i * 2654435761u) {
+        if (((const uint32_t *)g.out)[i] != i * 2654435761u) {
             bench_die("grid_tiny_1m: block %u did not run", (unsigned)i);
         }
     }
@@ -215,20 +222,12 @@ void bench_grid_tiny_1m(bench_result *result) {
 }
 
 /* Two blocks of about a millisecond. */
-void bench_grid_2_heavy(bench_result *result) {
-    grid g;
-    grid_open(&g, kernel_heavy, 2, 1, 800000, 4096, GRIDS);
-    grid_measure(&g, result);
-    grid_close(&g);
+static void grid_2_heavy(bench_result *result) {
+    static const shape s = {kernel_heavy, 2, 1, 800000, 4096};
+    measure(result, &s);
 }
 
-/* 1024 blocks, about 5 ms of one processor. */
-void bench_grid_uneven(bench_result *result) {
-    grid g;
-    grid_open(&g, kernel_uneven, 1024, 1, 8, 4096, GRIDS);
-    grid_measure(&g, result);
-    grid_close(&g);
-}
+static void grid_uneven(bench_result *result) { measure(result, &g_uneven); }
 
 /* ---- where others want the processors, too ------------------------------- */
 /* Four threads for each processor do nothing but run. A thread that gives up
@@ -239,6 +238,7 @@ void bench_grid_uneven(bench_result *result) {
 enum { HOGS = 4 };                        /* for each processor */
 
 static _Atomic int g_hogs_stop;
+static uint32_t g_operations;
 
 static void *hog_thread(void *unused) {
     while (!g_hogs_stop) {
@@ -246,63 +246,59 @@ static void *hog_thread(void *unused) {
     return unused;
 }
 
-static double busy_pass(void (*run)(void *, uint64_t), grid *g, uint32_t operations) {
+static double busy_pass(grid *g, void (*run)(void *, uint64_t)) {
     run(g, 1);
     uint64_t start = bench_now();
-    run(g, operations);
-    return (double)(bench_now() - start) / operations;
+    run(g, g_operations);
+    return (double)(bench_now() - start) / g_operations;
 }
 
-static void busy_passes(grid *g, uint32_t operations, bench_result *result) {
-    double pass[3][BENCH_MAX_PASSES];
-    bench_stats stats[3];
-    uint32_t passes = bench_smoke() ? 1 : bench_quick() ? 7 : 15, best = 0;
-    for (uint32_t p = 0; p < passes; p++) {
-        pass[0][p] = busy_pass(grid_run, g, operations);
-#ifdef _OPENMP
-        pass[1][p] = busy_pass(openmp_static, g, operations);
-        pass[2][p] = busy_pass(openmp_dynamic, g, operations);
-#endif
-    }
-    bench_stats_make(&stats[0], pass[0], passes);
-#ifdef _OPENMP
-    bench_stats_make(&stats[1], pass[1], passes);
-    bench_stats_make(&stats[2], pass[2], passes);
-    best = stats[2].median < stats[1].median ? 2 : 1;
-#endif
-    bench_report(result, &stats[0], best == 0 ? NULL : &stats[best], 1e-6);
-    bench_note(result, best == 0 ? "no OpenMP" : best == 2 ? "OpenMP dynamic" : "OpenMP static");
-}
+static double busy_ours(void *ctx) { return busy_pass((grid *)ctx, grid_run); }
+static double busy_static(void *ctx) { return busy_pass((grid *)ctx, openmp_static); }
+static double busy_dynamic(void *ctx) { return busy_pass((grid *)ctx, openmp_dynamic); }
 
-static void busy_measure(grid *g, uint32_t operations, bench_result *result) {
+static void busy(bench_result *result, const shape *s, uint32_t operations) {
+    static double (*const passes[3])(void *) = {busy_ours, busy_static, busy_dynamic};
     pthread_t hogs[64];
+    bench_stats stats[3];
+    grid g;
     uint32_t count = HOGS * hcq_sys_cpu_count();
     count = count < 64 ? count : 64;
+    grid_open(&g, s, 1);
+    g_operations = operations;
     for (uint32_t i = 0; i < count; i++) {
         if (pthread_create(&hogs[i], NULL, hog_thread, NULL) != 0) {
             bench_die("pthread_create");
         }
     }
-    busy_passes(g, operations, result);
+    bench_passes(passes, 1 + g_peers, &g, bench_smoke() ? 1 : bench_quick() ? 7 : 15, 0, stats);
     g_hogs_stop = 1;
     for (uint32_t i = 0; i < count; i++) {
         pthread_join(hogs[i], NULL);
     }
+    if (g_peers == 0) {
+        bench_report(result, &stats[0], NULL, 1e-6);
+    } else {
+        bench_note(result, report_best(result, stats, 1e-6) == 2 ? "OpenMP dynamic"
+                                                                : "OpenMP static");
+    }
+    grid_close(&g);
 }
 
 /* Half a millisecond where nobody else is. */
-void bench_busy_saxpy(bench_result *result) {
-    enum { N = 1u << 20 };
-    grid g;
-    grid_open(&g, kernel_saxpy, N / 256, 256, N, (uint64_t)N * sizeof(float), 1);
-    busy_measure(&g, 20, result);
-    grid_close(&g);
+static void busy_saxpy(bench_result *result) {
+    static const shape s = SAXPY(1u << 20);
+    busy(result, &s, 20);
 }
 
 /* Two and a half. */
-void bench_busy_uneven(bench_result *result) {
-    grid g;
-    grid_open(&g, kernel_uneven, 1024, 1, 8, 4096, 1);
-    busy_measure(&g, 8, result);
-    grid_close(&g);
-}
+static void busy_uneven(bench_result *result) { busy(result, &g_uneven, 8); }
+
+const bench bench_grid_rows[] = {
+    {"cpu.grid_saxpy_16m", "ms/grid", 1.05, grid_saxpy_16m},
+    {"cpu.grid_tiny_1m", "ms/grid", 1.05, grid_tiny_1m},
+    {"cpu.grid_2_heavy", "ms/grid", 1.05, grid_2_heavy},
+    {"cpu.grid_uneven", "ms/grid", 1.05, grid_uneven},
+    {"cpu.busy_saxpy", "ms/grid", 1.25, busy_saxpy},
+    {"cpu.busy_uneven", "ms/grid", 1.25, busy_uneven},
+    {0}};

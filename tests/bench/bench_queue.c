@@ -1,17 +1,17 @@
-/* bench_queue.c - replay, submit, round trips, update, record. */
+/* bench_queue.c - replay, submit, round trips, update. */
 
 #define _GNU_SOURCE
 #include "bench.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static const hcq_block g_block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
 
 /* ---- what the benches share ---------------------------------------------- */
 
@@ -21,83 +21,53 @@ void bench_tiny(const void *args, const hcq_block *block) {
     *HCQ_PTR(uint64_t, a->counter) += 1;
 }
 
-static void chain_record(bench_chain *chain, uint32_t count) {
-    bench_tiny_args args;
-    args.counter = chain->counter.address;
+hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn,
+                           uint32_t second) {
+    hcq_program_desc desc;
+    hcq_program *program;
+    memset(&desc, 0, sizeof desc);
+    desc.label = label;
+    desc.cpu = fn;
+    desc.args[0] = HCQ_ARG_INOUT;
+    desc.args[1] = second;
+    CHECK(hcq_program_create(device, &desc, &program));
+    return program;
+}
+
+void bench_chain_open(bench_chain *chain, uint32_t count) {
+    CHECK(hcq_open("CPU", NULL, &chain->device));
+    CHECK(hcq_alloc(chain->device, sizeof(uint64_t), HCQ_HOST_VISIBLE | HCQ_ZEROED,
+                    &chain->counter));
+    chain->program = bench_program(chain->device, "tiny", bench_tiny, HCQ_ARG_NONE);
+    CHECK(hcq_queue_create(chain->device, HCQ_COMPUTE, &chain->queue));
+    bench_tiny_args args = {chain->counter.address};
     for (uint32_t i = 0; i < count; i++) {
         hcq_queue_exec(chain->queue, chain->program, &args, sizeof args, hcq_dim(1, 1, 1),
                        hcq_dim(1, 1, 1));
     }
-}
-
-void bench_chain_open(bench_chain *chain, uint32_t count) {
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = "tiny";
-    desc.cpu = bench_tiny;
-    desc.args[0] = HCQ_ARG_INOUT;
-    bench_check(hcq_open("CPU", NULL, &chain->device), "hcq_open");
-    bench_check(hcq_alloc(chain->device, sizeof(uint64_t), HCQ_HOST_VISIBLE | HCQ_ZEROED,
-                          &chain->counter), "hcq_alloc");
-    bench_check(hcq_program_create(chain->device, &desc, &chain->program), "hcq_program_create");
-    bench_check(hcq_queue_create(chain->device, HCQ_COMPUTE, &chain->queue), "hcq_queue_create");
-    chain_record(chain, count);
-    bench_check(hcq_queue_bind(chain->queue, chain->device), "hcq_queue_bind");
+    CHECK(hcq_queue_bind(chain->queue, chain->device));
 }
 
 void bench_chain_close(bench_chain *chain) {
     hcq_queue_destroy(chain->queue);
-    hcq_program_destroy(chain->program);
-    bench_check(hcq_free(chain->counter), "hcq_free");
-    bench_check(hcq_close(chain->device), "hcq_close");
-}
-
-static uint64_t chain_counter(const bench_chain *chain) {
-    uint64_t value;
-    bench_check(hcq_copyout(&value, chain->counter, sizeof value), "hcq_copyout");
-    return value;
-}
-
-static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
-    hcq_point done;
-    bench_check(hcq_queue_submit(queue, device, &done), "hcq_queue_submit");
-    bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+    CHECK(hcq_free(chain->counter));
+    CHECK(hcq_close(chain->device));
 }
 
 void bench_chain_replay(void *ctx, uint64_t n) {
-    bench_chain *chain = (bench_chain *)ctx;
+    const bench_chain *chain = (const bench_chain *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        submit_and_wait(chain->queue, chain->device);
+        bench_submit_and_wait(chain->queue, chain->device);
     }
 }
 
 /* A chain's figures are of a whole replay; per kernel is a thousandth. */
 static const double g_per_kernel = 1.0 / BENCH_CHAIN;
 
-/* ---- replay against a loop of indirect calls ----------------------------- */
+/* ---- replay against a loop of indirect calls, and against oneTBB --------- */
 
-typedef struct node { hcq_cpu_fn fn; const void *args; } node;
-typedef struct loop {
-    node nodes[BENCH_CHAIN];
-    bench_tiny_args args[BENCH_CHAIN];
-    uint64_t counter;
-} loop;
-
-static void loop_run(void *ctx, uint64_t n) {
-    const loop *l = (const loop *)ctx;
-    hcq_block block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
-    for (uint64_t r = 0; r < n; r++) {
-        for (uint32_t i = 0; i < BENCH_CHAIN; i++) {
-            l->nodes[i].fn(l->nodes[i].args, &block);
-        }
-    }
-}
-
-static loop *loop_open(void) {
-    loop *l = (loop *)calloc(1, sizeof *l);
-    if (l == NULL) {
-        bench_die("out of memory");
-    }
+bench_loop *bench_loop_new(void) {
+    bench_loop *l = (bench_loop *)bench_alloc(sizeof *l, 0);
     for (uint32_t i = 0; i < BENCH_CHAIN; i++) {
         l->args[i].counter = (uint64_t)(uintptr_t)&l->counter;
         l->nodes[i].fn = bench_tiny;
@@ -106,118 +76,59 @@ static loop *loop_open(void) {
     return l;
 }
 
-void bench_replay_1000(bench_result *result) {
-    bench_chain chain;
-    bench_chain_open(&chain, BENCH_CHAIN);
-    submit_and_wait(chain.queue, chain.device);
-    if (chain_counter(&chain) != BENCH_CHAIN) {
-        bench_die("replay_1000: not every kernel ran");
+/* The nodes are reached by a pointer that the compiler cannot look behind, so
+   every call stays an indirect one. */
+void bench_loop_run(void *nodes, uint64_t n) {
+    const bench_node *volatile hidden = (const bench_node *)nodes;
+    const bench_node *node = hidden;
+    for (uint64_t r = 0; r < n; r++) {
+        for (uint32_t i = 0; i < BENCH_CHAIN; i++) {
+            node[i].fn(node[i].args, &g_block);
+        }
     }
-    loop *l = loop_open();
-    bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0},
-                           {loop_run, NULL, NULL, l, 0}};
+}
+
+static void replay_1000(bench_result *result) {
+    bench_chain chain;
     bench_stats stats[2];
-    bench_throughput(sides, 2, stats);
-    bench_report(result, &stats[0], &stats[1], g_per_kernel);
+    uint64_t value;
+    bench_loop *l = bench_loop_new();
+    bench_chain_open(&chain, BENCH_CHAIN);
+    bench_submit_and_wait(chain.queue, chain.device);
+    CHECK(hcq_copyout(&value, chain.counter, sizeof value));
+    bench_counter(value, BENCH_CHAIN, "replay_1000");
+    bench_side sides[2] = {{bench_chain_replay, &chain}, {bench_loop_run, l->nodes}};
+    bench_compare(result, sides, 2, g_per_kernel, stats);
     bench_note(result, "loop of indirect calls");
     bench_chain_close(&chain);
     free(l);
 }
 
-/* ---- replay against other runtimes --------------------------------------- */
-
-#ifndef BENCH_TBB
-void *bench_tbb_open(uint32_t count, uint64_t *counter) {
-    (void)count;
-    (void)counter;
-    return NULL;
-}
-void bench_tbb_replay(void *tbb, uint64_t n) {
-    (void)tbb;
-    (void)n;
-}
-void bench_tbb_close(void *tbb) {
-    (void)tbb;
-}
-#endif
-
-#ifndef BENCH_POCL
-void *bench_pocl_open(uint32_t count, char *note, size_t note_size) {
-    (void)count;
-    snprintf(note, note_size, "no OpenCL headers or loader");
-    return NULL;
-}
-int bench_pocl_has_buffer(void *pocl) {
-    (void)pocl;
-    return 0;
-}
-void bench_pocl_replay_buffer(void *pocl, uint64_t n) {
-    (void)pocl;
-    (void)n;
-}
-void bench_pocl_replay_queue(void *pocl, uint64_t n) {
-    (void)pocl;
-    (void)n;
-}
-uint64_t bench_pocl_counter(void *pocl) {
-    (void)pocl;
-    return 0;
-}
-void bench_pocl_close(void *pocl) {
-    (void)pocl;
-}
-#endif
-
-void bench_replay_1000_tbb(bench_result *result) {
-    bench_chain chain;
-    bench_chain_open(&chain, BENCH_CHAIN);
-    uint64_t counter = 0;
-    void *tbb = bench_tbb_open(BENCH_CHAIN, &counter);
-    bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0},
-                           {bench_tbb_replay, NULL, NULL, tbb, 0}};
+void bench_compare_tbb(bench_result *result, bench_side ours, void (*open_ours)(void *ctx)) {
+    bench_side sides[2] = {ours};
     bench_stats stats[2];
-    if (tbb == NULL) {
-        bench_note(result, "no oneTBB");
-    } else {
-        bench_tbb_replay(tbb, 1);
-        if (counter != BENCH_CHAIN) {
-            bench_die("replay_1000_tbb: not every node ran");
-        }
-        bench_note(result, "oneTBB lightweight continue_node chain");
+    void *tbb = NULL;
+#ifdef BENCH_TBB
+    uint64_t counter = 0;
+    tbb = bench_tbb_open(BENCH_CHAIN, &counter);
+    bench_tbb_replay(tbb, 1);
+    bench_counter(counter, BENCH_CHAIN, "oneTBB");
+    sides[1] = (bench_side){bench_tbb_replay, tbb};
+#endif
+    if (open_ours != NULL) {
+        open_ours(ours.ctx);
     }
-    bench_throughput(sides, tbb == NULL ? 1 : 2, stats);
-    bench_report(result, &stats[0], tbb == NULL ? NULL : &stats[1], g_per_kernel);
-    if (tbb != NULL) {
-        bench_tbb_close(tbb);
-    }
-    bench_chain_close(&chain);
+    bench_compare(result, sides, tbb == NULL ? 1 : 2, g_per_kernel, stats);
+    bench_note(result, tbb == NULL ? "no oneTBB" : "oneTBB lightweight continue_node chain");
+#ifdef BENCH_TBB
+    bench_tbb_close(tbb);
+#endif
 }
 
-/* PoCL's command buffer is the peer, or its plain in-order queue where it has
-   none; the plain queue's figure is an extra key, since it may be faster. */
-void bench_replay_1000_pocl(bench_result *result) {
+static void replay_1000_tbb(bench_result *result) {
     bench_chain chain;
     bench_chain_open(&chain, BENCH_CHAIN);
-    void *pocl = bench_pocl_open(BENCH_CHAIN, result->note, sizeof result->note);
-    bench_side sides[3] = {{bench_chain_replay, NULL, NULL, &chain, 0},
-                           {bench_pocl_replay_queue, NULL, NULL, pocl, 0},
-                           {bench_pocl_replay_buffer, NULL, NULL, pocl, 0}};
-    bench_stats stats[3];
-    uint32_t count = 1;
-    if (pocl != NULL) {
-        count = bench_pocl_has_buffer(pocl) ? 3 : 2;
-        bench_pocl_replay_queue(pocl, 1);
-        if (bench_pocl_counter(pocl) != BENCH_CHAIN) {
-            bench_die("replay_1000_pocl: not every kernel ran");
-        }
-    }
-    bench_throughput(sides, count, stats);
-    bench_report(result, &stats[0], count == 1 ? NULL : &stats[count - 1], g_per_kernel);
-    if (pocl != NULL) {
-        bench_extra_add(result, "pocl_plain_queue_ns", stats[1].median * g_per_kernel);
-        bench_note(result, count == 3 ? "PoCL command buffer" : "PoCL queue, no command buffers");
-        bench_pocl_close(pocl);
-    }
+    bench_compare_tbb(result, (bench_side){bench_chain_replay, &chain}, NULL);
     bench_chain_close(&chain);
 }
 
@@ -231,7 +142,7 @@ enum { RING_SLOTS = 256, BURST = 64 };
 typedef struct ring {
     _Alignas(64) _Atomic uint64_t tail;
     _Alignas(64) _Atomic uint64_t head;
-    _Alignas(64) node slots[RING_SLOTS];
+    _Alignas(64) bench_node slots[RING_SLOTS];
     _Atomic int stop;
     pthread_t thread;
     bench_tiny_args args;
@@ -246,7 +157,7 @@ static inline void pause_cpu(void) {
 
 static void ring_push(ring *r, hcq_cpu_fn fn, const void *args) {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    node *slot = &r->slots[tail % RING_SLOTS];
+    bench_node *slot = &r->slots[tail % RING_SLOTS];
     slot->fn = fn;
     slot->args = args;
     atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
@@ -261,13 +172,12 @@ static void ring_drain(ring *r) {
 
 static void *ring_thread(void *ctx) {
     ring *r = (ring *)ctx;
-    hcq_block block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
     uint64_t head = 0;
     while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
         uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
         while (head < tail) {
-            const node *slot = &r->slots[head % RING_SLOTS];
-            slot->fn(slot->args, &block);
+            const bench_node *slot = &r->slots[head % RING_SLOTS];
+            slot->fn(slot->args, &g_block);
             head++;
             atomic_store_explicit(&r->head, head, memory_order_release);
         }
@@ -299,36 +209,33 @@ static void ring_roundtrip(void *ctx, uint64_t n) {
     }
 }
 
-static ring *ring_alloc(void) {
-    ring *r = (ring *)aligned_alloc(64, sizeof(ring));
-    if (r == NULL) {
-        bench_die("out of memory");
-    }
-    return r;
-}
-
 /* ---- submit call --------------------------------------------------------- */
 /* Bursts of 64 submits while the other thread is awake and works them off; only
    the calls are timed, the wait for the burst is not. */
 
-static double hcq_bursts(bench_chain *chain, uint32_t bursts) {
+typedef struct bursts {
+    bench_chain chain;
+    ring *ring;
+} bursts;
+
+static double hcq_bursts(bench_chain *chain, uint32_t count) {
     uint64_t sum = 0;
-    for (uint32_t b = 0; b < bursts; b++) {
+    for (uint32_t b = 0; b < count; b++) {
         hcq_point done = {{0}, 0};
-        submit_and_wait(chain->queue, chain->device);
+        bench_submit_and_wait(chain->queue, chain->device);
         uint64_t start = bench_now();
         for (uint32_t i = 0; i < BURST; i++) {
             hcq_queue_submit(chain->queue, chain->device, &done);
         }
         sum += bench_now() - start;
-        bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+        CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
     }
-    return (double)sum / ((double)bursts * BURST);
+    return (double)sum / ((double)count * BURST);
 }
 
-static double ring_bursts(ring *r, uint32_t bursts) {
+static double ring_bursts(ring *r, uint32_t count) {
     uint64_t sum = 0;
-    for (uint32_t b = 0; b < bursts; b++) {
+    for (uint32_t b = 0; b < count; b++) {
         ring_roundtrip(r, 1);
         uint64_t start = bench_now();
         for (uint32_t i = 0; i < BURST; i++) {
@@ -337,62 +244,64 @@ static double ring_bursts(ring *r, uint32_t bursts) {
         sum += bench_now() - start;
         ring_drain(r);
     }
-    return (double)sum / ((double)bursts * BURST);
+    return (double)sum / ((double)count * BURST);
 }
 
-void bench_submit_call(bench_result *result) {
-    bench_chain chain;
+static double hcq_pass(void *ctx) {
+    bursts *b = (bursts *)ctx;
+    hcq_bursts(&b->chain, 1000);
+    return hcq_bursts(&b->chain, 300);
+}
+
+static double ring_pass(void *ctx) {
+    bursts *b = (bursts *)ctx;
+    ring_begin(b->ring);
+    ring_bursts(b->ring, 1000);
+    double ns = ring_bursts(b->ring, 300);
+    ring_end(b->ring);
+    return ns;
+}
+
+static void submit_call(bench_result *result) {
+    static double (*const passes[2])(void *) = {hcq_pass, ring_pass};
     bench_stats stats[2];
-    double ours[BENCH_MAX_PASSES];
-    double peer[BENCH_MAX_PASSES];
-    uint32_t count = bench_quick() ? BENCH_MAX_PASSES / 2 : BENCH_MAX_PASSES;
-    ring *r = ring_alloc();
-    bench_chain_open(&chain, 1);
-    for (uint32_t i = 0; i < count; i++) {
-        bench_sleep_ms(2);
-        hcq_bursts(&chain, 1000);
-        ours[i] = hcq_bursts(&chain, 300);
-        bench_sleep_ms(2);
-        ring_begin(r);
-        ring_bursts(r, 1000);
-        peer[i] = ring_bursts(r, 300);
-        ring_end(r);
-    }
-    bench_stats_make(&stats[0], ours, count);
-    bench_stats_make(&stats[1], peer, count);
+    bursts b;
+    b.ring = (ring *)bench_alloc(sizeof(ring), 64);
+    bench_chain_open(&b.chain, 1);
+    bench_passes(passes, 2, &b, bench_quick() ? BENCH_MAX_PASSES / 2 : BENCH_MAX_PASSES, 2, stats);
     bench_report(result, &stats[0], &stats[1], 1.0);
     bench_note(result, "push into a two-thread ring");
-    bench_chain_close(&chain);
-    free(r);
+    bench_chain_close(&b.chain);
+    free(b.ring);
 }
 
 /* ---- round trips --------------------------------------------------------- */
 
-void bench_roundtrip_spin(bench_result *result) {
+static void roundtrip(bench_result *result, bench_side peer, const char *note) {
     bench_chain chain;
-    bench_stats stats[2];
-    ring *r = ring_alloc();
     bench_chain_open(&chain, 1);
-    bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0},
-                           {ring_roundtrip, ring_begin, ring_end, r, 0}};
-    bench_latency(sides, 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    result->latency = 1;
-    bench_note(result, "two-thread spinning ring");
+    bench_side sides[2] = {{bench_chain_replay, &chain}, peer};
+    bench_compare_latency(result, sides);
+    bench_note(result, note);
     bench_chain_close(&chain);
-    free(r);
+    free(peer.ctx);
+}
+
+static void roundtrip_spin(bench_result *result) {
+    bench_side peer = {ring_roundtrip, bench_alloc(sizeof(ring), 64), ring_begin, ring_end};
+    roundtrip(result, peer, "two-thread spinning ring");
 }
 
 /* Two words and four system calls: the least a sleeping round trip can do. */
-struct bench_pingpong {
+typedef struct pingpong {
     _Alignas(64) _Atomic uint32_t request;
     _Alignas(64) _Atomic uint32_t done;
-    node job;
+    bench_node job;
     _Atomic int stop;
     pthread_t thread;
     bench_tiny_args args;
     uint64_t counter;
-};
+} pingpong;
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
@@ -403,8 +312,7 @@ static void futex_wake(_Atomic uint32_t *word) {
 }
 
 static void *pingpong_thread(void *ctx) {
-    bench_pingpong *p = (bench_pingpong *)ctx;
-    hcq_block block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
+    pingpong *p = (pingpong *)ctx;
     uint32_t seen = 0;
     for (;;) {
         while (atomic_load_explicit(&p->request, memory_order_acquire) == seen) {
@@ -414,14 +322,14 @@ static void *pingpong_thread(void *ctx) {
             return NULL;
         }
         seen++;
-        p->job.fn(p->job.args, &block);
+        p->job.fn(p->job.args, &g_block);
         atomic_store_explicit(&p->done, seen, memory_order_release);
         futex_wake(&p->done);
     }
 }
 
-void bench_pingpong_roundtrip(void *ctx, uint64_t n) {
-    bench_pingpong *p = (bench_pingpong *)ctx;
+static void pingpong_roundtrip(void *ctx, uint64_t n) {
+    pingpong *p = (pingpong *)ctx;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t before = atomic_load_explicit(&p->done, memory_order_relaxed);
         p->job.fn = bench_tiny;
@@ -434,8 +342,8 @@ void bench_pingpong_roundtrip(void *ctx, uint64_t n) {
     }
 }
 
-void bench_pingpong_begin(void *ctx) {
-    bench_pingpong *p = (bench_pingpong *)ctx;
+static void pingpong_begin(void *ctx) {
+    pingpong *p = (pingpong *)ctx;
     memset(p, 0, sizeof *p);
     p->args.counter = (uint64_t)(uintptr_t)&p->counter;
     if (pthread_create(&p->thread, NULL, pingpong_thread, p) != 0) {
@@ -443,44 +351,25 @@ void bench_pingpong_begin(void *ctx) {
     }
 }
 
-void bench_pingpong_end(void *ctx) {
-    bench_pingpong *p = (bench_pingpong *)ctx;
+static void pingpong_end(void *ctx) {
+    pingpong *p = (pingpong *)ctx;
     atomic_store(&p->stop, 1);
     atomic_fetch_add(&p->request, 1);
     futex_wake(&p->request);
     pthread_join(p->thread, NULL);
 }
 
-bench_pingpong *bench_pingpong_new(void) {
-    bench_pingpong *p = (bench_pingpong *)aligned_alloc(64, sizeof(bench_pingpong));
-    if (p == NULL) {
-        bench_die("out of memory");
-    }
-    return p;
+bench_side bench_pingpong(void) {
+    bench_side side = {pingpong_roundtrip, bench_alloc(sizeof(pingpong), 64), pingpong_begin,
+                       pingpong_end};
+    return side;
 }
 
 /* Both sides on one processor, set before the device is opened: there nobody
    spins, and no side profits from where the scheduler happens to put it. */
-void bench_roundtrip_sleep(bench_result *result) {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET(0, &cpus);
-    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) {
-        bench_die("sched_setaffinity");
-    }
-    bench_chain chain;
-    bench_stats stats[2];
-    bench_pingpong *p = bench_pingpong_new();
-    bench_chain_open(&chain, 1);
-    bench_side sides[2] = {{bench_chain_replay, NULL, NULL, &chain, 0},
-                           {bench_pingpong_roundtrip, bench_pingpong_begin, bench_pingpong_end,
-                            p, 0}};
-    bench_latency(sides, 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    result->latency = 1;
-    bench_note(result, "futex ping-pong, both on one processor");
-    bench_chain_close(&chain);
-    free(p);
+static void roundtrip_sleep(bench_result *result) {
+    bench_place_threads(BENCH_FIRST);
+    roundtrip(result, bench_pingpong(), "futex ping-pong, both on one processor");
 }
 
 /* ---- update -------------------------------------------------------------- */
@@ -502,15 +391,15 @@ static update_times update_round(bench_chain *chain, uint32_t updates) {
         hcq_queue_update_exec(chain->queue, i * (BENCH_CHAIN / UPDATES), &grid, NULL);
     }
     uint64_t middle = bench_now();
-    bench_check(hcq_queue_submit(chain->queue, chain->device, &done), "hcq_queue_submit");
+    CHECK(hcq_queue_submit(chain->queue, chain->device, &done));
     uint64_t end = bench_now();
-    bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
     t.call = (double)(middle - start);
     t.submit = (double)(end - middle);
     return t;
 }
 
-void bench_update_exec(bench_result *result) {
+static void update_exec(bench_result *result) {
     enum { ROUNDS = 4000 };
     static double call[ROUNDS], submit[ROUNDS], plain[ROUNDS];
     bench_chain chain;
@@ -533,25 +422,11 @@ void bench_update_exec(bench_result *result) {
     bench_chain_close(&chain);
 }
 
-/* ---- record -------------------------------------------------------------- */
-
-static void record_run(void *ctx, uint64_t n) {
-    bench_chain *chain = (bench_chain *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_check(hcq_queue_reset(chain->queue), "hcq_queue_reset");
-        chain_record(chain, BENCH_CHAIN);
-    }
-}
-
-void bench_record_exec(bench_result *result) {
-    bench_chain chain;
-    bench_stats stats;
-    bench_chain_open(&chain, 1);
-    bench_side side = {record_run, NULL, NULL, &chain, 0};
-    bench_throughput(&side, 1, &stats);
-    if (hcq_queue_count(chain.queue) != BENCH_CHAIN) {
-        bench_die("record_exec: commands are missing");
-    }
-    bench_report(result, &stats, NULL, g_per_kernel);
-    bench_chain_close(&chain);
-}
+const bench bench_queue_rows[] = {
+    {"cpu.replay_1000", "ns/kernel", 2.0, replay_1000},
+    {"cpu.replay_1000_tbb", "ns/kernel", 0.25, replay_1000_tbb},
+    {"cpu.submit_call", "ns", BENCH_NONE, submit_call},
+    {"cpu.roundtrip_spin", "ns", 1.5, roundtrip_spin},
+    {"cpu.roundtrip_sleep", "ns", 1.3, roundtrip_sleep},
+    {"cpu.update_exec", "ns", BENCH_NONE, update_exec},
+    {0}};

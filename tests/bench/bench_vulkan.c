@@ -7,14 +7,13 @@
    that computes on the processor (lavapipe) are for that placement.
 */
 
-#define _GNU_SOURCE
 #define HCQ_VULKAN
 #include "bench.h"
 
 #include "bench_vulkan_raw.h"
 #include "bench_vulkan_spirv.h"
 
-#include <sched.h>
+#include <stdio.h>
 #include <time.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 64, PATCHES = 100, SMALL_COPY = 64, LARGE_COPY = 16384 };
@@ -37,121 +36,78 @@ typedef struct vulkan {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static void one_processor(void) {
-    cpu_set_t all, one;
-    size_t cpu = 0;
-    if (sched_getaffinity(0, sizeof all, &all) != 0) {
-        bench_die("sched_getaffinity");
-    }
-    while (!CPU_ISSET(cpu, &all)) {
-        cpu++;
-    }
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0) {
-        bench_die("sched_setaffinity");
-    }
-}
-
-static void note(bench_result *result, const char *text) {
-    size_t out = 0;
-    for (size_t i = 0; text[i] != 0 && out + 1 < sizeof result->note; i++) {
-        if (text[i] >= ' ' && text[i] != '"' && text[i] != '\\') { /* it goes into JSON */
-            result->note[out++] = text[i];
-        }
-    }
-    result->note[out] = 0;
-}
-
 /* Opens the other side on hcq's device; says in the note which one that is. */
 static int peer_open(vulkan *v, bench_result *result) {
-    PFN_vkGetPhysicalDeviceProperties2 properties;
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     hcq_vulkan_info info;
     hcq_vulkan_lane_info lane;
     char text[600];
-    bench_check(hcq_vulkan_info_get(v->device, &info), "hcq_vulkan_info_get");
-    bench_check(hcq_vulkan_lane(v->device, HCQ_COMPUTE, 0, &lane), "hcq_vulkan_lane");
-    properties = (PFN_vkGetPhysicalDeviceProperties2)info.loader(info.instance,
-                                                                 "vkGetPhysicalDeviceProperties2");
+    CHECK(hcq_vulkan_info_get(v->device, &info));
+    CHECK(hcq_vulkan_lane(v->device, HCQ_COMPUTE, 0, &lane));
+    PFN_vkGetPhysicalDeviceProperties2 properties =
+        (PFN_vkGetPhysicalDeviceProperties2)info.loader(info.instance,
+                                                        "vkGetPhysicalDeviceProperties2");
     properties(info.physical_device, &p);
-    const char *missing = raw_open(&v->raw, &p.properties, lane.family);
-    if (missing != NULL) {
-        note(result, missing);
+    if (p.properties.apiVersion < VK_API_VERSION_1_3) {
+        bench_note(result, "SKIP: the device is not of Vulkan 1.3");
         return 0;
     }
     snprintf(text, sizeof text, "%s, %s; all threads on one processor", p.properties.deviceName,
              info.driver);
-    note(result, text);
+    bench_note(result, text);
+    raw_open(&v->raw, &info, lane.family);
     raw_pipeline(&v->raw, spirv_tiny, sizeof spirv_tiny);
     v->raw_args = raw_buffer_make(&v->raw, CHAIN * sizeof(tiny_args));
     v->raw_counter = raw_buffer_make(&v->raw, LARGE_COPY);
     v->raw_other = raw_buffer_make(&v->raw, LARGE_COPY);
+    v->commands = raw_commands(&v->raw);
+    v->again = raw_commands(&v->raw);
     return 1;
-}
-
-static void make_program(vulkan *v) {
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = "tiny";
-    desc.args[0] = HCQ_ARG_INOUT;
-    desc.args[1] = HCQ_ARG_U32;
-    desc.spirv.data = spirv_tiny;
-    desc.spirv.size = sizeof spirv_tiny;
-    bench_check(hcq_program_create(v->device, &desc, &v->program), "hcq_program_create");
 }
 
 /* 0: a side is missing, and the note says why. `slots`: versions of a bound queue,
    0 for the default. */
-static int vulkan_open_slots(vulkan *v, uint32_t slots, bench_result *result) {
-    hcq_device_desc desc;
+static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_result *result) {
+    const uint32_t flags = HCQ_HOST_VISIBLE | HCQ_ZEROED;
+    hcq_device_desc desc = {.slots = slots};
+    hcq_program_desc tiny = {.label = "tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
+                             .spirv = {spirv_tiny, sizeof spirv_tiny, NULL}};
     memset(v, 0, sizeof *v);
-    memset(&desc, 0, sizeof desc);
-    desc.slots = slots;
-    one_processor();
+    bench_place_threads(BENCH_FIRST);
     hcq_result opened = hcq_open("VULKAN", &desc, &v->device);
     if (opened != HCQ_OK) {
         char text[100];
         snprintf(text, sizeof text, "SKIP: VULKAN: %s", hcq_result_text(opened));
-        note(result, text);
+        bench_note(result, text);
         return 0;
     }
-    make_program(v);
-    uint32_t flags = HCQ_HOST_VISIBLE | HCQ_ZEROED;
-    bench_check(hcq_alloc(v->device, LARGE_COPY, flags, &v->counter), "hcq_alloc");
-    bench_check(hcq_alloc(v->device, LARGE_COPY, flags, &v->other), "hcq_alloc");
     if (!peer_open(v, result)) {
-        bench_check(hcq_close(v->device), "hcq_close");
+        CHECK(hcq_close(v->device));
         return 0;
     }
+    CHECK(hcq_program_create(v->device, &tiny, &v->program));
+    CHECK(hcq_alloc(v->device, LARGE_COPY, flags, &v->counter));
+    CHECK(hcq_alloc(v->device, LARGE_COPY, flags, &v->other));
+    CHECK(hcq_queue_create(v->device, kind, &v->queue));
     return 1;
 }
 
-static int vulkan_open(vulkan *v, bench_result *result) {
-    return vulkan_open_slots(v, 0, result);
-}
-
 static void vulkan_close(vulkan *v) {
-    hcq_queue_destroy(v->queue);
-    bench_check(hcq_close(v->device), "hcq_close");
     raw_check(v->raw.DeviceWaitIdle(v->raw.device), "vkDeviceWaitIdle");
     raw_buffer_free(&v->raw, &v->raw_args);
     raw_buffer_free(&v->raw, &v->raw_counter);
     raw_buffer_free(&v->raw, &v->raw_other);
     raw_close(&v->raw);
+    hcq_queue_destroy(v->queue);
+    CHECK(hcq_close(v->device));
 }
 
 /* ---- the chain on both sides --------------------------------------------- */
 
-static uint32_t exec_on(const vulkan *v, hcq_buffer counter) {
+static void exec_on(const vulkan *v, hcq_buffer counter) {
     tiny_args args = {counter.address, 1, 0};
-    int32_t at =
-        hcq_queue_exec(v->queue, v->program, &args, sizeof args, hcq_dim(1, 1, 1),
-                       hcq_dim(1, 1, 1));
-    if (at < 0) {
-        bench_die("hcq_queue_exec: %s", hcq_result_text((hcq_result)at));
-    }
-    return (uint32_t)at;
+    CHECK(hcq_queue_exec(v->queue, v->program, &args, sizeof args, hcq_dim(1, 1, 1),
+                         hcq_dim(1, 1, 1)));
 }
 
 static void record_chain(const vulkan *v) {
@@ -181,21 +137,10 @@ static void raw_record_chain(const vulkan *v, VkCommandBuffer commands) {
     raw_end(r, commands);
 }
 
-static void bind(vulkan *v) {
-    bench_check(hcq_queue_bind(v->queue, v->device), "hcq_queue_bind");
-}
-
-static void make_queue(vulkan *v, hcq_queue_kind kind) {
-    bench_check(hcq_queue_create(v->device, kind, &v->queue), "hcq_queue_create");
-}
-
 static void make_chain(vulkan *v, uint32_t count) {
     v->count = count;
-    make_queue(v, HCQ_COMPUTE);
     record_chain(v);
-    bind(v);
-    v->commands = raw_commands(&v->raw);
-    v->again = raw_commands(&v->raw);
+    CHECK(hcq_queue_bind(v->queue, v->device));
     raw_record_chain(v, v->commands);
     raw_record_chain(v, v->again);
 }
@@ -203,9 +148,7 @@ static void make_chain(vulkan *v, uint32_t count) {
 static void replay(void *ctx, uint64_t n) {
     vulkan *v = (vulkan *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        hcq_point done;
-        bench_check(hcq_queue_submit(v->queue, v->device, &done), "hcq_queue_submit");
-        bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+        bench_submit_and_wait(v->queue, v->device);
     }
     v->runs += n;
 }
@@ -219,31 +162,25 @@ static void raw_replay_of(vulkan *v, VkCommandBuffer commands, uint64_t n) {
 }
 
 static void raw_replay(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    raw_replay_of(v, v->commands, n);
+    raw_replay_of((vulkan *)ctx, ((vulkan *)ctx)->commands, n);
 }
 
 static void raw_replay_again(void *ctx, uint64_t n) {
-    vulkan *v = (vulkan *)ctx;
-    raw_replay_of(v, v->again, n);
+    raw_replay_of((vulkan *)ctx, ((vulkan *)ctx)->again, n);
 }
 
 /* Did every kernel of both sides run? Counters wrap around. */
 static void check_counters(const vulkan *v, const char *name) {
-    uint32_t ours = 0, theirs = 0;
-    bench_check(hcq_copyout(&ours, v->counter, sizeof ours), "hcq_copyout");
-    memcpy(&theirs, v->raw_counter.host, sizeof theirs);
-    if (ours != (uint32_t)(v->runs * v->count) || theirs != (uint32_t)(v->raw_runs * v->count)) {
-        bench_die("%s: counters are %u and %u after %llu and %llu runs of %u", name,
-                  (unsigned)ours, (unsigned)theirs, (unsigned long long)v->runs,
-                  (unsigned long long)v->raw_runs, (unsigned)v->count);
-    }
+    uint32_t ours = 0;
+    CHECK(hcq_copyout(&ours, v->counter, sizeof ours));
+    bench_counter(ours, (uint32_t)(v->runs * v->count), name);
+    bench_counter(*(const uint32_t *)v->raw_counter.host, (uint32_t)(v->raw_runs * v->count),
+                  name);
 }
 
 static double recorded(const vulkan *v) {
     uint64_t value = 0;
-    bench_check(hcq_device_query(v->device, (hcq_query)HCQ_VULKAN_QUERY_RECORDED, &value),
-                "hcq_device_query");
+    CHECK(hcq_device_query(v->device, (hcq_query)HCQ_VULKAN_QUERY_RECORDED, &value));
     return (double)value;
 }
 
@@ -267,15 +204,15 @@ static double cpu_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static double cpu_ratio(const bench_side *ours, const bench_side *peer, uint64_t n) {
+static double cpu_ratio(const bench_side sides[2], uint64_t n) {
     enum { TURNS = 1000 };
     static double a[TURNS], b[TURNS];
     uint32_t turns = bench_quick() ? TURNS / 5 : TURNS;
     for (uint32_t i = 0; i < turns; i++) {
         double start = cpu_now();
-        ours->run(ours->ctx, n);
+        sides[0].run(sides[0].ctx, n);
         double middle = cpu_now();
-        peer->run(peer->ctx, n);
+        sides[1].run(sides[1].ctx, n);
         a[i] = middle - start;
         b[i] = cpu_now() - middle;
     }
@@ -289,19 +226,15 @@ static void replay_chain(bench_result *result, uint32_t count, const char *name)
     vulkan v;
     bench_stats stats[3];
     bench_result noise;
-    if (!vulkan_open(&v, result)) {
+    if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
         return;
     }
     make_chain(&v, count);
     replay(&v, 2);
-    bench_side sides[3] = {{replay, NULL, NULL, &v, 0},
-                           {raw_replay, NULL, NULL, &v, 0},
-                           {raw_replay_again, NULL, NULL, &v, 0}};
+    bench_side sides[3] = {{replay, &v}, {raw_replay, &v}, {raw_replay_again, &v}};
     double before = recorded(&v);
-    bench_throughput(sides, 3, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0 / count);
-    bench_extra_add(result, "cpu_time_ratio",
-                    cpu_ratio(&sides[0], &sides[1], count == 1 ? 20 : 1));
+    bench_compare(result, sides, 3, 1.0 / count, stats);
+    bench_extra_add(result, "cpu_time_ratio", cpu_ratio(sides, count == 1 ? 20 : 1));
     check_recorded(&v, before, result);
     bench_report(&noise, &stats[2], &stats[1], 1.0);
     bench_extra_add(result, "raw_against_raw", noise.ratio);
@@ -310,13 +243,8 @@ static void replay_chain(bench_result *result, uint32_t count, const char *name)
     vulkan_close(&v);
 }
 
-void bench_vulkan_replay_1000(bench_result *result) {
-    replay_chain(result, CHAIN, "replay_1000");
-}
-
-void bench_vulkan_replay_1(bench_result *result) {
-    replay_chain(result, 1, "replay_1");
-}
+static void replay_1000(bench_result *result) { replay_chain(result, CHAIN, "replay_1000"); }
+static void replay_1(bench_result *result) { replay_chain(result, 1, "replay_1"); }
 
 /* ---- the call alone ------------------------------------------------------ */
 
@@ -330,7 +258,7 @@ static double burst_calls(vulkan *v, uint32_t bursts, int ours) {
         uint64_t before = bench_now();
         for (uint32_t i = 0; i < BURST; i++) {
             if (ours) {
-                bench_check(hcq_queue_submit(v->queue, v->device, &done), "hcq_queue_submit");
+                CHECK(hcq_queue_submit(v->queue, v->device, &done));
             } else {
                 raw_submit(&v->raw, v->commands);
             }
@@ -339,7 +267,7 @@ static double burst_calls(vulkan *v, uint32_t bursts, int ours) {
             before = bench_now();
         }
         if (ours) {
-            bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
+            CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
             v->runs += BURST;
         } else {
             raw_wait(&v->raw);
@@ -349,26 +277,30 @@ static double burst_calls(vulkan *v, uint32_t bursts, int ours) {
     return bench_median(calls, at);
 }
 
-void bench_vulkan_submit_call(bench_result *result) {
-    double ours[BENCH_MAX_PASSES], peer[BENCH_MAX_PASSES], difference[BENCH_MAX_PASSES];
+static double calls_pass(void *ctx) {
+    burst_calls((vulkan *)ctx, 16, 1);
+    return burst_calls((vulkan *)ctx, 64, 1);
+}
+
+static double raw_calls_pass(void *ctx) {
+    burst_calls((vulkan *)ctx, 16, 0);
+    return burst_calls((vulkan *)ctx, 64, 0);
+}
+
+static void submit_call(bench_result *result) {
+    static double (*const passes[2])(void *) = {calls_pass, raw_calls_pass};
+    double difference[BENCH_MAX_PASSES];
     uint32_t count = bench_quick() ? BENCH_MAX_PASSES / 2 : BENCH_MAX_PASSES;
     bench_stats stats[2];
     vulkan v;
-    if (!vulkan_open(&v, result)) {
+    if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
         return;
     }
     make_chain(&v, 1);
+    bench_passes(passes, 2, &v, count, 2, stats);
     for (uint32_t i = 0; i < count; i++) {
-        bench_sleep_ms(2);
-        burst_calls(&v, 16, 1);
-        ours[i] = burst_calls(&v, 64, 1);
-        bench_sleep_ms(2);
-        burst_calls(&v, 16, 0);
-        peer[i] = burst_calls(&v, 64, 0);
-        difference[i] = ours[i] - peer[i];
+        difference[i] = stats[0].pass[i] - stats[1].pass[i];
     }
-    bench_stats_make(&stats[0], ours, count);
-    bench_stats_make(&stats[1], peer, count);
     bench_report(result, &stats[0], &stats[1], 1.0);
     bench_extra_add(result, "difference_ns", bench_median(difference, count));
     bench_extra_add(result, "difference_goal_ns", 100.0);
@@ -387,25 +319,24 @@ static void record_alternating(const vulkan *v, uint64_t size) {
         exec_on(v, v->other);
         hcq_queue_copy(v->queue, v->counter, v->other, size);
     }
+    CHECK(hcq_queue_bind(v->queue, v->device));
 }
 
-static void raw_record_alternating(const vulkan *v, VkCommandBuffer commands, uint64_t size) {
+static void raw_record_alternating(const vulkan *v, uint64_t size) {
     const raw *r = &v->raw;
-    raw_begin(r, commands);
-    r->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, r->pipeline);
-    for (uint32_t i = 0; i < CHAIN; i += 4) {
+    raw_begin(r, v->commands);
+    r->CmdBindPipeline(v->commands, VK_PIPELINE_BIND_POINT_COMPUTE, r->pipeline);
+    for (uint32_t i = 0; i < CHAIN; i += 2) {
+        const raw_buffer *from = i % 4 == 0 ? &v->raw_counter : &v->raw_other;
+        const raw_buffer *to = i % 4 == 0 ? &v->raw_other : &v->raw_counter;
         if (i != 0) {
-            raw_between(r, commands);
+            raw_between(r, v->commands);
         }
-        raw_dispatch(r, commands, raw_args_at(v, i, &v->raw_counter));
-        raw_between(r, commands);
-        raw_copy(r, commands, &v->raw_other, &v->raw_counter, size);
-        raw_between(r, commands);
-        raw_dispatch(r, commands, raw_args_at(v, i + 2, &v->raw_other));
-        raw_between(r, commands);
-        raw_copy(r, commands, &v->raw_counter, &v->raw_other, size);
+        raw_dispatch(r, v->commands, raw_args_at(v, i, from));
+        raw_between(r, v->commands);
+        raw_copy(r, v->commands, to, from, size);
     }
-    raw_end(r, commands);
+    raw_end(r, v->commands);
 }
 
 /* Returns the ratio of processor time, BENCH_NONE without a device; `row`: measures
@@ -413,28 +344,24 @@ static void raw_record_alternating(const vulkan *v, VkCommandBuffer commands, ui
 static double alternating(bench_result *result, hcq_queue_kind kind, uint64_t size, int row) {
     vulkan v;
     bench_stats stats[2];
-    if (!vulkan_open(&v, result)) {
+    if (!vulkan_open(&v, 0, kind, result)) {
         return BENCH_NONE;
     }
     v.count = CHAIN / 2;
-    make_queue(&v, kind);
     record_alternating(&v, size);
-    bind(&v);
-    v.commands = raw_commands(&v.raw);
-    raw_record_alternating(&v, v.commands, size);
+    raw_record_alternating(&v, size);
     replay(&v, 2);
-    bench_side sides[2] = {{replay, NULL, NULL, &v, 0}, {raw_replay, NULL, NULL, &v, 0}};
+    bench_side sides[2] = {{replay, &v}, {raw_replay, &v}};
     if (row) {
-        bench_throughput(sides, 2, stats);
-        bench_report(result, &stats[0], &stats[1], 1.0 / CHAIN);
+        bench_compare(result, sides, 2, 1.0 / CHAIN, stats);
     }
-    double ratio = cpu_ratio(&sides[0], &sides[1], 1);
+    double ratio = cpu_ratio(sides, 1);
     check_counters(&v, "graph_1000_alternating");
     vulkan_close(&v);
     return ratio;
 }
 
-void bench_vulkan_graph_1000_alternating(bench_result *result) {
+static void graph_1000_alternating(bench_result *result) {
     double ratio = alternating(result, HCQ_GRAPH, SMALL_COPY, 1);
     if (isnan(ratio)) {
         return;
@@ -454,10 +381,8 @@ typedef struct patch_times { double call, total; } patch_times;
 static patch_times patch_round(vulkan *v, uint32_t patches, int grid) {
     static uint32_t turn;
     patch_times t;
-    hcq_point done;
-    uint32_t step = 1 + turn / 2 % 2;         /* never what it was before */
+    uint32_t step = 1 + turn++ / 2 % 2;       /* never what it was before */
     hcq_dims dims = hcq_dim(step, 1, 1);
-    turn++;
     double start = cpu_now();
     for (uint32_t i = 0; i < patches; i++) {
         if (grid) {
@@ -466,10 +391,8 @@ static patch_times patch_round(vulkan *v, uint32_t patches, int grid) {
             hcq_queue_update_arg(v->queue, i, 1, &step, sizeof step);
         }
     }
-    double middle = cpu_now();
-    bench_check(hcq_queue_submit(v->queue, v->device, &done), "hcq_queue_submit");
-    bench_check(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER), "hcq_wait");
-    t.call = middle - start;
+    t.call = cpu_now() - start;
+    bench_submit_and_wait(v->queue, v->device);
     t.total = cpu_now() - start;
     return t;
 }
@@ -509,26 +432,26 @@ static void rerecord_run(void *ctx, uint64_t n) {
 static void patch(bench_result *result, int grid) {
     bench_stats stats;
     vulkan v;
-    if (!vulkan_open(&v, result)) {
+    if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
         return;
     }
     make_chain(&v, PATCHES);
     patch_rounds(&v, grid, result);
-    bench_side side = {rerecord_run, NULL, NULL, &v, 0};
+    bench_side side = {rerecord_run, &v};
     bench_throughput(&side, 1, &stats);
     bench_extra_add(result, "raw_rerecord_ns", stats.median / PATCHES);
     vulkan_close(&v);
 }
 
-void bench_vulkan_patch_grid(bench_result *result) { patch(result, 1); }
-void bench_vulkan_patch_arg(bench_result *result) { patch(result, 0); }
+static void patch_grid(bench_result *result) { patch(result, 1); }
+static void patch_arg(bench_result *result) { patch(result, 0); }
 
 /* ---- recording ----------------------------------------------------------- */
 
 static void record_run(void *ctx, uint64_t n) {
     vulkan *v = (vulkan *)ctx;
     for (uint64_t i = 0; i < n; i++) {
-        bench_check(hcq_queue_reset(v->queue), "hcq_queue_reset");
+        CHECK(hcq_queue_reset(v->queue));
         record_chain(v);
     }
 }
@@ -537,23 +460,21 @@ static void record_bind_run(void *ctx, uint64_t n) {
     vulkan *v = (vulkan *)ctx;
     for (uint64_t i = 0; i < n; i++) {
         record_run(v, 1);
-        bind(v);
+        CHECK(hcq_queue_bind(v->queue, v->device));
     }
 }
 
-static int record_dispatch(bench_result *result, uint32_t slots, int row, bench_stats stats[3]) {
+static int record_slots(bench_result *result, uint32_t slots, bench_stats stats[3]) {
     vulkan v;
-    if (!vulkan_open_slots(&v, slots, result)) {
+    if (!vulkan_open(&v, slots, HCQ_COMPUTE, result)) {
         return 0;
     }
     make_chain(&v, CHAIN);
-    bench_side sides[3] = {{record_bind_run, NULL, NULL, &v, 0},
-                           {rerecord_run, NULL, NULL, &v, 0},
-                           {record_run, NULL, NULL, &v, 0}};
+    bench_side sides[3] = {{record_bind_run, &v}, {rerecord_run, &v}, {record_run, &v}};
     bench_throughput(sides, 3, stats);
-    if (row) {
+    if (slots == 1) {
         bench_report(result, &stats[0], &stats[1], 1.0 / CHAIN);
-        bench_extra_add(result, "cpu_time_ratio", cpu_ratio(&sides[0], &sides[1], 1));
+        bench_extra_add(result, "cpu_time_ratio", cpu_ratio(sides, 1));
     }
     record_bind_run(&v, 1);
     replay(&v, 1);
@@ -564,9 +485,9 @@ static int record_dispatch(bench_result *result, uint32_t slots, int row, bench_
 }
 
 /* With one version both sides put each command into a command buffer once. */
-void bench_vulkan_record_dispatch(bench_result *result) {
+static void record_dispatch(bench_result *result) {
     bench_stats one[3], two[3];
-    if (!record_dispatch(result, 1, 1, one) || !record_dispatch(result, 2, 0, two)) {
+    if (!record_slots(result, 1, one) || !record_slots(result, 2, two)) {
         return;
     }
     bench_extra_add(result, "record_alone_ns", one[2].median / CHAIN);
@@ -584,9 +505,6 @@ typedef struct copies {
     raw_buffer raw_dst, raw_src;
 } copies;
 
-static void copy_run(void *ctx, uint64_t n) { replay(&((copies *)ctx)->v, n); }
-static void raw_copy_run(void *ctx, uint64_t n) { raw_replay(&((copies *)ctx)->v, n); }
-
 static void memcpy_run(void *ctx, uint64_t n) {
     copies *c = (copies *)ctx;
     for (uint64_t i = 0; i < n; i++) {
@@ -597,44 +515,50 @@ static void memcpy_run(void *ctx, uint64_t n) {
 
 /* All memory is touched long before it is measured. */
 static void copies_make(copies *c) {
-    uint32_t flags = HCQ_HOST_VISIBLE;
-    bench_check(hcq_alloc(c->v.device, g_bytes, flags, &c->dst), "hcq_alloc");
-    bench_check(hcq_alloc(c->v.device, g_bytes, flags, &c->src), "hcq_alloc");
+    const raw *r = &c->v.raw;
+    CHECK(hcq_alloc(c->v.device, g_bytes, HCQ_HOST_VISIBLE, &c->dst));
+    CHECK(hcq_alloc(c->v.device, g_bytes, HCQ_HOST_VISIBLE, &c->src));
     memset(c->dst.host, 1, g_bytes);
     memset(c->src.host, 2, g_bytes);
-    make_queue(&c->v, HCQ_COPY);
     hcq_queue_copy(c->v.queue, c->dst, c->src, g_bytes);
-    bind(&c->v);
+    CHECK(hcq_queue_bind(c->v.queue, c->v.device));
     c->raw_dst = raw_buffer_make(&c->v.raw, g_bytes);
     c->raw_src = raw_buffer_make(&c->v.raw, g_bytes);
     memset(c->raw_src.host, 3, g_bytes);
-    c->v.commands = raw_commands(&c->v.raw);
-    raw_begin(&c->v.raw, c->v.commands);
-    raw_copy(&c->v.raw, c->v.commands, &c->raw_dst, &c->raw_src, g_bytes);
-    raw_end(&c->v.raw, c->v.commands);
+    raw_begin(r, c->v.commands);
+    raw_copy(r, c->v.commands, &c->raw_dst, &c->raw_src, g_bytes);
+    raw_end(r, c->v.commands);
 }
 
-void bench_vulkan_copy_256m(bench_result *result) {
+static void copy_256m(bench_result *result) {
     copies c;
     bench_stats stats[3];
-    if (!vulkan_open(&c.v, result)) {
+    if (!vulkan_open(&c.v, 0, HCQ_COPY, result)) {
         return;
     }
     copies_make(&c);
-    copy_run(&c, 1);
-    raw_copy_run(&c, 1);
+    replay(&c.v, 1);
+    raw_replay(&c.v, 1);
     if (memcmp(c.dst.host, c.src.host, g_bytes) != 0 ||
         memcmp(c.raw_dst.host, c.raw_src.host, g_bytes) != 0) {
         bench_die("copy_256m: a copy differs");
     }
-    bench_side sides[3] = {{copy_run, NULL, NULL, &c, 0},
-                           {raw_copy_run, NULL, NULL, &c, 0},
-                           {memcpy_run, NULL, NULL, &c, 0}};
-    bench_throughput(sides, 3, stats);
-    bench_report(result, &stats[0], &stats[1], 1e-6);
+    bench_side sides[3] = {{replay, &c.v}, {raw_replay, &c.v}, {memcpy_run, &c}};
+    bench_compare(result, sides, 3, 1e-6, stats);
     bench_extra_add(result, "memcpy_ms", stats[2].median * 1e-6);
     bench_extra_add(result, "memcpy_ratio", stats[0].median / stats[2].median);
     raw_buffer_free(&c.v.raw, &c.raw_dst);
     raw_buffer_free(&c.v.raw, &c.raw_src);
     vulkan_close(&c.v);
 }
+
+const bench bench_vulkan_rows[] = {
+    {"vulkan.replay_1000", "ns/kernel", 1.05, replay_1000},
+    {"vulkan.replay_1", "ns", 1.05, replay_1},
+    {"vulkan.submit_call", "ns", BENCH_NONE, submit_call},
+    {"vulkan.graph_1000_alternating", "ns/command", 1.2, graph_1000_alternating},
+    {"vulkan.patch_grid", "ns", BENCH_NONE, patch_grid},
+    {"vulkan.patch_arg", "ns", BENCH_NONE, patch_arg},
+    {"vulkan.record_dispatch", "ns/kernel", 1.3, record_dispatch},
+    {"vulkan.copy_256m", "ms", 1.05, copy_256m},
+    {0}};

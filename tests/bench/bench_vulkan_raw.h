@@ -1,25 +1,17 @@
 /* bench_vulkan_raw.h - the other side of bench_vulkan.c: Vulkan without hcq.
 
-   A device of its own, one queue, one timeline semaphore. Functions come from
-   vkGetDeviceProcAddr, as hcq's do: none goes through the loader's trampoline.
+   A device of its own on hcq's instance, one queue, one timeline semaphore. Functions
+   come from vkGetDeviceProcAddr, as hcq's do: none goes through the loader's trampoline.
 */
 #ifndef BENCH_VULKAN_RAW_H
 #define BENCH_VULKAN_RAW_H
 
 #include "bench.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <vulkan/vulkan.h>
 
-#define RAW_INSTANCE_FNS(X)                                                        \
-    X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)                    \
-    X(GetPhysicalDeviceQueueFamilyProperties) X(GetPhysicalDeviceMemoryProperties) \
-    X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)     \
-    X(DestroyInstance)
-#define RAW_DEVICE_FNS(X)                                                          \
+#define RAW_FNS(X)                                                                 \
     X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(CreateSemaphore)        \
     X(DestroySemaphore) X(WaitSemaphores) X(AllocateMemory) X(FreeMemory)          \
     X(MapMemory) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)   \
@@ -28,26 +20,19 @@
     X(EndCommandBuffer) X(CmdBindPipeline) X(CmdPushConstants) X(CmdDispatch)      \
     X(CmdCopyBuffer) X(CmdPipelineBarrier) X(CreateShaderModule)                   \
     X(DestroyShaderModule) X(CreatePipelineLayout) X(DestroyPipelineLayout)        \
-    X(CreateComputePipelines) X(DestroyPipeline)
+    X(CreateComputePipelines) X(DestroyPipeline) X(QueueSubmit2)
 
 typedef struct raw {
-    void *library;
-    PFN_vkGetInstanceProcAddr get;
-    VkInstance instance;
-    VkPhysicalDevice physical;
     VkDevice device;
     VkQueue queue;
-    uint32_t family;
     VkCommandPool pool;
     VkSemaphore semaphore;
     uint64_t value;                       /* that the semaphore was last told to reach */
     VkPipelineLayout layout;
     VkPipeline pipeline;
     VkPhysicalDeviceMemoryProperties memory;
-    PFN_vkQueueSubmit2 QueueSubmit2;
 #define RAW_MEMBER(name) PFN_vk##name name;
-    RAW_INSTANCE_FNS(RAW_MEMBER)
-    RAW_DEVICE_FNS(RAW_MEMBER)
+    RAW_FNS(RAW_MEMBER)
 } raw;
 
 /* A buffer with memory of its own, mapped. */
@@ -66,138 +51,60 @@ static void raw_check(VkResult result, const char *what) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Object pointer to function pointer, which ISO C has no cast for. */
-static int raw_loader(raw *r) {
-    void *symbol = NULL;
-    r->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (r->library != NULL) {
-        symbol = dlsym(r->library, "vkGetInstanceProcAddr");
-    }
-    memcpy(&r->get, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
-static int raw_instance(raw *r) {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                     .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pApplicationInfo = &application};
-    PFN_vkCreateInstance create = (PFN_vkCreateInstance)r->get(NULL, "vkCreateInstance");
-    if (create == NULL || create(&info, NULL, &r->instance) != VK_SUCCESS) {
-        return 0;
-    }
-#define RAW_LOAD_INSTANCE(name) r->name = (PFN_vk##name)r->get(r->instance, "vk" #name);
-    RAW_INSTANCE_FNS(RAW_LOAD_INSTANCE)
-    return 1;
-}
-
-/* The device that hcq uses, recognised by its name and numbers. */
-static int raw_physical(raw *r, const VkPhysicalDeviceProperties *wanted) {
-    VkPhysicalDevice devices[16];
-    uint32_t count = 16;
-    raw_check(r->EnumeratePhysicalDevices(r->instance, &count, devices),
-              "vkEnumeratePhysicalDevices");
-    for (uint32_t i = 0; i < count; i++) {
-        VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
-        r->GetPhysicalDeviceProperties2(devices[i], &p);
-        if (p.properties.vendorID == wanted->vendorID &&
-            p.properties.deviceID == wanted->deviceID &&
-            strcmp(p.properties.deviceName, wanted->deviceName) == 0) {
-            r->physical = devices[i];
-            r->GetPhysicalDeviceMemoryProperties(r->physical, &r->memory);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int raw_has_sync2(const raw *r, uint32_t api_version) {
-    VkExtensionProperties *list;
-    uint32_t count = 0;
-    int found = 0;
-    if (api_version >= VK_API_VERSION_1_3) {
-        return 0; /* needs no extension */
-    }
-    raw_check(r->EnumerateDeviceExtensionProperties(r->physical, NULL, &count, NULL), "extensions");
-    list = (VkExtensionProperties *)calloc(count + 1, sizeof *list);
-    raw_check(r->EnumerateDeviceExtensionProperties(r->physical, NULL, &count, list), "extensions");
-    for (uint32_t i = 0; i < count; i++) {
-        found |= strcmp(list[i].extensionName, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME) == 0;
-    }
-    free(list);
-    return found;
-}
-
-static void raw_device(raw *r, uint32_t api_version) {
-    const char *sync2 = VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME;
+static void raw_device(raw *r, const hcq_vulkan_info *on, uint32_t family) {
     float priority = 1.0f;
-    VkPhysicalDeviceSynchronization2Features sync = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES,
+    VkPhysicalDeviceVulkan13Features features13 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
         .synchronization2 = VK_TRUE};
     VkPhysicalDeviceVulkan12Features features = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        .pNext = &sync,
+        .pNext = &features13,
         .timelineSemaphore = VK_TRUE,
         .bufferDeviceAddress = VK_TRUE};
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = r->family,
+                                     .queueFamilyIndex = family,
                                      .queueCount = 1,
                                      .pQueuePriorities = &priority};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
                                .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
-                               .enabledExtensionCount = (uint32_t)raw_has_sync2(r, api_version),
-                               .ppEnabledExtensionNames = &sync2};
-    raw_check(r->CreateDevice(r->physical, &info, NULL, &r->device), "vkCreateDevice");
-#define RAW_LOAD_DEVICE(name) \
-    r->name = (PFN_vk##name)r->GetDeviceProcAddr(r->device, "vk" #name);
-    RAW_DEVICE_FNS(RAW_LOAD_DEVICE)
-    r->QueueSubmit2 = (PFN_vkQueueSubmit2)r->GetDeviceProcAddr(
-        r->device, api_version >= VK_API_VERSION_1_3 ? "vkQueueSubmit2" : "vkQueueSubmit2KHR");
-    r->GetDeviceQueue(r->device, r->family, 0, &r->queue);
+                               .pQueueCreateInfos = &queue};
+    PFN_vkCreateDevice create =
+        (PFN_vkCreateDevice)on->loader(on->instance, "vkCreateDevice");
+    PFN_vkGetDeviceProcAddr get =
+        (PFN_vkGetDeviceProcAddr)on->loader(on->instance, "vkGetDeviceProcAddr");
+    PFN_vkGetPhysicalDeviceMemoryProperties memory =
+        (PFN_vkGetPhysicalDeviceMemoryProperties)on->loader(on->instance,
+                                                            "vkGetPhysicalDeviceMemoryProperties");
+    raw_check(create(on->physical_device, &info, NULL, &r->device), "vkCreateDevice");
+    memory(on->physical_device, &r->memory);
+#define RAW_LOAD(name) r->name = (PFN_vk##name)get(r->device, "vk" #name);
+    RAW_FNS(RAW_LOAD)
 }
 
-static void raw_objects(raw *r) {
+/* Opens hcq's device, which is of Vulkan 1.3, with the queue family that hcq uses. */
+static void raw_open(raw *r, const hcq_vulkan_info *on, uint32_t family) {
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
                                        .pNext = &type};
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                    .queueFamilyIndex = r->family};
+                                    .queueFamilyIndex = family};
+    memset(r, 0, sizeof *r);
+    raw_device(r, on, family);
+    r->GetDeviceQueue(r->device, family, 0, &r->queue);
     raw_check(r->CreateSemaphore(r->device, &semaphore, NULL, &r->semaphore), "vkCreateSemaphore");
     raw_check(r->CreateCommandPool(r->device, &pool, NULL, &r->pool), "vkCreateCommandPool");
 }
 
-/* Opens the device that is `wanted`, with the queue family that hcq uses.
-   Returns NULL, or what is missing. */
-static const char *raw_open(raw *r, const VkPhysicalDeviceProperties *wanted, uint32_t family) {
-    memset(r, 0, sizeof *r);
-    r->family = family;
-    if (!raw_loader(r) || !raw_instance(r)) {
-        return "no Vulkan loader or no driver";
-    }
-    if (!raw_physical(r, wanted)) {
-        return "the device is not found a second time";
-    }
-    raw_device(r, wanted->apiVersion);
-    if (r->QueueSubmit2 == NULL) {
-        return "the device has no vkQueueSubmit2";
-    }
-    raw_objects(r);
-    return NULL;
-}
-
+/* Once the device is idle. */
 static void raw_close(raw *r) {
-    raw_check(r->DeviceWaitIdle(r->device), "vkDeviceWaitIdle");
     r->DestroyPipeline(r->device, r->pipeline, NULL);
     r->DestroyPipelineLayout(r->device, r->layout, NULL);
     r->DestroyCommandPool(r->device, r->pool, NULL);
     r->DestroySemaphore(r->device, r->semaphore, NULL);
     r->DestroyDevice(r->device, NULL);
-    r->DestroyInstance(r->instance, NULL);
-    dlclose(r->library);
 }
 
 /* ---- memory and pipelines ------------------------------------------------ */

@@ -28,89 +28,58 @@ POCL_CACHE_DIR=$BENCH_TMP/pocl
 mkdir "$POCL_CACHE_DIR" || exit 1
 export BENCH_START BENCH_ROOT BENCH_CC BENCH_TMP POCL_CACHE_DIR
 
-flags="-O2 -g -Wall -Wextra -pthread"
+flags="-std=gnu11 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -pthread -DBENCH_CUDA"
 libs="-lm -ldl"
-queue_flags=
-objects=
+openmp=''
+sources="bench bench_copy bench_graph bench_grid bench_header bench_parked bench_pocl bench_queue
+    bench_signal bench_stall bench_cuda"
 
-# Prints a source line to a probe file and says whether it compiles and links.
-probe() { # compiler, suffix, source text, flags
-    printf '%b' "$3" > "$BENCH_TMP/probe.$2"
+# Does a source compile and link? Says what is missing without it.
+probe() { # COMPILER SUFFIX SOURCE FLAGS WORDS
+    printf '%b' "$3" >"$BENCH_TMP/probe.$2"
     # shellcheck disable=SC2086
-    $1 "$BENCH_TMP/probe.$2" -o "$BENCH_TMP/probe" $4 > /dev/null 2>&1
+    $1 "$BENCH_TMP/probe.$2" -o "$BENCH_TMP/probe" $4 >/dev/null 2>&1 || {
+        echo "no $5"
+        false
+    }
 }
 
-compile() { # compiler, source, more flags
-    object=$BENCH_TMP/$(basename "$2").o
-    objects="$objects $object"
-    # shellcheck disable=SC2086
-    $1 $flags $3 -c "$2" -o "$object" &
+compile() { # COMPILER FILE FLAGS...
+    compiler=$1 file=$2
+    shift 2
+    "$compiler" "$@" -c "$here/$file" -o "$BENCH_TMP/$file.o" &
     jobs="$jobs $!"
 }
 
-if probe "$cxx" cpp '#include <oneapi/tbb/flow_graph.h>\nint main() { oneapi::tbb::flow::graph g; g.wait_for_all(); }\n' '-std=c++17 -ltbb'; then
-    tbb=yes
-    queue_flags="$queue_flags -DBENCH_TBB"
-    libs="$libs -ltbb -lstdc++"
-else
-    tbb=no
-    echo "no oneTBB (a C++ compiler, headers, library): its peer is left out"
+jobs='' hcq=-DHCQ_CUDA
+if probe "$cxx" cpp '#include <oneapi/tbb/flow_graph.h>\nint main() { oneapi::tbb::flow::graph g; g.wait_for_all(); }\n' \
+    '-std=c++17 -ltbb' "oneTBB (a C++ compiler, headers, library): its peer is left out"; then
+    flags="$flags -DBENCH_TBB" libs="$libs -ltbb -lstdc++"
+    compile "$cxx" bench_tbb.cpp -std=c++17 -O2 -Wall -Wextra -pthread
 fi
 if probe "$BENCH_CC" c '#include <CL/cl.h>\nint main(void) { return clGetPlatformIDs(0, 0, 0) == 1; }\n' \
-    '-DCL_TARGET_OPENCL_VERSION=120 -lOpenCL'; then
-    pocl=yes
-    queue_flags="$queue_flags -DBENCH_POCL"
-    libs="$libs -lOpenCL"
-else
-    pocl=no
-    echo "no OpenCL headers or loader: PoCL is left out"
+    '-DCL_TARGET_OPENCL_VERSION=120 -lOpenCL' "OpenCL headers or loader: PoCL is left out"; then
+    flags="$flags -DBENCH_POCL" libs="$libs -lOpenCL"
 fi
-if probe "$BENCH_CC" c '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 0; }\n' -fopenmp; then
+if probe "$BENCH_CC" c '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 0; }\n' \
+    -fopenmp "OpenMP: grids have no peer"; then
     openmp=-fopenmp
-else
-    openmp=
-    echo "no OpenMP: grids have no peer"
 fi
-if [ ! -f "$BENCH_ROOT/hcq_vulkan.h" ]; then
-    vulkan=no
-elif probe "$BENCH_CC" c '#include <vulkan/vulkan.h>\nint main(void) { return VK_API_VERSION_1_3 == 0; }\n' ''; then
-    vulkan=yes
-else
-    vulkan=no
-    echo "no Vulkan headers of version 1.3: the Vulkan backend is left out"
+if probe "$BENCH_CC" c '#include <vulkan/vulkan.h>\nint main(void) { return VK_API_VERSION_1_3 == 0; }\n' \
+    '' "Vulkan headers of version 1.3: the Vulkan backend is left out"; then
+    flags="$flags -DBENCH_VULKAN" hcq="$hcq -DHCQ_VULKAN" sources="$sources bench_vulkan"
 fi
-
-if [ -f "$BENCH_ROOT/hcq_cuda.h" ]; then
-    cuda=yes
-else
-    cuda=no
-fi
-
-jobs=
-c="-std=gnu11"
-main_flags=
-hcq_flags=
-[ $vulkan = no ] || main_flags=-DBENCH_VULKAN hcq_flags=-DHCQ_VULKAN
-[ $cuda = no ] || main_flags="$main_flags -DBENCH_CUDA" hcq_flags="$hcq_flags -DHCQ_CUDA"
-[ $tbb = no ] || compile "$cxx" "$here/bench_tbb.cpp" -std=c++17
-compile "$BENCH_CC" "$here/bench_hcq.c" "$c $hcq_flags"
-compile "$BENCH_CC" "$here/bench_grid.c" "$c $openmp"
-compile "$BENCH_CC" "$here/bench_queue.c" "$c $queue_flags"
-compile "$BENCH_CC" "$here/bench_signal.c" "$c"
-compile "$BENCH_CC" "$here/bench.c" "$c $main_flags"
-compile "$BENCH_CC" "$here/bench_copy.c" "$c"
-compile "$BENCH_CC" "$here/bench_parked.c" "$c"
-compile "$BENCH_CC" "$here/bench_graph.c" "$c"
-compile "$BENCH_CC" "$here/bench_header.c" "$c"
-compile "$BENCH_CC" "$here/bench_stall.c" "$c"
-[ $pocl = no ] || compile "$BENCH_CC" "$here/bench_pocl.c" "$c"
-[ $vulkan = no ] || compile "$BENCH_CC" "$here/bench_vulkan.c" "$c"
-[ $cuda = no ] || compile "$BENCH_CC" "$here/bench_cuda.c" "$c"
-failed=0
-for job in $jobs; do
-    wait "$job" || failed=1
-done
-[ $failed = 0 ] || exit 1
 # shellcheck disable=SC2086
-$BENCH_CC -pthread $openmp $objects -o "$BENCH_TMP/bench" $libs || exit 1
+compile "$BENCH_CC" bench_hcq.c $flags $hcq
+for source in $sources; do
+    # OpenMP's threads are not those of the other benches.
+    case $source in bench_grid) more=$openmp ;; *) more='' ;; esac
+    # shellcheck disable=SC2086
+    compile "$BENCH_CC" "$source.c" $flags $more
+done
+for job in $jobs; do
+    wait "$job" || exit 1
+done
+# shellcheck disable=SC2086
+$BENCH_CC -pthread $openmp "$BENCH_TMP"/bench*.o -o "$BENCH_TMP/bench" $libs || exit 1
 "$BENCH_TMP/bench" "$@"
