@@ -41,18 +41,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "add.rn.f64 %fd19, %fd18, %fd2; st.global.f64 [%rd5+64], %fd19; cvt.rn.f64.s16 %fd20, %rs15;\n"
 "st.global.f64 [%rd5+72], %fd20; cvta.to.global.u64 %rd6, %rd2; ld.global.f64 %fd21, [%rd6];\n"
 "st.global.f64 [%rd5+80], %fd21; $L2: ret; }\n"},
-{"dot",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_dot( .param .u64 p0,\n"
-".param .u64 p1, .param .u64 p2, .param .u32 p3 ) { .reg .pred %p<4>; .reg .b32 %r<20>;\n"
-".reg .b64 %rd<13>; ld.param.u64 %rd7, [p0]; ld.param.u64 %rd8, [p1]; ld.param.u64 %rd9, [p2];\n"
-"ld.param.u32 %r6, [p3]; mov.u32 %r7, %tid.y; mov.u32 %r8, %tid.x; or.b32 %r9, %r8, %r7;\n"
-"mov.u32 %r10, %tid.z; or.b32 %r11, %r9, %r10; setp.ne.s32 %p1, %r11, 0; @%p1 bra $L5;\n"
-"setp.eq.s32 %p2, %r6, 0; mov.u32 %r19, 0; @%p2 bra $L4; cvta.to.global.u64 %rd12, %rd9;\n"
-"cvta.to.global.u64 %rd11, %rd8; mov.u32 %r17, 0; mov.u32 %r19, %r17; $L3:\n"
-".pragma \"nounroll\"; ld.global.u32 %r15, [%rd12]; ld.global.u32 %r16, [%rd11];\n"
-"mad.lo.s32 %r19, %r15, %r16, %r19; add.s64 %rd12, %rd12, 4; add.s64 %rd11, %rd11, 4;\n"
-"add.s32 %r17, %r17, 1; setp.lt.u32 %p3, %r17, %r6; @%p3 bra $L3; $L4:\n"
-"cvta.to.global.u64 %rd10, %rd7; st.global.u32 [%rd10], %r19; $L5: ret; }\n"},
 {"grid",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_grid( .param .u64 p0,\n"
 ".param .u64 p1, .param .align 4 .b8 p2[12], .param .align 4 .b8 p3[12] ) { .reg .pred %p<21>;\n"
@@ -94,32 +82,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "mov.u32 %r13, 0; $L2: .pragma \"nounroll\"; ld.param.u32 %r12, [%rd7];\n"
 "mad.lo.s32 %r14, %r14, 31, %r12; add.s64 %rd7, %rd7, 4; add.s32 %r13, %r13, 1;\n"
 "setp.ne.s32 %p2, %r13, 1000; @%p2 bra $L2; st.global.u32 [%rd1], %r14; $L4: ret; }\n"},
-{"late_mix",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_late_mix( .param .u64 p0,\n"
-".param .u64 p1, .param .u32 p2, .param .u32 p3 ) { .reg .pred %p<6>; .reg .b32 %r<15>;\n"
-".reg .b64 %rd<14>; ld.param.u64 %rd7, [p0]; ld.param.u64 %rd8, [p1]; ld.param.u32 %r2, [p2];\n"
-"ld.param.u32 %r3, [p3]; cvta.to.global.u64 %rd1, %rd8; cvta.to.global.u64 %rd2, %rd7;\n"
-"mov.u32 %r4, %ntid.x; mov.u32 %r5, %ctaid.x; mov.u32 %r6, %tid.x;\n"
-"mad.lo.s32 %r1, %r5, %r4, %r6; mov.u64 %rd5, 0x5eed5eed5eed5eed; mov.u64 %rd6, %globaltimer;\n"
-"$L1: ld.volatile.u32 %r7, [%rd5]; setp.ne.s32 %p1, %r7, 0; @%p1 bra $L3;\n"
-"mov.u64 %rd9, %globaltimer; sub.s64 %rd10, %rd9, %rd6; setp.lt.u64 %p2, %rd10, 10000000000;\n"
-"@%p2 bra $L1; $L3: membar.sys; mov.u32 %r8, %tid.z; mov.u32 %r9, %tid.y;\n"
-"or.b32 %r10, %r9, %r8; setp.ne.s32 %p3, %r10, 0; setp.ge.u32 %p4, %r1, %r2;\n"
-"or.pred %p5, %p3, %p4; @%p5 bra $L5; mul.wide.u32 %rd11, %r1, 4; add.s64 %rd12, %rd2, %rd11;\n"
-"ld.global.u32 %r11, [%rd12]; add.s64 %rd13, %rd1, %rd11; ld.global.u32 %r12, [%rd13];\n"
-"add.s32 %r13, %r12, %r3; mad.lo.s32 %r14, %r11, 31, %r13; st.global.u32 [%rd12], %r14; $L5:\n"
-"ret; }\n"},
-{"late_put",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_late_put( .param .u64 p0,\n"
-".param .u32 p1, .param .u32 p2 ) { .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<11>;\n"
-"ld.param.u64 %rd6, [p0]; ld.param.u32 %r1, [p1]; ld.param.u32 %r2, [p2];\n"
-"cvta.to.global.u64 %rd1, %rd6; mov.u64 %rd4, 0x5eed5eed5eed5eed; mov.u64 %rd5, %globaltimer;\n"
-"$L1: ld.volatile.u32 %r3, [%rd4]; setp.ne.s32 %p1, %r3, 0; @%p1 bra $L3;\n"
-"mov.u64 %rd7, %globaltimer; sub.s64 %rd8, %rd7, %rd5; setp.lt.u64 %p2, %rd8, 10000000000;\n"
-"@%p2 bra $L1; $L3: membar.sys; mov.u32 %r4, %tid.y; mov.u32 %r5, %tid.x;\n"
-"or.b32 %r6, %r5, %r4; mov.u32 %r7, %tid.z; or.b32 %r8, %r6, %r7; setp.ne.s32 %p3, %r8, 0;\n"
-"@%p3 bra $L5; mul.wide.u32 %rd9, %r1, 4; add.s64 %rd10, %rd1, %rd9;\n"
-"st.global.u32 [%rd10], %r2; $L5: ret; }\n"},
 {"mark",
 ".version 6.0 .target sm_60 .address_size 64 .visible .entry k_mark( .param .u64 p0,\n"
 ".param .u32 p1, .param .u32 p2 ) { .reg .pred %p<5>; .reg .b32 %r<15>; .reg .b64 %rd<16>;\n"

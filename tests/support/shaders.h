@@ -54,18 +54,6 @@ static test_shader test_shaders[] = {
 "[$O(L(M(`DC/)P(O(%3aDC)N(P(aDC)Q(P$dDC/+R(0N(Q(RFC+C$S(R(DEC/F%T(I(P$J(aDC-T(S(%+`DC+BU(G$DEC-"
 "Q$V(O$P$`DC+H$W(V(DEC-T$X(W(Q%`DC/BY(X(%3DEC/F%Z(Y(P$P$`DC/C$[(Z(%+DEC/F%d(U(P$C&aDC-d([(%+"
 "dJC'A[JC'A`JC%[DC%YDC-+0#-ZDC)*.ZDC),/[JC'1`DC+)2._FC++32`DC++4/GGC-+645MIC/+7365aJC'7[DC%"},
-{"dot", NULL, 0,
-"FSCIU&CKD%#N%#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC1('PN[UIZ$#+BSCC/'4$$$JEC++."
-"@KEC-<#F$#JEC)<%KEC->#F$#KEC->$F$+KEC->%F$3KEC->&F$;JEC)>%JEC+c)'KEC-@#F$#JEC)@%JEC+I%$#JEC+"
-"J%$$JEC+K%$%JEC+M%.<VCC'%DDC)&%XCC+)C$#CDC+*$)^DC+*+$NDC+)-#WCC'.CDC+2*)JDC);HJ(aCC)<;JDC)="
-"HJ(aCC/>===)`CC)c)aCC)@cCDC+=HJ(@CDC+;HJ(>CDC+A,<^DC+AB,XCC+C$C$$NDC+C$D$#CDC+E$,;NDC+C$H$&"
-"CDC+I$HJ()NDC+C$O$$CDC+P$HJ(=NDC+C$X$%UDC+)I%$UDC+)J%$UDC+)K%$ZCC+L%)&VDC/L%M%I%J%K%YDC-%'#"
-"&[JC'(^DC+23*^DC+24*`DC+),+MHC-./,-ZJC)1#]JC+/01[JC'0aDC)3-aDC)4-dJC'5[JC'5YJC+78#dJC'9[JC'"
-"9`DC+):4DEC-E$F$BD$`DC+;G$F$DEC-I$J$G$H$`DC/)K$J$%+SHC-.L$:K$]JC+L$67[JC'6DEC-E$M$BD$`DC+;N$"
-"M$DEC-P$Q$N$O$`DC/=R$Q$%'`DC+)S$4DEC/I$T$R$D$S$`DC/)U$T$%'DEC-E$V$BD$`DC+;W$V$DEC-P$Y$W$X$`DC/"
-"=Z$Y$%'`DC+)[$4DEC/I$d$Z$D$[$`DC/)]$d$%'GGC-)^$U$]$`DC+)_$3CGC-)`$_$^$aDC)3`$dJC'8[JC'8`DC+"
-")a$4CGC-)b$a$O$aDC)4b$dJC'5[JC'7DEC-E$C%BD$`DC+;D%C%DEC-P$E%D%D$`DC/=F%E%%'`DC+)G%3DEC/I$H%"
-"F%D$D$aDC-H%G%%'dJC'1[JC'1`JC%[DC%"},
 {"grid", NULL, 0,
 "FSCIU&CKD%#V'#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC5('PN[UIZ$#9X%d%S&SCC/'4$$$KEC-"
 "0#F$#JEC)0%JEC+3)'JEC+4)'KEC-5#F$#KEC-5$F$+KEC-5%F$3KEC-5&F$cJEC)5%JEC+6)'KEC-7#F$#JEC)7%JEC+"
@@ -116,53 +104,6 @@ static test_shader test_shaders[] = {
 ")O$3GGC-)Q$O$P$DEC-@R$=c`DC+4S$R$`DC+)U$G$DEC/D$V$S$T$U$`DC/)W$V$%'CGC-)X$Q$W$aDC)3X$dJC'K$"
 "[JC'K$`DC+)Y$G$CGC-)Z$Y$T$aDC)G$Z$dJC'H$[JC'J$DEC-@[$=c`DC+4d$[$DEC-]$^$d$c`DC/6_$^$%'`DC+)"
 "`$3DEC/D$a$_$ccaDC-a$`$%'dJC'1[JC'1`JC%[DC%"},
-{"late_mix", NULL, 0,
-"FSCIU&CKD%#J(#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC3('PN[UIZ$#_%I&^&SCC/'4$$$JEC+"
-"2)'KEC+3#:KEC+3#8KEC+3#:KEC-3#F$#KEC+3$:KEC+3$8KEC+3$:KEC-3$F$'KEC+3%:KEC+3%8KEC+3%:KEC-3%F$"
-"+KEC+3&:KEC+3&8KEC+3&:KEC-3&F$/KEC+3':KEC+3'8KEC+3':KEC-3'F$3KEC+3(:KEC+3(8KEC+3(:KEC-3(F$7"
-"KEC+3):KEC+3)8KEC+3):KEC-3)F$;JEC)3%JEC+>$7JEC+F$$8KEC+X$#:KEC+X$#8KEC+X$#:KEC-X$#F$#JEC)X$"
-"%JEC)b$OJ(JEC+_%.=JEC+C&$#JEC+D&$$JEC+E&$%JEC+F&.<JEC+I&.>KEC-X&#F$#JEC)X&%KEC-Z&#F$#KEC-Z&"
-"$F$+KEC-Z&%F$3KEC-Z&&F$7JEC)Z&%JEC+[&)'KEC-d&#F$#JEC)d&%VCC'%DDC)&%XCC+)C$#CDC+**)ZCC++)%DDC+"
-",+*JDC)0HJ(NDC+)13_CC+2)1aCC53))))))2CDC+0HJ(3DDC)40DDC+7)*UDC+)>#aCC+A))UDC+)F$#NDC+)L$#NDC+"
-")S$CCC%JDC)W$HJ(aCC)X$)CDC+W$HJ(X$XCC+Z$C$$NDC+Z$[$#CDC+d$HJ()CDC+a$*0WCC'J%NDC+)L%CWHT,NDC+"
-")P%$NDC+Z$Z%$ZCC+]%)&CDC+^%$]%^DC+^%_%$CDC+`%$)UDC+)C&$UDC+)D&$UDC+)E&$VDC/]%F&C&D&E&^DC+^%"
-"I&$ODC-+P&L$L$ZCC+Q&J%%JDC)W&HJ(aCC)X&W&JDC)Y&HJ(aCC/Z&Y&Y&))`CC)[&)aCC)d&[&CDC+Y&HJ(d&CDC+"
-"W&HJ(Z&CDC+]&,X&^DC+]&^&,CDC+_&,W&NDC+Z$b&%CDC+K'HJ(Y&NDC+)V'BNDC+Z$b'&NDC+)G(%NDC+)H(&NDC+"
-")I('YDC-%'#&[JC'(^DC+*d%*DEC-`%a%_%L$`DC+)b%a%TEC-)G&F&#GGC-)H&b%G&DEC-`%J&I&L$`DC+)K&J&CGC-"
-")L&H&K&aDC)d%L&dDC+%M&;`DC+]%N&I&REC1+O&N&N&$%MHC-Q&R&O&P&^GC+J%S&R&ZJC)U&#]JC+S&T&U&[JC'T&"
-"`DC+)V&d%DEC-_&`&^&[$`DC+W&a&`&DEC-d$C'a&b&`DC/)D'C'%3SHC-J%E'V&D'dJC'U&[JC'U&XJC1J%F'S&(E'"
-"T&ZJC)H'#]JC+F'G'H'[JC'G'DEC-_&I'^&[$`DC+W&J'I'DEC-K'L'J'[$`DC/Y&M'L'%'`DC+)N'd%DEC-_&O'^&[$"
-"`DC+W&P'O'DEC-K'Q'P'[$`DC/Y&R'Q'%'`DC+)S'd%DEC/d$T'R'[$S'`DC/)U'T'%'GGC-)W'U'V'DEC-_&X'^&[$"
-"`DC+W&Y'X'DEC-K'Z'Y'Z%`DC/Y&['Z'%'`DC+)d'd%DEC/d$]'['[$d'`DC/)^']'%'CGC-)_'W'^'DEC-_&`'^&[$"
-"`DC+W&a'`'DEC-d$C(a'b'`DC/)D(C(%'CGC-)E(_'D(DEC/d$F(M'[$N'aDC-F(E(%'dJC'H'[JC'H'`JC%[DC%YDC-"
-"+.#,ZDC)*-[JC'/^DC+*=*^DC+*@*`DC+)c-XGC-AB>cTEC-)C$B$aDC)@C$TEC-)D$B#aDC)=D$`DC+)E$=`DC+)G$"
-"@CGC-)H$F$G$SEC-+I$E$H$aJC'I$[DC%YDC-05#4[JC'6^DC+*M$*aDC)M$L$dDC-+N$.M$_FC+0O$N$aJC'O$[DC%"
-"YDC-)9#7ZDC)*8[JC':^DC+*U$*`DC+)R$8GGC-)T$R$S$aDC)U$T$dDC-+V$.U$_FC+W$Y$V$DEC-d$]$Y$[$`DC/)"
-"^$]$%3aJC'^$[DC%YDC-%;#&[JC'<^DC+a$b$*^DC+*D%*^DC+*Q%*dDC+0C%5aDC)b$C%aDC)D%L$dJC'E%[JC'E%YJC+"
-"G%H%#dJC'I%[JC'I%`DC+)K%D%SHC-J%M%K%L%ZJC)O%#]JC+M%N%O%[JC'N%aDC)Q%P%dDC-)R%9Q%`DC+0S%b$DEC-"
-"d$T%S%[$`DC/)U%T%%3HIC-)V%R%U%MHC-J%W%V%L$dJC'O%[JC'O%XJC1J%X%M%I%W%N%]JC+X%F%G%[JC'F%dJC'H%"
-"[JC'H%`DC+)Y%D%CGC-)[%Y%Z%aDC)D%[%dJC'E%[JC'G%`JC%[DC%"},
-{"late_put", NULL, 0,
-"FSCIU&CKD%#C'#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC1('PN[UIZ$#^%J&SCC/'4$$$JEC+"
-"2)'KEC+3#:KEC+3#8KEC+3#:KEC-3#F$#KEC+3$:KEC+3$8KEC+3$:KEC-3$F$'KEC+3%:KEC+3%8KEC+3%:KEC-3%F$"
-"+KEC+3&:KEC+3&8KEC+3&:KEC-3&F$/KEC+3':KEC+3'8KEC+3':KEC-3'F$3KEC+3(:KEC+3(8KEC+3(:KEC-3(F$7"
-"KEC+3):KEC+3)8KEC+3):KEC-3)F$;JEC)3%JEC+>$7JEC+F$$8KEC+X$#:KEC+X$#8KEC+X$#:KEC-X$#F$#JEC)X$"
-"%JEC)b$OJ(JEC+^%.@KEC-D&#F$#JEC)D&%KEC-F&#F$#KEC-F&$F$+KEC-F&%F$/JEC)F&%JEC+G&)'KEC-H&#F$#JEC)"
-"H&%JEC+[&$#JEC+d&$$JEC+]&$%JEC+_&.<VCC'%DDC)&%XCC+)C$#CDC+**)ZCC++)%DDC+,+*JDC)0HJ(NDC+)13_CC+"
-"2)1aCC53))))))2CDC+0HJ(3DDC)40DDC+7)*UDC+)>#aCC+A))UDC+)F$#NDC+)L$#NDC+)S$CCC%JDC)W$HJ(aCC)"
-"X$)CDC+W$HJ(X$XCC+Z$C$$NDC+Z$[$#CDC+d$HJ()CDC+a$*0WCC'J%NDC+)L%CWHT,NDC+)P%$NDC+Z$Z%$CDC+]%"
-"$)^DC+]%^%$JDC)C&HJ(aCC)D&C&JDC)E&HJ(aCC-F&E&))`CC)G&)aCC)H&G&CDC+E&HJ(H&CDC+C&HJ(F&CDC+I&,"
-"D&^DC+I&J&,CDC+K&,C&CDC+N&HJ(E&NDC+Z$W&%UDC+)[&$UDC+)d&$UDC+)]&$ZCC+^&)&VDC/^&_&[&d&]&NDC+)"
-"`&%NDC+)a&&NDC+)b&'YDC-%'#&[JC'(dDC+%d%;`DC+)_%^%MHC-J%`%_%L$ZJC)b%#]JC+`%a%b%[JC'a%DEC-K&L&"
-"J&[$`DC+C&M&L&DEC-N&O&M&[$`DC/E&P&O&%'DEC-K&Q&J&[$`DC+C&R&Q&DEC-d$S&R&Z%`DC/)T&S&%+DEC-K&U&"
-"J&[$`DC+C&V&U&DEC-d$X&V&W&`DC/)Y&X&%'DEC/d$Z&P&[$T&aDC-Z&Y&%'dJC'b%[JC'b%`JC%[DC%YDC-+.#,ZDC)"
-"*-[JC'/^DC+*=*^DC+*@*`DC+)c-XGC-AB>cTEC-)C$B$aDC)@C$TEC-)D$B#aDC)=D$`DC+)E$=`DC+)G$@CGC-)H$"
-"F$G$SEC-+I$E$H$aJC'I$[DC%YDC-05#4[JC'6^DC+*M$*aDC)M$L$dDC-+N$.M$_FC+0O$N$aJC'O$[DC%YDC-)9#7"
-"ZDC)*8[JC':^DC+*U$*`DC+)R$8GGC-)T$R$S$aDC)U$T$dDC-+V$.U$_FC+W$Y$V$DEC-d$]$Y$[$`DC/)^$]$%3aJC'"
-"^$[DC%YDC-%;#&[JC'<^DC+a$b$*^DC+*D%*^DC+*Q%*dDC+0C%5aDC)b$C%aDC)D%L$dJC'E%[JC'E%YJC+G%H%#dJC'"
-"I%[JC'I%`DC+)K%D%SHC-J%M%K%L%ZJC)O%#]JC+M%N%O%[JC'N%aDC)Q%P%dDC-)R%9Q%`DC+0S%b$DEC-d$T%S%[$"
-"`DC/)U%T%%3HIC-)V%R%U%MHC-J%W%V%L$dJC'O%[JC'O%XJC1J%X%M%I%W%N%]JC+X%F%G%[JC'F%dJC'H%[JC'H%`DC+"
-")Y%D%CGC-)[%Y%Z%aDC)D%[%dJC'E%[JC'G%`JC%[DC%"},
 {"mark", NULL, 0,
 "FSCIU&CKD%#C(#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC1('PN[UIZ$#]%K&SCC/'4$$$JEC+"
 "2)'KEC+3#:KEC+3#8KEC+3#:KEC-3#F$#KEC+3$:KEC+3$8KEC+3$:KEC-3$F$'KEC+3%:KEC+3%8KEC+3%:KEC-3%F$"
@@ -330,22 +271,6 @@ static test_shader test_shaders[] = {
 "HJ(XCC+,C$#aCC+-+,`CC).,aCC)/.CDC++HJ(/CDC+)HJ(-CDC+0,*^DC+01,XCC+2C$$NDC+23#CDC+4,)CDC+7HJ("
 "+CDC+:HJ(,NDC+2>$NDC+,A$NDC+,B#ZCC+D$,&NDC+,E$+NDC+,F$'NDC+,G$%ODC/D$H$E$F$G$YDC-%'#&[JC'(DEC-"
 "4513`DC+)65DEC-7863`DC/+98%'DEC/:;933DEC-4<13`DC+)=<DEC-:c=>`DC/,@c%+MJC1,C$;AB@`JC%[DC%"},
-{"vk_heavy", NULL, 0,
-"FSCIU&CKD%#N&#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC1('PN[UIZ$#.=SCC/'4$$$JEC+.."
-"cKEC-7#F$#JEC)7%KEC-9#F$#KEC-9$F$+KEC-9%F$3KEC-9&F$7KEC-9'F$;JEC)9%JEC+:)'KEC-;#F$#JEC);%JEC+"
-"J&$#JEC+K&$$JEC+L&$%JEC+M&.<VCC'%DDC)&%XCC+)C$#CDC+**)ZCC+,)&CDC+-$,^DC+-.$NDC+)/#CDC+0$)JDC)"
-"6HJ(aCC)76JDC)8HJ(aCC1988)))`CC):)aCC);:CDC+8HJ(;CDC+6HJ(9CDC+<,7^DC+<=,XCC+>C$$NDC+>c#CDC+"
-"@,6NDC+>C$%CDC+D$HJ()WCC'G$NDC+)S$C%NDC+)V$PSdU$CDC+Z$HJ(8NDC+)H%b]_`IANDC+>K%$NDC+>a%&NDC+"
-">F&'UDC+)J&$UDC+)K&$UDC+)L&$VDC/,M&J&K&L&YDC-%'#&[JC'(^DC+*+*^DC+*3*^DC+*L$*DEC-01./`DC+)21"
-"aDC)+2`DC+)4+aDC)34`DC+)5+DEC-@A=c`DC+6BADEC-D$E$BC$`DC/)F$E$%3QHC-G$H$5F$ZJC)J$#]JC+H$I$J$"
-"[JC'I$`JC%[JC'J$aDC)L$/dJC'M$[JC'M$YJC+O$P$#dJC'Q$[JC'Q$`DC+)R$L$SHC-G$T$R$S$]JC+T$N$O$[JC'"
-"N$`DC+)U$3GGC-)W$U$V$DEC-@X$=c`DC+6Y$X$DEC-Z$[$Y$c`DC/8d$[$%'`DC+)]$+`DC+)^$L$CGC-)_$]$^$DEC-"
-"@`$=c`DC+6a$`$DEC-D$b$a$C$`DC/)C%b$%3LGC-)D%_$C%DEC/D$E%d$cD%`DC/)F%E%%'CGC-)G%W$F%CGC-)I%G%"
-"H%aDC)3I%dJC'P$[JC'P$`DC+)J%L$CGC-)L%J%K%aDC)L$L%dJC'M$[JC'O$`DC+)M%3MHC-G$N%M%/ZJC)P%#]JC+"
-"N%O%P%[JC'O%DEC-@Q%=c`DC+6R%Q%DEC-Z$S%R%c`DC/8T%S%%'`DC+)U%+DEC/D$V%T%cU%aDC-V%/%'dJC'P%[JC'"
-"P%`DC+)W%+MHC-G$X%W%/ZJC)Z%#]JC+X%Y%Z%[JC'Y%DEC-@[%=c`DC+6d%[%DEC-Z$]%d%K%`DC/8^%]%%'DEC-@_%"
-"=c`DC+6`%_%DEC-D$b%`%a%`DC/)C&b%%'DEC-@D&=c`DC+6E&D&DEC-D$G&E&F&`DC/)H&G&%+DEC/D$I&^%cC&aDC-"
-"I&H&%'dJC'Z%[JC'Z%`JC%[DC%"},
 {"vk_ids", NULL, 0,
 "FSCIU&CKD%#R&#TCC'$TCC'FJ(NCC/$JEVIHI$Qd_KJU$QDPMF;#QCC)GJ($RCC9('PN[UIZ$#G$O$Y$G%M%N&SCC/'"
 "4$$$JEC+G$.;JEC+I$$#JEC+J$$$JEC+K$$%JEC+L$.<JEC+O$.cKEC-S$#F$#JEC)S$%KEC-U$#F$#KEC-U$$F$+JEC)"
@@ -390,6 +315,6 @@ static test_shader test_shaders[] = {
 "Y$X$dJC'c[JC'c`JC%[DC%"},
 };
 
-enum { TEST_SHADER_WORDS = 14357 };
+enum { TEST_SHADER_WORDS = 11443 };
 
 #endif /* HCQ_TEST_SHADERS_H */
