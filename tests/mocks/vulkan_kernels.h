@@ -1,194 +1,20 @@
-/* vulkan_kernels.h - part of vulkan.h: which CPU kernel a SPIR-V module
-   stands for, and how its arguments reach it. */
+/* vulkan_kernels.h - the mock of Vulkan: which CPU kernel a SPIR-V module stands
+   for, and how its arguments reach it: by a pointer in the push constants. */
 #ifndef HCQ_TEST_MOCK_VULKAN_KERNELS_H
 #define HCQ_TEST_MOCK_VULKAN_KERNELS_H
 
-/* ---- modules ---- */
-
-enum { /* opcodes and other numbers of SPIR-V */
-    MOCK_VK_OP_ENTRY_POINT = 15, MOCK_VK_OP_MODE = 16, MOCK_VK_OP_INT = 21,
-    MOCK_VK_OP_VECTOR = 23, MOCK_VK_OP_MEMBER_DECORATE = 72,
-    MOCK_VK_OP_STRUCT = 30, MOCK_VK_OP_POINTER = 32, MOCK_VK_OP_CONSTANT = 43,
-    MOCK_VK_OP_COMPOSITE = 44, MOCK_VK_OP_SPEC = 50, MOCK_VK_OP_SPEC_COMPOSITE = 51,
-    MOCK_VK_OP_VARIABLE = 59, MOCK_VK_OP_DECORATE = 71, MOCK_VK_OP_MODE_ID = 331,
-    MOCK_VK_CLASS_UNIFORM = 2, MOCK_VK_CLASS_PUSH = 9, MOCK_VK_CLASS_STORAGE = 12
-};
-
-typedef struct mock_vk_words {
-    const uint32_t *w;
-    size_t count;
-} mock_vk_words;
-
-/* The place of the next instruction `op` behind `at` (0: of the first) whose
-   operand `index` is `value` (index 0: any); 0 = there is none. */
-static size_t mock_vk_find_op(const mock_vk_words *m, size_t at, uint32_t op, uint32_t index,
-                              uint32_t value) {
-    at = at ? at + (m->w[at] >> 16) : 5;
-    while (at < m->count) {
-        uint32_t length = m->w[at] >> 16;
-        mock_vk_check(length != 0 && length <= m->count - at, "a broken SPIR-V module");
-        if ((m->w[at] & 0xffff) == op && length > index &&
-            (index == 0 || m->w[at + index] == value)) {
-            return at;
-        }
-        at += length;
-    }
-    return 0;
-}
-
-typedef struct mock_vk_shader {
-    int by_pointer;                    /* else by bindings */
-    int uniform;                       /* values in a uniform block, else in push constants */
-    uint32_t block[3], spec_id[3];     /* of the workgroup; MOCK_VK_NONE: fixed */
-    uint32_t part;                     /* byte of the push constants from which on they say
-                                          which part of a grid it is, MOCK_VK_NONE: nowhere */
-} mock_vk_shader;
-
-/* A dimension of the workgroup: the constant with this id. */
-static void mock_vk_read_size(const mock_vk_words *m, uint32_t id, uint32_t *size,
-                              uint32_t *spec_id) {
-    size_t at = mock_vk_find_op(m, 0, MOCK_VK_OP_SPEC, 2, id);
-    if (!at) {
-        at = mock_vk_find_op(m, 0, MOCK_VK_OP_CONSTANT, 2, id);
-    }
-    mock_vk_check(at != 0, "a workgroup size that is no constant");
-    *size = m->w[at + 3];
-    *spec_id = MOCK_VK_NONE;
-    for (at = 0; (at = mock_vk_find_op(m, at, MOCK_VK_OP_DECORATE, 1, id)) != 0;) {
-        if (m->w[at + 2] == 1) {       /* SpecId */
-            *spec_id = m->w[at + 3];
-        }
-    }
-}
-
-static void mock_vk_read_block(const mock_vk_words *m, uint32_t entry, mock_vk_shader *s) {
-    size_t at;
-    for (at = 0; (at = mock_vk_find_op(m, at, MOCK_VK_OP_MODE, 1, entry)) != 0;) {
-        for (uint32_t i = 0; m->w[at + 2] == 17 && i < 3; i++) {
-            s->block[i] = m->w[at + 3 + i];
-        }
-    }
-    for (at = 0; (at = mock_vk_find_op(m, at, MOCK_VK_OP_MODE_ID, 1, entry)) != 0;) {
-        for (uint32_t i = 0; m->w[at + 2] == 38 && i < 3; i++) {
-            mock_vk_read_size(m, m->w[at + 3 + i], &s->block[i], &s->spec_id[i]);
-        }
-    }
-    for (at = 0; (at = mock_vk_find_op(m, at, MOCK_VK_OP_DECORATE, 2, 11)) != 0;) {
-        if (m->w[at + 3] != 25) {      /* BuiltIn WorkgroupSize */
-            continue;
-        }
-        size_t made = mock_vk_find_op(m, 0, MOCK_VK_OP_SPEC_COMPOSITE, 2, m->w[at + 1]);
-        made = made ? made : mock_vk_find_op(m, 0, MOCK_VK_OP_COMPOSITE, 2, m->w[at + 1]);
-        mock_vk_check(made != 0, "a workgroup size that is no constant");
-        for (uint32_t i = 0; i < 3; i++) {
-            mock_vk_read_size(m, m->w[made + 3 + i], &s->block[i], &s->spec_id[i]);
-        }
-    }
-}
-
-/* Is the first member of what a variable's type points to a pointer? */
-static int mock_vk_first_is_pointer(const mock_vk_words *m, uint32_t type) {
-    size_t at = mock_vk_find_op(m, 0, MOCK_VK_OP_POINTER, 1, type);
-    at = at ? mock_vk_find_op(m, 0, MOCK_VK_OP_STRUCT, 1, m->w[at + 3]) : 0;
-    if (!at || m->w[at] >> 16 < 3) {
-        return 0;
-    }
-    uint32_t member = m->w[at + 2];
-    size_t number = mock_vk_find_op(m, 0, MOCK_VK_OP_INT, 1, member);
-    return mock_vk_find_op(m, 0, MOCK_VK_OP_POINTER, 1, member) != 0 ||
-           (number != 0 && m->w[number + 2] == 64);
-}
-
-/* Where a member of a structure lies. */
-static uint32_t mock_vk_member_offset(const mock_vk_words *m, uint32_t type, uint32_t member) {
-    size_t at = 0;
-    while ((at = mock_vk_find_op(m, at, MOCK_VK_OP_MEMBER_DECORATE, 1, type)) != 0) {
-        if (m->w[at + 2] == member && m->w[at + 3] == 35) { /* Offset */
-            return m->w[at + 4];
-        }
-    }
-    return MOCK_VK_NONE;
-}
-
-/* A module for one part of a grid has three vectors of the same type behind its
-   own push constants: the first block of the part, its first thread, the blocks
-   of the whole grid. Where they begin, or MOCK_VK_NONE. */
-static uint32_t mock_vk_part_of(const mock_vk_words *m, uint32_t type) {
-    size_t at = mock_vk_find_op(m, 0, MOCK_VK_OP_POINTER, 1, type);
-    at = at ? mock_vk_find_op(m, 0, MOCK_VK_OP_STRUCT, 1, m->w[at + 3]) : 0;
-    uint32_t members = at ? (m->w[at] >> 16) - 2 : 0;
-    if (members < 3) {
-        return MOCK_VK_NONE;
-    }
-    const uint32_t *types = &m->w[at + 2 + members - 3];
-    uint32_t first = mock_vk_member_offset(m, m->w[at + 1], members - 3);
-    int vectors = types[0] == types[1] && types[1] == types[2] &&
-                  mock_vk_find_op(m, 0, MOCK_VK_OP_VECTOR, 1, types[0]) != 0;
-    int apart = mock_vk_member_offset(m, m->w[at + 1], members - 2) == first + 16 &&
-                mock_vk_member_offset(m, m->w[at + 1], members - 1) == first + 32;
-    return vectors && apart ? first : MOCK_VK_NONE;
-}
-
-/* Does an entry point's interface, which begins at word `first`, name the id? */
-static int mock_vk_uses(const mock_vk_words *m, size_t entry, size_t first, uint32_t id) {
-    for (size_t i = first; i < (m->w[entry] >> 16); i++) {
-        if (m->w[entry + i] == id) {
-            return 1;
-        }
-    }
-    return m->w[1] < 0x00010400;       /* older modules do not list these */
-}
-
-static int mock_vk_shader_read(const uint32_t *words, size_t size, const char *name,
-                               mock_vk_shader *s) {
-    mock_vk_words m = {words, size / 4};
-    size_t entry = 0, first = 3 + strlen(name) / 4 + 1;
-    memset(s, 0, sizeof *s);
-    for (uint32_t i = 0; i < 3; i++) {
-        s->block[i] = 1;
-        s->spec_id[i] = MOCK_VK_NONE;
-    }
-    s->part = MOCK_VK_NONE;
-    do {
-        entry = mock_vk_find_op(&m, entry, MOCK_VK_OP_ENTRY_POINT, 1, 5);
-    } while (entry && strcmp((const char *)&words[entry + 3], name) != 0);
-    if (!entry) {
-        return 0;
-    }
-    mock_vk_read_block(&m, words[entry + 2], s);
-    int storage = 0, pointer = 0;
-    for (size_t at = 0; (at = mock_vk_find_op(&m, at, MOCK_VK_OP_VARIABLE, 0, 0)) != 0;) {
-        if (!mock_vk_uses(&m, entry, first, words[at + 2])) {
-            continue;
-        }
-        storage |= words[at + 3] == MOCK_VK_CLASS_STORAGE;
-        s->uniform |= words[at + 3] == MOCK_VK_CLASS_UNIFORM;
-        if (words[at + 3] == MOCK_VK_CLASS_PUSH) {
-            pointer |= mock_vk_first_is_pointer(&m, words[at + 1]);
-            s->part = mock_vk_part_of(&m, words[at + 1]);
-        }
-    }
-    s->by_pointer = pointer && !storage && !s->uniform;
-    return 1;
-}
-
-/* ---- kernels ---- */
-
-typedef struct mock_vk_arg {
-    uint32_t offset, size, align;
-    int buffer;
-} mock_vk_arg;
+#include "vulkan_base.h"
+#ifndef HCQ_H
+#include "../../hcq.h"
+#endif
 
 typedef struct mock_vk_kernel_info {
     uint32_t *words;                   /* a copy */
     size_t size;
-    char entry[64];
     hcq_cpu_fn fn;
-    mock_vk_shader shader;
-    mock_vk_arg args[HCQ_MAX_ARGS];
-    uint32_t arg_count, buffer_count;
     uint32_t block_bytes;              /* of the arguments */
-    uint32_t value_bytes;              /* of those that are no buffers, by bindings */
+    uint32_t pointers[HCQ_MAX_ARGS];   /* where addresses of buffers lie in them */
+    uint32_t pointer_count;
 } mock_vk_kernel_info;
 
 /* Under mock_vk_lock; not from the heap, which tests count. */
@@ -197,159 +23,92 @@ static uint32_t mock_vk_kernel_count;
 static uint32_t mock_vk_kernel_words[4 << 20];
 static size_t mock_vk_kernel_word_count;
 
-static void mock_vk_arg_read(uint32_t kind, mock_vk_arg *arg) {
-    memset(arg, 0, sizeof *arg);
-    switch (kind & 0xff) {
-    case HCQ_ARG_IN:
-    case HCQ_ARG_OUT:
-    case HCQ_ARG_INOUT:
-        arg->buffer = 1;
-        arg->size = arg->align = 8;
-        break;
-    case HCQ_ARG_I32:
-    case HCQ_ARG_U32:
-    case HCQ_ARG_F32:
-        arg->size = arg->align = 4;
-        break;
-    case HCQ_ARG_I64:
-    case HCQ_ARG_U64:
-    case HCQ_ARG_F64:
-        arg->size = arg->align = 8;
-        break;
-    default:
-        arg->size = kind >> 8 & 0xffff;
-        arg->align = kind >> 24;
-        mock_vk_check(arg->size != 0 && arg->align != 0, "no kind of argument: %#x", kind);
-        break;
-    }
-}
-
 static uint32_t mock_vk_round(uint32_t value, uint32_t align) {
-    return (value + align - 1) / align * align;
+    return align ? (value + align - 1) / align * align : value;
 }
 
 /* Lays a list of HCQ_ARG_* out as a C compiler would a struct. */
 static void mock_vk_kernel_layout(mock_vk_kernel_info *k, const uint32_t *args) {
     uint32_t most = 1;
-    while (k->arg_count < HCQ_MAX_ARGS && args[k->arg_count] != HCQ_ARG_NONE) {
-        mock_vk_arg *arg = &k->args[k->arg_count];
-        mock_vk_arg_read(args[k->arg_count++], arg);
-        arg->offset = mock_vk_round(k->block_bytes, arg->align);
-        k->block_bytes = arg->offset + arg->size;
-        most = arg->align > most ? arg->align : most;
-        if (arg->buffer) {
-            k->buffer_count++;
-        } else {
-            k->value_bytes = mock_vk_round(k->value_bytes, arg->align) + arg->size;
+    k->block_bytes = k->pointer_count = 0;
+    for (uint32_t i = 0; i < HCQ_MAX_ARGS && args[i] != HCQ_ARG_NONE; i++) {
+        uint32_t kind = args[i] & 0xff, size = args[i] >> 8 & 0xffff, align = args[i] >> 24;
+        int buffer = kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
+        if (kind < HCQI_ARG_STRUCT) {
+            int wide = kind == HCQ_ARG_I64 || kind == HCQ_ARG_U64 || kind == HCQ_ARG_F64;
+            size = align = buffer || wide ? 8 : 4;
         }
+        k->block_bytes = mock_vk_round(k->block_bytes, align);
+        if (buffer) {
+            k->pointers[k->pointer_count++] = k->block_bytes;
+        }
+        k->block_bytes += size;
+        most = align > most ? align : most;
     }
     k->block_bytes = mock_vk_round(k->block_bytes, most);
 }
 
-/* The kernel behind an entry point of a module, or NULL; under mock_vk_lock. */
-static mock_vk_kernel_info *mock_vk_kernel_find(const uint32_t *words, size_t size,
-                                                const char *entry) {
+/* The kernel of a module, or NULL; under mock_vk_lock. */
+static mock_vk_kernel_info *mock_vk_kernel_find(const void *words, size_t size) {
     for (uint32_t i = mock_vk_kernel_count; i > 0; i--) {
         mock_vk_kernel_info *k = &mock_vk_kernels[i - 1];
-        if (k->size == size && strcmp(k->entry, entry) == 0 &&
-            memcmp(k->words, words, size) == 0) {
+        if (k->size == size && memcmp(k->words, words, size) == 0) {
             return k;
         }
     }
     return NULL;
 }
 
-static mock_vk_kernel_info *mock_vk_kernel_add(const uint32_t *words, size_t size,
-                                               const char *entry) {
-    mock_vk_kernel_info *k = &mock_vk_kernels[mock_vk_kernel_count];
-    size_t used = mock_vk_kernel_word_count + (size + 3) / 4;
-    mock_vk_check(used <= sizeof mock_vk_kernel_words / 4 &&
-                  ++mock_vk_kernel_count < sizeof mock_vk_kernels / sizeof *k,
-                  "no room for a kernel more");
-    k->words = &mock_vk_kernel_words[mock_vk_kernel_word_count];
-    mock_vk_kernel_word_count = used;
-    memcpy(k->words, words, size);
-    k->size = size;
-    snprintf(k->entry, sizeof k->entry, "%s", entry);
-    return k;
-}
-
-/* Says that `fn`, with a list of arguments as hcq_program_desc has it, is what an
-   entry point of a SPIR-V module does. Of the same words the latest counts, for
-   modules made from then on. `size` in bytes; `entry` NULL: "main". */
-static TEST_UNUSED void mock_vk_kernel(const uint32_t *words, size_t size, const char *entry,
-                                       hcq_cpu_fn fn, const uint32_t *args) {
-    mock_vk_kernel_info made;
+/* Says that `fn`, with a list of arguments as hcq_program_desc has it, is what a
+   SPIR-V module of `size` bytes does. Of the same words the latest counts, for
+   modules made from then on. */
+static TEST_UNUSED void mock_vk_kernel(const void *words, size_t size, hcq_cpu_fn fn,
+                                       const uint32_t *args) {
     mock_vk_where = "mock_vk_kernel";
-    memset(&made, 0, sizeof made);
-    entry = entry ? entry : "main";
-    mock_vk_kernel_layout(&made, args);
-    mock_vk_check(mock_vk_shader_read(words, size, entry, &made.shader), "no entry point '%s'",
-                  entry);
     pthread_mutex_lock(&mock_vk_lock);
-    mock_vk_kernel_info *k = mock_vk_kernel_find(words, size, entry);
+    mock_vk_kernel_info *k = mock_vk_kernel_find(words, size);
     if (!k) {
-        k = mock_vk_kernel_add(words, size, entry);
+        k = &mock_vk_kernels[mock_vk_kernel_count++];
+        k->words = &mock_vk_kernel_words[mock_vk_kernel_word_count];
+        k->size = size;
+        mock_vk_kernel_word_count += (size + 3) / 4;
+        mock_vk_check(mock_vk_kernel_word_count <= sizeof mock_vk_kernel_words / 4 &&
+                          mock_vk_kernel_count < sizeof mock_vk_kernels / sizeof *k,
+                      "no room for a kernel more");
+        memcpy(k->words, words, size);
     }
-    made.words = k->words;
-    made.size = k->size;
-    memcpy(made.entry, k->entry, sizeof made.entry);
-    made.fn = fn;
-    *k = made;
+    k->fn = fn;
+    mock_vk_kernel_layout(k, args);
     pthread_mutex_unlock(&mock_vk_lock);
-}
-
-/* Can it be a module, with this list of arguments? Others are for hcq to refuse. */
-static int mock_vk_sound(const hcq_program_desc *desc) {
-    const uint32_t *words = (const uint32_t *)desc->spirv.data;
-    size_t count = desc->spirv.size / 4, at = 5;
-    if (!words || desc->spirv.size % 4 || count < 5 || (uintptr_t)words % 4 ||
-        words[0] != 0x07230203) {
-        return 0;
-    }
-    while (at < count && words[at] >> 16 && (words[at] >> 16) <= count - at) {
-        at += words[at] >> 16;
-    }
-    for (uint32_t i = 0; i < HCQ_MAX_ARGS && desc->args[i] != HCQ_ARG_NONE; i++) {
-        uint32_t kind = desc->args[i] & 0xff, align = desc->args[i] >> 24;
-        int raw = kind == HCQI_ARG_STRUCT && (desc->args[i] >> 8 & 0xffff) != 0 && align != 0 &&
-                  align <= 16 && (align & (align - 1)) == 0;
-        if (kind >= HCQI_ARG_STRUCT && !raw) {
-            return 0;
-        }
-    }
-    return at == count;
 }
 
 /* The same for a program that has both a CPU kernel and a module. */
 static TEST_UNUSED void mock_vk_program(const hcq_program_desc *desc) {
-    if (desc && desc->cpu && mock_vk_sound(desc)) {
-        mock_vk_kernel((const uint32_t *)desc->spirv.data, desc->spirv.size, desc->spirv.entry,
-                       desc->cpu, desc->args);
+    if (desc->cpu && desc->spirv.data) {
+        mock_vk_kernel(desc->spirv.data, desc->spirv.size, desc->cpu, desc->args);
     }
 }
 
 /* How much of a module another one has, in the same order, of 1000 instructions.
    The backend changes modules for grids beyond the limits. */
-static uint32_t mock_vk_likeness(const uint32_t *words, size_t size, const uint32_t *other,
+static uint32_t mock_vk_likeness(const mock_vk_kernel_info *k, const uint32_t *other,
                                  size_t other_size) {
     enum { AHEAD = 64 };
-    size_t at = 5, cursor = 5, count = size / 4, other_count = other_size / 4;
-    uint32_t all = 0, same = 0;
-    for (; at < count; at += words[at] >> 16) {
-        size_t length = words[at] >> 16, look = cursor;
+    size_t at = 5, cursor = 5, count = k->size / 4, other_count = other_size / 4, length;
+    uint32_t all = 1, same = 0;
+    for (; at < count && (length = k->words[at] >> 16) != 0; at += length, all++) {
+        size_t look = cursor;
         for (uint32_t i = 0; i < AHEAD && look < other_count; i++) {
             if (length <= other_count - look &&
-                memcmp(&words[at], &other[look], length * 4) == 0) {
+                memcmp(&k->words[at], &other[look], length * 4) == 0) {
                 cursor = look + length;
                 same++;
                 break;
             }
             look += other[look] >> 16;
         }
-        all++;
     }
-    return all ? same * 1000 / all : 0;
+    return same * 1000 / all;
 }
 
 /* The kernel whose module was changed into this one, or NULL; under mock_vk_lock. */
@@ -358,7 +117,7 @@ static const mock_vk_kernel_info *mock_vk_kernel_like(const uint32_t *words, siz
     uint32_t most = 600;
     for (uint32_t i = 0; i < mock_vk_kernel_count; i++) {
         const mock_vk_kernel_info *k = &mock_vk_kernels[i];
-        uint32_t like = k->size < size ? mock_vk_likeness(k->words, k->size, words, size) : 0;
+        uint32_t like = k->size < size ? mock_vk_likeness(k, words, size) : 0;
         if (like >= most) {
             best = k;
             most = like;

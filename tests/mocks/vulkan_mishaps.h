@@ -1,0 +1,319 @@
+/* vulkan_mishaps.h - hcq on the mock Vulkan driver when calls fail or devices are
+   lost. */
+#ifndef HCQ_TEST_MOCK_VULKAN_MISHAPS_H
+#define HCQ_TEST_MOCK_VULKAN_MISHAPS_H
+
+#include "vulkan_backend.h"
+
+#include <sys/wait.h>
+
+/* ---- refusals and loss ---- */
+
+/* What Vulkan refuses, also when it is asked again, fails, with what waits for it;
+   the lane goes on. */
+static void refused_submits(void **state) {
+    (void)state;
+    for (uint64_t k = 1; k <= 6; k++) {
+        driver_is(k & 1 ? "vkmock" : "vkmock-low");
+        hcq_device *device = backend_open(1);
+        hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
+        hcq_buffer words = make_words(device, 4);
+        hcq_point done, behind;
+        hcq_error_info error;
+        CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+        CHECK_INDEX(hcq_queue_fill(q, words, 8, 1, 4), 1);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
+        CHECK_INDEX(hcq_queue_fill(q, words, 8, 2, 4), 3);
+        CHECK_INDEX(hcq_queue_wait(copy, hcq_at(s, 1)), 0);
+        CHECK_INDEX(hcq_queue_timestamp(copy, s), 1);
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        CHECK_OK(hcq_queue_submit(copy, device, &behind));
+        mock_vk_fail("vkQueueSubmit*", (k + 1) / 2, k < 3 ? 2 : 1,
+                     VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        CHECK_OK(hcq_signal_set(gate, 1)); /* hands over what was held */
+        hcq_result first = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+        hcq_result second = hcq_wait(&behind, 1, HCQ_ALL, BOUND);
+        int failed = first < 0 || second < 0;
+        CHECK(!failed || mock_vk_read().failed != 0);
+        CHECK(failed || k > 2);
+        CHECK(first != HCQ_TIMEOUT && second != HCQ_TIMEOUT);
+        CHECK(test_poll(hcq_at(s, 1)) == HCQ_OK || second < 0);
+        CHECK_OK(hcq_device_error(device, &error));
+        CHECK(failed == (error.result < 0));
+        mock_vk_clear();
+        CHECK(first == HCQ_OK || READ32(words, 0) != 2); /* ended where it failed */
+        CHECK_OK(hcq_queue_reset(q));
+        CHECK_INDEX(hcq_queue_fill(q, words, 16, 7, 4), 0);
+        submit_and_wait(q, device);
+        CHECK_U64(READ32(words, 1), 7);
+        backend_close(device);
+    }
+}
+
+/* Everything of a lost device ends, and whatever waits for it on another one. */
+static void lost_devices(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < 4; way++) {
+        driver_is(way & 2 ? "vkmock-turns" : "vkmock");
+        hcq_device *device = backend_open(1), *other = test_open(1, NULL);
+        hcq_signal s = make_signal(device, 0), never = make_signal(device, 0);
+        hcq_point raise = hcq_at(s, 1), wait = hcq_at(never, 1), held, foreign, done = {{0}, 0};
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        hcq_error_info error;
+        CHECK_INDEX(hcq_queue_fill(q, make_words(device, 64), 256, 1, 4), 0);
+        CHECK_INDEX(hcq_queue_timestamp(q, s), 1);
+        CHECK_INDEX(hcq_queue_signal(q, raise), 2);
+        CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
+        CHECK_OK(submit_lists(other, &raise, NULL, 0, &foreign));
+        if (way & 1) {
+            mock_vk_lose(1);
+        } else {
+            mock_vk_fail("vkQueueSubmit*", 1, 1, VK_ERROR_DEVICE_LOST);
+        }
+        if (hcq_queue_submit(q, device, &done) == HCQ_OK) {
+            WAIT_RESULT(done, HCQ_ERROR_LOST);
+        }
+        WAIT_RESULT(raise, HCQ_ERROR_LOST);
+        WAIT_RESULT(foreign, HCQ_ERROR_LOST);
+        WAIT_RESULT(held, HCQ_ERROR_LOST);
+        CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
+        CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
+        CHECK_OK(hcq_device_error(device, &error));
+        CHECK_RESULT(error.result, HCQ_ERROR_LOST);
+        CHECK(strncmp(error.native, "vk", 2) == 0 && error.native_code == VK_ERROR_DEVICE_LOST);
+        (void)hcq_close(device);
+        CHECK_OK(submit_lists(other, NULL, NULL, 0, &done)); /* it lives */
+        WAIT_OK(done);
+        backend_close(other);
+    }
+}
+
+/* ---- a bit of everything, in which any call may fail ---- */
+
+static int stage_bad;                  /* a wait for what cannot happen, or something left */
+
+static int took_step(int result) {
+    stage_bad |= result == HCQ_TIMEOUT;
+    return result >= 0 && result != HCQ_TIMEOUT;
+}
+#define TAKE(call) took_step((int)(call))
+
+typedef struct stage {
+    hcq_device *device;
+    hcq_program *add, *bound;
+    hcq_buffer a, b, large;
+    hcq_signal s;
+    hcq_queue *q, *copy, *graph, *binds;
+} stage;
+
+static hcq_result host_ok(void *user) {
+    (void)user;
+    return HCQ_OK;
+}
+
+static int run_step(hcq_queue *queue, hcq_device *device) {
+    hcq_point done;
+    return TAKE(hcq_queue_submit(queue, device, &done)) &&
+           TAKE(hcq_wait(&done, 1, HCQ_ALL, 5 * SECOND));
+}
+
+static int stage_open(stage *g) {
+    static const uint32_t words[1024] = {1, 2, 3};
+    hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                            {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program_desc bound = {
+        "bound", NULL, {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
+        NULL, {shader_vk_uniform, sizeof shader_vk_uniform, NULL}, {NULL, 0, NULL}, 0};
+    hcq_device_desc desc = test_desc();
+    desc.timeout_ns = 3 * SECOND;
+    desc.explain_ns = HCQ_KEEP;
+    memset(g, 0, sizeof *g);
+    return TAKE(hcq_open("VULKAN", &desc, &g->device)) &&
+           TAKE(hcq_program_create(g->device, &add, &g->add)) &&
+           TAKE(hcq_program_create(g->device, &bound, &g->bound)) &&
+           TAKE(hcq_alloc(g->device, 4096, HCQ_ZEROED, &g->a)) &&
+           TAKE(hcq_alloc(g->device, 4096, HCQ_HOST_VISIBLE, &g->b)) &&
+           TAKE(hcq_alloc(g->device, 20u << 20, 0, &g->large)) &&
+           TAKE(hcq_copyin(g->a, words, sizeof words)) &&
+           TAKE(hcq_signal_create(g->device, 0, &g->s)) &&
+           TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->q)) &&
+           TAKE(hcq_queue_create(g->device, HCQ_COPY, &g->copy)) &&
+           TAKE(hcq_queue_create(g->device, HCQ_GRAPH, &g->graph)) &&
+           TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->binds));
+}
+
+static void stage_record(const stage *g) {
+    add_args args = {g->a.address, 1, 4};
+    struct { uint64_t dst, src; uint32_t n, factor, add; } bind = {
+        g->a.address, g->b.address, 64, 3, 4};
+    hcq_dims four = hcq_dim(4, 1, 1), many = hcq_dim(20, 1, 1);
+    (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, four, four);
+    (void)hcq_queue_copy(g->q, g->b, g->a, 4096);
+    (void)hcq_queue_timestamp(g->q, g->s);
+    (void)hcq_queue_signal(g->q, hcq_at(g->s, 1));
+    (void)hcq_queue_host(g->q, host_ok, NULL);
+    (void)hcq_queue_write(g->q, g->b, 5, 8);
+    (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, many, four);
+    (void)hcq_queue_wait(g->copy, hcq_at(g->s, 1));
+    (void)hcq_queue_copy(g->copy, hcq_view(g->b, 0, 64), hcq_view(g->a, 64, 64), 64);
+    (void)hcq_queue_timestamp(g->copy, g->s);
+    (void)hcq_queue_exec(g->graph, g->add, &args, sizeof args, four, four);
+    (void)hcq_queue_copy(g->graph, g->b, g->a, 4096);
+    (void)hcq_queue_exec(g->binds, g->bound, &bind, sizeof bind, many, four);
+}
+
+/* Bound, profiled, with other grids, blocks and buffers each time. */
+static void stage_replay(const stage *g) {
+    TAKE(hcq_queue_update_signal(g->q, 3, NULL, 2));
+    TAKE(hcq_queue_bind(g->q, g->device));
+    TAKE(hcq_queue_bind(g->binds, g->device));
+    TAKE(hcq_profile_start(g->device, NULL));
+    for (uint32_t i = 2; i < 5; i++) {
+        hcq_dims grid = {i, 1, 1}, block = {2 + i, 1, 1};
+        uint64_t to = g->a.address + (i & 1) * 512;
+        TAKE(hcq_queue_update_exec(g->q, 0, &grid, i == 3 ? &block : NULL));
+        TAKE(hcq_queue_update_signal(g->q, 3, NULL, i));
+        (void)run_step(g->q, g->device);
+        TAKE(hcq_queue_update_arg(g->binds, 0, 0, &to, 8));
+        (void)run_step(g->binds, g->device);
+    }
+    TAKE(hcq_profile_stop(g->device));
+}
+
+static void stage_eager(const stage *g) {
+    static unsigned char words[4096] __attribute__((aligned(4096))), pages[65536]
+        __attribute__((aligned(65536))); /* outlives the device, which may be lost */
+    const uint64_t values[2] = {1, 4};
+    double seconds;
+    hcq_clock clock;
+    hcq_buffer in;
+    size_t size = 0;
+    TAKE(hcq_copyout(words, g->b, sizeof words));
+    TAKE(hcq_program_call(g->add, &g->a, 1, values, 2, NULL, NULL, &seconds));
+    TAKE(hcq_device_clock(g->device, &clock));
+    TAKE(hcq_vulkan_cache(g->device, NULL, &size));
+    if (hcq_import(g->device, pages, sizeof pages, &in) == HCQ_OK) {
+        TAKE(hcq_transfer(hcq_transfer_device(in), hcq_transfer_device(g->a), 4096, 0,
+                          3 * SECOND));
+        TAKE(hcq_free(in));
+    }
+    TAKE(hcq_device_synchronize(g->device, 3 * SECOND));
+}
+
+/* Whatever fails, closing gives all back. */
+static void stage_play(void) {
+    stage g;
+    if (stage_open(&g)) {
+        stage_record(&g);
+        if (run_step(g.q, g.device)) { /* else nobody raises what it waits for */
+            (void)run_step(g.copy, g.device);
+        }
+        stage_replay(&g);
+        (void)run_step(g.graph, g.device);
+        stage_eager(&g);
+    }
+    stage_bad |= g.device && hcq_close(g.device) != HCQ_OK;
+    stage_bad |= backend_left();
+}
+
+/* ---- the ways to fail, each in a process of its own ---- */
+
+/* A result of the n-th call, or, without a name, the n-th command buffer losing the
+   device. */
+typedef struct mishap {
+    const char *variant, *name;
+    uint64_t n;
+    VkResult result;
+} mishap;
+
+enum { MISHAP_NONE = 1, MISHAP_BAD = 2 };
+
+static int mishap_child(const mishap *m) {
+    driver_is(m->variant);
+    if (m->name) {
+        mock_vk_fail(m->name, m->n, 1, m->result);
+    } else {
+        mock_vk_options.flags |= MOCK_VK_LOST_JUMP;
+        mock_vk_lose(m->n);
+    }
+    stage_play();
+    mock_vk_stats s = mock_vk_read();
+    if (stage_bad) {
+        fprintf(stderr, "log:\n%s", T.log.text);
+        return MISHAP_BAD;
+    }
+    return (m->name ? s.failed != 0 : s.buffers >= m->n) ? 0 : MISHAP_NONE;
+}
+
+/* 0: it came to nothing, there are fewer calls. */
+static int mishap_run(const mishap *m) {
+    int status = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        signal(SIGSEGV, SIG_DFL);
+        alarm(60);
+        _exit(mishap_child(m));
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == MISHAP_NONE) {
+        return 0;
+    }
+    if (status != 0) {
+        fprintf(stderr, "%s: %s, the %lluth, gives %d: status %#x\n", m->variant,
+                m->name ? m->name : "a command buffer", (unsigned long long)m->n, (int)m->result,
+                status);
+        fail();
+    }
+    return 1;
+}
+
+/* Every call of those names that there is, up to a number. */
+static void mishaps(const char *const *names, size_t count, VkResult result) {
+    static const char *const variants[] = {"vkmock", "vkmock-low", "vkmock-one", "vkmock-turns"};
+    uint64_t most = T.rounds ? T.rounds : T.quick ? 3 : 30;
+    for (size_t i = 0; i < count * (T.quick ? 2 : 4); i++) {
+        mishap m = {variants[i / count], names[i % count], 1, result};
+        while (m.n <= most && mishap_run(&m)) {
+            m.n++;
+        }
+    }
+}
+
+static void every_call_fails(void **state) {
+    static const char *const names[] = {
+        "vkEnumerateInstanceVersion", "vkEnumerateInstanceExtensionProperties",
+        "vkCreateInstance", "vkEnumeratePhysicalDevices",
+        "vkEnumerateDeviceExtensionProperties", "vkCreateDevice",
+        "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT", "vkQueueSubmit*", "vkDeviceWaitIdle",
+        "vkCreateSemaphore", "vkGetSemaphoreCounterValue", "vkWaitSemaphores",
+        "vkAllocateMemory", "vkMapMemory", "vkCreateBuffer", "vkBindBufferMemory",
+        "vkGetMemoryHostPointerPropertiesEXT", "vkCreateCommandPool",
+        "vkAllocateCommandBuffers", "vkBeginCommandBuffer", "vkEndCommandBuffer",
+        "vkCreateQueryPool", "vkGetQueryPoolResults", "vkCreateShaderModule",
+        "vkCreatePipelineLayout", "vkCreateDescriptorSetLayout", "vkCreateDescriptorPool",
+        "vkAllocateDescriptorSets", "vkCreateComputePipelines", "vkCreatePipelineCache",
+        "vkGetPipelineCacheData", "vkGetCalibratedTimestampsEXT",
+        "vkSetDebugUtilsObjectNameEXT"
+    };
+    (void)state;
+    mishaps(names, sizeof names / sizeof names[0], VK_ERROR_OUT_OF_HOST_MEMORY);
+}
+
+static void every_loss(void **state) {
+    static const char *const names[] = {
+        "vkQueueSubmit*", "vkWaitSemaphores", "vkGetSemaphoreCounterValue",
+        "vkGetQueryPoolResults", "vkDeviceWaitIdle", NULL
+    };
+    (void)state;
+    mishaps(names, sizeof names / sizeof names[0], VK_ERROR_DEVICE_LOST);
+}
+
+#define MISHAP_TESTS \
+    cmocka_unit_test(refused_submits), cmocka_unit_test(lost_devices), \
+    cmocka_unit_test(every_call_fails), cmocka_unit_test(every_loss)
+
+#endif /* HCQ_TEST_MOCK_VULKAN_MISHAPS_H */
