@@ -106,6 +106,8 @@ vulkan-plain           full     vulkan      vulkan conformance vulkan-plain
 vulkan-no-copy         full     vulkan      vulkan conformance vulkan-no-copy
 vulkan-narrow          full     vulkan      vulkan conformance vulkan-narrow
 vulkan-mock            default  vulkan      vulkan_mock
+asan-vulkan-check      default  vulkan      vulkan_sanitized asan vulkan_check vkmock --quick
+tsan-vulkan-check      default  vulkan      vulkan_sanitized tsan vulkan_check vkmock --filter meanwhile_*
 asan-vulkan-mock       default  vulkan      vulkan_sanitized asan conformance vkmock --quick
 vulkan                 default  vulkan      vulkan vulkan vulkan
 vulkan-misuse          default  vulkan      vulkan misuse vulkan
@@ -363,7 +365,7 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
     fi
     # The library as its users build it; the suites, which are as long, without -O.
     case $config-$program in
-    *-unit | *-graph | *-spirv | *-cuda | *_check) extra=-O1 ;; # know more than is declared
+    *-unit | *-graph | *-spirv | *-cuda | *-cuda_check) extra=-O1 ;; # know more than is declared
     single-*)
         once "$bin/hcq_single.h" single_file || return 1
         extra=-O0

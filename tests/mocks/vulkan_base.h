@@ -60,18 +60,6 @@ static uint64_t mock_vk_random(uint64_t *state) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-/* Waits on a condition until a moment of mock_vk_now. */
-static void mock_vk_sleep_until(pthread_cond_t *bell, pthread_mutex_t *lock, uint64_t until) {
-    struct timespec t;
-    t.tv_sec = (time_t)(until / 1000000000u);
-    t.tv_nsec = (long)(until % 1000000000u);
-    if (until == UINT64_MAX) {
-        pthread_cond_wait(bell, lock);
-    } else {
-        pthread_cond_timedwait(bell, lock, &t);
-    }
-}
-
 /* ---- counters ---- */
 
 typedef enum mock_vk_kind {
@@ -97,7 +85,7 @@ typedef struct mock_vk_stats {
     uint64_t batches;                  /* submitted */
     uint64_t buffers;                  /* command buffers executed */
     uint64_t dispatches;
-    uint64_t cache_hits;               /* pipelines found in a cache */
+    uint64_t filled_caches;            /* pipeline caches that begin with something */
     uint64_t failed;                   /* calls that mock_vk_fail made fail */
 } mock_vk_stats;
 

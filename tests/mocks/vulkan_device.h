@@ -49,7 +49,7 @@ static void mock_vk_device_open(mock_vk_device *d, mock_vk_physical *p,
     mock_vk_init(&d->o, MOCK_VK_KIND_DEVICE, d);
     d->physical = p;
     d->desc = p->desc;
-    mock_vk_enable_features(p, info->pNext, &d->features);
+    d->features = mock_vk_enabled(p, info->pNext);
     pthread_mutex_init(&d->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -12,12 +12,9 @@ enum { MOCK_VK_DEVICES = 8, MOCK_VK_FAMILIES = 3, MOCK_VK_HEAPS = 3 };
 
 typedef struct mock_vk_instance mock_vk_instance;
 
+/* Features that not every device has; bits of MOCK_VK_NO_*. */
 typedef struct mock_vk_features {
-    VkPhysicalDeviceFeatures2 all;
-    VkPhysicalDeviceVulkan11Features v11;
-    VkPhysicalDeviceVulkan12Features v12;
-    VkPhysicalDeviceSynchronization2Features sync2;
-    VkPhysicalDeviceMaintenance4Features maintenance4;
+    VkBool32 late, host_reset, timeline, addresses, sync2, maintenance4;
 } mock_vk_features;
 
 typedef struct mock_vk_physical {
@@ -139,21 +136,6 @@ static void mock_vk_fill_limits(const mock_vk_desc *d, VkPhysicalDeviceLimits *l
     l->timestampPeriod = d->timestamp_period;
 }
 
-/* Everything, but for what the description leaves out. */
-static void mock_vk_fill_features(const mock_vk_physical *p, mock_vk_features *f) {
-    const VkBool32 yes = VK_TRUE;
-    for (size_t at = 0; at < sizeof *f; at += sizeof yes) {
-        memcpy((char *)f + at, &yes, sizeof yes);
-    }
-    f->v12.descriptorBindingStorageBufferUpdateAfterBind =
-        mock_vk_has(p, MOCK_VK_NO_UPDATE_AFTER_BIND);
-    f->v12.hostQueryReset = mock_vk_has(p, MOCK_VK_NO_HOST_RESET);
-    f->v12.timelineSemaphore = mock_vk_has(p, MOCK_VK_NO_TIMELINE);
-    f->v12.bufferDeviceAddress = mock_vk_has(p, MOCK_VK_NO_ADDRESSES);
-    f->sync2.synchronization2 = mock_vk_has(p, MOCK_VK_NO_SYNC2);
-    f->maintenance4.maintenance4 = mock_vk_has(p, MOCK_VK_NO_MAINTENANCE4);
-}
-
 static void mock_vk_physical_init(mock_vk_instance *instance, uint32_t index) {
     const VkQueueFlags compute = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT;
     mock_vk_physical *p = &instance->physical[index];
@@ -167,7 +149,12 @@ static void mock_vk_physical_init(mock_vk_instance *instance, uint32_t index) {
     mock_vk_add_family(p, 2, VK_QUEUE_TRANSFER_BIT);
     mock_vk_fill_memory(p);
     mock_vk_fill_limits(p->desc, &out->limits);
-    mock_vk_fill_features(p, &p->features);
+    p->features.late = mock_vk_has(p, MOCK_VK_NO_UPDATE_AFTER_BIND);
+    p->features.host_reset = mock_vk_has(p, MOCK_VK_NO_HOST_RESET);
+    p->features.timeline = mock_vk_has(p, MOCK_VK_NO_TIMELINE);
+    p->features.addresses = mock_vk_has(p, MOCK_VK_NO_ADDRESSES);
+    p->features.sync2 = mock_vk_has(p, MOCK_VK_NO_SYNC2);
+    p->features.maintenance4 = mock_vk_has(p, MOCK_VK_NO_MAINTENANCE4);
     out->apiVersion = p->desc->api_version;
     out->vendorID = 0x10005;
     out->deviceID = 0x4d00 + index;
@@ -327,57 +314,65 @@ static VkResult mock_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT(VkPhysicalDe
 
 /* ---- features ---- */
 
-/* Where a structure's features lie in mock_vk_features; the last one is named, as an odd
-   number of them leaves padding behind it. */
-#define MOCK_VK_FEATURES_OF(type, member, last) \
-    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##type, offsetof(mock_vk_features, member), \
-     offsetof(mock_vk_features, member.last) + sizeof(VkBool32)}
-
-static const struct mock_vk_feature_row {
-    VkStructureType type;
-    size_t at, end;
-} mock_vk_feature_rows[] = {
-    MOCK_VK_FEATURES_OF(FEATURES_2, all, features.inheritedQueries),
-    MOCK_VK_FEATURES_OF(VULKAN_1_1_FEATURES, v11, shaderDrawParameters),
-    MOCK_VK_FEATURES_OF(VULKAN_1_2_FEATURES, v12, subgroupBroadcastDynamicId),
-    MOCK_VK_FEATURES_OF(SYNCHRONIZATION_2_FEATURES, sync2, synchronization2),
-    MOCK_VK_FEATURES_OF(MAINTENANCE_4_FEATURES, maintenance4, maintenance4)
-};
-
-static const struct mock_vk_feature_row *mock_vk_feature_row(VkStructureType type) {
-    for (size_t i = 0; i < sizeof mock_vk_feature_rows / sizeof mock_vk_feature_rows[0]; i++) {
-        if (mock_vk_feature_rows[i].type == type) {
-            return &mock_vk_feature_rows[i];
-        }
+static void mock_vk_feature(const mock_vk_features *has, VkBaseOutStructure *s) {
+    void *at = s;
+    VkPhysicalDeviceVulkan11Features *v11 = at;
+    VkPhysicalDeviceVulkan12Features *v12 = at;
+    VkPhysicalDeviceFeatures *v10 = &((VkPhysicalDeviceFeatures2 *)at)->features;
+    switch ((int)s->sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2:
+        v10->shaderInt64 = v10->shaderInt16 = v10->shaderFloat64 = VK_TRUE;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+        v11->storageBuffer16BitAccess = VK_TRUE;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
+        v12->storageBuffer8BitAccess = v12->shaderFloat16 = v12->shaderInt8 = VK_TRUE;
+        v12->shaderBufferInt64Atomics = v12->scalarBlockLayout = VK_TRUE;
+        v12->uniformBufferStandardLayout = v12->vulkanMemoryModel = VK_TRUE;
+        v12->descriptorBindingStorageBufferUpdateAfterBind = has->late;
+        v12->hostQueryReset = has->host_reset;
+        v12->timelineSemaphore = has->timeline;
+        v12->bufferDeviceAddress = has->addresses;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES:
+        ((VkPhysicalDeviceSynchronization2Features *)at)->synchronization2 = has->sync2;
+        break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES:
+        ((VkPhysicalDeviceMaintenance4Features *)at)->maintenance4 = has->maintenance4;
+        break;
+    default:
+        mock_vk_check(0, "the device knows no structure %d", (int)s->sType);
     }
-    mock_vk_check(0, "the device knows no structure %d", (int)type);
-    return NULL;
 }
 
 static void mock_vkGetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
                                               VkPhysicalDeviceFeatures2 *out) {
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceFeatures2);
-    const char *from = (const char *)&mock_vk_physical_of(physical)->features;
+    const mock_vk_physical *p = mock_vk_physical_of(physical);
     for (VkBaseOutStructure *s = (VkBaseOutStructure *)(void *)out; s; s = s->pNext) {
-        const struct mock_vk_feature_row *row = mock_vk_feature_row(s->sType);
-        memcpy(s + 1, from + row->at + sizeof *s, row->end - row->at - sizeof *s);
+        mock_vk_feature(&p->features, s);
     }
 }
 
-/* Takes over what a device is made with; all of it must be there. */
-static void mock_vk_enable_features(const mock_vk_physical *p, const void *chain,
-                                    mock_vk_features *enabled) {
-    for (const VkBaseInStructure *s = chain; s; s = s->pNext) {
-        const struct mock_vk_feature_row *row = mock_vk_feature_row(s->sType);
-        for (size_t at = row->at + sizeof *s; at < row->end; at += sizeof(VkBool32)) {
-            VkBool32 want, have;
-            memcpy(&want, (const char *)s + (at - row->at), sizeof want);
-            memcpy(&have, (const char *)&p->features + at, sizeof have);
-            mock_vk_check(!want || have, "feature %zu of structure %d is not there",
-                          (at - row->at - sizeof *s) / sizeof want, (int)s->sType);
-            memcpy((char *)enabled + at, &want, sizeof want);
-        }
-    }
+/* What a device is made with, of which all must be there. */
+static mock_vk_features mock_vk_enabled(const mock_vk_physical *p, const void *chain) {
+    const mock_vk_features *has = &p->features;
+    mock_vk_features on = {0, 0, 0, 0, 0, 0};
+    const VkPhysicalDeviceVulkan12Features *v12 =
+        mock_vk_chained(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    const VkPhysicalDeviceSynchronization2Features *sync2 =
+        mock_vk_chained(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES);
+    mock_vk_check(v12 != NULL, "no structure of Vulkan 1.2");
+    on.late = v12->descriptorBindingStorageBufferUpdateAfterBind;
+    on.host_reset = v12->hostQueryReset;
+    on.timeline = v12->timelineSemaphore;
+    on.addresses = v12->bufferDeviceAddress;
+    on.sync2 = sync2 ? sync2->synchronization2 : 0;
+    mock_vk_check(on.late <= has->late && on.host_reset <= has->host_reset &&
+                      on.timeline <= has->timeline && on.addresses <= has->addresses &&
+                      on.sync2 <= has->sync2, "a feature that is not there");
+    return on;
 }
 
 /* ---- instances ---- */

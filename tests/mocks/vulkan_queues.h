@@ -80,7 +80,7 @@ static VkResult mock_vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateI
         return result;
     }
     mock_vk_check(type && type->semaphoreType == VK_SEMAPHORE_TYPE_TIMELINE &&
-                      s->o.device->features.v12.timelineSemaphore,
+                      s->o.device->features.timeline,
                   "the mock knows timeline semaphores only, and they are to be enabled");
     s->value = s->highest = type->initialValue;
     return VK_SUCCESS;
@@ -117,14 +117,15 @@ static VkResult mock_vkWaitSemaphores(VkDevice handle, const VkSemaphoreWaitInfo
                                       uint64_t timeout) {
     VkResult result = mock_vk_enter(MOCK_VK_WaitSemaphores);
     mock_vk_device *d = mock_vk_device_of(handle);
-    uint64_t now = mock_vk_now(), until = timeout > UINT64_MAX / 2 ? UINT64_MAX : now + timeout;
+    uint64_t until = mock_vk_now() + (timeout < UINT64_MAX / 2 ? timeout : UINT64_MAX / 2);
+    struct timespec t = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
     if (result != VK_SUCCESS) {
         return mock_vk_told(d, result);
     }
     pthread_mutex_lock(&d->lock);
     int reached = mock_vk_reached(d, info);
     while (!reached && !mock_vk_is_lost(d) && mock_vk_now() < until) {
-        mock_vk_sleep_until(&d->bell, &d->lock, until);
+        pthread_cond_timedwait(&d->bell, &d->lock, &t);
         reached = mock_vk_reached(d, info);
     }
     pthread_mutex_unlock(&d->lock);
@@ -312,7 +313,7 @@ static VkResult mock_vk_submit(mock_vk_entry entry, VkQueue handle, uint32_t cou
     VkResult result = mock_vk_enter(entry);
     mock_vk_queue *q = mock_vk_queue_of(handle);
     mock_vk_device *d = q->o.device;
-    mock_vk_check(infos || d->features.sync2.synchronization2, "synchronization2 is not enabled");
+    mock_vk_check(infos || d->features.sync2, "synchronization2 is not enabled");
     mock_vk_inside(&q->o, d->desc->linger);
     mock_vk_say(d->physical, "something was submitted");
     result = mock_vk_told(d, mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : result);
