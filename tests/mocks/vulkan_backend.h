@@ -362,14 +362,16 @@ static void lent_lock(void *user, VkQueue queue, int locked) {
    did not end, of lent_lock. */
 static hcq_device *rig_lend(rig *r, uint32_t *locks) {
     static const char *const extensions[] = {"VK_KHR_synchronization2"};
-    static const VkPhysicalDeviceVulkan12Features v12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+    static VkPhysicalDeviceSynchronization2Features sync2 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES,
+        .synchronization2 = VK_TRUE};
+    static VkPhysicalDeviceVulkan12Features v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &sync2,
         .timelineSemaphore = VK_TRUE, .bufferDeviceAddress = VK_TRUE, .hostQueryReset = VK_TRUE};
     static VkPhysicalDeviceFeatures2 features = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v12};
     const hcq_vulkan_queue queues[2] = {{r->queues[1][0], 1}, {r->queues[2][0], 2}};
     hcq_device_desc desc = test_desc();
-    memcpy(&features.pNext, &(const void *){&v12}, sizeof(void *));
     test_vulkan_desc.instance = r->instance;
     test_vulkan_desc.physical_device = r->physical;
     test_vulkan_desc.device = r->device;
