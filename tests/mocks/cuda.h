@@ -5,8 +5,7 @@
 
    It is opened like the real one; mock_cuda_load finds the functions below in it.
    A program that knows nothing of it (an example under LD_LIBRARY_PATH) gets the
-   built-in kernels, and its settings from the environment: MOCK_CUDA_DEVICES,
-   _QUEUES, _SEED, _MODE, _FLAGS, _DELAY_US, _MEMORY_MIB (numbers of mock_cuda_desc).
+   defaults and the examples' kernels.
 
    Each device has a few work queues with a thread each, streams are spread over
    them in the order of their creation, and a work queue does its operations one
@@ -16,10 +15,13 @@
    prints a line that begins with CUMOCK and aborts, unless the test expects it.
 
    Drivers of other versions have other functions: compile with
-   -DMOCK_CUDA_VERSION=11040, 11070, 12000 or 13000 [13000]. One more function is
-   missing after, for example, -DcuMemHostRegister_v2=absent.
+   -DMOCK_CUDA_VERSION=11040, 11070, 12000 or 13000 [13000]. With sanitizers: the
+   library and the program are built with the same ones.
 
-   With sanitizers: the library and the program are built with the same ones. */
+   Where a function is: cuda_device.h the driver, devices, contexts; cuda_alloc.h
+   memory; cuda_modules.h modules, functions; cuda_streams.h streams, events and
+   what is put into streams; cuda_graphs.h graphs. What an operation does when its
+   turn comes: cuda_work.h; when that is: cuda_queues.h. */
 #ifndef HCQ_TEST_MOCK_CUDA_H
 #define HCQ_TEST_MOCK_CUDA_H
 
@@ -31,8 +33,8 @@
 enum {
     MOCK_CUDA_RANDOM,                  /* at once, after a delay, or after others: the seed says */
     MOCK_CUDA_EAGER,                   /* at once */
-    MOCK_CUDA_LATE                     /* when somebody waits for anything, asks `late_polls`
-                                          times, or `late_us` later; as drivers that gather work */
+    MOCK_CUDA_LATE                     /* when somebody waits for anything, asks 3 times, or
+                                          300 us later; as drivers that gather work */
 };
 
 /* mock_cuda_desc.flags */
@@ -42,11 +44,8 @@ enum {
     MOCK_CUDA_NO_JIT = 4,              /* no compiler for PTX (221) */
     MOCK_CUDA_NO_PEERS = 8,            /* devices do not reach each other's memory */
     MOCK_CUDA_NO_REGISTER = 16,        /* cuMemHostRegister returns 801 */
-    MOCK_CUDA_MEMOPS_V1 = 32,          /* the old ones work (the driver's module parameter is set).
-                                          [they return 801; so does 11.4 without this flag] */
-    MOCK_CUDA_FREE_AT_ONCE = 64,       /* cuMemFree does not wait for the device [it does, as it
-                                          may in CUDA: behind work that waits for ever, too] */
-    MOCK_CUDA_NO_UNIFIED = 128,        /* attribute 41 is 0 */
+    MOCK_CUDA_MEMOPS_V1 = 32,          /* the old memory operations work: the driver's module
+                                          parameter is set [they return 801] */
     MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies from and to memory that is not pinned */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
     MOCK_CUDA_REGISTER_PAGES = 1024,   /* registered ranges may not share pages (712) */
@@ -57,32 +56,22 @@ enum {
     MOCK_CUDA_SYNCS = 8192             /* whatever may wait for the context's work in CUDA does:
                                           all that frees or unregisters pinned memory, loads or
                                           unloads modules, the first launch of a kernel without
-                                          cuFuncLoad */
+                                          cuFuncLoad [only cuMemFree] */
 };
 
 typedef struct mock_cuda_desc {
-    uint32_t devices;                  /* up to 8; UINT32_MAX: none [1] */
+    uint32_t devices;                  /* up to 72 [1] */
     uint32_t queues;                   /* work queues of each, up to 32 [4] */
     uint64_t seed;                     /* of what happens by chance */
     uint32_t mode;                     /* [MOCK_CUDA_RANDOM] */
     uint32_t flags;                    /* MOCK_CUDA_* */
-    uint32_t delay_us;                 /* longest delay of MOCK_CUDA_RANDOM [100] */
-    uint32_t late_polls, late_us;      /* of MOCK_CUDA_LATE [3, 300] */
     uint32_t linger;                   /* calls of 1000 that yield halfway, so that two threads
                                           meet in an object that should not [0] */
-    uint32_t driver_version;           /* that cuDriverGetVersion tells [as compiled] */
-    int init_result;                   /* of cuInit, such as 34, 100, 803 [0] */
     uint32_t capability;               /* 10 * major + minor [90] */
-    uint32_t processors;               /* [16] */
     uint64_t memory_bytes;             /* of each device [4 GiB] */
-    uint32_t max_threads;              /* of a block [1024] */
-    uint32_t shared_bytes, shared_optin; /* of a block; where a function asks [48, 227 KiB] */
-    uint32_t peers[8];                 /* bit j of peers[i]: i can reach j's memory [all] */
     uint32_t timer_step_ns;            /* of %globaltimer, which is CLOCK_REALTIME [32] ... */
     int64_t timer_offset_ns;           /* ... and this ... */
     int32_t timer_drift_ppm;           /* ... and this much faster than it since the setup */
-    uint32_t max_ptx;                  /* 10 * major + minor of .version that the compiler takes
-                                          [that of the driver's version] */
     uint32_t watchdog_ms;              /* a work queue or a call that waits longer than this
                                           aborts [30000] */
 } mock_cuda_desc;
@@ -93,97 +82,77 @@ typedef struct mock_cuda_desc {
 typedef void (*mock_cuda_fn)(const void *args, const uint32_t id[3], const uint32_t grid[3],
                              const uint32_t block[3]);
 
+/* The head of one. */
+#define MOCK_CUDA_UNUSED __attribute__((unused))
+#define MOCK_CUDA_KERNEL(name) \
+    static void name(MOCK_CUDA_UNUSED const void *args, MOCK_CUDA_UNUSED const uint32_t id[3], \
+                     MOCK_CUDA_UNUSED const uint32_t grid[3], \
+                     MOCK_CUDA_UNUSED const uint32_t block[3])
+
 typedef struct mock_cuda_counts {
     /* living objects */
     uint64_t contexts, streams, events, modules, graphs, graph_execs, pools;
-    uint64_t device_allocations, device_bytes;     /* cuMemAlloc and pools */
-    uint64_t host_allocations, host_bytes;
-    uint64_t registered, registered_bytes;
-    uint64_t events_pending;           /* living events whose last record has not run */
+    uint64_t device_allocations, host_allocations, registered;
     uint64_t operations_pending;       /* enqueued and not done */
     /* since mock_cuda_setup */
-    uint64_t calls;                    /* all, of any function */
     uint64_t failed;                   /* calls that mock_cuda_fail made fail */
     uint64_t operations;               /* done; a graph's nodes count, too */
     uint64_t dropped;                  /* not done, because the context had an error */
-    uint64_t kernels, blocks, copies, memsets;
-    uint64_t value_waits_early;        /* enqueued before any store that lets them go on */
-    uint64_t value_writes, value_waits, records, event_waits, host_functions;
-    uint64_t graph_launches, graph_nodes;
+    uint64_t value_writes, value_waits;
     uint64_t pageable_copies;          /* from or to memory that is not pinned */
-    uint64_t max_events, max_streams;  /* living at once, since the last mock_cuda_stats */
+    uint64_t max_events;               /* living at once, since the last mock_cuda_stats */
     uint64_t left_behind;              /* objects that lived when their context ended, unless it
                                           had an error */
-    uint64_t misuses;                  /* those that a test expected, too */
 } mock_cuda_counts;
 
-/* ---- the mock's own functions; see mock_cuda_load ---- */
-
-/* Begins anew, with other settings; NULL: the defaults and the environment's. All
-   counters are 0 afterwards and nothing is to fail, kernels stay. No context may be
-   alive. */
-void mock_cuda_setup(const mock_cuda_desc *desc);
-
-/* The function of a kernel, for modules loaded later and before; NULL takes it
-   away. `entry` is copied. */
-void mock_cuda_kernel(const char *entry, mock_cuda_fn fn);
-
-void mock_cuda_stats(mock_cuda_counts *out);
-
-/* Calls so far of a function by its exported name, or of all whose name begins so:
-   "cuStreamWait*". */
-uint64_t mock_cuda_calls(const char *pattern);
-
-/* The calls of functions with a matching name fail with `result`: `count` of them
-   after the next `skip`. A sticky one (700, 702, 710, 714 to 719) ends the current
-   context, too. Up to 16 of these are kept. */
-void mock_cuda_fail(const char *pattern, uint64_t skip, uint64_t count, int result);
-
-/* After `skip` more operations (of an entry, if one is named: launches, also of graphs)
-   the next one fails with a sticky error [0: 700], which ends its context. */
-void mock_cuda_fail_operation(const char *entry, uint64_t skip, int error);
-
-/* Forgets all that was to fail. */
-void mock_cuda_fail_nothing(void);
-
-/* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */
-void mock_cuda_fault(int error);
-
-/* 1: no operation starts from now on (what runs goes on); 0: go on. */
-void mock_cuda_pause(int on);
-
-/* Waits until nothing is enqueued any more; 0 after `ms`. */
-int mock_cuda_idle(uint32_t ms);
-
-/* From now on misuse is counted instead of aborting (1), or aborts again (0). The call
-   returns 1, an operation is left out. Returns how many there were since the last
-   such call; `text`, of `size` bytes, gets the last one's line. */
-uint64_t mock_cuda_expect_misuse(int on, char *text, size_t size);
-
 typedef struct mock_cuda_api {
+    /* Begins anew, with other settings; NULL: the defaults. All counters are 0
+       afterwards and nothing is to fail, kernels stay. No context may be alive. */
     void (*setup)(const mock_cuda_desc *desc);
+
+    /* The function of a kernel, for modules loaded later and before. */
     void (*kernel)(const char *entry, mock_cuda_fn fn);
+
     void (*stats)(mock_cuda_counts *out);
+
+    /* Calls so far of a function by its exported name, or of all whose name begins
+       so: "cuStreamWait*". */
     uint64_t (*calls)(const char *pattern);
+
+    /* The calls of functions with a matching name fail with `result`: `count` of
+       them after the next `skip`. A sticky one (700, 702, 710, 714 to 719) ends the
+       current context, too. Up to 16 of these are kept. */
     void (*fail)(const char *pattern, uint64_t skip, uint64_t count, int result);
+
+    /* After `skip` more operations (of an entry, if one is named: launches, also of
+       graphs) the next one fails with a sticky error [0: 700], which ends its context. */
     void (*fail_operation)(const char *entry, uint64_t skip, int error);
+
+    /* Forgets all that was to fail. */
     void (*fail_nothing)(void);
+
+    /* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */
     void (*fault)(int error);
-    void (*pause)(int on);
+
+    /* Waits until nothing is enqueued any more; 0 after `ms`. */
     int (*idle)(uint32_t ms);
+
+    /* From now on misuse is counted instead of aborting (1), or aborts again (0). The
+       call returns 1, an operation is left out. Returns how many there were since the
+       last such call; `text`, of `size` bytes, gets the last one's line. */
     uint64_t (*expect_misuse)(int on, char *text, size_t size);
 } mock_cuda_api;
 
 /* Finds them in an open library; 0: it is not the mock. */
 __attribute__((unused))
 static int mock_cuda_load(void *library, mock_cuda_api *api) {
-    static const char *const names[] = {"setup", "kernel", "stats", "calls", "fail",
-                                        "fail_operation", "fail_nothing", "fault", "pause",
-                                        "idle", "expect_misuse"};
+    static const char *const names[] = {
+        "mock_cuda_setup", "mock_cuda_kernel", "mock_cuda_stats", "mock_cuda_calls",
+        "mock_cuda_fail", "mock_cuda_fail_operation", "mock_cuda_fail_nothing",
+        "mock_cuda_fault", "mock_cuda_idle", "mock_cuda_expect_misuse"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char name[64] = "mock_cuda_";
-        strcat(name, names[i]);
-        void *symbol = dlsym(library, name);
+        void *symbol = dlsym(library, names[i]);
         if (!symbol) {
             return 0;
         }

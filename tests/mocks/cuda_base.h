@@ -1,7 +1,17 @@
-/* cuda_base.h - part of libcuda.c: settings, misuse, counters, failures on
-   demand, living objects, what every call begins with. */
+/* cuda_base.h - part of libcuda.c: settings, misuse, failures on demand, objects
+   and their handles, what every call begins with. */
 #ifndef HCQ_TEST_MOCK_CUDA_BASE_H
 #define HCQ_TEST_MOCK_CUDA_BASE_H
+
+#include "cuda.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #ifndef MOCK_CUDA_VERSION
 #define MOCK_CUDA_VERSION 13000
@@ -11,15 +21,14 @@ typedef void *mc_handle;
 typedef uint64_t mc_address;
 
 enum { /* CUresult */
-    MC_OK = 0, MC_INVALID = 1, MC_MEMORY = 2, MC_NOT_INITIALIZED = 3, MC_NO_DEVICE = 100,
-    MC_BAD_DEVICE = 101, MC_NO_CONTEXT = 201, MC_NO_BINARY = 209, MC_NO_PEER = 217,
-    MC_BAD_PTX = 218, MC_NO_JIT = 221, MC_NEW_PTX = 222, MC_BAD_HANDLE = 400, MC_NOT_FOUND = 500,
-    MC_NOT_READY = 600, MC_ILLEGAL_ADDRESS = 700, MC_RESOURCES = 701, MC_PEER_ALREADY = 704,
-    MC_PEER_NOT = 705, MC_DESTROYED = 709, MC_REGISTERED = 712, MC_NOT_REGISTERED = 713,
-    MC_NOT_PERMITTED = 800, MC_NOT_SUPPORTED = 801
+    MC_OK = 0, MC_INVALID = 1, MC_MEMORY = 2, MC_NOT_INITIALIZED = 3, MC_BAD_DEVICE = 101,
+    MC_NO_CONTEXT = 201, MC_NO_PEER = 217, MC_BAD_PTX = 218, MC_NO_JIT = 221, MC_NEW_PTX = 222,
+    MC_BAD_HANDLE = 400, MC_NOT_FOUND = 500, MC_NOT_READY = 600, MC_ILLEGAL_ADDRESS = 700,
+    MC_RESOURCES = 701, MC_PEER_ALREADY = 704, MC_DESTROYED = 709, MC_REGISTERED = 712,
+    MC_NOT_REGISTERED = 713, MC_NOT_PERMITTED = 800, MC_NOT_SUPPORTED = 801, MC_UNKNOWN = 999
 };
 
-enum { MC_DEVICES = 8, MC_QUEUES = 32, MC_STACK = 32, MC_FAILURES = 16 };
+enum { MC_DEVICES = 72, MC_QUEUES = 32, MC_STACK = 32, MC_FAILURES = 16 };
 
 typedef enum mc_kind {
     MC_CONTEXT = 1, MC_STREAM, MC_EVENT, MC_MODULE, MC_FUNCTION, MC_GRAPH, MC_NODE, MC_EXEC,
@@ -30,9 +39,6 @@ static const char *const mc_kind_names[] = {
     "", "context", "stream", "event", "module", "function", "graph", "graph node",
     "executable graph", "memory pool"
 };
-
-typedef struct mc_op mc_op;
-typedef struct mc_queue mc_queue;
 
 /* What a handle stands for. Whoever needs the object after its handle is gone (a
    queued operation) holds a reference. */
@@ -46,20 +52,17 @@ typedef struct mc_object {
 
 typedef struct mc_context {
     mc_object object;
-    uint32_t device;
+    uint32_t device, retained;
     int primary;
-    uint32_t retained;                 /* of a primary context */
     int error;                         /* sticky */
     int ended;
     struct mc_context *peers[MC_DEVICES];
-    struct mc_stream *null_stream;
-    mc_op *first, *last;               /* enqueued and not done, oldest first */
+    struct mc_stream *default_stream;
+    struct mc_op *first, *last;        /* enqueued and not done, oldest first */
     struct mc_context *next;           /* all that were, freed by setup */
 } mc_context;
 
-/* ---- all state ---- */
-
-typedef struct mc_call {
+typedef struct mc_call {               /* of one function */
     const char *name;
     uint64_t count;
     struct mc_call *next;
@@ -71,25 +74,16 @@ typedef struct mc_failure {
     int result;
 } mc_failure;
 
-typedef struct mc_waiter {
-    pthread_cond_t bell;
-    int (*ready)(const struct mc_waiter *waiter);
-    void *object;
-    uint64_t value;
-    struct mc_waiter *next;
-} mc_waiter;
-
-struct mc_queue {                      /* a work queue */
+typedef struct mc_queue {              /* a work queue */
     pthread_t thread;
     pthread_cond_t bell;
     int started, asleep;
     int slow;                          /* most of the others go ahead of it */
-    const mc_op *held;                 /* its head, which waits for calls that ask */
-    uint32_t device, index;
+    int held;                          /* its head waits for calls that ask; `pokes` had come ... */
+    uint64_t pokes;                    /* ... when it was enqueued */
     uint64_t random;
-    mc_op *head, *tail;
-    const char *doing;                 /* what its thread is in, for the watchdog */
-};
+    struct mc_op *head, *tail;
+} mc_queue;
 
 typedef struct mc_device {
     mc_context *context;               /* the primary one, while it lives */
@@ -98,11 +92,6 @@ typedef struct mc_device {
     mc_queue queues[MC_QUEUES];
 } mc_device;
 
-typedef struct mc_builtin {
-    const char *entry;
-    mock_cuda_fn fn;
-} mc_builtin;
-
 typedef struct mc_slot {
     mc_object *object;                 /* NULL: unused */
     uint32_t generation;
@@ -110,34 +99,33 @@ typedef struct mc_slot {
 
 static struct {
     pthread_mutex_t lock;              /* of all that follows */
-    int configured, initialised, quit, paused, expects;
+    int configured, initialised, quit, expects;
     mock_cuda_desc desc;
     mock_cuda_counts counts;
-    uint64_t random, began_ns;
+    uint64_t began_ns;
     mc_call *calls;
     mc_failure failures[MC_FAILURES];
-    uint32_t failure_count;
     struct { char entry[64]; uint64_t skip; int error, on; } fault;
     char misuse[512];
-    uint64_t misuses_told;
+    uint64_t misuses, misuses_told;
     mc_slot *slots;
     uint32_t slot_count, *unused, unused_count;
     mc_context *contexts;
-    mc_waiter *waiters;
+    struct mc_waiter *waiters;
     uint32_t syncing;                  /* calls that wait */
     uint64_t pokes;                    /* calls that asked or waited */
     uint64_t sequence;                 /* operations enqueued so far */
     mc_device devices[MC_DEVICES];
-    mc_builtin *kernels;               /* entries: copies */
-    uint32_t kernel_count;
+    struct mc_kernel *kernels;
 } M = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local struct {
-    const char *where;                 /* the call that it is in */
+    const char *where;                 /* the call that it is in, or the operation */
     mc_handle stack[MC_STACK];
     uint32_t depth;
     mc_context *here;                  /* the current one, during a call */
-    int in_kernel, in_host_fn, fault;
+    int in_kernel, fault;
+    uint64_t running;                  /* the sequence of the operation that runs, or 0 */
     uint64_t random;
 } mc_tls;
 
@@ -151,7 +139,7 @@ static int mc_misuse(const char *format, ...) {
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    M.counts.misuses++;
+    M.misuses++;
     snprintf(M.misuse, sizeof M.misuse, "CUMOCK: %s: %s", mc_tls.where ? mc_tls.where : "", text);
     if (!M.expects) {
         fprintf(stderr, "\n%s\n", M.misuse);
@@ -163,7 +151,26 @@ static int mc_misuse(const char *format, ...) {
 
 static unsigned long long mc_u(uint64_t value) { return value; }
 
-/* ---- time and chance ---- */
+/* ---- memory of its own, time, chance ---- */
+
+static void *mc_calloc(size_t count, size_t size) {
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) {
+        abort();
+    }
+    return memory;
+}
+
+/* A list of `count` that has room for one more. */
+static void *mc_list(void *list, uint32_t count, size_t size) {
+    if ((count & (count - 1)) == 0) {
+        list = realloc(list, (count ? 2 * (size_t)count : 1) * size);
+        if (!list) {
+            abort();
+        }
+    }
+    return list;
+}
 
 static uint64_t mc_clock(clockid_t id) {
     struct timespec t;
@@ -180,185 +187,96 @@ static uint64_t mc_random(uint64_t *state) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-static void mc_cond_init(pthread_cond_t *bell) {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(bell, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-/* Waits until a moment of mc_now, with the lock; 0: it is over. */
-static int mc_sleep_until(pthread_cond_t *bell, uint64_t until) {
-    struct timespec t;
-    t.tv_sec = (time_t)(until / 1000000000u);
-    t.tv_nsec = (long)(until % 1000000000u);
-    return pthread_cond_timedwait(bell, &M.lock, &t) == 0;
-}
-
-/* ---- counters ---- */
-
-static int mc_matches(const char *pattern, const char *name) {
-    size_t n = strlen(pattern);
-    if (n && pattern[n - 1] == '*') {
-        return strncmp(pattern, name, n - 1) == 0;
-    }
-    return strcmp(pattern, name) == 0;
-}
+/* ---- objects ---- */
 
 static uint64_t *mc_living(mc_kind kind) {
-    switch (kind) {
-    case MC_CONTEXT: return &M.counts.contexts;
-    case MC_STREAM: return &M.counts.streams;
-    case MC_EVENT: return &M.counts.events;
-    case MC_MODULE: return &M.counts.modules;
-    case MC_GRAPH: return &M.counts.graphs;
-    case MC_EXEC: return &M.counts.graph_execs;
-    case MC_POOL: return &M.counts.pools;
-    default: return NULL;
-    }
+    mock_cuda_counts *c = &M.counts;
+    uint64_t *const living[] = {
+        [MC_CONTEXT] = &c->contexts, [MC_STREAM] = &c->streams, [MC_EVENT] = &c->events,
+        [MC_MODULE] = &c->modules, [MC_GRAPH] = &c->graphs, [MC_EXEC] = &c->graph_execs,
+        [MC_POOL] = &c->pools
+    };
+    static uint64_t others;
+    return living[kind] ? living[kind] : &others;
 }
-
-/* ---- objects ---- */
 
 /* A handle is no address, and never comes twice: what is gone is told from what is
    there. */
 static mc_handle mc_handle_of(const void *object) {
     const mc_object *o = (const mc_object *)object;
     uint64_t value = 1ull << 62 | (uint64_t)o->kind << 56 |
-                     (uint64_t)(M.slots[o->index].generation & 0xffffffffu) << 24 | o->index;
+                     (uint64_t)M.slots[o->index].generation << 24 | o->index;
     return (mc_handle)(uintptr_t)value;
-}
-
-static void mc_object_count(mc_kind kind) {
-    uint64_t *living = mc_living(kind);
-    if (living) {
-        *living += 1;
-    }
-    if (M.counts.events > M.counts.max_events) {
-        M.counts.max_events = M.counts.events;
-    }
-    if (M.counts.streams > M.counts.max_streams) {
-        M.counts.max_streams = M.counts.streams;
-    }
 }
 
 /* A new object, with one reference: its handle's. */
 static void *mc_object_new(mc_kind kind, size_t size, mc_context *context) {
-    mc_object *o = (mc_object *)calloc(1, size);
-    if (!M.unused_count) {
-        uint32_t more = M.slot_count ? M.slot_count : 256;
-        M.slots = (mc_slot *)realloc(M.slots, (M.slot_count + more) * sizeof *M.slots);
-        M.unused = (uint32_t *)realloc(M.unused, (M.slot_count + more) * sizeof *M.unused);
-        if (!o || !M.slots || !M.unused) {
-            abort();
-        }
-        memset(&M.slots[M.slot_count], 0, more * sizeof *M.slots);
-        for (uint32_t i = more; i-- > 0;) {
-            M.unused[M.unused_count++] = M.slot_count + i;
-        }
-        M.slot_count += more;
+    mc_object *o = (mc_object *)mc_calloc(1, size);
+    if (M.unused_count) {
+        o->index = M.unused[--M.unused_count];
+    } else {
+        M.slots = (mc_slot *)mc_list(M.slots, M.slot_count, sizeof *M.slots);
+        M.slots[M.slot_count].generation = 0;
+        o->index = M.slot_count++;
     }
     o->kind = kind;
     o->refs = 1;
     o->context = context;
-    o->index = M.unused[--M.unused_count];
     M.slots[o->index].object = o;
     M.slots[o->index].generation++;
-    mc_object_count(kind);
+    *mc_living(kind) += 1;
+    if (M.counts.events > M.counts.max_events) {
+        M.counts.max_events = M.counts.events;
+    }
     return o;
 }
 
 /* The handle is no longer good; the caller then drops its reference. */
 static void mc_object_forget(void *object) {
     mc_object *o = (mc_object *)object;
-    uint64_t *living = mc_living(o->kind);
-    if (living) {
-        *living -= 1;
-    }
+    *mc_living(o->kind) -= 1;
     M.slots[o->index].object = NULL;
+    M.unused = (uint32_t *)mc_list(M.unused, M.unused_count, sizeof *M.unused);
     M.unused[M.unused_count++] = o->index;
 }
 
 /* Drops a reference of an object whose memory is all that it has. */
 static void mc_object_unref(void *object) {
     mc_object *o = (mc_object *)object;
-    if (o && --o->refs == 0) {
+    if (--o->refs == 0) {
         free(o);
     }
 }
 
-/* The object of a handle; NULL, if it has none. */
+/* The object of a handle, or NULL. */
+static mc_object *mc_alive(mc_handle handle) {
+    uint32_t index = (uint32_t)((uint64_t)(uintptr_t)handle & 0xffffffu);
+    mc_object *o = index < M.slot_count ? M.slots[index].object : NULL;
+    return o && mc_handle_of(o) == handle ? o : NULL;
+}
+
 static void *mc_find(mc_handle handle, mc_kind kind) {
     uint64_t value = (uint64_t)(uintptr_t)handle;
-    uint32_t index = (uint32_t)(value & 0xffffffu);
-    if (!handle) {
-        return NULL;
-    }
-    if (value >> 62 != 1 || (value >> 56 & 63) != (uint64_t)kind || index >= M.slot_count) {
+    mc_object *o = mc_alive(handle);
+    if (handle && (value >> 62 != 1 || (value >> 56 & 63) != (uint64_t)kind)) {
         mc_misuse("%p is no %s", handle, mc_kind_names[kind]);
         return NULL;
     }
-    if (!M.slots[index].object || mc_handle_of(M.slots[index].object) != handle) {
+    if (handle && !o) {
         mc_misuse("the %s %p was destroyed", mc_kind_names[kind], handle);
-        return NULL;
     }
-    return M.slots[index].object;
+    return o;
 }
 
 /* ---- settings ---- */
 
-static uint64_t mc_env(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
-}
-
-static void mc_env_desc(mock_cuda_desc *d) {
-    d->devices = (uint32_t)mc_env("MOCK_CUDA_DEVICES", d->devices);
-    d->queues = (uint32_t)mc_env("MOCK_CUDA_QUEUES", d->queues);
-    d->seed = mc_env("MOCK_CUDA_SEED", d->seed);
-    d->mode = (uint32_t)mc_env("MOCK_CUDA_MODE", d->mode);
-    d->flags = (uint32_t)mc_env("MOCK_CUDA_FLAGS", d->flags);
-    d->delay_us = (uint32_t)mc_env("MOCK_CUDA_DELAY_US", d->delay_us);
-    d->memory_bytes = mc_env("MOCK_CUDA_MEMORY_MIB", d->memory_bytes >> 20) << 20;
-}
-
-static void mc_default(uint32_t *field, uint32_t value) {
-    if (*field == 0) {
-        *field = value;
-    }
-}
-
-static uint32_t mc_max_ptx(uint32_t version) {
-    return version >= 13000 ? 90 : version >= 12000 ? 80 + version % 1000 / 10 :
-           70 + version % 1000 / 10;
-}
-
 static void mc_desc_defaults(mock_cuda_desc *d) {
-    mc_default(&d->devices, 1);
-    mc_default(&d->queues, 4);
-    mc_default(&d->delay_us, 100);
-    mc_default(&d->late_polls, 3);
-    mc_default(&d->late_us, 300);
-    mc_default(&d->driver_version, MOCK_CUDA_VERSION);
-    mc_default(&d->capability, 90);
-    mc_default(&d->processors, 16);
-    mc_default(&d->max_threads, 1024);
-    mc_default(&d->shared_bytes, 48 * 1024);
-    mc_default(&d->shared_optin, 227 * 1024);
-    mc_default(&d->timer_step_ns, 32);
-    mc_default(&d->max_ptx, mc_max_ptx(d->driver_version));
-    mc_default(&d->watchdog_ms, 30000);
+    d->devices = !d->devices ? 1 : d->devices > MC_DEVICES ? MC_DEVICES : d->devices;
+    d->queues = !d->queues ? 4 : d->queues > MC_QUEUES ? MC_QUEUES : d->queues;
+    d->capability = d->capability ? d->capability : 90;
     d->memory_bytes = d->memory_bytes ? d->memory_bytes : 4ull << 30;
-    d->devices = d->devices == UINT32_MAX ? 0 : d->devices > MC_DEVICES ? MC_DEVICES : d->devices;
-    d->queues = d->queues > MC_QUEUES ? MC_QUEUES : d->queues;
-    uint32_t any = 0;
-    for (uint32_t i = 0; i < MC_DEVICES; i++) {
-        any |= d->peers[i];
-    }
-    for (uint32_t i = 0; i < MC_DEVICES && !any; i++) {
-        d->peers[i] = 0xff;
-    }
+    d->timer_step_ns = d->timer_step_ns ? d->timer_step_ns : 32;
+    d->watchdog_ms = d->watchdog_ms ? d->watchdog_ms : 30000;
 }
 
 /* ---- what every call begins with ---- */
@@ -370,23 +288,46 @@ enum mc_needs {
     MC_NEEDS_ANY_CONTEXT               /* a current one */
 };
 
-static void mc_configure(void);
+static void mc_configure(const mock_cuda_desc *desc);
+static void mc_poison(mc_context *c, int error);
 
-/* Should this call fail? Under the lock. */
+static int mc_matches(const char *pattern, const char *name) {
+    size_t n = strcspn(pattern, "*");
+    return pattern[n] ? strncmp(pattern, name, n) == 0 : strcmp(pattern, name) == 0;
+}
+
+/* The result of a call that is to fail, else 0. */
 static int mc_injected(const char *name) {
-    for (uint32_t i = 0; i < M.failure_count; i++) {
-        mc_failure *f = &M.failures[i];
-        if (f->count && mc_matches(f->pattern, name)) {
-            if (f->skip) {
-                f->skip--;
-                continue;
-            }
+    for (mc_failure *f = M.failures; f < M.failures + MC_FAILURES; f++) {
+        if (!f->count || !mc_matches(f->pattern, name)) {
+            continue;
+        }
+        if (f->skip == 0) {
             f->count--;
             M.counts.failed++;
             return f->result;
         }
+        f->skip--;
     }
     return 0;
+}
+
+/* Finds the current context. */
+static int mc_current(enum mc_needs needs) {
+    mc_handle top = mc_tls.depth ? mc_tls.stack[mc_tls.depth - 1] : NULL;
+    mc_tls.here = (mc_context *)(void *)mc_alive(top);
+    if (needs < MC_NEEDS_CONTEXT) {
+        return 0;
+    }
+    if (!mc_tls.here) {
+        return top ? MC_DESTROYED : MC_NO_CONTEXT;
+    }
+    return needs == MC_NEEDS_CONTEXT ? mc_tls.here->error : 0;
+}
+
+static int mc_is_sticky(int result) {
+    return result == MC_ILLEGAL_ADDRESS || result == 702 || result == 710 ||
+           (result >= 714 && result <= 719);
 }
 
 /* Gives other threads a chance to come in between. */
@@ -396,49 +337,15 @@ static void mc_linger(void) {
     }
 }
 
-static int mc_current(enum mc_needs needs) {
-    mc_tls.here = NULL;
-    if (needs < MC_NEEDS_CONTEXT) {
-        return 0;
-    }
-    if (!mc_tls.depth || !mc_tls.stack[mc_tls.depth - 1]) {
-        return MC_NO_CONTEXT;
-    }
-    uint64_t value = (uint64_t)(uintptr_t)mc_tls.stack[mc_tls.depth - 1];
-    mc_slot *slot = &M.slots[value & 0xffffffu];
-    if (!slot->object || mc_handle_of(slot->object) != mc_tls.stack[mc_tls.depth - 1]) {
-        return MC_DESTROYED;
-    }
-    mc_tls.here = (mc_context *)(void *)slot->object;
-    return needs == MC_NEEDS_CONTEXT ? mc_tls.here->error : 0;
-}
-
-static int mc_is_sticky(int result) {
-    return result == MC_ILLEGAL_ADDRESS || result == 702 || result == 710 ||
-           (result >= 714 && result <= 719);
-}
-
-static void mc_poison(mc_context *c, int error);
-
-/* The failure that this call is to have, or 0. A sticky one ends the context. */
-static int mc_fails(const char *name) {
-    int result = M.failure_count ? mc_injected(name) : 0;
-    if (mc_is_sticky(result) && mc_current(MC_NEEDS_ANY_CONTEXT) == 0) {
-        mc_poison(mc_tls.here, result);
-    }
-    return result;
-}
-
 /* Begins a call; without an error it leaves the lock held. */
 static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
-    int result;
-    if (mc_tls.in_host_fn || mc_tls.in_kernel) {
+    if (mc_tls.in_kernel) {
         return MC_NOT_PERMITTED;
     }
     mc_tls.where = name;
     pthread_mutex_lock(&M.lock);
     if (!M.configured) {
-        mc_configure();
+        mc_configure(NULL);
     }
     if (!call->name) {
         call->name = name;
@@ -446,13 +353,12 @@ static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
         M.calls = call;
     }
     call->count++;
-    M.counts.calls++;
-    result = mc_fails(name);
-    if (result == 0 && needs != MC_NEEDS_NOTHING && !M.initialised) {
-        result = MC_NOT_INITIALIZED;
+    int bad = mc_current(needs), result = mc_injected(name);
+    if (mc_is_sticky(result) && mc_tls.here) {
+        mc_poison(mc_tls.here, result);
     }
     if (result == 0) {
-        result = mc_current(needs);
+        result = needs != MC_NEEDS_NOTHING && !M.initialised ? MC_NOT_INITIALIZED : bad;
     }
     if (result != 0) {
         pthread_mutex_unlock(&M.lock);
@@ -460,24 +366,35 @@ static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
     return result;
 }
 
-static int mc_leave(int result) {
-    pthread_mutex_unlock(&M.lock);
-    if (M.desc.linger) {
+static void mc_leave(const int *entered) {
+    if (*entered == 0) {
+        pthread_mutex_unlock(&M.lock);
         mc_linger();
     }
-    return result;
 }
 
+/* A function of the driver: MC_API its head, MC_ENTER the first line; it has the lock
+   from there on until it returns. Then its rules: unless `good`, it returns `error`. */
 #define MC_API(name, ...) \
-    __attribute__((visibility("default"))) int name(__VA_ARGS__); \
+    int name(__VA_ARGS__); \
     int name(__VA_ARGS__)
 
 #define MC_ENTER(needs) \
     static mc_call call_; \
-    int entered_ = mc_enter(&call_, __func__, needs); \
-    if (entered_ != 0) { \
-        return entered_; \
-    }
+    __attribute__((cleanup(mc_leave))) const int entered_ = mc_enter(&call_, __func__, needs); \
+    MC_RULE(entered_ == 0, entered_);
+
+#define MC_RULE(good, error) \
+    do { \
+        if (!(good)) { \
+            return error; \
+        } \
+    } while (0)
+
+/* Declares the object of a handle; returns, if it has none. */
+#define MC_FIND(type, name, handle, kind) \
+    type *name = (type *)mc_find(handle, kind); \
+    MC_RULE(name, kind == MC_CONTEXT ? MC_NO_CONTEXT : MC_BAD_HANDLE)
 
 /* A call is in an object that only one thread may use at once. */
 static int mc_take(void *object) {

@@ -3,12 +3,12 @@
 #ifndef HCQ_TEST_MOCK_CUDA_KERNELS_H
 #define HCQ_TEST_MOCK_CUDA_KERNELS_H
 
+#include "cuda.h"
+
 /* ---- hello.c and replay.c ---- */
 
-static void mock_cuda_axpy(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                           const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_axpy) {
     const struct { int32_t *y; const int32_t *x; int32_t a; uint32_t n; } *k = args;
-    (void)grid;
     for (uint32_t t = 0; t < block[0]; t++) {
         uint32_t i = id[0] * block[0] + t;
         if (i < k->n) {
@@ -17,12 +17,8 @@ static void mock_cuda_axpy(const void *args, const uint32_t id[3], const uint32_
     }
 }
 
-static void mock_cuda_step(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                           const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_step) {
     const struct { uint32_t *state; uint32_t add; } *k = args;
-    (void)id;
-    (void)grid;
-    (void)block;
     *k->state = *k->state * 5 + k->add;
 }
 
@@ -50,14 +46,12 @@ static uint32_t mock_cuda_first(const mock_cuda_filter *k, uint32_t id, uint32_t
     return (x < k->width ? x : k->width) * MOCK_CUDA_RGB;
 }
 
-static void mock_cuda_blur_x(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                             const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_blur_x) {
     const mock_cuda_filter *k = args;
     size_t row = (size_t)id[1] * k->width * MOCK_CUDA_RGB;
     const uint8_t *src = (const uint8_t *)k->src + row;
     uint16_t *dst = (uint16_t *)k->dst + row;
     uint32_t end = mock_cuda_first(k, id[0] + 1, block[0]);
-    (void)grid;
     for (uint32_t at = mock_cuda_first(k, id[0], block[0]); at < end; at++) {
         uint32_t x = at / MOCK_CUDA_RGB, colour = at % MOCK_CUDA_RGB, sum = 0;
         for (uint32_t i = 0; i < 5; i++) {
@@ -68,14 +62,12 @@ static void mock_cuda_blur_x(const void *args, const uint32_t id[3], const uint3
     }
 }
 
-static void mock_cuda_blur_y(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                             const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_blur_y) {
     const mock_cuda_filter *k = args;
     size_t row = (size_t)k->width * MOCK_CUDA_RGB;
     const uint16_t *src = (const uint16_t *)k->src;
     uint8_t *dst = (uint8_t *)k->dst + id[1] * row;
     uint32_t end = mock_cuda_first(k, id[0] + 1, block[0]);
-    (void)grid;
     for (uint32_t at = mock_cuda_first(k, id[0], block[0]); at < end; at++) {
         uint32_t sum = 128;
         for (uint32_t i = 0; i < 5; i++) {
@@ -108,15 +100,13 @@ static uint32_t mock_cuda_edge(const mock_cuda_filter *k, uint32_t x, uint32_t y
     return (uint32_t)root;
 }
 
-static void mock_cuda_ink(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                          const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_ink) {
     const mock_cuda_filter *k = args;
     uint32_t y = id[1] + k->skip;
     size_t row = (size_t)k->width * MOCK_CUDA_RGB;
     const uint8_t *src = (const uint8_t *)k->src + y * row;
     uint8_t *dst = (uint8_t *)k->dst + id[1] * row;
     uint32_t end = mock_cuda_first(k, id[0] + 1, block[0]);
-    (void)grid;
     for (uint32_t at = mock_cuda_first(k, id[0], block[0]); at < end; at += MOCK_CUDA_RGB) {
         uint32_t light = 255 - mock_cuda_edge(k, at / MOCK_CUDA_RGB, y);
         for (uint32_t c = 0; c < MOCK_CUDA_RGB; c++) {
@@ -146,8 +136,7 @@ static void mock_cuda_lighten(uint32_t *image, int x, int y, uint32_t light) {
     *pixel = sum;
 }
 
-static void mock_cuda_draw(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                           const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_draw) {
     static const int around[5][2] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
     const struct { uint32_t *image; const mock_cuda_dot *dots; uint32_t count; } *k = args;
     for (uint32_t t = 0; t < block[0]; t++) {
@@ -204,22 +193,19 @@ static float mock_cuda_sum(const mock_cuda_unit *unit, const float *values) {
     return sum;
 }
 
-static void mock_cuda_hidden(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                             const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_hidden) {
     const struct {
         float *values;
         const mock_cuda_sample *samples;
         const mock_cuda_unit *units;
     } *k = args;
-    (void)grid;
     for (uint32_t t = 0; t < block[0]; t++) {
         float sum = mock_cuda_sum(&k->units[t], k->samples[id[0]].pixel);
         k->values[id[0] * MOCK_CUDA_UNITS + t] = sum > 0 ? sum : 0;
     }
 }
 
-static void mock_cuda_output(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                             const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_output) {
     const struct {
         float *error;
         mock_cuda_score *scores;
@@ -230,8 +216,6 @@ static void mock_cuda_output(const void *args, const uint32_t id[3], const uint3
     uint32_t label = k->samples[id[0]].label, best = 0;
     float *error = &k->error[id[0] * MOCK_CUDA_DIGITS];
     float sums[MOCK_CUDA_DIGITS], all = 0;
-    (void)grid;
-    (void)block;
     for (uint32_t d = 0; d < MOCK_CUDA_DIGITS; d++) {
         sums[d] = mock_cuda_sum(&k->units[d], &k->values[id[0] * MOCK_CUDA_UNITS]);
         best = sums[d] > sums[best] ? d : best;
@@ -247,14 +231,12 @@ static void mock_cuda_output(const void *args, const uint32_t id[3], const uint3
     k->scores[id[0]].right = best == label;
 }
 
-static void mock_cuda_back(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                           const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_back) {
     const struct {
         float *hidden_error;
         const float *error, *values;
         const mock_cuda_unit *units;
     } *k = args;
-    (void)grid;
     for (uint32_t t = 0; t < block[0]; t++) {
         uint32_t at = id[0] * MOCK_CUDA_UNITS + t;
         float sum = 0;
@@ -265,8 +247,7 @@ static void mock_cuda_back(const void *args, const uint32_t id[3], const uint32_
     }
 }
 
-static void mock_cuda_update(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                             const uint32_t block[3]) {
+MOCK_CUDA_KERNEL(mock_cuda_update) {
     const struct {
         float *units, *speed;
         const float *error, *from;
@@ -285,7 +266,7 @@ static void mock_cuda_update(const void *args, const uint32_t id[3], const uint3
     }
 }
 
-#define MOCK_CUDA_BUILTIN_KERNELS \
+#define MOCK_CUDA_EXAMPLES \
     {"axpy", mock_cuda_axpy}, {"step", mock_cuda_step}, {"blur_x", mock_cuda_blur_x}, \
     {"blur_y", mock_cuda_blur_y}, {"ink", mock_cuda_ink}, {"draw", mock_cuda_draw}, \
     {"hidden", mock_cuda_hidden}, {"output", mock_cuda_output}, {"back", mock_cuda_back}, \

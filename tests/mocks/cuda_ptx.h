@@ -1,0 +1,329 @@
+/* cuda_ptx.h - part of libcuda.c: PTX is read as far as its kernels' names,
+   parameters and bounds; its instructions are only looked at. */
+#ifndef HCQ_TEST_MOCK_CUDA_PTX_H
+#define HCQ_TEST_MOCK_CUDA_PTX_H
+
+#include "cuda_base.h"
+
+#include <ctype.h>
+
+enum { MC_NAME = 256, MC_MAX_THREADS = 1024 };
+
+enum { /* the newest .version that the compiler takes: 10 * major + minor */
+    MC_MAX_PTX = MOCK_CUDA_VERSION >= 13000 ? 90 :
+                 (MOCK_CUDA_VERSION >= 12000 ? 80 : 70) + MOCK_CUDA_VERSION % 1000 / 10
+};
+
+typedef struct mc_param {
+    uint32_t offset, size;
+} mc_param;
+
+typedef struct mc_function {
+    mc_object object;
+    struct mc_module *module;          /* NULL: unloaded */
+    char entry[MC_NAME];
+    mc_param *params;
+    uint32_t param_count, param_bytes;
+    int known;                         /* its parameters are: it came as PTX */
+    uint32_t threads, shared;          /* of a block: at most, static */
+    int dynamic;                       /* at most, if not the default; else -1 */
+    uint32_t pending;                  /* launches enqueued and not done */
+    int loaded;                        /* on the device, else its first launch does it */
+    struct mc_function *next;
+} mc_function;
+
+typedef struct mc_module {
+    mc_object object;
+    uint32_t ptx;                      /* 10 * major + minor; 0: it is binary code */
+    mc_function *functions;
+} mc_module;
+
+/* A text that is read. The first error ends it: nothing comes any more. */
+typedef struct mc_ptx {
+    const char *at;
+    uint32_t line;
+    char token[MC_NAME];
+    char error[MC_NAME];
+    int result;
+    mc_module *module;
+} mc_ptx;
+
+__attribute__((format(printf, 2, 3)))
+static void mc_ptx_error(mc_ptx *p, const char *format, ...) {
+    if (!p->result) {
+        va_list list;
+        int n = snprintf(p->error, sizeof p->error, "mock ptx, line %u: error: ", p->line);
+        va_start(list, format);
+        vsnprintf(p->error + n, sizeof p->error - (size_t)n, format, list);
+        va_end(list);
+        p->result = MC_BAD_PTX;
+    }
+    p->at = "";
+}
+
+/* ---- tokens ---- */
+
+static void mc_ptx_skip(mc_ptx *p, size_t n) {
+    for (; n && *p->at; n--) {
+        p->line += *p->at++ == '\n';
+    }
+}
+
+static void mc_ptx_blank(mc_ptx *p) {
+    for (;;) {
+        if (strncmp(p->at, "//", 2) == 0) {
+            mc_ptx_skip(p, strcspn(p->at, "\n"));
+        } else if (strncmp(p->at, "/*", 2) == 0) {
+            const char *end = strstr(p->at + 2, "*/");
+            mc_ptx_skip(p, end ? (size_t)(end + 2 - p->at) : strlen(p->at));
+        } else if (*p->at && strchr(" \t\r\n\f\v", *p->at)) {
+            mc_ptx_skip(p, 1);
+        } else {
+            return;
+        }
+    }
+}
+
+static int mc_ptx_word(char c) {
+    return isalnum((unsigned char)c) || (c && strchr("._$%@!", c) != NULL);
+}
+
+/* The next token: a word with its dots, a string, or one character; 0 at the end. */
+static int mc_ptx_next(mc_ptx *p) {
+    size_t n = 0;
+    mc_ptx_blank(p);
+    if (*p->at == '"') {
+        n = 1 + strcspn(p->at + 1, "\"");
+        n += p->at[n] != 0;
+    } else {
+        while (mc_ptx_word(p->at[n])) {
+            n++;
+        }
+        n = n || !*p->at ? n : 1;
+    }
+    snprintf(p->token, sizeof p->token, "%.*s", (int)n, p->at);
+    mc_ptx_skip(p, n);
+    return n != 0;
+}
+
+static int mc_ptx_is(const mc_ptx *p, const char *token) { return strcmp(p->token, token) == 0; }
+
+/* Takes the character, if it is the next one. */
+static int mc_ptx_eat(mc_ptx *p, char c) {
+    mc_ptx_blank(p);
+    int is = *p->at == c;
+    mc_ptx_skip(p, is ? 1 : 0);
+    return is;
+}
+
+static uint32_t mc_ptx_number(mc_ptx *p) {
+    char *end;
+    mc_ptx_next(p);
+    uint32_t value = (uint32_t)strtoul(p->token, &end, 0);
+    if (end == p->token) {
+        mc_ptx_error(p, "'%s' is no number", p->token);
+    }
+    return value;
+}
+
+/* ---- kernels ---- */
+
+/* Bytes of a type such as ".u64", or 0. */
+static uint32_t mc_ptx_type(const char *token) {
+    if (token[0] != '.' || !token[1] || !strchr("usbf", token[1])) {
+        return 0;
+    }
+    unsigned long bits = strtoul(token + 2, NULL, 10);
+    return bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128 ?
+           (uint32_t)bits / 8 : 0;
+}
+
+/* A variable after its state space, such as ".align 16 .b8 name[20]": its bytes; `used`
+   goes on by them and what its alignment skips. Returns where it begins. */
+static uint32_t mc_ptx_variable(mc_ptx *p, uint32_t *used, uint32_t *bytes) {
+    uint32_t type = 0, align = 0, points = 0;
+    while (mc_ptx_next(p) && p->token[0] == '.') {
+        points |= (uint32_t)mc_ptx_is(p, ".ptr"); /* the alignment then is that of what it points to */
+        type = mc_ptx_type(p->token) ? mc_ptx_type(p->token) : type;
+        if (mc_ptx_is(p, ".align")) {
+            uint32_t n = mc_ptx_number(p);
+            align = points ? align : n;
+        }
+    }
+    *bytes = type;
+    if (mc_ptx_eat(p, '[')) {
+        *bytes = mc_ptx_eat(p, ']') ? 0 : type * mc_ptx_number(p);
+        mc_ptx_eat(p, ']');
+    }
+    if (type == 0) {
+        mc_ptx_error(p, "'%s' in a declaration", p->token);
+        return 0;
+    }
+    align = align ? align : type;
+    uint32_t begin = (*used + align - 1) / align * align;
+    *used = begin + *bytes;
+    return begin;
+}
+
+/* The parameters, behind the parenthesis. */
+static void mc_ptx_params(mc_ptx *p, mc_function *f) {
+    while (mc_ptx_next(p) && !mc_ptx_is(p, ")")) {
+        if (mc_ptx_is(p, ".param")) {
+            mc_param param;
+            param.offset = mc_ptx_variable(p, &f->param_bytes, &param.size);
+            f->params = (mc_param *)mc_list(f->params, f->param_count, sizeof param);
+            f->params[f->param_count++] = param;
+        } else if (!mc_ptx_is(p, ",")) {
+            mc_ptx_error(p, "'%s' in the parameters of '%s'", p->token, f->entry);
+        }
+    }
+}
+
+/* What instructions begin with. */
+static int mc_ptx_instruction(const char *token) {
+    static const char known[] =
+        " abs activemask add addc alloca and applypriority atom bar barrier bfe bfi bfind bmsk bra "
+        "brev brkpt brx call clz cnot copysign cos cp createpolicy cvt cvta discard div dp2a dp4a "
+        "elect ex2 exit fence fma fns getctarank griddepcontrol isspacep istypep ld ldmatrix ldu "
+        "lg2 lop3 mad mad24 madc mapa match max mbarrier membar min mma mov movmatrix mul mul24 "
+        "multimem nanosleep neg not or pmevent popc prefetch prefetchu prmt rcp red redux rem ret "
+        "rsqrt sad selp set setmaxnreg setp shf shfl shl shr sin slct sqrt st stacksave "
+        "stackrestore stmatrix sub subc suld suq sured sust szext tanh tensormap testp tex tld4 "
+        "trap txq vabsdiff vadd vmad vmax vmin vote vset vshl vshr vsub wgmma wmma xor ";
+    char word[MC_NAME + 2];
+    snprintf(word, sizeof word, " %.*s ", (int)strcspn(token, "."), token);
+    return strstr(known, word) != NULL;
+}
+
+/* A statement of a body, which begins with the token; up to its semicolon. */
+static void mc_ptx_statement(mc_ptx *p, mc_function *f) {
+    uint32_t bytes;
+    if (p->token[0] == '@') {
+        mc_ptx_next(p);
+    }
+    if (mc_ptx_is(p, ".loc") || mc_ptx_is(p, ".file")) { /* they end with their line */
+        mc_ptx_skip(p, strcspn(p->at, "\n"));
+        return;
+    }
+    if (mc_ptx_is(p, ".shared")) {
+        mc_ptx_variable(p, &f->shared, &bytes);
+    } else if (p->token[0] != '.' && !mc_ptx_instruction(p->token)) {
+        if (mc_ptx_eat(p, ':')) {
+            return;                    /* a label */
+        }
+        mc_ptx_error(p, "unknown instruction '%s'", p->token);
+    }
+    while (!mc_ptx_is(p, ";") && mc_ptx_next(p)) {
+    }
+}
+
+/* A body, from behind its brace to its end. */
+static void mc_ptx_body(mc_ptx *p, mc_function *f) {
+    uint32_t depth = 1;
+    while (depth && mc_ptx_next(p)) {
+        if (mc_ptx_is(p, "{")) {
+            depth++;
+        } else if (mc_ptx_is(p, "}")) {
+            depth--;
+        } else if (!mc_ptx_is(p, ";")) {
+            mc_ptx_statement(p, f);
+        }
+    }
+    if (depth) {
+        mc_ptx_error(p, "the body of '%s' has no end", f->entry);
+    }
+}
+
+static mc_function *mc_function_new(mc_module *m, const char *entry) {
+    mc_function *f = (mc_function *)mc_object_new(MC_FUNCTION, sizeof *f, m->object.context);
+    snprintf(f->entry, sizeof f->entry, "%s", entry);
+    f->module = m;
+    f->threads = MC_MAX_THREADS;
+    f->dynamic = -1;
+    f->next = m->functions;
+    m->functions = f;
+    return f;
+}
+
+/* Behind ".entry": the name, the parameters, the bounds, the body. */
+static void mc_ptx_entry(mc_ptx *p) {
+    if (!mc_ptx_next(p) || !mc_ptx_word(p->token[0])) {
+        mc_ptx_error(p, "'%s' is no name", p->token);
+    }
+    mc_function *f = mc_function_new(p->module, p->token);
+    f->known = 1;
+    if (mc_ptx_eat(p, '(')) {
+        mc_ptx_params(p, f);
+    }
+    while (mc_ptx_next(p) && !mc_ptx_is(p, "{")) {
+        if (mc_ptx_is(p, ".maxntid") || mc_ptx_is(p, ".reqntid")) { /* up to three numbers */
+            uint32_t threads = mc_ptx_number(p);
+            while (mc_ptx_eat(p, ',')) {
+                threads *= mc_ptx_number(p);
+            }
+            f->threads = threads < f->threads ? threads : f->threads;
+        }
+    }
+    mc_ptx_body(p, f);
+}
+
+/* ---- modules ---- */
+
+/* .version, .target */
+static void mc_ptx_head(mc_ptx *p) {
+    char *minor;
+    if (!mc_ptx_next(p) || !mc_ptx_is(p, ".version") || !mc_ptx_next(p)) {
+        mc_ptx_error(p, "'%s' where .version has to be", p->token);
+    }
+    p->module->ptx = 10 * (uint32_t)strtoul(p->token, &minor, 10);
+    p->module->ptx += *minor == '.' ? (uint32_t)strtoul(minor + 1, NULL, 10) : 0;
+    if (!p->result && p->module->ptx > MC_MAX_PTX) {
+        mc_ptx_error(p, "PTX %s is newer than %d", p->token, (int)MC_MAX_PTX);
+        p->result = MC_NEW_PTX;
+    }
+    if (!mc_ptx_next(p) || !mc_ptx_is(p, ".target") || !mc_ptx_next(p) ||
+        strncmp(p->token, "sm_", 3) != 0) {
+        mc_ptx_error(p, "'%s' where .target has to be", p->token);
+    } else if (strtoul(p->token + 3, NULL, 10) > M.desc.capability) {
+        mc_ptx_error(p, "the target %s is newer than sm_%u", p->token, M.desc.capability);
+    }
+    while (mc_ptx_eat(p, ',')) {       /* debug, texmode ... */
+        mc_ptx_next(p);
+    }
+}
+
+/* A directive that the mock does not look at: up to its semicolon, or over its body. */
+static void mc_ptx_other(mc_ptx *p) {
+    uint32_t depth = 0;
+    do {
+        depth += mc_ptx_is(p, "{") ? 1u : mc_ptx_is(p, "}") ? UINT32_MAX : 0;
+        if (depth == 0 && (mc_ptx_is(p, ";") || mc_ptx_is(p, "}"))) {
+            return;
+        }
+    } while (mc_ptx_next(p));
+    mc_ptx_error(p, "the end, in a declaration");
+}
+
+/* Reads a module's text; the result, and what is wrong in p->error. */
+static int mc_ptx_read(mc_ptx *p) {
+    p->line = 1;
+    mc_ptx_head(p);
+    while (mc_ptx_next(p)) {
+        if (mc_ptx_is(p, ".address_size")) {
+            if (mc_ptx_number(p) != 64) {
+                mc_ptx_error(p, "addresses of %s bits", p->token);
+            }
+        } else if (mc_ptx_is(p, ".entry")) {
+            mc_ptx_entry(p);
+        } else if (mc_ptx_is(p, ".file")) {
+            mc_ptx_skip(p, strcspn(p->at, "\n"));
+        } else if (p->token[0] != '.' && !mc_ptx_is(p, ";")) {
+            mc_ptx_error(p, "'%s' is no directive", p->token);
+        } else if (!mc_ptx_is(p, ".visible") && !mc_ptx_is(p, ".weak")) {
+            mc_ptx_other(p);
+        }
+    }
+    return p->result;
+}
+
+#endif /* HCQ_TEST_MOCK_CUDA_PTX_H */

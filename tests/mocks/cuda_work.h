@@ -1,0 +1,344 @@
+/* cuda_work.h - part of libcuda.c: what an operation is, and what it does when its
+   turn comes. */
+#ifndef HCQ_TEST_MOCK_CUDA_WORK_H
+#define HCQ_TEST_MOCK_CUDA_WORK_H
+
+#include "cuda_memory.h"
+#include "cuda_modules.h"
+#include "cuda_wait.h"
+
+typedef enum mc_work_kind {
+    MC_WORK_NOTHING, MC_WORK_KERNEL, MC_WORK_COPY, MC_WORK_SET, MC_WORK_VALUES, MC_WORK_RECORD,
+    MC_WORK_WAIT, MC_WORK_HOST, MC_WORK_GRAPH, MC_WORK_BIRTH, MC_WORK_DEATH
+} mc_work_kind;
+
+static const char *const mc_work_names[] = {
+    "nothing", "a kernel", "a copy", "a memset", "memory operations", "an event's record",
+    "a wait for an event", "a host function", "a graph", "an allocation", "a free"
+};
+
+/* One record of an event: later ones do not change it. */
+typedef struct mc_record {
+    uint32_t refs;
+    int done;
+} mc_record;
+
+typedef struct mc_event {
+    mc_object object;
+    mc_record *record;                 /* the latest, or NULL */
+} mc_event;
+
+enum { MC_WAIT64 = 4, MC_WRITE64 = 5 }; /* CUstreamBatchMemOpType */
+
+typedef struct mc_value {              /* a memory operation */
+    uint32_t type, flags;
+    mc_address address;
+    uint64_t value;
+} mc_value;
+
+enum { MC_SMALL = 192 };
+
+typedef struct mc_work {
+    mc_work_kind kind;
+    mc_context *context;
+    unsigned char *large;              /* what does not fit into `small`, or NULL */
+    union {
+        struct {
+            mc_function *function;
+            uint32_t grid[3], block[3];
+            size_t size;
+        } kernel;                      /* arguments: small or large */
+        struct { mc_address dst, src; uint64_t bytes; } copy; /* large: what was not pinned */
+        struct { mc_address dst; uint64_t pitch, width, height; uint32_t value, element; } set;
+        uint32_t values;               /* how many; mc_value each: small or large */
+        struct { mc_record *record; mc_event *event; } event; /* event: of a graph's node */
+        struct { void (*fn)(void *); void *user; } host;
+        struct { struct mc_exec *exec; struct mc_program *program; uint64_t ticket; } graph;
+        mc_range *range;
+    } u;
+    _Alignas(16) unsigned char small[MC_SMALL];
+} mc_work;
+
+static unsigned char *mc_work_data(mc_work *w) { return w->large ? w->large : w->small; }
+
+static mc_value *mc_work_values(mc_work *w) { return (mc_value *)(void *)mc_work_data(w); }
+
+static void mc_graph_work_free(mc_work *w);
+static int mc_graph_run(mc_work *w);
+
+/* ---- events and their records ---- */
+
+static void mc_record_unref(mc_record *r) {
+    if (r && --r->refs == 0) {
+        free(r);
+    }
+}
+
+static void mc_event_unref(mc_event *e) {
+    if (e->object.refs == 1) {
+        mc_record_unref(e->record);
+    }
+    mc_object_unref(e);
+}
+
+/* Gives an event a new record, of which the caller gets a reference. */
+static mc_record *mc_event_renew(mc_event *e) {
+    mc_record_unref(e->record);
+    e->record = (mc_record *)mc_calloc(1, sizeof *e->record);
+    e->record->refs = 2;
+    return e->record;
+}
+
+/* Lets go of what a work holds. */
+static void mc_work_free(mc_work *w) {
+    if (w->kind == MC_WORK_GRAPH) {
+        mc_graph_work_free(w);
+    } else if (w->kind == MC_WORK_KERNEL) {
+        mc_function_unref(w->u.kernel.function);
+    } else if (w->kind == MC_WORK_RECORD || w->kind == MC_WORK_WAIT) {
+        mc_record_unref(w->u.event.record);
+        if (w->u.event.event) {
+            mc_event_unref(w->u.event.event);
+        }
+    }
+    free(w->large);
+}
+
+/* ---- what waits ---- */
+
+static int mc_record_ready(const mc_waiter *w) { return ((const mc_record *)w->object)->done; }
+
+static int mc_range_ready(const mc_waiter *w) { return ((const mc_range *)w->object)->born; }
+
+/* ---- doing it: with the lock, which they give up where it takes time ---- */
+
+/* The address that a kernel gets as its i-th parameter, or 0. */
+static mc_address mc_kernel_address(mc_work *w, uint32_t i) {
+    const mc_param *p = &w->u.kernel.function->params[i];
+    mc_address address = 0;
+    if (p->size == 8 && p->offset + 8 <= w->u.kernel.size) {
+        memcpy(&address, mc_work_data(w) + p->offset, sizeof address);
+    }
+    return address;
+}
+
+/* Arguments that are addresses of memory must be of living memory within reach. */
+static int mc_kernel_args_good(mc_work *w) {
+    const mc_function *f = w->u.kernel.function;
+    for (uint32_t i = 0; i < f->param_count; i++) {
+        if (mc_reach(w->context, mc_kernel_address(w, i), 0, f->entry) == MC_NOWHERE) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int mc_run_kernel(mc_work *w) {
+    const mc_function *f = w->u.kernel.function;
+    const mc_kernel *kernel = mc_kernel_find(f->entry);
+    const uint32_t *grid = w->u.kernel.grid;
+    uint64_t count = (uint64_t)grid[0] * grid[1] * grid[2];
+    int backwards = mc_random(&mc_tls.random) % 2 != 0;
+    if (!f->module) {
+        mc_misuse("the module of '%s' was unloaded", f->entry);
+        return 0;
+    }
+    if (!kernel) {
+        mc_misuse("'%s' has no function: mock_cuda_kernel did not tell", f->entry);
+        return 0;
+    }
+    if (!mc_kernel_args_good(w)) {
+        return 0;
+    }
+    mock_cuda_fn fn = kernel->fn;
+    mc_tls.in_kernel = 1;
+    mc_tls.fault = 0;
+    pthread_mutex_unlock(&M.lock);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t n = backwards ? count - 1 - i : i;
+        const uint32_t id[3] = {(uint32_t)(n % grid[0]), (uint32_t)(n / grid[0] % grid[1]),
+                                (uint32_t)(n / grid[0] / grid[1])};
+        fn(mc_work_data(w), id, grid, w->u.kernel.block);
+    }
+    pthread_mutex_lock(&M.lock);
+    mc_tls.in_kernel = 0;
+    return mc_tls.fault;
+}
+
+static void mc_run_copy(mc_work *w) {
+    mc_address dst = w->u.copy.dst, src = w->u.copy.src;
+    uint64_t n = w->u.copy.bytes;
+    if (!n || mc_reach(w->context, dst, n, "a copy's destination") == MC_NOWHERE) {
+        return;
+    }
+    if (!w->large && mc_reach(w->context, src, n, "a copy's source") == MC_NOWHERE) {
+        return;
+    }
+    if (!w->large && dst < src + n && src < dst + n) {
+        mc_misuse("a copy's source and destination overlap");
+        return;
+    }
+    pthread_mutex_unlock(&M.lock);
+    memcpy(mc_host(dst), w->large ? w->large : mc_host(src), n);
+    pthread_mutex_lock(&M.lock);
+}
+
+static void mc_run_set(mc_work *w) {
+    uint64_t width = w->u.set.width, element = w->u.set.element, row = width * element;
+    mc_address dst = w->u.set.dst;
+    if (!row || !w->u.set.height) {
+        return;
+    }
+    mc_place place = mc_reach(w->context, dst, w->u.set.pitch * (w->u.set.height - 1) + row,
+                              "a memset");
+    if (place == MC_PAGEABLE) {
+        mc_misuse("a memset of memory that is not pinned, at %#llx", mc_u(dst));
+    }
+    if (place == MC_PAGEABLE || place == MC_NOWHERE) {
+        return;
+    }
+    pthread_mutex_unlock(&M.lock);
+    for (uint64_t y = 0; y < w->u.set.height; y++) {
+        unsigned char *at = (unsigned char *)mc_host(dst + y * w->u.set.pitch);
+        if (element == 1) {
+            memset(at, (int)(w->u.set.value & 255), width);
+        }
+        for (uint64_t x = 0; element > 1 && x < width; x++) {
+            memcpy(at + x * element, &w->u.set.value, element); /* little endian, as GPUs are */
+        }
+    }
+    pthread_mutex_lock(&M.lock);
+}
+
+static int mc_value_met(const mc_value *v, uint64_t now) {
+    switch (v->flags & 3) {
+    case 0: return (int64_t)(now - v->value) >= 0;
+    case 1: return now == v->value;
+    case 2: return (now & v->value) != 0;
+    default: return ~(now | v->value) != 0;
+    }
+}
+
+static int mc_value_there(const mc_value *v) {
+    return mc_value_met(v, __atomic_load_n((uint64_t *)mc_host(v->address), __ATOMIC_ACQUIRE));
+}
+
+static int mc_value_reached(const mc_work *w, const mc_value *v) {
+    mc_place place = mc_reach(w->context, v->address, 8, "a memory operation");
+    if (place == MC_PAGEABLE) {
+        mc_misuse("a memory operation on memory that is not the device's or pinned, at %#llx",
+                  mc_u(v->address));
+    }
+    return place == MC_PINNED || place == MC_ON_DEVICE;
+}
+
+/* Nobody says when the word changes: look again and again. */
+static void mc_value_wait(mc_work *w, const mc_value *v) {
+    uint64_t until = mc_now() + M.desc.watchdog_ms * 1000000ull;
+    for (uint32_t turn = 0; !w->context->error && !M.quit && mc_value_reached(w, v); turn++) {
+        struct timespec pause = {0, turn < 100 ? 5000 : 100000};
+        if (mc_value_there(v)) {
+            return;
+        }
+        if (mc_now() > until) {
+            mc_watchdog("a value that a stream waits for");
+            return;
+        }
+        pthread_mutex_unlock(&M.lock);
+        if (turn < 16) {
+            sched_yield();
+        } else {
+            nanosleep(&pause, NULL);
+        }
+        pthread_mutex_lock(&M.lock);
+    }
+}
+
+static void mc_run_values(mc_work *w) {
+    for (uint32_t i = 0; i < w->u.values && !w->context->error; i++) {
+        const mc_value *v = &mc_work_values(w)[i];
+        if (v->type == MC_WAIT64) {
+            M.counts.value_waits++;
+            mc_value_wait(w, v);
+        } else {
+            M.counts.value_writes++;
+            if (mc_value_reached(w, v)) {
+                __atomic_store_n((uint64_t *)mc_host(v->address), v->value, __ATOMIC_RELEASE);
+            }
+        }
+    }
+}
+
+static void mc_run_host(mc_work *w) {
+    mc_tls.in_kernel = 1;
+    pthread_mutex_unlock(&M.lock);
+    w->u.host.fn(w->u.host.user);
+    pthread_mutex_lock(&M.lock);
+    mc_tls.in_kernel = 0;
+}
+
+static void mc_run_death(mc_work *w) {
+    if (!w->u.range->born) {
+        mc_misuse("memory is freed before its allocation in a stream: nothing orders the two");
+        mc_wait(mc_range_ready, w->u.range, 0, "an allocation in a stream");
+    }
+}
+
+/* Is it this operation's turn to fail? */
+static int mc_faulted(const mc_work *w) {
+    if (!M.fault.on || w->kind == MC_WORK_GRAPH || w->kind == MC_WORK_BIRTH ||
+        w->kind == MC_WORK_DEATH || w->kind == MC_WORK_NOTHING ||
+        (M.fault.entry[0] && (w->kind != MC_WORK_KERNEL ||
+                              strcmp(w->u.kernel.function->entry, M.fault.entry) != 0))) {
+        return 0;
+    }
+    if (M.fault.skip) {
+        M.fault.skip--;
+        return 0;
+    }
+    M.fault.on = 0;
+    return M.fault.error;
+}
+
+/* Does the work, unless it is to fail; returns a sticky error. */
+static int mc_work_run(mc_work *w) {
+    int error = mc_faulted(w);
+    if (error) {
+        return error;
+    }
+    switch (w->kind) {
+    case MC_WORK_NOTHING: break;
+    case MC_WORK_KERNEL: return mc_run_kernel(w);
+    case MC_WORK_COPY: mc_run_copy(w); break;
+    case MC_WORK_SET: mc_run_set(w); break;
+    case MC_WORK_VALUES: mc_run_values(w); break;
+    case MC_WORK_RECORD: w->u.event.record->done = 1; break;
+    case MC_WORK_WAIT:
+        mc_wait(mc_record_ready, w->u.event.record, 0, "an event that a stream waits for");
+        break;
+    case MC_WORK_HOST: mc_run_host(w); break;
+    case MC_WORK_GRAPH: return mc_graph_run(w);
+    case MC_WORK_BIRTH:
+        mc_range_soil(w->u.range);
+        w->u.range->born = 1;
+        break;
+    case MC_WORK_DEATH: mc_run_death(w); break;
+    }
+    return 0;
+}
+
+/* What has to be done for a work even if its context is lost. */
+static void mc_work_drop(mc_work *w) {
+    M.counts.dropped++;
+    if (w->kind == MC_WORK_RECORD) {
+        w->u.event.record->done = 1;
+    } else if (w->kind == MC_WORK_BIRTH) {
+        w->u.range->born = 1;
+    } else if (w->kind == MC_WORK_DEATH) {
+        mc_wait(mc_range_ready, w->u.range, 0, "an allocation in a stream");
+    } else if (w->kind == MC_WORK_GRAPH) {
+        (void)mc_graph_run(w);
+    }
+}
+
+#endif /* HCQ_TEST_MOCK_CUDA_WORK_H */
