@@ -134,7 +134,7 @@ HCQI_CUDA_CHUNK_POSTS 64 any_number_in_flight
 HCQI_CUDA_CHUNK_WAITS 128 any_number_of_waits
 HCQI_CUDA_GRAPH_MIN 2 any_number_of_commands
 HCQI_CUDA_ARGS_BYTES* * arguments_none_and_too_many
-HCQI_CUDA_DEVICES 64 - devices beyond are not listed; no mock has so many
+HCQI_CUDA_DEVICES 64 devices_that_are_listed
 HCQI_CUDA_OLDEST 11040 - cuda/no_cuda.c has an older driver
 HCQI_CUDA_LOG_BYTES 4096 broken_modules
 HCQI_CUDA_TEXT 160 - a text that is cut

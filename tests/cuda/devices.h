@@ -67,6 +67,25 @@ static void memory_of_another_device(void **state) {
     }
 }
 
+/* So many are listed, and no more. */
+static void devices_that_are_listed(void **state) {
+    (void)state;
+    NEEDS_MOCK();
+    mock_cuda_desc desc = mock_wanted();
+    hcq_driver *driver = NULL;
+    uint32_t count = 0;
+    desc.devices = 65;
+    M.setup(&desc);
+    CHECK_OK(hcq_driver_create(NULL, "CUDA", &driver));
+    CHECK_OK(hcq_driver_devices(driver, NULL, 0, &count));
+    hcq_driver_release(driver);
+    CHECK_U64(count, 64);
+    test_cu.devices = count;
+    hcq_device *device = test_open(63, NULL);
+    use_device(device);
+    CHECK_OK(hcq_close(device));
+}
+
 /* Adds to a word of the host's memory, by a copy from it and back. */
 static void use_host_memory(hcq_device *device, hcq_buffer word, uint32_t value) {
     hcq_buffer own = make_words(device, 16);
@@ -131,6 +150,6 @@ static void closed_beside_a_busy_one(void **state) {
 
 #define DEVICE_TESTS                                                               \
     TEST_ALONE(memory_of_another_device), TEST_ALONE(host_memory_of_all),          \
-    TEST(closed_beside_a_busy_one),
+    TEST_ALONE(devices_that_are_listed), TEST(closed_beside_a_busy_one),
 
 #endif /* HCQ_TEST_CUDA_DEVICES_H */

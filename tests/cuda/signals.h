@@ -81,6 +81,29 @@ static void means_are_as_chosen(void **state) {
     }
 }
 
+/* What the driver says it can is taken: new functions, old ones if asked for, events. */
+static void means_of_the_driver(void **state) {
+    static const struct { uint32_t flags, new_driver, old_driver; } rows[] = {
+        {0, 2, 0}, {MOCK_CUDA_NO_MEMOPS, 0, 0}, {MOCK_CUDA_MEMOPS_V1, 2, 1},
+        {MOCK_CUDA_NO_MEMOPS | MOCK_CUDA_MEMOPS_V1, 1, 1}
+    };
+    (void)state;
+    NEEDS_MOCK();
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        mock_cuda_desc desc = mock_wanted();
+        desc.flags |= rows[i].flags;
+        M.setup(&desc);
+        hcq_device *device = device_by(0, 2, 1);
+        hcq_cuda_info info = info_of(device);
+        CHECK_U64(info.memops, info.driver_version >= 11070 ? rows[i].new_driver
+                                                            : rows[i].old_driver);
+        use_device(device);
+        CHECK(calls_of("cuStreamWriteValue64_v2") == 0 || info.memops == 2);
+        CHECK((calls_of("cuStreamWriteValue64") != 0) == (info.memops == 1));
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 /* ---- how many events ---- */
 
 enum { MANY = 10000 };
@@ -292,7 +315,8 @@ static void waiting_hosts_sleep(void **state) {
 }
 
 #define SIGNAL_TESTS                                                               \
-    TEST(means_are_as_chosen), TEST(many_waits_share_an_event),                    \
+    TEST(means_are_as_chosen), TEST_ALONE(means_of_the_driver),                    \
+    TEST(many_waits_share_an_event),                                               \
     TEST(events_go_back_to_their_pool), TEST(waits_are_exact), TEST(waits_for_the_past), \
     TEST_ALONE(no_value_waits), TEST(held_work_is_not_handed_over), TEST(waiting_hosts_sleep),
 

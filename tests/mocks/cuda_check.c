@@ -803,24 +803,37 @@ static void failures(void **state) {
 
 /* ---- graphs ---- */
 
-/* A kernel that holds, then a copy and a memset. */
+/* A kernel that holds, then a copy; memory operations, then a copy; two memsets of a
+   word, then a copy of it. */
 static struct {
-    mc_handle graph, exec, held, node, set;
+    mc_handle graph, exec, held, copied, values, sets[2], last;
     uint64_t args[2];                  /* of the kernel */
     size_t size;
     void *extra[5];
     mc_kernel_params kernel;
-    mc_copy_params copy;
-    mc_set_params byte;
+    mc_batch_params ops[2];
+    mc_batch_node_params batch;
 } G;
 
-/* A node that copies a word to another. */
-static mc_copy_params copy_word(mc_address dst, mc_address src) {
+static mc_copy_params copy_word(uint32_t dst, uint32_t src) {
     mc_copy_params p = {.width = 8, .height = 1, .depth = 1};
     p.src.type = p.dst.type = 4;
-    p.src.device = src;
-    p.dst.device = dst;
+    p.src.device = pinned(src);
+    p.dst.device = pinned(dst);
     return p;
+}
+
+static mc_set_params set_byte(uint32_t dst, uint32_t value) {
+    mc_set_params p = {.dst = pinned(dst), .value = value, .element = 1, .width = 1, .height = 1};
+    return p;
+}
+
+/* Adds a copy of a word behind other nodes. */
+static mc_handle add_copy(uint32_t dst, uint32_t src, const mc_handle *before, size_t count) {
+    mc_copy_params p = copy_word(dst, src);
+    mc_handle node = NULL;
+    OK(cuGraphAddMemcpyNode(&node, G.graph, before, count, &p, R.context));
+    return node;
 }
 
 static void graph_open(void) {
@@ -831,16 +844,21 @@ static void graph_open(void) {
     void *extra[] = {(void *)1, G.args, (void *)2, &G.size, NULL};
     memcpy(G.extra, extra, sizeof extra);
     G.kernel = (mc_kernel_params){R.hold, {1, 1, 1}, {1, 1, 1}, 0, NULL, G.extra};
-    G.byte = (mc_set_params){.dst = pinned(2), .value = 1, .element = 1, .width = 1, .height = 1};
+    G.ops[0] = (mc_batch_params){.operation = 4, .address = pinned(0), .value = 1};
+    G.ops[1] = (mc_batch_params){.operation = 5, .address = pinned(12), .value = 9};
+    G.batch = (mc_batch_node_params){R.context, 2, G.ops, 0};
     set_word(10, 100);
-    set_word(11, 200);
-    G.copy = copy_word(pinned(1), pinned(10));
     OK(cuGraphCreate(&G.graph, 0));
     OK(cuGraphAddKernelNode(&G.held, G.graph, NULL, 0, &G.kernel));
-    OK(cuGraphAddMemcpyNode(&G.node, G.graph, &G.held, 1, &G.copy, R.context));
-    OK(cuGraphAddMemsetNode(&G.set, G.graph, &G.held, 1, &G.byte, R.context));
+    G.copied = add_copy(1, 10, &G.held, 1);
+    OK(cuGraphAddBatchMemOpNode(&G.values, G.graph, NULL, 0, &G.batch));
+    (void)add_copy(2, 12, &G.values, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        mc_set_params p = set_byte(20, i + 1);
+        OK(cuGraphAddMemsetNode(&G.sets[i], G.graph, NULL, 0, &p, R.context));
+    }
+    G.last = add_copy(21, 20, G.sets, 2);
     OK(cuGraphInstantiateWithFlags(&G.exec, G.graph, 0));
-    G.copy.src.device = pinned(11);
 }
 
 static void graph_close(void) {
@@ -856,142 +874,90 @@ static void graph_run(void) {
 
 /* Edges hold; what has none comes in any order. */
 static void graph_order(void **state) {
-    mc_handle sets[2], join, last, record, event;
     uint32_t seen[3] = {0, 0, 0};
+    mc_handle node;
     (void)state;
     graph_open();
     set_word(0, 1);
-    OK(cuEventCreate(&event, 2));
-    for (uint32_t i = 0; i < 2; i++) {
-        G.byte.dst = pinned(20);
-        G.byte.value = i + 1;
-        OK(cuGraphAddMemsetNode(&sets[i], G.graph, NULL, 0, &G.byte, R.context));
-    }
-    G.copy = copy_word(pinned(21), pinned(20));
-    OK(cuGraphAddEmptyNode(&join, G.graph, sets, 2));
-    OK(cuGraphAddMemcpyNode(&last, G.graph, &join, 1, &G.copy, R.context));
-    OK(cuGraphAddEventRecordNode(&record, G.graph, &last, 1, event));
-    OK(cuGraphExecDestroy(G.exec));
-    OK(cuGraphInstantiateWithFlags(&G.exec, G.graph, 0));
-    IS(1, cuGraphAddEmptyNode(&join, G.graph, (mc_handle[]){last, last}, 2));
-    G.copy = copy_word(pinned(22), pinned(20));
-    OK(cuGraphAddMemcpyNode(&last, G.graph, &last, 1, &G.copy, R.context)); /* too late */
-    OK(cuGraphUpload(G.exec, R.s[0]));
+    IS(1, cuGraphAddEmptyNode(&node, G.graph, (mc_handle[]){G.last, G.last}, 2));
+    (void)add_copy(22, 10, NULL, 0);   /* not in the instance */
     for (uint32_t i = 0; i < 500 && !(seen[1] && seen[2]); i++) {
         graph_run();
+        assert_int_equal(word(1), 100);
+        assert_int_equal(word(2), 9);
         assert_int_equal(word(21), word(20));
         assert_in_range(word(21), 1, 2);
         seen[word(21)] = 1;
     }
     assert_true(seen[1] && seen[2]);
     assert_int_equal(word(22), 0);
-    OK(cuEventDestroy_v2(event));
     graph_close();
 }
 
-/* An update, or a node that is disabled, reaches later launches only. */
+/* An update, or a node that is disabled, reaches later launches only; one instance of a
+   graph runs at a time, whatever the streams. */
 static void graph_updates(void **state) {
+    mc_copy_params copy;
     (void)state;
     graph_open();
     OK(cuGraphLaunch(G.exec, R.s[0]));
-    OK(cuGraphExecMemcpyNodeSetParams(G.exec, G.node, &G.copy, R.context));
-    OK(cuGraphNodeSetEnabled(G.exec, G.set, 0));
-    G.args[1] = 0;                     /* read when it was added: nothing happens */
+    copy = copy_word(3, 10);
+    OK(cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
+    OK(cuGraphNodeSetEnabled(G.exec, G.sets[0], 0));
+    G.ops[1].value = 10;
+    OK(cuGraphExecBatchMemOpNodeSetParams(G.exec, G.values, &G.batch));
+    G.kernel.function = R.copy;        /* another function will do */
+    G.args[0] = pinned(4);
+    G.args[1] = pinned(10);
+    OK(cuGraphExecKernelNodeSetParams(G.exec, G.held, &G.kernel));
+    OK(cuGraphLaunch(G.exec, R.s[1])); /* could begin, but for the other one */
     still(0);
+    assert_int_equal(word(4), 0);
+    MISUSE(NULL, "not done", cuGraphExecDestroy(G.exec));
     set_word(0, 1);
     OK(cuStreamSynchronize(R.s[0]));
     assert_int_equal(word(1), 100);
-    assert_int_equal(word(2), 1);
-    set_word(2, 0);
-    graph_run();
-    assert_int_equal(word(1), 200);
-    assert_int_equal(word(2), 0);
-    G.byte.value = 2;
-    OK(cuGraphExecMemsetNodeSetParams(G.exec, G.set, &G.byte, R.context));
-    graph_run();
-    assert_int_equal(word(2), 0);      /* it still is disabled */
-    OK(cuGraphNodeSetEnabled(G.exec, G.set, 1));
-    G.kernel.function = R.copy;        /* another function will do */
-    G.args[0] = pinned(3);
-    G.args[1] = pinned(11);
-    OK(cuGraphExecKernelNodeSetParams(G.exec, G.held, &G.kernel));
-    graph_run();
-    assert_int_equal(word(2), 2);
-    assert_int_equal(word(3), 200);
+    OK(cuStreamSynchronize(R.s[1]));
+    assert_int_equal(word(2), 10);
+    assert_int_equal(word(3), 100);
+    assert_int_equal(word(4), 100);
+    assert_int_equal(word(20), 2);
     graph_close();
 }
 
 /* ... and not everything of a node, and of no other graph's. */
 static void graph_refusals(void **state) {
     mc_handle other, stranger;
+    mc_copy_params copy;
     (void)state;
     graph_open();
     set_word(0, 1);
-    G.copy.src.device = R.memory;      /* another kind of memory */
-    IS(1, cuGraphExecMemcpyNodeSetParams(G.exec, G.node, &G.copy, R.context));
-    G.copy = copy_word(pinned(1), pinned(11));
-    G.copy.height = 0;
-    IS(1, cuGraphExecMemcpyNodeSetParams(G.exec, G.node, &G.copy, R.context));
-    IS(1, cuGraphExecMemsetNodeSetParams(G.exec, G.node, &G.byte, R.context)); /* a copy */
-    G.byte.width = 2;
-    IS(1, cuGraphExecMemsetNodeSetParams(G.exec, G.set, &G.byte, R.context));
+    mc_set_params byte = set_byte(20, 3);
+    copy = copy_word(1, 10);
+    copy.src.device = R.memory;        /* another kind of memory */
+    IS(1, cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
+    copy = copy_word(1, 11);
+    copy.height = 0;
+    IS(1, cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
+    IS(1, cuGraphExecMemsetNodeSetParams(G.exec, G.copied, &byte, R.context)); /* a copy */
+    byte.width = 2;
+    IS(1, cuGraphExecMemsetNodeSetParams(G.exec, G.sets[0], &byte, R.context));
+    G.batch.count = 1;
+    IS(1, cuGraphExecBatchMemOpNodeSetParams(G.exec, G.values, &G.batch));
+    G.batch.count = 2;
+    G.ops[0].operation = 5;
+    IS(1, cuGraphExecBatchMemOpNodeSetParams(G.exec, G.values, &G.batch));
+    IS(1, cuGraphNodeSetEnabled(G.exec, G.values, 0)); /* not of this kind */
     OK(cuGraphCreate(&other, 0));
     OK(cuGraphAddEmptyNode(&stranger, other, NULL, 0));
     IS(1, cuGraphAddEmptyNode(&stranger, G.graph, &stranger, 1));
     MISUSE(R.s[0], "not of the graph",
-           cuGraphExecMemsetNodeSetParams(G.exec, stranger, &G.byte, R.context));
+           cuGraphExecMemsetNodeSetParams(G.exec, stranger, &byte, R.context));
     OK(cuGraphDestroy(G.graph));
-    MISUSE(R.s[0], "destroyed", cuGraphNodeSetEnabled(G.exec, G.node, 0));
+    MISUSE(R.s[0], "destroyed", cuGraphNodeSetEnabled(G.exec, G.copied, 0));
     graph_run();                       /* the instance needs no graph */
-    assert_int_equal(word(1), 100);
+    assert_int_equal(word(1) + word(2), 109);
     G.graph = other;
-    graph_close();
-}
-
-/* One instance of a graph runs at a time, whatever the streams. */
-static void graph_once(void **state) {
-    (void)state;
-    graph_open();
-    OK(cuGraphLaunch(G.exec, R.s[0]));
-    G.args[0] = pinned(11);            /* would not wait by itself */
-    OK(cuGraphExecKernelNodeSetParams(G.exec, G.held, &G.kernel));
-    OK(cuGraphLaunch(G.exec, R.s[1]));
-    still(0);
-    IS(600, cuStreamQuery(R.s[1]));
-    MISUSE(NULL, "not done", cuGraphExecDestroy(G.exec));
-    set_word(0, 1);
-    OK(cuCtxSynchronize());
-    graph_close();
-}
-
-static void graph_values(void **state) {
-    mc_handle node, last;
-    (void)state;
-    graph_open();
-    mc_batch_params ops[2] = {{.operation = 4, .address = pinned(0), .value = 2},
-                              {.operation = 5, .address = pinned(3), .value = 9}};
-    mc_batch_node_params p = {R.context, 2, ops, 0};
-    set_word(0, 1);
-    G.copy = copy_word(pinned(22), pinned(3));
-    OK(cuGraphAddBatchMemOpNode(&node, G.graph, NULL, 0, &p));
-    OK(cuGraphAddMemcpyNode(&last, G.graph, &node, 1, &G.copy, R.context));
-    OK(cuGraphExecDestroy(G.exec));
-    OK(cuGraphInstantiateWithFlags(&G.exec, G.graph, 0));
-    OK(cuGraphLaunch(G.exec, R.s[0]));
-    ops[1].value = 10;
-    OK(cuGraphExecBatchMemOpNodeSetParams(G.exec, node, &p));
-    assert_int_equal(mock_cuda_idle(2), 0);
-    set_word(0, 2);
-    OK(cuStreamSynchronize(R.s[0]));
-    assert_int_equal(word(22), 9);
-    graph_run();
-    assert_int_equal(word(22), 10);
-    p.count = 1;
-    IS(1, cuGraphExecBatchMemOpNodeSetParams(G.exec, node, &p));
-    p.count = 2;
-    ops[0].operation = 5;
-    IS(1, cuGraphExecBatchMemOpNodeSetParams(G.exec, node, &p));
-    IS(1, cuGraphNodeSetEnabled(G.exec, node, 0)); /* not of this kind */
     graph_close();
 }
 
@@ -1036,7 +1002,7 @@ static const struct CMUnitTest tests[] = {
     TEST(memory), TEST(registered_memory),
     TEST(pools), TEST(pool_sizes), TEST(peers), TEST(bad_ptx), TEST(functions),
     TEST(contexts), TEST(sticky), TEST(operations_fail), TEST(failures), TEST(graph_order),
-    TEST(graph_updates), TEST(graph_refusals), TEST(graph_once), TEST(graph_values),
+    TEST(graph_updates), TEST(graph_refusals),
     TEST(graph_threads),
 };
 
