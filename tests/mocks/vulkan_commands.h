@@ -23,21 +23,13 @@ static void mock_vk_query_pool_close(mock_vk_object *o) {
     free(((mock_vk_query_pool *)(void *)o)->queries);
 }
 
-static VkResult mock_vkCreateQueryPool(VkDevice device, const VkQueryPoolCreateInfo *info,
-                                       MOCK_VK_HOOKS, VkQueryPool *out) {
-    VkResult result;
-    mock_vk_query_pool *pool = MOCK_VK_CREATE(mock_vk_query_pool, CreateQueryPool, QUERY_POOL);
-    *out = (VkQueryPool)(uintptr_t)pool;
-    if (!pool) {
-        return result;
-    }
+static void mock_vk_query_pool_make(mock_vk_query_pool *pool, const VkQueryPoolCreateInfo *info) {
     pool->o.close = mock_vk_query_pool_close;
     pool->count = info->queryCount;
     pool->queries = calloc(pool->count, sizeof *pool->queries);
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroyQueryPool, VkQueryPool, QUERY_POOL)
+MOCK_VK_CREATE(QueryPool, mock_vk_query_pool, QUERY_POOL, mock_vk_query_pool_make)
 
 static void mock_vk_queries_within(const mock_vk_query_pool *pool, uint32_t first,
                                    uint32_t count) {
@@ -165,25 +157,17 @@ static void mock_vk_command_pool_close(mock_vk_object *o) {
     }
 }
 
-static VkResult mock_vkCreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo *info,
-                                         MOCK_VK_HOOKS, VkCommandPool *out) {
-    VkResult result;
-    mock_vk_command_pool *pool = MOCK_VK_CREATE(mock_vk_command_pool, CreateCommandPool,
-                                                COMMAND_POOL);
-    *out = (VkCommandPool)(uintptr_t)pool;
-    if (!pool) {
-        return result;
-    }
+static void mock_vk_command_pool_make(mock_vk_command_pool *pool,
+                                      const VkCommandPoolCreateInfo *info) {
     pool->o.close = mock_vk_command_pool_close;
     pool->family = info->queueFamilyIndex;
     pool->can = pool->o.device->physical->families[pool->family].queueFlags;
     if (pool->can & (VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT)) {
         pool->can |= VK_QUEUE_TRANSFER_BIT;
     }
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroyCommandPool, VkCommandPool, COMMAND_POOL)
+MOCK_VK_CREATE(CommandPool, mock_vk_command_pool, COMMAND_POOL, mock_vk_command_pool_make)
 
 /* One at a time, as hcq wants them, and so below. */
 static VkResult mock_vkAllocateCommandBuffers(VkDevice handle,

@@ -48,17 +48,6 @@ static void *mock_vk_new(mock_vk_device *d, mock_vk_kind kind, size_t size) {
     return o;
 }
 
-/* What creating begins with: the new object, or NULL with the `result` of the call. */
-static void *mock_vk_create(mock_vk_entry entry, VkDevice device, mock_vk_kind kind, size_t size,
-                            VkResult *result) {
-    *result = mock_vk_enter(entry);
-    mock_vk_device *d = mock_vk_device_of(device);
-    return *result == VK_SUCCESS ? mock_vk_new(d, kind, size) : NULL;
-}
-
-#define MOCK_VK_CREATE(type, entry, kind) \
-    ((type *)mock_vk_create(MOCK_VK_##entry, device, MOCK_VK_KIND_##kind, sizeof(type), &result))
-
 /* No batch may use an object that goes. After a loss the queues drop what they
    have, which may take a moment. Under the lock. */
 static void mock_vk_unused(const mock_vk_object *o) {
@@ -93,10 +82,26 @@ static void mock_vk_destroy_handle(mock_vk_entry entry, VkDevice device, uintptr
     mock_vk_outside(o);
 }
 
-#define MOCK_VK_DESTROY(name, type, kind)                                          \
-    static void mock_vk##name(VkDevice device, type handle, MOCK_VK_HOOKS) {       \
+#define MOCK_VK_DESTROY(name, handle_type, kind)                                   \
+    static void mock_vk##name(VkDevice device, handle_type handle, MOCK_VK_HOOKS) { \
         mock_vk_destroy_handle(MOCK_VK_##name, device, (uintptr_t)handle, MOCK_VK_KIND_##kind); \
     }
+
+/* vkCreate* and vkDestroy* of what `make` fills in from its description. */
+#define MOCK_VK_CREATE(name, type, kind, make)                                     \
+    static VkResult mock_vkCreate##name(VkDevice device, const Vk##name##CreateInfo *info, \
+                                        MOCK_VK_HOOKS, Vk##name *out) {            \
+        VkResult result = mock_vk_enter(MOCK_VK_Create##name);                     \
+        mock_vk_device *d = mock_vk_device_of(device);                             \
+        type *made = result == VK_SUCCESS                                          \
+                         ? mock_vk_new(d, MOCK_VK_KIND_##kind, sizeof *made) : NULL; \
+        if (made) {                                                                \
+            make(made, info);                                                      \
+        }                                                                          \
+        *out = (Vk##name)(uintptr_t)made;                                          \
+        return result;                                                             \
+    }                                                                              \
+    MOCK_VK_DESTROY(Destroy##name, Vk##name, kind)
 
 /* ---- memory ---- */
 
@@ -243,28 +248,17 @@ static void mock_vk_buffer_close(mock_vk_object *o) {
     }
 }
 
-static VkResult mock_vkCreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
-                                    MOCK_VK_HOOKS, VkBuffer *out) {
-    VkResult result;
-    *out = VK_NULL_HANDLE;
-    if (info->size > mock_vk_device_of(device)->desc->max_buffer) {
-        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-    }
-    mock_vk_buffer *b = MOCK_VK_CREATE(mock_vk_buffer, CreateBuffer, BUFFER);
-    if (!b) {
-        return result;
-    }
+static void mock_vk_buffer_make(mock_vk_buffer *b, const VkBufferCreateInfo *info) {
     b->o.close = mock_vk_buffer_close;
     b->size = info->size;
     for (uint32_t i = 0; i < info->queueFamilyIndexCount; i++) {
         b->families |= 1u << info->pQueueFamilyIndices[i];
     }
     b->external = info->pNext != NULL;
-    *out = (VkBuffer)(uintptr_t)b;
-    return VK_SUCCESS;
+    mock_vk_check(b->size <= b->o.device->desc->max_buffer, "%llu bytes", mock_vk_u(b->size));
 }
 
-MOCK_VK_DESTROY(DestroyBuffer, VkBuffer, BUFFER)
+MOCK_VK_CREATE(Buffer, mock_vk_buffer, BUFFER, mock_vk_buffer_make)
 
 static void mock_vkGetBufferMemoryRequirements(VkDevice handle, VkBuffer buffer,
                                                VkMemoryRequirements *out) {

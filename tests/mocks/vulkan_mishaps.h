@@ -123,9 +123,9 @@ static int stage_open(stage *g) {
     static const uint32_t words[1024] = {1, 2, 3};
     hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program_desc bound = {
-        "bound", NULL, {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
-        NULL, {shader_vk_uniform, sizeof shader_vk_uniform, NULL}, {NULL, 0, NULL}, 0};
+    uint32_t module[BINDING_WORDS];
+    hcq_program_desc bound = {"bound", NULL, {HCQ_ARG_INOUT, HCQ_ARG_IN}, NULL, NULL,
+                              {module, bindings_module(module, 2), NULL}, {NULL, 0, NULL}, 0};
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = 3 * SECOND;
     desc.explain_ns = HCQ_KEEP;
@@ -146,8 +146,7 @@ static int stage_open(stage *g) {
 
 static void stage_record(const stage *g) {
     add_args args = {g->a.address, 1, 4};
-    struct { uint64_t dst, src; uint32_t n, factor, add; } bind = {
-        g->a.address, g->b.address, 64, 3, 4};
+    const uint64_t bind[2] = {g->a.address, g->b.address};
     hcq_dims four = hcq_dim(4, 1, 1), many = hcq_dim(20, 1, 1);
     (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, four, four);
     (void)hcq_queue_copy(g->q, g->b, g->a, 4096);

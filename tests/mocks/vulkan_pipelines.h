@@ -14,14 +14,7 @@ typedef struct mock_vk_module_object {
     int part;                          /* changed so that it runs a part of a grid */
 } mock_vk_module_object;
 
-static VkResult mock_vkCreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info,
-                                          MOCK_VK_HOOKS, VkShaderModule *out) {
-    VkResult result;
-    mock_vk_module_object *m = MOCK_VK_CREATE(mock_vk_module_object, CreateShaderModule, MODULE);
-    *out = (VkShaderModule)(uintptr_t)m;
-    if (!m) {
-        return result;
-    }
+static void mock_vk_module_make(mock_vk_module_object *m, const VkShaderModuleCreateInfo *info) {
     pthread_mutex_lock(&mock_vk_lock);
     const mock_vk_kernel_info *k = mock_vk_kernel_find(info->pCode, info->codeSize);
     if (!k) {
@@ -32,84 +25,53 @@ static VkResult mock_vkCreateShaderModule(VkDevice device, const VkShaderModuleC
         m->kernel = *k;
     }
     pthread_mutex_unlock(&mock_vk_lock);
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroyShaderModule, VkShaderModule, MODULE)
+MOCK_VK_CREATE(ShaderModule, mock_vk_module_object, MODULE, mock_vk_module_make)
 
 /* ---- layouts ---- */
 
-typedef struct mock_vk_set_layout { mock_vk_object o; } mock_vk_set_layout;
+/* Of those that may be updated after they were bound there may be more. */
+static void mock_vk_set_layout_make(mock_vk_object *o,
+                                    const VkDescriptorSetLayoutCreateInfo *info) {
+    const VkDescriptorSetLayoutBindingFlagsCreateInfo *flags = info->pNext;
+    uint32_t early = 0, most = o->device->desc->max_storage_buffers;
+    for (uint32_t i = 0; i < info->bindingCount; i++) {
+        int storage = info->pBindings[i].descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        early += storage && !(flags && flags->pBindingFlags[i]) ? 1 : 0;
+    }
+    mock_vk_check(early <= most, "%u storage buffers, the device has %u", early, most);
+}
+
+MOCK_VK_CREATE(DescriptorSetLayout, mock_vk_object, SET_LAYOUT, mock_vk_set_layout_make)
 
 typedef struct mock_vk_layout {
     mock_vk_object o;
     uint32_t push_bytes;
 } mock_vk_layout;
 
-static VkResult mock_vkCreateDescriptorSetLayout(VkDevice device,
-                                                 const VkDescriptorSetLayoutCreateInfo *info,
-                                                 MOCK_VK_HOOKS, VkDescriptorSetLayout *out) {
-    VkResult result;
-    mock_vk_set_layout *made = MOCK_VK_CREATE(mock_vk_set_layout, CreateDescriptorSetLayout,
-                                              SET_LAYOUT);
-    const VkDescriptorSetLayoutBindingFlagsCreateInfo *flags = info->pNext;
-    uint32_t early = 0;
-    *out = (VkDescriptorSetLayout)(uintptr_t)made;
-    if (!made) {
-        return result;
-    }
-    for (uint32_t i = 0; i < info->bindingCount; i++) {
-        int storage = info->pBindings[i].descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        early += storage && !(flags && flags->pBindingFlags[i]) ? 1 : 0;
-    }
-    uint32_t most = made->o.device->desc->max_storage_buffers;
-    mock_vk_check(early <= most, "%u storage buffers, the device has %u", early, most);
-    return VK_SUCCESS;
-}
-
-MOCK_VK_DESTROY(DestroyDescriptorSetLayout, VkDescriptorSetLayout, SET_LAYOUT)
-
-static VkResult mock_vkCreatePipelineLayout(VkDevice device,
-                                            const VkPipelineLayoutCreateInfo *info,
-                                            MOCK_VK_HOOKS, VkPipelineLayout *out) {
-    VkResult result;
-    mock_vk_layout *layout = MOCK_VK_CREATE(mock_vk_layout, CreatePipelineLayout,
-                                            PIPELINE_LAYOUT);
-    *out = (VkPipelineLayout)(uintptr_t)layout;
-    if (!layout) {
-        return result;
-    }
+static void mock_vk_layout_make(mock_vk_layout *layout, const VkPipelineLayoutCreateInfo *info) {
     uint32_t most = layout->o.device->desc->max_push_constants;
     for (uint32_t i = 0; i < info->pushConstantRangeCount; i++) {
         layout->push_bytes = info->pPushConstantRanges[i].size;
         mock_vk_check(layout->push_bytes <= most, "%u push constants, the device has %u",
                       layout->push_bytes, most);
     }
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroyPipelineLayout, VkPipelineLayout, PIPELINE_LAYOUT)
+MOCK_VK_CREATE(PipelineLayout, mock_vk_layout, PIPELINE_LAYOUT, mock_vk_layout_make)
 
 /* ---- caches ---- */
 
-typedef struct mock_vk_cache { mock_vk_object o; } mock_vk_cache;
-
-/* Counts those that begin with something. */
-static VkResult mock_vkCreatePipelineCache(VkDevice device, const VkPipelineCacheCreateInfo *info,
-                                           MOCK_VK_HOOKS, VkPipelineCache *out) {
-    VkResult result;
-    mock_vk_cache *cache = MOCK_VK_CREATE(mock_vk_cache, CreatePipelineCache, PIPELINE_CACHE);
-    *out = (VkPipelineCache)(uintptr_t)cache;
-    if (!cache) {
-        return result;
-    }
+/* Those that begin with something are counted. */
+static void mock_vk_cache_make(mock_vk_object *o TEST_UNUSED,
+                               const VkPipelineCacheCreateInfo *info) {
     mock_vk_check(info->initialDataSize == 0 || info->initialDataSize >= 32,
                   "%zu bytes are no vkGetPipelineCacheData's", info->initialDataSize);
     mock_vk_count(&mock_vk_counters.filled_caches, info->initialDataSize != 0);
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroyPipelineCache, VkPipelineCache, PIPELINE_CACHE)
+MOCK_VK_CREATE(PipelineCache, mock_vk_object, PIPELINE_CACHE, mock_vk_cache_make)
 
 /* Only the head that all have. */
 static VkResult mock_vkGetPipelineCacheData(VkDevice handle,
@@ -207,22 +169,12 @@ static void mock_vk_set_pool_close(mock_vk_object *o) {
     }
 }
 
-static VkResult mock_vkCreateDescriptorPool(VkDevice device,
-                                            const VkDescriptorPoolCreateInfo *info,
-                                            MOCK_VK_HOOKS, VkDescriptorPool *out) {
-    VkResult result;
-    mock_vk_set_pool *pool = MOCK_VK_CREATE(mock_vk_set_pool, CreateDescriptorPool,
-                                            DESCRIPTOR_POOL);
-    *out = (VkDescriptorPool)(uintptr_t)pool;
-    if (!pool) {
-        return result;
-    }
+static void mock_vk_set_pool_make(mock_vk_set_pool *pool, const VkDescriptorPoolCreateInfo *info) {
     pool->o.close = mock_vk_set_pool_close;
     pool->left = info->maxSets;
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroyDescriptorPool, VkDescriptorPool, DESCRIPTOR_POOL)
+MOCK_VK_CREATE(DescriptorPool, mock_vk_set_pool, DESCRIPTOR_POOL, mock_vk_set_pool_make)
 
 /* One set, as hcq wants them. */
 static VkResult mock_vkAllocateDescriptorSets(VkDevice handle,

@@ -70,23 +70,15 @@ static VkResult mock_vk_told(mock_vk_device *d, VkResult result) {
 
 /* ---- semaphores ---- */
 
-static VkResult mock_vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
-                                       MOCK_VK_HOOKS, VkSemaphore *out) {
+static void mock_vk_semaphore_make(mock_vk_semaphore *s, const VkSemaphoreCreateInfo *info) {
     const VkSemaphoreTypeCreateInfo *type = info->pNext;
-    VkResult result;
-    mock_vk_semaphore *s = MOCK_VK_CREATE(mock_vk_semaphore, CreateSemaphore, SEMAPHORE);
-    *out = (VkSemaphore)(uintptr_t)s;
-    if (!s) {
-        return result;
-    }
     mock_vk_check(type && type->semaphoreType == VK_SEMAPHORE_TYPE_TIMELINE &&
                       s->o.device->features.timeline,
                   "the mock knows timeline semaphores only, and they are to be enabled");
     s->value = s->highest = type->initialValue;
-    return VK_SUCCESS;
 }
 
-MOCK_VK_DESTROY(DestroySemaphore, VkSemaphore, SEMAPHORE)
+MOCK_VK_CREATE(Semaphore, mock_vk_semaphore, SEMAPHORE, mock_vk_semaphore_make)
 
 static VkResult mock_vkGetSemaphoreCounterValue(VkDevice handle, VkSemaphore semaphore,
                                                 uint64_t *out) {
