@@ -25,8 +25,8 @@
 #            undo everything; hot paths allocate nothing; only hcq_ symbols;
 #            structs have one layout; the lock-free code loses no wake-up and
 #            races in no schedule of two threads with few departures from the usual
-#            one; timelines of two devices do what a model says, and every answer
-#            that four threads get; random graphs give what their calls give one
+#            one; every answer that four threads get is one that a model allows; random
+#            graphs give what their calls give one
 #            after another, and their plans wait for what they must and nothing
 #            else
 #   default  narrow counters and both means of counting on CUDA; NDEBUG; condition
@@ -83,9 +83,8 @@ misuse                 quick    cpu         program gcc misuse cpu
 alloc                  quick    cpu         program gcc alloc cpu
 faults                 default  cpu         program gcc faults cpu
 stress                 quick    cpu         stress gcc cpu 1 2 3
-timelines              quick    cpu         timelines gcc cpu 1 2 3
 answers                quick    cpu         answers gcc cpu 1 2
-timelines-signals      default  cpu         timelines_signals cpu mock
+answers-signals        default  cpu         answers_signals cpu mock
 unit                   quick    cpu         unit
 graph                  quick    cpu         graph gcc 100
 schedules              quick    -           schedules
@@ -115,11 +114,10 @@ vulkan-alloc           default  vulkan      vulkan alloc vkmock-one
 vulkan-faults          default  vulkan      vulkan faults vkmock --quick
 vulkan-faults-driver   full     vulkan      vulkan faults vulkan --quick
 vulkan-stress          default  vulkan      vulkan stress vulkan --seed 1
-vulkan-timelines       default  vulkan      vulkan timelines vulkan --seed 1
 vulkan-answers         default  vulkan      vulkan answers vulkan --seed 1
 vulkan-graph           default  vulkan      vulkan graph vulkan --seeds 100
 vulkan-mock-graph      default  vulkan      vulkan graph vkmock --seeds 300
-vulkan-mock-timelines  default  vulkan      vulkan timelines vkmock --seed 1
+vulkan-mock-answers    default  vulkan      vulkan answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      vulkan_examples
 shaders                default  vulkan      shaders
@@ -134,7 +132,6 @@ cuda                   default  cuda-mock   cuda_own
 cuda-misuse            default  cuda-mock   cuda misuse cumock
 cuda-alloc             default  cuda-mock   cuda alloc cumock
 cuda-stress            default  cuda-mock   cuda stress cumock,cumock-events --seed 1
-cuda-timelines         default  cuda-mock   cuda timelines cumock,cumock-events --seed 1
 cuda-answers           default  cuda-mock   cuda answers cumock,cumock-events --seed 1
 cuda-graph             default  cuda-mock   cuda graph cumock,cumock-events --seeds 100
 cuda-variants-all      full     cuda-mock   cuda_variants
@@ -156,9 +153,8 @@ alloc-mock             default  cpu         program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 stress-mock            default  cpu         stress gcc mock 1 2 3
 stress-variants        default  cpu         stress_variants 4 5
-timelines-variants     default  cpu         timelines_variants 4 5
 answers-variants       default  cpu         answers_variants 4 5
-timelines-killed       default  cpu         program gcc timelines cpu --kill 20
+answers-killed         default  cpu         program gcc answers cpu --kill 20
 graph-seeds            default  cpu         graph gcc 500
 profile                default  cpu         script tests/core/profile.sh
 flat                   default  cpu         program gcc flat cpu
@@ -170,8 +166,7 @@ condvar-stress         default  cpu         stress condvar cpu 6 7
 release-conformance    default  cpu         program release conformance cpu --quick
 single                 default  cpu         single_header
 tsan-stress            default  -           stress_sanitized tsan 1 2
-tsan-timelines         default  -           timelines_sanitized tsan 1 2
-asan-timelines         default  -           timelines_sanitized asan 3
+asan-answers           default  -           answers_sanitized asan 3
 tsan-answers           default  -           answers_sanitized tsan 1 2
 tsan-graph             default  -           graph_sanitized tsan 30
 asan-graph             default  -           graph_sanitized asan 80
@@ -200,8 +195,7 @@ mutants                full     cuda-mock   broken 12
 answers-long           full     cpu         answers_long 600
 vulkan-answers-long    full     vulkan      vulkan answers vulkan --seconds 600
 tsan-answers-long      full     -           sanitized tsan answers cpu --seconds 180
-timelines-long         full     cpu         timelines_long 101 120
-timelines-killed-long  full     cpu         timelines_killed 50
+answers-killed-long    full     cpu         answers_killed 50
 flat-long              full     cpu         flat_long
 seeds                  full     cpu         many_seeds 11 30
 repeat                 full     cpu         repeat 10
@@ -467,48 +461,15 @@ stress_sanitized() { # CONFIG SEEDS...
     done
 }
 
-timelines() { # CONFIG VARIANT SEEDS...: who waits for whom, against a model
-    config=$1 variant=$2
-    shift 2
-    for seed in "$@"; do
-        program "$config" timelines "$variant" --seed "$seed" || return 1
-    done
-}
-
-timelines_variants() { # SEEDS...
-    for variant in cpu-one-engine cpu-nospin cpu-narrow cpu-no-native-wait mock mock-map; do
-        timelines gcc "$variant" "$@" || return 1
-    done
-}
-
-timelines_signals() { # VARIANTS...: system calls are interrupted all the time
+answers_signals() { # VARIANTS...: system calls are interrupted all the time
     for variant in "$@"; do
-        program gcc timelines "$variant" --signals || return 1
+        program gcc answers "$variant" --signals 5 || return 1
     done
 }
 
-timelines_killed() { # ROUNDS: processes that are killed in the middle
+answers_killed() { # ROUNDS: processes that are killed in the middle
     for variant in cpu cpu-nospin mock; do
-        program gcc timelines "$variant" --kill "$1" || return 1
-    done
-}
-
-timelines_sanitized() { # CONFIG SEEDS...
-    config=$1
-    shift
-    for seed in "$@"; do
-        for variant in cpu cpu-narrow mock; do
-            sanitized "$config" timelines "$variant" --seed "$seed" || return 1
-        done
-    done
-}
-
-timelines_long() { # FROM TO: 10 million commands on cpu, 2 million on each other
-    for seed in $(seq "$1" "$2"); do
-        program gcc timelines cpu --seed "$seed" --commands 500000 || return 1
-        for variant in cpu-one-engine cpu-nospin cpu-narrow cpu-no-native-wait mock; do
-            program gcc timelines "$variant" --seed "$seed" --commands 100000 || return 1
-        done
+        program gcc answers "$variant" --kill "$1" || return 1
     done
 }
 
@@ -830,7 +791,7 @@ vulkan_seeds() { # FROM TO
     for seed in $(seq "$1" "$2"); do
         for variant in vulkan vulkan-staged vulkan-narrow vkmock; do
             program gcc stress "$variant" --seed "$seed" || return
-            program gcc timelines "$variant" --seed "$seed" || return
+            program gcc answers "$variant" --seed "$seed" || return
         done
     done
     program gcc graph vulkan --seeds 2000
@@ -941,7 +902,7 @@ cuda_versions() { # what holds on one version of the driver holds on all
 
 cuda_sanitized_all() { # CONFIG
     cuda_mock_check "$1" || return
-    for suite in conformance cuda stress timelines graph misuse; do
+    for suite in conformance cuda stress answers graph misuse; do
         cuda_sanitized "$1" "$suite" cumock,cumock-events,cumock-plain,cumock-lists || return
     done
     for suite in conformance cuda stress; do
@@ -962,7 +923,7 @@ cuda_seeds() { # FROM TO: versions of the driver in turns
         export HCQ_TEST_CUDA_VERSION="$known"
         for variant in cumock cumock-events cumock-lists cumock-one cumock-narrow; do
             program gcc stress "$variant" --seed "$seed" || return
-            program gcc timelines "$variant" --seed "$seed" || return
+            program gcc answers "$variant" --seed "$seed" || return
         done
     done
     cuda graph cumock,cumock-events --seeds 200

@@ -43,7 +43,6 @@ PROGRAMS = [
     ('cuda', 'private', '--quick', ['cumock'], ['cumock-events', 'cumock-plain']),
     ('vulkan_check', 'private', '--quick', [''], []),
     ('graph', 'private', '--seeds 100', ['cpu', 'mock-map'], ['vkmock', 'cumock']),
-    ('timelines', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
     ('answers', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
     ('stress', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
     ('faults', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
@@ -390,7 +389,7 @@ class Trial:
                 return False
             if config != 'plain':
                 return (case.round == 0 and case.how == 'shared' and not abroad and
-                        case.program in ('conformance', 'timelines', 'alloc'))
+                        case.program in ('conformance', 'answers', 'alloc'))
             return fast if self.bench.quick else not (fast and self.passed)
 
         def price(case):  # a private program is compiled first; what saw much is likely to

@@ -8,7 +8,7 @@
    work that nobody signals and nobody waits for is cleaned up, too. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
-#include "support/util.h"
+#include "random.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -48,7 +48,6 @@ static uint64_t resident_bytes(void) {
 /* What a pattern works with. */
 typedef struct bench {
     hcq_queue *queue, *bad;
-    hcq_program *add;
     hcq_buffer word;
     hcq_signal signal, gate, never;
     uint64_t value, opened;
@@ -66,23 +65,17 @@ static void step_noted(void *user, hcq_result result) {
     __atomic_add_fetch(&b->called, 1, __ATOMIC_RELAXED);
 }
 
-/* One burst of a pattern; everything it started is done or released. */
-typedef void (*pattern_fn)(bench *b);
-
-static void many(bench *b, hcq_queue *queue) {
-    for (int i = 0; i < BURST; i++) {
-        CHECK_OK(hcq_queue_submit(queue, T.dev, NULL));
-    }
-    (void)b;
-}
+/* ---- patterns: one burst; everything it started is done or released ---- */
 
 static void unbound(bench *b) {
-    many(b, b->queue);
+    for (int i = 0; i < BURST; i++) {
+        CHECK_OK(hcq_queue_submit(b->queue, T.dev, NULL));
+    }
 }
 
 static void bound(bench *b) {
     CHECK_OK(hcq_queue_bind(b->queue, T.dev));
-    many(b, b->queue);
+    unbound(b);
 }
 
 /* Every submission a recording of its own. */
@@ -189,64 +182,79 @@ static void allocated(bench *b) {
     (void)b;
 }
 
+/* ---- what stays ---- */
+
 static void bench_open(bench *b) {
     memset(b, 0, sizeof *b);
-    b->add = make_add(T.dev);
     b->word = make_words(T.dev, 1);
     b->queue = make_queue(T.dev, HCQ_COMPUTE);
     b->bad = make_queue(T.dev, HCQ_COMPUTE);
     b->signal = make_signal(T.dev, 0);
     b->gate = make_signal(T.dev, 0);
     b->never = make_signal(T.dev2, 0);
-    CHECK_INDEX(record_add(b->queue, b->add, b->word, 0, 1), 0);
+    CHECK_INDEX(record_add(b->queue, make_add(T.dev), b->word, 0, 1), 0);
     CHECK_INDEX(hcq_queue_host(b->bad, step_fails, NULL), 0);
 }
 
-/* A number's submissions are done without anybody asking for one of them. */
-static void settle(void) {
+static uint64_t both(hcq_query query) {
+    return test_query(T.dev, query) + test_query(T.dev2, query);
+}
+
+typedef struct size {
+    uint64_t resident, blocks, bytes;  /* of the process; of the hooks */
+} size;
+
+/* All submissions are done without anybody asking for one of them. */
+static size size_now(void) {
+    size now;
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
-    CHECK_U64(test_query(T.dev2, HCQ_QUERY_PENDING), 0);
+    CHECK_U64(both(HCQ_QUERY_PENDING), 0);
+    now.resident = resident_bytes();
+    now.blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    now.bytes = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+    return now;
 }
 
-static uint64_t submitted(void) {
-    return test_query(T.dev, HCQ_QUERY_SUBMISSIONS) + test_query(T.dev2, HCQ_QUERY_SUBMISSIONS);
-}
+typedef struct pattern {
+    const char *name;
+    void (*burst_fn)(bench *b);
+} pattern;
 
-static void stays_flat(const char *name, pattern_fn pattern) {
+static const pattern patterns[] = {
+    {"unbound", unbound}, {"bound", bound}, {"recorded_anew", recorded_anew},
+    {"with_signals", with_signals}, {"with_fresh_signals", with_fresh_signals},
+    {"failing", failing}, {"notified", notified}, {"timed_out", timed_out},
+    {"allocated", allocated}, {"held_then_released", held_then_released},
+};
+
+static void stays_flat(void **state) {
+    const pattern *p = (const pattern *)*state;
     bench b;
-    uint64_t warm_resident = 0, warm_blocks = 0, warm_bytes = 0;
+    size warm = {0, 0, 0}, now = {0, 0, 0};
     bench_open(&b);
     for (int part = 0; part < PARTS; part++) {
-        uint64_t end = submitted() + submissions() / PARTS;
-        while (submitted() < end) {
-            pattern(&b);
+        uint64_t end = both(HCQ_QUERY_SUBMISSIONS) + submissions() / PARTS;
+        while (both(HCQ_QUERY_SUBMISSIONS) < end) {
+            p->burst_fn(&b);
             test_alive();
         }
-        settle();
-        if (part == WARM_PARTS) {
-            warm_resident = resident_bytes();
-            warm_blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
-            warm_bytes = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
-        }
+        now = size_now();
+        warm = part <= WARM_PARTS ? now : warm;
     }
-    uint64_t resident = resident_bytes();
-    uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
-    uint64_t bytes = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
-    fprintf(stderr, "%s: %llu submissions, resident %llu KiB (%+lld), hooks %llu blocks (%+lld), "
-            "%llu bytes (%+lld)\n", name, (unsigned long long)submitted(),
-            (unsigned long long)resident / 1024,
-            ((long long)resident - (long long)warm_resident) / 1024, (unsigned long long)blocks,
-            (long long)blocks - (long long)warm_blocks, (unsigned long long)bytes,
-            (long long)bytes - (long long)warm_bytes);
-    CHECK(TEST_SANITIZED || resident < warm_resident + GROWTH_BYTES); /* shadows grow */
-    CHECK(blocks <= warm_blocks + GROWTH_BLOCKS);
-    CHECK(bytes < warm_bytes + GROWTH_BYTES / 4);
+    fprintf(stderr, "%s: resident %llu KiB, was %llu; hooks %llu blocks, %llu; %llu bytes, %llu\n",
+            p->name, (unsigned long long)now.resident / 1024,
+            (unsigned long long)warm.resident / 1024, (unsigned long long)now.blocks,
+            (unsigned long long)warm.blocks, (unsigned long long)now.bytes,
+            (unsigned long long)warm.bytes);
+    CHECK(TEST_SANITIZED || now.resident < warm.resident + GROWTH_BYTES); /* shadows grow */
+    CHECK(now.blocks <= warm.blocks + GROWTH_BLOCKS);
+    CHECK(now.bytes < warm.bytes + GROWTH_BYTES / 4);
 }
 
 static int flat_setup(void **state) {
-    int result = test_setup(state);
+    void *name = (void *)(uintptr_t)((const pattern *)*state)->name;
+    int result = test_setup(&name);
     for (uint32_t i = 0; i < 2; i++) {
         hcq_device **device = i ? &T.dev2 : &T.dev;
         hcq_device_desc desc = test_desc();
@@ -257,46 +265,14 @@ static int flat_setup(void **state) {
     return result;
 }
 
-#define PATTERN(name)                                                              \
-    static void name##_is_flat(void **state) {                                     \
-        (void)state;                                                               \
-        stays_flat(#name, name);                                                   \
-    }
-
-PATTERN(unbound)
-PATTERN(bound)
-PATTERN(recorded_anew)
-PATTERN(with_signals)
-PATTERN(with_fresh_signals)
-PATTERN(held_then_released)
-PATTERN(failing)
-PATTERN(notified)
-PATTERN(timed_out)
-PATTERN(allocated)
-
-/* Takes the option that only this program has. */
-static int own_options(int argc, char **argv) {
-    int kept = 1;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--submissions") == 0 && i + 1 < argc) {
-            submissions_wanted = strtoull(argv[++i], NULL, 0);
-        } else {
-            argv[kept++] = argv[i];
-        }
-    }
-    return kept;
-}
-
-#define FLAT(name) \
-    {#name, name##_is_flat, flat_setup, test_teardown, (void *)(uintptr_t)#name}
-
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {
-        FLAT(unbound),   FLAT(bound),        FLAT(recorded_anew),      FLAT(with_signals),
-        FLAT(failing),   FLAT(notified),     FLAT(with_fresh_signals), FLAT(timed_out),
-        FLAT(allocated), FLAT(held_then_released),
-    };
-    argc = own_options(argc, argv);
+    struct CMUnitTest tests[sizeof patterns / sizeof patterns[0]];
+    submissions_wanted = own_option(&argc, argv, "--submissions");
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        struct CMUnitTest one = {patterns[i].name, stays_flat, flat_setup, test_teardown,
+                                 (void *)(uintptr_t)&patterns[i]};
+        tests[i] = one;
+    }
     int result = test_start(argc, argv);
     if (result != 0) {
         return result;

@@ -1,7 +1,11 @@
-/* answers_batch.h - how answers.c makes submissions, with a claim for everything
-   that they raise, and hands them to the library. Part of answers.c. */
+/* batch.h - how answers.c makes submissions, with a claim for everything that they
+   raise, and hands them to the library. */
+#ifndef HCQ_TEST_BATCH_H
+#define HCQ_TEST_BATCH_H
 
-/* ---- making submissions ---- */
+#include "hosts.h"
+
+/* ---- waits ---- */
 
 static uint32_t bit_of_draft(const actor *me, uint32_t index) {
     return 1u << (index - me->first);
@@ -61,6 +65,35 @@ static void make_wait(actor *me, draft *d, uint32_t part) {
     }
 }
 
+static void make_list_waits(actor *me, draft *d) {
+    uint32_t count = chance(me, 50) ? 0 : 1 + pick(me, LIST);
+    while (d->wait_count < count) {
+        claim *c = pick_claim(me, d);
+        if (!c) {
+            break;
+        }
+        d->waits[d->wait_count++] = c;
+        end_follow(&d->start, &c->end);
+    }
+}
+
+/* Queues of one submission may wait for each other where each has its lane. */
+static void make_mutual_wait(draft *d, uint32_t part) {
+    uint32_t other = 1 - part;
+    if (d->part_count < 2 || d->kinds[0] == d->kinds[1] || !W.copy_lanes) {
+        return;
+    }
+    for (uint32_t i = d->counts[other]; i > 0; i--) {
+        const step *s = &d->steps[other][i - 1];
+        if (s->kind == STEP_RAISE && s->on->end.mask == REACHED) {
+            add_wait(d, part, s->on);
+            return;
+        }
+    }
+}
+
+/* ---- work and raises ---- */
+
 /* Does a command run that stands here? 2: perhaps. */
 static uint8_t how_sure(const end *state) {
     return state->mask == REACHED ? 1 : state->mask & REACHED ? 2 : 0;
@@ -68,103 +101,61 @@ static uint8_t how_sure(const end *state) {
 
 static void make_store(actor *me, draft *d, uint32_t part) {
     sub *s = &me->subs[d->index];
-    if (s->words == WORDS) {
-        return;
-    }
-    add_step(d, part, STEP_PUT)->word = s->word + s->words;
-    s->ran[s->words++] = how_sure(&d->states[part]);
-}
-
-/* The order of a lane of one's own, and that each runs once, shows in a word. */
-static void make_lane(actor *me, draft *d, uint32_t part) {
-    uint32_t mask = d->states[part].mask;
-    if (!d->own_lane || (mask != REACHED && (mask & REACHED))) {
-        return;
-    }
-    step *s = add_step(d, part, STEP_LANE);
-    s->value = 1 + pick(me, 1u << 20);
-    if (mask == REACHED) {
-        me->lane_value = d->kinds[0] == HCQ_COPY ? s->value : me->lane_value * 31u + s->value;
+    if (s->words < WORDS) {
+        add_step(d, part, STEP_PUT)->word = s->word + s->words;
+        s->ran[s->words++] = how_sure(&d->states[part]);
     }
 }
 
 /* A host command; one that succeeds for sure may set a signal. */
 static void make_host(actor *me, draft *d, uint32_t part) {
     sub *s = &me->subs[d->index];
-    host_call *call = &me->calls[d->index];
     end *state = &d->states[part];
     if (s->host != 3) {
         return;
     }
-    memset(call, 0, sizeof *call);
-    call->sub = s;
     s->host = how_sure(state);
-    add_step(d, part, STEP_HOST)->call = call;
+    add_step(d, part, STEP_HOST);
     if (chance(me, W.fail_percent)) {
-        call->result = pick_failure(me);
+        s->result = pick_failure(me);
         state->mask = (state->mask & ~REACHED) |
                       (state->mask & REACHED ? bit_of(HCQ_ERROR_HOST) : 0);
     } else if (state->mask == REACHED && chance(me, 30)) {
         gate g;
         new_gate(me, &g);
-        call->set = hcq_at(g.signal, 1 + pick(me, 5));
-        add_claim(me, call->set, state, d->index);
+        s->set = hcq_at(g.signal, 1 + pick(me, 5));
+        add_claim(me, s->set, state, d->index);
     }
-}
-
-/* Some lines are destroyed when they are done with: raises that are still to come
-   count, what is above them is cancelled. */
-static gate *pick_line(actor *me) {
-    gate *line = &me->lines[pick(me, LINES)];
-    claim *last = line->count ? line->claims[line->count - 1] : NULL;
-    int ended = line->count == EVENTS - 1 || (last && last->end.mask != REACHED);
-    if (last && ended && line->mortal && last->end.mask == REACHED && may_plan(me)) {
-        move *m = plan_move(me, ACT_DESTROY, line->signal);
-        end e = nothing;
-        e.mask = bit_of(HCQ_ERROR_CANCELLED);
-        e.due.of[me->index] = me->planned;
-        for (uint32_t i = 0; i < line->count; i++) {
-            moves_join(&e.due, &line->claims[i]->end.due);
-        }
-        claim *c = add_claim(me, hcq_at(line->signal, line->value + 1), &e, last->maker);
-        c->mortal = 1;
-        line->claims[line->count++] = c;
-        plan_destroy(me, line, m);
-    }
-    if (ended || !line->signal.id) {
-        new_gate(me, line);
-        line->mortal = chance(me, 20);
-    }
-    return line;
 }
 
 /* Raises a line. Where another submission raised it before, after a wait for that
    one, at which this cannot have failed yet: so the failure begins above it. */
 static void make_raise(actor *me, draft *d, uint32_t part) {
-    gate *line = pick_line(me);
+    gate *line = &me->lines[pick(me, LINES)];
     end *state = &d->states[part];
     claim *last = line->count ? line->claims[line->count - 1] : NULL;
+    if (!last || line->count == EVENTS || last->end.mask != REACHED) {
+        new_gate(me, line);
+        last = NULL;
+    }
     if (last && (last->maker != d->index || line->part != part)) {
-        if (last->maker == d->index || state->mask != REACHED || d->counts[part] + 3 > STEPS) {
+        uint32_t words = me->subs[d->index].words;
+        if (last->maker == d->index || state->mask != REACHED || d->counts[part] + 3 > STEPS ||
+            words == WORDS) {
             return;
         }
         if (in_batch(me, last)) {
             d->needs |= bit_of_draft(me, last->maker);
         }
         add_wait(d, part, last);
-        make_store(me, d, part);       /* no wait without an order beside this one */
-        if (d->steps[part][d->counts[part] - 1].kind == STEP_WAIT) {
-            return;
-        }
+        make_store(me, d, part);         /* no wait without an order beside this one */
     }
-    uint64_t value = line->value + 1 + pick(me, 4);
-    uint64_t ask = line->value + 1 + pick(me, (uint32_t)(value - line->value));
+    uint64_t rise = 1 + pick(me, 4), ask = line->value + 1 + pick(me, (uint32_t)rise);
     step *s = add_step(d, part, STEP_RAISE);
-    s->raise = hcq_at(line->signal, value);
+    line->value += rise;
+    s->raise = hcq_at(line->signal, line->value);
     s->on = add_claim(me, hcq_at(line->signal, ask), state, d->index);
-    s->on->mortal = (uint8_t)line->mortal;
     line->claims[line->count++] = s->on;
-    line->value = value;
     line->part = part;
 }
 
@@ -172,16 +163,18 @@ static void make_step(actor *me, draft *d, uint32_t part) {
     uint32_t way = pick(me, 100);
     if (way < 30) {
         make_wait(me, d, part);
-    } else if (way < 55) {
+    } else if (way < 35) {
+        make_mutual_wait(d, part);
+    } else if (way < 60) {
         make_raise(me, d, part);
-    } else if (way < 65) {
+    } else if (way < 70) {
         make_host(me, d, part);
-    } else if (way < 80) {
-        make_lane(me, d, part);
     } else {
         make_store(me, d, part);
     }
 }
+
+/* ---- submissions ---- */
 
 static uint32_t lane_of(uint32_t device, hcq_queue_kind kind, uint64_t affinity) {
     uint32_t lane = kind == HCQ_COPY && W.copy_lanes ? LANES - 1
@@ -201,8 +194,8 @@ static int is_owned(uint32_t lane) {
 /* On its own lane a thread's submissions are ordered as it made them. On those
    that belong to nobody all threads' are, but see submit_draft. */
 static void make_place(actor *me, draft *d) {
-    d->form = chance(me, 25) ? KEPT : FRESH;
-    d->part_count = d->form == KEPT || chance(me, 85) ? 1 : PARTS;
+    d->kept = chance(me, 25);
+    d->part_count = d->kept || chance(me, 85) ? 1 : PARTS;
     d->device = pick(me, DEVICES);
     d->affinity = pick(me, 6);
     for (uint32_t k = 0; k < d->part_count; k++) {
@@ -223,33 +216,16 @@ static void make_place(actor *me, draft *d) {
     }
 }
 
-static void follow_lane(actor *me, draft *d) {
+/* Behind those of its lane that were made before; what it raises is, too. */
+static void enter_lane(actor *me, draft *d) {
+    d->start.due = me->lane_end.due;
+    d->start.need = me->lane_end.need;
     for (uint32_t i = 0; i < me->draft_count; i++) {
-        if (me->drafts[i].own_lane) {
-            d->follows |= 1u << i;
-        }
+        d->follows |= me->drafts[i].own_lane ? 1u << i : 0;
     }
 }
 
-static void make_list_waits(actor *me, draft *d) {
-    uint32_t count = chance(me, 50) ? 0 : 1 + pick(me, LIST);
-    while (d->wait_count < count) {
-        claim *c = pick_claim(me, d);
-        if (!c) {
-            break;
-        }
-        d->waits[d->wait_count++] = c;
-        end_follow(&d->start, &c->end);
-    }
-}
-
-/* Its own lane holds it behind the one before. */
-static void join_lane(actor *me, draft *d) {
-    if (!d->own_lane) {
-        return;
-    }
-    moves_join(&d->end.due, &me->lane_end.due);
-    moves_join(&d->end.need, &me->lane_end.need);
+static void leave_lane(actor *me, const draft *d) {
     moves_join(&me->lane_end.due, &d->end.due);
     if (d->end.mask == REACHED) {
         moves_join(&me->lane_end.need, &d->end.need);
@@ -257,19 +233,12 @@ static void join_lane(actor *me, draft *d) {
 }
 
 static void make_steps(actor *me, draft *d) {
-    if (d->form == KEPT) {
+    if (d->kept) {
         make_wait(me, d, 0);
         make_store(me, d, 0);
         return;
     }
-    if (d->part_count == 1 && !d->ordered && chance(me, 3)) {
-        add_step(d, 0, STEP_WAIT_DEVICE);
-        d->whole = 1;                  /* also for those that wait for this batch's raises */
-        make_store(me, d, 0);
-        return;
-    }
-    uint32_t count = d->part_count * (1 + pick(me, STEPS));
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = d->part_count * (1 + pick(me, STEPS)); i > 0; i--) {
         uint32_t part = pick(me, d->part_count);
         if (d->counts[part] + 1 < STEPS) {
             make_step(me, d, part);
@@ -296,16 +265,12 @@ static void make_draft(actor *me) {
     memset(s, 0, sizeof *s);
     d->index = me->sub_count;
     make_place(me, d);
-    if (d->own_lane) {
-        follow_lane(me, d);
-    }
     s->host = 3;
     s->device = (uint8_t)d->device;
     s->word = (me->index * W.subs + d->index) * WORDS;
     d->start = nothing;
-    if (d->own_lane) {                 /* what it raises is not before them either */
-        d->start.due = me->lane_end.due;
-        d->start.need = me->lane_end.need;
+    if (d->own_lane) {
+        enter_lane(me, d);
     }
     make_list_waits(me, d);
     for (uint32_t k = 0; k < d->part_count; k++) {
@@ -317,127 +282,76 @@ static void make_draft(actor *me) {
     for (uint32_t k = 0; k < d->part_count; k++) {
         end_follow(&d->end, &d->states[k]);
     }
-    join_lane(me, d);
-    if (d->whole) {                    /* for everything that anybody submitted */
-        memset(&d->end.due, 0xff, sizeof d->end.due);
+    if (d->own_lane) {
+        leave_lane(me, d);
     }
-    s->own = add_claim(me, hcq_at(W.always.point.signal, 0), &d->end, d->index);
+    s->own = add_claim(me, W.always.point, &d->end, d->index);
     s->own->sub = d->index;
-    s->own->look_only = (uint8_t)d->whole;
     me->sub_count++;
     me->draft_count++;
 }
 
-/* ---- raises that nothing orders ---- */
-
-/* Handed over by the submit itself, whatever the others do. */
-static int is_plain(const draft *d) {
-    int waits = d->wait_count != 0 || d->whole || d->ordered || T.variant->narrow;
-    for (uint32_t k = 0; k < d->part_count; k++) {
-        for (uint32_t i = 0; i < d->counts[k]; i++) {
-            waits |= d->steps[k][i].kind == STEP_WAIT || d->steps[k][i].kind == STEP_HOST;
-        }
-    }
-    return !waits;
-}
-
-/* Some submissions of the batch raise one signal in their lists. What is below a
-   raise that can succeed may be reached or fail; but one that surely was handed
-   over before the others is below every failure. */
+/* Some submissions of the batch raise one signal in their lists, and nothing orders
+   them. What is below a raise that can succeed may be reached or fail. */
 static void make_group(actor *me) {
     draft *members[BATCH];
-    uint32_t count = 0;
+    uint32_t count = 0, reach = 0;
     uint64_t value = 0;
     end all = nothing;
     gate g;
-    for (uint32_t i = 0; i < me->draft_count && count < 4; i++) {
-        if (!me->drafts[i].raise.value && !me->drafts[i].whole && chance(me, 40)) {
-            members[count++] = &me->drafts[i];
-        }
-    }
     new_gate(me, &g);
+    for (uint32_t i = 0; i < me->draft_count && count < 4; i++) {
+        draft *d = &me->drafts[i];
+        if (chance(me, 60)) {
+            continue;
+        }
+        value += 1 + pick(me, 3);
+        d->raise = hcq_at(g.signal, value);
+        d->follows |= count ? 1u << (members[count - 1] - me->drafts) : 0;
+        all.mask |= d->end.mask;
+        moves_join(&all.due, &d->end.due);
+        members[count++] = d;
+    }
     me->group = me->claim_count;
     me->group_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        value += 1 + pick(me, 3);
-        members[i]->raise = hcq_at(g.signal, value);
-        members[i]->follows |= i ? 1u << (members[i - 1] - me->drafts) : 0;
-        all.mask |= members[i]->end.mask;
-        moves_join(&all.due, &members[i]->end.due);
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = count; i > 0; i--) {
+        draft *d = members[i - 1];
         end e = all;
-        uint32_t reach = 0;
-        for (uint32_t k = i; k < count; k++) {
-            reach |= members[k]->end.mask & REACHED;
-        }
-        e.mask = count == 1 ? members[0]->end.mask : (all.mask & ~REACHED) | reach;
-        e.mask = i == 0 && is_plain(members[0]) ? members[0]->end.mask : e.mask;
-        claim *c = add_claim(me, members[i]->raise, &e, members[count - 1]->index);
-        c->look_only = 1;              /* until the batch is submitted: see open_group */
-    }
-}
-
-static void open_group(actor *me, uint32_t from) {
-    for (uint32_t i = from; i < me->claim_count; i++) {
-        claim *c = &me->claims[i];
-        if (c->look_only && c->sub == NEVER && !c->mortal) {
-            c->look_only = 0;
-        }
+        reach |= d->end.mask & REACHED;
+        e.mask = count == 1 ? d->end.mask : (all.mask & ~REACHED) | reach;
+        claim *c = add_claim(me, d->raise, &e, members[count - 1]->index);
+        c->look_only = 1;              /* until the batch is submitted: see run_batch */
     }
 }
 
 /* ---- recording and submitting ---- */
 
 static hcq_result host_run(void *user) {
-    host_call *call = (host_call *)user;
-    __atomic_add_fetch(&call->sub->calls, 1, __ATOMIC_RELEASE);
-    if (call->set.value) {
-        MUST(hcq_signal_set(call->set.signal, call->set.value));
+    sub *s = (sub *)user;
+    __atomic_add_fetch(&s->calls, 1, __ATOMIC_RELEASE);
+    if (s->set.value) {
+        MUST(hcq_signal_set(s->set.signal, s->set.value));
     }
-    return call->result;
+    return s->result;
 }
 
 static hcq_buffer word_of(hcq_buffer buffer, uint32_t word) {
     return hcq_view(buffer, (uint64_t)word * 4, 4);
 }
 
+static void record_kernel(hcq_queue *q, uint32_t device, uint32_t word) {
+    put_args args = {W.words[device].address, word, word + 1};
+    MUST_RECORD(hcq_queue_exec(q, W.put[device], &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)));
+}
+
 static void record_put(actor *me, hcq_queue *q, const draft *d, uint32_t part, uint32_t word) {
     hcq_buffer dst = word_of(W.words[d->device], word);
-    put_args args = {W.words[d->device].address, word, word + 1};
     switch (pick(me, d->kinds[part] == HCQ_COMPUTE ? 4 : 3)) {
     case 0: MUST_RECORD(hcq_queue_write(q, dst, word + 1, 4)); break;
     case 1: MUST_RECORD(hcq_queue_fill(q, dst, 4, word + 1, 4)); break;
     case 2: MUST_RECORD(hcq_queue_copy(q, dst, word_of(W.values[d->device], word), 4)); break;
-    default:
-        MUST_RECORD(hcq_queue_exec(q, W.put[d->device], &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)));
-        break;
-    }
-}
-
-static void record_lane(hcq_queue *q, const draft *d, uint32_t value) {
-    hcq_buffer lanes = W.lanes[d->device];
-    uint32_t lane = d->lane % LANES;
-    mix_args args = {lanes.address + lane * 4, lanes.address + LANES * 4, 1, value};
-    if (d->kinds[0] == HCQ_COPY) {
-        MUST_RECORD(hcq_queue_write(q, word_of(lanes, lane), value, 4));
-    } else {
-        MUST_RECORD(hcq_queue_exec(q, W.mix[d->device], &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)));
-    }
-}
-
-static void record_step(actor *me, hcq_queue *q, const draft *d, uint32_t part, const step *s) {
-    switch (s->kind) {
-    case STEP_WAIT: MUST_RECORD(hcq_queue_wait(q, s->on->point)); break;
-    case STEP_WAIT_DEVICE:
-        MUST_RECORD(hcq_queue_wait_device(q, W.devices[pick(me, DEVICES)]));
-        break;
-    case STEP_RAISE: MUST_RECORD(hcq_queue_signal(q, s->raise)); break;
-    case STEP_PUT: record_put(me, q, d, part, s->word); break;
-    case STEP_LANE: record_lane(q, d, s->value); break;
-    case STEP_HOST: MUST_RECORD(hcq_queue_host(q, host_run, s->call)); break;
+    default: record_kernel(q, d->device, word); break;
     }
 }
 
@@ -453,7 +367,13 @@ static hcq_queue *record_fresh(actor *me, const draft *d, uint32_t part) {
         MUST(hcq_queue_create(W.devices[d->device], d->kinds[part], q));
     }
     for (uint32_t i = 0; i < d->counts[part]; i++) {
-        record_step(me, *q, d, part, &d->steps[part][i]);
+        const step *s = &d->steps[part][i];
+        switch (s->kind) {
+        case STEP_WAIT: MUST_RECORD(hcq_queue_wait(*q, s->on->point)); break;
+        case STEP_RAISE: MUST_RECORD(hcq_queue_signal(*q, s->raise)); break;
+        case STEP_PUT: record_put(me, *q, d, part, s->word); break;
+        case STEP_HOST: MUST_RECORD(hcq_queue_host(*q, host_run, &me->subs[d->index])); break;
+        }
     }
     if (pick(me, 10) == 0) {
         MUST(hcq_queue_bind(*q, W.devices[d->device]));
@@ -463,53 +383,49 @@ static hcq_queue *record_fresh(actor *me, const draft *d, uint32_t part) {
 
 /* A queue that is used again: a wait, then a kernel whose index and value each
    submission brings, or a copy whose ends are updated. */
-static kept *record_kept(actor *me, const draft *d) {
+static hcq_queue *record_kept(actor *me, const draft *d) {
     kept *k = &me->kept[d->device][d->kinds[0]];
-    hcq_buffer words = W.words[d->device];
-    put_args args = {words.address, 0, 0};
     if (k->queue && k->uses++ < 100) {
-        return k;
+        return k->queue;
     }
     hcq_queue_destroy(k->queue);
     k->uses = 0;
     MUST(hcq_queue_create(W.devices[d->device], d->kinds[0], &k->queue));
     MUST_RECORD(hcq_queue_wait(k->queue, W.always.point));
     if (d->kinds[0] == HCQ_COMPUTE) {
-        MUST_RECORD(hcq_queue_exec(k->queue, W.put[d->device], &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)));
+        record_kernel(k->queue, d->device, 0);
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 1, 0, 0));
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 2, 1, 0));
     } else {
-        MUST_RECORD(hcq_queue_copy(k->queue, word_of(words, 0), word_of(W.values[d->device], 0),
-                                   4));
+        MUST_RECORD(hcq_queue_copy(k->queue, word_of(W.words[d->device], 0),
+                                   word_of(W.values[d->device], 0), 4));
     }
     if (chance(me, 60)) {
         MUST(hcq_queue_bind(k->queue, W.devices[d->device]));
     }
-    return k;
-}
-
-static hcq_queue *update_kept(actor *me, const draft *d, uint64_t variables[2]) {
-    kept *k = record_kept(me, d);
-    const step *s = d->steps[0];
-    hcq_point wait = W.always.point;
-    uint32_t word = s[d->counts[0] - 1].word;
-    if (s->kind == STEP_WAIT) {
-        wait = s->on->point;
-    }
-    MUST(hcq_queue_update_wait(k->queue, 0, &wait.signal, wait.value));
-    if (d->kinds[0] == HCQ_COPY) {
-        hcq_buffer dst = word_of(W.words[d->device], word);
-        hcq_buffer src = word_of(W.values[d->device], word);
-        MUST(hcq_queue_update_copy(k->queue, 1, &dst, &src, HCQ_KEEP));
-    }
-    variables[0] = word;
-    variables[1] = word + 1;
     return k->queue;
 }
 
-static hcq_result submit(actor *me, const draft *d, claim *own) {
+static hcq_queue *update_kept(actor *me, const draft *d, uint64_t variables[2]) {
+    hcq_queue *q = record_kept(me, d);
+    const step *s = d->steps[0];
+    hcq_point wait = s->kind == STEP_WAIT ? s->on->point : W.always.point;
+    uint32_t word = s[d->counts[0] - 1].word;
+    MUST(hcq_queue_update_wait(q, 0, &wait.signal, wait.value));
+    if (d->kinds[0] == HCQ_COPY) {
+        hcq_buffer dst = word_of(W.words[d->device], word);
+        hcq_buffer src = word_of(W.values[d->device], word);
+        MUST(hcq_queue_update_copy(q, 1, &dst, &src, HCQ_KEEP));
+    }
+    variables[0] = word;
+    variables[1] = word + 1;
+    return q;
+}
+
+/* Some wait at once: for an answer that is one of those that may be. */
+static void submit(actor *me, const draft *d, claim *own) {
     hcq_submission s;
+    hcq_device *device = W.devices[d->device];
     hcq_point waits[LIST];
     hcq_queue *queues[PARTS];
     uint64_t variables[2];
@@ -518,7 +434,7 @@ static hcq_result submit(actor *me, const draft *d, claim *own) {
         waits[i] = d->waits[i]->point;
     }
     for (uint32_t k = 0; k < d->part_count; k++) {
-        queues[k] = d->form == KEPT ? update_kept(me, d, variables) : record_fresh(me, d, k);
+        queues[k] = d->kept ? update_kept(me, d, variables) : record_fresh(me, d, k);
     }
     s.waits = waits;
     s.wait_count = d->wait_count;
@@ -528,11 +444,14 @@ static hcq_result submit(actor *me, const draft *d, claim *own) {
     s.signal_count = d->raise.value != 0;
     s.affinity = d->affinity;
     s.flags = d->ordered ? 0 : HCQ_UNORDERED;
-    if (d->form == KEPT && d->kinds[0] == HCQ_COMPUTE) {
-        s.variables = variables;
-        s.variable_count = 2;
+    s.variables = variables;
+    s.variable_count = d->kept && d->kinds[0] == HCQ_COMPUTE ? 2 : 0;
+    if (chance(me, 5)) {
+        hcq_result r = hcq_submit_and_wait(device, &s, 1, pick(me, 100000), &own->point);
+        check_answer("submit_and_wait", own, r);
+    } else {
+        MUST(hcq_submit(device, &s, 1, &own->point));
     }
-    return hcq_submit(W.devices[d->device], &s, 1, &own->point);
 }
 
 /* Waits for a raise that is not submitted yet, or for one that does. */
@@ -551,16 +470,14 @@ static int is_early(const actor *me, const draft *d) {
 /* On a lane that others use, too, what is not yet sure to get on would be a cycle
    some time: it does without the lane's order. */
 static void submit_draft(actor *me, draft *d) {
-    claim *own = me->subs[d->index].own;
     d->early = is_early(me, d);
     if (!d->own_lane && (d->early || !moves_done(&d->end.due))) {
         d->ordered = 0;
     }
-    hcq_result r = submit(me, d, own);
-    mark(me, "submit: index, number", d->index, own->point.value, r);
-    if (r != HCQ_OK) {
-        wrong("a submit gives %s", hcq_result_name(r));
-    }
+    submit(me, d, me->subs[d->index].own);
     d->submitted = 1;
     me->open[me->open_count++] = d->index;
+    progress();
 }
+
+#endif /* HCQ_TEST_BATCH_H */

@@ -1,0 +1,160 @@
+/* disturbed.h - signals that interrupt every system call; processes that are killed
+   in the middle. */
+#ifndef HCQ_TEST_DISTURBED_H
+#define HCQ_TEST_DISTURBED_H
+
+#include "random.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+/* ---- interrupted all the time ---- */
+
+static struct {
+    hcq_device *device;                /* of the copier alone */
+    pthread_t host, copier, sender;
+    uint32_t stop;                     /* atomic, like the rest */
+    uint64_t interrupts;
+} E;
+
+static void interrupted(int number) {
+    (void)number;
+    __atomic_add_fetch(&E.interrupts, 1, __ATOMIC_RELAXED);
+}
+
+/* To those who call the library; the timer's go to whichever thread the kernel
+   likes, also to the library's own. */
+static void *sender_run(void *user) {
+    (void)user;
+    while (!__atomic_load_n(&E.stop, __ATOMIC_ACQUIRE)) {
+        pthread_kill(E.host, SIGUSR1);
+        pthread_kill(E.copier, SIGUSR1);
+        mock_sleep(20000);
+    }
+    return NULL;
+}
+
+/* A wait that is interrupted does not end early. */
+static void nap(hcq_signal never) {
+    hcq_point point = hcq_at(never, 1);
+    for (int deadline = 0; deadline < 2; deadline++) {
+        uint64_t until = hcq_sys_now_ns() + 2000000;
+        hcq_result r = hcq_wait(&point, 1, HCQ_ALL, deadline ? HCQ_DEADLINE(until) : 2000000);
+        if (r != HCQ_TIMEOUT || hcq_sys_now_ns() < until) {
+            wrong("a wait of 2 ms gives %s", hcq_result_name(r));
+        }
+    }
+}
+
+/* Eager copies of several batches. */
+static void *copier_run(void *user) {
+    enum { SIZE = 1 << 20 };
+    static unsigned char from[SIZE], to[SIZE];
+    hcq_buffer buffer;
+    hcq_signal never;
+    (void)user;
+    MUST(hcq_alloc(E.device, SIZE, 0, &buffer));
+    MUST(hcq_signal_create(E.device, 0, &never));
+    for (uint32_t i = 0; !__atomic_load_n(&E.stop, __ATOMIC_ACQUIRE); i++) {
+        memset(from, (int)(i & 255), SIZE);
+        MUST(hcq_copyin(buffer, from, SIZE));
+        MUST(hcq_copyout(to, buffer, SIZE));
+        if (memcmp(from, to, SIZE)) {
+            wrong("copy %u comes back changed", i);
+        }
+        MUST(hcq_device_synchronize(E.device, BOUND));
+        nap(never);
+    }
+    return NULL;
+}
+
+/* Handlers without SA_RESTART: every sleep in the kernel ends with EINTR. */
+static void interrupt_start(void) {
+    struct itimerval timer = {{0, 300}, {0, 300}};
+    struct sigaction how;
+    memset(&how, 0, sizeof how);
+    how.sa_handler = interrupted;
+    sigaction(SIGUSR1, &how, NULL);
+    sigaction(SIGALRM, &how, NULL);
+    E.stop = 0;
+    E.device = test_open(2, NULL);
+    E.host = pthread_self();
+    pthread_create(&E.copier, NULL, copier_run, NULL);
+    pthread_create(&E.sender, NULL, sender_run, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void interrupt_stop(void) {
+    struct itimerval never = {{0, 0}, {0, 0}};
+    __atomic_store_n(&E.stop, 1, __ATOMIC_RELEASE);
+    pthread_join(E.sender, NULL);
+    pthread_join(E.copier, NULL);
+    setitimer(ITIMER_REAL, &never, NULL);
+    MUST(hcq_close(E.device));
+}
+
+/* ---- killed in the middle ---- */
+
+/* A process of its own group, in an empty folder that is also its TMPDIR. */
+static pid_t start_child(const char *folder, const char *seconds, uint64_t seed) {
+    char number[32];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        if (chdir(folder) == 0 && freopen("/dev/null", "w", stdout)) {
+            setenv("TMPDIR", folder, 1);
+            execl("/proc/self/exe", "answers", T.variant->name, "--quick", "--seed", number,
+                  "--seconds", seconds, (char *)NULL);
+        }
+        _exit(99);
+    }
+    if (child < 0) {
+        wrong("fork: %s", strerror(errno));
+    }
+    setpgid(child, child);
+    return child;
+}
+
+/* Nothing of the process group is left, and no file. */
+static void check_nothing_left(pid_t group, const char *folder) {
+    for (int tries = 0; kill(-group, 0) == 0 || errno != ESRCH; tries++) {
+        if (tries == 100) {
+            wrong("a killed process leaves a process behind");
+        }
+        test_sleep_ms(50);
+    }
+    if (rmdir(folder) != 0 || mkdir(folder, 0700) != 0) {
+        wrong("a killed process leaves something behind: %s", strerror(errno));
+    }
+}
+
+static void killed_at_random(uint32_t rounds) {
+    uint64_t random = T.seed;
+    char folder[] = "/tmp/hcq-killed.XXXXXX";
+    int status = 0;
+    if (!mkdtemp(folder)) {
+        wrong("mkdtemp: %s", strerror(errno));
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        pid_t child = start_child(folder, "1000", T.seed * 1000 + i);
+        mock_sleep((long)pick_from(&random, 120000) * 1000); /* before, in and after start */
+        kill(child, SIGKILL);
+        if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) ||
+            WTERMSIG(status) != SIGKILL) {
+            wrong("process %u was not killed: status %#x", i, (unsigned)status);
+        }
+        check_nothing_left(child, folder);
+        progress();
+    }
+    pid_t child = start_child(folder, "1", T.seed); /* and the next one is fine */
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status)) {
+        wrong("a process after %u killed ones ends with %#x", rounds, (unsigned)status);
+    }
+    check_nothing_left(child, folder);
+    rmdir(folder);
+}
+
+#endif /* HCQ_TEST_DISTURBED_H */

@@ -1,0 +1,114 @@
+/* random.h - what the programs at random share: options of their own, dice,
+   threads; results as sets. The first difference in any thread ends the program;
+   so does a program that stands still. */
+#ifndef HCQ_TEST_RANDOM_H
+#define HCQ_TEST_RANDOM_H
+
+#include "support/util.h"
+
+static struct {
+    const char *program;
+    uint64_t round;
+    uint64_t progress;                 /* atomic: the watchdog looks at it */
+    void (*tell_fn)(void);             /* what else is to be said before the end; or NULL */
+} R;
+
+/* Takes `name N` out of the arguments; 0: it is not among them. */
+static TEST_UNUSED uint64_t own_option(int *argc, char **argv, const char *name) {
+    uint64_t value = 0;
+    int kept = 0;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], name) == 0 && i + 1 < *argc) {
+            value = strtoull(argv[++i], NULL, 0);
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    *argc = kept;
+    return value;
+}
+
+static TEST_UNUSED uint32_t pick_from(uint64_t *random, uint32_t below) {
+    return (uint32_t)(test_random(random) >> 33) % below;
+}
+
+/* `who` has a member `random`. */
+#define pick(who, below) pick_from(&(who)->random, (below))
+#define chance(who, percent) (pick(who, 100) < (percent))
+
+/* Results as bits; HCQ_OK is the lowest. */
+static TEST_UNUSED uint32_t bit_of(hcq_result result) {
+    return 1u << -(int)result;
+}
+
+/* From any thread; nothing after it would mean anything. */
+static TEST_UNUSED void wrong(const char *format, ...) {
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    va_list list;
+    pthread_mutex_lock(&once);
+    fprintf(stderr, "\n%s: variant %s, seed %llu, round %llu: ", R.program, T.variant->name,
+            (unsigned long long)T.seed, (unsigned long long)R.round);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    if (R.tell_fn) {
+        R.tell_fn();
+    }
+    test_dump();
+    fflush(stderr);
+    abort();
+}
+
+static TEST_UNUSED void must(const char *what, hcq_result result) {
+    if (result != HCQ_OK) {
+        wrong("%s gives %s", what, hcq_result_name(result));
+    }
+}
+#define MUST(call) must(#call, (call))
+#define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
+
+static TEST_UNUSED void progress(void) {
+    __atomic_add_fetch(&R.progress, 1, __ATOMIC_RELAXED);
+}
+
+/* Nothing moves: who waits for what? */
+static TEST_UNUSED void *watchdog_run(void *user) {
+    const uint32_t limit = TEST_SANITIZED ? 240 : 60;
+    uint64_t last = 0;
+    uint32_t still = 0;
+    (void)user;
+    for (;;) {
+        test_sleep_ms(1000);
+        uint64_t now = __atomic_load_n(&R.progress, __ATOMIC_RELAXED);
+        still = now == last ? still + 1 : 0;
+        last = now;
+        if (still > limit) {
+            wrong("nothing moves since %u s", limit);
+        }
+    }
+    return NULL;
+}
+
+/* Before the first round. */
+static TEST_UNUSED void watch(const char *program, void (*tell_fn)(void)) {
+    static pthread_t watchdog;
+    R.program = program;
+    R.tell_fn = tell_fn;
+    pthread_create(&watchdog, NULL, watchdog_run, NULL);
+}
+
+/* A thread for each of the users, which lie `size` bytes apart; one is here. */
+static TEST_UNUSED void run_threads(void *(*run)(void *), void *users, size_t size,
+                                    uint32_t count) {
+    pthread_t threads[8];
+    for (uint32_t i = 1; i < count; i++) {
+        pthread_create(&threads[i], NULL, run, (char *)users + i * size);
+    }
+    run(users);
+    for (uint32_t i = 1; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+#endif /* HCQ_TEST_RANDOM_H */
