@@ -37,7 +37,7 @@ events           90  test_program conformance "$variant-events" --quick
 lists            60  test_program conformance "$variant-lists" --quick
 narrow           60  test_program conformance "$variant-narrow" --quick
 graph            45  test_program graph "$variant" --seeds 30
-stress           45  test_program stress "$variant" --quick
+answers          45  test_program answers "$variant" --quick
 misuse           45  misuse
 sanitizer        90  sanitizer
 goals            10  goals
@@ -155,7 +155,7 @@ build() {
     fast=-O2 tests=-O1
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then
     python3 "$here/core/misuse.py" "$root/hcq.h" "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
-    programs="conformance cuda graph stress"
+    programs="conformance cuda graph answers"
     [ ! -s "$tmp/misuse_cases.h" ] || programs="$programs misuse"
     for program in $programs; do
         compile "$program" -std=c11 "$tests" -w -DHCQ_TEST_CUDA "-I$here/support/mini" \

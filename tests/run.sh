@@ -25,8 +25,8 @@
 #            undo everything; hot paths allocate nothing; only hcq_ symbols;
 #            structs have one layout; the lock-free code loses no wake-up and
 #            races in no schedule of two threads with few departures from the usual
-#            one; every answer that four threads get is one that a model allows; random
-#            graphs give what their calls give one
+#            one; every answer that four threads get and the data of their streams
+#            are what a model says; random graphs give what their calls give one
 #            after another, and their plans wait for what they must and nothing
 #            else
 #   default  narrow counters and both means of counting on CUDA; NDEBUG; condition
@@ -34,12 +34,11 @@
 #            layer has nothing to say; drivers of other shapes and failures
 #            (mocks), under the sanitizers, too;
 #            machines without Vulkan, without CUDA or with a part of it; kernels
-#            are what their sources say; random command streams against a model,
-#            also where signals interrupt every system call; starting never
-#            hangs; memory stays flat; killed processes leave nothing behind; 500
-#            seeds of graphs; a profile opens as JSON and in a browser; the
-#            examples and snippets do what they say; the compile matrix; Windows
-#            (wine) and aarch64 (qemu) builds
+#            are what their sources say; answers and data also where signals
+#            interrupt every system call; starting never hangs; memory stays flat;
+#            killed processes leave nothing behind; 500 seeds of graphs; a profile
+#            opens as JSON and in a browser; the examples and snippets do what they
+#            say; the compile matrix; Windows (wine) and aarch64 (qemu) builds
 #   full     all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
 #            every version of CUDA's driver, 200 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
@@ -82,8 +81,7 @@ matrix-quick           quick    cpu         matrix_quick
 misuse                 quick    cpu         program gcc misuse cpu
 alloc                  quick    cpu         program gcc alloc cpu
 faults                 default  cpu         program gcc faults cpu
-stress                 quick    cpu         stress gcc cpu 1 2 3
-answers                quick    cpu         answers gcc cpu 1 2
+answers                quick    cpu         answers gcc cpu 1 2 3
 answers-signals        default  cpu         answers_signals cpu mock
 unit                   quick    cpu         unit
 graph                  quick    cpu         graph gcc 100
@@ -113,7 +111,6 @@ vulkan-misuse          default  vulkan      vulkan misuse vulkan
 vulkan-alloc           default  vulkan      vulkan alloc vkmock-one
 vulkan-faults          default  vulkan      vulkan faults vkmock --quick
 vulkan-faults-driver   full     vulkan      vulkan faults vulkan --quick
-vulkan-stress          default  vulkan      vulkan stress vulkan --seed 1
 vulkan-answers         default  vulkan      vulkan answers vulkan --seed 1
 vulkan-graph           default  vulkan      vulkan graph vulkan --seeds 100
 vulkan-mock-graph      default  vulkan      vulkan graph vkmock --seeds 300
@@ -131,7 +128,6 @@ cuda-mock              default  cuda-mock   cuda_mock_check gcc
 cuda                   default  cuda-mock   cuda_own
 cuda-misuse            default  cuda-mock   cuda misuse cumock
 cuda-alloc             default  cuda-mock   cuda alloc cumock
-cuda-stress            default  cuda-mock   cuda stress cumock,cumock-events --seed 1
 cuda-answers           default  cuda-mock   cuda answers cumock,cumock-events --seed 1
 cuda-graph             default  cuda-mock   cuda graph cumock,cumock-events --seeds 100
 cuda-variants-all      full     cuda-mock   cuda_variants
@@ -151,8 +147,6 @@ trace-mock             full     cpu         program gcc conformance trace-mock -
 misuse-mock            default  cpu         program gcc misuse mock
 alloc-mock             default  cpu         program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
-stress-mock            default  cpu         stress gcc mock 1 2 3
-stress-variants        default  cpu         stress_variants 4 5
 answers-variants       default  cpu         answers_variants 4 5
 answers-killed         default  cpu         program gcc answers cpu --kill 20
 graph-seeds            default  cpu         graph gcc 500
@@ -162,10 +156,9 @@ flat-mock              default  cpu         program gcc flat mock --submissions 
 clang-conformance      full     cpu         program clang conformance cpu
 cxx-conformance        full     cpu         program cxx conformance cpu
 condvar-conformance    full     cpu         program condvar conformance cpu --quick
-condvar-stress         default  cpu         stress condvar cpu 6 7
+condvar-answers        default  cpu         answers condvar cpu 6 7
 release-conformance    default  cpu         program release conformance cpu --quick
 single                 default  cpu         single_header
-tsan-stress            default  -           stress_sanitized tsan 1 2
 asan-answers           default  -           answers_sanitized asan 3
 tsan-answers           default  -           answers_sanitized tsan 1 2
 tsan-graph             default  -           graph_sanitized tsan 30
@@ -173,7 +166,6 @@ asan-graph             default  -           graph_sanitized asan 80
 asan-mock              default  -           sanitized asan conformance mock --quick
 asan-misuse            default  -           sanitized asan misuse cpu
 asan-faults            full     -           sanitized asan faults cpu --quick
-asan-stress            default  -           stress_sanitized asan 3
 windows                default  -           windows
 aarch64                default  -           aarch64
 armhf                  default  -           armhf
@@ -437,30 +429,6 @@ memcheck() { # PROGRAM VARIANT ARGS...
         --library "$bin/kernels.so"
 }
 
-stress() { # CONFIG VARIANT SEEDS...: random command streams
-    config=$1 variant=$2
-    shift 2
-    for seed in "$@"; do
-        program "$config" stress "$variant" --seed "$seed" || return 1
-    done
-}
-
-stress_variants() { # SEEDS...
-    for variant in cpu-one-engine cpu-no-copy cpu-narrow cpu-nospin cpu-no-native-wait mock-map \
-        trace trace-mock; do
-        stress gcc "$variant" "$@" || return 1
-    done
-}
-
-stress_sanitized() { # CONFIG SEEDS...
-    config=$1
-    shift
-    for seed in "$@"; do
-        sanitized "$config" stress cpu --seed "$seed" || return 1
-        sanitized "$config" stress cpu-narrow --seed "$seed" || return 1
-    done
-}
-
 answers_signals() { # VARIANTS...: system calls are interrupted all the time
     for variant in "$@"; do
         program gcc answers "$variant" --signals 5 || return 1
@@ -511,8 +479,8 @@ flat_long() { # ten patterns, a million submissions each
 }
 
 many_seeds() { # FROM TO, all variants
-    stress gcc cpu $(seq "$1" "$2") && stress gcc mock $(seq "$1" "$2") &&
-        stress_variants $(seq "$1" "$2") && stress_sanitized tsan $(seq "$1" 3 "$2")
+    answers gcc cpu $(seq "$1" "$2") && answers_variants $(seq "$1" "$2") &&
+        answers_sanitized tsan $(seq "$1" 3 "$2")
 }
 
 repeat() { # COUNT: whole suites again and again: what fails once in a while
@@ -764,14 +732,14 @@ validated() { # PROGRAM VARIANTS...: the layer's first message fails a test
 validation_all() {
     rounds=--quick
     validated conformance vulkan vulkan-staged vulkan-plain vulkan-no-copy vulkan-narrow &&
-        validated vulkan vulkan && validated graph vulkan && validated stress vulkan
+        validated vulkan vulkan && validated graph vulkan && validated answers vulkan
 }
 
 asan_vulkan_all() {
     for variant in vulkan-staged vulkan-plain vulkan-no-copy vulkan-narrow; do
         vulkan_sanitized asan conformance "$variant" --quick || return
     done
-    for program in vulkan misuse stress graph; do
+    for program in vulkan misuse answers graph; do
         vulkan_sanitized asan "$program" vulkan || return
     done
     for variant in vkmock vkmock-one vkmock-low; do
@@ -782,7 +750,7 @@ asan_vulkan_all() {
 tsan_vulkan_all() { # the driver itself was not made for it: on the mock alone
     for variant in vkmock vkmock-one vkmock-low; do
         vulkan_sanitized tsan conformance "$variant" || return
-        vulkan_sanitized tsan stress "$variant" || return
+        vulkan_sanitized tsan answers "$variant" || return
     done
 }
 
@@ -790,7 +758,6 @@ vulkan_seeds() { # FROM TO
     need_vulkan_headers
     for seed in $(seq "$1" "$2"); do
         for variant in vulkan vulkan-staged vulkan-narrow vkmock; do
-            program gcc stress "$variant" --seed "$seed" || return
             program gcc answers "$variant" --seed "$seed" || return
         done
     done
@@ -902,10 +869,10 @@ cuda_versions() { # what holds on one version of the driver holds on all
 
 cuda_sanitized_all() { # CONFIG
     cuda_mock_check "$1" || return
-    for suite in conformance cuda stress answers graph misuse; do
+    for suite in conformance cuda answers graph misuse; do
         cuda_sanitized "$1" "$suite" cumock,cumock-events,cumock-plain,cumock-lists || return
     done
-    for suite in conformance cuda stress; do
+    for suite in conformance cuda answers; do
         cuda_sanitized "$1" "$suite" cumock-one,cumock-no-copy,cumock-narrow || return
     done
 }
@@ -922,7 +889,6 @@ cuda_seeds() { # FROM TO: versions of the driver in turns
         cuda_mock gcc "$known" || return
         export HCQ_TEST_CUDA_VERSION="$known"
         for variant in cumock cumock-events cumock-lists cumock-one cumock-narrow; do
-            program gcc stress "$variant" --seed "$seed" || return
             program gcc answers "$variant" --seed "$seed" || return
         done
     done

@@ -102,12 +102,9 @@ static struct event {
     void *where;
 } trace[TRACE];
 static uint32_t events;
-static struct { const void *address; const char *name; } names[PLACES];
-static int name_count;
 static jmp_buf over;                   /* with: */
 enum { FAILED = 1, KNOWN, WELL };      /* KNOWN: other schedules were the same */
 static char failure[600];
-static const char *lost;               /* all slept; they were woken to see what comes of it */
 
 static void die(const char *why) {
     fprintf(stderr, "scheduler: %s\n", why);
@@ -124,15 +121,6 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 
 static void crash(int number) { fail("%s gets signal %d", me->name, number); }
 
-static const char *name_of(const void *address) {
-    static char text[24];
-    for (int i = 0; i < name_count; i++) {
-        if (address == names[i].address) { return names[i].name; }
-    }
-    snprintf(text, sizeof text, "%p", address);
-    return text;
-}
-
 /* The line of the source, where this machine has a tool for it; the last two stay. */
 static const char *line_of(void *address) {
     static char text[2][120], command[400], program[200];
@@ -148,12 +136,13 @@ static const char *line_of(void *address) {
     return line;
 }
 
-static void *here(void) { return me->depth ? me->calls[me->depth - 1] : NULL; }
+static void *where(const fiber *f) { return f->depth ? f->calls[f->depth - 1] : NULL; }
+static void *here(void) { return where(me); }
 
 static void note(const fiber *f, op_kind kind, int at, uint64_t before, uint64_t after,
                  const char *text) {
     struct event e = { f, kind, at, before, after, text, f == me ? here() : NULL };
-    if (!lost) { trace[events++ % TRACE] = e; }
+    trace[events++ % TRACE] = e;
 }
 
 static void print_trace(void) {
@@ -166,9 +155,8 @@ static void print_trace(void) {
             snprintf(value, sizeof value, e->before == e->after ? "%lld" : "%lld -> %lld",
                      (long long)e->before, (long long)e->after);
         }
-        printf("    %-8s %-7s %-14s %-14s %-8s %s\n", e->f->name, kinds[e->kind],
-               e->place < 0 ? "" : name_of(places[e->place].address), value, e->text,
-               line_of(e->where));
+        printf("    %-8s %-7s %-14p %-14s %-8s %s\n", e->f->name, kinds[e->kind],
+               e->place < 0 ? NULL : places[e->place].address, value, e->text, line_of(e->where));
     }
 }
 
@@ -300,32 +288,20 @@ static void wake_early(fiber *f) {
 
 /* Nothing may happen. */
 static void stuck(void) {
-    static char text[300];
-    int spinning = 0, used = 0;
+    char text[500] = "";
+    int spinning = 0;
     if (skipped) { _longjmp(over, KNOWN); }
     for (int f = 0; f < fiber_count; f++) {
+        size_t used = strlen(text);
         if (fibers[f].state == SPINS && fibers[f].again <= AGAIN) { /* time passes */
             fibers[f].state = RUNS;
             fibers[f].patient = spinning = 1;
+        } else if (fibers[f].state == SLEEPS || fibers[f].state == SPINS) {
+            snprintf(text + used, sizeof text - used, " %.30s in %s", fibers[f].name,
+                     line_of(where(&fibers[f])));
         }
     }
-    if (spinning) { return; }
-    if (lost) { fail("deadlock: %s", lost); }
-    for (int f = 0; f < fiber_count && used < 200; f++) {
-        int at = fibers[f].next.place;
-        if (fibers[f].state == SLEEPS || fibers[f].state == SPINS) {
-            used += snprintf(text + used, sizeof text - (size_t)used, "%s%.30s %s %.30s",
-                             used ? ", " : "", fibers[f].name,
-                             fibers[f].state == SPINS ? "spins on" : "sleeps on",
-                             at < 0 ? "nothing" : name_of(places[at].address));
-        }
-    }
-    lost = text;
-    branching = 0;
-    for (int f = 0; f < fiber_count; f++) {
-        fibers[f].timed = 0;
-        if (fibers[f].state == SLEEPS) { wake_early(&fibers[f]); }
-    }
+    if (!spinning) { fail("all sleep:%s", text); }
 }
 
 extern char __start_hcq_thread[], __stop_hcq_thread[];
@@ -471,7 +447,6 @@ static void fiber_main(void) {
     for (int f = 1; f < fiber_count; f++) {
         if (fibers[f].state != DONE) { fail("%s is left behind", fibers[f].name); }
     }
-    if (lost) { fail("lost wake-up: %s", lost); }
     _longjmp(over, WELL);
 }
 
@@ -521,7 +496,7 @@ static char *arena;
 static size_t arena_used;
 
 void schedule_branch(int on) {
-    branching = on && !lost;
+    branching = on;
     skipped = 0;
 }
 
@@ -530,12 +505,6 @@ void schedule_settle(void) {
     me->seen_count = 0;
     me->next.place = NOWHERE;
     pass();
-}
-
-void schedule_name(const void *address, const char *name) {
-    if (name_count == PLACES) { die("too many names"); }
-    names[name_count].address = address;
-    names[name_count++].name = name;
 }
 
 void schedule_check(int ok, const char *text) {
@@ -567,7 +536,6 @@ static int run_once(void) {
     fiber_count = 0;
     place_count = 0;
     cell_count = 0;
-    name_count = 0;
     arena_used = 0;
     clock_ns = 1000000000;
     events = 0;
@@ -575,7 +543,6 @@ static int run_once(void) {
     branching = 0;
     early_left = 1;
     skipped = 0;
-    lost = NULL;
     memset(__start_hcq_thread, 0, (size_t)(__stop_hcq_thread - __start_hcq_thread));
     int how = _setjmp(over);
     if (!how) {

@@ -53,7 +53,6 @@ void schedule_branch(int on);
 void schedule_settle(void);            /* all others go on until they cannot */
 int schedule_start(void (*fn)(void), const char *name);
 void schedule_join(int thread);
-void schedule_name(const void *place, const char *name);
 void schedule_check(int ok, const char *text);
 void *schedule_alloc(void *user, size_t size, size_t align); /* until the schedule's end */
 void schedule_free(void *user, void *ptr, size_t size);

@@ -91,8 +91,8 @@ static void touch(cell *c, access_kind kind, void *here) {
     for (int other = 0; other < 4 * fiber_count; other++) {
         int k = other % 4, f = other / 4;
         if ((against[kind] >> k & 1) && c->clock[k][f] > me->now.clock[f]) {
-            fail("race at %s: %s %s in %s and %s %s in %s, and nothing orders the two",
-                 name_of((void *)c->word), fibers[f].name, did[k],
+            fail("race at %p: %s %s in %s and %s %s in %s, and nothing orders the two",
+                 (void *)c->word, fibers[f].name, did[k],
                  line_of((void *)(uintptr_t)c->where[k][f]), me->name, did[kind], line_of(here));
         }
     }

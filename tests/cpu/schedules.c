@@ -48,16 +48,6 @@ static void begin(void) {
     memset(&t, 0, sizeof t);
     memset(&hcqi_core, 0, sizeof hcqi_core);
     t.counter.wanted = UINT64_MAX;
-    schedule_name(&t.flag_a, "flag_a");
-    schedule_name(&t.flag_b, "flag_b");
-    schedule_name(&t.word, "word");
-    schedule_name(&t.data, "data");
-    schedule_name(&t.counter.value, "value");
-    schedule_name(&t.counter.wanted, "wanted");
-    schedule_name(&t.counter.sequence, "sequence");
-    schedule_name(&hcqi_core.lock.word, "lock");
-    schedule_name(&hcqi_core.owner, "owner");
-    schedule_name(&hcqi_core.event, "event");
 }
 
 /* Runs two or three threads in every order. */
@@ -195,22 +185,6 @@ static void kernel(const void *args, const hcq_block *block) {
     t.ran++;
 }
 
-static void cpu_names(void) {
-    schedule_name(&cpu->active, "active");
-    schedule_name(&cpu->pool.gate, "gate");
-    schedule_name(&cpu->pool.bell, "bell");
-    schedule_name(&cpu->pool.asleep, "asleep");
-    schedule_name(&cpu->pool.stop, "stop");
-    schedule_name(&cpu->engines[0].sleeping, "sleeping");
-    schedule_name(&cpu->engines[0].posted, "posted");
-    schedule_name(&cpu->engines[0].stop, "stop");
-    schedule_name(&cpu->engines[0].drained, "drained");
-    schedule_name(&cpu->lanes[0].watch, "watch");
-    schedule_name(&cpu->lanes[0].counters[0].value, "value 0");
-    schedule_name(&cpu->lanes[0].counters[0].wanted, "wanted 0");
-    schedule_name(&cpu->lanes[0].counters[0].sequence, "sequence 0");
-}
-
 static void cpu_open(uint32_t workers, uint64_t spin_ns, uint32_t lanes) {
     struct hcq_cpu_desc own = { .workers = workers };
     hcq_device_desc desc = { .cpu = &own, .spin_ns = spin_ns, .compute_lanes = 2 };
@@ -220,7 +194,6 @@ static void cpu_open(uint32_t workers, uint64_t spin_ns, uint32_t lanes) {
     t.around.hooks.free_fn = schedule_free;
     CHECK(hcqi_cpu_open(NULL, &t.around, 0, &desc, &caps, &self) == HCQ_OK);
     cpu = (hcqi_cpu_device *)self;
-    cpu_names();
     t.code.fn = kernel;
     t.recording.packets = &t.packet;
     t.packet.kind = HCQ_COMMAND_EXEC;
@@ -233,8 +206,7 @@ static void cpu_open(uint32_t workers, uint64_t spin_ns, uint32_t lanes) {
         t.lanes[i].base.kind = HCQ_COMPUTE;
         t.lanes[i].base.index = i;
         CHECK(hcqi_cpu_lane_open(cpu, &t.lanes[i].base) == HCQ_OK);
-        schedule_name(&cpu->engines[i].head->entries[0].ready, "ready");
-    }
+        }
 }
 
 static void cpu_close(uint32_t lanes) {
@@ -435,8 +407,6 @@ static void wait_for_any(uint32_t count) {
     CHECK(hcq_signal_create(device, 0, &never) == HCQ_OK);
     CHECK(hcq_queue_exec(queue, program, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)) == 0);
     for (uint32_t i = 1; i < count; i++) { points[i] = hcq_at(never, 1); }
-    cpu = (hcqi_cpu_device *)device->self;
-    cpu_names();
     schedule_settle();
     schedule_branch(1);
     t.input = 41;
@@ -458,8 +428,8 @@ static void watch_event(void) { wait_for_any(HCQI_SLEEPER_POINTS + 1); }
 
 static const schedule_test tests[] = {
     { "dekker", dekker, ALL, { 0, 0 }, "t.saw_a || t.saw_b" },
-    { "message", message, ALL, { 0, 0 }, "race at data" },
-    { "wake-lost", wake_lost, ALL, { 0, 0 }, "lost wake-up" },
+    { "message", message, ALL, { 0, 0 }, "race at" },
+    { "wake-lost", wake_lost, ALL, { 0, 0 }, "all sleep" },
     { "mutex", mutex, ALL, { 0, 0 }, NULL },
     { "mutex-three", mutex_three, { 3, 4 }, { 1000, 100000 }, NULL },
     { "event", event, { 3, 4 }, { 1000, 100000 }, NULL },

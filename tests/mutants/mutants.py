@@ -44,7 +44,6 @@ PROGRAMS = [
     ('vulkan_check', 'private', '--quick', [''], []),
     ('graph', 'private', '--seeds 100', ['cpu', 'mock-map'], ['vkmock', 'cumock']),
     ('answers', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
-    ('stress', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
     ('faults', 'shared', '--quick', ['cpu', 'mock'], ['vkmock', 'cumock']),
     ('flat', 'shared', '--quick', [], ['cpu', 'mock']),
     ('stack', 'shared', '', [], ['cpu']),

@@ -16,8 +16,9 @@
    those after which it must be over. All threads ask for claims of all, soon or
    late: waits for one, all and any, notifications, timelines. An answer must be
    allowed, must not come before those moves nor stay out after them, and is the
-   same for ever: at the end of a run each is asked once more, and each command
-   that had to run has left its word. Runs with one thread repeat exactly. */
+   same for ever: at the end of a run each is asked once more, each command that had
+   to run has left its word, and buffers hold what commands give one after another.
+   Runs with one thread repeat exactly. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "looks.h"
@@ -188,6 +189,7 @@ static void check_run(void) {
             check_note(&me->notes[i]);
         }
         check_lines(me);
+        check_data(me);
     }
 }
 
@@ -206,7 +208,9 @@ static void open_device(uint32_t d) {
     MUST(hcq_device_info_get(W.devices[d], &info));
     W.compute_lanes = info.compute_lanes;
     W.copy_lanes = info.copy_lanes;
+    W.mapped = (info.features & HCQ_FEATURE_MAP) != 0;
     W.put[d] = make_put(W.devices[d]);
+    W.mix[d] = make_mix(W.devices[d]);
     W.words[d] = open_words(d, words);
     W.values[d] = open_words(d, words);
     for (uint32_t i = 0; i < words; i++) {
@@ -251,6 +255,9 @@ static void open_run(void) {
         me->index = t;
         me->random = test_random(&W.random);
         me->lane_end = nothing;
+        for (uint32_t b = 0; b < DEVICES * BUFFERS; b++) {
+            me->data[b].buffer = make_words(W.devices[b / BUFFERS], DATA_WORDS);
+        }
     }
     deal_lanes();
 }

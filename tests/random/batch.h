@@ -3,7 +3,7 @@
 #ifndef HCQ_TEST_BATCH_H
 #define HCQ_TEST_BATCH_H
 
-#include "hosts.h"
+#include "data.h"
 
 /* ---- waits ---- */
 
@@ -44,18 +44,6 @@ static claim *pick_claim(actor *me, draft *d) {
         }
     }
     return NULL;
-}
-
-static step *add_step(draft *d, uint32_t part, step_kind kind) {
-    step *s = &d->steps[part][d->counts[part]++];
-    memset(s, 0, sizeof *s);
-    s->kind = kind;
-    return s;
-}
-
-static void add_wait(draft *d, uint32_t part, claim *c) {
-    add_step(d, part, STEP_WAIT)->on = c;
-    end_follow(&d->states[part], &c->end);
 }
 
 static void make_wait(actor *me, draft *d, uint32_t part) {
@@ -140,7 +128,7 @@ static void make_raise(actor *me, draft *d, uint32_t part) {
     }
     if (last && (last->maker != d->index || line->part != part)) {
         uint32_t words = me->subs[d->index].words;
-        if (last->maker == d->index || state->mask != REACHED || d->counts[part] + 3 > STEPS ||
+        if (last->maker == d->index || state->mask != REACHED || d->counts[part] + 3 > MADE ||
             words == WORDS) {
             return;
         }
@@ -238,9 +226,9 @@ static void make_steps(actor *me, draft *d) {
         make_store(me, d, 0);
         return;
     }
-    for (uint32_t i = d->part_count * (1 + pick(me, STEPS)); i > 0; i--) {
+    for (uint32_t i = d->part_count * (1 + pick(me, MADE)); i > 0; i--) {
         uint32_t part = pick(me, d->part_count);
-        if (d->counts[part] + 1 < STEPS) {
+        if (d->counts[part] + 1 < MADE) {
             make_step(me, d, part);
         }
     }
@@ -267,6 +255,7 @@ static void make_draft(actor *me) {
     make_place(me, d);
     s->host = 3;
     s->device = (uint8_t)d->device;
+    s->own_lane = (uint8_t)d->own_lane;
     s->word = (me->index * W.subs + d->index) * WORDS;
     d->start = nothing;
     if (d->own_lane) {
@@ -278,15 +267,23 @@ static void make_draft(actor *me) {
     }
     make_steps(me, d);
     spread_failures(d);
+    int sure = 1;
+    for (uint32_t k = 0; k < d->part_count; k++) {
+        sure &= d->states[k].mask == REACHED;
+    }
+    s->own = add_claim(me, W.always.point, &nothing, d->index);
+    s->own->sub = d->index;
+    if (sure && !d->kept) {
+        make_data(me, d, s->own);
+    }
     d->end = d->start;
     for (uint32_t k = 0; k < d->part_count; k++) {
         end_follow(&d->end, &d->states[k]);
     }
+    s->own->end = d->end;
     if (d->own_lane) {
         leave_lane(me, d);
     }
-    s->own = add_claim(me, W.always.point, &d->end, d->index);
-    s->own->sub = d->index;
     me->sub_count++;
     me->draft_count++;
 }
@@ -372,6 +369,7 @@ static hcq_queue *record_fresh(actor *me, const draft *d, uint32_t part) {
         case STEP_WAIT: MUST_RECORD(hcq_queue_wait(*q, s->on->point)); break;
         case STEP_RAISE: MUST_RECORD(hcq_queue_signal(*q, s->raise)); break;
         case STEP_PUT: record_put(me, *q, d, part, s->word); break;
+        case STEP_DATA: record_data(*q, me, d, &s->op); break;
         case STEP_HOST: MUST_RECORD(hcq_queue_host(*q, host_run, &me->subs[d->index])); break;
         }
     }

@@ -11,9 +11,13 @@ enum {
     LANES = 3,                         /* of one device; the last one copies */
     BATCH = 12,                        /* submissions */
     PARTS = 2,                         /* queues of one */
-    STEPS = 7,                         /* commands of a queue */
+    MADE = 7,                          /* commands of a queue ... */
+    STEPS = 14,                        /* ... with what it does to data */
     LIST = 3,                          /* waits of the submission itself */
     WORDS = 4,                         /* that a submission writes, at most */
+    BUFFERS = 3,                       /* of one thread on a device ... */
+    DATA_WORDS = 96,                   /* ... each of so many words */
+    READERS = 3,
     SUBS = 24000,                      /* of one thread and run */
     CLAIMS = 4 * SUBS,
     GATES = 6,                         /* of one thread */
@@ -55,6 +59,7 @@ typedef struct sub {
     uint32_t word;                     /* the first */
     uint8_t device, words;
     uint8_t ran[WORDS];                /* 1: it writes this one, 0: not, 2: as it comes */
+    uint8_t own_lane;
     uint8_t host;                      /* its host command: the same; 3: none */
     uint32_t calls;                    /* atomic */
     hcq_result result;                 /* of the host command */
@@ -93,13 +98,31 @@ typedef struct guest {
     hcq_signal gate, line;
 } guest;
 
-typedef enum step_kind { STEP_WAIT, STEP_RAISE, STEP_PUT, STEP_HOST } step_kind;
+typedef enum op_kind { OP_COPY, OP_FILL, OP_WRITE, OP_MIX, OP_KINDS } op_kind;
+
+typedef struct op {                    /* on a thread's buffers */
+    op_kind kind;
+    uint32_t dst, src;                 /* buffers */
+    uint32_t dst_at, src_at, count;    /* words */
+    uint32_t value_size;
+    uint64_t value;
+} op;
+
+typedef struct data {
+    hcq_buffer buffer;
+    uint32_t model[DATA_WORDS];
+    claim *writer, *readers[READERS];  /* the last one; those since then */
+    uint32_t reader_count;
+} data;
+
+typedef enum step_kind { STEP_WAIT, STEP_RAISE, STEP_PUT, STEP_DATA, STEP_HOST } step_kind;
 
 typedef struct step {
     step_kind kind;
     claim *on;                         /* wait; of a raise its claim */
     hcq_point raise;
     uint32_t word;                     /* put: where, and one more is the value */
+    op op;                             /* data */
 } step;
 
 /* A submission while it is made. */
@@ -144,6 +167,7 @@ typedef struct actor {                 /* a thread */
     uint32_t started, done;            /* atomic: moves */
     uint64_t target;                   /* atomic: a gate that others may fail */
     uint32_t lane;                     /* its own, or NEVER */
+    data data[DEVICES * BUFFERS];
     end lane_end;
     kept kept[DEVICES][2];
     hcq_queue *queues[DEVICES][2][PARTS];
@@ -159,7 +183,8 @@ static struct {
     hcq_device_desc desc;
     hcq_device *devices[DEVICES];
     uint32_t compute_lanes, copy_lanes;
-    hcq_program *put[DEVICES];
+    int mapped;                        /* commands may name the other device's buffers */
+    hcq_program *put[DEVICES], *mix[DEVICES];
     hcq_buffer words[DEVICES], values[DEVICES];
     claim always;                      /* reached */
     uint32_t threads, subs;            /* of this run */

@@ -45,7 +45,7 @@ static void look_group(actor *me) {
 static void look_value(actor *me) {
     claim *c = look_claim(me);
     uint64_t value = 0, again = 0;
-    if (!c || c->sub != NEVER || c->mortal) {
+    if (!c || c->sub != NEVER || c->maker == NEVER) {
         return;
     }
     uint32_t seen = __atomic_load_n(&c->seen, __ATOMIC_ACQUIRE);
