@@ -120,7 +120,6 @@ static void check_claims(const char *how, uint64_t timeout) {
             claim *c = &me->claims[(i + skip) % me->claim_count];
             ask(how, c, timeout, !c->mortal);
         }
-        progress();
     }
 }
 
@@ -195,14 +194,8 @@ static void check_run(void) {
 
 /* ---- runs ---- */
 
-static hcq_buffer open_words(uint32_t d, uint32_t count) {
-    hcq_buffer buffer;
-    MUST(hcq_alloc(W.devices[d], (uint64_t)count * 4, HCQ_ZEROED | HCQ_HOST_VISIBLE, &buffer));
-    return buffer;
-}
-
 static void open_device(uint32_t d) {
-    uint32_t words = W.threads * W.subs * WORDS;
+    uint64_t bytes = (uint64_t)W.threads * W.subs * WORDS * 4;
     hcq_device_info info;
     W.devices[d] = test_open(d, &W.desc);
     MUST(hcq_device_info_get(W.devices[d], &info));
@@ -211,11 +204,7 @@ static void open_device(uint32_t d) {
     W.mapped = (info.features & HCQ_FEATURE_MAP) != 0;
     W.put[d] = make_put(W.devices[d]);
     W.mix[d] = make_mix(W.devices[d]);
-    W.words[d] = open_words(d, words);
-    W.values[d] = open_words(d, words);
-    for (uint32_t i = 0; i < words; i++) {
-        ((uint32_t *)W.values[d].host)[i] = i + 1;
-    }
+    MUST(hcq_alloc(W.devices[d], bytes, HCQ_ZEROED | HCQ_HOST_VISIBLE, &W.words[d]));
 }
 
 /* Each thread has one lane for itself, others belong to all. */
@@ -238,8 +227,8 @@ static void open_run(void) {
     static const uint32_t sizes[] = {200, 1000, 4000, SUBS};
     uint32_t size = T.quick || TEST_SANITIZED ? 2 : 4;
     W.threads = O.threads ? O.threads : THREADS;
-    W.subs = sizes[R.round < size ? R.round : pick(&W, size)];
-    W.fail_percent = R.round ? pick(&W, 60) : 25;
+    W.subs = sizes[round_number < size ? round_number : pick(&W, size)];
+    W.fail_percent = round_number ? pick(&W, 60) : 25;
     W.look_percent = 10 + pick(&W, 60);
     for (uint32_t d = 0; d < DEVICES; d++) {
         open_device(d);
@@ -269,8 +258,8 @@ static void close_run(void) {
         for (uint32_t i = 0; i < DEVICES * 2 * PARTS; i++) {
             hcq_queue_destroy(queues[i]);
         }
-        for (uint32_t i = 0; i < DEVICES * 2; i++) {
-            hcq_queue_destroy(W.actors[t].kept[i / 2][i % 2].queue);
+        for (uint32_t d = 0; d < DEVICES; d++) {
+            hcq_queue_destroy(W.actors[t].kept[d].queue);
         }
     }
     if (test_teardown(&state) != 0) {
@@ -291,7 +280,7 @@ static void answers_stay(void **state) {
 #ifdef HCQ_TEST_CUDA
     T.cuda_left = cuda_left();
 #endif
-    for (R.round = 0; R.round < rounds && (!seconds || hcq_sys_now_ns() < until); R.round++) {
+    for (round_number = 0; round_number < rounds && (!seconds || hcq_sys_now_ns() < until); round_number++) {
         open_run();
         if (O.signals) {
             interrupt_start();
@@ -306,7 +295,7 @@ static void answers_stay(void **state) {
     }
     fprintf(stderr, "%llu submissions, %llu failed, %llu runs, %llu interrupts, %llu ms\n",
             (unsigned long long)W.total, (unsigned long long)W.failed,
-            (unsigned long long)R.round, (unsigned long long)E.interrupts,
+            (unsigned long long)round_number, (unsigned long long)E.interrupts,
             (unsigned long long)(hcq_sys_now_ns() - begin) / 1000000);
     if (O.signals && E.interrupts < 1000) {
         wrong("hardly anything was interrupted");
@@ -329,7 +318,6 @@ int main(int argc, char **argv) {
     if (result != 0) {
         return result;
     }
-    watch("answers", tell_threads);
     return O.kill ? cmocka_run_group_tests_name(T.variant->name, killed, NULL, NULL)
                   : cmocka_run_group_tests_name(T.variant->name, stay, NULL, NULL);
 }

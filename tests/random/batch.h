@@ -136,7 +136,7 @@ static void make_raise(actor *me, draft *d, uint32_t part) {
             d->needs |= bit_of_draft(me, last->maker);
         }
         add_wait(d, part, last);
-        make_store(me, d, part);         /* no wait without an order beside this one */
+        make_store(me, d, part);       /* no wait without an order beside this one */
     }
     uint64_t rise = 1 + pick(me, 4), ask = line->value + 1 + pick(me, (uint32_t)rise);
     step *s = add_step(d, part, STEP_RAISE);
@@ -182,8 +182,7 @@ static int is_owned(uint32_t lane) {
 /* On its own lane a thread's submissions are ordered as it made them. On those
    that belong to nobody all threads' are, but see submit_draft. */
 static void make_place(actor *me, draft *d) {
-    d->kept = chance(me, 25);
-    d->part_count = d->kept || chance(me, 85) ? 1 : PARTS;
+    d->part_count = chance(me, 85) ? 1 : PARTS;
     d->device = pick(me, DEVICES);
     d->affinity = pick(me, 6);
     for (uint32_t k = 0; k < d->part_count; k++) {
@@ -196,6 +195,7 @@ static void make_place(actor *me, draft *d) {
             d->kinds[0] = d->affinity == LANES - 1 ? HCQ_COPY : HCQ_COMPUTE;
         }
     }
+    d->kept = d->part_count == 1 && d->kinds[0] == HCQ_COMPUTE && chance(me, 40);
     d->lane = lane_of(d->device, d->kinds[0], d->affinity);
     d->own_lane = d->part_count == 1 && d->lane == me->lane && chance(me, 85);
     d->ordered = d->own_lane || (d->part_count == 1 && !is_owned(d->lane) && chance(me, 60));
@@ -332,10 +332,6 @@ static hcq_result host_run(void *user) {
     return s->result;
 }
 
-static hcq_buffer word_of(hcq_buffer buffer, uint32_t word) {
-    return hcq_view(buffer, (uint64_t)word * 4, 4);
-}
-
 static void record_kernel(hcq_queue *q, uint32_t device, uint32_t word) {
     put_args args = {W.words[device].address, word, word + 1};
     MUST_RECORD(hcq_queue_exec(q, W.put[device], &args, sizeof args, hcq_dim(1, 1, 1),
@@ -343,12 +339,11 @@ static void record_kernel(hcq_queue *q, uint32_t device, uint32_t word) {
 }
 
 static void record_put(actor *me, hcq_queue *q, const draft *d, uint32_t part, uint32_t word) {
-    hcq_buffer dst = word_of(W.words[d->device], word);
-    switch (pick(me, d->kinds[part] == HCQ_COMPUTE ? 4 : 3)) {
-    case 0: MUST_RECORD(hcq_queue_write(q, dst, word + 1, 4)); break;
-    case 1: MUST_RECORD(hcq_queue_fill(q, dst, 4, word + 1, 4)); break;
-    case 2: MUST_RECORD(hcq_queue_copy(q, dst, word_of(W.values[d->device], word), 4)); break;
-    default: record_kernel(q, d->device, word); break;
+    if (d->kinds[part] == HCQ_COMPUTE && chance(me, 50)) {
+        record_kernel(q, d->device, word);
+    } else {
+        hcq_buffer dst = hcq_view(W.words[d->device], (uint64_t)word * 4, 4);
+        MUST_RECORD(hcq_queue_write(q, dst, word + 1, 4));
     }
 }
 
@@ -379,45 +374,28 @@ static hcq_queue *record_fresh(actor *me, const draft *d, uint32_t part) {
     return *q;
 }
 
-/* A queue that is used again: a wait, then a kernel whose index and value each
-   submission brings, or a copy whose ends are updated. */
-static hcq_queue *record_kept(actor *me, const draft *d) {
-    kept *k = &me->kept[d->device][d->kinds[0]];
-    if (k->queue && k->uses++ < 100) {
-        return k->queue;
-    }
-    hcq_queue_destroy(k->queue);
-    k->uses = 0;
-    MUST(hcq_queue_create(W.devices[d->device], d->kinds[0], &k->queue));
-    MUST_RECORD(hcq_queue_wait(k->queue, W.always.point));
-    if (d->kinds[0] == HCQ_COMPUTE) {
+/* A queue that is used again: a wait, which is updated, and a kernel whose index and
+   value each submission brings. */
+static hcq_queue *record_kept(actor *me, const draft *d, uint64_t values[2]) {
+    kept *k = &me->kept[d->device];
+    const step *first = d->steps[0], *put = &first[d->counts[0] - 1];
+    hcq_point wait = first->kind == STEP_WAIT ? first->on->point : W.always.point;
+    if (!k->queue || k->uses++ == 100) {
+        hcq_queue_destroy(k->queue);
+        k->uses = 0;
+        MUST(hcq_queue_create(W.devices[d->device], HCQ_COMPUTE, &k->queue));
+        MUST_RECORD(hcq_queue_wait(k->queue, wait));
         record_kernel(k->queue, d->device, 0);
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 1, 0, 0));
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 2, 1, 0));
-    } else {
-        MUST_RECORD(hcq_queue_copy(k->queue, word_of(W.words[d->device], 0),
-                                   word_of(W.values[d->device], 0), 4));
+        if (chance(me, 60)) {
+            MUST(hcq_queue_bind(k->queue, W.devices[d->device]));
+        }
     }
-    if (chance(me, 60)) {
-        MUST(hcq_queue_bind(k->queue, W.devices[d->device]));
-    }
+    MUST(hcq_queue_update_wait(k->queue, 0, &wait.signal, wait.value));
+    values[0] = put->word;
+    values[1] = put->word + 1;
     return k->queue;
-}
-
-static hcq_queue *update_kept(actor *me, const draft *d, uint64_t variables[2]) {
-    hcq_queue *q = record_kept(me, d);
-    const step *s = d->steps[0];
-    hcq_point wait = s->kind == STEP_WAIT ? s->on->point : W.always.point;
-    uint32_t word = s[d->counts[0] - 1].word;
-    MUST(hcq_queue_update_wait(q, 0, &wait.signal, wait.value));
-    if (d->kinds[0] == HCQ_COPY) {
-        hcq_buffer dst = word_of(W.words[d->device], word);
-        hcq_buffer src = word_of(W.values[d->device], word);
-        MUST(hcq_queue_update_copy(q, 1, &dst, &src, HCQ_KEEP));
-    }
-    variables[0] = word;
-    variables[1] = word + 1;
-    return q;
 }
 
 /* Some wait at once: for an answer that is one of those that may be. */
@@ -426,13 +404,13 @@ static void submit(actor *me, const draft *d, claim *own) {
     hcq_device *device = W.devices[d->device];
     hcq_point waits[LIST];
     hcq_queue *queues[PARTS];
-    uint64_t variables[2];
+    uint64_t values[2];
     memset(&s, 0, sizeof s);
     for (uint32_t i = 0; i < d->wait_count; i++) {
         waits[i] = d->waits[i]->point;
     }
     for (uint32_t k = 0; k < d->part_count; k++) {
-        queues[k] = d->kept ? update_kept(me, d, variables) : record_fresh(me, d, k);
+        queues[k] = d->kept ? record_kept(me, d, values) : record_fresh(me, d, k);
     }
     s.waits = waits;
     s.wait_count = d->wait_count;
@@ -442,8 +420,8 @@ static void submit(actor *me, const draft *d, claim *own) {
     s.signal_count = d->raise.value != 0;
     s.affinity = d->affinity;
     s.flags = d->ordered ? 0 : HCQ_UNORDERED;
-    s.variables = variables;
-    s.variable_count = d->kept && d->kinds[0] == HCQ_COMPUTE ? 2 : 0;
+    s.variables = values;
+    s.variable_count = d->kept ? 2 : 0;
     if (chance(me, 5)) {
         hcq_result r = hcq_submit_and_wait(device, &s, 1, pick(me, 100000), &own->point);
         check_answer("submit_and_wait", own, r);
@@ -475,7 +453,6 @@ static void submit_draft(actor *me, draft *d) {
     submit(me, d, me->subs[d->index].own);
     d->submitted = 1;
     me->open[me->open_count++] = d->index;
-    progress();
 }
 
 #endif /* HCQ_TEST_BATCH_H */

@@ -169,7 +169,7 @@ typedef struct actor {                 /* a thread */
     uint32_t lane;                     /* its own, or NEVER */
     data data[DEVICES * BUFFERS];
     end lane_end;
-    kept kept[DEVICES][2];
+    kept kept[DEVICES];
     hcq_queue *queues[DEVICES][2][PARTS];
     uint32_t group, group_count;       /* the claims of the last one */
     uint32_t open[OPEN + BATCH], open_count;
@@ -185,7 +185,7 @@ static struct {
     uint32_t compute_lanes, copy_lanes;
     int mapped;                        /* commands may name the other device's buffers */
     hcq_program *put[DEVICES], *mix[DEVICES];
-    hcq_buffer words[DEVICES], values[DEVICES];
+    hcq_buffer words[DEVICES];
     claim always;                      /* reached */
     uint32_t threads, subs;            /* of this run */
     uint32_t fail_percent, look_percent;
@@ -201,20 +201,12 @@ static hcq_result pick_failure(actor *me) {
 
 /* ---- saying what is wrong ---- */
 
-static void tell_threads(void) {
-    for (uint32_t t = 0; t < W.threads; t++) {
-        const actor *me = &W.actors[t];
-        fprintf(stderr, "thread %u: %u submissions, moves %u of %u\n", t, me->sub_count, me->done,
-                me->planned);
-    }
-}
-
 static void differs(const char *how, const claim *c, hcq_result result, const char *why) {
     static char text[32768];
     hcq_explain(&c->point, 1, text, sizeof text);
-    fprintf(stderr, "\n%s\nneeds, is due, of each thread:", text);
+    fprintf(stderr, "\n%s\nneeds, is due, made, of each thread:", text);
     for (uint32_t t = 0; t < THREADS; t++) {
-        fprintf(stderr, " %u %u,", c->end.need.of[t], c->end.due.of[t]);
+        fprintf(stderr, " %u %u %u,", c->end.need.of[t], c->end.due.of[t], W.actors[t].done);
     }
     wrong("%s of claim %u of thread %u (%s %llx at %llu) gives %s: %s; the model has %#x, seen %#x",
           how, (uint32_t)(c - W.actors[c->thread].claims), c->thread,

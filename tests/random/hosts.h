@@ -133,7 +133,6 @@ static int make_move(actor *me, int in_batch) {
         break;
     }
     __atomic_store_n(&me->done, me->done + 1, __ATOMIC_RELEASE);
-    progress();
     return 1;
 }
 

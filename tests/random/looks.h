@@ -208,7 +208,6 @@ static void look(actor *me) {
         look_explain, look_notify, look_notify, look_cancel, look_timeline, look_timeline, attack};
     while (chance(me, W.look_percent)) {
         looks[pick(me, sizeof looks / sizeof looks[0])](me);
-        progress();
     }
 }
 

@@ -1,17 +1,11 @@
 /* random.h - what the programs at random share: options of their own, dice,
-   threads; results as sets. The first difference in any thread ends the program;
-   so does a program that stands still. */
+   threads; results as sets. The first difference in any thread ends the program. */
 #ifndef HCQ_TEST_RANDOM_H
 #define HCQ_TEST_RANDOM_H
 
 #include "support/util.h"
 
-static struct {
-    const char *program;
-    uint64_t round;
-    uint64_t progress;                 /* atomic: the watchdog looks at it */
-    void (*tell_fn)(void);             /* what else is to be said before the end; or NULL */
-} R;
+static TEST_UNUSED uint64_t round_number;
 
 /* Takes `name N` out of the arguments; 0: it is not among them. */
 static TEST_UNUSED uint64_t own_option(int *argc, char **argv, const char *name) {
@@ -46,15 +40,12 @@ static TEST_UNUSED void wrong(const char *format, ...) {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     va_list list;
     pthread_mutex_lock(&once);
-    fprintf(stderr, "\n%s: variant %s, seed %llu, round %llu: ", R.program, T.variant->name,
-            (unsigned long long)T.seed, (unsigned long long)R.round);
+    fprintf(stderr, "\nvariant %s, seed %llu, round %llu: ", T.variant->name,
+            (unsigned long long)T.seed, (unsigned long long)round_number);
     va_start(list, format);
     vfprintf(stderr, format, list);
     va_end(list);
     fprintf(stderr, "\n");
-    if (R.tell_fn) {
-        R.tell_fn();
-    }
     test_dump();
     fflush(stderr);
     abort();
@@ -67,36 +58,6 @@ static TEST_UNUSED void must(const char *what, hcq_result result) {
 }
 #define MUST(call) must(#call, (call))
 #define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
-
-static TEST_UNUSED void progress(void) {
-    __atomic_add_fetch(&R.progress, 1, __ATOMIC_RELAXED);
-}
-
-/* Nothing moves: who waits for what? */
-static TEST_UNUSED void *watchdog_run(void *user) {
-    const uint32_t limit = TEST_SANITIZED ? 240 : 60;
-    uint64_t last = 0;
-    uint32_t still = 0;
-    (void)user;
-    for (;;) {
-        test_sleep_ms(1000);
-        uint64_t now = __atomic_load_n(&R.progress, __ATOMIC_RELAXED);
-        still = now == last ? still + 1 : 0;
-        last = now;
-        if (still > limit) {
-            wrong("nothing moves since %u s", limit);
-        }
-    }
-    return NULL;
-}
-
-/* Before the first round. */
-static TEST_UNUSED void watch(const char *program, void (*tell_fn)(void)) {
-    static pthread_t watchdog;
-    R.program = program;
-    R.tell_fn = tell_fn;
-    pthread_create(&watchdog, NULL, watchdog_run, NULL);
-}
 
 /* A thread for each of the users, which lie `size` bytes apart; one is here. */
 static TEST_UNUSED void run_threads(void *(*run)(void *), void *users, size_t size,
