@@ -292,16 +292,20 @@ static void stuck(void) {
     int spinning = 0;
     if (skipped) { _longjmp(over, KNOWN); }
     for (int f = 0; f < fiber_count; f++) {
-        size_t used = strlen(text);
         if (fibers[f].state == SPINS && fibers[f].again <= AGAIN) { /* time passes */
             fibers[f].state = RUNS;
             fibers[f].patient = spinning = 1;
-        } else if (fibers[f].state == SLEEPS || fibers[f].state == SPINS) {
+        }
+    }
+    if (spinning) { return; }
+    for (int f = 0; f < fiber_count; f++) {
+        size_t used = strlen(text);
+        if (fibers[f].state != DONE) {
             snprintf(text + used, sizeof text - used, " %.30s in %s", fibers[f].name,
                      line_of(where(&fibers[f])));
         }
     }
-    if (!spinning) { fail("all sleep:%s", text); }
+    fail("all sleep:%s", text);
 }
 
 extern char __start_hcq_thread[], __stop_hcq_thread[];
