@@ -262,6 +262,10 @@ static void close_run(void) {
             hcq_queue_destroy(W.actors[t].kept[d].queue);
         }
     }
+    for (uint32_t d = 0; d < DEVICES; d++) {
+        hcq_program_destroy(W.put[d]);
+        hcq_program_destroy(W.mix[d]);
+    }
     if (test_teardown(&state) != 0) {
         wrong("the devices do not close as they should");
     }

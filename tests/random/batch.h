@@ -374,9 +374,9 @@ static hcq_queue *record_fresh(actor *me, const draft *d, uint32_t part) {
     return *q;
 }
 
-/* A queue that is used again: a wait, which is updated, and a kernel whose index and
-   value each submission brings. */
-static hcq_queue *record_kept(actor *me, const draft *d, uint64_t values[2]) {
+/* A queue that is used again: a wait and a kernel, whose value is updated, and whose
+   index each submission brings. */
+static hcq_queue *record_kept(actor *me, const draft *d, uint64_t *index) {
     kept *k = &me->kept[d->device];
     const step *first = d->steps[0], *put = &first[d->counts[0] - 1];
     hcq_point wait = first->kind == STEP_WAIT ? first->on->point : W.always.point;
@@ -387,14 +387,14 @@ static hcq_queue *record_kept(actor *me, const draft *d, uint64_t values[2]) {
         MUST_RECORD(hcq_queue_wait(k->queue, wait));
         record_kernel(k->queue, d->device, 0);
         MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 1, 0, 0));
-        MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 2, 1, 0));
         if (chance(me, 60)) {
             MUST(hcq_queue_bind(k->queue, W.devices[d->device]));
         }
     }
     MUST(hcq_queue_update_wait(k->queue, 0, &wait.signal, wait.value));
-    values[0] = put->word;
-    values[1] = put->word + 1;
+    uint32_t value = put->word + 1;
+    MUST(hcq_queue_update_arg(k->queue, 1, 2, &value, sizeof value));
+    *index = put->word;
     return k->queue;
 }
 
@@ -404,13 +404,13 @@ static void submit(actor *me, const draft *d, claim *own) {
     hcq_device *device = W.devices[d->device];
     hcq_point waits[LIST];
     hcq_queue *queues[PARTS];
-    uint64_t values[2];
+    uint64_t index = 0;
     memset(&s, 0, sizeof s);
     for (uint32_t i = 0; i < d->wait_count; i++) {
         waits[i] = d->waits[i]->point;
     }
     for (uint32_t k = 0; k < d->part_count; k++) {
-        queues[k] = d->kept ? record_kept(me, d, values) : record_fresh(me, d, k);
+        queues[k] = d->kept ? record_kept(me, d, &index) : record_fresh(me, d, k);
     }
     s.waits = waits;
     s.wait_count = d->wait_count;
@@ -420,8 +420,8 @@ static void submit(actor *me, const draft *d, claim *own) {
     s.signal_count = d->raise.value != 0;
     s.affinity = d->affinity;
     s.flags = d->ordered ? 0 : HCQ_UNORDERED;
-    s.variables = values;
-    s.variable_count = d->kept ? 2 : 0;
+    s.variables = &index;
+    s.variable_count = d->kept ? 1 : 0;
     if (chance(me, 5)) {
         hcq_result r = hcq_submit_and_wait(device, &s, 1, pick(me, 100000), &own->point);
         check_answer("submit_and_wait", own, r);
