@@ -81,7 +81,7 @@ matrix-quick           quick    cpu         matrix_quick
 misuse                 quick    cpu         program gcc misuse cpu
 alloc                  quick    cpu         program gcc alloc cpu
 faults                 default  cpu         program gcc faults cpu
-answers                quick    cpu         answers gcc cpu 1 2 3
+answers                quick    cpu         answers gcc cpu 1 2
 answers-signals        default  cpu         answers_signals cpu mock
 unit                   quick    cpu         unit
 graph                  quick    cpu         graph gcc 100
