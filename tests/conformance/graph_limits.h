@@ -143,23 +143,25 @@ static void objects_go_before_a_launch_runs(void **state) {
    on another one: its block is nobody's until then. */
 static void freed_while_a_launch_needs_it(void **state) {
     (void)state;
-    const int ways = devices_share_memory() ? 8 : 4;
-    for (int way = 0; way < ways; way++) { /* bound */
-        hcq_device *device = way / 4 ? T.dev2 : T.dev;
+    const int ways = devices_share_memory() ? 12 : 4;
+    for (int way = 0; way < ways; way++) { /* whose it is, who uses it; bound */
+        hcq_device *owner = way / 4 == 1 ? T.dev2 : T.dev, *device = way / 4 == 2 ? T.dev2 : T.dev;
         hcq_queue *g = make_graph();
         hcq_buffer mine, next;
         hcq_point done;
         marks_reset();
-        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &mine));
-        hcq_buffer used = way % 2 ? hcq_input(g, 0, T.dev, 4096) : mine;
+        CHECK_OK(hcq_alloc(owner, 4096, 0, &mine));
+        hcq_buffer used = way % 2 ? hcq_input(g, 0, owner, 4096) : mine;
         CHECK_INDEX(record_mark(g, make_mark(device), used, 0, 1), 0);
         if (way / 2 % 2) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
         }
         CHECK_OK(launch_inputs(g, &mine, way % 2 ? 1 : 0, &done));
         CHECK(word_until(&SEEN->hold_began, 1));
+        mark_chance(0);
+        CHECK_RESULT(test_poll(timeline_now(owner)), HCQ_TIMEOUT);
         CHECK_OK(hcq_free(mine));
-        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &next));
+        CHECK_OK(hcq_alloc(owner, 4096, 0, &next));
         CHECK(next.address != mine.address);
         hold_release();
         WAIT_OK(done);

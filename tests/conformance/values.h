@@ -84,6 +84,9 @@ static void placeholders_only_as_buffers(void **state) {
         CHECK(hcq_input(g, 0, NULL, 256).size == 256);
         CHECK_INDEX(hcq_queue_exec(g, all, &good, sizeof good, one, one), 0);
         CHECK_RESULT(hcq_queue_update_arg(g, 0, 9, &in.address, 8), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_queue_access(g, 0, hcq_input(g, 1, NULL, 64), HCQ_ARG_IN),
+                     HCQ_ERROR_INVALID); /* the command cannot get at it */
+        CHECK_OK(hcq_queue_access(g, 0, hcq_view(in, 16, 8), HCQ_ARG_IN));
         CHECK_OK(hcq_queue_variable(g, 0, HCQ_PART_ARG + 9, 0, 0));
         const uint64_t values[2] = {in.address, 18};
         for (int i = 0; i < 2; i++) {

@@ -20,7 +20,7 @@ enum {
     NAMES = FIRST_EMPTY + EMPTIES,
     CALLS = 128,
     TOUCHES = 6,                       /* of one call */
-    EDGES = 16,                        /* that the graph states */
+    EDGES = 32,                        /* that the graph states */
     VARIABLES = 8,
     THREADS_OF_BLOCK = 64,
     COPY_LANE_BYTES = 16384            /* smaller copies stay on the compute lane */
@@ -480,7 +480,10 @@ static void record_appended(graph *g, uint32_t first, uint32_t end) {
         MUST_INDEX(record_command(g, part, &g->calls[i]), i - first);
         record_rest(g, part, i - first, &g->calls[i]);
     }
-    if (!plain) {
+    if (!plain && g->edge_count < EDGES) {
+        uint32_t after = first + 1 + pick(end - first - 1), before = first + pick(after - first);
+        g->edges[g->edge_count].before = before;
+        g->edges[g->edge_count++].after = after;
         record_edges(g, part, first, end);
     }
     MUST_INDEX(hcq_queue_append(g->queue, part), first);

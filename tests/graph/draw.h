@@ -341,7 +341,7 @@ static uint32_t pick_count(void) {
 }
 
 static void choose_edges(graph *g) {
-    uint32_t wanted = chance(50) ? 0 : pick(EDGES);
+    uint32_t wanted = chance(50) ? 0 : pick(EDGES / 2);
     for (uint32_t i = 0; i < wanted; i++) {
         uint32_t after = 1 + pick(g->count - 1), before = pick(after);
         if (g->calls[before].kind != CALL_EMPTY && g->calls[after].kind != CALL_EMPTY) {
