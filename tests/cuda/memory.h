@@ -1,4 +1,4 @@
-/* memory.h - staging, zeros, pools, memory that runs out, freeing beside running work,
+/* memory.h - staging, pools, memory that runs out, freeing beside running work,
    imports that share pages. Part of cuda.c. */
 #ifndef HCQ_TEST_CUDA_MEMORY_H
 #define HCQ_TEST_CUDA_MEMORY_H
@@ -42,36 +42,6 @@ static void pinned_copies_are_not_staged(void **state) {
     CHECK_U64(stats_now().pageable_copies, 0);
     CHECK_OK(hcq_close(device));
     free(pages);
-}
-
-/* Whichever lane looks first sees zeros, also where the memory was in use before. */
-static void zeroed_memory_is_zero(void **state) {
-    (void)state;
-    enum { BYTES = 40000 };
-    static unsigned char zeros[BYTES];
-    for (uint32_t way = 0; way < 4; way++) {
-        hcq_device *device = way < 3 ? device_by(way, 2, 1) : device_with(HCQ_CUDA_NO_POOLS, 2, 1);
-        hcq_buffer to;
-        CHECK_OK(hcq_alloc(device, BYTES, 0, &to));
-        for (uint32_t i = 0; i < 24; i++) {
-            hcq_queue *q = make_queue(device, i % 3 ? HCQ_COMPUTE : HCQ_COPY);
-            const uint32_t flags = i & 1 ? HCQ_NO_CACHE : 0;
-            hcq_buffer fresh, dirty;
-            CHECK_OK(hcq_alloc(device, BYTES, flags, &dirty));
-            CHECK_INDEX(hcq_queue_fill(q, dirty, BYTES, 0xee, 1), 0);
-            (void)submit_to(device, q, 0, NULL, NULL);
-            CHECK_OK(hcq_free(dirty));
-            CHECK_OK(i & 2 ? hcq_device_synchronize(device, BOUND) : HCQ_OK);
-            CHECK_OK(hcq_alloc(device, BYTES, HCQ_ZEROED | flags, &fresh));
-            CHECK_OK(hcq_queue_reset(q));
-            CHECK_INDEX(hcq_queue_copy(q, to, fresh, BYTES), 0);
-            WAIT_OK(submit_to(device, q, 1, NULL, NULL));
-            CHECK_BYTES(to, zeros, BYTES);
-            CHECK_OK(hcq_free(fresh));
-            hcq_queue_destroy(q);
-        }
-        CHECK_OK(hcq_close(device));
-    }
 }
 
 /* ---- freeing beside running work ---- */
@@ -127,40 +97,6 @@ static void freeing_never_waits(void **state) {
         gates own;
         gates_open(&own, device);
         frees_beside(device, i < 2 ? &own : &other);
-        CHECK_OK(hcq_close(device));
-    }
-}
-
-/* Memory that a running kernel uses is nobody else's until it is done. */
-static void freed_memory_is_not_reused_early(void **state) {
-    (void)state;
-    enum { BYTES = 1 << 16 };
-    for (uint32_t i = 0; i < 8; i++) {
-        hcq_device *device = device_with(i & 1 ? HCQ_CUDA_NO_POOLS : 0, 2, 1);
-        uint32_t flags = i & 2 ? HCQ_NO_CACHE : 0;
-        hcq_buffer first, second, out = make_words(device, 4);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE), *other = make_queue(device, HCQ_COPY);
-        gates g;
-        gates_open(&g, device);
-        CHECK_OK(hcq_alloc(device, BYTES, flags, &first));
-        CHECK_INDEX(hcq_queue_fill(q, first, BYTES, 1, 4), 0);
-        CHECK_INDEX(record_spin(q, &g, 0), 1);
-        CHECK_INDEX(hcq_queue_copy(q, out, hcq_view(first, BYTES - 16, 16), 16), 2);
-        hcq_point done = submit_of(q, device);
-        gate_until_begun(&g, 0);
-        CHECK_OK(hcq_free(first));
-        CHECK_OK(i & 4 ? hcq_trim(device, 0) : HCQ_OK);
-        CHECK_OK(hcq_alloc(device, BYTES, flags | HCQ_ZEROED, &second));
-        CHECK_INDEX(hcq_queue_fill(other, second, BYTES, 2, 4), 0);
-        hcq_point filled = submit_of(other, device);
-        if (!T.variant->one_fifo) {
-            WAIT_OK(filled);
-        }
-        gate_let(&g, 0);
-        WAIT_OK(done);
-        CHECK_U64(READ32(out, 3), 1);
-        hcq_queue_destroy(q);
-        hcq_queue_destroy(other);
         CHECK_OK(hcq_close(device));
     }
 }
@@ -264,8 +200,7 @@ static void imports_are_refused(void **state) {
 }
 
 #define MEMORY_TESTS                                                               \
-    TEST(pinned_copies_are_not_staged), TEST(zeroed_memory_is_zero),               \
-    TEST(freeing_never_waits), TEST(freed_memory_is_not_reused_early),             \
+    TEST(pinned_copies_are_not_staged), TEST(freeing_never_waits),                 \
     TEST_ALONE(pools_and_no_pools), TEST(imports_that_share_a_page), TEST(imports_are_refused),
 
 #endif /* HCQ_TEST_CUDA_MEMORY_H */

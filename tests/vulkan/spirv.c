@@ -170,7 +170,6 @@ static const list lists[] = {
     {LIST(block_plain), .args = {B, U, F},
      .refused = "the shader's block has 24 bytes, the list of arguments makes 16"},
     {LIST(block_plain), .args = {B, B}, .refused = "has 24 bytes, the list of arguments makes 16"},
-    {LIST(block_plain), .args = {0}, .refused = "has 24 bytes, the list of arguments makes 0"},
     {LIST(block_plain), .args = {B, B, U},
      .refused = "the shader's block has a number at byte 20, where no argument is"},
     {LIST(block_plain), .args = {B, B, B}, .refused = "argument 2 is a buffer of 8 bytes at byte "
@@ -182,8 +181,6 @@ static const list lists[] = {
     {LIST(block_plain), .args = {B, B, HCQ_ARG_STRUCT(2, 2), HCQ_ARG_STRUCT(2, 2), F}},
     {LIST(block_wide), .args = {B, B, B, B, B, U, U, U, U, U}},
     {LIST(block_wide), .args = {B, B, B, B, B, L, RAW(12, 4)}},
-    {LIST(block_wide), .args = {B, B, U},
-     .refused = "the shader's block has 60 bytes, the list of arguments makes 24"},
     {LIST(block_wide), .args = {B, B, B, U, U, B, U, U, U, U, U}, .refused = "argument 3 is a "
      "value of 4 bytes at byte 24; the shader's block has a pointer of 8 bytes at byte 24"},
     {LIST(block_odd), .args = {B, B, RAW(16, 16), U, D, D, U}},
@@ -205,7 +202,6 @@ static const list lists[] = {
     {LIST(bindings_push), .args = {U, B, F, B, RAW(48, 16), D, D}}, /* buffers do not count */
     {LIST(bindings_push), .args = {B, B, U, F},
      .refused = "the shader's block has 80 bytes, the list of arguments makes 8"},
-    {LIST(bindings_push), .args = {B, B, U, F, RAW(48, 16), D}, .refused = "has 80 bytes"},
 };
 
 static void blocks_are_held_against_lists(void **state) {
@@ -335,7 +331,7 @@ static void words_changed(const module *m, uint32_t *words) {
 /* Several words changed, half of them into other words of the module. */
 static void words_changed_at_random(const module *m, uint32_t *words) {
     uint32_t count = (uint32_t)(m->size / 4);
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < 1000; round++) {
         memcpy(words, m->words, m->size);
         for (uint32_t changes = random_below(6) + 1; changes; changes--) {
             uint32_t at = HEADER + random_below(count - HEADER);
