@@ -5,26 +5,6 @@
 
 #include "shared.h"
 
-#include <dirent.h>
-
-/* Threads of this process that the core started to wait in its place. */
-static uint32_t service_threads(void) {
-    uint32_t count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL);
-    for (struct dirent *e = readdir(tasks); e; e = readdir(tasks)) {
-        char path[300], name[32] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
-        FILE *file = fopen(path, "r");
-        if (file) {
-            count += fgets(name, sizeof name, file) && strncmp(name, "hcq-service", 11) == 0;
-            fclose(file);
-        }
-    }
-    closedir(tasks);
-    return count;
-}
-
 /* ---- a chain over the lanes ---- */
 
 /* Link i waits for value i of the signal and raises it: odd ones copy b to a, even ones
@@ -36,7 +16,7 @@ static void chain(int held) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point gate = hcq_at(make_signal(T.dev, 0), 1), done = {{0}, 0}, first = hcq_at(s, 1);
     settle(T.dev);
-    uint32_t threads = service_threads();
+    const uint64_t threads = test_own_threads();
     counts before = counts_now(T.dev);
     CHECK_OK(submit_lists(T.dev, held ? &gate : NULL, &first, HCQ_UNORDERED, NULL));
     for (uint32_t i = 1; i <= CHAIN; i++) {
@@ -59,7 +39,7 @@ static void chain(int held) {
     WAIT_OK(done);
     counts all = counts_since(T.dev, &before);
     CHECK(T.variant->one_fifo ? all.waits == 0 : all.waits <= CHAIN);
-    CHECK_U64(service_threads(), threads);
+    CHECK_U64(test_own_threads(), threads);
     for (uint32_t i = CHAIN - WORDS + 1; i <= CHAIN; i++) {
         CHECK_U64(READ32(ends[0], i % WORDS), i);
     }

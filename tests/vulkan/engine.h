@@ -3,7 +3,6 @@
 #ifndef HCQ_TEST_VULKAN_ENGINE_H
 #define HCQ_TEST_VULKAN_ENGINE_H
 
-#include "devices.h"
 #include "engine_device.h"
 #include "shared.h"
 
@@ -30,7 +29,7 @@ static void engine_and_hcq_take_turns(void **state) {
     }
     CHECK_OK(hcq_copyin(input, given, sizeof given));
     settle(dev);
-    uint32_t threads = service_threads();
+    const uint64_t threads = test_own_threads();
     counts first = counts_now(dev);
     for (uint32_t i = 0; i < ROUNDS; i++) {
         mix_args args = {dst.address, src.address, 1, i};
@@ -54,7 +53,7 @@ static void engine_and_hcq_take_turns(void **state) {
     WAIT_OK(done);
     CHECK(E.vkDeviceWaitIdle(E.device) == VK_SUCCESS);
     CHECK_BYTES(history, want, sizeof want);
-    CHECK_U64(service_threads(), threads);
+    CHECK_U64(test_own_threads(), threads);
     CHECK(E.vkGetSemaphoreCounterValue(E.device, before, &reached) == VK_SUCCESS);
     CHECK(reached >= value);
     CHECK(E.submits > 0 && E.locked >= E.submits + 2 * ROUNDS);
