@@ -1,5 +1,7 @@
 /* Sizes and places that 32 bits do not hold, in sparse memory: only pages that
    something wrote to are there. Part of conformance.c. */
+#include "shared.h"
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 

@@ -24,26 +24,6 @@ static void alloc_flags(void **state) {
             CHECK_OK(hcq_free(buffer));
         }
     }
-    CHECK_RESULT(hcq_alloc(T.dev, 0, 0, &buffer), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_alloc(T.dev, 64, 0x80000000u, &buffer), HCQ_ERROR_INVALID);
-}
-
-/* A dirty block that comes back from the cache must be zeroed again. */
-static void zeroed_from_the_cache(void **state) {
-    (void)state;
-    unsigned char dirty[512], zeros[512] = {0};
-    memset(dirty, 0x77, sizeof dirty);
-    for (uint32_t visible = 0; visible < 2; visible++) {
-        for (int i = 0; i < 4; i++) {
-            hcq_buffer buffer;
-            CHECK_OK(hcq_alloc(T.dev, 512, HCQ_ZEROED | (visible ? HCQ_HOST_VISIBLE : 0),
-                               &buffer));
-            CHECK_BYTES(buffer, zeros, sizeof zeros);
-            CHECK_OK(hcq_copyin(buffer, dirty, sizeof dirty));
-            CHECK_OK(hcq_free(buffer));
-            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        }
-    }
 }
 
 static void views_are_values(void **state) {
@@ -61,48 +41,8 @@ static void views_are_values(void **state) {
     CHECK(hcq_view(view, 20, 8).device == NULL);
     CHECK(hcq_view(buffer, UINT64_MAX, 2).device == NULL);
     CHECK(hcq_view(buffer, 8, UINT64_MAX).device == NULL);
-    unsigned char byte = 1;
-    CHECK_RESULT(hcq_copyin(bad, &byte, 1), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_free(view), HCQ_ERROR_INVALID); /* not the whole of an allocation */
+    CHECK_U64(hcq_view(buffer, 1023, 1).address, buffer.address + 1023);
     CHECK_OK(hcq_free(buffer));
-    CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_copyin(view, &byte, 1), HCQ_ERROR_CLOSED);
-}
-
-/* In and out again at odd sizes and offsets, with guards on both sides. */
-static void copy_sizes_and_alignments(void **state) {
-    (void)state;
-    static const uint32_t sizes[] = {1, 2, 3, 7, 8, 4095, 4096, 4097, 65536, 65537, 300001};
-    static const uint32_t offsets[] = {0, 1, 3, 4095};
-    enum { BYTES = 320000 };
-    unsigned char *in = (unsigned char *)malloc(BYTES), *out = (unsigned char *)malloc(BYTES);
-    hcq_device_desc desc = test_desc();
-    desc.staging_bytes = 4096;         /* the larger ones need many batches */
-    desc.staging_count = 3;
-    hcq_device *device = test_open(0, &desc);
-    hcq_buffer buffer;
-    CHECK_OK(hcq_alloc(device, BYTES, 0, &buffer));
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        for (size_t j = 0; j < sizeof offsets / sizeof offsets[0]; j++) {
-            hcq_buffer part = hcq_view(buffer, offsets[j] + 16, sizes[i]);
-            memset(in, 0x11, BYTES);
-            CHECK_OK(hcq_copyin(buffer, in, BYTES));
-            fill_pattern(in + offsets[j] + 16, sizes[i], T.seed + i * 100 + j);
-            CHECK_OK(hcq_copyin(part, in + offsets[j] + 16, sizes[i]));
-            memset(out, 0x22, BYTES);
-            CHECK_OK(hcq_copyout(out + 16, part, sizes[i]));
-            CHECK(out[15] == 0x22 && out[16 + sizes[i]] == 0x22);
-            CHECK(memcmp(out + 16, in + offsets[j] + 16, sizes[i]) == 0);
-            CHECK_OK(hcq_copyout(out, buffer, BYTES));
-            CHECK(memcmp(out, in, BYTES) == 0);
-        }
-    }
-    CHECK_RESULT(hcq_copyin(buffer, in, 0), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_copyout(out, buffer, 0), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_copyin(buffer, in, BYTES + 1), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_close(device));
-    free(in);
-    free(out);
 }
 
 /* copyin returns when the source may be reused: so it is, at once. */
@@ -143,55 +83,39 @@ static void host_visible_memory(void **state) {
     }
 }
 
-/* Submission then copyout; copyin then submission; on both kinds of queue. */
-static void eager_order(void **state) {
-    (void)state;
-    hcq_program *add = make_add(T.dev);
-    hcq_buffer a = make_words(T.dev, 256), b = make_words(T.dev, 256);
-    hcq_queue *exec = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
-    add_args args = {a.address, 7, 256};
-    CHECK_INDEX(hcq_queue_exec(exec, add, &args, sizeof args, hcq_dim(4, 1, 1),
-                               hcq_dim(64, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_copy(copy, b, a, 1024), 0);
-    uint32_t words[256], out[256];
-    for (uint32_t round = 0; round < 60; round++) {
-        for (uint32_t i = 0; i < 256; i++) {
-            words[i] = round * 1000 + i;
-        }
-        CHECK_OK(hcq_copyin(a, words, sizeof words));
-        CHECK_OK(hcq_queue_submit(round % 2 ? exec : copy, T.dev, NULL));
-        CHECK_OK(hcq_copyout(out, round % 2 ? a : b, sizeof out));
-        for (uint32_t i = 0; i < 256; i++) {
-            CHECK_U64(out[i], words[i] + (round % 2 ? 7u : 0u));
-        }
-    }
-}
-
-/* Eager calls follow all lanes, also those that are still busy. */
+/* Eager calls and transfers with the host follow all lanes, also those that are still
+   busy, and are seen by what comes after them. */
 static void eager_calls_follow_all_lanes(void **state) {
     (void)state;
-    enum { ROUNDS = 30, BYTES = 200000 };
+    enum { ROUNDS = 12, BYTES = 200000 };
     hcq_buffer a, b, c;
     CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &a));
     CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &b));
     CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &c));
     unsigned char *bytes = (unsigned char *)malloc(BYTES), *want = (unsigned char *)malloc(BYTES);
+    unsigned char *got = (unsigned char *)malloc(BYTES);
+    const hcq_transfer_end host = hcq_transfer_host(bytes, BYTES), end = hcq_transfer_device(a);
     hcq_queue *left = make_queue(T.dev, HCQ_COMPUTE), *right = make_queue(T.dev, HCQ_COPY);
     CHECK_INDEX(hcq_queue_copy(left, b, a, BYTES), 0);
     CHECK_INDEX(hcq_queue_copy(right, c, a, BYTES), 0);
     for (uint64_t i = 0; i < ROUNDS; i++) {
         fill_pattern(bytes, BYTES, i);
         memcpy(want, bytes, BYTES);
-        CHECK_OK(hcq_copyin(a, bytes, BYTES));
+        CHECK_OK(i % 2 ? hcq_copyin(a, bytes, BYTES)
+                       : hcq_transfer(end, host, BYTES, 0, HCQ_FOREVER));
         CHECK_OK(hcq_queue_submit(left, T.dev, NULL));
         CHECK_OK(hcq_queue_submit(right, T.dev, NULL));
         memset(bytes, 0, BYTES);
-        CHECK_OK(hcq_copyin(a, bytes, BYTES)); /* must not overtake the readers */
+        CHECK_OK(i % 2 ? hcq_copyin(a, bytes, BYTES) /* must not overtake the readers */
+                       : hcq_transfer(end, host, BYTES, 0, HCQ_DEADLINE(hcq_sys_now_ns() + BOUND)));
+        CHECK_OK(hcq_transfer(hcq_transfer_host(got, BYTES), hcq_transfer_device(c), BYTES, 0,
+                              BOUND));
+        CHECK(memcmp(got, want, BYTES) == 0);
         CHECK_BYTES(b, want, BYTES);
-        CHECK_BYTES(c, want, BYTES);
     }
     free(bytes);
     free(want);
+    free(got);
 }
 
 /* From buffer to buffer, in order. */
@@ -199,75 +123,22 @@ static hcq_result transfer_all(hcq_buffer dst, hcq_buffer src, uint64_t size) {
     return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, 0, BOUND);
 }
 
-static void transfer_pair(hcq_device *from, hcq_device *to, uint32_t bytes) {
-    hcq_buffer src, dst;
-    unsigned char *in = (unsigned char *)malloc(bytes);
-    CHECK_OK(hcq_alloc(from, bytes + 8, 0, &src));
-    CHECK_OK(hcq_alloc(to, bytes + 8, HCQ_ZEROED, &dst));
-    for (uint64_t i = 0; i < 5; i++) {
-        fill_pattern(in, bytes, T.seed + i);
-        CHECK_OK(hcq_copyin(hcq_view(src, 3, bytes), in, bytes));
-        CHECK_OK(transfer_all(hcq_view(dst, 5, bytes), hcq_view(src, 3, bytes), bytes));
-        CHECK_BYTES(hcq_view(dst, 5, bytes), in, bytes);
-    }
-    CHECK_RESULT(transfer_all(dst, src, 0), HCQ_ERROR_INVALID);
-    CHECK_RESULT(transfer_all(dst, src, bytes + 9), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_free(src));
-    CHECK_OK(hcq_free(dst));
-    free(in);
-}
-
-static void transfers(void **state) {
-    (void)state;
-    static const uint32_t sizes[] = {1, 4097, 100003};
-    hcq_device_desc desc = test_desc();
-    hcq_device *other = NULL;
-    desc.staging_bytes = 4096;
-    desc.cpu = NULL;
-    desc.backend_desc = NULL;
-    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        transfer_pair(T.dev, T.dev, sizes[i]);
-        transfer_pair(T.dev, T.dev2, sizes[i]);
-        transfer_pair(T.dev, other, sizes[i]);
-        transfer_pair(other, T.dev, sizes[i]);
-    }
-    CHECK_OK(hcq_close(other));
-}
-
-/* A transfer follows earlier work of both devices; later work of both sees it. */
-static void transfer_order(void **state) {
-    (void)state;
-    hcq_program *add = make_add(T.dev), *add2 = make_add(T.dev2);
-    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev2, 64);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(T.dev2, HCQ_COMPUTE);
-    add_args args = {a.address, 1, 64}, args2 = {b.address, 100, 64};
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q2, add2, &args2, sizeof args2, hcq_dim(64, 1, 1),
-                               hcq_dim(1, 1, 1)), 0);
-    uint32_t want = 0;
-    for (uint32_t i = 0; i < 40; i++) {
-        CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_OK(transfer_all(b, a, 256)); /* discards the 100s of b */
-        CHECK_OK(hcq_queue_submit(q2, T.dev2, NULL));
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* must not overtake the reader */
-        want += 1;
-        CHECK_U64(READ32(b, i), want + 100);
-        want += 1;
-        CHECK_U64(READ32(a, i), want);
-    }
-}
-
 static void cache_reuses_after_done(void **state) {
     (void)state;
-    hcq_buffer a, b, c;
+    hcq_buffer a, b, c, d;
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &a));
     CHECK_OK(hcq_free(a));
     CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) >= 10000);
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &b));
     CHECK_U64(b.address, a.address);   /* idle: handed out again */
     CHECK(b.id != a.id);
+    CHECK_OK(hcq_free(b));
+    CHECK_OK(hcq_alloc(T.dev, 9999, 0, &c)); /* another size, other flags: another block */
+    CHECK_OK(hcq_alloc(T.dev, 10000, HCQ_NO_CACHE, &d));
+    CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) >= 10000);
+    CHECK(c.address != a.address && d.address != a.address);
+    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &b));
+    CHECK_U64(b.address, a.address);
     unsigned char byte = 0;
     CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED); /* the old value is stale */
 
@@ -284,7 +155,6 @@ static void cache_reuses_after_done(void **state) {
     CHECK_OK(hcq_signal_set(s, 1));
     WAIT_OK(done);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    hcq_buffer d;
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &d));
     CHECK_U64(d.address, b.address);
 }
@@ -637,10 +507,9 @@ static void eager_calls_from_threads(void **state) {
 
 #define MEMORY_TESTS \
     TEST(freed_blocks_cost_the_same), TEST(freed_blocks_wait_for_their_devices), \
-    TEST(large_blocks_hold_nobody_up), \
-    TEST(eager_timeout_explains), TEST(eager_calls_from_threads), \
-    TEST(alloc_flags), TEST(zeroed_from_the_cache), TEST(views_are_values), \
-    TEST(copy_sizes_and_alignments), TEST(copyin_source_is_free), TEST(host_visible_memory), \
-    TEST(eager_order), TEST(eager_calls_follow_all_lanes), TEST(transfers), \
-    TEST(transfer_order), TEST(cache_reuses_after_done), TEST(trim_and_no_cache), \
-    TEST(import_host_memory), TEST(imports_side_by_side), TEST(free_while_pending)
+    TEST(large_blocks_hold_nobody_up), TEST(eager_timeout_explains), \
+    TEST(eager_calls_from_threads), TEST(alloc_flags), TEST(views_are_values), \
+    TEST(copyin_source_is_free), TEST(host_visible_memory), \
+    TEST(eager_calls_follow_all_lanes), TEST(cache_reuses_after_done), \
+    TEST(trim_and_no_cache), TEST(import_host_memory), TEST(imports_side_by_side), \
+    TEST(free_while_pending)

@@ -1,5 +1,6 @@
 /* Numbers of a device's timeline that are still to come; raises that end in any
-   order. Part of conformance.c, after notify.h, edges.h and failure.h. */
+   order. Part of conformance.c. */
+#include "shared.h"
 
 typedef struct number_wait {
     pthread_t thread;

@@ -206,10 +206,7 @@ static void open_gate(hcq_point gate) {
 /* Submits one queue behind one point, or none. */
 static hcq_result submit_behind(hcq_queue *queue, hcq_device *device, const hcq_point *wait,
                                 hcq_point *done) {
-    hcq_submission sub;
-    memset(&sub, 0, sizeof sub);
-    sub.queues = &queue;
-    sub.queue_count = 1;
+    hcq_submission sub = submission(&queue, 1);
     sub.waits = wait;
     sub.wait_count = wait ? 1 : 0;
     return hcq_submit(device, &sub, 1, done);
@@ -224,12 +221,8 @@ static void check_filled(const char *file, int line, hcq_buffer buffer, uint8_t 
 #define CHECK_FILLED(buffer, byte) check_filled(__FILE__, __LINE__, (buffer), (byte))
 
 static hcq_transfer_command command_update(hcq_buffer dst, const void *data, uint64_t size) {
-    hcq_transfer_command command;
-    memset(&command, 0, sizeof command);
-    command.kind = HCQ_TRANSFER_UPDATE;
-    command.dst = dst;
-    command.data = data;
-    command.size = size;
+    const hcq_transfer_command command = {HCQ_TRANSFER_UPDATE, dst, {0, 0, NULL, NULL, 0}, data,
+                                          size, 0, 0};
     return command;
 }
 
@@ -376,7 +369,7 @@ static hcq_device *open_other_backend(void) {
     desc.memory.user = &T.memory;
     desc.log_fn = test_log_line;
     desc.log_user = &T.log;
-    CHECK_OK(hcq_open(strcmp(T.variant->backend, "MOCK") == 0 ? "CPU" : "MOCK", &desc, &device));
+    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &device));
     return device;
 }
 

@@ -44,27 +44,7 @@ static int trace_says(uint64_t first, const char *text) {
     return found;
 }
 
-static uint32_t trace_gate;            /* atomic; the kernel below runs until it is set */
-
-static void k_gate(const void *args, const hcq_block *b) {
-    uint64_t start = hcq_sys_now_ns();
-    (void)args;
-    (void)b;
-    while (!__atomic_load_n(&trace_gate, __ATOMIC_ACQUIRE) &&
-           hcq_sys_now_ns() - start < BOUND / 2) {
-        hcq_sys_yield();
-    }
-}
-
-static void record_gate(hcq_queue *queue) {
-    hcq_program_desc desc = {"gate", k_gate, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *gate = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &gate));
-    CHECK_INDEX(hcq_queue_exec(queue, gate, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
-    __atomic_store_n(&trace_gate, 0u, __ATOMIC_RELEASE);
-}
-
-/* The gate opens only after those who wait are submitted: the core has to hand
+/* The lane is let go only after those who wait are submitted: the core has to hand
    their waits over, where the backend can wait for another device, too. */
 static void trace_writes_down(void **state) {
     (void)state;
@@ -72,11 +52,11 @@ static void trace_writes_down(void **state) {
     uint64_t first = trace_line_count();
     uint64_t programs = trace_sum_of(TRACE_program_create).calls;
     uint64_t submits = trace_sum_of(TRACE_submit).calls;
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+    hcq_queue *q = make_holder(T.dev), *copy = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 12345);
     hcq_point added, copied, elsewhere;
     CHECK_OK(hcq_queue_label(q, "written"));
-    record_gate(q);
+    hold_reset();
     CHECK_INDEX(record_add(q, make_add(T.dev), a, 3, 15), 1);
     CHECK_OK(hcq_queue_submit(q, T.dev, &added));
     CHECK_INDEX(hcq_queue_wait(copy, added), 0);
@@ -84,7 +64,7 @@ static void trace_writes_down(void **state) {
     CHECK_OK(hcq_queue_submit(copy, T.dev, &copied));
     CHECK_OK(submit_lists(T.dev2, &added, NULL, 0, &elsewhere));
     CHECK(trace_says(first, " of another device at ") == (trace.inner->can_wait != NULL));
-    __atomic_store_n(&trace_gate, 1u, __ATOMIC_RELEASE);
+    hold_release();
     WAIT_OK(copied);
     WAIT_OK(elsewhere);
     CHECK_U64(READ32(a, 0), 15);
@@ -146,7 +126,8 @@ static void k_turn(const void *args, const hcq_block *b) {
 /* Waits for (wait, 1), takes a turn, raises (raise, 1). */
 static hcq_queue *record_turn(hcq_device *device, uint32_t who, hcq_signal wait,
                               hcq_signal raise) {
-    hcq_program_desc desc = {"turn", k_turn, {HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program_desc desc = {"turn", k_turn, {HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL},
+                             {NULL, 0, NULL}, 0};
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_program *turn = NULL;
     turn_args args = {who};
@@ -177,27 +158,17 @@ static void trace_turns(hcq_device *a, hcq_device *b) {
     CHECK_U64(__atomic_load_n(&trace_wrong, __ATOMIC_ACQUIRE), 0);
 }
 
-static void trace_beside_another(void **state) {
+/* Another backend; and the inner one, still there under its own name. That must not take a
+   device of TRACE for one of its own, nor TRACE one of the inner's. */
+static void trace_beside_others(void **state) {
     (void)state;
     TRACE_ONLY();
     hcq_device_desc desc = test_desc();
-    hcq_device *other = NULL;
-    desc.cpu = NULL;
-    desc.backend_desc = NULL;
-    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
+    hcq_device *worker = NULL, *other = open_other_backend();
+    unsigned char text[1000];
     trace_turns(T.dev, other);
     trace_turns(other, T.dev);
     CHECK_OK(hcq_close(other));
-}
-
-/* The inner backend is still there under its own name. It must not take a
-   device of TRACE for one of its own, nor TRACE one of the inner's. */
-static void trace_beside_its_inner(void **state) {
-    (void)state;
-    TRACE_ONLY();
-    hcq_device_desc desc = test_desc();
-    hcq_device *worker = NULL;
-    unsigned char text[1000];
     CHECK_OK(hcq_open(T.variant->inner, &desc, &worker));
     trace_turns(T.dev, worker);
     trace_turns(worker, T.dev);
@@ -224,5 +195,4 @@ static void trace_beside_its_inner(void **state) {
 
 #define TRACE_TESTS \
     TEST(trace_has_what_its_inner_has), TEST(trace_writes_down), \
-    TEST(trace_keeps_the_last_lines), TEST(trace_registers_once), TEST(trace_beside_its_inner), \
-    TEST(trace_beside_another)
+    TEST(trace_keeps_the_last_lines), TEST(trace_registers_once), TEST(trace_beside_others)

@@ -110,35 +110,6 @@ static void transfer_every_way(void **state) {
     CHECK_OK(hcq_close(other));
 }
 
-/* Follows everything submitted earlier on both devices, whichever side. */
-static void transfer_with_host_order(void **state) {
-    (void)state;
-    hcq_program *add = make_add(T.dev);
-    hcq_buffer a = make_words(T.dev, 64);
-    hcq_queue *exec = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
-    hcq_buffer b = make_words(T.dev, 64);
-    add_args args = {a.address, 5, 64};
-    uint32_t words[64], out[64];
-    CHECK_INDEX(hcq_queue_exec(exec, add, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(64, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_copy(copy, b, a, 256), 0);
-    for (uint32_t round = 0; round < 50; round++) {
-        for (uint32_t i = 0; i < 64; i++) {
-            words[i] = round * 100 + i;
-        }
-        CHECK_OK(hcq_queue_submit(exec, T.dev, NULL)); /* discarded */
-        CHECK_OK(hcq_transfer(hcq_transfer_device(a), hcq_transfer_host(words, 256), 256, 0,
-                              HCQ_FOREVER));
-        CHECK_OK(hcq_queue_submit(round % 2 ? exec : copy, T.dev, NULL));
-        CHECK_OK(hcq_transfer(hcq_transfer_host(out, 256),
-                              hcq_transfer_device(round % 2 ? a : b), 256, 0,
-                              HCQ_DEADLINE(hcq_sys_now_ns() + BOUND)));
-        for (uint32_t i = 0; i < 64; i++) {
-            CHECK_U64(out[i], words[i] + (round % 2 ? 5u : 0u));
-        }
-    }
-}
-
 /* Behind held work it times out, and from then on host memory is nobody's: a
    page that is gone is not touched. What arrives later is what was there. */
 static void transfer_times_out(void **state) {
@@ -273,34 +244,6 @@ static void transfer_passes_a_waiting_thread(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-/* A device that is closed, its handle still good. */
-static void after_a_closed_device(void **state) {
-    (void)state;
-    hcq_device *device = test_open(0, NULL);
-    hcq_buffer a = make_words(device, 4), b = make_words(T.dev, 4), c;
-    uint32_t word = 5;
-    hcq_point gate = make_gate(T.dev), point;
-    hcq_transfer_end gone = hcq_transfer_device(a), host = hcq_transfer_host(&word, 4);
-    hcq_transfer_command fill;
-    memset(&fill, 0, sizeof fill);
-    fill.kind = HCQ_TRANSFER_FILL;
-    fill.dst = a;
-    fill.size = 4;
-    fill.value_size = 4;
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_close(device));
-    CHECK_RESULT(hcq_alloc_after(device, &gate, 1, 64, 0, &c, &point), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_free_after(a, &gate, 1, &point), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_transfer(gone, host, 4, 0, BOUND), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_transfer(host, gone, 4, HCQ_UNORDERED, BOUND), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_transfer(gone, hcq_transfer_device(b), 4, 0, 0), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_transfer(hcq_transfer_device(b), gone, 4, 0, 0), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_transfer_submit(device, NULL, 0, &fill, 1, &point), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &point), HCQ_ERROR_CLOSED);
-    CHECK_U64(word, 5);
-    CHECK_OK(hcq_device_release(device));
-}
-
 typedef struct closing_worker {
     pthread_t thread;
     hcq_device *device;
@@ -310,71 +253,6 @@ typedef struct closing_worker {
     uint32_t rounds;                   /* atomic */
     hcq_result result;                 /* the one that ended it */
 } closing_worker;
-
-static hcq_result closing_round(closing_worker *w) {
-    uint32_t word = 1;
-    hcq_buffer a;
-    hcq_point point;
-    hcq_transfer_end end = hcq_transfer_device(w->buffer), host = hcq_transfer_host(&word, 4);
-    if (w->kind < 2) {                 /* the first waits for the gate */
-        return hcq_transfer(end, host, 4, w->kind ? HCQ_UNORDERED : 0, BOUND);
-    }
-    if (w->kind == 2) {
-        return hcq_transfer(host, end, 4, HCQ_UNORDERED, BOUND);
-    }
-    hcq_result result = hcq_alloc_after(w->device, &w->gate, 1, 64, 0, &a, &point);
-    return result == HCQ_OK ? hcq_free_after(a, &point, 1, NULL) : result;
-}
-
-static void *closing_worker_run(void *user) {
-    closing_worker *w = (closing_worker *)user;
-    while (w->result == HCQ_OK) {
-        w->result = closing_round(w);
-        if (__atomic_add_fetch(&w->rounds, 1, __ATOMIC_SEQ_CST) > 256) {
-            mock_sleep(100000);        /* what is held back takes memory */
-        }
-    }
-    return NULL;
-}
-
-/* Threads in the middle of transfers, one of them waiting in one, while the
-   device is closed: all come back, none with a time-out. */
-static void closed_under_transfers(void **state) {
-    (void)state;
-    closing_worker w[4];
-    hcq_device *device = test_open(0, NULL);
-    hcq_point gate = make_gate(T.dev);
-    for (int i = 0; i < 4; i++) {
-        memset(&w[i], 0, sizeof w[i]);
-        w[i].device = device;
-        w[i].buffer = make_words(device, 4);
-        w[i].gate = gate;
-        w[i].kind = i;
-    }
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
-    for (int i = 0; i < 4; i++) {
-        CHECK_OK(hcq_device_retain(device));
-        pthread_create(&w[i].thread, NULL, closing_worker_run, &w[i]);
-    }
-    for (int i = 1; i < 4; i++) {
-        while (__atomic_load_n(&w[i].rounds, __ATOMIC_SEQ_CST) < 20) {
-            mock_sleep(200000);
-        }
-    }
-    hcq_result closed = hcq_close(device);
-    for (int i = 0; i < 4; i++) {
-        pthread_join(w[i].thread, NULL);
-        CHECK_OK(hcq_device_release(device));
-    }
-    CHECK_OK(closed);
-    for (int i = 0; i < 4; i++) {
-        if (w[i].result != HCQ_ERROR_CANCELLED) {
-            CHECK_RESULT(w[i].result, HCQ_ERROR_CLOSED);
-        }
-    }
-    open_gate(gate);
-}
 
 /* Whatever ran before on either device is seen, whatever runs later sees it:
    also by work that only waits for the device's timeline. */
@@ -405,57 +283,15 @@ static void transfer_orders_both_timelines(void **state) {
 /* ---- many transfers in one submission ---- */
 
 static hcq_transfer_command command_copy(hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    hcq_transfer_command command;
-    memset(&command, 0, sizeof command);
-    command.kind = HCQ_TRANSFER_COPY;
-    command.dst = dst;
-    command.src = src;
-    command.size = size;
+    const hcq_transfer_command command = {HCQ_TRANSFER_COPY, dst, src, NULL, size, 0, 0};
     return command;
 }
 
 static hcq_transfer_command command_fill(hcq_buffer dst, uint64_t size, uint64_t value,
                                          uint32_t value_size) {
-    hcq_transfer_command command;
-    memset(&command, 0, sizeof command);
-    command.kind = HCQ_TRANSFER_FILL;
-    command.dst = dst;
-    command.size = size;
-    command.value = value;
-    command.value_size = value_size;
+    const hcq_transfer_command command = {HCQ_TRANSFER_FILL, dst, {0, 0, NULL, NULL, 0}, NULL,
+                                          size, value, value_size};
     return command;
-}
-
-/* After the wait, in order, with the data that was there when it was submitted;
-   the list itself is copied, too. */
-static void transfer_list_runs_in_order(void **state) {
-    (void)state;
-    hcq_point waits[2] = {make_gate(T.dev), make_gate(T.dev2)}, done;
-    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64), c = make_words(T.dev, 64);
-    unsigned char data[9], want[256];
-    hcq_transfer_command list[5];
-    memset(data, 0xd7, sizeof data);
-    list[0] = command_fill(a, 256, 0x11223344, 4);
-    list[1] = command_update(hcq_view(a, 3, 9), data, 9);
-    list[2] = command_copy(b, a, 256);
-    list[3] = command_fill(a, 255, 0x99, 1);
-    list[4] = command_copy(hcq_view(c, 1, 255), a, 255);
-    CHECK_OK(hcq_transfer_submit(T.dev, waits, 2, list, 5, &done));
-    memset(data, 0, sizeof data);
-    memset(list, 0, sizeof list);
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    open_gate(waits[0]);
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    open_gate(waits[1]);
-    WAIT_OK(done);
-    for (uint32_t i = 0; i < 256; i++) {
-        static const unsigned char fill[4] = {0x44, 0x33, 0x22, 0x11};
-        want[i] = i >= 3 && i < 12 ? 0xd7 : fill[i % 4];
-    }
-    CHECK_BYTES(b, want, 256);
-    memset(want + 1, 0x99, 255);
-    want[0] = 0;
-    CHECK_BYTES(c, want, 256);
 }
 
 typedef struct transfer_model {
@@ -472,9 +308,14 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
     uint32_t size = 1 + (uint32_t)(r >> 40) % 96;
     hcq_buffer dst = hcq_view(m->buffers[to], at, size);
     unsigned char *bytes = m->bytes[to] + at;
-    if (r >> 62 == 0) {
-        memset(bytes, (int)(r >> 16 & 255), size);
-        return command_fill(dst, size, r >> 16, 1);
+    if (r >> 62 == 0) {                /* of 1, 2, 4 or 8 bytes */
+        const uint32_t unit = 1u << (r >> 20) % 4;
+        at -= at % unit;
+        size = unit * (1 + size % 8);
+        for (uint32_t i = 0; i < size; i++) {
+            m->bytes[to][at + i] = (unsigned char)(r >> i % unit * 8);
+        }
+        return command_fill(hcq_view(m->buffers[to], at, size), size, r, unit);
     }
     if (r >> 62 == 1) {
         memcpy(bytes, m->data + source, size);
@@ -484,13 +325,15 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
     return command_copy(dst, hcq_view(m->buffers[from], source, size), size);
 }
 
-/* Forty submissions of fifty commands, against a model, held and not. */
+/* Forty submissions of fifty commands, against a model; half of them are held, by all
+   points that they wait for. Lists and data are copied. */
 static void transfer_lists_at_random(void **state) {
     (void)state;
     enum { LISTS = 40, COMMANDS = 50 };
     static transfer_model m;
     hcq_transfer_command list[COMMANDS];
-    hcq_point gate = make_gate(T.dev);
+    const hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev2)};
+    hcq_point held = {{0}, 0};
     memset(&m, 0, sizeof m);
     m.random = T.seed;
     for (int i = 0; i < 3; i++) {
@@ -501,11 +344,15 @@ static void transfer_lists_at_random(void **state) {
         for (int i = 0; i < COMMANDS; i++) {
             list[i] = random_transfer(&m);
         }
-        CHECK_OK(hcq_transfer_submit(T.dev, &gate, k < LISTS / 2, list, COMMANDS, NULL));
+        CHECK_OK(hcq_transfer_submit(T.dev, gates, k < LISTS / 2 ? 2 : 0, list, COMMANDS,
+                                     k == 0 ? &held : NULL));
         memset(m.data, 0xEE, sizeof m.data);
         memset(list, 0xEE, sizeof list);
     }
-    open_gate(gate);
+    for (int i = 0; i < 2; i++) {
+        CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
+        open_gate(gates[i]);
+    }
     for (int i = 0; i < 3; i++) {
         CHECK_BYTES(m.buffers[i], m.bytes[i], 4096);
     }
@@ -561,27 +408,6 @@ static void transfer_lists_keep_no_memory(void **state) {
     CHECK(bytes[1] <= bytes[0] + 65536);
 }
 
-/* Refused as a whole: no number is given out, nothing stays allocated. */
-static void transfer_list_refused(void **state) {
-    (void)state;
-    hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 2000);
-    hcq_point stale = make_gate(T.dev), done;
-    uint32_t words[16] = {1, 2, 3};
-    hcq_transfer_command list[2] = {command_update(a, words, 64), command_fill(gone, 64, 1, 4)};
-    CHECK_OK(hcq_free(gone));
-    CHECK_OK(hcq_signal_destroy(stale.signal));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    uint64_t number = hcq_device_timeline_value(T.dev);
-    for (int i = 0; i < 40; i++) {
-        CHECK_RESULT(hcq_transfer_submit(T.dev, NULL, 0, list, 2, &done), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_transfer_submit(T.dev, &stale, 1, list, 1, &done), HCQ_ERROR_CLOSED);
-    }
-    CHECK_U64(hcq_device_timeline_value(T.dev), number);
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 64);
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
-    CHECK_U64(READ32(a, 0), 0);
-}
-
 /* Another device's buffers: where they can be seen, else refused. */
 static void transfer_list_across_devices(void **state) {
     (void)state;
@@ -630,10 +456,8 @@ static void transfer_list_lane_and_failure(void **state) {
 }
 
 #define TRANSFER_TESTS \
-    TEST(after_a_closed_device), TEST(closed_under_transfers), TEST(transfer_every_way), \
-    TEST(transfer_with_host_order), TEST(transfer_times_out), TEST(transfer_unordered), \
+    TEST(transfer_every_way), TEST(transfer_times_out), TEST(transfer_unordered), \
     TEST(transfer_passes_a_waiting_thread), TEST(transfer_orders_both_timelines), \
-    TEST(transfer_list_runs_in_order), TEST(transfer_lists_at_random), \
+    TEST(transfer_lists_at_random), \
     TEST(transfer_large_updates), TEST(transfer_lists_keep_no_memory), \
-    TEST(transfer_list_refused), TEST(transfer_list_across_devices), \
-    TEST(transfer_list_lane_and_failure)
+    TEST(transfer_list_across_devices), TEST(transfer_list_lane_and_failure)

@@ -145,7 +145,7 @@ HCQI_VK_CALL 32 any_number_in_flight
 HCQI_VK_CALL_WAITS 64 any_number_of_waits
 HCQI_VK_CHUNK_POSTS 64 any_number_in_flight
 HCQI_VK_CHUNK_WAITS 128 any_number_of_waits
-HCQI_VK_USES 4 profile_of_many_in_flight
+HCQI_VK_USES 4 profile_of_a_queue
 HCQI_VK_PATTERN 256 fills_of_all_kinds
 HCQI_VK_PARTS 4096 grids_in_parts
 HCQI_VK_BUFFERS 32 - as many as arguments; a module's bindings are checked before

@@ -10,7 +10,6 @@
 # the trace.
 #
 # Without python3 or chromium the rest is skipped; with CI=true it is a failure.
-# KEEP=DIRECTORY keeps the files there, and a picture of the page.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cc=${1:-${CC:-cc}}
@@ -47,9 +46,6 @@ cat "$dir/expected"
 for file in trace.json page.html summary.txt many.json many.html many.txt; do
     [ -s "$dir/$file" ] || fail "$file is empty"
 done
-if [ -n "${KEEP:-}" ]; then
-    cp "$dir"/*.json "$dir"/*.html "$dir"/*.txt "$KEEP"
-fi
 
 # ---- trace and summary ---------------------------------------------------------
 
@@ -303,7 +299,3 @@ for case in page:trace:1400 many:many:500; do
     limited 120 python3 "$dir/drawn.py" "$dir" "$dir/$name.dom" "${base%:*}.json" ||
         fail "$name.html is drawn wrongly"
 done
-if [ -n "${KEEP:-}" ]; then
-    draw "$dir/page.html" --window-size=1400,560 --screenshot="$KEEP/page.png" >/dev/null
-    cp "$dir/page.dom" "$dir/many.dom" "$KEEP"
-fi

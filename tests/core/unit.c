@@ -1,7 +1,7 @@
 /* unit.c - the core's small pieces one by one, by their internal names: heap,
    failed ranges, counter windows, object pools, signal handles, the memory
-   cache, argument layout, spinners. The suites of the public API cannot reach
-   their corners on purpose. */
+   cache, spinners. The suites of the public API cannot reach their corners on
+   purpose. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "../../hcq.h"
@@ -24,36 +24,6 @@ static uint32_t random_below(uint32_t limit) { /* splitmix64 */
 }
 
 /* ---- the waiters' heap ---------------------------------------------------- */
-
-enum { HEAP_SIZE = 300 };
-
-static uint64_t smallest(const hcqi_waiter *waiters, const int *inside) {
-    uint64_t value = UINT64_MAX;
-    for (int i = 0; i < HEAP_SIZE; i++) {
-        if (inside[i] && waiters[i].value < value) {
-            value = waiters[i].value;
-        }
-    }
-    return value;
-}
-
-static void heap_keeps_the_smallest_on_top(void **state) {
-    static hcqi_waiter waiters[HEAP_SIZE];
-    static int inside[HEAP_SIZE];
-    hcqi_waiter *heap = NULL;
-    (void)state;
-    for (int round = 0; round < 20000; round++) {
-        uint32_t i = random_below(HEAP_SIZE);
-        if (inside[i]) {
-            hcqi_heap_remove(&heap, &waiters[i]); /* from anywhere */
-        } else {
-            waiters[i].value = random_below(50); /* many are equal */
-            hcqi_heap_insert(&heap, &waiters[i]);
-        }
-        inside[i] = !inside[i];
-        assert_true((heap == NULL ? UINT64_MAX : heap->value) == smallest(waiters, inside));
-    }
-}
 
 static void heap_sorts(void **state) {
     enum { COUNT = 100000 };
@@ -130,20 +100,12 @@ static void failures_join_neighbours(void **state) {
     hcqi_failures f;
     (void)state;
     memset(&f, 0, sizeof f);
-    for (uint64_t number = 5000; number >= 2500; number--) {
-        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
+    for (uint64_t i = 0; i < 2000; i++) { /* down, up, and the one between them */
+        hcqi_failures_add(&dev, &f, i < 1000 ? 3000 - i : 1000 + i % 1000, HCQ_ERROR_HOST);
     }
-    for (uint64_t number = 10; number < 2500; number++) {
-        hcqi_failures_add(&dev, &f, number, HCQ_ERROR_HOST);
-    }
+    assert_int_equal(f.count, 2);
+    hcqi_failures_add(&dev, &f, 2000, HCQ_ERROR_HOST);
     assert_int_equal(f.count, 1);
-    assert_int_equal(hcqi_failures_find(&f, 9), HCQ_OK);
-    assert_int_equal(hcqi_failures_find(&f, 10), HCQ_ERROR_HOST);
-    assert_int_equal(hcqi_failures_find(&f, 5000), HCQ_ERROR_HOST);
-    assert_int_equal(hcqi_failures_find(&f, 5001), HCQ_OK);
-    hcqi_failures_add(&dev, &f, 5001, HCQ_ERROR_LOST); /* next, but with another result */
-    assert_int_equal(hcqi_failures_find(&f, 5001), HCQ_ERROR_LOST);
-    assert_int_equal(hcqi_failures_find(&f, 5000), HCQ_ERROR_HOST);
     hcqi_failures_free(&dev, &f);
 }
 
@@ -378,36 +340,6 @@ static hcq_device *open_cpu(uint64_t cache_bytes) {
     return dev;
 }
 
-static void handles_of_dead_signals_stay_dead(void **state) {
-    enum { COUNT = 3000 };
-    static hcq_signal old[COUNT], now[COUNT];
-    hcq_device *dev = open_cpu(0);
-    uint64_t value;
-    (void)state;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        assert_int_equal(hcq_signal_create(dev, i, &old[i]), HCQ_OK);
-    }
-    uint32_t capacity = dev->signals.used;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        assert_int_equal(hcq_signal_destroy(old[i * 7 % COUNT]), HCQ_OK);
-    }
-    for (uint32_t i = 0; i < COUNT; i++) {
-        assert_int_equal(hcq_signal_create(dev, i, &now[i]), HCQ_OK);
-    }
-    assert_int_equal(dev->signals.used, capacity); /* places are used again */
-    for (uint32_t i = 0; i < COUNT; i++) {
-        assert_null(hcqi_signal_find(old[i]));
-        assert_int_equal(hcq_signal_value(old[i], &value), HCQ_ERROR_CLOSED);
-        assert_int_equal(hcq_signal_value(now[i], &value), HCQ_OK);
-        assert_true(value == i);
-    }
-    assert_int_equal(hcq_close(dev), HCQ_OK);
-    assert_int_equal(hcq_signal_value(now[0], &value), HCQ_ERROR_CLOSED);
-    dev = open_cpu(0); /* in the same slot, the old handles are none of its own */
-    assert_int_equal(hcq_signal_value(now[0], &value), HCQ_ERROR_CLOSED);
-    assert_int_equal(hcq_close(dev), HCQ_OK);
-}
-
 /* A place whose serials are used up is left alone; so is a whole device slot. */
 static void handles_never_come_again(void **state) {
     hcq_device *dev = open_cpu(0);
@@ -487,137 +419,6 @@ static void cache_gives_up_the_oldest_first(void **state) {
     assert_int_equal(hcq_close(dev), HCQ_OK);
 }
 
-static void cache_asks_for_size_and_flags(void **state) {
-    hcq_device *dev = open_cpu(0);
-    hcq_buffer plain = block_of(dev, 4096, 0), zeroed, kept = block_of(dev, 4096, HCQ_NO_CACHE);
-    (void)state;
-    memset(plain.host, 0xff, 4096);
-    assert_int_equal(hcq_free(plain), HCQ_OK);
-    assert_int_equal(hcq_free(kept), HCQ_OK);
-    assert_int_equal(hcq_trim(dev, UINT64_MAX), HCQ_OK);
-    assert_true(cached(dev) == 4096); /* the uncached one went back at once */
-    assert_null(hcqi_freed_find(dev, 4095, 0));
-    assert_null(hcqi_freed_find(dev, 4097, 0));
-    assert_null(hcqi_freed_find(dev, 4096, HCQ_HOST_VISIBLE));
-    assert_null(hcqi_freed_find(dev, 4096, HCQ_NO_CACHE));
-    zeroed = block_of(dev, 4096, HCQ_ZEROED);
-    assert_int_equal(hcq_free(zeroed), HCQ_OK);
-    zeroed = block_of(dev, 4096, HCQ_ZEROED);
-    memset(zeroed.host, 0xff, 4096);
-    assert_int_equal(hcq_free(zeroed), HCQ_OK);
-    zeroed = block_of(dev, 4096, HCQ_ZEROED); /* from the cache, and yet zero */
-    for (uint32_t i = 0; i < 4096; i++) {
-        assert_int_equal(((const unsigned char *)zeroed.host)[i], 0);
-    }
-    assert_int_equal(hcq_close(dev), HCQ_OK);
-}
-
-static void addresses_find_their_block(void **state) {
-    enum { COUNT = 200 };
-    hcq_device *dev = open_cpu(0);
-    hcq_buffer blocks[COUNT];
-    (void)state;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        blocks[i] = block_of(dev, 1 + random_below(500), 0);
-    }
-    for (uint32_t i = 0; i < COUNT; i += 3) {
-        assert_int_equal(hcq_free(blocks[i]), HCQ_OK);
-    }
-    for (uint32_t i = 0; i < COUNT; i++) {
-        hcqi_allocation *first = hcqi_allocation_find(dev, blocks[i].address);
-        hcqi_allocation *last = hcqi_allocation_find(dev, blocks[i].address + blocks[i].size - 1);
-        hcqi_allocation *behind = hcqi_allocation_find(dev, blocks[i].address + blocks[i].size);
-        assert_ptr_equal(first, last);
-        assert_true(i % 3 == 0 ? first == NULL : first != NULL && first->id == blocks[i].id);
-        assert_true(behind == NULL || behind != first);
-    }
-    assert_int_equal(hcq_close(dev), HCQ_OK);
-}
-
-/* ---- argument layout, small helpers --------------------------------------- */
-
-typedef struct { uint8_t bytes[3]; } odd_struct;
-typedef struct {
-    uint64_t in;
-    float f;
-    uint64_t out;
-    odd_struct odd;
-    uint32_t u;
-    odd_struct odd2;
-    int32_t i;
-    double d;
-    uint32_t last;
-} matching_struct;
-
-static void arguments_lie_where_c_puts_them(void **state) {
-    hcq_program_desc desc;
-    hcq_program_info info;
-    const uint32_t odd = HCQ_ARG_STRUCT(sizeof(odd_struct), 1);
-    const uint32_t args[] = { HCQ_ARG_IN, HCQ_ARG_F32, HCQ_ARG_OUT, odd, HCQ_ARG_U32,
-                              odd, HCQ_ARG_I32, HCQ_ARG_F64, HCQ_ARG_U32 };
-    const size_t offsets[] = { 0, offsetof(matching_struct, f), offsetof(matching_struct, out),
-                               offsetof(matching_struct, odd), offsetof(matching_struct, u),
-                               offsetof(matching_struct, odd2), offsetof(matching_struct, i),
-                               offsetof(matching_struct, d), offsetof(matching_struct, last) };
-    (void)state;
-    memset(&desc, 0, sizeof desc);
-    memset(&info, 0, sizeof info);
-    memcpy(desc.args, args, sizeof args);
-    assert_true(hcqi_program_layout(&desc, &info));
-    assert_int_equal(info.arg_count, 9);
-    for (uint32_t i = 0; i < 9; i++) {
-        assert_int_equal(info.offsets[i], offsets[i]);
-    }
-    assert_int_equal(info.kernargs_size, sizeof(matching_struct));
-    assert_int_equal(info.kernargs_align, 8);
-    assert_int_equal(info.sizes[3], 3);
-}
-
-static void bad_arguments_have_no_layout(void **state) {
-    const uint32_t bad[] = { HCQ_ARG_STRUCT(0, 1), HCQ_ARG_STRUCT(4, 0), HCQ_ARG_STRUCT(4, 3),
-                             HCQ_ARG_STRUCT(4, 32), 99 };
-    (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        hcq_program_desc desc;
-        hcq_program_info info;
-        memset(&desc, 0, sizeof desc);
-        memset(&info, 0, sizeof info);
-        desc.args[0] = HCQ_ARG_IN;
-        desc.args[1] = bad[i];
-        assert_false(hcqi_program_layout(&desc, &info));
-    }
-}
-
-static void labels_are_cut_at_31(void **state) {
-    char label[32];
-    (void)state;
-    hcqi_copy_label(label, NULL);
-    assert_string_equal(label, "");
-    hcqi_copy_label(label, "0123456789012345678901234567890");
-    assert_string_equal(label, "0123456789012345678901234567890");
-    hcqi_copy_label(label, "0123456789012345678901234567890x");
-    assert_string_equal(label, "0123456789012345678901234567890");
-}
-
-static void views_stay_inside(void **state) {
-    hcq_buffer b = { 1000, 100, NULL, NULL, 1 }, v;
-    (void)state;
-    v = hcq_view(b, 0, 0);
-    assert_true(v.address == 1000 && v.size == 100);
-    v = hcq_view(b, 99, 1);
-    assert_true(v.address == 1099 && v.size == 1);
-    v = hcq_view(b, 40, 0);
-    assert_true(v.address == 1040 && v.size == 60);
-    v = hcq_view(b, 99, 2);
-    assert_true(v.address == 0 && v.size == 0 && v.id == 0);
-    v = hcq_view(b, 101, 0);
-    assert_true(v.size == 0 && v.id == 0);
-    v = hcq_view(b, UINT64_MAX, 2);
-    assert_true(v.size == 0 && v.id == 0);
-    v = hcq_view(b, 2, UINT64_MAX);
-    assert_true(v.size == 0 && v.id == 0);
-}
-
 /* ---- the CPU backend's spinners ------------------------------------------ */
 
 static void spinner_who_lost_his_turn_sends_all_to_sleep(void **state) {
@@ -670,7 +471,6 @@ static void waits_on_one_cpu_yield_first_of_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_keeps_the_smallest_on_top),
         cmocka_unit_test(heap_sorts),
         cmocka_unit_test(heap_sorts_bursts),
         cmocka_unit_test(failures_join_neighbours),
@@ -678,16 +478,9 @@ int main(void) {
         cmocka_unit_test(failures_without_memory),
         cmocka_unit_test(counters_keep_their_meaning),
         cmocka_unit_test(pools_give_back_what_a_burst_took),
-        cmocka_unit_test(handles_of_dead_signals_stay_dead),
         cmocka_unit_test(handles_never_come_again),
         cmocka_unit_test(handles_from_nowhere_find_nothing),
         cmocka_unit_test(cache_gives_up_the_oldest_first),
-        cmocka_unit_test(cache_asks_for_size_and_flags),
-        cmocka_unit_test(addresses_find_their_block),
-        cmocka_unit_test(arguments_lie_where_c_puts_them),
-        cmocka_unit_test(bad_arguments_have_no_layout),
-        cmocka_unit_test(labels_are_cut_at_31),
-        cmocka_unit_test(views_stay_inside),
         cmocka_unit_test(spinner_who_lost_his_turn_sends_all_to_sleep),
         cmocka_unit_test(waits_on_one_cpu_yield_first_of_all),
     };

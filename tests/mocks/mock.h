@@ -30,27 +30,19 @@ typedef struct mock_control {
     uint64_t lose_at;                  /* this batch loses the device, from 1 [none] */
     uint64_t submits;
     uint64_t encodes;
-    uint64_t patches;
-    uint64_t executed;                 /* commands */
 } mock_control;
 
 typedef struct mock_desc {
-    uint64_t counter_limit;            /* [200] */
-    uint64_t watchdog_ns;              /* a blocked FIFO aborts after this [20 s] */
     int map;                           /* buffers of other mock devices can be used */
     int pool;                          /* batches made at open [160] */
     int no_encode;                     /* leave encode, patch and encode_free unused */
     mock_control *control;
 } mock_desc;
 
-enum {
-    MOCK_QUERY_SUBMITS = 1000,         /* HCQ_QUERY_BACKEND */
-    MOCK_QUERY_ENCODES,
-    MOCK_QUERY_PATCHES,
-    MOCK_QUERY_EXECUTED
-};
+enum { MOCK_QUERY_ENCODES = 1000 };    /* HCQ_QUERY_BACKEND */
 
-enum { MOCK_ORDINALS = 4, MOCK_DEVICES = 64 };
+enum { MOCK_ORDINALS = 4, MOCK_DEVICES = 64, MOCK_COUNTER_LIMIT = 200 };
+#define MOCK_WATCHDOG_NS 20000000000ull /* a blocked FIFO aborts after this */
 
 #define MOCK_ID(ordinal) (0x4d0c4b00ull + (ordinal)) /* a device's own id */
 
@@ -137,11 +129,6 @@ static pthread_mutex_t mock_memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static mock_device *mock_devices[MOCK_DEVICES];
 static uint64_t mock_instances;
 static uint32_t mock_drivers;          /* living, atomic */
-static int32_t mock_driver_refusal;    /* what driver_create answers, atomic [HCQ_OK] */
-
-static void mock_count(uint64_t *counter) {
-    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
 
 static uint64_t mock_load(const uint64_t *word) {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -402,7 +389,7 @@ static void mock_translate(const hcq_packet *packet, mock_command *command) {
 
 static hcq_result mock_encode(void *self, hcq_recording *recording) {
     mock_device *d = (mock_device *)self;
-    mock_count(&d->control->encodes);
+    __atomic_fetch_add(&d->control->encodes, 1, __ATOMIC_RELAXED);
     if (d->desc.no_encode) {
         return HCQ_OK;
     }
@@ -421,35 +408,35 @@ static hcq_result mock_encode(void *self, hcq_recording *recording) {
     return HCQ_OK;
 }
 
-static void mock_check_idle(mock_device *d, const mock_list *list, const char *what) {
-    uint32_t running = 1;
-    for (int i = 0; i < 50000 && running; i++) {
+/* Nobody may use what `count` counts; but lost batches may be on their way out. */
+static void mock_check_idle(mock_device *d, const uint32_t *count, const char *what) {
+    uint32_t left = 1;
+    for (int i = 0; i < 50000 && left; i++) {
         pthread_mutex_lock(&d->lock);
-        running = list->running;
+        left = *count;
         pthread_mutex_unlock(&d->lock);
         if (!__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE)) {
             break;
         }
-        if (running) {                 /* the lost batch is on its way out */
+        if (left) {
             mock_sleep(100000);
         }
     }
-    if (running) {
-        mock_abort(what, running, list->count);
+    if (left) {
+        mock_abort(what, left, d->instance);
     }
 }
 
 static hcq_result mock_patch(void *self, hcq_recording *recording, uint32_t index) {
     mock_device *d = (mock_device *)self;
     mock_list *list = (mock_list *)recording->encoded;
-    mock_count(&d->control->patches);
     if (!list) {
         return HCQ_OK;
     }
     if (index >= list->count) {
         mock_abort("patch of a command that is not there: index, count", index, list->count);
     }
-    mock_check_idle(d, list, "patch of a version that still runs: batches, commands");
+    mock_check_idle(d, &list->running, "patch of a version that still runs: batches, instance");
     mock_translate(&recording->packets[index], &list->commands[index]);
     return HCQ_OK;
 }
@@ -458,7 +445,7 @@ static void mock_encode_free(void *self, hcq_recording *recording) {
     mock_device *d = (mock_device *)self;
     mock_list *list = (mock_list *)recording->encoded;
     if (list) {
-        mock_check_idle(d, list, "a version is freed that still runs: batches, commands");
+        mock_check_idle(d, &list->running, "a version is freed that still runs: batches, instance");
         hcq_backend_free(d->device, list, sizeof *list + list->count * sizeof(mock_command));
         recording->encoded = NULL;
     }
@@ -519,7 +506,6 @@ static void mock_fill(mock_device *d, const mock_command *command) {
 
 static void mock_execute(mock_device *d, const mock_command *command) {
     uint64_t now;
-    mock_count(&d->control->executed);
     switch (command->kind) {
     case 0:
     case HCQ_COMMAND_BARRIER:
@@ -570,14 +556,13 @@ static void mock_blocked(mock_device *d, const mock_batch *batch, const hcq_lane
 
 static void mock_wait_one(mock_device *d, const mock_batch *batch, const hcq_lane_point *wait) {
     const mock_lane *lane = (const mock_lane *)wait->lane->native;
-    uint64_t limit = d->desc.watchdog_ns ? d->desc.watchdog_ns : 20000000000ull;
     uint64_t start = hcq_sys_now_ns();
     if (wait->lane->self != d) {
         mock_abort("a wait for another device was handed over: instance, lane", d->instance,
                    wait->lane->index);
     }
     while (mock_load(&lane->counters[wait->counter]) < wait->value) {
-        if (hcq_sys_now_ns() - start > limit) {
+        if (hcq_sys_now_ns() - start > MOCK_WATCHDOG_NS) {
             mock_blocked(d, batch, wait);
         }
         mock_sleep(50000);
@@ -679,32 +664,36 @@ static void mock_engine(void *user) {
 
 /* ---- submitting ---- */
 
+/* Makes `*list` hold `count` of `size` bytes; what it held is of no use any more. */
+static hcq_result mock_reserve(mock_device *d, void **list, uint32_t *capacity, uint32_t count,
+                               size_t size) {
+    if (count <= *capacity) {
+        return HCQ_OK;
+    }
+    void *larger = hcq_backend_alloc(d->device, count * size, 16);
+    if (!larger) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    if (*list) {
+        hcq_backend_free(d->device, *list, *capacity * size);
+    }
+    *list = larger;
+    *capacity = count;
+    return HCQ_OK;
+}
+
 static hcq_result mock_batch_reserve(mock_device *d, mock_batch *batch, uint32_t waits,
                                      uint32_t commands) {
-    if (waits > batch->wait_capacity) {
-        hcq_lane_point *list = (hcq_lane_point *)hcq_backend_alloc(
-            d->device, waits * sizeof *list, 16);
-        if (!list) {
-            return HCQ_ERROR_OUT_OF_MEMORY;
-        }
-        hcq_backend_free(d->device, batch->waits, batch->wait_capacity * sizeof *list);
-        batch->waits = list;
-        batch->wait_capacity = waits;
+    void *points = batch->waits, *own = batch->own.commands;
+    hcq_result result = mock_reserve(d, &points, &batch->wait_capacity, waits,
+                                     sizeof *batch->waits);
+    batch->waits = (hcq_lane_point *)points;
+    if (result == HCQ_OK) {
+        result = mock_reserve(d, &own, &batch->own_capacity, commands,
+                              sizeof *batch->own.commands);
+        batch->own.commands = (mock_command *)own;
     }
-    if (commands > batch->own_capacity) {
-        mock_command *list = (mock_command *)hcq_backend_alloc(
-            d->device, commands * sizeof *list, 16);
-        if (!list) {
-            return HCQ_ERROR_OUT_OF_MEMORY;
-        }
-        if (batch->own.commands) {
-            hcq_backend_free(d->device, batch->own.commands,
-                             batch->own_capacity * sizeof *list);
-        }
-        batch->own.commands = list;
-        batch->own_capacity = commands;
-    }
-    return HCQ_OK;
+    return result;
 }
 
 static void mock_batch_free(mock_device *d, mock_batch *batch) {
@@ -734,12 +723,10 @@ static mock_batch *mock_batch_get(mock_device *d) {
         return NULL;
     }
     memset(batch, 0, sizeof *batch);
-    batch->waits = (hcq_lane_point *)hcq_backend_alloc(d->device, 8 * sizeof *batch->waits, 16);
-    if (!batch->waits) {
+    if (mock_batch_reserve(d, batch, 8, 0) != HCQ_OK) {
         hcq_backend_free(d->device, batch, sizeof *batch);
         return NULL;
     }
-    batch->wait_capacity = 8;
     return batch;
 }
 
@@ -769,9 +756,8 @@ static hcq_result mock_batch_fill(mock_device *d, mock_batch *batch, const hcq_b
 }
 
 /* The core's promises about counters and ranges. */
-static void mock_batch_check(mock_device *d, const mock_lane *lane, const hcq_batch *batch) {
-    uint64_t limit = d->desc.counter_limit ? d->desc.counter_limit : 200;
-    if (batch->done.counter > 1 || batch->done.value > limit) {
+static void mock_batch_check(const mock_lane *lane, const hcq_batch *batch) {
+    if (batch->done.counter > 1 || batch->done.value > MOCK_COUNTER_LIMIT) {
         mock_abort("a counter beyond its limit: counter, value", batch->done.counter,
                    batch->done.value);
     }
@@ -794,7 +780,7 @@ static hcq_result mock_submit(void *self, hcq_lane *lane, const hcq_batch *sourc
     if (mock_load(&d->control->refuse_at) == call) {
         return HCQ_ERROR_NATIVE;
     }
-    mock_batch_check(d, native, source);
+    mock_batch_check(native, source);
     mock_batch *batch = mock_batch_get(d);
     if (!batch) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -908,10 +894,6 @@ static hcq_result mock_clock(void *self, hcq_clock *clock) {
 #define MOCK_DRIVER_MAGIC 0x6d6f636bu
 
 static hcq_result mock_driver_create(const hcq_memory_hooks *memory, void **driver) {
-    int32_t refusal = __atomic_load_n(&mock_driver_refusal, __ATOMIC_ACQUIRE);
-    if (refusal != HCQ_OK) {
-        return (hcq_result)refusal;
-    }
     mock_driver *made = (mock_driver *)memory->alloc_fn(memory->user, sizeof *made, 16);
     if (!made) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -992,7 +974,7 @@ static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device
     if (desc && desc->flags & HCQ_DEVICE_NO_COPY_LANE) {
         caps->copy_lanes = 0;
     }
-    caps->counter_limit = d->desc.counter_limit ? d->desc.counter_limit : 200;
+    caps->counter_limit = MOCK_COUNTER_LIMIT;
     caps->features = d->desc.map ? HCQ_FEATURE_MAP : 0;
     caps->features |= caps->copy_lanes ? HCQ_FEATURE_COPY_LANE : 0;
     caps->runs_host = 0;
@@ -1098,49 +1080,22 @@ static hcq_result mock_lane_open(void *self, hcq_lane *lane) {
     return HCQ_OK;
 }
 
-/* Lost batches may still be on their way out; others may not. */
 static void mock_lane_close(void *self, hcq_lane *lane) {
     mock_device *d = (mock_device *)self;
     mock_lane *native = (mock_lane *)lane->native;
-    int lost = (int)__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
-    uint32_t queued = 1;
     mock_flush(d);
-    for (int i = 0; i < 50000 && queued; i++) {
-        pthread_mutex_lock(&d->lock);
-        queued = native->queued;
-        pthread_mutex_unlock(&d->lock);
-        if (queued && !lost) {
-            break;
-        }
-        if (queued) {
-            mock_sleep(100000);
-        }
-    }
-    if (queued) {
-        mock_abort("a lane is closed that has work: batches, lane", queued, lane->index);
-    }
+    mock_check_idle(d, &native->queued, "a lane is closed that has work: batches, instance");
     hcq_backend_free(d->device, native, sizeof *native);
     lane->native = NULL;
 }
 
 static hcq_result mock_query(void *self, hcq_query key, uint64_t *value) {
     const mock_device *d = (const mock_device *)self;
-    switch ((int)key) {
-    case MOCK_QUERY_SUBMITS:
-        *value = mock_load(&d->control->submits);
-        return HCQ_OK;
-    case MOCK_QUERY_ENCODES:
-        *value = mock_load(&d->control->encodes);
-        return HCQ_OK;
-    case MOCK_QUERY_PATCHES:
-        *value = mock_load(&d->control->patches);
-        return HCQ_OK;
-    case MOCK_QUERY_EXECUTED:
-        *value = mock_load(&d->control->executed);
-        return HCQ_OK;
-    default:
+    if ((int)key != MOCK_QUERY_ENCODES) {
         return HCQ_ERROR_UNSUPPORTED;
     }
+    *value = mock_load(&d->control->encodes);
+    return HCQ_OK;
 }
 
 static const hcq_backend mock_backend = {
