@@ -379,11 +379,14 @@ add_step() { # RESULT NAME SECONDS NOTE: to the summary and the JSON
 
 run_step() { # NAME SECONDS
     left=$((began + limit_all - $(date +%s)))
+    seconds=$2
+    if [ -n "$mock" ]; then                # shows that this script works, on any machine
+        seconds=$((4 * $2)) left=$((4 * $2))
+    fi
     if [ "$left" -lt 5 ]; then
         add_step FAIL "$1" 0 "no time was left"
         return
     fi
-    seconds=$2
     [ "$seconds" -le "$left" ] || seconds=$left
     log=$out/$1.log
     start=$(date +%s)

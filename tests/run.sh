@@ -315,6 +315,7 @@ END
 implementation() { # CONFIG COMPILER FLAGS...: most programs of a configuration share one
     object=$bin/$1-hcq.o
     shift
+    [ "$1" = clang ] || set -- "$@" -fstack-usage
     # shellcheck disable=SC2086
     once "$object" "$@" $with_vulkan $with_cuda -I. -Itests -c "$bin/implementation.c" \
         -o "$object"
@@ -609,14 +610,11 @@ refused_by() { # WORDS COMPILER FLAGS...
 }
 
 stack() { # no function needs more than 16 KiB; threads of 64 KiB suffice
-    need gcc
-    ! vulkan_headers || set -- -DHCQ_TEST_VULKAN
-    for level in -O0 -O2; do
-        run gcc -std=c11 $level -fstack-usage "$@" -DHCQ_TEST_CUDA -I. -Itests -c \
-            "$bin/implementation.c" -o "$bin/stack$level.o" || return 1
-        echo "the largest with $level: $(sort -k 2nr -t '	' "$bin/stack$level.su" | head -n 1)"
+    build gcc stack && implementation plain gcc -std=c11 -O0 || return 1
+    for usage in "$bin/plain-hcq.su" "$bin/gcc-hcq.su"; do
+        echo "the largest of $usage: $(sort -k 2nr -t '	' "$usage" | head -n 1)"
         awk -F '\t' '$2 > 16384 || $3 == "dynamic" { print "too much stack: " $0; bad = 1 }
-            END { exit bad || NR == 0 }' "$bin/stack$level.su" || return 1
+            END { exit bad || NR == 0 }' "$usage" || return 1
     done
     program gcc stack cpu && program gcc stack mock
 }
