@@ -24,6 +24,8 @@ case ${1:-} in
 esac
 cc=${1:-${CC:-cc}}
 runner=${RUNNER:-}
+epochs=150
+[ "$gpu" != VULKAN ] || epochs=80      # of digits; enough, where each takes long
 warnings="-Wall -Wextra -Werror"
 data=$root/examples/data
 dir=$(mktemp -d)
@@ -55,8 +57,13 @@ implementation() {
 
 build() { # c|c++ NAME
     case $1 in c++) standard=c++11 ;; *) standard='c99' ;; esac
-    "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings -O1 \
-        -c "$root/examples/$2.c" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
+    source=$root/examples/$2.c
+    if [ "$2" = digits ] && [ "$epochs" != 150 ]; then
+        sed "s/EPOCHS = 150,/EPOCHS = $epochs,/" "$source" > "$dir/digits.c"
+        source=$dir/digits.c
+    fi
+    "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings -O1 -I"$root/examples" \
+        -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
     "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
 }
 
@@ -232,8 +239,8 @@ numbers() {
 check_digits() { # PROGRAM DEVICE
     good "$1" "$data/digits.csv" "$dir/a trace.json" "$dir/a trace.html" "$2"
     progress='^epoch .*: loss .* right, .* of the test, .* steps per second$'
-    [ "$(grep -c "$progress" "$dir/out")" -eq 15 ] ||
-        fail "not 15 lines of progress: $(cat "$dir/out")"
+    [ "$(grep -c "$progress" "$dir/out")" -eq $((epochs / 10)) ] ||
+        fail "not a line of progress for ten epochs: $(cat "$dir/out")"
     tail -n 1 "$dir/out" | grep -qE '^[0-9]+\.[0-9]+ % of 297 test digits are right: enough$' ||
         fail "the last line is not the accuracy: $(tail -n 1 "$dir/out")"
     tail -n 1 "$dir/out" | awk '$1 < 93 || $1 > 100 { exit 1 }' ||
