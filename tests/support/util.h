@@ -138,7 +138,6 @@ static const test_variant test_variants[] = {
 typedef struct test_memory {
     uint64_t calls;                    /* allocations so far, atomic like the rest */
     uint64_t blocks, bytes;            /* living */
-    uint64_t peak_bytes;
     uint64_t fail_at;                  /* this call and ... */
     uint64_t fail_until;               /* ... those up to here return NULL */
     uint64_t failed;
@@ -177,10 +176,7 @@ static void *test_hook_alloc(void *user, size_t size, size_t align) {
     memcpy(p - sizeof head, &head, sizeof head);
     memset(p, 0xCB, size < 65536 ? size : 65536); /* nobody may count on zeros */
     __atomic_add_fetch(&m->blocks, 1, __ATOMIC_SEQ_CST);
-    uint64_t bytes = __atomic_add_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
-    if (bytes > __atomic_load_n(&m->peak_bytes, __ATOMIC_SEQ_CST)) {
-        __atomic_store_n(&m->peak_bytes, bytes, __ATOMIC_SEQ_CST);
-    }
+    __atomic_add_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
     return p;
 }
 
@@ -239,7 +235,6 @@ static struct {
     int quick;
     const char *library;               /* of a kernel, for tests of program_create */
     hcq_device *dev, *dev2;            /* opened by test_setup */
-    uint64_t dead_ns;
     test_memory memory;
     test_log log;
     const char *running;
