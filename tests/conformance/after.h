@@ -1,22 +1,7 @@
-/* after.h - memory as a step in the order of work, transfers, and
-   many transfers in one submission. Part of conformance.c. */
+/* after.h - memory as a step in the order of work: allocated and freed behind
+   points, kept while somebody uses it; eager calls beside work that is held, which
+   neither block nor overtake. Part of conformance.c. */
 #include "shared.h"
-
-
-/* A host command that runs until the test lets it end. */
-typedef struct host_brake { int open; } host_brake;
-
-static hcq_result host_brake_run(void *user) {
-    host_brake *brake = (host_brake *)user;
-    uint64_t limit = hcq_sys_now_ns() + BOUND;
-    while (!__atomic_load_n(&brake->open, __ATOMIC_SEQ_CST)) {
-        if (hcq_sys_now_ns() > limit) {
-            return HCQ_ERROR_HOST;
-        }
-        mock_sleep(200000);
-    }
-    return HCQ_OK;
-}
 
 /* A queue that fills a whole buffer with one byte. */
 static hcq_queue *make_filler(hcq_device *device, hcq_buffer buffer, uint8_t byte) {
@@ -54,66 +39,59 @@ static void alloc_after_is_held(void **state) {
     CHECK_OK(hcq_free(a));
 }
 
-/* Released by submitted work, of this device and of another one. */
-static void alloc_after_submitted_work(void **state) {
+/* Memory that waits is released by submitted work, of this device and of another
+   one, and at once where there is nothing to wait for. */
+static void memory_released_by_submitted_work(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
         hcq_device *from = i ? T.dev2 : T.dev;
-        hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)}, ready, done;
+        hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
+        hcq_point ready, freed, done;
         hcq_buffer a;
+        CHECK_OK(hcq_free_after(make_words(T.dev, 64), waits, 2, &freed));
         CHECK_OK(hcq_alloc_after(T.dev, waits, 2, 64, 0, &a, &ready));
         CHECK_OK(submit_behind(make_filler(T.dev, a, 9), T.dev, &ready, &done));
         open_gate(waits[1]);
         CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT); /* one of two */
+        CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
         CHECK_OK(submit_lists(from, NULL, &waits[0], HCQ_UNORDERED, NULL)); /* passes `done` */
+        WAIT_OK(freed);
         WAIT_OK(done);
         CHECK_OK(test_poll(ready));
         CHECK_FILLED(a, 9);
-        CHECK_OK(hcq_alloc_after(T.dev, waits, 2, 64, 0, &a, &ready)); /* reached ones */
-        WAIT_OK(ready);
-        CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 64, 0, &a, &ready)); /* none */
-        WAIT_OK(ready);
-    }
-}
-
-static void alloc_after_flags(void **state) {
-    (void)state;
-    hcq_point gate = make_gate(T.dev), ready[8];
-    hcq_buffer a[8];
-    for (uint32_t flags = 0; flags < 8; flags++) {
-        CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 500 + flags, flags, &a[flags], &ready[flags]));
-        CHECK(!(flags & HCQ_HOST_VISIBLE) || a[flags].host != NULL);
-    }
-    open_gate(gate);
-    for (uint32_t flags = 0; flags < 8; flags++) {
-        WAIT_OK(ready[flags]);
-        if (flags & HCQ_ZEROED) {
-            CHECK_FILLED(a[flags], 0);
+        CHECK_OK(hcq_free(a));
+        uint64_t bytes = test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES);
+        for (uint32_t count = 0; count <= 2; count += 2) { /* none, reached ones */
+            CHECK_OK(hcq_alloc_after(T.dev, waits, count, 64, 0, &a, &ready));
+            WAIT_OK(ready);
+            CHECK_OK(hcq_free_after(a, waits, count, &freed));
+            WAIT_OK(freed);
         }
-        CHECK_OK(hcq_free(a[flags]));
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), bytes);
     }
 }
 
 /* A freed block whose last user, work of `user`, is still on its way, handed
    over or held: whoever gets the block is behind that. */
 static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
-    host_brake brake = {0};
+    static uint32_t go;
     hcq_point gate = make_gate(T.dev), old_done, ready, done;
     hcq_buffer a, b;
     CHECK_OK(hcq_alloc(T.dev, 4096, flags, &a));
     hcq_queue *old = make_queue(user, HCQ_COMPUTE), *q = make_queue(T.dev, HCQ_COPY);
-    CHECK_INDEX(hcq_queue_host(old, host_brake_run, &brake), 0);
+    __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
+    CHECK_INDEX(hcq_queue_host(old, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_fill(old, a, 4096, 0x5a, 1), 1);
     CHECK_OK(submit_behind(old, user, handed ? NULL : &gate, &old_done));
     CHECK_OK(hcq_free(a));
     CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 4096, flags, &b, &ready));
-    if (b.address == a.address) {
-        CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT);
-    }
+    CHECK(!(flags & HCQ_HOST_VISIBLE) || b.host != NULL);
+    CHECK(b.address != a.address || test_poll(ready) == HCQ_TIMEOUT);
     CHECK_INDEX(hcq_queue_fill(q, hcq_view(b, 0, 2048), 2048, 0x11, 1), 0);
     CHECK_OK(submit_behind(q, T.dev, &ready, &done));
     open_gate(gate);
-    __atomic_store_n(&brake.open, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
     WAIT_OK(old_done);
     WAIT_OK(done);
     CHECK_FILLED(hcq_view(b, 0, 2048), 0x11);
@@ -182,6 +160,70 @@ static void alloc_after_freed_early(void **state) {
     WAIT_OK(ready);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
+}
+
+/* alloc_after takes over a block that another device still writes, fails, and is
+   freed: the block is not free before that device is done. */
+static void failed_alloc_keeps_the_users(void **state) {
+    (void)state;
+    if (!devices_share_memory()) {
+        SKIP("devices do not see each other's memory");
+        return;
+    }
+    static unsigned char bytes[4096];
+    hcq_signal failed = make_signal(T.dev, 0);
+    hcq_point wait = hcq_at(failed, 1), ready;
+    hcq_buffer x, y, z;
+    memset(bytes, 0x11, sizeof bytes);
+    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &x));
+    for (int named = 0; named < 2; named++) { /* a queue still names the block, or none */
+        hcq_queue *q = make_holder(T.dev2);
+        hold_reset();
+        CHECK_INDEX(hcq_queue_fill(q, x, sizeof bytes, 0xab, 1), 1);
+        hcq_point done = hold_start(q, T.dev2);
+        if (!named) {
+            hcq_queue_destroy(q);
+        }
+        CHECK_OK(hcq_free(x));
+        CHECK_OK(hcq_alloc_after(T.dev, &wait, 1, sizeof bytes, 0, &y, &ready));
+        WAIT_RESULT(ready, HCQ_ERROR_HOST);
+        CHECK_OK(hcq_free(y));
+        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &z));
+        CHECK_OK(hcq_copyin(z, bytes, sizeof bytes));
+        int held = holds();
+        hold_release();
+        CHECK(held);
+        WAIT_OK(done);
+        CHECK_BYTES(z, bytes, sizeof bytes);
+        x = z;
+    }
+}
+
+/* An idle block leaves the cache although an older one is still used by another
+   device. */
+static void trim_passes_what_others_use(void **state) {
+    (void)state;
+    if (!devices_share_memory()) {
+        SKIP("devices do not see each other's memory");
+        return;
+    }
+    hcq_buffer busy, idle;
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &busy));
+    CHECK_OK(hcq_alloc(T.dev, 1u << 20, 0, &idle));
+    hcq_queue *q = make_holder(T.dev2);
+    CHECK_INDEX(hcq_queue_fill(q, busy, 4096, 1, 1), 1);
+    hold_reset();
+    hcq_point done = hold_start(q, T.dev2);
+    CHECK_OK(hcq_free(busy));
+    CHECK_OK(hcq_free(idle));
+    CHECK_OK(hcq_trim(T.dev, 0));
+    uint64_t cached = test_query(T.dev, HCQ_QUERY_CACHED_BYTES);
+    int held = holds();
+    hold_release();
+    CHECK(held);
+    CHECK(cached >= 4096 && cached < 1u << 20);
+    WAIT_OK(done);
 }
 
 /* ---- free_after ---- */
@@ -296,24 +338,6 @@ static void free_after_failed_wait(void **state) {
     }
 }
 
-/* Released by submitted work, of another device, too; and without any wait. */
-static void free_after_submitted_work(void **state) {
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        hcq_device *from = i ? T.dev2 : T.dev;
-        hcq_point wait = hcq_at(make_signal(from, 0), 3), freed;
-        CHECK_OK(hcq_free_after(make_words(T.dev, 64), &wait, 1, &freed));
-        CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
-        CHECK_OK(submit_lists(from, NULL, &wait, 0, NULL));
-        WAIT_OK(freed);
-        CHECK_OK(hcq_free_after(make_words(T.dev, 64), &wait, 1, NULL)); /* reached */
-        CHECK_OK(hcq_free_after(make_words(T.dev, 64), NULL, 0, &freed));
-        WAIT_OK(freed);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
-    }
-}
-
 static void free_after_of_imported(void **state) {
     (void)state;
     static uint32_t mine[16];
@@ -336,36 +360,7 @@ static void free_after_of_imported(void **state) {
     CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
 }
 
-/* ---- both ---- */
-
-/* Closing ends what is held, of this device and of those who wait for it, and
-   gives everything back (the teardown counts). */
-static void close_with_held_memory(void **state) {
-    (void)state;
-    hcq_device *device = test_open(0, NULL);
-    hcq_point gate = make_gate(T.dev), ready, freed, follower[2];
-    hcq_buffer a, b = make_words(device, 64);
-    const uint32_t data[4] = {1, 2, 3, 4};
-    hcq_transfer_command command;
-    CHECK_OK(hcq_alloc_after(device, &gate, 1, 640, 0, &a, &ready));
-    CHECK_OK(hcq_free_after(a, &ready, 1, NULL));
-    CHECK_OK(hcq_free_after(b, &gate, 1, &freed));
-    memset(&command, 0, sizeof command);
-    command.kind = HCQ_TRANSFER_UPDATE;
-    command.dst = a;
-    command.data = data;
-    command.size = sizeof data;
-    CHECK_OK(hcq_transfer_submit(device, &ready, 1, &command, 1, NULL));
-    CHECK_OK(submit_lists(T.dev, &ready, NULL, 0, &follower[0]));
-    CHECK_OK(submit_lists(T.dev2, &freed, NULL, 0, &follower[1]));
-    CHECK_OK(hcq_close(device));
-    WAIT_RESULT(follower[0], HCQ_ERROR_CANCELLED);
-    WAIT_RESULT(follower[1], HCQ_ERROR_CANCELLED);
-    CHECK_RESULT(test_poll(ready), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_free_after(b, &gate, 1, NULL), HCQ_ERROR_CLOSED);
-    open_gate(gate);
-}
+/* ---- temporaries ---- */
 
 /* One temporary: allocated behind the work so far, used, freed behind its use. */
 static void use_temporary(hcq_program *mix, hcq_buffer sum, uint32_t round, int after) {
@@ -506,10 +501,257 @@ static void temporaries_from_threads(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
+/* ---- eager calls ---- */
+
+/* Memory of each kind; HCQ_ERROR_UNSUPPORTED: there is none of that. */
+enum { EAGER_PLAIN, EAGER_VISIBLE, EAGER_IMPORTED, EAGER_KINDS };
+
+static hcq_result eager_memory(hcq_device *device, int kind, uint32_t size, hcq_buffer *buffer) {
+    static unsigned char mine[65536];
+    if (kind == EAGER_IMPORTED) {
+        hcq_device_info info;
+        CHECK_OK(hcq_device_info_get(device, &info));
+        if (!(info.features & HCQ_FEATURE_IMPORT)) {
+            return HCQ_ERROR_UNSUPPORTED;
+        }
+        return hcq_import(device, mine, size, buffer);
+    }
+    return hcq_alloc(device, size, kind == EAGER_VISIBLE ? HCQ_HOST_VISIBLE : 0, buffer);
+}
+
+static hcq_device *eager_device(uint32_t staging_bytes, uint32_t staging_count) {
+    hcq_device_desc desc = test_desc();
+    desc.staging_bytes = staging_bytes;
+    desc.staging_count = staging_count;
+    desc.timeout_ns = BOUND;           /* so that a call that waits fails */
+    return test_open(0, &desc);
+}
+
+/* In order between what is held and what comes, and the source is free at once. */
+static void copyin_beside_held_work(void **state) {
+    (void)state;
+    for (int kind = 0; kind < EAGER_KINDS; kind++) {
+        hcq_device *device = eager_device(4096, 4);
+        hcq_buffer buffer, seen;
+        unsigned char in[5000], want[5000], old[5000];
+        if (eager_memory(device, kind, sizeof in, &buffer) != HCQ_OK) {
+            CHECK_OK(hcq_close(device));
+            continue;
+        }
+        CHECK_OK(hcq_alloc(device, 2 * sizeof in, 0, &seen));
+        hcq_point gate = make_gate(device), done;
+        hcq_queue *before = make_queue(device, HCQ_COMPUTE), *after = make_queue(device, HCQ_COPY);
+        CHECK_INDEX(hcq_queue_fill(before, buffer, sizeof in, 0x77, 1), 0);
+        CHECK_INDEX(hcq_queue_copy(before, seen, buffer, sizeof in), 1);
+        CHECK_INDEX(hcq_queue_copy(after, hcq_view(seen, sizeof in, 0), buffer, sizeof in), 0);
+        CHECK_OK(submit_behind(before, device, &gate, NULL));
+        fill_pattern(in, sizeof in, T.seed);
+        memcpy(want, in, sizeof in);
+        CHECK_OK(hcq_copyin(buffer, in, sizeof in));
+        memset(in, 0, sizeof in);
+        CHECK_OK(submit_behind(after, device, NULL, &done));
+        CHECK(test_poll(done) == HCQ_TIMEOUT);
+        open_gate(gate);
+        WAIT_OK(done);
+        memset(old, 0x77, sizeof old);
+        CHECK_BYTES(hcq_view(seen, 0, sizeof in), old, sizeof in);
+        CHECK_BYTES(hcq_view(seen, sizeof in, 0), want, sizeof in);
+        CHECK_BYTES(buffer, want, sizeof in);
+        CHECK_OK(hcq_free(buffer));
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* All of a copyin or nothing: what does not fit is refused at once. */
+static void copyin_beyond_staging(void **state) {
+    (void)state;
+    enum { BYTES = 4096, COUNT = 3 };
+    for (int kind = 0; kind < EAGER_KINDS; kind++) {
+        hcq_device *device = eager_device(BYTES, COUNT);
+        hcq_buffer buffer;
+        static unsigned char in[BYTES * COUNT + 1], zeros[BYTES * COUNT + 1];
+        if (eager_memory(device, kind, sizeof in, &buffer) != HCQ_OK) {
+            CHECK_OK(hcq_close(device));
+            continue;
+        }
+        CHECK_OK(hcq_copyin(buffer, zeros, sizeof in));
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        fill_pattern(in, sizeof in, T.seed);
+        for (int round = 0; round < 3; round++) {
+            hcq_point gate = make_gate(device);
+            CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+            log_clear();
+            CHECK_RESULT(hcq_copyin(buffer, in, sizeof in), HCQ_ERROR_LIMIT);
+            CHECK(log_has("copyin of 12289 bytes"));
+            CHECK_U64(test_query(device, HCQ_QUERY_HELD), 1);
+            if (round == 2) {          /* the same in three parts */
+                for (uint32_t i = 0; i < COUNT; i++) {
+                    CHECK_OK(hcq_copyin(hcq_view(buffer, i * BYTES, BYTES), in + i * BYTES, BYTES));
+                }
+                CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
+            } else if (round == 1) {
+                CHECK_OK(hcq_copyin(buffer, in, BYTES * COUNT));
+                CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
+            }
+            open_gate(gate);
+            CHECK_OK(hcq_device_synchronize(device, BOUND));
+            CHECK_BYTES(buffer, round ? in : zeros, BYTES * COUNT);
+        }
+        CHECK_OK(hcq_copyin(buffer, in, sizeof in)); /* waits for its own parts */
+        CHECK_BYTES(buffer, in, sizeof in);
+        CHECK_OK(hcq_free(buffer));
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* Staging memory that a cycle holds for good is not waited for. */
+static void copyin_behind_a_cycle(void **state) {
+    (void)state;
+    enum { BYTES = 4096, COUNT = 3 };
+    static unsigned char in[BYTES * COUNT];
+    hcq_device *device = eager_device(BYTES, COUNT);
+    hcq_buffer buffer;
+    if (eager_memory(device, EAGER_KINDS - 1, sizeof in, &buffer) == HCQ_OK) {
+        hcq_signal s = make_signal(device, 0);
+        hcq_point consumed = hcq_at(s, 1), raised = hcq_at(s, 2);
+        CHECK_OK(submit_lists(device, &consumed, NULL, 0, NULL));
+        CHECK_OK(submit_lists(device, NULL, &raised, 0, NULL));
+        CHECK_OK(hcq_copyin(buffer, in, sizeof in));
+        CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
+        CHECK_OK(hcq_signal_set(s, 1));
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_OK(hcq_free(buffer));
+    }
+    CHECK_OK(hcq_close(device));
+}
+
+/* Small copies share a piece of the staging memory. */
+static void small_copyins_share_staging(void **state) {
+    (void)state;
+    enum { N = 1000, BYTES = 65536 };
+    for (int kind = 0; kind < EAGER_KINDS; kind++) {
+        hcq_device *device = eager_device(BYTES, 32);
+        hcq_buffer buffer;
+        static uint32_t words[N];
+        if (eager_memory(device, kind, sizeof words, &buffer) != HCQ_OK) {
+            CHECK_OK(hcq_close(device));
+            continue;
+        }
+        for (uint32_t round = 0; round < 2; round++) {
+            hcq_point gate = make_gate(device);
+            CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+            uint64_t before = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
+            for (uint32_t i = 0; i < N; i++) {
+                words[i] = i * 3 + round;
+                CHECK_OK(hcq_copyin(hcq_view(buffer, i * 4, 4), &words[i], 4));
+            }
+            CHECK(test_query(device, HCQ_QUERY_ALLOCATED_BYTES) - before <= BYTES);
+            open_gate(gate);
+            CHECK_BYTES(buffer, words, sizeof words);
+        }
+        CHECK_OK(hcq_free(buffer));
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+typedef struct timed_call {
+    pthread_t thread;
+    hcq_program *program;
+    hcq_buffer buffer;
+    double seconds;
+    hcq_result result;
+    int over;
+} timed_call;
+
+static hcq_result call_add(hcq_program *add, hcq_buffer buffer, uint64_t value, double *seconds) {
+    uint64_t values[2] = {value, 1};
+    return hcq_program_call(add, &buffer, 1, values, 2, NULL, NULL, seconds);
+}
+
+static void *timed_call_run(void *user) {
+    timed_call *c = (timed_call *)user;
+    c->result = call_add(c->program, c->buffer, 1, &c->seconds);
+    __atomic_store_n(&c->over, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* A call that waits for its end stands in nobody's way. */
+static void calls_beside_a_waiting_thread(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    desc.timeout_ns = BOUND;           /* of the other thread: so that a failure is no hang */
+    hcq_device *device = test_open(0, &desc);
+    hcq_point gate = make_gate(device);
+    hcq_buffer word = make_words(device, 4);
+    timed_call c;
+    hcq_clock clock;
+    uint32_t four = 4;
+    memset(&c, 0, sizeof c);
+    c.program = make_add(device);
+    c.buffer = word;
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+    pthread_create(&c.thread, NULL, timed_call_run, &c);
+    while (test_query(device, HCQ_QUERY_HELD) < 2) {
+        test_sleep_ms(1);
+    }
+    hcq_result called = call_add(c.program, word, 10, NULL);
+    hcq_result read = hcq_device_clock(device, &clock);
+    hcq_result copied = hcq_copyin(hcq_view(word, 4, 4), &four, 4);
+    int over = __atomic_load_n(&c.over, __ATOMIC_SEQ_CST);
+    open_gate(gate);
+    pthread_join(c.thread, NULL);
+    CHECK(!over);
+    CHECK_OK(called);
+    CHECK_OK(read);
+    CHECK_OK(copied);
+    CHECK_OK(c.result);
+    CHECK_U64(READ32(word, 0), 11);
+    CHECK_U64(READ32(word, 1), 4);
+    CHECK_OK(hcq_close(device));
+}
+
+/* A lane that is full: eager calls give up in their own time, not the device's. */
+static void transfers_give_up_in_a_full_lane(void **state) {
+    (void)state;
+    static unsigned char bytes[4096];
+    for (uint32_t flags = 0; flags <= HCQ_UNORDERED; flags += HCQ_UNORDERED) {
+        hcq_device_desc desc = test_desc();
+        desc.inflight = 1;
+        hcq_device *device = test_open(0, &desc);
+        hcq_buffer a, b;
+        CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &a));
+        CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &b));
+        hold_reset();
+        hcq_point done = hold_device(device, NULL), last = done;
+        if (test_query(device, HCQ_QUERY_COPY_LANES) != 0) { /* fills the copy lane, too */
+            hcq_queue *q = make_queue(device, HCQ_COPY);
+            CHECK_INDEX(hcq_queue_wait(q, done), 0);
+            CHECK_INDEX(hcq_queue_fill(q, a, sizeof bytes, 3, 1), 1);
+            CHECK_OK(hcq_queue_submit(q, device, &last));
+        }
+        hcq_result copied = hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a),
+                                         sizeof bytes, flags, SECOND / 50);
+        int in_time = holds();
+        hcq_result in = hcq_transfer(hcq_transfer_device(b), hcq_transfer_host(bytes, 4096),
+                                     sizeof bytes, flags, SECOND / 50);
+        in_time = in_time && holds();
+        hold_release();
+        CHECK_RESULT(copied, HCQ_TIMEOUT);
+        CHECK(in == HCQ_TIMEOUT || (flags && in == HCQ_OK)); /* the host writes it itself */
+        CHECK(in_time);
+        WAIT_OK(last);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
 #define AFTER_TESTS \
-    TEST(alloc_after_is_held), TEST(alloc_after_submitted_work), TEST(alloc_after_flags), \
+    TEST(alloc_after_is_held), TEST(memory_released_by_submitted_work), \
     TEST(alloc_after_waits_for_last_users), TEST(alloc_after_failed_wait), \
-    TEST(alloc_after_freed_early), TEST(free_after_is_held), TEST(free_after_with_late_users), \
-    TEST(free_after_failed_wait), TEST(free_after_submitted_work), \
-    TEST(free_after_of_imported), TEST(close_with_held_memory), \
-    TEST(temporaries_stay_bounded), TEST(temporaries_from_threads)
+    TEST(alloc_after_freed_early), TEST(failed_alloc_keeps_the_users), \
+    TEST(trim_passes_what_others_use), TEST(free_after_is_held), \
+    TEST(free_after_with_late_users), TEST(free_after_failed_wait), \
+    TEST(free_after_of_imported), TEST(temporaries_stay_bounded), \
+    TEST(temporaries_from_threads), TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
+    TEST(copyin_behind_a_cycle), TEST(small_copyins_share_staging), \
+    TEST(calls_beside_a_waiting_thread), TEST(transfers_give_up_in_a_full_lane)

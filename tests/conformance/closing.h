@@ -1,43 +1,93 @@
-/* closing.h - a device is closed, in the middle of anything. Part of
-   conformance.c. */
+/* closing.h - a device is closed, in the middle of anything: what is finished, what
+   is cancelled, who is told, and references to it. Part of conformance.c. */
 #include "shared.h"
 
-static void *blocked_submit(void *user) {
-    blocked_call *b = (blocked_call *)user;
-    blocked_begin(b);
-    return blocked_end(b, hcq_queue_submit(b->queue, b->device, NULL));
+/* ---- references ---- */
+
+static void device_references(void **state) {
+    (void)state;
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(device, 0);
+    uint64_t value = 77, blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
+    hcq_point done;
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
+    CHECK_OK(hcq_device_release(device));
+    CHECK_OK(hcq_signal_set(s, 1));    /* one is left */
+    WAIT_OK(done);
+    CHECK_OK(hcq_device_release(device)); /* the last one closes */
+    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(test_poll(done), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED); /* one too many */
+    CHECK(__atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST) < blocks);
+
+    device = test_open(0, NULL);       /* one closes, the others are told */
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_device_retain(device));
+    CHECK_OK(hcq_close(device));
+    for (int i = 0; i < 2; i++) {
+        CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_PENDING, &value), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_device_retain(device), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_close(device), HCQ_ERROR_CLOSED);
+        CHECK_OK(hcq_device_release(device)); /* gives back what was retained */
+    }
+    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
 }
 
-/* ---- a device is closed ---- */
+typedef struct holder {
+    pthread_t thread;
+    hcq_device *device;
+    hcq_result result;
+} holder;
 
-/* Its signals are still raised by another one's pending work: who is notified of
-   them is told before hcq_close returns, by call and by handle, and only once. */
-static void notices_end_with_their_device(void **state) {
-    (void)state;
-    static notice n[2];
-    for (int runs = 0; runs < 2; runs++) { /* held, handed over */
-        hcq_device *device = test_open(0, NULL);
-        hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(device, 0), 1), done;
-        intptr_t handle = -1;
-        hold_reset();
-        if (runs) {
-            done = hold_device(T.dev, &raise);
-        } else {
-            CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &done));
+/* Owns one reference, takes and gives back others, then gives back its own. */
+static void *holder_run(void *user) {
+    holder *h = (holder *)user;
+    for (int i = 0; i < 200 && h->result == HCQ_OK; i++) {
+        uint64_t value = 0;
+        h->result = hcq_device_retain(h->device);
+        if (h->result == HCQ_OK) {
+            h->result = hcq_device_query(h->device, HCQ_QUERY_HELD, &value);
         }
-        NOTIFY_AT(&n[runs], raise);
-        CHECK_OK(hcq_notify_handle(raise, &handle, NULL));
-        CHECK_OK(hcq_close(device));
-        CHECK_U64(notice_calls(&n[runs]), 1);
-        CHECK_RESULT(n[runs].result, HCQ_ERROR_CANCELLED);
-        CHECK(readable(handle, 10000));
-        CHECK_RESULT(hcq_notify_cancel(n[runs].id), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* the other one goes on */
-        hold_release();
-        open_gate(gate);
-        WAIT_OK(done);
-        CHECK_U64(notice_calls(&n[runs]), 1);
-        close((int)handle);
+        if (h->result == HCQ_OK) {
+            h->result = hcq_device_release(h->device);
+        }
+    }
+    hcq_result last = hcq_device_release(h->device);
+    h->result = h->result == HCQ_OK ? last : h->result;
+    return NULL;
+}
+
+/* Whichever thread gives the last reference back closes, once. */
+static void device_references_in_threads(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static holder h[N];
+    static notice n;
+    for (int round = 0; round < 10; round++) {
+        hcq_device *device = test_open(0, NULL);
+        hcq_signal never = make_signal(device, 0);
+        hcq_point wait = hcq_at(never, 1), held;
+        CHECK_OK(submit_lists(device, &wait, NULL, 0, &held));
+        NOTIFY_AT(&n, held);
+        memset(h, 0, sizeof h);
+        for (int i = 0; i < N; i++) {
+            h[i].device = device;
+            CHECK_OK(hcq_device_retain(device));
+        }
+        for (int i = 0; i < N; i++) {
+            pthread_create(&h[i].thread, NULL, holder_run, &h[i]);
+        }
+        hcq_result mine = hcq_device_release(device);
+        for (int i = 0; i < N; i++) {
+            pthread_join(h[i].thread, NULL);
+        }
+        CHECK_OK(mine);
+        for (int i = 0; i < N; i++) {
+            CHECK_OK(h[i].result);
+        }
+        NOTIFIED(&n, HCQ_ERROR_CANCELLED);
+        CHECK_RESULT(test_poll(held), HCQ_ERROR_CLOSED);
     }
 }
 
@@ -77,45 +127,25 @@ static void release_while_it_closes(void **state) {
     }
 }
 
-/* A free that waits for a device that goes and for a signal: it goes on waiting
-   for the signal, and nobody gets the memory before. */
-static void free_waits_on_after_a_loss(int lost) {
-    mock_control control;
-    hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
-    hcq_point gate = make_gate(T.dev), freed, done;
-    hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
-    hcq_buffer a, other;
-    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
-    CHECK_OK(hcq_free_after(a, waits, 2, &freed));
-    if (lost) {
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
-        lose_at_next_submit(&control);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_RESULT(done, HCQ_ERROR_LOST);
-    }
-    hcq_result closed = hcq_close(device);
-    CHECK(lost || closed == HCQ_OK);
-    CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
-    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
-    CHECK(other.address != a.address);
-    open_gate(gate);
-    WAIT_OK(freed);
-    CHECK_OK(hcq_free(other));
-}
+/* ---- work ---- */
 
-static void free_after_and_a_closed_device(void **state) {
+/* Close finishes what was handed over: its effects are there. */
+static void close_finishes_work(void **state) {
     (void)state;
-    free_waits_on_after_a_loss(0);
-}
-
-static void free_after_and_a_lost_device(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(T.dev, 0);
+    host_log log;
+    memset(&log, 0, sizeof log);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 0);
+    for (int i = 0; i < 50; i++) {
+        CHECK_OK(hcq_queue_submit(q, device, NULL));
     }
-    free_waits_on_after_a_loss(1);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
+    CHECK_OK(hcq_queue_submit(q, device, NULL));
+    CHECK_OK(hcq_close(device));
+    CHECK_U64(log.calls, 51);
+    CHECK_OK(test_poll(hcq_at(s, 1)));
 }
 
 /* Its held work would raise s@2, and another device runs what raises s@1: what is
@@ -136,36 +166,6 @@ static void close_does_not_wait_for_others(void **state) {
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     hold_release();
     WAIT_OK(done);
-}
-
-static void loss_does_not_wait_for_others(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
-    }
-    mock_control control;
-    hcq_device *device = open_to_lose(&control);
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2);
-    hcq_point held, done, lost;
-    hcq_queue *q = make_queue(device, HCQ_COPY);
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
-    hold_reset();
-    done = hold_device(T.dev, &first);
-    CHECK_OK(submit_lists(device, &gate, &second, HCQ_UNORDERED, &held));
-    lose_at_next_submit(&control);
-    hcq_submission sub = submission(&q, 1);
-    sub.flags = HCQ_UNORDERED;
-    CHECK_OK(hcq_submit(device, &sub, 1, &lost));
-    hcq_point ends[3] = {lost, held, second};
-    for (int i = 0; i < 3; i++) {
-        CHECK_RESULT(hcq_wait(&ends[i], 1, HCQ_ALL, BOUND / 4), HCQ_ERROR_LOST);
-    }
-    CHECK(holds());
-    hold_release();
-    WAIT_OK(done);
-    hcq_close(device);
 }
 
 /* Idle devices, of wide and narrow counters, are closed from two threads at once
@@ -199,137 +199,6 @@ static void idle_devices_close_beside_a_busy_one(void **state) {
     CHECK_OK(calls[1].result);
     CHECK(busy);
     WAIT_OK(done);
-}
-
-/* Another device's work names the closed one's memory: what is held is cancelled,
-   what runs is waited for. */
-static void memory_outlives_running_work(void **state) {
-    (void)state;
-    if (!devices_share_memory()) {
-        SKIP("devices do not see each other's memory");
-        return;
-    }
-    for (int runs = 0; runs < 2; runs++) {
-        static unsigned char bytes[4096];
-        blocked_call call;
-        hcq_buffer x, y;
-        hcq_point gate = make_gate(T.dev), done;
-        memset(&call, 0, sizeof call);
-        memset(bytes, 0x5c, sizeof bytes);
-        hold_reset();
-        call.device = test_open(0, NULL);
-        CHECK_OK(hcq_alloc(call.device, sizeof bytes, 0, &x));
-        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &y));
-        CHECK_OK(hcq_copyin(x, bytes, sizeof bytes));
-        CHECK_OK(hcq_device_synchronize(call.device, BOUND)); /* T.dev does not wait for it */
-        hcq_queue *q = runs ? make_holder(T.dev) : make_queue(T.dev, HCQ_COPY);
-        CHECK_INDEX(hcq_queue_copy(q, y, x, sizeof bytes), runs);
-        if (runs) {
-            done = hold_start(q, T.dev);
-        } else {
-            CHECK_OK(submit_behind(q, T.dev, &gate, &done));
-        }
-        pthread_create(&call.thread, NULL, blocked_close, &call);
-        blocked_until(&call);
-        int early = runs && is_over(&call);
-        hold_release();
-        pthread_join(call.thread, NULL);
-        CHECK(!early);
-        CHECK_OK(call.result);
-        open_gate(gate);
-        WAIT_RESULT(done, runs ? HCQ_OK : HCQ_ERROR_CANCELLED);
-        if (runs) {
-            CHECK_BYTES(y, bytes, sizeof bytes);
-        }
-    }
-}
-
-/* A queue of the closed device is just being submitted to another one, whose lane
-   is full: the queue stays until the call is over. */
-static void queue_outlives_its_submit(void **state) {
-    (void)state;
-    blocked_call submits, closes;
-    hcq_device_desc desc = test_desc();
-    desc.inflight = 1;
-    hcq_device *full = test_open(0, &desc);
-    memset(&submits, 0, sizeof submits);
-    memset(&closes, 0, sizeof closes);
-    closes.device = test_open(0, NULL);
-    submits.device = full;
-    submits.queue = make_queue(closes.device, HCQ_COMPUTE);
-    hold_reset();
-    hcq_point done = hold_device(full, NULL);
-    pthread_create(&submits.thread, NULL, blocked_submit, &submits);
-    blocked_until(&submits);
-    pthread_create(&closes.thread, NULL, blocked_close, &closes);
-    blocked_until(&closes);
-    hold_release();
-    pthread_join(submits.thread, NULL);
-    pthread_join(closes.thread, NULL);
-    CHECK_OK(closes.result);
-    CHECK(submits.result == HCQ_OK || submits.result == HCQ_ERROR_CLOSED ||
-          submits.result == HCQ_ERROR_CANCELLED);
-    WAIT_OK(done);
-    CHECK_OK(hcq_close(full));
-}
-
-/* A device is lost by what comes before a host command: it is not called, neither
-   before its failure is told nor after, when what it names may be gone. */
-static void lost_before_its_host_command(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
-    }
-    for (int round = 0; round < 20; round++) {
-        mock_control control;
-        host_log log;
-        hcq_point done;
-        memset(&log, 0, sizeof log);
-        hcq_device *device = open_to_lose(&control);
-        hcq_buffer a = make_words(device, 16);
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
-        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
-        CHECK_INDEX(hcq_queue_fill(q, a, 64, 2, 4), 2);
-        lose_at_next_submit(&control);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_RESULT(done, HCQ_ERROR_LOST);
-        hcq_close(device);             /* its threads have ended */
-        CHECK_U64(log.calls, 0);
-    }
-}
-
-/* A batch that waits for another lane is refused: nothing of it is left that the
-   closing would wait for. */
-static void refused_batch_leaves_no_trace(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock refuses a batch on demand");
-        return;
-    }
-    mock_control control;
-    memset(&control, 0, sizeof control);
-    hcq_device_desc desc = test_desc();
-    test_mock_desc.control = &control;
-    desc.compute_lanes = 2;
-    desc.timeout_ns = BOUND / 2;
-    hcq_device *device = test_open(0, &desc);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
-    hold_reset();
-    hcq_point before = hold_device(device, NULL), done = {{0}, 0};
-    hcq_submission sub = submission(&q, 1);
-    sub.waits = &before;
-    sub.wait_count = 1;
-    sub.affinity = 1;
-    __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1, __ATOMIC_SEQ_CST);
-    hcq_result refused = hcq_submit(device, &sub, 1, &done);
-    hold_release();
-    CHECK_RESULT(refused, HCQ_ERROR_NATIVE);
-    WAIT_OK(before);
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(hcq_close(device));
 }
 
 /* Queues of one submission have failed, both or one, above values that another
@@ -376,6 +245,158 @@ static void close_with_failures_above_others(void **state) {
     }
 }
 
+/* Its signals are still raised by another one's pending work: who is notified of
+   them is told before hcq_close returns, by call and by handle, and only once. */
+static void notices_end_with_their_device(void **state) {
+    (void)state;
+    static notice n[2];
+    for (int runs = 0; runs < 2; runs++) { /* held, handed over */
+        hcq_device *device = test_open(0, NULL);
+        hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(device, 0), 1), done;
+        intptr_t handle = -1;
+        hold_reset();
+        if (runs) {
+            done = hold_device(T.dev, &raise);
+        } else {
+            CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &done));
+        }
+        NOTIFY_AT(&n[runs], raise);
+        CHECK_OK(hcq_notify_handle(raise, &handle, NULL));
+        CHECK_OK(hcq_close(device));
+        CHECK_U64(notice_calls(&n[runs]), 1);
+        CHECK_RESULT(n[runs].result, HCQ_ERROR_CANCELLED);
+        CHECK(readable(handle, 10000));
+        CHECK_RESULT(hcq_notify_cancel(n[runs].id), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* the other one goes on */
+        hold_release();
+        open_gate(gate);
+        WAIT_OK(done);
+        CHECK_U64(notice_calls(&n[runs]), 1);
+        close((int)handle);
+    }
+}
+
+static void *blocked_submit(void *user) {
+    blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
+    return blocked_end(b, hcq_queue_submit(b->queue, b->device, NULL));
+}
+
+/* A queue of the closed device is just being submitted to another one, whose lane
+   is full: the queue stays until the call is over. */
+static void queue_outlives_its_submit(void **state) {
+    (void)state;
+    blocked_call submits, closes;
+    hcq_device_desc desc = test_desc();
+    desc.inflight = 1;
+    hcq_device *full = test_open(0, &desc);
+    memset(&submits, 0, sizeof submits);
+    memset(&closes, 0, sizeof closes);
+    closes.device = test_open(0, NULL);
+    submits.device = full;
+    submits.queue = make_queue(closes.device, HCQ_COMPUTE);
+    hold_reset();
+    hcq_point done = hold_device(full, NULL);
+    pthread_create(&submits.thread, NULL, blocked_submit, &submits);
+    blocked_until(&submits);
+    pthread_create(&closes.thread, NULL, blocked_close, &closes);
+    blocked_until(&closes);
+    hold_release();
+    pthread_join(submits.thread, NULL);
+    pthread_join(closes.thread, NULL);
+    CHECK_OK(closes.result);
+    CHECK(submits.result == HCQ_OK || submits.result == HCQ_ERROR_CLOSED ||
+          submits.result == HCQ_ERROR_CANCELLED);
+    WAIT_OK(done);
+    CHECK_OK(hcq_close(full));
+}
+
+/* ---- memory ---- */
+
+/* A free that waits for a device that goes and for a signal: it goes on waiting
+   for the signal, and nobody gets the memory before. */
+static void free_waits_on_after_a_loss(int lost) {
+    mock_control control;
+    hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
+    hcq_point gate = make_gate(T.dev), freed, done;
+    hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
+    hcq_buffer a, other;
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
+    CHECK_OK(hcq_free_after(a, waits, 2, &freed));
+    if (lost) {
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+        lose_at_next_submit(&control);
+        CHECK_OK(hcq_queue_submit(q, device, &done));
+        WAIT_RESULT(done, HCQ_ERROR_LOST);
+    }
+    hcq_result closed = hcq_close(device);
+    CHECK(lost || closed == HCQ_OK);
+    CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
+    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
+    CHECK(other.address != a.address);
+    open_gate(gate);
+    WAIT_OK(freed);
+    CHECK_OK(hcq_free(other));
+}
+
+static void free_after_and_a_closed_device(void **state) {
+    (void)state;
+    free_waits_on_after_a_loss(0);
+}
+
+static void free_after_and_a_lost_device(void **state) {
+    (void)state;
+    if (!is_mock()) {
+        SKIP("only the mock is lost on demand");
+        return;
+    }
+    free_waits_on_after_a_loss(1);
+}
+
+/* Another device's work names the closed one's memory: what is held is cancelled,
+   what runs is waited for. */
+static void memory_outlives_running_work(void **state) {
+    (void)state;
+    if (!devices_share_memory()) {
+        SKIP("devices do not see each other's memory");
+        return;
+    }
+    for (int runs = 0; runs < 2; runs++) {
+        static unsigned char bytes[4096];
+        blocked_call call;
+        hcq_buffer x, y;
+        hcq_point gate = make_gate(T.dev), done;
+        memset(&call, 0, sizeof call);
+        memset(bytes, 0x5c, sizeof bytes);
+        hold_reset();
+        call.device = test_open(0, NULL);
+        CHECK_OK(hcq_alloc(call.device, sizeof bytes, 0, &x));
+        CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &y));
+        CHECK_OK(hcq_copyin(x, bytes, sizeof bytes));
+        CHECK_OK(hcq_device_synchronize(call.device, BOUND)); /* T.dev does not wait for it */
+        hcq_queue *q = runs ? make_holder(T.dev) : make_queue(T.dev, HCQ_COPY);
+        CHECK_INDEX(hcq_queue_copy(q, y, x, sizeof bytes), runs);
+        if (runs) {
+            done = hold_start(q, T.dev);
+        } else {
+            CHECK_OK(submit_behind(q, T.dev, &gate, &done));
+        }
+        pthread_create(&call.thread, NULL, blocked_close, &call);
+        blocked_until(&call);
+        int early = runs && is_over(&call);
+        hold_release();
+        pthread_join(call.thread, NULL);
+        CHECK(!early);
+        CHECK_OK(call.result);
+        open_gate(gate);
+        WAIT_RESULT(done, runs ? HCQ_OK : HCQ_ERROR_CANCELLED);
+        if (runs) {
+            CHECK_BYTES(y, bytes, sizeof bytes);
+        }
+    }
+}
+
 /* A queue once named the memory of a device that is closed now, and another one
    has its place: closing that one is nothing to the queue. */
 static void a_place_is_taken_again(void **state) {
@@ -403,11 +424,40 @@ static void a_place_is_taken_again(void **state) {
     WAIT_OK(done);
 }
 
+/* Closing ends what is held, of this device and of those who wait for it, and
+   gives everything back (the teardown counts). */
+static void close_with_held_memory(void **state) {
+    (void)state;
+    hcq_device *device = test_open(0, NULL);
+    hcq_point gate = make_gate(T.dev), ready, freed, follower[2];
+    hcq_buffer a, b = make_words(device, 64);
+    const uint32_t data[4] = {1, 2, 3, 4};
+    hcq_transfer_command command;
+    CHECK_OK(hcq_alloc_after(device, &gate, 1, 640, 0, &a, &ready));
+    CHECK_OK(hcq_free_after(a, &ready, 1, NULL));
+    CHECK_OK(hcq_free_after(b, &gate, 1, &freed));
+    memset(&command, 0, sizeof command);
+    command.kind = HCQ_TRANSFER_UPDATE;
+    command.dst = a;
+    command.data = data;
+    command.size = sizeof data;
+    CHECK_OK(hcq_transfer_submit(device, &ready, 1, &command, 1, NULL));
+    CHECK_OK(submit_lists(T.dev, &ready, NULL, 0, &follower[0]));
+    CHECK_OK(submit_lists(T.dev2, &freed, NULL, 0, &follower[1]));
+    CHECK_OK(hcq_close(device));
+    WAIT_RESULT(follower[0], HCQ_ERROR_CANCELLED);
+    WAIT_RESULT(follower[1], HCQ_ERROR_CANCELLED);
+    CHECK_RESULT(test_poll(ready), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_free_after(b, &gate, 1, NULL), HCQ_ERROR_CLOSED);
+    open_gate(gate);
+}
+
 #define CLOSING_TESTS \
-    TEST(notices_end_with_their_device), TEST(release_while_it_closes), \
+    TEST(device_references), TEST(device_references_in_threads), TEST(release_while_it_closes), \
+    TEST(close_finishes_work), TEST(close_does_not_wait_for_others), \
+    TEST(idle_devices_close_beside_a_busy_one), TEST(close_with_failures_above_others), \
+    TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
     TEST(free_after_and_a_closed_device), TEST(free_after_and_a_lost_device), \
-    TEST(close_does_not_wait_for_others), TEST(loss_does_not_wait_for_others), \
-    TEST(idle_devices_close_beside_a_busy_one), TEST(memory_outlives_running_work), \
-    TEST(queue_outlives_its_submit), TEST(lost_before_its_host_command), \
-    TEST(refused_batch_leaves_no_trace), TEST(close_with_failures_above_others), \
-    TEST(a_place_is_taken_again)
+    TEST(memory_outlives_running_work), TEST(a_place_is_taken_again), \
+    TEST(close_with_held_memory)

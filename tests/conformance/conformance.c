@@ -16,20 +16,16 @@
 #include "update.h"
 #include "custom.h"
 #include "host.h"
-#include "ends.h"
 #include "after.h"
 #include "transfer.h"
 #include "values.h"
-#include "eager.h"
 #include "driver.h"
 #include "notify.h"
 #include "waits.h"
 #include "explain.h"
-#include "heavy.h"
-#include "edges.h"
 #include "closing.h"
+#include "cost.h"
 #include "failure.h"
-#include "turns.h"
 #include "trace.h"
 #include "devices.h"
 #include "graph.h"
@@ -50,28 +46,24 @@ static const struct CMUnitTest tests[] = {
     ORDER_TESTS,
     UPDATE_TESTS,
     HOST_TESTS,
-    ENDS_TESTS,
     AFTER_TESTS,
     TRANSFER_TESTS,
     DRIVER_TESTS,
-    HEAVY_TESTS,
     TRACE_TESTS,
     NOTIFY_TESTS,
     WAITS_TESTS,
     EXPLAIN_TESTS,
     DEVICES_TESTS,
-    EDGES_TESTS,
     CLOSING_TESTS,
+    COST_TESTS,
     GRAPH_TESTS,
     GRAPH_LAUNCH_TESTS,
     GRAPH_LIMITS_TESTS,
     PROFILE_TESTS,
     VALUES_TESTS,
-    ERROR_TESTS,
+    ERRORS_TESTS,
     FAILURE_TESTS,
-    TURNS_TESTS,
     CUSTOM_TESTS,
-    EAGER_TESTS,
     FORK_TESTS,
     LARGE_TESTS,
     LIMITS_TESTS,

@@ -1,5 +1,5 @@
-/* Why a wait does not end: hcq_explain, and the same text in the log. The words
-   looked for are the stable ones, not whole sentences. Part of conformance.c. */
+/* explain.h - why a wait does not end: hcq_explain, and the same text in the log. The
+   words looked for are the stable ones, not whole sentences. Part of conformance.c. */
 #include "shared.h"
 
 /* Is submission `number` in the text, as "#7" and not as part of "#71"? */
@@ -177,6 +177,24 @@ static void explain_behind_another(void **state) {
     WAIT_OK(second);
 }
 
+/* Of those that will raise a signal far enough the lowest is waited for. */
+static void explain_steps_of_a_signal(void **state) {
+    (void)state;
+    hcq_signal t = make_signal(T.dev, 0);
+    hcq_point done[4];
+    char before[64];
+    for (uint64_t i = 0; i < 4; i++) {
+        const hcq_point wait = hcq_at(t, i + 1), raise = hcq_at(t, i + 2);
+        CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, &done[i]));
+    }
+    const char *text = explain(done[3]);
+    SAYS_NOT(text, "cycle");
+    snprintf(before, sizeof before, "waits for #%llu ", (unsigned long long)done[2].value);
+    CHECK(strstr(text, before) != NULL);
+    SAYS(text, "nobody submitted raises it");
+    CHECK_OK(hcq_signal_set(t, 1));
+}
+
 /* ---- cycles ---- */
 
 /* The consumer is ahead of its only producer on one lane. */
@@ -210,38 +228,6 @@ static void explain_cycle_on_a_lane(void **state) {
     WAIT_OK(producer);
     WAIT_OK(outsider);
     SAYS_NOT(explain(outsider), "cycle");
-}
-
-/* Two lanes wait for each other: of two devices, and of one that has two. */
-static void explain_cycle_of_lanes(void **state) {
-    (void)state;
-    for (int way = 0; way < 2; way++) {
-        if (way == 1 && T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
-            continue;
-        }
-        hcq_device *left = open_labelled("left one", 0);
-        hcq_device *right = way == 0 ? open_labelled("right one", 0) : left;
-        hcq_signal s = labelled_signal(left, "ping"), t = labelled_signal(right, "pong");
-        for (int i = 0; i < 10; i++) {
-            CHECK_OK(submit_lists(right, NULL, NULL, 0, NULL));
-        }
-        hcq_point a = submit_link(left, HCQ_COMPUTE, "leftq", hcq_at(t, 1), hcq_at(s, 2));
-        hcq_point b = submit_link(right, way == 0 ? HCQ_COMPUTE : HCQ_COPY, "rightq",
-                                  hcq_at(s, 1), hcq_at(t, 1));
-        const hcq_point from[] = {a, b, hcq_at(s, 1), hcq_at(t, 1)};
-        for (int i = 0; i < 4; i++) {
-            const char *line = explain_line(explain(from[i]), "cycle");
-            NUMBERS(line, a.value);
-            NUMBERS(line, b.value);
-            SAYS(line, "left one");
-            SAYS(line, way == 0 ? "right one" : "left one");
-        }
-        CHECK_OK(hcq_signal_set(s, 1));
-        WAIT_OK(a);
-        WAIT_OK(b);
-        CHECK_OK(hcq_close(left));
-        CHECK_OK(way == 0 ? hcq_close(right) : HCQ_OK);
-    }
 }
 
 /* A ring of many, and a wait for something else in front of the ring's. */
@@ -304,24 +290,6 @@ static void explain_no_false_cycle(void **state) {
     CHECK_OK(hcq_wait(done, 2, HCQ_ALL, BOUND));
 }
 
-/* Of those that will raise a signal far enough the lowest is waited for. */
-static void explain_steps_of_a_signal(void **state) {
-    (void)state;
-    hcq_signal t = make_signal(T.dev, 0);
-    hcq_point done[4];
-    char before[64];
-    for (uint64_t i = 0; i < 4; i++) {
-        const hcq_point wait = hcq_at(t, i + 1), raise = hcq_at(t, i + 2);
-        CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, &done[i]));
-    }
-    const char *text = explain(done[3]);
-    SAYS_NOT(text, "cycle");
-    snprintf(before, sizeof before, "waits for #%llu ", (unsigned long long)done[2].value);
-    CHECK(strstr(text, before) != NULL);
-    SAYS(text, "nobody submitted raises it");
-    CHECK_OK(hcq_signal_set(t, 1));
-}
-
 /* ---- what is final ---- */
 
 static void explain_final(void **state) {
@@ -359,6 +327,29 @@ static void explain_final(void **state) {
     const hcq_signal none = {0}, made_up = {0xdeadbeefdeadbeefull};
     CHECK(strlen(explain(hcq_at(none, 1))) > 0);
     CHECK(strlen(explain(hcq_at(made_up, 1))) > 0);
+}
+
+/* A submission has failed, but a lower value of its signal is still to land. */
+static void explain_a_failure_before_lower_values(void **state) {
+    (void)state;
+    hcq_signal s = labelled_signal(T.dev, "result"), gate = make_signal(T.dev, 0);
+    hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), open = hcq_at(gate, 1), failed, done;
+    hold_reset();
+    done = hold_device(T.dev, &low);
+    CHECK_OK(submit_lists(T.dev, &open, &high, HCQ_UNORDERED, &failed));
+    CHECK_OK(hcq_signal_fail(gate, HCQ_ERROR_HOST));
+    for (int i = 0; i < 2; i++) {
+        const char *text = explain(i ? failed : high);
+        SAYS(text, "final");
+        SAYS_NOT(text, "nobody submitted raises it");
+    }
+    SAYS(explain(low), "waits for");
+    SAYS_NOT(explain(low), "final");
+    hold_release();
+    WAIT_OK(done);
+    WAIT_OK(low);
+    WAIT_RESULT(high, HCQ_ERROR_HOST);
+    WAIT_RESULT(failed, HCQ_ERROR_HOST);
 }
 
 /* ---- what runs ---- */
@@ -457,6 +448,38 @@ static void explain_running(void **state) {
     }
 }
 
+/* Work of one device was handed over and waits for work of another that runs:
+   the chain goes on to the first cause, however it waits. */
+static void explain_through_native_waits(void **state) {
+    (void)state;
+    hcq_device *left = open_labelled("left", 0), *right = open_labelled("right", 0);
+    hcq_signal u = labelled_signal(left, "U"), t = labelled_signal(right, "T");
+    hcq_point raise = hcq_at(t, 5), done;
+    hcq_queue *slow = make_holder(left), *next = make_queue(right, HCQ_COPY);
+    CHECK_OK(hcq_queue_label(slow, "slow"));
+    CHECK_OK(hcq_queue_label(next, "next"));
+    CHECK_INDEX(hcq_queue_signal(slow, hcq_at(u, 5)), 1);
+    CHECK_INDEX(hcq_queue_wait(next, hcq_at(u, 5)), 0);
+    CHECK_INDEX(hcq_queue_write(next, make_words(right, 1), 1, 4), 1);
+    CHECK_INDEX(hcq_queue_signal(next, raise), 2);
+    hold_reset();
+    hcq_point first = hold_start(slow, left);
+    CHECK_OK(hcq_queue_submit(next, right, &done));
+    for (int i = 0; i < 2; i++) {
+        const char *text = explain(i ? raise : done);
+        SAYS(text, "'next'");
+        SAYS(text, "right");
+        SAYS(text, "'slow'");
+        SAYS(explain_line(text, "'slow'"), "left");
+        SAYS_NOT(text, "nobody submitted raises it");
+    }
+    hold_release();
+    WAIT_OK(done);
+    WAIT_OK(first);
+    CHECK_OK(hcq_close(left));
+    CHECK_OK(hcq_close(right));
+}
+
 /* ---- the text itself ---- */
 
 static void explain_truncates(void **state) {
@@ -491,23 +514,6 @@ static void explain_truncates(void **state) {
     WAIT_OK(points[0]);
 }
 
-/* All points of a list, each with its own story. */
-static void explain_many_points(void **state) {
-    (void)state;
-    enum { N = 50 };
-    hcq_point points[N];
-    char label[32];
-    for (int i = 0; i < N; i++) {
-        snprintf(label, sizeof label, "number-%d-", i);
-        points[i] = hcq_at(labelled_signal(i % 2 ? T.dev : T.dev2, label), 1);
-    }
-    const char *text = explain_points(points, N);
-    for (int i = 0; i < N; i++) {
-        snprintf(label, sizeof label, "number-%d-", i);
-        SAYS(text, label);
-    }
-}
-
 static void signal_labels(void **state) {
     (void)state;
     static char text[32768];
@@ -530,13 +536,11 @@ static void signal_labels(void **state) {
     WAIT_OK(done);
 }
 
-/* ---- large ones ---- */
-
 typedef struct explainer {
     pthread_t thread;
     hcq_point point;
-    uint32_t stop;
-    size_t length;
+    int synchronizes;
+    size_t length;                     /* of the text; 1: the call was fine */
 } explainer;
 
 static void *explainer_run(void *user) {
@@ -552,8 +556,7 @@ static void explain_long_chains(void **state) {
     (void)state;
     enum { LEVELS = 60 };
     const uint32_t count = T.quick || TEST_SANITIZED ? 1000 : 5000;
-    hcq_signal t = make_signal(T.dev, 0), a = make_signal(T.dev, 0), b = make_signal(T.dev2, 0);
-    pthread_attr_t attr;
+    hcq_signal t = make_signal(T.dev, 0), two[2] = {make_signal(T.dev, 0), make_signal(T.dev2, 0)};
     explainer e;
     memset(&e, 0, sizeof e);
     for (uint32_t i = 1; i <= count; i++) {
@@ -561,85 +564,30 @@ static void explain_long_chains(void **state) {
         CHECK_OK(submit_lists(i % 2 ? T.dev : T.dev2, &wait, &raise, HCQ_UNORDERED, NULL));
     }
     e.point = hcq_at(t, count + 1);
-    pthread_attr_init(&attr);
-    CHECK(pthread_attr_setstacksize(&attr, 256 * 1024) == 0);
-    CHECK(pthread_create(&e.thread, &attr, explainer_run, &e) == 0);
-    pthread_join(e.thread, NULL);
-    pthread_attr_destroy(&attr);
+    on_a_small_stack(explainer_run, &e);
     CHECK(e.length > 0);
     for (uint32_t i = 1; i <= LEVELS; i++) {
-        hcq_point waits[2], raise[2];
-        waits[0] = hcq_at(a, i);
-        waits[1] = hcq_at(b, i);
-        raise[0] = hcq_at(a, i + 1);
-        raise[1] = hcq_at(b, i + 1);
+        const hcq_point waits[2] = {hcq_at(two[0], i), hcq_at(two[1], i)};
         for (int k = 0; k < 2; k++) {
+            hcq_point raise = hcq_at(two[k], i + 1);
             hcq_submission sub = submission(NULL, 0);
             sub.waits = waits;
             sub.wait_count = 2;
-            sub.signals = &raise[k];
+            sub.signals = &raise;
             sub.signal_count = 1;
             sub.flags = HCQ_UNORDERED;
             CHECK_OK(hcq_submit(k ? T.dev : T.dev2, &sub, 1, NULL));
         }
     }
-    CHECK(strlen(explain(hcq_at(a, LEVELS + 1))) > 0);
+    CHECK(strlen(explain(hcq_at(two[0], LEVELS + 1))) > 0);
     CHECK_OK(hcq_signal_set(t, 1));
-    CHECK_OK(hcq_signal_set(a, 1));
-    CHECK_OK(hcq_signal_set(b, 1));
     WAIT_OK(e.point);
-    WAIT_OK(hcq_at(a, LEVELS + 1));
-    WAIT_OK(hcq_at(b, LEVELS + 1));
-}
-
-static void *explainer_loop(void *user) {
-    explainer *e = (explainer *)user;
-    char text[4096];
-    while (!__atomic_load_n(&e->stop, __ATOMIC_ACQUIRE)) {
-        hcq_point points[2];
-        points[0] = e->point;
-        points[1] = timeline_now(T.dev2);
-        e->length += hcq_explain(points, 2, text, sizeof text);
+    for (int k = 0; k < 2; k++) {
+        CHECK_OK(hcq_signal_set(two[k], 1));
     }
-    return NULL;
-}
-
-/* Told while everything moves. */
-static void explain_meanwhile(void **state) {
-    (void)state;
-    static explainer e;
-    const uint64_t rounds = T.quick || TEST_SANITIZED ? 200 : 1000;
-    hcq_signal s = make_signal(T.dev, 0);
-    memset(&e, 0, sizeof e);
-    e.point = hcq_at(s, 4 * rounds);
-    hcq_result result = HCQ_OK;
-    CHECK(pthread_create(&e.thread, NULL, explainer_loop, &e) == 0);
-    for (uint64_t i = 0; i < rounds && result == HCQ_OK; i++) {
-        hcq_point p[3];
-        for (uint32_t k = 0; k < 3; k++) {
-            p[k] = hcq_at(s, 4 * i + k + 2);
-        }
-        result = submit_lists(T.dev, &p[1], &p[2], HCQ_UNORDERED, NULL);
-        if (result == HCQ_OK) {
-            result = submit_lists(T.dev2, &p[0], &p[1], HCQ_UNORDERED, NULL);
-        }
-        if (result == HCQ_OK) {
-            result = hcq_signal_set(s, 4 * i + 1);
-        }
-        if (result == HCQ_OK) {
-            result = submit_lists(T.dev2, NULL, &p[0], 0, NULL);
-        }
-        if (result == HCQ_OK) {
-            result = hcq_wait(&p[2], 1, HCQ_ALL, BOUND);
-        }
+    for (int k = 0; k < 2; k++) {
+        WAIT_OK(hcq_at(two[k], LEVELS + 1));
     }
-    hcq_result last = hcq_signal_set(s, 4 * rounds + 1);
-    __atomic_store_n(&e.stop, 1, __ATOMIC_RELEASE);
-    pthread_join(e.thread, NULL);
-    CHECK_OK(result);
-    CHECK_OK(last);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
 }
 
 /* ---- the log tells of itself ---- */
@@ -691,39 +639,34 @@ static void long_waits_explain_themselves(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-/* So do the other calls that wait. */
 static void *long_call_run(void *user) {
     explainer *e = (explainer *)user;
-    hcq_device *device = T.dev2;
     hcq_submission sub = submission(NULL, 0);
-    if (e->stop == 0) {
-        e->length = hcq_device_synchronize(device, BOUND) == HCQ_OK;
-    } else {
-        sub.waits = &e->point;
-        sub.wait_count = 1;
-        e->length = hcq_submit_and_wait(device, &sub, 1, BOUND, NULL) == HCQ_OK;
-    }
+    sub.waits = &e->point;
+    sub.wait_count = 1;
+    e->length = HCQ_OK == (e->synchronizes ? hcq_device_synchronize(T.dev2, BOUND)
+                                           : hcq_submit_and_wait(T.dev2, &sub, 1, BOUND, NULL));
     return NULL;
 }
 
+/* So do the other calls that wait. */
 static void long_calls_explain_themselves(void **state) {
     (void)state;
     static explainer e;
     CHECK_OK(hcq_close(T.dev2));
     T.dev2 = NULL;
     T.dev2 = open_labelled("slow", SECOND / 200);
-    for (uint32_t way = 0; way < 2; way++) {
-        hcq_signal gate = labelled_signal(T.dev, "closed gate");
+    for (int synchronizes = 0; synchronizes < 2; synchronizes++) {
         memset(&e, 0, sizeof e);
-        e.point = hcq_at(gate, 1);
-        e.stop = way;
-        if (way == 0) {
+        e.point = hcq_at(labelled_signal(T.dev, "closed gate"), 1);
+        e.synchronizes = synchronizes;
+        if (synchronizes) {
             CHECK_OK(submit_lists(T.dev2, &e.point, NULL, 0, NULL));
         }
         log_clear();
         pthread_create(&e.thread, NULL, long_call_run, &e);
         int told = log_until("closed gate");
-        hcq_result set = hcq_signal_set(gate, 1);
+        hcq_result set = hcq_signal_set(e.point.signal, 1);
         pthread_join(e.thread, NULL);
         CHECK_OK(set);
         CHECK(e.length);
@@ -732,46 +675,34 @@ static void long_calls_explain_themselves(void **state) {
     }
 }
 
-/* Waits that are short, polls, and those of whom nobody wants to hear. */
+/* Polls, what is reached, and waits that are shorter than the time that they may
+   last: 5 s, for ever, more than there is. */
 static void short_waits_are_silent(void **state) {
     (void)state;
-    const uint64_t never[2] = {0, HCQ_KEEP}; /* 5 s, never */
-    for (int way = 0; way < 2; way++) {
-        hcq_device *device = open_labelled("quiet", never[way]);
-        hcq_point pending = hcq_at(labelled_signal(device, "gate"), 1);
+    static const uint64_t lasts[] = {0, HCQ_KEEP, HCQ_KEEP - 1, HCQ_KEEP - SECOND,
+                                     HCQ_KEEP / 2 + 1, 1};
+    for (int way = 0; way < 6; way++) {
+        hcq_device *device = open_labelled("quiet", lasts[way]);
+        hcq_signal s = make_signal(device, 1);
+        hcq_point pending = hcq_at(s, 2), reached = hcq_at(s, 1);
         log_clear();
-        for (int i = 0; i < 3; i++) {
-            CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, 0), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, 0), HCQ_TIMEOUT);
+        CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, HCQ_DEADLINE(1)), HCQ_TIMEOUT);
+        CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, HCQ_FOREVER));
+        if (lasts[way] != 1) {
             CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ANY, SECOND / 50), HCQ_TIMEOUT);
         }
         CHECK_U64(log_lines(), 0);
         CHECK_OK(hcq_close(device));
     }
-    hcq_device *device = open_labelled("prompt", 1);
-    hcq_signal s = make_signal(device, 1);
-    hcq_point done;
-    CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    log_clear();
-    for (int i = 0; i < 3; i++) {      /* polls never last, what is reached neither */
-        hcq_point pending = hcq_at(s, 2), reached = hcq_at(s, 1);
-        CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, 0), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ALL, HCQ_DEADLINE(1)), HCQ_TIMEOUT);
-        CHECK_OK(hcq_wait(&reached, 1, HCQ_ALL, HCQ_FOREVER));
-        CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, BOUND));
-    }
-    CHECK_U64(log_lines(), 0);
-    CHECK_OK(hcq_close(device));
 }
 
-#define EXPLAIN_TESTS                                                              \
-    TEST(explain_reached), TEST(explain_nobody_raises_it), TEST(explain_chain),    \
-    TEST(explain_behind_another), TEST(explain_cycle_on_a_lane),                   \
-    TEST(explain_cycle_of_lanes), TEST(explain_cycle_of_many),                     \
-    TEST(explain_no_false_cycle), TEST(explain_steps_of_a_signal),                 \
-    TEST(explain_final), TEST(explain_running),                                    \
-    TEST(explain_the_wait_that_is_left),                                           \
-    TEST(explain_truncates), TEST(explain_many_points), TEST(signal_labels),       \
-    TEST(explain_long_chains), TEST(explain_meanwhile),                            \
-    TEST(long_waits_explain_themselves), TEST(long_calls_explain_themselves),      \
-    TEST(short_waits_are_silent)
+#define EXPLAIN_TESTS \
+    TEST(explain_reached), TEST(explain_nobody_raises_it), TEST(explain_chain), \
+    TEST(explain_behind_another), TEST(explain_steps_of_a_signal), \
+    TEST(explain_cycle_on_a_lane), TEST(explain_cycle_of_many), TEST(explain_no_false_cycle), \
+    TEST(explain_final), TEST(explain_a_failure_before_lower_values), \
+    TEST(explain_the_wait_that_is_left), TEST(explain_running), \
+    TEST(explain_through_native_waits), TEST(explain_truncates), TEST(signal_labels), \
+    TEST(explain_long_chains), TEST(long_waits_explain_themselves), \
+    TEST(long_calls_explain_themselves), TEST(short_waits_are_silent)

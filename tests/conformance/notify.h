@@ -1,8 +1,15 @@
-/* Notifications, handles for event loops, deadlines, waits over backends,
-   submit_and_wait, references. Part of conformance.c. */
+/* notify.h - notifications, and handles for event loops: when they come, once, in
+   which order and from which thread, and how they are taken back. Part of
+   conformance.c. */
 #include "shared.h"
 
-/* ---- when it runs ---- */
+#include <fcntl.h>
+#include <sys/resource.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#endif
+
+/* ---- when they come ---- */
 
 static void notify_at_once(void **state) {
     (void)state;
@@ -39,31 +46,6 @@ static void notify_at_once(void **state) {
     }
 }
 
-static void notify_refuses_nonsense(void **state) {
-    (void)state;
-    static notice n;
-    const hcq_signal none = {0}, made_up = {0xdeadbeefdeadbeefull};
-    const hcq_notification no_id = {0}, bad_id = {0xdeadbeefdeadbeefull};
-    intptr_t handle = -5;
-    hcq_signal s = make_signal(T.dev, 0);
-    memset(&n, 0, sizeof n);
-    CHECK_RESULT(hcq_notify(hcq_at(s, 1), NULL, &n, &n.id), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_notify(hcq_at(none, 1), notice_run, &n, NULL), HCQ_ERROR_INVALID);
-    CHECK(hcq_notify(hcq_at(made_up, 1), notice_run, &n, NULL) < 0);
-    CHECK_RESULT(hcq_notify(hcq_at(s, (uint64_t)INT64_MAX + 1), notice_run, &n, NULL),
-                 HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_notify_handle(hcq_at(s, 1), NULL, NULL), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_notify_handle(hcq_at(none, 1), &handle, NULL), HCQ_ERROR_INVALID);
-    CHECK(hcq_notify_handle(hcq_at(made_up, 1), &handle, NULL) < 0);
-    CHECK(handle == -1);               /* nothing was made */
-    CHECK_RESULT(hcq_notify_cancel(no_id), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_notify_cancel(bad_id), HCQ_ERROR_CLOSED);
-    CHECK_OK(hcq_signal_set(s, 1));
-    SILENT(&n);
-    CHECK_OK(hcq_notify(hcq_at(s, 1), notice_run, &n, NULL)); /* and it still works */
-    NOTIFIED(&n, HCQ_OK);
-}
-
 /* Held first, then run by somebody's set: nobody calls hcq after that. */
 static void notify_when_released(void **state) {
     (void)state;
@@ -98,34 +80,6 @@ static void notify_when_released(void **state) {
             CHECK_U64(notice_calls(&n[i]), 1);
             CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
         }
-    }
-}
-
-/* The work runs already when somebody asks to be told of its end. */
-static void notify_when_done(void **state) {
-    (void)state;
-    static notice n[3];
-    for (int way = 0; way < 4; way++) {
-        hcq_device *device = way % 2 ? T.dev2 : T.dev;
-        hcq_signal s = make_signal(T.dev, 0);
-        hcq_queue *q = make_queue(device, way / 2 ? HCQ_COPY : HCQ_COMPUTE);
-        static uint32_t go;
-        hcq_point done;
-        __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
-        CHECK_INDEX(hcq_queue_host(q, host_until, &go), 0);
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        NOTIFY_AT(&n[0], hcq_at(s, 1));
-        NOTIFY_AT(&n[1], done);
-        NOTIFY_AT(&n[2], timeline_now(device));
-        for (int i = 0; i < 3; i++) {
-            SILENT(&n[i]);
-        }
-        __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
-        for (int i = 0; i < 3; i++) {
-            NOTIFIED(&n[i], HCQ_OK);
-        }
-        CHECK_OK(hcq_device_synchronize(device, BOUND));
     }
 }
 
@@ -200,95 +154,30 @@ static void notify_of_failures(void **state) {
     }
 }
 
-/* A destroyed signal that pending work raises still counts, up to there. */
-static void notify_on_a_destroyed_signal(void **state) {
-    (void)state;
-    static notice fine, never;
-    hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev2, 0);
-    hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1);
-    CHECK_OK(submit_lists(T.dev, &open, &raise, 0, NULL));
-    NOTIFY_AT(&fine, raise);
-    NOTIFY_AT(&never, hcq_at(s, 2));
-    CHECK_OK(hcq_signal_destroy(s));
-    SILENT(&fine);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    NOTIFIED(&fine, HCQ_OK);
-    NOTIFIED(&never, HCQ_ERROR_CANCELLED);
-}
-
-/* Closing a device: all that hung on it is told, before close returns. */
+/* Its own submissions end, held ones and running ones of others do not count. */
 static void notify_of_a_closed_device(void **state) {
     (void)state;
     static notice n[6];
-    for (int round = 0; round < 2; round++) {
-        hcq_device *device = test_open(0, NULL);
-        hcq_signal mine = make_signal(device, 0), gate = make_signal(T.dev, 0);
-        hcq_signal outside = make_signal(T.dev, 0);
-        hcq_point open = hcq_at(gate, 1), raise = hcq_at(outside, 1), done, held;
-        if (round == 1) {              /* with work behind it, as well */
-            CHECK_OK(submit_lists(device, NULL, NULL, 0, &done));
-            WAIT_OK(done);
-        }
-        CHECK_OK(submit_lists(device, NULL, NULL, HCQ_UNORDERED, &done));
-        CHECK_OK(submit_lists(device, &open, &raise, 0, &held));
-        NOTIFY_AT(&n[0], hcq_at(mine, 1));
-        NOTIFY_AT(&n[1], held);
-        NOTIFY_AT(&n[2], raise);
-        NOTIFY_AT(&n[3], hcq_at(hcq_device_timeline(device), 1000));
-        NOTIFY_AT(&n[4], done);
-        NOTIFY_AT(&n[5], hcq_at(mine, 2));
-        CHECK_OK(hcq_notify_cancel(n[5].id));
-        CHECK_OK(hcq_close(device));
-        for (int i = 0; i < 6; i++) {
-            CHECK_U64(notice_calls(&n[i]), i < 5);
-        }
-        for (int i = 0; i < 4; i++) {
-            CHECK_RESULT(n[i].result, HCQ_ERROR_CANCELLED);
-        }
-        CHECK_OK(n[4].result);         /* what was handed over was finished */
-        CHECK_OK(hcq_signal_set(gate, 1));
-        for (int i = 0; i < 6; i++) {
-            CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
-            CHECK_U64(notice_calls(&n[i]), i < 5);
-        }
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal mine = make_signal(device, 0);
+    hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1), done, held;
+    CHECK_OK(submit_lists(device, NULL, NULL, HCQ_UNORDERED, &done));
+    CHECK_OK(submit_lists(device, &gate, &raise, 0, &held));
+    const hcq_point points[6] = {hcq_at(mine, 1), held, raise,
+                                 hcq_at(hcq_device_timeline(device), 1000), done,
+                                 hcq_at(mine, 2)};
+    for (int i = 0; i < 6; i++) {
+        NOTIFY_AT(&n[i], points[i]);
     }
-}
-
-static void notify_of_a_lost_device(void **state) {
-    (void)state;
-    static notice n[4];
-    static mock_control control;
-    if (strcmp(T.variant->backend, "MOCK") != 0) {
-        SKIP("only the mock is lost on demand");
-        return;
+    CHECK_OK(hcq_notify_cancel(n[5].id));
+    CHECK_OK(hcq_close(device));
+    open_gate(gate);
+    for (int i = 0; i < 6; i++) {      /* told before close returned, and only once */
+        CHECK_U64(notice_calls(&n[i]), i < 5);
+        CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
+        CHECK(i > 3 || n[i].result == HCQ_ERROR_CANCELLED);
     }
-    memset(&control, 0, sizeof control);
-    hcq_device_desc desc = test_desc();
-    test_mock_desc.control = &control;
-    hcq_device *device = test_open(0, &desc);
-    hcq_signal s = make_signal(T.dev, 0), gate = make_signal(T.dev, 0);
-    hcq_point raise = hcq_at(s, 1), open = hcq_at(gate, 1), held;
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_buffer word = make_words(device, 4);
-    CHECK_INDEX(hcq_queue_wait(q, open), 0);
-    CHECK_INDEX(hcq_queue_write(q, word, 1, 4), 1);
-    CHECK_INDEX(hcq_queue_signal(q, raise), 2);
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(hcq_queue_submit(q, device, &held));
-    NOTIFY_AT(&n[0], held);
-    NOTIFY_AT(&n[1], raise);
-    NOTIFY_AT(&n[2], hcq_at(hcq_device_timeline(device), held.value + 10));
-    __atomic_store_n(&control.lose_at, control.submits + 1, __ATOMIC_SEQ_CST);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    for (int i = 0; i < 3; i++) {
-        NOTIFIED(&n[i], HCQ_ERROR_LOST);
-    }
-    NOTIFY_AT(&n[3], raise);
-    NOTIFIED(&n[3], HCQ_ERROR_LOST);
-    hcq_close(device);
-    for (int i = 0; i < 4; i++) {
-        CHECK_U64(notice_calls(&n[i]), 1);
-    }
+    CHECK_OK(n[4].result);             /* what was handed over was finished */
 }
 
 /* ---- many ---- */
@@ -376,102 +265,7 @@ static void notify_up_to_the_limit(void **state) {
     CHECK_U64(notice_calls(&n), count / 2);
 }
 
-/* ---- what it may do ---- */
-
-static void *notice_elsewhere(void *user) {
-    notice_caller *c = (notice_caller *)user;
-    uint64_t value = 0;
-    if (hcq_signal_set(c->other, 1) == HCQ_OK &&
-        hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value) == HCQ_OK &&
-        hcq_signal_value(c->other, &value) == HCQ_OK && value == 1) {
-        c->unlocked = 1;
-    }
-    return NULL;
-}
-
-static void notice_calls_back(void *user, hcq_result result) {
-    notice_caller *c = (notice_caller *)user;
-    hcq_point far_away = hcq_at(c->set, 1000000), reached = hcq_at(c->set, 0);
-    hcq_submission empty = submission(NULL, 0);
-    pthread_t thread;
-    uint64_t value = 0;
-    char text[64];
-    c->got[0] = result;
-    c->got[1] = hcq_signal_set(c->set, c->set_to);
-    c->got[2] = hcq_queue_submit(c->submit, T.dev, &c->submitted);
-    c->got[3] = hcq_notify(c->submitted, notice_run, &c->again, NULL);
-    c->got[4] = hcq_notify_cancel(c->undone.id);
-    c->got[5] = hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value);
-    c->got[6] = hcq_device_dump(T.dev, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
-    c->got[7] = hcq_explain(&far_away, 1, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
-    c->got[8] = hcq_wait(&reached, 1, HCQ_ALL, 0); /* polls are fine */
-    c->got[9] = hcq_device_retain(T.dev2);
-    c->got[10] = hcq_device_release(T.dev2); /* not the last */
-    c->got[11] = hcq_wait(&far_away, 1, HCQ_ALL, SECOND); /* these would block */
-    c->got[12] = hcq_wait(&far_away, 1, HCQ_ANY, HCQ_FOREVER);
-    c->got[13] = hcq_device_synchronize(T.dev, SECOND);
-    c->got[14] = hcq_submit_and_wait(T.dev, &empty, 1, SECOND, NULL);
-    c->got[15] = hcq_copyout(text, c->buffer, 4);
-    c->got[16] = hcq_copyin(c->buffer, text, 4);
-    c->got[17] = hcq_close(T.dev2);
-    c->got[18] = hcq_device_release(T.dev2); /* the last */
-    c->got[19] = hcq_wait(&far_away, 1, HCQ_ALL,
-                          HCQ_DEADLINE(hcq_sys_now_ns() + SECOND));
-    /* Another thread gets on while this one sits in a notification. */
-    if (pthread_create(&thread, NULL, notice_elsewhere, c) == 0) {
-        pthread_join(thread, NULL);
-    }
-    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELEASE);
-}
-
-static void notify_may_call_back(void **state) {
-    (void)state;
-    static notice_caller c;
-    for (int way = 0; way < 5; way++) {
-        hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev, 0);
-        hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1);
-        hcq_buffer a = make_words(T.dev, 4);
-        memset(&c, 0, sizeof c);
-        c.set = make_signal(T.dev, 0);
-        c.set_to = 5;
-        c.other = make_signal(T.dev2, 0);
-        c.buffer = make_words(T.dev, 4);
-        c.submit = make_queue(T.dev, HCQ_COPY);
-        CHECK_INDEX(hcq_queue_write(c.submit, a, 9, 4), 0);
-        NOTIFY_AT(&c.undone, hcq_at(c.set, 900));
-        hcq_point late = hcq_at(c.set, 900); /* so that there is something to wait for */
-        CHECK_OK(submit_lists(T.dev, &late, NULL, HCQ_UNORDERED, NULL));
-        if (way > 1) {
-            CHECK_OK(submit_lists(way == 4 ? T.dev2 : T.dev, &open, &raise, 0, NULL));
-        }
-        CHECK_OK(hcq_notify(raise, notice_calls_back, &c, NULL));
-        if (way == 1) {                /* by the host */
-            CHECK_OK(hcq_signal_set(s, 1));
-        } else if (way == 3) {         /* by who waits */
-            CHECK_OK(hcq_signal_set(gate, 1));
-            WAIT_OK(raise);
-        } else {                       /* at once; by whoever collects the work */
-            CHECK_OK(hcq_signal_set(gate, 1));
-        }
-        CHECK(word_until(&c.calls, 1));
-        for (int i = 0; i <= 10; i++) {
-            CHECK_RESULT(c.got[i], HCQ_OK);
-        }
-        for (int i = 11; i < 20; i++) {
-            CHECK_RESULT(c.got[i], HCQ_ERROR_WOULD_BLOCK);
-        }
-        CHECK(c.unlocked);
-        WAIT_OK(hcq_at(c.set, 5));     /* and this thread may block again */
-        WAIT_OK(c.submitted);
-        NOTIFIED(&c.again, HCQ_OK);
-        CHECK_OK(hcq_signal_set(c.set, 900));
-        CHECK_U64(READ32(a, 0), 9);
-        SILENT(&c.undone);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-        CHECK_U64(c.calls, 1);
-    }
-}
+/* ---- in several threads ---- */
 
 typedef struct notice_slow {
     uint32_t began, go;
@@ -582,7 +376,7 @@ static void notify_races_with_close(void **state) {
     }
 }
 
-/* ---- a chain of notifications on a small stack ---- */
+/* ---- a chain ---- */
 
 enum { RELAY_NOTIFY, RELAY_SET, RELAY_BOTH, RELAY_SUBMIT };
 
@@ -639,8 +433,6 @@ static void notify_chain_on_a_small_stack(void **state) {
     (void)state;
     static relay r;
     for (int way = RELAY_NOTIFY; way <= RELAY_SUBMIT; way++) {
-        pthread_attr_t attr;
-        pthread_t thread;
         memset(&r, 0, sizeof r);
         r.way = way;
         r.count = T.quick ? 10000 : 100000;
@@ -648,11 +440,7 @@ static void notify_chain_on_a_small_stack(void **state) {
             r.count /= 50;             /* a round trip each */
         }
         r.signal = make_signal(T.dev, 0);
-        pthread_attr_init(&attr);
-        CHECK(pthread_attr_setstacksize(&attr, 256 * 1024) == 0);
-        CHECK(pthread_create(&thread, &attr, relay_start, &r) == 0);
-        pthread_join(thread, NULL);
-        pthread_attr_destroy(&attr);
+        on_a_small_stack(relay_start, &r);
         CHECK_OK(r.result);
         CHECK_U64(r.calls, r.count);
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
@@ -727,101 +515,120 @@ static void notify_cancels_inside(void **state) {
     }
 }
 
-enum { RACE_NOTICES = 300, RACE_CANCELLERS = 3 };
+/* ---- handles for event loops ---- */
 
-typedef struct racer {
-    pthread_t thread;
-    pthread_barrier_t *start;
-    notice *notices;
-    hcq_signal signal;
-    int way;
-    uint32_t taken[RACE_NOTICES];
-    hcq_result wrong;
-} racer;
-
-static void *racer_cancels(void *user) {
-    racer *r = (racer *)user;
-    pthread_barrier_wait(r->start);
-    for (uint32_t k = 0; k < RACE_NOTICES; k++) {
-        uint32_t i = r->way == 0 ? k : RACE_NOTICES - 1 - k;
-        if (r->way == 2) {
-            i = k * 7 % RACE_NOTICES;
-        }
-        hcq_result result = hcq_notify_cancel(r->notices[i].id);
-        r->taken[i] = result == HCQ_OK;
-        if (result != HCQ_OK && result != HCQ_ERROR_CLOSED) {
-            r->wrong = result;
-        }
+static int count_files(void) {
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) != -1;
     }
-    return NULL;
+    return count;
 }
 
-static void *racer_raises(void *user) {
-    racer *r = (racer *)user;
-    pthread_barrier_wait(r->start);
-    for (uint32_t i = 0; i < RACE_NOTICES && r->wrong == HCQ_OK; i++) {
-        hcq_point raise = hcq_at(r->signal, i + 1);
-        r->wrong = r->way ? submit_lists(T.dev, NULL, &raise, 0, NULL)
-                          : hcq_signal_set(r->signal, i + 1);
-    }
-    return NULL;
-}
-
-/* Several threads cancel while others raise: each notification either ran or
-   was taken back by exactly one of them. */
-static void notify_cancel_races(void **state) {
+static void notify_handle(void **state) {
     (void)state;
-    static notice n[RACE_NOTICES];
-    static racer r[RACE_CANCELLERS + 1];
-    const int rounds = T.quick || TEST_SANITIZED ? 20 : 100;
-    for (int round = 0; round < rounds; round++) {
-        pthread_barrier_t start;
-        hcq_signal s = make_signal(round % 3 ? T.dev : T.dev2, 0);
-        for (uint32_t i = 0; i < RACE_NOTICES; i++) {
-            NOTIFY_AT(&n[i], hcq_at(s, i + 1));
+    int files = count_files();
+    for (int way = 0; way < 8; way++) {
+        hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev2, 0);
+        hcq_point point = hcq_at(s, 1), open = hcq_at(gate, 1);
+        hcq_notification id = {0};
+        intptr_t handle = -1;
+        if (way == 2 || way == 3) {    /* raised by work, of either device */
+            CHECK_OK(submit_lists(way == 2 ? T.dev : T.dev2, &open, &point, 0, NULL));
+        } else if (way == 4) {         /* the work's own point */
+            CHECK_OK(submit_lists(T.dev, &open, NULL, 0, &point));
         }
-        memset(r, 0, sizeof r);
-        pthread_barrier_init(&start, NULL, RACE_CANCELLERS + 1);
-        for (int k = 0; k <= RACE_CANCELLERS; k++) {
-            r[k].start = &start;
-            r[k].notices = n;
-            r[k].signal = s;
-            r[k].way = k < RACE_CANCELLERS ? k : round % 2;
-            pthread_create(&r[k].thread, NULL, k < RACE_CANCELLERS ? racer_cancels : racer_raises,
-                           &r[k]);
+        CHECK_OK(hcq_notify_handle(point, &handle, way % 2 ? &id : NULL));
+        CHECK(handle >= 0);
+        CHECK(way == 0 || !readable(handle, 0));
+        if (way == 1) {
+            CHECK_OK(hcq_signal_set(s, 1));
+        } else if (way >= 2 && way <= 4) {
+            CHECK_OK(hcq_signal_set(gate, 1));
+        } else if (way == 5) {         /* what can no longer be turns it readable, too */
+            CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST));
+        } else if (way == 6) {
+            CHECK_OK(hcq_signal_destroy(s));
+        } else if (way == 7) {
+            CHECK_OK(hcq_notify_cancel(id));
+            CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
+            CHECK_OK(hcq_signal_set(s, 1));
+            CHECK(!readable(handle, 20));
         }
-        for (int k = 0; k <= RACE_CANCELLERS; k++) {
-            pthread_join(r[k].thread, NULL);
+        if (way < 7) {
+            CHECK(readable(handle, 10000)); /* the loop is asleep in poll, not in hcq */
+            CHECK(readable(handle, 0));
+            CHECK(readable(handle, 0)); /* it stays so */
+            CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
         }
-        pthread_barrier_destroy(&start);
-        for (int k = 0; k <= RACE_CANCELLERS; k++) {
-            CHECK_OK(r[k].wrong);
-        }
-        WAIT_OK(hcq_at(s, RACE_NOTICES));
-        uint32_t taken = 0, ran = 0;
-        for (uint32_t i = 0; i < RACE_NOTICES; i++) {
-            uint32_t mine = r[0].taken[i] + r[1].taken[i] + r[2].taken[i];
-            if (mine == 0) {
-                NOTIFIED(&n[i], HCQ_OK); /* one that ran as it was cancelled */
-            }
-            CHECK_U64(notice_calls(&n[i]) + mine, 1);
-            taken += mine;
-            ran += notice_calls(&n[i]);
-        }
-        CHECK_U64(taken + ran, RACE_NOTICES);
-        CHECK_OK(hcq_signal_destroy(s));
-        for (uint32_t i = 0; i < RACE_NOTICES; i++) {
-            ran -= notice_calls(&n[i]);
-        }
-        CHECK_U64(ran, 0);
+        CHECK(close((int)handle) == 0);
     }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_U64(count_files(), files);
+}
+
+/* The user may close his handle whenever he wants; what has its number then is
+   not touched. */
+static void notify_handle_closed_early(void **state) {
+    (void)state;
+#ifdef __linux__
+    int files = count_files();
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_notification id;
+    intptr_t set, cancelled;
+    uint64_t word = 0;
+    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &set, NULL));
+    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &cancelled, &id));
+    CHECK(close((int)set) == 0);
+    CHECK(close((int)cancelled) == 0);
+    int first = eventfd(0, EFD_NONBLOCK), second = eventfd(0, EFD_NONBLOCK);
+    CHECK(first == (int)set || first == (int)cancelled); /* the numbers are in use again */
+    CHECK(second == (int)set || second == (int)cancelled);
+    CHECK_OK(hcq_notify_cancel(id));
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK(!readable(first, 0) && !readable(second, 0));
+    word = 1;
+    CHECK(write(first, &word, sizeof word) == (ssize_t)sizeof word); /* and still open */
+    CHECK(write(second, &word, sizeof word) == (ssize_t)sizeof word);
+    close(first);
+    close(second);
+    CHECK_U64(count_files(), files);
+#else
+    SKIP("reads eventfd's numbers");
+#endif
+}
+
+/* No handle to be had: said, and nothing is left behind. */
+static void notify_handle_out_of_files(void **state) {
+    (void)state;
+    struct rlimit old, low;
+    hcq_signal s = make_signal(T.dev, 0);
+    int files = count_files(), lowest = dup(2);
+    CHECK(lowest > 2 && close(lowest) == 0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
+    for (int room = 0; room < 2; room++) { /* none, and one where two are needed */
+        intptr_t handle = -5;
+        low = old;
+        low.rlim_cur = (rlim_t)(lowest + room);
+        CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+        hcq_result result = hcq_notify_handle(hcq_at(s, 1), &handle, NULL);
+        setrlimit(RLIMIT_NOFILE, &old);
+        if (room == 1 && result == HCQ_OK) {
+            close((int)handle);        /* a way that needs only one is fine */
+        } else {
+            CHECK_RESULT(result, HCQ_ERROR_NATIVE);
+            CHECK(handle == -1);
+        }
+    }
+    CHECK_OK(hcq_signal_set(s, 1));
+    CHECK_U64(count_files(), files);
 }
 
 #define NOTIFY_TESTS \
-    TEST(notify_at_once), TEST(notify_refuses_nonsense), TEST(notify_when_released), \
-    TEST(notify_when_done), TEST(notify_exact_and_prefix), TEST(notify_of_failures), \
-    TEST(notify_on_a_destroyed_signal), TEST(notify_of_a_closed_device), \
-    TEST(notify_of_a_lost_device), TEST(notify_many_in_value_order), \
-    TEST(notify_up_to_the_limit), TEST(notify_may_call_back), TEST(notify_while_another_runs), \
+    TEST(notify_at_once), TEST(notify_when_released), TEST(notify_exact_and_prefix), \
+    TEST(notify_of_failures), TEST(notify_of_a_closed_device), TEST(notify_many_in_value_order), \
+    TEST(notify_up_to_the_limit), TEST(notify_while_another_runs), \
     TEST(notify_races_with_close), TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), \
-    TEST(notify_cancels_inside), TEST(notify_cancel_races)
+    TEST(notify_cancels_inside), TEST(notify_handle), TEST(notify_handle_closed_early), \
+    TEST(notify_handle_out_of_files)

@@ -1,35 +1,10 @@
-/* Order within and between lanes, hold-back, submissions, timelines.
-   Part of conformance.c. */
+/* order.h - what runs after what: within a lane and between lanes, hold-back,
+   points over counter swaps, submissions with several queues and batches of them,
+   and what of a recording is looked at again when it is submitted. Part of
+   conformance.c. */
 #include "shared.h"
 
-/* Submissions of one lane run in order: k_mix does not commute. */
-static void same_lane_in_order(void **state) {
-    (void)state;
-    enum { QUEUES = 7, ROUNDS = 60, N = 300 };
-    hcq_program *mix = make_mix(T.dev);
-    hcq_buffer a = make_words(T.dev, N), b = make_words(T.dev, N);
-    hcq_queue *queues[QUEUES];
-    static uint32_t model[N];
-    memset(model, 0, sizeof model);
-    for (uint32_t i = 0; i < QUEUES; i++) {
-        mix_args args = {a.address, b.address, N, i + 1};
-        queues[i] = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_exec(queues[i], mix, &args, sizeof args, hcq_dim(10, 1, 1),
-                                   hcq_dim(32, 1, 1)),
-                    0);
-        if (i % 2) {
-            CHECK_OK(hcq_queue_bind(queues[i], T.dev));
-        }
-    }
-    for (uint32_t round = 0; round < ROUNDS * QUEUES; round++) {
-        uint32_t i = round * 5 % QUEUES;
-        CHECK_OK(hcq_queue_submit(queues[i], T.dev, NULL));
-        for (uint32_t j = 0; j < N; j++) {
-            model[j] = model[j] * 31u + i + 1;
-        }
-    }
-    CHECK_BYTES(a, model, sizeof model);
-}
+/* ---- between lanes ---- */
 
 /* Who signals what: every pair of lanes of the two devices. */
 typedef struct lane_pick { hcq_device *device; hcq_queue_kind kind; } lane_pick;
@@ -68,29 +43,6 @@ static void wait_before_signal_all_lanes(void **state) {
             CHECK_U64(READ32(a, 0), 5);
         }
     }
-}
-
-static void host_releases(void **state) {
-    (void)state;
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_program *add = make_add(T.dev);
-    hcq_buffer a = make_words(T.dev, 4);
-    hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev, 0);
-    hcq_point done;
-    /* Several waits and signals in one recording: host and queue take turns. */
-    for (uint32_t i = 0; i < 10; i++) {
-        CHECK(hcq_queue_wait(q, hcq_at(s, i + 1)) >= 0);
-        CHECK(record_add(q, add, a, 0, 1) >= 0);
-        CHECK(hcq_queue_signal(q, hcq_at(t, i + 1)) >= 0);
-    }
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    for (uint32_t i = 0; i < 10; i++) {
-        CHECK_RESULT(test_poll(hcq_at(t, i + 1)), HCQ_TIMEOUT);
-        CHECK_OK(hcq_signal_set(s, i + 1));
-        WAIT_OK(hcq_at(t, i + 1));
-    }
-    WAIT_OK(done);
-    CHECK_U64(READ32(a, 0), 10);
 }
 
 /* Two queues that wait for each other in the middle, many times. */
@@ -141,31 +93,96 @@ static void mutual_waits(void **state) {
     }
 }
 
-/* Ping-pong over both devices, mid-recording. */
-static void mutual_waits_of_devices(void **state) {
+/* Each queue waits for the next one in the middle of its recording, so that they
+   get through only if no two share a lane. */
+static void any_lane_spreads_the_queues_of_one(void **state) {
     (void)state;
-    enum { ROUNDS = 30 };
-    hcq_queue *q[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev2, HCQ_COMPUTE)};
-    hcq_buffer a[2] = {make_words(T.dev, 2), make_words(T.dev2, 2)};
-    hcq_program *add[2] = {make_add(T.dev), make_add(T.dev2)};
-    hcq_signal s[2] = {make_signal(T.dev, 0), make_signal(T.dev2, 0)};
-    hcq_point done[2];
-    for (uint32_t i = 0; i < ROUNDS; i++) {
-        for (uint32_t k = 0; k < 2; k++) {
-            if (k == 1 || i > 0) {
-                CHECK(hcq_queue_wait(q[k], hcq_at(s[1 - k], k ? i + 1 : i)) >= 0);
-            }
-            CHECK(record_add(q[k], add[k], a[k], 0, i + 1) >= 0);
-            CHECK(hcq_queue_signal(q[k], hcq_at(s[k], i + 1)) >= 0);
-        }
+    enum { LANES = 4 };
+    hcq_device_desc desc = test_desc();
+    desc.compute_lanes = LANES;
+    hcq_device *device = test_open(0, &desc);
+    CHECK_U64(test_query(device, HCQ_QUERY_COMPUTE_LANES), LANES);
+    hcq_buffer words = make_words(device, LANES);
+    hcq_signal s[LANES + 1];
+    hcq_queue *q[LANES];
+    hcq_point done;
+    for (uint32_t i = 0; i < LANES; i++) {
+        s[i] = make_signal(device, 0);
+        q[i] = make_queue(device, HCQ_COMPUTE);
     }
-    CHECK_OK(hcq_queue_submit(q[1], T.dev2, &done[1])); /* the consumer first */
-    CHECK_OK(hcq_queue_submit(q[0], T.dev, &done[0]));
-    WAIT_OK(done[0]);
-    WAIT_OK(done[1]);
-    CHECK_U64(READ32(a[0], 0), ROUNDS * (ROUNDS + 1) / 2);
-    CHECK_U64(READ32(a[1], 0), ROUNDS * (ROUNDS + 1) / 2);
+    s[LANES] = make_signal(device, 1);
+    for (uint32_t i = 0; i < LANES; i++) {
+        CHECK_INDEX(hcq_queue_wait(q[i], hcq_at(s[i + 1], 1)), 0);
+        CHECK_INDEX(hcq_queue_write(q[i], hcq_view(words, 4 * i, 4), i + 1, 4), 1);
+        CHECK_INDEX(hcq_queue_signal(q[i], hcq_at(s[i], 1)), 2);
+    }
+    hcq_submission sub = submission(q, LANES);
+    sub.affinity = HCQ_ANY_LANE;
+    CHECK_OK(hcq_submit(device, &sub, 1, &done));
+    hcq_result result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
+    if (result != HCQ_OK) {
+        test_dump_device("device", device);
+    }
+    CHECK_OK(result);
+    for (uint32_t i = 0; i < LANES; i++) {
+        CHECK_U64(READ32(words, i), i + 1);
+    }
+    CHECK_OK(hcq_close(device));
 }
+
+typedef struct spin_args { uint64_t flag, out; } spin_args;
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_TSAN __attribute__((no_sanitize_thread))
+#else
+#define NO_TSAN __attribute__((no_sanitize("thread")))
+#endif
+
+/* Waits, bounded, for a word which another lane writes meanwhile. The race is
+   the point, so the sanitizer does not look at this one. */
+static NO_TSAN void k_spin(const void *block_args, const hcq_block *b) {
+    const spin_args *k = HCQ_ARGS(spin_args, block_args);
+    const volatile uint32_t *flag = HCQ_PTR(const volatile uint32_t, k->flag);
+    uint64_t start = hcq_sys_now_ns();
+    uint32_t seen = 0;
+    (void)b;
+    while (!seen && hcq_sys_now_ns() - start < BOUND / 2) {
+        seen = *flag;
+        mock_sleep(1000);
+    }
+    *HCQ_PTR(uint32_t, k->out) = seen;
+}
+TEST_SHADER(k_spin, spin)
+
+static void copy_lane_overlaps_compute(void **state) {
+    (void)state;
+    if (T.variant->one_fifo) {
+        SKIP("one FIFO under all lanes");
+        return;
+    }
+    hcq_program_desc desc = {"spin", k_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}, NULL, NULL,
+                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *spin = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &spin));
+    for (uint32_t round = 1; round <= 10; round++) {
+        hcq_buffer flag = make_words(T.dev, 64), out = make_words(T.dev, 64);
+        hcq_buffer source = make_words(T.dev, 64);
+        CHECK_OK(hcq_copyin(source, &round, 4));
+        hcq_queue *compute = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
+        spin_args args = {flag.address, out.address};
+        hcq_point d1, d2;
+        CHECK_INDEX(hcq_queue_exec(compute, spin, &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(hcq_queue_copy(copy, flag, source, 4), 0);
+        CHECK_OK(hcq_queue_submit(compute, T.dev, &d1));
+        CHECK_OK(hcq_queue_submit(copy, T.dev, &d2));
+        WAIT_OK(d2);
+        WAIT_OK(d1);
+        CHECK_U64(READ32(out, 0), round);
+    }
+}
+
+/* ---- hold-back ---- */
 
 /* A held submission stops the later ones of its lane and nobody else. */
 static void hold_back_stays_on_its_lane(void **state) {
@@ -226,195 +243,6 @@ static void unordered_overtakes(void **state) {
     CHECK_U64(READ32(a, 0), 1);
 }
 
-/* A consumer ahead of its only producer on one lane is named as a cycle, and
-   the host can still resolve it. */
-static void cycle_is_named(void **state) {
-    (void)state;
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_queue *consumer = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_queue *producer = make_queue(T.dev, HCQ_COMPUTE);
-    static char text[32768];
-    hcq_point d1, d2;
-    CHECK_INDEX(hcq_queue_wait(consumer, hcq_at(s, 1)), 0);
-    CHECK_INDEX(hcq_queue_signal(producer, hcq_at(s, 2)), 0);
-    CHECK_OK(hcq_queue_submit(consumer, T.dev, &d1));
-    CHECK_OK(hcq_queue_submit(producer, T.dev, &d2));
-    CHECK_RESULT(hcq_wait(&d1, 1, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
-    hcq_device_dump(T.dev, text, sizeof text);
-    CHECK(strstr(text, "cycle") || log_has("cycle"));
-    CHECK_OK(hcq_signal_set(s, 1));
-    WAIT_OK(d1);
-    WAIT_OK(d2);
-}
-
-/* Waits and signals of the submission itself, with two queues in it. */
-static void submission_lists(void **state) {
-    (void)state;
-    hcq_signal gate = make_signal(T.dev, 0), gate2 = make_signal(T.dev2, 0);
-    hcq_signal out = make_signal(T.dev, 0), out2 = make_signal(T.dev2, 0);
-    hcq_queue *queues[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COPY)};
-    hcq_buffer a = make_words(T.dev, 4096), b = make_words(T.dev, 4096);
-    CHECK_INDEX(hcq_queue_fill(queues[0], a, 16384, 7, 4), 0);
-    CHECK_INDEX(hcq_queue_fill(queues[1], b, 16384, 8, 4), 0);
-    const hcq_point waits[2] = {hcq_at(gate, 1), hcq_at(gate2, 5)};
-    const hcq_point signals[2] = {hcq_at(out, 3), hcq_at(out2, 4)};
-    hcq_submission sub = submission(queues, 2);
-    sub.waits = waits;
-    sub.wait_count = 2;
-    sub.signals = signals;
-    sub.signal_count = 2;
-    hcq_point done;
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
-    CHECK_OK(hcq_signal_set(gate, 1));
-    CHECK_RESULT(hcq_wait(&done, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
-    CHECK_RESULT(test_poll(signals[0]), HCQ_TIMEOUT);
-    CHECK_OK(hcq_signal_set(gate2, 5));
-    CHECK_OK(hcq_wait(signals, 2, HCQ_ALL, BOUND));
-    WAIT_OK(done);
-    CHECK_U64(READ32(a, 4095), 7);
-    CHECK_U64(READ32(b, 4095), 8);
-}
-
-/* A batch of submissions in one call, each waiting for the one before. */
-static void submission_batches(void **state) {
-    (void)state;
-    enum { N = 50 };
-    hcq_submission subs[N];
-    hcq_point waits[N], signals[N], done;
-    hcq_queue *queues[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COMPUTE)};
-    hcq_program *mix = make_mix(T.dev);
-    hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev, 4);
-    hcq_signal s = make_signal(T.dev, 0);
-    uint32_t model = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        mix_args args = {a.address, b.address, 1, i + 1};
-        CHECK_INDEX(hcq_queue_exec(queues[i], mix, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)),
-                    0);
-    }
-    for (uint32_t i = 0; i < N; i++) { /* the array is in order, so are the waits */
-        subs[i] = submission(&queues[i % 2], 1);
-        waits[i] = hcq_at(s, i);
-        signals[i] = hcq_at(s, i + 1);
-        subs[i].waits = &waits[i];
-        subs[i].wait_count = 1;
-        subs[i].signals = &signals[i];
-        subs[i].signal_count = 1;
-        subs[i].flags = HCQ_UNORDERED;
-        model = model * 31u + i % 2 + 1;
-    }
-    uint64_t before = hcq_device_timeline_value(T.dev);
-    CHECK_OK(hcq_submit(T.dev, subs, N, &done));
-    CHECK_U64(hcq_device_timeline_value(T.dev), before + N);
-    WAIT_OK(done);
-    WAIT_OK(hcq_at(s, N));
-    CHECK_U64(READ32(a, 0), model);
-    CHECK_OK(hcq_submit(T.dev, subs, 0, NULL)); /* nothing is fine */
-    signals[2] = hcq_at(s, N);                  /* does not rise: the rest is not submitted */
-    signals[0] = hcq_at(s, N + 1);
-    signals[1] = hcq_at(s, N + 2);
-    waits[0] = waits[1] = waits[2] = hcq_at(s, 0);
-    before = hcq_device_timeline_value(T.dev);
-    CHECK_RESULT(hcq_submit(T.dev, subs, 3, NULL), HCQ_ERROR_INVALID);
-    CHECK_U64(hcq_device_timeline_value(T.dev), before + 2);
-    WAIT_OK(hcq_at(s, N + 2));
-}
-
-static void signals_must_rise(void **state) {
-    (void)state;
-    hcq_signal s = make_signal(T.dev, 5);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 0); /* legal to record */
-    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_queue_update_signal(q, 0, NULL, 6));
-    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-    WAIT_OK(hcq_at(s, 6));
-    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID); /* stale now */
-    CHECK_OK(hcq_queue_reset(q));
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 9)), 0);
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 8)), 1); /* below the one before */
-    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
-    uint64_t value = 0;
-    CHECK_OK(hcq_signal_value(s, &value));
-    CHECK_U64(value, 6);               /* nothing was submitted */
-    /* Between unordered producers the larger stands, the late one does nothing. */
-    hcq_point high = hcq_at(s, 20), low = hcq_at(s, 10), open = hcq_at(make_signal(T.dev, 0), 1);
-    hcq_point d1, d2;
-    CHECK_OK(submit_lists(T.dev, &open, &low, HCQ_UNORDERED, &d1));
-    CHECK_OK(submit_lists(T.dev, NULL, &high, HCQ_UNORDERED, &d2));
-    WAIT_OK(high);
-    log_clear();
-    CHECK_OK(hcq_signal_set(open.signal, 1));
-    WAIT_OK(d1);
-    WAIT_OK(d2);
-    CHECK_OK(hcq_signal_value(s, &value));
-    CHECK_U64(value, 20);
-    CHECK(log_has("10"));              /* the late one is logged */
-}
-
-/* Waits between the values that are raised; producers of one signal on several
-   lanes, the larger value first. */
-static void jumps_release_what_they_pass(void **state) {
-    (void)state;
-    hcq_signal s = make_signal(T.dev, 0), g = make_signal(T.dev, 0);
-    hcq_point gates[3], raise[3], waits[20], done[20];
-    for (uint64_t i = 0; i < 3; i++) { /* raise 10, 7, 4: each behind its own gate */
-        gates[i] = hcq_at(g, i + 1);
-        raise[i] = hcq_at(s, 10 - 3 * i);
-        CHECK_OK(submit_lists(i % 2 ? T.dev2 : T.dev, &gates[i], &raise[i], HCQ_UNORDERED,
-                              NULL));
-    }
-    CHECK_OK(hcq_signal_set(g, 0 + 1)); /* the 10 passes everything up to 10 */
-    WAIT_OK(hcq_at(s, 10));
-    CHECK_OK(hcq_signal_set(g, 3));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-    CHECK_OK(hcq_signal_reset(s, 0));
-    for (uint64_t i = 1; i < 20; i++) {
-        waits[i] = hcq_at(s, i);
-        CHECK_OK(submit_lists(i % 2 ? T.dev : T.dev2, &waits[i], NULL, HCQ_UNORDERED, &done[i]));
-    }
-    static const uint64_t steps[] = {3, 4, 11, 12, 19};
-    for (size_t k = 0; k < 5; k++) {
-        hcq_point step = hcq_at(s, steps[k]);
-        CHECK_OK(k % 2 ? hcq_signal_set(s, steps[k])
-                       : submit_lists(T.dev, NULL, &step, HCQ_UNORDERED, NULL));
-        for (uint64_t i = 1; i < 20; i++) {
-            if (i <= steps[k]) {
-                WAIT_OK(done[i]);
-            } else {
-                CHECK_RESULT(test_poll(done[i]), HCQ_TIMEOUT);
-            }
-        }
-    }
-}
-
-/* A submission's point may be waited for by other queues and devices. */
-static void points_between_devices(void **state) {
-    (void)state;
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_buffer a;
-    CHECK_OK(hcq_alloc(T.dev, 4096, HCQ_ZEROED | HCQ_HOST_VISIBLE, &a));
-    hcq_program *add = make_add(T.dev);
-    CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
-    hcq_point last = {{0}, 0};
-    for (uint32_t i = 0; i < 50; i++) {
-        hcq_point mine, theirs;
-        CHECK_OK(hcq_queue_submit(q, T.dev, &mine));
-        hcq_queue *w = make_queue(T.dev2, i % 2 ? HCQ_COMPUTE : HCQ_COPY);
-        CHECK_INDEX(hcq_queue_wait(w, mine), 0);
-        if (i > 0) {
-            CHECK_INDEX(hcq_queue_wait(w, last), 1);
-        }
-        CHECK_OK(hcq_queue_submit(w, T.dev2, &theirs));
-        hcq_queue_destroy(w);
-        WAIT_OK(theirs);
-        CHECK_OK(test_poll(mine));     /* implied */
-        CHECK_U64(*(volatile uint32_t *)a.host, i + 1);
-        last = theirs;
-    }
-}
-
 /* wait_device: everything submitted there before this submission. */
 static void wait_device(void **state) {
     (void)state;
@@ -453,6 +281,75 @@ static void wait_device(void **state) {
     CHECK_U64(READ32(a, 0), 40);
 }
 
+/* A limit in the description refuses more, and nothing is lost. */
+static void parked_limit_refuses(void **state) {
+    (void)state;
+    hcq_device_desc desc = test_desc();
+    desc.parked = 16;
+    desc.parked_limit = 100;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal gate = make_signal(device, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_program *add = make_add(device);
+    hcq_buffer a = make_words(device, 4);
+    hcq_point last = {{0}, 0};
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 1);
+    CHECK_OK(hcq_queue_bind(q, device));
+    for (int i = 0; i < 100; i++) {
+        CHECK_OK(hcq_queue_submit(q, device, &last));
+    }
+    uint64_t number = hcq_device_timeline_value(device);
+    CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_LIMIT);
+    CHECK_RESULT(hcq_queue_submit(q, device, NULL), HCQ_ERROR_LIMIT);
+    CHECK_U64(hcq_device_timeline_value(device), number); /* no number was used up */
+    CHECK_OK(hcq_signal_set(gate, 1));
+    WAIT_OK(last);
+    CHECK_OK(hcq_queue_submit(q, device, &last));
+    WAIT_OK(last);
+    CHECK_U64(READ32(a, 0), 101);
+    CHECK_OK(hcq_close(device));
+}
+
+typedef struct chain {
+    uint32_t count;
+    int fails;
+    hcq_result result;
+} chain;
+
+static void *chain_run(void *user) {
+    chain *c = (chain *)user;
+    hcq_signal t = {0};
+    c->result = hcq_signal_create(T.dev, 0, &t);
+    for (uint32_t i = 1; i <= c->count && c->result == HCQ_OK; i++) {
+        const uint32_t at = c->fails ? i : c->count + 1 - i; /* the last one first */
+        hcq_point wait = hcq_at(t, at), raise = hcq_at(t, at + 1);
+        c->result = submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, NULL);
+    }
+    if (c->result == HCQ_OK) {
+        c->result = c->fails ? hcq_signal_fail(t, HCQ_ERROR_HOST) : hcq_signal_set(t, 1);
+    }
+    if (c->result == HCQ_OK) {
+        hcq_point end = hcq_at(t, c->count + 1);
+        c->result = hcq_wait(&end, 1, HCQ_ALL, 60 * SECOND);
+    }
+    return NULL;
+}
+
+/* Each release brings about the next one, by a raise or by a failure. */
+static void chain_on_a_small_stack(void **state) {
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        chain c = {T.quick ? 10000 : 100000, fails, HCQ_OK};
+        on_a_small_stack(chain_run, &c);
+        CHECK_RESULT(c.result, fails ? HCQ_ERROR_HOST : HCQ_OK);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 0);
+    }
+}
+
+/* ---- points ---- */
+
 /* Points stay valid over any number of counter swaps. */
 static void old_points_survive_swaps(void **state) {
     (void)state;
@@ -486,94 +383,227 @@ static void old_points_survive_swaps(void **state) {
     }
 }
 
-/* A point from before many swaps of a lane that then stays behind a gate. */
-static void held_points_survive_swaps(void **state) {
+/* Nothing is submitted: the point that is given is a reached one. */
+static void empty_submits_give_a_reached_point(void **state) {
     (void)state;
-    hcq_signal gate = make_signal(T.dev, 0);
-    hcq_point first, held, waiting, open = hcq_at(gate, 1);
-    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
-    CHECK_OK(submit_lists(T.dev, &open, NULL, HCQ_UNORDERED, &held));
-    CHECK_OK(submit_lists(T.dev2, &held, NULL, 0, &waiting));
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_OK(hcq_queue_bind(q, T.dev));
-    for (int i = 0; i < 2000; i++) {
-        hcq_submission sub = submission(&q, 1);
-        sub.flags = HCQ_UNORDERED;
-        CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+    for (int i = 0; i < 2; i++) {
+        hcq_point point = {{0xdeadbeefdeadbeefull}, 7};
+        CHECK_OK(i ? hcq_submit_and_wait(T.dev, NULL, 0, BOUND, &point)
+                   : hcq_submit(T.dev, NULL, 0, &point));
+        CHECK_OK(test_poll(point));
     }
-    WAIT_OK(first);
-    CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
-    CHECK_RESULT(test_poll(waiting), HCQ_TIMEOUT);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(held);
-    WAIT_OK(waiting);
-    CHECK_OK(test_poll(first));
 }
 
-/* More waits than any fixed list has room for, on many lanes and devices. */
-static void many_waits_in_one_submission(void **state) {
+/* Of two submissions the first stands; the point may be among the waits. */
+static void the_point_is_the_last_one_submitted(void **state) {
     (void)state;
-    enum { DEVICES = 6, SIGNALS = 120 };
-    hcq_device_desc desc = test_desc();
-    hcq_device *devices[DEVICES];
-    hcq_signal s[SIGNALS];
-    hcq_point list[SIGNALS], done[2], raised[SIGNALS];
-    desc.compute_lanes = 3;
-    desc.copy_lanes = 2;
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        devices[i] = test_open(0, &desc);
+    hcq_submission s[2];
+    hcq_point first, point;
+    CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
+    point = first;
+    memset(s, 0, sizeof s);
+    s[0].waits = &point;
+    s[0].wait_count = 1;
+    s[1].wait_count = 1;               /* of none */
+    CHECK_RESULT(hcq_submit(T.dev, s, 2, &point), HCQ_ERROR_INVALID);
+    CHECK(point.signal.id == first.signal.id && point.value == first.value + 1);
+    WAIT_OK(point);
+    CHECK_OK(hcq_submit(T.dev, s, 1, &point));
+    WAIT_OK(point);
+}
+
+/* ---- several in one ---- */
+
+/* A batch of submissions in one call, each waiting for the one before. */
+static void submission_batches(void **state) {
+    (void)state;
+    enum { N = 50 };
+    hcq_submission subs[N];
+    hcq_point waits[N], signals[N], done;
+    hcq_queue *queues[2] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COMPUTE)};
+    hcq_program *mix = make_mix(T.dev);
+    hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev, 4);
+    hcq_signal s = make_signal(T.dev, 0);
+    uint32_t model = 0;
+    CHECK_INDEX(record_mix(queues[0], mix, a, b, 1, 1), 0);
+    CHECK_INDEX(record_mix(queues[1], mix, a, b, 1, 2), 0);
+    for (uint32_t i = 0; i < N; i++) { /* the array is in order, so are the waits */
+        subs[i] = submission(&queues[i % 2], 1);
+        waits[i] = hcq_at(s, i);
+        signals[i] = hcq_at(s, i + 1);
+        subs[i].waits = &waits[i];
+        subs[i].signals = &signals[i];
+        subs[i].wait_count = subs[i].signal_count = 1;
+        subs[i].flags = HCQ_UNORDERED;
+        model = model * 31u + i % 2 + 1;
     }
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    for (uint32_t i = 0; i < SIGNALS; i++) {
-        s[i] = make_signal(devices[i % DEVICES], 0);
-        list[i] = hcq_at(s[i], 2);
-        CHECK_INDEX(hcq_queue_wait(q, hcq_at(s[i], 1)), (int32_t)i);
+    uint64_t before = hcq_device_timeline_value(T.dev);
+    CHECK_OK(hcq_submit(T.dev, subs, N, &done));
+    CHECK_U64(hcq_device_timeline_value(T.dev), before + N);
+    WAIT_OK(done);
+    WAIT_OK(hcq_at(s, N));
+    CHECK_U64(READ32(a, 0), model);
+}
+
+/* The middle queue of three shares a lane with the first and nothing with the
+   last, which fails: it must neither wait for it nor fail with it. */
+static void siblings_are_independent(void **state) {
+    (void)state;
+    host_log log;
+    memset(&log, 0, sizeof log);
+    log.result = HCQ_ERROR_HOST;
+    hcq_queue *q[3] = {make_queue(T.dev, HCQ_COMPUTE), make_queue(T.dev, HCQ_COMPUTE),
+                       make_queue(T.dev, HCQ_COPY)};
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_signal mine = make_signal(T.dev, 0), all = make_signal(T.dev, 0);
+    hcq_point raise = hcq_at(all, 1), done;
+    CHECK_INDEX(hcq_queue_write(q[0], a, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_write(q[1], hcq_view(a, 4, 4), 2, 4), 0);
+    CHECK_INDEX(hcq_queue_signal(q[1], hcq_at(mine, 1)), 1);
+    CHECK_INDEX(hcq_queue_host(q[2], host_record, &log), 0);
+    hcq_submission sub = submission(q, 3);
+    sub.signals = &raise;
+    sub.signal_count = 1;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+    WAIT_OK(hcq_at(mine, 1));
+    WAIT_RESULT(done, HCQ_ERROR_HOST);
+    WAIT_RESULT(raise, HCQ_ERROR_HOST);
+    CHECK_U64(READ32(a, 0), 1);
+    CHECK_U64(READ32(a, 1), 2);
+}
+
+/* Sixteen queues are waited for, each of them; more are refused. */
+static void sixteen_queues_at_most(void **state) {
+    (void)state;
+    enum { N = 16 };
+    hcq_queue *q[N + 1];
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, N + 1);
+    hcq_point done;
+    for (uint32_t i = 0; i <= N; i++) {
+        q[i] = make_queue(T.dev, i % 2 ? HCQ_COPY : HCQ_COMPUTE);
+        if (i % 2) {
+            CHECK_INDEX(hcq_queue_write(q[i], hcq_view(a, 4 * i, 4), 1, 4), 0);
+        } else {
+            CHECK_INDEX(record_add(q[i], add, a, i, 1), 0);
+        }
     }
-    for (int early = 0; early < 2; early++) {
-        hcq_submission sub = submission(&q, 1), empty = submission(NULL, 0);
-        empty.waits = list;
-        empty.wait_count = SIGNALS;
-        empty.flags = HCQ_UNORDERED;
-        if (early) {
-            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done[0]));
-            CHECK_OK(hcq_submit(T.dev2, &empty, 1, &done[1]));
-        }
-        for (uint32_t i = 0; i < SIGNALS; i++) {
-            hcq_queue *r = make_queue(devices[i % DEVICES], i % 3 ? HCQ_COMPUTE : HCQ_COPY);
-            hcq_buffer a = make_words(devices[i % DEVICES], 256);
-            hcq_submission one = submission(&r, 1);
-            CHECK_INDEX(hcq_queue_fill(r, a, 1024, 1, 4), 0);
-            CHECK_INDEX(hcq_queue_signal(r, hcq_at(s[i], 1)), 1);
-            CHECK_INDEX(hcq_queue_signal(r, list[i]), 2);
-            one.affinity = i;
-            CHECK_OK(hcq_submit(devices[i % DEVICES], &one, 1, &raised[i]));
-            hcq_queue_destroy(r);
-            CHECK_OK(hcq_free(a));
-        }
-        if (!early) {
-            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done[0]));
-            CHECK_OK(hcq_submit(T.dev2, &empty, 1, &done[1]));
-        }
-        CHECK_OK(hcq_wait(done, 2, HCQ_ALL, BOUND));
-        CHECK_OK(hcq_wait(raised, SIGNALS, HCQ_ALL, 0)); /* implied */
-        for (uint32_t i = 0; i < DEVICES; i++) {
-            CHECK_OK(hcq_device_synchronize(devices[i], BOUND));
-        }
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-        for (uint32_t i = 0; i < SIGNALS; i++) {
-            CHECK_OK(hcq_signal_reset(s[i], 0));
+    hcq_submission sub = submission(q, N + 1);
+    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, &done), HCQ_ERROR_LIMIT);
+    for (uint32_t round = 0; round < 20; round++) {
+        sub.queue_count = N;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        WAIT_OK(done);
+        for (uint32_t i = 0; i < N; i++) {
+            CHECK_U64(READ32(a, i), i % 2 ? 1 : round + 1);
         }
     }
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        CHECK_OK(hcq_close(devices[i]));
+}
+
+/* ---- what goes stale between record and submit ---- */
+
+/* What was checked once is checked again when it may have changed. */
+static void stale_checks(void **state) {
+    (void)state;
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *other = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer kept = make_words(T.dev, 1024), gone = make_words(T.dev, 1024);
+    hcq_buffer source = make_words(T.dev, 1024), little = make_words(T.dev, 16);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_write(q, kept, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_write(other, gone, 1, 4), 0);
+    CHECK_OK(hcq_free(gone));
+    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    CHECK_INDEX(hcq_queue_append(q, other), 1);
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, &done), HCQ_ERROR_CLOSED);
+    hcq_queue *c = make_queue(T.dev, HCQ_COPY);
+    uint64_t size = 4096;
+    CHECK_INDEX(hcq_queue_copy(c, kept, source, 4096), 0);
+    CHECK_OK(hcq_queue_variable(c, 0, HCQ_PART_SIZE, 0, 0));
+    CHECK_OK(hcq_queue_update_copy(c, 0, &little, NULL, 64));
+    hcq_submission sub = submission(&c, 1);
+    sub.variables = &size;
+    sub.variable_count = 1;
+    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, &done), HCQ_ERROR_INVALID);
+    size = 64;
+    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+    WAIT_OK(done);
+}
+
+static void destroyed_after_submit(void **state) {
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        int held = round % 2, bound = round / 2 % 2, unordered = round / 4 % 2;
+        hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
+        hcq_signal waited = make_signal(T.dev, 1), stamp = make_signal(T.dev, 0);
+        hcq_buffer in = make_words(T.dev, 64), out = make_words(T.dev, 64);
+        hcq_buffer kept = make_words(T.dev, 4);
+        hcq_program *add = make_add(T.dev);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        custom_payload p = {kept.address, 55, 1234};
+        hcq_point done;
+        CHECK(hcq_queue_wait(q, hcq_at(waited, 1)) >= 0);
+        CHECK(!held || hcq_queue_wait(q, hcq_at(gate, 1)) >= 0);
+        CHECK(record_add(q, add, in, 0, 7) >= 0);
+        CHECK(hcq_queue_copy(q, out, in, 256) >= 0);
+        CHECK(hcq_queue_custom(q, &custom_type, &p) >= 0);
+        CHECK(hcq_queue_copy(q, hcq_view(kept, 4, 4), out, 4) >= 0);
+        CHECK(hcq_queue_timestamp(q, stamp) >= 0);
+        CHECK(hcq_queue_signal(q, hcq_at(s, 1)) >= 0);
+        if (bound) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+        }
+        hcq_submission sub = submission(&q, 1);
+        sub.flags = unordered ? HCQ_UNORDERED : 0;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        hcq_queue_destroy(q);
+        hcq_program_destroy(add);
+        CHECK_OK(hcq_free(in));
+        CHECK_OK(hcq_free(out));
+        CHECK_OK(hcq_signal_destroy(s));
+        CHECK_OK(hcq_signal_destroy(stamp));
+        CHECK_OK(hcq_signal_destroy(waited));
+        CHECK_OK(hcq_trim(T.dev, 0));
+        if (held) {
+            CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+            CHECK_OK(hcq_signal_set(gate, 1));
+        }
+        CHECK_OK(hcq_signal_destroy(gate)); /* its set counts */
+        WAIT_OK(done);
+        CHECK_U64(READ32(kept, 1), 7);
+        CHECK_U64(READ32(kept, 0), 55);
+        CHECK_OK(hcq_free(kept));
     }
+}
+
+/* Recorded, then destroyed, then submitted: refused, never a crash. */
+static void destroyed_before_submit(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 1);
+    hcq_buffer a = make_words(T.dev, 16);
+    hcq_program *add = make_add(T.dev);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *r = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *p = make_queue(T.dev, HCQ_COMPUTE), *e = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer b = make_words(T.dev, 16);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
+    CHECK_INDEX(hcq_queue_fill(r, a, 64, 1, 4), 0);
+    CHECK_INDEX(record_add(e, add, a, 0, 1), 0);
+    CHECK_INDEX(record_add(p, add, b, 0, 1), 0);
+    CHECK_OK(hcq_queue_bind(r, T.dev));
+    CHECK_OK(hcq_signal_destroy(s));
+    CHECK_OK(hcq_free(a));
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_queue_submit(r, T.dev, NULL), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_queue_submit(e, T.dev, NULL), HCQ_ERROR_CLOSED);
+    hcq_program_destroy(add);          /* recordings keep what they need */
+    CHECK_OK(hcq_queue_submit(p, T.dev, NULL));
+    CHECK_U64(READ32(b, 0), 1);
 }
 
 #define ORDER_TESTS \
-    TEST(many_waits_in_one_submission), TEST(jumps_release_what_they_pass), \
-    TEST(same_lane_in_order), TEST(wait_before_signal_all_lanes), TEST(host_releases), \
-    TEST(mutual_waits), TEST(mutual_waits_of_devices), TEST(hold_back_stays_on_its_lane), \
-    TEST(unordered_overtakes), TEST(cycle_is_named), TEST(submission_lists), \
-    TEST(submission_batches), TEST(signals_must_rise), TEST(points_between_devices), \
-    TEST(wait_device), TEST(old_points_survive_swaps), TEST(held_points_survive_swaps)
+    TEST(wait_before_signal_all_lanes), TEST(mutual_waits), \
+    TEST(any_lane_spreads_the_queues_of_one), TEST(copy_lane_overlaps_compute), \
+    TEST(hold_back_stays_on_its_lane), TEST(unordered_overtakes), TEST(wait_device), \
+    TEST(parked_limit_refuses), TEST(chain_on_a_small_stack), TEST(old_points_survive_swaps), \
+    TEST(empty_submits_give_a_reached_point), TEST(the_point_is_the_last_one_submitted), \
+    TEST(submission_batches), TEST(siblings_are_independent), TEST(sixteen_queues_at_most), \
+    TEST(stale_checks), TEST(destroyed_after_submit), TEST(destroyed_before_submit)

@@ -37,25 +37,16 @@ static void check_wait_orders(const hcq_point *points, uint32_t count, hcq_resul
     }
 }
 
-typedef struct waiter {
-    pthread_t thread;
-    hcq_point points[2];
-    uint32_t count;
-    hcq_wait_mode mode;
-    hcq_result result;
-} waiter;
-
-static void *waiter_run(void *user) {
-    waiter *w = (waiter *)user;
-    w->result = hcq_wait(w->points, w->count, w->mode, BOUND);
-    return NULL;
-}
-
 /* ---- queue ---- */
 
 static hcq_result host_nothing(void *user) {
     (void)user;
     return HCQ_OK;
+}
+
+static hcq_result host_fails(void *user) {
+    (void)user;
+    return HCQ_ERROR_UNSUPPORTED;
 }
 
 typedef struct odd_struct { char a[3]; } odd_struct;
@@ -378,6 +369,17 @@ static uint32_t log_lines(void) {
     uint32_t lines = T.log.lines;
     pthread_mutex_unlock(&T.log.lock);
     return lines;
+}
+
+/* Runs it with little stack, which nesting once for each link of a chain would use up. */
+static void on_a_small_stack(void *(*run)(void *), void *user) {
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    CHECK(pthread_attr_setstacksize(&attr, 256 * 1024) == 0);
+    CHECK(pthread_create(&thread, &attr, run, user) == 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
 }
 
 /* ---- explain ---- */

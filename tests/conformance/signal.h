@@ -1,5 +1,9 @@
-/* Signals and host waits. Part of conformance.c. */
+/* signal.h - a signal and its values: what it shows, who may raise it and how far,
+   promises, resets, timestamps, references, its end. Who waits for it is in waits.h,
+   how it fails in failure.h. Part of conformance.c. */
 #include "shared.h"
+
+/* ---- values ---- */
 
 static void signal_values(void **state) {
     (void)state;
@@ -46,6 +50,103 @@ static void signal_jumps(void **state) {
     }
 }
 
+static void signals_must_rise(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 5);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 0); /* legal to record */
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_queue_update_signal(q, 0, NULL, 6));
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    WAIT_OK(hcq_at(s, 6));
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID); /* stale now */
+    CHECK_OK(hcq_queue_reset(q));
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 9)), 0);
+    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 8)), 1); /* below the one before */
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
+    uint64_t value = 0;
+    CHECK_OK(hcq_signal_value(s, &value));
+    CHECK_U64(value, 6);               /* nothing was submitted */
+    /* Between unordered producers the larger stands, the late one does nothing. */
+    hcq_point high = hcq_at(s, 20), low = hcq_at(s, 10), open = hcq_at(make_signal(T.dev, 0), 1);
+    hcq_point d1, d2;
+    CHECK_OK(submit_lists(T.dev, &open, &low, HCQ_UNORDERED, &d1));
+    CHECK_OK(submit_lists(T.dev, NULL, &high, HCQ_UNORDERED, &d2));
+    WAIT_OK(high);
+    log_clear();
+    CHECK_OK(hcq_signal_set(open.signal, 1));
+    WAIT_OK(d1);
+    WAIT_OK(d2);
+    CHECK_OK(hcq_signal_value(s, &value));
+    CHECK_U64(value, 20);
+    CHECK(log_has("10"));              /* the late one is logged */
+}
+
+/* A value that somebody in flight is going to raise is refused, whether that one is
+   held, runs, or is over; a smaller one is not. */
+static void a_repeated_value_gets_one_answer(void **state) {
+    (void)state;
+    for (int recorded = 0; recorded < 2; recorded++) {
+        for (int way = 0; way < 3; way++) { /* held, running, over */
+            hcq_signal s = make_signal(T.dev, 0), other = make_signal(T.dev, 0);
+            hcq_point five = hcq_at(s, 5), three = hcq_at(s, 3), gate = make_gate(T.dev), first;
+            hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE);
+            CHECK_INDEX(hcq_queue_signal(q, recorded ? five : hcq_at(other, 1)), 0);
+            hold_reset();
+            if (way == 1) {
+                first = hold_device(T.dev, &five);
+            } else {
+                CHECK_OK(submit_lists(T.dev, way ? NULL : &gate, &five, HCQ_UNORDERED, &first));
+            }
+            if (way == 2) {
+                WAIT_OK(first);
+            }
+            log_clear();
+            hcq_submission sub = submission(&q, 1);
+            sub.signals = recorded ? NULL : &five;
+            sub.signal_count = recorded ? 0 : 1;
+            CHECK_RESULT(hcq_submit(T.dev2, &sub, 1, NULL), HCQ_ERROR_INVALID);
+            CHECK(log_has(recorded ? "command 0" : "signals: number 0"));
+            CHECK(way == 2 || log_has("submission #"));
+            if (way == 0) {            /* legal in any order of submission */
+                CHECK_OK(submit_lists(T.dev2, NULL, &three, 0, NULL));
+                WAIT_OK(three);
+            }
+            hold_release();
+            open_gate(gate);
+            WAIT_OK(five);
+            CHECK_RESULT(submit_lists(T.dev2, NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
+            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+            CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+            CHECK_OK(hcq_signal_reset(s, 0)); /* which forgets it */
+            CHECK_OK(submit_lists(T.dev2, NULL, &five, 0, &first));
+            WAIT_OK(first);
+        }
+    }
+}
+
+/* A promise that broke is none any more, nor is one of a submission that was refused. */
+static void a_broken_promise_is_forgotten(void **state) {
+    (void)state;
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
+    hcq_submission sub;
+    memset(&sub, 0, sizeof sub);
+    sub.signals = both;
+    sub.signal_count = 2;
+    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(submit_lists(T.dev, &gate, &five, HCQ_UNORDERED, &done));
+    CHECK_RESULT(submit_lists(T.dev2, NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
+    WAIT_RESULT(done, HCQ_ERROR_NATIVE);
+    CHECK_OK(hcq_signal_reset(s, 0));
+    CHECK_OK(submit_lists(T.dev2, NULL, &five, 0, &done));
+    WAIT_OK(done);
+    WAIT_OK(five);
+}
+
+/* ---- resets and failures by the host ---- */
+
 static void signal_reset(void **state) {
     (void)state;
     uint64_t value = 0;
@@ -77,6 +178,32 @@ static void signal_reset(void **state) {
     WAIT_OK(raise);
 }
 
+/* What a held recording waits for behind its first wait is pending, too, and what
+   waits behind a held one of its lane; no other signal. */
+static void reset_beside_pending_waits(void **state) {
+    (void)state;
+    hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
+    hcq_signal behind = make_signal(T.dev, 1), other = make_signal(T.dev, 0);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_point done;
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 1);
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(later, 1)), 2);
+    CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
+    CHECK_INDEX(hcq_queue_wait(next, hcq_at(behind, 1)), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK_OK(hcq_queue_submit(next, T.dev, &done));
+    CHECK_RESULT(hcq_signal_reset(later, 7), HCQ_ERROR_BUSY);
+    CHECK_RESULT(hcq_signal_reset(behind, 0), HCQ_ERROR_BUSY);
+    CHECK_OK(hcq_signal_reset(other, 7));
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_signal_set(later, 1));
+    WAIT_OK(done);
+    CHECK_OK(hcq_signal_reset(later, 7));
+    CHECK_OK(hcq_signal_reset(behind, 0));
+}
+
 static void signal_failure(void **state) {
     (void)state;
     uint64_t value = 0;
@@ -97,40 +224,7 @@ static void signal_failure(void **state) {
     CHECK_OK(test_poll(hcq_at(s, 6)));
 }
 
-static void stale_signals(void **state) {
-    (void)state;
-    uint64_t value = 0;
-    hcq_signal s = make_signal(T.dev, 7);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_OK(hcq_signal_destroy(s));
-    CHECK_RESULT(hcq_signal_destroy(s), HCQ_ERROR_CLOSED);
-    for (int i = 0; i < 300; i++) {    /* its place is taken by others */
-        make_signal(T.dev, 100);
-    }
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_set(s, 8), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_fail(s, HCQ_ERROR_HOST), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_reset(s, 0), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_timestamp(s, &value), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_ERROR_CLOSED);
-    WAIT_RESULT(hcq_at(s, 1), HCQ_ERROR_CLOSED);
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), HCQ_ERROR_CLOSED);
-    CHECK_OK(hcq_queue_reset(q));
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 100)), HCQ_ERROR_CLOSED);
-    hcq_signal none = {0}, made_up = {0xdeadbeefdeadbeefull};
-    CHECK(hcq_signal_value(none, &value) < 0);
-    CHECK(hcq_signal_value(made_up, &value) < 0);
-    CHECK(test_poll(hcq_at(made_up, 1)) < 0);
-    hcq_device *device = test_open(0, NULL);
-    hcq_point point, line;
-    s = make_signal(device, 1);
-    CHECK_OK(submit_lists(device, NULL, NULL, 0, &point));
-    line = hcq_at(hcq_device_timeline(device), 1);
-    CHECK_OK(hcq_close(device));       /* its signals go with it */
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(test_poll(point), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(test_poll(line), HCQ_ERROR_CLOSED);
-}
+/* ---- timestamps ---- */
 
 static void signal_timestamps(void **state) {
     (void)state;
@@ -186,211 +280,78 @@ static void timestamps_in_order(void **state) {
     CHECK(b > 0);
 }
 
-static void wait_all_any(void **state) {
+/* ---- the end of a signal ---- */
+
+/* What its pending raises cannot reach ends at once; what they can waits for them. */
+static void destroyed_ends_what_cannot_come(void **state) {
     (void)state;
-    hcq_signal up = make_signal(T.dev, 10), low = make_signal(T.dev2, 0);
-    hcq_signal lost = make_signal(T.dev, 4), hosted = make_signal(T.dev2, 4);
-    hcq_signal gone = make_signal(T.dev, 9);
-    CHECK_OK(hcq_signal_fail(lost, HCQ_ERROR_LOST));
-    CHECK_OK(hcq_signal_fail(hosted, HCQ_ERROR_HOST));
-    CHECK_OK(hcq_signal_destroy(gone));
-    const hcq_point reached = hcq_at(up, 10), pending = hcq_at(low, 1);
-    const hcq_point failed = hcq_at(lost, 5), failed2 = hcq_at(hosted, 5);
-    const hcq_point old = hcq_at(lost, 4), stale = hcq_at(gone, 1);
-    hcq_point list[8];
-    CHECK_OK(hcq_wait(NULL, 0, HCQ_ALL, 0));
-    CHECK_OK(hcq_wait(NULL, 0, HCQ_ANY, HCQ_FOREVER));
-#define CASE(all, any, ...) \
-    do { \
-        const hcq_point make[] = {__VA_ARGS__}; \
-        memcpy(list, make, sizeof make); \
-        check_wait_orders(list, (uint32_t)(sizeof make / sizeof make[0]), (all), (any)); \
-    } while (0)
-    CASE(HCQ_OK, HCQ_OK, reached);
-    CASE(HCQ_TIMEOUT, HCQ_TIMEOUT, pending);
-    CASE(HCQ_ERROR_LOST, HCQ_ERROR_LOST, failed);
-    CASE(HCQ_OK, HCQ_OK, reached, reached, old);
-    CASE(HCQ_TIMEOUT, HCQ_OK, reached, pending);
-    CASE(HCQ_ERROR_LOST, HCQ_OK, reached, failed);
-    CASE(HCQ_ERROR_HOST, HCQ_OK, reached, failed, failed2); /* the lowest code */
-    CASE(HCQ_ERROR_LOST, HCQ_ERROR_LOST, pending, failed);
-    CASE(HCQ_ERROR_HOST, HCQ_ERROR_HOST, failed, pending, failed2, pending);
-    CASE(HCQ_ERROR_CLOSED, HCQ_OK, reached, stale);
-    CASE(HCQ_ERROR_CLOSED, HCQ_ERROR_CLOSED, pending, stale);
-    CASE(HCQ_TIMEOUT, HCQ_OK, hcq_at(up, 11), hcq_at(up, 10), hcq_at(up, 1));
-#undef CASE
+    static notice n[2];
+    hcq_signal t = make_signal(T.dev, 0);
+    hcq_point gate = make_gate(T.dev2), low = hcq_at(t, 1), high = hcq_at(t, 2), done[3];
+    CHECK_OK(submit_lists(T.dev2, &gate, &low, HCQ_UNORDERED, &done[2]));
+    CHECK_OK(submit_lists(T.dev, &low, NULL, HCQ_UNORDERED, &done[0]));
+    CHECK_OK(submit_lists(T.dev, &high, NULL, HCQ_UNORDERED, &done[1]));
+    NOTIFY_AT(&n[0], low);
+    NOTIFY_AT(&n[1], high);
+    CHECK_OK(hcq_signal_destroy(t));
+    WAIT_RESULT(done[1], HCQ_ERROR_CANCELLED);
+    NOTIFIED(&n[1], HCQ_ERROR_CANCELLED);
+    CHECK_RESULT(test_poll(done[0]), HCQ_TIMEOUT);
+    SILENT(&n[0]);
+    SAYS(explain(done[0]), "destroyed"); /* nobody has to look for who might set it */
+    open_gate(gate);
+    WAIT_OK(done[0]);
+    WAIT_OK(done[2]);
+    NOTIFIED(&n[0], HCQ_OK);
 }
 
-/* A timeout poisons nothing: the same points are waited out afterwards. */
-static void wait_again_after_timeout(void **state) {
+/* The raises that are pending wait for those that cannot come: all end. */
+static void destroyed_in_a_ring(void **state) {
     (void)state;
-    hcq_signal s = make_signal(T.dev, 0), gate = make_signal(T.dev, 0);
-    hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 5), done;
-    CHECK_OK(submit_lists(T.dev, &open, &raise, 0, &done));
-    hcq_point points[3] = {done, raise, hcq_at(s, 2)};
-    uint64_t start = hcq_sys_now_ns();
-    CHECK_RESULT(hcq_wait(points, 3, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
-    CHECK(hcq_sys_now_ns() - start >= SECOND / 50 - SECOND / 500);
-    CHECK_RESULT(hcq_wait(points, 3, HCQ_ANY, SECOND / 50), HCQ_TIMEOUT);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    CHECK_OK(hcq_wait(points, 3, HCQ_ALL, BOUND));
-    CHECK_OK(hcq_wait(points, 3, HCQ_ALL, 0));
-}
-
-static void wait_many_points(void **state) {
-    (void)state;
-    enum { N = 500 };
-    static hcq_point points[N];
-    hcq_signal shared = make_signal(T.dev, 0);
-    for (uint32_t i = 0; i < N; i++) {
-        hcq_device *device = i % 3 ? T.dev : T.dev2;
-        switch (i % 4) {
-        case 0:
-            CHECK_OK(submit_lists(device, NULL, NULL, 0, &points[i]));
-            break;
-        case 1:
-            points[i] = hcq_at(make_signal(device, 0), 1);
-            CHECK_OK(submit_lists(device, NULL, &points[i], 0, NULL));
-            break;
-        case 2:
-            points[i] = hcq_at(shared, 1);
-            break;
-        default:
-            points[i] = hcq_at(hcq_device_timeline(device),
-                               hcq_device_timeline_value(device) - 1);
-        }
-    }
-    CHECK_OK(hcq_wait(points, N, HCQ_ANY, BOUND));
-    CHECK_OK(hcq_signal_set(shared, 1));
-    CHECK_OK(hcq_wait(points, N, HCQ_ALL, BOUND));
-}
-
-/* Threads asleep in hcq_wait are woken by set, fail, destroy and submissions. */
-static void waiters_are_woken(void **state) {
-    (void)state;
-    enum { N = 6 };
-    waiter w[N];
-    for (int round = 0; round < 10; round++) {
-        hcq_signal s = make_signal(T.dev, 0), f = make_signal(T.dev, 0);
-        hcq_signal d = make_signal(T.dev, 0), g = make_signal(T.dev, 0);
-        hcq_point open = hcq_at(g, 1), done, unreached = hcq_at(make_signal(T.dev, 0), 1);
-        CHECK_OK(submit_lists(T.dev, &open, NULL, 0, &done));
-        const waiter start[N] = {
-            {.points = {hcq_at(s, 1)}, .count = 1, .mode = HCQ_ALL},
-            {.points = {hcq_at(s, 1), done}, .count = 2, .mode = HCQ_ALL},
-            {.points = {unreached, hcq_at(s, 1)}, .count = 2, .mode = HCQ_ANY},
-            {.points = {hcq_at(f, 1)}, .count = 1, .mode = HCQ_ALL},
-            {.points = {hcq_at(d, 1)}, .count = 1, .mode = HCQ_ALL},
-            {.points = {done, unreached}, .count = 2, .mode = HCQ_ANY},
-        };
-        memcpy(w, start, sizeof w);
-        for (int i = 0; i < N; i++) {
-            pthread_create(&w[i].thread, NULL, waiter_run, &w[i]);
-        }
-        if (round % 2) {
-            test_sleep_ms(5);
-        }
-        hcq_result set = hcq_signal_set(s, 1);
-        hcq_result fail = hcq_signal_fail(f, HCQ_ERROR_NATIVE);
-        hcq_result destroy = hcq_signal_destroy(d);
-        hcq_result gate = hcq_signal_set(g, 1);
-        for (int i = 0; i < N; i++) {
-            pthread_join(w[i].thread, NULL);
-        }
-        CHECK_OK(set);
-        CHECK_OK(fail);
-        CHECK_OK(destroy);
-        CHECK_OK(gate);
-        CHECK_OK(w[0].result);
-        CHECK_OK(w[1].result);
-        CHECK_OK(w[2].result);
-        CHECK_RESULT(w[3].result, HCQ_ERROR_NATIVE);
-        CHECK(w[4].result == HCQ_ERROR_CANCELLED || w[4].result == HCQ_ERROR_CLOSED);
-        CHECK_OK(w[5].result);
+    for (int order = 0; order < 2; order++) {
+        hcq_signal g = make_signal(T.dev, 0), t = make_signal(T.dev2, 0);
+        hcq_point open = hcq_at(g, 1), low = hcq_at(t, 1), high = hcq_at(t, 2), a, b;
+        CHECK_OK(submit_lists(T.dev, &open, &low, HCQ_UNORDERED, &a));
+        CHECK_OK(submit_lists(T.dev2, &high, &open, HCQ_UNORDERED, &b));
+        CHECK_OK(hcq_signal_destroy(order ? t : g));
+        CHECK_OK(hcq_signal_destroy(order ? g : t));
+        WAIT_RESULT(a, HCQ_ERROR_CANCELLED);
+        WAIT_RESULT(b, HCQ_ERROR_CANCELLED);
     }
 }
 
-typedef struct watcher {
-    pthread_t thread;
-    hcq_signal signal;
-    uint64_t last;
-    uint32_t stop, fell;
-} watcher;
-
-static void *watcher_run(void *user) {
-    watcher *w = (watcher *)user;
-    while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
-        uint64_t value = 0;
-        if (hcq_signal_value(w->signal, &value) != HCQ_OK || value < w->last) {
-            w->fell = 1;
-        }
-        w->last = value;
-    }
-    return NULL;
-}
-
-/* A read never shows less than an earlier one, whoever raises. */
-static void reads_never_fall(void **state) {
+static void signal_references(void **state) {
     (void)state;
-    watcher w = {.signal = make_signal(T.dev, 0)};
-    hcq_point done;
-    pthread_create(&w.thread, NULL, watcher_run, &w);
-    hcq_result result = HCQ_OK;
-    for (uint64_t i = 1; i <= 300 && result == HCQ_OK; i++) {
-        hcq_point raise = hcq_at(w.signal, i);
-        result = i % 3 ? submit_lists(i % 2 ? T.dev : T.dev2, NULL, &raise, 0, &done)
-                       : hcq_signal_set(w.signal, i);
-        if (result == HCQ_OK) {
-            result = hcq_wait(&raise, 1, HCQ_ALL, BOUND);
-        }
-    }
-    __atomic_store_n(&w.stop, 1, __ATOMIC_RELEASE);
-    pthread_join(w.thread, NULL);
-    CHECK_OK(result);
-    CHECK(!w.fell);
-}
-
-/* Destroying a signal that pending work raises: the raise still counts for
-   work that waits already; who waits for more is cancelled. */
-static void destroyed_signal_still_counts(void **state) {
-    (void)state;
-    hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
-    hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1), done, fine, never;
-    CHECK_OK(submit_lists(T.dev, &open, &raise, 0, &done));
-    CHECK_OK(submit_lists(T.dev2, &raise, NULL, HCQ_UNORDERED, &fine));
-    hcq_point beyond = hcq_at(s, 2);
-    CHECK_OK(submit_lists(T.dev2, &beyond, NULL, HCQ_UNORDERED, &never));
+    static notice n;
+    uint64_t value = 0;
+    hcq_signal s = make_signal(T.dev, 3);
+    hcq_point wait = hcq_at(s, 9), done;
+    CHECK_OK(hcq_signal_retain(s));
+    CHECK_OK(submit_lists(T.dev2, &wait, NULL, 0, &done));
+    NOTIFY_AT(&n, wait);
+    CHECK_OK(hcq_signal_release(s));
+    CHECK_OK(hcq_signal_value(s, &value)); /* one is left */
+    CHECK_U64(value, 3);
+    SILENT(&n);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    CHECK_OK(hcq_signal_release(s));   /* the last one destroys: waits end */
+    NOTIFIED(&n, HCQ_ERROR_CANCELLED);
+    WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
+    CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
+    s = make_signal(T.dev, 0);         /* destroy means all references */
+    CHECK_OK(hcq_signal_retain(s));
     CHECK_OK(hcq_signal_destroy(s));
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(done);
-    WAIT_OK(fine);
-    WAIT_RESULT(never, HCQ_ERROR_CANCELLED);
-}
-
-/* What a held recording waits for behind its first wait is pending, too; no other signal. */
-static void reset_beside_recorded_waits(void **state) {
-    (void)state;
-    hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
-    hcq_signal other = make_signal(T.dev, 0);
-    hcq_buffer a = make_words(T.dev, 4);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_point done;
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 1);
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(later, 1)), 2);
-    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 3);
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    CHECK_RESULT(hcq_signal_reset(later, 7), HCQ_ERROR_BUSY);
-    CHECK_OK(hcq_signal_reset(other, 7));
-    CHECK_OK(hcq_signal_set(gate, 1));
-    CHECK_OK(hcq_signal_set(later, 1));
-    WAIT_OK(done);
-    CHECK_OK(hcq_signal_reset(later, 7));
+    CHECK_RESULT(hcq_signal_set(s, 1), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
+    for (int i = 0; i < 300; i++) {    /* its place is taken by others */
+        make_signal(T.dev, 100);
+    }
+    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
 }
 
 #define SIGNAL_TESTS \
-    TEST(signal_values), TEST(signal_jumps), TEST(signal_reset), TEST(signal_failure), \
-    TEST(reset_beside_recorded_waits), \
-    TEST(stale_signals), TEST(signal_timestamps), TEST(timestamps_in_order), \
-    TEST(wait_all_any), TEST(wait_again_after_timeout), TEST(wait_many_points), \
-    TEST(waiters_are_woken), TEST(reads_never_fall), TEST(destroyed_signal_still_counts)
+    TEST(signal_values), TEST(signal_jumps), TEST(signals_must_rise), \
+    TEST(a_repeated_value_gets_one_answer), TEST(a_broken_promise_is_forgotten), \
+    TEST(signal_reset), TEST(reset_beside_pending_waits), TEST(signal_failure), \
+    TEST(signal_timestamps), TEST(timestamps_in_order), TEST(destroyed_ends_what_cannot_come), \
+    TEST(destroyed_in_a_ring), TEST(signal_references)

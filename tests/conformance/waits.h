@@ -1,143 +1,60 @@
-/* waits.h - handles for event loops, deadlines, waits over backends,
-   synchronize, submit_and_wait, references. Part of conformance.c. */
+/* waits.h - calls that wait: lists of points, deadlines, who wakes them and who
+   ends them, devices of two backends, synchronize, submit_and_wait. Part of
+   conformance.c. */
 #include "shared.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#ifdef __linux__
-#include <sys/eventfd.h>
-#endif
+/* ---- lists, time-outs ---- */
 
-/* ---- handles for event loops ---- */
-
-static int count_files(void) {
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++) {
-        count += fcntl(fd, F_GETFD) != -1;
-    }
-    return count;
-}
-
-static void notify_handle(void **state) {
+static void wait_all_any(void **state) {
     (void)state;
-    int files = count_files();
-    for (int way = 0; way < 8; way++) {
-        hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev2, 0);
-        hcq_point point = hcq_at(s, 1), open = hcq_at(gate, 1);
-        hcq_notification id = {0};
-        intptr_t handle = -1;
-        if (way == 2 || way == 3) {    /* raised by work, of either device */
-            CHECK_OK(submit_lists(way == 2 ? T.dev : T.dev2, &open, &point, 0, NULL));
-        } else if (way == 4) {         /* the work's own point */
-            CHECK_OK(submit_lists(T.dev, &open, NULL, 0, &point));
-        }
-        CHECK_OK(hcq_notify_handle(point, &handle, way % 2 ? &id : NULL));
-        CHECK(handle >= 0);
-        CHECK(way == 0 || !readable(handle, 0));
-        if (way == 1) {
-            CHECK_OK(hcq_signal_set(s, 1));
-        } else if (way >= 2 && way <= 4) {
-            CHECK_OK(hcq_signal_set(gate, 1));
-        } else if (way == 5) {         /* what can no longer be turns it readable, too */
-            CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST));
-        } else if (way == 6) {
-            CHECK_OK(hcq_signal_destroy(s));
-        } else if (way == 7) {
-            CHECK_OK(hcq_notify_cancel(id));
-            CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
-            CHECK_OK(hcq_signal_set(s, 1));
-            CHECK(!readable(handle, 20));
-        }
-        if (way < 7) {
-            CHECK(readable(handle, 10000)); /* the loop is asleep in poll, not in hcq */
-            CHECK(readable(handle, 0));
-            CHECK(readable(handle, 0)); /* it stays so */
-            CHECK_RESULT(hcq_notify_cancel(id), HCQ_ERROR_CLOSED);
-        }
-        CHECK(close((int)handle) == 0);
-    }
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-    CHECK_U64(count_files(), files);
+    hcq_signal up = make_signal(T.dev, 10), low = make_signal(T.dev2, 0);
+    hcq_signal lost = make_signal(T.dev, 4), hosted = make_signal(T.dev2, 4);
+    hcq_signal gone = make_signal(T.dev, 9);
+    CHECK_OK(hcq_signal_fail(lost, HCQ_ERROR_LOST));
+    CHECK_OK(hcq_signal_fail(hosted, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_destroy(gone));
+    const hcq_point reached = hcq_at(up, 10), pending = hcq_at(low, 1);
+    const hcq_point failed = hcq_at(lost, 5), failed2 = hcq_at(hosted, 5);
+    const hcq_point old = hcq_at(lost, 4), stale = hcq_at(gone, 1);
+    hcq_point list[8];
+    CHECK_OK(hcq_wait(NULL, 0, HCQ_ALL, 0));
+    CHECK_OK(hcq_wait(NULL, 0, HCQ_ANY, HCQ_FOREVER));
+#define CASE(all, any, ...) \
+    do { \
+        const hcq_point make[] = {__VA_ARGS__}; \
+        memcpy(list, make, sizeof make); \
+        check_wait_orders(list, (uint32_t)(sizeof make / sizeof make[0]), (all), (any)); \
+    } while (0)
+    CASE(HCQ_OK, HCQ_OK, reached);
+    CASE(HCQ_TIMEOUT, HCQ_TIMEOUT, pending);
+    CASE(HCQ_ERROR_LOST, HCQ_ERROR_LOST, failed);
+    CASE(HCQ_OK, HCQ_OK, reached, reached, old);
+    CASE(HCQ_TIMEOUT, HCQ_OK, reached, pending);
+    CASE(HCQ_ERROR_LOST, HCQ_OK, reached, failed);
+    CASE(HCQ_ERROR_HOST, HCQ_OK, reached, failed, failed2); /* the lowest code */
+    CASE(HCQ_ERROR_LOST, HCQ_ERROR_LOST, pending, failed);
+    CASE(HCQ_ERROR_HOST, HCQ_ERROR_HOST, failed, pending, failed2, pending);
+    CASE(HCQ_ERROR_CLOSED, HCQ_OK, reached, stale);
+    CASE(HCQ_ERROR_CLOSED, HCQ_ERROR_CLOSED, pending, stale);
+    CASE(HCQ_TIMEOUT, HCQ_OK, hcq_at(up, 11), hcq_at(up, 10), hcq_at(up, 1));
+#undef CASE
 }
 
-/* The user may close his handle whenever he wants; what has its number then is
-   not touched. */
-static void notify_handle_closed_early(void **state) {
+/* A timeout poisons nothing: the same points are waited out afterwards. */
+static void wait_again_after_timeout(void **state) {
     (void)state;
-#ifdef __linux__
-    int files = count_files();
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_notification id;
-    intptr_t set, cancelled;
-    uint64_t word = 0;
-    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &set, NULL));
-    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &cancelled, &id));
-    CHECK(close((int)set) == 0);
-    CHECK(close((int)cancelled) == 0);
-    int first = eventfd(0, EFD_NONBLOCK), second = eventfd(0, EFD_NONBLOCK);
-    CHECK(first == (int)set || first == (int)cancelled); /* the numbers are in use again */
-    CHECK(second == (int)set || second == (int)cancelled);
-    CHECK_OK(hcq_notify_cancel(id));
-    CHECK_OK(hcq_signal_set(s, 1));
-    CHECK(!readable(first, 0) && !readable(second, 0));
-    word = 1;
-    CHECK(write(first, &word, sizeof word) == (ssize_t)sizeof word); /* and still open */
-    CHECK(write(second, &word, sizeof word) == (ssize_t)sizeof word);
-    close(first);
-    close(second);
-    CHECK_U64(count_files(), files);
-#else
-    SKIP("reads eventfd's numbers");
-#endif
+    hcq_signal s = make_signal(T.dev, 0), gate = make_signal(T.dev, 0);
+    hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 5), done;
+    CHECK_OK(submit_lists(T.dev, &open, &raise, 0, &done));
+    hcq_point points[3] = {done, raise, hcq_at(s, 2)};
+    uint64_t start = hcq_sys_now_ns();
+    CHECK_RESULT(hcq_wait(points, 3, HCQ_ALL, SECOND / 50), HCQ_TIMEOUT);
+    CHECK(hcq_sys_now_ns() - start >= SECOND / 50 - SECOND / 500);
+    CHECK_RESULT(hcq_wait(points, 3, HCQ_ANY, SECOND / 50), HCQ_TIMEOUT);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_wait(points, 3, HCQ_ALL, BOUND));
+    CHECK_OK(hcq_wait(points, 3, HCQ_ALL, 0));
 }
-
-/* Closing the device is an end, too. */
-static void notify_handle_of_a_closed_device(void **state) {
-    (void)state;
-    int files = count_files();
-    hcq_device *device = test_open(0, NULL);
-    hcq_signal s = make_signal(device, 0);
-    intptr_t handle[2];
-    hcq_notification id;
-    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &handle[0], NULL));
-    CHECK_OK(hcq_notify_handle(hcq_at(s, 1), &handle[1], &id));
-    CHECK_OK(hcq_notify_cancel(id));
-    CHECK_OK(hcq_close(device));
-    CHECK(readable(handle[0], 0));
-    CHECK(!readable(handle[1], 0));
-    close((int)handle[0]);
-    close((int)handle[1]);
-    CHECK_U64(count_files(), files);
-}
-
-/* No handle to be had: said, and nothing is left behind. */
-static void notify_handle_out_of_files(void **state) {
-    (void)state;
-    struct rlimit old, low;
-    hcq_signal s = make_signal(T.dev, 0);
-    int files = count_files(), lowest = dup(2);
-    CHECK(lowest > 2 && close(lowest) == 0);
-    CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
-    for (int room = 0; room < 2; room++) { /* none, and one where two are needed */
-        intptr_t handle = -5;
-        low = old;
-        low.rlim_cur = (rlim_t)(lowest + room);
-        CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
-        hcq_result result = hcq_notify_handle(hcq_at(s, 1), &handle, NULL);
-        setrlimit(RLIMIT_NOFILE, &old);
-        if (room == 1 && result == HCQ_OK) {
-            close((int)handle);        /* a way that needs only one is fine */
-        } else {
-            CHECK_RESULT(result, HCQ_ERROR_NATIVE);
-            CHECK(handle == -1);
-        }
-    }
-    CHECK_OK(hcq_signal_set(s, 1));
-    CHECK_U64(count_files(), files);
-}
-
-/* ---- deadlines ---- */
 
 static void deadlines(void **state) {
     (void)state;
@@ -202,50 +119,43 @@ static void deadlines_wake(void **state) {
     CHECK(hcq_sys_now_ns() - start < 50 * SECOND);
 }
 
-/* ---- points of several devices and backends ---- */
+typedef struct many_wait { const hcq_point *points; uint32_t count; hcq_result result; } many_wait;
 
-/* One point of each kind on each device, opened one after the other. */
-static void wait_over_backends(void **state) {
-    (void)state;
-    enum { DEVICES = 3, KINDS = 4, N = DEVICES * KINDS };
-    hcq_device *other = open_other_backend();
-    hcq_device *devices[DEVICES];
-    devices[0] = T.dev;
-    devices[1] = T.dev2;
-    devices[2] = other;
-    for (int round = 0; round < 4; round++) {
-        hcq_signal gates[DEVICES];
-        hcq_point points[N];
-        for (int d = 0; d < DEVICES; d++) {
-            /* The gate is of the next device: releases cross devices, too. */
-            gates[d] = make_signal(devices[(d + 1) % DEVICES], 0);
-            hcq_signal s = make_signal(devices[(d + round) % DEVICES], 0);
-            hcq_queue *q = make_queue(devices[d], round % 2 ? HCQ_COPY : HCQ_COMPUTE);
-            hcq_buffer word = make_words(devices[d], 4);
-            CHECK_INDEX(hcq_queue_wait(q, hcq_at(gates[d], 1)), 0);
-            CHECK_INDEX(hcq_queue_write(q, word, 1, 4), 1);
-            CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
-            CHECK_OK(hcq_queue_submit(q, devices[d], &points[d * KINDS]));
-            points[d * KINDS + 1] = hcq_at(s, 1);
-            points[d * KINDS + 2] = hcq_at(gates[d], 1);
-            points[d * KINDS + 3] = timeline_now(devices[d]);
-        }
-        CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, 0), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_wait(points, N, HCQ_ANY, 0), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_wait(points, N, HCQ_ANY, SECOND / 100), HCQ_TIMEOUT);
-        for (int k = 0; k < DEVICES; k++) {
-            int d = (k + round) % DEVICES;
-            CHECK_OK(hcq_signal_set(gates[d], 1));
-            CHECK_OK(hcq_wait(points, N, HCQ_ANY, BOUND));
-            CHECK_OK(hcq_wait(&points[d * KINDS], KINDS, HCQ_ALL, BOUND));
-            CHECK_RESULT(hcq_wait(points, N, HCQ_ALL, 0),
-                         k + 1 < DEVICES ? HCQ_TIMEOUT : HCQ_OK);
-        }
-        CHECK_OK(hcq_wait(points, N, HCQ_ALL, BOUND));
-    }
-    CHECK_OK(hcq_close(other));
+static void *many_wait_run(void *user) {
+    many_wait *w = (many_wait *)user;
+    w->result = hcq_wait(w->points, w->count, HCQ_ANY, BOUND);
+    return NULL;
 }
+
+/* More points than a thread can be linked to, and one that is reset meanwhile. */
+static void waits_of_many_points_and_resets(void **state) {
+    (void)state;
+    enum { N = 40 };
+    for (uint32_t count = 15; count <= 18; count++) {
+        hcq_signal s[N];
+        hcq_point points[N];
+        for (uint32_t i = 0; i < count; i++) {
+            s[i] = make_signal(i % 2 ? T.dev : T.dev2, 0);
+            points[i] = hcq_at(s[i], 5);
+        }
+        for (uint32_t way = 0; way < 3; way++) {
+            pthread_t thread;
+            many_wait wait = {points, count, HCQ_OK};
+            CHECK(pthread_create(&thread, NULL, many_wait_run, &wait) == 0);
+            mock_sleep(3000000);
+            CHECK_OK(way == 0   ? hcq_signal_set(s[count - 1], 5)
+                     : way == 1 ? hcq_signal_reset(s[0], 9)
+                                : hcq_signal_fail(s[count / 2], HCQ_ERROR_NATIVE));
+            pthread_join(thread, NULL);
+            CHECK_RESULT(wait.result, way == 2 ? HCQ_ERROR_NATIVE : HCQ_OK);
+            CHECK_OK(hcq_signal_reset(s[0], 0));
+            CHECK_OK(hcq_signal_reset(s[count - 1], 0));
+            CHECK_OK(hcq_signal_reset(s[count / 2], 0));
+        }
+    }
+}
+
+/* ---- points of several devices and backends ---- */
 
 /* Threads asleep over both backends are woken by whichever comes. */
 static void wait_over_backends_wakes(void **state) {
@@ -306,7 +216,90 @@ static void wait_over_backends_fails(void **state) {
     check_wait_orders(stale, 2, HCQ_ERROR_CLOSED, HCQ_ERROR_CLOSED);
 }
 
-/* ---- synchronize ---- */
+/* ---- waits that somebody else ends ---- */
+
+static void *blocked_wait(void *user) {
+    blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
+    return blocked_end(b, hcq_wait(b->points, b->count, HCQ_ALL, 2 * BOUND));
+}
+
+/* A host wait that has begun is told of the end, like whoever else waits. */
+static void waits_hear_the_end(void **state) {
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        hcq_device_desc desc = test_desc();
+        desc.explain_ns = SECOND / 1000;
+        hcq_device *device = test_open(0, &desc);
+        hcq_signal s = make_signal(device, 0);
+        hcq_point point = hcq_at(s, 1), gate = make_gate(T.dev), held;
+        blocked_call call;
+        memset(&call, 0, sizeof call);
+        hold_reset();
+        if (way == 1) {                /* its raise runs */
+            hold_device(T.dev, &point);
+        }
+        CHECK_OK(submit_lists(device, &gate, NULL, 0, &held));
+        call.points[0] = way == 3 ? held : point;
+        call.count = 1;
+        log_clear();
+        pthread_create(&call.thread, NULL, blocked_wait, &call);
+        int told = log_until("lasts longer"); /* so it has begun */
+        hcq_result ended = way < 2 ? hcq_signal_destroy(s) : hcq_close(device);
+        pthread_join(call.thread, NULL);
+        hold_release();
+        CHECK(told);
+        CHECK_OK(ended);
+        CHECK_RESULT(call.result, HCQ_ERROR_CANCELLED);
+        CHECK_RESULT(test_poll(point), HCQ_ERROR_CLOSED);
+        CHECK(way >= 2 || hcq_close(device) == HCQ_OK);
+    }
+}
+
+typedef enum wait_end { END_FAIL, END_SET, END_OTHER, END_OTHER_FIRST, WAIT_ENDS }
+    wait_end;
+
+/* The raise waited for runs and goes on running; a failure or a set by the host
+   ends the wait all the same, and so does the failure of the other of two. */
+static void waits_hear_the_host(void **state) {
+    (void)state;
+    for (int i = 0; i < 2 * WAIT_ENDS; i++) { /* each with and without an explanation before */
+        wait_end end = (wait_end)(i / 2);
+        hcq_device_desc desc = test_desc();
+        desc.explain_ns = i % 2 ? HCQ_KEEP : SECOND / 1000;
+        hcq_device *device = test_open(0, &desc);
+        hcq_signal s = make_signal(device, 0), t = make_signal(T.dev2, 0);
+        hcq_point first = hcq_at(s, 1), second = hcq_at(t, 1);
+        hcq_point done[2];
+        blocked_call call;
+        memset(&call, 0, sizeof call);
+        hold_reset();
+        log_clear();
+        done[0] = hold_device(device, &first);
+        done[1] = hold_device(T.dev2, &second);
+        int swapped = end == END_OTHER_FIRST;
+        call.points[swapped] = first;
+        call.points[!swapped] = second;
+        call.count = end == END_FAIL || end == END_SET ? 1 : 2;
+        pthread_create(&call.thread, NULL, blocked_wait, &call);
+        int told = i % 2 || call.count == 2 || log_until("lasts longer");
+        blocked_until(&call);
+        hcq_result ended = end == END_SET ? hcq_signal_set(s, 1)
+                           : end == END_FAIL ? hcq_signal_fail(s, HCQ_ERROR_NATIVE)
+                                             : hcq_signal_fail(t, HCQ_ERROR_NATIVE);
+        int over = word_until(&call.over, 1), held = holds();
+        hold_release();
+        pthread_join(call.thread, NULL);
+        CHECK_OK(ended);
+        CHECK(told);
+        CHECK(over && held);
+        CHECK_RESULT(call.result, end == END_SET ? HCQ_OK : HCQ_ERROR_NATIVE);
+        hcq_wait(done, 2, HCQ_ALL, BOUND);
+        CHECK_OK(hcq_close(device));
+    }
+}
+
+/* ---- synchronize, submit and wait ---- */
 
 typedef struct syncer {
     pthread_t thread;
@@ -366,45 +359,31 @@ static void synchronize_covers_earlier_work(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-/* ---- submit and wait ---- */
-
 static void submit_and_wait(void **state) {
     (void)state;
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_program *add = make_add(T.dev);
     hcq_buffer a = make_words(T.dev, 4);
-    hcq_point done = {{0}, 0}, old;
-    CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
-    hcq_submission sub = submission(&q, 1);
+    hcq_point done = {{0}, 0}, wait = make_gate(T.dev2);
+    CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 0);
+    hcq_submission three[3] = {submission(&q, 1), submission(&q, 1), submission(&q, 1)};
     for (int i = 0; i < 50; i++) {
-        CHECK_OK(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, i % 2 ? &done : NULL));
+        CHECK_OK(hcq_submit_and_wait(T.dev, three, 1, BOUND, i % 2 ? &done : NULL));
     }
     CHECK_U64(done.value, hcq_device_timeline_value(T.dev) - 1);
     CHECK_OK(test_poll(done));         /* it was waited for */
     CHECK_U64(READ32(a, 0), 50);
-    hcq_submission three[3];
-    three[0] = three[1] = three[2] = sub;
     uint64_t next = hcq_device_timeline_value(T.dev);
     CHECK_OK(hcq_submit_and_wait(T.dev, three, 3, HCQ_DEADLINE(hcq_sys_now_ns() + BOUND), &done));
     CHECK_U64(done.value, next + 2);   /* the last one's */
-    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 0));
-    CHECK_OK(hcq_submit_and_wait(T.dev, NULL, 0, BOUND, NULL));
-    CHECK_RESULT(hcq_submit_and_wait(T.dev, NULL, 1, BOUND, NULL), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_submit_and_wait(NULL, &sub, 1, BOUND, NULL), HCQ_ERROR_INVALID);
-    old = done;
-    hcq_signal fails = make_signal(T.dev2, 0);
-    hcq_point wait = hcq_at(fails, 1);
-    CHECK_OK(hcq_signal_fail(fails, HCQ_ERROR_NATIVE));
-    sub.waits = &wait;
-    sub.wait_count = 1;
-    CHECK_RESULT(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &done), HCQ_ERROR_NATIVE);
-    CHECK(done.value > old.value);     /* it ran, and failed */
+    CHECK_OK(test_poll(done));
+    next = hcq_device_timeline_value(T.dev);
+    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_NATIVE));
+    three[0].waits = &wait;
+    three[0].wait_count = 1;
+    CHECK_RESULT(hcq_submit_and_wait(T.dev, three, 1, BOUND, &done), HCQ_ERROR_NATIVE);
+    CHECK_U64(done.value, next);       /* it was submitted, and failed */
     CHECK_RESULT(test_poll(done), HCQ_ERROR_NATIVE);
     CHECK_U64(READ32(a, 0), 53);
-    sub.flags = 0x80000000u;           /* refused: nothing to wait for */
-    next = hcq_device_timeline_value(T.dev);
-    CHECK_RESULT(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, NULL), HCQ_ERROR_INVALID);
-    CHECK_U64(hcq_device_timeline_value(T.dev), next);
 }
 
 /* A timeout still gives the point, and the work goes on. */
@@ -430,170 +409,9 @@ static void submit_and_wait_times_out(void **state) {
     CHECK_OK(hcq_wait(done, 3, HCQ_ALL, BOUND));
 }
 
-static hcq_result host_submits_and_waits(void *user) {
-    host_log *log = (host_log *)user;
-    hcq_submission sub = submission(NULL, 0);
-    log->set_to = hcq_device_timeline_value(T.dev2);
-    log->got[0] = hcq_submit_and_wait(T.dev2, &sub, 1, BOUND, NULL);
-    log->got[1] = hcq_submit_and_wait(T.dev2, &sub, 1, HCQ_FOREVER, NULL);
-    log->set_to = hcq_device_timeline_value(T.dev2) - log->set_to;
-    log->calls++;
-    return HCQ_OK;
-}
-
-/* In a callback it would block: refused before anything is submitted. */
-static void submit_and_wait_in_a_callback(void **state) {
-    (void)state;
-    static host_log log;
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_submission sub = submission(&q, 1);
-    memset(&log, 0, sizeof log);
-    CHECK_INDEX(hcq_queue_host(q, host_submits_and_waits, &log), 0);
-    CHECK_OK(hcq_submit_and_wait(T.dev, &sub, 1, BOUND, NULL));
-    CHECK_U64(log.calls, 1);
-    CHECK_RESULT(log.got[0], HCQ_ERROR_WOULD_BLOCK);
-    CHECK_RESULT(log.got[1], HCQ_ERROR_WOULD_BLOCK);
-    CHECK_U64(log.set_to, 0);
-}
-
-/* ---- references ---- */
-
-static void device_references(void **state) {
-    (void)state;
-    hcq_device *device = test_open(0, NULL);
-    hcq_signal s = make_signal(device, 0), none;
-    hcq_device_info info;
-    uint64_t value = 77, blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
-    hcq_point done;
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_device_release(device));
-    CHECK_OK(submit_lists(device, NULL, NULL, 0, &done)); /* two are left */
-    WAIT_OK(done);
-    CHECK_OK(hcq_device_release(device));
-    CHECK_OK(hcq_signal_set(s, 1));    /* one is left */
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(hcq_device_release(device)); /* the last one closes */
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(test_poll(done), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED); /* one too many */
-    CHECK(__atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST) < blocks);
-
-    device = test_open(0, NULL);       /* one closes, the other is told */
-    CHECK_OK(hcq_device_retain(device));
-    CHECK_OK(hcq_device_retain(device));
-    s = make_signal(device, 0);
-    CHECK_OK(hcq_close(device));
-    for (int i = 0; i < 2; i++) {
-        CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_PENDING, &value), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_device_info_get(device, &info), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_signal_create(device, 0, &none), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_submit_and_wait(device, NULL, 0, BOUND, NULL), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_device_retain(device), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_close(device), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(hcq_signal_set(s, 1), HCQ_ERROR_CLOSED);
-        CHECK_OK(hcq_device_release(device)); /* gives back what was retained */
-    }
-    CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_device_retain(NULL), HCQ_ERROR_INVALID);
-}
-
-typedef struct holder {
-    pthread_t thread;
-    hcq_device *device;
-    hcq_result result;
-} holder;
-
-/* Owns one reference, takes and gives back others, then gives back its own. */
-static void *holder_run(void *user) {
-    holder *h = (holder *)user;
-    for (int i = 0; i < 200 && h->result == HCQ_OK; i++) {
-        uint64_t value = 0;
-        h->result = hcq_device_retain(h->device);
-        if (h->result == HCQ_OK) {
-            h->result = hcq_device_query(h->device, HCQ_QUERY_HELD, &value);
-        }
-        if (h->result == HCQ_OK) {
-            h->result = hcq_device_release(h->device);
-        }
-    }
-    hcq_result last = hcq_device_release(h->device);
-    h->result = h->result == HCQ_OK ? last : h->result;
-    return NULL;
-}
-
-/* Whichever thread gives the last reference back closes, once. */
-static void device_references_in_threads(void **state) {
-    (void)state;
-    enum { N = 4 };
-    static holder h[N];
-    static notice n;
-    for (int round = 0; round < 10; round++) {
-        hcq_device *device = test_open(0, NULL);
-        hcq_signal never = make_signal(device, 0);
-        hcq_point wait = hcq_at(never, 1), held;
-        CHECK_OK(submit_lists(device, &wait, NULL, 0, &held));
-        NOTIFY_AT(&n, held);
-        memset(h, 0, sizeof h);
-        for (int i = 0; i < N; i++) {
-            h[i].device = device;
-            CHECK_OK(hcq_device_retain(device));
-        }
-        for (int i = 0; i < N; i++) {
-            pthread_create(&h[i].thread, NULL, holder_run, &h[i]);
-        }
-        hcq_result mine = hcq_device_release(device);
-        for (int i = 0; i < N; i++) {
-            pthread_join(h[i].thread, NULL);
-        }
-        CHECK_OK(mine);
-        for (int i = 0; i < N; i++) {
-            CHECK_OK(h[i].result);
-        }
-        NOTIFIED(&n, HCQ_ERROR_CANCELLED);
-        CHECK_RESULT(test_poll(held), HCQ_ERROR_CLOSED);
-    }
-}
-
-static void signal_references(void **state) {
-    (void)state;
-    static notice n;
-    uint64_t value = 0;
-    hcq_signal s = make_signal(T.dev, 3);
-    hcq_signal line = hcq_device_timeline(T.dev);
-    hcq_point wait = hcq_at(s, 9), done;
-    CHECK_OK(hcq_signal_retain(s));
-    CHECK_OK(hcq_signal_retain(s));
-    CHECK_OK(submit_lists(T.dev2, &wait, NULL, 0, &done));
-    NOTIFY_AT(&n, wait);
-    CHECK_OK(hcq_signal_release(s));
-    CHECK_OK(hcq_signal_release(s));
-    CHECK_OK(hcq_signal_value(s, &value)); /* one is left */
-    CHECK_U64(value, 3);
-    SILENT(&n);
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    CHECK_OK(hcq_signal_release(s));   /* the last one destroys: waits end */
-    NOTIFIED(&n, HCQ_ERROR_CANCELLED);
-    WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
-    CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_retain(s), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_retain(line), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_signal_release(line), HCQ_ERROR_INVALID);
-    s = make_signal(T.dev, 0);         /* destroy means all references */
-    CHECK_OK(hcq_signal_retain(s));
-    CHECK_OK(hcq_signal_destroy(s));
-    CHECK_RESULT(hcq_signal_set(s, 1), HCQ_ERROR_CLOSED);
-    CHECK_RESULT(hcq_signal_release(s), HCQ_ERROR_CLOSED);
-}
-
 #define WAITS_TESTS \
-    TEST(notify_handle), TEST(notify_handle_closed_early), \
-    TEST(notify_handle_of_a_closed_device), TEST(notify_handle_out_of_files), TEST(deadlines), \
-    TEST(deadlines_wake), TEST(wait_over_backends), TEST(wait_over_backends_wakes), \
-    TEST(wait_over_backends_fails), TEST(synchronize_covers_earlier_work), \
-    TEST(submit_and_wait), TEST(submit_and_wait_times_out), \
-    TEST(submit_and_wait_in_a_callback), TEST(device_references), \
-    TEST(device_references_in_threads), TEST(signal_references)
+    TEST(wait_all_any), TEST(wait_again_after_timeout), TEST(deadlines), TEST(deadlines_wake), \
+    TEST(waits_of_many_points_and_resets), TEST(wait_over_backends_wakes), \
+    TEST(wait_over_backends_fails), TEST(waits_hear_the_end), TEST(waits_hear_the_host), \
+    TEST(synchronize_covers_earlier_work), TEST(submit_and_wait), \
+    TEST(submit_and_wait_times_out)

@@ -68,14 +68,14 @@ HCQI_VK_PART_BYTES 44 - sizeof; grids_beyond_limits runs it
 .staging_bytes 2MiB copies_around_every_size
 HCQI_SLICE_* * - how often a wait looks up
 HCQI_LOOK* * - how often counters are asked; how long is explained
-HCQI_FAILURES 64 many_failures_change_no_answer lanes_ask_for_the_right_failure
+HCQI_FAILURES 64 work_behind_a_success_runs lanes_ask_for_the_right_failure
 HCQI_SHELVES 64 - buckets
 HCQI_SORT_* * heap_sorts heap_sorts_bursts
 HCQI_CHUNK* * pools_give_back_what_a_burst_took
 HCQI_GROW_BYTES 65536 long_recordings any_number_of_commands
 HCQI_SETTLE 128 any_number_in_flight freed_blocks_cost_the_same
 HCQI_STAGE_ALIGN 16 copies_around_every_size
-HCQI_SYS_SECONDS_MAX * deadlines explain_ns_may_be_huge
+HCQI_SYS_SECONDS_MAX * deadlines short_waits_are_silent
 HCQI_CPU_LINE 128 - a distance
 HCQI_CPU_CHUNKS 8 - memory that is there beforehand
 HCQI_CPU_AHEAD 512 - how fast
@@ -101,7 +101,7 @@ HCQI_MAX_LANES 16 as_many_lanes_as_fit
 HCQI_MAX_EMPTIES 4000 as_many_empties_as_fit
 HCQI_MAX_SLICES 64 graphs_on_as_many_lanes_as_fit
 HCQI_MAX_EARLIER 8 any_number_of_earlier_launches
-HCQI_MAX_VALUE * signal_values notify_refuses_nonsense
+HCQI_MAX_VALUE * signal_values
 HCQI_BATCH_WAITS 16 any_number_of_waits any_number_of_running_lanes sixteen_queues_at_most
 HCQI_SLEEPER_POINTS 16 waits_of_many_points_and_resets
 HCQI_PROMISES 16384 promises_in_one_place
@@ -116,7 +116,7 @@ HCQI_SERIAL_MASK * handles_never_come_again
 .parked 4096 many_held_submissions
 .parked_limit 4194304 parked_limit_refuses
 .failure_ranges 65536 forgotten_answers_say_so
-.inflight 4096 full_lanes_wait
+.inflight 4096 temporaries_from_threads
 .slots 2 slots_all_held
 .timeout_ns 30s long_calls_explain_themselves
 .explain_ns 5s long_waits_explain_themselves

@@ -1,0 +1,369 @@
+/* cost.h - what is pending does not make calls dearer, wakes nobody for nothing and
+   takes little memory. Part of conformance.c. */
+#include "shared.h"
+
+#include <sys/resource.h>
+
+static uint64_t thread_ns(void) {      /* others on this CPU do not count */
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* Gives the time that something took with `n` pending. */
+typedef uint64_t (*cost_fn)(uint32_t n);
+
+/* Eight times as many take about eight times as long; where each is looked at
+   for each, 64 times. Best of three, so that what disturbs one run is no failure,
+   and less than a millisecond counts as one. */
+static void grows_with(const char *file, int line, const char *what, cost_fn cost, uint32_t n) {
+    uint64_t least = SECOND, once, eight = 0;
+    n = TEST_SANITIZED || T.quick ? n / 2 : n;
+    for (int i = 0; i < 3; i++) {
+        once = cost(n);
+        least = once < least ? once : least;
+    }
+    least = least > SECOND / 1000 ? least : SECOND / 1000;
+    for (int i = 0; i < 3; i++) {
+        eight = cost(8 * n);
+        if (eight < 24 * least) {
+            return;
+        }
+    }
+    fprintf(stderr, "%s:%d: %s: %u take %.2f ms, %u take %.2f ms\n", file, line, what, n,
+            (double)least / 1e6, 8 * n, (double)eight / 1e6);
+    _fail(file, line);
+}
+#define GROWS_LIKE_N(cost, n) grows_with(__FILE__, __LINE__, #cost, (cost), (n))
+
+static void *room_for(uint32_t count, size_t size) {
+    void *room = malloc(count * size);
+    CHECK(room != NULL);
+    return room;
+}
+
+/* ---- calls ---- */
+
+/* One submission with many waits. */
+static uint64_t explain_many_waits(uint32_t n) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_point *waits = (hcq_point *)room_for(n, sizeof *waits), done;
+    for (uint32_t i = 0; i < n; i++) {
+        waits[i] = make_gate(device);
+    }
+    hcq_submission sub = submission(NULL, 0);
+    sub.waits = waits;
+    sub.wait_count = n;
+    CHECK_OK(hcq_submit(device, &sub, 1, &done));
+    uint64_t start = thread_ns();
+    CHECK(hcq_explain(&done, 1, NULL, 0) < sizeof explained);
+    uint64_t took = thread_ns() - start;
+    CHECK_OK(hcq_close(device));
+    free(waits);
+    return took;
+}
+
+/* Many waits, and many held submissions of which none raises them. */
+static uint64_t explain_many_held(uint32_t n) {
+    hcq_device *device = test_open(0, NULL);
+    uint32_t wait_count = n / 64;
+    hcq_point *waits = (hcq_point *)room_for(wait_count, sizeof *waits), done;
+    hcq_signal other = make_signal(device, 0);
+    for (uint32_t i = 0; i < wait_count; i++) {
+        hcq_point far_off = hcq_at(make_signal(device, 0), 1);
+        waits[i] = hcq_at(far_off.signal, 2); /* somebody raises it, but not that far */
+        CHECK_OK(submit_lists(device, &waits[0], &far_off, HCQ_UNORDERED, NULL));
+    }
+    hcq_submission sub = submission(NULL, 0);
+    sub.waits = waits;
+    sub.wait_count = wait_count;
+    sub.flags = HCQ_UNORDERED;
+    CHECK_OK(hcq_submit(device, &sub, 1, &done));
+    for (uint32_t i = 0; i < n; i++) {
+        hcq_point raise = hcq_at(other, i + 1);
+        CHECK_OK(submit_lists(device, &waits[0], &raise, HCQ_UNORDERED, NULL));
+    }
+    uint64_t start = thread_ns();
+    CHECK(hcq_explain(&done, 1, NULL, 0) < sizeof explained);
+    uint64_t took = thread_ns() - start;
+    CHECK_OK(hcq_close(device));
+    free(waits);
+    return took;
+}
+
+static void explaining_is_bounded(void **state) {
+    (void)state;
+    GROWS_LIKE_N(explain_many_waits, 2000);
+    GROWS_LIKE_N(explain_many_held, 5120);
+}
+
+static void notice_ignored(void *user, hcq_result result) {
+    (void)user;
+    (void)result;
+}
+
+/* One early and one late of many notifications are taken back and made again. */
+static uint64_t notices_come_and_go(uint32_t n) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_point gate = make_gate(device);
+    hcq_notification *ids = (hcq_notification *)room_for(n, sizeof *ids);
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(hcq_notify(gate, notice_ignored, NULL, &ids[i]));
+    }
+    uint64_t start = thread_ns();
+    for (uint32_t i = 0; i < n / 4; i++) {
+        CHECK_OK(hcq_notify_cancel(ids[0]));
+        CHECK_OK(hcq_notify_cancel(ids[n - 1]));
+        CHECK_OK(hcq_notify(gate, notice_ignored, NULL, &ids[0]));
+        CHECK_OK(hcq_notify(gate, notice_ignored, NULL, &ids[n - 1]));
+    }
+    uint64_t took = thread_ns() - start;
+    CHECK_OK(hcq_close(device));
+    free(ids);
+    return took;
+}
+
+static uint64_t signals_come_and_go(uint32_t n) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal *s = (hcq_signal *)room_for(n, sizeof *s);
+    for (uint32_t i = 0; i < n; i++) {
+        s[i] = make_signal(device, 0);
+    }
+    uint64_t start = thread_ns();
+    for (uint32_t i = 0; i < n / 4; i++) {
+        CHECK_OK(hcq_signal_destroy(s[0]));
+        CHECK_OK(hcq_signal_destroy(s[n - 1]));
+        s[0] = make_signal(device, 0);
+        s[n - 1] = make_signal(device, 0);
+    }
+    uint64_t took = thread_ns() - start;
+    CHECK_OK(hcq_close(device));
+    free(s);
+    return took;
+}
+
+static void handles_are_found_at_once(void **state) {
+    (void)state;
+    GROWS_LIKE_N(notices_come_and_go, 8000);
+    GROWS_LIKE_N(signals_come_and_go, 8000);
+}
+
+/* One block comes and goes; many others, of another size, are in the cache. */
+static uint64_t blocks_come_and_go(uint32_t n) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_buffer *buffers = (hcq_buffer *)room_for(n, sizeof *buffers), one;
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(hcq_alloc(device, 64, 0, &buffers[i]));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(hcq_free(buffers[i]));
+    }
+    uint64_t start = thread_ns();
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(hcq_alloc(device, 4096, 0, &one));
+        CHECK_OK(hcq_free(one));
+    }
+    uint64_t took = thread_ns() - start;
+    CHECK_OK(hcq_close(device));
+    free(buffers);
+    return took;
+}
+
+static void freeing_is_not_a_search(void **state) {
+    (void)state;
+    GROWS_LIKE_N(blocks_come_and_go, 1500);
+}
+
+/* Many failures of a signal follow a lower value that is still to land, and many
+   wait for the signal. */
+static uint64_t failures_follow(uint32_t n) {
+    hcq_device_desc desc = test_desc();
+    desc.parked = 65536;               /* no growth of pools is measured */
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal s = make_signal(device, 0), gate = make_signal(device, 0);
+    hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), open = hcq_at(gate, 1);
+    hold_reset();
+    hcq_point done = hold_device(device, &low);
+    for (uint32_t i = 0; i < n; i++) {
+        hcq_point raise = hcq_at(s, i + 2);
+        CHECK_OK(submit_lists(device, &open, &raise, HCQ_UNORDERED, NULL));
+    }
+    CHECK_OK(hcq_signal_fail(gate, HCQ_ERROR_HOST));
+    uint64_t start = thread_ns();
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(submit_lists(device, &high, NULL, HCQ_UNORDERED, NULL));
+    }
+    uint64_t took = thread_ns() - start;
+    hold_release();
+    WAIT_OK(done);
+    CHECK_OK(hcq_close(device));
+    return took;
+}
+
+/* The same with raises that run, and a timestamp before them all. */
+static uint64_t raises_follow_a_timestamp(uint32_t n) {
+    hcq_device_desc desc = test_desc();
+    desc.inflight = 1u << 20;
+    desc.parked = 65536;
+    hcq_device *device = test_open(0, &desc);
+    hcq_signal s = make_signal(device, 0);
+    hcq_point low = hcq_at(s, 1);
+    hcq_queue *q = make_holder(device);
+    CHECK_INDEX(hcq_queue_timestamp(q, s), 1);
+    hold_reset();
+    hcq_point done = hold_start(q, device);
+    for (uint32_t i = 0; i < n; i++) {
+        hcq_point raise = hcq_at(s, i + 1);
+        CHECK_OK(submit_lists(device, NULL, &raise, 0, NULL));
+    }
+    uint64_t start = thread_ns();
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_OK(submit_lists(device, &low, NULL, 0, NULL));
+    }
+    uint64_t took = thread_ns() - start;
+    hold_release();
+    WAIT_OK(done);
+    CHECK_OK(hcq_close(device));
+    return took;
+}
+
+static void raises_are_found_at_once(void **state) {
+    (void)state;
+    GROWS_LIKE_N(failures_follow, 2000);
+    if (T.variant->narrow || test_validates()) {
+        return;                        /* few can run at once; the layer searches, too */
+    }
+    GROWS_LIKE_N(raises_follow_a_timestamp, 2000);
+}
+
+/* Work that is held on another device and goes with the closed one, each waking
+   the next. */
+static uint64_t close_cancels_elsewhere(uint32_t n) {
+    hcq_device *device = test_open(0, NULL);
+    hcq_signal s = make_signal(T.dev, 0);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_host(q, host_nothing, NULL), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        hcq_point wait = hcq_at(s, i + 2), raise = hcq_at(s, i + 3);
+        hcq_submission sub = submission(&q, 1);
+        sub.waits = &wait;
+        sub.wait_count = 1;
+        sub.signals = &raise;
+        sub.signal_count = 1;
+        sub.flags = HCQ_UNORDERED;
+        CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+    }
+    uint64_t start = thread_ns();
+    CHECK_OK(hcq_close(device));
+    uint64_t took = thread_ns() - start;
+    CHECK_OK(hcq_signal_destroy(s));
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    return took;
+}
+
+static void closing_is_not_a_search(void **state) {
+    (void)state;
+    GROWS_LIKE_N(close_cancels_elsewhere, 3000);
+}
+
+/* ---- memory ---- */
+
+static void many_held_submissions(void **state) {
+    (void)state;
+    if (!is_cpu() || strcmp(T.variant->name, "cpu") != 0) {
+        SKIP("once is enough, on cpu");
+        return;
+    }
+    const uint32_t count = T.quick || TEST_SANITIZED ? 100000 : 1000000;
+    hcq_signal gate = make_signal(T.dev, 0);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer a = make_words(T.dev, 4);
+    hcq_point done = {{0}, 0}, first = {{0}, 0};
+    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+    CHECK_INDEX(record_add(q, add, a, 0, 1), 1);
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    CHECK_OK(hcq_queue_submit(q, T.dev, &first));
+    uint64_t before = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 1; i < count; i++) {
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+    }
+    uint64_t held = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST) - before;
+    fprintf(stderr, "%u held submissions: %.1f bytes each\n", count,
+            (double)held / (double)count);
+    CHECK(held <= 256ull * count);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), count);
+    CHECK_RESULT(test_poll(first), HCQ_TIMEOUT);
+    CHECK_OK(hcq_signal_set(gate, 1));
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 120 * SECOND));
+    CHECK_U64(READ32(a, 0), count);    /* none lost, none twice */
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 0);
+    CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
+    uint64_t after = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
+    fprintf(stderr, "after release %lld bytes more than before\n",
+            (long long)after - (long long)before);
+    CHECK(after <= before);            /* none left after release */
+}
+
+/* ---- wake-ups ---- */
+
+typedef struct turns_sleeper {
+    pthread_t thread;
+    hcq_point points[3];
+    uint32_t count;
+    uint32_t ready;                    /* atomic */
+    long switches;
+    hcq_result result;
+} turns_sleeper;
+
+static void *turns_sleep(void *user) {
+    turns_sleeper *s = (turns_sleeper *)user;
+    struct rusage before, after;
+    const int thread = 1;              /* RUSAGE_THREAD, which POSIX does not know */
+    getrusage(thread, &before);
+    __atomic_store_n(&s->ready, 1, __ATOMIC_RELEASE);
+    s->result = hcq_wait(s->points, s->count, HCQ_ANY, BOUND);
+    getrusage(thread, &after);
+    s->switches = after.ru_nvcsw - before.ru_nvcsw;
+    return NULL;
+}
+
+/* Threads that wait for other signals, or for higher values of the same one, sleep
+   through a raise. */
+static void a_raise_wakes_who_waits_for_it(void **state) {
+    (void)state;
+    enum { N = 12, RAISES = 60 };
+    turns_sleeper sleepers[N];
+    hcq_signal own[N], busy = make_signal(T.dev, 0);
+    memset(sleepers, 0, sizeof sleepers);
+    for (uint32_t i = 0; i < N; i++) {
+        turns_sleeper *s = &sleepers[i];
+        own[i] = make_signal(i % 2 ? T.dev : T.dev2, 0);
+        s->count = 1 + i % 3;
+        for (uint32_t k = 0; k < s->count; k++) {
+            s->points[k] = k ? hcq_at(busy, 1000 + i + k) : hcq_at(own[i], 1);
+        }
+        CHECK(pthread_create(&s->thread, NULL, turns_sleep, s) == 0);
+        while (!__atomic_load_n(&s->ready, __ATOMIC_ACQUIRE)) {
+            mock_sleep(100000);
+        }
+    }
+    mock_sleep(20000000);
+    for (uint32_t i = 0; i < RAISES; i++) {
+        CHECK_OK(hcq_signal_set(busy, i + 1));
+        mock_sleep(1000000);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        CHECK_OK(hcq_signal_set(own[i], 1));
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        pthread_join(sleepers[i].thread, NULL);
+        CHECK_OK(sleepers[i].result);
+        CHECK(sleepers[i].switches < RAISES / 2);
+    }
+}
+
+#define COST_TESTS \
+    TEST(explaining_is_bounded), TEST(handles_are_found_at_once), TEST(freeing_is_not_a_search), \
+    TEST(raises_are_found_at_once), TEST(closing_is_not_a_search), TEST(many_held_submissions), \
+    TEST(a_raise_wakes_who_waits_for_it)
