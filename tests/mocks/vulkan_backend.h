@@ -279,16 +279,17 @@ static void devices_with_the_same_addresses(void **state) {
 /* ---- time ---- */
 
 /* A clock of 32 bits begins at 0 again while stamps are taken: on both families, with
-   a host's clock that the driver gets wrong, and by queries alone. The clock is asked
-   after a stamp. */
+   a host's clock that the driver gets wrong, by queries alone, and without means to
+   reset those for copies. The clock is asked after a stamp. */
 static void clock_begins_again(void **state) {
     (void)state;
-    for (uint32_t way = 0; way < 6; way++) {
+    for (uint32_t way = 0; way < 8; way++) {
         driver_is("vkmock");
         uint64_t wrap = (uint64_t)10 << 32, last = 0; /* 10 ns, 32 bits */
         uint64_t end = hcq_sys_now_ns() + 120000000;
         mock_vk_options.flags |= way / 2 == 1 ? MOCK_VK_WRONG_CLOCK : 0;
         mock_vk_options.without |= way / 2 == 2 ? MOCK_VK_NO_CALIBRATION : 0;
+        mock_vk_options.without |= way / 2 == 3 ? MOCK_VK_NO_HOST_RESET : 0;
         mock_vk_options.clock_drift_ppm = 0;
         mock_vk_options.clock_offset_ns = (int64_t)(wrap - end % wrap) + 60000000;
         hcq_device *device = backend_open(1);
