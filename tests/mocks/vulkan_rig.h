@@ -1,4 +1,5 @@
-/* vulkan_rig.h - a device of the Vulkan mock to play with by raw calls. */
+/* vulkan_rig.h - a device of the Vulkan mock to play with by raw calls. The mock looks
+   at sType in chains of features only, and so do these. */
 #ifndef HCQ_TEST_MOCK_VULKAN_RIG_H
 #define HCQ_TEST_MOCK_VULKAN_RIG_H
 
@@ -43,18 +44,16 @@ static void rig_device(rig *r) {
         .timelineSemaphore = VK_TRUE, .bufferDeviceAddress = VK_TRUE, .hostQueryReset = VK_TRUE,
         .descriptorBindingStorageBufferUpdateAfterBind = VK_TRUE};
     for (uint32_t i = 0; i < RIG_FAMILIES; i++) {
-        VkDeviceQueueCreateInfo q = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = i, .pQueuePriorities = priorities,
+        VkDeviceQueueCreateInfo q = {.queueFamilyIndex = i, .pQueuePriorities = priorities,
                                      .queueCount = i < 2 ? 2 : 1};
         queues[i] = q;
     }
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &v12,
-                               .queueCreateInfoCount = RIG_FAMILIES, .pQueueCreateInfos = queues,
-                               .enabledExtensionCount = 1, .ppEnabledExtensionNames = names};
+    VkDeviceCreateInfo info = {.pNext = &v12, .queueCreateInfoCount = RIG_FAMILIES,
+                               .pQueueCreateInfos = queues, .enabledExtensionCount = 1,
+                               .ppEnabledExtensionNames = names};
     RIG_OK(r->vk.CreateDevice(r->physical, &info, NULL, &r->device));
     for (uint32_t i = 0; i < RIG_FAMILIES; i++) {
-        VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                        .queueFamilyIndex = i};
+        VkCommandPoolCreateInfo pool = {.queueFamilyIndex = i};
         RIG_OK(r->vk.CreateCommandPool(r->device, &pool, NULL, &r->pools[i]));
         for (uint32_t k = 0; k < queues[i].queueCount; k++) {
             r->vk.GetDeviceQueue(r->device, i, k, &r->queues[i][k]);
@@ -63,10 +62,8 @@ static void rig_device(rig *r) {
 }
 
 static VkSemaphore rig_semaphore(rig *r) {
-    VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                      .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
-                                  .pNext = &type};
+    VkSemaphoreTypeCreateInfo type = {.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    VkSemaphoreCreateInfo info = {.pNext = &type};
     VkSemaphore made;
     RIG_OK(r->vk.CreateSemaphore(r->device, &info, NULL, &made));
     return made;
@@ -76,13 +73,11 @@ static VkSemaphore rig_semaphore(rig *r) {
 static void rig_buffer(rig *r) {
     static const uint32_t families[RIG_FAMILIES] = {0, 1, 2};
     void *host;
-    VkBufferCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = RIG_BYTES,
-        .sharingMode = VK_SHARING_MODE_CONCURRENT, .queueFamilyIndexCount = RIG_FAMILIES,
-        .pQueueFamilyIndices = families};
-    VkMemoryAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                     .allocationSize = RIG_BYTES, .memoryTypeIndex = 1};
-    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
+    VkBufferCreateInfo info = {.size = RIG_BYTES, .sharingMode = VK_SHARING_MODE_CONCURRENT,
+                               .queueFamilyIndexCount = RIG_FAMILIES,
+                               .pQueueFamilyIndices = families};
+    VkMemoryAllocateInfo allocate = {.allocationSize = RIG_BYTES, .memoryTypeIndex = 1};
+    VkBufferDeviceAddressInfo address = {.pNext = NULL};
     RIG_OK(r->vk.CreateBuffer(r->device, &info, NULL, &r->buffer));
     RIG_OK(r->vk.AllocateMemory(r->device, &allocate, NULL, &r->memory));
     RIG_OK(r->vk.BindBufferMemory(r->device, r->buffer, r->memory, 0));
@@ -96,7 +91,7 @@ static void rig_buffer(rig *r) {
 /* On a mock with three families. */
 static void rig_open(rig *r) {
     uint32_t count = 1;
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+    VkInstanceCreateInfo info = {.pNext = NULL};
     memset(r, 0, sizeof *r);
     rig_load(r, NULL);
     RIG_OK(r->vk.CreateInstance(&info, NULL, &r->instance));
@@ -123,11 +118,9 @@ static void rig_close(rig *r) {
 
 /* Commands for one submit. */
 static VkCommandBuffer rig_begin(rig *r, uint32_t family) {
-    VkCommandBufferAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = r->pools[family],
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = 1};
-    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    VkCommandBufferAllocateInfo allocate = {.commandPool = r->pools[family],
+                                            .commandBufferCount = 1};
+    VkCommandBufferBeginInfo begin = {.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VkCommandBuffer c;
     RIG_OK(r->vk.AllocateCommandBuffers(r->device, &allocate, &c));
     RIG_OK(r->vk.BeginCommandBuffer(c, &begin));
@@ -139,8 +132,7 @@ static void rig_fill(rig *r, VkCommandBuffer c, uint64_t offset, uint32_t word) 
 }
 
 static void rig_barrier(rig *r, VkCommandBuffer c, VkPipelineStageFlags src) {
-    VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                           .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+    VkMemoryBarrier all = {.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
                            .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT |
                                             VK_ACCESS_MEMORY_WRITE_BIT};
     r->vk.CmdPipelineBarrier(c, src, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
@@ -151,27 +143,23 @@ static VkResult rig_submit(rig *r, VkQueue queue, VkCommandBuffer c, VkSemaphore
                            uint64_t at, VkSemaphore signal, uint64_t to) {
     const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .waitSemaphoreValueCount = wait ? 1 : 0, .pWaitSemaphoreValues = &at,
         .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &to};
-    VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values,
-                         .waitSemaphoreCount = wait ? 1 : 0, .pWaitSemaphores = &wait,
-                         .pWaitDstStageMask = &stage, .commandBufferCount = c ? 1 : 0,
-                         .pCommandBuffers = &c, .signalSemaphoreCount = 1,
-                         .pSignalSemaphores = &signal};
+    VkSubmitInfo info = {.pNext = &values, .waitSemaphoreCount = wait ? 1 : 0,
+                         .pWaitSemaphores = &wait, .pWaitDstStageMask = &stage,
+                         .commandBufferCount = c ? 1 : 0, .pCommandBuffers = &c,
+                         .signalSemaphoreCount = 1, .pSignalSemaphores = &signal};
     return r->vk.QueueSubmit(queue, 1, &info, VK_NULL_HANDLE);
 }
 
 static VkResult rig_wait(rig *r, VkSemaphore semaphore, uint64_t value) {
-    VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                .semaphoreCount = 1, .pSemaphores = &semaphore,
+    VkSemaphoreWaitInfo info = {.semaphoreCount = 1, .pSemaphores = &semaphore,
                                 .pValues = &value};
     return r->vk.WaitSemaphores(r->device, &info, 10 * SECOND);
 }
 
 static void rig_signal(rig *r, VkSemaphore semaphore, uint64_t value) {
-    VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
-                                  .semaphore = semaphore, .value = value};
+    VkSemaphoreSignalInfo info = {.semaphore = semaphore, .value = value};
     RIG_OK(r->vk.SignalSemaphore(r->device, &info));
 }
 
