@@ -77,7 +77,10 @@ typedef struct call {
     call_kind kind;
     uint32_t device;                   /* where it must run */
     uint32_t shape, grid;              /* of a kernel */
-    span dst, a, b;                    /* copy: a is the source */
+    union {
+        struct { span dst, a, b; };    /* copy: a is the source */
+        span spans[3];
+    };
     mix_numbers with;
     uint64_t value;
     uint32_t value_size;
@@ -364,11 +367,6 @@ static void aim_host(call *c) {
     c->host.with = c->with;
 }
 
-static int32_t record_empty(graph *g, hcq_queue *q, const call *c) {
-    return hcq_queue_empty(q, W.devices[c->device], g->sizes[c->dst.name], 0,
-                           &g->buffers[c->dst.name]);
-}
-
 static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     mixing_args args;
     fill_payload payload;
@@ -392,32 +390,23 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     case CALL_BARRIER:
         return hcq_queue_memory_barrier(q);
     default:
-        return record_empty(g, q, c);
-    }
-}
-
-static void state_span(const graph *g, hcq_queue *q, uint32_t index, const span *s,
-                       uint32_t access) {
-    hcq_result r = hcq_queue_access(q, index, span_buffer(g, s), access);
-    if (r != HCQ_OK) {
-        wrong("hcq_queue_access of command %u gives %s", index, hcq_result_name(r));
+        return hcq_queue_empty(q, W.devices[c->device], g->sizes[c->dst.name], 0,
+                               &g->buffers[c->dst.name]);
     }
 }
 
 /* What a command says about itself besides its arguments. */
 static void record_rest(const graph *g, hcq_queue *q, uint32_t index, const call *c) {
-    uint32_t access = c->with.reads ? (uint32_t)HCQ_ARG_INOUT : (uint32_t)HCQ_ARG_OUT;
-    if (c->stated) {
-        if (c->a.size) {
-            state_span(g, q, index, &c->a, HCQ_ARG_IN);
-        }
-        state_span(g, q, index, &c->dst, access);
-        if (c->b.size) {
-            state_span(g, q, index, &c->b, HCQ_ARG_IN);
+    const uint32_t first = c->with.reads ? (uint32_t)HCQ_ARG_INOUT : (uint32_t)HCQ_ARG_OUT;
+    for (uint32_t i = 0; c->stated && i < 3; i++) {
+        if (c->spans[i].size) {
+            MUST(hcq_queue_access(q, index, span_buffer(g, &c->spans[i]),
+                                  i ? (uint32_t)HCQ_ARG_IN : first));
         }
     }
     if (c->has_extra) {
-        state_span(g, q, index, &c->extra.where, c->extra.writes ? HCQ_ARG_OUT : HCQ_ARG_IN);
+        MUST(hcq_queue_access(q, index, span_buffer(g, &c->extra.where),
+                              c->extra.writes ? HCQ_ARG_OUT : HCQ_ARG_IN));
     }
     if (c->part) {
         MUST(hcq_queue_variable(q, index, c->part, c->variable, c->maximum));
@@ -439,14 +428,13 @@ static void declare_inputs(graph *g, hcq_queue *q) {
 
 /* May this call be recorded for its device alone, in a queue that is no graph? */
 static int is_plain(const graph *g, const call *c) {
-    const span *spans[3] = {&c->dst, &c->a, &c->b};
     if (c->kind == CALL_EMPTY || c->kind == CALL_BARRIER || c->kind == CALL_HOST ||
         c->kind == CALL_CUSTOM || c->stated || c->has_extra) {
         return 0;
     }
     for (uint32_t i = 0; i < 3; i++) {
-        if (spans[i]->size && (spans[i]->name >= FIRST_INPUT ||
-                               g->device_of[spans[i]->name] != c->device)) {
+        const span *s = &c->spans[i];
+        if (s->size && (s->name >= FIRST_INPUT || g->device_of[s->name] != c->device)) {
             return 0;
         }
     }

@@ -79,38 +79,17 @@ static void add_touch(call *c, const span *where, int writes) {
     c->touches[c->touch_count++].writes = writes;
 }
 
-/* Without a statement an argument reaches to the end of its memory. */
-static void add_argument(const graph *g, call *c, const span *s, int writes) {
-    span wide = *s;
-    if (!c->stated) {
-        wide.size = name_size(g, s->name) - s->at;
-    }
-    add_touch(c, &wide, writes);
-}
-
+/* Without a statement an argument reaches to the end of its memory, and may be written
+   if its program says so; what orders everything says nothing. */
 static void set_touches(const graph *g, call *c) {
+    const int open = c->kind == CALL_MIX && !c->stated;
     c->touch_count = 0;
-    switch (c->kind) {
-    case CALL_MIX:
-        add_argument(g, c, &c->dst, 1);
-        add_argument(g, c, &c->a, !c->stated && c->shape == SHAPE_LOOSE);
-        add_argument(g, c, &c->b, 0);
-        break;
-    case CALL_BARRIER:
-    case CALL_EMPTY:
-        break;
-    default:
-        if (c->fence) {                /* it says nothing */
-            break;
+    for (uint32_t i = 0; i < 3 && !c->fence; i++) {
+        span s = c->spans[i];
+        if (s.size) {
+            s.size = open ? name_size(g, s.name) - s.at : s.size;
+            add_touch(c, &s, i == 0 || (i == 1 && open && c->shape == SHAPE_LOOSE));
         }
-        add_touch(c, &c->dst, 1);
-        if (c->a.size) {
-            add_touch(c, &c->a, 0);
-        }
-        if (c->b.size) {
-            add_touch(c, &c->b, 0);
-        }
-        break;
     }
     if (c->has_extra) {
         add_touch(c, &c->extra.where, c->extra.writes);
@@ -128,9 +107,9 @@ static void draw_mix(graph *g, call *c, uint32_t index) {
     c->shape = pick(SHAPES);
     c->stated = chance(70);
     do {
-        c->dst = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
-        c->a = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
-        c->b = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
+        for (uint32_t i = 0; i < 3; i++) {
+            c->spans[i] = pick_span(g, pick_name(g, c->device, index), 4, pick_most());
+        }
     } while (spans_meet(&c->dst, &c->a) || spans_meet(&c->dst, &c->b) ||
              (c->a.name == c->b.name && c->a.at == c->b.at)); /* which one is stated? */
 }
@@ -183,9 +162,9 @@ static void draw_fill(graph *g, call *c, uint32_t index) {
 static void draw_host(graph *g, call *c) {
     c->fence = chance(10);
     do {
-        c->dst = pick_span(g, pick_memory(g), 4, pick_most());
-        c->a = pick_span(g, pick_memory(g), 4, pick_most());
-        c->b = pick_span(g, pick_memory(g), 4, pick_most());
+        for (uint32_t i = 0; i < 3; i++) {
+            c->spans[i] = pick_span(g, pick_memory(g), 4, pick_most());
+        }
     } while (spans_meet(&c->dst, &c->a) || spans_meet(&c->dst, &c->b));
     c->device = c->fence ? g->devices[0] : g->device_of[c->dst.name];
     c->stated = !c->fence;
@@ -352,26 +331,17 @@ static void choose_edges(graph *g) {
 }
 
 /* HCQ_STEP wants kernels of one device and copies with one output. */
-static int call_can_step(const graph *g, const call *c) {
-    const span *spans[3] = {&c->dst, &c->a, &c->b};
-    if (c->kind == CALL_COPY && c->has_extra && c->extra.writes) {
-        return 0;
-    }
-    if (c->kind != CALL_MIX) {
-        return 1;
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        if (g->device_of[spans[i]->name] != c->device) {
-            return 0;
-        }
-    }
-    return !c->has_extra || g->device_of[c->extra.where.name] == c->device;
-}
-
 static void find_can_step(graph *g) {
     g->can_step = 1;
     for (uint32_t i = 0; i < g->count; i++) {
-        g->can_step = g->can_step && call_can_step(g, &g->calls[i]);
+        const call *c = &g->calls[i];
+        int alone = !c->has_extra || g->device_of[c->extra.where.name] == c->device;
+        for (uint32_t k = 0; k < 3; k++) {
+            alone &= g->device_of[c->spans[k].name] == c->device;
+        }
+        g->can_step &= c->kind == CALL_MIX    ? alone
+                       : c->kind == CALL_COPY ? !c->has_extra || !c->extra.writes
+                                              : 1;
     }
 }
 

@@ -268,15 +268,14 @@ static void update_copy(graph *g, uint32_t index) {
 static void update_argument(graph *g, uint32_t index) {
     call *c = &g->calls[index];
     call now = *c;
-    span *moved[3] = {&now.dst, &now.a, &now.b};
     uint32_t arg = pick(3), tries = 0;
     do {
         if (tries++ > 50) {
             return;
         }
-        *moved[arg] = move_span(g, c->device, index, moved[arg], 4);
+        now.spans[arg] = move_span(g, c->device, index, &c->spans[arg], 4);
     } while (spans_meet(&now.dst, &now.a) || spans_meet(&now.dst, &now.b));
-    uint64_t address = g->buffers[moved[arg]->name].address + moved[arg]->at;
+    uint64_t address = span_buffer(g, &now.spans[arg]).address;
     MUST(hcq_queue_update_arg(g->queue, index, arg, &address, 8));
     *c = now;
 }
@@ -297,19 +296,12 @@ static void update_mix(graph *g, uint32_t index) {
     }
 }
 
-static void update_custom(graph *g, uint32_t index) {
-    call *c = &g->calls[index];
-    fill_payload payload;
-    c->value = test_random(&W.random) & UINT32_MAX;
-    payload = call_payload(g, c);
-    MUST(hcq_queue_update_custom(g->queue, index, &payload));
-}
-
 /* Changes a few calls; earlier launches may be in flight. */
 static void update_calls(graph *g) {
     for (uint32_t n = 1 + pick(4); n; n--) {
         uint32_t index = pick(g->count);
         call *c = &g->calls[index];
+        fill_payload payload;
         switch (c->kind) {
         case CALL_MIX:
             update_mix(g, index);
@@ -318,7 +310,9 @@ static void update_calls(graph *g) {
             update_copy(g, index);
             break;
         case CALL_CUSTOM:
-            update_custom(g, index);
+            c->value = test_random(&W.random) & UINT32_MAX;
+            payload = call_payload(g, c);
+            MUST(hcq_queue_update_custom(g->queue, index, &payload));
             break;
         default:
             break;
