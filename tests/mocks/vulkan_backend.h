@@ -177,7 +177,8 @@ static size_t bindings_module(uint32_t *words, uint32_t buffers) {
     memcpy(w, head, sizeof head);
     w += sizeof head / 4;
     for (uint32_t i = 0; i < buffers; i++, w += 8) {
-        const uint32_t places[] = {4u << 16 | 71, FIRST + i, 34, 0, 4u << 16 | 71, FIRST + i, 33, i};
+        const uint32_t places[] = {4u << 16 | 71, FIRST + i, 34, 0,
+                                   4u << 16 | 71, FIRST + i, 33, i};
         memcpy(w, places, sizeof places);  /* DescriptorSet, Binding */
     }
     memcpy(w, types, sizeof types);
@@ -550,14 +551,15 @@ static void unfit_drivers(void **state) {
     }
 }
 
-#define BACKEND_TESTS \
-    cmocka_unit_test(lanes_have_queues), cmocka_unit_test(replay_is_one_call), \
-    cmocka_unit_test(grids_in_parts), cmocka_unit_test(blocks_have_limits), \
-    cmocka_unit_test(most_bindings), \
-    cmocka_unit_test(memory_has_limits), cmocka_unit_test(devices_with_the_same_addresses), \
-    cmocka_unit_test(clock_begins_again), cmocka_unit_test(stamps_over_swaps), \
-    cmocka_unit_test(cache_is_of_use), cmocka_unit_test(engine_lends_its_device), \
-    cmocka_unit_test(refused_value_is_told), cmocka_unit_test(meanwhile_an_engine_is_asked), cmocka_unit_test(meanwhile_the_layer_speaks), \
-    cmocka_unit_test(unfit_drivers)
+#define BACKEND_TESTS                                                              \
+    cmocka_unit_test(lanes_have_queues), cmocka_unit_test(replay_is_one_call),     \
+    cmocka_unit_test(grids_in_parts), cmocka_unit_test(blocks_have_limits),        \
+    cmocka_unit_test(most_bindings), cmocka_unit_test(memory_has_limits),          \
+    cmocka_unit_test(devices_with_the_same_addresses),                             \
+    cmocka_unit_test(clock_begins_again), cmocka_unit_test(stamps_over_swaps),     \
+    cmocka_unit_test(cache_is_of_use), cmocka_unit_test(engine_lends_its_device),  \
+    cmocka_unit_test(refused_value_is_told),                                       \
+    cmocka_unit_test(meanwhile_an_engine_is_asked),                                \
+    cmocka_unit_test(meanwhile_the_layer_speaks), cmocka_unit_test(unfit_drivers)
 
 #endif /* HCQ_TEST_MOCK_VULKAN_BACKEND_H */

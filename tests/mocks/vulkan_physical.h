@@ -429,7 +429,8 @@ static void mock_vkDestroyInstance(VkInstance handle, MOCK_VK_HOOKS) {
     (void)mock_vk_enter(MOCK_VK_DestroyInstance);
     mock_vk_instance *instance = MOCK_VK_OBJECT(mock_vk_instance, handle, INSTANCE, NULL);
     uint32_t devices = __atomic_load_n(&instance->devices, __ATOMIC_ACQUIRE);
-    mock_vk_check(!devices && !instance->messenger.pfnUserCallback, "%u devices or a messenger are left", devices);
+    mock_vk_check(!devices && !instance->messenger.pfnUserCallback,
+                  "%u devices or a messenger are left", devices);
     pthread_mutex_lock(&mock_vk_lock);
     mock_vk_instance **link = &mock_vk_instances;
     while (*link != instance) {
