@@ -147,23 +147,17 @@ typedef struct mc_batch_node_params {  /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
     unsigned flags;
 } mc_batch_node_params;
 
-static int mc_step_values(mc_step **step, const mc_batch_node_params *p) {
+static int mc_step_value(mc_step **step, const mc_batch_node_params *p) {
     MC_FIND(mc_context, c, p->context, MC_CONTEXT);
-    MC_RULE(p->params && !p->flags && p->count && p->count < 256, MC_INVALID);
-    *step = mc_step_new(c, MC_WORK_VALUES);
-    mc_work *w = &(*step)->work;
-    w->u.values = p->count;
-    w->large = (unsigned char *)mc_calloc(p->count, sizeof(mc_value));
-    for (unsigned i = 0; i < p->count; i++) {
-        const mc_batch_params *b = &p->params[i];
-        const mc_value v = {b->operation, b->flags, b->address, b->value};
-        int error = mc_value_check(&v, 0);
-        if (error) {
-            mc_step_unref(*step);
-            return error;
-        }
-        mc_work_values(w)[i] = v;
-    }
+    const mc_batch_params *b = p->params;
+    MC_RULE(b && !p->flags, MC_INVALID);
+    MC_RULE(p->count == 1 && b->operation == MC_WRITE64,
+            mc_misuse("the mock's nodes of memory operations are one store"));
+    const mc_value v = {b->operation, b->flags, b->address, b->value};
+    int error = mc_value_check(&v, 0);
+    MC_RULE(!error, error);
+    *step = mc_step_new(c, MC_WORK_VALUE);
+    (*step)->work.u.value = v;
     return MC_OK;
 }
 #endif
@@ -283,7 +277,7 @@ MC_API(cuGraphAddMemsetNode, MC_NODE_ARGS, const mc_set_params *params, mc_handl
 #if MOCK_CUDA_VERSION >= 11070
 MC_API(cuGraphAddBatchMemOpNode, MC_NODE_ARGS, const mc_batch_node_params *params) {
     MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_ADD(mc_step_values(&step, params))
+    MC_ADD(mc_step_value(&step, params))
 }
 #endif
 
@@ -425,13 +419,6 @@ static int mc_exec_ready(const mc_waiter *w) {
     return ((const mc_exec *)w->object)->finished == w->value;
 }
 
-/* Would this step have to wait? */
-static int mc_step_blocks(mc_step *s) {
-    const mc_value *v = mc_work_values(&s->work);
-    return s->work.kind == MC_WORK_VALUES && v->type == MC_WAIT64 && mc_range_at(v->address) &&
-           !mc_value_there(v);
-}
-
 static int mc_step_run(mc_step *s) {
     mc_tls.where = mc_work_names[s->work.kind];
     if (s->work.context->ended) {
@@ -447,17 +434,6 @@ static int mc_step_run(mc_step *s) {
     return mc_work_run(&s->work);
 }
 
-/* Takes a step out of those that may run: by chance, of those that do not block. */
-static uint32_t mc_ready_take(uint32_t *ready, uint32_t *count, const mc_program *p) {
-    uint32_t from = (uint32_t)(mc_random(&mc_tls.random) % *count), at = from, n;
-    for (uint32_t i = 0; i < *count && mc_step_blocks(p->steps[ready[at]]); i++) {
-        at = (from + i + 1) % *count;
-    }
-    n = ready[at];
-    ready[at] = ready[--*count];
-    return n;
-}
-
 static int mc_program_run(const mc_work *w, const mc_exec *e, const mc_program *p) {
     uint32_t *needs = (uint32_t *)mc_calloc(2 * (size_t)p->count, sizeof *needs);
     uint32_t *ready = needs + p->count, count = 0;
@@ -469,7 +445,8 @@ static int mc_program_run(const mc_work *w, const mc_exec *e, const mc_program *
         }
     }
     while (count && !error && !w->context->error) {
-        uint32_t n = mc_ready_take(ready, &count, p);
+        uint32_t at = (uint32_t)(mc_random(&mc_tls.random) % count), n = ready[at];
+        ready[at] = ready[--count];
         error = p->disabled[n] ? 0 : mc_step_run(p->steps[n]);
         M.counts.operations++;
         for (uint32_t k = e->first[n]; k < e->first[n + 1]; k++) {
@@ -521,11 +498,6 @@ static int mc_work_like(mc_work *a, mc_work *b) {
         return mc_owner_same(a->u.set.dst, b->u.set.dst) && a->u.set.height == b->u.set.height &&
                (!strict || (a->u.set.width == b->u.set.width && a->u.set.pitch == b->u.set.pitch &&
                             a->u.set.element == b->u.set.element));
-    case MC_WORK_VALUES:
-        for (uint32_t i = 0; i < a->u.values && i < b->u.values; i++) {
-            MC_RULE(mc_work_values(a)[i].type == mc_work_values(b)[i].type, 0);
-        }
-        return a->u.values == b->u.values;
     default: return 1;
     }
 }
@@ -617,7 +589,7 @@ MC_API(cuGraphExecMemsetNodeSetParams, mc_handle exec, mc_handle node,
 MC_API(cuGraphExecBatchMemOpNodeSetParams, mc_handle exec, mc_handle node,
        const mc_batch_node_params *params) {
     MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_SET(mc_step_values(&step, params))
+    MC_SET(mc_step_value(&step, params))
 }
 
 MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) {

@@ -36,23 +36,18 @@ static void mc_kernel_set(const char *entry, mock_cuda_fn fn) {
 
 /* ---- loading ---- */
 
-/* Options 3 and 4 are the buffer for information and its size, 5 and 6 for errors: tells
-   the text of one of them. */
-static void mc_jit_tell(uint32_t count, const int *options, void **values, int buffer,
-                        const char *text) {
+/* Options 5 and 6 are the buffer for errors and its size, which tells how much was
+   written. */
+static void mc_jit_tell(uint32_t count, const int *options, void **values, const char *text) {
     char *log = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        log = options[i] == buffer ? (char *)values[i] : log;
+        log = options[i] == 5 ? (char *)values[i] : log;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (options[i] == buffer + 1) {
+    for (uint32_t i = 0; i < count && log; i++) {
+        if (options[i] == 6) {
             size_t room = (uint32_t)(uintptr_t)values[i], n = strlen(text) + 1;
-            n = n < room ? n : room;
-            if (log && n) {
-                memcpy(log, text, n);
-                log[n - 1] = 0;
-            }
-            values[i] = (void *)(uintptr_t)(log ? n : 0);
+            snprintf(log, room, "%s", text);
+            values[i] = (void *)(uintptr_t)(n < room ? n : room);
         }
     }
 }
@@ -91,8 +86,7 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
     if (!mc_is_binary(image)) {
         p.result = M.desc.flags & MOCK_CUDA_NO_JIT ? MC_NO_JIT : mc_ptx_read(&p);
     }
-    mc_jit_tell(count, options, values, 3, p.result ? "" : "mock ptx: compiled");
-    mc_jit_tell(count, options, values, 5, p.error);
+    mc_jit_tell(count, options, values, p.error);
     *module = p.result ? NULL : mc_handle_of(p.module);
     if (p.result) {
         mc_module_free(p.module);

@@ -143,7 +143,7 @@ static uint32_t mc_ptx_type(const char *token) {
 static uint32_t mc_ptx_variable(mc_ptx *p, uint32_t *used, uint32_t *bytes) {
     uint32_t type = 0, align = 0, points = 0;
     while (mc_ptx_next(p) && p->token[0] == '.') {
-        points |= (uint32_t)mc_ptx_is(p, ".ptr"); /* the alignment then is that of what it points to */
+        points |= (uint32_t)mc_ptx_is(p, ".ptr"); /* to what then has the alignment */
         type = mc_ptx_type(p->token) ? mc_ptx_type(p->token) : type;
         if (mc_ptx_is(p, ".align")) {
             uint32_t n = mc_ptx_number(p);

@@ -32,20 +32,6 @@ static int mc_context_drained(const mc_waiter *w) {
     return !((const mc_context *)w->object)->first;
 }
 
-static void mc_queues_print(void) {
-    for (uint32_t i = 0; i < MC_DEVICES * MC_QUEUES; i++) {
-        uint64_t n = 0;
-        const mc_op *head = M.devices[i / MC_QUEUES].queues[i % MC_QUEUES].head;
-        for (const mc_op *op = head; op; op = op->next) {
-            n++;
-        }
-        if (n) {
-            fprintf(stderr, "CUMOCK: device %u, work queue %u: %s, and %llu behind it\n",
-                    i / MC_QUEUES, i % MC_QUEUES, mc_work_names[head->work.kind], mc_u(n - 1));
-        }
-    }
-}
-
 /* ---- the head of a queue: when it begins ---- */
 
 /* Sleeps, at most until then, while the lock is open. */
@@ -241,22 +227,19 @@ static int mc_meets(mc_address a, uint64_t a_bytes, const mc_range *r) {
 
 /* Does a work name memory of this range? */
 static int mc_work_names_range(mc_work *w, const mc_range *r) {
-    uint32_t count = w->kind == MC_WORK_KERNEL ? w->u.kernel.function->param_count :
-                     w->kind == MC_WORK_VALUES ? w->u.values : 0;
-    if (w->kind == MC_WORK_COPY) {
+    switch (w->kind) {
+    case MC_WORK_COPY:
         return mc_meets(w->u.copy.dst, w->u.copy.bytes, r) ||
                (!w->large && mc_meets(w->u.copy.src, w->u.copy.bytes, r));
-    }
-    if (w->kind == MC_WORK_SET) {
-        return mc_meets(w->u.set.dst, 1, r);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (mc_meets(w->kind == MC_WORK_KERNEL ? mc_kernel_address(w, i) :
-                     mc_work_values(w)[i].address, 1, r)) {
-            return 1;
+    case MC_WORK_SET: return mc_meets(w->u.set.dst, 1, r);
+    case MC_WORK_VALUE: return mc_meets(w->u.value.address, 1, r);
+    case MC_WORK_KERNEL:
+        for (uint32_t i = 0; i < w->u.kernel.function->param_count; i++) {
+            MC_RULE(!mc_meets(mc_kernel_address(w, i), 1, r), 1);
         }
+        return 0;
+    default: return 0;
     }
-    return 0;
 }
 
 /* Is something enqueued, of any context, that names memory of this range? */
@@ -271,23 +254,13 @@ static mc_op *mc_range_used(const mc_range *r) {
     return NULL;
 }
 
-/* Does a work have a store that lets this wait go on? */
-static int mc_work_stores(mc_work *w, const mc_value *wait) {
-    for (uint32_t i = 0; w->kind == MC_WORK_VALUES && i < w->u.values; i++) {
-        const mc_value *v = &mc_work_values(w)[i];
-        if (v->type == MC_WRITE64 && v->address == wait->address &&
-            mc_value_met(wait, v->value)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Is such a store enqueued, in any stream? */
+/* Is a store enqueued, in any stream, that lets this wait go on? */
 static int mc_value_coming(const mc_value *wait) {
-    for (mc_context *c = M.contexts; c; c = c->next) {
-        for (mc_op *op = c->first; op; op = op->newer) {
-            if (mc_work_stores(&op->work, wait)) {
+    for (const mc_context *c = M.contexts; c; c = c->next) {
+        for (const mc_op *op = c->first; op; op = op->newer) {
+            const mc_value *v = &op->work.u.value;
+            if (op->work.kind == MC_WORK_VALUE && v->type == MC_WRITE64 &&
+                v->address == wait->address && mc_value_met(wait, v->value)) {
                 return 1;
             }
         }

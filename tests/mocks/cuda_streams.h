@@ -270,9 +270,8 @@ static int mc_value_put(mc_handle stream, const mc_value *v, int old) {
     MC_RULE(v->type != MC_WAIT64 || !(M.desc.flags & MOCK_CUDA_NO_EARLY_WAITS) ||
             mc_value_there(v) || mc_value_coming(v),
             mc_misuse("a stream waits for a value that nothing enqueued stores"));
-    mc_op *op = mc_op_new(s, MC_WORK_VALUES);
-    op->work.u.values = 1;
-    memcpy(op->work.small, v, sizeof *v);
+    mc_op *op = mc_op_new(s, MC_WORK_VALUE);
+    op->work.u.value = *v;
     mc_op_enqueue(op);
     return MC_OK;
 }

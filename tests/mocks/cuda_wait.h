@@ -76,12 +76,7 @@ static void mc_poison(mc_context *c, int error) {
 
 /* ---- waiting ---- */
 
-static void mc_queues_print(void);
-
 static void mc_watchdog(const char *what) {
-    if (!M.expects) {
-        mc_queues_print();
-    }
     mc_misuse("%s did not come in %u ms: a deadlock", what, M.desc.watchdog_ms);
 }
 

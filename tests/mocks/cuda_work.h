@@ -8,12 +8,12 @@
 #include "cuda_wait.h"
 
 typedef enum mc_work_kind {
-    MC_WORK_NOTHING, MC_WORK_KERNEL, MC_WORK_COPY, MC_WORK_SET, MC_WORK_VALUES, MC_WORK_RECORD,
+    MC_WORK_NOTHING, MC_WORK_KERNEL, MC_WORK_COPY, MC_WORK_SET, MC_WORK_VALUE, MC_WORK_RECORD,
     MC_WORK_WAIT, MC_WORK_HOST, MC_WORK_GRAPH, MC_WORK_BIRTH, MC_WORK_DEATH
 } mc_work_kind;
 
 static const char *const mc_work_names[] = {
-    "nothing", "a kernel", "a copy", "a memset", "memory operations", "an event's record",
+    "nothing", "a kernel", "a copy", "a memset", "a memory operation", "an event's record",
     "a wait for an event", "a host function", "a graph", "an allocation", "a free"
 };
 
@@ -50,7 +50,7 @@ typedef struct mc_work {
         } kernel;                      /* arguments: small or large */
         struct { mc_address dst, src; uint64_t bytes; } copy; /* large: what was not pinned */
         struct { mc_address dst; uint64_t pitch, width, height; uint32_t value, element; } set;
-        uint32_t values;               /* how many; mc_value each: small or large */
+        mc_value value;
         struct { mc_record *record; mc_event *event; } event; /* event: of a graph's node */
         struct { void (*fn)(void *); void *user; } host;
         struct { struct mc_exec *exec; struct mc_program *program; uint64_t ticket; } graph;
@@ -60,8 +60,6 @@ typedef struct mc_work {
 } mc_work;
 
 static unsigned char *mc_work_data(mc_work *w) { return w->large ? w->large : w->small; }
-
-static mc_value *mc_work_values(mc_work *w) { return (mc_value *)(void *)mc_work_data(w); }
 
 static void mc_graph_work_free(mc_work *w);
 static int mc_graph_run(mc_work *w);
@@ -254,18 +252,16 @@ static void mc_value_wait(mc_work *w, const mc_value *v) {
     }
 }
 
-static void mc_run_values(mc_work *w) {
-    for (uint32_t i = 0; i < w->u.values && !w->context->error; i++) {
-        const mc_value *v = &mc_work_values(w)[i];
-        if (v->type == MC_WAIT64) {
-            M.counts.value_waits++;
-            mc_value_wait(w, v);
-        } else {
-            M.counts.value_writes++;
-            if (mc_value_reached(w, v)) {
-                __atomic_store_n((uint64_t *)mc_host(v->address), v->value, __ATOMIC_RELEASE);
-            }
-        }
+static void mc_run_value(mc_work *w) {
+    const mc_value *v = &w->u.value;
+    if (v->type == MC_WAIT64) {
+        M.counts.value_waits++;
+        mc_value_wait(w, v);
+        return;
+    }
+    M.counts.value_writes++;
+    if (mc_value_reached(w, v)) {
+        __atomic_store_n((uint64_t *)mc_host(v->address), v->value, __ATOMIC_RELEASE);
     }
 }
 
@@ -311,7 +307,7 @@ static int mc_work_run(mc_work *w) {
     case MC_WORK_KERNEL: return mc_run_kernel(w);
     case MC_WORK_COPY: mc_run_copy(w); break;
     case MC_WORK_SET: mc_run_set(w); break;
-    case MC_WORK_VALUES: mc_run_values(w); break;
+    case MC_WORK_VALUE: mc_run_value(w); break;
     case MC_WORK_RECORD: w->u.event.record->done = 1; break;
     case MC_WORK_WAIT:
         mc_wait(mc_record_ready, w->u.event.record, 0, "an event that a stream waits for");
