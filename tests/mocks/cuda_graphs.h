@@ -5,8 +5,16 @@
 
 #include "cuda_streams.h"
 
+/* Whose memory a copy or memset is of: an update may not change that. */
+typedef struct mc_owner {
+    mc_place place;
+    uint32_t device;
+    const mc_context *context;
+} mc_owner;
+
 typedef struct mc_step {               /* what a node does; never changed, but replaced */
     uint32_t refs;
+    mc_owner dst, src;
     mc_work work;
 } mc_step;
 
@@ -57,6 +65,21 @@ static mc_step *mc_step_new(mc_context *c, mc_work_kind kind) {
     return s;
 }
 
+static mc_owner mc_owner_of(mc_address address) {
+    const mc_range *r = mc_range_at(address);
+    mc_owner o = {r ? MC_PINNED : MC_PAGEABLE, 0, NULL};
+    if (r && (r->kind == MC_RANGE_DEVICE || r->kind == MC_RANGE_POOL)) {
+        o.place = MC_ON_DEVICE;
+        o.device = r->device;
+        o.context = r->kind == MC_RANGE_DEVICE ? r->context : NULL;
+    }
+    return o;
+}
+
+static int mc_owner_same(const mc_owner *a, const mc_owner *b) {
+    return a->place == b->place && a->device == b->device && a->context == b->context;
+}
+
 typedef struct mc_kernel_params {      /* CUDA_KERNEL_NODE_PARAMS; _v2 has two more fields */
     mc_handle function;
     uint32_t grid[3], block[3], shared;
@@ -104,7 +127,10 @@ static int mc_step_copy(mc_step **step, const mc_copy_params *p, mc_context *c) 
     w->u.copy.src = p->src.device + p->src.x;
     w->u.copy.dst = p->dst.device + p->dst.x;
     w->u.copy.bytes = p->width;
-    M.counts.pageable_copies += !mc_range_at(w->u.copy.src) || !mc_range_at(w->u.copy.dst);
+    (*step)->src = mc_owner_of(w->u.copy.src);
+    (*step)->dst = mc_owner_of(w->u.copy.dst);
+    M.counts.pageable_copies += (*step)->src.place == MC_PAGEABLE ||
+                                (*step)->dst.place == MC_PAGEABLE;
     return MC_OK;
 }
 
@@ -127,6 +153,7 @@ static int mc_step_set(mc_step **step, const mc_set_params *p, mc_context *c) {
     w->u.set.element = e;
     w->u.set.width = p->width;
     w->u.set.height = p->height;
+    (*step)->dst = mc_owner_of(p->dst);
     return MC_OK;
 }
 
@@ -255,7 +282,7 @@ MC_API(cuGraphAddKernelNode, MC_NODE_ARGS, const mc_kernel_params *params) {
     MC_ADD(mc_step_kernel(&step, params))
 }
 
-#if MOCK_CUDA_VERSION >= 12000
+#if MOCK_CUDA_VERSION >= 12000 /* its two more fields are for kernels without a context */
 MC_API(cuGraphAddKernelNode_v2, MC_NODE_ARGS, const mc_kernel_params *params) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_ADD(mc_step_kernel(&step, params))
@@ -471,35 +498,17 @@ static int mc_graph_run(mc_work *w) {
 
 /* ---- updates ---- */
 
-/* Whose memory a copy or memset is of: an update may not change that. */
-static int mc_owner_same(mc_address a, mc_address b) {
-    const mc_range *x = mc_range_at(a), *y = mc_range_at(b);
-    int x_device = x && (x->kind == MC_RANGE_DEVICE || x->kind == MC_RANGE_POOL);
-    int y_device = y && (y->kind == MC_RANGE_DEVICE || y->kind == MC_RANGE_POOL);
-    if (!x || !y || x_device != y_device) {
-        return !x && !y;
-    }
-    return !x_device || (x->device == y->device && x->kind == y->kind &&
-                         (x->kind == MC_RANGE_POOL || x->context == y->context));
-}
-
 /* May a node that did `a` do `b` from now on? A memset may get another value and address;
    more only with luck. */
-static int mc_work_like(mc_work *a, mc_work *b) {
-    int strict = (M.desc.flags & MOCK_CUDA_STRICT_MEMSETS) != 0 || a->u.set.height > 1;
-    if (a->kind != b->kind || a->context != b->context) {
-        return 0;
-    }
-    switch (a->kind) {
-    case MC_WORK_COPY:
-        return mc_owner_same(a->u.copy.dst, b->u.copy.dst) &&
-               mc_owner_same(a->u.copy.src, b->u.copy.src);
-    case MC_WORK_SET:
-        return mc_owner_same(a->u.set.dst, b->u.set.dst) && a->u.set.height == b->u.set.height &&
-               (!strict || (a->u.set.width == b->u.set.width && a->u.set.pitch == b->u.set.pitch &&
-                            a->u.set.element == b->u.set.element));
-    default: return 1;
-    }
+static int mc_step_like(const mc_step *a, const mc_step *b) {
+    const mc_work *x = &a->work, *y = &b->work;
+    int strict = (M.desc.flags & MOCK_CUDA_STRICT_MEMSETS) != 0 || x->u.set.height > 1;
+    MC_RULE(x->kind == y->kind && x->context == y->context, 0);
+    MC_RULE(mc_owner_same(&a->dst, &b->dst) && mc_owner_same(&a->src, &b->src), 0);
+    return x->kind != MC_WORK_SET ||
+           (x->u.set.height == y->u.set.height &&
+            (!strict || (x->u.set.width == y->u.set.width && x->u.set.pitch == y->u.set.pitch &&
+                         x->u.set.element == y->u.set.element)));
 }
 
 /* Finds the executable graph and the node in it. */
@@ -538,7 +547,7 @@ static int mc_exec_replace(mc_handle exec, mc_handle node, mc_step *step) {
         mc_step_unref(step);
         return error;
     }
-    if (mc_work_like(&e->program->steps[n->index]->work, &step->work)) {
+    if (mc_step_like(e->program->steps[n->index], step)) {
         mc_step **place = &mc_exec_own(e)->steps[n->index];
         mc_step_unref(*place);
         *place = step;
