@@ -428,12 +428,12 @@ static void eager_timeout_explains(void **state) {
     (void)state;
     uint32_t word = 5;
     hcq_device_desc desc = test_desc();
-    desc.timeout_ns = SECOND / 20;
+    desc.timeout_ns = SECOND / 20;     /* nothing else here may end by it */
     hcq_device *device = test_open(0, &desc);
     hcq_signal gate = make_signal(device, 0);
-    hcq_buffer a = make_words(device, 4);
+    hcq_buffer a;
     hcq_point open = hcq_at(gate, 1), done;
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    CHECK_OK(hcq_alloc(device, 16, 0, &a));
     CHECK_OK(submit_lists(device, &open, NULL, 0, &done));
     log_clear();
     CHECK_RESULT(hcq_copyout(&word, a, 4), HCQ_TIMEOUT);
@@ -441,8 +441,6 @@ static void eager_timeout_explains(void **state) {
     CHECK_U64(word, 5);
     CHECK_OK(hcq_signal_set(gate, 1));
     WAIT_OK(done);
-    CHECK_OK(hcq_copyout(&word, a, 4));
-    CHECK_U64(word, 0);
     CHECK_OK(hcq_close(device));
 }
 
