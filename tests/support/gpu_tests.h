@@ -294,6 +294,20 @@ static void imports_that_overlap(void **state) {
     }
 }
 
+/* ---- clocks ---- */
+
+/* Both clocks go equally fast: within what two readings claim, and 300 millionths. */
+static void clocks_keep_pace(void **state) {
+    (void)state;
+    hcq_clock first = CLOCK_OF(T.dev);
+    test_sleep_ms(50);
+    hcq_clock second = CLOCK_OF(T.dev);
+    int64_t host = (int64_t)(second.host_ns - first.host_ns);
+    int64_t off = (int64_t)(second.device_ns - first.device_ns) - host;
+    int64_t most = (int64_t)(first.error_ns + second.error_ns) + host * 3 / 10000;
+    CHECK(off <= most && -off <= most);
+}
+
 /* ---- work of others ---- */
 
 /* It counts as submitted: the device's timeline waits for it. `import_fn` gives the
@@ -322,6 +336,6 @@ static void timeline_waits_for_others(hcq_device *dev,
 
 #define SHARED_TESTS                                                               \
     TEST(fills_of_all_kinds), TEST(copies_of_all_alignments), TEST(devices_take_turns), \
-    TEST(imports_of_any_range), TEST(imports_that_overlap),
+    TEST(imports_of_any_range), TEST(imports_that_overlap), TEST(clocks_keep_pace),
 
 #endif /* HCQ_TEST_GPU_TESTS_H */
