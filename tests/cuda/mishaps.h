@@ -201,6 +201,7 @@ static void stage_play(uint32_t flags, int error) {
     stage g;
     hcq_error_info info;
     hcq_device *again = NULL;
+    memset(&info, 0, sizeof info);
     if (stage_open(&g, flags)) {
         stage_record(&g);
         if (run_step(g.q, g.device)) { /* else nobody raises what it waits for */
@@ -212,9 +213,9 @@ static void stage_play(uint32_t flags, int error) {
         stage_native(&g);
         stage_eager(&g);
     }
-    if (g.device && hcq_device_error(g.device, &info) == HCQ_OK &&
-        info.result == HCQ_ERROR_LOST) {
-        stage_is_bad |= strncmp(info.native, "cu", 2) != 0;
+    if (g.device && stage_is_lost) {
+        stage_is_bad |= hcq_device_error(g.device, &info) != HCQ_OK;
+        stage_is_bad |= info.result != HCQ_ERROR_LOST || strncmp(info.native, "cu", 2) != 0;
         stage_is_bad |= error >= 700 && info.native_code != error;
         stage_is_bad |= g.lone && hcq_queue_submit(g.lone, g.device, NULL) != HCQ_ERROR_LOST;
     }
