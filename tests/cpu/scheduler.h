@@ -22,8 +22,8 @@
 
    What is wrong in any of them: a failed schedule_check, two accesses that no
    order keeps apart and of which one is a plain write or a plain access to what
-   is written (whether or not they met), all threads asleep (a lost wake-up if
-   the program would go on, were they woken; else a deadlock), no end. */
+   is written (whether or not they met), all threads asleep (a deadlock, or a wake-up
+   is lost), no end. */
 #ifndef SCHEDULER_H
 #define SCHEDULER_H
 
