@@ -379,7 +379,8 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
 }
 
 misuse_cases() { # made of the prototypes: a new function without its lines ends here
-    python3 tests/core/misuse.py hcq.h tests/core/misuse.txt >"$bin/misuse_cases.h"
+    python3 tests/core/misuse.py hcq.h hcq_vulkan.h hcq_cuda.h tests/core/misuse.txt \
+        >"$bin/misuse_cases.h"
 }
 
 sanitizer_works() { # COMPILER FLAGS...: can a program with this sanitizer run here?

@@ -37,6 +37,7 @@ static void views_are_values(void **state) {
     CHECK(!buffer.host || (char *)view.host == (char *)buffer.host + 100);
     hcq_buffer bad = hcq_view(buffer, 1000, 25);
     CHECK(bad.address == 0 && bad.size == 0 && bad.device == NULL && bad.host == NULL);
+    CHECK(hcq_view(buffer, 1024, 0).device == NULL);
     CHECK(hcq_view(buffer, 1025, 0).device == NULL);
     CHECK(hcq_view(view, 20, 8).device == NULL);
     CHECK(hcq_view(buffer, UINT64_MAX, 2).device == NULL);

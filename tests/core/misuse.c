@@ -20,7 +20,7 @@ static struct {
     hcq_driver *driver;
     hcq_registry *registry, *full;
     hcq_signal s, zero, gone, orphaned, raised;
-    hcq_point reached, stale, high, nil, line, taken;
+    hcq_point reached, stale, high, nil, line, taken, done;
     hcq_buffer a, b, b_part, x, odd, far, foreign, none, freed, orphan, input, input_end, strange;
     add_args args, bad_args, past_args, freed_args, input_args;
     hcq_dims one, flat_block;
@@ -67,6 +67,14 @@ static hcq_device *retained(hcq_device *device) {
     CHECK_OK(hcq_device_retain(device));
     return device;
 }
+
+#ifdef HCQ_TEST_CUDA
+static struct CUevent_st *event_lent(void) {
+    struct CUevent_st *event = NULL;
+    CHECK_OK(hcq_cuda_event_acquire(T.dev, F.done, &event));
+    return event;
+}
+#endif
 
 /* The queue as new: F.q has every kind of command, at indices that misuse.txt knows. */
 static void again(hcq_queue *q) {
@@ -224,6 +232,8 @@ static void fixture_late(void) {
     CHECK_OK(hcq_signal_destroy(gone));
     hcq_point never = hcq_at(make_signal(T.dev2, 0), 1);
     CHECK_OK(submit_lists(T.dev2, &never, &F.taken, 0, NULL));
+    CHECK_OK(hcq_queue_submit(F.w, T.dev, &F.done));
+    WAIT_OK(F.done);
 }
 
 static int fixture_open(void **state) {
@@ -396,11 +406,11 @@ static TEST_UNUSED int has_bytes(const void *data, size_t size) {
     return 0;
 }
 
-/* An output of a refused call: zeroed, ended, minus one, or as it was. */
+/* An output of a refused call: zeroed, ended, minus one, as it was, or whatever. */
 static void left(const void *out, size_t size, int how) {
     const unsigned char *p = (const unsigned char *)out;
     unsigned char want = how == 's' ? 0xA5 : how == 'm' ? 0xFF : 0;
-    for (size_t i = 0; i < (how == 't' ? 1 : size); i++) {
+    for (size_t i = 0; i < (how == 't' ? 1 : how == 'a' ? 0 : size); i++) {
         if (p[i] != want) {
             complain("byte %zu of an output is %#x", i, p[i]);
             return;
@@ -504,6 +514,12 @@ static void misuse_old_placeholder(void **state) {
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         MISUSE_TESTS
+#ifdef HCQ_TEST_VULKAN
+        MISUSE_VULKAN_TESTS
+#endif
+#ifdef HCQ_TEST_CUDA
+        MISUSE_CUDA_TESTS
+#endif
         cmocka_unit_test(misuse_second_command), cmocka_unit_test(misuse_freed_twice),
         cmocka_unit_test(misuse_old_placeholder),
     };

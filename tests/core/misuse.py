@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""misuse.py HEADER TABLE: writes C that calls every function of the header part
+"""misuse.py HEADERS TABLE: writes C that calls every function of the header parts
 with each parameter wrong, one at a time, as the table says what is wrong for its
 type and name. Fails where a function, a parameter or a field has no line there,
 which is shown first, with one more of each."""
@@ -35,6 +35,11 @@ def split(text, mark):
 # ---- the header: functions, structs, results
 
 
+def backend_of(function):
+    """Whose header has it; empty: hcq.h."""
+    return next((b for b in ("vulkan", "cuda") if function.startswith(f"hcq_{b}_")), "")
+
+
 def declared(text):
     """A declaration's type and name; of a function pointer or an array, too."""
     pointer = re.match(r"(.*)\(\*(\w+)\)", text)
@@ -45,7 +50,7 @@ def declared(text):
 
 
 def read_header(text):
-    text = text[:text.index("#endif /* HCQ_H */")]
+    text = text[:re.search(r"#endif /\* HCQ_\w*H \*/", text).start()]
     results = re.findall(r"X\(HCQ_ERROR_(\w+),", text)
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     text = re.sub(r"^#.*?(?<!\\)$", "", text, flags=re.S | re.M)
@@ -112,8 +117,12 @@ def read_table(text, results):
 
 
 class Maker:
-    def __init__(self, header, table):
-        self.functions, self.structs, self.results = read_header(header)
+    def __init__(self, headers, table):
+        self.functions, self.structs, self.results = read_header(headers[0])
+        for header in headers[1:]:     # a backend's
+            functions, structs, _ = read_header(header)
+            self.functions.update(functions)
+            self.structs.update(structs)
         self.blocks = read_table(table, self.results)
         self.types = self.blocks["types"].rows
         self.out, self.count, self.tests = [], 0, []
@@ -171,7 +180,8 @@ class Maker:
         wanted = f"HCQ_ERROR_{result}"
         returns = wanted if self.functions[name][0] in ("hcq_result", "int32_t") else "0"
         first = self.functions[name][1][0]
-        logs = first[0].replace("const ", "") in LOGGERS and what.split(".")[0] != first[1]
+        logs = first[0].replace("const ", "") in LOGGERS and what.split(".")[0] != first[1] \
+            and not backend_of(name)
         text = value.replace("\\", "\\\\").replace('"', '\\"')
         self.out.append(f'    {{ {before}C.logs = {int(logs)};\n'
                         f'      BAD("{what} = {text}", {wanted}, {returns}, "{word}",\n'
@@ -205,9 +215,12 @@ class Maker:
         self.tests.append(test)
         answer = {"hcq_result": "r", "int32_t": "i", "void": "v"}.get(self.functions[name][0], "n")
         also = re.findall(r" or (\w+)", head)
+        backend = backend_of(name)
+        only = [f'    if (!is_{backend}()) {{ SKIP("not on it"); }}'] if backend else []
+        self.out += [f"#ifdef HCQ_TEST_{backend.upper()}"] if backend else []
         self.out += [f"static void {test}(void **state) {{",
                      f"    struct {{ char none; {' '.join(decls)} }} O;",
-                     f'    (void)state;\n    start("{scene}", &O, sizeof O);',
+                     "    (void)state;", *only, f'    start("{scene}", &O, sizeof O);',
                      f"#define GOOD() do {{ if (fine({self.call(name, goods)}, '{answer}', "
                      + (f"HCQ_ERROR_{also[0]}" if also else "HCQ_OK") + ")) { "
                      + (f"again({goods[queue]});" if record else undo.strip() + ";")
@@ -228,7 +241,7 @@ class Maker:
                     args = goods[:i] + ["&s" if pointer else "s"] + goods[i + 1:]
                     self.bad((name, args, record, outs, queue), f"{p}.{path}", value, result,
                              word or (p if by_param else re.split(r"[.[]", path)[0]), before)
-        self.out += ["#undef GOOD", "    finish();", "}", ""]
+        self.out += ["#undef GOOD", "    finish();", "}", *["#endif"] * bool(backend), ""]
 
     def make(self):
         free = [w for w in self.blocks["except"].rows]
@@ -243,14 +256,18 @@ class Maker:
                 need(row.used or name == "except", name + ": nobody asks for", key)
             need(name in ("types", "except") or name.startswith("struct ") or
                  name.split("@")[0] in self.functions, "no such function:", name)
-        self.out += ["#define MISUSE_TESTS \\"] + [f"    cmocka_unit_test({t}), \\"
-                                                   for t in self.tests] + [""]
+        for backend, macro in (("", "MISUSE_TESTS"), ("vulkan", "MISUSE_VULKAN_TESTS"),
+                               ("cuda", "MISUSE_CUDA_TESTS")):
+            self.out += [f"#define {macro} \\"] + [
+                f"    cmocka_unit_test({t}), \\" for t in self.tests
+                if backend_of(t[len("misuse_"):]) == backend] + [""]
         return "\n".join(self.out)
 
 
-def check(header, table):
+def check(headers, table):
     """A prototype, a parameter or a field more than the table has must not pass."""
-    Maker(header, table).make()
+    header = headers[0]
+    Maker(headers, table).make()
     bind = "hcq_queue_bind(hcq_queue *queue, hcq_device *device"
     for old, new in ((bind, "hcq_new(int more);\nHCQ_API hcq_result " + bind),
                      (bind, bind + ", int more"),
@@ -258,7 +275,7 @@ def check(header, table):
                      ("hcq_driver_info *info)", "hcq_dims *dims)")):
         need(old in header, "not in the header:", old)
         try:
-            Maker(header.replace(old, new), table).make()
+            Maker([header.replace(old, new), *headers[1:]], table).make()
         except Missing as found:
             print("noticed:", found, file=sys.stderr)
             continue
@@ -267,8 +284,8 @@ def check(header, table):
 
 def main(args):
     texts = [open(path).read() for path in args]
-    check(*texts)
-    maker = Maker(*texts)
+    check(texts[:-1], texts[-1])
+    maker = Maker(texts[:-1], texts[-1])
     print(maker.make())
     print(f"{maker.count} cases of {len(maker.tests)} functions", file=sys.stderr)
 
