@@ -32,6 +32,10 @@ static hcq_backend mock_named(const char *name, const char *full_name) {
     return backend;
 }
 
+static uint32_t living_drivers(void) { /* of the mock */
+    return __atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE);
+}
+
 /* A private registry whose memory the teardown counts. */
 static hcq_registry *make_registry(void) {
     hcq_memory_hooks hooks = {test_hook_alloc, test_hook_free, &T.memory};
@@ -236,7 +240,7 @@ static void unregister_while_alive(void **state) {
     hcq_device_desc desc = mock_only_desc();
     hcq_device *first = NULL, *second = NULL;
     hcq_device_info info;
-    uint32_t count = 0, before = __atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE);
+    uint32_t count = 0, before = living_drivers();
     CHECK_OK(hcq_registry_register(registry, &backend));
     hcq_driver *driver = make_driver(registry, "LIVING"), *none = NULL;
     CHECK_OK(hcq_driver_open(driver, "1", &desc, &first));
@@ -249,7 +253,7 @@ static void unregister_while_alive(void **state) {
     CHECK_U64(count, MOCK_ORDINALS);
     CHECK_OK(hcq_driver_open(driver, "2", &desc, &second));
     hcq_driver_release(driver);
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    CHECK_U64(living_drivers(), before + 1);
     hcq_buffer a = make_words(first, 4);
     hcq_point done;
     CHECK_INDEX(hcq_queue_submit(make_queue(first, HCQ_COMPUTE), first, &done), 0);
@@ -258,9 +262,9 @@ static void unregister_while_alive(void **state) {
     CHECK_OK(hcq_device_info_get(first, &info));
     CHECK(strcmp(info.backend, "LIVING") == 0 && info.ordinal == 1);
     CHECK_OK(hcq_close(first));
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    CHECK_U64(living_drivers(), before + 1);
     CHECK_OK(hcq_close(second));       /* the mock aborts if its driver went before */
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before);
+    CHECK_U64(living_drivers(), before);
 }
 
 static void driver_references(void **state) {
@@ -268,29 +272,29 @@ static void driver_references(void **state) {
     hcq_registry *registry = make_registry();
     hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
-    uint32_t before = __atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE);
+    uint32_t before = living_drivers();
     CHECK_OK(hcq_registry_register(registry, &mock_backend));
     hcq_driver *driver = make_driver(registry, "MOCK"), *other = make_driver(registry, "MOCK");
     CHECK(driver != other);
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 2);
+    CHECK_U64(living_drivers(), before + 2);
     hcq_driver_release(other);
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    CHECK_U64(living_drivers(), before + 1);
     hcq_driver_retain(driver);
     hcq_driver_retain(driver);
     for (int i = 0; i < 2; i++) {
         hcq_driver_release(driver);
-        CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+        CHECK_U64(living_drivers(), before + 1);
         CHECK(strcmp(driver_info(driver).name, "MOCK") == 0);
     }
     hcq_driver_release(driver);
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before);
+    CHECK_U64(living_drivers(), before);
     desc.registry = registry;
     CHECK_RESULT(hcq_open("MOCK:99", &desc, &device), HCQ_ERROR_NO_DEVICE);
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before); /* it goes, too */
+    CHECK_U64(living_drivers(), before); /* it goes, too */
     CHECK_OK(hcq_open("MOCK", &desc, &device));
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before + 1);
+    CHECK_U64(living_drivers(), before + 1);
     CHECK_OK(hcq_close(device));
-    CHECK_U64(__atomic_load_n(&mock_drivers, __ATOMIC_ACQUIRE), before);
+    CHECK_U64(living_drivers(), before);
     hcq_registry_destroy(registry);
 }
 
@@ -640,6 +644,12 @@ static void queries_agree(void **state) {
 
 /* ---- coverage ---- */
 
+static void run_to_end(hcq_queue *q, hcq_device *device) {
+    hcq_point done;
+    CHECK_OK(hcq_queue_submit(q, device, &done));
+    WAIT_OK(done);
+}
+
 /* Counts finished execs: of unbound queues, bound replays, calls, appended
    recordings; not the empty ones. */
 static void coverage_counts_execs(void **state) {
@@ -662,8 +672,7 @@ static void coverage_counts_execs(void **state) {
                                hcq_dim(1, 1, 1)), 4);
     CHECK_U64(runs_of(add), 0);        /* recorded is not run */
     for (uint64_t i = 1; i <= 4; i++) {
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_OK(done);
+        run_to_end(q, device);
         CHECK_U64(runs_of(add), 3 * i);
         CHECK_U64(runs_of(put), i);
     }
@@ -700,9 +709,7 @@ static void coverage_of_a_shorter_recording(void **state) {
         for (uint64_t i = 0; i < length; i++) {
             CHECK_INDEX(record_add(q, add, a, 0, 1), (int)i);
         }
-        hcq_point done;
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_OK(done);
+        run_to_end(q, device);
         runs += length;
         CHECK_U64(runs_of(add), runs);
         CHECK_OK(hcq_queue_reset(q));
@@ -777,8 +784,7 @@ static void coverage_leaves_failed_out(void **state) {
     CHECK_OK(hcq_queue_submit(bad, device, &failed));
     WAIT_RESULT(failed, HCQ_ERROR_HOST);
     CHECK_U64(runs_of(add), 1);
-    CHECK_OK(hcq_queue_submit(q, device, &held));
-    WAIT_OK(held);
+    run_to_end(q, device);
     CHECK_U64(runs_of(add), 2);
     CHECK_U64(READ32(a, 0), 2);
     CHECK_OK(hcq_close(device));
@@ -791,14 +797,11 @@ static void coverage_is_off(void **state) {
     hcq_program *off = make_add(T.dev), *on = make_add(device);
     hcq_buffer a = make_words(T.dev, 16), b = make_words(device, 16);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *covered = make_queue(device, HCQ_COMPUTE);
-    hcq_point done;
     CHECK_INDEX(record_add(q, off, a, 0, 1), 0);
     CHECK_INDEX(record_add(covered, on, b, 0, 1), 0);
     for (int i = 0; i < 5; i++) {
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
-        CHECK_OK(hcq_queue_submit(covered, device, &done));
-        WAIT_OK(done);
+        run_to_end(q, T.dev);
+        run_to_end(covered, device);
     }
     CHECK_U64(runs_of(off), 0);
     CHECK_U64(runs_of(on), 5);
@@ -807,10 +810,8 @@ static void coverage_is_off(void **state) {
     CHECK_OK(hcq_queue_reset(covered));
     CHECK_INDEX(hcq_queue_exec(covered, here, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_INDEX(hcq_queue_exec(q, there, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_OK(hcq_queue_submit(covered, T.dev, &done)); /* each on the other's device */
-    WAIT_OK(done);
-    CHECK_OK(hcq_queue_submit(q, device, &done));
-    WAIT_OK(done);
+    run_to_end(covered, T.dev);
+    run_to_end(q, device);
     CHECK_U64(runs_of(here), 0);
     CHECK_U64(runs_of(there), 1);
     CHECK_OK(hcq_close(device));

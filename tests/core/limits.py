@@ -17,45 +17,24 @@ TABLE = """
 # numbers of others, flags, kinds, tags: no number of things
 HCQ_VERSION_* * - the version
 HCQI_CU_* * - the CUDA driver's
-HCQI_VK_OP_* * - SPIR-V's
-HCQI_VK_CLASS_* * - SPIR-V's
-HCQI_VK_NEEDS_* * - flags
-HCQI_JOB_* * - flags
-HCQI_MAGIC_* * - marks of objects
-HCQI_PACKET_* * - marks
-HCQI_PART_* * - kinds
+HCQ_FEATURE_*,HCQ_DEVICE_*,HCQ_CPU_*,HCQI_JOB_*,HCQI_VK_NEEDS_*,HCQ_PACKET_CHANGES * - flags
+HCQ_HOST_VISIBLE,HCQ_NO_CACHE,HCQ_ZEROED,HCQI_READ,HCQI_WRITE,HCQI_RELATIVE * - flags
+HCQ_OVERLAP,HCQ_UNORDERED,HCQ_STEP,HCQ_COPY_LISTS,HCQ_VALIDATE * - flags
+HCQI_MAGIC_*,HCQI_PACKET_*,HCQI_TAG * - marks
+HCQI_PART_*,HCQ_PART_*,HCQ_COMMAND_WAIT * - kinds
 HCQI_CPU_GENERATION* * - bits of the gate; cpu/ has its model
 HCQI_CPU_O[PW]* * - bits of the gate; cpu/ has its model
-HCQ_FEATURE_* * - flags
-HCQ_DEVICE_* * - flags
-HCQ_CPU_* * - flags
 HCQ_CUDA_* * - flags, a key
 HCQ_VULKAN_* * - flags, a key
-HCQ_PART_* * - kinds
 HCQ_QUERY_BACKEND 1000 - a key
 HCQ_BACKEND_VERSION 5 - the version
-HCQ_COMMAND_WAIT 1 - a kind
-HCQ_PACKET_CHANGES 64 - a flag
-HCQ_VALIDATE * - on or off
-HCQ_HOST_VISIBLE 1 - a flag
-HCQ_NO_CACHE 2 - a flag
-HCQ_ZEROED 4 - a flag
-HCQ_OVERLAP 1 - a flag
-HCQ_UNORDERED 2 - a flag
-HCQ_STEP 4 - a flag
-HCQ_COPY_LISTS 8 - a flag
-HCQI_READ 1 - a flag
-HCQI_WRITE 2 - a flag
-HCQI_RELATIVE 0x80 - a flag
-HCQI_TAG 0xfa - a mark
 HCQI_TAG_SHIFT 44 - its place: placeholders of 2^44 bytes do not meet
 HCQI_RESULT_MAX * - the size of an enumeration
-HCQI_SYS_FUTEX_* * - Linux's
-HCQI_SYS_CPU_WORDS * - Linux's
+HCQI_SYS_FUTEX_*,HCQI_SYS_CPU_WORDS * - Linux's
+HCQI_VK_OP_*,HCQI_VK_CLASS_*,HCQI_VK_LISTS_ALL * - SPIR-V's
 HCQI_VK_SPEC_ID,HCQI_VK_BLOCK,HCQI_VK_BUFFER_BLOCK,HCQI_VK_ROW_MAJOR,HCQI_VK_*_STRIDE * - SPIR-V's
 HCQI_VK_COMPUTE,HCQI_VK_HEADER,HCQI_VK_BUILT_IN,HCQI_VK_LOCAL_SIZE*,HCQI_VK_GLOBAL_ID * - SPIR-V's
 HCQI_VK_NUM_WORKGROUPS,HCQI_VK_WORKGROUP_*,HCQI_VK_BINDING,HCQI_VK_SET,HCQI_VK_OFFSET * - SPIR-V's
-HCQI_VK_LISTS_ALL * - SPIR-V's
 HCQI_VK_*_NEEDED 0 - counted by macros
 HCQI_CUDA_NEEDED_COUNT 0 - counted by macros
 HCQI_CUDA_POOLED 1 - a kind

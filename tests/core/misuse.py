@@ -46,7 +46,7 @@ def declared(text):
     if pointer:
         return "fn", pointer.group(2)
     kind, name = re.match(r"(.*?)(\w+)(?:\[.*\])?$", text, re.S).groups()
-    return kind.replace("struct ", "").strip(), name
+    return kind.replace("struct hcq_", "hcq_").strip(), name
 
 
 def read_header(text):
