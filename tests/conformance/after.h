@@ -604,27 +604,6 @@ static void copyin_beyond_staging(void **state) {
     }
 }
 
-/* Staging memory that a cycle holds for good is not waited for. */
-static void copyin_behind_a_cycle(void **state) {
-    (void)state;
-    enum { BYTES = 4096, COUNT = 3 };
-    static unsigned char in[BYTES * COUNT];
-    hcq_device *device = eager_device(BYTES, COUNT);
-    hcq_buffer buffer;
-    if (eager_memory(device, EAGER_KINDS - 1, sizeof in, &buffer) == HCQ_OK) {
-        hcq_signal s = make_signal(device, 0);
-        hcq_point consumed = hcq_at(s, 1), raised = hcq_at(s, 2);
-        CHECK_OK(submit_lists(device, &consumed, NULL, 0, NULL));
-        CHECK_OK(submit_lists(device, NULL, &raised, 0, NULL));
-        CHECK_OK(hcq_copyin(buffer, in, sizeof in));
-        CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
-        CHECK_OK(hcq_signal_set(s, 1));
-        CHECK_OK(hcq_device_synchronize(device, BOUND));
-        CHECK_OK(hcq_free(buffer));
-    }
-    CHECK_OK(hcq_close(device));
-}
-
 /* Small copies share a piece of the staging memory. */
 static void small_copyins_share_staging(void **state) {
     (void)state;
@@ -753,5 +732,5 @@ static void transfers_give_up_in_a_full_lane(void **state) {
     TEST(free_after_with_late_users), TEST(free_after_failed_wait), \
     TEST(free_after_of_imported), TEST(temporaries_stay_bounded), \
     TEST(temporaries_from_threads), TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
-    TEST(copyin_behind_a_cycle), TEST(small_copyins_share_staging), \
-    TEST(calls_beside_a_waiting_thread), TEST(transfers_give_up_in_a_full_lane)
+    TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
+    TEST(transfers_give_up_in_a_full_lane)

@@ -207,8 +207,7 @@ static void explain_cycle_on_a_lane(void **state) {
     SAYS_NOT(explain(consumer), "cycle"); /* not yet */
     hcq_point producer = submit_link(T.dev, HCQ_COMPUTE, "producer", hcq_at(aside, 0),
                                      hcq_at(s, 2));
-    CHECK_OK(submit_lists(T.dev2, NULL, NULL, 0, NULL));
-    for (int i = 0; i < 4; i++) {      /* so that its number is nobody else's */
+    for (int i = 0; i < 5; i++) {      /* so that its number is nobody else's */
         CHECK_OK(submit_lists(T.dev2, NULL, NULL, 0, NULL));
     }
     hcq_point outsider = submit_link(T.dev2, HCQ_COMPUTE, "outsider", hcq_at(t, 1),
@@ -223,6 +222,9 @@ static void explain_cycle_on_a_lane(void **state) {
         NUMBERS(line, producer.value);
         NUMBERS_NOT(line, outsider.value);
     }
+    static char dump[32768];
+    hcq_device_dump(T.dev, dump, sizeof dump);
+    SAYS(dump, "cycle");
     CHECK_OK(hcq_signal_set(s, 1));    /* the host resolves it */
     WAIT_OK(consumer);
     WAIT_OK(producer);
@@ -371,24 +373,31 @@ static hcq_result host_until_told(void *user) {
     return host_until(user);
 }
 
+/* A program that runs until until_go. */
+static hcq_program *make_until(void) {
+    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL},
+                             {NULL, 0, NULL}, 0};
+    hcq_program *until = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &until));
+    test_gate(GATE_UNTIL, until_wait);
+    __atomic_store_n(&SEEN->until_go, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
+    return until;
+}
+
 /* Of two waits the one that is over is not named. */
 static void explain_the_wait_that_is_left(void **state) {
     (void)state;
-    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *until = NULL;
     hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
                           hcq_at(labelled_signal(T.dev, "late"), 1)};
     hcq_submission both;
     hcq_point after;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &until));
+    hcq_program *until = make_until();
     hold_reset();
     hcq_queue *first = make_holder(T.dev), *second = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_signal(first, waits[0]), 1);
     CHECK_INDEX(hcq_queue_exec(second, until, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
     CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
-    test_gate(GATE_UNTIL, until_wait);
-    __atomic_store_n(&SEEN->until_go, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
     (void)hold_start(first, T.dev);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
     memset(&both, 0, sizeof both);
@@ -406,16 +415,11 @@ static void explain_the_wait_that_is_left(void **state) {
 
 static void explain_running(void **state) {
     (void)state;
-    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *until = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &until));
     for (int way = 0; way < 2; way++) {
         hcq_signal s = labelled_signal(T.dev, "result"), t = make_signal(T.dev2, 0);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_point done, after;
-        test_gate(GATE_UNTIL, until_wait);
-        __atomic_store_n(&SEEN->until_go, 0, __ATOMIC_RELEASE);
-        __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
+        hcq_program *until = make_until();
         CHECK_OK(hcq_queue_label(q, "busy one"));
         if (way == 0) {
             CHECK_INDEX(hcq_queue_exec(q, until, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);

@@ -413,8 +413,45 @@ static void step_fails(void **state) {
     }
 }
 
+static void *step_neighbour(void *user) {
+    for (int i = 0; i < 2000 && !__atomic_load_n((uint32_t *)user, __ATOMIC_ACQUIRE); i++) {
+        hcq_buffer other;
+        if (hcq_alloc(T.dev, 64, HCQ_NO_CACHE, &other) != HCQ_OK || hcq_free(other) != HCQ_OK) {
+            return user;
+        }
+    }
+    return NULL;
+}
+
+/* Each step looks up what it names, in a table that other threads change. */
+static void steps_beside_other_threads(void **state) {
+    (void)state;
+    static uint32_t stop;
+    hcq_queue *g = make_graph();
+    hcq_buffer from = make_filled(T.dev, 16, 7), to = make_words(T.dev, 16);
+    hcq_submission s = submission(&g, 1);
+    pthread_t thread;
+    void *failed = NULL;
+    CHECK_INDEX(hcq_queue_copy(g, to, hcq_input(g, 0, NULL, 64), 64), 0);
+    s.flags = HCQ_STEP;
+    s.inputs = &from;
+    s.input_count = 1;
+    __atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
+    CHECK(pthread_create(&thread, NULL, step_neighbour, &stop) == 0);
+    hcq_result result = HCQ_OK;
+    for (int i = 0; i < 40 && result == HCQ_OK; i++) {
+        result = hcq_submit(T.dev, &s, 1, NULL);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, &failed);
+    CHECK_OK(result);
+    CHECK(failed == NULL);
+    check_same(__FILE__, __LINE__, to, from);
+}
+
 #define GRAPH_LAUNCH_TESTS \
     TEST(launch_beside_other_work), TEST(later_work_follows_a_launch), \
     TEST(launches_among_submissions), TEST(launch_in_a_callback), \
     TEST(launch_with_waits_and_signals), TEST(one_failing_launch_of_many), \
-    TEST(failed_launch_keeps_the_order), TEST(step_fails)
+    TEST(failed_launch_keeps_the_order), TEST(step_fails), \
+    TEST(steps_beside_other_threads)
