@@ -315,43 +315,32 @@ static void queue_outlives_its_submit(void **state) {
 
 /* A free that waits for a device that goes and for a signal: it goes on waiting
    for the signal, and nobody gets the memory before. */
-static void free_waits_on_after_a_loss(int lost) {
-    mock_control control;
-    hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
-    hcq_point gate = make_gate(T.dev), freed, done;
-    hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
-    hcq_buffer a, other;
-    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
-    CHECK_OK(hcq_free_after(a, waits, 2, &freed));
-    if (lost) {
-        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
-        lose_at_next_submit(&control);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_RESULT(done, HCQ_ERROR_LOST);
-    }
-    hcq_result closed = hcq_close(device);
-    CHECK(lost || closed == HCQ_OK);
-    CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
-    CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
-    CHECK(other.address != a.address);
-    open_gate(gate);
-    WAIT_OK(freed);
-    CHECK_OK(hcq_free(other));
-}
-
-static void free_after_and_a_closed_device(void **state) {
+static void free_after_and_a_device_that_goes(void **state) {
     (void)state;
-    free_waits_on_after_a_loss(0);
-}
-
-static void free_after_and_a_lost_device(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
+    for (int lost = 0; lost <= is_mock(); lost++) { /* closed; lost before */
+        mock_control control;
+        hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
+        hcq_point gate = make_gate(T.dev), freed, done;
+        hcq_point waits[2] = {hcq_at(hcq_device_timeline(device), 1000), gate};
+        hcq_buffer a, other;
+        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &a));
+        CHECK_OK(hcq_free_after(a, waits, 2, &freed));
+        if (lost) {
+            hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+            CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+            lose_at_next_submit(&control);
+            CHECK_OK(hcq_queue_submit(q, device, &done));
+            WAIT_RESULT(done, HCQ_ERROR_LOST);
+        }
+        hcq_result closed = hcq_close(device);
+        CHECK(lost || closed == HCQ_OK);
+        CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
+        CHECK_OK(hcq_alloc(T.dev, 4096, 0, &other));
+        CHECK(other.address != a.address);
+        open_gate(gate);
+        WAIT_OK(freed);
+        CHECK_OK(hcq_free(other));
     }
-    free_waits_on_after_a_loss(1);
 }
 
 /* Another device's work names the closed one's memory: what is held is cancelled,
@@ -458,6 +447,5 @@ static void close_with_held_memory(void **state) {
     TEST(close_finishes_work), TEST(close_does_not_wait_for_others), \
     TEST(idle_devices_close_beside_a_busy_one), TEST(close_with_failures_above_others), \
     TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
-    TEST(free_after_and_a_closed_device), TEST(free_after_and_a_lost_device), \
-    TEST(memory_outlives_running_work), TEST(a_place_is_taken_again), \
-    TEST(close_with_held_memory)
+    TEST(free_after_and_a_device_that_goes), TEST(memory_outlives_running_work), \
+    TEST(a_place_is_taken_again), TEST(close_with_held_memory)

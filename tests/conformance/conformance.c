@@ -10,30 +10,30 @@
 
 #include "device.h"
 #include "memory.h"
-#include "signal.h"
+#include "signal.h"     /* values of a signal: what shows, who raises it, its end */
 #include "queue.h"
-#include "order.h"
+#include "order.h"      /* what runs after what */
 #include "update.h"
 #include "custom.h"
-#include "host.h"
-#include "after.h"
+#include "host.h"       /* host commands and callbacks */
+#include "after.h"      /* memory and eager calls in the order of work */
 #include "transfer.h"
 #include "values.h"
 #include "driver.h"
-#include "notify.h"
-#include "waits.h"
-#include "explain.h"
-#include "closing.h"
-#include "cost.h"
-#include "failure.h"
+#include "notify.h"     /* notifications, handles for event loops */
+#include "waits.h"      /* calls that wait */
+#include "explain.h"    /* why a wait does not end */
+#include "closing.h"    /* a device is closed in the middle of anything */
+#include "cost.h"       /* what is pending makes nothing dearer */
+#include "failure.h"    /* failures, lost devices */
 #include "trace.h"
 #include "devices.h"
 #include "graph.h"
 #include "graph_launch.h"
 #include "graph_limits.h"
 #include "profile.h"
-#include "errors.h"
-#include "fork.h"
+#include "errors.h"     /* messages, loggers */
+#include "fork.h"       /* a child of fork */
 #include "large.h"
 #include "limits.h"
 #include "numbers.h"

@@ -319,7 +319,7 @@ static hcq_result errors_stays(void *user) {
 /* One whose first lane is busy until errors_gate. */
 static hcq_device *errors_busy_device(uint32_t inflight) {
     hcq_device_desc desc = test_desc();
-    desc.timeout_ns = SECOND / 5;
+    desc.timeout_ns = SECOND / 20;
     desc.explain_ns = HCQ_KEEP;
     desc.inflight = inflight;
     __atomic_store_n(&errors_gate, 0, __ATOMIC_SEQ_CST);

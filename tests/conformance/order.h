@@ -61,7 +61,7 @@ static void record_mutual(hcq_queue *compute, hcq_queue *copy, hcq_buffer a, hcq
 
 static void mutual_waits(void **state) {
     (void)state;
-    enum { ROUNDS = 40 };
+    enum { ROUNDS = 20 };
     for (int way = 0; way < 4; way++) {
         if (way < 3 && T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
             continue;                  /* on one lane that is a cycle, unless unordered */
@@ -490,7 +490,7 @@ static void sixteen_queues_at_most(void **state) {
     }
     hcq_submission sub = submission(q, N + 1);
     CHECK_RESULT(hcq_submit(T.dev, &sub, 1, &done), HCQ_ERROR_LIMIT);
-    for (uint32_t round = 0; round < 20; round++) {
+    for (uint32_t round = 0; round < 4; round++) {
         sub.queue_count = N;
         CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
         WAIT_OK(done);
@@ -531,7 +531,7 @@ static void stale_checks(void **state) {
 
 static void destroyed_after_submit(void **state) {
     (void)state;
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 16; round++) {
         int held = round % 2, bound = round / 2 % 2, unordered = round / 4 % 2;
         hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
         hcq_signal waited = make_signal(T.dev, 1), stamp = make_signal(T.dev, 0);
