@@ -122,7 +122,11 @@ static void notice_calls_back(void *user, hcq_result result) {
     c->got[11] = hcq_wait(&far_away, 1, HCQ_ALL, SECOND); /* these would block */
     c->got[12] = hcq_wait(&far_away, 1, HCQ_ANY, HCQ_FOREVER);
     c->got[13] = hcq_device_synchronize(T.dev, SECOND);
+    value = hcq_device_timeline_value(T.dev);
     c->got[14] = hcq_submit_and_wait(T.dev, &empty, 1, SECOND, NULL);
+    if (hcq_device_timeline_value(T.dev) != value) {
+        c->got[14] = HCQ_OK;           /* it is refused before anything is submitted */
+    }
     c->got[15] = hcq_copyout(text, c->buffer, 4);
     c->got[16] = hcq_copyin(c->buffer, text, 4);
     c->got[17] = hcq_close(T.dev2);
