@@ -9296,6 +9296,18 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
     return best.job;
 }
 
+static int hcqi_is_held(const hcq_job *job) {
+    return job != NULL && (job->flags & HCQI_JOB_LISTED) != 0;
+}
+
+static int hcqi_is_handed(const hcqi_waiter *w) {
+    hcqi_points points;
+    hcq_result why;
+    points.count = 0;
+    points.overflow = 0;
+    return hcqi_state_of(w->signal, w->value, &why, &points) == HCQI_HANDED;
+}
+
 /* Where a look at what a job waits for has got to. */
 typedef struct hcqi_blockers {
     const hcq_job *job;
@@ -9332,13 +9344,10 @@ static int hcqi_blockers_next(hcqi_blockers *b, hcq_job **out) {
         hcqi_core.looks--;
         if (w->home == HCQI_HOME_NONE) { continue; }
         *out = hcqi_raiser(w->signal, w->value);
+        if (hcqi_is_held(*out) && hcqi_is_handed(w)) { continue; } /* that part of it runs */
         return 1;
     }
     return 0;
-}
-
-static int hcqi_is_held(const hcq_job *job) {
-    return job != NULL && (job->flags & HCQI_JOB_LISTED) != 0;
 }
 
 #define HCQI_PATH 64                   /* longer ones are cut short */

@@ -403,11 +403,13 @@ static void launch_is_told(hcq_point done, hcq_point raise, const char *gate) {
     CHECK(hcq_device_dump(T.dev2, text, sizeof text) < sizeof text);
 }
 
-/* Held by a signal, and then running, with one device waiting for the other. */
+/* Held by a signal, and then running, with one device waiting for the other: to, or
+   to and fro. */
 static void launch_is_explained(void **state) {
     (void)state;
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_queue *g = make_chain(T.dev, T.dev2, T.dev, 2, 1);
+    for (uint32_t way = 0; way < 4; way++) {
+        int bound = way % 2;
+        hcq_queue *g = make_chain(T.dev, T.dev2, T.dev, 2 + way / 2, 1);
         hcq_signal s = labelled_signal(T.dev2, "the gate");
         hcq_point gate = hcq_at(s, 1), raise = hcq_at(make_signal(T.dev, 0), 1), done;
         hcq_submission sub = submission(&g, 1);
