@@ -484,7 +484,7 @@ static void refused_value_is_told(void **state) {
 
 /* Work that waits for an engine is handed over while others ask what it has done. */
 static void meanwhile_an_engine_is_asked(void **state) {
-    enum { DRAWN = 400, AHEAD = 4 };
+    enum { DRAWN = 6000, AHEAD = 4 };
     hcq_point drawn, done = {{0}, 0};
     uint32_t locks = 0;
     asker a;
