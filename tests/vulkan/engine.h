@@ -129,6 +129,10 @@ static void handles_of_a_lent_device(void **state) {
     (void)state;
     hcq_vulkan_info info;
     hcq_vulkan_lane_info lane;
+    hcq_point none = {{0}, 0};
+    VkSemaphore got;
+    uint64_t value;
+    size_t size = 0;
     engine_open();
     hcq_device *dev = engine_lend();
     CHECK_OK(hcq_vulkan_info_get(dev, &info));
@@ -138,7 +142,15 @@ static void handles_of_a_lent_device(void **state) {
     CHECK(lane.queue == E.queue && lane.family == E.family && lane.index == UINT32_MAX);
     CHECK_U64(lane.shared, T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE ? 1 : 2);
     CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_COMPUTE, 1, &lane), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_GRAPH, 0, &lane), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_device_retain(dev));
     CHECK_OK(hcq_close(dev));
+    CHECK_RESULT(hcq_vulkan_info_get(dev, &info), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_COMPUTE, 0, &lane), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_vulkan_import_point(dev, E.semaphores[0], 1, &none), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_vulkan_cache(dev, NULL, &size), HCQ_ERROR_CLOSED);
+    CHECK(hcq_vulkan_point(dev, none, &got, &value) < 0);
+    (void)hcq_device_release(dev);
     engine_close();
 }
 
@@ -193,7 +205,9 @@ static void handles_refused(void **state) {
                  HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_import_point(NULL, some, 1, &got), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_import_point(cpu, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
+    CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(hcq_vulkan_cache(NULL, NULL, &size), HCQ_ERROR_INVALID);
+    CHECK_RESULT(hcq_vulkan_cache(T.dev, NULL, NULL), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_cache(cpu, NULL, &size), HCQ_ERROR_UNSUPPORTED);
     CHECK_OK(hcq_close(cpu));
 }
