@@ -5343,14 +5343,23 @@ static int hcqi_vk_knows(const hcqi_vk_known *known, const char *name) {
     return 0;
 }
 
+/* Is there a message that nobody has logged? */
+static int hcqi_vk_message_take(hcqi_vk_device *d, char *text) {
+    uint64_t messages = hcqi_atomic_load64(&d->messages);
+    if (messages == hcqi_atomic_load64(&d->messages_logged)) { return 0; }
+    hcqi_vk_lock(&d->message_lock);    /* another thread may take it first */
+    messages = hcqi_atomic_load64(&d->messages);
+    int is_new = messages != d->messages_logged;
+    memcpy(text, d->message, HCQI_VK_MESSAGE);
+    hcqi_atomic_store64(&d->messages_logged, messages);
+    hcqi_vk_unlock(&d->message_lock);
+    return is_new;
+}
+
 /* Messages wait until no lock is held, as a logger may come back. */
 static void hcqi_vk_messages_log(hcqi_vk_device *d) {
-    while (d->validates && hcqi_atomic_load64(&d->messages) != d->messages_logged) {
-        char text[HCQI_VK_MESSAGE];
-        hcqi_vk_lock(&d->message_lock);
-        memcpy(text, d->message, sizeof text);
-        d->messages_logged = hcqi_atomic_load64(&d->messages);
-        hcqi_vk_unlock(&d->message_lock);
+    char text[HCQI_VK_MESSAGE];
+    while (d->validates && hcqi_vk_message_take(d, text)) {
         hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %s", text);
     }
 }

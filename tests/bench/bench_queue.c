@@ -34,17 +34,21 @@ hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn,
     return program;
 }
 
+static void chain_record(bench_chain *chain, uint32_t count) {
+    bench_tiny_args args = {chain->counter.address};
+    for (uint32_t i = 0; i < count; i++) {
+        hcq_queue_exec(chain->queue, chain->program, &args, sizeof args, hcq_dim(1, 1, 1),
+                       hcq_dim(1, 1, 1));
+    }
+}
+
 void bench_chain_open(bench_chain *chain, uint32_t count) {
     CHECK(hcq_open("CPU", NULL, &chain->device));
     CHECK(hcq_alloc(chain->device, sizeof(uint64_t), HCQ_HOST_VISIBLE | HCQ_ZEROED,
                     &chain->counter));
     chain->program = bench_program(chain->device, "tiny", bench_tiny, HCQ_ARG_NONE);
     CHECK(hcq_queue_create(chain->device, HCQ_COMPUTE, &chain->queue));
-    bench_tiny_args args = {chain->counter.address};
-    for (uint32_t i = 0; i < count; i++) {
-        hcq_queue_exec(chain->queue, chain->program, &args, sizeof args, hcq_dim(1, 1, 1),
-                       hcq_dim(1, 1, 1));
-    }
+    chain_record(chain, count);
     CHECK(hcq_queue_bind(chain->queue, chain->device));
 }
 
@@ -422,6 +426,23 @@ static void update_exec(bench_result *result) {
     bench_chain_close(&chain);
 }
 
+static void record_run(void *ctx, uint64_t n) {
+    bench_chain *chain = (bench_chain *)ctx;
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK(hcq_queue_reset(chain->queue));
+        chain_record(chain, BENCH_CHAIN);
+    }
+}
+
+static void record_exec(bench_result *result) {
+    bench_chain chain;
+    bench_stats stats;
+    bench_chain_open(&chain, 1);
+    bench_side side = {record_run, &chain, NULL, NULL, 0};
+    bench_compare(result, &side, 1, g_per_kernel, &stats);
+    bench_chain_close(&chain);
+}
+
 const bench bench_queue_rows[] = {
     {"cpu.replay_1000", "ns/kernel", 2.0, replay_1000},
     {"cpu.replay_1000_tbb", "ns/kernel", 0.25, replay_1000_tbb},
@@ -429,4 +450,5 @@ const bench bench_queue_rows[] = {
     {"cpu.roundtrip_spin", "ns", 1.5, roundtrip_spin},
     {"cpu.roundtrip_sleep", "ns", 1.3, roundtrip_sleep},
     {"cpu.update_exec", "ns", BENCH_NONE, update_exec},
+    {"cpu.record_exec", "ns", BENCH_NONE, record_exec},
     {0}};

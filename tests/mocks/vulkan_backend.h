@@ -467,6 +467,12 @@ static void ask_for_pipelines(hcq_device *device) {
     (void)hcq_vulkan_cache(device, NULL, &size);
 }
 
+static void ask_to_submit(hcq_device *device) {
+    hcq_point done;
+    (void)submit_lists(device, NULL, NULL, 0, &done);
+    (void)hcq_wait(&done, 1, HCQ_ALL, BOUND);
+}
+
 /* No device's logger is told of a value that no semaphore has. */
 static void refused_value_is_told(void **state) {
     char line[200] = "";
@@ -510,7 +516,7 @@ static void meanwhile_an_engine_is_asked(void **state) {
 
 /* The layer says something in two threads at once. */
 static void meanwhile_the_layer_speaks(void **state) {
-    asker a;
+    asker a, b;
     (void)state;
     driver_is("vkmock");
     mock_vk_options.flags |= MOCK_VK_LAYER;
@@ -519,10 +525,12 @@ static void meanwhile_the_layer_speaks(void **state) {
     hcq_device *device = test_open(0, &desc);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     asker_start(&a, device, ask_for_pipelines);
+    asker_start(&b, device, ask_to_submit);
     for (uint32_t i = 0; i < 200; i++) {
         submit_and_wait(q, device);
     }
     asker_stop(&a);
+    asker_stop(&b);
     CHECK(log_has("validation: "));
     CHECK(test_query(device, HCQ_VULKAN_QUERY_MESSAGES) >= 200);
     backend_close(device);
