@@ -82,7 +82,7 @@ HCQI_MAX_SLICES 64 graphs_on_as_many_lanes_as_fit
 HCQI_MAX_EARLIER 8 any_number_of_earlier_launches
 HCQI_MAX_VALUE * signal_values
 HCQI_BATCH_WAITS 16 any_number_of_waits any_number_of_running_lanes sixteen_queues_at_most
-HCQI_SLEEPER_POINTS 16 waits_of_many_points_and_resets
+HCQI_SLEEPER_POINTS 16 waits_of_many_points
 HCQI_PROMISES 16384 promises_in_one_place
 HCQI_LOG 64 any_number_of_updates
 HCQI_PATH 64 explain_long_chains
