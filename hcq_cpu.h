@@ -65,7 +65,7 @@ enum {
     HCQI_CPU_AHEAD = 512,              /* bytes of packets to fetch ahead */
     HCQI_CPU_LAP = 4,                  /* more than that */
     HCQI_CPU_TIGHT = 512,              /* turns without a pause */
-    HCQI_CPU_TOGETHER = 4,             /* waits until they yield first of all */
+    HCQI_CPU_TOGETHER = 256,           /* waits until they yield first of all */
     HCQI_CPU_TURNS = 32,               /* of spinning between looks around */
     HCQI_CPU_ROOM = 128,               /* turns that a spinner gets to make room */
     HCQI_CPU_LOST_NS = 500000,         /* such a gap is a turn lost to others */
