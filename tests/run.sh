@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs hcq's tests.
 #
-#   sh tests/run.sh                what a change must pass      a quarter of an hour
+#   sh tests/run.sh                what a change must pass      ten minutes
 #   sh tests/run.sh --quick        after every edit             at most 90 seconds
 #   sh tests/run.sh --full         before a release             an hour or more
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
