@@ -3912,8 +3912,8 @@ static void hcqi_mfree(void *user, void *ptr, size_t size) {
 #endif
 }
 
-/* Long arrays begin with a cache line: a packet that lies in two takes twice as long
-   to come by. */
+/* Long arrays begin with a cache line: packets that lie in two of them each make a
+   replay slower. */
 static void *hcqi_new(const hcq_memory_hooks *hooks, size_t size) {
     void *ptr = hooks->alloc_fn(hooks->user, size, size < 1024 ? 16 : 64);
     if (ptr != NULL) { memset(ptr, 0, size); }

@@ -232,8 +232,8 @@ typedef struct hcqi_cpu_device {
    such trial cheap.
 
    A wait that ends with its first yield was one for a thread on the same CPU.
-   After some of them in a row the next ones yield first of all, until that
-   does not help. */
+   After many of them in a row the next ones yield first of all, until that
+   does not help; a few come about on two CPUs, too. */
 
 typedef struct hcqi_cpu_spin {
     uint64_t end_ns;                   /* 0 = not looked yet */

@@ -469,6 +469,38 @@ static void waits_on_one_cpu_yield_first_of_all(void **state) {
     free(d);
 }
 
+static void nothing(const void *args, const hcq_block *block) {
+    (void)args;
+    (void)block;
+}
+
+/* Of queues and of graphs: a packet is as long as a line. */
+static void packets_lie_on_cache_lines(void **state) {
+    hcq_device *device;
+    hcq_program *program;
+    hcq_program_desc desc;
+    (void)state;
+    memset(&desc, 0, sizeof desc);
+    desc.cpu = nothing;
+    assert_int_equal(hcq_open("CPU", NULL, &device), HCQ_OK);
+    assert_int_equal(hcq_program_create(device, &desc, &program), HCQ_OK);
+    for (int32_t count = 16; count <= 4096; count = count * 3 / 2) {
+        hcq_queue_kind kind = count % 2 ? HCQ_GRAPH : HCQ_COMPUTE;
+        hcq_queue *queue;
+        assert_int_equal(hcq_queue_create(device, kind, &queue), HCQ_OK);
+        for (int32_t i = 0; i < count; i++) {
+            assert_int_equal(hcq_queue_exec(queue, program, NULL, 0, hcq_dim(1, 1, 1),
+                                            hcq_dim(1, 1, 1)), i);
+        }
+        assert_int_equal(hcq_queue_bind(queue, device), HCQ_OK);
+        assert_non_null(queue->versions);
+        assert_int_equal((uintptr_t)queue->versions->packets % sizeof(hcq_packet), 0);
+        hcq_queue_destroy(queue);
+    }
+    hcq_program_destroy(program);
+    assert_int_equal(hcq_close(device), HCQ_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_sorts),
@@ -483,6 +515,7 @@ int main(void) {
         cmocka_unit_test(cache_gives_up_the_oldest_first),
         cmocka_unit_test(spinner_who_lost_his_turn_sends_all_to_sleep),
         cmocka_unit_test(waits_on_one_cpu_yield_first_of_all),
+        cmocka_unit_test(packets_lie_on_cache_lines),
     };
     return cmocka_run_group_tests_name("unit", tests, NULL, NULL);
 }
