@@ -38,7 +38,8 @@
 #            interrupt every system call; starting never hangs; memory stays flat;
 #            killed processes leave nothing behind; 500 seeds of graphs; a profile
 #            opens as JSON and in a browser; the examples and snippets do what they
-#            say; the compile matrix; Windows (wine) and aarch64 (qemu) builds
+#            say; every row of the benchmark runs; the compile matrix; Windows (wine)
+#            and aarch64 (qemu) builds
 #   full     all variants of the CPU, of Vulkan and CUDA; clang; C++; valgrind;
 #            every version of CUDA's driver, 200 seeds of its mock; the whole
 #            compile matrix, sanitizers of both compilers and the validation layer
@@ -167,6 +168,7 @@ asan-mock              default  -           sanitized asan conformance mock --qu
 asan-misuse            default  -           sanitized asan misuse cpu
 asan-faults            full     -           sanitized asan faults cpu --quick
 windows                default  -           windows
+bench-smoke            default  -           bench --smoke
 aarch64                default  -           aarch64
 armhf                  default  -           armhf
 conformance-cuda       default  cuda        gpu conformance
@@ -206,7 +208,7 @@ tsan-trace-mock        full     -           sanitized tsan conformance trace-moc
 valgrind-mock          full     -           memcheck conformance mock --quick
 valgrind-misuse        full     -           memcheck misuse cpu --quick
 graph-long             full     cpu         graph gcc 20000
-bench                  full     -           bench
+bench                  full     -           bench --quick
 END
 }
 
@@ -1039,9 +1041,9 @@ same_layout() { # WHERE: its table against this machine's
     run diff "$bin/layout.here.$1" "$bin/layout.$1"
 }
 
-bench() { # only that it runs: its figures are no gate
+bench() { # HOW: only that it runs: its figures are no gate
     need gcc
-    run sh tests/bench/run.sh --quick --json "$bin/bench.json" && run test -s "$bin/bench.json"
+    run sh tests/bench/run.sh "$1" --json "$bin/bench.json" && run test -s "$bin/bench.json"
 }
 
 # ---- the scheduler -----------------------------------------------------------
