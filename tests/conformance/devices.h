@@ -258,16 +258,30 @@ static hcq_result use_device(device_user *u) {
     }
 }
 
+/* Those that do not wait for their work stay near: closing waits for what is before it. */
+static hcq_result device_user_stays_near(const device_user *u) {
+    hcq_device *device = u->kind == 2 ? T.dev : u->device; /* where it submits */
+    hcq_point old = hcq_at(hcq_device_timeline(device), hcq_device_timeline_value(device));
+    if ((u->kind != 2 && u->kind != 7) || old.value <= 256 || !old.signal.id) {
+        return HCQ_OK;
+    }
+    old.value -= 256;
+    return hcq_wait(&old, 1, HCQ_ALL, BOUND);
+}
+
 static void *device_user_run(void *user) {
     device_user *u = (device_user *)user;
     do {
         u->result = use_device(u);
+        if (__atomic_add_fetch(&u->turns, 1, __ATOMIC_RELEASE) > 64) {
+            mock_sleep(100000);        /* others want to have their turns */
+        }
+        if (u->result == HCQ_OK) {
+            u->result = device_user_stays_near(u);
+        }
         int gone = u->result == HCQ_ERROR_CLOSED || u->result == HCQ_ERROR_CANCELLED;
         if (u->result != HCQ_OK && !gone) {
             u->bad = u->result;
-        }
-        if (__atomic_add_fetch(&u->turns, 1, __ATOMIC_RELEASE) > 256) {
-            mock_sleep(100000);        /* what is held back takes memory */
         }
     } while (u->result == HCQ_OK);
     return NULL;
