@@ -46,9 +46,13 @@ struct hcq_cpu_desc {
 #if defined(__GNUC__)
 #define HCQI_CPU_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HCQI_CPU_PREFETCH(p) __builtin_prefetch(p)
+#define HCQI_CPU_APART __attribute__((noinline))
+#define HCQI_CPU_HOT __attribute__((noinline, aligned(64)))
 #else
 #define HCQI_CPU_LIKELY(x) (x)
 #define HCQI_CPU_PREFETCH(p) ((void)(p))
+#define HCQI_CPU_APART
+#define HCQI_CPU_HOT
 #endif
 
 #define HCQI_CPU_FEATURES                                                          \
@@ -779,8 +783,9 @@ static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t val
     memcpy(at, pattern, (size_t)size);
 }
 
-/* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused. */
-static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
+/* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused. Apart:
+   a compiler that joins its switch with the test before it makes that slower. */
+HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     hcq_result result = HCQ_OK;
     switch (p->kind) {
     case HCQ_COMMAND_EXEC:
@@ -828,9 +833,10 @@ static int hcqi_cpu_one_block(const hcq_packet *p) {
 
 /* Runs packets in order; returns the one that failed or NULL. A packet is a
    cache line of its own: a long recording is more than the nearest cache holds,
-   and comes from the next one too late where nobody asks for it ahead. */
-static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
-                                          uint32_t count) {
+   and comes from the next one too late where nobody asks for it ahead. The loop
+   begins where it always does: by a fifth it is as fast as its place allows. */
+HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
+                                                       uint32_t count) {
     if (!count) {
         return NULL; /* and `p` may be NULL */
     }
