@@ -9,8 +9,8 @@
 #                                             small rounds; only shows that this
 #                                             script works
 #
-# RESULTS gets summary.txt, results.json (steps, benchmarks, facts), bench.json and a
-# log of each step. CC is the compiler [gcc, clang, cc].
+# RESULTS gets summary.txt, bench.json, facts.json and a log of each step. CC is the
+# compiler [gcc, clang, cc].
 #
 # Exit status: 0 all passed (what cannot run here is skipped, with a reason), 1 not
 # so, 77 no GPU, 2 wrong use.
@@ -154,7 +154,8 @@ build() {
     processors=$(nproc 2>/dev/null || echo 2)
     fast=-O2 tests=-O1
     [ -z "$mock" ] || fast=-O0 tests=-O0   # compiling is most of the work then
-    python3 "$here/core/misuse.py" "$root/hcq.h" "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
+    python3 "$here/core/misuse.py" "$root/hcq.h" "$root/hcq_vulkan.h" "$root/hcq_cuda.h" \
+        "$here/core/misuse.txt" >"$tmp/misuse_cases.h"
     programs="conformance cuda graph answers"
     [ ! -s "$tmp/misuse_cases.h" ] || programs="$programs misuse"
     for program in $programs; do
@@ -367,14 +368,8 @@ note_of() { # STATUS LOG SECONDS: what is worth saying in one line
     esac | cut -c1-200
 }
 
-add_step() { # RESULT NAME SECONDS NOTE: to the summary and the JSON
-    line=$(printf '%-4s  %-12s %4d s  %s' "$1" "$2" "$3" "$4")
-    echo "$line"
-    echo "$line" >>"$out/summary.txt"
-    note=$(printf '%s' "$4" | tr -d '"\\' | tr -c '[:print:]' ' ')
-    [ ! -s "$tmp/steps.json" ] || printf ',\n' >>"$tmp/steps.json"
-    printf '    {"name": "%s", "result": "%s", "seconds": %d, "note": "%s"}' "$2" "$1" "$3" \
-        "$note" >>"$tmp/steps.json"
+add_step() { # RESULT NAME SECONDS NOTE
+    printf '%-4s  %-12s %4d s  %s\n' "$1" "$2" "$3" "$4" | tee -a "$out/summary.txt"
 }
 
 run_step() { # NAME SECONDS
@@ -402,24 +397,6 @@ run_step() { # NAME SECONDS
     [ "$result" != FAIL ] || tail -n 40 "$log" | sed 's/^/    | /'
 }
 
-write_json() {
-    line=$(printf '%s' "$device" | tr -d '"\\')
-    printf '{\n  "device": "%s",\n  "mock": %s,\n  "seconds": %d,\n' "$line" \
-        "$([ -n "$mock" ] && echo true || echo false)" $(($(date +%s) - began))
-    printf '  "commit": "%s",\n  "steps": [\n' \
-        "$(git -C "$root" rev-parse --short HEAD 2>/dev/null)"
-    cat "$tmp/steps.json"
-    for name in bench facts; do
-        printf '%s,\n  "%s": ' "$([ "$name" = bench ] && printf '\n  ]')" "$name"
-        if [ -s "$out/$name.json" ]; then
-            cat "$out/$name.json"
-        else
-            echo null
-        fi
-    done
-    printf '}\n'
-}
-
 finish() { # the tables again, then how it went
     for name in bench facts; do
         [ ! -s "$tmp/$name.table" ] || {
@@ -427,7 +404,6 @@ finish() { # the tables again, then how it went
             cat "$tmp/$name.table"
         } | tee -a "$out/summary.txt"
     done
-    write_json >"$out/results.json"
     failed=$(grep -c '^FAIL' "$out/summary.txt")
     {
         echo
@@ -479,7 +455,7 @@ run_all() {
     for step in $(step_table | sed 's/ .*//'); do
         rm -f "$out/$step.log"
     done
-    rm -f "$out/summary.txt" "$out/bench.json" "$out/facts.json" "$out/results.json"
+    rm -f "$out/summary.txt" "$out/bench.json" "$out/facts.json"
     variant=cuda
     [ -z "$mock" ] || variant=cumock
     export cc tmp out mock variant

@@ -252,8 +252,8 @@ vulkan_headers() {
         echo '#include <vulkan/vulkan.h>' | gcc -E -x c - >/dev/null 2>&1
 }
 
-need_vulkan_headers() {
-    need gcc
+need_vulkan_headers() { # and what makes the shaders of the tests
+    need gcc glslangValidator spirv-as spirv-opt
     vulkan_headers || skip "no vulkan/vulkan.h"
 }
 
@@ -333,7 +333,7 @@ choose_backends() { # CONFIG: those that its programs are built with
     case $1 in
     gcc | single | asan | tsan)
         with_cuda=-DHCQ_TEST_CUDA
-        ! vulkan_headers || with_vulkan=-DHCQ_TEST_VULKAN
+        ! vulkan_headers || ! command -v spirv-opt >/dev/null || with_vulkan=-DHCQ_TEST_VULKAN
         ;;
     esac
 }
@@ -352,6 +352,8 @@ build() { # CONFIG PROGRAM: compiles tests/PROGRAM.c into $bin/CONFIG-PROGRAM
         need python3
         once "$bin/misuse_cases.h" misuse_cases || return 1
     fi
+    [ -z "$with_vulkan" ] || once "$bin/shaders.h" spirv_modules shaders \
+        tests/support/shaders/*.comp || return 1
     # The library as its users build it; the suites, which are as long, without -O.
     case $config-$program in
     *-unit | *-graph | *-spirv | *-cuda | *-cuda_check) extra=-O1 ;; # know more than is declared
@@ -780,14 +782,14 @@ shaders() { # arrays made by another compiler are no failure of ours
 
 spirv() { # CONFIG: what is read from modules; needs no device
     need_vulkan_headers
-    need glslangValidator spirv-as spirv-opt
-    once "$bin/spirv_modules.h" spirv_modules || return 1
+    once "$bin/spirv_modules.h" spirv_modules spirv_modules tests/vulkan/spirv/* || return 1
     build "$1" spirv && run "$bin/$1-spirv"
 }
 
-spirv_modules() {
-    sh tests/vulkan/spirv_modules.sh HCQ_TEST_SPIRV_MODULES_H tests/vulkan/spirv/* \
-        >"$bin/spirv_modules.h"
+spirv_modules() { # NAME SOURCES...: NAME.h
+    header=$1
+    shift
+    sh tests/vulkan/spirv_modules.sh "HCQ_TEST_${header}_H" "$@" >"$bin/$header.h"
 }
 
 no_vulkan() { # what a program meets where there is no loader, none of use, or no driver

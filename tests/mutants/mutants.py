@@ -159,8 +159,8 @@ class Bench:
     """The unbroken library, the programs and what each test enters; made once for a
     state of the files, kept in a folder."""
 
-    def __init__(self, folder, jobs, quick):
-        self.folder, self.jobs, self.quick = folder, jobs, quick
+    def __init__(self, folder, jobs):
+        self.folder, self.jobs = folder, jobs
         self.famous = {}  # how many changes a test saw
         self.tree = self.file('tree')
         self.lock = threading.Lock()
@@ -209,11 +209,15 @@ class Bench:
         must(compile_with(self.tree, 'plain', ['-shared', '-fPIC', source_of(
             self.tree, 'kernel_library'), '-o', self.file('kernels.so')]))
         with open(os.path.join(self.tree, 'misuse_cases.h'), 'w') as f:
-            subprocess.run(['python3', 'tests/core/misuse.py', 'hcq.h', 'tests/core/misuse.txt'],
+            subprocess.run(['python3', 'tests/core/misuse.py', 'hcq.h', 'hcq_vulkan.h',
+                            'hcq_cuda.h', 'tests/core/misuse.txt'],
                            cwd=self.tree, stdout=f, check=True)
-        with open(os.path.join(self.tree, 'tests/vulkan/spirv_modules.h'), 'w') as f:
-            subprocess.run(['sh', '-c', 'sh tests/vulkan/spirv_modules.sh HCQ_TEST_SPIRV_MODULES_H '
-                            'tests/vulkan/spirv/*'], cwd=self.tree, stdout=f, check=True)
+        for header, sources in (('vulkan/spirv_modules', 'vulkan/spirv/*'),
+                                ('support/shaders', 'support/shaders/*.comp')):
+            with open(os.path.join(self.tree, 'tests', header + '.h'), 'w') as f:
+                subprocess.run(['sh', '-c', 'sh tests/vulkan/spirv_modules.sh MADE_%s_H tests/%s'
+                                % (os.path.basename(header), sources)],
+                               cwd=self.tree, stdout=f, check=True)
         for version in '', '-11040':
             more = ['-DMOCK_CUDA_VERSION=' + version[1:]] if version else []
             must(compile_with(self.tree, 'plain', [
@@ -307,9 +311,8 @@ def copy_tree(source, target):
 class Trial:
     """One change in a worker's own copy of the files, before the tests."""
 
-    def __init__(self, bench, tree, source, mutant, passed):
+    def __init__(self, bench, tree, source, mutant):
         self.bench, self.tree, self.mutant = bench, tree, mutant
-        self.passed = passed  # by the tests of the quick round
         self.source, self.built = source, {}
 
     def __enter__(self):
@@ -357,7 +360,7 @@ class Trial:
         if not self.build('plain', first):
             return 'invalid', 'does not compile'
         sanitizer = SANITIZERS.get(self.mutant.kind, 'asan')
-        for config in ('plain',) if self.bench.quick else ('plain', sanitizer):
+        for config in 'plain', sanitizer:
             for case in self.those_that_enter(cases, config):
                 found = self.build(config, case)
                 bad = case.run(self.bench, *found, config) if found else None
@@ -366,8 +369,6 @@ class Trial:
                     self.bench.famous[case.test] = self.bench.famous.get(case.test, 0) + 1
                     return 'seen', '%s%s: %s' % (
                         case, '' if config == 'plain' else ', ' + config, bad)
-            if self.bench.quick:
-                return 'passed', 'by the quick round'
             if config == 'plain' and self.same_code():
                 return 'same', 'the compiler makes the same code of it'
         return 'unseen', '%d tests pass' % len(self.those_that_enter(cases, 'plain'))
@@ -379,17 +380,14 @@ class Trial:
         owners = {owner} if any(owner in c.owners for c in cases) else self.source.users(owner)
 
         def fits(case):
-            fast = case.round == 0 and case.seconds < 10
             abroad = part in ('core', 'cpu') and re.match('vk|cu|vulkan', case.variant)
             if case.how == 'script':
-                return not self.bench.quick and config == 'plain' and re.match(
-                    case.rooms, self.mutant.room)
+                return config == 'plain' and re.match(case.rooms, self.mutant.room)
             if owner and not case.owners & owners or abroad and (case.round or case.seconds > 1):
                 return False
-            if config != 'plain':
-                return (case.round == 0 and case.how == 'shared' and not abroad and
-                        case.program in ('conformance', 'answers', 'alloc'))
-            return fast if self.bench.quick else not (fast and self.passed)
+            return config == 'plain' or (
+                case.round == 0 and case.how == 'shared' and not abroad and
+                case.program in ('conformance', 'answers', 'alloc'))
 
         def price(case):  # a private program is compiled first; what saw much is likely to
             building = 3 if case.how == 'private' else 0
@@ -435,16 +433,14 @@ def equivalents():
 class Results:
     """A line for each change that was tried; what is in the file is not tried again."""
 
-    def __init__(self, path, known, quick):
-        self.path, self.lock, self.found, self.passed = path, threading.Lock(), {}, set()
+    def __init__(self, path, known):
+        self.path, self.lock, self.found = path, threading.Lock(), {}
         for file in [path] + known:
             if os.path.exists(file):
                 with open(file) as f:
                     for line in f:
                         key, status, why = json.loads(line)
-                        if status == 'passed' and not quick:
-                            self.passed.add(key)
-                        elif file == path or status in ('seen', 'invalid', 'same'):
+                        if file == path or status in ('seen', 'invalid', 'same'):
                             self.found[key] = status, why
 
     def add(self, key, status, why):
@@ -516,16 +512,15 @@ def main():
     p.add_argument('--jobs', type=int, default=os.cpu_count())
     p.add_argument('--folder', default=os.path.join(
         tempfile.gettempdir(), 'hcq-mutants-%d' % os.getuid(), digest()))
-    p.add_argument('--quick', action='store_true')
     p.add_argument('--least', type=float, default=100.0)
     p.add_argument('--known', action='append', default=[])
     options = p.parse_args()
     os.makedirs(options.folder, exist_ok=True)
     alone = open(os.path.join(options.folder, 'lock'), 'w')
     fcntl.flock(alone, fcntl.LOCK_EX)
-    bench = Bench(options.folder, options.jobs, options.quick)
+    bench = Bench(options.folder, options.jobs)
     sources = sources_of(bench.tree)
-    results = Results(bench.file('results'), options.known, options.quick)
+    results = Results(bench.file('results'), options.known)
     excused = equivalents()
     if options.list:
         for m in draw(sources, results, options):
@@ -543,8 +538,7 @@ def main():
         with results.lock:
             tree = trees.pop()
         try:
-            with Trial(bench, tree, sources[mutant.part], mutant,
-                       mutant.key() in results.passed) as trial:
+            with Trial(bench, tree, sources[mutant.part], mutant) as trial:
                 status, why = trial.judge(cases)
         finally:
             trees.append(tree)
@@ -564,7 +558,7 @@ def main():
             list(pool.map(try_one, todo))
     percent = table(mutants, sources, results, excused)
     for m in mutants:
-        if results.found[m.key()][0] in ('unseen', 'passed') and m.key() not in excused:
+        if results.found[m.key()][0] == 'unseen' and m.key() not in excused:
             print('not seen: %s  %s\n    key: %s' % (m.name, m, m.key()))
     return 0 if percent >= options.least else 1
 

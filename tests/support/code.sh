@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes C of what GPUs run, the shaders and kernels of tests and examples:
+# Makes C of what GPUs run and nobody should need a compiler for:
 #
 #   sh tests/support/code.sh shaders|kernels [--check]
 #
-# tests/support/shaders/NAME.comp becomes an entry of test_shaders in shaders.h beside it,
-# examples/shaders/EXAMPLE_NAME.comp the array spirv_NAME in examples/shaders/EXAMPLE.h.
-# So do kernels/NAME.cu: test_ptx, kernels.h, ptx_NAME.
+# examples/shaders/EXAMPLE_NAME.comp becomes the array spirv_NAME in EXAMPLE.h beside it,
+# examples/kernels/EXAMPLE_NAME.cu ptx_NAME; tests/support/kernels/NAME.cu an entry of
+# test_ptx in kernels.h. (The tests' shaders are made where they are compiled.)
 #
 # Another compiler makes other code: each header names the one that made it. --check
 # fails if it would write something else; where another compiler is at hand it only
@@ -35,28 +35,13 @@ shaders_compiler() { # what makes the code, in one line
 }
 
 shaders_compile() { # FILE: into $dir/code
-    glslangValidator --quiet --target-env vulkan1.2 -I"$root/tests/support/shaders" \
-        -o "$dir/full" "$1" || fail "$1 does not compile"
+    glslangValidator --quiet --target-env vulkan1.2 -o "$dir/full" "$1" ||
+        fail "$1 does not compile"
     # Not optimized: the tool drops loads whose value is not used, volatile or not.
     spirv-opt --strip-debug "$dir/full" -o "$dir/code" || fail "$1 cannot be stripped"
     for module in full code; do
         spirv-val --target-env vulkan1.2 "$dir/$module" || fail "$1: $module is not valid"
     done
-}
-
-shaders_string() { # characters that shaders_read in util_vulkan.h makes words of
-    od -An -v -tu4 "$dir/code" | awk '
-        function digit(d) { return d == 28 ? "c" : d == 57 ? "d" : sprintf("%c", 35 + d) }
-        function write() { print "\"" line "\""; line = "" }
-        {
-            for (i = 1; i <= NF; i++) {
-                word = ++count == 3 ? 0 : $i
-                for (; word >= 32; word = int(word / 32)) { line = line digit(32 + word % 32) }
-                line = line digit(word)
-                if (length(line) > 90) { write() }
-            }
-        }
-        END { write() }'
 }
 
 shaders_example() { # NAME
@@ -120,37 +105,24 @@ head_of() { # GUARD TITLE
     echo "/* $2"
     echo "   Made by tests/support/code.sh with $made. */"
     printf '#ifndef %s\n#define %s\n' "$1" "$1"
-    [ "$kind" = kernels ] || printf '\n#include <stddef.h>\n#include <stdint.h>\n'
 }
 
 tests_header() {
-    guard=HCQ_TEST_$(echo "$kind" | tr '[:lower:]' '[:upper:]')_H
-    head_of "$guard" "$kind.h - the $kind of the tests, in tests/support/$kind, as $form."
-    words=0
-    case $kind in
-    shaders)
-        printf '\ntypedef struct test_shader {\n    const char *name;\n'
-        printf '    const uint32_t *words;             /* by shaders_read, in util_vulkan.h */\n'
-        printf '    size_t size;                       /* bytes */\n'
-        printf '    const char *text;\n} test_shader;\n'
-        printf '\nstatic test_shader test_shaders[] = {\n'
-        ;;
-    kernels) printf '\nstatic const struct { const char *name, *text; } test_ptx[] = {\n' ;;
-    esac
-    for file in "$root/tests/support/$kind"/*"$suffix"; do
-        "${kind}_compile" "$file"
-        words=$((words + $(wc -c < "$dir/code") / 4))
-        echo "{\"$(basename "$file" "$suffix")\",$rest"
-        "${kind}_string" | sed '$s/$/},/'
+    head_of HCQ_TEST_KERNELS_H \
+        "kernels.h - the kernels of the tests, in tests/support/kernels, as PTX."
+    printf '\nstatic const struct { const char *name, *text; } test_ptx[] = {\n'
+    for file in "$root"/tests/support/kernels/*.cu; do
+        kernels_compile "$file"
+        echo "{\"$(basename "$file" .cu)\","
+        kernels_string | sed '$s/$/},/'
     done
-    echo "};"
-    [ "$kind" = kernels ] || printf '\nenum { TEST_SHADER_WORDS = %s };\n' "$words"
-    printf '\n#endif /* %s */\n' "$guard"
+    printf '};\n\n#endif /* HCQ_TEST_KERNELS_H */\n'
 }
 
 example_header() { # EXAMPLE
     guard=HCQ_EXAMPLE_$(echo "$1_$kind" | tr '[:lower:]' '[:upper:]')_H
     head_of "$guard" "$1.h - the $kind of examples/$1.c, as $form."
+    [ "$kind" = kernels ] || printf '\n#include <stddef.h>\n#include <stdint.h>\n'
     for file in "$root/examples/$kind/$1"_*"$suffix"; do
         "${kind}_compile" "$file"
         name=$(basename "$file" "$suffix")
@@ -160,17 +132,10 @@ example_header() { # EXAMPLE
     printf '\n#endif /* %s */\n' "$guard"
 }
 
-place() { # HEADER
-    case $1 in
-    "$kind.h") echo "$root/tests/support/$1" ;;
-    *) echo "$root/examples/$kind/$1" ;;
-    esac
-}
-
 kind=${1:-}
 case $kind in
-shaders) suffix=.comp form=arrays rest=' NULL, 0,' tools="glslangValidator spirv-opt spirv-val" ;;
-kernels) suffix=.cu form=PTX rest='' tools="nvcc ptxas" ;;
+shaders) suffix=.comp form=arrays tools="glslangValidator spirv-opt spirv-val" ;;
+kernels) suffix=.cu form=PTX tools="nvcc ptxas" ;;
 *) fail "usage: code.sh shaders|kernels [--check]" ;;
 esac
 for tool in $tools; do
@@ -181,17 +146,18 @@ for tool in $tools; do
 done
 made=$("${kind}_compiler")
 mkdir "$dir/made"
-tests_header > "$dir/made/$kind.h"
+[ "$kind" = shaders ] || tests_header > "$dir/made/kernels.h"
 for example in $(basename -s "$suffix" "$root/examples/$kind"/*"$suffix" | sed 's/_.*//' | sort -u)
 do
     example_header "$example" > "$dir/made/$example.h"
 done
-if [ "${2:-}" = --check ] && ! grep -qF "with $made. */" "$root/tests/support/$kind.h"; then
+if [ "${2:-}" = --check ] && ! grep -qF "with $made. */" "$root/examples/$kind/hello.h"; then
     echo "all compile; what is there was made by another compiler than $made"
     exit 77
 fi
 for header in "$dir/made"/*.h; do
-    at=$(place "$(basename "$header")")
+    at=$root/examples/$kind/$(basename "$header")
+    [ "$(basename "$header")" != kernels.h ] || at=$root/tests/support/kernels.h
     if [ "${2:-}" = --check ]; then
         cmp "$header" "$at" >&2 || fail "$at is out of date"
     else

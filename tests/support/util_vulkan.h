@@ -2,7 +2,7 @@
    of the CPU's kernels, gates for kernels that wait for the host, validation. Part
    of util.h. */
 
-#include "shaders.h"
+#include "shaders.h"                   /* made of shaders/ by vulkan/spirv_modules.sh */
 
 /* What was found out about the first Vulkan device. */
 static struct {
@@ -103,28 +103,16 @@ static uint64_t vulkan_see(hcq_device *device, void *host) {
 
 /* ---- shaders ---- */
 
-/* A text of shaders.h has 5 bits of a word in each character, the lowest first, and 32
-   more in all but its last; counted from '#', with c for '?' and d for a backslash. */
-__attribute__((constructor)) static void shaders_read(void) {
-    static uint32_t words[TEST_SHADER_WORDS];
-    uint32_t *to = words;
-    for (size_t k = 0; k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
-        test_shader *shader = &test_shaders[k];
-        shader->words = to;
-        for (const char *at = shader->text; *at; to++) {
-            uint32_t digit = 32;
-            for (uint32_t shift = 0; digit >= 32; shift += 5) {
-                digit = (uint32_t)(*at == 'c' ? '?' : *at == 'd' ? '\\' : *at) - '#';
-                *to |= (digit & 31) << shift;
-                at++;
-            }
-        }
-        shader->size = (size_t)(to - shader->words) * 4;
-    }
-}
+typedef struct test_shader {
+    const char *name;
+    const uint32_t *words;
+    size_t size;                       /* bytes */
+} test_shader;
 
-static const test_shader *shader_of(hcq_cpu_fn kernel) {
-    const char *name = kernel_name(kernel);
+#define TEST_SHADER_ROW(name) {#name, spirv_##name, sizeof spirv_##name},
+static const test_shader test_shaders[] = {SPIRV_MODULES(TEST_SHADER_ROW)};
+
+static const test_shader *shader_named(const char *name) {
     for (size_t k = 0; name && k < sizeof test_shaders / sizeof test_shaders[0]; k++) {
         if (strcmp(name, test_shaders[k].name) == 0) {
             return &test_shaders[k];
@@ -163,7 +151,7 @@ static hcq_result vulkan_program_mock(hcq_device *device, hcq_program_desc *desc
 /* Adds the kernel's shader, told where SEEN is. */
 static hcq_result vulkan_program(hcq_device *device, const hcq_program_desc *desc,
                                  hcq_program **program) {
-    const test_shader *shader = desc->cpu ? shader_of(desc->cpu) : NULL;
+    const test_shader *shader = shader_named(desc->cpu ? kernel_name(desc->cpu) : NULL);
     hcq_program_desc own = *desc;
     if (!shader) {
         return vulkan_program_mock(device, &own, program);

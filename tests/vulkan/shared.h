@@ -37,20 +37,11 @@ static counts counts_since(hcq_device *device, const counts *before) {
     return c;
 }
 
-static const test_shader *shader_named(const char *name) {
-    for (size_t i = 0; i < sizeof test_shaders / sizeof test_shaders[0]; i++) {
-        if (strcmp(test_shaders[i].name, name) == 0) {
-            return &test_shaders[i];
-        }
-    }
-    test_fail(__FILE__, __LINE__, name);
-    return NULL;
-}
-
 /* A description with a shader in place of a CPU kernel. `args` ends with 0. */
 static hcq_program_desc shader_desc(const char *name, const uint32_t *args) {
     const test_shader *shader = shader_named(name);
     hcq_program_desc desc;
+    CHECK(shader != NULL);
     memset(&desc, 0, sizeof desc);
     desc.label = name;
     for (uint32_t i = 0; args[i] != HCQ_ARG_NONE; i++) {

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Prints a C header with the modules of some sources, as arrays spirv_NAME:
+# Prints a C header with the modules of some sources, as arrays spirv_NAME, and
+# SPIRV_MODULES(X), which is X(NAME) for each:
 #
 #   sh tests/vulkan/spirv_modules.sh GUARD SOURCE...
 #
-# run.sh makes spirv.c's of all in tests/vulkan/spirv/. After a change of tiny.comp:
+# run.sh makes spirv.c's of all in tests/vulkan/spirv/ and those of all tests, of
+# tests/support/shaders/. After a change of tiny.comp:
 #
 #   sh tests/vulkan/spirv_modules.sh BENCH_VULKAN_SPIRV_H tests/vulkan/spirv/tiny.comp \
 #       >tests/bench/bench_vulkan_spirv.h
@@ -33,9 +35,12 @@ array() { # SOURCE: its module as an array of C, without names for debuggers
 
 guard=$1
 shift
-echo "/* Made by tests/vulkan/spirv_modules.sh from tests/vulkan/spirv/; not to be edited. */"
+echo "/* Made by tests/vulkan/spirv_modules.sh; not to be edited. */"
 printf '#ifndef %s\n#define %s\n\n#include <stdint.h>\n' "$guard" "$guard"
+names=
 for source in "$@"; do
     array "$source"
+    names="$names X($name)"
 done
+printf '\n#define SPIRV_MODULES(X)%s\n' "$names"
 printf '\n#endif /* %s */\n' "$guard"

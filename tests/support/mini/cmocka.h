@@ -10,6 +10,7 @@
 #ifndef HCQ_TEST_MINI_CMOCKA_H
 #define HCQ_TEST_MINI_CMOCKA_H
 
+#include <fnmatch.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -56,22 +57,6 @@ MINI void cmocka_set_test_filter(const char *pattern) {
 }
 
 /* ---- the runner ---- */
-
-/* `*` is any text, `?` any character. */
-MINI int mini_matches(const char *pattern, const char *name) {
-    for (; *pattern != 0; pattern++, name++) {
-        if (*pattern == '*') {
-            while (*name != 0 && !mini_matches(pattern + 1, name)) {
-                name++;
-            }
-            return mini_matches(pattern + 1, name);
-        }
-        if (*name == 0 || (*pattern != '?' && *pattern != *name)) {
-            return 0;
-        }
-    }
-    return *name == 0;
-}
 
 /* A check that fails in here ends it, too; 0: it went well. */
 MINI int mini_fixture(int (*fn)(void **state), void **state, const char *what, const char *name) {
@@ -139,7 +124,7 @@ MINI size_t mini_choose(const struct CMUnitTest *tests, int *results, size_t cou
     }
     for (size_t i = 0; i < count; i++) {
         int left_out = i < first ||
-                       (mini.filter != NULL && !mini_matches(mini.filter, tests[i].name));
+                       (mini.filter != NULL && fnmatch(mini.filter, tests[i].name, 0) != 0);
         results[i] = left_out ? MINI_LEFT_OUT : MINI_OK;
         chosen += !left_out;
     }
