@@ -9822,15 +9822,18 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
     uint64_t deadline = 0, explain = 0, slice = HCQI_SLICE_NS;
     poll.began = 0;
     while (!hcqi_poll_all(&poll, points, count, mode, &r)) {
-        if (!poll.began) { /* the clock is only for those who wait */
+        int first = !poll.began;
+        if (first) { /* the clock is only for those who wait */
             poll.began = 1;
             int collected = hcqi_poll_collect(&poll);
             if (collected && hcqi_poll_all(&poll, points, count, mode, &r)) { break; }
             deadline = hcqi_deadline(timeout_ns);
             explain = deadline == 0 ? 0 : hcqi_explain_when(points, &teller);
         }
-        uint64_t left = hcqi_left(explain != 0 && explain < deadline ? explain : deadline);
-        if (left == 0 && explain != 0 && explain < deadline) {
+        int explains = explain != 0 && explain < deadline;
+        uint64_t left = explains && first ? teller->desc.explain_ns /* as of just now */
+                                          : hcqi_left(explains ? explain : deadline);
+        if (left == 0 && explains) {
             explain = 0;
             hcqi_explain_wait(teller, points, count);
             continue;
