@@ -14,8 +14,7 @@ static hcq_queue *make_filler(hcq_device *device, hcq_buffer buffer, uint8_t byt
 
 /* Held by a point that only the host raises; the buffer is recorded and used by
    submissions at once, which are held with it, and nobody else is. */
-static void alloc_after_is_held(void **state) {
-    (void)state;
+static void alloc_after_is_held(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev2), ready, done, other;
     hcq_buffer a, b = make_words(T.dev, 16);
     CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 300, 0, &a, &ready));
@@ -41,8 +40,7 @@ static void alloc_after_is_held(void **state) {
 
 /* Memory that waits is released by submitted work, of this device and of another
    one, and at once where there is nothing to wait for. */
-static void memory_released_by_submitted_work(void **state) {
-    (void)state;
+static void memory_released_by_submitted_work(TEST_ARGS) {
     for (int i = 0; i < 2; i++) {
         hcq_device *from = i ? T.dev2 : T.dev;
         hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
@@ -104,8 +102,7 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
 }
 
 /* Work of the same device, and of another one that sees its memory. */
-static void alloc_after_waits_for_last_users(void **state) {
-    (void)state;
+static void alloc_after_waits_for_last_users(TEST_ARGS) {
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev2, &info));
     for (uint32_t i = 0; i < 32; i++) {
@@ -115,8 +112,7 @@ static void alloc_after_waits_for_last_users(void **state) {
 }
 
 /* The wait fails, so does the point; the buffer is still to be freed, once. */
-static void alloc_after_failed_wait(void **state) {
-    (void)state;
+static void alloc_after_failed_wait(TEST_ARGS) {
     for (int i = 0; i < 3; i++) {
         hcq_point gate = make_gate(T.dev), ready, done;
         hcq_buffer a;
@@ -141,8 +137,7 @@ static void alloc_after_failed_wait(void **state) {
 }
 
 /* Freed again before it was ever ready, by either way. */
-static void alloc_after_freed_early(void **state) {
-    (void)state;
+static void alloc_after_freed_early(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev), last = make_gate(T.dev), ready, freed;
     hcq_buffer a, b;
     CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 640, 0, &a, &ready));
@@ -164,12 +159,8 @@ static void alloc_after_freed_early(void **state) {
 
 /* alloc_after takes over a block that another device still writes, fails, and is
    freed: the block is not free before that device is done. */
-static void failed_alloc_keeps_the_users(void **state) {
-    (void)state;
-    if (!devices_share_memory()) {
-        SKIP("devices do not see each other's memory");
-        return;
-    }
+static void failed_alloc_keeps_the_users(TEST_ARGS) {
+    SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     static unsigned char bytes[4096];
     hcq_signal failed = make_signal(T.dev, 0);
     hcq_point wait = hcq_at(failed, 1), ready;
@@ -202,12 +193,8 @@ static void failed_alloc_keeps_the_users(void **state) {
 
 /* An idle block leaves the cache although an older one is still used by another
    device. */
-static void trim_passes_what_others_use(void **state) {
-    (void)state;
-    if (!devices_share_memory()) {
-        SKIP("devices do not see each other's memory");
-        return;
-    }
+static void trim_passes_what_others_use(TEST_ARGS) {
+    SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     hcq_buffer busy, idle;
     CHECK_OK(hcq_alloc(T.dev, 4096, 0, &busy));
     CHECK_OK(hcq_alloc(T.dev, 1u << 20, 0, &idle));
@@ -241,8 +228,7 @@ static hcq_result get_now(void *bytes, hcq_buffer src, uint64_t size) {
 
 /* Usable until the points are reached, refused from then on, and handed out
    again. */
-static void free_after_is_held(void **state) {
-    (void)state;
+static void free_after_is_held(TEST_ARGS) {
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev2)}, freed, done;
     hcq_buffer a, b, copy = make_words(T.dev, 16);
     unsigned char byte = 0x21;
@@ -286,8 +272,7 @@ static void free_after_is_held(void **state) {
 
 /* Work that names the buffer and was submitted before the points are reached is
    safe: the block is nobody else's before that is done. */
-static void free_after_with_late_users(void **state) {
-    (void)state;
+static void free_after_with_late_users(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev), late = make_gate(T.dev), freed, done, ready;
     hcq_buffer a, b, c, copy;
     CHECK_OK(hcq_alloc(T.dev, 8192, 0, &a));
@@ -314,8 +299,7 @@ static void free_after_with_late_users(void **state) {
 
 /* Waits only order: one that fails is over, and the memory is freed all the same,
    but not before the others are over, too. */
-static void free_after_failed_wait(void **state) {
-    (void)state;
+static void free_after_failed_wait(TEST_ARGS) {
     unsigned char byte = 1;
     for (int i = 0; i < 2; i++) {
         hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, freed, done;
@@ -338,16 +322,13 @@ static void free_after_failed_wait(void **state) {
     }
 }
 
-static void free_after_of_imported(void **state) {
-    (void)state;
+static void free_after_of_imported(TEST_ARGS) {
     static uint32_t mine[16];
     hcq_device_info info;
     hcq_point gate = make_gate(T.dev), freed, done;
     hcq_buffer a;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
-    if (!(info.features & HCQ_FEATURE_IMPORT)) {
-        SKIP("no import");
-    }
+    SKIP_IF(!(info.features & HCQ_FEATURE_IMPORT), "no import");
     CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &a));
     CHECK_OK(hcq_free_after(a, &gate, 1, &freed));
     CHECK_OK(submit_behind(make_filler(T.dev, a, 2), T.dev, NULL, &done));
@@ -385,8 +366,7 @@ static void use_temporary(hcq_program *mix, hcq_buffer sum, uint32_t round, int 
 
 /* A thousand temporaries that the host never waits for take the room of a few.
    Each adds to one sum, so that none may be handed out too early. */
-static void temporaries_stay_bounded(void **state) {
-    (void)state;
+static void temporaries_stay_bounded(TEST_ARGS) {
     enum { ROUNDS = 1000, WORDS = 1024, ROOM = 8 * WORDS * 4 };
     static uint32_t model[WORDS];
     hcq_program *mix = make_mix(T.dev);
@@ -467,8 +447,7 @@ static void *after_worker_run(void *user) {
 }
 
 /* All take and give blocks of one size, on lanes that are nearly always full. */
-static void temporaries_from_threads(void **state) {
-    (void)state;
+static void temporaries_from_threads(TEST_ARGS) {
     after_worker w[4];
     hcq_device_desc desc = test_desc();
     desc.inflight = 3;
@@ -528,8 +507,7 @@ static hcq_device *eager_device(uint32_t staging_bytes, uint32_t staging_count) 
 }
 
 /* In order between what is held and what comes, and the source is free at once. */
-static void copyin_beside_held_work(void **state) {
-    (void)state;
+static void copyin_beside_held_work(TEST_ARGS) {
     for (int kind = 0; kind < EAGER_KINDS; kind++) {
         hcq_device *device = eager_device(4096, 4);
         hcq_buffer buffer, seen;
@@ -563,8 +541,7 @@ static void copyin_beside_held_work(void **state) {
 }
 
 /* All of a copyin or nothing: what does not fit is refused at once. */
-static void copyin_beyond_staging(void **state) {
-    (void)state;
+static void copyin_beyond_staging(TEST_ARGS) {
     enum { BYTES = 4096, COUNT = 3 };
     for (int kind = 0; kind < EAGER_KINDS; kind++) {
         hcq_device *device = eager_device(BYTES, COUNT);
@@ -605,8 +582,7 @@ static void copyin_beyond_staging(void **state) {
 }
 
 /* Small copies share a piece of the staging memory. */
-static void small_copyins_share_staging(void **state) {
-    (void)state;
+static void small_copyins_share_staging(TEST_ARGS) {
     enum { N = 1000, BYTES = 65536 };
     for (int kind = 0; kind < EAGER_KINDS; kind++) {
         hcq_device *device = eager_device(BYTES, 32);
@@ -655,8 +631,7 @@ static void *timed_call_run(void *user) {
 }
 
 /* A call that waits for its end stands in nobody's way. */
-static void calls_beside_a_waiting_thread(void **state) {
-    (void)state;
+static void calls_beside_a_waiting_thread(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = BOUND;           /* of the other thread: so that a failure is no hang */
     hcq_device *device = test_open(0, &desc);
@@ -691,8 +666,7 @@ static void calls_beside_a_waiting_thread(void **state) {
 }
 
 /* A lane that is full: eager calls give up in their own time, not the device's. */
-static void transfers_give_up_in_a_full_lane(void **state) {
-    (void)state;
+static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
     static unsigned char bytes[4096];
     for (uint32_t flags = 0; flags <= HCQ_UNORDERED; flags += HCQ_UNORDERED) {
         hcq_device_desc desc = test_desc();

@@ -4,8 +4,7 @@
 
 /* ---- references ---- */
 
-static void device_references(void **state) {
-    (void)state;
+static void device_references(TEST_ARGS) {
     hcq_device *device = test_open(0, NULL);
     hcq_signal s = make_signal(device, 0);
     uint64_t value = 77, blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
@@ -59,8 +58,7 @@ static void *holder_run(void *user) {
 }
 
 /* Whichever thread gives the last reference back closes, once. */
-static void device_references_in_threads(void **state) {
-    (void)state;
+static void device_references_in_threads(TEST_ARGS) {
     enum { N = 4 };
     static holder h[N];
     static notice n;
@@ -110,8 +108,7 @@ static void *late_release_run(void *user) {
 
 /* A reference given back at any moment of a hcq_close is taken, and nothing of
    the device is left, which the end of the test looks at. */
-static void release_while_it_closes(void **state) {
-    (void)state;
+static void release_while_it_closes(TEST_ARGS) {
     for (uint32_t round = 0; round < (T.quick ? 20u : 60u); round++) {
         late_release l;
         memset(&l, 0, sizeof l);
@@ -130,8 +127,7 @@ static void release_while_it_closes(void **state) {
 /* ---- work ---- */
 
 /* Close finishes what was handed over: its effects are there. */
-static void close_finishes_work(void **state) {
-    (void)state;
+static void close_finishes_work(TEST_ARGS) {
     hcq_device *device = test_open(0, NULL);
     hcq_signal s = make_signal(T.dev, 0);
     host_log log;
@@ -150,8 +146,7 @@ static void close_finishes_work(void **state) {
 
 /* Its held work would raise s@2, and another device runs what raises s@1: what is
    cancelled waits for nobody. */
-static void close_does_not_wait_for_others(void **state) {
-    (void)state;
+static void close_does_not_wait_for_others(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = BOUND / 2;
     hcq_device *device = test_open(0, &desc);
@@ -170,8 +165,7 @@ static void close_does_not_wait_for_others(void **state) {
 
 /* Idle devices, of wide and narrow counters, are closed from two threads at once
    while another device is busy with something of its own. */
-static void idle_devices_close_beside_a_busy_one(void **state) {
-    (void)state;
+static void idle_devices_close_beside_a_busy_one(TEST_ARGS) {
     blocked_call calls[2];
     hold_reset();
     hcq_point done = hold_device(T.dev, NULL);
@@ -203,8 +197,7 @@ static void idle_devices_close_beside_a_busy_one(void **state) {
 
 /* Queues of one submission have failed, both or one, above values that another
    device still raises: its answers are there before the closing and after it. */
-static void close_with_failures_above_others(void **state) {
-    (void)state;
+static void close_with_failures_above_others(TEST_ARGS) {
     for (int bad = 1; bad <= 3; bad++) { /* bits: which queues fail */
         hcq_device *device = test_open(2, NULL);
         hcq_signal s[3], fails = make_signal(T.dev, 0), ends = make_signal(T.dev, 0);
@@ -247,8 +240,7 @@ static void close_with_failures_above_others(void **state) {
 
 /* Its signals are still raised by another one's pending work: who is notified of
    them is told before hcq_close returns, by call and by handle, and only once. */
-static void notices_end_with_their_device(void **state) {
-    (void)state;
+static void notices_end_with_their_device(TEST_ARGS) {
     static notice n[2];
     for (int runs = 0; runs < 2; runs++) { /* held, handed over */
         hcq_device *device = test_open(0, NULL);
@@ -284,8 +276,7 @@ static void *blocked_submit(void *user) {
 
 /* A queue of the closed device is just being submitted to another one, whose lane
    is full: the queue stays until the call is over. */
-static void queue_outlives_its_submit(void **state) {
-    (void)state;
+static void queue_outlives_its_submit(TEST_ARGS) {
     blocked_call submits, closes;
     hcq_device_desc desc = test_desc();
     desc.inflight = 1;
@@ -315,8 +306,7 @@ static void queue_outlives_its_submit(void **state) {
 
 /* A free that waits for a device that goes and for a signal: it goes on waiting
    for the signal, and nobody gets the memory before. */
-static void free_after_and_a_device_that_goes(void **state) {
-    (void)state;
+static void free_after_and_a_device_that_goes(TEST_ARGS) {
     for (int lost = 0; lost <= is_mock(); lost++) { /* closed; lost before */
         mock_control control;
         hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
@@ -345,12 +335,8 @@ static void free_after_and_a_device_that_goes(void **state) {
 
 /* Another device's work names the closed one's memory: what is held is cancelled,
    what runs is waited for. */
-static void memory_outlives_running_work(void **state) {
-    (void)state;
-    if (!devices_share_memory()) {
-        SKIP("devices do not see each other's memory");
-        return;
-    }
+static void memory_outlives_running_work(TEST_ARGS) {
+    SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     for (int runs = 0; runs < 2; runs++) {
         static unsigned char bytes[4096];
         blocked_call call;
@@ -388,12 +374,8 @@ static void memory_outlives_running_work(void **state) {
 
 /* A queue once named the memory of a device that is closed now, and another one
    has its place: closing that one is nothing to the queue. */
-static void a_place_is_taken_again(void **state) {
-    (void)state;
-    if (!devices_share_memory()) {
-        SKIP("devices do not see each other's memory");
-        return;
-    }
+static void a_place_is_taken_again(TEST_ARGS) {
+    SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
     hcq_device *device = test_open(0, NULL);
     hcq_buffer x = make_words(device, 16), y = make_words(T.dev, 16), z = make_words(T.dev, 16);
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
@@ -415,8 +397,7 @@ static void a_place_is_taken_again(void **state) {
 
 /* Closing ends what is held, of this device and of those who wait for it, and
    gives everything back (the teardown counts). */
-static void close_with_held_memory(void **state) {
-    (void)state;
+static void close_with_held_memory(TEST_ARGS) {
     hcq_device *device = test_open(0, NULL);
     hcq_point gate = make_gate(T.dev), ready, freed, follower[2];
     hcq_buffer a, b = make_words(device, 64);

@@ -91,8 +91,7 @@ static uint64_t explain_many_held(uint32_t n) {
     return took;
 }
 
-static void explaining_is_bounded(void **state) {
-    (void)state;
+static void explaining_is_bounded(TEST_ARGS) {
     GROWS_LIKE_N(explain_many_waits, 2000);
     GROWS_LIKE_N(explain_many_held, 5120);
 }
@@ -142,8 +141,7 @@ static uint64_t signals_come_and_go(uint32_t n) {
     return took;
 }
 
-static void handles_are_found_at_once(void **state) {
-    (void)state;
+static void handles_are_found_at_once(TEST_ARGS) {
     GROWS_LIKE_N(notices_come_and_go, 8000);
     GROWS_LIKE_N(signals_come_and_go, 8000);
 }
@@ -169,8 +167,7 @@ static uint64_t blocks_come_and_go(uint32_t n) {
     return took;
 }
 
-static void freeing_is_not_a_search(void **state) {
-    (void)state;
+static void freeing_is_not_a_search(TEST_ARGS) {
     GROWS_LIKE_N(blocks_come_and_go, 1500);
 }
 
@@ -227,8 +224,7 @@ static uint64_t raises_follow_a_timestamp(uint32_t n) {
     return took;
 }
 
-static void raises_are_found_at_once(void **state) {
-    (void)state;
+static void raises_are_found_at_once(TEST_ARGS) {
     GROWS_LIKE_N(failures_follow, 2000);
     if (T.variant->narrow || test_validates()) {
         return;                        /* few can run at once; the layer searches, too */
@@ -245,13 +241,7 @@ static uint64_t close_cancels_elsewhere(uint32_t n) {
     CHECK_INDEX(hcq_queue_host(q, host_nothing, NULL), 0);
     for (uint32_t i = 0; i < n; i++) {
         hcq_point wait = hcq_at(s, i + 2), raise = hcq_at(s, i + 3);
-        hcq_submission sub = submission(&q, 1);
-        sub.waits = &wait;
-        sub.wait_count = 1;
-        sub.signals = &raise;
-        sub.signal_count = 1;
-        sub.flags = HCQ_UNORDERED;
-        CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+        CHECK_OK(submit_queue(q, T.dev, &wait, &raise, HCQ_UNORDERED, NULL));
     }
     uint64_t start = thread_ns();
     CHECK_OK(hcq_close(device));
@@ -261,19 +251,14 @@ static uint64_t close_cancels_elsewhere(uint32_t n) {
     return took;
 }
 
-static void closing_is_not_a_search(void **state) {
-    (void)state;
+static void closing_is_not_a_search(TEST_ARGS) {
     GROWS_LIKE_N(close_cancels_elsewhere, 3000);
 }
 
 /* ---- memory ---- */
 
-static void many_held_submissions(void **state) {
-    (void)state;
-    if (!is_cpu() || strcmp(T.variant->name, "cpu") != 0) {
-        SKIP("once is enough, on cpu");
-        return;
-    }
+static void many_held_submissions(TEST_ARGS) {
+    SKIP_IF(!is_cpu() || strcmp(T.variant->name, "cpu") != 0, "once is enough, on cpu");
     const uint32_t count = T.quick || TEST_SANITIZED ? 100000 : 1000000;
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
@@ -330,8 +315,7 @@ static void *turns_sleep(void *user) {
 
 /* Threads that wait for other signals, or for higher values of the same one, sleep
    through a raise. */
-static void a_raise_wakes_who_waits_for_it(void **state) {
-    (void)state;
+static void a_raise_wakes_who_waits_for_it(TEST_ARGS) {
     enum { N = 12, RAISES = 60 };
     turns_sleeper sleepers[N];
     hcq_signal own[N], busy = make_signal(T.dev, 0);

@@ -4,8 +4,7 @@
 static const hcq_custom_type custom_elsewhere = {
     "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};
 
-static void custom_commands(void **state) {
-    (void)state;
+static void custom_commands(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 8);
@@ -16,9 +15,7 @@ static void custom_commands(void **state) {
         CHECK_OK(hcq_queue_command(q, 0, &c));
         CHECK(c.kind == HCQ_COMMAND_CUSTOM && c.type == &custom_type);
         CHECK(c.args_size == sizeof p && memcmp(c.args, &p, sizeof p) == 0);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         p.value = 0;                   /* was copied */
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         CHECK_U64(READ32(a, 1), 11);
@@ -38,8 +35,7 @@ static void custom_commands(void **state) {
 }
 
 /* An error of the function fails its submission, and nothing else. */
-static void custom_command_fails(void **state) {
-    (void)state;
+static void custom_command_fails(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 8);
@@ -103,8 +99,7 @@ static const hcq_custom_type custom_calls_type = {
     {{0, 0}}, NULL};
 
 /* Without locks it may query, set and submit; what would block says so. */
-static void custom_commands_call_hcq(void **state) {
-    (void)state;
+static void custom_commands_call_hcq(TEST_ARGS) {
     enum { ROUNDS = 12 };
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer words = make_words(T.dev, 4);
@@ -193,8 +188,7 @@ static void *custom_thread_run(void *user) {
     return NULL;
 }
 
-static void custom_commands_beside_others(void **state) {
-    (void)state;
+static void custom_commands_beside_others(TEST_ARGS) {
     enum { THREADS = 3 };
     custom_thread threads[THREADS];
     for (uint32_t i = 0; i < THREADS; i++) {

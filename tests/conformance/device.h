@@ -1,8 +1,7 @@
 /* Results, devices, queries, clock, registry. Part of conformance.c. */
 #include "shared.h"
 
-static void results_have_names(void **state) {
-    (void)state;
+static void results_have_names(TEST_ARGS) {
     static const hcq_result all[] = {
 #define RESULT_CODE(name, value, text) name,
         HCQ_RESULTS(RESULT_CODE)
@@ -20,8 +19,7 @@ static void results_have_names(void **state) {
                                  HCQ_VERSION_PATCH);
 }
 
-static void open_by_name(void **state) {
-    (void)state;
+static void open_by_name(TEST_ARGS) {
     hcq_device_info info;
     hcq_device *device = NULL;
     hcq_device_desc desc = test_desc();
@@ -38,8 +36,7 @@ static void open_by_name(void **state) {
     CHECK_OK(hcq_close(NULL));
 }
 
-static void dump_is_text(void **state) {
-    (void)state;
+static void dump_is_text(TEST_ARGS) {
     char small[16], text[16384];
     hcq_device_desc desc = test_desc();
     desc.label = "the labelled one";
@@ -62,8 +59,7 @@ static void dump_is_text(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-static void clock_converts(void **state) {
-    (void)state;
+static void clock_converts(TEST_ARGS) {
     hcq_clock first = CLOCK_OF(T.dev), second;
     CHECK_U64(hcq_clock_to_host(&first, first.device_ns), first.host_ns);
     CHECK_U64(hcq_clock_to_host(&first, first.device_ns + 1000), first.host_ns + 1000);
@@ -76,8 +72,7 @@ static void clock_converts(void **state) {
     CHECK(first.device_ns > second.device_ns);
 }
 
-static void timeline_counts_submissions(void **state) {
-    (void)state;
+static void timeline_counts_submissions(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_signal line = hcq_device_timeline(T.dev);
     uint64_t next = hcq_device_timeline_value(T.dev);
@@ -93,8 +88,7 @@ static void timeline_counts_submissions(void **state) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
 }
 
-static void synchronize_times_out_and_recovers(void **state) {
-    (void)state;
+static void synchronize_times_out_and_recovers(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point wait = hcq_at(s, 1);
     CHECK_OK(hcq_device_synchronize(T.dev, 0)); /* nothing to wait for */
@@ -107,8 +101,7 @@ static void synchronize_times_out_and_recovers(void **state) {
 }
 
 /* Devices up to the limit; past it a clear answer, and all of them close. */
-static void many_devices(void **state) {
-    (void)state;
+static void many_devices(TEST_ARGS) {
     enum { MORE = 70 };
     hcq_device *devices[MORE] = {NULL};
     hcq_device_desc desc = test_desc();
@@ -164,8 +157,7 @@ static void *opener_run(void *user) {
     return NULL;
 }
 
-static void open_and_close_in_threads(void **state) {
-    (void)state;
+static void open_and_close_in_threads(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     opener openers[4];
     for (int i = 0; i < 4; i++) {

@@ -6,13 +6,9 @@
 /* Four lanes of two devices, each waits for the one before it in the middle of
    its recording, round after round; one submission carries both lanes of a
    device. Whoever is submitted first waits for what is not there yet. */
-static void lanes_of_devices_in_a_ring(void **state) {
-    (void)state;
+static void lanes_of_devices_in_a_ring(TEST_ARGS) {
     enum { ROUNDS = 40, LANES = 4 };
-    if (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
-        SKIP("one lane");
-        return;
-    }
+    SKIP_IF(T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE, "one lane");
     for (uint32_t way = 0; way < 4; way++) {
         hcq_device *devices[2] = {T.dev, T.dev2};
         hcq_queue *q[LANES];
@@ -51,8 +47,7 @@ static void lanes_of_devices_in_a_ring(void **state) {
 /* What happened on the first device comes back to it by way of the second. */
 typedef enum how_it_fails { HOST_COMMAND, SIGNAL_FAIL, SIGNAL_DESTROY, HOWS } how_it_fails;
 
-static void failure_comes_back(void **state) {
-    (void)state;
+static void failure_comes_back(TEST_ARGS) {
     static const hcq_result results[HOWS] = {HCQ_ERROR_HOST, HCQ_ERROR_NATIVE,
                                              HCQ_ERROR_CANCELLED};
     static const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
@@ -115,8 +110,7 @@ static hcq_result transfer_words(hcq_buffer dst, hcq_buffer src, uint64_t timeou
 
 /* A transfer follows what was submitted on its source's device and on its
    destination's, and later work of both follows it. */
-static void transfers_follow_both_devices(void **state) {
-    (void)state;
+static void transfers_follow_both_devices(TEST_ARGS) {
     for (uint32_t held = 0; held < 2; held++) { /* by the source, the destination */
         hcq_signal gate = make_signal(T.dev, 0);
         hcq_buffer src = make_words(T.dev, 1), dst = make_words(T.dev2, 1);
@@ -150,26 +144,20 @@ static void transfers_follow_both_devices(void **state) {
 /* A submission of T.dev that writes 1, waits for `point` and writes 2. */
 static hcq_point wait_on_first(hcq_buffer word, hcq_point point, int in_list) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_submission sub = submission(&q, 1);
     hcq_point done = {{0}, 0};
-    if (in_list) {
-        sub.waits = &point;
-        sub.wait_count = 1;
-    } else {
+    if (!in_list) {
         CHECK(hcq_queue_write(q, word, 1, 4) >= 0);
         CHECK(hcq_queue_wait(q, point) >= 0);
     }
     CHECK(hcq_queue_write(q, hcq_view(word, 4, 4), 2, 4) >= 0);
-    sub.flags = HCQ_UNORDERED;
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+    CHECK_OK(submit_queue(q, T.dev, in_list ? &point : NULL, NULL, HCQ_UNORDERED, &done));
     hcq_queue_destroy(q);
     return done;
 }
 
 /* Each waits for the other; one is closed. Its held work is cancelled, whoever
    waits for its points is told, and the other one goes on. */
-static void closed_while_waited_for(void **state) {
-    (void)state;
+static void closed_while_waited_for(TEST_ARGS) {
     enum { POINTS = 4 };
     for (int in_list = 0; in_list < 2; in_list++) {
         hcq_device *device = test_open(0, NULL);
@@ -290,8 +278,7 @@ static void *device_user_run(void *user) {
 /* Closed by one thread while others submit to it, record it, wait for it, copy: they
    get their work done or are told, and the handle stays good while they hold it. In
    half of the rounds its lane is held, and those that wait for that never have a turn. */
-static void closed_under_use(void **state) {
-    (void)state;
+static void closed_under_use(TEST_ARGS) {
     enum { USERS = 8 };
     for (uint32_t round = 0; round < (T.quick ? 6u : 20u); round++) {
         hcq_device *device = test_open(1, NULL);
@@ -336,13 +323,9 @@ static void closed_under_use(void **state) {
 
 /* One device is lost: what waits for it ends, whatever way it waits; what it
    did before stays done, and the others work on. */
-static void loss_is_seen_by_others(void **state) {
-    (void)state;
+static void loss_is_seen_by_others(TEST_ARGS) {
     enum { POINTS = 3 };
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
-    }
+    SKIP_IF(!is_mock(), "only the mock is lost on demand");
     mock_control control;
     hcq_device *device = open_to_lose(&control);
     hcq_signal s = make_signal(T.dev2, 0), never = make_signal(device, 0);
@@ -443,8 +426,7 @@ static void swap_many(uint32_t flags) {
     CHECK_OK(hcq_close(devices[1]));
 }
 
-static void swaps_under_old_points(void **state) {
-    (void)state;
+static void swaps_under_old_points(TEST_ARGS) {
     swap_many(0);
     swap_many(HCQ_DEVICE_NO_NATIVE_WAIT);
 }
@@ -486,8 +468,7 @@ static void late_opener_free(void *user, void *ptr, size_t size) {
     test_hook_free(&T.memory, ptr, size);
 }
 
-static void opened_while_another_closes(void **state) {
-    (void)state;
+static void opened_while_another_closes(TEST_ARGS) {
     late_opener o;
     memset(&o, 0, sizeof o);
     o.desc = test_desc();

@@ -68,8 +68,7 @@ static hcq_device_desc mock_only_desc(void) {
 
 /* ---- listing ---- */
 
-static void drivers_are_listed(void **state) {
-    (void)state;
+static void drivers_are_listed(TEST_ARGS) {
     hcq_driver_info infos[9], again[9];
     uint32_t count = 0, second = 0;
     int found = 0;
@@ -102,8 +101,7 @@ static void drivers_are_listed(void **state) {
 }
 
 /* Newest first; listing makes no driver, and lists one that cannot be made. */
-static void listing_opens_nothing(void **state) {
-    (void)state;
+static void listing_opens_nothing(TEST_ARGS) {
     hcq_registry *registry = make_registry();
     hcq_backend first = mock_named("FIRST", "the first"), gone = mock_named("GONE", NULL);
     hcq_backend bad = mock_named("BAD", "a bad one");
@@ -143,8 +141,7 @@ static void listing_opens_nothing(void **state) {
 
 /* ---- registering ---- */
 
-static void register_limits(void **state) {
-    (void)state;
+static void register_limits(TEST_ARGS) {
     static const char *const names[9] = {"R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8"};
     hcq_registry *own = make_registry();
     hcq_backend many[9];
@@ -177,8 +174,7 @@ static void register_limits(void **state) {
 }
 
 /* A name in other letters is pointed at, one that differs in more is not. */
-static void names_in_other_letters(void **state) {
-    (void)state;
+static void names_in_other_letters(TEST_ARGS) {
     static const struct { const char *asked, *known; int same; } cases[] = {
         {"azAZ", "AZaz", 1}, {"{z", "[Z", 0}, {"[Z", "{z", 0}, {"`a", "@A", 0}, {"@A", "`a", 0},
         {"az", "AZA", 0}, {"aza", "AZ", 0},
@@ -197,8 +193,7 @@ static void names_in_other_letters(void **state) {
     }
 }
 
-static void newest_of_one_name_wins(void **state) {
-    (void)state;
+static void newest_of_one_name_wins(TEST_ARGS) {
     hcq_registry *registry = make_registry();
     hcq_backend old = mock_named("TWIN", "old"), new_one = mock_named("TWIN", "new");
     hcq_driver_info infos[8];
@@ -233,8 +228,7 @@ static void newest_of_one_name_wins(void **state) {
 
 /* A living driver goes on without its registration and without the registry,
    and so do its devices; it goes when the last of them does. */
-static void unregister_while_alive(void **state) {
-    (void)state;
+static void unregister_while_alive(TEST_ARGS) {
     hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("LIVING", "living");
     hcq_device_desc desc = mock_only_desc();
@@ -267,8 +261,7 @@ static void unregister_while_alive(void **state) {
     CHECK_U64(living_drivers(), before);
 }
 
-static void driver_references(void **state) {
-    (void)state;
+static void driver_references(TEST_ARGS) {
     hcq_registry *registry = make_registry();
     hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
@@ -312,8 +305,7 @@ static void check_same_device(const hcq_device_info *listed, hcq_device *device)
 }
 
 /* Each listed device can be had by ordinal, id, name and path; by hcq_open, too. */
-static void devices_are_listed(void **state) {
-    (void)state;
+static void devices_are_listed(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     hcq_driver *driver = make_driver(NULL, T.variant->backend);
     hcq_device_info infos[16], again[16];
@@ -353,8 +345,7 @@ static void devices_are_listed(void **state) {
     hcq_driver_release(driver);
 }
 
-static void unknown_devices(void **state) {
-    (void)state;
+static void unknown_devices(TEST_ARGS) {
     static const char *const bad[] = {"no such", "9999", "99999999999999999999", "-1", "0x1",
                                       "mock", "mock 4", "mock/slot/", " 1", "1 "};
     hcq_registry *registry = make_registry();
@@ -380,8 +371,7 @@ static uint32_t no_devices(void *driver, hcq_device_info *infos, uint32_t capaci
 }
 
 /* A driver whose machine has no device: it can be made, nothing can be opened. */
-static void driver_without_devices(void **state) {
-    (void)state;
+static void driver_without_devices(TEST_ARGS) {
     hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("EMPTY", "empty");
     hcq_device_desc desc = mock_only_desc();
@@ -401,8 +391,7 @@ static void driver_without_devices(void **state) {
 }
 
 /* Where a backend has no clock, submissions are: right within what they say. */
-static void clock_by_submissions(void **state) {
-    (void)state;
+static void clock_by_submissions(TEST_ARGS) {
     hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("NOCLOCK", NULL);
     hcq_device_desc desc = mock_only_desc();
@@ -454,8 +443,7 @@ static void *maker_run(void *user) {
 
 /* While one thread makes a driver others use the registry, even to take the
    backend away; the driver comes out alive. */
-static void unregister_while_created(void **state) {
-    (void)state;
+static void unregister_while_created(TEST_ARGS) {
     hcq_backend backend = mock_named("SLOW", "slow");
     hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
@@ -536,8 +524,7 @@ static void *churner_run(void *user) {
 }
 
 /* Backends come and go while threads list, make drivers and open devices. */
-static void registry_from_threads(void **state) {
-    (void)state;
+static void registry_from_threads(TEST_ARGS) {
     hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
     hcq_device_desc desc = mock_only_desc();
     hcq_registry *registry = make_registry();
@@ -579,8 +566,7 @@ static void registry_from_threads(void **state) {
 /* ---- what devices say about themselves ---- */
 
 /* A feature bit is set if, and only if, the thing works. */
-static void features_are_true(void **state) {
-    (void)state;
+static void features_are_true(TEST_ARGS) {
     static uint32_t mine[16];
     hcq_device_info info;
     hcq_buffer a, theirs = make_words(T.dev2, 16);
@@ -608,8 +594,7 @@ static void features_are_true(void **state) {
     }
 }
 
-static void queries_agree(void **state) {
-    (void)state;
+static void queries_agree(TEST_ARGS) {
     hcq_device_info info;
     hcq_point gate = hcq_at(make_signal(T.dev, 0), 1);
     CHECK_OK(hcq_device_info_get(T.dev, &info));
@@ -652,8 +637,7 @@ static void run_to_end(hcq_queue *q, hcq_device *device) {
 
 /* Counts finished execs: of unbound queues, bound replays, calls, appended
    recordings; not the empty ones. */
-static void coverage_counts_execs(void **state) {
-    (void)state;
+static void coverage_counts_execs(TEST_ARGS) {
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device), *put = make_put(device), *never = make_put(device);
     hcq_buffer a = make_words(device, 16);
@@ -666,8 +650,7 @@ static void coverage_counts_execs(void **state) {
         CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(4, 1, 1),
                                    hcq_dim(4, 1, 1)), i);
     }
-    CHECK_INDEX(hcq_queue_exec(q, put, &put_one, sizeof put_one, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), 3);
+    CHECK_INDEX(record_one(q, put, &put_one, sizeof put_one), 3);
     CHECK_INDEX(hcq_queue_exec(q, never, &put_one, sizeof put_one, hcq_dim(0, 1, 1),
                                hcq_dim(1, 1, 1)), 4);
     CHECK_U64(runs_of(add), 0);        /* recorded is not run */
@@ -698,8 +681,7 @@ static void coverage_counts_execs(void **state) {
 }
 
 /* A recording that became shorter no longer counts what is left of the longer one. */
-static void coverage_of_a_shorter_recording(void **state) {
-    (void)state;
+static void coverage_of_a_shorter_recording(TEST_ARGS) {
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device);
     hcq_buffer a = make_words(device, 16);
@@ -718,8 +700,7 @@ static void coverage_of_a_shorter_recording(void **state) {
 }
 
 /* A grid of 0 by update or by variable, and what follows a cut, count right. */
-static void coverage_follows_updates(void **state) {
-    (void)state;
+static void coverage_follows_updates(TEST_ARGS) {
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device), *put = make_put(device);
     hcq_buffer a = make_words(device, 16);
@@ -754,8 +735,7 @@ static void coverage_follows_updates(void **state) {
 }
 
 /* What failed does not count, nor does what is still held. */
-static void coverage_leaves_failed_out(void **state) {
-    (void)state;
+static void coverage_leaves_failed_out(TEST_ARGS) {
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device);
     hcq_buffer a = make_words(device, 16);
@@ -791,8 +771,7 @@ static void coverage_leaves_failed_out(void **state) {
 }
 
 /* Off unless asked for; a run counts where it runs. */
-static void coverage_is_off(void **state) {
-    (void)state;
+static void coverage_is_off(TEST_ARGS) {
     hcq_device *device = open_covered();
     hcq_program *off = make_add(T.dev), *on = make_add(device);
     hcq_buffer a = make_words(T.dev, 16), b = make_words(device, 16);
@@ -808,8 +787,8 @@ static void coverage_is_off(void **state) {
     hcq_program *here = make_nothing(device), *there = make_nothing(T.dev);
     CHECK_OK(hcq_queue_reset(q));
     CHECK_OK(hcq_queue_reset(covered));
-    CHECK_INDEX(hcq_queue_exec(covered, here, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, there, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(record_one(covered, here, NULL, 0), 0);
+    CHECK_INDEX(record_one(q, there, NULL, 0), 0);
     run_to_end(covered, T.dev);
     run_to_end(q, device);
     CHECK_U64(runs_of(here), 0);

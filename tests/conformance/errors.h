@@ -34,8 +34,7 @@ static void errors_call(void *user, hcq_result result, const char *text) {
     c->inside--;
 }
 
-static void loggers_do_not_block(void **state) {
-    (void)state;
+static void loggers_do_not_block(TEST_ARGS) {
     errors_caller c;
     hcq_queue *queue = NULL;
     hcq_device_desc desc = test_desc();
@@ -78,8 +77,7 @@ static void errors_count(void *user, hcq_result result, const char *text) {
 }
 
 /* Many lines at once: raises that come too late. */
-static void no_line_is_lost_silently(void **state) {
-    (void)state;
+static void no_line_is_lost_silently(TEST_ARGS) {
     enum { SIGNALS = 100 };
     errors_counter c = {.lock = PTHREAD_MUTEX_INITIALIZER};
     hcq_device_desc desc = test_desc();
@@ -133,8 +131,7 @@ static void *errors_refused(void *user) {
     return NULL;
 }
 
-static void loggers_end_before_close(void **state) {
-    (void)state;
+static void loggers_end_before_close(TEST_ARGS) {
     errors_late l;
     pthread_t thread;
     hcq_device_desc desc = test_desc();
@@ -196,8 +193,7 @@ static uint32_t errors_until_here(void) {
         CHECK(!ERRORS_SEEN || strstr(errors_text, text) != NULL); \
     } while (0)
 
-static void default_logger_is_stderr(void **state) {
-    (void)state;
+static void default_logger_is_stderr(TEST_ARGS) {
     hcq_device *device, *none;
     hcq_queue *queue;
     uint64_t value;
@@ -225,8 +221,7 @@ static void default_logger_is_stderr(void **state) {
     CHECK_STDERR(3, "hcq: points: number 0");
 }
 
-static void silence_can_be_asked_for(void **state) {
-    (void)state;
+static void silence_can_be_asked_for(TEST_ARGS) {
     hcq_device *device, *none = NULL;
     hcq_queue *queue;
     hcq_device_desc desc = test_desc();
@@ -240,8 +235,7 @@ static void silence_can_be_asked_for(void **state) {
     CHECK_U64(lines, 0);
 }
 
-static void unknown_names_say_who_there_is(void **state) {
-    (void)state;
+static void unknown_names_say_who_there_is(TEST_ARGS) {
     hcq_device *device = T.dev;
     hcq_driver *driver = NULL;
     hcq_device_desc desc = test_desc();
@@ -277,8 +271,7 @@ static void unknown_names_say_who_there_is(void **state) {
 }
 
 /* No memory: nothing is made, and the poison does not stay either. */
-static void not_made_out_of_memory(void **state) {
-    (void)state;
+static void not_made_out_of_memory(TEST_ARGS) {
     hcq_program_desc desc;
     hcq_queue *queue;
     hcq_program *program;
@@ -344,19 +337,16 @@ static uint32_t errors_timed_out(hcq_result result, const char *what) {
     return result == HCQ_TIMEOUT;
 }
 
-static void no_timeout_is_silent(void **state) {
-    (void)state;
+static void no_timeout_is_silent(TEST_ARGS) {
     uint32_t word = 0, versions = 0, lanes = 0;
     hcq_device *device = errors_busy_device(0);
     hcq_buffer memory = make_words(device, 64);
     hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
-    put_args args = {memory.address, 0, 1};
     CHECK_RESULT(hcq_copyout(&word, memory, 4), HCQ_TIMEOUT);
     CHECK(errors_timed_out(HCQ_TIMEOUT, "copyout"));
     log_clear();
     CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
-    CHECK_INDEX(hcq_queue_exec(queue, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(record_put(queue, make_put(device), memory, 0, 1), 1);
     CHECK_OK(hcq_queue_label(queue, "busy"));
     CHECK_OK(hcq_queue_bind(queue, device));
     for (uint32_t i = 1; i < 5; i++) {
@@ -385,8 +375,7 @@ static void no_timeout_is_silent(void **state) {
 }
 
 /* A time-out that the caller chose is his own question. */
-static void polls_are_silent(void **state) {
-    (void)state;
+static void polls_are_silent(TEST_ARGS) {
     uint32_t word = 0;
     hcq_device *device = errors_busy_device(0);
     hcq_buffer memory = make_words(device, 4);
@@ -412,12 +401,11 @@ static void polls_are_silent(void **state) {
 
 static int32_t errors_exec(hcq_queue *queue, hcq_program *program, uint64_t address) {
     put_args args = {address, 0, 1};
-    return hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return record_one(queue, program, &args, sizeof args);
 }
 
 /* An address that is in no buffer: which, where, and where it lies instead. */
-static void lines_say_where_an_address_is(void **state) {
-    (void)state;
+static void lines_say_where_an_address_is(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *put = make_put(T.dev);
     hcq_buffer living = make_words(T.dev, 16), freed;
@@ -450,8 +438,7 @@ static void lines_say_where_an_address_is(void **state) {
 }
 
 /* A buffer that was never made, or a view of nothing. */
-static void lines_say_what_a_buffer_is(void **state) {
-    (void)state;
+static void lines_say_what_a_buffer_is(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 16), gone = make_words(T.dev, 64);
     hcq_buffer none = hcq_view(a, 64, 4), big = a;

@@ -43,8 +43,7 @@ static hcq_point submit_link(hcq_device *device, hcq_queue_kind kind, const char
 
 /* ---- what it says ---- */
 
-static void explain_reached(void **state) {
-    (void)state;
+static void explain_reached(TEST_ARGS) {
     hcq_signal s = labelled_signal(T.dev, "finished");
     hcq_point point = hcq_at(s, 4), done, line;
     CHECK_OK(submit_lists(T.dev, NULL, &point, 0, &done));
@@ -65,8 +64,7 @@ static void explain_reached(void **state) {
     SAYS(explain(point), "finished");
 }
 
-static void explain_nobody_raises_it(void **state) {
-    (void)state;
+static void explain_nobody_raises_it(TEST_ARGS) {
     hcq_signal s = labelled_signal(T.dev2, "uploads");
     hcq_device *device = open_labelled("the labelled one", 0);
     hcq_signal there = labelled_signal(device, "there");
@@ -98,8 +96,7 @@ static void explain_nobody_raises_it(void **state) {
 
 /* gate -> first (alpha, compute) -> second (beta, copy) -> third (alpha): every
    link by number, queue, lane, device and signal, down to the first cause. */
-static void explain_chain(void **state) {
-    (void)state;
+static void explain_chain(TEST_ARGS) {
     hcq_device *alpha = open_labelled("alpha", 0), *beta = open_labelled("beta", 0);
     hcq_signal gate = labelled_signal(beta, "gate"), one = labelled_signal(alpha, "one");
     hcq_signal two = labelled_signal(beta, "two"), three = labelled_signal(alpha, "three");
@@ -153,8 +150,7 @@ static void explain_chain(void **state) {
 }
 
 /* Behind a held one of its lane, without a wait of its own. */
-static void explain_behind_another(void **state) {
-    (void)state;
+static void explain_behind_another(TEST_ARGS) {
     hcq_signal gate = labelled_signal(T.dev, "gate");
     hcq_queue *held = make_queue(T.dev, HCQ_COMPUTE), *behind = make_queue(T.dev, HCQ_COMPUTE);
     hcq_point first, second;
@@ -178,8 +174,7 @@ static void explain_behind_another(void **state) {
 }
 
 /* Of those that will raise a signal far enough the lowest is waited for. */
-static void explain_steps_of_a_signal(void **state) {
-    (void)state;
+static void explain_steps_of_a_signal(TEST_ARGS) {
     hcq_signal t = make_signal(T.dev, 0);
     hcq_point done[4];
     char before[64];
@@ -198,8 +193,7 @@ static void explain_steps_of_a_signal(void **state) {
 /* ---- cycles ---- */
 
 /* The consumer is ahead of its only producer on one lane. */
-static void explain_cycle_on_a_lane(void **state) {
-    (void)state;
+static void explain_cycle_on_a_lane(TEST_ARGS) {
     hcq_signal s = labelled_signal(T.dev, "missing"), t = labelled_signal(T.dev2, "after");
     hcq_signal aside = make_signal(T.dev, 0);
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, NULL));
@@ -233,8 +227,7 @@ static void explain_cycle_on_a_lane(void **state) {
 }
 
 /* A ring of many, and a wait for something else in front of the ring's. */
-static void explain_cycle_of_many(void **state) {
-    (void)state;
+static void explain_cycle_of_many(TEST_ARGS) {
     enum { N = 20 };
     for (int way = 0; way < 3; way++) {
         hcq_signal s = make_signal(T.dev, 0), ring[N], other = make_signal(T.dev2, 0);
@@ -269,8 +262,7 @@ static void explain_cycle_of_many(void **state) {
 }
 
 /* Lanes that take turns are no cycle while the host holds them up. */
-static void explain_no_false_cycle(void **state) {
-    (void)state;
+static void explain_no_false_cycle(TEST_ARGS) {
     hcq_signal gate = labelled_signal(T.dev, "gate"), s = make_signal(T.dev, 0);
     hcq_signal t = make_signal(T.dev2, 0);
     hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev2, HCQ_COMPUTE);
@@ -294,8 +286,7 @@ static void explain_no_false_cycle(void **state) {
 
 /* ---- what is final ---- */
 
-static void explain_final(void **state) {
-    (void)state;
+static void explain_final(TEST_ARGS) {
     hcq_device *device = open_labelled("short lived", 0);
     hcq_signal failed = labelled_signal(T.dev, "broken"), gone = make_signal(T.dev2, 2);
     hcq_signal theirs = make_signal(device, 0), raised = labelled_signal(T.dev2, "heir");
@@ -332,8 +323,7 @@ static void explain_final(void **state) {
 }
 
 /* A submission has failed, but a lower value of its signal is still to land. */
-static void explain_a_failure_before_lower_values(void **state) {
-    (void)state;
+static void explain_a_failure_before_lower_values(TEST_ARGS) {
     hcq_signal s = labelled_signal(T.dev, "result"), gate = make_signal(T.dev, 0);
     hcq_point low = hcq_at(s, 1), high = hcq_at(s, 2), open = hcq_at(gate, 1), failed, done;
     hold_reset();
@@ -375,10 +365,7 @@ static hcq_result host_until_told(void *user) {
 
 /* A program that runs until until_go. */
 static hcq_program *make_until(void) {
-    hcq_program_desc desc = {"until", k_until, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL},
-                             {NULL, 0, NULL}, 0};
-    hcq_program *until = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &until));
+    hcq_program *until = make_kernel(T.dev, "until", k_until, (const uint32_t[4]){HCQ_ARG_NONE});
     test_gate(GATE_UNTIL, until_wait);
     __atomic_store_n(&SEEN->until_go, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&SEEN->until_began, 0, __ATOMIC_RELEASE);
@@ -386,8 +373,7 @@ static hcq_program *make_until(void) {
 }
 
 /* Of two waits the one that is over is not named. */
-static void explain_the_wait_that_is_left(void **state) {
-    (void)state;
+static void explain_the_wait_that_is_left(TEST_ARGS) {
     hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
                           hcq_at(labelled_signal(T.dev, "late"), 1)};
     hcq_submission both;
@@ -396,7 +382,7 @@ static void explain_the_wait_that_is_left(void **state) {
     hold_reset();
     hcq_queue *first = make_holder(T.dev), *second = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_signal(first, waits[0]), 1);
-    CHECK_INDEX(hcq_queue_exec(second, until, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(record_one(second, until, NULL, 0), 0);
     CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
     (void)hold_start(first, T.dev);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
@@ -413,8 +399,7 @@ static void explain_the_wait_that_is_left(void **state) {
     WAIT_OK(after);
 }
 
-static void explain_running(void **state) {
-    (void)state;
+static void explain_running(TEST_ARGS) {
     for (int way = 0; way < 2; way++) {
         hcq_signal s = labelled_signal(T.dev, "result"), t = make_signal(T.dev2, 0);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
@@ -422,7 +407,7 @@ static void explain_running(void **state) {
         hcq_program *until = make_until();
         CHECK_OK(hcq_queue_label(q, "busy one"));
         if (way == 0) {
-            CHECK_INDEX(hcq_queue_exec(q, until, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+            CHECK_INDEX(record_one(q, until, NULL, 0), 0);
         } else {
             CHECK_INDEX(hcq_queue_host(q, host_until_told, &SEEN->until_go), 0);
         }
@@ -454,8 +439,7 @@ static void explain_running(void **state) {
 
 /* Work of one device was handed over and waits for work of another that runs:
    the chain goes on to the first cause, however it waits. */
-static void explain_through_native_waits(void **state) {
-    (void)state;
+static void explain_through_native_waits(TEST_ARGS) {
     hcq_device *left = open_labelled("left", 0), *right = open_labelled("right", 0);
     hcq_signal u = labelled_signal(left, "U"), t = labelled_signal(right, "T");
     hcq_point raise = hcq_at(t, 5), done;
@@ -486,8 +470,7 @@ static void explain_through_native_waits(void **state) {
 
 /* ---- the text itself ---- */
 
-static void explain_truncates(void **state) {
-    (void)state;
+static void explain_truncates(TEST_ARGS) {
     static char whole[8192], part[8192];
     hcq_signal gate = labelled_signal(T.dev, "gate"), s = labelled_signal(T.dev2, "later");
     submit_link(T.dev, HCQ_COMPUTE, "some queue", hcq_at(gate, 1), hcq_at(s, 1));
@@ -518,8 +501,7 @@ static void explain_truncates(void **state) {
     WAIT_OK(points[0]);
 }
 
-static void signal_labels(void **state) {
-    (void)state;
+static void signal_labels(TEST_ARGS) {
     static char text[32768];
     hcq_signal s = labelled_signal(T.dev, "a first name"), stale = make_signal(T.dev, 0);
     hcq_point wait = hcq_at(s, 1), done;
@@ -556,8 +538,7 @@ static void *explainer_run(void *user) {
 
 /* A chain of thousands is told on a small stack, and one where every link has
    two ways back does not double the work at each. */
-static void explain_long_chains(void **state) {
-    (void)state;
+static void explain_long_chains(TEST_ARGS) {
     enum { LEVELS = 60 };
     const uint32_t count = T.quick || TEST_SANITIZED ? 1000 : 5000;
     hcq_signal t = make_signal(T.dev, 0), two[2] = {make_signal(T.dev, 0), make_signal(T.dev2, 0)};
@@ -609,8 +590,7 @@ static uint32_t log_count(const char *word) {
 }
 
 /* A wait that lasts says why, once, whatever its end; others are silent. */
-static void long_waits_explain_themselves(void **state) {
-    (void)state;
+static void long_waits_explain_themselves(TEST_ARGS) {
     hcq_device *device = open_labelled("slow", SECOND / 200);
     static sleeper w;
     static const char *labels[4] = {"gate-0", "gate-1", "gate-2", "gate-3"};
@@ -654,8 +634,7 @@ static void *long_call_run(void *user) {
 }
 
 /* So do the other calls that wait. */
-static void long_calls_explain_themselves(void **state) {
-    (void)state;
+static void long_calls_explain_themselves(TEST_ARGS) {
     static explainer e;
     CHECK_OK(hcq_close(T.dev2));
     T.dev2 = NULL;
@@ -681,8 +660,7 @@ static void long_calls_explain_themselves(void **state) {
 
 /* Polls, what is reached, and waits that are shorter than the time that they may
    last: 5 s, for ever, more than there is. */
-static void short_waits_are_silent(void **state) {
-    (void)state;
+static void short_waits_are_silent(TEST_ARGS) {
     static const uint64_t lasts[] = {0, HCQ_KEEP, HCQ_KEEP - 1, HCQ_KEEP - SECOND,
                                      HCQ_KEEP / 2 + 1, 1};
     for (int way = 0; way < 6; way++) {

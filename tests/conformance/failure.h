@@ -7,8 +7,7 @@
 
 /* A wait that fails: the submission has that result, its signals fail, the
    next one of the lane runs, and who waits for those signals fails as well. */
-static void failure_propagates(void **state) {
-    (void)state;
+static void failure_propagates(TEST_ARGS) {
     for (int late = 0; late < 2; late++) {
         hcq_signal bad = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
         hcq_signal t = make_signal(T.dev2, 0), u = make_signal(T.dev, 0);
@@ -41,8 +40,7 @@ static void failure_propagates(void **state) {
         WAIT_RESULT(hcq_at(s, 1), HCQ_ERROR_NATIVE);
         WAIT_RESULT(hcq_at(t, 1), HCQ_ERROR_NATIVE);
         WAIT_OK(d3);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        synchronize_both();
         WAIT_OK(hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) - 1));
         CHECK_U64(READ32(a, 0), 1);
         CHECK_U64(READ32(a, 1), 4);
@@ -63,8 +61,7 @@ static hcq_result host_slow_failure(void *user) {
 }
 
 /* The timeline only orders: who waits for it runs after failed work, too. */
-static void timeline_waits_pass_failures(void **state) {
-    (void)state;
+static void timeline_waits_pass_failures(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
         hcq_device *device = way < 2 ? T.dev : T.dev2;
         hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
@@ -129,8 +126,7 @@ static void answers_free(answers *a) {
 }
 
 /* Work that builds on a success runs, whatever failed since; on a failure, not. */
-static void work_behind_a_success_runs(void **state) {
-    (void)state;
+static void work_behind_a_success_runs(TEST_ARGS) {
     enum { N = 100 };
     answers a = answers_of(T.dev, N);
     hcq_buffer words = make_words(T.dev, N);
@@ -152,8 +148,7 @@ static void work_behind_a_success_runs(void **state) {
 }
 
 /* What had to be forgotten says so: neither a success nor a failure is guessed. */
-static void forgotten_answers_say_so(void **state) {
-    (void)state;
+static void forgotten_answers_say_so(TEST_ARGS) {
     enum { N = 40, KEPT = 8 };
     hcq_device_desc desc = test_desc();
     desc.failure_ranges = KEPT;
@@ -176,12 +171,9 @@ static void forgotten_answers_say_so(void **state) {
 
 /* A lane was told to wait for another one's epoch and asks late how that ended:
    many epochs of it have failed meanwhile, others never did. */
-static void lanes_ask_for_the_right_failure(void **state) {
-    (void)state;
-    if (!is_cpu() || T.variant->one_fifo) {
-        SKIP("two lanes that run host commands themselves are the CPU's");
-        return;
-    }
+static void lanes_ask_for_the_right_failure(TEST_ARGS) {
+    SKIP_IF(!is_cpu() || T.variant->one_fifo,
+            "two lanes that run host commands themselves are the CPU's");
     const uint32_t most = T.variant->narrow ? 8 : 1000; /* no counter is swapped meanwhile */
     for (int fails = 0; fails < 2; fails++) {
         static uint32_t go[2];
@@ -231,8 +223,7 @@ static void lanes_ask_for_the_right_failure(void **state) {
 
 /* A broken promise answers at once, lower values that were handed over are still
    waited for, and nothing above them lands any more. */
-static void a_failure_begins_above_what_may_land(void **state) {
-    (void)state;
+static void a_failure_begins_above_what_may_land(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), failed, after;
     uint64_t value = 0;
@@ -262,8 +253,7 @@ static void a_failure_begins_above_what_may_land(void **state) {
 }
 
 /* The host's failure begins right above the value, whatever is on its way. */
-static void a_host_failure_begins_at_once(void **state) {
-    (void)state;
+static void a_host_failure_begins_at_once(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 1);
     hcq_point five = hcq_at(s, 5);
     uint64_t value = 9;
@@ -284,8 +274,7 @@ static void a_host_failure_begins_at_once(void **state) {
 
 /* A raise that comes too late for a signal that failed, on another lane and looked
    at first, takes nothing from one below the failure. */
-static void a_lost_raise_takes_no_other(void **state) {
-    (void)state;
+static void a_lost_raise_takes_no_other(TEST_ARGS) {
     hcq_device *devices[2] = {T.dev, T.dev2};
     for (int i = 0; i < 2; i++) {
         hcq_signal s = make_signal(T.dev, 0);
@@ -313,12 +302,8 @@ static void a_lost_raise_takes_no_other(void **state) {
 
 /* ---- native refusals and lost devices: the mock does them on demand ---- */
 
-static void native_refusals(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock refuses on demand");
-        return;
-    }
+static void native_refusals(TEST_ARGS) {
+    SKIP_IF(!is_mock(), "only the mock refuses on demand");
     for (int held = 0; held < 2; held++) {
         for (uint64_t k = 1; k <= 6; k++) {
             mock_control control;
@@ -366,12 +351,8 @@ static void native_refusals(void **state) {
 
 /* A batch that waits for another lane is refused: nothing of it is left that the
    closing would wait for. */
-static void refused_batch_leaves_no_trace(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock refuses a batch on demand");
-        return;
-    }
+static void refused_batch_leaves_no_trace(TEST_ARGS) {
+    SKIP_IF(!is_mock(), "only the mock refuses a batch on demand");
     mock_control control;
     memset(&control, 0, sizeof control);
     hcq_device_desc desc = test_desc();
@@ -396,12 +377,8 @@ static void refused_batch_leaves_no_trace(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-static void lost_device(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
-    }
+static void lost_device(TEST_ARGS) {
+    SKIP_IF(!is_mock(), "only the mock is lost on demand");
     static notice n[4];
     mock_control control;
     hcq_device *device = open_to_lose(&control);
@@ -442,12 +419,8 @@ static void lost_device(void **state) {
     WAIT_OK(done);
 }
 
-static void loss_does_not_wait_for_others(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
-    }
+static void loss_does_not_wait_for_others(TEST_ARGS) {
+    SKIP_IF(!is_mock(), "only the mock is lost on demand");
     mock_control control;
     hcq_device *device = open_to_lose(&control);
     hcq_signal s = make_signal(T.dev, 0);
@@ -459,9 +432,7 @@ static void loss_does_not_wait_for_others(void **state) {
     done = hold_device(T.dev, &first);
     CHECK_OK(submit_lists(device, &gate, &second, HCQ_UNORDERED, &held));
     lose_at_next_submit(&control);
-    hcq_submission sub = submission(&q, 1);
-    sub.flags = HCQ_UNORDERED;
-    CHECK_OK(hcq_submit(device, &sub, 1, &lost));
+    CHECK_OK(submit_queue(q, device, NULL, NULL, HCQ_UNORDERED, &lost));
     hcq_point ends[3] = {lost, held, second};
     for (int i = 0; i < 3; i++) {
         CHECK_RESULT(hcq_wait(&ends[i], 1, HCQ_ALL, BOUND / 4), HCQ_ERROR_LOST);
@@ -474,12 +445,8 @@ static void loss_does_not_wait_for_others(void **state) {
 
 /* A device is lost by what comes before a host command: it is not called, neither
    before its failure is told nor after, when what it names may be gone. */
-static void lost_before_its_host_command(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock is lost on demand");
-        return;
-    }
+static void lost_before_its_host_command(TEST_ARGS) {
+    SKIP_IF(!is_mock(), "only the mock is lost on demand");
     for (int round = 0; round < 20; round++) {
         mock_control control;
         host_log log;

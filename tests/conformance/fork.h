@@ -223,7 +223,7 @@ static void fork_opens(const fork_things *p) {
     HERE(word == 7);
     GONE(hcq_queue_append(queue, p->queue));
     HERE(hcq_queue_reset(queue) == HCQ_OK);
-    GONE(hcq_queue_exec(queue, p->program, &word, sizeof word, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)));
+    GONE(record_one(queue, p->program, &word, sizeof word));
     GONE(hcq_queue_submit(p->queue, own, &done));
     GONE(hcq_queue_submit(p->graph, own, &done));
     for (int i = 0; i < 50; i++) { /* none of which has a handle of the parent's */
@@ -270,9 +270,8 @@ static void fork_once(const fork_things *p) {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void fork_child_is_closed(void **state) {
+static void fork_child_is_closed(TEST_ARGS) {
     fork_things p;
-    (void)state;
     fork_things_make(&p);
     fork_once(&p);
     CHECK_OK(hcq_queue_submit(p.queue, T.dev, &p.point)); /* the parent's go on */
@@ -306,13 +305,12 @@ static void *fork_records(void *user) {
     return NULL;
 }
 
-static void fork_in_the_middle_of_a_call(void **state) {
+static void fork_in_the_middle_of_a_call(TEST_ARGS) {
     fork_gate gate = {0, 0, 0};
     hcq_device_desc desc = test_desc();
     fork_things p;
     pthread_t thread;
     void *failed;
-    (void)state;
     fork_things_make(&p);
     desc.memory.alloc_fn = fork_gate_alloc;
     desc.memory.free_fn = fork_gate_free;
@@ -367,13 +365,12 @@ static void *fork_busy_run(void *user) {
     return NULL;
 }
 
-static void fork_beside_busy_threads(void **state) {
+static void fork_beside_busy_threads(TEST_ARGS) {
     enum { N = 3 };
     fork_things p;
     fork_busy busy[N];
     pthread_t threads[N];
     uint32_t forks = T.quick || TEST_SANITIZED ? 10 : 50;
-    (void)state;
     fork_things_make(&p);
     hcq_buffer read = make_words(T.dev, 1);
     for (uint32_t i = 0; i < N; i++) {

@@ -56,17 +56,14 @@ static void k_mark(const void *block_args, const hcq_block *b) {
 TEST_SHADER(k_mark, mark)
 
 static hcq_program *make_mark(hcq_device *device) {
-    hcq_program_desc desc = {"mark", k_mark, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL,
-                             NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    return make_kernel(device, "mark", k_mark,
+                       (const uint32_t[4]){HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32});
 }
 
 static int32_t record_mark(hcq_queue *q, hcq_program *mark, hcq_buffer dst, uint32_t index,
                            uint32_t late) {
     mark_args args = {dst.address, index, late};
-    return hcq_queue_exec(q, mark, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    return record_one(q, mark, &args, sizeof args);
 }
 
 static hcq_result host_mark(void *user) {
@@ -94,9 +91,7 @@ static hcq_result launch_inputs(hcq_queue *g, const hcq_buffer *inputs, uint32_t
 }
 
 static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
-    hcq_submission s = submission(&g, 1);
-    s.flags = flags;
-    return hcq_submit(T.dev, &s, 1, point);
+    return submit_queue(g, T.dev, NULL, NULL, flags, point);
 }
 
 /* Launches and waits. */
@@ -108,11 +103,6 @@ static void launch_now(const char *file, int line, hcq_queue *g) {
 #define LAUNCH(g) launch_now(__FILE__, __LINE__, (g))
 
 #define CHECK_SAME(got, want) check_same(__FILE__, __LINE__, (got), (want))
-
-static void synchronize_both(void) {
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-}
 
 /* The next numbers of both devices: a launch takes one of each, what is refused none. */
 typedef struct next_numbers { uint64_t own, other; } next_numbers;
@@ -144,9 +134,7 @@ static two_marks make_two_marks(int bound) {
     CHECK_INDEX(record_mark(t.g, make_mark(T.dev), t.word[0], 0, 0), 0);
     CHECK_INDEX(record_mark(t.g, make_mark(T.dev2), t.word[1], 1, 0), 1);
     CHECK_OK(hcq_queue_label(t.g, "two marks"));
-    if (bound) {
-        CHECK_OK(hcq_queue_bind(t.g, T.dev));
-    }
+    CHECK_OK(bound ? hcq_queue_bind(t.g, T.dev) : HCQ_OK);
     marks_reset();
     synchronize_both();
     return t;
@@ -155,8 +143,7 @@ static two_marks make_two_marks(int bound) {
 /* ---- the same as one after another ---- */
 
 /* Every kind of command, launched in every way, in turn with plain launches. */
-static void graph_is_as_one_after_another(void **state) {
-    (void)state;
+static void graph_is_as_one_after_another(TEST_ARGS) {
     static const uint32_t flags[] = {0, HCQ_OVERLAP, HCQ_STEP, HCQ_STEP | HCQ_COPY_LISTS};
     static graph_work w[2];            /* host commands may outlive a failed check */
     for (uint32_t way = 0; way < 8; way++) {
@@ -181,17 +168,11 @@ static void graph_is_as_one_after_another(void **state) {
 }
 
 /* A graph without commands is a submission like any other. */
-static void empty_graph(void **state) {
-    (void)state;
+static void empty_graph(TEST_ARGS) {
     hcq_queue *g = make_graph();
     hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1), done;
-    hcq_submission s = submission(&g, 1);
     LAUNCH(g);
-    s.waits = &gate;
-    s.wait_count = 1;
-    s.signals = &raise;
-    s.signal_count = 1;
-    CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+    CHECK_OK(submit_queue(g, T.dev, &gate, &raise, 0, &done));
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     CHECK_RESULT(test_poll(raise), HCQ_TIMEOUT);
     open_gate(gate);
@@ -287,8 +268,7 @@ static void order_launch(hcq_queue *g, int waits) {
     CHECK(!waits || (mark_at(0) < mark_at(2) && (!mark_at(3) || mark_at(3) < mark_at(2))));
 }
 
-static void launches_order_what_they_must(void **state) {
-    (void)state;
+static void launches_order_what_they_must(TEST_ARGS) {
     for (int kind = 0; kind < ORDER_KINDS; kind++) {
         hcq_buffer a = make_words(T.dev, 8), b = make_words(T.dev2, 8);
         hcq_queue *g = make_graph();
@@ -323,8 +303,7 @@ static void launches_order_what_they_must(void **state) {
 /* A queue's recording and a graph's, that one twice: labels, variables and inputs
    come along, to the devices that they were for, and memory of the graph is other
    memory each time. */
-static void graphs_append(void **state) {
-    (void)state;
+static void graphs_append(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE), *none = make_queue(T.dev, HCQ_COPY);
     hcq_queue *part = make_graph(), *g = make_graph();
     hcq_buffer far = make_words(T.dev2, 4), out = make_words(T.dev, 16), e;
@@ -384,8 +363,7 @@ static void graphs_append(void **state) {
 }
 
 /* Waits, signals and timestamps have no place in a graph, however they come. */
-static void graphs_take_no_waits(void **state) {
-    (void)state;
+static void graphs_take_no_waits(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     for (int way = 0; way < 8; way++) {
         hcq_queue *g = make_graph(), *q = way < 4 ? g : make_queue(T.dev, HCQ_COMPUTE);
@@ -419,8 +397,7 @@ static hcq_queue *make_alias_graph(hcq_buffer own, hcq_buffer other) {
     return g;
 }
 
-static void aliases_are_refused(void **state) {
-    (void)state;
+static void aliases_are_refused(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_buffer own = make_words(T.dev, 32), other = make_words(T.dev, 32);
         hcq_queue *g = make_alias_graph(own, other);
@@ -442,9 +419,7 @@ static void aliases_are_refused(void **state) {
             {{hcq_view(big, 0, 64), hcq_view(big, 64, 64), y}, HCQ_OK}, /* side by side */
             {{hcq_view(big, 0, 128), hcq_view(big, 64, 64), y}, HCQ_OK}, /* 64 declared */
         };
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
             hcq_point done = {{0}, 0};
             next_numbers before = numbers_now();
@@ -464,15 +439,11 @@ static void aliases_are_refused(void **state) {
 
 /* One memory under two names: it is the same bytes in the plan, and an alias of an
    input. */
-static void imports_of_one_memory(void **state) {
-    (void)state;
+static void imports_of_one_memory(TEST_ARGS) {
     static uint32_t memory[64];
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
-    if (!(info.features & HCQ_FEATURE_IMPORT)) {
-        SKIP("no HCQ_FEATURE_IMPORT");
-        return;
-    }
+    SKIP_IF(!(info.features & HCQ_FEATURE_IMPORT), "no HCQ_FEATURE_IMPORT");
     hcq_queue *g = make_graph();
     hcq_buffer x, y, z;
     hcq_buffer in[2] = {hcq_input(g, 0, NULL, 64), hcq_input(g, 1, T.dev2, 64)};
@@ -489,9 +460,7 @@ static void imports_of_one_memory(void **state) {
     const hcq_buffer good[2] = {make_words(T.dev, 16), z};
     const hcq_buffer bad[3][2] = {{x, z}, {good[0], y}, {x, y}};
     for (uint32_t bound = 0; bound < 2; bound++) {
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         marks_reset();
         for (int i = 0; i < 3; i++) {
             CHECK_RESULT(launch_inputs(g, bad[i], 2, &done), HCQ_ERROR_ALIAS);
@@ -516,8 +485,7 @@ static void imports_of_one_memory(void **state) {
 
 /* Allocated by the first run, kept from launch to launch, freed by reset and by
    destroying the graph. */
-static void empty_is_kept(void **state) {
-    (void)state;
+static void empty_is_kept(TEST_ARGS) {
     for (int way = 0; way < 4; way++) { /* on either device, bound or not */
         hcq_device *device = way % 2 ? T.dev2 : T.dev;
         hcq_buffer out, e;
@@ -530,9 +498,7 @@ static void empty_is_kept(void **state) {
         CHECK_INDEX(record_add(g, make_add(device), hcq_view(e, 400, 400), 1, 3), 1);
         CHECK_INDEX(hcq_queue_copy(g, out, hcq_view(e, 404, 8), 8), 2);
         CHECK_U64(test_query(device, HCQ_QUERY_ALLOCATED_BYTES), bytes);
-        if (way / 2) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
+        CHECK_OK(way / 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         for (uint32_t i = 1; i <= 4; i++) {
             LAUNCH(g);
             CHECK(words[0] == 3 * i && words[1] == 0); /* copyout would allocate */

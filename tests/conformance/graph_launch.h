@@ -8,19 +8,16 @@
 /* A submission without order runs: whatever was handed over before it has run. */
 static void probe_lane(hcq_device *device) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_submission s = submission(&q, 1);
     hcq_point done = {{0}, 0};
     CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
-    s.flags = HCQ_UNORDERED;
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    CHECK_OK(submit_queue(q, device, NULL, NULL, HCQ_UNORDERED, &done));
     WAIT_OK(done);
     hcq_queue_destroy(q);
 }
 
 /* A launch follows what was submitted before, on every lane of its devices; one with
    HCQ_OVERLAP passes it. */
-static void launch_beside_other_work(void **state) {
-    (void)state;
+static void launch_beside_other_work(TEST_ARGS) {
     enum { HELD, RUNNING, PASSED };
     static uint32_t go;
     for (uint32_t way = 0; way < 24; way++) { /* where it is, on which lane; bound */
@@ -60,8 +57,7 @@ static void launch_beside_other_work(void **state) {
 
 /* A held launch does not pass, and nothing passes it: later work of its lanes, work
    that waits for its point, the timelines and eager calls of both devices. */
-static void later_work_follows_a_launch(void **state) {
-    (void)state;
+static void later_work_follows_a_launch(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         two_marks t = make_two_marks(bound);
         hcq_device *devices[2] = {T.dev, T.dev2};
@@ -95,8 +91,7 @@ static void later_work_follows_a_launch(void **state) {
 }
 
 /* One call submits plain work and launches; another one waits for its launch. */
-static void launches_among_submissions(void **state) {
-    (void)state;
+static void launches_among_submissions(TEST_ARGS) {
     static const int order[5] = {0, 1, 1, 2, 1}; /* write, launch, launch, copy, launch */
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *queues[3] = {make_queue(T.dev, HCQ_COMPUTE), make_graph(),
@@ -109,9 +104,7 @@ static void launches_among_submissions(void **state) {
         CHECK_INDEX(hcq_queue_write(queues[0], a, 5, 4), 0);
         CHECK_INDEX(record_mix(queues[1], make_mix(T.dev), a, hcq_view(a, 4, 4), 1, 1), 0);
         CHECK_INDEX(hcq_queue_copy(queues[2], hcq_view(a, 8, 4), a, 4), 0);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(queues[1], T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(queues[1], T.dev) : HCQ_OK);
         for (int i = 0; i < 5; i++) {
             subs[i] = submission(&queues[order[i]], 1);
         }
@@ -140,8 +133,7 @@ static hcq_result host_launches(void *user) {
 }
 
 /* A launch does not wait, and so a callback may make it; HCQ_STEP does. */
-static void launch_in_a_callback(void **state) {
-    (void)state;
+static void launch_in_a_callback(TEST_ARGS) {
     static called call;
     for (int way = 0; way < 4; way++) {
         two_marks t = make_two_marks(way / 2);
@@ -247,8 +239,7 @@ static void one_gate_case(uint32_t number, int bound, uint32_t flags) {
     hcq_queue_destroy(t.g);
 }
 
-static void launch_with_waits_and_signals(void **state) {
-    (void)state;
+static void launch_with_waits_and_signals(TEST_ARGS) {
     for (uint32_t i = 0; i < sizeof gate_cases / sizeof gate_cases[0]; i++) {
         for (int way = 0; way < 4; way++) {
             fprintf(stderr, "case %u, way %d\n", i, way);
@@ -281,8 +272,7 @@ static hcq_queue *make_failing(hcq_buffer a, hcq_buffer b, uint32_t *calls) {
 
 /* A host command fails one launch of many under way: what follows it there does not
    run, on any device, whoever waits is told, and all others run well. */
-static void one_failing_launch_of_many(void **state) {
-    (void)state;
+static void one_failing_launch_of_many(TEST_ARGS) {
     static uint32_t calls;
     hcq_device_desc desc = test_desc();
     desc.slots = FAIL_LAUNCHES;
@@ -294,17 +284,10 @@ static void one_failing_launch_of_many(void **state) {
         hcq_point gate = make_gate(device), raise = hcq_at(make_signal(T.dev2, 0), 1);
         hcq_point done[FAIL_LAUNCHES], after;
         hcq_error_info error;
-        hcq_submission s = submission(&g, 1);
         __atomic_store_n(&calls, 0, __ATOMIC_RELEASE);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(g, device));
-        }
-        s.waits = &gate;
-        s.wait_count = 1;
-        s.signals = &raise;
+        CHECK_OK(bound ? hcq_queue_bind(g, device) : HCQ_OK);
         for (uint32_t i = 0; i < FAIL_LAUNCHES; i++) {
-            s.signal_count = i == FAILING;
-            CHECK_OK(hcq_submit(device, &s, 1, &done[i]));
+            CHECK_OK(submit_queue(g, device, &gate, i == FAILING ? &raise : NULL, 0, &done[i]));
         }
         CHECK_INDEX(hcq_queue_wait(q, done[FAILING]), 0);
         CHECK_INDEX(hcq_queue_write(q, hcq_view(b, 8, 4), 9, 4), 1);
@@ -353,8 +336,7 @@ static hcq_result chain_read(void *user) {
 
 /* A launch that fails early still keeps the one after it behind the one before
    it: the third would write what the first one reads. */
-static void failed_launch_keeps_the_order(void **state) {
-    (void)state;
+static void failed_launch_keeps_the_order(TEST_ARGS) {
     hcq_queue *g = make_graph();
     hcq_buffer x = make_words(T.dev, 16), y = make_words(T.dev2, 16);
     hcq_point gate = make_gate(T.dev), done[3];
@@ -383,8 +365,7 @@ static void failed_launch_keeps_the_order(void **state) {
 
 /* A failing host command, or a failed wait, ends a launch step by step, and the call
    says so. */
-static void step_fails(void **state) {
-    (void)state;
+static void step_fails(TEST_ARGS) {
     static host_log log;
     hcq_buffer a = make_words(T.dev, 4);
     hcq_queue *g = make_graph();
@@ -397,14 +378,9 @@ static void step_fails(void **state) {
     CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_NATIVE));
     for (int i = 0; i < 3; i++) {      /* the command, the wait, none */
         hcq_point raise = hcq_at(make_signal(T.dev, 0), 1);
-        hcq_submission s = submission(&g, 1);
-        s.flags = HCQ_STEP;
-        s.signals = &raise;
-        s.signal_count = 1;
-        s.waits = &bad;
-        s.wait_count = i == 1;
         log.result = i == 0 ? HCQ_ERROR_HOST : HCQ_OK;
-        CHECK_RESULT(hcq_submit(T.dev, &s, 1, &done), wants[i]);
+        CHECK_RESULT(submit_queue(g, T.dev, i == 1 ? &bad : NULL, &raise, HCQ_STEP, &done),
+                     wants[i]);
         WAIT_RESULT(raise, wants[i]);
         CHECK(i < 2 || test_poll(done) == HCQ_OK);
         CHECK_U64(log.calls, i == 2 ? 2 : 1);
@@ -432,8 +408,7 @@ static void *step_neighbour_run(void *user) {
 }
 
 /* Each step names what it needs under the lock. */
-static void steps_beside_other_threads(void **state) {
-    (void)state;
+static void steps_beside_other_threads(TEST_ARGS) {
     enum { COMMANDS = 30, LAUNCHES = 20 };
     hcq_queue *g = make_graph();
     hcq_buffer from = make_filled(T.dev, 16, 7), to = make_words(T.dev, 16);

@@ -8,8 +8,7 @@
 typedef size_t (*graph_text_fn)(hcq_queue *, uint32_t, char *, size_t);
 
 /* Whole, cut, and by its length alone. */
-static void graph_as_text(void **state) {
-    (void)state;
+static void graph_as_text(TEST_ARGS) {
     static char text[65536], part[65536];
     const graph_text_fn fns[2] = {hcq_queue_print, hcq_queue_dot};
     hcq_queue *g = make_graph();
@@ -43,8 +42,7 @@ static void graph_as_text(void **state) {
 }
 
 /* What was stated of an argument's bytes goes along with the argument. */
-static void stated_access_follows_updates(void **state) {
-    (void)state;
+static void stated_access_follows_updates(TEST_ARGS) {
     hcq_queue *g = make_graph();
     hcq_buffer a = make_words(T.dev, 32), b = make_words(T.dev, 32), tiny = make_words(T.dev, 1);
     hcq_buffer in = hcq_input(g, 0, NULL, 64), rest[2] = {hcq_view(a, 64, 64),
@@ -67,8 +65,7 @@ static void stated_access_follows_updates(void **state) {
 /* ---- limits ---- */
 
 /* A launch for which a device has no room left takes a number on none. */
-static void launches_beyond_the_parked_limit(void **state) {
-    (void)state;
+static void launches_beyond_the_parked_limit(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.parked_limit = 12;
     hcq_device *keep = T.dev, *limited = test_open(0, &desc);
@@ -105,26 +102,18 @@ static void launches_beyond_the_parked_limit(void **state) {
 /* ---- objects that go while a launch is under way ---- */
 
 /* Programs, buffers and signals of a launch go before it runs. */
-static void objects_go_before_a_launch_runs(void **state) {
-    (void)state;
+static void objects_go_before_a_launch_runs(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_program *add = make_add(T.dev), *mark = make_mark(T.dev2);
         hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4), out = make_words(T.dev, 4);
         hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1), done;
         hcq_queue *g = make_graph();
-        hcq_submission s = submission(&g, 1);
         marks_reset();
         CHECK_INDEX(record_add(g, add, a, 0, 7), 0);
         CHECK_INDEX(record_mark(g, mark, b, 0, 0), 1);
         CHECK_INDEX(hcq_queue_copy(g, out, a, 4), 2);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
-        s.waits = &gate;
-        s.wait_count = 1;
-        s.signals = &raise;
-        s.signal_count = 1;
-        CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+        CHECK_OK(submit_queue(g, T.dev, &gate, &raise, 0, &done));
         hcq_program_destroy(add);
         hcq_program_destroy(mark);
         CHECK_OK(hcq_free(a));
@@ -141,8 +130,7 @@ static void objects_go_before_a_launch_runs(void **state) {
 
 /* Freed while a launch has still to use it, as an input or not, on its own device or
    on another one: its block is nobody's until then. */
-static void freed_while_a_launch_needs_it(void **state) {
-    (void)state;
+static void freed_while_a_launch_needs_it(TEST_ARGS) {
     const int ways = devices_share_memory() ? 12 : 4;
     for (int way = 0; way < ways; way++) { /* whose it is, who uses it; bound */
         hcq_device *owner = way / 4 == 1 ? T.dev2 : T.dev, *device = way / 4 == 2 ? T.dev2 : T.dev;
@@ -153,9 +141,7 @@ static void freed_while_a_launch_needs_it(void **state) {
         CHECK_OK(hcq_alloc(owner, 4096, 0, &mine));
         hcq_buffer used = way % 2 ? hcq_input(g, 0, owner, 4096) : mine;
         CHECK_INDEX(record_mark(g, make_mark(device), used, 0, 1), 0);
-        if (way / 2 % 2) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
+        CHECK_OK(way / 2 % 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         CHECK_OK(launch_inputs(g, &mine, way % 2 ? 1 : 0, &done));
         CHECK(word_until(&SEEN->hold_began, 1));
         mark_chance(0);
@@ -197,23 +183,15 @@ static void goes_on(hcq_device *device) {
 
 /* A device of a held launch is closed: its part is cancelled, with it the launch
    and what follows, and the other device goes on. */
-static void device_of_a_launch_is_closed(void **state) {
-    (void)state;
+static void device_of_a_launch_is_closed(TEST_ARGS) {
     for (int way = 0; way < 4; way++) { /* the home or the other one; bound */
         hcq_device *device = test_open(0, NULL);
         hcq_device *home = way % 2 ? device : T.dev, *other = way % 2 ? T.dev : device;
         hcq_queue *g = make_chain(home, home, other, 3, 0);
         hcq_buffer word = make_words(T.dev, 1);
         hcq_point gate = make_gate(T.dev2), raise = hcq_at(make_signal(T.dev2, 0), 1), done;
-        hcq_submission s = submission(&g, 1);
-        if (way / 2) {
-            CHECK_OK(hcq_queue_bind(g, home));
-        }
-        s.waits = &gate;
-        s.wait_count = 1;
-        s.signals = &raise;
-        s.signal_count = 1;
-        CHECK_OK(hcq_submit(home, &s, 1, &done));
+        CHECK_OK(way / 2 ? hcq_queue_bind(g, home) : HCQ_OK);
+        CHECK_OK(submit_queue(g, home, &gate, &raise, 0, &done));
         CHECK_OK(hcq_close(device));
         open_gate(gate);
         hcq_result result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
@@ -233,8 +211,7 @@ static void device_of_a_launch_is_closed(void **state) {
 }
 
 /* Closed while the launch runs: what was handed over is waited for, the rest ends. */
-static void device_of_a_running_launch_is_closed(void **state) {
-    (void)state;
+static void device_of_a_running_launch_is_closed(TEST_ARGS) {
     for (int way = 0; way < 4; way++) { /* whose part runs; the home or the other one */
         static blocked_call call;
         hcq_device *device = test_open(0, NULL);
@@ -260,12 +237,8 @@ static void device_of_a_running_launch_is_closed(void **state) {
 
 /* A device of a launch is lost, or its native API refuses its part: the launch fails
    and the other device goes on; what was only refused runs the next time. */
-static void device_of_a_launch_fails(void **state) {
-    (void)state;
-    if (!is_mock()) {
-        SKIP("only the mock fails on demand");
-        return;
-    }
+static void device_of_a_launch_fails(TEST_ARGS) {
+    SKIP_IF(!is_mock(), "only the mock fails on demand");
     for (int way = 0; way < 8; way++) { /* the other device, or the home; bound */
         static mock_control control;
         const hcq_result want = way / 4 ? HCQ_ERROR_NATIVE : HCQ_ERROR_LOST;
@@ -273,19 +246,14 @@ static void device_of_a_launch_fails(void **state) {
         hcq_device *home = way % 2 ? failing : T.dev;
         hcq_queue *g = make_chain(home, T.dev, failing, 3, 0);
         hcq_point raise = hcq_at(make_signal(T.dev2, 0), 1), done = {{0}, 0};
-        hcq_submission s = submission(&g, 1);
-        if (way / 2 % 2) {
-            CHECK_OK(hcq_queue_bind(g, home));
-        }
-        s.signals = &raise;
-        s.signal_count = 1;
+        CHECK_OK(way / 2 % 2 ? hcq_queue_bind(g, home) : HCQ_OK);
         if (want == HCQ_ERROR_LOST) {
             lose_at_next_submit(&control);
         } else {
             __atomic_store_n(&control.refuse_at, mock_load(&control.submits) + 1,
                              __ATOMIC_SEQ_CST);
         }
-        hcq_result result = hcq_submit(home, &s, 1, &done);
+        hcq_result result = submit_queue(g, home, NULL, &raise, 0, &done);
         CHECK(result == HCQ_OK || result == want);
         if (result == HCQ_OK) {
             WAIT_RESULT(done, want);
@@ -312,8 +280,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
     hcq_buffer theirs = make_words(device, 1), in, e;
     switch (how) {
     case 0:
-        CHECK_INDEX(hcq_queue_exec(g, make_nothing(device), NULL, 0, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(record_one(g, make_nothing(device), NULL, 0), 1);
         break;
     case 1:
         CHECK_INDEX(hcq_queue_empty(g, device, 64, 0, &e), 1);
@@ -334,8 +301,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
 
 /* A device goes and another one comes, at the same place maybe: the graph knows
    that it is not the same, whatever it has of the first. */
-static void graph_outlives_a_device(void **state) {
-    (void)state;
+static void graph_outlives_a_device(TEST_ARGS) {
     for (int way = 0; way < 10; way++) { /* planned before or not */
         hcq_device *device = test_open(0, NULL), *again;
         hcq_queue *g = make_graph();
@@ -367,8 +333,7 @@ static void graph_outlives_a_device(void **state) {
 /* ---- what tells of it ---- */
 
 /* Execs of launches are counted like others, step by step or not. */
-static void coverage_counts_launches(void **state) {
-    (void)state;
+static void coverage_counts_launches(TEST_ARGS) {
     hcq_device *keep = T.dev, *device = open_covered();
     T.dev = device;
     hcq_program *add = make_add(device);
@@ -405,23 +370,15 @@ static void launch_is_told(hcq_point done, hcq_point raise, const char *gate) {
 
 /* Held by a signal, and then running, with one device waiting for the other: to, or
    to and fro. */
-static void launch_is_explained(void **state) {
-    (void)state;
+static void launch_is_explained(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
         int bound = way % 2;
         hcq_queue *g = make_chain(T.dev, T.dev2, T.dev, 2 + way / 2, 1);
         hcq_signal s = labelled_signal(T.dev2, "the gate");
         hcq_point gate = hcq_at(s, 1), raise = hcq_at(make_signal(T.dev, 0), 1), done;
-        hcq_submission sub = submission(&g, 1);
-        sub.waits = &gate;
-        sub.wait_count = 1;
-        sub.signals = &raise;
-        sub.signal_count = 1;
         CHECK_OK(hcq_queue_label(g, "explained graph"));
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
-        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+        CHECK_OK(submit_queue(g, T.dev, &gate, &raise, 0, &done));
         launch_is_told(done, raise, "the gate");
         open_gate(gate);
         CHECK(word_until(&SEEN->hold_began, 1));

@@ -12,8 +12,7 @@ static hcq_result host_look(void *user) {
 }
 
 /* The host command sees what was written before it, and is seen after it. */
-static void host_command_sees_memory(void **state) {
-    (void)state;
+static void host_command_sees_memory(TEST_ARGS) {
     hcq_buffer a;
     CHECK_OK(hcq_alloc(T.dev, 64, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a));
     host_view view = {(const uint32_t *)a.host, 0};
@@ -32,8 +31,7 @@ static void host_command_sees_memory(void **state) {
 
 /* A failing host command: the rest does not run, its signals fail, later work
    of the lane goes on, the timeline advances, the error says where. */
-static void host_command_fails(void **state) {
-    (void)state;
+static void host_command_fails(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         host_log log;
         memset(&log, 0, sizeof log);
@@ -52,9 +50,7 @@ static void host_command_fails(void **state) {
         CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 8, 4), 9, 4), 5);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(last, 1)), 6);
         CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 3, 4), 0);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         CHECK_OK(hcq_queue_submit(next, T.dev, &later));
         line = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) - 1);
@@ -147,8 +143,7 @@ static hcq_result host_calls_back(void *user) {
 
 /* Notifications, whoever runs them, and host commands: what would block is refused,
    the rest is done, and no lock is held meanwhile. */
-static void callbacks_call_hcq(void **state) {
-    (void)state;
+static void callbacks_call_hcq(TEST_ARGS) {
     static notice_caller c;
     for (int way = 0; way < 6; way++) {
         hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev, 0);
@@ -193,8 +188,7 @@ static void callbacks_call_hcq(void **state) {
         CHECK_OK(hcq_signal_set(c.set, 900));
         CHECK_U64(READ32(a, 0), 9);
         SILENT(&c.undone);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        synchronize_both();
         CHECK_U64(c.calls, 1);
     }
 }
@@ -213,8 +207,7 @@ static hcq_result host_flag(void *user) {
 }
 
 /* What waits for another device's work goes on although no thread is in hcq. */
-static void releases_without_anybody_asking(void **state) {
-    (void)state;
+static void releases_without_anybody_asking(TEST_ARGS) {
     for (int round = 0; round < 6; round++) {
         hcq_signal s = make_signal(T.dev, 0);
         hcq_queue *slow = make_queue(T.dev, round % 2 ? HCQ_COPY : HCQ_COMPUTE);
@@ -246,8 +239,7 @@ static hcq_result turns_host_run(void *user) {
 
 /* An ordered host command runs once what was before it is done, however much
    unordered work keeps its lane busy. */
-static void unordered_work_starves_nobody(void **state) {
-    (void)state;
+static void unordered_work_starves_nobody(TEST_ARGS) {
     enum { FLIGHT = 4, MOST = 300 };
     const uint64_t size = 4 << 20;
     hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
@@ -279,8 +271,7 @@ static void unordered_work_starves_nobody(void **state) {
 
 /* Host commands of one lane do not hold up those of another, and among unordered
    ones the oldest is first. */
-static void host_commands_take_turns(void **state) {
-    (void)state;
+static void host_commands_take_turns(TEST_ARGS) {
     enum { N = 200 };
     hcq_queue *first = make_queue(T.dev, HCQ_COMPUTE), *other = make_queue(T.dev, HCQ_COPY);
     turns_host counters[2] = {{0}, {0}};
@@ -302,13 +293,10 @@ static void host_commands_take_turns(void **state) {
 
 /* The service thread waits for one lane when a host command is due on another: it
    is called at once, not when that wait ends. */
-static void service_thread_can_be_kicked(void **state) {
-    (void)state;
+static void service_thread_can_be_kicked(TEST_ARGS) {
     enum { COPIES = 48, N = 10 };
-    if (is_cpu() || (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE)) {
-        SKIP("no service thread, or one lane");
-        return;
-    }
+    SKIP_IF(is_cpu() || (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE),
+            "no service thread, or one lane");
     const uint64_t size = 16 << 20;
     turns_host counter = {0};
     hcq_queue *busy = make_queue(T.dev, HCQ_COMPUTE), *quick = make_queue(T.dev, HCQ_COPY);

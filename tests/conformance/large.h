@@ -135,8 +135,7 @@ static void large_record(hcq_queue *q, hcq_program *put, hcq_buffer dst, large_m
         CHECK(hcq_queue_copy(q, to, from, 5000) >= 0);
         CHECK(hcq_queue_fill(q, hcq_view(to, 4000, 200), 200, value, 4) >= 0);
         CHECK(hcq_queue_write(q, hcq_view(to, 4088, 8), value, 4) >= 0);
-        CHECK(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
-                             hcq_dim(1, 1, 1)) >= 0);
+        CHECK(record_one(q, put, &args, sizeof args) >= 0);
         memcpy(d->piece[i], s->piece[next], 5000);
         for (uint32_t k = 0; k < 200; k += 4) {
             memcpy(d->piece[i] + 4000 + k, &value, 4);
@@ -168,8 +167,7 @@ static void large_transfers(hcq_buffer dst, large_model *d, hcq_buffer src,
     WAIT_OK(done);
 }
 
-static void places_beyond_4_gib(void **state) {
-    (void)state;
+static void places_beyond_4_gib(TEST_ARGS) {
     static large_model one, two;
     hcq_buffer a, b;
     hcq_device *dev = large_open(0, large_alloc, &a);
@@ -232,13 +230,10 @@ static void large_run(hcq_device *device, hcq_queue *q) {
     CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 10 * BOUND));
 }
 
-static void copies_of_more_than_4_gib(void **state) {
-    (void)state;
+static void copies_of_more_than_4_gib(TEST_ARGS) {
     const char *name = T.variant->name;
-    if (T.quick || TEST_SANITIZED || (strcmp(name, "cpu") != 0 && strcmp(name, "mock") != 0)) {
-        SKIP("takes seconds: on cpu and mock");
-        return;
-    }
+    SKIP_IF(T.quick || TEST_SANITIZED || (strcmp(name, "cpu") != 0 && strcmp(name, "mock") != 0),
+            "takes seconds: on cpu and mock");
     unsigned char *host = large_folded();
     hcq_buffer d, s;
     hcq_device *device = large_open(0, large_alloc_folded, &d);

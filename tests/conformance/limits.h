@@ -19,8 +19,7 @@ static uint32_t limits_until(uint32_t most) {
 
 /* ---- how many at once ---- */
 
-static void any_number_in_flight(void **state) {
-    (void)state;
+static void any_number_in_flight(TEST_ARGS) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     uint32_t total = 0;
@@ -32,13 +31,8 @@ static void any_number_in_flight(void **state) {
             hold_reset();
             hcq_point first = way ? hold_device(T.dev, NULL) : gate;
             for (uint32_t i = 0; i < limits_counts[k]; i++) {
-                hcq_submission sub = submission(&q, 1);
                 raise = hcq_at(s, i + 1);
-                sub.signals = &raise;
-                sub.signal_count = 1;
-                sub.waits = &first;
-                sub.wait_count = i == 0;
-                CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+                CHECK_OK(submit_queue(q, T.dev, i == 0 ? &first : NULL, &raise, 0, &done));
             }
             CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_TIMEOUT);
             hold_release();
@@ -52,8 +46,7 @@ static void any_number_in_flight(void **state) {
 }
 
 /* Each wait counts: also the one whose point is reached last. */
-static void any_number_of_waits(void **state) {
-    (void)state;
+static void any_number_of_waits(TEST_ARGS) {
     enum { MOST = 129 };
     static hcq_point waits[MOST];
     for (uint32_t way = 0; way < 2; way++) { /* of the submission, of the recording */
@@ -84,16 +77,12 @@ static void any_number_of_waits(void **state) {
 }
 
 /* The same where the points are those of lanes that run. */
-static void any_number_of_running_lanes(void **state) {
-    (void)state;
+static void any_number_of_running_lanes(TEST_ARGS) {
     enum { DEVICES = 3, LANES = 8, ALL = DEVICES * LANES };
     static uint32_t go[ALL];
     static const uint32_t counts[] = {1, 2, 3, 8, 15, 16, 17, ALL};
     hcq_device *devices[DEVICES];
-    if (!is_cpu() || T.variant->one_fifo) {
-        SKIP("the lanes do not run beside each other");
-        return;
-    }
+    SKIP_IF(!is_cpu() || T.variant->one_fifo, "the lanes do not run beside each other");
     for (uint32_t i = 0; i < DEVICES; i++) {
         hcq_device_desc desc = test_desc();
         desc.compute_lanes = LANES;
@@ -127,8 +116,7 @@ static void any_number_of_running_lanes(void **state) {
     }
 }
 
-static void any_number_of_commands(void **state) {
-    (void)state;
+static void any_number_of_commands(TEST_ARGS) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_program *add = make_add(T.dev);
     uint32_t total = 0;
@@ -148,17 +136,14 @@ static void any_number_of_commands(void **state) {
 }
 
 /* Of a bound queue between two submissions, of different commands and of one. */
-static void any_number_of_updates(void **state) {
-    (void)state;
+static void any_number_of_updates(TEST_ARGS) {
     enum { COMMANDS = 131 };
     uint32_t model[COMMANDS] = {0}, value = 0;
     hcq_buffer words = make_words(T.dev, COMMANDS);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *put = make_put(T.dev);
     for (uint32_t i = 0; i < COMMANDS; i++) {
-        put_args args = {words.address, i, 0};
-        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), i);
+        CHECK_INDEX(record_put(q, put, words, i, 0), i);
     }
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t k = 0; k < 2 * limits_until(129); k++) {
@@ -175,8 +160,7 @@ static void any_number_of_updates(void **state) {
 }
 
 /* Launches that pass other work, but not each other. */
-static void any_number_of_earlier_launches(void **state) {
-    (void)state;
+static void any_number_of_earlier_launches(TEST_ARGS) {
     hcq_buffer word = make_words(T.dev, 1);
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
     uint32_t total = 0;
@@ -185,11 +169,7 @@ static void any_number_of_earlier_launches(void **state) {
     for (uint32_t k = 0; k < limits_until(33); k++) {
         hcq_point gate = make_gate(T.dev), done = {{0}, 0};
         for (uint32_t i = 0; i < limits_counts[k]; i++) {
-            hcq_submission sub = submission(&g, 1);
-            sub.waits = &gate;
-            sub.wait_count = 1;
-            sub.flags = HCQ_OVERLAP;
-            CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+            CHECK_OK(submit_queue(g, T.dev, &gate, NULL, HCQ_OVERLAP, &done));
         }
         open_gate(gate);
         WAIT_OK(done);
@@ -202,8 +182,7 @@ static void any_number_of_earlier_launches(void **state) {
 
 /* Bytes to and from a device, at any place, staged in pieces of 4 KiB or as is the
    default; what lies around them stays. */
-static void copies_around_every_size(void **state) {
-    (void)state;
+static void copies_around_every_size(TEST_ARGS) {
     static const uint32_t sizes[] = {2, 8, 16, 4096, 8192, 16384, 65536, 63 * 4096, 64 * 4096,
                                      65 * 4096, 128 * 4096};
     static const uint32_t offsets[] = {4, 5, 7, 4095};
@@ -237,8 +216,7 @@ static void copies_around_every_size(void **state) {
 }
 
 /* Zeros, also in a block that others have used. */
-static void zeros_around_every_size(void **state) {
-    (void)state;
+static void zeros_around_every_size(TEST_ARGS) {
     static const uint32_t sizes[] = {512, 4096, 16384, 65536};
     static unsigned char zeros[65537], dirty[65537];
     memset(dirty, 0xff, sizeof dirty);
@@ -256,8 +234,7 @@ static void zeros_around_every_size(void **state) {
 /* ---- what is refused ---- */
 
 /* Values whose promises lie in one place do not meet; the same one does. */
-static void promises_in_one_place(void **state) {
-    (void)state;
+static void promises_in_one_place(TEST_ARGS) {
     enum { PLACES = 16384 };
     static const uint64_t values[] = {5, 4 + PLACES, 5 + PLACES, 6 + PLACES, 5 + 2 * PLACES};
     hcq_signal s = make_signal(T.dev, 0);
@@ -275,8 +252,7 @@ static void promises_in_one_place(void **state) {
     WAIT_OK(hcq_at(s, values[4]));
 }
 
-static void numbers_of_inputs_and_variables(void **state) {
-    (void)state;
+static void numbers_of_inputs_and_variables(TEST_ARGS) {
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer words = make_words(T.dev, 64), in;
     uint64_t variables[64] = {0};
@@ -306,8 +282,7 @@ static void numbers_of_inputs_and_variables(void **state) {
     CHECK(READ32(words, 0) == 7 && READ32(words, 62) == 69 && READ32(words, 63) == 70);
 }
 
-static void as_many_empties_as_fit(void **state) {
-    (void)state;
+static void as_many_empties_as_fit(TEST_ARGS) {
     enum { MOST = 4000 };
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *one = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer last;
@@ -348,15 +323,11 @@ static hcq_result graph_on_lanes(hcq_device *const *devices, uint32_t n, uint64_
     return result;
 }
 
-static void graphs_on_as_many_lanes_as_fit(void **state) {
-    (void)state;
+static void graphs_on_as_many_lanes_as_fit(TEST_ARGS) {
     enum { MOST = 64, BYTES = 16384 };
     hcq_device *devices[MOST / 2 + 1];
     hcq_device_desc desc = test_desc();
-    if (!is_cpu() || T.variant->one_fifo) {
-        SKIP("its devices have no copy lane, or are few");
-        return;
-    }
+    SKIP_IF(!is_cpu() || T.variant->one_fifo, "its devices have no copy lane, or are few");
     for (uint32_t i = 0; i < MOST / 2 + 1; i++) {
         devices[i] = test_open(i, &desc);
     }
@@ -372,8 +343,7 @@ static void graphs_on_as_many_lanes_as_fit(void **state) {
 }
 
 /* Of each kind 8 where the backend says so; of both 16 in any case. */
-static void as_many_lanes_as_fit(void **state) {
-    (void)state;
+static void as_many_lanes_as_fit(TEST_ARGS) {
     static const uint32_t wanted[][2] = {{7, 8}, {8, 8}, {8, 9}, {9, 8}, {1000, 1000}};
     for (uint32_t k = 0; k < sizeof wanted / sizeof wanted[0]; k++) {
         hcq_device_desc desc = test_desc();
@@ -406,13 +376,9 @@ static void as_many_lanes_as_fit(void **state) {
     }
 }
 
-static void ordinals_of_the_cpu(void **state) {
-    (void)state;
+static void ordinals_of_the_cpu(TEST_ARGS) {
     hcq_device *device = NULL;
-    if (strcmp(T.variant->backend, "CPU") != 0) {
-        SKIP("as many as there are");
-        return;
-    }
+    SKIP_IF(strcmp(T.variant->backend, "CPU") != 0, "as many as there are");
     for (uint32_t i = 62; i < 66; i++) {
         char name[16];
         snprintf(name, sizeof name, "CPU:%u", i);
@@ -422,8 +388,7 @@ static void ordinals_of_the_cpu(void **state) {
 }
 
 /* As many arguments as a program may have, and one less: their places, and none lost. */
-static void as_many_arguments_as_fit(void **state) {
-    (void)state;
+static void as_many_arguments_as_fit(TEST_ARGS) {
     for (uint32_t n = HCQ_MAX_ARGS - 1; n <= HCQ_MAX_ARGS; n++) {
         hcq_program_desc desc;
         hcq_program *program = NULL;

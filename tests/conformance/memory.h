@@ -1,8 +1,7 @@
 /* Buffers, the cache, copies, eager order. Part of conformance.c. */
 #include "shared.h"
 
-static void alloc_flags(void **state) {
-    (void)state;
+static void alloc_flags(TEST_ARGS) {
     hcq_buffer buffer;
     hcq_device_info info;
     static const uint32_t sizes[] = {1, 3, 64, 4095, 4096, 4097, 100000};
@@ -26,8 +25,7 @@ static void alloc_flags(void **state) {
     }
 }
 
-static void views_are_values(void **state) {
-    (void)state;
+static void views_are_values(TEST_ARGS) {
     hcq_buffer buffer = make_words(T.dev, 256);
     hcq_buffer view = hcq_view(buffer, 100, 24);
     CHECK_U64(view.address, buffer.address + 100);
@@ -47,8 +45,7 @@ static void views_are_values(void **state) {
 }
 
 /* copyin returns when the source may be reused: so it is, at once. */
-static void copyin_source_is_free(void **state) {
-    (void)state;
+static void copyin_source_is_free(TEST_ARGS) {
     enum { N = 40, BYTES = 5000 };
     static unsigned char source[BYTES], want[N][BYTES];
     hcq_buffer buffers[N];
@@ -64,8 +61,7 @@ static void copyin_source_is_free(void **state) {
     }
 }
 
-static void host_visible_memory(void **state) {
-    (void)state;
+static void host_visible_memory(TEST_ARGS) {
     hcq_buffer buffer;
     CHECK_OK(hcq_alloc(T.dev, 256, HCQ_HOST_VISIBLE, &buffer));
     uint32_t *words = (uint32_t *)buffer.host;
@@ -86,8 +82,7 @@ static void host_visible_memory(void **state) {
 
 /* Eager calls and transfers with the host follow all lanes, also those that are still
    busy, and are seen by what comes after them. */
-static void eager_calls_follow_all_lanes(void **state) {
-    (void)state;
+static void eager_calls_follow_all_lanes(TEST_ARGS) {
     enum { ROUNDS = 12, BYTES = 200000 };
     hcq_buffer a, b, c;
     CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_ZEROED, &a));
@@ -124,8 +119,7 @@ static hcq_result transfer_all(hcq_buffer dst, hcq_buffer src, uint64_t size) {
     return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, 0, BOUND);
 }
 
-static void cache_reuses_after_done(void **state) {
-    (void)state;
+static void cache_reuses_after_done(TEST_ARGS) {
     hcq_buffer a, b, c, d;
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &a));
     CHECK_OK(hcq_free(a));
@@ -160,8 +154,7 @@ static void cache_reuses_after_done(void **state) {
     CHECK_U64(d.address, b.address);
 }
 
-static void trim_and_no_cache(void **state) {
-    (void)state;
+static void trim_and_no_cache(TEST_ARGS) {
     hcq_buffer a;
     for (int i = 0; i < 5; i++) {
         CHECK_OK(hcq_alloc(T.dev, 1000u + 64u * (uint32_t)i, 0, &a));
@@ -192,8 +185,7 @@ static void trim_and_no_cache(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-static void import_host_memory(void **state) {
-    (void)state;
+static void import_host_memory(TEST_ARGS) {
     static uint32_t mine[64];
     hcq_buffer buffer;
     hcq_device_info info;
@@ -222,18 +214,17 @@ static void import_host_memory(void **state) {
 }
 
 /* Memory that is partly a buffer's is refused, on whichever side that lies. */
-static void imports_side_by_side(void **state) {
-    (void)state;
+static void imports_side_by_side(TEST_ARGS) {
     enum { PAGE = 65536 };
     static unsigned char room[7 * PAGE];
     unsigned char *mine = room + (PAGE - (uintptr_t)room % PAGE) % PAGE;
     hcq_buffer a, b, c;
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
-    if (!(info.features & HCQ_FEATURE_IMPORT)) { SKIP("no imports"); }
+    SKIP_IF(!(info.features & HCQ_FEATURE_IMPORT), "no imports");
     CHECK_OK(hcq_import(T.dev, mine, 2 * PAGE, &a));
     CHECK_OK(hcq_import(T.dev, mine + 4 * PAGE, PAGE, &b));
-    if (a.address != (uintptr_t)mine) { SKIP("the device has addresses of its own"); }
+    SKIP_IF(a.address != (uintptr_t)mine, "the device has addresses of its own");
     for (int first = 0; first < 6; first++) {
         for (int end = first + 1; end <= 6; end++) {
             int meets = first < 2 || (first < 5 && end > 4);
@@ -247,8 +238,7 @@ static void imports_side_by_side(void **state) {
 }
 
 /* Free right after submit, allocate and overwrite at once, many times. */
-static void free_while_pending(void **state) {
-    (void)state;
+static void free_while_pending(TEST_ARGS) {
     enum { ROUNDS = 50, WORDS = 2048 };
     hcq_program *mix = make_mix(T.dev);
     hcq_buffer sum = make_words(T.dev, WORDS);
@@ -296,8 +286,7 @@ static uint64_t free_cost(uint32_t count, uint32_t flags) {
             (uint64_t)t[0].tv_nsec) / count;
 }
 
-static void freed_blocks_cost_the_same(void **state) {
-    (void)state;
+static void freed_blocks_cost_the_same(TEST_ARGS) {
     static const uint32_t flags[] = {0, HCQ_NO_CACHE, HCQ_ZEROED};
     for (size_t i = 0; i < 3; i++) {
         uint64_t few = free_cost(200, flags[i]), many = UINT64_MAX;
@@ -312,8 +301,7 @@ static void freed_blocks_cost_the_same(void **state) {
 }
 
 /* The one that another device still uses is not in the way of one that nobody does. */
-static void freed_blocks_wait_for_their_devices(void **state) {
-    (void)state;
+static void freed_blocks_wait_for_their_devices(TEST_ARGS) {
     hcq_buffer a, b, c, d, e;
     hcq_signal gate = make_signal(T.dev2, 0);
     hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE);
@@ -321,10 +309,7 @@ static void freed_blocks_wait_for_their_devices(void **state) {
     CHECK_OK(hcq_alloc(T.dev, 12345, 0, &a));
     CHECK_OK(hcq_alloc(T.dev, 12345, 0, &b));
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    if (hcq_queue_fill(q, a, 4, 1, 4) < 0) {
-        SKIP("devices do not see each other's memory");
-        return;
-    }
+    SKIP_IF(hcq_queue_fill(q, a, 4, 1, 4) < 0, "devices do not see each other's memory");
     CHECK_OK(hcq_queue_submit(q, T.dev2, &done));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_free(a));
@@ -395,8 +380,7 @@ static void *slow_hooks_run(void *user) {
     return NULL;
 }
 
-static void large_blocks_hold_nobody_up(void **state) {
-    (void)state;
+static void large_blocks_hold_nobody_up(TEST_ARGS) {
     slow_hooks h;
     pthread_t thread;
     hcq_device_desc desc = test_desc();
@@ -406,10 +390,7 @@ static void large_blocks_hold_nobody_up(void **state) {
     desc.memory.alloc_fn = slow_hook_alloc;
     desc.memory.free_fn = slow_hook_free;
     desc.memory.user = &h;
-    if (is_vulkan() || is_cuda()) {
-        SKIP("large blocks are not from the hooks");
-        return;
-    }
+    SKIP_IF(is_vulkan() || is_cuda(), "large blocks are not from the hooks");
     h.device = test_open(1, &desc);
     pthread_create(&thread, NULL, slow_hooks_run, &h);
     for (uint64_t value = 1; !__atomic_load_n(&h.closes, __ATOMIC_SEQ_CST); value++) {
@@ -425,8 +406,7 @@ static void large_blocks_hold_nobody_up(void **state) {
 }
 
 /* A call without a timeout uses the device's, and then the log explains it. */
-static void eager_timeout_explains(void **state) {
-    (void)state;
+static void eager_timeout_explains(TEST_ARGS) {
     uint32_t word = 5;
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = SECOND / 20;     /* nothing else here may end by it */
@@ -484,8 +464,7 @@ static void *eager_worker_run(void *user) {
 }
 
 /* Both ways between two devices at once, and within one. */
-static void eager_calls_from_threads(void **state) {
-    (void)state;
+static void eager_calls_from_threads(TEST_ARGS) {
     eager_worker w[5];
     for (uint32_t i = 0; i < 5; i++) {
         memset(&w[i], 0, sizeof w[i]);

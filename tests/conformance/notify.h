@@ -11,8 +11,7 @@
 
 /* ---- when they come ---- */
 
-static void notify_at_once(void **state) {
-    (void)state;
+static void notify_at_once(TEST_ARGS) {
     static notice n[8];
     uint32_t i = 0;
     hcq_signal s = make_signal(T.dev, 7), failed = make_signal(T.dev2, 3);
@@ -47,8 +46,7 @@ static void notify_at_once(void **state) {
 }
 
 /* Held first, then run by somebody's set: nobody calls hcq after that. */
-static void notify_when_released(void **state) {
-    (void)state;
+static void notify_when_released(TEST_ARGS) {
     static notice n[5];
     for (int way = 0; way < 4; way++) {
         hcq_device *device = way % 2 ? T.dev2 : T.dev;
@@ -84,8 +82,7 @@ static void notify_when_released(void **state) {
 }
 
 /* A submission's point is exact; the timeline's waits for all before it. */
-static void notify_exact_and_prefix(void **state) {
-    (void)state;
+static void notify_exact_and_prefix(TEST_ARGS) {
     static notice exact, prefix, first;
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point open = hcq_at(gate, 1), held, done;
@@ -103,8 +100,7 @@ static void notify_exact_and_prefix(void **state) {
 }
 
 /* Every way in which a point can become impossible: one call, and why. */
-static void notify_of_failures(void **state) {
-    (void)state;
+static void notify_of_failures(TEST_ARGS) {
     static notice n[9];
     static uint32_t go;
     __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
@@ -145,8 +141,7 @@ static void notify_of_failures(void **state) {
     NOTIFIED(&n[6], HCQ_ERROR_HOST);
     NOTIFIED(&n[7], HCQ_OK);
     NOTIFIED(&n[8], HCQ_OK);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    synchronize_both();
     CHECK_OK(hcq_signal_reset(fails, 0));
     CHECK_OK(hcq_signal_set(fails, 5));
     for (int i = 0; i < 9; i++) {
@@ -155,8 +150,7 @@ static void notify_of_failures(void **state) {
 }
 
 /* Its own submissions end, held ones and running ones of others do not count. */
-static void notify_of_a_closed_device(void **state) {
-    (void)state;
+static void notify_of_a_closed_device(TEST_ARGS) {
     static notice n[6];
     hcq_device *device = test_open(0, NULL);
     hcq_signal mine = make_signal(device, 0);
@@ -195,8 +189,7 @@ static void shuffle(uint32_t *list, uint32_t count, uint64_t seed) {
 
 /* Asked for in any order, told in the order of values: by one set for all of
    them, by one for each, and by work. */
-static void notify_many_in_value_order(void **state) {
-    (void)state;
+static void notify_many_in_value_order(TEST_ARGS) {
     enum { N = 10000 };
     static notice n[N];
     static uint32_t turn[N];
@@ -234,13 +227,10 @@ static void notify_many_in_value_order(void **state) {
 }
 
 /* The limit that the header names; beyond it a clear answer, and no harm. */
-static void notify_up_to_the_limit(void **state) {
-    (void)state;
+static void notify_up_to_the_limit(TEST_ARGS) {
     enum { LEAST = 1000000, MOST = 1100000 };
-    if (T.quick || TEST_SANITIZED || strcmp(T.variant->name, "cpu") != 0) {
-        SKIP("once is enough, on cpu");
-        return;
-    }
+    SKIP_IF(T.quick || TEST_SANITIZED || strcmp(T.variant->name, "cpu") != 0,
+            "once is enough, on cpu");
     static notice n;
     hcq_notification *ids = (hcq_notification *)malloc(MOST * sizeof *ids);
     hcq_signal s = make_signal(T.dev, 0);
@@ -289,8 +279,7 @@ static void *notice_slow_run(void *user) {
 
 /* While one of them takes its time in its thread, others run elsewhere; also
    those that end with a device that is closed meanwhile. */
-static void notify_while_another_runs(void **state) {
-    (void)state;
+static void notify_while_another_runs(TEST_ARGS) {
     static notice_slow slow;
     static notice set, worked, ended;
     hcq_device *device = test_open(0, NULL);
@@ -348,8 +337,7 @@ static void *asker_run(void *user) {
 
 /* Threads go on asking while the device is closed: each that was accepted is
    told, and told before both are done. */
-static void notify_races_with_close(void **state) {
-    (void)state;
+static void notify_races_with_close(TEST_ARGS) {
     static asker a[2];
     for (int round = 0; round < 10; round++) {
         hcq_device *device = test_open(0, NULL);
@@ -428,8 +416,7 @@ static void *relay_start(void *user) {
     return NULL;
 }
 
-static void notify_chain_on_a_small_stack(void **state) {
-    (void)state;
+static void notify_chain_on_a_small_stack(TEST_ARGS) {
     static relay r;
     for (int way = RELAY_NOTIFY; way <= RELAY_SUBMIT; way++) {
         memset(&r, 0, sizeof r);
@@ -448,8 +435,7 @@ static void notify_chain_on_a_small_stack(void **state) {
 
 /* ---- cancel ---- */
 
-static void notify_cancel(void **state) {
-    (void)state;
+static void notify_cancel(TEST_ARGS) {
     static notice first, second, third;
     hcq_signal s = make_signal(T.dev, 0);
     NOTIFY_AT(&first, hcq_at(s, 1));
@@ -489,8 +475,7 @@ static void notice_cancels(void *user, hcq_result result) {
     __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELEASE);
 }
 
-static void notify_cancels_inside(void **state) {
-    (void)state;
+static void notify_cancels_inside(TEST_ARGS) {
     for (int other_first = 0; other_first < 2; other_first++) {
         hcq_signal s = make_signal(T.dev, 0);
         memset(&canceller, 0, sizeof canceller);
@@ -524,8 +509,7 @@ static int count_files(void) {
     return count;
 }
 
-static void notify_handle(void **state) {
-    (void)state;
+static void notify_handle(TEST_ARGS) {
     int files = count_files();
     for (int way = 0; way < 8; way++) {
         hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev2, 0);
@@ -562,15 +546,13 @@ static void notify_handle(void **state) {
         }
         CHECK(close((int)handle) == 0);
     }
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    synchronize_both();
     CHECK_U64(count_files(), files);
 }
 
 /* The user may close his handle whenever he wants; what has its number then is
    not touched. */
-static void notify_handle_closed_early(void **state) {
-    (void)state;
+static void notify_handle_closed_early(TEST_ARGS) {
 #ifdef __linux__
     int files = count_files();
     hcq_signal s = make_signal(T.dev, 0);
@@ -599,8 +581,7 @@ static void notify_handle_closed_early(void **state) {
 }
 
 /* No handle to be had: said, and nothing is left behind. */
-static void notify_handle_out_of_files(void **state) {
-    (void)state;
+static void notify_handle_out_of_files(TEST_ARGS) {
     struct rlimit old, low;
     hcq_signal s = make_signal(T.dev, 0);
     int files = count_files(), lowest = dup(2);

@@ -28,8 +28,7 @@ static void number_submit(uint32_t ahead, int host, uint32_t *go) {
 
 /* A thread that waits, or a notification, hears of a number that was not given yet
    when it began, though nobody calls hcq once the work was submitted. */
-static void numbers_to_come_are_told(void **state) {
-    (void)state;
+static void numbers_to_come_are_told(TEST_ARGS) {
     static notice n;
     static number_wait w;
     for (uint32_t way = 0; way < 8; way++) {
@@ -103,8 +102,7 @@ static void raises_are(const raises *r, hcq_signal s) {
 
 /* Three that run on devices of their own end in each order, failing or not: each value
    gets its answer at each time. */
-static void failures_in_every_order(void **state) {
-    (void)state;
+static void failures_in_every_order(TEST_ARGS) {
     static const uint8_t orders[6][RAISES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                               {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static uint32_t go[RAISES];

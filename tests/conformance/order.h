@@ -10,8 +10,7 @@
 typedef struct lane_pick { hcq_device *device; hcq_queue_kind kind; } lane_pick;
 
 /* Waits before it is signalled, in both directions, between all lanes. */
-static void wait_before_signal_all_lanes(void **state) {
-    (void)state;
+static void wait_before_signal_all_lanes(TEST_ARGS) {
     const lane_pick lanes[4] = {{T.dev, HCQ_COMPUTE}, {T.dev, HCQ_COPY},
                                 {T.dev2, HCQ_COMPUTE}, {T.dev2, HCQ_COPY}};
     for (uint32_t from = 0; from < 4; from++) {
@@ -30,9 +29,7 @@ static void wait_before_signal_all_lanes(void **state) {
             if (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE &&
                 lanes[to].device == lanes[from].device) {
                 /* One lane: the consumer may overtake only unordered. */
-                hcq_submission sub = submission(&late, 1);
-                sub.flags = HCQ_UNORDERED;
-                CHECK_OK(hcq_submit(lanes[to].device, &sub, 1, &waited));
+                CHECK_OK(submit_queue(late, lanes[to].device, NULL, NULL, HCQ_UNORDERED, &waited));
             } else {
                 CHECK_OK(hcq_queue_submit(late, lanes[to].device, &waited));
             }
@@ -59,8 +56,7 @@ static void record_mutual(hcq_queue *compute, hcq_queue *copy, hcq_buffer a, hcq
     }
 }
 
-static void mutual_waits(void **state) {
-    (void)state;
+static void mutual_waits(TEST_ARGS) {
     enum { ROUNDS = 20 };
     for (int way = 0; way < 4; way++) {
         if (way < 3 && T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
@@ -95,8 +91,7 @@ static void mutual_waits(void **state) {
 
 /* Each queue waits for the next one in the middle of its recording, so that they
    get through only if no two share a lane. */
-static void any_lane_spreads_the_queues_of_one(void **state) {
-    (void)state;
+static void any_lane_spreads_the_queues_of_one(TEST_ARGS) {
     enum { LANES = 4 };
     hcq_device_desc desc = test_desc();
     desc.compute_lanes = LANES;
@@ -154,16 +149,10 @@ static NO_TSAN void k_spin(const void *block_args, const hcq_block *b) {
 }
 TEST_SHADER(k_spin, spin)
 
-static void copy_lane_overlaps_compute(void **state) {
-    (void)state;
-    if (T.variant->one_fifo) {
-        SKIP("one FIFO under all lanes");
-        return;
-    }
-    hcq_program_desc desc = {"spin", k_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *spin = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &spin));
+static void copy_lane_overlaps_compute(TEST_ARGS) {
+    SKIP_IF(T.variant->one_fifo, "one FIFO under all lanes");
+    hcq_program *spin = make_kernel(T.dev, "spin", k_spin,
+                                    (const uint32_t[4]){HCQ_ARG_IN, HCQ_ARG_OUT});
     for (uint32_t round = 1; round <= 10; round++) {
         hcq_buffer flag = make_words(T.dev, 64), out = make_words(T.dev, 64);
         hcq_buffer source = make_words(T.dev, 64);
@@ -171,8 +160,7 @@ static void copy_lane_overlaps_compute(void **state) {
         hcq_queue *compute = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
         spin_args args = {flag.address, out.address};
         hcq_point d1, d2;
-        CHECK_INDEX(hcq_queue_exec(compute, spin, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(record_one(compute, spin, &args, sizeof args), 0);
         CHECK_INDEX(hcq_queue_copy(copy, flag, source, 4), 0);
         CHECK_OK(hcq_queue_submit(compute, T.dev, &d1));
         CHECK_OK(hcq_queue_submit(copy, T.dev, &d2));
@@ -185,12 +173,8 @@ static void copy_lane_overlaps_compute(void **state) {
 /* ---- hold-back ---- */
 
 /* A held submission stops the later ones of its lane and nobody else. */
-static void hold_back_stays_on_its_lane(void **state) {
-    (void)state;
-    if (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
-        SKIP("one lane");
-        return;
-    }
+static void hold_back_stays_on_its_lane(TEST_ARGS) {
+    SKIP_IF(T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE, "one lane");
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_queue *held = make_queue(T.dev, HCQ_COMPUTE), *behind = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *free_lane = make_queue(T.dev, HCQ_COPY), *other = make_queue(T.dev2, HCQ_COMPUTE);
@@ -224,8 +208,7 @@ static void hold_back_stays_on_its_lane(void **state) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 0);
 }
 
-static void unordered_overtakes(void **state) {
-    (void)state;
+static void unordered_overtakes(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_queue *held = make_queue(T.dev, HCQ_COMPUTE), *fast = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 4);
@@ -235,17 +218,14 @@ static void unordered_overtakes(void **state) {
     CHECK_INDEX(hcq_queue_write(fast, a, 2, 4), 0);
     CHECK_INDEX(hcq_queue_signal(fast, hcq_at(gate, 1)), 1);
     CHECK_OK(hcq_queue_submit(held, T.dev, &d_held));
-    hcq_submission sub = submission(&fast, 1);
-    sub.flags = HCQ_UNORDERED;
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &d_fast)); /* releases what it overtook */
-    WAIT_OK(d_fast);
+    CHECK_OK(submit_queue(fast, T.dev, NULL, NULL, HCQ_UNORDERED, &d_fast));
+    WAIT_OK(d_fast);                   /* releases what it overtook */
     WAIT_OK(d_held);
     CHECK_U64(READ32(a, 0), 1);
 }
 
 /* wait_device: everything submitted there before this submission. */
-static void wait_device(void **state) {
-    (void)state;
+static void wait_device(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point open = hcq_at(gate, 1), p1, p2, p3, watching, later;
     hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE), *own = make_queue(T.dev, HCQ_COMPUTE);
@@ -269,8 +249,7 @@ static void wait_device(void **state) {
         CHECK_RESULT(test_poll(later), HCQ_TIMEOUT);
         CHECK_OK(hcq_signal_set(gate, 2));
         WAIT_OK(later);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        synchronize_both();
     }
     CHECK_INDEX(record_add(own, add, a, 0, 1), 0);
     CHECK_INDEX(hcq_queue_wait_device(own, T.dev), 1); /* its own device: not itself */
@@ -282,8 +261,7 @@ static void wait_device(void **state) {
 }
 
 /* A limit in the description refuses more, and nothing is lost. */
-static void parked_limit_refuses(void **state) {
-    (void)state;
+static void parked_limit_refuses(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.parked = 16;
     desc.parked_limit = 100;
@@ -337,8 +315,7 @@ static void *chain_run(void *user) {
 }
 
 /* Each release brings about the next one, by a raise or by a failure. */
-static void chain_on_a_small_stack(void **state) {
-    (void)state;
+static void chain_on_a_small_stack(TEST_ARGS) {
     for (int fails = 0; fails < 2; fails++) {
         chain c = {T.quick ? 10000 : 100000, fails, HCQ_OK};
         on_a_small_stack(chain_run, &c);
@@ -351,8 +328,7 @@ static void chain_on_a_small_stack(void **state) {
 /* ---- points ---- */
 
 /* Points stay valid over any number of counter swaps. */
-static void old_points_survive_swaps(void **state) {
-    (void)state;
+static void old_points_survive_swaps(TEST_ARGS) {
     const uint32_t rounds = T.quick ? 3000 : 10000;
     enum { KEPT = 200 };
     static hcq_point kept[KEPT];
@@ -384,8 +360,7 @@ static void old_points_survive_swaps(void **state) {
 }
 
 /* Nothing is submitted: the point that is given is a reached one. */
-static void empty_submits_give_a_reached_point(void **state) {
-    (void)state;
+static void empty_submits_give_a_reached_point(TEST_ARGS) {
     for (int i = 0; i < 2; i++) {
         hcq_point point = {{0xdeadbeefdeadbeefull}, 7};
         CHECK_OK(i ? hcq_submit_and_wait(T.dev, NULL, 0, BOUND, &point)
@@ -395,8 +370,7 @@ static void empty_submits_give_a_reached_point(void **state) {
 }
 
 /* Of two submissions the first stands; the point may be among the waits. */
-static void the_point_is_the_last_one_submitted(void **state) {
-    (void)state;
+static void the_point_is_the_last_one_submitted(TEST_ARGS) {
     hcq_submission s[2];
     hcq_point first, point;
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &first));
@@ -415,8 +389,7 @@ static void the_point_is_the_last_one_submitted(void **state) {
 /* ---- several in one ---- */
 
 /* A batch of submissions in one call, each waiting for the one before. */
-static void submission_batches(void **state) {
-    (void)state;
+static void submission_batches(TEST_ARGS) {
     enum { N = 50 };
     hcq_submission subs[N];
     hcq_point waits[N], signals[N], done;
@@ -447,8 +420,7 @@ static void submission_batches(void **state) {
 
 /* The middle queue of three shares a lane with the first and nothing with the
    last, which fails: it must neither wait for it nor fail with it. */
-static void siblings_are_independent(void **state) {
-    (void)state;
+static void siblings_are_independent(TEST_ARGS) {
     host_log log;
     memset(&log, 0, sizeof log);
     log.result = HCQ_ERROR_HOST;
@@ -473,8 +445,7 @@ static void siblings_are_independent(void **state) {
 }
 
 /* Sixteen queues are waited for, each of them; more are refused. */
-static void sixteen_queues_at_most(void **state) {
-    (void)state;
+static void sixteen_queues_at_most(TEST_ARGS) {
     enum { N = 16 };
     hcq_queue *q[N + 1];
     hcq_program *add = make_add(T.dev);
@@ -503,8 +474,7 @@ static void sixteen_queues_at_most(void **state) {
 /* ---- what goes stale between record and submit ---- */
 
 /* What was checked once is checked again when it may have changed. */
-static void stale_checks(void **state) {
-    (void)state;
+static void stale_checks(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *other = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer kept = make_words(T.dev, 1024), gone = make_words(T.dev, 1024);
     hcq_buffer source = make_words(T.dev, 1024), little = make_words(T.dev, 16);
@@ -529,8 +499,7 @@ static void stale_checks(void **state) {
     WAIT_OK(done);
 }
 
-static void destroyed_after_submit(void **state) {
-    (void)state;
+static void destroyed_after_submit(TEST_ARGS) {
     for (int round = 0; round < 16; round++) {
         int held = round % 2, bound = round / 2 % 2, unordered = round / 4 % 2;
         hcq_signal gate = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
@@ -549,12 +518,8 @@ static void destroyed_after_submit(void **state) {
         CHECK(hcq_queue_copy(q, hcq_view(kept, 4, 4), out, 4) >= 0);
         CHECK(hcq_queue_timestamp(q, stamp) >= 0);
         CHECK(hcq_queue_signal(q, hcq_at(s, 1)) >= 0);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
-        hcq_submission sub = submission(&q, 1);
-        sub.flags = unordered ? HCQ_UNORDERED : 0;
-        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        CHECK_OK(submit_queue(q, T.dev, NULL, NULL, unordered ? HCQ_UNORDERED : 0, &done));
         hcq_queue_destroy(q);
         hcq_program_destroy(add);
         CHECK_OK(hcq_free(in));
@@ -576,8 +541,7 @@ static void destroyed_after_submit(void **state) {
 }
 
 /* Recorded, then destroyed, then submitted: refused, never a crash. */
-static void destroyed_before_submit(void **state) {
-    (void)state;
+static void destroyed_before_submit(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 1);
     hcq_buffer a = make_words(T.dev, 16);
     hcq_program *add = make_add(T.dev);

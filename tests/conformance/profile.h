@@ -11,13 +11,7 @@ static int can_profile(void) {
     CHECK_OK(hcq_device_info_get(T.dev, &info));
     return (info.features & HCQ_FEATURE_PROFILING) != 0;
 }
-#define NEED_PROFILE() \
-    do { \
-        if (!can_profile()) { \
-            SKIP("no HCQ_FEATURE_PROFILING"); \
-            return; \
-        } \
-    } while (0)
+#define NEED_PROFILE() SKIP_IF(!can_profile(), "no HCQ_FEATURE_PROFILING")
 
 /* Reads all events of a device into `profiled`; what holds for any is checked. */
 static uint32_t profile_read(const char *file, int line, hcq_device *device, uint64_t lost_want) {
@@ -83,8 +77,7 @@ static void check_profiled_queue(const char *file, int line, const hcq_profile_e
 }
 
 /* Few, then a bound queue many times in flight: each submission has its own times. */
-static void profile_of_a_queue(void **state) {
-    (void)state;
+static void profile_of_a_queue(TEST_ARGS) {
     enum { MANY = 200 };
     NEED_PROFILE();
     for (int bound = 0; bound < 2; bound++) {
@@ -123,8 +116,7 @@ static void profile_of_a_queue(void **state) {
 
 /* What is submitted counts, not what runs: work held at the start is not in it,
    work held at the stop is. A new start forgets. */
-static void profile_is_of_submissions(void **state) {
-    (void)state;
+static void profile_is_of_submissions(TEST_ARGS) {
     NEED_PROFILE();
     hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
     hcq_queue *q = make_profiled_queue(T.dev, a, b);
@@ -157,8 +149,7 @@ static void profile_is_of_submissions(void **state) {
 }
 
 /* Lanes by kind and index, and two devices each on their own. */
-static void profile_of_lanes(void **state) {
-    (void)state;
+static void profile_of_lanes(TEST_ARGS) {
     NEED_PROFILE();
     hcq_device_desc desc = test_desc();
     desc.compute_lanes = 2;
@@ -194,8 +185,7 @@ static void profile_of_lanes(void **state) {
 }
 
 /* Held submissions of a bound queue, more than it has versions: as without. */
-static void profile_refuses_no_work(void **state) {
-    (void)state;
+static void profile_refuses_no_work(TEST_ARGS) {
     enum { HELD = 8 };
     NEED_PROFILE();
     hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
@@ -231,8 +221,7 @@ static void profile_refuses_no_work(void **state) {
 }
 
 /* Results with the profile on, started and stopped between submissions, as off. */
-static void profile_changes_no_results(void **state) {
-    (void)state;
+static void profile_changes_no_results(TEST_ARGS) {
     NEED_PROFILE();
     static graph_work w[3];
     for (int bound = 0; bound < 2; bound++) {
@@ -265,8 +254,7 @@ static void profile_changes_no_results(void **state) {
 }
 
 /* A recording's own timestamps, signals and variables go on as they did. */
-static void profile_beside_timestamps(void **state) {
-    (void)state;
+static void profile_beside_timestamps(TEST_ARGS) {
     NEED_PROFILE();
     hcq_buffer a = make_words(T.dev, 4);
     hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev, 0);
@@ -303,8 +291,7 @@ static void profile_beside_timestamps(void **state) {
 
 /* Launches of a graph over two devices: each event on its device, with the index
    of the graph's recording, and never before what it depends on. */
-static void profile_of_a_graph(void **state) {
-    (void)state;
+static void profile_of_a_graph(TEST_ARGS) {
     enum { ROUNDS = 20 };
     NEED_PROFILE();
     for (int bound = 0; bound < 2; bound++) {
@@ -320,11 +307,8 @@ static void profile_of_a_graph(void **state) {
         CHECK_OK(hcq_queue_command_label(g, 1, "over there"));
         CHECK_OK(hcq_queue_edge(g, 0, 1));
         CHECK_OK(hcq_queue_edge(g, 1, 2));
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+        synchronize_both();
         CHECK_OK(hcq_profile_start(T.dev, NULL));
         CHECK_OK(hcq_profile_start(T.dev2, NULL));
         numbers[0] = hcq_device_timeline_value(T.dev);
@@ -357,8 +341,7 @@ static void profile_of_a_graph(void **state) {
 
 /* A ring of few: the latest are kept, the others counted; a short array gets the
    oldest of those. */
-static void profile_overflows(void **state) {
-    (void)state;
+static void profile_overflows(TEST_ARGS) {
     enum { ROUNDS = 500, EVENTS = 64 };
     NEED_PROFILE();
     const hcq_profile_desc desc = {EVENTS, 0};
@@ -392,8 +375,7 @@ static void profile_overflows(void **state) {
 }
 
 /* Names beyond those that there is room for share one; nothing else changes. */
-static void profile_has_few_names(void **state) {
-    (void)state;
+static void profile_has_few_names(TEST_ARGS) {
     enum { NAMES = 40 };
     NEED_PROFILE();
     const hcq_profile_desc desc = {0, 4};
@@ -424,8 +406,7 @@ static void profile_has_few_names(void **state) {
 
 /* Queues, labels and programs that go before the work is done; a ring of one event
    and one name. */
-static void profile_outlives_its_objects(void **state) {
-    (void)state;
+static void profile_outlives_its_objects(TEST_ARGS) {
     NEED_PROFILE();
     const hcq_profile_desc desc = {1, 1};
     for (int way = 0; way < 6; way++) { /* destroyed or reset; bound; the smallest ring */
@@ -434,9 +415,7 @@ static void profile_outlives_its_objects(void **state) {
         hcq_point gate = make_gate(T.dev), done;
         uint64_t lost = 0;
         uint32_t count = 0;
-        if (way & 2) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(way & 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_profile_start(T.dev, way < 4 ? NULL : &desc));
         CHECK_OK(submit_behind(q, T.dev, &gate, &done));
         if (way & 1) {
@@ -459,8 +438,7 @@ static void profile_outlives_its_objects(void **state) {
 
 /* A failing host command: what ran is in the profile, what did not run is not, or
    has no length; the next submission is whole. */
-static void profile_of_a_failure(void **state) {
-    (void)state;
+static void profile_of_a_failure(TEST_ARGS) {
     NEED_PROFILE();
     static host_log log;
     hcq_buffer a = make_words(T.dev, 4);
@@ -491,8 +469,7 @@ static void profile_of_a_failure(void **state) {
 
 /* ---- as text ---- */
 
-static void profile_as_text(void **state) {
-    (void)state;
+static void profile_as_text(TEST_ARGS) {
     NEED_PROFILE();
     static char text[1 << 20], part[64];
     static const struct { hcq_profile_format format; const char *words[3]; } formats[3] = {
@@ -538,8 +515,7 @@ static void profile_as_text(void **state) {
 }
 
 /* Nothing was recorded, on devices that were never profiled: still a whole text. */
-static void profile_of_nothing(void **state) {
-    (void)state;
+static void profile_of_nothing(TEST_ARGS) {
     static char text[1 << 20];
     hcq_device *devices[2] = {T.dev, T.dev2};
     uint32_t count = 5;
@@ -589,8 +565,7 @@ static hcq_result submit_patiently(hcq_queue *q) {
 }
 
 /* One thread starts, reads and stops while another one submits and updates. */
-static void profile_starts_and_stops_under_load(void **state) {
-    (void)state;
+static void profile_starts_and_stops_under_load(TEST_ARGS) {
     NEED_PROFILE();
     static toggler t;
     hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16), c = make_words(T.dev2, 1);

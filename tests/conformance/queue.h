@@ -2,8 +2,7 @@
 #include "shared.h"
 
 /* Every command in one recording: indices, read back, what they do. */
-static void every_command(void **state) {
-    (void)state;
+static void every_command(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *add = make_add(T.dev);
     hcq_signal s = make_signal(T.dev, 1), t = make_signal(T.dev, 0);
@@ -60,8 +59,7 @@ static void every_command(void **state) {
     CHECK_RESULT(hcq_queue_command(q, 10, &c), HCQ_ERROR_INVALID);
 }
 
-static void copy_queue_commands(void **state) {
-    (void)state;
+static void copy_queue_commands(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev, 16);
     hcq_signal t = make_signal(T.dev, 0);
@@ -78,8 +76,7 @@ static void copy_queue_commands(void **state) {
     CHECK_U64(READ32(b, 1), 5);
 }
 
-static void first_error_sticks(void **state) {
-    (void)state;
+static void first_error_sticks(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 16);
     hcq_point done;
@@ -99,8 +96,7 @@ static void first_error_sticks(void **state) {
     CHECK_U64(READ32(a, 15), 2);
 }
 
-static void reset_and_record_again(void **state) {
-    (void)state;
+static void reset_and_record_again(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 64);
     hcq_program *add = make_add(T.dev);
@@ -117,8 +113,7 @@ static void reset_and_record_again(void **state) {
     }
 }
 
-static void append_recordings(void **state) {
-    (void)state;
+static void append_recordings(TEST_ARGS) {
     hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev, HCQ_COMPUTE);
     hcq_queue *empty = make_queue(T.dev, HCQ_COMPUTE), *copy = make_queue(T.dev, HCQ_COPY);
     hcq_program *add = make_add(T.dev);
@@ -150,8 +145,7 @@ static void append_recordings(void **state) {
 }
 
 /* Commands of one recording see all earlier writes, on overlap after a barrier. */
-static void commands_see_earlier_writes(void **state) {
-    (void)state;
+static void commands_see_earlier_writes(TEST_ARGS) {
     enum { N = 4096 };
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *mix = make_mix(T.dev);
@@ -187,8 +181,7 @@ static void commands_see_earlier_writes(void **state) {
 
 /* ---- fills ---- */
 
-static void fill_patterns(void **state) {
-    (void)state;
+static void fill_patterns(TEST_ARGS) {
     static const uint32_t sizes[] = {1, 2, 4, 8};
     static unsigned char want[1024];
     const uint64_t value = 0xF1E2D3C4B5A69788ull;
@@ -247,18 +240,12 @@ static const grid_case grid_cases[] = {
 };
 
 static hcq_program *make_grid(hcq_device *device) {
-    hcq_program_desc desc = {"grid", k_grid,
-                             {HCQ_ARG_INOUT, HCQ_ARG_INOUT,
-                              HCQ_ARG_STRUCT(sizeof(hcq_dims), 4),
-                              HCQ_ARG_STRUCT(sizeof(hcq_dims), 4)}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    const uint32_t dims = HCQ_ARG_STRUCT(sizeof(hcq_dims), 4);
+    return make_kernel(device, "grid", k_grid,
+                       (const uint32_t[4]){HCQ_ARG_INOUT, HCQ_ARG_INOUT, dims, dims});
 }
 
-static void grids(void **state) {
-    (void)state;
+static void grids(TEST_ARGS) {
     enum { N = 4096 };
     static uint32_t seen[N];
     hcq_program *program = make_grid(T.dev);
@@ -336,8 +323,7 @@ static void empty_run(const empty_case *c, hcq_queue *q, int varies, uint32_t ze
 
 /* Wherever the 0 is and however it gets there nothing runs, and what follows does;
    a grid without one then runs again. Updates begin with either. */
-static void empty_grids(void **state) {
-    (void)state;
+static void empty_grids(TEST_ARGS) {
     static const uint32_t steps[] = {0, 1, 2, 3, 0, 4, EMPTY_WIDE, 0, 5, 6, 7, 0, 1};
     enum { STEPS = sizeof steps / sizeof steps[0] };
     empty_case c;
@@ -368,8 +354,7 @@ static void empty_grids(void **state) {
 /* ---- programs ---- */
 
 /* The layout is C's: the same as the struct's. */
-static void program_info(void **state) {
-    (void)state;
+static void program_info(TEST_ARGS) {
     static const uint32_t offsets[] = {
         offsetof(all_args, out), offsetof(all_args, i32), offsetof(all_args, in),
         offsetof(all_args, u32), offsetof(all_args, f32), offsetof(all_args, odd),
@@ -407,8 +392,7 @@ static void all_input(const odd_struct *odd, const wide_struct *wide, const odd_
     memcpy(values, list, sizeof list);
 }
 
-static void fill_kernargs_and_call(void **state) {
-    (void)state;
+static void fill_kernargs_and_call(TEST_ARGS) {
     const odd_struct odd = {{1, 2, 3}}, odd2 = {{4, 5, 6}};
     const wide_struct wide = {42.25, 1};
     const char tail = 9;
@@ -424,8 +408,7 @@ static void fill_kernargs_and_call(void **state) {
     CHECK_OK(hcq_program_fill_kernargs(program, buffers, 2, values, 11, &block, sizeof block));
     CHECK(block.out == out.address && block.in == in.address && block.i32 == -5);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_exec(q, program, &block, sizeof block, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(record_one(q, program, &block, sizeof block), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     CHECK_BYTES(out, &all_want, sizeof all_want);
     double seconds = -1;
@@ -448,12 +431,10 @@ static void slow_wait(void) {
 }
 
 /* program_call returns at once without `seconds`, and measures with it. */
-static void program_call_times(void **state) {
-    (void)state;
-    hcq_program_desc desc = {"slow", k_slow, {0}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *slow = NULL, *add = make_add(T.dev);
+static void program_call_times(TEST_ARGS) {
+    hcq_program *slow = make_kernel(T.dev, "slow", k_slow, (const uint32_t[4]){HCQ_ARG_NONE});
+    hcq_program *add = make_add(T.dev);
     double seconds = 0;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &slow));
     hcq_program_info info;
     CHECK_OK(hcq_program_info_get(slow, &info));
     CHECK_U64(info.kernargs_size, 0);
@@ -471,13 +452,9 @@ static void program_call_times(void **state) {
     hcq_program_destroy(slow);         /* pending work keeps it */
 }
 
-static void kernels_from_a_library(void **state) {
-    (void)state;
+static void kernels_from_a_library(TEST_ARGS) {
     NEEDS_CPU_KERNELS("a library has kernels for the CPU only")
-    if (!T.library) {
-        SKIP("no --library given");
-        return;
-    }
+    SKIP_IF(!T.library, "no --library given");
     hcq_program_desc desc = {"library", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32},
                              T.library, "library_add", {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     hcq_program *program = NULL;
@@ -494,8 +471,7 @@ static void kernels_from_a_library(void **state) {
     CHECK_RESULT(hcq_program_create(T.dev, &desc, &program), HCQ_ERROR_NO_KERNEL);
 }
 
-static void long_recordings(void **state) {
-    (void)state;
+static void long_recordings(TEST_ARGS) {
     const uint32_t count = 5000;
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *add = make_add(T.dev);
@@ -533,17 +509,13 @@ static void k_large(const void *block_args, const hcq_block *b) {
 }
 TEST_SHADER(k_large, large)
 
-static void large_arguments(void **state) {
-    (void)state;
+static void large_arguments(TEST_ARGS) {
     static large_args args;
     const uint32_t count = large_words();
-    hcq_program_desc desc = {"large", k_large,
-                             {HCQ_ARG_OUT, HCQ_ARG_STRUCT(count * 4, 4), HCQ_ARG_U32},
-                             NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
+    const uint32_t kinds[4] = {HCQ_ARG_OUT, HCQ_ARG_STRUCT(count * 4, 4), HCQ_ARG_U32};
+    hcq_program *program = make_kernel(T.dev, "large", k_large, kinds);
     hcq_program_info info;
     hcq_buffer a = make_words(T.dev, 4);
-    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
     CHECK_OK(hcq_program_info_get(program, &info));
     CHECK_U64(info.kernargs_size, (8 + (count + 1) * 4 + 7) / 8 * 8);
     for (uint32_t round = 0; round < 4; round++) {
@@ -555,8 +527,7 @@ static void large_arguments(void **state) {
             args.words[i] = i * (round + 3);
             want = want * 31u + args.words[i];
         }
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, info.kernargs_size, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(record_one(q, program, &args, info.kernargs_size), 0);
         if (round % 2) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
         }

@@ -39,6 +39,18 @@ static void check_wait_orders(const hcq_point *points, uint32_t count, hcq_resul
 
 /* ---- queue ---- */
 
+/* One thread of a program. */
+static int32_t record_one(hcq_queue *q, hcq_program *program, const void *args, uint64_t size) {
+    return hcq_queue_exec(q, program, args, size, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+}
+
+/* Records out[index] = value. */
+static int32_t record_put(hcq_queue *q, hcq_program *put, hcq_buffer out, uint32_t index,
+                          uint32_t value) {
+    put_args args = {out.address, index, value};
+    return record_one(q, put, &args, sizeof args);
+}
+
 static hcq_result host_nothing(void *user) {
     (void)user;
     return HCQ_OK;
@@ -100,6 +112,11 @@ static hcq_program *make_all(hcq_device *device) {
 }
 
 /* ---- order ---- */
+
+static void synchronize_both(void) {
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+}
 
 static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
     hcq_submission s;
@@ -194,13 +211,21 @@ static void open_gate(hcq_point gate) {
     CHECK_OK(hcq_signal_set(gate.signal, gate.value));
 }
 
-/* Submits one queue behind one point, or none. */
+/* Submits one queue with one wait and one signal, each of which may be NULL. */
+static hcq_result submit_queue(hcq_queue *queue, hcq_device *device, const hcq_point *wait,
+                               const hcq_point *raise, uint32_t flags, hcq_point *done) {
+    hcq_submission s = submission(&queue, 1);
+    s.waits = wait;
+    s.wait_count = wait ? 1 : 0;
+    s.signals = raise;
+    s.signal_count = raise ? 1 : 0;
+    s.flags = flags;
+    return hcq_submit(device, &s, 1, done);
+}
+
 static hcq_result submit_behind(hcq_queue *queue, hcq_device *device, const hcq_point *wait,
                                 hcq_point *done) {
-    hcq_submission sub = submission(&queue, 1);
-    sub.waits = wait;
-    sub.wait_count = wait ? 1 : 0;
-    return hcq_submit(device, &sub, 1, done);
+    return submit_queue(queue, device, wait, NULL, 0, done);
 }
 
 static void check_filled(const char *file, int line, hcq_buffer buffer, uint8_t byte) {
@@ -240,10 +265,7 @@ TEST_SHADER(k_nothing, nothing)
 
 /* A program without arguments, which runs wherever it is sent. */
 static hcq_program *make_nothing(hcq_device *device) {
-    hcq_program_desc desc = {"nothing", k_nothing, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    return make_kernel(device, "nothing", k_nothing, (const uint32_t[4]){HCQ_ARG_NONE});
 }
 
 /* ---- notify ---- */
@@ -480,11 +502,9 @@ static int holds(void) {               /* none of the kernels has ended */
 
 /* A compute queue that holds its lane; the test may record more behind it. */
 static hcq_queue *make_holder(hcq_device *device) {
-    hcq_program_desc desc = {"hold", k_hold, {HCQ_ARG_NONE}, NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
+    hcq_program *hold = make_kernel(device, "hold", k_hold, (const uint32_t[4]){HCQ_ARG_NONE});
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    CHECK_INDEX(hcq_queue_exec(q, program, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(record_one(q, hold, NULL, 0), 0);
     return q;
 }
 

@@ -5,8 +5,7 @@
 
 /* ---- values ---- */
 
-static void signal_values(void **state) {
-    (void)state;
+static void signal_values(TEST_ARGS) {
     static const uint64_t starts[] = {0, 1, 41, 0x100000000ull, INT64_MAX - 1};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         uint64_t value = 99;
@@ -30,8 +29,7 @@ static void signal_values(void **state) {
 }
 
 /* Jumps, values beyond 32 bits, the largest one: from the host and by a queue. */
-static void signal_jumps(void **state) {
-    (void)state;
+static void signal_jumps(TEST_ARGS) {
     static const uint64_t values[] = {1, 2, 0xffffffffull, 0x100000000ull, 0x100000007ull,
                                       INT64_MAX - 1, INT64_MAX};
     hcq_signal host = make_signal(T.dev, 0), queued = make_signal(T.dev, 0);
@@ -50,8 +48,7 @@ static void signal_jumps(void **state) {
     }
 }
 
-static void signals_must_rise(void **state) {
-    (void)state;
+static void signals_must_rise(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 5);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 5)), 0); /* legal to record */
@@ -84,8 +81,7 @@ static void signals_must_rise(void **state) {
 
 /* A value that somebody in flight is going to raise is refused, whether that one is
    held, runs, or is over; a smaller one is not. */
-static void a_repeated_value_gets_one_answer(void **state) {
-    (void)state;
+static void a_repeated_value_gets_one_answer(TEST_ARGS) {
     for (int recorded = 0; recorded < 2; recorded++) {
         for (int way = 0; way < 3; way++) { /* held, running, over */
             hcq_signal s = make_signal(T.dev, 0), other = make_signal(T.dev, 0);
@@ -116,8 +112,7 @@ static void a_repeated_value_gets_one_answer(void **state) {
             open_gate(gate);
             WAIT_OK(five);
             CHECK_RESULT(submit_lists(T.dev2, NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
-            CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-            CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+            synchronize_both();
             CHECK_OK(hcq_signal_reset(s, 0)); /* which forgets it */
             CHECK_OK(submit_lists(T.dev2, NULL, &five, 0, &first));
             WAIT_OK(first);
@@ -126,8 +121,7 @@ static void a_repeated_value_gets_one_answer(void **state) {
 }
 
 /* A promise that broke is none any more, nor is one of a submission that was refused. */
-static void a_broken_promise_is_forgotten(void **state) {
-    (void)state;
+static void a_broken_promise_is_forgotten(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
     hcq_submission sub;
@@ -147,8 +141,7 @@ static void a_broken_promise_is_forgotten(void **state) {
 
 /* ---- resets and failures by the host ---- */
 
-static void signal_reset(void **state) {
-    (void)state;
+static void signal_reset(TEST_ARGS) {
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 50);
     hcq_point wait = hcq_at(s, 60), raise = hcq_at(s, 70), done;
@@ -180,8 +173,7 @@ static void signal_reset(void **state) {
 
 /* What a held recording waits for behind its first wait is pending, too, and what
    waits behind a held one of its lane; no other signal. */
-static void reset_beside_pending_waits(void **state) {
-    (void)state;
+static void reset_beside_pending_waits(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
     hcq_signal behind = make_signal(T.dev, 1), other = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
@@ -204,8 +196,7 @@ static void reset_beside_pending_waits(void **state) {
     CHECK_OK(hcq_signal_reset(behind, 0));
 }
 
-static void signal_failure(void **state) {
-    (void)state;
+static void signal_failure(TEST_ARGS) {
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 5);
     CHECK_RESULT(hcq_signal_fail(s, HCQ_OK), HCQ_ERROR_INVALID);
@@ -226,8 +217,7 @@ static void signal_failure(void **state) {
 
 /* ---- timestamps ---- */
 
-static void signal_timestamps(void **state) {
-    (void)state;
+static void signal_timestamps(TEST_ARGS) {
     uint64_t stamp = 77, value = 0, before, after;
     hcq_signal s = make_signal(T.dev, 3);
     CHECK_OK(hcq_signal_timestamp(s, &stamp));
@@ -258,8 +248,7 @@ static void signal_timestamps(void **state) {
 }
 
 /* Two stamps around work are in order, and belong to their submissions. */
-static void timestamps_in_order(void **state) {
-    (void)state;
+static void timestamps_in_order(TEST_ARGS) {
     hcq_signal first = make_signal(T.dev, 0), second = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer buffer = make_words(T.dev, 65536);
@@ -283,8 +272,7 @@ static void timestamps_in_order(void **state) {
 /* ---- the end of a signal ---- */
 
 /* What its pending raises cannot reach ends at once; what they can waits for them. */
-static void destroyed_ends_what_cannot_come(void **state) {
-    (void)state;
+static void destroyed_ends_what_cannot_come(TEST_ARGS) {
     static notice n[2];
     hcq_signal t = make_signal(T.dev, 0);
     hcq_point gate = make_gate(T.dev2), low = hcq_at(t, 1), high = hcq_at(t, 2), done[3];
@@ -306,8 +294,7 @@ static void destroyed_ends_what_cannot_come(void **state) {
 }
 
 /* The raises that are pending wait for those that cannot come: all end. */
-static void destroyed_in_a_ring(void **state) {
-    (void)state;
+static void destroyed_in_a_ring(TEST_ARGS) {
     for (int order = 0; order < 2; order++) {
         hcq_signal g = make_signal(T.dev, 0), t = make_signal(T.dev2, 0);
         hcq_point open = hcq_at(g, 1), low = hcq_at(t, 1), high = hcq_at(t, 2), a, b;
@@ -320,8 +307,7 @@ static void destroyed_in_a_ring(void **state) {
     }
 }
 
-static void signal_references(void **state) {
-    (void)state;
+static void signal_references(TEST_ARGS) {
     static notice n;
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 3);

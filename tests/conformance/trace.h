@@ -2,15 +2,10 @@
    writes down what it saw. Part of conformance.c. */
 #include "shared.h"
 
-#define TRACE_ONLY() \
-    if (!T.variant->inner) { \
-        SKIP("not through TRACE"); \
-        return; \
-    }
+#define TRACE_ONLY() SKIP_IF(!T.variant->inner, "not through TRACE")
 
 /* A function more in the table, and TRACE would pass it over. */
-static void trace_has_what_its_inner_has(void **state) {
-    (void)state;
+static void trace_has_what_its_inner_has(TEST_ARGS) {
     TRACE_ONLY();
     CHECK_U64(sizeof(hcq_backend), offsetof(hcq_backend, driver_create) +
                                        TRACE_COUNT * sizeof(void (*)(void)));
@@ -46,8 +41,7 @@ static int trace_says(uint64_t first, const char *text) {
 
 /* The lane is let go only after those who wait are submitted: the core has to hand
    their waits over, where the backend can wait for another device, too. */
-static void trace_writes_down(void **state) {
-    (void)state;
+static void trace_writes_down(TEST_ARGS) {
     TRACE_ONLY();
     uint64_t first = trace_line_count();
     uint64_t programs = trace_sum_of(TRACE_program_create).calls;
@@ -76,8 +70,7 @@ static void trace_writes_down(void **state) {
     CHECK(trace_says(first, ", after compute 0 at "));
 }
 
-static void trace_keeps_the_last_lines(void **state) {
-    (void)state;
+static void trace_keeps_the_last_lines(TEST_ARGS) {
     TRACE_ONLY();
     uint64_t first = trace_line_count();
     trace_entry entry;
@@ -92,8 +85,7 @@ static void trace_keeps_the_last_lines(void **state) {
 }
 
 /* An open device does not need its backend to be registered. */
-static void trace_registers_once(void **state) {
-    (void)state;
+static void trace_registers_once(TEST_ARGS) {
     TRACE_ONLY();
     hcq_device_desc desc = test_desc();
     hcq_device *device = NULL;
@@ -126,14 +118,11 @@ static void k_turn(const void *args, const hcq_block *b) {
 /* Waits for (wait, 1), takes a turn, raises (raise, 1). */
 static hcq_queue *record_turn(hcq_device *device, uint32_t who, hcq_signal wait,
                               hcq_signal raise) {
-    hcq_program_desc desc = {"turn", k_turn, {HCQ_ARG_U32}, NULL, NULL, {NULL, 0, NULL},
-                             {NULL, 0, NULL}, 0};
+    hcq_program *turn = make_kernel(device, "turn", k_turn, (const uint32_t[4]){HCQ_ARG_U32});
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    hcq_program *turn = NULL;
     turn_args args = {who};
-    CHECK_OK(hcq_program_create(device, &desc, &turn));
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(wait, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, turn, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(record_one(q, turn, &args, sizeof args), 1);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(raise, 1)), 2);
     return q;
 }
@@ -160,8 +149,7 @@ static void trace_turns(hcq_device *a, hcq_device *b) {
 
 /* Another backend; and the inner one, still there under its own name. That must not take a
    device of TRACE for one of its own, nor TRACE one of the inner's. */
-static void trace_beside_others(void **state) {
-    (void)state;
+static void trace_beside_others(TEST_ARGS) {
     TRACE_ONLY();
     hcq_device_desc desc = test_desc();
     hcq_device *worker = NULL, *other = open_other_backend();

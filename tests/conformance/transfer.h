@@ -74,8 +74,7 @@ static void transfer_once(const place *to, const place *from, uint32_t size, uin
     free(room);
 }
 
-static void transfer_every_way(void **state) {
-    (void)state;
+static void transfer_every_way(TEST_ARGS) {
     static const uint32_t sizes[] = {1, 4097, 100003};
     hcq_device_desc desc = test_desc();
     hcq_device *small, *other = NULL;
@@ -112,8 +111,7 @@ static void transfer_every_way(void **state) {
 
 /* Behind held work it times out, and from then on host memory is nobody's: a
    page that is gone is not touched. What arrives later is what was there. */
-static void transfer_times_out(void **state) {
-    (void)state;
+static void transfer_times_out(TEST_ARGS) {
     static const uint64_t timeouts[] = {0, SECOND / 100, HCQ_DEADLINE(1)};
     enum { PAGE = 65536 };
     for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
@@ -143,8 +141,7 @@ static void transfer_times_out(void **state) {
                                   timeouts[i]), HCQ_TIMEOUT);
         open_gate(gate);
         WAIT_OK(held);
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+        synchronize_both();
         uint32_t word = READ32(a, 0);
         CHECK(word == 0 || word == 0x2b2b2b2bu);
         word = READ32(c, 0);
@@ -159,8 +156,7 @@ static void transfer_times_out(void **state) {
 }
 
 /* HCQ_UNORDERED passes held work of all lanes, and timed-out transfers, too. */
-static void transfer_unordered(void **state) {
-    (void)state;
+static void transfer_unordered(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev2);
     hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev2, 16), c = make_words(T.dev, 16);
     uint32_t words[16], out[16] = {0};
@@ -189,8 +185,7 @@ static void transfer_unordered(void **state) {
         CHECK(memcmp(words, out, sizeof out) == 0);
     }
     open_gate(gate);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    synchronize_both();
     CHECK(memcmp(words, out, sizeof out) == 0);
 }
 
@@ -210,8 +205,7 @@ static void *slow_reader_run(void *user) {
 }
 
 /* A thread that waits in an ordered call of its own stands in nobody's way. */
-static void transfer_passes_a_waiting_thread(void **state) {
-    (void)state;
+static void transfer_passes_a_waiting_thread(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = BOUND;           /* of the reader: so that a failure is not a hang */
     hcq_device *device = test_open(0, &desc);
@@ -256,8 +250,7 @@ typedef struct closing_worker {
 
 /* Whatever ran before on either device is seen, whatever runs later sees it:
    also by work that only waits for the device's timeline. */
-static void transfer_orders_both_timelines(void **state) {
-    (void)state;
+static void transfer_orders_both_timelines(TEST_ARGS) {
     hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev2, 64), c = make_words(T.dev2, 64);
     hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(T.dev2, HCQ_COPY);
     CHECK_INDEX(hcq_queue_write(writer, hcq_view(a, 0, 4), 0, 4), 0);
@@ -327,8 +320,7 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
 
 /* Forty submissions of fifty commands, against a model; half of them are held, by all
    points that they wait for. Lists and data are copied. */
-static void transfer_lists_at_random(void **state) {
-    (void)state;
+static void transfer_lists_at_random(TEST_ARGS) {
     enum { LISTS = 40, COMMANDS = 50 };
     static transfer_model m;
     hcq_transfer_command list[COMMANDS];
@@ -359,8 +351,7 @@ static void transfer_lists_at_random(void **state) {
 }
 
 /* Updates larger than any staging batch, while everything is held. */
-static void transfer_large_updates(void **state) {
-    (void)state;
+static void transfer_large_updates(TEST_ARGS) {
     enum { BYTES = 300001, N = 6 };
     hcq_device_desc desc = test_desc();
     desc.staging_bytes = 4096;
@@ -388,8 +379,7 @@ static void transfer_large_updates(void **state) {
 }
 
 /* Copied sources and lists are given back when they are done. */
-static void transfer_lists_keep_no_memory(void **state) {
-    (void)state;
+static void transfer_lists_keep_no_memory(TEST_ARGS) {
     hcq_buffer a = make_words(T.dev, 256);
     uint32_t words[256] = {0};
     uint64_t bytes[2] = {0, 0};
@@ -409,8 +399,7 @@ static void transfer_lists_keep_no_memory(void **state) {
 }
 
 /* Another device's buffers: where they can be seen, else refused. */
-static void transfer_list_across_devices(void **state) {
-    (void)state;
+static void transfer_list_across_devices(TEST_ARGS) {
     hcq_device_info info;
     hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev2, 16);
     uint32_t words[16] = {1, 2, 3};
@@ -431,8 +420,7 @@ static void transfer_list_across_devices(void **state) {
 
 /* They have a lane of their own where the device has one for copies, and fail
    without a trace when their wait does. */
-static void transfer_list_lane_and_failure(void **state) {
-    (void)state;
+static void transfer_list_lane_and_failure(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev), wait = make_gate(T.dev), done, failed, last;
     hcq_buffer a = make_words(T.dev, 16);
     const hcq_transfer_command fill = command_fill(a, 64, 6, 4);

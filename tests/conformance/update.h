@@ -79,13 +79,10 @@ static void update_objects(const updated *u) {
 }
 
 /* Each kind of update, bound and unbound, with the parts that are kept. */
-static void updates_of_each_kind(void **state) {
-    (void)state;
+static void updates_of_each_kind(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         updated u = record_updated();
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(u.q, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(u.q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(u.q, T.dev, NULL));
         check_halves(u.b, 64, 1, 1);
         update_values(&u);
@@ -95,21 +92,16 @@ static void updates_of_each_kind(void **state) {
 }
 
 /* Every update may come while the submissions before are held or run. */
-static void update_while_under_way(void **state) {
-    (void)state;
+static void update_while_under_way(TEST_ARGS) {
     enum { ROUNDS = 300 };
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, ROUNDS), b = make_words(T.dev, ROUNDS);
         hcq_point gate = make_gate(T.dev);
-        put_args args = {a.address, 0, 0};
         uint32_t want[ROUNDS];
-        CHECK_INDEX(hcq_queue_exec(q, make_put(T.dev), &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 0);
+        CHECK_INDEX(record_put(q, make_put(T.dev), a, 0, 0), 0);
         CHECK_INDEX(hcq_queue_copy(q, b, a, 4), 1);
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < ROUNDS; i++) {
             const uint32_t value = i * 3 + 1;
             const hcq_buffer dst = hcq_view(b, i * 4, 4), src = hcq_view(a, i * 4, 4);
@@ -130,8 +122,7 @@ static void update_while_under_way(void **state) {
 }
 
 /* Grid, arguments, value and size as variables: what each submission says, or nothing. */
-static void variables_of_each_kind(void **state) {
-    (void)state;
+static void variables_of_each_kind(TEST_ARGS) {
     enum { GRID, ADDED, VALUE, SIZE, WORDS = 64 };
     static const struct { uint64_t v[4]; uint32_t count, to; hcq_result want; } rows[] = {
         {{8, 3, 77, 16}, 0, 0, HCQ_ERROR_INVALID},   /* none given */
@@ -160,9 +151,7 @@ static void variables_of_each_kind(void **state) {
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_VALUE, VALUE, 0));
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_SIZE, SIZE, 0));
         CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_SIZE, SIZE, 0));
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const uint64_t *v = rows[i].v, to = buffers[rows[i].to].address;
             const uint64_t given[5] = {v[GRID], v[ADDED], v[VALUE], v[SIZE], to};
@@ -182,16 +171,14 @@ static void variables_of_each_kind(void **state) {
 }
 
 /* Versions that held submissions occupy: refused at once, and usable again. */
-static void slots_all_held(void **state) {
-    (void)state;
+static void slots_all_held(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *put = make_put(T.dev);
     hcq_buffer a = make_words(T.dev, 64);
-    put_args args = {a.address, 0, 1};
     hcq_point done = {{0}, 0};
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+    CHECK_INDEX(record_put(q, put, a, 0, 1), 1);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     uint32_t accepted = 0;
     hcq_result result = HCQ_OK;
@@ -232,8 +219,7 @@ static encoded encoded_now(void) {
 
 /* A bound queue, or graph, is encoded once: submitting again copies no commands, and
    patches only what has changed, once per version. */
-static void bound_queues_are_encoded_once(void **state) {
-    (void)state;
+static void bound_queues_are_encoded_once(TEST_ARGS) {
     enum { COMMANDS = 40, FIRST = 10, ROUNDS = 100, UPDATED = 7 };
     for (uint32_t graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
@@ -276,9 +262,7 @@ enum { LEAST_WORDS = 6 };
 static void least_record(hcq_queue *q, hcq_program *put, hcq_buffer out) {
     CHECK_OK(hcq_queue_reset(q));
     for (uint32_t i = 0; i < LEAST_WORDS; i++) {
-        put_args args = {out.address, i, 0};
-        CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), (int32_t)i);
+        CHECK_INDEX(record_put(q, put, out, i, 0), (int32_t)i);
     }
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 2, 0, 0));
 }
@@ -310,8 +294,7 @@ static void least_check(hcq_queue *q, hcq_buffer out, int anew, uint32_t value) 
 
 /* Whichever of two stands first: a current version is taken before one that has to
    catch up, and that before one of an earlier recording. */
-static void version_with_least_work_is_taken(void **state) {
-    (void)state;
+static void version_with_least_work_is_taken(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *holder = make_holder(T.dev);
     hcq_buffer out = make_words(T.dev, LEAST_WORDS);
     hcq_program *put = make_put(T.dev);
@@ -341,8 +324,7 @@ static void version_with_least_work_is_taken(void **state) {
 /* ---- recording more ---- */
 
 /* It undoes the binding, and binding again is legal at any time; reset forgets all. */
-static void record_after_bind(void **state) {
-    (void)state;
+static void record_after_bind(TEST_ARGS) {
     for (uint32_t graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
         hcq_program *add[2] = {make_add(T.dev), make_add(T.dev2)};
@@ -375,8 +357,7 @@ static void record_after_bind(void **state) {
 }
 
 /* Bound to one device, submitted to another of the same backend. */
-static void bound_here_submitted_there(void **state) {
-    (void)state;
+static void bound_here_submitted_there(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_device_info info;

@@ -3,8 +3,7 @@
 #include "shared.h"
 
 /* A buffer that a variable replaces is neither held nor asked for, and may be nothing. */
-static void values_replace_buffers(void **state) {
-    (void)state;
+static void values_replace_buffers(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *both = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer b[3] = {make_words(T.dev, 64), make_words(T.dev, 64), make_words(T.dev, 64)};
@@ -14,9 +13,7 @@ static void values_replace_buffers(void **state) {
         CHECK_INDEX(record_add(q, make_add(T.dev), gone, 0, 5), 0);
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 0, 0, 0));
         CHECK_OK(hcq_free(gone));      /* nobody needs it */
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, T.dev));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < 3; i++) {
             CHECK_OK(submit_variables(q, &b[i].address, 1, NULL));
             CHECK_U64(READ32(b[i], 0), 5);
@@ -36,8 +33,7 @@ static void values_replace_buffers(void **state) {
 }
 
 /* Address 0 is for what variables bring; without one it is refused before it runs. */
-static void no_buffer_is_refused(void **state) {
-    (void)state;
+static void no_buffer_is_refused(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *g = make_queue(T.dev, HCQ_GRAPH);
     hcq_buffer a = make_words(T.dev, 64), none;
     const uint64_t zero = 0;
@@ -55,8 +51,7 @@ static void no_buffer_is_refused(void **state) {
 }
 
 /* A graph's placeholders are buffer arguments: anywhere else they are refused. */
-static void placeholders_only_as_buffers(void **state) {
-    (void)state;
+static void placeholders_only_as_buffers(TEST_ARGS) {
     hcq_program *all = make_all(T.dev);
     hcq_buffer a = make_words(T.dev, 64);
     const hcq_dims one = {1, 1, 1};
@@ -106,8 +101,7 @@ static void placeholders_only_as_buffers(void **state) {
 }
 
 /* The size of a copy grows alone as far as both buffers reach. */
-static void copies_grow_alone(void **state) {
-    (void)state;
+static void copies_grow_alone(TEST_ARGS) {
     for (int graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COPY);
         hcq_queue *both = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COPY);
@@ -143,14 +137,10 @@ static void copies_grow_alone(void **state) {
 /* out[variable 0] = variable 1 */
 static hcq_queue *make_putter(hcq_device *device, hcq_buffer out, int bound) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    put_args args = {out.address, 0, 0};
-    CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(record_put(q, make_put(device), out, 0, 0), 0);
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 1, 0, 0));
     CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 2, 1, 0));
-    if (bound) {
-        CHECK_OK(hcq_queue_bind(q, device));
-    }
+    CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
     return q;
 }
 
@@ -176,8 +166,7 @@ static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {
 }
 
 /* A held submission costs its values and little more, and nothing once it ran. */
-static void held_values_are_small(void **state) {
-    (void)state;
+static void held_values_are_small(TEST_ARGS) {
     const uint32_t count = is_cpu() ? 20000 : 2000; /* drivers take their time for each */
     hcq_device_desc desc = test_desc();
     desc.parked = 64;                  /* so that all are made when they are needed */
@@ -215,8 +204,7 @@ static void held_values_are_small(void **state) {
 
 /* What is held runs what was recorded when it was submitted, with its values,
    whatever becomes of the queue: updated, recorded anew, destroyed. */
-static void held_values_keep_their_recording(void **state) {
-    (void)state;
+static void held_values_keep_their_recording(TEST_ARGS) {
     enum { EACH = 5, STEPS = 8, N = EACH * STEPS };
     for (uint32_t way = 0; way < 4; way++) {
         const uint32_t bound = way & 1, anew = way & 2;
@@ -235,8 +223,7 @@ static void held_values_keep_their_recording(void **state) {
                 for (uint32_t k = 0; k < command; k++) {
                     CHECK(hcq_queue_memory_barrier(q) >= 0);
                 }
-                CHECK_INDEX(hcq_queue_exec(q, put, &args, sizeof args, hcq_dim(1, 1, 1),
-                                           hcq_dim(1, 1, 1)), (int32_t)command);
+                CHECK_INDEX(record_one(q, put, &args, sizeof args), (int32_t)command);
                 CHECK_OK(hcq_queue_variable(q, command, HCQ_PART_ARG + 1, command % 3, 0));
                 CHECK(!bound || hcq_queue_bind(q, T.dev) == HCQ_OK);
             } else if (i % EACH == 0) {
@@ -276,8 +263,7 @@ static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
 
 /* Those that wait in the middle of their recording, with a version, keep nobody
    from getting one. */
-static void versions_of_those_that_wait(void **state) {
-    (void)state;
+static void versions_of_those_that_wait(TEST_ARGS) {
     enum { N = 9 };
     hcq_device_desc desc = test_desc();
     desc.slots = 1;
@@ -286,20 +272,16 @@ static void versions_of_those_that_wait(void **state) {
         hcq_buffer out = make_words(device, N);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_point middle = make_gate(device), gate = make_gate(device), done[N];
-        put_args args = {out.address, 0, 0};
         hcq_signal stamp = make_signal(device, 0);
         uint64_t then = 0, now = 0;
         uint32_t calls = 0;
         CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
         CHECK_INDEX(hcq_queue_host(q, count_call, &calls), 1);
         CHECK_INDEX(hcq_queue_wait(q, middle), 2);
-        CHECK_INDEX(hcq_queue_exec(q, make_put(device), &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 3);
+        CHECK_INDEX(record_put(q, make_put(device), out, 0, 0), 3);
         CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 1, 0, 0));
         CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 2, 1, 0));
-        if (bound) {
-            CHECK_OK(hcq_queue_bind(q, device));
-        }
+        CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
         for (uint64_t i = 0; i < N; i++) {
             CHECK_OK(put_behind(q, device, i, i * 7 + 1, i < N / 2 ? NULL : &gate, HCQ_UNORDERED,
                                 &done[i]));
@@ -399,8 +381,7 @@ static void one_held_event(held_event how, int bound) {
     }
 }
 
-static void held_values_outlive_everything(void **state) {
-    (void)state;
+static void held_values_outlive_everything(TEST_ARGS) {
     for (int how = 0; how < HELD_EVENTS; how++) {
         if (how == HELD_NO_MEMORY && !is_cpu() && !is_mock()) {
             continue;                  /* others take memory to hand over */

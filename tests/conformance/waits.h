@@ -5,8 +5,7 @@
 
 /* ---- lists, time-outs ---- */
 
-static void wait_all_any(void **state) {
-    (void)state;
+static void wait_all_any(TEST_ARGS) {
     hcq_signal up = make_signal(T.dev, 10), low = make_signal(T.dev2, 0);
     hcq_signal lost = make_signal(T.dev, 4), hosted = make_signal(T.dev2, 4);
     hcq_signal gone = make_signal(T.dev, 9);
@@ -40,8 +39,7 @@ static void wait_all_any(void **state) {
 #undef CASE
 }
 
-static void deadlines(void **state) {
-    (void)state;
+static void deadlines(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 1), failed = make_signal(T.dev2, 0);
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point reached = hcq_at(s, 1), pending = hcq_at(s, 2), open = hcq_at(gate, 1);
@@ -72,8 +70,7 @@ static void deadlines(void **state) {
 }
 
 /* A sleeping thread is woken in time, however its end was named. */
-static void deadlines_wake(void **state) {
-    (void)state;
+static void deadlines_wake(TEST_ARGS) {
     const uint64_t ends[] = {HCQ_DEADLINE(hcq_sys_now_ns() + 60 * SECOND), 60 * SECOND,
                              (uint64_t)INT64_MAX, HCQ_FOREVER,
                              HCQ_DEADLINE(INT64_MAX), HCQ_DEADLINE(INT64_MAX - 1)};
@@ -117,8 +114,7 @@ static void *many_wait_run(void *user) {
 
 /* As many points as a thread can be linked to, and more; whatever ends the wait ends
    it although nobody looks again: there is no time-out, and nothing to be explained. */
-static void waits_of_many_points(void **state) {
-    (void)state;
+static void waits_of_many_points(TEST_ARGS) {
     enum { MOST = 18 };
     hcq_device *devices[2] = {open_labelled("left", HCQ_KEEP), open_labelled("right", HCQ_KEEP)};
     for (uint32_t count = 15; count <= MOST; count++) {
@@ -153,8 +149,7 @@ static void waits_of_many_points(void **state) {
 /* ---- points of several devices and backends ---- */
 
 /* Threads asleep over both backends are woken by whichever comes. */
-static void wait_over_backends_wakes(void **state) {
-    (void)state;
+static void wait_over_backends_wakes(TEST_ARGS) {
     enum { DEVICES = 3 };
     hcq_device *other = open_other_backend();
     hcq_device *devices[DEVICES];
@@ -193,8 +188,7 @@ static void wait_over_backends_wakes(void **state) {
 }
 
 /* The same answer in any order, over both backends, with failures in it. */
-static void wait_over_backends_fails(void **state) {
-    (void)state;
+static void wait_over_backends_fails(TEST_ARGS) {
     hcq_device *other = open_other_backend();
     hcq_signal up = make_signal(T.dev, 10), low = make_signal(other, 0);
     hcq_signal lost = make_signal(other, 4), hosted = make_signal(T.dev2, 4);
@@ -220,8 +214,7 @@ static void *blocked_wait(void *user) {
 }
 
 /* A host wait that has begun is told of the end, like whoever else waits. */
-static void waits_hear_the_end(void **state) {
-    (void)state;
+static void waits_hear_the_end(TEST_ARGS) {
     for (int way = 0; way < 4; way++) {
         hcq_device_desc desc = test_desc();
         desc.explain_ns = SECOND / 1000;
@@ -256,8 +249,7 @@ typedef enum wait_end { END_FAIL, END_SET, END_OTHER, END_OTHER_FIRST, WAIT_ENDS
 
 /* The raise waited for runs and goes on running; a failure or a set by the host
    ends the wait all the same, and so does the failure of the other of two. */
-static void waits_hear_the_host(void **state) {
-    (void)state;
+static void waits_hear_the_host(TEST_ARGS) {
     for (int i = 0; i < 2 * WAIT_ENDS; i++) { /* each with and without an explanation before */
         wait_end end = (wait_end)(i / 2);
         hcq_device_desc desc = test_desc();
@@ -311,8 +303,7 @@ static void *syncer_run(void *user) {
 /* Covers what was submitted before the call on any lane, failed work too, and
    nothing that another thread submits later. That the call has begun is seen
    by the line that a long wait writes. */
-static void synchronize_covers_earlier_work(void **state) {
-    (void)state;
+static void synchronize_covers_earlier_work(TEST_ARGS) {
     static syncer s;
     hcq_device_desc desc = test_desc();
     desc.explain_ns = 1000000;
@@ -354,8 +345,7 @@ static void synchronize_covers_earlier_work(void **state) {
     CHECK_OK(hcq_close(device));
 }
 
-static void submit_and_wait(void **state) {
-    (void)state;
+static void submit_and_wait(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 4);
     hcq_point done = {{0}, 0}, wait = make_gate(T.dev2);
@@ -382,8 +372,7 @@ static void submit_and_wait(void **state) {
 }
 
 /* A timeout still gives the point, and the work goes on. */
-static void submit_and_wait_times_out(void **state) {
-    (void)state;
+static void submit_and_wait_times_out(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev2, 0);
     hcq_point open = hcq_at(gate, 1), done[3];
     uint64_t when = hcq_sys_now_ns() + SECOND / 50;

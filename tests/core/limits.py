@@ -162,7 +162,7 @@ def constants():
 def main():
     rows = [line.split(None, 2) for line in TABLE.strip().splitlines() if line[0] != "#"]
     tests = "".join(open(f, encoding="utf-8").read() for f in glob.glob("tests/*/*.[ch]"))
-    tests = set(re.findall(r"\bvoid (\w+)\(void \*\*state\)", tests))
+    tests = set(re.findall(r"\bvoid (\w+)\((?:void \*\*state|TEST_ARGS)\)", tests))
     used, bad = set(), 0
     for name, value in sorted(constants().items()):
         row = next((r for r in rows

@@ -339,6 +339,15 @@ static TEST_UNUSED void test_number(const char *file, int line, const char *what
         T.skipped = 1; \
         skip(); \
     } while (0)
+#define SKIP_IF(condition, reason) \
+    do { \
+        if (condition) { \
+            SKIP(reason); \
+        } \
+    } while (0)
+
+/* What cmocka hands to a test, and no test needs. */
+#define TEST_ARGS void **state TEST_UNUSED
 
 /* ---- small helpers; the checks in them name the caller's line ---- */
 
