@@ -609,60 +609,71 @@ static void small_copyins_share_staging(TEST_ARGS) {
     }
 }
 
-typedef struct timed_call {
+typedef struct waiting_call {
     pthread_t thread;
     hcq_program *program;
     hcq_buffer buffer;
-    double seconds;
+    int reads;                         /* copyout; else it calls the program, with a time */
+    uint32_t word, over;               /* over: atomic */
     hcq_result result;
-    int over;
-} timed_call;
+} waiting_call;
 
 static hcq_result call_add(hcq_program *add, hcq_buffer buffer, uint64_t value, double *seconds) {
     uint64_t values[2] = {value, 1};
     return hcq_program_call(add, &buffer, 1, values, 2, NULL, NULL, seconds);
 }
 
-static void *timed_call_run(void *user) {
-    timed_call *c = (timed_call *)user;
-    c->result = call_add(c->program, c->buffer, 1, &c->seconds);
+static void *waiting_call_run(void *user) {
+    waiting_call *c = (waiting_call *)user;
+    double seconds;
+    c->result = c->reads ? hcq_copyout(&c->word, c->buffer, 4)
+                         : call_add(c->program, c->buffer, 1, &seconds);
     __atomic_store_n(&c->over, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
-/* A call that waits for its end stands in nobody's way. */
+/* A thread that waits in a call for its end stands in nobody's way. */
 static void calls_beside_a_waiting_thread(TEST_ARGS) {
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = BOUND;           /* of the other thread: so that a failure is no hang */
-    hcq_device *device = test_open(0, &desc);
-    hcq_point gate = make_gate(device);
-    hcq_buffer word = make_words(device, 4);
-    timed_call c;
-    hcq_clock clock;
-    uint32_t four = 4;
-    memset(&c, 0, sizeof c);
-    c.program = make_add(device);
-    c.buffer = word;
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-    pthread_create(&c.thread, NULL, timed_call_run, &c);
-    while (test_query(device, HCQ_QUERY_HELD) < 2) {
-        test_sleep_ms(1);
+    for (int reads = 0; reads < 2; reads++) {
+        hcq_device *device = eager_device(0, 0);
+        hcq_point gate = make_gate(device);
+        hcq_buffer word = make_words(device, 4);
+        waiting_call c;
+        hcq_clock clock;
+        uint32_t four = 4, polled = 0, seen = 0;
+        memset(&c, 0, sizeof c);
+        c.program = make_add(device);
+        c.buffer = word;
+        c.reads = reads;
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+        pthread_create(&c.thread, NULL, waiting_call_run, &c);
+        while ((!reads || !word.host) && test_query(device, HCQ_QUERY_HELD) < 2) {
+            test_sleep_ms(1);          /* it waits by then */
+        }
+        hcq_result poll = hcq_transfer(hcq_transfer_host(&polled, 4), hcq_transfer_device(word),
+                                       4, 0, 0);
+        hcq_result put = put_now(hcq_view(word, 8, 4), &four, 4);
+        hcq_result got = get_now(&seen, hcq_view(word, 8, 4), 4);
+        hcq_result called = call_add(c.program, word, 10, NULL);
+        hcq_result read = hcq_device_clock(device, &clock);
+        hcq_result copied = hcq_copyin(hcq_view(word, 4, 4), &four, 4);
+        uint32_t over = __atomic_load_n(&c.over, __ATOMIC_SEQ_CST);
+        open_gate(gate);
+        pthread_join(c.thread, NULL);
+        CHECK(!over);
+        CHECK_RESULT(poll, HCQ_TIMEOUT);
+        CHECK_OK(put);
+        CHECK_OK(got);
+        CHECK_OK(called);
+        CHECK_OK(read);
+        CHECK_OK(copied);
+        CHECK_OK(c.result);
+        CHECK_U64(seen, 4);
+        CHECK_U64(READ32(word, 0), reads ? 10 : 11);
+        CHECK_U64(READ32(word, 1), 4);
+        CHECK_OK(hcq_close(device));
     }
-    hcq_result called = call_add(c.program, word, 10, NULL);
-    hcq_result read = hcq_device_clock(device, &clock);
-    hcq_result copied = hcq_copyin(hcq_view(word, 4, 4), &four, 4);
-    int over = __atomic_load_n(&c.over, __ATOMIC_SEQ_CST);
-    open_gate(gate);
-    pthread_join(c.thread, NULL);
-    CHECK(!over);
-    CHECK_OK(called);
-    CHECK_OK(read);
-    CHECK_OK(copied);
-    CHECK_OK(c.result);
-    CHECK_U64(READ32(word, 0), 11);
-    CHECK_U64(READ32(word, 1), 4);
-    CHECK_OK(hcq_close(device));
 }
 
 /* A lane that is full: eager calls give up in their own time, not the device's. */

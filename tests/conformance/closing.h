@@ -238,32 +238,47 @@ static void close_with_failures_above_others(TEST_ARGS) {
     }
 }
 
-/* Its signals are still raised by another one's pending work: who is notified of
-   them is told before hcq_close returns, by call and by handle, and only once. */
+/* Who is notified of what a device has, or still would do, is told before hcq_close
+   returns, by call and by handle, and only once; what was handed over is finished.
+   Another device's work, which would raise its signal, is held or runs. */
 static void notices_end_with_their_device(TEST_ARGS) {
-    static notice n[2];
-    for (int runs = 0; runs < 2; runs++) { /* held, handed over */
+    enum { POINTS = 7 };
+    static notice n[POINTS];
+    for (int runs = 0; runs < 2; runs++) {
         hcq_device *device = test_open(0, NULL);
-        hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(device, 0), 1), done;
+        hcq_signal mine = make_signal(device, 0);
+        hcq_point gate = make_gate(T.dev), raise = hcq_at(mine, 1), theirs, held, over;
+        hcq_point would = hcq_at(make_signal(T.dev, 0), 1);
         intptr_t handle = -1;
         hold_reset();
         if (runs) {
-            done = hold_device(T.dev, &raise);
+            theirs = hold_device(T.dev, &raise);
         } else {
-            CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &done));
+            CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &theirs));
         }
-        NOTIFY_AT(&n[runs], raise);
+        CHECK_OK(submit_lists(device, NULL, NULL, HCQ_UNORDERED, &over));
+        CHECK_OK(submit_lists(device, &gate, &would, 0, &held));
+        const hcq_point points[POINTS] = {raise, hcq_at(mine, 2), held, would,
+                                          hcq_at(hcq_device_timeline(device), 1000), over, raise};
+        for (int i = 0; i < POINTS; i++) {
+            NOTIFY_AT(&n[i], points[i]);
+        }
+        CHECK_OK(hcq_notify_cancel(n[POINTS - 1].id));
         CHECK_OK(hcq_notify_handle(raise, &handle, NULL));
         CHECK_OK(hcq_close(device));
-        CHECK_U64(notice_calls(&n[runs]), 1);
-        CHECK_RESULT(n[runs].result, HCQ_ERROR_CANCELLED);
+        for (int i = 0; i < POINTS; i++) {
+            CHECK_U64(notice_calls(&n[i]), i < POINTS - 1);
+        }
         CHECK(readable(handle, 10000));
-        CHECK_RESULT(hcq_notify_cancel(n[runs].id), HCQ_ERROR_CLOSED);
-        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* the other one goes on */
+        CHECK_RESULT(test_poll(theirs), HCQ_TIMEOUT); /* the other one goes on */
         hold_release();
         open_gate(gate);
-        WAIT_OK(done);
-        CHECK_U64(notice_calls(&n[runs]), 1);
+        WAIT_OK(theirs);
+        for (int i = 0; i < POINTS; i++) {
+            CHECK_U64(notice_calls(&n[i]), i < POINTS - 1);
+            CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
+            CHECK(i > 5 || n[i].result == (i == 5 ? HCQ_OK : HCQ_ERROR_CANCELLED));
+        }
         close((int)handle);
     }
 }

@@ -51,10 +51,7 @@ static uint64_t explain_many_waits(uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         waits[i] = make_gate(device);
     }
-    hcq_submission sub = submission(NULL, 0);
-    sub.waits = waits;
-    sub.wait_count = n;
-    CHECK_OK(hcq_submit(device, &sub, 1, &done));
+    CHECK_OK(submit_waits(device, waits, n, NULL, 0, &done));
     uint64_t start = thread_ns();
     CHECK(hcq_explain(&done, 1, NULL, 0) < sizeof explained);
     uint64_t took = thread_ns() - start;
@@ -74,11 +71,7 @@ static uint64_t explain_many_held(uint32_t n) {
         waits[i] = hcq_at(far_off.signal, 2); /* somebody raises it, but not that far */
         CHECK_OK(submit_lists(device, &waits[0], &far_off, HCQ_UNORDERED, NULL));
     }
-    hcq_submission sub = submission(NULL, 0);
-    sub.waits = waits;
-    sub.wait_count = wait_count;
-    sub.flags = HCQ_UNORDERED;
-    CHECK_OK(hcq_submit(device, &sub, 1, &done));
+    CHECK_OK(submit_waits(device, waits, wait_count, NULL, HCQ_UNORDERED, &done));
     for (uint32_t i = 0; i < n; i++) {
         hcq_point raise = hcq_at(other, i + 1);
         CHECK_OK(submit_lists(device, &waits[0], &raise, HCQ_UNORDERED, NULL));
@@ -169,6 +162,28 @@ static uint64_t blocks_come_and_go(uint32_t n) {
 
 static void freeing_is_not_a_search(TEST_ARGS) {
     GROWS_LIKE_N(blocks_come_and_go, 1500);
+}
+
+/* Blocks come and go behind work that does not end. */
+static uint64_t freed_behind_work(uint32_t n) {
+    static const uint32_t flags[] = {0, HCQ_NO_CACHE, HCQ_ZEROED};
+    hcq_device *device = test_open(0, NULL);
+    hcq_point gate = make_gate(device);
+    hcq_buffer b;
+    CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+    uint64_t start = thread_ns();
+    for (uint32_t i = 0; i < 3 * n; i++) {
+        CHECK_OK(hcq_alloc(device, 256, flags[i / n], &b));
+        CHECK_OK(hcq_free(b));
+    }
+    uint64_t took = thread_ns() - start;
+    open_gate(gate);
+    CHECK_OK(hcq_close(device));
+    return took;
+}
+
+static void freed_blocks_cost_the_same(TEST_ARGS) {
+    GROWS_LIKE_N(freed_behind_work, 800);
 }
 
 /* Many failures of a signal follow a lower value that is still to land, and many
@@ -349,5 +364,6 @@ static void a_raise_wakes_who_waits_for_it(TEST_ARGS) {
 
 #define COST_TESTS \
     TEST(explaining_is_bounded), TEST(handles_are_found_at_once), TEST(freeing_is_not_a_search), \
+    TEST(freed_blocks_cost_the_same), \
     TEST(raises_are_found_at_once), TEST(closing_is_not_a_search), TEST(many_held_submissions), \
     TEST(a_raise_wakes_who_waits_for_it)

@@ -88,18 +88,6 @@ static void timeline_counts_submissions(TEST_ARGS) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_PENDING), 0);
 }
 
-static void synchronize_times_out_and_recovers(TEST_ARGS) {
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_point wait = hcq_at(s, 1);
-    CHECK_OK(hcq_device_synchronize(T.dev, 0)); /* nothing to wait for */
-    CHECK_OK(submit_lists(T.dev, &wait, NULL, 0, NULL));
-    CHECK_RESULT(hcq_device_synchronize(T.dev, 0), HCQ_TIMEOUT);
-    CHECK_RESULT(hcq_device_synchronize(T.dev, SECOND / 100), HCQ_TIMEOUT);
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_HELD), 1);
-    CHECK_OK(hcq_signal_set(s, 1));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-}
-
 /* Devices up to the limit; past it a clear answer, and all of them close. */
 static void many_devices(TEST_ARGS) {
     enum { MORE = 70 };
@@ -176,4 +164,4 @@ static void open_and_close_in_threads(TEST_ARGS) {
 #define DEVICE_TESTS \
     TEST(many_devices), TEST(open_and_close_in_threads), TEST(results_have_names), \
     TEST(open_by_name), TEST(dump_is_text), TEST(clock_converts), \
-    TEST(timeline_counts_submissions), TEST(synchronize_times_out_and_recovers)
+    TEST(timeline_counts_submissions)

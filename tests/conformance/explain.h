@@ -239,15 +239,10 @@ static void explain_cycle_of_many(TEST_ARGS) {
         }
         for (int i = 0; i < N; i++) {
             hcq_point list[2], raise = hcq_at(ring[i], 2);
-            hcq_submission sub = submission(NULL, 0);
             list[way == 2] = hcq_at(ring[(i + 1) % N], 1);
             list[way != 2] = elsewhere;
-            sub.waits = list;
-            sub.wait_count = way == 0 ? 1 : 2;
-            sub.signals = &raise;
-            sub.signal_count = 1;
-            sub.flags = HCQ_UNORDERED;
-            CHECK_OK(hcq_submit(i % 3 ? T.dev : T.dev2, &sub, 1, &done[i]));
+            CHECK_OK(submit_waits(i % 3 ? T.dev : T.dev2, list, way == 0 ? 1 : 2, &raise,
+                                  HCQ_UNORDERED, &done[i]));
         }
         for (int i = 0; i < N; i += 7) {
             const char *line = explain_line(explain(done[i]), "cycle");
@@ -376,7 +371,6 @@ static hcq_program *make_until(void) {
 static void explain_the_wait_that_is_left(TEST_ARGS) {
     hcq_point waits[2] = {hcq_at(labelled_signal(T.dev, "early"), 1),
                           hcq_at(labelled_signal(T.dev, "late"), 1)};
-    hcq_submission both;
     hcq_point after;
     hcq_program *until = make_until();
     hold_reset();
@@ -386,10 +380,7 @@ static void explain_the_wait_that_is_left(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_signal(second, waits[1]), 1);
     (void)hold_start(first, T.dev);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
-    memset(&both, 0, sizeof both);
-    both.waits = waits;
-    both.wait_count = 2;
-    CHECK_OK(hcq_submit(T.dev2, &both, 1, &after));
+    CHECK_OK(submit_waits(T.dev2, waits, 2, NULL, 0, &after));
     hold_release();
     WAIT_OK(waits[0]);
     CHECK(word_until(&SEEN->until_began, 1));
@@ -555,13 +546,7 @@ static void explain_long_chains(TEST_ARGS) {
         const hcq_point waits[2] = {hcq_at(two[0], i), hcq_at(two[1], i)};
         for (int k = 0; k < 2; k++) {
             hcq_point raise = hcq_at(two[k], i + 1);
-            hcq_submission sub = submission(NULL, 0);
-            sub.waits = waits;
-            sub.wait_count = 2;
-            sub.signals = &raise;
-            sub.signal_count = 1;
-            sub.flags = HCQ_UNORDERED;
-            CHECK_OK(hcq_submit(k ? T.dev : T.dev2, &sub, 1, NULL));
+            CHECK_OK(submit_waits(k ? T.dev : T.dev2, waits, 2, &raise, HCQ_UNORDERED, NULL));
         }
     }
     CHECK(strlen(explain(hcq_at(two[0], LEVELS + 1))) > 0);
@@ -592,7 +577,7 @@ static uint32_t log_count(const char *word) {
 /* A wait that lasts says why, once, whatever its end; others are silent. */
 static void long_waits_explain_themselves(TEST_ARGS) {
     hcq_device *device = open_labelled("slow", SECOND / 200);
-    static sleeper w;
+    static blocked_call w;
     static const char *labels[4] = {"gate-0", "gate-1", "gate-2", "gate-3"};
     for (int way = 0; way < 4; way++) {
         hcq_signal gate = labelled_signal(device, labels[way]), s = make_signal(T.dev, 0);
@@ -605,7 +590,7 @@ static void long_waits_explain_themselves(TEST_ARGS) {
         w.count = way == 2 ? 2 : 1;
         w.mode = way == 2 ? HCQ_ANY : HCQ_ALL;
         w.timeout_ns = way == 3 ? HCQ_DEADLINE(hcq_sys_now_ns() + 6 * BOUND) : HCQ_FOREVER;
-        pthread_create(&w.thread, NULL, sleeper_run, &w);
+        pthread_create(&w.thread, NULL, blocked_wait, &w);
         int told = log_until(labels[way]);
         test_sleep_ms(50);             /* ten times as long: it is not told again */
         uint32_t times = log_count("lasts longer"), words = log_count("nobody submitted");

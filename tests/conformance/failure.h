@@ -377,36 +377,50 @@ static void refused_batch_leaves_no_trace(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
+static hcq_result transfer_word_of(hcq_buffer dst, hcq_buffer src) {
+    return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), 4, 0, BOUND);
+}
+
+/* What it did before stays done; what it has not done fails, whoever waits and however,
+   and the others work on. */
 static void lost_device(TEST_ARGS) {
     SKIP_IF(!is_mock(), "only the mock is lost on demand");
-    static notice n[4];
+    static notice n[5];
     mock_control control;
     hcq_device *device = open_to_lose(&control);
     hcq_signal s = make_signal(T.dev, 0);
-    hcq_point raise = hcq_at(s, 1), gate = make_gate(T.dev), wait = make_gate(device);
-    hcq_point held, foreign, done;
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    hcq_point raise = hcq_at(s, 2), gate = make_gate(T.dev), wait = make_gate(device);
+    hcq_point before, held, foreign, middle, done;
+    hcq_buffer theirs = make_words(device, 1), mine = make_words(T.dev, 2);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *waits = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 1);
+    CHECK_INDEX(hcq_queue_write(q, theirs, 1, 4), 1);
     CHECK_INDEX(hcq_queue_signal(q, raise), 2);
+    before = hcq_at(s, 1);
+    CHECK_OK(submit_lists(device, NULL, &before, 0, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
     CHECK_OK(submit_lists(T.dev2, &raise, NULL, 0, &foreign)); /* another device waits */
+    CHECK_INDEX(hcq_queue_write(waits, mine, 1, 4), 0);
+    CHECK_INDEX(hcq_queue_wait(waits, held), 1); /* so does one in its middle */
+    CHECK_INDEX(hcq_queue_write(waits, hcq_view(mine, 4, 4), 2, 4), 2);
+    CHECK_OK(hcq_queue_submit(waits, T.dev, &middle));
     CHECK_OK(hcq_queue_submit(q, device, &done));
-    const hcq_point ends[4] = {done, raise, held,
+    const hcq_point ends[5] = {done, raise, held, middle,
                                hcq_at(hcq_device_timeline(device), done.value + 10)};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         NOTIFY_AT(&n[i], ends[i]);
     }
     lose_at_next_submit(&control);
     open_gate(gate);
     WAIT_RESULT(foreign, HCQ_ERROR_LOST);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         NOTIFIED(&n[i], HCQ_ERROR_LOST);
         WAIT_RESULT(ends[i], HCQ_ERROR_LOST);
         NOTIFY_AT(&n[i], ends[i]);
         NOTIFIED(&n[i], HCQ_ERROR_LOST);
     }
+    CHECK_OK(test_poll(before));
     CHECK_RESULT(submit_lists(device, NULL, NULL, 0, NULL), HCQ_ERROR_LOST);
     CHECK_RESULT(hcq_device_synchronize(device, BOUND), HCQ_ERROR_LOST);
     hcq_error_info error;
@@ -414,9 +428,15 @@ static void lost_device(TEST_ARGS) {
     CHECK_RESULT(error.result, HCQ_ERROR_LOST);
     CHECK(strcmp(error.native, "mockQueueSubmit") == 0);
     CHECK_U64(error.native_code, MOCK_NATIVE_ERROR);
+    for (int i = 0; i < 2; i++) {
+        hcq_result r = i ? transfer_word_of(theirs, mine) : transfer_word_of(mine, theirs);
+        CHECK(r == HCQ_ERROR_LOST || (T.variant->mapped && r == HCQ_OK));
+    }
     hcq_close(device);
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &done)); /* the other one lives */
     WAIT_OK(done);
+    CHECK(T.variant->mapped || READ32(mine, 0) == 1);
+    CHECK_U64(READ32(mine, 1), 0);
 }
 
 static void loss_does_not_wait_for_others(TEST_ARGS) {

@@ -99,10 +99,7 @@ static void any_number_of_running_lanes(TEST_ARGS) {
             CHECK_INDEX(hcq_queue_host(q, host_until, &go[i]), 0);
             CHECK_OK(hcq_submit(devices[i / LANES], &sub, 1, &points[i]));
         }
-        hcq_submission sub = submission(NULL, 0);
-        sub.waits = points;
-        sub.wait_count = n;
-        CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+        CHECK_OK(submit_waits(T.dev, points, n, NULL, 0, &done));
         for (uint32_t i = 1; i < n; i++) {
             __atomic_store_n(&go[(last + i) % n], 1, __ATOMIC_RELEASE);
             WAIT_OK(points[(last + i) % n]);

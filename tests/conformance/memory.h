@@ -264,42 +264,6 @@ static void free_while_pending(TEST_ARGS) {
     free(words);
 }
 
-/* Behind work that does not end, blocks that come and go cost the same however
-   many there are. CPU time of this thread. */
-static uint64_t free_cost(uint32_t count, uint32_t flags) {
-    hcq_device *device = test_open(0, NULL);
-    hcq_signal gate = make_signal(device, 0);
-    hcq_point open = hcq_at(gate, 1), done;
-    struct timespec t[2];
-    hcq_buffer b;
-    CHECK_OK(submit_lists(device, &open, NULL, 0, &done));
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[0]);
-    for (uint32_t i = 0; i < count; i++) {
-        CHECK_OK(hcq_alloc(device, 256, flags, &b));
-        CHECK_OK(hcq_free(b));
-    }
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[1]);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(done);
-    CHECK_OK(hcq_close(device));
-    return ((uint64_t)(t[1].tv_sec - t[0].tv_sec) * SECOND + (uint64_t)t[1].tv_nsec -
-            (uint64_t)t[0].tv_nsec) / count;
-}
-
-static void freed_blocks_cost_the_same(TEST_ARGS) {
-    static const uint32_t flags[] = {0, HCQ_NO_CACHE, HCQ_ZEROED};
-    for (size_t i = 0; i < 3; i++) {
-        uint64_t few = free_cost(200, flags[i]), many = UINT64_MAX;
-        for (int round = 0; round < 4 && many > 6 * few + 1000; round++) {
-            many = free_cost(is_cpu() ? 6400 : 3200, flags[i]);
-        }
-        if (many > 6 * few + 1000) {
-            fail_msg("flags %u: %llu ns each of 200, %llu ns each of many", flags[i],
-                     (unsigned long long)few, (unsigned long long)many);
-        }
-    }
-}
-
 /* The one that another device still uses is not in the way of one that nobody does. */
 static void freed_blocks_wait_for_their_devices(TEST_ARGS) {
     hcq_buffer a, b, c, d, e;
@@ -405,26 +369,6 @@ static void large_blocks_hold_nobody_up(TEST_ARGS) {
     CHECK_U64(h.asked, 4);
 }
 
-/* A call without a timeout uses the device's, and then the log explains it. */
-static void eager_timeout_explains(TEST_ARGS) {
-    uint32_t word = 5;
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = SECOND / 20;     /* nothing else here may end by it */
-    hcq_device *device = test_open(0, &desc);
-    hcq_signal gate = make_signal(device, 0);
-    hcq_buffer a;
-    hcq_point open = hcq_at(gate, 1), done;
-    CHECK_OK(hcq_alloc(device, 16, 0, &a));
-    CHECK_OK(submit_lists(device, &open, NULL, 0, &done));
-    log_clear();
-    CHECK_RESULT(hcq_copyout(&word, a, 4), HCQ_TIMEOUT);
-    CHECK(log_has("held"));            /* the dump is there */
-    CHECK_U64(word, 5);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(done);
-    CHECK_OK(hcq_close(device));
-}
-
 typedef struct eager_worker {
     pthread_t thread;
     hcq_device *from, *to;
@@ -484,9 +428,8 @@ static void eager_calls_from_threads(TEST_ARGS) {
 }
 
 #define MEMORY_TESTS \
-    TEST(freed_blocks_cost_the_same), TEST(freed_blocks_wait_for_their_devices), \
-    TEST(large_blocks_hold_nobody_up), TEST(eager_timeout_explains), \
-    TEST(eager_calls_from_threads), TEST(alloc_flags), TEST(views_are_values), \
+    TEST(freed_blocks_wait_for_their_devices), \
+    TEST(large_blocks_hold_nobody_up), TEST(eager_calls_from_threads), TEST(alloc_flags), TEST(views_are_values), \
     TEST(copyin_source_is_free), TEST(host_visible_memory), \
     TEST(eager_calls_follow_all_lanes), TEST(cache_reuses_after_done), \
     TEST(trim_and_no_cache), TEST(import_host_memory), TEST(imports_side_by_side), \

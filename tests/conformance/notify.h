@@ -109,13 +109,10 @@ static void notify_of_failures(TEST_ARGS) {
     hcq_signal half = make_signal(T.dev2, 0);
     hcq_point wait = hcq_at(fails, 2), raise = hcq_at(raised, 1), held, hosted;
     hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE);
-    host_log log;
-    memset(&log, 0, sizeof log);
-    log.result = HCQ_ERROR_HOST;
     CHECK_OK(submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, &held));
     CHECK_INDEX(hcq_queue_host(q, host_until, &go), 0);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(half, 1)), 1);
-    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 2);
+    CHECK_INDEX(hcq_queue_host(q, host_fails, NULL), 2);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(by_host, 1)), 3);
     CHECK_OK(hcq_queue_submit(q, T.dev2, &hosted));
     NOTIFY_AT(&n[0], wait);
@@ -147,31 +144,6 @@ static void notify_of_failures(TEST_ARGS) {
     for (int i = 0; i < 9; i++) {
         CHECK_U64(notice_calls(&n[i]), 1);
     }
-}
-
-/* Its own submissions end, held ones and running ones of others do not count. */
-static void notify_of_a_closed_device(TEST_ARGS) {
-    static notice n[6];
-    hcq_device *device = test_open(0, NULL);
-    hcq_signal mine = make_signal(device, 0);
-    hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1), done, held;
-    CHECK_OK(submit_lists(device, NULL, NULL, HCQ_UNORDERED, &done));
-    CHECK_OK(submit_lists(device, &gate, &raise, 0, &held));
-    const hcq_point points[6] = {hcq_at(mine, 1), held, raise,
-                                 hcq_at(hcq_device_timeline(device), 1000), done,
-                                 hcq_at(mine, 2)};
-    for (int i = 0; i < 6; i++) {
-        NOTIFY_AT(&n[i], points[i]);
-    }
-    CHECK_OK(hcq_notify_cancel(n[5].id));
-    CHECK_OK(hcq_close(device));
-    open_gate(gate);
-    for (int i = 0; i < 6; i++) {      /* told before close returned, and only once */
-        CHECK_U64(notice_calls(&n[i]), i < 5);
-        CHECK_RESULT(hcq_notify_cancel(n[i].id), HCQ_ERROR_CLOSED);
-        CHECK(i > 3 || n[i].result == HCQ_ERROR_CANCELLED);
-    }
-    CHECK_OK(n[4].result);             /* what was handed over was finished */
 }
 
 /* ---- many ---- */
@@ -607,7 +579,7 @@ static void notify_handle_out_of_files(TEST_ARGS) {
 
 #define NOTIFY_TESTS \
     TEST(notify_at_once), TEST(notify_when_released), TEST(notify_exact_and_prefix), \
-    TEST(notify_of_failures), TEST(notify_of_a_closed_device), TEST(notify_many_in_value_order), \
+    TEST(notify_of_failures), TEST(notify_many_in_value_order), \
     TEST(notify_up_to_the_limit), TEST(notify_while_another_runs), \
     TEST(notify_races_with_close), TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), \
     TEST(notify_cancels_inside), TEST(notify_handle), TEST(notify_handle_closed_early), \

@@ -2,20 +2,6 @@
    order. Part of conformance.c. */
 #include "shared.h"
 
-typedef struct number_wait {
-    pthread_t thread;
-    hcq_point point;
-    hcq_result result;
-    uint32_t over;                     /* atomic */
-} number_wait;
-
-static void *number_wait_run(void *user) {
-    number_wait *w = (number_wait *)user;
-    w->result = hcq_wait(&w->point, 1, HCQ_ALL, BOUND);
-    __atomic_store_n(&w->over, 1, __ATOMIC_RELEASE);
-    return NULL;
-}
-
 /* Submits `ahead` short submissions and one that lasts until it is let go. */
 static void number_submit(uint32_t ahead, int host, uint32_t *go) {
     hcq_queue *q = host ? make_queue(T.dev, HCQ_COPY) : make_holder(T.dev);
@@ -30,23 +16,25 @@ static void number_submit(uint32_t ahead, int host, uint32_t *go) {
    when it began, though nobody calls hcq once the work was submitted. */
 static void numbers_to_come_are_told(TEST_ARGS) {
     static notice n;
-    static number_wait w;
+    static blocked_call w;
     for (uint32_t way = 0; way < 8; way++) {
         const uint32_t ahead = way & 1 ? 3 : 0, waits = way & 2, host = way & 4;
         static uint32_t go;
         go = 0;
         hold_reset();
         memset(&w, 0, sizeof w);
-        w.point = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) + ahead);
+        w.count = 1;
+        w.timeout_ns = BOUND;
+        w.points[0] = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) + ahead);
         if (waits) {
-            CHECK(pthread_create(&w.thread, NULL, number_wait_run, &w) == 0);
+            CHECK(pthread_create(&w.thread, NULL, blocked_wait, &w) == 0);
             mock_sleep(3000000);       /* asleep by now, most of the time */
         } else {
-            NOTIFY_AT(&n, w.point);
+            NOTIFY_AT(&n, w.points[0]);
         }
         number_submit(ahead, host != 0, &go);
         mock_sleep(3000000);
-        CHECK(waits ? !__atomic_load_n(&w.over, __ATOMIC_ACQUIRE) : !notice_calls(&n));
+        CHECK(waits ? !is_over(&w) : !notice_calls(&n));
         __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
         hold_release();
         if (waits) {
@@ -56,7 +44,7 @@ static void numbers_to_come_are_told(TEST_ARGS) {
         } else {
             NOTIFIED(&n, HCQ_OK);
         }
-        CHECK_OK(test_poll(w.point));
+        CHECK_OK(test_poll(w.points[0]));
     }
 }
 

@@ -126,6 +126,18 @@ static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
     return s;
 }
 
+/* Waits for all of a list, and raises one point or none. */
+static hcq_result submit_waits(hcq_device *device, const hcq_point *waits, uint32_t count,
+                               const hcq_point *raise, uint32_t flags, hcq_point *done) {
+    hcq_submission s = submission(NULL, 0);
+    s.waits = waits;
+    s.wait_count = count;
+    s.signals = raise;
+    s.signal_count = raise ? 1 : 0;
+    s.flags = flags;
+    return hcq_submit(device, &s, 1, done);
+}
+
 /* ---- update ---- */
 
 static hcq_result submit_variables(hcq_queue *q, const uint64_t *variables, uint32_t count,
@@ -186,12 +198,6 @@ static const hcq_custom_type custom_type = {
 typedef struct host_log {
     uint32_t calls;
     hcq_result result;                 /* what the command returns */
-    hcq_signal set;
-    uint64_t set_to;
-    hcq_queue *submit;
-    hcq_buffer buffer;
-    hcq_point submitted;
-    hcq_result got[12];
 } host_log;
 
 static hcq_result host_record(void *user) {
@@ -357,21 +363,6 @@ static int readable(intptr_t handle, int timeout_ms) {
     return n == 1 && (fd.revents & POLLIN);
 }
 
-typedef struct sleeper {
-    pthread_t thread;
-    hcq_point points[8];
-    uint32_t count;
-    hcq_wait_mode mode;
-    uint64_t timeout_ns;
-    hcq_result result;
-} sleeper;
-
-static void *sleeper_run(void *user) {
-    sleeper *s = (sleeper *)user;
-    s->result = hcq_wait(s->points, s->count, s->mode, s->timeout_ns);
-    return NULL;
-}
-
 /* A device of the program's other backend: the mock for all but the mock. */
 static hcq_device *open_other_backend(void) {
     hcq_device_desc desc;
@@ -528,8 +519,10 @@ typedef struct blocked_call {
     pthread_t thread;
     hcq_device *device;
     hcq_queue *queue;
-    hcq_point points[2];
+    hcq_point points[18];
     uint32_t count;
+    hcq_wait_mode mode;
+    uint64_t timeout_ns;
     uint32_t tid;                      /* atomic, the system's */
     uint32_t over;                     /* atomic */
     hcq_result result;
@@ -549,6 +542,12 @@ static void *blocked_close(void *user) {
     blocked_call *b = (blocked_call *)user;
     blocked_begin(b);
     return blocked_end(b, hcq_close(b->device));
+}
+
+static void *blocked_wait(void *user) {
+    blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
+    return blocked_end(b, hcq_wait(b->points, b->count, b->mode, b->timeout_ns));
 }
 
 static int is_over(const blocked_call *b) {

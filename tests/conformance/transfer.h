@@ -189,65 +189,6 @@ static void transfer_unordered(TEST_ARGS) {
     CHECK(memcmp(words, out, sizeof out) == 0);
 }
 
-typedef struct slow_reader {
-    pthread_t thread;
-    hcq_buffer buffer;
-    uint32_t word;
-    hcq_result result;
-    int over;
-} slow_reader;
-
-static void *slow_reader_run(void *user) {
-    slow_reader *r = (slow_reader *)user;
-    r->result = hcq_copyout(&r->word, r->buffer, 4);
-    __atomic_store_n(&r->over, 1, __ATOMIC_SEQ_CST);
-    return NULL;
-}
-
-/* A thread that waits in an ordered call of its own stands in nobody's way. */
-static void transfer_passes_a_waiting_thread(TEST_ARGS) {
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = BOUND;           /* of the reader: so that a failure is not a hang */
-    hcq_device *device = test_open(0, &desc);
-    hcq_point gate = make_gate(device);
-    hcq_buffer a = make_words(device, 4);
-    uint32_t word = 77, out = 0;
-    slow_reader reader;
-    memset(&reader, 0, sizeof reader);
-    reader.buffer = a;
-    CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_OK(submit_behind(make_queue(device, HCQ_COMPUTE), device, &gate, NULL));
-    pthread_create(&reader.thread, NULL, slow_reader_run, &reader);
-    while (!a.host && test_query(device, HCQ_QUERY_HELD) < 2) { /* it waits by now */
-        test_sleep_ms(1);
-    }
-    hcq_transfer_end end = hcq_transfer_device(a);
-    hcq_result polled = hcq_transfer(hcq_transfer_host(&out, 4), end, 4, 0, 0);
-    hcq_result in = hcq_transfer(end, hcq_transfer_host(&word, 4), 4, HCQ_UNORDERED, BOUND);
-    hcq_result result = hcq_transfer(hcq_transfer_host(&out, 4), end, 4, HCQ_UNORDERED, BOUND);
-    int over = __atomic_load_n(&reader.over, __ATOMIC_SEQ_CST);
-    open_gate(gate);
-    pthread_join(reader.thread, NULL);
-    CHECK(!over);
-    CHECK_RESULT(polled, HCQ_TIMEOUT);
-    CHECK_OK(in);
-    CHECK_OK(result);
-    CHECK_U64(out, 77);
-    CHECK_OK(reader.result);
-    CHECK_U64(reader.word, 77);
-    CHECK_OK(hcq_close(device));
-}
-
-typedef struct closing_worker {
-    pthread_t thread;
-    hcq_device *device;
-    hcq_buffer buffer;
-    hcq_point gate;
-    int kind;
-    uint32_t rounds;                   /* atomic */
-    hcq_result result;                 /* the one that ended it */
-} closing_worker;
-
 /* Whatever ran before on either device is seen, whatever runs later sees it:
    also by work that only waits for the device's timeline. */
 static void transfer_orders_both_timelines(TEST_ARGS) {
@@ -445,7 +386,7 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
 
 #define TRANSFER_TESTS \
     TEST(transfer_every_way), TEST(transfer_times_out), TEST(transfer_unordered), \
-    TEST(transfer_passes_a_waiting_thread), TEST(transfer_orders_both_timelines), \
+    TEST(transfer_orders_both_timelines), \
     TEST(transfer_lists_at_random), \
     TEST(transfer_large_updates), TEST(transfer_lists_keep_no_memory), \
     TEST(transfer_list_across_devices), TEST(transfer_list_lane_and_failure)
