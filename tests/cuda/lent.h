@@ -1,11 +1,8 @@
-/* lent.h - contexts and streams of an application, and its commands on hcq's streams.
-   Part of cuda.c. */
+/* lent.h - contexts and streams of an application. Part of cuda.c. */
 #ifndef HCQ_TEST_CUDA_LENT_H
 #define HCQ_TEST_CUDA_LENT_H
 
 #include "raw.h"
-
-/* ---- a context and streams of an application ---- */
 
 static raw_context current_context(void) {
     raw_context context = NULL;
@@ -153,99 +150,7 @@ static void lent_streams_are_left(void **state) {
     raw_close(&a);
 }
 
-/* ---- custom commands ---- */
-
-typedef struct set_payload {
-    uint64_t dst;
-    uint32_t value, count;
-} set_payload;
-
-static struct { uint32_t calls, wrong; } encodes; /* wrong: not as promised */
-
-/* Fills words by a call of the application's own on hcq's stream. */
-static hcq_result encode_set(void *native, const void *payload, void *user) {
-    const hcq_cuda_encoder *e = (const hcq_cuda_encoder *)native;
-    const set_payload *p = (const set_payload *)payload;
-    (void)user;
-    encodes.calls++;
-    encodes.wrong += current_context() != e->context || e->stream == NULL;
-    RAW_OK(R.cuMemsetD32Async(p->dst, p->value, p->count, e->stream));
-    return HCQ_OK;
-}
-
-static const hcq_custom_type set_type = {
-    "set", sizeof(set_payload), {{"CUDA", encode_set}}, {{0, 0}}, NULL
-};
-
-/* Between hcq's commands, which they take away; each turn of each is a call. */
-static void customs_keep_their_place(void **state) {
-    (void)state;
-    enum { WORDS = 8, TIMES = 20 };
-    hcq_buffer words = make_words(T.dev, WORDS);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_program *add = make_add(T.dev);
-    set_payload first = {words.address, 7, 4}, second = {words.address + 8, 50, 1};
-    hcq_point done = {{0}, 0};
-    memset(&encodes, 0, sizeof encodes);
-    raw_load(T.dev);
-    CHECK_INDEX(record_add(q, add, words, 0, 100), 0);
-    CHECK_INDEX(record_add(q, add, words, 5, 1), 1);
-    CHECK_INDEX(hcq_queue_custom(q, &set_type, &first), 2);
-    CHECK_INDEX(record_add(q, add, words, 0, 1), 3);
-    CHECK_INDEX(record_add(q, add, words, 1, 2), 4);
-    CHECK_INDEX(hcq_queue_custom(q, &set_type, &second), 5);
-    CHECK_INDEX(record_add(q, add, words, 2, 3), 6);
-    CHECK_INDEX(hcq_queue_copy(q, hcq_view(words, 24, 8), words, 8), 7);
-    for (uint32_t bound = 0; bound < 2; bound++) {
-        const uint32_t want[WORDS] = {8, 9, 53, 7, 0, TIMES * (1 + bound), 8, 9};
-        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            done = submit_of(q, T.dev);
-        }
-        WAIT_OK(done);
-        CHECK_BYTES(words, want, sizeof want);
-    }
-    CHECK(encodes.calls == 2 * 2 * TIMES && !encodes.wrong);
-    hcq_queue_destroy(q);
-}
-
-/* A changed payload is of the next submission, and of no earlier one; in a graph, too. */
-static void custom_payloads_change(void **state) {
-    (void)state;
-    enum { TIMES = 24 };
-    raw_load(T.dev);
-    for (uint32_t kind = 0; kind < 2; kind++) {
-        hcq_buffer words = make_words(T.dev, 4), seen = make_words(T.dev, TIMES);
-        hcq_queue *q = make_queue(T.dev, kind ? HCQ_GRAPH : HCQ_COMPUTE);
-        uint32_t want[TIMES];
-        set_payload set = {words.address, 0, 4};
-        hcq_point done = {{0}, 0};
-        gates g;
-        gates_open(&g, T.dev);
-        CHECK_INDEX(hcq_queue_fill(q, words, 16, 1, 4), 0);
-        CHECK_INDEX(hcq_queue_custom(q, &set_type, &set), 1);
-        CHECK_INDEX(hcq_queue_copy(q, seen, words, 4), 2);
-        CHECK_OK(kind ? hcq_queue_access(q, 1, words, HCQ_ARG_OUT) : HCQ_OK);
-        CHECK_OK(hcq_queue_bind(q, T.dev));
-        (void)submit_spin(&g, 0, 0);
-        for (uint32_t i = 0; i < TIMES; i++) {
-            hcq_buffer to = hcq_view(seen, i * 4, 4);
-            want[i] = set.value = 1000 + i;
-            CHECK_OK(hcq_queue_update_custom(q, 1, &set));
-            CHECK_OK(hcq_queue_update_copy(q, 2, &to, NULL, HCQ_KEEP));
-            if (i == 1) {              /* no more versions are there while it spins */
-                gate_let(&g, 0);
-            }
-            done = submit_of(q, T.dev);
-        }
-        WAIT_OK(done);
-        CHECK_BYTES(seen, want, sizeof want);
-        hcq_queue_destroy(q);
-    }
-}
-
 #define LENT_TESTS                                                                 \
-    TEST(contexts_are_left_as_they_were), TEST(lent_streams), TEST(lent_streams_are_left), \
-    TEST(customs_keep_their_place), TEST(custom_payloads_change),
+    TEST(contexts_are_left_as_they_were), TEST(lent_streams), TEST(lent_streams_are_left),
 
 #endif /* HCQ_TEST_CUDA_LENT_H */

@@ -236,7 +236,7 @@ static int mishap_main(void) {
     desc.watchdog_ms = 20000;
     M.setup(&desc);
     if (by_operation) {
-        M.fail_operation(NULL, Z.skip, Z.result);
+        M.fail_operation(Z.skip, Z.result);
     } else {
         (M.fail)(Z.name, Z.skip, 1, Z.result);
     }

@@ -291,43 +291,9 @@ static void the_timeline_waits_for_events(void **state) {
     raw_close(&timeline_side.side);
 }
 
-/* Round after round: the application's kernel, hcq's, the application's again. */
-static void application_and_hcq_take_turns(void **state) {
-    (void)state;
-    enum { ROUNDS = 60 };
-    hcq_program *step = make_own(T.dev, "ct_step");
-    hcq_cuda_program_info kernel;
-    raw_side a;
-    uint32_t model = 0;
-    NEEDS_WIDE_COUNTERS();
-    raw_open(&a, T.dev);
-    memset(&kernel, 0, sizeof kernel);
-    CHECK_OK(hcq_cuda_program(step, &kernel));
-    step_args args = {a.words.address, a.words.address + 64, 3, 0};
-    void *parameters[] = {&args.dst, &args.src, &args.factor, &args.more};
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(record_step(q, step, a.words, 0, a.words, 16, 5, 7), 0);
-    for (uint32_t i = 0; i < ROUNDS; i++) {
-        raw_event event;
-        args.more = i;
-        RAW_OK(R.cuLaunchKernel(kernel.function, 1, 1, 1, 1, 1, 1, 0, a.stream, parameters, NULL));
-        hcq_point point = import_stream(T.dev, a.stream);
-        hcq_point done = submit_to(T.dev, q, 0, &point, NULL);
-        CHECK_OK(hcq_cuda_event_acquire(T.dev, done, &event));
-        RAW_OK(R.cuStreamWaitEvent(a.stream, event, 0));
-        CHECK_OK(hcq_cuda_event_release(T.dev, event));
-        model = (model * 3 + i) * 5 + 7;
-    }
-    RAW_OK(R.cuStreamSynchronize(a.stream));
-    CHECK_U64(raw_word(&a, 0), model);
-    hcq_queue_destroy(q);
-    raw_close(&a);
-}
-
 #define NATIVE_TESTS                                                               \
     TEST(handles_of_a_device), TEST(events_for_others), TEST(points_without_events), \
     TEST(events_are_counted), TEST(acquired_events_stay), TEST(events_of_others),  \
-    TEST(many_events_of_others), TEST(the_timeline_waits_for_events),              \
-    TEST(application_and_hcq_take_turns),
+    TEST(many_events_of_others), TEST(the_timeline_waits_for_events),
 
 #endif /* HCQ_TEST_CUDA_NATIVE_H */

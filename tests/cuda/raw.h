@@ -26,7 +26,6 @@ typedef struct CUfunc_st *raw_function;
     X(cuEventDestroy_v2, (raw_event event))                                        \
     X(cuEventRecord, (raw_event event, raw_stream stream))                         \
     X(cuEventQuery, (raw_event event))                                             \
-    X(cuMemcpyAsync, (uint64_t dst, uint64_t src, size_t bytes, raw_stream stream)) \
     X(cuMemsetD32Async, (uint64_t dst, unsigned value, size_t count, raw_stream stream)) \
     X(cuLaunchKernel, (raw_function function, unsigned grid_x, unsigned grid_y,    \
                        unsigned grid_z, unsigned block_x, unsigned block_y,        \

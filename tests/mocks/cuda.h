@@ -33,7 +33,6 @@
 /* mock_cuda_desc.mode: when the head of a work queue starts */
 enum {
     MOCK_CUDA_RANDOM,                  /* at once, after a delay, or after others: the seed says */
-    MOCK_CUDA_EAGER,                   /* at once */
     MOCK_CUDA_LATE                     /* when somebody waits for anything, asks 3 times, or
                                           300 us later; as drivers that gather work */
 };
@@ -98,7 +97,6 @@ typedef struct mock_cuda_counts {
     /* since mock_cuda_setup */
     uint64_t failed;                   /* calls that mock_cuda_fail made fail */
     uint64_t operations;               /* done; a graph's nodes count, too */
-    uint64_t dropped;                  /* not done, because the context had an error */
     uint64_t value_writes, value_waits;
     uint64_t pageable_copies;          /* from or to memory that is not pinned */
     uint64_t max_events;               /* living at once, since the last mock_cuda_stats */
@@ -125,9 +123,9 @@ typedef struct mock_cuda_api {
        current context, too. Up to 16 of these are kept. */
     void (*fail)(const char *pattern, uint64_t skip, uint64_t count, int result);
 
-    /* After `skip` more operations (of an entry, if one is named: launches, also of
-       graphs) the next one fails with a sticky error [0: 700], which ends its context. */
-    void (*fail_operation)(const char *entry, uint64_t skip, int error);
+    /* After `skip` more operations the next one fails with a sticky error, which ends
+       its context. */
+    void (*fail_operation)(uint64_t skip, int error);
 
     /* Forgets all that was to fail. */
     void (*fail_nothing)(void);

@@ -105,7 +105,7 @@ static struct {
     uint64_t began_ns;
     mc_call *calls;
     mc_failure failures[MC_FAILURES];
-    struct { char entry[64]; uint64_t skip; int error, on; } fault;
+    struct { uint64_t skip; int error, on; } fault;
     char misuse[512];
     uint64_t misuses, misuses_told;
     mc_slot *slots;

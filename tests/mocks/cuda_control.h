@@ -170,11 +170,10 @@ MC_OWN(void, fail, const char *pattern, uint64_t skip, uint64_t count, int resul
     mc_misuse("%d failures at most", (int)MC_FAILURES);
 }
 
-MC_OWN(void, fail_operation, const char *entry, uint64_t skip, int error) {
+MC_OWN(void, fail_operation, uint64_t skip, int error) {
     MC_OWN_ENTER();
-    snprintf(M.fault.entry, sizeof M.fault.entry, "%s", entry ? entry : "");
     M.fault.skip = skip;
-    M.fault.error = error ? error : MC_ILLEGAL_ADDRESS;
+    M.fault.error = error;
     M.fault.on = 1;
 }
 

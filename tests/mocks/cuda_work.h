@@ -283,9 +283,7 @@ static void mc_run_death(mc_work *w) {
 /* Is it this operation's turn to fail? */
 static int mc_faulted(const mc_work *w) {
     if (!M.fault.on || w->kind == MC_WORK_GRAPH || w->kind == MC_WORK_BIRTH ||
-        w->kind == MC_WORK_DEATH || w->kind == MC_WORK_NOTHING ||
-        (M.fault.entry[0] && (w->kind != MC_WORK_KERNEL ||
-                              strcmp(w->u.kernel.function->entry, M.fault.entry) != 0))) {
+        w->kind == MC_WORK_DEATH || w->kind == MC_WORK_NOTHING) {
         return 0;
     }
     if (M.fault.skip) {
@@ -325,7 +323,6 @@ static int mc_work_run(mc_work *w) {
 
 /* What has to be done for a work even if its context is lost. */
 static void mc_work_drop(mc_work *w) {
-    M.counts.dropped++;
     if (w->kind == MC_WORK_RECORD) {
         w->u.event.record->done = 1;
     } else if (w->kind == MC_WORK_BIRTH) {

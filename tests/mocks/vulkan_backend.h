@@ -87,27 +87,6 @@ static void lanes_have_queues(void **state) {
     backend_close(device);
 }
 
-/* A bound queue is recorded once; a submit is one call of Vulkan's. */
-static void replay_is_one_call(void **state) {
-    (void)state;
-    driver_is("vkmock");
-    hcq_device *device = backend_open(1);
-    hcq_buffer words = make_words(device, 64);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(q, make_add(device), words, 0, 1), 0);
-    CHECK_OK(hcq_queue_bind(q, device));
-    submit_and_wait(q, device);
-    uint64_t submits = mock_vk_calls("vkQueueSubmit*"), commands = mock_vk_calls("vkCmd*");
-    for (uint32_t value = 2; value < 12; value++) {
-        CHECK_OK(hcq_queue_update_arg(q, 0, 1, &value, 4));
-        submit_and_wait(q, device);
-    }
-    CHECK_U64(mock_vk_calls("vkQueueSubmit*") - submits, 10);
-    CHECK_U64(mock_vk_calls("vkCmd*") - commands, 0);
-    CHECK_U64(READ32(words, 0), 66);
-    backend_close(device);
-}
-
 /* ---- grids and blocks ---- */
 
 /* As many parts as there may be of a grid, which need room in the push constants. */
@@ -560,7 +539,7 @@ static void unfit_drivers(void **state) {
 }
 
 #define BACKEND_TESTS                                                              \
-    cmocka_unit_test(lanes_have_queues), cmocka_unit_test(replay_is_one_call),     \
+    cmocka_unit_test(lanes_have_queues),                                           \
     cmocka_unit_test(grids_in_parts), cmocka_unit_test(blocks_have_limits),        \
     cmocka_unit_test(most_bindings), cmocka_unit_test(memory_has_limits),          \
     cmocka_unit_test(devices_with_the_same_addresses),                             \
