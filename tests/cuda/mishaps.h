@@ -4,137 +4,9 @@
 #define HCQ_TEST_CUDA_MISHAPS_H
 
 #include "lent.h"
-#include "raw.h"
-
-#include <sys/wait.h>
-
-static int stage_is_bad, stage_is_lost; /* of the child */
-
-/* Nobody may wait for what cannot happen. */
-static int took_step(int result) {
-    stage_is_bad |= result == HCQ_TIMEOUT;
-    stage_is_lost |= result == HCQ_ERROR_LOST;
-    return result >= 0 && result != HCQ_TIMEOUT;
-}
-#define TAKE(call) took_step((int)(call))
+#include "mocks/stage.h"
 
 enum { STAGE_MAY_LEAVE = 1 << 30 };    /* a call that gives something back is to fail */
-
-typedef struct stage {
-    hcq_device *device;
-    hcq_program *step;
-    hcq_buffer a, b, large, late;
-    hcq_signal s;
-    hcq_queue *q, *copy, *graph, *lone;
-} stage;
-
-static int run_step(hcq_queue *queue, hcq_device *device) {
-    hcq_point done;
-    return TAKE(hcq_queue_submit(queue, device, &done)) &&
-           TAKE(hcq_wait(&done, 1, HCQ_ALL, 5 * SECOND));
-}
-
-static int stage_open(stage *g, uint32_t flags) {
-    static const uint32_t words[1024] = {1, 2, 3};
-    hcq_program_desc step = own_desc("ct_step", NULL);
-    hcq_device_desc desc = test_desc();
-    test_cuda_desc.flags |= flags & ~(uint32_t)STAGE_MAY_LEAVE;
-    desc.timeout_ns = 3 * SECOND;
-    desc.explain_ns = HCQ_KEEP;
-    desc.compute_lanes = 2;
-    memset(g, 0, sizeof *g);
-    return TAKE(hcq_open("CUDA", &desc, &g->device)) &&
-           TAKE(hcq_program_create(g->device, &step, &g->step)) &&
-           TAKE(hcq_alloc(g->device, 4096, HCQ_ZEROED, &g->a)) &&
-           TAKE(hcq_alloc(g->device, 4096, HCQ_HOST_VISIBLE, &g->b)) &&
-           TAKE(hcq_alloc(g->device, 20u << 20, 0, &g->large)) &&
-           TAKE(hcq_copyin(g->a, words, sizeof words)) &&
-           TAKE(hcq_signal_create(g->device, 0, &g->s)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->q)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_COPY, &g->copy)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_GRAPH, &g->graph)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->lone));
-}
-
-static void stage_record(const stage *g) {
-    step_args args = {g->a.address, g->a.address + 64, 3, 4};
-    hcq_dims one = hcq_dim(1, 1, 1);
-    (void)hcq_queue_exec(g->q, g->step, &args, sizeof args, one, one);
-    (void)hcq_queue_copy(g->q, g->b, g->a, 4096);
-    (void)hcq_queue_fill(g->q, hcq_view(g->a, 3, 61), 61, 7, 1);
-    (void)hcq_queue_fill(g->q, hcq_view(g->a, 1024, 512), 512, 0x123456789a, 8);
-    (void)hcq_queue_fill(g->q, hcq_view(g->a, 2048, 62), 62, 7, 2);
-    (void)hcq_queue_timestamp(g->q, g->s);
-    (void)hcq_queue_signal(g->q, hcq_at(g->s, 1));
-    (void)hcq_queue_host(g->q, host_ok, NULL);
-    (void)hcq_queue_write(g->q, g->b, 5, 8);
-    (void)hcq_queue_write(g->q, g->a, 5, 4);
-    (void)hcq_queue_exec(g->q, g->step, &args, sizeof args, one, one);
-    (void)hcq_queue_wait(g->copy, hcq_at(g->s, 1));
-    (void)hcq_queue_copy(g->copy, hcq_view(g->b, 0, 64), hcq_view(g->a, 64, 64), 64);
-    (void)hcq_queue_timestamp(g->copy, g->s);
-    (void)hcq_queue_exec(g->graph, g->step, &args, sizeof args, one, one);
-    (void)hcq_queue_copy(g->graph, g->b, g->a, 4096);
-    (void)hcq_queue_fill(g->graph, g->large, 4096, 1, 4);
-    (void)hcq_queue_exec(g->lone, g->step, &args, sizeof args, one, one);
-}
-
-/* Bound, profiled, with other values each time; then lanes that wait for each other. */
-static void stage_replay(const stage *g) {
-    hcq_submission s;
-    hcq_point done = {{0}, 0}, before = {{0}, 0};
-    TAKE(hcq_queue_update_signal(g->q, 6, NULL, 2));
-    TAKE(hcq_queue_bind(g->q, g->device));
-    TAKE(hcq_profile_start(g->device, NULL));
-    for (uint32_t i = 2; i < 5; i++) {
-        hcq_dims grid = {i, 1, 1};
-        TAKE(hcq_queue_update_exec(g->q, 0, &grid, NULL));
-        TAKE(hcq_queue_update_copy(g->q, 1, NULL, NULL, 4096 - i));
-        TAKE(hcq_queue_update_signal(g->q, 6, NULL, i));
-        (void)run_step(g->q, g->device);
-    }
-    TAKE(hcq_profile_stop(g->device));
-    memset(&s, 0, sizeof s);
-    s.queues = &g->lone;
-    s.queue_count = 1;
-    s.waits = &before;
-    for (uint32_t i = 0; i < 6; i++) {
-        s.affinity = i & 1;
-        if (TAKE(hcq_submit(g->device, &s, 1, &done))) {
-            before = done;
-            s.wait_count = 1;
-        }
-    }
-    if (s.wait_count) {
-        TAKE(hcq_wait(&done, 1, HCQ_ALL, 5 * SECOND));
-    }
-}
-
-static void stage_eager(stage *g) {
-    static unsigned char words[4096];
-    static unsigned char pages[65536];
-    const uint64_t values[2] = {1, 4};
-    hcq_buffer both[2] = {g->a, g->a}, in;
-    double seconds;
-    hcq_clock clock;
-    hcq_cuda_program_info info;
-    TAKE(hcq_copyout(words, g->b, sizeof words));
-    TAKE(hcq_copyout(words, g->a, sizeof words));
-    TAKE(hcq_program_call(g->step, both, 2, values, 2, NULL, NULL, &seconds));
-    TAKE(hcq_device_clock(g->device, &clock));
-    TAKE(hcq_cuda_program(g->step, &info));
-    if (TAKE(hcq_alloc(g->device, 50000, HCQ_ZEROED | HCQ_NO_CACHE, &g->late))) {
-        TAKE(hcq_free(g->late));
-    }
-    TAKE(hcq_free(g->large));
-    TAKE(hcq_trim(g->device, 0));
-    if (hcq_import(g->device, pages, sizeof pages, &in) == HCQ_OK) {
-        TAKE(hcq_transfer(hcq_transfer_device(in), hcq_transfer_device(g->a), 4096, 0,
-                          3 * SECOND));
-        TAKE(hcq_free(in));
-    }
-    TAKE(hcq_device_synchronize(g->device, 3 * SECOND));
-}
 
 /* An event of an application's, recorded on a lane's stream. */
 static void stage_import_event(const stage *g, const hcq_cuda_info *info) {
@@ -156,11 +28,13 @@ static void stage_import_event(const stage *g, const hcq_cuda_info *info) {
     (void)R.cuCtxPopCurrent_v2(&context);
 }
 
-/* Events for an application, and of one. */
+/* What only CUDA has: a kernel's description, events for an application, and of one. */
 static void stage_native(const stage *g) {
     hcq_cuda_info info;
+    hcq_cuda_program_info kernel;
     hcq_point done;
     raw_event event;
+    TAKE(hcq_cuda_program(g->add, &kernel));
     if (TAKE(hcq_queue_submit(g->lone, g->device, &done)) &&
         TAKE(hcq_cuda_event_acquire(g->device, done, &event))) {
         TAKE(hcq_cuda_event_release(g->device, event));
@@ -180,8 +54,6 @@ static struct {
     uint32_t flags;                    /* of the device, besides */
 } Z;                                   /* of the child */
 
-enum { MISHAP_NONE = 3, MISHAP_BAD = 4 };
-
 /* mishap VARIANT NAME SKIP RESULT FLAGS SEED */
 static int mishap_start(int argc, char **argv) {
     char *few[] = {argv[0], argv[2], argv[7]};
@@ -197,22 +69,14 @@ static int mishap_start(int argc, char **argv) {
 
 /* A bit of everything; whatever fails, closing gives all back, and with a new context
    the device can be used again. */
-static void stage_play(uint32_t flags, int error) {
+static void mishap_play(uint32_t flags, int error) {
     stage g;
     hcq_error_info info;
     hcq_device *again = NULL;
+    hcq_device_desc desc = test_desc();
     memset(&info, 0, sizeof info);
-    if (stage_open(&g, flags)) {
-        stage_record(&g);
-        if (run_step(g.q, g.device)) { /* else nobody raises what it waits for */
-            (void)run_step(g.copy, g.device);
-        }
-        stage_replay(&g);
-        (void)run_step(g.graph, g.device);
-        (void)run_step(g.graph, g.device);
-        stage_native(&g);
-        stage_eager(&g);
-    }
+    test_cuda_desc.flags |= flags & ~(uint32_t)STAGE_MAY_LEAVE;
+    stage_play(&g, "CUDA", &desc, stage_native);
     if (g.device && stage_is_lost) {
         stage_is_bad |= hcq_device_error(g.device, &info) != HCQ_OK;
         stage_is_bad |= info.result != HCQ_ERROR_LOST || strncmp(info.native, "cu", 2) != 0;
@@ -240,7 +104,7 @@ static int mishap_main(void) {
     } else {
         (M.fail)(Z.name, Z.skip, 1, Z.result);
     }
-    stage_play(Z.flags, Z.result);
+    mishap_play(Z.flags, Z.result);
     if (stage_is_bad) {
         fprintf(stderr, "log:\n%s", T.log.text);
         tell_things();
@@ -252,7 +116,6 @@ static int mishap_main(void) {
 /* 0: it came to nothing: there are fewer calls, or no call told of the loss. */
 static int mishap_run(const char *name, uint64_t skip, int result, uint32_t flags) {
     char texts[4][24];
-    int status = 0;
     snprintf(texts[0], sizeof texts[0], "%llu", (unsigned long long)skip);
     snprintf(texts[1], sizeof texts[1], "%d", result);
     snprintf(texts[2], sizeof texts[2], "%u", (unsigned)flags);
@@ -264,13 +127,12 @@ static int mishap_run(const char *name, uint64_t skip, int result, uint32_t flag
               texts[2], texts[3], (char *)NULL);
         _exit(127);
     }
-    CHECK(child > 0 && waitpid(child, &status, 0) == child);
-    int none = WIFEXITED(status) && WEXITSTATUS(status) == MISHAP_NONE;
-    if (status != 0 && !none) {
-        fail_msg("cuda mishap %s '%s' %s %s %s %s: status %#x", T.variant->name, name, texts[0],
-                 texts[1], texts[2], texts[3], (unsigned)status);
+    int ended = mishap_ended(child);
+    if (ended < 0) {
+        fail_msg("cuda mishap %s '%s' %s %s %s %s", T.variant->name, name, texts[0], texts[1],
+                 texts[2], texts[3]);
     }
-    return !none;
+    return ended;
 }
 
 static void mishaps(const char *name, int result, uint32_t flags) {

@@ -3,9 +3,8 @@
 #ifndef HCQ_TEST_MOCK_VULKAN_MISHAPS_H
 #define HCQ_TEST_MOCK_VULKAN_MISHAPS_H
 
+#include "stage.h"
 #include "vulkan_backend.h"
-
-#include <sys/wait.h>
 
 /* ---- refusals and loss ---- */
 
@@ -92,129 +91,27 @@ static void lost_devices(void **state) {
 
 /* ---- a bit of everything, in which any call may fail ---- */
 
-static int stage_bad;                  /* a wait for what cannot happen, or something left */
-
-static int took_step(int result) {
-    stage_bad |= result == HCQ_TIMEOUT;
-    return result >= 0 && result != HCQ_TIMEOUT;
-}
-#define TAKE(call) took_step((int)(call))
-
-typedef struct stage {
-    hcq_device *device;
-    hcq_program *add, *bound;
-    hcq_buffer a, b, large;
-    hcq_signal s;
-    hcq_queue *q, *copy, *graph, *binds;
-} stage;
-
-static hcq_result host_ok(void *user) {
-    (void)user;
-    return HCQ_OK;
-}
-
-static int run_step(hcq_queue *queue, hcq_device *device) {
-    hcq_point done;
-    return TAKE(hcq_queue_submit(queue, device, &done)) &&
-           TAKE(hcq_wait(&done, 1, HCQ_ALL, 5 * SECOND));
-}
-
-static int stage_open(stage *g) {
-    static const uint32_t words[1024] = {1, 2, 3};
-    hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                            {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+/* A program with bindings, replayed with other buffers, and its pipeline. */
+static void play_bindings(const stage *g) {
     uint32_t module[BINDING_WORDS];
-    hcq_program_desc bound = {"bound", NULL, {HCQ_ARG_INOUT, HCQ_ARG_IN}, NULL, NULL,
-                              {module, bindings_module(module, 2), NULL}, {NULL, 0, NULL}, 0};
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = 3 * SECOND;
-    desc.explain_ns = HCQ_KEEP;
-    memset(g, 0, sizeof *g);
-    return TAKE(hcq_open("VULKAN", &desc, &g->device)) &&
-           TAKE(hcq_program_create(g->device, &add, &g->add)) &&
-           TAKE(hcq_program_create(g->device, &bound, &g->bound)) &&
-           TAKE(hcq_alloc(g->device, 4096, HCQ_ZEROED, &g->a)) &&
-           TAKE(hcq_alloc(g->device, 4096, HCQ_HOST_VISIBLE, &g->b)) &&
-           TAKE(hcq_alloc(g->device, 20u << 20, 0, &g->large)) &&
-           TAKE(hcq_copyin(g->a, words, sizeof words)) &&
-           TAKE(hcq_signal_create(g->device, 0, &g->s)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->q)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_COPY, &g->copy)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_GRAPH, &g->graph)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->binds));
-}
-
-static void stage_record(const stage *g) {
-    add_args args = {g->a.address, 1, 4};
     const uint64_t bind[2] = {g->a.address, g->b.address};
-    hcq_dims four = hcq_dim(4, 1, 1), many = hcq_dim(20, 1, 1);
-    (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, four, four);
-    (void)hcq_queue_copy(g->q, g->b, g->a, 4096);
-    (void)hcq_queue_timestamp(g->q, g->s);
-    (void)hcq_queue_signal(g->q, hcq_at(g->s, 1));
-    (void)hcq_queue_host(g->q, host_ok, NULL);
-    (void)hcq_queue_write(g->q, g->b, 5, 8);
-    (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, many, four);
-    (void)hcq_queue_wait(g->copy, hcq_at(g->s, 1));
-    (void)hcq_queue_copy(g->copy, hcq_view(g->b, 0, 64), hcq_view(g->a, 64, 64), 64);
-    (void)hcq_queue_timestamp(g->copy, g->s);
-    (void)hcq_queue_exec(g->graph, g->add, &args, sizeof args, four, four);
-    (void)hcq_queue_copy(g->graph, g->b, g->a, 4096);
-    (void)hcq_queue_exec(g->binds, g->bound, &bind, sizeof bind, many, four);
-}
-
-/* Bound, profiled, with other grids, blocks and buffers each time. */
-static void stage_replay(const stage *g) {
-    TAKE(hcq_queue_update_signal(g->q, 3, NULL, 2));
-    TAKE(hcq_queue_bind(g->q, g->device));
-    TAKE(hcq_queue_bind(g->binds, g->device));
-    TAKE(hcq_profile_start(g->device, NULL));
-    for (uint32_t i = 2; i < 5; i++) {
-        hcq_dims grid = {i, 1, 1}, block = {2 + i, 1, 1};
-        uint64_t to = g->a.address + (i & 1) * 512;
-        TAKE(hcq_queue_update_exec(g->q, 0, &grid, i == 3 ? &block : NULL));
-        TAKE(hcq_queue_update_signal(g->q, 3, NULL, i));
-        (void)run_step(g->q, g->device);
-        TAKE(hcq_queue_update_arg(g->binds, 0, 0, &to, 8));
-        (void)run_step(g->binds, g->device);
-    }
-    TAKE(hcq_profile_stop(g->device));
-}
-
-static void stage_eager(const stage *g) {
-    static unsigned char words[4096] __attribute__((aligned(4096))), pages[65536]
-        __attribute__((aligned(65536))); /* outlives the device, which may be lost */
-    const uint64_t values[2] = {1, 4};
-    double seconds;
-    hcq_clock clock;
-    hcq_buffer in;
+    hcq_program_desc desc = {"bound", NULL, {HCQ_ARG_INOUT, HCQ_ARG_IN}, NULL, NULL,
+                             {module, bindings_module(module, 2), NULL}, {NULL, 0, NULL}, 0};
+    hcq_program *bound;
+    hcq_queue *q;
     size_t size = 0;
-    TAKE(hcq_copyout(words, g->b, sizeof words));
-    TAKE(hcq_program_call(g->add, &g->a, 1, values, 2, NULL, NULL, &seconds));
-    TAKE(hcq_device_clock(g->device, &clock));
     TAKE(hcq_vulkan_cache(g->device, NULL, &size));
-    if (hcq_import(g->device, pages, sizeof pages, &in) == HCQ_OK) {
-        TAKE(hcq_transfer(hcq_transfer_device(in), hcq_transfer_device(g->a), 4096, 0,
-                          3 * SECOND));
-        TAKE(hcq_free(in));
+    if (!TAKE(hcq_program_create(g->device, &desc, &bound)) ||
+        !TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &q))) {
+        return;
     }
-    TAKE(hcq_device_synchronize(g->device, 3 * SECOND));
-}
-
-/* Whatever fails, closing gives all back. */
-static void stage_play(void) {
-    stage g;
-    if (stage_open(&g)) {
-        stage_record(&g);
-        if (run_step(g.q, g.device)) { /* else nobody raises what it waits for */
-            (void)run_step(g.copy, g.device);
-        }
-        stage_replay(&g);
-        (void)run_step(g.graph, g.device);
-        stage_eager(&g);
+    (void)hcq_queue_exec(q, bound, &bind, sizeof bind, hcq_dim(20, 1, 1), hcq_dim(4, 1, 1));
+    TAKE(hcq_queue_bind(q, g->device));
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t to = g->a.address + (i & 1) * 512;
+        (void)stage_run(q, g->device);
+        TAKE(hcq_queue_update_arg(q, 0, 0, &to, 8));
     }
-    stage_bad |= g.device && hcq_close(g.device) != HCQ_OK;
-    stage_bad |= backend_left();
 }
 
 /* ---- the ways to fail, each in a process of its own ---- */
@@ -227,19 +124,21 @@ typedef struct mishap {
     VkResult result;
 } mishap;
 
-enum { MISHAP_NONE = 1, MISHAP_BAD = 2 };
-
+/* Whatever fails, closing gives all back. */
 static int mishap_child(const mishap *m) {
+    stage g;
     driver_is(m->variant);
+    hcq_device_desc desc = test_desc();
     if (m->name) {
         mock_vk_fail(m->name, m->n, 1, m->result);
     } else {
         mock_vk_options.flags |= MOCK_VK_LOST_JUMP;
         mock_vk_lose(m->n);
     }
-    stage_play();
+    stage_play(&g, "VULKAN", &desc, play_bindings);
+    stage_is_bad |= g.device && hcq_close(g.device) != HCQ_OK;
     mock_vk_stats s = mock_vk_read();
-    if (stage_bad) {
+    if (stage_is_bad || backend_left()) {
         fprintf(stderr, "log:\n%s", T.log.text);
         return MISHAP_BAD;
     }
@@ -248,7 +147,6 @@ static int mishap_child(const mishap *m) {
 
 /* 0: it came to nothing, there are fewer calls. */
 static int mishap_run(const mishap *m) {
-    int status = 0;
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -257,17 +155,12 @@ static int mishap_run(const mishap *m) {
         alarm(60);
         _exit(mishap_child(m));
     }
-    CHECK(child > 0 && waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == MISHAP_NONE) {
-        return 0;
+    int ended = mishap_ended(child);
+    if (ended < 0) {
+        fail_msg("%s: %s, the %lluth, gives %d", m->variant, m->name ? m->name : "a command buffer",
+                 (unsigned long long)m->n, (int)m->result);
     }
-    if (status != 0) {
-        fprintf(stderr, "%s: %s, the %lluth, gives %d: status %#x\n", m->variant,
-                m->name ? m->name : "a command buffer", (unsigned long long)m->n, (int)m->result,
-                status);
-        fail();
-    }
-    return 1;
+    return ended;
 }
 
 /* Every call of those names that there is, up to a number. */

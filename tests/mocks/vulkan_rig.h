@@ -141,12 +141,12 @@ static void rig_barrier(rig *r, VkCommandBuffer c, VkPipelineStageFlags src) {
 /* One batch: waits for one semaphore, if any, and signals one. */
 static VkResult rig_submit(rig *r, VkQueue queue, VkCommandBuffer c, VkSemaphore wait,
                            uint64_t at, VkSemaphore signal, uint64_t to) {
-    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     VkTimelineSemaphoreSubmitInfo values = {
         .waitSemaphoreValueCount = wait ? 1 : 0, .pWaitSemaphoreValues = &at,
         .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &to};
     VkSubmitInfo info = {.pNext = &values, .waitSemaphoreCount = wait ? 1 : 0,
-                         .pWaitSemaphores = &wait, .pWaitDstStageMask = &stage,
+                         .pWaitSemaphores = &wait, .pWaitDstStageMask = &all,
                          .commandBufferCount = c ? 1 : 0, .pCommandBuffers = &c,
                          .signalSemaphoreCount = 1, .pSignalSemaphores = &signal};
     return r->vk.QueueSubmit(queue, 1, &info, VK_NULL_HANDLE);
