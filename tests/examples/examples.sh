@@ -62,9 +62,23 @@ build() { # c|c++ NAME
         sed "s/EPOCHS = 150,/EPOCHS = $epochs,/" "$source" > "$dir/digits.c"
         source=$dir/digits.c
     fi
+    if [ "$1:$gpu:${HCQ_TEST_CUDA_MOCK:+mock}" = c:CUDA:mock ]; then
+        on_cuda_mock "$2" && source=$dir/$2.c
+    fi
     "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings -O1 -I"$root/examples" \
-        -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
+        -I"$root" -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
     "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
+}
+
+# The mock of CUDA's driver, which knows the kernels of hello and replay, runs those that
+# the example has for the CPU.
+on_cuda_mock() { # NAME
+    printf '#include "examples/%s.c"\n#include "tests/mocks/cuda_example.h"\n' "$1" > "$dir/$1.c"
+    case $1 in
+    photo) printf 'MOCK_CUDA_TELL(%s)\n' blur_x blur_y ink ;;
+    digits) printf 'MOCK_CUDA_TELL(%s)\n' hidden output back update ;;
+    frames) printf 'MOCK_CUDA_TELL(%s)\n' draw ;;
+    esac >> "$dir/$1.c"
 }
 
 # The same source on a backend shaped like a GPU: memory that the host cannot

@@ -4,8 +4,8 @@
        cc -shared -fPIC tests/mocks/libcuda.c -o DIR/libcuda.so.1 -pthread
 
    It is opened like the real one; mock_cuda_load finds the functions below in it.
-   A program that knows nothing of it (an example under LD_LIBRARY_PATH) gets the
-   defaults and the examples' kernels.
+   A program that knows nothing of it (hello.c under LD_LIBRARY_PATH) gets the
+   defaults and the kernels of hello.c and replay.c.
 
    Each device has a few work queues with a thread each, streams are spread over
    them in the order of their creation, and a work queue does its operations one

@@ -5,7 +5,6 @@
 
 #include "cuda_alloc.h"
 #include "cuda_graphs.h"
-#include "cuda_kernels.h"
 
 /* ---- kernels of hcq's own ---- */
 
@@ -34,9 +33,26 @@ MOCK_CUDA_KERNEL(mc_kernel_fill) {
     }
 }
 
+/* ---- ... of hello.c and replay.c ---- */
+
+MOCK_CUDA_KERNEL(mc_kernel_axpy) {
+    const struct { int32_t *y; const int32_t *x; int32_t a; uint32_t n; } *k = args;
+    for (uint32_t t = 0; t < block[0]; t++) {
+        uint32_t i = id[0] * block[0] + t;
+        if (i < k->n) {
+            k->y[i] += k->a * k->x[i];
+        }
+    }
+}
+
+MOCK_CUDA_KERNEL(mc_kernel_step) {
+    const struct { uint32_t *state; uint32_t add; } *k = args;
+    *k->state = *k->state * 5 + k->add;
+}
+
 static const struct { const char *entry; mock_cuda_fn fn; } mc_builtin[] = {
-    MOCK_CUDA_EXAMPLES
-    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill}
+    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill}, {"axpy", mc_kernel_axpy},
+    {"step", mc_kernel_step}
 };
 
 /* ---- beginning anew ---- */
