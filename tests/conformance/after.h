@@ -506,107 +506,106 @@ static hcq_device *eager_device(uint32_t staging_bytes, uint32_t staging_count) 
     return test_open(0, &desc);
 }
 
-/* In order between what is held and what comes, and the source is free at once. */
-static void copyin_beside_held_work(TEST_ARGS) {
+/* Each kind of memory, on a device of its own. */
+static void each_eager_memory(uint32_t size, uint32_t staging_bytes, uint32_t staging_count,
+                              void (*test)(hcq_device *device, hcq_buffer buffer)) {
     for (int kind = 0; kind < EAGER_KINDS; kind++) {
-        hcq_device *device = eager_device(4096, 4);
-        hcq_buffer buffer, seen;
-        unsigned char in[5000], want[5000], old[5000];
-        if (eager_memory(device, kind, sizeof in, &buffer) != HCQ_OK) {
-            CHECK_OK(hcq_close(device));
-            continue;
+        hcq_device *device = eager_device(staging_bytes, staging_count);
+        hcq_buffer buffer;
+        if (eager_memory(device, kind, size, &buffer) == HCQ_OK) {
+            test(device, buffer);
+            CHECK_OK(hcq_free(buffer));
         }
-        CHECK_OK(hcq_alloc(device, 2 * sizeof in, 0, &seen));
-        hcq_point gate = make_gate(device), done;
-        hcq_queue *before = make_queue(device, HCQ_COMPUTE), *after = make_queue(device, HCQ_COPY);
-        CHECK_INDEX(hcq_queue_fill(before, buffer, sizeof in, 0x77, 1), 0);
-        CHECK_INDEX(hcq_queue_copy(before, seen, buffer, sizeof in), 1);
-        CHECK_INDEX(hcq_queue_copy(after, hcq_view(seen, sizeof in, 0), buffer, sizeof in), 0);
-        CHECK_OK(submit_behind(before, device, &gate, NULL));
-        fill_pattern(in, sizeof in, T.seed);
-        memcpy(want, in, sizeof in);
-        CHECK_OK(hcq_copyin(buffer, in, sizeof in));
-        memset(in, 0, sizeof in);
-        CHECK_OK(submit_behind(after, device, NULL, &done));
-        CHECK(test_poll(done) == HCQ_TIMEOUT);
-        open_gate(gate);
-        WAIT_OK(done);
-        memset(old, 0x77, sizeof old);
-        CHECK_BYTES(hcq_view(seen, 0, sizeof in), old, sizeof in);
-        CHECK_BYTES(hcq_view(seen, sizeof in, 0), want, sizeof in);
-        CHECK_BYTES(buffer, want, sizeof in);
-        CHECK_OK(hcq_free(buffer));
         CHECK_OK(hcq_close(device));
     }
 }
+
+/* In order between what is held and what comes, and the source is free at once. */
+static void copyin_in_order(hcq_device *device, hcq_buffer buffer) {
+    unsigned char in[5000], want[5000], old[5000];
+    hcq_buffer seen;
+    CHECK_OK(hcq_alloc(device, 2 * sizeof in, 0, &seen));
+    hcq_point gate = make_gate(device), done;
+    hcq_queue *before = make_queue(device, HCQ_COMPUTE), *after = make_queue(device, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_fill(before, buffer, sizeof in, 0x77, 1), 0);
+    CHECK_INDEX(hcq_queue_copy(before, seen, buffer, sizeof in), 1);
+    CHECK_INDEX(hcq_queue_copy(after, hcq_view(seen, sizeof in, 0), buffer, sizeof in), 0);
+    CHECK_OK(submit_behind(before, device, &gate, NULL));
+    fill_pattern(in, sizeof in, T.seed);
+    memcpy(want, in, sizeof in);
+    CHECK_OK(hcq_copyin(buffer, in, sizeof in));
+    memset(in, 0, sizeof in);
+    CHECK_OK(submit_behind(after, device, NULL, &done));
+    CHECK(test_poll(done) == HCQ_TIMEOUT);
+    open_gate(gate);
+    WAIT_OK(done);
+    memset(old, 0x77, sizeof old);
+    CHECK_BYTES(hcq_view(seen, 0, sizeof in), old, sizeof in);
+    CHECK_BYTES(hcq_view(seen, sizeof in, 0), want, sizeof in);
+    CHECK_BYTES(buffer, want, sizeof in);
+}
+
+static void copyin_beside_held_work(TEST_ARGS) {
+    each_eager_memory(5000, 4096, 4, copyin_in_order);
+}
+
+enum { STAGED = 4096, STAGES = 3 };
 
 /* All of a copyin or nothing: what does not fit is refused at once. */
-static void copyin_beyond_staging(TEST_ARGS) {
-    enum { BYTES = 4096, COUNT = 3 };
-    for (int kind = 0; kind < EAGER_KINDS; kind++) {
-        hcq_device *device = eager_device(BYTES, COUNT);
-        hcq_buffer buffer;
-        static unsigned char in[BYTES * COUNT + 1], zeros[BYTES * COUNT + 1];
-        if (eager_memory(device, kind, sizeof in, &buffer) != HCQ_OK) {
-            CHECK_OK(hcq_close(device));
-            continue;
-        }
-        CHECK_OK(hcq_copyin(buffer, zeros, sizeof in));
-        CHECK_OK(hcq_device_synchronize(device, BOUND));
-        fill_pattern(in, sizeof in, T.seed);
-        for (int round = 0; round < 3; round++) {
-            hcq_point gate = make_gate(device);
-            CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-            log_clear();
-            CHECK_RESULT(hcq_copyin(buffer, in, sizeof in), HCQ_ERROR_LIMIT);
-            CHECK(log_has("copyin of 12289 bytes"));
-            CHECK_U64(test_query(device, HCQ_QUERY_HELD), 1);
-            if (round == 2) {          /* the same in three parts */
-                for (uint32_t i = 0; i < COUNT; i++) {
-                    CHECK_OK(hcq_copyin(hcq_view(buffer, i * BYTES, BYTES), in + i * BYTES, BYTES));
-                }
-                CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
-            } else if (round == 1) {
-                CHECK_OK(hcq_copyin(buffer, in, BYTES * COUNT));
-                CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
+static void copyin_whole(hcq_device *device, hcq_buffer buffer) {
+    static unsigned char in[STAGED * STAGES + 1], zeros[STAGED * STAGES + 1];
+    CHECK_OK(hcq_copyin(buffer, zeros, sizeof in));
+    CHECK_OK(hcq_device_synchronize(device, BOUND));
+    fill_pattern(in, sizeof in, T.seed);
+    for (int round = 0; round < 3; round++) {
+        hcq_point gate = make_gate(device);
+        CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+        log_clear();
+        CHECK_RESULT(hcq_copyin(buffer, in, sizeof in), HCQ_ERROR_LIMIT);
+        CHECK(log_has("copyin of 12289 bytes"));
+        CHECK_U64(test_query(device, HCQ_QUERY_HELD), 1);
+        if (round == 2) {              /* the same in three parts */
+            for (uint32_t i = 0; i < STAGES; i++) {
+                CHECK_OK(hcq_copyin(hcq_view(buffer, i * STAGED, STAGED), in + i * STAGED, STAGED));
             }
-            open_gate(gate);
-            CHECK_OK(hcq_device_synchronize(device, BOUND));
-            CHECK_BYTES(buffer, round ? in : zeros, BYTES * COUNT);
+            CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
+        } else if (round == 1) {
+            CHECK_OK(hcq_copyin(buffer, in, STAGED * STAGES));
+            CHECK_RESULT(hcq_copyin(buffer, in, 1), HCQ_ERROR_LIMIT);
         }
-        CHECK_OK(hcq_copyin(buffer, in, sizeof in)); /* waits for its own parts */
-        CHECK_BYTES(buffer, in, sizeof in);
-        CHECK_OK(hcq_free(buffer));
-        CHECK_OK(hcq_close(device));
+        open_gate(gate);
+        CHECK_OK(hcq_device_synchronize(device, BOUND));
+        CHECK_BYTES(buffer, round ? in : zeros, STAGED * STAGES);
+    }
+    CHECK_OK(hcq_copyin(buffer, in, sizeof in)); /* waits for its own parts */
+    CHECK_BYTES(buffer, in, sizeof in);
+}
+
+static void copyin_beyond_staging(TEST_ARGS) {
+    each_eager_memory(STAGED * STAGES + 1, STAGED, STAGES, copyin_whole);
+}
+
+enum { SHARED_STAGE = 65536, SMALL_COPIES = 1000 };
+
+/* Small copies share a piece of the staging memory. */
+static void copyins_share(hcq_device *device, hcq_buffer buffer) {
+    static uint32_t words[SMALL_COPIES];
+    for (uint32_t round = 0; round < 2; round++) {
+        hcq_point gate = make_gate(device);
+        CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
+        uint64_t before = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
+        for (uint32_t i = 0; i < SMALL_COPIES; i++) {
+            words[i] = i * 3 + round;
+            CHECK_OK(hcq_copyin(hcq_view(buffer, i * 4, 4), &words[i], 4));
+        }
+        CHECK(test_query(device, HCQ_QUERY_ALLOCATED_BYTES) - before <= SHARED_STAGE);
+        open_gate(gate);
+        CHECK_BYTES(buffer, words, sizeof words);
     }
 }
 
-/* Small copies share a piece of the staging memory. */
 static void small_copyins_share_staging(TEST_ARGS) {
-    enum { N = 1000, BYTES = 65536 };
-    for (int kind = 0; kind < EAGER_KINDS; kind++) {
-        hcq_device *device = eager_device(BYTES, 32);
-        hcq_buffer buffer;
-        static uint32_t words[N];
-        if (eager_memory(device, kind, sizeof words, &buffer) != HCQ_OK) {
-            CHECK_OK(hcq_close(device));
-            continue;
-        }
-        for (uint32_t round = 0; round < 2; round++) {
-            hcq_point gate = make_gate(device);
-            CHECK_OK(submit_lists(device, &gate, NULL, 0, NULL));
-            uint64_t before = test_query(device, HCQ_QUERY_ALLOCATED_BYTES);
-            for (uint32_t i = 0; i < N; i++) {
-                words[i] = i * 3 + round;
-                CHECK_OK(hcq_copyin(hcq_view(buffer, i * 4, 4), &words[i], 4));
-            }
-            CHECK(test_query(device, HCQ_QUERY_ALLOCATED_BYTES) - before <= BYTES);
-            open_gate(gate);
-            CHECK_BYTES(buffer, words, sizeof words);
-        }
-        CHECK_OK(hcq_free(buffer));
-        CHECK_OK(hcq_close(device));
-    }
+    each_eager_memory(SMALL_COPIES * 4, SHARED_STAGE, 32, copyins_share);
 }
 
 typedef struct waiting_call {
@@ -713,9 +712,8 @@ static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
     TEST(alloc_after_is_held), TEST(memory_released_by_submitted_work), \
     TEST(alloc_after_waits_for_last_users), TEST(alloc_after_failed_wait), \
     TEST(alloc_after_freed_early), TEST(failed_alloc_keeps_the_users), \
-    TEST(trim_passes_what_others_use), TEST(free_after_is_held), \
-    TEST(free_after_with_late_users), TEST(free_after_failed_wait), \
-    TEST(free_after_of_imported), TEST(temporaries_stay_bounded), \
+    TEST(trim_passes_what_others_use), TEST(free_after_is_held), TEST(free_after_with_late_users), \
+    TEST(free_after_failed_wait), TEST(free_after_of_imported), TEST(temporaries_stay_bounded), \
     TEST(temporaries_from_threads), TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
     TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
     TEST(transfers_give_up_in_a_full_lane)

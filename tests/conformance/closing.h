@@ -145,22 +145,35 @@ static void close_finishes_work(TEST_ARGS) {
 }
 
 /* Its held work would raise s@2, and another device runs what raises s@1: what is
-   cancelled waits for nobody. */
-static void close_does_not_wait_for_others(TEST_ARGS) {
-    hcq_device_desc desc = test_desc();
-    desc.timeout_ns = BOUND / 2;
-    hcq_device *device = test_open(0, &desc);
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2), held, done;
-    hold_reset();
-    done = hold_device(T.dev, &first);
-    CHECK_OK(submit_lists(device, &gate, &second, 0, &held));
-    CHECK_OK(hcq_close(device));
-    CHECK(holds());
-    CHECK_RESULT(test_poll(second), HCQ_ERROR_CANCELLED);
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    hold_release();
-    WAIT_OK(done);
+   cancelled, or fails as the device is lost, waits for nobody. */
+static void the_end_does_not_wait_for_others(TEST_ARGS) {
+    for (int lost = 0; lost <= is_mock(); lost++) {
+        const hcq_result want = lost ? HCQ_ERROR_LOST : HCQ_ERROR_CANCELLED;
+        mock_control control;
+        hcq_device *device = lost ? open_to_lose(&control) : test_open(0, NULL);
+        hcq_signal s = make_signal(T.dev, 0);
+        hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2), held, done;
+        hcq_queue *q = make_queue(device, HCQ_COPY);
+        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+        hold_reset();
+        done = hold_device(T.dev, &first);
+        CHECK_OK(submit_lists(device, &gate, &second, HCQ_UNORDERED, &held));
+        if (lost) {
+            hcq_point last;
+            lose_at_next_submit(&control);
+            CHECK_OK(submit_queue(q, device, NULL, NULL, HCQ_UNORDERED, &last));
+            CHECK_RESULT(hcq_wait(&last, 1, HCQ_ALL, BOUND / 4), want);
+            CHECK_RESULT(hcq_wait(&held, 1, HCQ_ALL, BOUND / 4), want);
+        } else {
+            CHECK_OK(hcq_close(device));
+        }
+        CHECK_RESULT(hcq_wait(&second, 1, HCQ_ALL, BOUND / 4), want);
+        CHECK(holds());
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        hold_release();
+        WAIT_OK(done);
+        CHECK(!lost || hcq_close(device) <= HCQ_OK);
+    }
 }
 
 /* Idle devices, of wide and narrow counters, are closed from two threads at once
@@ -440,7 +453,7 @@ static void close_with_held_memory(TEST_ARGS) {
 
 #define CLOSING_TESTS \
     TEST(device_references), TEST(device_references_in_threads), TEST(release_while_it_closes), \
-    TEST(close_finishes_work), TEST(close_does_not_wait_for_others), \
+    TEST(close_finishes_work), TEST(the_end_does_not_wait_for_others), \
     TEST(idle_devices_close_beside_a_busy_one), TEST(close_with_failures_above_others), \
     TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
     TEST(free_after_and_a_device_that_goes), TEST(memory_outlives_running_work), \

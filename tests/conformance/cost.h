@@ -364,6 +364,6 @@ static void a_raise_wakes_who_waits_for_it(TEST_ARGS) {
 
 #define COST_TESTS \
     TEST(explaining_is_bounded), TEST(handles_are_found_at_once), TEST(freeing_is_not_a_search), \
-    TEST(freed_blocks_cost_the_same), \
-    TEST(raises_are_found_at_once), TEST(closing_is_not_a_search), TEST(many_held_submissions), \
+    TEST(freed_blocks_cost_the_same), TEST(raises_are_found_at_once), \
+    TEST(closing_is_not_a_search), TEST(many_held_submissions), \
     TEST(a_raise_wakes_who_waits_for_it)

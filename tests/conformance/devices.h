@@ -401,8 +401,6 @@ static void opened_while_another_closes(TEST_ARGS) {
     CHECK_OK(hcq_close(o.device));
 }
 
-#define DEVICES_TESTS                                                              \
-    TEST(lanes_of_devices_in_a_ring), TEST(failure_comes_back),                    \
-    TEST(closed_while_waited_for),            \
-    TEST(closed_under_use), TEST(swaps_under_old_points), \
-    TEST(opened_while_another_closes)
+#define DEVICES_TESTS \
+    TEST(lanes_of_devices_in_a_ring), TEST(failure_comes_back), TEST(closed_while_waited_for), \
+    TEST(closed_under_use), TEST(swaps_under_old_points), TEST(opened_while_another_closes)

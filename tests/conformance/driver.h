@@ -345,6 +345,14 @@ static void devices_are_listed(TEST_ARGS) {
     hcq_driver_release(driver);
 }
 
+static uint32_t no_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
+    (void)driver;
+    (void)infos;
+    (void)capacity;
+    return 0;
+}
+
+/* Names that no device has; a driver whose machine has no device. */
 static void unknown_devices(TEST_ARGS) {
     static const char *const bad[] = {"no such", "9999", "99999999999999999999", "-1", "0x1",
                                       "mock", "mock 4", "mock/slot/", " 1", "1 "};
@@ -360,26 +368,12 @@ static void unknown_devices(TEST_ARGS) {
         log_clear();
     }
     hcq_driver_release(driver);
-    hcq_registry_destroy(registry);
-}
-
-static uint32_t no_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
-    (void)driver;
-    (void)infos;
-    (void)capacity;
-    return 0;
-}
-
-/* A driver whose machine has no device: it can be made, nothing can be opened. */
-static void driver_without_devices(TEST_ARGS) {
-    hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("EMPTY", "empty");
-    hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
     uint32_t count = 9;
     backend.devices = no_devices;
     CHECK_OK(hcq_registry_register(registry, &backend));
-    hcq_driver *driver = make_driver(registry, "EMPTY");
+    driver = make_driver(registry, "EMPTY");
     CHECK_OK(hcq_driver_devices(driver, NULL, 0, &count));
     CHECK_U64(count, 0);
     CHECK_RESULT(hcq_driver_open(driver, NULL, &desc, &device), HCQ_ERROR_NO_DEVICE);
@@ -481,76 +475,59 @@ static void unregister_while_created(TEST_ARGS) {
 typedef struct churner {
     pthread_t thread;
     hcq_registry *registry;
-    const hcq_device_desc *desc;
+    hcq_device_desc desc;
     hcq_result result;
-    uint32_t made, missed;
+    uint32_t turns;
     uint32_t *stop;
 } churner;
 
-static hcq_result churn_open(churner *c, hcq_driver *driver) {
+/* Lists, and opens a device by name or makes a driver by number. */
+static hcq_result churn_once(churner *c) {
+    hcq_driver_info infos[8];
+    hcq_driver *driver = NULL;
     hcq_device *device = NULL;
-    hcq_device_info infos[MOCK_ORDINALS];
     uint32_t count = 0;
-    hcq_result result = hcq_driver_devices(driver, infos, MOCK_ORDINALS, &count);
-    if (result == HCQ_OK && c->made % 16 == 0) {
-        result = hcq_driver_open_id(driver, infos[count - 1].id, c->desc, &device);
-        hcq_driver_release(driver);    /* the device keeps it */
-        hcq_result closed = hcq_close(device);
-        return result == HCQ_OK ? closed : result;
+    hcq_result result = hcq_registry_drivers(c->registry, infos, 8, &count);
+    if (result == HCQ_OK && c->turns++ % 16 == 0) {
+        result = hcq_open("CHURN", &c->desc, &device);
+    } else if (result == HCQ_OK && count > 0) {
+        result = hcq_driver_create_id(c->registry, infos[count - 1].id, &driver);
     }
     hcq_driver_release(driver);
-    return result;
+    hcq_result closed = hcq_close(device);
+    return result == HCQ_OK ? closed : result;
 }
 
 static void *churner_run(void *user) {
     churner *c = (churner *)user;
     while (c->result == HCQ_OK && !__atomic_load_n(c->stop, __ATOMIC_SEQ_CST)) {
-        hcq_driver *driver = NULL;
-        hcq_driver_info infos[8];
-        uint32_t count = 0;
-        hcq_result result = hcq_registry_drivers(c->registry, infos, 8, &count);
-        if (result == HCQ_OK && count > 0) {
-            result = c->made % 2 ? hcq_driver_create(c->registry, "CHURN", &driver)
-                                 : hcq_driver_create_id(c->registry, infos[0].id, &driver);
-        }
-        c->missed += result == HCQ_ERROR_NO_DEVICE || driver == NULL;
-        c->made += driver != NULL;
-        if (driver) {
-            result = churn_open(c, driver);
-        }
+        hcq_result result = churn_once(c);
         c->result = result == HCQ_ERROR_NO_DEVICE ? HCQ_OK : result;
     }
     return NULL;
 }
 
-/* Backends come and go while threads list, make drivers and open devices. */
+/* Backends come and go, one or two or none at a time, while threads list, make drivers
+   and open devices. */
 static void registry_from_threads(TEST_ARGS) {
     hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
-    hcq_device_desc desc = mock_only_desc();
     hcq_registry *registry = make_registry();
     churner c[3];
     uint32_t stop = 0;
     for (int i = 0; i < 3; i++) {
         memset(&c[i], 0, sizeof c[i]);
         c[i].registry = registry;
-        c[i].desc = &desc;
+        c[i].desc = mock_only_desc();
+        c[i].desc.registry = registry;
         c[i].stop = &stop;
         pthread_create(&c[i].thread, NULL, churner_run, &c[i]);
     }
     hcq_result result = HCQ_OK;
-    for (uint32_t i = 0; i < 300 && result == HCQ_OK; i++) {
-        result = hcq_registry_register(registry, &backends[i % 2]);
-        mock_sleep(50000);
-        if (i > 0 && result == HCQ_OK) { /* one or two are there, sometimes none */
-            result = hcq_registry_unregister(registry, &backends[(i + 1) % 2]);
-        }
-        if (i % 8 == 7 && result == HCQ_OK) {
-            result = hcq_registry_unregister(registry, &backends[i % 2]);
-            mock_sleep(50000);
-            if (result == HCQ_OK) {
-                result = hcq_registry_register(registry, &backends[i % 2]);
-            }
-        }
+    for (uint32_t i = 0; i < 600 && result == HCQ_OK; i++) {
+        hcq_backend *backend = &backends[i % 2];
+        result = i % 4 < 2 ? hcq_registry_register(registry, backend)
+                           : hcq_registry_unregister(registry, backend);
+        mock_sleep(30000);
     }
     __atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < 3; i++) {
@@ -740,27 +717,18 @@ static void coverage_leaves_failed_out(TEST_ARGS) {
     hcq_program *add = make_add(device);
     hcq_buffer a = make_words(device, 16);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *bad = make_queue(device, HCQ_COMPUTE);
-    host_log log;
-    hcq_point gate = hcq_at(make_signal(device, 0), 1), held, failed;
-    memset(&log, 0, sizeof log);
-    log.result = HCQ_ERROR_HOST;
+    hcq_point gate = make_gate(device), never = make_gate(device), held, failed;
     CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
-    CHECK_INDEX(hcq_queue_host(bad, host_record, &log), 0);
+    CHECK_INDEX(hcq_queue_host(bad, host_fails, NULL), 0);
     CHECK_INDEX(record_add(bad, add, a, 0, 1), 1);
-    hcq_submission sub = submission(&q, 1);
-    sub.waits = &gate;
-    sub.wait_count = 1;
-    CHECK_OK(hcq_submit(device, &sub, 1, &held));
+    CHECK_OK(submit_behind(q, device, &gate, &held));
     CHECK_U64(runs_of(add), 0);
-    CHECK_OK(hcq_signal_set(gate.signal, 1));
+    open_gate(gate);
     WAIT_OK(held);
     CHECK_U64(runs_of(add), 1);
-    hcq_point never = hcq_at(make_signal(device, 0), 1);
-    sub.waits = &never;
-    CHECK_OK(hcq_submit(device, &sub, 1, &failed));
+    CHECK_OK(submit_behind(q, device, &never, &failed));
     CHECK_OK(hcq_signal_fail(never.signal, HCQ_ERROR_HOST));
     WAIT_RESULT(failed, HCQ_ERROR_HOST);
-    CHECK_U64(runs_of(add), 1);
     CHECK_OK(hcq_queue_submit(bad, device, &failed));
     WAIT_RESULT(failed, HCQ_ERROR_HOST);
     CHECK_U64(runs_of(add), 1);
@@ -798,12 +766,9 @@ static void coverage_is_off(TEST_ARGS) {
 
 #define DRIVER_TESTS \
     TEST(drivers_are_listed), TEST(listing_opens_nothing), TEST(register_limits), \
-    TEST(names_in_other_letters), \
-    TEST(newest_of_one_name_wins), TEST(unregister_while_alive), TEST(driver_references), \
-    TEST(devices_are_listed), \
-    TEST(unknown_devices), TEST(driver_without_devices), TEST(clock_by_submissions), \
-    TEST(unregister_while_created), \
-    TEST(registry_from_threads), TEST(features_are_true), TEST(queries_agree), \
-    TEST(coverage_counts_execs), TEST(coverage_of_a_shorter_recording), \
-    TEST(coverage_follows_updates), \
+    TEST(names_in_other_letters), TEST(newest_of_one_name_wins), TEST(unregister_while_alive), \
+    TEST(driver_references), TEST(devices_are_listed), TEST(unknown_devices), \
+    TEST(clock_by_submissions), TEST(unregister_while_created), TEST(registry_from_threads), \
+    TEST(features_are_true), TEST(queries_agree), TEST(coverage_counts_execs), \
+    TEST(coverage_of_a_shorter_recording), TEST(coverage_follows_updates), \
     TEST(coverage_leaves_failed_out), TEST(coverage_is_off)

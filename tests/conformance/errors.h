@@ -219,20 +219,13 @@ static void default_logger_is_stderr(TEST_ARGS) {
     CHECK_RESULT(hcq_wait(&zero, 1, HCQ_ALL, 0), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_device_query(device, HCQ_QUERY_HELD, &value), HCQ_ERROR_CLOSED);
     CHECK_STDERR(3, "hcq: points: number 0");
-}
-
-static void silence_can_be_asked_for(TEST_ARGS) {
-    hcq_device *device, *none = NULL;
-    hcq_queue *queue;
-    hcq_device_desc desc = test_desc();
     desc.log_fn = hcq_log_none;
     device = test_open(0, &desc);
     errors_from_here();
     (void)hcq_queue_create(device, (hcq_queue_kind)9, &queue);
     (void)hcq_open("NOSUCH", &desc, &none);
-    uint32_t lines = errors_until_here();
+    CHECK_U64(errors_until_here(), 0);
     CHECK_OK(hcq_close(device));
-    CHECK_U64(lines, 0);
 }
 
 static void unknown_names_say_who_there_is(TEST_ARGS) {
@@ -299,15 +292,7 @@ static void not_made_out_of_memory(TEST_ARGS) {
 
 /* ---- time-outs ---- */
 
-static uint32_t errors_gate;           /* atomic: host commands may end */
-
-static hcq_result errors_stays(void *user) {
-    (void)user;
-    for (int i = 0; i < 20000 && !__atomic_load_n(&errors_gate, __ATOMIC_SEQ_CST); i++) {
-        test_sleep_ms(1);
-    }
-    return HCQ_OK;
-}
+static uint32_t errors_gate;           /* host commands end once it is 1 */
 
 /* One whose first lane is busy until errors_gate. */
 static hcq_device *errors_busy_device(uint32_t inflight) {
@@ -318,7 +303,7 @@ static hcq_device *errors_busy_device(uint32_t inflight) {
     __atomic_store_n(&errors_gate, 0, __ATOMIC_SEQ_CST);
     hcq_device *device = test_open(0, &desc);
     hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
+    CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
     CHECK_OK(hcq_queue_submit(queue, device, NULL));
     log_clear();
     return device;
@@ -345,7 +330,7 @@ static void no_timeout_is_silent(TEST_ARGS) {
     CHECK_RESULT(hcq_copyout(&word, memory, 4), HCQ_TIMEOUT);
     CHECK(errors_timed_out(HCQ_TIMEOUT, "copyout"));
     log_clear();
-    CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
+    CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
     CHECK_INDEX(record_put(queue, make_put(device), memory, 0, 1), 1);
     CHECK_OK(hcq_queue_label(queue, "busy"));
     CHECK_OK(hcq_queue_bind(queue, device));
@@ -360,7 +345,7 @@ static void no_timeout_is_silent(TEST_ARGS) {
     for (int i = 0; i < 4; i++) {
         log_clear();
         queue = make_queue(device, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_host(queue, errors_stays, NULL), 0);
+        CHECK_INDEX(hcq_queue_host(queue, host_until, &errors_gate), 0);
         lanes += errors_timed_out(hcq_queue_submit(queue, device, NULL), "room on a lane");
     }
     CHECK(lanes > 0 || !is_cpu());
@@ -469,7 +454,6 @@ static void lines_say_what_a_buffer_is(TEST_ARGS) {
 
 #define ERRORS_TESTS \
     TEST(loggers_do_not_block), TEST(no_line_is_lost_silently), TEST(loggers_end_before_close), \
-    TEST(default_logger_is_stderr), TEST(silence_can_be_asked_for), \
-    TEST(unknown_names_say_who_there_is), TEST(not_made_out_of_memory), \
-    TEST(no_timeout_is_silent), TEST(polls_are_silent), TEST(lines_say_where_an_address_is), \
-    TEST(lines_say_what_a_buffer_is)
+    TEST(default_logger_is_stderr), TEST(unknown_names_say_who_there_is), \
+    TEST(not_made_out_of_memory), TEST(no_timeout_is_silent), TEST(polls_are_silent), \
+    TEST(lines_say_where_an_address_is), TEST(lines_say_what_a_buffer_is)

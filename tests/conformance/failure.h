@@ -439,30 +439,6 @@ static void lost_device(TEST_ARGS) {
     CHECK_U64(READ32(mine, 1), 0);
 }
 
-static void loss_does_not_wait_for_others(TEST_ARGS) {
-    SKIP_IF(!is_mock(), "only the mock is lost on demand");
-    mock_control control;
-    hcq_device *device = open_to_lose(&control);
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2);
-    hcq_point held, done, lost;
-    hcq_queue *q = make_queue(device, HCQ_COPY);
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
-    hold_reset();
-    done = hold_device(T.dev, &first);
-    CHECK_OK(submit_lists(device, &gate, &second, HCQ_UNORDERED, &held));
-    lose_at_next_submit(&control);
-    CHECK_OK(submit_queue(q, device, NULL, NULL, HCQ_UNORDERED, &lost));
-    hcq_point ends[3] = {lost, held, second};
-    for (int i = 0; i < 3; i++) {
-        CHECK_RESULT(hcq_wait(&ends[i], 1, HCQ_ALL, BOUND / 4), HCQ_ERROR_LOST);
-    }
-    CHECK(holds());
-    hold_release();
-    WAIT_OK(done);
-    hcq_close(device);
-}
-
 /* A device is lost by what comes before a host command: it is not called, neither
    before its failure is told nor after, when what it names may be gone. */
 static void lost_before_its_host_command(TEST_ARGS) {
@@ -490,6 +466,5 @@ static void lost_before_its_host_command(TEST_ARGS) {
     TEST(failure_propagates), TEST(timeline_waits_pass_failures), \
     TEST(work_behind_a_success_runs), TEST(forgotten_answers_say_so), \
     TEST(lanes_ask_for_the_right_failure), TEST(a_failure_begins_above_what_may_land), \
-    TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), \
-    TEST(native_refusals), TEST(refused_batch_leaves_no_trace), TEST(lost_device), \
-    TEST(loss_does_not_wait_for_others), TEST(lost_before_its_host_command)
+    TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), TEST(native_refusals), \
+    TEST(refused_batch_leaves_no_trace), TEST(lost_device), TEST(lost_before_its_host_command)

@@ -386,6 +386,5 @@ static void fork_beside_busy_threads(TEST_ARGS) {
     hcq_driver_release(p.driver);
 }
 
-#define FORK_TESTS                                                                 \
-    TEST(fork_child_is_closed), TEST(fork_in_the_middle_of_a_call),                \
-        TEST(fork_beside_busy_threads)
+#define FORK_TESTS \
+    TEST(fork_child_is_closed), TEST(fork_in_the_middle_of_a_call), TEST(fork_beside_busy_threads)

@@ -440,5 +440,4 @@ static void steps_beside_other_threads(TEST_ARGS) {
     TEST(launch_beside_other_work), TEST(later_work_follows_a_launch), \
     TEST(launches_among_submissions), TEST(launch_in_a_callback), \
     TEST(launch_with_waits_and_signals), TEST(one_failing_launch_of_many), \
-    TEST(failed_launch_keeps_the_order), TEST(step_fails), \
-    TEST(steps_beside_other_threads)
+    TEST(failed_launch_keeps_the_order), TEST(step_fails), TEST(steps_beside_other_threads)

@@ -201,11 +201,6 @@ static hcq_result host_nap(void *user) {
     return HCQ_OK;
 }
 
-static hcq_result host_flag(void *user) {
-    __atomic_store_n((uint32_t *)user, 1, __ATOMIC_RELEASE);
-    return HCQ_OK;
-}
-
 /* What waits for another device's work goes on although no thread is in hcq. */
 static void releases_without_anybody_asking(TEST_ARGS) {
     for (int round = 0; round < 6; round++) {
@@ -219,7 +214,7 @@ static void releases_without_anybody_asking(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_signal(slow, hcq_at(s, 1)), 2);
         CHECK_INDEX(hcq_queue_wait(after, hcq_at(s, 1)), 0);
         CHECK_INDEX(hcq_queue_write(after, b, 1, 4), 1);
-        CHECK_INDEX(hcq_queue_host(after, host_flag, &flag), 2);
+        CHECK_INDEX(hcq_queue_host(after, host_counts, &flag), 2);
         CHECK_OK(hcq_queue_submit(round % 3 ? after : slow, round % 3 ? T.dev2 : T.dev, NULL));
         CHECK_OK(hcq_queue_submit(round % 3 ? slow : after, round % 3 ? T.dev : T.dev2, NULL));
         for (int i = 0; i < 5000 && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); i++) {
@@ -230,13 +225,6 @@ static void releases_without_anybody_asking(TEST_ARGS) {
     }
 }
 
-typedef struct turns_host { uint32_t ran; } turns_host;
-
-static hcq_result turns_host_run(void *user) {
-    __atomic_add_fetch(&((turns_host *)user)->ran, 1, __ATOMIC_RELEASE);
-    return HCQ_OK;
-}
-
 /* An ordered host command runs once what was before it is done, however much
    unordered work keeps its lane busy. */
 static void unordered_work_starves_nobody(TEST_ARGS) {
@@ -245,12 +233,12 @@ static void unordered_work_starves_nobody(TEST_ARGS) {
     hcq_queue *copy = make_queue(T.dev, HCQ_COMPUTE), *host = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a, b;
     hcq_point flight[FLIGHT], done;
-    turns_host counter = {0};
+    uint32_t counter = 0;
     CHECK_OK(hcq_alloc(T.dev, size, 0, &a));
     CHECK_OK(hcq_alloc(T.dev, size, 0, &b));
     CHECK_INDEX(hcq_queue_copy(copy, a, b, size), 0);
     CHECK_OK(hcq_queue_bind(copy, T.dev));
-    CHECK_INDEX(hcq_queue_host(host, turns_host_run, &counter), 0);
+    CHECK_INDEX(hcq_queue_host(host, host_counts, &counter), 0);
     hcq_submission s = submission(&copy, 1);
     s.flags = HCQ_UNORDERED;
     for (uint32_t i = 0; i < FLIGHT; i++) {
@@ -274,10 +262,10 @@ static void unordered_work_starves_nobody(TEST_ARGS) {
 static void host_commands_take_turns(TEST_ARGS) {
     enum { N = 200 };
     hcq_queue *first = make_queue(T.dev, HCQ_COMPUTE), *other = make_queue(T.dev, HCQ_COPY);
-    turns_host counters[2] = {{0}, {0}};
+    uint32_t counters[2] = {0, 0};
     hcq_point done, all = make_gate(T.dev);
-    CHECK_INDEX(hcq_queue_host(first, turns_host_run, &counters[0]), 0);
-    CHECK_INDEX(hcq_queue_host(other, turns_host_run, &counters[1]), 0);
+    CHECK_INDEX(hcq_queue_host(first, host_counts, &counters[0]), 0);
+    CHECK_INDEX(hcq_queue_host(other, host_counts, &counters[1]), 0);
     for (uint32_t i = 0; i < N; i++) {
         CHECK_OK(submit_behind(first, T.dev, i ? NULL : &all, NULL));
     }
@@ -285,10 +273,10 @@ static void host_commands_take_turns(TEST_ARGS) {
     open_gate(all);
     WAIT_OK(done);
     if (!T.variant->one_fifo && !is_cpu()) {
-        CHECK(__atomic_load_n(&counters[0].ran, __ATOMIC_ACQUIRE) < N);
+        CHECK(__atomic_load_n(&counters[0], __ATOMIC_ACQUIRE) < N);
     }
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_U64(counters[0].ran, N);
+    CHECK_U64(counters[0], N);
 }
 
 /* The service thread waits for one lane when a host command is due on another: it
@@ -298,7 +286,7 @@ static void service_thread_can_be_kicked(TEST_ARGS) {
     SKIP_IF(is_cpu() || (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE),
             "no service thread, or one lane");
     const uint64_t size = 16 << 20;
-    turns_host counter = {0};
+    uint32_t counter = 0;
     hcq_queue *busy = make_queue(T.dev, HCQ_COMPUTE), *quick = make_queue(T.dev, HCQ_COPY);
     hcq_buffer a, b;
     hcq_point done;
@@ -307,19 +295,19 @@ static void service_thread_can_be_kicked(TEST_ARGS) {
     for (int i = 0; i < COPIES; i++) {
         CHECK_INDEX(hcq_queue_copy(busy, a, b, size), i);
     }
-    CHECK_INDEX(hcq_queue_host(busy, turns_host_run, &counter), COPIES);
-    CHECK_INDEX(hcq_queue_host(quick, turns_host_run, &counter), 0);
+    CHECK_INDEX(hcq_queue_host(busy, host_counts, &counter), COPIES);
+    CHECK_INDEX(hcq_queue_host(quick, host_counts, &counter), 0);
     CHECK_OK(hcq_queue_submit(busy, T.dev, &done));
     hcq_submission s = submission(&quick, 1);
     s.flags = HCQ_UNORDERED;           /* follows nothing: due as soon as it is submitted */
     for (uint32_t i = 0; i < N; i++) {
         CHECK_OK(hcq_submit(T.dev, &s, 1, NULL));
-        CHECK(word_until(&counter.ran, i + 1));
+        CHECK(word_until(&counter, i + 1));
     }
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
     CHECK_OK(hcq_device_synchronize(T.dev, 60 * SECOND));
     WAIT_OK(done);
-    CHECK_U64(counter.ran, N + 1);
+    CHECK_U64(counter, N + 1);
     hcq_free(a);
     hcq_free(b);
 }

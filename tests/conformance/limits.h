@@ -414,11 +414,11 @@ static void as_many_arguments_as_fit(TEST_ARGS) {
     }
 }
 
-#define LIMITS_TESTS                                                               \
-    TEST(any_number_in_flight), TEST(any_number_of_waits),                         \
-    TEST(any_number_of_running_lanes), TEST(any_number_of_commands),               \
-    TEST(any_number_of_updates), TEST(any_number_of_earlier_launches),             \
-    TEST(copies_around_every_size), TEST(zeros_around_every_size),                 \
-    TEST(promises_in_one_place), TEST(numbers_of_inputs_and_variables),            \
-    TEST(as_many_empties_as_fit), TEST(graphs_on_as_many_lanes_as_fit),            \
-    TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), TEST(as_many_arguments_as_fit)
+#define LIMITS_TESTS \
+    TEST(any_number_in_flight), TEST(any_number_of_waits), TEST(any_number_of_running_lanes), \
+    TEST(any_number_of_commands), TEST(any_number_of_updates), \
+    TEST(any_number_of_earlier_launches), TEST(copies_around_every_size), \
+    TEST(zeros_around_every_size), TEST(promises_in_one_place), \
+    TEST(numbers_of_inputs_and_variables), TEST(as_many_empties_as_fit), \
+    TEST(graphs_on_as_many_lanes_as_fit), TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), \
+    TEST(as_many_arguments_as_fit)

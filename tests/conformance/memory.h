@@ -428,9 +428,8 @@ static void eager_calls_from_threads(TEST_ARGS) {
 }
 
 #define MEMORY_TESTS \
-    TEST(freed_blocks_wait_for_their_devices), \
-    TEST(large_blocks_hold_nobody_up), TEST(eager_calls_from_threads), TEST(alloc_flags), TEST(views_are_values), \
-    TEST(copyin_source_is_free), TEST(host_visible_memory), \
-    TEST(eager_calls_follow_all_lanes), TEST(cache_reuses_after_done), \
-    TEST(trim_and_no_cache), TEST(import_host_memory), TEST(imports_side_by_side), \
-    TEST(free_while_pending)
+    TEST(freed_blocks_wait_for_their_devices), TEST(large_blocks_hold_nobody_up), \
+    TEST(eager_calls_from_threads), TEST(alloc_flags), TEST(views_are_values), \
+    TEST(copyin_source_is_free), TEST(host_visible_memory), TEST(eager_calls_follow_all_lanes), \
+    TEST(cache_reuses_after_done), TEST(trim_and_no_cache), TEST(import_host_memory), \
+    TEST(imports_side_by_side), TEST(free_while_pending)

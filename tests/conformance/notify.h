@@ -579,8 +579,7 @@ static void notify_handle_out_of_files(TEST_ARGS) {
 
 #define NOTIFY_TESTS \
     TEST(notify_at_once), TEST(notify_when_released), TEST(notify_exact_and_prefix), \
-    TEST(notify_of_failures), TEST(notify_many_in_value_order), \
-    TEST(notify_up_to_the_limit), TEST(notify_while_another_runs), \
-    TEST(notify_races_with_close), TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), \
-    TEST(notify_cancels_inside), TEST(notify_handle), TEST(notify_handle_closed_early), \
-    TEST(notify_handle_out_of_files)
+    TEST(notify_of_failures), TEST(notify_many_in_value_order), TEST(notify_up_to_the_limit), \
+    TEST(notify_while_another_runs), TEST(notify_races_with_close), \
+    TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), TEST(notify_cancels_inside), \
+    TEST(notify_handle), TEST(notify_handle_closed_early), TEST(notify_handle_out_of_files)

@@ -602,10 +602,9 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     CHECK_U64(READ32(c, 0), launches);
 }
 
-#define PROFILE_TESTS                                                              \
+#define PROFILE_TESTS \
     TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
-    TEST(profile_refuses_no_work), TEST(profile_changes_no_results),               \
+    TEST(profile_refuses_no_work), TEST(profile_changes_no_results), \
     TEST(profile_beside_timestamps), TEST(profile_of_a_graph), TEST(profile_overflows), \
-    TEST(profile_has_few_names), TEST(profile_outlives_its_objects),               \
-    TEST(profile_of_a_failure), TEST(profile_as_text), TEST(profile_of_nothing),   \
-    TEST(profile_starts_and_stops_under_load)
+    TEST(profile_has_few_names), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
+    TEST(profile_as_text), TEST(profile_of_nothing), TEST(profile_starts_and_stops_under_load)

@@ -505,8 +505,7 @@ static void large_arguments(TEST_ARGS) {
 }
 
 #define QUEUE_TESTS \
-    TEST(long_recordings), TEST(large_arguments), \
-    TEST(every_command), TEST(first_error_sticks), \
-    TEST(append_recordings), TEST(commands_see_earlier_writes), \
-    TEST(fill_patterns), TEST(grids), TEST(empty_grids), TEST(program_info), \
-    TEST(fill_kernargs_and_call), TEST(program_call_times), TEST(kernels_from_a_library)
+    TEST(long_recordings), TEST(large_arguments), TEST(every_command), TEST(first_error_sticks), \
+    TEST(append_recordings), TEST(commands_see_earlier_writes), TEST(fill_patterns), TEST(grids), \
+    TEST(empty_grids), TEST(program_info), TEST(fill_kernargs_and_call), TEST(program_call_times), \
+    TEST(kernels_from_a_library)

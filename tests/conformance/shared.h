@@ -56,6 +56,11 @@ static hcq_result host_nothing(void *user) {
     return HCQ_OK;
 }
 
+static hcq_result host_counts(void *user) {
+    __atomic_add_fetch((uint32_t *)user, 1, __ATOMIC_SEQ_CST);
+    return HCQ_OK;
+}
+
 static hcq_result host_fails(void *user) {
     (void)user;
     return HCQ_ERROR_UNSUPPORTED;

@@ -182,5 +182,5 @@ static void trace_beside_others(TEST_ARGS) {
 }
 
 #define TRACE_TESTS \
-    TEST(trace_has_what_its_inner_has), TEST(trace_writes_down), \
-    TEST(trace_keeps_the_last_lines), TEST(trace_registers_once), TEST(trace_beside_others)
+    TEST(trace_has_what_its_inner_has), TEST(trace_writes_down), TEST(trace_keeps_the_last_lines), \
+    TEST(trace_registers_once), TEST(trace_beside_others)

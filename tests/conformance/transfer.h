@@ -386,7 +386,6 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
 
 #define TRANSFER_TESTS \
     TEST(transfer_every_way), TEST(transfer_times_out), TEST(transfer_unordered), \
-    TEST(transfer_orders_both_timelines), \
-    TEST(transfer_lists_at_random), \
+    TEST(transfer_orders_both_timelines), TEST(transfer_lists_at_random), \
     TEST(transfer_large_updates), TEST(transfer_lists_keep_no_memory), \
     TEST(transfer_list_across_devices), TEST(transfer_list_lane_and_failure)

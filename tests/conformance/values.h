@@ -246,11 +246,6 @@ static void held_values_keep_their_recording(TEST_ARGS) {
     }
 }
 
-static hcq_result count_call(void *user) {
-    __atomic_add_fetch((uint32_t *)user, 1, __ATOMIC_SEQ_CST);
-    return HCQ_OK;
-}
-
 /* Have so many been called, and what was handed over with them been noticed? */
 static int calls_reach(const uint32_t *calls, uint32_t count, hcq_point later) {
     uint64_t deadline = hcq_sys_now_ns() + BOUND;
@@ -276,7 +271,7 @@ static void versions_of_those_that_wait(TEST_ARGS) {
         uint64_t then = 0, now = 0;
         uint32_t calls = 0;
         CHECK_INDEX(hcq_queue_timestamp(q, stamp), 0);
-        CHECK_INDEX(hcq_queue_host(q, count_call, &calls), 1);
+        CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 1);
         CHECK_INDEX(hcq_queue_wait(q, middle), 2);
         CHECK_INDEX(record_put(q, make_put(device), out, 0, 0), 3);
         CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 1, 0, 0));
@@ -391,8 +386,7 @@ static void held_values_outlive_everything(TEST_ARGS) {
     }
 }
 
-#define VALUES_TESTS                                                               \
-    TEST(values_replace_buffers), TEST(no_buffer_is_refused),                      \
-    TEST(placeholders_only_as_buffers), TEST(copies_grow_alone),                   \
-    TEST(held_values_are_small), TEST(held_values_keep_their_recording),           \
+#define VALUES_TESTS \
+    TEST(values_replace_buffers), TEST(no_buffer_is_refused), TEST(placeholders_only_as_buffers), \
+    TEST(copies_grow_alone), TEST(held_values_are_small), TEST(held_values_keep_their_recording), \
     TEST(versions_of_those_that_wait), TEST(held_values_outlive_everything)

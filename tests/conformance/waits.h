@@ -355,6 +355,5 @@ static void submit_and_wait_times_out(TEST_ARGS) {
 
 #define WAITS_TESTS \
     TEST(wait_all_any), TEST(deadlines), TEST(deadlines_wake), TEST(waits_of_many_points), \
-    TEST(wait_over_backends_wakes), TEST(waits_hear_the_end), \
-    TEST(waits_hear_the_host), TEST(synchronize_covers_earlier_work), TEST(submit_and_wait), \
-    TEST(submit_and_wait_times_out)
+    TEST(wait_over_backends_wakes), TEST(waits_hear_the_end), TEST(waits_hear_the_host), \
+    TEST(synchronize_covers_earlier_work), TEST(submit_and_wait), TEST(submit_and_wait_times_out)
