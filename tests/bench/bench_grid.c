@@ -288,7 +288,7 @@ static void busy(bench_result *result, const shape *s, uint32_t operations) {
 /* Half a millisecond where nobody else is. */
 static void busy_saxpy(bench_result *result) {
     static const shape s = SAXPY(1u << 20);
-    busy(result, &s, 20);
+    busy(result, &s, 60);
 }
 
 /* Two and a half. */
