@@ -51,13 +51,13 @@ static void mc_gate_late(mc_queue *q, const mc_op *op) {
     q->held = 0;
 }
 
-/* Lets time pass before an operation: seldom, for all together must not take long. One
+/* Lets others go ahead of an operation: seldom, for all together must not take long. One
    work queue of four is slow. */
 static void mc_gate_random(mc_queue *q) {
-    uint64_t r = mc_random(&q->random), us = MC_DELAY_US, done = M.counts.operations, now;
-    uint32_t kind = (uint32_t)(q->slow ? r & 15 : r & 63);
+    uint64_t r = mc_random(&q->random), us = MC_DELAY_US, done = UINT64_MAX;
+    uint32_t kind = (uint32_t)(q->slow ? r & 31 : r & 127);
     if (kind > 5) {
-        for (uint32_t i = 0; i < 3 && kind < 16; i++) {
+        if (kind < 16) {
             pthread_mutex_unlock(&M.lock);
             sched_yield();
             pthread_mutex_lock(&M.lock);
@@ -66,13 +66,12 @@ static void mc_gate_random(mc_queue *q) {
     }
     if (kind < 3) {
         us = (r >> 8) % us / (kind == 0 ? 1 : 8);
-        done = UINT64_MAX;
     } else {
-        done += 1 + (r >> 8) % 4;      /* behind operations of other work queues */
+        done = M.counts.operations + 1 + (r >> 8) % 4; /* of other work queues */
     }
-    now = mc_now();
-    while (!M.quit && mc_now() < now + us * 1000 && M.counts.operations < done) {
-        mc_queue_sleep(q, now + us * 1000);
+    uint64_t until = mc_now() + us * 1000;
+    while (!M.quit && mc_now() < until && M.counts.operations < done) {
+        mc_queue_sleep(q, until);
     }
 }
 
