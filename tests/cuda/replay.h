@@ -30,16 +30,9 @@ static counts counts_now(hcq_device *device) {
 
 static counts counts_since(hcq_device *device, const counts *before) {
     counts c = counts_now(device);
-    c.launches -= before->launches;
-    c.graph_launches -= before->graph_launches;
-    c.graphs -= before->graphs;
-    c.nodes -= before->nodes;
-    c.set -= before->set;
-    c.waits -= before->waits;
-    c.batches -= before->batches;
-    c.calls -= before->calls;
-    c.set_calls -= before->set_calls;
-    c.other_calls -= before->other_calls;
+    for (size_t i = 0; i < sizeof c / sizeof(uint64_t); i++) {
+        ((uint64_t *)(void *)&c)[i] -= ((const uint64_t *)(const void *)before)[i];
+    }
     return c;
 }
 
