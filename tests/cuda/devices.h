@@ -39,8 +39,7 @@ static void use_each_other(hcq_device *one, hcq_device *two, int sees) {
 
 /* Two devices on one GPU share a context: they see each other's memory always; those of
    other GPUs where these are peers. */
-static void memory_of_another_device(void **state) {
-    (void)state;
+static void memory_of_another_device(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t peers = 0; peers < 2; peers++) {
         mock_cuda_desc desc = mock_wanted();
@@ -68,8 +67,7 @@ static void memory_of_another_device(void **state) {
 }
 
 /* So many are listed, and no more. */
-static void devices_that_are_listed(void **state) {
-    (void)state;
+static void devices_that_are_listed(TEST_ARGS) {
     NEEDS_MOCK();
     mock_cuda_desc desc = mock_wanted();
     hcq_driver *driver = NULL;
@@ -99,8 +97,7 @@ static void use_host_memory(hcq_device *device, hcq_buffer word, uint32_t value)
 
 /* Host memory that several devices see, as an import or the CPU's: each comes and goes
    as it likes, the memory's owner, too. */
-static void host_memory_of_all(void **state) {
-    (void)state;
+static void host_memory_of_all(TEST_ARGS) {
     uint32_t *pages = (uint32_t *)calloc(1024, 4), values = 0;
     for (uint32_t round = 0; round < 3; round++) {
         hcq_device *cpu = open_cpu(), *one = test_open(0, NULL), *two = test_open(1, NULL);
@@ -131,8 +128,7 @@ static void host_memory_of_all(void **state) {
 }
 
 /* A device is closed beside another one whose kernel runs: it does not wait for that. */
-static void closed_beside_a_busy_one(void **state) {
-    (void)state;
+static void closed_beside_a_busy_one(TEST_ARGS) {
     const int apart = !T.variant->one_fifo && info_of(T.dev).pools; /* on the same GPU, too */
     for (uint32_t i = 0; i < 2; i++) {
         hcq_device *other = i && apart ? device_with(0, 1, 1) : test_open(1, NULL);

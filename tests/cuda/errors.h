@@ -7,8 +7,7 @@
 
 /* With marks the very command is named, and there are no graphs; without, its queue or
    what is near. */
-static void errors_name_the_command(void **state) {
-    (void)state;
+static void errors_name_the_command(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_TRAIL : 0, 1, 1);
@@ -58,8 +57,7 @@ static void errors_name_the_command(void **state) {
 
 /* Threads that wait when it happens wake up, what waits for a lost device ends, on
    others, too; these go on. */
-static void a_loss_is_heard(void **state) {
-    (void)state;
+static void a_loss_is_heard(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 6; i++) {
         hcq_device *first = device_by(i % 3, 2, 1), *second = test_open(1, NULL);

@@ -41,8 +41,7 @@ static hcq_device *open_lent(raw_context context, raw_stream *streams, uint32_t 
 
 /* hcq pushes its context for its calls, and leaves the application's as it was: none,
    or one of its own, which it may lend. */
-static void contexts_are_left_as_they_were(void **state) {
-    (void)state;
+static void contexts_are_left_as_they_were(TEST_ARGS) {
     raw_context mine, popped;
     hcq_cuda_lane_info lane;
     raw_load(T.dev);
@@ -93,8 +92,7 @@ static void share_streams(hcq_device *device, raw_stream *streams, hcq_buffer wo
 }
 
 /* Work of both on a lent stream is in the order in which it was given. */
-static void lent_streams(void **state) {
-    (void)state;
+static void lent_streams(TEST_ARGS) {
     raw_stream streams[2];
     raw_side a;
     hcq_cuda_lane_info lane;
@@ -123,16 +121,13 @@ static void lent_streams(void **state) {
 }
 
 /* Closing waits for hcq's work on a lent stream, not for what comes behind it. */
-static void lent_streams_are_left(void **state) {
-    (void)state;
+static void lent_streams_are_left(TEST_ARGS) {
     raw_side a;
     gates g;
     NEEDS_MOCK();
-    if (T.variant->one_fifo || !info_of(T.dev).pools ||
-        (T.variant->cuda->flags & MOCK_CUDA_SYNCS)) {
-        SKIP("all is behind the long kernel, or freeing waits for it");
-        return;
-    }
+    SKIP_IF(T.variant->one_fifo || !info_of(T.dev).pools ||
+                (T.variant->cuda->flags & MOCK_CUDA_SYNCS),
+            "all is behind the long kernel, or freeing waits for it");
     gates_open(&g, T.dev);
     raw_open(&a, T.dev);
     raw_stream stream = raw_stream_new();

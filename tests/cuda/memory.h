@@ -6,8 +6,7 @@
 #include "lent.h"
 
 /* Copies from and to pinned memory are one call, however small a batch of staging. */
-static void pinned_copies_are_not_staged(void **state) {
-    (void)state;
+static void pinned_copies_are_not_staged(TEST_ARGS) {
     enum { BYTES = 6 << 20 };
     NEEDS_MOCK();
     hcq_device_desc desc = test_desc();
@@ -84,12 +83,8 @@ static void frees_beside(hcq_device *device, const gates *g) {
     CHECK_OK(imports ? hcq_free(buffers[0]) : HCQ_OK); /* this one may wait: it is yours now */
 }
 
-static void freeing_never_waits(void **state) {
-    (void)state;
-    if (T.variant->one_fifo) {
-        SKIP("all streams are behind the long kernel");
-        return;
-    }
+static void freeing_never_waits(TEST_ARGS) {
+    SKIP_IF(T.variant->one_fifo, "all streams are behind the long kernel");
     gates other;
     gates_open(&other, T.dev);
     for (uint32_t i = 0; i < 4; i++) {
@@ -129,8 +124,7 @@ static void memory_runs_out(hcq_device *device) {
 
 /* Pools are used where they are there, and nothing of them where they are not, or not
    wanted. */
-static void pools_and_no_pools(void **state) {
-    (void)state;
+static void pools_and_no_pools(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 3; i++) {
         mock_cuda_desc desc = mock_wanted();
@@ -153,8 +147,7 @@ static void pools_and_no_pools(void **state) {
 
 /* One of two that share a page goes while work on the other runs; which is given back
    when both are gone. */
-static void imports_that_share_a_page(void **state) {
-    (void)state;
+static void imports_that_share_a_page(TEST_ARGS) {
     NEEDS_IMPORT();
     for (uint32_t way = 0; way < 4; way++) { /* which goes first; on which devices they are */
         uint32_t *memory = (uint32_t *)calloc(4096, 4);
@@ -188,8 +181,7 @@ static void imports_that_share_a_page(void **state) {
 }
 
 /* Where the driver cannot register memory, or shall not. */
-static void imports_are_refused(void **state) {
-    (void)state;
+static void imports_are_refused(TEST_ARGS) {
     static unsigned char bytes[4096];
     hcq_device *device = device_with(HCQ_CUDA_NO_IMPORT, 1, 1);
     hcq_buffer buffer;

@@ -151,8 +151,7 @@ static int gives_back(const char *name) {
 }
 
 /* Memory is out, says each function in turn. */
-static void every_call_fails(void **state) {
-    (void)state;
+static void every_call_fails(TEST_ARGS) {
     uint32_t failed = 0;
     NEEDS_MOCK();
     for (uint32_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
@@ -165,8 +164,7 @@ static void every_call_fails(void **state) {
 }
 
 /* Any call may be the first to tell that the context is gone. */
-static void every_call_tells_a_loss(void **state) {
-    (void)state;
+static void every_call_tells_a_loss(TEST_ARGS) {
     static const char *const names[] = {
         "cuMemcpyAsync", "cuLaunchKernel", "cuGraphLaunch", "cuStreamWriteValue64_v2",
         "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
@@ -181,8 +179,7 @@ static void every_call_tells_a_loss(void **state) {
 }
 
 /* By whatever error, however lanes count. */
-static void every_operation_loses_the_context(void **state) {
-    (void)state;
+static void every_operation_loses_the_context(TEST_ARGS) {
     static const int codes[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
     uint64_t lost = 0, most = T.rounds ? T.rounds : T.quick ? 18 : 90;
     NEEDS_MOCK();

@@ -7,8 +7,7 @@
 
 /* ---- what a device is made of ---- */
 
-static void handles_of_a_device(void **state) {
-    (void)state;
+static void handles_of_a_device(TEST_ARGS) {
     hcq_cuda_info info = info_of(T.dev);
     hcq_cuda_lane_info lane, copy;
     hcq_device_info device;
@@ -76,16 +75,14 @@ static void acquire_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-static void events_for_others(void **state) {
-    (void)state;
+static void events_for_others(TEST_ARGS) {
     for (uint32_t way = 0; way < MEANS; way++) {
         acquire_on(way);
     }
 }
 
 /* Held, reached, failed, gone, of the CPU and of the other device. */
-static void points_without_events(void **state) {
-    (void)state;
+static void points_without_events(TEST_ARGS) {
     hcq_device *cpu = open_cpu();
     hcq_signal gate = make_signal(T.dev, 0), raised = make_signal(T.dev, 0);
     hcq_point shut = hcq_at(gate, 1), up = hcq_at(raised, 5);
@@ -129,8 +126,7 @@ static void points_without_events(void **state) {
 }
 
 /* Given back as often as taken; once more is refused; closing takes the rest. */
-static void events_are_counted(void **state) {
-    (void)state;
+static void events_are_counted(TEST_ARGS) {
     hcq_device *device = device_with(0, 1, 1);
     raw_event first, second, third;
     gates g;
@@ -151,8 +147,7 @@ static void events_are_counted(void **state) {
 }
 
 /* An event that an application still has is recorded by nobody else meanwhile. */
-static void acquired_events_stay(void **state) {
-    (void)state;
+static void acquired_events_stay(TEST_ARGS) {
     for (uint32_t way = 0; way < 3; way++) {
         hcq_device *device = device_by(way, 2, 1);
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -223,16 +218,14 @@ static void import_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-static void events_of_others(void **state) {
-    (void)state;
+static void events_of_others(TEST_ARGS) {
     for (uint32_t way = 0; way < MEANS; way++) {
         import_on(way);
     }
 }
 
 /* More than run beside each other; each point keeps to its own event. */
-static void many_events_of_others(void **state) {
-    (void)state;
+static void many_events_of_others(TEST_ARGS) {
     enum { EVENTS = 7, STREAMS = 3 };
     raw_stream streams[STREAMS];
     hcq_point points[EVENTS];
@@ -283,8 +276,7 @@ static void timeline_goes(uint32_t way) {
     gate_let(&timeline_side.gates, way);
 }
 
-static void the_timeline_waits_for_events(void **state) {
-    (void)state;
+static void the_timeline_waits_for_events(TEST_ARGS) {
     gates_open(&timeline_side.gates, T.dev);
     raw_open(&timeline_side.side, T.dev);
     timeline_waits_for_others(T.dev, timeline_import, timeline_goes);

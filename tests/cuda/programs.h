@@ -33,8 +33,7 @@ static void refused(const hcq_program_desc *desc, const char *text) {
 
 /* ---- entries and broken modules ---- */
 
-static void entries_of_a_module(void **state) {
-    (void)state;
+static void entries_of_a_module(TEST_ARGS) {
     hcq_program_desc first = own_desc("ct_first", NULL), second = own_desc("ct_second", NULL);
     char *text = (char *)malloc(sizeof two_ptx + 8);
     CHECK_U64(which_runs(&first), 1);
@@ -54,8 +53,7 @@ static void entries_of_a_module(void **state) {
 
 #define EMPTY_KERNEL ".visible .entry ct_first(.param .u64 dst) {\n    ret;\n}\n"
 
-static void broken_modules(void **state) {
-    (void)state;
+static void broken_modules(TEST_ARGS) {
     static const struct { const char *ptx, *entry, *text; } cases[] = {
         {two_ptx, "ct_third", "ct_third"},
         {PTX_HEAD ".visible .entry ct_first(.param .u64 dst) {\n    frobnicate.u32 %r1, %r2;\n"
@@ -75,8 +73,7 @@ static void broken_modules(void **state) {
 
 /* ELF and fatbin go to the driver as they are; without an entry nobody knows what is
    meant. */
-static void binary_modules(void **state) {
-    (void)state;
+static void binary_modules(TEST_ARGS) {
     static const unsigned char both[2][64] = {{0x7f, 'E', 'L', 'F', 2, 1, 1},
                                               {0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0}};
     NEEDS_MOCK();
@@ -93,8 +90,7 @@ static void binary_modules(void **state) {
 }
 
 /* The machine has no compiler (221), or one that is too old for the text (222). */
-static void no_compiler(void **state) {
-    (void)state;
+static void no_compiler(TEST_ARGS) {
     NEEDS_MOCK();
     mock_cuda_desc desc = mock_wanted();
     hcq_program_desc text = own_desc("ct_first", ".version 99.0\n.target sm_50\n"
@@ -120,8 +116,7 @@ static void no_compiler(void **state) {
 /* ---- blocks and grids ---- */
 
 /* What a launch would refuse is refused when it is recorded, with the numbers. */
-static void blocks_that_do_not_fit(void **state) {
-    (void)state;
+static void blocks_that_do_not_fit(TEST_ARGS) {
     static const struct { uint32_t x, y, z, threads; } blocks[] = { /* 0: too many */
         {1024, 1, 1, 1024}, {1025, 1, 1, 0}, {32, 32, 1, 1024}, {32, 33, 1, 0}, {1, 1, 64, 64},
         {1, 1, 65, 0}, {16, 1, 64, 1024}, {2048, 1, 1, 0}, {65536, 65536, 1, 0},
@@ -163,8 +158,7 @@ static void blocks_that_do_not_fit(void **state) {
 }
 
 /* Grids of all shapes: also with y and z beyond what CUDA takes at once. */
-static void grids_of_all_shapes(void **state) {
-    (void)state;
+static void grids_of_all_shapes(TEST_ARGS) {
     static const hcq_dims grids[] = {
         {1, 1, 1}, {7, 5, 3}, {70000, 1, 1}, {1, 65535, 1}, {1, 65536, 1}, {1, 1, 65535},
         {1, 1, 65536}, {2, 65536, 1}, {0, 5, 5}, {3, 0, 0},
@@ -201,8 +195,7 @@ static void grids_of_all_shapes(void **state) {
 
 /* ---- shared memory, arguments ---- */
 
-static void dynamic_shared_memory(void **state) {
-    (void)state;
+static void dynamic_shared_memory(TEST_ARGS) {
     static const struct { uint32_t bytes; int works; } sizes[] = {
         {0, 1}, {1000, 1}, {48 * 1024, 1}, {48 * 1024 + 16, 1}, {227 * 1024, 1},
         {227 * 1024 + 1, 0}, {0x7fffffff, 0}, {0xffffffffu, 0},
@@ -243,8 +236,7 @@ static void dynamic_shared_memory(void **state) {
 }
 
 /* No argument at all, and more than a launch takes. */
-static void arguments_none_and_too_many(void **state) {
-    (void)state;
+static void arguments_none_and_too_many(TEST_ARGS) {
     hcq_program_desc desc = own_desc("ct_none", NULL);
     hcq_program *none = make_own(T.dev, "ct_none"), *program = NULL;
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
@@ -308,8 +300,7 @@ static void nvrtc_build(char *path, size_t size) {
     snprintf(path, size, "%s/libnvrtc.so", nvrtc_folder);
 }
 
-static void source_is_compiled(void **state) {
-    (void)state;
+static void source_is_compiled(TEST_ARGS) {
     static char path[128], source[4096];
     const char *const options[] = {"--use_fast_math", "-DTWO=2"};
     hcq_code code = {NULL, 0, NULL};

@@ -36,13 +36,7 @@ static counts counts_since(hcq_device *device, const counts *before) {
     return c;
 }
 
-#define NEEDS_GRAPHS() \
-    do { \
-        if (!info_of(T.dev).graphs) { \
-            SKIP("bound queues are no graphs here"); \
-            return; \
-        } \
-    } while (0)
+#define NEEDS_GRAPHS() SKIP_IF(!info_of(T.dev).graphs, "bound queues are no graphs here")
 
 /* Nothing but launches of graphs that are there, and `set` changed nodes. */
 static void check_only_launches(const char *file, int line, const counts *c, uint64_t launches,
@@ -61,8 +55,7 @@ static void check_only_launches(const char *file, int line, const counts *c, uin
 /* ---- one launch for all, one node for one change ---- */
 
 /* With as many versions as there are, each has its graph after a while. */
-static void replay_is_one_launch(void **state) {
-    (void)state;
+static void replay_is_one_launch(TEST_ARGS) {
     enum { COMMANDS = 200, TIMES = 50, WORDS = 16 };
     uint32_t sums[WORDS] = {0};
     hcq_buffer words = make_words(T.dev, WORDS);
@@ -93,8 +86,7 @@ static void replay_is_one_launch(void **state) {
 
 /* With one version a change is one node, also after several of one command; the same
    value again is none, nor is one that is taken back. */
-static void one_patch_is_one_node(void **state) {
-    (void)state;
+static void one_patch_is_one_node(TEST_ARGS) {
     enum { COMMANDS = 1000, WORDS = 16, ROUNDS = 30 };
     static uint32_t value[COMMANDS];
     uint32_t sums[WORDS] = {0}, model[WORDS] = {0};
@@ -144,8 +136,7 @@ static void one_patch_is_one_node(void **state) {
 
 /* Runs of one command go to the stream; waits and host commands cut. Asked for, there
    are no graphs at all, with the same results. */
-static void single_commands_are_launched(void **state) {
-    (void)state;
+static void single_commands_are_launched(TEST_ARGS) {
     for (uint32_t graphs = 0; graphs < 2; graphs++) {
         hcq_device_desc desc = test_desc();
         desc.slots = 1;
@@ -184,8 +175,7 @@ static void single_commands_are_launched(void **state) {
 
 /* A copy between device memory becomes one to pinned, imported, another device's
    memory, which no node may do, and back. */
-static void copies_change_their_kind_of_memory(void **state) {
-    (void)state;
+static void copies_change_their_kind_of_memory(TEST_ARGS) {
     enum { N = 64, KINDS = 4 };
     uint32_t *pages = (uint32_t *)calloc(N, 4);
     hcq_device *other = device_with(0, 1, 1);
@@ -229,8 +219,7 @@ static void copies_change_their_kind_of_memory(void **state) {
 
 /* A graph on one device is one launch. Another input, or value of a variable, is another
    one in the nodes that name it, and nothing else. */
-static void graph_values_patch_nodes(void **state) {
-    (void)state;
+static void graph_values_patch_nodes(TEST_ARGS) {
     enum { N = 16, INPUTS = 5, OTHERS = 30 };
     hcq_buffer inputs[INPUTS];
     uint32_t model[INPUTS] = {0};

@@ -8,13 +8,7 @@
 #define M test_cu.mock                 /* the mock driver's functions */
 static int mocked;
 
-#define NEEDS_MOCK() \
-    do { \
-        if (!mocked) { \
-            SKIP("only the mock driver shows that"); \
-            return; \
-        } \
-    } while (0)
+#define NEEDS_MOCK() SKIP_IF(!mocked, "only the mock driver shows that")
 
 #define COUNT(device, name) test_query((device), HCQ_CUDA_QUERY_##name)
 
@@ -118,8 +112,7 @@ static int alone_setup(void **state) {
     return 0;
 }
 
-static int alone_teardown(void **state) {
-    (void)state;
+static int alone_teardown(TEST_ARGS) {
     alarm(0);
     if (things_now() || stats_now().left_behind || calls_of("cuLaunchHostFunc")) {
         fprintf(stderr, "teardown: things are left, or a host function was launched\n");

@@ -55,8 +55,7 @@ static hcq_queue *queue_write(hcq_device *device, hcq_buffer words) {
 }
 
 /* The flags choose the means, and the mock saw no other. */
-static void means_are_as_chosen(void **state) {
-    (void)state;
+static void means_are_as_chosen(TEST_ARGS) {
     for (uint32_t way = 0; way < MEANS; way++) {
         hcq_device *device = device_by(way, 2, 1);
         hcq_cuda_info info = info_of(device);
@@ -82,12 +81,11 @@ static void means_are_as_chosen(void **state) {
 }
 
 /* What the driver says it can is taken: new functions, old ones if asked for, events. */
-static void means_of_the_driver(void **state) {
+static void means_of_the_driver(TEST_ARGS) {
     static const struct { uint32_t flags, new_driver, old_driver; } rows[] = {
         {0, 2, 0}, {MOCK_CUDA_NO_MEMOPS, 0, 0}, {MOCK_CUDA_MEMOPS_V1, 2, 1},
         {MOCK_CUDA_NO_MEMOPS | MOCK_CUDA_MEMOPS_V1, 1, 1}
     };
-    (void)state;
     NEEDS_MOCK();
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         mock_cuda_desc desc = mock_wanted();
@@ -109,8 +107,7 @@ static void means_of_the_driver(void **state) {
 enum { MANY = 10000 };
 
 /* Submissions of two lanes wait for one of a third, all before it ends. */
-static void many_waits_share_an_event(void **state) {
-    (void)state;
+static void many_waits_share_an_event(TEST_ARGS) {
     NEEDS_WIDE_COUNTERS();
     const uint32_t times = T.quick ? 2000 : MANY;
     for (uint32_t way = 0; way < 3; way++) {
@@ -171,8 +168,7 @@ static void events_on(uint32_t way) {
     CHECK_OK(hcq_close(device));
 }
 
-static void events_go_back_to_their_pool(void **state) {
-    (void)state;
+static void events_go_back_to_their_pool(TEST_ARGS) {
     for (uint32_t way = 0; way < MEANS; way++) {
         events_on(way);
     }
@@ -222,16 +218,14 @@ static void exact_on(uint32_t way, int copies, int by_signal) {
     CHECK_OK(hcq_close(device));
 }
 
-static void waits_are_exact(void **state) {
-    (void)state;
+static void waits_are_exact(TEST_ARGS) {
     for (uint32_t i = 0; i < 4 * MEANS; i++) {
         exact_on(i / 4, (int)(i & 1), (int)(i >> 1 & 1));
     }
 }
 
 /* A stream comes to its wait when the other lane is far beyond it. */
-static void waits_for_the_past(void **state) {
-    (void)state;
+static void waits_for_the_past(TEST_ARGS) {
     for (uint32_t way = 0; way < 3 && !is_one_stream(way); way++) {
         hcq_device *device = device_by(way, 2, 1);
         hcq_queue *q = queue_write(device, make_words(device, 4));
@@ -256,8 +250,7 @@ static void waits_for_the_past(void **state) {
 /* ---- nothing waits for what is not there ---- */
 
 /* With every wait for a value a misuse of the mock's, chains over the lanes work. */
-static void no_value_waits(void **state) {
-    (void)state;
+static void no_value_waits(TEST_ARGS) {
     NEEDS_MOCK();
     mock_cuda_desc desc = mock_wanted();
     desc.flags |= MOCK_CUDA_NO_WAIT_VALUES;
@@ -269,8 +262,7 @@ static void no_value_waits(void **state) {
 }
 
 /* Held work gives CUDA nothing: neither itself nor its waits. */
-static void held_work_is_not_handed_over(void **state) {
-    (void)state;
+static void held_work_is_not_handed_over(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t way = 0; way < MEANS; way++) {
         hcq_device *device = device_by(way, 2, 1);
@@ -294,8 +286,7 @@ static void held_work_is_not_handed_over(void **state) {
 }
 
 /* What it costs a host to wait for 100 ms, at best. */
-static void waiting_hosts_sleep(void **state) {
-    (void)state;
+static void waiting_hosts_sleep(TEST_ARGS) {
     for (uint32_t way = 0; way < 2; way++) {
         hcq_device *device = device_by(way, 1, 1);
         uint64_t best = UINT64_MAX;

@@ -39,8 +39,7 @@ static void stamps_on(hcq_device *device, int bound) {
 }
 
 /* The device's clock is days off, runs too fast or slow, and in steps. */
-static void clocks_that_are_off(void **state) {
-    (void)state;
+static void clocks_that_are_off(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 4; i++) {
         mock_cuda_desc desc = mock_wanted();
@@ -59,14 +58,10 @@ static void clocks_that_are_off(void **state) {
 }
 
 /* A clock can be read while the lanes are busy; it does not wait for them. */
-static void clock_beside_work(void **state) {
-    (void)state;
+static void clock_beside_work(TEST_ARGS) {
     hcq_clock clock;
     gates g;
-    if (T.variant->one_fifo) {
-        SKIP("what is behind a kernel waits for it");
-        return;
-    }
+    SKIP_IF(T.variant->one_fifo, "what is behind a kernel waits for it");
     gates_open(&g, T.dev);
     hcq_point done = submit_spin(&g, 0, 0);
     gate_until_begun(&g, 0);

@@ -62,9 +62,8 @@ static uint32_t features_of(hcq_device *device) {
 
 /* Lanes spread over the queues that there are, copies on the family for them; with
    one queue all share it. */
-static void lanes_have_queues(void **state) {
+static void lanes_have_queues(TEST_ARGS) {
     hcq_vulkan_lane_info a, b, copy;
-    (void)state;
     driver_is("vkmock");
     hcq_device *device = backend_open(2);
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COMPUTE, 0, &a));
@@ -90,8 +89,7 @@ static void lanes_have_queues(void **state) {
 /* ---- grids and blocks ---- */
 
 /* As many parts as there may be of a grid, which need room in the push constants. */
-static void grids_in_parts(void **state) {
-    (void)state;
+static void grids_in_parts(TEST_ARGS) {
     for (uint32_t i = 0; i < 4; i++) {
         static const hcq_result results[4] = {HCQ_OK, HCQ_OK, HCQ_ERROR_LIMIT,
                                               HCQ_ERROR_UNSUPPORTED};
@@ -111,9 +109,8 @@ static void grids_in_parts(void **state) {
 }
 
 /* Each side of a block has its own limit. */
-static void blocks_have_limits(void **state) {
+static void blocks_have_limits(TEST_ARGS) {
     static const uint32_t most[3] = {16, 8, 4};
-    (void)state;
     driver_is("vkmock-low");
     memcpy(mock_vk_options.max_group_size, most, sizeof most);
     hcq_device *device = backend_open(1);
@@ -171,11 +168,10 @@ static size_t bindings_module(uint32_t *words, uint32_t buffers) {
 }
 
 /* As many as a program can have. */
-static void most_bindings(void **state) {
+static void most_bindings(TEST_ARGS) {
     uint32_t words[BINDING_WORDS];
     uint64_t args[HCQ_MAX_ARGS];
     hcq_program_desc desc;
-    (void)state;
     memset(&desc, 0, sizeof desc);
     desc.spirv.size = bindings_module(words, HCQ_MAX_ARGS);
     desc.spirv.data = words;
@@ -202,12 +198,11 @@ static void most_bindings(void **state) {
 
 /* Many buffers take few blocks; the heap's end, and what is more than an allocation may
    have, are errors that spoil nothing. */
-static void memory_has_limits(void **state) {
+static void memory_has_limits(TEST_ARGS) {
     enum { MANY = 3000, LARGE = 16 << 20 };
     hcq_buffer small, large[32];
     uint32_t got = 0;
     hcq_result result = HCQ_OK;
-    (void)state;
     driver_is("vkmock");
     mock_vk_options.heap_bytes = 256u << 20;
     mock_vk_options.max_allocation = 64u << 20;
@@ -231,10 +226,9 @@ static void memory_has_limits(void **state) {
 }
 
 /* GPUs give the same addresses to each device. */
-static void devices_with_the_same_addresses(void **state) {
+static void devices_with_the_same_addresses(TEST_ARGS) {
     hcq_device *devices[2];
     hcq_buffer words[2];
-    (void)state;
     driver_is("vkmock");
     mock_vk_options.flags |= MOCK_VK_SAME_ADDRESSES;
     for (uint32_t i = 0; i < 2; i++) {
@@ -261,8 +255,7 @@ static void devices_with_the_same_addresses(void **state) {
 /* A clock of 32 bits begins at 0 again while stamps are taken: on both families, with
    a host's clock that the driver gets wrong, by queries alone, and without means to
    reset those for copies. The clock is asked after a stamp. */
-static void clock_begins_again(void **state) {
-    (void)state;
+static void clock_begins_again(TEST_ARGS) {
     for (uint32_t way = 0; way < 8; way++) {
         driver_is("vkmock");
         uint64_t wrap = (uint64_t)10 << 32, last = 0; /* 10 ns, 32 bits */
@@ -295,9 +288,8 @@ static void clock_begins_again(void **state) {
 }
 
 /* Stamps that the host fetches, over many swaps of counters. */
-static void stamps_over_swaps(void **state) {
+static void stamps_over_swaps(TEST_ARGS) {
     uint64_t last = 0;
-    (void)state;
     driver_is("vkmock");
     hcq_device_desc desc = test_desc();
     desc.counter_limit = 16;
@@ -316,10 +308,9 @@ static void stamps_over_swaps(void **state) {
 }
 
 /* A second run begins with the pipelines of the first. */
-static void cache_is_of_use(void **state) {
+static void cache_is_of_use(TEST_ARGS) {
     static unsigned char data[4096];
     size_t size = sizeof data;
-    (void)state;
     driver_is("vkmock");
     for (uint32_t run = 0; run < 2; run++) {
         hcq_device_desc desc = test_desc();
@@ -376,7 +367,7 @@ static void rig_driver(rig *r, uint32_t flags) {
 
 /* hcq computes on a queue of an engine's, which reads the result on another one, of
    another family, and hcq goes on once it has. */
-static void engine_lends_its_device(void **state) {
+static void engine_lends_its_device(TEST_ARGS) {
     hcq_point done, engine;
     VkBuffer buffer;
     VkBufferCopy region = {0, 512, 64};
@@ -384,7 +375,6 @@ static void engine_lends_its_device(void **state) {
     uint64_t value;
     uint32_t locks = 0;
     rig r;
-    (void)state;
     rig_driver(&r, 0);
     hcq_device *device = rig_lend(&r, &locks);
     hcq_buffer words = make_words(device, 64);
@@ -453,11 +443,10 @@ static void ask_to_submit(hcq_device *device) {
 }
 
 /* No device's logger is told of a value that no semaphore has. */
-static void refused_value_is_told(void **state) {
+static void refused_value_is_told(TEST_ARGS) {
     char line[200] = "";
     FILE *user = stderr;
     hcq_point point;
-    (void)state;
     stderr = fmemopen(line, sizeof line, "w");
     hcq_result result = hcq_vulkan_import_point(NULL, (VkSemaphore)(uintptr_t)64,
                                                 (uint64_t)INT64_MAX + 1, &point);
@@ -468,13 +457,12 @@ static void refused_value_is_told(void **state) {
 }
 
 /* Work that waits for an engine is handed over while others ask what it has done. */
-static void meanwhile_an_engine_is_asked(void **state) {
+static void meanwhile_an_engine_is_asked(TEST_ARGS) {
     enum { DRAWN = 6000, AHEAD = 4 };
     hcq_point drawn, done = {{0}, 0};
     uint32_t locks = 0;
     asker a;
     rig r;
-    (void)state;
     rig_driver(&r, MOCK_VK_LATE_SIGNALS);
     hcq_device *device = rig_lend(&r, &locks);
     asker_start(&a, device, ask_what_is_done);
@@ -494,9 +482,8 @@ static void meanwhile_an_engine_is_asked(void **state) {
 }
 
 /* The layer says something in two threads at once. */
-static void meanwhile_the_layer_speaks(void **state) {
+static void meanwhile_the_layer_speaks(TEST_ARGS) {
     asker a, b;
-    (void)state;
     driver_is("vkmock");
     mock_vk_options.flags |= MOCK_VK_LAYER;
     hcq_device_desc desc = test_desc();
@@ -517,7 +504,7 @@ static void meanwhile_the_layer_speaks(void **state) {
 
 /* ---- drivers that are no device for hcq ---- */
 
-static void unfit_drivers(void **state) {
+static void unfit_drivers(TEST_ARGS) {
     static const struct {
         uint32_t without, api, devices;
     } cases[] = {
@@ -525,7 +512,6 @@ static void unfit_drivers(void **state) {
         {MOCK_VK_NO_ADDRESSES, VK_API_VERSION_1_3, 2},
         {0, VK_API_VERSION_1_1, 1},
     };
-    (void)state;
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hcq_device *device = NULL;
         driver_is("vkmock");

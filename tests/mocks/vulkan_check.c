@@ -8,11 +8,10 @@
 #endif
 #include "vulkan_mishaps.h"
 
-static int setup(void **state) {
+static int setup(TEST_ARGS) {
     static const mock_vk_desc three = {
         .on = 1, .discrete = 1, .queues = {4, 2, 1}, .timestamp_bits = {32, 36, 64},
         .timestamp_period = 10.0f, .seed = 1};
-    (void)state;
     mock_vk_options = three;
     mock_vk_clear();
     return 0;
@@ -218,9 +217,8 @@ static int watch(const struct crime *crime, char *text, size_t size) {
     return status;
 }
 
-static void aborts(void **state) {
+static void aborts(TEST_ARGS) {
     char text[8192];
-    (void)state;
     for (size_t i = 0; i < sizeof crimes / sizeof crimes[0]; i++) {
         int status = watch(&crimes[i], text, sizeof text);
         if (!WIFSIGNALED(status) || !strstr(text, crimes[i].text)) {
@@ -231,10 +229,9 @@ static void aborts(void **state) {
 }
 
 /* Without a barrier two fills of one word end either way, with one only one way. */
-static void shuffled(void **state) {
+static void shuffled(TEST_ARGS) {
     uint32_t seen[2][3] = {{0, 0, 0}, {0, 0, 0}};
     rig r;
-    (void)state;
     rig_open(&r);
     for (uint64_t i = 0; i < 48; i++) {
         VkCommandBuffer c = rig_begin(&r, 0);

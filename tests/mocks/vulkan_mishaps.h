@@ -10,8 +10,7 @@
 
 /* What Vulkan refuses, also when it is asked again, fails, with what waits for it;
    the lane goes on. */
-static void refused_submits(void **state) {
-    (void)state;
+static void refused_submits(TEST_ARGS) {
     for (uint64_t k = 1; k <= 6; k++) {
         driver_is(k & 1 ? "vkmock" : "vkmock-low");
         hcq_device *device = backend_open(1);
@@ -52,8 +51,7 @@ static void refused_submits(void **state) {
 }
 
 /* Everything of a lost device ends, and whatever waits for it on another one. */
-static void lost_devices(void **state) {
-    (void)state;
+static void lost_devices(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
         driver_is(way & 2 ? "vkmock-turns" : "vkmock");
         hcq_device *device = backend_open(1), *other = test_open(1, NULL);
@@ -177,7 +175,7 @@ static uint64_t mishaps(const char *const *names, size_t count, VkResult result)
     return came;
 }
 
-static void every_call_fails(void **state) {
+static void every_call_fails(TEST_ARGS) {
     static const char *const names[] = {
         "vkEnumerateInstanceVersion", "vkEnumerateInstanceExtensionProperties",
         "vkCreateInstance", "vkEnumeratePhysicalDevices",
@@ -193,17 +191,15 @@ static void every_call_fails(void **state) {
         "vkGetPipelineCacheData", "vkGetCalibratedTimestampsEXT",
         "vkSetDebugUtilsObjectNameEXT"
     };
-    (void)state;
     size_t count = sizeof names / sizeof names[0];
     CHECK(mishaps(names, count, VK_ERROR_OUT_OF_HOST_MEMORY) > count);
 }
 
-static void every_loss(void **state) {
+static void every_loss(TEST_ARGS) {
     static const char *const names[] = {
         "vkQueueSubmit*", "vkWaitSemaphores", "vkGetSemaphoreCounterValue",
         "vkGetQueryPoolResults", "vkDeviceWaitIdle", NULL
     };
-    (void)state;
     size_t count = sizeof names / sizeof names[0];
     CHECK(mishaps(names, count, VK_ERROR_DEVICE_LOST) > count);
 }
