@@ -114,8 +114,8 @@ static hcq_point wait_on_first(hcq_buffer word, hcq_point point, int in_list) {
     return done;
 }
 
-/* Each waits for the other; one is closed. Its held work is cancelled, whoever
-   waits for its points is told, and the other one goes on. */
+/* Each waits for the other, also by a transfer; one is closed. Its held work is
+   cancelled, whoever waits for its points is told, and the other one goes on. */
 static void closed_while_waited_for(TEST_ARGS) {
     enum { POINTS = 4 };
     for (int in_list = 0; in_list < 2; in_list++) {
@@ -123,6 +123,9 @@ static void closed_while_waited_for(TEST_ARGS) {
         hcq_signal here = make_signal(T.dev, 0), there = make_signal(device, 0);
         hcq_signal raised = make_signal(T.dev2, 0);
         hcq_point open = hcq_at(here, 1), raise = hcq_at(raised, 1), held, next;
+        hcq_buffer ends[2] = {make_words(T.dev, 1), make_words(device, 1)};
+        CHECK_OK(hcq_transfer(hcq_transfer_device(ends[in_list]),
+                              hcq_transfer_device(ends[!in_list]), 4, 0, BOUND));
         CHECK_OK(submit_lists(device, &open, &raise, 0, &held));
         uint64_t number = hcq_device_timeline_value(device); /* which nobody will have */
         hcq_point waited[POINTS] = {held, raise, hcq_at(there, 1),
