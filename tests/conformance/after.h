@@ -103,10 +103,8 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
 
 /* Work of the same device, and of another one that sees its memory. */
 static void alloc_after_waits_for_last_users(TEST_ARGS) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(T.dev2, &info));
     for (uint32_t i = 0; i < 32; i++) {
-        hcq_device *user = i & 16 && info.features & HCQ_FEATURE_MAP ? T.dev2 : T.dev;
+        hcq_device *user = i & 16 && has_feature(HCQ_FEATURE_MAP) ? T.dev2 : T.dev;
         reuse_block(user, i & 7, (i & 8) != 0);
     }
 }
@@ -324,11 +322,9 @@ static void free_after_failed_wait(TEST_ARGS) {
 
 static void free_after_of_imported(TEST_ARGS) {
     static uint32_t mine[16];
-    hcq_device_info info;
     hcq_point gate = make_gate(T.dev), freed, done;
     hcq_buffer a;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    SKIP_IF(!(info.features & HCQ_FEATURE_IMPORT), "no import");
+    SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no import");
     CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &a));
     CHECK_OK(hcq_free_after(a, &gate, 1, &freed));
     CHECK_OK(submit_behind(make_filler(T.dev, a, 2), T.dev, NULL, &done));

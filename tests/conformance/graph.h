@@ -441,9 +441,7 @@ static void aliases_are_refused(TEST_ARGS) {
    input. */
 static void imports_of_one_memory(TEST_ARGS) {
     static uint32_t memory[64];
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    SKIP_IF(!(info.features & HCQ_FEATURE_IMPORT), "no HCQ_FEATURE_IMPORT");
+    SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no HCQ_FEATURE_IMPORT");
     hcq_queue *g = make_graph();
     hcq_buffer x, y, z;
     hcq_buffer in[2] = {hcq_input(g, 0, NULL, 64), hcq_input(g, 1, T.dev2, 64)};

@@ -6,42 +6,6 @@
 
 /* ---- between lanes ---- */
 
-/* Who signals what: every pair of lanes of the two devices. */
-typedef struct lane_pick { hcq_device *device; hcq_queue_kind kind; } lane_pick;
-
-/* Waits before it is signalled, in both directions, between all lanes. */
-static void wait_before_signal_all_lanes(TEST_ARGS) {
-    const lane_pick lanes[4] = {{T.dev, HCQ_COMPUTE}, {T.dev, HCQ_COPY},
-                                {T.dev2, HCQ_COMPUTE}, {T.dev2, HCQ_COPY}};
-    for (uint32_t from = 0; from < 4; from++) {
-        for (uint32_t to = 0; to < 4; to++) {
-            if (from == to) {
-                continue;
-            }
-            hcq_signal s = make_signal(lanes[(from + to) % 4].device, 0);
-            hcq_queue *late = make_queue(lanes[to].device, lanes[to].kind);
-            hcq_queue *first = make_queue(lanes[from].device, lanes[from].kind);
-            hcq_buffer a = make_words(lanes[to].device, 4);
-            hcq_point waited, raised;
-            CHECK_INDEX(hcq_queue_wait(late, hcq_at(s, 1)), 0);
-            CHECK_INDEX(hcq_queue_write(late, a, 5, 4), 1);
-            CHECK_INDEX(hcq_queue_signal(first, hcq_at(s, 1)), 0);
-            if (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE &&
-                lanes[to].device == lanes[from].device) {
-                /* One lane: the consumer may overtake only unordered. */
-                CHECK_OK(submit_queue(late, lanes[to].device, NULL, NULL, HCQ_UNORDERED, &waited));
-            } else {
-                CHECK_OK(hcq_queue_submit(late, lanes[to].device, &waited));
-            }
-            CHECK_RESULT(test_poll(waited), HCQ_TIMEOUT);
-            CHECK_OK(hcq_queue_submit(first, lanes[from].device, &raised));
-            WAIT_OK(raised);
-            WAIT_OK(waited);
-            CHECK_U64(READ32(a, 0), 5);
-        }
-    }
-}
-
 /* Each queue waits for the next one in the middle of its recording, so that they
    get through only if no two share a lane. */
 static void any_lane_spreads_the_queues_of_one(TEST_ARGS) {
@@ -480,10 +444,9 @@ static void destroyed_after_submit(TEST_ARGS) {
 }
 
 #define ORDER_TESTS \
-    TEST(wait_before_signal_all_lanes), TEST(any_lane_spreads_the_queues_of_one), \
-    TEST(copy_lane_overlaps_compute), TEST(hold_back_stays_on_its_lane), \
-    TEST(unordered_overtakes), TEST(wait_device), TEST(parked_limit_refuses), \
-    TEST(chain_on_a_small_stack), TEST(empty_submits_give_a_reached_point), \
-    TEST(the_point_is_the_last_one_submitted), TEST(submission_batches), \
-    TEST(siblings_are_independent), TEST(sixteen_queues_at_most), TEST(stale_checks), \
-    TEST(destroyed_after_submit)
+    TEST(any_lane_spreads_the_queues_of_one), TEST(copy_lane_overlaps_compute), \
+    TEST(hold_back_stays_on_its_lane), TEST(unordered_overtakes), TEST(wait_device), \
+    TEST(parked_limit_refuses), TEST(chain_on_a_small_stack), \
+    TEST(empty_submits_give_a_reached_point), TEST(the_point_is_the_last_one_submitted), \
+    TEST(submission_batches), TEST(siblings_are_independent), TEST(sixteen_queues_at_most), \
+    TEST(stale_checks), TEST(destroyed_after_submit)

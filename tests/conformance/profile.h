@@ -6,12 +6,7 @@ enum { PROFILE_EVENTS = 4096 };
 
 static hcq_profile_event profiled[PROFILE_EVENTS];
 
-static int can_profile(void) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    return (info.features & HCQ_FEATURE_PROFILING) != 0;
-}
-#define NEED_PROFILE() SKIP_IF(!can_profile(), "no HCQ_FEATURE_PROFILING")
+#define NEED_PROFILE() SKIP_IF(!has_feature(HCQ_FEATURE_PROFILING), "no HCQ_FEATURE_PROFILING")
 
 /* Reads all events of a device into `profiled`; what holds for any is checked. */
 static uint32_t profile_read(const char *file, int line, hcq_device *device, uint64_t lost_want) {

@@ -593,10 +593,14 @@ static void lose_at_next_submit(mock_control *control) {
     __atomic_store_n(&control->lose_at, mock_load(&control->submits) + 1, __ATOMIC_SEQ_CST);
 }
 
-static int devices_share_memory(void) {
+static int has_feature(uint32_t feature) {
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
-    return (info.features & HCQ_FEATURE_MAP) != 0;
+    return (info.features & feature) != 0;
+}
+
+static int devices_share_memory(void) {
+    return has_feature(HCQ_FEATURE_MAP);
 }
 
 /* ---- graph ---- */

@@ -341,14 +341,12 @@ static void transfer_lists_keep_no_memory(TEST_ARGS) {
 
 /* Another device's buffers: where they can be seen, else refused. */
 static void transfer_list_across_devices(TEST_ARGS) {
-    hcq_device_info info;
     hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev2, 16);
     uint32_t words[16] = {1, 2, 3};
     hcq_transfer_command list[2] = {command_update(b, words, 64), command_copy(a, b, 64)};
     hcq_point done;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
     CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-    if (info.features & HCQ_FEATURE_MAP) {
+    if (has_feature(HCQ_FEATURE_MAP)) {
         CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, list, 2, &done));
         WAIT_OK(done);
         CHECK_U64(READ32(a, 2), 3);
