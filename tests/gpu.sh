@@ -4,10 +4,9 @@
 # fetched, no root is needed, any directory will do.
 #
 #   sh tests/gpu.sh [RESULTS]                 results go there [./gpu-results]
-#   sh tests/gpu.sh --mock [DIR] [RESULTS]    without a GPU: on the libcuda.so.1 of DIR
-#                                             [$HCQ_TEST_CUDA_MOCK, else built], with
-#                                             small rounds; only shows that this
-#                                             script works
+#   sh tests/gpu.sh --mock DIR [RESULTS]      without a GPU: on the mock libcuda.so.1
+#                                             of DIR, with small rounds; only shows
+#                                             that this script works
 #
 # RESULTS gets summary.txt, bench.json, facts.json and a log of each step. CC is the
 # compiler [gcc, clang, cc].
@@ -421,12 +420,6 @@ stop() { # also on a signal
     rm -rf "$tmp"
 }
 
-build_mock() {
-    mkdir -p "$tmp/mock"
-    "$cc" -std=c11 -O1 -w -shared -fPIC -I"$root" -I"$here" "$here/mocks/libcuda.c" \
-        -o "$tmp/mock/libcuda.so.1" -pthread -ldl && mock=$tmp/mock
-}
-
 run_all() {
     running='' began=$(date +%s)
     command -v timeout >/dev/null 2>&1 || {
@@ -441,9 +434,6 @@ run_all() {
     tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-gpu.XXXXXX") || exit 2
     trap stop EXIT
     trap 'exit 130' INT TERM HUP
-    if [ "$mock" = build ]; then
-        build_mock || exit 2
-    fi
     device=$(find_device)
     status=$?
     [ "$status" -eq 0 ] || {
@@ -470,7 +460,7 @@ run_all() {
 # ---- options -----------------------------------------------------------------
 
 usage() {
-    sed -n '6,11s/^# *//p' "$here/gpu.sh" >&2
+    sed -n '6,9s/^# *//p' "$here/gpu.sh" >&2
     exit 2
 }
 
@@ -480,13 +470,9 @@ if [ "${1:-}" = --step ] && [ $# -eq 2 ]; then
 fi
 mock='' out=''
 if [ "${1:-}" = --mock ]; then
-    shift
-    mock=${HCQ_TEST_CUDA_MOCK:-build}
-    if [ $# -gt 0 ] && [ -f "$1/libcuda.so.1" ]; then
-        mock=$1
-        shift
-    fi
-    [ "$mock" = build ] || mock=$(cd "$mock" && pwd) || exit 2
+    [ -f "${2:-}/libcuda.so.1" ] || usage
+    mock=$(cd "$2" && pwd) || exit 2
+    shift 2
 else
     out=./gpu-results
 fi

@@ -480,7 +480,7 @@ answers_long() { # SECONDS
     done
 }
 
-flat_long() { # ten patterns, a million submissions each
+flat_long() { # a million submissions of each pattern
     program gcc flat cpu --submissions 1000000 && program gcc flat cpu-nospin
 }
 
@@ -1139,7 +1139,7 @@ chosen_steps() {
             # What a larger step covers.
             case $tier:$name in
             --quick:*) ;;
-            *:matrix-quick | *:conformance-vulkan) continue ;;
+            *:matrix-quick | *:conformance-vulkan | *:graph) continue ;;
             esac
         fi
         echo "$name $level $backend $command"

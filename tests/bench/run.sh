@@ -44,10 +44,18 @@ probe() { # COMPILER SUFFIX SOURCE FLAGS WORDS
     }
 }
 
+make_shader() {
+    sh "$BENCH_ROOT/tests/vulkan/spirv_modules.sh" BENCH_VULKAN_SPIRV_H \
+        "$BENCH_ROOT/tests/vulkan/spirv/tiny.comp" >"$BENCH_TMP/bench_vulkan_spirv.h" || {
+        echo "no shader: the Vulkan backend is left out"
+        false
+    }
+}
+
 compile() { # COMPILER FILE FLAGS...
     compiler=$1 file=$2
     shift 2
-    "$compiler" "$@" -c "$here/$file" -o "$BENCH_TMP/$file.o" &
+    "$compiler" "$@" "-I$BENCH_TMP" -c "$here/$file" -o "$BENCH_TMP/$file.o" &
     jobs="$jobs $!"
 }
 
@@ -66,7 +74,7 @@ if probe "$BENCH_CC" c '#include <omp.h>\nint main(void) { return omp_get_max_th
     openmp=-fopenmp
 fi
 if probe "$BENCH_CC" c '#include <vulkan/vulkan.h>\nint main(void) { return VK_API_VERSION_1_3 == 0; }\n' \
-    '' "Vulkan headers of version 1.3: the Vulkan backend is left out"; then
+    '' "Vulkan headers of version 1.3: the Vulkan backend is left out" && make_shader; then
     flags="$flags -DBENCH_VULKAN" hcq="$hcq -DHCQ_VULKAN" sources="$sources bench_vulkan"
 fi
 # shellcheck disable=SC2086

@@ -502,40 +502,6 @@ static void each_allocation_fails(void **state) {
     run_mode(FAIL_FROM_THERE_ON);
 }
 
-/* Device memory: the cache is emptied and the call is tried once more. */
-static void cache_is_emptied_when_memory_runs_out(void **state) {
-    (void)state;
-    memset(&T.memory, 0, sizeof T.memory);
-    hcq_device *device = NULL;
-    hcq_buffer buffers[8], large;
-    CHECK_OK(open_device(0, &device));
-    for (int i = 0; i < 8; i++) {
-        CHECK_OK(hcq_alloc(device, 1000u + 100u * (uint32_t)i, 0, &buffers[i]));
-    }
-    for (int i = 0; i < 8; i++) {
-        CHECK_OK(hcq_free(buffers[i]));
-    }
-    CHECK(test_query(device, HCQ_QUERY_CACHED_BYTES) > 0);
-    uint64_t calls = T.memory.calls;
-    CHECK_OK(hcq_alloc(device, 77777, 0, &large));
-    CHECK_OK(hcq_free(large));
-    CHECK_OK(hcq_trim(device, 12000));
-    uint64_t cost = T.memory.calls - calls; /* how many calls one such alloc takes */
-    for (uint64_t k = 1; k <= cost; k++) {
-        T.memory.fail_at = T.memory.calls + k;
-        T.memory.fail_until = T.memory.fail_at;
-        T.memory.failed = 0;
-        hcq_result result = hcq_alloc(device, 66666 + k * 64, 0, &large);
-        T.memory.fail_at = 0;
-        CHECK(result == HCQ_OK || result == HCQ_ERROR_OUT_OF_MEMORY);
-        if (result == HCQ_OK) {
-            CHECK_OK(hcq_free(large));
-        }
-    }
-    CHECK_OK(hcq_close(device));
-    CHECK_U64(T.memory.blocks, 0);
-}
-
 /* Every allocation fails during the next call, if it makes one. */
 static void fail_all(int on) {
     T.memory.fail_until = UINT64_MAX;
@@ -633,7 +599,6 @@ static void refused_launches_change_nothing(void **state) {
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(each_allocation_fails),
-        TEST_BARE(cache_is_emptied_when_memory_runs_out),
         TEST_BARE(refused_steps_change_nothing),
         TEST_BARE(refused_launches_change_nothing),
     };

@@ -3,7 +3,7 @@
 that go one below, to and one above it, or why there is none. A new #define, enumerator
 or default of a description, or one with another value, that is not in the table fails.
 
-   python3 tests/core/limits.py [--list]
+   python3 tests/core/limits.py
 """
 import fnmatch
 import glob
@@ -49,7 +49,7 @@ HCQI_SLICE_* * - how often a wait looks up
 HCQI_LOOK* * - how often counters are asked; how long is explained
 HCQI_FAILURES 64 work_behind_a_success_runs lanes_ask_for_the_right_failure
 HCQI_SHELVES 64 - buckets
-HCQI_SORT_* * heap_sorts heap_sorts_bursts
+HCQI_SORT_* * heap_sorts_bursts
 HCQI_CHUNK* * pools_give_back_what_a_burst_took
 HCQI_GROW_BYTES 65536 long_recordings any_number_of_commands
 HCQI_SETTLE 128 any_number_in_flight freed_blocks_cost_the_same
@@ -167,8 +167,6 @@ def main():
     for name, value in sorted(constants().items()):
         row = next((r for r in rows
                     if any(fnmatch.fnmatchcase(name, one) for one in r[0].split(","))), None)
-        if "--list" in sys.argv:
-            print(name, value.replace(" ", ""), row[2] if row else "?")
         if row is None:
             print(f"{name} is {value}: no test is named for it")
             bad = 1

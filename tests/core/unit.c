@@ -25,28 +25,6 @@ static uint32_t random_below(uint32_t limit) { /* splitmix64 */
 
 /* ---- the waiters' heap ---------------------------------------------------- */
 
-static void heap_sorts(void **state) {
-    enum { COUNT = 100000 };
-    hcqi_waiter *waiters = (hcqi_waiter *)calloc(COUNT, sizeof *waiters);
-    hcqi_waiter *heap = NULL;
-    uint64_t last = 0;
-    uint32_t count = 0;
-    (void)state;
-    assert_non_null(waiters);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        waiters[i].value = i % 2 ? i : COUNT - i;
-        hcqi_heap_insert(&heap, &waiters[i]);
-    }
-    for (; heap != NULL; count++) {
-        hcqi_waiter *top = heap;
-        assert_true(top->value >= last);
-        last = top->value;
-        hcqi_heap_remove(&heap, top);
-    }
-    assert_int_equal(count, COUNT);
-    free(waiters);
-}
-
 /* Bursts of inserts, whose values are near each other or far apart, with pops
    and removals from anywhere between them: each pop gives the smallest. */
 static void heap_sorts_bursts(void **state) {
@@ -503,7 +481,6 @@ static void packets_lie_on_cache_lines(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heap_sorts),
         cmocka_unit_test(heap_sorts_bursts),
         cmocka_unit_test(failures_join_neighbours),
         cmocka_unit_test(failures_are_exact),

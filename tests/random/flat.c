@@ -5,7 +5,8 @@
    Each pattern runs N submissions in ten parts. After the second part (caches,
    pools and rings are warm by then) neither the process nor what the library
    took through the user's memory hooks may grow, and nothing is left pending:
-   work that nobody signals and nobody waits for is cleaned up, too. */
+   work that nobody signals and nobody waits for is cleaned up, too. Patterns that
+   allocate nothing at all are core/alloc.c's. */
 #define HCQ_IMPLEMENTATION
 #define HCQ_CPU
 #include "random.h"
@@ -49,8 +50,8 @@ static uint64_t resident_bytes(void) {
 typedef struct bench {
     hcq_queue *queue, *bad;
     hcq_buffer word;
-    hcq_signal signal, gate, never;
-    uint64_t value, opened;
+    hcq_signal gate, never;
+    uint64_t opened;
     uint32_t called;                   /* atomic */
 } bench;
 
@@ -67,17 +68,6 @@ static void step_noted(void *user, hcq_result result) {
 
 /* ---- patterns: one burst; everything it started is done or released ---- */
 
-static void unbound(bench *b) {
-    for (int i = 0; i < BURST; i++) {
-        CHECK_OK(hcq_queue_submit(b->queue, T.dev, NULL));
-    }
-}
-
-static void bound(bench *b) {
-    CHECK_OK(hcq_queue_bind(b->queue, T.dev));
-    unbound(b);
-}
-
 /* Every submission a recording of its own. */
 static void recorded_anew(bench *b) {
     for (int i = 0; i < BURST; i++) {
@@ -86,14 +76,6 @@ static void recorded_anew(bench *b) {
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         hcq_queue_destroy(q);
     }
-}
-
-static void with_signals(bench *b) {
-    for (int i = 0; i < BURST; i++) {
-        hcq_point wait = hcq_at(b->signal, b->value), raise = hcq_at(b->signal, ++b->value);
-        CHECK_OK(submit_lists(i % 2 ? T.dev2 : T.dev, &wait, &raise, 0, NULL));
-    }
-    WAIT_OK(hcq_at(b->signal, b->value));
 }
 
 /* A fresh signal each time, destroyed while its raise is pending. */
@@ -189,7 +171,6 @@ static void bench_open(bench *b) {
     b->word = make_words(T.dev, 1);
     b->queue = make_queue(T.dev, HCQ_COMPUTE);
     b->bad = make_queue(T.dev, HCQ_COMPUTE);
-    b->signal = make_signal(T.dev, 0);
     b->gate = make_signal(T.dev, 0);
     b->never = make_signal(T.dev2, 0);
     CHECK_INDEX(record_add(b->queue, make_add(T.dev), b->word, 0, 1), 0);
@@ -222,8 +203,7 @@ typedef struct pattern {
 } pattern;
 
 static const pattern patterns[] = {
-    {"unbound", unbound}, {"bound", bound}, {"recorded_anew", recorded_anew},
-    {"with_signals", with_signals}, {"with_fresh_signals", with_fresh_signals},
+    {"recorded_anew", recorded_anew}, {"with_fresh_signals", with_fresh_signals},
     {"failing", failing}, {"notified", notified}, {"timed_out", timed_out},
     {"allocated", allocated}, {"held_then_released", held_then_released},
 };

@@ -98,7 +98,7 @@ static hcq_result host_refuses(void *user) {
     return HCQ_ERROR_INVALID;
 }
 
-/* ---- fills and copies ---- */
+/* ---- fills ---- */
 
 enum { STRIP = 384, FILL_MOST = 300 };
 
@@ -135,36 +135,6 @@ static void fills_of_all_kinds(void **state) {
     }
     fills_with(T.dev, 8, 0, 0x1122334411223344ull, 0); /* halves alike */
     fills_with(T.dev, 8, 8, 0, 1);
-}
-
-/* Both ends at each of 16 places. */
-static void copies_of_all_alignments(void **state) {
-    (void)state;
-    enum { COPIES = 2048, PLACE = 64, BYTES = COPIES * PLACE };
-    static unsigned char model[BYTES], source[BYTES];
-    uint64_t random = T.seed;
-    hcq_buffer dst, src;
-    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
-    CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &dst));
-    CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &src));
-    memset(model, 0xa5, sizeof model);
-    for (uint32_t i = 0; i < BYTES; i++) {
-        source[i] = (unsigned char)test_random(&random);
-    }
-    CHECK_OK(hcq_copyin(src, source, BYTES));
-    CHECK_INDEX(hcq_queue_fill(q, dst, BYTES, 0xa5, 1), 0);
-    for (uint32_t i = 0; i < COPIES; i++) {
-        uint32_t to = i * PLACE + i % 16, from = i * PLACE + i / 16 % 16;
-        uint32_t size = 1 + (uint32_t)(test_random(&random) % 48);
-        CHECK(hcq_queue_copy(q, hcq_view(dst, to, size), hcq_view(src, from, size), size) > 0);
-        memcpy(model + to, source + from, size);
-    }
-    for (uint32_t bound = 0; bound < 2; bound++) {
-        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        submit_and_wait(q, T.dev);
-        CHECK_BYTES(dst, model, sizeof model);
-    }
-    hcq_queue_destroy(q);
 }
 
 /* ---- memory that two devices see ---- */
@@ -335,7 +305,7 @@ static void timeline_waits_for_others(hcq_device *dev,
 }
 
 #define SHARED_TESTS                                                               \
-    TEST(fills_of_all_kinds), TEST(copies_of_all_alignments), TEST(devices_take_turns), \
-    TEST(imports_of_any_range), TEST(imports_that_overlap), TEST(clocks_keep_pace),
+    TEST(fills_of_all_kinds), TEST(devices_take_turns), TEST(imports_of_any_range), \
+    TEST(imports_that_overlap), TEST(clocks_keep_pace),
 
 #endif /* HCQ_TEST_GPU_TESTS_H */

@@ -2,23 +2,13 @@
    cc -fPIC -shared -I. tests/support/kernel_library.c -o kernels.so */
 #include "hcq.h"
 
-#if defined(_WIN32)
-#define KERNEL __declspec(dllexport)
-#else
-#define KERNEL __attribute__((visibility("default")))
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct {
     uint64_t data;
     uint32_t value, count;
 } library_args;
 
-KERNEL void library_add(const void *args, const hcq_block *block);
-KERNEL void library_ids(const void *args, const hcq_block *block);
+void library_add(const void *args, const hcq_block *block);
+void library_ids(const void *args, const hcq_block *block);
 
 /* data[i] += value for i < count */
 void library_add(const void *args, const hcq_block *block) {
@@ -43,7 +33,3 @@ void library_ids(const void *args, const hcq_block *block) {
         }
     }
 }
-
-#ifdef __cplusplus
-}
-#endif

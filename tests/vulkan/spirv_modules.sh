@@ -5,10 +5,7 @@
 #   sh tests/vulkan/spirv_modules.sh GUARD SOURCE...
 #
 # run.sh makes spirv.c's of all in tests/vulkan/spirv/ and those of all tests, of
-# tests/support/shaders/. After a change of tiny.comp:
-#
-#   sh tests/vulkan/spirv_modules.sh BENCH_VULKAN_SPIRV_H tests/vulkan/spirv/tiny.comp \
-#       >tests/bench/bench_vulkan_spirv.h
+# tests/support/shaders/; bench/run.sh the benchmark's, of tiny.comp.
 #
 # Wants glslangValidator, spirv-as and spirv-opt. The target is vulkan1.2 for GLSL
 # unless a comment of the source says "target NAME".
