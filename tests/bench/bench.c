@@ -474,7 +474,8 @@ static void print_number(FILE *file, const char *format, const char *none, doubl
 
 /* A missed goal says so; what has no other side is held to its goal directly. */
 static const char *verdict(const bench *b, const bench_result *r) {
-    double measured = strncmp(b->name, "include.", 8) == 0 ? r->ours : r->ratio;
+    int alone = strncmp(b->name, "include.", 8) == 0 || strncmp(b->name, "core.", 5) == 0;
+    double measured = isnan(r->ratio) && alone ? r->ours : r->ratio;
     if (isnan(b->goal) || isnan(measured)) {
         return "";
     }

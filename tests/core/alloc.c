@@ -13,40 +13,21 @@ static uint64_t heap_calls;
 #if defined(__GLIBC__) && !TEST_SANITIZED
 #define HEAP_COUNTED 1
 
-#include <link.h>
+static const void *driver;             /* where its library begins */
 
-static uintptr_t driver_first, driver_end; /* of its code and data */
-
-static int look_for_driver(struct dl_phdr_info *info, size_t size, void *inside) {
-    uintptr_t first = UINTPTR_MAX, end = 0;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        uintptr_t at = info->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_LOAD) {
-            first = at < first ? at : first;
-            end = at + part->p_memsz > end ? at + part->p_memsz : end;
-        }
-    }
-    if ((uintptr_t)inside < first || (uintptr_t)inside >= end) {
-        return 0;
-    }
-    driver_first = first;
-    driver_end = end;
-    return 1;
+static const void *library_of(const void *address) {
+    Dl_info info;
+    return address && dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
 static void find_driver(void) {
 #ifdef HCQ_TEST_CUDA
-    void *inside = test_cu.library ? hcq_sys_library_symbol(test_cu.library, "cuInit") : NULL;
-    (void)dl_iterate_phdr(look_for_driver, inside);
-#else
-    (void)look_for_driver;
+    driver = test_cu.library ? library_of(hcq_sys_library_symbol(test_cu.library, "cuInit")) : NULL;
 #endif
 }
 
 static void count_call(const void *caller) {
-    if ((uintptr_t)caller - driver_first >= driver_end - driver_first) {
+    if (!driver || library_of(caller) != driver) {
         __atomic_fetch_add(&heap_calls, 1, __ATOMIC_RELAXED);
     }
 }
