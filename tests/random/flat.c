@@ -30,7 +30,7 @@ static uint64_t submissions(void) {
     if (submissions_wanted) {
         return submissions_wanted;
     }
-    return T.quick ? 40000 : TEST_SANITIZED ? 20000 : 300000;
+    return T.quick ? 40000 : TEST_SANITIZED ? 20000 : 100000;
 }
 
 /* Of the process, without what malloc only keeps. */
