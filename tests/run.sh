@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs hcq's tests.
 #
-#   sh tests/run.sh                what a change must pass      ten minutes
-#   sh tests/run.sh --quick        after every edit             at most 90 seconds
+#   sh tests/run.sh                what a change must pass      eight minutes
+#   sh tests/run.sh --quick        after every edit             one minute
 #   sh tests/run.sh --full         before a release             an hour or more
 #   sh tests/run.sh --install      installs what is missing (Debian), then tests
 #   sh tests/run.sh --require LIST backends not to be skipped: cpu,vulkan,cuda-mock,cuda
