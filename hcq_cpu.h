@@ -833,8 +833,8 @@ static int hcqi_cpu_one_block(const hcq_packet *p) {
 
 /* Runs packets in order; returns the one that failed or NULL. A packet is a
    cache line of its own: a long recording is more than the nearest cache holds,
-   and comes from the next one too late where nobody asks for it ahead. The loop
-   begins where it always does: by a fifth it is as fast as its place allows. */
+   and comes from the next one too late where nobody asks for it ahead. The
+   function begins on one, too: where its loop lay by chance was worth a fifth. */
 HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
                                                        uint32_t count) {
     if (!count) {
