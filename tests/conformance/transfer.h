@@ -155,6 +155,54 @@ static void transfer_times_out(TEST_ARGS) {
     }
 }
 
+/* What both devices get after a transfer that timed out runs behind it, whichever of
+   them does the copying. */
+static void transfer_is_followed_by_both(TEST_ARGS) {
+    hcq_device *devices[2] = {T.dev, T.dev2};
+    for (uint32_t i = 0; i < 2 && devices_share_memory(); i++) {
+        hcq_device *to = devices[i], *from = devices[1 - i];
+        hcq_point gate = make_gate(from), later[2], beside;
+        hcq_buffer a, b;
+        CHECK_OK(hcq_alloc(from, 64, HCQ_ZEROED, &a));
+        CHECK_OK(hcq_alloc(to, 64, HCQ_ZEROED, &b));
+        for (uint32_t n = 0; n < 40 * (i + 1); n++) { /* their submissions count apart */
+            CHECK_OK(submit_behind(make_filler(from, a, 0), from, NULL, NULL));
+        }
+        synchronize_both();
+        CHECK_OK(submit_queue(make_filler(from, a, 1), from, &gate, NULL, HCQ_UNORDERED, NULL));
+        CHECK_RESULT(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 64, 0, 0),
+                     HCQ_TIMEOUT);
+        for (int k = 0; k < 2; k++) {  /* what is beside it ends after it on its lane */
+            hcq_device *device = devices[k];
+            CHECK_OK(submit_behind(make_filler(device, device == to ? b : a, 2), device, NULL,
+                                   &later[k]));
+            CHECK_OK(submit_queue(make_queue(device, HCQ_COMPUTE), device, NULL, NULL,
+                                  HCQ_UNORDERED, &beside));
+            WAIT_OK(beside);
+            CHECK_RESULT(test_poll(later[k]), HCQ_TIMEOUT);
+        }
+        open_gate(gate);
+        WAIT_OK(later[0]);
+        WAIT_OK(later[1]);
+        CHECK_FILLED(a, 2);
+        CHECK_FILLED(b, 2);
+    }
+}
+
+/* Nothing is kept of a device that took part in a transfer and is closed. */
+static void transfer_keeps_no_closed_device(TEST_ARGS) {
+    test_memory memory;
+    hcq_device_desc desc = test_desc();
+    memset(&memory, 0, sizeof memory);
+    desc.memory.user = &memory;
+    hcq_device *third = test_open(0, &desc);
+    hcq_buffer a = make_words(T.dev, 16), c = make_words(third, 16);
+    CHECK_OK(hcq_transfer(hcq_transfer_device(c), hcq_transfer_device(a), 64, 0, BOUND));
+    CHECK_OK(hcq_close(third));
+    CHECK_U64(memory.blocks, 0);
+    CHECK_FILLED(a, 0);
+}
+
 /* HCQ_UNORDERED passes held work of all lanes, and timed-out transfers, too. */
 static void transfer_unordered(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev2);
@@ -383,7 +431,9 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
 }
 
 #define TRANSFER_TESTS \
-    TEST(transfer_every_way), TEST(transfer_times_out), TEST(transfer_unordered), \
+    TEST(transfer_every_way), TEST(transfer_times_out), \
+    TEST(transfer_is_followed_by_both), TEST(transfer_keeps_no_closed_device), \
+    TEST(transfer_unordered), \
     TEST(transfer_orders_both_timelines), TEST(transfer_lists_at_random), \
     TEST(transfer_large_updates), TEST(transfer_lists_keep_no_memory), \
     TEST(transfer_list_across_devices), TEST(transfer_list_lane_and_failure)
