@@ -390,14 +390,16 @@ static uint32_t log_lines(void) {
 }
 
 /* Runs it with little stack, which nesting once for each link of a chain would use up. */
-static void on_a_small_stack(void *(*run)(void *), void *user) {
+static void *on_a_small_stack(void *(*run)(void *), void *user) {
     pthread_attr_t attr;
     pthread_t thread;
+    void *result = NULL;
     pthread_attr_init(&attr);
     CHECK(pthread_attr_setstacksize(&attr, 256 * 1024) == 0);
     CHECK(pthread_create(&thread, &attr, run, user) == 0);
-    pthread_join(thread, NULL);
+    pthread_join(thread, &result);
     pthread_attr_destroy(&attr);
+    return result;
 }
 
 /* ---- explain ---- */
@@ -416,16 +418,22 @@ static const char *explain(hcq_point point) {
     return explain_points(&point, 1);
 }
 
-static void explain_says(const char *file, int line, const char *text, const char *word,
+/* Of words with '|' between them each is in the text, or (want = 0) none is. */
+static void explain_says(const char *file, int line, const char *text, const char *words,
                          int want) {
-    if ((strstr(text, word) != NULL) != want) {
-        fprintf(stderr, "%s:%d: '%s' is %s in:\n%s\n", file, line, word,
-                want ? "not" : "wrongly", text);
-        test_fail(file, line, "explained wrongly");
+    for (size_t n = 0; *words; words += n + (words[n] == '|')) {
+        char word[64];
+        n = strcspn(words, "|");
+        snprintf(word, sizeof word, "%.*s", (int)n, words);
+        if ((strstr(text, word) != NULL) != want) {
+            fprintf(stderr, "%s:%d: '%s' is %s in:\n%s\n", file, line, word,
+                    want ? "not" : "wrongly", text);
+            test_fail(file, line, "explained wrongly");
+        }
     }
 }
-#define SAYS(text, word) explain_says(__FILE__, __LINE__, (text), (word), 1)
-#define SAYS_NOT(text, word) explain_says(__FILE__, __LINE__, (text), (word), 0)
+#define SAYS(text, words) explain_says(__FILE__, __LINE__, (text), (words), 1)
+#define SAYS_NOT(text, words) explain_says(__FILE__, __LINE__, (text), (words), 0)
 
 /* The line of the text that has `word`, which must be there. */
 static const char *explain_line(const char *text, const char *word) {

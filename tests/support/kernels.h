@@ -188,15 +188,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "mul.lo.s32 %r9, %r8, 80; sub.s32 %r10, %r7, %r9; mul.wide.u32 %rd5, %r10, 4;\n"
 "add.s64 %rd6, %rd2, %rd5; st.volatile.global.u32 [%rd6+4], %r1; add.s32 %r11, %r7, 1;\n"
 "st.volatile.global.u32 [%rd2], %r11; $L2: ret; }\n"},
-{"until",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_until() { .reg .pred %p<4>;\n"
-".reg .b32 %r<8>; .reg .b64 %rd<8>; mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y;\n"
-"or.b32 %r3, %r1, %r2; mov.u32 %r4, %tid.z; or.b32 %r5, %r3, %r4; setp.ne.s32 %p1, %r5, 0;\n"
-"@%p1 bra $L5; mov.u64 %rd3, 0x5eed5eed5eed5eed; membar.sys; mov.u32 %r6, 1;\n"
-"st.volatile.u32 [%rd3+16], %r6; mov.u64 %rd4, 0x5eed5eed5eed5eed; mov.u64 %rd5, %globaltimer;\n"
-"$L2: ld.volatile.u32 %r7, [%rd4+12]; setp.ne.s32 %p2, %r7, 0; @%p2 bra $L4;\n"
-"mov.u64 %rd6, %globaltimer; sub.s64 %rd7, %rd6, %rd5; setp.lt.u64 %p3, %rd7, 10000000000;\n"
-"@%p3 bra $L2; $L4: membar.sys; $L5: ret; }\n"},
 };
 
 #endif /* HCQ_TEST_KERNELS_H */
