@@ -52,19 +52,18 @@ static hcq_queue *make_profiled_queue(hcq_device *device, hcq_buffer a, hcq_buff
 /* Names, numbers, bytes and places of a queue's commands. */
 static void check_profiled_queue(const char *file, int line, const hcq_profile_event *e,
                                  uint64_t number) {
-    static const uint64_t bytes[5] = {0, 64, 4, 8, 0};
-    static const hcq_command_kind kinds[5] = {HCQ_COMMAND_EXEC, HCQ_COMMAND_FILL,
-                                              HCQ_COMMAND_COPY, HCQ_COMMAND_WRITE,
-                                              HCQ_COMMAND_EXEC};
-    static const char *const names[5] = {"add", "clear", NULL, NULL, "second add"};
+    static const struct { hcq_command_kind kind; uint64_t bytes; const char *name; } rows[5] = {
+        {HCQ_COMMAND_EXEC, 0, "add"}, {HCQ_COMMAND_FILL, 64, "clear"}, {HCQ_COMMAND_COPY, 4, NULL},
+        {HCQ_COMMAND_WRITE, 8, NULL}, {HCQ_COMMAND_EXEC, 0, "second add"},
+    };
     for (uint32_t i = 0; i < 5; i++) {
         test_number(file, line, "the submission", e[i].submission, number);
         test_number(file, line, "the command", e[i].command, i);
-        test_number(file, line, "the kind", e[i].kind, kinds[i]);
-        test_number(file, line, "the bytes", e[i].bytes, bytes[i]);
+        test_number(file, line, "the kind", e[i].kind, rows[i].kind);
+        test_number(file, line, "the bytes", e[i].bytes, rows[i].bytes);
         test_number(file, line, "the lane's kind", e[i].lane_kind, HCQ_COMPUTE);
         test_number(file, line, "the lane", e[i].lane, 0);
-        CHECK(names[i] == NULL || strcmp(e[i].name, names[i]) == 0);
+        CHECK(rows[i].name == NULL || strcmp(e[i].name, rows[i].name) == 0);
         CHECK(strcmp(e[i].queue, "the frame") == 0);
         /* Nothing lies between: one time is the end of one and the next's begin. */
         CHECK(i == 0 || e[i - 1].end_ns == e[i].begin_ns);
@@ -179,24 +178,25 @@ static void profile_of_lanes(TEST_ARGS) {
     CHECK_U64(count, 0);
 }
 
-/* Held submissions of a bound queue, more than it has versions: as without. */
+/* Held submissions of a bound queue, more than it has versions, and commands of all
+   kinds: as without. */
 static void profile_refuses_no_work(TEST_ARGS) {
     enum { HELD = 8 };
     NEED_PROFILE();
+    static graph_work w[2];
     hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
     hcq_queue *q = make_profiled_queue(T.dev, a, b), *g = make_graph();
-    hcq_buffer c = make_words(T.dev, 1);
-    hcq_point gate = make_gate(T.dev), done = {{0}, 0};
-    CHECK_INDEX(record_add(g, make_add(T.dev), c, 0, 1), 0);
+    hcq_queue *twin = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_point done = {{0}, 0};
+    uint32_t frames = 0;
+    w[0] = make_work();
+    w[1] = make_work();
+    CHECK(record_work(g, &w[0]) > 0 && record_work(twin, &w[1]) > 0);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_queue_bind(g, T.dev));
     for (int on = 0; on < 3; on++) {   /* off, on, off again */
-        gate = make_gate(T.dev);
-        if (on == 1) {
-            CHECK_OK(hcq_profile_start(T.dev, NULL));
-        } else if (on == 2) {
-            CHECK_OK(hcq_profile_stop(T.dev));
-        }
+        hcq_point gate = make_gate(T.dev);
+        CHECK_OK(on == 1 ? hcq_profile_start(T.dev, NULL) : hcq_profile_stop(T.dev));
         for (uint32_t i = 0; i < HELD; i++) {
             CHECK_OK(submit_behind(q, T.dev, &gate, &done));
             CHECK_OK(submit_behind(g, T.dev, &gate, &done));
@@ -205,68 +205,38 @@ static void profile_refuses_no_work(TEST_ARGS) {
         open_gate(gate);
         WAIT_OK(done);
         CHECK_U64(READ32(a, 0), 2 * HELD * (1 + (uint32_t)on));
-        CHECK_U64(READ32(c, 0), HELD * (1 + (uint32_t)on));
     }
     const uint32_t count = PROFILE_READ(T.dev);
-    uint32_t frames = 0;
     for (uint32_t i = 0; i < count; i++) { /* reads are in it, too */
         frames += strcmp(profiled[i].queue, "the frame") == 0;
     }
     CHECK(frames > 0 && frames <= HELD * 5);
-}
-
-/* Results with the profile on, started and stopped between submissions, as off. */
-static void profile_changes_no_results(TEST_ARGS) {
-    NEED_PROFILE();
-    static graph_work w[3];
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_queue *q[3] = {make_graph(), make_queue(T.dev, HCQ_COMPUTE),
-                           make_queue(T.dev, HCQ_COMPUTE)};
-        for (int k = 0; k < 3; k++) {
-            w[k] = make_work();
-            CHECK(record_work(q[k], &w[k]) > 0);
-            CHECK_OK(bound ? hcq_queue_bind(q[k], T.dev) : HCQ_OK);
-        }
-        for (uint32_t i = 0; i < 12; i++) {
-            if (i % 4 == 1) {
-                CHECK_OK(hcq_profile_start(T.dev, NULL));
-            } else if (i % 4 == 3) {
-                CHECK_OK(hcq_profile_stop(T.dev));
-            }
-            CHECK_OK(hcq_queue_submit(q[0], T.dev, NULL));
-            CHECK_OK(hcq_queue_submit(q[1], T.dev, NULL));
-        }
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK(PROFILE_READ(T.dev) > 0);
-        CHECK_OK(hcq_profile_stop(T.dev));
-        for (uint32_t i = 0; i < 12; i++) {
-            CHECK_OK(hcq_queue_submit(q[2], T.dev, NULL));
-        }
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_WORK(&w[0], &w[2]);
-        CHECK_WORK(&w[1], &w[2]);
+    for (uint32_t i = 0; i < 3 * HELD; i++) {
+        CHECK_OK(hcq_queue_submit(twin, T.dev, NULL));
     }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_WORK(&w[0], &w[1]);
 }
 
-/* A recording's own timestamps, signals and variables go on as they did. */
+/* A recording's own timestamps and signals go on as they did. */
 static void profile_beside_timestamps(TEST_ARGS) {
     NEED_PROFILE();
     hcq_buffer a = make_words(T.dev, 4);
     hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev, 0);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     uint64_t first = 0, second = 0;
+    uint32_t writes = 0, copies = 0;
     CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
-    CHECK_INDEX(hcq_queue_write(q, a, 0, 4), 1);
+    CHECK_INDEX(hcq_queue_write(q, a, 4711, 4), 1);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 8, 4), a, 4), 3);
     CHECK_INDEX(hcq_queue_timestamp(q, t), 4);
-    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     for (uint64_t i = 1; i <= 10; i++) {
         CHECK_OK(hcq_queue_update_signal(q, 2, NULL, i));
-        CHECK_OK(submit_variables(q, &i, 1, NULL));
-        CHECK_U64(READ32(a, 2), i);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_U64(READ32(a, 2), 4711);
         WAIT_OK(hcq_at(s, i));
         uint64_t before = second;
         CHECK_OK(hcq_signal_timestamp(s, &first));
@@ -275,13 +245,11 @@ static void profile_beside_timestamps(TEST_ARGS) {
     }
     CHECK_OK(hcq_profile_stop(T.dev));
     const uint32_t count = PROFILE_READ(T.dev);
-    uint32_t writes = 0, copies = 0;
     for (uint32_t i = 0; i < count; i++) { /* and what reads use is no command of it */
         writes += profiled[i].kind == HCQ_COMMAND_WRITE && profiled[i].command == 1;
         copies += profiled[i].kind == HCQ_COMMAND_COPY && profiled[i].command == 3;
     }
-    CHECK_U64(writes, 10);
-    CHECK_U64(copies, 10);
+    CHECK(writes == 10 && copies == 10);
 }
 
 /* Launches of a graph over two devices: each event on its device, with the index
@@ -369,36 +337,6 @@ static void profile_overflows(TEST_ARGS) {
     CHECK_U64(READ32(a, 0), ROUNDS);
 }
 
-/* Names beyond those that there is room for share one; nothing else changes. */
-static void profile_has_few_names(TEST_ARGS) {
-    enum { NAMES = 40 };
-    NEED_PROFILE();
-    const hcq_profile_desc desc = {0, 4};
-    hcq_buffer a = make_words(T.dev, 1);
-    hcq_program *add = make_add(T.dev);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_point done;
-    char name[32];
-    for (uint32_t i = 0; i < NAMES; i++) {
-        CHECK(record_add(q, add, a, 0, 1) >= 0);
-        snprintf(name, sizeof name, "command %u", i);
-        CHECK_OK(hcq_queue_command_label(q, i, name));
-    }
-    for (int names = 0; names < 2; names++) {
-        CHECK_OK(hcq_profile_start(T.dev, names ? NULL : &desc));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
-        CHECK_OK(hcq_profile_stop(T.dev));
-        CHECK_U64(PROFILE_READ(T.dev), NAMES);
-        for (uint32_t i = 0; i < NAMES; i++) {
-            snprintf(name, sizeof name, "command %u", i);
-            CHECK_U64(profiled[i].command, i);
-            CHECK(!names || strcmp(profiled[i].name, name) == 0);
-        }
-    }
-    CHECK_U64(READ32(a, 0), 2 * NAMES);
-}
-
 /* Queues, labels and programs that go before the work is done; a ring of one event
    and one name. */
 static void profile_outlives_its_objects(TEST_ARGS) {
@@ -464,72 +402,67 @@ static void profile_of_a_failure(TEST_ARGS) {
 
 /* ---- as text ---- */
 
+static void check_profile_text(hcq_device *const *devices, hcq_profile_format format,
+                               const char *words, const char *path) {
+    static char text[1 << 20];
+    char part[64];
+    size_t length = hcq_profile_print(devices, 2, format, text, sizeof text);
+    CHECK(length > 16 && length < sizeof text);
+    CHECK_U64(strlen(text), length);
+    SAYS(text, words);
+    memset(part, 'x', sizeof part);
+    CHECK(hcq_profile_print(devices, 2, format, part, 16) > 16);
+    CHECK(part[15] == 0 && part[16] == 'x' && memcmp(part, text, 15) == 0);
+    CHECK(hcq_profile_print(devices, 2, format, NULL, 0) > 16);
+    CHECK_OK(hcq_profile_save(devices, 2, format, path));
+    FILE *saved = fopen(path, "rb");
+    CHECK(saved != NULL);
+    size_t n = fread(text, 1, sizeof text - 1, saved);
+    fclose(saved);
+    text[n] = 0;
+    SAYS(text, words);
+    CHECK_RESULT(hcq_profile_save(devices, 2, format, "/nowhere/at/all"), HCQ_ERROR_NATIVE);
+}
+
+/* Of devices that were never profiled, too, it is a whole text. */
 static void profile_as_text(TEST_ARGS) {
-    NEED_PROFILE();
-    static char text[1 << 20], part[64];
-    static const struct { hcq_profile_format format; const char *words[3]; } formats[3] = {
-        {HCQ_PROFILE_TRACE, {"traceEvents", "second add", "the frame"}},
-        {HCQ_PROFILE_HTML, {"<svg", "second add", "</html>"}},
-        {HCQ_PROFILE_SUMMARY, {"add", "clear", "add"}},
+    static const struct { hcq_profile_format format; const char *empty, *words; } formats[3] = {
+        {HCQ_PROFILE_TRACE, "traceEvents", "traceEvents|second add|the frame"},
+        {HCQ_PROFILE_HTML, "<svg|</html>", "<svg|second add|</html>"},
+        {HCQ_PROFILE_SUMMARY, "", "add|clear"},
     };
     hcq_device *devices[2] = {T.dev, T.dev2};
     hcq_queue *q = make_profiled_queue(T.dev, make_words(T.dev, 1), make_words(T.dev, 16));
     hcq_point done;
+    uint32_t count = 5;
+    uint64_t lost = 5;
     char path[] = "/tmp/hcq-profile-XXXXXX";
     int file = mkstemp(path);
     CHECK(file >= 0);
     close(file);
-    CHECK_OK(hcq_profile_start(T.dev, NULL));
-    CHECK_OK(hcq_profile_start(T.dev2, NULL));
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    WAIT_OK(done);
-    for (int i = 0; i < 3; i++) {
-        const hcq_profile_format format = formats[i].format;
-        size_t length = hcq_profile_print(devices, 2, format, text, sizeof text);
-        CHECK(length > 0 && length < sizeof text);
-        CHECK_U64(strlen(text), length);
-        for (int k = 0; k < 3; k++) {
-            SAYS(text, formats[i].words[k]);
-        }
-        memset(part, 'x', sizeof part);
-        CHECK(hcq_profile_print(devices, 2, format, part, 16) > 16);
-        CHECK(part[15] == 0 && part[16] == 'x' && memcmp(part, text, 15) == 0);
-        CHECK(hcq_profile_print(devices, 2, format, NULL, 0) > 16);
-        CHECK_OK(hcq_profile_save(devices, 2, format, path));
-        FILE *saved = fopen(path, "rb");
-        CHECK(saved != NULL);
-        size_t n = fread(text, 1, sizeof text - 1, saved);
-        fclose(saved);
-        text[n] = 0;
-        CHECK(n > 16);
-        SAYS(text, formats[i].words[0]);
-        SAYS(text, formats[i].words[1]);
-        CHECK_RESULT(hcq_profile_save(devices, 2, format, "/nowhere/at/all"), HCQ_ERROR_NATIVE);
-    }
-    CHECK_U64(unlink(path), 0);
-}
-
-/* Nothing was recorded, on devices that were never profiled: still a whole text. */
-static void profile_of_nothing(TEST_ARGS) {
-    static char text[1 << 20];
-    hcq_device *devices[2] = {T.dev, T.dev2};
-    uint32_t count = 5;
-    uint64_t lost = 5;
     CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, &lost));
     CHECK(count == 0 && lost == 0);
     CHECK_OK(hcq_profile_stop(T.dev));
     for (int i = 0; i < 3; i++) {
-        size_t length = hcq_profile_print(devices, 2, (hcq_profile_format)i, text, sizeof text);
-        CHECK(length > 0 && length < sizeof text && strlen(text) == length);
+        check_profile_text(devices, formats[i].format, formats[i].empty, path);
     }
+    if (has_feature(HCQ_FEATURE_PROFILING)) {
+        CHECK_OK(hcq_profile_start(T.dev, NULL));
+        CHECK_OK(hcq_profile_start(T.dev2, NULL));
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+        for (int i = 0; i < 3; i++) {
+            check_profile_text(devices, formats[i].format, formats[i].words, path);
+        }
+    }
+    CHECK_U64(unlink(path), 0);
 }
 
 /* ---- at the same time ---- */
 
 typedef struct toggler {
     pthread_t thread;
-    uint32_t stop;                     /* atomic */
-    uint32_t turns;                    /* atomic */
+    uint32_t stop, turns;              /* atomic */
     hcq_result result;
 } toggler;
 
@@ -547,16 +480,6 @@ static void *toggler_run(void *user) {
         __atomic_add_fetch(&t->turns, 1, __ATOMIC_RELEASE);
     }
     return NULL;
-}
-
-/* Submits a bound queue; where work before it holds its versions, once that is done. */
-static hcq_result submit_patiently(hcq_queue *q) {
-    hcq_result result = hcq_queue_submit(q, T.dev, NULL);
-    if (result == HCQ_ERROR_LIMIT) {
-        result = hcq_device_synchronize(T.dev, BOUND);
-        result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;
-    }
-    return result;
 }
 
 /* One thread starts, reads and stops while another one submits and updates. */
@@ -580,12 +503,16 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
            hcq_sys_now_ns() < limit) {
         const uint32_t value = launches % 7;
         result = hcq_queue_update_arg(q, 0, 1, &value, 4);
-        result = result == HCQ_OK ? submit_patiently(q) : result;
+        result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;
+        if (result == HCQ_ERROR_LIMIT) { /* its versions are held by work before */
+            result = hcq_device_synchronize(T.dev, BOUND);
+            continue;
+        }
         result = result == HCQ_OK ? hcq_queue_submit(g, T.dev, NULL) : result;
         sum += value + 2;
         launches++;
-        if (launches % 64 == 0) {
-            result = result == HCQ_OK ? hcq_device_synchronize(T.dev, BOUND) : result;
+        if (launches % 64 == 0 && result == HCQ_OK) {
+            result = hcq_device_synchronize(T.dev, BOUND);
         }
     }
     __atomic_store_n(&t.stop, 1, __ATOMIC_RELEASE);
@@ -599,7 +526,6 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
 
 #define PROFILE_TESTS \
     TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
-    TEST(profile_refuses_no_work), TEST(profile_changes_no_results), \
-    TEST(profile_beside_timestamps), TEST(profile_of_a_graph), TEST(profile_overflows), \
-    TEST(profile_has_few_names), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
-    TEST(profile_as_text), TEST(profile_of_nothing), TEST(profile_starts_and_stops_under_load)
+    TEST(profile_refuses_no_work), TEST(profile_beside_timestamps), TEST(profile_of_a_graph), \
+    TEST(profile_overflows), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
+    TEST(profile_as_text), TEST(profile_starts_and_stops_under_load)
