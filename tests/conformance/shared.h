@@ -352,10 +352,6 @@ typedef struct notice_caller {
     hcq_result got[20];
 } notice_caller;
 
-/* From within notifications: the running one is gone, one that was released
-   with it may be taken back as long as it has not run. */
-static struct { notice_caller own; notice other; hcq_result self, taken; } canceller;
-
 static int readable(intptr_t handle, int timeout_ms) {
     struct pollfd fd;
     int n;
