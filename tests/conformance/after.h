@@ -647,5 +647,6 @@ static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
     TEST(alloc_after_freed_early), TEST(failed_alloc_keeps_the_users), \
     TEST(free_after_is_held), TEST(free_after_with_late_users), TEST(free_after_failed_wait), \
     TEST(free_after_of_imported), TEST(temporaries_stay_bounded), TEST(temporaries_from_threads), \
-    TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
+    TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
+    TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
     TEST(transfers_give_up_in_a_full_lane)

@@ -97,10 +97,10 @@ HCQI_SERIAL_MASK * handles_never_come_again
 .failure_ranges 65536 forgotten_answers_say_so
 .inflight 4096 temporaries_from_threads
 .slots 2 slots_all_held
-.timeout_ns 30s long_calls_explain_themselves
+.timeout_ns 30s long_waits_explain_themselves
 .explain_ns 5s long_waits_explain_themselves
 .events 65536 profile_overflows
-.names 1024 profile_has_few_names
+.names 1024 profile_outlives_its_objects
 HCQI_CPU_LANES 8 as_many_lanes_as_fit
 HCQI_CPU_ORDINALS 64 ordinals_of_the_cpu
 HCQI_CPU_CHUNK 1024 any_number_in_flight
