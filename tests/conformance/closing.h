@@ -33,40 +33,29 @@ static void device_references(TEST_ARGS) {
     CHECK_RESULT(hcq_device_release(device), HCQ_ERROR_CLOSED);
 }
 
-typedef struct holder {
-    pthread_t thread;
-    hcq_device *device;
-    hcq_result result;
-} holder;
-
 /* Owns one reference, takes and gives back others, then gives back its own. */
 static void *holder_run(void *user) {
-    holder *h = (holder *)user;
-    for (int i = 0; i < 200 && h->result == HCQ_OK; i++) {
-        uint64_t value = 0;
-        h->result = hcq_device_retain(h->device);
-        if (h->result == HCQ_OK) {
-            h->result = hcq_device_query(h->device, HCQ_QUERY_HELD, &value);
-        }
-        if (h->result == HCQ_OK) {
-            h->result = hcq_device_release(h->device);
-        }
+    blocked_call *b = (blocked_call *)user;
+    uint64_t value;
+    int fine = 1;
+    for (int i = 0; i < 200 && fine; i++) {
+        fine = hcq_device_retain(b->device) == HCQ_OK &&
+               hcq_device_query(b->device, HCQ_QUERY_HELD, &value) == HCQ_OK &&
+               hcq_device_release(b->device) == HCQ_OK;
     }
-    hcq_result last = hcq_device_release(h->device);
-    h->result = h->result == HCQ_OK ? last : h->result;
-    return NULL;
+    hcq_result last = hcq_device_release(b->device);
+    return blocked_end(b, fine ? last : HCQ_ERROR_HOST);
 }
 
 /* Whichever thread gives the last reference back closes, once. */
 static void device_references_in_threads(TEST_ARGS) {
     enum { N = 4 };
-    static holder h[N];
+    static blocked_call h[N];
     static notice n;
     for (int round = 0; round < 10; round++) {
         hcq_device *device = test_open(0, NULL);
-        hcq_signal never = make_signal(device, 0);
-        hcq_point wait = hcq_at(never, 1), held;
-        CHECK_OK(submit_lists(device, &wait, NULL, 0, &held));
+        hcq_point never = make_gate(device), held;
+        CHECK_OK(submit_lists(device, &never, NULL, 0, &held));
         NOTIFY_AT(&n, held);
         memset(h, 0, sizeof h);
         for (int i = 0; i < N; i++) {
@@ -89,33 +78,25 @@ static void device_references_in_threads(TEST_ARGS) {
     }
 }
 
-typedef struct late_release {
-    pthread_t thread;
-    hcq_device *device;
-    uint32_t ready;                    /* atomic */
-    hcq_result result;
-} late_release;
-
 /* Gives its reference back as soon as the device answers nobody any more. */
 static void *late_release_run(void *user) {
-    late_release *l = (late_release *)user;
-    __atomic_store_n(&l->ready, 1, __ATOMIC_RELEASE);
-    while (hcq_device_timeline_value(l->device) != 0) {
+    blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
+    while (hcq_device_timeline_value(b->device) != 0) {
     }
-    l->result = hcq_device_release(l->device);
-    return NULL;
+    return blocked_end(b, hcq_device_release(b->device));
 }
 
 /* A reference given back at any moment of a hcq_close is taken, and nothing of
    the device is left, which the end of the test looks at. */
 static void release_while_it_closes(TEST_ARGS) {
     for (uint32_t round = 0; round < (T.quick ? 20u : 60u); round++) {
-        late_release l;
+        blocked_call l;
         memset(&l, 0, sizeof l);
         l.device = test_open(0, NULL);
         CHECK_OK(hcq_device_retain(l.device));
         pthread_create(&l.thread, NULL, late_release_run, &l);
-        int ready = word_until(&l.ready, 1);
+        int ready = word_until(&l.tid, 1);
         hcq_result closed = hcq_close(l.device);
         pthread_join(l.thread, NULL);
         CHECK(ready);
@@ -129,19 +110,16 @@ static void release_while_it_closes(TEST_ARGS) {
 /* Close finishes what was handed over: its effects are there. */
 static void close_finishes_work(TEST_ARGS) {
     hcq_device *device = test_open(0, NULL);
-    hcq_signal s = make_signal(T.dev, 0);
-    host_log log;
-    memset(&log, 0, sizeof log);
+    hcq_point raise = make_gate(T.dev);
+    uint32_t calls = 0;
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_host(q, host_record, &log), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 0);
     for (int i = 0; i < 50; i++) {
-        CHECK_OK(hcq_queue_submit(q, device, NULL));
+        CHECK_OK(submit_queue(q, device, NULL, i == 49 ? &raise : NULL, 0, NULL));
     }
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
-    CHECK_OK(hcq_queue_submit(q, device, NULL));
     CHECK_OK(hcq_close(device));
-    CHECK_U64(log.calls, 51);
-    CHECK_OK(test_poll(hcq_at(s, 1)));
+    CHECK_U64(calls, 50);
+    CHECK_OK(test_poll(raise));
 }
 
 /* Its held work would raise s@2, and another device runs what raises s@1: what is
@@ -213,38 +191,37 @@ static void idle_devices_close_beside_a_busy_one(TEST_ARGS) {
 static void close_with_failures_above_others(TEST_ARGS) {
     for (int bad = 1; bad <= 3; bad++) { /* bits: which queues fail */
         hcq_device *device = test_open(2, NULL);
-        hcq_signal s[3], fails = make_signal(T.dev, 0), ends = make_signal(T.dev, 0);
+        hcq_point low[3], fails = make_gate(T.dev), ends = make_gate(T.dev), failed;
         hcq_queue *slow = make_holder(T.dev), *q[2];
         for (int i = 0; i < 3; i++) {
-            s[i] = make_signal(T.dev, 0);
-            CHECK_INDEX(hcq_queue_signal(slow, hcq_at(s[i], 1)), i + 1);
+            low[i] = make_gate(T.dev);
+            CHECK_INDEX(hcq_queue_signal(slow, low[i]), i + 1);
         }
         hold_reset();
-        hcq_point done = hold_start(slow, T.dev), failed, last = hcq_at(s[2], 2);
+        hcq_point done = hold_start(slow, T.dev), last = hcq_at(low[2].signal, 2);
         for (int i = 0; i < 2; i++) {
             int this_one = bad >> i & 1;
             q[i] = make_queue(device, i ? HCQ_COPY : HCQ_COMPUTE);
-            CHECK(!this_one || hcq_queue_wait(q[i], hcq_at(fails, 1)) == 0);
-            CHECK(hcq_queue_signal(q[i], this_one ? hcq_at(s[i], 2) : hcq_at(ends, 1)) >= 0);
+            CHECK(!this_one || hcq_queue_wait(q[i], fails) == 0);
+            CHECK(hcq_queue_signal(q[i], this_one ? hcq_at(low[i].signal, 2) : ends) >= 0);
         }
         hcq_submission sub = submission(q, 2);
         sub.signals = &last;
         sub.signal_count = 1;
         CHECK_OK(hcq_submit(device, &sub, 1, &failed));
-        CHECK_OK(hcq_signal_fail(fails, HCQ_ERROR_HOST));
+        CHECK_OK(hcq_signal_fail(fails.signal, HCQ_ERROR_HOST));
         if (bad != 3) {
-            WAIT_OK(hcq_at(ends, 1));
+            WAIT_OK(ends);
         }
-        int held = 1;
         for (int closed = 0; closed < 2; closed++) {
             for (int i = 0; i < 3; i++) {
-                CHECK_RESULT(test_poll(hcq_at(s[i], 1)), HCQ_TIMEOUT);
-                CHECK_RESULT(test_poll(hcq_at(s[i], 2)),
+                CHECK_RESULT(test_poll(low[i]), HCQ_TIMEOUT);
+                CHECK_RESULT(test_poll(hcq_at(low[i].signal, 2)),
                              i == 2 || (bad >> i & 1) ? HCQ_ERROR_HOST : HCQ_TIMEOUT);
             }
             CHECK(closed || hcq_close(device) == HCQ_OK);
-            held &= holds();
         }
+        int held = holds();
         hold_release();
         CHECK(held);
         WAIT_OK(done);
@@ -430,15 +407,10 @@ static void close_with_held_memory(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev), ready, freed, follower[2];
     hcq_buffer a, b = make_words(device, 64);
     const uint32_t data[4] = {1, 2, 3, 4};
-    hcq_transfer_command command;
     CHECK_OK(hcq_alloc_after(device, &gate, 1, 640, 0, &a, &ready));
     CHECK_OK(hcq_free_after(a, &ready, 1, NULL));
     CHECK_OK(hcq_free_after(b, &gate, 1, &freed));
-    memset(&command, 0, sizeof command);
-    command.kind = HCQ_TRANSFER_UPDATE;
-    command.dst = a;
-    command.data = data;
-    command.size = sizeof data;
+    hcq_transfer_command command = command_update(a, data, sizeof data);
     CHECK_OK(hcq_transfer_submit(device, &ready, 1, &command, 1, NULL));
     CHECK_OK(submit_lists(T.dev, &ready, NULL, 0, &follower[0]));
     CHECK_OK(submit_lists(T.dev2, &freed, NULL, 0, &follower[1]));

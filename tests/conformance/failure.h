@@ -90,61 +90,29 @@ static void timeline_waits_pass_failures(TEST_ARGS) {
 
 /* ---- answers stay exact ---- */
 
+/* Submissions of which every second one fails, the first of them. */
 typedef struct answers {
-    hcq_queue *good, *bad;
-    hcq_point *points;
-    int *fails;
+    hcq_queue *queues[2];
+    hcq_point points[2000];
     uint32_t count;
 } answers;
 
-static answers answers_of(hcq_device *device, uint32_t capacity) {
-    answers a = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE), NULL, NULL, 0};
-    CHECK_INDEX(hcq_queue_host(a.bad, host_fails, NULL), 0);
-    a.points = (hcq_point *)calloc(capacity, sizeof *a.points);
-    a.fails = (int *)calloc(capacity, sizeof *a.fails);
+static answers answers_of(hcq_device *device) {
+    answers a = {{make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)}, {{{0}, 0}}, 0};
+    CHECK_INDEX(hcq_queue_host(a.queues[0], host_fails, NULL), 0);
     return a;
 }
 
-static void answers_submit(answers *a, hcq_device *device, int fails, const hcq_point *wait) {
-    hcq_submission sub = submission(fails ? &a->bad : &a->good, 1);
-    sub.waits = wait;
-    sub.wait_count = wait ? 1 : 0;
-    sub.flags = wait ? HCQ_UNORDERED : 0;
-    a->fails[a->count] = fails;
-    CHECK_OK(hcq_submit(device, &sub, 1, &a->points[a->count++]));
+static void answers_submit(answers *a, hcq_device *device) {
+    CHECK_OK(hcq_queue_submit(a->queues[a->count % 2], device, &a->points[a->count]));
+    a->count++;
 }
 
-static void answers_check(const answers *a) {
+static void answers_check(const answers *a, uint32_t forgotten) {
     for (uint32_t i = 0; i < a->count; i++) {
-        WAIT_RESULT(a->points[i], a->fails[i] ? HCQ_ERROR_HOST : HCQ_OK);
+        WAIT_RESULT(a->points[i], i < forgotten ? HCQ_ERROR_LIMIT
+                                  : i % 2       ? HCQ_OK : HCQ_ERROR_HOST);
     }
-}
-
-static void answers_free(answers *a) {
-    free(a->points);
-    free(a->fails);
-}
-
-/* Work that builds on a success runs, whatever failed since; on a failure, not. */
-static void work_behind_a_success_runs(TEST_ARGS) {
-    enum { N = 100 };
-    answers a = answers_of(T.dev, N);
-    hcq_buffer words = make_words(T.dev, N);
-    for (uint32_t i = 0; i < N; i++) {
-        answers_submit(&a, T.dev, i % 2 != 0, NULL);
-    }
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    for (uint32_t i = 0; i < N; i++) {
-        hcq_point done;
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(words, i * 4, 4), i + 1, 4), 0);
-        CHECK_OK(submit_behind(q, T.dev, &a.points[i], &done));
-        WAIT_RESULT(done, a.fails[i] ? HCQ_ERROR_HOST : HCQ_OK);
-    }
-    for (uint32_t i = 0; i < N; i++) {
-        CHECK_U64(READ32(words, i), a.fails[i] ? 0 : i + 1);
-    }
-    answers_free(&a);
 }
 
 /* What had to be forgotten says so: neither a success nor a failure is guessed. */
@@ -153,19 +121,15 @@ static void forgotten_answers_say_so(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.failure_ranges = KEPT;
     hcq_device *device = test_open(0, &desc);
-    answers a = answers_of(device, N);
+    answers a = answers_of(device);
     for (uint32_t i = 0; i < N; i++) {
-        answers_submit(&a, device, i % 2 == 0, NULL);
-        WAIT_RESULT(a.points[i], i % 2 == 0 ? HCQ_ERROR_HOST : HCQ_OK);
+        answers_submit(&a, device);
+        WAIT_RESULT(a.points[i], i % 2 ? HCQ_OK : HCQ_ERROR_HOST);
     }
-    for (uint32_t i = 0; i < N; i++) { /* the last eight failures are told apart */
-        hcq_result exact = a.fails[i] ? HCQ_ERROR_HOST : HCQ_OK;
-        WAIT_RESULT(a.points[i], i < N - 2 * KEPT - 1 ? HCQ_ERROR_LIMIT : exact);
-    }
+    answers_check(&a, N - 2 * KEPT - 1); /* the last eight failures are told apart */
     hcq_point done;
-    CHECK_OK(submit_behind(a.good, device, &a.points[1], &done));
+    CHECK_OK(submit_behind(a.queues[1], device, &a.points[1], &done));
     WAIT_RESULT(done, HCQ_ERROR_LIMIT);
-    answers_free(&a);
     CHECK_OK(hcq_close(device));
 }
 
@@ -180,7 +144,7 @@ static void lanes_ask_for_the_right_failure(TEST_ARGS) {
         hcq_device_desc desc = test_desc();
         desc.compute_lanes = 2;
         hcq_device *device = test_open(0, &desc);
-        answers a = answers_of(device, 2000);
+        answers a = answers_of(device);
         hcq_queue *fill = make_queue(device, HCQ_COMPUTE);
         hcq_buffer word = make_words(device, 1);
         hcq_point ends[2], done;
@@ -201,20 +165,19 @@ static void lanes_ask_for_the_right_failure(TEST_ARGS) {
         CHECK_OK(hcq_submit(device, &sub, 1, &done));
         __atomic_store_n(&go[0], 1, __ATOMIC_RELEASE);
         WAIT_RESULT(ends[0], fails ? HCQ_ERROR_HOST : HCQ_OK);
-        for (uint32_t i = 0; i < most; i++) {
-            answers_submit(&a, device, i % 2 == 0, NULL);
+        while (a.count < most) {
+            answers_submit(&a, device);
         }
-        WAIT_OK(a.points[a.count - 1]);
+        WAIT_OK(a.points[most - 1]);
         __atomic_store_n(&go[1], 1, __ATOMIC_RELEASE);
         WAIT_RESULT(done, fails ? HCQ_ERROR_HOST : HCQ_OK);
         WAIT_OK(ends[1]);
         CHECK_U64(READ32(word, 0), fails ? 0 : 7);
-        for (uint32_t i = 0; i < 1000; i++) { /* nothing waits any more: these may go */
-            answers_submit(&a, device, i % 2 == 0, NULL);
+        while (a.count < most + 1000) { /* nothing waits any more: these may go */
+            answers_submit(&a, device);
             CHECK_OK(hcq_device_synchronize(device, BOUND));
         }
-        answers_check(&a);
-        answers_free(&a);
+        answers_check(&a, 0);
         CHECK_OK(hcq_close(device));
     }
 }
@@ -463,8 +426,7 @@ static void lost_before_its_host_command(TEST_ARGS) {
 }
 
 #define FAILURE_TESTS \
-    TEST(failure_propagates), TEST(timeline_waits_pass_failures), \
-    TEST(work_behind_a_success_runs), TEST(forgotten_answers_say_so), \
+    TEST(failure_propagates), TEST(timeline_waits_pass_failures), TEST(forgotten_answers_say_so), \
     TEST(lanes_ask_for_the_right_failure), TEST(a_failure_begins_above_what_may_land), \
     TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), TEST(native_refusals), \
     TEST(refused_batch_leaves_no_trace), TEST(lost_device), TEST(lost_before_its_host_command)
