@@ -107,21 +107,6 @@ static void release_while_it_closes(TEST_ARGS) {
 
 /* ---- work ---- */
 
-/* Close finishes what was handed over: its effects are there. */
-static void close_finishes_work(TEST_ARGS) {
-    hcq_device *device = test_open(0, NULL);
-    hcq_point raise = make_gate(T.dev);
-    uint32_t calls = 0;
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 0);
-    for (int i = 0; i < 50; i++) {
-        CHECK_OK(submit_queue(q, device, NULL, i == 49 ? &raise : NULL, 0, NULL));
-    }
-    CHECK_OK(hcq_close(device));
-    CHECK_U64(calls, 50);
-    CHECK_OK(test_poll(raise));
-}
-
 /* Its held work would raise s@2, and another device runs what raises s@1: what is
    cancelled, or fails as the device is lost, waits for nobody. */
 static void the_end_does_not_wait_for_others(TEST_ARGS) {
@@ -425,7 +410,7 @@ static void close_with_held_memory(TEST_ARGS) {
 
 #define CLOSING_TESTS \
     TEST(device_references), TEST(device_references_in_threads), TEST(release_while_it_closes), \
-    TEST(close_finishes_work), TEST(the_end_does_not_wait_for_others), \
+    TEST(the_end_does_not_wait_for_others), \
     TEST(idle_devices_close_beside_a_busy_one), TEST(close_with_failures_above_others), \
     TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
     TEST(free_after_and_a_device_that_goes), TEST(memory_outlives_running_work), \

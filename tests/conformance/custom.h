@@ -2,7 +2,7 @@
 #include "shared.h"
 
 static const hcq_custom_type custom_elsewhere = {
-    "elsewhere", 4, {{"OTHER", custom_cpu}}, {{0, 0}}, NULL};
+    "elsewhere", 4, {{"OTHER", custom_poke}}, {{0, 0}}, NULL};
 
 static void custom_commands(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {

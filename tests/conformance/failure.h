@@ -5,55 +5,6 @@
 
 /* ---- how far they travel ---- */
 
-/* A wait that fails: the submission has that result, its signals fail, the
-   next one of the lane runs, and who waits for those signals fails as well. */
-static void failure_propagates(TEST_ARGS) {
-    for (int late = 0; late < 2; late++) {
-        hcq_signal bad = make_signal(T.dev, 0), s = make_signal(T.dev, 0);
-        hcq_signal t = make_signal(T.dev2, 0), u = make_signal(T.dev, 0);
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *r = make_queue(T.dev2, HCQ_COMPUTE);
-        hcq_queue *next = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
-        hcq_point d1, d2, d3, d4;
-        CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(u, 1)), 1);
-        CHECK_INDEX(hcq_queue_wait(q, hcq_at(bad, 1)), 2);
-        CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 4);
-        CHECK_INDEX(hcq_queue_wait(r, hcq_at(s, 1)), 0);
-        CHECK_INDEX(hcq_queue_write(r, b, 3, 4), 1);
-        CHECK_INDEX(hcq_queue_signal(r, hcq_at(t, 1)), 2);
-        CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 4, 4), 0);
-        if (!late) {
-            CHECK_OK(hcq_signal_fail(bad, HCQ_ERROR_NATIVE));
-        }
-        CHECK_OK(hcq_queue_submit(r, T.dev2, &d2));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &d1));
-        CHECK_OK(hcq_queue_submit(next, T.dev, &d3));
-        WAIT_OK(hcq_at(u, 1));         /* what came before the wait did run */
-        if (late) {
-            CHECK_RESULT(test_poll(d1), HCQ_TIMEOUT);
-            CHECK_OK(hcq_signal_fail(bad, HCQ_ERROR_NATIVE));
-        }
-        WAIT_RESULT(d1, HCQ_ERROR_NATIVE);
-        WAIT_RESULT(d2, HCQ_ERROR_NATIVE);
-        WAIT_RESULT(hcq_at(s, 1), HCQ_ERROR_NATIVE);
-        WAIT_RESULT(hcq_at(t, 1), HCQ_ERROR_NATIVE);
-        WAIT_OK(d3);
-        synchronize_both();
-        WAIT_OK(hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) - 1));
-        CHECK_U64(READ32(a, 0), 1);
-        CHECK_U64(READ32(a, 1), 4);
-        CHECK_U64(READ32(b, 0), 0);
-        hcq_queue *w = make_queue(T.dev2, HCQ_COMPUTE); /* waits for the failed point */
-        CHECK_INDEX(hcq_queue_wait(w, d1), 0);
-        CHECK_OK(hcq_queue_submit(w, T.dev2, &d4));
-        WAIT_RESULT(d4, HCQ_ERROR_NATIVE);
-        CHECK_OK(submit_lists(T.dev2, NULL, NULL, 0, &d4)); /* the device lives */
-        WAIT_OK(d4);
-    }
-}
-
 static hcq_result host_slow_failure(void *user) {
     (void)user;
     mock_sleep(20000000);
@@ -426,7 +377,7 @@ static void lost_before_its_host_command(TEST_ARGS) {
 }
 
 #define FAILURE_TESTS \
-    TEST(failure_propagates), TEST(timeline_waits_pass_failures), TEST(forgotten_answers_say_so), \
+    TEST(timeline_waits_pass_failures), TEST(forgotten_answers_say_so), \
     TEST(lanes_ask_for_the_right_failure), TEST(a_failure_begins_above_what_may_land), \
     TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), TEST(native_refusals), \
     TEST(refused_batch_leaves_no_trace), TEST(lost_device), TEST(lost_before_its_host_command)

@@ -159,43 +159,28 @@ typedef struct custom_payload { uint64_t address; uint32_t value; uint32_t fixed
 
 static uint32_t custom_user;
 
-static hcq_result custom_cpu(void *native, const void *payload, void *user) {
-    const custom_payload *p = (const custom_payload *)payload;
-    if (native || user != &custom_user || p->fixed != 1234) {
-        return HCQ_ERROR_HOST;
-    }
-    *HCQ_PTR(uint32_t, p->address) = p->value;
-    return p->value == 666 ? HCQ_ERROR_HOST : HCQ_OK;
-}
-
-static hcq_result custom_mock(void *native, const void *payload, void *user) {
+static hcq_result custom_poke(void *native, const void *payload, void *user) {
     custom_payload p;
     memcpy(&p, payload, sizeof p);
-    if (user != &custom_user || p.fixed != 1234 || p.value == 666) {
+    if (user != &custom_user || p.fixed != 1234 || p.value == 666 || (is_cpu() && native)) {
         return HCQ_ERROR_HOST;
     }
-    mock_custom_fill(native, p.address, 4, p.value, 4);
+#ifdef TEST_GPU
+    if (is_gpu()) {
+        return test_gpu_fill(native, p.address, 4, p.value);
+    }
+#endif
+    if (is_mock()) {
+        mock_custom_fill(native, p.address, 4, p.value, 4);
+    } else {
+        *HCQ_PTR(uint32_t, p.address) = p.value;
+    }
     return HCQ_OK;
 }
 
-#ifdef TEST_GPU
-static hcq_result custom_gpu(void *native, const void *payload, void *user) {
-    custom_payload p;
-    memcpy(&p, payload, sizeof p);
-    if (user != &custom_user || p.fixed != 1234 || p.value == 666) {
-        return HCQ_ERROR_HOST;
-    }
-    return test_gpu_fill(native, p.address, 4, p.value);
-}
-#endif
-
-static hcq_result custom_trace(void *native, const void *payload, void *user) {
-    return is_cpu() ? custom_cpu(native, payload, user) : custom_mock(native, payload, user);
-}
-
 static const hcq_custom_type custom_type = {
-    "poke", sizeof(custom_payload), {{"CPU", custom_cpu}, {"MOCK", custom_mock},
-                                     {"TRACE", custom_trace}, TEST_GPU_ENCODE(custom_gpu)},
+    "poke", sizeof(custom_payload), {{"CPU", custom_poke}, {"MOCK", custom_poke},
+                                     {"TRACE", custom_poke}, TEST_GPU_ENCODE(custom_poke)},
     {{offsetof(custom_payload, value), 4}}, &custom_user};
 
 /* ---- host ---- */

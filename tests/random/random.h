@@ -1,5 +1,5 @@
 /* random.h - what the programs at random share: options of their own, dice,
-   threads; results as sets. The first difference in any thread ends the program. */
+   results as sets. The first difference in any thread ends the program. */
 #ifndef HCQ_TEST_RANDOM_H
 #define HCQ_TEST_RANDOM_H
 
@@ -58,18 +58,5 @@ static TEST_UNUSED void must(const char *what, hcq_result result) {
 }
 #define MUST(call) must(#call, (call))
 #define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
-
-/* A thread for each of the users, which lie `size` bytes apart; one is here. */
-static TEST_UNUSED void run_threads(void *(*run)(void *), void *users, size_t size,
-                                    uint32_t count) {
-    pthread_t threads[8];
-    for (uint32_t i = 1; i < count; i++) {
-        pthread_create(&threads[i], NULL, run, (char *)users + i * size);
-    }
-    run(users);
-    for (uint32_t i = 1; i < count; i++) {
-        pthread_join(threads[i], NULL);
-    }
-}
 
 #endif /* HCQ_TEST_RANDOM_H */

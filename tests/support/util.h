@@ -419,6 +419,19 @@ static TEST_UNUSED uint64_t test_random(uint64_t *state) { /* splitmix64 */
     return z ^ (z >> 31);
 }
 
+/* A thread for each of the users, which lie `size` bytes apart; one is here. */
+static TEST_UNUSED void run_threads(void *(*run)(void *), void *users, size_t size,
+                                    uint32_t count) {
+    pthread_t threads[8];
+    for (uint32_t i = 1; i < count; i++) {
+        pthread_create(&threads[i], NULL, run, (char *)users + i * size);
+    }
+    run(users);
+    for (uint32_t i = 1; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
 #include "util_gpu.h"
 
 /* ---- devices ---- */
