@@ -171,8 +171,9 @@ static void idle_devices_close_beside_a_busy_one(TEST_ARGS) {
     WAIT_OK(done);
 }
 
-/* Queues of one submission have failed, both or one, above values that another
-   device still raises: its answers are there before the closing and after it. */
+/* Queues of one submission have failed, both or one, above values that another device
+   still raises: its answers are there at once, before the closing and after it, lower
+   values are still waited for, and nothing above them lands any more. */
 static void close_with_failures_above_others(TEST_ARGS) {
     for (int bad = 1; bad <= 3; bad++) { /* bits: which queues fail */
         hcq_device *device = test_open(2, NULL);
@@ -206,10 +207,20 @@ static void close_with_failures_above_others(TEST_ARGS) {
             }
             CHECK(closed || hcq_close(device) == HCQ_OK);
         }
+        uint64_t value = 9;
+        CHECK_RESULT(hcq_signal_value(low[2].signal, &value), HCQ_ERROR_HOST);
+        CHECK_U64(value, 0);
         int held = holds();
         hold_release();
         CHECK(held);
         WAIT_OK(done);
+        WAIT_OK(low[2]);
+        WAIT_RESULT(last, HCQ_ERROR_HOST);
+        CHECK_RESULT(hcq_signal_value(low[2].signal, &value), HCQ_ERROR_HOST);
+        CHECK_U64(value, 1);
+        CHECK_OK(hcq_signal_reset(low[2].signal, 0));
+        CHECK_OK(hcq_signal_set(low[2].signal, 7));
+        WAIT_OK(last);
     }
 }
 

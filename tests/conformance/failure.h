@@ -135,37 +135,6 @@ static void lanes_ask_for_the_right_failure(TEST_ARGS) {
 
 /* ---- where a failure begins ---- */
 
-/* A broken promise answers at once, lower values that were handed over are still
-   waited for, and nothing above them lands any more. */
-static void a_failure_begins_above_what_may_land(TEST_ARGS) {
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_point five = hcq_at(s, 5), nine = hcq_at(s, 9), gate = make_gate(T.dev), failed, after;
-    uint64_t value = 0;
-    hold_reset();
-    hcq_point done = hold_device(T.dev, &five), three = hcq_at(s, 3);
-    CHECK_OK(submit_lists(T.dev, &gate, &nine, HCQ_UNORDERED, &failed));
-    CHECK_OK(submit_lists(T.dev2, &three, NULL, 0, &after));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
-    CHECK_RESULT(test_poll(nine), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(failed), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(test_poll(five), HCQ_TIMEOUT);
-    CHECK_RESULT(test_poll(three), HCQ_TIMEOUT);
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_NATIVE);
-    CHECK_U64(value, 0);
-    CHECK(holds());
-    hold_release();
-    WAIT_OK(done);
-    WAIT_OK(five);
-    WAIT_OK(after);
-    CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_NATIVE);
-    CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_NATIVE);
-    CHECK_U64(value, 5);
-    CHECK_OK(hcq_signal_reset(s, 0));
-    CHECK_OK(hcq_signal_set(s, 7));
-    WAIT_OK(hcq_at(s, 6));
-}
-
 /* The host's failure begins right above the value, whatever is on its way. */
 static void a_host_failure_begins_at_once(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 1);
@@ -378,6 +347,6 @@ static void lost_before_its_host_command(TEST_ARGS) {
 
 #define FAILURE_TESTS \
     TEST(timeline_waits_pass_failures), TEST(forgotten_answers_say_so), \
-    TEST(lanes_ask_for_the_right_failure), TEST(a_failure_begins_above_what_may_land), \
-    TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), TEST(native_refusals), \
+    TEST(lanes_ask_for_the_right_failure), TEST(a_host_failure_begins_at_once), \
+    TEST(a_lost_raise_takes_no_other), TEST(native_refusals), \
     TEST(refused_batch_leaves_no_trace), TEST(lost_device), TEST(lost_before_its_host_command)

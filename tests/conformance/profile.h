@@ -488,8 +488,9 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     static toggler t;
     hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16), c = make_words(T.dev2, 1);
     hcq_queue *q = make_profiled_queue(T.dev, a, b), *g = make_graph();
-    const uint32_t turns = T.quick ? 20 : 200;
+    const uint64_t turns = T.quick ? 20 : 200, limit = hcq_sys_now_ns() + 2 * BOUND;
     uint32_t sum = 0, launches = 0;
+    hcq_result result = HCQ_OK;
     memset(&t, 0, sizeof t);
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
     CHECK_INDEX(record_add(g, make_add(T.dev2), c, 0, 1), 1);
@@ -497,8 +498,6 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_queue_bind(g, T.dev));
     pthread_create(&t.thread, NULL, toggler_run, &t);
-    hcq_result result = HCQ_OK;
-    const uint64_t limit = hcq_sys_now_ns() + 2 * BOUND;
     while (__atomic_load_n(&t.turns, __ATOMIC_ACQUIRE) < turns && result == HCQ_OK &&
            hcq_sys_now_ns() < limit) {
         const uint32_t value = launches % 7;
@@ -511,9 +510,6 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
         result = result == HCQ_OK ? hcq_queue_submit(g, T.dev, NULL) : result;
         sum += value + 2;
         launches++;
-        if (launches % 64 == 0 && result == HCQ_OK) {
-            result = hcq_device_synchronize(T.dev, BOUND);
-        }
     }
     __atomic_store_n(&t.stop, 1, __ATOMIC_RELEASE);
     pthread_join(t.thread, NULL);
