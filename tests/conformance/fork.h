@@ -138,7 +138,7 @@ static void fork_opens(const fork_things *p) {
     uint32_t word = 0;
     if (is_mock()) { /* what a backend that lives through a fork has to do */
         pthread_mutex_init(&mock_memory_lock, NULL);
-        memset(mock_devices, 0, sizeof mock_devices);
+        mock_blocks = NULL;
     }
     HERE(hcq_open(is_mock() ? "MOCK" : "CPU", NULL, &own) == HCQ_OK);
     HERE(hcq_alloc(own, 64, HCQ_ZEROED, &buffer) == HCQ_OK);

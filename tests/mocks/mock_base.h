@@ -1,4 +1,4 @@
-/* mock_base.h - part of mock.h: its objects, memory, programs, encoded commands. */
+/* mock_base.h - the mock backend: options, objects, memory, programs. Part of mock.h. */
 #ifndef HCQ_TEST_MOCK_BASE_H
 #define HCQ_TEST_MOCK_BASE_H
 
@@ -31,18 +31,25 @@ typedef struct mock_desc {
 
 enum { MOCK_QUERY_ENCODES = 1000 };    /* HCQ_QUERY_BACKEND */
 
-enum { MOCK_ORDINALS = 4, MOCK_DEVICES = 64, MOCK_COUNTER_LIMIT = 200 };
+enum { MOCK_ORDINALS = 4, MOCK_COUNTER_LIMIT = 200, MOCK_WAITS = 64 };
 #define MOCK_WATCHDOG_NS 20000000000ull /* a blocked FIFO aborts after this */
-
-#define MOCK_ID(ordinal) (0x4d0c4b00ull + (ordinal)) /* a device's own id */
 
 #define MOCK_ALIAS (1ull << 60)        /* set in addresses of another device's memory */
 #define MOCK_CLOCK_OFFSET 7777777777ull /* the device's clock is not the host's */
 #define MOCK_NATIVE_ERROR (-1234)
+#define MOCK_DRIVER_MAGIC 0x6d6f636bu
 
 /* ---- objects ---- */
 
+/* What a GPU's library would be: nothing but what has to be true of it. */
+typedef struct mock_driver {
+    uint32_t magic;
+    uint32_t open;                     /* devices, atomic */
+} mock_driver;
+
 typedef struct mock_block {
+    struct mock_block *next;
+    const struct mock_device *device;
     uint64_t address, size;
     unsigned char *host;
 } mock_block;
@@ -52,19 +59,10 @@ typedef struct mock_program {
     void *library;
     uint32_t args[HCQ_MAX_ARGS];
     hcq_program_info info;
+    unsigned char *block;              /* of arguments, as the kernel sees them */
 } mock_program;
 
-typedef struct mock_command {
-    uint32_t kind;                     /* hcq_command_kind, 0 = nothing */
-    uint32_t value_size;
-    uint64_t dst, src, size, value;
-    const mock_program *program;
-    const hcq_packet *custom;
-    hcq_dims grid, block;
-} mock_command;
-
-typedef struct mock_list {
-    mock_command *commands;
+typedef struct mock_list {             /* packets follow it */
     uint32_t count;
     uint32_t running;                  /* batches that use it, under the FIFO's lock */
 } mock_list;
@@ -77,22 +75,11 @@ typedef struct mock_lane {
 
 typedef struct mock_batch {
     struct mock_batch *next;
-    mock_list *list;                   /* encoded, or NULL: `own` */
-    uint32_t first, count;
-    mock_list own;
-    uint32_t own_capacity;
-    hcq_lane_point *waits;
-    uint32_t wait_count, wait_capacity;
-    hcq_lane_point done;
-    hcq_job *job;
+    hcq_batch of;                      /* its waits are those below */
+    hcq_lane_point waits[MOCK_WAITS];
+    mock_list *list;                   /* encoded, or NULL */
     int lose;
 } mock_batch;
-
-/* What a GPU's library would be: nothing but what has to be true of it. */
-typedef struct mock_driver {
-    uint32_t magic;
-    uint32_t open;                     /* devices, atomic */
-} mock_driver;
 
 typedef struct mock_device {
     mock_driver *driver;
@@ -101,9 +88,7 @@ typedef struct mock_device {
     mock_control own_control;
     mock_control *control;
     uint64_t instance;
-    uint64_t next_address;
-    mock_block *blocks;                /* sorted by address, under mock_memory_lock */
-    uint32_t block_count, block_capacity;
+    uint64_t next_address;             /* under mock_memory_lock */
     pthread_mutex_t lock;              /* the FIFO's */
     pthread_cond_t bell;
     mock_batch *head, *tail;           /* what the hardware sees */
@@ -116,7 +101,7 @@ typedef struct mock_device {
 } mock_device;
 
 static pthread_mutex_t mock_memory_lock = PTHREAD_MUTEX_INITIALIZER;
-static mock_device *mock_devices[MOCK_DEVICES];
+static mock_block *mock_blocks;        /* of all devices, the newest first */
 static uint64_t mock_instances;
 static uint32_t mock_drivers;          /* living, atomic */
 
@@ -125,9 +110,7 @@ static uint64_t mock_load(const uint64_t *word) {
 }
 
 static void mock_sleep(long ns) {
-    struct timespec pause;
-    pause.tv_sec = 0;
-    pause.tv_nsec = ns;
+    const struct timespec pause = {0, ns};
     nanosleep(&pause, NULL);
 }
 
@@ -139,40 +122,27 @@ static void mock_abort(const char *what, uint64_t a, uint64_t b) {
     abort();
 }
 
-/* ---- memory: a fake address space with a lookup ---- */
-
-static unsigned char *mock_find(const mock_device *d, uint64_t address, uint64_t size) {
-    uint32_t low = 0, high = d->block_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (d->blocks[middle].address <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == 0) {
-        return NULL;
-    }
-    const mock_block *block = &d->blocks[low - 1];
-    uint64_t offset = address - block->address;
-    if (offset > block->size || size > block->size - offset) {
-        return NULL;
-    }
-    return block->host + offset;
+static int mock_is_lost(const mock_device *d) {
+    return __atomic_load_n(&d->lost, __ATOMIC_ACQUIRE) != 0;
 }
 
+static void *mock_zeroed(mock_device *d, size_t size) {
+    void *made = hcq_backend_alloc(d->device, size, 16);
+    return made ? memset(made, 0, size) : NULL;
+}
+
+/* ---- memory: a fake address space with a lookup ---- */
+
 /* Gives the host pointer behind `size` bytes at a device address. */
-static unsigned char *mock_host(mock_device *d, uint64_t address, uint64_t size) {
+static unsigned char *mock_host(const mock_device *d, uint64_t address, uint64_t size) {
+    const uint64_t at = address & ~MOCK_ALIAS;
+    const int alias = at != address;
     unsigned char *host = NULL;
     pthread_mutex_lock(&mock_memory_lock);
-    if (!(address & MOCK_ALIAS)) {
-        host = mock_find(d, address, size);
-    } else if (d->desc.map) {
-        for (uint32_t i = 0; i < MOCK_DEVICES && !host; i++) {
-            if (mock_devices[i] && mock_devices[i] != d) {
-                host = mock_find(mock_devices[i], address & ~MOCK_ALIAS, size);
-            }
+    for (const mock_block *b = mock_blocks; b && !host; b = b->next) {
+        if ((b->device == d ? !alias : alias && d->desc.map) && at >= b->address &&
+            size <= b->size && at - b->address <= b->size - size) {
+            host = b->host + (at - b->address);
         }
     }
     pthread_mutex_unlock(&mock_memory_lock);
@@ -182,33 +152,19 @@ static unsigned char *mock_host(mock_device *d, uint64_t address, uint64_t size)
     return host;
 }
 
-static hcq_result mock_blocks_grow(mock_device *d) {
-    uint32_t capacity = d->block_capacity ? d->block_capacity * 2 : 64;
-    mock_block *blocks = (mock_block *)hcq_backend_alloc(d->device, capacity * sizeof *blocks, 16);
-    if (!blocks) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    if (d->blocks) {
-        memcpy(blocks, d->blocks, d->block_count * sizeof *blocks);
-        hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *blocks);
-    }
-    d->blocks = blocks;
-    d->block_capacity = capacity;
-    return HCQ_OK;
-}
-
 /* No more than this, so that large memory can be sparse. */
 static void mock_soil(unsigned char *host, int value, uint64_t size) {
     memset(host, value, size < 1 << 20 ? (size_t)size : 1 << 20);
 }
 
+/* Addresses only rise and are never used twice: a stale one faults. */
 static hcq_result mock_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     mock_device *d = (mock_device *)self;
-    if (size > (1ull << 38)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    unsigned char *host = (unsigned char *)hcq_backend_alloc(d->device, (size_t)size, 64);
+    mock_block *b = size <= 1ull << 38 ? (mock_block *)mock_zeroed(d, sizeof *b) : NULL;
+    unsigned char *host = b ? (unsigned char *)hcq_backend_alloc(d->device, (size_t)size, 64)
+                            : NULL;
     if (!host) {
+        hcq_backend_free(d->device, b, b ? sizeof *b : 0);
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     if (flags & HCQ_ZEROED) {
@@ -216,225 +172,90 @@ static hcq_result mock_alloc(void *self, uint64_t size, uint32_t flags, hcq_memo
     } else {
         mock_soil(host, 0xA5, size);
     }
+    b->device = d;
+    b->size = size;
+    b->host = host;
     pthread_mutex_lock(&mock_memory_lock);
-    hcq_result result = HCQ_OK;
-    if (d->block_count == d->block_capacity) {
-        result = mock_blocks_grow(d);
-    }
-    if (result == HCQ_OK) {
-        /* Addresses only rise and are never used twice: the table stays sorted
-           and a stale address faults. */
-        mock_block *block = &d->blocks[d->block_count++];
-        block->address = d->next_address;
-        block->size = size;
-        block->host = host;
-        d->next_address += (size + 8191) & ~4095ull;
-        memory->address = block->address;
-        memory->host = flags & HCQ_HOST_VISIBLE ? host : NULL;
-        memory->size = size;
-        memory->native = host;
-    }
+    b->address = d->next_address;
+    d->next_address += (size + 8191) & ~4095ull;
+    b->next = mock_blocks;
+    mock_blocks = b;
     pthread_mutex_unlock(&mock_memory_lock);
-    if (result != HCQ_OK) {
-        hcq_backend_free(d->device, host, (size_t)size);
-    }
-    return result;
+    memory->address = b->address;
+    memory->host = flags & HCQ_HOST_VISIBLE ? host : NULL;
+    memory->size = size;
+    memory->native = b;
+    return HCQ_OK;
 }
 
 static void mock_dealloc(void *self, hcq_memory *memory) {
     mock_device *d = (mock_device *)self;
-    unsigned char *host = NULL;
+    mock_block *b = (mock_block *)memory->native, **link = &mock_blocks;
     pthread_mutex_lock(&mock_memory_lock);
-    for (uint32_t i = 0; i < d->block_count; i++) {
-        if (d->blocks[i].address == memory->address) {
-            host = d->blocks[i].host;
-            memmove(&d->blocks[i], &d->blocks[i + 1],
-                    (d->block_count - i - 1) * sizeof d->blocks[0]);
-            d->block_count--;
-            break;
-        }
+    while (*link && *link != b) {
+        link = &(*link)->next;
     }
-    pthread_mutex_unlock(&mock_memory_lock);
-    if (!host) {
+    if (!*link || b->device != d || b->address != memory->address) {
         mock_abort("dealloc of unknown memory: address, size", memory->address, memory->size);
     }
-    mock_soil(host, 0xDD, memory->size);
-    hcq_backend_free(d->device, host, (size_t)memory->size);
+    *link = b->next;
+    pthread_mutex_unlock(&mock_memory_lock);
+    mock_soil(b->host, 0xDD, b->size);
+    hcq_backend_free(d->device, b->host, (size_t)b->size);
+    hcq_backend_free(d->device, b, sizeof *b);
 }
 
 static hcq_result mock_map(void *self, const struct hcq_backend *owner_backend,
                            void *owner_self, const hcq_memory *memory, uint64_t *address) {
-    mock_device *d = (mock_device *)self;
     (void)owner_self;
-    if (!d->desc.map || strcmp(owner_backend->name, "MOCK") != 0) {
+    if (!((mock_device *)self)->desc.map || strcmp(owner_backend->name, "MOCK") != 0) {
         return HCQ_ERROR_UNSUPPORTED;
     }
-    if (!memory) {
-        return HCQ_OK;
+    if (memory) {
+        *address = memory->address | MOCK_ALIAS;
     }
-    *address = memory->address | MOCK_ALIAS;
     return HCQ_OK;
 }
 
 /* ---- programs ---- */
 
-static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
-                                      const hcq_program_info *info, void **code) {
-    mock_device *d = (mock_device *)self;
-    mock_program *program = (mock_program *)hcq_backend_alloc(d->device, sizeof *program, 16);
-    if (!program) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    memset(program, 0, sizeof *program);
-    program->fn = desc->cpu;
-    program->info = *info;
-    memcpy(program->args, desc->args, sizeof program->args);
-    if (!program->fn && desc->library && desc->symbol) {
-        program->library = hcq_sys_library_open(desc->library);
-        if (program->library) {
-            void *symbol = hcq_sys_library_symbol(program->library, desc->symbol);
-            memcpy(&program->fn, &symbol, sizeof symbol);
-        }
-    }
-    if (!program->fn) {
-        if (desc->library) {
-            hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "mock: library '%s', symbol '%s'",
-                            desc->library, desc->symbol ? desc->symbol : "");
-        }
-        if (program->library) {
-            hcq_sys_library_close(program->library);
-        }
-        hcq_backend_free(d->device, program, sizeof *program);
-        return HCQ_ERROR_NO_KERNEL;
-    }
-    *code = program;
-    return HCQ_OK;
-}
-
 static void mock_program_destroy(void *self, void *code) {
-    mock_device *d = (mock_device *)self;
     mock_program *program = (mock_program *)code;
     if (program->library) {
         hcq_sys_library_close(program->library);
     }
-    hcq_backend_free(d->device, program, sizeof *program);
+    hcq_backend_free(((mock_device *)self)->device, program->block, program->info.kernargs_size + 1);
+    hcq_backend_free(((mock_device *)self)->device, program, sizeof *program);
 }
 
-/* ---- encoding ---- */
-
-/* What the encode function of a custom command, called when its turn comes, may do on
-   this backend: `native` becomes one fill. */
-static TEST_UNUSED void mock_custom_fill(void *native, uint64_t dst, uint64_t size,
-                                         uint64_t value, uint32_t value_size) {
-    mock_command *command = (mock_command *)native;
-    command->kind = HCQ_COMMAND_FILL;
-    command->dst = dst;
-    command->size = size;
-    command->value = value;
-    command->value_size = value_size;
-}
-
-static hcq_dims mock_dims(const uint32_t size[3]) { return hcq_dim(size[0], size[1], size[2]); }
-
-/* Turns a packet into a command of the mock's own. */
-static void mock_translate(const hcq_packet *packet, mock_command *command) {
-    memset(command, 0, sizeof *command);
-    command->kind = packet->kind;
-    command->value_size = packet->value_size;
-    switch (packet->kind) {
-    case HCQ_COMMAND_EXEC:
-        command->program = (const mock_program *)packet->u.exec.code;
-        command->src = packet->u.exec.args;
-        command->grid = mock_dims(packet->u.exec.grid);
-        command->block = mock_dims(packet->u.exec.block);
-        break;
-    case HCQ_COMMAND_COPY:
-        command->dst = packet->u.copy.dst;
-        command->src = packet->u.copy.src;
-        command->size = packet->u.copy.size;
-        break;
-    case HCQ_COMMAND_FILL:
-        command->dst = packet->u.fill.dst;
-        command->value = packet->u.fill.value;
-        command->size = packet->u.fill.size;
-        break;
-    case HCQ_COMMAND_TIMESTAMP:
-        command->dst = packet->u.stamp.dst;
-        break;
-    case HCQ_COMMAND_WRITE:
-        command->dst = packet->u.write.dst;
-        command->value = packet->u.write.value;
-        break;
-    case HCQ_COMMAND_CUSTOM:
-        command->custom = packet;
-        break;
-    default:                           /* cut points: refused if they are in a batch */
-        break;
-    }
-}
-
-static hcq_result mock_encode(void *self, hcq_recording *recording) {
+static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
+                                      const hcq_program_info *info, void **code) {
     mock_device *d = (mock_device *)self;
-    __atomic_fetch_add(&d->control->encodes, 1, __ATOMIC_RELAXED);
-    if (d->desc.no_encode) {
-        return HCQ_OK;
-    }
-    size_t bytes = sizeof(mock_list) + recording->count * sizeof(mock_command);
-    mock_list *list = (mock_list *)hcq_backend_alloc(d->device, bytes, 16);
-    if (!list) {
+    mock_program *program = (mock_program *)mock_zeroed(d, sizeof *program);
+    if (!program) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    list->commands = (mock_command *)(list + 1);
-    list->count = recording->count;
-    list->running = 0;
-    for (uint32_t i = 0; i < recording->count; i++) {
-        mock_translate(&recording->packets[i], &list->commands[i]);
+    program->fn = desc->cpu;
+    program->info = *info;
+    program->block = (unsigned char *)hcq_backend_alloc(d->device, info->kernargs_size + 1, 16);
+    memcpy(program->args, desc->args, sizeof program->args);
+    if (!program->fn && desc->library && desc->symbol) {
+        program->library = hcq_sys_library_open(desc->library);
+        void *symbol = program->library
+                           ? hcq_sys_library_symbol(program->library, desc->symbol) : NULL;
+        memcpy(&program->fn, &symbol, sizeof symbol);
     }
-    recording->encoded = list;
-    return HCQ_OK;
-}
-
-/* Nobody may use what `count` counts; but lost batches may be on their way out. */
-static void mock_check_idle(mock_device *d, const uint32_t *count, const char *what) {
-    uint32_t left = 1;
-    for (int i = 0; i < 50000 && left; i++) {
-        pthread_mutex_lock(&d->lock);
-        left = *count;
-        pthread_mutex_unlock(&d->lock);
-        if (!__atomic_load_n(&d->lost, __ATOMIC_ACQUIRE)) {
-            break;
+    if (!program->fn || !program->block) {
+        if (desc->library) {
+            hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "mock: library '%s', symbol '%s'",
+                            desc->library, desc->symbol ? desc->symbol : "");
         }
-        if (left) {
-            mock_sleep(100000);
-        }
+        hcq_result result = program->block ? HCQ_ERROR_NO_KERNEL : HCQ_ERROR_OUT_OF_MEMORY;
+        mock_program_destroy(d, program);
+        return result;
     }
-    if (left) {
-        mock_abort(what, left, d->instance);
-    }
-}
-
-static hcq_result mock_patch(void *self, hcq_recording *recording, uint32_t index) {
-    mock_device *d = (mock_device *)self;
-    mock_list *list = (mock_list *)recording->encoded;
-    if (!list) {
-        return HCQ_OK;
-    }
-    if (index >= list->count) {
-        mock_abort("patch of a command that is not there: index, count", index, list->count);
-    }
-    mock_check_idle(d, &list->running, "patch of a version that still runs: batches, instance");
-    mock_translate(&recording->packets[index], &list->commands[index]);
+    *code = program;
     return HCQ_OK;
-}
-
-static void mock_encode_free(void *self, hcq_recording *recording) {
-    mock_device *d = (mock_device *)self;
-    mock_list *list = (mock_list *)recording->encoded;
-    if (list) {
-        mock_check_idle(d, &list->running, "a version is freed that still runs: batches, instance");
-        hcq_backend_free(d->device, list, sizeof *list + list->count * sizeof(mock_command));
-        recording->encoded = NULL;
-    }
 }
 
 #endif /* HCQ_TEST_MOCK_BASE_H */
