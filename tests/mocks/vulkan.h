@@ -14,8 +14,8 @@
    threads aborts with a line that begins with VKMOCK. The rest is for the
    validation layer, which looks at the same code on another driver.
 
-   Shaders are not executed: mock_vk_kernel says which CPU kernel a module
-   stands for. A module that nobody told about does nothing.
+   Shaders are not executed: mock_vk_lend_module makes a module that stands for a
+   CPU kernel. Any other does nothing.
 
    Set mock_vk_options before the instance is made; zero is the default, in
    brackets. Include after hcq.h, whose implementation was compiled after

@@ -75,16 +75,16 @@ typedef struct scene {
 } scene;
 
 static void bind_kernel(scene *s) {
-    static const uint32_t args[HCQ_MAX_ARGS] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32};
+    hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
+                            {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     uint32_t words[MOCK_VK_MODULE_WORDS];
-    size_t size = mock_vk_module(7, words);
     VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
     VkPipelineLayoutCreateInfo layout = {.pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    VkShaderModuleCreateInfo module = {.codeSize = size, .pCode = words};
+    VkShaderModuleCreateInfo module = {.codeSize = sizeof words, .pCode = words};
     VkComputePipelineCreateInfo info = {.flags = 0};
     VkPipeline pipeline;
-    mock_vk_kernel(words, size, k_add, args);
+    mock_vk_lend_module(&add, words);
     RIG_OK(s->r.vk.CreatePipelineLayout(s->r.device, &layout, NULL, &s->layout));
     RIG_OK(s->r.vk.CreateShaderModule(s->r.device, &module, NULL, &info.stage.module));
     info.layout = s->layout;

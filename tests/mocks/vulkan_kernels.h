@@ -8,31 +8,30 @@
 #include "../../hcq.h"
 #endif
 
-typedef struct mock_vk_kernel_info {
-    uint32_t *words;                   /* a copy */
-    size_t size;
+typedef struct mock_vk_kernel {
     hcq_cpu_fn fn;
+    uint32_t args[HCQ_MAX_ARGS];
     uint32_t block_bytes;              /* of the arguments */
     uint32_t pointers[HCQ_MAX_ARGS];   /* where addresses of buffers lie in them */
     uint32_t pointer_count;
-} mock_vk_kernel_info;
+} mock_vk_kernel;
+
+enum { MOCK_VK_KERNELS = 2048 };
+#define MOCK_VK_TAG 0x7a900000u        /* and the number of a kernel: a constant of its module */
 
 /* Under mock_vk_lock; not from the heap, which tests count. */
-static mock_vk_kernel_info mock_vk_kernels[2048];
+static mock_vk_kernel mock_vk_kernels[MOCK_VK_KERNELS];
 static uint32_t mock_vk_kernel_count;
-static uint32_t mock_vk_kernel_words[4 << 20];
-static size_t mock_vk_kernel_word_count;
 
 static uint32_t mock_vk_round(uint32_t value, uint32_t align) {
     return align ? (value + align - 1) / align * align : value;
 }
 
 /* Lays a list of HCQ_ARG_* out as a C compiler would a struct. */
-static void mock_vk_kernel_layout(mock_vk_kernel_info *k, const uint32_t *args) {
+static void mock_vk_kernel_layout(mock_vk_kernel *k) {
     uint32_t most = 1;
-    k->block_bytes = k->pointer_count = 0;
-    for (uint32_t i = 0; i < HCQ_MAX_ARGS && args[i] != HCQ_ARG_NONE; i++) {
-        uint32_t kind = args[i] & 0xff, size = args[i] >> 8 & 0xffff, align = args[i] >> 24;
+    for (uint32_t i = 0; i < HCQ_MAX_ARGS && k->args[i] != HCQ_ARG_NONE; i++) {
+        uint32_t kind = k->args[i] & 0xff, size = k->args[i] >> 8 & 0xffff, align = k->args[i] >> 24;
         int buffer = kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
         if (kind < HCQI_ARG_STRUCT) {
             int wide = kind == HCQ_ARG_I64 || kind == HCQ_ARG_U64 || kind == HCQ_ARG_F64;
@@ -48,92 +47,46 @@ static void mock_vk_kernel_layout(mock_vk_kernel_info *k, const uint32_t *args) 
     k->block_bytes = mock_vk_round(k->block_bytes, most);
 }
 
-/* The kernel of a module, or NULL; under mock_vk_lock. */
-static mock_vk_kernel_info *mock_vk_kernel_find(const void *words, size_t size) {
-    for (uint32_t i = mock_vk_kernel_count; i > 0; i--) {
-        mock_vk_kernel_info *k = &mock_vk_kernels[i - 1];
-        if (k->size == size && memcmp(k->words, words, size) == 0) {
-            return k;
-        }
-    }
-    return NULL;
-}
-
-/* Says that `fn`, with a list of arguments as hcq_program_desc has it, is what a
-   SPIR-V module of `size` bytes does. Of the same words the latest counts, for
-   modules made from then on. */
-static TEST_UNUSED void mock_vk_kernel(const void *words, size_t size, hcq_cpu_fn fn,
-                                       const uint32_t *args) {
-    mock_vk_where = "mock_vk_kernel";
+/* The tag of a kernel, which is known from then on. */
+static uint32_t mock_vk_kernel_tag(hcq_cpu_fn fn, const uint32_t args[HCQ_MAX_ARGS]) {
+    uint32_t i = 0;
     pthread_mutex_lock(&mock_vk_lock);
-    mock_vk_kernel_info *k = mock_vk_kernel_find(words, size);
-    if (!k) {
-        k = &mock_vk_kernels[mock_vk_kernel_count++];
-        k->words = &mock_vk_kernel_words[mock_vk_kernel_word_count];
-        k->size = size;
-        mock_vk_kernel_word_count += (size + 3) / 4;
-        mock_vk_check(mock_vk_kernel_word_count <= sizeof mock_vk_kernel_words / 4 &&
-                          mock_vk_kernel_count < sizeof mock_vk_kernels / sizeof *k,
-                      "no room for a kernel more");
-        memcpy(k->words, words, size);
+    while (i < mock_vk_kernel_count && (mock_vk_kernels[i].fn != fn ||
+           memcmp(mock_vk_kernels[i].args, args, sizeof mock_vk_kernels[i].args) != 0)) {
+        i++;
     }
-    k->fn = fn;
-    mock_vk_kernel_layout(k, args);
+    mock_vk_check(i < MOCK_VK_KERNELS, "no room for a kernel more");
+    if (i == mock_vk_kernel_count) {
+        mock_vk_kernels[i].fn = fn;
+        memcpy(mock_vk_kernels[i].args, args, sizeof mock_vk_kernels[i].args);
+        mock_vk_kernel_layout(&mock_vk_kernels[i]);
+        mock_vk_kernel_count++;
+    }
     pthread_mutex_unlock(&mock_vk_lock);
+    return MOCK_VK_TAG + i;
 }
 
-/* The same for a program that has both a CPU kernel and a module. */
-static TEST_UNUSED void mock_vk_program(const hcq_program_desc *desc) {
-    if (desc->cpu && desc->spirv.data) {
-        mock_vk_kernel(desc->spirv.data, desc->spirv.size, desc->cpu, desc->args);
-    }
-}
-
-/* How much of a module another one has, in the same order, of 1000 instructions.
-   The backend changes modules for grids beyond the limits. */
-static uint32_t mock_vk_likeness(const mock_vk_kernel_info *k, const uint32_t *other,
-                                 size_t other_size) {
-    enum { AHEAD = 64 };
-    size_t at = 5, cursor = 5, count = k->size / 4, other_count = other_size / 4, length;
-    uint32_t all = 1, same = 0;
-    for (; at < count && (length = k->words[at] >> 16) != 0; at += length, all++) {
-        size_t look = cursor;
-        for (uint32_t i = 0; i < AHEAD && look < other_count; i++) {
-            if (length <= other_count - look &&
-                memcmp(&k->words[at], &other[look], length * 4) == 0) {
-                cursor = look + length;
-                same++;
-                break;
-            }
-            look += other[look] >> 16;
+/* The kernel that a module stands for, or NULL. The backend changes modules for grids
+   beyond the limits, but not their constants. */
+static const mock_vk_kernel *mock_vk_kernel_of(const uint32_t *words, size_t size) {
+    const mock_vk_kernel *found = NULL;
+    pthread_mutex_lock(&mock_vk_lock);
+    for (size_t at = 5; at < size / 4 && !found; at += words[at] >> 16) {
+        if (words[at] == (4u << 16 | 43) && words[at + 3] - MOCK_VK_TAG < mock_vk_kernel_count) {
+            found = &mock_vk_kernels[words[at + 3] - MOCK_VK_TAG];
         }
     }
-    return same * 1000 / all;
+    pthread_mutex_unlock(&mock_vk_lock);
+    return found;
 }
 
-/* The kernel whose module was changed into this one, or NULL; under mock_vk_lock. */
-static const mock_vk_kernel_info *mock_vk_kernel_like(const uint32_t *words, size_t size) {
-    const mock_vk_kernel_info *best = NULL;
-    uint32_t most = 600;
-    for (uint32_t i = 0; i < mock_vk_kernel_count; i++) {
-        const mock_vk_kernel_info *k = &mock_vk_kernels[i];
-        uint32_t like = k->size < size ? mock_vk_likeness(k, words, size) : 0;
-        if (like >= most) {
-            best = k;
-            most = like;
-        }
-    }
-    return best;
-}
+/* ---- their modules ---- */
 
-/* ---- a module for kernels that have none ---- */
-
-enum { MOCK_VK_MODULE_WORDS = 144 };
+enum { MOCK_VK_MODULE_WORDS = 125 };
 
 /* Writes a valid module that takes its arguments by pointer, whose blocks have
-   any size, and which does nothing; `tag` makes it different from others.
-   Returns its size in bytes. */
-static TEST_UNUSED size_t mock_vk_module(uint32_t tag, uint32_t words[MOCK_VK_MODULE_WORDS]) {
+   any size, and which does nothing. */
+static void mock_vk_module(uint32_t tag, uint32_t words[MOCK_VK_MODULE_WORDS]) {
     enum { MAIN = 1, PUSH, X, Y, Z, SIZE, VOID_T, FN_T, UINT_T, VEC_T, ARGS_T, ARGS_P, PUSH_T,
            PUSH_P, TAG, LABEL, GROUP, GROUP_P, BOUND };
     const uint32_t code[] = {
@@ -158,24 +111,16 @@ static TEST_UNUSED size_t mock_vk_module(uint32_t tag, uint32_t words[MOCK_VK_MO
         4u << 16 | 32, GROUP_P, 1, VEC_T, 4u << 16 | 59, GROUP_P, GROUP, 1,
         5u << 16 | 54, VOID_T, MAIN, 0, FN_T, 2u << 16 | 248, LABEL, 1u << 16 | 253, 1u << 16 | 56
     };
-    _Static_assert(sizeof code <= MOCK_VK_MODULE_WORDS * 4, "MOCK_VK_MODULE_WORDS is too low");
+    _Static_assert(sizeof code == MOCK_VK_MODULE_WORDS * 4, "MOCK_VK_MODULE_WORDS is wrong");
     memcpy(words, code, sizeof code);
-    return sizeof code;
 }
 
-/* Gives a program without a module one, so that the mock can run its CPU kernel.
+/* Gives a program with a CPU kernel a module in its place, so that the mock runs it.
    `words` must stay until hcq_program_create returned. */
 static TEST_UNUSED void mock_vk_lend_module(hcq_program_desc *desc,
                                             uint32_t words[MOCK_VK_MODULE_WORDS]) {
-    uint64_t mark = 0;
-    if (!desc->cpu || desc->spirv.data) {
-        return;
-    }
-    memcpy(&mark, &desc->cpu, sizeof desc->cpu < 8 ? sizeof desc->cpu : 8);
-    for (uint32_t i = 0; i < HCQ_MAX_ARGS; i++) {
-        mark = (mark ^ desc->args[i]) * 0x100000001b3ull;
-    }
-    desc->spirv.size = mock_vk_module((uint32_t)(mark ^ mark >> 32), words);
+    mock_vk_module(mock_vk_kernel_tag(desc->cpu, desc->args), words);
+    desc->spirv.size = MOCK_VK_MODULE_WORDS * 4;
     desc->spirv.data = words;
     desc->spirv.entry = NULL;
 }

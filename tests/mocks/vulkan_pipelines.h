@@ -10,21 +10,13 @@
 
 typedef struct mock_vk_module_object {
     mock_vk_object o;
-    mock_vk_kernel_info kernel;        /* .fn NULL: nobody told what it does */
+    const mock_vk_kernel *kernel;      /* NULL: nobody told what it does */
     int part;                          /* changed so that it runs a part of a grid */
 } mock_vk_module_object;
 
 static void mock_vk_module_make(mock_vk_module_object *m, const VkShaderModuleCreateInfo *info) {
-    pthread_mutex_lock(&mock_vk_lock);
-    const mock_vk_kernel_info *k = mock_vk_kernel_find(info->pCode, info->codeSize);
-    if (!k) {
-        k = mock_vk_kernel_like(info->pCode, info->codeSize);
-        m->part = k != NULL;
-    }
-    if (k) {
-        m->kernel = *k;
-    }
-    pthread_mutex_unlock(&mock_vk_lock);
+    m->kernel = mock_vk_kernel_of(info->pCode, info->codeSize);
+    m->part = m->kernel && info->codeSize != MOCK_VK_MODULE_WORDS * 4;
 }
 
 MOCK_VK_CREATE(ShaderModule, mock_vk_module_object, MODULE, mock_vk_module_make)
@@ -96,7 +88,7 @@ static VkResult mock_vkGetPipelineCacheData(VkDevice handle,
 
 typedef struct mock_vk_pipeline {
     mock_vk_object o;
-    mock_vk_kernel_info kernel;
+    const mock_vk_kernel *kernel;      /* or NULL */
     uint32_t part;                     /* where push constants say which part of a grid it
                                           is, 0: it is a whole one */
     uint32_t block[3];
@@ -131,7 +123,8 @@ static mock_vk_pipeline *mock_vk_pipeline_make(mock_vk_device *d,
     p->kernel = m->kernel;
     p->part = m->part ? layout->push_bytes - 44 : 0;
     mock_vk_specialize(p, info->stage.pSpecializationInfo);
-    mock_vk_check(p->kernel.block_bytes == 0 || layout->push_bytes >= (m->part ? 60u : 8u),
+    mock_vk_check(!p->kernel || p->kernel->block_bytes == 0 ||
+                      layout->push_bytes >= (m->part ? 60u : 8u),
                   "%u push constants are too few", layout->push_bytes);
     return p;
 }

@@ -81,7 +81,7 @@ static unsigned char *mock_vk_reach(const mock_vk_queue *q, mock_vk_held *held,
 
 /* The block that a pointer in the push constants leads to, with its buffers as host
    pointers, in q->block. */
-static void mock_vk_block_read(mock_vk_queue *q, const mock_vk_kernel_info *k,
+static void mock_vk_block_read(mock_vk_queue *q, const mock_vk_kernel *k,
                                const unsigned char *push, mock_vk_held *held) {
     uint64_t address;
     memcpy(&address, push, sizeof address);
@@ -121,7 +121,7 @@ static void mock_vk_run_blocks(const mock_vk_queue *q, const mock_vk_command *c,
         for (uint32_t y = 0; y < count[1]; y++) {
             for (uint32_t x = 0; x < count[0]; x++) {
                 b.id = hcq_dim(base[0] + x, base[1] + y, base[2] + z);
-                p->kernel.fn(q->block, &b);
+                p->kernel->fn(q->block, &b);
             }
         }
     }
@@ -137,10 +137,10 @@ static void mock_vk_run_dispatch(mock_vk_queue *q, const mock_vk_command *c) {
         mock_vk_groups_check(q->o.device, count);
     }
     mock_vk_count(&mock_vk_counters.dispatches, 1);
-    if (!c->pipeline->kernel.fn || count[0] == 0 || count[1] == 0 || count[2] == 0) {
+    if (!c->pipeline->kernel || count[0] == 0 || count[1] == 0 || count[2] == 0) {
         return;
     }
-    mock_vk_block_read(q, &c->pipeline->kernel, c->push, &held);
+    mock_vk_block_read(q, c->pipeline->kernel, c->push, &held);
     mock_vk_run_blocks(q, c, count);
     for (uint32_t i = 0; i < held.count; i++) {
         mock_vk_release(q->o.device, held.buffers[i]);

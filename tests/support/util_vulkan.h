@@ -137,24 +137,19 @@ static int spirv_constant(uint32_t *words, size_t count, uint32_t spec_id, uint3
     return 0;
 }
 
-/* On the mock driver the kernel itself runs in place of its shader, if any. */
-static hcq_result vulkan_program_mock(hcq_device *device, hcq_program_desc *desc,
-                                      hcq_program **program) {
-    uint32_t words[MOCK_VK_MODULE_WORDS];
-    if (T.variant->driver) {
-        mock_vk_lend_module(desc, words);
-        mock_vk_program(desc);
-    }
-    return hcq_program_create(device, desc, program);
-}
-
-/* Adds the kernel's shader, told where SEEN is. */
+/* Adds the kernel's shader, told where SEEN is. On the mock driver the kernel itself
+   runs. */
 static hcq_result vulkan_program(hcq_device *device, const hcq_program_desc *desc,
                                  hcq_program **program) {
     const test_shader *shader = shader_named(desc->cpu ? kernel_name(desc->cpu) : NULL);
     hcq_program_desc own = *desc;
+    if (T.variant->driver && desc->cpu) {
+        uint32_t module[MOCK_VK_MODULE_WORDS];
+        mock_vk_lend_module(&own, module);
+        return hcq_program_create(device, &own, program);
+    }
     if (!shader) {
-        return vulkan_program_mock(device, &own, program);
+        return hcq_program_create(device, desc, program);
     }
     uint32_t *words = (uint32_t *)malloc(shader->size);
     memcpy(words, shader->words, shader->size);
@@ -165,7 +160,7 @@ static hcq_result vulkan_program(hcq_device *device, const hcq_program_desc *des
     }
     own.spirv.data = words;
     own.spirv.size = shader->size;
-    hcq_result result = vulkan_program_mock(device, &own, program);
+    hcq_result result = hcq_program_create(device, &own, program);
     free(words);
     return result;
 }
