@@ -130,51 +130,13 @@ static void blocks_have_limits(TEST_ARGS) {
 
 /* ---- bindings ---- */
 
-enum { BINDING_WORDS = 512 };
-
-/* Writes a module with so many storage buffers as bindings 0 and up, which does
-   nothing. Returns its size in bytes. */
-static size_t bindings_module(uint32_t *words, uint32_t buffers) {
-    enum { MAIN = 1, VOID_T, FN_T, UINT_T, ARRAY_T, BLOCK_T, POINTER_T, LABEL, FIRST };
-    const uint32_t head[] = {
-        0x07230203, 0x00010300, 0, FIRST + buffers, 0,
-        2u << 16 | 17, 1, 3u << 16 | 14, 0, 1,            /* Capability Shader, MemoryModel */
-        5u << 16 | 15, 5, MAIN, 0x6e69616d, 0,            /* EntryPoint "main" */
-        6u << 16 | 16, MAIN, 17, 1, 1, 1,                 /* LocalSize */
-        4u << 16 | 71, ARRAY_T, 6, 4, 3u << 16 | 71, BLOCK_T, 2, /* ArrayStride, Block */
-        5u << 16 | 72, BLOCK_T, 0, 35, 0};                /* Offset */
-    const uint32_t types[] = {
-        2u << 16 | 19, VOID_T, 3u << 16 | 33, FN_T, VOID_T, 4u << 16 | 21, UINT_T, 32, 0,
-        3u << 16 | 29, ARRAY_T, UINT_T, 3u << 16 | 30, BLOCK_T, ARRAY_T,
-        4u << 16 | 32, POINTER_T, 12, BLOCK_T};
-    const uint32_t function[] = {
-        5u << 16 | 54, VOID_T, MAIN, 0, FN_T, 2u << 16 | 248, LABEL, 1u << 16 | 253, 1u << 16 | 56};
-    uint32_t *w = words;
-    memcpy(w, head, sizeof head);
-    w += sizeof head / 4;
-    for (uint32_t i = 0; i < buffers; i++, w += 8) {
-        const uint32_t places[] = {4u << 16 | 71, FIRST + i, 34, 0,
-                                   4u << 16 | 71, FIRST + i, 33, i};
-        memcpy(w, places, sizeof places);  /* DescriptorSet, Binding */
-    }
-    memcpy(w, types, sizeof types);
-    w += sizeof types / 4;
-    for (uint32_t i = 0; i < buffers; i++, w += 4) {
-        const uint32_t variable[] = {4u << 16 | 59, POINTER_T, FIRST + i, 12};
-        memcpy(w, variable, sizeof variable);
-    }
-    memcpy(w, function, sizeof function);
-    return (size_t)(w - words) * 4 + sizeof function;
-}
-
 /* As many as a program can have. */
 static void most_bindings(TEST_ARGS) {
-    uint32_t words[BINDING_WORDS];
     uint64_t args[HCQ_MAX_ARGS];
     hcq_program_desc desc;
     memset(&desc, 0, sizeof desc);
-    desc.spirv.size = bindings_module(words, HCQ_MAX_ARGS);
-    desc.spirv.data = words;
+    desc.spirv.size = sizeof spirv_vk_most;
+    desc.spirv.data = spirv_vk_most;
     for (uint32_t i = 0; i < HCQ_MAX_ARGS; i++) {
         desc.args[i] = HCQ_ARG_INOUT;
     }
@@ -212,7 +174,13 @@ static void memory_has_limits(TEST_ARGS) {
         CHECK_OK(hcq_alloc(device, 64 + i, i & 1 ? HCQ_HOST_VISIBLE : 0, &small));
     }
     CHECK(mock_vk_read().live[MOCK_VK_KIND_MEMORY] < 12);
-    CHECK_RESULT(hcq_alloc(device, (64u << 20) + 1, 0, &small), HCQ_ERROR_OUT_OF_MEMORY);
+    for (uint32_t i = 0; i < 3; i++) {
+        static const uint64_t sizes[3] = {(64u << 20) + 1, (uint64_t)1 << 44, (uint64_t)1 << 61};
+        log_clear();
+        CHECK_RESULT(hcq_alloc(device, sizes[i], i == 2 ? HCQ_ZEROED : 0, &small),
+                     HCQ_ERROR_OUT_OF_MEMORY);
+        CHECK(i != 1 || (log_has("17592186044416 bytes") && log_has("the device allows")));
+    }
     while (got < 32 && result == HCQ_OK) {
         result = hcq_alloc(device, LARGE, 0, &large[got]);
         got += result == HCQ_OK;

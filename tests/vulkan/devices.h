@@ -45,8 +45,7 @@ static void chain(int held) {
     }
 }
 
-static void edges_of_lanes_are_native(void **state) {
-    (void)state;
+static void edges_of_lanes_are_native(TEST_ARGS) {
     NEEDS_WIDE_COUNTERS();
     chain(0);
     chain(1);
@@ -116,8 +115,7 @@ static int can_map(hcq_device *owner, hcq_device *mapper) {
     return can;
 }
 
-static void mapped_memory_is_freed_in_all_orders(void **state) {
-    (void)state;
+static void mapped_memory_is_freed_in_all_orders(TEST_ARGS) {
     hcq_device *cpu = open_cpu();
     hcq_device *pairs[4][2] = {{cpu, T.dev}, {T.dev, cpu}, {T.dev, T.dev2}, {T.dev2, T.dev}};
     uint32_t done = 0;
@@ -134,8 +132,7 @@ static void mapped_memory_is_freed_in_all_orders(void **state) {
 }
 
 /* The owner goes, or the mapper, while the other lives on with the memory mapped. */
-static void devices_close_while_mapped(void **state) {
-    (void)state;
+static void devices_close_while_mapped(TEST_ARGS) {
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *other = i & 4 ? device_with(0, 0) : open_cpu(), *vulkan = device_with(0, 0);
         hcq_device *owner = i & 1 ? other : vulkan, *mapper = i & 1 ? vulkan : other;

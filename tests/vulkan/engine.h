@@ -10,8 +10,7 @@
 
 /* The engine brings src, hcq computes dst = dst * 31 + src + i, the engine keeps the
    result, and so on; everything is handed over before the first of it may run. */
-static void engine_and_hcq_take_turns(void **state) {
-    (void)state;
+static void engine_and_hcq_take_turns(TEST_ARGS) {
     enum { ROUNDS = 100 };
     uint32_t given[ROUNDS], want[ROUNDS], last = 0;
     uint64_t value = 1, reached = 0;
@@ -95,8 +94,7 @@ static void *lock_keep(void *user) {
     return NULL;
 }
 
-static void lent_queues_are_locked(void **state) {
-    (void)state;
+static void lent_queues_are_locked(TEST_ARGS) {
     enum { KEEPERS = 3, TIMES = 60 };
     lock_keeper keepers[KEEPERS];
     engine_open();
@@ -125,8 +123,7 @@ static void lent_queues_are_locked(void **state) {
 
 /* ---- handles ---- */
 
-static void handles_of_a_lent_device(void **state) {
-    (void)state;
+static void handles_of_a_lent_device(TEST_ARGS) {
     hcq_vulkan_info info;
     hcq_vulkan_lane_info lane;
     hcq_point none;
@@ -146,8 +143,7 @@ static void handles_of_a_lent_device(void **state) {
     engine_close();
 }
 
-static void handles_of_its_own(void **state) {
-    (void)state;
+static void handles_of_its_own(TEST_ARGS) {
     hcq_vulkan_info info = {0};
     hcq_vulkan_lane_info lane;
     hcq_buffer words = make_words(T.dev, 300);
@@ -164,8 +160,7 @@ static void handles_of_its_own(void **state) {
 }
 
 /* All other calls: core/misuse.txt. */
-static void import_point_refuses(void **state) {
-    (void)state;
+static void import_point_refuses(TEST_ARGS) {
     hcq_device *cpu = open_cpu();
     VkSemaphore some = (VkSemaphore)(uintptr_t)64; /* is not looked at */
     hcq_point got;
@@ -192,8 +187,7 @@ static void k_until_it_goes(const void *args, const hcq_block *b) {
 }
 
 /* Held, of the CPU, failed, gone. */
-static void points_that_have_no_semaphore(void **state) {
-    (void)state;
+static void points_that_have_no_semaphore(TEST_ARGS) {
     VkSemaphore semaphore;
     uint64_t value;
     hcq_device *cpu = open_cpu();
@@ -231,8 +225,7 @@ static void points_that_have_no_semaphore(void **state) {
 }
 
 /* Values rise; up to four semaphores; one whose values are all reached makes room. */
-static void points_of_an_engine(void **state) {
-    (void)state;
+static void points_of_an_engine(TEST_ARGS) {
     hcq_point points[5], again;
     VkSemaphore semaphore;
     uint64_t value;
@@ -294,8 +287,7 @@ static void engine_goes(uint32_t way) {
     engine_signal(E.semaphores[0], way + 1);
 }
 
-static void the_timeline_waits_for_an_engine(void **state) {
-    (void)state;
+static void the_timeline_waits_for_an_engine(TEST_ARGS) {
     engine_open();
     hcq_device *dev = engine_lend();
     timeline_waits_for_others(dev, engine_point, engine_goes);

@@ -4,28 +4,8 @@
 
 #include "shared.h"
 
-static void small_allocations_share_blocks(void **state) {
-    (void)state;
-    enum { MANY = 1000 };
-    static hcq_buffer buffers[MANY];
-    hcq_device *dev = device_with(0, 0);
-    uint64_t before = COUNT(dev, BLOCKS), bytes = COUNT(dev, BLOCK_BYTES);
-    for (uint32_t i = 0; i < MANY; i++) {
-        CHECK_OK(hcq_alloc(dev, 1 + i * 7 % 4096, HCQ_NO_CACHE, &buffers[i]));
-    }
-    CHECK(COUNT(dev, BLOCKS) - before <= 1);
-    CHECK(COUNT(dev, BLOCK_BYTES) - bytes <= (uint64_t)16 << 20);
-    for (uint32_t i = 0; i < MANY; i++) {
-        CHECK_OK(hcq_free(buffers[(i * 37) % MANY]));
-    }
-    CHECK_OK(hcq_trim(dev, 0));
-    CHECK(COUNT(dev, BLOCKS) <= before + 1); /* one may be kept */
-    CHECK_OK(hcq_close(dev));
-}
-
 /* Pieces that fill a block, freed from the first or from the last on, are one again. */
-static void freed_neighbours_join(void **state) {
-    (void)state;
+static void freed_neighbours_join(TEST_ARGS) {
     enum { JOINED = 28, PIECE = 256 << 10 };
     for (uint32_t down = 0; down < 2; down++) {
         hcq_device *dev = device_with(0, 0);
@@ -46,8 +26,7 @@ static void freed_neighbours_join(void **state) {
     }
 }
 
-static void large_allocations_have_their_own(void **state) {
-    (void)state;
+static void large_allocations_have_their_own(TEST_ARGS) {
     const uint64_t size = ((uint64_t)96 << 20) + 100;
     hcq_device *dev = device_with(0, 0);
     hcq_buffer small = make_words(dev, 16), large, other;
@@ -65,17 +44,6 @@ static void large_allocations_have_their_own(void **state) {
     CHECK_OK(hcq_free(other));
     CHECK_OK(hcq_free(small));
     CHECK_OK(hcq_close(dev));
-}
-
-/* More than the device gives at once. */
-static void too_much_is_refused(void **state) {
-    (void)state;
-    hcq_buffer buffer;
-    CHECK_RESULT(hcq_alloc(T.dev, (uint64_t)1 << 44, 0, &buffer), HCQ_ERROR_OUT_OF_MEMORY);
-    CHECK(log_has("17592186044416 bytes") && log_has("the device allows"));
-    CHECK_RESULT(hcq_alloc(T.dev, (uint64_t)1 << 61, HCQ_ZEROED, &buffer),
-                 HCQ_ERROR_OUT_OF_MEMORY);
-    CHECK_OK(hcq_alloc(T.dev, 64, 0, &buffer));
 }
 
 /* ---- allocations at random, against a model ---- */
@@ -111,8 +79,7 @@ static void piece_free(piece *p) {
     p->tag = 0;
 }
 
-static void allocations_at_random(void **state) {
-    (void)state;
+static void allocations_at_random(TEST_ARGS) {
     static piece pieces[PIECES];
     hcq_device *dev = device_with(0, 0);
     uint64_t random = T.seed, living = 0;
@@ -142,8 +109,7 @@ static void allocations_at_random(void **state) {
 }
 
 #define MEMORY_TESTS                                                               \
-    TEST(small_allocations_share_blocks), TEST(freed_neighbours_join),             \
-    TEST(large_allocations_have_their_own), TEST(too_much_is_refused),             \
+    TEST(freed_neighbours_join), TEST(large_allocations_have_their_own),           \
     TEST(allocations_at_random),
 
 #endif /* HCQ_TEST_VULKAN_MEMORY_H */

@@ -156,8 +156,7 @@ static void bindings_in_flight(uint32_t flags, const char *shader) {
     CHECK_OK(hcq_close(b.dev));
 }
 
-static void bindings_are_bound_and_patched(void **state) {
-    (void)state;
+static void bindings_are_bound_and_patched(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
         bindings_recorded(bind_flags(way), "vk_push");
         bindings_recorded(bind_flags(way), "vk_uniform");
@@ -167,8 +166,7 @@ static void bindings_are_bound_and_patched(void **state) {
 }
 
 /* Values in push constants and those of a part of a grid do not meet. */
-static void bindings_on_large_grids(void **state) {
-    (void)state;
+static void bindings_on_large_grids(TEST_ARGS) {
     enum { N = 70001 };
     uint32_t *words = (uint32_t *)malloc(N * 4);
     hcq_buffer src = make_words(T.dev, N);
@@ -193,8 +191,7 @@ static void bindings_on_large_grids(void **state) {
 }
 
 /* A binding ends where its allocation does, however large the block around it. */
-static void bindings_end_with_the_buffer(void **state) {
-    (void)state;
+static void bindings_end_with_the_buffer(TEST_ARGS) {
     static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     hcq_program *program = make_program(T.dev, "vk_length", list);
     hcq_buffer dst = make_words(T.dev, 2), src = make_words(T.dev, 300);
@@ -214,8 +211,7 @@ static void bindings_end_with_the_buffer(void **state) {
 }
 
 /* An address that no descriptor can have: refused for as long as it is there. */
-static void misaligned_bindings_are_refused(void **state) {
-    (void)state;
+static void misaligned_bindings_are_refused(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
         binding b;
         binding_open(&b, bind_flags(way), "vk_push", 0);
@@ -259,8 +255,7 @@ static void refuse_program(const char *file, int line, const hcq_program_desc *d
 #define REFUSED(desc, want, text) refuse_program(__FILE__, __LINE__, (desc), (want), (text))
 
 /* spirv.c asks for all that there is about blocks behind a pointer. */
-static void arguments_have_to_fit(void **state) {
-    (void)state;
+static void arguments_have_to_fit(TEST_ARGS) {
     static const struct {
         const char *shader;
         uint32_t args[HCQ_MAX_ARGS];
@@ -284,8 +279,7 @@ static void arguments_have_to_fit(void **state) {
     }
 }
 
-static void blocks_have_to_fit(void **state) {
-    (void)state;
+static void blocks_have_to_fit(TEST_ARGS) {
     static const uint32_t list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE};
     hcq_program *fixed = make_program(T.dev, "vk_fixed", list);
     hcq_program *ids = make_program(T.dev, "vk_ids", ids_list);
@@ -332,8 +326,7 @@ static const uint32_t two_kernels[] = {
 };
 
 /* The module may lie anywhere and go at once. */
-static void entry_points_by_name(void **state) {
-    (void)state;
+static void entry_points_by_name(TEST_ARGS) {
     static const char *const wrong[] = {"third", NULL, ""};
     static const char *const texts[] = {"third", "main", "entry"};
     const hcq_dims one = {1, 1, 1};
@@ -385,8 +378,7 @@ static int cache_is_refused(const void *data, size_t size) {
     return refused;
 }
 
-static void caches_are_saved_and_given(void **state) {
-    (void)state;
+static void caches_are_saved_and_given(TEST_ARGS) {
     size_t size = 0, less = 10;
     uint64_t random = T.seed;
     (void)make_program(T.dev, "vk_ids", ids_list);

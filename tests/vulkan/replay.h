@@ -9,8 +9,7 @@
 /* ---- what is data ---- */
 
 /* Arguments that change are written: no command is recorded, nothing allocated. */
-static void patched_arguments_are_data(void **state) {
-    (void)state;
+static void patched_arguments_are_data(TEST_ARGS) {
     enum { COMMANDS = 60, TIMES = 60, WORDS = 16 };
     uint32_t sums[WORDS] = {0}, where[COMMANDS], value[COMMANDS];
     hcq_buffer words = make_words(T.dev, WORDS);
@@ -67,8 +66,7 @@ static void model_adds(uint32_t *model, uint32_t blocks) {
 
 /* The first change of a grid makes it data, for each version once; variables are so
    from the beginning, as are values that are written. */
-static void grids_and_values_are_data(void **state) {
-    (void)state;
+static void grids_and_values_are_data(TEST_ARGS) {
     enum { ADDS = 10, WRITES = 3, WORDS = 64 };
     for (uint32_t slots = 1; slots <= 2; slots++) {
         uint32_t model[WORDS] = {0};
@@ -142,8 +140,7 @@ static void parts_record(hcq_device *dev, hcq_queue *q, hcq_buffer words, hcq_bu
     CHECK_OK(hcq_queue_bind(q, dev));
 }
 
-static void segments_are_recorded_alone(void **state) {
-    (void)state;
+static void segments_are_recorded_alone(TEST_ARGS) {
     static const struct {
         uint32_t copied, block;        /* words; of command 2 */
         uint64_t filled;
@@ -232,8 +229,7 @@ static void ids_check(const char *file, int line, hcq_buffer seen, hcq_dims grid
 
 /* From below the limits to above and back, on all axes, beside a neighbour that stays;
    patched before it is bound, afterwards, and by a variable. */
-static void grids_beyond_limits(void **state) {
-    (void)state;
+static void grids_beyond_limits(TEST_ARGS) {
     static const hcq_dims cases[][2] = {
         {{10, 1, 1}, {1, 1, 1}}, {{65535, 1, 1}, {2, 1, 1}}, {{65536, 1, 1}, {1, 1, 1}},
         {{70001, 2, 1}, {2, 2, 1}}, {{1, 65541, 2}, {1, 1, 2}}, {{4, 5, 6}, {2, 1, 3}},
