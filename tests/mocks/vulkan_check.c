@@ -125,7 +125,7 @@ static void *begin_many(void *user) {
 
 static void begin_in_threads(scene *s) {
     pthread_t other;
-    mock_vk_instances->desc.linger = 500;
+    ((mock_vk_instance *)(void *)s->r.instance)->desc.linger = 500;
     pthread_create(&other, NULL, begin_many, s);
     (void)begin_many(s);
     pthread_join(other, NULL);
@@ -153,7 +153,7 @@ static void commit(scene *s, act what) {
     case RAISE_1: (void)rig_submit(r, r->queues[1][0], NULL, 0, 0, r->a, 2); break;
     case RAISE_HOST: rig_signal(r, r->a, 2); break;
     case EARLY:
-        mock_vk_instances->desc.flags = 0;
+        ((mock_vk_instance *)(void *)r->instance)->desc.flags = 0;
         (void)rig_submit(r, r->queues[0][0], NULL, r->b, 1, r->a, 1);
         break;
     case BARRIER: rig_barrier(r, s->c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT); break;

@@ -42,7 +42,7 @@ static void mock_vkResetQueryPool(VkDevice handle, VkQueryPool object, uint32_t 
     (void)mock_vk_enter(MOCK_VK_ResetQueryPool);
     mock_vk_device *d = mock_vk_device_of(handle);
     mock_vk_query_pool *pool = MOCK_VK_OBJECT(mock_vk_query_pool, object, QUERY_POOL, d);
-    mock_vk_check(d->features.host_reset != 0, "hostQueryReset is not enabled");
+    mock_vk_check((d->features & MOCK_VK_NO_HOST_RESET) != 0, "hostQueryReset is not enabled");
     mock_vk_queries_within(pool, first, count);
     pthread_mutex_lock(&d->lock);
     for (uint32_t i = first; i < first + count; i++) {

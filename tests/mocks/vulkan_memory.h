@@ -13,7 +13,7 @@ typedef struct mock_vk_device {
     mock_vk_object o;
     mock_vk_physical *physical;
     const mock_vk_desc *desc;
-    mock_vk_features features;         /* that the application switched on */
+    uint32_t features;                 /* that the application switched on: MOCK_VK_NO_* */
     pthread_mutex_t lock;              /* of all below */
     pthread_cond_t bell;               /* work came or is done */
     mock_vk_object *objects;           /* dead ones, too */
@@ -255,7 +255,7 @@ static void mock_vk_buffer_make(mock_vk_buffer *b, const VkBufferCreateInfo *inf
         b->families |= 1u << info->pQueueFamilyIndices[i];
     }
     b->external = info->pNext != NULL;
-    mock_vk_check(b->size <= b->o.device->desc->max_buffer, "%llu bytes", mock_vk_u(b->size));
+    mock_vk_check(b->size <= b->o.device->desc->max_allocation, "%llu bytes", mock_vk_u(b->size));
 }
 
 MOCK_VK_CREATE(Buffer, mock_vk_buffer, BUFFER, mock_vk_buffer_make)

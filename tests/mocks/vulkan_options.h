@@ -61,15 +61,13 @@ typedef struct mock_vk_desc {
                                           [one that is all of that] */
     uint64_t heap_bytes;               /* of the device's [4 GiB] */
     uint64_t small_heap_bytes;         /* of its memory for the host [256 MiB] */
-    uint64_t max_allocation;           /* bytes [1 GiB] */
-    uint64_t max_buffer;               /* bytes [1 GiB] */
+    uint64_t max_allocation;           /* bytes; of a buffer, too [1 GiB] */
     uint32_t max_allocations;          /* [4096] */
     uint32_t max_groups[3];            /* [65535] */
     uint32_t max_group_size[3];        /* [1024, 1024, 64] */
     uint32_t max_push_constants;       /* bytes [128] */
     uint32_t max_storage_range;        /* bytes [128 MiB] */
     uint32_t max_storage_buffers;      /* of a pipeline [64] */
-    uint32_t storage_alignment;        /* [256] */
     uint32_t import_alignment;         /* [4096] */
 
     uint32_t linger;                   /* calls of 1000 that yield halfway, so that two

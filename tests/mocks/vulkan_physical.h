@@ -8,14 +8,10 @@
 /* Of creating and destroying functions: nobody has any. */
 #define MOCK_VK_HOOKS const VkAllocationCallbacks *hooks TEST_UNUSED
 
-enum { MOCK_VK_DEVICES = 8, MOCK_VK_FAMILIES = 3, MOCK_VK_HEAPS = 3 };
+enum { MOCK_VK_DEVICES = 8, MOCK_VK_FAMILIES = 3, MOCK_VK_HEAPS = 3,
+       MOCK_VK_STORAGE_ALIGNMENT = 256 };
 
 typedef struct mock_vk_instance mock_vk_instance;
-
-/* Features that not every device has; bits of MOCK_VK_NO_*. */
-typedef struct mock_vk_features {
-    VkBool32 late, host_reset, timeline, addresses, sync2, maintenance4;
-} mock_vk_features;
 
 typedef struct mock_vk_physical {
     mock_vk_object o;
@@ -26,58 +22,47 @@ typedef struct mock_vk_physical {
     VkQueueFamilyProperties families[MOCK_VK_FAMILIES];
     VkPhysicalDeviceMemoryProperties memory;
     VkPhysicalDeviceProperties properties;
-    mock_vk_features features;
     uint64_t heap_used[MOCK_VK_HEAPS]; /* atomic */
 } mock_vk_physical;
 
 struct mock_vk_instance {
     mock_vk_object o;
-    mock_vk_instance *next_instance;   /* under mock_vk_lock */
     mock_vk_desc desc;                 /* defaults filled in */
     uint32_t devices;                  /* living, atomic */
     VkDebugUtilsMessengerCreateInfoEXT messenger; /* the one, if it has a function */
     mock_vk_physical physical[MOCK_VK_DEVICES];
 };
 
-static mock_vk_instance *mock_vk_instances;
-
 /* ---- defaults ---- */
 
-static void mock_vk_default32(uint32_t *value, uint32_t wanted) {
-    *value = *value ? *value : wanted;
-}
-
-static void mock_vk_default64(uint64_t *value, uint64_t wanted) {
-    *value = *value ? *value : wanted;
-}
+#define MOCK_VK_DEFAULT(member, value) d.member = d.member ? d.member : (value)
 
 static mock_vk_desc mock_vk_defaults(const mock_vk_desc *given) {
     static const uint32_t sizes[3] = {1024, 1024, 64};
     mock_vk_desc d = *given;
-    mock_vk_default32(&d.devices, 1);
-    mock_vk_default32(&d.api_version, VK_API_VERSION_1_3);
-    mock_vk_default32(&d.queues[0], 1);
+    MOCK_VK_DEFAULT(devices, 1);
+    MOCK_VK_DEFAULT(api_version, VK_API_VERSION_1_3);
+    MOCK_VK_DEFAULT(queues[0], 1);
     for (uint32_t i = 0; i < 3; i++) {
-        mock_vk_default32(&d.timestamp_bits[i], 64);
-        mock_vk_default32(&d.max_groups[i], 65535);
-        mock_vk_default32(&d.max_group_size[i], sizes[i]);
+        MOCK_VK_DEFAULT(timestamp_bits[i], 64);
+        MOCK_VK_DEFAULT(max_groups[i], 65535);
+        MOCK_VK_DEFAULT(max_group_size[i], sizes[i]);
         d.timestamp_bits[i] = d.timestamp_bits[i] == MOCK_VK_NONE ? 0 : d.timestamp_bits[i];
     }
     d.timestamp_period = d.timestamp_period > 0 ? d.timestamp_period : 1.0f;
-    d.clock_offset_ns = d.clock_offset_ns ? d.clock_offset_ns : 7777777777;
-    mock_vk_default64(&d.heap_bytes, (uint64_t)4 << 30);
-    mock_vk_default64(&d.small_heap_bytes, (uint64_t)256 << 20);
-    mock_vk_default64(&d.max_allocation, (uint64_t)1 << 30);
-    mock_vk_default64(&d.max_buffer, (uint64_t)1 << 30);
-    mock_vk_default32(&d.max_allocations, 4096);
-    mock_vk_default32(&d.max_push_constants, 128);
-    mock_vk_default32(&d.max_storage_range, 128u << 20);
-    mock_vk_default32(&d.max_storage_buffers, 64);
-    mock_vk_default32(&d.storage_alignment, 256);
-    mock_vk_default32(&d.import_alignment, 4096);
+    MOCK_VK_DEFAULT(clock_offset_ns, 7777777777);
+    MOCK_VK_DEFAULT(heap_bytes, (uint64_t)4 << 30);
+    MOCK_VK_DEFAULT(small_heap_bytes, (uint64_t)256 << 20);
+    MOCK_VK_DEFAULT(max_allocation, (uint64_t)1 << 30);
+    MOCK_VK_DEFAULT(max_allocations, 4096);
+    MOCK_VK_DEFAULT(max_push_constants, 128);
+    MOCK_VK_DEFAULT(max_storage_range, 128u << 20);
+    MOCK_VK_DEFAULT(max_storage_buffers, 64);
+    MOCK_VK_DEFAULT(import_alignment, 4096);
     return d;
 }
 
+/* Is a feature there? `without`: MOCK_VK_NO_* that takes it away. */
 static VkBool32 mock_vk_has(const mock_vk_physical *p, uint32_t without) {
     return (p->desc->without & without) == 0;
 }
@@ -131,8 +116,8 @@ static void mock_vk_fill_limits(const mock_vk_desc *d, VkPhysicalDeviceLimits *l
     l->maxUniformBufferRange = 16384;
     l->maxPerStageDescriptorStorageBuffers = d->max_storage_buffers;
     l->maxPerStageDescriptorUniformBuffers = 12;
-    l->minStorageBufferOffsetAlignment = d->storage_alignment;
-    l->minUniformBufferOffsetAlignment = d->storage_alignment;
+    l->minStorageBufferOffsetAlignment = MOCK_VK_STORAGE_ALIGNMENT;
+    l->minUniformBufferOffsetAlignment = MOCK_VK_STORAGE_ALIGNMENT;
     l->timestampPeriod = d->timestamp_period;
 }
 
@@ -149,12 +134,6 @@ static void mock_vk_physical_init(mock_vk_instance *instance, uint32_t index) {
     mock_vk_add_family(p, 2, VK_QUEUE_TRANSFER_BIT);
     mock_vk_fill_memory(p);
     mock_vk_fill_limits(p->desc, &out->limits);
-    p->features.late = mock_vk_has(p, MOCK_VK_NO_UPDATE_AFTER_BIND);
-    p->features.host_reset = mock_vk_has(p, MOCK_VK_NO_HOST_RESET);
-    p->features.timeline = mock_vk_has(p, MOCK_VK_NO_TIMELINE);
-    p->features.addresses = mock_vk_has(p, MOCK_VK_NO_ADDRESSES);
-    p->features.sync2 = mock_vk_has(p, MOCK_VK_NO_SYNC2);
-    p->features.maintenance4 = mock_vk_has(p, MOCK_VK_NO_MAINTENANCE4);
     out->apiVersion = p->desc->api_version;
     out->vendorID = 0x10005;
     out->deviceID = 0x4d00 + index;
@@ -168,11 +147,15 @@ static mock_vk_physical *mock_vk_physical_of(VkPhysicalDevice handle) {
     return MOCK_VK_OBJECT(mock_vk_physical, handle, PHYSICAL, NULL);
 }
 
-/* As many of `there` as there is room for; they are counted in `count`. */
-static uint32_t mock_vk_some(uint32_t there, uint32_t *count, const void *out) {
-    uint32_t n = out && *count < there ? *count : there;
+/* Gives as many of `there` items as there is room for, and how many those are. */
+static VkResult mock_vk_give(const void *items, size_t size, uint32_t there, uint32_t *count,
+                             void *out) {
+    const uint32_t n = out && *count < there ? *count : there;
     *count = n;
-    return out ? n : 0;
+    if (out) {
+        memcpy(out, items, n * size);
+    }
+    return n < there ? VK_INCOMPLETE : VK_SUCCESS;
 }
 
 /* ---- extensions ---- */
@@ -202,11 +185,7 @@ static VkResult mock_vk_list_extensions(uint32_t without, uint32_t first, uint32
             strcpy(all[there++].extensionName, mock_vk_extensions[i].name);
         }
     }
-    uint32_t n = mock_vk_some(there, count, properties);
-    for (uint32_t i = 0; i < n; i++) {
-        properties[i] = all[i];
-    }
-    return properties && n < there ? VK_INCOMPLETE : VK_SUCCESS;
+    return mock_vk_give(all, sizeof all[0], there, count, properties);
 }
 
 /* Are all of these there? */
@@ -256,7 +235,7 @@ static void mock_vk_property(const mock_vk_physical *p, void *at) {
         v12->maxDescriptorSetUpdateAfterBindStorageBuffers = 500000;
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES:
-        ((VkPhysicalDeviceMaintenance4Properties *)at)->maxBufferSize = p->desc->max_buffer;
+        ((VkPhysicalDeviceMaintenance4Properties *)at)->maxBufferSize = p->desc->max_allocation;
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT:
         ((VkPhysicalDeviceExternalMemoryHostPropertiesEXT *)at)->minImportedHostPointerAlignment =
@@ -288,10 +267,7 @@ static void mock_vkGetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physi
                                                           VkQueueFamilyProperties *out) {
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceQueueFamilyProperties);
     const mock_vk_physical *p = mock_vk_physical_of(physical);
-    uint32_t n = mock_vk_some(p->family_count, count, out);
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = p->families[i];
-    }
+    (void)mock_vk_give(p->families, sizeof p->families[0], p->family_count, count, out);
 }
 
 static VkResult mock_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT(VkPhysicalDevice physical,
@@ -301,20 +277,14 @@ static VkResult mock_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT(VkPhysicalDe
         VK_TIME_DOMAIN_DEVICE_EXT, VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT
     };
     VkResult failure = mock_vk_enter(MOCK_VK_GetPhysicalDeviceCalibrateableTimeDomainsEXT);
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
     (void)mock_vk_physical_of(physical);
-    uint32_t n = mock_vk_some(2, count, out);
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = domains[i];
-    }
-    return out && n < 2 ? VK_INCOMPLETE : VK_SUCCESS;
+    return failure != VK_SUCCESS ? failure
+                                 : mock_vk_give(domains, sizeof domains[0], 2, count, out);
 }
 
 /* ---- features ---- */
 
-static void mock_vk_feature(const mock_vk_features *has, VkBaseOutStructure *s) {
+static void mock_vk_feature(const mock_vk_physical *p, VkBaseOutStructure *s) {
     void *at = s;
     VkPhysicalDeviceVulkan11Features *v11 = at;
     VkPhysicalDeviceVulkan12Features *v12 = at;
@@ -330,16 +300,19 @@ static void mock_vk_feature(const mock_vk_features *has, VkBaseOutStructure *s) 
         v12->storageBuffer8BitAccess = v12->shaderFloat16 = v12->shaderInt8 = VK_TRUE;
         v12->shaderBufferInt64Atomics = v12->scalarBlockLayout = VK_TRUE;
         v12->uniformBufferStandardLayout = v12->vulkanMemoryModel = VK_TRUE;
-        v12->descriptorBindingStorageBufferUpdateAfterBind = has->late;
-        v12->hostQueryReset = has->host_reset;
-        v12->timelineSemaphore = has->timeline;
-        v12->bufferDeviceAddress = has->addresses;
+        v12->descriptorBindingStorageBufferUpdateAfterBind =
+            mock_vk_has(p, MOCK_VK_NO_UPDATE_AFTER_BIND);
+        v12->hostQueryReset = mock_vk_has(p, MOCK_VK_NO_HOST_RESET);
+        v12->timelineSemaphore = mock_vk_has(p, MOCK_VK_NO_TIMELINE);
+        v12->bufferDeviceAddress = mock_vk_has(p, MOCK_VK_NO_ADDRESSES);
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES:
-        ((VkPhysicalDeviceSynchronization2Features *)at)->synchronization2 = has->sync2;
+        ((VkPhysicalDeviceSynchronization2Features *)at)->synchronization2 =
+            mock_vk_has(p, MOCK_VK_NO_SYNC2);
         break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES:
-        ((VkPhysicalDeviceMaintenance4Features *)at)->maintenance4 = has->maintenance4;
+        ((VkPhysicalDeviceMaintenance4Features *)at)->maintenance4 =
+            mock_vk_has(p, MOCK_VK_NO_MAINTENANCE4);
         break;
     default:
         mock_vk_check(0, "the device knows no structure %d", (int)s->sType);
@@ -351,27 +324,24 @@ static void mock_vkGetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
     (void)mock_vk_enter(MOCK_VK_GetPhysicalDeviceFeatures2);
     const mock_vk_physical *p = mock_vk_physical_of(physical);
     for (VkBaseOutStructure *s = (VkBaseOutStructure *)(void *)out; s; s = s->pNext) {
-        mock_vk_feature(&p->features, s);
+        mock_vk_feature(p, s);
     }
 }
 
-/* What a device is made with, of which all must be there. */
-static mock_vk_features mock_vk_enabled(const mock_vk_physical *p, const void *chain) {
-    const mock_vk_features *has = &p->features;
-    mock_vk_features on = {0, 0, 0, 0, 0, 0};
+/* What a device is made with, of which all must be there: bits of MOCK_VK_NO_*. */
+static uint32_t mock_vk_enabled(const mock_vk_physical *p, const void *chain) {
+    uint32_t on = 0;
     const VkPhysicalDeviceVulkan12Features *v12 =
         mock_vk_chained(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
     const VkPhysicalDeviceSynchronization2Features *sync2 =
         mock_vk_chained(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES);
     mock_vk_check(v12 != NULL, "no structure of Vulkan 1.2");
-    on.late = v12->descriptorBindingStorageBufferUpdateAfterBind;
-    on.host_reset = v12->hostQueryReset;
-    on.timeline = v12->timelineSemaphore;
-    on.addresses = v12->bufferDeviceAddress;
-    on.sync2 = sync2 ? sync2->synchronization2 : 0;
-    mock_vk_check(on.late <= has->late && on.host_reset <= has->host_reset &&
-                      on.timeline <= has->timeline && on.addresses <= has->addresses &&
-                      on.sync2 <= has->sync2, "a feature that is not there");
+    on |= v12->descriptorBindingStorageBufferUpdateAfterBind ? MOCK_VK_NO_UPDATE_AFTER_BIND : 0;
+    on |= v12->hostQueryReset ? MOCK_VK_NO_HOST_RESET : 0;
+    on |= v12->timelineSemaphore ? MOCK_VK_NO_TIMELINE : 0;
+    on |= v12->bufferDeviceAddress ? MOCK_VK_NO_ADDRESSES : 0;
+    on |= sync2 && sync2->synchronization2 ? MOCK_VK_NO_SYNC2 : 0;
+    mock_vk_check((on & p->desc->without) == 0, "a feature that is not there");
     return on;
 }
 
@@ -417,10 +387,6 @@ static VkResult mock_vkCreateInstance(const VkInstanceCreateInfo *info, MOCK_VK_
     for (uint32_t i = 0; i < instance->desc.devices; i++) {
         mock_vk_physical_init(instance, i);
     }
-    pthread_mutex_lock(&mock_vk_lock);
-    instance->next_instance = mock_vk_instances;
-    mock_vk_instances = instance;
-    pthread_mutex_unlock(&mock_vk_lock);
     *out = (VkInstance)(uintptr_t)instance;
     return VK_SUCCESS;
 }
@@ -431,13 +397,6 @@ static void mock_vkDestroyInstance(VkInstance handle, MOCK_VK_HOOKS) {
     uint32_t devices = __atomic_load_n(&instance->devices, __ATOMIC_ACQUIRE);
     mock_vk_check(!devices && !instance->messenger.pfnUserCallback,
                   "%u devices or a messenger are left", devices);
-    pthread_mutex_lock(&mock_vk_lock);
-    mock_vk_instance **link = &mock_vk_instances;
-    while (*link != instance) {
-        link = &(*link)->next_instance;
-    }
-    *link = instance->next_instance;
-    pthread_mutex_unlock(&mock_vk_lock);
     for (uint32_t i = 0; i < instance->desc.devices; i++) {
         mock_vk_die(&instance->physical[i].o);
     }
@@ -448,15 +407,13 @@ static void mock_vkDestroyInstance(VkInstance handle, MOCK_VK_HOOKS) {
 static VkResult mock_vkEnumeratePhysicalDevices(VkInstance handle, uint32_t *count,
                                                 VkPhysicalDevice *out) {
     VkResult failure = mock_vk_enter(MOCK_VK_EnumeratePhysicalDevices);
-    if (failure != VK_SUCCESS) {
-        return failure;
-    }
     mock_vk_instance *instance = MOCK_VK_OBJECT(mock_vk_instance, handle, INSTANCE, NULL);
-    uint32_t n = mock_vk_some(instance->desc.devices, count, out);
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = (VkPhysicalDevice)(uintptr_t)&instance->physical[i];
+    VkPhysicalDevice all[MOCK_VK_DEVICES];
+    for (uint32_t i = 0; i < MOCK_VK_DEVICES; i++) {
+        all[i] = (VkPhysicalDevice)(uintptr_t)&instance->physical[i];
     }
-    return out && n < instance->desc.devices ? VK_INCOMPLETE : VK_SUCCESS;
+    return failure != VK_SUCCESS
+               ? failure : mock_vk_give(all, sizeof all[0], instance->desc.devices, count, out);
 }
 
 /* ---- the layer's messages ---- */

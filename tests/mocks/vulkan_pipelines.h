@@ -33,7 +33,7 @@ static void mock_vk_set_layout_make(mock_vk_object *o,
         early += storage && !(flags && flags->pBindingFlags[i]) ? 1 : 0;
     }
     mock_vk_check(early <= most, "%u storage buffers, the device has %u", early, most);
-    mock_vk_check(!flags || o->device->features.late, "update after bind is not enabled");
+    mock_vk_check(!flags || (o->device->features & MOCK_VK_NO_UPDATE_AFTER_BIND), "update after bind is not enabled");
 }
 
 MOCK_VK_CREATE(DescriptorSetLayout, mock_vk_object, SET_LAYOUT, mock_vk_set_layout_make)
@@ -197,7 +197,7 @@ static mock_vk_buffer *mock_vk_described(const mock_vk_device *d,
                                          const VkWriteDescriptorSet *write) {
     const VkDescriptorBufferInfo *info = write->pBufferInfo;
     mock_vk_buffer *b = MOCK_VK_OBJECT(mock_vk_buffer, info->buffer, BUFFER, d);
-    mock_vk_check(info->offset % d->desc->storage_alignment == 0 &&
+    mock_vk_check(info->offset % MOCK_VK_STORAGE_ALIGNMENT == 0 &&
                       info->range <= d->desc->max_storage_range,
                   "binding %u: %llu bytes at %llu", write->dstBinding, mock_vk_u(info->range),
                   mock_vk_u(info->offset));

@@ -73,7 +73,7 @@ static VkResult mock_vk_told(mock_vk_device *d, VkResult result) {
 static void mock_vk_semaphore_make(mock_vk_semaphore *s, const VkSemaphoreCreateInfo *info) {
     const VkSemaphoreTypeCreateInfo *type = info->pNext;
     mock_vk_check(type && type->semaphoreType == VK_SEMAPHORE_TYPE_TIMELINE &&
-                      s->o.device->features.timeline,
+                      (s->o.device->features & MOCK_VK_NO_TIMELINE),
                   "the mock knows timeline semaphores only, and they are to be enabled");
     s->value = s->highest = type->initialValue;
 }
@@ -305,7 +305,7 @@ static VkResult mock_vk_submit(mock_vk_entry entry, VkQueue handle, uint32_t cou
     VkResult result = mock_vk_enter(entry);
     mock_vk_queue *q = mock_vk_queue_of(handle);
     mock_vk_device *d = q->o.device;
-    mock_vk_check(infos || d->features.sync2, "synchronization2 is not enabled");
+    mock_vk_check(infos || (d->features & MOCK_VK_NO_SYNC2), "synchronization2 is not enabled");
     mock_vk_inside(&q->o, d->desc->linger);
     mock_vk_say(d->physical, "something was submitted");
     result = mock_vk_told(d, mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : result);

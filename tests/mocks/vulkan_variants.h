@@ -9,14 +9,13 @@
 static TEST_UNUSED const mock_vk_desc mock_vk_many = {
     .on = 1, .devices = 4, .discrete = 1, .queues = {2, 2, 1},
     .timestamp_bits = {32, 32, 36}, .timestamp_period = 10.0f, .clock_drift_ppm = 20,
-    .heap_bytes = (uint64_t)16 << 30, .max_allocation = (uint64_t)8 << 30,
-    .max_buffer = (uint64_t)8 << 30, .linger = 20, .seed = 1
+    .heap_bytes = (uint64_t)16 << 30, .max_allocation = (uint64_t)8 << 30, .linger = 20, .seed = 1
 };
 
 /* As little as Vulkan 1.2 has to have. */
 static TEST_UNUSED const mock_vk_desc mock_vk_one = {
     .on = 1, .devices = 4, .api_version = VK_API_VERSION_1_2, .without = MOCK_VK_NO_OPTIONAL,
-    .timestamp_bits = {MOCK_VK_NONE}, .storage_alignment = 64,
+    .timestamp_bits = {MOCK_VK_NONE},
     .flags = MOCK_VK_SCHEDULER | MOCK_VK_IMPLIED_TRANSFER, .seed = 2
 };
 
