@@ -5,6 +5,12 @@
 
 #include "vulkan_rig.h"
 
+static uint32_t rig_word(const rig *r, uint64_t offset) {
+    uint32_t word;
+    memcpy(&word, r->host + offset, sizeof word);
+    return word;
+}
+
 /* What there is, of the hooks' memory and of Vulkan's objects. */
 static uint64_t backend_things(void) {
     mock_vk_stats s = mock_vk_read();
@@ -301,26 +307,8 @@ static void lent_lock(void *user, VkQueue queue, int locked) {
 /* hcq on queues of the rig, for kernels and for copies. `locks`: calls, and those that
    did not end, of lent_lock. */
 static hcq_device *rig_lend(rig *r, uint32_t *locks) {
-    static const char *const extensions[] = {"VK_KHR_synchronization2"};
-    static VkPhysicalDeviceSynchronization2Features sync2 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES,
-        .synchronization2 = VK_TRUE};
-    static VkPhysicalDeviceVulkan12Features v12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &sync2,
-        .timelineSemaphore = VK_TRUE, .bufferDeviceAddress = VK_TRUE, .hostQueryReset = VK_TRUE};
-    static VkPhysicalDeviceFeatures2 features = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v12};
     const hcq_vulkan_queue queues[2] = {{r->queues[1][0], 1}, {r->queues[2][0], 2}};
-    hcq_device_desc desc = test_desc();
-    test_vulkan_desc.instance = r->instance;
-    test_vulkan_desc.physical_device = r->physical;
-    test_vulkan_desc.device = r->device;
-    test_vulkan_desc.loader = mock_vk_loader;
-    test_vulkan_desc.queues = queues;
-    test_vulkan_desc.queue_count = 2;
-    test_vulkan_desc.extensions = extensions;
-    test_vulkan_desc.extension_count = 1;
-    test_vulkan_desc.features = &features;
+    hcq_device_desc desc = rig_desc(r, queues, 2);
     test_vulkan_desc.lock_fn = lent_lock;
     test_vulkan_desc.lock_user = locks;
     return test_open(0, &desc);

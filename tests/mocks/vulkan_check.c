@@ -17,6 +17,24 @@ static int setup(TEST_ARGS) {
     return 0;
 }
 
+static void rig_fill(rig *r, VkCommandBuffer c, uint64_t offset, uint32_t word) {
+    r->vk.CmdFillBuffer(c, r->buffer, offset, 4, word);
+}
+
+static void rig_barrier(rig *r, VkCommandBuffer c, VkPipelineStageFlags src) {
+    VkMemoryBarrier all = {.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+                           .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT |
+                                            VK_ACCESS_MEMORY_WRITE_BIT};
+    r->vk.CmdPipelineBarrier(c, src, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
+}
+
+/* Ends, submits to a family's first queue, which raises a, and waits. */
+static void rig_run(rig *r, uint32_t family, VkCommandBuffer c, uint64_t value) {
+    RIG_OK(r->vk.EndCommandBuffer(c));
+    RIG_OK(rig_submit(r, r->queues[family][0], c, 0, 0, r->a, value));
+    RIG_OK(rig_wait(r, r->a, value, BOUND));
+}
+
 /* ---- what aborts: each in a process of its own ---- */
 
 /* What can be done; all of it at once is forbidden, by the table below. */

@@ -1,20 +1,26 @@
-/* vulkan_rig.h - a device of the Vulkan mock to play with by raw calls. The mock looks
-   at sType in chains of features only, and so do these. */
+/* vulkan_rig.h - an engine's device to play with by raw calls: the mock's with all its
+   families and a buffer, or the system's with one queue, under the validation layer
+   where that looks on. */
 #ifndef HCQ_TEST_MOCK_VULKAN_RIG_H
 #define HCQ_TEST_MOCK_VULKAN_RIG_H
 
 #include "support/util.h"
 
-enum { RIG_FAMILIES = 3, RIG_QUEUES = 2, RIG_BYTES = 65536 };
+enum { RIG_FAMILIES = 3, RIG_QUEUES = 2, RIG_SEMAPHORES = 5, RIG_BYTES = 65536 };
 
 typedef struct rig {
     mock_vk_functions vk;
     VkInstance instance;
+    VkDebugUtilsMessengerEXT messenger;
     VkPhysicalDevice physical;
     VkDevice device;
-    VkQueue queues[RIG_FAMILIES][RIG_QUEUES]; /* of the last there is one */
+    VkPhysicalDeviceSynchronization2Features sync2;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceFeatures2 features;
+    uint32_t first, last;              /* families; of the system's there is one */
+    VkQueue queues[RIG_FAMILIES][RIG_QUEUES];
     VkCommandPool pools[RIG_FAMILIES];
-    VkSemaphore a, b;                  /* timelines, at 0 */
+    VkSemaphore semaphores[RIG_SEMAPHORES], a, b; /* timelines, at 0; a and b: the first */
     VkDeviceMemory memory;             /* host visible, with one buffer over it */
     VkBuffer buffer;
     uint64_t address;
@@ -22,6 +28,10 @@ typedef struct rig {
 } rig;
 
 #define RIG_OK(call) assert_int_equal(call, VK_SUCCESS)
+
+static const char *const rig_extensions[] = {
+    VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME
+};
 
 static void rig_load(rig *r, VkInstance instance) {
     for (uint32_t i = 0; i < MOCK_VK_ENTRY_COUNT; i++) {
@@ -32,28 +42,80 @@ static void rig_load(rig *r, VkInstance instance) {
     }
 }
 
-static void rig_device(rig *r) {
-    static const char *const names[] = {"VK_KHR_synchronization2"};
-    static const float priorities[RIG_QUEUES] = {1.0f, 0.5f};
-    VkDeviceQueueCreateInfo queues[RIG_FAMILIES];
-    VkPhysicalDeviceSynchronization2Features sync2 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES,
-        .synchronization2 = VK_TRUE};
-    VkPhysicalDeviceVulkan12Features v12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &sync2,
-        .timelineSemaphore = VK_TRUE, .bufferDeviceAddress = VK_TRUE, .hostQueryReset = VK_TRUE,
-        .descriptorBindingStorageBufferUpdateAfterBind = VK_TRUE};
-    for (uint32_t i = 0; i < RIG_FAMILIES; i++) {
-        VkDeviceQueueCreateInfo q = {.queueFamilyIndex = i, .pQueuePriorities = priorities,
-                                     .queueCount = i < 2 ? 2 : 1};
-        queues[i] = q;
+static VKAPI_ATTR VkBool32 VKAPI_CALL rig_message(
+    VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT types,
+    const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
+    (void)severity;
+    (void)types;
+    (void)user;
+    fprintf(stderr, "validation: %.800s\n", data->pMessage);
+    __atomic_add_fetch(&test_vk.messages, 1, __ATOMIC_SEQ_CST);
+    return VK_FALSE;
+}
+
+static void rig_instance(rig *r) {
+    static const char *const layers[] = {"VK_LAYER_KHRONOS_validation"};
+    static const char *const extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME};
+    const uint32_t validates = !mock_vk_options.on && test_vk.validates ? 1 : 0;
+    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                   .apiVersion = VK_API_VERSION_1_2};
+    const VkInstanceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app,
+        .enabledLayerCount = validates, .ppEnabledLayerNames = layers,
+        .enabledExtensionCount = validates, .ppEnabledExtensionNames = extensions};
+    const VkDebugUtilsMessengerCreateInfoEXT messages = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+        .pfnUserCallback = rig_message};
+    rig_load(r, NULL);
+    RIG_OK(r->vk.CreateInstance(&info, NULL, &r->instance));
+    rig_load(r, r->instance);
+    if (validates) {
+        RIG_OK(r->vk.CreateDebugUtilsMessengerEXT(r->instance, &messages, NULL, &r->messenger));
     }
-    VkDeviceCreateInfo info = {.pNext = &v12, .queueCreateInfoCount = RIG_FAMILIES,
-                               .pQueueCreateInfos = queues, .enabledExtensionCount = 1,
-                               .ppEnabledExtensionNames = names};
+}
+
+static void rig_families(rig *r, VkQueueFamilyProperties families[16]) {
+    uint32_t count = 1, family_count = 16;
+    assert_true(r->vk.EnumeratePhysicalDevices(r->instance, &count, &r->physical) >= VK_SUCCESS);
+    r->vk.GetPhysicalDeviceQueueFamilyProperties(r->physical, &family_count, families);
+    while (!(families[r->first].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+        r->first++;
+    }
+    r->last = mock_vk_options.on ? RIG_FAMILIES - 1 : r->first;
+    assert_in_range(r->last, 0, RIG_FAMILIES - 1);
+}
+
+/* On the system's without synchronization2, of which only the extension is there. */
+static void rig_device(rig *r) {
+    static const float priorities[RIG_QUEUES] = {1.0f, 0.5f};
+    VkQueueFamilyProperties families[16];
+    VkDeviceQueueCreateInfo queues[RIG_FAMILIES];
+    rig_families(r, families);
+    for (uint32_t i = r->first; i <= r->last; i++) {
+        queues[i] = (VkDeviceQueueCreateInfo){
+            .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = i,
+            .queueCount = families[i].queueCount < RIG_QUEUES ? 1 : RIG_QUEUES,
+            .pQueuePriorities = priorities};
+    }
+    r->sync2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES;
+    r->sync2.synchronization2 = VK_TRUE;
+    r->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    r->v12.pNext = mock_vk_options.on ? &r->sync2 : NULL;
+    r->v12.timelineSemaphore = r->v12.bufferDeviceAddress = VK_TRUE;
+    r->v12.hostQueryReset = mock_vk_options.on ? VK_TRUE : VK_FALSE;
+    r->features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    r->features.pNext = &r->v12;
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &r->features,
+        .queueCreateInfoCount = r->last - r->first + 1, .pQueueCreateInfos = &queues[r->first],
+        .enabledExtensionCount = 2, .ppEnabledExtensionNames = rig_extensions};
     RIG_OK(r->vk.CreateDevice(r->physical, &info, NULL, &r->device));
-    for (uint32_t i = 0; i < RIG_FAMILIES; i++) {
-        VkCommandPoolCreateInfo pool = {.queueFamilyIndex = i};
+    for (uint32_t i = r->first; i <= r->last; i++) {
+        const VkCommandPoolCreateInfo pool = {
+            .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = i};
         RIG_OK(r->vk.CreateCommandPool(r->device, &pool, NULL, &r->pools[i]));
         for (uint32_t k = 0; k < queues[i].queueCount; k++) {
             r->vk.GetDeviceQueue(r->device, i, k, &r->queues[i][k]);
@@ -62,14 +124,18 @@ static void rig_device(rig *r) {
 }
 
 static VkSemaphore rig_semaphore(rig *r) {
-    VkSemaphoreTypeCreateInfo type = {.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    VkSemaphoreCreateInfo info = {.pNext = &type};
+    const VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                        .pNext = &type};
     VkSemaphore made;
     RIG_OK(r->vk.CreateSemaphore(r->device, &info, NULL, &made));
     return made;
 }
 
-/* A buffer over all families, in the host's memory. */
+/* A buffer over all of the mock's families, in the host's memory. The mock looks at
+   sType in chains only. */
 static void rig_buffer(rig *r) {
     static const uint32_t families[RIG_FAMILIES] = {0, 1, 2};
     void *host;
@@ -88,92 +154,97 @@ static void rig_buffer(rig *r) {
     r->host = host;
 }
 
-/* On a mock with three families. */
 static void rig_open(rig *r) {
-    uint32_t count = 1;
-    VkInstanceCreateInfo info = {.pNext = NULL};
     memset(r, 0, sizeof *r);
-    rig_load(r, NULL);
-    RIG_OK(r->vk.CreateInstance(&info, NULL, &r->instance));
-    rig_load(r, r->instance);
-    (void)r->vk.EnumeratePhysicalDevices(r->instance, &count, &r->physical);
-    assert_int_equal(count, 1);
+    rig_instance(r);
     rig_device(r);
-    rig_buffer(r);
-    r->a = rig_semaphore(r);
-    r->b = rig_semaphore(r);
+    for (uint32_t i = 0; i < RIG_SEMAPHORES; i++) {
+        r->semaphores[i] = rig_semaphore(r);
+    }
+    r->a = r->semaphores[0];
+    r->b = r->semaphores[1];
+    if (mock_vk_options.on) {
+        rig_buffer(r);
+    }
 }
 
+/* Nothing is left on it, say the mock and the layer. */
 static void rig_close(rig *r) {
-    r->vk.DestroyBuffer(r->device, r->buffer, NULL);
-    r->vk.FreeMemory(r->device, r->memory, NULL);
-    r->vk.DestroySemaphore(r->device, r->a, NULL);
-    r->vk.DestroySemaphore(r->device, r->b, NULL);
-    for (uint32_t i = 0; i < RIG_FAMILIES; i++) {
+    if (r->buffer) {
+        r->vk.DestroyBuffer(r->device, r->buffer, NULL);
+        r->vk.FreeMemory(r->device, r->memory, NULL);
+    }
+    for (uint32_t i = 0; i < RIG_SEMAPHORES; i++) {
+        r->vk.DestroySemaphore(r->device, r->semaphores[i], NULL);
+    }
+    for (uint32_t i = r->first; i <= r->last; i++) {
         r->vk.DestroyCommandPool(r->device, r->pools[i], NULL);
     }
     r->vk.DestroyDevice(r->device, NULL);
+    if (r->messenger) {
+        r->vk.DestroyDebugUtilsMessengerEXT(r->instance, r->messenger, NULL);
+    }
     r->vk.DestroyInstance(r->instance, NULL);
 }
 
-/* Commands for one submit. */
+/* hcq on queues of it. `queues` have to stay. */
+static hcq_device_desc rig_desc(rig *r, const hcq_vulkan_queue *queues, uint32_t count) {
+    hcq_device_desc desc = test_desc();
+    test_vulkan_desc.flags &= ~(uint32_t)HCQ_VULKAN_VALIDATION;
+    test_vulkan_desc.instance = r->instance;
+    test_vulkan_desc.physical_device = r->physical;
+    test_vulkan_desc.device = r->device;
+    test_vulkan_desc.loader = mock_vk_loader;
+    test_vulkan_desc.queues = queues;
+    test_vulkan_desc.queue_count = count;
+    test_vulkan_desc.extensions = rig_extensions;
+    test_vulkan_desc.extension_count = 2;
+    test_vulkan_desc.features = &r->features;
+    return desc;
+}
+
+/* ---- its work ---- */
+
 static VkCommandBuffer rig_begin(rig *r, uint32_t family) {
-    VkCommandBufferAllocateInfo allocate = {.commandPool = r->pools[family],
-                                            .commandBufferCount = 1};
-    VkCommandBufferBeginInfo begin = {.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    const VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = r->pools[family],
+        .commandBufferCount = 1};
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VkCommandBuffer c;
     RIG_OK(r->vk.AllocateCommandBuffers(r->device, &allocate, &c));
     RIG_OK(r->vk.BeginCommandBuffer(c, &begin));
     return c;
 }
 
-static void rig_fill(rig *r, VkCommandBuffer c, uint64_t offset, uint32_t word) {
-    r->vk.CmdFillBuffer(c, r->buffer, offset, 4, word);
-}
-
-static void rig_barrier(rig *r, VkCommandBuffer c, VkPipelineStageFlags src) {
-    VkMemoryBarrier all = {.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
-                           .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT |
-                                            VK_ACCESS_MEMORY_WRITE_BIT};
-    r->vk.CmdPipelineBarrier(c, src, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
-}
-
-/* One batch: waits for one semaphore, if any, and signals one. */
+/* One batch: waits for one semaphore and signals one, if any. */
 static VkResult rig_submit(rig *r, VkQueue queue, VkCommandBuffer c, VkSemaphore wait,
                            uint64_t at, VkSemaphore signal, uint64_t to) {
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-    VkTimelineSemaphoreSubmitInfo values = {
+    const VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
         .waitSemaphoreValueCount = wait ? 1 : 0, .pWaitSemaphoreValues = &at,
-        .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &to};
-    VkSubmitInfo info = {.pNext = &values, .waitSemaphoreCount = wait ? 1 : 0,
-                         .pWaitSemaphores = &wait, .pWaitDstStageMask = &all,
-                         .commandBufferCount = c ? 1 : 0, .pCommandBuffers = &c,
-                         .signalSemaphoreCount = 1, .pSignalSemaphores = &signal};
+        .signalSemaphoreValueCount = signal ? 1 : 0, .pSignalSemaphoreValues = &to};
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values,
+        .waitSemaphoreCount = wait ? 1 : 0, .pWaitSemaphores = &wait, .pWaitDstStageMask = &all,
+        .commandBufferCount = c ? 1 : 0, .pCommandBuffers = &c,
+        .signalSemaphoreCount = signal ? 1 : 0, .pSignalSemaphores = &signal};
     return r->vk.QueueSubmit(queue, 1, &info, VK_NULL_HANDLE);
 }
 
-static VkResult rig_wait(rig *r, VkSemaphore semaphore, uint64_t value) {
-    VkSemaphoreWaitInfo info = {.semaphoreCount = 1, .pSemaphores = &semaphore,
-                                .pValues = &value};
-    return r->vk.WaitSemaphores(r->device, &info, 10 * SECOND);
+static VkResult rig_wait(rig *r, VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns) {
+    const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1, .pSemaphores = &semaphore,
+                                      .pValues = &value};
+    return r->vk.WaitSemaphores(r->device, &info, timeout_ns);
 }
 
 static void rig_signal(rig *r, VkSemaphore semaphore, uint64_t value) {
-    VkSemaphoreSignalInfo info = {.semaphore = semaphore, .value = value};
+    const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+                                        .semaphore = semaphore, .value = value};
     RIG_OK(r->vk.SignalSemaphore(r->device, &info));
-}
-
-/* Ends, submits to a family's first queue, which raises a, and waits. */
-static void rig_run(rig *r, uint32_t family, VkCommandBuffer c, uint64_t value) {
-    RIG_OK(r->vk.EndCommandBuffer(c));
-    RIG_OK(rig_submit(r, r->queues[family][0], c, 0, 0, r->a, value));
-    RIG_OK(rig_wait(r, r->a, value));
-}
-
-static uint32_t rig_word(const rig *r, uint64_t offset) {
-    uint32_t word;
-    memcpy(&word, r->host + offset, sizeof word);
-    return word;
 }
 
 #endif /* HCQ_TEST_MOCK_VULKAN_RIG_H */

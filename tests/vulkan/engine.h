@@ -17,7 +17,7 @@ static void engine_and_hcq_take_turns(TEST_ARGS) {
     hcq_point done = {{0}, 0};
     NEEDS_WIDE_COUNTERS();
     engine_open();
-    VkSemaphore own = E.semaphores[0], before = E.semaphores[1]; /* raised by the host */
+    VkSemaphore own = E.r.semaphores[0], before = E.r.semaphores[1]; /* raised by the host */
     hcq_device *dev = engine_lend();
     hcq_program *mix = make_mix(dev);
     hcq_buffer input = make_words(dev, ROUNDS), history = make_words(dev, ROUNDS);
@@ -42,18 +42,18 @@ static void engine_and_hcq_take_turns(TEST_ARGS) {
         done = submit_of(q, dev);
         CHECK_OK(hcq_vulkan_point(dev, done, &before, &value));
         hcq_queue_destroy(q);
-        CHECK(!engine_wait(before, value, 0));
+        CHECK(rig_wait(&E.r, before, value, 0) == VK_TIMEOUT);
         engine_submit(engine_copy(history, i, dst, 0), before, value, VK_NULL_HANDLE, 0);
     }
     CHECK_U64(counts_since(dev, &first).batches, ROUNDS);
     CHECK_U64(test_query(dev, HCQ_QUERY_HELD), 0);
     CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    engine_signal(E.semaphores[1], 1);
+    engine_signal(E.r.semaphores[1], 1);
     WAIT_OK(done);
-    CHECK(E.vkDeviceWaitIdle(E.device) == VK_SUCCESS);
+    CHECK(E.r.vk.DeviceWaitIdle(E.r.device) == VK_SUCCESS);
     CHECK_BYTES(history, want, sizeof want);
     CHECK_U64(test_own_threads(), threads);
-    CHECK(E.vkGetSemaphoreCounterValue(E.device, before, &reached) == VK_SUCCESS);
+    CHECK(E.r.vk.GetSemaphoreCounterValue(E.r.device, before, &reached) == VK_SUCCESS);
     CHECK(reached >= value);
     CHECK(E.submits > 0 && E.locked >= E.submits + 2 * ROUNDS);
     CHECK_OK(hcq_close(dev));
@@ -103,7 +103,7 @@ static void lent_queues_are_locked(TEST_ARGS) {
     hcq_program *add = make_add(dev);
     for (uint32_t i = 0; i < KEEPERS; i++) {
         keepers[i] = (lock_keeper){.dev = dev, .q = make_queue(dev, HCQ_COMPUTE),
-                                   .semaphore = E.semaphores[i], .rounds = TIMES, .right = 1};
+                                   .semaphore = E.r.semaphores[i], .rounds = TIMES, .right = 1};
         CHECK_INDEX(record_add(keepers[i].q, add, words, i, 1), 0);
         CHECK(pthread_create(&keepers[i].thread, NULL, lock_keep, &keepers[i]) == 0);
     }
@@ -114,7 +114,7 @@ static void lent_queues_are_locked(TEST_ARGS) {
     for (uint32_t i = 0; i < KEEPERS; i++) {
         CHECK(keepers[i].right);
         CHECK_U64(READ32(words, i), TIMES);
-        CHECK(engine_wait(E.semaphores[i], TIMES, BOUND));
+        RIG_OK(rig_wait(&E.r, E.r.semaphores[i], TIMES, BOUND));
         hcq_queue_destroy(keepers[i].q);
     }
     CHECK_OK(hcq_close(dev));
@@ -130,15 +130,15 @@ static void handles_of_a_lent_device(TEST_ARGS) {
     engine_open();
     hcq_device *dev = engine_lend();
     CHECK_OK(hcq_vulkan_info_get(dev, &info));
-    CHECK(info.instance == E.instance && info.physical_device == E.physical);
-    CHECK(info.device == E.device && info.loader == seen_loader);
+    CHECK(info.instance == E.r.instance && info.physical_device == E.r.physical);
+    CHECK(info.device == E.r.device && info.loader == seen_loader);
     CHECK_OK(hcq_vulkan_lane(dev, HCQ_COMPUTE, 0, &lane));
     CHECK(lane.queue == E.queue && lane.family == E.family && lane.index == UINT32_MAX);
     CHECK_U64(lane.shared, T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE ? 1 : 2);
     CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_COMPUTE, 1, &lane), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_device_retain(dev));
     CHECK_OK(hcq_close(dev));
-    CHECK_RESULT(hcq_vulkan_import_point(dev, E.semaphores[0], 1, &none), HCQ_ERROR_CLOSED);
+    CHECK_RESULT(hcq_vulkan_import_point(dev, E.r.semaphores[0], 1, &none), HCQ_ERROR_CLOSED);
     (void)hcq_device_release(dev);
     engine_close();
 }
@@ -231,7 +231,7 @@ static void points_of_an_engine(TEST_ARGS) {
     uint64_t value;
     engine_open();
     hcq_device *dev = engine_lend();
-    const VkSemaphore *all = E.semaphores;
+    const VkSemaphore *all = E.r.semaphores;
     for (uint32_t i = 0; i < 4; i++) {
         CHECK_OK(hcq_vulkan_import_point(dev, all[i], 10 + i, &points[i]));
     }
@@ -279,12 +279,12 @@ static void points_of_an_engine(TEST_ARGS) {
 
 static hcq_point engine_point(hcq_device *dev, uint32_t way) {
     hcq_point drawn;
-    CHECK_OK(hcq_vulkan_import_point(dev, E.semaphores[0], way + 1, &drawn));
+    CHECK_OK(hcq_vulkan_import_point(dev, E.r.semaphores[0], way + 1, &drawn));
     return drawn;
 }
 
 static void engine_goes(uint32_t way) {
-    engine_signal(E.semaphores[0], way + 1);
+    engine_signal(E.r.semaphores[0], way + 1);
 }
 
 static void the_timeline_waits_for_an_engine(TEST_ARGS) {
