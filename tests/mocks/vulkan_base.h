@@ -81,8 +81,6 @@ static const char *const mock_vk_kind_names[MOCK_VK_KIND_COUNT] = {
 typedef struct mock_vk_stats {
     uint64_t live[MOCK_VK_KIND_COUNT]; /* these two are not changed by mock_vk_clear */
     uint64_t memory_bytes;             /* living, without imported memory */
-    uint64_t calls[MOCK_VK_ENTRY_COUNT];
-    uint64_t batches;                  /* submitted */
     uint64_t buffers;                  /* command buffers executed */
     uint64_t dispatches;
     uint64_t filled_caches;            /* pipeline caches that begin with something */
@@ -114,17 +112,6 @@ static TEST_UNUSED mock_vk_stats mock_vk_read(void) {
 static int mock_vk_matches(const char *pattern, const char *name) {
     size_t n = strcspn(pattern, "*");
     return strncmp(pattern, name, n) == 0 && (pattern[n] == '*' || name[n] == 0);
-}
-
-/* Calls so far of the entry points that match. */
-static TEST_UNUSED uint64_t mock_vk_calls(const char *pattern) {
-    uint64_t calls = 0;
-    for (uint32_t i = 0; i < MOCK_VK_ENTRY_COUNT; i++) {
-        if (mock_vk_matches(pattern, mock_vk_names[i])) {
-            calls += mock_vk_peek(&mock_vk_counters.calls[i]);
-        }
-    }
-    return calls;
 }
 
 /* ---- failures on demand ---- */
@@ -159,7 +146,7 @@ static TEST_UNUSED void mock_vk_lose(uint64_t at) {
 /* Forgets failures, and counters but for those of what lives. */
 static TEST_UNUSED void mock_vk_clear(void) {
     uint64_t *words = (uint64_t *)(void *)&mock_vk_counters;
-    for (size_t i = offsetof(mock_vk_stats, calls) / sizeof *words;
+    for (size_t i = offsetof(mock_vk_stats, buffers) / sizeof *words;
          i < sizeof mock_vk_counters / sizeof *words; i++) {
         __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
     }
@@ -186,7 +173,6 @@ static VkResult mock_vk_injected(mock_vk_entry entry) {
 /* Every entry point begins with this; what it returns is for those that can fail. */
 static VkResult mock_vk_enter(mock_vk_entry entry) {
     mock_vk_where = mock_vk_names[entry];
-    mock_vk_count(&mock_vk_counters.calls[entry], 1);
     return mock_vk_peek(&mock_vk_failure.count) ? mock_vk_injected(entry) : VK_SUCCESS;
 }
 

@@ -257,7 +257,6 @@ static void mock_vk_admit(mock_vk_queue *q, mock_vk_batch *b) {
     mock_vk_admit_signal(q, &b->signal);
     *(q->head ? &q->tail->next : &q->head) = b;
     q->tail = b;
-    mock_vk_count(&mock_vk_counters.batches, 1);
 }
 
 static mock_vk_batch *mock_vk_batch_read(mock_vk_device *d, const VkSubmitInfo *info) {

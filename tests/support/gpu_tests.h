@@ -35,7 +35,7 @@ static int has_feature(hcq_device *device, uint32_t feature) {
         } \
     } while (0)
 
-static uint64_t allocations(void) {
+static TEST_UNUSED uint64_t allocations(void) {
     return __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);
 }
 

@@ -11,12 +11,11 @@
 #define HCQ_TEST_MINI_CMOCKA_H
 
 #include <fnmatch.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #define MINI __attribute__((unused)) static
 
@@ -37,9 +36,6 @@ enum { MINI_OK, MINI_FAILED, MINI_SKIPPED, MINI_LEFT_OUT };
 static struct {
     jmp_buf end;                       /* of the part of a test that runs now */
     const char *filter;
-    time_t limit;                      /* seconds for one test, 0: none */
-    time_t began;                      /* the one that runs, atomic; 0: none does */
-    const char *running;
 } mini;
 
 /* ---- what tests call ---- */
@@ -77,42 +73,22 @@ MINI int mini_body(void (*fn)(void **state), void **state) {
 
 MINI int mini_test(const struct CMUnitTest *test) {
     static const char *const words[] = {"       OK ", "  FAILED  ", "  SKIPPED "};
+    const char *limit = getenv("MINI_CMOCKA_LIMIT");
     void *state = test->initial_state;
     printf("[ RUN      ] %s\n", test->name);
-    mini.running = test->name;
-    __atomic_store_n(&mini.began, time(NULL), __ATOMIC_SEQ_CST);
     int result = MINI_FAILED;
     if (mini_fixture(test->setup_func, &state, "setup", test->name) == 0) {
+        if (limit != NULL) {           /* in place of the one that a set-up chose */
+            alarm((unsigned)atoi(limit));
+        }
         result = mini_body(test->test_func, &state);
         if (mini_fixture(test->teardown_func, &state, "teardown", test->name) != 0) {
             result = MINI_FAILED;
         }
         printf("[%s] %s\n", words[result], test->name);
     }
-    __atomic_store_n(&mini.began, (time_t)0, __ATOMIC_SEQ_CST);
+    alarm(0);
     return result;
-}
-
-MINI void *mini_watch(void *unused) {
-    struct timespec pause = {0, 100000000};
-    for (;;) {
-        time_t began = __atomic_load_n(&mini.began, __ATOMIC_SEQ_CST);
-        if (began != 0 && time(NULL) - began > mini.limit) {
-            fprintf(stderr, "the test hangs: %s\n", mini.running);
-            abort();
-        }
-        nanosleep(&pause, NULL);
-    }
-    return unused;
-}
-
-MINI void mini_watch_start(void) {
-    const char *limit = getenv("MINI_CMOCKA_LIMIT");
-    pthread_t thread;
-    mini.limit = limit != NULL ? (time_t)atoi(limit) : 0;
-    if (mini.limit > 0 && pthread_create(&thread, NULL, mini_watch, NULL) == 0) {
-        pthread_detach(thread);
-    }
 }
 
 /* Marks the tests that do not run; returns how many do. */
@@ -157,7 +133,6 @@ MINI int mini_run(const char *name, const struct CMUnitTest *tests, size_t count
     void *state = NULL;
     size_t chosen = mini_choose(tests, results, count);
     setvbuf(stdout, NULL, _IONBF, 0);  /* beside stderr's lines */
-    mini_watch_start();
     if (mini_fixture(setup, &state, "group setup", name) != 0) {
         free(results);
         return (int)count;
