@@ -79,8 +79,7 @@ static const char *const mock_vk_kind_names[MOCK_VK_KIND_COUNT] = {
 };
 
 typedef struct mock_vk_stats {
-    uint64_t live[MOCK_VK_KIND_COUNT]; /* these two are not changed by mock_vk_clear */
-    uint64_t memory_bytes;             /* living, without imported memory */
+    uint64_t live[MOCK_VK_KIND_COUNT]; /* not changed by mock_vk_clear */
     uint64_t buffers;                  /* command buffers executed */
     uint64_t dispatches;
     uint64_t filled_caches;            /* pipeline caches that begin with something */

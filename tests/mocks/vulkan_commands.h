@@ -236,8 +236,7 @@ static VkResult mock_vkBeginCommandBuffer(VkCommandBuffer handle,
     return failure;
 }
 
-/* Every vkCmd begins with this, and ends with mock_vk_recorded. `can`: what one
-   bit of its family must be able to. */
+/* Every vkCmd begins with this. `can`: what one bit of its family must be able to. */
 static mock_vk_commands *mock_vk_record(VkCommandBuffer handle, mock_vk_entry entry,
                                         VkQueueFlags can) {
     (void)mock_vk_enter(entry);
@@ -245,10 +244,9 @@ static mock_vk_commands *mock_vk_record(VkCommandBuffer handle, mock_vk_entry en
     mock_vk_inside(&c->pool->o, c->o.device->desc->linger);
     mock_vk_check(c->state == MOCK_VK_RECORDING, "the command buffer is not being recorded");
     mock_vk_check(can == 0 || (c->pool->can & can), "not on family %u", c->pool->family);
+    mock_vk_outside(&c->pool->o);
     return c;
 }
-
-static void mock_vk_recorded(mock_vk_commands *c) { mock_vk_outside(&c->pool->o); }
 
 static mock_vk_command *mock_vk_add(mock_vk_commands *c, mock_vk_op op) {
     mock_vk_grow(&c->list, &c->capacity, c->count, sizeof *c->list);
@@ -291,7 +289,6 @@ static void mock_vkCmdCopyBuffer(VkCommandBuffer handle, VkBuffer from, VkBuffer
         made->dst_offset = r->dstOffset;
         made->size = r->size;
     }
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdFillBuffer(VkCommandBuffer handle, VkBuffer buffer, VkDeviceSize offset,
@@ -304,7 +301,6 @@ static void mock_vkCmdFillBuffer(VkCommandBuffer handle, VkBuffer buffer, VkDevi
     made->dst_offset = offset;
     made->size = size;
     made->value = value;
-    mock_vk_recorded(c);
 }
 
 /* ---- recording: barriers and groups ---- */
@@ -330,7 +326,6 @@ static void mock_vkCmdPipelineBarrier(
     made->src_access = memory->srcAccessMask;
     made->dst_access = memory->dstAccessMask;
     mock_vk_stages_check(c, src | dst);
-    mock_vk_recorded(c);
 }
 
 /* The stages in which a command reads and writes memory; 0: none. */
@@ -425,7 +420,6 @@ static void mock_vkCmdBindPipeline(VkCommandBuffer handle, VkPipelineBindPoint p
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdBindPipeline, VK_QUEUE_COMPUTE_BIT);
     c->pipeline = MOCK_VK_OBJECT(mock_vk_pipeline, pipeline, PIPELINE, c->o.device);
     mock_vk_ref(c, &c->pipeline->o);
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdPushConstants(VkCommandBuffer handle, VkPipelineLayout layout,
@@ -439,7 +433,6 @@ static void mock_vkCmdPushConstants(VkCommandBuffer handle, VkPipelineLayout lay
     if (offset + size <= sizeof c->push) {
         memcpy(c->push + offset, values, size);
     }
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdBindDescriptorSets(VkCommandBuffer handle,
@@ -452,7 +445,6 @@ static void mock_vkCmdBindDescriptorSets(VkCommandBuffer handle,
     mock_vk_commands *c =
         mock_vk_record(handle, MOCK_VK_CmdBindDescriptorSets, VK_QUEUE_COMPUTE_BIT);
     mock_vk_ref(c, &MOCK_VK_OBJECT(mock_vk_set, sets[0], DESCRIPTOR_SET, c->o.device)->o);
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdPushDescriptorSetKHR(VkCommandBuffer handle,
@@ -465,7 +457,6 @@ static void mock_vkCmdPushDescriptorSetKHR(VkCommandBuffer handle,
     for (uint32_t i = 0; i < count; i++) {
         mock_vk_ref(c, &mock_vk_described(c->o.device, &writes[i])->o);
     }
-    mock_vk_recorded(c);
 }
 
 static mock_vk_command *mock_vk_record_dispatch(mock_vk_commands *c) {
@@ -489,7 +480,6 @@ static void mock_vkCmdDispatch(VkCommandBuffer handle, uint32_t x, uint32_t y, u
     const uint32_t count[3] = {x, y, z};
     mock_vk_groups_check(c->o.device, count);
     memcpy(mock_vk_record_dispatch(c)->count, count, sizeof count);
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer,
@@ -500,7 +490,6 @@ static void mock_vkCmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer,
     mock_vk_check(offset % 4 == 0, "offset %llu", mock_vk_u(offset));
     made->src = mock_vk_take(c, buffer, offset, 12);
     made->src_offset = offset;
-    mock_vk_recorded(c);
 }
 
 /* ---- recording: queries and labels ---- */
@@ -525,7 +514,6 @@ static void mock_vkCmdWriteTimestamp(VkCommandBuffer handle, VkPipelineStageFlag
                   "family %u has no timestamps", c->pool->family);
     mock_vk_stages_check(c, stage);
     (void)mock_vk_record_query(c, MOCK_VK_OP_STAMP, pool, query, 1);
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdResetQueryPool(VkCommandBuffer handle, VkQueryPool pool, uint32_t first,
@@ -533,7 +521,6 @@ static void mock_vkCmdResetQueryPool(VkCommandBuffer handle, VkQueryPool pool, u
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdResetQueryPool,
                                          VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT);
     (void)mock_vk_record_query(c, MOCK_VK_OP_RESET, pool, first, count);
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdCopyQueryPoolResults(VkCommandBuffer handle, VkQueryPool pool,
@@ -549,18 +536,15 @@ static void mock_vkCmdCopyQueryPoolResults(VkCommandBuffer handle, VkQueryPool p
     made->dst_offset = offset;
     made->size = stride;
     mock_vk_check(flags & VK_QUERY_RESULT_64_BIT, "other results than hcq's");
-    mock_vk_recorded(c);
 }
 
 static void mock_vkCmdBeginDebugUtilsLabelEXT(VkCommandBuffer handle,
                                               const VkDebugUtilsLabelEXT *info TEST_UNUSED) {
-    mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdBeginDebugUtilsLabelEXT, 0);
-    mock_vk_recorded(c);
+    (void)mock_vk_record(handle, MOCK_VK_CmdBeginDebugUtilsLabelEXT, 0);
 }
 
 static void mock_vkCmdEndDebugUtilsLabelEXT(VkCommandBuffer handle) {
-    mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdEndDebugUtilsLabelEXT, 0);
-    mock_vk_recorded(c);
+    (void)mock_vk_record(handle, MOCK_VK_CmdEndDebugUtilsLabelEXT, 0);
 }
 
 #endif /* HCQ_TEST_MOCK_VULKAN_COMMANDS_H */

@@ -135,7 +135,6 @@ static void mock_vk_memory_close(mock_vk_object *o) {
     if (!m->imported) {
         munmap(m->bytes, (size_t)m->size);
         __atomic_fetch_sub(mock_vk_heap_of(o->device, m->type), m->size, __ATOMIC_RELAXED);
-        mock_vk_count(&mock_vk_counters.memory_bytes, 0 - m->size);
     }
 }
 
@@ -156,7 +155,6 @@ static VkResult mock_vk_memory_take(mock_vk_device *d, const VkMemoryAllocateInf
     } else {
         d->memories++;
         __atomic_fetch_add(used, imported ? 0 : size, __ATOMIC_RELAXED);
-        mock_vk_count(&mock_vk_counters.memory_bytes, imported ? 0 : size);
     }
     pthread_mutex_unlock(&d->lock);
     return result;

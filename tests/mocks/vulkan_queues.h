@@ -259,40 +259,33 @@ static void mock_vk_admit(mock_vk_queue *q, mock_vk_batch *b) {
     q->tail = b;
 }
 
-static mock_vk_batch *mock_vk_batch_read(mock_vk_device *d, const VkSubmitInfo *info) {
-    const VkTimelineSemaphoreSubmitInfo *values = info->pNext;
-    mock_vk_check(values && values->waitSemaphoreValueCount == info->waitSemaphoreCount &&
-                      values->signalSemaphoreValueCount == info->signalSemaphoreCount,
+/* One or the other structure is given. */
+static mock_vk_batch *mock_vk_batch_read(mock_vk_device *d, const VkSubmitInfo *old,
+                                         const VkSubmitInfo2 *info) {
+    const VkTimelineSemaphoreSubmitInfo *values = old ? old->pNext : NULL;
+    mock_vk_check(!old || (values && values->waitSemaphoreValueCount == old->waitSemaphoreCount &&
+                           values->signalSemaphoreValueCount == old->signalSemaphoreCount),
                   "not as many values as semaphores");
-    mock_vk_batch *b = mock_vk_batch_new(d, info->waitSemaphoreCount, info->commandBufferCount,
-                                         info->signalSemaphoreCount);
+    mock_vk_batch *b = mock_vk_batch_new(
+        d, old ? old->waitSemaphoreCount : info->waitSemaphoreInfoCount,
+        old ? old->commandBufferCount : info->commandBufferInfoCount,
+        old ? old->signalSemaphoreCount : info->signalSemaphoreInfoCount);
     for (uint32_t i = 0; i < b->wait_count; i++) {
-        b->waits[i] = mock_vk_value_of(d, info->pWaitSemaphores[i],
-                                       values->pWaitSemaphoreValues[i],
-                                       info->pWaitDstStageMask[i]);
+        const VkSemaphoreSubmitInfo *wait = old ? NULL : &info->pWaitSemaphoreInfos[i];
+        b->waits[i] = old ? mock_vk_value_of(d, old->pWaitSemaphores[i],
+                                             values->pWaitSemaphoreValues[i],
+                                             old->pWaitDstStageMask[i])
+                          : mock_vk_value_of(d, wait->semaphore, wait->value, wait->stageMask);
     }
-    b->signal = mock_vk_value_of(d, info->pSignalSemaphores[0], values->pSignalSemaphoreValues[0],
-                                 VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
-    if (info->commandBufferCount) {
-        b->commands = MOCK_VK_OBJECT(mock_vk_commands, info->pCommandBuffers[0], COMMAND_BUFFER,
-                                     d);
-    }
-    return b;
-}
-
-static mock_vk_batch *mock_vk_batch_read2(mock_vk_device *d, const VkSubmitInfo2 *info) {
-    mock_vk_batch *b = mock_vk_batch_new(d, info->waitSemaphoreInfoCount,
-                                         info->commandBufferInfoCount,
-                                         info->signalSemaphoreInfoCount);
-    for (uint32_t i = 0; i < b->wait_count; i++) {
-        const VkSemaphoreSubmitInfo *wait = &info->pWaitSemaphoreInfos[i];
-        b->waits[i] = mock_vk_value_of(d, wait->semaphore, wait->value, wait->stageMask);
-    }
-    b->signal = mock_vk_value_of(d, info->pSignalSemaphoreInfos[0].semaphore,
-                                 info->pSignalSemaphoreInfos[0].value,
-                                 info->pSignalSemaphoreInfos[0].stageMask);
-    if (info->commandBufferInfoCount) {
-        b->commands = MOCK_VK_OBJECT(mock_vk_commands, info->pCommandBufferInfos[0].commandBuffer,
+    const VkSemaphoreSubmitInfo *signal = old ? NULL : info->pSignalSemaphoreInfos;
+    b->signal = old ? mock_vk_value_of(d, old->pSignalSemaphores[0],
+                                       values->pSignalSemaphoreValues[0],
+                                       VK_PIPELINE_STAGE_ALL_COMMANDS_BIT)
+                    : mock_vk_value_of(d, signal->semaphore, signal->value, signal->stageMask);
+    if (old ? old->commandBufferCount : info->commandBufferInfoCount) {
+        b->commands = MOCK_VK_OBJECT(mock_vk_commands,
+                                     old ? old->pCommandBuffers[0]
+                                         : info->pCommandBufferInfos[0].commandBuffer,
                                      COMMAND_BUFFER, d);
     }
     return b;
@@ -310,8 +303,8 @@ static VkResult mock_vk_submit(mock_vk_entry entry, VkQueue handle, uint32_t cou
     result = mock_vk_told(d, mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : result);
     pthread_mutex_lock(&d->lock);
     for (uint32_t i = 0; result == VK_SUCCESS && i < count; i++) {
-        mock_vk_admit(q, infos ? mock_vk_batch_read(d, &infos[i])
-                               : mock_vk_batch_read2(d, &infos2[i]));
+        mock_vk_admit(q, mock_vk_batch_read(d, infos ? &infos[i] : NULL,
+                                            infos ? NULL : &infos2[i]));
     }
     pthread_cond_broadcast(&d->bell);
     pthread_mutex_unlock(&d->lock);
