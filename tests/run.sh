@@ -902,7 +902,7 @@ no_cuda() { # what a program meets where there is no driver, none of use, or a p
     cuda_mock gcc || return
     # shellcheck disable=SC2086
     run gcc -std=gnu11 -O1 $warnings -I. -Itests tests/cuda/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
-        CC=gcc run "$bin/no-cuda"
+        run "$bin/no-cuda"
 }
 
 cuda_examples() {

@@ -140,21 +140,16 @@ static void raw_check(int result, const char *what) {
 /* ---- on a driver without a GPU ------------------------------------------- */
 /* The tests' stand-in for libcuda takes kernels as functions. */
 
-typedef void (*raw_mock_fn)(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                            const uint32_t block[3]);
+typedef void (*raw_mock_fn)(const void *args, const void *block);
 
 typedef struct raw_tiny_args { uint64_t counter; uint32_t step, pad; } raw_tiny_args;
 typedef struct raw_hold_args { uint64_t began, go, seen, value, limit_ns; } raw_hold_args;
 typedef struct raw_clock_args { uint64_t times, count; } raw_clock_args;
 
-#define RAW_MOCK(name) \
-    static void name(const void *args, const uint32_t id[3], const uint32_t grid[3], \
-                     const uint32_t block[3])
+#define RAW_MOCK(name) static void name(const void *args, const void *block)
 
 RAW_MOCK(raw_mock_tiny) {
     raw_tiny_args a;
-    (void)id;
-    (void)grid;
     (void)block;
     memcpy(&a, args, 12);                 /* as many bytes as the kernel has */
     *(uint32_t *)(uintptr_t)a.counter += a.step;
@@ -162,8 +157,6 @@ RAW_MOCK(raw_mock_tiny) {
 
 RAW_MOCK(raw_mock_hold) {
     raw_hold_args a;
-    (void)id;
-    (void)grid;
     (void)block;
     memcpy(&a, args, sizeof a);
     uint64_t end = bench_now() + a.limit_ns;
@@ -177,8 +170,6 @@ RAW_MOCK(raw_mock_hold) {
 
 RAW_MOCK(raw_mock_clock) {
     raw_clock_args a;
-    (void)id;
-    (void)grid;
     (void)block;
     memcpy(&a, args, sizeof a);
     for (uint64_t i = 0, now = 0, last = 0; i < a.count; i++, last = now) {

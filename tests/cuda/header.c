@@ -52,238 +52,175 @@ static void handles(CUdeviceptr address, CUcontext context, CUstream stream, CUe
 
 /* ---- values ---- */
 
-#define VALUE(ours, theirs) HOLDS((long long)(ours) == (long long)(theirs))
+#define VALUE(ours, theirs) HOLDS((long long)(ours) == (long long)(theirs));
+#define ERROR(ours, theirs) VALUE(HCQI_CU_##ours, CUDA_ERROR_##theirs)
+#define DEVICE(ours, theirs) VALUE(HCQI_CU_##ours, CU_DEVICE_ATTRIBUTE_##theirs)
+#define FUNCTION(ours, theirs) VALUE(HCQI_CU_FUNC_##ours, CU_FUNC_ATTRIBUTE_##theirs)
+#define OTHER(ours, theirs) VALUE(HCQI_CU_##ours, CU_##theirs)
 
-VALUE(HCQI_CU_OK, CUDA_SUCCESS);
-VALUE(HCQI_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
-VALUE(HCQI_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
-VALUE(HCQI_CU_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED);
-VALUE(HCQI_CU_STUB_LIBRARY, CUDA_ERROR_STUB_LIBRARY);
-VALUE(HCQI_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
-VALUE(HCQI_CU_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT);
-VALUE(HCQI_CU_NO_BINARY, CUDA_ERROR_NO_BINARY_FOR_GPU);
-VALUE(HCQI_CU_ECC, CUDA_ERROR_ECC_UNCORRECTABLE);
-VALUE(HCQI_CU_INVALID_PTX, CUDA_ERROR_INVALID_PTX);
-VALUE(HCQI_CU_NVLINK, CUDA_ERROR_NVLINK_UNCORRECTABLE);
-VALUE(HCQI_CU_NO_JIT, CUDA_ERROR_JIT_COMPILER_NOT_FOUND);
-VALUE(HCQI_CU_PTX_VERSION, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
-VALUE(HCQI_CU_JIT_DISABLED, CUDA_ERROR_JIT_COMPILATION_DISABLED);
-VALUE(HCQI_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND);
-VALUE(HCQI_CU_NOT_READY, CUDA_ERROR_NOT_READY);
-VALUE(HCQI_CU_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS);
-VALUE(HCQI_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT);
-VALUE(HCQI_CU_PEER_ALREADY, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-VALUE(HCQI_CU_CONTEXT_IS_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-VALUE(HCQI_CU_ASSERT, CUDA_ERROR_ASSERT);
-VALUE(HCQI_CU_ALREADY_REGISTERED, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-VALUE(HCQI_CU_STACK, CUDA_ERROR_HARDWARE_STACK_ERROR);
-VALUE(HCQI_CU_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
-VALUE(HCQI_CU_UNKNOWN, CUDA_ERROR_UNKNOWN);
+VALUE(HCQI_CU_OK, CUDA_SUCCESS)
+ERROR(INVALID_VALUE, INVALID_VALUE) ERROR(OUT_OF_MEMORY, OUT_OF_MEMORY)
+ERROR(DEINITIALIZED, DEINITIALIZED) ERROR(STUB_LIBRARY, STUB_LIBRARY)
+ERROR(NO_DEVICE, NO_DEVICE) ERROR(INVALID_CONTEXT, INVALID_CONTEXT)
+ERROR(NO_BINARY, NO_BINARY_FOR_GPU) ERROR(ECC, ECC_UNCORRECTABLE)
+ERROR(INVALID_PTX, INVALID_PTX) ERROR(NVLINK, NVLINK_UNCORRECTABLE)
+ERROR(NO_JIT, JIT_COMPILER_NOT_FOUND) ERROR(PTX_VERSION, UNSUPPORTED_PTX_VERSION)
+ERROR(JIT_DISABLED, JIT_COMPILATION_DISABLED) ERROR(NOT_FOUND, NOT_FOUND)
+ERROR(NOT_READY, NOT_READY) ERROR(ILLEGAL_ADDRESS, ILLEGAL_ADDRESS)
+ERROR(LAUNCH_TIMEOUT, LAUNCH_TIMEOUT) ERROR(PEER_ALREADY, PEER_ACCESS_ALREADY_ENABLED)
+ERROR(CONTEXT_IS_DESTROYED, CONTEXT_IS_DESTROYED) ERROR(ASSERT, ASSERT)
+ERROR(ALREADY_REGISTERED, HOST_MEMORY_ALREADY_REGISTERED) ERROR(STACK, HARDWARE_STACK_ERROR)
+ERROR(LAUNCH_FAILED, LAUNCH_FAILED) ERROR(UNKNOWN, UNKNOWN)
 #if CUDA_VERSION >= 13000
-VALUE(HCQI_CU_TENSOR_LEAK, CUDA_ERROR_TENSOR_MEMORY_LEAK);
+ERROR(TENSOR_LEAK, TENSOR_MEMORY_LEAK)
 #endif
 #if CUDA_VERSION >= 12000
-VALUE(HCQI_CU_MPS_TERMINATED, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+ERROR(MPS_TERMINATED, MPS_CLIENT_TERMINATED)
 #endif
 #if CUDA_VERSION >= 12080
-VALUE(HCQI_CU_CONTAINED, CUDA_ERROR_CONTAINED);
+ERROR(CONTAINED, CONTAINED)
 #endif
 
-VALUE(HCQI_CU_MAX_THREADS, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-VALUE(HCQI_CU_MAX_BLOCK_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
-VALUE(HCQI_CU_MAX_BLOCK_X + 1, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
-VALUE(HCQI_CU_MAX_BLOCK_X + 2, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
-VALUE(HCQI_CU_MAX_GRID_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
-VALUE(HCQI_CU_MAX_GRID_X + 1, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
-VALUE(HCQI_CU_MAX_GRID_X + 2, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
-VALUE(HCQI_CU_MAX_SHARED, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-VALUE(HCQI_CU_PROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-VALUE(HCQI_CU_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
-VALUE(HCQI_CU_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-VALUE(HCQI_CU_CAPABILITY_MAJOR + 1, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-VALUE(HCQI_CU_MAX_SHARED_OPTIN, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-VALUE(HCQI_CU_HOST_REGISTER, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
-VALUE(HCQI_CU_MEMORY_POOLS, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+DEVICE(MAX_THREADS, MAX_THREADS_PER_BLOCK) DEVICE(MAX_BLOCK_X, MAX_BLOCK_DIM_X)
+DEVICE(MAX_BLOCK_X + 1, MAX_BLOCK_DIM_Y) DEVICE(MAX_BLOCK_X + 2, MAX_BLOCK_DIM_Z)
+DEVICE(MAX_GRID_X, MAX_GRID_DIM_X) DEVICE(MAX_GRID_X + 1, MAX_GRID_DIM_Y)
+DEVICE(MAX_GRID_X + 2, MAX_GRID_DIM_Z) DEVICE(MAX_SHARED, MAX_SHARED_MEMORY_PER_BLOCK)
+DEVICE(PROCESSORS, MULTIPROCESSOR_COUNT) DEVICE(UNIFIED_ADDRESSING, UNIFIED_ADDRESSING)
+DEVICE(CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MAJOR)
+DEVICE(CAPABILITY_MAJOR + 1, COMPUTE_CAPABILITY_MINOR)
+DEVICE(MAX_SHARED_OPTIN, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+DEVICE(HOST_REGISTER, HOST_REGISTER_SUPPORTED) DEVICE(MEMORY_POOLS, MEMORY_POOLS_SUPPORTED)
 #if CUDA_VERSION >= 12000
-VALUE(HCQI_CU_MEMOPS_V1_64, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1);
-VALUE(HCQI_CU_MEMOPS_64, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+DEVICE(MEMOPS_V1_64, CAN_USE_64_BIT_STREAM_MEM_OPS_V1)
+DEVICE(MEMOPS_64, CAN_USE_64_BIT_STREAM_MEM_OPS)
 #endif
 
-VALUE(HCQI_CU_FUNC_MAX_THREADS, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-VALUE(HCQI_CU_FUNC_SHARED, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-VALUE(HCQI_CU_FUNC_CONST, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
-VALUE(HCQI_CU_FUNC_LOCAL, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
-VALUE(HCQI_CU_FUNC_REGISTERS, CU_FUNC_ATTRIBUTE_NUM_REGS);
-VALUE(HCQI_CU_FUNC_PTX, CU_FUNC_ATTRIBUTE_PTX_VERSION);
-VALUE(HCQI_CU_FUNC_BINARY, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
-VALUE(HCQI_CU_FUNC_MAX_DYNAMIC, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+FUNCTION(MAX_THREADS, MAX_THREADS_PER_BLOCK) FUNCTION(SHARED, SHARED_SIZE_BYTES)
+FUNCTION(CONST, CONST_SIZE_BYTES) FUNCTION(LOCAL, LOCAL_SIZE_BYTES)
+FUNCTION(REGISTERS, NUM_REGS) FUNCTION(PTX, PTX_VERSION) FUNCTION(BINARY, BINARY_VERSION)
+FUNCTION(MAX_DYNAMIC, MAX_DYNAMIC_SHARED_SIZE_BYTES)
 
-VALUE(HCQI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
-VALUE(HCQI_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
-VALUE(HCQI_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
-VALUE(HCQI_CU_HOST_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE);
-VALUE(HCQI_CU_HOST_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP);
-VALUE(HCQI_CU_HOST_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP);
-VALUE(HCQI_CU_MEMORY_UNIFIED, CU_MEMORYTYPE_UNIFIED);
-VALUE(HCQI_CU_WAIT_GEQ, CU_STREAM_WAIT_VALUE_GEQ);
-VALUE(HCQI_CU_WRITE_DEFAULT, CU_STREAM_WRITE_VALUE_DEFAULT);
-VALUE(HCQI_CU_WRITE_VALUE_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
-VALUE(HCQI_CU_POOL_INTERNAL, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
-VALUE(HCQI_CU_POOL_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
-VALUE(HCQI_CU_POOL_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
-VALUE(HCQI_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
-VALUE(HCQI_CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-VALUE(HCQI_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER);
-VALUE(HCQI_CU_JIT_ERROR_LOG_SIZE, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+OTHER(STREAM_NON_BLOCKING, STREAM_NON_BLOCKING) OTHER(EVENT_DISABLE_TIMING, EVENT_DISABLE_TIMING)
+OTHER(HOST_PORTABLE, MEMHOSTALLOC_PORTABLE) OTHER(HOST_PORTABLE, MEMHOSTREGISTER_PORTABLE)
+OTHER(HOST_DEVICEMAP, MEMHOSTALLOC_DEVICEMAP) OTHER(HOST_DEVICEMAP, MEMHOSTREGISTER_DEVICEMAP)
+OTHER(MEMORY_UNIFIED, MEMORYTYPE_UNIFIED) OTHER(WAIT_GEQ, STREAM_WAIT_VALUE_GEQ)
+OTHER(WRITE_DEFAULT, STREAM_WRITE_VALUE_DEFAULT)
+OTHER(WRITE_VALUE_64, STREAM_MEM_OP_WRITE_VALUE_64)
+OTHER(POOL_INTERNAL, MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
+OTHER(POOL_THRESHOLD, MEMPOOL_ATTR_RELEASE_THRESHOLD)
+OTHER(POOL_PINNED, MEM_ALLOCATION_TYPE_PINNED) OTHER(LOCATION_DEVICE, MEM_LOCATION_TYPE_DEVICE)
+OTHER(ACCESS_READ_WRITE, MEM_ACCESS_FLAGS_PROT_READWRITE)
+OTHER(JIT_ERROR_LOG, JIT_ERROR_LOG_BUFFER)
+OTHER(JIT_ERROR_LOG_SIZE, JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
 
 /* hcq has an int where these are. */
-VALUE(sizeof(int), sizeof(CUresult));
-VALUE(sizeof(int), sizeof(CUdevice));
-VALUE(sizeof(int), sizeof(CUdevice_attribute));
-VALUE(sizeof(int), sizeof(CUfunction_attribute));
-VALUE(sizeof(int), sizeof(CUjit_option));
-VALUE(sizeof(int), sizeof(CUmemPool_attribute));
-VALUE(sizeof(unsigned int), sizeof(CUmemorytype));
+VALUE(sizeof(int), sizeof(CUresult)) VALUE(sizeof(int), sizeof(CUdevice))
+VALUE(sizeof(int), sizeof(CUdevice_attribute)) VALUE(sizeof(int), sizeof(CUfunction_attribute))
+VALUE(sizeof(int), sizeof(CUjit_option)) VALUE(sizeof(int), sizeof(CUmemPool_attribute))
+VALUE(sizeof(unsigned int), sizeof(CUmemorytype))
 
 /* ---- structs ---- */
 
 #define SIZE(ours, theirs) VALUE(sizeof(ours), sizeof(theirs))
 #define FIELD(ours, field, theirs, their_field)                                    \
-    VALUE(offsetof(ours, field), offsetof(theirs, their_field));                   \
+    VALUE(offsetof(ours, field), offsetof(theirs, their_field))                    \
     VALUE(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->their_field))
 
-#define KERNEL(field, theirs) \
-    FIELD(hcqi_cu_kernel_params, field, CUDA_KERNEL_NODE_PARAMS, theirs);
+#define KERNEL(field, theirs) FIELD(hcqi_cu_kernel_params, field, CUDA_KERNEL_NODE_PARAMS, theirs)
 
-#define KERNEL_FIELDS(X) \
-    X(func, func) X(grid[0], gridDimX) X(grid[1], gridDimY) X(grid[2], gridDimZ) \
-    X(block[0], blockDimX) X(block[1], blockDimY) X(block[2], blockDimZ) \
-    X(shared_bytes, sharedMemBytes) X(params, kernelParams) X(extra, extra)
-KERNEL_FIELDS(KERNEL)
+KERNEL(func, func)
+KERNEL(grid[0], gridDimX) KERNEL(grid[1], gridDimY) KERNEL(grid[2], gridDimZ)
+KERNEL(block[0], blockDimX) KERNEL(block[1], blockDimY) KERNEL(block[2], blockDimZ)
+KERNEL(shared_bytes, sharedMemBytes) KERNEL(params, kernelParams) KERNEL(extra, extra)
 #if CUDA_VERSION >= 12000
-SIZE(hcqi_cu_kernel_params, CUDA_KERNEL_NODE_PARAMS_v2);
+SIZE(hcqi_cu_kernel_params, CUDA_KERNEL_NODE_PARAMS_v2)
 KERNEL(kern, kern)
 KERNEL(context, ctx)
-FIELD(hcqi_cu_kernel_params, extra, CUDA_KERNEL_NODE_PARAMS_v1, extra);
-VALUE(offsetof(hcqi_cu_kernel_params, kern), sizeof(CUDA_KERNEL_NODE_PARAMS_v1));
+FIELD(hcqi_cu_kernel_params, extra, CUDA_KERNEL_NODE_PARAMS_v1, extra)
+VALUE(offsetof(hcqi_cu_kernel_params, kern), sizeof(CUDA_KERNEL_NODE_PARAMS_v1))
 #endif
 
-#define COPY(field, theirs) FIELD(hcqi_cu_copy_params, field, CUDA_MEMCPY3D, theirs);
+#define COPY(field, theirs) FIELD(hcqi_cu_copy_params, field, CUDA_MEMCPY3D, theirs)
+#define COPY_SIDE(side, reserved_)                                                 \
+    COPY(side.x_bytes, side##XInBytes) COPY(side.y, side##Y) COPY(side.z, side##Z) \
+    COPY(side.lod, side##LOD) COPY(side.memory_type, side##MemoryType)             \
+    COPY(side.host, side##Host) COPY(side.device, side##Device)                    \
+    COPY(side.array, side##Array) COPY(side.reserved, reserved_)                   \
+    COPY(side.pitch, side##Pitch) COPY(side.height, side##Height)
 
-SIZE(hcqi_cu_copy_params, CUDA_MEMCPY3D);
-#define COPY_FIELDS(X) \
-    X(src.x_bytes, srcXInBytes) X(src.y, srcY) X(src.z, srcZ) X(src.lod, srcLOD) \
-    X(src.memory_type, srcMemoryType) X(src.host, srcHost) X(src.device, srcDevice) \
-    X(src.array, srcArray) X(src.reserved, reserved0) X(src.pitch, srcPitch) \
-    X(src.height, srcHeight) X(dst.x_bytes, dstXInBytes) X(dst.y, dstY) X(dst.z, dstZ) \
-    X(dst.lod, dstLOD) X(dst.memory_type, dstMemoryType) X(dst.host, dstHost) \
-    X(dst.device, dstDevice) X(dst.array, dstArray) X(dst.reserved, reserved1) \
-    X(dst.pitch, dstPitch) X(dst.height, dstHeight) X(width_bytes, WidthInBytes) \
-    X(height, Height) X(depth, Depth)
-COPY_FIELDS(COPY)
+SIZE(hcqi_cu_copy_params, CUDA_MEMCPY3D)
+COPY_SIDE(src, reserved0)
+COPY_SIDE(dst, reserved1)
+COPY(width_bytes, WidthInBytes) COPY(height, Height) COPY(depth, Depth)
 
 #define MEMSET(field, theirs) FIELD(hcqi_cu_memset_params, field, CUDA_MEMSET_NODE_PARAMS, theirs)
 
-SIZE(hcqi_cu_memset_params, CUDA_MEMSET_NODE_PARAMS);
-MEMSET(dst, dst);
-MEMSET(pitch, pitch);
-MEMSET(value, value);
-MEMSET(element_size, elementSize);
-MEMSET(width, width);
-MEMSET(height, height);
+SIZE(hcqi_cu_memset_params, CUDA_MEMSET_NODE_PARAMS)
+MEMSET(dst, dst) MEMSET(pitch, pitch) MEMSET(value, value) MEMSET(element_size, elementSize)
+MEMSET(width, width) MEMSET(height, height)
 
-#define MEMOP(field, theirs) FIELD(hcqi_cu_memop, field, CUstreamBatchMemOpParams, theirs)
+#define MEMOP(field) FIELD(hcqi_cu_memop, write.field, CUstreamBatchMemOpParams, writeValue.field)
 
-SIZE(hcqi_cu_memop, CUstreamBatchMemOpParams);
-MEMOP(write.operation, writeValue.operation);
-MEMOP(write.address, writeValue.address);
-MEMOP(write.value, writeValue.value64);
-MEMOP(write.flags, writeValue.flags);
-MEMOP(write.alias, writeValue.alias);
+SIZE(hcqi_cu_memop, CUstreamBatchMemOpParams)
+MEMOP(operation) MEMOP(address) MEMOP(flags) MEMOP(alias)
+FIELD(hcqi_cu_memop, write.value, CUstreamBatchMemOpParams, writeValue.value64)
 
 #if CUDA_VERSION >= 11070
 #define MEMOPS(field, theirs) \
     FIELD(hcqi_cu_memop_params, field, CUDA_BATCH_MEM_OP_NODE_PARAMS, theirs)
 
-SIZE(hcqi_cu_memop_params, CUDA_BATCH_MEM_OP_NODE_PARAMS);
-MEMOPS(context, ctx);
-MEMOPS(count, count);
-MEMOPS(ops, paramArray);
-MEMOPS(flags, flags);
+SIZE(hcqi_cu_memop_params, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+MEMOPS(context, ctx) MEMOPS(count, count) MEMOPS(ops, paramArray) MEMOPS(flags, flags)
 #endif
 
-SIZE(hcqi_cu_location, CUmemLocation);
-FIELD(hcqi_cu_location, type, CUmemLocation, type);
-FIELD(hcqi_cu_location, id, CUmemLocation, id);
-SIZE(hcqi_cu_access, CUmemAccessDesc);
-FIELD(hcqi_cu_access, location, CUmemAccessDesc, location);
-FIELD(hcqi_cu_access, flags, CUmemAccessDesc, flags);
+SIZE(hcqi_cu_location, CUmemLocation)
+FIELD(hcqi_cu_location, type, CUmemLocation, type)
+FIELD(hcqi_cu_location, id, CUmemLocation, id)
+SIZE(hcqi_cu_access, CUmemAccessDesc)
+FIELD(hcqi_cu_access, location, CUmemAccessDesc, location)
+FIELD(hcqi_cu_access, flags, CUmemAccessDesc, flags)
 
 #define POOL(field, theirs) FIELD(hcqi_cu_pool_props, field, CUmemPoolProps, theirs)
 
-SIZE(hcqi_cu_pool_props, CUmemPoolProps);
-POOL(type, allocType);
-POOL(handle_types, handleTypes);
-POOL(location, location);
-POOL(security, win32SecurityAttributes);
+SIZE(hcqi_cu_pool_props, CUmemPoolProps)
+POOL(type, allocType) POOL(handle_types, handleTypes) POOL(location, location)
+POOL(security, win32SecurityAttributes)
 #if CUDA_VERSION >= 12030
-POOL(max_size, maxSize);
+POOL(max_size, maxSize)
 #endif
 #if CUDA_VERSION >= 12060
-POOL(usage, usage);
+POOL(usage, usage)
 #endif
 
 /* ---- functions ---- */
 
-/* Member of hcqi_cuda_api and the function, in hcq's order; the second list is of
-   functions that this toolkit's header may not have, or only under another name. */
-#define FUNCTIONS(X)                                                               \
-    X(Init, cuInit) X(DriverGetVersion, cuDriverGetVersion) X(GetErrorName, cuGetErrorName) \
-    X(DeviceGetCount, cuDeviceGetCount) X(DeviceGet, cuDeviceGet)                  \
-    X(DeviceGetName, cuDeviceGetName) X(DeviceTotalMem, cuDeviceTotalMem_v2)       \
-    X(DeviceGetAttribute, cuDeviceGetAttribute) X(DeviceGetPCIBusId, cuDeviceGetPCIBusId) \
-    X(DeviceCanAccessPeer, cuDeviceCanAccessPeer)                                  \
-    X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                            \
-    X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)                       \
-    X(CtxPushCurrent, cuCtxPushCurrent_v2) X(CtxPopCurrent, cuCtxPopCurrent_v2)    \
-    X(CtxGetDevice, cuCtxGetDevice)                                                \
-    X(CtxEnablePeerAccess, cuCtxEnablePeerAccess) X(MemAlloc, cuMemAlloc_v2)       \
-    X(MemFree, cuMemFree_v2) X(MemHostAlloc, cuMemHostAlloc) X(MemFreeHost, cuMemFreeHost) \
-    X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2)                       \
-    X(MemHostRegister, cuMemHostRegister_v2) X(MemHostUnregister, cuMemHostUnregister) \
-    X(MemcpyAsync, cuMemcpyAsync) X(MemsetD8Async, cuMemsetD8Async)                \
-    X(MemsetD16Async, cuMemsetD16Async) X(MemsetD32Async, cuMemsetD32Async)        \
-    X(MemsetD2D32Async, cuMemsetD2D32Async) X(ModuleLoadDataEx, cuModuleLoadDataEx) \
-    X(ModuleUnload, cuModuleUnload) X(ModuleGetFunction, cuModuleGetFunction)      \
-    X(FuncGetAttribute, cuFuncGetAttribute) X(FuncSetAttribute, cuFuncSetAttribute) \
-    X(LaunchKernel, cuLaunchKernel)                                                \
-    X(StreamCreateWithPriority, cuStreamCreateWithPriority)                        \
-    X(StreamDestroy, cuStreamDestroy_v2) X(StreamQuery, cuStreamQuery)             \
-    X(StreamSynchronize, cuStreamSynchronize) X(StreamWaitEvent, cuStreamWaitEvent) \
-    X(EventCreate, cuEventCreate) X(EventDestroy, cuEventDestroy_v2)               \
-    X(EventRecord, cuEventRecord) X(EventQuery, cuEventQuery)                      \
-    X(GraphCreate, cuGraphCreate) X(GraphDestroy, cuGraphDestroy)                  \
-    X(GraphAddKernelNode, cuGraphAddKernelNode_v2)                                 \
-    X(GraphAddMemcpyNode, cuGraphAddMemcpyNode)                                    \
-    X(GraphAddMemsetNode, cuGraphAddMemsetNode) X(GraphAddEmptyNode, cuGraphAddEmptyNode) \
-    X(GraphInstantiate, cuGraphInstantiateWithFlags)                               \
-    X(GraphLaunch, cuGraphLaunch) X(GraphExecDestroy, cuGraphExecDestroy)          \
-    X(GraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2)             \
-    X(GraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams)                \
-    X(GraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams)                \
-    X(WriteValue64, cuStreamWriteValue64_v2) X(WaitValue64, cuStreamWaitValue64_v2)
+static int failures;
 
-#define OLD_FUNCTIONS(X)                                                           \
-    X(WriteValue64V1, cuStreamWriteValue64) X(WaitValue64V1, cuStreamWaitValue64)
+/* cuda.h has all of them, and defines the plain names as those of the newest versions:
+   every member gets the function of its name. */
+#if CUDA_VERSION >= 12040
+#define cuWriteValue64 cuStreamWriteValue64_v2
+#define cuWaitValue64 cuStreamWaitValue64_v2
+#undef cuStreamWriteValue64
+#undef cuStreamWaitValue64
+#define cuWriteValue64V1 cuStreamWriteValue64
+#define cuWaitValue64V1 cuStreamWaitValue64
 
-#define NEW_FUNCTIONS(X)                                                           \
-    X(GraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode)                            \
-    X(GraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams)        \
-    X(GraphNodeSetEnabled, cuGraphNodeSetEnabled) X(FuncLoad, cuFuncLoad)          \
-    X(MemPoolCreate, cuMemPoolCreate) X(MemPoolDestroy, cuMemPoolDestroy)          \
-    X(MemPoolSetAttribute, cuMemPoolSetAttribute) X(MemPoolSetAccess, cuMemPoolSetAccess) \
-    X(MemPoolTrimTo, cuMemPoolTrimTo) X(MemAllocFromPoolAsync, cuMemAllocFromPoolAsync) \
-    X(MemFreeAsync, cuMemFreeAsync)
+#define TEXT(text) #text
+#define STRING(name) TEXT(name)
+
+static void check_name(const char *ours, const char *theirs) {
+    if (strcmp(ours, theirs) != 0) {
+        printf("%s is looked up where %s has to be\n", ours, theirs);
+        failures++;
+    }
+}
+
+static void check_names(void) {
+#define NAME(member, name, older, args) check_name(name, STRING(cu##member));
+    HCQI_CUDA_NEEDED(NAME)
+    HCQI_CUDA_OPTIONAL(NAME)
+}
 
 #ifdef __cplusplus
 
@@ -305,38 +242,20 @@ struct same_call<R (*)(A, As...), S (*)(B, Bs...)> {
     enum { yes = alike<A, B>::yes && same_call<R (*)(As...), S (*)(Bs...)>::yes };
 };
 
-#define SAME_CALL(member, function)                                                \
-    static_assert(same_call<decltype(hcqi_cuda_api::member), decltype(&function)>::yes, #function);
-FUNCTIONS(SAME_CALL)
-#if CUDA_VERSION >= 12040
-NEW_FUNCTIONS(SAME_CALL)
-#endif
+/* The old functions are not declared; they have the new ones' parameters. */
+#undef cuWriteValue64V1
+#undef cuWaitValue64V1
+#define cuWriteValue64V1 cuStreamWriteValue64_v2
+#define cuWaitValue64V1 cuStreamWaitValue64_v2
+#define SAME_CALL(member, name, older, args)                                       \
+    static_assert(same_call<decltype(hcqi_cuda_api::member), decltype(&cu##member)>::yes, name);
+HCQI_CUDA_NEEDED(SAME_CALL)
+HCQI_CUDA_OPTIONAL(SAME_CALL)
 
 #endif /* __cplusplus */
-
-#define NAME(member, function) #function,
-#define MEMBER(member, function) offsetof(hcqi_cuda_api, member),
-
-static const char *const names[] = {FUNCTIONS(NAME) OLD_FUNCTIONS(NAME) NEW_FUNCTIONS(NAME)};
-static const size_t members[] = {FUNCTIONS(MEMBER) OLD_FUNCTIONS(MEMBER) NEW_FUNCTIONS(MEMBER)};
-
-enum { COUNT = sizeof names / sizeof names[0] };
-
-HOLDS(sizeof(hcqi_cuda_names) / sizeof(hcqi_cuda_names[0]) == COUNT);
-HOLDS(sizeof(hcqi_cuda_api) == COUNT * sizeof(void (*)(void)));
-
-static int failures;
-
-/* Every member gets the function whose parameters it has. */
-static void check_names(void) {
-    for (size_t i = 0; i < COUNT; i++) {
-        if (strcmp(hcqi_cuda_names[i].name, names[i]) != 0 ||
-            members[i] != i * sizeof(void (*)(void))) {
-            printf("%s is looked up where %s has to be\n", hcqi_cuda_names[i].name, names[i]);
-            failures++;
-        }
-    }
-}
+#else
+static void check_names(void) {}
+#endif
 
 static void check_export(void *stub, const char *name) {
     if (name != NULL && dlsym(stub, name) == NULL) {
@@ -354,7 +273,7 @@ static void check_exports(void) {
         printf("no stub of the toolkit: %s\n", path);
         return;
     }
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
         check_export(stub, hcqi_cuda_names[i].name);
         check_export(stub, hcqi_cuda_names[i].older);
     }

@@ -8,8 +8,7 @@
 #define PTX_HEAD ".version 6.0\n.target sm_50\n.address_size 64\n"
 
 #define OWN_KERNEL(name) \
-    static void name(const void *args TEST_UNUSED, const uint32_t id[3] TEST_UNUSED, \
-                     const uint32_t grid[3] TEST_UNUSED, const uint32_t block[3] TEST_UNUSED)
+    static void name(const void *args TEST_UNUSED, const hcq_block *b TEST_UNUSED)
 
 /* ---- spin(go, began): tells that it began, runs until the host lets it go ---- */
 
@@ -92,7 +91,8 @@ static const char count_ptx[] = PTX_HEAD
 
 OWN_KERNEL(own_count) {
     uint32_t *dst = HCQ_PTR(uint32_t, *HCQ_ARGS(uint64_t, args));
-    dst[(id[2] * grid[1] + id[1]) * grid[0] + id[0]] += block[0] * block[1] * block[2];
+    dst[(b->id.z * b->grid.y + b->id.y) * b->grid.x + b->id.x] +=
+        b->block.x * b->block.y * b->block.z;
 }
 
 /* ---- bad(): an address that is none ---- */

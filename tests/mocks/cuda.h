@@ -76,18 +76,11 @@ typedef struct mock_cuda_desc {
                                           aborts [30000] */
 } mock_cuda_desc;
 
-/* A kernel: called once for each block. `args` is the parameter block of the launch
-   (a copy), laid out as in PTX: each parameter at its own alignment. A kernel may
-   run for as long as it wants; other work queues go on. */
-typedef void (*mock_cuda_fn)(const void *args, const uint32_t id[3], const uint32_t grid[3],
-                             const uint32_t block[3]);
-
-/* The head of one. */
-#define MOCK_CUDA_UNUSED __attribute__((unused))
-#define MOCK_CUDA_KERNEL(name) \
-    static void name(MOCK_CUDA_UNUSED const void *args, MOCK_CUDA_UNUSED const uint32_t id[3], \
-                     MOCK_CUDA_UNUSED const uint32_t grid[3], \
-                     MOCK_CUDA_UNUSED const uint32_t block[3])
+/* A kernel, as for the CPU: called once for each block. `args` is the parameter block of
+   the launch (a copy), laid out as in PTX: each parameter at its own alignment. A kernel
+   may run for as long as it wants; other work queues go on. */
+struct hcq_block;
+typedef void (*mock_cuda_fn)(const void *args, const struct hcq_block *block);
 
 typedef struct mock_cuda_counts {
     /* living objects */

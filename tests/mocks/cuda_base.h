@@ -3,6 +3,7 @@
 #ifndef HCQ_TEST_MOCK_CUDA_BASE_H
 #define HCQ_TEST_MOCK_CUDA_BASE_H
 
+#include "../../hcq.h"                    /* hcq_block */
 #include "cuda.h"
 
 #include <pthread.h>

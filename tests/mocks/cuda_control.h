@@ -16,37 +16,37 @@ static uint64_t mc_globaltimer(void) {
     return now - now % M.desc.timer_step_ns;
 }
 
-MOCK_CUDA_KERNEL(mc_kernel_stamp) {
-    mc_address dst;
-    memcpy(&dst, args, sizeof dst);
-    __atomic_store_n((uint64_t *)mc_host(dst), mc_globaltimer(), __ATOMIC_RELEASE);
+static void mc_kernel_stamp(const void *args, const hcq_block *b) {
+    (void)b;
+    __atomic_store_n((uint64_t *)mc_host(*(const mc_address *)args), mc_globaltimer(),
+                     __ATOMIC_RELEASE);
 }
 
-MOCK_CUDA_KERNEL(mc_kernel_fill) {
-    uint64_t a[3]; /* dst, value, count */
-    memcpy(a, args, sizeof a);
-    for (uint64_t t = 0; t < block[0]; t++) {
-        for (uint64_t i = id[0] * (uint64_t)block[0] + t; i < a[2];
-             i += (uint64_t)grid[0] * block[0]) {
-            ((uint64_t *)mc_host(a[0]))[i] = a[1];
+static void mc_kernel_fill(const void *args, const hcq_block *b) {
+    const struct { uint64_t *dst, value, count; } *k = args;
+    HCQ_FOR_THREADS(b, t) {
+        for (uint64_t i = b->id.x * (uint64_t)b->block.x + t.x; i < k->count;
+             i += (uint64_t)b->grid.x * b->block.x) {
+            k->dst[i] = k->value;
         }
     }
 }
 
 /* ---- ... of hello.c and replay.c ---- */
 
-MOCK_CUDA_KERNEL(mc_kernel_axpy) {
+static void mc_kernel_axpy(const void *args, const hcq_block *b) {
     const struct { int32_t *y; const int32_t *x; int32_t a; uint32_t n; } *k = args;
-    for (uint32_t t = 0; t < block[0]; t++) {
-        uint32_t i = id[0] * block[0] + t;
+    HCQ_FOR_THREADS(b, t) {
+        uint32_t i = b->id.x * b->block.x + t.x;
         if (i < k->n) {
             k->y[i] += k->a * k->x[i];
         }
     }
 }
 
-MOCK_CUDA_KERNEL(mc_kernel_step) {
+static void mc_kernel_step(const void *args, const hcq_block *b) {
     const struct { uint32_t *state; uint32_t add; } *k = args;
+    (void)b;
     *k->state = *k->state * 5 + k->add;
 }
 

@@ -36,13 +36,16 @@ static const char ptx[] =
     ".visible .entry t_odd(.param .u8 a, .param .align 16 .b8 b[20], .param .u16 c) { ret; }\n"
     ".visible .entry t_missing() { ret; }\n";
 
-MOCK_CUDA_KERNEL(k_add) {
+#define UNUSED __attribute__((unused))
+#define KERNEL(name) static void name(UNUSED const void *args, UNUSED const hcq_block *b)
+
+KERNEL(k_add) {
     struct { uint64_t *word; uint32_t n; } a;
     memcpy(&a, args, sizeof a);
-    __atomic_fetch_add(a.word, (uint64_t)a.n * block[0], __ATOMIC_RELAXED);
+    __atomic_fetch_add(a.word, (uint64_t)a.n * b->block.x, __ATOMIC_RELAXED);
 }
 
-MOCK_CUDA_KERNEL(k_hold) {
+KERNEL(k_hold) {
     struct { uint64_t *word, least; } a;
     memcpy(&a, args, sizeof a);
     while (__atomic_load_n(a.word, __ATOMIC_ACQUIRE) < a.least) {
@@ -50,13 +53,13 @@ MOCK_CUDA_KERNEL(k_hold) {
     }
 }
 
-MOCK_CUDA_KERNEL(k_copy) {
+KERNEL(k_copy) {
     struct { uint64_t *dst, *src; } a;
     memcpy(&a, args, sizeof a);
     *a.dst = *a.src;
 }
 
-MOCK_CUDA_KERNEL(k_fault) { mock_cuda_fault(719); }
+KERNEL(k_fault) { mock_cuda_fault(719); }
 
 static mc_address pinned(uint32_t word) { return (mc_address)(uintptr_t)&R.words[word]; }
 
@@ -130,12 +133,12 @@ static int rig_setup(void **state) {
     return 0;
 }
 
-static int rig_teardown(MOCK_CUDA_UNUSED void **state) {
+static int rig_teardown(UNUSED void **state) {
     rig_close();
     return 0;
 }
 
-#define CASE(name) static void name(MOCK_CUDA_UNUSED void **state)
+#define CASE(name) static void name(UNUSED void **state)
 
 static int launch(mc_handle function, uint32_t threads, const void *args, size_t size,
                   mc_handle stream) {

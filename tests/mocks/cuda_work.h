@@ -134,7 +134,8 @@ static int mc_kernel_args_good(mc_work *w) {
 static int mc_run_kernel(mc_work *w) {
     const mc_function *f = w->u.kernel.function;
     const mc_kernel *kernel = mc_kernel_find(f->entry);
-    const uint32_t *grid = w->u.kernel.grid;
+    const uint32_t *grid = w->u.kernel.grid, *block = w->u.kernel.block;
+    hcq_block b = {{0, 0, 0}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}};
     uint64_t count = (uint64_t)grid[0] * grid[1] * grid[2];
     int backwards = mc_random(&mc_tls.random) % 2 != 0;
     if (!f->module) {
@@ -148,15 +149,14 @@ static int mc_run_kernel(mc_work *w) {
     if (!mc_kernel_args_good(w)) {
         return 0;
     }
-    mock_cuda_fn fn = kernel->fn;
     mc_tls.in_kernel = 1;
     mc_tls.fault = 0;
     pthread_mutex_unlock(&M.lock);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t n = backwards ? count - 1 - i : i;
-        const uint32_t id[3] = {(uint32_t)(n % grid[0]), (uint32_t)(n / grid[0] % grid[1]),
-                                (uint32_t)(n / grid[0] / grid[1])};
-        fn(mc_work_data(w), id, grid, w->u.kernel.block);
+        b.id = (hcq_dims){(uint32_t)(n % grid[0]), (uint32_t)(n / grid[0] % grid[1]),
+                          (uint32_t)(n / grid[0] / grid[1])};
+        kernel->fn(mc_work_data(w), &b);
     }
     pthread_mutex_lock(&M.lock);
     mc_tls.in_kernel = 0;

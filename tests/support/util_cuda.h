@@ -114,51 +114,6 @@ static uint64_t cuda_see(hcq_device *device, void *host) {
 
 /* ---- on the mock driver: the CPU's kernels ---- */
 
-/* The mock calls functions that know nothing but their arguments, so there is one for
-   each kernel of a program. */
-#define CUDA_SLOTS_OF_8(X, a) \
-    X(a, 0) X(a, 1) X(a, 2) X(a, 3) X(a, 4) X(a, 5) X(a, 6) X(a, 7)
-#define CUDA_SLOTS(X) \
-    CUDA_SLOTS_OF_8(X, 0) CUDA_SLOTS_OF_8(X, 1) CUDA_SLOTS_OF_8(X, 2) CUDA_SLOTS_OF_8(X, 3)
-enum { CUDA_SLOT_COUNT = 32 };
-
-static struct {
-    pthread_mutex_t lock;
-    hcq_cpu_fn kernels[CUDA_SLOT_COUNT];
-} cuda_slots = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void cuda_run(hcq_cpu_fn kernel, const void *args, const uint32_t id[3],
-                     const uint32_t grid[3], const uint32_t block[3]) {
-    const hcq_block b = {hcq_dim(id[0], id[1], id[2]), hcq_dim(grid[0], grid[1], grid[2]),
-                         hcq_dim(block[0], block[1], block[2])};
-    kernel(args, &b);
-}
-
-#define CUDA_SLOT_RUN(a, b) \
-    static void cuda_run_##a##b(const void *args, const uint32_t id[3], const uint32_t grid[3], \
-                                const uint32_t block[3]) { \
-        cuda_run(cuda_slots.kernels[a * 8 + b], args, id, grid, block); \
-    }
-CUDA_SLOTS(CUDA_SLOT_RUN)
-#define CUDA_SLOT_NAME(a, b) cuda_run_##a##b,
-static const mock_cuda_fn cuda_runs[CUDA_SLOT_COUNT] = {CUDA_SLOTS(CUDA_SLOT_NAME)};
-
-/* The kernel's slot, a new one the first time. */
-static uint32_t cuda_slot_of(hcq_cpu_fn kernel) {
-    uint32_t slot = 0;
-    pthread_mutex_lock(&cuda_slots.lock);
-    while (slot < CUDA_SLOT_COUNT && cuda_slots.kernels[slot] &&
-           cuda_slots.kernels[slot] != kernel) {
-        slot++;
-    }
-    if (slot == CUDA_SLOT_COUNT) {
-        abort();                       /* CUDA_SLOTS is too short */
-    }
-    cuda_slots.kernels[slot] = kernel;
-    pthread_mutex_unlock(&cuda_slots.lock);
-    return slot;
-}
-
 /* A parameter of PTX like an argument: "u64". */
 static const char *cuda_type_of(uint32_t kind) {
     switch (kind) {
@@ -220,7 +175,6 @@ static void cuda_tell_seen(char *text, uint64_t seen) {
 static int cuda_text(hcq_device *device, const hcq_program_desc *desc, char *text, size_t size) {
     const char *name = kernel_name(desc->cpu), *known = cuda_text_of(name);
     char entry[64];
-    uint32_t slot = T.variant->cuda ? cuda_slot_of(desc->cpu) : 0;
     if (known) {
         snprintf(entry, sizeof entry, "k_%s", name);
         snprintf(text, size, "%s", known);
@@ -228,13 +182,13 @@ static int cuda_text(hcq_device *device, const hcq_program_desc *desc, char *tex
             cuda_tell_seen(text, cuda_see(device, SEEN));
         }
     } else if (T.variant->cuda) {
-        snprintf(entry, sizeof entry, "test_%u", slot);
+        snprintf(entry, sizeof entry, "test_%llx", (unsigned long long)(uintptr_t)desc->cpu);
         cuda_write(desc, entry, text, size);
     } else {
         return 0;
     }
     if (T.variant->cuda) {
-        test_cu.mock.kernel(entry, cuda_runs[slot]);
+        test_cu.mock.kernel(entry, desc->cpu);
     }
     return 1;
 }
