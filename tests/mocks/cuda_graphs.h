@@ -18,12 +18,13 @@ typedef struct mc_step {               /* what a node does; never changed, but r
     mc_work work;
 } mc_step;
 
-typedef struct mc_node {
+typedef struct mc_node {               /* executable graphs hold references */
     mc_object object;
     struct mc_graph *graph;
     uint32_t index;
     mc_step *step;
-    uint32_t *after, after_count;      /* nodes that come before it */
+    uint32_t needs;                    /* nodes that come before it */
+    uint32_t *next, next_count;        /* those behind it */
 } mc_node;
 
 typedef struct mc_graph {
@@ -42,8 +43,7 @@ typedef struct mc_program {            /* all steps; launches that are enqueued 
 typedef struct mc_exec {
     mc_object object;
     uint64_t graph_id;
-    uint32_t *needs;                   /* nodes before each */
-    uint32_t *first, *next;            /* those behind node i: next[first[i]] .. first[i + 1] */
+    mc_node **nodes;                   /* as many as the program has steps */
     mc_program *program;
     uint64_t launched, finished;
 } mc_exec;
@@ -116,7 +116,8 @@ static int mc_copy_end_check(const mc_copy_end *e) {
     return MC_OK;
 }
 
-static int mc_step_copy(mc_step **step, const mc_copy_params *p, mc_context *c) {
+static int mc_step_copy(mc_step **step, const mc_copy_params *p, mc_handle context) {
+    MC_FIND(mc_context, c, context, MC_CONTEXT);
     int error = mc_copy_end_check(&p->src);
     error = error ? error : mc_copy_end_check(&p->dst);
     MC_RULE(!error, error);
@@ -141,7 +142,8 @@ typedef struct mc_set_params {         /* CUDA_MEMSET_NODE_PARAMS */
     size_t width, height;
 } mc_set_params;
 
-static int mc_step_set(mc_step **step, const mc_set_params *p, mc_context *c) {
+static int mc_step_set(mc_step **step, const mc_set_params *p, mc_handle context) {
+    MC_FIND(mc_context, c, context, MC_CONTEXT);
     uint32_t e = p->element;
     MC_RULE((e == 1 || e == 2 || e == 4) && p->dst % e == 0 && p->width && p->height, MC_INVALID);
     MC_RULE(p->height == 1 || (p->pitch >= p->width * e && p->pitch % e == 0), MC_INVALID);
@@ -201,16 +203,18 @@ MC_API(cuGraphCreate, mc_handle *graph, unsigned flags) {
     return MC_OK;
 }
 
-static void mc_node_free(mc_node *n) {
-    mc_step_unref(n->step);
-    free(n->after);
-    mc_object_forget(n);
+static void mc_node_unref(mc_node *n) {
+    if (n->object.refs == 1) {
+        mc_step_unref(n->step);
+        free(n->next);
+    }
     mc_object_unref(n);
 }
 
 static void mc_graph_free(mc_graph *g) {
     for (uint32_t i = 0; i < g->count; i++) {
-        mc_node_free(g->nodes[i]);
+        mc_object_forget(g->nodes[i]);
+        mc_node_unref(g->nodes[i]);
     }
     free(g->nodes);
     mc_object_forget(g);
@@ -225,15 +229,16 @@ MC_API(cuGraphDestroy, mc_handle graph) {
     return MC_OK;
 }
 
-/* Adds an edge to a node, from another of its graph. */
-static int mc_node_after(mc_node *n, mc_handle before) {
-    MC_FIND(mc_node, b, before, MC_NODE);
-    MC_RULE(b->graph == n->graph, MC_INVALID);
-    for (uint32_t k = 0; k < n->after_count; k++) {
-        MC_RULE(n->after[k] != b->index, MC_INVALID); /* twice the same */
+/* May a node of this graph come behind these? */
+static int mc_edges_check(const mc_graph *g, const mc_handle *before, size_t count) {
+    MC_RULE(before || !count, MC_INVALID);
+    for (size_t i = 0; i < count; i++) {
+        MC_FIND(mc_node, b, before[i], MC_NODE);
+        MC_RULE(b->graph == g, MC_INVALID);
+        for (size_t k = 0; k < i; k++) {
+            MC_RULE(before[k] != before[i], MC_INVALID); /* twice the same */
+        }
     }
-    n->after = (uint32_t *)mc_list(n->after, n->after_count, sizeof *n->after);
-    n->after[n->after_count++] = b->index;
     return MC_OK;
 }
 
@@ -242,7 +247,8 @@ static int mc_node_after(mc_node *n, mc_handle before) {
 /* Adds a node, which takes the step over. */
 static int mc_node_add(MC_NODE_ARGS, mc_step *step) {
     mc_graph *g = (mc_graph *)mc_find(graph, MC_GRAPH);
-    int error = !g ? MC_BAD_HANDLE : !node || (count && !before) ? MC_INVALID : mc_take(g);
+    int error = !g ? MC_BAD_HANDLE : !node ? MC_INVALID : mc_edges_check(g, before, count);
+    error = error ? error : mc_take(g);
     if (error) {
         mc_step_unref(step);
         return error;
@@ -251,62 +257,23 @@ static int mc_node_add(MC_NODE_ARGS, mc_step *step) {
     n->graph = g;
     n->index = g->count;
     n->step = step;
-    for (size_t i = 0; i < count && !error; i++) {
-        error = mc_node_after(n, before[i]);
+    n->needs = (uint32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        mc_node *b = (mc_node *)mc_find(before[i], MC_NODE);
+        b->next = (uint32_t *)mc_list(b->next, b->next_count, sizeof *b->next);
+        b->next[b->next_count++] = n->index;
     }
-    if (error) {
-        mc_node_free(n);
-    } else {
-        g->nodes = (mc_node **)mc_list(g->nodes, g->count, sizeof n);
-        g->nodes[g->count++] = n;
-        *node = mc_handle_of(n);
-    }
+    g->nodes = (mc_node **)mc_list(g->nodes, g->count, sizeof n);
+    g->nodes[g->count++] = n;
+    *node = mc_handle_of(n);
     mc_give(g);
-    return error;
+    return MC_OK;
 }
 
 MC_API(cuGraphAddEmptyNode, MC_NODE_ARGS) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     return mc_node_add(node, graph, before, count, mc_step_new(mc_tls.here, MC_WORK_NOTHING));
 }
-
-/* Makes a step of the parameters, and a node of it. */
-#define MC_ADD(make) \
-    mc_step *step; \
-    MC_RULE(params, MC_INVALID); \
-    int error = make; \
-    return error ? error : mc_node_add(node, graph, before, count, step);
-
-MC_API(cuGraphAddKernelNode, MC_NODE_ARGS, const mc_kernel_params *params) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_ADD(mc_step_kernel(&step, params))
-}
-
-#if MOCK_CUDA_VERSION >= 12000 /* its two more fields are for kernels without a context */
-MC_API(cuGraphAddKernelNode_v2, MC_NODE_ARGS, const mc_kernel_params *params) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_ADD(mc_step_kernel(&step, params))
-}
-#endif
-
-MC_API(cuGraphAddMemcpyNode, MC_NODE_ARGS, const mc_copy_params *params, mc_handle context) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_FIND(mc_context, c, context, MC_CONTEXT);
-    MC_ADD(mc_step_copy(&step, params, c))
-}
-
-MC_API(cuGraphAddMemsetNode, MC_NODE_ARGS, const mc_set_params *params, mc_handle context) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_FIND(mc_context, c, context, MC_CONTEXT);
-    MC_ADD(mc_step_set(&step, params, c))
-}
-
-#if MOCK_CUDA_VERSION >= 11070
-MC_API(cuGraphAddBatchMemOpNode, MC_NODE_ARGS, const mc_batch_node_params *params) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_ADD(mc_step_value(&step, params))
-}
-#endif
 
 /* For the benchmark, which looks at an event only when the launch is done: it is
    recorded at that. */
@@ -343,44 +310,19 @@ static void mc_program_unref(mc_program *p) {
 }
 
 static void mc_exec_unref(mc_exec *e) {
+    for (uint32_t i = 0; e->object.refs == 1 && i < e->program->count; i++) {
+        mc_node_unref(e->nodes[i]);
+    }
     if (e->object.refs == 1) {
-        free(e->needs);
-        free(e->first);
-        free(e->next);
+        free(e->nodes);
+        mc_program_unref(e->program);
     }
     mc_object_unref(e);
 }
 
-/* Takes the handle and its part away; launches that are enqueued keep theirs. */
 static void mc_exec_free(mc_object *o) {
-    mc_exec *e = (mc_exec *)(void *)o;
-    mc_program_unref(e->program);
-    mc_object_forget(e);
-    mc_exec_unref(e);
-}
-
-/* Who follows whom. */
-static void mc_exec_edges(mc_exec *e, const mc_graph *g) {
-    uint32_t *at = (uint32_t *)mc_calloc(g->count, sizeof *at);
-    e->needs = (uint32_t *)mc_calloc(g->count, sizeof *e->needs);
-    e->first = (uint32_t *)mc_calloc(g->count + 1, sizeof *e->first);
-    for (uint32_t i = 0; i < g->count; i++) {
-        e->needs[i] = g->nodes[i]->after_count;
-        for (uint32_t k = 0; k < g->nodes[i]->after_count; k++) {
-            e->first[g->nodes[i]->after[k] + 1]++;
-        }
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        e->first[i + 1] += e->first[i];
-        at[i] = e->first[i];
-    }
-    e->next = (uint32_t *)mc_calloc(e->first[g->count], sizeof *e->next);
-    for (uint32_t i = 0; i < g->count; i++) {
-        for (uint32_t k = 0; k < g->nodes[i]->after_count; k++) {
-            e->next[at[g->nodes[i]->after[k]]++] = i;
-        }
-    }
-    free(at);
+    mc_object_forget(o);
+    mc_exec_unref((mc_exec *)(void *)o);
 }
 
 MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned long long flags) {
@@ -390,9 +332,11 @@ MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned l
     MC_RULE(!mc_take(g), MC_INVALID);
     mc_exec *e = (mc_exec *)mc_object_new(MC_EXEC, sizeof *e, mc_tls.here);
     e->graph_id = g->id;
-    mc_exec_edges(e, g);
+    e->nodes = (mc_node **)mc_calloc(g->count, sizeof *e->nodes);
     e->program = mc_program_new(g->count);
     for (uint32_t i = 0; i < g->count; i++) {
+        e->nodes[i] = g->nodes[i];
+        g->nodes[i]->object.refs++;
         e->program->steps[i] = g->nodes[i]->step;
         g->nodes[i]->step->refs++;
     }
@@ -465,8 +409,8 @@ static int mc_program_run(const mc_work *w, const mc_exec *e, const mc_program *
     uint32_t *needs = (uint32_t *)mc_calloc(2 * (size_t)p->count, sizeof *needs);
     uint32_t *ready = needs + p->count, count = 0;
     int error = 0;
-    memcpy(needs, e->needs, p->count * sizeof *needs);
     for (uint32_t i = 0; i < p->count; i++) {
+        needs[i] = e->nodes[i]->needs;
         if (!needs[i]) {
             ready[count++] = i;
         }
@@ -476,9 +420,10 @@ static int mc_program_run(const mc_work *w, const mc_exec *e, const mc_program *
         ready[at] = ready[--count];
         error = p->disabled[n] ? 0 : mc_step_run(p->steps[n]);
         M.counts.operations++;
-        for (uint32_t k = e->first[n]; k < e->first[n + 1]; k++) {
-            if (--needs[e->next[k]] == 0) {
-                ready[count++] = e->next[k];
+        for (uint32_t k = 0; k < e->nodes[n]->next_count; k++) {
+            uint32_t next = e->nodes[n]->next[k]; /* or added later: not in this one */
+            if (next < p->count && --needs[next] == 0) {
+                ready[count++] = next;
             }
         }
         mc_wake();
@@ -559,47 +504,35 @@ static int mc_exec_replace(mc_handle exec, mc_handle node, mc_step *step) {
     return error;
 }
 
-/* Makes a step of the parameters, and puts it in the place of the node's. */
-#define MC_SET(make) \
-    mc_step *step; \
-    MC_RULE(params, MC_INVALID); \
-    int error = make; \
-    return error ? error : mc_exec_replace(exec, node, step);
+/* ---- kinds of nodes: a function that adds one, one that changes it ---- */
 
-MC_API(cuGraphExecKernelNodeSetParams, mc_handle exec, mc_handle node,
-       const mc_kernel_params *params) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_SET(mc_step_kernel(&step, params))
-}
+#define MC_NODE_API(add, set, type, make, ...) \
+    MC_API(add, MC_NODE_ARGS, const type *params __VA_ARGS__) { \
+        mc_step *step; \
+        MC_ENTER(MC_NEEDS_CONTEXT) \
+        int error = params ? make : MC_INVALID; \
+        return error ? error : mc_node_add(node, graph, before, count, step); \
+    } \
+    MC_API(set, mc_handle exec, mc_handle node, const type *params __VA_ARGS__) { \
+        mc_step *step; \
+        MC_ENTER(MC_NEEDS_CONTEXT) \
+        int error = params ? make : MC_INVALID; \
+        return error ? error : mc_exec_replace(exec, node, step); \
+    }
 
-#if MOCK_CUDA_VERSION >= 12000
-MC_API(cuGraphExecKernelNodeSetParams_v2, mc_handle exec, mc_handle node,
-       const mc_kernel_params *params) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_SET(mc_step_kernel(&step, params))
-}
+MC_NODE_API(cuGraphAddMemcpyNode, cuGraphExecMemcpyNodeSetParams, mc_copy_params,
+            mc_step_copy(&step, params, context), , mc_handle context)
+MC_NODE_API(cuGraphAddMemsetNode, cuGraphExecMemsetNodeSetParams, mc_set_params,
+            mc_step_set(&step, params, context), , mc_handle context)
+MC_NODE_API(cuGraphAddKernelNode, cuGraphExecKernelNodeSetParams, mc_kernel_params,
+            mc_step_kernel(&step, params), )
+#if MOCK_CUDA_VERSION >= 12000 /* its two more fields are for kernels without a context */
+MC_NODE_API(cuGraphAddKernelNode_v2, cuGraphExecKernelNodeSetParams_v2, mc_kernel_params,
+            mc_step_kernel(&step, params), )
 #endif
-
-MC_API(cuGraphExecMemcpyNodeSetParams, mc_handle exec, mc_handle node,
-       const mc_copy_params *params, mc_handle context) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_FIND(mc_context, c, context, MC_CONTEXT);
-    MC_SET(mc_step_copy(&step, params, c))
-}
-
-MC_API(cuGraphExecMemsetNodeSetParams, mc_handle exec, mc_handle node,
-       const mc_set_params *params, mc_handle context) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_FIND(mc_context, c, context, MC_CONTEXT);
-    MC_SET(mc_step_set(&step, params, c))
-}
-
-#if MOCK_CUDA_VERSION >= 11070 /* from 11.6 on */
-MC_API(cuGraphExecBatchMemOpNodeSetParams, mc_handle exec, mc_handle node,
-       const mc_batch_node_params *params) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_SET(mc_step_value(&step, params))
-}
+#if MOCK_CUDA_VERSION >= 11070 /* the last two from 11.6 on */
+MC_NODE_API(cuGraphAddBatchMemOpNode, cuGraphExecBatchMemOpNodeSetParams, mc_batch_node_params,
+            mc_step_value(&step, params), )
 
 MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) {
     MC_ENTER(MC_NEEDS_CONTEXT)

@@ -41,21 +41,16 @@ typedef struct mc_module {
 /* A text that is read. The first error ends it: nothing comes any more. */
 typedef struct mc_ptx {
     const char *at;
-    uint32_t line;
     char token[MC_NAME];
-    char error[MC_NAME];
+    char error[MC_NAME + 64];
     int result;
     mc_module *module;
 } mc_ptx;
 
-__attribute__((format(printf, 2, 3)))
-static void mc_ptx_error(mc_ptx *p, const char *format, ...) {
+/* Something is wrong with the token. */
+static void mc_ptx_error(mc_ptx *p, const char *what) {
     if (!p->result) {
-        va_list list;
-        int n = snprintf(p->error, sizeof p->error, "mock ptx, line %u: error: ", p->line);
-        va_start(list, format);
-        vsnprintf(p->error + n, sizeof p->error - (size_t)n, format, list);
-        va_end(list);
+        snprintf(p->error, sizeof p->error, "mock ptx: error: %s '%s'", what, p->token);
         p->result = MC_BAD_PTX;
     }
     p->at = "";
@@ -63,21 +58,14 @@ static void mc_ptx_error(mc_ptx *p, const char *format, ...) {
 
 /* ---- tokens ---- */
 
-static void mc_ptx_skip(mc_ptx *p, size_t n) {
-    for (; n && *p->at; n--) {
-        p->line += *p->at++ == '\n';
-    }
-}
-
 static void mc_ptx_blank(mc_ptx *p) {
     for (;;) {
+        p->at += strspn(p->at, " \t\r\n\f\v");
         if (strncmp(p->at, "//", 2) == 0) {
-            mc_ptx_skip(p, strcspn(p->at, "\n"));
+            p->at += strcspn(p->at, "\n");
         } else if (strncmp(p->at, "/*", 2) == 0) {
             const char *end = strstr(p->at + 2, "*/");
-            mc_ptx_skip(p, end ? (size_t)(end + 2 - p->at) : strlen(p->at));
-        } else if (*p->at && strchr(" \t\r\n\f\v", *p->at)) {
-            mc_ptx_skip(p, 1);
+            p->at = end ? end + 2 : "";
         } else {
             return;
         }
@@ -88,21 +76,16 @@ static int mc_ptx_word(char c) {
     return isalnum((unsigned char)c) || (c && strchr("._$%@!", c) != NULL);
 }
 
-/* The next token: a word with its dots, a string, or one character; 0 at the end. */
+/* The next token: a word with its dots, or one character; 0 at the end. */
 static int mc_ptx_next(mc_ptx *p) {
     size_t n = 0;
     mc_ptx_blank(p);
-    if (*p->at == '"') {
-        n = 1 + strcspn(p->at + 1, "\"");
-        n += p->at[n] != 0;
-    } else {
-        while (mc_ptx_word(p->at[n])) {
-            n++;
-        }
-        n = n || !*p->at ? n : 1;
+    while (mc_ptx_word(p->at[n])) {
+        n++;
     }
+    n = n || !*p->at ? n : 1;
     snprintf(p->token, sizeof p->token, "%.*s", (int)n, p->at);
-    mc_ptx_skip(p, n);
+    p->at += n;
     return n != 0;
 }
 
@@ -112,7 +95,7 @@ static int mc_ptx_is(const mc_ptx *p, const char *token) { return strcmp(p->toke
 static int mc_ptx_eat(mc_ptx *p, char c) {
     mc_ptx_blank(p);
     int is = *p->at == c;
-    mc_ptx_skip(p, is ? 1 : 0);
+    p->at += is;
     return is;
 }
 
@@ -121,9 +104,21 @@ static uint32_t mc_ptx_number(mc_ptx *p) {
     mc_ptx_next(p);
     uint32_t value = (uint32_t)strtoul(p->token, &end, 0);
     if (end == p->token) {
-        mc_ptx_error(p, "'%s' is no number", p->token);
+        mc_ptx_error(p, "no number:");
     }
     return value;
+}
+
+/* Over a declaration that the token is in: up to its semicolon, or over its braces. */
+static void mc_ptx_over(mc_ptx *p) {
+    uint32_t depth = 0;
+    do {
+        depth += mc_ptx_is(p, "{") ? 1u : mc_ptx_is(p, "}") ? UINT32_MAX : 0;
+        if (depth == 0 && (mc_ptx_is(p, ";") || mc_ptx_is(p, "}"))) {
+            return;
+        }
+    } while (mc_ptx_next(p));
+    mc_ptx_error(p, "the end, where there is more to come:");
 }
 
 /* ---- kernels ---- */
@@ -134,16 +129,16 @@ static uint32_t mc_ptx_type(const char *token) {
         return 0;
     }
     unsigned long bits = strtoul(token + 2, NULL, 10);
-    return bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128 ?
-           (uint32_t)bits / 8 : 0;
+    return bits >= 8 && bits <= 128 ? (uint32_t)bits / 8 : 0;
 }
 
 /* A variable after its state space, such as ".align 16 .b8 name[20]": its bytes; `used`
    goes on by them and what its alignment skips. Returns where it begins. */
 static uint32_t mc_ptx_variable(mc_ptx *p, uint32_t *used, uint32_t *bytes) {
-    uint32_t type = 0, align = 0, points = 0;
+    uint32_t type = 0, align = 0;
+    int points = 0;
     while (mc_ptx_next(p) && p->token[0] == '.') {
-        points |= (uint32_t)mc_ptx_is(p, ".ptr"); /* to what then has the alignment */
+        points |= mc_ptx_is(p, ".ptr"); /* to what then has the alignment */
         type = mc_ptx_type(p->token) ? mc_ptx_type(p->token) : type;
         if (mc_ptx_is(p, ".align")) {
             uint32_t n = mc_ptx_number(p);
@@ -156,7 +151,7 @@ static uint32_t mc_ptx_variable(mc_ptx *p, uint32_t *used, uint32_t *bytes) {
         mc_ptx_eat(p, ']');
     }
     if (type == 0) {
-        mc_ptx_error(p, "'%s' in a declaration", p->token);
+        mc_ptx_error(p, "no type before");
         return 0;
     }
     align = align ? align : type;
@@ -174,7 +169,7 @@ static void mc_ptx_params(mc_ptx *p, mc_function *f) {
             f->params = (mc_param *)mc_list(f->params, f->param_count, sizeof param);
             f->params[f->param_count++] = param;
         } else if (!mc_ptx_is(p, ",")) {
-            mc_ptx_error(p, "'%s' in the parameters of '%s'", p->token, f->entry);
+            mc_ptx_error(p, "among parameters:");
         }
     }
 }
@@ -195,42 +190,30 @@ static int mc_ptx_instruction(const char *token) {
     return strstr(known, word) != NULL;
 }
 
-/* A statement of a body, which begins with the token; up to its semicolon. */
-static void mc_ptx_statement(mc_ptx *p, mc_function *f) {
-    uint32_t bytes;
-    if (p->token[0] == '@') {
-        mc_ptx_next(p);
-    }
-    if (mc_ptx_is(p, ".loc") || mc_ptx_is(p, ".file")) { /* they end with their line */
-        mc_ptx_skip(p, strcspn(p->at, "\n"));
-        return;
-    }
-    if (mc_ptx_is(p, ".shared")) {
-        mc_ptx_variable(p, &f->shared, &bytes);
-    } else if (p->token[0] != '.' && !mc_ptx_instruction(p->token)) {
-        if (mc_ptx_eat(p, ':')) {
-            return;                    /* a label */
-        }
-        mc_ptx_error(p, "unknown instruction '%s'", p->token);
-    }
-    while (!mc_ptx_is(p, ";") && mc_ptx_next(p)) {
-    }
-}
-
 /* A body, from behind its brace to its end. */
 static void mc_ptx_body(mc_ptx *p, mc_function *f) {
-    uint32_t depth = 1;
+    uint32_t depth = 1, bytes;
     while (depth && mc_ptx_next(p)) {
-        if (mc_ptx_is(p, "{")) {
-            depth++;
-        } else if (mc_ptx_is(p, "}")) {
-            depth--;
-        } else if (!mc_ptx_is(p, ";")) {
-            mc_ptx_statement(p, f);
+        if (mc_ptx_is(p, "{") || mc_ptx_is(p, "}")) {
+            depth += mc_ptx_is(p, "{") ? 1u : UINT32_MAX;
+            continue;
+        }
+        if (p->token[0] == '@') {      /* a predicate, then the instruction */
+            mc_ptx_next(p);
+        }
+        if (mc_ptx_is(p, ".shared")) {
+            mc_ptx_variable(p, &f->shared, &bytes);
+        } else if (p->token[0] != '.' && !mc_ptx_is(p, ";") && !mc_ptx_instruction(p->token)) {
+            if (mc_ptx_eat(p, ':')) {
+                continue;              /* a label */
+            }
+            mc_ptx_error(p, "unknown instruction");
+        }
+        while (!mc_ptx_is(p, ";") && mc_ptx_next(p)) {
         }
     }
     if (depth) {
-        mc_ptx_error(p, "the body of '%s' has no end", f->entry);
+        mc_ptx_error(p, "the end, in a body:");
     }
 }
 
@@ -247,9 +230,7 @@ static mc_function *mc_function_new(mc_module *m, const char *entry) {
 
 /* Behind ".entry": the name, the parameters, the bounds, the body. */
 static void mc_ptx_entry(mc_ptx *p) {
-    if (!mc_ptx_next(p) || !mc_ptx_word(p->token[0])) {
-        mc_ptx_error(p, "'%s' is no name", p->token);
-    }
+    mc_ptx_next(p);
     mc_function *f = mc_function_new(p->module, p->token);
     f->known = 1;
     if (mc_ptx_eat(p, '(')) {
@@ -273,54 +254,39 @@ static void mc_ptx_entry(mc_ptx *p) {
 static void mc_ptx_head(mc_ptx *p) {
     char *minor;
     if (!mc_ptx_next(p) || !mc_ptx_is(p, ".version") || !mc_ptx_next(p)) {
-        mc_ptx_error(p, "'%s' where .version has to be", p->token);
+        mc_ptx_error(p, "no .version but");
     }
     p->module->ptx = 10 * (uint32_t)strtoul(p->token, &minor, 10);
     p->module->ptx += *minor == '.' ? (uint32_t)strtoul(minor + 1, NULL, 10) : 0;
     if (!p->result && p->module->ptx > MC_MAX_PTX) {
-        mc_ptx_error(p, "PTX %s is newer than %d", p->token, (int)MC_MAX_PTX);
+        mc_ptx_error(p, "newer than the compiler: PTX");
         p->result = MC_NEW_PTX;
     }
     if (!mc_ptx_next(p) || !mc_ptx_is(p, ".target") || !mc_ptx_next(p) ||
         strncmp(p->token, "sm_", 3) != 0) {
-        mc_ptx_error(p, "'%s' where .target has to be", p->token);
+        mc_ptx_error(p, "no .target but");
     } else if (strtoul(p->token + 3, NULL, 10) > M.desc.capability) {
-        mc_ptx_error(p, "the target %s is newer than sm_%u", p->token, M.desc.capability);
+        mc_ptx_error(p, "newer than the device: target");
     }
     while (mc_ptx_eat(p, ',')) {       /* debug, texmode ... */
         mc_ptx_next(p);
     }
 }
 
-/* A directive that the mock does not look at: up to its semicolon, or over its body. */
-static void mc_ptx_other(mc_ptx *p) {
-    uint32_t depth = 0;
-    do {
-        depth += mc_ptx_is(p, "{") ? 1u : mc_ptx_is(p, "}") ? UINT32_MAX : 0;
-        if (depth == 0 && (mc_ptx_is(p, ";") || mc_ptx_is(p, "}"))) {
-            return;
-        }
-    } while (mc_ptx_next(p));
-    mc_ptx_error(p, "the end, in a declaration");
-}
-
 /* Reads a module's text; the result, and what is wrong in p->error. */
 static int mc_ptx_read(mc_ptx *p) {
-    p->line = 1;
     mc_ptx_head(p);
     while (mc_ptx_next(p)) {
         if (mc_ptx_is(p, ".address_size")) {
             if (mc_ptx_number(p) != 64) {
-                mc_ptx_error(p, "addresses of %s bits", p->token);
+                mc_ptx_error(p, "bits of addresses:");
             }
         } else if (mc_ptx_is(p, ".entry")) {
             mc_ptx_entry(p);
-        } else if (mc_ptx_is(p, ".file")) {
-            mc_ptx_skip(p, strcspn(p->at, "\n"));
         } else if (p->token[0] != '.' && !mc_ptx_is(p, ";")) {
-            mc_ptx_error(p, "'%s' is no directive", p->token);
+            mc_ptx_error(p, "no directive:");
         } else if (!mc_ptx_is(p, ".visible") && !mc_ptx_is(p, ".weak")) {
-            mc_ptx_other(p);
+            mc_ptx_over(p);
         }
     }
     return p->result;
