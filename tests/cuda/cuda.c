@@ -4,7 +4,8 @@
    cuda [VARIANT] [--quick] [--filter NAME], VARIANT cuda or cumock-*. Needs
    -DHCQ_TEST_CUDA; without a variant it is cumock. Most tests need the mock driver,
    with which they look at what hcq asks of CUDA; the others run on a GPU, too. */
-static const char *test_nvrtc = "libnvrtc-of-no-machine.so"; /* HCQ_CUDA_NVRTC */
+static const char no_nvrtc[] = "libnvrtc-of-no-machine.so";
+static const char *test_nvrtc = no_nvrtc; /* HCQ_CUDA_NVRTC */
 #define HCQ_CUDA_NVRTC test_nvrtc
 #include "support/util.h"
 

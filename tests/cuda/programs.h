@@ -257,51 +257,10 @@ static void arguments_none_and_too_many(TEST_ARGS) {
     }
 }
 
-/* ---- NVRTC ---- */
-
-/* A library that "compiles" a source by giving back what stands behind "//PTX", unless
-   it says error; and writes its options into the log. */
-static const char nvrtc_source[] =
-    "#include <stdlib.h>\n#include <string.h>\n#include <stdio.h>\n"
-    "typedef struct prog { char *source; char log[4096]; } prog;\n"
-    "int nvrtcVersion(int *a, int *b) { *a = 12; *b = 4; return 0; }\n"
-    "const char *nvrtcGetErrorString(int r) { return r ? \"NVRTC_ERROR_COMPILATION\" : \"OK\"; }\n"
-    "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }\n"
-    "int nvrtcGetSupportedArchs(int *a) { *a = 90; return 0; }\n"
-    "int nvrtcCreateProgram(prog **p, const char *source, const char *name, int n,\n"
-    "                       const char *const *headers, const char *const *names) {\n"
-    "    *p = calloc(1, sizeof **p);\n    (*p)->source = strdup(source);\n    return 0;\n}\n"
-    "int nvrtcDestroyProgram(prog **p) {\n"
-    "    free((*p)->source);\n    free(*p);\n    *p = 0;\n    return 0;\n}\n"
-    "int nvrtcCompileProgram(prog *p, int n, const char *const *options) {\n"
-    "    for (int i = 0; i < n; i++) {\n"
-    "        strcat(p->log, options[i]);\n        strcat(p->log, \" \");\n    }\n"
-    "    if (!strstr(p->source, \"error\")) { return 0; }\n"
-    "    strcat(p->log, \"line 1: this is an error\");\n    return 6;\n}\n"
-    "static const char *text(prog *p) {\n"
-    "    const char *t = strstr(p->source, \"//PTX\\n\");\n    return t ? t + 6 : \"\";\n}\n"
-    "int nvrtcGetPTXSize(prog *p, size_t *n) { *n = strlen(text(p)) + 1; return 0; }\n"
-    "int nvrtcGetPTX(prog *p, char *t) { strcpy(t, text(p)); return 0; }\n"
-    "int nvrtcGetProgramLogSize(prog *p, size_t *n) { *n = strlen(p->log) + 1; return 0; }\n"
-    "int nvrtcGetProgramLog(prog *p, char *t) { strcpy(t, p->log); return 0; }\n";
-
-static char nvrtc_folder[] = "/tmp/hcq-nvrtc.XXXXXX";
-
-static void nvrtc_build(char *path, size_t size) {
-    char command[512];
-    const char *cc = getenv("CC");
-    CHECK(mkdtemp(nvrtc_folder) != NULL);
-    snprintf(path, size, "%s/nvrtc.c", nvrtc_folder);
-    FILE *file = fopen(path, "w");
-    CHECK(file && fputs(nvrtc_source, file) >= 0 && fclose(file) == 0);
-    snprintf(command, sizeof command, "%s -shared -fPIC -w -o %s/libnvrtc.so %s", cc ? cc : "cc",
-             nvrtc_folder, path);
-    CHECK(system(command) == 0);
-    snprintf(path, size, "%s/libnvrtc.so", nvrtc_folder);
-}
+/* ---- NVRTC, which the mock is, too ---- */
 
 static void source_is_compiled(TEST_ARGS) {
-    static char path[128], source[4096];
+    static char source[4096];
     const char *const options[] = {"--use_fast_math", "-DTWO=2"};
     hcq_code code = {NULL, 0, NULL};
     NEEDS_MOCK();
@@ -309,25 +268,20 @@ static void source_is_compiled(TEST_ARGS) {
              "//PTX\n%s", two_ptx);
     CHECK_RESULT(hcq_cuda_compile(T.dev, source, NULL, 0, &code), HCQ_ERROR_UNSUPPORTED);
     CHECK(log_has("NVRTC"));           /* this machine has none */
-    nvrtc_build(path, sizeof path);
-    test_nvrtc = path;
-    hcq_device *device = device_with(0, 1, 1);
-    CHECK_OK(hcq_cuda_compile(device, source, options, 2, &code));
+    test_nvrtc = test_cuda_library;
+    CHECK_OK(hcq_cuda_compile(T.dev, source, options, 2, &code));
     CHECK(log_has("--use_fast_math") && log_has("-DTWO=2") && log_has("arch"));
     CHECK(code.data != NULL && code.size > 0);
     hcq_program_desc desc = own_desc("ct_second", NULL);
     desc.ptx.data = code.data;
     desc.ptx.size = code.size;
     CHECK_U64(which_runs(&desc), 2);
-    hcq_cuda_code_free(device, &code);
+    hcq_cuda_code_free(T.dev, &code);
     CHECK(code.data == NULL);
-    hcq_cuda_code_free(device, &code); /* nothing */
-    CHECK_RESULT(hcq_cuda_compile(device, "an error", NULL, 0, &code), HCQ_ERROR_NATIVE);
+    hcq_cuda_code_free(T.dev, &code);  /* nothing */
+    CHECK_RESULT(hcq_cuda_compile(T.dev, "an error", NULL, 0, &code), HCQ_ERROR_NATIVE);
     CHECK(log_has("this is an error"));
-    CHECK_OK(hcq_close(device));
-    test_nvrtc = "libnvrtc-of-no-machine.so";
-    snprintf(source, sizeof source, "rm -rf %s", nvrtc_folder);
-    CHECK(system(source) == 0);
+    test_nvrtc = no_nvrtc;
 }
 
 #define PROGRAM_TESTS                                                              \

@@ -4,5 +4,6 @@
 #endif
 #include "cuda_alloc.h"
 #include "cuda_graphs.h"
+#include "cuda_nvrtc.h"
 #include "cuda_streams.h"
 #include "cuda_control.h"

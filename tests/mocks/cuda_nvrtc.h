@@ -1,0 +1,55 @@
+/* cuda_nvrtc.h - part of libcuda.c, by which it is NVRTC, too: a source is "compiled" by
+   giving back what stands behind "//PTX", unless it says error; the log has the options. */
+#ifndef HCQ_TEST_MOCK_CUDA_NVRTC_H
+#define HCQ_TEST_MOCK_CUDA_NVRTC_H
+
+#include "cuda_base.h"
+
+typedef struct mc_source {
+    char *text, log[4096];
+} mc_source;
+
+MC_API(nvrtcCreateProgram, mc_source **s, const char *text, const char *name, int header_count,
+       const char *const *headers, const char *const *names) {
+    (void)name, (void)header_count, (void)headers, (void)names;
+    *s = (mc_source *)mc_calloc(1, sizeof **s);
+    (*s)->text = strdup(text);
+    return MC_OK;
+}
+
+MC_API(nvrtcDestroyProgram, mc_source **s) {
+    free((*s)->text);
+    free(*s);
+    *s = NULL;
+    return MC_OK;
+}
+
+MC_API(nvrtcCompileProgram, mc_source *s, int count, const char *const *options) {
+    for (int i = 0; i < count; i++) {
+        strcat(strcat(s->log, options[i]), " ");
+    }
+    MC_RULE(strstr(s->text, "error"), MC_OK);
+    strcat(s->log, "line 1: this is an error");
+    return 6;                          /* NVRTC_ERROR_COMPILATION */
+}
+
+/* The size of a text, and the text. */
+#define MC_TEXT_API(name, text) \
+    MC_API(name##Size, mc_source *s, size_t *size) { \
+        *size = strlen(text) + 1; \
+        return MC_OK; \
+    } \
+    MC_API(name, mc_source *s, char *out) { \
+        strcpy(out, text); \
+        return MC_OK; \
+    }
+
+static const char *mc_source_ptx(const mc_source *s) {
+    const char *ptx = strstr(s->text, "//PTX\n");
+    return ptx ? ptx + 6 : "";
+}
+
+MC_TEXT_API(nvrtcGetPTX, mc_source_ptx(s))
+MC_TEXT_API(nvrtcGetProgramLog, s->log)
+
+#endif /* HCQ_TEST_MOCK_CUDA_NVRTC_H */
