@@ -127,25 +127,8 @@ static void host_memory_of_all(TEST_ARGS) {
     free(pages);
 }
 
-/* A device is closed beside another one whose kernel runs: it does not wait for that. */
-static void closed_beside_a_busy_one(TEST_ARGS) {
-    const int apart = !T.variant->one_fifo && info_of(T.dev).pools; /* on the same GPU, too */
-    for (uint32_t i = 0; i < 2; i++) {
-        hcq_device *other = i && apart ? device_with(0, 1, 1) : test_open(1, NULL);
-        gates g;
-        gates_open(&g, T.dev);
-        use_device(other);
-        hcq_point done = submit_spin(&g, 0, 0);
-        gate_until_begun(&g, 0);
-        CHECK_OK(hcq_close(other));
-        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* the spin ends after 10 seconds */
-        gate_let(&g, 0);
-        WAIT_OK(done);
-    }
-}
-
 #define DEVICE_TESTS                                                               \
     TEST_ALONE(memory_of_another_device), TEST_ALONE(host_memory_of_all),          \
-    TEST_ALONE(devices_that_are_listed), TEST(closed_beside_a_busy_one),
+    TEST_ALONE(devices_that_are_listed),
 
 #endif /* HCQ_TEST_CUDA_DEVICES_H */

@@ -11,7 +11,7 @@ static void errors_name_the_command(TEST_ARGS) {
     NEEDS_MOCK();
     for (uint32_t i = 0; i < 8; i++) {
         hcq_device *device = device_with(i & 1 ? HCQ_CUDA_TRAIL : 0, 1, 1);
-        hcq_program *bad = make_own(device, "ct_bad"), *add = make_add(device);
+        hcq_program *bad = make_bad(device), *add = make_add(device);
         hcq_buffer words = make_words(device, 4);
         hcq_queue *good = make_queue(device, HCQ_COMPUTE), *q = make_queue(device, HCQ_COMPUTE);
         hcq_error_info error;
@@ -23,8 +23,7 @@ static void errors_name_the_command(TEST_ARGS) {
             CHECK_INDEX(record_add(good, add, words, 0, 1), k);
             CHECK_INDEX(record_add(q, add, words, 0, 1), k);
         }
-        CHECK_INDEX(hcq_queue_exec(q, bad, &words.address, sizeof words.address, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), 5);
+        CHECK_INDEX(hcq_queue_exec(q, bad, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 5);
         CHECK_INDEX(record_add(q, add, words, 0, 1), 6);
         CHECK_OK(i & 2 ? hcq_queue_bind(q, device) : HCQ_OK);
         CHECK((i & 1) == 0 || info_of(device).graphs == 0);
@@ -62,15 +61,15 @@ static void a_loss_is_heard(TEST_ARGS) {
     for (uint32_t i = 0; i < 6; i++) {
         hcq_device *first = device_by(i % 3, 2, 1), *second = test_open(1, NULL);
         hcq_device *cpu = open_cpu();
-        hcq_buffer words = make_words(first, 4), there = make_words(second, 4);
+        hcq_buffer there = make_words(second, 4);
         hcq_signal s = make_signal(first, 0);
         hcq_queue *q = make_queue(first, HCQ_COMPUTE), *fill = make_queue(second, HCQ_COPY);
         waiter w[5];
         gates g;
         gates_open(&g, first);
         CHECK_INDEX(record_spin(q, &g, 0), 0);
-        CHECK_INDEX(hcq_queue_exec(q, make_own(first, "ct_bad"), &words.address,
-                                   sizeof words.address, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 1);
+        CHECK_INDEX(hcq_queue_exec(q, make_bad(first), NULL, 0, hcq_dim(1, 1, 1),
+                                   hcq_dim(1, 1, 1)), 1);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
         CHECK_INDEX(hcq_queue_write(fill, there, 6, 4), 0);
         CHECK_OK(i & 1 ? hcq_queue_bind(q, first) : HCQ_OK);

@@ -35,43 +35,6 @@ OWN_KERNEL(own_spin) {
     }
 }
 
-/* ---- last(ns): takes so long ---- */
-
-static const char last_ptx[] = PTX_HEAD
-    ".visible .entry ct_last(.param .u64 ns) {\n"
-    "    .reg .pred %p<2>;\n    .reg .b64 %d<5>;\n"
-    "    ld.param.u64 %d1, [ns];\n    mov.u64 %d2, %globaltimer;\n    add.u64 %d2, %d2, %d1;\n"
-    "again:\n"
-    "    mov.u64 %d3, %globaltimer;\n    setp.lt.u64 %p1, %d3, %d2;\n    @%p1 bra again;\n"
-    "    ret;\n}\n";
-
-OWN_KERNEL(own_last) {
-    uint64_t end = hcq_sys_now_ns() + *HCQ_ARGS(uint64_t, args);
-    while (hcq_sys_now_ns() < end) {
-        mock_sleep(20000);
-    }
-}
-
-/* ---- step(dst, src, factor, add): *dst = *dst * factor + *src + add ---- */
-
-static const char step_ptx[] = PTX_HEAD
-    ".visible .entry ct_step(.param .u64 dst, .param .u64 src, .param .u32 factor,\n"
-    "                        .param .u32 more) {\n"
-    "    .reg .b32 %r<6>;\n    .reg .b64 %d<3>;\n"
-    "    ld.param.u64 %d1, [dst];\n    ld.param.u64 %d2, [src];\n"
-    "    ld.param.u32 %r1, [factor];\n    ld.param.u32 %r2, [more];\n"
-    "    ld.u32 %r3, [%d1];\n    ld.u32 %r4, [%d2];\n"
-    "    mad.lo.u32 %r5, %r3, %r1, %r4;\n    add.u32 %r5, %r5, %r2;\n"
-    "    st.u32 [%d1], %r5;\n    ret;\n}\n";
-
-typedef struct step_args { uint64_t dst, src; uint32_t factor, more; } step_args;
-
-OWN_KERNEL(own_step) {
-    const step_args *k = HCQ_ARGS(step_args, args);
-    uint32_t *dst = HCQ_PTR(uint32_t, k->dst);
-    *dst = *dst * k->factor + *HCQ_PTR(const uint32_t, k->src) + k->more;
-}
-
 /* ---- count(dst): dst[block] += threads of a block ---- */
 
 static const char count_ptx[] = PTX_HEAD
@@ -95,16 +58,24 @@ OWN_KERNEL(own_count) {
         b->block.x * b->block.y * b->block.z;
 }
 
-/* ---- bad(): an address that is none ---- */
+/* ---- on the mock alone: last(ns) takes so long; bad() is an error ---- */
 
-static const char bad_ptx[] = PTX_HEAD
-    ".visible .entry ct_bad(.param .u64 at) {\n"
-    "    .reg .b32 %r<2>;\n    .reg .b64 %d<2>;\n"
-    "    ld.param.u64 %d1, [at];\n    mov.u32 %r1, 1;\n    st.global.u32 [%d1], %r1;\n"
-    "    ret;\n}\n";
+static void k_last(const void *args, const hcq_block *b) {
+    uint64_t end = hcq_sys_now_ns() + *HCQ_ARGS(uint64_t, args);
+    (void)b;
+    while (hcq_sys_now_ns() < end) {
+        mock_sleep(20000);
+    }
+}
 
-OWN_KERNEL(own_bad) {
+static void k_bad(const void *args, const hcq_block *b) {
+    (void)args;
+    (void)b;
     M.fault(700);
+}
+
+static hcq_program *make_bad(hcq_device *device) {
+    return make_kernel(device, "ct_bad", k_bad, (const uint32_t[4]){HCQ_ARG_NONE});
 }
 
 /* ---- first(dst), second(dst): *dst = 1 or 2; none() ---- */
@@ -139,10 +110,7 @@ typedef struct own_kernel {
 
 static const own_kernel own_kernels[] = {
     {"ct_spin", spin_ptx, own_spin, {HCQ_ARG_IN, HCQ_ARG_OUT}},
-    {"ct_last", last_ptx, own_last, {HCQ_ARG_U64}},
-    {"ct_step", step_ptx, own_step, {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32}},
     {"ct_count", count_ptx, own_count, {HCQ_ARG_INOUT}},
-    {"ct_bad", bad_ptx, own_bad, {HCQ_ARG_INOUT}},
     {"ct_first", two_ptx, own_first, {HCQ_ARG_OUT}},
     {"ct_second", two_ptx, own_second, {HCQ_ARG_OUT}},
     {"ct_none", none_ptx, own_none, {0}},
@@ -224,16 +192,6 @@ static hcq_point submit_spin(const gates *g, uint32_t gate, uint64_t lane) {
     hcq_point done = submit_to(g->dev, q, lane, NULL, NULL);
     hcq_queue_destroy(q);
     return done;
-}
-
-static int32_t record_step(hcq_queue *queue, hcq_program *step, hcq_buffer dst, uint64_t to,
-                           hcq_buffer src, uint64_t from, uint32_t factor, uint32_t more) {
-    step_args args = {dst.address + to * 4, src.address + from * 4, factor, more};
-    return hcq_queue_exec(queue, step, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
-}
-
-static int32_t record_last(hcq_queue *queue, hcq_program *last, uint64_t ns) {
-    return hcq_queue_exec(queue, last, &ns, sizeof ns, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
 #endif /* HCQ_TEST_CUDA_KERNELS_H */

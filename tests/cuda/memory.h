@@ -46,12 +46,12 @@ static void pinned_copies_are_not_staged(TEST_ARGS) {
 /* ---- freeing beside running work ---- */
 
 /* A kernel spins, on the device or on another one of this GPU: allocating, importing,
-   freeing, destroying programs and queues and trimming go on. It would end by itself
+   freeing, destroying programs and queues, trimming, and then closing go on. It would end by itself
    after 10 seconds, and its point with it. */
 static void frees_beside(hcq_device *device, const gates *g) {
     static unsigned char pages[200000];
     hcq_buffer buffers[12];
-    hcq_program *spare = make_own(device, "ct_step");
+    hcq_program *spare = make_own(device, "ct_count");
     hcq_queue *bound = make_queue(device, HCQ_COMPUTE);
     const int imports = has_feature(device, HCQ_FEATURE_IMPORT);
     CHECK_INDEX(hcq_queue_write(bound, make_words(device, 4), 1, 8), 0);

@@ -115,82 +115,66 @@ static void no_compiler(TEST_ARGS) {
 
 /* ---- blocks and grids ---- */
 
-/* What a launch would refuse is refused when it is recorded, with the numbers. */
-static void blocks_that_do_not_fit(TEST_ARGS) {
-    static const struct { uint32_t x, y, z, threads; } blocks[] = { /* 0: too many */
-        {1024, 1, 1, 1024}, {1025, 1, 1, 0}, {32, 32, 1, 1024}, {32, 33, 1, 0}, {1, 1, 64, 64},
-        {1, 1, 65, 0}, {16, 1, 64, 1024}, {2048, 1, 1, 0}, {65536, 65536, 1, 0},
-        {1, 1024, 1, 1024}, {0xffffffffu, 1, 1, 0}, {4096, 1024, 1024, 0}, {0, 0, 0, 1},
+/* Grids and blocks of all shapes, recorded, and as updates of a bound queue: what CUDA would not
+   launch is refused before, with the numbers. */
+static void launches_of_all_shapes(TEST_ARGS) {
+    static const struct { hcq_dims grid, block; const char *refusal; } rows[] = {
+        {{7, 5, 3}, {1024, 1, 1}, NULL}, {{1, 1, 1}, {1025, 1, 1}, "threads"},
+        {{3, 1, 1}, {32, 32, 1}, NULL}, {{1, 1, 1}, {32, 33, 1}, "threads"},
+        {{1, 2, 1}, {1, 1, 64}, NULL}, {{1, 1, 1}, {1, 1, 65}, "block"},
+        {{1, 1, 2}, {16, 1, 64}, NULL}, {{1, 1, 1}, {65536, 65536, 1}, "block"},
+        {{1, 1, 1}, {1, 1024, 1}, NULL}, {{1, 1, 1}, {0xffffffffu, 1, 1}, "block"},
+        {{1, 1, 1}, {4096, 1024, 1024}, "block"}, {{1, 1, 1}, {0, 0, 0}, NULL},
+        {{70000, 1, 1}, {2, 2, 2}, NULL}, {{2, 65535, 1}, {1, 1, 1}, NULL},
+        {{1, 65536, 1}, {1, 1, 1}, "65535"}, {{1, 1, 65535}, {2, 1, 1}, NULL},
+        {{1, 1, 65536}, {1, 1, 1}, "65535"}, {{0, 5, 5}, {1, 1, 1}, NULL},
+        {{3, 0, 0}, {1, 1, 1}, NULL}
     };
-    static const char bounded_ptx[] = PTX_HEAD
-        ".visible .entry ct_count(.param .u64 dst)\n.maxntid 256, 1, 1\n{\n    ret;\n}\n";
-    hcq_program_desc desc = own_desc("ct_count", bounded_ptx);
-    hcq_program *count = make_own(T.dev, "ct_count"), *bounded = NULL;
-    hcq_buffer dst = make_words(T.dev, 4);
-    uint32_t want = 0;
-    for (uint32_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+    enum { WORDS = 2 * 65536 };
+    static uint32_t want[WORDS];
+    hcq_program *count = make_own(T.dev, "ct_count");
+    hcq_buffer dst = make_words(T.dev, WORDS);
+    for (uint32_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        const hcq_dims grid = rows[i / 2].grid, block = rows[i / 2].block;
+        const uint32_t threads = block.x ? block.x * block.y * block.z : 1, updated = i % 2;
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_dims block = hcq_dim(blocks[i].x, blocks[i].y, blocks[i].z);
+        hcq_point done;
+        CHECK_INDEX(hcq_queue_fill(q, dst, WORDS * 4, 0, 4), 0);
         log_clear();
-        CHECK_INDEX(hcq_queue_exec(q, count, &dst.address, sizeof dst.address, dims_one, block),
-                    blocks[i].threads ? 0 : HCQ_ERROR_INVALID);
-        if (blocks[i].threads) {
-            hcq_dims more = hcq_dim(1025, 1, 1);
-            CHECK_RESULT(hcq_queue_update_exec(q, 0, NULL, &more), HCQ_ERROR_INVALID);
-            submit_and_wait(q, T.dev); /* as it was */
-            want += blocks[i].threads;
-        } else {
-            CHECK((log_has("ct_count") && log_has("threads")) || log_has("block"));
+        int32_t r = hcq_queue_exec(q, count, &dst.address, 8, updated ? dims_one : grid,
+                                   updated ? dims_one : block);
+        if (updated) {
+            CHECK_OK(hcq_queue_bind(q, T.dev));
+            r = hcq_queue_update_exec(q, 1, &grid, &block);
         }
-        hcq_queue_destroy(q);
-    }
-    CHECK_U64(READ32(dst, 0), want);
-    CHECK_OK(hcq_program_create(T.dev, &desc, &bounded));
-    for (uint32_t threads = 256; threads <= 257; threads++) {
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        log_clear();
-        CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, sizeof dst.address, dims_one,
-                                   hcq_dim(threads, 1, 1)),
-                    threads == 256 ? 0 : HCQ_ERROR_INVALID);
-        CHECK(threads == 256 || (log_has("256") && log_has("257")));
+        r = r < 0 ? r : hcq_queue_submit(q, T.dev, &done);
+        r = r < 0 ? r : hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND);
+        CHECK(rows[i / 2].refusal ? r < 0 && log_has(rows[i / 2].refusal) : r == HCQ_OK);
+        for (uint32_t k = 0; k < WORDS; k++) {
+            want[k] = k < grid.x * grid.y * grid.z ? threads : 0;
+        }
+        if (r == HCQ_OK) {
+            CHECK_BYTES(dst, want, sizeof want);
+        }
         hcq_queue_destroy(q);
     }
 }
 
-/* Grids of all shapes: also with y and z beyond what CUDA takes at once. */
-static void grids_of_all_shapes(TEST_ARGS) {
-    static const hcq_dims grids[] = {
-        {1, 1, 1}, {7, 5, 3}, {70000, 1, 1}, {1, 65535, 1}, {1, 65536, 1}, {1, 1, 65535},
-        {1, 1, 65536}, {2, 65536, 1}, {0, 5, 5}, {3, 0, 0},
-    };
-    enum { WORDS = 2 * 65536 };
-    static uint32_t want[WORDS];
-    hcq_buffer dst = make_words(T.dev, WORDS);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_fill(q, dst, WORDS * 4, 0, 4), 0);
-    CHECK_INDEX(hcq_queue_exec(q, make_own(T.dev, "ct_count"), &dst.address, sizeof dst.address,
-                               dims_one, hcq_dim(2, 2, 2)), 1);
-    for (uint32_t bound = 0; bound < 2; bound++) {
-        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        for (uint32_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
-            hcq_dims grid = grids[i];
-            hcq_point done = {{0}, 0};
-            log_clear();
-            hcq_result r = hcq_queue_update_exec(q, 1, &grid, NULL);
-            r = r == HCQ_OK ? hcq_queue_submit(q, T.dev, &done) : r;
-            r = r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : r;
-            if (grid.y > 65535 || grid.z > 65535) { /* refused, with the limit */
-                CHECK(r < 0 && log_has("65535"));
-                continue;
-            }
-            CHECK_OK(r);
-            for (uint32_t k = 0; k < WORDS; k++) {
-                want[k] = k < grid.x * grid.y * grid.z ? 8 : 0;
-            }
-            CHECK_BYTES(dst, want, sizeof want);
-        }
+/* ... and what the kernel itself does not allow. */
+static void blocks_of_a_bounded_kernel(TEST_ARGS) {
+    hcq_program_desc desc = own_desc("ct_count", PTX_HEAD ".visible .entry ct_count(.param .u64 dst)"
+                                     "\n.maxntid 256, 1, 1\n{\n    ret;\n}\n");
+    hcq_program *bounded = NULL;
+    CHECK_OK(hcq_program_create(T.dev, &desc, &bounded));
+    for (uint32_t threads = 256; threads <= 257; threads++) {
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer dst = make_words(T.dev, 4);
+        log_clear();
+        CHECK_INDEX(hcq_queue_exec(q, bounded, &dst.address, 8, dims_one, hcq_dim(threads, 1, 1)),
+                    threads == 256 ? 0 : HCQ_ERROR_INVALID);
+        CHECK(threads == 256 || (log_has("ct_count") && log_has("256") && log_has("257")));
+        hcq_queue_destroy(q);
     }
-    hcq_queue_destroy(q);
 }
 
 /* ---- shared memory, arguments ---- */
@@ -286,7 +270,7 @@ static void source_is_compiled(TEST_ARGS) {
 
 #define PROGRAM_TESTS                                                              \
     TEST(entries_of_a_module), TEST(broken_modules), TEST(binary_modules),         \
-    TEST_ALONE(no_compiler), TEST(blocks_that_do_not_fit), TEST(grids_of_all_shapes), \
+    TEST_ALONE(no_compiler), TEST(launches_of_all_shapes), TEST(blocks_of_a_bounded_kernel), \
     TEST(dynamic_shared_memory), TEST(arguments_none_and_too_many), TEST(source_is_compiled),
 
 #endif /* HCQ_TEST_CUDA_PROGRAMS_H */

@@ -247,44 +247,6 @@ static void waits_for_the_past(TEST_ARGS) {
     }
 }
 
-/* ---- nothing waits for what is not there ---- */
-
-/* With every wait for a value a misuse of the mock's, chains over the lanes work. */
-static void no_value_waits(TEST_ARGS) {
-    NEEDS_MOCK();
-    mock_cuda_desc desc = mock_wanted();
-    desc.flags |= MOCK_CUDA_NO_WAIT_VALUES;
-    M.setup(&desc);
-    events_on(2);
-    exact_on(2, 1, 0);
-    CHECK_U64(calls_of("cuStreamWaitValue*"), 0);
-    CHECK_U64(calls_of("cuStreamBatchMemOp*"), 0);
-}
-
-/* Held work gives CUDA nothing: neither itself nor its waits. */
-static void held_work_is_not_handed_over(TEST_ARGS) {
-    NEEDS_MOCK();
-    for (uint32_t way = 0; way < MEANS; way++) {
-        hcq_device *device = device_by(way, 2, 1);
-        hcq_signal s = make_signal(device, 0);
-        hcq_point wait = hcq_at(s, 1), last = {{0}, 0};
-        hcq_queue *q = queue_write(device, make_words(device, 4));
-        settle(device);
-        CHECK(M.idle(5000));
-        uint64_t operations = stats_now().operations, waits = calls_of("cuStreamWait*");
-        for (uint32_t i = 0; i < 20; i++) {
-            last = submit_to(device, q, i & 1, i < 2 ? &wait : &last, NULL);
-        }
-        CHECK(M.idle(5000));
-        CHECK_U64(stats_now().operations, operations);
-        CHECK_U64(calls_of("cuStreamWait*"), waits);
-        CHECK_OK(hcq_signal_set(s, 1));
-        WAIT_OK(last);
-        hcq_queue_destroy(q);
-        CHECK_OK(hcq_close(device));
-    }
-}
-
 /* What it costs a host to wait for 100 ms, at best. */
 static void waiting_hosts_sleep(TEST_ARGS) {
     for (uint32_t way = 0; way < 2; way++) {
@@ -310,6 +272,6 @@ static void waiting_hosts_sleep(TEST_ARGS) {
     TEST(means_are_as_chosen), TEST_ALONE(means_of_the_driver),                    \
     TEST(many_waits_share_an_event),                                               \
     TEST(events_go_back_to_their_pool), TEST(waits_are_exact), TEST(waits_for_the_past), \
-    TEST_ALONE(no_value_waits), TEST(held_work_is_not_handed_over), TEST(waiting_hosts_sleep),
+    TEST(waiting_hosts_sleep),
 
 #endif /* HCQ_TEST_CUDA_SIGNALS_H */

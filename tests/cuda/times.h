@@ -9,14 +9,15 @@
    host's readings. */
 static void stamps_on(hcq_device *device, int bound) {
     enum { STAMPS = 6, STAMP_NS = 300000, STEP_NS = 2000 }; /* the coarsest clock's here */
-    hcq_program *last = make_own(device, "ct_last");
+    const uint64_t stamp_ns = STAMP_NS;
+    hcq_program *last = make_kernel(device, "last", k_last, (const uint32_t[4]){HCQ_ARG_U64});
     hcq_signal s[STAMPS];
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     uint64_t earlier = 0;
     for (uint32_t i = 0; i < STAMPS; i++) {
         s[i] = make_signal(device, 0);
         CHECK(hcq_queue_timestamp(q, s[i]) >= 0);
-        CHECK(record_last(q, last, STAMP_NS) >= 0);
+        CHECK(hcq_queue_exec(q, last, &stamp_ns, 8, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)) >= 0);
     }
     CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
     for (uint32_t k = 0; k < 4; k++) {

@@ -198,20 +198,6 @@ MC_API(cuMemcpyAsync, mc_address dst, mc_address src, size_t bytes, mc_handle st
     return mc_copy(s, dst, src, bytes);
 }
 
-MC_API(cuMemcpyHtoD_v2, mc_address dst, const void *src, size_t bytes) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_OPEN(s, NULL);
-    int error = mc_copy(s, dst, (mc_address)(uintptr_t)src, bytes);
-    return error ? error : mc_stream_sync(s);
-}
-
-MC_API(cuMemcpyDtoH_v2, void *dst, mc_address src, size_t bytes) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_OPEN(s, NULL);
-    int error = mc_copy(s, (mc_address)(uintptr_t)dst, src, bytes);
-    return error ? error : mc_stream_sync(s);
-}
-
 #define MC_SET_API(name, value_type, bytes) \
     MC_API(name, mc_address dst, value_type value, size_t count, mc_handle stream) { \
         MC_ENTER(MC_NEEDS_CONTEXT) \
