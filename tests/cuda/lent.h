@@ -6,7 +6,7 @@
 
 static raw_context current_context(void) {
     raw_context context = NULL;
-    RAW_OK(R.cuCtxGetCurrent(&context));
+    RAW_OK(raw_ctx.GetCurrent(&context));
     return context;
 }
 
@@ -48,7 +48,7 @@ static void contexts_are_left_as_they_were(TEST_ARGS) {
     CHECK(current_context() == NULL);
     use_device(T.dev);
     CHECK(current_context() == NULL);
-    RAW_OK(R.cuCtxCreate_v2(&mine, 0, 0));
+    RAW_OK(raw_ctx.Create(&mine, 0, 0));
     for (uint32_t current = 2; current-- > 0;) {
         use_device(T.dev);
         CHECK(current_context() == (current ? mine : NULL));
@@ -60,12 +60,12 @@ static void contexts_are_left_as_they_were(TEST_ARGS) {
         CHECK_OK(hcq_close(device));
         CHECK(current_context() == (current ? mine : NULL));
         if (current) {
-            RAW_OK(R.cuCtxPopCurrent_v2(&popped));
+            RAW_OK(R.CtxPopCurrent(&popped));
         }
     }
-    RAW_OK(R.cuCtxPushCurrent_v2(mine)); /* it lives */
+    RAW_OK(R.CtxPushCurrent(mine)); /* it lives */
     raw_stream_end(raw_stream_new());
-    RAW_OK(R.cuCtxDestroy_v2(mine));
+    RAW_OK(raw_ctx.Destroy(mine));
 }
 
 /* By turns on two lent streams: hcq's kernels, and now and then the application's. */
@@ -82,13 +82,13 @@ static void share_streams(hcq_device *device, raw_stream *streams, hcq_buffer wo
         hcq_queue_destroy(q);
         model[lane] = model[lane] * 31 + i;
         if (i % 10 > 7) {
-            RAW_OK(R.cuMemsetD32Async(words.address + lane * 4, i, 1, streams[lane]));
+            RAW_OK(R.MemsetD32Async(words.address + lane * 4, i, 1, streams[lane]));
             model[lane] = i;
         }
     }
     settle(device);
     for (uint32_t i = 0; i < 2; i++) {
-        RAW_OK(R.cuStreamSynchronize(streams[i]));
+        RAW_OK(R.StreamSynchronize(streams[i]));
         CHECK_U64(((const uint32_t *)words.host)[i], model[i]);
     }
 }
@@ -141,7 +141,7 @@ static void lent_streams_are_left(TEST_ARGS) {
     raw_spin(&g, 0, stream);
     gate_until_begun(&g, 0);
     CHECK_OK(hcq_close(device));       /* the spin would have ended after 10 seconds */
-    CHECK_U64(R.cuStreamQuery(stream), RAW_NOT_READY);
+    CHECK_U64(R.StreamQuery(stream), RAW_NOT_READY);
     gate_let(&g, 0);
     raw_stream_end(stream);
     raw_close(&a);

@@ -15,17 +15,17 @@ static void stage_import_event(const stage *g, const hcq_cuda_info *info) {
     raw_context context;
     raw_event event;
     if (!TAKE(hcq_cuda_lane(g->device, HCQ_COMPUTE, 0, &lane)) ||
-        R.cuCtxPushCurrent_v2(info->context) != 0) {
+        R.CtxPushCurrent(info->context) != 0) {
         return;
     }
-    if (R.cuEventCreate(&event, RAW_NO_TIMES) == 0) {
-        if (R.cuEventRecord(event, lane.stream) == 0 &&
+    if (R.EventCreate(&event, RAW_NO_TIMES) == 0) {
+        if (R.EventRecord(event, lane.stream) == 0 &&
             TAKE(hcq_cuda_import_event(g->device, event, &done))) {
             TAKE(hcq_wait(&done, 1, HCQ_ALL, 5 * SECOND));
         }
-        (void)R.cuEventDestroy_v2(event);
+        (void)R.EventDestroy(event);
     }
-    (void)R.cuCtxPopCurrent_v2(&context);
+    (void)R.CtxPopCurrent(&context);
 }
 
 /* What only CUDA has: a kernel's description, events for an application, and of one. */

@@ -53,7 +53,7 @@ static void acquire_on(uint32_t way) {
     CHECK_OK(hcq_cuda_event_acquire(device, hcq_at(s, 5), &event[1]));
     CHECK_OK(hcq_cuda_event_acquire(device, done, &event[2]));
     for (uint32_t i = 0; i < 3; i++) {
-        RAW_OK(R.cuStreamWaitEvent(a.stream, event[i], 0));
+        RAW_OK(R.StreamWaitEvent(a.stream, event[i], 0));
     }
     raw_set(&a, 0, 3, a.stream);
     for (uint32_t i = 0; i < 3; i++) {
@@ -63,7 +63,7 @@ static void acquire_on(uint32_t way) {
     CHECK_U64(raw_word(&a, 0), 0);
     gate_let(&g, 0);
     if (!is_one_stream(way)) {         /* behind the spin that comes later */
-        RAW_OK(R.cuStreamSynchronize(a.stream));
+        RAW_OK(R.StreamSynchronize(a.stream));
         CHECK_U64(raw_word(&a, 0), 3);
         CHECK_RESULT(test_poll(later), HCQ_TIMEOUT);
     }
@@ -187,8 +187,8 @@ static void import_on(uint32_t way) {
         raw_set(&a, i, i + 1, streams[i % STREAMS]);
         raw_event event = raw_record(streams[i % STREAMS]);
         CHECK_OK(hcq_cuda_import_event(device, event, &points[i]));
-        RAW_OK(R.cuEventRecord(event, other));
-        RAW_OK(R.cuEventDestroy_v2(event));
+        RAW_OK(R.EventRecord(event, other));
+        RAW_OK(R.EventDestroy(event));
     }
     for (uint32_t k = 0; k < STREAMS; k++) {
         copied[k] = submit_to(device, q, 0, &points[k], NULL);
@@ -231,7 +231,7 @@ static hcq_point timeline_import(hcq_device *dev, uint32_t way) {
     raw_spin(&timeline_side.gates, way, timeline_side.side.stream);
     raw_event event = raw_record(timeline_side.side.stream);
     CHECK_OK(hcq_cuda_import_event(dev, event, &point));
-    RAW_OK(R.cuEventDestroy_v2(event));
+    RAW_OK(R.EventDestroy(event));
     return point;
 }
 

@@ -11,47 +11,29 @@ typedef struct CUstream_st *raw_stream;
 typedef struct CUevent_st *raw_event;
 typedef struct CUfunc_st *raw_function;
 
-#define RAW_FUNCTIONS(X)                                                           \
-    X(cuCtxCreate_v2, (raw_context * made, unsigned flags, int device))            \
-    X(cuCtxDestroy_v2, (raw_context context))                                      \
-    X(cuCtxPushCurrent_v2, (raw_context context))                                  \
-    X(cuCtxPopCurrent_v2, (raw_context * context))                                 \
-    X(cuCtxGetCurrent, (raw_context * context))                                    \
-    X(cuStreamCreateWithPriority, (raw_stream * made, unsigned flags, int priority)) \
-    X(cuStreamDestroy_v2, (raw_stream stream))                                     \
-    X(cuStreamQuery, (raw_stream stream))                                          \
-    X(cuStreamSynchronize, (raw_stream stream))                                    \
-    X(cuStreamWaitEvent, (raw_stream stream, raw_event event, unsigned flags))     \
-    X(cuEventCreate, (raw_event * made, unsigned flags))                           \
-    X(cuEventDestroy_v2, (raw_event event))                                        \
-    X(cuEventRecord, (raw_event event, raw_stream stream))                         \
-    X(cuEventQuery, (raw_event event))                                             \
-    X(cuMemsetD32Async, (uint64_t dst, unsigned value, size_t count, raw_stream stream)) \
-    X(cuLaunchKernel, (raw_function function, unsigned grid_x, unsigned grid_y,    \
-                       unsigned grid_z, unsigned block_x, unsigned block_y,        \
-                       unsigned block_z, unsigned shared, raw_stream stream,       \
-                       void **parameters, void **extra))
-
-typedef struct raw_api {
-#define RAW_MEMBER(name, arguments) int (*name) arguments;
-    RAW_FUNCTIONS(RAW_MEMBER)
-} raw_api;
-
-static raw_api R;
+static hcqi_cuda_api R;                /* hcq's list of them, and what it does not need: */
+static struct {
+    int (*Create)(raw_context *made, unsigned flags, int device);
+    int (*Destroy)(raw_context context);
+    int (*GetCurrent)(raw_context *context);
+} raw_ctx;
 
 #define RAW_OK(call) CHECK_U64((call), 0)
 
 enum { RAW_NOT_READY = 600, RAW_NON_BLOCKING = 1, RAW_NO_TIMES = 2 };
 
+static void raw_find(hcq_device *device, const char *name, void *place) {
+    void *found = hcq_sys_library_symbol(info_of(device).library, name);
+    memcpy(place, &found, sizeof found);
+}
+
 static void raw_load(hcq_device *device) {
-    hcq_cuda_info info = info_of(device);
-    void *found;
-    CHECK(info.library != NULL);
-#define RAW_LOAD(name, arguments)                                                  \
-    found = hcq_sys_library_symbol(info.library, #name);                           \
-    CHECK(found != NULL);                                                          \
-    memcpy(&R.name, &found, sizeof found);
-    RAW_FUNCTIONS(RAW_LOAD)
+    for (size_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
+        raw_find(device, hcqi_cuda_names[i].name, (char *)&R + i * sizeof(void *));
+    }
+    raw_find(device, "cuCtxCreate_v2", &raw_ctx.Create);
+    raw_find(device, "cuCtxDestroy_v2", &raw_ctx.Destroy);
+    raw_find(device, "cuCtxGetCurrent", &raw_ctx.GetCurrent);
 }
 
 /* An application's part of a device's context, which is current from raw_open on. */
@@ -64,14 +46,14 @@ typedef struct raw_side {
 
 static raw_stream raw_stream_new(void) {
     raw_stream stream;
-    RAW_OK(R.cuStreamCreateWithPriority(&stream, RAW_NON_BLOCKING, 0));
+    RAW_OK(R.StreamCreateWithPriority(&stream, RAW_NON_BLOCKING, 0));
     return stream;
 }
 
 /* Ends it, after all that is on it. */
 static void raw_stream_end(raw_stream stream) {
-    RAW_OK(R.cuStreamSynchronize(stream));
-    RAW_OK(R.cuStreamDestroy_v2(stream));
+    RAW_OK(R.StreamSynchronize(stream));
+    RAW_OK(R.StreamDestroy(stream));
 }
 
 static void raw_open(raw_side *a, hcq_device *device) {
@@ -79,7 +61,7 @@ static void raw_open(raw_side *a, hcq_device *device) {
     raw_load(device);
     a->dev = device;
     a->context = info_of(device).context;
-    RAW_OK(R.cuCtxPushCurrent_v2(a->context));
+    RAW_OK(R.CtxPushCurrent(a->context));
     a->stream = raw_stream_new();
     CHECK_OK(hcq_alloc(device, 4096, HCQ_HOST_VISIBLE | HCQ_ZEROED, &a->words));
 }
@@ -91,7 +73,7 @@ static uint32_t raw_word(const raw_side *a, uint32_t index) {
 static void raw_close(raw_side *a) {
     raw_context context;
     raw_stream_end(a->stream);
-    RAW_OK(R.cuCtxPopCurrent_v2(&context));
+    RAW_OK(R.CtxPopCurrent(&context));
     CHECK_OK(hcq_free(a->words));
 }
 
@@ -101,18 +83,18 @@ static void raw_spin(const gates *g, uint32_t gate, raw_stream stream) {
     uint64_t go = g->words.address + gate * 128, began = go + 64;
     void *parameters[] = {&go, &began};
     CHECK_OK(hcq_cuda_program(g->spin, &info));
-    RAW_OK(R.cuLaunchKernel(info.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    RAW_OK(R.LaunchKernel(info.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
 }
 
 /* Word `index` is `value` once the stream comes to it. */
 static void raw_set(const raw_side *a, uint32_t index, uint32_t value, raw_stream stream) {
-    RAW_OK(R.cuMemsetD32Async(a->words.address + index * 4, value, 1, stream));
+    RAW_OK(R.MemsetD32Async(a->words.address + index * 4, value, 1, stream));
 }
 
 static raw_event raw_record(raw_stream stream) {
     raw_event event;
-    RAW_OK(R.cuEventCreate(&event, RAW_NO_TIMES));
-    RAW_OK(R.cuEventRecord(event, stream));
+    RAW_OK(R.EventCreate(&event, RAW_NO_TIMES));
+    RAW_OK(R.EventRecord(event, stream));
     return event;
 }
 
@@ -120,9 +102,9 @@ static raw_event raw_record(raw_stream stream) {
 static int raw_event_done(hcq_device *device, raw_event event) {
     raw_context context;
     raw_load(device);
-    RAW_OK(R.cuCtxPushCurrent_v2(info_of(device).context));
-    int result = R.cuEventQuery(event);
-    RAW_OK(R.cuCtxPopCurrent_v2(&context));
+    RAW_OK(R.CtxPushCurrent(info_of(device).context));
+    int result = R.EventQuery(event);
+    RAW_OK(R.CtxPopCurrent(&context));
     CHECK(result == 0 || result == RAW_NOT_READY);
     return result == 0;
 }

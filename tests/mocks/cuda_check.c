@@ -28,49 +28,21 @@ CASE(aborts) {
 CASE(versions) {
     static const struct { const char *name; int from; } functions[] = {
         {"cuStreamWriteValue64", 11040}, {"cuGraphAddKernelNode", 11040},
-        {"cuStreamWriteValue64_v2", 11070}, {"cuStreamWaitValue64_v2", 11070},
-        {"cuGraphAddBatchMemOpNode", 11070}, {"cuGraphNodeSetEnabled", 11070},
-        {"cuGraphExecBatchMemOpNodeSetParams", 11070}, {"cuGraphAddKernelNode_v2", 12000},
-        {"cuGraphExecKernelNodeSetParams_v2", 12000}, {"cuFuncLoad", 13000},
-        {"cuStreamCreate_v2", 99999}
+        {"cuStreamWriteValue64_v2", 11070}, {"cuGraphAddBatchMemOpNode", 11070},
+        {"cuGraphNodeSetEnabled", 11070}, {"cuGraphAddKernelNode_v2", 12000},
+        {"cuFuncLoad", 13000}, {"cuStreamCreate_v2", 99999}
     };
     static const int all[] = {11040, 11070, 12000, 13000};
     for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) {
         const char *folder = getenv("HCQ_TEST_CUDA_MOCK");
         char path[4096];
-        mock_cuda_api api;
         snprintf(path, sizeof path, "%s/libcuda-%d.so.1", folder ? folder : ".", all[i]);
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (!library) {
-            continue;
-        }
-        assert_true(mock_cuda_load(library, &api));
-        for (uint32_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+        for (uint32_t k = 0; library && k < sizeof functions / sizeof *functions; k++) {
             assert_int_equal(dlsym(library, functions[k].name) != NULL,
                              all[i] >= functions[k].from);
         }
-        dlclose(library);
     }
-}
-
-/* Neighbours of attributes that the backend asks for have other values. */
-CASE(attributes) {
-    static const struct { int attribute, value; } rows[] = {
-        {92, 1}, {93, 0}, {94, 1}, {98, 0}, {99, 0}, {114, 0}, {115, 1}, {121, 0}, {122, 1},
-        {123, 0}
-    };
-    int n = 0;
-    mock_cuda_setup(NULL);
-    IS(3, cuDeviceGetCount(&n));       /* without cuInit */
-    RIG(.devices = 3, .flags = MOCK_CUDA_NO_REGISTER);
-    IS(101, cuDevicePrimaryCtxRetain(&R.context, 3));
-    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        OK(cuDeviceGetAttribute(&n, rows[i].attribute, 0));
-        assert_int_equal(n, rows[i].value);
-    }
-    IS(1, cuDeviceGetAttribute(&n, 400, 0));
-    MISUSE(R.s[0], "no attribute", cuDeviceGetAttribute(&n, 0, 0));
-    rig_close();
 }
 
 /* ---- order ---- */
@@ -118,7 +90,6 @@ CASE(events) {
     OK(cuEventCreate(&a, 2));
     OK(cuEventCreate(&b, 2));
     OK(cuEventQuery(a));               /* never recorded: complete */
-    OK(cuEventSynchronize(a));
     OK(cuStreamWaitEvent(R.s[1], a, 0));
     OK(hold(0, 1, R.s[0]));
     OK(cuEventRecord(a, R.s[0]));
@@ -138,38 +109,20 @@ CASE(events) {
     set_word(0, 1);
     OK(cuCtxSynchronize());
     assert_int_equal(word(2) + word(3), 2);
-    assert_int_equal(counts().max_events, 2);
-    assert_int_equal(counts().max_events, 0);
     MISUSE(R.s[0], "destroyed", cuEventQuery(a));
     MISUSE(R.s[0], "no event", cuEventQuery(R.s[0]));
 }
 
 /* ---- memory operations ---- */
 
-/* Cyclic >=, ==, &, nor: what the word is, whether it is waited for, what ends that. */
-CASE(value_conditions) {
-    static const struct { uint64_t word, value; uint32_t flags; uint64_t then; } rows[] = {
-        {2, UINT64_MAX, 0, 2}, {UINT64_MAX, 2, 0, 2}, {2, 2, 1, 2}, {2, 3, 1, 3}, {2, 6, 2, 2},
-        {2, 4, 2, 4}, {2, 0, 3, 2}, {2, ~2ull, 3, 0}
-    };
-    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        set_word(0, rows[i].word);
-        OK(cuStreamWaitValue64_v2(R.s[0], pinned(0), rows[i].value, rows[i].flags));
-        OK(cuStreamWriteValue64_v2(R.s[2], pinned(1), i, 0)); /* behind it, in the work queue */
-        if (rows[i].then != rows[i].word) {
-            still(i - 1);
-            set_word(0, rows[i].then);
-        }
-        OK(cuStreamSynchronize(R.s[2]));
-    }
-    IS(1, cuStreamWaitValue64_v2(R.s[0], pinned(0), 0, 4));
-    IS(1, cuStreamWriteValue64_v2(R.s[0], pinned(0), 0, 1));
-}
-
 CASE(value_mistakes) {
     static uint64_t elsewhere;
-    mc_handle s;
-    s = R.s[0];
+    mc_handle s = R.s[0];
+    set_word(0, 2);
+    OK(cuStreamWriteValue64_v2(s, pinned(1), 5, 0));
+    OK(cuStreamSynchronize(s));
+    assert_int_equal(word(1), 5);
+    MISUSE(s, "of that kind", cuStreamWriteValue64_v2(s, pinned(0), 0, 1));
     MISUSE(s, "8 bytes at", cuStreamWriteValue64_v2(s, pinned(0) + 4, 1, 0));
     MISUSE(s, "not the device's or pinned",
            cuStreamWriteValue64_v2(s, (mc_address)(uintptr_t)&elsewhere, 1, 0));
@@ -181,8 +134,12 @@ CASE(value_mistakes) {
     OK(cuStreamWriteValue64(R.s[0], pinned(0), 1, 0));
     OK(cuStreamWaitValue64(R.s[0], pinned(0), 1, 0));
     rig_close();
-    RIG(.queues = 2, .watchdog_ms = 50); /* a wait before its store in one work queue */
-    (void)mock_cuda_expect_misuse(1, NULL, 0);
+    RIG(.queues = 2, .watchdog_ms = 50);
+    MISUSE(R.s[0], "of that kind", cuStreamWaitValue64_v2(R.s[0], pinned(0), 0, 1));
+    set_word(0, 2);
+    OK(cuStreamWaitValue64_v2(R.s[0], pinned(0), UINT64_MAX, 0)); /* cyclic */
+    set_word(0, UINT64_MAX);
+    (void)mock_cuda_expect_misuse(1, NULL, 0); /* a wait before its store in one work queue */
     OK(cuStreamWaitValue64_v2(R.s[0], pinned(0), 1, 0));
     OK(cuStreamWriteValue64_v2(R.s[2], pinned(0), 1, 0));
     assert_int_equal(mock_cuda_idle(20000), 1);
@@ -340,19 +297,14 @@ CASE(pools) {
 /* ---- modules ---- */
 
 CASE(functions) {
-    mc_handle odd, missing, nobody, s;
+    mc_handle odd, missing, s = R.s[0];
     char block[64] = "";
     int value = 0;
-    s = R.s[0];
-    const struct { mc_handle f; int attribute, value; } rows[] = {
-        {R.copy, 0, 128}, {R.add, 0, 1024}, {R.add, 1, 1024}, {R.add, 5, 70},
-        {R.add, 8, 48 * 1024 - 1024}
-    };
-    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        OK(cuFuncGetAttribute(&value, rows[i].attribute, rows[i].f));
-        assert_int_equal(value, rows[i].value);
-    }
-    IS(500, cuModuleGetFunction(&nobody, R.module, "nobody"));
+    OK(cuFuncGetAttribute(&value, 0, R.copy));
+    assert_int_equal(value, 128);
+    OK(cuFuncGetAttribute(&value, 8, R.add));
+    assert_int_equal(value, 48 * 1024 - 1024);
+    IS(500, cuModuleGetFunction(&odd, R.module, "nobody"));
     OK(cuModuleGetFunction(&odd, R.module, "t_odd"));
     OK(cuModuleGetFunction(&missing, R.module, "t_missing"));
     IS(1, cuFuncSetAttribute(R.fault, 8, 1 << 20));
@@ -370,11 +322,13 @@ CASE(functions) {
 /* ---- contexts ---- */
 
 CASE(contexts) {
-    mc_handle again, other, stream, event;
+    mc_handle other, stream, event;
+    int n;
+    mock_cuda_setup(NULL);
+    IS(3, cuDeviceGetCount(&n));       /* without cuInit */
     RIG(.devices = 2);
-    OK(cuDevicePrimaryCtxRetain(&again, 0));
-    assert_ptr_equal(again, R.context);
-    OK(cuDevicePrimaryCtxRelease_v2(0));
+    IS(101, cuDevicePrimaryCtxRetain(&other, 2));
+    MISUSE(R.s[0], "no attribute", cuDeviceGetAttribute(&n, 0, 0));
     MISUSE(R.s[0], "not retained", cuDevicePrimaryCtxRelease_v2(1));
     MISUSE(R.s[0], "is released, not destroyed", cuCtxDestroy_v2(R.context));
     OK(cuCtxCreate_v2(&other, 0, 1));
@@ -415,16 +369,13 @@ CASE(sticky) {
     IS(719, cuEventQuery(event));
     IS(719, cuEventDestroy_v2(event));
     IS(719, cuMemAlloc_v2(&a, 8));
-    IS(719, cuMemFree_v2(R.memory));
-    IS(719, cuStreamDestroy_v2(R.s[0]));
     IS(719, cuCtxSynchronize());
     assert_int_equal(mock_cuda_idle(10000), 1);
     assert_int_equal(word(1) + word(2), 0);
     context_close();
     assert_int_equal(counts().streams + counts().device_allocations + counts().left_behind, 0);
-    context_open((mock_cuda_desc){.queues = 1}); /* as new */
-    OK(cuCtxSynchronize());
-    context_close();
+    RIG(.queues = 1);                  /* as new */
+    rig_close();
 }
 
 /* ---- graphs ---- */
@@ -564,8 +515,6 @@ CASE(graph_refusals) {
     IS(1, cuGraphExecMemsetNodeSetParams(G.exec, G.copied, &byte, R.context)); /* a copy */
     byte.width = 2;
     IS(1, cuGraphExecMemsetNodeSetParams(G.exec, G.sets[0], &byte, R.context));
-    G.store.flags = 1;
-    IS(1, cuGraphExecBatchMemOpNodeSetParams(G.exec, G.values, &G.batch));
     IS(1, cuGraphNodeSetEnabled(G.exec, G.values, 0)); /* not of this kind */
     OK(cuGraphCreate(&other, 0));
     OK(cuGraphAddEmptyNode(&stranger, other, NULL, 0));
@@ -615,12 +564,10 @@ CASE(graph_threads) {
 static const struct CMUnitTest tests[] = {
     {"aborts", aborts, NULL, NULL, NULL},
     {"versions", versions, NULL, NULL, NULL},
-    {"attributes", attributes, NULL, NULL, NULL},
     RIGGED(work_queues, .queues = 2),
     RIGGED(by_chance, .queues = 2),
     RIGGED(late, .mode = MOCK_CUDA_LATE),
     RIGGED(events, .queues = 4),
-    RIGGED(value_conditions, .queues = 2),
     RIGGED(value_mistakes, .queues = 2, .watchdog_ms = 50, .flags = MOCK_CUDA_NO_WAIT_VALUES),
     RIGGED(early_waits, .queues = 4, .flags = MOCK_CUDA_NO_EARLY_WAITS),
     RIGGED(syncs, .flags = MOCK_CUDA_SYNCS),

@@ -182,8 +182,8 @@ static int mc_step_value(mc_step **step, const mc_batch_node_params *p) {
     MC_RULE(b && !p->flags, MC_INVALID);
     MC_RULE(p->count == 1 && b->operation == MC_WRITE64,
             mc_misuse("the mock's nodes of memory operations are one store"));
-    const mc_value v = {b->operation, b->flags, b->address, b->value};
-    int error = mc_value_check(&v, 0);
+    const mc_value v = {b->operation, b->address, b->value};
+    int error = mc_value_check(&v, b->flags, 0);
     MC_RULE(!error, error);
     *step = mc_step_new(c, MC_WORK_VALUE);
     (*step)->work.u.value = v;

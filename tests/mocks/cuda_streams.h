@@ -232,26 +232,25 @@ MC_API(cuMemsetD2D32Async, mc_address dst, size_t pitch, unsigned value, size_t 
 
 /* ---- memory operations ---- */
 
-/* Looks at one; `old`: by a function without _v2. */
-static int mc_value_check(const mc_value *v, int old) {
+/* Looks at one; `old`: by a function without _v2. Waits are those for >=. */
+static int mc_value_check(const mc_value *v, unsigned kind, int old) {
     uint32_t flags = M.desc.flags;
     int waits = v->type == MC_WAIT64;
     MC_RULE(old ? flags & MOCK_CUDA_MEMOPS_V1 : !(flags & MOCK_CUDA_NO_MEMOPS), MC_NOT_SUPPORTED);
-    MC_RULE(waits || v->type == MC_WRITE64,
-            mc_misuse("%u is no kind of memory operation that the mock has", v->type));
+    MC_RULE((waits || v->type == MC_WRITE64) && !kind,
+            mc_misuse("the mock has no memory operation of that kind"));
     MC_RULE(v->address % 8 == 0,
             mc_misuse("a memory operation of 8 bytes at %#llx", mc_u(v->address)));
     MC_RULE(mc_range_at(v->address),
             mc_misuse("a memory operation on memory that is not the device's or pinned, at %#llx",
                       mc_u(v->address)));
     MC_RULE(!waits || !(flags & MOCK_CUDA_NO_WAIT_VALUES), mc_misuse("a stream waits for a value"));
-    MC_RULE(v->flags <= (waits ? 3u : 0u), MC_INVALID);
     return MC_OK;
 }
 
-static int mc_value_put(mc_handle stream, const mc_value *v, int old) {
+static int mc_value_put(mc_handle stream, const mc_value *v, unsigned kind, int old) {
     MC_OPEN(s, stream);
-    int error = mc_value_check(v, old);
+    int error = mc_value_check(v, kind, old);
     MC_RULE(!error, error);
     MC_RULE(v->type != MC_WAIT64 || !(M.desc.flags & MOCK_CUDA_NO_EARLY_WAITS) ||
             mc_value_there(v) || mc_value_coming(v),
@@ -264,9 +263,9 @@ static int mc_value_put(mc_handle stream, const mc_value *v, int old) {
 
 #define MC_VALUE_API(name, type_, old) \
     MC_API(name, mc_handle stream, mc_address address, uint64_t value, unsigned flags) { \
-        const mc_value v = {type_, flags, address, value}; \
+        const mc_value v = {type_, address, value}; \
         MC_ENTER(MC_NEEDS_CONTEXT) \
-        return mc_value_put(stream, &v, old); \
+        return mc_value_put(stream, &v, flags, old); \
     }
 
 MC_VALUE_API(cuStreamWaitValue64, MC_WAIT64, 1)

@@ -31,7 +31,7 @@ typedef struct mc_event {
 enum { MC_WAIT64 = 4, MC_WRITE64 = 5 }; /* CUstreamBatchMemOpType */
 
 typedef struct mc_value {              /* a memory operation */
-    uint32_t type, flags;
+    uint32_t type;
     mc_address address;
     uint64_t value;
 } mc_value;
@@ -209,12 +209,7 @@ static void mc_run_set(mc_work *w) {
 }
 
 static int mc_value_met(const mc_value *v, uint64_t now) {
-    switch (v->flags & 3) {
-    case 0: return (int64_t)(now - v->value) >= 0;
-    case 1: return now == v->value;
-    case 2: return (now & v->value) != 0;
-    default: return ~(now | v->value) != 0;
-    }
+    return (int64_t)(now - v->value) >= 0;
 }
 
 static int mc_value_there(const mc_value *v) {
