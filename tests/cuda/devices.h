@@ -84,47 +84,37 @@ static void devices_that_are_listed(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
-/* Adds to a word of the host's memory, by a copy from it and back. */
-static void use_host_memory(hcq_device *device, hcq_buffer word, uint32_t value) {
-    hcq_buffer own = make_words(device, 16);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_copy(q, own, word, 64), 0);
-    CHECK_INDEX(record_add(q, make_add(device), own, 3, value), 1);
-    CHECK_INDEX(hcq_queue_copy(q, word, own, 64), 2);
-    submit_and_wait(q, device);
-    hcq_queue_destroy(q);
-}
-
 /* Host memory that several devices see, as an import or the CPU's: each comes and goes
    as it likes, the memory's owner, too. */
 static void host_memory_of_all(TEST_ARGS) {
-    uint32_t *pages = (uint32_t *)calloc(1024, 4), values = 0;
+    static uint32_t pages[1024];
     for (uint32_t round = 0; round < 3; round++) {
         hcq_device *cpu = open_cpu(), *one = test_open(0, NULL), *two = test_open(1, NULL);
         hcq_device *const order[3][3] = {{one, two, cpu}, {cpu, one, two}, {two, cpu, one}};
-        hcq_buffer shared, more, first, second;
+        hcq_buffer shared, mine, theirs;
         if (has_feature(one, HCQ_FEATURE_IMPORT)) {
             CHECK_OK(hcq_alloc(cpu, 64, HCQ_ZEROED, &shared));
-            CHECK_OK(hcq_alloc(cpu, 64, HCQ_ZEROED, &more));
-            CHECK_OK(hcq_import(one, pages, 4096, &first));
-            CHECK_OK(hcq_import(two, pages, 4096, &second));
-            use_host_memory(one, shared, 1);
-            use_host_memory(two, shared, 20);
-            use_host_memory(one, more, 300);
-            use_host_memory(one, first, 5);
-            use_host_memory(two, second, 60);
-            CHECK_U64(((const uint32_t *)shared.host)[3], 21);
+            CHECK_OK(hcq_import(one, pages, 4096, &mine));
+            CHECK_OK(hcq_import(two, pages, 4096, &theirs));
+            const struct { hcq_device *device; hcq_buffer to, from; } copies[] = {
+                {one, mine, shared}, {two, hcq_view(theirs, 64, 64), mine}, {two, shared, theirs},
+                {one, shared, hcq_view(mine, 64, 64)}
+            };
+            ((uint32_t *)shared.host)[3] = 7 + round;
+            for (uint32_t i = 0; i < 4; i++) {
+                hcq_queue *q = make_queue(copies[i].device, HCQ_COMPUTE);
+                CHECK_INDEX(hcq_queue_copy(q, copies[i].to, copies[i].from, 64), 0);
+                submit_and_wait(q, copies[i].device);
+            }
             CHECK_OK(hcq_free(shared));
             CHECK_OK(hcq_trim(cpu, 0));
-            values += 65;
-            CHECK_U64(pages[3], values);
+            CHECK(pages[3] == 7 + round && pages[16 + 3] == 7 + round);
         }
         for (uint32_t i = 0; i < 3; i++) {
             CHECK_OK(hcq_close(order[round][i]));
         }
         CHECK_U64(stats_now().contexts, 0);
     }
-    free(pages);
 }
 
 #define DEVICE_TESTS                                                               \

@@ -47,8 +47,6 @@ static void errors_name_the_command(TEST_ARGS) {
             CHECK(strcmp(error.queue, "poisonous") == 0);
             CHECK(log_has("poisonous"));
         }
-        hcq_queue_destroy(good);
-        hcq_queue_destroy(q);
         CHECK_OK(hcq_close(device));
         CHECK_U64(things_now(), 0);
     }

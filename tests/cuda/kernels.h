@@ -78,7 +78,7 @@ static hcq_program *make_bad(hcq_device *device) {
     return make_kernel(device, "ct_bad", k_bad, (const uint32_t[4]){HCQ_ARG_NONE});
 }
 
-/* ---- first(dst), second(dst): *dst = 1 or 2; none() ---- */
+/* ---- first(dst), second(dst): *dst = 1 or 2 ---- */
 
 static const char two_ptx[] = PTX_HEAD
     "// the text names ct_first in a comment: .entry ct_third(\n"
@@ -97,10 +97,6 @@ OWN_KERNEL(own_second) {
     *HCQ_PTR(uint32_t, *HCQ_ARGS(uint64_t, args)) = 2;
 }
 
-static const char none_ptx[] = PTX_HEAD ".visible .entry ct_none() {\n    ret;\n}\n";
-
-OWN_KERNEL(own_none) {}
-
 /* Lists of arguments end with 0. */
 typedef struct own_kernel {
     const char *entry, *ptx;
@@ -113,7 +109,6 @@ static const own_kernel own_kernels[] = {
     {"ct_count", count_ptx, own_count, {HCQ_ARG_INOUT}},
     {"ct_first", two_ptx, own_first, {HCQ_ARG_OUT}},
     {"ct_second", two_ptx, own_second, {HCQ_ARG_OUT}},
-    {"ct_none", none_ptx, own_none, {0}},
 };
 
 /* Another text in place of the kernel's own, or NULL. */

@@ -158,7 +158,6 @@ static void acquired_events_stay(TEST_ARGS) {
         CHECK_RESULT(hcq_cuda_event_release(device, events[0]), HCQ_ERROR_INVALID);
         CHECK(log_has("event"));
         CHECK_OK(hcq_cuda_event_acquire(device, first, &kept));
-        hcq_queue_destroy(q);
         CHECK_OK(hcq_close(device));
     }
 }
@@ -214,7 +213,6 @@ static void import_on(uint32_t way) {
     }
     raw_stream_end(other);
     raw_close(&a);
-    hcq_queue_destroy(q);
     CHECK_OK(hcq_close(device));
 }
 

@@ -96,7 +96,6 @@ static void one_patch_is_one_node(TEST_ARGS) {
         }
     }
     CHECK_BYTES(words, model, sizeof model);
-    hcq_queue_destroy(q);
     CHECK_OK(hcq_close(device));
 }
 
@@ -136,7 +135,6 @@ static void single_commands_are_launched(TEST_ARGS) {
         CHECK(COUNT(device, GRAPHS) == 0 || are);
         const uint32_t want[4] = {0, 15 + 5, 5, 15 + 5};
         CHECK_BYTES(words, want, sizeof want);
-        hcq_queue_destroy(q);
         CHECK_OK(hcq_close(device));
     }
 }
@@ -224,7 +222,6 @@ static void graph_values_patch_nodes(TEST_ARGS) {
         CHECK_U64(READ32(inputs[i], 7), model[i]);
     }
     CHECK_U64(READ32(sums, OTHERS - 1), 20);
-    hcq_queue_destroy(g);
     CHECK_OK(hcq_close(device));
 }
 
