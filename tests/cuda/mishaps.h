@@ -47,23 +47,23 @@ static void stage_native(const stage *g) {
 
 /* One way to fail: a result from the call behind `skip` others of a function; of the
    name "-", from the operation behind so many. */
-static struct {
-    const char *name;
-    uint64_t skip;
+typedef struct mishap {
+    char name[64];
+    unsigned long long skip, seed;
     int result;
     uint32_t flags;                    /* of the device, besides */
-} Z;                                   /* of the child */
+} mishap;
 
-/* mishap VARIANT NAME SKIP RESULT FLAGS SEED */
+static mishap Z;                       /* of the child */
+
+/* mishap VARIANT "NAME SKIP SEED RESULT FLAGS" */
 static int mishap_start(int argc, char **argv) {
-    char *few[] = {argv[0], argv[2], argv[7]};
-    if (argc != 8) {
+    char seed[24], *few[] = {argv[0], argv[2], seed};
+    if (argc != 4 || sscanf(argv[3], "%63s %llu %llu %d %u", Z.name, &Z.skip, &Z.seed, &Z.result,
+                            &Z.flags) != 5) {
         return 2;
     }
-    Z.name = argv[3];
-    Z.skip = strtoull(argv[4], NULL, 0);
-    Z.result = (int)strtol(argv[5], NULL, 0);
-    Z.flags = (uint32_t)strtoul(argv[6], NULL, 0);
+    snprintf(seed, sizeof seed, "%llu", Z.seed);
     return test_start(3, few);
 }
 
@@ -115,22 +115,18 @@ static int mishap_main(void) {
 
 /* 0: it came to nothing: there are fewer calls, or no call told of the loss. */
 static int mishap_run(const char *name, uint64_t skip, int result, uint32_t flags) {
-    char texts[4][24];
-    snprintf(texts[0], sizeof texts[0], "%llu", (unsigned long long)skip);
-    snprintf(texts[1], sizeof texts[1], "%d", result);
-    snprintf(texts[2], sizeof texts[2], "%u", (unsigned)flags);
-    snprintf(texts[3], sizeof texts[3], "%llu", (unsigned long long)(T.seed + skip));
+    char text[160];
+    snprintf(text, sizeof text, "%s %llu %llu %d %u", name, (unsigned long long)skip,
+             (unsigned long long)(T.seed + skip), result, (unsigned)flags);
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        execl("/proc/self/exe", "cuda", "mishap", T.variant->name, name, texts[0], texts[1],
-              texts[2], texts[3], (char *)NULL);
+        execl("/proc/self/exe", "cuda", "mishap", T.variant->name, text, (char *)NULL);
         _exit(127);
     }
     int ended = mishap_ended(child);
     if (ended < 0) {
-        fail_msg("cuda mishap %s '%s' %s %s %s %s", T.variant->name, name, texts[0], texts[1],
-                 texts[2], texts[3]);
+        fail_msg("cuda mishap %s '%s'", T.variant->name, text);
     }
     return ended;
 }

@@ -380,16 +380,10 @@ CASE(sticky) {
 
 /* ---- graphs ---- */
 
-/* A kernel that holds, then a copy; a store, then a copy; two memsets of a
-   word, then a copy of it. */
+/* A kernel that holds, then a copy; a store, then a copy; two memsets of a word, then a
+   copy of it. */
 static struct {
     mc_handle graph, exec, held, copied, values, sets[2], last;
-    uint64_t args[2];                  /* of the kernel */
-    size_t size;
-    void *extra[5];
-    mc_kernel_params kernel;
-    mc_batch_params store;
-    mc_batch_node_params batch;
 } G;
 
 static mc_copy_params copy_word(uint32_t dst, uint32_t src) {
@@ -400,9 +394,23 @@ static mc_copy_params copy_word(uint32_t dst, uint32_t src) {
     return p;
 }
 
-static mc_set_params set_byte(uint32_t dst, uint32_t value) {
-    mc_set_params p = {.dst = pinned(dst), .value = value, .element = 1, .width = 1, .height = 1};
+static mc_set_params set_byte(uint32_t value) {
+    mc_set_params p = {.dst = pinned(20), .value = value, .element = 1, .width = 1, .height = 1};
     return p;
+}
+
+static mc_kernel_params two_words(mc_handle function, uint64_t first, uint64_t second) {
+    static uint64_t args[2];
+    static void *params[2] = {&args[0], &args[1]};
+    args[0] = first;
+    args[1] = second;
+    return (mc_kernel_params){function, {1, 1, 1}, {1, 1, 1}, 0, params, NULL};
+}
+
+static mc_batch_node_params store(uint64_t value) {
+    static mc_batch_params one;
+    one = (mc_batch_params){.operation = 5, .address = pinned(12), .value = value};
+    return (mc_batch_node_params){R.context, 1, &one, 0};
 }
 
 /* Adds a copy of a word behind other nodes. */
@@ -415,22 +423,16 @@ static mc_handle add_copy(uint32_t dst, uint32_t src, const mc_handle *before, s
 
 static void graph_open(void) {
     RIG(.queues = 2, .flags = MOCK_CUDA_STRICT_MEMSETS);
-    G.args[0] = pinned(0);
-    G.args[1] = 1;
-    G.size = sizeof G.args;
-    void *extra[] = {(void *)1, G.args, (void *)2, &G.size, NULL};
-    memcpy(G.extra, extra, sizeof extra);
-    G.kernel = (mc_kernel_params){R.hold, {1, 1, 1}, {1, 1, 1}, 0, NULL, G.extra};
-    G.store = (mc_batch_params){.operation = 5, .address = pinned(12), .value = 9};
-    G.batch = (mc_batch_node_params){R.context, 1, &G.store, 0};
+    mc_kernel_params holds = two_words(R.hold, pinned(0), 1);
+    mc_batch_node_params nine = store(9);
     set_word(10, 100);
     OK(cuGraphCreate(&G.graph, 0));
-    OK(cuGraphAddKernelNode(&G.held, G.graph, NULL, 0, &G.kernel));
+    OK(cuGraphAddKernelNode(&G.held, G.graph, NULL, 0, &holds));
     G.copied = add_copy(1, 10, &G.held, 1);
-    OK(cuGraphAddBatchMemOpNode(&G.values, G.graph, NULL, 0, &G.batch));
+    OK(cuGraphAddBatchMemOpNode(&G.values, G.graph, NULL, 0, &nine));
     (void)add_copy(5, 12, &G.values, 1);
     for (uint32_t i = 0; i < 2; i++) {
-        mc_set_params p = set_byte(20, i + 1);
+        mc_set_params p = set_byte(i + 1);
         OK(cuGraphAddMemsetNode(&G.sets[i], G.graph, NULL, 0, &p, R.context));
     }
     G.last = add_copy(21, 20, G.sets, 2);
@@ -455,7 +457,7 @@ CASE(graph_order) {
     graph_open();
     set_word(0, 1);
     IS(1, cuGraphAddEmptyNode(&node, G.graph, (mc_handle[]){G.last, G.last}, 2));
-    (void)add_copy(22, 10, NULL, 0);   /* not in the instance */
+    (void)add_copy(22, 10, &G.last, 1); /* not in the instance */
     for (uint32_t i = 0; i < 500 && !(seen[1] && seen[2]); i++) {
         graph_run();
         assert_int_equal(word(1), 100);
@@ -472,18 +474,15 @@ CASE(graph_order) {
 /* An update, or a node that is disabled, reaches later launches only; one instance of a
    graph runs at a time, whatever the streams. */
 CASE(graph_updates) {
-    mc_copy_params copy;
     graph_open();
     OK(cuGraphLaunch(G.exec, R.s[0]));
-    copy = copy_word(3, 10);
+    mc_copy_params copy = copy_word(3, 10);
     OK(cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
     OK(cuGraphNodeSetEnabled(G.exec, G.sets[0], 0));
-    G.store.value = 10;
-    OK(cuGraphExecBatchMemOpNodeSetParams(G.exec, G.values, &G.batch));
-    G.kernel.function = R.copy;        /* another function will do */
-    G.args[0] = pinned(4);
-    G.args[1] = pinned(10);
-    OK(cuGraphExecKernelNodeSetParams(G.exec, G.held, &G.kernel));
+    mc_batch_node_params ten = store(10);
+    OK(cuGraphExecBatchMemOpNodeSetParams(G.exec, G.values, &ten));
+    mc_kernel_params copies = two_words(R.copy, pinned(4), pinned(10)); /* another function */
+    OK(cuGraphExecKernelNodeSetParams(G.exec, G.held, &copies));
     OK(cuGraphLaunch(G.exec, R.s[1])); /* could begin, but for the other one */
     still(0);
     assert_int_equal(word(4), 0);
@@ -502,11 +501,10 @@ CASE(graph_updates) {
 /* ... and not everything of a node, and of no other graph's. */
 CASE(graph_refusals) {
     mc_handle other, stranger;
-    mc_copy_params copy;
     graph_open();
     set_word(0, 1);
-    mc_set_params byte = set_byte(20, 3);
-    copy = copy_word(1, 10);
+    mc_set_params byte = set_byte(3);
+    mc_copy_params copy = copy_word(1, 10);
     copy.src.device = R.memory;        /* another kind of memory */
     IS(1, cuGraphExecMemcpyNodeSetParams(G.exec, G.copied, &copy, R.context));
     copy = copy_word(1, 11);
