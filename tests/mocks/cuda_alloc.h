@@ -66,7 +66,7 @@ MC_API(cuMemPoolCreate, mc_handle *pool, const mc_pool_props *props) {
             mc_misuse("reserved bytes that are not 0"));
     MC_RULE((uint32_t)props->location.id < M.desc.devices, MC_BAD_DEVICE);
     MC_RULE(!(M.desc.flags & MOCK_CUDA_NO_POOLS), MC_NOT_SUPPORTED);
-    mc_pool *p = (mc_pool *)mc_object_new(MC_POOL, sizeof *p, NULL);
+    mc_pool *p = (mc_pool *)mc_object_new(MC_POOL, sizeof *p, NULL, mc_pool_end);
     p->device = (uint32_t)props->location.id;
     p->access[p->device] = 3;
     *pool = mc_handle_of(p);
@@ -77,8 +77,7 @@ MC_API(cuMemPoolDestroy, mc_handle pool) {
     MC_ENTER(MC_NEEDS_INIT)
     MC_FIND(mc_pool, p, pool, MC_POOL);
     mc_pool_trim(p, 0);
-    mc_object_forget(p);
-    mc_pool_unref(p);
+    mc_object_drop(p);
     return MC_OK;
 }
 

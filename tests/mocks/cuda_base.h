@@ -47,6 +47,7 @@ typedef struct mc_object {
     mc_kind kind;
     uint32_t index, refs;
     struct mc_context *context;        /* it ends with this one; or NULL */
+    void (*end)(void *object);         /* gives back what it has besides its memory; or NULL */
     uint32_t busy;                     /* a call is in it: objects that are not thread safe */
     uint32_t touched;                  /* plain, for ThreadSanitizer */
 } mc_object;
@@ -211,7 +212,8 @@ static mc_handle mc_handle_of(const void *object) {
 }
 
 /* A new object, with one reference: its handle's. */
-static void *mc_object_new(mc_kind kind, size_t size, mc_context *context) {
+static void *mc_object_new(mc_kind kind, size_t size, mc_context *context,
+                           void (*end)(void *object)) {
     mc_object *o = (mc_object *)mc_calloc(1, size);
     if (M.unused_count) {
         o->index = M.unused[--M.unused_count];
@@ -223,6 +225,7 @@ static void *mc_object_new(mc_kind kind, size_t size, mc_context *context) {
     o->kind = kind;
     o->refs = 1;
     o->context = context;
+    o->end = end;
     M.slots[o->index].object = o;
     M.slots[o->index].generation++;
     *mc_living(kind) += 1;
@@ -232,21 +235,24 @@ static void *mc_object_new(mc_kind kind, size_t size, mc_context *context) {
     return o;
 }
 
-/* The handle is no longer good; the caller then drops its reference. */
-static void mc_object_forget(void *object) {
+static void mc_object_unref(void *object) {
+    mc_object *o = (mc_object *)object;
+    if (--o->refs == 0) {
+        if (o->end) {
+            o->end(o);
+        }
+        free(o);
+    }
+}
+
+/* Its handle is no longer good, and the handle's reference goes. */
+static void mc_object_drop(void *object) {
     mc_object *o = (mc_object *)object;
     *mc_living(o->kind) -= 1;
     M.slots[o->index].object = NULL;
     M.unused = (uint32_t *)mc_list(M.unused, M.unused_count, sizeof *M.unused);
     M.unused[M.unused_count++] = o->index;
-}
-
-/* Drops a reference of an object whose memory is all that it has. */
-static void mc_object_unref(void *object) {
-    mc_object *o = (mc_object *)object;
-    if (--o->refs == 0) {
-        free(o);
-    }
+    mc_object_unref(o);
 }
 
 /* The object of a handle, or NULL. */

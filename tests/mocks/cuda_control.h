@@ -93,11 +93,8 @@ static void mc_queues_stop(void) {
 static void mc_objects_clear(void) {
     for (uint32_t i = 0; i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
-        if (o && o->kind == MC_GRAPH) {
-            mc_graph_free((mc_graph *)(void *)o);
-        } else if (o && o->kind == MC_POOL) {
-            mc_object_forget(o);
-            mc_pool_unref((mc_pool *)(void *)o);
+        if (o && (o->kind == MC_GRAPH || o->kind == MC_POOL)) {
+            mc_object_drop(o);
         }
     }
     while (M.contexts) {

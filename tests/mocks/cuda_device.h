@@ -146,7 +146,7 @@ MC_API(cuDeviceCanAccessPeer, int *can, int device, int peer) {
 /* ---- contexts ---- */
 
 static mc_context *mc_context_new(uint32_t device) {
-    mc_context *c = (mc_context *)mc_object_new(MC_CONTEXT, sizeof *c, NULL);
+    mc_context *c = (mc_context *)mc_object_new(MC_CONTEXT, sizeof *c, NULL, NULL);
     c->object.refs++;                  /* of M.contexts: others may still look at it */
     c->device = device;
     c->next = M.contexts;
@@ -154,35 +154,16 @@ static mc_context *mc_context_new(uint32_t device) {
     return c;
 }
 
-static void mc_exec_free(mc_object *e);
-
-/* Ends an object with its context. */
-static void mc_object_end(mc_object *o) {
-    switch (o->kind) {
-    case MC_STREAM:
-        mc_object_forget(o);
-        mc_object_unref(o);
-        break;
-    case MC_EVENT:
-        mc_object_forget(o);
-        mc_event_unref((mc_event *)(void *)o);
-        break;
-    case MC_MODULE: mc_module_free((mc_module *)(void *)o); break;
-    case MC_EXEC: mc_exec_free(o); break;
-    default: break;
-    }
-}
-
 static void mc_context_clear(mc_context *c) {
     uint64_t left = 0;
     if (c->default_stream) {
         M.counts.streams++;            /* it was not counted */
-        mc_object_end(&c->default_stream->object);
+        mc_object_drop(c->default_stream);
     }
     for (uint32_t i = 0; i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
         if (o && o->context == c && o->kind != MC_FUNCTION) {
-            mc_object_end(o);
+            mc_object_drop(o);
             left++;
         }
     }
@@ -204,8 +185,7 @@ static void mc_context_end(mc_context *c) {
         }
     }
     c->ended = 1;
-    mc_object_forget(c);
-    mc_object_unref(c);
+    mc_object_drop(c);
 }
 
 MC_API(cuDevicePrimaryCtxRetain, mc_handle *context, int device) {

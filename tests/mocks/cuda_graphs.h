@@ -193,39 +193,35 @@ static int mc_step_value(mc_step **step, const mc_batch_node_params *p) {
 
 /* ---- graphs and nodes ---- */
 
+static void mc_node_end(void *object) {
+    mc_node *n = (mc_node *)object;
+    mc_step_unref(n->step);
+    free(n->next);
+}
+
+static void mc_graph_end(void *object) {
+    mc_graph *g = (mc_graph *)object;
+    for (uint32_t i = 0; i < g->count; i++) {
+        mc_object_drop(g->nodes[i]);
+    }
+    free(g->nodes);
+}
+
 MC_API(cuGraphCreate, mc_handle *graph, unsigned flags) {
     static uint64_t id;
     MC_ENTER(MC_NEEDS_INIT)
     MC_RULE(graph && !flags, MC_INVALID);
-    mc_graph *g = (mc_graph *)mc_object_new(MC_GRAPH, sizeof *g, NULL);
+    mc_graph *g = (mc_graph *)mc_object_new(MC_GRAPH, sizeof *g, NULL, mc_graph_end);
     g->id = ++id;
     *graph = mc_handle_of(g);
     return MC_OK;
-}
-
-static void mc_node_unref(mc_node *n) {
-    if (n->object.refs == 1) {
-        mc_step_unref(n->step);
-        free(n->next);
-    }
-    mc_object_unref(n);
-}
-
-static void mc_graph_free(mc_graph *g) {
-    for (uint32_t i = 0; i < g->count; i++) {
-        mc_object_forget(g->nodes[i]);
-        mc_node_unref(g->nodes[i]);
-    }
-    free(g->nodes);
-    mc_object_forget(g);
-    mc_object_unref(g);
 }
 
 MC_API(cuGraphDestroy, mc_handle graph) {
     MC_ENTER(MC_NEEDS_INIT)
     MC_FIND(mc_graph, g, graph, MC_GRAPH);
     MC_RULE(!mc_take(g), MC_INVALID);
-    mc_graph_free(g);
+    mc_object_drop(g);
     return MC_OK;
 }
 
@@ -253,7 +249,7 @@ static int mc_node_add(MC_NODE_ARGS, mc_step *step) {
         mc_step_unref(step);
         return error;
     }
-    mc_node *n = (mc_node *)mc_object_new(MC_NODE, sizeof *n, NULL);
+    mc_node *n = (mc_node *)mc_object_new(MC_NODE, sizeof *n, NULL, mc_node_end);
     n->graph = g;
     n->index = g->count;
     n->step = step;
@@ -309,20 +305,13 @@ static void mc_program_unref(mc_program *p) {
     free(p);
 }
 
-static void mc_exec_unref(mc_exec *e) {
-    for (uint32_t i = 0; e->object.refs == 1 && i < e->program->count; i++) {
-        mc_node_unref(e->nodes[i]);
+static void mc_exec_end(void *object) {
+    mc_exec *e = (mc_exec *)object;
+    for (uint32_t i = 0; i < e->program->count; i++) {
+        mc_object_unref(e->nodes[i]);
     }
-    if (e->object.refs == 1) {
-        free(e->nodes);
-        mc_program_unref(e->program);
-    }
-    mc_object_unref(e);
-}
-
-static void mc_exec_free(mc_object *o) {
-    mc_object_forget(o);
-    mc_exec_unref((mc_exec *)(void *)o);
+    free(e->nodes);
+    mc_program_unref(e->program);
 }
 
 MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned long long flags) {
@@ -330,7 +319,7 @@ MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned l
     MC_FIND(mc_graph, g, graph, MC_GRAPH);
     MC_RULE(exec && flags <= 15, MC_INVALID);
     MC_RULE(!mc_take(g), MC_INVALID);
-    mc_exec *e = (mc_exec *)mc_object_new(MC_EXEC, sizeof *e, mc_tls.here);
+    mc_exec *e = (mc_exec *)mc_object_new(MC_EXEC, sizeof *e, mc_tls.here, mc_exec_end);
     e->graph_id = g->id;
     e->nodes = (mc_node **)mc_calloc(g->count, sizeof *e->nodes);
     e->program = mc_program_new(g->count);
@@ -351,7 +340,7 @@ MC_API(cuGraphExecDestroy, mc_handle exec) {
     MC_RULE(!mc_take(e), MC_INVALID);
     mc_give(e);
     MC_RULE(e->finished == e->launched, mc_misuse("the graph is launched and not done"));
-    mc_exec_free(&e->object);
+    mc_object_drop(e);
     return MC_OK;
 }
 
@@ -381,7 +370,7 @@ MC_API(cuGraphLaunch, mc_handle exec, mc_handle stream) {
 
 static void mc_graph_work_free(mc_work *w) {
     mc_program_unref(w->u.graph.program);
-    mc_exec_unref(w->u.graph.exec);
+    mc_object_unref(w->u.graph.exec);
 }
 
 /* ---- execution ---- */

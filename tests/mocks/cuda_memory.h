@@ -184,11 +184,9 @@ static mc_range *mc_range_map(mc_range_kind kind, mc_context *c, uint64_t size) 
 
 /* ---- their end ---- */
 
-static void mc_pool_unref(mc_pool *pool) {
-    if (pool->object.refs == 1) {
-        M.devices[pool->device].used -= pool->reserved;
-    }
-    mc_object_unref(pool);
+static void mc_pool_end(void *object) {
+    const mc_pool *pool = (const mc_pool *)object;
+    M.devices[pool->device].used -= pool->reserved;
 }
 
 static void mc_range_free(mc_range *r) {
@@ -206,7 +204,7 @@ static void mc_range_free(mc_range *r) {
     }
     if (r->pool) {
         r->pool->used -= r->size;
-        mc_pool_unref(r->pool);
+        mc_object_unref(r->pool);
     }
     free(r);
 }

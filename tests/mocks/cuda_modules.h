@@ -52,23 +52,14 @@ static void mc_jit_tell(uint32_t count, const int *options, void **values, const
     }
 }
 
-static void mc_function_unref(mc_function *f) {
-    if (f->object.refs == 1) {
-        free(f->params);
-    }
-    mc_object_unref(f);
-}
-
-static void mc_module_free(mc_module *m) {
+static void mc_module_end(void *object) {
+    mc_module *m = (mc_module *)object;
     while (m->functions) {
         mc_function *f = m->functions;
         m->functions = f->next;
         f->module = NULL;
-        mc_object_forget(f);
-        mc_function_unref(f);
+        mc_object_drop(f);
     }
-    mc_object_forget(m);
-    mc_object_unref(m);
 }
 
 static int mc_is_binary(const void *image) {
@@ -82,14 +73,15 @@ MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
     mc_ptx p = {.at = (const char *)image};
     MC_RULE(module && image && (!count || (options && values)), MC_INVALID);
     mc_may_sync("cuModuleLoadDataEx");
-    p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here);
+    p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here,
+                                          mc_module_end);
     if (!mc_is_binary(image)) {
         p.result = M.desc.flags & MOCK_CUDA_NO_JIT ? MC_NO_JIT : mc_ptx_read(&p);
     }
     mc_jit_tell(count, options, values, p.error);
     *module = p.result ? NULL : mc_handle_of(p.module);
     if (p.result) {
-        mc_module_free(p.module);
+        mc_object_drop(p.module);
     }
     return p.result;
 }
@@ -102,7 +94,7 @@ MC_API(cuModuleUnload, mc_handle module) {
         MC_RULE(!f->pending, mc_misuse("'%s' is enqueued and has not run", f->entry));
     }
     mc_may_sync("cuModuleUnload");
-    mc_module_free(m);
+    mc_object_drop(m);
     return MC_OK;
 }
 

@@ -217,8 +217,11 @@ static void mc_ptx_body(mc_ptx *p, mc_function *f) {
     }
 }
 
+static void mc_function_end(void *object) { free(((mc_function *)object)->params); }
+
 static mc_function *mc_function_new(mc_module *m, const char *entry) {
-    mc_function *f = (mc_function *)mc_object_new(MC_FUNCTION, sizeof *f, m->object.context);
+    mc_function *f = (mc_function *)mc_object_new(MC_FUNCTION, sizeof *f, m->object.context,
+                                                  mc_function_end);
     snprintf(f->entry, sizeof f->entry, "%s", entry);
     f->module = m;
     f->threads = MC_MAX_THREADS;

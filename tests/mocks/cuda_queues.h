@@ -144,7 +144,7 @@ static void *mc_queue_main(void *argument) {
 /* ---- enqueueing ---- */
 
 static mc_stream *mc_stream_new(mc_context *c) {
-    mc_stream *s = (mc_stream *)mc_object_new(MC_STREAM, sizeof *s, c);
+    mc_stream *s = (mc_stream *)mc_object_new(MC_STREAM, sizeof *s, c, NULL);
     mc_device *d = &M.devices[c->device];
     s->queue = &d->queues[d->streams++ % M.desc.queues];
     return s;

@@ -19,8 +19,7 @@ MC_API(cuStreamDestroy_v2, mc_handle stream) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_FIND(mc_stream, s, stream, MC_STREAM);
     MC_RULE(!s->object.context->error, s->object.context->error);
-    mc_object_forget(s);
-    mc_object_unref(s);
+    mc_object_drop(s);
     return MC_OK;
 }
 
@@ -56,7 +55,7 @@ MC_API(cuStreamSynchronize, mc_handle stream) {
 MC_API(cuEventCreate, mc_handle *event, unsigned flags) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_RULE(event && flags <= 3, MC_INVALID);
-    *event = mc_handle_of(mc_object_new(MC_EVENT, sizeof(mc_event), mc_tls.here));
+    *event = mc_handle_of(mc_object_new(MC_EVENT, sizeof(mc_event), mc_tls.here, mc_event_end));
     return MC_OK;
 }
 
@@ -68,8 +67,7 @@ MC_API(cuEventCreate, mc_handle *event, unsigned flags) {
 MC_API(cuEventDestroy_v2, mc_handle event) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_EVENT_OPEN(e, event);
-    mc_object_forget(e);
-    mc_event_unref(e);
+    mc_object_drop(e);
     return MC_OK;
 }
 

@@ -72,12 +72,7 @@ static void mc_record_unref(mc_record *r) {
     }
 }
 
-static void mc_event_unref(mc_event *e) {
-    if (e->object.refs == 1) {
-        mc_record_unref(e->record);
-    }
-    mc_object_unref(e);
-}
+static void mc_event_end(void *object) { mc_record_unref(((mc_event *)object)->record); }
 
 /* Gives an event a new record, of which the caller gets a reference. */
 static mc_record *mc_event_renew(mc_event *e) {
@@ -92,11 +87,11 @@ static void mc_work_free(mc_work *w) {
     if (w->kind == MC_WORK_GRAPH) {
         mc_graph_work_free(w);
     } else if (w->kind == MC_WORK_KERNEL) {
-        mc_function_unref(w->u.kernel.function);
+        mc_object_unref(w->u.kernel.function);
     } else if (w->kind == MC_WORK_RECORD || w->kind == MC_WORK_WAIT) {
         mc_record_unref(w->u.event.record);
         if (w->u.event.event) {
-            mc_event_unref(w->u.event.event);
+            mc_object_unref(w->u.event.event);
         }
     }
     free(w->large);
