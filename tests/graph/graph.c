@@ -17,8 +17,8 @@
 #include "schedule.h"
 
 static struct {
-    uint64_t seeds, first;             /* seeds 0 = the default */
-} O = {0, 1};
+    uint64_t seeds, first;             /* 0 = the default */
+} O;
 
 /* ---- devices ---- */
 
@@ -103,6 +103,7 @@ static void world_open(const char *others) {
     signal(SIGALRM, test_alarm);
     alarm(T.quick ? 120 : 600);
     T.running = "random graphs";
+    wrong_shows = show_graph;
     for (uint32_t d = 0; d < DEVICES; d++) {
         T.variant = others && d % 2 ? test_find_variant(others) : variant;
         W.devices[d] = open_setting(d);
@@ -140,7 +141,7 @@ static void run_seeds(uint64_t seeds, const char *others) {
     memset(&R, 0, sizeof R);
     world_open(others);
     for (uint64_t i = 0; i < seeds; i++) {
-        run_seed(O.first + i);
+        run_seed((O.first ? O.first : 1) + i);
     }
     fprintf(stderr, "%llu seeds in %.1f s: %llu plans, %llu waits, %llu overlaps, "
             "%llu calls on copy lanes; %llu launches, %llu while another one ran\n",
@@ -173,24 +174,6 @@ static void random_graphs_on_two_backends(void **state) {
     run_seeds((seed_count() + 3) / 4, "cpu");
 }
 
-/* Takes the options that only this program has. */
-static int own_options(int argc, char **argv) {
-    int kept = 1;
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "0";
-        if (strcmp(argv[i], "--seeds") == 0) {
-            O.seeds = strtoull(value, NULL, 0);
-            i++;
-        } else if (strcmp(argv[i], "--first") == 0) {
-            O.first = strtoull(value, NULL, 0);
-            i++;
-        } else {
-            argv[kept++] = argv[i];
-        }
-    }
-    return kept;
-}
-
 static int run_variant(void) {
     static const struct CMUnitTest tests[] = {
         TEST_BARE(random_graphs),
@@ -203,7 +186,9 @@ static int run_variant(void) {
 
 int main(int argc, char **argv) {
     static const char *const names[] = {"cpu", "mock", "mock-map"};
-    int result = test_start(own_options(argc, argv), argv);
+    O.seeds = own_option(&argc, argv, "--seeds");
+    O.first = own_option(&argc, argv, "--first");
+    int result = test_start(argc, argv);
     if (result != 0 || T.variant_given) {
         return result != 0 ? result : run_variant();
     }

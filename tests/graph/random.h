@@ -475,7 +475,7 @@ static void run_seed(uint64_t seed) {
              (unsigned long long)seed);
     T.running = running;
     log_clear();
-    W.seed = seed;
+    round_number = seed;
     W.random = seed * 0x9e3779b97f4a7c15ull + 1;
     memset(&l, 0, sizeof l);
     W.step = "recording";

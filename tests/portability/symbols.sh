@@ -46,10 +46,13 @@ object static.o -DHCQ_STATIC
 object other.o -DNDEBUG -DHCQ_NO_FUTEX
 
 # No environment, no exit handlers, no signals, no output but a logger's: hcq_log_stderr
-# is the one function that writes.
+# is the one function that writes. No processes, files but what fopen opens, or shared
+# memory: so one that is killed leaves nothing behind.
 unwanted="getenv secure_getenv setenv putenv environ atexit on_exit exit _exit signal sigaction
     system popen printf __printf_chk vprintf __vprintf_chk puts putchar stdout perror gets sprintf
-    strcpy strcat strtok rand srand setlocale localtime"
+    strcpy strcat strtok rand srand setlocale localtime fork vfork clone execv execve execvp
+    posix_spawn posix_spawnp open open64 creat mkdir mkfifo mkstemp tmpfile memfd_create shm_open
+    shmget msgget semget sem_open"
 for name in all other; do
     refuse "$name exports what does not start with hcq_" "$(exported $name.o | grep -v '^hcq_')"
     # What Vulkan and CUDA have is looked up when a device is opened.

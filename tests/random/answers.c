@@ -2,7 +2,6 @@
 
    answers [VARIANT] [SEED] [--seconds N] [--threads N] [--quick]
    answers [VARIANT] [SEED] --signals N   system calls are interrupted, N seconds
-   answers [VARIANT] [SEED] --kill N      N processes that are killed in the middle
 
    Work never stops and failures are many, as an answer must not depend on how much
    else fails or is asked later. A thread makes batches of submissions for 2 devices
@@ -25,7 +24,7 @@
 #include "disturbed.h"
 
 static struct {                        /* 0: the default */
-    uint32_t seconds, threads, signals, kill;
+    uint32_t seconds, threads, signals;
 } O;
 
 /* ---- a thread ---- */
@@ -306,22 +305,11 @@ static void answers_stay(void **state) {
     }
 }
 
-static void killed_ones_leave_nothing(void **state) {
-    (void)state;
-    killed_at_random(O.kill);
-}
-
 int main(int argc, char **argv) {
-    static const struct CMUnitTest stay[] = {TEST_BARE(answers_stay)};
-    static const struct CMUnitTest killed[] = {TEST_BARE(killed_ones_leave_nothing)};
+    static const struct CMUnitTest tests[] = {TEST_BARE(answers_stay)};
     O.seconds = (uint32_t)own_option(&argc, argv, "--seconds");
     O.threads = (uint32_t)own_option(&argc, argv, "--threads") % (THREADS + 1);
     O.signals = (uint32_t)own_option(&argc, argv, "--signals");
-    O.kill = (uint32_t)own_option(&argc, argv, "--kill");
     int result = test_start(argc, argv);
-    if (result != 0) {
-        return result;
-    }
-    return O.kill ? cmocka_run_group_tests_name(T.variant->name, killed, NULL, NULL)
-                  : cmocka_run_group_tests_name(T.variant->name, stay, NULL, NULL);
+    return result ? result : cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
 }

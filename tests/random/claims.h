@@ -29,6 +29,11 @@ enum {
     NOTES = 1500
 };
 
+/* `who` has a member `random`. */
+#define pick(who, below) pick_from(&(who)->random, (below))
+#define chance(who, percent) (pick(who, 100) < (percent))
+
+#define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
 #define NEVER UINT32_MAX
 #define REACHED 1u                     /* the bit of HCQ_OK */
 #define ATTACKED HCQ_ERROR_ALIAS       /* how another thread fails a gate */
@@ -192,6 +197,11 @@ static struct {
     actor actors[THREADS];
     uint64_t total, failed;            /* of all runs */
 } W;
+
+/* Results as bits; HCQ_OK is the lowest. */
+static uint32_t bit_of(hcq_result result) {
+    return 1u << -(int)result;
+}
 
 static hcq_result pick_failure(actor *me) {
     static const hcq_result failures[] = {HCQ_ERROR_NATIVE, HCQ_ERROR_UNSUPPORTED,

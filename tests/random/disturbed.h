@@ -1,14 +1,10 @@
-/* disturbed.h - signals that interrupt every system call; processes that are killed
-   in the middle. */
+/* disturbed.h - signals that interrupt every system call. */
 #ifndef HCQ_TEST_DISTURBED_H
 #define HCQ_TEST_DISTURBED_H
 
 #include "random.h"
 
-#include <errno.h>
-#include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
 /* ---- interrupted all the time ---- */
 
@@ -93,67 +89,6 @@ static void interrupt_stop(void) {
     pthread_join(E.copier, NULL);
     setitimer(ITIMER_REAL, &never, NULL);
     MUST(hcq_close(E.device));
-}
-
-/* ---- killed in the middle ---- */
-
-/* A process of its own group, in an empty folder that is also its TMPDIR. */
-static pid_t start_child(const char *folder, const char *seconds, uint64_t seed) {
-    char number[32];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
-    pid_t child = fork();
-    if (child == 0) {
-        setpgid(0, 0);
-        if (chdir(folder) == 0 && freopen("/dev/null", "w", stdout)) {
-            setenv("TMPDIR", folder, 1);
-            execl("/proc/self/exe", "answers", T.variant->name, "--quick", "--seed", number,
-                  "--seconds", seconds, (char *)NULL);
-        }
-        _exit(99);
-    }
-    if (child < 0) {
-        wrong("fork: %s", strerror(errno));
-    }
-    setpgid(child, child);
-    return child;
-}
-
-/* Nothing of the process group is left, and no file. */
-static void check_nothing_left(pid_t group, const char *folder) {
-    for (int tries = 0; kill(-group, 0) == 0 || errno != ESRCH; tries++) {
-        if (tries == 100) {
-            wrong("a killed process leaves a process behind");
-        }
-        test_sleep_ms(50);
-    }
-    if (rmdir(folder) != 0 || mkdir(folder, 0700) != 0) {
-        wrong("a killed process leaves something behind: %s", strerror(errno));
-    }
-}
-
-static void killed_at_random(uint32_t rounds) {
-    uint64_t random = T.seed;
-    char folder[] = "/tmp/hcq-killed.XXXXXX";
-    int status = 0;
-    if (!mkdtemp(folder)) {
-        wrong("mkdtemp: %s", strerror(errno));
-    }
-    for (uint32_t i = 0; i < rounds; i++) {
-        pid_t child = start_child(folder, "1000", T.seed * 1000 + i);
-        mock_sleep((long)pick_from(&random, 120000) * 1000); /* before, in and after start */
-        kill(child, SIGKILL);
-        if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) ||
-            WTERMSIG(status) != SIGKILL) {
-            wrong("process %u was not killed: status %#x", i, (unsigned)status);
-        }
-        check_nothing_left(child, folder);
-    }
-    pid_t child = start_child(folder, "1", T.seed); /* and the next one is fine */
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status)) {
-        wrong("a process after %u killed ones ends with %#x", rounds, (unsigned)status);
-    }
-    check_nothing_left(child, folder);
-    rmdir(folder);
 }
 
 #endif /* HCQ_TEST_DISTURBED_H */

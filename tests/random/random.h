@@ -1,11 +1,12 @@
-/* random.h - what the programs at random share: options of their own, dice,
-   results as sets. The first difference in any thread ends the program. */
+/* random.h - what the programs at random share: options of their own, dice. The first
+   difference in any thread ends the program. */
 #ifndef HCQ_TEST_RANDOM_H
 #define HCQ_TEST_RANDOM_H
 
 #include "support/util.h"
 
 static TEST_UNUSED uint64_t round_number;
+static TEST_UNUSED void (*wrong_shows)(void); /* the program's own state; NULL: nothing */
 
 /* Takes `name N` out of the arguments; 0: it is not among them. */
 static TEST_UNUSED uint64_t own_option(int *argc, char **argv, const char *name) {
@@ -26,15 +27,6 @@ static TEST_UNUSED uint32_t pick_from(uint64_t *random, uint32_t below) {
     return (uint32_t)(test_random(random) >> 33) % below;
 }
 
-/* `who` has a member `random`. */
-#define pick(who, below) pick_from(&(who)->random, (below))
-#define chance(who, percent) (pick(who, 100) < (percent))
-
-/* Results as bits; HCQ_OK is the lowest. */
-static TEST_UNUSED uint32_t bit_of(hcq_result result) {
-    return 1u << -(int)result;
-}
-
 /* From any thread; nothing after it would mean anything. */
 static TEST_UNUSED void wrong(const char *format, ...) {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
@@ -46,6 +38,9 @@ static TEST_UNUSED void wrong(const char *format, ...) {
     vfprintf(stderr, format, list);
     va_end(list);
     fprintf(stderr, "\n");
+    if (wrong_shows) {
+        wrong_shows();
+    }
     test_dump();
     fflush(stderr);
     abort();
@@ -57,6 +52,5 @@ static TEST_UNUSED void must(const char *what, hcq_result result) {
     }
 }
 #define MUST(call) must(#call, (call))
-#define MUST_RECORD(call) must(#call, (call) < 0 ? HCQ_ERROR_INVALID : HCQ_OK)
 
 #endif /* HCQ_TEST_RANDOM_H */
