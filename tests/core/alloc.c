@@ -102,8 +102,6 @@ static void go_deep(hcq_result (*path)(bench *), bench *b) {
         CHECK_OK(path(b));
     }
     CHECK_OK(hcq_signal_set(open.signal, 1));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
 }
 
 static hcq_result host_nothing(void *user) {
@@ -124,13 +122,9 @@ static void start_services(void) {
     }
 }
 
-/* Runs one path WARM times, then ROUNDS times and counts. */
-static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
-    start_services();
-    if (deep) {
-        go_deep(path, b);
-    }
-    for (int i = 0; i < WARM; i++) {
+/* Both devices are idle now and then. */
+static void run_path(hcq_result (*path)(bench *), bench *b, int rounds) {
+    for (int i = 0; i < rounds; i++) {
         CHECK_OK(path(b));
         if (i % DEPTH == 0) {
             CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
@@ -138,20 +132,17 @@ static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, 
     }
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
-    counts before = counts_now();
-    hcq_result result = HCQ_OK;
-    for (int i = 0; i < ROUNDS && result == HCQ_OK; i++) {
-        result = path(b);
-        if (i % DEPTH == 0 && result == HCQ_OK) {
-            result = hcq_device_synchronize(T.dev, BOUND);
-        }
+}
+
+static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
+    start_services();
+    if (deep) {
+        go_deep(path, b);
     }
-    hcq_result sync = hcq_device_synchronize(T.dev, BOUND);
-    hcq_result sync2 = hcq_device_synchronize(T.dev2, BOUND);
+    run_path(path, b, WARM);
+    counts before = counts_now();
+    run_path(path, b, ROUNDS);
     counts after = counts_now();
-    CHECK_OK(result);
-    CHECK_OK(sync);
-    CHECK_OK(sync2);
     fprintf(stderr, "%-40s %llu by the hooks, %llu on the heap in %d rounds\n", name,
             (unsigned long long)(after.hooks - before.hooks),
             (unsigned long long)(after.heap - before.heap), ROUNDS);
@@ -161,9 +152,25 @@ static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, 
 
 /* ---- the paths ---- */
 
+#define TRY(call) \
+    do { \
+        hcq_result tried = (call); \
+        if (tried != HCQ_OK) { \
+            return tried; \
+        } \
+    } while (0)
+
+static hcq_result wait_last(bench *b) {
+    return hcq_wait(&b->last, 1, HCQ_ALL, BOUND);
+}
+
+static hcq_result submit_only(bench *b) {
+    return hcq_queue_submit(b->q, T.dev, &b->last);
+}
+
 static hcq_result submit_and_wait(bench *b) {
-    hcq_result result = hcq_queue_submit(b->q, T.dev, &b->last);
-    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+    TRY(submit_only(b));
+    return wait_last(b);
 }
 
 static hcq_result submit_and_wait_at_once(bench *b) {
@@ -171,22 +178,14 @@ static hcq_result submit_and_wait_at_once(bench *b) {
     return hcq_submit_and_wait(T.dev, &sub, 1, BOUND, &b->last);
 }
 
-static hcq_result submit_only(bench *b) {
-    return hcq_queue_submit(b->q, T.dev, &b->last);
-}
-
 static hcq_result update_and_submit(bench *b) {
     const hcq_dims one = {1, 1, 1};
     const hcq_buffer dst = hcq_view(b->b, b->i % 64 * 4, 4);
     uint32_t value = b->i++;
-    hcq_result result = hcq_queue_update_arg(b->q, 0, 2, &value, 4);
-    if (result == HCQ_OK) {
-        result = hcq_queue_update_exec(b->q, 0, &one, &one);
-    }
-    if (result == HCQ_OK) {
-        result = hcq_queue_update_copy(b->q, 1, &dst, NULL, HCQ_KEEP);
-    }
-    return result == HCQ_OK ? hcq_queue_submit(b->q, T.dev, &b->last) : result;
+    TRY(hcq_queue_update_arg(b->q, 0, 2, &value, 4));
+    TRY(hcq_queue_update_exec(b->q, 0, &one, &one));
+    TRY(hcq_queue_update_copy(b->q, 1, &dst, NULL, HCQ_KEEP));
+    return submit_only(b);
 }
 
 static hcq_result submit_variable(bench *b) {
@@ -202,24 +201,18 @@ static hcq_result signals_between_lanes(bench *b) {
     hcq_point raise = hcq_at(b->s, v), raise2 = hcq_at(b->t, v);
     const hcq_submission sub = {.queues = &b->copy, .queue_count = 1, .signals = &raise,
                                 .signal_count = 1};
-    hcq_result result = hcq_submit(T.dev, &sub, 1, NULL);
-    if (result == HCQ_OK) {
-        result = submit_lists(T.dev2, &raise, &raise2, 0, &b->last);
-    }
-    return result == HCQ_OK ? hcq_wait(&raise2, 1, HCQ_ALL, BOUND) : result;
+    TRY(hcq_submit(T.dev, &sub, 1, NULL));
+    TRY(submit_lists(T.dev2, &raise, &raise2, 0, &b->last));
+    return hcq_wait(&raise2, 1, HCQ_ALL, BOUND);
 }
 
 /* Held by a gate of the host and released by its set. */
 static hcq_result held_and_set(bench *b) {
     uint64_t v = ++b->opened;
-    hcq_result result = hcq_queue_update_wait(b->held, 0, NULL, v);
-    if (result == HCQ_OK) {
-        result = hcq_queue_submit(b->held, T.dev, &b->last);
-    }
-    if (result == HCQ_OK) {
-        result = hcq_signal_set(b->gate, v);
-    }
-    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ANY, BOUND) : result;
+    TRY(hcq_queue_update_wait(b->held, 0, NULL, v));
+    TRY(hcq_queue_submit(b->held, T.dev, &b->last));
+    TRY(hcq_signal_set(b->gate, v));
+    return hcq_wait(&b->last, 1, HCQ_ANY, BOUND);
 }
 
 /* A graph over two devices, with inputs that change and a variable. */
@@ -237,8 +230,8 @@ static hcq_result launch_only(bench *b) {
 }
 
 static hcq_result launch_and_wait(bench *b) {
-    hcq_result result = launch(b, 0, NULL);
-    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+    TRY(launch(b, 0, NULL));
+    return wait_last(b);
 }
 
 static hcq_result launch_overlapping(bench *b) {
@@ -247,43 +240,33 @@ static hcq_result launch_overlapping(bench *b) {
 
 static hcq_result update_and_launch(bench *b) {
     const uint32_t value = b->i;
-    hcq_result result = hcq_queue_update_arg(b->graph, 1, 1, &value, 4);
-    return result == HCQ_OK ? launch(b, 0, NULL) : result;
+    TRY(hcq_queue_update_arg(b->graph, 1, 1, &value, 4));
+    return launch(b, 0, NULL);
 }
 
-/* With waits and signals of its own; released by the host. */
+/* Released by the host. */
 static hcq_result launch_held(bench *b) {
-    uint64_t v = ++b->opened;
-    hcq_point wait = hcq_at(b->gate, v);
-    hcq_result result = launch(b, 0, &wait);
-    if (result == HCQ_OK) {
-        result = hcq_signal_set(b->gate, v);
-    }
-    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+    const hcq_point wait = hcq_at(b->gate, ++b->opened);
+    TRY(launch(b, 0, &wait));
+    TRY(hcq_signal_set(wait.signal, wait.value));
+    return wait_last(b);
 }
 
 /* Wait-before-signal between devices by lists only. */
 static hcq_result wait_first(bench *b) {
-    uint64_t v = ++b->value;
-    hcq_point raise = hcq_at(b->s, v);
-    hcq_result result = submit_lists(T.dev2, &raise, NULL, 0, &b->last);
-    if (result == HCQ_OK) {
-        result = submit_lists(T.dev, NULL, &raise, 0, NULL);
-    }
-    return result == HCQ_OK ? hcq_wait(&b->last, 1, HCQ_ALL, BOUND) : result;
+    const hcq_point raise = hcq_at(b->s, ++b->value);
+    TRY(submit_lists(T.dev2, &raise, NULL, 0, &b->last));
+    TRY(submit_lists(T.dev, NULL, &raise, 0, NULL));
+    return wait_last(b);
 }
 
 static hcq_result polls_and_timeouts(bench *b) {
     uint64_t value = 0;
     hcq_point points[2] = {hcq_at(b->gate, INT64_MAX), hcq_at(b->s, 0)};
-    hcq_result result = hcq_signal_value(b->s, &value);
-    if (result == HCQ_OK) {
-        result = hcq_wait(points, 2, HCQ_ANY, 0);
-    }
-    if (result == HCQ_OK && hcq_wait(points, 2, HCQ_ALL, 1000) != HCQ_TIMEOUT) {
-        result = HCQ_ERROR_HOST;
-    }
-    return result == HCQ_OK ? hcq_device_synchronize(T.dev, BOUND) : result;
+    TRY(hcq_signal_value(b->s, &value));
+    TRY(hcq_wait(points, 2, HCQ_ANY, 0));
+    TRY(hcq_wait(points, 2, HCQ_ALL, 1000) == HCQ_TIMEOUT ? HCQ_OK : HCQ_ERROR_HOST);
+    return hcq_device_synchronize(T.dev, BOUND);
 }
 
 /* Kernels to and fro, a copy for a lane of its own, memory of the graph. */
@@ -370,9 +353,8 @@ static void count_paths(bench *b, int count) {
     }
 }
 
-static void paths_allocate_nothing(void **state) {
+static void paths_allocate_nothing(TEST_ARGS) {
     bench b;
-    (void)state;
     for (int bound = 0; bound < 2; bound++) {
         record_bench(&b, bound);
         count_paths(&b, PATHS);
@@ -380,15 +362,11 @@ static void paths_allocate_nothing(void **state) {
 }
 
 /* The profile writes into memory that it took when it was started. */
-static void profiled_paths_allocate_nothing(void **state) {
+static void profiled_paths_allocate_nothing(TEST_ARGS) {
     bench b;
-    (void)state;
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(T.dev, &info));
-    if (!(info.features & HCQ_FEATURE_PROFILING)) {
-        SKIP("no HCQ_FEATURE_PROFILING");
-        return;
-    }
+    SKIP_IF(!(info.features & HCQ_FEATURE_PROFILING), "no HCQ_FEATURE_PROFILING");
     for (int bound = 0; bound < 2; bound++) {
         record_bench(&b, bound);
         b.profiled = 1;
@@ -399,8 +377,7 @@ static void profiled_paths_allocate_nothing(void **state) {
 }
 
 /* The counters themselves: a test that cannot fail is worse than none. */
-static void counters_count(void **state) {
-    (void)state;
+static void counters_count(TEST_ARGS) {
     counts before = counts_now();
     hcq_buffer buffer = make_words(T.dev, 12345);
     counts after = counts_now();
