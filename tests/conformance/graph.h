@@ -1,6 +1,6 @@
-/* graph.h - graphs: what a launch order_cases, appended recordings, inputs, memory of
-   their own; and what the other files of graphs use. What random graphs see
-   (tests/graph) is not told again here. Part of conformance.c. */
+/* graph.h - graphs: appended recordings, memory of their own; and what the other files of
+   graphs use. What random graphs see (tests/graph) is not told again here. Part of
+   conformance.c. */
 #ifndef HCQ_TEST_CONFORMANCE_GRAPH_H
 #define HCQ_TEST_CONFORMANCE_GRAPH_H
 
@@ -140,32 +140,7 @@ static two_marks make_two_marks(int bound) {
     return t;
 }
 
-/* ---- the same as one after another ---- */
-
-/* Every kind of command, launched in every way, in turn with plain launches. */
-static void graph_is_as_one_after_another(TEST_ARGS) {
-    static const uint32_t flags[] = {0, HCQ_OVERLAP, HCQ_STEP, HCQ_STEP | HCQ_COPY_LISTS};
-    static graph_work w[2];            /* host commands may outlive a failed check */
-    for (uint32_t way = 0; way < 8; way++) {
-        hcq_queue *g = make_graph(), *q = make_queue(T.dev, HCQ_COMPUTE);
-        w[0] = make_work();
-        w[1] = make_work();
-        CHECK_U64(record_work(g, &w[0]), record_work(q, &w[1]));
-        if (way / 4) {
-            CHECK_OK(hcq_queue_bind(g, T.dev));
-        }
-        for (int i = 0; i < 6; i++) {
-            const uint32_t how = i % 3 == 1 ? 0 : flags[way % 4];
-            hcq_point done = {{0}, 0};
-            CHECK_OK(launch_flags(g, how, &done));
-            CHECK(!(how & HCQ_STEP) || test_poll(done) == HCQ_OK);
-            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        }
-        synchronize_both();
-        CHECK_WORK(&w[0], &w[1]);
-        hcq_queue_destroy(g);
-    }
-}
+/* ---- recordings ---- */
 
 /* A graph without commands is a submission like any other. */
 static void empty_graph(TEST_ARGS) {
@@ -181,124 +156,6 @@ static void empty_graph(TEST_ARGS) {
     CHECK_OK(hcq_queue_bind(g, T.dev));
     LAUNCH(g);
 }
-
-/* ---- what waits within a launch ---- */
-
-/* Mark 0 is held on one device, mark 1 runs on the other, then comes mark 2 there:
-   what it has to do with mark 0, and the launch of four from which on it waits. */
-typedef enum order_kind {
-    ORDER_NOTHING, ORDER_EDGE, ORDER_LATE_EDGE, ORDER_HOST, ORDER_BARRIER, ORDER_CUSTOM,
-    ORDER_STATED_HOST, ORDER_HOST_TOUCHES, ORDER_ARGUMENT, ORDER_NARROW, ORDER_READERS,
-    ORDER_UPDATE, ORDER_COPY, ORDER_KINDS
-} order_kind;
-
-static const struct { const char *name; int waits_from, maps; } order_cases[ORDER_KINDS] = {
-    {"nothing", 4, 0},
-    {"an edge, twice, and one that is not needed", 0, 0},
-    {"an edge that is recorded later", 3, 0},
-    {"a host command that says nothing", 0, 0},
-    {"a barrier", 0, 0},
-    {"a custom command that says nothing", 0, 0},
-    {"a host command that says what it touches", 4, 0},
-    {"one that touches what both do", 0, 0},
-    {"an argument, up to the end of its memory", 0, 1},
-    {"one that is said to end earlier", 4, 1},
-    {"two that are said to be read only", 4, 1},
-    {"an argument that is updated", 3, 1},
-    {"a large copy, which has a lane of its own", 4, 0},
-};
-
-/* Records what stands between marks 0 and 1 and mark 2, and that one. */
-static void order_record(hcq_queue *g, int kind, hcq_buffer a, hcq_buffer b) {
-    enum { WORDS = 65536 };
-    const custom_payload p = {make_words(T.dev, 1).address, 4711, 1234};
-    hcq_program *mark = make_mark(T.dev2);
-    hcq_buffer own = make_words(T.dev2, 1), large;
-    const int shared = kind == ORDER_ARGUMENT || kind == ORDER_NARROW || kind == ORDER_READERS;
-    switch (kind) {
-    case ORDER_HOST:
-        CHECK_INDEX(hcq_queue_host(g, host_mark, mark_user(3)), 2);
-        break;
-    case ORDER_BARRIER:
-        CHECK_INDEX(hcq_queue_memory_barrier(g), 2);
-        break;
-    case ORDER_CUSTOM:
-        CHECK_INDEX(hcq_queue_custom(g, &custom_type, &p), 2);
-        break;
-    case ORDER_STATED_HOST:
-    case ORDER_HOST_TOUCHES:
-        CHECK_INDEX(hcq_queue_host(g, host_mark, mark_user(3)), 2);
-        CHECK_OK(hcq_queue_access(g, 2, kind == ORDER_HOST_TOUCHES ? a : own, HCQ_ARG_OUT));
-        CHECK_OK(hcq_queue_access(g, 2, b, HCQ_ARG_INOUT));
-        break;
-    case ORDER_COPY:
-        large = make_words(T.dev, WORDS);
-        CHECK_INDEX(hcq_queue_copy(g, large, make_words(T.dev, WORDS), WORDS * 4), 2);
-        CHECK_INDEX(hcq_queue_host(g, host_mark, mark_user(2)), 3); /* tells of it */
-        CHECK_OK(hcq_queue_access(g, 3, own, HCQ_ARG_OUT)); /* over there */
-        CHECK_OK(hcq_queue_access(g, 3, large, HCQ_ARG_IN));
-        return;
-    default:
-        break;
-    }
-    CHECK(record_mark(g, mark, shared ? hcq_view(a, 16, 16) : b, 2, 0) >= 2);
-    if (kind == ORDER_NARROW) {
-        CHECK_OK(hcq_queue_access(g, 0, hcq_view(a, 0, 16), HCQ_ARG_INOUT));
-    } else if (kind == ORDER_READERS) {
-        CHECK_OK(hcq_queue_access(g, 0, a, HCQ_ARG_IN));
-        CHECK_OK(hcq_queue_access(g, 2, hcq_view(a, 16, 16), HCQ_ARG_IN));
-    } else if (kind == ORDER_EDGE) {
-        CHECK_OK(hcq_queue_edge(g, 0, 2));
-        CHECK_OK(hcq_queue_edge(g, 0, 2));
-        CHECK_OK(hcq_queue_edge(g, 1, 2));
-    }
-}
-
-static void order_launch(hcq_queue *g, int waits) {
-    hcq_point done;
-    marks_reset();
-    CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-    CHECK(mark_until(1));
-    mark_chance(2);
-    CHECK(waits ? !mark_at(2) && !mark_at(3) : mark_until(2));
-    CHECK(!mark_at(0));
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    hold_release();
-    WAIT_OK(done);
-    CHECK(!waits || (mark_at(0) < mark_at(2) && (!mark_at(3) || mark_at(3) < mark_at(2))));
-}
-
-static void launches_order_what_they_must(TEST_ARGS) {
-    for (int kind = 0; kind < ORDER_KINDS; kind++) {
-        hcq_buffer a = make_words(T.dev, 8), b = make_words(T.dev2, 8);
-        hcq_queue *g = make_graph();
-        if ((order_cases[kind].maps && !devices_share_memory()) ||
-            (kind == ORDER_COPY && (T.variant->one_fifo ||
-                                    !test_query(T.dev, HCQ_QUERY_COPY_LANES)))) {
-            fprintf(stderr, "not here: %s\n", order_cases[kind].name);
-            continue;
-        }
-        fprintf(stderr, "%s\n", order_cases[kind].name);
-        CHECK_INDEX(record_mark(g, make_mark(T.dev), a, 0, 1), 0);
-        CHECK_INDEX(record_mark(g, make_mark(T.dev2), make_words(T.dev2, 1), 1, 0), 1);
-        order_record(g, kind, a, b);
-        for (int i = 0; i < 4; i++) {
-            if (i == 2) {
-                CHECK_OK(hcq_queue_bind(g, T.dev));
-            }
-            if (i == 3 && kind == ORDER_LATE_EDGE) {
-                CHECK_OK(hcq_queue_edge(g, 0, 2));
-            }
-            if (i == 3 && kind == ORDER_UPDATE) {
-                CHECK_OK(hcq_queue_update_arg(g, 2, 0, &a.address, 8));
-            }
-            order_launch(g, i >= order_cases[kind].waits_from);
-        }
-        hcq_queue_destroy(g);
-    }
-}
-
-/* ---- appended recordings ---- */
 
 /* A queue's recording and a graph's, that one twice: labels, variables and inputs
    come along, to the devices that they were for, and memory of the graph is other
@@ -362,80 +219,7 @@ static void graphs_append(TEST_ARGS) {
     }
 }
 
-/* Waits, signals and timestamps have no place in a graph, however they come. */
-static void graphs_take_no_waits(TEST_ARGS) {
-    hcq_signal s = make_signal(T.dev, 0);
-    for (int way = 0; way < 8; way++) {
-        hcq_queue *g = make_graph(), *q = way < 4 ? g : make_queue(T.dev, HCQ_COMPUTE);
-        int32_t index = way % 4 == 0   ? hcq_queue_wait(q, hcq_at(s, 1))
-                        : way % 4 == 1 ? hcq_queue_signal(q, hcq_at(s, 1))
-                        : way % 4 == 2 ? hcq_queue_timestamp(q, s)
-                                       : hcq_queue_wait_device(q, T.dev2);
-        CHECK(q == g || index == 0);
-        index = q == g ? index : hcq_queue_append(g, q);
-        CHECK_INDEX(index, HCQ_ERROR_INVALID);
-        CHECK_U64(hcq_queue_count(g), 0);
-        CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_INVALID); /* it sticks */
-        CHECK_OK(hcq_queue_reset(g));
-        LAUNCH(g);
-        hcq_queue_destroy(g);
-    }
-}
-
-/* ---- inputs that share memory ---- */
-
-/* Input 0 and `own` are written, inputs 1 and 2 and `other` read. */
-static hcq_queue *make_alias_graph(hcq_buffer own, hcq_buffer other) {
-    hcq_queue *g = make_graph();
-    hcq_buffer out = hcq_input(g, 0, NULL, 64), in = hcq_input(g, 1, NULL, 64);
-    hcq_buffer in2 = hcq_input(g, 2, NULL, 64);
-    CHECK_U64(hcq_input(g, 2, T.dev, 64).address, in2.address);
-    CHECK_INDEX(hcq_queue_copy(g, hcq_view(out, 0, 16), hcq_view(in, 0, 16), 16), 0);
-    CHECK_INDEX(hcq_queue_copy(g, hcq_view(out, 16, 16), in2, 16), 1);
-    CHECK_INDEX(hcq_queue_copy(g, hcq_view(own, 32, 32), in, 32), 2);
-    CHECK_INDEX(hcq_queue_copy(g, hcq_view(out, 32, 16), hcq_view(other, 16, 16), 16), 3);
-    return g;
-}
-
-static void aliases_are_refused(TEST_ARGS) {
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_buffer own = make_words(T.dev, 32), other = make_words(T.dev, 32);
-        hcq_queue *g = make_alias_graph(own, other);
-        hcq_buffer big = make_filled(T.dev, 64, 9), x = make_filled(T.dev, 16, 1);
-        hcq_buffer y = make_filled(T.dev, 16, 2), keep = make_filled(T.dev, 64, 9);
-        const struct { hcq_buffer inputs[3]; hcq_result want; } cases[] = {
-            {{x, x, y}, HCQ_ERROR_ALIAS},
-            {{x, y, x}, HCQ_ERROR_ALIAS},
-            {{hcq_view(big, 0, 64), hcq_view(big, 60, 64), y}, HCQ_ERROR_ALIAS}, /* four bytes */
-            {{hcq_view(big, 60, 64), y, hcq_view(big, 0, 64)}, HCQ_ERROR_ALIAS},
-            {{x, y, hcq_view(own, 64, 64)}, HCQ_OK},     /* touches, but not the same bytes */
-            {{x, y, hcq_view(own, 60, 64)}, HCQ_ERROR_ALIAS}, /* reads what is written */
-            {{hcq_view(own, 0, 64), x, y}, HCQ_ERROR_ALIAS}, /* both written */
-            {{hcq_view(other, 0, 64), x, y}, HCQ_ERROR_ALIAS}, /* writes what is read */
-            {{hcq_view(other, 32, 64), x, y}, HCQ_OK},   /* behind the bytes it reads */
-            {{x, other, y}, HCQ_OK},                     /* both only read */
-            {{x, y, y}, HCQ_OK},
-            {{x, hcq_view(big, 0, 64), hcq_view(big, 32, 64)}, HCQ_OK},
-            {{hcq_view(big, 0, 64), hcq_view(big, 64, 64), y}, HCQ_OK}, /* side by side */
-            {{hcq_view(big, 0, 128), hcq_view(big, 64, 64), y}, HCQ_OK}, /* 64 declared */
-        };
-        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            hcq_point done = {{0}, 0};
-            next_numbers before = numbers_now();
-            fprintf(stderr, "case %zu, bound %d\n", i, bound);
-            CHECK_RESULT(launch_inputs(g, cases[i].inputs, 3, &done), cases[i].want);
-            if (cases[i].want == HCQ_OK) {
-                WAIT_OK(done);
-                continue;
-            }
-            CHECK_TAKEN(before, 0);
-            if (i < 4) {
-                CHECK_SAME(big, keep);
-            }
-        }
-    }
-}
+/* ---- memory ---- */
 
 /* One memory under two names: it is the same bytes in the plan, and an alias of an
    input. */
@@ -479,8 +263,6 @@ static void imports_of_one_memory(TEST_ARGS) {
     CHECK_OK(hcq_free(z));
 }
 
-/* ---- memory of the graph ---- */
-
 /* Allocated by the first run, kept from launch to launch, freed by reset and by
    destroying the graph. */
 static void empty_is_kept(TEST_ARGS) {
@@ -513,8 +295,6 @@ static void empty_is_kept(TEST_ARGS) {
 }
 
 #define GRAPH_TESTS \
-    TEST(graph_is_as_one_after_another), TEST(empty_graph), TEST(launches_order_what_they_must), \
-    TEST(graphs_append), TEST(graphs_take_no_waits), TEST(aliases_are_refused), \
-    TEST(imports_of_one_memory), TEST(empty_is_kept)
+    TEST(empty_graph), TEST(graphs_append), TEST(imports_of_one_memory), TEST(empty_is_kept)
 
 #endif /* HCQ_TEST_CONFORMANCE_GRAPH_H */

@@ -101,33 +101,6 @@ static void launches_beyond_the_parked_limit(TEST_ARGS) {
 
 /* ---- objects that go while a launch is under way ---- */
 
-/* Programs, buffers and signals of a launch go before it runs. */
-static void objects_go_before_a_launch_runs(TEST_ARGS) {
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_program *add = make_add(T.dev), *mark = make_mark(T.dev2);
-        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4), out = make_words(T.dev, 4);
-        hcq_point gate = make_gate(T.dev), raise = hcq_at(make_signal(T.dev, 0), 1), done;
-        hcq_queue *g = make_graph();
-        marks_reset();
-        CHECK_INDEX(record_add(g, add, a, 0, 7), 0);
-        CHECK_INDEX(record_mark(g, mark, b, 0, 0), 1);
-        CHECK_INDEX(hcq_queue_copy(g, out, a, 4), 2);
-        CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
-        CHECK_OK(submit_queue(g, T.dev, &gate, &raise, 0, &done));
-        hcq_program_destroy(add);
-        hcq_program_destroy(mark);
-        CHECK_OK(hcq_free(a));
-        CHECK_OK(hcq_free(b));
-        CHECK_OK(hcq_signal_destroy(raise.signal));
-        CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED); /* buffers are gone */
-        open_gate(gate);
-        WAIT_OK(done);
-        CHECK_U64(READ32(out, 0), 7);
-        CHECK(mark_at(0));
-        hcq_queue_destroy(g);
-    }
-}
-
 /* Freed while a launch has still to use it, as an input or not, on its own device or
    on another one: its block is nobody's until then. */
 static void freed_while_a_launch_needs_it(TEST_ARGS) {
@@ -392,7 +365,7 @@ static void launch_is_explained(TEST_ARGS) {
 
 #define GRAPH_LIMITS_TESTS \
     TEST(graph_as_text), TEST(stated_access_follows_updates), \
-    TEST(launches_beyond_the_parked_limit), TEST(objects_go_before_a_launch_runs), \
-    TEST(freed_while_a_launch_needs_it), TEST(device_of_a_launch_is_closed), \
-    TEST(device_of_a_running_launch_is_closed), TEST(device_of_a_launch_fails), \
-    TEST(graph_outlives_a_device), TEST(coverage_counts_launches), TEST(launch_is_explained)
+    TEST(launches_beyond_the_parked_limit), TEST(freed_while_a_launch_needs_it), \
+    TEST(device_of_a_launch_is_closed), TEST(device_of_a_running_launch_is_closed), \
+    TEST(device_of_a_launch_fails), TEST(graph_outlives_a_device), TEST(coverage_counts_launches), \
+    TEST(launch_is_explained)

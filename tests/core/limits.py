@@ -51,7 +51,7 @@ HCQI_FAILURES 64 lanes_ask_for_the_right_failure
 HCQI_SHELVES 64 - buckets
 HCQI_SORT_* * heap_sorts_bursts
 HCQI_CHUNK* * pools_give_back_what_a_burst_took
-HCQI_GROW_BYTES 65536 long_recordings any_number_of_commands
+HCQI_GROW_BYTES 65536 any_number_of_commands
 HCQI_SETTLE 128 any_number_in_flight freed_blocks_cost_the_same
 HCQI_STAGE_ALIGN 16 copies_around_every_size
 HCQI_SYS_SECONDS_MAX * deadlines short_waits_are_silent
