@@ -33,57 +33,56 @@ static void host_command_sees_memory(TEST_ARGS) {
     }
 }
 
-/* A failing host command: the rest does not run, its signals fail, later work
-   of the lane goes on, the timeline advances, the error says where. */
-static void host_command_fails(TEST_ARGS) {
-    for (int bound = 0; bound < 2; bound++) {
-        host_log log;
-        memset(&log, 0, sizeof log);
-        log.result = HCQ_ERROR_HOST;
+/* A failing host command, or a custom one: the rest does not run, its signals fail,
+   later work of the lane goes on, the timeline advances, the error says where. What was
+   handed over before a host command has run. */
+static void commands_fail(TEST_ARGS) {
+    for (int way = 0; way < 4; way++) {
+        const int bound = way & 1, custom = way & 2;
+        host_log log = {0, HCQ_ERROR_HOST};
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *next = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 8);
+        custom_payload p = {a.address + 16, 666, 1234};
         hcq_signal before = make_signal(T.dev, 0), after = make_signal(T.dev, 0);
-        hcq_signal last = make_signal(T.dev, 0);
         hcq_point done, later, line;
+        hcq_error_info error;
         CHECK_OK(hcq_queue_label(q, "failing"));
         CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(before, 1)), 1);
-        CHECK_INDEX(hcq_queue_host(q, host_record, &log), 2);
+        CHECK_INDEX(custom ? hcq_queue_custom(q, &custom_type, &p)
+                           : hcq_queue_host(q, host_record, &log), 2);
         CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(after, 1)), 4);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(a, 8, 4), 9, 4), 5);
-        CHECK_INDEX(hcq_queue_signal(q, hcq_at(last, 1)), 6);
         CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 3, 4), 0);
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         CHECK_OK(hcq_queue_submit(next, T.dev, &later));
-        line = hcq_at(hcq_device_timeline(T.dev), hcq_device_timeline_value(T.dev) - 1);
-        WAIT_OK(hcq_at(before, 1));
+        line = timeline_now(T.dev);
+        const hcq_point first = hcq_at(before, 1);
+        CHECK(custom || hcq_wait(&first, 1, HCQ_ALL, BOUND) == HCQ_OK);
         WAIT_RESULT(done, HCQ_ERROR_HOST);
         WAIT_RESULT(hcq_at(after, 1), HCQ_ERROR_HOST);
-        WAIT_RESULT(hcq_at(last, 1), HCQ_ERROR_HOST);
         WAIT_OK(later);
         WAIT_OK(line);                 /* the timeline only orders */
         CHECK_RESULT(test_poll(done), HCQ_ERROR_HOST); /* and the point remembers */
-        CHECK_U64(READ32(a, 0), 1);
+        CHECK(custom || READ32(a, 0) == 1);
+        CHECK(READ32(a, 0) != 2);
         CHECK_U64(READ32(a, 1), 3);
-        CHECK_U64(READ32(a, 2), 0);
-        hcq_error_info error;
         CHECK_OK(hcq_device_error(T.dev, &error));
         CHECK_RESULT(error.result, HCQ_ERROR_HOST);
-        CHECK(strcmp(error.queue, "failing") == 0);
-        CHECK_U64(error.command, 2);
+        CHECK(strcmp(error.queue, "failing") == 0 && error.command == 2);
         CHECK_OK(hcq_device_error(T.dev, &error)); /* was taken */
         CHECK_OK(error.result);
         log.result = HCQ_OK;           /* the queue itself is not spoilt */
+        p.value = 5;
+        CHECK_OK(custom ? hcq_queue_update_custom(q, 2, &p) : HCQ_OK);
+        CHECK_OK(hcq_signal_reset(before, 0));
         CHECK_OK(hcq_signal_reset(after, 0));
-        CHECK_OK(hcq_signal_reset(last, 0));
-        CHECK_OK(hcq_queue_update_signal(q, 1, NULL, 2));
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         WAIT_OK(done);
         WAIT_OK(hcq_at(after, 1));
         CHECK_U64(READ32(a, 0), 2);
-        CHECK_U64(READ32(a, 2), 9);
+        CHECK_U64(READ32(a, 4), custom ? 5 : 0);
         hcq_queue_destroy(q);
     }
 }
@@ -145,33 +144,50 @@ static hcq_result host_calls_back(void *user) {
     return HCQ_OK;
 }
 
-/* Notifications, whoever runs them, and host commands: what would block is refused,
-   the rest is done, and no lock is held meanwhile. */
+static notice_caller caller;
+
+/* May be called again, for another version. */
+static hcq_result custom_calls_back(void *native, const void *payload, void *user) {
+    (void)native;
+    (void)payload;
+    if (!caller.calls) { notice_calls_back(user, HCQ_OK); }
+    return HCQ_OK;
+}
+
+static const hcq_custom_type custom_calls_type = {
+    "calls", 4, {{"CPU", custom_calls_back}, {"MOCK", custom_calls_back},
+                 {"TRACE", custom_calls_back}, TEST_GPU_ENCODE(custom_calls_back)},
+    {{0, 0}}, &caller};
+
+/* Notifications, whoever runs them, host commands and custom ones: what would block is
+   refused, the rest is done, and no lock is held meanwhile. */
 static void callbacks_call_hcq(TEST_ARGS) {
-    static notice_caller c;
-    for (int way = 0; way < 6; way++) {
+    for (int way = 0; way < 7; way++) {
+        notice_caller *c = &caller;
         hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev, 0);
         hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1);
         hcq_buffer a = make_words(T.dev, 4);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        memset(&c, 0, sizeof c);
-        c.set = make_signal(T.dev, 0);
-        c.set_to = 5;
-        c.other = make_signal(T.dev2, 0);
-        c.buffer = make_words(T.dev, 4);
-        c.submit = make_queue(T.dev, HCQ_COPY);
-        CHECK_INDEX(hcq_queue_write(c.submit, a, 9, 4), 0);
-        NOTIFY_AT(&c.undone, hcq_at(c.set, 900));
-        hcq_point late = hcq_at(c.set, 900); /* so that there is something to wait for */
+        const uint32_t payload = 0;
+        memset(c, 0, sizeof *c);
+        c->set = make_signal(T.dev, 0);
+        c->set_to = 5;
+        c->other = make_signal(T.dev2, 0);
+        c->buffer = make_words(T.dev, 4);
+        c->submit = make_queue(T.dev, HCQ_COPY);
+        CHECK_INDEX(hcq_queue_write(c->submit, a, 9, 4), 0);
+        NOTIFY_AT(&c->undone, hcq_at(c->set, 900));
+        hcq_point late = hcq_at(c->set, 900); /* so that there is something to wait for */
         CHECK_OK(submit_lists(T.dev, &late, NULL, HCQ_UNORDERED, NULL));
         if (way > 1 && way < 5) {
             CHECK_OK(submit_lists(way == 4 ? T.dev2 : T.dev, &open, &raise, 0, NULL));
         }
-        if (way == 5) {
-            CHECK_INDEX(hcq_queue_host(q, host_calls_back, &c), 0);
+        if (way >= 5) {
+            CHECK_INDEX(way == 5 ? hcq_queue_host(q, host_calls_back, c)
+                                 : hcq_queue_custom(q, &custom_calls_type, &payload), 0);
             CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         } else {
-            CHECK_OK(hcq_notify(raise, notice_calls_back, &c, NULL));
+            CHECK_OK(hcq_notify(raise, notice_calls_back, c, NULL));
         }
         if (way == 1) {                /* by the host */
             CHECK_OK(hcq_signal_set(s, 1));
@@ -181,19 +197,19 @@ static void callbacks_call_hcq(TEST_ARGS) {
         if (way == 3) {
             WAIT_OK(raise);
         }
-        CHECK(word_until(&c.calls, 1));
+        CHECK(word_until(&c->calls, 1));
         for (int i = 0; i < 20; i++) {
-            CHECK_RESULT(c.got[i], i < 11 ? HCQ_OK : HCQ_ERROR_WOULD_BLOCK);
+            CHECK_RESULT(c->got[i], i < 11 ? HCQ_OK : HCQ_ERROR_WOULD_BLOCK);
         }
-        CHECK(c.unlocked);
-        WAIT_OK(hcq_at(c.set, 5));     /* and this thread may block again */
-        WAIT_OK(c.submitted);
-        NOTIFIED(&c.again, HCQ_OK);
-        CHECK_OK(hcq_signal_set(c.set, 900));
+        CHECK(c->unlocked);
+        WAIT_OK(hcq_at(c->set, 5));    /* and this thread may block again */
+        WAIT_OK(c->submitted);
+        NOTIFIED(&c->again, HCQ_OK);
+        CHECK_OK(hcq_signal_set(c->set, 900));
         CHECK_U64(READ32(a, 0), 9);
-        SILENT(&c.undone);
+        SILENT(&c->undone);
         synchronize_both();
-        CHECK_U64(c.calls, 1);
+        CHECK_U64(c->calls, 1);
     }
 }
 
@@ -307,6 +323,6 @@ static void service_thread_can_be_kicked(TEST_ARGS) {
 }
 
 #define HOST_TESTS \
-    TEST(host_command_sees_memory), TEST(host_command_fails), TEST(callbacks_call_hcq), \
+    TEST(host_command_sees_memory), TEST(commands_fail), TEST(callbacks_call_hcq), \
     TEST(releases_without_anybody_asking), TEST(unordered_work_starves_nobody), \
     TEST(host_commands_take_turns), TEST(service_thread_can_be_kicked)

@@ -213,22 +213,6 @@ static void copies_around_every_size(TEST_ARGS) {
     free(out);
 }
 
-/* Zeros, also in a block that others have used. */
-static void zeros_around_every_size(TEST_ARGS) {
-    static const uint32_t sizes[] = {512, 4096, 16384, 65536};
-    static unsigned char zeros[65537], dirty[65537];
-    memset(dirty, 0xff, sizeof dirty);
-    for (uint32_t k = 0; k < 48; k++) { /* each of a flag twice, then of the other */
-        const uint32_t size = sizes[k / 12] - 1 + k % 3;
-        hcq_buffer buffer;
-        CHECK_OK(hcq_alloc(T.dev, size, HCQ_ZEROED | (k / 6 % 2 ? HCQ_HOST_VISIBLE : 0), &buffer));
-        CHECK_BYTES(buffer, zeros, size);
-        CHECK_OK(hcq_copyin(buffer, dirty, size));
-        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-        CHECK_OK(hcq_free(buffer));
-    }
-}
-
 /* ---- what is refused ---- */
 
 /* Values whose promises lie in one place do not meet; the same one does. */
@@ -419,7 +403,6 @@ static void as_many_arguments_as_fit(TEST_ARGS) {
     TEST(any_number_in_flight), TEST(any_number_of_waits), TEST(any_number_of_running_lanes), \
     TEST(any_number_of_commands), TEST(any_number_of_updates), \
     TEST(any_number_of_earlier_launches), TEST(copies_around_every_size), \
-    TEST(zeros_around_every_size), TEST(promises_in_one_place), \
-    TEST(numbers_of_inputs_and_variables), TEST(as_many_empties_as_fit), \
-    TEST(graphs_on_as_many_lanes_as_fit), TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), \
-    TEST(as_many_arguments_as_fit)
+    TEST(promises_in_one_place), TEST(numbers_of_inputs_and_variables), \
+    TEST(as_many_empties_as_fit), TEST(graphs_on_as_many_lanes_as_fit), \
+    TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), TEST(as_many_arguments_as_fit)

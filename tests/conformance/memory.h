@@ -1,25 +1,27 @@
 /* Buffers, the cache, copies, eager order. Part of conformance.c. */
 #include "shared.h"
 
-static void alloc_flags(TEST_ARGS) {
-    hcq_buffer buffer;
-    static const uint32_t sizes[] = {1, 3, 64, 4095, 4096, 4097, 100000};
-    for (uint32_t flags = 0; flags < 8; flags++) {
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            CHECK_OK(hcq_alloc(T.dev, sizes[i], flags, &buffer));
-            CHECK_U64(buffer.size, sizes[i]);
-            CHECK_U64(buffer.address % 64, 0);
-            CHECK(buffer.device == T.dev && buffer.address != 0);
-            CHECK(!(flags & HCQ_HOST_VISIBLE) || buffer.host != NULL);
-            CHECK(has_feature(HCQ_FEATURE_HOST_MEMORY) || (flags & HCQ_HOST_VISIBLE) ||
-                  buffer.host == NULL);
-            if (flags & HCQ_ZEROED) {
-                void *zeros = calloc(1, sizes[i]);
-                CHECK_BYTES(buffer, zeros, sizes[i]);
-                free(zeros);
-            }
-            CHECK_OK(hcq_free(buffer));
+/* Blocks of every kind, zeroed if asked for, also where others have used them. */
+static void zeros_around_every_size(TEST_ARGS) {
+    static const uint32_t sizes[] = {2, 64, 512, 4096, 16384, 65536, 100000};
+    static unsigned char zeros[100001], dirty[100001];
+    memset(dirty, 0xff, sizeof dirty);
+    for (uint32_t k = 0; k < 3 * 32 * sizeof sizes / sizeof sizes[0]; k++) {
+        const uint32_t size = sizes[k / 96] - 1 + k / 32 % 3, flags = k % 8; /* each 4 times */
+        hcq_buffer buffer;
+        CHECK_OK(hcq_alloc(T.dev, size, flags, &buffer));
+        CHECK_U64(buffer.size, size);
+        CHECK_U64(buffer.address % 64, 0);
+        CHECK(buffer.device == T.dev && buffer.address != 0);
+        CHECK(!(flags & HCQ_HOST_VISIBLE) || buffer.host != NULL);
+        CHECK(has_feature(HCQ_FEATURE_HOST_MEMORY) || (flags & HCQ_HOST_VISIBLE) ||
+              buffer.host == NULL);
+        if (flags & HCQ_ZEROED) {
+            CHECK_BYTES(buffer, zeros, size);
         }
+        CHECK_OK(hcq_copyin(buffer, dirty, size));
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_OK(hcq_free(buffer));
     }
 }
 
@@ -76,11 +78,6 @@ static void eager_calls_follow_all_lanes(TEST_ARGS) {
     free(got);
 }
 
-/* From buffer to buffer, in order. */
-static hcq_result transfer_all(hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    return hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, 0, BOUND);
-}
-
 static void cache_reuses_after_done(TEST_ARGS) {
     hcq_buffer a, b, c, d;
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &a));
@@ -116,60 +113,59 @@ static void cache_reuses_after_done(TEST_ARGS) {
     CHECK_U64(d.address, b.address);
 }
 
-static void trim_and_no_cache(TEST_ARGS) {
+static uint64_t cached(hcq_device *device) {
+    return test_query(device, HCQ_QUERY_CACHED_BYTES);
+}
+
+static void come_and_go_once(hcq_device *device, uint64_t size, uint32_t flags) {
     hcq_buffer a;
-    for (int i = 0; i < 5; i++) {
-        CHECK_OK(hcq_alloc(T.dev, 1000u + 64u * (uint32_t)i, 0, &a));
-        CHECK_OK(hcq_free(a));
+    CHECK_OK(hcq_alloc(device, size, flags, &a));
+    CHECK_OK(hcq_free(a));
+}
+
+static void trim_and_no_cache(TEST_ARGS) {
+    for (uint32_t i = 0; i < 5; i++) {
+        come_and_go_once(T.dev, 1000 + 64 * i, 0);
     }
-    CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) >= 5000);
+    CHECK(cached(T.dev) >= 5000);
     CHECK_OK(hcq_trim(T.dev, 2000));
-    CHECK(test_query(T.dev, HCQ_QUERY_CACHED_BYTES) <= 2000);
+    CHECK(cached(T.dev) <= 2000);
     CHECK_OK(hcq_trim(T.dev, 0));
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
-    CHECK_OK(hcq_alloc(T.dev, 3000, HCQ_NO_CACHE, &a));
-    CHECK_OK(hcq_free(a));
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
-    hcq_device_desc desc = test_desc();
-    desc.cache_bytes = 8192;
-    hcq_device *device = test_open(0, &desc);
-    for (int i = 0; i < 20; i++) {
-        CHECK_OK(hcq_alloc(device, 1000u + 128u * (uint32_t)i, 0, &a));
-        CHECK_OK(hcq_free(a));
-        CHECK(test_query(device, HCQ_QUERY_CACHED_BYTES) <= 8192);
+    CHECK_U64(cached(T.dev), 0);
+    come_and_go_once(T.dev, 3000, HCQ_NO_CACHE);
+    CHECK_U64(cached(T.dev), 0);
+    for (uint32_t none = 0; none < 2; none++) {
+        hcq_device_desc desc = test_desc();
+        desc.cache_bytes = none ? HCQ_KEEP : 8192;
+        hcq_device *device = test_open(0, &desc);
+        for (uint32_t i = 0; i < 20; i++) {
+            come_and_go_once(device, 1000 + 128 * i, 0);
+            CHECK(cached(device) <= (none ? 0 : 8192));
+        }
+        CHECK_OK(hcq_close(device));
     }
-    CHECK_OK(hcq_close(device));
-    desc.cache_bytes = HCQ_KEEP;       /* none */
-    device = test_open(0, &desc);
-    CHECK_OK(hcq_alloc(device, 1000, 0, &a));
-    CHECK_OK(hcq_free(a));
-    CHECK_U64(test_query(device, HCQ_QUERY_CACHED_BYTES), 0);
-    CHECK_OK(hcq_close(device));
 }
 
 static void import_host_memory(TEST_ARGS) {
-    static uint32_t mine[64];
+    static uint32_t mine[64], want[64];
     hcq_buffer buffer;
     if (!has_feature(HCQ_FEATURE_IMPORT)) {
         CHECK_RESULT(hcq_import(T.dev, mine, sizeof mine, &buffer), HCQ_ERROR_UNSUPPORTED);
         return;
     }
     for (uint32_t i = 0; i < 64; i++) {
-        mine[i] = i;
+        mine[i] = want[i] = i;
     }
+    want[63] += 5;
     CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &buffer));
     CHECK(buffer.host == mine);
-    hcq_program *add = make_add(T.dev);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    add_args args = {buffer.address, 5, 64};
-    CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(64, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(record_add(q, make_add(T.dev), buffer, 63, 5), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    for (uint32_t i = 0; i < 64; i++) {
-        CHECK_U64(mine[i], i + 5);
-    }
+    CHECK(memcmp(mine, want, sizeof mine) == 0);
     CHECK_OK(hcq_free(buffer));
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0); /* never kept */
+    CHECK_U64(cached(T.dev), 0);       /* never kept */
     CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
 }
 
@@ -225,25 +221,18 @@ static void freed_blocks_wait_for_their_devices(TEST_ARGS) {
 /* The system takes its time over large blocks; meanwhile calls on other devices
    get through. The hooks wait for one that does. */
 typedef struct slow_hooks {
+    pthread_t thread;
     hcq_device *device;                /* of the thread that allocates */
     hcq_memory_hooks inner;
-    uint32_t asked, answered;          /* atomic */
+    uint32_t asked, answered, over;    /* atomic */
     int late;
-    int closes;
     hcq_result result;
 } slow_hooks;
 
 static void slow_hook_wait(slow_hooks *h, size_t size) {
-    if (size < 1u << 20) {
-        return;
-    }
-    uint32_t mine = __atomic_add_fetch(&h->asked, 1, __ATOMIC_SEQ_CST);
-    for (uint32_t ms = 0; __atomic_load_n(&h->answered, __ATOMIC_SEQ_CST) < mine; ms++) {
-        if (ms == 3000) {
-            h->late = 1;
-            return;
-        }
-        test_sleep_ms(1);
+    if (size >= 1u << 20) {
+        uint32_t mine = __atomic_add_fetch(&h->asked, 1, __ATOMIC_SEQ_CST);
+        h->late |= !word_until(&h->answered, mine);
     }
 }
 
@@ -263,38 +252,33 @@ static void *slow_hooks_run(void *user) {
     slow_hooks *h = (slow_hooks *)user;
     hcq_buffer a, b;
     h->result = hcq_alloc(h->device, 1u << 20, HCQ_ZEROED | HCQ_NO_CACHE, &a);
-    if (h->result == HCQ_OK) {
-        h->result = hcq_alloc(h->device, 2u << 20, 0, &b);
-    }
-    if (h->result == HCQ_OK) {
-        h->result = hcq_free(a);
-    }
+    h->result = h->result == HCQ_OK ? hcq_alloc(h->device, 2u << 20, 0, &b) : h->result;
+    h->result = h->result == HCQ_OK ? hcq_free(a) : h->result;
     hcq_result closed = hcq_close(h->device); /* with a block that lives */
     h->result = h->result == HCQ_OK ? closed : h->result;
-    __atomic_store_n(&h->closes, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&h->over, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
 static void large_blocks_hold_nobody_up(TEST_ARGS) {
-    slow_hooks h;
-    pthread_t thread;
+    static slow_hooks h;
     hcq_device_desc desc = test_desc();
     hcq_signal s = make_signal(T.dev, 0);
+    SKIP_IF(is_vulkan() || is_cuda(), "large blocks are not from the hooks");
     memset(&h, 0, sizeof h);
     h.inner = desc.memory;
     desc.memory.alloc_fn = slow_hook_alloc;
     desc.memory.free_fn = slow_hook_free;
     desc.memory.user = &h;
-    SKIP_IF(is_vulkan() || is_cuda(), "large blocks are not from the hooks");
     h.device = test_open(1, &desc);
-    pthread_create(&thread, NULL, slow_hooks_run, &h);
-    for (uint64_t value = 1; !__atomic_load_n(&h.closes, __ATOMIC_SEQ_CST); value++) {
+    pthread_create(&h.thread, NULL, slow_hooks_run, &h);
+    for (uint64_t value = 1; !__atomic_load_n(&h.over, __ATOMIC_SEQ_CST); value++) {
         uint32_t asked = __atomic_load_n(&h.asked, __ATOMIC_SEQ_CST);
         CHECK_OK(hcq_signal_set(s, value));
         __atomic_store_n(&h.answered, asked, __ATOMIC_SEQ_CST);
-        test_sleep_ms(1);
+        mock_sleep(100000);
     }
-    pthread_join(thread, NULL);
+    pthread_join(h.thread, NULL);
     CHECK_OK(h.result);
     CHECK(!h.late);
     CHECK_U64(h.asked, 4);
@@ -304,62 +288,48 @@ typedef struct eager_worker {
     pthread_t thread;
     hcq_device *from, *to;
     uint64_t seed;
-    hcq_result result;
-    int wrong;
+    int right;
 } eager_worker;
-
-static hcq_result eager_round(eager_worker *w, hcq_buffer src, hcq_buffer dst, uint32_t size) {
-    unsigned char in[3000], out[3000];
-    fill_pattern(in, size, test_random(&w->seed));
-    hcq_result result = hcq_copyin(src, in, size);
-    if (result == HCQ_OK) {
-        result = transfer_all(dst, src, size);
-    }
-    if (result == HCQ_OK) {
-        result = hcq_copyout(out, dst, size);
-    }
-    w->wrong |= result == HCQ_OK && memcmp(in, out, size) != 0;
-    return result;
-}
 
 static void *eager_worker_run(void *user) {
     eager_worker *w = (eager_worker *)user;
+    unsigned char in[3000], out[3000];
     hcq_buffer src, dst;
-    w->result = hcq_alloc(w->from, 3000, 0, &src);
-    if (w->result == HCQ_OK) {
-        w->result = hcq_alloc(w->to, 3000, 0, &dst);
+    int right = hcq_alloc(w->from, 3000, 0, &src) == HCQ_OK &&
+                hcq_alloc(w->to, 3000, 0, &dst) == HCQ_OK;
+    for (uint32_t i = 0; i < 30 && right; i++) {
+        const uint32_t size = 1 + i * 331 % 3000;
+        fill_pattern(in, size, test_random(&w->seed));
+        right = hcq_copyin(src, in, size) == HCQ_OK &&
+                hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, 0,
+                             BOUND) == HCQ_OK &&
+                hcq_copyout(out, dst, size) == HCQ_OK && memcmp(in, out, size) == 0;
     }
-    for (uint32_t i = 0; i < 30 && w->result == HCQ_OK; i++) {
-        w->result = eager_round(w, src, dst, 1 + (i * 331) % 3000);
-    }
-    if (w->result == HCQ_OK) {
-        w->result = hcq_free(src);
-    }
+    w->right = right && hcq_free(src) == HCQ_OK;
     return NULL;
 }
 
 /* Both ways between two devices at once, and within one. */
 static void eager_calls_from_threads(TEST_ARGS) {
-    eager_worker w[5];
-    for (uint32_t i = 0; i < 5; i++) {
-        memset(&w[i], 0, sizeof w[i]);
+    enum { THREADS = 5 };
+    eager_worker w[THREADS];
+    memset(w, 0, sizeof w);
+    for (uint32_t i = 0; i < THREADS; i++) {
         w[i].from = i % 2 ? T.dev : T.dev2;
-        w[i].to = i % 2 ? T.dev2 : T.dev;
-        w[i].to = i == 4 ? w[i].from : w[i].to;
+        w[i].to = i % 2 || i == 4 ? T.dev2 : T.dev;
         w[i].seed = T.seed + i;
         pthread_create(&w[i].thread, NULL, eager_worker_run, &w[i]);
     }
-    for (uint32_t i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < THREADS; i++) {
         pthread_join(w[i].thread, NULL);
     }
-    for (uint32_t i = 0; i < 5; i++) {
-        CHECK_OK(w[i].result);
-        CHECK(!w[i].wrong);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        CHECK(w[i].right);
     }
 }
 
 #define MEMORY_TESTS \
     TEST(freed_blocks_wait_for_their_devices), TEST(large_blocks_hold_nobody_up), \
-    TEST(eager_calls_from_threads), TEST(alloc_flags), TEST(views_are_values), \
+    TEST(eager_calls_from_threads), TEST(zeros_around_every_size), TEST(views_are_values), \
     TEST(eager_calls_follow_all_lanes), TEST(cache_reuses_after_done), TEST(trim_and_no_cache), \
     TEST(import_host_memory), TEST(imports_side_by_side)

@@ -91,36 +91,6 @@ static void updates_of_each_kind(TEST_ARGS) {
     }
 }
 
-/* Every update may come while the submissions before are held or run. */
-static void update_while_under_way(TEST_ARGS) {
-    enum { ROUNDS = 300 };
-    for (int bound = 0; bound < 2; bound++) {
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_buffer a = make_words(T.dev, ROUNDS), b = make_words(T.dev, ROUNDS);
-        hcq_point gate = make_gate(T.dev);
-        uint32_t want[ROUNDS];
-        CHECK_INDEX(record_put(q, make_put(T.dev), a, 0, 0), 0);
-        CHECK_INDEX(hcq_queue_copy(q, b, a, 4), 1);
-        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-        for (uint32_t i = 0; i < ROUNDS; i++) {
-            const uint32_t value = i * 3 + 1;
-            const hcq_buffer dst = hcq_view(b, i * 4, 4), src = hcq_view(a, i * 4, 4);
-            CHECK_OK(hcq_queue_update_arg(q, 0, 1, &i, 4));
-            if (i % 3 != 1) {          /* else the old one is kept */
-                CHECK_OK(hcq_queue_update_arg(q, 0, 2, &value, 4));
-            }
-            CHECK_OK(hcq_queue_update_copy(q, 1, &dst, &src, HCQ_KEEP));
-            CHECK_OK(submit_behind(q, T.dev, &gate, NULL));
-            if (i == 1) {              /* a bound queue has two versions */
-                open_gate(gate);
-            }
-            want[i] = (i % 3 == 1 ? i - 1 : i) * 3 + 1;
-        }
-        CHECK_BYTES(b, want, sizeof want);
-        hcq_queue_destroy(q);
-    }
-}
-
 /* Grid, arguments, value and size as variables: what each submission says, or nothing. */
 static void variables_of_each_kind(TEST_ARGS) {
     enum { GRID, ADDED, VALUE, SIZE, WORDS = 64 };
@@ -168,38 +138,6 @@ static void variables_of_each_kind(TEST_ARGS) {
         }
         hcq_queue_destroy(q);
     }
-}
-
-/* Versions that held submissions occupy: refused at once, and usable again. */
-static void slots_all_held(TEST_ARGS) {
-    hcq_signal gate = make_signal(T.dev, 0);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_program *put = make_put(T.dev);
-    hcq_buffer a = make_words(T.dev, 64);
-    hcq_point done = {{0}, 0};
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    CHECK_INDEX(record_put(q, put, a, 0, 1), 1);
-    CHECK_OK(hcq_queue_bind(q, T.dev));
-    uint32_t accepted = 0;
-    hcq_result result = HCQ_OK;
-    uint64_t start = hcq_sys_now_ns();
-    for (uint32_t i = 0; i < 64 && result == HCQ_OK; i++) {
-        CHECK_OK(hcq_queue_update_arg(q, 1, 1, &i, 4));
-        hcq_point point;
-        result = hcq_queue_submit(q, T.dev, &point);
-        accepted += result == HCQ_OK;
-        done = result == HCQ_OK ? point : done;
-    }
-    CHECK(hcq_sys_now_ns() - start < 5 * SECOND); /* it does not wait for the gate */
-    CHECK(result == HCQ_OK || result == HCQ_ERROR_LIMIT);
-    CHECK(accepted >= 2);
-    CHECK_OK(hcq_signal_set(gate, 1));
-    WAIT_OK(done);
-    for (uint32_t i = 0; i < 64; i++) {
-        CHECK_U64(READ32(a, i), i < accepted ? 1 : 0); /* none lost, none invented */
-    }
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done)); /* what was refused goes now */
-    WAIT_OK(done);
 }
 
 typedef struct encoded { uint64_t copied, patched, encodes; } encoded;
@@ -380,11 +318,7 @@ static void bound_here_submitted_there(TEST_ARGS) {
         CHECK_U64(READ32(a, 0), 30);
         CHECK_U64(READ32(a, 2), 30);
     }
-    hcq_device_desc desc = test_desc();
-    hcq_device *other = NULL;
-    desc.cpu = NULL;
-    desc.backend_desc = NULL;
-    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
+    hcq_device *other = open_other_backend();
     CHECK_OK(hcq_queue_update_signal(q, 1, NULL, 99));
     hcq_result result = hcq_queue_submit(q, other, NULL); /* another backend */
     CHECK(result == HCQ_ERROR_FOREIGN || result == HCQ_ERROR_UNSUPPORTED);
@@ -392,7 +326,6 @@ static void bound_here_submitted_there(TEST_ARGS) {
 }
 
 #define UPDATE_TESTS \
-    TEST(updates_of_each_kind), TEST(update_while_under_way), TEST(variables_of_each_kind), \
-    TEST(slots_all_held), TEST(bound_queues_are_encoded_once), \
+    TEST(updates_of_each_kind), TEST(variables_of_each_kind), TEST(bound_queues_are_encoded_once), \
     TEST(version_with_least_work_is_taken), TEST(record_after_bind), \
     TEST(bound_here_submitted_there)

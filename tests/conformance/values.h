@@ -32,52 +32,29 @@ static void values_replace_buffers(TEST_ARGS) {
     }
 }
 
-/* Address 0 is for what variables bring; without one it is refused before it runs. */
-static void no_buffer_is_refused(TEST_ARGS) {
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *g = make_queue(T.dev, HCQ_GRAPH);
-    hcq_buffer a = make_words(T.dev, 64), none;
-    const uint64_t zero = 0;
-    memset(&none, 0, sizeof none);
-    CHECK_INDEX(record_add(q, make_add(T.dev), none, 0, 7), 0);
-    log_clear();
-    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID);
-    CHECK(log_has("argument 0 of command 0"));
-    CHECK_RESULT(hcq_queue_bind(q, T.dev), HCQ_ERROR_INVALID);
-    CHECK(hcq_queue_append(g, q) < 0);
-    CHECK_OK(hcq_queue_update_arg(q, 0, 0, &a.address, 8));
-    CHECK_RESULT(hcq_queue_update_arg(q, 0, 0, &zero, 8), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-    CHECK_U64(READ32(a, 0), 7);
-}
-
 /* A graph's placeholders are buffer arguments: anywhere else they are refused. */
 static void placeholders_only_as_buffers(TEST_ARGS) {
     hcq_program *all = make_all(T.dev);
     hcq_buffer a = make_words(T.dev, 64);
-    const hcq_dims one = {1, 1, 1};
     for (int kind = 0; kind < 6; kind++) {
         hcq_queue *g = make_queue(T.dev, HCQ_GRAPH);
-        hcq_buffer in = hcq_input(g, 0, NULL, 256), empty;
+        hcq_buffer in = hcq_input(g, 0, NULL, 256), empty, input = make_words(T.dev, 64);
         CHECK_INDEX(hcq_queue_empty(g, NULL, 256, 0, &empty), 0);
         const uint64_t held = kind & 1 ? empty.address + 8 : in.address;
-        all_args k;
-        memset(&k, 0, sizeof k);
-        k.out = a.address;
-        k.in = in.address;
-        const all_args good = k;
-        if (kind / 2 == 0) {
-            k.u64 = held;
-        } else if (kind / 2 == 1) {
-            k.i64 = (int64_t)held;
-        } else {
-            memcpy(&k.wide, &held, sizeof held);
-        }
+        all_args good, bad;
+        memset(&good, 0, sizeof good);
+        good.out = a.address;
+        good.in = in.address;
+        bad = good;
+        memcpy(kind / 2 == 0   ? (void *)&bad.u64
+               : kind / 2 == 1 ? (void *)&bad.i64
+                               : (void *)&bad.wide, &held, sizeof held);
         log_clear();
-        CHECK(hcq_queue_exec(g, all, &k, sizeof k, one, one) < 0);
+        CHECK(record_one(g, all, &bad, sizeof bad) < 0);
         CHECK(log_has("placeholder"));
         CHECK_OK(hcq_queue_reset(g));
         CHECK(hcq_input(g, 0, NULL, 256).size == 256);
-        CHECK_INDEX(hcq_queue_exec(g, all, &good, sizeof good, one, one), 0);
+        CHECK_INDEX(record_one(g, all, &good, sizeof good), 0);
         CHECK_RESULT(hcq_queue_update_arg(g, 0, 9, &in.address, 8), HCQ_ERROR_INVALID);
         CHECK_RESULT(hcq_queue_access(g, 0, hcq_input(g, 1, NULL, 64), HCQ_ARG_IN),
                      HCQ_ERROR_INVALID); /* the command cannot get at it */
@@ -86,7 +63,6 @@ static void placeholders_only_as_buffers(TEST_ARGS) {
         const uint64_t values[2] = {in.address, 18};
         for (int i = 0; i < 2; i++) {
             hcq_submission s = submission(&g, 1);
-            hcq_buffer input = make_words(T.dev, 64);
             double out[11];
             s.variables = &values[i];
             s.variable_count = 1;
@@ -134,13 +110,19 @@ static void copies_grow_alone(TEST_ARGS) {
 
 /* ---- values of held submissions ---- */
 
-/* out[variable 0] = variable 1 */
-static hcq_queue *make_putter(hcq_device *device, hcq_buffer out, int bound) {
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(record_put(q, make_put(device), out, 0, 0), 0);
-    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 1, 0, 0));
-    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 2, 1, 0));
-    CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
+/* out[variable 0] = variable 1; swapped: behind a barrier, with the variables the other
+   way round. */
+static void record_putter(hcq_queue *q, hcq_buffer out, uint32_t swapped, int bound) {
+    CHECK(!swapped || hcq_queue_memory_barrier(q) == 0);
+    CHECK_INDEX(record_put(q, make_put(out.device), out, 0, 0), swapped);
+    CHECK_OK(hcq_queue_variable(q, swapped, HCQ_PART_ARG + 1, swapped, 0));
+    CHECK_OK(hcq_queue_variable(q, swapped, HCQ_PART_ARG + 2, !swapped, 0));
+    CHECK_OK(bound ? hcq_queue_bind(q, out.device) : HCQ_OK);
+}
+
+static hcq_queue *make_putter(hcq_buffer out, int bound) {
+    hcq_queue *q = make_queue(out.device, HCQ_COMPUTE);
+    record_putter(q, out, 0, bound);
     return q;
 }
 
@@ -173,7 +155,7 @@ static void held_values_are_small(TEST_ARGS) {
     hcq_device *device = test_open(0, &desc);
     for (uint32_t way = 0; way < 4; way++) {
         hcq_buffer out = make_words(device, count);
-        hcq_queue *q = make_putter(device, out, way & 1);
+        hcq_queue *q = make_putter(out, way & 1);
         hcq_point gate = make_gate(device), done = {{0}, 0};
         const uint32_t flags = way & 2 ? HCQ_UNORDERED : 0;
         CHECK_OK(put_behind(q, device, 0, 0, NULL, 0, &done));
@@ -195,55 +177,11 @@ static void held_values_are_small(TEST_ARGS) {
         CHECK_OK(hcq_device_synchronize(device, 60 * SECOND));
         check_puts(out, count, 3);     /* each its own */
         uint64_t after = __atomic_load_n(&T.memory.bytes, __ATOMIC_SEQ_CST);
-        CHECK(!is_cpu() || after <= before + 2000000); /* mocks keep theirs */
+        CHECK(!is_cpu() || after <= before + 65536); /* mocks keep theirs */
         hcq_queue_destroy(q);
         CHECK_OK(hcq_free(out));
     }
     CHECK_OK(hcq_close(device));
-}
-
-/* What is held runs what was recorded when it was submitted, with its values,
-   whatever becomes of the queue: updated, recorded anew, destroyed. */
-static void held_values_keep_their_recording(TEST_ARGS) {
-    enum { EACH = 5, STEPS = 8, N = EACH * STEPS };
-    for (uint32_t way = 0; way < 4; way++) {
-        const uint32_t bound = way & 1, anew = way & 2;
-        hcq_buffer out = make_words(T.dev, N);
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_program *put = make_put(T.dev);
-        hcq_point gate = make_gate(T.dev), done[N];
-        uint32_t want[N];
-        for (uint32_t i = 0; i < N; i++) {
-            const uint32_t step = i / EACH, command = anew ? step : 0;
-            const put_args args = {out.address, 0, step * 100 + 1};
-            hcq_submission s = submission(&q, 1);
-            uint64_t v[3] = {N, N, N};
-            if (i % EACH == 0 && (i == 0 || anew)) {
-                CHECK_OK(hcq_queue_reset(q));
-                for (uint32_t k = 0; k < command; k++) {
-                    CHECK(hcq_queue_memory_barrier(q) >= 0);
-                }
-                CHECK_INDEX(record_one(q, put, &args, sizeof args), (int32_t)command);
-                CHECK_OK(hcq_queue_variable(q, command, HCQ_PART_ARG + 1, command % 3, 0));
-                CHECK(!bound || hcq_queue_bind(q, T.dev) == HCQ_OK);
-            } else if (i % EACH == 0) {
-                CHECK_OK(hcq_queue_update_arg(q, 0, 2, &args.value, 4));
-            }
-            v[command % 3] = i;
-            s.variables = v;
-            s.variable_count = 3;
-            s.waits = &gate;
-            s.wait_count = 1;
-            s.flags = i % 2 ? HCQ_UNORDERED : 0;
-            CHECK_OK(hcq_submit(T.dev, &s, 1, &done[i]));
-            want[i] = args.value;
-        }
-        CHECK_OK(hcq_queue_reset(q));
-        hcq_queue_destroy(q);
-        open_gate(gate);
-        CHECK_OK(hcq_wait(done, N, HCQ_ALL, BOUND));
-        CHECK_BYTES(out, want, sizeof want);
-    }
 }
 
 /* Have so many been called, and what was handed over with them been noticed? */
@@ -302,6 +240,7 @@ typedef enum held_event {
     HELD_BEHIND_OTHERS,                /* nothing: work of somebody else holds them */
     HELD_LOOSE,                        /* nothing: they are unordered */
     HELD_DESTROYED,                    /* their queue: they go on as if it lived */
+    HELD_ANEW,                         /* it is recorded anew, again and again */
     HELD_PROFILED,                     /* a profile begins: versions with times are not shared */
     HELD_NO_MEMORY,                    /* none for more versions: they follow those there are */
     HELD_CLOSED,                       /* their device: they end */
@@ -338,9 +277,10 @@ static void one_held_event(held_event how, int bound) {
     const hcq_signal none = {0};
     hcq_device *device = how == HELD_CLOSED ? test_open(0, NULL) : T.dev;
     hcq_buffer out = make_words(device, N);
-    hcq_queue *q = make_putter(device, out, bound);
+    hcq_queue *q = make_putter(out, bound);
     hcq_point gate = make_gate(T.dev), done[N];
     hcq_signal stamp = how == HELD_PROFILED ? make_signal(T.dev, 0) : none;
+    uint32_t swapped = 0;
     if (stamp.id) {                    /* undoes the binding */
         CHECK_INDEX(hcq_queue_timestamp(q, stamp), 1);
         CHECK(!bound || hcq_queue_bind(q, T.dev) == HCQ_OK);
@@ -352,7 +292,13 @@ static void one_held_event(held_event how, int bound) {
         if (i == N / 2 && how == HELD_PROFILED && hcq_profile_start(T.dev, NULL) != HCQ_OK) {
             fprintf(stderr, "without a profile\n");
         }
-        CHECK_OK(put_behind(q, device, i, i * 5 + 1, how == HELD_BEHIND_OTHERS ? NULL : &gate,
+        if (i % 5 == 4 && how == HELD_ANEW) {
+            swapped = !swapped;
+            CHECK_OK(hcq_queue_reset(q));
+            record_putter(q, out, swapped, bound);
+        }
+        CHECK_OK(put_behind(q, device, swapped ? i * 5 + 1 : i, swapped ? i : i * 5 + 1,
+                            how == HELD_BEHIND_OTHERS ? NULL : &gate,
                             loose || (how == HELD_CLOSED && i % 2) ? HCQ_UNORDERED : 0,
                             &done[i]));
     }
@@ -366,6 +312,7 @@ static void one_held_event(held_event how, int bound) {
         return;
     }
     if (how == HELD_DESTROYED) {
+        CHECK_OK(hcq_queue_reset(q));
         hcq_queue_destroy(q);
     }
     held_values_run(&gate, done, N, stamp, how == HELD_NO_MEMORY);
@@ -387,6 +334,6 @@ static void held_values_outlive_everything(TEST_ARGS) {
 }
 
 #define VALUES_TESTS \
-    TEST(values_replace_buffers), TEST(no_buffer_is_refused), TEST(placeholders_only_as_buffers), \
-    TEST(copies_grow_alone), TEST(held_values_are_small), TEST(held_values_keep_their_recording), \
-    TEST(versions_of_those_that_wait), TEST(held_values_outlive_everything)
+    TEST(values_replace_buffers), TEST(placeholders_only_as_buffers), TEST(copies_grow_alone), \
+    TEST(held_values_are_small), TEST(versions_of_those_that_wait), \
+    TEST(held_values_outlive_everything)

@@ -92,11 +92,11 @@ HCQI_DIRECT_BYTES 65536 copies_around_every_size
 HCQI_ZERO_BYTES 16384 zeros_around_every_size
 HCQI_SLOT_BITS 20 handles_never_come_again
 HCQI_SERIAL_MASK * handles_never_come_again
-.parked 4096 many_held_submissions
+.parked 4096 chain_on_a_small_stack held_values_are_small
 .parked_limit 4194304 parked_limit_refuses
 .failure_ranges 65536 forgotten_answers_say_so
 .inflight 4096 temporaries_from_threads
-.slots 2 slots_all_held
+.slots 2 version_with_least_work_is_taken versions_of_those_that_wait
 .timeout_ns 30s long_waits_explain_themselves
 .explain_ns 5s long_waits_explain_themselves
 .events 65536 profile_overflows
