@@ -104,6 +104,7 @@ static void parked_limit_refuses(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.parked = 16;
     desc.parked_limit = 100;
+    desc.counter_limit = 16;
     hcq_device *device = test_open(0, &desc);
     hcq_signal gate = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -125,6 +126,7 @@ static void parked_limit_refuses(TEST_ARGS) {
     CHECK_OK(hcq_queue_submit(q, device, &last));
     WAIT_OK(last);
     CHECK_U64(READ32(a, 0), 101);
+    CHECK(test_query(device, HCQ_QUERY_COUNTER_SWAPS) >= 101 / 16);
     CHECK_OK(hcq_close(device));
 }
 
