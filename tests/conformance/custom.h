@@ -33,8 +33,6 @@ static void custom_commands(TEST_ARGS) {
 
 /* ---- beside other threads ---- */
 
-enum { CUSTOM_WRONG = 1000000 };
-
 typedef struct custom_thread {
     pthread_t thread;
     hcq_device *dev;
@@ -42,43 +40,34 @@ typedef struct custom_thread {
     uint32_t rounds, wrong;            /* wrong: the first round that was, 0 none */
 } custom_thread;
 
-/* Two custom commands, and what each has left. */
-static int custom_record(hcq_queue *q, hcq_buffer words, const custom_payload *p, int bound) {
-    return hcq_queue_custom(q, &custom_type, p) == 0 &&
-           hcq_queue_copy(q, hcq_view(words, 4, 4), words, 4) == 1 &&
-           hcq_queue_custom(q, &custom_type, p) == 2 &&
-           hcq_queue_copy(q, hcq_view(words, 8, 4), words, 4) == 3 &&
-           (!bound || hcq_queue_bind(q, words.device) == HCQ_OK);
-}
-
-/* Changes, submits and replaces a queue with two custom commands, and sees its own
-   values only. */
+/* Records, submits and changes queues with two custom commands, which live until that
+   is done, and sees its own values only. */
 static void *custom_thread_run(void *user) {
     custom_thread *t = (custom_thread *)user;
-    hcq_queue *q = NULL;
     for (uint32_t i = 0; i < t->rounds && !t->wrong; i++) {
         custom_payload p = {t->words.address, 10 + i, 1234}, later = p;
         uint32_t got[3] = {0, 0, 0};
+        hcq_queue *q = NULL;
         hcq_point done = {{0}, 0};
         hcq_buffer other;
-        later.value += CUSTOM_WRONG;
+        later.value += 1000000;
         int right = hcq_alloc(t->dev, 4096 + i % 7 * 256, 0, &other) == HCQ_OK &&
-                    (q || (hcq_queue_create(t->dev, HCQ_COMPUTE, &q) == HCQ_OK &&
-                           custom_record(q, t->words, &p, i % 2 == 0))) &&
-                    hcq_queue_update_custom(q, 0, &p) == HCQ_OK &&
+                    hcq_queue_create(t->dev, HCQ_COMPUTE, &q) == HCQ_OK &&
+                    hcq_queue_custom(q, &custom_type, &p) == 0 &&
+                    hcq_queue_copy(q, hcq_view(t->words, 4, 4), t->words, 4) == 1 &&
+                    hcq_queue_custom(q, &custom_type, &p) == 2 &&
+                    hcq_queue_copy(q, hcq_view(t->words, 8, 4), t->words, 4) == 3 &&
+                    (i % 2 || hcq_queue_bind(q, t->dev) == HCQ_OK) &&
+                    hcq_queue_submit(q, t->dev, NULL) == HCQ_OK &&
                     hcq_queue_update_custom(q, 2, &later) == HCQ_OK &&
                     hcq_queue_submit(q, t->dev, &done) == HCQ_OK;
-        if (i % 5 == 4) {              /* it lives until that is done */
-            hcq_queue_destroy(q);
-            q = NULL;
-        }
+        hcq_queue_destroy(q);
         right = right && hcq_free(other) == HCQ_OK &&
                 hcq_wait(&done, 1, HCQ_ALL, BOUND) == HCQ_OK &&
                 hcq_copyout(got, t->words, 12) == HCQ_OK && got[1] == p.value &&
                 got[2] == later.value;
         t->wrong = right ? 0 : i + 1;
     }
-    hcq_queue_destroy(q);
     return NULL;
 }
 

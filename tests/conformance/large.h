@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 #define LARGE_LINE ((uint64_t)4 << 30)
-enum { LARGE_PIECE = 8192, LARGE_PLACES = 6, LARGE_NEAR = 4096 };
+enum { LARGE_PIECE = 16384, LARGE_PLACES = 6 };
 
 static const uint64_t large_size = LARGE_LINE + (3 << 20);
 
@@ -91,57 +91,44 @@ static hcq_device *large_open(uint32_t ordinal, hcq_alloc_fn alloc_fn, hcq_buffe
 
 typedef struct large_model { unsigned char piece[LARGE_PLACES][LARGE_PIECE]; } large_model;
 
-/* What stands at the places is what the model has; so do the bytes next to them. */
-static void large_is(hcq_buffer buffer, const large_model *m, unsigned char near) {
-    unsigned char around[LARGE_NEAR];
+/* What stands at the places is what the model has, also where nobody wrote. */
+static void large_is(hcq_buffer buffer, const large_model *m) {
     for (uint32_t i = 0; i < LARGE_PLACES; i++) {
-        const uint64_t at = large_place(i), ends[2] = {at - LARGE_NEAR, at + LARGE_PIECE};
-        CHECK_BYTES(hcq_view(buffer, at, LARGE_PIECE), m->piece[i], LARGE_PIECE);
-        for (uint32_t k = 0; k < 2; k++) {
-            if (ends[k] < large_size) {
-                memset(around, near, sizeof around);
-                CHECK_BYTES(hcq_view(buffer, ends[k], LARGE_NEAR), around, LARGE_NEAR);
-            }
-        }
+        CHECK_BYTES(hcq_view(buffer, large_place(i), LARGE_PIECE), m->piece[i], LARGE_PIECE);
     }
 }
 
-/* Writes the places and their neighbours from the host. */
-static void large_write(hcq_buffer buffer, large_model *m, uint64_t seed, unsigned char near) {
-    unsigned char around[LARGE_NEAR];
-    memset(around, near, sizeof around);
+/* Writes the places from the host. */
+static void large_write(hcq_buffer buffer, large_model *m, uint64_t seed) {
     for (uint32_t i = 0; i < LARGE_PLACES; i++) {
-        const uint64_t at = large_place(i), ends[2] = {at - LARGE_NEAR, at + LARGE_PIECE};
-        for (uint32_t k = 0; k < LARGE_PIECE; k++) {
-            m->piece[i][k] = (unsigned char)test_random(&seed);
-        }
-        CHECK_OK(hcq_copyin(hcq_view(buffer, at, LARGE_PIECE), m->piece[i], LARGE_PIECE));
-        for (uint32_t k = 0; k < 2; k++) {
-            if (ends[k] < large_size) {
-                CHECK_OK(hcq_copyin(hcq_view(buffer, ends[k], LARGE_NEAR), around, LARGE_NEAR));
-            }
-        }
+        fill_pattern(m->piece[i], LARGE_PIECE, seed + i);
+        CHECK_OK(hcq_copyin(hcq_view(buffer, large_place(i), LARGE_PIECE), m->piece[i],
+                            LARGE_PIECE));
     }
 }
 
-/* At each place a copy from the other buffer's next one, a fill, a write, a kernel. */
+/* At each place a copy from the other buffer's next one, a fill, a write, a kernel;
+   there are others' bytes around, but at the ends. */
 static void large_record(hcq_queue *q, hcq_program *put, hcq_buffer dst, large_model *d,
                          hcq_buffer src, const large_model *s) {
     for (uint32_t i = 0; i < LARGE_PLACES; i++) {
         const uint32_t next = (i + 1) % LARGE_PLACES, value = 0x01020304u * (i + 1);
-        hcq_buffer to = hcq_view(dst, large_place(i), LARGE_PIECE);
-        hcq_buffer from = hcq_view(src, large_place(next), 0);
-        put_args args = {to.address + 6000, 3, value + 9};
+        const uint32_t at = i == 0 ? 0 : i == LARGE_PLACES - 1 ? LARGE_PIECE - 8192 : 4096;
+        const uint32_t own = ~value;
+        unsigned char *bytes = d->piece[i] + at;
+        hcq_buffer to = hcq_view(dst, large_place(i) + at, 8192);
+        hcq_buffer from = hcq_view(src, large_place(next) + 4096, 0);
+        put_args args = {to.address + 8000, 47, value + 9}; /* the last word */
         CHECK(hcq_queue_copy(q, to, from, 5000) >= 0);
         CHECK(hcq_queue_fill(q, hcq_view(to, 4000, 200), 200, value, 4) >= 0);
-        CHECK(hcq_queue_write(q, hcq_view(to, 4088, 8), value, 4) >= 0);
+        CHECK(hcq_queue_write(q, hcq_view(to, 4088, 4), own, 4) >= 0);
         CHECK(record_one(q, put, &args, sizeof args) >= 0);
-        memcpy(d->piece[i], s->piece[next], 5000);
+        memcpy(bytes, s->piece[next] + 4096, 5000);
         for (uint32_t k = 0; k < 200; k += 4) {
-            memcpy(d->piece[i] + 4000 + k, &value, 4);
+            memcpy(bytes + 4000 + k, &value, 4);
         }
-        memcpy(d->piece[i] + 4088, &value, 4);
-        memcpy(d->piece[i] + 6012, &args.value, 4);
+        memcpy(bytes + 4088, &own, 4);
+        memcpy(bytes + 8188, &args.value, 4);
     }
 }
 
@@ -183,22 +170,22 @@ static void places_beyond_4_gib(TEST_ARGS) {
     CHECK_U64(hcq_view(a, 8, LARGE_LINE + 8).size, LARGE_LINE + 8);
     hcq_program *put = make_put(dev);
     for (int graph = 0; graph < 2; graph++) {
-        large_write(a, &one, 1, 0x11);
-        large_write(c, &two, 2, 0x22);
+        large_write(a, &one, 1);
+        large_write(c, &two, 2);
         hcq_queue *q = make_queue(dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
         hcq_point done;
         large_record(q, put, a, &one, c, &two);
         CHECK_OK(graph ? hcq_queue_bind(q, dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, dev, &done));
         WAIT_OK(done);
-        large_is(a, &one, 0x11);
-        large_is(c, &two, 0x22);
+        large_is(a, &one);
+        large_is(c, &two);
     }
-    large_write(b, &two, 3, 0x33);
+    large_write(b, &two, 3);
     large_transfers(a, &one, b, &two); /* between devices */
-    large_is(a, &one, 0x11);
+    large_is(a, &one);
     large_transfers(b, &two, a, &one);
-    large_is(b, &two, 0x33);
+    large_is(b, &two);
     CHECK_OK(hcq_close(dev));
     CHECK_OK(hcq_close(dev2));
 }

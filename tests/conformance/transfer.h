@@ -18,27 +18,21 @@ static hcq_transfer_end place_end(const place *p, uint32_t offset, uint32_t size
                    : hcq_transfer_device(hcq_view(p->buffer, offset, size));
 }
 
-static void place_write(const place *p, const unsigned char *bytes) {
+static void place_write(const place *p, const unsigned char *bytes, int finish) {
     if (p->host) {
         memcpy(p->host, bytes, END_BYTES);
-    } else {
-        CHECK_OK(hcq_copyin(p->buffer, bytes, END_BYTES));
+        return;
     }
+    CHECK_OK(hcq_copyin(p->buffer, bytes, END_BYTES));
+    CHECK_OK(finish ? hcq_device_synchronize(p->buffer.device, BOUND) : HCQ_OK);
 }
 
-static void place_finish(const place *p) {
-    if (!p->host) {
-        CHECK_OK(hcq_device_synchronize(p->buffer.device, BOUND));
-    }
-}
-
-static void place_check(const place *p, const unsigned char *want, unsigned char *room) {
+static void place_check(const place *p, const unsigned char *want) {
     if (p->host) {
-        memcpy(room, p->host, END_BYTES);
+        CHECK(memcmp(p->host, want, END_BYTES) == 0);
     } else {
-        CHECK_OK(hcq_copyout(room, p->buffer, END_BYTES));
+        CHECK_BYTES(p->buffer, want, END_BYTES);
     }
-    CHECK(memcmp(room, want, END_BYTES) == 0);
 }
 
 static place make_place(hcq_device *device, uint32_t flags) {
@@ -52,59 +46,43 @@ static place make_place(hcq_device *device, uint32_t flags) {
     return p;
 }
 
+static void drop_place(const place *p) {
+    free(p->host);
+    CHECK_OK(p->host ? HCQ_OK : hcq_free(p->buffer));
+}
+
 /* Both whole places are known before and after: nothing else is written. */
 static void transfer_once(const place *to, const place *from, uint32_t size, uint32_t flags) {
-    unsigned char *in = (unsigned char *)malloc(END_BYTES);
-    unsigned char *out = (unsigned char *)malloc(END_BYTES);
-    unsigned char *room = (unsigned char *)malloc(END_BYTES);
+    static unsigned char in[END_BYTES], out[END_BYTES];
     fill_pattern(in, END_BYTES, T.seed + size);
     memset(out, 0xC3, END_BYTES);
-    place_write(from, in);
-    place_write(to, out);
-    if (flags & HCQ_UNORDERED) {       /* does not wait for the copies above */
-        place_finish(from);
-        place_finish(to);
-    }
+    place_write(from, in, flags != 0); /* an unordered transfer does not wait for it */
+    place_write(to, out, flags != 0);
     CHECK_OK(hcq_transfer(place_end(to, 5, size), place_end(from, 3, size), size, flags, BOUND));
     memcpy(out + 5, in + 3, size);
-    place_check(to, out, room);
-    place_check(from, in, room);
-    free(in);
-    free(out);
-    free(room);
+    place_check(to, out);
+    place_check(from, in);
 }
 
 static void transfer_every_way(TEST_ARGS) {
     static const uint32_t sizes[] = {1, 4097, 100003};
     hcq_device_desc desc = test_desc();
-    hcq_device *small, *other = NULL;
     desc.staging_bytes = 4096;         /* the large ones need many batches */
     desc.staging_count = 3;
-    small = test_open(0, &desc);
-    desc = test_desc();
-    desc.flags = 0;
-    desc.cpu = NULL;
-    desc.backend_desc = NULL;
-    CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &other));
-    place places[ENDS + 1] = {make_place(NULL, 0), make_place(T.dev, 0),
-                              make_place(T.dev2, HCQ_HOST_VISIBLE), make_place(small, 0),
-                              make_place(other, 0), make_place(NULL, 0)};
+    hcq_device *small = test_open(0, &desc), *other = open_other_backend();
+    const place places[ENDS] = {make_place(NULL, 0), make_place(T.dev, 0),
+                                make_place(T.dev2, HCQ_HOST_VISIBLE), make_place(small, 0),
+                                make_place(other, 0)};
     for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
         const place *to = &places[i % ENDS], *from = &places[i / ENDS % ENDS];
-        place twin = {NULL, places[0].buffer};
-        if (to == from) {              /* within one device, or the host */
-            twin = make_place(to->host ? NULL : to->buffer.device, 0);
-            from = &twin;
-        }
-        transfer_once(to, from, sizes[i / ENDS / ENDS % 3],
-                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0);
-        free(twin.host);
-        if (twin.buffer.device) {
-            CHECK_OK(hcq_free(twin.buffer));
-        }
+        const place twin = make_place(to->host ? NULL : to->buffer.device, 0);
+        transfer_once(to, to == from ? &twin : from, sizes[i / ENDS / ENDS % 3],
+                      i / ENDS / ENDS / 3 % 2 ? HCQ_UNORDERED : 0); /* twin: within one */
+        drop_place(&twin);
     }
-    free(places[0].host);
-    free(places[ENDS].host);
+    for (int i = 0; i < ENDS; i++) {
+        drop_place(&places[i]);
+    }
     CHECK_OK(hcq_close(small));
     CHECK_OK(hcq_close(other));
 }
@@ -247,17 +225,9 @@ static void transfer_orders_both_timelines(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_wait_device(reader, T.dev2), 0);
     CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 1);
     for (uint64_t i = 1; i <= 50; i++) {
-        hcq_submission sub;
-        memset(&sub, 0, sizeof sub);
-        sub.queues = &writer;
-        sub.queue_count = 1;
-        sub.variables = &i;
-        sub.variable_count = 1;
-        CHECK_OK(hcq_submit(T.dev, &sub, 1, NULL));
+        CHECK_OK(submit_variables(writer, &i, 1, NULL));
         CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 256, 0, BOUND));
-        sub.queues = &reader;
-        sub.flags = HCQ_UNORDERED;
-        CHECK_OK(hcq_submit(T.dev2, &sub, 1, NULL));
+        CHECK_OK(submit_queue(reader, T.dev2, NULL, NULL, HCQ_UNORDERED, NULL));
         CHECK_U64(READ32(c, 0), i);
     }
 }
@@ -431,9 +401,8 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
 }
 
 #define TRANSFER_TESTS \
-    TEST(transfer_every_way), TEST(transfer_times_out), \
-    TEST(transfer_is_followed_by_both), TEST(transfer_keeps_no_closed_device), \
-    TEST(transfer_unordered), \
+    TEST(transfer_every_way), TEST(transfer_times_out), TEST(transfer_is_followed_by_both), \
+    TEST(transfer_keeps_no_closed_device), TEST(transfer_unordered), \
     TEST(transfer_orders_both_timelines), TEST(transfer_lists_at_random), \
     TEST(transfer_large_updates), TEST(transfer_lists_keep_no_memory), \
     TEST(transfer_list_across_devices), TEST(transfer_list_lane_and_failure)
