@@ -21,23 +21,19 @@ static void results_have_names(TEST_ARGS) {
 
 static void dump_is_text(TEST_ARGS) {
     char small[16], text[16384];
-    hcq_device_desc desc = test_desc();
-    desc.label = "the labelled one";
-    hcq_device *device = test_open(0, &desc);
-    hcq_signal s = make_signal(device, 0);
+    hcq_device *device = open_labelled("the labelled one", 0);
+    hcq_point gate = make_gate(T.dev);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_OK(hcq_queue_label(q, "heldqueue"));
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
-    CHECK_OK(hcq_queue_submit(q, device, NULL));
-    size_t length = hcq_device_dump(device, NULL, 0);
-    CHECK(length > 16);
+    CHECK_OK(submit_behind(q, device, &gate, NULL));
+    CHECK(hcq_device_dump(device, NULL, 0) > 16);
     memset(small, 'x', sizeof small);
     hcq_device_dump(device, small, sizeof small);
     CHECK(memchr(small, 0, sizeof small) != NULL);
     hcq_device_dump(device, text, sizeof text);
-    CHECK(strstr(text, "the labelled one") != NULL);
-    CHECK(strstr(text, "heldqueue") != NULL);
-    CHECK_OK(hcq_signal_set(s, 1));
+    SAYS(text, "the labelled one");
+    SAYS(text, "heldqueue");
+    open_gate(gate);
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(hcq_close(device));
 }
@@ -93,21 +89,13 @@ static void *opener_run(void *user) {
         hcq_device *device = NULL;
         hcq_queue *queue = NULL;
         hcq_signal signal;
-        o->result = hcq_open(T.variant->backend, o->desc, &device);
-        if (o->result == HCQ_OK) {
-            o->result = hcq_queue_create(device, HCQ_COMPUTE, &queue);
-        }
-        if (o->result == HCQ_OK) {
-            o->result = hcq_signal_create(device, 0, &signal);
-        }
-        if (o->result == HCQ_OK && hcq_queue_signal(queue, hcq_at(signal, 1)) != 0) {
-            o->result = HCQ_ERROR_HOST;
-        }
-        if (o->result == HCQ_OK) {
-            o->result = hcq_queue_submit(queue, device, NULL);
-        }
+        int right = hcq_open(T.variant->backend, o->desc, &device) == HCQ_OK &&
+                    hcq_queue_create(device, HCQ_COMPUTE, &queue) == HCQ_OK &&
+                    hcq_signal_create(device, 0, &signal) == HCQ_OK &&
+                    hcq_queue_signal(queue, hcq_at(signal, 1)) == 0 &&
+                    hcq_queue_submit(queue, device, NULL) == HCQ_OK;
         hcq_result closed = hcq_close(device); /* what was handed over is finished */
-        o->result = o->result == HCQ_OK ? closed : o->result;
+        o->result = right ? closed : HCQ_ERROR_HOST;
     }
     return NULL;
 }

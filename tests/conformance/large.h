@@ -1,5 +1,5 @@
-/* Sizes and places that 32 bits do not hold, in sparse memory: only pages that
-   something wrote to are there. Part of conformance.c. */
+/* Sizes and places that 32 bits do not hold, in memory that is mostly the same pages
+   again and again. Part of conformance.c. */
 #include "shared.h"
 
 #include <sys/mman.h>
@@ -43,21 +43,8 @@ static unsigned char *large_folded(void) {
     return all;
 }
 
-/* Large blocks of the library's memory hooks are sparse. */
+/* Large blocks of the library's memory hooks. */
 static void *large_alloc(void *user, size_t size, size_t align) {
-    if (size < LARGE_LINE) {
-        return test_hook_alloc(user, size, align);
-    }
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) {
-        return NULL;
-    }
-    __atomic_add_fetch(&((test_memory *)user)->blocks, 1, __ATOMIC_SEQ_CST);
-    return p;
-}
-
-static void *large_alloc_folded(void *user, size_t size, size_t align) {
     if (size < LARGE_LINE) {
         return test_hook_alloc(user, size, align);
     }
@@ -76,10 +63,10 @@ static void large_free(void *user, void *ptr, size_t size) {
 }
 
 /* NULL: no buffer may be as large here. */
-static hcq_device *large_open(uint32_t ordinal, hcq_alloc_fn alloc_fn, hcq_buffer *buffer) {
+static hcq_device *large_open(uint32_t ordinal, hcq_buffer *buffer) {
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = 10 * BOUND;
-    desc.memory.alloc_fn = alloc_fn;
+    desc.memory.alloc_fn = large_alloc;
     desc.memory.free_fn = large_free;
     hcq_device *device = test_open(ordinal, &desc);
     if (hcq_alloc(device, large_size, HCQ_NO_CACHE, buffer) == HCQ_OK) {
@@ -157,8 +144,8 @@ static void large_transfers(hcq_buffer dst, large_model *d, hcq_buffer src,
 static void places_beyond_4_gib(TEST_ARGS) {
     static large_model one, two;
     hcq_buffer a, b;
-    hcq_device *dev = large_open(0, large_alloc, &a);
-    hcq_device *dev2 = dev ? large_open(1, large_alloc, &b) : NULL;
+    hcq_device *dev = large_open(0, &a);
+    hcq_device *dev2 = dev ? large_open(1, &b) : NULL;
     if (!dev2) {
         CHECK_OK(hcq_close(dev));
         SKIP("no buffer may be as large");
@@ -223,7 +210,7 @@ static void copies_of_more_than_4_gib(TEST_ARGS) {
             "takes seconds: on cpu and mock");
     unsigned char *host = large_folded();
     hcq_buffer d, s;
-    hcq_device *device = large_open(0, large_alloc_folded, &d);
+    hcq_device *device = large_open(0, &d);
     if (!host || !device) {
         CHECK_OK(hcq_close(device));
         SKIP("no address space for it");

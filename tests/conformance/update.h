@@ -211,12 +211,9 @@ static void least_update(hcq_queue *q, uint32_t value) {
     }
 }
 
-static void least_submit(hcq_queue *q, uint64_t value) {
-    CHECK_OK(submit_variables(q, &value, 1, NULL));
-}
-
 /* Submits and looks how much was done for it: the newest version was taken. */
 static void least_check(hcq_queue *q, hcq_buffer out, int anew, uint32_t value) {
+    const uint64_t variable = value;
     const uint32_t want[3] = {value, value, value};
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     if (anew) {                        /* it is not current either */
@@ -224,7 +221,7 @@ static void least_check(hcq_queue *q, hcq_buffer out, int anew, uint32_t value) 
     }
     uint64_t copied = test_query(T.dev, HCQ_QUERY_PACKETS_COPIED);
     uint64_t patched = test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED);
-    least_submit(q, value);
+    CHECK_OK(submit_variables(q, &variable, 1, NULL));
     CHECK_U64(test_query(T.dev, HCQ_QUERY_PACKETS_COPIED), copied);
     CHECK_U64(test_query(T.dev, HCQ_QUERY_PACKETS_PATCHED), patched + (anew ? LEAST_WORDS : 1));
     CHECK_BYTES(out, want, sizeof want);
@@ -236,6 +233,7 @@ static void version_with_least_work_is_taken(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *holder = make_holder(T.dev);
     hcq_buffer out = make_words(T.dev, LEAST_WORDS);
     hcq_program *put = make_put(T.dev);
+    const uint64_t one = 1, two = 2;
     least_record(q, put, out);
     CHECK_OK(hcq_queue_bind(q, T.dev)); /* makes two */
     for (int anew = 0; anew < 2; anew++) { /* versions get old by updates; by recording anew */
@@ -243,14 +241,14 @@ static void version_with_least_work_is_taken(TEST_ARGS) {
             if (last) {
                 hold_reset();
                 (void)hold_start(holder, T.dev);
-                least_submit(q, 2);    /* the first one is in use: the other one gets newer */
+                CHECK_OK(submit_variables(q, &two, 1, NULL)); /* the first one is in use: the other one gets newer */
             }
             if (anew) {
                 least_record(q, put, out);
             } else {
                 least_update(q, 2 + last);
             }
-            least_submit(q, 1);
+            CHECK_OK(submit_variables(q, &one, 1, NULL));
             hold_release();
             least_check(q, out, anew, 2 + last);
         }

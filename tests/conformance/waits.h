@@ -178,78 +178,69 @@ static void wait_over_backends_wakes(TEST_ARGS) {
 
 /* ---- waits that somebody else ends ---- */
 
-/* A host wait that has begun is told of the end, like whoever else waits. */
-static void waits_hear_the_end(TEST_ARGS) {
-    for (int way = 0; way < 4; way++) {
-        hcq_device_desc desc = test_desc();
-        desc.explain_ns = SECOND / 1000;
-        hcq_device *device = test_open(0, &desc);
-        hcq_signal s = make_signal(device, 0);
-        hcq_point point = hcq_at(s, 1), gate = make_gate(T.dev), held;
-        blocked_call call;
-        memset(&call, 0, sizeof call);
-        hold_reset();
-        if (way == 1) {                /* its raise runs */
-            hold_device(T.dev, &point);
-        }
-        CHECK_OK(submit_lists(device, &gate, NULL, 0, &held));
-        call.points[0] = way == 3 ? held : point;
-        call.count = 1;
-        call.timeout_ns = 2 * BOUND;
-        log_clear();
-        pthread_create(&call.thread, NULL, blocked_wait, &call);
-        int told = log_until("lasts longer"); /* so it has begun */
-        hcq_result ended = way < 2 ? hcq_signal_destroy(s) : hcq_close(device);
-        pthread_join(call.thread, NULL);
-        hold_release();
-        CHECK(told);
-        CHECK_OK(ended);
-        CHECK_RESULT(call.result, HCQ_ERROR_CANCELLED);
-        CHECK_RESULT(test_poll(point), HCQ_ERROR_CLOSED);
-        CHECK(way >= 2 || hcq_close(device) == HCQ_OK);
+typedef enum wait_end {
+    END_CLOSE,                         /* the device of the signal */
+    END_CLOSE_HELD,                    /* the one that has the submission */
+    END_DESTROY,
+    END_DESTROY_RAISED,                /* from here on the raise runs, and goes on running */
+    END_FAIL,
+    END_SET,
+    END_OTHER,                         /* the other of two fails */
+    END_OTHER_FIRST,
+    WAIT_ENDS
+} wait_end;
+
+static hcq_result end_wait(wait_end end, hcq_device *device, hcq_signal s, hcq_signal other) {
+    switch (end) {
+    case END_CLOSE:
+    case END_CLOSE_HELD: return hcq_close(device);
+    case END_DESTROY:
+    case END_DESTROY_RAISED: return hcq_signal_destroy(s);
+    case END_FAIL: return hcq_signal_fail(s, HCQ_ERROR_NATIVE);
+    case END_SET: return hcq_signal_set(s, 1);
+    default: return hcq_signal_fail(other, HCQ_ERROR_NATIVE);
     }
 }
 
-typedef enum wait_end { END_FAIL, END_SET, END_OTHER, END_OTHER_FIRST, WAIT_ENDS }
-    wait_end;
-
-/* The raise waited for runs and goes on running; a failure or a set by the host
-   ends the wait all the same, and so does the failure of the other of two. */
-static void waits_hear_the_host(TEST_ARGS) {
-    for (int i = 0; i < 2 * WAIT_ENDS; i++) { /* each with and without an explanation before */
-        wait_end end = (wait_end)(i / 2);
+/* A wait that has begun, with and without an explanation, is told of its end, like
+   whoever else waits. */
+static void waits_hear_the_end(TEST_ARGS) {
+    for (int i = 0; i < 2 * WAIT_ENDS; i++) {
+        const wait_end end = (wait_end)(i / 2);
+        const int two = end >= END_OTHER, gone = end <= END_DESTROY_RAISED;
         hcq_device_desc desc = test_desc();
         desc.explain_ns = i % 2 ? HCQ_KEEP : SECOND / 1000;
         hcq_device *device = test_open(0, &desc);
         hcq_signal s = make_signal(device, 0), t = make_signal(T.dev2, 0);
-        hcq_point first = hcq_at(s, 1), second = hcq_at(t, 1);
-        hcq_point done[2];
+        hcq_point point = hcq_at(s, 1), other = hcq_at(t, 1), gate = make_gate(T.dev), held;
         blocked_call call;
         memset(&call, 0, sizeof call);
         hold_reset();
         log_clear();
-        done[0] = hold_device(device, &first);
-        done[1] = hold_device(T.dev2, &second);
-        int swapped = end == END_OTHER_FIRST;
-        call.points[swapped] = first;
-        call.points[!swapped] = second;
-        call.count = end == END_FAIL || end == END_SET ? 1 : 2;
+        if (end >= END_DESTROY_RAISED) {
+            hold_device(T.dev, &point);
+            hold_device(T.dev2, &other);
+        }
+        CHECK_OK(submit_lists(device, &gate, NULL, 0, &held));
+        call.points[end == END_OTHER_FIRST] = end == END_CLOSE_HELD ? held : point;
+        call.points[end != END_OTHER_FIRST] = other;
+        call.count = two ? 2 : 1;
         call.timeout_ns = 2 * BOUND;
         pthread_create(&call.thread, NULL, blocked_wait, &call);
-        int told = i % 2 || call.count == 2 || log_until("lasts longer");
+        int told = i % 2 || two || log_until("lasts longer"); /* so it has begun */
         blocked_until(&call);
-        hcq_result ended = end == END_SET ? hcq_signal_set(s, 1)
-                           : end == END_FAIL ? hcq_signal_fail(s, HCQ_ERROR_NATIVE)
-                                             : hcq_signal_fail(t, HCQ_ERROR_NATIVE);
-        int over = word_until(&call.over, 1), held = holds();
+        hcq_result ended = end_wait(end, device, s, t);
+        int over = word_until(&call.over, 1), still = holds();
         hold_release();
         pthread_join(call.thread, NULL);
         CHECK_OK(ended);
-        CHECK(told);
-        CHECK(over && held);
-        CHECK_RESULT(call.result, end == END_SET ? HCQ_OK : HCQ_ERROR_NATIVE);
-        hcq_wait(done, 2, HCQ_ALL, BOUND);
-        CHECK_OK(hcq_close(device));
+        CHECK(told && over && still);
+        CHECK_RESULT(call.result, gone             ? HCQ_ERROR_CANCELLED
+                                  : end == END_SET ? HCQ_OK
+                                                   : HCQ_ERROR_NATIVE);
+        CHECK(!gone || test_poll(point) == HCQ_ERROR_CLOSED);
+        synchronize_both();
+        CHECK(end <= END_CLOSE_HELD || hcq_close(device) == HCQ_OK);
     }
 }
 
@@ -257,52 +248,43 @@ static void waits_hear_the_host(TEST_ARGS) {
 
 static void *blocked_synchronize(void *user) {
     blocked_call *b = (blocked_call *)user;
+    blocked_begin(b);
     return blocked_end(b, hcq_device_synchronize(b->device, BOUND));
 }
 
 /* Covers what was submitted before the call on any lane, failed work too, and
-   nothing that another thread submits later. That the call has begun is seen
-   by the line that a long wait writes. */
+   nothing that another thread submits later. */
 static void synchronize_covers_earlier_work(TEST_ARGS) {
-    static blocked_call s;
-    hcq_device_desc desc = test_desc();
-    desc.explain_ns = 1000000;
-    hcq_device *device = test_open(0, &desc);
-    hcq_signal gate = make_signal(T.dev, 0), later = make_signal(T.dev, 0);
-    hcq_point open = hcq_at(gate, 1), never = hcq_at(later, 1);
-    hcq_point early[3], bad = hcq_at(make_signal(T.dev, 0), 1), held;
+    static blocked_call call;
+    hcq_device *device = T.dev2;
+    hcq_point open = make_gate(T.dev), never = make_gate(T.dev), bad = make_gate(T.dev);
+    hcq_point early[3], held;
     hcq_queue *copy = make_queue(device, HCQ_COPY);
-    hcq_buffer word = make_words(device, 4);
     CHECK_INDEX(hcq_queue_wait(copy, open), 0);
-    CHECK_INDEX(hcq_queue_write(copy, word, 3, 4), 1);
+    CHECK_INDEX(hcq_queue_write(copy, make_words(device, 4), 3, 4), 1);
     CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_HOST));
     CHECK_OK(submit_lists(device, &open, NULL, 0, &early[0]));
     CHECK_OK(submit_lists(device, &bad, NULL, HCQ_UNORDERED, &early[1]));
     CHECK_OK(hcq_queue_submit(copy, device, &early[2]));
-    log_clear();
-    s.device = device;
-    pthread_create(&s.thread, NULL, blocked_synchronize, &s);
-    uint64_t start = hcq_sys_now_ns();
-    while (log_lines() == 0 && hcq_sys_now_ns() - start < BOUND / 2) {
-        mock_sleep(100000);
-    }
-    uint32_t lines = log_lines();
+    memset(&call, 0, sizeof call);
+    call.device = device;
+    pthread_create(&call.thread, NULL, blocked_synchronize, &call);
+    blocked_until(&call);
+    int over = is_over(&call);
     hcq_result submitted = submit_lists(device, &never, NULL, 0, &held);
-    hcq_result set = hcq_signal_set(gate, 1);
-    pthread_join(s.thread, NULL);
-    CHECK(lines > 0);
+    open_gate(open);
+    pthread_join(call.thread, NULL);
+    CHECK(!over);
     CHECK_OK(submitted);
-    CHECK_OK(set);
-    CHECK_OK(s.result);
+    CHECK_OK(call.result);
     CHECK_OK(test_poll(early[0]));     /* covered: nothing to wait for any more */
     CHECK_RESULT(test_poll(early[1]), HCQ_ERROR_HOST);
     CHECK_OK(test_poll(early[2]));
     CHECK_RESULT(test_poll(held), HCQ_TIMEOUT);
     CHECK_RESULT(hcq_device_synchronize(device, 0), HCQ_TIMEOUT); /* now it is earlier */
-    CHECK_OK(hcq_signal_set(later, 1));
+    open_gate(never);
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(test_poll(held));
-    CHECK_OK(hcq_close(device));
 }
 
 static void submit_and_wait(TEST_ARGS) {
@@ -355,5 +337,5 @@ static void submit_and_wait_times_out(TEST_ARGS) {
 
 #define WAITS_TESTS \
     TEST(wait_all_any), TEST(deadlines), TEST(deadlines_wake), TEST(waits_of_many_points), \
-    TEST(wait_over_backends_wakes), TEST(waits_hear_the_end), TEST(waits_hear_the_host), \
+    TEST(wait_over_backends_wakes), TEST(waits_hear_the_end), \
     TEST(synchronize_covers_earlier_work), TEST(submit_and_wait), TEST(submit_and_wait_times_out)
