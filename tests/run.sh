@@ -1043,24 +1043,30 @@ bench() { # HOW: only that it runs: its figures are no gate
 
 # ---- the scheduler -----------------------------------------------------------
 
+session() { # SESSION STAT...: the lines of its processes or threads, from their state on
+    number=$1
+    shift
+    cat "$@" 2>/dev/null | awk -v number="$number" '{ sub(/^.*\) /, "") } $4 == number'
+}
+
 cpu_seconds() { # SESSION: what its processes have used, with those that they waited for
-    cat /proc/[0-9]*/stat 2>/dev/null | awk -v session="$1" -v hertz="$(getconf CLK_TCK)" '
-        { sub(/^.*\) /, "") }
-        $4 == session { used += $12 + $13 + $14 + $15 }
+    session "$1" /proc/[0-9]*/stat | awk -v hertz="$(getconf CLK_TCK)" '
+        { used += $12 + $13 + $14 + $15 }
         END { print int(used / hertz) }'
 }
 
-# A step is ended where nothing moves, never for being slow: for a minute it has
-# neither printed nor used any CPU time, or it has printed nothing while it used
-# ten minutes of that; and after two hours.
+# A step is ended where nothing moves, never for being slow: for two minutes it has
+# neither printed nor used any CPU time nor waited for its turn to, or it has printed
+# nothing while it used ten minutes of that; and after two hours.
 watch_step() { # SESSION LOG
     printed=0 used=0 quiet=0 from=0 age=0
     while sleep 5 && kill -0 "$1" 2>/dev/null; do
         size=$(wc -c <"$2") cpu=$(cpu_seconds "$1") age=$((age + 5)) quiet=$((quiet + 5))
         [ "$cpu" = "$used" ] || quiet=0
+        ! session "$1" /proc/[0-9]*/task/[0-9]*/stat | grep -q '^R' || quiet=0
         [ "$size" = "$printed" ] || quiet=0 from=$cpu
         printed=$size used=$cpu
-        if [ "$quiet" -ge 60 ] || [ $((cpu - from)) -ge 600 ] || [ "$age" -ge 7200 ]; then
+        if [ "$quiet" -ge 120 ] || [ $((cpu - from)) -ge 600 ] || [ "$age" -ge 7200 ]; then
             echo "$quiet s without CPU time, $((cpu - from)) s of it without a word" >"$2.ended"
             kill -- "-$1"
             sleep 5

@@ -65,7 +65,7 @@ static void large_free(void *user, void *ptr, size_t size) {
 /* NULL: no buffer may be as large here. */
 static hcq_device *large_open(uint32_t ordinal, hcq_buffer *buffer) {
     hcq_device_desc desc = test_desc();
-    desc.timeout_ns = 10 * BOUND;
+    desc.timeout_ns = 2 * BOUND;
     desc.memory.alloc_fn = large_alloc;
     desc.memory.free_fn = large_free;
     hcq_device *device = test_open(ordinal, &desc);
@@ -201,7 +201,7 @@ static void large_marked(hcq_buffer buffer, unsigned char value, unsigned char s
 static void large_run(hcq_device *device, hcq_queue *q) {
     hcq_point done;
     CHECK_OK(hcq_queue_submit(q, device, &done));
-    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 10 * BOUND));
+    CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 2 * BOUND));
 }
 
 static void copies_of_more_than_4_gib(TEST_ARGS) {

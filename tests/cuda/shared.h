@@ -108,7 +108,7 @@ static int alone_setup(void **state) {
     memset(&T.memory, 0, sizeof T.memory);
     log_clear();
     signal(SIGALRM, test_alarm);
-    alarm(T.quick ? 120 : 600);
+    alarm(T.quick ? 300 : 900);
     return 0;
 }
 

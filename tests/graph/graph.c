@@ -101,7 +101,7 @@ static void world_open(const char *others) {
     memset(&T.memory, 0, sizeof T.memory);
     log_clear();
     signal(SIGALRM, test_alarm);
-    alarm(T.quick ? 120 : 600);
+    alarm(T.quick ? 300 : 900);
     T.running = "random graphs";
     wrong_shows = show_graph;
     for (uint32_t d = 0; d < DEVICES; d++) {

@@ -469,7 +469,7 @@ static void run_seed(uint64_t seed) {
     static launch l;
     graph *g = &W.graph;
     int stale = 1;
-    alarm(TEST_SANITIZED ? 600 : 120);
+    alarm(TEST_SANITIZED ? 900 : 300);
     test_alive();
     snprintf(running, sizeof running, "graph %s --first %llu", T.variant->name,
              (unsigned long long)seed);

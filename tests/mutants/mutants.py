@@ -22,7 +22,8 @@ import places
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-DEFINES = ['-DHCQ_TEST_VULKAN', '-DHCQ_TEST_CUDA', '-D_GNU_SOURCE']
+DEFINES = ['-DHCQ_TEST_VULKAN', '-DHCQ_TEST_CUDA', '-D_GNU_SOURCE',
+           '-DTEST_BOUND_S=10']
 CONFIGS = {
     'plain': ['-O0'],
     'tsan': ['-O1', '-g', '-fsanitize=thread'],

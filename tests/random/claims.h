@@ -317,7 +317,7 @@ static hcq_result ask(const char *how, claim *c, uint64_t timeout, int over) {
 }
 
 static uint64_t long_timeout(void) {
-    return BOUND * (TEST_SANITIZED ? 18 : 6);
+    return BOUND * (TEST_SANITIZED ? 3 : 1);
 }
 
 /* ---- claims ---- */
