@@ -260,7 +260,7 @@ compiler_of() { # CONFIG: the compiler and its flags
     case $1 in
     gcc) echo "gcc -std=c11 -O2" ;;
     clang) echo "clang -std=c11 -O2" ;;
-    condvar) echo "gcc -std=c11 -O2 -DHCQ_NO_FUTEX" ;;
+    condvar) echo "gcc -std=c11 -O1 -DHCQ_NO_FUTEX" ;;
     release) echo "gcc -std=c99 -O3 -DNDEBUG -DHCQ_VALIDATE=0" ;;
     cxx) echo "gcc -std=c11 -O2" ;;
     single) echo "gcc -std=c11 -O2 -DHCQ_TEST_HEADER=\"hcq_single.h\"" ;;
@@ -791,7 +791,7 @@ spirv_modules() { # NAME SOURCES...: NAME.h
 no_vulkan() { # what a program meets where there is no loader, none of use, or no driver
     need_vulkan_headers
     # shellcheck disable=SC2086
-    run gcc -std=c99 -O1 $warnings -I. -Itests tests/vulkan/no_vulkan.c -o "$bin/no-vulkan" -pthread ||
+    run gcc -std=c99 -O0 $warnings -I. -Itests tests/vulkan/no_vulkan.c -o "$bin/no-vulkan" -pthread ||
         return 1
     mkdir -p "$bin/broken" "$bin/useless"
     for name in libvulkan.so.1 libvulkan.so; do
@@ -897,7 +897,7 @@ cuda_seeds() { # FROM TO: versions of the driver in turns
 no_cuda() { # what a program meets where there is no driver, none of use, or a part of one
     cuda_mock gcc || return
     # shellcheck disable=SC2086
-    run gcc -std=gnu11 -O1 $warnings -I. -Itests tests/cuda/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
+    run gcc -std=gnu11 -O0 $warnings -I. -Itests tests/cuda/no_cuda.c -o "$bin/no-cuda" -pthread -ldl &&
         run "$bin/no-cuda"
 }
 
