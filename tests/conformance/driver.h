@@ -130,18 +130,16 @@ static void register_limits(TEST_ARGS) {
     static const char *const names[9] = {"R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8"};
     hcq_registry *own = make_registry();
     hcq_backend many[9];
-    for (uint32_t i = 0; i < 9; i++) {
-        many[i] = mock_named(names[i], names[i]);
-    }
     for (int k = 0; k < 2; k++) {      /* a private one and the default one */
         hcq_registry *registry = k ? NULL : own;
         uint32_t before = 0, count = 0;
         CHECK_OK(hcq_registry_drivers(registry, NULL, 0, &before));
-        for (uint32_t i = before; i < 8; i++) {
-            CHECK_OK(hcq_registry_register(registry, &many[i]));
-            CHECK_RESULT(hcq_registry_register(registry, &many[i]), HCQ_ERROR_EXISTS);
+        for (uint32_t i = before; i < 9; i++) {
+            many[i] = mock_named(names[i], names[i]);
+            CHECK_RESULT(hcq_registry_register(registry, &many[i]),
+                         i < 8 ? HCQ_OK : HCQ_ERROR_LIMIT);
+            CHECK(i == 8 || hcq_registry_register(registry, &many[i]) == HCQ_ERROR_EXISTS);
         }
-        CHECK_RESULT(hcq_registry_register(registry, &many[8]), HCQ_ERROR_LIMIT);
         CHECK_RESULT(hcq_registry_unregister(registry, &many[8]), HCQ_ERROR_INVALID);
         CHECK_OK(hcq_registry_unregister(registry, &many[before]));
         CHECK_RESULT(hcq_registry_unregister(registry, &many[before]), HCQ_ERROR_INVALID);
@@ -430,31 +428,26 @@ typedef struct churner {
     pthread_t thread;
     hcq_device_desc desc;
     hcq_result result;
-    uint32_t turns;
     uint32_t *stop;
 } churner;
 
-/* Lists, and opens a device by name or makes a driver by number. */
-static void churn_once(churner *c) {
-    hcq_driver_info infos[8];
-    hcq_driver *driver = NULL;
-    hcq_device *device = NULL;
-    uint32_t count = 0;
-    hcq_result result = hcq_registry_drivers(c->desc.registry, infos, 8, &count);
-    if (result == HCQ_OK && c->turns++ % 16 == 0) {
-        result = hcq_open("CHURN", &c->desc, &device);
-    } else if (result == HCQ_OK && count > 0) {
-        result = hcq_driver_create_id(c->desc.registry, infos[count - 1].id, &driver);
-    }
-    hcq_driver_release(driver);
-    hcq_result closed = hcq_close(device);
-    c->result = result == HCQ_OK || result == HCQ_ERROR_NO_DEVICE ? closed : result;
-}
-
+/* Lists, opens a device by name, makes a driver by number. */
 static void *churner_run(void *user) {
     churner *c = (churner *)user;
-    while (c->result == HCQ_OK && !__atomic_load_n(c->stop, __ATOMIC_SEQ_CST)) {
-        churn_once(c);
+    for (uint32_t i = 0; c->result == HCQ_OK && !__atomic_load_n(c->stop, __ATOMIC_SEQ_CST); i++) {
+        hcq_driver_info infos[8];
+        hcq_driver *driver = NULL;
+        hcq_device *device = NULL;
+        uint32_t count = 0;
+        hcq_result result = hcq_registry_drivers(c->desc.registry, infos, 8, &count);
+        if (result == HCQ_OK && i % 16 == 0) {
+            result = hcq_open("CHURN", &c->desc, &device);
+        } else if (result == HCQ_OK && count > 0) {
+            result = hcq_driver_create_id(c->desc.registry, infos[count - 1].id, &driver);
+        }
+        hcq_driver_release(driver);
+        hcq_result closed = hcq_close(device);
+        c->result = result == HCQ_OK || result == HCQ_ERROR_NO_DEVICE ? closed : result;
     }
     return NULL;
 }
@@ -544,12 +537,6 @@ static void queries_agree(TEST_ARGS) {
 
 /* ---- coverage ---- */
 
-static void run_to_end(hcq_queue *q, hcq_device *device) {
-    hcq_point done;
-    CHECK_OK(hcq_queue_submit(q, device, &done));
-    WAIT_OK(done);
-}
-
 /* Counts finished execs: of unbound queues, bound replays, calls, appended
    recordings; not the empty ones. */
 static void coverage_counts_execs(TEST_ARGS) {
@@ -568,7 +555,7 @@ static void coverage_counts_execs(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_exec(q, never, &put_one, sizeof put_one, none, one), 4);
     CHECK_U64(runs_of(add), 0);        /* recorded is not run */
     for (uint64_t i = 1; i <= 4; i++) {
-        run_to_end(q, device);
+        RUN_OK(q, device);
         CHECK_U64(runs_of(add), 3 * i);
         CHECK_U64(runs_of(put), i);
     }
@@ -610,7 +597,7 @@ static void coverage_follows_updates(TEST_ARGS) {
         for (uint32_t i = 0; i < length; i++) {
             CHECK_INDEX(record_add(q, add, a, 0, 1), i);
         }
-        run_to_end(q, device);
+        RUN_OK(q, device);
         expected += length;
         CHECK_U64(runs_of(add), expected);
         CHECK_OK(hcq_queue_reset(q));
@@ -650,9 +637,9 @@ static void coverage_is_off(TEST_ARGS) {
         hcq_program *nothing = make_nothing(devices[i]);
         hcq_queue *q = make_queue(devices[i], HCQ_COMPUTE);
         CHECK_INDEX(record_one(q, nothing, NULL, 0), 0);
-        run_to_end(q, devices[1]);
+        RUN_OK(q, devices[1]);
         CHECK_U64(runs_of(nothing), 0);
-        run_to_end(q, devices[0]);
+        RUN_OK(q, devices[0]);
         CHECK_U64(runs_of(nothing), 1);
     }
     CHECK_OK(hcq_close(devices[0]));

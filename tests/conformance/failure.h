@@ -17,7 +17,7 @@ static void timeline_waits_pass_failures(TEST_ARGS) {
         hcq_device *device = way < 2 ? T.dev : T.dev2;
         hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
         hcq_buffer word = make_words(device, 4);
-        hcq_point failed, done;
+        hcq_point failed;
         CHECK_INDEX(hcq_queue_host(a, host_slow_failure, NULL), 0);
         CHECK_OK(hcq_queue_submit(a, T.dev, &failed));
         if (way % 2) {
@@ -27,8 +27,7 @@ static void timeline_waits_pass_failures(TEST_ARGS) {
                                                  hcq_device_timeline_value(T.dev) - 1)), 0);
         }
         CHECK_INDEX(hcq_queue_write(q, word, 5, 4), 1);
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-        WAIT_OK(done);
+        RUN_OK(q, device);
         CHECK_RESULT(test_poll(failed), HCQ_ERROR_HOST); /* it was waited for */
         CHECK_U64(READ32(word, 0), 5);
         CHECK_OK(hcq_queue_reset(a));  /* and eager calls follow failed work as well */
@@ -147,9 +146,7 @@ static void a_host_failure_begins_at_once(TEST_ARGS) {
     CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_OK);
     CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
     CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
-    CHECK(holds());
-    hold_release();
-    WAIT_OK(done);
+    HOLD_END(done);
     CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
     CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_NATIVE);
     CHECK_U64(value, 1);

@@ -94,8 +94,7 @@ static void profile_of_a_queue(TEST_ARGS) {
         WAIT_OK(done);
         uint64_t end = hcq_sys_now_ns();
         CHECK_OK(hcq_profile_stop(T.dev));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);                 /* comes afterwards: not in it */
+        RUN_OK(q, T.dev);                 /* comes afterwards: not in it */
         CHECK_U64(PROFILE_READ(T.dev), rounds * 5);
         for (uint32_t i = 0; i < rounds; i++) {
             check_profiled_queue(__FILE__, __LINE__, &profiled[i * 5], number + i);
@@ -128,8 +127,7 @@ static void profile_is_of_submissions(TEST_ARGS) {
     CHECK_U64(PROFILE_READ(T.dev), 5); /* reading takes nothing away */
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     CHECK_U64(PROFILE_READ(T.dev), 0);
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    WAIT_OK(done);
+    RUN_OK(q, T.dev);
     CHECK_U64(PROFILE_READ(T.dev), 5);
     hcq_point gate = make_gate(T.dev);
     CHECK_OK(submit_behind(q, T.dev, &gate, &done));
@@ -150,31 +148,28 @@ static void profile_of_lanes(TEST_ARGS) {
     hcq_device *device = test_open(0, &desc);
     hcq_device_info info;
     CHECK_OK(hcq_device_info_get(device, &info));
-    hcq_buffer a = make_words(device, 16), b = make_words(device, 16);
+    hcq_buffer a = make_words(device, 16);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *copy = make_queue(device, HCQ_COPY);
     hcq_submission s = submission(&q, 1);
     hcq_point done;
+    uint32_t count = 9;
     CHECK_INDEX(hcq_queue_fill(q, a, 64, 1, 4), 0);
-    CHECK_INDEX(hcq_queue_copy(copy, b, a, 64), 0);
+    CHECK_INDEX(hcq_queue_copy(copy, make_words(device, 16), a, 64), 0);
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(hcq_profile_start(device, NULL));
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     s.affinity = 1;
     CHECK_OK(hcq_submit(device, &s, 1, &done));
     WAIT_OK(done);
-    CHECK_OK(hcq_queue_submit(copy, device, &done));
-    WAIT_OK(done);
-    CHECK_U64(PROFILE_READ(T.dev), 0);
+    RUN_OK(copy, device);
     CHECK_U64(PROFILE_READ(device), 2);
     CHECK_U64(profiled[0].lane_kind, HCQ_COMPUTE);
     CHECK_U64(profiled[0].lane, info.compute_lanes > 1 ? 1 : 0);
     CHECK_U64(profiled[1].lane_kind, info.copy_lanes ? HCQ_COPY : HCQ_COMPUTE);
     CHECK_U64(profiled[1].lane, 0);
-    CHECK_U64(profiled[1].bytes, 64);
-    CHECK(profiled[0].queue[0] == 0);  /* no label */
+    CHECK(profiled[1].bytes == 64 && profiled[0].queue[0] == 0); /* no label */
     CHECK_OK(hcq_close(device));       /* on, and closed */
-    uint32_t count = 0;
-    CHECK_RESULT(hcq_profile_events(T.dev, NULL, 0, &count, NULL), HCQ_OK);
+    CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, NULL));
     CHECK_U64(count, 0);
 }
 
@@ -389,8 +384,7 @@ static void profile_of_a_failure(TEST_ARGS) {
     CHECK(PROFILE_READ(T.dev) <= 3);
     log.result = HCQ_OK;
     uint64_t number = hcq_device_timeline_value(T.dev);
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    WAIT_OK(done);
+    RUN_OK(q, T.dev);
     const uint32_t count = PROFILE_READ(T.dev);
     uint32_t commands = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -433,7 +427,6 @@ static void profile_as_text(TEST_ARGS) {
     };
     hcq_device *devices[2] = {T.dev, T.dev2};
     hcq_queue *q = make_profiled_queue(T.dev, make_words(T.dev, 1), make_words(T.dev, 16));
-    hcq_point done;
     uint32_t count = 5;
     uint64_t lost = 5;
     char path[] = "/tmp/hcq-profile-XXXXXX";
@@ -449,8 +442,7 @@ static void profile_as_text(TEST_ARGS) {
     if (has_feature(HCQ_FEATURE_PROFILING)) {
         CHECK_OK(hcq_profile_start(T.dev, NULL));
         CHECK_OK(hcq_profile_start(T.dev2, NULL));
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
+        RUN_OK(q, T.dev);
         for (int i = 0; i < 3; i++) {
             check_profile_text(devices, formats[i].format, formats[i].words, path);
         }

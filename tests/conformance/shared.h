@@ -224,6 +224,15 @@ static hcq_result submit_behind(hcq_queue *queue, hcq_device *device, const hcq_
     return submit_queue(queue, device, wait, NULL, 0, done);
 }
 
+/* Submits it, and waits for its end. */
+static hcq_point run_queue(const char *file, int line, hcq_queue *queue, hcq_device *device) {
+    hcq_point done = {{0}, 0};
+    test_result(file, line, "hcq_queue_submit", hcq_queue_submit(queue, device, &done), HCQ_OK);
+    test_reached(file, line, done, HCQ_OK);
+    return done;
+}
+#define RUN_OK(queue, device) run_queue(__FILE__, __LINE__, (queue), (device))
+
 static void check_filled(const char *file, int line, hcq_buffer buffer, uint8_t byte) {
     unsigned char *want = (unsigned char *)malloc((size_t)buffer.size);
     memset(want, byte, (size_t)buffer.size);
@@ -508,6 +517,17 @@ static hcq_point hold_device(hcq_device *device, const hcq_point *raise) {
     CHECK(!raise || hcq_queue_signal(q, *raise) == 1);
     return hold_start(q, device);
 }
+
+/* Lets it go on after all that the test did meanwhile, and waits for `done`. */
+static void hold_end(const char *file, int line, hcq_point done) {
+    int held = holds();
+    hold_release();
+    if (!held) {
+        test_fail(file, line, "the kernel has not waited");
+    }
+    test_reached(file, line, done, HCQ_OK);
+}
+#define HOLD_END(done) hold_end(__FILE__, __LINE__, (done))
 
 typedef struct blocked_call {
     pthread_t thread;

@@ -108,12 +108,8 @@ static void trace_one_waits(hcq_device *a, hcq_device *b) {
     (void)hold_device(a, &raise);
     CHECK_OK(submit_lists(b, &raise, NULL, 0, &done));
     test_sleep_ms(2);
-    hcq_result early = test_poll(done);
-    int held = holds();
-    hold_release();
-    WAIT_OK(done);
-    CHECK(held);
-    CHECK_RESULT(early, HCQ_TIMEOUT);
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    HOLD_END(done);
 }
 
 /* Another backend; and the inner one, still there under its own name. That must not take a
