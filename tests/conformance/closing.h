@@ -393,8 +393,7 @@ static void close_with_held_memory(TEST_ARGS) {
 
 #define CLOSING_TESTS \
     TEST(device_references), TEST(device_references_in_threads), TEST(release_while_it_closes), \
-    TEST(the_end_does_not_wait_for_others), \
-    TEST(close_with_failures_above_others), \
+    TEST(the_end_does_not_wait_for_others), TEST(close_with_failures_above_others), \
     TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
     TEST(free_after_and_a_device_that_goes), TEST(memory_outlives_running_work), \
     TEST(a_place_is_taken_again), TEST(close_with_held_memory)

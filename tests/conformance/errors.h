@@ -225,27 +225,25 @@ static void unknown_names_say_who_there_is(TEST_ARGS) {
 /* No memory: nothing is made, and the poison does not stay either. */
 static void not_made_out_of_memory(TEST_ARGS) {
     hcq_program_desc desc;
-    hcq_queue *queue;
-    hcq_program *program;
-    hcq_buffer buffer, zero;
+    hcq_queue *queue = (hcq_queue *)(void *)&desc;
+    hcq_program *program = (hcq_program *)(void *)&desc;
+    hcq_buffer buffer;
+    hcq_result results[3];
     memset(&desc, 0, sizeof desc);
-    memset(&zero, 0, sizeof zero);
-    memset(&queue, 0x5A, sizeof queue);
-    memset(&program, 0x5A, sizeof program);
     memset(&buffer, 0x5A, sizeof buffer);
     desc.cpu = k_add;
+    log_clear();
     T.memory.fail_until = UINT64_MAX;
     T.memory.fail_at = 1;
-    log_clear();
-    hcq_result queued = hcq_queue_create(T.dev, HCQ_GRAPH, &queue);
-    hcq_result created = hcq_program_create(T.dev, &desc, &program);
-    hcq_result allocated = hcq_alloc(T.dev, 64, 0, &buffer);
+    results[0] = hcq_queue_create(T.dev, HCQ_GRAPH, &queue);
+    results[1] = hcq_program_create(T.dev, &desc, &program);
+    results[2] = hcq_alloc(T.dev, 64, 0, &buffer);
     T.memory.fail_at = T.memory.fail_until = 0;
-    CHECK_RESULT(queued, HCQ_ERROR_OUT_OF_MEMORY);
-    CHECK_RESULT(created, HCQ_ERROR_OUT_OF_MEMORY);
-    CHECK_RESULT(allocated, HCQ_ERROR_OUT_OF_MEMORY);
+    for (int i = 0; i < 3; i++) {
+        CHECK_RESULT(results[i], HCQ_ERROR_OUT_OF_MEMORY);
+    }
     CHECK(queue == NULL && program == NULL);
-    CHECK(buffer.address == zero.address && buffer.size == 0 && buffer.host == NULL);
+    CHECK(buffer.address == 0 && buffer.size == 0 && buffer.host == NULL);
     CHECK(log_has("queue: out of memory") && log_has("program") && log_has("alloc"));
 }
 

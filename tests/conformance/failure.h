@@ -1,5 +1,6 @@
 /* failure.h - failures: how far they travel, and no further; from which value on a
-   signal has failed; answers that stay exact; native refusals and lost devices.
+   signal has failed; native refusals and lost devices. That answers stay exact among
+   many is random/answers.c's.
    Part of conformance.c. */
 #include "shared.h"
 
@@ -38,98 +39,28 @@ static void timeline_waits_pass_failures(TEST_ARGS) {
     }
 }
 
-/* ---- answers stay exact ---- */
+/* ---- answers that were forgotten ---- */
 
-/* Submissions of which every second one fails, the first of them. */
-typedef struct answers {
-    hcq_queue *queues[2];
-    hcq_point points[2000];
-    uint32_t count;
-} answers;
-
-static answers answers_of(hcq_device *device) {
-    answers a = {{make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)}, {{{0}, 0}}, 0};
-    CHECK_INDEX(hcq_queue_host(a.queues[0], host_fails, NULL), 0);
-    return a;
-}
-
-static void answers_submit(answers *a, hcq_device *device) {
-    CHECK_OK(hcq_queue_submit(a->queues[a->count % 2], device, &a->points[a->count]));
-    a->count++;
-}
-
-static void answers_check(const answers *a, uint32_t forgotten) {
-    for (uint32_t i = 0; i < a->count; i++) {
-        WAIT_RESULT(a->points[i], i < forgotten ? HCQ_ERROR_LIMIT
-                                  : i % 2       ? HCQ_OK : HCQ_ERROR_HOST);
-    }
-}
-
-/* What had to be forgotten says so: neither a success nor a failure is guessed. */
+/* They say so: neither a success nor a failure is guessed. */
 static void forgotten_answers_say_so(TEST_ARGS) {
     enum { N = 40, KEPT = 8 };
     hcq_device_desc desc = test_desc();
     desc.failure_ranges = KEPT;
     hcq_device *device = test_open(0, &desc);
-    answers a = answers_of(device);
+    hcq_queue *queues[2] = {make_queue(device, HCQ_COMPUTE), make_queue(device, HCQ_COMPUTE)};
+    hcq_point points[N], done;
+    CHECK_INDEX(hcq_queue_host(queues[0], host_fails, NULL), 0);
     for (uint32_t i = 0; i < N; i++) {
-        answers_submit(&a, device);
-        WAIT_RESULT(a.points[i], i % 2 ? HCQ_OK : HCQ_ERROR_HOST);
+        CHECK_OK(hcq_queue_submit(queues[i % 2], device, &points[i]));
+        WAIT_RESULT(points[i], i % 2 ? HCQ_OK : HCQ_ERROR_HOST);
     }
-    answers_check(&a, N - 2 * KEPT - 1); /* the last eight failures are told apart */
-    hcq_point done;
-    CHECK_OK(submit_behind(a.queues[1], device, &a.points[1], &done));
+    for (uint32_t i = 0; i < N; i++) { /* the last eight failures are told apart */
+        hcq_result exact = i % 2 ? HCQ_OK : HCQ_ERROR_HOST;
+        WAIT_RESULT(points[i], i < N - 2 * KEPT - 1 ? HCQ_ERROR_LIMIT : exact);
+    }
+    CHECK_OK(submit_behind(queues[1], device, &points[1], &done));
     WAIT_RESULT(done, HCQ_ERROR_LIMIT);
     CHECK_OK(hcq_close(device));
-}
-
-/* A lane was told to wait for another one's epoch and asks late how that ended:
-   many epochs of it have failed meanwhile, others never did. */
-static void lanes_ask_for_the_right_failure(TEST_ARGS) {
-    SKIP_IF(!is_cpu() || T.variant->one_fifo,
-            "two lanes that run host commands themselves are the CPU's");
-    const uint32_t most = T.variant->narrow ? 8 : 1000; /* no counter is swapped meanwhile */
-    for (int fails = 0; fails < 2; fails++) {
-        static uint32_t go[2];
-        hcq_device_desc desc = test_desc();
-        desc.compute_lanes = 2;
-        hcq_device *device = test_open(0, &desc);
-        answers a = answers_of(device);
-        hcq_queue *fill = make_queue(device, HCQ_COMPUTE);
-        hcq_buffer word = make_words(device, 1);
-        hcq_point ends[2], done;
-        hcq_submission sub;
-        for (uint32_t i = 0; i < 2; i++) {
-            hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-            __atomic_store_n(&go[i], 0, __ATOMIC_RELEASE);
-            CHECK_INDEX(hcq_queue_host(q, host_until, &go[i]), 0);
-            CHECK(i || !fails || hcq_queue_host(q, host_fails, NULL) == 1);
-            sub = submission(&q, 1);
-            sub.affinity = i;
-            CHECK_OK(hcq_submit(device, &sub, 1, &ends[i]));
-        }
-        CHECK_INDEX(hcq_queue_write(fill, word, 7, 4), 0);
-        sub.queues = &fill;
-        sub.waits = &ends[0];
-        sub.wait_count = 1;
-        CHECK_OK(hcq_submit(device, &sub, 1, &done));
-        __atomic_store_n(&go[0], 1, __ATOMIC_RELEASE);
-        WAIT_RESULT(ends[0], fails ? HCQ_ERROR_HOST : HCQ_OK);
-        while (a.count < most) {
-            answers_submit(&a, device);
-        }
-        WAIT_OK(a.points[most - 1]);
-        __atomic_store_n(&go[1], 1, __ATOMIC_RELEASE);
-        WAIT_RESULT(done, fails ? HCQ_ERROR_HOST : HCQ_OK);
-        WAIT_OK(ends[1]);
-        CHECK_U64(READ32(word, 0), fails ? 0 : 7);
-        while (a.count < most + 1000) { /* nothing waits any more: these may go */
-            answers_submit(&a, device);
-            CHECK_OK(hcq_device_synchronize(device, BOUND));
-        }
-        answers_check(&a, 0);
-        CHECK_OK(hcq_close(device));
-    }
 }
 
 /* ---- where a failure begins ---- */
@@ -187,10 +118,7 @@ static void native_refusals(TEST_ARGS) {
     for (int held = 0; held < 2; held++) {
         for (uint64_t k = 1; k <= 6; k++) {
             mock_control control;
-            memset(&control, 0, sizeof control);
-            hcq_device_desc desc = test_desc();
-            test_mock_desc.control = &control;
-            hcq_device *device = test_open(0, &desc);
+            hcq_device *device = open_to_lose(&control);
             hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
             hcq_queue *q = make_queue(device, HCQ_COMPUTE);
             hcq_point done, next;
@@ -344,6 +272,6 @@ static void lost_before_its_host_command(TEST_ARGS) {
 
 #define FAILURE_TESTS \
     TEST(timeline_waits_pass_failures), TEST(forgotten_answers_say_so), \
-    TEST(lanes_ask_for_the_right_failure), TEST(a_host_failure_begins_at_once), \
-    TEST(a_lost_raise_takes_no_other), TEST(native_refusals), \
-    TEST(refused_batch_leaves_no_trace), TEST(lost_device), TEST(lost_before_its_host_command)
+    TEST(a_host_failure_begins_at_once), TEST(a_lost_raise_takes_no_other), \
+    TEST(native_refusals), TEST(refused_batch_leaves_no_trace), TEST(lost_device), \
+    TEST(lost_before_its_host_command)

@@ -131,16 +131,22 @@ static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {
     return s;
 }
 
-/* Waits for all of a list, and raises one point or none. */
-static hcq_result submit_waits(hcq_device *device, const hcq_point *waits, uint32_t count,
-                               const hcq_point *raise, uint32_t flags, hcq_point *done) {
-    hcq_submission s = submission(NULL, 0);
+/* One queue or none that waits for all of a list and raises one point or none. */
+static hcq_result submit_one(hcq_queue *queue, hcq_device *device, const hcq_point *waits,
+                             uint32_t wait_count, const hcq_point *raise, uint32_t flags,
+                             hcq_point *done) {
+    hcq_submission s = submission(queue ? &queue : NULL, queue != NULL);
     s.waits = waits;
-    s.wait_count = count;
+    s.wait_count = wait_count;
     s.signals = raise;
-    s.signal_count = raise ? 1 : 0;
+    s.signal_count = raise != NULL;
     s.flags = flags;
     return hcq_submit(device, &s, 1, done);
+}
+
+static hcq_result submit_waits(hcq_device *device, const hcq_point *waits, uint32_t count,
+                               const hcq_point *raise, uint32_t flags, hcq_point *done) {
+    return submit_one(NULL, device, waits, count, raise, flags, done);
 }
 
 /* ---- update ---- */
@@ -210,18 +216,19 @@ static void open_gate(hcq_point gate) {
 /* Submits one queue with one wait and one signal, each of which may be NULL. */
 static hcq_result submit_queue(hcq_queue *queue, hcq_device *device, const hcq_point *wait,
                                const hcq_point *raise, uint32_t flags, hcq_point *done) {
-    hcq_submission s = submission(&queue, 1);
-    s.waits = wait;
-    s.wait_count = wait ? 1 : 0;
-    s.signals = raise;
-    s.signal_count = raise ? 1 : 0;
-    s.flags = flags;
-    return hcq_submit(device, &s, 1, done);
+    return submit_one(queue, device, wait, wait != NULL, raise, flags, done);
 }
 
 static hcq_result submit_behind(hcq_queue *queue, hcq_device *device, const hcq_point *wait,
                                 hcq_point *done) {
     return submit_queue(queue, device, wait, NULL, 0, done);
+}
+
+/* A queue that fills a whole buffer with one byte. */
+static hcq_queue *make_filler(hcq_device *device, hcq_buffer buffer, uint8_t byte) {
+    hcq_queue *queue = make_queue(device, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_fill(queue, buffer, buffer.size, byte, 1), 0);
+    return queue;
 }
 
 /* Submits it, and waits for its end. */

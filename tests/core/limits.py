@@ -47,7 +47,7 @@ HCQI_VK_PART_BYTES 44 - sizeof; grids_beyond_limits runs it
 .staging_bytes 2MiB copies_around_every_size
 HCQI_SLICE_* * - how often a wait looks up
 HCQI_LOOK* * - how often counters are asked; how long is explained
-HCQI_FAILURES 64 lanes_ask_for_the_right_failure
+HCQI_FAILURES 64 answers_stay
 HCQI_SHELVES 64 - buckets
 HCQI_SORT_* * heap_sorts_bursts
 HCQI_CHUNK* * pools_give_back_what_a_burst_took
