@@ -367,14 +367,11 @@ static int readable(intptr_t handle, int timeout_ms) {
 
 /* A device of the program's other backend: the mock for all but the mock. */
 static hcq_device *open_other_backend(void) {
-    hcq_device_desc desc;
+    hcq_device_desc desc = test_desc();
     hcq_device *device = NULL;
-    memset(&desc, 0, sizeof desc);
-    desc.memory.alloc_fn = test_hook_alloc;
-    desc.memory.free_fn = test_hook_free;
-    desc.memory.user = &T.memory;
-    desc.log_fn = test_log_line;
-    desc.log_user = &T.log;
+    desc.flags = 0;
+    desc.cpu = NULL;
+    desc.backend_desc = NULL;
     CHECK_OK(hcq_open(is_mock() ? "CPU" : "MOCK", &desc, &device));
     return device;
 }
