@@ -557,10 +557,7 @@ static void coverage_counts_execs(TEST_ARGS) {
         CHECK_U64(runs_of(put), i);
     }
     CHECK_OK(hcq_queue_bind(q, device));
-    for (int i = 0; i < 20; i++) {     /* several at once */
-        CHECK_OK(hcq_queue_submit(q, device, &done));
-    }
-    WAIT_OK(done);
+    RUN_TIMES(q, device, 20);          /* several at once */
     CHECK_U64(runs_of(add), 72);
     CHECK_U64(runs_of(put), 24);
     CHECK_INDEX(hcq_queue_append(twice, q), 0);

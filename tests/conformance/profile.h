@@ -78,7 +78,6 @@ static void profile_of_a_queue(TEST_ARGS) {
         hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
         hcq_queue *q = make_profiled_queue(T.dev, a, b);
         const uint32_t rounds = bound ? MANY : 3;
-        hcq_point done;
         if (bound) {
             CHECK_OK(hcq_queue_bind(q, T.dev));
             CHECK_OK(hcq_queue_submit(q, T.dev, NULL)); /* comes before: not in it */
@@ -88,13 +87,10 @@ static void profile_of_a_queue(TEST_ARGS) {
         CHECK_OK(hcq_profile_start(T.dev, NULL));
         CHECK_U64(PROFILE_READ(T.dev), 0);
         const uint64_t begin = hcq_sys_now_ns(), number = hcq_device_timeline_value(T.dev);
-        for (uint32_t i = 0; i < rounds; i++) {
-            CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        }
-        WAIT_OK(done);
+        RUN_TIMES(q, T.dev, rounds);
         uint64_t end = hcq_sys_now_ns();
         CHECK_OK(hcq_profile_stop(T.dev));
-        RUN_OK(q, T.dev);                 /* comes afterwards: not in it */
+        RUN_OK(q, T.dev);              /* comes afterwards: not in it */
         CHECK_U64(PROFILE_READ(T.dev), rounds * 5);
         for (uint32_t i = 0; i < rounds; i++) {
             check_profiled_queue(__FILE__, __LINE__, &profiled[i * 5], number + i);
@@ -256,7 +252,6 @@ static void profile_of_a_graph(TEST_ARGS) {
         static hcq_profile_event first[ROUNDS * 2];
         hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
         hcq_queue *g = make_graph();
-        hcq_point done = {{0}, 0};
         uint64_t numbers[2];
         CHECK_OK(hcq_queue_label(g, "the graph"));
         CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
@@ -271,10 +266,7 @@ static void profile_of_a_graph(TEST_ARGS) {
         CHECK_OK(hcq_profile_start(T.dev2, NULL));
         numbers[0] = hcq_device_timeline_value(T.dev);
         numbers[1] = hcq_device_timeline_value(T.dev2);
-        for (uint32_t i = 0; i < ROUNDS; i++) {
-            CHECK_OK(hcq_queue_submit(g, T.dev, &done));
-        }
-        WAIT_OK(done);
+        RUN_TIMES(g, T.dev, ROUNDS);
         CHECK_U64(PROFILE_READ(T.dev), 2 * ROUNDS);
         memcpy(first, profiled, sizeof first);
         CHECK_U64(PROFILE_READ(T.dev2), ROUNDS);
@@ -306,17 +298,13 @@ static void profile_overflows(TEST_ARGS) {
     hcq_profile_event few[5];
     hcq_buffer a = make_words(T.dev, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_point done = {{0}, 0};
     uint32_t count = 0;
     uint64_t lost = 0;
     CHECK_INDEX(record_add(q, make_add(T.dev), a, 0, 1), 0);
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_profile_start(T.dev, &desc));
     uint64_t number = hcq_device_timeline_value(T.dev);
-    for (uint32_t i = 0; i < ROUNDS; i++) {
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    }
-    WAIT_OK(done);
+    RUN_TIMES(q, T.dev, ROUNDS);
     CHECK_OK(hcq_profile_stop(T.dev));
     CHECK_OK(hcq_profile_events(T.dev, NULL, 0, &count, &lost));
     CHECK(count >= EVENTS / 2 && count <= 2 * EVENTS);

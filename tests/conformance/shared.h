@@ -231,14 +231,18 @@ static hcq_queue *make_filler(hcq_device *device, hcq_buffer buffer, uint8_t byt
     return queue;
 }
 
-/* Submits it, and waits for its end. */
-static hcq_point run_queue(const char *file, int line, hcq_queue *queue, hcq_device *device) {
+/* Submits it so often, and waits for the end. */
+static hcq_point run_queue(const char *file, int line, hcq_queue *queue, hcq_device *device,
+                           uint32_t times) {
     hcq_point done = {{0}, 0};
-    test_result(file, line, "hcq_queue_submit", hcq_queue_submit(queue, device, &done), HCQ_OK);
+    for (uint32_t i = 0; i < times; i++) {
+        test_result(file, line, "hcq_queue_submit", hcq_queue_submit(queue, device, &done), HCQ_OK);
+    }
     test_reached(file, line, done, HCQ_OK);
     return done;
 }
-#define RUN_OK(queue, device) run_queue(__FILE__, __LINE__, (queue), (device))
+#define RUN_TIMES(queue, device, times) run_queue(__FILE__, __LINE__, (queue), (device), (times))
+#define RUN_OK(queue, device) RUN_TIMES(queue, device, 1)
 
 static void check_filled(const char *file, int line, hcq_buffer buffer, uint8_t byte) {
     unsigned char *want = (unsigned char *)malloc((size_t)buffer.size);
