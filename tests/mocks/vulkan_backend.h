@@ -299,18 +299,28 @@ static void cache_is_of_use(TEST_ARGS) {
 
 /* ---- engines and other threads ---- */
 
+typedef struct lent {
+    pthread_mutex_t lock;
+    uint32_t calls;                    /* under it */
+} lent;
+
 static void lent_lock(void *user, VkQueue queue, int locked) {
+    lent *l = (lent *)user;
     (void)queue;
-    __atomic_add_fetch((uint32_t *)user, locked ? 0x10001u : (uint32_t)-1, __ATOMIC_SEQ_CST);
+    if (locked) {
+        pthread_mutex_lock(&l->lock);
+        l->calls++;
+    } else {
+        pthread_mutex_unlock(&l->lock);
+    }
 }
 
-/* hcq on queues of the rig, for kernels and for copies. `locks`: calls, and those that
-   did not end, of lent_lock. */
-static hcq_device *rig_lend(rig *r, uint32_t *locks) {
+/* hcq on queues of the rig, for kernels and for copies. */
+static hcq_device *rig_lend(rig *r, lent *l) {
     const hcq_vulkan_queue queues[2] = {{r->queues[1][0], 1}, {r->queues[2][0], 2}};
     hcq_device_desc desc = rig_desc(r, queues, 2);
     test_vulkan_desc.lock_fn = lent_lock;
-    test_vulkan_desc.lock_user = locks;
+    test_vulkan_desc.lock_user = l;
     return test_open(0, &desc);
 }
 
@@ -329,10 +339,10 @@ static void engine_lends_its_device(TEST_ARGS) {
     VkBufferCopy region = {0, 512, 64};
     VkSemaphore semaphore;
     uint64_t value;
-    uint32_t locks = 0;
+    lent l = {PTHREAD_MUTEX_INITIALIZER, 0};
     rig r;
     rig_driver(&r, 0);
-    hcq_device *device = rig_lend(&r, &locks);
+    hcq_device *device = rig_lend(&r, &l);
     hcq_buffer words = make_words(device, 64);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(record_add(q, make_add(device), words, 2, 9), 0);
@@ -350,7 +360,7 @@ static void engine_lends_its_device(TEST_ARGS) {
     submit_and_wait(q, device);
     CHECK_U64(rig_word(&r, 512 + 8), 9);
     CHECK_U64(READ32(words, 2), 1);
-    CHECK((locks & 0xffff) == 0 && locks != 0);
+    CHECK(l.calls != 0);
     CHECK_OK(hcq_close(device));
     rig_close(&r);
     CHECK(!backend_left());
@@ -412,26 +422,34 @@ static void refused_value_is_told(TEST_ARGS) {
     CHECK(strstr(line, "value: above INT64_MAX [HCQ_ERROR_INVALID]") != NULL);
 }
 
-/* Work that waits for an engine is handed over while others ask what it has done. */
+/* Work that waits for an engine is handed over while others ask what it has done, and
+   the engine submits to the queues that it has lent. */
 static void meanwhile_an_engine_is_asked(TEST_ARGS) {
     enum { DRAWN = 6000, AHEAD = 4 };
     hcq_point drawn, done = {{0}, 0};
-    uint32_t locks = 0;
-    asker a;
+    lent l = {PTHREAD_MUTEX_INITIALIZER, 0};
+    asker a, b;
     rig r;
     rig_driver(&r, MOCK_VK_LATE_SIGNALS);
-    hcq_device *device = rig_lend(&r, &locks);
+    hcq_device *device = rig_lend(&r, &l);
     asker_start(&a, device, ask_what_is_done);
+    asker_start(&b, device, ask_to_submit);
     for (uint64_t i = 1; i <= DRAWN; i++) {
         CHECK_OK(hcq_vulkan_import_point(device, r.a, i, &drawn));
         CHECK_OK(submit_lists(device, &drawn, NULL, 0, &done));
         if (i > AHEAD) {
             rig_signal(&r, r.a, i - AHEAD);
         }
+        lent_lock(&l, NULL, 1);
+        RIG_OK(rig_submit(&r, r.queues[1 + i % 2][0], NULL, 0, 0, r.semaphores[2 + i % 2], i));
+        lent_lock(&l, NULL, 0);
     }
     rig_signal(&r, r.a, DRAWN);
     WAIT_OK(done);
     asker_stop(&a);
+    asker_stop(&b);
+    CHECK(rig_wait(&r, r.semaphores[2], DRAWN, BOUND) == VK_SUCCESS);
+    CHECK(rig_wait(&r, r.semaphores[3], DRAWN - 1, BOUND) == VK_SUCCESS);
     CHECK_OK(hcq_close(device));
     rig_close(&r);
     CHECK(!backend_left());
