@@ -186,6 +186,7 @@ typedef struct mock_vk_object {
     uint32_t pending;                  /* uses by batches, under the device's lock */
     struct mock_vk_object *next;       /* of the device's list */
     struct mock_vk_device *device;
+    struct mock_vk_object *pool;       /* with which it goes, or NULL */
     void (*close)(struct mock_vk_object *o); /* gives back what it has, or NULL */
     uint64_t number;                   /* among all objects */
     uintptr_t inside;                  /* thread that uses it alone, atomic */

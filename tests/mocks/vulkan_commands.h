@@ -111,13 +111,11 @@ typedef struct mock_vk_command_pool {
     mock_vk_object o;
     uint32_t family;
     VkQueueFlags can;                  /* transfer, too, where it is implied */
-    struct mock_vk_commands *list;
 } mock_vk_command_pool;
 
 typedef struct mock_vk_commands {
     mock_vk_object o;
     mock_vk_command_pool *pool;
-    struct mock_vk_commands *next_of_pool;
     enum { MOCK_VK_INITIAL, MOCK_VK_RECORDING, MOCK_VK_EXECUTABLE, MOCK_VK_INVALID } state;
     VkCommandBufferUsageFlags usage;
     mock_vk_command *list;
@@ -150,16 +148,8 @@ static void mock_vk_commands_close(mock_vk_object *o) {
     free(c->refs);
 }
 
-static void mock_vk_command_pool_close(mock_vk_object *o) {
-    mock_vk_commands *c = ((mock_vk_command_pool *)(void *)o)->list;
-    for (; c; c = c->next_of_pool) {
-        mock_vk_destroy(&c->o);
-    }
-}
-
 static void mock_vk_command_pool_make(mock_vk_command_pool *pool,
                                       const VkCommandPoolCreateInfo *info) {
-    pool->o.close = mock_vk_command_pool_close;
     pool->family = info->queueFamilyIndex;
     pool->can = pool->o.device->physical->families[pool->family].queueFlags;
     if (pool->can & (VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT)) {
@@ -182,11 +172,9 @@ static VkResult mock_vkAllocateCommandBuffers(VkDevice handle,
         return failure;
     }
     mock_vk_inside(&pool->o, d->desc->linger);
-    mock_vk_commands *c = mock_vk_new(d, MOCK_VK_KIND_COMMAND_BUFFER, sizeof *c);
+    mock_vk_commands *c = mock_vk_new(d, &pool->o, MOCK_VK_KIND_COMMAND_BUFFER, sizeof *c);
     c->o.close = mock_vk_commands_close;
     c->pool = pool;
-    c->next_of_pool = pool->list;
-    pool->list = c;
     mock_vk_outside(&pool->o);
     *out = (VkCommandBuffer)(uintptr_t)c;
     return VK_SUCCESS;
@@ -199,12 +187,7 @@ static void mock_vkFreeCommandBuffers(VkDevice handle, VkCommandPool object,
     mock_vk_command_pool *pool = MOCK_VK_OBJECT(mock_vk_command_pool, object, COMMAND_POOL, d);
     mock_vk_commands *c = MOCK_VK_OBJECT(mock_vk_commands, buffers[0], COMMAND_BUFFER, d);
     mock_vk_inside(&pool->o, d->desc->linger);
-    mock_vk_commands **link = &pool->list;
-    while (*link && *link != c) {
-        link = &(*link)->next_of_pool;
-    }
-    mock_vk_check(*link == c, "the command buffer is of another pool");
-    *link = c->next_of_pool;
+    mock_vk_check(c->pool == pool, "the command buffer is of another pool");
     pthread_mutex_lock(&d->lock);
     mock_vk_destroy(&c->o);
     pthread_mutex_unlock(&d->lock);
@@ -444,7 +427,7 @@ static void mock_vkCmdBindDescriptorSets(VkCommandBuffer handle,
                                          const uint32_t *dynamic_offsets TEST_UNUSED) {
     mock_vk_commands *c =
         mock_vk_record(handle, MOCK_VK_CmdBindDescriptorSets, VK_QUEUE_COMPUTE_BIT);
-    mock_vk_ref(c, &MOCK_VK_OBJECT(mock_vk_set, sets[0], DESCRIPTOR_SET, c->o.device)->o);
+    mock_vk_ref(c, MOCK_VK_OBJECT(mock_vk_object, sets[0], DESCRIPTOR_SET, c->o.device));
 }
 
 static void mock_vkCmdPushDescriptorSetKHR(VkCommandBuffer handle,

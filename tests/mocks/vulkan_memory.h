@@ -38,9 +38,11 @@ static int mock_vk_is_lost(const mock_vk_device *d) {
     return __atomic_load_n(&d->lost, __ATOMIC_ACQUIRE) != 0;
 }
 
-static void *mock_vk_new(mock_vk_device *d, mock_vk_kind kind, size_t size) {
+static void *mock_vk_new(mock_vk_device *d, mock_vk_object *pool, mock_vk_kind kind,
+                         size_t size) {
     mock_vk_object *o = calloc(1, size);
     mock_vk_init(o, kind, d);
+    o->pool = pool;
     pthread_mutex_lock(&d->lock);
     o->next = d->objects;
     d->objects = o;
@@ -58,8 +60,14 @@ static void mock_vk_unused(const mock_vk_object *o) {
                   "use it", mock_vk_kind_names[o->kind], mock_vk_u(o->number), o->pending);
 }
 
-/* Under the lock. */
+/* With all of a pool; under the lock. */
 static void mock_vk_destroy(mock_vk_object *o) {
+    int pool = o->kind == MOCK_VK_KIND_COMMAND_POOL || o->kind == MOCK_VK_KIND_DESCRIPTOR_POOL;
+    for (mock_vk_object *c = pool ? o->device->objects : NULL; c; c = c->next) {
+        if (c->pool == o && mock_vk_lives(c)) {
+            mock_vk_destroy(c);
+        }
+    }
     mock_vk_unused(o);
     if (o->close) {
         o->close(o);
@@ -94,7 +102,7 @@ static void mock_vk_destroy_handle(mock_vk_entry entry, VkDevice device, uintptr
         VkResult result = mock_vk_enter(MOCK_VK_Create##name);                     \
         mock_vk_device *d = mock_vk_device_of(device);                             \
         type *made = result == VK_SUCCESS                                          \
-                         ? mock_vk_new(d, MOCK_VK_KIND_##kind, sizeof *made) : NULL; \
+                         ? mock_vk_new(d, NULL, MOCK_VK_KIND_##kind, sizeof *made) : NULL; \
         if (made) {                                                                \
             make(made, info);                                                      \
         }                                                                          \
@@ -178,7 +186,7 @@ static VkResult mock_vkAllocateMemory(VkDevice handle, const VkMemoryAllocateInf
     if (result != VK_SUCCESS) {
         return result;
     }
-    mock_vk_memory *m = mock_vk_new(d, MOCK_VK_KIND_MEMORY, sizeof *m);
+    mock_vk_memory *m = mock_vk_new(d, NULL, MOCK_VK_KIND_MEMORY, sizeof *m);
     m->o.close = mock_vk_memory_close;
     m->size = size;
     m->imported = import != NULL;

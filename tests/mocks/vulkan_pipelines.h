@@ -119,7 +119,7 @@ static mock_vk_pipeline *mock_vk_pipeline_make(mock_vk_device *d,
         MOCK_VK_OBJECT(mock_vk_module_object, info->stage.module, MODULE, d);
     const mock_vk_layout *layout =
         MOCK_VK_OBJECT(mock_vk_layout, info->layout, PIPELINE_LAYOUT, d);
-    mock_vk_pipeline *p = mock_vk_new(d, MOCK_VK_KIND_PIPELINE, sizeof *p);
+    mock_vk_pipeline *p = mock_vk_new(d, NULL, MOCK_VK_KIND_PIPELINE, sizeof *p);
     p->kernel = m->kernel;
     p->part = m->part ? layout->push_bytes - 44 : 0;
     mock_vk_specialize(p, info->stage.pSpecializationInfo);
@@ -146,25 +146,12 @@ MOCK_VK_DESTROY(DestroyPipeline, VkPipeline, PIPELINE)
 
 /* ---- descriptors ---- */
 
-typedef struct mock_vk_set {
-    mock_vk_object o;
-    struct mock_vk_set *next_of_pool;
-} mock_vk_set;
-
 typedef struct mock_vk_set_pool {
     mock_vk_object o;
     uint32_t left;
-    mock_vk_set *sets;
 } mock_vk_set_pool;
 
-static void mock_vk_set_pool_close(mock_vk_object *o) {
-    for (mock_vk_set *s = ((mock_vk_set_pool *)(void *)o)->sets; s; s = s->next_of_pool) {
-        mock_vk_destroy(&s->o);
-    }
-}
-
 static void mock_vk_set_pool_make(mock_vk_set_pool *pool, const VkDescriptorPoolCreateInfo *info) {
-    pool->o.close = mock_vk_set_pool_close;
     pool->left = info->maxSets;
 }
 
@@ -184,9 +171,7 @@ static VkResult mock_vkAllocateDescriptorSets(VkDevice handle,
     }
     mock_vk_inside(&pool->o, d->desc->linger);
     pool->left--;
-    mock_vk_set *set = mock_vk_new(d, MOCK_VK_KIND_DESCRIPTOR_SET, sizeof *set);
-    set->next_of_pool = pool->sets;
-    pool->sets = set;
+    mock_vk_object *set = mock_vk_new(d, &pool->o, MOCK_VK_KIND_DESCRIPTOR_SET, sizeof *set);
     mock_vk_outside(&pool->o);
     *out = (VkDescriptorSet)(uintptr_t)set;
     return VK_SUCCESS;
@@ -212,10 +197,10 @@ static void mock_vkUpdateDescriptorSets(VkDevice handle, uint32_t count,
     (void)mock_vk_enter(MOCK_VK_UpdateDescriptorSets);
     mock_vk_device *d = mock_vk_device_of(handle);
     for (uint32_t i = 0; i < count; i++) {
-        mock_vk_set *set = MOCK_VK_OBJECT(mock_vk_set, writes[i].dstSet, DESCRIPTOR_SET, d);
+        mock_vk_object *set = MOCK_VK_OBJECT(mock_vk_object, writes[i].dstSet, DESCRIPTOR_SET, d);
         (void)mock_vk_described(d, &writes[i]);
         pthread_mutex_lock(&d->lock);
-        mock_vk_unused(&set->o);
+        mock_vk_unused(set);
         pthread_mutex_unlock(&d->lock);
     }
 }
