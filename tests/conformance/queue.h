@@ -347,7 +347,7 @@ static void program_call_times(TEST_ARGS) {
 }
 
 static void kernels_from_a_library(TEST_ARGS) {
-    NEEDS_CPU_KERNELS("a library has kernels for the CPU only")
+    NEEDS_CPU_KERNELS("a library has kernels for the CPU only");
     SKIP_IF(!T.library, "no --library given");
     hcq_program_desc desc = {"library", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32},
                              T.library, "library_add", {NULL, 0, NULL}, {NULL, 0, NULL}, 0};

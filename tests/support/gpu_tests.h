@@ -20,20 +20,8 @@ static int has_feature(hcq_device *device, uint32_t feature) {
 }
 
 #define NEEDS_IMPORT() \
-    do { \
-        if (!has_feature(T.dev, HCQ_FEATURE_IMPORT)) { \
-            SKIP("memory cannot be imported"); \
-            return; \
-        } \
-    } while (0)
-
-#define NEEDS_WIDE_COUNTERS() \
-    do { \
-        if (T.variant->narrow) { \
-            SKIP("counters that are swapped hold work back"); \
-            return; \
-        } \
-    } while (0)
+    SKIP_IF(!has_feature(T.dev, HCQ_FEATURE_IMPORT), "memory cannot be imported")
+#define NEEDS_WIDE_COUNTERS() SKIP_IF(T.variant->narrow, "counters that are swapped hold work back")
 
 static TEST_UNUSED uint64_t allocations(void) {
     return __atomic_load_n(&T.memory.calls, __ATOMIC_SEQ_CST);

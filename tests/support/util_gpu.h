@@ -167,8 +167,4 @@ static TEST_UNUSED int test_validates(void) {
 
 /* ---- tests that need the host's kernels ---- */
 
-#define NEEDS_CPU_KERNELS(reason) \
-    if (is_gpu()) { \
-        SKIP(reason); \
-        return; \
-    }
+#define NEEDS_CPU_KERNELS(reason) SKIP_IF(is_gpu(), reason)
