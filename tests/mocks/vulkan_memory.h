@@ -261,7 +261,8 @@ static void mock_vk_buffer_make(mock_vk_buffer *b, const VkBufferCreateInfo *inf
         b->families |= 1u << info->pQueueFamilyIndices[i];
     }
     b->external = info->pNext != NULL;
-    mock_vk_check(b->size <= b->o.device->desc->max_allocation, "%llu bytes", mock_vk_u(b->size));
+    mock_vk_check(b->size <= 2 * b->o.device->desc->max_allocation, "%llu bytes",
+                  mock_vk_u(b->size));
 }
 
 MOCK_VK_CREATE(Buffer, mock_vk_buffer, BUFFER, mock_vk_buffer_make)

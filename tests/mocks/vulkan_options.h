@@ -61,7 +61,7 @@ typedef struct mock_vk_desc {
                                           [one that is all of that] */
     uint64_t heap_bytes;               /* of the device's [4 GiB] */
     uint64_t small_heap_bytes;         /* of its memory for the host [256 MiB] */
-    uint64_t max_allocation;           /* bytes; of a buffer, too [1 GiB] */
+    uint64_t max_allocation;           /* bytes; twice as many of a buffer [1 GiB] */
     uint32_t max_allocations;          /* [4096] */
     uint32_t max_groups[3];            /* [65535] */
     uint32_t max_group_size[3];        /* [1024, 1024, 64] */
