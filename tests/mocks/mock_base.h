@@ -224,8 +224,9 @@ static void mock_program_destroy(void *self, void *code) {
     if (program->library) {
         hcq_sys_library_close(program->library);
     }
-    hcq_backend_free(((mock_device *)self)->device, program->block, program->info.kernargs_size + 1);
-    hcq_backend_free(((mock_device *)self)->device, program, sizeof *program);
+    hcq_device *device = ((mock_device *)self)->device;
+    hcq_backend_free(device, program->block, program->info.kernargs_size + 1);
+    hcq_backend_free(device, program, sizeof *program);
 }
 
 static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
@@ -246,7 +247,7 @@ static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
         memcpy(&program->fn, &symbol, sizeof symbol);
     }
     if (!program->fn || !program->block) {
-        if (desc->library) {
+        if (desc->library && !program->fn) {
             hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "mock: library '%s', symbol '%s'",
                             desc->library, desc->symbol ? desc->symbol : "");
         }

@@ -33,7 +33,8 @@ static void mock_vk_set_layout_make(mock_vk_object *o,
         early += storage && !(flags && flags->pBindingFlags[i]) ? 1 : 0;
     }
     mock_vk_check(early <= most, "%u storage buffers, the device has %u", early, most);
-    mock_vk_check(!flags || (o->device->features & MOCK_VK_NO_UPDATE_AFTER_BIND), "update after bind is not enabled");
+    mock_vk_check(!flags || (o->device->features & MOCK_VK_NO_UPDATE_AFTER_BIND),
+                  "update after bind is not enabled");
 }
 
 MOCK_VK_CREATE(DescriptorSetLayout, mock_vk_object, SET_LAYOUT, mock_vk_set_layout_make)
