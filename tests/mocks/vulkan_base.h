@@ -62,21 +62,20 @@ static uint64_t mock_vk_random(uint64_t *state) { /* splitmix64 */
 
 /* ---- counters ---- */
 
-typedef enum mock_vk_kind {
-    MOCK_VK_KIND_INSTANCE, MOCK_VK_KIND_PHYSICAL, MOCK_VK_KIND_DEVICE,
-    MOCK_VK_KIND_QUEUE, MOCK_VK_KIND_SEMAPHORE, MOCK_VK_KIND_MEMORY, MOCK_VK_KIND_BUFFER,
-    MOCK_VK_KIND_COMMAND_POOL, MOCK_VK_KIND_COMMAND_BUFFER, MOCK_VK_KIND_QUERY_POOL,
-    MOCK_VK_KIND_MODULE, MOCK_VK_KIND_SET_LAYOUT, MOCK_VK_KIND_PIPELINE_LAYOUT,
-    MOCK_VK_KIND_PIPELINE, MOCK_VK_KIND_PIPELINE_CACHE, MOCK_VK_KIND_DESCRIPTOR_POOL,
-    MOCK_VK_KIND_DESCRIPTOR_SET, MOCK_VK_KIND_COUNT
-} mock_vk_kind;
+#define MOCK_VK_KINDS(X)                                                           \
+    X(INSTANCE, "instance") X(PHYSICAL, "physical device") X(DEVICE, "device")     \
+    X(QUEUE, "queue") X(SEMAPHORE, "semaphore") X(MEMORY, "memory") X(BUFFER, "buffer") \
+    X(COMMAND_POOL, "command pool") X(COMMAND_BUFFER, "command buffer")            \
+    X(QUERY_POOL, "query pool") X(MODULE, "shader module")                         \
+    X(SET_LAYOUT, "descriptor set layout") X(PIPELINE_LAYOUT, "pipeline layout")   \
+    X(PIPELINE, "pipeline") X(PIPELINE_CACHE, "pipeline cache")                    \
+    X(DESCRIPTOR_POOL, "descriptor pool") X(DESCRIPTOR_SET, "descriptor set")
 
-static const char *const mock_vk_kind_names[MOCK_VK_KIND_COUNT] = {
-    "instance", "physical device", "device", "queue", "semaphore", "memory",
-    "buffer", "command pool", "command buffer", "query pool", "shader module",
-    "descriptor set layout", "pipeline layout", "pipeline", "pipeline cache",
-    "descriptor pool", "descriptor set"
-};
+#define MOCK_VK_KIND_ENUM(name, text) MOCK_VK_KIND_##name,
+typedef enum mock_vk_kind { MOCK_VK_KINDS(MOCK_VK_KIND_ENUM) MOCK_VK_KIND_COUNT } mock_vk_kind;
+
+#define MOCK_VK_KIND_NAME(name, text) text,
+static const char *const mock_vk_kind_names[] = {MOCK_VK_KINDS(MOCK_VK_KIND_NAME)};
 
 typedef struct mock_vk_stats {
     uint64_t live[MOCK_VK_KIND_COUNT]; /* not changed by mock_vk_clear */
@@ -94,17 +93,6 @@ static void mock_vk_count(uint64_t *counter, uint64_t n) {
 
 static uint64_t mock_vk_peek(const uint64_t *counter) {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
-}
-
-/* The counters now. */
-static TEST_UNUSED mock_vk_stats mock_vk_read(void) {
-    mock_vk_stats stats;
-    const uint64_t *from = (const uint64_t *)(const void *)&mock_vk_counters;
-    uint64_t *to = (uint64_t *)(void *)&stats;
-    for (size_t i = 0; i < sizeof stats / sizeof *to; i++) {
-        to[i] = mock_vk_peek(&from[i]);
-    }
-    return stats;
 }
 
 /* Is it this name? A "*" at the end stands for any rest: "vkQueueSubmit*". */

@@ -328,9 +328,8 @@ static void mock_vk_pend_buffer(mock_vk_buffer *b, uint32_t by) {
     b->memory->o.pending += by;
 }
 
-/* The buffer that bytes at a device address lie in; it is in use until
-   mock_vk_release. */
-static mock_vk_buffer *mock_vk_hold(mock_vk_device *d, uint64_t address, uint64_t size,
+/* The host pointer behind a device address, of a kernel on a queue of the family. */
+static unsigned char *mock_vk_reach(mock_vk_device *d, uint64_t address, uint64_t size,
                                     uint32_t family) {
     pthread_mutex_lock(&d->lock);
     mock_vk_buffer *b = d->bound;
@@ -340,16 +339,10 @@ static mock_vk_buffer *mock_vk_hold(mock_vk_device *d, uint64_t address, uint64_
     }
     mock_vk_check(b != NULL, "device address fault: %llu bytes at %#llx, of no buffer",
                   mock_vk_u(size), mock_vk_u(address));
-    mock_vk_pend_buffer(b, 1);
-    pthread_mutex_unlock(&d->lock);
+    unsigned char *host = mock_vk_host(b) + (address - mock_vk_address(b));
     mock_vk_used_by(b, family);
-    return b;
-}
-
-static void mock_vk_release(mock_vk_device *d, mock_vk_buffer *b) {
-    pthread_mutex_lock(&d->lock);
-    mock_vk_pend_buffer(b, UINT32_MAX);
     pthread_mutex_unlock(&d->lock);
+    return host;
 }
 
 #endif /* HCQ_TEST_MOCK_VULKAN_MEMORY_H */

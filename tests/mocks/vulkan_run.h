@@ -65,24 +65,11 @@ static void mock_vk_run_fill(const mock_vk_queue *q, const mock_vk_command *c) {
 
 /* ---- kernels ---- */
 
-/* What a kernel's blocks may use while they run. */
-typedef struct mock_vk_held {
-    mock_vk_buffer *buffers[HCQ_MAX_ARGS + 1];
-    uint32_t count;
-} mock_vk_held;
-
-/* The host pointer behind a device address. */
-static unsigned char *mock_vk_reach(const mock_vk_queue *q, mock_vk_held *held,
-                                    uint64_t address, uint64_t size) {
-    mock_vk_buffer *b = mock_vk_hold(q->o.device, address, size, q->family);
-    held->buffers[held->count++] = b;
-    return mock_vk_host(b) + (address - mock_vk_address(b));
-}
-
 /* The block that a pointer in the push constants leads to, with its buffers as host
    pointers, in q->block. */
 static void mock_vk_block_read(mock_vk_queue *q, const mock_vk_kernel *k,
-                               const unsigned char *push, mock_vk_held *held) {
+                               const unsigned char *push) {
+    mock_vk_device *d = q->o.device;
     uint64_t address;
     memcpy(&address, push, sizeof address);
     while (q->block_capacity < k->block_bytes + 1) {
@@ -93,12 +80,12 @@ static void mock_vk_block_read(mock_vk_queue *q, const mock_vk_kernel *k,
     }
     mock_vk_check(address % 16 == 0, "the argument block is at %#llx, no multiple of 16",
                   mock_vk_u(address));
-    memcpy(q->block, mock_vk_reach(q, held, address, k->block_bytes), k->block_bytes);
+    memcpy(q->block, mock_vk_reach(d, address, k->block_bytes, q->family), k->block_bytes);
     for (uint32_t i = 0; i < k->pointer_count; i++) {
         uint64_t at;
         memcpy(&at, q->block + k->pointers[i], sizeof at);
         if (at != 0) {
-            at = (uint64_t)(uintptr_t)mock_vk_reach(q, held, at, 1);
+            at = (uint64_t)(uintptr_t)mock_vk_reach(d, at, 1, q->family);
             memcpy(q->block + k->pointers[i], &at, sizeof at);
         }
     }
@@ -129,7 +116,6 @@ static void mock_vk_run_blocks(const mock_vk_queue *q, const mock_vk_command *c,
 
 static void mock_vk_run_dispatch(mock_vk_queue *q, const mock_vk_command *c) {
     uint32_t count[3];
-    mock_vk_held held = {.count = 0};
     memcpy(count, c->count, sizeof count);
     if (c->src) {
         mock_vk_used_by(c->src, q->family);
@@ -140,11 +126,8 @@ static void mock_vk_run_dispatch(mock_vk_queue *q, const mock_vk_command *c) {
     if (!c->pipeline->kernel || count[0] == 0 || count[1] == 0 || count[2] == 0) {
         return;
     }
-    mock_vk_block_read(q, c->pipeline->kernel, c->push, &held);
+    mock_vk_block_read(q, c->pipeline->kernel, c->push);
     mock_vk_run_blocks(q, c, count);
-    for (uint32_t i = 0; i < held.count; i++) {
-        mock_vk_release(q->o.device, held.buffers[i]);
-    }
 }
 
 /* ---- queries ---- */
