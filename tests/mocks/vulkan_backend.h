@@ -51,24 +51,13 @@ static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
     WAIT_OK(done);
 }
 
-static hcq_program *make_of(hcq_device *device, const hcq_program_desc *desc) {
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, desc, &program));
-    return program;
-}
-
 /* ---- queues and lanes ---- */
-
-static uint32_t features_of(hcq_device *device) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(device, &info));
-    return info.features;
-}
 
 /* Lanes spread over the queues that there are, copies on the family for them; with
    one queue all share it. */
 static void lanes_have_queues(TEST_ARGS) {
     hcq_vulkan_lane_info a, b, copy;
+    hcq_device_info with, without;
     driver_is("vkmock");
     hcq_device *device = backend_open(2);
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COMPUTE, 0, &a));
@@ -76,12 +65,13 @@ static void lanes_have_queues(TEST_ARGS) {
     CHECK_OK(hcq_vulkan_lane(device, HCQ_COPY, 0, &copy));
     CHECK(a.queue != b.queue && a.family == b.family && copy.family == 2);
     CHECK(a.shared == 1 && copy.shared == 1);
-    uint32_t features = features_of(device);
+    CHECK_OK(hcq_device_info_get(device, &with));
     CHECK_OK(hcq_close(device));
     hcq_device_desc desc = test_desc();
     desc.flags |= HCQ_DEVICE_NO_COPY_LANE;
     device = test_open(0, &desc);
-    CHECK_U64(features_of(device), features & ~(uint32_t)HCQ_FEATURE_COPY_LANE);
+    CHECK_OK(hcq_device_info_get(device, &without));
+    CHECK_U64(without.features, with.features & ~(uint32_t)HCQ_FEATURE_COPY_LANE);
     backend_close(device);
     driver_is("vkmock-one");
     device = backend_open(2);
@@ -138,6 +128,7 @@ static void blocks_have_limits(TEST_ARGS) {
 /* As many as a program can have. */
 static void most_bindings(TEST_ARGS) {
     uint64_t args[HCQ_MAX_ARGS];
+    hcq_program *program = NULL;
     hcq_program_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.spirv.size = sizeof spirv_vk_most;
@@ -153,7 +144,8 @@ static void most_bindings(TEST_ARGS) {
         for (uint32_t i = 0; i < HCQ_MAX_ARGS; i++) {
             args[i] = make_words(device, 64).address;
         }
-        CHECK_INDEX(hcq_queue_exec(q, make_of(device, &desc), args, sizeof args,
+        CHECK_OK(hcq_program_create(device, &desc, &program));
+        CHECK_INDEX(hcq_queue_exec(q, program, args, sizeof args,
                                    hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
         submit_and_wait(q, device);
         CHECK_U64(mock_vk_peek(&mock_vk_counters.dispatches), 1);

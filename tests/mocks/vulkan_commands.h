@@ -94,6 +94,7 @@ enum { MOCK_VK_PUSH = 64 };            /* bytes of push constants that kernels r
 
 typedef struct mock_vk_command {
     mock_vk_op op;
+    VkPipelineStageFlags stages;       /* in which it reads and writes memory; 0: none */
     uint32_t group;                    /* commands of one may run in any order */
     mock_vk_buffer *dst, *src;         /* a dispatch's groups are in src, if not in .count */
     uint64_t dst_offset, src_offset, size;
@@ -231,11 +232,13 @@ static mock_vk_commands *mock_vk_record(VkCommandBuffer handle, mock_vk_entry en
     return c;
 }
 
-static mock_vk_command *mock_vk_add(mock_vk_commands *c, mock_vk_op op) {
+static mock_vk_command *mock_vk_add(mock_vk_commands *c, mock_vk_op op,
+                                    VkPipelineStageFlags stages) {
     mock_vk_grow(&c->list, &c->capacity, c->count, sizeof *c->list);
     mock_vk_command *made = &c->list[c->count++];
     memset(made, 0, sizeof *made);
     made->op = op;
+    made->stages = stages;
     return made;
 }
 
@@ -265,7 +268,7 @@ static void mock_vkCmdCopyBuffer(VkCommandBuffer handle, VkBuffer from, VkBuffer
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdCopyBuffer, VK_QUEUE_TRANSFER_BIT);
     for (uint32_t i = 0; i < count; i++) {
         const VkBufferCopy *r = &regions[i];
-        mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_COPY);
+        mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_COPY, VK_PIPELINE_STAGE_TRANSFER_BIT);
         made->src = mock_vk_take(c, from, r->srcOffset, r->size);
         made->dst = mock_vk_take(c, to, r->dstOffset, r->size);
         made->src_offset = r->srcOffset;
@@ -279,7 +282,7 @@ static void mock_vkCmdFillBuffer(VkCommandBuffer handle, VkBuffer buffer, VkDevi
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdFillBuffer, VK_QUEUE_TRANSFER_BIT);
     mock_vk_check(offset % 4 == 0 && size % 4 == 0, "%llu bytes at %llu", mock_vk_u(size),
                   mock_vk_u(offset));
-    mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_FILL);
+    mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_FILL, VK_PIPELINE_STAGE_TRANSFER_BIT);
     made->dst = mock_vk_take(c, buffer, offset, size);
     made->dst_offset = offset;
     made->size = size;
@@ -303,27 +306,12 @@ static void mock_vkCmdPipelineBarrier(
     mock_vk_commands *c = mock_vk_record(handle, MOCK_VK_CmdPipelineBarrier, 0);
     mock_vk_check(buffer_count == 0 && image_count == 0 && memory_count == 1,
                   "the mock knows global barriers only");
-    mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_BARRIER);
+    mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_BARRIER, 0);
     made->src_stages = src;
     made->dst_stages = dst;
     made->src_access = memory->srcAccessMask;
     made->dst_access = memory->dstAccessMask;
     mock_vk_stages_check(c, src | dst);
-}
-
-/* The stages in which a command reads and writes memory; 0: none. */
-static VkPipelineStageFlags mock_vk_stages_of(const mock_vk_command *command) {
-    switch (command->op) {
-    case MOCK_VK_OP_COPY:
-    case MOCK_VK_OP_FILL:
-    case MOCK_VK_OP_RESULTS:
-        return VK_PIPELINE_STAGE_TRANSFER_BIT;
-    case MOCK_VK_OP_DISPATCH:
-        return VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT |
-               (command->src ? VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT : 0u);
-    default:
-        return 0;
-    }
 }
 
 static int mock_vk_covers(VkPipelineStageFlags mask, VkPipelineStageFlags stages) {
@@ -348,7 +336,7 @@ static void mock_vk_find_groups(mock_vk_commands *c) {
         if (command->op == MOCK_VK_OP_BARRIER) {
             VkPipelineStageFlags after = 0;
             for (uint32_t k = i + 1; k < c->count && c->list[k].op != MOCK_VK_OP_BARRIER; k++) {
-                after |= mock_vk_stages_of(&c->list[k]);
+                after |= c->list[k].stages;
             }
             if (mock_vk_orders(command, before, after)) {
                 group++;
@@ -358,7 +346,7 @@ static void mock_vk_find_groups(mock_vk_commands *c) {
         group += command->queries != NULL;
         command->group = group;
         group += command->queries != NULL;
-        before |= mock_vk_stages_of(command);
+        before |= command->stages;
     }
 }
 
@@ -368,7 +356,7 @@ static void mock_vk_check_edges(const mock_vk_commands *c) {
     int first = 0, last = 1;
     for (uint32_t i = 0; i < c->count; i++) {
         const mock_vk_command *command = &c->list[i];
-        if (mock_vk_stages_of(command)) {
+        if (command->stages) {
             mock_vk_check(first, "no barrier after earlier work before the first command");
             last = 0;
         }
@@ -444,7 +432,8 @@ static void mock_vkCmdPushDescriptorSetKHR(VkCommandBuffer handle,
 
 static mock_vk_command *mock_vk_record_dispatch(mock_vk_commands *c) {
     mock_vk_check(c->pipeline != NULL, "no pipeline is bound");
-    mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_DISPATCH);
+    mock_vk_command *made = mock_vk_add(c, MOCK_VK_OP_DISPATCH,
+                                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
     made->pipeline = c->pipeline;
     memcpy(made->push, c->push, sizeof made->push);
     return made;
@@ -472,6 +461,7 @@ static void mock_vkCmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer,
     mock_vk_command *made = mock_vk_record_dispatch(c);
     mock_vk_check(offset % 4 == 0, "offset %llu", mock_vk_u(offset));
     made->src = mock_vk_take(c, buffer, offset, 12);
+    made->stages |= VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
     made->src_offset = offset;
 }
 
@@ -480,7 +470,8 @@ static void mock_vkCmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer,
 static mock_vk_command *mock_vk_record_query(mock_vk_commands *c, mock_vk_op op,
                                              VkQueryPool handle, uint32_t first,
                                              uint32_t count) {
-    mock_vk_command *made = mock_vk_add(c, op);
+    mock_vk_command *made = mock_vk_add(
+        c, op, op == MOCK_VK_OP_RESULTS ? VK_PIPELINE_STAGE_TRANSFER_BIT : 0);
     made->queries = MOCK_VK_OBJECT(mock_vk_query_pool, handle, QUERY_POOL, c->o.device);
     made->first = first;
     made->query_count = count;

@@ -116,14 +116,12 @@ static void import_point_refuses(TEST_ARGS) {
 
 /* ---- points ---- */
 
-static uint32_t cpu_goes;
-
-static void k_until_it_goes(const void *args, const hcq_block *b) {
-    (void)args;
-    (void)b;
-    while (!__atomic_load_n(&cpu_goes, __ATOMIC_SEQ_CST)) {
+/* Until `user`, a word, is not 0. */
+static hcq_result host_waits(void *user) {
+    while (!__atomic_load_n((uint32_t *)user, __ATOMIC_SEQ_CST)) {
         hcq_sys_yield();
     }
+    return HCQ_OK;
 }
 
 /* Held, of the CPU, failed, gone. */
@@ -134,9 +132,7 @@ static void points_that_have_no_semaphore(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point shut = hcq_at(gate, 1), up = hcq_at(make_signal(T.dev, 0), 5);
     const hcq_point all[] = {submit_to(T.dev, NULL, 0, &shut, &up), up, shut};
-    hcq_program_desc desc = {"goes", k_until_it_goes, {HCQ_ARG_NONE}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *goes = NULL;
+    uint32_t goes = 0;
     hcq_queue *q = make_queue(cpu, HCQ_COMPUTE), *bad = make_queue(T.dev, HCQ_COMPUTE);
     for (uint32_t i = 0; i < 3; i++) {
         CHECK_RESULT(hcq_vulkan_point(T.dev, all[i], &semaphore, &value), HCQ_NOT_READY);
@@ -147,13 +143,11 @@ static void points_that_have_no_semaphore(TEST_ARGS) {
         CHECK_OK(hcq_vulkan_point(T.dev, all[i], &semaphore, &value));
         CHECK(semaphore != VK_NULL_HANDLE); /* of what is reached, too */
     }
-    cpu_goes = 0;
-    CHECK_OK(hcq_program_create(cpu, &desc, &goes));
-    CHECK_INDEX(hcq_queue_exec(q, goes, NULL, 0, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)), 0);
+    CHECK_INDEX(hcq_queue_host(q, host_waits, &goes), 0);
     hcq_point there = submit_of(q, cpu);
     CHECK_RESULT(hcq_vulkan_point(T.dev, there, &semaphore, &value), HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(hcq_vulkan_point(cpu, there, &semaphore, &value), HCQ_ERROR_UNSUPPORTED);
-    __atomic_store_n(&cpu_goes, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&goes, 1, __ATOMIC_SEQ_CST);
     WAIT_OK(there);
     CHECK_INDEX(hcq_queue_host(bad, host_refuses, NULL), 0);
     hcq_point failed = submit_of(bad, T.dev);
