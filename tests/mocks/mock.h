@@ -45,7 +45,9 @@ static hcq_result mock_encode(void *self, hcq_recording *recording) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     list->count = recording->count;
-    memcpy(mock_packets(list), recording->packets, list->count * sizeof(hcq_packet));
+    for (uint32_t i = 0; i < list->count; i++) {
+        mock_packets(list)[i] = recording->packets[i];
+    }
     recording->encoded = list;
     return HCQ_OK;
 }
@@ -311,7 +313,9 @@ static hcq_result mock_submit(void *self, hcq_lane *lane, const hcq_batch *sourc
     }
     batch->next = NULL;
     batch->of = *source;
-    memcpy(batch->waits, source->waits, source->wait_count * sizeof *source->waits);
+    for (uint32_t i = 0; i < source->wait_count; i++) {
+        batch->waits[i] = source->waits[i];
+    }
     batch->list = source->recording ? (mock_list *)source->recording->encoded : NULL;
     batch->lose = mock_load(&d->control->lose_at) == call;
     pthread_mutex_lock(&d->lock);

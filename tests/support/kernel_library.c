@@ -8,7 +8,6 @@ typedef struct {
 } library_args;
 
 void library_add(const void *args, const hcq_block *block);
-void library_ids(const void *args, const hcq_block *block);
 
 /* data[i] += value for i < count */
 void library_add(const void *args, const hcq_block *block) {
@@ -18,18 +17,6 @@ void library_add(const void *args, const hcq_block *block) {
         uint32_t i = block->id.x * block->block.x + t.x;
         if (i < k->count) {
             data[i] += k->value;
-        }
-    }
-}
-
-/* data[i] = value + i for i < count: shows which block wrote what */
-void library_ids(const void *args, const hcq_block *block) {
-    const library_args *k = HCQ_ARGS(library_args, args);
-    uint32_t *data = HCQ_PTR(uint32_t, k->data);
-    HCQ_FOR_THREADS(block, t) {
-        uint32_t i = block->id.x * block->block.x + t.x;
-        if (i < k->count) {
-            data[i] = k->value + i;
         }
     }
 }

@@ -168,16 +168,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_slow() { .reg .pred %p<2>;\n"
 ".reg .b64 %rd<5>; mov.u64 %rd2, %globaltimer; $L1: mov.u64 %rd3, %globaltimer;\n"
 "sub.s64 %rd4, %rd3, %rd2; setp.lt.u64 %p1, %rd4, 20000000; @%p1 bra $L1; ret; }\n"},
-{"spin",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_spin( .param .u64 p0,\n"
-".param .u64 p1 ) { .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %rd<9>;\n"
-"ld.param.u64 %rd4, [p0]; ld.param.u64 %rd5, [p1]; mov.u32 %r3, %tid.y; mov.u32 %r4, %tid.x;\n"
-"or.b32 %r5, %r4, %r3; mov.u32 %r6, %tid.z; or.b32 %r7, %r5, %r6; setp.ne.s32 %p1, %r7, 0;\n"
-"@%p1 bra $L5; mov.u64 %rd6, %globaltimer; cvta.to.global.u64 %rd2, %rd5;\n"
-"cvta.to.global.u64 %rd3, %rd4; $L2: mov.u64 %rd7, %globaltimer; sub.s64 %rd8, %rd7, %rd6;\n"
-"setp.gt.u64 %p2, %rd8, 4999999999; mov.u32 %r9, 0; @%p2 bra $L4;\n"
-"ld.volatile.global.u32 %r9, [%rd3]; setp.eq.s32 %p3, %r9, 0; @%p3 bra $L2; $L4:\n"
-"st.global.u32 [%rd2], %r9; $L5: ret; }\n"},
 {"tell",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_tell( .param .u64 p0,\n"
 ".param .u32 p1 ) { .reg .pred %p<2>; .reg .b32 %r<12>; .reg .b64 %rd<7>;\n"

@@ -12,7 +12,7 @@ typedef struct test_seen {
     uint64_t own[64];                  /* of one program */
 } test_seen;
 
-enum { GATE_HOLD, GATE_UNTIL, GATE_SLOW, GATE_PACE, TEST_GATES };
+enum { GATE_HOLD, GATE_SLOW, GATE_PACE, TEST_GATES };
 
 #if !defined(HCQ_TEST_VULKAN) && !defined(HCQ_TEST_CUDA)
 
