@@ -9,36 +9,29 @@
 /* ---- devices ---- */
 
 static void mock_vk_queues_open(mock_vk_device *d, const VkDeviceCreateInfo *info) {
+    d->queues = calloc(MOCK_VK_QUEUES, sizeof *d->queues);
     for (uint32_t i = 0; i < info->queueCreateInfoCount; i++) {
-        const VkDeviceQueueCreateInfo *q = &info->pQueueCreateInfos[i];
-        mock_vk_check(q->queueFamilyIndex < d->physical->family_count && q->queueCount != 0 &&
-                          q->queueCount <=
-                              d->physical->families[q->queueFamilyIndex].queueCount,
-                      "%u queues of family %u", q->queueCount, q->queueFamilyIndex);
-        d->queue_count += q->queueCount;
-    }
-    d->queues = calloc(d->queue_count, sizeof *d->queues);
-    mock_vk_queue *q = d->queues;
-    for (uint32_t i = 0; i < info->queueCreateInfoCount; i++) {
-        for (uint32_t k = 0; k < info->pQueueCreateInfos[i].queueCount; k++, q++) {
+        const VkDeviceQueueCreateInfo *wanted = &info->pQueueCreateInfos[i];
+        uint32_t family = wanted->queueFamilyIndex;
+        mock_vk_check(family < d->physical->family_count && wanted->queueCount != 0 &&
+                          wanted->queueCount <= d->physical->families[family].queueCount &&
+                          d->queue_count + wanted->queueCount <= MOCK_VK_QUEUES,
+                      "%u queues of family %u", wanted->queueCount, family);
+        for (uint32_t k = 0; k < wanted->queueCount; k++) {
+            mock_vk_queue *q = &d->queues[d->queue_count++];
             mock_vk_init(&q->o, MOCK_VK_KIND_QUEUE, d);
-            q->family = info->pQueueCreateInfos[i].queueFamilyIndex;
+            q->family = family;
             q->index = k;
         }
     }
 }
 
-static void mock_vk_runners_open(mock_vk_device *d) {
-    int one = (d->desc->flags & MOCK_VK_SCHEDULER) != 0;
-    d->runner_count = one ? 1 : d->queue_count;
-    d->runners = calloc(d->runner_count, sizeof *d->runners);
-    for (uint32_t i = 0; i < d->runner_count; i++) {
-        mock_vk_runner *r = &d->runners[i];
-        r->d = d;
-        r->first = one ? 0 : i;
-        r->count = one ? d->queue_count : 1;
-        mock_vk_check(pthread_create(&r->thread, NULL, mock_vk_runner_main, r) == 0,
-                      "no thread for a queue");
+/* A thread for each queue, or one for all. */
+static void mock_vk_threads_begin(mock_vk_device *d) {
+    d->thread_count = d->desc->flags & MOCK_VK_SCHEDULER ? 1 : d->queue_count;
+    for (uint32_t i = 0; i < d->thread_count; i++) {
+        mock_vk_check(pthread_create(&d->queues[i].thread, NULL, mock_vk_queue_main,
+                                     &d->queues[i]) == 0, "no thread for a queue");
     }
 }
 
@@ -61,7 +54,7 @@ static void mock_vk_device_open(mock_vk_device *d, mock_vk_physical *p,
     d->random = d->desc->seed * 1000003u + p->index;
     mock_vk_queues_open(d, info);
     mock_vk_batches_make(d);
-    mock_vk_runners_open(d);
+    mock_vk_threads_begin(d);
     __atomic_fetch_add(&p->instance->devices, 1, __ATOMIC_RELEASE);
 }
 
@@ -106,8 +99,8 @@ static void mock_vk_threads_end(mock_vk_device *d) {
     d->stop = 1;
     pthread_cond_broadcast(&d->bell);
     pthread_mutex_unlock(&d->lock);
-    for (uint32_t i = 0; i < d->runner_count; i++) {
-        pthread_join(d->runners[i].thread, NULL);
+    for (uint32_t i = 0; i < d->thread_count; i++) {
+        pthread_join(d->queues[i].thread, NULL);
     }
 }
 
@@ -138,7 +131,6 @@ static void mock_vkDestroyDevice(VkDevice handle, MOCK_VK_HOOKS) {
     mock_vk_threads_end(d);
     mock_vk_objects_free(d);
     free(d->queues);
-    free(d->runners);
     pthread_cond_destroy(&d->bell);
     pthread_mutex_destroy(&d->lock);
     __atomic_fetch_sub(&d->physical->instance->devices, 1, __ATOMIC_RELEASE);

@@ -20,8 +20,7 @@ typedef struct mock_vk_device {
     struct mock_vk_queue *queues;
     uint32_t queue_count;
     struct mock_vk_batch *spare;       /* that are over */
-    struct mock_vk_runner *runners;
-    uint32_t runner_count;
+    uint32_t thread_count;
     struct mock_vk_buffer *bound;      /* buffers with memory */
     uint64_t next_address;
     uint32_t memories;                 /* living VkDeviceMemory */

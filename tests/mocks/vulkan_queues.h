@@ -19,7 +19,7 @@ typedef struct mock_vk_value {
     uint64_t value;
 } mock_vk_value;
 
-enum { MOCK_VK_BATCH_WAITS = 64 };
+enum { MOCK_VK_BATCH_WAITS = 64, MOCK_VK_QUEUES = 32 };
 
 typedef struct mock_vk_batch {
     struct mock_vk_batch *next;
@@ -33,6 +33,7 @@ typedef struct mock_vk_batch {
 struct mock_vk_queue {
     mock_vk_object o;
     uint32_t family, index;
+    pthread_t thread;
     mock_vk_batch *head, *tail;        /* under the device's lock */
     uint32_t *order;                   /* of the commands that run */
     uint32_t order_capacity;

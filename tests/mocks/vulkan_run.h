@@ -4,12 +4,6 @@
 
 #include "vulkan_queues.h"
 
-typedef struct mock_vk_runner {
-    mock_vk_device *d;
-    uint32_t first, count;             /* queues that it runs */
-    pthread_t thread;
-} mock_vk_runner;
-
 /* ---- time ---- */
 
 /* The device's clock at a moment of the host's. */
@@ -231,13 +225,13 @@ static int mock_vk_ready(mock_vk_queue *q) {
     return b != NULL;
 }
 
-/* One of the queues that can go on, by chance; under the lock. */
-static mock_vk_queue *mock_vk_pick(const mock_vk_runner *r) {
+/* One of the thread's queues that can go on, by chance; under the lock. */
+static mock_vk_queue *mock_vk_pick(mock_vk_queue *first) {
+    mock_vk_device *d = first->o.device;
     mock_vk_queue *found = NULL;
-    uint32_t ready = 0;
-    for (uint32_t i = r->first; i < r->first + r->count; i++) {
-        mock_vk_queue *q = &r->d->queues[i];
-        if (mock_vk_ready(q) && mock_vk_random(&r->d->random) % ++ready == 0) {
+    uint32_t ready = 0, count = d->thread_count == 1 ? d->queue_count : 1;
+    for (mock_vk_queue *q = first; q < first + count; q++) {
+        if (mock_vk_ready(q) && mock_vk_random(&d->random) % ++ready == 0) {
             found = q;
         }
     }
@@ -271,13 +265,12 @@ static void mock_vk_advance(mock_vk_queue *q, uint32_t most) {
     }
 }
 
-static void *mock_vk_runner_main(void *user) {
-    mock_vk_runner *r = user;
-    mock_vk_device *d = r->d;
+static void *mock_vk_queue_main(void *user) {
+    mock_vk_device *d = ((mock_vk_queue *)user)->o.device;
     uint32_t most = d->desc->flags & MOCK_VK_SCHEDULER ? 1 : UINT32_MAX;
     pthread_mutex_lock(&d->lock);
     for (;;) {
-        mock_vk_queue *q = mock_vk_pick(r);
+        mock_vk_queue *q = mock_vk_pick(user);
         if (q) {
             mock_vk_advance(q, most);
         } else if (d->stop) {
