@@ -237,10 +237,7 @@ static void releases_without_anybody_asking(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_host(after, host_counts, &flag), 2);
         CHECK_OK(hcq_queue_submit(round % 3 ? after : slow, round % 3 ? T.dev2 : T.dev, NULL));
         CHECK_OK(hcq_queue_submit(round % 3 ? slow : after, round % 3 ? T.dev : T.dev2, NULL));
-        for (int i = 0; i < 5000 && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); i++) {
-            mock_sleep(1000000);
-        }
-        CHECK(__atomic_load_n(&flag, __ATOMIC_ACQUIRE));
+        CHECK(word_until(&flag, 1));
         CHECK_OK(hcq_device_synchronize(T.dev2, BOUND)); /* `flag` lives until then */
     }
 }

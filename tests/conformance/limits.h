@@ -254,12 +254,8 @@ static void numbers_of_inputs_and_variables(TEST_ARGS) {
     CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
     WAIT_OK(done);
     CHECK(READ32(words, 0) == 1 && READ32(words, 62) == 63 && READ32(words, 63) == 64);
-    sub = submission(&q, 1);
-    sub.variables = variables;
-    sub.variable_count = 63;
-    CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
-    sub.variable_count = 64;
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
+    CHECK_RESULT(submit_variables(q, variables, 63, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(submit_variables(q, variables, 64, &done));
     WAIT_OK(done);
     CHECK(READ32(words, 0) == 7 && READ32(words, 62) == 69 && READ32(words, 63) == 70);
 }

@@ -97,13 +97,7 @@ static void append_recordings(TEST_ARGS) {
     CHECK(c.kind == HCQ_COMMAND_WRITE && strcmp(c.label, "labelled") == 0);
     hcq_queue_destroy(b);
     const uint64_t variables[4] = {0, 0, 0, 4711};
-    hcq_submission s;
-    memset(&s, 0, sizeof s);
-    s.queues = &a;
-    s.queue_count = 1;
-    s.variables = variables;
-    s.variable_count = 4;
-    CHECK_OK(hcq_submit(T.dev, &s, 1, NULL));
+    CHECK_OK(submit_variables(a, variables, 4, NULL));
     CHECK_U64(READ32(words, 0), 111);
     CHECK_U64(READ32(words, 1), 4711); /* the variable came along */
     CHECK(hcq_queue_append(copy, a) < 0); /* an exec on a copy queue */
@@ -155,17 +149,10 @@ static void k_grid(const void *block_args, const hcq_block *b) {
 }
 TEST_SHADER(k_grid, grid)
 
-typedef struct grid_case { hcq_dims grid, block, ran_grid, ran_block; } grid_case;
-
-static const grid_case grid_cases[] = {
-    {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
-    {{1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}},      /* a block's default */
-    {{7, 1, 1}, {3, 1, 1}, {7, 1, 1}, {3, 1, 1}},
-    {{2, 3, 4}, {2, 2, 2}, {2, 3, 4}, {2, 2, 2}},
-    {{1, 1, 9}, {1, 5, 1}, {1, 1, 9}, {1, 5, 1}},
-    {{16, 16, 16}, {1, 1, 3}, {16, 16, 16}, {1, 1, 3}},
-    {{4096, 1, 1}, {1, 1, 1}, {4096, 1, 1}, {1, 1, 1}},
-    {{1, 2000, 2}, {2, 1, 1}, {1, 2000, 2}, {2, 1, 1}},
+static const struct { hcq_dims grid, block; } grid_cases[] = {
+    {{1, 1, 1}, {1, 1, 1}}, {{1, 1, 1}, {0, 0, 0}}, /* a block's default */
+    {{7, 1, 1}, {3, 1, 1}}, {{2, 3, 4}, {2, 2, 2}}, {{1, 1, 9}, {1, 5, 1}},
+    {{16, 16, 16}, {1, 1, 3}}, {{4096, 1, 1}, {1, 1, 1}}, {{1, 2000, 2}, {2, 1, 1}},
 };
 
 static hcq_program *make_grid(hcq_device *device) {
@@ -179,18 +166,18 @@ static void grids(TEST_ARGS) {
     static uint32_t seen[N];
     hcq_program *program = make_grid(T.dev);
     for (size_t i = 0; i < sizeof grid_cases / sizeof grid_cases[0]; i++) {
-        const grid_case *c = &grid_cases[i];
+        const hcq_dims grid = grid_cases[i].grid, block = grid_cases[i].block;
+        const hcq_dims ran = block.x ? block : hcq_dim(1, 1, 1);
         hcq_buffer sum = make_words(T.dev, 2), map = make_words(T.dev, N);
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_signal s = make_signal(T.dev, 0);
-        grid_args args = {sum.address, map.address, c->ran_grid, c->ran_block};
-        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, c->grid, c->block), 0);
-        CHECK_OK(hcq_queue_update_exec(q, 0, NULL, &c->block)); /* {0,0,0}: as recording */
+        grid_args args = {sum.address, map.address, grid, ran};
+        CHECK_INDEX(hcq_queue_exec(q, program, &args, sizeof args, grid, block), 0);
+        CHECK_OK(hcq_queue_update_exec(q, 0, NULL, &block)); /* {0,0,0}: as recording */
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 1);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         WAIT_OK(hcq_at(s, 1));
-        uint32_t threads = c->ran_block.x * c->ran_block.y * c->ran_block.z;
-        uint32_t blocks = c->ran_grid.x * c->ran_grid.y * c->ran_grid.z;
+        uint32_t threads = ran.x * ran.y * ran.z, blocks = grid.x * grid.y * grid.z;
         uint64_t total = 0;
         CHECK_OK(hcq_copyout(&total, sum, 8));
         CHECK_U64(total, (uint64_t)threads * blocks);
@@ -280,25 +267,18 @@ typedef struct all_values { double out[11]; } all_values;
 static const all_values all_want = {{-5, 4000000000.0, 1.5, 321, -7000000000.0, 43.25, 6,
                                      1099511627776.0, 2.75, 9, 3.5}};
 
-static void all_input(const odd_struct *odd, const wide_struct *wide, const odd_struct *odd2,
-                      const char *tail, uint64_t *values) {
-    const uint64_t list[11] = {
-        (uint64_t)(int64_t)-5, 4000000000u, hcq_f32(1.5f), (uint64_t)(uintptr_t)odd,
-        (uint64_t)-7000000000ll, (uint64_t)(uintptr_t)wide, (uint64_t)(uintptr_t)odd2,
-        1099511627776ull, hcq_f32(0.25f), hcq_f64(2.5), (uint64_t)(uintptr_t)tail};
-    memcpy(values, list, sizeof list);
-}
-
 static void fill_kernargs_and_call(TEST_ARGS) {
     const odd_struct odd = {{1, 2, 3}}, odd2 = {{4, 5, 6}};
     const wide_struct wide = {42.25, 1};
     const char tail = 9;
     const double three = 3.5;
-    uint64_t values[11];
+    const uint64_t values[11] = {
+        (uint64_t)(int64_t)-5, 4000000000u, hcq_f32(1.5f), (uint64_t)(uintptr_t)&odd,
+        (uint64_t)-7000000000ll, (uint64_t)(uintptr_t)&wide, (uint64_t)(uintptr_t)&odd2,
+        1099511627776ull, hcq_f32(0.25f), hcq_f64(2.5), (uint64_t)(uintptr_t)&tail};
     hcq_program *program = make_all(T.dev);
     hcq_buffer out = make_words(T.dev, 64), in = make_words(T.dev, 2);
     const hcq_buffer buffers[2] = {out, in};
-    all_input(&odd, &wide, &odd2, &tail, values);
     CHECK_OK(hcq_copyin(in, &three, 8));
     all_args block;
     memset(&block, 0, sizeof block);

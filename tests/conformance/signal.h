@@ -81,10 +81,8 @@ static void a_repeated_value_gets_one_answer(TEST_ARGS) {
                 WAIT_OK(first);
             }
             log_clear();
-            hcq_submission sub = submission(&q, 1);
-            sub.signals = recorded ? NULL : &five;
-            sub.signal_count = recorded ? 0 : 1;
-            CHECK_RESULT(hcq_submit(T.dev2, &sub, 1, NULL), HCQ_ERROR_INVALID);
+            CHECK_RESULT(submit_queue(q, T.dev2, NULL, recorded ? NULL : &five, 0, NULL),
+                         HCQ_ERROR_INVALID);
             CHECK(log_has(recorded ? "command 0" : "signals: number 0"));
             CHECK(way == 2 || log_has("submission #"));
             if (way == 0) {            /* legal in any order of submission */
@@ -107,8 +105,7 @@ static void a_repeated_value_gets_one_answer(TEST_ARGS) {
 static void a_broken_promise_is_forgotten(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 0);
     hcq_point gate = make_gate(T.dev), five = hcq_at(s, 5), both[2] = {five, hcq_at(s, 4)}, done;
-    hcq_submission sub;
-    memset(&sub, 0, sizeof sub);
+    hcq_submission sub = submission(NULL, 0);
     sub.signals = both;
     sub.signal_count = 2;
     CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);

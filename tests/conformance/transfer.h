@@ -111,12 +111,12 @@ static void transfer_times_out(TEST_ARGS) {
                      HCQ_TIMEOUT);
         CHECK(((unsigned char *)pages)[0] == 0x2b && ((unsigned char *)pages)[PAGE - 1] == 0x2b);
         CHECK_OK(munmap(pages, PAGE) == 0 ? HCQ_OK : HCQ_ERROR_HOST);
-        CHECK_RESULT(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(old), PAGE, 0,
-                                  timeouts[i]), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_transfer(hcq_transfer_device(old), hcq_transfer_device(b), PAGE, 0,
-                                  timeouts[i]), HCQ_TIMEOUT);
-        CHECK_RESULT(hcq_transfer(hcq_transfer_device(c), hcq_transfer_device(old), PAGE, 0,
-                                  timeouts[i]), HCQ_TIMEOUT);
+        const hcq_buffer pairs[3][2] = {{b, old}, {old, b}, {c, old}};
+        for (int k = 0; k < 3; k++) {
+            CHECK_RESULT(hcq_transfer(hcq_transfer_device(pairs[k][0]),
+                                      hcq_transfer_device(pairs[k][1]), PAGE, 0, timeouts[i]),
+                         HCQ_TIMEOUT);
+        }
         open_gate(gate);
         WAIT_OK(held);
         synchronize_both();

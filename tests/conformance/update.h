@@ -1,32 +1,6 @@
 /* Updates, variables, binding. Part of conformance.c. */
 #include "shared.h"
 
-typedef struct updated {
-    hcq_queue *q;                      /* wait s, exec add a, copy b <- a, stamp t, signal t */
-    hcq_buffer a, b, c;
-    hcq_signal s, t, s2, t2;
-} updated;
-
-static updated record_updated(void) {
-    updated u;
-    u.q = make_queue(T.dev, HCQ_COMPUTE);
-    u.a = make_words(T.dev, 64);
-    u.b = make_words(T.dev, 64);
-    u.c = make_words(T.dev, 64);
-    u.s = make_signal(T.dev, 1);
-    u.t = make_signal(T.dev, 0);
-    u.s2 = make_signal(T.dev2, 7);
-    u.t2 = make_signal(T.dev2, 0);
-    add_args args = {u.a.address, 1, 64};
-    CHECK_INDEX(hcq_queue_wait(u.q, hcq_at(u.s, 1)), 0);
-    CHECK_INDEX(hcq_queue_exec(u.q, make_add(T.dev), &args, sizeof args, hcq_dim(64, 1, 1),
-                               hcq_dim(1, 1, 1)), 1);
-    CHECK_INDEX(hcq_queue_copy(u.q, u.b, u.a, 256), 2);
-    CHECK_INDEX(hcq_queue_timestamp(u.q, u.t), 3);
-    CHECK_INDEX(hcq_queue_signal(u.q, hcq_at(u.t, 1)), 4);
-    return u;
-}
-
 /* The first words, and the last ones, from `half` on. */
 static void check_halves(hcq_buffer buffer, uint32_t half, uint32_t first, uint32_t last) {
     uint32_t want[64];
@@ -36,58 +10,57 @@ static void check_halves(hcq_buffer buffer, uint32_t half, uint32_t first, uint3
     CHECK_BYTES(buffer, want, sizeof want);
 }
 
-/* Values and sizes change, the objects are kept. */
-static void update_values(const updated *u) {
-    const hcq_dims half = {32, 1, 1};
-    const uint32_t ten = 10;
-    CHECK_OK(hcq_queue_update_wait(u->q, 0, NULL, 2));
-    CHECK_OK(hcq_queue_update_signal(u->q, 4, NULL, 2));
-    CHECK_OK(hcq_queue_update_exec(u->q, 1, &half, NULL));
-    CHECK_OK(hcq_queue_update_arg(u->q, 1, 1, &ten, 4));
-    CHECK_OK(hcq_queue_update_copy(u->q, 2, NULL, NULL, 64));
-    CHECK_OK(hcq_signal_set(u->s, 2));
-    CHECK_OK(hcq_queue_submit(u->q, T.dev, NULL));
-    WAIT_OK(hcq_at(u->t, 2));
-    check_halves(u->a, 32, 11, 1);
-    check_halves(u->b, 16, 11, 1);
-}
-
-/* The objects change, values and sizes are kept; what is read back is current. */
-static void update_objects(const updated *u) {
-    const hcq_dims block = {2, 1, 1};
-    const hcq_buffer from = hcq_view(u->a, 128, 128);
-    uint64_t stamp = 0;
-    hcq_command cmd;
-    CHECK_OK(hcq_queue_update_wait(u->q, 0, &u->s2, HCQ_KEEP));
-    CHECK_OK(hcq_queue_update_signal(u->q, 3, &u->t2, HCQ_KEEP));
-    CHECK_OK(hcq_queue_update_signal(u->q, 4, &u->t2, HCQ_KEEP));
-    CHECK_OK(hcq_queue_update_exec(u->q, 1, NULL, &block)); /* 32 blocks of 2 */
-    CHECK_OK(hcq_queue_update_copy(u->q, 2, &u->c, &from, HCQ_KEEP));
-    CHECK_OK(hcq_queue_update_arg(u->q, 1, 0, &u->b.address, 8));
-    CHECK_OK(hcq_queue_submit(u->q, T.dev, NULL));
-    WAIT_OK(hcq_at(u->t2, 2));
-    CHECK_OK(hcq_signal_timestamp(u->t2, &stamp));
-    CHECK(stamp != 0);
-    check_halves(u->a, 32, 11, 1);
-    check_halves(u->b, 16, 21, 11);
-    check_halves(u->c, 16, 1, 0);
-    CHECK_OK(hcq_queue_command(u->q, 2, &cmd));
-    CHECK(cmd.dst.address == u->c.address && cmd.src.address == from.address && cmd.size == 64);
-    CHECK_OK(hcq_queue_command(u->q, 1, &cmd));
-    CHECK(cmd.grid.x == 32 && cmd.block.x == 2);
-    CHECK_U64(((const add_args *)cmd.args)->value, 10);
-}
-
-/* Each kind of update, bound and unbound, with the parts that are kept. */
+/* Each kind of update, bound and unbound: values and sizes change and the objects are
+   kept, and the other way round; what is read back is current. */
 static void updates_of_each_kind(TEST_ARGS) {
+    const hcq_dims all = {64, 1, 1}, half = {32, 1, 1}, one = {1, 1, 1}, two = {2, 1, 1};
+    const uint32_t ten = 10;
     for (int bound = 0; bound < 2; bound++) {
-        updated u = record_updated();
-        CHECK_OK(bound ? hcq_queue_bind(u.q, T.dev) : HCQ_OK);
-        CHECK_OK(hcq_queue_submit(u.q, T.dev, NULL));
-        check_halves(u.b, 64, 1, 1);
-        update_values(&u);
-        update_objects(&u);
-        hcq_queue_destroy(u.q);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64), c = make_words(T.dev, 64);
+        hcq_signal s = make_signal(T.dev, 1), t = make_signal(T.dev, 0);
+        hcq_signal s2 = make_signal(T.dev2, 7), t2 = make_signal(T.dev2, 0);
+        const add_args args = {a.address, 1, 64};
+        const hcq_buffer from = hcq_view(a, 128, 128);
+        uint64_t stamp = 0;
+        hcq_command cmd;
+        CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
+        CHECK_INDEX(hcq_queue_exec(q, make_add(T.dev), &args, sizeof args, all, one), 1);
+        CHECK_INDEX(hcq_queue_copy(q, b, a, 256), 2);
+        CHECK_INDEX(hcq_queue_timestamp(q, t), 3);
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 1)), 4);
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        check_halves(b, 64, 1, 1);
+        CHECK_OK(hcq_queue_update_wait(q, 0, NULL, 2));
+        CHECK_OK(hcq_queue_update_signal(q, 4, NULL, 2));
+        CHECK_OK(hcq_queue_update_exec(q, 1, &half, NULL));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 1, &ten, 4));
+        CHECK_OK(hcq_queue_update_copy(q, 2, NULL, NULL, 64));
+        CHECK_OK(hcq_signal_set(s, 2));
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        WAIT_OK(hcq_at(t, 2));
+        check_halves(a, 32, 11, 1);
+        check_halves(b, 16, 11, 1);
+        CHECK_OK(hcq_queue_update_wait(q, 0, &s2, HCQ_KEEP));
+        CHECK_OK(hcq_queue_update_signal(q, 3, &t2, HCQ_KEEP));
+        CHECK_OK(hcq_queue_update_signal(q, 4, &t2, HCQ_KEEP));
+        CHECK_OK(hcq_queue_update_exec(q, 1, NULL, &two)); /* 32 blocks of 2 */
+        CHECK_OK(hcq_queue_update_copy(q, 2, &c, &from, HCQ_KEEP));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 0, &b.address, 8));
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        WAIT_OK(hcq_at(t2, 2));
+        CHECK_OK(hcq_signal_timestamp(t2, &stamp));
+        CHECK(stamp != 0);
+        check_halves(a, 32, 11, 1);
+        check_halves(b, 16, 21, 11);
+        check_halves(c, 16, 1, 0);
+        CHECK_OK(hcq_queue_command(q, 2, &cmd));
+        CHECK(cmd.dst.address == c.address && cmd.src.address == from.address && cmd.size == 64);
+        CHECK_OK(hcq_queue_command(q, 1, &cmd));
+        CHECK(cmd.grid.x == 32 && cmd.block.x == 2);
+        CHECK_U64(((const add_args *)cmd.args)->value, 10);
+        hcq_queue_destroy(q);
     }
 }
 
