@@ -188,6 +188,8 @@ static void graphs_append(TEST_ARGS) {
     CHECK(c.kind == HCQ_COMMAND_WRITE && strcmp(c.label, "the write") == 0);
     CHECK_OK(hcq_queue_command(g, 14, &c));
     CHECK(c.kind == HCQ_COMMAND_FILL && strcmp(c.label, "the fill") == 0);
+    CHECK_OK(hcq_queue_command(g, 10, &c));
+    CHECK(c.kind == HCQ_COMMAND_EMPTY && c.dst.size == 64);
     hcq_queue_destroy(part);           /* it was copied */
     CHECK_OK(hcq_queue_reset(q));
     for (uint32_t i = 0; i < 4; i++) {
