@@ -11,7 +11,6 @@ typedef struct device_user {
     uint32_t kind;
     uint32_t turns;                    /* atomic */
     hcq_result result;                 /* the last one */
-    hcq_result bad;                    /* neither OK nor what closing may give */
 } device_user;
 
 static hcq_result transfer_word(device_user *u) {
@@ -43,28 +42,19 @@ static hcq_result use_device(device_user *u) {
         result = hcq_queue_reset(u->queue);
         index = result == HCQ_OK ? hcq_queue_wait_device(u->queue, u->device) : 0;
         result = index < 0 ? (hcq_result)index : result;
-        return result == HCQ_OK ? hcq_queue_submit(u->queue, T.dev, NULL) : result;
+        result = result == HCQ_OK ? hcq_queue_submit(u->queue, T.dev, &done) : result;
+        return result == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : result;
     case 6:                            /* makes objects of it, but not queues: they go with it */
         result = hcq_signal_create(u->device, 0, &signal);
         result = result == HCQ_OK ? hcq_signal_set(signal, 1) : result;
         return result == HCQ_OK ? hcq_signal_destroy(signal) : result;
     case 7:                            /* memory as a step of its work */
         result = hcq_alloc_after(u->device, NULL, 0, 64, 0, &buffer, &done);
-        return result == HCQ_OK ? hcq_free_after(buffer, &done, 1, NULL) : result;
+        result = result == HCQ_OK ? hcq_free_after(buffer, &done, 1, &done) : result;
+        return result == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, BOUND) : result;
     default:
         return transfer_word(u);
     }
-}
-
-/* Those that do not wait for their work stay near: closing waits for what is before it. */
-static hcq_result device_user_stays_near(const device_user *u) {
-    hcq_device *device = u->kind == 2 ? T.dev : u->device; /* where it submits */
-    hcq_point old = hcq_at(hcq_device_timeline(device), hcq_device_timeline_value(device));
-    if ((u->kind != 2 && u->kind != 7) || old.value <= 256 || !old.signal.id) {
-        return HCQ_OK;
-    }
-    old.value -= 256;
-    return hcq_wait(&old, 1, HCQ_ALL, BOUND);
 }
 
 static void *device_user_run(void *user) {
@@ -73,13 +63,6 @@ static void *device_user_run(void *user) {
         u->result = use_device(u);
         if (__atomic_add_fetch(&u->turns, 1, __ATOMIC_RELEASE) > 64) {
             mock_sleep(100000);        /* others want to have their turns */
-        }
-        if (u->result == HCQ_OK) {
-            u->result = device_user_stays_near(u);
-        }
-        int gone = u->result == HCQ_ERROR_CLOSED || u->result == HCQ_ERROR_CANCELLED;
-        if (u->result != HCQ_OK && !gone) {
-            u->bad = u->result;
         }
     } while (u->result == HCQ_OK);
     return NULL;
@@ -118,12 +101,12 @@ static void closed_under_use(TEST_ARGS) {
             pthread_join(users[i].thread, NULL);
         }
         CHECK_OK(closed);
+        open_gate(gate);
         for (uint32_t i = 0; i < USERS; i++) {
-            CHECK_OK(users[i].bad);
+            CHECK(users[i].result == HCQ_ERROR_CLOSED || users[i].result == HCQ_ERROR_CANCELLED);
             CHECK_RESULT(hcq_queue_submit(users[0].queue, device, NULL), HCQ_ERROR_CLOSED);
             CHECK_OK(hcq_device_release(device));
         }
-        open_gate(gate);
         for (uint32_t i = 0; i < USERS; i++) {
             hcq_queue_destroy(users[i].queue);
         }
