@@ -8,14 +8,13 @@
 #define HCQ_CPU
 #include "support/util.h"
 
-#include "device.h"
+#include "devices.h"
 #include "memory.h"
 #include "signal.h"     /* values of a signal: what shows, who raises it, its end */
 #include "queue.h"
-#include "order.h"      /* what runs after what */
+#include "order.h"      /* lanes beside each other, what goes before it runs */
 #include "update.h"
-#include "custom.h"
-#include "host.h"       /* host commands and callbacks */
+#include "host.h"       /* host commands, custom ones, callbacks */
 #include "after.h"      /* memory and eager calls in the order of work */
 #include "transfer.h"
 #include "values.h"
@@ -27,7 +26,6 @@
 #include "cost.h"       /* what is pending makes nothing dearer */
 #include "failure.h"    /* failures, lost devices */
 #include "trace.h"
-#include "devices.h"
 #include "graph.h"
 #include "graph_launch.h"
 #include "graph_limits.h"
@@ -39,7 +37,7 @@
 #include "numbers.h"
 
 static const struct CMUnitTest tests[] = {
-    DEVICE_TESTS,
+    DEVICES_TESTS,
     MEMORY_TESTS,
     SIGNAL_TESTS,
     QUEUE_TESTS,
@@ -53,7 +51,6 @@ static const struct CMUnitTest tests[] = {
     NOTIFY_TESTS,
     WAITS_TESTS,
     EXPLAIN_TESTS,
-    DEVICES_TESTS,
     CLOSING_TESTS,
     COST_TESTS,
     GRAPH_TESTS,
@@ -63,7 +60,6 @@ static const struct CMUnitTest tests[] = {
     VALUES_TESTS,
     ERRORS_TESTS,
     FAILURE_TESTS,
-    CUSTOM_TESTS,
     FORK_TESTS,
     LARGE_TESTS,
     LIMITS_TESTS,

@@ -211,10 +211,10 @@ static void version_with_least_work_is_taken(TEST_ARGS) {
     CHECK_OK(hcq_queue_bind(q, T.dev)); /* makes two */
     for (int anew = 0; anew < 2; anew++) { /* versions get old by updates; by recording anew */
         for (uint32_t last = 0; last < 2; last++) {
-            if (last) {
+            if (last) {                /* the first one is in use: the other one gets newer */
                 hold_reset();
                 (void)hold_start(holder, T.dev);
-                CHECK_OK(submit_variables(q, &two, 1, NULL)); /* the first one is in use: the other one gets newer */
+                CHECK_OK(submit_variables(q, &two, 1, NULL));
             }
             if (anew) {
                 least_record(q, put, out);
