@@ -95,7 +95,7 @@ HCQI_SERIAL_MASK * handles_never_come_again
 .parked 4096 chain_on_a_small_stack held_values_are_small
 .parked_limit 4194304 parked_limit_refuses
 .failure_ranges 65536 forgotten_answers_say_so
-.inflight 4096 temporaries_from_threads
+.inflight 4096 temporaries_stay_bounded
 .slots 2 version_with_least_work_is_taken versions_of_those_that_wait
 .timeout_ns 30s long_waits_explain_themselves
 .explain_ns 5s long_waits_explain_themselves
