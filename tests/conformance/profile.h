@@ -169,25 +169,26 @@ static void profile_of_lanes(TEST_ARGS) {
     CHECK_U64(count, 0);
 }
 
-/* Held submissions of a bound queue, more than it has versions, and commands of all
-   kinds: as without. */
+/* Held submissions of a bound queue, more than it has versions, and a graph with
+   commands of other kinds: as without. */
 static void profile_refuses_no_work(TEST_ARGS) {
     enum { HELD = 8 };
     NEED_PROFILE();
-    static graph_work w[2];
-    hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16);
+    hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev, 16), c = make_words(T.dev, 2);
     hcq_queue *q = make_profiled_queue(T.dev, a, b), *g = make_graph();
-    hcq_queue *twin = make_queue(T.dev, HCQ_COMPUTE);
+    custom_payload p = {c.address + 4, 4711, 1234};
     hcq_point done = {{0}, 0};
-    uint32_t frames = 0;
-    w[0] = make_work();
-    w[1] = make_work();
-    CHECK(record_work(g, &w[0]) > 0 && record_work(twin, &w[1]) > 0);
+    uint32_t frames = 0, calls = 0;
+    CHECK_INDEX(record_add(g, make_add(T.dev), c, 0, 1), 0);
+    CHECK_INDEX(hcq_queue_host(g, host_counts, &calls), 1);
+    CHECK_INDEX(hcq_queue_memory_barrier(g), 2);
+    CHECK_INDEX(hcq_queue_custom(g, &custom_type, &p), 3);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_queue_bind(g, T.dev));
-    for (int on = 0; on < 3; on++) {   /* off, on, off again */
+    for (uint32_t turn = 1; turn <= 3; turn++) { /* off, on, off again */
         hcq_point gate = make_gate(T.dev);
-        CHECK_OK(on == 1 ? hcq_profile_start(T.dev, NULL) : hcq_profile_stop(T.dev));
+        CHECK_OK(hcq_copyin(hcq_view(c, 4, 4), &turn, 4));
+        CHECK_OK(turn == 2 ? hcq_profile_start(T.dev, NULL) : hcq_profile_stop(T.dev));
         for (uint32_t i = 0; i < HELD; i++) {
             CHECK_OK(submit_behind(q, T.dev, &gate, &done));
             CHECK_OK(submit_behind(g, T.dev, &gate, &done));
@@ -195,18 +196,16 @@ static void profile_refuses_no_work(TEST_ARGS) {
         CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
         open_gate(gate);
         WAIT_OK(done);
-        CHECK_U64(READ32(a, 0), 2 * HELD * (1 + (uint32_t)on));
+        CHECK_U64(READ32(a, 0), 2 * HELD * turn);
+        CHECK_U64(READ32(c, 0), HELD * turn);
+        CHECK_U64(READ32(c, 1), 4711);
+        CHECK_U64(calls, HELD * turn);
     }
     const uint32_t count = PROFILE_READ(T.dev);
     for (uint32_t i = 0; i < count; i++) { /* reads are in it, too */
         frames += strcmp(profiled[i].queue, "the frame") == 0;
     }
     CHECK(frames > 0 && frames <= HELD * 5);
-    for (uint32_t i = 0; i < 3 * HELD; i++) {
-        CHECK_OK(hcq_queue_submit(twin, T.dev, NULL));
-    }
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_WORK(&w[0], &w[1]);
 }
 
 /* A recording's own timestamps and signals go on as they did. */
