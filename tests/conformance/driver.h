@@ -378,48 +378,37 @@ static hcq_result slow_create(const hcq_memory_hooks *memory, void **driver) {
                                    : HCQ_ERROR_HOST; /* the registry was locked meanwhile */
 }
 
-typedef struct maker {
-    pthread_t thread;
-    hcq_registry *registry;
-    hcq_driver *driver;
-    hcq_result result;
-} maker;
-
 static void *maker_run(void *user) {
-    maker *m = (maker *)user;
-    m->result = hcq_driver_create(m->registry, "SLOW", &m->driver);
-    return NULL;
+    hcq_driver *driver = NULL;
+    return hcq_driver_create((hcq_registry *)user, "SLOW", &driver) == HCQ_OK ? driver : NULL;
 }
 
 /* While one thread makes a driver others use the registry, even to take the
    backend away; the driver comes out alive. */
 static void unregister_while_created(TEST_ARGS) {
+    hcq_registry *registry = make_registry();
     hcq_backend backend = mock_named("SLOW", "slow");
     hcq_device_desc desc = mock_only_desc();
     hcq_device *device = NULL;
+    pthread_t thread;
+    void *driver = NULL;
     uint32_t count = 9;
-    maker m;
-    memset(&m, 0, sizeof m);
     slow_inside = slow_go = 0;
     backend.driver_create = slow_create;
-    m.registry = make_registry();
-    CHECK_OK(hcq_registry_register(m.registry, &backend));
-    pthread_create(&m.thread, NULL, maker_run, &m);
+    CHECK_OK(hcq_registry_register(registry, &backend));
+    pthread_create(&thread, NULL, maker_run, registry);
     CHECK(word_until(&slow_inside, 1));
-    hcq_result removed = hcq_registry_unregister(m.registry, &backend);
-    hcq_result listed = hcq_registry_drivers(m.registry, NULL, 0, &count);
-    hcq_result added = hcq_registry_register(m.registry, &mock_backend);
+    CHECK_OK(hcq_registry_unregister(registry, &backend));
+    CHECK_OK(hcq_registry_drivers(registry, NULL, 0, &count));
+    CHECK_OK(hcq_registry_register(registry, &mock_backend));
     CHECK_U64(READ32(make_words(T.dev, 4), 0), 0); /* nothing else stands still either */
-    hcq_registry_destroy(m.registry);
+    hcq_registry_destroy(registry);
     __atomic_store_n(&slow_go, 1, __ATOMIC_SEQ_CST);
-    pthread_join(m.thread, NULL);
-    CHECK_OK(removed);
-    CHECK_OK(listed);
-    CHECK_OK(added);
+    pthread_join(thread, &driver);
     CHECK_U64(count, 0);
-    CHECK_OK(m.result);
-    CHECK_OK(hcq_driver_open(m.driver, "3", &desc, &device));
-    check_full_name(m.driver, "slow");
+    CHECK(driver != NULL);
+    CHECK_OK(hcq_driver_open((hcq_driver *)driver, "3", &desc, &device));
+    check_full_name((hcq_driver *)driver, "slow");
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(hcq_close(device));
 }
