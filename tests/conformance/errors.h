@@ -273,7 +273,7 @@ static uint32_t errors_timed_out(hcq_result result, const char *what) {
     return result == HCQ_TIMEOUT;
 }
 
-/* But one that the caller chose is his own question. */
+/* One that the caller chose is his own question, the device's own are told. */
 static void no_timeout_is_silent(TEST_ARGS) {
     uint32_t word = 0, versions = 0, lanes = 0;
     hcq_device *device = errors_busy_device(0);

@@ -1,7 +1,6 @@
 /* failure.h - failures: how far they travel, and no further; from which value on a
    signal has failed; native refusals and lost devices. That answers stay exact among
-   many is random/answers.c's.
-   Part of conformance.c. */
+   many of them is random/answers.c's. Part of conformance.c. */
 #include "shared.h"
 
 /* ---- how far they travel ---- */
