@@ -118,23 +118,21 @@ static void native_refusals(TEST_ARGS) {
         for (uint64_t k = 1; k <= 6; k++) {
             mock_control control;
             hcq_device *device = open_to_lose(&control);
-            hcq_signal gate = make_signal(device, 0), s = make_signal(device, 0);
+            hcq_signal s = make_signal(device, 0);
             hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-            hcq_point done, next;
-            CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
+            hcq_point gate = make_gate(device), done, next;
+            CHECK_INDEX(hcq_queue_wait(q, gate), 0);
             CHECK_INDEX(hcq_queue_timestamp(q, s), 1);
             CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
             CHECK_INDEX(hcq_queue_timestamp(q, s), 3);
             CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 2)), 4);
             CHECK_OK(hcq_device_synchronize(device, BOUND));
             __atomic_store_n(&control.refuse_at, control.submits + k, __ATOMIC_SEQ_CST);
-            if (!held) {
-                CHECK_OK(hcq_signal_set(gate, 1));
-            }
+            CHECK_OK(held ? HCQ_OK : hcq_signal_set(gate.signal, 1));
             hcq_result result = hcq_queue_submit(q, device, &done);
             if (held) {
                 CHECK_OK(result);
-                CHECK_OK(hcq_signal_set(gate, 1)); /* the caller is not to blame */
+                open_gate(gate);       /* the caller is not to blame */
             }
             if (result == HCQ_OK) {
                 result = hcq_wait(&done, 1, HCQ_ALL, BOUND);
