@@ -488,7 +488,7 @@ static void short_waits_are_silent(TEST_ARGS) {
         if (lasts[way] != 1) {
             CHECK_RESULT(hcq_wait(&pending, 1, HCQ_ANY, SECOND / 50), HCQ_TIMEOUT);
         }
-        CHECK_U64(log_lines(), 0);
+        CHECK_U64(T.log.lines, 0);
         CHECK_OK(hcq_close(device));
     }
 }

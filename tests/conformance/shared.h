@@ -380,13 +380,6 @@ static hcq_device *open_other_backend(void) {
     return device;
 }
 
-static uint32_t log_lines(void) {
-    pthread_mutex_lock(&T.log.lock);
-    uint32_t lines = T.log.lines;
-    pthread_mutex_unlock(&T.log.lock);
-    return lines;
-}
-
 /* Runs it with little stack, which nesting once for each link of a chain would use up. */
 static void *on_a_small_stack(void *(*run)(void *), void *user) {
     pthread_attr_t attr;
