@@ -18,7 +18,6 @@ static const char *test_nvrtc = no_nvrtc; /* HCQ_CUDA_NVRTC */
 #include "programs.h"
 #include "replay.h"
 #include "signals.h"
-#include "times.h"
 
 static void kernels_of_the_tests(void) {
     for (size_t i = 0; i < sizeof own_kernels / sizeof own_kernels[0]; i++) {
@@ -29,7 +28,7 @@ static void kernels_of_the_tests(void) {
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         SHARED_TESTS SIGNAL_TESTS NATIVE_TESTS LENT_TESTS DEVICE_TESTS MEMORY_TESTS
-        PROGRAM_TESTS REPLAY_TESTS TIME_TESTS ERROR_TESTS MISHAP_TESTS
+        PROGRAM_TESTS REPLAY_TESTS ERROR_TESTS MISHAP_TESTS
     };
     int child = argc > 1 && strcmp(argv[1], "mishap") == 0;
     int result = child ? mishap_start(argc, argv) : test_start(argc, argv);

@@ -58,15 +58,7 @@ OWN_KERNEL(own_count) {
         b->block.x * b->block.y * b->block.z;
 }
 
-/* ---- on the mock alone: last(ns) takes so long; bad() is an error ---- */
-
-static void k_last(const void *args, const hcq_block *b) {
-    uint64_t end = hcq_sys_now_ns() + *HCQ_ARGS(uint64_t, args);
-    (void)b;
-    while (hcq_sys_now_ns() < end) {
-        mock_sleep(20000);
-    }
-}
+/* ---- bad(): an error; on the mock alone ---- */
 
 static void k_bad(const void *args, const hcq_block *b) {
     (void)args;

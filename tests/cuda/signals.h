@@ -1,5 +1,5 @@
 /* signals.h - signals over events and stored words: how many events there are, how
-   exact a wait is, what a waiting host costs. Part of cuda.c. */
+   exact a wait is, what a waiting host costs, what waits for nobody. Part of cuda.c. */
 #ifndef HCQ_TEST_CUDA_SIGNALS_H
 #define HCQ_TEST_CUDA_SIGNALS_H
 
@@ -245,9 +245,23 @@ static void waiting_hosts_sleep(TEST_ARGS) {
     }
 }
 
+/* A clock can be read while the lanes are busy; it does not wait for them. */
+static void clock_beside_work(TEST_ARGS) {
+    hcq_clock clock;
+    gates g;
+    SKIP_IF(T.variant->one_fifo, "what is behind a kernel waits for it");
+    gates_open(&g, T.dev);
+    hcq_point done = submit_spin(&g, 0, 0);
+    gate_until_begun(&g, 0);
+    CHECK_OK(hcq_device_clock(T.dev, &clock));
+    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+    gate_let(&g, 0);
+    WAIT_OK(done);
+}
+
 #define SIGNAL_TESTS                                                               \
     TEST_ALONE(means_of_the_driver), TEST(many_waits_share_an_event),              \
     TEST(events_go_back_to_their_pool), TEST(waits_are_exact), TEST(waits_for_the_past), \
-    TEST(waiting_hosts_sleep),
+    TEST(waiting_hosts_sleep), TEST(clock_beside_work),
 
 #endif /* HCQ_TEST_CUDA_SIGNALS_H */

@@ -30,21 +30,9 @@ MC_API(cuDriverGetVersion, int *version) {
 }
 
 MC_API(cuGetErrorName, int code, const char **text) {
-    static const struct { int code; const char *name; } names[] = {
-        {0, "CUDA_SUCCESS"}, {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"},
-        {201, "CUDA_ERROR_INVALID_CONTEXT"}, {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
-        {218, "CUDA_ERROR_INVALID_PTX"}, {221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"},
-        {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"}, {400, "CUDA_ERROR_INVALID_HANDLE"},
-        {500, "CUDA_ERROR_NOT_FOUND"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-        {702, "CUDA_ERROR_LAUNCH_TIMEOUT"}, {710, "CUDA_ERROR_ASSERT"},
-        {719, "CUDA_ERROR_LAUNCH_FAILED"}, {801, "CUDA_ERROR_NOT_SUPPORTED"}
-    };
     MC_ENTER(MC_NEEDS_NOTHING)
     MC_RULE(text, MC_INVALID);
-    *text = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        *text = names[i].code == code ? names[i].name : *text;
-    }
+    *text = code < 0 || code > MC_UNKNOWN ? NULL : code ? "CUDA_ERROR_OF_THE_MOCK" : "CUDA_SUCCESS";
     return *text ? MC_OK : MC_INVALID;
 }
 
