@@ -102,11 +102,6 @@ static void mc_objects_clear(void) {
         M.contexts = c->next;
         mc_object_unref(c);
     }
-    while (mc_unused_ops) {
-        mc_op *op = mc_unused_ops;
-        mc_unused_ops = op->next;
-        free(op);
-    }
 }
 
 /* ---- what tests call: a head, and a lock until it returns ---- */

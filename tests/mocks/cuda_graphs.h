@@ -34,8 +34,8 @@ typedef struct mc_graph {
     uint32_t count;
 } mc_graph;
 
-typedef struct mc_program {            /* all steps; launches that are enqueued keep theirs */
-    uint32_t refs, count;
+typedef struct mc_program {            /* all steps; each launch has a copy */
+    uint32_t count;
     mc_step **steps;
     unsigned char *disabled;           /* of each step */
 } mc_program;
@@ -286,17 +286,23 @@ MC_API(cuGraphAddEventRecordNode, MC_NODE_ARGS, mc_handle event) {
 
 static mc_program *mc_program_new(uint32_t count) {
     mc_program *p = (mc_program *)mc_calloc(1, sizeof *p);
-    p->refs = 1;
     p->count = count;
     p->steps = (mc_step **)mc_calloc(count, sizeof *p->steps);
     p->disabled = (unsigned char *)mc_calloc(count, 1);
     return p;
 }
 
-static void mc_program_unref(mc_program *p) {
-    if (--p->refs) {
-        return;
+static mc_program *mc_program_copy(const mc_program *p) {
+    mc_program *copy = mc_program_new(p->count);
+    memcpy(copy->disabled, p->disabled, p->count);
+    for (uint32_t i = 0; i < p->count; i++) {
+        copy->steps[i] = p->steps[i];
+        p->steps[i]->refs++;
     }
+    return copy;
+}
+
+static void mc_program_free(mc_program *p) {
     for (uint32_t i = 0; i < p->count; i++) {
         mc_step_unref(p->steps[i]);
     }
@@ -311,7 +317,7 @@ static void mc_exec_end(void *object) {
         mc_object_unref(e->nodes[i]);
     }
     free(e->nodes);
-    mc_program_unref(e->program);
+    mc_program_free(e->program);
 }
 
 MC_API(cuGraphInstantiateWithFlags, mc_handle *exec, mc_handle graph, unsigned long long flags) {
@@ -359,17 +365,16 @@ MC_API(cuGraphLaunch, mc_handle exec, mc_handle stream) {
     MC_RULE(!mc_take(e), MC_INVALID);
     mc_op *op = mc_op_new(s, MC_WORK_GRAPH);
     op->work.u.graph.exec = e;
-    op->work.u.graph.program = e->program;
+    op->work.u.graph.program = mc_program_copy(e->program);
     op->work.u.graph.ticket = e->launched++;
     e->object.refs++;
-    e->program->refs++;
     mc_op_enqueue(op);
     mc_give(e);
     return MC_OK;
 }
 
 static void mc_graph_work_free(mc_work *w) {
-    mc_program_unref(w->u.graph.program);
+    mc_program_free(w->u.graph.program);
     mc_object_unref(w->u.graph.exec);
 }
 
@@ -456,21 +461,6 @@ static int mc_exec_find(mc_handle exec, mc_handle node, mc_exec **e, mc_node **n
     return MC_OK;
 }
 
-/* The program for later launches: that of launches which are enqueued stays as it is. */
-static mc_program *mc_exec_own(mc_exec *e) {
-    mc_program *old = e->program;
-    if (old->refs > 1) {
-        e->program = mc_program_new(old->count);
-        memcpy(e->program->disabled, old->disabled, old->count);
-        for (uint32_t i = 0; i < old->count; i++) {
-            e->program->steps[i] = old->steps[i];
-            old->steps[i]->refs++;
-        }
-        mc_program_unref(old);
-    }
-    return e->program;
-}
-
 /* Puts a step in the place of a node's, if it may. */
 static int mc_exec_replace(mc_handle exec, mc_handle node, mc_step *step) {
     mc_exec *e;
@@ -482,7 +472,7 @@ static int mc_exec_replace(mc_handle exec, mc_handle node, mc_step *step) {
         return error;
     }
     if (mc_step_like(e->program->steps[n->index], step)) {
-        mc_step **place = &mc_exec_own(e)->steps[n->index];
+        mc_step **place = &e->program->steps[n->index];
         mc_step_unref(*place);
         *place = step;
     } else {
@@ -532,7 +522,7 @@ MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) 
     mc_work_kind kind = e->program->steps[n->index]->work.kind;
     MC_RULE(kind == MC_WORK_KERNEL || kind == MC_WORK_COPY || kind == MC_WORK_SET, MC_INVALID);
     MC_RULE(!mc_take(e), MC_INVALID);
-    mc_exec_own(e)->disabled[n->index] = !enabled;
+    e->program->disabled[n->index] = !enabled;
     mc_give(e);
     return MC_OK;
 }

@@ -188,10 +188,9 @@ static size_t mc_args_limit(void) {
     return MOCK_CUDA_VERSION >= 12010 && M.desc.capability >= 70 ? 32764 : 4096;
 }
 
-/* Finds the arguments of a launch and copies them: into `small`, if they fit, else into
-   memory of their own. */
-static int mc_args_take(const mc_function *f, void **params, void **extra, unsigned char *small,
-                        size_t small_bytes, unsigned char **args, size_t *size) {
+/* Finds the arguments of a launch and copies them. */
+static int mc_args_take(const mc_function *f, void **params, void **extra, unsigned char **args,
+                        size_t *size) {
     const void *block = NULL;
     *size = 0;
     for (void **e = extra; e && *e; e += 2) { /* 1: pointer, 2: size, 0: end */
@@ -207,7 +206,7 @@ static int mc_args_take(const mc_function *f, void **params, void **extra, unsig
             mc_misuse("'%s' has %u bytes of parameters and gets %llu", f->entry, f->param_bytes,
                       mc_u(*size)));
     *size = params ? f->param_bytes : *size;
-    *args = *size <= small_bytes ? small : (unsigned char *)mc_calloc(1, *size);
+    *args = (unsigned char *)mc_calloc(1, *size);
     if (block && *size) {
         memcpy(*args, block, *size);
     }

@@ -16,12 +16,10 @@ typedef struct mc_stream {
 typedef struct mc_op {
     mc_work work;
     mc_stream *stream;
-    struct mc_op *next;                /* in the work queue, or unused */
+    struct mc_op *next;                /* in the work queue */
     struct mc_op *older, *newer;       /* of the context */
     uint64_t sequence, pokes, since_ns;
 } mc_op;
-
-static mc_op *mc_unused_ops;
 
 static int mc_context_ready(const mc_waiter *w) {
     const mc_context *c = (const mc_context *)w->object;
@@ -77,11 +75,10 @@ static void mc_gate_random(mc_queue *q) {
 
 /* ---- ... and its end ---- */
 
-static void mc_op_unused(mc_op *op) {
+static void mc_op_free(mc_op *op) {
     mc_work_free(&op->work);
     mc_object_unref(op->stream);
-    op->next = mc_unused_ops;
-    mc_unused_ops = op;
+    free(op);
 }
 
 static void mc_op_finish(mc_queue *q, mc_op *op) {
@@ -97,7 +94,7 @@ static void mc_op_finish(mc_queue *q, mc_op *op) {
     M.counts.operations_pending--;
     op->stream->done++;
     mc_wake();
-    mc_op_unused(op);
+    mc_op_free(op);
 }
 
 static void mc_queue_step(mc_queue *q) {
@@ -169,14 +166,7 @@ static mc_stream *mc_stream_find(mc_handle stream) {
     MC_RULE(!name->object.context->error, name->object.context->error)
 
 static mc_op *mc_op_new(mc_stream *s, mc_work_kind kind) {
-    mc_op *op = mc_unused_ops;
-    if (op) {
-        mc_unused_ops = op->next;
-        memset(op, 0, offsetof(mc_op, work.small));
-        memset(&op->stream, 0, sizeof *op - offsetof(mc_op, stream));
-    } else {
-        op = (mc_op *)mc_calloc(1, sizeof *op);
-    }
+    mc_op *op = (mc_op *)mc_calloc(1, sizeof *op);
     op->work.kind = kind;
     op->work.context = s->object.context;
     op->stream = s;
@@ -229,7 +219,7 @@ static int mc_work_names_range(mc_work *w, const mc_range *r) {
     switch (w->kind) {
     case MC_WORK_COPY:
         return mc_meets(w->u.copy.dst, w->u.copy.bytes, r) ||
-               (!w->large && mc_meets(w->u.copy.src, w->u.copy.bytes, r));
+               (!w->data && mc_meets(w->u.copy.src, w->u.copy.bytes, r));
     case MC_WORK_SET: return mc_meets(w->u.set.dst, 1, r);
     case MC_WORK_VALUE: return mc_meets(w->u.value.address, 1, r);
     case MC_WORK_KERNEL:

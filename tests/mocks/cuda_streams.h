@@ -122,19 +122,13 @@ MC_API(cuStreamWaitEvent, mc_handle stream, mc_handle event, unsigned flags) {
 /* Fills in a launch; mc_work_free is due in any case. */
 static int mc_launch_fill(mc_work *w, mc_function *f, const uint32_t grid[3],
                           const uint32_t block[3], uint32_t shared, void **params, void **extra) {
-    unsigned char *args = w->small;
     w->kind = MC_WORK_KERNEL;
     w->u.kernel.function = f;
     f->object.refs++;
     memcpy(w->u.kernel.grid, grid, sizeof w->u.kernel.grid);
     memcpy(w->u.kernel.block, block, sizeof w->u.kernel.block);
     int error = mc_function_check(f, grid, block, shared);
-    if (!error) {
-        error = mc_args_take(f, params, extra, w->small, sizeof w->small, &args,
-                             &w->u.kernel.size);
-        w->large = args == w->small ? NULL : args;
-    }
-    return error;
+    return error ? error : mc_args_take(f, params, extra, &w->data, &w->u.kernel.size);
 }
 
 MC_API(cuLaunchKernel, mc_handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -149,7 +143,7 @@ MC_API(cuLaunchKernel, mc_handle function, unsigned gx, unsigned gy, unsigned gz
     mc_op *op = mc_op_new(s, MC_WORK_KERNEL);
     int error = mc_launch_fill(&op->work, f, grid, block, shared, params, extra);
     if (error) {
-        mc_op_unused(op);
+        mc_op_free(op);
     } else {
         mc_op_enqueue(op);
     }
@@ -182,8 +176,8 @@ static int mc_copy(mc_stream *s, mc_address dst, mc_address src, size_t bytes) {
     op->work.u.copy.src = src;
     op->work.u.copy.bytes = bytes;
     if (from) {
-        op->work.large = (unsigned char *)mc_calloc(1, bytes);
-        memcpy(op->work.large, mc_host(src), bytes);
+        op->work.data = (unsigned char *)mc_calloc(1, bytes);
+        memcpy(op->work.data, mc_host(src), bytes);
     }
     M.counts.pageable_copies += from || to;
     mc_op_enqueue(op);

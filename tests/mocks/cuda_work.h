@@ -36,19 +36,17 @@ typedef struct mc_value {              /* a memory operation */
     uint64_t value;
 } mc_value;
 
-enum { MC_SMALL = 192 };
-
 typedef struct mc_work {
     mc_work_kind kind;
     mc_context *context;
-    unsigned char *large;              /* what does not fit into `small`, or NULL */
+    unsigned char *data;               /* arguments; what was not pinned; or NULL */
     union {
         struct {
             mc_function *function;
             uint32_t grid[3], block[3];
             size_t size;
-        } kernel;                      /* arguments: small or large */
-        struct { mc_address dst, src; uint64_t bytes; } copy; /* large: what was not pinned */
+        } kernel;
+        struct { mc_address dst, src; uint64_t bytes; } copy;
         struct { mc_address dst; uint64_t pitch, width, height; uint32_t value, element; } set;
         mc_value value;
         struct { mc_record *record; mc_event *event; } event; /* event: of a graph's node */
@@ -56,10 +54,7 @@ typedef struct mc_work {
         struct { struct mc_exec *exec; struct mc_program *program; uint64_t ticket; } graph;
         mc_range *range;
     } u;
-    _Alignas(16) unsigned char small[MC_SMALL];
 } mc_work;
-
-static unsigned char *mc_work_data(mc_work *w) { return w->large ? w->large : w->small; }
 
 static void mc_graph_work_free(mc_work *w);
 static int mc_graph_run(mc_work *w);
@@ -94,7 +89,7 @@ static void mc_work_free(mc_work *w) {
             mc_object_unref(w->u.event.event);
         }
     }
-    free(w->large);
+    free(w->data);
 }
 
 /* ---- what waits ---- */
@@ -110,7 +105,7 @@ static mc_address mc_kernel_address(mc_work *w, uint32_t i) {
     const mc_param *p = &w->u.kernel.function->params[i];
     mc_address address = 0;
     if (p->size == 8 && p->offset + 8 <= w->u.kernel.size) {
-        memcpy(&address, mc_work_data(w) + p->offset, sizeof address);
+        memcpy(&address, w->data + p->offset, sizeof address);
     }
     return address;
 }
@@ -151,7 +146,7 @@ static int mc_run_kernel(mc_work *w) {
         uint64_t n = backwards ? count - 1 - i : i;
         b.id = (hcq_dims){(uint32_t)(n % grid[0]), (uint32_t)(n / grid[0] % grid[1]),
                           (uint32_t)(n / grid[0] / grid[1])};
-        kernel->fn(mc_work_data(w), &b);
+        kernel->fn(w->data, &b);
     }
     pthread_mutex_lock(&M.lock);
     mc_tls.in_kernel = 0;
@@ -164,15 +159,15 @@ static void mc_run_copy(mc_work *w) {
     if (!n || mc_reach(w->context, dst, n, "a copy's destination") == MC_NOWHERE) {
         return;
     }
-    if (!w->large && mc_reach(w->context, src, n, "a copy's source") == MC_NOWHERE) {
+    if (!w->data && mc_reach(w->context, src, n, "a copy's source") == MC_NOWHERE) {
         return;
     }
-    if (!w->large && dst < src + n && src < dst + n) {
+    if (!w->data && dst < src + n && src < dst + n) {
         mc_misuse("a copy's source and destination overlap");
         return;
     }
     pthread_mutex_unlock(&M.lock);
-    memcpy(mc_host(dst), w->large ? w->large : mc_host(src), n);
+    memcpy(mc_host(dst), w->data ? w->data : mc_host(src), n);
     pthread_mutex_lock(&M.lock);
 }
 
