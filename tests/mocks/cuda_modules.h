@@ -119,7 +119,7 @@ MC_API(cuModuleGetFunction, mc_handle *function, mc_handle module, const char *n
 /* ---- functions ---- */
 
 static int mc_function_dynamic(const mc_function *f) {
-    return f->dynamic >= 0 ? f->dynamic : (int)(MC_SHARED - f->shared);
+    return f->dynamic >= 0 ? f->dynamic : MC_SHARED;
 }
 
 MC_API(cuFuncGetAttribute, int *value, int attribute, mc_handle function) {
@@ -128,9 +128,9 @@ MC_API(cuFuncGetAttribute, int *value, int attribute, mc_handle function) {
     MC_RULE(value, MC_INVALID);
     switch (attribute) {
     case 0: *value = (int)f->threads; break;
-    case 1: *value = (int)f->shared; break;
-    case 2:                            /* constant memory */
-    case 3: *value = 0; break;         /* local memory */
+    case 1:                            /* memory: static shared, constant, local */
+    case 2:
+    case 3: *value = 0; break;
     case 4: *value = 32; break;        /* registers */
     case 5: *value = f->module ? (int)f->module->ptx : 0; break;
     case 6: *value = (int)M.desc.capability; break;
@@ -144,7 +144,7 @@ MC_API(cuFuncSetAttribute, mc_handle function, int attribute, int value) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     MC_FIND(mc_function, f, function, MC_FUNCTION);
     MC_RULE(attribute == 8, MC_INVALID);
-    MC_RULE(value >= 0 && (uint32_t)value + f->shared <= MC_SHARED_OPTIN, MC_INVALID);
+    MC_RULE(value >= 0 && value <= MC_SHARED_OPTIN, MC_INVALID);
     f->dynamic = value;
     return MC_OK;
 }

@@ -1,5 +1,5 @@
 /* cuda_ptx.h - part of libcuda.c: PTX is read as far as its kernels' names,
-   parameters and bounds; its instructions are only looked at. */
+   parameters and bounds; of instructions one is unknown: frobnicate. */
 #ifndef HCQ_TEST_MOCK_CUDA_PTX_H
 #define HCQ_TEST_MOCK_CUDA_PTX_H
 
@@ -25,7 +25,7 @@ typedef struct mc_function {
     mc_param *params;
     uint32_t param_count, param_bytes;
     int known;                         /* its parameters are: it came as PTX */
-    uint32_t threads, shared;          /* of a block: at most, static */
+    uint32_t threads;                  /* of a block, at most */
     int dynamic;                       /* at most, if not the default; else -1 */
     uint32_t pending;                  /* launches enqueued and not done */
     int loaded;                        /* on the device, else its first launch does it */
@@ -109,13 +109,16 @@ static uint32_t mc_ptx_number(mc_ptx *p) {
     return value;
 }
 
-/* Over a declaration that the token is in: up to its semicolon, or over its braces. */
+/* Over what the token begins: up to a semicolon, or over its braces. */
 static void mc_ptx_over(mc_ptx *p) {
     uint32_t depth = 0;
     do {
         depth += mc_ptx_is(p, "{") ? 1u : mc_ptx_is(p, "}") ? UINT32_MAX : 0;
         if (depth == 0 && (mc_ptx_is(p, ";") || mc_ptx_is(p, "}"))) {
             return;
+        }
+        if (strncmp(p->token, "frobnicate", 10) == 0) {
+            mc_ptx_error(p, "unknown instruction");
         }
     } while (mc_ptx_next(p));
     mc_ptx_error(p, "the end, where there is more to come:");
@@ -132,9 +135,8 @@ static uint32_t mc_ptx_type(const char *token) {
     return bits >= 8 && bits <= 128 ? (uint32_t)bits / 8 : 0;
 }
 
-/* A variable after its state space, such as ".align 16 .b8 name[20]": its bytes; `used`
-   goes on by them and what its alignment skips. Returns where it begins. */
-static uint32_t mc_ptx_variable(mc_ptx *p, uint32_t *used, uint32_t *bytes) {
+/* A parameter behind ".param", such as ".align 16 .b8 name[20]". */
+static void mc_ptx_param(mc_ptx *p, mc_function *f) {
     uint32_t type = 0, align = 0;
     int points = 0;
     while (mc_ptx_next(p) && p->token[0] == '.') {
@@ -145,75 +147,30 @@ static uint32_t mc_ptx_variable(mc_ptx *p, uint32_t *used, uint32_t *bytes) {
             align = points ? align : n;
         }
     }
-    *bytes = type;
+    mc_param param = {0, type};
     if (mc_ptx_eat(p, '[')) {
-        *bytes = mc_ptx_eat(p, ']') ? 0 : type * mc_ptx_number(p);
+        param.size = type * mc_ptx_number(p);
         mc_ptx_eat(p, ']');
     }
     if (type == 0) {
         mc_ptx_error(p, "no type before");
-        return 0;
+        return;
     }
     align = align ? align : type;
-    uint32_t begin = (*used + align - 1) / align * align;
-    *used = begin + *bytes;
-    return begin;
+    param.offset = (f->param_bytes + align - 1) / align * align;
+    f->param_bytes = param.offset + param.size;
+    f->params = (mc_param *)mc_list(f->params, f->param_count, sizeof param);
+    f->params[f->param_count++] = param;
 }
 
 /* The parameters, behind the parenthesis. */
 static void mc_ptx_params(mc_ptx *p, mc_function *f) {
     while (mc_ptx_next(p) && !mc_ptx_is(p, ")")) {
         if (mc_ptx_is(p, ".param")) {
-            mc_param param;
-            param.offset = mc_ptx_variable(p, &f->param_bytes, &param.size);
-            f->params = (mc_param *)mc_list(f->params, f->param_count, sizeof param);
-            f->params[f->param_count++] = param;
+            mc_ptx_param(p, f);
         } else if (!mc_ptx_is(p, ",")) {
             mc_ptx_error(p, "among parameters:");
         }
-    }
-}
-
-/* What instructions begin with. */
-static int mc_ptx_instruction(const char *token) {
-    static const char known[] =
-        " abs activemask add addc alloca and applypriority atom bar barrier bfe bfi bfind bmsk bra "
-        "brev brkpt brx call clz cnot copysign cos cp createpolicy cvt cvta discard div dp2a dp4a "
-        "elect ex2 exit fence fma fns getctarank griddepcontrol isspacep istypep ld ldmatrix ldu "
-        "lg2 lop3 mad mad24 madc mapa match max mbarrier membar min mma mov movmatrix mul mul24 "
-        "multimem nanosleep neg not or pmevent popc prefetch prefetchu prmt rcp red redux rem ret "
-        "rsqrt sad selp set setmaxnreg setp shf shfl shl shr sin slct sqrt st stacksave "
-        "stackrestore stmatrix sub subc suld suq sured sust szext tanh tensormap testp tex tld4 "
-        "trap txq vabsdiff vadd vmad vmax vmin vote vset vshl vshr vsub wgmma wmma xor ";
-    char word[MC_NAME + 2];
-    snprintf(word, sizeof word, " %.*s ", (int)strcspn(token, "."), token);
-    return strstr(known, word) != NULL;
-}
-
-/* A body, from behind its brace to its end. */
-static void mc_ptx_body(mc_ptx *p, mc_function *f) {
-    uint32_t depth = 1, bytes;
-    while (depth && mc_ptx_next(p)) {
-        if (mc_ptx_is(p, "{") || mc_ptx_is(p, "}")) {
-            depth += mc_ptx_is(p, "{") ? 1u : UINT32_MAX;
-            continue;
-        }
-        if (p->token[0] == '@') {      /* a predicate, then the instruction */
-            mc_ptx_next(p);
-        }
-        if (mc_ptx_is(p, ".shared")) {
-            mc_ptx_variable(p, &f->shared, &bytes);
-        } else if (p->token[0] != '.' && !mc_ptx_is(p, ";") && !mc_ptx_instruction(p->token)) {
-            if (mc_ptx_eat(p, ':')) {
-                continue;              /* a label */
-            }
-            mc_ptx_error(p, "unknown instruction");
-        }
-        while (!mc_ptx_is(p, ";") && mc_ptx_next(p)) {
-        }
-    }
-    if (depth) {
-        mc_ptx_error(p, "the end, in a body:");
     }
 }
 
@@ -248,7 +205,7 @@ static void mc_ptx_entry(mc_ptx *p) {
             f->threads = threads < f->threads ? threads : f->threads;
         }
     }
-    mc_ptx_body(p, f);
+    mc_ptx_over(p);
 }
 
 /* ---- modules ---- */
