@@ -1,9 +1,221 @@
-/* libcuda.c - a CUDA driver library for tests; see cuda.h. */
+/* libcuda.c - a CUDA driver library for tests: what cuda.h declares, and the kernels
+   that are always there. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "cuda_alloc.h"
 #include "cuda_graphs.h"
 #include "cuda_nvrtc.h"
-#include "cuda_streams.h"
-#include "cuda_control.h"
+
+/* ---- kernels of hcq's own ---- */
+
+static uint64_t mc_globaltimer(void) {
+    int64_t since = (int64_t)(mc_now() - M.began_ns);
+    uint64_t now = mc_clock(CLOCK_REALTIME) + (uint64_t)M.desc.timer_offset_ns;
+    now += (uint64_t)(since / 1000000 * M.desc.timer_drift_ppm +
+                      since % 1000000 * M.desc.timer_drift_ppm / 1000000);
+    return now - now % M.desc.timer_step_ns;
+}
+
+static void mc_kernel_stamp(const void *args, const hcq_block *b) {
+    (void)b;
+    __atomic_store_n((uint64_t *)mc_host(*(const mc_address *)args), mc_globaltimer(),
+                     __ATOMIC_RELEASE);
+}
+
+static void mc_kernel_fill(const void *args, const hcq_block *b) {
+    const struct { uint64_t *dst, value, count; } *k = args;
+    HCQ_FOR_THREADS(b, t) {
+        for (uint64_t i = b->id.x * (uint64_t)b->block.x + t.x; i < k->count;
+             i += (uint64_t)b->grid.x * b->block.x) {
+            k->dst[i] = k->value;
+        }
+    }
+}
+
+/* ---- ... of hello.c and replay.c ---- */
+
+static void mc_kernel_axpy(const void *args, const hcq_block *b) {
+    const struct { int32_t *y; const int32_t *x; int32_t a; uint32_t n; } *k = args;
+    HCQ_FOR_THREADS(b, t) {
+        uint32_t i = b->id.x * b->block.x + t.x;
+        if (i < k->n) {
+            k->y[i] += k->a * k->x[i];
+        }
+    }
+}
+
+static void mc_kernel_step(const void *args, const hcq_block *b) {
+    const struct { uint32_t *state; uint32_t add; } *k = args;
+    (void)b;
+    *k->state = *k->state * 5 + k->add;
+}
+
+static const struct { const char *entry; mock_cuda_fn fn; } mc_builtin[] = {
+    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill}, {"axpy", mc_kernel_axpy},
+    {"step", mc_kernel_step}
+};
+
+/* ---- beginning anew ---- */
+
+static void mc_configure(const mock_cuda_desc *desc) {
+    memset(&M.desc, 0, sizeof M.desc);
+    M.desc = desc ? *desc : M.desc;
+    mc_desc_defaults(&M.desc);
+    for (size_t i = 0; i < sizeof mc_builtin / sizeof *mc_builtin && !M.configured; i++) {
+        if (!mc_kernel_find(mc_builtin[i].entry)) {
+            mc_kernel_set(mc_builtin[i].entry, mc_builtin[i].fn);
+        }
+    }
+    M.began_ns = mc_now();
+    M.configured = 1;
+}
+
+/* Ends all threads; with the lock, which it gives up. */
+static void mc_queues_stop(void) {
+    M.quit = 1;
+    mc_queues_ring();
+    for (mc_waiter *w = M.waiters; w; w = w->next) {
+        pthread_cond_signal(&w->bell);
+    }
+    for (uint32_t i = 0; i < MC_DEVICES * MC_QUEUES; i++) {
+        mc_queue *q = &M.devices[i / MC_QUEUES].queues[i % MC_QUEUES];
+        if (q->started) {
+            pthread_mutex_unlock(&M.lock);
+            pthread_join(q->thread, NULL);
+            pthread_mutex_lock(&M.lock);
+            pthread_cond_destroy(&q->bell);
+        }
+    }
+    M.quit = 0;
+    memset(M.devices, 0, sizeof M.devices);
+}
+
+static void mc_objects_clear(void) {
+    for (uint32_t i = 0; i < M.slot_count; i++) {
+        mc_object *o = M.slots[i].object;
+        if (o && (o->kind == MC_GRAPH || o->kind == MC_POOL)) {
+            mc_object_drop(o);
+        }
+    }
+    while (M.contexts) {
+        mc_context *c = M.contexts;
+        M.contexts = c->next;
+        mc_object_unref(c);
+    }
+}
+
+/* ---- what tests call: a head, and a lock until it returns ---- */
+
+#define MC_OWN(type, name, ...) \
+    type mock_cuda_##name(__VA_ARGS__); \
+    type mock_cuda_##name(__VA_ARGS__)
+
+static void mc_own_end(const int *one) {
+    (void)one;
+    pthread_mutex_unlock(&M.lock);
+}
+
+static int mc_own_begin(const char *name) {
+    mc_tls.where = name;
+    pthread_mutex_lock(&M.lock);
+    if (!M.configured) {
+        mc_configure(NULL);
+    }
+    return 1;
+}
+
+#define MC_OWN_ENTER() \
+    __attribute__((cleanup(mc_own_end), unused)) const int entered_ = mc_own_begin(__func__)
+
+MC_OWN(void, setup, const mock_cuda_desc *desc) {
+    MC_OWN_ENTER();
+    if (M.counts.contexts) {
+        mc_misuse("%llu contexts are alive", mc_u(M.counts.contexts));
+        return;
+    }
+    mc_queues_stop();
+    mc_objects_clear();
+    mc_configure(desc);
+    memset(&M.counts, 0, sizeof M.counts);
+    memset(&M.fault, 0, sizeof M.fault);
+    memset(M.failures, 0, sizeof M.failures);
+    for (mc_call *c = M.calls; c; c = c->next) {
+        c->count = 0;
+    }
+    M.misuses = M.misuses_told = 0;
+    M.initialised = 0;
+}
+
+MC_OWN(void, kernel, const char *entry, mock_cuda_fn fn) {
+    MC_OWN_ENTER();
+    mc_kernel_set(entry, fn);
+}
+
+MC_OWN(void, stats, mock_cuda_counts *out) {
+    MC_OWN_ENTER();
+    *out = M.counts;
+    M.counts.max_events = M.counts.events;
+}
+
+MC_OWN(uint64_t, calls, const char *pattern) {
+    uint64_t calls = 0;
+    MC_OWN_ENTER();
+    for (const mc_call *c = M.calls; c; c = c->next) {
+        calls += mc_matches(pattern, c->name) ? c->count : 0;
+    }
+    return calls;
+}
+
+MC_OWN(void, fail, const char *pattern, uint64_t skip, uint64_t count, int result) {
+    MC_OWN_ENTER();
+    for (mc_failure *f = M.failures; f < M.failures + MC_FAILURES; f++) {
+        if (!f->count) {
+            *f = (mc_failure){.skip = skip, .count = count, .result = result};
+            snprintf(f->pattern, sizeof f->pattern, "%s", pattern);
+            return;
+        }
+    }
+    mc_misuse("%d failures at most", (int)MC_FAILURES);
+}
+
+MC_OWN(void, fail_operation, uint64_t skip, int error) {
+    MC_OWN_ENTER();
+    M.fault.skip = skip;
+    M.fault.error = error;
+    M.fault.on = 1;
+}
+
+MC_OWN(void, fail_nothing, void) {
+    MC_OWN_ENTER();
+    memset(M.failures, 0, sizeof M.failures);
+    M.fault.on = 0;
+}
+
+MC_OWN(void, fault, int error) { mc_tls.fault = error; }
+
+MC_OWN(int, idle, uint32_t ms) {
+    uint64_t until = mc_now() + ms * 1000000ull;
+    MC_OWN_ENTER();
+    M.syncing++;
+    mc_poke();
+    while (M.counts.operations_pending && mc_now() < until) {
+        const struct timespec pause = {0, 50000};
+        pthread_mutex_unlock(&M.lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&M.lock);
+    }
+    M.syncing--;
+    return M.counts.operations_pending == 0;
+}
+
+MC_OWN(uint64_t, expect_misuse, int on, char *text, size_t size) {
+    MC_OWN_ENTER();
+    uint64_t count = M.misuses - M.misuses_told;
+    M.misuses_told = M.misuses;
+    M.expects = on;
+    if (text && size) {
+        snprintf(text, size, "%s", count ? M.misuse : "");
+    }
+    return count;
+}

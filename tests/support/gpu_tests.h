@@ -61,8 +61,9 @@ static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
 }
 
 /* Submits with values for variables, and an input of a graph's, or NULL. */
-static hcq_point submit_values(hcq_queue *queue, hcq_device *device, const uint64_t *values,
-                               uint32_t count, const hcq_buffer *input) {
+static TEST_UNUSED hcq_point submit_values(hcq_queue *queue, hcq_device *device,
+                                           const uint64_t *values, uint32_t count,
+                                           const hcq_buffer *input) {
     hcq_submission s;
     hcq_point done = {{0}, 0};
     memset(&s, 0, sizeof s);
