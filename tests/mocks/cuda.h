@@ -88,7 +88,7 @@ typedef struct mock_cuda_counts {
     uint64_t device_allocations, host_allocations, registered;
     uint64_t operations_pending;       /* enqueued and not done */
     /* since mock_cuda_setup */
-    uint64_t failed;                   /* calls that mock_cuda_fail made fail */
+    uint64_t failed;                   /* calls and operations that `fail` made fail */
     uint64_t operations;               /* done; a graph's nodes count, too */
     uint64_t value_writes, value_waits;
     uint64_t pageable_copies;          /* from or to memory that is not pinned */
@@ -111,28 +111,13 @@ typedef struct mock_cuda_api {
        so: "cuStreamWait*". */
     uint64_t (*calls)(const char *pattern);
 
-    /* The calls of functions with a matching name fail with `result`: `count` of
-       them after the next `skip`. A sticky one (700, 702, 710, 714 to 719) ends the
-       current context, too. Up to 16 of these are kept. */
-    void (*fail)(const char *pattern, uint64_t skip, uint64_t count, int result);
-
-    /* After `skip` more operations the next one fails with a sticky error, which ends
-       its context. */
-    void (*fail_operation)(uint64_t skip, int error);
-
-    /* Forgets all that was to fail. */
-    void (*fail_nothing)(void);
+    /* The call of a function with such a name fails, after `skip` others, with `result`;
+       a sticky one (700, 702, 710, 714 to 719) ends the current context, too. With the
+       pattern "-" an operation fails, and with it its context. One is kept; NULL: none. */
+    void (*fail)(const char *pattern, uint64_t skip, int result);
 
     /* In a kernel: an error of this kernel, sticky; it takes effect when it returns. */
     void (*fault)(int error);
-
-    /* Waits until nothing is enqueued any more; 0 after `ms`. */
-    int (*idle)(uint32_t ms);
-
-    /* From now on misuse is counted instead of aborting (1), or aborts again (0). The
-       call returns 1, an operation is left out. Returns how many there were since the
-       last such call; `text`, of `size` bytes, gets the last one's line. */
-    uint64_t (*expect_misuse)(int on, char *text, size_t size);
 } mock_cuda_api;
 
 /* Finds them in an open library; 0: it is not the mock. */
@@ -140,8 +125,7 @@ __attribute__((unused))
 static int mock_cuda_load(void *library, mock_cuda_api *api) {
     static const char *const names[] = {
         "mock_cuda_setup", "mock_cuda_kernel", "mock_cuda_stats", "mock_cuda_calls",
-        "mock_cuda_fail", "mock_cuda_fail_operation", "mock_cuda_fail_nothing",
-        "mock_cuda_fault", "mock_cuda_idle", "mock_cuda_expect_misuse"
+        "mock_cuda_fail", "mock_cuda_fault"
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *symbol = dlsym(library, names[i]);

@@ -29,7 +29,7 @@ enum { /* CUresult */
     MC_NOT_REGISTERED = 713, MC_NOT_PERMITTED = 800, MC_NOT_SUPPORTED = 801, MC_UNKNOWN = 999
 };
 
-enum { MC_DEVICES = 72, MC_QUEUES = 32, MC_STACK = 32, MC_FAILURES = 16 };
+enum { MC_DEVICES = 72, MC_QUEUES = 32, MC_STACK = 32 };
 
 typedef enum mc_kind {
     MC_CONTEXT = 1, MC_STREAM, MC_EVENT, MC_MODULE, MC_FUNCTION, MC_GRAPH, MC_NODE, MC_EXEC,
@@ -70,12 +70,6 @@ typedef struct mc_call {               /* of one function */
     struct mc_call *next;
 } mc_call;
 
-typedef struct mc_failure {
-    char pattern[64];
-    uint64_t skip, count;
-    int result;
-} mc_failure;
-
 typedef struct mc_queue {              /* a work queue */
     pthread_t thread;
     pthread_cond_t bell;
@@ -106,10 +100,9 @@ static struct {
     mock_cuda_counts counts;
     uint64_t began_ns;
     mc_call *calls;
-    mc_failure failures[MC_FAILURES];
-    struct { uint64_t skip; int error, on; } fault;
+    struct { char pattern[64]; uint64_t skip; int result, armed; } failure;
     char misuse[512];
-    uint64_t misuses, misuses_told;
+    uint64_t misuses;
     mc_slot *slots;
     uint32_t slot_count, *unused, unused_count;
     mc_context *contexts;
@@ -303,20 +296,14 @@ static int mc_matches(const char *pattern, const char *name) {
     return pattern[n] ? strncmp(pattern, name, n) == 0 : strcmp(pattern, name) == 0;
 }
 
-/* The result of a call that is to fail, else 0. */
+/* The result of a call, or an operation ("-"), that is to fail, else 0. */
 static int mc_injected(const char *name) {
-    for (mc_failure *f = M.failures; f < M.failures + MC_FAILURES; f++) {
-        if (!f->count || !mc_matches(f->pattern, name)) {
-            continue;
-        }
-        if (f->skip == 0) {
-            f->count--;
-            M.counts.failed++;
-            return f->result;
-        }
-        f->skip--;
+    if (!M.failure.armed || !mc_matches(M.failure.pattern, name) || M.failure.skip--) {
+        return 0;
     }
-    return 0;
+    M.failure.armed = 0;
+    M.counts.failed++;
+    return M.failure.result;
 }
 
 /* Finds the current context. */

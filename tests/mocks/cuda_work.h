@@ -265,25 +265,11 @@ static void mc_run_death(mc_work *w) {
     }
 }
 
-/* Is it this operation's turn to fail? */
-static int mc_faulted(const mc_work *w) {
-    if (!M.fault.on || w->kind == MC_WORK_GRAPH || w->kind == MC_WORK_BIRTH ||
-        w->kind == MC_WORK_DEATH || w->kind == MC_WORK_NOTHING) {
-        return 0;
-    }
-    if (M.fault.skip) {
-        M.fault.skip--;
-        return 0;
-    }
-    M.fault.on = 0;
-    return M.fault.error;
-}
-
 /* Does the work, unless it is to fail; returns a sticky error. */
 static int mc_work_run(mc_work *w) {
-    int error = mc_faulted(w);
-    if (error) {
-        return error;
+    if (w->kind != MC_WORK_GRAPH && w->kind < MC_WORK_BIRTH && w->kind != MC_WORK_NOTHING) {
+        int error = mc_injected("-");
+        MC_RULE(!error, error);
     }
     switch (w->kind) {
     case MC_WORK_NOTHING: break;

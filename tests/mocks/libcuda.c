@@ -138,12 +138,11 @@ MC_OWN(void, setup, const mock_cuda_desc *desc) {
     mc_objects_clear();
     mc_configure(desc);
     memset(&M.counts, 0, sizeof M.counts);
-    memset(&M.fault, 0, sizeof M.fault);
-    memset(M.failures, 0, sizeof M.failures);
+    M.failure.armed = 0;
     for (mc_call *c = M.calls; c; c = c->next) {
         c->count = 0;
     }
-    M.misuses = M.misuses_told = 0;
+    M.misuses = 0;
     M.initialised = 0;
 }
 
@@ -167,55 +166,12 @@ MC_OWN(uint64_t, calls, const char *pattern) {
     return calls;
 }
 
-MC_OWN(void, fail, const char *pattern, uint64_t skip, uint64_t count, int result) {
+MC_OWN(void, fail, const char *pattern, uint64_t skip, int result) {
     MC_OWN_ENTER();
-    for (mc_failure *f = M.failures; f < M.failures + MC_FAILURES; f++) {
-        if (!f->count) {
-            *f = (mc_failure){.skip = skip, .count = count, .result = result};
-            snprintf(f->pattern, sizeof f->pattern, "%s", pattern);
-            return;
-        }
-    }
-    mc_misuse("%d failures at most", (int)MC_FAILURES);
-}
-
-MC_OWN(void, fail_operation, uint64_t skip, int error) {
-    MC_OWN_ENTER();
-    M.fault.skip = skip;
-    M.fault.error = error;
-    M.fault.on = 1;
-}
-
-MC_OWN(void, fail_nothing, void) {
-    MC_OWN_ENTER();
-    memset(M.failures, 0, sizeof M.failures);
-    M.fault.on = 0;
+    M.failure.armed = pattern != NULL;
+    M.failure.skip = skip;
+    M.failure.result = result;
+    snprintf(M.failure.pattern, sizeof M.failure.pattern, "%s", pattern ? pattern : "");
 }
 
 MC_OWN(void, fault, int error) { mc_tls.fault = error; }
-
-MC_OWN(int, idle, uint32_t ms) {
-    uint64_t until = mc_now() + ms * 1000000ull;
-    MC_OWN_ENTER();
-    M.syncing++;
-    mc_poke();
-    while (M.counts.operations_pending && mc_now() < until) {
-        const struct timespec pause = {0, 50000};
-        pthread_mutex_unlock(&M.lock);
-        nanosleep(&pause, NULL);
-        pthread_mutex_lock(&M.lock);
-    }
-    M.syncing--;
-    return M.counts.operations_pending == 0;
-}
-
-MC_OWN(uint64_t, expect_misuse, int on, char *text, size_t size) {
-    MC_OWN_ENTER();
-    uint64_t count = M.misuses - M.misuses_told;
-    M.misuses_told = M.misuses;
-    M.expects = on;
-    if (text && size) {
-        snprintf(text, size, "%s", count ? M.misuse : "");
-    }
-    return count;
-}
