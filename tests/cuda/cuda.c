@@ -9,7 +9,6 @@ static const char *test_nvrtc = no_nvrtc; /* HCQ_CUDA_NVRTC */
 #define HCQ_CUDA_NVRTC test_nvrtc
 #include "support/util.h"
 
-#include "devices.h"
 #include "lent.h"
 #include "memory.h"
 #include "mishaps.h"
@@ -26,7 +25,7 @@ static void kernels_of_the_tests(void) {
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
-        SHARED_TESTS SIGNAL_TESTS NATIVE_TESTS LENT_TESTS DEVICE_TESTS MEMORY_TESTS
+        SHARED_TESTS SIGNAL_TESTS NATIVE_TESTS LENT_TESTS MEMORY_TESTS
         PROGRAM_TESTS REPLAY_TESTS MISHAP_TESTS
     };
     int child = argc > 1 && strcmp(argv[1], "mishap") == 0;

@@ -34,13 +34,18 @@ static mock_cuda_desc mock_wanted(void) {
     return desc;
 }
 
-/* One more device of the variant, with more HCQ_CUDA_* flags and so many lanes. */
-static hcq_device *device_with(uint32_t flags, uint32_t compute_lanes, uint32_t copy_lanes) {
+/* One more device of the variant, with other HCQ_CUDA_* flags and so many lanes. */
+static hcq_device *device_of(uint32_t without, uint32_t flags, uint32_t lanes, uint32_t copies) {
     hcq_device_desc desc = test_desc();
-    test_cuda_desc.flags |= flags;
-    desc.compute_lanes = compute_lanes;
-    desc.copy_lanes = copy_lanes;
+    test_cuda_desc.flags = (test_cuda_desc.flags & ~without) | flags;
+    desc.compute_lanes = lanes;
+    desc.copy_lanes = copies;
+    desc.inflight = 16384;
     return test_open(0, &desc);
+}
+
+static hcq_device *device_with(uint32_t flags, uint32_t compute_lanes, uint32_t copy_lanes) {
+    return device_of(0, flags, compute_lanes, copy_lanes);
 }
 
 /* The ways in which lanes count and wait. */
@@ -54,15 +59,9 @@ enum { MEANS = sizeof all_means / sizeof all_means[0] };
 /* A device that counts in one of these ways, whatever the variant says. */
 static hcq_device *device_by(uint32_t way, uint32_t compute_lanes, uint32_t copy_lanes) {
     const uint32_t ways = HCQ_CUDA_EVENTS | HCQ_CUDA_MEMOPS | HCQ_CUDA_NO_VALUE_WAITS;
-    hcq_device_desc desc = test_desc();
-    test_cuda_desc.flags = (test_cuda_desc.flags & ~ways) | all_means[way];
-    desc.compute_lanes = compute_lanes;
-    desc.copy_lanes = copy_lanes;
-    if (T.variant->cuda && (T.variant->cuda->flags & MOCK_CUDA_NO_WAIT_VALUES)) {
-        test_cuda_desc.flags |= HCQ_CUDA_NO_VALUE_WAITS;
-    }
-    desc.inflight = 16384;
-    return test_open(0, &desc);
+    const int no_waits = mocked && (T.variant->cuda->flags & MOCK_CUDA_NO_WAIT_VALUES);
+    return device_of(ways, all_means[way] | (no_waits ? HCQ_CUDA_NO_VALUE_WAITS : 0), compute_lanes,
+                     copy_lanes);
 }
 
 static int is_one_stream(uint32_t way) {

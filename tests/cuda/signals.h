@@ -259,9 +259,28 @@ static void clock_beside_work(TEST_ARGS) {
     WAIT_OK(done);
 }
 
+/* A reading claims less the older it is: at most 100 millionths of its age. */
+static void clocks_that_drift(TEST_ARGS) {
+    hcq_clock aged, fresh;
+    NEEDS_MOCK();
+    mock_cuda_desc desc = mock_wanted();
+    desc.timer_drift_ppm = 80;
+    M.setup(&desc);
+    hcq_device *device = test_open(0, NULL);
+    test_sleep_ms(950);                /* both are read anew once a second */
+    CHECK_OK(hcq_device_clock(device, &aged));
+    test_sleep_ms(60);
+    CHECK_OK(hcq_device_clock(device, &fresh));
+    int64_t off = (int64_t)(hcq_clock_to_host(&aged, fresh.device_ns) - fresh.host_ns);
+    int64_t most = (int64_t)(aged.error_ns + fresh.error_ns +
+                             (fresh.host_ns - aged.host_ns) / 10000);
+    CHECK(off <= most && -off <= most);
+    CHECK_OK(hcq_close(device));
+}
+
 #define SIGNAL_TESTS                                                               \
     TEST_ALONE(means_of_the_driver), TEST(many_waits_share_an_event),              \
     TEST(events_go_back_to_their_pool), TEST(waits_are_exact), TEST(waits_for_the_past), \
-    TEST(waiting_hosts_sleep), TEST(clock_beside_work),
+    TEST(waiting_hosts_sleep), TEST(clock_beside_work), TEST_ALONE(clocks_that_drift),
 
 #endif /* HCQ_TEST_CUDA_SIGNALS_H */

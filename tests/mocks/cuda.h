@@ -12,7 +12,7 @@
    by one in the order in which they were enqueued, whichever stream they are of.
    What waits (for an event, for a word in memory, for the graph's last launch)
    blocks its work queue. What CUDA leaves undefined, or does wrong in silence,
-   prints a line that begins with CUMOCK and aborts, unless the test expects it.
+   prints a line that begins with CUMOCK and aborts.
 
    Drivers of other versions have other functions: compile with
    -DMOCK_CUDA_VERSION=11040, 11070, 12000 or 13000 [13000]. With sanitizers: the

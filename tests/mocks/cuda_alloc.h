@@ -193,17 +193,15 @@ MC_API(cuMemHostGetDevicePointer_v2, mc_address *address, void *memory, unsigned
     return MC_OK;
 }
 
-/* Does a range have memory in common with these bytes? */
-static int mc_overlaps(mc_address base, uint64_t bytes) {
-    uint32_t i = mc_range_after(base);
-    return mc_range_at(base) || (i < mc_map.count && mc_map.ranges[i]->base - base < bytes);
-}
-
-/* Is a part of these pages registered? */
-static int mc_pages_registered(mc_address page, uint64_t span) {
+/* Do these bytes meet memory that is there, or pages of such memory? */
+static int mc_meets_any(mc_address from, mc_address to) {
+    const int pages = (M.desc.flags & MOCK_CUDA_REGISTER_PAGES) != 0;
     for (uint32_t i = 0; i < mc_map.count; i++) {
         const mc_range *r = mc_map.ranges[i];
-        if (r->base < page + span && page < mc_pages(r->base + r->size)) {
+        mc_address begin = r->base, end = begin + r->size;
+        if (pages ? begin / MC_PAGE < mc_pages(to) / MC_PAGE &&
+                        from / MC_PAGE < mc_pages(end) / MC_PAGE
+                  : begin < to && from < end) {
             return 1;
         }
     }
@@ -217,9 +215,7 @@ MC_API(cuMemHostRegister_v2, void *memory, size_t bytes, unsigned flags) {
     MC_RULE(memory && bytes && flags <= 15, MC_INVALID);
     MC_RULE(!(M.desc.flags & MOCK_CUDA_NO_REGISTER), MC_NOT_SUPPORTED);
     MC_RULE(msync(mc_host(page), span, MS_ASYNC) == 0 || errno != ENOMEM, MC_INVALID); /* none */
-    MC_RULE(!mc_overlaps(base, bytes), MC_REGISTERED);
-    MC_RULE(!(M.desc.flags & MOCK_CUDA_REGISTER_PAGES) || !mc_pages_registered(page, span),
-            MC_REGISTERED);
+    MC_RULE(!mc_meets_any(base, base + bytes), MC_REGISTERED);
     mc_range_new(MC_RANGE_REGISTERED, mc_tls.here, base, bytes)->flags = flags;
     return MC_OK;
 }

@@ -7,17 +7,17 @@
 enum { MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS };
 
 /* Operations start early or late, as chance has it; each stream has a work queue. The
-   clock is seconds off, and fast. */
+   clock is seconds off. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_many = {
     .devices = 4, .queues = 32, .linger = 20, .memory_bytes = 16ull << 30,
-    .timer_offset_ns = 5000000000, .timer_drift_ppm = 80,
+    .timer_offset_ns = 5000000000,
     .flags = MOCK_CUDA_NEVER | MOCK_CUDA_SYNCS | MOCK_CUDA_REGISTER_PAGES
 };
 
-/* Work is gathered until somebody asks for it. The clock is days off, and slow. */
+/* Work is gathered until somebody asks for it. The clock is days off. */
 static TEST_UNUSED const mock_cuda_desc mock_cuda_late = {
     .devices = 4, .queues = 32, .mode = MOCK_CUDA_LATE, .timer_step_ns = 1,
-    .timer_offset_ns = -1000000000000000, .timer_drift_ppm = -50,
+    .timer_offset_ns = -1000000000000000,
     .flags = MOCK_CUDA_NEVER | MOCK_CUDA_NO_WAIT_VALUES | MOCK_CUDA_STRICT_MEMSETS
 };
 
