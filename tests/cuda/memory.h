@@ -290,7 +290,7 @@ static void host_memory_of_all(TEST_ARGS) {
                 CHECK_INDEX(hcq_queue_copy(q, copies[i].to, copies[i].from, 64), 0);
                 submit_and_wait(q, copies[i].device);
             }
-            CHECK_OK(hcq_free(shared));
+            CHECK_OK(round ? hcq_free(shared) : HCQ_OK); /* or its device ends it */
             CHECK_OK(hcq_trim(cpu, 0));
             CHECK(pages[3] == 7 + round && pages[16 + 3] == 7 + round);
         }
