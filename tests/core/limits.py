@@ -69,7 +69,7 @@ HCQI_CUDA_WORD_BYTES 128 - a distance
 HCQI_CUDA_RECORDS 256 any_number_in_flight
 HCQI_CUDA_EVENTS_FIRST 256 any_number_in_flight events_go_back_to_their_pool
 HCQI_VK_BUCKETS 64 - buckets
-HCQI_VK_BLOCK_M* * small_allocations_share_blocks large_allocations_have_their_own
+HCQI_VK_BLOCK_M* * memory_has_limits large_allocations_have_their_own
 # how many there may be, how large
 HCQ_MAX_ARGS 32 as_many_arguments_as_fit
 HCQ_MAX_INPUTS 64 numbers_of_inputs_and_variables
