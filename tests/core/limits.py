@@ -108,11 +108,11 @@ HCQI_CPU_WAITS 2 any_number_of_running_lanes
 HCQI_CPU_INSIDE 0xffff - 65535 threads are too many for a test: only a wish is cut there
 HCQI_CUDA_LANES 8 as_many_lanes_as_fit
 HCQI_CUDA_COPY_LANES 4 as_many_lanes_as_fit
-HCQI_CUDA_IMPORTED 4 many_events_of_others
+HCQI_CUDA_IMPORTED 4 events_of_others
 HCQI_CUDA_CHUNK_POSTS 64 any_number_in_flight
 HCQI_CUDA_CHUNK_WAITS 128 any_number_of_waits
 HCQI_CUDA_GRAPH_MIN 2 any_number_of_commands
-HCQI_CUDA_ARGS_BYTES* * arguments_none_and_too_many
+HCQI_CUDA_ARGS_BYTES* * too_many_arguments
 HCQI_CUDA_DEVICES 64 devices_that_are_listed
 HCQI_CUDA_OLDEST 11040 - cuda/no_cuda.c has an older driver
 HCQI_CUDA_LOG_BYTES 4096 broken_modules
