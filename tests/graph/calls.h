@@ -11,7 +11,6 @@ enum {
     SPARES = 3,                        /* ... and that launches bring as inputs */
     PER_DEVICE = OWN + SPARES,
     MEMORIES = DEVICES * PER_DEVICE,
-    BIGGEST = 128 * 1024,
     SPARE_BYTES = 64 * 1024,
     INPUTS = 5,
     EMPTIES = 2,

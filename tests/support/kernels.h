@@ -134,29 +134,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "st.global.u32 [%rd3], %r28; $L7: ret; }\n"},
 {"nothing",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_nothing() { ret; }\n"},
-{"paced",
-".version 6.0 .target sm_60 .address_size 64 .visible .entry k_paced( .param .u64 p0,\n"
-".param .u64 p1, .param .u64 p2, .param .u32 p3, .param .u32 p4 ) { .reg .pred %p<9>;\n"
-".reg .b32 %r<23>; .reg .b64 %rd<23>; ld.param.u64 %rd7, [p0]; ld.param.u64 %rd8, [p1];\n"
-"ld.param.u64 %rd9, [p2]; ld.param.u32 %r2, [p3]; ld.param.u32 %r3, [p4];\n"
-"cvta.to.global.u64 %rd1, %rd9; mov.u32 %r4, %tid.y; mov.u32 %r5, %tid.x;\n"
-"or.b32 %r6, %r5, %r4; mov.u32 %r7, %tid.z; or.b32 %r8, %r6, %r7; setp.ne.s32 %p1, %r8, 0;\n"
-"@%p1 bra $L11; mul.wide.u32 %rd10, %r2, 4; add.s64 %rd11, %rd1, %rd10; membar.sys;\n"
-"atom.global.sys.add.u32 %r1, [%rd11], 1; add.s64 %rd2, %rd1, 28;\n"
-"ld.volatile.global.u32 %r9, [%rd1+28]; setp.ne.s32 %p2, %r9, %r2; @%p2 bra $L10;\n"
-"add.s32 %r10, %r1, 1; ld.volatile.global.u32 %r11, [%rd2+4]; setp.ne.s32 %p3, %r11, %r10;\n"
-"@%p3 bra $L10; mov.u64 %rd21, %globaltimer; ld.volatile.global.u32 %r12, [%rd2+-8];\n"
-"setp.ne.s32 %p4, %r12, 0; @%p4 bra $L10; $L4: ld.global.u32 %r13, [%rd2+8];\n"
-"mul.wide.u32 %rd13, %r13, 4; add.s64 %rd14, %rd1, %rd13; ld.global.u32 %r14, [%rd2+12];\n"
-"ld.volatile.global.u32 %r15, [%rd14]; setp.lt.u32 %p5, %r15, %r14; @%p5 bra $L6; bra.uni $L5;\n"
-"$L6: ld.volatile.global.u32 %r17, [%rd2+-12]; setp.eq.s32 %p6, %r17, 0; @%p6 bra $L8;\n"
-"mov.u64 %rd15, %globaltimer; sub.s64 %rd16, %rd15, %rd21; ld.global.u64 %rd17, [%rd2+20];\n"
-"setp.gt.u64 %p7, %rd16, %rd17; @%p7 bra $L10; bra.uni $L9; $L8: mov.u64 %rd21, %globaltimer;\n"
-"$L9: ld.volatile.global.u32 %r18, [%rd2+-8]; setp.eq.s32 %p8, %r18, 0; @%p8 bra $L4;\n"
-"bra.uni $L10; $L5: membar.sys; mov.u32 %r16, 1; st.volatile.global.u32 [%rd2+-4], %r16; $L10:\n"
-"cvta.to.global.u64 %rd19, %rd7; ld.global.u32 %r19, [%rd19]; cvta.to.global.u64 %rd20, %rd8;\n"
-"ld.global.u32 %r20, [%rd20]; add.s32 %r21, %r20, %r3; mad.lo.s32 %r22, %r19, 31, %r21;\n"
-"st.global.u32 [%rd19], %r22; $L11: ret; }\n"},
 {"put",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_put( .param .u64 p0,\n"
 ".param .u32 p1, .param .u32 p2 ) { .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<5>;\n"

@@ -9,10 +9,9 @@ typedef struct test_seen {
     uint32_t hold_go, hold_began, hold_ended;
     uint32_t until_go, until_began;
     uint32_t mark_clock, marks[16];
-    uint64_t own[64];                  /* of one program */
 } test_seen;
 
-enum { GATE_HOLD, GATE_SLOW, GATE_PACE, TEST_GATES };
+enum { GATE_HOLD, GATE_SLOW, TEST_GATES };
 
 #if !defined(HCQ_TEST_VULKAN) && !defined(HCQ_TEST_CUDA)
 

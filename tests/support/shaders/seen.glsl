@@ -12,7 +12,7 @@ layout(buffer_reference, std430) volatile coherent buffer seen_words {
 
 layout(buffer_reference, std430) volatile coherent buffer gate_word { uint shut; };
 
-const uint GATE_HOLD = 1u, GATE_SLOW = 2u, GATE_PACE = 3u;
+const uint GATE_HOLD = 1u, GATE_SLOW = 2u;
 const uint TURNS = 10000000u; // of a loop that waits: 10 seconds or so, where memory is far
 
 uvec2 seen_at(uint offset) {
