@@ -23,28 +23,6 @@ enum { ITEMS = 16 * CALLS };           /* at most */
 
 static uint32_t item_of_call[CALLS];
 
-/* Every call stands in one list, once. */
-static void find_items(const graph *g, const hcqi_schedule *s) {
-    memset(item_of_call, 0xff, sizeof item_of_call);
-    for (uint32_t l = 0; l < s->list_count; l++) {
-        for (uint32_t i = 0; i < s->lists[l].count; i++) {
-            const hcqi_item *item = &s->items[s->lists[l].items[i]];
-            if (item->kind != HCQI_ITEM_CALL) {
-                continue;
-            }
-            if (item->call >= g->count || item_of_call[item->call] != NOBODY) {
-                wrong("call %u stands twice in the schedule", item->call);
-            }
-            item_of_call[item->call] = s->lists[l].items[i];
-        }
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (item_of_call[i] == NOBODY) {
-            wrong("call %u is in no list", i);
-        }
-    }
-}
-
 static uint32_t source_of(const hcqi_schedule *s, const hcqi_item *wait) {
     return s->items[wait->sync].list;
 }
@@ -83,41 +61,71 @@ static void check_wait_is_needed(const graph *g, const hcqi_schedule *s, const h
     wrong("call %u of list %u needs no WAIT at %u", index, wait->list, at);
 }
 
-/* Nothing stands twice, nothing needless stands at all. */
-static void check_list(const graph *g, const hcqi_schedule *s, uint32_t at, uint32_t *waiters) {
-    const hcqi_list *list = &s->lists[at];
-    for (uint32_t i = 0; i < list->count; i++) {
-        const hcqi_item *item = &s->items[list->items[i]];
-        const hcqi_item *last = i ? &s->items[list->items[i - 1]] : NULL;
-        if (item->list != at) {
-            wrong("item %u of list %u belongs to list %u", i, at, item->list);
-        }
-        if (last && last->kind == HCQI_ITEM_SYNC && item->kind == HCQI_ITEM_SYNC) {
-            wrong("SYNC after SYNC in list %u", at);
-        }
-        if (item->kind != HCQI_ITEM_WAIT) {
-            continue;
-        }
-        waiters[item->sync]++;
-        if (s->items[item->sync].kind != HCQI_ITEM_SYNC || source_of(s, item) == at) {
-            wrong("a WAIT in list %u is for no SYNC of another list", at);
-        }
-        if (last && last->kind == HCQI_ITEM_WAIT && source_of(s, last) == source_of(s, item)) {
-            wrong("WAIT after WAIT for the same list in list %u", at);
-        }
-        check_wait_is_needed(g, s, list, i);
+/* A call stands in the list of the device it runs on; a copy in one of its own if that
+   is asked for. */
+static void check_call(const graph *g, const hcqi_schedule *s, uint32_t at, uint32_t flags) {
+    const hcqi_item *item = &s->items[at];
+    const hcqi_list *list = &s->lists[item->list];
+    if (item->call >= g->count || item_of_call[item->call] != NOBODY) {
+        wrong("call %u stands twice in the schedule", item->call);
+    }
+    item_of_call[item->call] = at;
+    int copies = g->calls[item->call].kind == CALL_COPY && (flags & HCQ_COPY_LISTS) != 0;
+    if (list->dev != W.devices[g->calls[item->call].device] || (list->copies != 0) != copies) {
+        wrong("call %u stands in a wrong list", item->call);
     }
 }
 
-static void check_waiters(const hcqi_schedule *s, const uint32_t *waiters) {
+/* Nothing stands twice: what is after each other is of different kinds, or lists. */
+static void check_list(const graph *g, const hcqi_schedule *s, uint32_t at, uint32_t flags,
+                       uint32_t *waiters) {
+    const hcqi_list *list = &s->lists[at];
+    const hcqi_item *last = NULL;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const hcqi_item *item = &s->items[list->items[i]];
+        int again = last && last->kind == item->kind;
+        if (item->list != at) {
+            wrong("item %u of list %u belongs to list %u", i, at, item->list);
+        }
+        if (item->kind == HCQI_ITEM_CALL) {
+            check_call(g, s, list->items[i], flags);
+        } else if (item->kind == HCQI_ITEM_SYNC && again) {
+            wrong("SYNC after SYNC in list %u", at);
+        } else if (item->kind == HCQI_ITEM_WAIT) {
+            waiters[item->sync]++;
+            if (s->items[item->sync].kind != HCQI_ITEM_SYNC || source_of(s, item) == at) {
+                wrong("a WAIT in list %u is for no SYNC of another list", at);
+            }
+            if (again && source_of(s, last) == source_of(s, item)) {
+                wrong("WAIT after WAIT for the same list in list %u", at);
+            }
+        }
+        last = item;
+    }
+}
+
+/* Every call stands somewhere, and nothing needless does. */
+static void check_items(const graph *g, const hcqi_schedule *s, uint32_t flags) {
+    static uint32_t waiters[ITEMS];
+    memset(waiters, 0, sizeof waiters);
+    memset(item_of_call, 0xff, sizeof item_of_call);
+    for (uint32_t l = 0; l < s->list_count; l++) {
+        check_list(g, s, l, flags, waiters);
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (item_of_call[i] == NOBODY) {
+            wrong("call %u is in no list", i);
+        }
+    }
     for (uint32_t l = 0; l < s->list_count; l++) {
         for (uint32_t i = 0; i < s->lists[l].count; i++) {
-            const hcqi_item *item = &s->items[s->lists[l].items[i]];
-            if (item->kind == HCQI_ITEM_SYNC &&
-                (waiters[s->lists[l].items[i]] == 0 ||
-                 waiters[s->lists[l].items[i]] != item->waiters)) {
-                wrong("a SYNC of list %u counts %u waiters, it has %u", l, item->waiters,
-                      waiters[s->lists[l].items[i]]);
+            const uint32_t at = s->lists[l].items[i], has = waiters[at];
+            const hcqi_item *item = &s->items[at];
+            if (item->kind == HCQI_ITEM_SYNC && (has == 0 || has != item->waiters)) {
+                wrong("a SYNC of list %u counts %u waiters, it has %u", l, item->waiters, has);
+            }
+            if (item->kind == HCQI_ITEM_WAIT) {
+                check_wait_is_needed(g, s, &s->lists[l], i);
             }
         }
     }
@@ -162,22 +170,8 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
     }
 }
 
-/* Calls stand in the list of the device they run on; copies in one of their own
-   if that is asked for. */
-static void check_places(const graph *g, const hcqi_schedule *s, uint32_t flags) {
-    for (uint32_t i = 0; i < g->count; i++) {
-        const hcqi_list *list = &s->lists[s->items[item_of_call[i]].list];
-        int copies = g->calls[i].kind == CALL_COPY && (flags & HCQ_COPY_LISTS) != 0;
-        if (list->dev != W.devices[g->calls[i].device] ||
-            (list->copies != 0) != copies) {
-            wrong("call %u stands in a wrong list", i);
-        }
-    }
-}
-
 /* From any list that starts first. What cannot be done step by step has no text. */
 static void check_schedule(graph *g, uint32_t flags) {
-    static uint32_t waiters[ITEMS];
     uint32_t start[HCQI_MAX_DEVICES * 2];
     char text[64] = "x";
     if (!g->can_step) {
@@ -195,13 +189,7 @@ static void check_schedule(graph *g, uint32_t flags) {
         shuffle(start, s->list_count);
         s = round ? build_schedule(g->queue, flags, start) : s;
         CHECK(s->item_count <= ITEMS);
-        memset(waiters, 0, sizeof waiters);
-        find_items(g, s);
-        for (uint32_t l = 0; l < s->list_count; l++) {
-            check_list(g, s, l, waiters);
-        }
-        check_waiters(s, waiters);
-        check_places(g, s, flags);
+        check_items(g, s, flags);
         check_run_order(g, s);
     }
 }
@@ -235,21 +223,12 @@ static void post_open(post *p) {
     p->q = make_queue(p->devices[METAL], HCQ_GRAPH);
 }
 
-static void post_close(post *p) {
-    for (uint32_t d = 0; d < POST_DEVICES; d++) {
-        CHECK_OK(hcq_close(p->devices[d]));
-    }
-}
-
 static void post_copy(post *p, uint32_t index, hcq_buffer dst, hcq_buffer src) {
     CHECK_INDEX(hcq_queue_copy(p->q, dst, src, 4), index);
 }
 
-/* A kernel that changes a buffer. */
 static void post_add(post *p, uint32_t index, uint32_t device, hcq_buffer what) {
-    add_args args = {what.address, 1, 1};
-    CHECK_INDEX(hcq_queue_exec(p->q, p->add[device], &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(1, 1, 1)), index);
+    CHECK_INDEX(record_add(p->q, p->add[device], what, 0, 1), index);
 }
 
 static void post_mix(post *p, uint32_t index) {
@@ -350,8 +329,7 @@ static void the_order_is_one(hcq_queue *q, uint32_t flags) {
     }
 }
 
-static void schedules_by_the_rules(void **state) {
-    (void)state;
+static void schedules_by_the_rules(TEST_ARGS) {
     NEEDS_MAP
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         post p;
@@ -366,7 +344,9 @@ static void schedules_by_the_rules(void **state) {
         if (rules[i].one_order) {
             the_order_is_one(p.q, rules[i].flags);
         }
-        post_close(&p);
+        for (uint32_t d = 0; d < POST_DEVICES; d++) {
+            CHECK_OK(hcq_close(p.devices[d]));
+        }
     }
 }
 

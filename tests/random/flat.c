@@ -135,15 +135,6 @@ static void notified(bench *b) {
     }
 }
 
-/* Waits that time out leave nothing behind either. */
-static void timed_out(bench *b) {
-    hcq_point never = hcq_at(b->never, 1);
-    for (int i = 0; i < BURST; i++) {
-        CHECK_RESULT(hcq_wait(&never, 1, HCQ_ALL, i % 50 ? 0 : 10000), HCQ_TIMEOUT);
-        CHECK_OK(hcq_queue_submit(b->queue, T.dev, NULL));
-    }
-}
-
 /* Memory that comes and goes while work that names it is pending. */
 static void allocated(bench *b) {
     for (int i = 0; i < BURST / 4; i++) {
@@ -204,8 +195,8 @@ typedef struct pattern {
 
 static const pattern patterns[] = {
     {"recorded_anew", recorded_anew}, {"with_fresh_signals", with_fresh_signals},
-    {"failing", failing}, {"notified", notified}, {"timed_out", timed_out},
-    {"allocated", allocated}, {"held_then_released", held_then_released},
+    {"failing", failing}, {"notified", notified}, {"allocated", allocated},
+    {"held_then_released", held_then_released},
 };
 
 static void stays_flat(void **state) {

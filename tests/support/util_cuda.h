@@ -93,7 +93,8 @@ static void cuda_keep_contexts(void) {
     atexit(test_cuda_let_go);
 }
 
-/* As test_see. */
+/* The address at which kernels of the device see a word of `SEEN`; on a mock driver, where
+   the CPU's kernels run, the host's. */
 static uint64_t cuda_see(hcq_device *device, void *host) {
     hcq_cuda_info info;
     uint64_t address = 0;

@@ -20,11 +20,6 @@ enum { GATE_HOLD, GATE_SLOW, TEST_GATES };
 static TEST_UNUSED test_seen test_seen_words;
 #define SEEN (&test_seen_words)
 
-static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
-    (void)device;
-    return (uint64_t)(uintptr_t)host;
-}
-
 #define TEST_GPU_ENCODE(encode_fn) {NULL, NULL}
 
 #else
@@ -88,23 +83,6 @@ static const char *kernel_name(hcq_cpu_fn kernel) {
 #ifdef HCQ_TEST_CUDA
 #include "util_cuda.h"
 #endif
-
-/* The address at which kernels of the device see a word of `SEEN`, or of what is the
-   host's if the device uses the host's addresses, or is a mock driver's, where the
-   CPU's kernels run. */
-static TEST_UNUSED uint64_t test_see(hcq_device *device, void *host) {
-#ifdef HCQ_TEST_VULKAN
-    if (is_vulkan_device(device)) {
-        return vulkan_see(device, host);
-    }
-#endif
-#ifdef HCQ_TEST_CUDA
-    if (is_cuda_device(device)) {
-        return cuda_see(device, host);
-    }
-#endif
-    return (uint64_t)(uintptr_t)host;
-}
 
 /* Adds the code of the kernel for the device. */
 static hcq_result test_program_create(hcq_device *device, const hcq_program_desc *desc,

@@ -89,7 +89,8 @@ static uint64_t import_seen(hcq_device *device) {
     return 0;
 }
 
-/* As test_see. */
+/* The address at which kernels of the device see a word of `SEEN`; on a mock driver, where
+   the CPU's kernels run, the host's. */
 static uint64_t vulkan_see(hcq_device *device, void *host) {
     if (test_vk.shares_addresses || T.variant->driver) {
         return (uint64_t)(uintptr_t)host;
