@@ -78,8 +78,8 @@ static int devices_are_mapped(void) {
 /* Call 0 runs on one device, call 1 on another; each reads a word and changes
    another one. Operands: cells 0 to 3, or inputs 0 and 1. In each launch the
    inputs are other cells, at a word. Before one call stands a host command, which holds
-   it in the first launch until the other call of the last launch has run: it must not,
-   or it must. */
+   it in the first launch, behind the other one a host command that counts, until the
+   last launch has come there: it must not, or it must. */
 enum { IN0 = 100, IN1, LAUNCHES = 3, INPUT_WORDS = 16 };
 
 typedef struct overlap_case {
@@ -143,22 +143,33 @@ static uint32_t inputs_of(const overlap_case *c) {
     return count;
 }
 
-static struct { uint32_t runs, go; } holder; /* atomic */
+static struct { uint32_t held, go, passed; } P; /* atomic */
 
 static hcq_result hold_first(void *user) {
     (void)user;
-    uint32_t run = __atomic_fetch_add(&holder.runs, 1, __ATOMIC_ACQ_REL);
-    while (run == 0 && !__atomic_load_n(&holder.go, __ATOMIC_ACQUIRE)) {
+    uint32_t earlier = __atomic_fetch_add(&P.held, 1, __ATOMIC_ACQ_REL);
+    while (earlier == 0 && !__atomic_load_n(&P.go, __ATOMIC_ACQUIRE)) {
         mock_sleep(20000);
     }
     return HCQ_OK;
 }
 
+static hcq_result count_passed(void *user) {
+    (void)user;
+    __atomic_add_fetch(&P.passed, 1, __ATOMIC_RELEASE);
+    return HCQ_OK;
+}
+
+/* A host command on a device, beside everything else. */
+static void record_host(hcq_queue *q, uint32_t index, hcq_device *device, hcq_host_fn fn) {
+    CHECK_INDEX(hcq_queue_host(q, fn, NULL), index);
+    CHECK_OK(hcq_queue_access(q, index, make_words(device, 1), HCQ_ARG_INOUT));
+}
+
 static void case_record(hcq_queue *q, const overlap_case *c) {
-    hcq_buffer inputs[2], used[2], own = make_words(c->held ? T.dev2 : T.dev, 1);
-    memset(&holder, 0, sizeof holder);
-    CHECK_INDEX(hcq_queue_host(q, hold_first, NULL), 0);
-    CHECK_OK(hcq_queue_access(q, 0, own, HCQ_ARG_INOUT));
+    hcq_buffer inputs[2], used[2];
+    memset(&P, 0, sizeof P);
+    record_host(q, 0, c->held ? T.dev2 : T.dev, hold_first);
     for (uint32_t n = 0; n < inputs_of(c); n++) {
         inputs[n] = hcq_input(q, n, NULL, INPUT_WORDS * 4);
         CHECK_U64(inputs[n].size, INPUT_WORDS * 4);
@@ -170,7 +181,9 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
         }
         record_change(q, 1 + i, i, i, used[0], used[1]);
     }
+    record_host(q, 3, c->held ? T.dev : T.dev2, count_passed);
     CHECK_OK(hcq_queue_edge(q, 0, 1 + c->held));
+    CHECK_OK(hcq_queue_edge(q, 2 - c->held, 3));
 }
 
 static void case_update(hcq_queue *q, const overlap_case *c) {
@@ -189,43 +202,8 @@ static uint32_t *case_word(const overlap_case *c, uint32_t number, uint32_t oper
     return &C.model[c->inputs[number][operand - IN0].cell][c->inputs[number][operand - IN0].word];
 }
 
-/* What the call does in the last launch is seen by its word having another value than
-   any before. */
-static struct { uint32_t *word, values[2 * LAUNCHES + 1], count; } seen;
-
-static const uint32_t *case_operands(const overlap_case *c, uint32_t number, uint32_t call) {
-    return number != 0 && c->then[0][0] != c->then[0][1] ? c->then[call] : c->operands[call];
-}
-
-static void case_model(const overlap_case *c, uint32_t number) {
-    for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t *operands = case_operands(c, number, i);
-        if (number + 1 < c->launches || i <= !c->held) {
-            seen.values[seen.count++] = *seen.word;
-        }
-        model_change(case_word(c, number, operands[0]), *case_word(c, number, operands[1]), i);
-    }
-}
-
-static int overtaken(const overlap_case *c) {
-    const uint32_t *model = &C.model[0][0], at = (uint32_t)(seen.word - model);
-    const uint32_t *got = (const uint32_t *)C.buffers[at / CELL_WORDS].host + at % CELL_WORDS;
-    const uint64_t until = hcq_sys_now_ns() + (c->overtakes ? BOUND : 10000000);
-    while (hcq_sys_now_ns() < until) {
-        uint32_t now = __atomic_load_n(got, __ATOMIC_ACQUIRE), i = 0;
-        while (i < seen.count && seen.values[i] != now) {
-            i++;
-        }
-        if (i == seen.count) {
-            return 1;
-        }
-        mock_sleep(20000);
-    }
-    return 0;
-}
-
 static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hcq_point *point) {
-    const int updated = case_operands(c, number, 0) != c->operands[0];
+    const int updated = number != 0 && c->then[0][0] != c->then[0][1];
     hcq_buffer inputs[2];
     hcq_submission s;
     if (updated) {
@@ -242,7 +220,10 @@ static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hc
     s.input_count = inputs_of(c);
     s.flags = c->full && number == 1 ? 0 : c->flags;
     CHECK_OK(hcq_submit(T.dev, &s, 1, point));
-    case_model(c, number);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t *operands = updated ? c->then[i] : c->operands[i];
+        model_change(case_word(c, number, operands[0]), *case_word(c, number, operands[1]), i);
+    }
 }
 
 static void run_overlap_case(const overlap_case *c) {
@@ -250,13 +231,16 @@ static void run_overlap_case(const overlap_case *c) {
     hcq_point points[LAUNCHES];
     cells_open(1);
     case_record(q, c);
-    seen.word = case_word(c, c->launches - 1, case_operands(c, c->launches - 1, !c->held)[0]);
-    seen.count = 0;
     for (uint32_t i = 0; i < c->launches; i++) {
         case_launch(q, c, i, &points[i]);
     }
-    int overtook = overtaken(c);
-    __atomic_store_n(&holder.go, 1, __ATOMIC_RELEASE);
+    const uint64_t until = hcq_sys_now_ns() + (c->overtakes ? BOUND : 10000000);
+    int overtook = 0;
+    while (!overtook && hcq_sys_now_ns() < until) {
+        mock_sleep(20000);
+        overtook = __atomic_load_n(&P.passed, __ATOMIC_ACQUIRE) == c->launches;
+    }
+    __atomic_store_n(&P.go, 1, __ATOMIC_RELEASE);
     CHECK_OK(hcq_wait(points, c->launches, HCQ_ALL, BOUND));
     if (overtook != c->overtakes) {
         fprintf(stderr, "%s: the later launch %s\n", c->name,
