@@ -5,9 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,8 +153,7 @@ double bench_median(double *samples, uint32_t count) {
 
 static void result_clear(bench_result *result) {
     memset(result, 0, sizeof *result);
-    result->ours = result->peer = result->ratio = BENCH_NONE;
-    result->pass_ratio = result->p99_goal = BENCH_NONE;
+    result->ours = result->peer = result->ratio = result->p99_goal = BENCH_NONE;
 }
 
 /* Leaves out what would have to be quoted in JSON. */
@@ -179,32 +176,35 @@ void bench_extra_add(bench_result *result, const char *key, double value) {
     extra->value = value;
 }
 
-static bench_stats scaled(const bench_stats *stats, double scale) {
-    bench_stats s = *stats;
-    s.median *= scale;
-    s.mean *= scale;
-    s.p99 *= scale;
-    s.low *= scale;
-    s.high *= scale;
-    return s;
-}
-
-void bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
-                  double scale) {
+double bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
+                    double scale) {
     double ratios[BENCH_MAX_PASSES];
-    result->ours_stats = scaled(ours, scale);
-    result->ours = result->ours_stats.median;
+    result->ours = ours->median * scale;
     if (peer == NULL) {
-        return;
+        return BENCH_NONE;
     }
     uint32_t count = ours->passes < peer->passes ? ours->passes : peer->passes;
     for (uint32_t i = 0; i < count; i++) {
         ratios[i] = ours->pass[i] / peer->pass[i];
     }
-    result->peer_stats = scaled(peer, scale);
-    result->peer = result->peer_stats.median;
-    result->ratio = result->ours / result->peer;
-    result->pass_ratio = bench_median(ratios, count);
+    double pass_ratio = bench_median(ratios, count);
+    result->peer = peer->median * scale;
+    result->ratio = ours->median / peer->median;
+    bench_extra_add(result, "pass_ratio", pass_ratio);
+    bench_extra_add(result, "ours_low", ours->low * scale);
+    bench_extra_add(result, "ours_high", ours->high * scale);
+    bench_extra_add(result, "peer_low", peer->low * scale);
+    bench_extra_add(result, "peer_high", peer->high * scale);
+    return pass_ratio;
+}
+
+void bench_report_latency(bench_result *result, const bench_stats stats[2]) {
+    bench_report(result, &stats[0], &stats[1], 1.0);
+    result->p99 = stats[0].p99;
+    bench_extra_add(result, "ours_mean", stats[0].mean);
+    bench_extra_add(result, "ours_p99", stats[0].p99);
+    bench_extra_add(result, "peer_mean", stats[1].mean);
+    bench_extra_add(result, "peer_p99", stats[1].p99);
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -329,6 +329,16 @@ static void latency_pass(const bench_side *side, samples *s) {
     }
 }
 
+/* For what knows itself what belongs to a sample. */
+static void samples_pass(const bench_side *side, samples *s) {
+    for (uint32_t i = 0; i < (g_smoke ? 1 : 10); i++) {
+        side->sample(side->ctx);
+    }
+    for (uint32_t i = 0; i < (g_smoke ? 3 : 100); i++) {
+        samples_add(s, side->sample(side->ctx));
+    }
+}
+
 /* Between two sides the machine is left alone for 10 ms, until the spinning
    threads of the side before have gone to sleep. Odd passes run in reverse
    order, so that no side is always the one after a given other. */
@@ -345,7 +355,9 @@ static void interleave(const bench_side *sides, uint32_t count, bench_stats *sta
             if (side->begin != NULL) {
                 side->begin(side->ctx);
             }
-            warm_up(side, &all[at]);
+            if (side->sample == NULL) {
+                warm_up(side, &all[at]);
+            }
             pass_fn(side, &all[at]);
             if (side->end != NULL) {
                 side->end(side->ctx);
@@ -361,6 +373,10 @@ static void interleave(const bench_side *sides, uint32_t count, bench_stats *sta
 
 void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stats) {
     interleave(sides, count, stats, throughput_pass);
+}
+
+void bench_samples(const bench_side *sides, uint32_t count, bench_stats *stats) {
+    interleave(sides, count, stats, samples_pass);
 }
 
 void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
@@ -386,8 +402,7 @@ void bench_compare(bench_result *result, const bench_side *sides, uint32_t count
 void bench_compare_latency(bench_result *result, const bench_side sides[2]) {
     bench_stats stats[2];
     interleave(sides, 2, stats, latency_pass);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    result->latency = 1;
+    bench_report_latency(result, stats);
 }
 
 /* ---- one bench in its process -------------------------------------------- */
@@ -407,33 +422,14 @@ static void restart_passive(const bench *b, int fd) {
 static void child_main(const bench *b, int fd) {
     bench_result result;
     result_clear(&result);
+    result.number = b->number;
     b->run(&result);
     FILE *pipe = fdopen(fd, "w");
     _exit(pipe != NULL && fwrite(&result, sizeof result, 1, pipe) == 1 && fflush(pipe) == 0
               ? 0 : 4);
 }
 
-/* Reads until the struct is complete, the child is gone or time is up. */
-static int read_result(int fd, bench_result *result, uint64_t limit_ns) {
-    char *bytes = (char *)result;
-    size_t done = 0;
-    uint64_t end = bench_now() + limit_ns;
-    while (done < sizeof *result) {
-        uint64_t now = bench_now();
-        struct pollfd p = {fd, POLLIN, 0};
-        if (now >= end || poll(&p, 1, (int)((end - now) / 1000000u) + 1) < 0) {
-            return 0;
-        }
-        ssize_t n = p.revents == 0 ? 0 : read(fd, bytes + done, sizeof *result - done);
-        if (n < 0 || (n == 0 && p.revents != 0)) {
-            return 0;
-        }
-        done += (size_t)n;
-    }
-    return 1;
-}
-
-/* Returns 1 if the bench gave a result. */
+/* Returns 1 if the bench gave a result. It ends itself once time is up. */
 static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     int fds[2];
     fflush(NULL);
@@ -443,6 +439,7 @@ static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     }
     if (pid == 0) {
         close(fds[0]);
+        alarm((unsigned)(limit_ns / 1000000000u) + 1);
         if (strncmp(b->name, "cpu.busy_", 9) == 0) {
             restart_passive(b, fds[1]);
         }
@@ -450,14 +447,16 @@ static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     }
     close(fds[1]);
     uint64_t start = bench_now();
-    int ok = read_result(fds[0], result, limit_ns);
+    FILE *pipe_end = fdopen(fds[0], "r");
+    int ok = pipe_end != NULL && fread(result, sizeof *result, 1, pipe_end) == 1;
     if (!ok) {
         result_clear(result);
         snprintf(result->note, sizeof result->note, "failed after %.1f s",
                  (double)(bench_now() - start) * 1e-9);
-        kill(pid, SIGKILL);
     }
-    close(fds[0]);
+    if (pipe_end != NULL) {
+        fclose(pipe_end);
+    }
     waitpid(pid, NULL, 0);
     return ok;
 }
@@ -479,7 +478,7 @@ static const char *verdict(const bench *b, const bench_result *r) {
     if (isnan(b->goal) || isnan(measured)) {
         return "";
     }
-    int stalls = !isnan(r->p99_goal) && r->ours_stats.p99 > r->p99_goal;
+    int stalls = !isnan(r->p99_goal) && r->p99 > r->p99_goal;
     return measured <= b->goal && !stalls ? "ok" : "MISSED";
 }
 
@@ -497,16 +496,7 @@ static void print_row(const bench *b, const bench_result *r) {
         print_number(stdout, " %6.2f", "      -", b->goal);
         printf("  %-6s %s\n", verdict(b, r), r->note);
     }
-    if (r->latency) {
-        printf("    ours mean %.0f p99 %.0f, peer mean %.0f p99 %.0f\n", r->ours_stats.mean,
-               r->ours_stats.p99, r->peer_stats.mean, r->peer_stats.p99);
-    }
     print_number(stdout, "    p99 at most %.0f\n", "", r->p99_goal);
-    if (!isnan(r->peer)) {
-        printf("    passes: ours %.3f to %.3f, peer %.3f to %.3f; ratio within a pass %.3f\n",
-               r->ours_stats.low, r->ours_stats.high, r->peer_stats.low, r->peer_stats.high,
-               r->pass_ratio);
-    }
     for (uint32_t i = 0; i < r->extra_count; i++) {
         printf(facts ? "    %-36s" : "    %s", r->extra[i].key);
         print_number(stdout, facts ? " %11.1f\n" : " %.3f\n", "           -\n", r->extra[i].value);
@@ -526,21 +516,8 @@ static void json_row(FILE *file, const bench *b, const bench_result *r) {
     json_key(file, "ratio", r->ratio);
     fprintf(file, ", \"unit\": \"%s\"", b->unit);
     json_key(file, "goal", b->goal);
-    if (r->latency) {
-        json_key(file, "ours_mean", r->ours_stats.mean);
-        json_key(file, "ours_p99", r->ours_stats.p99);
-        json_key(file, "peer_mean", r->peer_stats.mean);
-        json_key(file, "peer_p99", r->peer_stats.p99);
-    }
     if (!isnan(r->p99_goal)) {
         json_key(file, "p99_goal", r->p99_goal);
-    }
-    if (!isnan(r->peer)) {
-        json_key(file, "pass_ratio", r->pass_ratio);
-        json_key(file, "ours_low", r->ours_stats.low);
-        json_key(file, "ours_high", r->ours_stats.high);
-        json_key(file, "peer_low", r->peer_stats.low);
-        json_key(file, "peer_high", r->peer_stats.high);
     }
     for (uint32_t i = 0; i < r->extra_count; i++) {
         json_key(file, r->extra[i].key, r->extra[i].value);

@@ -19,7 +19,7 @@ extern "C" {
 
 #define BENCH_NONE ((double)NAN)          /* a number that is null in the JSON */
 
-enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 24, BENCH_CHAIN = 1000 };
+enum { BENCH_MAX_SIDES = 4, BENCH_MAX_PASSES = 32, BENCH_MAX_EXTRA = 40, BENCH_CHAIN = 1000 };
 
 /* One side of a comparison. */
 typedef struct bench_side {
@@ -28,6 +28,7 @@ typedef struct bench_side {
     void (*begin)(void *ctx);             /* before each pass, may be NULL: start threads */
     void (*end)(void *ctx);               /* after each pass, may be NULL */
     uint64_t max_n;                       /* operations in one sample at most [no limit] */
+    double (*sample)(void *ctx);          /* in place of run: does one, returns its ns */
 } bench_side;
 
 /* Nanoseconds of one operation. */
@@ -43,11 +44,8 @@ typedef struct bench_extra { char key[32]; double value; } bench_extra;
 /* What a bench reports, in its unit; BENCH_NONE means null. */
 typedef struct bench_result {
     double ours, peer, ratio;
-    double pass_ratio;                    /* median of the ratios within each pass: where the
-                                             machine's speed drifts, this one drifts least */
-    bench_stats ours_stats, peer_stats;   /* printed where `latency` is set */
-    int latency;
-    double p99_goal;                      /* for ours, of a latency; BENCH_NONE = none */
+    double p99, p99_goal;                 /* of ours, where the goal is not BENCH_NONE */
+    uint32_t number;                      /* that of the bench */
     uint32_t extra_count;
     bench_extra extra[BENCH_MAX_EXTRA];   /* more keys for the JSON */
     char note[160];                       /* why a side is missing, which peer it was */
@@ -57,6 +55,7 @@ typedef struct bench {
     const char *name, *unit;
     double goal;                          /* BENCH_NONE = none */
     void (*run)(bench_result *result);
+    uint32_t number;                      /* for `run`, where several benches share it */
 } bench;
 
 /* The rows of each file; the last has no name. */
@@ -98,17 +97,22 @@ double bench_median(double *samples, uint32_t count);
 double bench_percentile(double *samples, uint32_t count, double percent);
 
 /* Measures `count` sides in turns. Throughput: a sample is a run of some
-   milliseconds, divided by its operations. Passes: sides that time themselves. */
+   milliseconds, divided by its operations. Samples: 100 in each pass, of sides that have
+   `sample`. Passes: sides that time themselves. */
 void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stats);
+void bench_samples(const bench_side *sides, uint32_t count, bench_stats *stats);
 void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
                   uint32_t pause_ms, bench_stats *stats);
 
 /* Makes the stats of passes that were measured by hand. */
 void bench_stats_make(bench_stats *stats, const double *pass, uint32_t count);
 
-/* Stores medians times `scale` (1e-6: ms) and their ratio; peer may be NULL. */
-void bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
-                  double scale);
+/* Stores medians times `scale` (1e-6: ms) and their ratio; peer may be NULL. Returns the
+   median of the ratios within each pass: where the machine's speed drifts, this one drifts
+   least. Latency: means and p99 as well. */
+double bench_report(bench_result *result, const bench_stats *ours, const bench_stats *peer,
+                    double scale);
+void bench_report_latency(bench_result *result, const bench_stats stats[2]);
 void bench_extra_add(bench_result *result, const char *key, double value);
 void bench_note(bench_result *result, const char *note);
 

@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100, SAMPLES = 100 };
+enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
 
 /* Words of pinned memory, each in a cache line of its own. */
 enum { WORD_BEGAN = 0, WORD_GO = 16, WORD_SEEN = 32, WORD_OUT = 48, WORDS = 64 };
@@ -141,6 +141,15 @@ static void cuda_close(cuda *c) {
 static void raw_begin(void *ctx) { raw_enter(&((cuda *)ctx)->raw); }
 static void raw_end(void *ctx) { raw_leave(&((cuda *)ctx)->raw); }
 
+/* Sides of which every sample is timed by itself. */
+static bench_side our_samples(cuda *c, double (*sample)(void *ctx)) {
+    return (bench_side){.ctx = c, .sample = sample};
+}
+
+static bench_side raw_samples(cuda *c, double (*sample)(void *ctx)) {
+    return (bench_side){.ctx = c, .begin = raw_begin, .end = raw_end, .sample = sample};
+}
+
 static uint64_t query(const cuda *c, int key) {
     uint64_t value = 0;
     CHECK(hcq_device_query(c->device, (hcq_query)key, &value));
@@ -158,54 +167,6 @@ static void check_counters(cuda *c, const char *name) {
     raw_leave(&c->raw);
     bench_counter(ours, c->expected[OURS], name);
     bench_counter(theirs, c->expected[THEIRS], name);
-}
-
-/* ---- samples that are timed one by one ----------------------------------- */
-
-typedef struct timed_side {
-    double (*sample)(cuda *c);            /* ns */
-    int side;
-} timed_side;
-
-static double timed_pass(cuda *c, const timed_side *side, double *samples, uint32_t count) {
-    if (side->side == THEIRS) {
-        raw_enter(&c->raw);
-    }
-    for (uint32_t i = 0; i < at_most(10, 1); i++) {
-        side->sample(c);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        samples[i] = side->sample(c);
-    }
-    if (side->side == THEIRS) {
-        raw_leave(&c->raw);
-    }
-    return bench_median(samples, count);
-}
-
-/* As a latency, for samples that know themselves what belongs to them. */
-static void timed(cuda *c, const timed_side *sides, uint32_t count, bench_stats *stats) {
-    static double all[BENCH_MAX_SIDES][BENCH_MAX_PASSES * SAMPLES];
-    double pass[BENCH_MAX_SIDES][BENCH_MAX_PASSES];
-    uint32_t passes = bench_smoke() ? 2 : bench_quick() ? 7 : 21;
-    uint32_t samples = at_most(SAMPLES, 3);
-    for (uint32_t p = 0; p < passes; p++) {
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t at = p % 2 == 0 ? i : count - 1 - i;
-            bench_sleep_ms(at_most(5, 1));
-            pass[at][p] = timed_pass(c, &sides[at], all[at] + p * samples, samples);
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        double sum = 0.0;
-        bench_stats_make(&stats[i], pass[i], passes);
-        for (uint32_t k = 0; k < passes * samples; k++) {
-            sum += all[i][k];
-        }
-        stats[i].mean = sum / (passes * samples);
-        stats[i].median = bench_median(all[i], passes * samples);
-        stats[i].p99 = bench_percentile(all[i], passes * samples, 99.0);
-    }
 }
 
 /* ---- the chain on both sides --------------------------------------------- */
@@ -284,10 +245,11 @@ static void count_per(cuda *c, bench_result *result, const char *key, int count,
 /* ---- replay -------------------------------------------------------------- */
 
 /* The other side twice: what differs there is noise. And once by plain launches. */
-static void replay_chain(bench_result *result, uint32_t count, const char *name) {
+static void replay_chain(bench_result *result) {
+    const uint32_t count = at_most(result->number, 20);
     static cuda c;
     bench_stats stats[4];
-    bench_result noise;
+    bench_result noise = {0};
     if (!cuda_open(&c, 0, result)) {
         return;
     }
@@ -301,15 +263,9 @@ static void replay_chain(bench_result *result, uint32_t count, const char *name)
     bench_report(&noise, &stats[2], &stats[1], 1.0);
     bench_extra_add(result, "raw_against_raw", noise.ratio);
     bench_extra_add(result, "raw_launches_ns", stats[3].median / count);
-    check_counters(&c, name);
+    check_counters(&c, "replay");
     cuda_close(&c);
 }
-
-static void replay_1000(bench_result *result) {
-    replay_chain(result, chain_length(), "replay_1000");
-}
-
-static void replay_1(bench_result *result) { replay_chain(result, 1, "replay_1"); }
 
 /* ---- recorded each time -------------------------------------------------- */
 
@@ -365,10 +321,11 @@ static double burst_of(cuda *c, hcq_queue *queue, int recorded) {
     return (double)(end - start) / burst();
 }
 
-static double bound_burst(cuda *c) { return burst_of(c, c->queue, 0); }
-static double recorded_burst(cuda *c) { return burst_of(c, c->other, 1); }
+static double bound_burst(void *ctx) { return burst_of((cuda *)ctx, ((cuda *)ctx)->queue, 0); }
+static double recorded_burst(void *ctx) { return burst_of((cuda *)ctx, ((cuda *)ctx)->other, 1); }
 
-static double raw_burst(cuda *c) {
+static double raw_burst(void *ctx) {
+    cuda *c = (cuda *)ctx;
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < burst(); i++) {
         raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
@@ -381,16 +338,16 @@ static double raw_burst(cuda *c) {
 }
 
 static void submit_one(bench_result *result) {
-    static const timed_side sides[3] = {{bound_burst, OURS}, {raw_burst, THEIRS},
-                                        {recorded_burst, OURS}};
     static cuda c;
+    const bench_side sides[3] = {our_samples(&c, bound_burst), raw_samples(&c, raw_burst),
+                                 our_samples(&c, recorded_burst)};
     bench_stats stats[3];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     exec_tiny(&c, c.queue);
     CHECK(hcq_queue_bind(c.queue, c.device));
-    timed(&c, sides, 3, stats);
+    bench_samples(sides, 3, stats);
     bench_report(result, &stats[0], &stats[1], 1.0);
     bench_extra_add(result, "recorded_each_time_ns", stats[2].median);
     check_counters(&c, "submit_one");
@@ -465,7 +422,8 @@ static void raw_hold_on(cuda *c, raw_stream stream) {
    the store and the kernel's end need in between is the same for all: "bare", the
    time until the host sees a word that the kernel writes as its last. */
 
-static double signal_sample(cuda *c) {
+static double signal_sample(void *ctx) {
+    cuda *c = (cuda *)ctx;
     hcq_point done;
     raw_hold_args args = hold_args(c->words.address, c->words.address, ++c->hold_value);
     CHECK(hcq_queue_reset(c->queue));
@@ -485,10 +443,13 @@ static double event_sample(cuda *c, raw_event event) {
     return since_release(c);
 }
 
-static double spin_sample(cuda *c) { return event_sample(c, c->spin); }
-static double blocking_sample(cuda *c) { return event_sample(c, c->blocking); }
+static double spin_sample(void *ctx) { return event_sample((cuda *)ctx, ((cuda *)ctx)->spin); }
+static double blocking_sample(void *ctx) {
+    return event_sample((cuda *)ctx, ((cuda *)ctx)->blocking);
+}
 
-static double bare_sample(cuda *c) {
+static double bare_sample(void *ctx) {
+    cuda *c = (cuda *)ctx;
     raw_hold_on(c, c->raw.stream);
     release_soon(c);
     spin_until(c->words.host + WORD_SEEN, c->hold_value);
@@ -499,10 +460,11 @@ static double bare_sample(cuda *c) {
 
 /* 20 us: the waiter still spins. 500 us: it has gone to sleep. */
 static void signal_to_host(bench_result *result) {
-    static const timed_side sides[3] = {{signal_sample, OURS}, {spin_sample, THEIRS},
-                                        {bare_sample, THEIRS}};
-    static const timed_side late[2] = {{signal_sample, OURS}, {blocking_sample, THEIRS}};
     static cuda c;
+    const bench_side sides[3] = {our_samples(&c, signal_sample), raw_samples(&c, spin_sample),
+                                 raw_samples(&c, bare_sample)};
+    const bench_side late[2] = {our_samples(&c, signal_sample),
+                                raw_samples(&c, blocking_sample)};
     bench_stats near[3], parked[2];
     if (!cuda_open(&c, 0, result)) {
         return;
@@ -512,13 +474,12 @@ static void signal_to_host(bench_result *result) {
         bench_die("pthread_create");
     }
     c.delay_ns = 20000;
-    timed(&c, sides, 3, near);
+    bench_samples(sides, 3, near);
     c.delay_ns = 500000;
-    timed(&c, late, 2, parked);
+    bench_samples(late, 2, parked);
     __atomic_store_n(&c.releaser.stop, 1, __ATOMIC_RELEASE);
     pthread_join(c.releaser.thread, NULL);
-    bench_report(result, &near[0], &near[1], 1.0);
-    result->latency = 1;
+    bench_report_latency(result, near);
     bench_extra_add(result, "bare_ns", near[2].median);
     bench_extra_add(result, "parked_ns", parked[0].median);
     bench_extra_add(result, "parked_p99_ns", parked[0].p99);
@@ -530,7 +491,8 @@ static void signal_to_host(bench_result *result) {
 /* ---- from the host to the GPU and back ----------------------------------- */
 
 /* The submission waits for the signal before the sample begins. */
-static double set_sample(cuda *c) {
+static double set_sample(void *ctx) {
+    cuda *c = (cuda *)ctx;
     hcq_point done;
     CHECK(hcq_queue_reset(c->queue));
     CHECK(hcq_queue_wait(c->queue, hcq_at(c->signal, ++c->signal_value)));
@@ -543,7 +505,8 @@ static double set_sample(cuda *c) {
     return (double)(bench_now() - start);
 }
 
-static double launch_sample(cuda *c) {
+static double launch_sample(void *ctx) {
+    cuda *c = (cuda *)ctx;
     uint64_t start = bench_now();
     raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
     raw_record(&c->raw, c->spin, c->raw.stream);
@@ -557,7 +520,8 @@ static void write_word(cuda *c, raw_stream stream, uint64_t value) {
 }
 
 /* The stream itself waits for the host's word, and answers by another. */
-static double value_sample(cuda *c) {
+static double value_sample(void *ctx) {
+    cuda *c = (cuda *)ctx;
     const raw *r = &c->raw;
     uint64_t value = ++c->hold_value;
     RAW(r, StreamWaitValue64(r->stream, c->words.address + WORD_GO * 8, value, 0));
@@ -574,17 +538,16 @@ static double value_sample(cuda *c) {
 }
 
 static void host_to_gpu(bench_result *result) {
-    static const timed_side sides[3] = {{set_sample, OURS}, {launch_sample, THEIRS},
-                                        {value_sample, THEIRS}};
     static cuda c;
+    const bench_side sides[3] = {our_samples(&c, set_sample), raw_samples(&c, launch_sample),
+                                 raw_samples(&c, value_sample)};
     bench_stats stats[3];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     CHECK(hcq_signal_create(c.device, 0, &c.signal));
-    timed(&c, sides, c.raw.memops ? 3 : 2, stats);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    result->latency = 1;
+    bench_samples(sides, c.raw.memops ? 3 : 2, stats);
+    bench_report_latency(result, stats);
     bench_extra_add(result, "raw_value_wait_ns", c.raw.memops ? stats[2].median : BENCH_NONE);
     check_counters(&c, "host_to_gpu");
     cuda_close(&c);
@@ -781,7 +744,8 @@ static void copies_make(copies *c) {
     }
 }
 
-static void copy_1g(bench_result *result, int in) {
+static void copy_1g(bench_result *result) {
+    const int in = result->number != 0;
     static copies c;
     bench_stats stats[2];
     if (!cuda_open(&c.c, 0, result)) {
@@ -799,24 +763,20 @@ static void copy_1g(bench_result *result, int in) {
     cuda_close(&c.c);
 }
 
-static void copyin_1g(bench_result *result) { copy_1g(result, 1); }
-static void copyout_1g(bench_result *result) { copy_1g(result, 0); }
-
 #include "bench_cuda_facts.h"
 
 const bench bench_cuda_rows[] = {
-    {"cuda.replay_1000", "ns/kernel", 1.05, replay_1000},
-    {"cuda.replay_1", "ns", BENCH_NONE, replay_1},
+    {"cuda.replay_1000", "ns/kernel", 1.05, replay_chain, CHAIN},
+    {"cuda.replay_1", "ns", BENCH_NONE, replay_chain, 1},
     {"cuda.eager_exec", "ns/kernel", 1.10, eager_exec},
     {"cuda.submit_one", "ns", 1.25, submit_one},
     {"cuda.signal_to_host", "ns", BENCH_NONE, signal_to_host},
     {"cuda.host_to_gpu", "ns", BENCH_NONE, host_to_gpu},
     {"cuda.cross_stream_wait", "ns/wait", 1.10, cross_stream_wait},
     {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, patch_1_of_1000},
-    {"cuda.copyin_1g", "ms", 1.0 / 0.95, copyin_1g},   /* 0.95 of the bandwidth */
-    {"cuda.copyout_1g", "ms", 1.0 / 0.95, copyout_1g},
+    {"cuda.copyin_1g", "ms", 1.0 / 0.95, copy_1g, 1},   /* 0.95 of the bandwidth */
+    {"cuda.copyout_1g", "ms", 1.0 / 0.95, copy_1g, 0},
     {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
     {"cuda_fact.graphs", "", BENCH_NONE, fact_graphs},
     {"cuda_fact.streams", "", BENCH_NONE, fact_streams},
-    {"cuda_fact.timer", "", BENCH_NONE, fact_timer},
     {0}};

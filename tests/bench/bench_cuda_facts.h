@@ -297,30 +297,4 @@ static void fact_streams(bench_result *result) {
     facts_close(&c);
 }
 
-/* ---- the timer ----------------------------------------------------------- */
-
-static void fact_timer(bench_result *result) {
-    enum { COUNT = 2000 };
-    static double steps[COUNT];
-    static cuda c;
-    uint32_t count = at_most(COUNT, 20);
-    if (!facts_open(&c, result)) {
-        return;
-    }
-    raw_pinned times = raw_pinned_make(&c.raw, COUNT * 8);
-    uint64_t number = count;
-    void *params[2] = {&times.address, &number};
-    raw_check(raw_launch(&c.raw, c.raw.clock, c.raw.stream, params), "LaunchKernel");
-    raw_finish(&c.raw, c.raw.stream);
-    const uint64_t *at = (const uint64_t *)times.host;
-    for (uint32_t i = 1; i < count; i++) {
-        steps[i - 1] = (double)(at[i] - at[i - 1]);
-    }
-    bench_extra_add(result, "median_step_ns", bench_median(steps, count - 1));
-    bench_extra_add(result, "smallest_step_ns", steps[0]);
-    bench_extra_add(result, "largest_step_ns", steps[count - 2]);
-    RAW(&c.raw, MemFreeHost(times.host));
-    facts_close(&c);
-}
-
 #endif /* BENCH_CUDA_FACTS_H */

@@ -6,8 +6,6 @@
                                                    *began = value, waits until *go
                                                    >= value, *seen = value; gives up
                                                    after limit_ns of %globaltimer
-       bench_clock(u64 *times, u64 count)          `count` different readings of
-                                                   %globaltimer, one after another
 
    One thread each. */
 #ifndef BENCH_CUDA_PTX_H
@@ -38,22 +36,6 @@ static const char bench_cuda_ptx[] =
     "done:\n"
     "    ld.param.u64 %a, [seen]; cvta.to.global.u64 %a, %a;\n"
     "    st.volatile.global.u64 [%a], %v;\n"
-    "    ret;\n"
-    "}\n"
-    ".visible .entry bench_clock(.param .u64 times, .param .u64 count) {\n"
-    "    .reg .b64 %a, %n, %t, %last; .reg .b32 %i; .reg .pred %p;\n"
-    "    ld.param.u64 %a, [times]; cvta.to.global.u64 %a, %a;\n"
-    "    ld.param.u64 %n, [count];\n"
-    "    mov.u64 %last, 0; mov.u32 %i, 0;\n"
-    "look:\n"
-    "    add.u32 %i, %i, 1; setp.gt.u32 %p, %i, 100000000;\n" /* a timer that stands still */
-    "    @%p bra done;\n"
-    "    mov.u64 %t, %globaltimer; setp.eq.u64 %p, %t, %last;\n"
-    "    @%p bra look;\n"
-    "    mov.u64 %last, %t; st.global.u64 [%a], %t; add.u64 %a, %a, 8;\n"
-    "    sub.u64 %n, %n, 1; setp.ne.u64 %p, %n, 0;\n"
-    "    @%p bra look;\n"
-    "done:\n"
     "    ret;\n"
     "}\n";
 

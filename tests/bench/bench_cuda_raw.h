@@ -117,7 +117,7 @@ typedef struct raw {
     raw_context context;
     raw_stream stream;
     raw_module module;
-    raw_function tiny, hold, clock;
+    raw_function tiny, hold;
     int memops;                           /* writes and waits of 64 bits work */
 #define RAW_MEMBER(name, suffix, params) int (*name) params;
     RAW_FNS(RAW_MEMBER)
@@ -144,7 +144,6 @@ typedef void (*raw_mock_fn)(const void *args, const void *block);
 
 typedef struct raw_tiny_args { uint64_t counter; uint32_t step, pad; } raw_tiny_args;
 typedef struct raw_hold_args { uint64_t began, go, seen, value, limit_ns; } raw_hold_args;
-typedef struct raw_clock_args { uint64_t times, count; } raw_clock_args;
 
 #define RAW_MOCK(name) static void name(const void *args, const void *block)
 
@@ -166,18 +165,6 @@ RAW_MOCK(raw_mock_hold) {
         bench_sleep_ms(0);
     }
     __atomic_store_n((uint64_t *)(uintptr_t)a.seen, a.value, __ATOMIC_RELEASE);
-}
-
-RAW_MOCK(raw_mock_clock) {
-    raw_clock_args a;
-    (void)block;
-    memcpy(&a, args, sizeof a);
-    for (uint64_t i = 0, now = 0, last = 0; i < a.count; i++, last = now) {
-        do {
-            now = bench_now() / 32 * 32;
-        } while (now == last);
-        ((uint64_t *)(uintptr_t)a.times)[i] = now;
-    }
 }
 
 /* Object pointer to function pointer, which ISO C has no cast for. */
@@ -215,7 +202,6 @@ static const char *raw_load(raw *r) {
     if (raw_find(r->library, "mock_cuda_kernel", &kernel)) {
         kernel("bench_tiny", raw_mock_tiny);
         kernel("bench_hold", raw_mock_hold);
-        kernel("bench_clock", raw_mock_clock);
     }
     return NULL;
 }
@@ -251,7 +237,6 @@ static const char *raw_open(raw *r) {
     RAW(r, ModuleLoadDataEx(&r->module, bench_cuda_ptx, 0, NULL, NULL));
     RAW(r, ModuleGetFunction(&r->tiny, r->module, "bench_tiny"));
     RAW(r, ModuleGetFunction(&r->hold, r->module, "bench_hold"));
-    RAW(r, ModuleGetFunction(&r->clock, r->module, "bench_clock"));
     r->stream = raw_stream_make(r);
     r->memops = r->StreamWriteValue64 != NULL && r->StreamWaitValue64 != NULL &&
                 r->DeviceGetAttribute(&memops, RAW_MEMOPS_64, r->device) == 0 && memops != 0;

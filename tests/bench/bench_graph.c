@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIN = BENCH_CHAIN, PATCHES = 100, CHECKED = 1000, GROUP = 10 };
+enum { CHAIN = BENCH_CHAIN, CHECKED = 1000, GROUP = 10 };
 
 static const double g_per_call = 1.0 / CHAIN;
 
@@ -172,7 +172,8 @@ static void patch_run(void *ctx, uint64_t n) {
     }
 }
 
-static void patch(bench_result *result, uint32_t patches) {
+static void patch(bench_result *result) {
+    const uint32_t patches = result->number;
     static graph g;
     bench_stats stats[2];
     graph_open(&g, 1);
@@ -186,9 +187,6 @@ static void patch(bench_result *result, uint32_t patches) {
     bench_note(result, "itself with nothing changed");
     graph_close(&g);
 }
-
-static void patch_1_of_1000(bench_result *result) { patch(result, 1); }
-static void patch_100_of_1000(bench_result *result) { patch(result, PATCHES); }
 
 /* ---- two devices --------------------------------------------------------- */
 /* Call i runs on device i % 2 and raises that device's counter. In every ten
@@ -410,7 +408,8 @@ static void profile_round(uint32_t round, int on, uint32_t samples, double *medi
 
 /* The ratio is the median of those within a round: the machine drifts more
    between two rounds than what is looked for. */
-static void profile(bench_result *result, int on) {
+static void profile(bench_result *result) {
+    const int on = result->number != 0;
     double ours[BENCH_MAX_PASSES], peer[BENCH_MAX_PASSES], noise[BENCH_MAX_PASSES];
     double medians[PROFILE_SIDES];
     bench_stats stats[2];
@@ -424,8 +423,7 @@ static void profile(bench_result *result, int on) {
     }
     bench_stats_make(&stats[0], ours, rounds);
     bench_stats_make(&stats[1], peer, rounds);
-    bench_report(result, &stats[0], &stats[1], 1.0);
-    result->ratio = result->pass_ratio;
+    result->ratio = bench_report(result, &stats[0], &stats[1], 1.0);
     bench_extra_add(result, "noise_ratio", bench_median(noise, rounds));
     if (on) {
         bench_extra_add(result, "event_ns", result->ours - result->peer);
@@ -434,15 +432,12 @@ static void profile(bench_result *result, int on) {
                           : "started and stopped, against a device that never started it");
 }
 
-static void profile_off(bench_result *result) { profile(result, 0); }
-static void profile_on(bench_result *result) { profile(result, 1); }
-
 const bench bench_graph_rows[] = {
     {"graph.replay_1000", "ns/kernel", 2.5, replay_1000},
     {"graph.replay_1000_tbb", "ns/kernel", 0.3, replay_1000_tbb},
-    {"graph.patch_1_of_1000", "ns/launch", 1.2, patch_1_of_1000},
-    {"graph.patch_100_of_1000", "ns/launch", BENCH_NONE, patch_100_of_1000},
+    {"graph.patch_1_of_1000", "ns/launch", 1.2, patch, 1},
+    {"graph.patch_100_of_1000", "ns/launch", BENCH_NONE, patch, 100},
     {"graph.replay_two_devices", "ns/kernel", BENCH_NONE, replay_two_devices},
-    {"profile.off", "ns/kernel", 1.02, profile_off},
-    {"profile.on", "ns/kernel", BENCH_NONE, profile_on},
+    {"profile.off", "ns/kernel", 1.02, profile, 0},
+    {"profile.on", "ns/kernel", BENCH_NONE, profile, 1},
     {0}};

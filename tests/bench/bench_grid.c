@@ -68,7 +68,7 @@ typedef struct shape {
 } shape;
 
 #define SAXPY(n) {kernel_saxpy, (n) / 256, 256, n, (n) * 4ull}
-static const shape g_uneven = {kernel_uneven, 1024, 1, 8, 4096}; /* 5 ms of one processor */
+#define UNEVEN {kernel_uneven, 1024, 1, 8, 4096}
 
 /* ---- both sides ---------------------------------------------------------- */
 
@@ -194,25 +194,20 @@ static void grid_measure(grid *g, bench_result *result) {
 
 /* ---- the benches --------------------------------------------------------- */
 
-static void measure(bench_result *result, const shape *s) {
-    grid g;
-    grid_open(&g, s, GRIDS);
-    grid_measure(&g, result);
-    grid_close(&g);
-}
+enum { TINY = 1u << 20 };
 
-static void grid_saxpy_16m(bench_result *result) {
-    static const shape s = SAXPY(16u << 20);
-    measure(result, &s);
-}
+static const shape g_shapes[] = {
+    SAXPY(16u << 20),
+    {kernel_tiny, TINY, 1, TINY, TINY * 4ull},
+    {kernel_heavy, 2, 1, 800000, 4096},   /* two blocks of about a millisecond */
+    UNEVEN                                /* 5 ms of one processor */
+};
 
-static void grid_tiny_1m(bench_result *result) {
-    enum { N = 1u << 20 };
-    static const shape s = {kernel_tiny, N, 1, N, N * 4ull};
+static void grid_row(bench_result *result) {
     grid g;
-    grid_open(&g, &s, GRIDS);
+    grid_open(&g, &g_shapes[result->number], GRIDS);
     grid_run(&g, 1);
-    for (uint32_t i = 0; i < N; i++) {
+    for (uint32_t i = 0; g.shape.fn == kernel_tiny && i < TINY; i++) {
         if (((const uint32_t *)g.out)[i] != i * 2654435761u) {
             bench_die("grid_tiny_1m: block %u did not run", (unsigned)i);
         }
@@ -220,14 +215,6 @@ static void grid_tiny_1m(bench_result *result) {
     grid_measure(&g, result);
     grid_close(&g);
 }
-
-/* Two blocks of about a millisecond. */
-static void grid_2_heavy(bench_result *result) {
-    static const shape s = {kernel_heavy, 2, 1, 800000, 4096};
-    measure(result, &s);
-}
-
-static void grid_uneven(bench_result *result) { measure(result, &g_uneven); }
 
 /* ---- where others want the processors, too ------------------------------- */
 /* Four threads for each processor do nothing but run. A thread that gives up
@@ -257,15 +244,19 @@ static double busy_ours(void *ctx) { return busy_pass((grid *)ctx, grid_run); }
 static double busy_static(void *ctx) { return busy_pass((grid *)ctx, openmp_static); }
 static double busy_dynamic(void *ctx) { return busy_pass((grid *)ctx, openmp_dynamic); }
 
-static void busy(bench_result *result, const shape *s, uint32_t operations) {
+/* Half a millisecond where nobody else is, and two and a half. */
+static const shape g_busy_shapes[] = {SAXPY(1u << 20), UNEVEN};
+static const uint32_t g_busy_operations[] = {60, 8};
+
+static void busy(bench_result *result) {
     static double (*const passes[3])(void *) = {busy_ours, busy_static, busy_dynamic};
     pthread_t hogs[64];
     bench_stats stats[3];
     grid g;
     uint32_t count = HOGS * hcq_sys_cpu_count();
     count = count < 64 ? count : 64;
-    grid_open(&g, s, 1);
-    g_operations = operations;
+    grid_open(&g, &g_busy_shapes[result->number], 1);
+    g_operations = g_busy_operations[result->number];
     for (uint32_t i = 0; i < count; i++) {
         if (pthread_create(&hogs[i], NULL, hog_thread, NULL) != 0) {
             bench_die("pthread_create");
@@ -285,20 +276,11 @@ static void busy(bench_result *result, const shape *s, uint32_t operations) {
     grid_close(&g);
 }
 
-/* Half a millisecond where nobody else is. */
-static void busy_saxpy(bench_result *result) {
-    static const shape s = SAXPY(1u << 20);
-    busy(result, &s, 60);
-}
-
-/* Two and a half. */
-static void busy_uneven(bench_result *result) { busy(result, &g_uneven, 8); }
-
 const bench bench_grid_rows[] = {
-    {"cpu.grid_saxpy_16m", "ms/grid", 1.05, grid_saxpy_16m},
-    {"cpu.grid_tiny_1m", "ms/grid", 1.05, grid_tiny_1m},
-    {"cpu.grid_2_heavy", "ms/grid", 1.05, grid_2_heavy},
-    {"cpu.grid_uneven", "ms/grid", 1.05, grid_uneven},
-    {"cpu.busy_saxpy", "ms/grid", 1.25, busy_saxpy},
-    {"cpu.busy_uneven", "ms/grid", 1.25, busy_uneven},
+    {"cpu.grid_saxpy_16m", "ms/grid", 1.05, grid_row, 0},
+    {"cpu.grid_tiny_1m", "ms/grid", 1.05, grid_row, 1},
+    {"cpu.grid_2_heavy", "ms/grid", 1.05, grid_row, 2},
+    {"cpu.grid_uneven", "ms/grid", 1.05, grid_row, 3},
+    {"cpu.busy_saxpy", "ms/grid", 1.25, busy, 0},
+    {"cpu.busy_uneven", "ms/grid", 1.25, busy, 1},
     {0}};

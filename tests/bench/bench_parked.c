@@ -81,7 +81,8 @@ static void parked_run(void *ctx, uint64_t n) {
     }
 }
 
-static void measure(bench_result *result, int many_sets) {
+static void parked_row(bench_result *result) {
+    int many_sets = result->number != 0;
     static parked many, few;
     bench_chain chain;
     bench_stats stats[2];
@@ -102,10 +103,7 @@ static void measure(bench_result *result, int many_sets) {
     bench_chain_close(&chain);
 }
 
-static void one_set(bench_result *result) { measure(result, 0); }
-static void many_sets(bench_result *result) { measure(result, 1); }
-
 const bench bench_parked_rows[] = {
-    {"cpu.parked_one_set", "ns/submission", 1.3, one_set},
-    {"cpu.parked_many_sets", "ns/submission", 1.3, many_sets},
+    {"cpu.parked_one_set", "ns/submission", 1.3, parked_row, 0},
+    {"cpu.parked_many_sets", "ns/submission", 1.3, parked_row, 1},
     {0}};

@@ -222,10 +222,11 @@ static double cpu_ratio(const bench_side sides[2], uint64_t n) {
 /* ---- replay -------------------------------------------------------------- */
 
 /* The other side twice: what differs there is noise. */
-static void replay_chain(bench_result *result, uint32_t count, const char *name) {
+static void replay_chain(bench_result *result) {
+    const uint32_t count = result->number;
     vulkan v;
     bench_stats stats[3];
-    bench_result noise;
+    bench_result noise = {0};
     if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
         return;
     }
@@ -236,15 +237,12 @@ static void replay_chain(bench_result *result, uint32_t count, const char *name)
     bench_compare(result, sides, 3, 1.0 / count, stats);
     bench_extra_add(result, "cpu_time_ratio", cpu_ratio(sides, count == 1 ? 20 : 1));
     check_recorded(&v, before, result);
-    bench_report(&noise, &stats[2], &stats[1], 1.0);
+    double in_a_pass = bench_report(&noise, &stats[2], &stats[1], 1.0);
     bench_extra_add(result, "raw_against_raw", noise.ratio);
-    bench_extra_add(result, "raw_against_raw_in_a_pass", noise.pass_ratio);
-    check_counters(&v, name);
+    bench_extra_add(result, "raw_against_raw_in_a_pass", in_a_pass);
+    check_counters(&v, "replay");
     vulkan_close(&v);
 }
-
-static void replay_1000(bench_result *result) { replay_chain(result, CHAIN, "replay_1000"); }
-static void replay_1(bench_result *result) { replay_chain(result, 1, "replay_1"); }
 
 /* ---- the call alone ------------------------------------------------------ */
 
@@ -429,22 +427,19 @@ static void rerecord_run(void *ctx, uint64_t n) {
     }
 }
 
-static void patch(bench_result *result, int grid) {
+static void patch(bench_result *result) {
     bench_stats stats;
     vulkan v;
     if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
         return;
     }
     make_chain(&v, PATCHES);
-    patch_rounds(&v, grid, result);
+    patch_rounds(&v, result->number != 0, result);
     bench_side side = {rerecord_run, &v};
     bench_throughput(&side, 1, &stats);
     bench_extra_add(result, "raw_rerecord_ns", stats.median / PATCHES);
     vulkan_close(&v);
 }
-
-static void patch_grid(bench_result *result) { patch(result, 1); }
-static void patch_arg(bench_result *result) { patch(result, 0); }
 
 /* ---- recording ----------------------------------------------------------- */
 
@@ -553,12 +548,12 @@ static void copy_256m(bench_result *result) {
 }
 
 const bench bench_vulkan_rows[] = {
-    {"vulkan.replay_1000", "ns/kernel", 1.05, replay_1000},
-    {"vulkan.replay_1", "ns", 1.05, replay_1},
+    {"vulkan.replay_1000", "ns/kernel", 1.05, replay_chain, CHAIN},
+    {"vulkan.replay_1", "ns", 1.05, replay_chain, 1},
     {"vulkan.submit_call", "ns", BENCH_NONE, submit_call},
     {"vulkan.graph_1000_alternating", "ns/command", 1.2, graph_1000_alternating},
-    {"vulkan.patch_grid", "ns", BENCH_NONE, patch_grid},
-    {"vulkan.patch_arg", "ns", BENCH_NONE, patch_arg},
+    {"vulkan.patch_grid", "ns", BENCH_NONE, patch, 1},
+    {"vulkan.patch_arg", "ns", BENCH_NONE, patch, 0},
     {"vulkan.record_dispatch", "ns/kernel", 1.3, record_dispatch},
     {"vulkan.copy_256m", "ms", 1.05, copy_256m},
     {0}};
