@@ -73,6 +73,12 @@ void *bench_alloc(size_t size, size_t align) {
     return memset(memory, 0, size);
 }
 
+void bench_thread(pthread_t *thread, void *(*run)(void *ctx), void *ctx) {
+    if (pthread_create(thread, NULL, run, ctx) != 0) {
+        bench_die("pthread_create");
+    }
+}
+
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device) {
     hcq_point done;
     CHECK(hcq_queue_submit(queue, device, &done));

@@ -11,6 +11,7 @@
 #include "../../hcq.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -81,6 +82,7 @@ void bench_check(int result, const char *what); /* of hcq; an index is good, too
 void bench_counter(uint64_t value, uint64_t expected, const char *name); /* dies if they differ */
 
 void *bench_alloc(size_t size, size_t align); /* zeroed; free() */
+void bench_thread(pthread_t *thread, void *(*run)(void *ctx), void *ctx);
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device);
 
 /* Where threads run, and those that they start. */

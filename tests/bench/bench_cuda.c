@@ -15,7 +15,6 @@
 
 #include "bench_cuda_raw.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 enum { CHAIN = BENCH_CHAIN, BURST = 256, HOPS = 100 };
@@ -470,9 +469,7 @@ static void signal_to_host(bench_result *result) {
         return;
     }
     c.releaser.go = c.words.host + WORD_GO;
-    if (pthread_create(&c.releaser.thread, NULL, release_thread, &c.releaser) != 0) {
-        bench_die("pthread_create");
-    }
+    bench_thread(&c.releaser.thread, release_thread, &c.releaser);
     c.delay_ns = 20000;
     bench_samples(sides, 3, near);
     c.delay_ns = 500000;

@@ -122,20 +122,14 @@ static void fact_hops(bench_result *result) {
 
 /* ---- graphs -------------------------------------------------------------- */
 
-typedef enum extra_node { NODE_NONE, NODE_WRITE, NODE_RECORD } extra_node;
-
 typedef struct graph_times { double call, total; } graph_times; /* ns */
 
-static raw_node add_extra(cuda *c, extra_node kind, raw_graph graph, raw_node before) {
+static raw_node add_write(cuda *c, raw_graph graph, raw_node before) {
     raw_node node;
-    if (kind == NODE_WRITE) {
-        raw_memop op = {.operation = RAW_WRITE_64, .address = c->words.address + WORD_OUT * 8,
-                        .value = 1};
-        raw_memop_node params = {.context = c->raw.context, .count = 1, .list = &op};
-        RAW(&c->raw, GraphAddBatchMemOpNode(&node, graph, &before, 1, &params));
-    } else {
-        RAW(&c->raw, GraphAddEventRecordNode(&node, graph, &before, 1, c->spin));
-    }
+    raw_memop op = {.operation = RAW_WRITE_64, .address = c->words.address + WORD_OUT * 8,
+                    .value = 1};
+    raw_memop_node params = {.context = c->raw.context, .count = 1, .list = &op};
+    RAW(&c->raw, GraphAddBatchMemOpNode(&node, graph, &before, 1, &params));
     return node;
 }
 
@@ -154,21 +148,20 @@ static graph_times launch_times(cuda *c, raw_exec exec) {
     return t;
 }
 
-/* A straight line of kernels, with `extra` other nodes spread evenly over it, the
-   last one at its end. */
-static graph_times graph_cost(cuda *c, uint32_t kernels, extra_node kind, uint32_t extra) {
+/* A straight line of kernels, with `writes` of a word spread evenly over it, the last
+   one at its end. */
+static graph_times graph_cost(cuda *c, uint32_t kernels, uint32_t writes) {
     graph_times t = {BENCH_NONE, BENCH_NONE};
     raw_graph graph;
     raw_node last = NULL;
-    if ((kind == NODE_WRITE && (!c->raw.memops || c->raw.GraphAddBatchMemOpNode == NULL)) ||
-        (kind == NODE_RECORD && c->raw.GraphAddEventRecordNode == NULL)) {
+    if (writes != 0 && (!c->raw.memops || c->raw.GraphAddBatchMemOpNode == NULL)) {
         return t;
     }
     RAW(&c->raw, GraphCreate(&graph, 0));
     for (uint32_t i = 0; i < kernels; i++) {
         last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
-        if (extra != 0 && (i + 1) % (kernels / extra) == 0) {
-            last = add_extra(c, kind, graph, last);
+        if (writes != 0 && (i + 1) % (kernels / writes) == 0) {
+            last = add_write(c, graph, last);
         }
     }
     raw_exec exec = raw_instantiate(&c->raw, graph);
@@ -219,19 +212,17 @@ static void add_times(bench_result *result, const char *name, graph_times t, gra
 static void fact_graphs(bench_result *result) {
     static const graph_times none;
     static cuda c;
-    uint32_t count = chain_length(), extra = count / 10;
+    uint32_t count = chain_length(), writes = count / 10;
     if (!facts_open(&c, result)) {
         return;
     }
-    graph_times one = graph_cost(&c, 1, NODE_NONE, 0);
-    graph_times many = graph_cost(&c, count, NODE_NONE, 0);
+    graph_times one = graph_cost(&c, 1, 0);
+    graph_times many = graph_cost(&c, count, 0);
     add_times(result, "launch_1_kernel", one, none, 1);
     add_times(result, "launch_1000_kernels", many, none, 1);
     add_times(result, "per_kernel_node", many, one, count - 1);
-    add_times(result, "1000_and_1_write", graph_cost(&c, count, NODE_WRITE, 1), none, 1);
-    add_times(result, "1000_and_1_record", graph_cost(&c, count, NODE_RECORD, 1), none, 1);
-    add_times(result, "per_write_node", graph_cost(&c, count, NODE_WRITE, extra), many, extra);
-    add_times(result, "per_record_node", graph_cost(&c, count, NODE_RECORD, extra), many, extra);
+    add_times(result, "1000_and_1_write", graph_cost(&c, count, 1), none, 1);
+    add_times(result, "per_write_node", graph_cost(&c, count, writes), many, writes);
     set_costs(&c, result);
     facts_close(&c);
 }

@@ -106,7 +106,6 @@ typedef struct raw_memop_node {
     X(GraphAddKernelNode, "_v2", (RAW_NODE, const raw_kernel_node *params))                \
     X(GraphExecKernelNodeSetParams, "_v2", (raw_exec exec, raw_node node,                  \
                                             const raw_kernel_node *params))                \
-    X(GraphAddEventRecordNode, "", (RAW_NODE, raw_event event))                            \
     X(GraphAddBatchMemOpNode, "", (RAW_NODE, const raw_memop_node *params))                \
     X(StreamWriteValue64, "_v2", (RAW_VALUE))                                              \
     X(StreamWaitValue64, "_v2", (RAW_VALUE))

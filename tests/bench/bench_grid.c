@@ -10,7 +10,6 @@
 
 #include "bench.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -258,9 +257,7 @@ static void busy(bench_result *result) {
     grid_open(&g, &g_busy_shapes[result->number], 1);
     g_operations = g_busy_operations[result->number];
     for (uint32_t i = 0; i < count; i++) {
-        if (pthread_create(&hogs[i], NULL, hog_thread, NULL) != 0) {
-            bench_die("pthread_create");
-        }
+        bench_thread(&hogs[i], hog_thread, NULL);
     }
     bench_passes(passes, 1 + g_peers, &g, bench_smoke() ? 1 : bench_quick() ? 7 : 15, 0, stats);
     g_hogs_stop = 1;

@@ -4,7 +4,6 @@
 #include "bench.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,9 +193,7 @@ static void ring_begin(void *ctx) {
     ring *r = (ring *)ctx;
     memset(r, 0, sizeof *r);
     r->args.counter = (uint64_t)(uintptr_t)&r->counter;
-    if (pthread_create(&r->thread, NULL, ring_thread, r) != 0) {
-        bench_die("pthread_create");
-    }
+    bench_thread(&r->thread, ring_thread, r);
 }
 
 static void ring_end(void *ctx) {
@@ -350,9 +347,7 @@ static void pingpong_begin(void *ctx) {
     pingpong *p = (pingpong *)ctx;
     memset(p, 0, sizeof *p);
     p->args.counter = (uint64_t)(uintptr_t)&p->counter;
-    if (pthread_create(&p->thread, NULL, pingpong_thread, p) != 0) {
-        bench_die("pthread_create");
-    }
+    bench_thread(&p->thread, pingpong_thread, p);
 }
 
 static void pingpong_end(void *ctx) {

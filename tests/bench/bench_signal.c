@@ -3,7 +3,6 @@
 
 #include "bench.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,9 +162,7 @@ static void echo_begin(void *ctx) {
     echo *e = (echo *)ctx;
     atomic_store(&e->stop, 0);
     e->first = e->value + 1;
-    if (pthread_create(&e->thread, NULL, echo_thread, e) != 0) {
-        bench_die("pthread_create");
-    }
+    bench_thread(&e->thread, echo_thread, e);
 }
 
 static void echo_end(void *ctx) {

@@ -6,7 +6,6 @@
 
 #include "bench.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +83,7 @@ static void stall_measure(stall *s, hcq_signal signal, uint64_t *value) {
     uint64_t least = bench_smoke() ? 2000000u : bench_quick() ? 500000000u : 2000000000u;
     uint32_t count = 0;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, stall_run, s) != 0) {
-        bench_die("pthread_create");
-    }
+    bench_thread(&thread, stall_run, s);
     long sleeps = sleeps_of_thread();
     for (uint64_t start = bench_now(), now = start; count < MAX;) {
         uint64_t before = bench_now();
