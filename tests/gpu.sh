@@ -252,17 +252,18 @@ says() { # TEXT
 
 examples() {
     data=$root/examples/data
-    frames=60 rounds=200
-    [ -z "$mock" ] || frames=4 rounds=3
+    rounds=200
+    [ -z "$mock" ] || rounds=3
     example hello CUDA
     says "1000 of 1000 right"
     example replay "$rounds" CUDA
     says "the same"
+    [ -z "$mock" ] || return 0             # it knows the kernels of these two
     example photo "$data/flower_640x427.ppm" "$tmp/cpu.ppm" CPU
     example photo "$data/flower_640x427.ppm" "$tmp/cuda.ppm" CUDA
     says "every byte is that of plain C"
     run cmp "$tmp/cpu.ppm" "$tmp/cuda.ppm" || exit 1
-    example frames "$frames" CUDA "$tmp/frames.html"
+    example frames 60 CUDA "$tmp/frames.html"
     says "every one is that of plain C"
     example digits "$data/digits.csv" "$tmp/cpu.json" "$tmp/cpu.html" CPU
     cpu=$(tail -n 1 "$tmp/said")

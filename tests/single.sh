@@ -29,11 +29,6 @@ done
 # A companion's own #include "hcq.h" is dropped.
 awk -v chosen=" $* " -v root="$root" '
     function join(name, line, path) {
-        if (name in seen) {
-            print "single.sh: hcq_" name ".h is included twice" > "/dev/stderr"
-            exit 1
-        }
-        seen[name] = 1
         if (index(chosen, " " name " ") == 0) {
             print "#error \"this single header was made without the backend: " name "\""
             return

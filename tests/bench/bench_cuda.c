@@ -46,8 +46,6 @@ typedef struct cuda {
     hcq_program *tiny, *hold;
     hcq_buffer counter;
     hcq_queue *queue, *other;
-    hcq_signal signal;
-    uint64_t signal_value;
     raw raw;
     raw_pointer raw_counter;
     raw_graph graph;
@@ -485,71 +483,6 @@ static void signal_to_host(bench_result *result) {
     cuda_close(&c);
 }
 
-/* ---- from the host to the GPU and back ----------------------------------- */
-
-/* The submission waits for the signal before the sample begins. */
-static double set_sample(void *ctx) {
-    cuda *c = (cuda *)ctx;
-    hcq_point done;
-    CHECK(hcq_queue_reset(c->queue));
-    CHECK(hcq_queue_wait(c->queue, hcq_at(c->signal, ++c->signal_value)));
-    exec_tiny(c, c->queue);
-    CHECK(hcq_queue_submit(c->queue, c->device, &done));
-    c->expected[OURS]++;
-    uint64_t start = bench_now();
-    CHECK(hcq_signal_set(c->signal, c->signal_value));
-    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-    return (double)(bench_now() - start);
-}
-
-static double launch_sample(void *ctx) {
-    cuda *c = (cuda *)ctx;
-    uint64_t start = bench_now();
-    raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
-    raw_record(&c->raw, c->spin, c->raw.stream);
-    RAW(&c->raw, EventSynchronize(c->spin));
-    c->expected[THEIRS]++;
-    return (double)(bench_now() - start);
-}
-
-static void write_word(cuda *c, raw_stream stream, uint64_t value) {
-    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, value, 0));
-}
-
-/* The stream itself waits for the host's word, and answers by another. */
-static double value_sample(void *ctx) {
-    cuda *c = (cuda *)ctx;
-    const raw *r = &c->raw;
-    uint64_t value = ++c->hold_value;
-    RAW(r, StreamWaitValue64(r->stream, c->words.address + WORD_GO * 8, value, 0));
-    raw_launch_tiny(&c->raw, r->stream, c->raw_counter);
-    write_word(c, r->stream, value);
-    r->StreamQuery(r->stream);            /* so that what drivers gather goes out */
-    uint64_t start = bench_now();
-    __atomic_store_n(c->words.host + WORD_GO, value, __ATOMIC_SEQ_CST);
-    spin_until(c->words.host + WORD_OUT, value);
-    c->expected[THEIRS]++;
-    double time = (double)(bench_now() - start);
-    raw_finish(&c->raw, r->stream);
-    return time;
-}
-
-static void host_to_gpu(bench_result *result) {
-    static cuda c;
-    const bench_side sides[3] = {our_samples(&c, set_sample), raw_samples(&c, launch_sample),
-                                 raw_samples(&c, value_sample)};
-    bench_stats stats[3];
-    if (!cuda_open(&c, 0, result)) {
-        return;
-    }
-    CHECK(hcq_signal_create(c.device, 0, &c.signal));
-    bench_samples(sides, c.raw.memops ? 3 : 2, stats);
-    bench_report_latency(result, stats);
-    bench_extra_add(result, "raw_value_wait_ns", c.raw.memops ? stats[2].median : BENCH_NONE);
-    check_counters(&c, "host_to_gpu");
-    cuda_close(&c);
-}
-
 /* ---- from lane to lane --------------------------------------------------- */
 
 static void hops_run(void *ctx, uint64_t n) {
@@ -768,7 +701,6 @@ const bench bench_cuda_rows[] = {
     {"cuda.eager_exec", "ns/kernel", 1.10, eager_exec},
     {"cuda.submit_one", "ns", 1.25, submit_one},
     {"cuda.signal_to_host", "ns", BENCH_NONE, signal_to_host},
-    {"cuda.host_to_gpu", "ns", BENCH_NONE, host_to_gpu},
     {"cuda.cross_stream_wait", "ns/wait", 1.10, cross_stream_wait},
     {"cuda.patch_1_of_1000", "ns/launch", BENCH_NONE, patch_1_of_1000},
     {"cuda.copyin_1g", "ms", 1.0 / 0.95, copy_1g, 1},   /* 0.95 of the bandwidth */

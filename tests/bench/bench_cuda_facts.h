@@ -37,6 +37,10 @@ typedef enum hop_kind {
     HOP_EVENT, HOP_WRITE_EVENT, HOP_EVENT_WRITE, HOP_VALUE, HOP_KINDS
 } hop_kind;
 
+static void write_word(cuda *c, raw_stream stream, uint64_t value) {
+    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, value, 0));
+}
+
 static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
     raw_stream stream = c->streams[i % 2];
     if (kind == HOP_VALUE) {
