@@ -154,7 +154,7 @@ static void *chain_run(void *user) {
 /* Each release brings about the next one, by a raise or by a failure. */
 static void chain_on_a_small_stack(TEST_ARGS) {
     for (int fails = 0; fails < 2; fails++) {
-        chain c = {T.quick ? 10000 : 100000, fails, HCQ_OK};
+        chain c = {10000, fails, HCQ_OK};
         on_a_small_stack(chain_run, &c);
         CHECK_RESULT(c.result, fails ? HCQ_ERROR_HOST : HCQ_OK);
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));

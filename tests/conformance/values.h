@@ -149,7 +149,7 @@ static void check_puts(hcq_buffer out, uint32_t count, uint32_t factor) {
 
 /* A held submission costs its values and little more, and nothing once it ran. */
 static void held_values_are_small(TEST_ARGS) {
-    const uint32_t count = is_cpu() && !TEST_SANITIZED ? 20000 : 2000; /* else each takes long */
+    const uint32_t count = is_cpu() && !TEST_SANITIZED ? 5000 : 2000; /* else each takes long */
     hcq_device_desc desc = test_desc();
     desc.parked = 64;                  /* so that all are made when they are needed */
     hcq_device *device = test_open(0, &desc);
