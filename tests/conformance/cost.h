@@ -175,7 +175,7 @@ static uint64_t freed_behind_work(uint32_t n) {
 
 static void freed_blocks_cost_the_same(TEST_ARGS) {
     GROWS_LIKE_N(blocks_come_and_go, 1500);
-    GROWS_LIKE_N(freed_behind_work, 800);
+    GROWS_LIKE_N(freed_behind_work, 400);
 }
 
 /* ---- raises ---- */
