@@ -165,8 +165,9 @@ static void launches_of_all_shapes(TEST_ARGS) {
 
 /* ... and what the kernel itself does not allow. */
 static void blocks_of_a_bounded_kernel(TEST_ARGS) {
-    hcq_program_desc desc = own_desc("ct_count", PTX_HEAD ".visible .entry ct_count(.param .u64 dst)"
-                                     "\n.maxntid 256, 1, 1\n{\n    ret;\n}\n");
+    hcq_program_desc desc = own_desc("ct_count", PTX_HEAD
+                                     ".visible .entry ct_count(.param .u64 dst)\n"
+                                     ".maxntid 256, 1, 1\n{\n    ret;\n}\n");
     hcq_program *bounded = NULL;
     CHECK_OK(hcq_program_create(T.dev, &desc, &bounded));
     for (uint32_t threads = 256; threads <= 257; threads++) {
