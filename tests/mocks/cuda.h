@@ -20,9 +20,10 @@
 
    Where a function is: cuda_device.h the driver, devices, contexts; cuda_alloc.h
    memory; cuda_modules.h modules, functions; cuda_streams.h streams, events and
-   what is put into streams; cuda_graphs.h graphs; cuda_nvrtc.h NVRTC. Its head says what has to be there
-   (MC_ENTER), then come its rules, one a line (MC_RULE, MC_FIND, MC_OPEN). What an
-   operation does when its turn comes: cuda_work.h; when that is: cuda_queues.h. */
+   what is put into streams; cuda_graphs.h graphs; cuda_nvrtc.h NVRTC. Its head
+   says what has to be there (MC_ENTER), then come its rules, one a line (MC_RULE,
+   MC_FIND, MC_OPEN). What an operation does when its turn comes: cuda_work.h;
+   when that is: cuda_queues.h. */
 #ifndef HCQ_TEST_MOCK_CUDA_H
 #define HCQ_TEST_MOCK_CUDA_H
 
