@@ -9,7 +9,6 @@
 typedef struct CUctx_st *raw_context;
 typedef struct CUstream_st *raw_stream;
 typedef struct CUevent_st *raw_event;
-typedef struct CUfunc_st *raw_function;
 
 static hcqi_cuda_api R;                /* hcq's list of them, and what it does not need: */
 static struct {

@@ -35,8 +35,6 @@ static counts counts_since(hcq_device *device, const counts *before) {
     return c;
 }
 
-#define NEEDS_GRAPHS() SKIP_IF(!info_of(T.dev).graphs, "bound queues are no graphs here")
-
 /* Nothing but one launch of a graph that is there, and `set` changed nodes. */
 static void only_a_launch(hcq_device *device, const counts *before, uint64_t set) {
     counts c = counts_since(device, before);
@@ -58,7 +56,7 @@ static void one_patch_is_one_node(TEST_ARGS) {
     enum { COMMANDS = 1000, WORDS = 16, ROUNDS = 30 };
     static uint32_t value[COMMANDS];
     uint32_t sums[WORDS] = {0}, model[WORDS] = {0};
-    NEEDS_GRAPHS();
+    SKIP_IF(!info_of(T.dev).graphs, "bound queues are no graphs here");
     hcq_device *device = device_with_slots(1);
     hcq_buffer words = make_words(device, WORDS), src = make_words(device, 8);
     hcq_buffer copied = make_words(device, 8);
