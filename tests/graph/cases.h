@@ -78,7 +78,7 @@ static int devices_are_mapped(void) {
 /* Call 0 runs on one device, call 1 on another; each reads a word and changes
    another one. Operands: cells 0 to 3, or inputs 0 and 1. In each launch the
    inputs are other cells, at a word. Before one call stands a host command, which holds
-   it in the first launch, behind the other one a host command that counts, until the
+   it in the first launch, behind the watched one a host command that counts, until the
    last launch has come there: it must not, or it must. */
 enum { IN0 = 100, IN1, LAUNCHES = 3, INPUT_WORDS = 16 };
 
@@ -86,7 +86,7 @@ typedef struct overlap_case {
     const char *name;
     uint32_t operands[2][2];           /* of each call: destination, source */
     struct { uint32_t cell, word; } inputs[LAUNCHES][2];
-    uint32_t launches, held;           /* held: a call */
+    uint32_t launches, held, watched;  /* calls */
     uint32_t flags;                    /* of all, but that the second of three has none ... */
     int overtakes, full;               /* ... where this is set */
     uint32_t then[2][2];               /* operands of the later launches: updated; or all 0 */
@@ -100,38 +100,39 @@ typedef struct overlap_case {
 #define KEPT {{0, 0}, {0, 0}}
 
 static const overlap_case overlap_cases[] = {
-    {"write after read", {{0, 1}, {2, 0}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"write after write", {{0, 1}, {0, 2}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"read after write", {{2, 0}, {0, 1}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"nothing in common", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 1, 0, KEPT},
-    {"nothing in common, but not asked for", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, 0, 0, KEPT},
-    {"both only read", {{0, 3}, {2, 3}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 1, 0, KEPT},
-    {"updated, write after read", {{4, 1}, {2, 0}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 0, 0,
+    {"write after read", {{0, 1}, {2, 0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"write after write", {{0, 1}, {0, 2}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"read after write", {{2, 0}, {0, 1}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"nothing in common", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+    {"nothing in common, but not asked for", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, 0, 0, 0, KEPT},
+    {"both only read", {{0, 3}, {2, 3}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+    {"the same call", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 0, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"updated, write after read", {{4, 1}, {2, 0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0,
      {{0, 1}, {2, 0}}},
-    {"updated, neither plan knows it", {{4, 1}, {2, 5}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 0, 0,
+    {"updated, neither plan knows it", {{4, 1}, {2, 5}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0,
      {{5, 1}, {2, 6}}},
-    {"the same input", {{IN0, 1}, {2, IN0}}, WORD(0, 0), 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"another input", {{IN0, 1}, {2, IN0}}, TO_5, 2, 1, HCQ_OVERLAP, 1, 0, KEPT},
-    {"its last word", {{IN0, 1}, {2, IN0}}, WORD(0, 15), 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"its first word", {{IN0, 1}, {2, IN0}}, WORD(15, 0), 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"the word behind it", {{IN0, 1}, {2, IN0}}, WORD(0, 16), 2, 1, HCQ_OVERLAP, 1, 0, KEPT},
-    {"the word before it", {{IN0, 1}, {2, IN0}}, WORD(16, 0), 2, 1, HCQ_OVERLAP, 1, 0, KEPT},
-    {"swapped, write after read", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"swapped, read after write", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"swapped, write after write", {{IN0, 1}, {IN1, 2}}, SWAPPED, 2, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"swapped, both only read", {{0, IN0}, {2, IN1}}, SWAPPED, 2, 1, HCQ_OVERLAP, 1, 0, KEPT},
+    {"the same input", {{IN0, 1}, {2, IN0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"another input", {{IN0, 1}, {2, IN0}}, TO_5, 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+    {"its last word", {{IN0, 1}, {2, IN0}}, WORD(0, 15), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"its first word", {{IN0, 1}, {2, IN0}}, WORD(15, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"the word behind it", {{IN0, 1}, {2, IN0}}, WORD(0, 16), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+    {"the word before it", {{IN0, 1}, {2, IN0}}, WORD(16, 0), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+    {"swapped, write after read", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"swapped, read after write", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 0, 1, HCQ_OVERLAP, 0, 0, KEPT},
+    {"swapped, write after write", {{IN0, 1}, {IN1, 2}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+    {"swapped, both only read", {{0, IN0}, {2, IN1}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
     {"swapped after another launch, write after read", {{IN0, 1}, {2, IN1}}, SWAPPED_LATE,
-     3, 1, HCQ_OVERLAP, 0, 0, KEPT},
+     3, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
     {"swapped after another launch, read after write", {{IN0, 1}, {2, IN1}}, SWAPPED_LATE,
-     3, 0, HCQ_OVERLAP, 0, 0, KEPT},
+     3, 0, 1, HCQ_OVERLAP, 0, 0, KEPT},
     {"the same after another launch", {{IN0, 1}, {2, IN0}}, BACK_TO_4,
-     3, 1, HCQ_OVERLAP, 0, 0, KEPT},
+     3, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
     {"the same after one that follows all", {{IN0, 1}, {2, IN0}}, BACK_TO_4,
-     3, 1, HCQ_OVERLAP, 0, 1, KEPT},
+     3, 1, 0, HCQ_OVERLAP, 0, 1, KEPT},
     {"swapped after one that follows all", {{IN0, 1}, {2, IN1}}, SWAPPED_LATE,
-     3, 1, HCQ_OVERLAP, 0, 1, KEPT},
+     3, 1, 0, HCQ_OVERLAP, 0, 1, KEPT},
     {"three of their own", {{IN0, 1}, {2, IN1}},
-     {{{4, 0}, {5, 0}}, {{6, 0}, {7, 0}}, {{8, 0}, {9, 0}}}, 3, 1, HCQ_OVERLAP, 1, 0, KEPT},
+     {{{4, 0}, {5, 0}}, {{6, 0}, {7, 0}}, {{8, 0}, {9, 0}}}, 3, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
 };
 
 static uint32_t inputs_of(const overlap_case *c) {
@@ -163,11 +164,11 @@ static hcq_result count_passed(void *user) {
 /* A host command on a device, beside everything else. */
 static void record_host(hcq_queue *q, uint32_t index, hcq_device *device, hcq_host_fn fn) {
     CHECK_INDEX(hcq_queue_host(q, fn, NULL), index);
-    CHECK_OK(hcq_queue_access(q, index, make_words(device, 1), HCQ_ARG_INOUT));
+    CHECK_OK(hcq_queue_access(q, index, make_words(device, 1), HCQ_ARG_IN));
 }
 
 static void case_record(hcq_queue *q, const overlap_case *c) {
-    hcq_buffer inputs[2], used[2];
+    hcq_buffer inputs[2], used[2], watched = {0, 0, NULL, NULL, 0};
     memset(&P, 0, sizeof P);
     record_host(q, 0, c->held ? T.dev2 : T.dev, hold_first);
     for (uint32_t n = 0; n < inputs_of(c); n++) {
@@ -180,10 +181,11 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
             used[k] = operand >= IN0 ? inputs[operand - IN0] : cell(operand);
         }
         record_change(q, 1 + i, i, i, used[0], used[1]);
+        watched = i == c->watched ? used[0] : watched;
     }
-    record_host(q, 3, c->held ? T.dev : T.dev2, count_passed);
+    record_host(q, 3, c->watched ? T.dev2 : T.dev, count_passed);
     CHECK_OK(hcq_queue_edge(q, 0, 1 + c->held));
-    CHECK_OK(hcq_queue_edge(q, 2 - c->held, 3));
+    CHECK_OK(hcq_queue_access(q, 3, watched, HCQ_ARG_IN)); /* an edge would order launches, too */
 }
 
 static void case_update(hcq_queue *q, const overlap_case *c) {
