@@ -63,19 +63,19 @@ no_caches=glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:glibc.pthread.sta
 # minute has work for every core.
 
 step_table() {
-    cat <<'END'
-tsan-conformance       default  -           sanitized tsan conformance cpu --quick
-asan-conformance       default  -           sanitized asan conformance cpu --quick
-tsan-vulkan-mock       default  vulkan      vulkan_sanitized tsan conformance vkmock --quick
-tsan-cuda-mock         default  cuda-mock   cuda_sanitized tsan conformance cumock
-asan-vulkan            full     vulkan      vulkan_sanitized asan conformance vulkan --quick
+    cat <<END
+tsan-conformance       default  -           program tsan conformance cpu --quick
+asan-conformance       default  -           program asan conformance cpu --quick
+tsan-vulkan-mock       default  vulkan      vulkan tsan conformance vkmock --quick
+tsan-cuda-mock         default  cuda-mock   cuda tsan conformance cumock
+asan-vulkan            full     vulkan      vulkan asan conformance vulkan --quick
 vulkan-validation      default  vulkan      validated conformance vulkan
-valgrind-conformance   full     -           memcheck conformance cpu-nospin --quick
+valgrind-conformance   full     -           program valgrind conformance cpu-nospin --quick
 examples               default  cpu         documented examples.sh
 matrix-clang           full     cpu         matrix clang
 matrix-gcc             default  cpu         matrix gcc
-conformance-vulkan     quick    vulkan      vulkan conformance vulkan
-conformance-cumock     quick    cuda-mock   cuda conformance cumock
+conformance-vulkan     quick    vulkan      vulkan gcc conformance vulkan
+conformance-cumock     quick    cuda-mock   cuda gcc conformance cumock
 conformance-cpu        quick    cpu         program gcc conformance cpu
 conformance-mock       quick    cpu         program gcc conformance mock
 conformance-trace      quick    cpu         program gcc conformance trace
@@ -84,9 +84,9 @@ misuse                 quick    cpu         program gcc misuse cpu
 alloc                  quick    cpu         program gcc alloc cpu
 faults                 default  cpu         program gcc faults cpu
 answers                quick    cpu         answers gcc cpu 1 2
-answers-signals        default  cpu         answers_signals cpu mock
+answers-signals        default  cpu         program gcc answers cpu,mock --signals 5
 unit                   quick    cpu         unit
-graph                  quick    cpu         graph gcc 100
+graph                  quick    cpu         program gcc graph all --seeds 100
 schedules              quick    -           schedules
 symbols                quick    cpu         script tests/portability/symbols.sh
 snippets               default  cpu         documented snippets.sh
@@ -99,41 +99,41 @@ words                  quick    -           words
 lists                  quick    -           lists
 stack                  default  -           stack
 stack-vulkan           default  vulkan      stack_vulkan
-stack-cuda             default  cuda-mock   cuda stack cumock
-vulkan-staged          full     vulkan      vulkan conformance vulkan-staged
-vulkan-plain           full     vulkan      vulkan conformance vulkan-plain
-vulkan-no-copy         full     vulkan      vulkan conformance vulkan-no-copy
-vulkan-narrow          full     vulkan      vulkan conformance vulkan-narrow
+stack-cuda             default  cuda-mock   cuda gcc stack cumock
+vulkan-staged          full     vulkan      vulkan gcc conformance vulkan-staged
+vulkan-plain           full     vulkan      vulkan gcc conformance vulkan-plain
+vulkan-no-copy         full     vulkan      vulkan gcc conformance vulkan-no-copy
+vulkan-narrow          full     vulkan      vulkan gcc conformance vulkan-narrow
 vulkan-mock            default  vulkan      vulkan_mock
-asan-vulkan-check      default  vulkan      vulkan_sanitized asan vulkan_check vkmock --quick
-tsan-vulkan-check      default  vulkan      vulkan_sanitized tsan vulkan_check vkmock --filter meanwhile_*
-asan-vulkan-mock       default  vulkan      vulkan_sanitized asan conformance vkmock --quick
-vulkan                 default  vulkan      vulkan vulkan vulkan
-vulkan-misuse          default  vulkan      vulkan misuse vulkan
-vulkan-alloc           default  vulkan      vulkan alloc vkmock-one
-vulkan-faults          default  vulkan      vulkan faults vkmock --quick
-vulkan-faults-driver   full     vulkan      vulkan faults vulkan --quick
-vulkan-answers         default  vulkan      vulkan answers vulkan --seed 1
-vulkan-graph           default  vulkan      vulkan graph vulkan --seeds 100
-vulkan-mock-graph      default  vulkan      vulkan graph vkmock --seeds 300
-vulkan-mock-answers    default  vulkan      vulkan answers vkmock --seed 1
+asan-vulkan-check      default  vulkan      vulkan asan vulkan_check vkmock --quick
+tsan-vulkan-check      default  vulkan      vulkan tsan vulkan_check vkmock --filter meanwhile_*
+asan-vulkan-mock       default  vulkan      vulkan asan conformance vkmock --quick
+vulkan                 default  vulkan      vulkan gcc vulkan vulkan
+vulkan-misuse          default  vulkan      vulkan gcc misuse vulkan
+vulkan-alloc           default  vulkan      vulkan gcc alloc vkmock-one
+vulkan-faults          default  vulkan      vulkan gcc faults vkmock --quick
+vulkan-faults-driver   full     vulkan      vulkan gcc faults vulkan --quick
+vulkan-answers         default  vulkan      vulkan gcc answers vulkan --seed 1
+vulkan-graph           default  vulkan      vulkan gcc graph vulkan --seeds 100
+vulkan-mock-graph      default  vulkan      vulkan gcc graph vkmock --seeds 300
+vulkan-mock-answers    default  vulkan      vulkan gcc answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      vulkan_examples
 shaders                default  vulkan      shaders
 asan-spirv             default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
-cuda-variants          default  cuda-mock   cuda conformance cumock-events,cumock-narrow
-asan-cuda-mock         default  cuda-mock   cuda_sanitized asan conformance cumock
-cuda-faults            default  cuda-mock   cuda faults cumock
+cuda-variants          default  cuda-mock   cuda gcc conformance cumock-events,cumock-narrow
+asan-cuda-mock         default  cuda-mock   cuda asan conformance cumock
+cuda-faults            default  cuda-mock   cuda gcc faults cumock
 cuda-examples          default  cuda-mock   cuda_examples
-cuda-mock              default  cuda-mock   cuda_mock_check gcc
-cuda                   default  cuda-mock   cuda_own
-cuda-misuse            default  cuda-mock   cuda misuse cumock
-cuda-alloc             default  cuda-mock   cuda alloc cumock
-cuda-answers           default  cuda-mock   cuda answers cumock,cumock-events --seed 1
-cuda-graph             default  cuda-mock   cuda graph cumock,cumock-events --seeds 100
-cuda-variants-all      full     cuda-mock   cuda_variants
-vulkan-mock-all        full     vulkan      vulkan_mock_all
+cuda-mock              default  cuda-mock   cuda gcc cuda_check all
+cuda                   default  cuda-mock   cuda gcc cuda cumock,cumock-events,cumock-plain
+cuda-misuse            default  cuda-mock   cuda gcc misuse cumock
+cuda-alloc             default  cuda-mock   cuda gcc alloc cumock
+cuda-answers           default  cuda-mock   cuda gcc answers cumock,cumock-events --seed 1
+cuda-graph             default  cuda-mock   cuda gcc graph cumock,cumock-events --seeds 100
+cuda-variants-all      full     cuda-mock   cuda gcc conformance cumock-plain,cumock-lists,cumock-few,cumock-one,cumock-no-copy
+vulkan-mock-all        full     vulkan      vulkan gcc conformance vkmock,vkmock-one
 gpu-script             full     cuda-mock   gpu_script
 no-cuda                default  cuda-mock   no_cuda
 cuda-header            default  cuda        cuda_header
@@ -149,8 +149,8 @@ trace-mock             full     cpu         program gcc conformance trace-mock -
 misuse-mock            default  cpu         program gcc misuse mock
 alloc-mock             default  cpu         program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
-answers-variants       default  cpu         answers_variants 4 5
-graph-seeds            default  cpu         graph gcc 500
+answers-variants       default  cpu         quickly answers gcc $variants_of_cpu,mock,$variants_of_mock 4 5
+graph-seeds            default  cpu         program gcc graph all --seeds 500
 profile                default  cpu         script tests/core/profile.sh
 flat                   default  cpu         program gcc flat cpu
 flat-mock              default  cpu         program gcc flat mock --submissions 50000
@@ -160,56 +160,59 @@ condvar-conformance    full     cpu         program condvar conformance cpu --qu
 condvar-answers        default  cpu         answers condvar cpu 6 7
 release-conformance    default  cpu         program release conformance cpu --quick
 single                 default  cpu         single_header
-asan-answers           default  -           answers_sanitized asan 3
-tsan-answers           default  -           answers_sanitized tsan 1 2
-tsan-graph             default  -           graph_sanitized tsan 30
-asan-graph             default  -           graph_sanitized asan 80
-asan-mock              default  -           sanitized asan conformance mock --quick
-asan-misuse            default  -           sanitized asan misuse cpu
-asan-faults            full     -           sanitized asan faults cpu --quick
+asan-answers           default  -           quickly answers asan cpu,cpu-narrow,mock 3
+tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1 2
+tsan-graph             default  -           program tsan graph all --seeds 30
+asan-graph             default  -           program asan graph all --seeds 80
+asan-mock              default  -           program asan conformance mock --quick
+asan-misuse            default  -           program asan misuse cpu
+asan-faults            full     -           program asan faults cpu --quick
 windows                default  -           windows
 bench-smoke            default  -           bench --smoke
 aarch64                default  -           aarch64
 armhf                  default  -           armhf
 conformance-cuda       default  cuda        gpu conformance
-tsan-mock              full     -           sanitized tsan conformance mock
-tsan-trace             full     -           sanitized tsan conformance trace
-valgrind-faults        full     -           memcheck faults cpu-nospin --quick
+tsan-mock              full     -           program tsan conformance mock
+tsan-trace             full     -           program tsan conformance trace
+valgrind-faults        full     -           program valgrind faults cpu-nospin --quick
 condvar-nospin         full     cpu         program condvar conformance cpu-nospin
 single-conformance     full     cpu         program single conformance cpu
 validation-all         full     vulkan      validation_all
 asan-vulkan-all        full     vulkan      asan_vulkan_all
 tsan-vulkan-all        full     vulkan      tsan_vulkan_all
 vulkan-seeds           full     vulkan      vulkan_seeds 2 8
-asan-cuda-all          full     cuda-mock   cuda_sanitized_all asan
-tsan-cuda-all          full     cuda-mock   cuda_sanitized_all tsan
+asan-cuda-all          full     cuda-mock   cuda_all asan
+tsan-cuda-all          full     cuda-mock   cuda_all tsan
 cuda-versions          full     cuda-mock   cuda_versions
 cuda-seeds             full     cuda-mock   cuda_seeds 1 200
 mutants                full     cuda-mock   broken 12
-answers-long           full     cpu         answers_long 600
-vulkan-answers-long    full     vulkan      vulkan answers vulkan --seconds 600
-tsan-answers-long      full     -           sanitized tsan answers cpu --seconds 180
+answers-long           full     cpu         program gcc answers cpu,mock --seconds 600
+vulkan-answers-long    full     vulkan      vulkan gcc answers vulkan --seconds 600
+tsan-answers-long      full     -           program tsan answers cpu --seconds 180
 flat-long              full     cpu         flat_long
 seeds                  full     cpu         many_seeds 11 30
 repeat                 full     cpu         repeat 10
 many-starts            full     cpu         starts 20000
-tsan-nospin            full     -           sanitized tsan conformance cpu-nospin
-tsan-narrow            full     -           sanitized tsan conformance cpu-narrow
-tsan-no-native-wait    full     -           sanitized tsan conformance cpu-no-native-wait
-tsan-condvar           full     -           sanitized tsan-condvar conformance cpu
-clang-tsan             full     -           sanitized clang-tsan conformance cpu
-clang-asan             full     -           sanitized clang-asan conformance cpu
-asan-narrow            full     -           sanitized asan conformance cpu-narrow
-asan-no-copy           full     -           sanitized asan conformance cpu-no-copy
-asan-alloc             full     -           sanitized asan alloc cpu
-asan-trace             full     -           sanitized asan conformance trace
-tsan-trace-mock        full     -           sanitized tsan conformance trace-mock
-valgrind-mock          full     -           memcheck conformance mock --quick
-valgrind-misuse        full     -           memcheck misuse cpu --quick
-graph-long             full     cpu         graph gcc 20000
+tsan-nospin            full     -           program tsan conformance cpu-nospin
+tsan-narrow            full     -           program tsan conformance cpu-narrow
+tsan-no-native-wait    full     -           program tsan conformance cpu-no-native-wait
+tsan-condvar           full     -           program tsan-condvar conformance cpu
+clang-tsan             full     -           program clang-tsan conformance cpu
+clang-asan             full     -           program clang-asan conformance cpu
+asan-narrow            full     -           program asan conformance cpu-narrow
+asan-no-copy           full     -           program asan conformance cpu-no-copy
+asan-alloc             full     -           program asan alloc cpu
+asan-trace             full     -           program asan conformance trace
+tsan-trace-mock        full     -           program tsan conformance trace-mock
+valgrind-mock          full     -           program valgrind conformance mock --quick
+valgrind-misuse        full     -           program valgrind misuse cpu --quick
+graph-long             full     cpu         program gcc graph all --seeds 20000
 bench                  full     -           bench --quick
 END
 }
+
+variants_of_cpu='cpu-one-engine,cpu-no-copy,cpu-narrow,cpu-nospin,cpu-no-native-wait'
+variants_of_mock='mock-map,mock-no-copy,trace,trace-mock'
 
 # ---- how a step runs ---------------------------------------------------------
 # A step is this script again, under timeout(1), with its output in a log.
@@ -408,71 +411,41 @@ kernel_library() {
         -o "$bin/kernels.so"
 }
 
-program() { # CONFIG PROGRAM VARIANT ARGS...
-    config=$1 program=$2
-    shift 2
+program() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...: all: without one
+    config=$1 program=$2 variants=$3 prefix=
+    shift 3
     build "$config" "$program" && kernel_library || return 1
-    case $program in conformance) export GLIBC_TUNABLES="$no_caches" ;; esac
-    # shellcheck disable=SC2086
-    run "$bin/$config-$program" "$@" --library "$bin/kernels.so" $rounds
-}
-
-sanitized() { # CONFIG PROGRAM VARIANT ARGS...
-    config=$1 program=$2
-    shift 2
-    build "$config" "$program" && kernel_library || return 1
+    case $config:$program in
+    *san:*) ;;
+    *:conformance) export GLIBC_TUNABLES="$no_caches" ;;
+    esac
+    case $config in
+    valgrind)
+        need valgrind
+        prefix="valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=try
+            --errors-for-leak-kinds=definite,indirect"
+        ;;
+    esac
     export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
     export UBSAN_OPTIONS="print_stacktrace=1"
-    # shellcheck disable=SC2086
-    run $prefix "$bin/$config-$program" "$@" --library "$bin/kernels.so" $rounds
-}
-
-memcheck() { # PROGRAM VARIANT ARGS...
-    need valgrind
-    program=$1
-    shift
-    build valgrind "$program" && kernel_library || return 1
-    run valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=try \
-        --errors-for-leak-kinds=definite,indirect "$bin/valgrind-$program" "$@" \
-        --library "$bin/kernels.so"
-}
-
-answers_signals() { # VARIANTS...: system calls are interrupted all the time
-    for variant in "$@"; do
-        program gcc answers "$variant" --signals 5 || return 1
+    for variant in $(echo "$variants" | tr , ' '); do
+        [ "$variant" != all ] || variant=
+        # shellcheck disable=SC2086
+        run $prefix "$bin/$config-$program" $variant "$@" --library "$bin/kernels.so" $rounds ||
+            return
     done
 }
 
-answers() { # CONFIG VARIANT SEEDS...: every answer of a run on four threads
-    config=$1 variant=$2
+quickly() { # COMMAND...
+    rounds=--quick
+    "$@"
+}
+
+answers() { # CONFIG VARIANTS SEEDS...: every answer of a run on four threads
+    config=$1 variants=$2
     shift 2
     for seed in "$@"; do
-        program "$config" answers "$variant" --seed "$seed" || return 1
-    done
-}
-
-answers_variants() { # SEEDS...
-    rounds=--quick
-    for variant in cpu-one-engine cpu-no-copy cpu-narrow cpu-nospin cpu-no-native-wait mock \
-        mock-map mock-no-copy trace trace-mock; do
-        answers gcc "$variant" "$@" || return 1
-    done
-}
-
-answers_sanitized() { # CONFIG SEEDS...
-    config=$1
-    shift
-    rounds=--quick
-    for seed in "$@"; do
-        for variant in cpu cpu-narrow mock; do
-            sanitized "$config" answers "$variant" --seed "$seed" || return 1
-        done
-    done
-}
-
-answers_long() { # SECONDS
-    for variant in cpu mock; do
-        program gcc answers "$variant" --seconds "$1" || return 1
+        program "$config" answers "$variants" --seed "$seed" || return 1
     done
 }
 
@@ -481,15 +454,16 @@ flat_long() { # a million submissions of each pattern
 }
 
 many_seeds() { # FROM TO, all variants
-    answers gcc cpu $(seq "$1" "$2") && answers_variants $(seq "$1" "$2") &&
-        answers_sanitized tsan $(seq "$1" 3 "$2")
+    # shellcheck disable=SC2046
+    answers gcc cpu $(seq "$1" "$2") &&
+        quickly answers gcc "$variants_of_cpu,mock,$variants_of_mock" $(seq "$1" "$2") &&
+        answers tsan cpu,cpu-narrow,mock $(seq "$1" 3 "$2")
 }
 
 repeat() { # COUNT: whole suites again and again: what fails once in a while
     for seed in $(seq 1 "$1"); do
-        for variant in cpu cpu-nospin cpu-narrow mock; do
-            program gcc conformance "$variant" --seed "$seed" || return 1
-            program gcc faults "$variant" --seed "$seed" || return 1
+        for suite in conformance faults; do
+            program gcc "$suite" cpu,cpu-nospin,cpu-narrow,mock --seed "$seed" || return 1
         done
     done
 }
@@ -647,18 +621,6 @@ words() { # what other headers make macros of is no name here
         -include tests/portability/words.h hcq.h
 }
 
-graph() { # CONFIG SEEDS: graphs against the same calls one after another
-    build "$1" graph && run "$bin/$1-graph" --seeds "$2"
-}
-
-graph_sanitized() { # CONFIG SEEDS
-    build "$1" graph || return 1
-    export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
-    export UBSAN_OPTIONS="print_stacktrace=1"
-    # shellcheck disable=SC2086
-    run $prefix "$bin/$1-graph" --seeds "$2"
-}
-
 unit() { # the pieces, through names that only the implementation knows
     build gcc unit && run "$bin/gcc-unit"
 }
@@ -671,30 +633,22 @@ single_header() { # the amalgamated file, with every backend, does what the file
 
 # ---- on Vulkan: each program ends with 77 where no device is
 
-vulkan() { # PROGRAM VARIANT ARGS...: small rounds but for --full, as a submission costs 100 us
-    case $tier:$1 in --full:* | *:graph) ;; *) rounds=--quick ;; esac
-    need_vulkan_headers
-    program gcc "$@"
-}
-
-vulkan_sanitized() { # CONFIG PROGRAM VARIANT ARGS...
+vulkan() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
+    # Small rounds but for --full, as a submission costs 100 us.
+    case $tier:$2 in --full:* | *:graph) ;; *) rounds=--quick ;; esac
     # Of Mesa's driver 128 bytes are left when its library has been closed, from a
     # place that has no name any more: no suppression finds them. Our own leaks
     # are seen on the mock, and by the tests' counting hooks.
     case $3 in vulkan*) leaks=0 ;; *) leaks=1 ;; esac
     need_vulkan_headers
-    sanitized "$@"
+    program "$@"
 }
 
 vulkan_mock() { # other drivers than the one that is here, and their failures
     need_vulkan_headers
     build gcc vulkan_check || return
     run "$bin/gcc-vulkan_check" || return
-    vulkan conformance vkmock-low && vulkan conformance vkmock-turns
-}
-
-vulkan_mock_all() { # vkmock itself is run under the sanitizers
-    vulkan conformance vkmock && vulkan conformance vkmock-one
+    vulkan gcc conformance vkmock-low,vkmock-turns
 }
 
 validation_layer() { # is it there?
@@ -721,44 +675,35 @@ validated() { # PROGRAM VARIANTS...: the layer's first message fails a test
     need_vulkan_headers
     validation_layer || return
     export HCQ_TEST_VALIDATION=1
-    program=$1
-    shift
-    for variant in "$@"; do
-        vulkan "$program" "$variant" || return
-    done
+    vulkan gcc "$@"
 }
 
 validation_all() {
     rounds=--quick
-    validated conformance vulkan vulkan-staged vulkan-plain vulkan-no-copy vulkan-narrow &&
-        validated vulkan vulkan && validated graph vulkan && validated answers vulkan
+    validated conformance vulkan,vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow &&
+        for suite in vulkan graph answers; do
+            validated "$suite" vulkan || return
+        done
 }
 
 asan_vulkan_all() {
-    for variant in vulkan-staged vulkan-plain vulkan-no-copy vulkan-narrow; do
-        vulkan_sanitized asan conformance "$variant" --quick || return
-    done
-    for program in vulkan misuse answers graph; do
-        vulkan_sanitized asan "$program" vulkan || return
-    done
-    for variant in vkmock vkmock-one vkmock-low; do
-        vulkan_sanitized asan conformance "$variant" || return
-    done
+    vulkan asan conformance vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow --quick &&
+        vulkan asan conformance vkmock,vkmock-one,vkmock-low &&
+        for suite in vulkan misuse answers graph; do
+            vulkan asan "$suite" vulkan || return
+        done
 }
 
 tsan_vulkan_all() { # the driver itself was not made for it: on the mock alone
-    for variant in vkmock vkmock-one vkmock-low; do
-        vulkan_sanitized tsan conformance "$variant" || return
-        vulkan_sanitized tsan answers "$variant" || return
+    for suite in conformance answers; do
+        vulkan tsan "$suite" vkmock,vkmock-one,vkmock-low || return
     done
 }
 
 vulkan_seeds() { # FROM TO
     need_vulkan_headers
     for seed in $(seq "$1" "$2"); do
-        for variant in vulkan vulkan-staged vulkan-narrow vkmock; do
-            program gcc answers "$variant" --seed "$seed" || return
-        done
+        program gcc answers vulkan,vulkan-staged,vulkan-narrow,vkmock --seed "$seed" || return
     done
     program gcc graph vulkan --seeds 2000
 }
@@ -821,39 +766,9 @@ cuda_mock() { # CONFIG VERSIONS...: the newest, 11.4, and others if asked for
     done
 }
 
-cuda_each() { # RUNNER CONFIG PROGRAM VARIANT,VARIANT... ARGS...
-    runner=$1 config=$2 suite=$3 variants=$4
-    shift 4
+cuda() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
     case $tier in --full) ;; *) rounds=--quick ;; esac
-    cuda_mock "$config" || return
-    for variant in $(echo "$variants" | tr , ' '); do
-        "$runner" "$config" "$suite" "$variant" "$@" || return
-    done
-}
-
-cuda() { # PROGRAM VARIANT,VARIANT... ARGS...
-    cuda_each program gcc "$@"
-}
-
-cuda_sanitized() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...
-    cuda_each sanitized "$@"
-}
-
-cuda_mock_check() { # CONFIGS...: the mock has to be right before it judges
-    for config in "$@"; do
-        cuda_mock "$config" || return
-        case $config in *san) sanitized "$config" cuda_check ;;
-        *) program "$config" cuda_check ;;
-        esac || return
-    done
-}
-
-cuda_variants() { # those that default leaves out
-    cuda conformance cumock-plain,cumock-lists,cumock-few,cumock-one,cumock-no-copy
-}
-
-cuda_own() { # what only this backend has
-    cuda cuda cumock,cumock-events,cumock-plain
+    cuda_mock "$1" && program "$@"
 }
 
 cuda_versions() { # what holds on one version of the driver holds on all
@@ -861,18 +776,18 @@ cuda_versions() { # what holds on one version of the driver holds on all
         cuda_mock gcc "$known" || return
         export HCQ_TEST_CUDA_VERSION="$known"
         for suite in conformance cuda misuse alloc graph; do
-            cuda "$suite" cumock,cumock-events,cumock-one || return
+            cuda gcc "$suite" cumock,cumock-events,cumock-one || return
         done
     done
 }
 
-cuda_sanitized_all() { # CONFIG
-    cuda_mock_check "$1" || return
+cuda_all() { # CONFIG
+    cuda "$1" cuda_check all || return
     for suite in conformance cuda answers graph misuse; do
-        cuda_sanitized "$1" "$suite" cumock,cumock-events,cumock-plain,cumock-lists || return
+        cuda "$1" "$suite" cumock,cumock-events,cumock-plain,cumock-lists || return
     done
     for suite in conformance cuda answers; do
-        cuda_sanitized "$1" "$suite" cumock-one,cumock-no-copy,cumock-narrow || return
+        cuda "$1" "$suite" cumock-one,cumock-no-copy,cumock-narrow || return
     done
 }
 
@@ -887,11 +802,10 @@ cuda_seeds() { # FROM TO: versions of the driver in turns
         esac
         cuda_mock gcc "$known" || return
         export HCQ_TEST_CUDA_VERSION="$known"
-        for variant in cumock cumock-events cumock-lists cumock-one cumock-narrow; do
-            program gcc answers "$variant" --seed "$seed" || return
-        done
+        program gcc answers cumock,cumock-events,cumock-lists,cumock-one,cumock-narrow \
+            --seed "$seed" || return
     done
-    cuda graph cumock,cumock-events --seeds 200
+    cuda gcc graph cumock,cumock-events --seeds 200
 }
 
 no_cuda() { # what a program meets where there is no driver, none of use, or a part of one
