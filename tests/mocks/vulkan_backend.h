@@ -291,31 +291,6 @@ static void cache_is_of_use(TEST_ARGS) {
 
 /* ---- engines and other threads ---- */
 
-typedef struct lent {
-    pthread_mutex_t lock;
-    uint32_t calls;                    /* under it */
-} lent;
-
-static void lent_lock(void *user, VkQueue queue, int locked) {
-    lent *l = (lent *)user;
-    (void)queue;
-    if (locked) {
-        pthread_mutex_lock(&l->lock);
-        l->calls++;
-    } else {
-        pthread_mutex_unlock(&l->lock);
-    }
-}
-
-/* hcq on queues of the rig, for kernels and for copies. */
-static hcq_device *rig_lend(rig *r, lent *l) {
-    const hcq_vulkan_queue queues[2] = {{r->queues[1][0], 1}, {r->queues[2][0], 2}};
-    hcq_device_desc desc = rig_desc(r, queues, 2);
-    test_vulkan_desc.lock_fn = lent_lock;
-    test_vulkan_desc.lock_user = l;
-    return test_open(0, &desc);
-}
-
 static void rig_driver(rig *r, uint32_t flags) {
     driver_is("vkmock");
     mock_vk_options.devices = 1;
@@ -331,10 +306,9 @@ static void engine_lends_its_device(TEST_ARGS) {
     VkBufferCopy region = {0, 512, 64};
     VkSemaphore semaphore;
     uint64_t value;
-    lent l = {PTHREAD_MUTEX_INITIALIZER, 0};
     rig r;
     rig_driver(&r, 0);
-    hcq_device *device = rig_lend(&r, &l);
+    hcq_device *device = rig_lend(&r);
     hcq_buffer words = make_words(device, 64);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(record_add(q, make_add(device), words, 2, 9), 0);
@@ -352,8 +326,10 @@ static void engine_lends_its_device(TEST_ARGS) {
     submit_and_wait(q, device);
     CHECK_U64(rig_word(&r, 512 + 8), 9);
     CHECK_U64(READ32(words, 2), 1);
-    CHECK(l.calls != 0);
+    CHECK(r.locked != 0);
+    mock_vk_fail("vkDeviceWaitIdle", 1, 1, VK_ERROR_DEVICE_LOST);
     CHECK_OK(hcq_close(device));
+    CHECK_U64(mock_vk_peek(&mock_vk_counters.failed), 0); /* the engine goes on */
     rig_close(&r);
     CHECK(!backend_left());
 }
@@ -419,11 +395,10 @@ static void refused_value_is_told(TEST_ARGS) {
 static void meanwhile_an_engine_is_asked(TEST_ARGS) {
     enum { DRAWN = 6000, AHEAD = 4 };
     hcq_point drawn, done = {{0}, 0};
-    lent l = {PTHREAD_MUTEX_INITIALIZER, 0};
     asker a, b;
     rig r;
     rig_driver(&r, MOCK_VK_LATE_SIGNALS);
-    hcq_device *device = rig_lend(&r, &l);
+    hcq_device *device = rig_lend(&r);
     asker_start(&a, device, ask_what_is_done);
     asker_start(&b, device, ask_to_submit);
     for (uint64_t i = 1; i <= DRAWN; i++) {
@@ -432,9 +407,10 @@ static void meanwhile_an_engine_is_asked(TEST_ARGS) {
         if (i > AHEAD) {
             rig_signal(&r, r.a, i - AHEAD);
         }
-        lent_lock(&l, NULL, 1);
-        RIG_OK(rig_submit(&r, r.queues[1 + i % 2][0], NULL, 0, 0, r.semaphores[2 + i % 2], i));
-        lent_lock(&l, NULL, 0);
+        VkQueue lent = r.queues[1 + i % 2][0];
+        rig_lock(&r, lent, 1);
+        RIG_OK(rig_submit(&r, lent, NULL, 0, 0, r.semaphores[2 + i % 2], i));
+        rig_lock(&r, lent, 0);
     }
     rig_signal(&r, r.a, DRAWN);
     WAIT_OK(done);

@@ -25,6 +25,9 @@ typedef struct rig {
     VkBuffer buffer;
     uint64_t address;
     unsigned char *host;
+    hcq_vulkan_queue lent[RIG_FAMILIES]; /* to hcq, each with its lock */
+    pthread_mutex_t locks[RIG_FAMILIES];
+    uint64_t locked;                   /* times; atomic */
 } rig;
 
 #define RIG_OK(call) assert_int_equal(call, VK_SUCCESS)
@@ -187,20 +190,45 @@ static void rig_close(rig *r) {
     r->vk.DestroyInstance(r->instance, NULL);
 }
 
-/* hcq on queues of it. `queues` have to stay. */
-static hcq_device_desc rig_desc(rig *r, const hcq_vulkan_queue *queues, uint32_t count) {
+/* Around what hcq, or the engine, does with a lent queue. */
+static void rig_lock(void *user, VkQueue queue, int locked) {
+    rig *r = (rig *)user;
+    uint32_t i = 0;
+    while (i < RIG_FAMILIES && r->lent[i].queue != queue) {
+        i++;
+    }
+    assert_in_range(i, 0, RIG_FAMILIES - 1);
+    assert_int_equal(locked ? pthread_mutex_lock(&r->locks[i])
+                            : pthread_mutex_unlock(&r->locks[i]), 0);
+    __atomic_add_fetch(&r->locked, locked ? 1 : 0, __ATOMIC_RELAXED);
+}
+
+/* hcq on its first queues; of several families the first one's stays the engine's. */
+static hcq_device *rig_lend(rig *r) {
     hcq_device_desc desc = test_desc();
+    pthread_mutexattr_t checks;
+    uint32_t count = 0;
+    pthread_mutexattr_init(&checks);
+    pthread_mutexattr_settype(&checks, PTHREAD_MUTEX_ERRORCHECK);
+    for (uint32_t i = r->first < r->last ? r->first + 1 : r->first; i <= r->last; i++) {
+        pthread_mutex_init(&r->locks[count], &checks);
+        r->lent[count].queue = r->queues[i][0];
+        r->lent[count++].family = i;
+    }
+    pthread_mutexattr_destroy(&checks);
     test_vulkan_desc.flags &= ~(uint32_t)HCQ_VULKAN_VALIDATION;
     test_vulkan_desc.instance = r->instance;
     test_vulkan_desc.physical_device = r->physical;
     test_vulkan_desc.device = r->device;
     test_vulkan_desc.loader = mock_vk_loader;
-    test_vulkan_desc.queues = queues;
+    test_vulkan_desc.lock_fn = rig_lock;
+    test_vulkan_desc.lock_user = r;
+    test_vulkan_desc.queues = r->lent;
     test_vulkan_desc.queue_count = count;
     test_vulkan_desc.extensions = rig_extensions;
     test_vulkan_desc.extension_count = 2;
     test_vulkan_desc.features = &r->features;
-    return desc;
+    return test_open(0, &desc);
 }
 
 /* ---- its work ---- */
