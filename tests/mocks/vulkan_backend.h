@@ -376,20 +376,6 @@ static void ask_to_submit(hcq_device *device) {
     (void)hcq_wait(&done, 1, HCQ_ALL, BOUND);
 }
 
-/* No device's logger is told of a value that no semaphore has. */
-static void refused_value_is_told(TEST_ARGS) {
-    char line[200] = "";
-    FILE *user = stderr;
-    hcq_point point;
-    stderr = fmemopen(line, sizeof line, "w");
-    hcq_result result = hcq_vulkan_import_point(NULL, (VkSemaphore)(uintptr_t)64,
-                                                (uint64_t)INT64_MAX + 1, &point);
-    fclose(stderr);
-    stderr = user;
-    CHECK_RESULT(result, HCQ_ERROR_INVALID);
-    CHECK(strstr(line, "value: above INT64_MAX [HCQ_ERROR_INVALID]") != NULL);
-}
-
 /* Work that waits for an engine is handed over while others ask what it has done, and
    the engine submits to the queues that it has lent. */
 static void meanwhile_an_engine_is_asked(TEST_ARGS) {
@@ -473,7 +459,6 @@ static void unfit_drivers(TEST_ARGS) {
     cmocka_unit_test(devices_with_the_same_addresses),                             \
     cmocka_unit_test(clock_begins_again), cmocka_unit_test(stamps_over_swaps),     \
     cmocka_unit_test(cache_is_of_use), cmocka_unit_test(engine_lends_its_device),  \
-    cmocka_unit_test(refused_value_is_told),                                       \
     cmocka_unit_test(meanwhile_an_engine_is_asked),                                \
     cmocka_unit_test(meanwhile_the_layer_speaks), cmocka_unit_test(unfit_drivers)
 

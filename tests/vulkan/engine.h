@@ -124,18 +124,29 @@ static void handles_of_its_own(TEST_ARGS) {
     CHECK(whole == part && part_at == at + 400);
 }
 
-/* All other calls: core/misuse.txt. */
+/* What it says where no device's logger is told. All other calls: core/misuse.txt. */
 static void import_point_refuses(TEST_ARGS) {
     hcq_device *cpu = open_cpu();
-    VkSemaphore some = (VkSemaphore)(uintptr_t)64; /* is not looked at */
+    const VkSemaphore some = (VkSemaphore)(uintptr_t)64; /* is not looked at */
+    const uint64_t above = (uint64_t)INT64_MAX + 1;
+    char lines[400] = "";
+    FILE *user = stderr;
     hcq_point got;
-    CHECK_RESULT(hcq_vulkan_import_point(NULL, some, 1, &got), HCQ_ERROR_INVALID);
     CHECK_RESULT(hcq_vulkan_import_point(cpu, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
     CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, 1, &got), HCQ_ERROR_UNSUPPORTED);
-    CHECK_RESULT(hcq_vulkan_import_point(T.dev, VK_NULL_HANDLE, 1, &got), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, 1, NULL), HCQ_ERROR_INVALID);
-    CHECK_RESULT(hcq_vulkan_import_point(T.dev, some, (uint64_t)INT64_MAX + 1, &got),
-                 HCQ_ERROR_INVALID);
+    stderr = fmemopen(lines, sizeof lines, "w");
+    const hcq_result results[] = {hcq_vulkan_import_point(NULL, some, 1, &got),
+                                  hcq_vulkan_import_point(T.dev, VK_NULL_HANDLE, 1, &got),
+                                  hcq_vulkan_import_point(T.dev, some, 1, NULL),
+                                  hcq_vulkan_import_point(T.dev, some, above, &got)};
+    fclose(stderr);
+    stderr = user;
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_RESULT(results[i], HCQ_ERROR_INVALID);
+    }
+    CHECK(strstr(lines, "device: is NULL") && strstr(lines, "semaphore: is NULL"));
+    CHECK(strstr(lines, "point: is NULL"));
+    CHECK(strstr(lines, "value: above INT64_MAX [HCQ_ERROR_INVALID]") != NULL);
     CHECK_OK(hcq_close(cpu));
 }
 

@@ -310,42 +310,32 @@ static void blocks_have_to_fit(TEST_ARGS) {
 
 /* ---- entry points ---- */
 
-/* Two kernels: `first` stores 11 to word 0 of binding 0, `second` 22 to word 1:
-
-       OpEntryPoint GLCompute %first "first" %words
-       OpEntryPoint GLCompute %second "second" %words */
-static const uint32_t two_kernels[] = {
-    0x7230203,0x10500,0x0,0x13,0x0,0x20011,0x1,0x3000e,0x0,0x1,0x6000f,0x5,0x1,0x73726966,0x74,
-    0x2,0x6000f,0x5,0x3,0x6f636573,0x646e,0x2,0x60010,0x1,0x11,0x1,0x1,0x1,0x60010,0x3,0x11,0x1,
-    0x1,0x1,0x40047,0x4,0x6,0x4,0x50048,0x5,0x0,0x23,0x0,0x30047,0x5,0x2,0x40047,0x2,0x22,0x0,
-    0x40047,0x2,0x21,0x0,0x20013,0x6,0x30021,0x7,0x6,0x40015,0x8,0x20,0x0,0x3001d,0x4,0x8,
-    0x3001e,0x5,0x4,0x40020,0x9,0xc,0x5,0x40020,0xa,0xc,0x8,0x4002b,0x8,0xb,0x0,0x4002b,0x8,0xc,
-    0x1,0x4002b,0x8,0xd,0xb,0x4002b,0x8,0xe,0x16,0x4003b,0x9,0x2,0xc,0x50036,0x6,0x1,0x0,0x7,
-    0x200f8,0xf,0x60041,0xa,0x10,0x2,0xb,0xb,0x3003e,0x10,0xd,0x100fd,0x10038,0x50036,0x6,0x3,
-    0x0,0x7,0x200f8,0x11,0x60041,0xa,0x12,0x2,0xb,0xc,0x3003e,0x12,0xe,0x100fd,0x10038
-};
-
-/* The module may lie anywhere and go at once. */
+/* The module, whose "main" gets another name, may lie anywhere and go at once. */
 static void entry_points_by_name(TEST_ARGS) {
+    enum { SIZE = sizeof spirv_vk_length };
     static const char *const wrong[] = {"third", NULL, ""};
     static const char *const texts[] = {"third", "main", "entry"};
+    static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     const hcq_dims one = {1, 1, 1};
-    unsigned char *bytes = (unsigned char *)malloc(sizeof two_kernels + 3);
-    hcq_program_desc desc = {"entries", NULL, {HCQ_ARG_OUT}, NULL, NULL,
-                             {NULL, sizeof two_kernels, NULL}, {NULL, 0, NULL}, 0};
-    for (uint32_t i = 0; i < 4; i++) {
-        hcq_buffer dst = make_words(T.dev, 2);
-        hcq_program *program = NULL;
-        uint32_t want[2] = {i % 2 ? 0 : 11, i % 2 ? 22 : 0};
-        memcpy(bytes + i, two_kernels, sizeof two_kernels);
-        desc.spirv.data = bytes + i;
-        desc.spirv.entry = i % 2 ? "second" : "first";
-        CHECK_OK(hcq_program_create(T.dev, &desc, &program));
-        memset(bytes, 0xee, sizeof two_kernels + 3);
-        CHECK_OK(hcq_program_call(program, &dst, 1, NULL, 0, &one, &one, NULL));
-        CHECK_BYTES(dst, want, sizeof want);
+    uint32_t words[SIZE / 4];
+    unsigned char *bytes = (unsigned char *)malloc(SIZE + 3);
+    hcq_program_desc desc = shader_desc("vk_length", list);
+    for (uint32_t i = 0; i < SIZE / 4; i++) {
+        words[i] = spirv_vk_length[i] == 0x6e69616d ? 0x6e72656b : spirv_vk_length[i];
     }
-    desc.spirv.data = two_kernels;
+    desc.spirv.entry = "kern";
+    for (uint32_t i = 0; i < 4; i++) {
+        const hcq_buffer args[2] = {make_words(T.dev, 2), make_words(T.dev, 7)};
+        const uint32_t want[2] = {7, 0};
+        hcq_program *program = NULL;
+        memcpy(bytes + i, words, SIZE);
+        desc.spirv.data = bytes + i;
+        CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+        memset(bytes, 0xee, SIZE + 3);
+        CHECK_OK(hcq_program_call(program, args, 2, NULL, 0, &one, &one, NULL));
+        CHECK_BYTES(args[0], want, sizeof want);
+    }
+    desc.spirv.data = words;
     for (uint32_t i = 0; i < 3; i++) {
         desc.spirv.entry = wrong[i];
         REFUSED(&desc, HCQ_ERROR_INVALID, texts[i]);

@@ -64,9 +64,6 @@ static const module modules[] = {
     {MODULE(pointer_uint64),
      .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO},
                 HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_INT64, 0, 0}},
-    {MODULE(pointer_uvec2),
-     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO},
-                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
     {MODULE(bindings_push),
      .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 80, {1, 2, 1}, {3, NO, NO},
                 HCQI_VK_NEEDS_FLOAT64, 0, 0}},
@@ -145,7 +142,7 @@ static const module modules[] = {
     {MODULE(pointer), .args = {B, U}},
     {MODULE(pointer), .args = {U, B}, .refused = "argument 0 is a value"},
     {MODULE(pointer_uint64), .args = {U, U, U}},             /* it does not say */
-    {MODULE(pointer_uvec2), .args = {D}},
+    {MODULE(pointer_uint64), .args = {D}},
     {MODULE(bindings_push), .args = {B, B, U, F, RAW(48, 16), D, D}},
     {MODULE(bindings_push), .args = {U, B, F, B, RAW(48, 16), D, D}}, /* buffers do not count */
     {MODULE(bindings_push), .args = {B, B, U, F},
