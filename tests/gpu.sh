@@ -76,59 +76,18 @@ find_compiler() {
 
 # ---- the device --------------------------------------------------------------
 
-write_probe() {
-    cat <<'END'
-#include <dlfcn.h>
-#include <stdio.h>
-
-#define CU(name, ...) (*(int (*)(__VA_ARGS__))dlsym(lib, "cu" name))
-
-int main(void) {
-    /* sm_X, sm_Y, processors, copy engines, 64-bit memory operations, pools */
-    static const int keys[6] = {75, 76, 16, 40, 122, 115};
-    int devices = 0, driver = 0, a[6] = {0, 0, 0, 0, 0, 0};
-    char text[100] = "";
-    size_t bytes = 0;
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!lib || !dlsym(lib, "cuDeviceTotalMem_v2")) {
-        puts(lib ? "libcuda.so.1 is not NVIDIA's driver" : "no libcuda.so.1: no NVIDIA driver");
-        return 77;
-    }
-    int result = CU("Init", unsigned)(0);
-    if (result != 0 || CU("DeviceGetCount", int *)(&devices) != 0 || devices == 0) {
-        printf("the driver finds no GPU (cuInit gives %d)\n", result);
-        return 77;
-    }
-    CU("DriverGetVersion", int *)(&driver);
-    CU("DeviceGetName", char *, int, int)(text, sizeof text, 0);
-    CU("DeviceTotalMem_v2", size_t *, int)(&bytes, 0);
-    for (int i = 0; i < 6; i++) { CU("DeviceGetAttribute", int *, int, int)(&a[i], keys[i], 0); }
-    printf("%s%s, driver %d.%d, sm_%d%d, %d processors, %d copy engines, %llu MiB, %s, %s, "
-           "%d device%s\n", text, dlsym(lib, "mock_cuda_kernel") ? " (mock)" : "",
-           driver / 1000, driver % 1000 / 10, a[0], a[1], a[2], a[3],
-           (unsigned long long)(bytes >> 20),
-           a[4] ? "stream memory operations" : "no memory operations",
-           a[5] ? "memory pools" : "no memory pools", devices, devices == 1 ? "" : "s");
-    return 0;
-}
-END
-}
-
-find_device() { # prints one line about it; 77 and the reason if there is none
-    write_probe >"$tmp/probe.c"
-    "$cc" -w "$tmp/probe.c" -o "$tmp/probe" -ldl || {
-        echo "$cc cannot build a program"
-        return 2
-    }
-    on_driver timeout -k 5 60 "$tmp/probe" 2>/dev/null
+find_device() { # 77 and hcq's reason if there is none that works; leaves the example hello
+    "$cc" -pthread -std=c99 -w -DHCQ_CUDA "$root/examples/hello.c" -o "$tmp/hello" -ldl || return 2
+    on_driver timeout -k 5 60 "$tmp/hello" CUDA >"$tmp/hello.said" 2>&1 && return
+    ! grep -q 'hello: no such device' "$tmp/hello.said" && return 1
+    return 77
 }
 
 about_machine() {
     uname -srm
     "$cc" --version 2>/dev/null | head -n 1
-    if [ -z "$mock" ] && command -v nvidia-smi >/dev/null 2>&1; then
-        timeout -k 5 20 nvidia-smi 2>&1
-    fi
+    [ -n "$mock" ] || timeout -k 5 20 nvidia-smi -L
+    [ -n "$mock" ] || timeout -k 5 20 nvidia-smi
 }
 
 # ---- building ----------------------------------------------------------------
@@ -162,7 +121,7 @@ build() {
     done
     compile bench -std=gnu11 "$fast" -w -DBENCH_CUDA -DBENCH_CUDA_ONLY -DHCQ_CUDA \
         "$here/bench/bench.c" "$here/bench/bench_cuda.c" "$here/bench/bench_hcq.c"
-    for example in hello replay photo digits frames; do
+    for example in replay photo digits frames; do
         compile "$example" -std=c99 "$fast" -w -DHCQ_CUDA "$root/examples/$example.c"
     done
     wait
@@ -293,12 +252,12 @@ sanitizer() {
     tool=$(find_sanitizer)
     [ -n "$tool" ] || skip "no compute-sanitizer"
     [ -z "$mock" ] || skip "not on a mock"
-    built hello
-    if ! timeout -k 5 40 "$tool" --tool memcheck --error-exitcode 9 "$tmp/probe"; then
-        skip "compute-sanitizer cannot run a program on this machine"
-    fi
-    sanitized "$tmp/hello" CUDA || return 1
-    built conformance
+    sanitized "$tmp/hello" CUDA
+    case $? in
+    0) built conformance ;;
+    9) return 1 ;;
+    *) skip "compute-sanitizer cannot run a program on this machine" ;;
+    esac
     many_connections
     for filter in 'graph_*' 'launch*' 'copy*' 'transfer*'; do
         sanitized "$tmp/conformance" "$variant" --quick --filter "$filter" || return 1
@@ -307,30 +266,27 @@ sanitizer() {
 
 # ---- benchmarks --------------------------------------------------------------
 
-measure() { # NAME PREFIX: the table into the log, and NAME.json
+measure() { # NAME ARGUMENTS...: its table
     built bench
-    set -- "$1" --only "$2" --json "$out/$1.json"
-    file=$1
+    table=$tmp/$1.table
     shift
     [ -z "$mock" ] || set -- "$@" --smoke
-    on_driver "$tmp/bench" "$@" >"$tmp/$file.table" 2>"$tmp/$file.err"
+    on_driver "$tmp/bench" "$@" >"$table"
     status=$?
-    cat "$tmp/$file.err" "$tmp/$file.table"
-    ! grep -q SKIP "$tmp/$file.table" || {
+    cat "$table"
+    ! grep -q SKIP "$table" || {
         echo "a device is here, and a bench skips it"
         return 1
     }
     return "$status"
 }
 
-bench() { measure bench cuda.; }
+bench() { measure bench --only cuda. --json "$out/bench.json"; }
 facts() {
-    measure facts cuda_fact. || return 1
+    measure facts --only cuda_fact. --json "$out/facts.json" || return 1
     many_connections
     echo "with CUDA_DEVICE_MAX_CONNECTIONS=$CUDA_DEVICE_MAX_CONNECTIONS:" >>"$tmp/facts.table"
-    set -- --only cuda_fact.streams
-    [ -z "$mock" ] || set -- "$@" --smoke
-    on_driver "$tmp/bench" "$@" | sed 1d | tee -a "$tmp/facts.table"
+    measure streams --only cuda_fact.streams && sed 1d "$tmp/streams.table" >>"$tmp/facts.table"
 }
 
 goals() {
@@ -434,10 +390,10 @@ run_all() {
     tmp=$(mktemp -d "${TMPDIR:-/tmp}/hcq-gpu.XXXXXX") || exit 2
     trap stop EXIT
     trap 'exit 130' INT TERM HUP
-    device=$(find_device)
-    status=$?
-    [ "$status" -eq 0 ] || {
-        echo "no GPU: $device"
+    find_device || {
+        status=$?
+        echo "no GPU:"
+        cat "$tmp/hello.said"
         exit "$status"
     }
     [ -n "$out" ] || out=$tmp/results
@@ -449,8 +405,7 @@ run_all() {
     variant=cuda
     [ -z "$mock" ] || variant=cumock
     export cc tmp out mock variant HCQ_TEST_CUDA_MOCK="$mock"
-    echo "$device" | tee "$out/summary.txt"
-    about_machine | tee "$out/machine.log" | head -n 2 | tee -a "$out/summary.txt"
+    about_machine 2>&1 | tee "$out/machine.log" | head -n 3 | tee "$out/summary.txt"
     for step in $(step_table | sed 's/  *\([0-9]*\) .*/:\1/'); do
         run_step "${step%:*}" "${step#*:}"
     done

@@ -121,10 +121,12 @@ extern CUevent your_event;
 #endif
 END
 
+# hello.c's kernel, for the device; then the fragment.
+sed -n '/^#ifdef HCQ_CUDA/,/^}/p' "$root/examples/hello.c" | sed '/^typedef/d; s/axpy(/kernel(/' \
+    >"$dir/kernel.h"
 cat > "$dir/context.c" <<'END'
-#define HCQ_IMPLEMENTATION
-#define HCQ_CPU
 #include "context.h"
+#include "kernel.h"
 hcq_device *dev;
 hcq_queue *q, *c;
 hcq_program *axpy;
@@ -137,35 +139,20 @@ hcq_result r;
 static int logged;
 
 #ifdef ON_CUDA
-#include "kernels/hello.h"
 #define DEVICE "CUDA"
-#define PTX { ptx_axpy, sizeof ptx_axpy, "axpy" }
 CUstream your_stream;
 CUevent your_event;
 
-static void make_engine(void) {
+static int make_engine(void) {
     hcq_cuda_info info;
-    r = hcq_cuda_info_get(dev, &info);
-    if (r == HCQ_OK && (cuCtxPushCurrent_v2(info.context) != 0 ||
-                        cuStreamCreateWithPriority(&your_stream, 1, 0) != 0 ||
-                        cuEventCreate(&your_event, 2) != 0 ||
-                        cuEventRecord(your_event, your_stream) != 0)) {
-        r = HCQ_ERROR_HOST;
-    }
+    return hcq_cuda_info_get(dev, &info) == HCQ_OK && cuCtxPushCurrent_v2(info.context) == 0 &&
+           cuStreamCreateWithPriority(&your_stream, 1, 0) == 0 &&
+           cuEventCreate(&your_event, 2) == 0 && cuEventRecord(your_event, your_stream) == 0;
 }
 #else
 #define DEVICE "CPU"
-#define PTX { NULL, 0, NULL }
-static void make_engine(void) {}
+static int make_engine(void) { return 1; }
 #endif
-
-static void kernel(const void *block_args, const hcq_block *b) {
-    const axpy_args *k = HCQ_ARGS(axpy_args, block_args);
-    HCQ_FOR_THREADS(b, at) {
-        uint32_t i = b->id.x * b->block.x + at.x;
-        if (i < k->n) { HCQ_PTR(int32_t, k->y)[i] += k->a * HCQ_PTR(int32_t, k->x)[i]; }
-    }
-}
 
 static void log_line(void *user, hcq_result result, const char *text) {
     (void)user;
@@ -173,32 +160,32 @@ static void log_line(void *user, hcq_result result, const char *text) {
     logged++;
 }
 
-static hcq_result make_all(void) {
+static int make_all(void) {
     hcq_program_desc program = { "axpy", kernel, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
                                                    HCQ_ARG_U32 },
                                  NULL, NULL, { NULL, 0, NULL }, PTX, 0 };
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
     desc.log_fn = log_line;
-    r = hcq_open(DEVICE, &desc, &dev);
-    if (r == HCQ_OK) { make_engine(); }
-    if (r == HCQ_OK) { r = hcq_alloc(dev, sizeof data, HCQ_ZEROED, &x); }
-    if (r == HCQ_OK) { r = hcq_alloc(dev, sizeof data, HCQ_ZEROED, &y); }
-    if (r == HCQ_OK) { r = hcq_program_create(dev, &program, &axpy); }
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COPY, &c); }
-    if (r == HCQ_OK) { r = hcq_signal_create(dev, 0, &s); }
-    if (r == HCQ_OK) { r = hcq_signal_create(dev, 0, &t); }
+    if (hcq_open(DEVICE, &desc, &dev) != HCQ_OK || !make_engine() ||
+        hcq_alloc(dev, sizeof data, HCQ_ZEROED, &x) != HCQ_OK ||
+        hcq_alloc(dev, sizeof data, HCQ_ZEROED, &y) != HCQ_OK ||
+        hcq_program_create(dev, &program, &axpy) != HCQ_OK ||
+        hcq_queue_create(dev, HCQ_COMPUTE, &q) != HCQ_OK ||
+        hcq_queue_create(dev, HCQ_COPY, &c) != HCQ_OK ||
+        hcq_signal_create(dev, 0, &s) != HCQ_OK || hcq_signal_create(dev, 0, &t) != HCQ_OK) {
+        return 0;
+    }
     args.y = y.address;
     args.x = x.address;
     args.a = 2;
     args.n = 1000;
-    return r;
+    return 1;
 }
 
 int main(void) {
-    if (make_all() != HCQ_OK) {
-        fprintf(stderr, "context: %s\n", hcq_result_text(r));
+    if (!make_all()) {
+        fprintf(stderr, "no context\n");
         return 1;
     }
     fragment();
@@ -229,57 +216,54 @@ compile() { # LANGUAGE SOURCE FLAGS...: into SOURCE's place, .o for .c
 }
 
 build() { # what all are linked with
-    if [ -z "${HCQ_OBJECT:-}" ]; then
-        printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$dir/hcq.c"
-        vulkan=
-        ! vulkan_headers || vulkan=-DHCQ_VULKAN
-        "$cc" -std=c99 -O1 -DHCQ_CPU -DHCQ_CUDA $vulkan -I"$root" -c "$dir/hcq.c" -o "$hcq" ||
-            fail "hcq.h does not compile"
-    fi
+    vulkan=
+    ! vulkan_headers || vulkan=-DHCQ_VULKAN
+    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$dir/hcq.c"
+    [ -n "${HCQ_OBJECT:-}" ] || "$cc" -std=c99 -O1 -DHCQ_CPU -DHCQ_CUDA $vulkan -I"$root" \
+        -c "$dir/hcq.c" -o "$hcq" || fail "hcq.h does not compile"
     [ -f "$mock/libcuda.so.1" ] ||
         "$cc" -std=c11 -O1 -shared -fPIC "$root/tests/mocks/libcuda.c" -o "$mock/libcuda.so.1" \
             -pthread -ldl || fail "the mock of CUDA does not compile"
     sed '1i #define ON_CUDA' "$dir/context.c" >"$dir/cuda_context.c"
 }
 
-run() { # NAME OBJECTS...
-    name=$1
-    shift
+run() { # NAME LANGUAGE OBJECTS...
+    name=$1 language=$2
+    shift 2
     "$cc" "$@" "$hcq" -o "$dir/block" -pthread -ldl || fail "$name does not link as $language"
     LD_LIBRARY_PATH=$mock "$dir/block" >"$dir/output" 2>&1 ||
         fail "$name as $language ended with $?: $(cat "$dir/output")"
 }
 
-wrap() { # FRAGMENT LINES...: the same as a function, with the lines it has in its block
-    fragment=$1
-    shift
-    printf '%s\n' "$@" '#include "context.h"' 'void fragment(void) {' '#line 1'
-    cat "$fragment"
-    echo '}'
+wrap() { # LANGUAGE FRAGMENT LINES...: the same as a function, with the lines it has in its block
+    language=$1 fragment=$2
+    shift 2
+    {
+        printf '%s\n' "$@" '#include "context.h"' 'void fragment(void) {' '#line 1'
+        cat "$fragment"
+        echo '}'
+    } >"$dir/wrapped.c"
+    compile "$language" "$dir/wrapped.c"
 }
 
 check() { # LANGUAGE BLOCK
     block=${2##*/}
-    set -- "$1" "$2" "$dir/wrapped.c"
     case $block in
     c_vulkan-*)
-        wrap "$2" '#define HCQ_VULKAN' '#include "hcq.h"' 'extern VkSemaphore engine_semaphore;' \
-            'extern uint64_t engine_value;' >"$3"
-        compile "$1" "$3"
+        wrap "$1" "$2" '#define HCQ_VULKAN' '#include "hcq.h"' \
+            'extern VkSemaphore engine_semaphore;' 'extern uint64_t engine_value;'
         ;;
     c_cuda-*)
-        wrap "$2" '#define ON_CUDA' >"$3"
-        compile "$1" "$3"
-        run "$block" "$dir/wrapped.o" "$dir/cuda_context.o" "$mock/libcuda.so.1"
+        wrap "$1" "$2" '#define ON_CUDA'
+        run "$block" "$1" "$dir/wrapped.o" "$dir/cuda_context.o" "$mock/libcuda.so.1"
         ;;
     *)
         if grep -q 'int main(' "$2"; then
             compile "$1" "$2"
-            run "$block" "${2%.c}.o"
+            run "$block" "$1" "${2%.c}.o"
         else
-            wrap "$2" >"$3"
-            compile "$1" "$3"
-            run "$block" "$dir/wrapped.o" "$dir/context.o"
+            wrap "$1" "$2" ''
+            run "$block" "$1" "$dir/wrapped.o" "$dir/context.o"
         fi
         ;;
     esac
@@ -327,13 +311,9 @@ for language in c c++; do
     compile "$language" "$dir/context.c"
     compile "$language" "$dir/cuda_context.c"
     for block in "$dir"/c-*.c "$dir"/c_vulkan-*.c "$dir"/c_cuda-*.c "$dir"/hcq*-quick.c; do
-        [ -f "$block" ] || continue
-        if grep -q '^#define HCQ_VULKAN' "$block" || [ "${block#*c_vulkan-}" != "$block" ]; then
-            vulkan_headers || {
-                echo "no vulkan/vulkan.h: $(basename "$block") is not compiled"
-                continue
-            }
-        fi
-        check "$language" "$block"
+        case $vulkan:$block:$(grep '^#define HCQ_VULKAN' "$block") in
+        :*/c_vulkan-*: | :*:?*) echo "no vulkan/vulkan.h: $(basename "$block") is not compiled" ;;
+        *) check "$language" "$block" ;;
+        esac
     done
 done

@@ -13,7 +13,6 @@
 #   options  HCQ_VALIDATE 0, and 1 with NDEBUG; NDEBUG; HCQ_NO_FUTEX
 #   late     the implementation after declarations and system headers
 #   header   the header part alone, of every companion
-#   windows  one, for Windows, where gcc has a sister that compiles for it
 #
 # All but subsets have every backend that is there. Without vulkan/vulkan.h that of
 # Vulkan is left out, and a note says so. --full builds and runs them all. The default
@@ -52,91 +51,35 @@ trap 'exit 1' INT TERM
 
 # ---- the sources -------------------------------------------------------------
 
-# Runs a kernel on the CPU and checks what it wrote; 0 is success. What a companion
-# declares is there, and knows no device of another backend; without a backend its
-# devices are unknown, and everything still links.
+# What hello.c does works on the CPU if that is compiled in, maybe on a GPU that is, and
+# nowhere else. What a companion declares is there, and knows no device that is none.
+sed '/^#define HCQ_/d; /hcq\.h"/d; s/^int main(/static int hello(/' examples/hello.c >"$tmp/hello.h"
 cat >"$tmp/use.h" <<'END'
 #include "hcq.h"
 #include "hcq.h"
-#ifdef HCQ_CPU
-typedef struct { uint64_t data; uint32_t add, count; } use_args;
+#include "hello.h"
 
-static void use_kernel(const void *args, const hcq_block *block) {
-    const use_args *k = HCQ_ARGS(use_args, args);
-    uint32_t *data = HCQ_PTR(uint32_t, k->data);
-    HCQ_FOR_THREADS(block, t) {
-        uint32_t i = block->id.x * block->block.x + t.x;
-        if (i < k->count) {
-            data[i] += k->add;
-        }
-    }
-}
-
-static hcq_result use_queue(hcq_device *device, hcq_buffer buffer) {
-    hcq_program_desc desc = { "add", use_kernel, { HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32 },
-                              NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
-    use_args args = { 0, 5, 100 };
-    hcq_program *program = NULL;
-    hcq_queue *queue = NULL;
-    hcq_point done;
-    hcq_result result = hcq_program_create(device, &desc, &program);
-    args.data = buffer.address;
-    if (result == HCQ_OK) { result = hcq_queue_create(device, HCQ_COMPUTE, &queue); }
-    hcq_queue_exec(queue, program, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(32, 1, 1));
-    if (result == HCQ_OK) { result = hcq_queue_submit(queue, device, &done); }
-    if (result == HCQ_OK) { result = hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER); }
-    hcq_queue_destroy(queue);
-    return result;
-}
-
-static int use_device(void) {
-    uint32_t data[100];
-    hcq_device *device;
-    hcq_buffer buffer;
-    for (uint32_t i = 0; i < 100; i++) { data[i] = i; }
-    if (hcq_open("CPU", NULL, &device) != HCQ_OK) { return 10; }
-    if (hcq_alloc(device, sizeof data, 0, &buffer) != HCQ_OK) { return 11; }
-    if (hcq_copyin(buffer, data, sizeof data) != HCQ_OK) { return 12; }
-    if (use_queue(device, buffer) != HCQ_OK) { return 13; }
-    if (hcq_copyout(data, buffer, sizeof data) != HCQ_OK) { return 14; }
-    for (uint32_t i = 0; i < 100; i++) {
-        if (data[i] != i + 5) { return 15; }
-    }
-#ifdef HCQ_VULKAN
-    hcq_vulkan_info vulkan;
-    if (hcq_vulkan_info_get(device, &vulkan) == HCQ_OK) { return 16; }
-#endif
-#ifdef HCQ_CUDA
-    hcq_cuda_info cuda;
-    if (hcq_cuda_info_get(device, &cuda) == HCQ_OK) { return 17; }
-#endif
-    return hcq_close(device) == HCQ_OK ? 0 : 18;
-}
-#else
-static int use_device(void) {
-    hcq_device *device = NULL;
-    return hcq_open("CPU", NULL, &device) != HCQ_ERROR_NO_DEVICE || device != NULL ? 20 : 0;
-}
-#endif
-
-/* There, and where it is compiled in maybe with a device. */
-static int use_gpu(const char *name, int known) {
-    hcq_device *device = NULL;
-    hcq_result result = hcq_open(name, NULL, &device);
-    if (known && result == HCQ_OK) { return hcq_close(device) == HCQ_OK ? 0 : 30; }
-    return result == HCQ_ERROR_NO_DEVICE && device == NULL ? 0 : 31;
+static int fails_on(const char *name) {
+    char text[16];
+    char *arguments[2] = { text, text };
+    snprintf(text, sizeof text, "%s", name);
+    return hello(2, arguments);
 }
 
 static int use(void) {
-    int vulkan = 0, cuda = 0, status = use_device();
+    int cpu = 1, vulkan = fails_on("VULKAN"), cuda = fails_on("CUDA");
+#ifdef HCQ_CPU
+    cpu = 0;
+#endif
 #ifdef HCQ_VULKAN
-    vulkan = 1;
+    hcq_vulkan_info vulkan_info;
+    vulkan = hcq_vulkan_info_get(NULL, &vulkan_info) != HCQ_OK;
 #endif
 #ifdef HCQ_CUDA
-    cuda = 1;
+    hcq_cuda_info cuda_info;
+    cuda = hcq_cuda_info_get(NULL, &cuda_info) != HCQ_OK;
 #endif
-    if (status == 0) { status = use_gpu("VULKAN", vulkan); }
-    return status == 0 ? use_gpu("CUDA", cuda) : status;
+    return fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
 }
 END
 
@@ -168,7 +111,7 @@ compile() { # SOURCE FLAGS...: one command line; $cc, $std, $opt are the combina
     source=$1
     shift
     count=$((count + 1))
-    $cc $std $opt $lang_warnings $warnings -pthread -I. -I"$tmp" -x $lang "$@" "$tmp/$source.c" || {
+    $cc $std $opt $lang_warnings $warnings -pthread -I. -Iexamples -I"$tmp" -x $lang "$@" "$tmp/$source.c" || {
         fail "$cc $std $opt: $source $*"
         false
     }
@@ -225,19 +168,8 @@ late() {
     std=$(echo "$strict" | sed 's/=c/=gnu/')
     build late $backends
     std=$strict
-    if ! $cc $std -I. -I"$tmp" -x $lang $backends -fsyntax-only "$tmp/late.c" 2>"$tmp/said"; then
+    if ! $cc $std -I. -Iexamples -I"$tmp" -x $lang $backends -fsyntax-only "$tmp/late.c" 2>"$tmp/said"; then
         grep -q '#error.*hcq' "$tmp/said" || fail "$cc $std: late, without a word from hcq"
-    fi
-}
-
-windows() { # compiled and linked, not run, and without Vulkan's headers
-    [ "$compiler:$lang" = gcc:c ] || return 0
-    if command -v x86_64-w64-mingw32-gcc >/dev/null 2>&1; then
-        cc=x86_64-w64-mingw32-gcc
-        compile one -DHCQ_CPU -DHCQ_CUDA -static -o "$tmp/one.exe"
-        cc=$compiler
-    else
-        echo "note: no x86_64-w64-mingw32-gcc" >&2
     fi
 }
 
@@ -282,7 +214,7 @@ for compiler in $compilers; do
         combination "$compiler" c++11 -O0 two
         ;;
     --default)
-        combination "$compiler" c99 -O0 two static header late subsets options windows
+        combination "$compiler" c99 -O0 two static header late subsets options
         combination "$compiler" c++11 -O0 two static header
         combination "$compiler" c2x -O0 looked_at header
         combination "$compiler" c++20 -O0 looked_at header
@@ -291,7 +223,7 @@ for compiler in $compilers; do
         for standard in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
             for opt in -O0 -O2; do
                 combination "$compiler" $standard $opt one two static header late subsets \
-                    options windows
+                    options
             done
         done
         ;;

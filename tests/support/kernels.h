@@ -96,8 +96,8 @@ static const struct { const char *name, *text; } test_ptx[] = {
 "cvta.to.global.u64 %rd12, %rd3; ld.global.u32 %r10, [%rd12]; mad.lo.s32 %r11, %r10, 31, %r1;\n"
 "add.s32 %r12, %r11, 1; st.global.u32 [%rd12], %r12; mov.u64 %rd10, 0x5eed5eed5eed5eed;\n"
 "mul.wide.u32 %rd13, %r1, 4; add.s64 %rd14, %rd10, %rd13; mov.u64 %rd11, 0x5eed5eed5eed5eed;\n"
-"add.s64 %rd15, %rd11, 20; membar.sys; atom.sys.add.u32 %r13, [%rd15], 1;\n"
-"add.s32 %r14, %r13, 1; membar.sys; st.volatile.u32 [%rd14+24], %r14; $L7: ret; }\n"},
+"add.s64 %rd15, %rd11, 12; membar.sys; atom.sys.add.u32 %r13, [%rd15], 1;\n"
+"add.s32 %r14, %r13, 1; membar.sys; st.volatile.u32 [%rd14+16], %r14; $L7: ret; }\n"},
 {"mix",
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_mix( .param .u64 p0,\n"
 ".param .u64 p1, .param .u32 p2, .param .u32 p3 ) { .reg .pred %p<4>; .reg .b32 %r<14>;\n"

@@ -222,9 +222,6 @@ static void test_log_line(void *user, hcq_result result, const char *text) {
     int n = snprintf(log->text + log->used, sizeof log->text - log->used, "%s: %s\n",
                      hcq_result_name(result), text);
     log->used += n > 0 ? (size_t)n : 0;
-    if (log->used >= sizeof log->text) {
-        log->used = sizeof log->text - 1;
-    }
     pthread_mutex_unlock(&log->lock);
 }
 
@@ -296,8 +293,14 @@ static void test_dump(void) {
 
 /* ---- checks ---- */
 
-static TEST_UNUSED void test_fail(const char *file, int line, const char *what) {
-    fprintf(stderr, "%s:%d: %s\n", file, line, what);
+__attribute__((format(printf, 3, 4))) static void test_fail(const char *file, int line,
+                                                            const char *format, ...) {
+    va_list list;
+    fprintf(stderr, "%s:%d: ", file, line);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
     test_dump();
     _fail(file, line);
 }
@@ -305,28 +308,24 @@ static TEST_UNUSED void test_fail(const char *file, int line, const char *what) 
 static TEST_UNUSED void test_result(const char *file, int line, const char *what,
                                     hcq_result got, hcq_result want) {
     if (got != want) {
-        fprintf(stderr, "%s:%d: %s gives %s, not %s\n", file, line, what, hcq_result_name(got),
-                hcq_result_name(want));
-        test_dump();
-        _fail(file, line);
+        test_fail(file, line, "%s gives %s, not %s", what, hcq_result_name(got),
+                  hcq_result_name(want));
     }
 }
 
 static TEST_UNUSED void test_number(const char *file, int line, const char *what, uint64_t got,
                                     uint64_t want) {
     if (got != want) {
-        fprintf(stderr, "%s:%d: %s is %llu (%#llx), not %llu (%#llx)\n", file, line, what,
-                (unsigned long long)got, (unsigned long long)got, (unsigned long long)want,
-                (unsigned long long)want);
-        test_dump();
-        _fail(file, line);
+        test_fail(file, line, "%s is %llu (%#llx), not %llu (%#llx)", what,
+                  (unsigned long long)got, (unsigned long long)got, (unsigned long long)want,
+                  (unsigned long long)want);
     }
 }
 
 #define CHECK(condition) \
     do { \
         if (!(condition)) { \
-            test_fail(__FILE__, __LINE__, "not so: " #condition); \
+            test_fail(__FILE__, __LINE__, "not so: %s", #condition); \
         } \
     } while (0)
 #define CHECK_RESULT(call, want) test_result(__FILE__, __LINE__, #call, (call), (want))
@@ -371,12 +370,8 @@ static TEST_UNUSED void test_bytes(const char *file, int line, hcq_buffer buffer
     test_result(file, line, "hcq_copyout", hcq_copyout(got, buffer, size), HCQ_OK);
     for (size_t i = 0; i < size; i++) {
         if (got[i] != ((const unsigned char *)want)[i]) {
-            fprintf(stderr, "%s:%d: byte %zu of %zu is %#x, not %#x\n", file, line, i, size,
-                    got[i], ((const unsigned char *)want)[i]);
-            test_dump();
-            free(got);
-            _fail(file, line);
-            return;
+            test_fail(file, line, "byte %zu of %zu is %#x, not %#x", i, size, got[i],
+                      ((const unsigned char *)want)[i]);
         }
     }
     free(got);
@@ -443,25 +438,13 @@ static struct hcq_cpu_desc test_cpu_desc;
 static mock_desc test_mock_desc;
 #ifdef HCQ_TEST_VULKAN
 static struct hcq_vulkan_desc test_vulkan_desc;
-
-static void test_desc_vulkan(hcq_device_desc *desc) {
-    memset(&test_vulkan_desc, 0, sizeof test_vulkan_desc);
-    test_vulkan_desc.flags = T.variant->vulkan_flags;
-    test_vulkan_desc.flags |= test_vk.validates ? HCQ_VULKAN_VALIDATION : 0;
-    desc->vulkan = &test_vulkan_desc;
-}
 #endif
 #ifdef HCQ_TEST_CUDA
 static struct hcq_cuda_desc test_cuda_desc;
-
-static void test_desc_cuda(hcq_device_desc *desc) {
-    memset(&test_cuda_desc, 0, sizeof test_cuda_desc);
-    test_cuda_desc.flags = T.variant->cuda_flags;
-    desc->cuda = &test_cuda_desc;
-}
 #endif
 
-/* The variant's way to open a device; a test may change it before test_open. */
+/* The variant's way to open a device; a test may change it, and the backends' parts,
+   before test_open. */
 static TEST_UNUSED hcq_device_desc test_desc(void) {
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
@@ -481,10 +464,15 @@ static TEST_UNUSED hcq_device_desc test_desc(void) {
     desc.cpu = is_cpu() ? &test_cpu_desc : NULL;
     desc.backend_desc = is_mock() ? &test_mock_desc : NULL;
 #ifdef HCQ_TEST_VULKAN
-    test_desc_vulkan(&desc);
+    memset(&test_vulkan_desc, 0, sizeof test_vulkan_desc);
+    test_vulkan_desc.flags = T.variant->vulkan_flags;
+    test_vulkan_desc.flags |= test_vk.validates ? HCQ_VULKAN_VALIDATION : 0;
+    desc.vulkan = &test_vulkan_desc;
 #endif
 #ifdef HCQ_TEST_CUDA
-    test_desc_cuda(&desc);
+    memset(&test_cuda_desc, 0, sizeof test_cuda_desc);
+    test_cuda_desc.flags = T.variant->cuda_flags;
+    desc.cuda = &test_cuda_desc;
 #endif
     return desc;
 }
@@ -501,17 +489,13 @@ static TEST_UNUSED uint32_t test_ordinal(uint32_t ordinal) {
 }
 
 static TEST_UNUSED hcq_device *test_open(uint32_t ordinal, const hcq_device_desc *desc) {
-    hcq_device_desc own;
+    hcq_device_desc own = desc ? *desc : test_desc();
     hcq_device *device = NULL;
     char name[32];
-    if (!desc) {                       /* test_desc also resets the backend's part */
-        own = test_desc();
-        desc = &own;
-    }
     ordinal = test_ordinal(ordinal);
     snprintf(name, sizeof name, ordinal ? "%s:%u" : "%s", T.variant->backend, ordinal);
     uint64_t began = hcq_sys_now_ns();
-    CHECK_OK(hcq_open(name, desc, &device));
+    CHECK_OK(hcq_open(name, &own, &device));
     began = hcq_sys_now_ns() - began;
     T.open_ns = began > T.open_ns ? began : T.open_ns;
     return device;
@@ -533,23 +517,19 @@ static TEST_UNUSED hcq_clock test_clock(const char *file, int line, hcq_device *
     uint64_t after = hcq_sys_now_ns();
     if (clock.error_ns > test_clock_bound(after - before) ||
         clock.host_ns + clock.error_ns < before || clock.host_ns > after + clock.error_ns) {
-        fprintf(stderr, "read between %llu and %llu, opened in %llu: %llu, error %llu\n",
-                (unsigned long long)before, (unsigned long long)after,
-                (unsigned long long)T.open_ns, (unsigned long long)clock.host_ns,
-                (unsigned long long)clock.error_ns);
-        test_fail(file, line, "the clock claims what cannot be");
+        test_fail(file, line, "read between %llu and %llu, opened in %llu: %llu, error %llu",
+                  (unsigned long long)before, (unsigned long long)after,
+                  (unsigned long long)T.open_ns, (unsigned long long)clock.host_ns,
+                  (unsigned long long)clock.error_ns);
     }
     return clock;
 }
 #define CLOCK_OF(device) test_clock(__FILE__, __LINE__, (device))
 
 static void test_alarm(int number) {
-    static const char text[] = "\nthe test hangs: ";
     (void)number;
-    (void)!write(2, text, sizeof text - 1);
-    if (T.running) {
-        (void)!write(2, T.running, strlen(T.running));
-    }
+    (void)!write(2, "\nthe test hangs: ", 17);
+    (void)!write(2, T.running, T.running ? strlen(T.running) : 0);
     (void)!write(2, "\n", 1);
     abort();
 }
@@ -637,8 +617,7 @@ static TEST_UNUSED int test_teardown(void **state) {
         test_dump();
         return -1;
     }
-    uint64_t blocks = __atomic_load_n(&T.memory.blocks, __ATOMIC_SEQ_CST);
-    int left = test_left("blocks of memory", blocks, 0);
+    int left = test_left("blocks of memory", T.memory.blocks, 0);
     left |= test_left("objects of the traced backend", trace_left(), T.trace_left);
 #ifdef HCQ_TEST_VULKAN
     left |= test_left("messages of the validation layer", test_vk.messages, 0);
@@ -666,21 +645,13 @@ static TEST_UNUSED const test_variant *test_find_variant(const char *name) {
 }
 
 static int test_usage(const char *program) {
-    fprintf(stderr, "usage: %s [VARIANT] [SEED] [--seed N] [--rounds N] [--quick] [--library PATH] "
+    fprintf(stderr, "usage: %s [VARIANT] [--quick] [--seed N] [--rounds N] [--library PATH] "
             "[--filter NAME]\nvariants:", program);
     for (size_t i = 0; i < sizeof test_variants / sizeof test_variants[0]; i++) {
         fprintf(stderr, " %s", test_variants[i].name);
     }
     fprintf(stderr, "\n");
     return 2;
-}
-
-/* Puts TRACE around the variant's worker; around another one before, maybe. */
-static hcq_result test_trace(void) {
-    if (hcq_registry_find(NULL, "TRACE")) {
-        (void)trace_unregister();
-    }
-    return T.variant->inner ? trace_register(T.variant->inner) : HCQ_OK;
 }
 
 /* Finds out what a Vulkan variant runs on; 0 = go on, 77 = there is nothing. */
@@ -712,42 +683,41 @@ static int test_start_cuda(void) {
     return 0;
 }
 
+static int test_option(const char *name, const char *value) {
+    if (strcmp(name, "--seed") == 0) {
+        T.seed = strtoull(value, NULL, 0);
+    } else if (strcmp(name, "--rounds") == 0) {
+        T.rounds = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(name, "--library") == 0) {
+        T.library = value;
+    } else if (strcmp(name, "--filter") == 0) {
+        cmocka_set_test_filter(value);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 /* Reads the arguments, registers the mock and TRACE; 0 = go on. */
 static TEST_UNUSED int test_start(int argc, char **argv) {
     T.seed = 1;
     T.variant = &test_variants[0];
-    T.library = access("./kernels.so", R_OK) == 0 ? "./kernels.so" : NULL;
     for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--quick") == 0) {
             T.quick = 1;
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            T.seed = strtoull(value, NULL, 0);
-            i++;
-        } else if (strcmp(argv[i], "--rounds") == 0) {
-            T.rounds = (uint32_t)strtoul(value, NULL, 0);
-            i++;
-        } else if (strcmp(argv[i], "--library") == 0) {
-            T.library = value;
-            i++;
-        } else if (strcmp(argv[i], "--filter") == 0) {
-            cmocka_set_test_filter(value);
-            i++;
-        } else if (argv[i][0] >= '0' && argv[i][0] <= '9') {
-            T.seed = strtoull(argv[i], NULL, 0);
         } else if (test_find_variant(argv[i])) {
             T.variant = test_find_variant(argv[i]);
             T.variant_given = 1;
-        } else {
+        } else if (i + 1 == argc || !test_option(argv[i], argv[i + 1])) {
             return test_usage(argv[0]);
+        } else {
+            i++;
         }
     }
-    if (mock_register() != HCQ_OK) {
-        fprintf(stderr, "the mock cannot be registered\n");
-        return 1;
-    }
-    if (test_trace() != HCQ_OK) {
-        fprintf(stderr, "TRACE cannot be registered\n");
+    (void)trace_unregister;            /* no test ends what all its devices need */
+    if (mock_register() != HCQ_OK ||
+        (T.variant->inner && trace_register(T.variant->inner) != HCQ_OK)) {
+        fprintf(stderr, "the mock or TRACE cannot be registered\n");
         return 1;
     }
     fprintf(stderr, "variant %s, seed %llu%s\n", T.variant->name, (unsigned long long)T.seed,

@@ -7,7 +7,6 @@
 /* seen.glsl and seen.cuh have the same, and the former the gates. */
 typedef struct test_seen {
     uint32_t hold_go, hold_began, hold_ended;
-    uint32_t until_go, until_began;
     uint32_t mark_clock, marks[16];
 } test_seen;
 

@@ -2,7 +2,6 @@
 // util_vulkan.h. The host writes its address into the text, over this number.
 struct seen_words {
     word hold_go, hold_began, hold_ended;
-    word until_go, until_began;
     word mark_clock, marks[16];
 };
 

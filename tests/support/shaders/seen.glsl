@@ -6,7 +6,6 @@ layout(constant_id = 21) const uint seen_high = 0u;
 
 layout(buffer_reference, std430) volatile coherent buffer seen_words {
     uint hold_go, hold_began, hold_ended;
-    uint until_go, until_began;
     uint mark_clock, marks[16];
 };
 
