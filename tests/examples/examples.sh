@@ -53,12 +53,13 @@ implementation() {
 
 build() { # c|c++ NAME
     case $1 in c++) standard=c++11 ;; *) standard='c99' ;; esac
+    source=$dir/$2.c
     # Fewer epochs where each takes long.
     sed "s/EPOCHS = 150,/EPOCHS = $epochs,/; s,\"../hcq.h\",\"hcq.h\"," "$root/examples/$2.c" \
-        > "$dir/$2.c"
-    [ "$1:$gpu" != c:CUDA ] || on_cuda_mock "$2" >> "$dir/$2.c"
+        > "$source"
+    [ "$1:$gpu" != c:CUDA ] || on_cuda_mock "$2" >> "$source"
     "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings -O1 -I"$root/examples" \
-        -I"$root" -c "$dir/$2.c" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
+        -I"$root" -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
     "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
 }
 
@@ -128,16 +129,6 @@ all_refused() { # a line of stdin for each: TEXT|PROGRAM ARGUMENTS
 
 # ---- hello, replay, backend ----------------------------------------------------
 
-check_hello() { # [DEVICE]
-    good hello "$@"
-    says "$dir/out" "ok: 2 * 20 + 1 = 41, 1000 of 1000 right"
-}
-
-check_replay() { # SUBMISSIONS [DEVICE]
-    good replay "$@"
-    says "$dir/out" "$1 submissions of 1000 kernels" "the same"
-}
-
 check_backend() { # NAME PROGRAM ARGUMENTS: it traces the backend NAME
     traced=$1
     shift
@@ -181,10 +172,6 @@ picture() { # WIDTH HEIGHT HEADER: a picture of text, its file name on stdout
     echo "$dir/$1x$2.ppm"
 }
 
-check_photo() { # DEVICE: on any the bytes are the same
-    photo_good "$data/flower_640x427.ppm" "1951925314 819855" "$1"
-}
-
 check_pictures() {
     photo_good "$data/flower_160x107.ppm" "395795883 51375"
     photo_good "$(picture 1 1 'P6\n1 1\n255\n')"
@@ -211,26 +198,17 @@ check_bad_pictures() {
 the file is empty|
 does not begin with P6|P5\n1 1\n255\n...
 does not begin with P6|P
-does not begin with P6|<html>
-must be three numbers|P6
 must be three numbers|P6\n
-must be three numbers|P6\n1 1\n# 255\n
 must be three numbers|P6\n1 -1\n255\n...
 must be three numbers|P6\n1 1x\n255\n...
 must be three numbers|P6\n1 1\n255
 bad header: 0 x 5 pixels|P6\n0 5\n255\n
-bad header: 5 x 0 pixels|P6\n5 0\n255\n
 too large|P6\n16385 1\n255\n
-too large|P6\n1 4294967297\n255\n...
 too large|P6\n99999999999999999999999 99999999999999999999999\n255\n
 must be 255, it is 65535|P6\n1 1\n65535\n......
-must be 255, it is 0|P6\n1 1\n0\n...
 truncated: 12 bytes of pixels expected, 11 found|P6\n2 2\n255\n01234567890
-truncated: 12 bytes of pixels expected, 0 found|P6\n2 2\n255\n
 data behind the last of 2 x 2 pixels|P6\n2 2\n255\n0123456789ab.
 END
-    dd if="$data/flower_640x427.ppm" of="$dir/half.ppm" bs=1000 count=700 2>/dev/null
-    photo_bad "truncated: 819840 bytes of pixels expected, 699985 found" "$dir/half.ppm"
     small=$(picture 1 1 'P6\n1 1\n255\n')
     all_refused <<END
 usage: photo IN.ppm OUT.ppm [DEVICE]|photo
@@ -247,7 +225,6 @@ END
 
 train() { # DEVICE: what it says but for the time it took, into $dir/numbers.DEVICE
     run digits "$data/digits.csv" "$dir/a trace.json" "$dir/a trace.html" "$1"
-    [ ! -s "$dir/err" ] || [ -n "$gpu" ] || fail "digits complains: $(cat "$dir/err")"
     progress='^epoch .*: loss .* right, .* of the test, .* steps per second$'
     [ "$(grep -c "$progress" "$dir/out")" -eq $((epochs / 10)) ] ||
         fail "not a line of progress for ten epochs: $(cat "$dir/out")"
@@ -325,14 +302,6 @@ check_digits_that_lie() {
 
 # ---- frames --------------------------------------------------------------------
 
-check_frames() { # DEVICE
-    rm -f "$dir/page.html"
-    good frames 60 "$1" "$dir/page.html"
-    says "$dir/out" "60 frames on $1" "one at a time    frame time" "three in flight  frame time" \
-        upload clear draw simulate "overlap: " "60 images, twice: every one is that of plain C"
-    says "$dir/page.html" "<svg" upload clear draw
-}
-
 check_few_frames() {
     for frames in 1 2 3 4; do
         good frames "$frames"
@@ -352,30 +321,29 @@ END
 
 # ---- all -----------------------------------------------------------------------
 
+check_device() { # DEVICE SUBMISSIONS: on any the pictures are the same
+    good replay "$2" "$1"
+    says "$dir/out" "$2 submissions of 1000 kernels" "the same"
+    photo_good "$data/flower_640x427.ppm" "1951925314 819855" "$1"
+    good frames 60 "$1" "$dir/page.html"
+    says "$dir/out" "60 frames on $1" "one at a time    frame time" "three in flight  frame time" \
+        upload clear draw simulate "overlap: " "60 images, twice: every one is that of plain C"
+    says "$dir/page.html" "<svg" upload clear draw
+}
+
 check_cpu() {
-    build c backend
-    check_replay 2500
     check_backend CPU backend
     check_backend CPU backend CPU
+    on_mock
+    check_backend MOCK backend_on_mock MOCK
+    says "$dir/out" "encode 'saxpy', 1 packets"
     check_usage
-    check_photo CPU
     check_pictures
     check_bad_pictures
     check_digits_that_lie
     check_bad_digits
     check_digits
-    check_frames CPU
     check_few_frames
-    on_mock
-    check_backend MOCK backend_on_mock MOCK
-    says "$dir/out" "encode 'saxpy', 1 packets"
-}
-
-check_gpu() {
-    check_replay 25 "$gpu"
-    check_photo "$gpu"
-    check_frames "$gpu"
-    check_digits_as_on_cpu
 }
 
 echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null ||
@@ -385,18 +353,22 @@ echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev
 [ "$gpu" != CUDA ] ||
     export LD_LIBRARY_PATH="$HCQ_TEST_CUDA_MOCK${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 implementation
-[ -n "$gpu" ] || build c++ backend
+examples="hello photo replay digits frames"
+[ -n "$gpu" ] || examples="$examples backend"
 for language in c++ c; do
-    for example in hello photo replay digits frames; do
+    for example in $examples; do
         build "$language" "$example"
-        [ "$example:$gpu" != hello:VULKAN ] || run hello VULKAN
-        ! grep -q 'hello: no such device' "$dir/err" || skip "no device: $(head -n 1 "$dir/err")"
     done
-    check_hello ${gpu:+"$gpu"}
+    run hello ${gpu:+"$gpu"}
+    ! grep -q 'hello: no such device' "$dir/err" || skip "no device: $(head -n 1 "$dir/err")"
+    good hello ${gpu:+"$gpu"}
+    says "$dir/out" "ok: 2 * 20 + 1 = 41, 1000 of 1000 right"
 done
 if [ -n "$gpu" ]; then
-    check_gpu
+    check_device "$gpu" 25
+    check_digits_as_on_cpu
 else
+    check_device CPU 2500
     check_cpu
 fi
 echo "ok on ${gpu:-CPU}, as C++ hello"
