@@ -121,9 +121,6 @@ build() {
     done
     compile bench -std=gnu11 "$fast" -w -DBENCH_CUDA -DBENCH_CUDA_ONLY -DHCQ_CUDA \
         "$here/bench/bench.c" "$here/bench/bench_cuda.c" "$here/bench/bench_hcq.c"
-    for example in replay photo digits frames; do
-        compile "$example" -std=c99 "$fast" -w -DHCQ_CUDA "$root/examples/$example.c"
-    done
     wait
     failed=
     for log in "$tmp"/build-*.log; do
@@ -190,45 +187,8 @@ test_program() { # PROGRAM VARIANT ARGS...
     return 1
 }
 
-example() { # NAME ARGUMENTS...: runs it, keeps what it says
-    built "$1"
-    name=$1
-    shift
-    on_driver "$tmp/$name" "$@" >"$tmp/said" 2>&1 || {
-        cat "$tmp/said"
-        echo "$name $* ended with an error"
-        exit 1
-    }
-    cat "$tmp/said"
-}
-
-says() { # TEXT
-    grep -qF -- "$1" "$tmp/said" || {
-        echo "'$1' is missing in what $name said"
-        exit 1
-    }
-}
-
 examples() {
-    data=$root/examples/data
-    rounds=200
-    [ -z "$mock" ] || rounds=3
-    example hello CUDA
-    says "1000 of 1000 right"
-    example replay "$rounds" CUDA
-    says "the same"
-    [ -z "$mock" ] || return 0             # it knows the kernels of these two
-    example photo "$data/flower_640x427.ppm" "$tmp/cpu.ppm" CPU
-    example photo "$data/flower_640x427.ppm" "$tmp/cuda.ppm" CUDA
-    says "every byte is that of plain C"
-    run cmp "$tmp/cpu.ppm" "$tmp/cuda.ppm" || exit 1
-    example frames 60 CUDA "$tmp/frames.html"
-    says "every one is that of plain C"
-    example digits "$data/digits.csv" "$tmp/cpu.json" "$tmp/cpu.html" CPU
-    cpu=$(tail -n 1 "$tmp/said")
-    example digits "$data/digits.csv" "$tmp/cuda.json" "$tmp/cuda.html" CUDA
-    says "test digits are right: enough"
-    echo "CPU: $cpu"
+    run sh "$here/examples/examples.sh" --cuda "$cc"
 }
 
 # ---- under compute-sanitizer -------------------------------------------------

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds the examples as a user would and checks what they say and write:
 #
-#     sh tests/examples/examples.sh [CC]            on the CPU [$CC, else cc]
-#     sh tests/examples/examples.sh --vulkan [CC]   those with code for it; 77 without a device
-#     sh tests/examples/examples.sh --cuda [CC]     likewise, on the mock driver in the folder
-#                                                   $HCQ_TEST_CUDA_MOCK
+#     sh tests/examples/examples.sh [CC]                   on the CPU [$CC, else cc]
+#     sh tests/examples/examples.sh --vulkan|--cuda [CC]   those with code for it, on a GPU;
+#                                                          77 without one; --cuda on the mock driver
+#                                                          in $HCQ_TEST_CUDA_MOCK if that is set
 #
 # Each as C99 and as C++11 with -Wall -Wextra -Werror, linked with one implementation,
 # in C, which takes longest ($HCQ_OBJECT if that is set: one with all backends). As C++
@@ -16,7 +16,7 @@
 # say why in one line on stderr.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-gpu='' epochs=150
+gpu='' epochs=150 mock=${HCQ_TEST_CUDA_MOCK:-}
 case ${1:-} in
 --vulkan) gpu=VULKAN epochs=10 && shift ;;
 --cuda) gpu=CUDA epochs=10 && shift ;;
@@ -57,7 +57,7 @@ build() { # c|c++ NAME
     # Fewer epochs where each takes long.
     sed "s/EPOCHS = 150,/EPOCHS = $epochs,/; s,\"../hcq.h\",\"hcq.h\"," "$root/examples/$2.c" \
         > "$source"
-    [ "$1:$gpu" != c:CUDA ] || on_cuda_mock "$2" >> "$source"
+    [ "$1:$gpu:$mock" != "c:CUDA:${mock:-none}" ] || on_cuda_mock "$2" >> "$source"
     "$cc" -x "$1" -std=$standard $apart ${gpu:+"-DHCQ_$gpu"} $warnings -O1 -I"$root/examples" \
         -I"$root" -c "$source" -o "$dir/$2.o" || fail "$2.c does not compile as $standard: $cc"
     "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
@@ -346,16 +346,19 @@ check_cpu() {
     check_few_frames
 }
 
-echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null ||
-    skip "$cc compiles no C++"
+languages="c++ c"
+echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null || {
+    echo "$cc compiles no C++"
+    languages='c'
+}
 [ "$gpu" != VULKAN ] || echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - > /dev/null 2>&1 ||
     skip "no vulkan/vulkan.h"
-[ "$gpu" != CUDA ] ||
-    export LD_LIBRARY_PATH="$HCQ_TEST_CUDA_MOCK${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+[ "$gpu:$mock" != "CUDA:${mock:-none}" ] ||
+    export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 implementation
 examples="hello photo replay digits frames"
 [ -n "$gpu" ] || examples="$examples backend"
-for language in c++ c; do
+for language in $languages; do
     for example in $examples; do
         build "$language" "$example"
     done
@@ -371,4 +374,4 @@ else
     check_device CPU 2500
     check_cpu
 fi
-echo "ok on ${gpu:-CPU}, as C++ hello"
+echo "ok on ${gpu:-CPU}, as $languages"

@@ -645,7 +645,7 @@ static TEST_UNUSED const test_variant *test_find_variant(const char *name) {
 }
 
 static int test_usage(const char *program) {
-    fprintf(stderr, "usage: %s [VARIANT] [--quick] [--seed N] [--rounds N] [--library PATH] "
+    fprintf(stderr, "usage: %s [VARIANT] [SEED] [--quick] [--seed N] [--rounds N] [--library PATH] "
             "[--filter NAME]\nvariants:", program);
     for (size_t i = 0; i < sizeof test_variants / sizeof test_variants[0]; i++) {
         fprintf(stderr, " %s", test_variants[i].name);
@@ -705,6 +705,8 @@ static TEST_UNUSED int test_start(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             T.quick = 1;
+        } else if (argv[i][0] >= '0' && argv[i][0] <= '9') {
+            T.seed = strtoull(argv[i], NULL, 0);
         } else if (test_find_variant(argv[i])) {
             T.variant = test_find_variant(argv[i]);
             T.variant_given = 1;
