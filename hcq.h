@@ -13061,30 +13061,15 @@ static uint32_t hcqi_schedule_sync(hcq_queue *q, uint32_t list) {
     return hcqi_schedule_add(q, list, HCQI_ITEM_SYNC);
 }
 
-static void hcqi_list_remove(hcqi_list *l, uint32_t item) {
-    uint32_t at = 0;
-    while (l->items[at] != item) { at++; }
-    memmove(&l->items[at], &l->items[at + 1], (--l->count - at) * sizeof *l->items);
-}
-
-/* A WAIT for `sync` at the end of a list. One right before it for an older SYNC
-   of the same list goes, and with its last WAIT that SYNC. */
+/* A WAIT for `sync` at the end of a list, unless it has that. What a command needs of
+   another list is one SYNC: both stand at the ends of their lists until it is added. */
 static hcq_result hcqi_schedule_wait(hcq_queue *q, uint32_t list, uint32_t sync) {
     hcqi_schedule *sched = &q->graph->schedule;
     if (sync == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcqi_list *l = &sched->lists[list];
+    const hcqi_list *l = &sched->lists[list];
     for (uint32_t k = 0; k < l->count; k++) {
         const hcqi_item *item = &sched->items[l->items[k]];
         if (item->kind == HCQI_ITEM_WAIT && item->sync == sync) { return HCQ_OK; }
-    }
-    hcqi_item *last = hcqi_list_last(sched, list);
-    if (last != NULL && last->kind == HCQI_ITEM_WAIT &&
-        sched->items[last->sync].list == sched->items[sync].list) {
-        uint32_t old = last->sync;
-        l->count--;
-        if (--sched->items[old].waiters == 0) {
-            hcqi_list_remove(&sched->lists[sched->items[old].list], old);
-        }
     }
     uint32_t wait = hcqi_schedule_add(q, list, HCQI_ITEM_WAIT);
     if (wait == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }

@@ -251,7 +251,7 @@ static void record_others(post *p) {
     post_add(p, 2, CLANG, p->result);
 }
 
-static void record_replaced(post *p) {
+static void record_lists(post *p) {
     post_add(p, 0, EXT, p->a);
     post_copy(p, 1, p->on[0], p->a);
     post_add(p, 2, EXT, p->b);
@@ -289,7 +289,7 @@ static const struct rule {
      "CLANG\n"
      "    0  exec add  [1]\n"
      "    1  exec add  [2]\n"},
-    {"a WAIT takes the place of the one before it, and that one's SYNC goes", record_replaced,
+    {"copies have lists of their own if that is asked for", record_lists,
      HCQ_COPY_LISTS, 0,
      "EXT\n"
      "    0  exec add  [0]\n"
