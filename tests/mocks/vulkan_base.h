@@ -176,7 +176,7 @@ typedef struct mock_vk_object {
     struct mock_vk_device *device;
     struct mock_vk_object *pool;       /* with which it goes, or NULL */
     void (*close)(struct mock_vk_object *o); /* gives back what it has, or NULL */
-    uint64_t number;                   /* among all objects */
+    unsigned number;                   /* among all objects */
     uintptr_t inside;                  /* thread that uses it alone, atomic */
     uint64_t touched;                  /* plain on purpose: ThreadSanitizer watches it */
 } mock_vk_object;
@@ -184,7 +184,7 @@ typedef struct mock_vk_object {
 #define MOCK_VK_MAGIC 0x6d6b7600u
 
 static void mock_vk_init(mock_vk_object *o, mock_vk_kind kind, struct mock_vk_device *device) {
-    static uint64_t numbers;
+    static unsigned numbers;
     o->magic = MOCK_VK_MAGIC + (uint32_t)kind;
     o->kind = kind;
     o->device = device;
@@ -208,11 +208,9 @@ static void *mock_vk_object_of(uintptr_t handle, mock_vk_kind kind,
     mock_vk_object *o = (mock_vk_object *)handle;
     const char *name = mock_vk_kind_names[kind];
     mock_vk_check(o != NULL, "a %s is VK_NULL_HANDLE", name);
-    mock_vk_check(o->magic == MOCK_VK_MAGIC + (uint32_t)kind, "this is no %s: %p", name,
-                  (void *)o);
-    mock_vk_check(mock_vk_lives(o), "%s #%llu was destroyed", name, mock_vk_u(o->number));
-    mock_vk_check(!device || o->device == device, "%s #%llu is of another device", name,
-                  mock_vk_u(o->number));
+    mock_vk_check(o->magic == MOCK_VK_MAGIC + (uint32_t)kind, "this is no %s: %p", name, (void *)o);
+    mock_vk_check(mock_vk_lives(o), "%s #%u was destroyed", name, o->number);
+    mock_vk_check(!device || o->device == device, "%s #%u is of another device", name, o->number);
     return o;
 }
 
@@ -223,8 +221,8 @@ static void *mock_vk_object_of(uintptr_t handle, mock_vk_kind kind,
 static void mock_vk_inside(mock_vk_object *o, uint32_t linger) {
     static _Thread_local char thread;
     uintptr_t other = __atomic_exchange_n(&o->inside, (uintptr_t)&thread, __ATOMIC_RELAXED);
-    mock_vk_check(other == 0, "two threads use %s #%llu at once", mock_vk_kind_names[o->kind],
-                  mock_vk_u(o->number));
+    mock_vk_check(other == 0, "two threads use %s #%u at once", mock_vk_kind_names[o->kind],
+                  o->number);
     o->touched++;
     if (linger && mock_vk_now() / 64 % 1000 < linger) {
         sched_yield();

@@ -256,8 +256,8 @@ static void mock_vk_ref(mock_vk_commands *c, mock_vk_object *o) {
 static mock_vk_buffer *mock_vk_take(mock_vk_commands *c, VkBuffer handle, uint64_t offset,
                                     uint64_t size) {
     mock_vk_buffer *b = MOCK_VK_OBJECT(mock_vk_buffer, handle, BUFFER, c->o.device);
-    mock_vk_check(b->memory && mock_vk_lives(&b->memory->o), "buffer #%llu has no memory",
-                  mock_vk_u(b->o.number));
+    mock_vk_check(b->memory && mock_vk_lives(&b->memory->o), "buffer #%u has no memory",
+                  b->o.number);
     mock_vk_within(b, offset, size);
     mock_vk_ref(c, &b->o);
     return b;

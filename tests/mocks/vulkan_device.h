@@ -108,8 +108,7 @@ static void mock_vk_threads_end(mock_vk_device *d) {
 static void mock_vk_objects_free(mock_vk_device *d) {
     while (d->objects) {
         mock_vk_object *o = d->objects;
-        mock_vk_check(!mock_vk_lives(o), "%s #%llu is left", mock_vk_kind_names[o->kind],
-                      mock_vk_u(o->number));
+        mock_vk_check(!mock_vk_lives(o), "%s #%u is left", mock_vk_kind_names[o->kind], o->number);
         d->objects = o->next;
         free(o);
     }

@@ -55,8 +55,8 @@ static void mock_vk_unused(const mock_vk_object *o) {
     while (o->pending && mock_vk_is_lost(o->device)) {
         pthread_cond_wait(&o->device->bell, &o->device->lock);
     }
-    mock_vk_check(o->pending == 0, "%s #%llu is destroyed or changed while %u pending batches "
-                  "use it", mock_vk_kind_names[o->kind], mock_vk_u(o->number), o->pending);
+    mock_vk_check(o->pending == 0, "%s #%u is destroyed or changed while %u pending batches "
+                  "use it", mock_vk_kind_names[o->kind], o->number, o->pending);
 }
 
 /* With all of a pool; under the lock. */
@@ -307,8 +307,8 @@ static VkDeviceAddress mock_vkGetBufferDeviceAddress(VkDevice handle,
 
 static void mock_vk_within(const mock_vk_buffer *b, uint64_t offset, uint64_t size) {
     mock_vk_check(offset <= b->size && size <= b->size - offset,
-                  "%llu bytes at %llu of buffer #%llu, which has %llu", mock_vk_u(size),
-                  mock_vk_u(offset), mock_vk_u(b->o.number), mock_vk_u(b->size));
+                  "%llu bytes at %llu of buffer #%u, which has %llu", mock_vk_u(size),
+                  mock_vk_u(offset), b->o.number, mock_vk_u(b->size));
 }
 
 /* A queue of a family reads or writes the buffer. */
@@ -317,8 +317,7 @@ static void mock_vk_used_by(mock_vk_buffer *b, uint32_t family) {
     if (!b->families) {
         others = __atomic_fetch_or(&b->owner, bit, __ATOMIC_RELAXED) & ~bit;
     }
-    mock_vk_check(others == 0, "buffer #%llu is not shared with family %u",
-                  mock_vk_u(b->o.number), family);
+    mock_vk_check(others == 0, "buffer #%u is not shared with family %u", b->o.number, family);
 }
 
 /* Marks a buffer and its memory as in use by one more, or one less; under the lock. */

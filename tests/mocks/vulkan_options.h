@@ -34,9 +34,7 @@ enum {
                                           lost [reading them fails] */
     MOCK_VK_IMPLIED_TRANSFER = 8,      /* compute families do not say TRANSFER */
     MOCK_VK_SAME_ADDRESSES = 16,       /* every device begins at the same one, as GPUs do */
-    MOCK_VK_WRONG_CLOCK = 32,          /* calibrated timestamps have the host's a second late */
-    MOCK_VK_LAYER = 64                 /* Khronos' validation layer, which says something at
-                                          each submit and whenever the pipelines are asked for */
+    MOCK_VK_WRONG_CLOCK = 32           /* calibrated timestamps have the host's a second late */
 };
 
 #define MOCK_VK_NONE UINT32_MAX        /* where 0 is the default */
@@ -88,7 +86,7 @@ static mock_vk_desc mock_vk_options;
     X(GetPhysicalDeviceCalibrateableTimeDomainsEXT)                                \
     X(CreateDebugUtilsMessengerEXT) X(DestroyDebugUtilsMessengerEXT)               \
     X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit)            \
-    X(QueueSubmit2) X(QueueSubmit2KHR) X(CreateSemaphore) X(DestroySemaphore)      \
+    X(QueueSubmit2) X(CreateSemaphore) X(DestroySemaphore)      \
     X(WaitSemaphores) X(GetSemaphoreCounterValue) X(SignalSemaphore)               \
     X(AllocateMemory) X(FreeMemory) X(MapMemory) X(GetMemoryHostPointerPropertiesEXT) \
     X(CreateBuffer) X(DestroyBuffer) X(BindBufferMemory) X(GetBufferMemoryRequirements) \

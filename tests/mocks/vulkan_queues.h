@@ -136,10 +136,9 @@ static VkResult mock_vkSignalSemaphore(VkDevice handle, const VkSemaphoreSignalI
         return failure;
     }
     pthread_mutex_lock(&d->lock);
-    mock_vk_check(!s->producer, "the host signals semaphore #%llu, and so does a queue",
-                  mock_vk_u(s->o.number));
+    mock_vk_check(!s->producer, "the host signals semaphore #%u, and so does a queue", s->o.number);
     mock_vk_check(info->value > s->value || mock_vk_is_lost(d),
-                  "semaphore #%llu does not rise: %llu to %llu", mock_vk_u(s->o.number),
+                  "semaphore #%u does not rise: %llu to %llu", s->o.number,
                   mock_vk_u(s->value), mock_vk_u(info->value));
     s->by_host = 1;
     s->value = s->highest = mock_vk_is_lost(d) ? s->value : info->value;
@@ -208,20 +207,18 @@ static mock_vk_value mock_vk_value_of(const mock_vk_device *d, VkSemaphore semap
 static void mock_vk_admit_wait(mock_vk_device *d, const mock_vk_value *wait) {
     mock_vk_semaphore *s = wait->semaphore;
     mock_vk_check((d->desc->flags & MOCK_VK_LATE_SIGNALS) || wait->value <= s->highest,
-                  "a wait for semaphore #%llu at %llu before the batch that signals it: %llu is "
-                  "the highest", mock_vk_u(s->o.number), mock_vk_u(wait->value),
+                  "a wait for semaphore #%u at %llu before the batch that signals it: %llu is "
+                  "the highest", s->o.number, mock_vk_u(wait->value),
                   mock_vk_u(s->highest));
     s->o.pending++;
 }
 
 static void mock_vk_admit_signal(const mock_vk_queue *q, const mock_vk_value *signal) {
     mock_vk_semaphore *s = signal->semaphore;
-    mock_vk_check(!s->producer || s->producer == q, "two queues signal semaphore #%llu",
-                  mock_vk_u(s->o.number));
-    mock_vk_check(!s->by_host, "a queue signals semaphore #%llu, and so does the host",
-                  mock_vk_u(s->o.number));
-    mock_vk_check(signal->value > s->highest, "semaphore #%llu does not rise: %llu to %llu",
-                  mock_vk_u(s->o.number), mock_vk_u(s->highest), mock_vk_u(signal->value));
+    mock_vk_check(!s->producer || s->producer == q, "two queues signal semaphore #%u", s->o.number);
+    mock_vk_check(!s->by_host, "a queue signals semaphore #%u, and so does the host", s->o.number);
+    mock_vk_check(signal->value > s->highest, "semaphore #%u does not rise: %llu to %llu",
+                  s->o.number, mock_vk_u(s->highest), mock_vk_u(signal->value));
     mock_vk_check(signal->value - s->value <= INT32_MAX,
                   "a signal of %llu, the counter is at %llu: too far", mock_vk_u(signal->value),
                   mock_vk_u(s->value));
@@ -231,18 +228,17 @@ static void mock_vk_admit_signal(const mock_vk_queue *q, const mock_vk_value *si
 }
 
 static void mock_vk_admit_commands(const mock_vk_queue *q, mock_vk_commands *c) {
-    unsigned long long number = mock_vk_u(c->o.number);
+    const unsigned number = c->o.number;
     mock_vk_check(c->pool->family == q->family, "a command buffer of family %u on a queue of %u",
                   c->pool->family, q->family);
-    mock_vk_check(c->state == MOCK_VK_EXECUTABLE, "command buffer #%llu is in state %d", number,
+    mock_vk_check(c->state == MOCK_VK_EXECUTABLE, "command buffer #%u is in state %d", number,
                   (int)c->state);
-    mock_vk_check(c->o.pending == 0 ||
-                      (c->usage & VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT),
-                  "command buffer #%llu is pending", number);
+    mock_vk_check(c->o.pending == 0 || (c->usage & VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT),
+                  "command buffer #%u is pending", number);
     for (uint32_t i = 0; i < c->ref_count; i++) {
-        mock_vk_check(mock_vk_lives(c->refs[i]), "command buffer #%llu uses %s #%llu, which was "
+        mock_vk_check(mock_vk_lives(c->refs[i]), "command buffer #%u uses %s #%u, which was "
                       "destroyed", number, mock_vk_kind_names[c->refs[i]->kind],
-                      mock_vk_u(c->refs[i]->number));
+                      c->refs[i]->number);
     }
     mock_vk_pend_commands(c, 1);
 }
@@ -321,11 +317,6 @@ static VkResult mock_vkQueueSubmit(VkQueue queue, uint32_t count, const VkSubmit
 static VkResult mock_vkQueueSubmit2(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
                                     VkFence fence TEST_UNUSED) {
     return mock_vk_submit(MOCK_VK_QueueSubmit2, queue, count, NULL, infos);
-}
-
-static VkResult mock_vkQueueSubmit2KHR(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
-                                       VkFence fence TEST_UNUSED) {
-    return mock_vk_submit(MOCK_VK_QueueSubmit2KHR, queue, count, NULL, infos);
 }
 
 /* ---- waiting for all ---- */
