@@ -18,18 +18,19 @@
 /* The entry point that this thread is in, for messages. */
 static _Thread_local const char *mock_vk_where = "";
 
+static char mock_vk_said[512];         /* before it aborts */
+
 /* Where not so, something that Vulkan forbids: nothing after it means anything. */
 __attribute__((format(printf, 2, 3)))
 static void mock_vk_check(int condition, const char *format, ...) {
-    char text[512];
     va_list list;
     if (condition) {
         return;
     }
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    vsnprintf(mock_vk_said, sizeof mock_vk_said, format, list);
     va_end(list);
-    fprintf(stderr, "\nVKMOCK: %s: %s\n", mock_vk_where, text);
+    fprintf(stderr, "\nVKMOCK: %s: %s\n", mock_vk_where, mock_vk_said);
     fflush(stderr);
     abort();
 }

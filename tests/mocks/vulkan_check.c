@@ -209,39 +209,30 @@ static void commit_all(const struct crime *crime) {
     }
 }
 
-/* What a child that commits the crime says, and how it ends. */
-static int watch(const struct crime *crime, char *text, size_t size) {
-    int ends[2], status = 0;
-    size_t used = 0;
-    ssize_t got;
-    assert_int_equal(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        dup2(ends[1], 2);
-        signal(SIGABRT, SIG_DFL);
-        alarm(60);
-        commit_all(crime);
-        _exit(0);
-    }
-    close(ends[1]);
-    while (used + 1 < size && (got = read(ends[0], text + used, size - 1 - used)) > 0) {
-        used += (size_t)got;
-    }
-    text[used] = 0;
-    close(ends[0]);
-    assert_true(waitpid(child, &status, 0) == child);
-    return status;
+static const char *wanted;
+
+static void look_at_what_is_said(int number) {
+    (void)number;
+    _exit(strstr(mock_vk_said, wanted) ? 0 : 1);
 }
 
 static void aborts(TEST_ARGS) {
-    char text[8192];
     for (size_t i = 0; i < sizeof crimes / sizeof crimes[0]; i++) {
-        int status = watch(&crimes[i], text, sizeof text);
-        if (!WIFSIGNALED(status) || !strstr(text, crimes[i].text)) {
-            print_error("'%s' is not said, status %#x:\n%s\n", crimes[i].text, status, text);
-            fail();
+        int status = 0;
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            wanted = crimes[i].text;
+            signal(SIGABRT, look_at_what_is_said);
+            stderr = fopen("/dev/null", "w");
+            alarm(60);
+            commit_all(&crimes[i]);
+            _exit(2);
+        }
+        assert_true(waitpid(child, &status, 0) == child);
+        if (status != 0) {
+            fail_msg("'%s' is not said, status %#x", crimes[i].text, status);
         }
     }
 }

@@ -34,7 +34,8 @@ static uint32_t mock_vk_round(uint32_t value, uint32_t align) {
 static void mock_vk_kernel_layout(mock_vk_kernel *k) {
     uint32_t most = 1;
     for (uint32_t i = 0; i < HCQ_MAX_ARGS && k->args[i] != HCQ_ARG_NONE; i++) {
-        uint32_t kind = k->args[i] & 0xff, size = k->args[i] >> 8 & 0xffff, align = k->args[i] >> 24;
+        uint32_t kind = k->args[i] & 0xff, size = k->args[i] >> 8 & 0xffff;
+        uint32_t align = k->args[i] >> 24;
         int buffer = kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
         if (kind < HCQI_ARG_STRUCT) {
             int wide = kind == HCQ_ARG_I64 || kind == HCQ_ARG_U64 || kind == HCQ_ARG_F64;

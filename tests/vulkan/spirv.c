@@ -114,7 +114,8 @@ static const module modules[] = {
     {MODULE(block_plain), .args = {B, RAW(8, 8), U, F}},
     {MODULE(block_plain), .args = {B, U, F},
      .refused = "the shader's block has 24 bytes, the list of arguments makes 16"},
-    {MODULE(block_plain), .args = {B, B}, .refused = "has 24 bytes, the list of arguments makes 16"},
+    {MODULE(block_plain), .args = {B, B},
+     .refused = "has 24 bytes, the list of arguments makes 16"},
     {MODULE(block_plain), .args = {B, B, U},
      .refused = "the shader's block has a number at byte 20, where no argument is"},
     {MODULE(block_plain), .args = {B, B, B}, .refused = "argument 2 is a buffer of 8 bytes at byte "
@@ -131,10 +132,12 @@ static const module modules[] = {
     {MODULE(block_odd), .args = {B, B, RAW(16, 16), U, D, D, U}},
     {MODULE(block_odd), .args = {B, B, F, F, F, F, U, D, D}},
     {MODULE(block_odd), .args = {B, B, F, F, F, F, U, U, F, F, F, F, U}},
-    {MODULE(block_odd), .args = {B, B, F, F, F, F, B, D, D}, .refused = "argument 6 is a buffer of 8 "
+    {MODULE(block_odd), .args = {B, B, F, F, F, F, B, D, D},
+     .refused = "argument 6 is a buffer of 8 "
      "bytes at byte 32; the shader's block has a number of 4 bytes at byte 32"},
     {MODULE(block_odd), .args = {U, U, B, F, F, F, F, U, D, D}},
-    {MODULE(block_odd), .args = {U, B, F, F, F, F, U, D, D}, .refused = "argument 0 is a value of 4 "
+    {MODULE(block_odd), .args = {U, B, F, F, F, F, U, D, D},
+     .refused = "argument 0 is a value of 4 "
      "bytes at byte 0; the shader's block has a number of 8 bytes at byte 0"},
     {MODULE(block_odd), .args = {B, B, F, F, D, U, D, D}}, /* halves of a number again */
     {MODULE(block_odd), .args = {B, B, F, F, B, U, D, D}, .refused = "argument 4 is a buffer of 8 "
@@ -351,7 +354,7 @@ static void put(uint32_t code, uint32_t operands, ...) {
 }
 
 /* Each struct has the one before twice, at nearly the same place. */
-static void put_nested(uint32_t depth, uint32_t models) {
+static void put_nested(uint32_t depth, uint32_t models, uint32_t variables) {
     enum { FIRST = 100000 };
     static const uint32_t header[HEADER] = {0x07230203, 0x00010500, 0, 0x3fffff, 0};
     memcpy(nest, header, sizeof header);
@@ -372,6 +375,12 @@ static void put_nested(uint32_t depth, uint32_t models) {
     put(HCQI_VK_OP_DECORATE, 2u, FIRST + depth, (uint32_t)HCQI_VK_BLOCK);
     put(HCQI_VK_OP_POINTER, 3u, 999u, (uint32_t)HCQI_VK_CLASS_PUSH, FIRST + depth);
     put(HCQI_VK_OP_VARIABLE, 3u, 999u, 1000u, (uint32_t)HCQI_VK_CLASS_PUSH);
+    put(HCQI_VK_OP_POINTER, 3u, 998u, (uint32_t)HCQI_VK_CLASS_STORAGE, FIRST + depth);
+    put(HCQI_VK_OP_DECORATE, 3u, 1000u, (uint32_t)HCQI_VK_SET, 0u);
+    put(HCQI_VK_OP_DECORATE, 3u, 1000u, (uint32_t)HCQI_VK_BINDING, 0u);
+    for (uint32_t i = 0; i < variables; i++) { /* all are one */
+        put(HCQI_VK_OP_VARIABLE, 3u, 998u, 1000u, (uint32_t)HCQI_VK_CLASS_STORAGE);
+    }
     put(HCQI_VK_OP_FUNCTION, 4u, 2u, 1u, 0u, 2u);
     put(HCQI_VK_OP_LABEL, 1u, 5u);
     put(HCQI_VK_OP_FUNCTION_END, 0u);
@@ -379,15 +388,16 @@ static void put_nested(uint32_t depth, uint32_t models) {
 
 /* A walk through all of the third one would not end. */
 static void nests_end_soon(TEST_ARGS) {
-    static const struct { uint32_t depth, models; const char *reason; } cases[] = {
-        {1, 2, "2 memory models"}, {40, 1, "is nested too deeply"},
-        {30, 1, "too large or too tangled"}, {400000, 1, "too large or too tangled"},
+    static const struct { uint32_t depth, models, variables; const char *reason; } cases[] = {
+        {1, 2, 0, "2 memory models"}, {40, 1, 0, "is nested too deeply"},
+        {30, 1, 0, "too large or too tangled"}, {400000, 1, 0, "too large or too tangled"},
+        {1, 1, 370000, "too large or too tangled"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const hcqi_vk_field field = {0, 0, 4, 0, 0};
         hcqi_vk_shader shader;
         char text[200];
-        put_nested(cases[i].depth, cases[i].models);
+        put_nested(cases[i].depth, cases[i].models, cases[i].variables);
         alarm(60);                     /* 100 ms on an idle machine */
         size_t size = (size_t)nest_count * 4;
         int taken = hcqi_vk_shader_read(nest, size, NULL, VERSION, &shader, text, sizeof text);
