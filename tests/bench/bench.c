@@ -19,8 +19,11 @@ static int g_quick, g_smoke;
 /* BENCH_CUDA_ONLY: of three files, bench_cuda.c, bench_hcq.c and this one. */
 static const bench *const g_tables[] = {
 #ifndef BENCH_CUDA_ONLY
-    bench_queue_rows, bench_pocl_rows, bench_signal_rows, bench_grid_rows, bench_copy_rows,
+    bench_queue_rows, bench_signal_rows, bench_grid_rows, bench_copy_rows,
     bench_parked_rows, bench_stall_rows, bench_graph_rows,
+#ifdef BENCH_POCL
+    bench_pocl_rows,
+#endif
 #ifdef BENCH_VULKAN
     bench_vulkan_rows,
 #endif
@@ -33,9 +36,11 @@ static const bench *const g_tables[] = {
 
 /* ---- small things -------------------------------------------------------- */
 
-int bench_quick(void) { return g_quick; }
-
 int bench_smoke(void) { return g_smoke; }
+
+uint32_t bench_of(uint32_t smoke, uint32_t quick, uint32_t full) {
+    return g_smoke ? smoke : g_quick ? quick : full;
+}
 
 uint64_t bench_now(void) {
     struct timespec t;
@@ -79,6 +84,24 @@ void bench_thread(pthread_t *thread, void *(*run)(void *ctx), void *ctx) {
     }
 }
 
+hcq_buffer bench_buffer(hcq_device *device, uint64_t size) {
+    hcq_buffer buffer;
+    CHECK(hcq_alloc(device, size, HCQ_HOST_VISIBLE | HCQ_ZEROED, &buffer));
+    return buffer;
+}
+
+hcq_queue *bench_queue(hcq_device *device, hcq_queue_kind kind) {
+    hcq_queue *queue;
+    CHECK(hcq_queue_create(device, kind, &queue));
+    return queue;
+}
+
+uint32_t bench_exec(hcq_queue *queue, hcq_program *program, const void *args, uint32_t size) {
+    int32_t at = hcq_queue_exec(queue, program, args, size, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+    CHECK(at);
+    return (uint32_t)at;
+}
+
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device) {
     hcq_point done;
     CHECK(hcq_queue_submit(queue, device, &done));
@@ -92,25 +115,20 @@ void bench_counter(uint64_t value, uint64_t expected, const char *name) {
     }
 }
 
-static void place_thread(pid_t id, const cpu_set_t *where) {
-    if (sched_setaffinity(id, sizeof *where, where) != 0 && errno != ESRCH) {
-        bench_die("sched_setaffinity: %s", strerror(errno));
-    }
-}
-
-static void place_others(const cpu_set_t *where) {
+/* Threads of this process: itself, or all others. */
+static void place_threads(int others, const cpu_set_t *where) {
     DIR *tasks = opendir("/proc/self/task");
     const struct dirent *task;
-    if (tasks == NULL) {
-        bench_die("/proc/self/task: %s", strerror(errno));
-    }
-    while ((task = readdir(tasks)) != NULL) {
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
         pid_t id = (pid_t)atoi(task->d_name); /* 0: "." and ".." */
-        if (id != 0 && id != getpid()) {
-            place_thread(id, where);
+        if (id != 0 && (id != getpid()) == others &&
+            sched_setaffinity(id, sizeof *where, where) != 0 && errno != ESRCH) {
+            bench_die("sched_setaffinity: %s", strerror(errno));
         }
     }
-    closedir(tasks);
+    if (tasks == NULL || closedir(tasks) != 0) {
+        bench_die("/proc/self/task: %s", strerror(errno));
+    }
 }
 
 void bench_place_threads(bench_place place) {
@@ -127,9 +145,9 @@ void bench_place_threads(bench_place place) {
     CPU_SET(cpu, &first);
     rest = all;
     CPU_CLR(cpu, &rest);
-    place_thread(0, place == BENCH_ANYWHERE ? &all : &first);
+    place_threads(0, place == BENCH_ANYWHERE ? &all : &first);
     if (place == BENCH_TOGETHER || (place == BENCH_APART && CPU_COUNT(&rest) != 0)) {
-        place_others(place == BENCH_TOGETHER ? &first : &rest);
+        place_threads(1, place == BENCH_TOGETHER ? &first : &rest);
     }
 }
 
@@ -139,20 +157,14 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 double bench_percentile(double *samples, uint32_t count, double percent) {
-    if (count == 0) {
-        return BENCH_NONE;
-    }
     qsort(samples, count, sizeof *samples, compare_doubles);
     uint32_t at = (uint32_t)((double)count * percent / 100.0);
-    return samples[at < count ? at : count - 1];
+    return count == 0 ? BENCH_NONE : samples[at < count ? at : count - 1];
 }
 
 double bench_median(double *samples, uint32_t count) {
-    if (count == 0) {
-        return BENCH_NONE;
-    }
     qsort(samples, count, sizeof *samples, compare_doubles);
-    return 0.5 * (samples[(count - 1) / 2] + samples[count / 2]);
+    return count == 0 ? BENCH_NONE : 0.5 * (samples[(count - 1) / 2] + samples[count / 2]);
 }
 
 /* ---- results ------------------------------------------------------------- */
@@ -224,9 +236,7 @@ typedef struct samples {
     uint64_t n;                           /* operations in one sample, once calibrated */
 } samples;
 
-static uint64_t pass_ns(void) {
-    return g_smoke ? 1000000u : g_quick ? 35000000u : 80000000u;
-}
+static uint64_t pass_ns(void) { return bench_of(1000000, 35000000, 80000000); }
 
 static void samples_add(samples *s, double value) {
     if (s->count == s->capacity) {
@@ -282,7 +292,7 @@ static bench_stats samples_stats(samples *s) {
    spreads them over the processors, clocks and caches warm up. The first time
    it also finds how many operations make a sample of about 2 ms. */
 static void warm_up(const bench_side *side, samples *s) {
-    uint64_t warm_ns = g_smoke ? 1000000u : 20000000u;
+    uint64_t warm_ns = bench_of(1000000, 20000000, 20000000);
     uint64_t start = bench_now();
     uint64_t n = s->n == 0 ? 1 : s->n;
     for (;;) {
@@ -337,10 +347,10 @@ static void latency_pass(const bench_side *side, samples *s) {
 
 /* For what knows itself what belongs to a sample. */
 static void samples_pass(const bench_side *side, samples *s) {
-    for (uint32_t i = 0; i < (g_smoke ? 1 : 10); i++) {
+    for (uint32_t i = 0; i < bench_of(1, 10, 10); i++) {
         side->sample(side->ctx);
     }
-    for (uint32_t i = 0; i < (g_smoke ? 3 : 100); i++) {
+    for (uint32_t i = 0; i < bench_of(3, 100, 100); i++) {
         samples_add(s, side->sample(side->ctx));
     }
 }
@@ -351,20 +361,22 @@ static void samples_pass(const bench_side *side, samples *s) {
 static void interleave(const bench_side *sides, uint32_t count, bench_stats *stats,
                        void (*pass_fn)(const bench_side *, samples *)) {
     samples all[BENCH_MAX_SIDES];
-    uint32_t passes = g_smoke ? 2 : g_quick ? 7 : 21;
+    uint32_t passes = bench_of(2, 7, 21);
     memset(all, 0, sizeof all);
     for (uint32_t p = 0; p < passes; p++) {
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = p % 2 == 0 ? i : count - 1 - i;
             const bench_side *side = &sides[at];
-            bench_sleep_ms(g_smoke ? 1 : 10);
+            bench_sleep_ms(bench_of(1, 10, 10));
             if (side->begin != NULL) {
                 side->begin(side->ctx);
             }
-            if (side->sample == NULL) {
+            if (side->sample != NULL) {
+                samples_pass(side, &all[at]);
+            } else {
                 warm_up(side, &all[at]);
+                pass_fn(side, &all[at]);
             }
-            pass_fn(side, &all[at]);
             if (side->end != NULL) {
                 side->end(side->ctx);
             }
@@ -381,10 +393,6 @@ void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stat
     interleave(sides, count, stats, throughput_pass);
 }
 
-void bench_samples(const bench_side *sides, uint32_t count, bench_stats *stats) {
-    interleave(sides, count, stats, samples_pass);
-}
-
 void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
                   uint32_t pause_ms, bench_stats *stats) {
     double values[BENCH_MAX_SIDES][BENCH_MAX_PASSES];
@@ -399,10 +407,12 @@ void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, u
     }
 }
 
-void bench_compare(bench_result *result, const bench_side *sides, uint32_t count, double scale,
-                   bench_stats *stats) {
+const bench_stats *bench_compare(bench_result *result, const bench_side *sides, uint32_t count,
+                                 double scale) {
+    static bench_stats stats[BENCH_MAX_SIDES];
     bench_throughput(sides, count, stats);
     bench_report(result, &stats[0], count > 1 ? &stats[1] : NULL, scale);
+    return stats;
 }
 
 void bench_compare_latency(bench_result *result, const bench_side sides[2]) {
@@ -413,31 +423,34 @@ void bench_compare_latency(bench_result *result, const bench_side sides[2]) {
 
 /* ---- one bench in its process -------------------------------------------- */
 
-/* OpenMP reads its wait policy once, before main: for a busy machine it is to
-   wait asleep, so this program starts anew, as `--child NAME FD`. */
-static void restart_passive(const bench *b, int fd) {
-    char number[16];
-    char *args[] = {"bench", "--child", (char *)b->name, number, NULL, NULL};
-    args[4] = g_smoke ? "--smoke" : g_quick ? "--quick" : NULL;
-    snprintf(number, sizeof number, "%d", fd);
-    if (setenv("OMP_WAIT_POLICY", "passive", 1) != 0 || execv("/proc/self/exe", args) != 0) {
-        bench_die("restart: %s", strerror(errno));
-    }
-}
-
+/* Runs it in this process and writes the result into the pipe. */
 static void child_main(const bench *b, int fd) {
     bench_result result;
     result_clear(&result);
     result.number = b->number;
     b->run(&result);
-    FILE *pipe = fdopen(fd, "w");
-    _exit(pipe != NULL && fwrite(&result, sizeof result, 1, pipe) == 1 && fflush(pipe) == 0
-              ? 0 : 4);
+    _exit(write(fd, &result, sizeof result) == (ssize_t)sizeof result ? 0 : 4);
+}
+
+/* Starts this program anew, as `--child NAME FD`: OpenMP reads its wait policy once,
+   before main; on a busy machine it is to wait asleep. */
+static void start_child(const bench *b, int fd, uint64_t limit_ns) {
+    char number[16];
+    char *args[] = {"bench", "--child", (char *)b->name, number, NULL, NULL};
+    args[4] = g_smoke ? "--smoke" : g_quick ? "--quick" : NULL;
+    snprintf(number, sizeof number, "%d", fd);
+    alarm((unsigned)(limit_ns / 1000000000u) + 1);
+    if (strncmp(b->name, "cpu.busy_", 9) == 0) {
+        setenv("OMP_WAIT_POLICY", "passive", 1);
+    }
+    execv("/proc/self/exe", args);
+    bench_die("exec: %s", strerror(errno));
 }
 
 /* Returns 1 if the bench gave a result. It ends itself once time is up. */
 static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     int fds[2];
+    uint64_t start = bench_now();
     fflush(NULL);
     pid_t pid = pipe(fds) == 0 ? fork() : -1;
     if (pid < 0) {
@@ -445,25 +458,17 @@ static int run_bench(const bench *b, bench_result *result, uint64_t limit_ns) {
     }
     if (pid == 0) {
         close(fds[0]);
-        alarm((unsigned)(limit_ns / 1000000000u) + 1);
-        if (strncmp(b->name, "cpu.busy_", 9) == 0) {
-            restart_passive(b, fds[1]);
-        }
-        child_main(b, fds[1]);
+        start_child(b, fds[1], limit_ns);
     }
     close(fds[1]);
-    uint64_t start = bench_now();
-    FILE *pipe_end = fdopen(fds[0], "r");
-    int ok = pipe_end != NULL && fread(result, sizeof *result, 1, pipe_end) == 1;
+    int ok = read(fds[0], result, sizeof *result) == (ssize_t)sizeof *result;
+    close(fds[0]);
+    waitpid(pid, NULL, 0);
     if (!ok) {
         result_clear(result);
         snprintf(result->note, sizeof result->note, "failed after %.1f s",
                  (double)(bench_now() - start) * 1e-9);
     }
-    if (pipe_end != NULL) {
-        fclose(pipe_end);
-    }
-    waitpid(pid, NULL, 0);
     return ok;
 }
 

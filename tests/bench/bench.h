@@ -66,8 +66,8 @@ extern const bench bench_queue_rows[], bench_signal_rows[], bench_grid_rows[], b
 
 /* ---- harness, bench.c ---------------------------------------------------- */
 
-int bench_quick(void);                    /* was --quick given? */
 int bench_smoke(void);                    /* --smoke: only that it runs, figures mean nothing */
+uint32_t bench_of(uint32_t smoke, uint32_t quick, uint32_t full); /* as the program was called */
 uint64_t bench_now(void);                 /* nanoseconds, monotonic */
 void bench_sleep_ms(uint32_t ms);
 
@@ -83,7 +83,16 @@ void bench_counter(uint64_t value, uint64_t expected, const char *name); /* dies
 
 void *bench_alloc(size_t size, size_t align); /* zeroed; free() */
 void bench_thread(pthread_t *thread, void *(*run)(void *ctx), void *ctx);
+
+/* ---- hcq, with results checked ------------------------------------------- */
+
+hcq_buffer bench_buffer(hcq_device *device, uint64_t size); /* zeroed, for the host, too */
+hcq_queue *bench_queue(hcq_device *device, hcq_queue_kind kind);
+/* One thread. */
+uint32_t bench_exec(hcq_queue *queue, hcq_program *program, const void *args, uint32_t size);
 void bench_submit_and_wait(hcq_queue *queue, hcq_device *device);
+
+/* ---- threads and statistics ---------------------------------------------- */
 
 /* Where threads run, and those that they start. */
 typedef enum bench_place {
@@ -98,11 +107,10 @@ void bench_place_threads(bench_place place);
 double bench_median(double *samples, uint32_t count);
 double bench_percentile(double *samples, uint32_t count, double percent);
 
-/* Measures `count` sides in turns. Throughput: a sample is a run of some
-   milliseconds, divided by its operations. Samples: 100 in each pass, of sides that have
-   `sample`. Passes: sides that time themselves. */
+/* Measures `count` sides in turns. Throughput: a sample is a run of some milliseconds,
+   divided by its operations; 100 samples in each pass of a side that has `sample`.
+   Passes: sides that time themselves. */
 void bench_throughput(const bench_side *sides, uint32_t count, bench_stats *stats);
-void bench_samples(const bench_side *sides, uint32_t count, bench_stats *stats);
 void bench_passes(double (*const *pass)(void *ctx), uint32_t count, void *ctx, uint32_t passes,
                   uint32_t pause_ms, bench_stats *stats);
 
@@ -119,9 +127,9 @@ void bench_extra_add(bench_result *result, const char *key, double value);
 void bench_note(bench_result *result, const char *note);
 
 /* Measured and reported, the second side as the peer. Latency: every operation is a
-   sample, the clock's own cost taken off. */
-void bench_compare(bench_result *result, const bench_side *sides, uint32_t count, double scale,
-                   bench_stats *stats);
+   sample, the clock's own cost taken off. Returns the stats, good until the next call. */
+const bench_stats *bench_compare(bench_result *result, const bench_side *sides, uint32_t count,
+                                 double scale);
 void bench_compare_latency(bench_result *result, const bench_side sides[2]);
 
 /* ---- what the benches share, bench_queue.c ------------------------------- */
@@ -131,20 +139,20 @@ typedef struct bench_tiny_args { uint64_t counter; } bench_tiny_args;
 /* Adds 1 to a counter in memory, so that a chain of them is dependent. */
 void bench_tiny(const void *args, const hcq_block *block);
 
-/* A default device with a bound queue of `count` tiny kernels. */
+/* A device with a bound queue; begins the struct of a bench that has more. */
 typedef struct bench_chain {
     hcq_device *device;
-    hcq_program *program;
-    hcq_buffer counter;                   /* one uint64_t */
     hcq_queue *queue;
+    hcq_program *program;                 /* of these two tiny kernels only: */
+    hcq_buffer counter;                   /* one uint64_t */
 } bench_chain;
 
 hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn, uint32_t second);
-void bench_chain_open(bench_chain *chain, uint32_t count);
+void bench_chain_open(bench_chain *chain, uint32_t count); /* so many tiny kernels */
 void bench_chain_close(bench_chain *chain);
 void bench_chain_replay(void *chain, uint64_t n); /* n times submit and wait */
 
-/* The same chain as a loop of indirect calls; free(). */
+/* The same tiny kernels as a loop of indirect calls; free(). */
 typedef struct bench_node { hcq_cpu_fn fn; const void *args; } bench_node;
 typedef struct bench_loop {
     bench_node nodes[BENCH_CHAIN];
@@ -162,8 +170,8 @@ void bench_tbb_replay(void *tbb, uint64_t n);
 void bench_tbb_close(void *tbb);
 void bench_compare_tbb(bench_result *result, bench_side ours, void (*open_ours)(void *ctx));
 
-/* Two threads that wake each other by a futex: the least a sleeping round trip
-   can do. The side's context is freed by free(). */
+/* A thread that runs what it is given, asleep in between: two words, four calls of futex,
+   the least that a sleeping round trip can do. free() the side's context. */
 bench_side bench_pingpong(void);
 
 #ifdef __cplusplus

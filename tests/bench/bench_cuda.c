@@ -24,11 +24,6 @@ enum { WORD_BEGAN = 0, WORD_GO = 16, WORD_SEEN = 32, WORD_OUT = 48, WORDS = 64 }
 
 static const uint64_t g_patience_ns = 10000000000u;
 
-typedef struct words {
-    uint64_t *host;
-    uint64_t address;
-} words;
-
 /* Lets a kernel go, from a thread of its own, while the main thread waits. */
 typedef struct releaser {
     pthread_t thread;
@@ -53,7 +48,7 @@ typedef struct cuda {
     raw_node nodes[CHAIN];
     raw_stream streams[2];
     raw_event events[HOPS], spin, blocking;
-    words words;
+    raw_pinned words;
     releaser releaser;
     uint64_t hold_value;                  /* of the last kernel that was held */
     uint64_t delay_ns;
@@ -102,7 +97,6 @@ static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
     hcq_program_desc tiny = {.label = "bench_tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32}};
     hcq_program_desc hold = {.label = "bench_hold", .args = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_OUT,
                                                              HCQ_ARG_U64, HCQ_ARG_U64}};
-    hcq_buffer pinned;
     memset(c, 0, sizeof *c);
     if (!open_raw(&c->raw, result)) {
         return 0;
@@ -115,11 +109,10 @@ static int cuda_open(cuda *c, uint32_t lanes, bench_result *result) {
     c->tiny = make_program(c, tiny);
     c->hold = make_program(c, hold);
     CHECK(hcq_alloc(c->device, 64, HCQ_ZEROED, &c->counter));
-    CHECK(hcq_alloc(c->device, WORDS * 8, HCQ_HOST_VISIBLE | HCQ_ZEROED, &pinned));
-    c->words.host = (uint64_t *)pinned.host;
-    c->words.address = pinned.address;
-    CHECK(hcq_queue_create(c->device, HCQ_COMPUTE, &c->queue));
-    CHECK(hcq_queue_create(c->device, HCQ_COMPUTE, &c->other));
+    hcq_buffer pinned = bench_buffer(c->device, WORDS * 8);
+    c->words = (raw_pinned){(uint64_t *)pinned.host, pinned.address};
+    c->queue = bench_queue(c->device, HCQ_COMPUTE);
+    c->other = bench_queue(c->device, HCQ_COMPUTE);
     return 1;
 }
 
@@ -170,7 +163,7 @@ static void check_counters(cuda *c, const char *name) {
 
 static void exec_tiny(const cuda *c, hcq_queue *queue) {
     raw_tiny_args args = {c->counter.address, 1, 0};
-    CHECK(hcq_queue_exec(queue, c->tiny, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1)));
+    bench_exec(queue, c->tiny, &args, sizeof args);
 }
 
 static void record_chain(const cuda *c) {
@@ -245,7 +238,6 @@ static void count_per(cuda *c, bench_result *result, const char *key, int count,
 static void replay_chain(bench_result *result) {
     const uint32_t count = at_most(result->number, 20);
     static cuda c;
-    bench_stats stats[4];
     bench_result noise = {0};
     if (!cuda_open(&c, 0, result)) {
         return;
@@ -256,7 +248,7 @@ static void replay_chain(bench_result *result) {
     bench_side sides[4] = {{replay, &c}, {raw_replay, &c, raw_begin, raw_end},
                            {raw_replay, &c, raw_begin, raw_end},
                            {raw_replay_launch, &c, raw_begin, raw_end}};
-    bench_compare(result, sides, 4, 1.0 / count, stats);
+    const bench_stats *stats = bench_compare(result, sides, 4, 1.0 / count);
     bench_report(&noise, &stats[2], &stats[1], 1.0);
     bench_extra_add(result, "raw_against_raw", noise.ratio);
     bench_extra_add(result, "raw_launches_ns", stats[3].median / count);
@@ -283,14 +275,13 @@ static void eager_run(void *ctx, uint64_t n) {
 
 static void eager_exec(bench_result *result) {
     static cuda c;
-    bench_stats stats[3];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     c.count = c.sums[OURS] = chain_length();
     bench_side sides[3] = {{eager_run, &c}, {raw_replay_launch, &c, raw_begin, raw_end},
                            {record_run, &c}};
-    bench_compare(result, sides, 3, 1.0 / c.count, stats);
+    const bench_stats *stats = bench_compare(result, sides, 3, 1.0 / c.count);
     bench_extra_add(result, "record_ns", stats[2].median / c.count);
     check_counters(&c, "eager_exec");
     cuda_close(&c);
@@ -344,7 +335,7 @@ static void submit_one(bench_result *result) {
     }
     exec_tiny(&c, c.queue);
     CHECK(hcq_queue_bind(c.queue, c.device));
-    bench_samples(sides, 3, stats);
+    bench_throughput(sides, 3, stats);
     bench_report(result, &stats[0], &stats[1], 1.0);
     bench_extra_add(result, "recorded_each_time_ns", stats[2].median);
     check_counters(&c, "submit_one");
@@ -424,8 +415,7 @@ static double signal_sample(void *ctx) {
     hcq_point done;
     raw_hold_args args = hold_args(c->words.address, c->words.address, ++c->hold_value);
     CHECK(hcq_queue_reset(c->queue));
-    CHECK(hcq_queue_exec(c->queue, c->hold, &args, sizeof args, hcq_dim(1, 1, 1),
-                         hcq_dim(1, 1, 1)));
+    bench_exec(c->queue, c->hold, &args, sizeof args);
     CHECK(hcq_queue_submit(c->queue, c->device, &done));
     release_soon(c);
     CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
@@ -469,9 +459,9 @@ static void signal_to_host(bench_result *result) {
     c.releaser.go = c.words.host + WORD_GO;
     bench_thread(&c.releaser.thread, release_thread, &c.releaser);
     c.delay_ns = 20000;
-    bench_samples(sides, 3, near);
+    bench_throughput(sides, 3, near);
     c.delay_ns = 500000;
-    bench_samples(late, 2, parked);
+    bench_throughput(late, 2, parked);
     __atomic_store_n(&c.releaser.stop, 1, __ATOMIC_RELEASE);
     pthread_join(c.releaser.thread, NULL);
     bench_report_latency(result, near);
@@ -529,7 +519,6 @@ static void make_streams(cuda *c) {
 /* Two lanes that take turns, each waits for the other. */
 static void cross_stream_wait(bench_result *result) {
     static cuda c;
-    bench_stats stats[2];
     if (!cuda_open(&c, 2, result)) {
         return;
     }
@@ -543,7 +532,7 @@ static void cross_stream_wait(bench_result *result) {
     count_per(&c, result, "event_waits_per_hop", HCQ_CUDA_QUERY_WAITS, hops_run, hops());
     count_per(&c, result, "value_waits_per_hop", HCQ_CUDA_QUERY_VALUE_WAITS, hops_run, hops());
     bench_side sides[2] = {{hops_run, &c}, {raw_hops_run, &c, raw_begin, raw_end}};
-    bench_compare(result, sides, 2, 1.0 / hops(), stats);
+    bench_compare(result, sides, 2, 1.0 / hops());
     check_counters(&c, "cross_stream_wait");
     cuda_close(&c);
 }
@@ -580,14 +569,13 @@ static void raw_patch_run(void *ctx, uint64_t n) {
 
 static void patch_1_of_1000(bench_result *result) {
     static cuda c;
-    bench_stats stats[4];
     if (!cuda_open(&c, 0, result)) {
         return;
     }
     make_chain(&c, chain_length());
     bench_side sides[4] = {{patch_run, &c}, {raw_patch_run, &c, raw_begin, raw_end},
                            {replay, &c}, {raw_replay, &c, raw_begin, raw_end}};
-    bench_compare(result, sides, 4, 1.0, stats);
+    const bench_stats *stats = bench_compare(result, sides, 4, 1.0);
     bench_extra_add(result, "patch_adds_ns", stats[0].median - stats[2].median);
     bench_extra_add(result, "raw_patch_adds_ns", stats[1].median - stats[3].median);
     count_per(&c, result, "nodes_set_per_launch", HCQ_CUDA_QUERY_NODES_SET, patch_run, 1);
@@ -677,7 +665,6 @@ static void copies_make(copies *c) {
 static void copy_1g(bench_result *result) {
     const int in = result->number != 0;
     static copies c;
-    bench_stats stats[2];
     if (!cuda_open(&c.c, 0, result)) {
         return;
     }
@@ -685,7 +672,7 @@ static void copy_1g(bench_result *result) {
     bench_side sides[2] = {{in ? copyin_run : copyout_run, &c, NULL, NULL, 1},
                            {in ? raw_copyin_run : raw_copyout_run, &c, copies_begin, copies_end,
                             1}};
-    bench_compare(result, sides, 2, 1e-6, stats);
+    const bench_stats *stats = bench_compare(result, sides, 2, 1e-6);
     bench_extra_add(result, "mib", (double)c.size / 1048576.0);
     bench_extra_add(result, "gb_per_s", (double)c.size / stats[0].median);
     bench_extra_add(result, "raw_gb_per_s", (double)c.size / stats[1].median);
@@ -706,6 +693,5 @@ const bench bench_cuda_rows[] = {
     {"cuda.copyin_1g", "ms", 1.0 / 0.95, copy_1g, 1},   /* 0.95 of the bandwidth */
     {"cuda.copyout_1g", "ms", 1.0 / 0.95, copy_1g, 0},
     {"cuda_fact.hops", "", BENCH_NONE, fact_hops},
-    {"cuda_fact.graphs", "", BENCH_NONE, fact_graphs},
     {"cuda_fact.streams", "", BENCH_NONE, fact_streams},
     {0}};

@@ -14,9 +14,7 @@ static int facts_open(cuda *c, bench_result *result) {
     if (!open_raw(&c->raw, result)) {
         return 0;
     }
-    raw_pinned p = raw_pinned_make(&c->raw, STREAMS * WORDS * 8);
-    c->words.host = (uint64_t *)p.host;
-    c->words.address = p.address;
+    c->words = raw_pinned_make(&c->raw, STREAMS * WORDS * 8);
     c->raw_counter = raw_memory(&c->raw, 64);
     c->spin = raw_event_make(&c->raw, RAW_SPIN_EVENT);
     make_streams(c);
@@ -121,113 +119,6 @@ static void fact_hops(bench_result *result) {
         bench_extra_add(result, trip_names[kind],
                         there ? trip_ns(&c, (trip_kind)kind) : BENCH_NONE);
     }
-    facts_close(&c);
-}
-
-/* ---- graphs -------------------------------------------------------------- */
-
-typedef struct graph_times { double call, total; } graph_times; /* ns */
-
-static raw_node add_write(cuda *c, raw_graph graph, raw_node before) {
-    raw_node node;
-    raw_memop op = {.operation = RAW_WRITE_64, .address = c->words.address + WORD_OUT * 8,
-                    .value = 1};
-    raw_memop_node params = {.context = c->raw.context, .count = 1, .list = &op};
-    RAW(&c->raw, GraphAddBatchMemOpNode(&node, graph, &before, 1, &params));
-    return node;
-}
-
-static graph_times launch_times(cuda *c, raw_exec exec) {
-    enum { ROUNDS = 100 };
-    double call[ROUNDS], total[ROUNDS];
-    uint32_t rounds = at_most(ROUNDS, 3);
-    for (uint32_t i = 0; i < rounds; i++) {
-        uint64_t start = bench_now();
-        RAW(&c->raw, GraphLaunch(exec, c->raw.stream));
-        call[i] = (double)(bench_now() - start);
-        raw_finish(&c->raw, c->raw.stream);
-        total[i] = (double)(bench_now() - start);
-    }
-    graph_times t = {bench_median(call, rounds), bench_median(total, rounds)};
-    return t;
-}
-
-/* A straight line of kernels, with `writes` of a word spread evenly over it, the last
-   one at its end. */
-static graph_times graph_cost(cuda *c, uint32_t kernels, uint32_t writes) {
-    graph_times t = {BENCH_NONE, BENCH_NONE};
-    raw_graph graph;
-    raw_node last = NULL;
-    if (writes != 0 && (!c->raw.memops || c->raw.GraphAddBatchMemOpNode == NULL)) {
-        return t;
-    }
-    RAW(&c->raw, GraphCreate(&graph, 0));
-    for (uint32_t i = 0; i < kernels; i++) {
-        last = raw_add_tiny(&c->raw, graph, last, c->raw_counter);
-        if (writes != 0 && (i + 1) % (kernels / writes) == 0) {
-            last = add_write(c, graph, last);
-        }
-    }
-    raw_exec exec = raw_instantiate(&c->raw, graph);
-    launch_times(c, exec);                /* warm up */
-    t = launch_times(c, exec);
-    raw_graph_free(&c->raw, exec, graph);
-    return t;
-}
-
-/* Setting all nodes, and the launch after that; making the graph. */
-static void set_costs(cuda *c, bench_result *result) {
-    enum { ROUNDS = 20 };
-    double set[ROUNDS], after[ROUNDS];
-    uint32_t rounds = at_most(ROUNDS, 2), count = chain_length();
-    uint64_t start = bench_now();
-    raw_graph graph = line_graph(c, count);
-    uint64_t built = bench_now();
-    raw_exec exec = raw_instantiate(&c->raw, graph);
-    bench_extra_add(result, "add_node_ns", (double)(built - start) / count);
-    bench_extra_add(result, "instantiate_node_ns", (double)(bench_now() - built) / count);
-    for (uint32_t i = 0; i < rounds; i++) {
-        start = bench_now();
-        for (uint32_t k = 0; k < count; k++) {
-            raw_set_tiny(&c->raw, exec, c->nodes[k], c->raw_counter, i + 2);
-        }
-        uint64_t end = bench_now();
-        RAW(&c->raw, GraphLaunch(exec, c->raw.stream));
-        after[i] = (double)(bench_now() - end);
-        set[i] = (double)(end - start) / count;
-        raw_finish(&c->raw, c->raw.stream);
-    }
-    bench_extra_add(result, "set_params_node_ns", bench_median(set, rounds));
-    bench_extra_add(result, "launch_call_all_set_ns", bench_median(after, rounds));
-    raw_graph_free(&c->raw, exec, graph);
-}
-
-/* Of one of `count`, where `base` was there without them. */
-static void add_times(bench_result *result, const char *name, graph_times t, graph_times base,
-                      uint32_t count) {
-    char key[40];
-    snprintf(key, sizeof key, "%s_call_ns", name);
-    bench_extra_add(result, key, (t.call - base.call) / count);
-    snprintf(key, sizeof key, "%s_total_ns", name);
-    bench_extra_add(result, key, (t.total - base.total) / count);
-}
-
-/* "call": cuGraphLaunch alone; "total": until its stream is done. */
-static void fact_graphs(bench_result *result) {
-    static const graph_times none;
-    static cuda c;
-    uint32_t count = chain_length(), writes = count / 10;
-    if (!facts_open(&c, result)) {
-        return;
-    }
-    graph_times one = graph_cost(&c, 1, 0);
-    graph_times many = graph_cost(&c, count, 0);
-    add_times(result, "launch_1_kernel", one, none, 1);
-    add_times(result, "launch_1000_kernels", many, none, 1);
-    add_times(result, "per_kernel_node", many, one, count - 1);
-    add_times(result, "1000_and_1_write", graph_cost(&c, count, 1), none, 1);
-    add_times(result, "per_write_node", graph_cost(&c, count, writes), many, writes);
-    set_costs(&c, result);
     facts_close(&c);
 }
 

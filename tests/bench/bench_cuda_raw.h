@@ -24,7 +24,7 @@ typedef struct CUgraphNode_st *raw_node;
 typedef struct CUgraphExec_st *raw_exec;
 typedef unsigned long long raw_pointer;
 
-enum { RAW_MEMOPS_64 = 122, RAW_WRITE_64 = 5 };
+enum { RAW_MEMOPS_64 = 122 };
 enum { RAW_SPIN_EVENT = 2, RAW_BLOCKING_EVENT = 3 }; /* neither takes times */
 
 /* CUDA_KERNEL_NODE_PARAMS of 12.0; that of 11.4 is its beginning. */
@@ -38,24 +38,6 @@ typedef struct raw_kernel_node {
     raw_context context;
 } raw_kernel_node;
 
-/* CUstreamBatchMemOpParams, a write of 64 bits. */
-typedef struct raw_memop {
-    uint32_t operation;
-    raw_pointer address;
-    uint64_t value;
-    uint32_t flags;
-    raw_pointer alias;
-    uint64_t pad;
-} raw_memop;
-
-typedef struct raw_memop_node {
-    raw_context context;
-    unsigned count;
-    raw_memop *list;
-    unsigned flags;
-} raw_memop_node;
-
-#define RAW_NODE raw_node *node, raw_graph graph, const raw_node *before, size_t count
 #define RAW_VALUE raw_stream stream, raw_pointer address, uint64_t value, unsigned flags
 
 /* member, what its exported name has behind it, parameters; all give a CUresult */
@@ -103,10 +85,10 @@ typedef struct raw_memop_node {
 
 /* Those that older drivers lack, or have by another name. */
 #define RAW_OPTIONAL_FNS(X)                                                                \
-    X(GraphAddKernelNode, "_v2", (RAW_NODE, const raw_kernel_node *params))                \
+    X(GraphAddKernelNode, "_v2", (raw_node *node, raw_graph graph, const raw_node *before,  \
+                                  size_t count, const raw_kernel_node *params))            \
     X(GraphExecKernelNodeSetParams, "_v2", (raw_exec exec, raw_node node,                  \
                                             const raw_kernel_node *params))                \
-    X(GraphAddBatchMemOpNode, "", (RAW_NODE, const raw_memop_node *params))                \
     X(StreamWriteValue64, "_v2", (RAW_VALUE))                                              \
     X(StreamWaitValue64, "_v2", (RAW_VALUE))
 
@@ -125,7 +107,7 @@ typedef struct raw {
 
 /* Pinned memory, for both to see. */
 typedef struct raw_pinned {
-    void *host;
+    uint64_t *host;
     raw_pointer address;
 } raw_pinned;
 
@@ -264,9 +246,10 @@ static raw_pointer raw_memory(raw *r, size_t size) {
 
 static raw_pinned raw_pinned_make(raw *r, size_t size) {
     raw_pinned p;
-    RAW(r, MemHostAlloc(&p.host, size, 3)); /* portable, mapped */
-    RAW(r, MemHostGetDevicePointer(&p.address, p.host, 0));
-    memset(p.host, 0, size);
+    void *host;
+    RAW(r, MemHostAlloc(&host, size, 3)); /* portable, mapped */
+    RAW(r, MemHostGetDevicePointer(&p.address, host, 0));
+    p.host = (uint64_t *)memset(host, 0, size);
     return p;
 }
 

@@ -53,24 +53,6 @@ static hcq_device *open_device(void) {
     return device;
 }
 
-static hcq_buffer make_buffer(hcq_device *device, uint64_t size) {
-    hcq_buffer buffer;
-    CHECK(hcq_alloc(device, size, HCQ_HOST_VISIBLE | HCQ_ZEROED, &buffer));
-    return buffer;
-}
-
-static hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind) {
-    hcq_queue *queue;
-    CHECK(hcq_queue_create(device, kind, &queue));
-    return queue;
-}
-
-static uint32_t exec(hcq_queue *queue, hcq_program *program, const void *args, uint32_t size) {
-    int32_t at = hcq_queue_exec(queue, program, args, size, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
-    CHECK(at);
-    return (uint32_t)at;
-}
-
 static uint64_t read_word(hcq_buffer buffer) {
     uint64_t value;
     CHECK(hcq_copyout(&value, buffer, sizeof value));
@@ -79,9 +61,7 @@ static uint64_t read_word(hcq_buffer buffer) {
 
 /* A graph on one device whose calls all raise one counter, one after another. */
 typedef struct graph {
-    hcq_device *device;
-    hcq_buffer counter;
-    hcq_queue *queue;
+    bench_chain on;
     uint64_t expected;                    /* what the counter must hold */
     uint64_t per_launch;                  /* what a launch adds to it */
     uint64_t turn;                        /* of what changes between launches */
@@ -91,35 +71,35 @@ typedef struct graph {
 
 static void graph_open(graph *g, int steps) {
     memset(g, 0, sizeof *g);
-    g->device = open_device();
-    g->counter = make_buffer(g->device, sizeof(uint64_t));
-    g->queue = make_queue(g->device, HCQ_GRAPH);
-    hcq_program *program = steps ? bench_program(g->device, "add_step", add_step, HCQ_ARG_U64)
-                                 : bench_program(g->device, "tiny", bench_tiny, HCQ_ARG_NONE);
+    g->on.device = open_device();
+    g->on.counter = bench_buffer(g->on.device, sizeof(uint64_t));
+    g->on.queue = bench_queue(g->on.device, HCQ_GRAPH);
+    g->on.program = steps ? bench_program(g->on.device, "add_step", add_step, HCQ_ARG_U64)
+                          : bench_program(g->on.device, "tiny", bench_tiny, HCQ_ARG_NONE);
     for (uint32_t i = 0; i < CHAIN; i++) {
-        pair_args args = {g->counter.address, 1};
-        exec(g->queue, program, &args, steps ? sizeof args : sizeof(bench_tiny_args));
+        pair_args args = {g->on.counter.address, 1};
+        bench_exec(g->on.queue, g->on.program, &args,
+                   steps ? sizeof args : sizeof(bench_tiny_args));
         g->steps[i] = 1;
     }
     g->per_launch = CHAIN;
-    CHECK(hcq_queue_bind(g->queue, g->device));
+    CHECK(hcq_queue_bind(g->on.queue, g->on.device));
     bench_place_threads(BENCH_APART);
 }
 
-static void graph_close(graph *g) {
-    hcq_queue_destroy(g->queue);
-    CHECK(hcq_close(g->device));
+/* Is the counter right? */
+static void graph_check(const graph *g, const char *name) {
+    bench_counter(read_word(g->on.counter), g->expected, name);
 }
 
-static void graph_check(const graph *g, const char *name) {
-    bench_counter(read_word(g->counter), g->expected, name);
+static void graph_close(graph *g, const char *name) {
+    graph_check(g, name);
+    bench_chain_close(&g->on);
 }
 
 static void graph_replay(void *ctx, uint64_t n) {
     graph *g = (graph *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_submit_and_wait(g->queue, g->device);
-    }
+    bench_chain_replay(&g->on, n);
     g->expected += n * g->per_launch;
 }
 
@@ -132,22 +112,22 @@ static void replay_open(void *ctx) {
 
 static void replay_1000(bench_result *result) {
     static graph g;
-    bench_stats stats[2];
     bench_loop *l = bench_loop_new();
     replay_open(&g);
     bench_side sides[2] = {{graph_replay, &g}, {bench_loop_run, l->nodes}};
-    bench_compare(result, sides, 2, g_per_call, stats);
-    graph_check(&g, "graph.replay_1000");
+    bench_compare(result, sides, 2, g_per_call);
     bench_note(result, "loop of indirect calls");
-    graph_close(&g);
+    graph_close(&g, "graph.replay_1000");
     free(l);
 }
 
+#ifdef BENCH_TBB
 static void replay_1000_tbb(bench_result *result) {
     static graph g;
     bench_compare_tbb(result, (bench_side){graph_replay, &g}, replay_open);
-    graph_close(&g);
+    graph_close(&g, "graph.replay_1000_tbb");
 }
+#endif
 
 /* ---- patching ------------------------------------------------------------ */
 /* Both sides launch the same graph and wait for it; ours changes something
@@ -157,7 +137,7 @@ static void replay_1000_tbb(bench_result *result) {
 static void patch_one(graph *g) {
     uint32_t at = (uint32_t)(g->turn * 37 % CHAIN); /* prime to CHAIN: each call in turn */
     uint64_t step = ++g->turn;
-    CHECK(hcq_queue_update_arg(g->queue, at, 1, &step, sizeof step));
+    CHECK(hcq_queue_update_arg(g->on.queue, at, 1, &step, sizeof step));
     g->per_launch += step - g->steps[at];
     g->steps[at] = step;
 }
@@ -173,19 +153,16 @@ static void patch_run(void *ctx, uint64_t n) {
 }
 
 static void patch(bench_result *result) {
-    const uint32_t patches = result->number;
     static graph g;
-    bench_stats stats[2];
     graph_open(&g, 1);
-    g.patches = patches;
+    g.patches = result->number;
     patch_run(&g, CHECKED);
     graph_check(&g, "graph.patch");
     bench_side sides[2] = {{patch_run, &g}, {graph_replay, &g}};
-    bench_compare(result, sides, 2, 1.0, stats);
-    graph_check(&g, "graph.patch");
-    bench_extra_add(result, "patch_ns", (stats[0].median - stats[1].median) / patches);
+    const bench_stats *stats = bench_compare(result, sides, 2, 1.0);
+    bench_extra_add(result, "patch_ns", (stats[0].median - stats[1].median) / g.patches);
     bench_note(result, "itself with nothing changed");
-    graph_close(&g);
+    graph_close(&g, "graph.patch");
 }
 
 /* ---- two devices --------------------------------------------------------- */
@@ -208,10 +185,10 @@ static call_kind call_kind_of(uint32_t i) {
 }
 
 typedef struct two {
+    bench_chain graph;
     hcq_device *device[2];
     hcq_program *program[2][CALL_KINDS];  /* of each device */
     hcq_buffer own[2], mail;
-    hcq_queue *graph;
     hcq_queue *queue[2];                  /* the same made by hand */
     hcq_signal signal[2];                 /* raised by that device's queue */
     uint64_t value;                       /* no signal is above it between two launches */
@@ -235,10 +212,11 @@ static void two_open(two *t) {
         for (uint32_t k = 0; k < CALL_KINDS; k++) {
             t->program[d][k] = bench_program(t->device[d], names[k], g_functions[k], second[k]);
         }
-        t->own[d] = make_buffer(t->device[d], sizeof(uint64_t));
+        t->own[d] = bench_buffer(t->device[d], sizeof(uint64_t));
         CHECK(hcq_signal_create(t->device[d], 0, &t->signal[d]));
     }
-    t->mail = make_buffer(t->device[0], CHAIN / GROUP * MAIL_STRIDE);
+    t->graph.device = t->device[0];
+    t->mail = bench_buffer(t->device[0], CHAIN / GROUP * MAIL_STRIDE);
     for (uint32_t i = 0; i < CHAIN; i++) {
         t->args[i].own = (uint64_t)(uintptr_t)&t->loop_own[i % 2];
         t->args[i].other = (uint64_t)(uintptr_t)&t->loop_mail[i / GROUP];
@@ -251,27 +229,20 @@ static void two_open(two *t) {
 static uint32_t two_exec(const two *t, hcq_queue *queue, uint32_t i) {
     call_kind kind = call_kind_of(i);
     pair_args args = {t->own[i % 2].address, two_mail(t, i).address};
-    return exec(queue, t->program[i % 2][kind], &args,
-                kind == CALL_TINY ? sizeof(bench_tiny_args) : sizeof args);
+    return bench_exec(queue, t->program[i % 2][kind], &args,
+                      kind == CALL_TINY ? sizeof(bench_tiny_args) : sizeof args);
 }
 
 static void two_record_graph(two *t) {
-    t->graph = make_queue(t->device[0], HCQ_GRAPH);
+    t->graph.queue = bench_queue(t->device[0], HCQ_GRAPH);
     for (uint32_t i = 0; i < CHAIN; i++) {
-        uint32_t at = two_exec(t, t->graph, i);
+        uint32_t at = two_exec(t, t->graph.queue, i);
         if (call_kind_of(i) != CALL_TINY) {
-            CHECK(hcq_queue_access(t->graph, at, two_mail(t, i), call_kind_of(i) == CALL_POST
+            CHECK(hcq_queue_access(t->graph.queue, at, two_mail(t, i), call_kind_of(i) == CALL_POST
                                    ? HCQ_ARG_OUT : HCQ_ARG_IN));
         }
     }
-    CHECK(hcq_queue_bind(t->graph, t->device[0]));
-}
-
-static void two_graph_run(void *ctx, uint64_t n) {
-    two *t = (two *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_submit_and_wait(t->graph, t->device[0]);
-    }
+    CHECK(hcq_queue_bind(t->graph.queue, t->device[0]));
 }
 
 static void two_note_update(two *t, uint32_t d, int32_t at) {
@@ -282,8 +253,8 @@ static void two_note_update(two *t, uint32_t d, int32_t at) {
 /* Signal and wait of group k have the value k + 1, plus 100 for each launch
    before. Each device's signal skips the groups in which the other one posts. */
 static void two_record_queues(two *t) {
-    t->queue[0] = make_queue(t->device[0], HCQ_COMPUTE);
-    t->queue[1] = make_queue(t->device[1], HCQ_COMPUTE);
+    t->queue[0] = bench_queue(t->device[0], HCQ_COMPUTE);
+    t->queue[1] = bench_queue(t->device[1], HCQ_COMPUTE);
     for (uint32_t i = 0; i < CHAIN; i++) {
         uint32_t d = i % 2;
         call_kind kind = call_kind_of(i);
@@ -338,19 +309,17 @@ static void two_check(two *t, void (*run)(void *, uint64_t), const char *name) {
 
 static void replay_two_devices(bench_result *result) {
     static two t;
-    bench_stats stats[3];
     two_open(&t);
     two_record_graph(&t);
     two_record_queues(&t);
-    two_check(&t, two_graph_run, "graph");
+    two_check(&t, bench_chain_replay, "graph");
     two_check(&t, two_queues_run, "queues");
-    bench_side sides[3] = {{two_graph_run, &t}, {two_queues_run, &t}, {bench_loop_run, t.nodes}};
-    bench_compare(result, sides, 3, g_per_call, stats);
-    two_check(&t, two_graph_run, "graph");
+    bench_side sides[3] = {{bench_chain_replay, &t}, {two_queues_run, &t}, {bench_loop_run, t.nodes}};
+    const bench_stats *stats = bench_compare(result, sides, 3, g_per_call);
+    two_check(&t, bench_chain_replay, "graph");
     bench_extra_add(result, "loop_ns", stats[2].median * g_per_call);
     bench_note(result, "two queues and 100 signals by hand");
-    hcq_queue_destroy(t.graph);
-    CHECK(hcq_close(t.device[0]));
+    bench_chain_close(&t.graph);
     CHECK(hcq_close(t.device[1]));
 }
 
@@ -372,10 +341,10 @@ static void profile_open(graph *graphs, uint32_t round, int on) {
     for (uint32_t i = 0; i < PROFILE_SIDES; i++) {
         graph_replay(&graphs[i], 2 * WAKE_LAUNCHES);
     }
-    CHECK(hcq_profile_start(graphs[PROFILED].device, NULL));
+    CHECK(hcq_profile_start(graphs[PROFILED].on.device, NULL));
     graph_replay(&graphs[PROFILED], 2 * WAKE_LAUNCHES);
     if (!on) {
-        CHECK(hcq_profile_stop(graphs[PROFILED].device));
+        CHECK(hcq_profile_stop(graphs[PROFILED].on.device));
     }
 }
 
@@ -401,8 +370,7 @@ static void profile_round(uint32_t round, int on, uint32_t samples, double *medi
     }
     for (uint32_t i = 0; i < PROFILE_SIDES; i++) {
         medians[i] = bench_median(values[i], samples);
-        graph_check(&graphs[i], "profile");
-        graph_close(&graphs[i]);
+        graph_close(&graphs[i], "profile");
     }
 }
 
@@ -413,8 +381,8 @@ static void profile(bench_result *result) {
     double ours[BENCH_MAX_PASSES], peer[BENCH_MAX_PASSES], noise[BENCH_MAX_PASSES];
     double medians[PROFILE_SIDES];
     bench_stats stats[2];
-    uint32_t rounds = bench_smoke() ? 2 : bench_quick() ? 9 : BENCH_MAX_PASSES;
-    uint32_t samples = bench_smoke() ? 4 : bench_quick() ? 60 : 120;
+    uint32_t rounds = bench_of(2, 9, BENCH_MAX_PASSES);
+    uint32_t samples = bench_of(4, 60, 120);
     for (uint32_t r = 0; r < rounds; r++) {
         profile_round(r, on, samples, medians);
         ours[r] = medians[PROFILED];
@@ -434,7 +402,9 @@ static void profile(bench_result *result) {
 
 const bench bench_graph_rows[] = {
     {"graph.replay_1000", "ns/kernel", 2.5, replay_1000},
+#ifdef BENCH_TBB
     {"graph.replay_1000_tbb", "ns/kernel", 0.3, replay_1000_tbb},
+#endif
     {"graph.patch_1_of_1000", "ns/launch", 1.2, patch, 1},
     {"graph.patch_100_of_1000", "ns/launch", BENCH_NONE, patch, 100},
     {"graph.replay_two_devices", "ns/kernel", BENCH_NONE, replay_two_devices},

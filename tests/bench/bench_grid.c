@@ -66,82 +66,78 @@ typedef struct shape {
     uint64_t bytes;
 } shape;
 
-#define SAXPY(n) {kernel_saxpy, (n) / 256, 256, n, (n) * 4ull}
-#define UNEVEN {kernel_uneven, 1024, 1, 8, 4096}
+/* Of a row, by its number; --smoke runs a part. */
+static shape shape_of(uint32_t number) {
+    const uint32_t part = bench_of(16, 1, 1), many = (16u << 20) / part, few = (1u << 20) / part;
+    const shape shapes[] = {
+        {kernel_saxpy, many / 256, 256, many, many * 4ull},
+        {kernel_tiny, few, 1, few, few * 4ull},
+        {kernel_heavy, 2, 1, 800000 / part, 4096}, /* two blocks of about a millisecond */
+        {kernel_uneven, 1024 / part, 1, 8, 4096},  /* 5 ms of one processor */
+        {kernel_saxpy, few / 256, 256, few, few * 4ull} /* half a millisecond */
+    };
+    return shapes[number];
+}
 
 /* ---- both sides ---------------------------------------------------------- */
 
 typedef struct grid {
+    bench_chain on;
     shape shape;
     uint32_t grids;                       /* in one operation */
     grid_args args;
-    hcq_device *device;
-    hcq_queue *queue;
     void *out;
 } grid;
 
-static void grid_open(grid *g, const shape *s, uint32_t grids) {
-    hcq_program_desc desc = {.label = "grid", .cpu = s->fn,
+static void grid_open(grid *g, uint32_t number, uint32_t grids) {
+    const shape s = shape_of(number);
+    hcq_program_desc desc = {.label = "grid", .cpu = s.fn,
                              .args = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_F32, HCQ_ARG_U32}};
-    hcq_program *program;
     hcq_buffer buffers[2];
-    CHECK(hcq_open("CPU", NULL, &g->device));
+    CHECK(hcq_open("CPU", NULL, &g->on.device));
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK(hcq_alloc(g->device, s->bytes, HCQ_HOST_VISIBLE, &buffers[i]));
-        memset(buffers[i].host, 0, s->bytes); /* first touch, long before any timing */
+        buffers[i] = bench_buffer(g->on.device, s.bytes);
+        memset(buffers[i].host, 0, s.bytes); /* first touch, long before any timing */
     }
-    g->shape = *s;
+    g->shape = s;
     g->grids = grids;
-    g->args = (grid_args){buffers[0].address, buffers[1].address, 0.5f, s->n};
+    g->args = (grid_args){buffers[0].address, buffers[1].address, 0.5f, s.n};
     g->out = buffers[0].host;
-    CHECK(hcq_program_create(g->device, &desc, &program));
-    CHECK(hcq_queue_create(g->device, HCQ_COMPUTE, &g->queue));
+    CHECK(hcq_program_create(g->on.device, &desc, &g->on.program));
+    g->on.queue = bench_queue(g->on.device, HCQ_COMPUTE);
     for (uint32_t i = 0; i < grids; i++) {
-        hcq_queue_exec(g->queue, program, &g->args, sizeof g->args, hcq_dim(s->blocks, 1, 1),
-                       hcq_dim(s->threads, 1, 1));
+        hcq_queue_exec(g->on.queue, g->on.program, &g->args, sizeof g->args,
+                       hcq_dim(s.blocks, 1, 1), hcq_dim(s.threads, 1, 1));
     }
-    CHECK(hcq_queue_bind(g->queue, g->device));
+    CHECK(hcq_queue_bind(g->on.queue, g->on.device));
 }
 
-static void grid_close(grid *g) {
-    hcq_queue_destroy(g->queue);
-    CHECK(hcq_close(g->device));
-}
-
-static void grid_run(void *ctx, uint64_t n) {
-    const grid *g = (const grid *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        bench_submit_and_wait(g->queue, g->device);
-    }
+static void one_block(const grid *g, uint32_t b) {
+    hcq_block block = {{b, 0, 0}, hcq_dim(g->shape.blocks, 1, 1), hcq_dim(g->shape.threads, 1, 1)};
+    g->shape.fn(&g->args, &block);
 }
 
 /* Without OpenMP these are loops, and no peers. */
 static void openmp_static(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
-    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
-    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
     for (uint64_t i = 0; i < n * g->grids; i++) {
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)
 #endif
         for (uint32_t b = 0; b < g->shape.blocks; b++) {
-            hcq_block block = {{b, 0, 0}, size, threads};
-            g->shape.fn(&g->args, &block);
+            one_block(g, b);
         }
     }
 }
 
 static void openmp_dynamic(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
-    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
-    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
     for (uint64_t i = 0; i < n * g->grids; i++) {
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic)
 #endif
         for (uint32_t b = 0; b < g->shape.blocks; b++) {
-            hcq_block block = {{b, 0, 0}, size, threads};
-            g->shape.fn(&g->args, &block);
+            one_block(g, b);
         }
     }
 }
@@ -160,59 +156,50 @@ static uint64_t run_time(void (*run)(void *, uint64_t), grid *g) {
 }
 
 /* The faster of both peers is the peer: the second and third of `stats`. */
-static uint32_t report_best(bench_result *result, const bench_stats *stats, double scale) {
+static void report_best(bench_result *result, const bench_stats *stats, double scale) {
+    static const char *const notes[2] = {"OpenMP static", "OpenMP dynamic"};
     uint32_t best = stats[2].median < stats[1].median ? 2 : 1;
     bench_report(result, &stats[0], &stats[best], scale);
-    return best;
+    bench_note(result, notes[best - 1]);
 }
 
 /* A schedule that is off by a factor of two at the first look (a million tiny
    blocks handed out one by one: by a hundred) takes no part in the passes. */
 static void grid_measure(grid *g, bench_result *result) {
-    static const char *const notes[3] = {"no OpenMP", "OpenMP static", "OpenMP dynamic"};
     const double ms = 1e-6 / GRIDS;
-    bench_side sides[3] = {{grid_run, g}, {openmp_static, g}, {openmp_dynamic, g}};
+    bench_side sides[3] = {{bench_chain_replay, g}, {openmp_static, g}, {openmp_dynamic, g}};
     bench_stats stats[3];
-    uint32_t best = 0;
-    uint64_t fixed = g_peers == 0 ? 0 : run_time(openmp_static, g);
-    uint64_t dynamic = g_peers == 0 ? 0 : run_time(openmp_dynamic, g);
+    if (g_peers == 0) {
+        bench_compare(result, sides, 1, ms);
+        bench_note(result, "no OpenMP");
+        return;
+    }
+    uint64_t fixed = run_time(openmp_static, g), dynamic = run_time(openmp_dynamic, g);
     if (fixed > 2 * dynamic || dynamic > 2 * fixed) {
-        best = dynamic < fixed ? 2 : 1;
-        sides[1] = sides[best];
-        bench_compare(result, sides, 2, ms, stats);
-    } else {
-        bench_compare(result, sides, 1 + g_peers, ms, stats);
+        sides[1] = sides[dynamic < fixed ? 2 : 1];
+        bench_compare(result, sides, 2, ms);
+        bench_note(result, dynamic < fixed ? "OpenMP dynamic" : "OpenMP static");
+        return;
     }
-    if (best == 0 && g_peers != 0) {
-        best = report_best(result, stats, ms);
-        bench_extra_add(result, "openmp_static_ms", stats[1].median * ms);
-        bench_extra_add(result, "openmp_dynamic_ms", stats[2].median * ms);
-    }
-    bench_note(result, notes[best]);
+    bench_throughput(sides, 3, stats);
+    report_best(result, stats, ms);
+    bench_extra_add(result, "openmp_static_ms", stats[1].median * ms);
+    bench_extra_add(result, "openmp_dynamic_ms", stats[2].median * ms);
 }
 
 /* ---- the benches --------------------------------------------------------- */
 
-enum { TINY = 1u << 20 };
-
-static const shape g_shapes[] = {
-    SAXPY(16u << 20),
-    {kernel_tiny, TINY, 1, TINY, TINY * 4ull},
-    {kernel_heavy, 2, 1, 800000, 4096},   /* two blocks of about a millisecond */
-    UNEVEN                                /* 5 ms of one processor */
-};
-
 static void grid_row(bench_result *result) {
     grid g;
-    grid_open(&g, &g_shapes[result->number], GRIDS);
-    grid_run(&g, 1);
-    for (uint32_t i = 0; g.shape.fn == kernel_tiny && i < TINY; i++) {
+    grid_open(&g, result->number, GRIDS);
+    bench_chain_replay(&g, 1);
+    for (uint32_t i = 0; g.shape.fn == kernel_tiny && i < g.shape.n; i++) {
         if (((const uint32_t *)g.out)[i] != i * 2654435761u) {
             bench_die("grid_tiny_1m: block %u did not run", (unsigned)i);
         }
     }
     grid_measure(&g, result);
-    grid_close(&g);
+    bench_chain_close(&g.on);
 }
 
 /* ---- where others want the processors, too ------------------------------- */
@@ -224,7 +211,6 @@ static void grid_row(bench_result *result) {
 enum { HOGS = 4 };                        /* for each processor */
 
 static _Atomic int g_hogs_stop;
-static uint32_t g_operations;
 
 static void *hog_thread(void *unused) {
     while (!g_hogs_stop) {
@@ -233,19 +219,16 @@ static void *hog_thread(void *unused) {
 }
 
 static double busy_pass(grid *g, void (*run)(void *, uint64_t)) {
+    uint32_t count = g->shape.fn == kernel_saxpy ? 60 : 8;
     run(g, 1);
     uint64_t start = bench_now();
-    run(g, g_operations);
-    return (double)(bench_now() - start) / g_operations;
+    run(g, count);
+    return (double)(bench_now() - start) / count;
 }
 
-static double busy_ours(void *ctx) { return busy_pass((grid *)ctx, grid_run); }
+static double busy_ours(void *ctx) { return busy_pass((grid *)ctx, bench_chain_replay); }
 static double busy_static(void *ctx) { return busy_pass((grid *)ctx, openmp_static); }
 static double busy_dynamic(void *ctx) { return busy_pass((grid *)ctx, openmp_dynamic); }
-
-/* Half a millisecond where nobody else is, and two and a half. */
-static const shape g_busy_shapes[] = {SAXPY(1u << 20), UNEVEN};
-static const uint32_t g_busy_operations[] = {60, 8};
 
 static void busy(bench_result *result) {
     static double (*const passes[3])(void *) = {busy_ours, busy_static, busy_dynamic};
@@ -254,12 +237,11 @@ static void busy(bench_result *result) {
     grid g;
     uint32_t count = HOGS * hcq_sys_cpu_count();
     count = count < 64 ? count : 64;
-    grid_open(&g, &g_busy_shapes[result->number], 1);
-    g_operations = g_busy_operations[result->number];
+    grid_open(&g, result->number, 1);
     for (uint32_t i = 0; i < count; i++) {
         bench_thread(&hogs[i], hog_thread, NULL);
     }
-    bench_passes(passes, 1 + g_peers, &g, bench_smoke() ? 1 : bench_quick() ? 7 : 15, 0, stats);
+    bench_passes(passes, 1 + g_peers, &g, bench_of(1, 7, 15), 0, stats);
     g_hogs_stop = 1;
     for (uint32_t i = 0; i < count; i++) {
         pthread_join(hogs[i], NULL);
@@ -267,10 +249,9 @@ static void busy(bench_result *result) {
     if (g_peers == 0) {
         bench_report(result, &stats[0], NULL, 1e-6);
     } else {
-        bench_note(result, report_best(result, stats, 1e-6) == 2 ? "OpenMP dynamic"
-                                                                : "OpenMP static");
+        report_best(result, stats, 1e-6);
     }
-    grid_close(&g);
+    bench_chain_close(&g.on);
 }
 
 const bench bench_grid_rows[] = {
@@ -278,6 +259,6 @@ const bench bench_grid_rows[] = {
     {"cpu.grid_tiny_1m", "ms/grid", 1.05, grid_row, 1},
     {"cpu.grid_2_heavy", "ms/grid", 1.05, grid_row, 2},
     {"cpu.grid_uneven", "ms/grid", 1.05, grid_row, 3},
-    {"cpu.busy_saxpy", "ms/grid", 1.25, busy, 0},
-    {"cpu.busy_uneven", "ms/grid", 1.25, busy, 1},
+    {"cpu.busy_saxpy", "ms/grid", 1.25, busy, 4},
+    {"cpu.busy_uneven", "ms/grid", 1.25, busy, 3},
     {0}};

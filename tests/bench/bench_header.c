@@ -21,7 +21,7 @@ static double compile_ms(const char *lines) {
 static void header_ms(bench_result *result) {
     enum { MAX_PAIRS = 41 };
     double differences[MAX_PAIRS], alone[MAX_PAIRS];
-    uint32_t pairs = bench_quick() ? 11 : MAX_PAIRS;
+    uint32_t pairs = bench_of(1, 11, MAX_PAIRS);
     if (!getenv("BENCH_CC") || !getenv("BENCH_ROOT") || !getenv("BENCH_TMP")) {
         bench_die("include.header_ms: start it by run.sh");
     }

@@ -85,7 +85,6 @@ static void parked_row(bench_result *result) {
     int many_sets = result->number != 0;
     static parked many, few;
     bench_chain chain;
-    bench_stats stats[2];
     uint64_t value = 0;
     bench_chain_open(&chain, 1);
     parked_open(&many, &chain, TOTAL, many_sets);
@@ -96,7 +95,7 @@ static void parked_row(bench_result *result) {
     bench_counter(value, 2 * TOTAL, "parked");
     many.release_ns = many.releases = few.release_ns = few.releases = 0;
     bench_side sides[2] = {{parked_run, &many}, {parked_run, &few}};
-    bench_compare(result, sides, 2, 1.0 / TOTAL, stats);
+    bench_compare(result, sides, 2, 1.0 / TOTAL);
     bench_extra_add(result, "release_10000_ns", (double)many.release_ns / (double)many.releases);
     bench_extra_add(result, "release_100_ns", (double)few.release_ns / (double)few.releases);
     bench_note(result, "itself with 100 held instead of 10,000");

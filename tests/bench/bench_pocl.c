@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifdef BENCH_POCL
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
@@ -145,7 +144,6 @@ static uint32_t open_peers(pocl *p, bench_side *sides) {
 #endif
     return 1;
 }
-#endif
 
 /* PoCL's command buffer is the peer, or its plain in-order queue where it has
    none; the plain queue's figure is an extra key, since it may be faster. */
@@ -155,13 +153,10 @@ static void replay_1000_pocl(bench_result *result) {
     const double scale = 1.0 / BENCH_CHAIN;
     bench_chain chain;
     bench_stats stats[3];
-    uint32_t peers = 0;
+    pocl p;
     bench_chain_open(&chain, BENCH_CHAIN);
     bench_side sides[3] = {{bench_chain_replay, &chain}};
-#ifdef BENCH_POCL
-    pocl p;
-    peers = open_peers(&p, sides);
-#endif
+    uint32_t peers = open_peers(&p, sides);
     bench_throughput(sides, 1 + peers, stats);
     bench_report(result, &stats[0], peers == 0 ? NULL : &stats[peers], scale);
     if (peers != 0) {

@@ -6,7 +6,6 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,13 +21,8 @@ void bench_tiny(const void *args, const hcq_block *block) {
 
 hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn,
                            uint32_t second) {
-    hcq_program_desc desc;
+    hcq_program_desc desc = {.label = label, .cpu = fn, .args = {HCQ_ARG_INOUT, second}};
     hcq_program *program;
-    memset(&desc, 0, sizeof desc);
-    desc.label = label;
-    desc.cpu = fn;
-    desc.args[0] = HCQ_ARG_INOUT;
-    desc.args[1] = second;
     CHECK(hcq_program_create(device, &desc, &program));
     return program;
 }
@@ -36,24 +30,21 @@ hcq_program *bench_program(hcq_device *device, const char *label, hcq_cpu_fn fn,
 static void chain_record(bench_chain *chain, uint32_t count) {
     bench_tiny_args args = {chain->counter.address};
     for (uint32_t i = 0; i < count; i++) {
-        hcq_queue_exec(chain->queue, chain->program, &args, sizeof args, hcq_dim(1, 1, 1),
-                       hcq_dim(1, 1, 1));
+        bench_exec(chain->queue, chain->program, &args, sizeof args);
     }
 }
 
 void bench_chain_open(bench_chain *chain, uint32_t count) {
     CHECK(hcq_open("CPU", NULL, &chain->device));
-    CHECK(hcq_alloc(chain->device, sizeof(uint64_t), HCQ_HOST_VISIBLE | HCQ_ZEROED,
-                    &chain->counter));
+    chain->counter = bench_buffer(chain->device, sizeof(uint64_t));
     chain->program = bench_program(chain->device, "tiny", bench_tiny, HCQ_ARG_NONE);
-    CHECK(hcq_queue_create(chain->device, HCQ_COMPUTE, &chain->queue));
+    chain->queue = bench_queue(chain->device, HCQ_COMPUTE);
     chain_record(chain, count);
     CHECK(hcq_queue_bind(chain->queue, chain->device));
 }
 
 void bench_chain_close(bench_chain *chain) {
     hcq_queue_destroy(chain->queue);
-    CHECK(hcq_free(chain->counter));
     CHECK(hcq_close(chain->device));
 }
 
@@ -93,7 +84,6 @@ void bench_loop_run(void *nodes, uint64_t n) {
 
 static void replay_1000(bench_result *result) {
     bench_chain chain;
-    bench_stats stats[2];
     uint64_t value;
     bench_loop *l = bench_loop_new();
     bench_chain_open(&chain, BENCH_CHAIN);
@@ -101,31 +91,25 @@ static void replay_1000(bench_result *result) {
     CHECK(hcq_copyout(&value, chain.counter, sizeof value));
     bench_counter(value, BENCH_CHAIN, "replay_1000");
     bench_side sides[2] = {{bench_chain_replay, &chain}, {bench_loop_run, l->nodes}};
-    bench_compare(result, sides, 2, g_per_kernel, stats);
+    bench_compare(result, sides, 2, g_per_kernel);
     bench_note(result, "loop of indirect calls");
     bench_chain_close(&chain);
     free(l);
 }
 
-void bench_compare_tbb(bench_result *result, bench_side ours, void (*open_ours)(void *ctx)) {
-    bench_side sides[2] = {ours};
-    bench_stats stats[2];
-    void *tbb = NULL;
 #ifdef BENCH_TBB
+void bench_compare_tbb(bench_result *result, bench_side ours, void (*open_ours)(void *ctx)) {
     uint64_t counter = 0;
-    tbb = bench_tbb_open(BENCH_CHAIN, &counter);
+    void *tbb = bench_tbb_open(BENCH_CHAIN, &counter);
+    bench_side sides[2] = {ours, {bench_tbb_replay, tbb}};
     bench_tbb_replay(tbb, 1);
     bench_counter(counter, BENCH_CHAIN, "oneTBB");
-    sides[1] = (bench_side){bench_tbb_replay, tbb};
-#endif
     if (open_ours != NULL) {
         open_ours(ours.ctx);
     }
-    bench_compare(result, sides, tbb == NULL ? 1 : 2, g_per_kernel, stats);
-    bench_note(result, tbb == NULL ? "no oneTBB" : "oneTBB lightweight continue_node chain");
-#ifdef BENCH_TBB
+    bench_compare(result, sides, 2, g_per_kernel);
+    bench_note(result, "oneTBB lightweight continue_node chain");
     bench_tbb_close(tbb);
-#endif
 }
 
 static void replay_1000_tbb(bench_result *result) {
@@ -134,64 +118,82 @@ static void replay_1000_tbb(bench_result *result) {
     bench_compare_tbb(result, (bench_side){bench_chain_replay, &chain}, NULL);
     bench_chain_close(&chain);
 }
+#endif
 
 /* ---- the hand-written ring ----------------------------------------------- */
-/* One producer, one consumer, a power of two of slots. The consumer spins, runs
-   what it finds and raises `head`; the producer spins on that. This is the
-   least that a submit, run, see round trip between two threads can cost. */
+/* One producer, one consumer, a power of two of slots. The consumer waits, runs
+   what it finds and raises `head`; the producer waits for that. Where both spin,
+   this is the least that a submit, run, see round trip between two threads can
+   cost; where they sleep, a futex each, the least of one that sleeps. */
 
 enum { RING_SLOTS = 256, BURST = 64 };
 
 typedef struct ring {
-    _Alignas(64) _Atomic uint64_t tail;
-    _Alignas(64) _Atomic uint64_t head;
+    _Alignas(64) _Atomic uint32_t tail;
+    _Alignas(64) _Atomic uint32_t head;
     _Alignas(64) bench_node slots[RING_SLOTS];
+    int sleeps;
     _Atomic int stop;
     pthread_t thread;
     bench_tiny_args args;
-    uint64_t counter;
+    _Alignas(64) uint64_t counter;
 } ring;
 
-static inline void pause_cpu(void) {
+/* Until the word changes, or for a moment. */
+static inline void ring_wait(const ring *r, _Atomic uint32_t *word, uint32_t value) {
+    if (r->sleeps) {
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+    }
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
 }
 
+static inline void ring_raise(const ring *r, _Atomic uint32_t *word, uint32_t value) {
+    atomic_store_explicit(word, value, memory_order_release);
+    if (r->sleeps) {
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+}
+
 static void ring_push(ring *r, hcq_cpu_fn fn, const void *args) {
-    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     bench_node *slot = &r->slots[tail % RING_SLOTS];
     slot->fn = fn;
     slot->args = args;
-    atomic_store_explicit(&r->tail, tail + 1, memory_order_release);
+    ring_raise(r, &r->tail, tail + 1);
 }
 
 static void ring_drain(ring *r) {
-    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    while (atomic_load_explicit(&r->head, memory_order_acquire) < tail) {
-        pause_cpu();
+    uint32_t head, tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    while ((head = atomic_load_explicit(&r->head, memory_order_acquire)) != tail) {
+        ring_wait(r, &r->head, head);
     }
 }
 
 static void *ring_thread(void *ctx) {
     ring *r = (ring *)ctx;
-    uint64_t head = 0;
-    while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
-        uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
-        while (head < tail) {
+    uint32_t head = 0;
+    for (;;) {
+        uint32_t tail;
+        while ((tail = atomic_load_explicit(&r->tail, memory_order_acquire)) == head) {
+            ring_wait(r, &r->tail, head);
+        }
+        if (atomic_load_explicit(&r->stop, memory_order_relaxed)) {
+            return NULL;
+        }
+        while (head != tail) {
             const bench_node *slot = &r->slots[head % RING_SLOTS];
             slot->fn(slot->args, &g_block);
-            head++;
-            atomic_store_explicit(&r->head, head, memory_order_release);
+            ring_raise(r, &r->head, ++head);
         }
-        pause_cpu();
     }
-    return NULL;
 }
 
 static void ring_begin(void *ctx) {
     ring *r = (ring *)ctx;
-    memset(r, 0, sizeof *r);
+    r->tail = r->head = 0;
+    r->stop = 0;
     r->args.counter = (uint64_t)(uintptr_t)&r->counter;
     bench_thread(&r->thread, ring_thread, r);
 }
@@ -199,6 +201,7 @@ static void ring_begin(void *ctx) {
 static void ring_end(void *ctx) {
     ring *r = (ring *)ctx;
     atomic_store(&r->stop, 1);
+    ring_push(r, bench_tiny, &r->args);
     pthread_join(r->thread, NULL);
 }
 
@@ -210,6 +213,14 @@ static void ring_roundtrip(void *ctx, uint64_t n) {
     }
 }
 
+static bench_side ring_side(int sleeps) {
+    ring *r = (ring *)bench_alloc(sizeof *r, 64);
+    r->sleeps = sleeps;
+    return (bench_side){ring_roundtrip, r, ring_begin, ring_end};
+}
+
+bench_side bench_pingpong(void) { return ring_side(1); }
+
 /* ---- submit call --------------------------------------------------------- */
 /* Bursts of 64 submits while the other thread is awake and works them off; only
    the calls are timed, the wait for the burst is not. */
@@ -219,46 +230,46 @@ typedef struct bursts {
     ring *ring;
 } bursts;
 
-static double hcq_bursts(bench_chain *chain, uint32_t count) {
+static uint64_t hcq_burst(bursts *b) {
+    hcq_point done = {{0}, 0};
+    bench_submit_and_wait(b->chain.queue, b->chain.device);
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < BURST; i++) {
+        hcq_queue_submit(b->chain.queue, b->chain.device, &done);
+    }
+    uint64_t end = bench_now();
+    CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
+    return end - start;
+}
+
+static uint64_t ring_burst(bursts *b) {
+    ring_roundtrip(b->ring, 1);
+    uint64_t start = bench_now();
+    for (uint32_t i = 0; i < BURST; i++) {
+        ring_push(b->ring, bench_tiny, &b->ring->args);
+    }
+    uint64_t end = bench_now();
+    ring_drain(b->ring);
+    return end - start;
+}
+
+/* 300 bursts, after 1000 to warm up. */
+static double burst_pass(bursts *b, uint64_t (*burst)(bursts *)) {
     uint64_t sum = 0;
-    for (uint32_t b = 0; b < count; b++) {
-        hcq_point done = {{0}, 0};
-        bench_submit_and_wait(chain->queue, chain->device);
-        uint64_t start = bench_now();
-        for (uint32_t i = 0; i < BURST; i++) {
-            hcq_queue_submit(chain->queue, chain->device, &done);
-        }
-        sum += bench_now() - start;
-        CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
+    uint32_t warm = bench_of(10, 1000, 1000), count = bench_of(3, 300, 300);
+    for (uint32_t i = 0; i < warm + count; i++) {
+        uint64_t ns = burst(b);
+        sum += i < warm ? 0 : ns;
     }
     return (double)sum / ((double)count * BURST);
 }
 
-static double ring_bursts(ring *r, uint32_t count) {
-    uint64_t sum = 0;
-    for (uint32_t b = 0; b < count; b++) {
-        ring_roundtrip(r, 1);
-        uint64_t start = bench_now();
-        for (uint32_t i = 0; i < BURST; i++) {
-            ring_push(r, bench_tiny, &r->args);
-        }
-        sum += bench_now() - start;
-        ring_drain(r);
-    }
-    return (double)sum / ((double)count * BURST);
-}
-
-static double hcq_pass(void *ctx) {
-    bursts *b = (bursts *)ctx;
-    hcq_bursts(&b->chain, 1000);
-    return hcq_bursts(&b->chain, 300);
-}
+static double hcq_pass(void *ctx) { return burst_pass((bursts *)ctx, hcq_burst); }
 
 static double ring_pass(void *ctx) {
     bursts *b = (bursts *)ctx;
     ring_begin(b->ring);
-    ring_bursts(b->ring, 1000);
-    double ns = ring_bursts(b->ring, 300);
+    double ns = burst_pass(b, ring_burst);
     ring_end(b->ring);
     return ns;
 }
@@ -266,10 +277,9 @@ static double ring_pass(void *ctx) {
 static void submit_call(bench_result *result) {
     static double (*const passes[2])(void *) = {hcq_pass, ring_pass};
     bench_stats stats[2];
-    bursts b;
-    b.ring = (ring *)bench_alloc(sizeof(ring), 64);
+    bursts b = {.ring = (ring *)ring_side(0).ctx};
     bench_chain_open(&b.chain, 1);
-    bench_passes(passes, 2, &b, bench_quick() ? BENCH_MAX_PASSES / 2 : BENCH_MAX_PASSES, 2, stats);
+    bench_passes(passes, 2, &b, bench_of(2, BENCH_MAX_PASSES / 2, BENCH_MAX_PASSES), 2, stats);
     bench_report(result, &stats[0], &stats[1], 1.0);
     bench_note(result, "push into a two-thread ring");
     bench_chain_close(&b.chain);
@@ -289,79 +299,7 @@ static void roundtrip(bench_result *result, bench_side peer, const char *note) {
 }
 
 static void roundtrip_spin(bench_result *result) {
-    bench_side peer = {ring_roundtrip, bench_alloc(sizeof(ring), 64), ring_begin, ring_end};
-    roundtrip(result, peer, "two-thread spinning ring");
-}
-
-/* Two words and four system calls: the least a sleeping round trip can do. */
-typedef struct pingpong {
-    _Alignas(64) _Atomic uint32_t request;
-    _Alignas(64) _Atomic uint32_t done;
-    bench_node job;
-    _Atomic int stop;
-    pthread_t thread;
-    bench_tiny_args args;
-    uint64_t counter;
-} pingpong;
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static void *pingpong_thread(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
-    uint32_t seen = 0;
-    for (;;) {
-        while (atomic_load_explicit(&p->request, memory_order_acquire) == seen) {
-            futex_wait(&p->request, seen);
-        }
-        if (atomic_load_explicit(&p->stop, memory_order_relaxed)) {
-            return NULL;
-        }
-        seen++;
-        p->job.fn(p->job.args, &g_block);
-        atomic_store_explicit(&p->done, seen, memory_order_release);
-        futex_wake(&p->done);
-    }
-}
-
-static void pingpong_roundtrip(void *ctx, uint64_t n) {
-    pingpong *p = (pingpong *)ctx;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t before = atomic_load_explicit(&p->done, memory_order_relaxed);
-        p->job.fn = bench_tiny;
-        p->job.args = &p->args;
-        atomic_store_explicit(&p->request, before + 1, memory_order_release);
-        futex_wake(&p->request);
-        while (atomic_load_explicit(&p->done, memory_order_acquire) == before) {
-            futex_wait(&p->done, before);
-        }
-    }
-}
-
-static void pingpong_begin(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
-    memset(p, 0, sizeof *p);
-    p->args.counter = (uint64_t)(uintptr_t)&p->counter;
-    bench_thread(&p->thread, pingpong_thread, p);
-}
-
-static void pingpong_end(void *ctx) {
-    pingpong *p = (pingpong *)ctx;
-    atomic_store(&p->stop, 1);
-    atomic_fetch_add(&p->request, 1);
-    futex_wake(&p->request);
-    pthread_join(p->thread, NULL);
-}
-
-bench_side bench_pingpong(void) {
-    bench_side side = {pingpong_roundtrip, bench_alloc(sizeof(pingpong), 64), pingpong_begin,
-                       pingpong_end};
-    return side;
+    roundtrip(result, ring_side(0), "two-thread spinning ring");
 }
 
 /* Both sides on one processor, set before the device is opened: there nobody
@@ -402,19 +340,20 @@ static void update_exec(bench_result *result) {
     enum { ROUNDS = 4000 };
     static double call[ROUNDS], submit[ROUNDS], plain[ROUNDS];
     bench_chain chain;
+    uint32_t rounds = bench_of(10, ROUNDS, ROUNDS);
     bench_chain_open(&chain, BENCH_CHAIN);
-    for (uint32_t i = 0; i < 2000; i++) {
+    for (uint32_t i = 0; i < rounds / 2; i++) {
         update_round(&chain, i % 2 == 0 ? UPDATES : 0);
     }
-    for (uint32_t i = 0; i < ROUNDS; i++) {
+    for (uint32_t i = 0; i < rounds; i++) {
         update_times with = update_round(&chain, UPDATES);
         update_times none = update_round(&chain, 0);
         call[i] = with.call - none.call;
         submit[i] = with.submit;
         plain[i] = none.submit;
     }
-    double per_call = bench_median(call, ROUNDS) / UPDATES;
-    double share = (bench_median(submit, ROUNDS) - bench_median(plain, ROUNDS)) / UPDATES;
+    double per_call = bench_median(call, rounds) / UPDATES;
+    double share = (bench_median(submit, rounds) - bench_median(plain, rounds)) / UPDATES;
     result->ours = per_call + share;
     bench_extra_add(result, "call_ns", per_call);
     bench_extra_add(result, "submit_share_ns", share);
@@ -431,16 +370,17 @@ static void record_run(void *ctx, uint64_t n) {
 
 static void record_exec(bench_result *result) {
     bench_chain chain;
-    bench_stats stats;
     bench_chain_open(&chain, 1);
-    bench_side side = {record_run, &chain, NULL, NULL, 0};
-    bench_compare(result, &side, 1, g_per_kernel, &stats);
+    bench_side side = {record_run, &chain};
+    bench_compare(result, &side, 1, g_per_kernel);
     bench_chain_close(&chain);
 }
 
 const bench bench_queue_rows[] = {
     {"cpu.replay_1000", "ns/kernel", 2.0, replay_1000},
+#ifdef BENCH_TBB
     {"cpu.replay_1000_tbb", "ns/kernel", 0.25, replay_1000_tbb},
+#endif
     {"cpu.submit_call", "ns", BENCH_NONE, submit_call},
     {"cpu.roundtrip_spin", "ns", 1.5, roundtrip_spin},
     {"cpu.roundtrip_sleep", "ns", 1.3, roundtrip_sleep},

@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* What the other thread does, and to what. */
@@ -30,7 +29,7 @@ static void work_quiet(const stall *s) {
 
 static void work_alloc(const stall *s) { /* 512 MiB, and back */
     hcq_buffer b;
-    uint64_t bytes = (uint64_t)(bench_smoke() ? 1 : 512) << 20;
+    uint64_t bytes = (uint64_t)bench_of(1, 512, 512) << 20;
     CHECK(hcq_alloc(s->device, bytes, HCQ_ZEROED | HCQ_NO_CACHE, &b));
     CHECK(hcq_free(b));
 }
@@ -43,12 +42,11 @@ static void work_program(const stall *s) { /* from a library that is not loaded 
 }
 
 static void work_bind(const stall *s) {
-    hcq_queue *q;
-    uint32_t count = bench_smoke() ? 1000 : 100000;
+    hcq_queue *q = bench_queue(s->device, HCQ_COMPUTE);
+    uint32_t count = bench_of(1000, 100000, 100000);
     bench_tiny_args args = {s->buffer.address};
-    CHECK(hcq_queue_create(s->device, HCQ_COMPUTE, &q));
     for (uint32_t i = 0; i < count; i++) {
-        hcq_queue_exec(q, s->tiny, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
+        bench_exec(q, s->tiny, &args, sizeof args);
     }
     CHECK(hcq_queue_bind(q, s->device));
     hcq_queue_destroy(q);
@@ -80,7 +78,7 @@ static long sleeps_of_thread(void) {
 static void stall_measure(stall *s, hcq_signal signal, uint64_t *value) {
     enum { MAX = 400000 };
     double *samples = (double *)bench_alloc(MAX * sizeof *samples, 0);
-    uint64_t least = bench_smoke() ? 2000000u : bench_quick() ? 500000000u : 2000000000u;
+    uint64_t least = bench_of(2000000, 500000000, 2000000000);
     uint32_t count = 0;
     pthread_t thread;
     bench_thread(&thread, stall_run, s);
@@ -129,19 +127,18 @@ static void stall_us(bench_result *result) {
     static const struct { const char *name; void (*work)(const stall *s); } kinds[] = {
         {"quiet", work_quiet}, {"alloc", work_alloc}, {"program", work_program},
         {"bind", work_bind}, {"open", work_open}};
+    static const char *const keys[] = {"p999", "worst", "worst_asleep"};
     char path[600], key[32];
-    stall base;
+    stall base = {.library = path};
     hcq_device *idle;
     hcq_signal signal;
     uint64_t value = 0;
     double quiet = 0.0, most = 0.0;
     stall_library(path, sizeof path);
-    memset(&base, 0, sizeof base);
-    base.library = path;
     CHECK(hcq_open("CPU", NULL, &idle));
     CHECK(hcq_open("CPU:1", NULL, &base.device));
     CHECK(hcq_signal_create(idle, 0, &signal));
-    CHECK(hcq_alloc(base.device, 64, HCQ_ZEROED, &base.buffer));
+    base.buffer = bench_buffer(base.device, 64);
     base.tiny = bench_program(base.device, "tiny", bench_tiny, HCQ_ARG_NONE);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         stall s = base;
@@ -149,12 +146,11 @@ static void stall_us(bench_result *result) {
         stall_measure(&s, signal, &value);
         quiet = i == 0 ? s.p999 : quiet;
         most = s.p999 > most ? s.p999 : most;
-        snprintf(key, sizeof key, "%s_p999_us", kinds[i].name);
-        bench_extra_add(result, key, s.p999);
-        snprintf(key, sizeof key, "%s_worst_us", kinds[i].name);
-        bench_extra_add(result, key, s.worst);
-        snprintf(key, sizeof key, "%s_worst_asleep_us", kinds[i].name);
-        bench_extra_add(result, key, s.slept);
+        const double times[] = {s.p999, s.worst, s.slept};
+        for (int k = 0; k < 3; k++) {
+            snprintf(key, sizeof key, "%s_%s_us", kinds[i].name, keys[k]);
+            bench_extra_add(result, key, times[k]);
+        }
     }
     result->ours = most - quiet;
     bench_note(result, "p99.9 of a set beside long calls, above a quiet run");

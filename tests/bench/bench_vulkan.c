@@ -68,7 +68,6 @@ static int peer_open(vulkan *v, bench_result *result) {
 /* 0: a side is missing, and the note says why. `slots`: versions of a bound queue,
    0 for the default. */
 static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_result *result) {
-    const uint32_t flags = HCQ_HOST_VISIBLE | HCQ_ZEROED;
     hcq_device_desc desc = {.slots = slots};
     hcq_program_desc tiny = {.label = "tiny", .args = {HCQ_ARG_INOUT, HCQ_ARG_U32},
                              .spirv = {spirv_tiny, sizeof spirv_tiny, NULL}};
@@ -86,9 +85,9 @@ static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_res
         return 0;
     }
     CHECK(hcq_program_create(v->device, &tiny, &v->program));
-    CHECK(hcq_alloc(v->device, LARGE_COPY, flags, &v->counter));
-    CHECK(hcq_alloc(v->device, LARGE_COPY, flags, &v->other));
-    CHECK(hcq_queue_create(v->device, kind, &v->queue));
+    v->counter = bench_buffer(v->device, LARGE_COPY);
+    v->other = bench_buffer(v->device, LARGE_COPY);
+    v->queue = bench_queue(v->device, kind);
     return 1;
 }
 
@@ -106,8 +105,7 @@ static void vulkan_close(vulkan *v) {
 
 static void exec_on(const vulkan *v, hcq_buffer counter) {
     tiny_args args = {counter.address, 1, 0};
-    CHECK(hcq_queue_exec(v->queue, v->program, &args, sizeof args, hcq_dim(1, 1, 1),
-                         hcq_dim(1, 1, 1)));
+    bench_exec(v->queue, v->program, &args, sizeof args);
 }
 
 static void record_chain(const vulkan *v) {
@@ -207,7 +205,7 @@ static double cpu_now(void) {
 static double cpu_ratio(const bench_side sides[2], uint64_t n) {
     enum { TURNS = 1000 };
     static double a[TURNS], b[TURNS];
-    uint32_t turns = bench_quick() ? TURNS / 5 : TURNS;
+    uint32_t turns = bench_of(2, TURNS / 5, TURNS);
     for (uint32_t i = 0; i < turns; i++) {
         double start = cpu_now();
         sides[0].run(sides[0].ctx, n);
@@ -225,7 +223,6 @@ static double cpu_ratio(const bench_side sides[2], uint64_t n) {
 static void replay_chain(bench_result *result) {
     const uint32_t count = result->number;
     vulkan v;
-    bench_stats stats[3];
     bench_result noise = {0};
     if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
         return;
@@ -234,7 +231,7 @@ static void replay_chain(bench_result *result) {
     replay(&v, 2);
     bench_side sides[3] = {{replay, &v}, {raw_replay, &v}, {raw_replay_again, &v}};
     double before = recorded(&v);
-    bench_compare(result, sides, 3, 1.0 / count, stats);
+    const bench_stats *stats = bench_compare(result, sides, 3, 1.0 / count);
     bench_extra_add(result, "cpu_time_ratio", cpu_ratio(sides, count == 1 ? 20 : 1));
     check_recorded(&v, before, result);
     double in_a_pass = bench_report(&noise, &stats[2], &stats[1], 1.0);
@@ -251,44 +248,39 @@ static void replay_chain(bench_result *result) {
 static double burst_calls(vulkan *v, uint32_t bursts, int ours) {
     static double calls[BURST * 64];
     uint32_t at = 0;
-    hcq_point done;
+    hcq_point done = {{0}, 0};
     for (uint32_t b = 0; b < bursts; b++) {
-        uint64_t before = bench_now();
         for (uint32_t i = 0; i < BURST; i++) {
+            uint64_t before = bench_now();
             if (ours) {
                 CHECK(hcq_queue_submit(v->queue, v->device, &done));
             } else {
                 raw_submit(&v->raw, v->commands);
             }
-            uint64_t after = bench_now();
-            calls[at++] = (double)(after - before);
-            before = bench_now();
+            calls[at++] = (double)(bench_now() - before);
         }
         if (ours) {
             CHECK(hcq_wait(&done, 1, HCQ_ALL, HCQ_FOREVER));
-            v->runs += BURST;
         } else {
             raw_wait(&v->raw);
-            v->raw_runs += BURST;
         }
+        *(ours ? &v->runs : &v->raw_runs) += BURST;
     }
     return bench_median(calls, at);
 }
 
-static double calls_pass(void *ctx) {
-    burst_calls((vulkan *)ctx, 16, 1);
-    return burst_calls((vulkan *)ctx, 64, 1);
+static double burst_pass(vulkan *v, int ours) {
+    burst_calls(v, bench_of(1, 16, 16), ours);
+    return burst_calls(v, bench_of(1, 64, 64), ours);
 }
 
-static double raw_calls_pass(void *ctx) {
-    burst_calls((vulkan *)ctx, 16, 0);
-    return burst_calls((vulkan *)ctx, 64, 0);
-}
+static double calls_pass(void *ctx) { return burst_pass((vulkan *)ctx, 1); }
+static double raw_calls_pass(void *ctx) { return burst_pass((vulkan *)ctx, 0); }
 
 static void submit_call(bench_result *result) {
     static double (*const passes[2])(void *) = {calls_pass, raw_calls_pass};
     double difference[BENCH_MAX_PASSES];
-    uint32_t count = bench_quick() ? BENCH_MAX_PASSES / 2 : BENCH_MAX_PASSES;
+    uint32_t count = bench_of(2, BENCH_MAX_PASSES / 2, BENCH_MAX_PASSES);
     bench_stats stats[2];
     vulkan v;
     if (!vulkan_open(&v, 0, HCQ_COMPUTE, result)) {
@@ -341,7 +333,6 @@ static void raw_record_alternating(const vulkan *v, uint64_t size) {
    as the others do, too. */
 static double alternating(bench_result *result, hcq_queue_kind kind, uint64_t size, int row) {
     vulkan v;
-    bench_stats stats[2];
     if (!vulkan_open(&v, 0, kind, result)) {
         return BENCH_NONE;
     }
@@ -351,7 +342,7 @@ static double alternating(bench_result *result, hcq_queue_kind kind, uint64_t si
     replay(&v, 2);
     bench_side sides[2] = {{replay, &v}, {raw_replay, &v}};
     if (row) {
-        bench_compare(result, sides, 2, 1.0 / CHAIN, stats);
+        bench_compare(result, sides, 2, 1.0 / CHAIN);
     }
     double ratio = cpu_ratio(sides, 1);
     check_counters(&v, "graph_1000_alternating");
@@ -400,8 +391,8 @@ static patch_times patch_round(vulkan *v, uint32_t patches, int grid) {
 static void patch_rounds(vulkan *v, int grid, bench_result *result) {
     enum { ROUNDS = 4000 };
     static double call[ROUNDS], with[ROUNDS], without[ROUNDS];
-    uint32_t rounds = bench_quick() ? ROUNDS / 8 : ROUNDS;
-    for (uint32_t i = 0; i < 200; i++) {
+    uint32_t rounds = bench_of(4, ROUNDS / 8, ROUNDS);
+    for (uint32_t i = 0; i < bench_of(4, 200, 200); i++) {
         patch_round(v, i % 2 == 0 ? PATCHES : 0, grid);
     }
     double before = recorded(v);
@@ -492,7 +483,7 @@ static void record_dispatch(bench_result *result) {
 
 /* ---- a large copy -------------------------------------------------------- */
 
-static const uint64_t g_bytes = 256u << 20;
+static uint64_t g_bytes;
 
 typedef struct copies {
     vulkan v;
@@ -511,8 +502,8 @@ static void memcpy_run(void *ctx, uint64_t n) {
 /* All memory is touched long before it is measured. */
 static void copies_make(copies *c) {
     const raw *r = &c->v.raw;
-    CHECK(hcq_alloc(c->v.device, g_bytes, HCQ_HOST_VISIBLE, &c->dst));
-    CHECK(hcq_alloc(c->v.device, g_bytes, HCQ_HOST_VISIBLE, &c->src));
+    c->dst = bench_buffer(c->v.device, g_bytes);
+    c->src = bench_buffer(c->v.device, g_bytes);
     memset(c->dst.host, 1, g_bytes);
     memset(c->src.host, 2, g_bytes);
     hcq_queue_copy(c->v.queue, c->dst, c->src, g_bytes);
@@ -527,7 +518,7 @@ static void copies_make(copies *c) {
 
 static void copy_256m(bench_result *result) {
     copies c;
-    bench_stats stats[3];
+    g_bytes = (uint64_t)bench_of(16, 256, 256) << 20;
     if (!vulkan_open(&c.v, 0, HCQ_COPY, result)) {
         return;
     }
@@ -539,7 +530,7 @@ static void copy_256m(bench_result *result) {
         bench_die("copy_256m: a copy differs");
     }
     bench_side sides[3] = {{replay, &c.v}, {raw_replay, &c.v}, {memcpy_run, &c}};
-    bench_compare(result, sides, 3, 1e-6, stats);
+    const bench_stats *stats = bench_compare(result, sides, 3, 1e-6);
     bench_extra_add(result, "memcpy_ms", stats[2].median * 1e-6);
     bench_extra_add(result, "memcpy_ratio", stats[0].median / stats[2].median);
     raw_buffer_free(&c.v.raw, &c.raw_dst);

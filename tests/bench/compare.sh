@@ -75,7 +75,7 @@ export COMPARE_CC
 
 build() { # SIDE TREE
     mkdir -p "$tmp/$1/pocl" || exit 2
-    if ! COMPARE_KEEP=$tmp/$1/ CC=$tmp/cc sh "$2/tests/bench/run.sh" --smoke \
+    if ! COMPARE_KEEP=$tmp/$1/ CC=$tmp/cc sh "$2/tests/bench/run.sh" --quick \
         --only cpu.wait_reached >"$tmp/$1/log" 2>&1; then
         cat "$tmp/$1/log" >&2
         echo "compare: the $1 bench does not build or run" >&2

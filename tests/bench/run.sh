@@ -5,7 +5,8 @@
 #
 # --json FILE   also write the results as a list of JSON objects
 # --quick       fewer passes; ends within 75 s
-# --smoke       next to none: whether it runs, the figures mean nothing
+# --smoke       next to none, not optimized, without the peers oneTBB and OpenCL and
+#               their rows: whether it runs, the figures mean nothing
 # --only NAME   only benches whose name starts with NAME, "cpu.grid" say
 #
 # oneTBB, OpenMP and OpenCL (PoCL) are peers where they are installed. The Vulkan
@@ -28,11 +29,15 @@ POCL_CACHE_DIR=$BENCH_TMP/pocl
 mkdir "$POCL_CACHE_DIR" || exit 1
 export BENCH_START BENCH_ROOT BENCH_CC BENCH_TMP POCL_CACHE_DIR
 
-flags="-std=gnu11 -O2 -g -Wall -Wextra -Wno-missing-field-initializers -pthread -DBENCH_CUDA"
+smoke=0 level='-O2 -g'
+for word in "$@"; do
+    [ "$word" != --smoke ] || { smoke=1 level=-O0; }
+done
+flags="-std=gnu11 $level -Wall -Wextra -Wno-missing-field-initializers -pthread -DBENCH_CUDA"
 libs="-lm -ldl"
 openmp=''
-sources="bench bench_copy bench_graph bench_grid bench_header bench_parked bench_pocl bench_queue
-    bench_signal bench_stall bench_cuda"
+sources="bench bench_copy bench_graph bench_grid bench_header bench_parked bench_queue bench_signal
+    bench_stall bench_cuda"
 
 # Does a source compile and link? Says what is missing without it.
 probe() { # COMPILER SUFFIX SOURCE FLAGS WORDS
@@ -60,14 +65,14 @@ compile() { # COMPILER FILE FLAGS...
 }
 
 jobs='' hcq=-DHCQ_CUDA
-if probe "$cxx" cpp '#include <oneapi/tbb/flow_graph.h>\nint main() { oneapi::tbb::flow::graph g; g.wait_for_all(); }\n' \
+if [ "$smoke" = 0 ] && probe "$cxx" cpp '#include <oneapi/tbb/flow_graph.h>\nint main() { oneapi::tbb::flow::graph g; g.wait_for_all(); }\n' \
     '-std=c++17 -ltbb' "oneTBB (a C++ compiler, headers, library): its peer is left out"; then
     flags="$flags -DBENCH_TBB" libs="$libs -ltbb -lstdc++"
     compile "$cxx" bench_tbb.cpp -std=c++17 -O2 -Wall -Wextra -pthread
 fi
-if probe "$BENCH_CC" c '#include <CL/cl.h>\nint main(void) { return clGetPlatformIDs(0, 0, 0) == 1; }\n' \
+if [ "$smoke" = 0 ] && probe "$BENCH_CC" c '#include <CL/cl.h>\nint main(void) { return clGetPlatformIDs(0, 0, 0) == 1; }\n' \
     '-DCL_TARGET_OPENCL_VERSION=120 -lOpenCL' "OpenCL headers or loader: PoCL is left out"; then
-    flags="$flags -DBENCH_POCL" libs="$libs -lOpenCL"
+    flags="$flags -DBENCH_POCL" libs="$libs -lOpenCL" sources="$sources bench_pocl"
 fi
 if probe "$BENCH_CC" c '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 0; }\n' \
     -fopenmp "OpenMP: grids have no peer"; then
