@@ -65,15 +65,6 @@ on_driver() { # a command that finds the mock, if that is what we are on
     fi
 }
 
-find_compiler() {
-    for cc in ${CC:-gcc clang cc}; do
-        if command -v "$cc" >/dev/null 2>&1; then
-            echo "$cc"
-            return
-        fi
-    done
-}
-
 # ---- the device --------------------------------------------------------------
 
 find_device() { # 77 and hcq's reason if there is none that works; leaves the example hello
@@ -270,7 +261,7 @@ note_of() { # STATUS LOG SECONDS: what is worth saying in one line
     124 | 137) echo "killed after $3 s: $(grep '^\[ RUN\|^+ ' "$2" | tail -n 1)" ;;
     0)
         sed -n 's/^\[  PASSED  \] \(.*\) test(s)\.$/\1 tests passed/p
-                s/^\[  SKIPPED \] \(.*\) test(s), .*$/\1 skipped/p' "$2" | paste -sd, - |
+                s/^\[  SKIPPED \] \([1-9].*\) test(s), .*$/\1 skipped/p' "$2" | paste -sd, - |
             sed 's/,/, /g'
         ;;
     77) tail -n 1 "$2" ;;
@@ -342,7 +333,7 @@ run_all() {
         echo "needs timeout(1), of coreutils or busybox"
         exit 2
     }
-    cc=$(find_compiler)
+    cc=${CC:-$(command -v gcc || command -v clang || command -v cc)}
     [ -n "$cc" ] || {
         echo "no C compiler (gcc, clang, or CC)"
         exit 2

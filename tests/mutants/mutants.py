@@ -163,9 +163,9 @@ class Bench:
     def __init__(self, folder, jobs):
         self.folder, self.jobs = folder, jobs
         self.famous = {}  # how many changes a test saw
+        self.tables = {}  # of a file, the names of its functions by their places
         self.tree = self.file('tree')
         self.lock = threading.Lock()
-        self.made = set(os.listdir(folder)) if os.path.isdir(folder) else set()
         if not os.path.isdir(self.tree):
             copy_tree(ROOT, self.tree)
 
@@ -278,14 +278,12 @@ class Bench:
 
     def symbols(self, file):
         with self.lock:
-            table = getattr(self, 'tables', {})
-            self.tables = table
-            if file not in table:
-                table[file] = {}
+            if file not in self.tables:
+                table = self.tables[file] = {}
                 text = subprocess.run(['nm', file], stdout=subprocess.PIPE, text=True).stdout
                 for at, name in re.findall(r'^([0-9a-f]+) [tTwW] (\w+)', text, re.M):
-                    table[file].setdefault(int(at, 16), []).append(name)
-            return table[file]
+                    table.setdefault(int(at, 16), []).append(name)
+            return self.tables[file]
 
 
 def copy_tree(source, target):

@@ -66,7 +66,14 @@ static int fails_on(const char *name) {
     return hello(2, arguments);
 }
 
+static uint32_t sum_of(const hcq_block *block) { /* a macro that hello.c does not need */
+    uint32_t sum = 0;
+    HCQ_FOR_THREADS(block, t) { sum += t.x; }
+    return sum;
+}
+
 static int use(void) {
+    const hcq_block block = { { 0, 0, 0 }, { 1, 1, 1 }, { 3, 1, 1 } };
     int cpu = 1, vulkan = fails_on("VULKAN"), cuda = fails_on("CUDA");
 #ifdef HCQ_CPU
     cpu = 0;
@@ -79,7 +86,7 @@ static int use(void) {
     hcq_cuda_info cuda_info;
     cuda = hcq_cuda_info_get(NULL, &cuda_info) != HCQ_OK;
 #endif
-    return fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
+    return sum_of(&block) != 3 || fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
 }
 END
 

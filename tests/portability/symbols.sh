@@ -74,7 +74,5 @@ refuse "exported, but not declared" "$(comm -13 "$tmp/declared" "$tmp/exported")
 "$cc" -shared -Wl,--no-undefined "$tmp/all.o" -o "$tmp/library.so" -pthread -ldl \
     2>"$tmp/missing" || refuse "a library of it lacks" "$(cat "$tmp/missing")"
 
-writers=$(wanted other.o | grep -xE 'stderr|fprintf|fputs|fwrite')
-[ -z "$writers" ] || echo "for hcq_log_stderr: $(echo "$writers" | tr '\n' ' ')"
 echo "$(wc -l <"$tmp/exported") symbols exported, $(wc -l <"$tmp/declared") declared"
 exit $failed

@@ -536,10 +536,8 @@ static void test_alarm(int number) {
 
 /* What is ours alone here. */
 static test_rules test_counted(void) {
-    test_rules rules;
-    rules.heap = test_heap_is_bare() && !T.skipped &&
-                 (!is_gpu() || T.variant->driver);
-    rules.driver_threads = is_cuda();  /* its mock keeps caches, too */
+    test_rules rules = {test_heap_is_bare() && !T.skipped && (!is_gpu() || T.variant->driver),
+                        is_cuda()};    /* whose mock keeps caches, too */
     return rules;
 }
 
@@ -558,7 +556,7 @@ static void test_warm_up(void) {
         }
         (void)dlopen("./no-such-library.so", RTLD_NOW);
     }
-    if (!test_entries("/proc/self/fd")) {
+    if (!test_entries("/proc/self/fd", 0)) {
         fprintf(stderr, "no /proc: files, threads and mappings are not counted\n");
     }
     if (!test_counted().heap) {

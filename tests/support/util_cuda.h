@@ -115,21 +115,6 @@ static uint64_t cuda_see(hcq_device *device, void *host) {
 
 /* ---- on the mock driver: the CPU's kernels ---- */
 
-/* A parameter of PTX like an argument: "u64". */
-static const char *cuda_type_of(uint32_t kind) {
-    switch (kind) {
-    case HCQ_ARG_I32:
-    case HCQ_ARG_U32:
-        return "u32";
-    case HCQ_ARG_F32:
-        return "f32";
-    case HCQ_ARG_F64:
-        return "f64";
-    default:
-        return "u64";
-    }
-}
-
 /* Text of a kernel that has the parameters, and does nothing. Of `size` bytes. */
 static void cuda_write(const hcq_program_desc *desc, const char *entry, char *text, size_t size) {
     int used = snprintf(text, size, ".version 6.0\n.target sm_50\n.address_size 64\n"
@@ -141,8 +126,9 @@ static void cuda_write(const hcq_program_desc *desc, const char *entry, char *te
             used += snprintf(text + used, size - (size_t)used, "%s.param .align %u .b8 p%u[%u]",
                              comma, kind >> 24, i, kind >> 8 & 0xffff);
         } else {
-            used += snprintf(text + used, size - (size_t)used, "%s.param .%s p%u", comma,
-                             cuda_type_of(kind), i);
+            int half = kind == HCQ_ARG_I32 || kind == HCQ_ARG_U32 || kind == HCQ_ARG_F32;
+            used += snprintf(text + used, size - (size_t)used, "%s.param .b%d p%u", comma,
+                             half ? 32 : 64, i);
         }
     }
     snprintf(text + used, size - (size_t)used, "\n)\n{\nret;\n}\n");

@@ -29,17 +29,30 @@ typedef struct test_rules {
     int driver_threads;                /* stay: those that are not hcq's do not count */
 } test_rules;
 
-/* Entries of a folder but for "." and ".."; 0: there is no such folder. */
-static uint64_t test_entries(const char *path) {
+/* Is it a thread of hcq, which names them? */
+static int test_is_own_thread(const char *number) {
+    char path[300], name[4] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", number);
+    FILE *comm = fopen(path, "r");
+    int own = comm && fgets(name, sizeof name, comm) && strcmp(name, "hcq") == 0;
+    if (comm) {
+        fclose(comm);
+    }
+    return own;
+}
+
+/* Entries of a folder, or threads that are hcq's; 0: there is no such folder. */
+static uint64_t test_entries(const char *path, int own_threads) {
     DIR *folder = opendir(path);
+    const struct dirent *entry;
     uint64_t count = 0;
-    while (folder && readdir(folder)) {
-        count++;
+    while (folder && (entry = readdir(folder)) != NULL) {
+        count += entry->d_name[0] != '.' && (!own_threads || test_is_own_thread(entry->d_name));
     }
     if (folder) {
         closedir(folder);
     }
-    return count > 2 ? count - 2 : 0;
+    return count;
 }
 
 /* Mapped files: an inode that is not 0, the word before the path. */
@@ -71,29 +84,13 @@ static uint64_t test_heap(void) {
 #endif
 }
 
-/* Threads of the process that hcq started: it names them. */
-static uint64_t test_own_threads(void) {
-    DIR *folder = opendir("/proc/self/task");
-    const struct dirent *entry;
-    uint64_t count = 0;
-    while (folder && (entry = readdir(folder)) != NULL) {
-        char path[300], name[4] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
-        FILE *comm = fopen(path, "r");
-        if (comm) {
-            count += fgets(name, sizeof name, comm) && strcmp(name, "hcq") == 0;
-            fclose(comm);
-        }
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    return count;
+static TEST_UNUSED uint64_t test_own_threads(void) {
+    return test_entries("/proc/self/task", 1);
 }
 
 static test_resources test_resources_now(test_rules rules) {
-    test_resources r = {test_entries("/proc/self/fd"),
-                        rules.driver_threads ? test_own_threads() : test_entries("/proc/self/task"),
+    test_resources r = {test_entries("/proc/self/fd", 0),
+                        test_entries("/proc/self/task", rules.driver_threads),
                         test_mappings(), rules.heap ? test_heap() : 0};
     return r;
 }

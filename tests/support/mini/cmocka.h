@@ -31,7 +31,7 @@ struct CMUnitTest {
 #define cmocka_run_group_tests_name(name, tests, setup, teardown) \
     mini_run(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
-enum { MINI_OK, MINI_FAILED, MINI_SKIPPED, MINI_LEFT_OUT };
+enum { MINI_OK, MINI_FAILED, MINI_SKIPPED };
 
 static struct {
     jmp_buf end;                       /* of the part of a test that runs now */
@@ -54,21 +54,16 @@ MINI void cmocka_set_test_filter(const char *pattern) {
 
 /* ---- the runner ---- */
 
-/* A check that fails in here ends it, too; 0: it went well. */
-MINI int mini_fixture(int (*fn)(void **state), void **state, const char *what, const char *name) {
-    if (fn == NULL || (setjmp(mini.end) == 0 && fn(state) == 0)) {
-        return 0;
-    }
-    fprintf(stderr, "Could not run test: Test %s failed\n[  ERROR   ] %s\n", what, name);
-    return -1;
-}
-
-MINI int mini_body(void (*fn)(void **state), void **state) {
+/* Runs a test or a fixture; a check that fails ends it. */
+MINI int mini_part(void (*test)(void **state), int (*fixture)(void **state), void **state) {
     int ended = setjmp(mini.end);
-    if (ended == 0) {
-        fn(state);
+    if (ended != 0) {
+        return ended;
     }
-    return ended;                      /* MINI_OK is 0 */
+    if (test != NULL) {
+        test(state);
+    }
+    return fixture != NULL && fixture(state) != 0 ? MINI_FAILED : MINI_OK;
 }
 
 MINI int mini_test(const struct CMUnitTest *test) {
@@ -76,80 +71,51 @@ MINI int mini_test(const struct CMUnitTest *test) {
     const char *limit = getenv("MINI_CMOCKA_LIMIT");
     void *state = test->initial_state;
     printf("[ RUN      ] %s\n", test->name);
-    int result = MINI_FAILED;
-    if (mini_fixture(test->setup_func, &state, "setup", test->name) == 0) {
+    int result = mini_part(NULL, test->setup_func, &state);
+    if (result == MINI_OK) {
         if (limit != NULL) {           /* in place of the one that a set-up chose */
             alarm((unsigned)atoi(limit));
         }
-        result = mini_body(test->test_func, &state);
-        if (mini_fixture(test->teardown_func, &state, "teardown", test->name) != 0) {
+        result = mini_part(test->test_func, NULL, &state);
+        if (mini_part(NULL, test->teardown_func, &state) != MINI_OK) {
             result = MINI_FAILED;
         }
-        printf("[%s] %s\n", words[result], test->name);
     }
     alarm(0);
+    printf("[%s] %s\n", words[result], test->name);
     return result;
 }
 
-/* Marks the tests that do not run; returns how many do. */
-MINI size_t mini_choose(const struct CMUnitTest *tests, int *results, size_t count) {
-    const char *after = getenv("MINI_CMOCKA_AFTER");
-    size_t chosen = 0, first = 0;
-    for (size_t i = 0; after != NULL && i < count; i++) {
-        first = strcmp(tests[i].name, after) == 0 ? i + 1 : first;
+MINI int mini_is_chosen(const struct CMUnitTest *test, const char **after) {
+    if (*after != NULL && **after != 0) {
+        *after = strcmp(test->name, *after) == 0 ? NULL : *after;
+        return 0;
     }
-    for (size_t i = 0; i < count; i++) {
-        int left_out = i < first ||
-                       (mini.filter != NULL && fnmatch(mini.filter, tests[i].name, 0) != 0);
-        results[i] = left_out ? MINI_LEFT_OUT : MINI_OK;
-        chosen += !left_out;
-    }
-    return chosen;
-}
-
-/* Returns how many there are, and unless they passed lists them. */
-MINI int mini_list(const struct CMUnitTest *tests, const int *results, size_t count, int wanted,
-                   const char *word) {
-    int n = 0;
-    for (size_t i = 0; i < count; i++) {
-        n += results[i] == wanted;
-    }
-    if (wanted == MINI_OK || n != 0) {
-        fprintf(stderr, "[  %-7s ] %d test(s)%s\n", word, n,
-                wanted == MINI_OK ? "." : ", listed below:");
-    }
-    for (size_t i = 0; wanted != MINI_OK && i < count; i++) {
-        if (results[i] == wanted) {
-            fprintf(stderr, "[  %-7s ] %s\n", word, tests[i].name);
-        }
-    }
-    return n;
+    return mini.filter == NULL || fnmatch(mini.filter, test->name, 0) == 0;
 }
 
 /* Returns how many failed. */
 MINI int mini_run(const char *name, const struct CMUnitTest *tests, size_t count,
                   int (*setup)(void **state), int (*teardown)(void **state)) {
-    int *results = (int *)calloc(count + 1, sizeof *results);
+    const char *after = getenv("MINI_CMOCKA_AFTER");
+    int counts[3] = {0, 0, 0};
     void *state = NULL;
-    size_t chosen = mini_choose(tests, results, count);
     setvbuf(stdout, NULL, _IONBF, 0);  /* beside stderr's lines */
-    if (mini_fixture(setup, &state, "group setup", name) != 0) {
-        free(results);
+    if (mini_part(NULL, setup, &state) != MINI_OK) {
+        printf("[  ERROR   ] %s: group setup\n", name);
         return (int)count;
     }
-    printf("[==========] Running %zu test(s).\n", chosen);
     for (size_t i = 0; i < count; i++) {
-        if (results[i] != MINI_LEFT_OUT) {
-            results[i] = mini_test(&tests[i]);
+        if (mini_is_chosen(&tests[i], &after)) {
+            counts[mini_test(&tests[i])]++;
         }
     }
-    printf("[==========] %zu test(s) run.\n", chosen);
-    (void)mini_fixture(teardown, &state, "group teardown", name);
-    mini_list(tests, results, count, MINI_OK, "PASSED");
-    mini_list(tests, results, count, MINI_SKIPPED, "SKIPPED");
-    int failed = mini_list(tests, results, count, MINI_FAILED, "FAILED");
-    free(results);
-    return failed;
+    (void)mini_part(NULL, teardown, &state);
+    printf("[==========] %d test(s) run.\n", counts[0] + counts[1] + counts[2]);
+    printf("[  PASSED  ] %d test(s).\n", counts[MINI_OK]);
+    printf("[  SKIPPED ] %d test(s), named above\n", counts[MINI_SKIPPED]);
+    printf("[  FAILED  ] %d test(s), named above\n", counts[MINI_FAILED]);
+    return counts[MINI_FAILED];
 }
 
 #endif /* HCQ_TEST_MINI_CMOCKA_H */
