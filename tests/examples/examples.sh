@@ -15,41 +15,16 @@
 # if it learnt nothing; frames.c has to draw what plain C draws. Whatever they refuse, they
 # say why in one line on stderr.
 set -eu
-root=$(cd "$(dirname "$0")/../.." && pwd)
 gpu='' epochs=150 mock=${HCQ_TEST_CUDA_MOCK:-}
 case ${1:-} in
 --vulkan) gpu=VULKAN epochs=10 && shift ;;
 --cuda) gpu=CUDA epochs=10 && shift ;;
 esac
 cc=${1:-${CC:-cc}}
-warnings="-Wall -Wextra -Werror"
+. "$(dirname "$0")/shared.sh"
 data=$root/examples/data
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-
-fail() {
-    echo "examples: FAIL: $*" >&2
-    exit 1
-}
-
-skip() {
-    echo "$*"
-    exit 77
-}
 
 # ---- building ------------------------------------------------------------------
-
-# What a file is told whose implementation stands elsewhere.
-apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED"
-hcq=${HCQ_OBJECT:-$dir/hcq.o}
-
-implementation() {
-    [ -z "${HCQ_OBJECT:-}" ] || return 0
-    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' > "$dir/hcq.c"
-    "$cc" -std=c99 $warnings -O1 -DHCQ_CPU ${gpu:+"-DHCQ_$gpu"} -I"$root" -c "$dir/hcq.c" \
-        -o "$hcq" || fail "hcq.h does not compile: $cc"
-}
 
 build() { # c|c++ NAME
     case $1 in c++) standard=c++11 ;; *) standard='c99' ;; esac
@@ -352,8 +327,7 @@ echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev
     echo "$cc compiles no C++"
     languages='c'
 }
-[ "$gpu" != VULKAN ] || echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - > /dev/null 2>&1 ||
-    skip "no vulkan/vulkan.h"
+[ "$gpu" != VULKAN ] || vulkan_headers || skip "no vulkan/vulkan.h"
 [ "$gpu:$mock" != "CUDA:${mock:-none}" ] ||
     export LD_LIBRARY_PATH="$mock${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 implementation

@@ -40,16 +40,8 @@
 # are declarations of one to which a main is added. The ```cuda blocks of README.md
 # and the kernel in hcq_cuda.h's first comment are compiled where there is nvcc.
 set -eu
-root=$(cd "$(dirname "$0")/../.." && pwd)
 cc=${1:-${CC:-cc}}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM
-
-fail() {
-    echo "snippets: FAIL: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/shared.sh"
 
 # ---- finding them --------------------------------------------------------------
 # README.md's blocks become c-1.c, c-2.c ..., c_vulkan-1.c ..., glsl-1.c ...
@@ -85,16 +77,19 @@ cat > "$dir/context.h" <<'END'
 #include "hcq.h"
 #include <stdio.h>
 #include <string.h>
+#ifndef SHARED
+#define SHARED extern
+#endif
 typedef struct axpy_args { uint64_t y, x; int32_t a; uint32_t n; } axpy_args;
-extern hcq_device *dev;
-extern hcq_queue *q, *c;
-extern hcq_program *axpy;
-extern axpy_args args;
-extern hcq_buffer x, y;
-extern int32_t data[1000];
-extern hcq_signal s, t;
-extern hcq_point done;
-extern hcq_result r;
+SHARED hcq_device *dev;
+SHARED hcq_queue *q, *c;
+SHARED hcq_program *axpy;
+SHARED axpy_args args;
+SHARED hcq_buffer x, y;
+SHARED int32_t data[1000];
+SHARED hcq_signal s, t;
+SHARED hcq_point done;
+SHARED hcq_result r;
 void fragment(void);
 #ifdef ON_CUDA
 typedef struct CUctx_st *CUcontext;
@@ -116,8 +111,8 @@ int cuMemsetD32Async(unsigned long long at, unsigned value, size_t count, CUstre
 #ifdef __cplusplus
 }
 #endif
-extern CUstream your_stream;
-extern CUevent your_event;
+SHARED CUstream your_stream;
+SHARED CUevent your_event;
 #endif
 END
 
@@ -125,23 +120,13 @@ END
 sed -n '/^#ifdef HCQ_CUDA/,/^}/p' "$root/examples/hello.c" | sed '/^typedef/d; s/axpy(/kernel(/' \
     >"$dir/kernel.h"
 cat > "$dir/context.c" <<'END'
+#define SHARED
 #include "context.h"
 #include "kernel.h"
-hcq_device *dev;
-hcq_queue *q, *c;
-hcq_program *axpy;
-axpy_args args;
-hcq_buffer x, y;
-int32_t data[1000];
-hcq_signal s, t;
-hcq_point done;
-hcq_result r;
 static int logged;
 
 #ifdef ON_CUDA
 #define DEVICE "CUDA"
-CUstream your_stream;
-CUevent your_event;
 
 static int make_engine(void) {
     hcq_cuda_info info;
@@ -197,30 +182,20 @@ END
 
 # ---- compiling and running them ------------------------------------------------
 
-apart="-DHCQI_IMPLEMENTED -DHCQI_CPU_IMPLEMENTED -DHCQI_VULKAN_IMPLEMENTED -DHCQI_CUDA_IMPLEMENTED"
-hcq=${HCQ_OBJECT:-$dir/hcq.o}
 mock=${HCQ_TEST_CUDA_MOCK:-$dir}
-
-vulkan_headers() {
-    echo '#include <vulkan/vulkan.h>' | "$cc" -E -x c - >/dev/null 2>&1
-}
 
 compile() { # LANGUAGE SOURCE FLAGS...: into SOURCE's place, .o for .c
     language=$1 source=$2
     shift 2
     case $language in c++) standard=c++11 ;; *) standard='c99' ;; esac
     # examples/ is on the path for the kernel of hello.c
-    "$cc" -x "$language" -std=$standard -Wall -Wextra -Werror $apart -O1 -I"$root" \
+    "$cc" -x "$language" -std=$standard $warnings $apart -O1 -I"$root" \
         -I"$root/examples" -I"$dir" "$@" -c "$source" -o "${source%.c}.o" ||
         fail "$(basename "$source" .c) does not compile as $standard"
 }
 
 build() { # what all are linked with
-    vulkan=
-    ! vulkan_headers || vulkan=-DHCQ_VULKAN
-    printf '#define HCQ_IMPLEMENTATION\n#include "hcq.h"\n' >"$dir/hcq.c"
-    [ -n "${HCQ_OBJECT:-}" ] || "$cc" -std=c99 -O1 -DHCQ_CPU -DHCQ_CUDA $vulkan -I"$root" \
-        -c "$dir/hcq.c" -o "$hcq" || fail "hcq.h does not compile"
+    implementation
     [ -f "$mock/libcuda.so.1" ] ||
         "$cc" -std=c11 -O1 -shared -fPIC "$root/tests/mocks/libcuda.c" -o "$mock/libcuda.so.1" \
             -pthread -ldl || fail "the mock of CUDA does not compile"
@@ -302,10 +277,8 @@ shaders_and_kernels() { # TOOL FUNCTION FILES...
 
 shaders_and_kernels glslangValidator glsl "$dir"/glsl-*.c
 shaders_and_kernels nvcc kernel "$dir"/cuda-*.c
-echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null || {
-    echo "$cc compiles no C++"
-    exit 77
-}
+echo 'int main(void) { return 0; }' | "$cc" -x c++ -c - -o "$dir/probe.o" 2>/dev/null ||
+    skip "$cc compiles no C++"
 build
 for language in c c++; do
     compile "$language" "$dir/context.c"

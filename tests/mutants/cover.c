@@ -24,10 +24,9 @@ enum { MAP_BYTES = 1 << 24 };
 
 void __cyg_profile_func_enter(void *function, void *from);
 void __cyg_profile_func_exit(void *function, void *from);
-int __real__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
-                                   CMFixtureFunction setup, CMFixtureFunction teardown);
-int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
-                                   CMFixtureFunction setup, CMFixtureFunction teardown);
+typedef int run_fn(const char *name, const struct CMUnitTest *tests, size_t count,
+                   CMFixtureFunction setup, CMFixtureFunction teardown);
+run_fn __real__cmocka_run_group_tests, __wrap__cmocka_run_group_tests;
 
 static unsigned char *map;
 

@@ -12,7 +12,7 @@ typedef struct test_seen {
 
 enum { GATE_HOLD, GATE_SLOW, TEST_GATES };
 
-#if !defined(HCQ_TEST_VULKAN) && !defined(HCQ_TEST_CUDA)
+#ifndef HCQ_TEST_CUDA                  /* nor HCQ_TEST_VULKAN, which comes with it */
 
 #define TEST_SHADER(kernel, file)
 
@@ -79,9 +79,7 @@ static const char *kernel_name(hcq_cpu_fn kernel) {
 #ifdef HCQ_TEST_VULKAN
 #include "util_vulkan.h"
 #endif
-#ifdef HCQ_TEST_CUDA
 #include "util_cuda.h"
-#endif
 
 /* Adds the code of the kernel for the device. */
 static hcq_result test_program_create(hcq_device *device, const hcq_program_desc *desc,
@@ -91,11 +89,9 @@ static hcq_result test_program_create(hcq_device *device, const hcq_program_desc
         return vulkan_program(device, desc, program);
     }
 #endif
-#ifdef HCQ_TEST_CUDA
     if (desc && is_cuda_device(device)) {
         return cuda_program(device, desc, program);
     }
-#endif
     return hcq_program_create(device, desc, program);
 }
 #define hcq_program_create(device, desc, program) test_program_create(device, desc, program)
@@ -103,10 +99,8 @@ static hcq_result test_program_create(hcq_device *device, const hcq_program_desc
 /* ---- custom commands ---- */
 
 /* In the list of a type, in the last place: an encode function for GPUs. */
-#if defined(HCQ_TEST_VULKAN) && defined(HCQ_TEST_CUDA)
+#ifdef HCQ_TEST_VULKAN
 #define TEST_GPU_ENCODE(encode_fn) {"VULKAN", encode_fn}, {"CUDA", encode_fn}
-#elif defined(HCQ_TEST_VULKAN)
-#define TEST_GPU_ENCODE(encode_fn) {"VULKAN", encode_fn}
 #else
 #define TEST_GPU_ENCODE(encode_fn) {"CUDA", encode_fn}
 #endif
@@ -114,19 +108,15 @@ static hcq_result test_program_create(hcq_device *device, const hcq_program_desc
 /* For an encode function: fills with 4 bytes. */
 static TEST_UNUSED hcq_result test_gpu_fill(void *native, uint64_t address, uint64_t size,
                                             uint64_t value) {
-#ifdef HCQ_TEST_CUDA
-    if (is_cuda()) {
-        return cuda_fill(native, address, size, value);
+#ifdef HCQ_TEST_VULKAN
+    if (is_vulkan()) {
+        return vulkan_fill(native, address, size, value);
     }
 #endif
-#ifdef HCQ_TEST_VULKAN
-    return vulkan_fill(native, address, size, value);
-#else
-    return HCQ_ERROR_UNSUPPORTED;
-#endif
+    return cuda_fill(native, address, size, value);
 }
 
-#endif /* HCQ_TEST_VULKAN, HCQ_TEST_CUDA */
+#endif /* HCQ_TEST_CUDA */
 
 #ifndef HCQ_TEST_VULKAN
 
