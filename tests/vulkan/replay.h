@@ -197,8 +197,7 @@ static void ids_check(const char *file, int line, hcq_buffer seen, hcq_dims grid
     ids_check(__FILE__, __LINE__, (seen), (grid), (block), (mode), (rest))
 
 /* From below the limits to above and back, on all axes, beside a neighbour that stays;
-   patched before it is bound, and afterwards. Variables: variables_of_each_kind, on
-   vkmock-low. */
+   patched before it is bound, afterwards, and by a variable. */
 static void grids_beyond_limits(TEST_ARGS) {
     static const hcq_dims cases[][2] = {
         {{10, 1, 1}, {1, 1, 1}}, {{65535, 1, 1}, {2, 1, 1}}, {{65536, 1, 1}, {1, 1, 1}},
@@ -225,6 +224,18 @@ static void grids_beyond_limits(TEST_ARGS) {
         submit_and_wait(q, T.dev);
         CHECK_IDS(seen, grid, block, args.mode, REST);
         CHECK_IDS(other, nine, two, 4, 64 - 18);
+    }
+    hcq_queue_destroy(q);
+    q = make_queue(T.dev, HCQ_COMPUTE);
+    CHECK_INDEX(hcq_queue_fill(q, seen, (MOST + REST) * 4, 0, 4), 0);
+    CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, nine, hcq_dim(1, 1, 1)), 1);
+    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, 0, 70001));
+    CHECK_OK(hcq_queue_bind(q, T.dev));
+    for (uint32_t k = 0; k < 8; k++) {
+        static const uint64_t sizes[] = {10, 65535, 65536, 5, 70001, 0, 66000, 1};
+        hcq_point done = submit_values(q, T.dev, &sizes[k], 1, NULL);
+        CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
+        CHECK_IDS(seen, hcq_dim((uint32_t)sizes[k], 1, 1), hcq_dim(1, 1, 1), args.mode, REST);
     }
 }
 
