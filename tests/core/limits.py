@@ -130,7 +130,7 @@ HCQI_VK_PARTS 4096 grids_in_parts
 HCQI_VK_BUFFERS 32 - as many as arguments; a module's bindings are checked before
 HCQI_VK_MAX_PUSH 256 modules_say_what_they_are
 HCQI_VK_ALIGN 256 misaligned_bindings_are_refused
-HCQI_VK_MAX_[BDIPW]* * nests_end_soon nests_end_soon
+HCQI_VK_MAX_[BDIPW]* * nests_end_soon
 HCQI_VK_BUDGET * nests_end_soon
 HCQI_VK_QUEUES 16 - no device has more families than 16, of which 2 are used
 HCQI_VK_ALL_FAMILIES 16 - as above

@@ -103,6 +103,28 @@ static void grids_in_parts(TEST_ARGS) {
     }
 }
 
+/* A grid that is data already goes beyond the limit, which no indirect dispatch may. */
+static void grids_change_across_the_limit(TEST_ARGS) {
+    static const uint32_t sizes[] = {3, 5, 8, 9, 2, 64, 8};
+    uint32_t sum = 0;
+    driver_is("vkmock-low");           /* it has 8 groups in each dimension */
+    hcq_device *device = backend_open(1);
+    hcq_buffer words = make_words(device, 64);
+    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
+    add_args args = {words.address, 1, 0xffffffffu};
+    CHECK_INDEX(hcq_queue_exec(q, make_add(device), &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(1, 1, 1)), 0);
+    CHECK_OK(hcq_queue_bind(q, device));
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const hcq_dims grid = {sizes[i], 1, 1};
+        CHECK_OK(hcq_queue_update_exec(q, 0, &grid, NULL));
+        submit_and_wait(q, device);
+        sum += sizes[i] > 4;
+        CHECK_U64(READ32(words, 4), sum);
+    }
+    backend_close(device);
+}
+
 /* Each side of a block has its own limit. */
 static void blocks_have_limits(TEST_ARGS) {
     static const uint32_t most[3] = {16, 8, 4};
@@ -447,7 +469,8 @@ static void unfit_drivers(TEST_ARGS) {
 
 #define BACKEND_TESTS                                                              \
     cmocka_unit_test(lanes_have_queues),                                           \
-    cmocka_unit_test(grids_in_parts), cmocka_unit_test(blocks_have_limits),        \
+    cmocka_unit_test(grids_in_parts), cmocka_unit_test(grids_change_across_the_limit), \
+    cmocka_unit_test(blocks_have_limits),                                          \
     cmocka_unit_test(most_bindings), cmocka_unit_test(memory_has_limits),          \
     cmocka_unit_test(devices_with_the_same_addresses),                             \
     cmocka_unit_test(clock_begins_again), cmocka_unit_test(stamps_over_swaps),     \
