@@ -227,10 +227,12 @@ void bench_report_latency(bench_result *result, const bench_stats stats[2]) {
 
 /* ---- passes -------------------------------------------------------------- */
 
+enum { PASS_SAMPLES = 20000 };            /* at most, in one pass */
+
 /* The samples of one side over all passes. */
 typedef struct samples {
     double *values;
-    uint32_t count, capacity, pass_first;
+    uint32_t count, pass_first;
     double pass[BENCH_MAX_PASSES];        /* medians */
     uint32_t passes;
     uint64_t n;                           /* operations in one sample, once calibrated */
@@ -238,16 +240,7 @@ typedef struct samples {
 
 static uint64_t pass_ns(void) { return bench_of(1000000, 35000000, 80000000); }
 
-static void samples_add(samples *s, double value) {
-    if (s->count == s->capacity) {
-        s->capacity = s->capacity == 0 ? 1024 : 2 * s->capacity;
-        s->values = (double *)realloc(s->values, s->capacity * sizeof *s->values);
-        if (s->values == NULL) {
-            bench_die("out of memory");
-        }
-    }
-    s->values[s->count++] = value;
-}
+static void samples_add(samples *s, double value) { s->values[s->count++] = value; }
 
 /* Keeps the median of a finished pass. The order of samples within a pass is of
    no use, so sorting them in place does no harm. */
@@ -314,7 +307,7 @@ static void warm_up(const bench_side *side, samples *s) {
 
 static void throughput_pass(const bench_side *side, samples *s) {
     uint64_t start = bench_now(), before = start;
-    for (uint32_t i = 0; i < 2 || before - start < pass_ns(); i++) {
+    for (uint32_t i = 0; i < 2 || (before - start < pass_ns() && i < PASS_SAMPLES); i++) {
         side->run(side->ctx, s->n);
         uint64_t after = bench_now();
         samples_add(s, (double)(after - before) / (double)s->n);
@@ -337,7 +330,7 @@ static double clock_cost(void) {
 static void latency_pass(const bench_side *side, samples *s) {
     double cost = clock_cost();
     uint64_t start = bench_now(), before = start;
-    for (uint32_t i = 0; i < 20000 && before - start < pass_ns(); i++) {
+    for (uint32_t i = 0; i < PASS_SAMPLES && before - start < pass_ns(); i++) {
         side->run(side->ctx, 1);
         double sample = (double)(bench_now() - before) - cost;
         samples_add(s, sample > 0.0 ? sample : 0.0);
@@ -363,6 +356,12 @@ static void interleave(const bench_side *sides, uint32_t count, bench_stats *sta
     samples all[BENCH_MAX_SIDES];
     uint32_t passes = bench_of(2, 7, 21);
     memset(all, 0, sizeof all);
+    for (uint32_t i = 0; i < count; i++) {
+        all[i].values = (double *)malloc((size_t)passes * PASS_SAMPLES * sizeof(double));
+        if (all[i].values == NULL) {
+            bench_die("out of memory");
+        }
+    }
     for (uint32_t p = 0; p < passes; p++) {
         for (uint32_t i = 0; i < count; i++) {
             uint32_t at = p % 2 == 0 ? i : count - 1 - i;

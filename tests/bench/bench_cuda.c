@@ -60,12 +60,8 @@ typedef struct cuda {
     uint32_t turn[2];                     /* patches so far */
 } cuda;
 
-static uint32_t at_most(uint32_t count, uint32_t smoke) {
-    return bench_smoke() && count > smoke ? smoke : count;
-}
-
-static uint32_t chain_length(void) { return at_most(CHAIN, 20); }
-static uint32_t hops(void) { return at_most(HOPS, 6); }
+static uint32_t chain_length(void) { return bench_of(20, CHAIN, CHAIN); }
+static uint32_t hops(void) { return bench_of(6, HOPS, HOPS); }
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -79,7 +75,7 @@ static int open_raw(raw *r, bench_result *result) {
     } else {
         r->DeviceGetName(name, sizeof name, r->device);
         snprintf(text, sizeof text, "%s, driver %d.%d%s", name, r->version / 1000,
-                 r->version % 1000 / 10, raw_is_mock(r->library) ? " (mock)" : "");
+                 r->version % 1000 / 10, dlsym(r->library, "mock_cuda_kernel") ? " (mock)" : "");
     }
     bench_note(result, text);
     return missing == NULL;
@@ -282,7 +278,7 @@ static void eager_exec(cuda *c, bench_result *result) {
 /* What the calls cost their thread: a burst that the device's queue has room for,
    then, outside the sample, a wait until all is done. */
 
-static uint32_t burst(void) { return at_most(BURST, 8); }
+static uint32_t burst(void) { return bench_of(8, BURST, BURST); }
 
 static double burst_of(cuda *c, hcq_queue *queue, int recorded) {
     hcq_point done;
@@ -308,7 +304,7 @@ static double raw_burst(void *ctx) {
     uint64_t start = bench_now();
     for (uint32_t i = 0; i < burst(); i++) {
         raw_launch_tiny(&c->raw, c->raw.stream, c->raw_counter);
-        raw_record(&c->raw, c->spin, c->raw.stream);
+        RAW(&c->raw, EventRecord(c->spin, c->raw.stream));
     }
     uint64_t end = bench_now();
     raw_finish(&c->raw, c->raw.stream);
@@ -409,7 +405,7 @@ static double signal_sample(void *ctx) {
 
 static double event_sample(cuda *c, raw_event event) {
     raw_hold_on(c, c->raw.stream);
-    raw_record(&c->raw, event, c->raw.stream);
+    RAW(&c->raw, EventRecord(event, c->raw.stream));
     release_soon(c);
     RAW(&c->raw, EventSynchronize(event));
     return since_release(c);
@@ -477,10 +473,10 @@ static void raw_hops_run(void *ctx, uint64_t n) {
         for (uint32_t i = 0; i < hops(); i++) {
             raw_stream stream = c->streams[i % 2];
             if (i != 0) {
-                raw_wait_event(&c->raw, stream, c->events[i - 1]);
+                RAW(&c->raw, StreamWaitEvent(stream, c->events[i - 1], 0));
             }
             raw_launch_tiny(&c->raw, stream, c->raw_counter);
-            raw_record(&c->raw, c->events[i], stream);
+            RAW(&c->raw, EventRecord(c->events[i], stream));
         }
         RAW(&c->raw, EventSynchronize(c->events[hops() - 1]));
         c->expected[THEIRS] += hops();

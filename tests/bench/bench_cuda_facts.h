@@ -44,14 +44,14 @@ static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
     if (kind == HOP_VALUE) {
         RAW(&c->raw, StreamWaitValue64(stream, c->words.address + WORD_OUT * 8, c->hold_value, 0));
     } else if (i != 0) {
-        raw_wait_event(&c->raw, stream, c->events[i - 1]);
+        RAW(&c->raw, StreamWaitEvent(stream, c->events[i - 1], 0));
     }
     raw_launch_tiny(&c->raw, stream, c->raw_counter);
     if (kind == HOP_WRITE_EVENT || kind == HOP_VALUE) {
         write_word(c, stream, ++c->hold_value);
     }
     if (kind != HOP_VALUE) {
-        raw_record(&c->raw, c->events[i], stream);
+        RAW(&c->raw, EventRecord(c->events[i], stream));
     }
     if (kind == HOP_EVENT_WRITE) {
         write_word(c, stream, ++c->hold_value);
@@ -61,7 +61,7 @@ static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
 static double hops_ns(cuda *c, hop_kind kind) {
     enum { ROUNDS = 50 };
     double times[ROUNDS];
-    uint32_t rounds = at_most(ROUNDS, 2);
+    uint32_t rounds = bench_of(2, ROUNDS, ROUNDS);
     for (uint32_t i = 0; i < rounds; i++) {
         uint64_t start = bench_now();
         for (uint32_t k = 0; k < hops(); k++) {
@@ -79,14 +79,14 @@ typedef enum trip_kind { TRIP_STREAM, TRIP_EVENT, TRIP_WORD, TRIP_KINDS } trip_k
 static double trip_ns(cuda *c, trip_kind kind) {
     enum { ROUNDS = 2000 };
     static double times[ROUNDS];
-    uint32_t rounds = at_most(ROUNDS, 3);
+    uint32_t rounds = bench_of(3, ROUNDS, ROUNDS);
     for (uint32_t i = 0; i < rounds; i++) {
         uint64_t start = bench_now();
         raw_launch_tiny(&c->raw, c->streams[0], c->raw_counter);
         if (kind == TRIP_STREAM) {
             raw_finish(&c->raw, c->streams[0]);
         } else if (kind == TRIP_EVENT) {
-            raw_record(&c->raw, c->spin, c->streams[0]);
+            RAW(&c->raw, EventRecord(c->spin, c->streams[0]));
             RAW(&c->raw, EventSynchronize(c->spin));
         } else {
             write_word(c, c->streams[0], ++c->hold_value);
@@ -151,7 +151,7 @@ static int begins(const cuda *c, uint32_t i) {
    were so beside each other. All are let go in any case. */
 static uint32_t streams_beside(cuda *c, int (*block)(cuda *, raw_stream, uint32_t)) {
     raw_stream streams[STREAMS];
-    uint32_t running = 0, limit = at_most(STREAMS, 8);
+    uint32_t running = 0, limit = bench_of(8, STREAMS, STREAMS);
     memset(c->words.host, 0, STREAMS * WORDS * 8);
     for (uint32_t i = 0; i < limit; i++) {
         streams[i] = raw_stream_make(&c->raw);
@@ -176,7 +176,7 @@ static void fact_streams(bench_result *result) {
     if (!facts_open(&c, result)) {
         return;
     }
-    bench_extra_add(result, "tried", at_most(STREAMS, 8));
+    bench_extra_add(result, "tried", bench_of(8, STREAMS, STREAMS));
     bench_extra_add(result, "spinning_kernels_beside", streams_beside(&c, block_spinning));
     bench_extra_add(result, "value_waits_beside",
                     c.raw.memops ? streams_beside(&c, block_waiting) : BENCH_NONE);

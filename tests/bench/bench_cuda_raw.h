@@ -155,10 +155,6 @@ static int raw_find(void *library, const char *name, void *fn) {
     return symbol != NULL;
 }
 
-static int raw_is_mock(void *library) {
-    return dlsym(library, "mock_cuda_kernel") != NULL;
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 /* Returns NULL, or what is missing. */
@@ -270,14 +266,6 @@ static void raw_launch_tiny(raw *r, raw_stream stream, raw_pointer counter) {
     uint32_t step = 1;
     void *params[2] = {&counter, &step};
     raw_check(raw_launch(r, r->tiny, stream, params), "LaunchKernel");
-}
-
-static void raw_record(raw *r, raw_event event, raw_stream stream) {
-    RAW(r, EventRecord(event, stream));
-}
-
-static void raw_wait_event(raw *r, raw_stream stream, raw_event event) {
-    RAW(r, StreamWaitEvent(stream, event, 0));
 }
 
 static void raw_finish(raw *r, raw_stream stream) {

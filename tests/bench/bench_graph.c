@@ -314,7 +314,8 @@ static void replay_two_devices(bench_result *result) {
     two_record_queues(&t);
     two_check(&t, bench_chain_replay, "graph");
     two_check(&t, two_queues_run, "queues");
-    bench_side sides[3] = {{bench_chain_replay, &t}, {two_queues_run, &t}, {bench_loop_run, t.nodes}};
+    bench_side sides[3] = {
+        {bench_chain_replay, &t}, {two_queues_run, &t}, {bench_loop_run, t.nodes}};
     const bench_stats *stats = bench_compare(result, sides, 3, g_per_call);
     two_check(&t, bench_chain_replay, "graph");
     bench_extra_add(result, "loop_ns", stats[2].median * g_per_call);

@@ -19,10 +19,8 @@ typedef struct pocl {
     cl_command_queue queue;
     cl_kernel kernel;
     cl_mem memory;
-#ifdef cl_khr_command_buffer
     cl_command_buffer_khr buffer;
     clEnqueueCommandBufferKHR_fn enqueue;
-#endif
 } pocl;
 
 static void check(cl_int result, const char *what) {
@@ -68,40 +66,34 @@ static void make_kernel(pocl *p) {
     check(clSetKernelArg(p->kernel, 0, sizeof p->memory, &p->memory), "clSetKernelArg");
 }
 
-#ifdef cl_khr_command_buffer
 /* Object pointer to function pointer, which ISO C has no cast for. */
-static int load(pocl *p, const char *name, void *fn, size_t size) {
+static void load(const pocl *p, const char *name, void *fn, size_t size) {
     void *address = clGetExtensionFunctionAddressForPlatform(p->platform, name);
+    if (address == NULL) {
+        bench_die("PoCL without %s", name);
+    }
     memcpy(fn, &address, size);
-    return address != NULL;
 }
 
-/* 0: the platform has none. */
-static int make_buffer(pocl *p) {
+/* Each command names the one before it: the kernels are dependent. */
+static void make_buffer(pocl *p) {
     clCreateCommandBufferKHR_fn create;
     clFinalizeCommandBufferKHR_fn finalize;
     clCommandNDRangeKernelKHR_fn command;
-    cl_sync_point_khr last = 0;
+    cl_sync_point_khr last = 0, point = 0;
     cl_int r;
-    if (!load(p, "clCreateCommandBufferKHR", &create, sizeof create) ||
-        !load(p, "clFinalizeCommandBufferKHR", &finalize, sizeof finalize) ||
-        !load(p, "clEnqueueCommandBufferKHR", &p->enqueue, sizeof p->enqueue) ||
-        !load(p, "clCommandNDRangeKernelKHR", &command, sizeof command)) {
-        return 0;
-    }
+    load(p, "clCreateCommandBufferKHR", &create, sizeof create);
+    load(p, "clFinalizeCommandBufferKHR", &finalize, sizeof finalize);
+    load(p, "clEnqueueCommandBufferKHR", &p->enqueue, sizeof p->enqueue);
+    load(p, "clCommandNDRangeKernelKHR", &command, sizeof command);
     p->buffer = create(1, &p->queue, NULL, &r);
-    if (r != CL_SUCCESS) {
-        return 0;
-    }
-    /* Each command names the one before it: the kernels are dependent. */
+    check(r, "clCreateCommandBufferKHR");
     for (uint32_t i = 0; i < BENCH_CHAIN; i++) {
-        cl_sync_point_khr point = 0;
         check(command(p->buffer, NULL, NULL, p->kernel, 1, NULL, &g_one, &g_one, i > 0,
                       i > 0 ? &last : NULL, &point, NULL), "clCommandNDRangeKernelKHR");
         last = point;
     }
     check(finalize(p->buffer), "clFinalizeCommandBufferKHR");
-    return 1;
 }
 
 static void replay_buffer(void *ctx, uint64_t n) {
@@ -111,7 +103,6 @@ static void replay_buffer(void *ctx, uint64_t n) {
         check(clFinish(p->queue), "clFinish");
     }
 }
-#endif
 
 static void replay_queue(void *ctx, uint64_t n) {
     pocl *p = (pocl *)ctx;
@@ -124,45 +115,32 @@ static void replay_queue(void *ctx, uint64_t n) {
     }
 }
 
-/* The other sides behind `sides`; returns how many. */
-static uint32_t open_peers(pocl *p, bench_side *sides) {
+static void check_queue(pocl *p) {
     uint64_t value = 0;
-    if (!find_device(p)) {
-        return 0;
-    }
-    make_kernel(p);
     replay_queue(p, 1);
     check(clEnqueueReadBuffer(p->queue, p->memory, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL),
           "clEnqueueReadBuffer");
     bench_counter(value, BENCH_CHAIN, "PoCL");
-    sides[1] = (bench_side){replay_queue, p};
-#ifdef cl_khr_command_buffer
-    if (make_buffer(p)) {
-        sides[2] = (bench_side){replay_buffer, p};
-        return 2;
-    }
-#endif
-    return 1;
 }
 
-/* PoCL's command buffer is the peer, or its plain in-order queue where it has
-   none; the plain queue's figure is an extra key, since it may be faster. */
+/* PoCL's command buffer is the peer; the plain queue's figure is an extra key, since it
+   may be faster. */
 static void replay_1000_pocl(bench_result *result) {
-    static const char *const notes[3] = {"no PoCL", "PoCL queue, no command buffers",
-                                         "PoCL command buffer"};
     const double scale = 1.0 / BENCH_CHAIN;
     bench_chain chain;
-    bench_stats stats[3];
     pocl p;
-    bench_chain_open(&chain, BENCH_CHAIN);
-    bench_side sides[3] = {{bench_chain_replay, &chain}};
-    uint32_t peers = open_peers(&p, sides);
-    bench_throughput(sides, 1 + peers, stats);
-    bench_report(result, &stats[0], peers == 0 ? NULL : &stats[peers], scale);
-    if (peers != 0) {
-        bench_extra_add(result, "pocl_plain_queue_ns", stats[1].median * scale);
+    if (!find_device(&p)) {
+        bench_note(result, "SKIP: no PoCL");
+        return;
     }
-    bench_note(result, notes[peers]);
+    bench_chain_open(&chain, BENCH_CHAIN);
+    make_kernel(&p);
+    check_queue(&p);
+    make_buffer(&p);
+    bench_side sides[3] = {{bench_chain_replay, &chain}, {replay_buffer, &p}, {replay_queue, &p}};
+    const bench_stats *stats = bench_compare(result, sides, 3, scale);
+    bench_extra_add(result, "pocl_plain_queue_ns", stats[2].median * scale);
+    bench_note(result, "PoCL command buffer");
     bench_chain_close(&chain);
 }
 

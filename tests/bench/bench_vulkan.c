@@ -92,7 +92,7 @@ static int vulkan_open(vulkan *v, uint32_t slots, hcq_queue_kind kind, bench_res
 }
 
 static void vulkan_close(vulkan *v) {
-    raw_check(v->raw.DeviceWaitIdle(v->raw.device), "vkDeviceWaitIdle");
+    RAW(&v->raw, DeviceWaitIdle(v->raw.device));
     raw_buffer_free(&v->raw, &v->raw_args);
     raw_buffer_free(&v->raw, &v->raw_counter);
     raw_buffer_free(&v->raw, &v->raw_other);
@@ -160,11 +160,13 @@ static void raw_replay_of(vulkan *v, VkCommandBuffer commands, uint64_t n) {
 }
 
 static void raw_replay(void *ctx, uint64_t n) {
-    raw_replay_of((vulkan *)ctx, ((vulkan *)ctx)->commands, n);
+    vulkan *v = (vulkan *)ctx;
+    raw_replay_of(v, v->commands, n);
 }
 
 static void raw_replay_again(void *ctx, uint64_t n) {
-    raw_replay_of((vulkan *)ctx, ((vulkan *)ctx)->again, n);
+    vulkan *v = (vulkan *)ctx;
+    raw_replay_of(v, v->again, n);
 }
 
 /* Did every kernel of both sides run? Counters wrap around. */

@@ -45,9 +45,10 @@ typedef struct raw_buffer {
 
 static void raw_check(VkResult result, const char *what) {
     if (result < 0) {
-        bench_die("%s: Vulkan error %d", what, (int)result);
+        bench_die("vk%s: Vulkan error %d", what, (int)result);
     }
 }
+#define RAW(r, call) raw_check((r)->call, #call)
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -69,14 +70,12 @@ static void raw_device(raw *r, const hcq_vulkan_info *on, uint32_t family) {
                                .pNext = &features,
                                .queueCreateInfoCount = 1,
                                .pQueueCreateInfos = &queue};
-    PFN_vkCreateDevice create =
-        (PFN_vkCreateDevice)on->loader(on->instance, "vkCreateDevice");
+    PFN_vkCreateDevice create = (PFN_vkCreateDevice)on->loader(on->instance, "vkCreateDevice");
     PFN_vkGetDeviceProcAddr get =
         (PFN_vkGetDeviceProcAddr)on->loader(on->instance, "vkGetDeviceProcAddr");
-    PFN_vkGetPhysicalDeviceMemoryProperties memory =
-        (PFN_vkGetPhysicalDeviceMemoryProperties)on->loader(on->instance,
-                                                            "vkGetPhysicalDeviceMemoryProperties");
-    raw_check(create(on->physical_device, &info, NULL, &r->device), "vkCreateDevice");
+    PFN_vkGetPhysicalDeviceMemoryProperties memory = (PFN_vkGetPhysicalDeviceMemoryProperties)
+        on->loader(on->instance, "vkGetPhysicalDeviceMemoryProperties");
+    raw_check(create(on->physical_device, &info, NULL, &r->device), "CreateDevice");
     memory(on->physical_device, &r->memory);
 #define RAW_LOAD(name) r->name = (PFN_vk##name)get(r->device, "vk" #name);
     RAW_FNS(RAW_LOAD)
@@ -94,8 +93,8 @@ static void raw_open(raw *r, const hcq_vulkan_info *on, uint32_t family) {
     memset(r, 0, sizeof *r);
     raw_device(r, on, family);
     r->GetDeviceQueue(r->device, family, 0, &r->queue);
-    raw_check(r->CreateSemaphore(r->device, &semaphore, NULL, &r->semaphore), "vkCreateSemaphore");
-    raw_check(r->CreateCommandPool(r->device, &pool, NULL, &r->pool), "vkCreateCommandPool");
+    RAW(r, CreateSemaphore(r->device, &semaphore, NULL, &r->semaphore));
+    RAW(r, CreateCommandPool(r->device, &pool, NULL, &r->pool));
 }
 
 /* Once the device is idle. */
@@ -129,7 +128,7 @@ static raw_buffer raw_buffer_make(raw *r, uint64_t size) {
                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                                         VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
-    raw_check(r->CreateBuffer(r->device, &info, NULL, &b.buffer), "vkCreateBuffer");
+    RAW(r, CreateBuffer(r->device, &info, NULL, &b.buffer));
     r->GetBufferMemoryRequirements(r->device, b.buffer, &needs);
     VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
@@ -137,9 +136,9 @@ static raw_buffer raw_buffer_make(raw *r, uint64_t size) {
                                    .pNext = &flags,
                                    .allocationSize = needs.size,
                                    .memoryTypeIndex = raw_memory_type(r, needs.memoryTypeBits)};
-    raw_check(r->AllocateMemory(r->device, &memory, NULL, &b.memory), "vkAllocateMemory");
-    raw_check(r->BindBufferMemory(r->device, b.buffer, b.memory, 0), "vkBindBufferMemory");
-    raw_check(r->MapMemory(r->device, b.memory, 0, VK_WHOLE_SIZE, 0, &b.host), "vkMapMemory");
+    RAW(r, AllocateMemory(r->device, &memory, NULL, &b.memory));
+    RAW(r, BindBufferMemory(r->device, b.buffer, b.memory, 0));
+    RAW(r, MapMemory(r->device, b.memory, 0, VK_WHOLE_SIZE, 0, &b.host));
     VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                          .buffer = b.buffer};
     b.address = r->GetBufferDeviceAddress(r->device, &address);
@@ -162,9 +161,8 @@ static void raw_pipeline(raw *r, const uint32_t *words, size_t size) {
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                          .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    raw_check(r->CreateShaderModule(r->device, &code, NULL, &module), "vkCreateShaderModule");
-    raw_check(r->CreatePipelineLayout(r->device, &layout, NULL, &r->layout),
-              "vkCreatePipelineLayout");
+    RAW(r, CreateShaderModule(r->device, &code, NULL, &module));
+    RAW(r, CreatePipelineLayout(r->device, &layout, NULL, &r->layout));
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
@@ -172,8 +170,7 @@ static void raw_pipeline(raw *r, const uint32_t *words, size_t size) {
                   .module = module,
                   .pName = "main"},
         .layout = r->layout};
-    raw_check(r->CreateComputePipelines(r->device, VK_NULL_HANDLE, 1, &info, NULL, &r->pipeline),
-              "vkCreateComputePipelines");
+    RAW(r, CreateComputePipelines(r->device, VK_NULL_HANDLE, 1, &info, NULL, &r->pipeline));
     r->DestroyShaderModule(r->device, module, NULL);
 }
 
@@ -186,7 +183,7 @@ static VkCommandBuffer raw_commands(raw *r) {
         .commandPool = r->pool,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1};
-    raw_check(r->AllocateCommandBuffers(r->device, &info, &commands), "vkAllocateCommandBuffers");
+    RAW(r, AllocateCommandBuffers(r->device, &info, &commands));
     return commands;
 }
 
@@ -202,7 +199,7 @@ static void raw_barrier(const raw *r, VkCommandBuffer commands, VkPipelineStageF
 static void raw_begin(const raw *r, VkCommandBuffer commands) {
     VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                      .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-    raw_check(r->BeginCommandBuffer(commands, &info), "vkBeginCommandBuffer");
+    RAW(r, BeginCommandBuffer(commands, &info));
     raw_barrier(r, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                 VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
 }
@@ -219,7 +216,7 @@ static void raw_between(const raw *r, VkCommandBuffer commands) {
 static void raw_end(const raw *r, VkCommandBuffer commands) {
     raw_barrier(r, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_HOST_BIT,
                 VK_ACCESS_HOST_READ_BIT);
-    raw_check(r->EndCommandBuffer(commands), "vkEndCommandBuffer");
+    RAW(r, EndCommandBuffer(commands));
 }
 
 static void raw_dispatch(const raw *r, VkCommandBuffer commands, VkDeviceAddress args) {
@@ -246,7 +243,7 @@ static void raw_submit(raw *r, VkCommandBuffer commands) {
                           .pCommandBufferInfos = &buffer,
                           .signalSemaphoreInfoCount = 1,
                           .pSignalSemaphoreInfos = &signal};
-    raw_check(r->QueueSubmit2(r->queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit2");
+    RAW(r, QueueSubmit2(r->queue, 1, &info, VK_NULL_HANDLE));
 }
 
 /* Until everything submitted is done. */
@@ -255,7 +252,7 @@ static void raw_wait(raw *r) {
                                 .semaphoreCount = 1,
                                 .pSemaphores = &r->semaphore,
                                 .pValues = &r->value};
-    raw_check(r->WaitSemaphores(r->device, &info, UINT64_MAX), "vkWaitSemaphores");
+    RAW(r, WaitSemaphores(r->device, &info, UINT64_MAX));
 }
 
 #endif /* BENCH_VULKAN_RAW_H */

@@ -70,7 +70,7 @@ if [ "$smoke" = 0 ] && probe "$cxx" cpp '#include <oneapi/tbb/flow_graph.h>\nint
     flags="$flags -DBENCH_TBB" libs="$libs -ltbb -lstdc++"
     compile "$cxx" bench_tbb.cpp -std=c++17 -O2 -Wall -Wextra -pthread
 fi
-if [ "$smoke" = 0 ] && probe "$BENCH_CC" c '#include <CL/cl.h>\nint main(void) { return clGetPlatformIDs(0, 0, 0) == 1; }\n' \
+if [ "$smoke" = 0 ] && probe "$BENCH_CC" c '#include <CL/cl.h>\n#include <CL/cl_ext.h>\nclCreateCommandBufferKHR_fn f;\nint main(void) { return clGetPlatformIDs(0, 0, 0) == 1; }\n' \
     '-DCL_TARGET_OPENCL_VERSION=120 -lOpenCL' "OpenCL headers or loader: PoCL is left out"; then
     flags="$flags -DBENCH_POCL" libs="$libs -lOpenCL" sources="$sources bench_pocl"
 fi
