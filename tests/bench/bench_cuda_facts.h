@@ -29,17 +29,19 @@ static void facts_close(cuda *c) {
 }
 
 /* ---- hops and round trips ------------------------------------------------ */
-/* What ends a batch, and what another stream waits for. */
+/* A hop: a wait for the other stream, a kernel, its end. A trip: a kernel, until the
+   host knows that it is done. */
 
-typedef enum hop_kind {
-    HOP_EVENT, HOP_WRITE_EVENT, HOP_EVENT_WRITE, HOP_VALUE, HOP_KINDS
-} hop_kind;
+typedef enum fact_kind {
+    HOP_EVENT, HOP_WRITE_EVENT, HOP_EVENT_WRITE, HOP_VALUE, TRIP_STREAM, TRIP_EVENT, TRIP_WORD,
+    FACT_KINDS
+} fact_kind;
 
-static void write_word(cuda *c, raw_stream stream, uint64_t value) {
-    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, value, 0));
+static void write_word(cuda *c, raw_stream stream) {
+    RAW(&c->raw, StreamWriteValue64(stream, c->words.address + WORD_OUT * 8, ++c->hold_value, 0));
 }
 
-static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
+static void one_hop(cuda *c, fact_kind kind, uint32_t i) {
     raw_stream stream = c->streams[i % 2];
     if (kind == HOP_VALUE) {
         RAW(&c->raw, StreamWaitValue64(stream, c->words.address + WORD_OUT * 8, c->hold_value, 0));
@@ -48,76 +50,63 @@ static void one_hop(cuda *c, hop_kind kind, uint32_t i) {
     }
     raw_launch_tiny(&c->raw, stream, c->raw_counter);
     if (kind == HOP_WRITE_EVENT || kind == HOP_VALUE) {
-        write_word(c, stream, ++c->hold_value);
+        write_word(c, stream);
     }
     if (kind != HOP_VALUE) {
         RAW(&c->raw, EventRecord(c->events[i], stream));
     }
     if (kind == HOP_EVENT_WRITE) {
-        write_word(c, stream, ++c->hold_value);
+        write_word(c, stream);
     }
 }
 
-static double hops_ns(cuda *c, hop_kind kind) {
-    enum { ROUNDS = 50 };
-    double times[ROUNDS];
-    uint32_t rounds = bench_of(2, ROUNDS, ROUNDS);
+/* What is to be waited for and, in a trip by event or word, the wait. */
+static void one_trip(cuda *c, fact_kind kind) {
+    raw_launch_tiny(&c->raw, c->streams[0], c->raw_counter);
+    if (kind == TRIP_EVENT) {
+        RAW(&c->raw, EventRecord(c->spin, c->streams[0]));
+        RAW(&c->raw, EventSynchronize(c->spin));
+    } else if (kind == TRIP_WORD) {
+        write_word(c, c->streams[0]);
+        spin_until(c->words.host + WORD_OUT, c->hold_value);
+    }
+}
+
+static double fact_ns(cuda *c, fact_kind kind) {
+    enum { MOST = 2000 };
+    static double times[MOST];
+    const uint32_t trip = kind >= TRIP_STREAM, count = trip ? 1 : hops();
+    const uint32_t rounds = trip ? bench_of(3, MOST, MOST) : bench_of(2, 50, 50);
     for (uint32_t i = 0; i < rounds; i++) {
         uint64_t start = bench_now();
-        for (uint32_t k = 0; k < hops(); k++) {
-            one_hop(c, kind, k);
+        for (uint32_t k = 0; k < count; k++) {
+            if (trip) {
+                one_trip(c, kind);
+            } else {
+                one_hop(c, kind, k);
+            }
         }
-        raw_finish(&c->raw, c->streams[(hops() - 1) % 2]);
-        times[i] = (double)(bench_now() - start) / hops();
-        raw_finish(&c->raw, c->streams[hops() % 2]);
+        if (!trip || kind == TRIP_STREAM) {
+            raw_finish(&c->raw, c->streams[(count - 1) % 2]);
+        }
+        times[i] = (double)(bench_now() - start) / count;
+        raw_finish(&c->raw, c->streams[0]);
+        raw_finish(&c->raw, c->streams[1]);
     }
     return bench_median(times, rounds);
 }
 
-typedef enum trip_kind { TRIP_STREAM, TRIP_EVENT, TRIP_WORD, TRIP_KINDS } trip_kind;
-
-static double trip_ns(cuda *c, trip_kind kind) {
-    enum { ROUNDS = 2000 };
-    static double times[ROUNDS];
-    uint32_t rounds = bench_of(3, ROUNDS, ROUNDS);
-    for (uint32_t i = 0; i < rounds; i++) {
-        uint64_t start = bench_now();
-        raw_launch_tiny(&c->raw, c->streams[0], c->raw_counter);
-        if (kind == TRIP_STREAM) {
-            raw_finish(&c->raw, c->streams[0]);
-        } else if (kind == TRIP_EVENT) {
-            RAW(&c->raw, EventRecord(c->spin, c->streams[0]));
-            RAW(&c->raw, EventSynchronize(c->spin));
-        } else {
-            write_word(c, c->streams[0], ++c->hold_value);
-            spin_until(c->words.host + WORD_OUT, c->hold_value);
-        }
-        times[i] = (double)(bench_now() - start);
-    }
-    raw_finish(&c->raw, c->streams[0]);
-    return bench_median(times, rounds);
-}
-
-/* A hop: a wait for the other stream, a kernel, its end. A trip: a kernel, until the
-   host knows that it is done. */
 static void fact_hops(bench_result *result) {
-    static const char *const hop_names[HOP_KINDS] = {"hop_event_ns", "hop_write_then_event_ns",
-                                                     "hop_event_then_write_ns", "hop_value_ns"};
-    static const char *const trip_names[TRIP_KINDS] = {"trip_stream_sync_ns",
-                                                       "trip_event_sync_ns", "trip_word_ns"};
+    static const char *const names[FACT_KINDS] = {
+        "hop_event_ns", "hop_write_then_event_ns", "hop_event_then_write_ns", "hop_value_ns",
+        "trip_stream_sync_ns", "trip_event_sync_ns", "trip_word_ns"};
     static cuda c;
     if (!facts_open(&c, result)) {
         return;
     }
-    for (int kind = 0; kind < HOP_KINDS; kind++) {
-        int there = c.raw.memops || kind == HOP_EVENT;
-        bench_extra_add(result, hop_names[kind],
-                        there ? hops_ns(&c, (hop_kind)kind) : BENCH_NONE);
-    }
-    for (int kind = 0; kind < TRIP_KINDS; kind++) {
-        int there = c.raw.memops || kind != TRIP_WORD;
-        bench_extra_add(result, trip_names[kind],
-                        there ? trip_ns(&c, (trip_kind)kind) : BENCH_NONE);
+    for (int kind = 0; kind < FACT_KINDS; kind++) {
+        int there = c.raw.memops || kind == HOP_EVENT || kind == TRIP_STREAM || kind == TRIP_EVENT;
+        bench_extra_add(result, names[kind], there ? fact_ns(&c, (fact_kind)kind) : BENCH_NONE);
     }
     facts_close(&c);
 }
