@@ -112,32 +112,33 @@ static void grid_open(grid *g, uint32_t number, uint32_t grids) {
     CHECK(hcq_queue_bind(g->on.queue, g->on.device));
 }
 
-static void one_block(const grid *g, uint32_t b) {
-    hcq_block block = {{b, 0, 0}, hcq_dim(g->shape.blocks, 1, 1), hcq_dim(g->shape.threads, 1, 1)};
-    g->shape.fn(&g->args, &block);
-}
-
 /* Without OpenMP these are loops, and no peers. */
 static void openmp_static(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
+    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
+    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
     for (uint64_t i = 0; i < n * g->grids; i++) {
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)
 #endif
         for (uint32_t b = 0; b < g->shape.blocks; b++) {
-            one_block(g, b);
+            hcq_block block = {{b, 0, 0}, size, threads};
+            g->shape.fn(&g->args, &block);
         }
     }
 }
 
 static void openmp_dynamic(void *ctx, uint64_t n) {
     const grid *g = (const grid *)ctx;
+    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
+    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
     for (uint64_t i = 0; i < n * g->grids; i++) {
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic)
 #endif
         for (uint32_t b = 0; b < g->shape.blocks; b++) {
-            one_block(g, b);
+            hcq_block block = {{b, 0, 0}, size, threads};
+            g->shape.fn(&g->args, &block);
         }
     }
 }
