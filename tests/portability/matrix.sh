@@ -52,7 +52,7 @@ trap 'exit 1' INT TERM
 # ---- the sources -------------------------------------------------------------
 
 # What hello.c does works on the CPU if that is compiled in, maybe on a GPU that is, and
-# nowhere else. What a companion declares is there, and knows no device that is none.
+# nowhere else. What a companion declares is there, and knows no device of another backend.
 sed '/^#define HCQ_/d; /hcq\.h"/d; s/^int main(/static int hello(/' examples/hello.c >"$tmp/hello.h"
 cat >"$tmp/use.h" <<'END'
 #include "hcq.h"
@@ -75,18 +75,21 @@ static uint32_t sum_of(const hcq_block *block) { /* a macro that hello.c does no
 static int use(void) {
     const hcq_block block = { { 0, 0, 0 }, { 1, 1, 1 }, { 3, 1, 1 } };
     int cpu = 1, vulkan = fails_on("VULKAN"), cuda = fails_on("CUDA");
+    hcq_device *device = NULL;
 #ifdef HCQ_CPU
     cpu = 0;
+    if (hcq_open("CPU", NULL, &device) != HCQ_OK) { return 1; }
 #endif
 #ifdef HCQ_VULKAN
     hcq_vulkan_info vulkan_info;
-    vulkan = hcq_vulkan_info_get(NULL, &vulkan_info) != HCQ_OK;
+    vulkan = hcq_vulkan_info_get(device, &vulkan_info) != HCQ_OK;
 #endif
 #ifdef HCQ_CUDA
     hcq_cuda_info cuda_info;
-    cuda = hcq_cuda_info_get(NULL, &cuda_info) != HCQ_OK;
+    cuda = hcq_cuda_info_get(device, &cuda_info) != HCQ_OK;
 #endif
-    return sum_of(&block) != 3 || fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
+    if (hcq_close(device) != HCQ_OK || sum_of(&block) != 3) { return 1; }
+    return fails_on("CPU") != cpu || vulkan != 1 || cuda != 1;
 }
 END
 
