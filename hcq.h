@@ -1585,7 +1585,7 @@ typedef struct hcq_profile_event {
 
 /* Copies up to `capacity` events of a device, oldest first, and gives the
    number there are in `count`; `lost` (NULL allowed) are those that found no
-   room any more.
+   room any more. Submissions that failed have none.
 
    Threads: any. Errors: HCQ_ERROR_INVALID.
 */
