@@ -98,7 +98,7 @@ refused                quick    -           refused
 words                  quick    -           words
 lists                  quick    -           lists
 stack                  default  -           stack
-stack-vulkan           default  vulkan      stack_vulkan
+stack-vulkan           default  vulkan      vulkan gcc stack vkmock
 stack-cuda             default  cuda-mock   cuda gcc stack cumock
 vulkan-staged          full     vulkan      vulkan gcc conformance vulkan-staged
 vulkan-plain           full     vulkan      vulkan gcc conformance vulkan-plain
@@ -592,13 +592,6 @@ stack() { # no function needs more than 16 KiB; threads of 64 KiB suffice
             END { exit bad || NR == 0 }' "$usage" || return 1
     done
     program gcc stack cpu && program gcc stack mock
-}
-
-stack_vulkan() {
-    need_vulkan_headers
-    program gcc stack vkmock || return
-    run "$bin/gcc-stack" --raw || cannot "Vulkan's driver itself needs more than 64 KiB of stack"
-    program gcc stack vulkan
 }
 
 lists() { # every number in the headers has its test, every variant its step

@@ -1,8 +1,7 @@
 /* stack.c - hcq needs little stack: a device is opened, used and closed on a thread
    of 64 KiB, which is less than threads of small C libraries and fibers have.
 
-   stack [VARIANT]
-   stack --raw           a Vulkan driver alone, without hcq: does that need more? */
+   stack [VARIANT]       on mocks of drivers: what a driver itself needs is not ours */
 #include "support/util.h"
 
 #include <limits.h>
@@ -61,49 +60,8 @@ static void opens_on_a_small_stack(TEST_ARGS) {
     CHECK_U64(v.word, 7);
 }
 
-#ifdef HCQ_TEST_VULKAN
-static void *visit_driver(void *user) { /* with the system's loader, as the mock is off */
-    VkInstance instance = NULL;
-    VkPhysicalDevice physical = NULL;
-    VkDevice device = NULL;
-    uint32_t count = 1;
-    const float priority = 1.0f;
-    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                             .apiVersion = VK_API_VERSION_1_2};
-    VkInstanceCreateInfo made = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pApplicationInfo = &app};
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                               .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
-    (void)user;
-#define FIND(name) PFN_##name name = (PFN_##name)mock_vk_loader(instance, #name)
-    FIND(vkCreateInstance);
-    if (!vkCreateInstance || vkCreateInstance(&made, NULL, &instance) != VK_SUCCESS) {
-        return NULL;
-    }
-    FIND(vkEnumeratePhysicalDevices);
-    FIND(vkCreateDevice);
-    FIND(vkDestroyDevice);
-    FIND(vkDestroyInstance);
-#undef FIND
-    if (vkEnumeratePhysicalDevices(instance, &count, &physical) >= VK_SUCCESS && count == 1 &&
-        vkCreateDevice(physical, &info, NULL, &device) == VK_SUCCESS) {
-        vkDestroyDevice(device, NULL);
-    }
-    vkDestroyInstance(instance, NULL);
-    return NULL;
-}
-#endif
-
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {TEST_BARE(opens_on_a_small_stack)};
-#ifdef HCQ_TEST_VULKAN
-    if (argc > 1 && strcmp(argv[1], "--raw") == 0) {
-        on_small_stack(visit_driver, NULL);
-        return 0;
-    }
-#endif
     int result = test_start(argc, argv);
     if (result != 0) { return result; }
     return cmocka_run_group_tests_name(T.variant->name, tests, NULL, NULL);
