@@ -5,43 +5,26 @@
 
 /* ---- alloc_after ---- */
 
-/* Held by a point that only the host raises; the buffer is recorded and used by
-   submissions at once, which are held with it, and nobody else is. */
-static void alloc_after_is_held(TEST_ARGS) {
-    hcq_point gate = make_gate(T.dev2), ready, done, other;
-    hcq_buffer a, b = make_words(T.dev, 16);
-    CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 300, 0, &a, &ready));
-    CHECK_U64(a.size, 300);
-    CHECK_U64(a.address % 64, 0);
-    CHECK(a.address != 0 && a.device == T.dev);
-    CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT);
-    CHECK_OK(submit_behind(make_filler(T.dev, b, 0x44), T.dev, NULL, &other));
-    WAIT_OK(other);                    /* UNORDERED: its lanes go on */
-    CHECK_OK(submit_behind(make_filler(T.dev, a, 0x31), T.dev, &ready, &done));
-    CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT);
-    CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-    CHECK(test_query(T.dev, HCQ_QUERY_HELD) >= 2);
-    open_gate(gate);
-    WAIT_OK(ready);
-    WAIT_OK(done);
-    CHECK_FILLED(a, 0x31);
-    CHECK_OK(hcq_free(a));
-}
-
 /* Memory that waits is released by submitted work, of this device and of another
-   one, and at once where there is nothing to wait for. */
+   one, and at once where there is nothing to wait for. The buffer is recorded and used
+   by submissions before, which are held with it, and nobody else is. */
 static void memory_released_by_submitted_work(TEST_ARGS) {
     for (int i = 0; i < 2; i++) {
         hcq_device *from = i ? T.dev2 : T.dev;
         hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
-        hcq_point ready, freed, done;
-        hcq_buffer a;
+        hcq_point ready, freed, done, other;
+        hcq_buffer a, b = make_words(T.dev, 16);
         CHECK_OK(hcq_free_after(make_words(T.dev, 64), waits, 2, &freed));
         CHECK_OK(hcq_alloc_after(T.dev, waits, 2, 64, 0, &a, &ready));
+        CHECK(a.size == 64 && a.address != 0 && a.address % 64 == 0 && a.device == T.dev);
+        CHECK_OK(submit_behind(make_filler(T.dev, b, 0x44), T.dev, NULL, &other));
+        WAIT_OK(other);                /* UNORDERED: its lanes go on */
         CHECK_OK(submit_behind(make_filler(T.dev, a, 9), T.dev, &ready, &done));
         open_gate(waits[1]);
         CHECK_RESULT(test_poll(ready), HCQ_TIMEOUT); /* one of two */
         CHECK_RESULT(test_poll(freed), HCQ_TIMEOUT);
+        CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
+        CHECK(test_query(T.dev, HCQ_QUERY_HELD) >= 2);
         CHECK_OK(submit_lists(from, NULL, &waits[0], HCQ_UNORDERED, NULL)); /* passes `done` */
         WAIT_OK(freed);
         WAIT_OK(done);
@@ -267,23 +250,6 @@ static void free_after_failed_wait(TEST_ARGS) {
         CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED);
         CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
     }
-}
-
-static void free_after_of_imported(TEST_ARGS) {
-    static uint32_t mine[16];
-    hcq_point gate = make_gate(T.dev), freed, done;
-    hcq_buffer a;
-    SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no import");
-    CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &a));
-    CHECK_OK(hcq_free_after(a, &gate, 1, &freed));
-    CHECK_OK(submit_behind(make_filler(T.dev, a, 2), T.dev, NULL, &done));
-    WAIT_OK(done);
-    CHECK_U64(mine[15], 0x02020202);
-    open_gate(gate);
-    WAIT_OK(freed);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
-    CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
 }
 
 /* ---- temporaries ---- */
@@ -548,11 +514,11 @@ static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
 }
 
 #define AFTER_TESTS \
-    TEST(alloc_after_is_held), TEST(memory_released_by_submitted_work), \
+    TEST(memory_released_by_submitted_work), \
     TEST(alloc_after_waits_for_last_users), TEST(alloc_after_failed_wait), \
     TEST(alloc_after_freed_early), TEST(failed_alloc_keeps_the_users), \
     TEST(free_after_is_held), TEST(free_after_with_late_users), TEST(free_after_failed_wait), \
-    TEST(free_after_of_imported), TEST(temporaries_stay_bounded), \
+    TEST(temporaries_stay_bounded), \
     TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
     TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
     TEST(transfers_give_up_in_a_full_lane)

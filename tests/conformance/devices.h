@@ -79,45 +79,6 @@ static void many_devices(TEST_ARGS) {
     CHECK(count == 62);                /* two are open already */
 }
 
-typedef struct opener {
-    pthread_t thread;
-    const hcq_device_desc *desc;
-    hcq_result result;
-} opener;
-
-static void *opener_run(void *user) {
-    opener *o = (opener *)user;
-    for (int i = 0; i < 15 && o->result == HCQ_OK; i++) {
-        hcq_device *device = NULL;
-        hcq_queue *queue = NULL;
-        hcq_signal signal;
-        int right = hcq_open(T.variant->backend, o->desc, &device) == HCQ_OK &&
-                    hcq_queue_create(device, HCQ_COMPUTE, &queue) == HCQ_OK &&
-                    hcq_signal_create(device, 0, &signal) == HCQ_OK &&
-                    hcq_queue_signal(queue, hcq_at(signal, 1)) == 0 &&
-                    hcq_queue_submit(queue, device, NULL) == HCQ_OK;
-        hcq_result closed = hcq_close(device); /* what was handed over is finished */
-        o->result = right ? closed : HCQ_ERROR_HOST;
-    }
-    return NULL;
-}
-
-static void open_and_close_in_threads(TEST_ARGS) {
-    hcq_device_desc desc = test_desc();
-    opener openers[4];
-    for (int i = 0; i < 4; i++) {
-        openers[i].desc = &desc;
-        openers[i].result = HCQ_OK;
-        pthread_create(&openers[i].thread, NULL, opener_run, &openers[i]);
-    }
-    for (int i = 0; i < 4; i++) {
-        pthread_join(openers[i].thread, NULL);
-    }
-    for (int i = 0; i < 4; i++) {
-        CHECK_OK(openers[i].result);
-    }
-}
-
 /* ---- one goes ---- */
 
 typedef struct device_user {
@@ -290,6 +251,6 @@ static void opened_while_another_closes(TEST_ARGS) {
 }
 
 #define DEVICES_TESTS \
-    TEST(many_devices), TEST(open_and_close_in_threads), TEST(results_have_names), \
+    TEST(many_devices), TEST(results_have_names), \
     TEST(dump_is_text), TEST(clock_converts), TEST(closed_under_use), \
     TEST(opened_while_another_closes)

@@ -395,63 +395,85 @@ static void unregister_while_created(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
+enum { CHURNERS = 4, CHURN_OPENS = 15 };
+
 typedef struct churner {
     pthread_t thread;
-    hcq_device_desc desc;
+    hcq_device_desc made_up, own;
     hcq_result result;
-    uint32_t *stop;
+    uint32_t *over;
 } churner;
 
-/* Lists, opens a device by name, makes a driver by number. */
+/* Opens a device and closes it with work under way, which is finished. */
+static hcq_result churner_opens(const char *name, const hcq_device_desc *desc) {
+    hcq_device *device = NULL;
+    hcq_queue *queue = NULL;
+    hcq_signal signal;
+    hcq_result result = hcq_open(name, desc, &device);
+    if (result != HCQ_OK) {
+        return result;
+    }
+    int right = hcq_queue_create(device, HCQ_COMPUTE, &queue) == HCQ_OK &&
+                hcq_signal_create(device, 0, &signal) == HCQ_OK &&
+                hcq_queue_signal(queue, hcq_at(signal, 1)) == 0 &&
+                hcq_queue_submit(queue, device, NULL) == HCQ_OK;
+    result = hcq_close(device);
+    return right ? result : HCQ_ERROR_HOST;
+}
+
+/* Lists, makes the newest driver by number, opens devices by name. */
 static void *churner_run(void *user) {
     churner *c = (churner *)user;
-    for (uint32_t i = 0; c->result == HCQ_OK && !__atomic_load_n(c->stop, __ATOMIC_SEQ_CST); i++) {
+    for (uint32_t i = 0; c->result == HCQ_OK && i < 16 * CHURN_OPENS; i++) {
         hcq_driver_info infos[8];
         hcq_driver *driver = NULL;
-        hcq_device *device = NULL;
         uint32_t count = 0;
-        hcq_result result = hcq_registry_drivers(c->desc.registry, infos, 8, &count);
+        hcq_result result = hcq_registry_drivers(NULL, infos, 8, &count);
         if (result == HCQ_OK && i % 16 == 0) {
-            result = hcq_open("CHURN", &c->desc, &device);
-        } else if (result == HCQ_OK && count > 0) {
-            result = hcq_driver_create_id(c->desc.registry, infos[count - 1].id, &driver);
+            result = churner_opens("CHURN", &c->made_up);
+        } else if (result == HCQ_OK) {
+            result = hcq_driver_create_id(NULL, infos[0].id, &driver);
         }
         hcq_driver_release(driver);
-        hcq_result closed = hcq_close(device);
-        c->result = result == HCQ_OK || result == HCQ_ERROR_NO_DEVICE ? closed : result;
+        c->result = result == HCQ_OK || result == HCQ_ERROR_NO_DEVICE ? HCQ_OK : result;
+        if (c->result == HCQ_OK && i % 16 == 8) {
+            c->result = churner_opens(T.variant->backend, &c->own);
+        }
     }
+    __atomic_add_fetch(c->over, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
 /* Backends come and go, one or two or none at a time, while threads list, make drivers
-   and open devices. */
+   and open devices, also of the backend that stays. */
 static void registry_from_threads(TEST_ARGS) {
     hcq_backend backends[2] = {mock_named("CHURN", "a"), mock_named("CHURN", "b")};
-    hcq_registry *registry = make_registry();
-    churner c[3];
-    uint32_t stop = 0;
+    churner c[CHURNERS];
+    uint32_t over = 0;
     memset(c, 0, sizeof c);
-    for (int i = 0; i < 3; i++) {
-        c[i].desc = mock_only_desc();
-        c[i].desc.registry = registry;
-        c[i].stop = &stop;
+    c[0].made_up = mock_only_desc();
+    c[0].own = test_desc();
+    c[0].over = &over;
+    for (int i = 1; i < CHURNERS; i++) {
+        c[i] = c[0];
+    }
+    for (int i = 0; i < CHURNERS; i++) {
         pthread_create(&c[i].thread, NULL, churner_run, &c[i]);
     }
     hcq_result result = HCQ_OK;
-    for (uint32_t i = 0; i < 600 && result == HCQ_OK; i++) {
-        result = i % 4 < 2 ? hcq_registry_register(registry, &backends[i % 2])
-                           : hcq_registry_unregister(registry, &backends[i % 2]);
+    for (uint32_t i = 0; i % 4 || __atomic_load_n(&over, __ATOMIC_SEQ_CST) < CHURNERS; i++) {
+        hcq_result r = i % 4 < 2 ? hcq_registry_register(NULL, &backends[i % 2])
+                                 : hcq_registry_unregister(NULL, &backends[i % 2]);
+        result = result == HCQ_OK ? r : result;
         mock_sleep(30000);
     }
-    __atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CHURNERS; i++) {
         pthread_join(c[i].thread, NULL);
     }
     CHECK_OK(result);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CHURNERS; i++) {
         CHECK_OK(c[i].result);
     }
-    hcq_registry_destroy(registry);
 }
 
 /* ---- what devices say about themselves ---- */
@@ -508,39 +530,42 @@ static void queries_agree(TEST_ARGS) {
 
 /* ---- coverage ---- */
 
-/* Counts finished execs: of unbound queues, bound replays, calls, appended
-   recordings. */
+/* Counts finished execs: of queues and launches, bound or not, step by step, of appended
+   recordings, of calls. */
 static void coverage_counts_execs(TEST_ARGS) {
+    static const uint32_t flags[2][3] = {{0, 0, 0}, {0, HCQ_STEP, HCQ_OVERLAP}};
     hcq_device *device = open_covered();
     hcq_program *add = make_add(device), *put = make_put(device);
     hcq_buffer a = make_words(device, 16);
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE), *twice = make_queue(device, HCQ_COMPUTE);
-    add_args args = {a.address, 1, 16};
-    hcq_point done = {{0}, 0};
-    for (int i = 0; i < 3; i++) {
-        CHECK_INDEX(record_one(q, add, &args, sizeof args), i);
-    }
-    CHECK_INDEX(record_put(q, put, a, 9, 1), 3);
-    CHECK_U64(runs_of(add), 0);        /* recorded is not run */
-    for (uint64_t i = 1; i <= 4; i++) {
-        RUN_OK(q, device);
-        CHECK_U64(runs_of(add), 3 * i);
-        CHECK_U64(runs_of(put), i);
-    }
-    CHECK_OK(hcq_queue_bind(q, device));
-    RUN_TIMES(q, device, 20);          /* several at once */
-    CHECK_U64(runs_of(add), 72);
-    CHECK_U64(runs_of(put), 24);
-    CHECK_INDEX(hcq_queue_append(twice, q), 0);
-    CHECK_INDEX(hcq_queue_append(twice, q), 4);
-    CHECK_OK(hcq_queue_submit(twice, device, &done));
-    hcq_queue_destroy(twice);
-    WAIT_OK(done);
-    CHECK_U64(runs_of(add), 78);
+    hcq_queue *once = make_queue(device, HCQ_COMPUTE);
     const uint64_t values[2] = {5, 9};
+    uint64_t runs = 0;
+    hcq_point done;
+    CHECK_INDEX(record_add(once, add, a, 1, 16), 0);
+    CHECK_INDEX(record_put(once, put, a, 9, 1), 1);
+    CHECK_INDEX(record_add(once, add, a, 2, 16), 2);
+    for (uint32_t graph = 0; graph < 2; graph++) {
+        hcq_queue *q = make_queue(device, graph ? HCQ_GRAPH : HCQ_COMPUTE);
+        CHECK_INDEX(hcq_queue_append(q, once), 0);
+        CHECK_INDEX(hcq_queue_append(q, once), 3);
+        for (uint32_t i = 0; i < 6; i++) {
+            CHECK_U64(runs_of(add), 4 * runs); /* recorded is not run */
+            CHECK_U64(runs_of(put), 2 * runs);
+            CHECK_OK(i == 3 ? hcq_queue_bind(q, device) : HCQ_OK);
+            for (int k = 0; k < 4; k++) { /* several at once */
+                CHECK_OK(submit_queue(q, device, NULL, NULL, flags[graph][i % 3], &done));
+            }
+            if (i == 5) {
+                hcq_queue_destroy(q);
+            }
+            WAIT_OK(done);
+            runs += 4;
+        }
+    }
     CHECK_OK(hcq_program_call(put, &a, 1, values, 2, NULL, NULL, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
-    CHECK_U64(runs_of(put), 27);
+    CHECK_U64(runs_of(put), 2 * runs + 1);
+    CHECK_U64(runs_of(add), 4 * runs);
     CHECK_OK(hcq_close(device));
 }
 

@@ -1,56 +1,7 @@
-/* errors.h - messages: loggers are callbacks like others and miss no line, the
+/* errors.h - messages: loggers miss no line (what they may call, see host.h), the
    default one writes to stderr, and a line says what was wrong. What is refused at
    all stands in core/misuse.txt. Part of conformance.c. */
 #include "shared.h"
-
-/* ---- a logger that calls hcq ---- */
-
-typedef struct errors_caller {
-    hcq_device *dev;
-    hcq_point pending;                 /* will not be reached */
-    uint32_t inside, deepest;          /* calls of the logger in progress */
-    uint32_t lines;
-    uint32_t blocked;                  /* calls that did not answer WOULD_BLOCK */
-} errors_caller;
-
-/* Does all that would block, and something that is refused with a line. */
-static void errors_call(void *user, hcq_result result, const char *text) {
-    errors_caller *c = (errors_caller *)user;
-    (void)result;
-    (void)text;
-    if (++c->inside > c->deepest) {
-        c->deepest = c->inside;
-    }
-    if (c->dev && c->lines++ < 20) {
-        hcq_queue *queue = NULL;
-        uint32_t word = 0;
-        hcq_buffer none;
-        memset(&none, 0, sizeof none);
-        c->blocked += hcq_wait(&c->pending, 1, HCQ_ALL, SECOND / 5) != HCQ_ERROR_WOULD_BLOCK;
-        c->blocked += hcq_close(c->dev) != HCQ_ERROR_WOULD_BLOCK;
-        CHECK_RESULT(hcq_queue_create(c->dev, (hcq_queue_kind)9, &queue), HCQ_ERROR_INVALID);
-        CHECK_RESULT(hcq_copyin(none, &word, sizeof word), HCQ_ERROR_INVALID);
-    }
-    c->inside--;
-}
-
-static void loggers_do_not_block(TEST_ARGS) {
-    errors_caller c;
-    hcq_queue *queue = NULL;
-    hcq_device_desc desc = test_desc();
-    memset(&c, 0, sizeof c);
-    desc.log_fn = errors_call;
-    desc.log_user = &c;
-    hcq_device *device = test_open(0, &desc);
-    c.pending = hcq_at(make_signal(device, 0), 1);
-    c.dev = device;
-    CHECK_RESULT(hcq_queue_create(device, (hcq_queue_kind)9, &queue), HCQ_ERROR_INVALID);
-    c.dev = NULL;
-    CHECK_U64(c.blocked, 0);
-    CHECK_U64(c.deepest, 1);
-    CHECK(c.lines > 1 && c.lines < 20); /* what it was refused, and no more */
-    CHECK_OK(hcq_close(device));
-}
 
 /* ---- none is lost ---- */
 
@@ -395,7 +346,7 @@ static void lines_say_what_a_buffer_is(TEST_ARGS) {
 }
 
 #define ERRORS_TESTS \
-    TEST(loggers_do_not_block), TEST(no_line_is_lost_silently), TEST(loggers_end_before_close), \
+    TEST(no_line_is_lost_silently), TEST(loggers_end_before_close), \
     TEST(default_logger_is_stderr), TEST(unknown_names_say_who_there_is), \
     TEST(not_made_out_of_memory), TEST(no_timeout_is_silent), \
     TEST(lines_say_where_an_address_is), TEST(lines_say_what_a_buffer_is)

@@ -121,42 +121,6 @@ static void launches_among_submissions(TEST_ARGS) {
     }
 }
 
-typedef struct called {
-    hcq_queue *g;
-    uint32_t flags;
-    hcq_point done;
-    hcq_result result;
-} called;
-
-static hcq_result host_launches(void *user) {
-    called *c = (called *)user;
-    c->result = launch_flags(c->g, c->flags, &c->done);
-    return HCQ_OK;
-}
-
-/* A launch does not wait, and so a callback may make it; HCQ_STEP does. */
-static void launch_in_a_callback(TEST_ARGS) {
-    static called call;
-    for (int way = 0; way < 4; way++) {
-        const int steps = way % 2;
-        two_marks t = make_two_marks(way / 2);
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        hcq_point done;
-        call.g = t.g;
-        call.flags = steps ? HCQ_STEP : 0;
-        CHECK_INDEX(hcq_queue_host(q, host_launches, &call), 0);
-        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-        WAIT_OK(done);
-        CHECK_RESULT(call.result, steps ? HCQ_ERROR_WOULD_BLOCK : HCQ_OK);
-        if (steps) {
-            CHECK(!mark_at(0) && !mark_at(1));
-            CHECK_OK(launch_flags(t.g, HCQ_STEP, &call.done));
-        }
-        WAIT_OK(call.done);
-        CHECK(mark_at(0) && mark_at(1));
-    }
-}
-
 /* ---- waits and signals ---- */
 
 /* How the two gates of a launch end, one after the other. */
@@ -426,6 +390,6 @@ static void steps_beside_other_threads(TEST_ARGS) {
 
 #define GRAPH_LAUNCH_TESTS \
     TEST(launch_beside_other_work), TEST(later_work_follows_a_launch), \
-    TEST(launches_among_submissions), TEST(launch_in_a_callback), \
+    TEST(launches_among_submissions), \
     TEST(launch_with_waits_and_signals), TEST(one_failing_launch_of_many), \
     TEST(failed_launch_keeps_the_order), TEST(step_fails), TEST(steps_beside_other_threads)

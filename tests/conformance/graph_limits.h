@@ -305,28 +305,6 @@ static void graph_outlives_a_device(TEST_ARGS) {
 
 /* ---- what tells of it ---- */
 
-/* Execs of launches are counted like others, step by step or not. */
-static void coverage_counts_launches(TEST_ARGS) {
-    hcq_device *keep = T.dev, *device = open_covered();
-    T.dev = device;
-    hcq_program *add = make_add(device);
-    hcq_buffer a = make_words(device, 4);
-    hcq_queue *g = make_graph();
-    CHECK_INDEX(record_add(g, add, a, 0, 1), 0);
-    CHECK_INDEX(record_add(g, add, a, 1, 1), 1);
-    for (uint64_t i = 1; i <= 8; i++) {
-        hcq_point done;
-        if (i == 4) {
-            CHECK_OK(hcq_queue_bind(g, device));
-        }
-        CHECK_OK(launch_flags(g, i == 2 || i == 6 ? HCQ_STEP : i % 3 ? 0 : HCQ_OVERLAP, &done));
-        WAIT_OK(done);
-        CHECK_U64(runs_of(add), 2 * i);
-    }
-    T.dev = keep;
-    CHECK_OK(hcq_close(device));
-}
-
 /* A launch in the explanation of its point and of what it raises, and in the dump of
    the device that has it. */
 static void launch_is_told(hcq_point done, hcq_point raise, const char *gate) {
@@ -367,5 +345,5 @@ static void launch_is_explained(TEST_ARGS) {
     TEST(graph_as_text), TEST(stated_access_follows_updates), \
     TEST(launches_beyond_the_parked_limit), TEST(freed_while_a_launch_needs_it), \
     TEST(device_of_a_launch_is_closed), TEST(device_of_a_running_launch_is_closed), \
-    TEST(device_of_a_launch_fails), TEST(graph_outlives_a_device), TEST(coverage_counts_launches), \
+    TEST(device_of_a_launch_fails), TEST(graph_outlives_a_device), \
     TEST(launch_is_explained)

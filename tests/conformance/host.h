@@ -118,119 +118,87 @@ static void custom_commands(TEST_ARGS) {
     }
 }
 
-typedef struct custom_thread {
-    pthread_t thread;
-    hcq_device *dev;
-    hcq_buffer words;
-    uint32_t rounds, wrong;            /* wrong: the first round that was, 0 none */
-} custom_thread;
-
-/* Records, submits and changes queues with two custom commands, which live until that
-   is done, and sees its own values only. */
-static void *custom_thread_run(void *user) {
-    custom_thread *t = (custom_thread *)user;
-    for (uint32_t i = 0; i < t->rounds && !t->wrong; i++) {
-        custom_payload p = {t->words.address, 10 + i, 1234}, later = p;
-        uint32_t got[3] = {0, 0, 0};
-        hcq_queue *q = NULL;
-        hcq_point done = {{0}, 0};
-        hcq_buffer other;
-        later.value += 1000000;
-        int right = hcq_alloc(t->dev, 4096 + i % 7 * 256, 0, &other) == HCQ_OK &&
-                    hcq_queue_create(t->dev, HCQ_COMPUTE, &q) == HCQ_OK &&
-                    hcq_queue_custom(q, &custom_type, &p) == 0 &&
-                    hcq_queue_copy(q, hcq_view(t->words, 4, 4), t->words, 4) == 1 &&
-                    hcq_queue_custom(q, &custom_type, &p) == 2 &&
-                    hcq_queue_copy(q, hcq_view(t->words, 8, 4), t->words, 4) == 3 &&
-                    (i % 2 || hcq_queue_bind(q, t->dev) == HCQ_OK) &&
-                    hcq_queue_submit(q, t->dev, NULL) == HCQ_OK &&
-                    hcq_queue_update_custom(q, 2, &later) == HCQ_OK &&
-                    hcq_queue_submit(q, t->dev, &done) == HCQ_OK;
-        hcq_queue_destroy(q);
-        right = right && hcq_free(other) == HCQ_OK &&
-                hcq_wait(&done, 1, HCQ_ALL, BOUND) == HCQ_OK &&
-                hcq_copyout(got, t->words, 12) == HCQ_OK && got[1] == p.value &&
-                got[2] == later.value;
-        t->wrong = right ? 0 : i + 1;
-    }
-    return NULL;
-}
-
-static void custom_commands_beside_others(TEST_ARGS) {
-    enum { THREADS = 3 };
-    custom_thread threads[THREADS];
-    memset(threads, 0, sizeof threads);
-    for (uint32_t i = 0; i < THREADS; i++) {
-        custom_thread *t = &threads[i];
-        t->dev = i % 2 ? T.dev2 : T.dev;
-        t->words = make_words(t->dev, 4);
-        t->rounds = T.quick ? 60 : 400;
-        CHECK(pthread_create(&t->thread, NULL, custom_thread_run, t) == 0);
-    }
-    for (uint32_t i = 0; i < THREADS; i++) {
-        CHECK(pthread_join(threads[i].thread, NULL) == 0);
-        CHECK_U64(threads[i].wrong, 0);
-    }
-}
-
 /* ---- callbacks ---- */
 
-static void *notice_elsewhere(void *user) {
-    notice_caller *c = (notice_caller *)user;
+enum { FINE = 12, BLOCKS = 10 };       /* calls that are done, calls that are refused */
+
+/* A callback that calls, and what it got. */
+static struct {
+    hcq_signal set, other;
+    hcq_queue *submit, *graph;
+    hcq_buffer buffer;
+    notice again, undone, beside;
+    hcq_notification own;
+    hcq_point submitted, launched;
+    hcq_result got[FINE + BLOCKS], ended, taken;
+    uint32_t calls;                    /* atomic */
+    uint32_t unlocked, lines, inside, deepest;
+    hcq_device *logged;                /* whose logger it is */
+} caller;
+
+static void *caller_elsewhere(void *user) {
     uint64_t value = 0;
-    if (hcq_signal_set(c->other, 1) == HCQ_OK &&
+    if (hcq_signal_set(caller.other, 1) == HCQ_OK &&
         hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value) == HCQ_OK &&
-        hcq_signal_value(c->other, &value) == HCQ_OK && value == 1) {
-        c->unlocked = 1;
+        hcq_signal_value(caller.other, &value) == HCQ_OK && value == 1) {
+        caller.unlocked = 1;
     }
-    return NULL;
+    return user;
+}
+
+static void caller_blocks(hcq_result *got) {
+    const hcq_point far_away = hcq_at(caller.set, 1000000);
+    const hcq_submission empty = submission(NULL, 0);
+    const uint64_t number = hcq_device_timeline_value(T.dev);
+    uint32_t word = 0;
+    *got++ = hcq_wait(&far_away, 1, HCQ_ALL, SECOND);
+    *got++ = hcq_wait(&far_away, 1, HCQ_ANY, HCQ_FOREVER);
+    *got++ = hcq_wait(&far_away, 1, HCQ_ALL, HCQ_DEADLINE(hcq_sys_now_ns() + SECOND));
+    *got++ = hcq_device_synchronize(T.dev, SECOND);
+    *got++ = hcq_copyout(&word, caller.buffer, 4);
+    *got++ = hcq_copyin(caller.buffer, &word, 4);
+    *got++ = hcq_close(T.dev2);
+    *got++ = hcq_device_release(T.dev2); /* the last */
+    *got++ = submit_queue(caller.graph, T.dev, NULL, NULL, HCQ_STEP, NULL);
+    *got = hcq_submit_and_wait(T.dev, &empty, 1, SECOND, NULL);
+    if (hcq_device_timeline_value(T.dev) != number) {
+        *got = HCQ_OK;                 /* they are refused before anything is submitted */
+    }
 }
 
 static void notice_calls_back(void *user, hcq_result result) {
-    notice_caller *c = (notice_caller *)user;
-    hcq_point far_away = hcq_at(c->set, 1000000), reached = hcq_at(c->set, 0);
-    hcq_submission empty = submission(NULL, 0);
+    const hcq_point far_away = hcq_at(caller.set, 1000000), reached = hcq_at(caller.set, 0);
+    hcq_result *got = caller.got;
     pthread_t thread;
     uint64_t value = 0;
     char text[64];
-    c->got[0] = result;
-    c->got[1] = hcq_signal_set(c->set, c->set_to);
-    c->got[2] = hcq_queue_submit(c->submit, T.dev, &c->submitted);
-    c->got[3] = hcq_notify(c->submitted, notice_run, &c->again, NULL);
-    c->got[4] = hcq_notify_cancel(c->undone.id);
-    c->got[5] = hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value);
-    c->got[6] = hcq_device_dump(T.dev, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
-    c->got[7] = hcq_explain(&far_away, 1, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
-    c->got[8] = hcq_wait(&reached, 1, HCQ_ALL, 0); /* polls are fine */
-    c->got[9] = hcq_device_retain(T.dev2);
-    c->got[10] = hcq_device_release(T.dev2); /* not the last */
-    c->got[11] = hcq_wait(&far_away, 1, HCQ_ALL, SECOND); /* these would block */
-    c->got[12] = hcq_wait(&far_away, 1, HCQ_ANY, HCQ_FOREVER);
-    c->got[13] = hcq_device_synchronize(T.dev, SECOND);
-    value = hcq_device_timeline_value(T.dev);
-    c->got[14] = hcq_submit_and_wait(T.dev, &empty, 1, SECOND, NULL);
-    if (hcq_device_timeline_value(T.dev) != value) {
-        c->got[14] = HCQ_OK;           /* it is refused before anything is submitted */
-    }
-    c->got[15] = hcq_copyout(text, c->buffer, 4);
-    c->got[16] = hcq_copyin(c->buffer, text, 4);
-    c->got[17] = hcq_close(T.dev2);
-    c->got[18] = hcq_device_release(T.dev2); /* the last */
-    c->got[19] = hcq_wait(&far_away, 1, HCQ_ALL,
-                          HCQ_DEADLINE(hcq_sys_now_ns() + SECOND));
-    /* Another thread gets on while this one sits in a notification. */
-    if (pthread_create(&thread, NULL, notice_elsewhere, c) == 0) {
+    (void)user;
+    *got++ = result;
+    *got++ = hcq_signal_set(caller.set, 5);
+    *got++ = hcq_queue_submit(caller.submit, T.dev, &caller.submitted);
+    *got++ = hcq_queue_submit(caller.graph, T.dev, &caller.launched);
+    *got++ = hcq_notify(caller.submitted, notice_run, &caller.again, NULL);
+    *got++ = hcq_notify_cancel(caller.undone.id);
+    *got++ = hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value);
+    *got++ = hcq_device_dump(T.dev, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
+    *got++ = hcq_explain(&far_away, 1, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
+    *got++ = hcq_wait(&reached, 1, HCQ_ALL, 0); /* polls are fine */
+    *got++ = hcq_device_retain(T.dev2);
+    *got++ = hcq_device_release(T.dev2); /* not the last */
+    caller_blocks(got);
+    caller.ended = hcq_notify_cancel(caller.own);
+    caller.taken = hcq_notify_cancel(caller.beside.id);
+    /* Another thread gets on while this one sits in a callback. */
+    if (pthread_create(&thread, NULL, caller_elsewhere, NULL) == 0) {
         pthread_join(thread, NULL);
     }
-    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&caller.calls, 1, __ATOMIC_RELEASE);
 }
 
 static hcq_result host_calls_back(void *user) {
     notice_calls_back(user, HCQ_OK);
     return HCQ_OK;
 }
-
-static notice_caller caller;
 
 /* May be called again, for another version. */
 static hcq_result custom_calls_back(void *native, const void *payload, void *user) {
@@ -243,59 +211,127 @@ static hcq_result custom_calls_back(void *native, const void *payload, void *use
 static const hcq_custom_type custom_calls_type = {
     "calls", 4, {{"CPU", custom_calls_back}, {"MOCK", custom_calls_back},
                  {"TRACE", custom_calls_back}, TEST_GPU_ENCODE(custom_calls_back)},
-    {{0, 0}}, &caller};
+    {{0, 0}}, NULL};
 
-/* Notifications, whoever runs them, host commands and custom ones: what would block is
-   refused, the rest is done, and no lock is held meanwhile. */
-static void callbacks_call_hcq(TEST_ARGS) {
-    for (int way = 0; way < 7; way++) {
-        notice_caller *c = &caller;
-        hcq_signal s = make_signal(T.dev, way == 0), gate = make_signal(T.dev, 0);
-        hcq_point open = hcq_at(gate, 1), raise = hcq_at(s, 1);
-        hcq_buffer a = make_words(T.dev, 4);
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-        const uint32_t payload = 0;
-        memset(c, 0, sizeof *c);
-        c->set = make_signal(T.dev, 0);
-        c->set_to = 5;
-        c->other = make_signal(T.dev2, 0);
-        c->buffer = make_words(T.dev, 4);
-        c->submit = make_queue(T.dev, HCQ_COPY);
-        CHECK_INDEX(hcq_queue_write(c->submit, a, 9, 4), 0);
-        NOTIFY_AT(&c->undone, hcq_at(c->set, 900));
-        hcq_point late = hcq_at(c->set, 900); /* so that there is something to wait for */
-        CHECK_OK(submit_lists(T.dev, &late, NULL, HCQ_UNORDERED, NULL));
-        if (way > 1 && way < 5) {
-            CHECK_OK(submit_lists(way == 4 ? T.dev2 : T.dev, &open, &raise, 0, NULL));
-        }
-        if (way >= 5) {
-            CHECK_INDEX(way == 5 ? hcq_queue_host(q, host_calls_back, c)
-                                 : hcq_queue_custom(q, &custom_calls_type, &payload), 0);
-            CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+static hcq_result refused_line(void) {
+    hcq_queue *queue = NULL;
+    return hcq_queue_create(caller.logged, (hcq_queue_kind)9, &queue);
+}
+
+/* What is refused here gets a line, but not within this one. */
+static void log_calls_back(void *user, hcq_result result, const char *text) {
+    (void)result;
+    (void)text;
+    if (++caller.inside > caller.deepest) {
+        caller.deepest = caller.inside;
+    }
+    if (caller.lines++ == 0) {
+        notice_calls_back(user, HCQ_OK);
+    }
+    if (caller.lines < 20) {
+        (void)refused_line();
+    }
+    caller.inside--;
+}
+
+static void caller_reset(hcq_buffer a, hcq_buffer far_one, int bound) {
+    memset(&caller, 0, sizeof caller);
+    caller.set = make_signal(T.dev, 0);
+    caller.other = make_signal(T.dev2, 0);
+    caller.buffer = make_words(T.dev, 4);
+    caller.submit = make_queue(T.dev, HCQ_COPY);
+    caller.graph = make_graph();
+    CHECK_INDEX(hcq_queue_write(caller.submit, a, 9, 4), 0);
+    CHECK_INDEX(record_add(caller.graph, make_add(T.dev), a, 1, 1), 0);
+    CHECK_INDEX(record_add(caller.graph, make_add(T.dev2), far_one, 0, 1), 1);
+    CHECK_OK(bound ? hcq_queue_bind(caller.graph, T.dev) : HCQ_OK);
+    NOTIFY_AT(&caller.undone, hcq_at(caller.set, 900));
+    hcq_point late = hcq_at(caller.set, 900); /* so that there is something to wait for */
+    CHECK_OK(submit_lists(T.dev, &late, NULL, HCQ_UNORDERED, NULL));
+}
+
+/* Who calls. */
+enum { AT_ONCE, BY_HOST_SET, BY_COLLECTOR, BY_WAITER, BY_OTHER_DEVICE, BY_HOST_COMMAND,
+       BY_CUSTOM_COMMAND, BY_LOGGER, CALLERS };
+
+/* A notification with another one of the same point, before it or after it. */
+static void notified_calls(int way) {
+    hcq_signal s = make_signal(T.dev, way == AT_ONCE);
+    hcq_point gate = make_gate(T.dev), raise = hcq_at(s, 1);
+    if (way > BY_HOST_SET) {
+        CHECK_OK(submit_lists(way == BY_OTHER_DEVICE ? T.dev2 : T.dev, &gate, &raise, 0, NULL));
+    }
+    for (int i = 0; i < 2; i++) {
+        if (i == way % 2) {
+            CHECK_OK(hcq_notify(raise, notice_calls_back, NULL, &caller.own));
         } else {
-            CHECK_OK(hcq_notify(raise, notice_calls_back, c, NULL));
+            NOTIFY_AT(&caller.beside, raise);
         }
-        if (way == 1) {                /* by the host */
-            CHECK_OK(hcq_signal_set(s, 1));
-        } else {                       /* at once; by whoever collects the work or waits */
-            CHECK_OK(hcq_signal_set(gate, 1));
+    }
+    open_gate(way == BY_HOST_SET ? raise : gate);
+    if (way == BY_WAITER) {
+        WAIT_OK(raise);
+    }
+    CHECK(word_until(&caller.calls, 1));
+    if (way != AT_ONCE) {              /* it has begun: only the other can be taken back */
+        CHECK_RESULT(caller.ended, HCQ_ERROR_CLOSED);
+        CHECK(caller.taken == HCQ_OK || caller.taken == HCQ_ERROR_CLOSED);
+    }
+    if (way == AT_ONCE || caller.taken == HCQ_ERROR_CLOSED) {
+        NOTIFIED(&caller.beside, HCQ_OK);
+    }
+    CHECK_OK(hcq_signal_set(s, 2));
+    CHECK_U64(notice_calls(&caller.beside), way == AT_ONCE || caller.taken != HCQ_OK);
+}
+
+static void command_calls(int way) {
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    const uint32_t payload = 0;
+    CHECK_INDEX(way == BY_HOST_COMMAND ? hcq_queue_host(q, host_calls_back, NULL)
+                                       : hcq_queue_custom(q, &custom_calls_type, &payload), 0);
+    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+    CHECK(word_until(&caller.calls, 1));
+}
+
+static void logger_calls(void) {
+    hcq_device_desc desc = test_desc();
+    desc.log_fn = log_calls_back;
+    desc.log_user = NULL;
+    caller.logged = test_open(0, &desc);
+    CHECK_RESULT(refused_line(), HCQ_ERROR_INVALID);
+    CHECK_U64(caller.deepest, 1);
+    CHECK(caller.lines > 1 && caller.lines < 20); /* what it was refused, and no more */
+    CHECK_OK(hcq_close(caller.logged));
+}
+
+/* Notifications, whoever runs them, host commands, custom ones and loggers: what would
+   block is refused, the rest is done, and no lock is held meanwhile. */
+static void callbacks_call_hcq(TEST_ARGS) {
+    for (int way = 0; way < CALLERS; way++) {
+        hcq_buffer a = make_words(T.dev, 4), far_one = make_words(T.dev2, 4);
+        caller_reset(a, far_one, way % 2);
+        if (way == BY_LOGGER) {
+            logger_calls();
+        } else if (way > BY_OTHER_DEVICE) {
+            command_calls(way);
+        } else {
+            notified_calls(way);
         }
-        if (way == 3) {
-            WAIT_OK(raise);
+        for (int i = 0; i < FINE + BLOCKS; i++) {
+            CHECK_RESULT(caller.got[i], i < FINE ? HCQ_OK : HCQ_ERROR_WOULD_BLOCK);
         }
-        CHECK(word_until(&c->calls, 1));
-        for (int i = 0; i < 20; i++) {
-            CHECK_RESULT(c->got[i], i < 11 ? HCQ_OK : HCQ_ERROR_WOULD_BLOCK);
-        }
-        CHECK(c->unlocked);
-        WAIT_OK(hcq_at(c->set, 5));    /* and this thread may block again */
-        WAIT_OK(c->submitted);
-        NOTIFIED(&c->again, HCQ_OK);
-        CHECK_OK(hcq_signal_set(c->set, 900));
+        CHECK(caller.unlocked);
+        WAIT_OK(hcq_at(caller.set, 5)); /* and this thread may block again */
+        WAIT_OK(caller.submitted);
+        NOTIFIED(&caller.again, HCQ_OK);
+        CHECK_OK(hcq_signal_set(caller.set, 900));
+        WAIT_OK(caller.launched);
         CHECK_U64(READ32(a, 0), 9);
-        SILENT(&c->undone);
+        CHECK_U64(READ32(a, 1), 1);    /* no step of the refused launch */
+        CHECK_U64(READ32(far_one, 0), 1);
+        SILENT(&caller.undone);
         synchronize_both();
-        CHECK_U64(c->calls, 1);
+        CHECK_U64(caller.calls, 1);
     }
 }
 
@@ -412,7 +448,7 @@ static void service_thread_can_be_kicked(TEST_ARGS) {
 }
 
 #define HOST_TESTS \
-    TEST(custom_commands), TEST(custom_commands_beside_others), TEST(host_command_sees_memory), \
+    TEST(custom_commands), TEST(host_command_sees_memory), \
     TEST(commands_fail), TEST(callbacks_call_hcq), TEST(releases_without_anybody_asking), \
     TEST(unordered_work_starves_nobody), TEST(host_commands_take_turns), \
     TEST(service_thread_can_be_kicked)

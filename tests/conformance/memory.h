@@ -146,6 +146,7 @@ static void trim_and_no_cache(TEST_ARGS) {
     }
 }
 
+/* Freed at once, or behind a point while work that names it is still submitted. */
 static void import_host_memory(TEST_ARGS) {
     static uint32_t mine[64], want[64];
     hcq_buffer buffer;
@@ -156,17 +157,24 @@ static void import_host_memory(TEST_ARGS) {
     for (uint32_t i = 0; i < 64; i++) {
         mine[i] = want[i] = i;
     }
-    want[63] += 5;
-    CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &buffer));
-    CHECK(buffer.host == mine);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    CHECK_INDEX(record_add(q, make_add(T.dev), buffer, 63, 5), 0);
-    CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK(memcmp(mine, want, sizeof mine) == 0);
-    CHECK_OK(hcq_free(buffer));
-    CHECK_U64(cached(T.dev), 0);       /* never kept */
-    CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
+    for (int after = 0; after < 2; after++) {
+        hcq_point gate = make_gate(T.dev), freed = gate, done;
+        want[63] += 5;
+        CHECK_OK(hcq_import(T.dev, mine, sizeof mine, &buffer));
+        CHECK(buffer.host == mine);
+        CHECK_OK(after ? hcq_free_after(buffer, &gate, 1, &freed) : HCQ_OK);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK_INDEX(record_add(q, make_add(T.dev), buffer, 63, 5), 0);
+        CHECK_OK(hcq_queue_submit(q, T.dev, &done));
+        WAIT_OK(done);
+        CHECK(memcmp(mine, want, sizeof mine) == 0);
+        open_gate(gate);
+        WAIT_OK(freed);
+        CHECK_RESULT(hcq_free(buffer), after ? HCQ_ERROR_CLOSED : HCQ_OK);
+        CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+        CHECK_U64(cached(T.dev), 0);   /* never kept */
+        CHECK_RESULT(hcq_free(buffer), HCQ_ERROR_CLOSED);
+    }
 }
 
 /* Memory that is partly a buffer's is refused, on whichever side that lies. */

@@ -305,46 +305,6 @@ static void notify_cancel(TEST_ARGS) {
     NOTIFIED(&first, HCQ_OK);
 }
 
-/* From within notifications: the running one is gone, one that was released
-   with it may be taken back as long as it has not run. */
-static struct {
-    notice other;
-    hcq_notification own;
-    uint32_t calls;                    /* atomic */
-    hcq_result self, taken;
-} canceller;
-
-static void notice_cancels(void *user, hcq_result result) {
-    (void)user;
-    (void)result;
-    canceller.self = hcq_notify_cancel(canceller.own);
-    canceller.taken = hcq_notify_cancel(canceller.other.id);
-    __atomic_fetch_add(&canceller.calls, 1, __ATOMIC_RELEASE);
-}
-
-static void notify_cancels_inside(TEST_ARGS) {
-    for (int other_first = 0; other_first < 2; other_first++) {
-        hcq_point point = make_gate(T.dev);
-        memset(&canceller, 0, sizeof canceller);
-        if (other_first) {
-            NOTIFY_AT(&canceller.other, point);
-        }
-        CHECK_OK(hcq_notify(point, notice_cancels, NULL, &canceller.own));
-        if (!other_first) {
-            NOTIFY_AT(&canceller.other, point);
-        }
-        open_gate(point);
-        CHECK(word_until(&canceller.calls, 1));
-        CHECK_RESULT(canceller.self, HCQ_ERROR_CLOSED);
-        CHECK(canceller.taken == HCQ_OK || canceller.taken == HCQ_ERROR_CLOSED);
-        if (canceller.taken == HCQ_ERROR_CLOSED) {
-            NOTIFIED(&canceller.other, HCQ_OK);
-        }
-        CHECK_OK(hcq_signal_set(point.signal, 2));
-        CHECK_U64(notice_calls(&canceller.other), canceller.taken == HCQ_ERROR_CLOSED);
-    }
-}
-
 /* ---- handles for event loops ---- */
 
 static int count_files(void) {
@@ -456,5 +416,5 @@ static void notify_handle_out_of_files(TEST_ARGS) {
     TEST(notify_at_once), TEST(notify_when_released), TEST(notify_exact_and_prefix), \
     TEST(notify_many_in_value_order), TEST(notify_up_to_the_limit), \
     TEST(notify_while_another_runs), TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), \
-    TEST(notify_cancels_inside), TEST(notify_handle), TEST(notify_handle_closed_early), \
+    TEST(notify_handle), TEST(notify_handle_closed_early), \
     TEST(notify_handle_out_of_files)

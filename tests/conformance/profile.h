@@ -207,40 +207,6 @@ static void profile_refuses_no_work(TEST_ARGS) {
     CHECK(frames > 0 && frames <= HELD * 5);
 }
 
-/* A recording's own timestamps and signals go on as they did. */
-static void profile_beside_timestamps(TEST_ARGS) {
-    NEED_PROFILE();
-    hcq_buffer a = make_words(T.dev, 4);
-    hcq_signal s = make_signal(T.dev, 0), t = make_signal(T.dev, 0);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    uint64_t first = 0, second = 0;
-    uint32_t writes = 0, copies = 0;
-    CHECK_INDEX(hcq_queue_timestamp(q, s), 0);
-    CHECK_INDEX(hcq_queue_write(q, a, 4711, 4), 1);
-    CHECK_INDEX(hcq_queue_signal(q, hcq_at(s, 1)), 2);
-    CHECK_INDEX(hcq_queue_copy(q, hcq_view(a, 8, 4), a, 4), 3);
-    CHECK_INDEX(hcq_queue_timestamp(q, t), 4);
-    CHECK_OK(hcq_queue_bind(q, T.dev));
-    CHECK_OK(hcq_profile_start(T.dev, NULL));
-    for (uint64_t i = 1; i <= 10; i++) {
-        CHECK_OK(hcq_queue_update_signal(q, 2, NULL, i));
-        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
-        CHECK_U64(READ32(a, 2), 4711);
-        WAIT_OK(hcq_at(s, i));
-        uint64_t before = second;
-        CHECK_OK(hcq_signal_timestamp(s, &first));
-        CHECK_OK(hcq_signal_timestamp(t, &second));
-        CHECK(before <= first && first <= second);
-    }
-    CHECK_OK(hcq_profile_stop(T.dev));
-    const uint32_t count = PROFILE_READ(T.dev);
-    for (uint32_t i = 0; i < count; i++) { /* and what reads use is no command of it */
-        writes += profiled[i].kind == HCQ_COMMAND_WRITE && profiled[i].command == 1;
-        copies += profiled[i].kind == HCQ_COMMAND_COPY && profiled[i].command == 3;
-    }
-    CHECK(writes == 10 && copies == 10);
-}
-
 /* Launches of a graph over two devices: each event on its device, with the index
    of the graph's recording, and never before what it depends on. */
 static void profile_of_a_graph(TEST_ARGS) {
@@ -486,6 +452,6 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
 
 #define PROFILE_TESTS \
     TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
-    TEST(profile_refuses_no_work), TEST(profile_beside_timestamps), TEST(profile_of_a_graph), \
+    TEST(profile_refuses_no_work), TEST(profile_of_a_graph), \
     TEST(profile_overflows), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
     TEST(profile_as_text), TEST(profile_starts_and_stops_under_load)

@@ -346,17 +346,6 @@ static hcq_result host_until(void *user) {
     return word_until((const uint32_t *)user, 1) ? HCQ_OK : HCQ_ERROR_HOST;
 }
 
-typedef struct notice_caller {
-    uint32_t calls, unlocked;
-    hcq_signal set, other;
-    uint64_t set_to;
-    hcq_queue *submit;
-    hcq_buffer buffer;
-    hcq_point submitted;
-    notice again, undone;
-    hcq_result got[20];
-} notice_caller;
-
 static int readable(intptr_t handle, int timeout_ms) {
     struct pollfd fd;
     int n;

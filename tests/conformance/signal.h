@@ -197,44 +197,73 @@ static void signal_failure(TEST_ARGS) {
 
 /* ---- timestamps ---- */
 
-/* Two stamps around work are in order, in their submission's time, and no values; a
-   reset forgets them, and so does a place that was used before. */
+/* Submits a queue of stamps and waits: they lie in its submission's time, in order, and
+   after `last`. */
+static uint64_t run_stamps(hcq_queue *q, const hcq_signal *s, uint64_t last) {
+    uint64_t stamps[2];
+    const uint64_t before = hcq_sys_now_ns();
+    RUN_OK(q, T.dev);
+    const uint64_t after = hcq_sys_now_ns();
+    hcq_clock clock = CLOCK_OF(T.dev);
+    for (int k = 0; k < 2; k++) {
+        CHECK_OK(hcq_signal_timestamp(s[k], &stamps[k]));
+        uint64_t host = hcq_clock_to_host(&clock, stamps[k]);
+        CHECK(host + clock.error_ns >= before && host <= after + clock.error_ns);
+    }
+    CHECK(last <= stamps[0] && stamps[0] <= stamps[1]);
+    return stamps[1];
+}
+
+/* The fill and the write behind it, each under its own index. */
+static void check_profiled_stamps(uint32_t runs) {
+    hcq_profile_event events[256];     /* what reads use is in it, too */
+    uint32_t count = 0, fills = 0, writes = 0;
+    CHECK_OK(hcq_profile_stop(T.dev));
+    CHECK_OK(hcq_profile_events(T.dev, events, 256, &count, NULL));
+    for (uint32_t i = 0; i < count && i < 256; i++) {
+        fills += events[i].kind == HCQ_COMMAND_FILL && events[i].command == 1;
+        writes += events[i].kind == HCQ_COMMAND_WRITE && events[i].command == 4;
+    }
+    CHECK(fills == runs && writes == runs);
+}
+
+/* Two stamps around work are in order, in their submission's time, and no values, with
+   a profile, too; a reset forgets them, and so does a place that was used before. */
 static void signal_timestamps(TEST_ARGS) {
+    const int profiles = has_feature(HCQ_FEATURE_PROFILING);
     for (int kind = HCQ_COMPUTE; kind <= HCQ_COPY; kind++) {
         hcq_signal s[2] = {make_signal(T.dev, 3), make_signal(T.dev, 3)};
+        hcq_signal t = make_signal(T.dev, 0);
         hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
         hcq_buffer buffer = make_words(T.dev, 65536);
-        uint64_t last = 0, value = 0, stamps[2] = {77, 77};
-        CHECK_OK(hcq_signal_timestamp(s[0], &stamps[0]));
-        CHECK_U64(stamps[0], 0);
+        uint64_t last = 0, value = 0, stamp = 77;
+        CHECK_OK(hcq_signal_timestamp(s[0], &stamp));
+        CHECK_U64(stamp, 0);
         CHECK_INDEX(hcq_queue_timestamp(q, s[0]), 0);
         CHECK_INDEX(hcq_queue_fill(q, buffer, 262144, 5, 4), 1);
         CHECK_INDEX(hcq_queue_timestamp(q, s[1]), 2);
-        for (int i = 0; i < 20; i++) {
-            hcq_point done;
-            CHECK_OK(i == 10 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
-            const uint64_t before = hcq_sys_now_ns();
-            CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-            WAIT_OK(done);
-            const uint64_t after = hcq_sys_now_ns();
-            hcq_clock clock = CLOCK_OF(T.dev);
-            for (int k = 0; k < 2; k++) {
-                CHECK_OK(hcq_signal_timestamp(s[k], &stamps[k]));
-                uint64_t host = hcq_clock_to_host(&clock, stamps[k]);
-                CHECK(host + clock.error_ns >= before && host <= after + clock.error_ns);
-            }
-            CHECK(last <= stamps[0] && stamps[0] <= stamps[1]);
-            last = stamps[1];
+        CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 1)), 3);
+        CHECK_INDEX(hcq_queue_write(q, buffer, 4711, 4), 4);
+        for (uint64_t i = 1; i <= 20; i++) {
+            CHECK_OK(i == 11 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+            CHECK_OK(i == 6 && profiles ? hcq_profile_start(T.dev, NULL) : HCQ_OK);
+            CHECK_OK(hcq_queue_update_signal(q, 3, NULL, i));
+            last = run_stamps(q, s, last);
+            CHECK_OK(test_poll(hcq_at(t, i)));
+            CHECK_U64(READ32(buffer, 0), 4711);
+        }
+        if (profiles) {
+            check_profiled_stamps(15);
         }
         CHECK_OK(hcq_signal_value(s[0], &value));
         CHECK_U64(value, 3);           /* never touched */
         CHECK_OK(hcq_signal_reset(s[0], 3));
-        CHECK_OK(hcq_signal_timestamp(s[0], &stamps[0]));
-        CHECK_U64(stamps[0], 0);
+        CHECK_OK(hcq_signal_timestamp(s[0], &stamp));
+        CHECK_U64(stamp, 0);
         CHECK_OK(hcq_signal_destroy(s[1]));
         for (int i = 0; i < 40; i++) {
-            CHECK_OK(hcq_signal_timestamp(make_signal(T.dev, 0), &stamps[1]));
-            CHECK_U64(stamps[1], 0);
+            CHECK_OK(hcq_signal_timestamp(make_signal(T.dev, 0), &stamp));
+            CHECK_U64(stamp, 0);
         }
     }
 }
