@@ -2,8 +2,7 @@
    sizes, places, values, and, compiled as C++, parameters.
 
    Compiles as C11 and as C++11 and later, as a whole or with -DCUDA_H_AFTER, which
-   includes <cuda.h> behind hcq.h. Run, it also looks whether the toolkit's stub exports
-   what hcq looks up: $CUDA_HOME/lib64/stubs/libcuda.so. */
+   includes <cuda.h> behind hcq.h. Run, it compares names. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE                    /* cuda.h includes system headers before hcq.h can */
 #endif
@@ -17,10 +16,8 @@
 #include <cuda.h>
 #endif
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -253,28 +250,9 @@ HCQI_CUDA_OPTIONAL(SAME_CALL)
 static void check_names(void) {}
 #endif
 
-/* All of them, in the toolkit's stub. */
-static void check_exports(void) {
-    const char *home = getenv("CUDA_HOME");
-    char path[512];
-    snprintf(path, sizeof path, "%s/lib64/stubs/libcuda.so", home ? home : "/usr/local/cuda");
-    void *stub = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (stub == NULL) {
-        printf("no stub of the toolkit: %s\n", path);
-    }
-    for (size_t i = 0; stub && i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
-        const hcqi_cuda_name *n = &hcqi_cuda_names[i];
-        if (dlsym(stub, n->name) == NULL || (n->older && dlsym(stub, n->older) == NULL)) {
-            printf("the stub has no %s\n", n->name);
-            failures++;
-        }
-    }
-}
-
 int main(void) {
     handles(NULL, NULL);
     check_names();
-    check_exports();
     if ((size_t)CU_LAUNCH_PARAM_END != HCQI_CU_LAUNCH_END ||
         (size_t)CU_LAUNCH_PARAM_BUFFER_POINTER != HCQI_CU_LAUNCH_POINTER ||
         (size_t)CU_LAUNCH_PARAM_BUFFER_SIZE != HCQI_CU_LAUNCH_SIZE) {

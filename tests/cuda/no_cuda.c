@@ -154,18 +154,6 @@ static void libraries_of_no_use(void) {
     machine.stub = NULL;
 }
 
-/* NVIDIA's own stub, where the toolkit is. */
-static void stub_of_the_toolkit(void) {
-    const char *home = getenv("CUDA_HOME");
-    char path[512];
-    snprintf(path, sizeof path, "%s/lib64/stubs/libcuda.so", home ? home : "/usr/local/cuda");
-    if (access(path, R_OK) == 0) {
-        expect("the toolkit's stub", path, "stub");
-    } else {
-        printf("left out: no stub of the toolkit (%s)\n", path);
-    }
-}
-
 /* ---- drivers that lack a function ---- */
 
 /* Without these functions of the mock's; without a text it works all the same. */
@@ -213,7 +201,6 @@ static int all_machines(void) {
     snprintf(path, sizeof path, "%s/libcuda.so.1", folder ? folder : ".");
     const int has_mock = access(path, R_OK) == 0;
     libraries_of_no_use();
-    stub_of_the_toolkit();
     if (has_mock) {
         expect("the mock as it is", path, NULL);
         needed_functions(path);

@@ -59,7 +59,6 @@ typedef struct mc_context {
     int error;                         /* sticky */
     int ended;
     struct mc_context *peers[MC_DEVICES];
-    struct mc_stream *default_stream;
     struct mc_op *first, *last;        /* enqueued and not done, oldest first */
     struct mc_context *next;           /* all that were, freed by setup */
 } mc_context;

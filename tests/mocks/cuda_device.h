@@ -144,10 +144,6 @@ static mc_context *mc_context_new(uint32_t device) {
 
 static void mc_context_clear(mc_context *c) {
     uint64_t left = 0;
-    if (c->default_stream) {
-        M.counts.streams++;            /* it was not counted */
-        mc_object_drop(c->default_stream);
-    }
     for (uint32_t i = 0; i < M.slot_count; i++) {
         mc_object *o = M.slots[i].object;
         if (o && o->context == c && o->kind != MC_FUNCTION) {

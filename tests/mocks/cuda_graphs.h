@@ -271,17 +271,6 @@ MC_API(cuGraphAddEmptyNode, MC_NODE_ARGS) {
     return mc_node_add(node, graph, before, count, mc_step_new(mc_tls.here, MC_WORK_NOTHING));
 }
 
-/* For the benchmark, which looks at an event only when the launch is done: it is
-   recorded at that. */
-MC_API(cuGraphAddEventRecordNode, MC_NODE_ARGS, mc_handle event) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_FIND(mc_event, e, event, MC_EVENT);
-    mc_step *step = mc_step_new(e->object.context, MC_WORK_RECORD);
-    step->work.u.event.event = e;
-    e->object.refs++;
-    return mc_node_add(node, graph, before, count, step);
-}
-
 /* ---- executable graphs ---- */
 
 static mc_program *mc_program_new(uint32_t count) {
@@ -388,12 +377,6 @@ static int mc_step_run(mc_step *s) {
     mc_tls.where = mc_work_names[s->work.kind];
     if (s->work.context->ended) {
         mc_misuse("a node's context has ended");
-        return 0;
-    }
-    if (s->work.kind == MC_WORK_RECORD) {
-        mc_record *r = mc_event_renew(s->work.u.event.event);
-        r->done = 1;
-        mc_record_unref(r);
         return 0;
     }
     return mc_work_run(&s->work);

@@ -38,49 +38,35 @@ typedef struct mc_module {
     mc_function *functions;
 } mc_module;
 
-/* A text that is read. The first error ends it: nothing comes any more. */
-typedef struct mc_ptx {
+typedef struct mc_ptx {                /* a text that is read */
     const char *at;
     char token[MC_NAME];
     char error[MC_NAME + 64];
-    int result;
+    int result;                        /* of the first error, which ends the text */
     mc_module *module;
 } mc_ptx;
 
 /* Something is wrong with the token. */
-static void mc_ptx_error(mc_ptx *p, const char *what) {
+static void mc_ptx_error(mc_ptx *p, int result, const char *what) {
     if (!p->result) {
         snprintf(p->error, sizeof p->error, "mock ptx: error: %s '%s'", what, p->token);
-        p->result = MC_BAD_PTX;
+        p->result = result;
     }
     p->at = "";
 }
 
 /* ---- tokens ---- */
 
-static void mc_ptx_blank(mc_ptx *p) {
-    for (;;) {
-        p->at += strspn(p->at, " \t\r\n\f\v");
-        if (strncmp(p->at, "//", 2) == 0) {
-            p->at += strcspn(p->at, "\n");
-        } else if (strncmp(p->at, "/*", 2) == 0) {
-            const char *end = strstr(p->at + 2, "*/");
-            p->at = end ? end + 2 : "";
-        } else {
-            return;
-        }
-    }
-}
-
-static int mc_ptx_word(char c) {
-    return isalnum((unsigned char)c) || (c && strchr("._$%@!", c) != NULL);
-}
-
-/* The next token: a word with its dots, or one character; 0 at the end. */
+/* The next token, behind blanks and comments: a word with its dots, or one character;
+   0 at the end. */
 static int mc_ptx_next(mc_ptx *p) {
     size_t n = 0;
-    mc_ptx_blank(p);
-    while (mc_ptx_word(p->at[n])) {
+    p->at += strspn(p->at, " \t\r\n");
+    while (strncmp(p->at, "//", 2) == 0) {
+        p->at += strcspn(p->at, "\n");
+        p->at += strspn(p->at, " \t\r\n");
+    }
+    while (isalnum((unsigned char)p->at[n]) || (p->at[n] && strchr("._$%@", p->at[n]))) {
         n++;
     }
     n = n || !*p->at ? n : 1;
@@ -91,87 +77,36 @@ static int mc_ptx_next(mc_ptx *p) {
 
 static int mc_ptx_is(const mc_ptx *p, const char *token) { return strcmp(p->token, token) == 0; }
 
-/* Takes the character, if it is the next one. */
-static int mc_ptx_eat(mc_ptx *p, char c) {
-    mc_ptx_blank(p);
-    int is = *p->at == c;
-    p->at += is;
-    return is;
-}
-
 static uint32_t mc_ptx_number(mc_ptx *p) {
-    char *end;
     mc_ptx_next(p);
-    uint32_t value = (uint32_t)strtoul(p->token, &end, 0);
-    if (end == p->token) {
-        mc_ptx_error(p, "no number:");
-    }
-    return value;
-}
-
-/* Over what the token begins: up to a semicolon, or over its braces. */
-static void mc_ptx_over(mc_ptx *p) {
-    uint32_t depth = 0;
-    do {
-        depth += mc_ptx_is(p, "{") ? 1u : mc_ptx_is(p, "}") ? UINT32_MAX : 0;
-        if (depth == 0 && (mc_ptx_is(p, ";") || mc_ptx_is(p, "}"))) {
-            return;
-        }
-        if (strncmp(p->token, "frobnicate", 10) == 0) {
-            mc_ptx_error(p, "unknown instruction");
-        }
-    } while (mc_ptx_next(p));
-    mc_ptx_error(p, "the end, where there is more to come:");
+    return (uint32_t)strtoul(p->token, NULL, 0);
 }
 
 /* ---- kernels ---- */
 
-/* Bytes of a type such as ".u64", or 0. */
-static uint32_t mc_ptx_type(const char *token) {
-    if (token[0] != '.' || !token[1] || !strchr("usbf", token[1])) {
-        return 0;
-    }
-    unsigned long bits = strtoul(token + 2, NULL, 10);
-    return bits >= 8 && bits <= 128 ? (uint32_t)bits / 8 : 0;
-}
-
-/* A parameter behind ".param", such as ".align 16 .b8 name[20]". */
+/* A parameter, such as ".param .align 16 .b8 name[20]", and what ends it. */
 static void mc_ptx_param(mc_ptx *p, mc_function *f) {
-    uint32_t type = 0, align = 0;
-    int points = 0;
-    while (mc_ptx_next(p) && p->token[0] == '.') {
-        points |= mc_ptx_is(p, ".ptr"); /* to what then has the alignment */
-        type = mc_ptx_type(p->token) ? mc_ptx_type(p->token) : type;
+    uint32_t align = 0, count = 1;
+    mc_param param = {0, 0};
+    while (mc_ptx_next(p) && !mc_ptx_is(p, ",") && !mc_ptx_is(p, ")")) {
         if (mc_ptx_is(p, ".align")) {
-            uint32_t n = mc_ptx_number(p);
-            align = points ? align : n;
+            align = mc_ptx_number(p);
+        } else if (p->token[0] == '.' && strchr("usbf", p->token[1])) {
+            param.size = (uint32_t)strtoul(p->token + 2, NULL, 10) / 8;
+        } else if (mc_ptx_is(p, "[")) {
+            count = mc_ptx_number(p);
         }
     }
-    mc_param param = {0, type};
-    if (mc_ptx_eat(p, '[')) {
-        param.size = type * mc_ptx_number(p);
-        mc_ptx_eat(p, ']');
-    }
-    if (type == 0) {
-        mc_ptx_error(p, "no type before");
+    if (param.size == 0) {
+        mc_ptx_error(p, MC_BAD_PTX, "no type before");
         return;
     }
-    align = align ? align : type;
+    align = align ? align : param.size;
+    param.size *= count;
     param.offset = (f->param_bytes + align - 1) / align * align;
     f->param_bytes = param.offset + param.size;
     f->params = (mc_param *)mc_list(f->params, f->param_count, sizeof param);
     f->params[f->param_count++] = param;
-}
-
-/* The parameters, behind the parenthesis. */
-static void mc_ptx_params(mc_ptx *p, mc_function *f) {
-    while (mc_ptx_next(p) && !mc_ptx_is(p, ")")) {
-        if (mc_ptx_is(p, ".param")) {
-            mc_ptx_param(p, f);
-        } else if (!mc_ptx_is(p, ",")) {
-            mc_ptx_error(p, "among parameters:");
-        }
-    }
 }
 
 static void mc_function_end(void *object) { free(((mc_function *)object)->params); }
@@ -188,24 +123,18 @@ static mc_function *mc_function_new(mc_module *m, const char *entry) {
     return f;
 }
 
-/* Behind ".entry": the name, the parameters, the bounds, the body. */
+/* Behind ".entry": the name, the parameters, the bounds. */
 static void mc_ptx_entry(mc_ptx *p) {
     mc_ptx_next(p);
     mc_function *f = mc_function_new(p->module, p->token);
     f->known = 1;
-    if (mc_ptx_eat(p, '(')) {
-        mc_ptx_params(p, f);
-    }
     while (mc_ptx_next(p) && !mc_ptx_is(p, "{")) {
-        if (mc_ptx_is(p, ".maxntid") || mc_ptx_is(p, ".reqntid")) { /* up to three numbers */
-            uint32_t threads = mc_ptx_number(p);
-            while (mc_ptx_eat(p, ',')) {
-                threads *= mc_ptx_number(p);
-            }
-            f->threads = threads < f->threads ? threads : f->threads;
+        if (mc_ptx_is(p, ".param")) {
+            mc_ptx_param(p, f);
+        } else if (mc_ptx_is(p, ".maxntid")) { /* of x; the others are 1 */
+            f->threads = mc_ptx_number(p);
         }
     }
-    mc_ptx_over(p);
 }
 
 /* ---- modules ---- */
@@ -214,22 +143,18 @@ static void mc_ptx_entry(mc_ptx *p) {
 static void mc_ptx_head(mc_ptx *p) {
     char *minor;
     if (!mc_ptx_next(p) || !mc_ptx_is(p, ".version") || !mc_ptx_next(p)) {
-        mc_ptx_error(p, "no .version but");
+        mc_ptx_error(p, MC_BAD_PTX, "no .version but");
     }
     p->module->ptx = 10 * (uint32_t)strtoul(p->token, &minor, 10);
     p->module->ptx += *minor == '.' ? (uint32_t)strtoul(minor + 1, NULL, 10) : 0;
-    if (!p->result && p->module->ptx > MC_MAX_PTX) {
-        mc_ptx_error(p, "newer than the compiler: PTX");
-        p->result = MC_NEW_PTX;
+    if (p->module->ptx > MC_MAX_PTX) {
+        mc_ptx_error(p, MC_NEW_PTX, "newer than the compiler: PTX");
     }
-    if (!mc_ptx_next(p) || !mc_ptx_is(p, ".target") || !mc_ptx_next(p) ||
-        strncmp(p->token, "sm_", 3) != 0) {
-        mc_ptx_error(p, "no .target but");
-    } else if (strtoul(p->token + 3, NULL, 10) > M.desc.capability) {
-        mc_ptx_error(p, "newer than the device: target");
-    }
-    while (mc_ptx_eat(p, ',')) {       /* debug, texmode ... */
-        mc_ptx_next(p);
+    if (!mc_ptx_next(p) || !mc_ptx_is(p, ".target") || !mc_ptx_next(p)) {
+        mc_ptx_error(p, MC_BAD_PTX, "no .target but");
+    } else if (strtoul(p->token + strcspn(p->token, "0123456789"), NULL, 10) >
+               M.desc.capability) {
+        mc_ptx_error(p, MC_BAD_PTX, "newer than the device: target");
     }
 }
 
@@ -237,16 +162,10 @@ static void mc_ptx_head(mc_ptx *p) {
 static int mc_ptx_read(mc_ptx *p) {
     mc_ptx_head(p);
     while (mc_ptx_next(p)) {
-        if (mc_ptx_is(p, ".address_size")) {
-            if (mc_ptx_number(p) != 64) {
-                mc_ptx_error(p, "bits of addresses:");
-            }
-        } else if (mc_ptx_is(p, ".entry")) {
+        if (mc_ptx_is(p, ".entry")) {
             mc_ptx_entry(p);
-        } else if (p->token[0] != '.' && !mc_ptx_is(p, ";")) {
-            mc_ptx_error(p, "no directive:");
-        } else if (!mc_ptx_is(p, ".visible") && !mc_ptx_is(p, ".weak")) {
-            mc_ptx_over(p);
+        } else if (strncmp(p->token, "frobnicate", 10) == 0) {
+            mc_ptx_error(p, MC_BAD_PTX, "unknown instruction");
         }
     }
     return p->result;

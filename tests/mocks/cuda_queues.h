@@ -147,22 +147,9 @@ static mc_stream *mc_stream_new(mc_context *c) {
     return s;
 }
 
-/* The stream of a handle. 0, 1 and 2 are the current context's default stream. */
-static mc_stream *mc_stream_find(mc_handle stream) {
-    if ((uintptr_t)stream > 2) {
-        return (mc_stream *)mc_find(stream, MC_STREAM);
-    }
-    if (!mc_tls.here->default_stream) {
-        mc_tls.here->default_stream = mc_stream_new(mc_tls.here);
-        M.counts.streams--;
-    }
-    return mc_tls.here->default_stream;
-}
-
 /* Declares the stream of a call that enqueues; returns, if it has none. */
 #define MC_OPEN(name, handle) \
-    mc_stream *name = mc_stream_find(handle); \
-    MC_RULE(name, MC_BAD_HANDLE); \
+    MC_FIND(mc_stream, name, handle, MC_STREAM); \
     MC_RULE(!name->object.context->error, name->object.context->error)
 
 static mc_op *mc_op_new(mc_stream *s, mc_work_kind kind) {

@@ -77,7 +77,7 @@ MC_API(cuEventRecord, mc_handle event, mc_handle stream) {
     MC_OPEN(s, stream);
     MC_RULE(e->object.context == s->object.context, MC_BAD_HANDLE);
     mc_op *op = mc_op_new(s, MC_WORK_RECORD);
-    op->work.u.event.record = mc_event_renew(e);
+    op->work.u.record = mc_event_renew(e);
     mc_op_enqueue(op);
     return MC_OK;
 }
@@ -111,13 +111,13 @@ MC_API(cuStreamWaitEvent, mc_handle stream, mc_handle event, unsigned flags) {
             mc_misuse("a stream waits for an event that was never recorded"));
     MC_RULE(e->record, MC_OK);         /* it holds nobody up */
     mc_op *op = mc_op_new(s, MC_WORK_WAIT);
-    op->work.u.event.record = e->record;
+    op->work.u.record = e->record;
     e->record->refs++;
     mc_op_enqueue(op);
     return MC_OK;
 }
 
-/* ---- kernels and host functions ---- */
+/* ---- kernels ---- */
 
 /* Fills in a launch; mc_work_free is due in any case. */
 static int mc_launch_fill(mc_work *w, mc_function *f, const uint32_t grid[3],
@@ -148,17 +148,6 @@ MC_API(cuLaunchKernel, mc_handle function, unsigned gx, unsigned gy, unsigned gz
         mc_op_enqueue(op);
     }
     return error;
-}
-
-MC_API(cuLaunchHostFunc, mc_handle stream, void (*fn)(void *), void *user) {
-    MC_ENTER(MC_NEEDS_CONTEXT)
-    MC_OPEN(s, stream);
-    MC_RULE(fn, MC_INVALID);
-    mc_op *op = mc_op_new(s, MC_WORK_HOST);
-    op->work.u.host.fn = fn;
-    op->work.u.host.user = user;
-    mc_op_enqueue(op);
-    return MC_OK;
 }
 
 /* ---- copies and memsets ---- */

@@ -9,12 +9,12 @@
 
 typedef enum mc_work_kind {
     MC_WORK_NOTHING, MC_WORK_KERNEL, MC_WORK_COPY, MC_WORK_SET, MC_WORK_VALUE, MC_WORK_RECORD,
-    MC_WORK_WAIT, MC_WORK_HOST, MC_WORK_GRAPH, MC_WORK_BIRTH, MC_WORK_DEATH
+    MC_WORK_WAIT, MC_WORK_GRAPH, MC_WORK_BIRTH, MC_WORK_DEATH
 } mc_work_kind;
 
 static const char *const mc_work_names[] = {
     "nothing", "a kernel", "a copy", "a memset", "a memory operation", "an event's record",
-    "a wait for an event", "a host function", "a graph", "an allocation", "a free"
+    "a wait for an event", "a graph", "an allocation", "a free"
 };
 
 /* One record of an event: later ones do not change it. */
@@ -49,8 +49,7 @@ typedef struct mc_work {
         struct { mc_address dst, src; uint64_t bytes; } copy;
         struct { mc_address dst; uint64_t pitch, width, height; uint32_t value, element; } set;
         mc_value value;
-        struct { mc_record *record; mc_event *event; } event; /* event: of a graph's node */
-        struct { void (*fn)(void *); void *user; } host;
+        mc_record *record;
         struct { struct mc_exec *exec; struct mc_program *program; uint64_t ticket; } graph;
         mc_range *range;
     } u;
@@ -84,10 +83,7 @@ static void mc_work_free(mc_work *w) {
     } else if (w->kind == MC_WORK_KERNEL) {
         mc_object_unref(w->u.kernel.function);
     } else if (w->kind == MC_WORK_RECORD || w->kind == MC_WORK_WAIT) {
-        mc_record_unref(w->u.event.record);
-        if (w->u.event.event) {
-            mc_object_unref(w->u.event.event);
-        }
+        mc_record_unref(w->u.record);
     }
     free(w->data);
 }
@@ -250,14 +246,6 @@ static void mc_run_value(mc_work *w) {
     }
 }
 
-static void mc_run_host(mc_work *w) {
-    mc_tls.in_kernel = 1;
-    pthread_mutex_unlock(&M.lock);
-    w->u.host.fn(w->u.host.user);
-    pthread_mutex_lock(&M.lock);
-    mc_tls.in_kernel = 0;
-}
-
 static void mc_run_death(mc_work *w) {
     if (!w->u.range->born) {
         mc_misuse("memory is freed before its allocation in a stream: nothing orders the two");
@@ -277,11 +265,10 @@ static int mc_work_run(mc_work *w) {
     case MC_WORK_COPY: mc_run_copy(w); break;
     case MC_WORK_SET: mc_run_set(w); break;
     case MC_WORK_VALUE: mc_run_value(w); break;
-    case MC_WORK_RECORD: w->u.event.record->done = 1; break;
+    case MC_WORK_RECORD: w->u.record->done = 1; break;
     case MC_WORK_WAIT:
-        mc_wait(mc_record_ready, w->u.event.record, 0, "an event that a stream waits for");
+        mc_wait(mc_record_ready, w->u.record, 0, "an event that a stream waits for");
         break;
-    case MC_WORK_HOST: mc_run_host(w); break;
     case MC_WORK_GRAPH: return mc_graph_run(w);
     case MC_WORK_BIRTH:
         mc_range_soil(w->u.range);
@@ -295,7 +282,7 @@ static int mc_work_run(mc_work *w) {
 /* What has to be done for a work even if its context is lost. */
 static void mc_work_drop(mc_work *w) {
     if (w->kind == MC_WORK_RECORD) {
-        w->u.event.record->done = 1;
+        w->u.record->done = 1;
     } else if (w->kind == MC_WORK_BIRTH) {
         w->u.range->born = 1;
     } else if (w->kind == MC_WORK_DEATH) {
