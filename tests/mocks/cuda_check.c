@@ -40,7 +40,7 @@ static const char ptx[] =
 
 KERNEL(k_add) {
     struct { uint64_t *word; uint32_t n; } a;
-    memcpy(&a, args, sizeof a);
+    memcpy(&a, args, 12);
     __atomic_fetch_add(a.word, (uint64_t)a.n * b->block.x, __ATOMIC_RELAXED);
 }
 
