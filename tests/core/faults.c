@@ -199,10 +199,11 @@ static hcq_result scenario_ordered(scenario *c) {
     uint32_t words[16] = {0, 1, 2, 3};
     hcq_point late = hcq_at(c->late, 1), ready, done, freed;
     hcq_buffer a;
-    const uint64_t bytes = test_query(c->dev, HCQ_QUERY_ALLOCATED_BYTES);
-    for (int i = 0; i < 4; i++) {
-        WHOLE(submit_lists(c->dev, &late, NULL, HCQ_UNORDERED, NULL));
+    for (int i = 0; i < 6; i++) {
+        STEP(hcq_alloc(c->dev, 64, 0, &a));
+        WHOLE(hcq_free_after(a, &late, 1, NULL));
     }
+    const uint64_t bytes = test_query(c->dev, HCQ_QUERY_ALLOCATED_BYTES);
     WHOLE(hcq_alloc_after(c->dev, &late, 1, 64, 0, &a, &ready));
     CHECK_U64(test_query(c->dev, HCQ_QUERY_ALLOCATED_BYTES), bytes + 64); /* refused: none */
     const hcq_transfer_command list[3] = {

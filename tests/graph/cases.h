@@ -268,34 +268,30 @@ static void overlapping_launches_keep_what_matters(TEST_ARGS) {
 
 /* ---- two threads, two graphs, the same buffers ---- */
 
-enum { TURNS = 40, TOLD = 2 * TURNS };
+enum { TURNS = 40 };
 
-typedef struct told { uint32_t count, ids[TOLD]; } told; /* who ran, in order */
+typedef struct told { uint32_t count, who[2 * TURNS]; } told; /* of a device, in order */
 
-typedef struct tell_args { uint64_t list; uint32_t id; } tell_args;
+typedef struct teller { told *list; uint32_t who; } teller;
 
-static void k_tell(const void *block_args, const hcq_block *b) {
-    const tell_args *k = HCQ_ARGS(tell_args, block_args);
-    told *list = HCQ_PTR(told, k->list);
-    (void)b;
-    list->ids[list->count++ % TOLD] = k->id;
+static hcq_result tell(void *user) {
+    const teller *t = (const teller *)user;
+    t->list->who[t->list->count++ % (2 * TURNS)] = t->who;
+    return HCQ_OK;
 }
-TEST_SHADER(k_tell, tell)
 
 typedef struct launcher {
     hcq_device *home;
     hcq_queue *queue;
-    uint64_t first;                    /* of its ids */
+    teller tellers[2];
     hcq_result result;
 } launcher;
 
 static void *launcher_run(void *user) {
     launcher *l = (launcher *)user;
-    for (uint64_t i = 0, id = l->first; i < TURNS && l->result == HCQ_OK; i++, id++) {
-        const hcq_submission s = {.queues = &l->queue, .queue_count = 1, .variables = &id,
-                                  .variable_count = 1};
+    for (int i = 0; i < TURNS && l->result == HCQ_OK; i++) {
         hcq_point point;
-        l->result = hcq_submit(l->home, &s, 1, &point);
+        l->result = hcq_queue_submit(l->queue, l->home, &point);
         if (l->result == HCQ_OK && (i % 4 == 3 || i == TURNS - 1)) {
             l->result = hcq_wait(&point, 1, HCQ_ALL, BOUND);
         }
@@ -304,52 +300,41 @@ static void *launcher_run(void *user) {
 }
 
 /* Both devices tell who is there, then both change the same cells. */
-static void record_turn(hcq_queue *q, hcq_program *const *tell, const hcq_buffer *lists,
-                        uint32_t which) {
+static void record_turn(launcher *l, uint32_t who, told *lists) {
+    l->queue = make_queue(l->home, HCQ_GRAPH);
     for (uint32_t d = 0; d < 2; d++) {
-        tell_args args = {lists[d].address, 0};
-        CHECK_INDEX(hcq_queue_exec(q, tell[d], &args, sizeof args, hcq_dim(1, 1, 1),
-                                   hcq_dim(1, 1, 1)), d);
-        CHECK_OK(hcq_queue_variable(q, d, HCQ_PART_ARG + 1, 0, 0));
+        l->tellers[d] = (teller){&lists[d], who};
+        CHECK_INDEX(hcq_queue_host(l->queue, tell, &l->tellers[d]), d);
+        CHECK_OK(hcq_queue_access(l->queue, d, C.buffers[8 + d], HCQ_ARG_INOUT));
     }
     for (uint32_t i = 0; i < 4; i++) {
-        uint32_t d = (i + which) % 2;
-        record_change(q, 2 + i, d, i, cell(d), cell(d + 2 * (1 + which)));
-        CHECK(i == 0 || hcq_queue_edge(q, 1 + i, 2 + i) == HCQ_OK);
+        uint32_t d = (i + who) % 2;
+        record_change(l->queue, 2 + i, d, i, cell(d), cell(d + 2 * (1 + who)));
+        CHECK(i == 0 || hcq_queue_edge(l->queue, 1 + i, 2 + i) == HCQ_OK);
     }
 }
 
 /* Launches of one graph never run in the middle of the other's: both devices
    see them in one order, and the bytes are those of that order. */
 static void two_threads_share_buffers(TEST_ARGS) {
-    static const uint32_t tell_kinds[4] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE, HCQ_ARG_NONE};
-    launcher launchers[2] = {{T.dev, NULL, 0, HCQ_OK}, {T.dev2, NULL, TURNS, HCQ_OK}};
-    hcq_program *tell[2];
-    hcq_buffer lists[2];
+    launcher launchers[2] = {{.home = T.dev}, {.home = T.dev2}};
+    told lists[2] = {{0}, {0}};
     cells_open(0);
-    for (uint32_t d = 0; d < 2; d++) {
-        hcq_device *device = launchers[d].home;
-        tell[d] = make_kernel(device, "tell", k_tell, tell_kinds);
-        CHECK_OK(hcq_alloc(device, sizeof(told), HCQ_HOST_VISIBLE | HCQ_ZEROED, &lists[d]));
-    }
     for (uint32_t i = 0; i < 2; i++) {
-        launchers[i].queue = make_queue(launchers[i].home, HCQ_GRAPH);
-        record_turn(launchers[i].queue, tell, lists, i);
+        record_turn(&launchers[i], i, lists);
     }
     run_threads(launcher_run, launchers, sizeof launchers[0], 2);
     for (uint32_t i = 0; i < 2; i++) {
         CHECK_OK(launchers[i].result);
+        CHECK_U64(lists[i].count, 2 * TURNS);
         hcq_queue_destroy(launchers[i].queue);
     }
-    const told *first = (const told *)lists[0].host, *second = (const told *)lists[1].host;
-    CHECK_U64(first->count, TOLD);
-    CHECK_U64(second->count, TOLD);
-    for (uint32_t i = 0; i < TOLD; i++) {
-        CHECK_U64(second->ids[i], first->ids[i]);
-        uint32_t which = first->ids[i] / TURNS;
+    CHECK(memcmp(&lists[0], &lists[1], sizeof lists[0]) == 0);
+    for (uint32_t i = 0; i < 2 * TURNS; i++) {
+        uint32_t who = lists[0].who[i];
         for (uint32_t k = 0; k < 4; k++) {
-            uint32_t d = (k + which) % 2;
-            model_change(&C.model[d][0], C.model[d + 2 * (1 + which)][0], k);
+            uint32_t d = (k + who) % 2;
+            model_change(&C.model[d][0], C.model[d + 2 * (1 + who)][0], k);
         }
     }
     check_cells("two threads");

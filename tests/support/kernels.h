@@ -145,16 +145,6 @@ static const struct { const char *name, *text; } test_ptx[] = {
 ".version 6.0 .target sm_50 .address_size 64 .visible .entry k_slow() { .reg .pred %p<2>;\n"
 ".reg .b64 %rd<5>; mov.u64 %rd2, %globaltimer; $L1: mov.u64 %rd3, %globaltimer;\n"
 "sub.s64 %rd4, %rd3, %rd2; setp.lt.u64 %p1, %rd4, 20000000; @%p1 bra $L1; ret; }\n"},
-{"tell",
-".version 6.0 .target sm_50 .address_size 64 .visible .entry k_tell( .param .u64 p0,\n"
-".param .u32 p1 ) { .reg .pred %p<2>; .reg .b32 %r<12>; .reg .b64 %rd<7>;\n"
-"ld.param.u64 %rd1, [p0]; ld.param.u32 %r1, [p1]; mov.u32 %r2, %tid.y; mov.u32 %r3, %tid.x;\n"
-"or.b32 %r4, %r3, %r2; mov.u32 %r5, %tid.z; or.b32 %r6, %r4, %r5; setp.ne.s32 %p1, %r6, 0;\n"
-"@%p1 bra $L2; cvta.to.global.u64 %rd2, %rd1; ld.volatile.global.u32 %r7, [%rd2];\n"
-"mul.wide.u32 %rd3, %r7, -858993459; shr.u64 %rd4, %rd3, 38; cvt.u32.u64 %r8, %rd4;\n"
-"mul.lo.s32 %r9, %r8, 80; sub.s32 %r10, %r7, %r9; mul.wide.u32 %rd5, %r10, 4;\n"
-"add.s64 %rd6, %rd2, %rd5; st.volatile.global.u32 [%rd6+4], %r1; add.s32 %r11, %r7, 1;\n"
-"st.volatile.global.u32 [%rd2], %r11; $L2: ret; }\n"},
 };
 
 #endif /* HCQ_TEST_KERNELS_H */
