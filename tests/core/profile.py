@@ -18,6 +18,8 @@ COMMANDS = (('fill', 'fill', 1, 65536), ('mix', 'exec', 1, 0), ('add', 'exec', 2
             ('to the other one', 'copy', 1, 65536), ('and back', 'copy', 1, 65536),
             (ODD, 'exec', 1, 0), (SNOW, 'exec', 1, 0), ('write', 'write', 1, 8),
             (CUT, 'host', 1, 0))       # names, kinds, calls of a launch, bytes
+WAITS = ((1, 2), (2, 4), (4, 5), (5, 7))  # of commands for others on another lane
+SIZES = {'few': 3, 'many': 400}        # launches
 
 
 def no_constant(name):
@@ -74,7 +76,7 @@ def check_arrows(events, lanes, launches):
         bar, later = bar_at(lanes, begin), bar_at(lanes, end)
         commands = bar['args']['command'], later['args']['command']
         seen[commands] = seen.get(commands, 0) + 1
-    assert seen == {wait: launches for wait in waits}, seen
+    assert seen == {wait: launches for wait in WAITS}, seen
 
 
 def check_bars(bars, launches):
@@ -137,7 +139,7 @@ def check_files(name, launches):
     assert other['lost_events'] == 0 and other['synchronizations'] == 3, other
     assert 0 <= other['clock_error_ns'] < 10**9
     check_summary(read(name + '.txt'), bars)
-    check_page(read(name + '.html'), len(bars), len(waits) * launches)
+    check_page(read(name + '.html'), len(bars), len(WAITS) * launches)
 
 
 # ---- the page as it is drawn
@@ -196,7 +198,7 @@ def check_drawn(drawn, name, launches):
     assert bars == 0, bars
     note = ''.join(drawn.texts.get('note', []))
     arrows = sum(int(a['data-count']) for a in drawn.arrows)
-    assert arrows == len(waits) * launches or (
+    assert arrows == len(WAITS) * launches or (
         name == 'many' and not arrows and note.startswith('Zoom in')), (arrows, note)
     assert not any('NaN' in a['d'] for a in drawn.arrows)
     legend = ''.join(drawn.texts['legend'])
@@ -212,10 +214,7 @@ def check_drawn(drawn, name, launches):
 
 
 folder = os.path.abspath(sys.argv[1])
-rows = [line.split() for line in read('expected').splitlines()]
-waits = [(int(row[1]), int(row[2])) for row in rows if row[0] == 'wait']
-sizes = {row[0]: int(row[1]) for row in rows if row[0] != 'wait'}
-for base, count in sizes.items():
+for base, count in SIZES.items():
     check_files(base, count)
 chromium = next(filter(None, map(shutil.which, ('chromium', 'chromium-browser', 'google-chrome'))),
                 None)
@@ -224,6 +223,6 @@ if not chromium:
     sys.exit(77)
 # The few bars and arrows are drawn one by one; the many, in a narrow window, lie
 # upon each other.
-check_drawn(draw(chromium, 'few', 1400), 'few', sizes['few'])
-check_drawn(draw(chromium, 'many', 500), 'many', sizes['many'])
-print('ok:', ', '.join(f'{base}: {10 * count} bars' for base, count in sizes.items()))
+check_drawn(draw(chromium, 'few', 1400), 'few', SIZES['few'])
+check_drawn(draw(chromium, 'many', 500), 'many', SIZES['many'])
+print('ok:', ', '.join(f'{base}: {10 * count} bars' for base, count in SIZES.items()))
