@@ -486,8 +486,9 @@ static void short_waits_are_silent(TEST_ARGS) {
 }
 
 #define EXPLAIN_TESTS \
-    TEST(explain_nobody_raises_it), TEST(explain_chain), TEST(explain_steps_of_a_signal), TEST(explain_cycle_on_a_lane), TEST(explain_cycle_of_many), \
-    TEST(explain_no_false_cycle), TEST(explain_what_is_over), \
-    TEST(explain_a_failure_before_lower_values), TEST(explain_the_wait_that_is_left), \
-    TEST(explain_running), TEST(explain_truncates), TEST(signal_labels), \
-    TEST(explain_long_chains), TEST(long_waits_explain_themselves), TEST(short_waits_are_silent)
+    TEST(explain_nobody_raises_it), TEST(explain_chain), TEST(explain_steps_of_a_signal), \
+    TEST(explain_cycle_on_a_lane), TEST(explain_cycle_of_many), TEST(explain_no_false_cycle), \
+    TEST(explain_what_is_over), TEST(explain_a_failure_before_lower_values), \
+    TEST(explain_the_wait_that_is_left), TEST(explain_running), TEST(explain_truncates), \
+    TEST(signal_labels), TEST(explain_long_chains), TEST(long_waits_explain_themselves), \
+    TEST(short_waits_are_silent)

@@ -95,12 +95,7 @@ static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
 }
 
 /* Launches and waits. */
-static void launch_now(const char *file, int line, hcq_queue *g) {
-    hcq_point done = {{0}, 0};
-    test_result(file, line, "hcq_queue_submit(graph)", hcq_queue_submit(g, T.dev, &done), HCQ_OK);
-    test_reached(file, line, done, HCQ_OK);
-}
-#define LAUNCH(g) launch_now(__FILE__, __LINE__, (g))
+#define LAUNCH(g) RUN_OK(g, T.dev)
 
 #define CHECK_SAME(got, want) check_same(__FILE__, __LINE__, (got), (want))
 

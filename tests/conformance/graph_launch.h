@@ -342,54 +342,8 @@ static void step_fails(TEST_ARGS) {
     }
 }
 
-typedef struct step_neighbour {
-    pthread_t thread;
-    hcq_queue *q;
-    hcq_buffer from, to;
-    uint32_t stop;                     /* atomic */
-    hcq_result result;
-} step_neighbour;
-
-/* Names the same buffer again and again. */
-static void *step_neighbour_run(void *user) {
-    step_neighbour *n = (step_neighbour *)user;
-    while (!__atomic_load_n(&n->stop, __ATOMIC_ACQUIRE) && n->result == HCQ_OK) {
-        int32_t index = hcq_queue_copy(n->q, n->to, n->from, 64);
-        n->result = index == 0 ? hcq_queue_reset(n->q) : HCQ_ERROR_HOST;
-    }
-    return NULL;
-}
-
-/* Each step names what it needs under the lock. */
-static void steps_beside_other_threads(TEST_ARGS) {
-    hcq_queue *g = make_graph();
-    hcq_buffer to = make_words(T.dev, 16);
-    step_neighbour n;
-    hcq_submission s = submission(&g, 1);
-    memset(&n, 0, sizeof n);
-    n.q = make_queue(T.dev, HCQ_COPY);
-    n.from = make_filled(T.dev, 16, 7);
-    n.to = make_words(T.dev, 16);
-    for (int i = 0; i < 30; i++) {
-        CHECK_INDEX(hcq_queue_copy(g, to, hcq_input(g, 0, NULL, 64), 64), i);
-    }
-    s.flags = HCQ_STEP;
-    s.inputs = &n.from;
-    s.input_count = 1;
-    CHECK(pthread_create(&n.thread, NULL, step_neighbour_run, &n) == 0);
-    hcq_result result = HCQ_OK;
-    for (int i = 0; i < 20 && result == HCQ_OK; i++) {
-        result = hcq_submit(T.dev, &s, 1, NULL);
-    }
-    __atomic_store_n(&n.stop, 1, __ATOMIC_RELEASE);
-    pthread_join(n.thread, NULL);
-    CHECK_OK(result);
-    CHECK_OK(n.result);
-    CHECK_SAME(to, n.from);
-}
-
 #define GRAPH_LAUNCH_TESTS \
     TEST(launch_beside_other_work), TEST(later_work_follows_a_launch), \
     TEST(launches_among_submissions), \
     TEST(launch_with_waits_and_signals), TEST(one_failing_launch_of_many), \
-    TEST(failed_launch_keeps_the_order), TEST(step_fails), TEST(steps_beside_other_threads)
+    TEST(failed_launch_keeps_the_order), TEST(step_fails)

@@ -299,25 +299,45 @@ typedef struct eager_worker {
     int right;
 } eager_worker;
 
+/* Copies all of a buffer to a new one, step by step. */
+static int eager_step(hcq_queue *g, hcq_device *device, uint32_t size, const unsigned char *want) {
+    unsigned char out[3000];
+    hcq_buffer fresh;
+    hcq_submission s = submission(&g, 1);
+    s.flags = HCQ_STEP;
+    s.inputs = &fresh;
+    s.input_count = 1;
+    return hcq_alloc(device, sizeof out, 0, &fresh) == HCQ_OK &&
+           hcq_submit(device, &s, 1, NULL) == HCQ_OK &&
+           hcq_copyout(out, fresh, size) == HCQ_OK && memcmp(out, want, size) == 0 &&
+           hcq_free(fresh) == HCQ_OK;
+}
+
 static void *eager_worker_run(void *user) {
     eager_worker *w = (eager_worker *)user;
     unsigned char in[3000], out[3000];
     hcq_buffer src, dst;
+    hcq_queue *g = NULL;
     int right = hcq_alloc(w->from, 3000, 0, &src) == HCQ_OK &&
-                hcq_alloc(w->to, 3000, 0, &dst) == HCQ_OK;
+                hcq_alloc(w->to, 3000, 0, &dst) == HCQ_OK &&
+                hcq_queue_create(w->from, HCQ_GRAPH, &g) == HCQ_OK &&
+                hcq_queue_copy(g, hcq_input(g, 0, NULL, 3000), src, 3000) == 0;
     for (uint32_t i = 0; i < 30 && right; i++) {
         const uint32_t size = 1 + i * 331 % 3000;
         fill_pattern(in, size, test_random(&w->seed));
         right = hcq_copyin(src, in, size) == HCQ_OK &&
                 hcq_transfer(hcq_transfer_device(dst), hcq_transfer_device(src), size, 0,
                              BOUND) == HCQ_OK &&
-                hcq_copyout(out, dst, size) == HCQ_OK && memcmp(in, out, size) == 0;
+                hcq_copyout(out, dst, size) == HCQ_OK && memcmp(in, out, size) == 0 &&
+                eager_step(g, w->from, size, in);
     }
+    hcq_queue_destroy(g);
     w->right = right && hcq_free(src) == HCQ_OK;
     return NULL;
 }
 
-/* Both ways between two devices at once, and within one. */
+/* Both ways between two devices at once, and within one; steps of a launch name what
+   they need while others come and go. */
 static void eager_calls_from_threads(TEST_ARGS) {
     enum { THREADS = 5 };
     eager_worker w[THREADS];

@@ -213,7 +213,7 @@ static void notify_while_another_runs(TEST_ARGS) {
 
 /* ---- a chain ---- */
 
-enum { RELAY_NOTIFY, RELAY_SET, RELAY_BOTH, RELAY_SUBMIT };
+enum { RELAY_NOTIFY, RELAY_SET, RELAY_SUBMIT };
 
 typedef struct relay {
     int way;
@@ -242,7 +242,7 @@ static void relay_run(void *user, hcq_result result) {
     if (r->way != RELAY_SET) {
         relay_fails(r, hcq_notify(next, relay_run, r, NULL));
     }
-    if (r->way == RELAY_SET || r->way == RELAY_BOTH) {
+    if (r->way == RELAY_SET) {
         relay_fails(r, hcq_signal_set(r->signal, next.value));
     } else if (r->way == RELAY_SUBMIT) {
         relay_fails(r, submit_lists(T.dev, NULL, &next, 0, NULL));
