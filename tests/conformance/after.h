@@ -76,27 +76,6 @@ static void alloc_after_waits_for_last_users(TEST_ARGS) {
     }
 }
 
-/* The wait fails, before or after the call, or its signal goes: so does the point; the
-   buffer is still to be freed, once. */
-static void alloc_after_failed_wait(TEST_ARGS) {
-    for (int i = 0; i < 3; i++) {
-        hcq_point gate = make_gate(T.dev), ready, done;
-        hcq_buffer a;
-        hcq_result want = i < 2 ? HCQ_ERROR_HOST : HCQ_ERROR_CANCELLED;
-        CHECK_OK(i == 0 ? hcq_signal_fail(gate.signal, HCQ_ERROR_HOST) : HCQ_OK);
-        CHECK_OK(hcq_alloc_after(T.dev, &gate, 1, 1000, 0, &a, &ready));
-        CHECK_OK(submit_lists(T.dev, &ready, NULL, 0, &done));
-        CHECK_OK(i == 1 ? hcq_signal_fail(gate.signal, HCQ_ERROR_HOST) : HCQ_OK);
-        CHECK_OK(i == 2 ? hcq_signal_destroy(gate.signal) : HCQ_OK);
-        WAIT_RESULT(ready, want);
-        WAIT_RESULT(done, want);       /* who waits for the buffer learns of it */
-        CHECK(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES) >= 1000);
-        CHECK_OK(hcq_free(a));
-        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
-        CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
-    }
-}
-
 /* Freed again before it was ever ready, by either way. */
 static void alloc_after_freed_early(TEST_ARGS) {
     hcq_point gate = make_gate(T.dev), last = make_gate(T.dev), ready, freed;
@@ -232,23 +211,33 @@ static void free_after_with_late_users(TEST_ARGS) {
     CHECK(b.address == a.address || c.address == a.address);
 }
 
-/* Waits only order: one that fails or goes is over, and the memory is freed all the
-   same, but not before the others are over, too. */
-static void free_after_failed_wait(TEST_ARGS) {
+/* A wait fails, before or after the call, or its signal goes. What is allocated fails
+   with it, and is still to be freed, once. What is freed is freed all the same, as there
+   waits only order, but not before the others are over, too. */
+static void memory_after_failed_waits(TEST_ARGS) {
     unsigned char byte = 1;
-    for (int i = 0; i < 2; i++) {
-        hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, freed, done;
-        hcq_buffer a = make_words(T.dev, 64);
-        CHECK_OK(hcq_free_after(a, gates, 2, &freed));
-        CHECK_OK(i ? hcq_signal_destroy(gates[0].signal)
-                   : hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST));
-        CHECK_OK(submit_behind(make_filler(T.dev, a, 1), T.dev, NULL, &done)); /* one is to come */
+    for (int i = 0; i < 3; i++) {
+        hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, freed, ready, after, done;
+        hcq_buffer a, b = make_words(T.dev, 64);
+        hcq_result want = i < 2 ? HCQ_ERROR_HOST : HCQ_ERROR_CANCELLED;
+        CHECK_OK(i == 0 ? hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST) : HCQ_OK);
+        CHECK_OK(hcq_free_after(b, gates, 2, &freed));
+        CHECK_OK(hcq_alloc_after(T.dev, gates, 1, 1000, 0, &a, &ready));
+        CHECK_OK(submit_lists(T.dev, &ready, NULL, HCQ_UNORDERED, &after));
+        CHECK_OK(i == 1 ? hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST) : HCQ_OK);
+        CHECK_OK(i == 2 ? hcq_signal_destroy(gates[0].signal) : HCQ_OK);
+        WAIT_RESULT(ready, want);
+        WAIT_RESULT(after, want);      /* who waits for the buffer learns of it */
+        CHECK_OK(submit_behind(make_filler(T.dev, b, 1), T.dev, NULL, &done)); /* one is to come */
         WAIT_OK(done);
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 256 + 1000);
         open_gate(gates[1]);
         WAIT_OK(freed);
+        CHECK_OK(hcq_free(a));
         CHECK_U64(test_query(T.dev, HCQ_QUERY_ALLOCATED_BYTES), 0);
-        CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_copyin(b, &byte, 1), HCQ_ERROR_CLOSED);
         CHECK_RESULT(hcq_free(a), HCQ_ERROR_CLOSED);
+        CHECK_RESULT(hcq_free(b), HCQ_ERROR_CLOSED);
     }
 }
 
@@ -514,11 +503,9 @@ static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
 }
 
 #define AFTER_TESTS \
-    TEST(memory_released_by_submitted_work), \
-    TEST(alloc_after_waits_for_last_users), TEST(alloc_after_failed_wait), \
+    TEST(memory_released_by_submitted_work), TEST(alloc_after_waits_for_last_users), \
     TEST(alloc_after_freed_early), TEST(failed_alloc_keeps_the_users), \
-    TEST(free_after_is_held), TEST(free_after_with_late_users), TEST(free_after_failed_wait), \
-    TEST(temporaries_stay_bounded), \
-    TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
+    TEST(free_after_is_held), TEST(free_after_with_late_users), TEST(memory_after_failed_waits), \
+    TEST(temporaries_stay_bounded), TEST(copyin_beside_held_work), TEST(copyin_beyond_staging), \
     TEST(small_copyins_share_staging), TEST(calls_beside_a_waiting_thread), \
     TEST(transfers_give_up_in_a_full_lane)
