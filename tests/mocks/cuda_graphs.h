@@ -123,6 +123,8 @@ static int mc_step_copy(mc_step **step, const mc_copy_params *p, mc_handle conte
     MC_RULE(!error, error);
     MC_RULE(p->width && p->height && p->depth, MC_INVALID);
     MC_RULE(p->height == 1 && p->depth == 1, mc_misuse("the mock's copies have one dimension"));
+    MC_RULE(mc_range_at(p->src.device) && mc_range_at(p->dst.device),
+            mc_misuse("a node copies from or to memory that is not pinned"));
     *step = mc_step_new(c, MC_WORK_COPY);
     mc_work *w = &(*step)->work;
     w->u.copy.src = p->src.device + p->src.x;
@@ -130,8 +132,6 @@ static int mc_step_copy(mc_step **step, const mc_copy_params *p, mc_handle conte
     w->u.copy.bytes = p->width;
     (*step)->src = mc_owner_of(w->u.copy.src);
     (*step)->dst = mc_owner_of(w->u.copy.dst);
-    M.counts.pageable_copies += (*step)->src.place == MC_PAGEABLE ||
-                                (*step)->dst.place == MC_PAGEABLE;
     return MC_OK;
 }
 

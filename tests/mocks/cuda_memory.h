@@ -95,17 +95,12 @@ static int mc_in_region(mc_address address) {
 
 /* ---- new ranges ---- */
 
-/* Reserves a region's addresses: fewer, where they are rare (in valgrind). */
 static void mc_region_reserve(mc_region *region) {
-    void *memory = MAP_FAILED;
-    uint64_t bytes = 2 * MC_REGION_BYTES;
-    while (memory == MAP_FAILED && bytes > MC_REGION_BYTES >> 8) {
-        bytes /= 2;
-        memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    }
+    void *memory = mmap(NULL, MC_REGION_BYTES, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) {
         region->base = region->cursor = (mc_address)(uintptr_t)memory;
-        region->bytes = bytes;
+        region->bytes = MC_REGION_BYTES;
     }
 }
 

@@ -206,7 +206,7 @@ static int mc_work_names_range(mc_work *w, const mc_range *r) {
     switch (w->kind) {
     case MC_WORK_COPY:
         return mc_meets(w->u.copy.dst, w->u.copy.bytes, r) ||
-               (!w->data && mc_meets(w->u.copy.src, w->u.copy.bytes, r));
+               mc_meets(w->u.copy.src, w->u.copy.bytes, r);
     case MC_WORK_SET: return mc_meets(w->u.set.dst, 1, r);
     case MC_WORK_VALUE: return mc_meets(w->u.value.address, 1, r);
     case MC_WORK_KERNEL:

@@ -152,23 +152,15 @@ MC_API(cuLaunchKernel, mc_handle function, unsigned gx, unsigned gy, unsigned gz
 
 /* ---- copies and memsets ---- */
 
-/* A copy. What is not pinned is read now and written before the call returns, as
-   drivers do more or less. */
+/* A copy. What is not pinned is written before the call returns. */
 static int mc_copy(mc_stream *s, mc_address dst, mc_address src, size_t bytes) {
-    int from = bytes && !mc_range_at(src) && !mc_in_region(src);
     int to = bytes && !mc_range_at(dst) && !mc_in_region(dst);
-    MC_RULE(!(from || to) || !(M.desc.flags & MOCK_CUDA_PAGEABLE_IS_MISUSE),
-            mc_misuse("a copy from or to memory that is not pinned: %#llx to %#llx", mc_u(src),
-                      mc_u(dst)));
+    MC_RULE(!to || !(M.desc.flags & MOCK_CUDA_PAGEABLE_IS_MISUSE),
+            mc_misuse("a copy to memory that is not pinned: %#llx", mc_u(dst)));
     mc_op *op = mc_op_new(s, MC_WORK_COPY);
     op->work.u.copy.dst = dst;
     op->work.u.copy.src = src;
     op->work.u.copy.bytes = bytes;
-    if (from) {
-        op->work.data = (unsigned char *)mc_calloc(1, bytes);
-        memcpy(op->work.data, mc_host(src), bytes);
-    }
-    M.counts.pageable_copies += from || to;
     mc_op_enqueue(op);
     return to ? mc_stream_sync(s) : MC_OK;
 }

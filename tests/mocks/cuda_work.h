@@ -39,7 +39,7 @@ typedef struct mc_value {              /* a memory operation */
 typedef struct mc_work {
     mc_work_kind kind;
     mc_context *context;
-    unsigned char *data;               /* arguments; what was not pinned; or NULL */
+    unsigned char *data;               /* arguments, or NULL */
     union {
         struct {
             mc_function *function;
@@ -155,15 +155,16 @@ static void mc_run_copy(mc_work *w) {
     if (!n || mc_reach(w->context, dst, n, "a copy's destination") == MC_NOWHERE) {
         return;
     }
-    if (!w->data && mc_reach(w->context, src, n, "a copy's source") == MC_NOWHERE) {
+    mc_place place = mc_reach(w->context, src, n, "a copy's source");
+    if (place == MC_NOWHERE) {
         return;
     }
-    if (!w->data && dst < src + n && src < dst + n) {
-        mc_misuse("a copy's source and destination overlap");
+    if (place == MC_PAGEABLE || (dst < src + n && src < dst + n)) {
+        mc_misuse("a copy's source is not pinned, or overlaps its destination");
         return;
     }
     pthread_mutex_unlock(&M.lock);
-    memcpy(mc_host(dst), w->data ? w->data : mc_host(src), n);
+    memcpy(mc_host(dst), mc_host(src), n);
     pthread_mutex_lock(&M.lock);
 }
 
@@ -203,12 +204,7 @@ static int mc_value_there(const mc_value *v) {
 }
 
 static int mc_value_reached(const mc_work *w, const mc_value *v) {
-    mc_place place = mc_reach(w->context, v->address, 8, "a memory operation");
-    if (place == MC_PAGEABLE) {
-        mc_misuse("a memory operation on memory that is not the device's or pinned, at %#llx",
-                  mc_u(v->address));
-    }
-    return place == MC_PINNED || place == MC_ON_DEVICE;
+    return mc_reach(w->context, v->address, 8, "a memory operation") > MC_PAGEABLE;
 }
 
 /* Nobody says when the word changes: look again and again. */
