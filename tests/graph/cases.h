@@ -87,9 +87,8 @@ typedef struct overlap_case {
     uint32_t operands[2][2];           /* of each call: destination, source */
     struct { uint32_t cell, word; } inputs[LAUNCHES][2];
     uint32_t launches, held, watched;  /* calls */
-    uint32_t flags;                    /* of all, but that the second of three has none ... */
-    int overtakes, full;               /* ... where this is set */
-    uint32_t then[2][2];               /* operands of the later launches: updated; or all 0 */
+    uint32_t flags;
+    int overtakes;
 } overlap_case;
 
 #define TO_5 {{{4, 0}}, {{5, 0}}}      /* input 0 is another cell, or the same again ... */
@@ -97,42 +96,32 @@ typedef struct overlap_case {
 #define SWAPPED {{{4, 0}, {5, 0}}, {{5, 0}, {4, 0}}}
 #define SWAPPED_LATE {{{4, 0}, {5, 0}}, {{6, 0}, {7, 0}}, {{5, 0}, {4, 0}}}
 #define WORD(first, second) {{{4, first}}, {{4, second}}} /* ... or moves within its cell */
-#define KEPT {{0, 0}, {0, 0}}
 
 static const overlap_case overlap_cases[] = {
-    {"write after read", {{0, 1}, {2, 0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"write after write", {{0, 1}, {0, 2}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"read after write", {{2, 0}, {0, 1}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"nothing in common", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
-    {"nothing in common, but not asked for", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, 0, 0, 0, KEPT},
-    {"both only read", {{0, 3}, {2, 3}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
-    {"the same call", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 0, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"updated, write after read", {{4, 1}, {2, 0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0,
-     {{0, 1}, {2, 0}}},
-    {"updated, neither plan knows it", {{4, 1}, {2, 5}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0,
-     {{5, 1}, {2, 6}}},
-    {"the same input", {{IN0, 1}, {2, IN0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"another input", {{IN0, 1}, {2, IN0}}, TO_5, 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
-    {"its last word", {{IN0, 1}, {2, IN0}}, WORD(0, 15), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"its first word", {{IN0, 1}, {2, IN0}}, WORD(15, 0), 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"the word behind it", {{IN0, 1}, {2, IN0}}, WORD(0, 16), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
-    {"the word before it", {{IN0, 1}, {2, IN0}}, WORD(16, 0), 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
-    {"swapped, write after read", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"swapped, read after write", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 0, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"swapped, write after write", {{IN0, 1}, {IN1, 2}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"swapped, both only read", {{0, IN0}, {2, IN1}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+    {"write after read", {{0, 1}, {2, 0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0},
+    {"write after write", {{0, 1}, {0, 2}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0},
+    {"read after write", {{2, 0}, {0, 1}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0},
+    {"nothing in common", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 1},
+    {"nothing in common, but not asked for", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 1, 0, 0, 0},
+    {"both only read", {{0, 3}, {2, 3}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 1},
+    {"the same call", {{0, 1}, {2, 3}}, WORD(0, 0), 2, 0, 0, HCQ_OVERLAP, 0},
+    {"the same input", {{IN0, 1}, {2, IN0}}, WORD(0, 0), 2, 1, 0, HCQ_OVERLAP, 0},
+    {"another input", {{IN0, 1}, {2, IN0}}, TO_5, 2, 1, 0, HCQ_OVERLAP, 1},
+    {"its last word", {{IN0, 1}, {2, IN0}}, WORD(0, 15), 2, 1, 0, HCQ_OVERLAP, 0},
+    {"its first word", {{IN0, 1}, {2, IN0}}, WORD(15, 0), 2, 1, 0, HCQ_OVERLAP, 0},
+    {"the word behind it", {{IN0, 1}, {2, IN0}}, WORD(0, 16), 2, 1, 0, HCQ_OVERLAP, 1},
+    {"the word before it", {{IN0, 1}, {2, IN0}}, WORD(16, 0), 2, 1, 0, HCQ_OVERLAP, 1},
+    {"swapped, write after read", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 0},
+    {"swapped, read after write", {{IN0, 1}, {2, IN1}}, SWAPPED, 2, 0, 1, HCQ_OVERLAP, 0},
+    {"swapped, write after write", {{IN0, 1}, {IN1, 2}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 0},
+    {"swapped, both only read", {{0, IN0}, {2, IN1}}, SWAPPED, 2, 1, 0, HCQ_OVERLAP, 1},
     {"swapped after another launch, write after read", {{IN0, 1}, {2, IN1}}, SWAPPED_LATE,
-     3, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
+     3, 1, 0, HCQ_OVERLAP, 0},
     {"swapped after another launch, read after write", {{IN0, 1}, {2, IN1}}, SWAPPED_LATE,
-     3, 0, 1, HCQ_OVERLAP, 0, 0, KEPT},
-    {"the same after another launch", {{IN0, 1}, {2, IN0}}, BACK_TO_4,
-     3, 1, 0, HCQ_OVERLAP, 0, 0, KEPT},
-    {"the same after one that follows all", {{IN0, 1}, {2, IN0}}, BACK_TO_4,
-     3, 1, 0, HCQ_OVERLAP, 0, 1, KEPT},
-    {"swapped after one that follows all", {{IN0, 1}, {2, IN1}}, SWAPPED_LATE,
-     3, 1, 0, HCQ_OVERLAP, 0, 1, KEPT},
+     3, 0, 1, HCQ_OVERLAP, 0},
+    {"the same after another launch", {{IN0, 1}, {2, IN0}}, BACK_TO_4, 3, 1, 0, HCQ_OVERLAP, 0},
     {"three of their own", {{IN0, 1}, {2, IN1}},
-     {{{4, 0}, {5, 0}}, {{6, 0}, {7, 0}}, {{8, 0}, {9, 0}}}, 3, 1, 0, HCQ_OVERLAP, 1, 0, KEPT},
+     {{{4, 0}, {5, 0}}, {{6, 0}, {7, 0}}, {{8, 0}, {9, 0}}}, 3, 1, 0, HCQ_OVERLAP, 1},
 };
 
 static uint32_t inputs_of(const overlap_case *c) {
@@ -188,15 +177,6 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
     CHECK_OK(hcq_queue_access(q, 3, watched, HCQ_ARG_IN)); /* an edge would order launches, too */
 }
 
-static void case_update(hcq_queue *q, const overlap_case *c) {
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t now = c->then[i / 2][i % 2];
-        if (now != c->operands[i / 2][i % 2]) {
-            CHECK_OK(hcq_queue_update_arg(q, 1 + i / 2, i % 2, &C.buffers[now].address, 8));
-        }
-    }
-}
-
 static uint32_t *case_word(const overlap_case *c, uint32_t number, uint32_t operand) {
     if (operand < IN0) {
         return &C.model[operand][0];
@@ -205,12 +185,8 @@ static uint32_t *case_word(const overlap_case *c, uint32_t number, uint32_t oper
 }
 
 static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hcq_point *point) {
-    const int updated = number != 0 && c->then[0][0] != c->then[0][1];
     hcq_buffer inputs[2];
     hcq_submission s;
-    if (updated) {
-        case_update(q, c);
-    }
     for (uint32_t n = 0; n < 2; n++) {
         inputs[n] = hcq_view(C.buffers[c->inputs[number][n].cell],
                              c->inputs[number][n].word * 4, INPUT_WORDS * 4);
@@ -220,10 +196,10 @@ static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hc
     s.queue_count = 1;
     s.inputs = inputs;
     s.input_count = inputs_of(c);
-    s.flags = c->full && number == 1 ? 0 : c->flags;
+    s.flags = c->flags;
     CHECK_OK(hcq_submit(T.dev, &s, 1, point));
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t *operands = updated ? c->then[i] : c->operands[i];
+        const uint32_t *operands = c->operands[i];
         model_change(case_word(c, number, operands[0]), *case_word(c, number, operands[1]), i);
     }
 }

@@ -196,7 +196,7 @@ static void check_schedule(graph *g, uint32_t flags) {
 
 /* ---- as text, and in which order: no rule that check_schedule sees ---- */
 
-/* The three devices of the blog post, and its buffers. */
+/* Three devices and their buffers. */
 enum { METAL, EXT, CLANG, POST_DEVICES };
 
 typedef struct post {
@@ -237,14 +237,6 @@ static void post_mix(post *p, uint32_t index) {
                                hcq_dim(2, 1, 1)), index);
 }
 
-/* Copies of both vectors, one kernel, a copy of what it gives. */
-static void record_post(post *p) {
-    post_copy(p, 0, p->on[0], p->a);
-    post_copy(p, 1, p->on[1], p->b);
-    post_mix(p, 2);
-    post_copy(p, 3, p->result, p->on[0]);
-}
-
 static void record_others(post *p) {
     post_copy(p, 0, p->on[0], p->a);
     post_add(p, 1, CLANG, p->result);
@@ -268,18 +260,6 @@ static const struct rule {
     int one_order;                     /* whichever list starts first */
     const char *text;
 } rules[] = {
-    {"the example of the post", record_post, 0, 1,
-     "METAL\n"
-     "    1  WAIT EXT 0\n"
-     "    2  copy  [0]\n"
-     "    3  copy  [1]\n"
-     "    4  exec mix  [2]\n"
-     "    5  SYNC (1 waiting)\n"
-     "EXT\n"
-     "    0  SYNC (1 waiting)\n"
-     "CLANG\n"
-     "    6  WAIT METAL 5\n"
-     "    7  copy  [3]\n"},
     {"a SYNC goes back as long as another list has something else to do", record_others, 0, 1,
      "METAL\n"
      "    3  WAIT EXT 2\n"
