@@ -416,7 +416,7 @@ program() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...: all: without one
     shift 3
     build "$config" "$program" && kernel_library || return 1
     case $config:$program in
-    *san:*) ;;
+    *san*:* | valgrind:*) ;;
     *:conformance) export GLIBC_TUNABLES="$no_caches" ;;
     esac
     case $config in
