@@ -98,7 +98,7 @@ refused                quick    -           refused
 words                  quick    -           words
 lists                  quick    -           lists
 stack                  default  -           stack
-stack-vulkan           default  vulkan      vulkan gcc stack vkmock
+stack-vulkan           default  vulkan      vulkan gcc stack vkmock,vulkan
 stack-cuda             default  cuda-mock   cuda gcc stack cumock
 vulkan-staged          full     vulkan      vulkan gcc conformance vulkan-staged
 vulkan-plain           full     vulkan      vulkan gcc conformance vulkan-plain

@@ -1,7 +1,8 @@
 /* stack.c - hcq needs little stack: a device is opened, used and closed on a thread
    of 64 KiB, which is less than threads of small C libraries and fibers have.
 
-   stack [VARIANT]       on mocks of drivers: what a driver itself needs is not ours */
+   stack [VARIANT]       on vulkan with the driver, lavapipe say: one that itself needs
+                         more crashes here, and vkmock tells that it is not hcq */
 #include "support/util.h"
 
 #include <limits.h>
