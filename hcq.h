@@ -14761,8 +14761,10 @@ static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t ev
     while (p->bucket_count < 2 * names) { p->bucket_count *= 2; }
     p->capacity = events;
     p->name_capacity = names;
-    p->events = HCQI_CAST(hcqi_event *, hcqi_new(hooks, events * sizeof *p->events));
-    p->flows = HCQI_CAST(hcqi_flow *, hcqi_new(hooks, events * sizeof *p->flows));
+    p->events = HCQI_CAST(hcqi_event *, hooks->alloc_fn(hooks->user,
+        events * sizeof *p->events, 64)); /* megabytes: touched as they are filled */
+    p->flows = HCQI_CAST(hcqi_flow *, hooks->alloc_fn(hooks->user,
+        events * sizeof *p->flows, 64));
     p->names = HCQI_CAST(hcqi_label *, hcqi_new(hooks, names * sizeof *p->names));
     p->buckets = HCQI_CAST(uint32_t *, hcqi_new(hooks, p->bucket_count * sizeof *p->buckets));
     if (p->events != NULL && p->flows != NULL && p->names != NULL && p->buckets != NULL) {

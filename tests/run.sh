@@ -65,7 +65,7 @@ no_caches=glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:glibc.pthread.sta
 step_table() {
     cat <<END
 tsan-conformance       default  -           program tsan conformance cpu --quick
-asan-conformance       default  -           program asan conformance cpu --quick
+asan-conformance       default  -           on_one program asan conformance cpu --quick
 tsan-vulkan-mock       default  vulkan      vulkan tsan conformance vkmock --quick
 tsan-cuda-mock         default  cuda-mock   cuda tsan conformance cumock
 asan-vulkan            full     vulkan      vulkan asan conformance vulkan --quick
@@ -75,14 +75,14 @@ examples               default  cpu         documented examples.sh
 matrix-clang           full     cpu         matrix clang
 matrix-gcc             default  cpu         matrix gcc
 conformance-vulkan     quick    vulkan      vulkan gcc conformance vulkan
-conformance-cumock     quick    cuda-mock   cuda gcc conformance cumock
+conformance-cumock     quick    cuda-mock   on_one cuda gcc conformance cumock
 conformance-cpu        quick    cpu         program gcc conformance cpu
 conformance-mock       quick    cpu         program gcc conformance mock
 conformance-trace      quick    cpu         program gcc conformance trace
 matrix-quick           quick    cpu         matrix_quick
 misuse                 quick    cpu         program gcc misuse cpu
-alloc                  quick    cpu         program gcc alloc cpu
-faults                 default  cpu         program gcc faults cpu
+alloc                  quick    cpu         on_one program gcc alloc cpu
+faults                 default  cpu         on_one program gcc faults cpu
 answers                quick    cpu         answers gcc cpu 1 2
 answers-signals        default  cpu         program gcc answers cpu,mock --signals 5
 unit                   quick    cpu         unit
@@ -104,34 +104,34 @@ vulkan-staged          full     vulkan      vulkan gcc conformance vulkan-staged
 vulkan-plain           full     vulkan      vulkan gcc conformance vulkan-plain
 vulkan-no-copy         full     vulkan      vulkan gcc conformance vulkan-no-copy
 vulkan-narrow          full     vulkan      vulkan gcc conformance vulkan-narrow
-vulkan-mock            default  vulkan      vulkan_mock
-asan-vulkan-check      default  vulkan      vulkan asan vulkan_check vkmock --quick
+vulkan-mock            default  vulkan      on_one vulkan_mock
+asan-vulkan-check      default  vulkan      on_one vulkan asan vulkan_check vkmock --quick
 tsan-vulkan-check      default  vulkan      vulkan tsan vulkan_check vkmock --filter meanwhile_*
-asan-vulkan-mock       default  vulkan      vulkan asan conformance vkmock --quick
+asan-vulkan-mock       default  vulkan      on_one vulkan asan conformance vkmock --quick
 vulkan                 default  vulkan      vulkan gcc vulkan vulkan
 vulkan-misuse          default  vulkan      vulkan gcc misuse vulkan
-vulkan-alloc           default  vulkan      vulkan gcc alloc vkmock-one
-vulkan-faults          default  vulkan      vulkan gcc faults vkmock --quick
+vulkan-alloc           default  vulkan      on_one vulkan gcc alloc vkmock-one
+vulkan-faults          default  vulkan      on_one vulkan gcc faults vkmock --quick
 vulkan-faults-driver   full     vulkan      vulkan gcc faults vulkan --quick
 vulkan-answers         default  vulkan      vulkan gcc answers vulkan --seed 1
 vulkan-graph           default  vulkan      vulkan gcc graph vulkan --seeds 100
-vulkan-mock-graph      default  vulkan      vulkan gcc graph vkmock --seeds 300
+vulkan-mock-graph      default  vulkan      on_one vulkan gcc graph vkmock --seeds 300
 vulkan-mock-answers    default  vulkan      vulkan gcc answers vkmock --seed 1
 vulkan-own-validation  default  vulkan      validated vulkan vulkan
 vulkan-examples        default  vulkan      vulkan_examples
 shaders                default  vulkan      shaders
 asan-spirv             default  vulkan      spirv asan
 no-vulkan              default  vulkan      no_vulkan
-cuda-variants          default  cuda-mock   cuda gcc conformance cumock-events,cumock-narrow
-asan-cuda-mock         default  cuda-mock   cuda asan conformance cumock
-cuda-faults            default  cuda-mock   cuda gcc faults cumock
+cuda-variants          default  cuda-mock   on_one cuda gcc conformance cumock-events,cumock-narrow
+asan-cuda-mock         default  cuda-mock   on_one cuda asan conformance cumock
+cuda-faults            default  cuda-mock   on_one cuda gcc faults cumock
 cuda-examples          default  cuda-mock   cuda_examples
 cuda-mock              default  cuda-mock   cuda gcc cuda_check all
-cuda                   default  cuda-mock   cuda gcc cuda cumock,cumock-events,cumock-plain
+cuda                   default  cuda-mock   on_one cuda gcc cuda cumock,cumock-events,cumock-plain
 cuda-misuse            default  cuda-mock   cuda gcc misuse cumock
-cuda-alloc             default  cuda-mock   cuda gcc alloc cumock
+cuda-alloc             default  cuda-mock   on_one cuda gcc alloc cumock
 cuda-answers           default  cuda-mock   cuda gcc answers cumock,cumock-events --seed 1
-cuda-graph             default  cuda-mock   cuda gcc graph cumock,cumock-events --seeds 100
+cuda-graph             default  cuda-mock   on_one cuda gcc graph cumock,cumock-events --seeds 100
 cuda-variants-all      full     cuda-mock   cuda gcc conformance cumock-plain,cumock-lists,cumock-few,cumock-one,cumock-no-copy
 vulkan-mock-all        full     vulkan      vulkan gcc conformance vkmock,vkmock-one
 gpu-script             full     cuda-mock   gpu_script
@@ -147,7 +147,7 @@ mock-map               full     cpu         program gcc conformance mock-map --q
 mock-no-copy           full     cpu         program gcc conformance mock-no-copy --quick
 trace-mock             full     cpu         program gcc conformance trace-mock --quick
 misuse-mock            default  cpu         program gcc misuse mock
-alloc-mock             default  cpu         program gcc alloc mock
+alloc-mock             default  cpu         on_one program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 answers-variants       default  cpu         quickly answers gcc $variants_of_cpu,mock,$variants_of_mock 4 5
 graph-seeds            default  cpu         program gcc graph all --seeds 500
@@ -163,8 +163,8 @@ single                 default  cpu         single_header
 asan-answers           default  -           quickly answers asan cpu,cpu-narrow,mock 3
 tsan-answers           default  -           quickly answers tsan cpu,cpu-narrow,mock 1 2
 tsan-graph             default  -           program tsan graph all --seeds 30
-asan-graph             default  -           program asan graph all --seeds 80
-asan-mock              default  -           program asan conformance mock --quick
+asan-graph             default  -           on_one program asan graph all --seeds 80
+asan-mock              default  -           on_one program asan conformance mock --quick
 asan-misuse            default  -           program asan misuse cpu
 asan-faults            full     -           program asan faults cpu --quick
 windows                default  -           windows
@@ -434,6 +434,11 @@ program() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...: all: without one
         run $prefix "$bin/$config-$program" $variant "$@" --library "$bin/kernels.so" $rounds ||
             return
     done
+}
+
+on_one() { # COMMAND...: threads that take turns wake each other in a tenth of the time there
+    ! command -v taskset >/dev/null || taskset -pc "${own_cpu:-0}" $$ >/dev/null 2>&1
+    "$@"
 }
 
 quickly() { # COMMAND...
@@ -723,7 +728,7 @@ spirv() { # CONFIG: what is read from modules; needs no device
 spirv_modules() { # NAME SOURCES...: NAME.h
     header=$1
     shift
-    sh tests/vulkan/spirv_modules.sh "HCQ_TEST_${header}_H" "$@" >"$bin/$header.h"
+    sh tests/vulkan/spirv_modules.sh "$@" >"$bin/$header.h"
 }
 
 no_vulkan() { # what a program meets where there is no loader, none of use, or no driver
@@ -1028,8 +1033,9 @@ run_step() { # NAME BACKEND: runs one, prints its line, keeps its result
     cat "$tmp/$1.report"
 }
 
-worker() { # takes steps until none is left
+worker() { # NUMBER: takes steps until none is left
     running=
+    export own_cpu=$(($1 % $(nproc 2>/dev/null || echo 1)))
     trap '[ -z "$running" ] || kill -- "-$running" "$watching" 2>/dev/null; exit 1' TERM INT
     while read -r name _ backend _; do
         if mkdir "$tmp/$name.claim" 2>/dev/null; then
@@ -1069,7 +1075,7 @@ run_all() {
     trap 'kill $workers 2>/dev/null; wait; rm -rf "${tmp:?}/bin"; exit 1' INT TERM
     count=0
     while [ "$count" -lt "$jobs" ]; do
-        worker &
+        worker "$count" &
         workers="$workers $!"
         count=$((count + 1))
     done

@@ -5,8 +5,7 @@
    disturb the next bench. Inside a bench both sides take turns in passes:
    absolute figures drift by 15 % and more, only ratios from one run mean much.
 */
-#ifndef BENCH_H
-#define BENCH_H
+#pragma once
 
 #include "../../hcq.h"
 
@@ -177,5 +176,3 @@ bench_side bench_pingpong(void);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* BENCH_H */

@@ -3,8 +3,7 @@
 
    These benches have no sides and no goals, only numbers by name.
 */
-#ifndef BENCH_CUDA_FACTS_H
-#define BENCH_CUDA_FACTS_H
+#pragma once
 
 enum { STREAMS = 160 };
 
@@ -171,5 +170,3 @@ static void fact_streams(bench_result *result) {
                     c.raw.memops ? streams_beside(&c, block_waiting) : BENCH_NONE);
     facts_close(&c);
 }
-
-#endif /* BENCH_CUDA_FACTS_H */

@@ -8,8 +8,7 @@
                                                    after limit_ns of %globaltimer
 
    One thread each. */
-#ifndef BENCH_CUDA_PTX_H
-#define BENCH_CUDA_PTX_H
+#pragma once
 
 static const char bench_cuda_ptx[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n"
@@ -38,5 +37,3 @@ static const char bench_cuda_ptx[] =
     "    st.volatile.global.u64 [%a], %v;\n"
     "    ret;\n"
     "}\n";
-
-#endif /* BENCH_CUDA_PTX_H */

@@ -4,8 +4,7 @@
    as hcq's do, so that neither needs the toolkit. Both use the device's primary
    context; it is current on a thread only while the raw side is measured.
 */
-#ifndef BENCH_CUDA_RAW_H
-#define BENCH_CUDA_RAW_H
+#pragma once
 
 #include "bench.h"
 #include "bench_cuda_ptx.h"
@@ -311,5 +310,3 @@ static void raw_graph_free(raw *r, raw_exec exec, raw_graph graph) {
     RAW(r, GraphExecDestroy(exec));
     RAW(r, GraphDestroy(graph));
 }
-
-#endif /* BENCH_CUDA_RAW_H */

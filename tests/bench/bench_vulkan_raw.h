@@ -3,8 +3,7 @@
    A device of its own on hcq's instance, one queue, one timeline semaphore. Functions
    come from vkGetDeviceProcAddr, as hcq's do: none goes through the loader's trampoline.
 */
-#ifndef BENCH_VULKAN_RAW_H
-#define BENCH_VULKAN_RAW_H
+#pragma once
 
 #include "bench.h"
 
@@ -254,5 +253,3 @@ static void raw_wait(raw *r) {
                                 .pValues = &r->value};
     RAW(r, WaitSemaphores(r->device, &info, UINT64_MAX));
 }
-
-#endif /* BENCH_VULKAN_RAW_H */

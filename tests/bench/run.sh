@@ -50,7 +50,7 @@ probe() { # COMPILER SUFFIX SOURCE FLAGS WORDS
 }
 
 make_shader() {
-    sh "$BENCH_ROOT/tests/vulkan/spirv_modules.sh" BENCH_VULKAN_SPIRV_H \
+    sh "$BENCH_ROOT/tests/vulkan/spirv_modules.sh" \
         "$BENCH_ROOT/tests/vulkan/spirv/tiny.comp" >"$BENCH_TMP/bench_vulkan_spirv.h" || {
         echo "no shader: the Vulkan backend is left out"
         false

@@ -1,8 +1,7 @@
 /* graph.h - graphs: appended recordings, memory of their own; and what the other files of
    graphs use. What random graphs see (tests/graph) is not told again here. Part of
    conformance.c. */
-#ifndef HCQ_TEST_CONFORMANCE_GRAPH_H
-#define HCQ_TEST_CONFORMANCE_GRAPH_H
+#pragma once
 
 #include "shared.h"
 
@@ -286,5 +285,3 @@ static void empty_is_kept(TEST_ARGS) {
 
 #define GRAPH_TESTS \
     TEST(empty_graph), TEST(graphs_append), TEST(imports_of_one_memory), TEST(empty_is_kept)
-
-#endif /* HCQ_TEST_CONFORMANCE_GRAPH_H */

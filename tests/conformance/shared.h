@@ -1,6 +1,5 @@
 /* shared.h - what several files of the suite use. Part of conformance.c. */
-#ifndef HCQ_TEST_CONFORMANCE_SHARED_H
-#define HCQ_TEST_CONFORMANCE_SHARED_H
+#pragma once
 
 #include "support/util.h"
 
@@ -634,5 +633,3 @@ static void check_same(const char *file, int line, hcq_buffer got, hcq_buffer wa
     test_bytes(file, line, got, bytes, (size_t)want.size);
     free(bytes);
 }
-
-#endif /* HCQ_TEST_CONFORMANCE_SHARED_H */

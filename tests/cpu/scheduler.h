@@ -24,8 +24,7 @@
    order keeps apart and of which one is a plain write or a plain access to what
    is written (whether or not they met), all threads asleep (a deadlock, or a wake-up
    is lost), no end. */
-#ifndef SCHEDULER_H
-#define SCHEDULER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ void schedule_free(void *user, void *ptr, size_t size);
 /* Plain accesses by the C library, for the code under test. */
 void *schedule_memcpy(void *to, const void *from, size_t size);
 void *schedule_memset(void *to, int value, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* kernels.h - kernels of these tests, as PTX for GPUs and in C for the mock
    driver. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_KERNELS_H
-#define HCQ_TEST_CUDA_KERNELS_H
+#pragma once
 
 #include "shared.h"
 
@@ -180,5 +179,3 @@ static hcq_point submit_spin(const gates *g, uint32_t gate, uint64_t lane) {
     hcq_queue_destroy(q);
     return done;
 }
-
-#endif /* HCQ_TEST_CUDA_KERNELS_H */

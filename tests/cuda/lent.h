@@ -1,6 +1,5 @@
 /* lent.h - contexts and streams of an application. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_LENT_H
-#define HCQ_TEST_CUDA_LENT_H
+#pragma once
 
 #include "raw.h"
 
@@ -149,5 +148,3 @@ static void lent_streams_are_left(TEST_ARGS) {
 
 #define LENT_TESTS                                                                 \
     TEST(contexts_are_left_as_they_were), TEST(lent_streams), TEST(lent_streams_are_left),
-
-#endif /* HCQ_TEST_CUDA_LENT_H */

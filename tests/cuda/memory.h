@@ -1,7 +1,6 @@
 /* memory.h - staging, pools, memory that runs out, freeing beside running work,
    imports that share pages, several devices. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_MEMORY_H
-#define HCQ_TEST_CUDA_MEMORY_H
+#pragma once
 
 #include "lent.h"
 
@@ -301,5 +300,3 @@ static void host_memory_of_all(TEST_ARGS) {
     TEST_ALONE(pools_and_no_pools), TEST(imports_that_share_a_page), TEST(imports_are_refused), \
     TEST_ALONE(memory_of_another_device), TEST_ALONE(host_memory_of_all),          \
     TEST_ALONE(devices_that_are_listed),
-
-#endif /* HCQ_TEST_CUDA_MEMORY_H */

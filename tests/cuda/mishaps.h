@@ -1,7 +1,6 @@
 /* mishaps.h - every call of the driver's fails in turn, and every operation, each in a
    process of its own; what the error of a lost context says. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_MISHAPS_H
-#define HCQ_TEST_CUDA_MISHAPS_H
+#pragma once
 
 #include "lent.h"
 #include "mocks/stage.h"
@@ -233,5 +232,3 @@ static void errors_name_the_command(TEST_ARGS) {
 #define MISHAP_TESTS                                                               \
     TEST_ALONE(every_call_fails), TEST_ALONE(every_call_tells_a_loss),             \
     TEST_ALONE(every_operation_loses_the_context), TEST_ALONE(errors_name_the_command),
-
-#endif /* HCQ_TEST_CUDA_MISHAPS_H */

@@ -1,7 +1,6 @@
 /* native.h - handles and events that hcq gives, events of an application. Part of
    cuda.c. */
-#ifndef HCQ_TEST_CUDA_NATIVE_H
-#define HCQ_TEST_CUDA_NATIVE_H
+#pragma once
 
 #include "raw.h"
 
@@ -248,5 +247,3 @@ static void the_timeline_waits_for_events(TEST_ARGS) {
 #define NATIVE_TESTS                                                               \
     TEST(handles_of_a_device), TEST(events_for_others), TEST(points_without_events), \
     TEST(acquired_events_stay), TEST(events_of_others), TEST(the_timeline_waits_for_events),
-
-#endif /* HCQ_TEST_CUDA_NATIVE_H */

@@ -1,7 +1,6 @@
 /* programs.h - modules: what is refused and how it is told, blocks, grids, dynamic
    shared memory, NVRTC. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_PROGRAMS_H
-#define HCQ_TEST_CUDA_PROGRAMS_H
+#pragma once
 
 #include "kernels.h"
 #include "shared.h"
@@ -265,5 +264,3 @@ static void source_is_compiled(TEST_ARGS) {
     TEST(entries_of_a_module), TEST(broken_modules), TEST(binary_modules),         \
     TEST_ALONE(no_compiler), TEST(launches_of_all_shapes), TEST(blocks_of_a_bounded_kernel), \
     TEST(dynamic_shared_memory), TEST(too_many_arguments), TEST(source_is_compiled),
-
-#endif /* HCQ_TEST_CUDA_PROGRAMS_H */

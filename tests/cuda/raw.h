@@ -1,7 +1,6 @@
 /* raw.h - the driver's functions as an application calls them that has streams,
    events and contexts of its own. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_RAW_H
-#define HCQ_TEST_CUDA_RAW_H
+#pragma once
 
 #include "kernels.h"
 #include "shared.h"
@@ -107,5 +106,3 @@ static int raw_event_done(hcq_device *device, raw_event event) {
     CHECK(result == 0 || result == RAW_NOT_READY);
     return result == 0;
 }
-
-#endif /* HCQ_TEST_CUDA_RAW_H */

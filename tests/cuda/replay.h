@@ -1,7 +1,6 @@
 /* replay.h - bound queues: what a submit launches, and what a patch
    changes. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_REPLAY_H
-#define HCQ_TEST_CUDA_REPLAY_H
+#pragma once
 
 #include "kernels.h"
 #include "shared.h"
@@ -181,5 +180,3 @@ static void copies_change_their_kind_of_memory(TEST_ARGS) {
 #define REPLAY_TESTS                                                               \
     TEST(one_patch_is_one_node), TEST(single_commands_are_launched),               \
     TEST(copies_change_their_kind_of_memory),
-
-#endif /* HCQ_TEST_CUDA_REPLAY_H */

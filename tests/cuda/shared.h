@@ -1,6 +1,5 @@
 /* shared.h - what the parts of cuda.c share. */
-#ifndef HCQ_TEST_CUDA_SHARED_H
-#define HCQ_TEST_CUDA_SHARED_H
+#pragma once
 
 #include "support/gpu_tests.h"
 #include "support/util.h"
@@ -129,5 +128,3 @@ static int alone_teardown(TEST_ARGS) {
 
 #define TEST_ALONE(name) \
     {#name, name, alone_setup, alone_teardown, (void *)(uintptr_t)#name}
-
-#endif /* HCQ_TEST_CUDA_SHARED_H */

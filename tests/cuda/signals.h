@@ -1,7 +1,6 @@
 /* signals.h - signals over events and stored words: how many events there are, how
    exact a wait is, what a waiting host costs, what waits for nobody. Part of cuda.c. */
-#ifndef HCQ_TEST_CUDA_SIGNALS_H
-#define HCQ_TEST_CUDA_SIGNALS_H
+#pragma once
 
 #include "kernels.h"
 #include "shared.h"
@@ -264,5 +263,3 @@ static void clocks_that_drift(TEST_ARGS) {
     TEST_ALONE(means_of_the_driver), TEST(many_waits_share_an_event),              \
     TEST(events_go_back_to_their_pool), TEST(waits_are_exact), \
     TEST(waiting_hosts_sleep), TEST(clock_beside_work), TEST_ALONE(clocks_that_drift),
-
-#endif /* HCQ_TEST_CUDA_SIGNALS_H */

@@ -1,7 +1,6 @@
 /* calls.h - random graphs: what a call is, what it does to bytes in plain
    C, and how it is recorded. Part of graph.c. */
-#ifndef HCQ_TEST_GRAPH_CALLS_H
-#define HCQ_TEST_GRAPH_CALLS_H
+#pragma once
 
 #include "random/random.h"
 
@@ -491,5 +490,3 @@ static void record_graph(graph *g) {
     }
     record_edges(g, g->queue, 0, g->count);
 }
-
-#endif /* HCQ_TEST_GRAPH_CALLS_H */

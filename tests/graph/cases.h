@@ -1,8 +1,7 @@
 /* cases.h - launches in one exact situation each: which of two overlap, and two
    threads that launch. What random graphs (random.h) see is not told here. Part of
    graph.c. */
-#ifndef HCQ_TEST_GRAPH_CASES_H
-#define HCQ_TEST_GRAPH_CASES_H
+#pragma once
 
 #include "support/util.h"
 
@@ -318,5 +317,3 @@ static void two_threads_share_buffers(TEST_ARGS) {
 
 #define GRAPH_CASES \
     TEST(overlapping_launches_keep_what_matters), TEST(two_threads_share_buffers)
-
-#endif /* HCQ_TEST_GRAPH_CASES_H */

@@ -1,6 +1,5 @@
 /* draw.h - random graphs: which calls they have. Part of graph.c. */
-#ifndef HCQ_TEST_GRAPH_DRAW_H
-#define HCQ_TEST_GRAPH_DRAW_H
+#pragma once
 
 #include "calls.h"
 
@@ -367,5 +366,3 @@ static void draw_graph(graph *g) {
     choose_edges(g);
     find_can_step(g);
 }
-
-#endif /* HCQ_TEST_GRAPH_DRAW_H */

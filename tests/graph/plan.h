@@ -6,8 +6,7 @@
    From the plan it takes only the lanes' lists and the waits, and computes what
    is surely done when a call starts. Then: every pair that matters is ordered;
    no wait can be left out; a call signals exactly where somebody waits. */
-#ifndef HCQ_TEST_GRAPH_PLAN_H
-#define HCQ_TEST_GRAPH_PLAN_H
+#pragma once
 
 #include "calls.h"
 
@@ -372,5 +371,3 @@ static void check_plan(const graph *g) {
     check_crossings(g, plan);
     R.plans++;
 }
-
-#endif /* HCQ_TEST_GRAPH_PLAN_H */

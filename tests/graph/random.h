@@ -1,7 +1,6 @@
 /* random.h - launching random graphs, changing them, comparing every byte. Part of
    graph.c. */
-#ifndef HCQ_TEST_GRAPH_RANDOM_H
-#define HCQ_TEST_GRAPH_RANDOM_H
+#pragma once
 
 #include "draw.h"
 #include "plan.h"
@@ -511,5 +510,3 @@ static void run_seed(uint64_t seed) {
         }
     }
 }
-
-#endif /* HCQ_TEST_GRAPH_RANDOM_H */

@@ -1,7 +1,6 @@
 /* schedule.h - the schedule: lists per device with SYNC and WAIT, its rules, its
    order, its text. Part of graph.c. */
-#ifndef HCQ_TEST_GRAPH_SCHEDULE_H
-#define HCQ_TEST_GRAPH_SCHEDULE_H
+#pragma once
 
 #include "cases.h"
 #include "plan.h"
@@ -331,5 +330,3 @@ static void schedules_by_the_rules(TEST_ARGS) {
 }
 
 #define GRAPH_SCHEDULE_CASES TEST(schedules_by_the_rules)
-
-#endif /* HCQ_TEST_GRAPH_SCHEDULE_H */

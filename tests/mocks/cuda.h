@@ -24,8 +24,7 @@
    says what has to be there (MC_ENTER), then come its rules, one a line (MC_RULE,
    MC_FIND, MC_OPEN). What an operation does when its turn comes: cuda_work.h;
    when that is: cuda_queues.h. */
-#ifndef HCQ_TEST_MOCK_CUDA_H
-#define HCQ_TEST_MOCK_CUDA_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -137,5 +136,3 @@ static int mock_cuda_load(void *library, mock_cuda_api *api) {
     }
     return 1;
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_H */

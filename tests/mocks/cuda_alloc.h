@@ -1,6 +1,5 @@
 /* cuda_alloc.h - part of libcuda.c: memory's entry points. */
-#ifndef HCQ_TEST_MOCK_CUDA_ALLOC_H
-#define HCQ_TEST_MOCK_CUDA_ALLOC_H
+#pragma once
 
 #include "cuda_device.h"
 
@@ -227,5 +226,3 @@ MC_API(cuMemHostUnregister, void *memory) {
     mc_may_sync("cuMemHostUnregister");
     return mc_range_end(r);
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_ALLOC_H */

@@ -1,7 +1,6 @@
 /* cuda_base.h - part of libcuda.c: settings, misuse, failures on demand, objects
    and their handles, what every call begins with. */
-#ifndef HCQ_TEST_MOCK_CUDA_BASE_H
-#define HCQ_TEST_MOCK_CUDA_BASE_H
+#pragma once
 
 #include "../../hcq.h"                    /* hcq_block */
 #include "cuda.h"
@@ -404,5 +403,3 @@ static int mc_take(void *object) {
 }
 
 static void mc_give(void *object) { ((mc_object *)object)->busy = 0; }
-
-#endif /* HCQ_TEST_MOCK_CUDA_BASE_H */

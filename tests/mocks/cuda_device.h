@@ -1,6 +1,5 @@
 /* cuda_device.h - part of libcuda.c: the driver, devices, contexts. */
-#ifndef HCQ_TEST_MOCK_CUDA_DEVICE_H
-#define HCQ_TEST_MOCK_CUDA_DEVICE_H
+#pragma once
 
 #include "cuda_queues.h"
 
@@ -268,5 +267,3 @@ MC_API(cuCtxEnablePeerAccess, mc_handle peer, unsigned flags) {
     c->peers[p->device] = p;
     return MC_OK;
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_DEVICE_H */

@@ -1,7 +1,6 @@
 /* cuda_example.h - the mock of CUDA's driver runs the kernels that an example has for the
    CPU. Include behind the example; then MOCK_CUDA_TELL(name) for each. */
-#ifndef HCQ_TEST_MOCK_CUDA_EXAMPLE_H
-#define HCQ_TEST_MOCK_CUDA_EXAMPLE_H
+#pragma once
 
 #include "cuda.h"
 
@@ -17,5 +16,3 @@ __attribute__((unused)) static void mock_cuda_tell(const char *entry, mock_cuda_
     __attribute__((constructor)) static void mock_cuda_tell_##name(void) {         \
         mock_cuda_tell(#name, name);                                               \
     }
-
-#endif /* HCQ_TEST_MOCK_CUDA_EXAMPLE_H */

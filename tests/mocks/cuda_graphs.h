@@ -1,7 +1,6 @@
 /* cuda_graphs.h - part of libcuda.c: graphs. A launch does the nodes one by
    one in an order by chance that the edges allow. */
-#ifndef HCQ_TEST_MOCK_CUDA_GRAPHS_H
-#define HCQ_TEST_MOCK_CUDA_GRAPHS_H
+#pragma once
 
 #include "cuda_streams.h"
 
@@ -510,5 +509,3 @@ MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) 
     return MC_OK;
 }
 #endif
-
-#endif /* HCQ_TEST_MOCK_CUDA_GRAPHS_H */

@@ -2,8 +2,7 @@
    pinned memory lie in reserved parts of the address space, where what was freed
    is not mapped any more: whoever touches it gets a SIGSEGV, and an address there
    that nobody owns is a mistake. */
-#ifndef HCQ_TEST_MOCK_CUDA_MEMORY_H
-#define HCQ_TEST_MOCK_CUDA_MEMORY_H
+#pragma once
 
 #include "cuda_base.h"
 
@@ -259,5 +258,3 @@ static mc_place mc_reach(const mc_context *c, mc_address address, uint64_t bytes
     }
     return MC_NOWHERE;
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_MEMORY_H */

@@ -1,6 +1,5 @@
 /* cuda_modules.h - part of libcuda.c: modules, functions, their arguments. */
-#ifndef HCQ_TEST_MOCK_CUDA_MODULES_H
-#define HCQ_TEST_MOCK_CUDA_MODULES_H
+#pragma once
 
 #include "cuda_ptx.h"
 #include "cuda_wait.h"
@@ -215,5 +214,3 @@ static int mc_args_take(const mc_function *f, void **params, void **extra, unsig
     }
     return MC_OK;
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_MODULES_H */

@@ -1,7 +1,6 @@
 /* cuda_nvrtc.h - part of libcuda.c, by which it is NVRTC, too: a source is "compiled" by
    giving back what stands behind "//PTX", unless it says error; the log has the options. */
-#ifndef HCQ_TEST_MOCK_CUDA_NVRTC_H
-#define HCQ_TEST_MOCK_CUDA_NVRTC_H
+#pragma once
 
 #include "cuda_base.h"
 
@@ -51,5 +50,3 @@ static const char *mc_source_ptx(const mc_source *s) {
 
 MC_TEXT_API(nvrtcGetPTX, mc_source_ptx(s))
 MC_TEXT_API(nvrtcGetProgramLog, s->log)
-
-#endif /* HCQ_TEST_MOCK_CUDA_NVRTC_H */

@@ -1,7 +1,6 @@
 /* cuda_ptx.h - part of libcuda.c: PTX is read as far as its kernels' names,
    parameters and bounds; of instructions one is unknown: frobnicate. */
-#ifndef HCQ_TEST_MOCK_CUDA_PTX_H
-#define HCQ_TEST_MOCK_CUDA_PTX_H
+#pragma once
 
 #include "cuda_base.h"
 
@@ -170,5 +169,3 @@ static int mc_ptx_read(mc_ptx *p) {
     }
     return p->result;
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_PTX_H */

@@ -1,7 +1,6 @@
 /* cuda_queues.h - part of libcuda.c: work queues and their threads, chance,
    streams, enqueueing. */
-#ifndef HCQ_TEST_MOCK_CUDA_QUEUES_H
-#define HCQ_TEST_MOCK_CUDA_QUEUES_H
+#pragma once
 
 #include "cuda_work.h"
 
@@ -243,5 +242,3 @@ static int mc_value_coming(const mc_value *wait) {
     }
     return 0;
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_QUEUES_H */

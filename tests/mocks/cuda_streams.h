@@ -1,7 +1,6 @@
 /* cuda_streams.h - part of libcuda.c: streams, events, what is put into
    streams. */
-#ifndef HCQ_TEST_MOCK_CUDA_STREAMS_H
-#define HCQ_TEST_MOCK_CUDA_STREAMS_H
+#pragma once
 
 #include "cuda_queues.h"
 
@@ -247,5 +246,3 @@ MC_VALUE_API(cuStreamWriteValue64, MC_WRITE64, 1)
 MC_VALUE_API(cuStreamWaitValue64_v2, MC_WAIT64, 0)
 MC_VALUE_API(cuStreamWriteValue64_v2, MC_WRITE64, 0)
 #endif
-
-#endif /* HCQ_TEST_MOCK_CUDA_STREAMS_H */

@@ -1,7 +1,6 @@
 /* cuda_variants.h - the CUDA devices, of the mock driver, that the conformance
    suite meets. Part of util.h. */
-#ifndef HCQ_TEST_MOCK_CUDA_VARIANTS_H
-#define HCQ_TEST_MOCK_CUDA_VARIANTS_H
+#pragma once
 
 /* What no test means to do. */
 enum { MOCK_CUDA_NEVER = MOCK_CUDA_PAGEABLE_IS_MISUSE | MOCK_CUDA_NO_EARLY_WAITS };
@@ -53,5 +52,3 @@ static TEST_UNUSED const mock_cuda_desc mock_cuda_single = {
      .device_flags = HCQ_DEVICE_NO_COPY_LANE, .one_fifo = 1}, \
     {.name = "cumock-narrow", .backend = "CUDA", .cuda = &mock_cuda_many, .counter_limit = 16, \
      .narrow = 1},
-
-#endif /* HCQ_TEST_MOCK_CUDA_VARIANTS_H */

@@ -1,7 +1,6 @@
 /* cuda_wait.h - part of libcuda.c: how calls and work queues wait, and who wakes
    them. */
-#ifndef HCQ_TEST_MOCK_CUDA_WAIT_H
-#define HCQ_TEST_MOCK_CUDA_WAIT_H
+#pragma once
 
 #include "cuda_base.h"
 
@@ -124,5 +123,3 @@ static void mc_may_sync(const char *name) {
         mc_wait_call(mc_context_ready, mc_tls.here, M.sequence, name);
     }
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_WAIT_H */

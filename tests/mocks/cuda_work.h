@@ -1,7 +1,6 @@
 /* cuda_work.h - part of libcuda.c: what an operation is, and what it does when its
    turn comes. */
-#ifndef HCQ_TEST_MOCK_CUDA_WORK_H
-#define HCQ_TEST_MOCK_CUDA_WORK_H
+#pragma once
 
 #include "cuda_memory.h"
 #include "cuda_modules.h"
@@ -287,5 +286,3 @@ static void mc_work_drop(mc_work *w) {
         (void)mc_graph_run(w);
     }
 }
-
-#endif /* HCQ_TEST_MOCK_CUDA_WORK_H */

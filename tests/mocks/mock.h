@@ -9,8 +9,7 @@
    of hcq runs inside a batch.
 
    Include after hcq.h with its implementation. */
-#ifndef HCQ_TEST_MOCK_H
-#define HCQ_TEST_MOCK_H
+#pragma once
 
 #include "mock_base.h"
 
@@ -602,5 +601,3 @@ static const hcq_backend mock_backend = {
 static TEST_UNUSED hcq_result mock_register(void) {
     return hcq_registry_register(NULL, &mock_backend);
 }
-
-#endif /* HCQ_TEST_MOCK_H */

@@ -1,6 +1,5 @@
 /* mock_base.h - the mock backend: options, objects, memory, programs. Part of mock.h. */
-#ifndef HCQ_TEST_MOCK_BASE_H
-#define HCQ_TEST_MOCK_BASE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdio.h>
@@ -154,7 +153,7 @@ static unsigned char *mock_host(const mock_device *d, uint64_t address, uint64_t
 
 /* No more than this, so that large memory can be sparse. */
 static void mock_soil(unsigned char *host, int value, uint64_t size) {
-    memset(host, value, size < 1 << 20 ? (size_t)size : 1 << 20);
+    memset(host, value, size < 65536 ? (size_t)size : 65536);
 }
 
 /* Addresses only rise and are never used twice: a stale one faults. */
@@ -258,5 +257,3 @@ static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
     *code = program;
     return HCQ_OK;
 }
-
-#endif /* HCQ_TEST_MOCK_BASE_H */

@@ -1,7 +1,6 @@
 /* stage.h - a bit of everything on a device, in which any call may fail; each way to fail
    in a process of its own. For the mishaps on the mocks of Vulkan and CUDA. */
-#ifndef HCQ_TEST_MOCK_STAGE_H
-#define HCQ_TEST_MOCK_STAGE_H
+#pragma once
 
 #include "support/util.h"
 
@@ -168,5 +167,3 @@ static int mishap_ended(pid_t child) {
     }
     return status == 0 ? 1 : -1;
 }
-
-#endif /* HCQ_TEST_MOCK_STAGE_H */

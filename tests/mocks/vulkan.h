@@ -20,8 +20,7 @@
    Set mock_vk_options before the instance is made; zero is the default, in
    brackets. Include after hcq.h, whose implementation was compiled after
    vulkan_loader.h. */
-#ifndef HCQ_TEST_MOCK_VULKAN_H
-#define HCQ_TEST_MOCK_VULKAN_H
+#pragma once
 
 #include "vulkan_device.h"
 
@@ -65,5 +64,3 @@ static TEST_UNUSED const mock_vk_desc mock_vk_turns = {
     {.name = "vkmock-one", .backend = "VULKAN", .driver = &mock_vk_one}, \
     {.name = "vkmock-low", .backend = "VULKAN", .driver = &mock_vk_low}, \
     {.name = "vkmock-turns", .backend = "VULKAN", .driver = &mock_vk_turns, .one_fifo = 1},
-
-#endif /* HCQ_TEST_MOCK_VULKAN_H */

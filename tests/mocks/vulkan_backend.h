@@ -1,7 +1,6 @@
 /* vulkan_backend.h - hcq on the mock Vulkan driver: queues, limits, memory, time,
    engines that lavapipe cannot show. */
-#ifndef HCQ_TEST_MOCK_VULKAN_BACKEND_H
-#define HCQ_TEST_MOCK_VULKAN_BACKEND_H
+#pragma once
 
 #include "vulkan_rig.h"
 
@@ -477,5 +476,3 @@ static void unfit_drivers(TEST_ARGS) {
     cmocka_unit_test(cache_is_of_use), cmocka_unit_test(engine_lends_its_device),  \
     cmocka_unit_test(meanwhile_an_engine_is_asked),                                \
     cmocka_unit_test(meanwhile_the_layer_speaks), cmocka_unit_test(unfit_drivers)
-
-#endif /* HCQ_TEST_MOCK_VULKAN_BACKEND_H */

@@ -1,6 +1,5 @@
 /* vulkan_base.h - the mock of Vulkan: checks, counters, failures on demand, objects. */
-#ifndef HCQ_TEST_MOCK_VULKAN_BASE_H
-#define HCQ_TEST_MOCK_VULKAN_BASE_H
+#pragma once
 
 #include "vulkan_options.h"
 
@@ -233,5 +232,3 @@ static void mock_vk_inside(mock_vk_object *o, uint32_t linger) {
 static void mock_vk_outside(mock_vk_object *o) {
     __atomic_store_n(&o->inside, 0, __ATOMIC_RELAXED);
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_BASE_H */

@@ -1,7 +1,6 @@
 /* vulkan_commands.h - the mock of Vulkan: command pools, command buffers, queries,
    recording. */
-#ifndef HCQ_TEST_MOCK_VULKAN_COMMANDS_H
-#define HCQ_TEST_MOCK_VULKAN_COMMANDS_H
+#pragma once
 
 #include "vulkan_pipelines.h"
 
@@ -520,5 +519,3 @@ static void mock_vkCmdBeginDebugUtilsLabelEXT(VkCommandBuffer handle,
 static void mock_vkCmdEndDebugUtilsLabelEXT(VkCommandBuffer handle) {
     (void)mock_vk_record(handle, MOCK_VK_CmdEndDebugUtilsLabelEXT, 0);
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_COMMANDS_H */

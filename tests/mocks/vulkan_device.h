@@ -1,6 +1,5 @@
 /* vulkan_device.h - the mock of Vulkan: devices, and the way in. */
-#ifndef HCQ_TEST_MOCK_VULKAN_DEVICE_H
-#define HCQ_TEST_MOCK_VULKAN_DEVICE_H
+#pragma once
 
 #include "vulkan_run.h"
 
@@ -215,5 +214,3 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL mock_vk_loader(VkInstance instance, con
     PFN_vkGetInstanceProcAddr loader = mock_vk_system();
     return loader ? loader(instance, name) : NULL;
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_DEVICE_H */

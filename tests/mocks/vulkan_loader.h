@@ -1,7 +1,6 @@
 /* vulkan_loader.h - makes hcq_vulkan.h ask the mock for Vulkan's functions.
    Include before hcq.h with its implementation; vulkan.h comes after it. */
-#ifndef HCQ_TEST_MOCK_VULKAN_LOADER_H
-#define HCQ_TEST_MOCK_VULKAN_LOADER_H
+#pragma once
 
 #if !defined(_GNU_SOURCE) && !defined(_WIN32)
 #define _GNU_SOURCE /* as hcq.h does; before any system header */
@@ -21,5 +20,3 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL mock_vk_loader(VkInstance instance, con
 #endif
 
 #define HCQ_VULKAN_LOADER mock_vk_loader
-
-#endif /* HCQ_TEST_MOCK_VULKAN_LOADER_H */

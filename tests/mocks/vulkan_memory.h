@@ -1,7 +1,6 @@
 /* vulkan_memory.h - the mock of Vulkan: a device's structure, its objects, memory,
    buffers and their addresses. */
-#ifndef HCQ_TEST_MOCK_VULKAN_MEMORY_H
-#define HCQ_TEST_MOCK_VULKAN_MEMORY_H
+#pragma once
 
 #include "vulkan_physical.h"
 
@@ -133,7 +132,7 @@ static unsigned char *mock_vk_bytes(uint64_t size) {
     void *bytes = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     mock_vk_check(bytes != MAP_FAILED, "the host has no %llu bytes", mock_vk_u(size));
-    return memset(bytes, 0xA5, size < 262144 ? (size_t)size : 262144);
+    return memset(bytes, 0xA5, size < 32768 ? (size_t)size : 32768);
 }
 
 static void mock_vk_memory_close(mock_vk_object *o) {
@@ -342,5 +341,3 @@ static unsigned char *mock_vk_reach(mock_vk_device *d, uint64_t address, uint64_
     pthread_mutex_unlock(&d->lock);
     return host;
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_MEMORY_H */

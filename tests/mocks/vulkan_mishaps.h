@@ -1,7 +1,6 @@
 /* vulkan_mishaps.h - hcq on the mock Vulkan driver when calls fail or devices are
    lost. */
-#ifndef HCQ_TEST_MOCK_VULKAN_MISHAPS_H
-#define HCQ_TEST_MOCK_VULKAN_MISHAPS_H
+#pragma once
 
 #include "stage.h"
 #include "vulkan_backend.h"
@@ -207,5 +206,3 @@ static void every_loss(TEST_ARGS) {
 #define MISHAP_TESTS \
     cmocka_unit_test(refused_submits), cmocka_unit_test(lost_devices), \
     cmocka_unit_test(every_call_fails), cmocka_unit_test(every_loss)
-
-#endif /* HCQ_TEST_MOCK_VULKAN_MISHAPS_H */

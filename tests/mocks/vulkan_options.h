@@ -1,6 +1,5 @@
 /* vulkan_options.h - what the mock of Vulkan can be told, and its functions. */
-#ifndef HCQ_TEST_MOCK_VULKAN_OPTIONS_H
-#define HCQ_TEST_MOCK_VULKAN_OPTIONS_H
+#pragma once
 
 #include "vulkan_loader.h"
 
@@ -117,5 +116,3 @@ static const char *const mock_vk_names[MOCK_VK_ENTRY_COUNT] = {
     MOCK_VK_ENTRIES(MOCK_VK_NAME)
 #undef MOCK_VK_NAME
 };
-
-#endif /* HCQ_TEST_MOCK_VULKAN_OPTIONS_H */

@@ -1,7 +1,6 @@
 /* vulkan_physical.h - the mock of Vulkan: instances, and what physical devices say
    about themselves. Only structures that hcq knows. */
-#ifndef HCQ_TEST_MOCK_VULKAN_PHYSICAL_H
-#define HCQ_TEST_MOCK_VULKAN_PHYSICAL_H
+#pragma once
 
 #include "vulkan_base.h"
 
@@ -446,5 +445,3 @@ static void mock_vk_say(const mock_vk_physical *p, const char *text) {
                                  m->pUserData);
     }
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_PHYSICAL_H */

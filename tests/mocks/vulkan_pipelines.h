@@ -1,8 +1,7 @@
 /* vulkan_pipelines.h - the mock of Vulkan: which CPU kernel a module stands for, and
    how its arguments reach it: by a pointer in the push constants; modules, layouts,
    pipelines and their caches; sets of descriptors, which no kernel reads. */
-#ifndef HCQ_TEST_MOCK_VULKAN_PIPELINES_H
-#define HCQ_TEST_MOCK_VULKAN_PIPELINES_H
+#pragma once
 
 #include "vulkan_memory.h"
 #ifndef HCQ_H
@@ -328,5 +327,3 @@ static void mock_vkUpdateDescriptorSets(VkDevice handle, uint32_t count,
         pthread_mutex_unlock(&d->lock);
     }
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_PIPELINES_H */

@@ -1,6 +1,5 @@
 /* vulkan_queues.h - the mock of Vulkan: semaphores, submission, waiting. */
-#ifndef HCQ_TEST_MOCK_VULKAN_QUEUES_H
-#define HCQ_TEST_MOCK_VULKAN_QUEUES_H
+#pragma once
 
 #include "vulkan_commands.h"
 
@@ -338,5 +337,3 @@ static VkResult mock_vkDeviceWaitIdle(VkDevice handle) {
     result = result == VK_SUCCESS && mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : result;
     return mock_vk_told(d, result);
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_QUEUES_H */

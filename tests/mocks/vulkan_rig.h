@@ -1,8 +1,7 @@
 /* vulkan_rig.h - an engine's device to play with by raw calls: the mock's with all its
    families and a buffer, or the system's with one queue, under the validation layer
    where that looks on. */
-#ifndef HCQ_TEST_MOCK_VULKAN_RIG_H
-#define HCQ_TEST_MOCK_VULKAN_RIG_H
+#pragma once
 
 #include "support/util.h"
 
@@ -274,5 +273,3 @@ static void rig_signal(rig *r, VkSemaphore semaphore, uint64_t value) {
                                         .semaphore = semaphore, .value = value};
     RIG_OK(r->vk.SignalSemaphore(r->device, &info));
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_RIG_H */

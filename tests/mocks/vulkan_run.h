@@ -1,6 +1,5 @@
 /* vulkan_run.h - the mock of Vulkan: the clock, and the threads that execute. */
-#ifndef HCQ_TEST_MOCK_VULKAN_RUN_H
-#define HCQ_TEST_MOCK_VULKAN_RUN_H
+#pragma once
 
 #include "vulkan_queues.h"
 
@@ -282,5 +281,3 @@ static void *mock_vk_queue_main(void *user) {
     pthread_mutex_unlock(&d->lock);
     return NULL;
 }
-
-#endif /* HCQ_TEST_MOCK_VULKAN_RUN_H */

@@ -216,8 +216,7 @@ class Bench:
         for header, sources in (('vulkan/spirv_modules', 'vulkan/spirv/*'),
                                 ('support/shaders', 'support/shaders/*.comp')):
             with open(os.path.join(self.tree, 'tests', header + '.h'), 'w') as f:
-                subprocess.run(['sh', '-c', 'sh tests/vulkan/spirv_modules.sh MADE_%s_H tests/%s'
-                                % (os.path.basename(header), sources)],
+                subprocess.run(['sh', '-c', 'sh tests/vulkan/spirv_modules.sh tests/' + sources],
                                cwd=self.tree, stdout=f, check=True)
         for version in '', '-11040':
             more = ['-DMOCK_CUDA_VERSION=' + version[1:]] if version else []

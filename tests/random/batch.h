@@ -1,7 +1,6 @@
 /* batch.h - how answers.c makes submissions, with a claim for everything that they
    raise, and hands them to the library. */
-#ifndef HCQ_TEST_BATCH_H
-#define HCQ_TEST_BATCH_H
+#pragma once
 
 #include "data.h"
 
@@ -454,5 +453,3 @@ static void submit_draft(actor *me, draft *d) {
     d->submitted = 1;
     me->open[me->open_count++] = d->index;
 }
-
-#endif /* HCQ_TEST_BATCH_H */

@@ -1,7 +1,6 @@
 /* claims.h - what answers.c holds answers against: claims, the host's moves that
    they wait for, and how an answer is checked. */
-#ifndef HCQ_TEST_CLAIMS_H
-#define HCQ_TEST_CLAIMS_H
+#pragma once
 
 #include "random.h"
 
@@ -349,5 +348,3 @@ static claim *any_claim(actor *me, actor *of, uint32_t count) {
     }
     return &of->claims[chance(me, 60) ? count - 1 - pick(me, recent) : pick(me, count)];
 }
-
-#endif /* HCQ_TEST_CLAIMS_H */

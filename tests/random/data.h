@@ -1,7 +1,6 @@
 /* data.h - what submissions of answers.c do to small buffers of their thread: after
    one another, as a model does it, because each waits for those that it meets. */
-#ifndef HCQ_TEST_DATA_H
-#define HCQ_TEST_DATA_H
+#pragma once
 
 #include "hosts.h"
 
@@ -125,5 +124,3 @@ static void check_data(const actor *me) {
         }
     }
 }
-
-#endif /* HCQ_TEST_DATA_H */

@@ -1,6 +1,5 @@
 /* disturbed.h - signals that interrupt every system call. */
-#ifndef HCQ_TEST_DISTURBED_H
-#define HCQ_TEST_DISTURBED_H
+#pragma once
 
 #include "random.h"
 
@@ -90,5 +89,3 @@ static void interrupt_stop(void) {
     setitimer(ITIMER_REAL, &never, NULL);
     MUST(hcq_close(E.device));
 }
-
-#endif /* HCQ_TEST_DISTURBED_H */

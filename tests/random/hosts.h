@@ -1,7 +1,6 @@
 /* hosts.h - what the host does in answers.c: it moves gates, as planned before
    anybody waits for them, and closes devices. */
-#ifndef HCQ_TEST_HOSTS_H
-#define HCQ_TEST_HOSTS_H
+#pragma once
 
 #include "claims.h"
 
@@ -144,5 +143,3 @@ static void attack(actor *me) {
         MUST(hcq_signal_fail(signal, ATTACKED));
     }
 }
-
-#endif /* HCQ_TEST_HOSTS_H */

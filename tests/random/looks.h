@@ -1,7 +1,6 @@
 /* looks.h - what the threads of answers.c ask for while they submit: claims of all
    threads, soon or late. */
-#ifndef HCQ_TEST_LOOKS_H
-#define HCQ_TEST_LOOKS_H
+#pragma once
 
 #include "batch.h"
 
@@ -210,5 +209,3 @@ static void look(actor *me) {
         looks[pick(me, sizeof looks / sizeof looks[0])](me);
     }
 }
-
-#endif /* HCQ_TEST_LOOKS_H */

@@ -1,7 +1,6 @@
 /* random.h - what the programs at random share: options of their own, dice. The first
    difference in any thread ends the program. */
-#ifndef HCQ_TEST_RANDOM_H
-#define HCQ_TEST_RANDOM_H
+#pragma once
 
 #include "support/util.h"
 
@@ -52,5 +51,3 @@ static TEST_UNUSED void must(const char *what, hcq_result result) {
     }
 }
 #define MUST(call) must(#call, (call))
-
-#endif /* HCQ_TEST_RANDOM_H */

@@ -1,7 +1,6 @@
 /* gpu_tests.h - what vulkan.c and cuda.c share: helpers, and tests of what both do,
    each in its own way. */
-#ifndef HCQ_TEST_GPU_TESTS_H
-#define HCQ_TEST_GPU_TESTS_H
+#pragma once
 
 #include "util.h"
 
@@ -291,5 +290,3 @@ static void timeline_waits_for_others(hcq_device *dev,
 #define SHARED_TESTS                                                               \
     TEST(fills_of_all_kinds), TEST(devices_take_turns), TEST(imports_of_any_range), \
     TEST(imports_that_overlap), TEST(clocks_keep_pace),
-
-#endif /* HCQ_TEST_GPU_TESTS_H */

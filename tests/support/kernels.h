@@ -1,7 +1,6 @@
 /* kernels.h - the kernels of the tests, in tests/support/kernels, as PTX.
    Made by tests/support/code.sh with nvcc 13.0.88. */
-#ifndef HCQ_TEST_KERNELS_H
-#define HCQ_TEST_KERNELS_H
+#pragma once
 
 static const struct { const char *name, *text; } test_ptx[] = {
 {"add",
@@ -146,5 +145,3 @@ static const struct { const char *name, *text; } test_ptx[] = {
 ".reg .b64 %rd<5>; mov.u64 %rd2, %globaltimer; $L1: mov.u64 %rd3, %globaltimer;\n"
 "sub.s64 %rd4, %rd3, %rd2; setp.lt.u64 %p1, %rd4, 20000000; @%p1 bra $L1; ret; }\n"},
 };
-
-#endif /* HCQ_TEST_KERNELS_H */

@@ -1,8 +1,7 @@
 /* no_driver.h - a program with a backend compiled in, on a machine that has no
    driver for it: opening says so and why, all else works. Part of no_vulkan.c and
    no_cuda.c, which bring hcq.h. */
-#ifndef HCQ_TEST_NO_DRIVER_H
-#define HCQ_TEST_NO_DRIVER_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,5 +150,3 @@ static int none(const char *backend, const char *text) {
     return works_on("CPU") && none_is_found(backend, text) && driver_is_empty(backend, text) &&
            works_on("CPU");
 }
-
-#endif /* HCQ_TEST_NO_DRIVER_H */

@@ -1,8 +1,7 @@
 /* util.h - what the behavioural tests share: variants, checks that explain
    themselves, memory hooks that count, a logger that remembers. Test programs
    include it first; it brings hcq.h with its implementation. */
-#ifndef HCQ_TEST_UTIL_H
-#define HCQ_TEST_UTIL_H
+#pragma once
 
 /* Under -std=c11 the tests need POSIX by name, also where HCQ_TEST_HEADER brings
    only declarations. */
@@ -177,7 +176,7 @@ static void *test_hook_alloc(void *user, size_t size, size_t align) {
     unsigned char *p = (unsigned char *)base + pad;
     test_head head = {base, size, TEST_MAGIC};
     memcpy(p - sizeof head, &head, sizeof head);
-    memset(p, 0xCB, size < 65536 ? size : 65536); /* nobody may count on zeros */
+    memset(p, 0xCB, size < 4096 ? size : 4096); /* nobody may count on zeros */
     __atomic_add_fetch(&m->blocks, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&m->bytes, size, __ATOMIC_SEQ_CST);
     return p;
@@ -839,5 +838,3 @@ static TEST_UNUSED hcq_result submit_lists(hcq_device *device, const hcq_point *
     s.flags = flags;
     return hcq_submit(device, &s, 1, point);
 }
-
-#endif /* HCQ_TEST_UTIL_H */

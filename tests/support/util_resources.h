@@ -9,8 +9,7 @@
    Heap is counted where nothing else changes it: glibc must keep no caches of its
    own (TEST_TUNABLES, which run.sh sets), a system's driver does, a sanitizer has its
    own count at the end of the process, and cmocka keeps a note of a test that skips. */
-#ifndef HCQ_TEST_UTIL_RESOURCES_H
-#define HCQ_TEST_UTIL_RESOURCES_H
+#pragma once
 
 #include <dirent.h>
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
@@ -114,5 +113,3 @@ static int test_resources_left(const test_resources *before, test_rules rules) {
             (unsigned long long)before->heap, (unsigned long long)now.heap);
     return 1;
 }
-
-#endif /* HCQ_TEST_UTIL_RESOURCES_H */

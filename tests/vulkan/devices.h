@@ -1,7 +1,6 @@
 /* devices.h - edges between lanes of one device; memory that one device maps of
    another. Part of vulkan.c. */
-#ifndef HCQ_TEST_VULKAN_DEVICES_H
-#define HCQ_TEST_VULKAN_DEVICES_H
+#pragma once
 
 #include "shared.h"
 
@@ -145,5 +144,3 @@ static void mapped_memory_ends_in_all_orders(TEST_ARGS) {
 
 #define DEVICE_TESTS                                                               \
     TEST(edges_of_lanes_are_native), TEST(mapped_memory_ends_in_all_orders),
-
-#endif /* HCQ_TEST_VULKAN_DEVICES_H */

@@ -1,7 +1,6 @@
 /* engine.h - handles that hcq gives, and a device that an engine lends. Part of
    vulkan.c. */
-#ifndef HCQ_TEST_VULKAN_ENGINE_H
-#define HCQ_TEST_VULKAN_ENGINE_H
+#pragma once
 
 #include "mocks/vulkan_rig.h"
 #include "shared.h"
@@ -270,5 +269,3 @@ static void the_timeline_waits_for_an_engine(TEST_ARGS) {
     TEST(handles_of_its_own), TEST(import_point_refuses),                          \
     TEST(points_that_have_no_semaphore), TEST(points_of_an_engine),                \
     TEST(the_timeline_waits_for_an_engine),
-
-#endif /* HCQ_TEST_VULKAN_ENGINE_H */

@@ -1,6 +1,5 @@
 /* memory.h - blocks and what lies in them. Part of vulkan.c. */
-#ifndef HCQ_TEST_VULKAN_MEMORY_H
-#define HCQ_TEST_VULKAN_MEMORY_H
+#pragma once
 
 #include "shared.h"
 
@@ -111,5 +110,3 @@ static void allocations_at_random(TEST_ARGS) {
 #define MEMORY_TESTS                                                               \
     TEST(freed_neighbours_join), TEST(large_allocations_have_their_own),           \
     TEST(allocations_at_random),
-
-#endif /* HCQ_TEST_VULKAN_MEMORY_H */

@@ -1,7 +1,6 @@
 /* programs.h - modules: arguments by bindings, blocks, entry points, and
    what is refused; the pipeline cache. Part of vulkan.c. */
-#ifndef HCQ_TEST_VULKAN_PROGRAMS_H
-#define HCQ_TEST_VULKAN_PROGRAMS_H
+#pragma once
 
 #include "replay.h"
 #include "shared.h"
@@ -405,5 +404,3 @@ static void caches_are_saved_and_given(TEST_ARGS) {
     TEST(bindings_end_with_the_buffer), TEST(misaligned_bindings_are_refused),     \
     TEST(arguments_have_to_fit), TEST(blocks_have_to_fit), TEST(entry_points_by_name), \
     TEST(caches_are_saved_and_given),
-
-#endif /* HCQ_TEST_VULKAN_PROGRAMS_H */

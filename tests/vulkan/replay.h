@@ -1,8 +1,7 @@
 /* replay.h - bound queues: what a submit records anew and what it only writes; grids
    beyond maxComputeWorkGroupCount, which run in parts that nobody notices. Part of
    vulkan.c. */
-#ifndef HCQ_TEST_VULKAN_REPLAY_H
-#define HCQ_TEST_VULKAN_REPLAY_H
+#pragma once
 
 #include "shared.h"
 
@@ -242,5 +241,3 @@ static void grids_beyond_limits(TEST_ARGS) {
 #define REPLAY_TESTS                                                               \
     TEST(arguments_grids_and_values_are_data), TEST(segments_are_recorded_alone), \
     TEST(grids_beyond_limits),
-
-#endif /* HCQ_TEST_VULKAN_REPLAY_H */

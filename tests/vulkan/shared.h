@@ -1,6 +1,5 @@
 /* shared.h - what the parts of vulkan.c share. */
-#ifndef HCQ_TEST_VULKAN_SHARED_H
-#define HCQ_TEST_VULKAN_SHARED_H
+#pragma once
 
 #include "support/gpu_tests.h"
 #include "support/util.h"
@@ -64,5 +63,3 @@ static hcq_device *device_with(uint32_t flags, uint32_t slots) {
     desc.slots = slots;
     return test_open(0, &desc);
 }
-
-#endif /* HCQ_TEST_VULKAN_SHARED_H */

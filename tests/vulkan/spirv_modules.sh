@@ -2,7 +2,7 @@
 # Prints a C header with the modules of some sources, as arrays spirv_NAME, and
 # SPIRV_MODULES(X), which is X(NAME) for each:
 #
-#   sh tests/vulkan/spirv_modules.sh GUARD SOURCE...
+#   sh tests/vulkan/spirv_modules.sh SOURCE...
 #
 # run.sh makes spirv.c's of all in tests/vulkan/spirv/ and those of all tests, of
 # tests/support/shaders/; bench/run.sh the benchmark's, of tiny.comp.
@@ -30,14 +30,11 @@ array() { # SOURCE: its module as an array of C, without names for debuggers
     printf '};\n'
 }
 
-guard=$1
-shift
 echo "/* Made by tests/vulkan/spirv_modules.sh; not to be edited. */"
-printf '#ifndef %s\n#define %s\n\n#include <stdint.h>\n' "$guard" "$guard"
+printf '#pragma once\n\n#include <stdint.h>\n'
 names=
 for source in "$@"; do
     array "$source"
     names="$names X($name)"
 done
 printf '\n#define SPIRV_MODULES(X)%s\n' "$names"
-printf '\n#endif /* %s */\n' "$guard"

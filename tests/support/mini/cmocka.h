@@ -7,8 +7,7 @@
    it ends the program. Where the next run shall go on from there, two variables
    of the environment say how: MINI_CMOCKA_AFTER=NAME leaves out all tests up to
    NAME, MINI_CMOCKA_LIMIT=SECONDS ends the program if a test takes longer. */
-#ifndef HCQ_TEST_MINI_CMOCKA_H
-#define HCQ_TEST_MINI_CMOCKA_H
+#pragma once
 
 #include <fnmatch.h>
 #include <setjmp.h>
@@ -117,5 +116,3 @@ MINI int mini_run(const char *name, const struct CMUnitTest *tests, size_t count
     printf("[  FAILED  ] %d test(s), named above\n", counts[MINI_FAILED]);
     return counts[MINI_FAILED];
 }
-
-#endif /* HCQ_TEST_MINI_CMOCKA_H */
