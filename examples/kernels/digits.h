@@ -1,7 +1,6 @@
 /* digits.h - the kernels of examples/digits.c, as PTX.
    Made by tests/support/code.sh with nvcc 13.0.88. */
-#ifndef HCQ_EXAMPLE_DIGITS_KERNELS_H
-#define HCQ_EXAMPLE_DIGITS_KERNELS_H
+#pragma once
 
 static const char ptx_back[] =
     ".version 6.0\n"
@@ -341,5 +340,3 @@ static const char ptx_update[] =
     "st.global.f32 [%rd15], %f16;\n"
     "ret;\n"
     "}\n";
-
-#endif /* HCQ_EXAMPLE_DIGITS_KERNELS_H */

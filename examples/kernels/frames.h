@@ -1,7 +1,6 @@
 /* frames.h - the kernels of examples/frames.c, as PTX.
    Made by tests/support/code.sh with nvcc 13.0.88. */
-#ifndef HCQ_EXAMPLE_FRAMES_KERNELS_H
-#define HCQ_EXAMPLE_FRAMES_KERNELS_H
+#pragma once
 
 static const char ptx_draw[] =
     ".version 6.0\n"
@@ -88,5 +87,3 @@ static const char ptx_draw[] =
     "$L10:\n"
     "ret;\n"
     "}\n";
-
-#endif /* HCQ_EXAMPLE_FRAMES_KERNELS_H */

@@ -1,7 +1,6 @@
 /* hello.h - the kernels of examples/hello.c, as PTX.
    Made by tests/support/code.sh with nvcc 13.0.88. */
-#ifndef HCQ_EXAMPLE_HELLO_KERNELS_H
-#define HCQ_EXAMPLE_HELLO_KERNELS_H
+#pragma once
 
 static const char ptx_axpy[] =
     ".version 6.0\n"
@@ -39,5 +38,3 @@ static const char ptx_axpy[] =
     "$L2:\n"
     "ret;\n"
     "}\n";
-
-#endif /* HCQ_EXAMPLE_HELLO_KERNELS_H */

@@ -1,7 +1,6 @@
 /* photo.h - the kernels of examples/photo.c, as PTX.
    Made by tests/support/code.sh with nvcc 13.0.88. */
-#ifndef HCQ_EXAMPLE_PHOTO_KERNELS_H
-#define HCQ_EXAMPLE_PHOTO_KERNELS_H
+#pragma once
 
 static const char ptx_blur_x[] =
     ".version 6.0\n"
@@ -265,5 +264,3 @@ static const char ptx_ink[] =
     "$L7:\n"
     "ret;\n"
     "}\n";
-
-#endif /* HCQ_EXAMPLE_PHOTO_KERNELS_H */

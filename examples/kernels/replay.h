@@ -1,7 +1,6 @@
 /* replay.h - the kernels of examples/replay.c, as PTX.
    Made by tests/support/code.sh with nvcc 13.0.88. */
-#ifndef HCQ_EXAMPLE_REPLAY_KERNELS_H
-#define HCQ_EXAMPLE_REPLAY_KERNELS_H
+#pragma once
 
 static const char ptx_step[] =
     ".version 6.0\n"
@@ -22,5 +21,3 @@ static const char ptx_step[] =
     "st.global.u32 [%rd2], %r3;\n"
     "ret;\n"
     "}\n";
-
-#endif /* HCQ_EXAMPLE_REPLAY_KERNELS_H */

@@ -1,7 +1,6 @@
 /* digits.h - the shaders of examples/digits.c, as arrays.
    Made by tests/support/code.sh with glslang 11:12.0.0, SPIRV-Tools v2023.1. */
-#ifndef HCQ_EXAMPLE_DIGITS_SHADERS_H
-#define HCQ_EXAMPLE_DIGITS_SHADERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -241,5 +240,3 @@ static const uint32_t spirv_update[] = {
 0x6003d,0x2a,0x8f,0x8e,0x2,0x4,0x4003d,0x6,0x90,0x14,0x4003d,0x18,0x91,0x75,0x60041,0x4c,0x92,0x8f,
 0x31,0x90,0x5003e,0x92,0x91,0x2,0x4,0x100fd,0x10038
 };
-
-#endif /* HCQ_EXAMPLE_DIGITS_SHADERS_H */

@@ -1,7 +1,6 @@
 /* frames.h - the shaders of examples/frames.c, as arrays.
    Made by tests/support/code.sh with glslang 11:12.0.0, SPIRV-Tools v2023.1. */
-#ifndef HCQ_EXAMPLE_FRAMES_SHADERS_H
-#define HCQ_EXAMPLE_FRAMES_SHADERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ static const uint32_t spirv_draw[] = {
 0x79,0x4f,0x4003d,0x6,0x7a,0x6a,0x500ab,0x3a,0x7b,0x79,0x7a,0x400fa,0x7b,0x66,0x68,0x200f8,0x68,
 0x100fd,0x10038
 };
-
-#endif /* HCQ_EXAMPLE_FRAMES_SHADERS_H */

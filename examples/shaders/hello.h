@@ -1,7 +1,6 @@
 /* hello.h - the shaders of examples/hello.c, as arrays.
    Made by tests/support/code.sh with glslang 11:12.0.0, SPIRV-Tools v2023.1. */
-#ifndef HCQ_EXAMPLE_HELLO_SHADERS_H
-#define HCQ_EXAMPLE_HELLO_SHADERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ static const uint32_t spirv_axpy[] = {
 0x50080,0x14,0x3d,0x3c,0x3a,0x60041,0x2f,0x3e,0x2a,0x1a,0x2b,0x5003e,0x3e,0x3d,0x2,0x4,0x200f9,
 0x25,0x200f8,0x25,0x100fd,0x10038
 };
-
-#endif /* HCQ_EXAMPLE_HELLO_SHADERS_H */

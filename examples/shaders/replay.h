@@ -1,7 +1,6 @@
 /* replay.h - the shaders of examples/replay.c, as arrays.
    Made by tests/support/code.sh with glslang 11:12.0.0, SPIRV-Tools v2023.1. */
-#ifndef HCQ_EXAMPLE_REPLAY_SHADERS_H
-#define HCQ_EXAMPLE_REPLAY_SHADERS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ static const uint32_t spirv_step[] = {
 0x9,0x23,0x22,0x2,0x8,0x50080,0x9,0x24,0x1e,0x23,0x50041,0x1a,0x25,0x15,0xf,0x5003e,0x25,0x24,0x2,
 0x4,0x100fd,0x10038
 };
-
-#endif /* HCQ_EXAMPLE_REPLAY_SHADERS_H */

@@ -10,7 +10,7 @@
    by submissions before, which are held with it, and nobody else is. */
 static void memory_released_by_submitted_work(TEST_ARGS) {
     for (int i = 0; i < 2; i++) {
-        hcq_device *from = i ? T.dev2 : T.dev;
+        hcq_device *from = i ? dev2() : T.dev;
         hcq_point waits[2] = {hcq_at(make_signal(from, 0), 7), make_gate(T.dev)};
         hcq_point ready, freed, done, other;
         hcq_buffer a, b = make_words(T.dev, 16);
@@ -71,7 +71,7 @@ static void reuse_block(hcq_device *user, uint32_t flags, int handed) {
 /* Work of the same device, and of another one that sees its memory. */
 static void alloc_after_waits_for_last_users(TEST_ARGS) {
     for (uint32_t i = 0; i < 32; i++) {
-        hcq_device *user = i & 16 && has_feature(HCQ_FEATURE_MAP) ? T.dev2 : T.dev;
+        hcq_device *user = i & 16 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
         reuse_block(user, i & 7, (i & 8) != 0);
     }
 }
@@ -109,10 +109,10 @@ static void failed_alloc_keeps_the_users(TEST_ARGS) {
     CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST));
     CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &x));
     for (int named = 0; named < 2; named++) { /* a queue still names the block, or none */
-        hcq_queue *q = make_holder(T.dev2);
+        hcq_queue *q = make_holder(dev2());
         hold_reset();
         CHECK_INDEX(hcq_queue_fill(q, x, sizeof bytes, 0xab, 1), 1);
-        hcq_point done = hold_start(q, T.dev2);
+        hcq_point done = hold_start(q, dev2());
         if (!named) {
             hcq_queue_destroy(q);
         }
@@ -150,7 +150,7 @@ static hcq_result get_now(void *bytes, hcq_buffer src, uint64_t size) {
 /* Usable until the points are reached, refused from then on, and handed out
    again. */
 static void free_after_is_held(TEST_ARGS) {
-    hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev2)}, freed, done;
+    hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())}, freed, done;
     hcq_buffer a, b, copy = make_words(T.dev, 16);
     unsigned char byte = 0x21;
     uint32_t word = 0;

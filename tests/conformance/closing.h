@@ -351,7 +351,7 @@ static void close_with_held_memory(TEST_ARGS) {
     hcq_transfer_command command = command_update(a, data, sizeof data);
     CHECK_OK(hcq_transfer_submit(device, &ready, 1, &command, 1, NULL));
     CHECK_OK(submit_lists(T.dev, &ready, NULL, 0, &follower[0]));
-    CHECK_OK(submit_lists(T.dev2, &freed, NULL, 0, &follower[1]));
+    CHECK_OK(submit_lists(dev2(), &freed, NULL, 0, &follower[1]));
     CHECK_OK(hcq_close(device));
     WAIT_RESULT(follower[0], HCQ_ERROR_CANCELLED);
     WAIT_RESULT(follower[1], HCQ_ERROR_CANCELLED);

@@ -273,7 +273,7 @@ static void a_raise_wakes_who_waits_for_it(TEST_ARGS) {
     memset(sleepers, 0, sizeof sleepers);
     for (uint32_t i = 0; i < N; i++) {
         turns_sleeper *s = &sleepers[i];
-        own[i] = make_signal(i % 2 ? T.dev : T.dev2, 0);
+        own[i] = make_signal(i % 2 ? T.dev : dev2(), 0);
         s->count = 1 + i % 3;
         for (uint32_t k = 0; k < s->count; k++) {
             s->points[k] = k ? hcq_at(busy, 1000 + i + k) : hcq_at(own[i], 1);

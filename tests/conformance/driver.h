@@ -482,7 +482,7 @@ static void registry_from_threads(TEST_ARGS) {
 static void features_are_true(TEST_ARGS) {
     static uint32_t mine[16];
     hcq_device_info info;
-    hcq_buffer a, theirs = make_words(T.dev2, 16);
+    hcq_buffer a, theirs = make_words(dev2(), 16);
     hcq_queue *q = make_queue(T.dev, HCQ_COPY);
     CHECK_OK(hcq_device_info_get(T.dev, &info));
     CHECK_OK(hcq_alloc(T.dev, 64, 0, &a));

@@ -289,7 +289,7 @@ static void lines_say_where_an_address_is(TEST_ARGS) {
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_program *put = make_put(T.dev);
     hcq_buffer living = make_words(T.dev, 16), freed;
-    hcq_buffer other = make_words(T.dev2, 16);
+    hcq_buffer other = make_words(dev2(), 16);
     char at[32];
     CHECK_OK(hcq_alloc(T.dev, 256, 0, &freed)); /* what is cached is remembered */
     uint64_t address = freed.address;

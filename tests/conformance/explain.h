@@ -37,7 +37,7 @@ static hcq_point submit_link(hcq_device *device, hcq_queue_kind kind, const char
 
 static void explain_nobody_raises_it(TEST_ARGS) {
     hcq_device *device = open_labelled("the labelled one", 0);
-    hcq_signal s = labelled_signal(T.dev2, "uploads"), there = labelled_signal(device, "there");
+    hcq_signal s = labelled_signal(dev2(), "uploads"), there = labelled_signal(device, "there");
     hcq_point low = hcq_at(s, 3), wait = hcq_at(there, 1);
     SAYS(explain(hcq_at(s, 7)), "uploads|7|nobody submitted raises it|host set");
     SAYS_NOT(explained, "cycle|final");
@@ -45,7 +45,7 @@ static void explain_nobody_raises_it(TEST_ARGS) {
     CHECK_OK(submit_lists(T.dev, &wait, &low, HCQ_UNORDERED, NULL)); /* not that far */
     SAYS(explain_line(explain(hcq_at(s, 7)), "uploads"), "nobody submitted raises it");
     SAYS_NOT(explain_line(explain(low), "uploads"), "nobody submitted raises it");
-    SAYS(explain(hcq_at(hcq_device_timeline(T.dev2), 1000)), "submitted"); /* yet to come */
+    SAYS(explain(hcq_at(hcq_device_timeline(dev2()), 1000)), "submitted"); /* yet to come */
     SAYS_NOT(explained, "reached|final");
     open_gate(wait);
     WAIT_OK(low);
@@ -107,16 +107,16 @@ static void explain_chain(TEST_ARGS) {
 static void explain_cycle_on_a_lane(TEST_ARGS) {
     static char dump[32768];
     hcq_signal s = labelled_signal(T.dev, "missing"), aside = make_signal(T.dev, 0);
-    hcq_point after = hcq_at(labelled_signal(T.dev2, "after"), 1), last = hcq_at(aside, 9);
+    hcq_point after = hcq_at(labelled_signal(dev2(), "after"), 1), last = hcq_at(aside, 9);
     CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, NULL));
     hcq_point consumer = submit_link(T.dev, HCQ_COMPUTE, "consumer", hcq_at(s, 1), after);
     SAYS_NOT(explain(consumer), "cycle"); /* not yet */
     hcq_point producer = submit_link(T.dev, HCQ_COMPUTE, "producer", hcq_at(aside, 0),
                                      hcq_at(s, 2));
     for (int i = 0; i < 5; i++) {      /* so that its number is nobody else's */
-        CHECK_OK(submit_lists(T.dev2, NULL, NULL, 0, NULL));
+        CHECK_OK(submit_lists(dev2(), NULL, NULL, 0, NULL));
     }
-    hcq_point outsider = submit_link(T.dev2, HCQ_COMPUTE, "outsider", after, last);
+    hcq_point outsider = submit_link(dev2(), HCQ_COMPUTE, "outsider", after, last);
     const hcq_point from[] = {consumer, producer, after, hcq_at(s, 1), hcq_at(s, 2),
                               timeline_now(T.dev), outsider, last};
     for (int i = 0; i < 8; i++) {
@@ -138,17 +138,17 @@ static void explain_cycle_on_a_lane(TEST_ARGS) {
 static void explain_cycle_of_many(TEST_ARGS) {
     enum { N = 20 };
     for (int way = 0; way < 3; way++) {
-        hcq_point gate = make_gate(T.dev), elsewhere = make_gate(T.dev2), ring[N], done[N];
+        hcq_point gate = make_gate(T.dev), elsewhere = make_gate(dev2()), ring[N], done[N];
         /* Raised by work that is held, too, but by the host. */
-        CHECK_OK(submit_lists(T.dev2, &gate, &elsewhere, HCQ_UNORDERED, NULL));
+        CHECK_OK(submit_lists(dev2(), &gate, &elsewhere, HCQ_UNORDERED, NULL));
         for (int i = 0; i < N; i++) {
-            ring[i] = make_gate(i % 2 ? T.dev : T.dev2);
+            ring[i] = make_gate(i % 2 ? T.dev : dev2());
         }
         for (int i = 0; i < N; i++) {
             hcq_point list[2], raise = hcq_at(ring[i].signal, 2);
             list[way == 2] = ring[(i + 1) % N];
             list[way != 2] = elsewhere;
-            CHECK_OK(submit_waits(i % 3 ? T.dev : T.dev2, list, way == 0 ? 1 : 2, &raise,
+            CHECK_OK(submit_waits(i % 3 ? T.dev : dev2(), list, way == 0 ? 1 : 2, &raise,
                                   HCQ_UNORDERED, &done[i]));
         }
         for (int i = 0; i < N; i += 7) {
@@ -165,9 +165,9 @@ static void explain_cycle_of_many(TEST_ARGS) {
 
 /* Lanes that take turns are no cycle while the host holds them up. */
 static void explain_no_false_cycle(TEST_ARGS) {
-    hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1), back = make_gate(T.dev2), done[2];
+    hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1), back = make_gate(dev2()), done[2];
     hcq_signal s = make_signal(T.dev, 0);
-    hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(T.dev2, HCQ_COMPUTE);
+    hcq_queue *a = make_queue(T.dev, HCQ_COMPUTE), *b = make_queue(dev2(), HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_wait(a, gate), 0);
     CHECK_INDEX(hcq_queue_signal(a, hcq_at(s, 1)), 1);
     CHECK_INDEX(hcq_queue_wait(a, back), 2);
@@ -175,7 +175,7 @@ static void explain_no_false_cycle(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_wait(b, hcq_at(s, 1)), 0);
     CHECK_INDEX(hcq_queue_signal(b, back), 1);
     CHECK_INDEX(hcq_queue_wait(b, hcq_at(s, 2)), 2);
-    CHECK_OK(hcq_queue_submit(b, T.dev2, &done[1]));
+    CHECK_OK(hcq_queue_submit(b, dev2(), &done[1]));
     CHECK_OK(hcq_queue_submit(a, T.dev, &done[0]));
     SAYS(explain_points(done, 2), "gate|nobody submitted raises it");
     SAYS_NOT(explained, "cycle");
@@ -187,9 +187,9 @@ static void explain_no_false_cycle(TEST_ARGS) {
 
 static void explain_what_is_over(TEST_ARGS) {
     hcq_device *device = open_labelled("short lived", 0);
-    hcq_signal failed = labelled_signal(T.dev, "broken"), gone = make_signal(T.dev2, 2);
+    hcq_signal failed = labelled_signal(T.dev, "broken"), gone = make_signal(dev2(), 2);
     hcq_signal s = labelled_signal(T.dev, "finished");
-    hcq_point wait = hcq_at(gone, 3), heir = hcq_at(labelled_signal(T.dev2, "heir"), 1);
+    hcq_point wait = hcq_at(gone, 3), heir = hcq_at(labelled_signal(dev2(), "heir"), 1);
     hcq_point theirs = make_gate(device), raise = hcq_at(s, 4), cancelled, closed, done;
     const hcq_signal none = {0}, made_up = {0xdeadbeefdeadbeefull};
     CHECK_OK(submit_lists(T.dev, &wait, &heir, HCQ_UNORDERED, &cancelled));
@@ -207,7 +207,7 @@ static void explain_what_is_over(TEST_ARGS) {
         {hcq_at(s, 1), "reached", "", "finished"},
         {done, "reached", "", ""},
         {timeline_now(T.dev), "reached", "", ""},
-        {hcq_at(hcq_device_timeline(T.dev2), 0), "reached", "", ""},
+        {hcq_at(hcq_device_timeline(dev2()), 0), "reached", "", ""},
         {hcq_at(failed, 0), "reached", "", ""}, /* reached is reached */
         {hcq_at(failed, 1), "final", native, "broken"},
         {cancelled, "final", cancels, ""},
@@ -260,7 +260,7 @@ static void explain_the_wait_that_is_left(TEST_ARGS) {
     hold_reset();
     (void)hold_device(T.dev, &waits[0]);
     CHECK_OK(hcq_queue_submit(second, T.dev, NULL));
-    CHECK_OK(submit_waits(T.dev2, waits, 2, NULL, 0, &after));
+    CHECK_OK(submit_waits(dev2(), waits, 2, NULL, 0, &after));
     hold_release();
     WAIT_OK(waits[0]);
     SAYS(explain(after), "late");
@@ -311,7 +311,7 @@ static void explain_running(TEST_ARGS) {
 static void explain_truncates(TEST_ARGS) {
     static char whole[8192], part[8192];
     hcq_point gate = hcq_at(labelled_signal(T.dev, "gate"), 1);
-    hcq_point later = hcq_at(labelled_signal(T.dev2, "later"), 1);
+    hcq_point later = hcq_at(labelled_signal(dev2(), "later"), 1);
     submit_link(T.dev, HCQ_COMPUTE, "some queue", gate, later);
     const hcq_point points[] = {later, gate};
     size_t length = hcq_explain(points, 2, NULL, 0);
@@ -367,7 +367,7 @@ static void *explainer_run(void *user) {
 static void explain_long_chains(TEST_ARGS) {
     enum { LEVELS = 60 };
     const uint32_t count = T.quick || TEST_SANITIZED ? 1000 : 5000;
-    hcq_signal t = make_signal(T.dev, 0), two[2] = {make_signal(T.dev, 0), make_signal(T.dev2, 0)};
+    hcq_signal t = make_signal(T.dev, 0), two[2] = {make_signal(T.dev, 0), make_signal(dev2(), 0)};
     hcq_point last = hcq_at(t, count + 1), link = last;
     char before[64] = "";
     for (uint32_t i = 1; i <= count; i++) {
@@ -375,7 +375,7 @@ static void explain_long_chains(TEST_ARGS) {
         if (i == 5) {
             snprintf(before, sizeof before, "waits for #%llu ", (unsigned long long)link.value);
         }
-        CHECK_OK(submit_lists(i % 3 ? T.dev : T.dev2, &wait, &raise, HCQ_UNORDERED, &link));
+        CHECK_OK(submit_lists(i % 3 ? T.dev : dev2(), &wait, &raise, HCQ_UNORDERED, &link));
         if (i == 5) {
             SAYS(explain(link), before);
             SAYS(explained, "nobody submitted raises it");
@@ -387,7 +387,7 @@ static void explain_long_chains(TEST_ARGS) {
         const hcq_point waits[2] = {hcq_at(two[0], i), hcq_at(two[1], i)};
         for (int k = 0; k < 2; k++) {
             hcq_point raise = hcq_at(two[k], i + 1);
-            CHECK_OK(submit_waits(k ? T.dev : T.dev2, waits, 2, &raise, HCQ_UNORDERED, NULL));
+            CHECK_OK(submit_waits(k ? T.dev : dev2(), waits, 2, &raise, HCQ_UNORDERED, NULL));
         }
     }
     CHECK(strlen(explain(hcq_at(two[0], LEVELS + 1))) > 0);

@@ -14,7 +14,7 @@ static hcq_result host_slow_failure(void *user) {
 /* The timeline only orders: who waits for it runs after failed work, too. */
 static void timeline_waits_pass_failures(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
-        hcq_device *device = way < 2 ? T.dev : T.dev2;
+        hcq_device *device = way < 2 ? T.dev : dev2();
         hcq_queue *a = make_queue(T.dev, HCQ_COPY), *q = make_queue(device, HCQ_COMPUTE);
         hcq_buffer word = make_words(device, 4);
         hcq_point failed;
@@ -85,7 +85,7 @@ static void a_host_failure_begins_at_once(TEST_ARGS) {
 /* A raise that comes too late for a signal that failed, on another lane and looked
    at first, takes nothing from one below the failure. */
 static void a_lost_raise_takes_no_other(TEST_ARGS) {
-    hcq_device *devices[2] = {T.dev, T.dev2};
+    hcq_device *devices[2] = {T.dev, dev2()};
     for (int i = 0; i < 2; i++) {
         hcq_signal s = make_signal(T.dev, 0);
         hcq_point three = hcq_at(s, 3), seven = hcq_at(s, 7), nine = hcq_at(s, 9);
@@ -205,7 +205,7 @@ static void lost_device(TEST_ARGS) {
     CHECK_OK(submit_lists(device, NULL, &before, 0, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
-    CHECK_OK(submit_lists(T.dev2, &raise, NULL, 0, &foreign)); /* another device waits */
+    CHECK_OK(submit_lists(dev2(), &raise, NULL, 0, &foreign)); /* another device waits */
     CHECK_INDEX(hcq_queue_write(waits, mine, 1, 4), 0);
     CHECK_INDEX(hcq_queue_wait(waits, held), 1); /* so does one in its middle */
     CHECK_INDEX(hcq_queue_write(waits, hcq_view(mine, 4, 4), 2, 4), 2);

@@ -102,7 +102,7 @@ static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
 typedef struct next_numbers { uint64_t own, other; } next_numbers;
 
 static next_numbers numbers_now(void) {
-    next_numbers n = {hcq_device_timeline_value(T.dev), hcq_device_timeline_value(T.dev2)};
+    next_numbers n = {hcq_device_timeline_value(T.dev), hcq_device_timeline_value(dev2())};
     return n;
 }
 
@@ -124,9 +124,9 @@ static two_marks make_two_marks(int bound) {
     two_marks t;
     t.g = make_graph();
     t.word[0] = make_words(T.dev, 4);
-    t.word[1] = make_words(T.dev2, 4);
+    t.word[1] = make_words(dev2(), 4);
     CHECK_INDEX(record_mark(t.g, make_mark(T.dev), t.word[0], 0, 0), 0);
-    CHECK_INDEX(record_mark(t.g, make_mark(T.dev2), t.word[1], 1, 0), 1);
+    CHECK_INDEX(record_mark(t.g, make_mark(dev2()), t.word[1], 1, 0), 1);
     CHECK_OK(hcq_queue_label(t.g, "two marks"));
     CHECK_OK(bound ? hcq_queue_bind(t.g, T.dev) : HCQ_OK);
     marks_reset();
@@ -152,13 +152,13 @@ static void empty_graph(TEST_ARGS) {
    come along, to the devices that they were for, and memory of the graph is other
    memory each time. */
 static void graphs_append(TEST_ARGS) {
-    hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE), *none = make_queue(T.dev, HCQ_COPY);
+    hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *none = make_queue(T.dev, HCQ_COPY);
     hcq_queue *part = make_graph(), *g = make_graph();
-    hcq_buffer far = make_words(T.dev2, 4), out = make_words(T.dev, 16), e;
+    hcq_buffer far = make_words(dev2(), 4), out = make_words(T.dev, 16), e;
     hcq_buffer in = hcq_input(part, 1, NULL, 64);
     custom_payload p = {far.address + 4, 11, 1234};
     hcq_command c;
-    CHECK_INDEX(record_add(q, make_add(T.dev2), far, 0, 3), 0);
+    CHECK_INDEX(record_add(q, make_add(dev2()), far, 0, 3), 0);
     CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 1);
     CHECK_INDEX(hcq_queue_memory_barrier(q), 2);
     CHECK_INDEX(hcq_queue_write(q, hcq_view(far, 8, 4), 0, 4), 3);
@@ -217,17 +217,17 @@ static void imports_of_one_memory(TEST_ARGS) {
     SKIP_IF(!has_feature(HCQ_FEATURE_IMPORT), "no HCQ_FEATURE_IMPORT");
     hcq_queue *g = make_graph();
     hcq_buffer x, y, z;
-    hcq_buffer in[2] = {hcq_input(g, 0, NULL, 64), hcq_input(g, 1, T.dev2, 64)};
+    hcq_buffer in[2] = {hcq_input(g, 0, NULL, 64), hcq_input(g, 1, dev2(), 64)};
     hcq_point done;
     memset(memory, 0, sizeof memory);
     CHECK_OK(hcq_import(T.dev, memory, 64, &x));
-    CHECK_OK(hcq_import(T.dev2, memory + 8, 64, &y)); /* half of it is the same */
-    CHECK_OK(hcq_import(T.dev2, memory + 24, 64, &z));
+    CHECK_OK(hcq_import(dev2(), memory + 8, 64, &y)); /* half of it is the same */
+    CHECK_OK(hcq_import(dev2(), memory + 24, 64, &z));
     CHECK_INDEX(record_mark(g, make_mark(T.dev), x, 0, 1), 0);
-    CHECK_INDEX(record_mark(g, make_mark(T.dev2), make_words(T.dev2, 1), 1, 0), 1);
-    CHECK_INDEX(record_mark(g, make_mark(T.dev2), y, 2, 0), 2);
+    CHECK_INDEX(record_mark(g, make_mark(dev2()), make_words(dev2(), 1), 1, 0), 1);
+    CHECK_INDEX(record_mark(g, make_mark(dev2()), y, 2, 0), 2);
     CHECK_INDEX(hcq_queue_fill(g, in[0], 64, 1, 4), 3);
-    CHECK_INDEX(record_add(g, make_add(T.dev2), in[1], 0, 1), 4);
+    CHECK_INDEX(record_add(g, make_add(dev2()), in[1], 0, 1), 4);
     const hcq_buffer good[2] = {make_words(T.dev, 16), z};
     const hcq_buffer bad[3][2] = {{x, z}, {good[0], y}, {x, y}};
     for (uint32_t bound = 0; bound < 2; bound++) {
@@ -256,7 +256,7 @@ static void imports_of_one_memory(TEST_ARGS) {
    destroying the graph. */
 static void empty_is_kept(TEST_ARGS) {
     for (int way = 0; way < 4; way++) { /* on either device, bound or not */
-        hcq_device *device = way % 2 ? T.dev2 : T.dev;
+        hcq_device *device = way % 2 ? dev2() : T.dev;
         hcq_buffer out, e;
         hcq_queue *g = make_graph();
         CHECK_OK(hcq_alloc(device, 8, HCQ_HOST_VISIBLE | HCQ_ZEROED, &out));

@@ -18,7 +18,7 @@ static void probe_lane(hcq_device *device) {
 static void probe_lanes(int wanted) {
     if (wanted) {
         probe_lane(T.dev);
-        probe_lane(T.dev2);
+        probe_lane(dev2());
     }
 }
 
@@ -29,7 +29,7 @@ static void launch_beside_other_work(TEST_ARGS) {
     static uint32_t go;
     for (uint32_t way = 0; way < 24; way++) { /* where it is, on which lane; bound */
         const uint32_t there = way % 2, how = way / 8;
-        hcq_device *device = there ? T.dev2 : T.dev;
+        hcq_device *device = there ? dev2() : T.dev;
         two_marks t = make_two_marks(way / 4 % 2);
         hcq_queue *q = make_queue(device, way / 2 % 2 ? HCQ_COPY : HCQ_COMPUTE);
         hcq_point gate = make_gate(T.dev), done, earlier;
@@ -62,9 +62,9 @@ static void launch_beside_other_work(TEST_ARGS) {
 static void later_work_follows_a_launch(TEST_ARGS) {
     for (int bound = 0; bound < 2; bound++) {
         two_marks t = make_two_marks(bound);
-        hcq_device *devices[2] = {T.dev, T.dev2};
-        hcq_point gate = make_gate(T.dev2), done, later[6];
-        hcq_buffer copy[2] = {make_words(T.dev, 1), make_words(T.dev2, 1)};
+        hcq_device *devices[2] = {T.dev, dev2()};
+        hcq_point gate = make_gate(dev2()), done, later[6];
+        hcq_buffer copy[2] = {make_words(T.dev, 1), make_words(dev2(), 1)};
         CHECK_OK(submit_behind(t.g, T.dev, &gate, &done));
         for (int i = 0; i < 2; i++) {
             hcq_queue *after = make_queue(devices[i], HCQ_COPY);
@@ -154,8 +154,8 @@ static void one_gate_case(const gate_end *ends, int bound, uint32_t flags) {
     static hcq_point waits[WAITS];
     hcq_result want = HCQ_OK;
     two_marks t = make_two_marks(bound);
-    hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev2)}, done;
-    hcq_point raise[2] = {hcq_at(make_signal(T.dev, 0), 7), hcq_at(make_signal(T.dev2, 3), 4)};
+    hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())}, done;
+    hcq_point raise[2] = {hcq_at(make_signal(T.dev, 0), 7), hcq_at(make_signal(dev2(), 3), 4)};
     hcq_submission s = submission(&t.g, 1);
     for (int i = 0; i < WAITS; i++) {
         waits[i] = gates[i % 2];
@@ -181,7 +181,7 @@ static void one_gate_case(const gate_end *ends, int bound, uint32_t flags) {
             CHECK_RESULT(test_poll(raise[0]), HCQ_TIMEOUT);
             CHECK_RESULT(test_poll(raise[1]), HCQ_TIMEOUT);
             CHECK_RESULT(test_poll(done), HCQ_TIMEOUT);
-            end_gate(ends[i], gates[i], i ? T.dev : T.dev2);
+            end_gate(ends[i], gates[i], i ? T.dev : dev2());
         }
     }
     WAIT_RESULT(raise[0], want);
@@ -220,7 +220,7 @@ static hcq_queue *make_failing(hcq_buffer a, hcq_buffer b, uint32_t *calls) {
     CHECK_INDEX(hcq_queue_host(g, host_fails_one, calls), 1);
     CHECK_OK(hcq_queue_access(g, 1, a, HCQ_ARG_INOUT));
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 1, 1), 2);
-    CHECK_INDEX(record_add(g, make_add(T.dev2), b, 0, 1), 3);
+    CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 3);
     CHECK_OK(hcq_queue_edge(g, 1, 3));
     return g;
 }
@@ -234,9 +234,9 @@ static void one_failing_launch_of_many(TEST_ARGS) {
     hcq_device *keep = T.dev, *device = test_open(0, &desc);
     T.dev = device;
     for (int bound = 0; bound < 2; bound++) {
-        hcq_buffer a = make_words(device, 4), b = make_words(T.dev2, 4);
-        hcq_queue *g = make_failing(a, b, &calls), *q = make_queue(T.dev2, HCQ_COMPUTE);
-        hcq_point gate = make_gate(device), raise = hcq_at(make_signal(T.dev2, 0), 1);
+        hcq_buffer a = make_words(device, 4), b = make_words(dev2(), 4);
+        hcq_queue *g = make_failing(a, b, &calls), *q = make_queue(dev2(), HCQ_COMPUTE);
+        hcq_point gate = make_gate(device), raise = hcq_at(make_signal(dev2(), 0), 1);
         hcq_point done[FAIL_LAUNCHES], after;
         hcq_error_info error;
         __atomic_store_n(&calls, 0, __ATOMIC_RELEASE);
@@ -246,7 +246,7 @@ static void one_failing_launch_of_many(TEST_ARGS) {
         }
         CHECK_INDEX(hcq_queue_wait(q, done[FAILING]), 0);
         CHECK_INDEX(hcq_queue_write(q, hcq_view(b, 8, 4), 9, 4), 1);
-        CHECK_OK(hcq_queue_submit(q, T.dev2, &after));
+        CHECK_OK(hcq_queue_submit(q, dev2(), &after));
         open_gate(gate);
         for (uint32_t i = 0; i < FAIL_LAUNCHES; i++) {
             WAIT_RESULT(done[i], i == FAILING ? HCQ_ERROR_HOST : HCQ_OK);
@@ -254,7 +254,7 @@ static void one_failing_launch_of_many(TEST_ARGS) {
         WAIT_RESULT(raise, HCQ_ERROR_HOST);
         WAIT_RESULT(after, HCQ_ERROR_HOST);
         WAIT_OK(timeline_now(device)); /* timelines only order */
-        WAIT_OK(timeline_now(T.dev2));
+        WAIT_OK(timeline_now(dev2()));
         const uint32_t in_a[2] = {FAIL_LAUNCHES, FAIL_LAUNCHES - 1};
         const uint32_t in_b[3] = {FAIL_LAUNCHES - 1, 0, 0};
         CHECK_BYTES(a, in_a, sizeof in_a);
@@ -292,7 +292,7 @@ static hcq_result chain_read(void *user) {
    it: the third would write what the first one reads. */
 static void failed_launch_keeps_the_order(TEST_ARGS) {
     hcq_queue *g = make_graph();
-    hcq_buffer x = make_words(T.dev, 16), y = make_words(T.dev2, 16);
+    hcq_buffer x = make_words(T.dev, 16), y = make_words(dev2(), 16);
     hcq_point gate = make_gate(T.dev), done[3];
     CHECK_INDEX(hcq_queue_host(g, chain_write, NULL), 0);
     CHECK_OK(hcq_queue_access(g, 0, x, HCQ_ARG_OUT));
@@ -322,7 +322,7 @@ static void step_fails(TEST_ARGS) {
     static host_log log;
     hcq_buffer a = make_words(T.dev, 4);
     hcq_queue *g = make_graph();
-    hcq_point bad = make_gate(T.dev2), done;
+    hcq_point bad = make_gate(dev2()), done;
     const hcq_result wants[3] = {HCQ_ERROR_HOST, HCQ_ERROR_NATIVE, HCQ_OK};
     memset(&log, 0, sizeof log);
     CHECK_INDEX(hcq_queue_write(g, a, 1, 4), 0);

@@ -12,11 +12,11 @@ static void graph_as_text(TEST_ARGS) {
     static char text[65536], part[65536];
     const graph_text_fn fns[2] = {hcq_queue_print, hcq_queue_dot};
     hcq_queue *g = make_graph();
-    hcq_buffer a = make_words(T.dev, 16), b = make_words(T.dev2, 16);
+    hcq_buffer a = make_words(T.dev, 16), b = make_words(dev2(), 16);
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
     CHECK_INDEX(hcq_queue_fill(g, a, 64, 1, 4), 1);
     CHECK_OK(hcq_queue_command_label(g, 1, "first fill"));
-    CHECK_INDEX(record_add(g, make_add(T.dev2), b, 0, 1), 2);
+    CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 2);
     CHECK_OK(hcq_queue_edge(g, 1, 2));
     CHECK_OK(hcq_queue_command_label(g, 2, "a \"quoted\\one\""));
     for (uint32_t i = 0; i < 4; i++) {
@@ -71,13 +71,13 @@ static void launches_beyond_the_parked_limit(TEST_ARGS) {
     hcq_device *keep = T.dev, *limited = test_open(0, &desc);
     T.dev = limited;
     for (int way = 0; way < 2; way++) { /* it is the other device, or the home */
-        hcq_device *home = way ? T.dev : T.dev2;
+        hcq_device *home = way ? T.dev : dev2();
         hcq_queue *g = make_queue(home, HCQ_GRAPH);
-        hcq_buffer a = make_words(T.dev, 1), b = make_words(T.dev2, 1);
-        hcq_point gate = make_gate(T.dev2), done = {{0}, 0}, last = {{0}, 0};
+        hcq_buffer a = make_words(T.dev, 1), b = make_words(dev2(), 1);
+        hcq_point gate = make_gate(dev2()), done = {{0}, 0}, last = {{0}, 0};
         uint32_t accepted = 0;
         CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
-        CHECK_INDEX(record_add(g, make_add(T.dev2), b, 0, 1), 1);
+        CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
         next_numbers before = numbers_now();
         while (accepted < 100 && submit_behind(g, home, &gate, &done) == HCQ_OK) {
             last = done;
@@ -106,7 +106,7 @@ static void launches_beyond_the_parked_limit(TEST_ARGS) {
 static void freed_while_a_launch_needs_it(TEST_ARGS) {
     const int ways = devices_share_memory() ? 12 : 4;
     for (int way = 0; way < ways; way++) { /* whose it is, who uses it; bound */
-        hcq_device *owner = way / 4 == 1 ? T.dev2 : T.dev, *device = way / 4 == 2 ? T.dev2 : T.dev;
+        hcq_device *owner = way / 4 == 1 ? dev2() : T.dev, *device = way / 4 == 2 ? dev2() : T.dev;
         hcq_queue *g = make_graph();
         hcq_buffer mine, next;
         hcq_point done;
@@ -162,7 +162,7 @@ static void device_of_a_launch_is_closed(TEST_ARGS) {
         hcq_device *home = way % 2 ? device : T.dev, *other = way % 2 ? T.dev : device;
         hcq_queue *g = make_chain(home, home, other, 3, 0);
         hcq_buffer word = make_words(T.dev, 1);
-        hcq_point gate = make_gate(T.dev2), raise = hcq_at(make_signal(T.dev2, 0), 1), done;
+        hcq_point gate = make_gate(dev2()), raise = hcq_at(make_signal(dev2(), 0), 1), done;
         CHECK_OK(way / 2 ? hcq_queue_bind(g, home) : HCQ_OK);
         CHECK_OK(submit_queue(g, home, &gate, &raise, 0, &done));
         CHECK_OK(hcq_close(device));
@@ -218,7 +218,7 @@ static void device_of_a_launch_fails(TEST_ARGS) {
         hcq_device *failing = open_to_lose(&control);
         hcq_device *home = way % 2 ? failing : T.dev;
         hcq_queue *g = make_chain(home, T.dev, failing, 3, 0);
-        hcq_point raise = hcq_at(make_signal(T.dev2, 0), 1), done = {{0}, 0};
+        hcq_point raise = hcq_at(make_signal(dev2(), 0), 1), done = {{0}, 0};
         CHECK_OK(way / 2 % 2 ? hcq_queue_bind(g, home) : HCQ_OK);
         if (want == HCQ_ERROR_LOST) {
             lose_at_next_submit(&control);
@@ -316,7 +316,7 @@ static void launch_is_told(hcq_point done, hcq_point raise, const char *gate) {
     }
     CHECK(hcq_device_dump(T.dev, text, sizeof text) < sizeof text);
     SAYS(text, "explained graph");
-    CHECK(hcq_device_dump(T.dev2, text, sizeof text) < sizeof text);
+    CHECK(hcq_device_dump(dev2(), text, sizeof text) < sizeof text);
 }
 
 /* Held by a signal, and then running, with one device waiting for the other: to, or
@@ -324,8 +324,8 @@ static void launch_is_told(hcq_point done, hcq_point raise, const char *gate) {
 static void launch_is_explained(TEST_ARGS) {
     for (uint32_t way = 0; way < 4; way++) {
         int bound = way % 2;
-        hcq_queue *g = make_chain(T.dev, T.dev2, T.dev, 2 + way / 2, 1);
-        hcq_signal s = labelled_signal(T.dev2, "the gate");
+        hcq_queue *g = make_chain(T.dev, dev2(), T.dev, 2 + way / 2, 1);
+        hcq_signal s = labelled_signal(dev2(), "the gate");
         hcq_point gate = hcq_at(s, 1), raise = hcq_at(make_signal(T.dev, 0), 1), done;
         CHECK_OK(hcq_queue_label(g, "explained graph"));
         CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);

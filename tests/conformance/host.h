@@ -157,8 +157,8 @@ static void caller_blocks(hcq_result *got) {
     *got++ = hcq_device_synchronize(T.dev, SECOND);
     *got++ = hcq_copyout(&word, caller.buffer, 4);
     *got++ = hcq_copyin(caller.buffer, &word, 4);
-    *got++ = hcq_close(T.dev2);
-    *got++ = hcq_device_release(T.dev2); /* the last */
+    *got++ = hcq_close(dev2());
+    *got++ = hcq_device_release(dev2()); /* the last */
     *got++ = submit_queue(caller.graph, T.dev, NULL, NULL, HCQ_STEP, NULL);
     *got = hcq_submit_and_wait(T.dev, &empty, 1, SECOND, NULL);
     if (hcq_device_timeline_value(T.dev) != number) {
@@ -183,8 +183,8 @@ static void notice_calls_back(void *user, hcq_result result) {
     *got++ = hcq_device_dump(T.dev, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
     *got++ = hcq_explain(&far_away, 1, text, sizeof text) ? HCQ_OK : HCQ_ERROR_INVALID;
     *got++ = hcq_wait(&reached, 1, HCQ_ALL, 0); /* polls are fine */
-    *got++ = hcq_device_retain(T.dev2);
-    *got++ = hcq_device_release(T.dev2); /* not the last */
+    *got++ = hcq_device_retain(dev2());
+    *got++ = hcq_device_release(dev2()); /* not the last */
     caller_blocks(got);
     caller.ended = hcq_notify_cancel(caller.own);
     caller.taken = hcq_notify_cancel(caller.beside.id);
@@ -237,13 +237,13 @@ static void log_calls_back(void *user, hcq_result result, const char *text) {
 static void caller_reset(hcq_buffer a, hcq_buffer far_one, int bound) {
     memset(&caller, 0, sizeof caller);
     caller.set = make_signal(T.dev, 0);
-    caller.other = make_signal(T.dev2, 0);
+    caller.other = make_signal(dev2(), 0);
     caller.buffer = make_words(T.dev, 4);
     caller.submit = make_queue(T.dev, HCQ_COPY);
     caller.graph = make_graph();
     CHECK_INDEX(hcq_queue_write(caller.submit, a, 9, 4), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(T.dev), a, 1, 1), 0);
-    CHECK_INDEX(record_add(caller.graph, make_add(T.dev2), far_one, 0, 1), 1);
+    CHECK_INDEX(record_add(caller.graph, make_add(dev2()), far_one, 0, 1), 1);
     CHECK_OK(bound ? hcq_queue_bind(caller.graph, T.dev) : HCQ_OK);
     NOTIFY_AT(&caller.undone, hcq_at(caller.set, 900));
     hcq_point late = hcq_at(caller.set, 900); /* so that there is something to wait for */
@@ -259,7 +259,7 @@ static void notified_calls(int way) {
     hcq_signal s = make_signal(T.dev, way == AT_ONCE);
     hcq_point gate = make_gate(T.dev), raise = hcq_at(s, 1);
     if (way > BY_HOST_SET) {
-        CHECK_OK(submit_lists(way == BY_OTHER_DEVICE ? T.dev2 : T.dev, &gate, &raise, 0, NULL));
+        CHECK_OK(submit_lists(way == BY_OTHER_DEVICE ? dev2() : T.dev, &gate, &raise, 0, NULL));
     }
     for (int i = 0; i < 2; i++) {
         if (i == way % 2) {
@@ -308,7 +308,7 @@ static void logger_calls(void) {
    block is refused, the rest is done, and no lock is held meanwhile. */
 static void callbacks_call_hcq(TEST_ARGS) {
     for (int way = 0; way < CALLERS; way++) {
-        hcq_buffer a = make_words(T.dev, 4), far_one = make_words(T.dev2, 4);
+        hcq_buffer a = make_words(T.dev, 4), far_one = make_words(dev2(), 4);
         caller_reset(a, far_one, way % 2);
         if (way == BY_LOGGER) {
             logger_calls();
@@ -348,8 +348,8 @@ static void releases_without_anybody_asking(TEST_ARGS) {
     for (int round = 0; round < 6; round++) {
         hcq_signal s = make_signal(T.dev, 0);
         hcq_queue *slow = make_queue(T.dev, round % 2 ? HCQ_COPY : HCQ_COMPUTE);
-        hcq_queue *after = make_queue(T.dev2, HCQ_COMPUTE);
-        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
+        hcq_queue *after = make_queue(dev2(), HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 4), b = make_words(dev2(), 4);
         uint32_t flag = 0;
         CHECK_INDEX(hcq_queue_host(slow, host_nap, NULL), 0);
         CHECK_INDEX(hcq_queue_write(slow, a, 1, 4), 1);
@@ -357,10 +357,10 @@ static void releases_without_anybody_asking(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_wait(after, hcq_at(s, 1)), 0);
         CHECK_INDEX(hcq_queue_write(after, b, 1, 4), 1);
         CHECK_INDEX(hcq_queue_host(after, host_counts, &flag), 2);
-        CHECK_OK(hcq_queue_submit(round % 3 ? after : slow, round % 3 ? T.dev2 : T.dev, NULL));
-        CHECK_OK(hcq_queue_submit(round % 3 ? slow : after, round % 3 ? T.dev : T.dev2, NULL));
+        CHECK_OK(hcq_queue_submit(round % 3 ? after : slow, round % 3 ? dev2() : T.dev, NULL));
+        CHECK_OK(hcq_queue_submit(round % 3 ? slow : after, round % 3 ? T.dev : dev2(), NULL));
         CHECK(word_until(&flag, 1));
-        CHECK_OK(hcq_device_synchronize(T.dev2, BOUND)); /* `flag` lives until then */
+        CHECK_OK(hcq_device_synchronize(dev2(), BOUND)); /* `flag` lives until then */
     }
 }
 

@@ -56,7 +56,7 @@ static void any_number_of_waits(TEST_ARGS) {
             hcq_submission sub = submission(&q, 1);
             hcq_point done;
             for (uint32_t i = 0; i < n; i++) {
-                waits[i] = make_gate(i % 2 ? T.dev : T.dev2);
+                waits[i] = make_gate(i % 2 ? T.dev : dev2());
                 CHECK(!way || hcq_queue_wait(q, waits[i]) >= 0);
             }
             sub.waits = waits;
@@ -226,7 +226,7 @@ static void promises_in_one_place(TEST_ARGS) {
         CHECK_OK(submit_lists(T.dev, &gate, &raise, 0, &done));
         for (uint32_t k = 0; k <= i; k++) {
             raise = hcq_at(s, values[k]);
-            CHECK_RESULT(submit_lists(T.dev2, &gate, &raise, 0, NULL), HCQ_ERROR_INVALID);
+            CHECK_RESULT(submit_lists(dev2(), &gate, &raise, 0, NULL), HCQ_ERROR_INVALID);
         }
     }
     open_gate(gate);

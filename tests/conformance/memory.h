@@ -202,14 +202,14 @@ static void imports_side_by_side(TEST_ARGS) {
 /* The one that another device still uses is not in the way of one that nobody does. */
 static void freed_blocks_wait_for_their_devices(TEST_ARGS) {
     hcq_buffer a, b, c, d, e;
-    hcq_signal gate = make_signal(T.dev2, 0);
-    hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE);
+    hcq_signal gate = make_signal(dev2(), 0);
+    hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
     hcq_point done;
     CHECK_OK(hcq_alloc(T.dev, 12345, 0, &a));
     CHECK_OK(hcq_alloc(T.dev, 12345, 0, &b));
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
     SKIP_IF(hcq_queue_fill(q, a, 4, 1, 4) < 0, "devices do not see each other's memory");
-    CHECK_OK(hcq_queue_submit(q, T.dev2, &done));
+    CHECK_OK(hcq_queue_submit(q, dev2(), &done));
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(hcq_free(a));
     CHECK_OK(hcq_free(b));
@@ -221,7 +221,7 @@ static void freed_blocks_wait_for_their_devices(TEST_ARGS) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 12345);
     CHECK_OK(hcq_signal_set(gate, 1));
     WAIT_OK(done);
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
     CHECK_OK(hcq_alloc(T.dev, 12345, 0, &e));
     CHECK_U64(e.address, a.address);
 }
@@ -343,8 +343,8 @@ static void eager_calls_from_threads(TEST_ARGS) {
     eager_worker w[THREADS];
     memset(w, 0, sizeof w);
     for (uint32_t i = 0; i < THREADS; i++) {
-        w[i].from = i % 2 ? T.dev : T.dev2;
-        w[i].to = i % 2 || i == 4 ? T.dev2 : T.dev;
+        w[i].from = i % 2 ? T.dev : dev2();
+        w[i].to = i % 2 || i == 4 ? dev2() : T.dev;
         w[i].seed = T.seed + i;
         pthread_create(&w[i].thread, NULL, eager_worker_run, &w[i]);
     }

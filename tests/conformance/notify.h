@@ -13,7 +13,7 @@
 
 static void notify_at_once(TEST_ARGS) {
     static notice n[6], stays;
-    hcq_signal s = make_signal(T.dev, 7), failed = make_signal(T.dev2, 3);
+    hcq_signal s = make_signal(T.dev, 7), failed = make_signal(dev2(), 3);
     hcq_signal stale = make_signal(T.dev, 1);
     CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_NATIVE));
     const struct { hcq_point point; hcq_result want; } cases[6] = {
@@ -47,8 +47,8 @@ static void notify_at_once(TEST_ARGS) {
 static void notify_when_released(TEST_ARGS) {
     static notice n[5];
     for (int way = 0; way < 4; way++) {
-        hcq_device *device = way % 2 ? T.dev2 : T.dev;
-        hcq_point gate = make_gate(T.dev), low = make_gate(T.dev2);
+        hcq_device *device = way % 2 ? dev2() : T.dev;
+        hcq_point gate = make_gate(T.dev), low = make_gate(dev2());
         hcq_queue *q = make_queue(device, way / 2 ? HCQ_COPY : HCQ_COMPUTE);
         hcq_point raise = hcq_at(low.signal, 2), done;
         CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 5, 4), 0);
@@ -324,13 +324,13 @@ static void notify_handle(TEST_ARGS) {
     int files = count_files();
     for (int way = BY_NOTHING; way < HANDLE_WAYS; way++) {
         hcq_signal s = make_signal(T.dev, way == BY_NOTHING);
-        hcq_point point = hcq_at(s, 1), gate = make_gate(T.dev2);
+        hcq_point point = hcq_at(s, 1), gate = make_gate(dev2());
         hcq_notification id = {0};
         intptr_t handle = -1;
         if (way == BY_OWN_END) {
             CHECK_OK(submit_lists(T.dev, &gate, NULL, 0, &point));
         } else if (way == BY_WORK || way == BY_OTHERS_WORK) {
-            CHECK_OK(submit_lists(way == BY_WORK ? T.dev : T.dev2, &gate, &point, 0, NULL));
+            CHECK_OK(submit_lists(way == BY_WORK ? T.dev : dev2(), &gate, &point, 0, NULL));
         }
         CHECK_OK(hcq_notify_handle(point, &handle, way % 2 ? &id : NULL));
         CHECK(handle >= 0);

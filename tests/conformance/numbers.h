@@ -94,7 +94,7 @@ static void failures_in_every_order(TEST_ARGS) {
     static const uint8_t orders[6][RAISES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                               {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static uint32_t go[RAISES];
-    hcq_device *devices[RAISES] = {T.dev, T.dev2, test_open(2, NULL)};
+    hcq_device *devices[RAISES] = {T.dev, dev2(), test_open(2, NULL)};
     for (uint32_t way = 0; way < 6 * 8; way++) {
         raises r = {{2, 5, 8}, way / 6, 0, 0, UINT64_MAX};
         hcq_signal s = make_signal(T.dev, 0);

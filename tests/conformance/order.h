@@ -60,7 +60,7 @@ static void copy_lane_overlaps_compute(TEST_ARGS) {
 static void wait_device(TEST_ARGS) {
     hcq_signal gate = make_signal(T.dev, 0);
     hcq_point open = hcq_at(gate, 1), p1, p2, p3, watching, later;
-    hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE), *own = make_queue(T.dev, HCQ_COMPUTE);
+    hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE), *own = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 4);
     hcq_program *add = make_add(T.dev);
     uint64_t prefix = 0;
@@ -70,7 +70,7 @@ static void wait_device(TEST_ARGS) {
         CHECK_OK(submit_lists(T.dev, NULL, NULL, 0, &p1));
         CHECK_OK(submit_lists(T.dev, &open, NULL, HCQ_UNORDERED, &p2));
         CHECK_OK(submit_lists(T.dev, NULL, NULL, HCQ_UNORDERED, &p3));
-        CHECK_OK(hcq_queue_submit(q, T.dev2, &watching));
+        CHECK_OK(hcq_queue_submit(q, dev2(), &watching));
         WAIT_OK(p1);
         WAIT_OK(p3);
         CHECK_RESULT(hcq_wait(&watching, 1, HCQ_ALL, SECOND / 100), HCQ_TIMEOUT);
@@ -258,8 +258,8 @@ static void destroyed_after_submit(TEST_ARGS) {
         hcq_signal waited = make_signal(T.dev, 1);
         hcq_point gate = make_gate(T.dev), raise = hcq_at(s, 1), done;
         hcq_buffer in = make_words(T.dev, 64), out = make_words(T.dev, 64);
-        hcq_buffer kept = make_words(T.dev, 4), far = make_words(T.dev2, 4);
-        hcq_program *add = make_add(T.dev), *add2 = make_add(T.dev2);
+        hcq_buffer kept = make_words(T.dev, 4), far = make_words(dev2(), 4);
+        hcq_program *add = make_add(T.dev), *add2 = make_add(dev2());
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
         custom_payload p = {kept.address, 55, 1234};
         CHECK(graph || hcq_queue_wait(q, hcq_at(waited, 1)) >= 0);

@@ -213,12 +213,12 @@ static void profile_of_a_graph(TEST_ARGS) {
     NEED_PROFILE();
     for (int bound = 0; bound < 2; bound++) {
         static hcq_profile_event first[ROUNDS * 2];
-        hcq_buffer a = make_words(T.dev, 4), b = make_words(T.dev2, 4);
+        hcq_buffer a = make_words(T.dev, 4), b = make_words(dev2(), 4);
         hcq_queue *g = make_graph();
         uint64_t numbers[2];
         CHECK_OK(hcq_queue_label(g, "the graph"));
         CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
-        CHECK_INDEX(record_add(g, make_add(T.dev2), b, 0, 1), 1);
+        CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
         CHECK_INDEX(hcq_queue_fill(g, hcq_view(a, 8, 8), 8, 1, 8), 2);
         CHECK_OK(hcq_queue_command_label(g, 1, "over there"));
         CHECK_OK(hcq_queue_edge(g, 0, 1));
@@ -226,13 +226,13 @@ static void profile_of_a_graph(TEST_ARGS) {
         CHECK_OK(bound ? hcq_queue_bind(g, T.dev) : HCQ_OK);
         synchronize_both();
         CHECK_OK(hcq_profile_start(T.dev, NULL));
-        CHECK_OK(hcq_profile_start(T.dev2, NULL));
+        CHECK_OK(hcq_profile_start(dev2(), NULL));
         numbers[0] = hcq_device_timeline_value(T.dev);
-        numbers[1] = hcq_device_timeline_value(T.dev2);
+        numbers[1] = hcq_device_timeline_value(dev2());
         RUN_TIMES(g, T.dev, ROUNDS);
         CHECK_U64(PROFILE_READ(T.dev), 2 * ROUNDS);
         memcpy(first, profiled, sizeof first);
-        CHECK_U64(PROFILE_READ(T.dev2), ROUNDS);
+        CHECK_U64(PROFILE_READ(dev2()), ROUNDS);
         for (uint32_t i = 0; i < ROUNDS; i++) {
             const hcq_profile_event *one = &first[2 * i], *three = one + 1, *two = &profiled[i];
             const uint64_t error = one->error_ns + two->error_ns;
@@ -247,7 +247,7 @@ static void profile_of_a_graph(TEST_ARGS) {
             CHECK(two->end_ns <= three->begin_ns + error);
         }
         CHECK_OK(hcq_profile_stop(T.dev));
-        CHECK_OK(hcq_profile_stop(T.dev2));
+        CHECK_OK(hcq_profile_stop(dev2()));
         CHECK_U64(READ32(b, 0), ROUNDS);
     }
 }
@@ -368,7 +368,7 @@ static void profile_as_text(TEST_ARGS) {
         {HCQ_PROFILE_HTML, "<svg|</html>", "<svg|second add|</html>"},
         {HCQ_PROFILE_SUMMARY, "", "add|clear"},
     };
-    hcq_device *devices[2] = {T.dev, T.dev2};
+    hcq_device *devices[2] = {T.dev, dev2()};
     hcq_queue *q = make_profiled_queue(T.dev, make_words(T.dev, 1));
     uint32_t count = 5;
     uint64_t lost = 5;
@@ -380,7 +380,7 @@ static void profile_as_text(TEST_ARGS) {
     }
     NEED_PROFILE();
     CHECK_OK(hcq_profile_start(T.dev, NULL));
-    CHECK_OK(hcq_profile_start(T.dev2, NULL));
+    CHECK_OK(hcq_profile_start(dev2(), NULL));
     RUN_OK(q, T.dev);
     for (int i = 0; i < 3; i++) {
         check_profile_text(devices, formats[i].format, formats[i].words);
@@ -415,14 +415,14 @@ static void *toggler_run(void *user) {
 static void profile_starts_and_stops_under_load(TEST_ARGS) {
     NEED_PROFILE();
     static toggler t;
-    hcq_buffer a = make_words(T.dev, 1), c = make_words(T.dev2, 1);
+    hcq_buffer a = make_words(T.dev, 1), c = make_words(dev2(), 1);
     hcq_queue *q = make_profiled_queue(T.dev, a), *g = make_graph();
     const uint64_t turns = T.quick ? 20 : 200, limit = hcq_sys_now_ns() + 2 * BOUND;
     uint32_t sum = 0, launches = 0;
     hcq_result result = HCQ_OK;
     memset(&t, 0, sizeof t);
     CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
-    CHECK_INDEX(record_add(g, make_add(T.dev2), c, 0, 1), 1);
+    CHECK_INDEX(record_add(g, make_add(dev2()), c, 0, 1), 1);
     CHECK_OK(hcq_queue_edge(g, 0, 1));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_queue_bind(g, T.dev));

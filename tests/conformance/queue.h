@@ -31,7 +31,7 @@ static void every_command(TEST_ARGS) {
     hcq_command c;
     const hcq_command wants[] = {
         {.kind = HCQ_COMMAND_WAIT, .point = hcq_at(s, 1)},
-        {.kind = HCQ_COMMAND_WAIT_DEVICE, .device = T.dev2},
+        {.kind = HCQ_COMMAND_WAIT_DEVICE, .device = dev2()},
         {.kind = HCQ_COMMAND_TIMESTAMP, .point = hcq_at(t, 0)},
         {.kind = HCQ_COMMAND_FILL, .dst = a, .size = 256, .value = 3, .value_size = 4},
         {.kind = HCQ_COMMAND_BARRIER},
@@ -45,7 +45,7 @@ static void every_command(TEST_ARGS) {
         {.kind = HCQ_COMMAND_CUSTOM, .type = &custom_type, .args = &p, .args_size = sizeof p},
     };
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
-    CHECK_INDEX(hcq_queue_wait_device(q, T.dev2), 1);
+    CHECK_INDEX(hcq_queue_wait_device(q, dev2()), 1);
     CHECK_INDEX(hcq_queue_timestamp(q, t), 2);
     CHECK_INDEX(hcq_queue_fill(q, a, 256, 3, 4), 3);
     CHECK_INDEX(hcq_queue_memory_barrier(q), 4);

@@ -119,7 +119,7 @@ static hcq_program *make_all(hcq_device *device) {
 
 static void synchronize_both(void) {
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
 }
 
 static hcq_submission submission(hcq_queue *const *queues, uint32_t count) {

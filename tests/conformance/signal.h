@@ -69,7 +69,7 @@ static void a_repeated_value_gets_one_answer(TEST_ARGS) {
         for (int way = 0; way < 3; way++) { /* held, running, over */
             hcq_signal s = make_signal(T.dev, 0), other = make_signal(T.dev, 0);
             hcq_point five = hcq_at(s, 5), three = hcq_at(s, 3), gate = make_gate(T.dev), first;
-            hcq_queue *q = make_queue(T.dev2, HCQ_COMPUTE);
+            hcq_queue *q = make_queue(dev2(), HCQ_COMPUTE);
             CHECK_INDEX(hcq_queue_signal(q, recorded ? five : hcq_at(other, 1)), 0);
             hold_reset();
             if (way == 1) {
@@ -81,21 +81,21 @@ static void a_repeated_value_gets_one_answer(TEST_ARGS) {
                 WAIT_OK(first);
             }
             log_clear();
-            CHECK_RESULT(submit_queue(q, T.dev2, NULL, recorded ? NULL : &five, 0, NULL),
+            CHECK_RESULT(submit_queue(q, dev2(), NULL, recorded ? NULL : &five, 0, NULL),
                          HCQ_ERROR_INVALID);
             CHECK(log_has(recorded ? "command 0" : "signals: number 0"));
             CHECK(way == 2 || log_has("submission #"));
             if (way == 0) {            /* legal in any order of submission */
-                CHECK_OK(submit_lists(T.dev2, NULL, &three, 0, NULL));
+                CHECK_OK(submit_lists(dev2(), NULL, &three, 0, NULL));
                 WAIT_OK(three);
             }
             hold_release();
             open_gate(gate);
             WAIT_OK(five);
-            CHECK_RESULT(submit_lists(T.dev2, NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
+            CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
             synchronize_both();
             CHECK_OK(hcq_signal_reset(s, 0)); /* which forgets it */
-            CHECK_OK(submit_lists(T.dev2, NULL, &five, 0, &first));
+            CHECK_OK(submit_lists(dev2(), NULL, &five, 0, &first));
             WAIT_OK(first);
         }
     }
@@ -110,11 +110,11 @@ static void a_broken_promise_is_forgotten(TEST_ARGS) {
     sub.signal_count = 2;
     CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(submit_lists(T.dev, &gate, &five, HCQ_UNORDERED, &done));
-    CHECK_RESULT(submit_lists(T.dev2, NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
+    CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
     WAIT_RESULT(done, HCQ_ERROR_NATIVE);
     CHECK_OK(hcq_signal_reset(s, 0));
-    CHECK_OK(submit_lists(T.dev2, NULL, &five, 0, &done));
+    CHECK_OK(submit_lists(dev2(), NULL, &five, 0, &done));
     WAIT_OK(done);
     WAIT_OK(five);
 }
@@ -274,8 +274,8 @@ static void signal_timestamps(TEST_ARGS) {
 static void destroyed_ends_what_cannot_come(TEST_ARGS) {
     static notice n[2];
     hcq_signal t = make_signal(T.dev, 0);
-    hcq_point gate = make_gate(T.dev2), low = hcq_at(t, 1), high = hcq_at(t, 2), done[3];
-    CHECK_OK(submit_lists(T.dev2, &gate, &low, HCQ_UNORDERED, &done[2]));
+    hcq_point gate = make_gate(dev2()), low = hcq_at(t, 1), high = hcq_at(t, 2), done[3];
+    CHECK_OK(submit_lists(dev2(), &gate, &low, HCQ_UNORDERED, &done[2]));
     CHECK_OK(submit_lists(T.dev, &low, NULL, HCQ_UNORDERED, &done[0]));
     CHECK_OK(submit_lists(T.dev, &high, NULL, HCQ_UNORDERED, &done[1]));
     NOTIFY_AT(&n[0], low);
@@ -295,10 +295,10 @@ static void destroyed_ends_what_cannot_come(TEST_ARGS) {
 /* The raises that are pending wait for those that cannot come: all end. */
 static void destroyed_in_a_ring(TEST_ARGS) {
     for (int order = 0; order < 2; order++) {
-        hcq_signal g = make_signal(T.dev, 0), t = make_signal(T.dev2, 0);
+        hcq_signal g = make_signal(T.dev, 0), t = make_signal(dev2(), 0);
         hcq_point open = hcq_at(g, 1), low = hcq_at(t, 1), high = hcq_at(t, 2), a, b;
         CHECK_OK(submit_lists(T.dev, &open, &low, HCQ_UNORDERED, &a));
-        CHECK_OK(submit_lists(T.dev2, &high, &open, HCQ_UNORDERED, &b));
+        CHECK_OK(submit_lists(dev2(), &high, &open, HCQ_UNORDERED, &b));
         CHECK_OK(hcq_signal_destroy(order ? t : g));
         CHECK_OK(hcq_signal_destroy(order ? g : t));
         WAIT_RESULT(a, HCQ_ERROR_CANCELLED);
@@ -312,7 +312,7 @@ static void signal_references(TEST_ARGS) {
     hcq_signal s = make_signal(T.dev, 3);
     hcq_point wait = hcq_at(s, 9), done;
     CHECK_OK(hcq_signal_retain(s));
-    CHECK_OK(submit_lists(T.dev2, &wait, NULL, 0, &done));
+    CHECK_OK(submit_lists(dev2(), &wait, NULL, 0, &done));
     NOTIFY_AT(&n, wait);
     CHECK_OK(hcq_signal_release(s));
     CHECK_OK(hcq_signal_value(s, &value)); /* one is left */

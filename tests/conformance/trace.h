@@ -18,7 +18,7 @@ static void trace_has_what_its_inner_has(TEST_ARGS) {
     char name[32];
     snprintf(name, sizeof name, "%s:1", T.variant->inner);
     CHECK_OK(hcq_open(name, &desc, &worker));
-    CHECK_OK(hcq_device_info_get(T.dev2, &info));
+    CHECK_OK(hcq_device_info_get(dev2(), &info));
     CHECK_OK(hcq_device_info_get(worker, &worker_info));
     CHECK(strcmp(info.backend, "TRACE") == 0);
     CHECK(strcmp(info.name, worker_info.name) == 0 && strcmp(info.path, worker_info.path) == 0);
@@ -56,7 +56,7 @@ static void trace_writes_down(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_wait(copy, added), 0);
     CHECK_INDEX(hcq_queue_copy(copy, a, hcq_view(a, 12, 4), 4), 1);
     CHECK_OK(hcq_queue_submit(copy, T.dev, &copied));
-    CHECK_OK(submit_lists(T.dev2, &added, NULL, 0, &elsewhere));
+    CHECK_OK(submit_lists(dev2(), &added, NULL, 0, &elsewhere));
     CHECK(trace_says(first, " of another device at ") == (trace.inner->can_wait != NULL));
     hold_release();
     WAIT_OK(copied);

@@ -75,7 +75,7 @@ static void transfer_every_way(TEST_ARGS) {
     desc.staging_count = 3;
     hcq_device *small = test_open(0, &desc), *other = open_other_backend();
     const place places[ENDS] = {make_place(NULL, 0), make_place(T.dev, 0),
-                                make_place(T.dev2, HCQ_HOST_VISIBLE), make_place(small, 0),
+                                make_place(dev2(), HCQ_HOST_VISIBLE), make_place(small, 0),
                                 make_place(other, 0)};
     for (uint32_t i = 0; i < ENDS * ENDS * 6; i++) {
         const place *to = &places[i % ENDS], *from = &places[i / ENDS % ENDS];
@@ -113,18 +113,18 @@ static void transfer_times_out(TEST_ARGS) {
     for (size_t i = 0; i < sizeof timeouts / sizeof timeouts[0]; i++) {
         hcq_point gate = make_gate(T.dev), held;
         hcq_buffer a, b, old, c;
-        hcq_buffer free_one = make_words(T.dev, 16), free_two = make_words(T.dev2, 16);
+        hcq_buffer free_one = make_words(T.dev, 16), free_two = make_words(dev2(), 16);
         void *pages = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                            0);
         CHECK(pages != MAP_FAILED);
         memset(pages, 0x2b, PAGE);
         CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &a));
-        CHECK_OK(hcq_alloc(T.dev2, PAGE, HCQ_ZEROED, &b));
+        CHECK_OK(hcq_alloc(dev2(), PAGE, HCQ_ZEROED, &b));
         CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &old));
         CHECK_OK(hcq_alloc(T.dev, PAGE, HCQ_ZEROED, &c));
         CHECK_OK(submit_behind(make_filler(T.dev, old, 0x19), T.dev, &gate, &held));
         for (int k = 0; k < 3 && i > 0; k++) {
-            hcq_device *device = k ? T.dev2 : T.dev;
+            hcq_device *device = k ? dev2() : T.dev;
             hcq_queue *q = make_queue(device, k < 2 ? HCQ_COPY : HCQ_COMPUTE);
             CHECK_OK(submit_behind(q, device, &gate, NULL));
         }
@@ -161,7 +161,7 @@ static void transfer_times_out(TEST_ARGS) {
 /* What both devices get after a transfer that timed out runs behind it, whichever of
    them does the copying. */
 static void transfer_is_followed_by_both(TEST_ARGS) {
-    hcq_device *devices[2] = {T.dev, T.dev2};
+    hcq_device *devices[2] = {T.dev, dev2()};
     for (uint32_t i = 0; i < 2 && devices_share_memory(); i++) {
         hcq_device *to = devices[i], *from = devices[1 - i];
         hcq_point gate = make_gate(from), later[2], beside;
@@ -195,16 +195,16 @@ static void transfer_is_followed_by_both(TEST_ARGS) {
 /* Whatever ran before on either device is seen, whatever runs later sees it:
    also by work that only waits for the device's timeline. */
 static void transfer_orders_both_timelines(TEST_ARGS) {
-    hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev2, 64), c = make_words(T.dev2, 64);
-    hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(T.dev2, HCQ_COPY);
+    hcq_buffer a = make_words(T.dev, 64), b = make_words(dev2(), 64), c = make_words(dev2(), 64);
+    hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(dev2(), HCQ_COPY);
     CHECK_INDEX(hcq_queue_write(writer, hcq_view(a, 0, 4), 0, 4), 0);
     CHECK_OK(hcq_queue_variable(writer, 0, HCQ_PART_VALUE, 0, 0));
-    CHECK_INDEX(hcq_queue_wait_device(reader, T.dev2), 0);
+    CHECK_INDEX(hcq_queue_wait_device(reader, dev2()), 0);
     CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 1);
     for (uint64_t i = 1; i <= 50; i++) {
         CHECK_OK(submit_variables(writer, &i, 1, NULL));
         CHECK_OK(hcq_transfer(hcq_transfer_device(b), hcq_transfer_device(a), 256, 0, BOUND));
-        CHECK_OK(submit_queue(reader, T.dev2, NULL, NULL, HCQ_UNORDERED, NULL));
+        CHECK_OK(submit_queue(reader, dev2(), NULL, NULL, HCQ_UNORDERED, NULL));
         CHECK_U64(READ32(c, 0), i);
     }
 }
@@ -261,15 +261,15 @@ static void transfer_lists_at_random(TEST_ARGS) {
     enum { LISTS = 40, COMMANDS = 50 };
     static transfer_model m;
     hcq_transfer_command list[COMMANDS];
-    const hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev2)};
+    const hcq_point gates[2] = {make_gate(T.dev), make_gate(dev2())};
     hcq_point held = {{0}, 0}, done = {{0}, 0};
     memset(&m, 0, sizeof m);
     m.random = T.seed;
     for (int i = 0; i < 3; i++) {
-        hcq_device *owner = i == 2 && has_feature(HCQ_FEATURE_MAP) ? T.dev2 : T.dev;
+        hcq_device *owner = i == 2 && has_feature(HCQ_FEATURE_MAP) ? dev2() : T.dev;
         CHECK_OK(hcq_alloc(owner, 4096, HCQ_ZEROED, &m.buffers[i]));
     }
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
     for (int k = 0; k < LISTS; k++) {
         fill_pattern(m.data, sizeof m.data, T.seed + (uint64_t)k);
         for (int i = 0; i < COMMANDS; i++) {

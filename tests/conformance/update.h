@@ -19,7 +19,7 @@ static void updates_of_each_kind(TEST_ARGS) {
         hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
         hcq_buffer a = make_words(T.dev, 64), b = make_words(T.dev, 64), c = make_words(T.dev, 64);
         hcq_signal s = make_signal(T.dev, 1), t = make_signal(T.dev, 0);
-        hcq_signal s2 = make_signal(T.dev2, 7), t2 = make_signal(T.dev2, 0);
+        hcq_signal s2 = make_signal(dev2(), 7), t2 = make_signal(dev2(), 0);
         const add_args args = {a.address, 1, 64};
         const hcq_buffer from = hcq_view(a, 128, 128);
         uint64_t stamp = 0;
@@ -117,7 +117,7 @@ typedef struct encoded { uint64_t copied, patched, encodes; } encoded;
 
 /* What both devices have encoded so far. */
 static encoded encoded_now(void) {
-    hcq_device *devices[2] = {T.dev, T.dev2};
+    hcq_device *devices[2] = {T.dev, dev2()};
     encoded e = {0, 0, 0};
     for (uint32_t d = 0; d < 2; d++) {
         CHECK_OK(hcq_device_synchronize(devices[d], BOUND));
@@ -134,8 +134,8 @@ static void bound_queues_are_encoded_once(TEST_ARGS) {
     enum { COMMANDS = 40, FIRST = 10, ROUNDS = 100, UPDATED = 7 };
     for (uint32_t graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
-        hcq_program *add[2] = {make_add(T.dev), make_add(T.dev2)};
-        hcq_buffer a[2] = {make_words(T.dev, COMMANDS), make_words(T.dev2, COMMANDS)};
+        hcq_program *add[2] = {make_add(T.dev), make_add(dev2())};
+        hcq_buffer a[2] = {make_words(T.dev, COMMANDS), make_words(dev2(), COMMANDS)};
         encoded begun = {0, 0, 0}, same = {0, 0, 0};
         for (uint32_t i = 0; i < COMMANDS; i++) {
             const uint32_t d = graph ? i % 2 : 0;
@@ -237,8 +237,8 @@ static void record_after_bind(TEST_ARGS) {
     enum { N = 20 };
     for (uint32_t graph = 0; graph < 2; graph++) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
-        hcq_program *add[2] = {make_add(T.dev), make_add(T.dev2)};
-        hcq_buffer a[2] = {make_words(T.dev, N), make_words(T.dev2, N)};
+        hcq_program *add[2] = {make_add(T.dev), make_add(dev2())};
+        hcq_buffer a[2] = {make_words(T.dev, N), make_words(dev2(), N)};
         uint32_t want[2][N] = {{0}};
         CHECK(!graph || hcq_input(q, 0, NULL, 64).size == 64);
         for (uint32_t i = 0; i < N; i++) {
@@ -254,7 +254,7 @@ static void record_after_bind(TEST_ARGS) {
         CHECK_OK(hcq_queue_reset(q));
         CHECK_U64(hcq_queue_count(q), 0);
         CHECK_INDEX(record_add(q, add[graph], a[graph], 0, 5), 0);
-        CHECK(!graph || hcq_input(q, 0, T.dev2, 8).size == 8); /* forgotten, too */
+        CHECK(!graph || hcq_input(q, 0, dev2(), 8).size == 8); /* forgotten, too */
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         want[graph][0] += 5;
         CHECK_BYTES(a[0], want[0], sizeof want[0]);
@@ -276,7 +276,7 @@ static void bound_here_submitted_there(TEST_ARGS) {
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint64_t i = 1; i <= 30; i++) {
         hcq_point done;
-        hcq_device *device = i % 3 ? T.dev2 : T.dev;
+        hcq_device *device = i % 3 ? dev2() : T.dev;
         CHECK_OK(hcq_queue_update_signal(q, 1, NULL, i));
         CHECK_OK(hcq_queue_submit(q, device, &done));
         WAIT_OK(done);

@@ -97,7 +97,7 @@ static void go_deep(hcq_result (*path)(bench *), bench *b) {
     const int depth = b->bound && !b->profiled ? SLOTS : DEPTH;
     hcq_point open = hcq_at(make_signal(T.dev, 0), 1);
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
-    CHECK_OK(submit_lists(T.dev2, &open, NULL, 0, NULL));
+    CHECK_OK(submit_lists(dev2(), &open, NULL, 0, NULL));
     for (int i = 0; i < depth; i++) {
         CHECK_OK(path(b));
     }
@@ -111,7 +111,7 @@ static hcq_result host_nothing(void *user) {
 
 /* A device's service thread starts when it is first needed: that is set-up. */
 static void start_services(void) {
-    hcq_device *devices[2] = {T.dev, T.dev2};
+    hcq_device *devices[2] = {T.dev, dev2()};
     for (int i = 0; i < 2; i++) {
         hcq_queue *q = make_queue(devices[i], HCQ_COMPUTE);
         hcq_point done = {{0}, 0};
@@ -131,7 +131,7 @@ static void run_path(hcq_result (*path)(bench *), bench *b, int rounds) {
         }
     }
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_device_synchronize(T.dev2, BOUND));
+    CHECK_OK(hcq_device_synchronize(dev2(), BOUND));
 }
 
 static void count_path(const char *name, hcq_result (*path)(bench *), bench *b, int deep) {
@@ -202,7 +202,7 @@ static hcq_result signals_between_lanes(bench *b) {
     const hcq_submission sub = {.queues = &b->copy, .queue_count = 1, .signals = &raise,
                                 .signal_count = 1};
     TRY(hcq_submit(T.dev, &sub, 1, NULL));
-    TRY(submit_lists(T.dev2, &raise, &raise2, 0, &b->last));
+    TRY(submit_lists(dev2(), &raise, &raise2, 0, &b->last));
     return hcq_wait(&raise2, 1, HCQ_ALL, BOUND);
 }
 
@@ -255,7 +255,7 @@ static hcq_result launch_held(bench *b) {
 /* Wait-before-signal between devices by lists only. */
 static hcq_result wait_first(bench *b) {
     const hcq_point raise = hcq_at(b->s, ++b->value);
-    TRY(submit_lists(T.dev2, &raise, NULL, 0, &b->last));
+    TRY(submit_lists(dev2(), &raise, NULL, 0, &b->last));
     TRY(submit_lists(T.dev, NULL, &raise, 0, NULL));
     return wait_last(b);
 }
@@ -274,14 +274,14 @@ static void record_graph(bench *b) {
     enum { LARGE = 16384 };
     const hcq_dims one = {1, 1, 1};
     hcq_queue *g = b->graph = make_queue(T.dev, HCQ_GRAPH);
-    hcq_buffer in = hcq_input(g, 0, T.dev, 256), in2 = hcq_input(g, 1, T.dev2, 256), e;
+    hcq_buffer in = hcq_input(g, 0, T.dev, 256), in2 = hcq_input(g, 1, dev2(), 256), e;
     hcq_buffer large = make_words(T.dev, LARGE / 4), beside = make_words(T.dev, 1);
     const put_args args = {in.address, 3, 4};
     for (uint32_t i = 0; i < 4; i++) {
-        b->inputs[i] = make_words(i < 2 ? T.dev : T.dev2, 64);
+        b->inputs[i] = make_words(i < 2 ? T.dev : dev2(), 64);
     }
     CHECK_INDEX(hcq_queue_exec(g, b->put, &args, sizeof args, one, one), 0);
-    CHECK_INDEX(record_add(g, make_add(T.dev2), in2, 1, 1), 1);
+    CHECK_INDEX(record_add(g, make_add(dev2()), in2, 1, 1), 1);
     CHECK_INDEX(hcq_queue_empty(g, T.dev, LARGE, 0, &e), 2);
     CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
     CHECK_INDEX(record_add(g, make_add(T.dev), beside, 0, 1), 4);
@@ -302,7 +302,7 @@ static void record_bench(bench *b, int bound) {
     b->b = make_words(T.dev, 64);
     b->c = make_words(T.dev, 64);
     b->s = make_signal(T.dev, 0);
-    b->t = make_signal(T.dev2, 0);
+    b->t = make_signal(dev2(), 0);
     b->gate = make_signal(T.dev, 0);
     const put_args args = {b->a.address, 3, 4};
     const hcq_dims one = {1, 1, 1};
@@ -371,7 +371,7 @@ static void profiled_paths_allocate_nothing(TEST_ARGS) {
         record_bench(&b, bound);
         b.profiled = 1;
         CHECK_OK(hcq_profile_start(T.dev, NULL));
-        CHECK_OK(hcq_profile_start(T.dev2, NULL));
+        CHECK_OK(hcq_profile_start(dev2(), NULL));
         count_paths(&b, PROFILED_PATHS);
     }
 }

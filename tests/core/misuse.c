@@ -131,12 +131,12 @@ static void fixture_objects(void) {
     F.b = make_words(T.dev, 16);
     F.x = make_words(T.dev, 16);
     F.odd = make_words(T.dev, 3);
-    F.far = make_words(T.dev2, 16);
+    F.far = make_words(dev2(), 16);
     F.foreign = make_words(F.other, 16);
     F.freed = make_words(T.dev, 4000);
     CHECK_OK(hcq_free(F.freed));
     F.add = make_add(T.dev);
-    F.add2 = make_add(T.dev2);
+    F.add2 = make_add(dev2());
     CHECK_OK(hcq_driver_create(NULL, T.variant->backend, &F.driver));
     uint32_t count = 0;
     CHECK_OK(hcq_driver_devices(F.driver, &F.device_info, 1, &count));
@@ -180,7 +180,7 @@ static void fixture_values(void) {
     F.value = 5;
     memset(F.ones, 1, sizeof F.ones);
     F.devices[0] = F.half[0] = F.half[2] = F.closes[0] = F.closes[2] = T.dev;
-    F.devices[1] = T.dev2;
+    F.devices[1] = dev2();
     F.closes[1] = F.closed;
 }
 
@@ -230,8 +230,8 @@ static void fixture_late(void) {
     CHECK_INDEX(hcq_queue_signal(F.late[5], F.taken), 0);
     CHECK_OK(hcq_free(freed));
     CHECK_OK(hcq_signal_destroy(gone));
-    hcq_point never = hcq_at(make_signal(T.dev2, 0), 1);
-    CHECK_OK(submit_lists(T.dev2, &never, &F.taken, 0, NULL));
+    hcq_point never = hcq_at(make_signal(dev2(), 0), 1);
+    CHECK_OK(submit_lists(dev2(), &never, &F.taken, 0, NULL));
     CHECK_OK(hcq_queue_submit(F.w, T.dev, &F.done));
     WAIT_OK(F.done);
 }
@@ -289,7 +289,7 @@ static void complain(const char *format, ...) {
 }
 
 static void case_look(case_state *s) {
-    hcq_device *const devices[2] = {T.dev, T.dev2};
+    hcq_device *const devices[2] = {T.dev, dev2()};
     hcq_queue *const queues[6] = {F.q, F.g, F.v, F.w, F.c, F.theirs};
     for (int i = 0; i < 2; i++) {
         s->numbers[i] = hcq_device_timeline_value(devices[i]);
@@ -487,8 +487,8 @@ static void misuse_second_command(void **state) {
 
 static void misuse_freed_twice(void **state) {
     (void)state;
-    hcq_point wait = hcq_at(make_signal(T.dev2, 0), 1), point;
-    hcq_buffer a = make_words(T.dev2, 4);
+    hcq_point wait = hcq_at(make_signal(dev2(), 0), 1), point;
+    hcq_buffer a = make_words(dev2(), 4);
     CHECK_OK(hcq_free_after(a, &wait, 1, &point));
     REFUSE(hcq_free_after(a, &wait, 1, NULL), HCQ_ERROR_CLOSED, "buffer");
     REFUSE(hcq_free(a), HCQ_ERROR_CLOSED, "buffer");

@@ -41,7 +41,7 @@ static int32_t add_all(hcq_program *add, hcq_buffer dst, uint32_t value) {
 /* The big copies have a lane of their own, as kernels that have nothing to do with
    them can run at the same time. */
 static void record_graph(void) {
-    hcq_device *const devices[2] = {T.dev, T.dev2};
+    hcq_device *const devices[2] = {T.dev, dev2()};
     hcq_program *mixes[2];
     hcq_buffer x[2], y[2], z = make_words(T.dev, WORDS), result = make_words(T.dev, WORDS);
     for (int d = 0; d < 2; d++) {
@@ -54,7 +54,7 @@ static void record_graph(void) {
     CHECK_INDEX(hcq_queue_fill(graph, x[0], x[0].size, 3, 4), 0);
     CHECK_INDEX(mix_all(mixes[0], y[0], x[0]), 1);
     CHECK_INDEX(hcq_queue_copy(graph, x[1], y[0], x[1].size), 2);
-    CHECK_INDEX(add_all(make_add(T.dev2), y[1], 5), 3);
+    CHECK_INDEX(add_all(make_add(dev2()), y[1], 5), 3);
     CHECK_INDEX(mix_all(mixes[1], y[1], x[1]), 4);
     CHECK_INDEX(hcq_queue_copy(graph, z, y[1], z.size), 5);
     CHECK_INDEX(add_all(make_add(T.dev), result, 7), 6);
@@ -82,7 +82,7 @@ static void launch(uint32_t times, int one_by_one) {
 /* ---- the files ---- */
 
 static void save(const char *name, const char *ending, hcq_profile_format format) {
-    hcq_device *const devices[2] = {T.dev, T.dev2};
+    hcq_device *const devices[2] = {T.dev, dev2()};
     char path[1024];
     snprintf(path, sizeof path, "%s/%s.%s", directory, name, ending);
     CHECK_OK(hcq_profile_save(devices, 2, format, path));
@@ -95,16 +95,16 @@ static void write_files(const char *name, uint32_t launches, int one_by_one) {
     const hcq_profile_desc desc = {0, 16}; /* so few names that hashes collide */
     const uint64_t began = hcq_sys_now_ns();
     CHECK_OK(hcq_profile_start(T.dev, &desc));
-    CHECK_OK(hcq_profile_start(T.dev2, &desc));
+    CHECK_OK(hcq_profile_start(dev2(), &desc));
     launch(launches - 1, one_by_one);
     for (int i = 0; i < 3; i++) {
-        CHECK_OK(hcq_device_synchronize(i / 2 ? T.dev2 : T.dev, BOUND));
+        CHECK_OK(hcq_device_synchronize(i / 2 ? dev2() : T.dev, BOUND));
     }
     long_since = began;
     launch(1, 1);
     long_since = 0;
     CHECK_OK(hcq_profile_stop(T.dev));
-    CHECK_OK(hcq_profile_stop(T.dev2));
+    CHECK_OK(hcq_profile_stop(dev2()));
     launch(2, 0);                      /* not in it any more */
     save(name, "json", HCQ_PROFILE_TRACE);
     save(name, "html", HCQ_PROFILE_HTML);

@@ -144,7 +144,7 @@ static void imports_that_share_a_page(TEST_ARGS) {
     NEEDS_IMPORT();
     for (uint32_t way = 0; way < 4; way++) { /* which goes first; on which devices they are */
         uint32_t *memory = (uint32_t *)calloc(4096, 4);
-        hcq_device *devices[2] = {T.dev, way & 2 ? T.dev2 : T.dev};
+        hcq_device *devices[2] = {T.dev, way & 2 ? dev2() : T.dev};
         const uint32_t stays = way & 1, goes = !stays;
         hcq_buffer ends[2], words = make_words(devices[stays], 1000);
         gates g;

@@ -106,12 +106,12 @@ static void points_without_events(TEST_ARGS) {
         }
         CHECK_OK(hcq_cuda_event_release(T.dev, event));
     }
-    gates_open(&g, T.dev2);
+    gates_open(&g, dev2());
     hcq_point there = submit_spin(&g, 0, 0);
     CHECK_RESULT(hcq_cuda_event_acquire(T.dev, there, &event), HCQ_ERROR_UNSUPPORTED);
-    CHECK_OK(hcq_cuda_event_acquire(T.dev2, there, &event));
+    CHECK_OK(hcq_cuda_event_acquire(dev2(), there, &event));
     CHECK_RESULT(hcq_cuda_event_release(T.dev, event), HCQ_ERROR_INVALID); /* not its own */
-    CHECK_OK(hcq_cuda_event_release(T.dev2, event));
+    CHECK_OK(hcq_cuda_event_release(dev2(), event));
     CHECK_RESULT(hcq_cuda_event_acquire(cpu, there, &event), HCQ_ERROR_UNSUPPORTED);
     gate_let(&g, 0);
     WAIT_OK(there);

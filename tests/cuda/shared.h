@@ -76,9 +76,9 @@ static hcq_cuda_info info_of(hcq_device *device) {
 
 static void imports_are_gone(void) {
     CHECK_OK(hcq_trim(T.dev, 0));
-    CHECK_OK(hcq_trim(T.dev2, 0));
+    CHECK_OK(hcq_trim(dev2(), 0));
     settle(T.dev);
-    settle(T.dev2);
+    settle(dev2());
     CHECK_U64(stats_now().registered, 0);
 }
 

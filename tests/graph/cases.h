@@ -20,9 +20,9 @@ static struct {
 static void cells_open(int first_owns_all) {
     memset(&C, 0, sizeof C);
     C.mix[0] = make_mix(T.dev);
-    C.mix[1] = make_mix(T.dev2);
+    C.mix[1] = make_mix(dev2());
     for (uint32_t i = 0; i < CELLS; i++) {
-        hcq_device *device = first_owns_all || i % 2 == 0 ? T.dev : T.dev2;
+        hcq_device *device = first_owns_all || i % 2 == 0 ? T.dev : dev2();
         CHECK_OK(hcq_alloc(device, CELL_WORDS * 4, HCQ_HOST_VISIBLE, &C.buffers[i]));
         for (uint32_t k = 0; k < CELL_WORDS; k++) {
             C.model[i][k] = 100 * i + k;
@@ -158,7 +158,7 @@ static void record_host(hcq_queue *q, uint32_t index, hcq_device *device, hcq_ho
 static void case_record(hcq_queue *q, const overlap_case *c) {
     hcq_buffer inputs[2], used[2], watched = {0, 0, NULL, NULL, 0};
     memset(&P, 0, sizeof P);
-    record_host(q, 0, c->held ? T.dev2 : T.dev, hold_first);
+    record_host(q, 0, c->held ? dev2() : T.dev, hold_first);
     for (uint32_t n = 0; n < inputs_of(c); n++) {
         inputs[n] = hcq_input(q, n, NULL, INPUT_WORDS * 4);
         CHECK_U64(inputs[n].size, INPUT_WORDS * 4);
@@ -171,7 +171,7 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
         record_change(q, 1 + i, i, i, used[0], used[1]);
         watched = i == c->watched ? used[0] : watched;
     }
-    record_host(q, 3, c->watched ? T.dev2 : T.dev, count_passed);
+    record_host(q, 3, c->watched ? dev2() : T.dev, count_passed);
     CHECK_OK(hcq_queue_edge(q, 0, 1 + c->held));
     CHECK_OK(hcq_queue_access(q, 3, watched, HCQ_ARG_IN)); /* an edge would order launches, too */
 }
@@ -233,7 +233,6 @@ static void overlapping_launches_keep_what_matters(TEST_ARGS) {
     NEEDS_MAP
     desc.slots = 4;
     CHECK_OK(hcq_close(T.dev));
-    CHECK_OK(hcq_close(T.dev2));
     T.dev = test_open(0, &desc);
     T.dev2 = test_open(1, &desc);
     for (size_t i = 0; i < sizeof overlap_cases / sizeof overlap_cases[0]; i++) {
@@ -292,7 +291,7 @@ static void record_turn(launcher *l, uint32_t who, told *lists) {
 /* Launches of one graph never run in the middle of the other's: both devices
    see them in one order, and the bytes are those of that order. */
 static void two_threads_share_buffers(TEST_ARGS) {
-    launcher launchers[2] = {{.home = T.dev}, {.home = T.dev2}};
+    launcher launchers[2] = {{.home = T.dev}, {.home = dev2()}};
     told lists[2] = {{0}, {0}};
     cells_open(0);
     for (uint32_t i = 0; i < 2; i++) {

@@ -101,27 +101,25 @@ kernels_example() { # NAME
 
 # ---- headers -------------------------------------------------------------------
 
-head_of() { # GUARD TITLE
-    echo "/* $2"
+head_of() { # TITLE
+    echo "/* $1"
     echo "   Made by tests/support/code.sh with $made. */"
-    printf '#ifndef %s\n#define %s\n' "$1" "$1"
+    echo "#pragma once"
 }
 
 tests_header() {
-    head_of HCQ_TEST_KERNELS_H \
-        "kernels.h - the kernels of the tests, in tests/support/kernels, as PTX."
+    head_of "kernels.h - the kernels of the tests, in tests/support/kernels, as PTX."
     printf '\nstatic const struct { const char *name, *text; } test_ptx[] = {\n'
     for file in "$root"/tests/support/kernels/*.cu; do
         kernels_compile "$file"
         echo "{\"$(basename "$file" .cu)\","
         kernels_string | sed '$s/$/},/'
     done
-    printf '};\n\n#endif /* HCQ_TEST_KERNELS_H */\n'
+    echo "};"
 }
 
 example_header() { # EXAMPLE
-    guard=HCQ_EXAMPLE_$(echo "$1_$kind" | tr '[:lower:]' '[:upper:]')_H
-    head_of "$guard" "$1.h - the $kind of examples/$1.c, as $form."
+    head_of "$1.h - the $kind of examples/$1.c, as $form."
     [ "$kind" = kernels ] || printf '\n#include <stddef.h>\n#include <stdint.h>\n'
     for file in "$root/examples/$kind/$1"_*"$suffix"; do
         "${kind}_compile" "$file"
@@ -129,7 +127,6 @@ example_header() { # EXAMPLE
         echo
         "${kind}_example" "${name#*_}"
     done
-    printf '\n#endif /* %s */\n' "$guard"
 }
 
 kind=${1:-}

@@ -169,15 +169,15 @@ static void devices_take_turns(TEST_ARGS) {
     take_turns(T.dev, cpu);
     if (has_feature(T.dev, HCQ_FEATURE_IMPORT)) {
         take_turns(cpu, T.dev);
-        take_turns(T.dev, T.dev2);
-        take_turns(T.dev2, T.dev);
+        take_turns(T.dev, dev2());
+        take_turns(dev2(), T.dev);
     }
     CHECK_OK(hcq_close(cpu));
 }
 
 /* ---- imports ---- */
 
-static void imports_are_gone(void);    /* of T.dev and T.dev2: the backend's */
+static void imports_are_gone(void);    /* of T.dev and dev2(): the backend's */
 
 /* What lies beside the range stays as it is. */
 static void import_range(unsigned char *memory, uint64_t all, uint64_t offset, uint64_t size) {
@@ -219,15 +219,15 @@ static void imports_of_any_range(TEST_ARGS) {
 /* Ranges with pages in common, and the same one on both devices; freed in any order. */
 static void imports_that_overlap(TEST_ARGS) {
     NEEDS_IMPORT();
-    hcq_program *add = make_add(T.dev), *add2 = make_add(T.dev2);
+    hcq_program *add = make_add(T.dev), *add2 = make_add(dev2());
     for (uint32_t order = 0; order < 4; order++) {
         uint32_t *memory = (uint32_t *)calloc(4096, 4);
         hcq_buffer all[4];
         CHECK_OK(hcq_import(T.dev, memory, 1001 * 4, &all[0]));
         CHECK_OK(hcq_import(T.dev, memory + 1001, 3000 * 4, &all[1]));
         CHECK_OK(hcq_import(T.dev, memory + 4050, 40 * 4, &all[2]));
-        CHECK_OK(hcq_import(T.dev2, memory, 4096 * 4, &all[3]));
-        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(T.dev2, HCQ_COMPUTE);
+        CHECK_OK(hcq_import(dev2(), memory, 4096 * 4, &all[3]));
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *q2 = make_queue(dev2(), HCQ_COMPUTE);
         CHECK_INDEX(record_add(q, add, all[0], 1000, 5), 0);
         CHECK_INDEX(record_add(q, add, all[1], 0, 6), 1);
         CHECK_INDEX(hcq_queue_copy(q, hcq_view(all[1], 4, 8), hcq_view(all[0], 999 * 4, 8), 8), 2);
@@ -235,7 +235,7 @@ static void imports_that_overlap(TEST_ARGS) {
         CHECK_INDEX(record_add(q, add, all[2], 30, 1), 4);
         CHECK_INDEX(record_add(q2, add2, all[3], 1000, 2), 0);
         submit_and_wait(q, T.dev);
-        submit_and_wait(q2, T.dev2);
+        submit_and_wait(q2, dev2());
         CHECK(memory[1000] == 7 && memory[1001] == 6 && memory[1002] == 0 && memory[1003] == 5);
         CHECK(memory[4000] == 7 && memory[4001] == 0 && memory[4080] == 1);
         for (uint32_t i = 0; i < 4; i++) {
