@@ -84,7 +84,7 @@ misuse                 quick    cpu         program gcc misuse cpu
 alloc                  quick    cpu         on_one program gcc alloc cpu
 faults                 default  cpu         on_one program gcc faults cpu
 answers                quick    cpu         answers gcc cpu 1 2
-answers-signals        default  cpu         program gcc answers cpu,mock --signals 5
+answers-signals        default  cpu         on_one program gcc answers cpu,mock --signals 5
 unit                   quick    cpu         unit
 graph                  quick    cpu         program gcc graph all --seeds 100
 schedules              quick    -           schedules
@@ -150,7 +150,7 @@ misuse-mock            default  cpu         program gcc misuse mock
 alloc-mock             default  cpu         on_one program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
 answers-variants       default  cpu         quickly answers gcc $variants_of_cpu,mock,$variants_of_mock 4 5
-graph-seeds            default  cpu         program gcc graph all --seeds 500
+graph-seeds            default  cpu         on_one program gcc graph all --seeds 500
 profile                default  cpu         script tests/core/profile.sh
 flat                   default  cpu         program gcc flat cpu
 flat-mock              default  cpu         program gcc flat mock --submissions 50000
@@ -1057,7 +1057,7 @@ chosen_steps() {
             # What a larger step covers.
             case $tier:$name in
             --quick:*) ;;
-            *:matrix-quick | *:conformance-vulkan | *:graph) continue ;;
+            *:matrix-quick | *:conformance-vulkan) continue ;;
             esac
         fi
         echo "$name $level $backend $command"

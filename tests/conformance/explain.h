@@ -479,9 +479,41 @@ static void short_waits_are_silent(TEST_ARGS) {
     }
 }
 
+/* Released, but the only version of its queue runs with other values. */
+static void explain_versions_in_use(TEST_ARGS) {
+    const uint64_t values[2] = {3, 4};
+    hcq_device_desc desc = test_desc();
+    hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done[2];
+    desc.slots = 1;
+    hcq_device *device = test_open(0, &desc);
+    hcq_buffer word = make_words(device, 1);
+    hcq_queue *q = make_holder(device);
+    hcq_submission s = submission(&q, 1);
+    s.variable_count = 1;
+    s.flags = HCQ_UNORDERED;
+    CHECK_INDEX(hcq_queue_write(q, word, 0, 4), 1);
+    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
+    CHECK_OK(hcq_queue_bind(q, device));
+    hold_reset();
+    for (int i = 0; i < 2; i++) {
+        s.variables = &values[i];
+        s.waits = &gates[i];
+        s.wait_count = 1;
+        CHECK_OK(hcq_submit(device, &s, 1, &done[i]));
+    }
+    open_gate(gates[0]);
+    CHECK(word_until(&SEEN->hold_began, 1));
+    open_gate(gates[1]);
+    SAYS(explain(done[1]), "until a version of its queue is free");
+    hold_release();
+    WAIT_OK(done[1]);
+    CHECK_U64(READ32(word, 0), 4);
+    CHECK_OK(hcq_close(device));
+}
+
 #define EXPLAIN_TESTS \
     TEST(explain_nobody_raises_it), TEST(explain_chain), TEST(explain_cycle_on_a_lane), \
     TEST(explain_cycle_of_many), TEST(explain_no_false_cycle), TEST(explain_what_is_over), \
     TEST(explain_a_failure_before_lower_values), TEST(explain_the_wait_that_is_left), \
-    TEST(explain_running), TEST(explain_truncates), TEST(signal_labels), \
+    TEST(explain_running), TEST(explain_versions_in_use), TEST(explain_truncates), TEST(signal_labels), \
     TEST(explain_long_chains), TEST(long_waits_explain_themselves), TEST(short_waits_are_silent)

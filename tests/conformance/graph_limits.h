@@ -277,16 +277,19 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
 static void graph_outlives_a_device(TEST_ARGS) {
     for (int way = 0; way < 10; way++) { /* planned before or not */
         hcq_device *device = test_open(0, NULL), *again;
-        hcq_queue *g = make_graph();
-        hcq_buffer word = make_words(T.dev, 1), input = make_words(device, 1);
+        hcq_queue *g = make_graph(), *other = make_graph();
+        hcq_buffer word = make_words(T.dev, 1), input = make_words(device, 1), hole;
         CHECK_INDEX(hcq_queue_write(g, word, 1, 4), 0);
         name_device(g, device, way % 5);
+        CHECK(hcq_queue_empty(other, device, 64, 0, &hole) >= 0);
         if (way / 5) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
             CHECK_OK(launch_inputs(g, &input, 1, NULL));
         }
         CHECK_OK(hcq_close(device));
         again = test_open(0, NULL);
+        CHECK_INDEX(hcq_queue_write(other, hole, 1, 4), HCQ_ERROR_CLOSED);
+        hcq_queue_destroy(other);
         input = make_words(again, 1);
         for (int i = 0; i < 2; i++) {
             char text[16];

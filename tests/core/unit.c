@@ -174,6 +174,13 @@ static void handles_never_come_again(TEST_ARGS) {
         CHECK(hcqi_slot_index(next.id) != index);
         CHECK_OK(hcq_signal_destroy(next));
     }
+    index = dev->signals.free_head;
+    uint32_t used = dev->signals.used;
+    dev->signals.free_head = 0;
+    dev->signals.used = 1u << HCQI_SLOT_BITS; /* as many as there can be */
+    CHECK_RESULT(hcq_signal_create(dev, 0, &next), HCQ_ERROR_LIMIT);
+    dev->signals.free_head = index;
+    dev->signals.used = used;
     CHECK_OK(hcq_close(dev));
     CHECK(hcqi_core.serials[slot] == HCQI_SERIAL_MASK);
     hcqi_core.serials[slot] = 1000000; /* of tests to come */
