@@ -62,7 +62,7 @@ TUNABLES = ('glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1:'
             'glibc.pthread.stack_cache_size=0')  # so that the tests can count the heap
 # Their threads take turns: on one processor, as in run.sh, they wake each other for less.
 ON_ONE = re.compile('(alloc|faults|cuda|vulkan_check|misuse) |conformance (vk|cu)mock|graph (vk|cu)')
-HERE = threading.local()                # its processor, number `HERE.cpu`
+WORKER = threading.local()              # its processor: WORKER.cpu
 WORDS = re.compile(r'hangs|MOCK|Sanitizer|runtime error|teardown:|hook:|Assertion|\.[ch]:\d+: ')
 
 
@@ -123,8 +123,8 @@ class Case:
             child = subprocess.Popen(command, cwd=bench.folder, env=environment, stdout=out,
                                      stderr=out, stdin=subprocess.DEVNULL,
                                      start_new_session=True)
-            if ON_ONE.match(str(self) + ' ') and hasattr(HERE, 'cpu'):
-                os.sched_setaffinity(child.pid, [HERE.cpu])
+            if ON_ONE.match(str(self) + ' ') and hasattr(WORKER, 'cpu'):
+                os.sched_setaffinity(child.pid, [WORKER.cpu])
             try:
                 status = child.wait(limit)
             except subprocess.TimeoutExpired:
@@ -540,7 +540,7 @@ def main():
         began = time.time()
         with results.lock:
             tree = trees.pop()
-        HERE.cpu = int(tree.rpartition('-')[2]) % os.cpu_count()
+        WORKER.cpu = int(tree.rpartition('-')[2]) % os.cpu_count()
         try:
             with Trial(bench, tree, sources[mutant.part], mutant) as trial:
                 status, why = trial.judge(cases)
