@@ -100,10 +100,7 @@ lists                  quick    -           lists
 stack                  default  -           stack
 stack-vulkan           default  vulkan      vulkan gcc stack vkmock,vulkan
 stack-cuda             default  cuda-mock   cuda gcc stack cumock
-vulkan-staged          full     vulkan      vulkan gcc conformance vulkan-staged
-vulkan-plain           full     vulkan      vulkan gcc conformance vulkan-plain
-vulkan-no-copy         full     vulkan      vulkan gcc conformance vulkan-no-copy
-vulkan-narrow          full     vulkan      vulkan gcc conformance vulkan-narrow
+vulkan-variants        full     vulkan      vulkan gcc conformance vulkan-staged,vulkan-plain,vulkan-no-copy,vulkan-narrow
 vulkan-mock            default  vulkan      on_one vulkan_mock
 asan-vulkan-check      default  vulkan      on_one vulkan asan vulkan_check vkmock --quick
 tsan-vulkan-check      default  vulkan      vulkan tsan vulkan_check vkmock --filter meanwhile_*
@@ -138,14 +135,9 @@ gpu-script             full     cuda-mock   gpu_script
 no-cuda                default  cuda-mock   no_cuda
 cuda-header            default  cuda        cuda_header
 kernels                default  cuda        script tests/support/code.sh kernels --check
-one-engine             full     cpu         program gcc conformance cpu-one-engine
-no-copy-lane           full     cpu         program gcc conformance cpu-no-copy
+variants               full     cpu         program gcc conformance cpu-one-engine,cpu-no-copy,cpu-nospin,cpu-no-native-wait
 narrow-counters        default  cpu         program gcc conformance cpu-narrow
-no-spin                full     cpu         program gcc conformance cpu-nospin
-no-native-wait         full     cpu         program gcc conformance cpu-no-native-wait
-mock-map               full     cpu         program gcc conformance mock-map --quick
-mock-no-copy           full     cpu         program gcc conformance mock-no-copy --quick
-trace-mock             full     cpu         program gcc conformance trace-mock --quick
+mock-variants          full     cpu         program gcc conformance mock-map,mock-no-copy,trace-mock --quick
 misuse-mock            default  cpu         program gcc misuse mock
 alloc-mock             default  cpu         on_one program gcc alloc mock
 faults-mock            full     cpu         program gcc faults mock --quick
@@ -172,8 +164,7 @@ bench-smoke            default  -           bench --smoke
 aarch64                default  -           aarch64
 armhf                  default  -           armhf
 conformance-cuda       default  cuda        gpu conformance
-tsan-mock              full     -           program tsan conformance mock
-tsan-trace             full     -           program tsan conformance trace
+tsan-variants          full     -           program tsan conformance mock,trace,cpu-nospin,cpu-narrow,cpu-no-native-wait,trace-mock
 valgrind-faults        full     -           program valgrind faults cpu-nospin --quick
 condvar-nospin         full     cpu         program condvar conformance cpu-nospin
 single-conformance     full     cpu         program single conformance cpu
@@ -193,17 +184,11 @@ flat-long              full     cpu         flat_long
 seeds                  full     cpu         many_seeds 11 30
 repeat                 full     cpu         repeat 10
 many-starts            full     cpu         starts 20000
-tsan-nospin            full     -           program tsan conformance cpu-nospin
-tsan-narrow            full     -           program tsan conformance cpu-narrow
-tsan-no-native-wait    full     -           program tsan conformance cpu-no-native-wait
 tsan-condvar           full     -           program tsan-condvar conformance cpu
 clang-tsan             full     -           program clang-tsan conformance cpu
 clang-asan             full     -           program clang-asan conformance cpu
-asan-narrow            full     -           program asan conformance cpu-narrow
-asan-no-copy           full     -           program asan conformance cpu-no-copy
+asan-variants          full     -           program asan conformance cpu-narrow,cpu-no-copy,trace
 asan-alloc             full     -           program asan alloc cpu
-asan-trace             full     -           program asan conformance trace
-tsan-trace-mock        full     -           program tsan conformance trace-mock
 valgrind-mock          full     -           program valgrind conformance mock --quick
 valgrind-misuse        full     -           program valgrind misuse cpu --quick
 graph-long             full     cpu         program gcc graph all --seeds 20000

@@ -113,41 +113,28 @@ static void grid_open(grid *g, uint32_t number, uint32_t grids) {
 }
 
 /* Without OpenMP these are loops, and no peers. */
-static void openmp_static(void *ctx, uint64_t n) {
-    const grid *g = (const grid *)ctx;
-    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
-    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
-    for (uint64_t i = 0; i < n * g->grids; i++) {
 #ifdef _OPENMP
-#pragma omp parallel for schedule(static)
-#endif
-        for (uint32_t b = 0; b < g->shape.blocks; b++) {
-            hcq_block block = {{b, 0, 0}, size, threads};
-            g->shape.fn(&g->args, &block);
-        }
-    }
-}
-
-static void openmp_dynamic(void *ctx, uint64_t n) {
-    const grid *g = (const grid *)ctx;
-    const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);
-    const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);
-    for (uint64_t i = 0; i < n * g->grids; i++) {
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic)
-#endif
-        for (uint32_t b = 0; b < g->shape.blocks; b++) {
-            hcq_block block = {{b, 0, 0}, size, threads};
-            g->shape.fn(&g->args, &block);
-        }
-    }
-}
-
-#ifdef _OPENMP
+#define PARALLEL_FOR(how) _Pragma(#how)
 static const uint32_t g_peers = 2;
 #else
+#define PARALLEL_FOR(how)
 static const uint32_t g_peers = 0;
 #endif
+
+#define OPENMP(name, how)                                                              \
+    static void name(void *ctx, uint64_t n) {                                          \
+        const grid *g = (const grid *)ctx;                                             \
+        const hcq_dims size = hcq_dim(g->shape.blocks, 1, 1);                          \
+        const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);                      \
+        for (uint64_t i = 0; i < n * g->grids; i++) {                                  \
+            PARALLEL_FOR(how) for (uint32_t b = 0; b < g->shape.blocks; b++) {         \
+                hcq_block block = {{b, 0, 0}, size, threads};                          \
+                g->shape.fn(&g->args, &block);                                         \
+            }                                                                          \
+        }                                                                              \
+    }
+OPENMP(openmp_static, omp parallel for schedule(static))
+OPENMP(openmp_dynamic, omp parallel for schedule(dynamic))
 
 static uint64_t run_time(void (*run)(void *, uint64_t), grid *g) {
     run(g, 1);
