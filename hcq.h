@@ -144,8 +144,9 @@
    point, who was going to raise it, on which lane, behind what. A cycle is
    named with its members.
 
-   Timelines. Every submission gets the device's next number and returns a
-   point of its own, which is exact and remembers its result. The signal
+   Timelines. Every submission gets the device's next number, one of several
+   queues (or of a graph, on several lanes) one for each and the last for
+   itself. Its point is exact and remembers its result. The signal
    hcq_device_timeline(dev) is the finished prefix: it reaches v once
    every submission up to v, on any lane, is done.
 
@@ -2303,8 +2304,7 @@ struct hcqi_producer {
     hcqi_producer *twin;               /* next in its bucket of hcqi_core.promises */
     hcq_job *job;                      /* outlives its landing */
     const uint64_t *slot;              /* timestamp: where the device stores it */
-    uint16_t applied;                  /* the signal has it, ahead of its lane's turn */
-    uint8_t ends;                      /* says that the job is over, failed or not */
+    uint8_t applied;                   /* the signal has it, ahead of its lane's turn */
     uint8_t promised;                  /* is in hcqi_core.promises */
 };
 
@@ -2376,15 +2376,13 @@ enum {
     HCQI_JOB_UNORDERED = 1,
     HCQI_JOB_READY = 2,                /* in hcqi_core.ready */
     HCQI_JOB_HANDED = 4,               /* wholly */
-    HCQI_JOB_PART = 8,                 /* one of several queues of a submission */
     HCQI_JOB_HOST = 16,                /* a host command is due ... */
     HCQI_JOB_CALLING = 32,             /* ... or running */
     HCQI_JOB_STALLED = 256,            /* in hcqi_lane.stall_head */
     HCQI_JOB_LISTED = 64,              /* in held or loose */
-    HCQI_JOB_OVER = 128,               /* a final job that only waits for its parts */
     HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
-    HCQI_JOB_GATHER = 4096,            /* of a launch: fails after what it follows is over,
-                                          as others follow that by following it */
+    HCQI_JOB_GATHER = 4096,            /* an end, or of a launch: fails after what it follows is
+                                          over, as others follow that by following it */
     HCQI_JOB_REACH = 2048,             /* held until its waits are reached: it must not
                                           be in the way of others on its lane */
     HCQI_JOB_KEEPS = 1 << 20,          /* its values are its own, `version` only says what
@@ -2393,15 +2391,15 @@ enum {
     HCQI_JOB_STUCK = 1 << 22           /* handed over in part, waits for others */
 };
 
-/* A submission, or one queue's part of it, on its lane. */
+/* A submission on its lane. One of several queues is a job with a number of its own for
+   each, and one more that follows them: its end. */
 struct hcq_job {
     hcqi_lane *lane;
     uint64_t number;                   /* on the device's timeline */
+    uint64_t submission;               /* number of its end, which the user knows */
     hcqi_version *version;             /* NULL: nothing but waits and signals */
     hcq_job *next, *prev;
     hcq_job *ready_next;
-    hcq_job *parts;                    /* of the final job; then linked by `parts`, too */
-    hcq_job *final;                    /* of a part */
     hcqi_allocation *frees;            /* when it is handed over: hcq_free_after */
     hcqi_waiter *followers;            /* jobs that wait for exactly this one */
     hcqi_producer *producers;          /* reserved, in the order of the packets */
@@ -2411,8 +2409,6 @@ struct hcq_job {
     uint32_t result;                   /* hcq_result: decided by the core */
     uint32_t run_result;               /* atomic, hcq_result: met by an engine */
     uint32_t flags;
-    uint32_t parts_left;               /* of the final job: not wholly handed over */
-    uint32_t parts_running;            /* of the final job: not over */
     hcqi_launch *launch;               /* of a graph */
     uint64_t *values;                  /* KEEPS: devices they name, then the variables */
     uint64_t first_epoch;              /* handed over */
@@ -2655,7 +2651,6 @@ struct hcqi_graph {
     hcqi_launch *launches;             /* all */
     uint32_t launch_count;
     hcqi_launch *newest;               /* launch, then `earlier` */
-    int overlaps;                      /* a launch asked for HCQ_OVERLAP, ever */
     struct hcqi_making *making;        /* made by the first launch */
 };
 
@@ -2670,17 +2665,17 @@ struct hcqi_launch {
     int full;                          /* follows everything before it on its devices */
     int cuts;                          /* follows all launches before it */
     int whole;                         /* scratch: is to be followed as one */
-    int marks;                         /* raises `ends` */
     uint64_t serial;
     uint64_t plan;                     /* its serial */
     hcqi_signal *signals[HCQI_MAX_SLICES]; /* base + place: the call is done */
-    hcqi_signal *ends[HCQI_MAX_SLICES]; /* base + 1: the slice is over */
+    uint64_t slices[HCQI_MAX_SLICES];  /* the numbers of their jobs */
     uint64_t base;
     uint64_t first[HCQ_MAX_INPUTS], space[HCQ_MAX_INPUTS]; /* where the inputs are */
     uint32_t device_count;
     hcq_device *devices[HCQI_MAX_DEVICES]; /* of the plan then, ... */
     uint64_t serials[HCQI_MAX_DEVICES]; /* ... which may have gone since */
-    uint64_t numbers[HCQI_MAX_DEVICES]; /* of its submissions there */
+    uint64_t firsts[HCQI_MAX_DEVICES], numbers[HCQI_MAX_DEVICES]; /* of its jobs there: the
+                                          first, and the last, which is the submission's */
 };
 
 #define HCQI_LOG 64                    /* updates a version may lag behind cheaply */
@@ -4586,13 +4581,8 @@ static void hcqi_producer_attach(hcqi_producer *p, hcq_job *job) {
     p->epoch = job->epoch;
     p->list = NULL;
     hcqi_producer **link = lane->land_tail == NULL ? &lane->land_head : &lane->land_tail->list;
-    if (lane->land_tail != NULL && lane->land_tail->epoch > p->epoch) { /* see `ends` */
-        link = &lane->land_head;
-        while ((*link)->epoch <= p->epoch) { link = &(*link)->list; }
-    }
-    p->list = *link;
     *link = p;
-    if (p->list == NULL) { lane->land_tail = p; }
+    lane->land_tail = p;
     if (p->slot != NULL) {
         p->signal->stamps++;
         return;
@@ -4866,7 +4856,7 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
         return *why != HCQ_OK ? HCQI_FAILED : HCQI_REACHED;
     }
     if ((job->flags & HCQI_JOB_HANDED) == 0) { return HCQI_UNMET; }
-    if (job->result != 0 || (job->flags & HCQI_JOB_OVER)) {
+    if (job->result != 0) {
         points->overflow = 1; /* failed: no epoch says so, only its end does */
         return HCQI_HANDED;
     }
@@ -5093,11 +5083,6 @@ static void hcqi_resolve_packet(hcqi_resolve *r, const hcq_packet *p) {
         hcqi_resolve_one(r, s, value, NULL);
         return;
     }
-    hcq_device *dev = HCQI_CAST(hcq_device *, p->u.sync.device);
-    if (dev == r->job->lane->dev) {
-        hcqi_resolve_one(r, dev->timeline, r->job->number - 1, NULL);
-        return;
-    }
     for (hcqi_waiter *w = &r->job->wait; w != NULL; w = w->list) {
         if (w->packet == p->index) { hcqi_resolve_one(r, w->signal, w->value, w); }
     }
@@ -5123,18 +5108,12 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
                     (job->flags & HCQI_JOB_REACH) != 0;
     r->blocked = 0;
     r->failure = HCQ_OK;
-    hcq_job *parts = job->flags & HCQI_JOB_PART ? NULL : job->parts; /* else: its siblings */
-    for (hcq_job *part = parts; part != NULL; part = part->parts) {
-        if (part->epoch != 0) { hcqi_points_put(&r->points, part->lane, part->epoch, 1); }
-        if (r->failure == HCQ_OK) { r->failure = hcqi_job_failure(part); }
-    }
     for (hcqi_waiter *w = &job->wait; job->segment == 0 && w != NULL; w = w->list) {
         if (w->packet == HCQI_PACKET_SUBMISSION) { hcqi_resolve_one(r, w->signal, w->value, w); }
     }
     for (uint32_t i = 0; seg != NULL && i < seg->waits; i++) {
         hcqi_resolve_packet(r, &job->version->packets[seg->first + i]);
     }
-    if (job->parts_left != 0) { r->blocked = 1; }
 }
 
 /* ========================================================================== */
@@ -5204,10 +5183,6 @@ static void hcqi_prefix_advance(hcq_device *dev) {
     hcqi_signal_wake(dev->timeline, handed, done);
 }
 
-static void hcqi_part_handed(hcq_job *part) {
-    if (--part->final->parts_left == 0) { hcqi_ready_push(part->final); }
-}
-
 /* All of the job that will be handed over has been. */
 static void hcqi_job_handed(hcq_job *job) {
     hcqi_job_unlist(job);
@@ -5218,9 +5193,7 @@ static void hcqi_job_handed(hcq_job *job) {
     }
     hcqi_job_wake_followers(job);
     hcq_device *dev = job->lane->dev;
-    if (job->flags & HCQI_JOB_PART) {
-        hcqi_part_handed(job);
-    } else if (dev->handed_prefix + 1 == job->number) {
+    if (dev->handed_prefix + 1 == job->number) {
         if (job->number + 1 != dev->next_number || dev->timeline->held != NULL) {
             hcqi_prefix_advance(dev);
         } else { /* the usual: the latest, and nobody waits for that */
@@ -5301,7 +5274,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     hcqi_producer_detach(p);
     lane->land_head = p->list;
     if (p->list == NULL) { lane->land_tail = NULL; }
-    if (result != HCQ_OK && !p->ends) {
+    if (result != HCQ_OK) {
         if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_lane_stamp(lane, p->slot);
@@ -5314,17 +5287,6 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
         hcqi_signal_raise(p->signal, p->value);
     }
     hcqi_producer_free(lane->dev, p);
-}
-
-static void hcqi_parts_free(hcq_job *final) {
-    hcq_result result = hcqi_job_failure(final);
-    while (final->parts != NULL) {
-        hcq_job *part = final->parts;
-        final->parts = part->parts;
-        if (result == HCQ_OK) { result = hcqi_job_failure(part); }
-        hcqi_job_free(part);
-    }
-    final->result = (uint32_t)result;
 }
 
 /* After a burst of held work the window goes back to its first size. */
@@ -5361,13 +5323,6 @@ static void hcqi_job_retire(hcq_job *job) {
         hcqi_profile_collect(job);
     }
     if (job->version != NULL) { hcqi_job_drop_version(job); }
-    if (job->flags & HCQI_JOB_PART) {
-        job = job->final; /* which frees its parts, and may have been first */
-        if (--job->parts_running != 0 || (job->flags & HCQI_JOB_OVER) == 0) { return; }
-    }
-    job->flags |= HCQI_JOB_OVER;
-    if (job->parts_running != 0) { return; }
-    hcqi_parts_free(job);
     hcq_result result = hcqi_job_failure(job);
     if (result != HCQ_OK) { hcqi_failures_add(dev, &dev->failures, job->number, result); }
     dev->window[job->number & dev->window_mask] = NULL;
@@ -5415,14 +5370,9 @@ static void hcqi_reap_all(void) {
 
 /* Breaks what the packets that will not run would have raised. */
 static void hcqi_job_break_promises(hcq_job *job, hcq_result result) {
-    int now = job->lane->dev->closing || job->lane->dev->lost != HCQ_OK;
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
-        if (!now && p->ends && job->epoch > job->lane->done) {
-            hcqi_producer_attach(p, job);
-            continue;
-        }
         if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
         hcqi_producer_free(job->lane->dev, p);
     }
@@ -5589,7 +5539,7 @@ static int hcqi_job_step(hcq_job *job) {
     }
     r.failure = failure;
     if (own != HCQ_OK) { r.failure = own; }
-    if (r.failure != HCQ_OK && job->parts_left == 0 && !(r.settle && r.blocked && own == HCQ_OK)) {
+    if (r.failure != HCQ_OK && !(r.settle && r.blocked && own == HCQ_OK)) {
         hcqi_job_fail(job, r.failure);
         return 0;
     }
@@ -8287,7 +8237,7 @@ static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
         return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
                            "queue '%s': command %u signals %llu, as submission #%llu of %s does",
                            v->recording.label, p->index, (unsigned long long)p->u.sync.value,
-                           (unsigned long long)other->job->number, other->job->lane->dev->label);
+                           (unsigned long long)other->job->submission, other->job->lane->dev->label);
     }
     s->check_mark = hcqi_core.check_mark;
     s->check_value = p->u.sync.value;
@@ -8325,11 +8275,10 @@ typedef struct hcqi_submit {
     uint32_t kept;                     /* by bit: only for their shape */
     uint64_t foreign[HCQI_BATCH_WAITS]; /* of the values for them */
     hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
-    hcq_job *final;
     hcqi_allocation *frees;            /* hcq_free_after */
-    uint32_t flags;                    /* HCQI_JOB_* of the final job */
+    uint32_t flags;                    /* HCQI_JOB_* of its end */
     uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
-    uint64_t number;
+    uint64_t first, number;            /* of its jobs: the first, and the last: its own */
     hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
     uint32_t slices[HCQI_BATCH_WAITS]; /* of the versions */
     uint32_t place;                    /* of the device in the plan */
@@ -8442,7 +8391,7 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         if (other != NULL) {
             return hcqi_refuse(s->dev, HCQ_ERROR_INVALID,
                                "signals: number %u, %llu, is raised by submission #%llu of %s", i,
-                               (unsigned long long)value, (unsigned long long)other->job->number,
+                               (unsigned long long)value, (unsigned long long)other->job->submission,
                                other->job->lane->dev->label);
         }
         t->check_mark = hcqi_core.check_mark;
@@ -8460,37 +8409,38 @@ static uint32_t hcqi_submit_waiters(const hcqi_submit *s) {
     return s->launch == NULL ? count : count + hcqi_launch_waiters(s->launch);
 }
 
-static int hcqi_window_grow(hcq_device *dev) {
-    uint64_t size = dev->window_mask + 1;
-    if (dev->next_number - dev->done_prefix < size) { return 1; }
-    size_t bytes = (size_t)size * 2 * sizeof(hcq_job *);
+/* Room for so many numbers more. */
+static int hcqi_window_grow(hcq_device *dev, uint32_t jobs) {
+    uint64_t size = dev->window_mask + 1, wanted = size;
+    while (dev->next_number - dev->done_prefix + jobs > wanted) { wanted *= 2; }
+    if (wanted == size) { return 1; }
+    size_t bytes = (size_t)wanted * sizeof(hcq_job *);
     hcq_job **grown = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
     if (grown == NULL) { return 0; }
     for (uint64_t n = dev->done_prefix + 1; n < dev->next_number; n++) {
-        grown[n & (size * 2 - 1)] = dev->window[n & dev->window_mask];
+        grown[n & (wanted - 1)] = dev->window[n & dev->window_mask];
     }
     hcqi_delete(&dev->hooks, dev->window, (size_t)size * sizeof *grown);
     dev->window = grown;
-    dev->window_mask = size * 2 - 1;
+    dev->window_mask = wanted - 1;
     return 1;
 }
 
-/* Is the one queue's job the submission's, too? Not where the submission also
-   waits for other devices. */
-static int hcqi_submit_is_one(const hcqi_submit *s) {
-    return s->count <= 1 && (s->count == 0 || s->launch == NULL || !s->gathers);
+/* One queue's job is the submission's, too, unless that also waits for other devices. */
+static uint32_t hcqi_submit_jobs(const hcqi_submit *s) {
+    return s->count == 0 || (s->count == 1 && !s->gathers) ? 1 : s->count + 1;
 }
 
 /* Everything that can fail, before anything is changed. */
 static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    uint32_t jobs = hcqi_submit_is_one(s) ? 1 : s->count + 1;
-    uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs;
+    uint32_t jobs = hcqi_submit_jobs(s);
+    uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs + jobs;
     uint64_t producers = s->sub->signal_count;
     if (s->launch != NULL) { waiters += hcqi_launch_waiters(s->launch) + (uint64_t)1; }
     for (uint32_t i = 0; i < s->count; i++) {
         waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits;
-        producers += s->versions[i]->signal_count + (uint64_t)(s->launch != NULL);
+        producers += s->versions[i]->signal_count;
         int keeps = (s->kept >> i & 1) != 0 && s->versions[i]->variable_mask != 0;
         if (keeps && !hcqi_pool_reserve(hcqi_version_pool(s->versions[i]), s->count)) {
             return HCQ_ERROR_OUT_OF_MEMORY;
@@ -8502,7 +8452,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     }
     if (waiters > UINT32_MAX || producers > UINT32_MAX || !hcqi_pool_reserve(&dev->jobs, jobs) ||
         !hcqi_pool_reserve(&dev->waiters, (uint32_t)waiters) ||
-        !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) || !hcqi_window_grow(dev)) {
+        !hcqi_pool_reserve(&dev->producers, (uint32_t)producers) ||
+        !hcqi_window_grow(dev, jobs)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     return HCQ_OK;
@@ -8529,14 +8480,16 @@ static void hcqi_job_wait_for(hcq_job *job, hcqi_waiter **tail, uint32_t packet,
     hcqi_signal_ref(s);
 }
 
-static void hcqi_job_device_waits(hcq_job *job, hcqi_waiter **tail) {
+/* Everything before the submission, not before this job of it. */
+static void hcqi_job_device_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
     const hcqi_version *v = job->version;
     for (uint32_t i = 0; i < v->segment_count; i++) {
         for (uint32_t k = 0; k < v->segments[i].waits; k++) {
             const hcq_packet *p = &v->packets[v->segments[i].first + k];
             hcq_device *other = HCQI_CAST(hcq_device *, p->u.sync.device);
-            if (p->kind != HCQ_COMMAND_WAIT_DEVICE || other == job->lane->dev) { continue; }
-            hcqi_job_wait_for(job, tail, p->index, other->timeline, other->next_number - 1);
+            if (p->kind != HCQ_COMMAND_WAIT_DEVICE) { continue; }
+            uint64_t next = other == s->dev ? s->first : other->next_number;
+            hcqi_job_wait_for(job, tail, p->index, other->timeline, next - 1);
         }
     }
 }
@@ -8549,15 +8502,19 @@ static int hcqi_slice_begins(const hcqi_submit *s, uint32_t slice);
 /* `slice` HCQI_NONE: not of a graph, or its end. */
 static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
     hcqi_waiter *tail = NULL;
+    uint32_t before = job->version != NULL ? 0 : s->count; /* an end follows its queues */
+    for (uint32_t i = 0; i < before; i++) {
+        hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->exact, s->first + i);
+        tail->settles = 1;
+    }
     /* Other slices begin after those that wait for what is outside. */
-    int begins = slice != HCQI_NONE ? hcqi_slice_begins(s, slice)
-                                    : s->launch == NULL || s->count == 0;
+    int begins = slice != HCQI_NONE ? hcqi_slice_begins(s, slice) : before == 0;
     for (uint32_t i = 0; begins && i < s->sub->wait_count; i++) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
                           hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
         tail->order = s->frees != NULL; /* memory is freed also after a failure */
     }
-    if (hcqi_eager_applies(s)) {
+    if (before == 0 && hcqi_eager_applies(s)) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->dev->eager_signal,
                           s->dev->eager_value);
         tail->order = 1;
@@ -8573,7 +8530,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
     if (slice != HCQI_NONE) { hcqi_job_launch_waits(s, job, slice, &tail); }
     if (slice == HCQI_NONE && s->launch != NULL) { hcqi_job_gather(s, job, &tail); }
     if (job->version == NULL) { return; }
-    if (job->version->device_waits != 0) { hcqi_job_device_waits(job, &tail); }
+    if (job->version->device_waits != 0) { hcqi_job_device_waits(s, job, &tail); }
     for (uint32_t i = 0; i < job->version->max_waits; i++) {
         hcqi_job_waiter(job, &tail, HCQI_PACKET_SPARE);
     }
@@ -8620,40 +8577,39 @@ static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
 
 static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job);
 
-/* The job of queue `part`, HCQI_NONE: of the submission's end alone. */
-static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t part, int final) {
+/* The submission's job `at`: of its queue there, behind them its end. */
+static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&s->dev->jobs));
-    hcqi_version *v = part == HCQI_NONE ? NULL : s->versions[part];
+    hcqi_version *v = at < s->count ? s->versions[at] : NULL;
+    int last = s->first + at == s->number;
     memset(job, 0, sizeof *job);
     job->lane = lane;
     job->wait.packet = HCQI_PACKET_SPARE;
     job->wait.job = job;
-    job->number = s->number;
+    job->number = s->first + at;
+    job->submission = s->number;
     job->version = v;
-    job->flags = (s->sub->flags & HCQ_UNORDERED ? (uint32_t)HCQI_JOB_UNORDERED : 0) |
-                 (final ? 0 : (uint32_t)HCQI_JOB_PART);
-    if (v != NULL && (s->kept >> part & 1) != 0) {
-        hcqi_job_keep(job, s->sub->variables, s->foreign[part]);
+    if (s->sub->flags & HCQ_UNORDERED) { job->flags |= (uint32_t)HCQI_JOB_UNORDERED; }
+    if (v == NULL && s->count != 0) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
+    if (v != NULL && (s->kept >> at & 1) != 0) {
+        hcqi_job_keep(job, s->sub->variables, s->foreign[at]);
     }
-    if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
-    if (s->launch != NULL) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
-    if (s->launch != NULL && !s->launch->full) {
-        job->flags |= (uint32_t)HCQI_JOB_UNORDERED | (v == NULL ? (uint32_t)HCQI_JOB_REACH : 0);
+    if (s->launch != NULL) {
+        hcqi_launch_join(s->launch, job);
+        job->flags |= (uint32_t)HCQI_JOB_GATHER;
+        if (!s->launch->full) {
+            job->flags |= (uint32_t)HCQI_JOB_UNORDERED | (v == NULL ? (uint32_t)HCQI_JOB_REACH : 0);
+        }
     }
-    uint32_t slice = v == NULL || s->launch == NULL ? HCQI_NONE : s->slices[part];
-    if (v != NULL || s->count == 0 || s->launch != NULL) { hcqi_job_make_waits(s, job, slice); }
+    hcqi_job_make_waits(s, job, v == NULL || s->launch == NULL ? HCQI_NONE : s->slices[at]);
     hcqi_producer **link = hcqi_job_make_promises(job);
-    if (slice != HCQI_NONE && s->launch->marks) {
-        hcqi_producer *p;
-        hcqi_producer **end = link;
-        link = hcqi_job_promise(job, link, s->launch->ends[slice], s->launch->base + 1, NULL,
-                                0);
-        p = *end;
-        p->ends = 1;
-    }
-    for (uint32_t i = 0; final && i < s->sub->signal_count; i++) {
+    for (uint32_t i = 0; last && i < s->sub->signal_count; i++) {
         link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
                                 s->sub->signals[i].value, NULL, 1);
+    }
+    if (last) {
+        job->frees = s->frees;
+        job->flags |= s->flags;
     }
     return job;
 }
@@ -8663,37 +8619,28 @@ static void hcqi_job_enlist(hcq_job *job) {
     if ((job->flags & HCQI_JOB_UNORDERED) || job->lane->held_head == job) { hcqi_ready_push(job); }
 }
 
-/* Cannot fail: everything is reserved, the number is taken. */
+static void hcqi_submit_number(hcqi_submit *s) {
+    s->first = s->dev->next_number;
+    s->dev->next_number += hcqi_submit_jobs(s);
+    s->number = s->dev->next_number - 1;
+}
+
+/* Cannot fail: everything is reserved, the numbers are taken. */
 static HCQI_HOT void hcqi_submit_enlist(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    hcq_job *final = NULL;
-    if (hcqi_submit_is_one(s)) {
-        hcqi_lane *lane = s->count != 0 ? s->lanes[0] : s->final_lane;
+    for (uint32_t i = 0; s->first + i <= s->number; i++) {
+        hcqi_lane *lane = s->count == 0 ? s->final_lane : s->lanes[i < s->count ? i : s->count - 1];
         if (lane == NULL) { lane = hcqi_lane_choose(s, HCQ_COMPUTE, s->sub->affinity); }
-        final = hcqi_job_make(s, lane, s->count == 0 ? HCQI_NONE : 0, 1);
-    } else {
-        final = hcqi_job_make(s, s->lanes[s->count - 1], HCQI_NONE, 1);
-        for (uint32_t i = s->count; i > 0; i--) {
-            hcq_job *part = hcqi_job_make(s, s->lanes[i - 1], i - 1, 0);
-            part->final = final;
-            part->parts = final->parts;
-            final->parts = part;
-            final->parts_left++;
-            final->parts_running++;
-        }
+        hcq_job *job = hcqi_job_make(s, lane, i);
+        dev->window[job->number & dev->window_mask] = job;
+        dev->pending++;
+        hcqi_job_enlist(job);
     }
-    final->frees = s->frees;
-    final->flags |= s->flags;
-    dev->window[s->number & dev->window_mask] = final;
-    dev->pending++;
-    for (hcq_job *part = final->parts; part != NULL; part = part->parts) { hcqi_job_enlist(part); }
-    hcqi_job_enlist(final);
     if (dev->exact->held != NULL) { hcqi_signal_wake(dev->exact, s->number, 0); }
-    s->final = final;
 }
 
 static void hcqi_submit_commit(hcqi_submit *s) {
-    s->number = s->dev->next_number++;
+    hcqi_submit_number(s);
     hcqi_submit_enlist(s);
     for (int i = 0; i < 2 && s->eager[i] != NULL; i++) { /* what comes is behind it */
         hcqi_signal_ref(s->dev->exact);
@@ -8740,6 +8687,12 @@ static void hcqi_drain_fairly(hcq_device *dev) {
     hcqi_unpin(dev);
 }
 
+/* Why it failed already, if the backend did not take it. */
+static hcq_result hcqi_submit_refused(const hcqi_submit *s) {
+    int ours = s->dev->refused >= s->first && s->dev->refused <= s->number;
+    return ours ? hcqi_failures_find(&s->dev->failures, s->number) : HCQ_OK;
+}
+
 static int hcqi_submission_is_graph(const hcq_submission *sub);
 static hcq_result hcqi_graph_run(hcqi_submit *s);
 
@@ -8768,7 +8721,7 @@ static hcq_result hcqi_submit_run(hcqi_submit *s) {
     }
     hcqi_submit_commit(s);
     hcqi_drain_fairly(dev);
-    return dev->refused == s->number ? hcqi_failures_find(&dev->failures, s->number) : HCQ_OK;
+    return hcqi_submit_refused(s);
 }
 
 static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submission *sub) {
@@ -8780,6 +8733,7 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->frees = NULL;
     s->flags = 0;
     s->deadline = 0;
+    s->first = 0;
     s->number = 0;
     s->launch = NULL;
     s->gathers = 0;
@@ -9313,7 +9267,6 @@ static int hcqi_is_handed(const hcqi_waiter *w) {
 /* Where a look at what a job waits for has got to. */
 typedef struct hcqi_blockers {
     const hcq_job *job;
-    const hcq_job *part;
     const hcqi_waiter *wait;
     int behind;                        /* another job of its lane */
 } hcqi_blockers;
@@ -9321,7 +9274,6 @@ typedef struct hcqi_blockers {
 static void hcqi_blockers_begin(hcqi_blockers *b, const hcq_job *job) {
     b->job = job;
     b->behind = (job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job;
-    b->part = b->behind || (job->flags & HCQI_JOB_PART) ? NULL : job->parts;
     b->wait = b->behind ? NULL : &job->wait;
 }
 
@@ -9331,13 +9283,6 @@ static int hcqi_blockers_next(hcqi_blockers *b, hcq_job **out) {
     if (b->behind) {
         b->behind = 0;
         *out = b->job->lane->held_head;
-        return 1;
-    }
-    while (b->part != NULL) {
-        const hcq_job *part = b->part;
-        b->part = part->parts;
-        if ((part->flags & HCQI_JOB_LISTED) == 0) { continue; }
-        *out = part->wait.job; /* itself */
         return 1;
     }
     while (b->wait != NULL && hcqi_core.looks != 0) {
@@ -9478,7 +9423,7 @@ static void hcqi_print_running(hcqi_text *t, const hcq_job *job) {
     uint64_t value;
     hcqi_signal *s = NULL;
     if (ahead != NULL) {
-        hcqi_print(t, "handed over, behind #%llu of its lane", (unsigned long long)ahead->number);
+        hcqi_print(t, "handed over, behind #%llu of its lane", (unsigned long long)ahead->submission);
         return;
     }
     for (uint32_t n = 0; n < 4 && (s = hcqi_running_wait(job, n, &value)) != NULL; n++) {
@@ -9495,7 +9440,7 @@ static void hcqi_print_running(hcqi_text *t, const hcq_job *job) {
 static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     const hcqi_lane *lane = job->lane;
     int waits = 0;
-    hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->number,
+    hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->submission,
                hcqi_job_label(job), lane->base.kind == HCQ_COPY ? "copy" : "compute",
                lane->base.index, lane->dev->label);
     if ((job->flags & HCQI_JOB_LISTED) == 0) {
@@ -9504,10 +9449,9 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     }
     hcqi_print(t, "held");
     if ((job->flags & HCQI_JOB_UNORDERED) == 0 && lane->held_head != job) {
-        hcqi_print(t, " behind #%llu of its lane", (unsigned long long)lane->held_head->number);
+        hcqi_print(t, " behind #%llu of its lane", (unsigned long long)lane->held_head->submission);
         return;
     }
-    if (job->parts_left != 0) { hcqi_print(t, " until all its queues are handed over"); }
     for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
         if (w->home == HCQI_HOME_NONE) { continue; }
         if (waits++ == 8) {
@@ -9531,7 +9475,7 @@ static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first
     for (uint32_t i = first; i <= path->count; i++) {
         const hcq_job *job = path->step[i < path->count ? i : first].job;
         hcqi_print(t, "%s #%llu '%s' of %s", i == first ? "" : " waits for",
-                   (unsigned long long)job->number, hcqi_job_label(job), job->lane->dev->label);
+                   (unsigned long long)job->submission, hcqi_job_label(job), job->lane->dev->label);
     }
     hcqi_print(t, "\n");
 }
@@ -11987,7 +11931,6 @@ static hcq_result hcqi_plan_user(hcq_queue *q, hcq_device *dev, uint32_t slice) 
     hcq_result r = hcqi_plan_device(q, dev, dev->serial);
     if (r != HCQ_OK || slice == HCQI_NONE) { return r; }
     plan->users[hcqi_plan_device_at(plan, dev, dev->serial)] |= (uint64_t)1 << slice;
-    plan->shared |= plan->slices[slice].dev != dev;
     return HCQ_OK;
 }
 
@@ -12265,7 +12208,6 @@ static hcq_result hcqi_plan_room(hcq_queue *q) {
     plan->slice_count = 0;
     plan->inputs = 0;
     plan->written = 0;
-    plan->shared = 0;
     return HCQ_OK;
 }
 
@@ -12538,7 +12480,6 @@ static void hcqi_launch_release(hcqi_launch *launch) {
 static void hcqi_launch_delete(hcqi_launch *launch) {
     for (uint32_t k = 0; k < launch->slice_count; k++) {
         if (launch->signals[k] != NULL) { hcqi_signal_close(launch->signals[k]); }
-        if (launch->ends[k] != NULL) { hcqi_signal_close(launch->ends[k]); }
     }
     hcqi_delete(&launch->queue->dev->hooks, launch, sizeof *launch);
 }
@@ -12547,18 +12488,10 @@ static void hcqi_launch_delete(hcqi_launch *launch) {
 static hcq_result hcqi_launch_room(hcqi_launch *launch, uint32_t count) {
     hcq_device *dev = launch->queue->dev;
     while (launch->slice_count < count) {
-        uint32_t k = launch->slice_count;
-        hcq_result r = HCQ_OK;
-        if (launch->signals[k] == NULL) {
-            r = hcqi_signal_new(dev, HCQI_USER, launch->base, &launch->signals[k]);
-        }
-        if (r == HCQ_OK) { r = hcqi_signal_new(dev, HCQI_USER, launch->base, &launch->ends[k]); }
-        if (r != HCQ_OK) {
-            if (launch->signals[k] != NULL) { hcqi_signal_close(launch->signals[k]); }
-            launch->signals[k] = NULL;
-            return r;
-        }
-        hcqi_copy_label(launch->signals[k]->label, launch->queue->label);
+        hcqi_signal **signal = &launch->signals[launch->slice_count];
+        hcq_result r = hcqi_signal_new(dev, HCQI_USER, launch->base, signal);
+        if (r != HCQ_OK) { return r; }
+        hcqi_copy_label((*signal)->label, launch->queue->label);
         launch->slice_count++;
     }
     return HCQ_OK;
@@ -12595,9 +12528,8 @@ static hcqi_launch *hcqi_launch_new(hcq_queue *q) {
 /* Signals for all launches there are. */
 static hcq_result hcqi_launches_room(hcqi_graph *g) {
     uint32_t slices = g->plan.slice_count;
-    int alone = slices < 2 && !g->overlaps && !g->plan.shared;
     hcq_result r = HCQ_OK;
-    for (hcqi_launch *m = g->launches; r == HCQ_OK && !alone && m != NULL; m = m->next) {
+    for (hcqi_launch *m = g->launches; r == HCQ_OK && slices > 1 && m != NULL; m = m->next) {
         r = hcqi_launch_room(m, slices);
     }
     return r;
@@ -12633,8 +12565,7 @@ static hcqi_launch *hcqi_launch_get(hcq_queue *q, hcq_result *why) {
     if (launch == NULL) { return NULL; }
     hcqi_launches_prune(g); /* with what was just found to be over */
     uint32_t slices = g->plan.slice_count;
-    int alone = slices < 2 && !g->overlaps && !g->plan.shared;
-    *why = alone || launch->slice_count >= slices ? HCQ_OK : hcqi_launches_room(g);
+    *why = slices < 2 || launch->slice_count >= slices ? HCQ_OK : hcqi_launches_room(g);
     return *why == HCQ_OK ? launch : NULL;
 }
 
@@ -12671,7 +12602,7 @@ static void hcqi_launch_meet(const hcq_queue *q, hcqi_launch *launch, const hcqi
     for (const hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) { count++; }
     launch->cuts = count > HCQI_MAX_EARLIER;
     for (hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
-        m->whole = launch->cuts || !m->marks || m->plan != plan->serial ||
+        m->whole = launch->cuts || m->plan != plan->serial ||
                    hcqi_launch_mixes(plan, q->graph, spots, m);
         if (hcqi_launch_ends_chain(plan, m)) { break; }
     }
@@ -12718,7 +12649,9 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_plan *plan, const hcqi_laun
             meets = (x->inputs >> i & 1) != 0 && now->space[i] == m->space[i] &&
                     now->first[i] == m->first[i];
         }
-        if (k == slice || meets) { hcqi_job_order(job, tail, m->ends[k], m->base + 1); }
+        if (k == slice || meets) {
+            hcqi_job_order(job, tail, plan->slices[k].dev->exact, m->slices[k]);
+        }
     }
 }
 
@@ -12730,8 +12663,8 @@ static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
     if (launch->full) {
         for (uint32_t d = 0; hcqi_slice_begins(s, slice) && d < launch->device_count; d++) {
             const hcq_device *dev = launch->devices[d];
-            if (launch->numbers[d] - 1 > dev->done_prefix) {
-                hcqi_job_order(job, tail, dev->timeline, launch->numbers[d] - 1);
+            if (launch->firsts[d] - 1 > dev->done_prefix) {
+                hcqi_job_order(job, tail, dev->timeline, launch->firsts[d] - 1);
             }
         }
         return;
@@ -12747,10 +12680,10 @@ static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
 static void hcqi_job_gather(hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
     const hcqi_launch *launch = s->launch;
     const hcqi_plan *plan = &launch->queue->graph->plan;
-    for (uint32_t k = 0; launch->marks && k < plan->slice_count; k++) {
-        int own = plan->slices[k].dev == s->dev; /* those are its parts anyway */
-        if (own ? launch->full : (plan->users[s->place] >> k & 1) == 0) { continue; }
-        hcqi_job_order(job, tail, launch->ends[k], launch->base + 1);
+    for (uint32_t k = 0; k < plan->slice_count; k++) {
+        const hcq_device *dev = plan->slices[k].dev;
+        if (dev == s->dev || (plan->users[s->place] >> k & 1) == 0) { continue; }
+        hcqi_job_order(job, tail, dev->exact, launch->slices[k]);
     }
     int home = s->dev == launch->queue->dev;
     for (uint32_t d = 0; home && d < launch->device_count; d++) {
@@ -12800,8 +12733,11 @@ static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
 static void hcqi_graph_commit(hcq_queue *q, hcqi_making *w, hcqi_launch *launch) {
     const hcqi_plan *plan = &q->graph->plan;
     for (uint32_t d = 0; d < launch->device_count; d++) {
-        w->submits[d].number = launch->devices[d]->next_number++;
-        launch->numbers[d] = w->submits[d].number;
+        hcqi_submit *s = &w->submits[d];
+        hcqi_submit_number(s);
+        launch->firsts[d] = s->first;
+        launch->numbers[d] = s->number;
+        for (uint32_t i = 0; i < s->count; i++) { launch->slices[s->slices[i]] = s->first + i; }
     }
     for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
         if ((plan->inputs >> n & 1) == 0) { continue; }
@@ -12817,20 +12753,17 @@ static hcq_result hcqi_graph_reserve(hcq_queue *q, const hcq_submission *sub, hc
                                      hcqi_launch **out) {
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r;
-    q->graph->overlaps |= (sub->flags & HCQ_OVERLAP) != 0;
     hcqi_launch *launch = hcqi_launch_get(q, &r);
     if (launch == NULL) { return r; }
     launch->earlier = q->graph->newest;
     launch->full = (sub->flags & HCQ_OVERLAP) == 0;
     launch->cuts = 0;
-    launch->marks = q->graph->overlaps || plan->shared;
     launch->plan = plan->serial;
     launch->base += q->count + 1;
     launch->device_count = plan->device_count;
     launch->serial = ++hcqi_core.serial;
     for (uint32_t k = 0; k < launch->slice_count; k++) {
         hcqi_launch_rewind(launch->signals[k], launch->base);
-        hcqi_launch_rewind(launch->ends[k], launch->base);
     }
     if (!launch->full) { hcqi_launch_meet(q, launch, w->spots); }
     for (uint32_t d = 0; d < plan->device_count; d++) {
@@ -12882,7 +12815,9 @@ static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making
     }
     hcqi_graph_commit(q, w, launch);
     for (uint32_t d = 0; d < count; d++) {
-        if (launch->devices[d] == q->dev) { home->number = launch->numbers[d]; }
+        if (launch->devices[d] != q->dev) { continue; }
+        home->first = launch->firsts[d];
+        home->number = launch->numbers[d];
     }
     hcqi_drain();
     return HCQ_OK;
@@ -12907,7 +12842,7 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
     if (s->sub->flags & HCQ_STEP) { return hcqi_step_run(q, s); }
     r = hcqi_graph_launch(q, s, g->making);
     if (r != HCQ_OK) { return r; }
-    return s->dev->refused == s->number ? hcqi_failures_find(&s->dev->failures, s->number) : HCQ_OK;
+    return hcqi_submit_refused(s);
 }
 
 /* ---- binding ---- */
@@ -14806,7 +14741,7 @@ static hcqi_event *hcqi_profile_event(const hcq_job *job, const hcq_packet *pack
                                       uint64_t epoch, hcqi_naming *naming) {
     hcqi_profile *p = job->lane->dev->profile;
     hcqi_event *e = &p->events[p->added++ % p->capacity];
-    e->submission = job->number;
+    e->submission = job->submission;
     e->launch = job->launch == NULL ? 0 : job->launch->serial;
     e->bytes = hcqi_packet_bytes(packet);
     e->epoch = epoch;
@@ -15666,7 +15601,7 @@ static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
                (unsigned long long)lane->done, (unsigned long long)lane->epoch);
     int shown = 0;
     for (const hcq_job *job = lane->run_head; job != NULL && shown < 4; job = job->next, shown++) {
-        hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->number,
+        hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->submission,
                    hcqi_job_label(job));
     }
     shown = 0;
@@ -16101,11 +16036,14 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
         lane->base.imported = i >= own;
         if (i >= own) { lane->base.index = i - own; }
         hcq_result r = dev->backend->lane_open(dev->self, &lane->base);
+        if (r == HCQ_OK) {
+            dev->lane_count = i + 1;
+            if (!hcqi_failures_grow(dev, &lane->failures)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+        }
         if (r != HCQ_OK) {
             hcqi_lanes_close(dev);
             return r;
         }
-        dev->lane_count = i + 1;
     }
     dev->compute_lanes = dev->caps.compute_lanes;
     dev->copy_lanes = dev->caps.copy_lanes;
@@ -16383,8 +16321,7 @@ static int hcqi_device_moves(const hcq_device *dev) {
 /* Nothing of it was handed over, and nothing else holds on to it. */
 static int hcqi_job_is_untouched(const hcq_job *job) {
     uint32_t tied = HCQI_JOB_HOST | HCQI_JOB_CALLING | HCQI_JOB_STALLED;
-    int alone = (job->flags & HCQI_JOB_PART) != 0 || job->parts_left == 0;
-    return job->epoch == 0 && alone && (job->flags & tied) == 0;
+    return job->epoch == 0 && (job->flags & tied) == 0;
 }
 
 /* Ends held jobs that need the device: its own, and those elsewhere whose

@@ -84,9 +84,9 @@ static void launches_beyond_the_parked_limit(TEST_ARGS) {
             accepted++;
         }
         CHECK(accepted > 0 && accepted <= 12);
-        CHECK_TAKEN(before, accepted);
+        CHECK_TAKEN(home, before, accepted);
         CHECK_RESULT(submit_behind(g, home, &gate, &done), HCQ_ERROR_LIMIT);
-        CHECK_TAKEN(before, accepted);
+        CHECK_TAKEN(home, before, accepted);
         open_gate(gate);
         WAIT_OK(last);
         CHECK_OK(hcq_queue_submit(g, home, &done));

@@ -239,8 +239,8 @@ static void profile_of_a_graph(TEST_ARGS) {
             CHECK(one->command == 0 && two->command == 1 && three->command == 2);
             CHECK(strcmp(one->name, "add") == 0 && strcmp(two->name, "over there") == 0);
             CHECK(strcmp(one->queue, "the graph") == 0 && strcmp(two->queue, "the graph") == 0);
-            CHECK_U64(one->submission, numbers[0] + i);
-            CHECK_U64(three->submission, numbers[0] + i);
+            CHECK_U64(one->submission, numbers[0] + 2 * i + 1); /* its end's */
+            CHECK_U64(three->submission, one->submission);
             CHECK_U64(two->submission, numbers[1] + i);
             CHECK_U64(three->bytes, 8);
             CHECK(one->end_ns <= two->begin_ns + error);
