@@ -2681,7 +2681,6 @@ struct hcqi_launch {
 #define HCQI_LOG 64                    /* updates a version may lag behind cheaply */
 #define HCQI_MAGIC_QUEUE 0x48435131u
 #define HCQI_MAGIC_PROGRAM 0x48435132u
-#define HCQI_MAGIC_DEVICE 0x48435133u
 
 struct hcq_queue {
     uint32_t magic;
@@ -2826,7 +2825,6 @@ typedef struct hcqi_ring {
 } hcqi_ring;
 
 struct hcq_device {
-    uint32_t magic;
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
     uint32_t pins;                     /* atomic: threads in a native wait, say */
     uint32_t flushes, flushed;         /* begun; atomic: ended */
@@ -2840,13 +2838,11 @@ struct hcq_device {
     hcq_driver *driver;
     const hcq_backend *backend;
     void *self;
-    uint64_t id;
-    char path[64];
+    hcq_device_info info;
     hcq_device_desc desc;              /* defaults filled in */
     hcq_memory_hooks hooks;
     hcq_backend_caps caps;
     char label[32];
-    uint32_t ordinal;
     int closing;                       /* takes no more work */
     int close_runs;                    /* in some thread */
     uint64_t refused;                  /* the last submission the native API refused */
@@ -2886,13 +2882,12 @@ struct hcq_device {
 };
 
 /* A backend in a registry, oldest first. */
-typedef struct hcqi_factory { const hcq_backend *backend; uint64_t id; } hcqi_factory;
+typedef struct hcqi_factory { const hcq_backend *backend; hcq_driver_info info; } hcqi_factory;
 
 struct hcq_registry {
     hcq_memory_hooks hooks;
     hcqi_factory factories[HCQI_MAX_BACKENDS];
     uint32_t count;
-    int is_default, filled;
 };
 
 struct hcq_driver {
@@ -2949,13 +2944,19 @@ static struct hcqi_core {
 
 #ifdef HCQ_CPU
 static const hcq_backend *hcqi_cpu_backend(void);
+#else
+#define hcqi_cpu_backend NULL
 #endif
 #ifdef HCQ_VULKAN
 static const hcq_backend *hcqi_vk_backend(void);
+#else
+#define hcqi_vk_backend NULL
 #endif
 #ifdef HCQ_CUDA
 static const hcq_backend *hcqi_cuda_backend(void);
 static void hcqi_cuda_fork_child(void);
+#else
+#define hcqi_cuda_backend NULL
 #endif
 
 #ifdef HCQ_STATIC
@@ -15501,93 +15502,69 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 /* ========================================================================== */
 /* ---- asking the device --------------------------------------- >>dumping - */
 
-static uint32_t hcqi_features(const hcq_backend *backend, uint32_t features,
-                              uint32_t copy_lanes) {
-    uint32_t always = HCQ_FEATURE_COVERAGE;
-    if (backend->clock != NULL) { always |= HCQ_FEATURE_PROFILING; }
-    if (copy_lanes != 0) { always |= HCQ_FEATURE_COPY_LANE; }
-    return features | always;
+/* Takes the lock for a call that fills `out`; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const char *what) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK || out != NULL) { return r; }
+    return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s: is NULL", what));
 }
 
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    if (info == NULL) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "info: is NULL"));
-    }
-    memset(info, 0, sizeof *info);
-    info->backend = device->backend->name;
-    memcpy(info->name, device->caps.name, sizeof info->name);
-    info->name[sizeof info->name - 1] = 0;
-    info->ordinal = device->ordinal;
-    info->id = device->id;
-    memcpy(info->path, device->path, sizeof info->path);
-    info->compute_lanes = device->compute_lanes;
-    info->copy_lanes = device->copy_lanes;
-    info->memory_bytes = device->caps.memory_bytes;
-    info->features = hcqi_features(device->backend, device->caps.features,
-                                   device->copy_lanes);
-    if (device->caps.host_times) { info->features &= ~(uint32_t)HCQ_FEATURE_PROFILING; }
+    hcq_result r = hcqi_device_ask(device, info, "info");
+    if (r != HCQ_OK) { return r; }
+    *info = device->info;
     return hcqi_leave_with(HCQ_OK);
 }
 
-static hcq_result hcqi_query(hcq_device *dev, hcq_query key, uint64_t *value) {
-    switch ((int)key) {
-    case HCQ_QUERY_COMPUTE_LANES: *value = dev->compute_lanes; return HCQ_OK;
-    case HCQ_QUERY_COPY_LANES: *value = dev->copy_lanes; return HCQ_OK;
-    case HCQ_QUERY_MEMORY_BYTES: *value = dev->caps.memory_bytes; return HCQ_OK;
-    case HCQ_QUERY_ALLOCATED_BYTES: *value = dev->allocated_bytes; return HCQ_OK;
-    case HCQ_QUERY_CACHED_BYTES:
-        hcqi_freed_settle(HCQI_SETTLE);
-        hcqi_freed_trim(dev, dev->desc.cache_bytes, 1);
-        *value = dev->freed_bytes;
-        return HCQ_OK;
-    case HCQ_QUERY_SUBMISSIONS: *value = dev->next_number - 1; return HCQ_OK;
-    case HCQ_QUERY_HELD: *value = dev->held; return HCQ_OK;
-    case HCQ_QUERY_PENDING: *value = dev->pending; return HCQ_OK;
-    case HCQ_QUERY_COUNTER_SWAPS: *value = dev->swaps; return HCQ_OK;
-    case HCQ_QUERY_PACKETS_COPIED: *value = dev->packets_copied; return HCQ_OK;
-    case HCQ_QUERY_PACKETS_PATCHED: *value = dev->packets_patched; return HCQ_OK;
-    default:
-        if (dev->backend->query == NULL) { return HCQ_ERROR_UNSUPPORTED; }
-        return dev->backend->query(dev->self, key, value);
-    }
-}
-
-HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    if (value == NULL) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "value: is NULL"));
-    }
-    uint64_t answer = *value;
-    hcqi_reap_device(device);
-    hcq_result r = hcqi_query(device, key, &answer);
-    if (r == HCQ_OK) {
-        *value = answer;
-    } else {
-        hcqi_refuse(device, r, "key: %d is not known", (int)key);
-    }
-    return hcqi_leave_with(r);
-}
-
 HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    if (info == NULL) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "info: is NULL"));
-    }
+    hcq_result r = hcqi_device_ask(device, info, "info");
+    if (r != HCQ_OK) { return r; }
     hcqi_reap_device(device);
     *info = device->error;
     memset(&device->error, 0, sizeof device->error);
     return hcqi_leave_with(HCQ_OK);
 }
 
-static void hcqi_dump_held(hcqi_text *t, const hcq_job *job) {
+HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
+    hcq_result r = hcqi_device_ask(device, value, "value");
+    if (r != HCQ_OK) { return r; }
+    uint64_t answer = *value;
+    hcqi_reap_device(device);
+    switch ((int)key) {
+    case HCQ_QUERY_COMPUTE_LANES: answer = device->compute_lanes; break;
+    case HCQ_QUERY_COPY_LANES: answer = device->copy_lanes; break;
+    case HCQ_QUERY_MEMORY_BYTES: answer = device->info.memory_bytes; break;
+    case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
+    case HCQ_QUERY_CACHED_BYTES:
+        hcqi_freed_settle(HCQI_SETTLE);
+        hcqi_freed_trim(device, device->desc.cache_bytes, 1);
+        answer = device->freed_bytes;
+        break;
+    case HCQ_QUERY_SUBMISSIONS: answer = device->next_number - 1; break;
+    case HCQ_QUERY_HELD: answer = device->held; break;
+    case HCQ_QUERY_PENDING: answer = device->pending; break;
+    case HCQ_QUERY_COUNTER_SWAPS: answer = device->swaps; break;
+    case HCQ_QUERY_PACKETS_COPIED: answer = device->packets_copied; break;
+    case HCQ_QUERY_PACKETS_PATCHED: answer = device->packets_patched; break;
+    default:
+        r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED
+                                        : device->backend->query(device->self, key, &answer);
+    }
+    if (r == HCQ_OK) { *value = answer; }
+    if (r != HCQ_OK) { hcqi_refuse(device, r, "key: %d is not known", (int)key); }
+    return hcqi_leave_with(r);
+}
+
+static void hcqi_dump_job(hcqi_text *t, const hcq_job *job, int held) {
+    hcqi_path path;
     hcqi_print(t, "    ");
+    if (!held) {
+        hcqi_print(t, "#%llu '%s' running\n", (unsigned long long)job->submission,
+                   hcqi_job_label(job));
+        return;
+    }
     hcqi_print_job(t, job);
     hcqi_print(t, "\n");
-    hcqi_path path;
     if (hcqi_path_find(&path, job) == 0) {
         hcqi_print(t, "    ");
         hcqi_print_cycle(t, &path, 0);
@@ -15596,21 +15573,14 @@ static void hcqi_dump_held(hcqi_text *t, const hcq_job *job) {
 
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
     const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
+    const hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
     hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
                lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
                (unsigned long long)lane->done, (unsigned long long)lane->epoch);
-    int shown = 0;
-    for (const hcq_job *job = lane->run_head; job != NULL && shown < 4; job = job->next, shown++) {
-        hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->submission,
-                   hcqi_job_label(job));
+    for (int i = 0; i < 3; i++) {
+        const hcq_job *job = lists[i];
+        for (int n = 0; job != NULL && n < 4; job = job->next, n++) { hcqi_dump_job(t, job, i); }
     }
-    shown = 0;
-    for (const hcq_job *job = lane->held_head; job != NULL && shown < 4; job = job->next, shown++) {
-        hcqi_dump_held(t, job);
-    }
-    shown = 0;
-    const hcq_job *loose = lane->loose_head;
-    for (; loose != NULL && shown < 4; loose = loose->next, shown++) { hcqi_dump_held(t, loose); }
 }
 
 HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
@@ -15620,7 +15590,7 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     hcqi_reap_device(device);
     hcqi_core.looks = HCQI_LOOKS;
     hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
-               device->caps.name, (unsigned long long)device->next_number - 1,
+               device->info.name, (unsigned long long)device->next_number - 1,
                (unsigned long long)device->done_prefix, device->pending, device->held,
                device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
     for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
@@ -15634,59 +15604,80 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
 /* ========================================================================== */
 /* ---- registry -------------------------------------------- >>registering - */
 
-static void hcqi_registry_add(hcq_registry *registry, const hcq_backend *backend) {
-    registry->factories[registry->count].backend = backend;
-    registry->factories[registry->count++].id = ++hcqi_core.serial;
+/* The backends that may be compiled in, and who gives them; NULL: they are not. */
+static const struct {
+    const char *name;
+    const hcq_backend *(*backend)(void);
+} hcqi_companions[] = {
+    { "CPU", hcqi_cpu_backend }, { "VULKAN", hcqi_vk_backend }, { "CUDA", hcqi_cuda_backend }
+};
+
+/* A line for a logger that has no device yet; returns `result`. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result,
+                                                  const char *format, ...) {
+    va_list args;
+    hcqi_enter();
+    va_start(args, format);
+    hcqi_log_to(hcqi_logger(desc == NULL ? NULL : desc->log_fn),
+                desc == NULL ? NULL : desc->log_user, NULL, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
 }
 
+/* Ends a call on no device where `parameter` is NULL; the line goes to `desc`'s logger. */
+#define HCQI_NEED(desc, parameter)                                                 \
+    do {                                                                           \
+        if ((parameter) == NULL) {                                                 \
+            return hcqi_open_log(desc, HCQ_ERROR_INVALID, #parameter ": is NULL"); \
+        }                                                                          \
+    } while (0)
+
+static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
+    hcq_memory_hooks hooks = { hcqi_malloc, hcqi_mfree, NULL };
+    return given != NULL && given->alloc_fn != NULL && given->free_fn != NULL ? *given : hooks;
+}
+
+static void hcqi_registry_add(hcq_registry *registry, const hcq_backend *backend) {
+    hcqi_factory *factory = &registry->factories[registry->count++];
+    hcq_driver_info *info = &factory->info;
+    const char *full = backend->full_name;
+    memset(factory, 0, sizeof *factory);
+    factory->backend = backend;
+    info->id = ++hcqi_core.serial;
+    hcqi_copy_label(info->name, backend->name);
+    snprintf(info->full_name, sizeof info->full_name, "%s", full == NULL ? "" : full);
+}
+
+/* With the lock held; the default one is filled when first asked for. */
 static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
     if (registry != NULL) { return registry; }
     registry = &hcqi_core.registry;
-    if (!registry->filled) {
-        registry->filled = 1;
-        registry->is_default = 1;
-#ifdef HCQ_CPU
-        hcqi_registry_add(registry, hcqi_cpu_backend());
-#endif
-#ifdef HCQ_VULKAN
-        hcqi_registry_add(registry, hcqi_vk_backend());
-#endif
-#ifdef HCQ_CUDA
-        hcqi_registry_add(registry, hcqi_cuda_backend());
-#endif
+    if (registry->hooks.alloc_fn != NULL) { return registry; }
+    registry->hooks = hcqi_hooks(NULL);
+    for (int i = 0; i < 3; i++) {
+        if (hcqi_companions[i].backend == NULL) { continue; }
+        hcqi_registry_add(registry, hcqi_companions[i].backend());
     }
     return registry;
 }
 
-static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
-    hcq_memory_hooks hooks;
-    hooks.alloc_fn = hcqi_malloc;
-    hooks.free_fn = hcqi_mfree;
-    hooks.user = NULL;
-    return given != NULL && given->alloc_fn != NULL && given->free_fn != NULL ? *given : hooks;
-}
-
 HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
-    if (registry == NULL) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "registry: is NULL");
-    }
+    HCQI_NEED(NULL, registry);
     *registry = NULL;
     if (memory != NULL && (memory->alloc_fn == NULL) != (memory->free_fn == NULL)) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "memory: needs both functions");
+        return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "memory: needs both functions");
     }
     hcq_memory_hooks hooks = hcqi_hooks(memory);
-    hcq_registry *made = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof *made));
-    if (made == NULL) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
+    *registry = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof **registry));
+    if (*registry == NULL) {
+        return hcqi_open_log(NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
     }
-    made->hooks = hooks;
-    made->filled = 1;
-    *registry = made;
+    (*registry)->hooks = hooks;
     return HCQ_OK;
 }
 
 HCQI_DEF void hcq_registry_destroy(hcq_registry *registry) {
-    if (registry == NULL || registry->is_default) { return; }
+    if (registry == NULL) { return; }
     hcq_memory_hooks hooks = registry->hooks;
     hcqi_delete(&hooks, registry, sizeof *registry);
 }
@@ -15703,21 +15694,25 @@ static int hcqi_backend_valid(const hcq_backend *b) {
            (b->encode == NULL) == (b->patch == NULL);
 }
 
+/* Its place in the list, or the list's end. */
+static uint32_t hcqi_registry_at(const hcq_registry *registry, const hcq_backend *backend) {
+    uint32_t i = 0;
+    while (i < registry->count && registry->factories[i].backend != backend) { i++; }
+    return i;
+}
+
 HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
     if (!hcqi_backend_valid(backend)) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID,
-                                 "backend: its version is not %d, or a part is missing",
-                                 HCQ_BACKEND_VERSION);
+        return hcqi_open_log(NULL, HCQ_ERROR_INVALID,
+                             "backend: its version is not %d, or a part is missing",
+                             HCQ_BACKEND_VERSION);
     }
-    hcq_result r = HCQ_OK;
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    for (uint32_t i = 0; i < registry->count; i++) {
-        if (registry->factories[i].backend == backend) { r = HCQ_ERROR_EXISTS; }
-    }
-    if (r == HCQ_OK && registry->count == HCQI_MAX_BACKENDS) { r = HCQ_ERROR_LIMIT; }
-    if (r != HCQ_OK) {
-        return hcqi_leave_with(hcqi_refuse(NULL, r, "backend: '%s', one of %u", backend->name,
+    int known = hcqi_registry_at(registry, backend) != registry->count;
+    if (known || registry->count == HCQI_MAX_BACKENDS) {
+        return hcqi_leave_with(hcqi_refuse(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
+                                           "backend: '%s', one of %u", backend->name,
                                            registry->count));
     }
     hcqi_registry_add(registry, backend);
@@ -15725,40 +15720,27 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
 }
 
 HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
-    hcq_result r = HCQ_ERROR_INVALID;
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    for (uint32_t i = 0; i < registry->count; i++) {
-        if (registry->factories[i].backend != backend) { continue; }
-        registry->count--;
-        memmove(&registry->factories[i], &registry->factories[i + 1],
-                (registry->count - i) * sizeof registry->factories[0]);
-        r = HCQ_OK;
-        break;
+    uint32_t at = hcqi_registry_at(registry, backend);
+    if (at == registry->count) {
+        return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_INVALID, "backend: is not registered"));
     }
-    if (r != HCQ_OK) { hcqi_refuse(NULL, r, "backend: is not registered"); }
-    return hcqi_leave_with(r);
-}
-
-static void hcqi_factory_info(hcqi_factory factory, hcq_driver_info *info) {
-    const char *full = factory.backend->full_name;
-    memset(info, 0, sizeof *info);
-    info->id = factory.id;
-    hcqi_copy_label(info->name, factory.backend->name);
-    snprintf(info->full_name, sizeof info->full_name, "%s", full == NULL ? "" : full);
+    registry->count--;
+    memmove(&registry->factories[at], &registry->factories[at + 1],
+            (registry->count - at) * sizeof registry->factories[0]);
+    return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
                                          uint32_t capacity, uint32_t *count) {
-    if (count == NULL || (infos == NULL && capacity != 0)) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL",
-                                 count == NULL ? "count" : "infos");
-    }
+    HCQI_NEED(NULL, count);
+    if (capacity != 0) { HCQI_NEED(NULL, infos); }
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     *count = registry->count;
     for (uint32_t i = 0; i < registry->count && i < capacity; i++) {
-        hcqi_factory_info(registry->factories[registry->count - 1 - i], &infos[i]);
+        infos[i] = registry->factories[registry->count - 1 - i].info;
     }
     return hcqi_leave_with(HCQ_OK);
 }
@@ -15766,13 +15748,14 @@ HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info
 /* By name (`n` bytes of it), or where `name` is NULL by id; the newest wins. */
 static hcqi_factory hcqi_registry_get(hcq_registry *registry, const char *name, size_t n,
                                       uint64_t id) {
-    hcqi_factory found = { NULL, 0 };
+    hcqi_factory found;
+    memset(&found, 0, sizeof found);
     hcqi_enter();
     registry = hcqi_registry_of(registry);
     for (uint32_t i = 0; i < registry->count; i++) {
-        const char *known = registry->factories[i].backend->name;
-        int fits = name == NULL ? registry->factories[i].id == id
-                                : strlen(known) == n && memcmp(known, name, n) == 0;
+        const hcq_driver_info *info = &registry->factories[i].info;
+        int fits = name == NULL ? info->id == id
+                                : strlen(info->name) == n && memcmp(info->name, name, n) == 0;
         if (fits) { found = registry->factories[i]; }
     }
     hcqi_leave();
@@ -15786,117 +15769,89 @@ HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char
 /* ========================================================================== */
 /* ---- drivers ----------------------------------------------- >>selecting - */
 
-/* A line for a logger that has no device yet; returns `result`. */
-static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result,
-                                                  const char *format, ...) {
-    va_list args;
-    hcqi_enter();
-    va_start(args, format);
-    hcqi_log_to(hcqi_logger(desc == NULL ? NULL : desc->log_fn),
-                desc == NULL ? NULL : desc->log_user, NULL, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
+static char hcqi_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 
-static int hcqi_same_letters(const char *a, const char *b, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        int x = a[i] >= 'a' && a[i] <= 'z' ? a[i] - 'a' + 'A' : a[i];
-        if (x != (b[i] >= 'a' && b[i] <= 'z' ? b[i] - 'a' + 'A' : b[i])) { return 0; }
+static int hcqi_same_letters(const char *a, size_t n, const char *b) {
+    for (; n > 0; n--, a++, b++) {
+        if (hcqi_upper(*a) != hcqi_upper(*b)) { return 0; }
     }
-    return b[n] == 0;
+    return *b == 0;
 }
 
 /* Nobody has the name (`n` bytes of it): who there is, and what was meant, perhaps. */
 static hcq_result hcqi_name_unknown(const hcq_device_desc *desc, hcq_registry *registry,
                                     const char *name, size_t n) {
-    static const char *const absent[] = {
-#ifndef HCQ_CPU
-        "CPU",
-#endif
-#ifndef HCQ_VULKAN
-        "VULKAN",
-#endif
-#ifndef HCQ_CUDA
-        "CUDA",
-#endif
-        NULL
-    };
     char text[200];
     hcqi_text t;
-    hcqi_enter();
     hcqi_text_begin(&t, text, sizeof text);
     hcqi_print(&t, "no backend has it");
-    for (uint32_t i = 0; registry == NULL && absent[i] != NULL; i++) {
-        if (!hcqi_same_letters(name, absent[i], n)) { continue; }
+    for (int i = 0; i < 3 && registry == NULL; i++) {
+        const char *absent = hcqi_companions[i].backend == NULL ? hcqi_companions[i].name : "";
+        if (!hcqi_same_letters(name, n, absent)) { continue; }
         hcqi_print(&t, "; %s is not compiled in: #define HCQ_%s before the implementation",
-                   absent[i], absent[i]);
+                   absent, absent);
     }
+    hcqi_enter();
     registry = hcqi_registry_of(registry);
     for (uint32_t i = 0; i < registry->count; i++) {
-        const char *known = registry->factories[i].backend->name;
-        if (!hcqi_same_letters(name, known, n)) { continue; }
-        hcqi_print(&t, "; in these letters: %s", known);
+        const char *known = registry->factories[i].info.name;
+        if (hcqi_same_letters(name, n, known)) { hcqi_print(&t, "; in these letters: %s", known); }
     }
     hcqi_print(&t, registry->count == 0 ? "; there is none" : "; there are");
     for (uint32_t i = 0; i < registry->count; i++) {
-        hcqi_print(&t, " %s", registry->factories[i].backend->name);
+        hcqi_print(&t, " %s", registry->factories[i].info.name);
     }
     hcqi_leave();
     return hcqi_open_log(desc, HCQ_ERROR_NO_DEVICE, "name: '%.40s': %s", name, text);
 }
 
-/* What takes long happens here, without the lock. */
-static hcq_result hcqi_driver_make(hcqi_factory factory, const hcq_memory_hooks *hooks,
-                                   hcq_driver **out) {
-    if (factory.backend == NULL) { return HCQ_ERROR_NO_DEVICE; }
-    hcqi_sys_fork_watch();
-    hcq_driver *driver = HCQI_CAST(hcq_driver *, hcqi_new(hooks, sizeof *driver));
-    if (driver == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    driver->forks = hcqi_core.forks;
-    driver->hooks = *hooks;
-    driver->factory = factory;
-    driver->refs = 1;
-    hcq_result r = HCQ_OK;
-    if (factory.backend->driver_create != NULL) {
-        r = factory.backend->driver_create(&driver->hooks, &driver->self);
+/* Makes the driver that has a name (`n` bytes of it), or where `name` is NULL an id. Its
+   memory is that of `desc`, else the registry's. What takes long is done without the lock. */
+static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc *desc,
+                                   const char *name, size_t n, uint64_t id, hcq_driver **out) {
+    hcqi_factory factory = hcqi_registry_get(registry, name, n, id);
+    const hcq_backend *backend = factory.backend;
+    if (backend == NULL && name != NULL) { return hcqi_name_unknown(desc, registry, name, n); }
+    const hcq_memory_hooks *memory = desc == NULL ? NULL : &desc->memory;
+    if (desc == NULL && registry != NULL) { memory = &registry->hooks; }
+    hcq_memory_hooks hooks = hcqi_hooks(memory);
+    hcq_driver *driver = HCQI_CAST(hcq_driver *, hcqi_new(&hooks, sizeof *driver));
+    hcq_result r = driver == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    if (backend == NULL) { r = HCQ_ERROR_NO_DEVICE; }
+    if (r == HCQ_OK) {
+        hcqi_sys_fork_watch();
+        driver->forks = hcqi_core.forks;
+        driver->hooks = hooks;
+        driver->factory = factory;
+        driver->refs = 1;
+        if (backend->driver_create != NULL) {
+            r = backend->driver_create(&driver->hooks, &driver->self);
+        }
     }
-    if (r != HCQ_OK) {
-        hcqi_delete(hooks, driver, sizeof *driver);
-        return r;
+    if (r == HCQ_OK) {
+        *out = driver;
+        return HCQ_OK;
     }
-    *out = driver;
-    return HCQ_OK;
-}
-
-static hcq_memory_hooks hcqi_registry_hooks(const hcq_registry *registry) {
-    return registry == NULL || registry->is_default ? hcqi_hooks(NULL) : registry->hooks;
+    hcqi_delete(&hooks, driver, sizeof *driver);
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)id);
+    return hcqi_open_log(desc, r, name != NULL ? "name: '%.60s': %s" : "id: %s: %s",
+                         name != NULL ? name : number, hcq_result_text(r));
 }
 
 HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
                                       hcq_driver **driver) {
-    if (driver != NULL) { *driver = NULL; }
-    if (driver == NULL || name == NULL) {
-        return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL",
-                             driver == NULL ? "driver" : "name");
-    }
-    hcqi_factory factory = hcqi_registry_get(registry, name, strlen(name), 0);
-    if (factory.backend == NULL) {
-        return hcqi_name_unknown(NULL, registry, name, strlen(name));
-    }
-    hcq_memory_hooks hooks = hcqi_registry_hooks(registry);
-    hcq_result r = hcqi_driver_make(factory, &hooks, driver);
-    if (r == HCQ_OK) { return r; }
-    return hcqi_open_log(NULL, r, "name: '%.60s': %s", name, hcq_result_text(r));
+    HCQI_NEED(NULL, driver);
+    *driver = NULL;
+    HCQI_NEED(NULL, name);
+    return hcqi_driver_make(registry, NULL, name, strlen(name), 0, driver);
 }
 
 HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                          hcq_driver **driver) {
-    if (driver == NULL) { return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "driver: is NULL"); }
+    HCQI_NEED(NULL, driver);
     *driver = NULL;
-    hcq_memory_hooks hooks = hcqi_registry_hooks(registry);
-    hcq_result r = hcqi_driver_make(hcqi_registry_get(registry, NULL, 0, id), &hooks, driver);
-    if (r == HCQ_OK) { return r; }
-    return hcqi_open_log(NULL, r, "id: %llu: %s", (unsigned long long)id, hcq_result_text(r));
+    return hcqi_driver_make(registry, NULL, NULL, 0, id, driver);
 }
 
 HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
@@ -15914,71 +15869,64 @@ HCQI_DEF void hcq_driver_release(hcq_driver *driver) {
 }
 
 HCQI_DEF hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info) {
-    if (driver == NULL || info == NULL) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL",
-                                 driver == NULL ? "driver" : "info");
-    }
-    hcqi_factory_info(driver->factory, info);
+    HCQI_NEED(NULL, driver);
+    HCQI_NEED(NULL, info);
+    *info = driver->factory.info;
     return HCQ_OK;
+}
+
+/* What the core knows of a device whose lanes and features its backend said. */
+static void hcqi_info_complete(hcq_device_info *info, const hcq_backend *backend,
+                               uint32_t ordinal) {
+    info->backend = backend->name;
+    info->ordinal = ordinal;
+    info->features |= HCQ_FEATURE_COVERAGE;
+    if (backend->clock != NULL) { info->features |= HCQ_FEATURE_PROFILING; }
+    if (info->copy_lanes != 0) { info->features |= HCQ_FEATURE_COPY_LANE; }
 }
 
 HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
                                        uint32_t capacity, uint32_t *count) {
-    if (driver == NULL || count == NULL || (infos == NULL && capacity != 0)) {
-        const char *none = driver == NULL ? "driver" : count == NULL ? "count" : "infos";
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "%s: is NULL", none);
-    }
+    HCQI_NEED(NULL, driver);
+    HCQI_NEED(NULL, count);
+    if (capacity != 0) { HCQI_NEED(NULL, infos); }
     if (driver->forks != hcqi_core.forks) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_CLOSED, "driver: is of the parent process");
+        return hcqi_open_log(NULL, HCQ_ERROR_CLOSED, "driver: is of the parent process");
     }
     const hcq_backend *backend = driver->factory.backend;
     if (capacity != 0) { memset(infos, 0, capacity * sizeof *infos); }
     *count = backend->devices(driver->self, capacity == 0 ? NULL : infos, capacity);
     for (uint32_t i = 0; i < *count && i < capacity; i++) {
-        infos[i].backend = backend->name;
-        infos[i].ordinal = i;
-        infos[i].features = hcqi_features(backend, infos[i].features, infos[i].copy_lanes);
+        hcqi_info_complete(&infos[i], backend, i);
     }
     return HCQ_OK;
 }
 
-/* Only digits: an ordinal. */
-static int hcqi_ordinal(const char *which, uint32_t *ordinal) {
-    *ordinal = 0;
-    if (which == NULL) { return 0; }
-    for (; *which != 0; which++) {
-        if (*which < '0' || *which > '9' || *ordinal > 99999) { return 0; }
-        *ordinal = *ordinal * 10 + (uint32_t)(*which - '0');
-    }
-    return 1;
-}
-
-/* The first listed device that `which` names, or `id` where that is NULL. An
-   ordinal may be beyond the list: opening it will tell. */
+/* The first listed device that `which` names, or `id` where that is NULL. Digits are
+   an ordinal, which may be beyond the list: opening it will tell. */
 static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint64_t id,
                                      hcq_device_info *found) {
     uint32_t room = 0, count = 0;
-    int by_ordinal = hcqi_ordinal(which, &found->ordinal);
+    int digits = which != NULL && which[strspn(which, "0123456789")] == 0;
+    unsigned long ordinal = digits ? strtoul(which, NULL, 10) : 0;
+    hcq_result r = digits && ordinal < UINT32_MAX ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
     hcq_driver_devices(driver, NULL, 0, &room);
     if (room == 0) { return HCQ_ERROR_NO_DEVICE; }
-    hcq_device_info *infos = HCQI_CAST(hcq_device_info *,
-                                       hcqi_new(&driver->hooks, room * sizeof *infos));
+    size_t bytes = room * sizeof *found;
+    hcq_device_info *infos = HCQI_CAST(hcq_device_info *, hcqi_new(&driver->hooks, bytes));
     if (infos == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcq_driver_devices(driver, infos, room, &count);
-    hcq_result r = by_ordinal ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
-    uint32_t ordinal = found->ordinal;
+    found->ordinal = (uint32_t)ordinal;
     for (uint32_t i = room < count ? room : count; i > 0; i--) {
         const hcq_device_info *info = &infos[i - 1];
-        int fits = info->id == id;
-        if (by_ordinal) { fits = info->ordinal == ordinal; }
-        if (!by_ordinal && which != NULL) {
-            fits = strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0;
-        }
+        int fits = digits ? info->ordinal == ordinal
+                   : which == NULL ? info->id == id
+                   : strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0;
         if (!fits) { continue; }
         *found = *info;
         r = HCQ_OK;
     }
-    hcqi_delete(&driver->hooks, infos, room * sizeof *infos);
+    hcqi_delete(&driver->hooks, infos, bytes);
     return r;
 }
 
@@ -16001,6 +15949,7 @@ static void hcqi_desc_defaults(hcq_device_desc *d) {
     if (d->staging_count == 0) { d->staging_count = 32; }
 }
 
+/* With the lock held. */
 static void hcqi_device_unref(hcq_device *dev) {
     if (--dev->refs != 0) { return; }
     hcq_memory_hooks hooks = dev->hooks;
@@ -16008,74 +15957,36 @@ static void hcqi_device_unref(hcq_device *dev) {
     hcqi_delete(&hooks, dev, sizeof *dev);
 }
 
-static void hcqi_lanes_close(hcq_device *dev) {
-    while (dev->lane_count > 0) {
-        hcqi_lane *lane = &dev->lanes[--dev->lane_count];
-        dev->backend->lane_close(dev->self, &lane->base);
-        hcqi_failures_free(dev, &lane->failures);
-    }
-}
-
 static hcq_result hcqi_lanes_open(hcq_device *dev) {
-    uint32_t own = dev->caps.compute_lanes + dev->caps.copy_lanes;
-    uint32_t total = own + dev->caps.imported_lanes;
-    if (dev->caps.compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
-    uint64_t limit = dev->caps.counter_limit == 0 ? HCQI_MAX_VALUE : dev->caps.counter_limit;
-    if (dev->desc.counter_limit != 0 && dev->desc.counter_limit < limit) {
-        limit = dev->desc.counter_limit;
-    }
+    const hcq_backend_caps *caps = &dev->caps;
+    uint32_t own = caps->compute_lanes + caps->copy_lanes, total = own + caps->imported_lanes;
+    uint64_t limit = caps->counter_limit == 0 ? HCQI_MAX_VALUE : caps->counter_limit;
+    uint64_t wanted = dev->desc.counter_limit;
+    if (caps->compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
+    if (wanted != 0 && wanted < limit) { limit = wanted; }
     for (uint32_t i = 0; i < total; i++) {
         hcqi_lane *lane = &dev->lanes[i];
-        int copy = i >= dev->caps.compute_lanes && i < own;
+        uint32_t first = i < caps->compute_lanes ? 0 : i < own ? caps->compute_lanes : own;
         lane->dev = dev;
         lane->limit = i < own ? limit : HCQI_MAX_VALUE;
         lane->base.device = dev;
         lane->base.self = dev->self;
-        lane->base.kind = copy ? HCQ_COPY : HCQ_COMPUTE;
-        lane->base.index = copy ? i - dev->caps.compute_lanes : i;
+        lane->base.kind = i < own && first != 0 ? HCQ_COPY : HCQ_COMPUTE;
+        lane->base.index = i - first;
         lane->base.imported = i >= own;
-        if (i >= own) { lane->base.index = i - own; }
         hcq_result r = dev->backend->lane_open(dev->self, &lane->base);
-        if (r == HCQ_OK) {
-            dev->lane_count = i + 1;
-            if (!hcqi_failures_grow(dev, &lane->failures)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
-        }
-        if (r != HCQ_OK) {
-            hcqi_lanes_close(dev);
-            return r;
-        }
+        if (r != HCQ_OK) { return r; }
+        dev->lane_count = i + 1;
+        if (!hcqi_failures_grow(dev, &lane->failures)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     }
-    dev->compute_lanes = dev->caps.compute_lanes;
-    dev->copy_lanes = dev->caps.copy_lanes;
+    dev->compute_lanes = caps->compute_lanes;
+    dev->copy_lanes = caps->copy_lanes;
     return HCQ_OK;
 }
 
-static void hcqi_device_memory_free(hcq_device *dev) {
-    const hcq_memory_hooks *hooks = &dev->hooks;
-    hcqi_pool_destroy(&dev->jobs);
-    hcqi_pool_destroy(&dev->waiters);
-    hcqi_pool_destroy(&dev->producers);
-    hcqi_pool_destroy(&dev->notice_pool);
-    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
-    hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
-    hcqi_delete(hooks, dev->staging.stages, dev->staging.count * sizeof *dev->staging.stages);
-    while (dev->staging.oldest != NULL) { /* its queue went with the others */
-        hcqi_copier *c = dev->staging.oldest;
-        dev->staging.oldest = c->next;
-        hcqi_delete(hooks, c, sizeof *c);
-    }
-    hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
-    hcqi_slots_destroy(dev, &dev->signals);
-    hcqi_slots_destroy(dev, &dev->notices);
-    hcqi_profile_delete(hooks, dev->profile);
-    dev->profile = NULL;
-    dev->window = NULL;
-    dev->staging.stages = NULL;
-    dev->table = NULL;
-}
-
-/* Without the lock, as nobody else knows of the device. */
 static hcq_result hcqi_device_memory(hcq_device *dev) {
+    const hcq_memory_hooks *hooks = &dev->hooks;
+    hcqi_ring *staging = &dev->staging;
     uint64_t window = 1;
     while (window < dev->desc.parked) { window *= 2; }
     if (!hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), dev->desc.parked) ||
@@ -16090,17 +16001,29 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
         (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
         dev->values[k].keep = 1;
     }
-    size_t bytes = (size_t)window * sizeof *dev->window;
-    dev->window = HCQI_CAST(hcq_job **, hcqi_new(&dev->hooks, bytes));
+    void *jobs = hcqi_new(hooks, (size_t)window * sizeof *dev->window);
+    dev->window = HCQI_CAST(hcq_job **, jobs);
     dev->window_mask = window - 1;
-    dev->staging.count = dev->desc.staging_count;
-    bytes = dev->staging.count * sizeof *dev->staging.stages;
-    dev->staging.stages = HCQI_CAST(hcqi_stage *, hcqi_new(&dev->hooks, bytes));
-    return dev->window == NULL || dev->staging.stages == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    staging->count = dev->desc.staging_count;
+    void *stages = hcqi_new(hooks, staging->count * sizeof *staging->stages);
+    staging->stages = HCQI_CAST(hcqi_stage *, stages);
+    return jobs == NULL || stages == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
-/* Takes a slot, so that handles can name the device. */
-static hcq_result hcqi_device_slot(hcq_device *dev) {
+/* What hcq_device_info_get answers: what the driver listed, and what opening found. */
+static void hcqi_device_describe(hcq_device *dev) {
+    hcq_device_info *info = &dev->info;
+    memcpy(info->name, dev->caps.name, sizeof info->name - 1);
+    info->compute_lanes = dev->compute_lanes;
+    info->copy_lanes = dev->copy_lanes;
+    info->memory_bytes = dev->caps.memory_bytes;
+    info->features = dev->caps.features;
+    hcqi_info_complete(info, dev->backend, info->ordinal);
+    if (dev->caps.host_times) { info->features &= ~(uint32_t)HCQ_FEATURE_PROFILING; }
+}
+
+/* Takes a slot, so that handles can name the device: from here on others see it. */
+static hcq_result hcqi_device_enlist(hcq_device *dev) {
     uint32_t slot = 0;
     while (slot < HCQI_MAX_DEVICES && hcqi_core.devices[slot] != NULL) { slot++; }
     if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
@@ -16108,114 +16031,107 @@ static hcq_result hcqi_device_slot(hcq_device *dev) {
     dev->serial = ++hcqi_core.serial;
     dev->signals.first = dev->notices.first = hcqi_core.serials[slot];
     dev->next_number = 1;
-    dev->refs = 1;                     /* for all handles */
     hcq_result r = hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline);
     if (r == HCQ_OK) { r = hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact); }
-    if (r != HCQ_OK) { return r; }
+    if (r != HCQ_OK) {
+        if (dev->timeline != NULL) { hcqi_signal_close(dev->timeline); }
+        return r;
+    }
     hcqi_core.devices[slot] = dev;
     if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
     for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_watch(&dev->lanes[k]); }
     return HCQ_OK;
 }
 
-static void hcqi_device_signals_close(hcq_device *dev) {
-    for (uint32_t i = 0; i < dev->signals.used; i++) {
-        void *item = hcqi_slots_at(&dev->signals, i);
-        if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
+/* Takes back the steps of opening but for the slot, without the lock: nobody uses the
+   device any more, though an engine may still be in a notify. */
+static void hcqi_device_undo(hcq_device *dev) {
+    const hcq_memory_hooks *hooks = &dev->hooks;
+    int opened = dev->self != NULL || dev->lane_count != 0;
+    while (dev->lane_count > 0) {
+        hcqi_lane *lane = &dev->lanes[--dev->lane_count];
+        dev->backend->lane_close(dev->self, &lane->base);
+        hcqi_failures_free(dev, &lane->failures);
     }
-}
-
-/* Whoever waits for a signal that pending work elsewhere still raises. */
-static void hcqi_device_notices_close(hcq_device *dev) {
-    for (uint32_t i = 0; i < dev->notices.used; i++) {
-        hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_slots_at(&dev->notices, i));
-        if (n == NULL || n->listed) { continue; }
-        hcqi_waiter_unlink(&n->wait);
-        n->listed = 1;
-        n->result = HCQ_ERROR_CANCELLED;
-        hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
-    }
-}
-
-/* Undoes a half-made device. */
-static void hcqi_device_discard(hcq_device *dev) {
-    hcqi_enter();
-    hcqi_device_signals_close(dev);
-    hcqi_device_memory_free(dev);
-    hcqi_failures_free(dev, &dev->failures);
-    hcqi_leave();
-    hcqi_lanes_close(dev);
-    if (dev->self != NULL) { dev->backend->close(dev->self); }
+    if (opened) { dev->backend->close(dev->self); }
     hcq_driver_release(dev->driver);
-    hcq_memory_hooks hooks = dev->hooks;
-    hcqi_delete(&hooks, dev, sizeof *dev);
+    hcqi_pool_destroy(&dev->jobs);
+    hcqi_pool_destroy(&dev->waiters);
+    hcqi_pool_destroy(&dev->producers);
+    hcqi_pool_destroy(&dev->notice_pool);
+    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
+    hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
+    hcqi_delete(hooks, dev->staging.stages, dev->staging.count * sizeof *dev->staging.stages);
+    for (hcqi_copier *next, *c = dev->staging.oldest; c != NULL; c = next) {
+        next = c->next;                /* its queue went with the others */
+        hcqi_delete(hooks, c, sizeof *c);
+    }
+    hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
+    hcqi_slots_destroy(dev, &dev->signals);
+    hcqi_slots_destroy(dev, &dev->notices);
+    hcqi_profile_delete(hooks, dev->profile);
 }
 
 static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *info,
-                                   const hcq_device_desc *desc, const char *name,
-                                   hcq_device **out) {
+                                   const hcq_device_desc *desc, hcq_device **out) {
     hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
     hcq_device *dev = HCQI_CAST(hcq_device *, hcqi_new(&hooks, sizeof *dev));
     if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    dev->magic = HCQI_MAGIC_DEVICE;
-    dev->hooks = hooks;
-    dev->driver = driver;
-    dev->backend = driver->factory.backend;
-    dev->ordinal = info->ordinal;
-    dev->id = info->id;
-    memcpy(dev->path, info->path, sizeof dev->path);
-    dev->handles = 1;
-    dev->forks = hcqi_core.forks;
-    hcq_driver_retain(driver);
     if (desc != NULL) { dev->desc = *desc; }
     hcqi_desc_defaults(&dev->desc);
-    hcqi_copy_label(dev->label, dev->desc.label != NULL ? dev->desc.label : name);
-    hcq_result r = dev->backend->open(driver->self, dev, dev->ordinal, &dev->desc, &dev->caps,
+    dev->hooks = hooks;
+    dev->info = *info;
+    dev->driver = driver;
+    dev->backend = driver->factory.backend;
+    dev->forks = hcqi_core.forks;
+    dev->handles = 1;
+    dev->refs = 1;                     /* for all handles */
+    hcq_driver_retain(driver);
+    snprintf(dev->label, sizeof dev->label, info->ordinal == 0 ? "%.20s" : "%.20s:%u",
+             dev->backend->name, info->ordinal);
+    if (dev->desc.label != NULL) { hcqi_copy_label(dev->label, dev->desc.label); }
+    hcq_result r = dev->backend->open(driver->self, dev, info->ordinal, &dev->desc, &dev->caps,
                                       &dev->self);
     if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
     if (r == HCQ_OK) { r = hcqi_device_memory(dev); }
-    if (r == HCQ_OK) {
-        hcqi_enter();
-        r = hcqi_device_slot(dev);
-        hcqi_leave();
-    }
-    if (r != HCQ_OK) {
-        hcqi_device_discard(dev);
-        return r;
-    }
+    if (r == HCQ_OK) { hcqi_device_describe(dev); }
+    hcqi_enter();
+    if (r == HCQ_OK) { r = hcqi_device_enlist(dev); }
+    hcqi_leave();
     *out = dev;
-    return HCQ_OK;
+    if (r == HCQ_OK) { return HCQ_OK; }
+    *out = NULL;
+    hcqi_device_undo(dev);
+    hcqi_enter();
+    hcqi_device_unref(dev);
+    return hcqi_leave_with(r);
 }
 
-/* What is wrong with a description, or NULL. */
-static const char *hcqi_desc_check(const hcq_device_desc *desc) {
-    uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
-    if (desc == NULL) { return NULL; }
-    if ((desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
-        return "memory: needs both functions";
-    }
-    return (desc->flags & ~known) != 0 ? "flags: unknown bits" : NULL;
-}
-
-/* `what` and `given`: the caller's parameter, for the log. */
+/* Opens the device that `which` names, or `id` where that is NULL. `what` and `given`:
+   the caller's parameter, for the log. */
 static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64_t id,
                                    const hcq_device_desc *desc, hcq_device **device,
                                    const char *what, const char *given) {
+    uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
     hcq_device_info info;
-    char name[32];
-    memset(&info, 0, sizeof info);
+    const char *why = NULL;
+    if (device != NULL) { *device = NULL; }
+    HCQI_NEED(desc, driver);
+    HCQI_NEED(desc, device);
     if (driver->forks != hcqi_core.forks) {
         return hcqi_open_log(desc, HCQ_ERROR_CLOSED, "driver: is of the parent process");
     }
-    const char *bad = hcqi_desc_check(desc);
-    if (bad != NULL) { return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s", bad); }
-    hcq_result r = hcqi_driver_select(driver, which, id, &info);
-    snprintf(name, sizeof name, info.ordinal == 0 ? "%.20s" : "%.20s:%u",
-             driver->factory.backend->name, info.ordinal);
+    if (desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "memory: needs both functions");
+    }
+    if (desc != NULL && (desc->flags & ~known) != 0) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "flags: unknown bits");
+    }
+    memset(&info, 0, sizeof info);
     const hcq_backend *backend = driver->factory.backend;
-    const char *why = NULL;
+    hcq_result r = hcqi_driver_select(driver, which, id, &info);
     if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
-    if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, name, device); }
+    if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, device); }
     if (r == HCQ_OK) { return r; }
     return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
                          why != NULL ? why : hcq_result_text(r));
@@ -16223,48 +16139,31 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64
 
 HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                     const hcq_device_desc *desc, hcq_device **device) {
-    if (device != NULL) { *device = NULL; }
-    if (driver == NULL || device == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s: is NULL",
-                             driver == NULL ? "driver" : "device");
-    }
     if (which == NULL) { which = ""; }
     return hcqi_driver_open(driver, which, 0, desc, device, "which", which);
 }
 
 HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
                                        const hcq_device_desc *desc, hcq_device **device) {
-    if (device != NULL) { *device = NULL; }
     char given[24];
-    if (driver == NULL || device == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s: is NULL",
-                             driver == NULL ? "driver" : "device");
-    }
     snprintf(given, sizeof given, "%llu", (unsigned long long)id);
     return hcqi_driver_open(driver, NULL, id, desc, device, "id", given);
 }
 
 HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
-    if (device != NULL) { *device = NULL; }
-    if (device == NULL || name == NULL) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "%s: is NULL",
-                             device == NULL ? "device" : "name");
-    }
+    HCQI_NEED(desc, device);
+    *device = NULL;
+    HCQI_NEED(desc, name);
     const char *colon = strchr(name, ':');
     size_t n = colon == NULL ? strlen(name) : (size_t)(colon - name);
     if (n == 0 || (colon != NULL && colon[1] == 0)) {
         return hcqi_open_log(desc, HCQ_ERROR_INVALID,
                              "name: '%.40s': is not BACKEND or BACKEND:which", name);
     }
-    hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
-    hcq_registry *registry = desc == NULL ? NULL : desc->registry;
-    hcqi_factory factory = hcqi_registry_get(registry, name, n, 0);
-    if (factory.backend == NULL) { return hcqi_name_unknown(desc, registry, name, n); }
     hcq_driver *driver;
-    hcq_result r = hcqi_driver_make(factory, &hooks, &driver);
-    if (r != HCQ_OK) {
-        return hcqi_open_log(desc, r, "name: '%.60s': %s", name, hcq_result_text(r));
-    }
+    hcq_registry *registry = desc == NULL ? NULL : desc->registry;
+    hcq_result r = hcqi_driver_make(registry, desc, name, n, 0, &driver);
+    if (r != HCQ_OK) { return r; }
     r = hcqi_driver_open(driver, colon == NULL ? "" : colon + 1, 0, desc, device, "name", name);
     hcq_driver_release(driver);
     return r;
@@ -16286,15 +16185,13 @@ static int hcqi_closed_release(hcq_device *dev) {
 HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
-    if (hcqi_device_open(device)) {
-        if (device->handles == 1) {
-            hcqi_leave();
-            return hcq_close(device);
-        }
-        device->handles--;
-        return hcqi_leave_with(HCQ_OK);
+    int open = hcqi_device_open(device);
+    if (open && device->handles == 1) {
+        hcqi_leave();
+        return hcq_close(device);
     }
-    if (hcqi_closed_release(device)) { return hcqi_leave_with(HCQ_OK); }
+    if (open) { device->handles--; }
+    if (open || hcqi_closed_release(device)) { return hcqi_leave_with(HCQ_OK); }
     return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_CLOSED, "device: was closed"));
 }
 
@@ -16318,170 +16215,43 @@ static int hcqi_device_moves(const hcq_device *dev) {
     return 0;
 }
 
-/* Nothing of it was handed over, and nothing else holds on to it. */
-static int hcqi_job_is_untouched(const hcq_job *job) {
-    uint32_t tied = HCQI_JOB_HOST | HCQI_JOB_CALLING | HCQI_JOB_STALLED;
-    return job->epoch == 0 && (job->flags & tied) == 0;
-}
-
-/* Ends held jobs that need the device: its own, and those elsewhere whose
+/* Ends those of a list of held jobs that need the device: its own, and others whose
    recordings belong to it or name its memory. */
-static void hcqi_cancel_lane(hcqi_lane *lane, const hcq_device *dev) {
-    for (int loose = 0; loose < 2; loose++) {
-        hcq_job *next, *job = loose ? lane->loose_head : lane->held_head;
-        for (; job != NULL; job = next) {
-            const hcqi_version *v = job->version;
-            uint64_t foreign = v == NULL ? 0 : v->foreign;
-            if (job->values != NULL) { foreign |= *job->values; }
-            int theirs = v != NULL && (v->queue->dev == dev || (foreign >> dev->slot & 1) != 0);
-            theirs |= job->launch != NULL && job->launch->queue->dev == dev;
-            next = job->next;
-            if (lane->dev != dev && !theirs) { continue; }
-            if (lane->dev != dev && !loose && hcqi_job_is_untouched(job)) {
-                hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* others before it may stay */
-                continue;
-            }
-            if (hcqi_job_failure(job) == HCQ_OK) {
-                job->result = (uint32_t)HCQ_ERROR_CANCELLED;
-            }
+static void hcqi_cancel_list(hcq_job *job, const hcq_device *dev) {
+    for (hcq_job *next; job != NULL; job = next) {
+        const hcqi_version *v = job->version;
+        uint64_t named = (v == NULL ? 0 : v->foreign) | (job->values == NULL ? 0 : *job->values);
+        int needs = job->lane->dev == dev;
+        needs |= job->launch != NULL && job->launch->queue->dev == dev;
+        needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
+        int behind = (job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job;
+        next = job->next;
+        if (needs && behind) {
+            hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* at once: those before it may stay */
+        } else if (needs) {
+            if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)HCQ_ERROR_CANCELLED; }
             hcqi_ready_push(job);
         }
     }
 }
 
-static void hcqi_cancel(const hcq_device *dev) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *other = hcqi_core.devices[i];
-        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-            hcqi_cancel_lane(&other->lanes[k], dev);
-        }
-    }
-    hcqi_drain();
-}
-
-static uint32_t hcqi_queues_pending(const hcq_device *dev) {
-    uint32_t pending = 0;
-    for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { pending += q->pending; }
-    return pending;
-}
-
-/* Does work of other devices that still runs look at this one's counters, or use
-   its memory? */
-static int hcqi_device_is_watched(const hcq_device *dev) {
+/* Nothing of the device is in use any more: not by its own work, by threads in a wait,
+   or by work elsewhere that looks at its counters or uses its memory. */
+static int hcqi_device_quiet(const hcq_device *dev) {
+    uint64_t uses = dev->pending + (uint64_t)hcqi_atomic_load32(&dev->pins);
+    uses += hcqi_atomic_load32(&dev->flushed) != dev->flushes;
+    for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { uses += q->pending; }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         const hcq_device *other = hcqi_core.devices[i];
         for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-            if (other->lanes[k].done < other->lanes[k].foreign[dev->slot]) { return 1; }
+            uses += other->lanes[k].done < other->lanes[k].foreign[dev->slot];
         }
     }
-    return 0;
+    return uses == 0;
 }
 
-/* Nothing of the device is in use any more: not by its own work, by threads in
-   a wait, or by engines of other devices. */
-static int hcqi_device_quiet(const hcq_device *dev) {
-    return dev->pending == 0 && hcqi_atomic_load32(&dev->pins) == 0 &&
-           hcqi_atomic_load32(&dev->flushed) == dev->flushes &&
-           hcqi_queues_pending(dev) == 0 && !hcqi_device_is_watched(dev);
-}
-
-static hcq_result hcqi_close_wait(hcq_device *dev) {
-    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
-    hcq_result r = HCQ_OK;
-    hcqi_watch(1);
-    for (;;) {
-        hcqi_reap_all();
-        hcqi_drain();
-        if (dev->lost != HCQ_OK || !hcqi_device_moves(dev)) { hcqi_cancel(dev); }
-        if (hcqi_device_quiet(dev)) { break; }
-        uint64_t left = hcqi_left(deadline);
-        if (left == 0) {
-            r = HCQ_TIMEOUT;
-            break;
-        }
-        hcqi_event_wait(left < 1000000 ? left : 1000000);
-    }
-    hcqi_watch(-1);
-    return r;
-}
-
-/* What other devices made for this one: versions of their queues, code. */
-static void hcqi_close_traces(hcq_device *dev) {
-    uint64_t others = ~((uint64_t)1 << dev->slot);
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *other = hcqi_core.devices[i];
-        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-            other->lanes[k].foreign[dev->slot] = 0;
-        }
-        for (hcq_queue *q = other == NULL ? NULL : other->queues; q != NULL; q = q->next) {
-            for (int aside = 0; aside < 2; aside++) {
-                hcqi_version *next, *v = aside ? q->aside : q->versions;
-                for (; v != NULL; v = next) {
-                    next = v->next;
-                    v->foreign &= others;
-                    if (v->dev == dev) { hcqi_version_delete(v); }
-                }
-            }
-        }
-        for (hcq_program *p = other == NULL ? NULL : other->programs; p != NULL; p = p->next) {
-            hcqi_code **link = &p->codes;
-            while (*link != NULL) {
-                hcqi_code *c = *link;
-                if (c->dev != dev) {
-                    link = &c->next;
-                    continue;
-                }
-                *link = c->next;
-                dev->backend->program_destroy(dev->self, c->code);
-                hcqi_delete(&p->dev->hooks, c, sizeof *c);
-            }
-        }
-        if (other != NULL && other != dev && other->eager_signal != NULL &&
-            other->eager_signal->dev == dev) {
-            hcqi_signal_unref(other->eager_signal);
-            other->eager_signal = NULL;
-        }
-    }
-}
-
-/* Returns the blocks that it had. */
-static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
-    hcqi_allocation *gone = NULL;
-    while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
-    hcqi_close_traces(dev);
-    while (dev->programs != NULL) {
-        hcq_program *p = dev->programs;
-        hcqi_program_unlist(p);
-        if (!p->destroyed) {
-            p->destroyed = 1;
-            hcqi_program_unref(p);
-        }
-    }
-    while (dev->table_count > 0) {
-        hcqi_allocation *a = dev->table[--dev->table_count];
-        if (a->names != 0) { hcqi_core.named_frees++; }
-        a->state = HCQI_FREED;
-        hcqi_allocation_unmap(a);
-        a->next = gone;
-        gone = a;
-    }
-    for (int idle = 0; idle < 2; idle++) {
-        while (dev->freed[idle].head != NULL) {
-            hcqi_allocation *a = dev->freed[idle].head;
-            hcqi_freed_unlink(a);
-            hcqi_allocation_unmap(a);
-            a->next = gone;
-            gone = a;
-        }
-    }
-    return gone;
-}
-
-/* Ends the service thread. The lock is let go of for that, so others may have begun
-   a call meanwhile, which finds nothing to submit to: their ends are waited for. */
-static hcq_result hcqi_close_service(hcq_device *dev) {
-    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns);
-    if (!dev->service_started) { return HCQ_OK; }
+/* Lets go of the lock meanwhile. */
+static void hcqi_service_end(hcq_device *dev) {
     hcqi_service_kick(dev);
     dev->service_stop = 1;
     hcqi_leave();
@@ -16489,17 +16259,113 @@ static hcq_result hcqi_close_service(hcq_device *dev) {
     hcqi_enter();
     dev->service_started = 0;
     hcqi_atomic_store32(&dev->service_begun, 0);
-    while (!hcqi_device_quiet(dev)) {
-        if (hcqi_left(deadline) == 0) {
-            dev->service_stop = 0;
-            return HCQ_TIMEOUT;
-        }
-        hcqi_reap_all();
-        hcqi_event_wait(1000000);
-    }
-    return HCQ_OK;
 }
 
+/* Waits until nothing uses the device. What cannot get on is cancelled; last ends the
+   service thread, during which others may have begun a call: those end, too. */
+static hcq_result hcqi_close_wait(hcq_device *dev) {
+    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns), left = UINT64_MAX;
+    hcqi_watch(1);
+    while (left != 0) {
+        hcqi_reap_all();
+        hcqi_drain();
+        int stays = dev->lost != HCQ_OK || !hcqi_device_moves(dev);
+        for (uint32_t i = 0; stays && i < hcqi_core.device_top; i++) {
+            hcq_device *other = hcqi_core.devices[i];
+            for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
+                hcqi_cancel_list(other->lanes[k].held_head, dev);
+                hcqi_cancel_list(other->lanes[k].loose_head, dev);
+            }
+        }
+        hcqi_drain();
+        int quiet = hcqi_device_quiet(dev);
+        if (quiet && !dev->service_started) { break; }
+        if (quiet) {
+            hcqi_service_end(dev);
+        } else if ((left = hcqi_left(deadline)) != 0) {
+            hcqi_event_wait(left < 1000000 ? left : 1000000);
+        }
+    }
+    hcqi_watch(-1);
+    if (left == 0) { dev->service_stop = 0; }
+    return left == 0 ? HCQ_TIMEOUT : HCQ_OK;
+}
+
+/* Takes from a device, which may be the same, what it has of one that closes. */
+static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
+    hcqi_signal *eager = other->eager_signal;
+    for (hcq_queue *q = other->queues; q != NULL; q = q->next) {
+        for (int aside = 0; aside < 2; aside++) {
+            for (hcqi_version *next, *v = aside ? q->aside : q->versions; v != NULL; v = next) {
+                next = v->next;
+                v->foreign &= ~((uint64_t)1 << dev->slot);
+                if (v->dev == dev) { hcqi_version_delete(v); }
+            }
+        }
+    }
+    for (hcq_program *p = other->programs; p != NULL; p = p->next) {
+        hcqi_code **link = &p->codes;
+        while (*link != NULL && (*link)->dev != dev) { link = &(*link)->next; }
+        hcqi_code *c = *link;
+        if (c == NULL) { continue; }
+        *link = c->next;
+        dev->backend->program_destroy(dev->self, c->code);
+        hcqi_delete(&p->dev->hooks, c, sizeof *c);
+    }
+    if (eager != NULL && (other == dev || eager->dev == dev)) {
+        hcqi_signal_unref(eager);
+        other->eager_signal = NULL;
+    }
+}
+
+/* Ends all that was made from the device, and returns the blocks that it had. */
+static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
+    hcqi_allocation *gone = NULL;
+    while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        if (hcqi_core.devices[i] != NULL) { hcqi_device_forget(hcqi_core.devices[i], dev); }
+    }
+    while (dev->programs != NULL) {
+        hcq_program *p = dev->programs;
+        int ours = !p->destroyed;      /* recordings may still name it */
+        hcqi_program_unlist(p);
+        p->destroyed = 1;
+        if (ours) { hcqi_program_unref(p); }
+    }
+    for (;;) {
+        hcqi_allocation *a = dev->freed[dev->freed[0].head == NULL].head;
+        if (a != NULL) {
+            hcqi_freed_unlink(a);
+        } else if (dev->table_count != 0) {
+            a = dev->table[--dev->table_count];
+        } else {
+            break;
+        }
+        if (a->names != 0) { hcqi_core.named_frees++; }
+        a->state = HCQI_FREED;
+        hcqi_allocation_unmap(a);
+        a->next = gone;
+        gone = a;
+    }
+    for (uint32_t i = 0; i < dev->signals.used; i++) {
+        void *item = hcqi_slots_at(&dev->signals, i);
+        if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
+    }
+    hcqi_drain();
+    for (uint32_t i = 0; i < dev->notices.used; i++) { /* of what is still raised elsewhere */
+        hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_slots_at(&dev->notices, i));
+        if (n == NULL || n->listed) { continue; }
+        hcqi_waiter_unlink(&n->wait);
+        n->listed = 1;
+        n->result = HCQ_ERROR_CANCELLED;
+        hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
+    }
+    hcqi_stamps_meet(dev, UINT64_MAX, UINT32_MAX);
+    return gone;
+}
+
+/* Takes no more work; waits; frees; and only then, without the lock, closes what is
+   native. Who holds a reference finds the device in the list of closed ones. */
 HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
@@ -16518,31 +16384,20 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     hcqi_signal_wake(device->exact, UINT64_MAX, UINT64_MAX); /* whoever waits for later ones */
     hcqi_signal_wake(device->timeline, UINT64_MAX, UINT64_MAX);
     hcq_result r = hcqi_close_wait(device);
-    if (r == HCQ_OK) { r = hcqi_close_service(device); }
     if (r != HCQ_OK) {
         hcqi_timeout_tell_locked(device, "close of", device->label);
         device->close_runs = 0;
         return hcqi_leave_with(r);
     }
     hcqi_allocation *gone = hcqi_close_objects(device);
-    if (device->eager_signal != NULL) { hcqi_signal_unref(device->eager_signal); }
-    hcqi_device_signals_close(device);
-    hcqi_drain();
-    hcqi_device_notices_close(device);
-    hcqi_stamps_meet(device, UINT64_MAX, UINT32_MAX);
     hcqi_core.devices[device->slot] = NULL;
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
     device->closed_next = hcqi_core.closed;
-    hcqi_core.closed = device; /* where other holders of references find it */
-    if (!device->caps.unlocked) { hcqi_list_dealloc(device, gone); }
+    hcqi_core.closed = device;
+    hcqi_list_release(device, gone, 1);
     hcqi_leave();
-    if (device->caps.unlocked) { hcqi_list_dealloc(device, gone); }
-    hcqi_lanes_close(device); /* an engine may still be in a notify */
-    device->backend->close(device->self);
-    hcq_driver_release(device->driver);
-    hcqi_device_memory_free(device); /* whoever holds a reference does not look at it */
+    hcqi_device_undo(device);
     hcqi_enter();
-    hcqi_list_bury(gone);
     hcqi_closed_release(device);
     return hcqi_leave_with(HCQ_OK);
 }
