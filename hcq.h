@@ -2515,9 +2515,22 @@ typedef struct hcqi_empty {
     hcqi_allocation *a;
 } hcqi_empty;
 
-/* Bytes that one call reads or writes. `base` is whose addresses they are: an
-   input, an empty, host memory, a device's memory. */
+/* Memory for what is made anew as a whole: its hooks take from pieces, which stay for
+   the next time, so that what is made again and again allocates nothing. */
+typedef struct hcqi_piece { struct hcqi_piece *next; size_t size, used; } hcqi_piece;
+
+#define HCQI_PIECE_HEAD ((size_t)64)   /* what is taken begins with a cache line, too */
+
+typedef struct hcqi_arena {
+    hcq_memory_hooks hooks;
+    const hcq_memory_hooks *from;      /* where pieces come from */
+    hcqi_piece *pieces;
+} hcqi_arena;
+
+/* Bytes that one call reads or writes, of memory of `dev`. `base` is whose addresses
+   they are: an input, an empty, host memory, a device's memory. */
 typedef struct hcqi_touch {
+    hcq_device *dev;
     uint32_t base, access;
     uint64_t first, end;
 } hcqi_touch;
@@ -2527,22 +2540,23 @@ typedef struct hcqi_touch {
 typedef struct hcqi_range {
     uint64_t first, end;
     uint32_t writer, readers;          /* call, hcqi_plan.readers; HCQI_NONE */
-    uint64_t reads, writes;            /* slices */
+    uint64_t slices, writers;          /* that touch it, that write it */
 } hcqi_range;
 
-typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity, written; } hcqi_base;
+typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity; } hcqi_base;
 
 typedef struct hcqi_reader { uint32_t call, next; } hcqi_reader;
 
 /* A command of a graph and where it runs. */
 typedef struct hcqi_call {
     hcq_device *dev;
+    uint32_t lane;                     /* in dev->lanes */
     uint32_t slice;                    /* HCQI_NONE: it runs nowhere */
     uint32_t place;                    /* 1 + its position in the slice */
     uint32_t touch_first, touch_count;
     uint32_t edge_first, edge_count;   /* calls it follows, not reduced */
     uint32_t wait_first, wait_count;
-    uint32_t signals, overlap, copies; /* copies: may go to a copy lane */
+    uint32_t signals, overlap;
 } hcqi_call;
 
 typedef struct hcqi_need { uint32_t slice, place; } hcqi_need;
@@ -2557,8 +2571,8 @@ typedef struct hcqi_slice {
     hcq_device *dev;
     uint32_t lane;                     /* in dev->lanes */
     uint32_t *calls;
-    uint32_t count, capacity;
-    uint32_t use_first, use_count;     /* hcqi_plan.uses, by number */
+    uint32_t count;
+    uint32_t use_first, use_count;     /* hcqi_plan.uses */
     uint64_t inputs;                   /* mask */
 } hcqi_slice;
 
@@ -2571,33 +2585,29 @@ typedef struct hcqi_plan {
     int stale;                         /* a buffer was updated: to be planned again */
     uint64_t serial;                   /* changes with each planning; for launches, schedules */
     uint64_t shape;                    /* hash: while it stays, so may versions */
+    hcqi_arena arena;                  /* where all arrays are */
     hcqi_call *calls;
-    uint32_t call_count, call_capacity;
+    hcqi_base *bases;
+    uint32_t base_count;
     hcqi_touch *touches;
     uint32_t touch_count, touch_capacity;
-    hcqi_base *bases;
-    uint32_t base_count, base_capacity;
     hcqi_reader *readers;
     uint32_t reader_count, reader_capacity;
     uint32_t *edges;
     uint32_t edge_count, edge_capacity;
     uint32_t *marks;                   /* scratch by call */
-    uint32_t mark_capacity;
     uint32_t *clocks;                  /* scratch by call and slice */
-    uint32_t clock_capacity;
     hcqi_need *waits;
-    uint32_t wait_count, wait_capacity;
+    uint32_t wait_count;
     hcqi_use *uses;
-    uint32_t use_count, use_capacity;
+    uint32_t use_count;
     hcqi_slice slices[HCQI_MAX_SLICES];
     uint32_t slice_count;
     hcqi_cross *cross;                 /* [later * slice_count + earlier] */
-    uint32_t cross_capacity;
     struct { hcq_device *dev; uint64_t serial; } devices[HCQI_MAX_DEVICES];
     uint64_t users[HCQI_MAX_DEVICES];  /* slices that touch memory of a device, or run on it */
     uint32_t device_count;
     int shared;                        /* some device's memory is touched by another */
-    int whole;                         /* one run of commands, with edges */
     uint64_t inputs, written;          /* masks */
 } hcqi_plan;
 
@@ -2609,28 +2619,29 @@ typedef struct hcqi_item {
     uint32_t call;
     uint32_t sync;                     /* WAIT: its item */
     uint32_t waiters;                  /* SYNC */
-    uint32_t seen;                     /* SYNC: has run */
     uint32_t order;                    /* in which HCQ_STEP does it */
 } hcqi_item;
 
 typedef struct hcqi_list {
     hcq_device *dev;
     int copies;
+    char name[40];
     uint32_t *items;
-    uint32_t count, capacity;
-    uint32_t at;                       /* next to run */
+    uint32_t count, last;
+    uint32_t *done;                    /* of each other list: items that its WAITs bring */
+    uint32_t at;                       /* next in the order */
     uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
 } hcqi_list;
 
+/* Made when it is asked for. */
 typedef struct hcqi_schedule {
-    uint64_t generation;
-    uint32_t flags;
+    hcqi_arena arena;
     hcqi_item *items;
-    uint32_t item_count, item_capacity;
-    hcqi_list lists[HCQI_MAX_DEVICES * 2];
-    uint32_t list_count;
+    uint32_t item_count;
+    uint32_t *run;                     /* items by their order */
     uint32_t *places;                  /* item of each call */
-    uint32_t place_capacity;
+    hcqi_list *lists;
+    uint32_t list_count;
 } hcqi_schedule;
 
 struct hcqi_graph {
@@ -11502,9 +11513,9 @@ static hcqi_plan *hcqi_plan_of(const hcq_queue *q) { return &q->graph->plan; }
    memory is one base whoever allocated it, so that imports meet. */
 static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocation *a,
                            uint64_t address, uint64_t size) {
-    hcq_device *dev;
+    t->dev = a == NULL ? NULL : a->dev;
     if (a == NULL) {
-        uint64_t whole = hcqi_placeholder_size(q, address, &dev);
+        uint64_t whole = hcqi_placeholder_size(q, address, &t->dev);
         t->base = hcqi_placeholder_number(address);
         t->first = hcqi_placeholder_offset(address);
         t->end = size == 0 ? whole : t->first + size;
@@ -11522,7 +11533,7 @@ static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocat
 static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t address, uint64_t size,
                           uint32_t access) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    if (!HCQI_GROW(&q->dev->hooks, plan->touches, plan->touch_capacity,
+    if (!HCQI_GROW(&plan->arena.hooks, plan->touches, plan->touch_capacity,
                    (uint64_t)plan->touch_count + 1)) {
         return 0;
     }
@@ -11597,7 +11608,7 @@ static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
 static int hcqi_plan_edge(hcq_queue *q, uint32_t from, uint32_t to) {
     hcqi_plan *plan = hcqi_plan_of(q);
     if (from == HCQI_NONE || from == to || plan->marks[from] == to + 1) { return 1; }
-    if (!HCQI_GROW(&q->dev->hooks, plan->edges, plan->edge_capacity,
+    if (!HCQI_GROW(&plan->arena.hooks, plan->edges, plan->edge_capacity,
                    (uint64_t)plan->edge_count + 1)) {
         return 0;
     }
@@ -11659,11 +11670,10 @@ static uint32_t hcqi_range_cut(const hcq_memory_hooks *hooks, hcqi_base *base, u
    readers after the writer, a writer after both. */
 static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, uint32_t c) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    const hcq_memory_hooks *hooks = &plan->arena.hooks;
     hcqi_base *base = &plan->bases[t->base];
     uint32_t at = hcqi_range_cut(hooks, base, t->first, t->end);
     if (at == HCQI_NONE) { return 0; }
-    base->written |= t->access & HCQI_WRITE;
     for (; at < base->count && base->ranges[at].first < t->end; at++) {
         hcqi_range *r = &base->ranges[at];
         if (!hcqi_plan_edge(q, r->writer, c)) { return 0; }
@@ -11740,68 +11750,143 @@ static int hcqi_plan_edges(hcq_queue *q) {
 
 /* ========================================================================== */
 /* ---- graphs: the plan ---------------------------------------- >>planning - */
+/* From edges (>>touching) to what each lane runs: a device and a lane for every
+   call, the waits between lanes, and what two launches in a row must know. */
 
-/* `serial`: another device may be at the place of one that was closed. */
-static uint32_t hcqi_plan_device_at(const hcqi_plan *plan, const hcq_device *dev,
-                                    uint64_t serial) {
+/* hcq_memory_hooks of an arena: takes from its pieces, gives nothing back. */
+static void *hcqi_arena_take(void *user, size_t size, size_t align) {
+    hcqi_arena *arena = HCQI_CAST(hcqi_arena *, user);
+    hcqi_piece **at = &arena->pieces;
+    size_t whole = 4096;               /* each piece is as large as all before it */
+    (void)align;
+    size = (size + HCQI_PIECE_HEAD - 1) & ~(HCQI_PIECE_HEAD - 1);
+    while (*at != NULL && (*at)->size - (*at)->used < size) {
+        whole += (*at)->size;
+        at = &(*at)->next;
+    }
+    if (*at == NULL) {
+        if (whole < size + HCQI_PIECE_HEAD) { whole = size + HCQI_PIECE_HEAD; }
+        *at = HCQI_CAST(hcqi_piece *, hcqi_new(arena->from, whole));
+        if (*at == NULL) { return NULL; }
+        (*at)->size = whole;
+        (*at)->used = HCQI_PIECE_HEAD;
+    }
+    (*at)->used += size;
+    return (uint8_t *)*at + (*at)->used - size;
+}
+
+static void hcqi_arena_keep(void *user, void *ptr, size_t size) {
+    (void)user;
+    (void)ptr;
+    (void)size;
+}
+
+/* Forgets what was taken; the pieces stay for what is made now. */
+static void hcqi_arena_begin(hcqi_arena *arena, const hcq_memory_hooks *from) {
+    arena->hooks.alloc_fn = hcqi_arena_take;
+    arena->hooks.free_fn = hcqi_arena_keep;
+    arena->hooks.user = arena;
+    arena->from = from;
+    for (hcqi_piece *p = arena->pieces; p != NULL; p = p->next) { p->used = HCQI_PIECE_HEAD; }
+}
+
+static void hcqi_arena_delete(hcqi_arena *arena) {
+    while (arena->pieces != NULL) {
+        hcqi_piece *piece = arena->pieces;
+        arena->pieces = piece->next;
+        hcqi_delete(arena->from, piece, piece->size);
+    }
+}
+
+/* An array of zeros, NULL = out of memory. */
+#define HCQI_TAKE(arena, type, count)                                              \
+    HCQI_CAST(type *, hcqi_new(&(arena)->hooks, (size_t)(count) * sizeof(type)))
+
+/* ---- devices and lanes ---- */
+
+/* The device's place in the plan, HCQI_NONE = it was closed. `serial`: another one may
+   be where that was. */
+static uint32_t hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial) {
+    hcqi_plan *plan = hcqi_plan_of(q);
     uint32_t i = 0;
     while (i < plan->device_count &&
            (plan->devices[i].dev != dev || plan->devices[i].serial != serial)) {
         i++;
     }
-    return i;
-}
-
-static hcq_result hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    uint32_t i = hcqi_plan_device_at(plan, dev, serial);
-    if (i < plan->device_count) { return HCQ_OK; }
+    if (i < plan->device_count) { return i; }
     if (!hcqi_device_open(dev) || dev->serial != serial) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED, "queue '%s': names a device that was closed",
-                           q->label);
+        hcqi_refuse(q->dev, HCQ_ERROR_CLOSED, "queue '%s': names a device that was closed",
+                    q->label);
+        return HCQI_NONE;
     }
     plan->devices[i].dev = dev;
-    plan->devices[i].serial = dev->serial;
-    plan->users[i] = 0;
-    plan->device_count++;
-    return HCQ_OK;
+    plan->devices[i].serial = serial;
+    return plan->device_count++;
 }
 
-/* A host or custom command runs where it writes, else where it reads. */
+/* A host or custom command runs where it writes first, else where it reads first. */
 static hcq_device *hcqi_call_device(const hcq_queue *q, uint32_t i) {
-    hcq_device *reads = NULL, *writes = NULL;
+    hcq_device *reads = q->dev, *writes = NULL;
     if (q->metas[i].dev != NULL) { return q->metas[i].dev; }
     for (uint32_t at = q->metas[i].stated; at != 0; at = q->graph->stated[at - 1].next) {
         const hcqi_stated *t = &q->graph->stated[at - 1]; /* the first stated is the last here */
         if (t->access & HCQI_WRITE) { writes = t->dev; }
         reads = t->dev;
     }
-    if (writes != NULL) { return writes; }
-    return reads != NULL ? reads : q->dev;
+    return writes != NULL ? writes : reads;
 }
 
 static hcq_result hcqi_plan_devices(hcq_queue *q) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcq_result r = HCQ_OK;
-    plan->device_count = 0;
-    for (uint32_t n = 0; r == HCQ_OK && hcqi_mask_has(q->graph->declared, n); n++) {
+    for (uint32_t n = 0; hcqi_mask_has(q->graph->declared, n); n++) {
         const hcqi_input *input = &q->graph->inputs[n];
-        if (q->graph->declared >> n & 1) { r = hcqi_plan_device(q, input->dev, input->serial); }
-    }
-    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
-        hcqi_call *c = &plan->calls[i];
-        const hcq_packet *p = &q->packets[i];
-        c->dev = hcqi_call_device(q, i);
-        r = hcqi_plan_device(q, c->dev, c->dev == q->metas[i].dev ? q->metas[i].dev_serial
-                                                                  : c->dev->serial);
-        if (r == HCQ_OK && p->kind == HCQ_COMMAND_CUSTOM &&
-            hcqi_custom_find(p->u.custom.type, c->dev->backend) == NULL) {
-            r = hcqi_refuse(q->dev, HCQ_ERROR_UNSUPPORTED,
-                            "queue '%s': command %u has no encode function for backend %s",
-                            q->label, i, c->dev->backend->name);
+        if ((q->graph->declared >> n & 1) == 0) { continue; }
+        if (hcqi_plan_device(q, input->dev, input->serial) == HCQI_NONE) {
+            return HCQ_ERROR_CLOSED;
         }
     }
-    return r == HCQ_OK ? hcqi_plan_device(q, q->dev, q->dev->serial) : r;
+    for (uint32_t i = 0; i < q->count; i++) {
+        const hcqi_meta *m = &q->metas[i];
+        const hcq_packet *p = &q->packets[i];
+        hcq_device *dev = hcqi_call_device(q, i);
+        if (hcqi_plan_device(q, dev, dev == m->dev ? m->dev_serial : dev->serial) == HCQI_NONE) {
+            return HCQ_ERROR_CLOSED;
+        }
+        if (p->kind == HCQ_COMMAND_CUSTOM &&
+            hcqi_custom_find(p->u.custom.type, dev->backend) == NULL) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_UNSUPPORTED,
+                               "queue '%s': command %u has no encode function for backend %s",
+                               q->label, i, dev->backend->name);
+        }
+        hcqi_plan_of(q)->calls[i].dev = dev;
+    }
+    return hcqi_plan_device(q, q->dev, q->dev->serial) == HCQI_NONE ? HCQ_ERROR_CLOSED : HCQ_OK;
+}
+
+/* Where the k-th buffer of command `i` is named: its part, and there its address. */
+static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at) {
+    hcq_packet *p = &q->packets[i];
+    uint32_t arg = 0;
+    if (p->kind != HCQ_COMMAND_EXEC) { /* fill's and write's is where copy's first is */
+        *at = (uint8_t *)(k == 0 ? &p->u.copy.dst : &p->u.copy.src);
+        return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
+    }
+    const hcq_program *program = p->u.exec.program;
+    while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
+    *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
+    return HCQI_PART_BLOCK + arg;
+}
+
+/* Whose memory it is. */
+static hcq_device *hcqi_name_device(const hcq_queue *q, uint32_t i, uint32_t k) {
+    const hcqi_allocation *a = q->names[q->metas[i].name_first + k];
+    hcq_device *dev = NULL;
+    uint64_t address;
+    uint8_t *at;
+    if (a != NULL) { return a->dev; }
+    hcqi_name_part(q, i, k, &at);
+    memcpy(&address, at, sizeof address);
+    hcqi_placeholder_size(q, address, &dev);
+    return dev;
 }
 
 /* May the command go to a copy lane, if that helps? */
@@ -11809,99 +11894,77 @@ static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
     const hcq_device *dev = q->graph->plan.calls[i].dev;
     return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
-           dev->copy_lanes != 0 && !dev->caps.copy_shared && !q->graph->plan.whole;
+           dev->copy_lanes != 0 && !dev->caps.copy_shared;
 }
 
-/* Is the graph one run of commands of a backend that takes edges? They let copies
-   run beside kernels, then, on one lane. */
-static int hcqi_plan_is_whole(const hcq_queue *q) {
-    const hcqi_plan *plan = &q->graph->plan;
-    const hcq_device *dev = NULL;
-    for (uint32_t i = 0; i < q->count; i++) {
-        uint8_t kind = q->packets[i].kind;
-        if (kind == HCQ_COMMAND_EMPTY) { continue; }
-        if (dev == NULL) { dev = plan->calls[i].dev; }
-        if (plan->calls[i].dev != dev || !dev->caps.edges) { return 0; }
-        if (kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM) { return 0; }
-    }
-    return dev != NULL;
-}
-
-/* Which command of the device's compute lane is the last before each call, and
-   which the first behind it: a copy helps on a lane of its own only if there is
-   one between them. `row` is scratch, two words a call and device. */
-static void hcqi_plan_copies(hcq_queue *q, hcq_device *dev, uint32_t *row) {
+/* Copies of the device that have a lane of their own, by where the data is from: those
+   with a command of the compute lane between the last one before them and the first one
+   behind. `before` and `after` are scratch: which command that is of each call. */
+static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *before,
+                             uint32_t *after) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    uint32_t *after = row + q->count, chain = 0;
+    uint32_t total = 0;
     for (uint32_t i = 0; i < q->count; i++) {
         const hcqi_call *c = &plan->calls[i];
-        row[i] = 0;
-        after[i] = HCQI_NONE;
+        int stays = c->dev == dev && !hcqi_call_may_copy(q, i) &&
+                    q->packets[i].kind != HCQ_COMMAND_EMPTY;
+        before[i] = 0;
         for (uint32_t k = 0; k < c->edge_count; k++) {
-            uint32_t seen = row[plan->edges[c->edge_first + k]];
-            if (seen > row[i]) { row[i] = seen; }
+            uint32_t seen = before[plan->edges[c->edge_first + k]];
+            if (seen > before[i]) { before[i] = seen; }
         }
-        if (c->dev == dev && !c->copies && c->slice != HCQI_NONE) { row[i] = ++chain; }
+        if (stays) { before[i] = ++total; }
+        after[i] = stays ? total : HCQI_NONE;
     }
-    uint32_t total = chain;
     for (uint32_t i = q->count; i-- > 0;) {
-        const hcqi_call *c = &plan->calls[i];
-        if (c->dev == dev && !c->copies && c->slice != HCQI_NONE) { after[i] = chain--; }
+        hcqi_call *c = &plan->calls[i];
         for (uint32_t k = 0; k < c->edge_count; k++) {
             uint32_t *from = &after[plan->edges[c->edge_first + k]];
             if (after[i] < *from) { *from = after[i]; }
         }
-    }
-    for (uint32_t i = 0; i < q->count; i++) {
-        if (plan->calls[i].dev == dev && plan->calls[i].copies == 1) {
-            uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
-            plan->calls[i].copies = end - row[i] > 1 ? 2 : 1;
+        uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
+        if (c->dev == dev && hcqi_call_may_copy(q, i) && end - before[i] > 1) {
+            c->lane = dev->compute_lanes + hcqi_name_device(q, i, 1)->slot % dev->copy_lanes;
         }
     }
 }
 
-static int hcqi_plan_place_copies(hcq_queue *q) {
+/* Calls are on lane 0, but copies where that helps: not if all is one run of commands of
+   a backend that takes edges, which let copies run beside kernels on one lane. */
+static hcq_result hcqi_plan_lanes(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    int any = 0;
-    plan->whole = hcqi_plan_is_whole(q);
+    const hcq_device *first = NULL;
+    uint32_t *scratch = HCQI_TAKE(&plan->arena, uint32_t, 2 * (uint64_t)q->count);
+    uint64_t done = 0;                 /* devices, by slot */
+    int whole = 1;
+    if (scratch == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     for (uint32_t i = 0; i < q->count; i++) {
-        hcqi_call *c = &plan->calls[i];
-        c->slice = q->packets[i].kind == HCQ_COMMAND_EMPTY ? HCQI_NONE : 0;
-        c->copies = (uint32_t)hcqi_call_may_copy(q, i);
-        any |= (int)c->copies;
+        uint8_t kind = q->packets[i].kind;
+        const hcq_device *dev = plan->calls[i].dev;
+        if (kind == HCQ_COMMAND_EMPTY) { continue; }
+        if (first == NULL) { first = dev; }
+        whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
+                 kind != HCQ_COMMAND_CUSTOM;
     }
-    if (!any) { return 1; }
-    if (!HCQI_GROW(&q->dev->hooks, plan->clocks, plan->clock_capacity, 2 * (uint64_t)q->count)) {
-        return 0;
+    for (uint32_t i = 0; !whole && i < q->count; i++) {
+        const hcq_device *dev = plan->calls[i].dev;
+        if ((done >> dev->slot & 1) != 0 || !hcqi_call_may_copy(q, i)) { continue; }
+        done |= (uint64_t)1 << dev->slot;
+        hcqi_plan_copies(q, dev, scratch, scratch + q->count);
     }
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        hcqi_plan_copies(q, plan->devices[d].dev, plan->clocks);
-    }
-    return 1;
+    return HCQ_OK;
 }
 
-/* The lane of a call: compute lane 0, or a copy lane by where the data is from. */
-static uint32_t hcqi_call_lane(const hcq_queue *q, uint32_t i) {
-    const hcqi_call *c = &q->graph->plan.calls[i];
-    if (c->copies != 2) { return 0; }
-    hcq_device *from = NULL;
-    const hcqi_allocation *a = q->names[q->metas[i].name_first + 1];
-    if (a != NULL) {
-        from = a->dev;
-    } else {
-        hcqi_placeholder_size(q, q->packets[i].u.copy.src, &from);
-    }
-    return c->dev->compute_lanes + from->slot % c->dev->copy_lanes;
-}
-
+/* Deals the calls to slices, and makes room for what is known of those. */
 static hcq_result hcqi_plan_slices(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     for (uint32_t i = 0; i < q->count; i++) {
         hcqi_call *c = &plan->calls[i];
-        if (c->slice == HCQI_NONE) { continue; }
-        uint32_t lane = hcqi_call_lane(q, i), k = 0;
+        uint32_t k = 0;
+        c->slice = HCQI_NONE;
+        if (q->packets[i].kind == HCQ_COMMAND_EMPTY) { continue; }
         while (k < plan->slice_count &&
-               (plan->slices[k].dev != c->dev || plan->slices[k].lane != lane)) {
+               (plan->slices[k].dev != c->dev || plan->slices[k].lane != c->lane)) {
             k++;
         }
         if (k == HCQI_MAX_SLICES) {
@@ -11910,222 +11973,131 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
         }
         hcqi_slice *slice = &plan->slices[k];
         if (k == plan->slice_count) {
-            plan->slice_count++;
             slice->dev = c->dev;
-            slice->lane = lane;
-            slice->count = 0;
+            slice->lane = c->lane;
+            slice->calls = HCQI_TAKE(&plan->arena, uint32_t, q->count - i);
+            if (slice->calls == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+            plan->slice_count++;
         }
-        if (!HCQI_GROW(&q->dev->hooks, slice->calls, slice->capacity,
-                       (uint64_t)slice->count + 1)) {
-            return HCQ_ERROR_OUT_OF_MEMORY;
-        }
-        c->slice = k;
         slice->calls[slice->count++] = i;
+        c->slice = k;
         c->place = slice->count;
     }
-    return HCQ_OK;
-}
-
-/* A slice touches memory of `dev`, which so takes part in launches, too. */
-static hcq_result hcqi_plan_user(hcq_queue *q, hcq_device *dev, uint32_t slice) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcq_result r = hcqi_plan_device(q, dev, dev->serial);
-    if (r != HCQ_OK || slice == HCQI_NONE) { return r; }
-    plan->users[hcqi_plan_device_at(plan, dev, dev->serial)] |= (uint64_t)1 << slice;
-    return HCQ_OK;
+    uint64_t n = plan->slice_count;
+    plan->clocks = HCQI_TAKE(&plan->arena, uint32_t, q->count * n);
+    plan->waits = HCQI_TAKE(&plan->arena, hcqi_need, plan->edge_count);
+    plan->uses = HCQI_TAKE(&plan->arena, hcqi_use, q->name_count);
+    plan->cross = HCQI_TAKE(&plan->arena, hcqi_cross, n * n);
+    return plan->clocks == NULL || plan->waits == NULL || plan->uses == NULL ||
+                   plan->cross == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 /* Whose memory each slice touches: those devices' work before a launch comes
-   first, and what comes after it waits for these slices. */
+   first, and what comes after it waits for these slices. And who touches each range. */
 static hcq_result hcqi_plan_users(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    hcq_result r = HCQ_OK;
-    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
-        const hcqi_meta *m = &q->metas[i];
-        uint32_t slice = plan->calls[i].slice;
-        for (uint32_t k = 0; r == HCQ_OK && k < m->name_count; k++) {
-            const hcqi_allocation *a = q->names[m->name_first + k];
-            if (a != NULL) { r = hcqi_plan_user(q, a->dev, slice); }
-        }
-        for (uint32_t at = m->stated; r == HCQ_OK && at != 0; at = q->graph->stated[at - 1].next) {
-            r = hcqi_plan_user(q, q->graph->stated[at - 1].dev, slice);
-        }
+    for (uint32_t i = 0; i < q->count; i++) {
         const hcqi_call *c = &plan->calls[i];
-        for (uint32_t k = 0; r == HCQ_OK && k < c->touch_count; k++) {
-            uint32_t n = plan->touches[c->touch_first + k].base;
-            if (n < HCQ_MAX_INPUTS) {
-                r = hcqi_plan_user(q, q->graph->inputs[n].dev, slice);
-            } else if (n - HCQ_MAX_INPUTS < q->graph->empty_count) {
-                r = hcqi_plan_user(q, q->graph->empties[n - HCQ_MAX_INPUTS].dev, slice);
+        for (uint32_t k = 0; k < c->touch_count; k++) {
+            const hcqi_touch *t = &plan->touches[c->touch_first + k];
+            const hcqi_base *base = &plan->bases[t->base];
+            uint32_t d = hcqi_plan_device(q, t->dev, t->dev->serial);
+            if (d == HCQI_NONE) { return HCQ_ERROR_CLOSED; }
+            if (t->base < HCQ_MAX_INPUTS) { plan->inputs |= (uint64_t)1 << t->base; }
+            if (c->slice == HCQI_NONE) { continue; }
+            uint64_t bit = (uint64_t)1 << c->slice;
+            plan->users[d] |= bit;
+            uint32_t at = plan->slice_count < 2 ? base->count : hcqi_range_at(base, t->first);
+            for (; at < base->count && base->ranges[at].first < t->end; at++) {
+                base->ranges[at].slices |= bit;
+                if (t->access & HCQI_WRITE) { base->ranges[at].writers |= bit; }
             }
         }
     }
-    return r;
+    return HCQ_OK;
 }
 
-/* What is known to be done when a call is: of each slice, up to which place. */
-static uint32_t *hcqi_plan_clock(hcqi_plan *plan, uint32_t call) {
-    return &plan->clocks[(uint64_t)call * plan->slice_count];
-}
-
-static uint32_t *hcqi_need_clock(hcqi_plan *plan, uint32_t slice, uint32_t place) {
-    return hcqi_plan_clock(plan, plan->slices[slice].calls[place - 1]);
-}
-
-/* Keeps of what the call needs of other slices what nothing else implies: not
-   what its own slice waited for before, and not what another need brings. */
-static int hcqi_plan_reduce(hcq_queue *q, uint32_t i, const uint32_t *need) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcqi_call *c = &plan->calls[i];
-    uint32_t *clock = hcqi_plan_clock(plan, i);
-    c->wait_first = plan->wait_count;
-    for (uint32_t m = 0; m < plan->slice_count; m++) {
-        int implied = need[m] == 0 || need[m] <= clock[m];
-        for (uint32_t k = 0; !implied && k < plan->slice_count; k++) {
-            if (k == m || need[k] == 0 || need[k] <= clock[k]) { continue; }
-            implied = hcqi_need_clock(plan, k, need[k])[m] >= need[m];
-        }
-        if (implied) { continue; }
-        if (!HCQI_GROW(&q->dev->hooks, plan->waits, plan->wait_capacity,
-                       (uint64_t)plan->wait_count + 1)) {
-            return 0;
-        }
-        plan->waits[plan->wait_count].slice = m;
-        plan->waits[plan->wait_count++].place = need[m];
-        plan->calls[plan->slices[m].calls[need[m] - 1]].signals = 1;
-    }
-    c->wait_count = plan->wait_count - c->wait_first;
-    for (uint32_t k = 0; k < c->wait_count; k++) {
-        const hcqi_need *wait = &plan->waits[c->wait_first + k];
-        const uint32_t *known = hcqi_need_clock(plan, wait->slice, wait->place);
-        for (uint32_t m = 0; m < plan->slice_count; m++) {
-            if (known[m] > clock[m]) { clock[m] = known[m]; }
-        }
-    }
-    clock[c->slice] = c->place;
-    return 1;
-}
+/* ---- waits ---- */
 
 /* The waits between slices, and which commands of a slice may overlap: those
-   that need nothing since the last one of it that does not. */
-static int hcqi_plan_waits(hcq_queue *q) {
+   that need nothing since the last one of it that does not. A call's clock is what is
+   known to be done when it is: of each slice, up to which place. */
+static void hcqi_plan_waits(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    uint32_t need[HCQI_MAX_SLICES], group[HCQI_MAX_SLICES];
-    if (!HCQI_GROW(&q->dev->hooks, plan->clocks, plan->clock_capacity,
-                   (uint64_t)q->count * plan->slice_count)) {
-        return 0;
-    }
+    uint32_t group[HCQI_MAX_SLICES];
+    size_t n = plan->slice_count;
     memset(group, 0, sizeof group);
     for (uint32_t i = 0; i < q->count; i++) {
         hcqi_call *c = &plan->calls[i];
+        uint32_t *clock = &plan->clocks[i * n];
         if (c->slice == HCQI_NONE) { continue; }
-        uint32_t *clock = hcqi_plan_clock(plan, i), own = 0;
-        memset(need, 0, plan->slice_count * sizeof *need);
-        for (uint32_t k = 0; k < c->edge_count; k++) {
-            const hcqi_call *from = &plan->calls[plan->edges[c->edge_first + k]];
-            if (from->slice == HCQI_NONE) { continue; }
-            if (from->place > need[from->slice]) { need[from->slice] = from->place; }
+        if (c->place > 1) {
+            size_t last = plan->slices[c->slice].calls[c->place - 2];
+            memcpy(clock, &plan->clocks[last * n], n * sizeof *clock);
         }
-        own = need[c->slice];
-        need[c->slice] = 0;
-        if (c->place == 1) {
-            memset(clock, 0, plan->slice_count * sizeof *clock);
-        } else {
-            memcpy(clock, hcqi_need_clock(plan, c->slice, c->place - 1),
-                   plan->slice_count * sizeof *clock);
+        c->overlap = c->place > 1;
+        c->wait_first = plan->wait_count;
+        for (;;) {                     /* the latest first: it may bring the others */
+            hcqi_call *late = NULL;
+            for (uint32_t k = 0; k < c->edge_count; k++) {
+                hcqi_call *from = &plan->calls[plan->edges[c->edge_first + k]];
+                if (from->slice == HCQI_NONE) { continue; }
+                int newer = from->place > clock[from->slice];
+                if (newer && (late == NULL || from > late)) { late = from; }
+                c->overlap &= from->slice != c->slice || from->place < group[c->slice];
+            }
+            if (late == NULL) { break; }
+            const uint32_t *known = &plan->clocks[(size_t)(late - plan->calls) * n];
+            for (uint32_t m = 0; m < n; m++) {
+                if (known[m] > clock[m]) { clock[m] = known[m]; }
+            }
+            hcqi_need wait = { late->slice, late->place };
+            plan->waits[plan->wait_count++] = wait;
+            late->signals = 1;
+            c->overlap = 0;
         }
-        if (!hcqi_plan_reduce(q, i, need)) { return 0; }
-        c->overlap = c->place != 1 && c->wait_count == 0 && own < group[c->slice];
+        c->wait_count = plan->wait_count - c->wait_first;
         if (!c->overlap) { group[c->slice] = c->place; }
+        clock[c->slice] = c->place;
     }
-    return 1;
 }
 
-/* Where packets hold addresses of inputs, by slice and number. */
-static int hcqi_plan_use(hcq_queue *q, uint32_t command, uint32_t part, uint64_t address) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    uint32_t n = hcqi_placeholder_number(address);
-    if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_INPUTS) { return 1; }
-    if (!HCQI_GROW(&q->dev->hooks, plan->uses, plan->use_capacity,
-                   (uint64_t)plan->use_count + 1)) {
-        return 0;
-    }
-    hcqi_use *use = &plan->uses[plan->use_count++];
-    use->number = n;
-    use->command = command;
-    use->part = part;
-    use->offset = hcqi_placeholder_offset(address);
-    plan->slices[plan->calls[command].slice].inputs |= (uint64_t)1 << n;
-    return 1;
-}
-
-static int hcqi_plan_command_uses(hcq_queue *q, uint32_t i) {
-    const hcq_packet *p = &q->packets[i];
-    if (p->kind == HCQ_COMMAND_COPY) {
-        return hcqi_plan_use(q, i, HCQI_PART_DST, p->u.copy.dst) &&
-               hcqi_plan_use(q, i, HCQI_PART_SRC, p->u.copy.src);
-    }
-    if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE) {
-        return hcqi_plan_use(q, i, HCQI_PART_DST, p->u.fill.dst);
-    }
-    if (p->kind != HCQ_COMMAND_EXEC) { return 1; }
-    for (uint32_t k = 0; k < p->u.exec.program->info.arg_count; k++) {
-        if (hcqi_arg_is_buffer(p->u.exec.program->desc.args[k]) &&
-            !hcqi_plan_use(q, i, HCQI_PART_BLOCK + k, hcqi_arg_address(q, i, k))) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static int hcqi_plan_uses(hcq_queue *q) {
+/* Where packets hold addresses of inputs, by slice. */
+static void hcqi_plan_uses(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     for (uint32_t s = 0; s < plan->slice_count; s++) {
         hcqi_slice *slice = &plan->slices[s];
-        slice->inputs = 0;
         slice->use_first = plan->use_count;
         for (uint32_t k = 0; k < slice->count; k++) {
-            if (!hcqi_plan_command_uses(q, slice->calls[k])) { return 0; }
+            uint32_t i = slice->calls[k];
+            for (uint32_t name = 0; name < q->metas[i].name_count; name++) {
+                uint64_t address;
+                uint8_t *at;
+                uint32_t part = hcqi_name_part(q, i, name, &at);
+                memcpy(&address, at, sizeof address);
+                uint32_t n = hcqi_placeholder_number(address);
+                if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_INPUTS) { continue; }
+                hcqi_use use = { n, i, part, hcqi_placeholder_offset(address) };
+                plan->uses[plan->use_count++] = use;
+                slice->inputs |= (uint64_t)1 << n;
+            }
         }
         slice->use_count = plan->use_count - slice->use_first;
-        plan->inputs |= slice->inputs;
-    }
-    for (uint32_t k = 0; k < q->graph->stated_count; k++) { /* a host command's, say */
-        uint64_t address = q->graph->stated[k].address;
-        uint32_t n = hcqi_placeholder_number(address);
-        if (hcqi_is_placeholder(address) && n < HCQ_MAX_INPUTS) {
-            plan->inputs |= (uint64_t)1 << n;
-        }
-    }
-    return 1;
-}
-
-/* Notes which slices read and write each range; the cuts are all there. */
-static void hcqi_plan_range_slices(hcqi_plan *plan, uint32_t i) {
-    const hcqi_call *c = &plan->calls[i];
-    for (uint32_t k = 0; k < c->touch_count; k++) {
-        const hcqi_touch *t = &plan->touches[c->touch_first + k];
-        hcqi_base *base = &plan->bases[t->base];
-        uint32_t at = hcqi_range_at(base, t->first);
-        for (; at < base->count && base->ranges[at].first < t->end; at++) {
-            uint64_t bit = (uint64_t)1 << c->slice;
-            if (t->access & HCQI_READ) { base->ranges[at].reads |= bit; }
-            if (t->access & HCQI_WRITE) { base->ranges[at].writes |= bit; }
-        }
     }
 }
 
-static void hcqi_plan_cross_range(hcqi_plan *plan, uint32_t number, const hcqi_range *r) {
-    uint64_t any = r->reads | r->writes;
-    for (uint32_t a = 0; r->writes != 0 && a < plan->slice_count; a++) {
-        for (uint32_t b = 0; (any >> a & 1) != 0 && b < plan->slice_count; b++) {
-            int writes = ((r->writes >> a | r->writes >> b) & 1) != 0;
-            hcqi_cross *x = &plan->cross[a * plan->slice_count + b];
-            if ((any >> b & 1) == 0 || !writes) { continue; }
-            if (number < HCQ_MAX_INPUTS) {
-                x->inputs |= (uint64_t)1 << number;
-            } else {
-                x->always = 1;
+/* ---- the next launch ---- */
+
+/* `some` slices of a launch and `others` of the one before, or the other way round,
+   meet in a base; HCQI_NONE: whatever the inputs are. */
+static void hcqi_plan_cross(hcqi_plan *plan, uint64_t some, uint64_t others, uint32_t base) {
+    uint32_t n = plan->slice_count;
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = 0; (some >> a & 1) != 0 && b < n; b++) {
+            hcqi_cross *both[] = { &plan->cross[a * n + b], &plan->cross[b * n + a] };
+            for (uint32_t k = 0; (others >> b & 1) != 0 && k < 2; k++) {
+                both[k]->always |= base >= HCQ_MAX_INPUTS;
+                if (base < HCQ_MAX_INPUTS) { both[k]->inputs |= (uint64_t)1 << base; }
             }
         }
     }
@@ -12133,33 +12105,43 @@ static void hcqi_plan_cross_range(hcqi_plan *plan, uint32_t number, const hcqi_r
 
 /* Which slices of a launch must wait for which of the one before, should the
    launches overlap. Fences and stated edges count like shared memory. */
-static int hcqi_plan_crossings(hcq_queue *q) {
+static void hcqi_plan_crossings(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    uint32_t n = plan->slice_count;
-    if (n < 2) { return 1; }
-    if (!HCQI_GROW(&q->dev->hooks, plan->cross, plan->cross_capacity, (uint64_t)n * n)) {
-        return 0;
-    }
-    memset(plan->cross, 0, (size_t)n * n * sizeof *plan->cross);
+    uint64_t all = UINT64_MAX >> (64 - plan->slice_count);
     for (uint32_t i = 0; i < q->count; i++) {
-        if (plan->calls[i].slice != HCQI_NONE) { hcqi_plan_range_slices(plan, i); }
-        for (uint32_t k = 0; hcqi_call_is_fence(q, i) && k < n * n; k++) {
-            plan->cross[k].always = 1;
-        }
+        if (hcqi_call_is_fence(q, i)) { hcqi_plan_cross(plan, all, all, HCQI_NONE); }
     }
     for (uint32_t k = 0; k < q->graph->order_count; k++) {
         uint32_t a = plan->calls[q->graph->orders[k].before].slice;
         uint32_t b = plan->calls[q->graph->orders[k].after].slice;
         if (a == HCQI_NONE || b == HCQI_NONE) { continue; }
-        plan->cross[a * n + b].always = 1;
-        plan->cross[b * n + a].always = 1;
+        hcqi_plan_cross(plan, (uint64_t)1 << a, (uint64_t)1 << b, HCQI_NONE);
     }
     for (uint32_t b = 0; b < plan->base_count; b++) {
         for (uint32_t k = 0; k < plan->bases[b].count; k++) {
-            hcqi_plan_cross_range(plan, b, &plan->bases[b].ranges[k]);
+            const hcqi_range *r = &plan->bases[b].ranges[k];
+            hcqi_plan_cross(plan, r->writers, r->slices, b);
         }
     }
-    return 1;
+}
+
+/* ---- all of it ---- */
+
+/* Forgets the plan but for its number. */
+static hcq_result hcqi_plan_begin(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    hcqi_arena arena = plan->arena;
+    uint64_t serial = plan->serial;
+    memset(plan, 0, sizeof *plan);
+    plan->serial = serial;
+    plan->arena = arena;
+    hcqi_arena_begin(&plan->arena, &q->dev->hooks);
+    plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
+    plan->bases = HCQI_TAKE(&plan->arena, hcqi_base, plan->base_count);
+    plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, q->count);
+    plan->marks = HCQI_TAKE(&plan->arena, uint32_t, q->count);
+    return plan->bases == NULL || plan->calls == NULL || plan->marks == NULL
+               ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 /* What versions are made from: if it stays, so may they. */
@@ -12173,43 +12155,14 @@ static uint64_t hcqi_plan_shape(const hcq_queue *q) {
         const hcqi_call *c = &plan->calls[i];
         hash = hcqi_hash(hash, (uint64_t)c->slice << 32 | c->place);
         hash = hcqi_hash(hash, (uint64_t)c->wait_count << 2 | c->signals << 1 | c->overlap);
-        for (uint32_t k = 0; k < c->wait_count; k++) {
-            const hcqi_need *need = &plan->waits[c->wait_first + k];
-            hash = hcqi_hash(hash, (uint64_t)need->slice << 32 | need->place);
-        }
         for (uint32_t k = 0; c->dev->caps.edges && k < c->edge_count; k++) {
             hash = hcqi_hash(hash, plan->edges[c->edge_first + k]);
         }
     }
+    for (uint32_t k = 0; k < plan->wait_count; k++) {
+        hash = hcqi_hash(hash, (uint64_t)plan->waits[k].slice << 32 | plan->waits[k].place);
+    }
     return hash;
-}
-
-static hcq_result hcqi_plan_room(hcq_queue *q) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
-    uint32_t bases = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
-    for (uint32_t i = 0; i < plan->base_count; i++) {
-        plan->bases[i].count = 0;
-        plan->bases[i].written = 0;
-    }
-    if (!HCQI_GROW(hooks, plan->bases, plan->base_capacity, bases) ||
-        !HCQI_GROW(hooks, plan->calls, plan->call_capacity, q->count) ||
-        !HCQI_GROW(hooks, plan->marks, plan->mark_capacity, (uint64_t)q->count + 1)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    if (q->count != 0) { memset(plan->calls, 0, q->count * sizeof *plan->calls); }
-    memset(plan->marks, 0, (q->count + (size_t)1) * sizeof *plan->marks);
-    if (bases > plan->base_count) { plan->base_count = bases; }
-    plan->call_count = q->count;
-    plan->touch_count = 0;
-    plan->reader_count = 0;
-    plan->edge_count = 0;
-    plan->wait_count = 0;
-    plan->use_count = 0;
-    plan->slice_count = 0;
-    plan->inputs = 0;
-    plan->written = 0;
-    return HCQ_OK;
 }
 
 /* Makes the plan what the recording says now. */
@@ -12217,23 +12170,19 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint64_t shape = plan->generation == q->generation ? plan->shape : 0;
     if (plan->generation == q->generation && !plan->stale) { return HCQ_OK; }
-    plan->generation = 0;
-    hcq_result r = hcqi_plan_room(q);
+    hcq_result r = hcqi_plan_begin(q);
     if (r == HCQ_OK) { r = hcqi_plan_devices(q); }
-    if (r == HCQ_OK && (!hcqi_plan_edges(q) || !hcqi_plan_place_copies(q))) {
-        r = HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    if (r == HCQ_OK && !hcqi_plan_edges(q)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    if (r == HCQ_OK) { r = hcqi_plan_lanes(q); }
     if (r == HCQ_OK) { r = hcqi_plan_slices(q); }
     if (r == HCQ_OK) { r = hcqi_plan_users(q); }
-    if (r == HCQ_OK &&
-        (!hcqi_plan_waits(q) || !hcqi_plan_uses(q) || !hcqi_plan_crossings(q))) {
-        r = HCQ_ERROR_OUT_OF_MEMORY;
-    }
     if (r != HCQ_OK) { return r; }
+    hcqi_plan_waits(q);
+    hcqi_plan_uses(q);
+    if (plan->slice_count > 1) { hcqi_plan_crossings(q); }
     plan->shape = hcqi_plan_shape(q);
     if (plan->shape != shape) { q->generation++; }
     plan->generation = q->generation;
-    plan->stale = 0;
     plan->serial++;
     return HCQ_OK;
 }
@@ -12905,42 +12854,19 @@ static void hcqi_graph_clear(hcq_queue *q) {
     g->declared = 0;
     g->named_frees = 0;
     g->plan.generation = 0;
-    g->schedule.generation = 0;
 }
 
 static void hcqi_graph_delete(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     hcqi_graph *g = q->graph;
-    hcqi_plan *plan = &g->plan;
-    hcqi_schedule *sched = &g->schedule;
     hcqi_graph_clear(q);
     while (g->launches != NULL) {
         hcqi_launch *launch = g->launches;
         g->launches = launch->next;
         hcqi_launch_delete(launch);
     }
-    for (uint32_t i = 0; i < plan->base_count; i++) {
-        hcqi_base *b = &plan->bases[i];
-        hcqi_delete(hooks, b->ranges, b->capacity * sizeof *b->ranges);
-    }
-    for (uint32_t i = 0; i < HCQI_MAX_SLICES; i++) {
-        hcqi_delete(hooks, plan->slices[i].calls, plan->slices[i].capacity * sizeof(uint32_t));
-    }
-    for (uint32_t i = 0; i < HCQI_MAX_DEVICES * 2; i++) {
-        hcqi_delete(hooks, sched->lists[i].items, sched->lists[i].capacity * sizeof(uint32_t));
-    }
-    hcqi_delete(hooks, plan->bases, plan->base_capacity * sizeof *plan->bases);
-    hcqi_delete(hooks, plan->calls, plan->call_capacity * sizeof *plan->calls);
-    hcqi_delete(hooks, plan->touches, plan->touch_capacity * sizeof *plan->touches);
-    hcqi_delete(hooks, plan->readers, plan->reader_capacity * sizeof *plan->readers);
-    hcqi_delete(hooks, plan->edges, plan->edge_capacity * sizeof *plan->edges);
-    hcqi_delete(hooks, plan->marks, plan->mark_capacity * sizeof *plan->marks);
-    hcqi_delete(hooks, plan->clocks, plan->clock_capacity * sizeof *plan->clocks);
-    hcqi_delete(hooks, plan->waits, plan->wait_capacity * sizeof *plan->waits);
-    hcqi_delete(hooks, plan->uses, plan->use_capacity * sizeof *plan->uses);
-    hcqi_delete(hooks, plan->cross, plan->cross_capacity * sizeof *plan->cross);
-    hcqi_delete(hooks, sched->items, sched->item_capacity * sizeof *sched->items);
-    hcqi_delete(hooks, sched->places, sched->place_capacity * sizeof *sched->places);
+    hcqi_arena_delete(&g->plan.arena);
+    hcqi_arena_delete(&g->schedule.arena);
     hcqi_delete(hooks, g->stated, g->stated_capacity * sizeof *g->stated);
     hcqi_delete(hooks, g->orders, g->order_capacity * sizeof *g->orders);
     hcqi_delete(hooks, g->empties, g->empty_capacity * sizeof *g->empties);
@@ -12955,106 +12881,80 @@ static void hcqi_graph_delete(hcq_queue *q) {
    WAIT (for another list's SYNC) between the commands. */
 
 /* The list of a device, or of copies to it. */
-static uint32_t hcqi_schedule_list(hcq_queue *q, hcq_device *dev, int copies) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        if (sched->lists[k].dev == dev && sched->lists[k].copies == copies) { return k; }
+static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int copies) {
+    uint32_t k = 0;
+    while (k < sched->list_count &&
+           (sched->lists[k].dev != dev || sched->lists[k].copies != copies)) {
+        k++;
     }
-    hcqi_list *l = &sched->lists[sched->list_count]; /* two a device: there is room */
+    if (k < sched->list_count) { return k; }
+    hcqi_list *l = &sched->lists[sched->list_count++]; /* two a device: there is room */
     l->dev = dev;
     l->copies = copies;
-    l->count = 0;
-    return sched->list_count++;
+    snprintf(l->name, sizeof l->name, "%s%s", dev->label, copies ? "-copy" : "");
+    return k;
 }
 
-/* Appends an item to a list; HCQI_NONE = out of memory. */
-static uint32_t hcqi_schedule_add(hcq_queue *q, uint32_t list, hcqi_item_kind kind) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    hcqi_list *l = &sched->lists[list];
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
-    if (!HCQI_GROW(hooks, sched->items, sched->item_capacity, (uint64_t)sched->item_count + 1) ||
-        !HCQI_GROW(hooks, l->items, l->capacity, (uint64_t)l->count + 1)) {
-        return HCQI_NONE;
-    }
-    hcqi_item *item = &sched->items[sched->item_count];
-    memset(item, 0, sizeof *item);
-    item->kind = kind;
-    item->list = list;
-    l->items[l->count++] = sched->item_count;
+/* Appends an item to a list. */
+static uint32_t hcqi_schedule_add(hcqi_schedule *sched, uint32_t list, hcqi_item_kind kind) {
+    sched->items[sched->item_count].kind = kind;
+    sched->items[sched->item_count].list = list;
+    sched->lists[list].count++;
+    sched->lists[list].last = sched->item_count;
     return sched->item_count++;
 }
 
-static hcqi_item *hcqi_list_last(hcqi_schedule *sched, uint32_t list) {
-    const hcqi_list *l = &sched->lists[list];
-    return l->count == 0 ? NULL : &sched->items[l->items[l->count - 1]];
-}
-
-/* A SYNC at the end of a list; the last item, if it is one. */
-static uint32_t hcqi_schedule_sync(hcq_queue *q, uint32_t list) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    const hcqi_item *last = hcqi_list_last(sched, list);
-    if (last != NULL && last->kind == HCQI_ITEM_SYNC) { return (uint32_t)(last - sched->items); }
-    return hcqi_schedule_add(q, list, HCQI_ITEM_SYNC);
-}
-
-/* A WAIT for `sync` at the end of a list, unless it has that. What a command needs of
-   another list is one SYNC: both stand at the ends of their lists until it is added. */
-static hcq_result hcqi_schedule_wait(hcq_queue *q, uint32_t list, uint32_t sync) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    if (sync == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    const hcqi_list *l = &sched->lists[list];
-    for (uint32_t k = 0; k < l->count; k++) {
-        const hcqi_item *item = &sched->items[l->items[k]];
-        if (item->kind == HCQI_ITEM_WAIT && item->sync == sync) { return HCQ_OK; }
-    }
-    uint32_t wait = hcqi_schedule_add(q, list, HCQI_ITEM_WAIT);
-    if (wait == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
+/* What comes next in a list is to follow `item` of list `from`, HCQI_NONE: all that is
+   in it. Items are numbered as they are made, so a WAIT brings all below its SYNC. */
+static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t from,
+                               uint32_t item) {
+    uint32_t *done = &sched->lists[list].done[from]; /* those below this number are */
+    const hcqi_list *other = &sched->lists[from];
+    if (from == list || item < *done) { return; }
+    int ends = other->count != 0 && sched->items[other->last].kind == HCQI_ITEM_SYNC;
+    uint32_t sync = ends ? other->last : hcqi_schedule_add(sched, from, HCQI_ITEM_SYNC);
+    if (sync < *done) { return; }
+    *done = sync + 1;
+    uint32_t wait = hcqi_schedule_add(sched, list, HCQI_ITEM_WAIT);
     sched->items[wait].sync = sync;
     sched->items[sync].waiters++;
-    return HCQ_OK;
 }
 
-/* Has the list a WAIT behind which `item` of another list is done? Items are
-   numbered as they are made. */
-static int hcqi_schedule_covers(const hcqi_schedule *sched, uint32_t list, uint32_t item) {
-    const hcqi_list *l = &sched->lists[list];
-    for (uint32_t k = l->count; k-- > 0;) {
-        const hcqi_item *wait = &sched->items[l->items[k]];
-        if (wait->kind != HCQI_ITEM_WAIT || wait->sync < item) { continue; }
-        if (sched->items[wait->sync].list == sched->items[item].list) { return 1; }
+static void hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_plan *plan = &q->graph->plan;
+    const hcqi_call *c = &plan->calls[i];
+    int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
+    hcq_device *dev = copy ? hcqi_name_device(q, i, 0) : c->dev;
+    uint32_t list = hcqi_schedule_list(sched, dev, copy && (flags & HCQ_COPY_LISTS) != 0);
+    if (copy) {
+        uint32_t from = hcqi_schedule_list(sched, hcqi_name_device(q, i, 1), 0);
+        hcqi_schedule_wait(sched, list, from, HCQI_NONE);
     }
-    return 0;
+    for (uint32_t k = 0; k < c->edge_count; k++) {
+        uint32_t before = sched->places[plan->edges[c->edge_first + k]];
+        hcqi_schedule_wait(sched, list, sched->items[before].list, before);
+    }
+    sched->places[i] = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
+    sched->items[sched->places[i]].call = i;
 }
 
 /* Is the command one that schedules have? */
 static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
+    const hcqi_plan *plan = &q->graph->plan;
+    const hcqi_call *c = &plan->calls[i];
     const hcq_packet *p = &q->packets[i];
-    const hcqi_meta *m = &q->metas[i];
-    hcq_device *dev = q->graph->plan.calls[i].dev;
-    for (uint32_t k = 0, name = m->name_first;
-         p->kind == HCQ_COMMAND_EXEC && k < p->u.exec.program->info.arg_count; k++) {
-        if (!hcqi_arg_is_buffer(p->u.exec.program->desc.args[k])) { continue; }
-        hcq_device *owner = NULL;
-        hcqi_placeholder_size(q, hcqi_arg_address(q, i, k), &owner);
-        if (q->names[name] != NULL) { owner = q->names[name]->dev; }
-        name++;
-        if (owner != dev) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "queue '%s': command %u is a kernel over several devices, which "
-                               "HCQ_STEP and print do not do",
-                               q->label, i);
-        }
-    }
-    uint32_t outputs = 1;
-    for (uint32_t at = m->stated; at != 0; at = q->graph->stated[at - 1].next) {
-        const hcqi_stated *t = &q->graph->stated[at - 1];
+    uint32_t outputs = 0, away = 0;
+    for (uint32_t k = 0; k < c->touch_count; k++) {
+        const hcqi_touch *t = &plan->touches[c->touch_first + k];
         outputs += (t->access & HCQI_WRITE) != 0;
-        if (p->kind == HCQ_COMMAND_EXEC && t->dev != dev) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "queue '%s': command %u is a kernel over several devices, which "
-                               "HCQ_STEP and print do not do",
-                               q->label, i);
-        }
+        away += t->dev != c->dev;
+    }
+    if (p->kind == HCQ_COMMAND_EXEC && away != 0) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u is a kernel over several devices, which "
+                           "HCQ_STEP and print do not do",
+                           q->label, i);
     }
     if (p->kind == HCQ_COMMAND_COPY && outputs != 1) {
         return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
@@ -13069,178 +12969,103 @@ static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
     return HCQ_OK;
 }
 
-/* The end of a copy: its owner. */
-static hcq_device *hcqi_copy_end(const hcq_queue *q, uint32_t i, uint32_t src) {
-    const hcq_packet *p = &q->packets[i];
-    const hcqi_allocation *a = q->names[q->metas[i].name_first + src];
-    hcq_device *dev = NULL;
-    if (a != NULL) { return a->dev; }
-    hcqi_placeholder_size(q, src ? p->u.copy.src : p->u.copy.dst, &dev);
-    return dev;
-}
-
-static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    const hcqi_plan *plan = &q->graph->plan;
-    const hcqi_call *c = &plan->calls[i];
-    int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
-    hcq_device *dev = copy ? hcqi_copy_end(q, i, 0) : c->dev;
-    uint32_t list = hcqi_schedule_list(q, dev, copy && (flags & HCQ_COPY_LISTS) != 0);
-    uint32_t from = copy ? hcqi_schedule_list(q, hcqi_copy_end(q, i, 1), 0) : list;
-    hcq_result r = HCQ_OK;
-    if (from != list) { r = hcqi_schedule_wait(q, list, hcqi_schedule_sync(q, from)); }
-    for (uint32_t k = 0; r == HCQ_OK && k < c->edge_count; k++) {
-        uint32_t item = sched->places[plan->edges[c->edge_first + k]];
-        from = sched->items[item].list;
-        if (from == list || hcqi_schedule_covers(sched, list, item)) { continue; }
-        r = hcqi_schedule_wait(q, list, hcqi_schedule_sync(q, from));
-    }
-    if (r != HCQ_OK) { return r; }
-    uint32_t item = hcqi_schedule_add(q, list, HCQI_ITEM_CALL);
-    if (item == HCQI_NONE) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    sched->items[item].call = i;
-    sched->places[i] = item;
-    return HCQ_OK;
-}
-
-/* Makes the lists what the plan says; the plan is current. */
-static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    hcq_result r = hcqi_plan_make(q);
-    flags &= HCQ_COPY_LISTS;
-    if (r != HCQ_OK) { return r; }
-    if (sched->generation == q->graph->plan.serial && sched->flags == flags) { return HCQ_OK; }
-    sched->generation = 0;
-    sched->item_count = 0;
-    sched->list_count = 0;
-    if (!HCQI_GROW(&q->dev->hooks, sched->places, sched->place_capacity, q->count)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_schedule_check(q, i); }
-    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
-        r = hcqi_schedule_call(q, i, flags);
-    }
-    if (r != HCQ_OK) { return r; }
-    sched->generation = q->graph->plan.serial;
-    sched->flags = flags;
-    return HCQ_OK;
-}
-
-/* Where a walk through the lists is. */
-typedef struct hcqi_walk {
-    uint32_t active[HCQI_MAX_DEVICES * 2]; /* lists, the next one first */
-    uint32_t count;
-    uint32_t order;
-} hcqi_walk;
-
-static void hcqi_walk_begin(hcqi_schedule *sched, hcqi_walk *walk, const uint32_t *start) {
-    walk->count = sched->list_count;
-    walk->order = 0;
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        walk->active[k] = start == NULL ? k : start[k];
-        sched->lists[k].at = 0;
-        sched->lists[k].parked = HCQI_NONE;
-    }
-    for (uint32_t k = 0; k < sched->item_count; k++) { sched->items[k].seen = 0; }
-}
-
-static int hcqi_list_is_over(const hcqi_list *l) { return l->at == l->count; }
-
-/* Do all active lists begin with a SYNC, or are over? */
-static int hcqi_walk_only_syncs(const hcqi_schedule *sched, const hcqi_walk *walk) {
-    for (uint32_t k = 0; k < walk->count; k++) {
-        const hcqi_list *l = &sched->lists[walk->active[k]];
-        if (hcqi_list_is_over(l)) { continue; }
-        if (sched->items[l->items[l->at]].kind != HCQI_ITEM_SYNC) { return 0; }
+/* Do all lists of the row begin with a SYNC, or are over? */
+static int hcqi_schedule_only_syncs(const hcqi_schedule *sched, const uint32_t *row,
+                                    uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        const hcqi_list *l = &sched->lists[row[k]];
+        if (l->at != l->count && sched->items[l->items[l->at]].kind != HCQI_ITEM_SYNC) {
+            return 0;
+        }
     }
     return 1;
 }
 
-static hcqi_item *hcqi_walk_sync(hcqi_schedule *sched, hcqi_walk *walk, hcqi_item *item) {
-    item->seen = 1;
-    item->order = walk->order++;
-    for (uint32_t k = 0; k < sched->list_count; k++) { /* in order of the lists */
-        hcqi_list *l = &sched->lists[k];
-        if (l->parked != (uint32_t)(item - sched->items)) { continue; }
-        l->parked = HCQI_NONE;
-        walk->active[walk->count++] = k;
+/* Numbers the items in the order in which HCQ_STEP does them. The lists stand in a row,
+   at first as in `start` (NULL: as they are); the first one's next item is done and it
+   goes to the end. A SYNC lets the others pass as long as one has something else to do;
+   a list with a WAIT for a SYNC to come leaves the row until then. */
+static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
+    hcqi_schedule *sched = &q->graph->schedule;
+    uint32_t row[HCQI_MAX_DEVICES * 2], count = sched->list_count, order = 0;
+    for (uint32_t k = 0; k < sched->item_count; k++) { sched->items[k].order = HCQI_NONE; }
+    for (uint32_t k = 0; k < count; k++) {
+        row[k] = start == NULL ? k : start[k];
+        sched->lists[k].at = 0;
+        sched->lists[k].parked = HCQI_NONE;
     }
-    return item;
-}
-
-/* Takes the next list and does its next item; NULL = all is over. Where there
-   was nothing to do it goes on with the next list. */
-static hcqi_item *hcqi_walk_next(hcqi_schedule *sched, hcqi_walk *walk) {
-    while (walk->count != 0) {
-        uint32_t list = walk->active[0];
+    while (count != 0) {
+        uint32_t list = row[0];
         hcqi_list *l = &sched->lists[list];
-        hcqi_item *done = NULL;
-        memmove(walk->active, walk->active + 1, --walk->count * sizeof walk->active[0]);
-        if (hcqi_list_is_over(l)) { continue; }
-        hcqi_item *item = &sched->items[l->items[l->at]];
-        if (item->kind == HCQI_ITEM_WAIT && !sched->items[item->sync].seen) {
+        memmove(row, row + 1, --count * sizeof row[0]);
+        if (l->at == l->count) { continue; }
+        uint32_t n = l->items[l->at];
+        hcqi_item *item = &sched->items[n];
+        if (item->kind == HCQI_ITEM_WAIT && sched->items[item->sync].order == HCQI_NONE) {
             l->parked = item->sync;
             continue;
         }
-        if (item->kind != HCQI_ITEM_SYNC) {
-            item->order = walk->order++;
-            done = item;
-        } else if (hcqi_walk_only_syncs(sched, walk)) {
-            done = hcqi_walk_sync(sched, walk, item);
+        if (item->kind != HCQI_ITEM_SYNC || hcqi_schedule_only_syncs(sched, row, count)) {
+            item->order = order;
+            sched->run[order++] = n;
+            l->at++;
+            for (uint32_t k = 0; k < sched->list_count; k++) {
+                if (sched->lists[k].parked == n) { row[count++] = k; }
+            }
         }
-        if (done != NULL) { l->at++; }
-        walk->active[walk->count++] = list;
-        if (done != NULL) { return done; }
+        row[count++] = list;
     }
-    return NULL;
 }
 
-/* Numbers all items in the order of a walk that begins with the lists `start`,
-   NULL: as they are. */
-static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
+/* Makes the lists what the plan says. */
+static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
     hcqi_schedule *sched = &q->graph->schedule;
-    hcqi_walk walk;
-    hcqi_walk_begin(sched, &walk, start);
-    while (hcqi_walk_next(sched, &walk) != NULL) { }
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_result r = hcqi_plan_make(q);
+    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_schedule_check(q, i); }
+    if (r != HCQ_OK) { return r; }
+    uint32_t lists = 2 * plan->device_count;
+    uint64_t waits = (uint64_t)plan->edge_count + q->count; /* at most, each with a SYNC */
+    hcqi_arena_begin(&sched->arena, &q->dev->hooks);
+    sched->item_count = sched->list_count = 0;
+    sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
+    uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
+    sched->items = HCQI_TAKE(&sched->arena, hcqi_item, q->count + 2 * waits);
+    sched->run = HCQI_TAKE(&sched->arena, uint32_t, q->count + 2 * waits);
+    uint32_t *cells = HCQI_TAKE(&sched->arena, uint32_t, q->count + 2 * waits);
+    sched->places = HCQI_TAKE(&sched->arena, uint32_t, q->count);
+    if (sched->lists == NULL || done == NULL || sched->items == NULL || sched->run == NULL ||
+        cells == NULL || sched->places == NULL) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
+    for (uint32_t i = 0; i < q->count; i++) { hcqi_schedule_call(q, i, flags); }
+    for (uint32_t k = 0; k < sched->list_count; k++) {
+        sched->lists[k].items = cells;
+        cells += sched->lists[k].count;
+    }
+    for (uint32_t n = 0; n < sched->item_count; n++) {
+        hcqi_list *l = &sched->lists[sched->items[n].list];
+        l->items[l->at++] = n;
+    }
+    hcqi_schedule_order(q, NULL);
+    return HCQ_OK;
 }
 
-static void hcqi_list_name(const hcqi_list *l, char *name, size_t size) {
-    snprintf(name, size, "%s%s", l->dev->label, l->copies ? "-copy" : "");
-}
+/* ---- as text ---- */
 
 static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, const hcqi_item *item) {
     const hcqi_schedule *sched = &q->graph->schedule;
-    char list[48];
-    if (item->kind == HCQI_ITEM_CALL) {
-        const hcq_packet *p = &q->packets[item->call];
-        const char *kind = hcqi_kind_text(p->kind), *name = hcqi_packet_name(q, p);
-        hcqi_print(t, "%s%s%s", kind, strcmp(kind, name) == 0 ? "" : " ",
-                   strcmp(kind, name) == 0 ? "" : name);
-        return;
-    }
-    const hcqi_item *sync = item->kind == HCQI_ITEM_SYNC ? item : &sched->items[item->sync];
-    hcqi_list_name(&sched->lists[sync->list], list, sizeof list);
     if (item->kind == HCQI_ITEM_SYNC) {
         hcqi_print(t, "SYNC (%u waiting)", item->waiters);
+    } else if (item->kind == HCQI_ITEM_WAIT) {
+        const hcqi_item *sync = &sched->items[item->sync];
+        hcqi_print(t, "WAIT %s %u", sched->lists[sync->list].name, sync->order);
     } else {
-        hcqi_print(t, "WAIT %s %u", list, sync->order);
-    }
-}
-
-static void hcqi_print_lists(hcqi_text *t, const hcq_queue *q) {
-    const hcqi_schedule *sched = &q->graph->schedule;
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        const hcqi_list *l = &sched->lists[k];
-        char name[48];
-        hcqi_list_name(l, name, sizeof name);
-        hcqi_print(t, "%s\n", name);
-        for (uint32_t i = 0; i < l->count; i++) {
-            const hcqi_item *item = &sched->items[l->items[i]];
-            hcqi_print(t, "  %3u  ", item->order);
-            hcqi_print_item(t, q, item);
-            if (item->kind == HCQI_ITEM_CALL) { hcqi_print(t, "  [%u]", item->call); }
-            hcqi_print(t, "\n");
-        }
+        const hcq_packet *p = &q->packets[item->call];
+        const char *kind = hcqi_kind_text(p->kind), *name = hcqi_packet_name(q, p);
+        int same = strcmp(kind, name) == 0;
+        hcqi_print(t, "%s%s%s", kind, same ? "" : " ", same ? "" : name);
     }
 }
 
@@ -13253,95 +13078,87 @@ static void hcqi_print_quoted(hcqi_text *t, const char *text) {
     hcqi_print(t, "\"");
 }
 
-static void hcqi_print_dot_list(hcqi_text *t, const hcq_queue *q, uint32_t k) {
-    const hcqi_schedule *sched = &q->graph->schedule;
-    const hcqi_list *l = &sched->lists[k];
-    char name[256];
-    hcqi_list_name(l, name, sizeof name);
-    hcqi_print(t, "  subgraph cluster_%u {\n    label=", k);
-    hcqi_print_quoted(t, name);
-    hcqi_print(t, ";\n");
-    for (uint32_t i = 0; i < l->count; i++) {
-        const hcqi_item *item = &sched->items[l->items[i]];
-        hcqi_text label = { name, sizeof name, 0 };
-        hcqi_print(&label, "%u: ", item->order);
-        hcqi_print_item(&label, q, item);
-        hcqi_print(t, "    n%u [label=", l->items[i]);
-        hcqi_print_quoted(t, name);
-        hcqi_print(t, "%s];\n", item->kind == HCQI_ITEM_CALL ? "" : ", shape=ellipse");
+/* A cell of a list: a line, or a node of DOT. */
+static void hcqi_print_cell(hcqi_text *t, const hcq_queue *q, uint32_t n, int dot) {
+    const hcqi_item *item = &q->graph->schedule.items[n];
+    int call = item->kind == HCQI_ITEM_CALL;
+    char label[256];
+    hcqi_text at = { label, sizeof label, 0 };
+    if (!dot) {
+        hcqi_print(t, "  %3u  ", item->order);
+        hcqi_print_item(t, q, item);
+        if (call) { hcqi_print(t, "  [%u]", item->call); }
+        hcqi_print(t, "\n");
+        return;
     }
-    for (uint32_t i = 1; i < l->count; i++) {
-        hcqi_print(t, "    n%u -> n%u;\n", l->items[i - 1], l->items[i]);
-    }
-    hcqi_print(t, "  }\n");
+    hcqi_print(&at, "%u: ", item->order);
+    hcqi_print_item(&at, q, item);
+    hcqi_print(t, "    n%u [label=", n);
+    hcqi_print_quoted(t, label);
+    hcqi_print(t, "%s];\n", call ? "" : ", shape=ellipse");
 }
 
-static void hcqi_print_dot(hcqi_text *t, const hcq_queue *q) {
+static void hcqi_print_lists(hcqi_text *t, const hcq_queue *q, int dot) {
     const hcqi_schedule *sched = &q->graph->schedule;
-    hcqi_print(t, "digraph ");
-    hcqi_print_quoted(t, q->label);
-    hcqi_print(t, " {\n  node [shape=box];\n");
-    for (uint32_t k = 0; k < sched->list_count; k++) { hcqi_print_dot_list(t, q, k); }
     for (uint32_t k = 0; k < sched->list_count; k++) {
         const hcqi_list *l = &sched->lists[k];
-        for (uint32_t i = 0; i < l->count; i++) {
-            const hcqi_item *item = &sched->items[l->items[i]];
-            if (item->kind != HCQI_ITEM_WAIT) { continue; }
-            hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", item->sync,
-                       l->items[i]);
+        if (dot) {
+            hcqi_print(t, "  subgraph cluster_%u {\n    label=", k);
+            hcqi_print_quoted(t, l->name);
         }
+        hcqi_print(t, "%s\n", dot ? ";" : l->name);
+        for (uint32_t i = 0; i < l->count; i++) { hcqi_print_cell(t, q, l->items[i], dot); }
+        for (uint32_t i = 1; dot && i < l->count; i++) {
+            hcqi_print(t, "    n%u -> n%u;\n", l->items[i - 1], l->items[i]);
+        }
+        if (dot) { hcqi_print(t, "  }\n"); }
     }
-    hcqi_print(t, "}\n");
 }
 
-static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size,
-                                 void (*print)(hcqi_text *, const hcq_queue *)) {
-    hcq_result out, sticky;
-    hcqi_text t = { text, size, 0 };
-    if (size != 0 && text != NULL) { text[0] = 0; }
+static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size, int dot) {
+    hcq_result out;
+    hcqi_text t;
+    hcqi_text_begin(&t, text, size);
     if (!hcqi_graph_enter(q, &out)) { return 0; }
-    hcqi_queue_check(q, &sticky);
-    if (sticky != HCQ_OK || (flags & ~(uint32_t)HCQ_COPY_LISTS) || (text == NULL && size != 0)) {
-        const char *bad = text == NULL && size != 0 ? "text: is NULL" : "flags: unknown bits";
-        hcqi_refuse(q->dev, sticky != HCQ_OK ? sticky : HCQ_ERROR_INVALID, "%s",
-                    sticky != HCQ_OK ? "queue: recording failed" : bad);
+    const hcqi_schedule *sched = &q->graph->schedule;
+    const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
+    if (text == NULL && size != 0) { bad = "text: is NULL"; }
+    if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
+    if (bad != NULL) {
+        hcqi_refuse(q->dev, q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID, "%s", bad);
     } else if (hcqi_graph_living(q) == HCQ_OK && hcqi_schedule_build(q, flags) == HCQ_OK) {
-        hcqi_schedule_order(q, NULL);
-        print(&t, q);
+        if (dot) {
+            hcqi_print(&t, "digraph ");
+            hcqi_print_quoted(&t, q->label);
+            hcqi_print(&t, " {\n  node [shape=box];\n");
+        }
+        hcqi_print_lists(&t, q, dot);
+        for (uint32_t k = 0; dot && k < sched->list_count; k++) {
+            const hcqi_list *l = &sched->lists[k];
+            for (uint32_t i = 0; i < l->count; i++) {
+                const hcqi_item *item = &sched->items[l->items[i]];
+                if (item->kind != HCQI_ITEM_WAIT) { continue; }
+                hcqi_print(&t, "  n%u -> n%u [style=dashed, constraint=false];\n", item->sync,
+                           l->items[i]);
+            }
+        }
+        if (dot) { hcqi_print(&t, "}\n"); }
     }
     hcqi_leave();
     return t.length;
 }
 
 HCQI_DEF size_t hcq_queue_print(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
-    return hcqi_schedule_text(graph, flags, text, size, hcqi_print_lists);
+    return hcqi_schedule_text(graph, flags, text, size, 0);
 }
 
 HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size_t size) {
-    return hcqi_schedule_text(graph, flags, text, size, hcqi_print_dot);
+    return hcqi_schedule_text(graph, flags, text, size, 1);
 }
 
 /* ---- stepping ---- */
 /* HCQ_STEP: a submission of one command for each item, a native wait for each
    SYNC. Slow, for looking at what a schedule does. */
-
-/* The allocation and address that a placeholder stands for in this launch. */
-static hcqi_allocation *hcqi_step_resolve(const hcq_queue *q, const hcq_submission *sub,
-                                          uint64_t *address) {
-    hcq_result why;
-    uint32_t n = hcqi_placeholder_number(*address);
-    uint64_t offset = hcqi_placeholder_offset(*address);
-    const hcq_buffer *b = n < HCQ_MAX_INPUTS ? &sub->inputs[n]
-                                             : &q->graph->empties[n - HCQ_MAX_INPUTS].buffer;
-    *address = b->address + offset;
-    return hcqi_buffer_find(b, &why);
-}
-
-static void hcqi_step_operand(hcq_queue *step, uint32_t name, const hcq_queue *q,
-                              const hcq_submission *sub, uint64_t *address) {
-    if (!hcqi_is_placeholder(*address)) { return; }
-    hcqi_name_set(step, name, hcqi_step_resolve(q, sub, address));
-}
 
 /* Makes `step` the one command `i`, with this launch's buffers and variables. */
 static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t i,
@@ -13349,23 +13166,21 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
     hcqi_queue_clear(step);
     if (!hcqi_append_room(step, q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_append_one(step, q, i);
-    hcq_packet *p = &step->packets[0];
-    p->index = i; /* for messages and profiles; there is room in metas */
+    step->packets[0].index = i; /* for messages and profiles; there is room in metas */
     step->metas[i].label = step->metas[0].label;
-    if (p->kind == HCQ_COMMAND_COPY) {
-        hcqi_step_operand(step, 0, q, sub, &p->u.copy.dst);
-        hcqi_step_operand(step, 1, q, sub, &p->u.copy.src);
-    } else if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE) {
-        hcqi_step_operand(step, 0, q, sub, &p->u.fill.dst);
-    }
-    const hcq_program *program = p->kind == HCQ_COMMAND_EXEC ? p->u.exec.program : NULL;
-    for (uint32_t k = 0, name = 0; program != NULL && k < program->info.arg_count; k++) {
+    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
+        hcq_result why;
         uint64_t address;
-        uint8_t *at = step->arena + step->metas[0].arena + program->info.offsets[k];
-        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
+        uint8_t *at;
+        hcqi_name_part(step, 0, k, &at);
         memcpy(&address, at, sizeof address);
-        hcqi_step_operand(step, name++, q, sub, &address);
+        uint32_t n = hcqi_placeholder_number(address);
+        if (!hcqi_is_placeholder(address)) { continue; }
+        const hcq_buffer *b = n < HCQ_MAX_INPUTS ? &sub->inputs[n]
+                                                 : &q->graph->empties[n - HCQ_MAX_INPUTS].buffer;
+        address = b->address + hcqi_placeholder_offset(address);
         memcpy(at, &address, sizeof address);
+        hcqi_name_set(step, k, hcqi_buffer_find(b, &why));
     }
     for (uint32_t k = 0; k < q->patch_count; k++) {
         if (q->patches[k].index != i) { continue; }
@@ -13413,32 +13228,20 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
     return r;
 }
 
-/* The queues that bring the commands to their devices, one a list. */
-static hcq_result hcqi_step_queues(hcq_queue *q, hcq_queue **steps) {
+/* All items in their order, without the lock. `steps` bring the commands to the plan's
+   devices; `began`: signals are to be raised, or to fail. */
+static hcq_result hcqi_step_walk(const hcq_queue *q, const hcq_submission *sub,
+                                 hcq_queue **steps, int *began) {
+    const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = HCQ_OK;
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        if (r == HCQ_OK) { r = hcqi_queue_new(plan->devices[d].dev, HCQ_COMPUTE, &steps[d]); }
-        if (r == HCQ_OK) { memcpy(steps[d]->label, q->label, sizeof steps[d]->label); }
-    }
-    return r;
-}
-
-static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_queue **steps,
-                                 int *began) {
-    hcqi_schedule *sched = &q->graph->schedule;
-    const hcqi_plan *plan = &q->graph->plan;
-    hcqi_walk walk;
     hcq_result r = HCQ_OK;
     if (sub->wait_count != 0) {
         r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
     }
     *began = r != HCQ_TIMEOUT;
     if (r == HCQ_OK) { r = hcqi_step_sync(plan); }
-    hcqi_walk_begin(sched, &walk, NULL);
-    while (r == HCQ_OK) {
-        const hcqi_item *item = hcqi_walk_next(sched, &walk);
-        if (item == NULL) { break; }
+    for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
+        const hcqi_item *item = &sched->items[sched->run[n]];
         const hcqi_list *l = &sched->lists[item->list];
         uint32_t d = 0;
         if (item->kind == HCQI_ITEM_SYNC) {
@@ -13452,56 +13255,42 @@ static hcq_result hcqi_step_walk(hcq_queue *q, const hcq_submission *sub, hcq_qu
     return r == HCQ_OK ? end : r;
 }
 
-/* The walk without the lock; `began`: signals are to be raised, or to fail. */
-static hcq_result hcqi_step_unlocked(hcq_queue *q, const hcq_submission *sub, int *began) {
-    hcq_queue *steps[HCQI_MAX_DEVICES];
-    memset(steps, 0, sizeof steps);
-    hcq_result r = hcqi_step_queues(q, steps);
-    if (r == HCQ_OK) {
-        hcqi_leave();
-        r = hcqi_step_walk(q, sub, steps, began);
-        hcqi_enter();
-    }
-    for (uint32_t d = 0; d < HCQI_MAX_DEVICES; d++) {
-        if (steps[d] == NULL) { continue; }
-        steps[d]->destroyed = 1;
-        if (steps[d]->pending == 0) { hcqi_queue_free(steps[d]); }
-    }
-    return r;
-}
-
 /* A submission behind all steps: raises the signals and is the launch's point. */
 static hcq_result hcqi_step_end(hcqi_submit *s) {
-    const hcq_submission *sub = s->sub;
-    hcq_submission end = *sub;
+    hcq_submission end = *s->sub;
+    hcq_point done = { { 0 }, 0 };
     end.queue_count = 0;
     end.wait_count = 0;
     end.input_count = 0;
     end.flags = 0;
-    s->sub = &end;
-    hcq_result r = hcqi_submit_run(s);
-    s->sub = sub;
-    if (r != HCQ_OK) { return r; }
-    hcq_point done = hcq_at(hcqi_signal_handle(s->dev->exact), s->number);
-    hcqi_leave();
-    r = hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns);
-    hcqi_enter();
-    return r;
+    hcq_result r = hcq_submit(s->dev, &end, 1, &done);
+    s->number = done.value;
+    return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns) : r;
 }
 
 /* A launch with HCQ_STEP; gives up the lock meanwhile. */
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
+    const hcqi_plan *plan = &q->graph->plan;
+    hcq_queue *steps[HCQI_MAX_DEVICES];
+    uint32_t count = 0;
     int began = 0;
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     hcq_result r = hcqi_schedule_build(q, sub->flags);
     if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
     if (r != HCQ_OK) { return r; }
-    hcqi_graph_pin(&q->graph->plan, 1);
-    r = hcqi_step_unlocked(q, sub, &began);
+    hcqi_graph_pin(plan, 1);
+    while (r == HCQ_OK && count < plan->device_count) {
+        r = hcqi_queue_new(plan->devices[count].dev, HCQ_COMPUTE, &steps[count]);
+        if (r == HCQ_OK) { memcpy(steps[count++]->label, q->label, sizeof q->label); }
+    }
+    hcqi_leave();
+    if (r == HCQ_OK) { r = hcqi_step_walk(q, sub, steps, &began); }
     if (r == HCQ_OK) { r = hcqi_step_end(s); }
+    while (count-- > 0) { hcq_queue_destroy(steps[count]); }
+    hcqi_enter();
     if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
-    hcqi_graph_pin(&q->graph->plan, UINT32_MAX);
+    hcqi_graph_pin(plan, UINT32_MAX);
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;

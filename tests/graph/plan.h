@@ -109,8 +109,9 @@ static void add_prefix(const hcqi_slice *slice, uint32_t count, set *to, const s
 
 /* Everything that is done when each call starts. Calls of a lane start in
    order; a lane's signal says that all up to there is done. */
-static void find_before(const hcqi_plan *plan, uint32_t skipped_wait, set *before) {
-    for (uint32_t i = 0; i < plan->call_count; i++) {
+static void find_before(const graph *g, uint32_t skipped_wait, set *before) {
+    const hcqi_plan *plan = &g->queue->graph->plan;
+    for (uint32_t i = 0; i < g->count; i++) {
         const hcqi_call *c = &plan->calls[i];
         set *mine = &before[i];
         memset(mine, 0, sizeof *mine);
@@ -238,7 +239,7 @@ static void check_order(const graph *g, const hcqi_plan *plan) {
             wrong("call %u %s", i, plan->calls[i].signals ? "signals to nobody" : "never signals");
         }
     }
-    find_before(plan, NOBODY, R.before);
+    find_before(g, NOBODY, R.before);
     late = find_unordered(g, R.before, &other);
     if (late != NOBODY) {
         wrong("call %u may start before call %u is done", late, other);
@@ -250,7 +251,7 @@ static void check_waits_are_needed(const graph *g, const hcqi_plan *plan) {
         const hcqi_call *c = &plan->calls[i];
         for (uint32_t w = c->wait_first; w < c->wait_first + c->wait_count; w++) {
             uint32_t other;
-            find_before(plan, w, R.without);
+            find_before(g, w, R.without);
             if (find_unordered(g, R.without, &other) == NOBODY) {
                 wrong("the wait of call %u for place %u of slice %u is needless", i,
                       plan->waits[w].place, plan->waits[w].slice);
