@@ -2372,24 +2372,20 @@ struct hcqi_lane {
     uint64_t forget_to, forget_grace;  /* those up to there, once that period is over */
 };
 
-enum {
-    HCQI_JOB_UNORDERED = 1,
-    HCQI_JOB_READY = 2,                /* in hcqi_core.ready */
-    HCQI_JOB_HANDED = 4,               /* wholly */
-    HCQI_JOB_HOST = 16,                /* a host command is due ... */
-    HCQI_JOB_CALLING = 32,             /* ... or running */
-    HCQI_JOB_STALLED = 256,            /* in hcqi_lane.stall_head */
-    HCQI_JOB_LISTED = 64,              /* in held or loose */
-    HCQI_JOB_ALLOC = 512,              /* of hcq_alloc_after */
-    HCQI_JOB_GATHER = 4096,            /* an end, or of a launch: fails after what it follows is
-                                          over, as others follow that by following it */
-    HCQI_JOB_REACH = 2048,             /* held until its waits are reached: it must not
-                                          be in the way of others on its lane */
-    HCQI_JOB_KEEPS = 1 << 20,          /* its values are its own, `version` only says what
-                                          it waits for and raises */
-    HCQI_JOB_SHORT = 1 << 21,          /* in hcq_queue.short_head */
-    HCQI_JOB_STUCK = 1 << 22           /* handed over in part, waits for others */
-};
+typedef enum hcqi_job_state {
+    HCQI_JOB_HELD,                     /* not wholly handed over */
+    HCQI_JOB_DUE,                      /* likewise: its host command may begin ... */
+    HCQI_JOB_CALLING,                  /* ... or runs */
+    HCQI_JOB_HANDED                    /* wholly, or failed */
+} hcqi_job_state;
+
+/* The list that a job is in by `ready_next`. */
+typedef enum hcqi_line {
+    HCQI_LINE_NONE,
+    HCQI_LINE_READY,                   /* hcqi_core.ready_head */
+    HCQI_LINE_STALLED,                 /* hcqi_lane.stall_head */
+    HCQI_LINE_SHORT                    /* hcq_queue.short_head */
+} hcqi_line;
 
 /* A submission on its lane. One of several queues is a job with a number of its own for
    each, and one more that follows them: its end. */
@@ -2408,7 +2404,12 @@ struct hcq_job {
     uint32_t segment;                  /* next to hand over */
     uint32_t result;                   /* hcq_result: decided by the core */
     uint32_t run_result;               /* atomic, hcq_result: met by an engine */
-    uint32_t flags;
+    uint8_t state, line;               /* hcqi_job_state, hcqi_line */
+    uint8_t unordered;
+    uint8_t keeps;                     /* its values are its own, `version` only says what
+                                          it waits for and raises */
+    uint8_t stuck;                     /* handed over in part, waits for others */
+    uint8_t allocs;                    /* of hcq_alloc_after */
     hcqi_launch *launch;               /* of a graph */
     uint64_t *values;                  /* KEEPS: devices they name, then the variables */
     uint64_t first_epoch;              /* handed over */
@@ -2435,7 +2436,7 @@ struct hcqi_version {
     uint64_t applied;                  /* updates up to this one */
     uint64_t named_frees;              /* hcqi_core.named_frees when last checked */
     uint32_t uses, held;               /* pending submissions; not wholly handed over */
-    uint32_t stuck;                    /* of those: HCQI_JOB_STUCK */
+    uint32_t stuck;                    /* of those: hcq_job.stuck */
     uint32_t shapes;                   /* held ones with values of their own: as it is, it
                                           says what they wait for and raise */
     int is_aside;                      /* in hcq_queue.aside */
@@ -4658,7 +4659,7 @@ static hcqi_lane *hcqi_lane_of(hcq_lane *lane) { return (hcqi_lane *)(void *)lan
 
 /* `job` looks again when the lane's counters may have been swapped. */
 static void hcqi_lane_stall(hcqi_lane *lane, hcq_job *job) {
-    job->flags |= HCQI_JOB_STALLED;
+    job->line = HCQI_LINE_STALLED;
     job->ready_next = NULL;
     if (lane->stall_tail != NULL) {
         lane->stall_tail->ready_next = job;
@@ -4682,7 +4683,7 @@ static void hcqi_lane_unstall(hcqi_lane *lane) {
     hcqi_watch(-1);
     while (job != NULL) {
         hcq_job *next = job->ready_next;
-        job->flags &= ~(uint32_t)HCQI_JOB_STALLED;
+        job->line = HCQI_LINE_NONE;
         hcqi_ready_push(job);
         job = next;
     }
@@ -4867,7 +4868,7 @@ static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *
         *why = hcqi_failures_find(&dev->failures, number);
         return *why != HCQ_OK ? HCQI_FAILED : HCQI_REACHED;
     }
-    if ((job->flags & HCQI_JOB_HANDED) == 0) { return HCQI_UNMET; }
+    if (job->state != HCQI_JOB_HANDED) { return HCQI_UNMET; }
     if (job->result != 0) {
         points->overflow = 1; /* failed: no epoch says so, only its end does */
         return HCQI_HANDED;
@@ -4918,12 +4919,12 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
 /* ---- jobs: waiting ------------------------------------------- >>holding - */
 
 static void hcqi_ready_push(hcq_job *job) {
-    if (job->flags & (HCQI_JOB_STALLED | HCQI_JOB_SHORT | HCQI_JOB_READY)) {
-        if (job->flags & HCQI_JOB_STALLED) { hcqi_lane_unstall(job->lane); } /* pushes all */
-        while (job->flags & HCQI_JOB_SHORT) { hcqi_queue_feed(job->version->queue); }
+    if (job->line != HCQI_LINE_NONE) {
+        if (job->line == HCQI_LINE_STALLED) { hcqi_lane_unstall(job->lane); } /* pushes all */
+        while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
         return;
     }
-    job->flags |= HCQI_JOB_READY;
+    job->line = HCQI_LINE_READY;
     job->ready_next = NULL;
     if (hcqi_core.ready_tail != NULL) {
         hcqi_core.ready_tail->ready_next = job;
@@ -5108,6 +5109,12 @@ static uint32_t hcqi_job_segments(const hcq_job *job) {
     return job->version == NULL ? 1 : job->version->segment_count;
 }
 
+/* The end of an overlapping launch is held until its waits are reached: it must not be in
+   the way of others on its lane. */
+static int hcqi_job_concludes(const hcq_job *job) {
+    return job->version == NULL && job->launch != NULL && !job->launch->full;
+}
+
 /* Looks at all waits of the job's next segment. */
 static void hcqi_job_resolve(hcqi_resolve *r) {
     hcq_job *job = r->job;
@@ -5117,7 +5124,7 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     r->spare = &job->wait;
     r->past_count = 0;
     r->need_reach = r->settle || (seg != NULL && seg->host) ||
-                    (job->flags & HCQI_JOB_REACH) != 0;
+                    hcqi_job_concludes(job);
     r->blocked = 0;
     r->failure = HCQ_OK;
     for (hcqi_waiter *w = &job->wait; job->segment == 0 && w != NULL; w = w->list) {
@@ -5134,9 +5141,8 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
 /* Both lists are in the order of submission. */
 static void hcqi_job_list(hcq_job *job) {
     hcqi_lane *lane = job->lane;
-    int loose = (job->flags & HCQI_JOB_UNORDERED) != 0;
+    int loose = job->unordered;
     hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
-    job->flags |= HCQI_JOB_LISTED;
     job->next = NULL;
     job->prev = *tail;
     if (*tail != NULL) {
@@ -5151,9 +5157,7 @@ static void hcqi_job_list(hcq_job *job) {
 
 static void hcqi_job_unlist(hcq_job *job) {
     hcqi_lane *lane = job->lane;
-    if ((job->flags & HCQI_JOB_LISTED) == 0) { return; }
-    job->flags &= ~(uint32_t)HCQI_JOB_LISTED;
-    int loose = (job->flags & HCQI_JOB_UNORDERED) != 0;
+    int loose = job->unordered;
     hcq_job **head = loose ? &lane->loose_head : &lane->held_head;
     hcq_job **tail = loose ? &lane->loose_tail : &lane->held_tail;
     *(job->next != NULL ? &job->next->prev : tail) = job->prev;
@@ -5161,7 +5165,7 @@ static void hcqi_job_unlist(hcq_job *job) {
     if (!loose && job->prev == NULL && job->next != NULL) { hcqi_ready_push(job->next); }
     lane->held--;
     lane->dev->held--;
-    if (job->version != NULL && (job->flags & HCQI_JOB_KEEPS) == 0) { job->version->held--; }
+    if (job->version != NULL && !job->keeps) { job->version->held--; }
 }
 
 /* The running list is ordered by epoch; only a job that failed half-way has an
@@ -5185,7 +5189,7 @@ static void hcqi_prefix_advance(hcq_device *dev) {
     uint64_t handed = dev->handed_prefix < done ? done : dev->handed_prefix;
     while (handed + 1 < dev->next_number) {
         const hcq_job *job = dev->window[(handed + 1) & dev->window_mask];
-        if (job != NULL && (job->flags & HCQI_JOB_HANDED) == 0) { break; }
+        if (job != NULL && job->state != HCQI_JOB_HANDED) { break; }
         handed++;
     }
     if (done == dev->done_prefix && handed == dev->handed_prefix) { return; }
@@ -5198,7 +5202,7 @@ static void hcqi_prefix_advance(hcq_device *dev) {
 /* All of the job that will be handed over has been. */
 static void hcqi_job_handed(hcq_job *job) {
     hcqi_job_unlist(job);
-    job->flags |= HCQI_JOB_HANDED;
+    job->state = HCQI_JOB_HANDED;
     if (job->frees != NULL) {
         hcqi_allocation_free_late(job->frees);
         job->frees = NULL;
@@ -5227,7 +5231,7 @@ static void hcqi_job_free(hcq_job *job) {
         }
         if (w != &job->wait) { hcqi_pool_put(&dev->waiters, w); }
     }
-    if (job->flags & HCQI_JOB_READY) { hcqi_ready_remove(job); }
+    if (job->line == HCQI_LINE_READY) { hcqi_ready_remove(job); }
     hcqi_launch *launch = job->launch;
     hcqi_pool_put(&dev->jobs, job);
     if (launch != NULL) { hcqi_launch_release(launch); }
@@ -5397,9 +5401,8 @@ static void hcqi_job_fail(hcq_job *job, hcq_result result) {
     }
     hcqi_atomic_store32(&job->lane->dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
-    while (job->flags & HCQI_JOB_SHORT) { hcqi_queue_feed(job->version->queue); }
+    while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
     hcqi_job_break_promises(job, result);
-    job->flags &= ~(uint32_t)HCQI_JOB_HOST;
     hcqi_job_handed(job);
     if (job->epoch > job->lane->done) {
         hcqi_job_run(job);
@@ -5470,8 +5473,8 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
 /* The segment is one host command: the service thread takes over once all
    that is before it is complete; what comes later does not hold it up. */
 static void hcqi_job_host_due(hcq_job *job) {
-    job->flags |= HCQI_JOB_HOST;
-    job->due = job->flags & HCQI_JOB_UNORDERED ? job->epoch : job->lane->epoch;
+    job->state = HCQI_JOB_DUE;
+    job->due = job->unordered ? job->epoch : job->lane->epoch;
     hcqi_service_kick(job->lane->dev);
 }
 
@@ -5522,15 +5525,15 @@ static int hcqi_job_take(hcq_job *job);
    one may not count on this one. */
 static void hcqi_job_stick(hcq_job *job) {
     hcqi_version *v = job->version;
-    if (v == NULL || (job->flags & (HCQI_JOB_KEEPS | HCQI_JOB_STUCK)) != 0) { return; }
-    job->flags |= HCQI_JOB_STUCK;
+    if (v == NULL || job->keeps || job->stuck) { return; }
+    job->stuck = 1;
     v->stuck++;
     hcqi_queue_feed(v->queue);
 }
 
 static void hcqi_job_unstick(hcq_job *job) {
-    if ((job->flags & HCQI_JOB_STUCK) == 0) { return; }
-    job->flags &= ~(uint32_t)HCQI_JOB_STUCK;
+    if (!job->stuck) { return; }
+    job->stuck = 0;
     job->version->stuck--;
 }
 
@@ -5544,7 +5547,7 @@ static int hcqi_job_step(hcq_job *job) {
     r.job = job;
     for (r.settle = 0;; r.settle = 1) {
         hcqi_job_resolve(&r);
-        int settles = (job->flags & HCQI_JOB_GATHER) != 0 && own == HCQ_OK && !r.settle;
+        int settles = (job->launch != NULL || job->wait.settles) && own == HCQ_OK && !r.settle;
         if (r.failure != HCQ_OK) { failure = r.failure; }
         if (failure == HCQ_OK || !settles) { break; }
         hcqi_job_unlink_waits(job);
@@ -5559,13 +5562,13 @@ static int hcqi_job_step(hcq_job *job) {
         hcqi_job_stick(job);
         return 0;
     }
-    if ((job->flags & HCQI_JOB_KEEPS) && !hcqi_job_take(job)) { return 0; }
+    if (job->keeps && !hcqi_job_take(job)) { return 0; }
     const hcqi_segment *seg = hcqi_job_segment(job);
     if (seg != NULL && seg->host) {
         hcqi_job_host_due(job);
         return 0;
     }
-    if ((job->flags & HCQI_JOB_REACH) != 0) {
+    if (hcqi_job_concludes(job)) {
         hcqi_job_conclude(job);
         return 0;
     }
@@ -5587,10 +5590,10 @@ static int hcqi_job_step(hcq_job *job) {
 }
 
 static void hcqi_job_advance(hcq_job *job) {
-    if ((job->flags & HCQI_JOB_LISTED) == 0 || (job->flags & HCQI_JOB_CALLING)) { return; }
+    if (job->state == HCQI_JOB_HANDED || job->state == HCQI_JOB_CALLING) { return; }
     int ends = hcqi_job_failure(job) != HCQ_OK || job->lane->dev->lost != HCQ_OK;
-    if ((job->flags & HCQI_JOB_HOST) && !ends) { return; }
-    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job) { return; }
+    if (job->state == HCQI_JOB_DUE && !ends) { return; }
+    if (!job->unordered && job->lane->held_head != job) { return; }
     while (hcqi_job_step(job)) { }
 }
 
@@ -5662,7 +5665,7 @@ static int hcqi_drain_some(uint32_t limit) {
         if (job != NULL) {
             hcqi_core.ready_head = job->ready_next;
             if (hcqi_core.ready_head == NULL) { hcqi_core.ready_tail = NULL; }
-            job->flags &= ~(uint32_t)HCQI_JOB_READY;
+            job->line = HCQI_LINE_NONE;
             hcqi_job_advance(job);
         } else if (hcqi_core.noticed_head != NULL) {
             hcqi_notice_look();
@@ -7216,7 +7219,7 @@ static hcqi_pool *hcqi_version_pool(const hcqi_version *v) {
 
 static void hcqi_job_keep(hcq_job *job, const uint64_t *variables, uint64_t foreign) {
     const hcqi_version *v = job->version;
-    job->flags |= (uint32_t)HCQI_JOB_KEEPS;
+    job->keeps = 1;
     if (v->variable_mask == 0) { return; }
     uint64_t *to = HCQI_CAST(uint64_t *, hcqi_pool_get(hcqi_version_pool(v)));
     job->values = to;
@@ -7227,13 +7230,13 @@ static void hcqi_job_keep(hcq_job *job, const uint64_t *variables, uint64_t fore
 }
 
 static void hcqi_job_forget(hcq_job *job) {
-    job->flags &= ~(uint32_t)HCQI_JOB_KEEPS;
+    job->keeps = 0;
     if (job->values != NULL) { hcqi_pool_put(hcqi_version_pool(job->version), job->values); }
     job->values = NULL;
 }
 
 static void hcqi_job_drop_version(hcq_job *job) {
-    int kept = (job->flags & HCQI_JOB_KEEPS) != 0;
+    int kept = job->keeps;
     hcqi_job_unstick(job);
     if (kept) { hcqi_job_forget(job); }
     hcqi_version_release(job->version, kept);
@@ -7242,7 +7245,7 @@ static void hcqi_job_drop_version(hcq_job *job) {
 /* The job waits until a version of its queue is free; others finish by themselves. */
 static void hcqi_queue_starve(hcq_job *job) {
     hcq_queue *q = job->version->queue;
-    job->flags |= (uint32_t)HCQI_JOB_SHORT;
+    job->line = HCQI_LINE_SHORT;
     job->ready_next = NULL;
     if (q->short_tail != NULL) { q->short_tail->ready_next = job; } else { q->short_head = job; }
     q->short_tail = job;
@@ -7256,7 +7259,7 @@ static void hcqi_queue_feed(hcq_queue *q) {
     if (job == NULL) { return; }
     q->short_head = job->ready_next;
     if (q->short_head == NULL) { q->short_tail = NULL; }
-    job->flags &= ~(uint32_t)HCQI_JOB_SHORT;
+    job->line = HCQI_LINE_NONE;
     hcqi_watch(-1);
     hcqi_ready_push(job);
 }
@@ -8068,11 +8071,16 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
     return HCQ_OK;
 }
 
+/* Is it the service thread's turn? */
+static int hcqi_job_hosts(const hcq_job *job) {
+    return job->state == HCQI_JOB_DUE || job->state == HCQI_JOB_CALLING;
+}
+
 /* Will a held job get on without anybody else's help? */
 static int hcqi_job_moves(const hcq_job *job) {
     int watched = 0;
     for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) { watched |= w->watch; }
-    return watched || (job->flags & HCQI_JOB_HOST) != 0;
+    return watched || hcqi_job_hosts(job);
 }
 
 static int hcqi_job_advances(const hcq_job *job);
@@ -8288,7 +8296,7 @@ typedef struct hcqi_submit {
     uint64_t foreign[HCQI_BATCH_WAITS]; /* of the values for them */
     hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
     hcqi_allocation *frees;            /* hcq_free_after */
-    uint32_t flags;                    /* HCQI_JOB_* of its end */
+    uint8_t allocs;                    /* hcq_alloc_after */
     uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
     uint64_t first, number;            /* of its jobs: the first, and the last: its own */
     hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
@@ -8601,17 +8609,13 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     job->number = s->first + at;
     job->submission = s->number;
     job->version = v;
-    if (s->sub->flags & HCQ_UNORDERED) { job->flags |= (uint32_t)HCQI_JOB_UNORDERED; }
-    if (v == NULL && s->count != 0) { job->flags |= (uint32_t)HCQI_JOB_GATHER; }
+    if (s->sub->flags & HCQ_UNORDERED) { job->unordered = 1; }
     if (v != NULL && (s->kept >> at & 1) != 0) {
         hcqi_job_keep(job, s->sub->variables, s->foreign[at]);
     }
     if (s->launch != NULL) {
         hcqi_launch_join(s->launch, job);
-        job->flags |= (uint32_t)HCQI_JOB_GATHER;
-        if (!s->launch->full) {
-            job->flags |= (uint32_t)HCQI_JOB_UNORDERED | (v == NULL ? (uint32_t)HCQI_JOB_REACH : 0);
-        }
+        if (!s->launch->full) { job->unordered = 1; }
     }
     hcqi_job_make_waits(s, job, v == NULL || s->launch == NULL ? HCQI_NONE : s->slices[at]);
     hcqi_producer **link = hcqi_job_make_promises(job);
@@ -8621,14 +8625,14 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     }
     if (last) {
         job->frees = s->frees;
-        job->flags |= s->flags;
+        job->allocs = s->allocs;
     }
     return job;
 }
 
 static void hcqi_job_enlist(hcq_job *job) {
     hcqi_job_list(job);
-    if ((job->flags & HCQI_JOB_UNORDERED) || job->lane->held_head == job) { hcqi_ready_push(job); }
+    if (job->unordered || job->lane->held_head == job) { hcqi_ready_push(job); }
 }
 
 static void hcqi_submit_number(hcqi_submit *s) {
@@ -8743,7 +8747,7 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->kept = 0;
     s->final_lane = NULL;
     s->frees = NULL;
-    s->flags = 0;
+    s->allocs = 0;
     s->deadline = 0;
     s->first = 0;
     s->number = 0;
@@ -9213,7 +9217,7 @@ static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
 
 static const char *hcqi_job_label(const hcq_job *job) {
     if (job->version != NULL) { return job->version->recording.label; }
-    if (job->flags & HCQI_JOB_ALLOC) { return "alloc"; }
+    if (job->allocs) { return "alloc"; }
     return job->frees != NULL ? "free" : "";
 }
 
@@ -9265,7 +9269,7 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
 }
 
 static int hcqi_is_held(const hcq_job *job) {
-    return job != NULL && (job->flags & HCQI_JOB_LISTED) != 0;
+    return job != NULL && job->state != HCQI_JOB_HANDED;
 }
 
 static int hcqi_is_handed(const hcqi_waiter *w) {
@@ -9285,7 +9289,7 @@ typedef struct hcqi_blockers {
 
 static void hcqi_blockers_begin(hcqi_blockers *b, const hcq_job *job) {
     b->job = job;
-    b->behind = (job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job;
+    b->behind = !job->unordered && job->lane->held_head != job;
     b->wait = b->behind ? NULL : &job->wait;
 }
 
@@ -9455,12 +9459,12 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->submission,
                hcqi_job_label(job), lane->base.kind == HCQ_COPY ? "copy" : "compute",
                lane->base.index, lane->dev->label);
-    if ((job->flags & HCQI_JOB_LISTED) == 0) {
+    if (job->state == HCQI_JOB_HANDED) {
         hcqi_print_running(t, job);
         return;
     }
     hcqi_print(t, "held");
-    if ((job->flags & HCQI_JOB_UNORDERED) == 0 && lane->held_head != job) {
+    if (!job->unordered && lane->held_head != job) {
         hcqi_print(t, " behind #%llu of its lane", (unsigned long long)lane->held_head->submission);
         return;
     }
@@ -9473,13 +9477,13 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
         hcqi_print(t, waits == 1 ? " by " : " and ");
         hcqi_print_wait(t, w->signal, w->value);
     }
-    if (job->flags & HCQI_JOB_CALLING) {
+    if (job->state == HCQI_JOB_CALLING) {
         hcqi_print(t, " in a host command");
-    } else if (job->flags & HCQI_JOB_HOST) {
+    } else if (job->state == HCQI_JOB_DUE) {
         hcqi_print(t, " until its host command is called");
     }
-    if (job->flags & HCQI_JOB_STALLED) { hcqi_print(t, " by a counter swap"); }
-    if (job->flags & HCQI_JOB_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
+    if (job->line == HCQI_LINE_STALLED) { hcqi_print(t, " by a counter swap"); }
+    if (job->line == HCQI_LINE_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
 }
 
 static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first) {
@@ -10416,7 +10420,7 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
    explained like any other. */
 
 static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
-                                     hcqi_allocation *frees, uint32_t flags, hcq_point *point) {
+                                     hcqi_allocation *frees, hcq_point *point) {
     hcq_submission sub;
     hcqi_submit s;
     memset(&sub, 0, sizeof sub);
@@ -10425,7 +10429,7 @@ static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, ui
     sub.flags = HCQ_UNORDERED;
     hcqi_submit_init(&s, dev, &sub);
     s.frees = frees;
-    s.flags = flags;
+    s.allocs = frees == NULL;
     hcq_result r = hcqi_submit_run(&s);
     if (s.number != 0 && point != NULL) {
         *point = hcq_at(hcqi_signal_handle(dev->exact), s.number);
@@ -10442,7 +10446,7 @@ static hcq_result hcqi_free_after(const hcq_buffer *buffer, const hcq_point *wai
     a->names++; /* the record stays until the submission is over */
     a->doomed = 1;
     uint64_t before = a->dev->next_number;
-    hcq_result r = hcqi_submit_action(a->dev, waits, wait_count, a, 0, done);
+    hcq_result r = hcqi_submit_action(a->dev, waits, wait_count, a, done);
     if (r != HCQ_OK && a->dev->next_number == before) {
         a->names--;
         a->doomed = 0;
@@ -10486,7 +10490,7 @@ static hcq_result hcqi_alloc_submit(hcq_device *dev, const hcq_point *waits, uin
         if (!hcqi_stamp_unmet(s)) { continue; }
         all[count++] = hcq_at(hcqi_signal_handle(s->dev->timeline), s->number);
     }
-    hcq_result r = hcqi_submit_action(dev, all, count, NULL, HCQI_JOB_ALLOC, point);
+    hcq_result r = hcqi_submit_action(dev, all, count, NULL, point);
     hcqi_delete(&dev->hooks, all, capacity * sizeof *all);
     return r;
 }
@@ -15002,8 +15006,7 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
    and notices completions while somebody watches. Started when first needed. */
 
 static int hcqi_job_is_due(const hcq_job *job) {
-    return (job->flags & (HCQI_JOB_HOST | HCQI_JOB_CALLING)) == HCQI_JOB_HOST &&
-           job->lane->done >= job->due;
+    return job->state == HCQI_JOB_DUE && job->lane->done >= job->due;
 }
 
 /* Lanes take turns, and the oldest of a lane is first. */
@@ -15031,7 +15034,7 @@ static uint64_t hcqi_clock_now(hcq_device *dev) {
 static void hcqi_service_call(hcq_job *job) {
     const hcqi_segment *seg = hcqi_job_segment(job);
     const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
-    job->flags |= HCQI_JOB_CALLING;
+    job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
     uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
     hcqi_leave();
@@ -15039,7 +15042,7 @@ static void hcqi_service_call(hcq_job *job) {
     hcq_result r = p->u.host.fn(p->u.host.user);
     if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
     hcqi_enter();
-    job->flags &= ~(uint32_t)(HCQI_JOB_CALLING | HCQI_JOB_HOST);
+    job->state = HCQI_JOB_HELD;
     if (r < 0) {
         hcqi_error_note(job->lane->dev, HCQ_ERROR_HOST, job->version, p, NULL, r);
         hcqi_job_fail(job, HCQ_ERROR_HOST);
@@ -15056,9 +15059,9 @@ static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *bu
     *busy = 0;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        int due = lane->held_head != NULL && (lane->held_head->flags & HCQI_JOB_HOST) != 0;
+        int due = lane->held_head != NULL && hcqi_job_hosts(lane->held_head);
         for (hcq_job *job = lane->loose_head; !due && job != NULL; job = job->next) {
-            due = (job->flags & HCQI_JOB_HOST) != 0;
+            due = hcqi_job_hosts(job);
         }
         if ((due || lane->watched) && lane->done < lane->epoch) {
             if (found == NULL) { found = lane; }
@@ -16013,7 +16016,7 @@ static void hcqi_cancel_list(hcq_job *job, const hcq_device *dev) {
         int needs = job->lane->dev == dev;
         needs |= job->launch != NULL && job->launch->queue->dev == dev;
         needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
-        int behind = (job->flags & HCQI_JOB_UNORDERED) == 0 && job->lane->held_head != job;
+        int behind = !job->unordered && job->lane->held_head != job;
         next = job->next;
         if (needs && behind) {
             hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* at once: those before it may stay */
