@@ -2188,6 +2188,7 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #define HCQI_LOOK_EACH 8               /* submissions: asking a counter costs, too */
 #define HCQI_LOOKS 100000              /* at held submissions, to explain: it has the lock */
 #define HCQI_MAX_LANES 16              /* of one device */
+#define HCQI_REPORT_STEP 256           /* events copied before the lock is let go */
 #define HCQI_MAX_VARIABLES 64
 #define HCQI_VALUE_POOLS (HCQI_MAX_VARIABLES / 2 + 1)
 #define HCQI_BATCH_WAITS 16            /* native waits of one batch */
@@ -2805,25 +2806,24 @@ typedef struct hcqi_event {
     uint32_t name, queue;              /* hcqi_profile.names */
 } hcqi_event;
 
-/* A wait: between commands of a launch, or (launch 0) from an epoch of a lane
-   to one of a lane of this device. */
-typedef struct hcqi_flow {
-    uint64_t launch, from, to;
-    uint64_t from_device;              /* serial */
-    uint32_t from_lane, to_lane;
-} hcqi_flow;
+/* Where a command is: its number in a launch, or its epoch in a lane. */
+typedef struct hcqi_site { uint64_t place, at; } hcqi_site;
+#define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place */
+
+typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
+
+enum { HCQI_NAME_NONE, HCQI_NAME_OTHERS, HCQI_NAME_FIRST }; /* indices of names */
 
 struct hcqi_profile {
+    size_t size;                       /* with what the pointers point to */
     int on;
     hcqi_event *events;                /* rings */
     hcqi_flow *flows;
     uint32_t capacity;                 /* of each */
     uint64_t added, flowed;            /* ever */
     uint64_t first;                    /* submission that counts */
-    hcqi_label *names;
-    uint32_t name_count, name_capacity;
-    uint32_t *buckets;                 /* name + 1 by hash, 0 = none */
-    uint32_t bucket_count;
+    hcqi_label *names;                 /* "", "(others)", a table by hash */
+    uint32_t slots, names_left;        /* of the table; that find room */
     hcq_clock clock;                   /* the last reading */
     uint64_t synchronizations;
 };
@@ -13703,20 +13703,18 @@ HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) 
 
 /* ========================================================================== */
 /* ---- a profile as text -------------------------------------- >>reporting - */
-/* A finished snapshot of what ran, written as a trace, a page or a table, into
-   a text or a file. All numbers are made from integers: what "%f" prints depends
-   on the program's locale. */
+/* What the devices recorded, copied by >>profiling, is written as a trace, as a page,
+   which is that trace and a script that draws it, or as a table, into a text or a
+   file. All numbers are made from integers: what "%f" prints depends on the
+   program's locale. */
 
-typedef struct hcqi_span {
-    uint64_t begin_ns, end_ns;         /* on the host's clock */
-    uint64_t submission, bytes;
-    uint32_t track;                    /* index in tracks */
-    uint32_t name, queue;              /* indices in names */
-    uint32_t command;                  /* index in the recording */
-    uint32_t kind;                     /* hcq_command_kind */
+#define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
+
+typedef struct hcqi_span {             /* a command that ran */
+    hcq_profile_event event;
+    hcqi_site launch, lane;            /* where flows find it */
+    uint32_t track;
 } hcqi_span;
-
-typedef struct hcqi_arrow { uint32_t from, to; } hcqi_arrow; /* span `to` waited for `from` */
 
 typedef struct hcqi_track {            /* a lane */
     char device[32];
@@ -13725,304 +13723,227 @@ typedef struct hcqi_track {            /* a lane */
     uint32_t lane;
 } hcqi_track;
 
+typedef struct hcqi_row {              /* of the summary: all spans of one name */
+    const char *name;
+    uint64_t total_ns, median_ns;
+    uint64_t bytes, bytes_ns;          /* of those that moved any */
+    uint32_t calls;
+} hcqi_row;
+
 typedef struct hcqi_report {
-    const hcqi_span *spans;
-    uint32_t span_count;
-    const hcqi_arrow *arrows;
-    uint32_t arrow_count;
-    const hcqi_track *tracks;
-    uint32_t track_count;
-    const char (*names)[32];           /* the same text twice is one name */
-    uint32_t name_count;
+    hcq_memory_hooks hooks;
+    hcqi_span *spans;
+    hcqi_flow *flows;                  /* arrows: `at` is the index of a span */
+    hcqi_track *tracks;
+    hcqi_row *rows;                    /* for a summary, which sorts the spans */
+    uint32_t span_count, span_room, flow_count, flow_room, track_count, track_room;
+    uint32_t row_count, row_room;
+    uint64_t begin_ns, end_ns;         /* of the first span, of the last */
     uint64_t lost;                     /* events that found no room */
     uint64_t error_ns;                 /* times are right within +- this */
     uint64_t synchronizations;
 } hcqi_report;
 
-typedef struct hcqi_row {              /* of the summary: all spans of one name */
-    uint64_t total_ns, median_ns;
-    uint64_t bytes, bytes_ns;          /* of those that moved any */
-    uint32_t name, calls;
-} hcqi_row;
-
 /* Where text goes: a file, or as much of it as fits into `text` if there is none. */
 typedef struct hcqi_sink { hcqi_text text; FILE *file; } hcqi_sink;
 
-static void hcqi_put(hcqi_sink *s, const char *bytes, size_t count) {
+static HCQI_PRINTF(2, 3) void hcqi_put(hcqi_sink *s, const char *format, ...) {
     hcqi_text *t = &s->text;
-    if (s->file != NULL) {
-        fwrite(bytes, 1, count, s->file); /* ferror() remembers */
-    } else if (t->length < t->size) {
-        size_t room = t->size - t->length - 1, n = count < room ? count : room;
-        memcpy(t->at + t->length, bytes, n);
-        t->at[t->length + n] = 0;
-    }
-    t->length += count;
-}
-
-static void hcqi_puts(hcqi_sink *s, const char *text) {
-    hcqi_put(s, text, strlen(text));
-}
-
-static HCQI_PRINTF(2, 3) void hcqi_putf(hcqi_sink *s, const char *format, ...) {
-    char line[256];                    /* numbers and the library's own words */
+    size_t room = t->length < t->size ? t->size - t->length : 0;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(line, sizeof line, format, args);
+    int n = s->file != NULL ? vfprintf(s->file, format, args) /* ferror() remembers */
+                            : vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
     va_end(args);
-    if (n > 0) { hcqi_put(s, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1); }
-}
-
-static void hcqi_put_number(hcqi_sink *s, const char *before, uint64_t number) {
-    hcqi_putf(s, "%s%llu", before, (unsigned long long)number);
+    if (n > 0) { t->length += (size_t)n; }
 }
 
 /* value / unit with three decimals. */
-static void hcqi_put_parts(hcqi_sink *s, int width, uint64_t value, uint64_t unit) {
-    hcqi_putf(s, "%*llu.%03u", width, (unsigned long long)(value / unit),
-              (unsigned)(value % unit * 1000 / unit));
+static const char *hcqi_parts(char out[32], uint64_t value, uint64_t unit) {
+    snprintf(out, 32, "%llu.%03u", (unsigned long long)(value / unit),
+             (unsigned)(value % unit * 1000 / unit));
+    return out;
 }
 
 /* The bytes of the UTF-8 character at `text`. 0: it is none, being cut off by the
    length of a label, too long for its value, a surrogate or above U+10FFFF. */
-static uint32_t hcqi_utf8(const char *text, size_t left) {
-    unsigned char c[4] = { 0, 0, 0, 0 };
-    memcpy(c, text, left < 4 ? left : 4);
+static uint32_t hcqi_utf8(const char *text) {
+    const unsigned char *c = HCQI_CAST(const unsigned char *, (const void *)text);
     uint32_t n = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
     if (n == 1) { return 1; }
     if (c[0] < 0xc2 || c[0] > 0xf4) { return 0; }
     for (uint32_t i = 1; i < n; i++) {
-        if ((c[i] & 0xc0) != 0x80) { return 0; }
+        if ((c[i] & 0xc0) != 0x80) { return 0; } /* the text's end, too */
     }
     int wrong = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
                 (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f);
     return wrong ? 0 : n;
 }
 
-static size_t hcqi_name_length(const char *name) {
-    size_t n = 0;
-    while (n < 32 && name[n] != 0) { n++; }
-    return n;
-}
-
-/* As a JSON string, which may also stand in a page's script. */
-static void hcqi_put_json(hcqi_sink *s, const char *name) {
-    size_t length = hcqi_name_length(name);
-    hcqi_puts(s, "\"");
-    for (size_t i = 0; i < length;) {
-        uint32_t n = hcqi_utf8(name + i, length - i);
-        if (n == 0) {
-            hcqi_puts(s, "\\ufffd");
-        } else if (n == 1 && (name[i] < ' ' || strchr("\"\\<>&'\177", name[i]) != NULL)) {
-            hcqi_putf(s, "\\u%04x", (unsigned)name[i]);
+/* A label as plain text, or as a JSON string, which may also stand in a page's script. */
+static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *label, int json) {
+    char *to = out;
+    if (json) { *to++ = '"'; }
+    while (*label != 0) {
+        uint32_t n = hcqi_utf8(label);
+        int odd = n == 0 || (n == 1 && (*label < ' ' || *label == 127));
+        if (!odd && !(json && strchr("\"\\<>&'", *label) != NULL)) {
+            memcpy(to, label, n);
+            to += n;
+        } else if (json) {
+            to += snprintf(to, 7, "\\u%04x", n == 0 ? 0xfffdu : (unsigned)*label);
         } else {
-            hcqi_put(s, name + i, n);
+            *to++ = '?';
         }
-        i += n == 0 ? 1 : n;
+        label += n == 0 ? 1 : n;
     }
-    hcqi_puts(s, "\"");
-}
-
-static const char *hcqi_lane_text(hcq_queue_kind kind) {
-    return kind == HCQ_COPY ? "copy" : "compute";
-}
-
-static uint64_t hcqi_span_ns(const hcqi_span *s) {
-    return s->end_ns > s->begin_ns ? s->end_ns - s->begin_ns : 0;
-}
-
-/* From the first begin to the last end; 0 and 0 if there is nothing. */
-static void hcqi_report_range(const hcqi_report *r, uint64_t *begin, uint64_t *end) {
-    *begin = r->span_count == 0 ? 0 : r->spans[0].begin_ns;
-    *end = *begin;
-    for (uint32_t i = 0; i < r->span_count; i++) {
-        const hcqi_span *s = &r->spans[i];
-        if (s->begin_ns < *begin) { *begin = s->begin_ns; }
-        if (s->begin_ns + hcqi_span_ns(s) > *end) { *end = s->begin_ns + hcqi_span_ns(s); }
-    }
+    if (json) { *to++ = '"'; }
+    *to = 0;
+    return out;
 }
 
 /* ---- trace ---- */
 
-/* Every event's lane; the time, in microseconds, of those that have one. */
-static void hcqi_trace_begin(hcqi_sink *s, const char *type, const hcqi_report *r, uint32_t track) {
-    hcqi_putf(s, "{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", type, r->tracks[track].device_index + 1,
-              track + 1);
-}
-
-static void hcqi_trace_time(hcqi_sink *s, const char *key, uint64_t ns) {
-    hcqi_puts(s, key);
-    hcqi_put_parts(s, 1, ns, 1000);
+/* What every event begins with: its type, its lane. */
+static void hcqi_trace_begin(hcqi_sink *s, const hcqi_report *r, const char *before,
+                             const char *type, uint32_t track) {
+    hcqi_put(s, "%s\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", before, type,
+             r->tracks[track].device_index + 1, track + 1);
 }
 
 static void hcqi_trace_track(hcqi_sink *s, const hcqi_report *r, uint32_t i) {
     const hcqi_track *t = &r->tracks[i];
-    hcqi_trace_begin(s, "M", r, i);
-    hcqi_puts(s, ",\"name\":\"process_name\",\"args\":{\"name\":");
-    hcqi_put_json(s, t->device);
-    hcqi_puts(s, "}},\n");
-    hcqi_trace_begin(s, "M", r, i);
-    hcqi_putf(s, ",\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}},\n",
-              hcqi_lane_text(t->kind), t->lane);
-    hcqi_trace_begin(s, "M", r, i);
-    hcqi_putf(s, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
+    char device[HCQI_NAME_BYTES];
+    hcqi_trace_begin(s, r, i == 0 ? "" : ",", "M", i);
+    hcqi_put(s, "\"name\":\"process_name\",\"args\":{\"name\":%s}}",
+             hcqi_name_text(device, t->device, 1));
+    hcqi_trace_begin(s, r, ",", "M", i);
+    hcqi_put(s, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}",
+             t->kind == HCQ_COPY ? "copy" : "compute", t->lane);
+    hcqi_trace_begin(s, r, ",", "M", i);
+    hcqi_put(s, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
 }
 
-static void hcqi_trace_span(hcqi_sink *s, const hcqi_report *r, const hcqi_span *span,
-                            uint64_t base) {
-    uint64_t ns = hcqi_span_ns(span);
-    hcqi_trace_begin(s, "X", r, span->track);
-    hcqi_trace_time(s, ",\"ts\":", span->begin_ns - base);
-    hcqi_trace_time(s, ",\"dur\":", ns);
-    hcqi_putf(s, ",\"cat\":\"%s\",\"name\":", hcqi_kind_text(span->kind));
-    hcqi_put_json(s, r->names[span->name]);
-    hcqi_puts(s, ",\"args\":{\"queue\":");
-    hcqi_put_json(s, r->names[span->queue]);
-    hcqi_put_number(s, ",\"submission\":", span->submission);
-    hcqi_putf(s, ",\"command\":%u,\"kind\":\"%s\"", span->command, hcqi_kind_text(span->kind));
-    hcqi_put_number(s, ",\"bytes\":", span->bytes);
-    if (span->bytes != 0 && ns != 0) {
-        hcqi_puts(s, ",\"GB/s\":");
-        hcqi_put_parts(s, 1, span->bytes, ns);
+static void hcqi_trace_span(hcqi_sink *s, const hcqi_report *r, const hcqi_span *span) {
+    const hcq_profile_event *e = &span->event;
+    char name[HCQI_NAME_BYTES], queue[HCQI_NAME_BYTES], begin[32], time[32], rate[32];
+    const char *kind = hcqi_kind_text((uint32_t)e->kind);
+    uint64_t ns = e->end_ns - e->begin_ns;
+    hcqi_trace_begin(s, r, ",", "X", span->track);
+    hcqi_put(s, "\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,\"args\":{\"queue\":%s,",
+             hcqi_parts(begin, e->begin_ns - r->begin_ns, 1000), hcqi_parts(time, ns, 1000), kind,
+             hcqi_name_text(name, e->name, 1), hcqi_name_text(queue, e->queue, 1));
+    hcqi_put(s, "\"submission\":%llu,\"command\":%u,\"kind\":\"%s\",\"bytes\":%llu",
+             (unsigned long long)e->submission, e->command, kind, (unsigned long long)e->bytes);
+    if (e->bytes != 0 && ns != 0) {
+        hcqi_put(s, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns));
     }
-    hcqi_puts(s, "}}");
+    hcqi_put(s, "}}");
 }
 
 /* An end of an arrow belongs to the bar that is there at its time. At its very end
    a bar may already be the next one, so that the arrow leaves a nanosecond
-   earlier. It never points back in time, as the clocks of two devices might. */
-static void hcqi_trace_arrow(hcqi_sink *s, const hcqi_report *r, uint32_t i, uint64_t base) {
-    const hcqi_span *from = &r->spans[r->arrows[i].from], *to = &r->spans[r->arrows[i].to];
-    uint64_t leave = from->begin_ns + hcqi_span_ns(from);
-    leave -= leave > from->begin_ns;
-    if (leave > to->begin_ns) { leave = to->begin_ns; }
-    if (leave < from->begin_ns) { leave = from->begin_ns; }
-    hcqi_trace_begin(s, "s", r, from->track);
-    hcqi_trace_time(s, ",\"ts\":", leave - base);
-    hcqi_putf(s, ",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u},\n", i + 1);
-    hcqi_trace_begin(s, "f", r, to->track);
-    hcqi_trace_time(s, ",\"ts\":", to->begin_ns - base);
-    hcqi_putf(s, ",\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}", i + 1);
+   earlier. It never points back in time, as the clocks of two devices might.
+   The page is told the bars themselves. */
+static void hcqi_trace_arrow(hcqi_sink *s, const hcqi_report *r, uint32_t i) {
+    uint32_t one = (uint32_t)r->flows[i].from.at, other = (uint32_t)r->flows[i].to.at;
+    const hcqi_span *from = &r->spans[one], *to = &r->spans[other];
+    char time[32];
+    uint64_t leave = from->event.end_ns - (from->event.end_ns > from->event.begin_ns);
+    if (leave > to->event.begin_ns) { leave = to->event.begin_ns; }
+    if (leave < from->event.begin_ns) { leave = from->event.begin_ns; }
+    hcqi_trace_begin(s, r, ",", "s", from->track);
+    hcqi_put(s, "\"ts\":%s,\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u,"
+             "\"args\":{\"from\":%u,\"to\":%u}}",
+             hcqi_parts(time, leave - r->begin_ns, 1000), i + 1, one, other);
+    hcqi_trace_begin(s, r, ",", "f", to->track);
+    hcqi_put(s, "\"ts\":%s,\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}",
+             hcqi_parts(time, to->event.begin_ns - r->begin_ns, 1000), i + 1);
 }
 
 static void hcqi_report_trace(hcqi_sink *s, const hcqi_report *r) {
-    uint64_t begin, end;
-    hcqi_report_range(r, &begin, &end);
-    hcqi_puts(s, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    for (uint32_t i = 0; i < r->track_count; i++) {
-        hcqi_puts(s, i == 0 ? "\n" : ",\n");
-        hcqi_trace_track(s, r, i);
-    }
-    for (uint32_t i = 0; i < r->span_count; i++) {
-        hcqi_puts(s, ",\n");
-        hcqi_trace_span(s, r, &r->spans[i], begin);
-    }
-    for (uint32_t i = 0; i < r->arrow_count; i++) {
-        hcqi_puts(s, ",\n");
-        hcqi_trace_arrow(s, r, i, begin);
-    }
-    hcqi_put_number(s, "\n],\"otherData\":{\"clock_error_ns\":", r->error_ns);
-    hcqi_put_number(s, ",\"lost_events\":", r->lost);
-    hcqi_put_number(s, ",\"synchronizations\":", r->synchronizations);
-    hcqi_puts(s, "}}\n");
+    hcqi_put(s, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    for (uint32_t i = 0; i < r->track_count; i++) { hcqi_trace_track(s, r, i); }
+    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(s, r, &r->spans[i]); }
+    for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(s, r, i); }
+    hcqi_put(s, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
+             "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
+             (unsigned long long)r->lost, (unsigned long long)r->synchronizations);
 }
 
 /* ---- summary ---- */
 
-typedef int (*hcqi_before_fn)(const hcqi_report *r, const hcqi_row *rows, uint32_t a, uint32_t b);
-
-static int hcqi_span_before(const hcqi_report *r, const hcqi_row *rows, uint32_t a, uint32_t b) {
-    int order = strncmp(r->names[r->spans[a].name], r->names[r->spans[b].name], 32);
-    (void)rows;
-    return order != 0 ? order < 0 : hcqi_span_ns(&r->spans[a]) < hcqi_span_ns(&r->spans[b]);
+static int hcqi_span_compare(const void *one, const void *other) {
+    const hcq_profile_event *a = &HCQI_CAST(const hcqi_span *, one)->event;
+    const hcq_profile_event *b = &HCQI_CAST(const hcqi_span *, other)->event;
+    uint64_t x = a->end_ns - a->begin_ns, y = b->end_ns - b->begin_ns;
+    int order = strcmp(a->name, b->name);
+    return order != 0 ? order : (x > y) - (x < y);
 }
 
-static int hcqi_row_before(const hcqi_report *r, const hcqi_row *rows, uint32_t a, uint32_t b) {
-    if (rows[a].total_ns != rows[b].total_ns) { return rows[a].total_ns > rows[b].total_ns; }
-    return strncmp(r->names[rows[a].name], r->names[rows[b].name], 32) < 0;
+static int hcqi_row_compare(const void *one, const void *other) {
+    const hcqi_row *a = HCQI_CAST(const hcqi_row *, one), *b = HCQI_CAST(const hcqi_row *, other);
+    if (a->total_ns != b->total_ns) { return a->total_ns > b->total_ns ? -1 : 1; }
+    return strcmp(a->name, b->name);
 }
 
-/* Shell's sort: takes no memory, and the comparison gets a context. */
-static void hcqi_report_sort(const hcqi_report *r, const hcqi_row *rows, uint32_t *order,
-                             uint32_t count, hcqi_before_fn before) {
-    for (uint32_t i = 0; i < count; i++) { order[i] = i; }
-    for (uint32_t gap = count; gap > 1;) {
-        gap = gap < 5 ? 1 : (uint32_t)((uint64_t)gap * 5 / 11);
-        for (uint32_t i = gap; i < count; i++) {
-            uint32_t moved = order[i], at = i;
-            for (; at >= gap && before(r, rows, moved, order[at - gap]); at -= gap) {
-                order[at] = order[at - gap];
-            }
-            order[at] = moved;
+/* The spans by name, a row for each; 0 = out of memory. */
+static int hcqi_report_rows(hcqi_report *r) {
+    hcqi_row *row = NULL;
+    if (r->span_count == 0) { return 1; }
+    qsort(r->spans, r->span_count, sizeof *r->spans, hcqi_span_compare);
+    for (uint32_t i = 0; i < r->span_count; i++) {
+        const hcq_profile_event *e = &r->spans[i].event;
+        uint64_t ns = e->end_ns - e->begin_ns;
+        if (row == NULL || strcmp(row->name, e->name) != 0) {
+            if (!HCQI_GROW(&r->hooks, r->rows, r->row_room, r->row_count + 1)) { return 0; }
+            row = &r->rows[r->row_count++];
+            row->name = e->name;
         }
+        const hcqi_span *median = &r->spans[i - row->calls + row->calls / 2];
+        row->calls++;
+        row->median_ns = median->event.end_ns - median->event.begin_ns;
+        row->total_ns += ns;
+        row->bytes += e->bytes;
+        row->bytes_ns += e->bytes != 0 ? ns : 0;
     }
+    qsort(r->rows, r->row_count, sizeof *r->rows, hcqi_row_compare);
+    return 1;
 }
 
-/* The row of order[first] and those after it with its name. Gives the next row's
-   first. */
-static uint32_t hcqi_row_make(const hcqi_report *r, const uint32_t *order, uint32_t first,
-                              hcqi_row *row) {
-    uint32_t i = first;
-    memset(row, 0, sizeof *row);
-    row->name = r->spans[order[first]].name;
-    for (; i < r->span_count; i++) {
-        const hcqi_span *s = &r->spans[order[i]];
-        if (strncmp(r->names[s->name], r->names[row->name], 32) != 0) { break; }
-        row->total_ns += hcqi_span_ns(s);
-        row->bytes += s->bytes;
-        row->bytes_ns += s->bytes != 0 ? hcqi_span_ns(s) : 0;
+static void hcqi_report_summary(hcqi_sink *s, const hcqi_report *r) {
+    char number[32], name[HCQI_NAME_BYTES];
+    uint64_t all_ns = 0;
+    for (uint32_t i = 0; i < r->row_count; i++) { all_ns += r->rows[i].total_ns; }
+    hcqi_put(s, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
+             "GB/s");
+    for (uint32_t i = 0; i < r->row_count; i++) {
+        const hcqi_row *row = &r->rows[i];
+        uint64_t share = all_ns == 0 ? 0 : (row->total_ns * 1000 + all_ns / 2) / all_ns;
+        int blank = 32;
+        for (const char *c = hcqi_name_text(name, row->name, 0); *c != 0; c++) {
+            blank -= (*c & 0xc0) != 0x80;
+        }
+        hcqi_put(s, "%s%*s%10u", name, blank, "", row->calls);
+        hcqi_put(s, "%14s", hcqi_parts(number, row->total_ns, 1000000));
+        hcqi_put(s, "%14s", hcqi_parts(number, row->median_ns, 1000));
+        hcqi_put(s, "%6u.%u %%", (unsigned)(share / 10), (unsigned)(share % 10));
+        if (row->bytes != 0 && row->bytes_ns != 0) {
+            hcqi_put(s, "%12s", hcqi_parts(number, row->bytes, row->bytes_ns));
+        }
+        hcqi_put(s, "\n");
     }
-    row->calls = i - first;
-    row->median_ns = hcqi_span_ns(&r->spans[order[first + (row->calls - 1) / 2]]);
-    return i;
-}
-
-static void hcqi_row_put(hcqi_sink *s, const char *name, const hcqi_row *row, uint64_t all_ns) {
-    size_t length = hcqi_name_length(name), column = 0;
-    for (size_t i = 0; i < length; column++) {
-        uint32_t n = hcqi_utf8(name + i, length - i);
-        int shown = n > 1 || (n == 1 && name[i] >= ' ' && name[i] != 127);
-        hcqi_put(s, shown ? name + i : "?", shown ? n : 1);
-        i += n == 0 ? 1 : n;
-    }
-    hcqi_putf(s, "%*s%10u", (int)(32 - column), "", row->calls);
-    hcqi_put_parts(s, 10, row->total_ns, 1000000);
-    hcqi_put_parts(s, 10, row->median_ns, 1000);
-    uint64_t share = all_ns == 0 ? 0 : (row->total_ns * 1000 + all_ns / 2) / all_ns;
-    hcqi_putf(s, "%6u.%u %%", (unsigned)(share / 10), (unsigned)(share % 10));
-    if (row->bytes != 0 && row->bytes_ns != 0) { hcqi_put_parts(s, 8, row->bytes, row->bytes_ns); }
-    hcqi_puts(s, "\n");
-}
-
-/* `order` has room for an index of every span, `rows` for one row per name. */
-static void hcqi_report_summary(hcqi_sink *s, const hcqi_report *r, uint32_t *order,
-                                hcqi_row *rows) {
-    uint64_t begin, end, all_ns = 0;
-    uint32_t count = 0;
-    hcqi_report_range(r, &begin, &end);
-    hcqi_report_sort(r, rows, order, r->span_count, hcqi_span_before);
-    for (uint32_t i = 0; i < r->span_count;) {
-        i = hcqi_row_make(r, order, i, &rows[count]);
-        all_ns += rows[count++].total_ns;
-    }
-    hcqi_report_sort(r, rows, order, count, hcqi_row_before);
-    hcqi_putf(s, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
-              "GB/s");
-    for (uint32_t i = 0; i < count; i++) {
-        hcqi_row_put(s, r->names[rows[order[i]].name], &rows[order[i]], all_ns);
-    }
-    hcqi_putf(s, "%u commands on %u lanes in ", r->span_count, r->track_count);
-    hcqi_put_parts(s, 1, end - begin, 1000000);
-    hcqi_putf(s, " ms, %u dependencies", r->arrow_count);
-    hcqi_put_number(s, "\nsynchronizations: ", r->synchronizations);
-    hcqi_put_number(s, ", events lost: ", r->lost);
-    hcqi_put_number(s, ", clocks: +-", r->error_ns);
-    hcqi_puts(s, " ns\n");
+    all_ns = r->span_count == 0 ? 0 : r->end_ns - r->begin_ns;
+    hcqi_put(s, "%u commands on %u lanes in %s ms, %u dependencies\n", r->span_count,
+             r->track_count, hcqi_parts(number, all_ns, 1000000), r->flow_count);
+    hcqi_put(s, "synchronizations: %llu, events lost: %llu, clocks: +-%llu ns\n",
+             (unsigned long long)r->synchronizations, (unsigned long long)r->lost,
+             (unsigned long long)r->error_ns);
 }
 
 /* ---- page ---- */
-/* A file of its own: the data as JSON and a script that draws what is in view.
-   In pieces, as C99 promises no longer literals than 4095 characters. */
+/* The trace between two pieces, of which the second has a script that draws what
+   is in view. C99 promises no longer literals than 4095 characters. */
 
 static const char *const hcqi_page_head =
     "<!doctype html>\n"
@@ -14098,7 +14019,8 @@ static const char *const hcqi_page_tail[] = {
     "const COLOURS = ['#2f6bdb', '#b4560b', '#0d7d6c', '#8a4bd3', '#c02a67', '#4a7a12',\n"
     "  '#0b76a8', '#96690a', '#b8352a', '#5b5fd0', '#2c7d3f', '#566579'];\n"
     "const id = name => document.getElementById(name);\n"
-    "const D = JSON.parse(id('data').textContent), chart = id('chart'), axis = id('axis');\n"
+    "const D = JSON.parse(id('data').textContent), F = D.otherData;\n"
+    "const chart = id('chart'), axis = id('axis');\n"
     "\n"
     "function svg(tag, parent, attributes, text) {\n"
     "  const e = document.createElementNS('http://www.w3.org/2000/svg', tag);\n"
@@ -14115,17 +14037,23 @@ static const char *const hcqi_page_tail[] = {
     "\n"
     "// ---- what there is: spans, names by their share, lanes of rows without overlap\n"
     "\n"
-    "const S = D.spans.map(\n"
-    "  ([track, name, queue, kind, begin, time, number, command, bytes], i) => ({ id: i, track,\n"
-    "    name: D.names[name] || '-', queue: D.names[queue] || '-', begin, time,\n"
-    "    kind: D.kinds[kind], end: begin + time, number, command, bytes }));\n"
+    "const of = type => D.traceEvents.filter(e => e.ph === type);\n"
+    "const named = name => of('M').filter(e => e.name === name).map(e => e.args.name);\n"
+    "const ns = us => Math.round(us * 1e3);\n"
+    "const S = of('X').map((e, i) => ({ ...e.args, id: i, track: e.tid - 1, name: e.name || '-',\n"
+    "  queue: e.args.queue || '-', begin: ns(e.ts), time: ns(e.dur), end: ns(e.ts) + ns(e.dur)\n"
+    "}));\n"
+    "const A = of('s').map(e => [e.args.from, e.args.to]);\n"
     "const total = S.reduce((most, s) => Math.max(most, s.end), 1);\n"
     "const whole = { from: -total * .01, to: total * 1.01 };\n"
-    "const names = new Map(), lanes = D.tracks.map(([device, index, kind, number], track) =>\n"
-    "  ({ device, index, kind, number, track, rows: [], time: 0 }));\n"
+    "const devices = named('process_name'), names = new Map();\n"
+    "const lanes = of('M').filter(e => e.name === 'thread_name').map((e, track) => {\n"
+    "  const [kind, number] = e.args.name.split(' ');\n"
+    "  return { device: devices[track], index: e.pid, kind, number, track, rows: [], time: 0 };\n"
+    "});\n"
     "for (const s of [...S].sort((a, b) => a.begin - b.begin || a.end - b.end)) {\n"
     "  const n = names.get(s.name) || { name: s.name, calls: 0, time: 0 };\n"
-    "  const lane = lanes[s.track], late = s.begin + Math.min(D.error_ns, s.time / 2);\n"
+    "  const lane = lanes[s.track], late = s.begin + Math.min(F.clock_error_ns, s.time / 2);\n"
     "  let row = lane.rows.findIndex(r => r[r.length - 1].end <= late);\n"
     "  if (row < 0) { row = lane.rows.push([]) - 1; }\n"
     "  lane.rows[row].push(s);\n"
@@ -14169,10 +14097,11 @@ static const char *const hcqi_page_tail[] = {
     "function header() {\n"
     "  id('facts').textContent = [count(new Set(lanes.map(l => l.index)).size, 'device'),\n"
     "    count(lanes.length, 'lane'), count(S.length, 'command'),\n"
-    "    count(D.arrows.length, 'dependency', 'dependencies'), duration(total),\n"
-    "    count(D.synchronizations, 'synchronization'),\n"
-    "    'clocks ' + PM + ' ' + duration(D.error_ns)].join(DOT);\n"
-    "  if (D.lost) { html('b', id('facts'), DOT + count(D.lost, 'event') + ' lost'); }\n"
+    "    count(A.length, 'dependency', 'dependencies'), duration(total),\n"
+    "    count(F.synchronizations, 'synchronization'),\n"
+    "    'clocks ' + PM + ' ' + duration(F.clock_error_ns)].join(DOT);\n"
+    "  const lost = F.lost_events;\n"
+    "  if (lost) { html('b', id('facts'), DOT + count(lost, 'event') + ' lost'); }\n"
     "  const busy = ranked.reduce((sum, n) => sum + n.time, 0) || 1;\n"
     "  for (const n of ranked.slice(0, MOST_NAMES)) {\n"
     "    const chip = html('span', id('legend'), '');\n"
@@ -14299,7 +14228,7 @@ static const char *const hcqi_page_tail[] = {
     "\n"
     "function arrows() { // those that lie upon each other as one\n"
     "  const seen = new Map();\n"
-    "  for (const [f, t] of id('show').checked ? D.arrows : []) {\n"
+    "  for (const [f, t] of id('show').checked ? A : []) {\n"
     "    const from = S[f], to = S[t], x1 = X(from.end), x2 = X(to.begin);\n"
     "    if (Math.max(x1, x2) < left || Math.min(x1, x2) > right) { continue; }\n"
     "    if (focus !== null && from.name !== focus && to.name !== focus) { continue; }\n"
@@ -14359,11 +14288,11 @@ static const char *const hcqi_page_tail[] = {
     "  if (run.count > 1) {\n"
     "    return [['busy', duration(run.time)], ['longest', s.name + ', ' + duration(s.time)]];\n"
     "  }\n"
-    "  const ends = (here, there) => D.arrows.filter(a => a[here] === s.id).slice(0, 5)\n"
-    "    .map(a => S[a[there]].name + ' of #' + S[a[there]].number).join(', ');\n"
+    "  const ends = (here, there) => A.filter(a => a[here] === s.id).slice(0, 5)\n"
+    "    .map(a => S[a[there]].name + ' of #' + S[a[there]].submission).join(', ');\n"
     "  const rate = s.time ? ', ' + (s.bytes / s.time).toPrecision(3) + ' GB/s' : '';\n"
     "  return [['time', duration(s.time)], ['from, to', at(s.begin) + ', ' + at(s.end)],\n"
-    "    ['kind', s.kind], ['queue', s.queue], ['submission', '#' + s.number],\n"
+    "    ['kind', s.kind], ['queue', s.queue], ['submission', '#' + s.submission],\n"
     "    ['command', s.command], ['bytes', s.bytes ? group(s.bytes) + rate : ''],\n"
     "    ['waited for', ends(1, 0)], ['waited for it', ends(0, 1)]].filter(l => l[1] !== '');\n"
     "}\n"
@@ -14380,7 +14309,7 @@ static const char *const hcqi_page_tail[] = {
     "      html('dt', list, term);\n"
     "      html('dd', list, text);\n"
     "    }\n"
-    "    for (const [f, t] of run.count > 1 ? [] : D.arrows) {\n"
+    "    for (const [f, t] of run.count > 1 ? [] : A) {\n"
     "      if (f !== run.span.id && t !== run.span.id) { continue; }\n"
     "      arrow(hotAt, 'hot', S[f], S[t], 1);\n"
     "    }\n"
@@ -14406,59 +14335,19 @@ static const char *const hcqi_page_tail[] = {
     "header();\n"
     "layout();\n"
     "</script></body></html>\n",
+    NULL
 };
 
-static void hcqi_page_names(hcqi_sink *s, const hcqi_report *r) {
-    hcqi_puts(s, "\"tracks\":[");
-    for (uint32_t i = 0; i < r->track_count; i++) {
-        const hcqi_track *t = &r->tracks[i];
-        hcqi_puts(s, i == 0 ? "[" : ",\n[");
-        hcqi_put_json(s, t->device);
-        hcqi_putf(s, ",%u,\"%s\",%u]", t->device_index, hcqi_lane_text(t->kind), t->lane);
+/* A page is a file of its own. */
+static void hcqi_report_write(hcqi_sink *s, const hcqi_report *r, hcq_profile_format format) {
+    if (format == HCQ_PROFILE_SUMMARY) {
+        hcqi_report_summary(s, r);
+        return;
     }
-    hcqi_puts(s, "],\n\"kinds\":[");
-    for (uint32_t i = 0; i <= HCQ_COMMAND_EMPTY; i++) {
-        hcqi_putf(s, "%s\"%s\"", i == 0 ? "" : ",", hcqi_kind_text(i));
-    }
-    hcqi_puts(s, "],\n\"names\":[");
-    for (uint32_t i = 0; i < r->name_count; i++) {
-        hcqi_puts(s, i == 0 ? "" : ",\n");
-        hcqi_put_json(s, r->names[i]);
-    }
-}
-
-static void hcqi_page_span(hcqi_sink *s, const hcqi_span *span, uint64_t base) {
-    hcqi_putf(s, "[%u,%u,%u,%u", span->track, span->name, span->queue,
-              span->kind <= HCQ_COMMAND_EMPTY ? span->kind : 0);
-    hcqi_put_number(s, ",", span->begin_ns - base);
-    hcqi_put_number(s, ",", hcqi_span_ns(span));
-    hcqi_put_number(s, ",", span->submission);
-    hcqi_put_number(s, ",", span->command);
-    hcqi_put_number(s, ",", span->bytes);
-    hcqi_puts(s, "]");
-}
-
-static void hcqi_report_html(hcqi_sink *s, const hcqi_report *r) {
-    uint64_t begin, end;
-    hcqi_report_range(r, &begin, &end);
-    hcqi_puts(s, hcqi_page_head);
-    hcqi_put_number(s, "{\"lost\":", r->lost);
-    hcqi_put_number(s, ",\"error_ns\":", r->error_ns);
-    hcqi_put_number(s, ",\"synchronizations\":", r->synchronizations);
-    hcqi_puts(s, ",\n");
-    hcqi_page_names(s, r);
-    hcqi_puts(s, "],\n\"spans\":[");
-    for (uint32_t i = 0; i < r->span_count; i++) {
-        hcqi_puts(s, i == 0 ? "" : ",\n");
-        hcqi_page_span(s, &r->spans[i], begin);
-    }
-    hcqi_puts(s, "],\n\"arrows\":[");
-    for (uint32_t i = 0; i < r->arrow_count; i++) {
-        hcqi_putf(s, "%s[%u,%u]", i == 0 ? "" : ",\n", r->arrows[i].from, r->arrows[i].to);
-    }
-    hcqi_puts(s, "]}\n");
-    for (uint32_t i = 0; i < sizeof hcqi_page_tail / sizeof hcqi_page_tail[0]; i++) {
-        hcqi_puts(s, hcqi_page_tail[i]);
+    if (format == HCQ_PROFILE_HTML) { hcqi_put(s, "%s", hcqi_page_head); }
+    hcqi_report_trace(s, r);
+    for (int i = 0; format == HCQ_PROFILE_HTML && hcqi_page_tail[i] != NULL; i++) {
+        hcqi_put(s, "%s", hcqi_page_tail[i]);
     }
 }
 
@@ -14466,60 +14355,56 @@ static void hcqi_report_html(hcqi_sink *s, const hcqi_report *r) {
 /* ---- profile --------------------------------------------- >>profiling - */
 /* A version that is encoded while the device is profiled has timestamps between
    its commands. They are read when its job is over, before anybody else gets the
-   version, and become events in a ring. */
+   version, and become events in a ring. A command has two places: its number in a
+   launch, and its epoch in a lane; what waited is a flow from place to place, in a
+   ring, too. A report copies both rings, and finds the flows' ends. */
 
 static int hcqi_profile_on(const hcq_device *dev) {
     return dev->profile != NULL && dev->profile->on;
 }
 
 static void hcqi_profile_delete(const hcq_memory_hooks *hooks, hcqi_profile *p) {
-    if (p == NULL) { return; }
-    hcqi_delete(hooks, p->events, p->capacity * sizeof *p->events);
-    hcqi_delete(hooks, p->flows, p->capacity * sizeof *p->flows);
-    hcqi_delete(hooks, p->names, p->name_capacity * sizeof *p->names);
-    hcqi_delete(hooks, p->buckets, p->bucket_count * sizeof *p->buckets);
-    hcqi_delete(hooks, p, sizeof *p);
+    if (p != NULL) { hcqi_delete(hooks, p, p->size); }
 }
 
+/* One block: the profile, its names, its rings. */
 static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
                                       uint32_t names) {
-    if ((uint64_t)events * sizeof(hcqi_event) > SIZE_MAX / 2) { return NULL; } /* 32 bits */
-    hcqi_profile *p = HCQI_CAST(hcqi_profile *, hcqi_new(hooks, sizeof *p));
+    uint32_t slots = names + names / 2 + 1; /* so that there is always an empty one */
+    uint64_t head = sizeof(hcqi_profile) + (uint64_t)(HCQI_NAME_FIRST + slots) * sizeof(hcqi_label);
+    uint64_t size = head + (uint64_t)events * (sizeof(hcqi_event) + sizeof(hcqi_flow));
+    if (size > SIZE_MAX / 2) { return NULL; } /* 32 bits */
+    hcqi_profile *p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
     if (p == NULL) { return NULL; }
-    p->bucket_count = 16;
-    while (p->bucket_count < 2 * names) { p->bucket_count *= 2; }
+    memset(p, 0, (size_t)head);        /* megabytes more are touched as they are filled */
+    p->size = (size_t)size;
     p->capacity = events;
-    p->name_capacity = names;
-    p->events = HCQI_CAST(hcqi_event *, hooks->alloc_fn(hooks->user,
-        events * sizeof *p->events, 64)); /* megabytes: touched as they are filled */
-    p->flows = HCQI_CAST(hcqi_flow *, hooks->alloc_fn(hooks->user,
-        events * sizeof *p->flows, 64));
-    p->names = HCQI_CAST(hcqi_label *, hcqi_new(hooks, names * sizeof *p->names));
-    p->buckets = HCQI_CAST(uint32_t *, hcqi_new(hooks, p->bucket_count * sizeof *p->buckets));
-    if (p->events != NULL && p->flows != NULL && p->names != NULL && p->buckets != NULL) {
-        return p;
-    }
-    hcqi_profile_delete(hooks, p);
-    return NULL;
+    p->slots = slots;
+    p->names_left = names - 1;
+    p->names = HCQI_CAST(hcqi_label *, (void *)(p + 1));
+    p->events = HCQI_CAST(hcqi_event *, (void *)(p->names + HCQI_NAME_FIRST + slots));
+    p->flows = HCQI_CAST(hcqi_flow *, (void *)(p->events + events));
+    hcqi_copy_label(p->names[HCQI_NAME_OTHERS].text, "(others)");
+    return p;
 }
 
-/* The number of a name; the last one stands for all that found no room. */
+/* The index of a name in a table by hash; those that find no room are one. */
 static uint32_t hcqi_profile_name(hcqi_profile *p, const char *text) {
+    const size_t most = sizeof p->names->text - 1;
     uint64_t hash = 0;
-    for (const char *c = text; *c != 0; c++) { hash = hcqi_hash(hash, (unsigned char)*c); }
-    uint32_t at = (uint32_t)hash & (p->bucket_count - 1);
-    while (p->buckets[at] != 0) {
-        if (strcmp(p->names[p->buckets[at] - 1].text, text) == 0) { return p->buckets[at] - 1; }
-        at = (at + 1) & (p->bucket_count - 1);
+    if (text[0] == 0) { return HCQI_NAME_NONE; }
+    for (size_t i = 0; i < most && text[i] != 0; i++) {
+        hash = hcqi_hash(hash, (unsigned char)text[i]);
     }
-    if (p->name_count + 1 >= p->name_capacity) {
-        p->name_count = p->name_capacity;
-        hcqi_copy_label(p->names[p->name_capacity - 1].text, "(others)");
-        return p->name_capacity - 1;
+    for (uint32_t slot = (uint32_t)(hash % p->slots);; slot = (slot + 1) % p->slots) {
+        char *name = p->names[HCQI_NAME_FIRST + slot].text;
+        if (strncmp(name, text, most) == 0) { return HCQI_NAME_FIRST + slot; }
+        if (name[0] != 0) { continue; }
+        if (p->names_left == 0) { return HCQI_NAME_OTHERS; }
+        p->names_left--;
+        hcqi_copy_label(name, text);
+        return HCQI_NAME_FIRST + slot;
     }
-    hcqi_copy_label(p->names[p->name_count].text, text);
-    p->buckets[at] = ++p->name_count;
-    return p->name_count - 1;
 }
 
 static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
@@ -14528,83 +14413,72 @@ static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
     return p->kind == HCQ_COMMAND_WRITE ? p->value_size : 0;
 }
 
-/* Names of the event before: the next one often has the same. */
-typedef struct hcqi_naming { const char *text; uint32_t name, queue; } hcqi_naming;
-
-static hcqi_event *hcqi_profile_event(const hcq_job *job, const hcq_packet *packet,
-                                      uint64_t epoch, hcqi_naming *naming) {
-    hcqi_profile *p = job->lane->dev->profile;
-    hcqi_event *e = &p->events[p->added++ % p->capacity];
-    e->submission = job->submission;
-    e->launch = job->launch == NULL ? 0 : job->launch->serial;
-    e->bytes = hcqi_packet_bytes(packet);
-    e->epoch = epoch;
-    e->lane = (uint32_t)(job->lane - job->lane->dev->lanes);
-    e->kind = packet->kind;
-    e->command = packet->index;
-    const hcq_queue *q = job->version->queue;
-    int same = job->version->generation == q->generation; /* else its labels are gone */
-    const char *text = hcqi_packet_name(same ? q : NULL, packet);
-    if (text != naming->text) {
-        naming->text = text;
-        naming->name = hcqi_profile_name(p, text);
-    }
-    e->name = naming->name;
-    e->queue = naming->queue;
-    return e;
+static hcqi_site hcqi_launch_site(uint64_t launch, uint64_t command) {
+    hcqi_site site = { HCQI_IN_LAUNCH | launch, command };
+    return site;
 }
 
-static hcqi_flow *hcqi_profile_flow(hcq_device *dev) {
-    return &dev->profile->flows[dev->profile->flowed++ % dev->profile->capacity];
+static hcqi_site hcqi_lane_site(uint64_t device, uint32_t lane, uint64_t epoch) {
+    hcqi_site site = { device * HCQI_MAX_LANES + lane, epoch };
+    return site;
+}
+
+static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
+    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
+    f->from = from;
+    f->to = to;
 }
 
 /* Handed-over work of a lane waits for an epoch of another. */
 static void hcqi_profile_wait(const hcqi_lane *lane, uint64_t epoch, uint64_t device,
                               uint32_t other, uint64_t from) {
-    hcqi_flow *f = hcqi_profile_flow(lane->dev);
-    f->launch = 0;
-    f->from_device = device;
-    f->from_lane = other;
-    f->from = from;
-    f->to_lane = (uint32_t)(lane - lane->dev->lanes);
-    f->to = epoch;
+    uint32_t index = (uint32_t)(lane - lane->dev->lanes);
+    hcqi_profile_flow(lane->dev->profile, hcqi_lane_site(device, other, from),
+                      hcqi_lane_site(lane->dev->serial, index, epoch));
 }
+
+static uint64_t hcqi_later(uint64_t one, uint64_t other) { return one > other ? one : other; }
 
 /* What a job that is over, and went well, leaves behind in its version. */
 static void hcqi_profile_collect(const hcq_job *job) {
     const hcqi_version *v = job->version;
-    const uint64_t *marks = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
+    hcqi_profile *p = v->dev->profile;
+    if (p == NULL || job->number < p->first) { return; }
+    const hcq_queue *labels = v->generation == v->queue->generation ? v->queue : NULL;
+    const uint64_t *mark = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
         v, (uint32_t)v->mark_offset));
-    uint64_t epoch = job->first_epoch, ns;
-    uint64_t last = job->lane->timed; /* the host's times before it may be late */
-    uint32_t mark = 0;
-    hcqi_event *open = NULL;
-    if (v->dev->profile == NULL || job->number < v->dev->profile->first) { return; }
-    hcqi_naming naming = { NULL, 0, hcqi_profile_name(v->dev->profile, v->queue->label) };
+    const char *named = NULL;          /* the next one often has the same name */
+    uint64_t last = job->lane->timed;  /* the host's times before it may be late */
+    hcqi_event event, *open = NULL;
+    memset(&event, 0, sizeof event);
+    event.submission = job->submission;
+    event.launch = job->launch == NULL ? 0 : job->launch->serial;
+    event.lane = (uint32_t)(job->lane - v->dev->lanes);
+    event.queue = hcqi_profile_name(p, v->queue->label);
     for (uint32_t i = 0, seg = 0; i < v->count; i++) {
-        const hcq_packet *p = &v->packets[i];
+        const hcq_packet *packet = &v->packets[i];
         if (seg + 1 < v->segment_count && i >= v->segments[seg + 1].first) { seg++; }
-        if (p->kind == HCQ_COMMAND_WAIT && (p->flags & HCQI_RELATIVE)) {
-            hcqi_flow *f = hcqi_profile_flow(v->dev);
-            f->launch = job->launch->serial;
-            f->from = p->u.relative.command;
-            f->to = p->index;
-        } else if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.stamp.signal == NULL) {
-            ns = hcqi_lane_stamp(job->lane, &marks[mark++]);
-            if (ns > last) { last = ns; }
+        if (packet->kind == HCQ_COMMAND_WAIT && (packet->flags & HCQI_RELATIVE)) {
+            hcqi_profile_flow(p, hcqi_launch_site(event.launch, packet->u.relative.command),
+                              hcqi_launch_site(event.launch, packet->index));
+        } else if (packet->kind == HCQ_COMMAND_TIMESTAMP && packet->u.stamp.signal == NULL) {
+            last = hcqi_later(last, hcqi_lane_stamp(job->lane, mark++));
             if (open != NULL) { open->end = last; }
             open = NULL;
-        } else if (hcqi_packet_is_timed(p)) {
-            open = hcqi_profile_event(job, p, epoch + seg, &naming);
-            open->begin = last;
-            if (v->segments[seg].host) { /* the service thread took both */
-                if (marks[mark] > last) { last = marks[mark]; }
-                open->begin = last;
-                if (marks[mark + 1] > last) { last = marks[mark + 1]; }
-                open->end = last;
-                mark += 2;
-                open = NULL;
-            }
+        } else if (hcqi_packet_is_timed(packet)) {
+            const char *name = hcqi_packet_name(labels, packet);
+            if (name != named) { event.name = hcqi_profile_name(p, name); }
+            named = name;
+            event.bytes = hcqi_packet_bytes(packet);
+            event.kind = packet->kind;
+            event.command = packet->index;
+            event.epoch = job->first_epoch + seg;
+            int host = v->segments[seg].host; /* the service thread took both times */
+            event.begin = last = host ? hcqi_later(last, *mark++) : last;
+            event.end = last = host ? hcqi_later(last, *mark++) : last;
+            open = &p->events[p->added++ % p->capacity];
+            *open = event;
+            open = host ? NULL : open;
         }
     }
     job->lane->timed = last;
@@ -14624,32 +14498,6 @@ static void hcqi_profile_encode(hcq_device *dev) {
     }
 }
 
-/* The new one in place of the old, which is returned. With the lock. */
-static hcqi_profile *hcqi_profile_begin(hcq_device *dev, hcqi_profile *p,
-                                        const hcq_clock *clock) {
-    hcqi_profile *old = dev->profile;
-    if (p == NULL) { /* the arrays of the last one fit */
-        p = old;
-        old = NULL;
-        p->added = 0;
-        p->flowed = 0;
-        p->name_count = 0;
-        p->synchronizations = 0;
-        memset(p->buckets, 0, p->bucket_count * sizeof *p->buckets);
-    }
-    p->clock = *clock;
-    p->first = dev->next_number;
-    p->on = 1;
-    dev->profile = p;
-    hcqi_reap_device(dev); /* what is over lets go of its version */
-    hcqi_profile_encode(dev);
-    return old;
-}
-
-static int hcqi_profile_fits(const hcqi_profile *p, uint32_t events, uint32_t names) {
-    return p != NULL && p->capacity == events && p->name_capacity == names;
-}
-
 HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
     hcq_clock clock;
     hcq_result r = hcqi_pin(device);
@@ -14664,18 +14512,25 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     } else {
         r = hcq_device_clock(device, &clock);
     }
-    hcqi_enter();
-    if (r == HCQ_OK && !hcqi_profile_fits(device->profile, events, names)) {
-        hcqi_leave();
+    if (r == HCQ_OK) {
         p = hcqi_profile_new(&device->hooks, events, names);
-        hcqi_enter();
-        if (p == NULL && !hcqi_profile_fits(device->profile, events, names)) {
-            r = hcqi_refuse(device, HCQ_ERROR_OUT_OF_MEMORY, "profile: out of memory");
+        if (p == NULL) {
+            r = hcqi_refuse_alone(device, HCQ_ERROR_OUT_OF_MEMORY, "profile: out of memory");
         }
     }
-    if (r == HCQ_OK) { p = hcqi_profile_begin(device, p, &clock); }
-    hcqi_leave();
-    hcqi_profile_delete(&device->hooks, p);
+    if (r == HCQ_OK) {
+        hcqi_profile *old;
+        hcqi_enter();
+        old = device->profile;
+        p->clock = clock;
+        p->first = device->next_number;
+        p->on = 1;
+        device->profile = p;
+        hcqi_reap_device(device);      /* what is over lets go of its version */
+        hcqi_profile_encode(device);
+        hcqi_leave();
+        hcqi_profile_delete(&device->hooks, old);
+    }
     hcqi_unpin(device);
     return r;
 }
@@ -14685,6 +14540,173 @@ HCQI_DEF hcq_result hcq_profile_stop(hcq_device *device) {
     if (r != HCQ_OK) { return r; }
     if (device->profile != NULL) { device->profile->on = 0; }
     return hcqi_leave_with(HCQ_OK);
+}
+
+/* The oldest that a ring still has, of all that were ever put in. */
+static uint64_t hcqi_profile_oldest(const hcqi_profile *p, uint64_t ever) {
+    return ever < p->capacity ? 0 : ever - p->capacity;
+}
+
+static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *clock,
+                                             const hcqi_event *e) {
+    hcq_profile_event out;
+    const hcqi_lane *lane = &dev->lanes[e->lane];
+    memset(&out, 0, sizeof out);
+    out.begin_ns = hcq_clock_to_host(clock, e->begin);
+    out.end_ns = hcq_clock_to_host(clock, e->end);
+    out.error_ns = clock->error_ns;
+    out.submission = e->submission;
+    out.bytes = e->bytes;
+    out.device = dev;
+    out.lane_kind = lane->base.kind;
+    out.lane = lane->base.index;
+    out.kind = (hcq_command_kind)e->kind;
+    out.command = e->command;
+    memcpy(out.name, dev->profile->names[e->name].text, sizeof out.name);
+    memcpy(out.queue, dev->profile->names[e->queue].text, sizeof out.queue);
+    return out;
+}
+
+HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
+                                       uint32_t capacity, uint32_t *count, uint64_t *lost) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (count == NULL || (events == NULL && capacity != 0)) {
+        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s: is NULL",
+                                           count == NULL ? "count" : "events"));
+    }
+    hcqi_reap_device(device);
+    const hcqi_profile *p = device->profile;
+    uint64_t first = p == NULL ? 0 : hcqi_profile_oldest(p, p->added);
+    *count = p == NULL ? 0 : (uint32_t)(p->added - first);
+    if (lost != NULL) { *lost = first; }
+    for (uint32_t i = 0; i < *count && i < capacity; i++) {
+        const hcqi_event *e = &p->events[(first + i) % p->capacity];
+        events[i] = hcqi_profile_public(device, &p->clock, e);
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ---- as a report ---- */
+
+static void hcqi_report_span(hcqi_report *r, hcq_device *dev, const hcq_clock *clock,
+                             uint32_t track, const hcqi_event *e) {
+    hcqi_span *s = &r->spans[r->span_count++];
+    s->event = hcqi_profile_public(dev, clock, e);
+    s->launch = hcqi_launch_site(e->launch, e->command);
+    s->lane = hcqi_lane_site(dev->serial, e->lane, e->epoch);
+    s->track = track + e->lane;
+    if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }
+    r->end_ns = hcqi_later(r->end_ns, s->event.end_ns);
+}
+
+static void hcqi_report_tracks(hcqi_report *r, const hcq_device *dev, uint32_t index) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_track *t = &r->tracks[r->track_count++];
+        memcpy(t->device, dev->label, sizeof t->device);
+        t->device_index = index;
+        t->kind = dev->lanes[k].base.kind;
+        t->lane = dev->lanes[k].base.index;
+    }
+}
+
+/* Copies what there is when it begins, a piece each time that it has the lock; memory
+   is taken without. A new profile, which has another first submission, ends it. */
+static hcq_result hcqi_report_device(hcqi_report *r, hcq_device *dev, uint32_t index) {
+    uint32_t spans = r->span_count, track = r->track_count;
+    hcqi_enter();
+    if (!hcqi_device_open(dev)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
+    const hcqi_profile *p = dev->profile;
+    if (p == NULL) { return hcqi_leave_with(HCQ_OK); }
+    const hcqi_profile was = *p;
+    hcqi_leave();
+    uint64_t event = hcqi_profile_oldest(&was, was.added);
+    uint64_t flow = hcqi_profile_oldest(&was, was.flowed);
+    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + HCQI_MAX_LANES) ||
+        !HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + was.added - event) ||
+        !HCQI_GROW(&r->hooks, r->flows, r->flow_room, r->flow_count + was.flowed - flow)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (int more = 1; more;) {
+        hcqi_enter();
+        p = hcqi_device_open(dev) ? dev->profile : NULL;
+        if (p == NULL || p->first != was.first) { break; }
+        if (r->track_count == track) { hcqi_report_tracks(r, dev, index); }
+        event = hcqi_later(event, hcqi_profile_oldest(p, p->added));
+        flow = hcqi_later(flow, hcqi_profile_oldest(p, p->flowed));
+        for (int i = 0; i < HCQI_REPORT_STEP && event < was.added; i++, event++) {
+            hcqi_report_span(r, dev, &was.clock, track, &p->events[event % p->capacity]);
+        }
+        for (int i = 0; i < HCQI_REPORT_STEP && flow < was.flowed; i++, flow++) {
+            r->flows[r->flow_count++] = p->flows[flow % p->capacity];
+        }
+        more = event < was.added || flow < was.flowed;
+        if (more) { hcqi_leave(); }
+    }
+    r->lost += was.added - (r->span_count - spans);
+    r->synchronizations += was.synchronizations;
+    r->error_ns = hcqi_later(r->error_ns, was.clock.error_ns);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* Where a span is. Sorted, so that flows find it. */
+typedef struct hcqi_key { hcqi_site site; uint64_t span; } hcqi_key;
+
+static int hcqi_key_compare(const void *one, const void *other) {
+    const hcqi_key *a = HCQI_CAST(const hcqi_key *, one), *b = HCQI_CAST(const hcqi_key *, other);
+    if (a->site.place != b->site.place) { return a->site.place < b->site.place ? -1 : 1; }
+    if (a->site.at != b->site.at) { return a->site.at < b->site.at ? -1 : 1; }
+    return a->span < b->span ? -1 : a->span > b->span;
+}
+
+/* The last span of a lane up to an epoch (`past` 1), or the first from it on (0); of
+   a launch the command itself. NULL: none. */
+static const hcqi_key *hcqi_key_find(const hcqi_key *keys, uint64_t count, hcqi_site site,
+                                     uint64_t past) {
+    uint64_t low = 0, high = count;
+    hcqi_key wanted = { site, past ? UINT64_MAX : 0 };
+    while (low < high) {
+        uint64_t mid = low + (high - low) / 2;
+        if (hcqi_key_compare(&keys[mid], &wanted) < 0) { low = mid + 1; } else { high = mid; }
+    }
+    if (low < past || low - past >= count) { return NULL; }
+    const hcqi_key *key = &keys[low - past];
+    int exact = key->site.at == site.at || (site.place & HCQI_IN_LAUNCH) == 0;
+    return key->site.place == site.place && exact ? key : NULL;
+}
+
+/* Makes arrows of the flows both of whose ends are there. */
+static hcq_result hcqi_report_arrows(hcqi_report *r) {
+    uint64_t size = 2 * (uint64_t)r->span_count * sizeof(hcqi_key), count = 0;
+    uint32_t flows = r->flow_count;
+    r->flow_count = 0;
+    if (size == 0 || flows == 0) { return HCQ_OK; }
+    hcqi_key *keys = size > SIZE_MAX / 2 ? NULL :
+                     HCQI_CAST(hcqi_key *, hcqi_new(&r->hooks, (size_t)size));
+    if (keys == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    for (uint32_t i = 0; i < r->span_count; i++) {
+        keys[count].site = r->spans[i].launch;
+        keys[count++].span = i;
+        keys[count].site = r->spans[i].lane;
+        keys[count++].span = i;
+    }
+    qsort(keys, (size_t)count, sizeof *keys, hcqi_key_compare);
+    for (uint32_t i = 0; i < flows; i++) {
+        const hcqi_key *from = hcqi_key_find(keys, count, r->flows[i].from, 1);
+        const hcqi_key *to = hcqi_key_find(keys, count, r->flows[i].to, 0);
+        if (from == NULL || to == NULL || from->span == to->span) { continue; }
+        r->flows[r->flow_count].from.at = from->span;
+        r->flows[r->flow_count++].to.at = to->span;
+    }
+    hcqi_delete(&r->hooks, keys, (size_t)size);
+    return HCQ_OK;
+}
+
+static void hcqi_report_free(hcqi_report *r) {
+    hcqi_delete(&r->hooks, r->spans, r->span_room * sizeof *r->spans);
+    hcqi_delete(&r->hooks, r->flows, r->flow_room * sizeof *r->flows);
+    hcqi_delete(&r->hooks, r->tracks, r->track_room * sizeof *r->tracks);
+    hcqi_delete(&r->hooks, r->rows, r->row_room * sizeof *r->rows);
 }
 
 /* A reading of the clocks that is not older than a second. */
@@ -14705,239 +14727,16 @@ static hcq_result hcqi_profile_clock(hcq_device *dev) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-static uint32_t hcqi_profile_kept(uint64_t added, uint32_t capacity) {
-    return added < capacity ? (uint32_t)added : capacity;
-}
-
-/* The i-th kept event, oldest first. */
-static const hcqi_event *hcqi_profile_at(const hcqi_profile *p, uint32_t i) {
-    uint64_t first = p->added < p->capacity ? 0 : p->added - p->capacity;
-    return &p->events[(first + i) % p->capacity];
-}
-
-static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcqi_event *e) {
-    hcq_profile_event out;
-    const hcqi_profile *p = dev->profile;
-    const hcqi_lane *lane = &dev->lanes[e->lane];
-    memset(&out, 0, sizeof out);
-    out.begin_ns = hcq_clock_to_host(&p->clock, e->begin);
-    out.end_ns = hcq_clock_to_host(&p->clock, e->end);
-    out.error_ns = p->clock.error_ns;
-    out.submission = e->submission;
-    out.bytes = e->bytes;
-    out.device = dev;
-    out.lane_kind = lane->base.kind;
-    out.lane = lane->base.index;
-    out.kind = (hcq_command_kind)e->kind;
-    out.command = e->command;
-    memcpy(out.name, p->names[e->name].text, sizeof out.name);
-    memcpy(out.queue, p->names[e->queue].text, sizeof out.queue);
-    return out;
-}
-
-HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *events,
-                                       uint32_t capacity, uint32_t *count, uint64_t *lost) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    if (count == NULL || (events == NULL && capacity != 0)) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s: is NULL",
-                                           count == NULL ? "count" : "events"));
-    }
-    hcqi_reap_device(device);
-    const hcqi_profile *p = device->profile;
-    *count = p == NULL ? 0 : hcqi_profile_kept(p->added, p->capacity);
-    if (lost != NULL) { *lost = p == NULL ? 0 : p->added - *count; }
-    for (uint32_t i = 0; i < *count && i < capacity; i++) {
-        events[i] = hcqi_profile_public(device, hcqi_profile_at(p, i));
-    }
-    return hcqi_leave_with(HCQ_OK);
-}
-
-/* ---- as a report ---- */
-
-/* What a report is made of; `keys` finds the span of a launch's command, or of a
-   lane's epoch, for the arrows. */
-typedef struct hcqi_gather {
-    hcqi_report report;
-    hcq_memory_hooks hooks;
-    hcqi_span *spans;
-    hcqi_arrow *arrows;
-    hcqi_track *tracks;
-    hcqi_label *names;
-    struct hcqi_key *keys;
-    uint32_t *order;
-    hcqi_row *rows;
-    uint32_t span_room, arrow_room, track_room, name_room;
-} hcqi_gather;
-
-/* Sorted, by launch (0 for epochs), then device and lane, then position. */
-typedef struct hcqi_key { uint64_t launch, place, at; uint32_t span; } hcqi_key;
-
-static int hcqi_key_compare(const void *one, const void *other) {
-    const hcqi_key *a = HCQI_CAST(const hcqi_key *, one), *b = HCQI_CAST(const hcqi_key *, other);
-    if (a->launch != b->launch) { return a->launch < b->launch ? -1 : 1; }
-    if (a->place != b->place) { return a->place < b->place ? -1 : 1; }
-    if (a->at != b->at) { return a->at < b->at ? -1 : 1; }
-    return a->span < b->span ? -1 : a->span > b->span;
-}
-
-/* How many keys are below {launch, place, at}; of equal ones all if `past`. */
-static uint32_t hcqi_key_find(const hcqi_gather *g, uint64_t launch, uint64_t place, uint64_t at,
-                              int past) {
-    uint32_t low = 0, high = 2 * g->report.span_count;
-    hcqi_key wanted = { launch, place, at, past ? UINT32_MAX : 0 };
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (hcqi_key_compare(&g->keys[mid], &wanted) < 0) { low = mid + 1; } else { high = mid; }
-    }
-    return low;
-}
-
-static uint64_t hcqi_key_place(uint64_t serial, uint32_t lane) {
-    return serial * HCQI_MAX_LANES + lane;
-}
-
-/* The last span of a lane up to an epoch, or the first from it on. */
-static const hcqi_key *hcqi_key_epoch(const hcqi_gather *g, uint64_t place, uint64_t epoch,
-                                      int last) {
-    uint32_t at = hcqi_key_find(g, 0, place, epoch, last);
-    const hcqi_key *key = last ? (at == 0 ? NULL : &g->keys[at - 1]) : &g->keys[at];
-    if (!last && at == 2 * g->report.span_count) { return NULL; }
-    return key != NULL && key->launch == 0 && key->place == place ? key : NULL;
-}
-
-static const hcqi_key *hcqi_key_command(const hcqi_gather *g, uint64_t launch, uint64_t command) {
-    uint32_t at = hcqi_key_find(g, launch, 0, command, 0);
-    if (at == 2 * g->report.span_count) { return NULL; }
-    const hcqi_key *key = &g->keys[at];
-    return key->launch == launch && key->at == command ? key : NULL;
-}
-
-static void hcqi_gather_device(hcqi_gather *g, hcq_device *dev, uint32_t index) {
-    const hcqi_profile *p = dev->profile;
-    hcqi_report *r = &g->report;
-    uint32_t tracks[HCQI_MAX_LANES], name = r->name_count;
-    uint32_t count = p == NULL ? 0 : hcqi_profile_kept(p->added, p->capacity);
-    if (p == NULL) { return; }
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_track *t = &g->tracks[r->track_count];
-        memcpy(t->device, dev->label, sizeof t->device);
-        t->device_index = index;
-        t->kind = dev->lanes[k].base.kind;
-        t->lane = dev->lanes[k].base.index;
-        tracks[k] = r->track_count++;
-    }
-    memcpy(&g->names[name], p->names, p->name_count * sizeof *p->names);
-    r->name_count += p->name_count;
-    for (uint32_t i = 0; i < count && r->span_count < g->span_room; i++) {
-        const hcqi_event *e = hcqi_profile_at(p, i);
-        hcqi_span *s = &g->spans[r->span_count];
-        hcqi_key *key = &g->keys[2 * r->span_count];
-        s->begin_ns = hcq_clock_to_host(&p->clock, e->begin);
-        s->end_ns = hcq_clock_to_host(&p->clock, e->end);
-        s->submission = e->submission;
-        s->bytes = e->bytes;
-        s->track = tracks[e->lane];
-        s->name = name + e->name;
-        s->queue = name + e->queue;
-        s->command = e->command;
-        s->kind = e->kind;
-        key[0].launch = e->launch == 0 ? UINT64_MAX : e->launch;
-        key[0].at = e->command;
-        key[1].place = hcqi_key_place(dev->serial, e->lane);
-        key[1].at = e->epoch;
-        key[0].span = r->span_count;
-        key[1].span = r->span_count++;
-    }
-    r->lost += p->added - count;
-    r->synchronizations += p->synchronizations;
-    if (p->clock.error_ns > r->error_ns) { r->error_ns = p->clock.error_ns; }
-}
-
-static void hcqi_gather_arrows(hcqi_gather *g, const hcq_device *dev) {
-    const hcqi_profile *p = dev->profile;
-    uint32_t count = p == NULL ? 0 : hcqi_profile_kept(p->flowed, p->capacity);
-    for (uint32_t i = 0; i < count && g->report.arrow_count < g->arrow_room; i++) {
-        const hcqi_flow *f = &p->flows[i];
-        const hcqi_key *from, *to;
-        if (f->launch != 0) {
-            from = hcqi_key_command(g, f->launch, f->from);
-            to = hcqi_key_command(g, f->launch, f->to);
-        } else {
-            from = hcqi_key_epoch(g, hcqi_key_place(f->from_device, f->from_lane), f->from, 1);
-            to = hcqi_key_epoch(g, hcqi_key_place(dev->serial, f->to_lane), f->to, 0);
-        }
-        if (from == NULL || to == NULL || from->span == to->span) { continue; }
-        g->arrows[g->report.arrow_count].from = from->span;
-        g->arrows[g->report.arrow_count++].to = to->span;
-    }
-}
-
-static void hcqi_gather_free(hcqi_gather *g) {
-    hcqi_delete(&g->hooks, g->spans, g->span_room * sizeof *g->spans);
-    hcqi_delete(&g->hooks, g->arrows, g->arrow_room * sizeof *g->arrows);
-    hcqi_delete(&g->hooks, g->tracks, g->track_room * sizeof *g->tracks);
-    hcqi_delete(&g->hooks, g->names, g->name_room * sizeof *g->names);
-    hcqi_delete(&g->hooks, g->keys, 2 * (size_t)g->span_room * sizeof *g->keys);
-    hcqi_delete(&g->hooks, g->order, g->span_room * sizeof *g->order);
-    hcqi_delete(&g->hooks, g->rows, g->name_room * sizeof *g->rows);
-}
-
-static int hcqi_gather_room(hcqi_gather *g) {
-    const hcq_memory_hooks *h = &g->hooks;
-    size_t n = g->span_room;
-    g->spans = HCQI_CAST(hcqi_span *, hcqi_new(h, n * sizeof *g->spans));
-    g->arrows = HCQI_CAST(hcqi_arrow *, hcqi_new(h, g->arrow_room * sizeof *g->arrows));
-    g->tracks = HCQI_CAST(hcqi_track *, hcqi_new(h, g->track_room * sizeof *g->tracks));
-    g->names = HCQI_CAST(hcqi_label *, hcqi_new(h, g->name_room * sizeof *g->names));
-    g->keys = HCQI_CAST(hcqi_key *, hcqi_new(h, 2 * n * sizeof *g->keys));
-    g->order = HCQI_CAST(uint32_t *, hcqi_new(h, n * sizeof *g->order));
-    g->rows = HCQI_CAST(hcqi_row *, hcqi_new(h, g->name_room * sizeof *g->rows));
-    return g->spans != NULL && g->arrows != NULL && g->tracks != NULL && g->names != NULL &&
-           g->keys != NULL && g->order != NULL && g->rows != NULL;
-}
-
-/* Copies what the devices recorded; with the lock held. */
-static hcq_result hcqi_gather_all(hcqi_gather *g, hcq_device *const *devices, uint32_t count) {
-    g->span_room = g->arrow_room = g->track_room = g->name_room = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        const hcqi_profile *p = devices[i]->profile;
-        g->track_room += devices[i]->lane_count;
-        if (p == NULL) { continue; }
-        g->span_room += hcqi_profile_kept(p->added, p->capacity);
-        g->arrow_room += hcqi_profile_kept(p->flowed, p->capacity);
-        g->name_room += p->name_count;
-    }
-    if (!hcqi_gather_room(g)) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    for (uint32_t i = 0; i < count; i++) { hcqi_gather_device(g, devices[i], i); }
-    qsort(g->keys, 2 * (size_t)g->report.span_count, sizeof *g->keys, hcqi_key_compare);
-    for (uint32_t i = 0; i < count; i++) { hcqi_gather_arrows(g, devices[i]); }
-    g->report.spans = g->spans;
-    g->report.arrows = g->arrows;
-    g->report.tracks = g->tracks;
-    g->report.names = (const char (*)[32])(void *)g->names;
-    return HCQ_OK;
-}
-
-static void hcqi_gather_print(hcqi_gather *g, hcq_profile_format format, hcqi_sink *sink) {
-    if (format == HCQ_PROFILE_TRACE) {
-        hcqi_report_trace(sink, &g->report);
-    } else if (format == HCQ_PROFILE_HTML) {
-        hcqi_report_html(sink, &g->report);
-    } else {
-        hcqi_report_summary(sink, &g->report, g->order, g->rows);
-    }
-}
-
-/* Checks, brings the clocks up to date, copies. */
-static hcq_result hcqi_profile_gather(hcq_device *const *devices, uint32_t count,
-                                      hcq_profile_format format, hcqi_gather *g) {
-    memset(g, 0, sizeof *g);
+/* Checks, brings the clocks up to date, copies. What it made must be freed. */
+static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devices,
+                                   uint32_t count, hcq_profile_format format) {
+    hcq_result r = HCQ_OK;
+    memset(report, 0, sizeof *report);
     if (devices == NULL || count == 0 || devices[0] == NULL) {
         return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "devices: is NULL or empty");
     }
     for (uint32_t i = 0; i < count; i++) {
-        hcq_result r = devices[i] == NULL ? HCQ_ERROR_INVALID : hcqi_profile_clock(devices[i]);
+        r = devices[i] == NULL ? HCQ_ERROR_INVALID : hcqi_profile_clock(devices[i]);
         if (r != HCQ_OK) {
             return hcqi_refuse_alone(i == 0 ? NULL : devices[0], r, "devices: number %u %s", i,
                                      devices[i] == NULL ? "is NULL" : hcq_result_text(r));
@@ -14947,57 +14746,53 @@ static hcq_result hcqi_profile_gather(hcq_device *const *devices, uint32_t count
         return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "format: %d is no HCQ_PROFILE_*",
                                  (int)format);
     }
-    hcqi_enter();
-    hcq_result r = HCQ_OK;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!hcqi_device_open(devices[i])) { r = HCQ_ERROR_CLOSED; }
+    report->hooks = devices[0]->hooks;
+    report->begin_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < count && r == HCQ_OK; i++) {
+        r = hcqi_report_device(report, devices[i], i);
     }
-    if (r == HCQ_OK) {
-        g->hooks = devices[0]->hooks;
-        r = hcqi_gather_all(g, devices, count);
-        if (r != HCQ_OK) {
-            hcqi_refuse(devices[0], r, "profile: out of memory");
-            hcqi_gather_free(g);
-        }
+    if (r == HCQ_OK) { r = hcqi_report_arrows(report); }
+    if (r == HCQ_OK && format == HCQ_PROFILE_SUMMARY && !hcqi_report_rows(report)) {
+        r = HCQ_ERROR_OUT_OF_MEMORY;
     }
-    return hcqi_leave_with(r);
+    if (r == HCQ_ERROR_OUT_OF_MEMORY) {
+        hcqi_refuse_alone(devices[0], r, "profile: out of memory");
+    }
+    return r;
 }
 
 HCQI_DEF size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
                                   hcq_profile_format format, char *text, size_t size) {
-    hcqi_gather g;
+    hcqi_report report;
     hcqi_sink sink;
-    memset(&sink, 0, sizeof sink);
-    sink.text.at = text;
-    sink.text.size = text == NULL ? 0 : size;
-    if (sink.text.size != 0) { text[0] = 0; }
-    if (hcqi_profile_gather(devices, count, format, &g) != HCQ_OK) { return 0; }
-    hcqi_gather_print(&g, format, &sink);
-    hcqi_gather_free(&g);
+    sink.file = NULL;
+    hcqi_text_begin(&sink.text, text, size);
+    if (hcqi_report_make(&report, devices, count, format) == HCQ_OK) {
+        hcqi_report_write(&sink, &report, format);
+    }
+    hcqi_report_free(&report);
     return sink.text.length;
 }
 
 HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
                                      hcq_profile_format format, const char *path) {
-    hcqi_gather g;
+    hcqi_report report;
     hcqi_sink sink;
     memset(&sink, 0, sizeof sink);
-    hcq_result r = hcqi_profile_gather(devices, count, format, &g);
-    if (r != HCQ_OK) { return r; }
-    if (path == NULL) {
-        hcqi_gather_free(&g);
-        return hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "path: is NULL");
+    hcq_result r = hcqi_report_make(&report, devices, count, format);
+    if (r == HCQ_OK && path == NULL) {
+        r = hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "path: is NULL");
+    } else if (r == HCQ_OK) {
+        sink.file = hcqi_sys_file_create(path);
+        if (sink.file != NULL) { hcqi_report_write(&sink, &report, format); }
+        int bad = sink.file == NULL || ferror(sink.file);
+        if (sink.file != NULL && fclose(sink.file) != 0) { bad = 1; }
+        if (bad) {
+            r = hcqi_refuse_alone(devices[0], HCQ_ERROR_NATIVE, "path: cannot write '%.80s'", path);
+        }
     }
-    sink.file = hcqi_sys_file_create(path);
-    if (sink.file != NULL) {
-        hcqi_gather_print(&g, format, &sink);
-        int bad = ferror(sink.file);
-        if (fclose(sink.file) != 0 || bad) { r = HCQ_ERROR_NATIVE; }
-    } else {
-        r = HCQ_ERROR_NATIVE;
-    }
-    hcqi_gather_free(&g);
-    return r == HCQ_OK ? r : hcqi_refuse_alone(devices[0], r, "path: cannot write '%.80s'", path);
+    hcqi_report_free(&report);
+    return r;
 }
 
 /* ========================================================================== */

@@ -124,8 +124,13 @@ def check_page(text, bars, arrows):
     assert not re.search('<link[^>]*href=.(?!data:)|@import|src=', text)
     assert len(re.findall('<script', text)) == len(re.findall('</script', text)) == 2
     data = re.search("<script type='application/json' id='data'>\n(.*?)</script>", text, re.S)
-    data = json.loads(data.group(1), parse_constant=no_constant)
-    assert len(data['spans']) == bars and len(data['arrows']) == arrows
+    events = json.loads(data.group(1), parse_constant=no_constant)['traceEvents']
+    shown = [e for e in events if e['ph'] == 'X']
+    waits = [e['args'] for e in events if e['ph'] == 's']
+    assert len(shown) == bars and len(waits) == arrows
+    for wait in waits:                 # bars by their places
+        commands = shown[wait['from']]['args']['command'], shown[wait['to']]['args']['command']
+        assert commands in WAITS, commands
 
 
 def check_files(name, launches):
