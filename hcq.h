@@ -8218,20 +8218,28 @@ static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out,
     return HCQ_OK;
 }
 
-/* Every buffer that the recording names must still live. */
-static hcq_result hcqi_version_check_names(hcqi_version *v) {
-    const hcq_queue *q = v->queue;
-    if (v->named_frees == hcqi_core.named_frees) { return HCQ_OK; }
+static int hcqi_allocation_lives(const hcqi_allocation *a) {
+    return a == NULL || a->state == HCQI_LIVE;
+}
+
+/* Every buffer that the recording names must still live; *checked: when all did. */
+static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, uint64_t *checked) {
+    if (*checked == hcqi_core.named_frees) { return HCQ_OK; }
     for (uint32_t i = 0; i < q->count; i++) {
-        for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
-            const hcqi_allocation *a = q->names[q->metas[i].name_first + k];
-            if (a != NULL && a->state != HCQI_LIVE) {
-                return hcqi_refuse(v->dev, HCQ_ERROR_CLOSED,
-                                   "queue '%s': command %u names a freed buffer", q->label, i);
-            }
+        const hcqi_meta *m = &q->metas[i];
+        int living = 1;
+        for (uint32_t k = 0; k < m->name_count; k++) {
+            living &= hcqi_allocation_lives(q->names[m->name_first + k]);
+        }
+        for (uint32_t at = m->stated; at != 0; at = q->graph->stated[at - 1].next) {
+            living &= hcqi_allocation_lives(q->graph->stated[at - 1].a);
+        }
+        if (!living) {
+            return hcqi_refuse(dev, HCQ_ERROR_CLOSED,
+                               "queue '%s': command %u names a freed buffer", q->label, i);
         }
     }
-    v->named_frees = hcqi_core.named_frees;
+    *checked = hcqi_core.named_frees;
     return HCQ_OK;
 }
 
@@ -8674,18 +8682,43 @@ static void hcqi_submit_undo(hcqi_submit *s) {
     }
 }
 
-static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub) {
+static int hcqi_submission_is_graph(const hcq_submission *sub) {
+    for (uint32_t i = 0; sub->queues != NULL && i < sub->queue_count; i++) {
+        const hcq_queue *q = sub->queues[i];
+        if (q != NULL && q->graph != NULL) { return 1; }
+    }
+    return 0;
+}
+
+/* What is wrong with its flags, or NULL. */
+static const char *hcqi_flags_check(uint32_t flags, int graph) {
+    if (!graph) {
+        return flags & ~(uint32_t)HCQ_UNORDERED ? "flags: unknown, or for graphs only" : NULL;
+    }
+    if (flags & ~(uint32_t)(HCQ_OVERLAP | HCQ_UNORDERED | HCQ_STEP | HCQ_COPY_LISTS)) {
+        return "flags: unknown bits";
+    }
+    if ((flags & (HCQ_STEP | HCQ_COPY_LISTS)) == HCQ_COPY_LISTS) {
+        return "flags: HCQ_COPY_LISTS is for HCQ_STEP";
+    }
+    return flags & HCQ_UNORDERED ? "flags: a graph's launch is not HCQ_UNORDERED" : NULL;
+}
+
+static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, int graph) {
     if (dev->closing || dev->lost != HCQ_OK) {
         hcq_result r = dev->closing ? HCQ_ERROR_CLOSED : dev->lost;
         return hcqi_refuse(dev, r, "device: takes no work");
     }
-    const char *bad = NULL;
+    const char *bad = hcqi_flags_check(sub->flags, graph);
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
     if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
-    if (sub->flags & ~(uint32_t)HCQ_UNORDERED) { bad = "flags: unknown, or for graphs only"; }
-    if (sub->input_count != 0) { bad = "inputs: are for graphs only"; }
+    if (sub->input_count != 0 && !graph) { bad = "inputs: are for graphs only"; }
+    if (sub->input_count != 0 && sub->inputs == NULL && graph) { bad = "inputs: is NULL"; }
+    if (sub->queue_count != 1 && graph) {
+        bad = "queues: a graph is the only queue of its submission";
+    }
     if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
     if (sub->queue_count > HCQI_BATCH_WAITS) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "queue_count: %u, at most %d", sub->queue_count,
@@ -8709,23 +8742,24 @@ static hcq_result hcqi_submit_refused(const hcqi_submit *s) {
     return ours ? hcqi_failures_find(&s->dev->failures, s->number) : HCQ_OK;
 }
 
-static int hcqi_submission_is_graph(const hcq_submission *sub);
 static hcq_result hcqi_graph_run(hcqi_submit *s);
 
 /* One submission, with the lock held; may let go of it to wait for room. */
 static hcq_result hcqi_submit_run(hcqi_submit *s) {
     hcq_device *dev = s->dev;
-    if (hcqi_submission_is_graph(s->sub)) { return hcqi_graph_run(s); }
-    hcq_result r = hcqi_submit_check(dev, s->sub);
+    int graph = hcqi_submission_is_graph(s->sub);
+    hcq_result r = hcqi_submit_check(dev, s->sub, graph);
     if (r != HCQ_OK) { return r; }
+    if (graph) { return hcqi_graph_run(s); }
     if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
     for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
         r = hcqi_submit_queue(s, s->sub->queues[i]);
     }
     if (r == HCQ_OK && dev->closing) { r = HCQ_ERROR_CLOSED; }
     for (uint32_t i = 0; r == HCQ_OK && i < s->count; i++) {
-        r = hcqi_version_check_names(s->versions[i]);
-        if (r == HCQ_OK) { r = hcqi_version_check_signals(s->versions[i]); }
+        hcqi_version *v = s->versions[i];
+        r = hcqi_queue_check_names(v->queue, dev, &v->named_frees);
+        if (r == HCQ_OK) { r = hcqi_version_check_signals(v); }
     }
     if (r == HCQ_OK && s->sub->wait_count + s->sub->signal_count != 0) {
         r = hcqi_submit_points(s);
@@ -12194,14 +12228,6 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
 /* ========================================================================== */
 /* ---- graphs: launching -------------------------------------- >>launching - */
 
-static int hcqi_submission_is_graph(const hcq_submission *sub) {
-    for (uint32_t i = 0; sub->queues != NULL && i < sub->queue_count; i++) {
-        const hcq_queue *q = sub->queues[i];
-        if (q != NULL && q->graph != NULL) { return 1; }
-    }
-    return 0;
-}
-
 static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
                                         const hcqi_slice *slice, uint64_t *seen);
 static hcq_result hcqi_graph_versions(hcq_queue *q);
@@ -12303,30 +12329,6 @@ static hcq_result hcqi_graph_alias(hcq_queue *q, const hcq_submission *sub,
     return HCQ_OK;
 }
 
-/* Every buffer that the graph names must still live. */
-static hcq_result hcqi_graph_names(hcq_queue *q) {
-    hcqi_graph *g = q->graph;
-    if (g->named_frees == hcqi_core.named_frees) { return HCQ_OK; }
-    for (uint32_t i = 0; i < q->count; i++) {
-        const hcqi_meta *m = &q->metas[i];
-        int living = 1;
-        for (uint32_t k = 0; k < m->name_count; k++) {
-            const hcqi_allocation *a = q->names[m->name_first + k];
-            living &= a == NULL || a->state == HCQI_LIVE;
-        }
-        for (uint32_t at = m->stated; at != 0; at = g->stated[at - 1].next) {
-            const hcqi_allocation *a = g->stated[at - 1].a;
-            living &= a == NULL || a->state == HCQI_LIVE;
-        }
-        if (!living) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
-                               "queue '%s': command %u names a freed buffer", q->label, i);
-        }
-    }
-    g->named_frees = hcqi_core.named_frees;
-    return HCQ_OK;
-}
-
 static hcq_result hcqi_graph_empties(hcq_queue *q) {
     hcqi_graph *g = q->graph;
     for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
@@ -12356,37 +12358,11 @@ static hcq_result hcqi_graph_check_devices(const hcq_queue *q) {
     return HCQ_OK;
 }
 
-/* What is wrong with the submission itself, or HCQ_OK. */
-static hcq_result hcqi_graph_check(hcq_device *dev, const hcq_submission *sub) {
-    const hcq_queue *q = sub->queues[0];
-    const char *bad = NULL;
-    if (sub->queue_count != 1) { bad = "queues: a graph is the only queue of its submission"; }
-    if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
-    if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
-    if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
-    if (sub->input_count != 0 && sub->inputs == NULL) { bad = "inputs: is NULL"; }
-    if (sub->flags & HCQ_UNORDERED) { bad = "flags: a graph's launch is not HCQ_UNORDERED"; }
-    if ((sub->flags & (HCQ_STEP | HCQ_COPY_LISTS)) == HCQ_COPY_LISTS) {
-        bad = "flags: HCQ_COPY_LISTS is for HCQ_STEP";
-    }
-    if (sub->flags & ~(uint32_t)(HCQ_OVERLAP | HCQ_UNORDERED | HCQ_STEP | HCQ_COPY_LISTS)) {
-        bad = "flags: unknown bits";
-    }
-    if (bad != NULL) { return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad); }
-    hcq_result r = hcqi_queue_ready(q, dev);
-    if (r != HCQ_OK) { return r; }
-    if (q->dev != dev) {
-        return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
-                           q->label);
-    }
-    return HCQ_OK;
-}
-
 /* Everything about a launch that may be wrong and costs nothing to undo. Done
    again after the lock was given up. */
 static hcq_result hcqi_graph_verify(hcq_queue *q, const hcq_submission *sub, hcqi_spot *spots) {
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = hcqi_graph_names(q);
+    hcq_result r = hcqi_queue_check_names(q, q->dev, &q->graph->named_frees);
     if (r == HCQ_OK) { r = hcqi_graph_check_devices(q); }
     for (uint32_t n = 0; r == HCQ_OK && hcqi_mask_has(plan->inputs, n); n++) {
         if (plan->inputs >> n & 1) { r = hcqi_graph_input(q, sub, n, &spots[n]); }
@@ -12397,7 +12373,7 @@ static hcq_result hcqi_graph_verify(hcq_queue *q, const hcq_submission *sub, hcq
 
 /* Before ranges and devices are looked at: do they still exist? */
 static hcq_result hcqi_graph_living(hcq_queue *q) {
-    hcq_result r = hcqi_graph_names(q);
+    hcq_result r = hcqi_queue_check_names(q, q->dev, &q->graph->named_frees);
     int planned = q->graph->plan.generation != 0;
     return r == HCQ_OK && planned ? hcqi_graph_check_devices(q) : r;
 }
@@ -12779,18 +12755,18 @@ static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making
 
 /* hcqi_submit_run for a graph. */
 static hcq_result hcqi_graph_run(hcqi_submit *s) {
-    hcq_result r = hcqi_graph_check(s->dev, s->sub);
-    if (r != HCQ_OK) { return r; }
     hcq_queue *q = s->sub->queues[0];
     hcqi_graph *g = q->graph;
+    hcq_result r = hcqi_queue_ready(q, s->dev);
+    if (r != HCQ_OK) { return r; }
+    if (q->dev != s->dev) {
+        return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
+                           q->label);
+    }
     if (g->making == NULL) {
         g->making = HCQI_CAST(hcqi_making *, hcqi_new(&q->dev->hooks, sizeof(hcqi_making)));
     }
     if (g->making == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    if (s->dev->closing || s->dev->lost != HCQ_OK) {
-        r = s->dev->closing ? HCQ_ERROR_CLOSED : s->dev->lost;
-        return hcqi_refuse(s->dev, r, "device: takes no work");
-    }
     r = hcqi_graph_prepare(q, s->sub, g->making->spots);
     if (r != HCQ_OK) { return r; }
     if (s->sub->flags & HCQ_STEP) { return hcqi_step_run(q, s); }
