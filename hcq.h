@@ -2415,6 +2415,7 @@ struct hcq_job {
     uint64_t *values;                  /* KEEPS: devices they name, then the variables */
     uint64_t first_epoch;              /* handed over */
     uint64_t due;                      /* of a host command: the epoch that it follows */
+    uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
     hcqi_waiter wait;                  /* first of the job's waiters */
 };
 
@@ -2950,6 +2951,7 @@ static struct hcqi_core {
     uint64_t named_frees;              /* frees of buffers that recordings name */
     uint64_t check_mark;
     uint32_t looks;                    /* that explaining may still take */
+    uint64_t walks;
     hcqi_message messages[32];
     uint32_t message_count;
 } hcqi_core;
@@ -8083,29 +8085,7 @@ static int hcqi_job_moves(const hcq_job *job) {
     return watched || hcqi_job_hosts(job);
 }
 
-static int hcqi_job_advances(const hcq_job *job);
-
-/* Is some version of the graph held only by what the library itself waits for,
-   a counter swap, a host command, other parts of launches, so that it will
-   become free? Not if that takes too long to find out. */
-static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
-    hcqi_core.looks = HCQI_LOOKS / 16;
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        const hcqi_lane *lane = &dev->lanes[k];
-        int moves = lane->stalled != 0;
-        if (lane->held_head != NULL) { moves |= hcqi_job_moves(lane->held_head); }
-        for (int loose = 0; loose < 2; loose++) {
-            const hcq_job *job = loose ? lane->loose_head : lane->held_head;
-            for (; job != NULL && hcqi_core.looks != 0; job = job->next) {
-                int ours = job->version != NULL && job->version->queue == q;
-                hcqi_core.looks--;
-                if (!ours) { continue; }
-                if (moves || (loose && hcqi_job_moves(job)) || hcqi_job_advances(job)) { return 1; }
-            }
-        }
-    }
-    return 0;
-}
+static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev);
 
 /* The oldest running job of a version. */
 static const hcq_job *hcqi_version_user(const hcq_device *dev, const hcqi_version *v) {
@@ -9255,167 +9235,194 @@ static const char *hcqi_job_label(const hcq_job *job) {
     return job->frees != NULL ? "free" : "";
 }
 
-/* Does the job itself wait for that much? Then what it raises comes too late. */
-static int hcqi_job_needs(const hcq_job *job, const hcqi_signal *s, uint64_t value) {
-    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
+/* One of those that all of an explanation may take: 0 = there are none left. */
+static int hcqi_look(void) {
+    hcqi_core.looks -= hcqi_core.looks != 0;
+    return hcqi_core.looks != 0;
+}
+
+/* The least that the job raises `s` to from `value` on, UINT64_MAX = it does not: what
+   waits for that much itself comes too late. */
+static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64_t value) {
+    uint64_t least = UINT64_MAX;
+    for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
+        int enough = p->signal == s && p->slot == NULL && p->value >= value;
+        if (enough && p->value < least) { least = p->value; }
+    }
+    for (const hcqi_waiter *w = &job->wait; w != NULL && least != UINT64_MAX; w = w->list) {
         int unused = w->packet == HCQI_PACKET_SPARE && w->home == HCQI_HOME_NONE;
-        if (!unused && w->signal == s && w->value >= value) { return 1; }
+        if (!unused && w->signal == s && w->value >= value) { least = UINT64_MAX; }
     }
-    return 0;
-}
-
-/* The held job that raises `s` least, but enough. */
-typedef struct hcqi_raise { hcq_job *job; uint64_t value; } hcqi_raise;
-
-static void hcqi_raise_look(hcqi_raise *best, hcq_job *job, const hcqi_signal *s, uint64_t value) {
-    for (; job != NULL && hcqi_core.looks != 0; job = job->next) {
-        if (best->job != NULL && best->value == value) { return; }
-        hcqi_core.looks--;
-        for (const hcqi_producer *p = job->producers; p != NULL; p = p->list) {
-            int enough = p->signal == s && p->slot == NULL && p->value >= value;
-            if (!enough || (best->job != NULL && best->value <= p->value)) { continue; }
-            if (hcqi_job_needs(job, s, value)) { continue; }
-            best->job = job;
-            best->value = p->value;
-        }
-    }
-}
-
-/* The unfinished submission that `s` at `value` waits for: the one that will
-   raise it, or the first that a timeline's prefix lacks. */
-static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value) {
-    if (s->kind == HCQI_EXACT) { return hcqi_job_at(s->dev, value); }
-    if (s->kind == HCQI_TIMELINE) {
-        uint64_t held = s->dev->handed_prefix + 1;
-        return hcqi_job_at(s->dev, held <= value ? held : s->dev->done_prefix + 1);
-    }
-    const hcqi_producer *p = hcqi_producer_find(s, value);
-    if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
-    hcqi_raise best = { NULL, 0 };
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            hcqi_raise_look(&best, dev->lanes[k].held_head, s, value);
-            hcqi_raise_look(&best, dev->lanes[k].loose_head, s, value);
-        }
-    }
-    return best.job;
+    return least;
 }
 
 static int hcqi_is_held(const hcq_job *job) {
     return job != NULL && job->state != HCQI_JOB_HANDED;
 }
 
-static int hcqi_is_handed(const hcqi_waiter *w) {
+/* The unfinished submission that `s` at `value` waits for: the one that raises it
+   least, but enough, or the first that a timeline's prefix lacks; NULL: it is the
+   host's turn. *runs: what is needed of it was handed over. */
+static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
+    uint64_t least = UINT64_MAX, number = value;
+    hcq_job *best = NULL;
+    if (s->kind != HCQI_USER) {
+        uint64_t held = s->dev->handed_prefix + 1;
+        if (s->kind == HCQI_TIMELINE) { number = held <= value ? held : s->dev->done_prefix + 1; }
+        best = hcqi_job_at(s->dev, number);
+        *runs = best != NULL && !hcqi_is_held(best);
+        return best;
+    }
+    const hcqi_producer *p = hcqi_producer_find(s, value);
+    *runs = p != NULL;
+    if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < 2 * dev->lane_count; k++) {
+            const hcqi_lane *lane = &dev->lanes[k / 2];
+            hcq_job *job = k % 2 != 0 ? lane->loose_head : lane->held_head;
+            for (; job != NULL && least != value && hcqi_look(); job = job->next) {
+                uint64_t raised = hcqi_job_raises(job, s, value);
+                if (raised >= least) { continue; }
+                best = job;
+                least = raised;
+            }
+        }
+    }
+    return best;
+}
+
+static hcqi_state hcqi_state_now(hcqi_signal *s, uint64_t value, hcq_result *why) {
     hcqi_points points;
-    hcq_result why;
     points.count = 0;
     points.overflow = 0;
-    return hcqi_state_of(w->signal, w->value, &why, &points) == HCQI_HANDED;
+    return hcqi_state_of(s, value, why, &points);
 }
 
-/* Where a look at what a job waits for has got to. */
-typedef struct hcqi_blockers {
-    const hcq_job *job;
+/* What a job waits for, one thing after the other: the job ahead of it on its lane and
+   nothing else, or waits: those that hold it, or that it was handed over with. */
+typedef struct hcqi_causes {
+    hcq_job *job;
+    hcq_job *ahead;                    /* what is next */
     const hcqi_waiter *wait;
-    int behind;                        /* another job of its lane */
-} hcqi_blockers;
+    uint32_t packet, packets;
+    hcqi_signal *signal;               /* found, if it is a wait */
+    uint64_t value;
+    hcq_job *to;                       /* that ends it; NULL: it is the host's turn */
+    int runs;                          /* what is needed of `to` was handed over */
+} hcqi_causes;
 
-static void hcqi_blockers_begin(hcqi_blockers *b, const hcq_job *job) {
-    b->job = job;
-    b->behind = !job->unordered && job->lane->held_head != job;
-    b->wait = b->behind ? NULL : &job->wait;
+static void hcqi_causes_begin(hcqi_causes *c, hcq_job *job) {
+    const hcqi_lane *lane = job->lane;
+    int held = hcqi_is_held(job), ordered = !job->unordered;
+    memset(c, 0, sizeof *c);
+    c->job = job;
+    if (held && ordered && lane->held_head != job) { c->ahead = lane->held_head; }
+    if (!held && lane->run_head != NULL && lane->run_head->epoch < job->epoch) {
+        c->ahead = lane->run_head;
+    }
+    if (c->ahead != NULL) { return; }
+    c->wait = &job->wait;
+    if (!held && job->version != NULL) { c->packets = job->version->count; }
 }
 
-/* The next thing that must happen before the held job can move: a job, held or
-   running, or NULL where no submitted work will do it. 0 = that was all. */
-static int hcqi_blockers_next(hcqi_blockers *b, hcq_job **out) {
-    if (b->behind) {
-        b->behind = 0;
-        *out = b->job->lane->held_head;
-        return 1;
+/* To the next that is not over. */
+static int hcqi_causes_next(hcqi_causes *c) {
+    int held = hcqi_is_held(c->job), open = 0;
+    hcq_result why;
+    c->to = c->ahead;
+    c->ahead = NULL;
+    c->runs = c->to != NULL && !hcqi_is_held(c->to);
+    if (c->to != NULL) { return 1; }
+    while (!open) {
+        if (c->wait != NULL) {
+            const hcqi_waiter *w = c->wait;
+            c->wait = w->list;
+            c->signal = w->signal;
+            c->value = w->value;
+            open = w->home != HCQI_HOME_NONE;
+            if (held || w->signal == NULL || w->packet == HCQI_PACKET_SPARE) { continue; }
+        } else if (c->packet < c->packets && hcqi_look()) {
+            const hcq_packet *p = &c->job->version->packets[c->packet++];
+            if (p->kind != HCQ_COMMAND_WAIT) { continue; }
+            c->signal = hcqi_sync_of(c->job, p, &c->value);
+        } else {
+            return 0;
+        }
+        open |= hcqi_state_now(c->signal, c->value, &why) >= HCQI_HANDED;
     }
-    while (b->wait != NULL && hcqi_core.looks != 0) {
-        const hcqi_waiter *w = b->wait;
-        b->wait = w->list;
-        hcqi_core.looks--;
-        if (w->home == HCQI_HOME_NONE) { continue; }
-        *out = hcqi_raiser(w->signal, w->value);
-        if (hcqi_is_held(*out) && hcqi_is_handed(w)) { continue; } /* that part of it runs */
-        return 1;
-    }
-    return 0;
+    c->to = hcqi_raiser(c->signal, c->value, &c->runs);
+    return 1;
 }
 
 #define HCQI_PATH 64                   /* longer ones are cut short */
 
-/* A walk along blockers from one held job. */
+/* From one held job to the next that it waits for. */
 typedef struct hcqi_path {
-    hcqi_blockers step[HCQI_PATH];
+    hcqi_causes step[HCQI_PATH];
     uint32_t count;
-    const hcq_job *seen[256];          /* jobs from which no cycle is reached */
-    uint32_t seen_count;
+    uint32_t first;                    /* of a cycle, which the rest of the path is */
 } hcqi_path;
 
-static int hcqi_path_skips(const hcqi_path *path, const hcq_job *job) {
-    int full = path->count == HCQI_PATH || path->seen_count == 256;
-    for (uint32_t i = 0; i < path->seen_count; i++) { full |= path->seen[i] == job; }
-    return full;
-}
+typedef enum hcqi_course {
+    HCQI_MOVES,                        /* by what is submitted already */
+    HCQI_STAYS,                        /* it is the host's turn, or it takes too long to see */
+    HCQI_CYCLE                         /* the path leads into it */
+} hcqi_course;
 
-/* Looks for a cycle that can be reached from `job`, depth first. Where there is
-   one, the path leads into it; returns the index of its first member, or -1. */
-static int hcqi_path_find(hcqi_path *path, const hcq_job *job) {
-    hcqi_blockers_begin(&path->step[0], job);
-    path->count = 1;
-    path->seen_count = 0;
-    while (path->count > 0) {
-        hcq_job *to;
-        uint32_t top = path->count - 1;
-        if (!hcqi_blockers_next(&path->step[top], &to)) {
-            if (path->seen_count < 256) { path->seen[path->seen_count++] = path->step[top].job; }
+/* Who waits for whom, depth first: will the job get on? The host's turn is the end of
+   the walk, unless it is `for_cycles`: there may be one, too. */
+static hcqi_course hcqi_job_walk(hcqi_path *path, hcq_job *job, int for_cycles) {
+    hcqi_course course = HCQI_MOVES;
+    uint64_t walk = ++hcqi_core.walks;
+    path->count = 0;
+    if (hcqi_is_held(job)) { hcqi_causes_begin(&path->step[path->count++], job); }
+    while (path->count > 0 && (course == HCQI_MOVES || for_cycles)) {
+        hcqi_causes *top = &path->step[path->count - 1];
+        top->job->walked = walk;
+        if (!hcqi_look()) { return HCQI_STAYS; }
+        if (!hcqi_causes_next(top)) {
             path->count--;
             continue;
         }
-        if (!hcqi_is_held(to)) { continue; }
-        for (uint32_t i = 0; i <= top; i++) {
-            if (path->step[i].job == to) { return (int)i; }
-        }
-        if (hcqi_path_skips(path, to)) { continue; }
-        hcqi_blockers_begin(&path->step[path->count++], to);
-    }
-    return -1;
-}
-
-/* Will a held job get on by work that is submitted already? Not if that takes too
-   long to find out. */
-static int hcqi_job_advances(const hcq_job *job) {
-    hcqi_path path;
-    hcqi_blockers_begin(&path.step[0], job);
-    path.count = 1;
-    path.seen_count = 0;
-    while (path.count > 0) {
-        hcq_job *to;
-        uint32_t top = path.count - 1, known = 0;
-        if (!hcqi_blockers_next(&path.step[top], &to)) {
-            if (path.seen_count < 256) { path.seen[path.seen_count++] = path.step[top].job; }
-            path.count--;
+        if (top->runs) { continue; }
+        if (top->to == NULL || path->count == HCQI_PATH) {
+            course = HCQI_STAYS;
+        } else if (top->to->walked != walk) {
+            hcqi_causes_begin(&path->step[path->count++], top->to);
             continue;
         }
-        if (to == NULL) { return 0; } /* the host's turn */
-        for (uint32_t i = 0; i <= top; i++) {
-            if (path.step[i].job == to) { return 0; }
+        for (path->first = 0; path->first < path->count; path->first++) {
+            if (path->step[path->first].job == top->to) { return HCQI_CYCLE; }
         }
-        while (known < path.seen_count && path.seen[known] != to) { known++; }
-        if (!hcqi_is_held(to) || known < path.seen_count) { continue; }
-        if (path.count == HCQI_PATH || hcqi_core.looks == 0) { return 0; }
-        hcqi_blockers_begin(&path.step[path.count++], to);
     }
-    return 1;
+    return course;
+}
+
+static int hcqi_job_advances(hcq_job *job) {
+    hcqi_path path;
+    return hcqi_job_walk(&path, job, 0) == HCQI_MOVES;
+}
+
+/* Is some version of the graph held only by what the library itself waits for,
+   a counter swap, a host command, other parts of launches, so that it will
+   become free? Not if that takes too long to find out. */
+static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
+    hcqi_core.looks = HCQI_LOOKS / 16;
+    for (uint32_t k = 0; k < 2 * dev->lane_count; k++) {
+        const hcqi_lane *lane = &dev->lanes[k / 2];
+        hcq_job *job = k % 2 != 0 ? lane->loose_head : lane->held_head;
+        for (; job != NULL && hcqi_look(); job = job->next) {
+            int ours = job->version != NULL && job->version->queue == q;
+            if (ours && hcqi_job_advances(job)) { return 1; }
+        }
+    }
+    return 0;
 }
 
 /* "signal 12 'uploads' of CPU at 7 (now 5)" and what is to be known of it. */
-static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) {
+static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value,
+                            const hcq_job *raiser) {
     unsigned long long at = (unsigned long long)value, now = (unsigned long long)s->value;
     if (s->kind == HCQI_EXACT) {
         hcqi_print(t, "submission #%llu of %s", at, s->dev->label);
@@ -9432,84 +9439,36 @@ static void hcqi_print_wait(hcqi_text *t, const hcqi_signal *s, uint64_t value) 
     }
     if (s->failure != HCQ_OK || s->value >= value) { return; }
     if (s->destroyed) { hcqi_print(t, ", destroyed (final)"); }
-    if (hcqi_raiser(s, value) == NULL && hcqi_core.looks != 0) {
+    if (raiser == NULL && hcqi_core.looks != 0) {
         hcqi_print(t, ", nobody submitted raises it%s",
                    s->destroyed ? "" : ": only a host set or a later submission will");
     }
 }
 
-/* The wait of handed-over work that is not over yet: `s` at `*value`, the n-th
-   of the submission's and the recording's; NULL = there are fewer. */
-static hcqi_signal *hcqi_running_wait(const hcq_job *job, uint32_t n, uint64_t *value) {
-    hcqi_points points;
-    hcq_result why;
-    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
-        points.count = 0;
-        if (w->signal == NULL || w->packet == HCQI_PACKET_SPARE) { continue; }
-        hcqi_state state = hcqi_state_of(w->signal, w->value, &why, &points);
-        *value = w->value;
-        if (state != HCQI_REACHED && state != HCQI_FAILED && n-- == 0) { return w->signal; }
-    }
-    for (uint32_t i = 0; job->version != NULL && i < job->version->count; i++) {
-        const hcq_packet *p = &job->version->packets[i];
-        points.count = 0;
-        if (p->kind != HCQ_COMMAND_WAIT || hcqi_core.looks == 0) { continue; }
-        hcqi_core.looks--;
-        hcqi_signal *s = hcqi_sync_of(job, p, value);
-        hcqi_state state = hcqi_state_of(s, *value, &why, &points);
-        if (state != HCQI_REACHED && state != HCQI_FAILED && n-- == 0) { return s; }
-    }
-    return NULL;
-}
-
-/* The job that runs on the lane before this one, which was handed over, too. */
-static hcq_job *hcqi_running_ahead(const hcq_job *job) {
-    hcq_job *head = job->lane->run_head;
-    return head != NULL && head != job && head->epoch < job->epoch ? head : NULL;
-}
-
-static void hcqi_print_running(hcqi_text *t, const hcq_job *job) {
-    const hcq_job *ahead = hcqi_running_ahead(job);
-    uint64_t value;
-    hcqi_signal *s = NULL;
-    if (ahead != NULL) {
-        hcqi_print(t, "handed over, behind #%llu of its lane", (unsigned long long)ahead->submission);
-        return;
-    }
-    for (uint32_t n = 0; n < 4 && (s = hcqi_running_wait(job, n, &value)) != NULL; n++) {
-        hcqi_print(t, n == 0 ? "handed over, waits for " : " and ");
-        hcqi_print_wait(t, s, value);
-    }
-    if (hcqi_running_wait(job, 0, &value) != NULL) { return; }
-    hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
-               (unsigned long long)job->epoch, (unsigned long long)job->lane->done,
-               (unsigned long long)job->lane->epoch);
-}
-
-/* "#12 'draw' on compute lane 0 of CPU: held by ..." */
-static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
+/* A line: "#12 'draw' on compute lane 0 of CPU: held by ..." */
+static void hcqi_print_job(hcqi_text *t, const char *before, hcq_job *job) {
     const hcqi_lane *lane = job->lane;
-    int waits = 0;
-    hcqi_print(t, "#%llu '%s' on %s lane %u of %s: ", (unsigned long long)job->submission,
-               hcqi_job_label(job), lane->base.kind == HCQ_COPY ? "copy" : "compute",
-               lane->base.index, lane->dev->label);
-    if (job->state == HCQI_JOB_HANDED) {
-        hcqi_print_running(t, job);
+    int held = hcqi_is_held(job), waits = 0;
+    hcqi_causes c;
+    hcqi_print(t, "%s#%llu '%s' on %s lane %u of %s: %s", before,
+               (unsigned long long)job->submission, hcqi_job_label(job),
+               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index,
+               lane->dev->label, held ? "held" : "");
+    hcqi_causes_begin(&c, job);
+    if (c.ahead != NULL) {
+        hcqi_print(t, "%s behind #%llu of its lane\n", held ? "" : "handed over,",
+                   (unsigned long long)c.ahead->submission);
         return;
     }
-    hcqi_print(t, "held");
-    if (!job->unordered && lane->held_head != job) {
-        hcqi_print(t, " behind #%llu of its lane", (unsigned long long)lane->held_head->submission);
-        return;
+    for (; waits <= 8 && hcqi_causes_next(&c); waits++) {
+        hcqi_print(t, waits == 8 ? " and more" : waits != 0 ? " and "
+                      : held ? " by " : "handed over, waits for ");
+        if (waits < 8) { hcqi_print_wait(t, c.signal, c.value, c.to); }
     }
-    for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) {
-        if (w->home == HCQI_HOME_NONE) { continue; }
-        if (waits++ == 8) {
-            hcqi_print(t, " and more");
-            break;
-        }
-        hcqi_print(t, waits == 1 ? " by " : " and ");
-        hcqi_print_wait(t, w->signal, w->value);
+    if (!held && waits == 0) {
+        hcqi_print(t, "running, epoch %llu, the lane has done %llu of %llu",
+                   (unsigned long long)job->epoch, (unsigned long long)lane->done,
+                   (unsigned long long)lane->epoch);
     }
     if (job->state == HCQI_JOB_CALLING) {
         hcqi_print(t, " in a host command");
@@ -9518,65 +9477,52 @@ static void hcqi_print_job(hcqi_text *t, const hcq_job *job) {
     }
     if (job->line == HCQI_LINE_STALLED) { hcqi_print(t, " by a counter swap"); }
     if (job->line == HCQI_LINE_SHORT) { hcqi_print(t, " until a version of its queue is free"); }
+    hcqi_print(t, "\n");
 }
 
-static void hcqi_print_cycle(hcqi_text *t, const hcqi_path *path, uint32_t first) {
-    hcqi_print(t, "cycle, which no submitted work can end:");
-    for (uint32_t i = first; i <= path->count; i++) {
-        const hcq_job *job = path->step[i < path->count ? i : first].job;
-        hcqi_print(t, "%s #%llu '%s' of %s", i == first ? "" : " waits for",
+static void hcqi_print_cycle(hcqi_text *t, const char *before, const hcqi_path *path) {
+    hcqi_print(t, "%scycle, which no submitted work can end:", before);
+    for (uint32_t i = path->first; i <= path->count; i++) {
+        const hcq_job *job = path->step[i < path->count ? i : path->first].job;
+        hcqi_print(t, "%s #%llu '%s' of %s", i == path->first ? "" : " waits for",
                    (unsigned long long)job->submission, hcqi_job_label(job), job->lane->dev->label);
     }
     hcqi_print(t, "\n");
 }
 
-static void hcqi_print_link(hcqi_text *t, const hcq_job *job) {
-    hcqi_print(t, "  waits for ");
-    hcqi_print_job(t, job);
-    hcqi_print(t, "\n");
-}
-
-/* The job's blocker that explains most: held, else running. */
-static hcq_job *hcqi_next_link(const hcq_job *job) {
-    hcq_job *best = NULL, *to;
-    hcqi_blockers look;
-    uint64_t value;
-    if (!hcqi_is_held(job)) {
-        hcqi_signal *s = hcqi_running_wait(job, 0, &value);
-        best = hcqi_running_ahead(job);
-        return best != NULL || s == NULL ? best : hcqi_raiser(s, value);
+/* Of what the job waits for the one that explains most: held, else running. */
+static hcq_job *hcqi_next_link(hcq_job *job) {
+    hcq_job *running = NULL;
+    hcqi_causes c;
+    hcqi_causes_begin(&c, job);
+    while (hcqi_look() && hcqi_causes_next(&c)) {
+        int held = hcqi_is_held(c.to);
+        if (!hcqi_is_held(job) || (held && !c.runs)) { return c.to; }
+        if (c.to != NULL && !held) { running = c.to; }
     }
-    hcqi_blockers_begin(&look, job);
-    while (hcqi_blockers_next(&look, &to)) {
-        if (hcqi_is_held(to)) { return to; }
-        if (to != NULL) { best = to; }
-    }
-    return best;
+    return running;
 }
 
 /* One line for each submission between a point and what holds it up. */
-static void hcqi_print_chain(hcqi_text *t, const hcq_job *job) {
+static void hcqi_print_chain(hcqi_text *t, hcq_job *job) {
     hcqi_path path;
-    int first = hcqi_is_held(job) ? hcqi_path_find(&path, job) : -1;
-    if (first >= 0) {
-        for (uint32_t i = 0; i < path.count; i++) { hcqi_print_link(t, path.step[i].job); }
-        hcqi_print(t, "  ");
-        hcqi_print_cycle(t, &path, (uint32_t)first);
+    if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE) {
+        for (uint32_t i = 0; i < path.count; i++) {
+            hcqi_print_job(t, "  waits for ", path.step[i].job);
+        }
+        hcqi_print_cycle(t, "  ", &path);
         return;
     }
-    for (int depth = 0; job != NULL; depth++) {
-        if (depth == 32) {
-            hcqi_print(t, "  ... and so on\n");
-            return;
-        }
-        hcqi_print_link(t, job);
-        job = hcqi_next_link(job);
+    for (int depth = 0; job != NULL && depth < 32; depth++, job = hcqi_next_link(job)) {
+        hcqi_print_job(t, "  waits for ", job);
     }
+    if (job != NULL) { hcqi_print(t, "  ... and so on\n"); }
 }
 
 static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
-    hcqi_points points;
+    hcq_job *raiser = NULL;
     hcq_result why = HCQ_OK;
+    int runs;
     hcqi_signal *s = hcqi_signal_find(point.signal);
     if (point.signal.id == 0 || point.value > HCQI_MAX_VALUE) {
         hcqi_print(t, "%s\n", point.signal.id == 0 ? "no signal" : "above INT64_MAX: never");
@@ -9588,16 +9534,14 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
                    (unsigned long long)point.value);
         return;
     }
-    points.count = 0;
-    points.overflow = 0;
     hcqi_signal_refresh(s);
-    hcqi_state state = hcqi_state_of(s, point.value, &why, &points);
-    hcqi_print_wait(t, s, point.value);
-    if (state == HCQI_REACHED) { hcqi_print(t, ": reached\n"); }
-    if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s\n", hcq_result_text(why)); }
-    if (state != HCQI_HANDED && state != HCQI_UNMET) { return; }
+    hcqi_state state = hcqi_state_now(s, point.value, &why);
+    if (state >= HCQI_HANDED) { raiser = hcqi_raiser(s, point.value, &runs); }
+    hcqi_print_wait(t, s, point.value, raiser);
+    if (state == HCQI_REACHED) { hcqi_print(t, ": reached"); }
+    if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s", hcq_result_text(why)); }
     hcqi_print(t, "\n");
-    hcqi_print_chain(t, hcqi_raiser(s, point.value));
+    hcqi_print_chain(t, raiser);
 }
 
 static size_t hcqi_explain(const hcq_point *points, uint32_t count, char *text, size_t size) {
@@ -10639,9 +10583,9 @@ static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, hcqi_eager *e) {
 
 /* Is work held back up to submission `number`, until somebody else helps? */
 static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
-    const hcq_job *first = hcqi_job_at(dev, dev->handed_prefix + 1);
+    hcq_job *first = hcqi_job_at(dev, dev->handed_prefix + 1);
     hcqi_core.looks = HCQI_LOOKS / 16;
-    return number > dev->handed_prefix && hcqi_is_held(first) && !hcqi_job_advances(first);
+    return number > dev->handed_prefix && first != NULL && !hcqi_job_advances(first);
 }
 
 /* Is anything that an eager call on `dev` would follow held back? With the lock.
@@ -15092,30 +15036,27 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     return hcqi_leave_with(r);
 }
 
-static void hcqi_dump_job(hcqi_text *t, const hcq_job *job, int held) {
+static void hcqi_dump_job(hcqi_text *t, hcq_job *job, int held) {
     hcqi_path path;
-    hcqi_print(t, "    ");
     if (!held) {
-        hcqi_print(t, "#%llu '%s' running\n", (unsigned long long)job->submission,
+        hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->submission,
                    hcqi_job_label(job));
         return;
     }
-    hcqi_print_job(t, job);
-    hcqi_print(t, "\n");
-    if (hcqi_path_find(&path, job) == 0) {
-        hcqi_print(t, "    ");
-        hcqi_print_cycle(t, &path, 0);
+    hcqi_print_job(t, "    ", job);
+    if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
+        hcqi_print_cycle(t, "    ", &path);
     }
 }
 
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
     const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-    const hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
+    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
     hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
                lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
                (unsigned long long)lane->done, (unsigned long long)lane->epoch);
     for (int i = 0; i < 3; i++) {
-        const hcq_job *job = lists[i];
+        hcq_job *job = lists[i];
         for (int n = 0; job != NULL && n < 4; job = job->next, n++) { hcqi_dump_job(t, job, i); }
     }
 }
