@@ -2749,10 +2749,10 @@ struct hcq_program {
 typedef struct hcqi_stamp {
     hcq_device *dev;
     uint64_t id;                       /* its serial */
-    uint64_t number;
-    hcqi_allocation *a;                /* NULL: is not in a list */
-    struct hcqi_stamp *next, *prev;    /* hcq_device.stamps, by number */
+    uint64_t number;                   /* of its last submission before the free */
 } hcqi_stamp;
+
+typedef struct hcqi_freed { hcqi_allocation *head, *tail; } hcqi_freed;
 
 typedef enum hcqi_block_state { HCQI_LIVE, HCQI_FREED, HCQI_TOMB } hcqi_block_state;
 
@@ -2760,21 +2760,20 @@ struct hcqi_allocation {
     hcq_memory memory;
     hcq_device *dev;
     uint64_t id;
-    uint32_t flags;
-    int imported;
+    uint32_t flags;                    /* of hcq_alloc, or HCQI_IMPORTED */
     hcqi_block_state state;
     int doomed;                        /* hcq_free_after was called */
     uint32_t names;                    /* by recordings and pending frees */
-    hcqi_allocation *next, *prev;      /* hcq_device.freed */
+    hcqi_freed *freed;                 /* hcq_device.waiting or .idle, linked by: */
+    hcqi_allocation *next, *prev;
     hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
     hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
     hcqi_stamp *stamps;                /* owner, then devices it is mapped to */
     uint32_t stamp_count, stamp_capacity;
-    uint32_t unmet;                    /* stamps that are in lists: freed, not yet idle */
+    uint32_t met;                      /* freed: stamps that are done, all = it is idle */
 };
 
-typedef struct hcqi_freed { hcqi_allocation *head, *tail; } hcqi_freed;
-
+#define HCQI_IMPORTED 0x80000000u      /* no flag of hcq_alloc */
 #define HCQI_SHELVES 64
 #define HCQI_SETTLE 128                /* steps before others get the lock */
 #define HCQI_ZERO_BYTES 16384          /* more are cleared without the lock */
@@ -2877,9 +2876,9 @@ struct hcq_device {
     hcq_program *programs;
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
-    hcqi_freed freed[2];               /* not idle, idle: least recently used first */
-    hcqi_allocation *shelves[HCQI_SHELVES];
-    hcqi_stamp *stamp_head, *stamp_tail; /* of freed blocks, whosever, by number */
+    hcqi_freed waiting;                /* freed blocks, whosever, for its work, by number */
+    hcqi_freed idle;                   /* its own: least recently used first */
+    hcqi_allocation *shelves[HCQI_SHELVES]; /* all of its own that are freed */
     uint64_t allocated_bytes, freed_bytes;
     hcqi_ring staging;
     hcq_queue *call_queue;             /* NULL: none yet, or a thread records it */
@@ -5728,10 +5727,10 @@ static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
 }
 
 static int hcqi_was_freed(const hcq_device *dev, uint64_t address) {
-    for (int list = 0; list < 2; list++) {
-        const hcqi_allocation *a = dev->freed[list].tail;
+    for (int idle = 0; idle < 2; idle++) {
+        const hcqi_allocation *a = idle ? dev->idle.tail : dev->waiting.tail;
         for (int i = 0; a != NULL && i < 128; i++, a = a->prev) {
-            if (address - a->memory.address < a->memory.size) { return 1; }
+            if (a->dev == dev && address - a->memory.address < a->memory.size) { return 1; }
         }
     }
     return 0;
@@ -9966,9 +9965,9 @@ HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
 /* ========================================================================== */
 /* ---- memory: public ------------------------------------------ >>caching - */
 
-/* A freed block waits in the list of each device whose work may still use it;
-   when the last of them is through it is idle. Blocks of one size and kind make
-   a ring, the idle ones first: each step of an alloc or a free looks at one. */
+/* A freed block goes from list to list: of what waits for the work of a device that it
+   was used on, one after the other, then of what is idle. Blocks of one size and kind
+   make a ring besides, the idle ones first: an alloc or a free looks at one. */
 
 static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t flags) {
     uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
@@ -9981,50 +9980,29 @@ static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t fla
 
 /* Nobody will be given it again. */
 static int hcqi_allocation_uncached(const hcqi_allocation *a) {
-    return a->imported || (a->flags & HCQ_NO_CACHE) != 0 ||
+    return (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) != 0 ||
            ((a->flags & HCQ_ZEROED) != 0 && a->memory.host == NULL);
 }
 
-static void hcqi_shelf_put(hcqi_allocation *a) {
-    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags);
-    hcqi_allocation *first = *link;
+static void hcqi_shelf_put(hcqi_allocation *a, int idle) {
+    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *first = *link;
     a->same_next = first != NULL ? first : a;
     a->same_prev = first != NULL ? first->same_prev : a;
     a->same_prev->same_next = a;
     a->same_next->same_prev = a;
-    if (first == NULL) { a->shelf_next = NULL; }
-    if (first != NULL && a->unmet == 0) { a->shelf_next = first->shelf_next; }
-    if (first == NULL || a->unmet == 0) { *link = a; }
+    if (first != NULL && !idle) { return; }
+    a->shelf_next = first != NULL ? first->shelf_next : NULL;
+    *link = a;
 }
 
 static void hcqi_shelf_take(hcqi_allocation *a) {
-    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags);
-    if (*link == a && a->same_next != a) {
-        a->same_next->shelf_next = a->shelf_next;
-        *link = a->same_next;
-    } else if (*link == a) {
-        *link = a->shelf_next;
+    hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *next = a->same_next;
+    if (*link == a) {
+        if (next != a) { next->shelf_next = a->shelf_next; }
+        *link = next != a ? next : a->shelf_next;
     }
-    a->same_prev->same_next = a->same_next;
-    a->same_next->same_prev = a->same_prev;
-}
-
-/* Into the list that its stamps say; to its front where nobody will want it. */
-static void hcqi_freed_put(hcqi_allocation *a) {
-    hcqi_freed *list = &a->dev->freed[a->unmet == 0];
-    int front = hcqi_allocation_uncached(a);
-    a->prev = front ? NULL : list->tail;
-    a->next = front ? list->head : NULL;
-    if (a->prev != NULL) { a->prev->next = a; } else { list->head = a; }
-    if (a->next != NULL) { a->next->prev = a; } else { list->tail = a; }
-    if (!front) { hcqi_shelf_put(a); }
-}
-
-static void hcqi_freed_take(hcqi_allocation *a) {
-    hcqi_freed *list = &a->dev->freed[a->unmet == 0];
-    if (a->prev != NULL) { a->prev->next = a->next; } else { list->head = a->next; }
-    if (a->next != NULL) { a->next->prev = a->prev; } else { list->tail = a->prev; }
-    if (!hcqi_allocation_uncached(a)) { hcqi_shelf_take(a); }
+    a->same_prev->same_next = next;
+    next->same_prev = a->same_prev;
 }
 
 /* Is something not done that was submitted before the block was freed? */
@@ -10033,49 +10011,43 @@ static int hcqi_stamp_unmet(const hcqi_stamp *s) {
            s->dev->done_prefix < s->number;
 }
 
-static void hcqi_stamp_link(hcqi_stamp *s, hcqi_allocation *a) {
-    hcqi_stamp *before = s->dev->stamp_tail;
-    while (before != NULL && before->number > s->number) { before = before->prev; } /* rare */
-    s->a = a;
-    s->prev = before;
-    s->next = before != NULL ? before->next : s->dev->stamp_head;
-    if (before != NULL) { before->next = s; } else { s->dev->stamp_head = s; }
-    if (s->next != NULL) { s->next->prev = s; } else { s->dev->stamp_tail = s; }
-    a->unmet++;
-}
-
-static void hcqi_stamp_unlink(hcqi_stamp *s) {
-    if (s->prev != NULL) { s->prev->next = s->next; } else { s->dev->stamp_head = s->next; }
-    if (s->next != NULL) { s->next->prev = s->prev; } else { s->dev->stamp_tail = s->prev; }
-    s->a->unmet--;
-    s->a = NULL;
-}
-
-static void hcqi_freed_link(hcqi_allocation *a) {
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        if (hcqi_stamp_unmet(&a->stamps[i])) { hcqi_stamp_link(&a->stamps[i], a); }
+/* Into the list that its stamps say. Those that nobody will want are the first to
+   leave. A block that came from another device's list may find many that wait for later
+   work: it goes behind some of them rather than look at all. */
+static void hcqi_freed_put(hcqi_allocation *a) {
+    while (a->met < a->stamp_count && !hcqi_stamp_unmet(&a->stamps[a->met])) { a->met++; }
+    const hcqi_stamp *stamp = a->met < a->stamp_count ? &a->stamps[a->met] : NULL;
+    hcqi_freed *list = stamp != NULL ? &stamp->dev->waiting : &a->dev->idle;
+    hcqi_allocation *before = list->tail;
+    for (int i = 0; stamp != NULL && before != NULL && i < HCQI_SETTLE; i++) {
+        if (before->stamps[before->met].number <= stamp->number) { break; }
+        before = before->prev;
     }
-    hcqi_freed_put(a);
+    if (stamp == NULL && hcqi_allocation_uncached(a)) { before = NULL; }
+    a->freed = list;
+    a->prev = before;
+    a->next = before != NULL ? before->next : list->head;
+    *(a->prev != NULL ? &a->prev->next : &list->head) = a;
+    *(a->next != NULL ? &a->next->prev : &list->tail) = a;
     a->dev->freed_bytes += a->memory.size;
+    hcqi_shelf_put(a, stamp == NULL);
 }
 
-static void hcqi_freed_unlink(hcqi_allocation *a) {
-    hcqi_freed_take(a);
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        if (a->stamps[i].a != NULL) { hcqi_stamp_unlink(&a->stamps[i]); }
-    }
+static void hcqi_freed_take(hcqi_allocation *a) {
+    *(a->prev != NULL ? &a->prev->next : &a->freed->head) = a->next;
+    *(a->next != NULL ? &a->next->prev : &a->freed->tail) = a->prev;
     a->dev->freed_bytes -= a->memory.size;
+    hcqi_shelf_take(a);
 }
 
-/* Work up to `number` is done: what waited for no more than that is idle. */
-static void hcqi_stamps_meet(hcq_device *dev, uint64_t number, uint32_t most) {
-    for (uint32_t i = 0; i < most && dev->stamp_head != NULL; i++) {
-        hcqi_stamp *s = dev->stamp_head;
-        hcqi_allocation *a = s->a;
-        if (s->number > number) { return; }
-        if (a->unmet == 1) { hcqi_freed_take(a); }
-        hcqi_stamp_unlink(s);
-        if (a->unmet == 0) { hcqi_freed_put(a); }
+/* Work of `dev` up to `number` is done: what waits for no more than that goes on. */
+static void hcqi_freed_meet(hcq_device *dev, uint64_t number, uint32_t most) {
+    for (uint32_t i = 0; i < most && dev->waiting.head != NULL; i++) {
+        hcqi_allocation *a = dev->waiting.head;
+        if (a->stamps[a->met].number > number) { return; }
+        hcqi_freed_take(a);
+        a->met++;
+        hcqi_freed_put(a);
     }
 }
 
@@ -10084,7 +10056,7 @@ static void hcqi_freed_settle(uint32_t most) {
     hcqi_reap_all();
     for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
         hcq_device *dev = hcqi_core.devices[slot];
-        if (dev != NULL) { hcqi_stamps_meet(dev, dev->done_prefix, most); }
+        if (dev != NULL) { hcqi_freed_meet(dev, dev->done_prefix, most); }
     }
 }
 
@@ -10110,12 +10082,15 @@ static void hcqi_allocation_unmap(hcqi_allocation *a) {
     }
 }
 
-static void hcqi_list_dealloc(hcq_device *dev, hcqi_allocation *list) {
-    for (; list != NULL; list = list->next) { dev->backend->dealloc(dev->self, &list->memory); }
-}
-
-/* Their blocks are gone; the records stay while they are named. */
-static void hcqi_list_bury(hcqi_allocation *list) {
+/* Back to the backend with a list of blocks, if possible without the lock; their
+   records stay while they are named. */
+static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
+    apart = apart && dev->caps.unlocked;
+    if (apart) { hcqi_apart_begin(dev); }
+    for (hcqi_allocation *a = list; a != NULL; a = a->next) {
+        dev->backend->dealloc(dev->self, &a->memory);
+    }
+    if (apart) { hcqi_apart_end(dev); }
     while (list != NULL) {
         hcqi_allocation *a = list;
         list = a->next;
@@ -10124,27 +10099,15 @@ static void hcqi_list_bury(hcqi_allocation *list) {
     }
 }
 
-/* Back to the backend with a list of blocks, if possible without the lock. */
-static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
-    if (apart && dev->caps.unlocked) {
-        hcqi_apart_begin(dev);
-        hcqi_list_dealloc(dev, list);
-        hcqi_apart_end(dev);
-    } else {
-        hcqi_list_dealloc(dev, list);
-    }
-    hcqi_list_bury(list);
-}
-
 /* Gives idle blocks back, oldest first, until at most `keep` bytes are left;
    uncached ones go in any case. `apart`: may let go of the lock. */
 static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
     for (;;) {
         hcqi_allocation *list = NULL;
         for (uint32_t i = 0; i < HCQI_SETTLE; i++) {
-            hcqi_allocation *a = dev->freed[1].head;
+            hcqi_allocation *a = dev->idle.head;
             if (a == NULL || (!hcqi_allocation_uncached(a) && dev->freed_bytes <= keep)) { break; }
-            hcqi_freed_unlink(a);
+            hcqi_freed_take(a);
             hcqi_allocation_unmap(a);
             a->next = list;
             list = a;
@@ -10154,9 +10117,16 @@ static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
     }
 }
 
-static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags) {
+/* A freed block that is idle; or `soon`: what uses it is handed over, so that it ends. */
+static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags,
+                                        int soon) {
     hcqi_allocation *a = *hcqi_shelf(dev, size, flags);
-    return a != NULL && a->unmet == 0 ? a : NULL;
+    if (a == NULL || hcqi_allocation_uncached(a)) { return NULL; }
+    for (uint32_t i = a->met; i < a->stamp_count; i++) {
+        const hcqi_stamp *s = &a->stamps[i];
+        if (hcqi_stamp_unmet(s) && (!soon || s->number > s->dev->handed_prefix)) { return NULL; }
+    }
+    return a;
 }
 
 static hcqi_allocation *hcqi_allocation_new(hcq_device *dev) {
@@ -10168,9 +10138,17 @@ static hcqi_allocation *hcqi_allocation_new(hcq_device *dev) {
         hcqi_delete(&dev->hooks, a, sizeof *a);
         return NULL;
     }
-    a->stamp_capacity = 1;
+    a->stamps->dev = dev;
+    a->stamps->id = dev->serial;
+    a->stamp_count = a->stamp_capacity = 1;
     dev->refs++;
     return a;
+}
+
+static hcq_result hcqi_table_room(hcq_device *dev, const char *what) {
+    int room = HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity,
+                         (uint64_t)dev->table_count + 1);
+    return room ? HCQ_OK : hcqi_oom(dev, what);
 }
 
 /* Enters a block into the table of living ones; there is room. */
@@ -10184,9 +10162,6 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
     a->state = HCQI_LIVE;
     a->doomed = 0;
     a->id = ++hcqi_core.serial;
-    a->stamps[0].dev = dev;
-    a->stamps[0].id = dev->serial;
-    a->stamp_count = 1;
     buffer->address = a->memory.address;
     buffer->size = a->memory.size;
     buffer->host = a->memory.host;
@@ -10194,70 +10169,69 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
     buffer->id = a->id;
 }
 
-/* A cached block under a new record, should recordings still name the old. */
+/* A cached block, under a new record should recordings still name the old. */
 static hcqi_allocation *hcqi_freed_reuse(hcqi_allocation *a) {
-    hcqi_allocation *now = a;
-    if (a->names != 0) {
-        now = hcqi_allocation_new(a->dev);
-        if (now == NULL) { return NULL; }
+    hcqi_allocation *now = a->names == 0 ? a : hcqi_allocation_new(a->dev);
+    if (now == NULL) { return NULL; }
+    hcqi_freed_take(a);
+    if (now != a) {
+        hcqi_allocation fresh = *now;
         now->memory = a->memory;
         now->flags = a->flags;
-        if (!HCQI_GROW(&now->dev->hooks, now->stamps, now->stamp_capacity, a->stamp_count)) {
-            hcqi_allocation_delete(now);
-            return NULL;
-        }
-    }
-    hcqi_freed_unlink(a);
-    if (now != a) {
-        memcpy(now->stamps, a->stamps, a->stamp_count * sizeof *a->stamps);
+        now->stamps = a->stamps;
         now->stamp_count = a->stamp_count;
+        now->stamp_capacity = a->stamp_capacity;
+        a->stamps = fresh.stamps;
+        a->stamp_count = fresh.stamp_count;
+        a->stamp_capacity = fresh.stamp_capacity;
         a->state = HCQI_TOMB;
     }
     return now;
 }
 
-static hcq_result hcqi_backend_memory(hcq_device *dev, uint64_t size, uint32_t flags,
-                                      hcq_memory *memory, int apart) {
-    uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_ZEROED);
-    apart = apart && dev->caps.unlocked;
-    for (int again = 0;; again++) {
-        memset(memory, 0, sizeof *memory);
-        if (apart) { hcqi_apart_begin(dev); }
-        hcq_result r = dev->backend->alloc(dev->self, size, wanted, memory);
-        if (apart) { hcqi_apart_end(dev); }
-        if (r != HCQ_ERROR_OUT_OF_MEMORY || again) { return r; }
-        hcqi_freed_settle(UINT32_MAX); /* once more with an empty cache */
-        hcqi_freed_trim(dev, 0, apart);
-    }
-}
-
-/* A block that nobody else knows of: from the cache, or a new one. */
+/* A new block, if need be in place of all that is cached. */
 static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
                                        hcqi_allocation **out) {
-    hcqi_allocation *a = hcqi_freed_find(dev, size, flags);
-    *out = a != NULL ? hcqi_freed_reuse(a) : hcqi_allocation_new(dev);
-    if (*out == NULL) { return hcqi_oom(dev, "alloc"); }
-    if (a != NULL) { return HCQ_OK; }
-    hcq_result r = hcqi_backend_memory(dev, size, flags, &(*out)->memory, apart);
-    if (r != HCQ_OK) {
-        hcqi_allocation_delete(*out);
-        return hcqi_refuse(dev, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
-                           (unsigned long long)size, hcq_result_text(r),
-                           (unsigned long long)dev->allocated_bytes,
-                           (unsigned long long)dev->freed_bytes);
+    uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_ZEROED);
+    hcqi_allocation *a = hcqi_allocation_new(dev);
+    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
+    if (a == NULL) { return hcqi_oom(dev, "alloc"); }
+    apart = apart && dev->caps.unlocked;
+    for (int again = 0; r == HCQ_ERROR_OUT_OF_MEMORY && again < 2; again++) {
+        if (again) {
+            hcqi_freed_settle(UINT32_MAX);
+            hcqi_freed_trim(dev, 0, apart);
+        }
+        memset(&a->memory, 0, sizeof a->memory);
+        if (apart) { hcqi_apart_begin(dev); }
+        r = dev->backend->alloc(dev->self, size, wanted, &a->memory);
+        if (apart) { hcqi_apart_end(dev); }
     }
-    (*out)->memory.size = size;
-    (*out)->flags = flags;
-    return HCQ_OK;
+    a->memory.size = size;
+    a->flags = flags;
+    *out = a;
+    if (r == HCQ_OK) { return r; }
+    hcqi_allocation_delete(a);
+    return hcqi_refuse(dev, r, "alloc of %llu bytes: %s; %llu in use, %llu cached",
+                       (unsigned long long)size, hcq_result_text(r),
+                       (unsigned long long)dev->allocated_bytes,
+                       (unsigned long long)dev->freed_bytes);
 }
 
-/* A cached block or a new one, into the table. `apart`: may let go of the lock. */
+/* A cached block or a new one, into the table. `apart`: may let go of the lock. `soon`:
+   one that is not idle will do, its stamps say what still runs. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
-                             hcq_buffer *buffer) {
-    hcqi_allocation *a;
+                             int soon, hcq_buffer *buffer) {
+    hcq_result r = HCQ_OK;
     hcqi_freed_settle(HCQI_SETTLE);
     hcqi_freed_trim(dev, dev->desc.cache_bytes, apart);
-    hcq_result r = hcqi_allocation_make(dev, size, flags, apart, &a);
+    hcqi_allocation *a = hcqi_freed_find(dev, size, flags, soon);
+    if (a != NULL) {
+        a = hcqi_freed_reuse(a);
+        if (a == NULL) { r = hcqi_oom(dev, "alloc"); }
+    } else {
+        r = hcqi_allocation_make(dev, size, flags, apart, &a);
+    }
     if (r != HCQ_OK) { return r; }
     if ((flags & HCQ_ZEROED) && a->memory.host != NULL) {
         apart = apart && size > HCQI_ZERO_BYTES;
@@ -10265,10 +10239,11 @@ static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int
         memset(a->memory.host, 0, (size_t)size);
         if (apart) { hcqi_apart_end(dev); }
     }
-    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
-        a->next = NULL;
-        hcqi_list_release(dev, a, 0);
-        return hcqi_oom(dev, "alloc");
+    r = hcqi_table_room(dev, "alloc");
+    if (r != HCQ_OK) {
+        a->state = HCQI_FREED;
+        hcqi_freed_put(a);
+        return r;
     }
     hcqi_allocation_live(a, buffer);
     return HCQ_OK;
@@ -10282,12 +10257,10 @@ static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
 static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flags,
                                    const hcq_buffer *buffer) {
     uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
-    hcq_result r = hcqi_device_check(dev, buffer != NULL, "buffer: is NULL");
-    if (r == HCQ_OK) {
-        r = hcqi_device_check(dev, size != 0 && size <= SIZE_MAX / 2, "size: is 0 or too large");
-    }
-    if (r == HCQ_OK) { r = hcqi_device_check(dev, !(flags & ~known), "flags: unknown bits"); }
-    return r;
+    const char *bad = buffer == NULL ? "buffer: is NULL"
+                    : size == 0 || size > SIZE_MAX / 2 ? "size: is 0 or too large"
+                    : flags & ~known ? "flags: unknown bits" : NULL;
+    return hcqi_device_check(dev, bad == NULL, bad);
 }
 
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
@@ -10296,45 +10269,43 @@ HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
     r = hcqi_alloc_check(device, size, flags, buffer);
-    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, 1, buffer); }
+    if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, 1, 0, buffer); }
     return hcqi_leave_with(r);
 }
 
 static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buffer *buffer) {
+    uint64_t first = (uint64_t)(uintptr_t)ptr;
     if (dev->backend->import == NULL) {
         return hcqi_refuse(dev, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
     }
-    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
-        return hcqi_oom(dev, "import");
-    }
-    uint32_t at = hcqi_table_at(dev, (uint64_t)(uintptr_t)ptr + size - 1);
-    if (at != 0 && dev->table[at - 1]->memory.host != NULL) {
-        const hcq_memory *m = &dev->table[at - 1]->memory;
-        if ((uint64_t)(uintptr_t)m->host + m->size > (uint64_t)(uintptr_t)ptr &&
-            (uint64_t)(uintptr_t)m->host < (uint64_t)(uintptr_t)ptr + size) {
-            return hcqi_refuse(dev, HCQ_ERROR_INVALID, "ptr: overlaps a living buffer");
-        }
+    hcq_result r = hcqi_table_room(dev, "import");
+    if (r != HCQ_OK) { return r; }
+    uint32_t at = hcqi_table_at(dev, first + size - 1);
+    const hcq_memory *below = at == 0 ? NULL : &dev->table[at - 1]->memory;
+    uint64_t host = below == NULL ? 0 : (uint64_t)(uintptr_t)below->host;
+    if (host != 0 && host + below->size > first && host < first + size) {
+        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "ptr: overlaps a living buffer");
     }
     hcqi_allocation *a = hcqi_allocation_new(dev);
     if (a == NULL) { return hcqi_oom(dev, "import"); }
-    hcq_result r = dev->backend->import(dev->self, ptr, size, &a->memory);
+    r = dev->backend->import(dev->self, ptr, size, &a->memory);
     if (r != HCQ_OK) {
         hcqi_allocation_delete(a);
         return r;
     }
     a->memory.size = size;
-    a->imported = 1;
+    a->flags = HCQI_IMPORTED;
     hcqi_allocation_live(a, buffer);
     return HCQ_OK;
 }
 
 HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
+    const char *bad = buffer == NULL ? "buffer: is NULL" : ptr == NULL ? "ptr: is NULL"
+                    : size == 0 ? "size: is 0" : NULL;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    hcq_result r = hcqi_device_check(device, buffer != NULL, "buffer: is NULL");
-    if (r == HCQ_OK) { r = hcqi_device_check(device, ptr != NULL, "ptr: is NULL"); }
-    if (r == HCQ_OK) { r = hcqi_device_check(device, size != 0, "size: is 0"); }
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    r = hcqi_device_check(device, bad == NULL, bad);
     if (r == HCQ_OK) { r = hcqi_import(device, ptr, size, buffer); }
     return hcqi_leave_with(r);
 }
@@ -10353,7 +10324,8 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
             a->stamps[i].number = a->stamps[i].dev->next_number - 1;
         }
     }
-    hcqi_freed_link(a);
+    a->met = 0;
+    hcqi_freed_put(a);
 }
 
 /* Only running work is left before the points of hcq_free_after: the block can
@@ -10415,55 +10387,40 @@ static hcq_result hcqi_submit_action(hcq_device *dev, const hcq_point *waits, ui
     return r;
 }
 
-static hcq_result hcqi_free_after(const hcq_buffer *buffer, const hcq_point *waits,
-                                  uint32_t wait_count, hcq_point *done) {
-    hcq_result why;
+HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, uint32_t wait_count,
+                                   hcq_point *point) {
+    hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
+    hcq_result r;
     hcqi_enter();
-    hcqi_allocation *a = hcqi_free_find(buffer, &why);
-    if (a == NULL) { return hcqi_leave_with(why); }
-    a->names++; /* the record stays until the submission is over */
-    a->doomed = 1;
-    uint64_t before = a->dev->next_number;
-    hcq_result r = hcqi_submit_action(a->dev, waits, wait_count, a, done);
-    if (r != HCQ_OK && a->dev->next_number == before) {
-        a->names--;
-        a->doomed = 0;
+    hcqi_allocation *a = hcqi_free_find(&buffer, &r);
+    if (a != NULL) {
+        uint64_t before = a->dev->next_number;
+        a->names++; /* the record stays until the submission is over */
+        a->doomed = 1;
+        r = hcqi_submit_action(a->dev, waits, wait_count, a, &done);
+        if (r != HCQ_OK && a->dev->next_number == before) {
+            a->names--;
+            a->doomed = 0;
+        }
     }
+    if (point != NULL) { *point = done; }
     return hcqi_leave_with(r);
 }
 
-HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, uint32_t wait_count,
-                                   hcq_point *point) {
-    hcq_point done = { { 0 }, 0 };
-    hcq_result r = hcqi_free_after(&buffer, waits, wait_count, &done);
-    if (point != NULL) { *point = done; }
-    return r;
-}
-
-/* The first freed block if its work is done, or handed over so that it will end. */
-static hcqi_allocation *hcqi_freed_soon(hcq_device *dev, uint64_t size, uint32_t flags) {
-    hcqi_allocation *a = flags & HCQ_ZEROED ? NULL : *hcqi_shelf(dev, size, flags);
-    for (uint32_t i = 0; a != NULL && i < a->stamp_count; i++) {
-        const hcqi_stamp *s = &a->stamps[i];
-        if (hcqi_stamp_unmet(s) && s->number > s->dev->handed_prefix) { return NULL; }
-    }
-    return a;
-}
-
-/* `waits` and what the block's last users still run; `a` NULL: a new block. */
-static hcq_result hcqi_alloc_submit(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
-                                    const hcqi_allocation *a, hcq_point *point) {
+/* Orders a block: after `waits` and what its last users still run. */
+static hcq_result hcqi_alloc_submit(const hcqi_allocation *a, const hcq_point *waits,
+                                    uint32_t wait_count, hcq_point *point) {
+    hcq_device *dev = a->dev;
     hcq_point *all = NULL;
     uint32_t capacity = 0, count = 0;
-    uint32_t stamps = a == NULL ? 0 : a->stamp_count;
     if (waits == NULL && wait_count != 0) {
         return hcqi_refuse(dev, HCQ_ERROR_INVALID, "waits: is NULL");
     }
-    if (!HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + stamps)) {
+    if (!HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count)) {
         return hcqi_oom(dev, "alloc_after");
     }
     for (uint32_t i = 0; i < wait_count; i++) { all[count++] = waits[i]; }
-    for (uint32_t i = 0; i < stamps; i++) {
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
         const hcqi_stamp *s = &a->stamps[i];
         if (!hcqi_stamp_unmet(s)) { continue; }
         all[count++] = hcq_at(hcqi_signal_handle(s->dev->timeline), s->number);
@@ -10473,38 +10430,19 @@ static hcq_result hcqi_alloc_submit(hcq_device *dev, const hcq_point *waits, uin
     return r;
 }
 
-/* The block of hcq_alloc_after: idle, soon idle, or new. The submission that
-   orders it comes first, so that a refusal leaves nothing behind. */
+/* The block may be one that handed-over work still uses, unless the host clears it. */
 static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                    uint64_t size, uint32_t flags, hcq_buffer *buffer,
                                    hcq_point *point) {
-    hcqi_freed_settle(HCQI_SETTLE);
-    hcqi_allocation *a = hcqi_freed_soon(dev, size, flags);
-    if (a == NULL) {
-        hcq_result r = hcqi_alloc(dev, size, flags, 1, buffer);
-        if (r != HCQ_OK) { return r; }
-        r = hcqi_alloc_submit(dev, waits, wait_count, NULL, point);
-        if (r != HCQ_OK) {
-            hcqi_allocation_retire(hcqi_allocation_find(dev, buffer->address));
-            memset(buffer, 0, sizeof *buffer);
-        }
-        return r;
-    }
-    if (!HCQI_GROW(&dev->hooks, dev->table, dev->table_capacity, (uint64_t)dev->table_count + 1)) {
-        return hcqi_oom(dev, "alloc_after");
-    }
-    a = hcqi_freed_reuse(a);
-    if (a == NULL) { return hcqi_oom(dev, "alloc_after"); }
-    hcq_result r = hcqi_alloc_submit(dev, waits, wait_count, a, point);
+    hcq_result r = hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, buffer);
+    if (r != HCQ_OK) { return r; }
+    hcqi_allocation *a = hcqi_allocation_find(dev, buffer->address);
+    r = hcqi_alloc_submit(a, waits, wait_count, point);
     if (r != HCQ_OK) {
-        a->state = HCQI_FREED;
-        hcqi_freed_link(a);
-        return r;
+        hcqi_allocation_retire(a);
+        memset(buffer, 0, sizeof *buffer);
     }
-    uint32_t users = a->stamp_count; /* should the point fail, a free still waits for them */
-    hcqi_allocation_live(a, buffer);
-    a->stamp_count = users;
-    return HCQ_OK;
+    return r;
 }
 
 HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
@@ -12278,7 +12216,7 @@ static hcq_result hcqi_graph_empties(hcq_queue *q) {
     for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
         hcqi_empty *e = &g->empties[i];
         if (e->a != NULL) { continue; }
-        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, 0, &e->buffer);
+        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, 0, 0, &e->buffer);
         if (r != HCQ_OK) { return r; }
         e->a = hcqi_buffer_find(&e->buffer, &r);
         e->a->names++;
@@ -15810,14 +15748,15 @@ static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
         p->destroyed = 1;
         if (ours) { hcqi_program_unref(p); }
     }
-    for (;;) {
-        hcqi_allocation *a = dev->freed[dev->freed[0].head == NULL].head;
-        if (a != NULL) {
-            hcqi_freed_unlink(a);
-        } else if (dev->table_count != 0) {
+    for (uint32_t i = 0; dev->table_count != 0 || i < HCQI_SHELVES;) {
+        hcqi_allocation *a = dev->shelves[i];
+        if (dev->table_count != 0) {
             a = dev->table[--dev->table_count];
+        } else if (a != NULL) {
+            hcqi_freed_take(a);
         } else {
-            break;
+            i++;
+            continue;
         }
         if (a->names != 0) { hcqi_core.named_frees++; }
         a->state = HCQI_FREED;
@@ -15838,7 +15777,7 @@ static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
         n->result = HCQ_ERROR_CANCELLED;
         hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
     }
-    hcqi_stamps_meet(dev, UINT64_MAX, UINT32_MAX);
+    hcqi_freed_meet(dev, UINT64_MAX, UINT32_MAX);
     return gone;
 }
 

@@ -214,7 +214,7 @@ static void cache_gives_up_the_oldest_first(TEST_ARGS) {
     }
     CHECK_OK(hcq_trim(dev, 3 * (SIZE + COUNT)));
     for (uint32_t i = 0; i < COUNT; i++) {
-        hcqi_allocation *a = hcqi_freed_find(dev, SIZE + i, 0);
+        hcqi_allocation *a = hcqi_freed_find(dev, SIZE + i, 0, 0);
         CHECK((a != NULL) == (i >= 3));
     }
     CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 3 * SIZE + 3 + 4 + 5);
@@ -223,7 +223,7 @@ static void cache_gives_up_the_oldest_first(TEST_ARGS) {
     CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 2 * SIZE + 3 + 5);
     CHECK_RESULT(hcq_free(blocks[4]), HCQ_ERROR_CLOSED); /* the old name is stale */
     CHECK_OK(hcq_trim(dev, 0));
-    CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 0 && dev->freed[0].head == NULL && dev->freed[1].head == NULL);
+    CHECK(test_query(dev, HCQ_QUERY_CACHED_BYTES) == 0 && dev->waiting.head == NULL && dev->idle.head == NULL);
     CHECK_OK(hcq_close(dev));
 }
 
