@@ -5824,10 +5824,12 @@ static hcqi_allocation *hcqi_address_find(hcq_device *dev, uint64_t address, hcq
 
 /* ========================================================================== */
 /* ---- queues: recording ------------------------------------- >>recording - */
+/* A command is a packet, a meta, the allocations that it names and an argument block or
+   payload, each in an array of the queue. A recording call begins one behind the last,
+   fills it in, and ends it, which counts it. */
 
-/* Without the lock, unless `q` is not NULL. */
-static hcq_result hcqi_queue_check(const hcq_queue *q, hcq_result *sticky) {
-    *sticky = HCQ_OK;
+/* Without the lock. */
+static hcq_result hcqi_queue_check(const hcq_queue *q) {
     if (q == NULL) {
         (void)hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "queue: is NULL");
         return HCQ_ERROR_INVALID;      /* which compilers see */
@@ -5835,11 +5837,17 @@ static hcq_result hcqi_queue_check(const hcq_queue *q, hcq_result *sticky) {
 #if HCQ_VALIDATE
     HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
 #endif
-    *sticky = q->sticky;
     return hcqi_own_check(q->dev, "queue");
 }
 
-/* The same for a submission to `dev`; with the lock held. */
+/* Takes the lock for a call on `q`; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_queue_enter(const hcq_queue *q) {
+    hcq_result r = hcqi_queue_check(q);
+    if (r == HCQ_OK) { hcqi_enter(); }
+    return r;
+}
+
+/* The check for a submission to `dev`; with the lock held. */
 static hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
 #if HCQ_VALIDATE
     HCQ_ASSERT(q->magic == HCQI_MAGIC_QUEUE && "hcq: not a living queue");
@@ -5853,164 +5861,179 @@ static hcq_result hcqi_queue_ready(const hcq_queue *q, hcq_device *dev) {
                        q->error);
 }
 
-/* A line about command `index` of a queue. */
-static HCQI_PRINTF(4, 0) void hcqi_command_log(hcq_queue *q, uint32_t index, hcq_result result,
-                                               const char *format, va_list args) {
-    char text[192];
-    vsnprintf(text, sizeof text, format, args);
-    hcqi_refuse(q->dev, result, "queue '%s' command %u: %s", q->label, index, text);
-}
-
-/* Ends a refused recording call: the first error sticks to the queue. */
-static HCQI_PRINTF(3, 4) int32_t hcqi_record_refuse(hcq_queue *q, hcq_result result,
-                                                    const char *format, ...) {
+/* Ends a refused call, which has the lock: a line about command `index`, or about the
+   queue if that is HCQI_NONE. Where the next command was to be, the first error sticks. */
+static HCQI_PRINTF(4, 5) hcq_result hcqi_queue_refuse(hcq_queue *q, uint32_t index,
+                                                      hcq_result result,
+                                                      const char *format, ...) {
+    char text[192], command[24] = "";
     va_list args;
     va_start(args, format);
-    hcqi_command_log(q, q->count, result, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (q->sticky == HCQ_OK) {
-        int n = snprintf(q->error, sizeof q->error, "command %u: ", q->count);
-        va_start(args, format);
-        vsnprintf(q->error + n, sizeof q->error - (size_t)n, format, args);
-        va_end(args);
+    if (index != HCQI_NONE) { snprintf(command, sizeof command, " command %u", index); }
+    hcqi_refuse(q->dev, result, "queue '%s'%s: %s", q->label, command, text);
+    if (index == q->count && q->sticky == HCQ_OK) {
+        snprintf(q->error, sizeof q->error, "command %u: %.100s", index, text);
         q->sticky = result;
     }
-    hcqi_leave();
-    return (int32_t)result;
+    return hcqi_leave_with(result);
 }
 
-/* What grows beyond this does so without the lock, before a command is recorded. */
-#define HCQI_GROW_BYTES 65536
+/* Ends the calling function, which has the lock, with such a refusal unless `ok`. */
+#define HCQI_CHECK(q, index, ok, result, ...)                                      \
+    do {                                                                           \
+        if (!(ok)) { return hcqi_queue_refuse((q), (index), (result), __VA_ARGS__); } \
+    } while (0)
 
-static void hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint64_t need,
-                             size_t item) {
+/* Ends it with what `call` refused. */
+#define HCQI_PASS(call)                                                            \
+    do {                                                                           \
+        hcq_result hcqi_passed = (call);                                           \
+        if (hcqi_passed != HCQ_OK) { return hcqi_passed; }                         \
+    } while (0)
+
+static hcq_result hcqi_record_oom(hcq_queue *q) {
+    return hcqi_queue_refuse(q, q->count, HCQ_ERROR_OUT_OF_MEMORY,
+                             "queue: out of memory while recording");
+}
+
+/* Makes room for `need` items. Others look at the array with the lock, but need not
+   wait until it is copied. */
+static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint64_t need,
+                            size_t item) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
-    uint32_t old = *capacity;
-    void *items, *grown;
-    if (need <= old || old * item < HCQI_GROW_BYTES || old > UINT32_MAX / 4) { return; }
-    grown = hcqi_new(hooks, (size_t)old * 2 * item);
-    if (grown == NULL) { return; }     /* recording will find out, too */
+    uint32_t old = *capacity, now = old;
+    void *items, *grown = NULL;
+    if (need <= old) { return 1; }
+    if (!hcqi_grow(hooks, &grown, &now, need, item)) { return 0; }
     memcpy(&items, field, sizeof items);
-    memcpy(grown, items, old * item);
-    hcqi_enter();                      /* others look at it with the lock */
+    if (items != NULL) { memcpy(grown, items, old * item); }
+    hcqi_enter();
     memcpy(field, &grown, sizeof grown);
-    *capacity = old * 2;
+    *capacity = now;
     hcqi_leave();
     hcqi_delete(hooks, items, old * item);
-}
-
-/* May the next command be one too many for some array? */
-static int hcqi_record_is_full(const hcq_queue *q) {
-    return q->count >= q->packet_capacity || q->count >= q->meta_capacity ||
-           q->name_capacity - q->name_count < HCQ_MAX_ARGS ||
-           q->arena_capacity - q->arena_size < 4096;
-}
-
-static void hcqi_record_rooms(hcq_queue *q) {
-    hcqi_record_room(q, &q->packets, &q->packet_capacity, (uint64_t)q->count + 1,
-                     sizeof *q->packets);
-    hcqi_record_room(q, &q->metas, &q->meta_capacity, (uint64_t)q->count + 1, sizeof *q->metas);
-    hcqi_record_room(q, &q->names, &q->name_capacity, (uint64_t)q->name_count + HCQ_MAX_ARGS,
-                     sizeof *q->names);
-    hcqi_record_room(q, &q->arena, &q->arena_capacity, (uint64_t)q->arena_size + 4096, 1);
-}
-
-/* Takes the lock; 0 = the call ends with *out. */
-static int hcqi_record_begin(hcq_queue *q, int compute_only, const char *what, int32_t *out) {
-    hcq_result sticky;
-    *out = (int32_t)hcqi_queue_check(q, &sticky);
-    if (*out != HCQ_OK) { return 0; }
-    *out = (int32_t)sticky;
-    if (sticky != HCQ_OK) { return 0; }
-    if (hcqi_record_is_full(q)) { hcqi_record_rooms(q); }
-    hcqi_enter();
-    if (compute_only && q->kind == HCQ_COPY) {
-        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "queue: a copy queue takes no %s", what);
-        return 0;
-    }
     return 1;
 }
 
-/* Room for one more packet with `names` allocations and `bytes` of argument
-   block or payload; NULL = out of memory, nothing changed. */
-static hcq_packet *hcqi_record_packet(hcq_queue *q, hcq_command_kind kind, uint32_t names,
-                                      uint32_t bytes) {
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
-    uint32_t arena = (q->arena_size + 15) & ~(uint32_t)15;
-    if (!HCQI_GROW(hooks, q->packets, q->packet_capacity, (uint64_t)q->count + 1) ||
-        !HCQI_GROW(hooks, q->metas, q->meta_capacity, (uint64_t)q->count + 1) ||
-        !HCQI_GROW(hooks, q->names, q->name_capacity, (uint64_t)q->name_count + names) ||
-        !HCQI_GROW(hooks, q->arena, q->arena_capacity, (uint64_t)arena + bytes)) {
-        return NULL;
-    }
-    hcq_packet *p = &q->packets[q->count];
-    hcqi_meta *m = &q->metas[q->count];
+static uint32_t hcqi_arena_next(const hcq_queue *q) {
+    return (q->arena_size + 15) & ~(uint32_t)15;
+}
+
+/* Takes the lock to record a command with `names` allocations and `bytes` of argument
+   block or payload, for which there is room then; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_record_enter(hcq_queue *q, uint32_t names, uint32_t bytes) {
+    HCQI_PASS(hcqi_queue_check(q));
+    HCQI_PASS(q->sticky);
+    uint64_t count = (uint64_t)q->count + 1;
+    int room = hcqi_record_room(q, &q->packets, &q->packet_capacity, count, sizeof *q->packets) &&
+               hcqi_record_room(q, &q->metas, &q->meta_capacity, count, sizeof *q->metas) &&
+               hcqi_record_room(q, &q->names, &q->name_capacity,
+                                (uint64_t)q->name_count + names, sizeof *q->names) &&
+               hcqi_record_room(q, &q->arena, &q->arena_capacity,
+                                (uint64_t)hcqi_arena_next(q) + bytes, 1);
+    hcqi_enter();
+    return room ? HCQ_OK : hcqi_record_oom(q);
+}
+
+static int hcqi_packet_is_sync(const hcq_packet *p) {
+    return p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_SIGNAL ||
+           p->kind == HCQ_COMMAND_TIMESTAMP || p->kind == HCQ_COMMAND_WAIT_DEVICE;
+}
+
+/* Does a profile show it? */
+static int hcqi_packet_is_timed(const hcq_packet *p) {
+    return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
+           p->kind != HCQ_COMMAND_EMPTY;
+}
+
+/* The same, and begins the command: packet and meta at hcq_queue.count are to be filled. */
+static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_t names,
+                                    uint32_t bytes) {
+    HCQI_PASS(hcqi_record_enter(q, names, bytes));
+    uint32_t index = q->count;
+    hcq_packet *p = &q->packets[index];
+    hcqi_meta *m = &q->metas[index];
     memset(p, 0, sizeof *p);
     memset(m, 0, sizeof *m);
     p->kind = (uint8_t)kind;
-    p->index = q->count;
-    m->arena = arena;
+    p->index = index;
+    m->arena = hcqi_arena_next(q);
     m->arena_size = bytes;
     m->name_first = q->name_count;
     m->name_count = names;
-    q->name_count += names;
-    q->arena_size = arena + bytes;
-    return p;
+    HCQI_CHECK(q, index, q->graph == NULL || !hcqi_packet_is_sync(p), HCQ_ERROR_INVALID,
+               "queue: a graph takes no waits, signals and timestamps, its submission does");
+    HCQI_CHECK(q, index, q->kind != HCQ_COPY || kind != HCQ_COMMAND_BARRIER, HCQ_ERROR_INVALID,
+               "queue: a copy queue takes no memory barrier");
+    HCQI_CHECK(q, index, q->kind != HCQ_COPY || kind != HCQ_COMMAND_EXEC, HCQ_ERROR_INVALID,
+               "queue: a copy queue takes no exec");
+    return HCQ_OK;
 }
 
+static void hcqi_program_unref(hcq_program *program);
+
+/* What a packet in a recording keeps alive. */
+static void hcqi_packet_ref(const hcq_packet *p) {
+    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
+        hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
+    }
+    if (p->kind == HCQ_COMMAND_EXEC) { p->u.exec.program->refs++; }
+}
+
+static void hcqi_packet_unref(const hcq_packet *p) {
+    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
+        hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
+    }
+    if (p->kind == HCQ_COMMAND_EXEC) { hcqi_program_unref(p->u.exec.program); }
+}
+
+/* From here on the command counts, and what it names stays. */
 static int32_t hcqi_record_end(hcq_queue *q) {
     hcqi_meta *m = &q->metas[q->count];
-    if (m->dev != NULL) { m->dev_serial = m->dev->serial; }
-    int32_t index = (int32_t)q->count++;
+    hcqi_packet_ref(&q->packets[q->count]);
+    for (uint32_t i = 0; i < m->name_count; i++) {
+        hcqi_allocation *a = q->names[m->name_first + i];
+        if (a != NULL) { a->names++; }
+    }
+    if (m->dev != NULL && m->dev_serial == 0) { m->dev_serial = m->dev->serial; }
+    q->name_count += m->name_count;
+    q->arena_size = m->arena + m->arena_size;
     q->generation++;
     q->bound = NULL;
+    int32_t index = (int32_t)q->count++;
     hcqi_leave();
     return index;
 }
 
-static int32_t hcqi_record_oom(hcq_queue *q) {
-    return hcqi_record_refuse(q, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory while recording");
-}
-
+/* Replaces a name of a command that counts. */
 static void hcqi_name_set(hcq_queue *q, uint32_t at, hcqi_allocation *a) {
     if (a != NULL) { a->names++; }
     if (q->names[at] != NULL) { hcqi_allocation_unname(q->names[at]); }
     q->names[at] = a;
 }
 
-/* The signal that a recorded point names; NULL with the reason logged. */
-static hcqi_signal *hcqi_record_signal(hcq_queue *q, hcq_point point, int raise, int32_t *out) {
-    hcqi_signal *s = hcqi_signal_find(point.signal);
-    *out = HCQ_OK;
-    if (s == NULL) {
-        int zero = point.signal.id == 0;
-        *out = hcqi_record_refuse(q, zero ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED,
-                                  zero ? "signal: is zero" : "signal: was destroyed");
-    } else if (point.value > HCQI_MAX_VALUE) {
-        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "value: above INT64_MAX");
-    } else if (raise && s->kind != HCQI_USER) {
-        *out = hcqi_record_refuse(q, HCQ_ERROR_INVALID, "signal: a timeline cannot be raised");
-    }
-    return *out == HCQ_OK ? s : NULL;
-}
-
-static int32_t hcqi_record_no_sync(hcq_queue *q) {
-    return hcqi_record_refuse(q, HCQ_ERROR_INVALID,
-                              "queue: a graph takes no waits, signals and timestamps, its "
-                              "submission does");
+/* Fills in a wait, signal or timestamp; anything but HCQ_OK: was refused. */
+static hcq_result hcqi_sync_set(hcq_queue *q, hcq_packet *p, hcqi_signal *s, uint64_t value) {
+    int raises = p->kind != HCQ_COMMAND_WAIT;
+    HCQI_CHECK(q, p->index, !raises || s->kind == HCQI_USER, HCQ_ERROR_INVALID,
+               "signal: a timeline cannot be raised");
+    HCQI_CHECK(q, p->index, value <= HCQI_MAX_VALUE, HCQ_ERROR_INVALID,
+               "value: above INT64_MAX");
+    p->u.sync.signal = s;
+    if (p->kind != HCQ_COMMAND_TIMESTAMP) { p->u.sync.value = value; }
+    return HCQ_OK;
 }
 
 static int32_t hcqi_record_sync(hcq_queue *q, hcq_command_kind kind, hcq_point point) {
-    int32_t out;
-    if (!hcqi_record_begin(q, 0, "", &out)) { return out; }
-    if (q->graph != NULL) { return hcqi_record_no_sync(q); }
-    hcqi_signal *s = hcqi_record_signal(q, point, kind != HCQ_COMMAND_WAIT, &out);
-    if (s == NULL) { return out; }
-    hcq_packet *p = hcqi_record_packet(q, kind, 0, 0);
-    if (p == NULL) { return hcqi_record_oom(q); }
-    p->u.sync.signal = s;
-    p->u.sync.value = point.value;
-    hcqi_signal_ref(s);
+    HCQI_PASS(hcqi_record_begin(q, kind, 0, 0));
+    uint32_t index = q->count;
+    hcq_packet *p = &q->packets[index];
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    HCQI_CHECK(q, index, point.signal.id != 0, HCQ_ERROR_INVALID, "signal: is zero");
+    HCQI_CHECK(q, index, s != NULL, HCQ_ERROR_CLOSED, "signal: was destroyed");
+    HCQI_PASS(hcqi_sync_set(q, p, s, point.value));
     return hcqi_record_end(q);
 }
 
@@ -6027,27 +6050,18 @@ HCQI_DEF int32_t hcq_queue_timestamp(hcq_queue *queue, hcq_signal signal) {
 }
 
 HCQI_DEF int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device) {
-    int32_t out;
-    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    if (queue->graph != NULL) { return hcqi_record_no_sync(queue); }
-    if (!hcqi_device_open(device)) {
-        return hcqi_record_refuse(queue, device == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED,
-                                  "device: is NULL or closed");
-    }
-    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_WAIT_DEVICE, 0, 0);
-    if (p == NULL) { return hcqi_record_oom(queue); }
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_WAIT_DEVICE, 0, 0));
+    HCQI_CHECK(queue, queue->count, hcqi_device_open(device),
+               device == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED,
+               "device: is NULL or closed");
+    hcq_packet *p = &queue->packets[queue->count];
     p->u.sync.device = device;
-    p->u.sync.signal = device->timeline;
-    hcqi_signal_ref(device->timeline); /* keeps the device's memory, too */
+    p->u.sync.signal = device->timeline; /* which keeps the device's memory, too */
     return hcqi_record_end(queue);
 }
 
 HCQI_DEF int32_t hcq_queue_memory_barrier(hcq_queue *queue) {
-    int32_t out;
-    if (!hcqi_record_begin(queue, 1, "memory barrier", &out)) { return out; }
-    if (hcqi_record_packet(queue, HCQ_COMMAND_BARRIER, 0, 0) == NULL) {
-        return hcqi_record_oom(queue);
-    }
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_BARRIER, 0, 0));
     queue->metas[queue->count].dev = queue->dev;
     return hcqi_record_end(queue);
 }
@@ -6104,20 +6118,6 @@ static int hcqi_placeholder_lives(const hcq_queue *q, uint64_t address) {
     return hcqi_device_open(dev) && dev->serial == serial;
 }
 
-/* The allocation that an argument's address lies in; NULL with HCQ_OK in *why
-   for a placeholder of the graph, and for address 0, which variables replace. */
-static hcqi_allocation *hcqi_arg_find(hcq_queue *q, const hcq_program *program, uint64_t address,
-                                      hcq_result *why) {
-    hcq_device *dev;
-    *why = HCQ_OK;
-    if (address == 0 && q->graph == NULL) { return NULL; }
-    if (hcqi_placeholder_size(q, address, &dev) != 0) {
-        if (!hcqi_placeholder_lives(q, address)) { *why = HCQ_ERROR_CLOSED; }
-        return NULL;
-    }
-    return hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, why);
-}
-
 /* Is one of the graph's placeholders among the bytes of an argument that is no
    buffer? Nobody would replace it there. */
 static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32_t arg,
@@ -6136,74 +6136,66 @@ static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32
 static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
                                       "argument may be";
 
-/* Undoes the names up to `name` of the command being recorded. */
-static int32_t hcqi_record_args_refuse(hcq_queue *q, const hcq_program *program, uint32_t arg,
-                                       uint32_t name, hcq_result why, const char *bad) {
-    uint32_t first = q->metas[q->count].name_first;
-    while (name > first) { hcqi_name_set(q, --name, NULL); }
-    q->name_count = first;
-    return hcqi_record_refuse(q, why, "args: argument %u of '%s' %s", arg, program->info.label,
-                              bad);
-}
-
-/* Looks up every buffer in the block just recorded; unknown ones undo it. */
-static int32_t hcqi_record_args(hcq_queue *q, hcq_program *program, const uint8_t *block) {
-    uint32_t name = q->metas[q->count].name_first;
-    for (uint32_t i = 0; i < program->info.arg_count; i++) {
-        const uint8_t *value = block + program->info.offsets[i];
-        if (!hcqi_arg_is_buffer(program->desc.args[i])) {
-            if (q->graph == NULL || !hcqi_arg_hides(q, program, i, value)) { continue; }
-            return hcqi_record_args_refuse(q, program, i, name, HCQ_ERROR_INVALID,
-                                           hcqi_hides_text);
-        }
-        uint64_t address;
-        hcq_result why;
-        memcpy(&address, value, sizeof address);
-        hcqi_allocation *a = hcqi_arg_find(q, program, address, &why);
-        if (why != HCQ_OK) {
-            char text[128];
-            const char *bad = hcqi_address_bad(program->dev, address, text, sizeof text);
-            return hcqi_record_args_refuse(q, program, i, name, why, bad);
-        }
-        hcqi_name_set(q, name++, a);
+/* The allocation that a buffer argument's address lies in; NULL with HCQ_OK in *why for
+   a placeholder of the graph, and in a new command for 0, which variables replace. */
+static hcqi_allocation *hcqi_arg_find(hcq_queue *q, uint32_t index, const hcq_program *program,
+                                      uint64_t address, hcq_result *why) {
+    hcq_device *dev;
+    *why = HCQ_OK;
+    if (address == 0 && q->graph == NULL && index == q->count) { return NULL; }
+    if (hcqi_placeholder_size(q, address, &dev) != 0) {
+        if (!hcqi_placeholder_lives(q, address)) { *why = HCQ_ERROR_CLOSED; }
+        return NULL;
     }
-    return HCQ_OK;
+    return hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, why);
 }
 
-static void hcqi_packet_dims(hcq_packet *p, hcq_dims grid, hcq_dims block) {
-    p->u.exec.grid[0] = grid.x;
-    p->u.exec.grid[1] = grid.y;
-    p->u.exec.grid[2] = grid.z;
-    p->u.exec.block[0] = block.x;
-    p->u.exec.block[1] = block.y;
-    p->u.exec.block[2] = block.z;
+/* Checks the value of an argument of command `index`, which is an exec of `program`, and
+   finds its buffer; anything but HCQ_OK: was refused. */
+static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program *program,
+                                 uint32_t arg, const uint8_t *value, hcqi_allocation **a) {
+    hcq_result why = HCQ_OK;
+    char text[128];
+    const char *bad = text;
+    *a = NULL;
+    if (hcqi_arg_is_buffer(program->desc.args[arg])) {
+        uint64_t address;
+        memcpy(&address, value, sizeof address);
+        *a = hcqi_arg_find(q, index, program, address, &why);
+        if (why != HCQ_OK) { hcqi_address_bad(program->dev, address, text, sizeof text); }
+    } else if (hcqi_arg_hides(q, program, arg, value)) {
+        why = HCQ_ERROR_INVALID;
+        bad = hcqi_hides_text;
+    }
+    if (why == HCQ_OK) { return HCQ_OK; }
+    if (index < q->count) {
+        return hcqi_queue_refuse(q, index, why, "value: argument %u %s", arg, bad);
+    }
+    return hcqi_queue_refuse(q, index, why, "args: argument %u of '%s' %s", arg,
+                             program->info.label, bad);
 }
 
-/* Does the kernel take blocks of this size on the program's device? */
-static hcq_result hcqi_exec_check(hcq_program *program, hcq_dims block) {
+/* Does the kernel take blocks of this size on the program's device? A program that
+   runs again and again does so in blocks of one size. */
+static int hcqi_block_fits(hcq_program *program, hcq_dims block) {
     const hcq_device *dev = program->dev;
+    const hcq_dims *last = &program->fits;
     const hcqi_code *c = program->codes;
     uint32_t size[3] = { block.x, block.y, block.z };
-    hcq_result r = HCQ_OK;
-    if (block.x == 0 || block.y == 0 || block.z == 0) { return HCQ_ERROR_INVALID; }
-    while (c != NULL && c->dev != dev) { c = c->next; }
-    if (c != NULL && dev->backend->exec_check != NULL) {
-        r = dev->backend->exec_check(dev->self, c->code, size);
-    }
-    if (r == HCQ_OK) { program->fits = block; }
-    return r;
-}
-
-/* The same; a program that runs again and again does so in blocks of one size. */
-static int hcqi_block_fits(hcq_program *program, hcq_dims block) {
-    const hcq_dims *last = &program->fits;
     if (last->x == block.x && last->y == block.y && last->z == block.z) { return 1; }
-    return hcqi_exec_check(program, block) == HCQ_OK;
+    if (block.x == 0 || block.y == 0 || block.z == 0) { return 0; }
+    while (c != NULL && c->dev != dev) { c = c->next; }
+    if (c != NULL && dev->backend->exec_check != NULL &&
+        dev->backend->exec_check(dev->self, c->code, size) != HCQ_OK) {
+        return 0;
+    }
+    program->fits = block;
+    return 1;
 }
 
 static uint32_t hcqi_program_buffers(const hcq_program *program) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+    for (uint32_t i = 0; program != NULL && i < program->info.arg_count; i++) {
         count += (uint32_t)hcqi_arg_is_buffer(program->desc.args[i]);
     }
     return count;
@@ -6211,42 +6203,36 @@ static uint32_t hcqi_program_buffers(const hcq_program *program) {
 
 HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                 size_t args_size, hcq_dims grid, hcq_dims block) {
-    int32_t out;
-    if (!hcqi_record_begin(queue, 1, "exec", &out)) { return out; }
-    if (program == NULL) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "program: is NULL");
-    }
-    if (!hcqi_device_open(program->dev)) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_CLOSED, "program: its device was closed");
-    }
-    if (program->dev != queue->dev && queue->graph == NULL) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN, "program: '%s' is of another device",
-                                  program->info.label);
-    }
-    if (args == NULL && program->info.arg_count != 0) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args: '%s' needs %u arguments",
-                                  program->info.label, program->info.arg_count);
-    }
-    uint32_t size = program->info.kernargs_size;
-    if (args_size != size) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "args_size: %llu, '%s' takes %u bytes",
-                                  (unsigned long long)args_size, program->info.label, size);
-    }
+    uint32_t size = program == NULL ? 0 : program->info.kernargs_size;
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_EXEC, hcqi_program_buffers(program), size));
+    uint32_t index = queue->count;
+    HCQI_CHECK(queue, index, program != NULL, HCQ_ERROR_INVALID, "program: is NULL");
+    HCQI_CHECK(queue, index, hcqi_device_open(program->dev), HCQ_ERROR_CLOSED,
+               "program: its device was closed");
+    HCQI_CHECK(queue, index, program->dev == queue->dev || queue->graph != NULL,
+               HCQ_ERROR_FOREIGN, "program: '%s' is of another device", program->info.label);
+    HCQI_CHECK(queue, index, args != NULL || program->info.arg_count == 0, HCQ_ERROR_INVALID,
+               "args: '%s' needs %u arguments", program->info.label, program->info.arg_count);
+    HCQI_CHECK(queue, index, args_size == size, HCQ_ERROR_INVALID,
+               "args_size: %llu, '%s' takes %u bytes", (unsigned long long)args_size,
+               program->info.label, size);
     block = hcqi_block_dims(block);
-    if (!hcqi_block_fits(program, block)) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "block: %ux%ux%u does not fit '%s'",
-                                  block.x, block.y, block.z, program->info.label);
+    HCQI_CHECK(queue, index, hcqi_block_fits(program, block), HCQ_ERROR_INVALID,
+               "block: %ux%ux%u does not fit '%s'", block.x, block.y, block.z,
+               program->info.label);
+    hcq_packet *p = &queue->packets[index];
+    hcqi_meta *m = &queue->metas[index];
+    hcqi_allocation **name = queue->names + m->name_first, *a;
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+        const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
+        HCQI_PASS(hcqi_arg_check(queue, index, program, i, value, &a));
+        if (hcqi_arg_is_buffer(program->desc.args[i])) { *name++ = a; }
     }
-    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_EXEC, hcqi_program_buffers(program),
-                                       size);
-    if (p == NULL) { return hcqi_record_oom(queue); }
-    if (size != 0) { memcpy(queue->arena + queue->metas[queue->count].arena, args, size); }
-    out = hcqi_record_args(queue, program, HCQI_CAST(const uint8_t *, args));
-    if (out != HCQ_OK) { return out; }
+    if (size != 0) { memcpy(queue->arena + m->arena, args, size); }
     p->u.exec.program = program;
-    program->refs++;
-    hcqi_packet_dims(p, grid, block);
-    queue->metas[queue->count].dev = program->dev;
+    memcpy(p->u.exec.grid, &grid, sizeof grid);
+    memcpy(p->u.exec.block, &block, sizeof block);
+    m->dev = program->dev;
     return hcqi_record_end(queue);
 }
 
@@ -6255,51 +6241,54 @@ typedef struct hcqi_operand {
     hcqi_allocation *a;                /* NULL: a placeholder */
     hcq_device *dev;                   /* owner */
     uint64_t address;
+    uint64_t reach;                    /* bytes of the buffer that was given */
 } hcqi_operand;
 
-static const char hcqi_too_short[] = "has not so many bytes"; /* the size is wrong, then */
-
-/* Looks up `size` bytes of `buffer`; else says what is wrong. */
-static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, uint64_t size,
-                                     hcqi_operand *op, hcq_result *why) {
+/* Looks up `buffer`; else says what is wrong. */
+static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, hcqi_operand *op,
+                                     hcq_result *why) {
     uint64_t whole = hcqi_placeholder_size(q, buffer->address, &op->dev);
     *why = HCQ_ERROR_INVALID;
     op->address = buffer->address;
+    op->reach = buffer->size;
     op->a = NULL;
     if (whole == 0 && hcqi_is_placeholder(buffer->address)) { return "is no input of this queue"; }
     if (whole == 0) {
         op->a = hcqi_buffer_find(buffer, why);
-        if (op->a == NULL) {
-            return hcqi_buffer_bad(buffer, *why);
-        }
+        if (op->a == NULL) { return hcqi_buffer_bad(buffer, *why); }
         op->dev = op->a->dev;
-        *why = HCQ_ERROR_INVALID;
     } else if (buffer->size > whole - hcqi_placeholder_offset(buffer->address)) {
         return "is not a buffer";
     } else if (!hcqi_placeholder_lives(q, buffer->address)) {
         *why = HCQ_ERROR_CLOSED;
         return "its device was closed";
     }
-    if (size == 0 || size > buffer->size) { return hcqi_too_short; }
     if (q->graph == NULL && hcqi_allocation_map(q->dev, op->a, op->address, why) == 0) {
         return "this device cannot see it";
     }
-    *why = HCQ_OK;
     return NULL;
 }
 
-/* The same while recording: 0 = refused, with *out set. */
-static int hcqi_record_range(hcq_queue *q, const char *name, const hcq_buffer *buffer,
-                             uint64_t size, hcqi_operand *op, int32_t *out) {
-    hcq_result why;
-    const char *bad = hcqi_operand_find(q, buffer, size, op, &why);
-    *out = HCQ_OK;
-    if (bad == NULL) { return 1; }
-    *out = bad == hcqi_too_short ? hcqi_record_refuse(q, why, "size: %llu, %s has %llu bytes",
-                                       (unsigned long long)size, name,
-                                       (unsigned long long)buffer->size)
-                  : hcqi_record_refuse(q, why, "%s: %s", name, bad);
-    return 0;
+/* Finds the parameter `name` of command `index` for `size` bytes: `buffer`, or NULL, what
+   was recorded before. Anything but HCQ_OK: was refused. */
+static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *name,
+                                    const hcq_buffer *buffer, uint64_t size, hcqi_operand *op) {
+    hcq_result why = HCQ_OK;
+    const char *bad = NULL;
+    if (buffer != NULL) {
+        bad = hcqi_operand_find(q, buffer, op, &why);
+    } else if (op->a != NULL) {
+        op->dev = op->a->dev;
+    } else {
+        hcqi_placeholder_size(q, op->address, &op->dev);
+        if (!hcqi_placeholder_lives(q, op->address)) { bad = "its device was closed"; }
+        why = HCQ_ERROR_CLOSED;
+    }
+    HCQI_CHECK(q, index, bad == NULL, why, "%s: %s", name, bad);
+    HCQI_CHECK(q, index, size != 0 && size <= op->reach, HCQ_ERROR_INVALID,
+               "size: %llu, %s has %llu bytes", (unsigned long long)size, name,
+               (unsigned long long)op->reach);
+    return HCQ_OK;
 }
 
 /* Can commands of `dev` name the operand? */
@@ -6311,43 +6300,43 @@ static int hcqi_operand_seen(hcq_device *dev, const hcqi_operand *op) {
            dev->backend->map(dev->self, op->dev->backend, op->dev->self, NULL, NULL) == HCQ_OK;
 }
 
-/* Where a copy runs: at its destination if that sees the source; NULL = neither
-   end sees the other. */
-static hcq_device *hcqi_copy_device(hcq_queue *q, const hcqi_operand *dst,
-                                    const hcqi_operand *src) {
-    if (q->graph == NULL) { return q->dev; }
-    if (hcqi_operand_seen(dst->dev, src)) { return dst->dev; }
-    return hcqi_operand_seen(src->dev, dst) ? src->dev : NULL;
-}
-
 static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
     return a < b ? b - a < size : a - b < size;
 }
 
-HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    int32_t out;
-    hcqi_operand d, f;
-    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    if (!hcqi_record_range(queue, "dst", &dst, size, &d, &out)) { return out; }
-    if (!hcqi_record_range(queue, "src", &src, size, &f, &out)) { return out; }
-    if (d.dev == f.dev && hcqi_ranges_overlap(d.address, f.address, size)) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "dst: overlaps src");
+/* Makes command `index` a copy between these ends, NULL: those it has. A graph's runs
+   at its destination if that sees the source. Anything but HCQ_OK: was refused. */
+static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *dst,
+                                const hcq_buffer *src, uint64_t size, hcqi_operand *to,
+                                hcqi_operand *from) {
+    hcq_packet *p = &q->packets[index];
+    hcqi_meta *m = &q->metas[index];
+    HCQI_PASS(hcqi_operand_take(q, index, "dst", dst, size, to));
+    HCQI_PASS(hcqi_operand_take(q, index, "src", src, size, from));
+    int overlap = to->dev == from->dev && hcqi_ranges_overlap(to->address, from->address, size);
+    HCQI_CHECK(q, index, !overlap, HCQ_ERROR_INVALID, "dst: overlaps src");
+    hcq_device *dev = q->dev;
+    if (q->graph != NULL) {
+        dev = hcqi_operand_seen(to->dev, from) ? to->dev : from->dev;
+        HCQI_CHECK(q, index, dev == to->dev || hcqi_operand_seen(dev, to), HCQ_ERROR_FOREIGN,
+                   "src: neither its device nor dst's sees the other's memory");
     }
-    hcq_device *dev = hcqi_copy_device(queue, &d, &f);
-    if (dev == NULL) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_FOREIGN,
-                                  "src: neither its device nor dst's sees the other's memory");
-    }
-    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_COPY, 2, 0);
-    if (p == NULL) { return hcqi_record_oom(queue); }
-    hcqi_name_set(queue, queue->metas[queue->count].name_first, d.a);
-    hcqi_name_set(queue, queue->metas[queue->count].name_first + 1, f.a);
-    queue->metas[queue->count].dev = dev;
-    queue->metas[queue->count].reach[0] = dst.size;
-    queue->metas[queue->count].reach[1] = src.size;
-    p->u.copy.dst = d.address;
-    p->u.copy.src = f.address;
+    m->dev = dev;
+    m->dev_serial = dev->serial;
+    m->reach[0] = to->reach;
+    m->reach[1] = from->reach;
+    p->u.copy.dst = to->address;
+    p->u.copy.src = from->address;
     p->u.copy.size = size;
+    return HCQ_OK;
+}
+
+HCQI_DEF int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src, uint64_t size) {
+    hcqi_operand to, from;
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_COPY, 2, 0));
+    HCQI_PASS(hcqi_copy_set(queue, queue->count, &dst, &src, size, &to, &from));
+    queue->names[queue->name_count] = to.a;
+    queue->names[queue->name_count + 1] = from.a;
     return hcqi_record_end(queue);
 }
 
@@ -6357,23 +6346,19 @@ static uint64_t hcqi_low_bytes(uint64_t value, uint32_t bytes) {
 
 static int32_t hcqi_record_store(hcq_queue *q, hcq_command_kind kind, hcq_buffer dst,
                                  uint64_t size, uint64_t value, uint32_t value_size) {
-    int32_t out;
     hcqi_operand d;
-    if (!hcqi_record_begin(q, 0, "", &out)) { return out; }
-    int fill = kind == HCQ_COMMAND_FILL;
-    if (value_size != 4 && value_size != 8 && !(fill && (value_size == 1 || value_size == 2))) {
-        return hcqi_record_refuse(q, HCQ_ERROR_INVALID, "value_size: %u", value_size);
-    }
-    if (!hcqi_record_range(q, "dst", &dst, size, &d, &out)) { return out; }
-    if (d.address % value_size != 0 || size % value_size != 0) {
-        return hcqi_record_refuse(q, HCQ_ERROR_INVALID,
-                                  "%s: not a multiple of value_size",
-                                  d.address % value_size != 0 ? "dst" : "size");
-    }
-    hcq_packet *p = hcqi_record_packet(q, kind, 1, 0);
-    if (p == NULL) { return hcqi_record_oom(q); }
-    hcqi_name_set(q, q->metas[q->count].name_first, d.a);
-    q->metas[q->count].dev = q->graph != NULL ? d.dev : q->dev;
+    HCQI_PASS(hcqi_record_begin(q, kind, 1, 0));
+    uint32_t index = q->count, least = kind == HCQ_COMMAND_FILL ? 1 : 4;
+    int fits = value_size >= least && value_size <= 8 && (value_size & (value_size - 1)) == 0;
+    HCQI_CHECK(q, index, fits, HCQ_ERROR_INVALID, "value_size: %u", value_size);
+    HCQI_PASS(hcqi_operand_take(q, index, "dst", &dst, size, &d));
+    HCQI_CHECK(q, index, d.address % value_size == 0, HCQ_ERROR_INVALID,
+               "dst: not a multiple of value_size");
+    HCQI_CHECK(q, index, size % value_size == 0, HCQ_ERROR_INVALID,
+               "size: not a multiple of value_size");
+    hcq_packet *p = &q->packets[index];
+    q->names[q->name_count] = d.a;
+    q->metas[index].dev = q->graph != NULL ? d.dev : q->dev;
     p->value_size = (uint16_t)value_size;
     p->u.fill.dst = d.address;
     p->u.fill.value = hcqi_low_bytes(value, value_size);
@@ -6392,11 +6377,9 @@ HCQI_DEF int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, uint64_t valu
 }
 
 HCQI_DEF int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user) {
-    int32_t out;
-    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    if (fn == NULL) { return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "fn: is NULL"); }
-    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_HOST, 0, 0);
-    if (p == NULL) { return hcqi_record_oom(queue); }
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_HOST, 0, 0));
+    HCQI_CHECK(queue, queue->count, fn != NULL, HCQ_ERROR_INVALID, "fn: is NULL");
+    hcq_packet *p = &queue->packets[queue->count];
     p->u.host.fn = fn;
     p->u.host.user = user;
     return hcqi_record_end(queue);
@@ -6412,101 +6395,22 @@ static hcq_custom_fn hcqi_custom_find(const hcq_custom_type *type, const hcq_bac
 
 HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
                                   const void *payload) {
-    int32_t out;
-    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    if (type == NULL || type->payload_size > 4096) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "type: %s",
-                                  type == NULL ? "is NULL" : "its payload is above 4096 bytes");
-    }
-    if (payload == NULL && type->payload_size != 0) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "payload: is NULL");
-    }
-    hcq_custom_fn fn = hcqi_custom_find(type, queue->dev->backend);
-    if (fn == NULL && queue->graph == NULL) { /* which may run it elsewhere */
-        return hcqi_record_refuse(queue, HCQ_ERROR_UNSUPPORTED,
-                                  "type: no encode function for backend %s",
-                                  queue->dev->backend->name);
-    }
-    hcq_packet *p = hcqi_record_packet(queue, HCQ_COMMAND_CUSTOM, 0, type->payload_size);
-    if (p == NULL) { return hcqi_record_oom(queue); }
-    if (type->payload_size != 0) {
-        memcpy(queue->arena + queue->metas[queue->count].arena, payload, type->payload_size);
-    }
+    uint32_t size = type == NULL || type->payload_size > 4096 ? 0 : type->payload_size;
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_CUSTOM, 0, size));
+    uint32_t index = queue->count;
+    HCQI_CHECK(queue, index, type != NULL, HCQ_ERROR_INVALID, "type: is NULL");
+    HCQI_CHECK(queue, index, size == type->payload_size, HCQ_ERROR_INVALID,
+               "type: its payload is above 4096 bytes");
+    HCQI_CHECK(queue, index, payload != NULL || size == 0, HCQ_ERROR_INVALID, "payload: is NULL");
+    const hcq_backend *backend = queue->dev->backend;
+    hcq_custom_fn fn = hcqi_custom_find(type, backend); /* a graph may run it elsewhere */
+    HCQI_CHECK(queue, index, fn != NULL || queue->graph != NULL, HCQ_ERROR_UNSUPPORTED,
+               "type: no encode function for backend %s", backend->name);
+    hcq_packet *p = &queue->packets[index];
+    if (size != 0) { memcpy(queue->arena + queue->metas[index].arena, payload, size); }
     p->u.custom.type = type;
     p->u.custom.encode_fn = fn;
     return hcqi_record_end(queue);
-}
-
-static int hcqi_packet_is_sync(const hcq_packet *p) {
-    return p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_SIGNAL ||
-           p->kind == HCQ_COMMAND_TIMESTAMP || p->kind == HCQ_COMMAND_WAIT_DEVICE;
-}
-
-/* Does a profile show it? */
-static int hcqi_packet_is_timed(const hcq_packet *p) {
-    return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
-           p->kind != HCQ_COMMAND_EMPTY;
-}
-
-static void hcqi_program_unref(hcq_program *program);
-
-/* What a packet in a recording keeps alive. */
-static void hcqi_packet_ref(const hcq_packet *p) {
-    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
-        hcqi_signal_ref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
-    }
-    if (p->kind == HCQ_COMMAND_EXEC) { p->u.exec.program->refs++; }
-}
-
-static void hcqi_packet_unref(const hcq_packet *p) {
-    if (hcqi_packet_is_sync(p) && p->u.sync.signal != NULL) {
-        hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
-    }
-    if (p->kind == HCQ_COMMAND_EXEC) { hcqi_program_unref(p->u.exec.program); }
-}
-
-/* Copies command `i` of `from`; there is room. */
-static void hcqi_append_one(hcq_queue *q, const hcq_queue *from, uint32_t i) {
-    const hcqi_meta *old = &from->metas[i];
-    hcq_packet *p = hcqi_record_packet(q, (hcq_command_kind)from->packets[i].kind,
-                                       old->name_count, old->arena_size);
-    hcqi_meta *m = &q->metas[q->count];
-    *p = from->packets[i];
-    p->index = q->count;
-    hcqi_packet_ref(p);
-    if (old->arena_size != 0) {
-        memcpy(q->arena + m->arena, from->arena + old->arena, old->arena_size);
-    }
-    for (uint32_t k = 0; k < old->name_count; k++) {
-        hcqi_name_set(q, m->name_first + k, from->names[old->name_first + k]);
-    }
-    m->dev = old->dev != NULL || from->graph != NULL ? old->dev : from->dev;
-    m->dev_serial = m->dev == old->dev ? old->dev_serial : from->dev->serial;
-    memcpy(m->reach, old->reach, sizeof m->reach);
-    if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
-    if (old->label != 0) {
-        const char *text = from->labels + old->label - 1;
-        size_t n = strlen(text) + 1;
-        memcpy(q->labels + q->label_size, text, n);
-        m->label = q->label_size + 1;
-        q->label_size += (uint32_t)n;
-    }
-    q->count++;
-}
-
-static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg);
-
-/* The first argument of command `i` that has address 0 though no variable brings
-   its buffer; HCQI_NONE: there is none. */
-static uint32_t hcqi_arg_missing(const hcq_queue *q, uint32_t i) {
-    const hcq_packet *p = &q->packets[i];
-    const hcqi_meta *m = &q->metas[i];
-    for (uint32_t k = 0; p->kind == HCQ_COMMAND_EXEC && k < p->u.exec.program->info.arg_count;
-         k++) {
-        if (!hcqi_arg_is_buffer(p->u.exec.program->desc.args[k])) { continue; }
-        if ((m->brought >> k & 1) == 0 && hcqi_arg_address(q, i, k) == 0) { return k; }
-    }
-    return HCQI_NONE;
 }
 
 /* The place in hcq_queue.names of a buffer argument. */
@@ -6518,39 +6422,80 @@ static uint32_t hcqi_arg_name(const hcq_queue *q, uint32_t i, uint32_t arg) {
     return name;
 }
 
+/* May the part of a command be variable in `q`? */
+static int hcqi_part_varies(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
+    int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
+    if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) { return exec; }
+    if (part == HCQ_PART_VALUE) { return fill || p->kind == HCQ_COMMAND_WRITE; }
+    if (part == HCQ_PART_SIZE) { return fill || p->kind == HCQ_COMMAND_COPY; }
+    if (part < HCQ_PART_ARG || !exec) { return 0; }
+    const hcq_program *program = p->u.exec.program;
+    uint32_t arg = part - HCQ_PART_ARG;
+    if (arg >= program->info.arg_count) { return 0; }
+    uint32_t size = program->info.sizes[arg];
+    if (hcqi_arg_is_buffer(program->desc.args[arg]) && q->graph != NULL) {
+        return 0;                      /* hcq_input is for that */
+    }
+    return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
 /* A part of a command is variable from now on. What was recorded for a buffer
-   that submissions bring need not live. */
-static void hcqi_patch_apply(hcq_queue *q, const hcqi_patch *patch) {
-    hcqi_meta *m = &q->metas[patch->index];
+   that submissions bring need not live. There is room. */
+static void hcqi_patch_add(hcq_queue *q, hcqi_patch patch) {
+    hcqi_meta *m = &q->metas[patch.index];
+    q->patches[q->patch_count++] = patch;
+    q->variable_mask |= (uint64_t)1 << patch.variable;
     m->varies = 1;
-    q->variable_mask |= (uint64_t)1 << patch->variable;
-    if (patch->part < HCQ_PART_ARG) { return; }
-    uint32_t arg = patch->part - HCQ_PART_ARG;
+    if (patch.part < HCQ_PART_ARG) { return; }
+    uint32_t arg = patch.part - HCQ_PART_ARG;
     m->brought |= (uint32_t)1 << arg;
-    if (hcqi_arg_is_buffer(q->packets[patch->index].u.exec.program->desc.args[arg])) {
-        hcqi_name_set(q, hcqi_arg_name(q, patch->index, arg), NULL);
+    if (hcqi_arg_is_buffer(q->packets[patch.index].u.exec.program->desc.args[arg])) {
+        hcqi_name_set(q, hcqi_arg_name(q, patch.index, arg), NULL);
     }
 }
 
-/* What keeps `other` from being appended, or NULL. */
-static const char *hcqi_variable_check(const hcq_queue *q, const hcq_packet *p, uint32_t part);
+/* Keeps the label of command `index`, or of the next; 0 = out of memory. */
+static int hcqi_label_set(hcq_queue *q, uint32_t index, const char *text) {
+    uint32_t n = (uint32_t)strlen(text) + 1;
+    if (!HCQI_GROW(&q->dev->hooks, q->labels, q->label_capacity, (uint64_t)q->label_size + n)) {
+        return 0;
+    }
+    memcpy(q->labels + q->label_size, text, n);
+    q->metas[index].label = q->label_size + 1;
+    q->label_size += n;
+    return 1;
+}
 
+static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg);
+
+/* Does the exec have address 0 in an argument whose buffer no variable brings? */
+static int hcqi_exec_lacks(const hcq_queue *q, uint32_t i) {
+    const hcq_program *program = q->packets[i].u.exec.program;
+    for (uint32_t k = 0; k < program->info.arg_count; k++) {
+        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
+        if ((q->metas[i].brought >> k & 1) == 0 && hcqi_arg_address(q, i, k) == 0) { return 1; }
+    }
+    return 0;
+}
+
+/* What keeps `other` from being appended, or NULL. */
 static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
                                      hcq_result *why) {
+    const hcqi_graph *g = other->graph;
     *why = HCQ_ERROR_INVALID;
-    if (q->graph == NULL && other->graph != NULL) { return "is a graph"; }
+    if (q->graph == NULL && g != NULL) { return "is a graph"; }
     if (q->kind == HCQ_COPY && other->kind != HCQ_COPY) { return "is no copy queue"; }
     for (uint32_t i = 0; q->graph != NULL && i < other->count; i++) {
-        if (hcqi_packet_is_sync(&other->packets[i])) { return "waits, signals or takes times"; }
-        if (hcqi_arg_missing(other, i) != HCQI_NONE) { return "lacks a buffer"; }
+        const hcq_packet *p = &other->packets[i];
+        if (hcqi_packet_is_sync(p)) { return "waits, signals or takes times"; }
+        if (p->kind == HCQ_COMMAND_EXEC && hcqi_exec_lacks(other, i)) { return "lacks a buffer"; }
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
         const hcqi_patch *patch = &other->patches[i];
-        if (hcqi_variable_check(q, &other->packets[patch->index], patch->part) != NULL) {
+        if (!hcqi_part_varies(q, &other->packets[patch->index], patch->part)) {
             return "has a buffer as a variable";
         }
     }
-    const hcqi_graph *g = other->graph;
     for (uint32_t n = 0; g != NULL && n < HCQ_MAX_INPUTS; n++) {
         const hcqi_input *a = &q->graph->inputs[n], *b = &g->inputs[n];
         int both = (q->graph->declared & g->declared) >> n & 1;
@@ -6566,65 +6511,70 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     return other->dev != q->dev && q->graph == NULL ? "is of another device" : NULL;
 }
 
-/* Room for all of `other`. */
-static int hcqi_append_room(hcq_queue *q, const hcq_queue *other) {
-    const hcq_memory_hooks *hooks = &q->dev->hooks;
-    hcqi_graph *g = q->graph, *from = other->graph;
-    uint64_t bytes = (uint64_t)q->arena_size + other->arena_size + 16;
-    uint64_t count = (uint64_t)q->count + other->count;
-    if (from != NULL && g != NULL &&
-        (!HCQI_GROW(hooks, g->stated, g->stated_capacity,
-                    (uint64_t)g->stated_count + from->stated_count) ||
-         !HCQI_GROW(hooks, g->orders, g->order_capacity,
-                    (uint64_t)g->order_count + from->order_count) ||
-         !HCQI_GROW(hooks, g->empties, g->empty_capacity,
-                    (uint64_t)g->empty_count + from->empty_count))) {
-        return 0;
-    }
-    return HCQI_GROW(hooks, q->packets, q->packet_capacity, count) &&
-           HCQI_GROW(hooks, q->metas, q->meta_capacity, count) &&
-           HCQI_GROW(hooks, q->names, q->name_capacity,
-                     (uint64_t)q->name_count + other->name_count) &&
-           HCQI_GROW(hooks, q->arena, q->arena_capacity, bytes) &&
-           HCQI_GROW(hooks, q->labels, q->label_capacity,
-                     (uint64_t)q->label_size + other->label_size) &&
-           HCQI_GROW(hooks, q->patches, q->patch_capacity,
-                     (uint64_t)q->patch_count + other->patch_count);
+/* The addresses of an appended graph's empties get numbers of this graph: `by` more. */
+static uint64_t hcqi_empty_shift(uint64_t address, uint32_t by) {
+    int empty = hcqi_is_placeholder(address) && hcqi_placeholder_number(address) >= HCQ_MAX_INPUTS;
+    return empty ? address + ((uint64_t)by << HCQI_TAG_SHIFT) : address;
 }
 
-/* Addresses of empties get numbers of this graph. */
-static void hcqi_append_shift(uint64_t *address, uint32_t by) {
-    if (hcqi_is_placeholder(*address) && hcqi_placeholder_number(*address) >= HCQ_MAX_INPUTS) {
-        *address += (uint64_t)by << HCQI_TAG_SHIFT;
-    }
-}
-
-static void hcqi_append_empties(hcq_queue *q, hcq_packet *p, uint32_t by) {
+static void hcqi_packet_shift(hcq_packet *p, uint8_t *block, uint32_t by) {
+    const hcq_program *program = p->kind == HCQ_COMMAND_EXEC ? p->u.exec.program : NULL;
     if (p->kind == HCQ_COMMAND_COPY) {
-        hcqi_append_shift(&p->u.copy.dst, by);
-        hcqi_append_shift(&p->u.copy.src, by);
+        p->u.copy.dst = hcqi_empty_shift(p->u.copy.dst, by);
+        p->u.copy.src = hcqi_empty_shift(p->u.copy.src, by);
     } else if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE ||
                p->kind == HCQ_COMMAND_EMPTY) {
-        hcqi_append_shift(&p->u.fill.dst, by);
+        p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, by);
     }
-    for (uint32_t k = 0; p->kind == HCQ_COMMAND_EXEC && k < p->u.exec.program->info.arg_count;
-         k++) {
+    for (uint32_t k = 0; program != NULL && k < program->info.arg_count; k++) {
         uint64_t address;
-        uint8_t *at = q->arena + q->metas[p->index].arena + p->u.exec.program->info.offsets[k];
-        if (!hcqi_arg_is_buffer(p->u.exec.program->desc.args[k])) { continue; }
+        uint8_t *at = block + program->info.offsets[k];
+        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
         memcpy(&address, at, sizeof address);
-        hcqi_append_shift(&address, by);
+        address = hcqi_empty_shift(address, by);
         memcpy(at, &address, sizeof address);
     }
 }
 
-/* What a graph has beside its commands; there is room. */
-static void hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t first) {
+/* Records command `i` of another queue as it is: what it names may be gone, for an update
+   or a variable to replace it. A graph's empties have numbers `by` higher here. */
+static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i, uint32_t by) {
+    const hcqi_meta *old = &other->metas[i];
+    hcq_command_kind kind = (hcq_command_kind)other->packets[i].kind;
+    HCQI_PASS(hcqi_record_begin(q, kind, old->name_count, old->arena_size));
+    hcq_packet *p = &q->packets[q->count];
+    hcqi_meta *m = &q->metas[q->count];
+    if (old->label != 0 && !hcqi_label_set(q, q->count, other->labels + old->label - 1)) {
+        return hcqi_record_oom(q);
+    }
+    *p = other->packets[i];
+    p->index = q->count;
+    if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
+    for (uint32_t k = 0; k < m->name_count; k++) {
+        q->names[m->name_first + k] = other->names[old->name_first + k];
+    }
+    if (m->arena_size != 0) {
+        memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
+    }
+    if (other->graph != NULL) { hcqi_packet_shift(p, q->arena + m->arena, by); }
+    m->dev = old->dev != NULL || other->graph != NULL ? old->dev : other->dev;
+    m->dev_serial = old->dev_serial;
+    memcpy(m->reach, old->reach, sizeof m->reach);
+    return hcqi_record_end(q);
+}
+
+/* What a graph has beside its commands, which are appended; 0 = out of memory. */
+static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t first) {
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
     hcqi_graph *g = q->graph;
     const hcqi_graph *from = other->graph;
     uint32_t empties = g->empty_count, stated = g->stated_count, orders = g->order_count;
+    if (!HCQI_GROW(hooks, g->stated, g->stated_capacity, (uint64_t)stated + from->stated_count) ||
+        !HCQI_GROW(hooks, g->orders, g->order_capacity, (uint64_t)orders + from->order_count) ||
+        !HCQI_GROW(hooks, g->empties, g->empty_capacity, (uint64_t)empties + from->empty_count)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < other->count; i++) {
-        hcqi_append_empties(q, &q->packets[first + i], empties);
         const hcqi_meta *m = &other->metas[i];
         q->metas[first + i].stated = m->stated == 0 ? 0 : m->stated + stated;
         q->metas[first + i].orders = m->orders == 0 ? 0 : m->orders + orders;
@@ -6634,13 +6584,14 @@ static void hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t fir
         *t = from->stated[i];
         if (t->next != 0) { t->next += stated; }
         if (t->a != NULL) { t->a->names++; }
-        hcqi_append_shift(&t->address, empties);
+        t->address = hcqi_empty_shift(t->address, empties);
     }
     for (uint32_t i = 0; i < from->order_count; i++) {
         hcqi_order *o = &g->orders[g->order_count++];
-        o->next = from->orders[i].next == 0 ? 0 : from->orders[i].next + orders;
-        o->before = from->orders[i].before + first;
-        o->after = from->orders[i].after + first;
+        *o = from->orders[i];
+        if (o->next != 0) { o->next += orders; }
+        o->before += first;
+        o->after += first;
     }
     for (uint32_t n = 0; n < HCQ_MAX_INPUTS; n++) {
         if (from->declared >> n & 1) { g->inputs[n] = from->inputs[n]; }
@@ -6653,34 +6604,37 @@ static void hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t fir
         memset(&e->buffer, 0, sizeof e->buffer);
     }
     g->empties_missing += from->empty_count;
+    return 1;
 }
 
 HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
-    int32_t out;
     hcq_result why;
-    if (!hcqi_record_begin(queue, 0, "", &out)) { return out; }
-    if (other == NULL || other == queue) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_INVALID, "other: is NULL or the queue itself");
-    }
-    if (hcqi_is_parents(other->dev)) {
-        return hcqi_record_refuse(queue, HCQ_ERROR_CLOSED, "other: is of the parent process");
-    }
-    if (other->sticky != HCQ_OK) {
-        return hcqi_record_refuse(queue, other->sticky, "other: recording failed at %s",
-                                  other->error);
-    }
+    HCQI_PASS(hcqi_record_enter(queue, 0, 0));
+    uint32_t first = queue->count, empties = queue->graph == NULL ? 0 : queue->graph->empty_count;
+    HCQI_CHECK(queue, first, other != NULL && other != queue, HCQ_ERROR_INVALID,
+               "other: is NULL or the queue itself");
+    HCQI_CHECK(queue, first, !hcqi_is_parents(other->dev), HCQ_ERROR_CLOSED,
+               "other: is of the parent process");
+    HCQI_CHECK(queue, first, other->sticky == HCQ_OK, other->sticky,
+               "other: recording failed at %s", other->error);
     const char *bad = hcqi_append_check(queue, other, &why);
-    if (bad != NULL) { return hcqi_record_refuse(queue, why, "other: %s", bad); }
-    if (!hcqi_append_room(queue, other)) { return hcqi_record_oom(queue); }
-    uint32_t first = queue->count;
-    for (uint32_t i = 0; i < other->count; i++) { hcqi_append_one(queue, other, i); }
-    for (uint32_t i = 0; i < other->patch_count; i++) {
-        hcqi_patch *patch = &queue->patches[queue->patch_count++];
-        *patch = other->patches[i];
-        patch->index += first;
-        hcqi_patch_apply(queue, patch);
+    HCQI_CHECK(queue, first, bad == NULL, why, "other: %s", bad);
+    hcqi_leave();                      /* each command takes it for itself */
+    for (uint32_t i = 0; i < other->count; i++) {
+        int32_t out = hcqi_record_copied(queue, other, i, empties);
+        if (out < 0) { return out; }
     }
-    if (other->graph != NULL) { hcqi_append_graph(queue, other, first); }
+    hcqi_enter();
+    if (!HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
+                   (uint64_t)queue->patch_count + other->patch_count) ||
+        (other->graph != NULL && !hcqi_append_graph(queue, other, first))) {
+        return hcqi_record_oom(queue);
+    }
+    for (uint32_t i = 0; i < other->patch_count; i++) {
+        hcqi_patch patch = other->patches[i];
+        patch.index += first;
+        hcqi_patch_add(queue, patch);
+    }
     queue->generation++;
     queue->bound = NULL;
     hcqi_leave();
@@ -6691,14 +6645,14 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
 /* ---- queues: reading back ------------------------------------ >>reading - */
 
 HCQI_DEF uint32_t hcq_queue_count(const hcq_queue *queue) {
-    hcq_result sticky;
-    return hcqi_queue_check(queue, &sticky) != HCQ_OK ? 0 : queue->count;
+    return hcqi_queue_check(queue) != HCQ_OK ? 0 : queue->count;
 }
 
-static hcq_buffer hcqi_named_buffer(const hcq_queue *q, uint32_t name, uint64_t address,
-                                    uint64_t size) {
+/* The buffer that is name `k` of a command, or the placeholder. */
+static hcq_buffer hcqi_named_buffer(const hcq_queue *q, const hcqi_meta *m, uint32_t k,
+                                    uint64_t address, uint64_t size) {
     hcq_buffer b;
-    const hcqi_allocation *a = q->names[name];
+    const hcqi_allocation *a = k < m->name_count ? q->names[m->name_first + k] : NULL;
     memset(&b, 0, sizeof b);
     if (a == NULL && hcqi_placeholder_size(q, address, &b.device) == 0) { return b; }
     b.address = address;
@@ -6717,22 +6671,19 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
     switch (c->kind) {
     case HCQ_COMMAND_EXEC:
         c->program = p->u.exec.program;
-        c->grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
-        c->block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
+        memcpy(&c->grid, p->u.exec.grid, sizeof c->grid);
+        memcpy(&c->block, p->u.exec.block, sizeof c->block);
         break;
     case HCQ_COMMAND_COPY:
         c->size = p->u.copy.size;
-        c->dst = hcqi_named_buffer(q, m->name_first, p->u.copy.dst, c->size);
-        c->src = hcqi_named_buffer(q, m->name_first + 1, p->u.copy.src, c->size);
+        c->dst = hcqi_named_buffer(q, m, 0, p->u.copy.dst, c->size);
+        c->src = hcqi_named_buffer(q, m, 1, p->u.copy.src, c->size);
         break;
     case HCQ_COMMAND_EMPTY:
-        c->size = p->u.fill.size;
-        c->dst = hcqi_placeholder_make(hcqi_placeholder_number(p->u.fill.dst), m->dev, c->size);
-        break;
     case HCQ_COMMAND_FILL:
     case HCQ_COMMAND_WRITE:
         c->size = p->u.fill.size;
-        c->dst = hcqi_named_buffer(q, m->name_first, p->u.fill.dst, c->size);
+        c->dst = hcqi_named_buffer(q, m, 0, p->u.fill.dst, c->size);
         c->value = p->u.fill.value;
         c->value_size = p->value_size;
         break;
@@ -6741,14 +6692,17 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
         c->user = p->u.host.user;
         break;
     case HCQ_COMMAND_CUSTOM: c->type = p->u.custom.type; break;
-    default: break;
+    case HCQ_COMMAND_BARRIER: break;
+    default:
+        c->point = hcq_at(hcqi_signal_handle(HCQI_CAST(hcqi_signal *, p->u.sync.signal)),
+                          p->u.sync.value);
+        c->device = HCQI_CAST(hcq_device *, p->u.sync.device);
     }
 }
 
 HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
                                       hcq_command *command) {
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_queue_check(queue));
     if (command == NULL || index >= queue->count) {
         return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "%s",
                                  command == NULL ? "command: is NULL" : "index: no such command");
@@ -6759,18 +6713,10 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
     command->kind = (hcq_command_kind)p->kind;
     command->flags = p->flags;
     command->label = m->label == 0 ? "" : queue->labels + m->label - 1;
-    if (m->arena_size != 0) {
-        command->args = queue->arena + m->arena;
-        command->args_size = m->arena_size;
-    }
+    command->args = m->arena_size == 0 ? NULL : queue->arena + m->arena;
+    command->args_size = m->arena_size;
     hcqi_enter();
-    if (hcqi_packet_is_sync(p)) {
-        command->point = hcq_at(hcqi_signal_handle(HCQI_CAST(hcqi_signal *, p->u.sync.signal)),
-                                p->u.sync.value);
-        command->device = HCQI_CAST(hcq_device *, p->u.sync.device);
-    } else {
-        hcqi_command_work(queue, p, command);
-    }
+    hcqi_command_work(queue, p, command);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -6790,48 +6736,21 @@ static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
 /* ========================================================================== */
 /* ---- queues: updates ----------------------------------------- >>updates - */
 
-static HCQI_PRINTF(3, 4) hcq_result hcqi_update_refuse(hcq_queue *q, hcq_result result,
-                                                       const char *format, ...) {
-    char text[192];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    hcqi_refuse(q->dev, result, "queue '%s': %s", q->label, text);
-    return hcqi_leave_with(result);
+/* Takes the lock for a call about command `index`; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_command_enter(hcq_queue *q, uint32_t index) {
+    HCQI_PASS(hcqi_queue_enter(q));
+    HCQI_CHECK(q, HCQI_NONE, index < q->count, HCQ_ERROR_INVALID, "index: %u of %u commands",
+               index, q->count);
+    return HCQ_OK;
 }
 
-/* The same about command `index`. */
-static HCQI_PRINTF(4, 5) hcq_result hcqi_command_refuse(hcq_queue *q, uint32_t index,
-                                                        hcq_result result,
-                                                        const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    hcqi_command_log(q, index, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
-
-/* Takes the lock and finds the packet; NULL = the call ends with *out. */
-static hcq_packet *hcqi_update_begin(hcq_queue *q, uint32_t index, hcq_command_kind kind,
-                                     hcq_result *out) {
-    hcq_result sticky;
-    *out = hcqi_queue_check(q, &sticky);
-    if (*out != HCQ_OK) { return NULL; }
-    hcqi_enter();
-    if (index >= q->count) {
-        *out = hcqi_update_refuse(q, HCQ_ERROR_INVALID, "index: %u of %u commands", index,
-                                  q->count);
-        return NULL;
-    }
-    hcq_packet *p = &q->packets[index];
-    int stamp = kind == HCQ_COMMAND_SIGNAL && p->kind == HCQ_COMMAND_TIMESTAMP;
-    if (p->kind != (uint8_t)kind && !stamp) {
-        *out = hcqi_update_refuse(q, HCQ_ERROR_INVALID, "index: command %u is of another kind",
-                                  index);
-        return NULL;
-    }
-    return p;
+static hcq_result hcqi_update_begin(hcq_queue *q, uint32_t index, hcq_command_kind kind) {
+    HCQI_PASS(hcqi_command_enter(q, index));
+    uint32_t is = q->packets[index].kind;
+    int stamp = kind == HCQ_COMMAND_SIGNAL && is == HCQ_COMMAND_TIMESTAMP;
+    HCQI_CHECK(q, HCQI_NONE, is == (uint32_t)kind || stamp, HCQ_ERROR_INVALID,
+               "index: command %u is of another kind", index);
+    return HCQ_OK;
 }
 
 /* Versions find out what they lack from the log, or from the stamps when they
@@ -6844,28 +6763,14 @@ static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index) {
 
 static hcq_result hcqi_update_sync(hcq_queue *q, uint32_t index, hcq_command_kind kind,
                                    const hcq_signal *signal, uint64_t value) {
-    hcq_result out;
-    hcq_packet *p = hcqi_update_begin(q, index, kind, &out);
-    if (p == NULL) { return out; }
-    hcqi_signal *s = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
-    if (signal != NULL) {
-        s = hcqi_signal_find(*signal);
-        if (s == NULL) {
-            return hcqi_command_refuse(q, index, HCQ_ERROR_CLOSED,
-                                       "signal: is zero or was destroyed");
-        }
-        if (kind != HCQ_COMMAND_WAIT && s->kind != HCQI_USER) {
-            return hcqi_command_refuse(q, index, HCQ_ERROR_INVALID,
-                                       "signal: a timeline cannot be raised");
-        }
-    }
-    if (value != HCQ_KEEP && value > HCQI_MAX_VALUE) {
-        return hcqi_command_refuse(q, index, HCQ_ERROR_INVALID, "value: above INT64_MAX");
-    }
+    HCQI_PASS(hcqi_update_begin(q, index, kind));
+    hcq_packet *p = &q->packets[index];
+    hcqi_signal *old = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
+    hcqi_signal *s = signal == NULL ? old : hcqi_signal_find(*signal);
+    HCQI_CHECK(q, index, s != NULL, HCQ_ERROR_CLOSED, "signal: is zero or was destroyed");
+    HCQI_PASS(hcqi_sync_set(q, p, s, value == HCQ_KEEP ? p->u.sync.value : value));
     hcqi_signal_ref(s);
-    hcqi_signal_unref(HCQI_CAST(hcqi_signal *, p->u.sync.signal));
-    p->u.sync.signal = s;
-    if (value != HCQ_KEEP && p->kind != HCQ_COMMAND_TIMESTAMP) { p->u.sync.value = value; }
+    hcqi_signal_unref(old);
     return hcqi_update_end(q, index);
 }
 
@@ -6881,19 +6786,16 @@ HCQI_DEF hcq_result hcq_queue_update_signal(hcq_queue *queue, uint32_t index,
 
 HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, const hcq_dims *grid,
                                           const hcq_dims *block) {
-    hcq_result out;
-    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &out);
-    if (p == NULL) { return out; }
-    hcq_dims g = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
-    hcq_dims b = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
-    if (grid != NULL) { g = *grid; }
-    if (block != NULL) { b = hcqi_block_dims(*block); }
-    if (!hcqi_block_fits(p->u.exec.program, b)) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
-                                   "block: %ux%ux%u does not fit '%s'",
-                                  b.x, b.y, b.z, p->u.exec.program->info.label);
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC));
+    hcq_packet *p = &queue->packets[index];
+    hcq_program *program = p->u.exec.program;
+    if (block != NULL) {
+        hcq_dims b = hcqi_block_dims(*block);
+        HCQI_CHECK(queue, index, hcqi_block_fits(program, b), HCQ_ERROR_INVALID,
+                   "block: %ux%ux%u does not fit '%s'", b.x, b.y, b.z, program->info.label);
+        memcpy(p->u.exec.block, &b, sizeof b);
     }
-    hcqi_packet_dims(p, g, b);
+    if (grid != NULL) { memcpy(p->u.exec.grid, grid, sizeof *grid); }
     return hcqi_update_end(queue, index);
 }
 
@@ -6903,68 +6805,19 @@ static hcq_result hcqi_update_end_touch(hcq_queue *q, uint32_t index) {
     return hcqi_update_end(q, index);
 }
 
-/* One end of a copy: what it was, or `buffer`; 0 = refused. The queue stays free
-   of errors. */
-static int hcqi_update_range(hcq_queue *q, uint32_t index, const char *name,
-                             const hcq_buffer *buffer, uint64_t size, hcqi_operand *op,
-                             hcq_result *why) {
-    const char *bad = NULL;
-    if (buffer != NULL) {
-        bad = hcqi_operand_find(q, buffer, size, op, why);
-    } else if (op->a != NULL) {
-        op->dev = op->a->dev;
-    } else {
-        hcqi_placeholder_size(q, op->address, &op->dev);
-        if (!hcqi_placeholder_lives(q, op->address)) { bad = "its device was closed"; }
-        *why = HCQ_ERROR_CLOSED;
-    }
-    if (bad == NULL) { return 1; }
-    *why = bad == hcqi_too_short
-               ? hcqi_command_refuse(q, index, *why, "size: %llu, %s has %llu bytes",
-                                     (unsigned long long)size, name,
-                                     (unsigned long long)buffer->size)
-               : hcqi_command_refuse(q, index, *why, "%s: %s", name, bad);
-    return 0;
-}
-
 HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, const hcq_buffer *dst,
                                           const hcq_buffer *src, uint64_t size) {
-    hcq_result out;
-    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_COPY, &out);
-    if (p == NULL) { return out; }
-    uint32_t first = queue->metas[index].name_first;
-    uint64_t bytes = size == HCQ_KEEP ? p->u.copy.size : size;
-    hcqi_operand d = { queue->names[first], NULL, p->u.copy.dst };
-    hcqi_operand f = { queue->names[first + 1], NULL, p->u.copy.src };
-    if (bytes == 0) { return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "size: is 0"); }
-    if (!hcqi_update_range(queue, index, "dst", dst, bytes, &d, &out)) { return out; }
-    if (!hcqi_update_range(queue, index, "src", src, bytes, &f, &out)) { return out; }
-    uint64_t reach[2] = { queue->metas[index].reach[0], queue->metas[index].reach[1] };
-    if (dst != NULL) { reach[0] = dst->size; }
-    if (src != NULL) { reach[1] = src->size; }
-    if (bytes > reach[0] || bytes > reach[1]) {
-        int short_dst = bytes > reach[0];
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
-                                  "size: %llu, but %s has %llu bytes",
-                                  (unsigned long long)bytes, short_dst ? "dst" : "src",
-                                  (unsigned long long)reach[short_dst ? 0 : 1]);
-    }
-    if (d.dev == f.dev && hcqi_ranges_overlap(d.address, f.address, bytes)) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "dst: overlaps src");
-    }
-    hcq_device *dev = hcqi_copy_device(queue, &d, &f);
-    if (dev == NULL) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_FOREIGN,
-                                  "src: neither its device nor dst's sees the other's memory");
-    }
-    hcqi_name_set(queue, first, d.a);
-    hcqi_name_set(queue, first + 1, f.a);
-    queue->metas[index].dev = dev;
-    queue->metas[index].dev_serial = dev->serial;
-    memcpy(queue->metas[index].reach, reach, sizeof reach);
-    p->u.copy.dst = d.address;
-    p->u.copy.src = f.address;
-    p->u.copy.size = bytes;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_COPY));
+    const hcq_packet *p = &queue->packets[index];
+    const hcqi_meta *m = &queue->metas[index];
+    uint32_t first = m->name_first;
+    hcqi_operand to = { queue->names[first], NULL, p->u.copy.dst, m->reach[0] };
+    hcqi_operand from = { queue->names[first + 1], NULL, p->u.copy.src, m->reach[1] };
+    if (size == HCQ_KEEP) { size = p->u.copy.size; }
+    HCQI_CHECK(queue, index, size != 0, HCQ_ERROR_INVALID, "size: is 0");
+    HCQI_PASS(hcqi_copy_set(queue, index, dst, src, size, &to, &from));
+    hcqi_name_set(queue, first, to.a);
+    hcqi_name_set(queue, first + 1, from.a);
     return hcqi_update_end_touch(queue, index);
 }
 
@@ -6994,46 +6847,34 @@ static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64
 
 HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
                                          const void *value, size_t size) {
-    hcq_result out;
-    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &out);
-    if (p == NULL) { return out; }
-    const hcq_program *program = p->u.exec.program;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC));
+    const hcq_program *program = queue->packets[index].u.exec.program;
     const hcqi_meta *m = &queue->metas[index];
-    if (arg >= program->info.arg_count) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "arg: %u of %u arguments", arg,
-                                  program->info.arg_count);
+    HCQI_CHECK(queue, index, arg < program->info.arg_count, HCQ_ERROR_INVALID,
+               "arg: %u of %u arguments", arg, program->info.arg_count);
+    HCQI_CHECK(queue, index, value != NULL, HCQ_ERROR_INVALID, "value: argument %u has %u bytes",
+               arg, program->info.sizes[arg]);
+    HCQI_CHECK(queue, index, size == program->info.sizes[arg], HCQ_ERROR_INVALID,
+               "size: argument %u has %u bytes", arg, program->info.sizes[arg]);
+    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]);
+    int brought = buffer && (m->brought >> arg & 1) != 0;
+    hcqi_allocation *a = NULL;
+    if (!brought) {
+        const uint8_t *bytes = HCQI_CAST(const uint8_t *, value);
+        HCQI_PASS(hcqi_arg_check(queue, index, program, arg, bytes, &a));
     }
-    if (value == NULL || size != program->info.sizes[arg]) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "%s: argument %u has %u bytes",
-                                  value == NULL ? "value" : "size", arg,
-                                  program->info.sizes[arg]);
-    }
-    if (hcqi_arg_hides(queue, program, arg, HCQI_CAST(const uint8_t *, value))) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "value: argument %u %s", arg,
-                                  hcqi_hides_text);
-    }
-    int buffer = hcqi_arg_is_buffer(program->desc.args[arg]) && (m->brought >> arg & 1) == 0;
-    if (buffer) {
-        uint64_t address = 0;          /* `size` is right, which compilers do not know */
-        memcpy(&address, value, size < sizeof address ? size : sizeof address);
-        hcqi_allocation *a = hcqi_arg_find(queue, program, address, &out);
-        if (out != HCQ_OK || address == 0) {
-            char text[128];
-            return hcqi_command_refuse(queue, index, address == 0 ? HCQ_ERROR_INVALID : out,
-                                       "value: argument %u %s", arg,
-                                       hcqi_address_bad(program->dev, address, text,
-                                                        sizeof text));
-        }
-        uint64_t old;
-        memcpy(&old, queue->arena + m->arena + program->info.offsets[arg], sizeof old);
-        if (queue->graph != NULL && !hcqi_update_stated(queue, index, old, address, a)) {
-            return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
-                                      "value: fewer bytes than hcq_queue_access said");
-        }
+    uint8_t *at = queue->arena + m->arena + program->info.offsets[arg];
+    if (buffer && !brought) {
+        uint64_t address, old = hcqi_arg_address(queue, index, arg);
+        memcpy(&address, value, sizeof address);
+        HCQI_CHECK(queue, index,
+                   queue->graph == NULL || hcqi_update_stated(queue, index, old, address, a),
+                   HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
         hcqi_name_set(queue, hcqi_arg_name(queue, index, arg), a);
     }
-    memcpy(queue->arena + m->arena + program->info.offsets[arg], value, size);
-    return buffer ? hcqi_update_end_touch(queue, index) : hcqi_update_end(queue, index);
+    memcpy(at, value, size);
+    return buffer && !brought ? hcqi_update_end_touch(queue, index)
+                              : hcqi_update_end(queue, index);
 }
 
 static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
@@ -7048,74 +6889,35 @@ static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
 
 HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
                                             const void *payload) {
-    hcq_result out;
-    hcq_packet *p = hcqi_update_begin(queue, index, HCQ_COMMAND_CUSTOM, &out);
-    if (p == NULL) { return out; }
-    const hcq_custom_type *type = p->u.custom.type;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_CUSTOM));
+    const hcq_custom_type *type = queue->packets[index].u.custom.type;
     uint8_t *old = queue->arena + queue->metas[index].arena;
     const uint8_t *now = HCQI_CAST(const uint8_t *, payload);
-    if (payload == NULL) {
-        return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID, "payload: is NULL");
-    }
+    HCQI_CHECK(queue, index, payload != NULL, HCQ_ERROR_INVALID, "payload: is NULL");
     for (uint32_t i = 0; i < type->payload_size; i++) {
-        if (old[i] != now[i] && !hcqi_custom_may_change(type, i)) {
-            return hcqi_command_refuse(queue, index, HCQ_ERROR_INVALID,
-                                      "payload: byte %u is not updatable", i);
-        }
+        HCQI_CHECK(queue, index, old[i] == now[i] || hcqi_custom_may_change(type, i),
+                   HCQ_ERROR_INVALID, "payload: byte %u is not updatable", i);
     }
     if (type->payload_size != 0) { memcpy(old, payload, type->payload_size); }
     return hcqi_update_end(queue, index);
 }
 
-static const char *hcqi_variable_check(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
-    int exec = p->kind == HCQ_COMMAND_EXEC;
-    if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) { return exec ? NULL : "part"; }
-    if (part == HCQ_PART_VALUE) {
-        return p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE ? NULL : "part";
-    }
-    if (part == HCQ_PART_SIZE) {
-        return p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_COPY ? NULL : "part";
-    }
-    if (part < HCQ_PART_ARG || !exec) { return "part"; }
-    const hcq_program_info *info = &p->u.exec.program->info;
-    uint32_t arg = part - HCQ_PART_ARG;
-    uint32_t size = arg < info->arg_count ? info->sizes[arg] : 0;
-    int buffer = size != 0 && hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg]);
-    if (buffer && q->graph != NULL) { return "part"; } /* hcq_input is for that */
-    return size == 1 || size == 2 || size == 4 || size == 8 ? NULL : "part";
-}
-
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
                                        uint32_t variable, uint64_t maximum) {
-    hcq_result sticky, out = hcqi_queue_check(queue, &sticky);
-    if (out != HCQ_OK) { return out; }
-    hcqi_enter();
-    if (index >= queue->count) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "index: %u of %u commands", index,
-                                  queue->count);
-    }
-    if (variable >= HCQI_MAX_VARIABLES) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "variable: %u, at most %d", variable,
-                                  HCQI_MAX_VARIABLES - 1);
-    }
-    hcq_packet *p = &queue->packets[index];
-    const char *bad = hcqi_variable_check(queue, p, part);
-    if (bad != NULL) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: %u does not fit command %u", bad,
-                                  part, index);
-    }
-    if (!HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
-                   (uint64_t)queue->patch_count + 1)) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    }
-    hcqi_patch *patch = &queue->patches[queue->patch_count++];
+    HCQI_PASS(hcqi_command_enter(queue, index));
+    HCQI_CHECK(queue, HCQI_NONE, variable < HCQI_MAX_VARIABLES, HCQ_ERROR_INVALID,
+               "variable: %u, at most %d", variable, HCQI_MAX_VARIABLES - 1);
+    const hcq_packet *p = &queue->packets[index];
+    HCQI_CHECK(queue, HCQI_NONE, hcqi_part_varies(queue, p, part), HCQ_ERROR_INVALID,
+               "part: %u does not fit command %u", part, index);
+    HCQI_CHECK(queue, HCQI_NONE, HCQI_GROW(&queue->dev->hooks, queue->patches,
+                                           queue->patch_capacity,
+                                           (uint64_t)queue->patch_count + 1),
+               HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
     if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
-    patch->index = index;
-    patch->part = part;
-    patch->variable = variable;
-    patch->maximum = maximum;
-    hcqi_patch_apply(queue, patch);
+    hcqi_patch patch = { index, part, variable, maximum };
+    hcqi_patch_add(queue, patch);
     queue->bound = NULL;
     queue->generation++;
     return hcqi_leave_with(HCQ_OK);
@@ -8806,7 +8608,7 @@ HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submiss
 HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
     hcq_submission sub;
     hcq_point done = { { 0 }, 0 };
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
+    hcq_result r = hcqi_queue_check(queue);
     if (r == HCQ_OK) { r = hcqi_device_enter_by(device, queue->dev); }
     if (r == HCQ_OK) {
         memset(&sub, 0, sizeof sub);
@@ -8900,16 +8702,13 @@ static void hcqi_queue_clear(hcq_queue *q) {
 }
 
 HCQI_DEF hcq_result hcq_queue_reset(hcq_queue *queue) {
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK) { return r; }
-    hcqi_enter();
+    HCQI_PASS(hcqi_queue_enter(queue));
     hcqi_queue_clear(queue);
     return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_queue_check(queue));
     if (label == NULL) {
         return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "label: is NULL");
     }
@@ -8919,38 +8718,25 @@ HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
 }
 
 HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index, const char *label) {
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
     char text[32];
-    if (r != HCQ_OK) { return r; }
-    hcqi_enter();
-    if (label == NULL || index >= queue->count) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s",
-                                  label == NULL ? "label: is NULL" : "index: no such command");
-    }
+    HCQI_PASS(hcqi_queue_enter(queue));
+    HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
+    HCQI_CHECK(queue, HCQI_NONE, index < queue->count, HCQ_ERROR_INVALID,
+               "index: no such command");
     hcqi_copy_label(text, label);
-    uint32_t n = (uint32_t)strlen(text) + 1;
-    if (!HCQI_GROW(&queue->dev->hooks, queue->labels, queue->label_capacity,
-                   (uint64_t)queue->label_size + n)) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_OUT_OF_MEMORY, "label: out of memory");
-    }
-    memcpy(queue->labels + queue->label_size, text, n);
-    queue->metas[index].label = queue->label_size + 1;
-    queue->label_size += n;
+    HCQI_CHECK(queue, HCQI_NONE, hcqi_label_set(queue, index, text), HCQ_ERROR_OUT_OF_MEMORY,
+               "label: out of memory");
     return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uint32_t flags) {
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK) { return r; }
-    hcqi_enter();
-    if (queue->graph != NULL) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID,
-                                  "queue: a graph's order comes from reads and writes");
-    }
-    if (index >= queue->count || (flags & ~(uint32_t)HCQ_OVERLAP)) {
-        return hcqi_update_refuse(queue, HCQ_ERROR_INVALID, "%s: not a valid one",
-                                  index >= queue->count ? "index" : "flags");
-    }
+    HCQI_PASS(hcqi_queue_enter(queue));
+    HCQI_CHECK(queue, HCQI_NONE, queue->graph == NULL, HCQ_ERROR_INVALID,
+               "queue: a graph's order comes from reads and writes");
+    HCQI_CHECK(queue, HCQI_NONE, index < queue->count, HCQ_ERROR_INVALID,
+               "index: not a valid one");
+    HCQI_CHECK(queue, HCQI_NONE, (flags & ~(uint32_t)HCQ_OVERLAP) == 0, HCQ_ERROR_INVALID,
+               "flags: not a valid one");
     queue->packets[index].flags = (uint8_t)flags;
     queue->bound = NULL;
     queue->generation++;
@@ -8984,13 +8770,12 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
 static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev);
 
 HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
-    hcq_result sticky, r = hcqi_queue_check(queue, &sticky);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_device_enter_by(device, queue->dev);
+    HCQI_PASS(hcqi_queue_check(queue));
+    hcq_result r = hcqi_device_enter_by(device, queue->dev);
     if (r != HCQ_OK) { return r; }
     hcqi_reap_device(device);
-    if (sticky != HCQ_OK) {
-        r = hcqi_refuse(device, sticky, "queue '%s': recording failed at %s", queue->label,
+    if (queue->sticky != HCQ_OK) {
+        r = hcqi_refuse(device, queue->sticky, "queue '%s': recording failed at %s", queue->label,
                         queue->error);
     } else if (queue->graph != NULL) {
         r = hcqi_graph_bind(queue, device);
@@ -11252,15 +11037,11 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
 /* ========================================================================== */
 /* ---- graphs: recording ----------------------------------------- >>inputs - */
 
-/* Takes the lock for a call about a graph; 0 = it ends with *out. */
-static int hcqi_graph_enter(hcq_queue *q, hcq_result *out) {
-    hcq_result sticky;
-    *out = hcqi_queue_check(q, &sticky);
-    if (*out != HCQ_OK) { return 0; }
-    hcqi_enter();
-    if (q->graph != NULL) { return 1; }
-    *out = hcqi_update_refuse(q, HCQ_ERROR_INVALID, "queue: is no graph");
-    return 0;
+/* Takes the lock for a call about a graph; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_graph_enter(hcq_queue *q) {
+    HCQI_PASS(hcqi_queue_enter(q));
+    HCQI_CHECK(q, HCQI_NONE, q->graph != NULL, HCQ_ERROR_INVALID, "queue: is no graph");
+    return HCQ_OK;
 }
 
 /* The recording is not what was planned any more. */
@@ -11289,13 +11070,12 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
                               uint64_t size) {
     hcq_buffer b;
     hcq_result why;
-    int32_t out;
     memset(&b, 0, sizeof b);
-    if (!hcqi_record_begin(graph, 0, "", &out)) { return b; }
+    if (hcqi_record_enter(graph, 0, 0) != HCQ_OK) { return b; }
     if (device == NULL) { device = graph->dev; }
     const char *bad = hcqi_input_check(graph, number, device, size, &why);
     if (bad != NULL) {
-        hcqi_record_refuse(graph, why, "%s", bad);
+        hcqi_queue_refuse(graph, graph->count, why, "%s", bad);
         return b;
     }
     hcqi_input *input = &graph->graph->inputs[number];
@@ -11309,30 +11089,24 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
 
 HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
                                  uint32_t flags, hcq_buffer *buffer) {
-    int32_t out;
+    const uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); } /* recording may go on */
-    if (!hcqi_record_begin(graph, 0, "", &out)) { return out; }
+    HCQI_PASS(hcqi_record_begin(graph, HCQ_COMMAND_EMPTY, 0, 0));
+    uint32_t index = graph->count;
     hcqi_graph *g = graph->graph;
     if (device == NULL) { device = graph->dev; }
-    const char *bad = buffer == NULL ? "buffer: is NULL" : NULL;
-    if (size == 0 || size >> HCQI_TAG_SHIFT != 0) { bad = "size: is 0 or too large"; }
-    if (flags & ~(uint32_t)(HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED)) {
-        bad = "flags: unknown bits";
-    }
-    if (g == NULL) { bad = "queue: is no graph"; }
-    if (bad != NULL) { return hcqi_record_refuse(graph, HCQ_ERROR_INVALID, "%s", bad); }
-    if (!hcqi_device_open(device)) {
-        return hcqi_record_refuse(graph, HCQ_ERROR_CLOSED, "device: is closed");
-    }
-    if (g->empty_count == HCQI_MAX_EMPTIES) {
-        return hcqi_record_refuse(graph, HCQ_ERROR_LIMIT, "queue: too many empties");
-    }
+    HCQI_CHECK(graph, index, g != NULL, HCQ_ERROR_INVALID, "queue: is no graph");
+    HCQI_CHECK(graph, index, (flags & ~known) == 0, HCQ_ERROR_INVALID, "flags: unknown bits");
+    HCQI_CHECK(graph, index, size != 0 && size >> HCQI_TAG_SHIFT == 0, HCQ_ERROR_INVALID,
+               "size: is 0 or too large");
+    HCQI_CHECK(graph, index, buffer != NULL, HCQ_ERROR_INVALID, "buffer: is NULL");
+    HCQI_CHECK(graph, index, hcqi_device_open(device), HCQ_ERROR_CLOSED, "device: is closed");
+    HCQI_CHECK(graph, index, g->empty_count < HCQI_MAX_EMPTIES, HCQ_ERROR_LIMIT,
+               "queue: too many empties");
     if (!HCQI_GROW(&graph->dev->hooks, g->empties, g->empty_capacity,
                    (uint64_t)g->empty_count + 1)) {
         return hcqi_record_oom(graph);
     }
-    hcq_packet *p = hcqi_record_packet(graph, HCQ_COMMAND_EMPTY, 0, 0);
-    if (p == NULL) { return hcqi_record_oom(graph); }
     hcqi_empty *e = &g->empties[g->empty_count];
     memset(e, 0, sizeof *e);
     e->dev = device;
@@ -11341,9 +11115,9 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     e->flags = flags;
     *buffer = hcqi_placeholder_make(HCQ_MAX_INPUTS + g->empty_count++, device, size);
     g->empties_missing++;
-    graph->metas[graph->count].dev = device;
-    p->u.fill.dst = buffer->address;
-    p->u.fill.size = size;
+    graph->metas[index].dev = device;
+    graph->packets[index].u.fill.dst = buffer->address;
+    graph->packets[index].u.fill.size = size;
     return hcqi_record_end(graph);
 }
 
@@ -11361,34 +11135,29 @@ static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
 
 HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
                                      uint32_t access) {
-    hcq_result out, why;
+    hcq_result why;
     hcqi_operand op;
-    if (!hcqi_graph_enter(graph, &out)) { return out; }
+    HCQI_PASS(hcqi_graph_enter(graph));
     hcqi_graph *g = graph->graph;
-    if (index >= graph->count) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "index: %u of %u commands", index,
-                                  graph->count);
-    }
+    HCQI_CHECK(graph, HCQI_NONE, index < graph->count, HCQ_ERROR_INVALID,
+               "index: %u of %u commands", index, graph->count);
     uint32_t kind = graph->packets[index].kind;
-    if (kind == HCQ_COMMAND_BARRIER || kind == HCQ_COMMAND_EMPTY) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "index: command %u names no memory",
-                                  index);
-    }
-    if (!hcqi_arg_is_buffer(access) || access > HCQ_ARG_INOUT) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID,
-                                  "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
-    }
-    const char *bad = hcqi_operand_find(graph, &buffer, buffer.size, &op, &why);
-    if (bad != NULL) { return hcqi_update_refuse(graph, why, "buffer: %s", bad); }
-    if (kind == HCQ_COMMAND_EXEC && op.a == NULL && !hcqi_exec_takes(graph, index, op.address)) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID,
-                                  "buffer: a placeholder that is no argument of command %u, which "
-                                  "so cannot get at it", index);
-    }
-    if (!HCQI_GROW(&graph->dev->hooks, g->stated, g->stated_capacity,
-                   (uint64_t)g->stated_count + 1)) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    }
+    HCQI_CHECK(graph, HCQI_NONE, kind != HCQ_COMMAND_BARRIER && kind != HCQ_COMMAND_EMPTY,
+               HCQ_ERROR_INVALID, "index: command %u names no memory", index);
+    HCQI_CHECK(graph, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
+               HCQ_ERROR_INVALID, "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
+    const char *bad = hcqi_operand_find(graph, &buffer, &op, &why);
+    HCQI_CHECK(graph, HCQI_NONE, bad == NULL, why, "buffer: %s", bad);
+    HCQI_CHECK(graph, HCQI_NONE, buffer.size != 0, HCQ_ERROR_INVALID,
+               "buffer: has not so many bytes");
+    int takes = kind != HCQ_COMMAND_EXEC || op.a != NULL ||
+                hcqi_exec_takes(graph, index, op.address);
+    HCQI_CHECK(graph, HCQI_NONE, takes, HCQ_ERROR_INVALID,
+               "buffer: a placeholder that is no argument of command %u, which so cannot get "
+               "at it", index);
+    HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->stated, g->stated_capacity,
+                                           (uint64_t)g->stated_count + 1),
+               HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     hcqi_stated *t = &g->stated[g->stated_count];
     t->next = graph->metas[index].stated;
     t->access = access == HCQ_ARG_IN ? (uint32_t)HCQI_READ
@@ -11404,18 +11173,15 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffe
 }
 
 HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t after) {
-    hcq_result out;
-    if (!hcqi_graph_enter(graph, &out)) { return out; }
+    HCQI_PASS(hcqi_graph_enter(graph));
     hcqi_graph *g = graph->graph;
-    if (before >= after || after >= graph->count) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_INVALID, "%s", before >= after
-                                  ? "before: is not recorded before after"
-                                  : "after: no such command");
-    }
-    if (!HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
-                   (uint64_t)g->order_count + 1)) {
-        return hcqi_update_refuse(graph, HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    }
+    HCQI_CHECK(graph, HCQI_NONE, before < after, HCQ_ERROR_INVALID,
+               "before: is not recorded before after");
+    HCQI_CHECK(graph, HCQI_NONE, after < graph->count, HCQ_ERROR_INVALID,
+               "after: no such command");
+    HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
+                                           (uint64_t)g->order_count + 1),
+               HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     hcqi_order *o = &g->orders[g->order_count++];
     o->before = before;
     o->after = after;
@@ -12978,10 +12744,9 @@ static void hcqi_print_lists(hcqi_text *t, const hcq_queue *q, int dot) {
 }
 
 static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size, int dot) {
-    hcq_result out;
     hcqi_text t;
     hcqi_text_begin(&t, text, size);
-    if (!hcqi_graph_enter(q, &out)) { return 0; }
+    if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
     const hcqi_schedule *sched = &q->graph->schedule;
     const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
     if (text == NULL && size != 0) { bad = "text: is NULL"; }
@@ -13025,9 +12790,14 @@ HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size
 /* Makes `step` the one command `i`, with this launch's buffers and variables. */
 static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t i,
                                    const hcq_submission *sub) {
+    hcqi_enter();
     hcqi_queue_clear(step);
-    if (!hcqi_append_room(step, q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcqi_append_one(step, q, i);
+    int room = HCQI_GROW(&step->dev->hooks, step->metas, step->meta_capacity, q->count) &&
+               HCQI_GROW(&step->dev->hooks, step->patches, step->patch_capacity, q->patch_count);
+    hcqi_leave();
+    int32_t out = room ? hcqi_record_copied(step, q, i, 0) : (int32_t)HCQ_ERROR_OUT_OF_MEMORY;
+    if (out < 0) { return (hcq_result)out; }
+    hcqi_enter();
     step->packets[0].index = i; /* for messages and profiles; there is room in metas */
     step->metas[i].label = step->metas[0].label;
     for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
@@ -13050,6 +12820,7 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
         step->patches[step->patch_count++].index = 0;
         step->variable_mask |= (uint64_t)1 << q->patches[k].variable;
     }
+    hcqi_leave();
     return HCQ_OK;
 }
 
@@ -13066,10 +12837,8 @@ static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, const hcqi_list
     sub.queue_count = 1;
     sub.variables = launch->variables;
     sub.variable_count = launch->variable_count;
-    hcqi_enter();
     step->kind = list->copies ? HCQ_COPY : HCQ_COMPUTE;
     hcq_result r = hcqi_step_record(step, q, i, launch);
-    hcqi_leave();
     if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
     int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM;
     if (r == HCQ_OK && (fails || dev != list->dev)) { /* the list's SYNC is of another device */

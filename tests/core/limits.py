@@ -40,7 +40,7 @@ copies_around_every_size: .staging_bytes=2MiB HCQI_STAGE_ALIGN=16 HCQI_AHEAD=64
 answers_stay: HCQI_FAILURES=64
 heap_sorts_bursts: HCQI_SORT_*
 pools_give_back_what_a_burst_took: HCQI_CHUNK*
-any_number_of_commands: HCQI_GROW_BYTES=65536 HCQI_CUDA_GRAPH_MIN=2
+any_number_of_commands: HCQI_CUDA_GRAPH_MIN=2
 any_number_in_flight freed_blocks_cost_the_same: HCQI_SETTLE=128
 deadlines short_waits_are_silent: HCQI_SYS_SECONDS_MAX
 spinner_who_lost_his_turn_sends_all_to_sleep: HCQI_CPU_TRIALS=64
