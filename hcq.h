@@ -5905,7 +5905,6 @@ static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint6
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     uint32_t old = *capacity, now = old;
     void *items, *grown = NULL;
-    if (need <= old) { return 1; }
     if (!hcqi_grow(hooks, &grown, &now, need, item)) { return 0; }
     memcpy(&items, field, sizeof items);
     if (items != NULL) { memcpy(grown, items, old * item); }
@@ -5917,6 +5916,9 @@ static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint6
     return 1;
 }
 
+#define HCQI_ROOM(q, ptr, cap, need)                                               \
+    ((need) <= (cap) || hcqi_record_room((q), (void *)&(ptr), &(cap), (need), sizeof *(ptr)))
+
 static uint32_t hcqi_arena_next(const hcq_queue *q) {
     return (q->arena_size + 15) & ~(uint32_t)15;
 }
@@ -5927,12 +5929,10 @@ static hcq_result hcqi_record_enter(hcq_queue *q, uint32_t names, uint32_t bytes
     HCQI_PASS(hcqi_queue_check(q));
     HCQI_PASS(q->sticky);
     uint64_t count = (uint64_t)q->count + 1;
-    int room = hcqi_record_room(q, &q->packets, &q->packet_capacity, count, sizeof *q->packets) &&
-               hcqi_record_room(q, &q->metas, &q->meta_capacity, count, sizeof *q->metas) &&
-               hcqi_record_room(q, &q->names, &q->name_capacity,
-                                (uint64_t)q->name_count + names, sizeof *q->names) &&
-               hcqi_record_room(q, &q->arena, &q->arena_capacity,
-                                (uint64_t)hcqi_arena_next(q) + bytes, 1);
+    int room = HCQI_ROOM(q, q->packets, q->packet_capacity, count) &&
+               HCQI_ROOM(q, q->metas, q->meta_capacity, count) &&
+               HCQI_ROOM(q, q->names, q->name_capacity, (uint64_t)q->name_count + names) &&
+               HCQI_ROOM(q, q->arena, q->arena_capacity, (uint64_t)hcqi_arena_next(q) + bytes);
     hcqi_enter();
     return room ? HCQ_OK : hcqi_record_oom(q);
 }
@@ -6225,8 +6225,10 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     hcqi_allocation **name = queue->names + m->name_first, *a;
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
         const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
+        int buffer = hcqi_arg_is_buffer(program->desc.args[i]);
+        if (!buffer && queue->graph == NULL) { continue; } /* any value will do */
         HCQI_PASS(hcqi_arg_check(queue, index, program, i, value, &a));
-        if (hcqi_arg_is_buffer(program->desc.args[i])) { *name++ = a; }
+        if (buffer) { *name++ = a; }
     }
     if (size != 0) { memcpy(queue->arena + m->arena, args, size); }
     p->u.exec.program = program;
