@@ -2786,13 +2786,6 @@ typedef struct hcqi_stage {
     uint32_t users;                    /* calls that write or read it, or will submit */
 } hcqi_stage;
 
-/* A bound queue with one copy command, for one submission at a time. */
-typedef struct hcqi_copier {
-    struct hcqi_copier *next;
-    hcq_queue *queue;
-    uint64_t number;                   /* its submission */
-} hcqi_copier;
-
 typedef struct hcqi_label { char text[32]; } hcqi_label;
 
 /* A command that ran, on the device's clock. */
@@ -2831,9 +2824,6 @@ struct hcqi_profile {
 typedef struct hcqi_ring {
     hcqi_stage *stages;
     uint32_t count, at;                /* the one being filled */
-    hcqi_copier *oldest, *newest;
-    uint32_t copiers;
-    uint32_t word, sleepers;           /* atomic: bumped when a stage loses its users */
 } hcqi_ring;
 
 struct hcq_device {
@@ -2882,6 +2872,7 @@ struct hcq_device {
     uint64_t allocated_bytes, freed_bytes;
     hcqi_ring staging;
     hcq_queue *call_queue;             /* NULL: none yet, or a thread records it */
+    hcq_queue *copy_queue;             /* of one copy; NULL as there */
     hcq_error_info error;
     uint32_t lines_lost;               /* of the log, since that was last said */
     hcqi_profile *profile;             /* NULL: never started */
@@ -10278,20 +10269,16 @@ typedef struct hcqi_eager {
     const char *what;
     uint64_t deadline;
     int unordered;                     /* not behind everything submitted earlier */
+    int silent;                        /* the caller chose the time-out: waits for what is held */
     const hcq_device *dev;             /* of the last submission, */
     uint64_t last, since;              /* its number, and what it waited for there */
-    int silent;                        /* the caller chose the time-out: waits for what is held */
 } hcqi_eager;
 
 static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
     hcqi_eager e;
+    memset(&e, 0, sizeof e);
     e.what = what;
     e.deadline = hcqi_deadline(dev->desc.timeout_ns);
-    e.unordered = 0;
-    e.dev = NULL;
-    e.last = 0;
-    e.since = 0;
-    e.silent = 0;
     return e;
 }
 
@@ -10306,6 +10293,33 @@ static hcq_result hcqi_sync(hcq_device *dev, hcq_point point, hcqi_eager *e) {
     return r;
 }
 
+/* The same for what another call did: its end is what counts. */
+static hcq_result hcqi_sync_end(hcq_device *dev, hcq_point point, hcqi_eager *e) {
+    hcq_result r = hcqi_sync(dev, point, e);
+    return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
+}
+
+/* The last eager call, if that ran on another device. */
+static int hcqi_eager_is_foreign(const hcq_device *dev) {
+    const hcqi_signal *s = dev->eager_signal;
+    return s != NULL && s->dev != dev && !s->destroyed;
+}
+
+/* Everything submitted on `dev`, and what that has to follow. */
+static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e) {
+    if (e->unordered) { return HCQ_OK; }
+    hcqi_enter();
+    uint64_t last = dev->next_number - 1;
+    int foreign = hcqi_eager_is_foreign(dev);
+    hcq_point all = hcq_at(hcqi_signal_handle(dev->timeline), last);
+    hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
+    int done = last == dev->done_prefix;
+    hcq_result r = dev->lost;
+    hcqi_leave();
+    if (r == HCQ_OK && !done) { r = hcqi_sync(dev, all, e); }
+    return r == HCQ_OK && foreign ? hcqi_sync_end(dev, eager, e) : r;
+}
+
 /* Is work held back up to submission `number`, until somebody else helps? */
 static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
     hcq_job *first = hcqi_job_at(dev, dev->handed_prefix + 1);
@@ -10313,52 +10327,22 @@ static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
     return number > dev->handed_prefix && first != NULL && !hcqi_job_advances(first);
 }
 
-/* Is anything that an eager call on `dev` would follow held back? With the lock.
-   *stuck: for good, as far as it is known. */
+/* Is anything that an eager call on `dev` would follow held back? *stuck: for good,
+   as far as it is known. */
 static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
-    const hcqi_signal *s = dev->eager_signal;
-    *stuck = 0;
-    int foreign = s != NULL && s->dev != dev && !s->destroyed &&
-                  dev->eager_value > s->dev->handed_prefix;
-    if (!foreign && dev->handed_prefix + 1 == dev->next_number) { return 0; }
-    hcqi_reap_all();
-    hcqi_drain();
-    *stuck = hcqi_is_stuck(dev, dev->next_number - 1) ||
-             (foreign && hcqi_is_stuck(s->dev, dev->eager_value));
-    return foreign || dev->handed_prefix + 1 != dev->next_number;
-}
-
-static int hcqi_eager_held(hcq_device *dev, int *stuck) {
     hcqi_enter();
-    int held = hcqi_is_held_back(dev, stuck);
+    hcq_device *other = hcqi_eager_is_foreign(dev) ? dev->eager_signal->dev : dev;
+    int foreign = other != dev && dev->eager_value > other->handed_prefix;
+    int held = foreign || dev->handed_prefix + 1 != dev->next_number;
+    if (held) {
+        hcqi_reap_all();
+        hcqi_drain();
+        *stuck = hcqi_is_stuck(dev, dev->next_number - 1) ||
+                 (foreign && hcqi_is_stuck(other, dev->eager_value));
+        held = foreign || dev->handed_prefix + 1 != dev->next_number;
+    }
     hcqi_leave();
     return held;
-}
-
-/* Everything submitted on `dev`, and the last eager call if that ran on another
-   device. With `stuck` only while that gets on by itself: else *stuck is set. */
-static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e, int *stuck) {
-    if (e->unordered) { return HCQ_OK; }
-    hcqi_enter();
-    uint64_t all = dev->next_number - 1, number = all;
-    hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
-    int foreign = dev->eager_signal != NULL && dev->eager_signal->dev != dev &&
-                  !dev->eager_signal->destroyed;
-    hcq_signal timeline = hcqi_signal_handle(dev->timeline);
-    hcq_result r = dev->lost;
-    hcqi_leave();
-    do { /* what is held back, one by one */
-        if (r != HCQ_OK) { return r; }
-        hcqi_enter();
-        if (stuck != NULL) { hcqi_is_held_back(dev, stuck); }
-        number = stuck != NULL && dev->handed_prefix < all ? dev->handed_prefix + 1 : all;
-        hcqi_leave();
-        if (stuck != NULL && *stuck) { return HCQ_OK; }
-        r = hcqi_sync(dev, hcq_at(timeline, number), e);
-    } while (number != all);
-    if (r != HCQ_OK || !foreign) { return r; }
-    r = hcqi_sync(dev, eager, e);
-    return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
 }
 
 /* The device stays open until it is unpinned. */
@@ -10367,31 +10351,6 @@ static hcq_result hcqi_pin(hcq_device *dev) {
     if (r != HCQ_OK) { return r; }
     hcqi_atomic_add32(&dev->pins, 1);
     return hcqi_leave_with(HCQ_OK);
-}
-
-/* What every eager call checks first. Afterwards the buffer's device is open,
-   and pinned, and this thread may block. */
-static hcq_result hcqi_eager_check(const hcq_buffer *buffer, const char *name, uint64_t size,
-                                   const void *ptr, hcq_device *log) {
-    hcq_result why = HCQ_OK;
-    hcqi_enter();
-    hcq_device *dev = hcqi_device_open(buffer->device) ? buffer->device : log;
-    if (!hcqi_device_open(dev)) { dev = NULL; }
-    if (hcqi_buffer_find(buffer, &why) == NULL) {
-        hcqi_refuse(dev, why, "%s: %s", name, hcqi_buffer_bad(buffer, why));
-    } else if (ptr == NULL) {
-        why = hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s: is NULL",
-                          strcmp(name, "dst") == 0 ? "src" : "dst");
-    } else if (size == 0 || size > buffer->size) {
-        why = hcqi_refuse(dev, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
-                          (unsigned long long)size, name, (unsigned long long)buffer->size);
-    } else if (hcqi_in_callback()) {
-        why = hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK, "eager copies wait: not in a callback");
-    } else {
-        why = HCQ_OK;
-        hcqi_atomic_add32(&dev->pins, 1);
-    }
-    return hcqi_leave_with(why);
 }
 
 /* Submits `q` behind everything of `dev` and `other` (NULL: `dev` alone), before
@@ -10427,436 +10386,393 @@ static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queu
     return hcqi_leave_with(r);
 }
 
-/* ---- staging ---- */
-/* A copyin takes as many bytes of a stage as it needs; a copyout has whole ones
-   for itself. A stage is idle again when its last submission is done. */
+/* One copy command on `dev`, behind everything of both devices. The device's queue
+   for that names only its own memory; unordered calls have their own, as the versions
+   of that may be those of work they are not behind. */
+static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer src, uint64_t size,
+                                   hcqi_eager *e, hcq_point *done) {
+    hcq_queue *q = NULL;
+    hcq_result r;
+    int kept = dst.device == src.device && !e->unordered;
+    hcqi_enter();
+    if (kept) {
+        q = dev->copy_queue;
+        dev->copy_queue = NULL;
+    }
+    hcqi_leave();
+    if (q != NULL) {
+        r = hcq_queue_update_copy(q, 0, &dst, &src, size);
+    } else {
+        r = hcq_queue_create(dev, HCQ_COPY, &q);
+        if (r != HCQ_OK) { return r; }
+        hcq_queue_label(q, "transfer");
+        int32_t i = hcq_queue_copy(q, dst, src, size);
+        if (i < 0) { r = (hcq_result)i; }
+    }
+    hcq_device *other = dev == dst.device ? src.device : dst.device;
+    if (r == HCQ_OK) { r = hcqi_eager_submit(dev, other, q, e, done); }
+    hcqi_enter();
+    kept = kept && r == HCQ_OK && dev->copy_queue == NULL;
+    if (kept) { dev->copy_queue = q; }
+    hcqi_leave();
+    if (!kept) { hcq_queue_destroy(q); }
+    return r;
+}
+
+/* ---- transfers ---- */
+/* From an end to an end, which are host memory or a buffer, by one of three routes:
+   one copy command, where a device reaches both ends; memcpy, where the host does;
+   else pieces through stages of the devices that the host does not reach. */
 
 #define HCQI_STAGE_ALIGN 16
 
+typedef struct hcqi_end {
+    int is_host;
+    uint8_t *host;                     /* where the host reaches it; NULL = nowhere */
+    hcq_buffer buffer;                 /* zero: host memory that no device reaches */
+    uint64_t size;
+    hcqi_ring *ring;                   /* the device's, or for this call ... */
+    hcqi_ring own;
+    hcqi_stage stages[2];              /* ... alone */
+} hcqi_end;
+
+typedef struct hcqi_transfer {
+    hcqi_eager e;
+    hcqi_end end[2];                   /* dst, src */
+    uint64_t size;
+    hcq_point done;                    /* of the last piece to the device of dst */
+} hcqi_transfer;
+
+/* What a call has of a stage. */
+typedef struct hcqi_staged {
+    hcqi_stage *stage;
+    hcq_buffer part;
+    hcq_point end;                     /* of the copy from or to it; 0 = not submitted */
+} hcqi_staged;
+
+/* A stage is idle when nobody uses it and its last submission is done. */
 static int hcqi_stage_idle(const hcq_device *dev, const hcqi_stage *s) {
     return s->users == 0 && hcqi_job_at(dev, s->number) == NULL;
 }
 
-static uint64_t hcqi_ring_room(const hcq_device *dev, const hcqi_ring *ring) {
-    uint64_t bytes = dev->desc.staging_bytes, room = 0;
-    for (uint32_t i = 0; i < ring->count; i++) {
-        if (hcqi_stage_idle(dev, &ring->stages[i])) {
-            room += bytes;
-        } else if (i == ring->at) {
-            room += bytes - ring->stages[i].used;
-        }
-    }
-    return room;
-}
-
-/* A stage with room, or one that is wholly free; NULL = none now. */
-static hcqi_stage *hcqi_stage_find(const hcq_device *dev, hcqi_ring *ring, int whole) {
-    for (uint32_t i = 0; i < ring->count; i++) {
-        uint32_t at = (ring->at + i) % ring->count;
-        hcqi_stage *s = &ring->stages[at];
+/* The stage being filled while it has room, else one that is idle; NULL = none now. */
+static hcqi_stage *hcqi_stage_find(const hcq_device *dev, hcqi_ring *ring) {
+    for (uint32_t i = 0; i < ring->count; i++, ring->at = (ring->at + 1) % ring->count) {
+        hcqi_stage *s = &ring->stages[ring->at];
         int idle = hcqi_stage_idle(dev, s);
         if (idle) { s->used = 0; }
-        if (!idle && (whole || i != 0 || s->used >= dev->desc.staging_bytes)) { continue; }
-        if (!whole) { ring->at = at; }
-        return s;
+        if (idle || (i == 0 && s->used < dev->desc.staging_bytes)) { return s; }
     }
     return NULL;
 }
 
-/* What a call that found no stage waits for: the first to be idle, 0 = others
-   that write or read. */
-static uint64_t hcqi_stage_first(const hcqi_ring *ring) {
-    uint64_t first = 0;
+/* Waits for the first stage that gets idle, or where others write or read them all,
+   for one of those. With the lock, which it lets go of. */
+static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_ring *ring, hcqi_eager *e) {
+    uint64_t number = 0, left = hcqi_left(e->deadline);
     for (uint32_t i = 0; i < ring->count; i++) {
         const hcqi_stage *s = &ring->stages[i];
-        if (s->users == 0 && (first == 0 || s->number < first)) { first = s->number; }
+        if (s->users == 0 && (number == 0 || s->number < number)) { number = s->number; }
     }
-    return first;
-}
-
-/* With the lock, which it lets go of. */
-static hcq_result hcqi_stage_wait(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e) {
-    uint64_t number = hcqi_stage_first(ring);
-    hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
-    uint32_t seen = hcqi_atomic_load32(&ring->word);
     if (!e->silent && hcqi_is_stuck(dev, number)) {
         return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_LIMIT,
                                            "%s: the staging memory belongs to held work", e->what));
     }
-    ring->sleepers += number == 0;
-    hcqi_leave();
-    if (number != 0) {
-        hcq_result r = hcqi_sync(dev, point, e); /* its end is what counts */
-        return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
+    hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
+    if (number == 0 && left != 0) { hcqi_event_wait(left); }
+    if (number == 0 && left == 0 && !e->silent) {
+        hcqi_timeout_tell_locked(dev, e->what, "staging");
     }
-    hcq_result r = hcq_sys_wait(&ring->word, seen, hcqi_left(e->deadline));
-    hcqi_enter();
-    ring->sleepers--;
-    if (r == HCQ_TIMEOUT && !e->silent) { hcqi_timeout_tell_locked(dev, e->what, "staging"); }
-    return hcqi_leave_with(r == HCQ_TIMEOUT ? r : HCQ_OK);
-}
-
-/* From now on the stage is idle when submission `number` is done. */
-static void hcqi_stage_put(hcqi_ring *ring, hcqi_stage *s, uint64_t number) {
-    hcqi_enter();
-    s->users--;
-    if (number > s->number) { s->number = number; }
-    int wake = s->users == 0 && ring->sleepers != 0;
-    if (wake) { hcqi_atomic_add32(&ring->word, 1); }
     hcqi_leave();
-    if (wake) { hcq_sys_wake(&ring->word, 1); }
+    if (number != 0) { return hcqi_sync_end(dev, point, e); }
+    return left == 0 ? HCQ_TIMEOUT : HCQ_OK;
 }
 
-/* Up to *n bytes of a stage, or where `n` is NULL a whole one; hcqi_stage_put
-   gives them back. `wait` 0: HCQ_NOT_READY where there are none now. */
-static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e, int wait,
-                                 uint64_t *n, hcqi_stage **stage, uint64_t *offset) {
+/* The stage's memory, without the lock; another thread may be faster. */
+static hcq_result hcqi_stage_alloc(hcq_device *dev, hcqi_stage *s) {
+    hcq_buffer buffer;
+    hcq_result r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &buffer);
+    if (r != HCQ_OK) { return r; }
+    hcqi_enter();
+    int first = s->buffer.device == NULL;
+    if (first) { s->buffer = buffer; }
+    hcqi_leave();
+    return first ? HCQ_OK : hcq_free(buffer);
+}
+
+/* Up to `size` bytes of a stage of the end's; hcqi_stage_put gives them back. `wait` 0:
+   HCQ_NOT_READY where there are none now. */
+static hcq_result hcqi_stage_get(hcqi_end *end, hcqi_eager *e, int wait, uint64_t size,
+                                 hcqi_staged *piece) {
+    hcq_device *dev = end->buffer.device;
+    hcqi_ring *ring = end->ring;
     uint64_t bytes = dev->desc.staging_bytes;
-    hcqi_stage *s;
     for (;;) {
+        hcq_result r;
         hcqi_enter();
-        s = hcqi_stage_find(dev, ring, n == NULL);
-        if (s != NULL) { break; }
-        hcqi_reap_device(dev);
-        s = hcqi_stage_find(dev, ring, n == NULL);
-        if (s != NULL) { break; }
-        if (!wait) { return hcqi_leave_with(HCQ_NOT_READY); }
-        hcq_result r = hcqi_stage_wait(dev, ring, e);
+        hcqi_stage *s = hcqi_stage_find(dev, ring);
+        if (s == NULL) {
+            hcqi_reap_device(dev);
+            s = hcqi_stage_find(dev, ring);
+        }
+        if (s == NULL) {
+            r = wait ? hcqi_stage_wait(dev, ring, e) : hcqi_leave_with(HCQ_NOT_READY);
+        } else if (s->buffer.device == NULL) {
+            hcqi_leave();
+            r = hcqi_stage_alloc(dev, s);
+        } else {
+            uint64_t n = size < bytes - s->used ? size : bytes - s->used;
+            piece->stage = s;
+            piece->part = hcq_view(s->buffer, s->used, n);
+            piece->end.value = 0;
+            s->used += n + (HCQI_STAGE_ALIGN - n % HCQI_STAGE_ALIGN) % HCQI_STAGE_ALIGN;
+            if (s->used > bytes) { s->used = bytes; }
+            s->users++;
+            return hcqi_leave_with(HCQ_OK);
+        }
         if (r != HCQ_OK) { return r; }
     }
-    uint64_t used = bytes;
-    *offset = s->used;
-    if (n != NULL) {
-        if (*n > bytes - s->used) { *n = bytes - s->used; }
-        used = (s->used + *n + HCQI_STAGE_ALIGN - 1) & ~(uint64_t)(HCQI_STAGE_ALIGN - 1);
-        if (used > bytes) { used = bytes; }
-    }
-    int fresh = s->buffer.device == NULL;
-    s->users++;
-    s->used = fresh ? bytes : used; /* others leave it alone until it has memory */
+}
+
+/* From now on the stage is idle when the piece's copy is done. */
+static void hcqi_stage_put(const hcqi_staged *piece) {
+    hcqi_stage *s = piece->stage;
+    hcqi_enter();
+    s->users--;
+    if (piece->end.value > s->number) { s->number = piece->end.value; }
+    if (s->users == 0) { hcqi_core.changed = 1; }
     hcqi_leave();
-    *stage = s;
-    if (!fresh) { return HCQ_OK; }
-    hcq_result r = hcq_alloc(dev, bytes, HCQ_HOST_VISIBLE, &s->buffer);
-    hcqi_enter();
-    s->used = r == HCQ_OK ? used : 0;
-    hcqi_leave();
-    if (r != HCQ_OK) { hcqi_stage_put(ring, s, 0); }
-    return r;
 }
 
-static void hcqi_copier_delete(hcq_device *dev, hcqi_copier *c) {
-    if (c == NULL) { return; }
-    hcq_queue_destroy(c->queue);
-    hcqi_delete(&dev->hooks, c, sizeof *c);
-}
-
-static hcq_result hcqi_copier_new(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                  hcqi_copier **out) {
-    hcqi_copier *c = HCQI_CAST(hcqi_copier *, hcqi_new(&dev->hooks, sizeof *c));
-    if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &c->queue);
-    int32_t i = r == HCQ_OK ? hcq_queue_copy(c->queue, dst, src, 1) : 0;
-    if (i < 0) { r = (hcq_result)i; }
-    if (r == HCQ_OK) {
-        hcq_queue_label(c->queue, "staging");
-        r = hcq_queue_bind(c->queue, dev);
-    }
-    if (r != HCQ_OK) {
-        hcqi_copier_delete(dev, c);
-        return r;
-    }
-    *out = c;
-    return HCQ_OK;
-}
-
-static hcqi_copier *hcqi_copier_pop(const hcq_device *dev, hcqi_ring *ring) {
-    hcqi_copier *c = ring->oldest;
-    if (c == NULL || hcqi_job_at(dev, c->number) != NULL) { return NULL; }
-    ring->oldest = c->next;
-    ring->copiers--;
-    return c;
-}
-
-/* The oldest copier if its submission is done, or has to be waited for, as there
-   are enough; NULL: a new one is to be made. Those that held work needed go. */
-static hcq_result hcqi_copier_get(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e,
-                                  hcqi_copier **out) {
-    for (int waited = 0;; waited = 1) {
-        hcqi_enter();
-        if (waited) { hcqi_reap_device(dev); }
-        int many = ring->copiers >= ring->count;
-        hcqi_copier *c = hcqi_copier_pop(dev, ring);
-        hcqi_copier *extra = c != NULL && ring->copiers >= ring->count
-                                 ? hcqi_copier_pop(dev, ring) : NULL;
-        uint64_t number = ring->oldest == NULL ? 0 : ring->oldest->number;
-        int wait = c == NULL && many && !hcqi_is_held(hcqi_job_at(dev, number));
-        hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
-        hcqi_leave();
-        hcqi_copier_delete(dev, extra);
-        *out = c;
-        if (!wait) { return HCQ_OK; }
-        hcq_result r = hcqi_sync(dev, point, e); /* its end is what counts */
-        if (r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK) { return r; }
-    }
-}
-
-/* One copy from or to a stage. */
-static hcq_result hcqi_stage_copy(hcq_device *dev, hcqi_ring *ring, hcqi_eager *e,
-                                  hcq_buffer dst, hcq_buffer src, uint64_t n, hcq_point *done) {
-    hcqi_copier *c;
-    hcq_result r = hcqi_copier_get(dev, ring, e, &c);
-    if (r == HCQ_OK && c == NULL) { r = hcqi_copier_new(dev, dst, src, &c); }
-    if (r != HCQ_OK) { return r; }
-    r = hcq_queue_update_copy(c->queue, 0, &dst, &src, n);
-    if (r == HCQ_OK) { r = hcqi_eager_submit(dev, NULL, c->queue, e, done); }
-    if (r != HCQ_OK) {
-        hcqi_copier_delete(dev, c);
-        return r;
-    }
-    hcqi_enter();
-    c->number = done->value;
-    c->next = NULL;
-    if (ring->oldest == NULL) { ring->oldest = c; } else { ring->newest->next = c; }
-    ring->newest = c;
-    ring->copiers++;
-    return hcqi_leave_with(HCQ_OK);
-}
-
-/* Beside work that is held for good a copyin fits as a whole, or not at all. */
-static hcq_result hcqi_copyin_fits(hcq_device *dev, uint64_t size, hcqi_eager *e) {
-    hcqi_enter();
-    uint64_t room = hcqi_ring_room(dev, &dev->staging);
-    if (size <= room) { return hcqi_leave_with(HCQ_OK); }
-    return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_LIMIT,
-                                       "%s of %llu bytes behind held work: staging has %llu left",
-                                       e->what, (unsigned long long)size,
-                                       (unsigned long long)room));
-}
-
-/* Returns when `src` may be reused; *done is the last piece's end. */
-static hcq_result hcqi_copyin_staged(hcqi_ring *ring, hcq_buffer dst, const uint8_t *src,
-                                     uint64_t size, hcqi_eager *e, hcq_point *done) {
-    hcq_device *dev = dst.device;
+/* To dst, from host memory that may be reused when it returns. */
+static hcq_result hcqi_transfer_write(hcqi_transfer *t, uint64_t to, const uint8_t *bytes,
+                                      uint64_t size) {
+    hcqi_end *dst = &t->end[0];
+    hcqi_staged p;
     hcq_result r = HCQ_OK;
-    for (uint64_t at = 0, n; r == HCQ_OK && at < size; at += n) {
-        hcqi_stage *s;
-        uint64_t offset, before = done->value;
-        n = size - at;
-        r = hcqi_stage_get(dev, ring, e, 1, &n, &s, &offset);
-        if (r != HCQ_OK) { break; }
-        hcq_buffer part = hcq_view(s->buffer, offset, n);
-        memcpy(part.host, src + at, (size_t)n);
-        r = hcqi_stage_copy(dev, ring, e, hcq_view(dst, at, n), part, n, done);
-        hcqi_stage_put(ring, s, done->value == before ? 0 : done->value);
+    if (dst->host != NULL) {
+        memcpy(dst->host + to, bytes, (size_t)size);
+        return HCQ_OK;
+    }
+    for (uint64_t at = 0, n; at < size; at += n) {
+        r = hcqi_stage_get(dst, &t->e, 1, size - at, &p);
+        if (r != HCQ_OK) { return r; }
+        n = p.part.size;
+        memcpy(p.part.host, bytes + at, (size_t)n);
+        r = hcqi_copy_submit(dst->buffer.device, hcq_view(dst->buffer, to + at, n), p.part, n,
+                             &t->e, &p.end);
+        hcqi_stage_put(&p);
+        if (r != HCQ_OK) { return r; }
+        t->done = p.end;
     }
     return r;
 }
 
-#define HCQI_AHEAD 64                  /* pieces of a copyout under way */
+#define HCQI_AHEAD 64                  /* pieces from a device under way */
 
-/* Pieces run ahead of the host as far as there are stages; behind held work only
-   one waits, so that others have some. */
-static hcq_result hcqi_copyout_staged(hcqi_ring *ring, uint8_t *dst, hcq_buffer src,
-                                      uint64_t size, hcqi_eager *e, int held) {
-    hcq_device *dev = src.device;
-    uint64_t bytes = dev->desc.staging_bytes, count = (size + bytes - 1) / bytes;
-    hcqi_stage *stages[HCQI_AHEAD];
-    hcq_point ends[HCQI_AHEAD];
-    uint64_t asked = 0, taken = 0, offset;
+/* Pieces of the source run ahead of the host as far as there are stages; behind held
+   work only one waits, so that others have some. */
+static hcq_result hcqi_transfer_pieces(hcqi_transfer *t, int held) {
+    hcqi_end *src = &t->end[1];
+    hcq_device *dev = src->buffer.device;
+    hcqi_staged ahead[HCQI_AHEAD];
+    uint64_t asked = 0, taken = 0, at = 0;
     hcq_result r = HCQ_OK;
-    for (uint64_t i = 0; i < taken || (r == HCQ_OK && i < count); i++) {
+    if (src->host != NULL) { return hcqi_transfer_write(t, 0, src->host, t->size); }
+    for (uint64_t i = 0; i < taken || (r == HCQ_OK && at < t->size); i++) {
         uint64_t most = held && i == 0 ? 1 : i + HCQI_AHEAD;
-        while (r == HCQ_OK && asked < count && asked < most) {
-            uint64_t at = asked * bytes, n = size - at < bytes ? size - at : bytes;
-            hcqi_stage **s = &stages[asked % HCQI_AHEAD];
-            hcq_point *end = &ends[asked % HCQI_AHEAD];
-            r = hcqi_stage_get(dev, ring, e, asked == i, NULL, s, &offset);
+        while (r == HCQ_OK && asked < t->size && taken < most) {
+            hcqi_staged *p = &ahead[taken % HCQI_AHEAD];
+            r = hcqi_stage_get(src, &t->e, taken == i, t->size - asked, p);
             if (r != HCQ_OK) { break; }
-            end->value = 0;
-            taken = ++asked;
-            r = hcqi_stage_copy(dev, ring, e, (*s)->buffer, hcq_view(src, at, n), n, end);
+            uint64_t n = p->part.size;
+            r = hcqi_copy_submit(dev, p->part, hcq_view(src->buffer, asked, n), n, &t->e, &p->end);
+            asked += n;
+            taken++;
         }
         if (r == HCQ_NOT_READY) { r = HCQ_OK; } /* no more than these */
         if (i == taken) { break; }
-        hcqi_stage *s = stages[i % HCQI_AHEAD];
-        hcq_point end = ends[i % HCQI_AHEAD];
-        if (r == HCQ_OK) { r = hcqi_sync(dev, end, e); }
-        uint64_t n = i + 1 == count ? size - i * bytes : bytes;
-        if (r == HCQ_OK) { memcpy(dst + i * bytes, s->buffer.host, (size_t)n); }
-        hcqi_stage_put(ring, s, end.value);
+        hcqi_staged *p = &ahead[i % HCQI_AHEAD];
+        if (r == HCQ_OK) { r = hcqi_sync(dev, p->end, &t->e); }
+        if (r == HCQ_OK) {
+            r = hcqi_transfer_write(t, at, HCQI_CAST(uint8_t *, p->part.host), p->part.size);
+        }
+        at += p->part.size;
+        hcqi_stage_put(p);
     }
     return r;
 }
 
-/* Unordered calls stand behind nobody and bring their own ring. */
-static void hcqi_ring_end(hcq_device *dev, hcqi_ring *ring) {
-    if (ring == &dev->staging) { return; }
-    while (ring->oldest != NULL) {
-        hcqi_copier *c = ring->oldest;
-        ring->oldest = c->next;
-        hcqi_copier_delete(dev, c);
+/* The devices' stages. Unordered calls stand behind nobody, and between two devices
+   nobody keeps stages of one while waiting for stages of the other: these have two of
+   their own. */
+static hcq_result hcqi_transfer_staged(hcqi_transfer *t, int held) {
+    for (int k = 0; k < 2; k++) {
+        hcqi_end *end = &t->end[k];
+        int own = t->e.unordered || (k == 1 && t->end[0].buffer.device != NULL);
+        end->ring = own || end->host != NULL ? &end->own : &end->buffer.device->staging;
+        memset(end->stages, 0, sizeof end->stages);
+        end->own.stages = end->stages;
+        end->own.count = 2;
+        end->own.at = 0;
     }
-    for (uint32_t i = 0; i < ring->count; i++) {
-        if (ring->stages[i].buffer.device != NULL) { hcq_free(ring->stages[i].buffer); }
+    hcq_result r = hcqi_transfer_pieces(t, held);
+    for (int i = 0; i < 4; i++) {
+        hcq_buffer own = t->end[i / 2].stages[i % 2].buffer;
+        if (own.device != NULL) { hcq_free(own); }
     }
+    return r;
 }
 
-#define HCQI_OWN_RING(name)                                                        \
-    hcqi_stage name##_stages[2];                                                   \
-    hcqi_ring name;                                                                \
-    memset(name##_stages, 0, sizeof name##_stages);                                \
-    memset(&name, 0, sizeof name);                                                 \
-    name.stages = name##_stages;                                                   \
-    name.count = 2
-
-/* Host memory that the device has at the same address: it needs no staging. */
-static int hcqi_direct(hcq_device *dev, const void *ptr, uint64_t size, hcq_buffer *buffer) {
-    uint64_t address = HCQI_CAST(uint64_t, (uintptr_t)ptr);
-    if (size < HCQI_DIRECT_BYTES) { return 0; }
-    hcqi_enter();
-    const hcqi_allocation *a = hcqi_allocation_find(dev, address);
-    int found = a != NULL && a->memory.address == (uint64_t)(uintptr_t)a->memory.host &&
-                size <= a->memory.size - (address - a->memory.address);
-    if (found) {
-        buffer->address = address;
-        buffer->size = size;
-        buffer->host = (void *)(uintptr_t)address;
-        buffer->device = dev;
-        buffer->id = a->id;
-    }
-    hcqi_leave();
-    return found;
-}
-
-static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                       uint64_t size, hcq_device *other, hcqi_eager *e,
-                                       hcq_point *done);
-
-static hcq_result hcqi_copy_direct(hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                   hcqi_eager *e) {
-    hcq_point done;
-    hcq_result r = hcqi_transfer_queued(dst.device, dst, src, size, dst.device, e, &done);
-    return r == HCQ_OK ? hcqi_sync(dst.device, done, e) : r;
-}
-
-/* Without `finish` returns as soon as `src` may be reused. Beside work that is
-   held for good all memory is treated as if it were staged. */
-static hcq_result hcqi_copyin(hcq_buffer dst, const void *src, uint64_t size, hcqi_eager *e,
-                              int finish) {
-    hcq_device *dev = dst.device;
-    hcq_point done = { { 0 }, 0 };
-    hcq_buffer pinned;
+/* Beside work that is held for good a copyin fits as a whole, or not at all. */
+static hcq_result hcqi_copyin_fits(hcq_device *dev, uint64_t size) {
+    uint64_t bytes = dev->desc.staging_bytes, room = 0;
     hcq_result r = HCQ_OK;
-    int stuck = 0, may_park = !e->silent && !e->unordered, held = 0;
-    HCQI_OWN_RING(own);
-    if (dst.host != NULL) {
-        r = hcqi_sync_all(dev, e, may_park ? &stuck : NULL);
-        if (r == HCQ_OK && !stuck) { memcpy(dst.host, src, (size_t)size); }
-        if (r != HCQ_OK || !stuck) { return r; }
-    } else {
-        held = may_park && hcqi_eager_held(dev, &stuck);
-        if (!held && hcqi_direct(dev, src, size, &pinned)) {
-            return hcqi_copy_direct(dst, pinned, size, e);
+    hcqi_enter();
+    for (uint32_t i = 0; i < dev->staging.count; i++) {
+        const hcqi_stage *s = &dev->staging.stages[i];
+        int idle = hcqi_stage_idle(dev, s);
+        if (idle || i == dev->staging.at) { room += idle ? bytes : bytes - s->used; }
+    }
+    if (size > room) {
+        r = hcqi_refuse(dev, HCQ_ERROR_LIMIT,
+                        "copyin of %llu bytes behind held work: staging has %llu left",
+                        (unsigned long long)size, (unsigned long long)room);
+    }
+    return hcqi_leave_with(r);
+}
+
+/* Can a copy command of `dev` name all of the end? Host memory if the device has it
+   at the same address; where little is copied it is not worth a look. */
+static int hcqi_device_reaches(hcq_device *dev, hcqi_end *end, uint64_t size) {
+    uint64_t address = HCQI_CAST(uint64_t, (uintptr_t)end->host);
+    hcqi_allocation *a;
+    hcq_result why;
+    int reaches = 0;
+    hcqi_enter();
+    if (!end->is_host) {
+        a = hcqi_buffer_find(&end->buffer, &why);
+        reaches = a != NULL && hcqi_allocation_map(dev, a, end->buffer.address, &why) != 0;
+    } else if (size >= HCQI_DIRECT_BYTES) {
+        a = hcqi_allocation_find(dev, address);
+        reaches = a != NULL && a->memory.address == (uint64_t)(uintptr_t)a->memory.host &&
+                  size <= a->memory.size - (address - a->memory.address);
+        if (reaches) {
+            end->buffer.address = address;
+            end->buffer.size = size;
+            end->buffer.host = end->host;
+            end->buffer.device = dev;
+            end->buffer.id = a->id;
         }
     }
-    if (stuck) { r = hcqi_copyin_fits(dev, size, e); }
-    if (r != HCQ_OK) { return r; }
-    hcqi_ring *ring = e->unordered ? &own : &dev->staging;
-    r = hcqi_copyin_staged(ring, dst, HCQI_CAST(const uint8_t *, src), size, e, &done);
-    hcqi_ring_end(dev, ring);
-    return r == HCQ_OK && finish ? hcqi_sync(dev, done, e) : r;
-}
-
-static hcq_result hcqi_copyout(void *dst, hcq_buffer src, uint64_t size, hcqi_eager *e) {
-    hcq_device *dev = src.device;
-    hcq_buffer pinned;
-    int stuck;
-    HCQI_OWN_RING(own);
-    if (src.host != NULL) {
-        hcq_result r = hcqi_sync_all(dev, e, NULL);
-        if (r == HCQ_OK) { memcpy(dst, src.host, (size_t)size); }
-        return r;
-    }
-    if (hcqi_direct(dev, dst, size, &pinned)) { return hcqi_copy_direct(pinned, src, size, e); }
-    int held = !e->unordered && hcqi_eager_held(dev, &stuck);
-    hcqi_ring *ring = e->unordered ? &own : &dev->staging;
-    hcq_result r = hcqi_copyout_staged(ring, HCQI_CAST(uint8_t *, dst), src, size, e, held);
-    hcqi_ring_end(dev, ring);
-    return r;
-}
-
-HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
-    hcq_result r = hcqi_eager_check(&dst, "dst", size, src, NULL);
-    if (r != HCQ_OK) { return r; }
-    hcqi_eager e = hcqi_eager_of(dst.device, "copyin");
-    r = hcqi_copyin(dst, src, size, &e, 0);
-    hcqi_unpin(dst.device);
-    return r;
-}
-
-HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
-    hcq_result r = hcqi_eager_check(&src, "src", size, dst, NULL);
-    if (r != HCQ_OK) { return r; }
-    hcqi_eager e = hcqi_eager_of(src.device, "copyout");
-    r = hcqi_copyout(dst, src, size, &e);
-    hcqi_unpin(src.device);
-    return r;
-}
-
-/* One copy command on `dev`, behind everything of both devices. */
-static hcq_result hcqi_transfer_queued(hcq_device *dev, hcq_buffer dst, hcq_buffer src,
-                                       uint64_t size, hcq_device *other, hcqi_eager *e,
-                                       hcq_point *done) {
-    hcq_queue *q;
-    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
-    if (r != HCQ_OK) { return r; }
-    hcq_queue_label(q, "transfer");
-    int32_t i = hcq_queue_copy(q, dst, src, size);
-    r = i < 0 ? (hcq_result)i : hcqi_eager_submit(dev, other, q, e, done);
-    hcq_queue_destroy(q);
-    return r;
-}
-
-/* Through the host, piece by piece. */
-static hcq_result hcqi_transfer_staged(hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                       hcqi_eager *e) {
-    const hcq_memory_hooks *hooks = &dst.device->hooks;
-    uint64_t piece = dst.device->desc.staging_bytes;
-    uint8_t *through = HCQI_CAST(uint8_t *, hcqi_new(hooks, (size_t)piece));
-    if (through == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r = HCQ_OK;
-    for (uint64_t at = 0; r == HCQ_OK && at < size; at += piece) {
-        uint64_t n = size - at < piece ? size - at : piece;
-        r = hcqi_copyout(through, hcq_view(src, at, n), n, e);
-        if (r == HCQ_OK) { r = hcqi_copyin(hcq_view(dst, at, n), through, n, e, at + n == size); }
-    }
-    hcqi_delete(hooks, through, (size_t)piece);
-    return r;
-}
-
-static int hcqi_can_map(hcq_device *dev, const hcq_buffer *buffer) {
-    hcq_result why;
-    hcqi_enter();
-    hcqi_allocation *a = hcqi_buffer_find(buffer, &why);
-    int can = a != NULL && hcqi_allocation_map(dev, a, buffer->address, &why) != 0;
     hcqi_leave();
-    return can;
+    return reaches;
 }
 
-static hcq_result hcqi_transfer_buffers(hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                        hcqi_eager *e) {
-    hcq_device *dev = NULL;
-    hcq_point done;
-    if (hcqi_can_map(dst.device, &src)) {
-        dev = dst.device;
-    } else if (hcqi_can_map(src.device, &dst)) {
-        dev = src.device;
+/* With the devices of both ends pinned. A copyin returns as soon as src may be reused:
+   beside work that is held back all memory is as if the host did not reach it. */
+static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
+    hcqi_end *dst = &t->end[0], *src = &t->end[1];
+    int stuck = 0, copyin = src->is_host && !t->e.silent;
+    hcq_device *dev = src->is_host ? dst->buffer.device : src->buffer.device;
+    int held = !t->e.unordered && hcqi_is_held_back(dev, &stuck);
+    int parks = held && copyin;
+    hcq_result r = HCQ_OK;
+    for (int k = 0; k < 2 && !parks; k++) {
+        hcqi_end *end = &t->end[k], *other = &t->end[!k];
+        if (end->is_host || (other->is_host && end->buffer.host != NULL)) { continue; }
+        dev = end->buffer.device;
+        if (!hcqi_device_reaches(dev, other, t->size)) { continue; }
+        r = hcqi_copy_submit(dev, dst->buffer, src->buffer, t->size, &t->e, &t->done);
+        return r == HCQ_OK ? hcqi_sync(dev, t->done, &t->e) : r;
     }
-    if (dev == NULL) { return hcqi_transfer_staged(dst, src, size, e); }
-    hcq_device *other = dev == dst.device ? src.device : dst.device;
-    hcq_result r = hcqi_transfer_queued(dev, dst, src, size, other, e, &done);
-    return r == HCQ_OK ? hcqi_sync(dev, done, e) : r;
+    for (int k = 0; k < 2 && !parks && r == HCQ_OK; k++) {
+        hcqi_end *end = &t->end[k];
+        if (end->host != NULL || end->buffer.host == NULL) { continue; }
+        end->host = HCQI_CAST(uint8_t *, end->buffer.host);
+        r = hcqi_sync_all(end->buffer.device, &t->e);
+    }
+    if (r == HCQ_OK && parks && stuck) { r = hcqi_copyin_fits(dev, t->size); }
+    if (r == HCQ_OK) { r = hcqi_transfer_staged(t, held); }
+    if (r != HCQ_OK || copyin || t->done.value == 0) { return r; }
+    return hcqi_sync(dst->buffer.device, t->done, &t->e);
+}
+
+/* With the lock. `dev`: an open one of the call, for its log; NULL: none. */
+static hcq_result hcqi_end_check(const hcqi_end *end, const char *name, uint64_t size,
+                                 hcq_device *dev) {
+    hcq_result why;
+    if (end->is_host && end->host == NULL) {
+        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s: is NULL", name);
+    }
+    if (!end->is_host && hcqi_buffer_find(&end->buffer, &why) == NULL) {
+        return hcqi_refuse(dev, why, "%s: %s", name, hcqi_buffer_bad(&end->buffer, why));
+    }
+    if (size == 0 || size > end->size) {
+        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
+                           (unsigned long long)size, name, (unsigned long long)end->size);
+    }
+    if (end->is_host || !hcqi_in_callback()) { return HCQ_OK; }
+    return hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK, "eager copies wait: not in a callback");
+}
+
+/* Afterwards the devices of buffers are open, and pinned, and this thread may block.
+   Buffers come first, so that the line is in their device's log. */
+static hcq_result hcqi_transfer_check(const hcqi_transfer *t, uint32_t flags) {
+    const hcq_buffer *dst = &t->end[0].buffer, *src = &t->end[1].buffer;
+    hcq_result r = HCQ_OK;
+    hcqi_enter();
+    hcq_device *to = hcqi_device_open(dst->device) ? dst->device : NULL;
+    hcq_device *from = hcqi_device_open(src->device) ? src->device : NULL;
+    for (int i = 0; i < 2 && r == HCQ_OK; i++) {
+        int k = i ^ t->end[0].is_host;
+        hcq_device *log = (k == 0 && to != NULL) || from == NULL ? to : from;
+        r = hcqi_end_check(&t->end[k], k == 0 ? "dst" : "src", t->size, log);
+    }
+    if (r == HCQ_OK && (flags & ~(uint32_t)HCQ_UNORDERED)) {
+        r = hcqi_refuse(to != NULL ? to : from, HCQ_ERROR_INVALID, "flags: unknown bits");
+    }
+    if (r == HCQ_OK && to != NULL && to == from &&
+        hcqi_ranges_overlap(dst->address, src->address, t->size)) {
+        r = hcqi_refuse(to, HCQ_ERROR_INVALID, "dst: overlaps src");
+    }
+    if (r == HCQ_OK && to != NULL) { hcqi_atomic_add32(&to->pins, 1); }
+    if (r == HCQ_OK && from != NULL) { hcqi_atomic_add32(&from->pins, 1); }
+    return hcqi_leave_with(r);
+}
+
+/* `host`: the end that is host memory even if it is NULL, and the time-out is the
+   device's; -1: hcq_transfer, whose caller chose `timeout_ns`. */
+static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end dst,
+                                    hcq_transfer_end src, uint64_t size, uint32_t flags,
+                                    uint64_t timeout_ns) {
+    hcqi_transfer t;
+    for (int k = 0; k < 2; k++) {
+        const hcq_transfer_end *given = k == 0 ? &dst : &src;
+        hcqi_end *end = &t.end[k];
+        end->is_host = given->host != NULL || host == k;
+        end->host = HCQI_CAST(uint8_t *, given->host);
+        end->buffer = given->buffer;
+        end->size = end->is_host ? given->size : given->buffer.size;
+        if (end->is_host) { memset(&end->buffer, 0, sizeof end->buffer); }
+    }
+    hcq_device *to = t.end[0].buffer.device, *from = t.end[1].buffer.device;
+    t.size = size;
+    t.done.value = 0;
+    hcq_result r = hcqi_transfer_check(&t, flags);
+    if (r != HCQ_OK) { return r; }
+    if (to == NULL && from == NULL) {
+        memmove(dst.host, src.host, (size_t)size);
+        return HCQ_OK;
+    }
+    t.e = hcqi_eager_of(to != NULL ? to : from, what);
+    t.e.unordered = flags != 0;
+    t.e.silent = host < 0;
+    if (t.e.silent) { t.e.deadline = hcqi_deadline(timeout_ns); }
+    r = hcqi_transfer_route(&t);
+    if (to != NULL) { hcqi_unpin(to); }
+    if (from != NULL) { hcqi_unpin(from); }
+    return r;
 }
 
 HCQI_DEF hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
@@ -10875,85 +10791,35 @@ HCQI_DEF hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
     return end;
 }
 
-/* `log`: the device of the other end. */
-static hcq_result hcqi_transfer_check(const hcq_transfer_end *end, const char *name, uint64_t size,
-                                      hcq_device *log) {
-    if (end->host == NULL) { return hcqi_eager_check(&end->buffer, name, size, end, log); }
-    if (size != 0 && size <= end->size) { return HCQ_OK; }
-    hcqi_enter();
-    hcqi_refuse(hcqi_device_open(log) ? log : NULL, HCQ_ERROR_INVALID,
-                "size: %llu, %s has %llu bytes", (unsigned long long)size, name,
-                (unsigned long long)end->size);
-    return hcqi_leave_with(HCQ_ERROR_INVALID);
+HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
+    return hcqi_transfer_run("copyin", 1, hcq_transfer_device(dst), hcq_transfer_host(src, size),
+                             size, 0, 0);
 }
 
-/* With the devices of both ends pinned; one end at least is a buffer. */
-static hcq_result hcqi_transfer(const hcq_transfer_end *dst, const hcq_transfer_end *src,
-                                uint64_t size, uint32_t flags, uint64_t timeout_ns) {
-    hcq_device *to = dst->host != NULL ? NULL : dst->buffer.device;
-    hcq_device *from = src->host != NULL ? NULL : src->buffer.device;
-    if (flags & ~(uint32_t)HCQ_UNORDERED) {
-        return hcqi_refuse_alone(to != NULL ? to : from, HCQ_ERROR_INVALID, "flags: unknown bits");
-    }
-    if (to == from && hcqi_ranges_overlap(dst->buffer.address, src->buffer.address, size)) {
-        return hcqi_refuse_alone(to, HCQ_ERROR_INVALID, "dst: overlaps src");
-    }
-    hcqi_eager e;
-    e.what = "transfer";
-    e.deadline = hcqi_deadline(timeout_ns);
-    e.unordered = (flags & HCQ_UNORDERED) != 0;
-    e.dev = NULL;
-    e.last = 0;
-    e.since = 0;
-    e.silent = 1;
-    if (from == NULL) { return hcqi_copyin(dst->buffer, src->host, size, &e, 1); }
-    if (to == NULL) { return hcqi_copyout(dst->host, src->buffer, size, &e); }
-    return hcqi_transfer_buffers(dst->buffer, src->buffer, size, &e);
+HCQI_DEF hcq_result hcq_copyout(void *dst, hcq_buffer src, uint64_t size) {
+    return hcqi_transfer_run("copyout", 0, hcq_transfer_host(dst, size), hcq_transfer_device(src),
+                             size, 0, 0);
 }
 
 HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uint64_t size,
                                  uint32_t flags, uint64_t timeout_ns) {
-    if (dst.host != NULL && src.host != NULL && (flags & ~(uint32_t)HCQ_UNORDERED)) {
-        return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "flags: unknown bits");
-    }
-    hcq_result r = hcqi_transfer_check(&dst, "dst", size, src.buffer.device);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_transfer_check(&src, "src", size, dst.buffer.device);
-    if (r == HCQ_OK && dst.host != NULL && src.host != NULL) {
-        memmove(dst.host, src.host, (size_t)size);
-        return HCQ_OK;
-    }
-    if (r == HCQ_OK) {
-        r = hcqi_transfer(&dst, &src, size, flags, timeout_ns);
-        if (src.host == NULL) { hcqi_unpin(src.buffer.device); }
-    }
-    if (dst.host == NULL) { hcqi_unpin(dst.buffer.device); }
-    return r;
+    return hcqi_transfer_run("transfer", -1, dst, src, size, flags, timeout_ns);
 }
 
 /* ---- many at once ---- */
 
 static uint64_t hcqi_transfer_room(uint64_t size) { return (size + 63) & ~(uint64_t)63; }
 
-/* The bytes that updates need; 0 with *bad set where a command is malformed. */
-static uint64_t hcqi_transfer_sum(const hcq_transfer_command *commands, uint32_t count,
-                                  const char **bad, uint32_t *at) {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const hcq_transfer_command *c = &commands[i];
-        *at = i;
-        *bad = c->size == 0 || c->size > SIZE_MAX / 4 ? "size: is 0 or too large" : NULL;
-        if ((uint32_t)c->kind > HCQ_TRANSFER_UPDATE) { *bad = "kind: is unknown"; }
-        if (*bad == NULL && c->kind == HCQ_TRANSFER_UPDATE) {
-            *bad = c->data == NULL ? "data: is NULL" : NULL;
-            if (c->size > c->dst.size) { *bad = "size: is above that of dst"; }
-            if (c->dst.size == 0) { *bad = "dst: is zero"; }
-            sum += hcqi_transfer_room(c->size);
-            if (sum > SIZE_MAX / 2) { *bad = "size: all updates together are too large"; }
-        }
-        if (*bad != NULL) { return 0; }
-    }
-    return sum;
+/* What is wrong with a command, or NULL; *sum grows by what an update needs. */
+static const char *hcqi_transfer_bad(const hcq_transfer_command *c, uint64_t *sum) {
+    if ((uint32_t)c->kind > HCQ_TRANSFER_UPDATE) { return "kind: is unknown"; }
+    if (c->size == 0 || c->size > SIZE_MAX / 4) { return "size: is 0 or too large"; }
+    if (c->kind != HCQ_TRANSFER_UPDATE) { return NULL; }
+    *sum += hcqi_transfer_room(c->size);
+    if (*sum > SIZE_MAX / 2) { return "size: all updates together are too large"; }
+    if (c->dst.size == 0) { return "dst: is zero"; }
+    if (c->size > c->dst.size) { return "size: is above that of dst"; }
+    return c->data == NULL ? "data: is NULL" : NULL;
 }
 
 static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command *commands,
@@ -10977,61 +10843,53 @@ static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command 
     return HCQ_OK;
 }
 
-/* A queue of its own for each call: no lock, and it lives as long as needed. */
-static hcq_result hcqi_transfer_submit(hcq_device *dev, const hcq_submission *given,
-                                       const hcq_transfer_command *commands, uint32_t count,
-                                       hcq_buffer updates, hcq_point *point) {
-    hcq_submission sub = *given;
-    hcq_queue *q;
-    hcq_result r = hcq_queue_create(dev, HCQ_COPY, &q);
-    if (r != HCQ_OK) { return r; }
-    hcq_queue_label(q, "transfers");
-    r = hcqi_transfer_record(q, commands, count, updates);
-    sub.queues = &q;
-    sub.queue_count = 1;
-    if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, point); }
-    hcq_queue_destroy(q);
-    return r;
-}
-
-static hcq_result hcqi_transfers(hcq_device *device, const hcq_point *waits, uint32_t wait_count,
+/* With the device pinned. A queue of its own for each call: no lock, and it and the
+   memory of updates live as long as needed. */
+static hcq_result hcqi_transfers(hcq_device *dev, hcq_submission *sub,
                                  const hcq_transfer_command *commands, uint32_t count,
                                  hcq_point *done) {
-    const char *bad = NULL;
-    uint32_t at = 0;
-    hcq_buffer updates;
-    hcq_submission sub;
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
     uint64_t sum = 0;
-    if (commands == NULL) {
-        r = hcqi_refuse(device, HCQ_ERROR_INVALID, "commands: is NULL");
-    } else {
-        sum = hcqi_transfer_sum(commands, count, &bad, &at);
-    }
-    if (bad != NULL) {
-        r = hcqi_refuse(device, HCQ_ERROR_INVALID, "commands: number %u: %s", at, bad);
-    }
-    if (r != HCQ_OK) { return hcqi_leave_with(r); }
-    hcqi_atomic_add32(&device->pins, 1);
-    hcqi_leave();
+    hcq_queue *q = NULL;
+    hcq_buffer updates;
+    hcq_result r = HCQ_OK;
     memset(&updates, 0, sizeof updates);
-    memset(&sub, 0, sizeof sub);
-    sub.waits = waits;
-    sub.wait_count = wait_count;
-    sub.affinity = HCQ_ANY_LANE;
-    if (sum != 0) { r = hcq_alloc(device, sum, HCQ_HOST_VISIBLE, &updates); }
-    if (r == HCQ_OK) { r = hcqi_transfer_submit(device, &sub, commands, count, updates, done); }
+    if (commands == NULL) {
+        return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: is NULL");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const char *bad = hcqi_transfer_bad(&commands[i], &sum);
+        if (bad != NULL) {
+            return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: number %u: %s", i, bad);
+        }
+    }
+    if (sum != 0) { r = hcq_alloc(dev, sum, HCQ_HOST_VISIBLE, &updates); }
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COPY, &q); }
+    if (r == HCQ_OK) {
+        hcq_queue_label(q, "transfers");
+        r = hcqi_transfer_record(q, commands, count, updates);
+    }
+    sub->queues = &q;
+    sub->queue_count = 1;
+    if (r == HCQ_OK) { r = hcq_submit(dev, sub, 1, done); }
+    hcq_queue_destroy(q);
     if (updates.device != NULL) { hcq_free(updates); }
-    hcqi_unpin(device);
     return r;
 }
 
 HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                         uint32_t wait_count, const hcq_transfer_command *commands,
                                         uint32_t count, hcq_point *point) {
-    hcq_point done = { { 0 }, 0 };
-    hcq_result r = hcqi_transfers(device, waits, wait_count, commands, count, &done);
+    hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
+    hcq_submission sub;
+    hcq_result r = hcqi_pin(device);
+    if (r == HCQ_OK) {
+        memset(&sub, 0, sizeof sub);
+        sub.waits = waits;
+        sub.wait_count = wait_count;
+        sub.affinity = HCQ_ANY_LANE;
+        r = hcqi_transfers(device, &sub, commands, count, &done);
+        hcqi_unpin(device);
+    }
     if (point != NULL) { *point = done; }
     return r;
 }
@@ -15249,10 +15107,6 @@ static void hcqi_device_undo(hcq_device *dev) {
     for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
     hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
     hcqi_delete(hooks, dev->staging.stages, dev->staging.count * sizeof *dev->staging.stages);
-    for (hcqi_copier *next, *c = dev->staging.oldest; c != NULL; c = next) {
-        next = c->next;                /* its queue went with the others */
-        hcqi_delete(hooks, c, sizeof *c);
-    }
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
     hcqi_slots_destroy(dev, &dev->signals);
     hcqi_slots_destroy(dev, &dev->notices);
