@@ -39,9 +39,25 @@
 
    A block is the shader's workgroup. If its size is given by specialization
    constants (local_size_x_id = 0 say), any block of exec is right, and a pipeline
-   is made for each size; else exec must say the same size. A grid beyond the
-   device's limits runs as several dispatches: gl_WorkGroupID is that of the
-   whole grid, and gl_NumWorkGroups its size (the module is rewritten for that).
+   is made for each size; else exec must say the same size.
+
+   A grid beyond the device's maxComputeWorkGroupCount (at least 65535 in each
+   direction) runs in parts, one dispatch each, if the shader takes its base: the
+   block of the grid that a part begins with, {0,0,0} in a whole grid. That is a
+   uvec3 behind all else in the push constants, at the next multiple of 16 bytes,
+   where GLSL puts it by itself; in shaders of kind 1, and in those of kind 2 with
+   the values there, or in a uniform block:
+
+          layout(push_constant) uniform block { args k; uvec3 base; };
+          layout(push_constant) uniform block { uint n, factor; uvec3 base; };
+          layout(push_constant) uniform block { uvec3 base; };
+
+          uvec3 id = base + gl_WorkGroupID;
+          uvec3 thread = base * gl_WorkGroupSize + gl_GlobalInvocationID;
+
+   gl_NumWorkGroups is then that of the part: who needs the grid's size takes it as
+   an argument. Without a base such a grid is HCQ_ERROR_LIMIT when its command is
+   recorded for the device: by bind, or by submit.
 
    Lanes. Compute lanes share the queues of one family, copy lanes those of
    another where the device has one for transfers. Where there are fewer queues
@@ -352,7 +368,8 @@ enum {
     HCQI_VK_PATTERN = 256,             /* bytes that begin a fill */
     HCQI_VK_BUCKETS = 64,
     HCQI_VK_BUFFERS = 32,              /* bindings of one kernel */
-    HCQI_VK_PART_BYTES = 44,           /* of hcqi_vk_part */
+    HCQI_VK_BASE_BYTES = 12,           /* of push constants, at a multiple of ... */
+    HCQI_VK_BASE_ALIGN = 16,
     HCQI_VK_MAX_PUSH = 256,            /* bytes of push constants */
     HCQI_VK_PARTS = 4096,              /* dispatches of one grid */
     HCQI_VK_MESSAGE = 512              /* characters */
@@ -481,7 +498,6 @@ typedef struct hcqi_vk_pipeline {
     struct hcqi_vk_pipeline *next;
     VkPipeline handle;
     uint32_t block[3];
-    int part;                          /* of a grid that is too large for one dispatch */
 } hcqi_vk_pipeline;
 
 /* Times to be fetched by the host once the lane is there. */
@@ -630,8 +646,6 @@ typedef struct hcqi_vk_device {
     char message[HCQI_VK_MESSAGE];     /* the first not logged yet */
 } hcqi_vk_device;
 
-typedef struct hcqi_vk_program hcqi_vk_program;
-
 /* ========================================================================== */
 /* ---- SPIR-V ---------------------------------------------------------------- */
 /* What a module says about itself is read here, before a driver sees it. The
@@ -642,28 +656,36 @@ typedef struct hcqi_vk_program hcqi_vk_program;
 
 enum { HCQI_VK_ARGS_NONE, HCQI_VK_ARGS_POINTER, HCQI_VK_ARGS_BINDINGS };
 
-/* What a module needs of a device, from its capabilities. */
-enum {
-    HCQI_VK_NEEDS_INT64 = 1,
-    HCQI_VK_NEEDS_FLOAT64 = 2,
-    HCQI_VK_NEEDS_INT16 = 4,
-    HCQI_VK_NEEDS_FLOAT16 = 8,
-    HCQI_VK_NEEDS_INT8 = 16,
-    HCQI_VK_NEEDS_STORAGE16 = 32,          /* storageBuffer16BitAccess */
-    HCQI_VK_NEEDS_STORAGE8 = 64,
-    HCQI_VK_NEEDS_ATOMIC64 = 128,          /* shaderBufferInt64Atomics */
-    HCQI_VK_NEEDS_VARIABLE_POINTERS = 256, /* variablePointersStorageBuffer */
-    HCQI_VK_NEEDS_MEMORY_MODEL = 512,
-    HCQI_VK_NEEDS_ADDRESSES = 1024,
-    HCQI_VK_NEEDS_SUBGROUPS = 2048,        /* which operations: hcqi_vk_shader.subgroups */
-    HCQI_VK_NEEDS_UNIFORM16 = 4096,        /* uniformAndStorageBuffer16BitAccess */
-    HCQI_VK_NEEDS_PUSH16 = 8192,           /* storagePushConstant16 */
-    HCQI_VK_NEEDS_UNIFORM8 = 16384,
-    HCQI_VK_NEEDS_PUSH8 = 32768,
-    HCQI_VK_NEEDS_ALL_POINTERS = 65536,    /* variablePointers */
-    HCQI_VK_NEEDS_DEVICE_SCOPE = 131072,   /* vulkanMemoryModelDeviceScope */
-    HCQI_VK_NEEDS_LOCAL_SIZE_ID = 262144   /* maintenance4 */
-};
+/* What a module may need of a device: its capability, and the feature behind it. */
+#define HCQI_VK_ABILITIES(X)                                                       \
+    X(INT64, 11, all.features, shaderInt64)                                        \
+    X(FLOAT64, 10, all.features, shaderFloat64)                                    \
+    X(INT16, 22, all.features, shaderInt16)                                        \
+    X(FLOAT16, 9, v12, shaderFloat16)                                              \
+    X(INT8, 39, v12, shaderInt8)                                                   \
+    X(STORAGE16, 4433, v11, storageBuffer16BitAccess)                              \
+    X(UNIFORM16, 4434, v11, uniformAndStorageBuffer16BitAccess)                    \
+    X(PUSH16, 4435, v11, storagePushConstant16)                                    \
+    X(STORAGE8, 4448, v12, storageBuffer8BitAccess)                                \
+    X(UNIFORM8, 4449, v12, uniformAndStorageBuffer8BitAccess)                      \
+    X(PUSH8, 4450, v12, storagePushConstant8)                                      \
+    X(ATOMIC64, 12, v12, shaderBufferInt64Atomics)                                 \
+    X(VARIABLE_POINTERS, 4441, v11, variablePointersStorageBuffer)                 \
+    X(ALL_POINTERS, 4442, v11, variablePointers)                                   \
+    X(MEMORY_MODEL, 5345, v12, vulkanMemoryModel)                                  \
+    X(DEVICE_SCOPE, 5346, v12, vulkanMemoryModelDeviceScope)                       \
+    X(ADDRESSES, 5347, v12, bufferDeviceAddress)                                   \
+    X(LOCAL_SIZE_ID, HCQI_VK_NO_CAPABILITY, maintenance4, maintenance4)
+
+#define HCQI_VK_NO_CAPABILITY 0xffff   /* an instruction says it */
+#define HCQI_VK_ABILITY(name, capability, where, feature) HCQI_VK_ABILITY_##name,
+#define HCQI_VK_NEEDS(name, capability, where, feature)                            \
+    HCQI_VK_NEEDS_##name = 1 << HCQI_VK_ABILITY_##name,
+#define HCQI_VK_TAKEN(name, capability, where, feature) { capability, HCQI_VK_NEEDS_##name },
+#define HCQI_VK_FEATURE(name, capability, where, feature) #feature,
+
+enum { HCQI_VK_ABILITIES(HCQI_VK_ABILITY) HCQI_VK_ABILITY_COUNT };
+enum { HCQI_VK_ABILITIES(HCQI_VK_NEEDS) HCQI_VK_NEEDS_NOTHING = 0 };
 
 /* One entry point of a module. */
 typedef struct hcqi_vk_shader {
@@ -671,86 +693,64 @@ typedef struct hcqi_vk_shader {
     uint32_t buffers;                  /* storage buffers: set 0, binding 0 .. buffers - 1 */
     uint32_t uniform;                  /* binding of the uniform block, UINT32_MAX: none */
     uint32_t uniform_bytes, push_bytes; /* where the last member of each ends, 0: none */
+    uint32_t base;                     /* offset of a uvec3 that ends the push constants,
+                                          UINT32_MAX: they do not end so */
+    uint32_t before_base;              /* where what is before that ends */
     uint32_t block[3];                 /* workgroup, the default where it is specialized */
     uint32_t spec_id[3];               /* constant that gives it, UINT32_MAX: fixed */
     uint32_t needs;                    /* HCQI_VK_NEEDS_* */
     uint32_t subgroups;                /* VkSubgroupFeatureFlags */
     uint32_t block_type;               /* struct with the arguments or values, 0: not said */
+    int block_is_pushed;               /* it is the push constants */
 } hcqi_vk_shader;
 
 enum {                                 /* opcodes */
-    HCQI_VK_OP_LINE = 8,
-    HCQI_VK_OP_EXT_INST = 12,
-    HCQI_VK_OP_MEMORY_MODEL = 14,
-    HCQI_VK_OP_ENTRY_POINT = 15,
-    HCQI_VK_OP_MODE = 16,
-    HCQI_VK_OP_CAPABILITY = 17,
-    HCQI_VK_OP_VOID = 19,
-    HCQI_VK_OP_INT = 21,
-    HCQI_VK_OP_FLOAT = 22,
-    HCQI_VK_OP_VECTOR = 23,
-    HCQI_VK_OP_MATRIX = 24,
-    HCQI_VK_OP_IMAGE = 25,
-    HCQI_VK_OP_SAMPLER = 26,
-    HCQI_VK_OP_SAMPLED = 27,
-    HCQI_VK_OP_ARRAY = 28,
-    HCQI_VK_OP_RUNTIME_ARRAY = 29,
-    HCQI_VK_OP_STRUCT = 30,
-    HCQI_VK_OP_POINTER = 32,
+    HCQI_VK_OP_LINE = 8, HCQI_VK_OP_EXT_INST = 12, HCQI_VK_OP_MEMORY_MODEL = 14,
+    HCQI_VK_OP_ENTRY_POINT = 15, HCQI_VK_OP_MODE = 16, HCQI_VK_OP_CAPABILITY = 17,
+    HCQI_VK_OP_VOID = 19, HCQI_VK_OP_INT = 21, HCQI_VK_OP_FLOAT = 22, HCQI_VK_OP_VECTOR = 23,
+    HCQI_VK_OP_MATRIX = 24, HCQI_VK_OP_IMAGE = 25, HCQI_VK_OP_SAMPLER = 26,
+    HCQI_VK_OP_SAMPLED = 27, HCQI_VK_OP_ARRAY = 28, HCQI_VK_OP_RUNTIME_ARRAY = 29,
+    HCQI_VK_OP_STRUCT = 30, HCQI_VK_OP_POINTER = 32,
     HCQI_VK_OP_FORWARD = 39,           /* names a pointer's type before it comes */
-    HCQI_VK_OP_CONSTANT = 43,
-    HCQI_VK_OP_COMPOSITE = 44,
-    HCQI_VK_OP_SPEC = 50,
-    HCQI_VK_OP_SPEC_COMPOSITE = 51,
-    HCQI_VK_OP_SPEC_OP = 52,
-    HCQI_VK_OP_FUNCTION = 54,
-    HCQI_VK_OP_FUNCTION_END = 56,
-    HCQI_VK_OP_VARIABLE = 59,
-    HCQI_VK_OP_DECORATE = 71,
+    HCQI_VK_OP_CONSTANT = 43, HCQI_VK_OP_COMPOSITE = 44, HCQI_VK_OP_SPEC = 50,
+    HCQI_VK_OP_SPEC_COMPOSITE = 51, HCQI_VK_OP_SPEC_OP = 52, HCQI_VK_OP_FUNCTION = 54,
+    HCQI_VK_OP_FUNCTION_END = 56, HCQI_VK_OP_VARIABLE = 59, HCQI_VK_OP_DECORATE = 71,
     HCQI_VK_OP_MEMBER_DECORATE = 72,
-    HCQI_VK_OP_GROUP = 73,             /* of decorations */
-    HCQI_VK_OP_GROUP_MEMBER = 75,
-    HCQI_VK_OP_LABEL = 248,
-    HCQI_VK_OP_NO_LINE = 317,
-    HCQI_VK_OP_MODE_ID = 331,
-    HCQI_VK_OP_DECORATE_ID = 332,
-    HCQI_VK_OP_ACCELERATION = 5341
+    HCQI_VK_OP_GROUP = 73, HCQI_VK_OP_GROUP_MEMBER = 75, /* of decorations */
+    HCQI_VK_OP_LABEL = 248, HCQI_VK_OP_NO_LINE = 317, HCQI_VK_OP_MODE_ID = 331,
+    HCQI_VK_OP_DECORATE_ID = 332, HCQI_VK_OP_ACCELERATION = 5341
 };
 
 enum {                                 /* decorations */
-    HCQI_VK_SPEC_ID = 1,
-    HCQI_VK_BLOCK = 2,
-    HCQI_VK_BUFFER_BLOCK = 3,
-    HCQI_VK_ROW_MAJOR = 4,
-    HCQI_VK_ARRAY_STRIDE = 6,
-    HCQI_VK_MATRIX_STRIDE = 7,
-    HCQI_VK_BUILT_IN = 11,
-    HCQI_VK_BINDING = 33,
-    HCQI_VK_SET = 34,
-    HCQI_VK_OFFSET = 35
+    HCQI_VK_SPEC_ID = 1, HCQI_VK_BLOCK = 2, HCQI_VK_BUFFER_BLOCK = 3, HCQI_VK_ROW_MAJOR = 4,
+    HCQI_VK_ARRAY_STRIDE = 6, HCQI_VK_MATRIX_STRIDE = 7, HCQI_VK_BUILT_IN = 11,
+    HCQI_VK_BINDING = 33, HCQI_VK_SET = 34, HCQI_VK_OFFSET = 35
 };
 
 enum {                                 /* storage classes */
     HCQI_VK_CLASS_IMAGES = 0,          /* "uniform constant" */
-    HCQI_VK_CLASS_UNIFORM = 2,
-    HCQI_VK_CLASS_PUSH = 9,
-    HCQI_VK_CLASS_STORAGE = 12,
+    HCQI_VK_CLASS_UNIFORM = 2, HCQI_VK_CLASS_PUSH = 9, HCQI_VK_CLASS_STORAGE = 12,
     HCQI_VK_CLASS_ADDRESS = 5349
 };
 
 enum {                                 /* other numbers of the format */
     HCQI_VK_COMPUTE = 5,               /* execution model */
-    HCQI_VK_LOCAL_SIZE = 17,           /* execution modes */
-    HCQI_VK_LOCAL_SIZE_ID = 38,
+    HCQI_VK_LOCAL_SIZE = 17, HCQI_VK_LOCAL_SIZE_ID = 38, /* execution modes */
     HCQI_VK_WORKGROUP_SIZE = 25,       /* built-in */
     HCQI_VK_HEADER = 5,                /* words before the first instruction */
     HCQI_VK_LISTS_ALL = 0x00010400,    /* from this version on entry points name all
                                           variables that they use */
     HCQI_VK_MAX_ID = 0x3fffff,
+    HCQI_VK_MAX_NAME = 64,             /* bytes of an entry point's, with its zero */
     HCQI_VK_MAX_DEPTH = 32,            /* of types in types */
     HCQI_VK_MAX_BLOCK = 0x40000000,    /* bytes */
     HCQI_VK_BUDGET = 0x10000000        /* words that a search may look at, all together */
 };
+
+/* One instruction; a zero one is before the first. */
+typedef struct hcqi_vk_op {
+    uint32_t at, words, code;
+} hcqi_vk_op;
 
 typedef struct hcqi_vk_module {
     const uint8_t *data;
@@ -759,9 +759,14 @@ typedef struct hcqi_vk_module {
     uint32_t version;
     uint32_t bound;                    /* every id is below it */
     uint32_t budget;
-    uint32_t function;                 /* id of the entry point's */
+    uint32_t function;                 /* id of the entry point's, 0: not found */
     uint32_t interface_at, interface_end; /* ids of the variables that it names */
+    uint32_t models;                   /* memory models */
+    hcqi_vk_op mode;                   /* says the workgroup's size */
+    uint32_t size;                     /* constant that counts more, 0: none */
     uint32_t push;                     /* type of the push constants, 0: none so far */
+    int pushes_pointer;                /* and nothing else, but for a base */
+    uint32_t target;                   /* of that: a type, 0: not said */
     uint32_t bindings;                 /* bits: storage buffers so far */
     uint32_t failed;                   /* something was said */
     uint32_t over;                     /* the budget is: nothing more is said */
@@ -769,11 +774,6 @@ typedef struct hcqi_vk_module {
     size_t text_size, text_used;
     hcqi_vk_shader *shader;
 } hcqi_vk_module;
-
-/* One instruction; a zero one is before the first. */
-typedef struct hcqi_vk_op {
-    uint32_t at, words, code;
-} hcqi_vk_op;
 
 /* Appends to the reason; always returns 0. */
 static int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) HCQI_PRINTF(2, 3);
@@ -786,9 +786,7 @@ static int hcqi_vk_say(hcqi_vk_module *m, const char *format, ...) {
         int length = vsnprintf(m->text + m->text_used, m->text_size - m->text_used, format, args);
         va_end(args);
         size_t left = m->text_size - 1 - m->text_used;
-        if (length > 0) {
-            m->text_used += (size_t)length < left ? (size_t)length : left;
-        }
+        if (length > 0) { m->text_used += (size_t)length < left ? (size_t)length : left; }
     }
     return 0;
 }
@@ -819,41 +817,11 @@ static uint32_t hcqi_vk_operand(const hcqi_vk_module *m, const hcqi_vk_op *op, u
 /* Goes to the next instruction before word `end`. */
 static int hcqi_vk_next(const hcqi_vk_module *m, uint32_t end, hcqi_vk_op *op) {
     op->at = op->at ? op->at + op->words : (uint32_t)HCQI_VK_HEADER;
-    if (op->at >= end) {
-        return 0;
-    }
+    if (op->at >= end) { return 0; }
     uint32_t word = hcqi_vk_word(m, op->at);
     op->words = word >> 16;
     op->code = word & 0xffff;
     return 1;
-}
-
-/* Words of a text with its ending zero, 0 if there is none before word `end`. */
-static uint32_t hcqi_vk_text_words(const hcqi_vk_module *m, uint32_t at, uint32_t end) {
-    for (uint32_t i = at; i < end; i++) {
-        uint32_t word = hcqi_vk_word(m, i);
-        if (!(word & 0xff) || !(word & 0xff00) || !(word & 0xff0000) || !(word >> 24)) {
-            return i - at + 1;
-        }
-    }
-    return 0;
-}
-
-/* A character of a text: the first one is in the low bits, on any host. */
-static char hcqi_vk_text_at(const hcqi_vk_module *m, uint32_t at, size_t index) {
-    uint32_t word = hcqi_vk_word(m, at + (uint32_t)(index / 4));
-    return (char)(unsigned char)(word >> (index % 4 * 8) & 0xff);
-}
-
-static int hcqi_vk_text_is(const hcqi_vk_module *m, uint32_t at, const char *text) {
-    for (size_t i = 0;; i++) {
-        if (hcqi_vk_text_at(m, at, i) != text[i]) {
-            return 0;
-        }
-        if (!text[i]) {
-            return 1;
-        }
-    }
 }
 
 /* ---- the shape of a module */
@@ -861,57 +829,36 @@ static int hcqi_vk_text_is(const hcqi_vk_module *m, uint32_t at, const char *tex
 /* Words that an instruction read here has at least. */
 static uint32_t hcqi_vk_least(uint32_t code) {
     switch (code) {
-    case HCQI_VK_OP_CAPABILITY:
-    case HCQI_VK_OP_STRUCT:
-        return 2;
-    case HCQI_VK_OP_MEMORY_MODEL:
-    case HCQI_VK_OP_MODE:
-    case HCQI_VK_OP_MODE_ID:
-    case HCQI_VK_OP_DECORATE:
-    case HCQI_VK_OP_FLOAT:
-    case HCQI_VK_OP_RUNTIME_ARRAY:
-    case HCQI_VK_OP_COMPOSITE:
-    case HCQI_VK_OP_SPEC_COMPOSITE:
-        return 3;
-    case HCQI_VK_OP_ENTRY_POINT:
-    case HCQI_VK_OP_MEMBER_DECORATE:
-    case HCQI_VK_OP_INT:
-    case HCQI_VK_OP_VECTOR:
-    case HCQI_VK_OP_MATRIX:
-    case HCQI_VK_OP_ARRAY:
-    case HCQI_VK_OP_POINTER:
-    case HCQI_VK_OP_CONSTANT:
-    case HCQI_VK_OP_SPEC:
-    case HCQI_VK_OP_VARIABLE:
-        return 4;
-    case HCQI_VK_OP_FUNCTION:
-        return 5;
-    default:
-        return 1;
+    case HCQI_VK_OP_CAPABILITY: case HCQI_VK_OP_STRUCT: return 2;
+    case HCQI_VK_OP_MEMORY_MODEL: case HCQI_VK_OP_MODE: case HCQI_VK_OP_MODE_ID:
+    case HCQI_VK_OP_DECORATE: case HCQI_VK_OP_FLOAT: case HCQI_VK_OP_RUNTIME_ARRAY:
+    case HCQI_VK_OP_COMPOSITE: case HCQI_VK_OP_SPEC_COMPOSITE: return 3;
+    case HCQI_VK_OP_ENTRY_POINT: case HCQI_VK_OP_MEMBER_DECORATE: case HCQI_VK_OP_INT:
+    case HCQI_VK_OP_VECTOR: case HCQI_VK_OP_MATRIX: case HCQI_VK_OP_ARRAY:
+    case HCQI_VK_OP_POINTER: case HCQI_VK_OP_CONSTANT: case HCQI_VK_OP_SPEC:
+    case HCQI_VK_OP_VARIABLE: return 4;
+    case HCQI_VK_OP_FUNCTION: return 5;
+    default: return 1;
     }
 }
 
-/* May an instruction stand in a function? */
-static int hcqi_vk_may_be_inside(uint32_t code) {
+/* May an instruction stand in a function, or else between and behind functions? */
+static int hcqi_vk_may_stand(uint32_t code, int inside) {
+    if (!inside) {
+        return code == HCQI_VK_OP_LINE || code == HCQI_VK_OP_NO_LINE || code == HCQI_VK_OP_EXT_INST;
+    }
     return !((code >= HCQI_VK_OP_MEMORY_MODEL && code <= HCQI_VK_OP_SPEC_OP) ||
              (code >= HCQI_VK_OP_DECORATE && code <= HCQI_VK_OP_GROUP_MEMBER) ||
              code == HCQI_VK_OP_MODE_ID || code == HCQI_VK_OP_DECORATE_ID);
 }
 
-/* And between functions, or after them? */
-static int hcqi_vk_may_be_between(uint32_t code) {
-    return code == HCQI_VK_OP_LINE || code == HCQI_VK_OP_NO_LINE || code == HCQI_VK_OP_EXT_INST;
-}
-
 /* Follows functions: `inside` is 1 in one. */
 static int hcqi_vk_module_step(hcqi_vk_module *m, const hcqi_vk_op *op, int *inside) {
     int begins = op->code == HCQI_VK_OP_FUNCTION, ends = op->code == HCQI_VK_OP_FUNCTION_END;
-    if (begins && !*inside && m->declared == m->count) {
-        m->declared = op->at;
-    }
-    int right = *inside ? !begins && hcqi_vk_may_be_inside(op->code)
-                        : begins || (!ends && (m->declared == m->count ||
-                                               hcqi_vk_may_be_between(op->code)));
+    if (begins && !*inside && m->declared == m->count) { m->declared = op->at; }
+    int declares = !*inside && m->declared == m->count;
+    int right = begins ? !*inside : ends ? *inside
+                                         : declares || hcqi_vk_may_stand(op->code, *inside);
     if (!right) {
         return hcqi_vk_say(m, "word %u of the module has instruction %u, which cannot stand %s",
                            (unsigned)op->at, (unsigned)op->code,
@@ -927,21 +874,19 @@ static int hcqi_vk_module_walk(hcqi_vk_module *m) {
     int inside = 0;
     m->declared = m->count;
     while (hcqi_vk_next(m, m->count, &op)) {
-        if (op.words < 1 || op.words > m->count - op.at) {
-            return hcqi_vk_say(m, op.words ? "the module is cut off at word %u, in the instruction "
-                                             "that begins at word %u"
-                                           : "word %u of the module, where an instruction should "
-                                             "begin, has no length (%u)",
-                               op.words ? (unsigned)m->count : (unsigned)op.at,
-                               op.words ? (unsigned)op.at : 0u);
+        if (op.words < 1) {
+            return hcqi_vk_say(m, "word %u of the module, where an instruction should begin, has "
+                                  "no length (0)", (unsigned)op.at);
+        }
+        if (op.words > m->count - op.at) {
+            return hcqi_vk_say(m, "the module is cut off at word %u, in the instruction that "
+                                  "begins at word %u", (unsigned)m->count, (unsigned)op.at);
         }
         if (op.words < hcqi_vk_least(op.code)) {
             return hcqi_vk_say(m, "instruction %u at word %u of the module is too short",
                                (unsigned)op.code, (unsigned)op.at);
         }
-        if (!hcqi_vk_module_step(m, &op, &inside)) {
-            return 0;
-        }
+        if (!hcqi_vk_module_step(m, &op, &inside)) { return 0; }
     }
     if (inside) {
         return hcqi_vk_say(m, "the module is cut off at word %u, in a function",
@@ -975,18 +920,33 @@ static int hcqi_vk_header_read(hcqi_vk_module *m, uint32_t allowed) {
     return 1;
 }
 
+/* Begins to read a module of SPIR-V up to `version` (a header's word). */
+static int hcqi_vk_module_open(hcqi_vk_module *m, const void *data, size_t size,
+                               uint32_t version, char *text, size_t text_size) {
+    memset(m, 0, sizeof *m);
+    m->data = (const uint8_t *)data;
+    m->count = size / 4 < HCQI_VK_BUDGET ? (uint32_t)(size / 4) : 0;
+    m->budget = HCQI_VK_BUDGET;
+    m->text = text;
+    m->text_size = text_size;
+    if (text_size) { text[0] = 0; }
+    if (!data || size % 4 || m->count <= HCQI_VK_HEADER) {
+        return hcqi_vk_say(m, "a module cannot have %lu bytes: wanted are words of 4 bytes, and "
+                              "more than a header of 5", (unsigned long)(data ? size : 0));
+    }
+    return hcqi_vk_header_read(m, version) && hcqi_vk_module_walk(m);
+}
+
 /* ---- searching among the declarations */
 
 /* The operand with an instruction's id, 0 if it is not one that is looked for. */
 static uint32_t hcqi_vk_result_index(uint32_t code) {
-    if ((code >= HCQI_VK_OP_VOID && code < HCQI_VK_OP_FORWARD) ||
-        code == HCQI_VK_OP_ACCELERATION) {
-        return 1;
+    if (code == HCQI_VK_OP_ACCELERATION) { return 1; }
+    if (code == HCQI_VK_OP_VARIABLE) { return 2; }
+    if (code < HCQI_VK_OP_VOID || code > HCQI_VK_OP_SPEC_OP || code == HCQI_VK_OP_FORWARD) {
+        return 0;
     }
-    return (code > HCQI_VK_OP_FORWARD && code <= HCQI_VK_OP_SPEC_OP) ||
-                   code == HCQI_VK_OP_VARIABLE
-               ? 2
-               : 0;
+    return code < HCQI_VK_OP_FORWARD ? 1 : 2;
 }
 
 /* Finds the type, constant or variable `id`. */
@@ -996,9 +956,7 @@ static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
         return hcqi_vk_say(m, "the module uses id %u; it says that its ids are 1 to %u",
                            (unsigned)id, (unsigned)(m->bound - 1));
     }
-    if (!hcqi_vk_pay(m, m->declared)) {
-        return 0;
-    }
+    if (!hcqi_vk_pay(m, m->declared)) { return 0; }
     while (hcqi_vk_next(m, m->declared, &found)) {
         uint32_t index = hcqi_vk_result_index(found.code);
         if (index && hcqi_vk_operand(m, &found, index) == id) {
@@ -1009,79 +967,40 @@ static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
     return hcqi_vk_say(m, "the module uses id %u and does not declare it", (unsigned)id);
 }
 
-/* Has `id` a decoration? Its literal goes to `value`. */
-static int hcqi_vk_decoration(hcqi_vk_module *m, uint32_t id, uint32_t decoration,
-                              uint32_t *value) {
-    hcqi_vk_op op = {0, 0, 0};
-    if (!hcqi_vk_pay(m, m->declared)) {
-        return 0;
-    }
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code == HCQI_VK_OP_DECORATE && hcqi_vk_operand(m, &op, 1) == id &&
-            hcqi_vk_operand(m, &op, 2) == decoration) {
-            *value = hcqi_vk_operand(m, &op, 3);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Has member `member` of the struct `id` a decoration? */
+/* Has member `member` of the struct `id` a decoration? Its literal goes to `value`. */
 static int hcqi_vk_member(hcqi_vk_module *m, uint32_t id, uint32_t member, uint32_t decoration,
                           uint32_t *value) {
     hcqi_vk_op op = {0, 0, 0};
-    if (!hcqi_vk_pay(m, m->declared)) {
-        return 0;
-    }
+    int whole = member == UINT32_MAX;
+    if (!hcqi_vk_pay(m, m->declared)) { return 0; }
     while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code == HCQI_VK_OP_MEMBER_DECORATE && hcqi_vk_operand(m, &op, 1) == id &&
-            hcqi_vk_operand(m, &op, 2) == member && hcqi_vk_operand(m, &op, 3) == decoration) {
-            *value = hcqi_vk_operand(m, &op, 4);
-            return 1;
+        uint32_t at = op.code == HCQI_VK_OP_DECORATE ? 2 : 3;
+        if (op.code != (whole ? HCQI_VK_OP_DECORATE : HCQI_VK_OP_MEMBER_DECORATE) ||
+            hcqi_vk_operand(m, &op, 1) != id || hcqi_vk_operand(m, &op, at) != decoration ||
+            (!whole && hcqi_vk_operand(m, &op, 2) != member)) {
+            continue;
         }
+        *value = hcqi_vk_operand(m, &op, at + 1);
+        return 1;
     }
     return 0;
 }
 
-/* The member of a struct with the highest offset, or the lowest. */
-static int hcqi_vk_member_at(hcqi_vk_module *m, uint32_t id, int highest, uint32_t *member,
-                             uint32_t *offset) {
-    hcqi_vk_op op = {0, 0, 0};
-    int found = 0;
-    if (!hcqi_vk_pay(m, m->declared)) {
-        return 0;
-    }
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        uint32_t at = hcqi_vk_operand(m, &op, 4);
-        if (op.code != HCQI_VK_OP_MEMBER_DECORATE || hcqi_vk_operand(m, &op, 1) != id ||
-            hcqi_vk_operand(m, &op, 3) != HCQI_VK_OFFSET) {
-            continue;
-        }
-        if (!found || (highest ? at > *offset : at < *offset)) {
-            *member = hcqi_vk_operand(m, &op, 2);
-            *offset = at;
-            found = 1;
-        }
-    }
-    return found ? 1 : hcqi_vk_say(m, "struct %u of the module has no offsets", (unsigned)id);
+static int hcqi_vk_decoration(hcqi_vk_module *m, uint32_t id, uint32_t decoration,
+                              uint32_t *value) {
+    return hcqi_vk_member(m, id, UINT32_MAX, decoration, value);
 }
-
-/* ---- sizes of types */
 
 /* A number known now: of an array's length, of a workgroup. `spec` may be NULL:
    then it must not be one for specialization. */
 static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint32_t *spec) {
     hcqi_vk_op op, type;
-    if (!hcqi_vk_find(m, id, &op)) {
-        return 0;
-    }
+    if (!hcqi_vk_find(m, id, &op)) { return 0; }
     if (op.code != HCQI_VK_OP_CONSTANT && (op.code != HCQI_VK_OP_SPEC || !spec)) {
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no plain%s constant",
                            (unsigned)id, spec ? " or specialization" : "");
     }
-    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type)) {
-        return 0;
-    }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type)) { return 0; }
     if (type.code != HCQI_VK_OP_INT || hcqi_vk_operand(m, &type, 2) > 32) {
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no integer of 32 bits",
                            (unsigned)id);
@@ -1094,336 +1013,369 @@ static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint3
     return !m->failed;
 }
 
-/* Bytes of an integer, a float, a vector of them or a pointer. */
-static int hcqi_vk_plain_bytes(hcqi_vk_module *m, uint32_t id, uint32_t *bytes) {
-    hcqi_vk_op op;
-    uint32_t count = 1;
-    if (!hcqi_vk_find(m, id, &op)) {
-        return 0;
+/* ---- what is in a block */
+/* A walk visits every number, vector, matrix and pointer in a block: to measure it, or
+   to hold it against the arguments, whose every byte has its meaning. There what may
+   be right is taken: an address as a 64-bit number or two words, a vector over several
+   values, words over a struct of bytes, members in the padding before an argument,
+   types that are not known here. */
+
+/* Where an argument lies in the block. */
+typedef struct hcqi_vk_field {
+    uint32_t arg, offset, size;
+    int buffer, raw;                   /* an address; bytes of any meaning */
+} hcqi_vk_field;
+
+/* What a walk visits. */
+typedef struct hcqi_vk_leaf {
+    uint64_t offset, bytes;
+    int pointer, address;              /* it is one; it may hold one */
+    int gaps;                          /* not all of these bytes are used: a matrix */
+    int three;                         /* it is a uvec3, or an ivec3 */
+} hcqi_vk_leaf;
+
+typedef struct hcqi_vk_walk {
+    hcqi_vk_module *m;
+    uint32_t id;                       /* its type */
+    uint64_t bytes;                    /* where the last leaf ends */
+    hcqi_vk_leaf last;                 /* that leaf */
+    uint64_t before;                   /* where all others end */
+    int pointer;                       /* an address is at byte 0, or what may hold one */
+    uint32_t target;                   /* type that it points to, 0: not said */
+    int holds;                         /* against these; else it is measured: */
+    uint32_t base;                     /* a uvec3 here is no argument's */
+    const hcqi_vk_field *fields;       /* by offset */
+    uint32_t count, end;               /* bytes of them all */
+    uint32_t rounded;                  /* the same, as the block has them */
+    char wrong[160];                   /* the first that differs */
+} hcqi_vk_walk;
+
+static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_leaf *leaf) {
+    int exact = leaf->offset == f->offset && leaf->bytes == f->size;
+    if (f->buffer) { return exact && (leaf->pointer || leaf->address); }
+    return !leaf->pointer || exact || f->raw;
+}
+
+/* Looks for the argument at a leaf's place that is of another kind or size, or for none
+   where one should be. */
+static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_leaf *leaf) {
+    uint64_t end = leaf->offset + leaf->bytes, covered = 0;
+    const hcqi_vk_field *bad = NULL, *touched = NULL;
+    for (uint32_t i = 0; i < w->count; i++) {
+        const hcqi_vk_field *f = &w->fields[i];
+        uint64_t first = leaf->offset > f->offset ? leaf->offset : f->offset;
+        uint64_t last = end < f->offset + (uint64_t)f->size ? end : f->offset + (uint64_t)f->size;
+        if (first >= last) { continue; }
+        covered += last - first;
+        touched = f;
+        if (!bad && !hcqi_vk_field_fits(f, leaf)) { bad = f; }
     }
+    int alone = !touched && (leaf->pointer || leaf->offset >= w->end);
+    int part = alone || (touched && covered < leaf->bytes && !leaf->gaps && !touched->raw);
+    if (!bad && part) { bad = touched; }
+    if (w->wrong[0] || (!bad && !part)) { return; }
+    const char *what = leaf->pointer ? "a pointer" : "a number";
+    if (!bad) {
+        snprintf(w->wrong, sizeof w->wrong, "the shader's block has %s at byte %u, where no "
+                 "argument is", what, (unsigned)leaf->offset);
+        return;
+    }
+    snprintf(w->wrong, sizeof w->wrong, "argument %u is %s of %u bytes at byte %u; the shader's "
+             "block has %s of %u bytes at byte %u", (unsigned)bad->arg,
+             bad->buffer ? "a buffer" : "a value", (unsigned)bad->size, (unsigned)bad->offset,
+             what, (unsigned)leaf->bytes, (unsigned)leaf->offset);
+}
+
+/* A place in the block with its type, and the struct and member it came by. */
+typedef struct hcqi_vk_place {
+    uint32_t id, of, member, depth;
+    uint64_t offset;
+} hcqi_vk_place;
+
+/* Bytes of a number or a vector, 0: it is neither. */
+static uint32_t hcqi_vk_number_bytes(hcqi_vk_module *m, hcqi_vk_op op) {
+    uint32_t count = 1;
     if (op.code == HCQI_VK_OP_VECTOR) {
         count = hcqi_vk_operand(m, &op, 3);
-        if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op)) {
-            return 0;
-        }
-    } else if (op.code == HCQI_VK_OP_POINTER &&
-               hcqi_vk_operand(m, &op, 2) == HCQI_VK_CLASS_ADDRESS) {
-        *bytes = 8;
-        return 1;
+        if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op)) { return 0; }
     }
     uint32_t width = hcqi_vk_operand(m, &op, 2);
-    if ((op.code != HCQI_VK_OP_INT && op.code != HCQI_VK_OP_FLOAT) || width % 8 || width < 8 ||
-        width > 64 || count < 1 || count > 4) {
-        return hcqi_vk_say(m, "a block of the module has a member of type %u, which is no number, "
-                              "vector, matrix, pointer, array or struct", (unsigned)id);
-    }
-    *bytes = width / 8 * count;
-    return 1;
+    int number = (op.code == HCQI_VK_OP_INT || op.code == HCQI_VK_OP_FLOAT) && width % 8 == 0;
+    return number && width <= 64 && count <= 4 ? width / 8 * count : 0;
 }
 
-/* Bytes of a matrix; its stride is said by the struct `of` that it is in. */
-static int hcqi_vk_matrix_bytes(hcqi_vk_module *m, const hcqi_vk_op *matrix, uint32_t of,
-                                uint32_t member, uint64_t *bytes) {
-    uint32_t stride, unused, column, columns = hcqi_vk_operand(m, matrix, 3);
+/* Bytes of a matrix, whose stride is said by the struct that it is in. */
+static int hcqi_vk_matrix_bytes(hcqi_vk_module *m, const hcqi_vk_place *at, const hcqi_vk_op *op,
+                                uint64_t *bytes) {
+    uint32_t stride, unused, columns = hcqi_vk_operand(m, op, 3);
     hcqi_vk_op vector;
-    if (!of || !hcqi_vk_member(m, of, member, HCQI_VK_MATRIX_STRIDE, &stride)) {
-        return hcqi_vk_say(m, "matrix %u of the module has no stride",
-                           (unsigned)hcqi_vk_operand(m, matrix, 1));
+    if (!at->of || !hcqi_vk_member(m, at->of, at->member, HCQI_VK_MATRIX_STRIDE, &stride)) {
+        return hcqi_vk_say(m, "matrix %u of the module has no stride", (unsigned)at->id);
     }
-    if (!hcqi_vk_plain_bytes(m, hcqi_vk_operand(m, matrix, 2), &column) ||
-        !hcqi_vk_find(m, hcqi_vk_operand(m, matrix, 2), &vector)) {
-        return 0;
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &vector)) { return 0; }
+    uint32_t rows = hcqi_vk_operand(m, &vector, 3), column = hcqi_vk_number_bytes(m, vector);
+    if (m->failed) { return 0; }
+    if (vector.code != HCQI_VK_OP_VECTOR || !column || columns < 2 || columns > 4) {
+        return hcqi_vk_say(m, "matrix %u of the module is none", (unsigned)at->id);
     }
-    uint32_t rows = hcqi_vk_operand(m, &vector, 3);
-    if (vector.code != HCQI_VK_OP_VECTOR || columns < 2 || columns > 4) {
-        return hcqi_vk_say(m, "matrix %u of the module is none",
-                           (unsigned)hcqi_vk_operand(m, matrix, 1));
-    }
-    *bytes = hcqi_vk_member(m, of, member, HCQI_VK_ROW_MAJOR, &unused)
+    *bytes = hcqi_vk_member(m, at->of, at->member, HCQI_VK_ROW_MAJOR, &unused)
                  ? (uint64_t)stride * (rows - 1) + (uint64_t)column / rows * columns
                  : (uint64_t)stride * (columns - 1) + column;
+    return !m->failed;
+}
+
+static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, const hcqi_vk_place *at, const hcqi_vk_op *op) {
+    hcqi_vk_module *m = w->m;
+    hcqi_vk_leaf leaf;
+    memset(&leaf, 0, sizeof leaf);
+    leaf.offset = at->offset;
+    if (op->code == HCQI_VK_OP_MATRIX) {
+        leaf.gaps = 1;
+        if (!hcqi_vk_matrix_bytes(m, at, op, &leaf.bytes)) { return 0; }
+    } else if (op->code == HCQI_VK_OP_POINTER) {
+        leaf.pointer = 1;
+        leaf.bytes = hcqi_vk_operand(m, op, 2) == HCQI_VK_CLASS_ADDRESS ? 8 : 0;
+    } else {
+        int vector = op->code == HCQI_VK_OP_VECTOR;
+        leaf.bytes = hcqi_vk_number_bytes(m, *op);
+        leaf.address = leaf.bytes == 8;
+        leaf.three = vector && hcqi_vk_operand(m, op, 3) == 3 && leaf.bytes == 12;
+        if (leaf.address || leaf.three) { /* words of 32 bits, or one of 64 */
+            hcqi_vk_op word = *op;
+            if (vector && !hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &word)) { return 0; }
+            leaf.address = leaf.address && word.code == HCQI_VK_OP_INT;
+            leaf.three = leaf.three && word.code == HCQI_VK_OP_INT;
+        }
+    }
+    if (m->failed) { return 0; }
+    if (w->holds && leaf.three && leaf.offset == w->base) { return 1; }
+    if (!leaf.bytes) {
+        return hcqi_vk_say(m, "a block of the module has a member of type %u, which is no number, "
+                              "vector, matrix, pointer, array or struct", (unsigned)at->id);
+    }
+    uint64_t end = leaf.offset + leaf.bytes;
+    if (end > w->bytes) {
+        w->before = w->bytes;
+        w->bytes = end;
+        w->last = leaf;
+    } else if (end > w->before) {
+        w->before = end;
+    }
+    if (!leaf.offset && (leaf.pointer || leaf.address)) {
+        w->pointer = 1;
+        w->target = leaf.pointer ? hcqi_vk_operand(m, op, 3) : 0;
+    }
+    if (w->holds) { hcqi_vk_leaf_hold(w, &leaf); }
+    return !m->failed;
+}
+
+static int hcqi_vk_walk_place(hcqi_vk_walk *w, hcqi_vk_place at);
+
+static int hcqi_vk_walk_struct(hcqi_vk_walk *w, const hcqi_vk_place *at, const hcqi_vk_op *op) {
+    for (uint32_t i = 0; i + 2 < op->words; i++) {
+        hcqi_vk_place member = {hcqi_vk_operand(w->m, op, 2 + i), at->id, i, at->depth, 0};
+        uint32_t offset;
+        if (!hcqi_vk_member(w->m, at->id, i, HCQI_VK_OFFSET, &offset)) {
+            return hcqi_vk_say(w->m, "struct %u of the module has no offsets", (unsigned)at->id);
+        }
+        member.offset = at->offset + offset;
+        if (!hcqi_vk_walk_place(w, member)) { return 0; }
+    }
     return 1;
 }
 
-/* Goes from an array to its last element: the bytes before that. */
-static int hcqi_vk_array_skip(hcqi_vk_module *m, const hcqi_vk_op *array, uint64_t *bytes) {
+/* Elements that arguments may be at, and the last one. */
+static int hcqi_vk_walk_array(hcqi_vk_walk *w, const hcqi_vk_place *at, const hcqi_vk_op *op) {
+    hcqi_vk_place element = *at;
+    hcqi_vk_op count;
     uint32_t stride, length;
-    if (!hcqi_vk_decoration(m, hcqi_vk_operand(m, array, 1), HCQI_VK_ARRAY_STRIDE, &stride)) {
-        return hcqi_vk_say(m, "array %u of the module has no stride",
-                           (unsigned)hcqi_vk_operand(m, array, 1));
-    }
-    if (!hcqi_vk_number(m, hcqi_vk_operand(m, array, 3), &length, NULL)) {
-        return 0;
+    if (!hcqi_vk_find(w->m, hcqi_vk_operand(w->m, op, 3), &count)) { return 0; }
+    if (w->holds && count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* not known */
+    if (!hcqi_vk_number(w->m, hcqi_vk_operand(w->m, op, 3), &length, NULL)) { return 0; }
+    if (!hcqi_vk_decoration(w->m, at->id, HCQI_VK_ARRAY_STRIDE, &stride)) {
+        return hcqi_vk_say(w->m, "array %u of the module has no stride", (unsigned)at->id);
     }
     if (!length) {
-        return hcqi_vk_say(m, "array %u of the module has no elements",
-                           (unsigned)hcqi_vk_operand(m, array, 1));
+        return hcqi_vk_say(w->m, "array %u of the module has no elements", (unsigned)at->id);
     }
-    *bytes = (uint64_t)stride * (length - 1);
+    element.id = hcqi_vk_operand(w->m, op, 2);
+    for (uint32_t i = 0; i < length; i++) {
+        if (at->offset + (uint64_t)stride * i > w->rounded) { i = length - 1; }
+        element.offset = at->offset + (uint64_t)stride * i;
+        if (!hcqi_vk_walk_place(w, element)) { return 0; }
+    }
     return 1;
 }
 
-/* A way into a type: where it stands, and the struct and member it came by. */
-typedef struct hcqi_vk_way {
-    uint32_t id, of, member;
-    uint64_t bytes;                    /* before that place */
-    int done;
-} hcqi_vk_way;
-
-/* One step towards a type's last byte. Members do not overlap, so that is the end
-   of the one with the highest offset: the way has no branches. */
-static int hcqi_vk_way_step(hcqi_vk_module *m, hcqi_vk_way *way) {
-    uint32_t plain = 0;
-    uint64_t more = 0;
+/* 0: the module is broken. */
+static int hcqi_vk_walk_place(hcqi_vk_walk *w, hcqi_vk_place at) {
     hcqi_vk_op op;
-    if (!hcqi_vk_find(m, way->id, &op)) {
+    if (at.depth++ > HCQI_VK_MAX_DEPTH || at.offset > HCQI_VK_MAX_BLOCK) {
+        return hcqi_vk_say(w->m, "struct %u of the module is %s", (unsigned)w->id,
+                           at.offset > HCQI_VK_MAX_BLOCK ? "too large" : "nested too deeply");
+    }
+    if (!hcqi_vk_find(w->m, at.id, &op)) { return 0; }
+    switch (op.code) {
+    case HCQI_VK_OP_STRUCT: return hcqi_vk_walk_struct(w, &at, &op);
+    case HCQI_VK_OP_ARRAY: return hcqi_vk_walk_array(w, &at, &op);
+    case HCQI_VK_OP_INT: case HCQI_VK_OP_FLOAT: case HCQI_VK_OP_VECTOR: case HCQI_VK_OP_MATRIX:
+    case HCQI_VK_OP_POINTER: return hcqi_vk_walk_leaf(w, &at, &op);
+    default: return w->holds ? 1 : hcqi_vk_walk_leaf(w, &at, &op); /* an array without an end */
+    }
+}
+
+/* Visits a block of the type `id`; `w` says in what way. */
+static int hcqi_vk_walk_all(hcqi_vk_walk *w, hcqi_vk_module *m, uint32_t id) {
+    hcqi_vk_place at = {id, 0, 0, 0, 0};
+    w->m = m;
+    w->id = id;
+    if (!hcqi_vk_walk_place(w, at)) { return 0; }
+    return w->holds || w->bytes <= HCQI_VK_MAX_BLOCK ||
+           hcqi_vk_say(m, "struct %u of the module is too large", (unsigned)id);
+}
+
+/* Does the block of a module that hcqi_vk_shader_read took fit the arguments? */
+static int hcqi_vk_block_hold(const void *data, size_t size, const hcqi_vk_shader *shader,
+                              const hcqi_vk_field *fields, uint32_t count, char *text,
+                              size_t text_size) {
+    enum { ANY_VERSION = 0x00ffff00 };
+    hcqi_vk_module m;
+    hcqi_vk_walk w;
+    if (!shader->block_type) { return 1; }
+    memset(&w, 0, sizeof w);
+    w.holds = 1;
+    w.base = shader->block_is_pushed ? shader->base : UINT32_MAX;
+    w.fields = fields;
+    w.count = count;
+    w.end = count ? fields[count - 1].offset + fields[count - 1].size : 0;
+    w.rounded = (w.end + 7) & ~7u;
+    if (!hcqi_vk_module_open(&m, data, size, ANY_VERSION, text, text_size) ||
+        !hcqi_vk_walk_all(&w, &m, shader->block_type)) {
         return 0;
     }
-    if (op.code == HCQI_VK_OP_STRUCT) {
-        if (!hcqi_vk_member_at(m, way->id, 1, &way->member, &plain)) {
-            return 0;
-        }
-        way->of = way->id;
-        way->id = way->member < op.words ? hcqi_vk_operand(m, &op, 2 + way->member) : 0;
-        more = plain;
-    } else if (op.code == HCQI_VK_OP_ARRAY) {
-        if (!hcqi_vk_array_skip(m, &op, &more)) {
-            return 0;
-        }
-        way->id = hcqi_vk_operand(m, &op, 2);
-    } else {
-        way->done = 1;
-        if (op.code == HCQI_VK_OP_MATRIX
-                ? !hcqi_vk_matrix_bytes(m, &op, way->of, way->member, &more)
-                : !hcqi_vk_plain_bytes(m, way->id, &plain)) {
-            return 0;
-        }
-        more += plain;
+    if (w.bytes > w.rounded) {
+        return hcqi_vk_say(&m, "the shader's block has %lu bytes, the list of arguments makes %u",
+                           (unsigned long)w.bytes, (unsigned)w.rounded);
     }
-    way->bytes = more > HCQI_VK_MAX_BLOCK ? more : way->bytes + more;
-    return 1;
-}
-
-/* Bytes of a block up to the end of its last member. */
-static int hcqi_vk_block_bytes(hcqi_vk_module *m, uint32_t id, uint32_t *bytes) {
-    hcqi_vk_way way = {id, 0, 0, 0, 0};
-    for (uint32_t depth = 0; !way.done; depth++) {
-        if (depth > HCQI_VK_MAX_DEPTH) {
-            return hcqi_vk_say(m, "struct %u of the module is nested too deeply", (unsigned)id);
-        }
-        if (!hcqi_vk_way_step(m, &way)) {
-            return 0;
-        }
-        if (way.bytes > HCQI_VK_MAX_BLOCK) {
-            return hcqi_vk_say(m, "struct %u of the module is too large", (unsigned)id);
-        }
-    }
-    *bytes = (uint32_t)way.bytes;
-    return 1;
-}
-
-/* May two words, or one of 64 bits, be an address? */
-static int hcqi_vk_may_be_address(hcqi_vk_module *m, hcqi_vk_op op) {
-    uint32_t width = 64;
-    if (op.code == HCQI_VK_OP_VECTOR) {
-        if (hcqi_vk_operand(m, &op, 3) != 2 || !hcqi_vk_find(m, hcqi_vk_operand(m, &op, 2), &op)) {
-            return 0;
-        }
-        width = 32;
-    }
-    return op.code == HCQI_VK_OP_INT && hcqi_vk_operand(m, &op, 2) == width;
-}
-
-/* Is the first thing in a block an address, or what may hold one? What it points to
-   goes to `target`, if it is a struct. */
-static int hcqi_vk_block_is_pointer(hcqi_vk_module *m, uint32_t id, uint32_t *target) {
-    uint32_t member, offset;
-    hcqi_vk_op op;
-    for (uint32_t depth = 0; depth <= HCQI_VK_MAX_DEPTH && hcqi_vk_find(m, id, &op); depth++) {
-        if (op.code == HCQI_VK_OP_STRUCT) {
-            if (!hcqi_vk_member_at(m, id, 0, &member, &offset)) {
-                return 0;
-            }
-            id = member < op.words ? hcqi_vk_operand(m, &op, 2 + member) : 0;
-        } else if (op.code == HCQI_VK_OP_ARRAY) {
-            id = hcqi_vk_operand(m, &op, 2);
-        } else {
-            uint32_t to = hcqi_vk_operand(m, &op, 3);
-            if (op.code != HCQI_VK_OP_POINTER) { return hcqi_vk_may_be_address(m, op); }
-            *target = hcqi_vk_find(m, to, &op) && op.code == HCQI_VK_OP_STRUCT ? to : 0;
-            return 1;
-        }
-    }
-    return 0;
+    return w.wrong[0] ? hcqi_vk_say(&m, "%s", w.wrong) : 1;
 }
 
 /* ---- what a module needs */
 
-/* Capabilities. Those with a feature and those that every device has may be
-   there; others are refused, these by name. */
-typedef struct hcqi_vk_capability {
-    uint32_t number;
-    int32_t needs;                     /* HCQI_VK_NEEDS_*, -1: refused */
-    const char *name;
-} hcqi_vk_capability;
+/* Capabilities that every device has, and those with a feature. */
+static const struct { uint32_t number, needs; } hcqi_vk_taken[] = {
+    {0, 0}, {1, 0},                    /* Matrix, Shader */
+    {43, 0}, {44, 0}, {46, 0}, {47, 0}, {50, 0}, /* images, of which no argument can be one */
+    HCQI_VK_ABILITIES(HCQI_VK_TAKEN)
+};
 
-static const hcqi_vk_capability *hcqi_vk_capability_find(uint32_t number) {
-    static const hcqi_vk_capability table[] = {
-        {0, 0, "Matrix"},
-        {1, 0, "Shader"},
-        {2, -1, "Geometry"},
-        {3, -1, "Tessellation"},
-        {4, -1, "Addresses (of OpenCL)"},
-        {5, -1, "Linkage (of OpenCL)"},
-        {6, -1, "Kernel (of OpenCL)"},
-        {9, HCQI_VK_NEEDS_FLOAT16, "Float16"},
-        {10, HCQI_VK_NEEDS_FLOAT64, "Float64"},
-        {11, HCQI_VK_NEEDS_INT64, "Int64"},
-        {12, HCQI_VK_NEEDS_ATOMIC64, "Int64Atomics"},
-        {22, HCQI_VK_NEEDS_INT16, "Int16"},
-        {28, -1, "UniformBufferArrayDynamicIndexing"},
-        {30, -1, "StorageBufferArrayDynamicIndexing"},
-        {39, HCQI_VK_NEEDS_INT8, "Int8"},
-        {43, 0, "Sampled1D"},
-        {44, 0, "Image1D"},
-        {46, 0, "SampledBuffer"},
-        {47, 0, "ImageBuffer"},
-        {50, 0, "ImageQuery"},
-        {55, -1, "StorageImageReadWithoutFormat"},
-        {56, -1, "StorageImageWriteWithoutFormat"},
-        {4433, HCQI_VK_NEEDS_STORAGE16, "StorageBuffer16BitAccess"},
-        {4434, HCQI_VK_NEEDS_UNIFORM16, "UniformAndStorageBuffer16BitAccess"},
-        {4435, HCQI_VK_NEEDS_PUSH16, "StoragePushConstant16"},
-        {4441, HCQI_VK_NEEDS_VARIABLE_POINTERS, "VariablePointersStorageBuffer"},
-        {4442, HCQI_VK_NEEDS_ALL_POINTERS, "VariablePointers"},
-        {4448, HCQI_VK_NEEDS_STORAGE8, "StorageBuffer8BitAccess"},
-        {4449, HCQI_VK_NEEDS_UNIFORM8, "UniformAndStorageBuffer8BitAccess"},
-        {4450, HCQI_VK_NEEDS_PUSH8, "StoragePushConstant8"},
-        {4464, -1, "DenormPreserve"},
-        {4465, -1, "DenormFlushToZero"},
-        {4466, -1, "SignedZeroInfNanPreserve"},
-        {4467, -1, "RoundingModeRTE"},
-        {4468, -1, "RoundingModeRTZ"},
-        {4472, -1, "RayQueryKHR"},
-        {4479, -1, "RayTracingKHR"},
-        {5055, -1, "ShaderClockKHR"},
-        {5301, -1, "ShaderNonUniform"},
-        {5302, -1, "RuntimeDescriptorArray"},
-        {5345, HCQI_VK_NEEDS_MEMORY_MODEL, "VulkanMemoryModel"},
-        {5346, HCQI_VK_NEEDS_DEVICE_SCOPE, "VulkanMemoryModelDeviceScope"},
-        {5347, HCQI_VK_NEEDS_ADDRESSES, "PhysicalStorageBufferAddresses"},
-        {6016, -1, "DotProductInputAll"},
-        {6017, -1, "DotProductInput4x8Bit"},
-        {6018, -1, "DotProductInput4x8BitPacked"},
-        {6019, -1, "DotProduct"},
-        {6022, -1, "CooperativeMatrixKHR"},
-        {6033, -1, "AtomicFloat32AddEXT"},
-        {6034, -1, "AtomicFloat64AddEXT"},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].number == number) {
-            return &table[i];
-        }
-    }
-    return NULL;
-}
+/* All others are refused, these by name. */
+static const struct { uint32_t number; const char *name; } hcqi_vk_refused[] = {
+    {2, "Geometry"}, {3, "Tessellation"}, {4, "Addresses (of OpenCL)"},
+    {5, "Linkage (of OpenCL)"}, {6, "Kernel (of OpenCL)"},
+    {28, "UniformBufferArrayDynamicIndexing"}, {30, "StorageBufferArrayDynamicIndexing"},
+    {55, "StorageImageReadWithoutFormat"}, {56, "StorageImageWriteWithoutFormat"},
+    {4464, "DenormPreserve"}, {4465, "DenormFlushToZero"}, {4466, "SignedZeroInfNanPreserve"},
+    {4467, "RoundingModeRTE"}, {4468, "RoundingModeRTZ"}, {4472, "RayQueryKHR"},
+    {4479, "RayTracingKHR"}, {5055, "ShaderClockKHR"}, {5301, "ShaderNonUniform"},
+    {5302, "RuntimeDescriptorArray"}, {6016, "DotProductInputAll"},
+    {6017, "DotProductInput4x8Bit"}, {6018, "DotProductInput4x8BitPacked"},
+    {6019, "DotProduct"}, {6022, "CooperativeMatrixKHR"}, {6033, "AtomicFloat32AddEXT"},
+    {6034, "AtomicFloat64AddEXT"},
+};
 
 static int hcqi_vk_capability_read(hcqi_vk_module *m, uint32_t number) {
     enum { FIRST = 61, LAST = 68 };    /* of subgroups, in the order of Vulkan's bits */
+    const char *name = "of a name unknown here";
     if (number >= FIRST && number <= LAST) {
-        m->shader->needs |= HCQI_VK_NEEDS_SUBGROUPS;
         m->shader->subgroups |= 1u << (number - FIRST);
         return 1;
     }
-    const hcqi_vk_capability *capability = hcqi_vk_capability_find(number);
-    if (!capability || capability->needs < 0) {
-        return hcqi_vk_say(m, "the module needs the capability %s, number %u, which hcq does not "
-                              "enable", capability ? capability->name : "of a name unknown here",
-                           (unsigned)number);
+    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_taken); i++) {
+        if (hcqi_vk_taken[i].number == number) {
+            m->shader->needs |= hcqi_vk_taken[i].needs;
+            return 1;
+        }
     }
-    m->shader->needs |= (uint32_t)capability->needs;
-    return 1;
+    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_refused); i++) {
+        if (hcqi_vk_refused[i].number == number) { name = hcqi_vk_refused[i].name; }
+    }
+    return hcqi_vk_say(m, "the module needs the capability %s, number %u, which hcq does not "
+                          "enable", name, (unsigned)number);
+}
+
+/* The first feature of `needs`. */
+static const char *hcqi_vk_needs_text(uint32_t needs) {
+    static const char *const names[] = { HCQI_VK_ABILITIES(HCQI_VK_FEATURE) };
+    uint32_t i = 0;
+    while (i + 1 < HCQI_VK_ABILITY_COUNT && !(needs >> i & 1)) { i++; }
+    return names[i];
 }
 
 static int hcqi_vk_addressing_read(hcqi_vk_module *m, uint32_t addressing, uint32_t model) {
     enum { LOGICAL = 0, PHYSICAL_STORAGE = 5348, GLSL450 = 1, VULKAN = 3 };
+    m->models++;
     if ((addressing != LOGICAL && addressing != PHYSICAL_STORAGE) ||
         (model != GLSL450 && model != VULKAN)) {
         return hcqi_vk_say(m, "the module has addressing %u and memory model %u; those of Vulkan "
                               "are 0 or 5348, and 1 or 3", (unsigned)addressing, (unsigned)model);
     }
-    m->shader->needs |= addressing == PHYSICAL_STORAGE ? (uint32_t)HCQI_VK_NEEDS_ADDRESSES : 0;
-    m->shader->needs |= model == VULKAN ? (uint32_t)HCQI_VK_NEEDS_MEMORY_MODEL : 0;
+    if (addressing == PHYSICAL_STORAGE) { m->shader->needs |= HCQI_VK_NEEDS_ADDRESSES; }
+    if (model == VULKAN) { m->shader->needs |= HCQI_VK_NEEDS_MEMORY_MODEL; }
     return 1;
-}
-
-/* Capabilities, the memory model, and what is not read here. */
-static int hcqi_vk_needs_read(hcqi_vk_module *m) {
-    hcqi_vk_op op = {0, 0, 0};
-    uint32_t models = 0;
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code == HCQI_VK_OP_CAPABILITY &&
-            !hcqi_vk_capability_read(m, hcqi_vk_operand(m, &op, 1))) {
-            return 0;
-        }
-        if (op.code >= HCQI_VK_OP_GROUP && op.code <= HCQI_VK_OP_GROUP_MEMBER) {
-            return hcqi_vk_say(m, "the module has groups of decorations; have a newer compiler "
-                                  "make it");
-        }
-        if (op.code == HCQI_VK_OP_MEMORY_MODEL) {
-            models++;
-            if (!hcqi_vk_addressing_read(m, hcqi_vk_operand(m, &op, 1),
-                                         hcqi_vk_operand(m, &op, 2))) {
-                return 0;
-            }
-        }
-    }
-    return models == 1 ? 1 : hcqi_vk_say(m, "the module has %u memory models; wanted is one",
-                                         (unsigned)models);
 }
 
 /* ---- entry points */
 
-static const char *hcqi_vk_stage(uint32_t model) {
-    static const char *const names[] = {"vertex",   "tessellation", "tessellation", "geometry",
-                                        "fragment", "compute",      "an OpenCL kernel"};
-    return model < sizeof names / sizeof names[0] ? names[model] : "another stage";
+/* Reads an entry point's name, or as much of it as there is room for. Its first character
+   is in a word's low bits, on any host. Returns its words, 0: it does not end. */
+static uint32_t hcqi_vk_name_read(const hcqi_vk_module *m, const hcqi_vk_op *op, char *name,
+                                  uint32_t size) {
+    enum { FIRST = 3 };
+    name[size - 1] = 0;
+    for (uint32_t i = 0; i / 4 + FIRST < op->words; i++) {
+        char c = (char)(unsigned char)(hcqi_vk_operand(m, op, FIRST + i / 4) >> i % 4 * 8 & 0xff);
+        if (i < size - 1) { name[i] = c; }
+        if (!c) { return i / 4 + 1; }
+    }
+    return 0;
 }
 
-/* Appends a name, at most 48 characters and only those that can be printed. */
-static void hcqi_vk_say_name(hcqi_vk_module *m, uint32_t at) {
-    char name[49];
-    size_t length = 0;
-    for (; length < sizeof name - 1; length++) {
-        char c = hcqi_vk_text_at(m, at, length);
-        if (!c) {
-            break;
-        }
-        name[length] = c >= 32 && c < 127 ? c : '?';
+static int hcqi_vk_entry_read(hcqi_vk_module *m, const hcqi_vk_op *op, const char *entry) {
+    char name[HCQI_VK_MAX_NAME + 1];   /* one that is cut is longer than `entry` may be */
+    uint32_t words = hcqi_vk_name_read(m, op, name, sizeof name);
+    if (!words) {
+        return hcqi_vk_say(m, "the name of the entry point at word %u does not end",
+                           (unsigned)op->at);
     }
-    name[length] = 0;
-    hcqi_vk_say(m, "\"%s\"", name);
+    if (!m->function && hcqi_vk_operand(m, op, 1) == HCQI_VK_COMPUTE && !strcmp(name, entry)) {
+        m->function = hcqi_vk_operand(m, op, 2);
+        m->interface_at = op->at + 3 + words;
+        m->interface_end = op->at + op->words;
+    }
+    return 1;
 }
 
 /* Says what entry points there are instead of `entry`. */
 static int hcqi_vk_entry_missing(hcqi_vk_module *m, const char *entry) {
-    enum { SHOWN = 8 };
+    enum { SHOWN = 8, NAME = 49 };
+    static const char *const stages[] = {"vertex",   "tessellation", "tessellation", "geometry",
+                                         "fragment", "compute",      "an OpenCL kernel"};
     hcqi_vk_op op = {0, 0, 0};
     uint32_t count = 0;
     hcqi_vk_say(m, "the module has no entry point \"%.48s\" for compute; it has ", entry);
     while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code != HCQI_VK_OP_ENTRY_POINT) {
-            continue;
+        char name[NAME];
+        uint32_t stage = hcqi_vk_operand(m, &op, 1);
+        if (op.code != HCQI_VK_OP_ENTRY_POINT || ++count > SHOWN) { continue; }
+        (void)hcqi_vk_name_read(m, &op, name, NAME);
+        for (char *c = name; *c; c++) {
+            if (*c < 32 || *c > 126) { *c = '?'; }
         }
-        if (++count <= SHOWN) {
-            hcqi_vk_say(m, "%s", count > 1 ? ", " : "");
-            hcqi_vk_say_name(m, op.at + 3);
-            hcqi_vk_say(m, " (%s)", hcqi_vk_stage(hcqi_vk_operand(m, &op, 1)));
-        }
+        hcqi_vk_say(m, "%s\"%s\" (%s)", count > 1 ? ", " : "", name,
+                    stage < HCQI_VK_COUNT(stages) ? stages[stage] : "another stage");
     }
-    if (count > SHOWN) {
-        hcqi_vk_say(m, " and %u more", (unsigned)(count - SHOWN));
-    }
+    if (count > SHOWN) { hcqi_vk_say(m, " and %u more", (unsigned)(count - SHOWN)); }
     return hcqi_vk_say(m, "%s", count ? "" : "none at all");
 }
 
@@ -1442,34 +1394,48 @@ static int hcqi_vk_function_check(hcqi_vk_module *m) {
                        (unsigned)m->function);
 }
 
-static int hcqi_vk_entry_read(hcqi_vk_module *m, const char *entry) {
-    hcqi_vk_op op = {0, 0, 0};
-    uint32_t found = 0;
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code != HCQI_VK_OP_ENTRY_POINT) {
-            continue;
+/* What comes before types: capabilities, the memory model, entry points, where the size
+   of workgroups is said. */
+static int hcqi_vk_head_read(hcqi_vk_module *m, const hcqi_vk_op *op, const char *entry) {
+    uint32_t of = hcqi_vk_operand(m, op, 1), what = hcqi_vk_operand(m, op, 2);
+    switch (op->code) {
+    case HCQI_VK_OP_CAPABILITY: return hcqi_vk_capability_read(m, of);
+    case HCQI_VK_OP_MEMORY_MODEL: return hcqi_vk_addressing_read(m, of, what);
+    case HCQI_VK_OP_ENTRY_POINT: return hcqi_vk_entry_read(m, op, entry);
+    case HCQI_VK_OP_MODE: case HCQI_VK_OP_MODE_ID:
+        if (of == m->function && what == (op->code == HCQI_VK_OP_MODE ? HCQI_VK_LOCAL_SIZE
+                                                                      : HCQI_VK_LOCAL_SIZE_ID)) {
+            m->mode = *op;
         }
-        uint32_t end = op.at + op.words, name = hcqi_vk_text_words(m, op.at + 3, end);
-        if (!name) {
-            return hcqi_vk_say(m, "the name of the entry point at word %u does not end",
-                               (unsigned)op.at);
+        return 1;
+    case HCQI_VK_OP_DECORATE:
+        if (what == HCQI_VK_BUILT_IN && hcqi_vk_operand(m, op, 3) == HCQI_VK_WORKGROUP_SIZE) {
+            m->size = of;
         }
-        if (!found && hcqi_vk_operand(m, &op, 1) == HCQI_VK_COMPUTE &&
-            hcqi_vk_text_is(m, op.at + 3, entry)) {
-            m->function = hcqi_vk_operand(m, &op, 2);
-            m->interface_at = op.at + 3 + name;
-            m->interface_end = end;
-            found = 1;
-        }
+        return 1;
+    default: break;
     }
-    return found ? hcqi_vk_function_check(m) : hcqi_vk_entry_missing(m, entry);
+    if (op->code < HCQI_VK_OP_GROUP || op->code > HCQI_VK_OP_GROUP_MEMBER) { return 1; }
+    return hcqi_vk_say(m, "the module has groups of decorations; have a newer compiler make it");
+}
+
+static int hcqi_vk_heads_read(hcqi_vk_module *m, const char *entry) {
+    hcqi_vk_op op = {0, 0, 0};
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (!hcqi_vk_head_read(m, &op, entry)) { return 0; }
+    }
+    if (m->models != 1) {
+        return hcqi_vk_say(m, "the module has %u memory models; wanted is one",
+                           (unsigned)m->models);
+    }
+    return m->function ? hcqi_vk_function_check(m) : hcqi_vk_entry_missing(m, entry);
 }
 
 /* ---- the size of workgroups */
 
-static int hcqi_vk_sizes_read(hcqi_vk_module *m, const hcqi_vk_op *op, uint32_t index) {
+static int hcqi_vk_sizes_read(hcqi_vk_module *m, const hcqi_vk_op *op) {
     for (uint32_t i = 0; i < 3; i++) {
-        if (!hcqi_vk_number(m, hcqi_vk_operand(m, op, index + i), &m->shader->block[i],
+        if (!hcqi_vk_number(m, hcqi_vk_operand(m, op, 3 + i), &m->shader->block[i],
                             &m->shader->spec_id[i])) {
             return 0;
         }
@@ -1477,50 +1443,23 @@ static int hcqi_vk_sizes_read(hcqi_vk_module *m, const hcqi_vk_op *op, uint32_t 
     return 1;
 }
 
-/* Finds what says it: `mode` of the entry point, and the id of the constant
-   that counts more. */
-static void hcqi_vk_workgroup_find(const hcqi_vk_module *m, hcqi_vk_op *mode, uint32_t *constant) {
-    hcqi_vk_op op = {0, 0, 0};
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        uint32_t of = hcqi_vk_operand(m, &op, 1), what = hcqi_vk_operand(m, &op, 2);
-        if (op.code == HCQI_VK_OP_DECORATE && what == HCQI_VK_BUILT_IN &&
-            hcqi_vk_operand(m, &op, 3) == HCQI_VK_WORKGROUP_SIZE) {
-            *constant = of;
-        }
-        if (of == m->function &&
-            ((op.code == HCQI_VK_OP_MODE && what == HCQI_VK_LOCAL_SIZE) ||
-             (op.code == HCQI_VK_OP_MODE_ID && what == HCQI_VK_LOCAL_SIZE_ID))) {
-            *mode = op;
-        }
-    }
-}
-
 static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
-    hcqi_vk_op mode = {0, 0, 0}, op;
-    uint32_t constant = 0;
+    hcqi_vk_op op;
     hcqi_vk_shader *shader = m->shader;
-    hcqi_vk_workgroup_find(m, &mode, &constant);
-    for (uint32_t i = 0; i < 3; i++) {
-        shader->block[i] = hcqi_vk_operand(m, &mode, 3 + i);
-    }
-    if (mode.code == HCQI_VK_OP_MODE_ID) {
+    if (m->mode.code == HCQI_VK_OP_MODE_ID) {
         shader->needs |= HCQI_VK_NEEDS_LOCAL_SIZE_ID;
-        if (!hcqi_vk_sizes_read(m, &mode, 3)) {
-            return 0;
-        }
+        if (!hcqi_vk_sizes_read(m, &m->mode)) { return 0; }
+    } else {
+        for (uint32_t i = 0; i < 3; i++) { shader->block[i] = hcqi_vk_operand(m, &m->mode, 3 + i); }
     }
-    if (constant) {
-        if (!hcqi_vk_find(m, constant, &op)) {
-            return 0;
-        }
+    if (m->size) {
+        if (!hcqi_vk_find(m, m->size, &op)) { return 0; }
         if ((op.code != HCQI_VK_OP_COMPOSITE && op.code != HCQI_VK_OP_SPEC_COMPOSITE) ||
             op.words != 6) {
             return hcqi_vk_say(m, "the module's WorkgroupSize, %u, is no constant of 3 numbers",
-                               (unsigned)constant);
+                               (unsigned)m->size);
         }
-        if (!hcqi_vk_sizes_read(m, &op, 3)) {
-            return 0;
-        }
+        if (!hcqi_vk_sizes_read(m, &op)) { return 0; }
     }
     for (uint32_t i = 0; i < 3; i++) {
         if (!shader->block[i] && shader->spec_id[i] == UINT32_MAX) {
@@ -1534,73 +1473,56 @@ static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
 
 /* Does the entry point use a variable? Old modules do not say, so all count. */
 static int hcqi_vk_uses(hcqi_vk_module *m, uint32_t id) {
-    if (m->version < HCQI_VK_LISTS_ALL) {
-        return 1;
-    }
-    if (!hcqi_vk_pay(m, m->interface_end - m->interface_at)) {
-        return 0;
-    }
+    if (m->version < HCQI_VK_LISTS_ALL) { return 1; }
+    if (!hcqi_vk_pay(m, m->interface_end - m->interface_at)) { return 0; }
     for (uint32_t i = m->interface_at; i < m->interface_end; i++) {
-        if (hcqi_vk_word(m, i) == id) {
-            return 1;
-        }
+        if (hcqi_vk_word(m, i) == id) { return 1; }
     }
     return 0;
 }
 
 static const char *hcqi_vk_kind(uint32_t code) {
     switch (code) {
-    case HCQI_VK_OP_IMAGE:
-        return "an image";
-    case HCQI_VK_OP_SAMPLER:
-        return "a sampler";
-    case HCQI_VK_OP_SAMPLED:
-        return "an image with a sampler";
-    case HCQI_VK_OP_ARRAY:
-    case HCQI_VK_OP_RUNTIME_ARRAY:
-        return "an array of descriptors";
-    case HCQI_VK_OP_ACCELERATION:
-        return "an acceleration structure";
-    default:
-        return "no struct";
+    case HCQI_VK_OP_IMAGE: return "an image";
+    case HCQI_VK_OP_SAMPLER: return "a sampler";
+    case HCQI_VK_OP_SAMPLED: return "an image with a sampler";
+    case HCQI_VK_OP_ARRAY: case HCQI_VK_OP_RUNTIME_ARRAY: return "an array of descriptors";
+    case HCQI_VK_OP_ACCELERATION: return "an acceleration structure";
+    default: return "no struct";
     }
 }
 
+/* Whether the last member is taken for a base depends on the arguments before it, but for
+   a pointer that is pushed. */
 static int hcqi_vk_push_read(hcqi_vk_module *m, uint32_t variable, const hcqi_vk_op *type) {
+    enum { POINTER = 8, BASE = 16 };   /* bytes; a base's offset after that */
     uint32_t unused, id = hcqi_vk_operand(m, type, 1);
+    hcqi_vk_walk w;
+    memset(&w, 0, sizeof w);
     if (m->push) {
         return hcqi_vk_say(m, "the module has two blocks of push constants; wanted is one");
     }
     if (type->code != HCQI_VK_OP_STRUCT || !hcqi_vk_decoration(m, id, HCQI_VK_BLOCK, &unused)) {
         return hcqi_vk_say(m, "the push constants, variable %u, are no block", (unsigned)variable);
     }
-    m->push = m->shader->block_type = id;
-    return hcqi_vk_block_bytes(m, id, &m->shader->push_bytes);
-}
-
-static int hcqi_vk_storage_read(hcqi_vk_module *m, uint32_t binding) {
-    if (binding >= HCQ_MAX_ARGS) {
-        return hcqi_vk_say(m, "a storage buffer has binding %u; they begin at 0, and programs have "
-                              "at most %d arguments", (unsigned)binding, HCQ_MAX_ARGS);
+    if (!hcqi_vk_walk_all(&w, m, id)) { return 0; }
+    m->push = id;
+    m->shader->push_bytes = (uint32_t)w.bytes;
+    if (w.last.three) {
+        m->shader->base = (uint32_t)w.last.offset;
+        m->shader->before_base = (uint32_t)w.before;
     }
-    m->bindings |= 1u << binding;
+    m->pushes_pointer = w.pointer && (w.bytes == POINTER ||
+                                      (w.before == POINTER && m->shader->base == BASE));
+    m->target = w.target;
     return 1;
-}
-
-static int hcqi_vk_uniform_read(hcqi_vk_module *m, uint32_t binding, uint32_t type) {
-    if (m->shader->uniform != UINT32_MAX) {
-        return hcqi_vk_say(m, "the module has uniform blocks at bindings %u and %u; wanted is at "
-                              "most one", (unsigned)m->shader->uniform, (unsigned)binding);
-    }
-    m->shader->uniform = binding;
-    m->shader->block_type = type;
-    return hcqi_vk_block_bytes(m, type, &m->shader->uniform_bytes);
 }
 
 /* A buffer, or what else has a descriptor. */
 static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t storage_class,
                                  const hcqi_vk_op *type) {
     uint32_t set, binding, unused, id = hcqi_vk_operand(m, type, 1);
+    hcqi_vk_walk w;
     if (!hcqi_vk_decoration(m, variable, HCQI_VK_SET, &set) ||
         !hcqi_vk_decoration(m, variable, HCQI_VK_BINDING, &binding)) {
         return hcqi_vk_say(m, "variable %u of the module has no set and binding",
@@ -1617,9 +1539,23 @@ static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t 
     }
     if (storage_class == HCQI_VK_CLASS_STORAGE ||
         hcqi_vk_decoration(m, id, HCQI_VK_BUFFER_BLOCK, &unused)) {
-        return hcqi_vk_storage_read(m, binding);
+        if (binding >= HCQ_MAX_ARGS) {
+            return hcqi_vk_say(m, "a storage buffer has binding %u; they begin at 0, and programs "
+                                  "have at most %d arguments", (unsigned)binding, HCQ_MAX_ARGS);
+        }
+        m->bindings |= 1u << binding;
+        return 1;
     }
-    return hcqi_vk_uniform_read(m, binding, id);
+    if (m->shader->uniform != UINT32_MAX) {
+        return hcqi_vk_say(m, "the module has uniform blocks at bindings %u and %u; wanted is at "
+                              "most one", (unsigned)m->shader->uniform, (unsigned)binding);
+    }
+    memset(&w, 0, sizeof w);
+    if (!hcqi_vk_walk_all(&w, m, id)) { return 0; }
+    m->shader->uniform = binding;
+    m->shader->uniform_bytes = (uint32_t)w.bytes;
+    m->shader->block_type = id;
+    return 1;
 }
 
 static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) {
@@ -1630,16 +1566,12 @@ static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) 
         !hcqi_vk_uses(m, id)) {
         return !m->over;
     }
-    if (!hcqi_vk_find(m, hcqi_vk_operand(m, variable, 1), &type)) {
-        return 0;
-    }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, variable, 1), &type)) { return 0; }
     if (type.code != HCQI_VK_OP_POINTER) {
         return hcqi_vk_say(m, "variable %u of the module has a type that is no pointer",
                            (unsigned)id);
     }
-    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &type, 3), &type)) {
-        return 0;
-    }
+    if (!hcqi_vk_find(m, hcqi_vk_operand(m, &type, 3), &type)) { return 0; }
     return storage == HCQI_VK_CLASS_PUSH ? hcqi_vk_push_read(m, id, &type)
                                          : hcqi_vk_resource_read(m, id, storage, &type);
 }
@@ -1647,27 +1579,25 @@ static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) 
 /* Do the bindings follow each other as arguments do? */
 static int hcqi_vk_bindings_check(hcqi_vk_module *m) {
     hcqi_vk_shader *shader = m->shader;
-    uint32_t count = 0;
-    while (count < 32 && m->bindings >> count & 1) {
-        count++;
-    }
-    if (shader->uniform < 32 && m->bindings >> shader->uniform) {
+    uint32_t count = 0, uniform = shader->uniform;
+    while (count < 32 && m->bindings >> count & 1) { count++; }
+    shader->buffers = count;
+    if (uniform < 32 && m->bindings >> uniform) {
         return hcqi_vk_say(m, "the uniform block has binding %u, before storage buffers; wanted is "
-                              "the one after them", (unsigned)shader->uniform);
+                              "the one after them", (unsigned)uniform);
     }
     if (count < 32 && m->bindings >> count) {
         return hcqi_vk_say(m, "set 0 has no storage buffer at binding %u and has some after it; "
                               "wanted are bindings without a hole", (unsigned)count);
     }
-    if (shader->uniform != UINT32_MAX && shader->uniform != count) {
+    if (uniform != UINT32_MAX && uniform != count) {
         return hcqi_vk_say(m, "the uniform block has binding %u; wanted is the one after the "
-                              "storage buffers, %u", (unsigned)shader->uniform, (unsigned)count);
+                              "storage buffers, %u", (unsigned)uniform, (unsigned)count);
     }
-    if (shader->uniform != UINT32_MAX && m->push) {
+    if (uniform != UINT32_MAX && m->push && shader->base != 0) {
         return hcqi_vk_say(m, "the module has a uniform block and push constants; wanted is one of "
                               "them, for all arguments that are no buffers");
     }
-    shader->buffers = count;
     return 1;
 }
 
@@ -1675,20 +1605,19 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
     hcqi_vk_shader *shader = m->shader;
     hcqi_vk_op op = {0, 0, 0};
     while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code == HCQI_VK_OP_VARIABLE && !hcqi_vk_variable_read(m, &op)) {
-            return 0;
-        }
+        if (op.code == HCQI_VK_OP_VARIABLE && !hcqi_vk_variable_read(m, &op)) { return 0; }
     }
-    if (!hcqi_vk_bindings_check(m)) {
-        return 0;
-    }
-    if (shader->buffers || shader->uniform != UINT32_MAX) {
-        shader->args = HCQI_VK_ARGS_BINDINGS;
-    } else if (m->push) {
-        uint32_t target = 0;
-        int pointer = shader->push_bytes == 8 && hcqi_vk_block_is_pointer(m, m->push, &target);
-        shader->args = pointer ? HCQI_VK_ARGS_POINTER : HCQI_VK_ARGS_BINDINGS;
-        if (pointer) { shader->block_type = target; }
+    if (!hcqi_vk_bindings_check(m)) { return 0; }
+    int bindings = shader->buffers || shader->uniform != UINT32_MAX;
+    if (!bindings && !m->push) { return 1; }
+    shader->args = HCQI_VK_ARGS_BINDINGS;
+    shader->block_is_pushed = shader->uniform == UINT32_MAX;
+    if (shader->block_is_pushed) { shader->block_type = m->push; }
+    if (!bindings && m->pushes_pointer) {
+        int known = m->target && hcqi_vk_find(m, m->target, &op) && op.code == HCQI_VK_OP_STRUCT;
+        shader->args = HCQI_VK_ARGS_POINTER;
+        shader->block_type = known ? m->target : 0;
+        shader->block_is_pushed = 0;
     }
     return !m->failed;
 }
@@ -1698,846 +1627,16 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
 static int hcqi_vk_shader_read(const void *data, size_t size, const char *entry, uint32_t version,
                                hcqi_vk_shader *shader, char *text, size_t text_size) {
     hcqi_vk_module m;
-    memset(&m, 0, sizeof m);
     memset(shader, 0, sizeof *shader);
-    shader->uniform = shader->spec_id[0] = shader->spec_id[1] = shader->spec_id[2] = UINT32_MAX;
-    m.data = (const uint8_t *)data;
-    m.count = size / 4 < HCQI_VK_BUDGET ? (uint32_t)(size / 4) : 0;
-    m.budget = HCQI_VK_BUDGET;
-    m.text = text;
-    m.text_size = text_size;
+    shader->uniform = shader->base = UINT32_MAX;
+    shader->spec_id[0] = shader->spec_id[1] = shader->spec_id[2] = UINT32_MAX;
+    if (!hcqi_vk_module_open(&m, data, size, version, text, text_size)) { return 0; }
     m.shader = shader;
-    if (text_size) {
-        text[0] = 0;
-    }
-    if (!data || size % 4 || m.count <= HCQI_VK_HEADER) {
-        return hcqi_vk_say(&m, "a module cannot have %lu bytes: wanted are words of 4 bytes, and "
-                               "more than a header of 5", (unsigned long)(data ? size : 0));
-    }
-    return hcqi_vk_header_read(&m, version) && hcqi_vk_module_walk(&m) &&
-           hcqi_vk_needs_read(&m) && hcqi_vk_entry_read(&m, entry ? entry : "main") &&
-           hcqi_vk_workgroup_read(&m) && hcqi_vk_args_read(&m);
+    return hcqi_vk_heads_read(&m, entry ? entry : "main") && hcqi_vk_workgroup_read(&m) &&
+           hcqi_vk_args_read(&m);
 }
 
-/* ---- the block against the list of arguments */
-/* What a shader finds in its block must be what the list puts there. Every number and
-   pointer of the block is held against the arguments' bytes; what may be right is
-   taken: an address as a 64-bit number or two words, a vector over several values,
-   words over a struct of bytes, members in the padding before an argument, types
-   that are not known here. */
-
-/* Where an argument lies in the block. */
-typedef struct hcqi_vk_field {
-    uint32_t arg, offset, size;
-    int buffer, raw;                   /* an address; bytes of any meaning */
-} hcqi_vk_field;
-
-typedef struct hcqi_vk_holding {
-    hcqi_vk_module m;
-    const hcqi_vk_field *fields;       /* by offset */
-    uint32_t count, end;               /* bytes of them all */
-    uint32_t rounded;                  /* the same, as the block has them */
-    uint64_t bytes;                    /* of the shader's block, as far as known */
-    char wrong[160];                   /* the first that differs */
-} hcqi_vk_holding;
-
-/* A number, vector, matrix or pointer in the shader's block. */
-typedef struct hcqi_vk_leaf {
-    uint64_t offset, bytes;
-    int pointer, address;              /* it is one; it may hold one */
-    int gaps;                          /* not all of these bytes are used: a matrix */
-} hcqi_vk_leaf;
-
-static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_leaf *leaf) {
-    int exact = leaf->offset == f->offset && leaf->bytes == f->size;
-    if (f->buffer) { return exact && (leaf->pointer || leaf->address); }
-    return !leaf->pointer || exact || f->raw;
-}
-
-/* Looks for the argument at a leaf's place that is of another kind or size, or for none
-   where one should be. */
-static void hcqi_vk_leaf_hold(hcqi_vk_holding *h, const hcqi_vk_leaf *leaf) {
-    uint64_t end = leaf->offset + leaf->bytes, covered = 0;
-    const hcqi_vk_field *bad = NULL, *touched = NULL;
-    if (end > h->bytes) { h->bytes = end; }
-    for (uint32_t i = 0; i < h->count; i++) {
-        const hcqi_vk_field *f = &h->fields[i];
-        uint64_t first = leaf->offset > f->offset ? leaf->offset : f->offset;
-        uint64_t last = end < f->offset + (uint64_t)f->size ? end : f->offset + (uint64_t)f->size;
-        if (first >= last) { continue; }
-        covered += last - first;
-        touched = f;
-        if (!bad && !hcqi_vk_field_fits(f, leaf)) { bad = f; }
-    }
-    int alone = !touched && (leaf->pointer || leaf->offset >= h->end);
-    int part = alone || (touched && covered < leaf->bytes && !leaf->gaps && !touched->raw);
-    if (!bad && part) { bad = touched; }
-    if (h->wrong[0] || (!bad && !part)) { return; }
-    const char *what = leaf->pointer ? "a pointer" : "a number";
-    if (!bad) {
-        snprintf(h->wrong, sizeof h->wrong, "the shader's block has %s at byte %u, where no "
-                 "argument is", what, (unsigned)leaf->offset);
-        return;
-    }
-    snprintf(h->wrong, sizeof h->wrong, "argument %u is %s of %u bytes at byte %u; the shader's "
-             "block has %s of %u bytes at byte %u", (unsigned)bad->arg,
-             bad->buffer ? "a buffer" : "a value", (unsigned)bad->size, (unsigned)bad->offset,
-             what, (unsigned)leaf->bytes, (unsigned)leaf->offset);
-}
-
-/* A place in the block with its type, and the struct and member it came by. */
-typedef struct hcqi_vk_place {
-    uint32_t id, of, member, depth;
-    uint64_t offset;
-} hcqi_vk_place;
-
-static int hcqi_vk_place_hold(hcqi_vk_holding *h, hcqi_vk_place at);
-
-static int hcqi_vk_struct_hold(hcqi_vk_holding *h, hcqi_vk_place at, const hcqi_vk_op *op) {
-    for (uint32_t i = 0; i + 2 < op->words; i++) {
-        hcqi_vk_place member = at;
-        uint32_t offset;
-        if (!hcqi_vk_member(&h->m, at.id, i, HCQI_VK_OFFSET, &offset)) { return !h->m.failed; }
-        member.id = hcqi_vk_operand(&h->m, op, 2 + i);
-        member.of = at.id;
-        member.member = i;
-        member.offset += offset;
-        if (!hcqi_vk_place_hold(h, member)) { return 0; }
-    }
-    return 1;
-}
-
-/* Elements within the list, and the last one. */
-static int hcqi_vk_array_hold(hcqi_vk_holding *h, hcqi_vk_place at, const hcqi_vk_op *op) {
-    uint32_t stride, length;
-    hcqi_vk_op count;
-    uint64_t first = at.offset;
-    if (!hcqi_vk_decoration(&h->m, at.id, HCQI_VK_ARRAY_STRIDE, &stride) || stride == 0) {
-        return !h->m.failed;
-    }
-    if (!hcqi_vk_find(&h->m, hcqi_vk_operand(&h->m, op, 3), &count)) { return 0; }
-    if (count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* specialized: not known */
-    if (!hcqi_vk_number(&h->m, hcqi_vk_operand(&h->m, op, 3), &length, NULL)) { return 0; }
-    at.id = hcqi_vk_operand(&h->m, op, 2);
-    for (uint32_t i = 0; i < length; i++) {
-        at.offset = first + (uint64_t)stride * i;
-        if (at.offset > h->rounded) {  /* too long by so much */
-            i = length - 1;
-            at.offset = first + (uint64_t)stride * i;
-        }
-        if (!hcqi_vk_place_hold(h, at)) { return 0; }
-    }
-    return 1;
-}
-
-/* 0: the module is broken. */
-static int hcqi_vk_place_hold(hcqi_vk_holding *h, hcqi_vk_place at) {
-    hcqi_vk_op op;
-    hcqi_vk_leaf leaf;
-    uint32_t bytes = 0;
-    if (at.depth++ > HCQI_VK_MAX_DEPTH) { return 1; }
-    if (!hcqi_vk_find(&h->m, at.id, &op)) { return 0; }
-    if (op.code == HCQI_VK_OP_STRUCT) { return hcqi_vk_struct_hold(h, at, &op); }
-    if (op.code == HCQI_VK_OP_ARRAY) { return hcqi_vk_array_hold(h, at, &op); }
-    memset(&leaf, 0, sizeof leaf);
-    leaf.offset = at.offset;
-    leaf.gaps = op.code == HCQI_VK_OP_MATRIX;
-    leaf.pointer = op.code == HCQI_VK_OP_POINTER;
-    if (leaf.gaps) {
-        if (!hcqi_vk_matrix_bytes(&h->m, &op, at.of, at.member, &leaf.bytes)) { return 0; }
-    } else if (op.code == HCQI_VK_OP_INT || op.code == HCQI_VK_OP_FLOAT || leaf.pointer ||
-               op.code == HCQI_VK_OP_VECTOR) {
-        if (!hcqi_vk_plain_bytes(&h->m, at.id, &bytes)) { return 0; }
-        leaf.bytes = bytes;
-        leaf.address = hcqi_vk_may_be_address(&h->m, op);
-    } else {
-        return 1;                      /* an array without an end, say */
-    }
-    hcqi_vk_leaf_hold(h, &leaf);
-    return !h->m.failed;
-}
-
-/* Does the block of a module that hcqi_vk_shader_read took fit the arguments? */
-static int hcqi_vk_block_hold(const void *data, size_t size, const hcqi_vk_shader *shader,
-                              const hcqi_vk_field *fields, uint32_t count, char *text,
-                              size_t text_size) {
-    enum { ANY_VERSION = 0x00ffff00 };
-    hcqi_vk_holding h;
-    hcqi_vk_place at = {shader->block_type, 0, 0, 0, 0};
-    if (!shader->block_type) { return 1; }
-    memset(&h, 0, sizeof h);
-    h.m.data = (const uint8_t *)data;
-    h.m.count = (uint32_t)(size / 4);
-    h.m.budget = HCQI_VK_BUDGET;
-    h.m.text = text;
-    h.m.text_size = text_size;
-    h.fields = fields;
-    h.count = count;
-    h.end = count ? fields[count - 1].offset + fields[count - 1].size : 0;
-    h.rounded = (h.end + 7) & ~7u;
-    if (!hcqi_vk_header_read(&h.m, ANY_VERSION) || !hcqi_vk_module_walk(&h.m) ||
-        !hcqi_vk_place_hold(&h, at)) {
-        return 0;
-    }
-    if (h.bytes > h.rounded) {
-        return hcqi_vk_say(&h.m, "the shader's block has %lu bytes, the list of arguments makes %u",
-                           (unsigned long)h.bytes, (unsigned)h.rounded);
-    }
-    return h.wrong[0] ? hcqi_vk_say(&h.m, "%s", h.wrong) : 1;
-}
-
-/* ---- a module for one part of a grid */
-/* A grid beyond the device's limits runs as several dispatches, and in none of
-   them can a shader see more than the limits. So the module is changed: the
-   variables with the built-ins become private ones, under their old ids, and the
-   entry point begins by setting them from new variables with the built-ins and
-   from push constants. What functions do with the old ids stays as it is, but for
-   the types of pointers made from them. All new declarations come after the old
-   ones, where everything that they need is known. */
-
-enum {                                 /* opcodes */
-    HCQI_VK_OP_LOAD = 61,
-    HCQI_VK_OP_STORE = 62,
-    HCQI_VK_OP_COPY_MEMORY = 63,
-    HCQI_VK_OP_CHAIN = 65,
-    HCQI_VK_OP_CHAIN_IN_BOUNDS = 66,
-    HCQI_VK_OP_ARRAY_LENGTH = 68,
-    HCQI_VK_OP_SHUFFLE = 79,
-    HCQI_VK_OP_EXTRACT = 81,
-    HCQI_VK_OP_INSERT = 82,
-    HCQI_VK_OP_COPY_OBJECT = 83,
-    HCQI_VK_OP_ADD = 128,
-    HCQI_VK_OP_LOOP = 246,
-    HCQI_VK_OP_SELECTION = 247,
-    HCQI_VK_OP_BRANCH_IF = 250,
-    HCQI_VK_OP_SWITCH = 251,
-    HCQI_VK_OP_BALLOT_COUNT = 342,
-    HCQI_VK_OP_SUBGROUP_FIRST = 349,   /* of those with a kind of reduction */
-    HCQI_VK_OP_SUBGROUP_LAST = 364
-};
-
-enum {
-    HCQI_VK_CLASS_INPUT = 1,           /* storage classes */
-    HCQI_VK_CLASS_PRIVATE = 6,
-    HCQI_VK_NUM_WORKGROUPS = 24,       /* built-ins */
-    HCQI_VK_WORKGROUP_ID = 26,
-    HCQI_VK_GLOBAL_ID = 28,
-    HCQI_VK_REBASED = 3,               /* as many as that, each a uvec3 */
-    HCQI_VK_REBASED_STRIDE = 16,
-    HCQI_VK_MAX_WORDS = 0xffff,        /* of an instruction */
-    HCQI_VK_MAX_POINTERS = 8           /* made from each other */
-};
-
-/* The built-ins are in the order of their push constants. */
-typedef struct hcqi_vk_rebase {
-    hcqi_vk_module m;
-    uint32_t *out;
-    size_t capacity, count;            /* words; those beyond are counted only */
-    uint32_t base;                     /* of the push constants */
-    uint32_t next;                     /* id that is not given yet */
-    uint32_t old[HCQI_VK_REBASED];     /* variables, 0: not used; they become private */
-    uint32_t fresh[HCQI_VK_REBASED];   /* with the built-ins from now on */
-    uint32_t index[HCQI_VK_REBASED];   /* constants: the members */
-    uint32_t number, vector;           /* types: uint, uvec3, pointers to them */
-    uint32_t input_vector, input_number, private_vector, private_number, push_vector;
-    uint32_t push;                     /* variable, new unless it is below the old bound */
-    uint32_t block, block_pointer;     /* its new type */
-    hcqi_vk_op members;                /* the old one, zero: none */
-    uint32_t decorations;              /* word of the first one */
-    uint32_t begin;                    /* word after the entry point's variables */
-    int nested;                        /* pointers are made from pointers to them */
-} hcqi_vk_rebase;
-
-/* ---- what the module has */
-
-/* The place of a built-in, -1: it is none of them. */
-static int hcqi_vk_rebased(uint32_t built_in) {
-    switch (built_in) {
-    case HCQI_VK_WORKGROUP_ID:
-        return 0;
-    case HCQI_VK_GLOBAL_ID:
-        return 1;
-    case HCQI_VK_NUM_WORKGROUPS:
-        return 2;
-    default:
-        return -1;
-    }
-}
-
-/* Is it one of the variables that change? Which one goes to `which`. */
-static int hcqi_vk_rebase_old(const hcqi_vk_rebase *r, uint32_t id, uint32_t *which) {
-    for (uint32_t i = 0; id && i < HCQI_VK_REBASED; i++) {
-        if (r->old[i] == id) {
-            *which = i;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int hcqi_vk_rebase_listed(hcqi_vk_rebase *r, uint32_t id) {
-    if (!hcqi_vk_pay(&r->m, r->m.interface_end - r->m.interface_at)) {
-        return 0;
-    }
-    for (uint32_t i = r->m.interface_at; i < r->m.interface_end; i++) {
-        if (hcqi_vk_word(&r->m, i) == id) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Takes variable `id` if it is a uvec3, as all of them have to be. */
-static int hcqi_vk_rebase_input(hcqi_vk_rebase *r, uint32_t id, uint32_t which) {
-    hcqi_vk_op variable, pointer, vector, number;
-    if (!hcqi_vk_find(&r->m, id, &variable) ||
-        !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &variable, 1), &pointer) ||
-        !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &pointer, 3), &vector) ||
-        !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &vector, 2), &number)) {
-        return 0;
-    }
-    uint32_t vector_id = hcqi_vk_operand(&r->m, &vector, 1);
-    if (variable.code != HCQI_VK_OP_VARIABLE || pointer.code != HCQI_VK_OP_POINTER ||
-        hcqi_vk_operand(&r->m, &variable, 3) != HCQI_VK_CLASS_INPUT || variable.words != 4 ||
-        hcqi_vk_operand(&r->m, &pointer, 2) != HCQI_VK_CLASS_INPUT ||
-        vector.code != HCQI_VK_OP_VECTOR || hcqi_vk_operand(&r->m, &vector, 3) != 3 ||
-        number.code != HCQI_VK_OP_INT || hcqi_vk_operand(&r->m, &number, 2) != 32 ||
-        hcqi_vk_operand(&r->m, &number, 3) || (r->vector && r->vector != vector_id) ||
-        (r->old[which] && r->old[which] != id)) {
-        return hcqi_vk_say(&r->m, "variable %u of the module, with the ids or the number of its "
-                                  "workgroups, is not the only one or no input of 3 unsigned "
-                                  "numbers of 32 bits", (unsigned)id);
-    }
-    r->old[which] = id;
-    r->vector = vector_id;
-    r->number = hcqi_vk_operand(&r->m, &number, 1);
-    r->input_vector = hcqi_vk_operand(&r->m, &pointer, 1);
-    return 1;
-}
-
-/* Finds the built-ins that the entry point uses, and the first decoration. */
-static int hcqi_vk_rebase_inputs(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {0, 0, 0};
-    uint32_t entries = 0;
-    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
-        uint32_t member = op.code == HCQI_VK_OP_MEMBER_DECORATE, id;
-        entries += op.code == HCQI_VK_OP_ENTRY_POINT;
-        if (!member && op.code != HCQI_VK_OP_DECORATE) {
-            continue;
-        }
-        r->decorations = r->decorations ? r->decorations : op.at;
-        int which = hcqi_vk_rebased(hcqi_vk_operand(&r->m, &op, 3 + member));
-        id = hcqi_vk_operand(&r->m, &op, 1);
-        if (which < 0 || hcqi_vk_operand(&r->m, &op, 2 + member) != HCQI_VK_BUILT_IN) {
-            continue;
-        }
-        if (member) {
-            return hcqi_vk_say(&r->m, "the module has the ids of workgroups in a struct, %u",
-                               (unsigned)id);
-        }
-        if (hcqi_vk_rebase_listed(r, id) && !hcqi_vk_rebase_input(r, id, (uint32_t)which)) {
-            return 0;
-        }
-    }
-    if (entries > 1) {
-        return hcqi_vk_say(&r->m, "the module has %u entry points; wanted is one",
-                           (unsigned)entries);
-    }
-    return !r->m.failed;
-}
-
-/* Finds the push constants. */
-static int hcqi_vk_rebase_push(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {0, 0, 0}, type;
-    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
-        uint32_t id = hcqi_vk_operand(&r->m, &op, 2);
-        if (op.code != HCQI_VK_OP_VARIABLE ||
-            hcqi_vk_operand(&r->m, &op, 3) != HCQI_VK_CLASS_PUSH || !hcqi_vk_uses(&r->m, id)) {
-            continue;
-        }
-        if (!hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &op, 1), &type) ||
-            !hcqi_vk_find(&r->m, hcqi_vk_operand(&r->m, &type, 3), &type)) {
-            return 0;
-        }
-        if (r->push || type.code != HCQI_VK_OP_STRUCT ||
-            type.words > HCQI_VK_MAX_WORDS - HCQI_VK_REBASED) {
-            return hcqi_vk_say(&r->m, "the push constants, variable %u, are not the only ones or "
-                                      "no struct to which members can be added", (unsigned)id);
-        }
-        r->push = id;
-        r->members = type;
-    }
-    return !r->m.failed;
-}
-
-/* The type of pointers to `to`, 0: there is none. */
-static uint32_t hcqi_vk_pointer_find(const hcqi_vk_module *m, uint32_t storage, uint32_t to) {
-    hcqi_vk_op op = {0, 0, 0};
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code == HCQI_VK_OP_POINTER && hcqi_vk_operand(m, &op, 2) == storage &&
-            hcqi_vk_operand(m, &op, 3) == to) {
-            return hcqi_vk_operand(m, &op, 1);
-        }
-    }
-    return 0;
-}
-
-/* Finds where the entry point's own code begins. */
-static void hcqi_vk_rebase_begin(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {r->m.declared, 0, 0};
-    int inside = 0;
-    while (hcqi_vk_next(&r->m, r->m.count, &op)) {
-        if (r->begin ? op.code == HCQI_VK_OP_VARIABLE : inside && op.code == HCQI_VK_OP_LABEL) {
-            r->begin = op.at + op.words;
-        } else if (r->begin && op.code != HCQI_VK_OP_LINE && op.code != HCQI_VK_OP_NO_LINE &&
-                   op.code != HCQI_VK_OP_EXT_INST) {
-            return;
-        } else if (op.code == HCQI_VK_OP_FUNCTION) {
-            inside = hcqi_vk_operand(&r->m, &op, 2) == r->m.function;
-        }
-    }
-}
-
-/* ---- what functions do with the variables */
-
-/* Is an operand of an instruction in a function a number, not an id? */
-static int hcqi_vk_is_literal(uint32_t code, uint32_t index) {
-    switch (code) {
-    case HCQI_VK_OP_LINE:
-    case HCQI_VK_OP_SELECTION:
-        return index > 1;
-    case HCQI_VK_OP_STORE:
-    case HCQI_VK_OP_COPY_MEMORY:
-    case HCQI_VK_OP_LOOP:
-    case HCQI_VK_OP_SWITCH:            /* labels are not looked for */
-        return index > 2;
-    case HCQI_VK_OP_LOAD:
-    case HCQI_VK_OP_ARRAY_LENGTH:
-    case HCQI_VK_OP_EXTRACT:
-    case HCQI_VK_OP_BRANCH_IF:
-        return index > 3;
-    case HCQI_VK_OP_SHUFFLE:
-    case HCQI_VK_OP_INSERT:
-        return index > 4;
-    case HCQI_VK_OP_FUNCTION:
-    case HCQI_VK_OP_VARIABLE:
-        return index == 3;
-    default:
-        return index == 4 && (code == HCQI_VK_OP_EXT_INST || code == HCQI_VK_OP_BALLOT_COUNT ||
-                              (code >= HCQI_VK_OP_SUBGROUP_FIRST &&
-                               code <= HCQI_VK_OP_SUBGROUP_LAST));
-    }
-}
-
-/* How often does it name `id`? */
-static uint32_t hcqi_vk_mentions(const hcqi_vk_module *m, const hcqi_vk_op *op, uint32_t id) {
-    uint32_t count = 0;
-    for (uint32_t i = 1; i < op->words; i++) {
-        count += hcqi_vk_word(m, op->at + i) == id && !hcqi_vk_is_literal(op->code, i);
-    }
-    return count;
-}
-
-/* Does it make a pointer (operand 2, of type 1) from another (operand 3)? */
-static int hcqi_vk_makes_pointer(const hcqi_vk_op *op) {
-    return (op->code == HCQI_VK_OP_CHAIN || op->code == HCQI_VK_OP_CHAIN_IN_BOUNDS ||
-            op->code == HCQI_VK_OP_COPY_OBJECT) && op->words > 3;
-}
-
-/* Is it a type of pointers to inputs like those, or to one number of them? */
-static int hcqi_vk_rebase_is_type(const hcqi_vk_rebase *r, uint32_t id) {
-    return id && (id == r->input_vector || id == r->input_number);
-}
-
-/* Does a pointer, of type `type`, come from one of the variables? */
-static int hcqi_vk_rebase_comes(hcqi_vk_rebase *r, uint32_t id, uint32_t type) {
-    uint32_t which;
-    for (uint32_t depth = 0; depth <= HCQI_VK_MAX_POINTERS; depth++) {
-        hcqi_vk_op op = {r->m.declared, 0, 0};
-        if (hcqi_vk_rebase_old(r, id, &which)) {
-            return 1;
-        }
-        if (!r->nested || !hcqi_vk_rebase_is_type(r, type) ||
-            !hcqi_vk_pay(&r->m, r->m.count - r->m.declared)) {
-            return 0;
-        }
-        uint32_t from = 0;
-        while (!from && hcqi_vk_next(&r->m, r->m.count, &op)) {
-            if (hcqi_vk_makes_pointer(&op) && hcqi_vk_operand(&r->m, &op, 2) == id) {
-                from = hcqi_vk_operand(&r->m, &op, 3);
-            }
-        }
-        id = from;
-    }
-    return 0;
-}
-
-/* Are the variables loaded and pointed into, and nothing else? Other pointers of
-   such a type, as function parameters say, are not followed. */
-static int hcqi_vk_rebase_use_check(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
-    hcqi_vk_module *m = &r->m;
-    uint32_t mentions = 0, which, type = hcqi_vk_operand(m, op, 1);
-    int makes = hcqi_vk_makes_pointer(op);
-    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
-        mentions += r->old[i] ? hcqi_vk_mentions(m, op, r->old[i]) : 0;
-    }
-    if (mentions) {
-        return mentions == 1 && (makes || op->code == HCQI_VK_OP_LOAD) &&
-               hcqi_vk_rebase_old(r, hcqi_vk_operand(m, op, 3), &which);
-    }
-    if (op->code == HCQI_VK_OP_COPY_MEMORY) {
-        return !hcqi_vk_rebase_comes(r, hcqi_vk_operand(m, op, 2), r->input_vector);
-    }
-    return makes || !hcqi_vk_rebase_is_type(r, type);
-}
-
-static int hcqi_vk_rebase_uses_check(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {r->m.declared, 0, 0};
-    while (r->vector && hcqi_vk_next(&r->m, r->m.count, &op)) {
-        if (!hcqi_vk_rebase_use_check(r, &op)) {
-            return hcqi_vk_say(&r->m, "instruction %u at word %u of the module uses the ids or the "
-                                      "number of its workgroups in a way not known here",
-                               (unsigned)op.code, (unsigned)op.at);
-        }
-    }
-    return !r->m.failed;
-}
-
-/* Are pointers made from pointers, and not all from variables? */
-static int hcqi_vk_rebase_is_nested(const hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {r->m.declared, 0, 0};
-    while (hcqi_vk_next(&r->m, r->m.count, &op)) {
-        if (hcqi_vk_makes_pointer(&op) &&
-            hcqi_vk_rebase_is_type(r, hcqi_vk_operand(&r->m, &op, 1)) && op.words == 4) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Push constants may be used by member only: their struct is another now. */
-static int hcqi_vk_rebase_push_check(hcqi_vk_rebase *r) {
-    hcqi_vk_module *m = &r->m;
-    hcqi_vk_op op = {m->declared, 0, 0};
-    while (r->push && hcqi_vk_next(m, m->count, &op)) {
-        uint32_t mentions = hcqi_vk_mentions(m, &op, r->push);
-        if (mentions && (mentions > 1 || hcqi_vk_operand(m, &op, 3) != r->push || op.words < 5 ||
-                         !hcqi_vk_makes_pointer(&op))) {
-            return hcqi_vk_say(m, "instruction %u at word %u of the module uses the push constants "
-                                  "as a whole", (unsigned)op.code, (unsigned)op.at);
-        }
-    }
-    return 1;
-}
-
-/* Declarations may not use them at all, but for debugging. */
-static int hcqi_vk_rebase_initial_check(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {0, 0, 0};
-    uint32_t which;
-    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
-        uint32_t initial = hcqi_vk_operand(&r->m, &op, 4);
-        if (op.code == HCQI_VK_OP_VARIABLE && initial &&
-            (initial == r->push || hcqi_vk_rebase_old(r, initial, &which))) {
-            return hcqi_vk_say(&r->m, "variable %u of the module begins as a pointer",
-                               (unsigned)hcqi_vk_operand(&r->m, &op, 2));
-        }
-    }
-    return 1;
-}
-
-static int hcqi_vk_rebase_check(hcqi_vk_rebase *r) {
-    r->input_number = hcqi_vk_pointer_find(&r->m, HCQI_VK_CLASS_INPUT, r->number);
-    r->nested = hcqi_vk_rebase_is_nested(r);
-    return hcqi_vk_rebase_uses_check(r) && hcqi_vk_rebase_push_check(r) &&
-           hcqi_vk_rebase_initial_check(r);
-}
-
-/* ---- writing */
-
-static void hcqi_vk_put(hcqi_vk_rebase *r, uint32_t word) {
-    if (r->out && r->count < r->capacity) {
-        r->out[r->count] = word;
-    }
-    r->count++;
-}
-
-/* Writes an instruction of up to 4 operands. */
-static void hcqi_vk_put_op(hcqi_vk_rebase *r, uint32_t code, uint32_t operands, uint32_t a,
-                           uint32_t b, uint32_t c, uint32_t d) {
-    const uint32_t words[] = {a, b, c, d};
-    hcqi_vk_put(r, (operands + 1) << 16 | code);
-    for (uint32_t i = 0; i < operands; i++) {
-        hcqi_vk_put(r, words[i]);
-    }
-}
-
-/* Copies an instruction; operand `index`, if it is not 0, becomes `value`. */
-static void hcqi_vk_put_copy(hcqi_vk_rebase *r, const hcqi_vk_op *op, uint32_t index,
-                             uint32_t value) {
-    for (uint32_t i = 0; i < op->words; i++) {
-        hcqi_vk_put(r, i && i == index ? value : hcqi_vk_word(&r->m, op->at + i));
-    }
-}
-
-/* The type of pointers to `to`: an old one, or a new id. */
-static uint32_t hcqi_vk_rebase_pointer(hcqi_vk_rebase *r, uint32_t storage, uint32_t to) {
-    uint32_t id = hcqi_vk_pointer_find(&r->m, storage, to);
-    return id ? id : r->next++;
-}
-
-static void hcqi_vk_put_pointer(hcqi_vk_rebase *r, uint32_t id, uint32_t storage, uint32_t to) {
-    if (id >= r->m.bound) {
-        hcqi_vk_put_op(r, HCQI_VK_OP_POINTER, 3, id, storage, to, 0);
-    }
-}
-
-/* Gives ids to what is new. */
-static void hcqi_vk_rebase_name(hcqi_vk_rebase *r) {
-    r->next = r->m.bound;
-    r->private_vector = hcqi_vk_rebase_pointer(r, HCQI_VK_CLASS_PRIVATE, r->vector);
-    r->private_number = hcqi_vk_rebase_pointer(r, HCQI_VK_CLASS_PRIVATE, r->number);
-    r->push_vector = hcqi_vk_rebase_pointer(r, HCQI_VK_CLASS_PUSH, r->vector);
-    r->block = r->next++;
-    r->block_pointer = r->next++;
-    r->push = r->push ? r->push : r->next++;
-    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
-        r->index[i] = r->next++;
-        r->fresh[i] = r->next++;
-    }
-}
-
-/* The entry point names the new inputs; from some version on all variables. */
-static void hcqi_vk_put_entry(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
-    size_t begin = r->count;
-    uint32_t which;
-    for (uint32_t at = op->at; at < op->at + op->words; at++) {
-        uint32_t word = hcqi_vk_word(&r->m, at);
-        hcqi_vk_put(r, at >= r->m.interface_at && hcqi_vk_rebase_old(r, word, &which)
-                           ? r->fresh[which] : word);
-    }
-    for (uint32_t i = 0; r->m.version >= HCQI_VK_LISTS_ALL && i < HCQI_VK_REBASED; i++) {
-        if (r->old[i]) {
-            hcqi_vk_put(r, r->old[i]);
-        }
-    }
-    if (r->m.version >= HCQI_VK_LISTS_ALL && r->push >= r->m.bound) {
-        hcqi_vk_put(r, r->push);
-    }
-    size_t words = r->count - begin;
-    if (words > HCQI_VK_MAX_WORDS) {
-        hcqi_vk_say(&r->m, "the entry point names too many variables");
-    } else if (r->out && begin < r->capacity) {
-        r->out[begin] = (uint32_t)words << 16 | HCQI_VK_OP_ENTRY_POINT;
-    }
-}
-
-/* The new block: old members keep their decorations. */
-static void hcqi_vk_put_decorations(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {0, 0, 0};
-    uint32_t id = hcqi_vk_operand(&r->m, &r->members, 1);
-    uint32_t member = r->members.words ? r->members.words - 2 : 0;
-    hcqi_vk_put_op(r, HCQI_VK_OP_DECORATE, 2, r->block, HCQI_VK_BLOCK, 0, 0);
-    while (id && hcqi_vk_next(&r->m, r->m.declared, &op)) {
-        if (op.code == HCQI_VK_OP_MEMBER_DECORATE && hcqi_vk_operand(&r->m, &op, 1) == id) {
-            hcqi_vk_put_copy(r, &op, 1, r->block);
-        }
-    }
-    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
-        hcqi_vk_put_op(r, HCQI_VK_OP_MEMBER_DECORATE, 4, r->block, member + i, HCQI_VK_OFFSET,
-                       r->base + i * HCQI_VK_REBASED_STRIDE);
-    }
-}
-
-/* The new block's type, its members' numbers, its variable. */
-static void hcqi_vk_put_push(hcqi_vk_rebase *r) {
-    uint32_t members = r->members.words ? r->members.words - 2 : 0;
-    hcqi_vk_put(r, (2 + members + HCQI_VK_REBASED) << 16 | HCQI_VK_OP_STRUCT);
-    hcqi_vk_put(r, r->block);
-    for (uint32_t i = 0; i < members + HCQI_VK_REBASED; i++) {
-        hcqi_vk_put(r, i < members ? hcqi_vk_operand(&r->m, &r->members, 2 + i) : r->vector);
-    }
-    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
-        hcqi_vk_put_op(r, HCQI_VK_OP_CONSTANT, 3, r->number, r->index[i], members + i, 0);
-    }
-    hcqi_vk_put_op(r, HCQI_VK_OP_POINTER, 3, r->block_pointer, HCQI_VK_CLASS_PUSH, r->block, 0);
-    hcqi_vk_put_op(r, HCQI_VK_OP_VARIABLE, 3, r->block_pointer, r->push, HCQI_VK_CLASS_PUSH, 0);
-}
-
-static void hcqi_vk_put_new(hcqi_vk_rebase *r) {
-    hcqi_vk_put_pointer(r, r->private_vector, HCQI_VK_CLASS_PRIVATE, r->vector);
-    hcqi_vk_put_pointer(r, r->private_number, HCQI_VK_CLASS_PRIVATE, r->number);
-    hcqi_vk_put_pointer(r, r->push_vector, HCQI_VK_CLASS_PUSH, r->vector);
-    hcqi_vk_put_push(r);
-    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
-        if (r->old[i]) {
-            hcqi_vk_put_op(r, HCQI_VK_OP_VARIABLE, 3, r->input_vector, r->fresh[i],
-                           HCQI_VK_CLASS_INPUT, 0);
-            hcqi_vk_put_op(r, HCQI_VK_OP_VARIABLE, 3, r->private_vector, r->old[i],
-                           HCQI_VK_CLASS_PRIVATE, 0);
-        }
-    }
-}
-
-/* Writes one of the old declarations, or nothing for one that comes later. */
-static void hcqi_vk_put_declaration(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
-    uint32_t which, id = hcqi_vk_operand(&r->m, op, 2);
-    if (op->at == r->decorations) {
-        hcqi_vk_put_decorations(r);
-    }
-    if (op->code == HCQI_VK_OP_ENTRY_POINT) {
-        hcqi_vk_put_entry(r, op);
-    } else if (op->code == HCQI_VK_OP_VARIABLE &&
-               (id == r->push || hcqi_vk_rebase_old(r, id, &which))) {
-        return;
-    } else if (op->code == HCQI_VK_OP_DECORATE && id == HCQI_VK_BUILT_IN &&
-               hcqi_vk_rebase_old(r, hcqi_vk_operand(&r->m, op, 1), &which)) {
-        hcqi_vk_put_copy(r, op, 1, r->fresh[which]);
-    } else if (op->code != HCQI_VK_OP_EXT_INST) {
-        hcqi_vk_put_copy(r, op, 0, 0);
-    }
-}
-
-/* Notes for debugging may name the variables and are named by nothing else. */
-static void hcqi_vk_put_declarations(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {0, 0, 0}, note = {0, 0, 0};
-    while (hcqi_vk_next(&r->m, r->m.declared, &op)) {
-        hcqi_vk_put_declaration(r, &op);
-    }
-    hcqi_vk_put_new(r);
-    while (hcqi_vk_next(&r->m, r->m.declared, &note)) {
-        if (note.code == HCQI_VK_OP_EXT_INST) {
-            hcqi_vk_put_copy(r, &note, 0, 0);
-        }
-    }
-}
-
-/* What the entry point does first. */
-static void hcqi_vk_put_begin(hcqi_vk_rebase *r) {
-    for (uint32_t i = 0; i < HCQI_VK_REBASED; i++) {
-        if (!r->old[i]) {
-            continue;
-        }
-        uint32_t value = r->next + 1;
-        hcqi_vk_put_op(r, HCQI_VK_OP_CHAIN, 4, r->push_vector, r->next, r->push, r->index[i]);
-        hcqi_vk_put_op(r, HCQI_VK_OP_LOAD, 3, r->vector, value, r->next, 0);
-        r->next += 2;
-        if (i != 2) {                  /* the number of workgroups is not added to */
-            hcqi_vk_put_op(r, HCQI_VK_OP_LOAD, 3, r->vector, r->next, r->fresh[i], 0);
-            hcqi_vk_put_op(r, HCQI_VK_OP_ADD, 4, r->vector, r->next + 1, value, r->next);
-            value = r->next + 1;
-            r->next += 2;
-        }
-        hcqi_vk_put_op(r, HCQI_VK_OP_STORE, 2, r->old[i], value, 0, 0);
-    }
-}
-
-/* Writes an instruction that makes a pointer, of the class that it has now. */
-static int hcqi_vk_put_makes(hcqi_vk_rebase *r, const hcqi_vk_op *op) {
-    uint32_t type = hcqi_vk_operand(&r->m, op, 1), from = hcqi_vk_operand(&r->m, op, 3);
-    if (!hcqi_vk_rebase_comes(r, from, type)) {
-        hcqi_vk_put_copy(r, op, 0, 0);
-        return !r->m.failed;
-    }
-    if (!hcqi_vk_rebase_is_type(r, type)) {
-        return hcqi_vk_say(&r->m, "word %u of the module makes a pointer of a type that is wrong "
-                                  "there, or declared twice", (unsigned)op->at);
-    }
-    hcqi_vk_put_copy(r, op, 1, type == r->input_vector ? r->private_vector : r->private_number);
-    return 1;
-}
-
-static int hcqi_vk_put_functions(hcqi_vk_rebase *r) {
-    hcqi_vk_op op = {r->m.declared, 0, 0};
-    while (hcqi_vk_next(&r->m, r->m.count, &op)) {
-        if (op.at == r->begin) {
-            hcqi_vk_put_begin(r);
-        }
-        if (!hcqi_vk_makes_pointer(&op)) {
-            hcqi_vk_put_copy(r, &op, 0, 0);
-        } else if (!hcqi_vk_put_makes(r, &op)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Writes the module; the bound of ids is known at the end. */
-static int hcqi_vk_put_module(hcqi_vk_rebase *r) {
-    enum { BOUND = 3 };
-    hcqi_vk_op header = {0, HCQI_VK_HEADER, 0}, all = {0, r->m.count, 0};
-    if (!r->vector) {
-        hcqi_vk_put_copy(r, &all, 0, 0); /* it uses nothing that would have to change */
-        return 1;
-    }
-    hcqi_vk_rebase_name(r);
-    hcqi_vk_put_copy(r, &header, 0, 0);
-    hcqi_vk_put_declarations(r);
-    if (!hcqi_vk_put_functions(r)) {
-        return 0;
-    }
-    if (r->next > HCQI_VK_MAX_ID) {
-        return hcqi_vk_say(&r->m, "the module has no ids left");
-    }
-    if (r->out && r->capacity > BOUND) {
-        r->out[BOUND] = r->next;
-    }
-    return !r->m.failed;
-}
-
-/* Changes a module that hcqi_vk_shader_read accepted so that the built-ins
-   WorkgroupId, GlobalInvocationId and NumWorkgroups are those of a whole grid
-   of which a part is dispatched. That is given in push constants behind the
-   module's own: from byte `base` on, a multiple of 16, the first block of the
-   part, its first thread 16 bytes later, the blocks of the grid after 16 more;
-   each is a uvec3, so base + 44 bytes in all. Returns the words it takes, and
-   writes as many as there is room for; 0: it cannot be done, `text` says why. */
-static size_t hcqi_vk_shader_rebase(const void *data, size_t size, const char *entry,
-                                    const hcqi_vk_shader *shader, uint32_t *out, size_t capacity,
-                                    uint32_t *base, char *text, size_t text_size) {
-    enum { ANY_VERSION = 0x00ffff00 };
-    hcqi_vk_rebase r;
-    memset(&r, 0, sizeof r);
-    r.m.data = (const uint8_t *)data;
-    r.m.count = size / 4 < HCQI_VK_BUDGET ? (uint32_t)(size / 4) : 0;
-    r.m.budget = HCQI_VK_BUDGET;
-    r.m.text = text;
-    r.m.text_size = text_size;
-    r.out = out;
-    r.capacity = capacity;
-    r.base = *base = (shader->push_bytes + HCQI_VK_REBASED_STRIDE - 1) &
-                     ~(uint32_t)(HCQI_VK_REBASED_STRIDE - 1);
-    if (text_size) {
-        text[0] = 0;
-    }
-    if (!data || size % 4 || r.m.count <= HCQI_VK_HEADER) {
-        hcqi_vk_say(&r.m, "a module cannot have %lu bytes", (unsigned long)(data ? size : 0));
-        return 0;
-    }
-    if (!hcqi_vk_header_read(&r.m, ANY_VERSION) || !hcqi_vk_module_walk(&r.m) ||
-        !hcqi_vk_entry_read(&r.m, entry ? entry : "main") || !hcqi_vk_rebase_inputs(&r) ||
-        !hcqi_vk_rebase_push(&r) || !hcqi_vk_rebase_check(&r)) {
-        return 0;
-    }
-    hcqi_vk_rebase_begin(&r);
-    return hcqi_vk_put_module(&r) ? r.count : 0;
-}
-
-/* What a bit of `needs` is called. */
-static const char *hcqi_vk_needs_text(uint32_t bit) {
-    static const char *const names[] = {
-        "shaderInt64", "shaderFloat64", "shaderInt16", "shaderFloat16", "shaderInt8",
-        "storageBuffer16BitAccess", "storageBuffer8BitAccess", "shaderBufferInt64Atomics",
-        "variablePointersStorageBuffer", "vulkanMemoryModel", "bufferDeviceAddress",
-        "subgroup operations", "uniformAndStorageBuffer16BitAccess", "storagePushConstant16",
-        "uniformAndStorageBuffer8BitAccess", "storagePushConstant8", "variablePointers",
-        "vulkanMemoryModelDeviceScope", "maintenance4"
-    };
-    uint32_t i = 0;
-    while (bit >> i > 1) { i++; }
-    return i < HCQI_VK_COUNT(names) ? names[i] : "a feature";
-}
-
-struct hcqi_vk_program {
+typedef struct hcqi_vk_program {
     hcqi_vk_device *d;
     hcqi_vk_shader shader;
     VkShaderModule module;
@@ -2548,12 +1647,9 @@ struct hcqi_vk_program {
     hcq_program_info info;
     const void *code;
     size_t code_size;
-    VkShaderModule part_module;        /* for grids beyond the limit, in parts */
-    VkPipelineLayout part_layout;
-    uint32_t part_base;                /* of push constants: where hcqi_vk_part begins */
-    char entry[64];
+    char entry[HCQI_VK_MAX_NAME];
     hcqi_vk_pipeline *pipelines;
-};
+} hcqi_vk_program;
 
 /* ========================================================================== */
 /* ---- results, locks, names -------------------------------------------------- */
@@ -3181,6 +2277,19 @@ static uint32_t hcqi_vk_values(const hcqi_vk_program *p, const uint8_t *block, u
     return at;
 }
 
+/* Where a shader's base is, if it takes one: behind what else is pushed. */
+static uint32_t hcqi_vk_base_at(const hcqi_vk_program *p) {
+    uint32_t pushed = p->shader.args == HCQI_VK_ARGS_POINTER ? 8
+                      : p->shader.uniform != UINT32_MAX      ? 0
+                                                             : hcqi_vk_values(p, NULL, NULL);
+    return (pushed + HCQI_VK_BASE_ALIGN - 1) & ~(uint32_t)(HCQI_VK_BASE_ALIGN - 1);
+}
+
+/* What ends the push constants elsewhere is a value. */
+static void hcqi_vk_base_take(hcqi_vk_program *p) {
+    if (p->shader.base != hcqi_vk_base_at(p)) { p->shader.base = UINT32_MAX; }
+}
+
 static uint32_t hcqi_vk_buffers(const hcqi_vk_program *p) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < p->info.arg_count; i++) {
@@ -3217,7 +2326,9 @@ static int hcqi_vk_program_holds(const hcqi_vk_program *p, char *text, size_t te
 static hcq_result hcqi_vk_program_fits(const hcqi_vk_program *p) {
     const hcqi_vk_shader *s = &p->shader;
     uint32_t buffers = hcqi_vk_buffers(p), values = hcqi_vk_values(p, NULL, NULL);
-    uint32_t room = s->uniform != UINT32_MAX ? s->uniform_bytes : s->push_bytes;
+    uint32_t room = s->uniform != UINT32_MAX ? s->uniform_bytes
+                    : s->base != UINT32_MAX  ? s->before_base
+                                             : s->push_bytes;
     char text[200] = "";
     if (s->args == HCQI_VK_ARGS_POINTER) {
         (void)hcqi_vk_program_holds(p, text, sizeof text);
@@ -3242,11 +2353,9 @@ static hcq_result hcqi_vk_program_able(const hcqi_vk_program *p) {
     char text[160] = "";
     uint32_t missing = s->needs & ~d->needs;
     if (missing) {
-        uint32_t bit = 0;
-        while ((missing >> bit & 1) == 0) { bit++; }
         snprintf(text, sizeof text, "the module needs %s, which the device has not",
-                 hcqi_vk_needs_text((uint32_t)1 << bit));
-    } else if ((s->needs & HCQI_VK_NEEDS_SUBGROUPS) && (s->subgroups & ~d->subgroups)) {
+                 hcqi_vk_needs_text(missing));
+    } else if (s->subgroups & ~d->subgroups) {
         snprintf(text, sizeof text, "the module uses subgroup operations %#x, the device has %#x",
                  s->subgroups, d->subgroups);
     } else if (s->push_bytes > d->limits.maxPushConstantsSize || s->push_bytes > HCQI_VK_MAX_PUSH) {
@@ -3298,15 +2407,14 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
     return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateDescriptorSetLayout");
 }
 
-static hcq_result hcqi_vk_layout(hcqi_vk_program *p, uint32_t push_bytes,
-                                 VkPipelineLayout *layout) {
+static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
     hcqi_vk_device *d = p->d;
     VkPushConstantRange range;
     range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
     range.offset = 0;
-    range.size = (push_bytes + 3u) & ~3u;
+    range.size = (p->shader.push_bytes + 3u) & ~3u;
     int sets = p->shader.buffers != 0 || p->shader.uniform != UINT32_MAX;
-    if (sets && !p->sets) {
+    if (sets) {
         hcq_result made = hcqi_vk_set_layout(p);
         if (made != HCQ_OK) { return made; }
     }
@@ -3316,44 +2424,19 @@ static hcq_result hcqi_vk_layout(hcqi_vk_program *p, uint32_t push_bytes,
     info.pSetLayouts = &p->sets;
     info.pushConstantRangeCount = range.size != 0;
     info.pPushConstantRanges = &range;
-    VkResult r = d->api.CreatePipelineLayout(d->handle, &info, NULL, layout);
+    VkResult r = d->api.CreatePipelineLayout(d->handle, &info, NULL, &p->layout);
     return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreatePipelineLayout");
 }
 
-static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const void *words, size_t size,
-                                 VkShaderModule *module) {
+static hcq_result hcqi_vk_module_create(hcqi_vk_program *p) {
     hcqi_vk_device *d = p->d;
     HCQI_VK_STRUCT(VkShaderModuleCreateInfo, info, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-    info.codeSize = size;
-    info.pCode = (const uint32_t *)words; /* the core's copy is aligned */
-    VkResult r = d->api.CreateShaderModule(d->handle, &info, NULL, module);
+    info.codeSize = p->code_size;
+    info.pCode = (const uint32_t *)p->code; /* the core's copy is aligned */
+    VkResult r = d->api.CreateShaderModule(d->handle, &info, NULL, &p->module);
     if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateShaderModule"); }
-    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(*module), "module", p->info.label);
+    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(p->module), "module", p->info.label);
     return HCQ_OK;
-}
-
-/* The module and layout for grids beyond the limit, made when first needed. */
-static hcq_result hcqi_vk_part_open(hcqi_vk_program *p) {
-    hcqi_vk_device *d = p->d;
-    char text[200] = "";
-    uint32_t *words = NULL;
-    if (p->part_layout) { return HCQ_OK; }
-    size_t count = hcqi_vk_shader_rebase(p->code, p->code_size, p->entry, &p->shader, NULL, 0,
-                                         &p->part_base, text, sizeof text);
-    if (count != 0 && p->part_base + HCQI_VK_PART_BYTES > d->limits.maxPushConstantsSize) {
-        snprintf(text, sizeof text, "a grid beyond the device's limit needs %u bytes of push "
-                 "constants", p->part_base + HCQI_VK_PART_BYTES);
-        count = 0;
-    }
-    if (count == 0) { return hcqi_vk_refuse(d, HCQ_ERROR_UNSUPPORTED, p->info.label, text); }
-    words = (uint32_t *)hcq_backend_alloc(d->device, count * 4, 16);
-    if (!words) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    (void)hcqi_vk_shader_rebase(p->code, p->code_size, p->entry, &p->shader, words, count,
-                                &p->part_base, text, sizeof text);
-    hcq_result r = HCQ_OK;
-    if (!p->part_module) { r = hcqi_vk_module_create(p, words, count * 4, &p->part_module); }
-    hcq_backend_free(d->device, words, count * 4);
-    return r == HCQ_OK ? hcqi_vk_layout(p, p->part_base + HCQI_VK_PART_BYTES, &p->part_layout) : r;
 }
 
 static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *made) {
@@ -3377,10 +2460,10 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
                    VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    info.stage.module = made->part ? p->part_module : p->module;
+    info.stage.module = p->module;
     info.stage.pName = p->entry;
     info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
-    info.layout = made->part ? p->part_layout : p->layout;
+    info.layout = p->layout;
     VkResult r = d->api.CreateComputePipelines(d->handle, d->cache, 1, &info, NULL, &made->handle);
     if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateComputePipelines"); }
     d->pipelines++;
@@ -3388,26 +2471,20 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     return HCQ_OK;
 }
 
-/* The pipeline for blocks of this size, made when first needed. `part`: that runs
-   parts of grids. */
-static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[3], int part,
+/* The pipeline for blocks of this size, made when first needed. */
+static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[3],
                                        VkPipeline *handle) {
     uint32_t size[3];
-    hcq_result r = part ? hcqi_vk_part_open(p) : HCQ_OK;
-    if (r != HCQ_OK) { return r; }
     for (uint32_t i = 0; i < 3; i++) { /* fixed ones are all the same */
         size[i] = p->shader.spec_id[i] == UINT32_MAX ? p->shader.block[i] : block[i];
     }
     hcqi_vk_pipeline *found = p->pipelines;
-    while (found && (found->part != part || memcmp(found->block, size, sizeof size))) {
-        found = found->next;
-    }
+    while (found && memcmp(found->block, size, sizeof size)) { found = found->next; }
     if (!found) {
         found = (hcqi_vk_pipeline *)hcqi_vk_new(p->d, sizeof *found);
         if (!found) { return HCQ_ERROR_OUT_OF_MEMORY; }
         memcpy(found->block, size, sizeof size);
-        found->part = part;
-        r = hcqi_vk_pipeline_create(p, found);
+        hcq_result r = hcqi_vk_pipeline_create(p, found);
         if (r != HCQ_OK) {
             hcq_backend_free(p->d->device, found, sizeof *found);
             return r;
@@ -3429,8 +2506,6 @@ static void hcqi_vk_program_destroy(void *self, void *code) {
         p->pipelines = next;
     }
     if (p->layout) { d->api.DestroyPipelineLayout(d->handle, p->layout, NULL); }
-    if (p->part_layout) { d->api.DestroyPipelineLayout(d->handle, p->part_layout, NULL); }
-    if (p->part_module) { d->api.DestroyShaderModule(d->handle, p->part_module, NULL); }
     if (p->sets) { d->api.DestroyDescriptorSetLayout(d->handle, p->sets, NULL); }
     if (p->module) { d->api.DestroyShaderModule(d->handle, p->module, NULL); }
     hcq_backend_free(d->device, p, sizeof *p);
@@ -3444,16 +2519,17 @@ static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code)
     if (!code->data || code->size == 0) {
         return hcqi_vk_refuse(p->d, HCQ_ERROR_NO_KERNEL, p->info.label, "has no .spirv");
     }
+    if (strlen(entry) >= sizeof p->entry) {
+        return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, "the entry's name is long");
+    }
     if (!hcqi_vk_shader_read(code->data, code->size, entry, version, &p->shader, text,
                              sizeof text)) {
         return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
     }
-    if (strlen(entry) >= sizeof p->entry) {
-        return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, "the entry's name is long");
-    }
     memcpy(p->entry, entry, strlen(entry) + 1);
     p->code = code->data; /* the core keeps it as long as the program */
     p->code_size = code->size;
+    hcqi_vk_base_take(p);
     hcq_result r = hcqi_vk_program_fits(p);
     return r == HCQ_OK ? hcqi_vk_program_able(p) : r;
 }
@@ -3473,10 +2549,10 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     p->info = *info;
     memcpy(p->args, desc->args, sizeof p->args);
     hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
-    if (r == HCQ_OK) { r = hcqi_vk_layout(p, p->shader.push_bytes, &p->layout); }
-    if (r == HCQ_OK) { r = hcqi_vk_module_create(p, p->code, p->code_size, &p->module); }
+    if (r == HCQ_OK) { r = hcqi_vk_layout(p); }
+    if (r == HCQ_OK) { r = hcqi_vk_module_create(p); }
     if (r == HCQ_OK && hcqi_vk_block_is_fixed(&p->shader)) { /* its errors come early */
-        r = hcqi_vk_pipeline_get(p, p->shader.block, 0, &first);
+        r = hcqi_vk_pipeline_get(p, p->shader.block, &first);
     }
     if (r != HCQ_OK) {
         hcqi_vk_program_destroy(d, p);
@@ -3526,8 +2602,6 @@ typedef struct hcqi_vk_recorder {
     VkCommandBuffer commands;
     const hcqi_vk_program *program;    /* of the exec before, NULL: none */
     uint32_t block[3];
-    int part;
-    VkPipelineLayout layout;           /* of the exec that is being recorded */
     uint32_t query_first;              /* queries of this run, in the list's pool */
     int unordered;                     /* commands since the last barrier */
 } hcqi_vk_recorder;
@@ -3732,19 +2806,19 @@ static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_p
         uint8_t values[HCQI_VK_MAX_PUSH];
         memset(values, 0, sizeof values);
         (void)hcqi_vk_values(p, block, values); /* which fit, program_create saw to that */
-        d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+        d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                 (p->shader.push_bytes + 3u) & ~3u, values);
     }
     if (count == 0) { return HCQ_OK; }
     hcq_result r = hcqi_vk_describe(rec, p, block, c, writes, infos);
     if (r != HCQ_OK) { return r; }
     if (p->pushes) {
-        d->api.CmdPushDescriptorSetKHR(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, rec->layout,
+        d->api.CmdPushDescriptorSetKHR(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout,
                                        0, count, writes);
         return HCQ_OK;
     }
     d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
-    d->api.CmdBindDescriptorSets(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, rec->layout, 0, 1,
+    d->api.CmdBindDescriptorSets(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1,
                                  &c->set, 0, NULL);
     return HCQ_OK;
 }
@@ -3762,29 +2836,7 @@ static void hcqi_vk_grid_write(const hcqi_vk_list *list, const hcqi_vk_command *
     memcpy(hcqi_vk_slot(list, c), HCQ_GRID_IS_EMPTY(grid) ? none : grid, sizeof none);
 }
 
-/* What a part of a grid finds behind its push constants. */
-typedef struct hcqi_vk_part {
-    uint32_t block[4];                 /* its first one */
-    uint32_t thread[4];                /* and that one's first thread */
-    uint32_t grid[3];                  /* the whole one */
-} hcqi_vk_part;
-
-static uint32_t hcqi_vk_part_size(const hcqi_vk_device *d, const hcqi_vk_part *part, int axis) {
-    uint32_t left = part->grid[axis] - part->block[axis];
-    uint32_t most = d->limits.maxComputeWorkGroupCount[axis];
-    return left < most ? left : most;
-}
-
-static void hcqi_vk_record_part(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
-                                const uint32_t block[3], hcqi_vk_part *part) {
-    hcqi_vk_device *d = rec->d;
-    for (uint32_t i = 0; i < 3; i++) { part->thread[i] = part->block[i] * block[i]; }
-    d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, p->part_base,
-                            HCQI_VK_PART_BYTES, part);
-    d->api.CmdDispatch(rec->commands, hcqi_vk_part_size(d, part, 0), hcqi_vk_part_size(d, part, 1),
-                       hcqi_vk_part_size(d, part, 2));
-}
-
+/* How many dispatches a grid takes, or a number above HCQI_VK_PARTS. */
 static uint64_t hcqi_vk_part_count(const hcqi_vk_device *d, const uint32_t grid[3]) {
     const uint32_t *most = d->limits.maxComputeWorkGroupCount;
     uint64_t all = 1;
@@ -3794,44 +2846,67 @@ static uint64_t hcqi_vk_part_count(const hcqi_vk_device *d, const uint32_t grid[
     return all;
 }
 
-/* A grid beyond the device's limits, part by part. */
-static void hcqi_vk_record_parts(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
-                                 const uint32_t block[3], const uint32_t grid[3]) {
-    const hcqi_vk_device *d = rec->d;
-    hcqi_vk_part part;
-    memset(&part, 0, sizeof part);
-    memcpy(part.grid, grid, sizeof part.grid);
-    for (;;) {
-        int axis = 0;
-        hcqi_vk_record_part(rec, p, block, &part);
-        for (; axis < 3; axis++) { /* like an odometer */
-            part.block[axis] += hcqi_vk_part_size(d, &part, axis);
-            if (part.block[axis] < grid[axis]) { break; }
-            part.block[axis] = 0;
+/* Can a grid run that one dispatch cannot? */
+static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t grid[3]) {
+    const hcqi_vk_device *d = p->d;
+    const uint32_t *most = d->limits.maxComputeWorkGroupCount;
+    if (p->shader.base == UINT32_MAX) {
+        hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u, the "
+                        "device's are up to %ux%ux%u; in parts the shader must take its base, and "
+                        "its push constants do not end with a uvec3 at byte %u", p->info.label,
+                        grid[0], grid[1], grid[2], most[0], most[1], most[2], hcqi_vk_base_at(p));
+        return HCQ_ERROR_LIMIT;
+    }
+    if (hcqi_vk_part_count(d, grid) <= HCQI_VK_PARTS) { return HCQ_OK; }
+    hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u is more than "
+                    "%d dispatches of this device", p->info.label, grid[0], grid[1], grid[2],
+                    (int)HCQI_VK_PARTS);
+    return HCQ_ERROR_LIMIT;
+}
+
+/* Tells a shader that wants to know where in the grid the next dispatch begins. */
+static void hcqi_vk_record_base(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
+                                const uint32_t base[3]) {
+    if (p->shader.base == UINT32_MAX) { return; }
+    rec->d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT,
+                                 p->shader.base, HCQI_VK_BASE_BYTES, base);
+}
+
+/* One dispatch, or as many as the device's limits make of the grid. */
+static void hcqi_vk_record_grid(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
+                                const uint32_t grid[3]) {
+    const uint32_t *most = rec->d->limits.maxComputeWorkGroupCount;
+    uint32_t base[3] = {0, 0, 0}, size[3], axis = 0;
+    while (axis < 3) {
+        for (uint32_t i = 0; i < 3; i++) {
+            size[i] = grid[i] - base[i] < most[i] ? grid[i] - base[i] : most[i];
         }
-        if (axis == 3) { return; }
+        hcqi_vk_record_base(rec, p, base);
+        rec->d->api.CmdDispatch(rec->commands, size[0], size[1], size[2]);
+        for (axis = 0; axis < 3; axis++) { /* like an odometer */
+            base[axis] += size[axis];
+            if (base[axis] < grid[axis]) { break; }
+            base[axis] = 0;
+        }
     }
 }
 
 /* Binds the pipeline, if it is not that of the exec before. */
 static hcq_result hcqi_vk_record_pipeline(hcqi_vk_recorder *rec, hcqi_vk_program *p,
-                                          const uint32_t block[3], int part) {
+                                          const uint32_t block[3]) {
     VkPipeline pipeline;
-    int same = rec->program == p && rec->part == part && rec->block[0] == block[0] &&
-               rec->block[1] == block[1] && rec->block[2] == block[2];
-    if (same) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_pipeline_get(p, block, part, &pipeline);
+    if (rec->program == p && memcmp(rec->block, block, sizeof rec->block) == 0) { return HCQ_OK; }
+    hcq_result r = hcqi_vk_pipeline_get(p, block, &pipeline);
     if (r != HCQ_OK) { return r; }
     rec->program = p;
-    rec->part = part;
     memcpy(rec->block, block, sizeof rec->block);
-    rec->layout = part ? p->part_layout : p->layout;
     rec->d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     return HCQ_OK;
 }
 
 static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,
                                       hcqi_vk_command *c) {
+    static const uint32_t begin[3] = {0, 0, 0};
     hcqi_vk_device *d = rec->d;
     hcqi_vk_program *p = (hcqi_vk_program *)packet->u.exec.code;
     const uint32_t *grid = packet->u.exec.grid;
@@ -3842,30 +2917,26 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     memcpy(c->block, packet->u.exec.block, sizeof c->block);
     if (!whole) { c->indirect = 0; }
     if (HCQ_GRID_IS_EMPTY(grid) && !c->indirect) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_record_pipeline(rec, p, c->block, !whole);
+    hcq_result r = whole ? HCQ_OK : hcqi_vk_parts_check(p, grid);
+    if (r == HCQ_OK) { r = hcqi_vk_record_pipeline(rec, p, c->block); }
     if (r != HCQ_OK) { return r; }
     if (p->shader.args == HCQI_VK_ARGS_POINTER) {
-        d->api.CmdPushConstants(rec->commands, rec->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
+        d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
                                 &packet->u.exec.args);
     } else if (p->shader.args == HCQI_VK_ARGS_BINDINGS) {
         r = hcqi_vk_record_bindings(rec, p, hcqi_vk_args(d, packet, p), c);
     }
     if (r != HCQ_OK) { return r; }
-    if (c->indirect) {
-        hcqi_vk_grid_write(rec->list, c, grid);
-        r = hcqi_vk_resolve(d, hcqi_vk_slot_address(rec->list, c), 12, &buffer, &offset);
-        if (r == HCQ_OK) { d->api.CmdDispatchIndirect(rec->commands, buffer, offset); }
-    } else if (whole) {
-        d->api.CmdDispatch(rec->commands, grid[0], grid[1], grid[2]);
-    } else if (hcqi_vk_part_count(d, grid) > HCQI_VK_PARTS) {
-        hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u is more than "
-                        "%d dispatches of this device", p->info.label, grid[0], grid[1], grid[2],
-                        (int)HCQI_VK_PARTS);
-        r = HCQ_ERROR_LIMIT;
-    } else {
-        hcqi_vk_record_parts(rec, p, c->block, grid);
+    if (!c->indirect) {
+        hcqi_vk_record_grid(rec, p, grid);
+        return HCQ_OK;
     }
-    return r;
+    hcqi_vk_grid_write(rec->list, c, grid);
+    r = hcqi_vk_resolve(d, hcqi_vk_slot_address(rec->list, c), 12, &buffer, &offset);
+    if (r != HCQ_OK) { return r; }
+    hcqi_vk_record_base(rec, p, begin);
+    d->api.CmdDispatchIndirect(rec->commands, buffer, offset);
+    return HCQ_OK;
 }
 
 /* A function of the user's, who may call hcq. Nothing that the recorder needs can go
@@ -5620,32 +4691,18 @@ static void hcqi_vk_features_choose(hcqi_vk_features *f) {
     hcqi_vk_features can = *f;
     hcqi_vk_features_chain(f, can.v12.pNext == &f->sync2 || can.maintenance4.pNext == &f->sync2,
                            can.v12.pNext == &f->maintenance4);
-    f->all.features.shaderInt64 = can.all.features.shaderInt64;
-    f->all.features.shaderInt16 = can.all.features.shaderInt16;
-    f->all.features.shaderFloat64 = can.all.features.shaderFloat64;
-    f->v11.storageBuffer16BitAccess = can.v11.storageBuffer16BitAccess;
-    f->v11.uniformAndStorageBuffer16BitAccess = can.v11.uniformAndStorageBuffer16BitAccess;
-    f->v11.storagePushConstant16 = can.v11.storagePushConstant16;
-    f->v11.variablePointersStorageBuffer = can.v11.variablePointersStorageBuffer;
-    f->v11.variablePointers = can.v11.variablePointers;
-    f->v12.storageBuffer8BitAccess = can.v12.storageBuffer8BitAccess;
-    f->v12.uniformAndStorageBuffer8BitAccess = can.v12.uniformAndStorageBuffer8BitAccess;
-    f->v12.storagePushConstant8 = can.v12.storagePushConstant8;
-    f->v12.shaderBufferInt64Atomics = can.v12.shaderBufferInt64Atomics;
-    f->v12.shaderFloat16 = can.v12.shaderFloat16;
-    f->v12.shaderInt8 = can.v12.shaderInt8;
+#define HCQI_VK_WANT(name, capability, where, feature) f->where.feature = can.where.feature;
+    HCQI_VK_ABILITIES(HCQI_VK_WANT)
+#undef HCQI_VK_WANT
     f->v12.scalarBlockLayout = can.v12.scalarBlockLayout;
     f->v12.uniformBufferStandardLayout = can.v12.uniformBufferStandardLayout;
     f->v12.shaderSubgroupExtendedTypes = can.v12.shaderSubgroupExtendedTypes;
-    f->v12.vulkanMemoryModel = can.v12.vulkanMemoryModel;
-    f->v12.vulkanMemoryModelDeviceScope = can.v12.vulkanMemoryModelDeviceScope;
     f->v12.descriptorBindingStorageBufferUpdateAfterBind =
         can.v12.descriptorBindingStorageBufferUpdateAfterBind;
     f->v12.hostQueryReset = can.v12.hostQueryReset;
     f->v12.timelineSemaphore = VK_TRUE;
     f->v12.bufferDeviceAddress = VK_TRUE;
     f->sync2.synchronization2 = can.sync2.synchronization2;
-    f->maintenance4.maintenance4 = can.maintenance4.maintenance4;
 }
 
 /* Features that an engine may have asked for one by one. */
@@ -5716,29 +4773,10 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const VkPhysicalDeviceFea
 }
 
 static void hcqi_vk_abilities_read(hcqi_vk_device *d, const hcqi_vk_features *f) {
-    const struct { VkBool32 has; uint32_t need; } table[] = {
-        { f->all.features.shaderInt64, HCQI_VK_NEEDS_INT64 },
-        { f->all.features.shaderFloat64, HCQI_VK_NEEDS_FLOAT64 },
-        { f->all.features.shaderInt16, HCQI_VK_NEEDS_INT16 },
-        { f->v12.shaderFloat16, HCQI_VK_NEEDS_FLOAT16 },
-        { f->v12.shaderInt8, HCQI_VK_NEEDS_INT8 },
-        { f->v11.storageBuffer16BitAccess, HCQI_VK_NEEDS_STORAGE16 },
-        { f->v11.uniformAndStorageBuffer16BitAccess, HCQI_VK_NEEDS_UNIFORM16 },
-        { f->v11.storagePushConstant16, HCQI_VK_NEEDS_PUSH16 },
-        { f->v12.storageBuffer8BitAccess, HCQI_VK_NEEDS_STORAGE8 },
-        { f->v12.uniformAndStorageBuffer8BitAccess, HCQI_VK_NEEDS_UNIFORM8 },
-        { f->v12.storagePushConstant8, HCQI_VK_NEEDS_PUSH8 },
-        { f->v12.shaderBufferInt64Atomics, HCQI_VK_NEEDS_ATOMIC64 },
-        { f->v11.variablePointersStorageBuffer, HCQI_VK_NEEDS_VARIABLE_POINTERS },
-        { f->v11.variablePointers, HCQI_VK_NEEDS_ALL_POINTERS },
-        { f->v12.vulkanMemoryModel, HCQI_VK_NEEDS_MEMORY_MODEL },
-        { f->v12.vulkanMemoryModelDeviceScope, HCQI_VK_NEEDS_DEVICE_SCOPE },
-        { f->maintenance4.maintenance4, HCQI_VK_NEEDS_LOCAL_SIZE_ID },
-        { VK_TRUE, HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_SUBGROUPS },
-    };
-    for (size_t i = 0; i < HCQI_VK_COUNT(table); i++) {
-        if (table[i].has) { d->needs |= table[i].need; }
-    }
+#define HCQI_VK_HAS(name, capability, where, feature)                              \
+    if (f->where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
+    HCQI_VK_ABILITIES(HCQI_VK_HAS)
+#undef HCQI_VK_HAS
 }
 
 /* Extensions that are used where they are; `names` gets those to be enabled. */

@@ -22,14 +22,13 @@ TABLE = """
 - numbers of others: the CUDA driver's, Linux's, SPIR-V's: HCQI_CU_* HCQI_SYS_FUTEX_*
     HCQI_SYS_CPU_WORDS HCQI_VK_OP_* HCQI_VK_CLASS_* HCQI_VK_LISTS_ALL HCQI_VK_SPEC_ID
     HCQI_VK_BLOCK HCQI_VK_BUFFER_BLOCK HCQI_VK_ROW_MAJOR HCQI_VK_*_STRIDE HCQI_VK_COMPUTE
-    HCQI_VK_HEADER HCQI_VK_BUILT_IN HCQI_VK_LOCAL_SIZE* HCQI_VK_GLOBAL_ID HCQI_VK_NUM_WORKGROUPS
-    HCQI_VK_WORKGROUP_* HCQI_VK_BINDING HCQI_VK_SET HCQI_VK_OFFSET
+    HCQI_VK_HEADER HCQI_VK_BUILT_IN HCQI_VK_LOCAL_SIZE* HCQI_VK_WORKGROUP_*
+    HCQI_VK_BINDING HCQI_VK_SET HCQI_VK_OFFSET HCQI_VK_NO_CAPABILITY
 - bits of the gate; cpu/ has its model: HCQI_CPU_GENERATION* HCQI_CPU_O[PW]*
 - its place: placeholders of 2^44 bytes do not meet: HCQI_TAG_SHIFT=44
 - the size of an enumeration, a sum of macros: HCQI_RESULT_MAX HCQI_VK_*_NEEDED
     HCQI_CUDA_NEEDED_COUNT
-- the layout of what is put into a module; grids_beyond_limits runs it: HCQI_VK_REBASED
-- sizeof; grids_beyond_limits runs it: HCQI_VK_PART_BYTES
+- sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
 - how fast: .spin_ns .cache_bytes HCQI_SHELVES HCQI_CPU_LINE HCQI_CPU_CHUNKS HCQI_CPU_AHEAD
     HCQI_CPU_LAP HCQI_CPU_T[A-QS-Z]* HCQI_CPU_ROOM HCQI_CPU_LOST_* HCQI_CPU_*_PS
     HCQI_CUDA_POOL_KEEP HCQI_CUDA_WORD_BYTES HCQI_VK_BUCKETS
@@ -90,7 +89,8 @@ grids_in_parts: HCQI_VK_PARTS=4096
 - as many as arguments; a module's bindings are checked before: HCQI_VK_BUFFERS
 modules_say_what_they_are: HCQI_VK_MAX_PUSH=256
 misaligned_bindings_are_refused: HCQI_VK_ALIGN=256
-nests_end_soon: HCQI_VK_MAX_[BDIPW]* HCQI_VK_BUDGET
+nests_end_soon: HCQI_VK_MAX_[BDI]* HCQI_VK_BUDGET
+entry_points_by_name: HCQI_VK_MAX_NAME=64
 - no device has more families than 16, of which 2 are used: HCQI_VK_QUEUES=16
     HCQI_VK_ALL_FAMILIES=16
 lanes_have_queues: HCQI_VK_FAMILIES=2

@@ -96,7 +96,7 @@ static void bind_kernel(scene *s) {
     hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     uint32_t words[MOCK_VK_MODULE_WORDS];
-    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
+    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, MOCK_VK_BASE + 12};
     VkPipelineLayoutCreateInfo layout = {.pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
     VkShaderModuleCreateInfo module = {.codeSize = sizeof words, .pCode = words};
@@ -113,9 +113,10 @@ static void bind_kernel(scene *s) {
 /* Its arguments lie at `at` of the buffer, and lead to `dst`. */
 static void push_kernel(scene *s, uint64_t at, uint64_t dst) {
     add_args args = {dst, 1, 1};
-    uint64_t address = s->r.address + at;
+    const struct { uint64_t address, pad; uint32_t base[3]; } push = {s->r.address + at, 0, {0}};
     memcpy(s->r.host + at, &args, sizeof args);
-    s->r.vk.CmdPushConstants(s->c, s->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, &address);
+    s->r.vk.CmdPushConstants(s->c, s->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                           MOCK_VK_BASE + 12, &push);
 }
 
 static void reset_query(scene *s) {

@@ -139,7 +139,7 @@ static void mock_vk_commands_empty(mock_vk_commands *c) {
     c->state = MOCK_VK_INITIAL;
     c->count = c->ref_count = 0;
     c->pipeline = NULL;
-    memset(c->push, 0, sizeof c->push);
+    memset(c->push, 0xee, sizeof c->push); /* nobody has pushed them yet */
 }
 
 static void mock_vk_commands_close(mock_vk_object *o) {

@@ -69,8 +69,7 @@ static uint32_t mock_vk_kernel_tag(hcq_cpu_fn fn, const uint32_t args[HCQ_MAX_AR
     return MOCK_VK_TAG + i;
 }
 
-/* The kernel that a module stands for, or NULL. The backend changes modules for grids
-   beyond the limits, but not their constants. */
+/* The kernel that a module stands for, or NULL. */
 static const mock_vk_kernel *mock_vk_kernel_of(const uint32_t *words, size_t size) {
     const mock_vk_kernel *found = NULL;
     pthread_mutex_lock(&mock_vk_lock);
@@ -85,33 +84,33 @@ static const mock_vk_kernel *mock_vk_kernel_of(const uint32_t *words, size_t siz
 
 /* ---- their modules ---- */
 
-enum { MOCK_VK_MODULE_WORDS = 125 };
+enum { MOCK_VK_MODULE_WORDS = 118, MOCK_VK_BASE = 16 }; /* byte of the push constants */
 
-/* Writes a valid module that takes its arguments by pointer, whose blocks have
-   any size, and which does nothing. */
+/* Writes a valid module that takes its arguments by pointer, and its base, whose blocks
+   have any size, and which does nothing. */
 static void mock_vk_module(uint32_t tag, uint32_t words[MOCK_VK_MODULE_WORDS]) {
     enum { MAIN = 1, PUSH, X, Y, Z, SIZE, VOID_T, FN_T, UINT_T, VEC_T, ARGS_T, ARGS_P, PUSH_T,
-           PUSH_P, TAG, LABEL, GROUP, GROUP_P, BOUND };
+           PUSH_P, TAG, LABEL, BOUND };
     const uint32_t code[] = {
         0x07230203, 0x00010500, 0, BOUND, 0,
         2u << 16 | 17, 1,                                 /* Capability Shader */
         2u << 16 | 17, 5347,                              /* PhysicalStorageBufferAddresses */
         3u << 16 | 14, 5348, 1,                           /* MemoryModel */
-        7u << 16 | 15, 5, MAIN, 0x6e69616d, 0, PUSH, GROUP, /* EntryPoint "main" */
+        6u << 16 | 15, 5, MAIN, 0x6e69616d, 0, PUSH,      /* EntryPoint "main" */
         6u << 16 | 16, MAIN, 17, 1, 1, 1,                 /* LocalSize */
         4u << 16 | 71, X, 1, 0, 4u << 16 | 71, Y, 1, 1, 4u << 16 | 71, Z, 1, 2, /* SpecId */
-        4u << 16 | 71, SIZE, 11, 25, 4u << 16 | 71, GROUP, 11, 26, /* WorkgroupSize, -Id */
+        4u << 16 | 71, SIZE, 11, 25,                      /* WorkgroupSize */
         3u << 16 | 71, ARGS_T, 2,                         /* Block, of any list */
         3u << 16 | 71, PUSH_T, 2, 5u << 16 | 72, PUSH_T, 0, 35, 0, /* Block, Offset */
+        5u << 16 | 72, PUSH_T, 1, 35, MOCK_VK_BASE,
         2u << 16 | 19, VOID_T, 3u << 16 | 33, FN_T, VOID_T,
         4u << 16 | 21, UINT_T, 32, 0, 4u << 16 | 23, VEC_T, UINT_T, 3,
         4u << 16 | 50, UINT_T, X, 1, 4u << 16 | 50, UINT_T, Y, 1, 4u << 16 | 50, UINT_T, Z, 1,
         6u << 16 | 51, VEC_T, SIZE, X, Y, Z,
         4u << 16 | 43, UINT_T, TAG, tag,
         2u << 16 | 30, ARGS_T, 4u << 16 | 32, ARGS_P, 5349, ARGS_T,
-        3u << 16 | 30, PUSH_T, ARGS_P, 4u << 16 | 32, PUSH_P, 9, PUSH_T,
+        4u << 16 | 30, PUSH_T, ARGS_P, VEC_T, 4u << 16 | 32, PUSH_P, 9, PUSH_T,
         4u << 16 | 59, PUSH_P, PUSH, 9,
-        4u << 16 | 32, GROUP_P, 1, VEC_T, 4u << 16 | 59, GROUP_P, GROUP, 1,
         5u << 16 | 54, VOID_T, MAIN, 0, FN_T, 2u << 16 | 248, LABEL, 1u << 16 | 253, 1u << 16 | 56
     };
     _Static_assert(sizeof code == MOCK_VK_MODULE_WORDS * 4, "MOCK_VK_MODULE_WORDS is wrong");
@@ -133,12 +132,10 @@ static TEST_UNUSED void mock_vk_lend_module(hcq_program_desc *desc,
 typedef struct mock_vk_module_object {
     mock_vk_object o;
     const mock_vk_kernel *kernel;      /* NULL: nobody told what it does */
-    int part;                          /* changed so that it runs a part of a grid */
 } mock_vk_module_object;
 
 static void mock_vk_module_make(mock_vk_module_object *m, const VkShaderModuleCreateInfo *info) {
     m->kernel = mock_vk_kernel_of(info->pCode, info->codeSize);
-    m->part = m->kernel && info->codeSize != MOCK_VK_MODULE_WORDS * 4;
 }
 
 MOCK_VK_CREATE(ShaderModule, mock_vk_module_object, MODULE, mock_vk_module_make)
@@ -212,8 +209,6 @@ static VkResult mock_vkGetPipelineCacheData(VkDevice handle,
 typedef struct mock_vk_pipeline {
     mock_vk_object o;
     const mock_vk_kernel *kernel;      /* or NULL */
-    uint32_t part;                     /* where push constants say which part of a grid it
-                                          is, 0: it is a whole one */
     uint32_t block[3];
 } mock_vk_pipeline;
 
@@ -244,10 +239,8 @@ static mock_vk_pipeline *mock_vk_pipeline_make(mock_vk_device *d,
         MOCK_VK_OBJECT(mock_vk_layout, info->layout, PIPELINE_LAYOUT, d);
     mock_vk_pipeline *p = mock_vk_new(d, NULL, MOCK_VK_KIND_PIPELINE, sizeof *p);
     p->kernel = m->kernel;
-    p->part = m->part ? layout->push_bytes - 44 : 0;
     mock_vk_specialize(p, info->stage.pSpecializationInfo);
-    mock_vk_check(!p->kernel || p->kernel->block_bytes == 0 ||
-                      layout->push_bytes >= (m->part ? 60u : 8u),
+    mock_vk_check(!p->kernel || layout->push_bytes >= MOCK_VK_BASE + 12,
                   "%u push constants are too few", layout->push_bytes);
     return p;
 }

@@ -84,18 +84,14 @@ static void mock_vk_block_read(mock_vk_queue *q, const mock_vk_kernel *k,
     }
 }
 
-/* A part of a grid is told its first block, its first thread, and the blocks of the
-   whole grid, 16 bytes apart. */
+/* A dispatch is told which block of the grid is its first; the grid is its own. */
 static void mock_vk_run_blocks(const mock_vk_queue *q, const mock_vk_command *c,
                                const uint32_t count[3]) {
     hcq_block b;
     const mock_vk_pipeline *p = c->pipeline;
-    uint32_t grid[3] = {count[0], count[1], count[2]}, base[3] = {0, 0, 0};
-    if (p->part) {
-        memcpy(base, c->push + p->part, sizeof base);
-        memcpy(grid, c->push + p->part + 32, sizeof grid);
-    }
-    b.grid = hcq_dim(grid[0], grid[1], grid[2]);
+    uint32_t base[3];
+    memcpy(base, c->push + MOCK_VK_BASE, sizeof base);
+    b.grid = hcq_dim(count[0], count[1], count[2]);
     b.block = hcq_dim(p->block[0], p->block[1], p->block[2]);
     for (uint32_t z = 0; z < count[2]; z++) {
         for (uint32_t y = 0; y < count[1]; y++) {

@@ -289,16 +289,20 @@ static void blocks_have_to_fit(TEST_ARGS) {
         {ids, {0x80000000u, 0x80000000u, 4}, "2147483648x2147483648x4", "vk_ids"},
     };
     hcq_buffer dst = make_words(T.dev, 4096);
-    ids_args args = {dst.address, 3};
+    const struct { uint64_t dst; uint32_t value; } args = {dst.address, 3};
+    const ids_args own = {dst.address, 3, {2, 1, 1}};
     hcq_dims right = hcq_dim(8, 4, 2), wrong = hcq_dim(8, 4, 1), two = hcq_dim(2, 1, 1);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hcq_queue *bad = make_queue(T.dev, HCQ_COMPUTE);
+        int is_fixed = cases[i].program == fixed;
         log_clear();
-        CHECK_INDEX(hcq_queue_exec(bad, cases[i].program, &args, sizeof args, two,
-                                   cases[i].block), HCQ_ERROR_INVALID);
+        CHECK_INDEX(hcq_queue_exec(bad, cases[i].program,
+                                   is_fixed ? (const void *)&args : (const void *)&own,
+                                   is_fixed ? sizeof args : sizeof own, two, cases[i].block),
+                    HCQ_ERROR_INVALID);
         CHECK(log_has(cases[i].text) && log_has(cases[i].label));
-        CHECK(cases[i].program == ids || log_has("8x4x2"));
+        CHECK(!is_fixed || log_has("8x4x2"));
         hcq_queue_destroy(bad);
     }
     CHECK_INDEX(hcq_queue_exec(q, fixed, &args, sizeof args, hcq_dim(5, 1, 1), right), 0);
@@ -312,8 +316,10 @@ static void blocks_have_to_fit(TEST_ARGS) {
 /* The module, whose "main" gets another name, may lie anywhere and go at once. */
 static void entry_points_by_name(TEST_ARGS) {
     enum { SIZE = sizeof spirv_vk_length };
-    static const char *const wrong[] = {"third", NULL, ""};
-    static const char *const texts[] = {"third", "main", "entry"};
+#define LONG "a_name_of_63_characters_which_no_entry_point_of_this_module_has"
+    static const char *const wrong[] = {"third", NULL, "", LONG, LONG "s"};
+    static const char *const texts[] = {"third", "main", "entry", "no entry point", "name is long"};
+#undef LONG
     static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
     const hcq_dims one = {1, 1, 1};
     uint32_t words[SIZE / 4];
@@ -335,7 +341,7 @@ static void entry_points_by_name(TEST_ARGS) {
         CHECK_BYTES(args[0], want, sizeof want);
     }
     desc.spirv.data = words;
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         desc.spirv.entry = wrong[i];
         REFUSED(&desc, HCQ_ERROR_INVALID, texts[i]);
     }

@@ -1,5 +1,5 @@
 /* replay.h - bound queues: what a submit records anew and what it only writes; grids
-   beyond maxComputeWorkGroupCount, which run in parts that nobody notices. Part of
+   beyond maxComputeWorkGroupCount, which run in parts. Part of
    vulkan.c. */
 #pragma once
 
@@ -157,9 +157,10 @@ static void segments_are_recorded_alone(TEST_ARGS) {
 
 /* ---- grids beyond limits ---- */
 
-static const uint32_t ids_list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_NONE};
+static const uint32_t ids_list[] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_U32,
+                                    HCQ_ARG_U32, HCQ_ARG_NONE};
 
-typedef struct ids_args { uint64_t seen; uint32_t mode; } ids_args;
+typedef struct ids_args { uint64_t seen; uint32_t mode; hcq_dims grid; } ids_args;
 
 static uint32_t ids_mix(uint32_t x, hcq_dims v) {
     return ((x * 31u + v.x) * 31u + v.y) * 31u + v.z;
@@ -209,7 +210,7 @@ static void grids_beyond_limits(TEST_ARGS) {
     hcq_program *ids = make_program(T.dev, "vk_ids", ids_list);
     hcq_buffer seen = make_words(T.dev, MOST + REST), other = make_words(T.dev, 64);
     hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    ids_args args = {seen.address, 3}, beside = {other.address, 4};
+    ids_args args = {seen.address, 3, nine}, beside = {other.address, 4, nine};
     CHECK_INDEX(hcq_queue_fill(q, seen, (MOST + REST) * 4, 0, 4), 0);
     CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, nine, two), 1);
     CHECK_INDEX(hcq_queue_fill(q, other, 64 * 4, 0, 4), 2);
@@ -219,6 +220,9 @@ static void grids_beyond_limits(TEST_ARGS) {
         args.mode = 100 + k;
         CHECK_OK(hcq_queue_update_exec(q, 1, &grid, &block));
         CHECK_OK(hcq_queue_update_arg(q, 1, 1, &args.mode, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 2, &grid.x, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 3, &grid.y, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 4, &grid.z, 4));
         CHECK_OK(k == CASES ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         submit_and_wait(q, T.dev);
         CHECK_IDS(seen, grid, block, args.mode, REST);
@@ -229,6 +233,7 @@ static void grids_beyond_limits(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_fill(q, seen, (MOST + REST) * 4, 0, 4), 0);
     CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, nine, hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, 0, 70001));
+    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 2, 0, 0));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t k = 0; k < 8; k++) {
         static const uint64_t sizes[] = {10, 65535, 65536, 5, 70001, 0, 66000, 1};

@@ -55,47 +55,58 @@ typedef struct module {
 
 #define MODULE(name_) .name = #name_, .words = spirv_##name_, .size = sizeof spirv_##name_
 
-/* args, buffers, uniform, uniform_bytes, push_bytes, block, spec_id, needs, subgroups, type */
+/* args, buffers, uniform, uniform_bytes, push_bytes, base, before_base, block, spec_id, needs,
+   subgroups */
 static const module modules[] = {
     {MODULE(pointer),
-     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {0, 1, 2},
-                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, NO, 0, {1, 1, 1}, {0, 1, 2},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0, 0}},
     {MODULE(pointer), .change = {51, 0, 51, 44}, /* a plain vector of those constants */
-     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {0, 1, 2},
-                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, NO, 0, {1, 1, 1}, {0, 1, 2},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0, 0}},
     {MODULE(pointer_nested),
-     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {8, 4, 1}, {NO, NO, NO},
-                HCQI_VK_NEEDS_ADDRESSES, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, NO, 0, {8, 4, 1}, {NO, NO, NO},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0, 0}},
     {MODULE(pointer_uint64),
-     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO},
-                HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_INT64, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 8, NO, 0, {1, 1, 1}, {NO, NO, NO},
+                HCQI_VK_NEEDS_ADDRESSES | HCQI_VK_NEEDS_INT64, 0, 0, 0}},
     {MODULE(bindings_push),
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 80, {1, 2, 1}, {3, NO, NO},
-                HCQI_VK_NEEDS_FLOAT64, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 80, NO, 0, {1, 2, 1}, {3, NO, NO},
+                HCQI_VK_NEEDS_FLOAT64, 0, 0, 0}},
     {MODULE(size_id),
-     .wanted = {HCQI_VK_ARGS_NONE, 0, NO, 0, 0, {1, 2, 1}, {3, NO, NO},
-                HCQI_VK_NEEDS_LOCAL_SIZE_ID, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_NONE, 0, NO, 0, 0, NO, 0, {1, 2, 1}, {3, NO, NO},
+                HCQI_VK_NEEDS_LOCAL_SIZE_ID, 0, 0, 0}},
     {MODULE(bindings_uniform),
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, 1, 388, 0, {64, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, 1, 388, 0, NO, 0, {64, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(values),
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 0, NO, 0, 8, {1, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 0, NO, 0, 8, NO, 0, {1, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(nothing),
-     .wanted = {HCQI_VK_ARGS_NONE, 0, NO, 0, 0, {32, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_NONE, 0, NO, 0, 0, NO, 0, {32, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(types),
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 3, NO, 0, 3, {1, 1, 1}, {NO, NO, NO},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 3, NO, 0, 3, NO, 0, {1, 1, 1}, {NO, NO, NO},
                 HCQI_VK_NEEDS_INT64 | HCQI_VK_NEEDS_FLOAT64 | HCQI_VK_NEEDS_FLOAT16 |
                     HCQI_VK_NEEDS_INT8 | HCQI_VK_NEEDS_STORAGE16 | HCQI_VK_NEEDS_STORAGE8 |
                     HCQI_VK_NEEDS_ATOMIC64 | HCQI_VK_NEEDS_MEMORY_MODEL |
-                    HCQI_VK_NEEDS_SUBGROUPS | HCQI_VK_NEEDS_PUSH16 | HCQI_VK_NEEDS_PUSH8,
-                VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, 0}},
+                    HCQI_VK_NEEDS_PUSH16 | HCQI_VK_NEEDS_PUSH8,
+                VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, 0, 0}},
     {MODULE(old_block),
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, {7, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, NO, 0, {7, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(two),
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, {16, 1, 1}, {NO, NO, NO}, 0, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 0, NO, 0, {16, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(two), .entry = "two",
-     .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 8, {4, 2, 3}, {NO, NO, NO}, 0, 0, 0}},
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 2, NO, 0, 8, NO, 0, {4, 2, 3}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(two), .entry = "three", .refused = "no entry point \"three\" for compute; it has "
      "\"main\" (compute), \"two\" (compute), \"three\" (vertex)"},
+    {MODULE(base_pointer),
+     .wanted = {HCQI_VK_ARGS_POINTER, 0, NO, 0, 28, 16, 8, {1, 1, 1}, {NO, NO, NO},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0, 0}},
+    {MODULE(base_pointer), .change = {72, 4, 16, 32}, /* elsewhere it is none */
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 0, NO, 0, 44, 32, 8, {1, 1, 1}, {NO, NO, NO},
+                HCQI_VK_NEEDS_ADDRESSES, 0, 0, 0}},
+    {MODULE(base_push),
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, NO, 0, 28, 16, 8, {1, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
+    {MODULE(base_uniform),
+     .wanted = {HCQI_VK_ARGS_BINDINGS, 1, 1, 4, 12, 0, 0, {1, 1, 1}, {NO, NO, NO}, 0, 0, 0, 0}},
     {MODULE(two_uniforms), .refused = "uniform blocks at bindings 1 and 2"},
     {MODULE(both), .refused = "a uniform block and push constants"},
     {MODULE(bindings_push), .change = {71, 3, 1, 2}, .refused = "no storage buffer at binding 1"},
@@ -105,7 +116,7 @@ static const module modules[] = {
     {MODULE(two), .change = {30, 0, 30, 25}, .refused = "binding 0 of set 0 is an image;"},
     {MODULE(two), .change = {30, 0, 30, 27}, .refused = "is an image with a sampler"},
     {MODULE(two), .change = {30, 0, 30, 29}, .refused = "is an array of descriptors"},
-    {MODULE(values), .change = {72, 2, 1, 2}, .refused = "uses id 0"}, /* a member of two */
+    {MODULE(values), .change = {72, 2, 1, 2}, .refused = "has no offsets"}, /* one of two */
     {MODULE(two), .change = {71, 0, 71, 14}, .refused = "those of Vulkan are 0 or 5348"},
     {MODULE(nothing), .change = {15, 4, 0, 0x61616161}, .refused = "does not end"},
 
@@ -155,6 +166,20 @@ static const module modules[] = {
     {MODULE(bindings_push), .args = {U, B, F, B, RAW(48, 16), D, D}}, /* buffers do not count */
     {MODULE(bindings_push), .args = {B, B, U, F},
      .refused = "the shader's block has 80 bytes, the list of arguments makes 8"},
+
+    /* What ends the push constants: a base behind the values, else a value. */
+    {MODULE(base_pointer), .args = {B, U}},
+    {MODULE(base_push), .args = {B, U, F}},
+    {MODULE(base_push), .args = {B, U, F, F, F}},
+    {MODULE(base_push), .args = {B, U, F, RAW(12, 16)}},
+    {MODULE(base_push), .args = {B, U}, .refused = "a number at byte 4, where no argument is"},
+    {MODULE(base_push), .args = {B, U, F, F, F, F},
+     .refused = "the shader's block has 28 bytes, the list of arguments makes 24"},
+    {MODULE(base_push), .args = {B, U, F, F, F, F, D}, .refused = "argument 6 is a value of 8 "
+     "bytes at byte 24; the shader's block has a number of 12 bytes at byte 16"},
+    {MODULE(base_uniform), .args = {B, U}},
+    {MODULE(base_uniform), .args = {B},
+     .refused = "the shader's block has 4 bytes, the list of arguments makes 0"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -194,6 +219,7 @@ static int holds(const module *m, const uint32_t *words, const hcqi_vk_shader *s
     p.code_size = m->size;
     p.shader = *shader;
     assert_true(hcqi_program_layout(&desc, &p.info));
+    hcqi_vk_base_take(&p);
     return hcqi_vk_program_holds(&p, text, text_size);
 }
 
@@ -211,6 +237,7 @@ static void modules_say_what_they_are(TEST_ARGS) {
             taken = holds(m, words, &shader, text, sizeof text);
         } else {
             shader.block_type = 0;     /* an id: whichever */
+            shader.block_is_pushed = 0;
             taken = taken && (m->refused || memcmp(&shader, &m->wanted, sizeof shader) == 0);
         }
         if (taken ? m->refused || text[0] : !m->refused || !strstr(text, m->refused)) {
@@ -391,7 +418,7 @@ static void put_nested(uint32_t depth, uint32_t models, uint32_t variables) {
     put(HCQI_VK_OP_FUNCTION_END, 0u);
 }
 
-/* A walk through all of the third one would not end. */
+/* A walk through all of the third one would not end without its budget. */
 static void nests_end_soon(TEST_ARGS) {
     static const struct { uint32_t depth, models, variables; const char *reason; } cases[] = {
         {1, 2, 0, "2 memory models"}, {40, 1, 0, "is nested too deeply"},
@@ -399,16 +426,12 @@ static void nests_end_soon(TEST_ARGS) {
         {1, 1, 370000, "too large or too tangled"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const hcqi_vk_field field = {0, 0, 4, 0, 0};
         hcqi_vk_shader shader;
         char text[200];
         put_nested(cases[i].depth, cases[i].models, cases[i].variables);
         alarm(60);                     /* 100 ms on an idle machine */
-        size_t size = (size_t)nest_count * 4;
-        int taken = hcqi_vk_shader_read(nest, size, NULL, VERSION, &shader, text, sizeof text);
-        assert_int_equal(taken, cases[i].depth == 30);
-        assert_false(taken && hcqi_vk_block_hold(nest, size, &shader, &field, 1, text,
-                                                 sizeof text));
+        assert_false(hcqi_vk_shader_read(nest, (size_t)nest_count * 4, NULL, VERSION, &shader, text,
+                                         sizeof text));
         alarm(0);
         assert_non_null(strstr(text, cases[i].reason));
     }
