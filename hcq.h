@@ -2472,7 +2472,8 @@ struct hcqi_version {
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run */
-    uint64_t stamp;                    /* last update */
+    uint64_t stamp;                    /* last update, 0 = none */
+    uint32_t newer, older;             /* + 1: updated next, and before it */
     hcq_device *dev;                   /* graph: where it runs, NULL = see its accesses */
     uint64_t dev_serial;
     uint32_t stated, orders;           /* graph: last hcqi_graph.stated, .orders of it + 1 */
@@ -2692,7 +2693,6 @@ struct hcqi_launch {
                                           first, and the last, which is the submission's */
 };
 
-#define HCQI_LOG 64                    /* updates a version may lag behind cheaply */
 #define HCQI_MAGIC_QUEUE 0x48435131u
 #define HCQI_MAGIC_PROGRAM 0x48435132u
 
@@ -2716,8 +2716,8 @@ struct hcq_queue {
     hcqi_patch *patches;
     uint32_t patch_count, patch_capacity;
     uint64_t generation;               /* of the list of commands */
-    uint64_t updates;                  /* count; the last ones are in `log` */
-    uint32_t log[HCQI_LOG];
+    uint64_t updates;                  /* count */
+    uint32_t newest;                   /* updated last, + 1; the others by hcqi_meta.older */
     hcqi_version *versions;            /* to choose from */
     hcqi_version *aside;               /* needed as they are by what is held */
     uint32_t version_count;            /* in both */
@@ -6746,11 +6746,18 @@ static hcq_result hcqi_update_begin(hcq_queue *q, uint32_t index, hcq_command_ki
     return HCQ_OK;
 }
 
-/* Versions find out what they lack from the log, or from the stamps when they
-   lag far behind. */
+/* Versions find out what they lack from the list of what was updated, the latest first. */
 static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index) {
-    q->log[q->updates++ % HCQI_LOG] = index;
-    q->metas[index].stamp = q->updates;
+    hcqi_meta *m = &q->metas[index];
+    if (q->newest != index + 1) {
+        if (m->older != 0) { q->metas[m->older - 1].newer = m->newer; }
+        if (m->newer != 0) { q->metas[m->newer - 1].older = m->older; }
+        if (q->newest != 0) { q->metas[q->newest - 1].newer = index + 1; }
+        m->older = q->newest;
+        m->newer = 0;
+        q->newest = index + 1;
+    }
+    m->stamp = ++q->updates;
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -7478,17 +7485,10 @@ static hcq_result hcqi_version_update(hcqi_version *v, uint32_t i) {
 static hcq_result hcqi_version_catch_up(hcqi_version *v) {
     hcq_queue *q = v->queue;
     hcq_result r = HCQ_OK;
-    uint64_t lag = q->updates - v->applied;
     v->has_variables = 0; /* the recording's own values are back */
-    if (lag <= HCQI_LOG) {
-        for (uint64_t k = v->applied; r == HCQ_OK && k < q->updates; k++) {
-            uint32_t i = q->log[k % HCQI_LOG]; /* later updates of it come later */
-            if (q->metas[i].stamp == k + 1) { r = hcqi_version_update(v, i); }
-        }
-    } else {
-        for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) {
-            if (q->metas[i].stamp > v->applied) { r = hcqi_version_update(v, i); }
-        }
+    for (uint32_t at = q->newest; r == HCQ_OK && at != 0; at = q->metas[at - 1].older) {
+        if (q->metas[at - 1].stamp <= v->applied) { break; }
+        r = hcqi_version_update(v, at - 1);
     }
     if (r != HCQ_OK) {
         v->generation = 0;
@@ -8687,6 +8687,7 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->arena_size = 0;
     q->label_size = 0;
     q->patch_count = 0;
+    q->newest = 0;
     q->variable_mask = 0;
     if (q->graph != NULL) { hcqi_graph_clear(q); }
     q->sticky = HCQ_OK;

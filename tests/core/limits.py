@@ -15,7 +15,7 @@ HEADERS = ["hcq.h", "hcq_cpu.h", "hcq_vulkan.h", "hcq_cuda.h"]
 # TESTS or - REASON: NAME or NAME=VALUE ... ; '*' in a name: any. The first row counts.
 TABLE = """
 - flags, keys, kinds, marks, versions: HCQ_VERSION_* HCQ_FEATURE_* HCQ_DEVICE_* HCQ_CPU_*
-    HCQI_JOB_* HCQI_VK_NEEDS_* HCQ_PACKET_CHANGES HCQ_HOST_VISIBLE HCQ_NO_CACHE HCQ_ZEROED
+    HCQI_IN_LAUNCH HCQI_VK_NEEDS_* HCQ_PACKET_CHANGES HCQ_HOST_VISIBLE HCQ_NO_CACHE HCQ_ZEROED
     HCQI_READ HCQI_WRITE HCQI_RELATIVE HCQ_OVERLAP HCQ_UNORDERED HCQ_STEP HCQ_COPY_LISTS
     HCQ_VALIDATE HCQI_MAGIC_* HCQI_PACKET_* HCQI_TAG HCQI_PART_* HCQ_PART_* HCQ_COMMAND_WAIT
     HCQ_CUDA_* HCQ_VULKAN_* HCQ_QUERY_BACKEND HCQ_BACKEND_VERSION HCQI_CUDA_POOLED
@@ -29,6 +29,8 @@ TABLE = """
 - the size of an enumeration, a sum of macros: HCQI_RESULT_MAX HCQI_VK_*_NEEDED
     HCQI_CUDA_NEEDED_COUNT
 - sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
+- how memory is laid out: HCQI_PIECE_HEAD
+- a label's length, escaped: HCQI_NAME_BYTES
 - how fast: .spin_ns .cache_bytes HCQI_SHELVES HCQI_CPU_LINE HCQI_CPU_CHUNKS HCQI_CPU_AHEAD
     HCQI_CPU_LAP HCQI_CPU_T[A-QS-Z]* HCQI_CPU_ROOM HCQI_CPU_LOST_* HCQI_CPU_*_PS
     HCQI_CUDA_POOL_KEEP HCQI_CUDA_WORD_BYTES HCQI_VK_BUCKETS
@@ -56,11 +58,11 @@ as_many_lanes_as_fit: HCQI_MAX_LANES=16 HCQI_CPU_LANES=8 HCQI_CUDA_LANES=8 HCQI_
 as_many_empties_as_fit: HCQI_MAX_EMPTIES=4000
 graphs_on_as_many_lanes_as_fit: HCQI_MAX_SLICES=64 HCQI_COPY_BYTES=16384
 any_number_of_earlier_launches: HCQI_MAX_EARLIER=8
+profile_of_a_queue profile_overflows: HCQI_REPORT_STEP=256
 signal_values: HCQI_MAX_VALUE
 any_number_of_waits any_number_of_running_lanes sixteen_queues_at_most: HCQI_BATCH_WAITS=16
 waits_of_many_points: HCQI_SLEEPER_POINTS=16
 promises_in_one_place: HCQI_PROMISES=16384
-any_number_of_updates: HCQI_LOG=64
 explain_long_chains: HCQI_PATH=64
 zeros_around_every_size: HCQI_ZERO_BYTES=16384
 handles_never_come_again: HCQI_SLOT_BITS=20 HCQI_SERIAL_MASK
