@@ -12830,15 +12830,25 @@ static void hcqi_program_unlist(hcq_program *p) {
     p->prev = NULL;
 }
 
+/* Its code on a device that closes, or where that is NULL on all of them. */
+static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
+    hcqi_code **link = &p->codes;
+    while (*link != NULL) {
+        hcqi_code *c = *link;
+        if (dev != NULL && c->dev != dev) {
+            link = &c->next;
+            continue;
+        }
+        *link = c->next;
+        c->dev->backend->program_destroy(c->dev->self, c->code);
+        hcqi_delete(&p->dev->hooks, c, sizeof *c);
+    }
+}
+
 static void hcqi_program_unref(hcq_program *p) {
     if (--p->refs != 0) { return; }
     hcq_device *dev = p->dev;
-    while (p->codes != NULL) {
-        hcqi_code *c = p->codes;
-        p->codes = c->next;
-        c->dev->backend->program_destroy(c->dev->self, c->code);
-        hcqi_delete(&dev->hooks, c, sizeof *c);
-    }
+    hcqi_program_unload(p, NULL);
     hcqi_program_unlist(p);
     hcqi_delete(&dev->hooks, p->strings, p->strings_size);
     p->magic = 0;
@@ -15140,9 +15150,10 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     hcqi_enter();
     if (r == HCQ_OK) { r = hcqi_device_enlist(dev); }
     hcqi_leave();
-    *out = dev;
-    if (r == HCQ_OK) { return HCQ_OK; }
-    *out = NULL;
+    if (r == HCQ_OK) {
+        *out = dev;
+        return HCQ_OK;
+    }
     hcqi_device_undo(dev);
     hcqi_enter();
     hcqi_device_unref(dev);
@@ -15346,13 +15357,7 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
         }
     }
     for (hcq_program *p = other->programs; p != NULL; p = p->next) {
-        hcqi_code **link = &p->codes;
-        while (*link != NULL && (*link)->dev != dev) { link = &(*link)->next; }
-        hcqi_code *c = *link;
-        if (c == NULL) { continue; }
-        *link = c->next;
-        dev->backend->program_destroy(dev->self, c->code);
-        hcqi_delete(&p->dev->hooks, c, sizeof *c);
+        hcqi_program_unload(p, other == dev ? NULL : dev);
     }
     if (eager != NULL && (other == dev || eager->dev == dev)) {
         hcqi_signal_unref(eager);
