@@ -338,6 +338,25 @@ static void a_place_is_taken_again(TEST_ARGS) {
     WAIT_OK(done);
 }
 
+/* A graph names a program whose device closes, and then a second one that ran it, too. */
+static void a_program_outlives_its_devices(TEST_ARGS) {
+    SKIP_IF(!devices_share_memory(), "devices do not see each other's memory");
+    hcq_device *closes[2] = {test_open(0, NULL), test_open(0, NULL)};
+    hcq_device *device = test_open(0, NULL);
+    hcq_buffer x = make_words(closes[0], 16);
+    hcq_program *add = make_add(closes[0]);
+    hcq_queue *q = make_queue(closes[0], HCQ_COMPUTE), *g;
+    CHECK_OK(hcq_queue_create(device, HCQ_GRAPH, &g));
+    CHECK_INDEX(record_add(q, add, x, 0, 1), 0);
+    CHECK_INDEX(record_add(g, add, x, 0, 1), 0);
+    for (int i = 0; i < 2; i++) {
+        RUN_OK(q, closes[1 - i]);
+    }
+    CHECK_OK(hcq_close(closes[0]));
+    CHECK_OK(hcq_close(closes[1]));
+    CHECK_OK(hcq_close(device));       /* and with it the graph */
+}
+
 /* Closing ends what is held, of this device and of those who wait for it, and
    gives everything back (the teardown counts). */
 static void close_with_held_memory(TEST_ARGS) {
@@ -366,4 +385,5 @@ static void close_with_held_memory(TEST_ARGS) {
     TEST(the_end_does_not_wait_for_others), TEST(close_with_failures_above_others), \
     TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
     TEST(free_after_and_a_device_that_goes), TEST(memory_outlives_running_work), \
-    TEST(a_place_is_taken_again), TEST(close_with_held_memory)
+    TEST(a_place_is_taken_again), TEST(a_program_outlives_its_devices), \
+    TEST(close_with_held_memory)
