@@ -14872,8 +14872,8 @@ static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc
     if (desc == NULL && registry != NULL) { memory = &registry->hooks; }
     hcq_memory_hooks hooks = hcqi_hooks(memory);
     hcq_driver *driver = HCQI_CAST(hcq_driver *, hcqi_new(&hooks, sizeof *driver));
-    hcq_result r = driver == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
-    if (backend == NULL) { r = HCQ_ERROR_NO_DEVICE; }
+    hcq_result r = backend == NULL ? HCQ_ERROR_NO_DEVICE
+                   : driver == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
     if (r == HCQ_OK) {
         hcqi_sys_fork_watch();
         driver->forks = hcqi_core.forks;
@@ -15069,7 +15069,7 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
 /* What hcq_device_info_get answers: what the driver listed, and what opening found. */
 static void hcqi_device_describe(hcq_device *dev) {
     hcq_device_info *info = &dev->info;
-    memcpy(info->name, dev->caps.name, sizeof info->name - 1);
+    snprintf(info->name, sizeof info->name, "%.95s", dev->caps.name);
     info->compute_lanes = dev->compute_lanes;
     info->copy_lanes = dev->copy_lanes;
     info->memory_bytes = dev->caps.memory_bytes;
