@@ -3775,6 +3775,16 @@ static hcq_result hcqi_leave_with(hcq_result result) {
     return result;
 }
 
+/* hcqi_refuse, and lets go of the lock. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_leave_refusing(hcq_device *dev, hcq_result result,
+                                                        const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_log_va(dev, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
 /* The same without the lock held. */
 static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse_alone(hcq_device *dev, hcq_result result,
                                                       const char *format, ...) {
@@ -3854,8 +3864,7 @@ static hcq_result hcqi_device_enter_by(const hcq_device *dev, hcq_device *log) {
     hcqi_enter();
     if (hcqi_device_open(dev)) { return HCQ_OK; }
     hcq_result r = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
-    return hcqi_leave_with(hcqi_refuse(log, r, "device: %s",
-                                       dev == NULL ? "is NULL" : "was closed"));
+    return hcqi_leave_refusing(log, r, "device: %s", dev == NULL ? "is NULL" : "was closed");
 }
 
 static hcq_result hcqi_device_enter(const hcq_device *dev) {
@@ -8039,7 +8048,8 @@ static hcq_result hcqi_signal_check(hcqi_version *v, const hcq_packet *p) {
         return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
                            "queue '%s': command %u signals %llu, as submission #%llu of %s does",
                            v->recording.label, p->index, (unsigned long long)p->u.sync.value,
-                           (unsigned long long)other->job->submission, other->job->lane->dev->label);
+                           (unsigned long long)other->job->submission,
+                           other->job->lane->dev->label);
     }
     s->check_mark = hcqi_core.check_mark;
     s->check_value = p->u.sync.value;
@@ -8193,7 +8203,8 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
         if (other != NULL) {
             return hcqi_refuse(s->dev, HCQ_ERROR_INVALID,
                                "signals: number %u, %llu, is raised by submission #%llu of %s", i,
-                               (unsigned long long)value, (unsigned long long)other->job->submission,
+                               (unsigned long long)value,
+                               (unsigned long long)other->job->submission,
                                other->job->lane->dev->label);
         }
         t->check_mark = hcqi_core.check_mark;
@@ -8590,7 +8601,7 @@ HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submiss
     hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
     hcq_result r = hcqi_device_enter(device);
     if (r == HCQ_OK && submissions == NULL && count != 0) {
-        r = hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "submissions: is NULL"));
+        r = hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "submissions: is NULL");
     } else if (r == HCQ_OK) {
         r = hcqi_leave_with(hcqi_submit_all(device, submissions, count, &done));
     }
@@ -8635,10 +8646,10 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
     if (queue == NULL) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "queue: is NULL"));
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "queue: is NULL");
     }
     if (kind != HCQ_COMPUTE && kind != HCQ_COPY && kind != HCQ_GRAPH) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "kind: %d", (int)kind));
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "kind: %d", (int)kind);
     }
     hcq_result r = hcqi_queue_new(device, kind, queue);
     if (r == HCQ_OK && kind == HCQ_GRAPH) {
@@ -8788,18 +8799,13 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
 
 HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_signal *signal) {
     hcqi_signal *s;
-    if (signal != NULL) { signal->id = 0; }
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    if (signal == NULL || value > HCQI_MAX_VALUE) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s",
-                                           signal == NULL ? "signal: is NULL"
-                                                          : "value: above INT64_MAX"));
-    }
-    hcq_result r = hcqi_signal_new(device, HCQI_USER, value, &s);
-    if (r != HCQ_OK) {
-        return hcqi_leave_with(hcqi_refuse(device, r, "signal: %s", hcq_result_text(r)));
-    }
+    const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
+    if (signal == NULL) { bad = "signal: is NULL"; } else { signal->id = 0; }
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (bad != NULL) { return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s", bad); }
+    r = hcqi_signal_new(device, HCQI_USER, value, &s);
+    if (r != HCQ_OK) { return hcqi_leave_refusing(device, r, "signal: %s", hcq_result_text(r)); }
     *signal = hcqi_signal_handle(s);
     return hcqi_leave_with(r);
 }
@@ -8826,13 +8832,21 @@ static hcqi_signal *hcqi_signal_enter(hcq_signal signal) {
     return NULL;
 }
 
+/* The same for what only the user's own signals can do; anything but HCQ_OK: unlocked
+   again. `bad`: what else is wrong with the call, or NULL. */
+static hcq_result hcqi_signal_enter_own(hcq_signal signal, const char *bad, hcqi_signal **out) {
+    hcqi_signal *s = *out = hcqi_signal_enter(signal);
+    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    if (s->kind != HCQI_USER) { bad = "signal: is a timeline"; }
+    if (bad == NULL) { return HCQ_OK; }
+    return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "%s", bad);
+}
+
 /* Gives up `handles` references, all of them for a plain destroy. */
 static hcq_result hcqi_signal_release(hcq_signal signal, uint32_t handles) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (s->kind != HCQI_USER) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
-    }
+    hcqi_signal *s;
+    hcq_result r = hcqi_signal_enter_own(signal, NULL, &s);
+    if (r != HCQ_OK) { return r; }
     if (s->handles > handles) {
         s->handles -= handles;
         return hcqi_leave_with(HCQ_OK);
@@ -8852,11 +8866,9 @@ HCQI_DEF hcq_result hcq_signal_release(hcq_signal signal) {
 }
 
 HCQI_DEF hcq_result hcq_signal_retain(hcq_signal signal) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (s->kind != HCQI_USER) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
-    }
+    hcqi_signal *s;
+    hcq_result r = hcqi_signal_enter_own(signal, NULL, &s);
+    if (r != HCQ_OK) { return r; }
     s->handles++;
     return hcqi_leave_with(HCQ_OK);
 }
@@ -8865,7 +8877,7 @@ HCQI_DEF hcq_result hcq_signal_label(hcq_signal signal, const char *label) {
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
     if (label == NULL) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "label: is NULL"));
+        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "label: is NULL");
     }
     hcqi_copy_label(s->label, label);
     return hcqi_leave_with(HCQ_OK);
@@ -8880,26 +8892,33 @@ HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
     if (value == NULL) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "value: is NULL"));
+        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "value: is NULL");
     }
     hcqi_signal_refresh(s);
     *value = s->kind == HCQI_EXACT ? s->dev->done_prefix : s->value;
     return hcqi_leave_with(s->failure);
 }
 
-HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
+HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns) {
     hcqi_signal *s = hcqi_signal_enter(signal);
     if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    hcqi_signal_refresh(s);
-    hcq_result r = s->failure;
-    if (r != HCQ_OK) { return hcqi_leave_with(r); }
-    if (s->kind != HCQI_USER) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "signal: is a timeline"));
+    if (device_ns == NULL) {
+        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "device_ns: is NULL");
     }
+    hcqi_signal_refresh(s);
+    *device_ns = s->timestamp;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
+    hcqi_signal *s;
+    hcq_result r = hcqi_signal_enter_own(signal, NULL, &s);
+    if (r != HCQ_OK) { return r; }
+    hcqi_signal_refresh(s);
+    if (s->failure != HCQ_OK) { return hcqi_leave_with(s->failure); }
     if (value <= s->value || value > HCQI_MAX_VALUE) {
-        r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "value: %llu, the signal is at %llu",
-                        (unsigned long long)value, (unsigned long long)s->value);
-        return hcqi_leave_with(r);
+        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "value: %llu, the signal is at %llu",
+                                   (unsigned long long)value, (unsigned long long)s->value);
     }
     s->source_epoch = 0;
     hcqi_signal_raise(s, value);
@@ -8907,13 +8926,10 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
 }
 
 HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (s->kind != HCQI_USER || (int)result >= 0) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "%s",
-                                           s->kind != HCQI_USER ? "signal: is a timeline"
-                                                                : "result: is not an error"));
-    }
+    hcqi_signal *s;
+    const char *bad = (int)result >= 0 ? "result: is not an error" : NULL;
+    hcq_result r = hcqi_signal_enter_own(signal, bad, &s);
+    if (r != HCQ_OK) { return r; }
     hcqi_signal_refresh(s);
     if (s->failure == HCQ_OK) { hcqi_signal_fail_from(s, s->value + 1, result); }
     return hcqi_leave_with(HCQ_OK);
@@ -8957,32 +8973,18 @@ static int hcqi_signal_awaited(const hcqi_signal *s) {
 }
 
 HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
+    hcqi_signal *s;
+    const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
+    hcq_result r = hcqi_signal_enter_own(signal, bad, &s);
+    if (r != HCQ_OK) { return r; }
     hcqi_reap_all();
-    hcq_result r = HCQ_OK;
-    if (s->kind != HCQI_USER || value > HCQI_MAX_VALUE) {
-        r = hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "%s",
-                        s->kind != HCQI_USER ? "signal: is a timeline" : "value: above INT64_MAX");
-    } else if (s->uses != 0 || hcqi_signal_has_waiters(s) || hcqi_signal_awaited(s)) {
-        r = hcqi_refuse(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
-    } else {
-        s->value = value;
-        s->failure = HCQ_OK;
-        s->timestamp = 0;
-        hcqi_core.changed = 1;
+    if (s->uses != 0 || hcqi_signal_has_waiters(s) || hcqi_signal_awaited(s)) {
+        return hcqi_leave_refusing(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
     }
-    return hcqi_leave_with(r);
-}
-
-HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (device_ns == NULL) {
-        return hcqi_leave_with(hcqi_refuse(s->dev, HCQ_ERROR_INVALID, "device_ns: is NULL"));
-    }
-    hcqi_signal_refresh(s);
-    *device_ns = s->timestamp;
+    s->value = value;
+    s->failure = HCQ_OK;
+    s->timestamp = 0;
+    hcqi_core.changed = 1;
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -9610,11 +9612,10 @@ static hcq_result hcqi_submit_and_wait(hcq_device *dev, const hcq_submission *su
     hcq_result r = hcqi_device_enter(dev);
     if (r != HCQ_OK) { return r; }
     if (submissions == NULL && count != 0) {
-        return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_INVALID, "submissions: is NULL"));
+        return hcqi_leave_refusing(dev, HCQ_ERROR_INVALID, "submissions: is NULL");
     }
     if (timeout_ns != 0 && hcqi_in_callback()) {
-        return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK,
-                                           "submit_and_wait: in a callback"));
+        return hcqi_leave_refusing(dev, HCQ_ERROR_WOULD_BLOCK, "submit_and_wait: in a callback");
     }
     r = hcqi_submit_all(dev, submissions, count, done);
     if (r != HCQ_OK || done->value == 0) { return hcqi_leave_with(r); }
@@ -9653,7 +9654,7 @@ static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
     n->id = hcqi_slots_put(dev, &dev->notices, n, &why);
     if (n->id == 0) {
         hcqi_pool_put(&dev->notice_pool, n);
-        return hcqi_leave_with(hcqi_refuse(dev, why, "notification: %s", hcq_result_text(why)));
+        return hcqi_leave_refusing(dev, why, "notification: %s", hcq_result_text(why));
     }
     n->wait.signal = s;
     n->wait.value = point.value;
@@ -10476,8 +10477,8 @@ static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_ring *ring, hcqi_e
         if (s->users == 0 && (number == 0 || s->number < number)) { number = s->number; }
     }
     if (!e->silent && hcqi_is_stuck(dev, number)) {
-        return hcqi_leave_with(hcqi_refuse(dev, HCQ_ERROR_LIMIT,
-                                           "%s: the staging memory belongs to held work", e->what));
+        return hcqi_leave_refusing(dev, HCQ_ERROR_LIMIT,
+                                   "%s: the staging memory belongs to held work", e->what);
     }
     hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
     if (number == 0 && left != 0) { hcqi_event_wait(left); }
@@ -14044,8 +14045,8 @@ HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *ev
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
     if (count == NULL || (events == NULL && capacity != 0)) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s: is NULL",
-                                           count == NULL ? "count" : "events"));
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL",
+                                   count == NULL ? "count" : "events");
     }
     hcqi_reap_device(device);
     const hcqi_profile *p = device->profile;
@@ -14565,7 +14566,7 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const char *what) {
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK || out != NULL) { return r; }
-    return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_INVALID, "%s: is NULL", what));
+    return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL", what);
 }
 
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
@@ -14767,9 +14768,8 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
     registry = hcqi_registry_of(registry);
     int known = hcqi_registry_at(registry, backend) != registry->count;
     if (known || registry->count == HCQI_MAX_BACKENDS) {
-        return hcqi_leave_with(hcqi_refuse(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
-                                           "backend: '%s', one of %u", backend->name,
-                                           registry->count));
+        return hcqi_leave_refusing(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
+                                   "backend: '%s', one of %u", backend->name, registry->count);
     }
     hcqi_registry_add(registry, backend);
     return hcqi_leave_with(HCQ_OK);
@@ -14780,7 +14780,7 @@ HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_ba
     registry = hcqi_registry_of(registry);
     uint32_t at = hcqi_registry_at(registry, backend);
     if (at == registry->count) {
-        return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_INVALID, "backend: is not registered"));
+        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "backend: is not registered");
     }
     registry->count--;
     memmove(&registry->factories[at], &registry->factories[at + 1],
@@ -15245,7 +15245,7 @@ HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
     }
     if (open) { device->handles--; }
     if (open || hcqi_closed_release(device)) { return hcqi_leave_with(HCQ_OK); }
-    return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_CLOSED, "device: was closed"));
+    return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
 }
 
 HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
@@ -15418,10 +15418,10 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
     if (device == NULL) { return HCQ_OK; }
     hcqi_enter();
     if (!hcqi_device_open(device)) {
-        return hcqi_leave_with(hcqi_refuse(NULL, HCQ_ERROR_CLOSED, "device: was closed"));
+        return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
     }
     if (hcqi_in_callback()) {
-        return hcqi_leave_with(hcqi_refuse(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback"));
+        return hcqi_leave_refusing(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
     }
     if (device->close_runs) {
         hcqi_refuse(device, HCQ_ERROR_BUSY, "close: runs in another thread");
