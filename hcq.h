@@ -13202,9 +13202,9 @@ HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) 
 
 /* ========================================================================== */
 /* ---- a profile as text -------------------------------------- >>reporting - */
-/* What the devices recorded, copied by >>profiling, is written as a trace, as a page,
-   which is that trace and a script that draws it, or as a table, into a text or a
-   file. All numbers are made from integers: what "%f" prints depends on the
+/* What devices recorded, copied by >>profiling, is written as a trace, as a page,
+   which is that trace and a script that draws it, or as a table, into a text or
+   a file. All numbers are made from integers: what "%f" prints depends on the
    program's locale. */
 
 #define HCQI_NAME_BYTES 192            /* a label's 31, each "\\u1234", in quotes */
@@ -13279,7 +13279,7 @@ static uint32_t hcqi_utf8(const char *text) {
     return wrong ? 0 : n;
 }
 
-/* A label as plain text, or as a JSON string, which may also stand in a page's script. */
+/* A label as plain text, or as a JSON string, which may stand in a page, too. */
 static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *label, int json) {
     char *to = out;
     if (json) { *to++ = '"'; }
@@ -13474,7 +13474,7 @@ static const char *const hcqi_page[] = {
     "#legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;\n"
     "  margin-right: 6px }\n"
     "#legend small { font-size: 12px; margin-left: 7px }\n"
-    "svg { display: block; width: 100% }\n"
+    "body > svg { display: block; width: 100% }\n"
     "#axis { position: sticky; top: 0; background: var(--bg);\n"
     "  border-bottom: 1px solid var(--line) }\n"
     "#chart { cursor: grab; touch-action: pan-y; user-select: none }\n"
@@ -13588,7 +13588,7 @@ static const char *const hcqi_page[] = {
     "    'clocks \\u00b1 ' + duration(F.clock_error_ns)].join(DOT);\n"
     "  const lost = F.lost_events;\n"
     "  html('b', id('facts'), lost ? DOT + count(lost, 'event') + ' lost' : '');\n"
-    "  const busy = ranked.reduce((sum, n) => sum + n.time, 0) || 1;\n"
+    "  const busy = S.reduce((sum, s) => sum + s.time, 0) || 1;\n"
     "  for (const n of ranked.slice(0, MOST_NAMES)) {\n"
     "    const chip = html('span', id('legend'), '');\n"
     "    html('i', chip, '').style.background = n.colour;\n"
@@ -13631,15 +13631,14 @@ static const char *const hcqi_page[] = {
     "    lane.bars = svg('g', g, {});\n"
     "    y += height + 6;\n"
     "  }\n"
-    "  const defs = svg('defs', chart, {}), clip = svg('clipPath', defs, { id: 'plot' });\n"
-    "  svg('rect', clip, { x: left, y: 0, width: right - left, height: y });\n"
     "  for (const colour of ['arrow', 'hot']) {\n"
-    "    const marker = svg('marker', defs, { id: 'at-' + colour, viewBox: '0 0 8 8', refX: 7,\n"
+    "    const marker = svg('marker', chart, { id: 'at-' + colour, viewBox: '0 0 8 8', refX: 7,\n"
     "      refY: 4, orient: 'auto', markerWidth: 5.5, markerHeight: 5.5 });\n"
     "    svg('path', marker, { d: 'M0 .8L8 4L0 7.2z', style: `fill:var(--${colour})` });\n"
     "  }\n"
-    "  arrowsAt = svg('g', chart, { 'clip-path': 'url(#plot)' });\n"
-    "  hotAt = svg('g', chart, { 'clip-path': 'url(#plot)' });\n"
+    "  const box = { x: left, y: 0, width: right - left, height: y }; // cuts off what leaves it\n"
+    "  box.viewBox = Object.values(box).join(' ');\n"
+    "  [arrowsAt, hotAt] = [svg('svg', chart, box), svg('svg', chart, box)];\n"
     "  chart.setAttribute('height', y);\n"
     "  draw();\n"
     "}\n"
@@ -13828,9 +13827,9 @@ static void hcqi_report_write(hcqi_sink *s, const hcqi_report *r, hcq_profile_fo
 /* ---- profile --------------------------------------------- >>profiling - */
 /* A version that is encoded while the device is profiled has timestamps between
    its commands. They are read when its job is over, before anybody else gets the
-   version, and become events in a ring. A command has two places: its number in a
-   launch, and its epoch in a lane; what waited is a flow from place to place, in a
-   ring, too. A report copies both rings, and finds the flows' ends. */
+   version, and become events in a ring. A command is at two sites: its number in
+   a launch, and its epoch in a lane. A wait is a flow from site to site, in a
+   ring, too. A report copies both rings and finds the flows' ends. */
 
 static int hcqi_profile_on(const hcq_device *dev) {
     return dev->profile != NULL && dev->profile->on;
@@ -13991,10 +13990,9 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
             r = hcqi_refuse_alone(device, HCQ_ERROR_OUT_OF_MEMORY, "profile: out of memory");
         }
     }
-    if (r == HCQ_OK) {
-        hcqi_profile *old;
+    if (p != NULL) {
         hcqi_enter();
-        old = device->profile;
+        hcqi_profile *old = device->profile;
         p->clock = clock;
         p->first = device->next_number;
         p->on = 1;
@@ -14062,18 +14060,40 @@ HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *ev
 
 /* ---- as a report ---- */
 
-static void hcqi_report_span(hcqi_report *r, hcq_device *dev, const hcq_clock *clock,
-                             uint32_t track, const hcqi_event *e) {
-    hcqi_span *s = &r->spans[r->span_count++];
-    s->event = hcqi_profile_public(dev, clock, e);
-    s->launch = hcqi_launch_site(e->launch, e->command);
-    s->lane = hcqi_lane_site(dev->serial, e->lane, e->epoch);
-    s->track = track + e->lane;
-    if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }
-    r->end_ns = hcqi_later(r->end_ns, s->event.end_ns);
+/* Copies the next events and flows of those that there were, less what has been
+   overwritten since; with the lock. */
+static void hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *was,
+                              uint32_t track, uint64_t *event, uint64_t *flow) {
+    const hcqi_profile *p = dev->profile;
+    *event = hcqi_later(*event, hcqi_profile_oldest(p, p->added));
+    *flow = hcqi_later(*flow, hcqi_profile_oldest(p, p->flowed));
+    for (int i = 0; i < HCQI_REPORT_STEP && *event < was->added; i++) {
+        const hcqi_event *e = &p->events[(*event)++ % p->capacity];
+        hcqi_span *s = &r->spans[r->span_count++];
+        s->event = hcqi_profile_public(dev, &was->clock, e);
+        s->launch = hcqi_launch_site(e->launch, e->command);
+        s->lane = hcqi_lane_site(dev->serial, e->lane, e->epoch);
+        s->track = track + e->lane;
+        if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }
+        r->end_ns = hcqi_later(r->end_ns, s->event.end_ns);
+    }
+    for (int i = 0; i < HCQI_REPORT_STEP && *flow < was->flowed; i++) {
+        r->flows[r->flow_count++] = p->flows[(*flow)++ % p->capacity];
+    }
 }
 
-static void hcqi_report_tracks(hcqi_report *r, const hcq_device *dev, uint32_t index) {
+/* Copies what there is when it begins, a piece each time that it has the lock;
+   memory is taken without. A new profile, which ends it, has another first
+   submission, or less in it. */
+static hcq_result hcqi_report_device(hcqi_report *r, hcq_device *dev, uint32_t index) {
+    uint32_t spans = r->span_count, track = r->track_count;
+    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + HCQI_MAX_LANES)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    hcqi_enter();
+    if (!hcqi_device_open(dev)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
+    if (dev->profile == NULL) { return hcqi_leave_with(HCQ_OK); }
+    const hcqi_profile was = *dev->profile;
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         hcqi_track *t = &r->tracks[r->track_count++];
         memcpy(t->device, dev->label, sizeof t->device);
@@ -14081,45 +14101,24 @@ static void hcqi_report_tracks(hcqi_report *r, const hcq_device *dev, uint32_t i
         t->kind = dev->lanes[k].base.kind;
         t->lane = dev->lanes[k].base.index;
     }
-}
-
-/* Copies what there is when it begins, a piece each time that it has the lock; memory
-   is taken without. A new profile, which has another first submission, ends it. */
-static hcq_result hcqi_report_device(hcqi_report *r, hcq_device *dev, uint32_t index) {
-    uint32_t spans = r->span_count, track = r->track_count;
-    hcqi_enter();
-    if (!hcqi_device_open(dev)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
-    const hcqi_profile *p = dev->profile;
-    if (p == NULL) { return hcqi_leave_with(HCQ_OK); }
-    const hcqi_profile was = *p;
     hcqi_leave();
     uint64_t event = hcqi_profile_oldest(&was, was.added);
     uint64_t flow = hcqi_profile_oldest(&was, was.flowed);
-    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + HCQI_MAX_LANES) ||
-        !HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + was.added - event) ||
+    if (!HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + was.added - event) ||
         !HCQI_GROW(&r->hooks, r->flows, r->flow_room, r->flow_count + was.flowed - flow)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
-    for (int more = 1; more;) {
+    for (int same = 1; same && (event < was.added || flow < was.flowed); hcqi_leave()) {
         hcqi_enter();
-        p = hcqi_device_open(dev) ? dev->profile : NULL;
-        if (p == NULL || p->first != was.first) { break; }
-        if (r->track_count == track) { hcqi_report_tracks(r, dev, index); }
-        event = hcqi_later(event, hcqi_profile_oldest(p, p->added));
-        flow = hcqi_later(flow, hcqi_profile_oldest(p, p->flowed));
-        for (int i = 0; i < HCQI_REPORT_STEP && event < was.added; i++, event++) {
-            hcqi_report_span(r, dev, &was.clock, track, &p->events[event % p->capacity]);
-        }
-        for (int i = 0; i < HCQI_REPORT_STEP && flow < was.flowed; i++, flow++) {
-            r->flows[r->flow_count++] = p->flows[flow % p->capacity];
-        }
-        more = event < was.added || flow < was.flowed;
-        if (more) { hcqi_leave(); }
+        const hcqi_profile *p = hcqi_device_open(dev) ? dev->profile : NULL;
+        same = p != NULL && p->first == was.first && p->added >= was.added &&
+               p->flowed >= was.flowed;
+        if (same) { hcqi_report_piece(r, dev, &was, track, &event, &flow); }
     }
     r->lost += was.added - (r->span_count - spans);
     r->synchronizations += was.synchronizations;
     r->error_ns = hcqi_later(r->error_ns, was.clock.error_ns);
-    return hcqi_leave_with(HCQ_OK);
+    return HCQ_OK;
 }
 
 /* Where a span is. Sorted, so that flows find it. */
@@ -14191,12 +14190,10 @@ static hcq_result hcqi_profile_clock(hcq_device *dev) {
                 hcq_sys_now_ns() - dev->profile->clock.host_ns < 1000000000;
     hcqi_reap_device(dev); /* events of what is over */
     hcqi_leave();
-    if (fresh) { return HCQ_OK; }
-    hcq_result r = hcq_device_clock(dev, &clock);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_device_enter(dev);
-    if (r != HCQ_OK) { return r; }
-    if (dev->profile != NULL) { dev->profile->clock = clock; }
+    hcq_result r = fresh ? HCQ_OK : hcq_device_clock(dev, &clock);
+    if (fresh || r != HCQ_OK) { return r; }
+    hcqi_enter();
+    if (hcqi_device_open(dev) && dev->profile != NULL) { dev->profile->clock = clock; }
     return hcqi_leave_with(HCQ_OK);
 }
 
