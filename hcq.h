@@ -9950,23 +9950,19 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
 }
 
 /* A cached block, under a new record should recordings still name the old. */
-static hcqi_allocation *hcqi_freed_reuse(hcqi_allocation *a) {
-    hcqi_allocation *now = a->names == 0 ? a : hcqi_allocation_new(a->dev);
-    if (now == NULL) { return NULL; }
+static hcq_result hcqi_freed_reuse(hcqi_allocation **block) {
+    hcqi_allocation *a = *block, *now = a->names == 0 ? a : hcqi_allocation_new(a->dev);
+    if (now == NULL) { return hcqi_oom(a->dev, "alloc"); }
     hcqi_freed_take(a);
-    if (now != a) {
-        hcqi_allocation fresh = *now;
-        now->memory = a->memory;
-        now->flags = a->flags;
-        now->stamps = a->stamps;
-        now->stamp_count = a->stamp_count;
-        now->stamp_capacity = a->stamp_capacity;
-        a->stamps = fresh.stamps;
-        a->stamp_count = fresh.stamp_count;
-        a->stamp_capacity = fresh.stamp_capacity;
-        a->state = HCQI_TOMB;
-    }
-    return now;
+    *block = now;
+    if (now == a) { return HCQ_OK; }
+    hcqi_stamp *stamps = now->stamps;
+    *now = *a;
+    now->names = 0;
+    a->state = HCQI_TOMB;
+    a->stamps = stamps;
+    a->stamp_count = a->stamp_capacity = 1;
+    return HCQ_OK;
 }
 
 /* A new block, if need be in place of all that is cached. */
@@ -10002,16 +9998,11 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
    one that is not idle will do, its stamps say what still runs. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
                              int soon, hcq_buffer *buffer) {
-    hcq_result r = HCQ_OK;
     hcqi_freed_settle(HCQI_SETTLE);
     hcqi_freed_trim(dev, dev->desc.cache_bytes, apart);
     hcqi_allocation *a = hcqi_freed_find(dev, size, flags, soon);
-    if (a != NULL) {
-        a = hcqi_freed_reuse(a);
-        if (a == NULL) { r = hcqi_oom(dev, "alloc"); }
-    } else {
-        r = hcqi_allocation_make(dev, size, flags, apart, &a);
-    }
+    hcq_result r = a != NULL ? hcqi_freed_reuse(&a)
+                             : hcqi_allocation_make(dev, size, flags, apart, &a);
     if (r != HCQ_OK) { return r; }
     if ((flags & HCQ_ZEROED) && a->memory.host != NULL) {
         apart = apart && size > HCQI_ZERO_BYTES;
@@ -10187,37 +10178,28 @@ HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, ui
     return hcqi_leave_with(r);
 }
 
-/* Orders a block: after `waits` and what its last users still run. */
-static hcq_result hcqi_alloc_submit(const hcqi_allocation *a, const hcq_point *waits,
-                                    uint32_t wait_count, hcq_point *point) {
-    hcq_device *dev = a->dev;
-    hcq_point *all = NULL;
-    uint32_t capacity = 0, count = 0;
-    if (waits == NULL && wait_count != 0) {
-        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "waits: is NULL");
-    }
-    if (!HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count)) {
-        return hcqi_oom(dev, "alloc_after");
-    }
-    for (uint32_t i = 0; i < wait_count; i++) { all[count++] = waits[i]; }
-    for (uint32_t i = 0; i < a->stamp_count; i++) {
-        const hcqi_stamp *s = &a->stamps[i];
-        if (!hcqi_stamp_unmet(s)) { continue; }
-        all[count++] = hcq_at(hcqi_signal_handle(s->dev->timeline), s->number);
-    }
-    hcq_result r = hcqi_submit_action(dev, all, count, NULL, point);
-    hcqi_delete(&dev->hooks, all, capacity * sizeof *all);
-    return r;
-}
-
-/* The block may be one that handed-over work still uses, unless the host clears it. */
+/* The block may be one that handed-over work still uses, unless the host clears it: it is
+   the caller's after `waits` and that. */
 static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                    uint64_t size, uint32_t flags, hcq_buffer *buffer,
                                    hcq_point *point) {
+    hcq_point *all = NULL;
+    uint32_t capacity = 0, count = wait_count;
     hcq_result r = hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, buffer);
     if (r != HCQ_OK) { return r; }
     hcqi_allocation *a = hcqi_allocation_find(dev, buffer->address);
-    r = hcqi_alloc_submit(a, waits, wait_count, point);
+    if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count)) {
+        if (wait_count != 0) { memcpy(all, waits, wait_count * sizeof *all); }
+        for (uint32_t i = 0; i < a->stamp_count; i++) {
+            const hcqi_stamp *s = &a->stamps[i];
+            if (!hcqi_stamp_unmet(s)) { continue; }
+            all[count++] = hcq_at(hcqi_signal_handle(s->dev->timeline), s->number);
+        }
+        r = hcqi_submit_action(dev, all, count, NULL, point);
+        hcqi_delete(&dev->hooks, all, capacity * sizeof *all);
+    } else {
+        r = hcqi_oom(dev, "alloc_after");
+    }
     if (r != HCQ_OK) {
         hcqi_allocation_retire(a);
         memset(buffer, 0, sizeof *buffer);
@@ -10228,12 +10210,14 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
 HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                     uint32_t wait_count, uint64_t size, uint32_t flags,
                                     hcq_buffer *buffer, hcq_point *point) {
+    const char *bad = point == NULL ? "point: is NULL"
+                    : waits == NULL && wait_count != 0 ? "waits: is NULL" : NULL;
     hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     hcq_result r = hcqi_device_enter(device);
     if (r == HCQ_OK) {
         r = hcqi_alloc_check(device, size, flags, buffer);
-        if (r == HCQ_OK) { r = hcqi_device_check(device, point != NULL, "point: is NULL"); }
+        if (r == HCQ_OK) { r = hcqi_device_check(device, bad == NULL, bad); }
         if (r == HCQ_OK) {
             r = hcqi_alloc_after(device, waits, wait_count, size, flags, buffer, &done);
         }
