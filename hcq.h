@@ -93,7 +93,7 @@
        HCQ_ASSERT(x)        own assertion                         [assert]
        HCQ_VALIDATE         1 or 0: deep checks of objects, errors to
                             stderr where there is no logger  [!NDEBUG]
-       HCQ_NO_FUTEX         sleep on condition variables everywhere
+       HCQ_NO_FUTEX         sleep on condition variables on Linux, too
 
    ============================================================================
    CHAPTERS                                                       >>chapters
@@ -3045,42 +3045,16 @@ static BOOL CALLBACK hcqi_sys_resolve(PINIT_ONCE once, PVOID user, PVOID *contex
     (void)once;
     (void)user;
     (void)context;
+    const char *synch = "API-MS-Win-Core-Synch-l1-2-0.dll"; /* since Windows 8 */
     hcqi_sys_proc("kernel32.dll", "SetThreadDescription", &hcqi_sys_windows.name_fn);
-#ifndef HCQ_NO_FUTEX
-    const char *synch = "API-MS-Win-Core-Synch-l1-2-0.dll";
-    hcqi_sys_wait_fn wait_fn = NULL;
     hcqi_sys_proc(synch, "WakeByAddressSingle", &hcqi_sys_windows.wake_one_fn);
     hcqi_sys_proc(synch, "WakeByAddressAll", &hcqi_sys_windows.wake_all_fn);
-    hcqi_sys_proc(synch, "WaitOnAddress", &wait_fn);
-    if (hcqi_sys_windows.wake_one_fn && hcqi_sys_windows.wake_all_fn) {
-        hcqi_sys_windows.wait_fn = wait_fn;
-    }
-#endif
+    hcqi_sys_proc(synch, "WaitOnAddress", &hcqi_sys_windows.wait_fn);
     return TRUE;
 }
 
 static void hcqi_sys_init(void) {
     InitOnceExecuteOnce(&hcqi_sys_windows.once, hcqi_sys_resolve, NULL, NULL);
-}
-
-/* Where WaitOnAddress is missing. Zero is the initial state of both types. */
-typedef struct hcqi_sys_bucket { SRWLOCK lock; CONDITION_VARIABLE cond; } hcqi_sys_bucket;
-static hcqi_sys_bucket hcqi_sys_buckets[64];
-
-static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
-    uintptr_t a = (uintptr_t)word;
-    return &hcqi_sys_buckets[(a >> 2 ^ a >> 8 ^ a >> 14) & 63u];
-}
-
-static BOOL hcqi_sys_bucket_wait(uint32_t *word, uint32_t expected, DWORD ms) {
-    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
-    BOOL woken = TRUE;
-    AcquireSRWLockExclusive(&bucket->lock);
-    if (hcqi_atomic_load32(word) == expected) {
-        woken = SleepConditionVariableSRW(&bucket->cond, &bucket->lock, ms, 0);
-    }
-    ReleaseSRWLockExclusive(&bucket->lock);
-    return woken;
 }
 
 HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
@@ -3089,23 +3063,19 @@ HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t tim
         ms = (DWORD)(timeout_ns / 1000000u + (timeout_ns % 1000000u != 0));
     }
     hcqi_sys_init();
+    if (!hcqi_sys_windows.wait_fn) {
+        Sleep(1); /* an early return; who waits looks again */
+        return HCQ_OK;
+    }
     SetLastError(0);
-    BOOL woken = hcqi_sys_windows.wait_fn
-                     ? hcqi_sys_windows.wait_fn(word, &expected, sizeof expected, ms)
-                     : hcqi_sys_bucket_wait(word, expected, ms);
+    BOOL woken = hcqi_sys_windows.wait_fn(word, &expected, sizeof expected, ms);
     return !woken && GetLastError() == ERROR_TIMEOUT ? HCQ_TIMEOUT : HCQ_OK;
 }
 
 HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
     hcqi_sys_init();
-    if (hcqi_sys_windows.wait_fn) {
-        (all ? hcqi_sys_windows.wake_all_fn : hcqi_sys_windows.wake_one_fn)(word);
-        return;
-    }
-    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
-    AcquireSRWLockExclusive(&bucket->lock); /* nobody between his look and his sleep */
-    ReleaseSRWLockExclusive(&bucket->lock);
-    WakeAllConditionVariable(&bucket->cond); /* others share the bucket */
+    hcqi_sys_wake_fn fn = all ? hcqi_sys_windows.wake_all_fn : hcqi_sys_windows.wake_one_fn;
+    if (fn) { fn(word); }
 }
 
 static DWORD_PTR hcqi_sys_affinity(void) {
