@@ -2561,6 +2561,7 @@ typedef struct hcqi_call {
     uint32_t edge_first, edge_count;   /* calls it follows, not reduced */
     uint32_t wait_first, wait_count;
     uint32_t signals, overlap;
+    uint32_t mark;                     /* scratch: 1 + the last that follows it */
 } hcqi_call;
 
 typedef struct hcqi_need { uint32_t slice, place; } hcqi_need;
@@ -2599,7 +2600,6 @@ typedef struct hcqi_plan {
     uint32_t reader_count, reader_capacity;
     uint32_t *edges;
     uint32_t edge_count, edge_capacity;
-    uint32_t *marks;                   /* scratch by call */
     uint32_t *clocks;                  /* scratch by call and slice */
     hcqi_need *waits;
     uint32_t wait_count;
@@ -11109,12 +11109,12 @@ static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
 /* A call follows `from`, too. */
 static int hcqi_plan_edge(hcq_queue *q, uint32_t from, uint32_t to) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    if (from == HCQI_NONE || from == to || plan->marks[from] == to + 1) { return 1; }
+    if (from == HCQI_NONE || from == to || plan->calls[from].mark == to + 1) { return 1; }
     if (!HCQI_GROW(&plan->arena.hooks, plan->edges, plan->edge_capacity,
                    (uint64_t)plan->edge_count + 1)) {
         return 0;
     }
-    plan->marks[from] = to + 1;
+    plan->calls[from].mark = to + 1;
     plan->edges[plan->edge_count++] = from;
     return 1;
 }
@@ -11378,19 +11378,6 @@ static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8
     return HCQI_PART_BLOCK + arg;
 }
 
-/* Whose memory it is. */
-static hcq_device *hcqi_name_device(const hcq_queue *q, uint32_t i, uint32_t k) {
-    const hcqi_allocation *a = q->names[q->metas[i].name_first + k];
-    hcq_device *dev = NULL;
-    uint64_t address;
-    uint8_t *at;
-    if (a != NULL) { return a->dev; }
-    hcqi_name_part(q, i, k, &at);
-    memcpy(&address, at, sizeof address);
-    hcqi_placeholder_size(q, address, &dev);
-    return dev;
-}
-
 /* May the command go to a copy lane, if that helps? */
 static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
@@ -11426,7 +11413,8 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
         }
         uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
         if (c->dev == dev && hcqi_call_may_copy(q, i) && end - before[i] > 1) {
-            c->lane = dev->compute_lanes + hcqi_name_device(q, i, 1)->slot % dev->copy_lanes;
+            const hcq_device *from = plan->touches[c->touch_first].dev;
+            c->lane = dev->compute_lanes + from->slot % dev->copy_lanes;
         }
     }
 }
@@ -11641,20 +11629,20 @@ static hcq_result hcqi_plan_begin(hcq_queue *q) {
     plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
     plan->bases = HCQI_TAKE(&plan->arena, hcqi_base, plan->base_count);
     plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, q->count);
-    plan->marks = HCQI_TAKE(&plan->arena, uint32_t, q->count);
-    return plan->bases == NULL || plan->calls == NULL || plan->marks == NULL
-               ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    const hcq_memory_hooks *hooks = &plan->arena.hooks; /* seldom more than two a call: */
+    int room = HCQI_GROW(hooks, plan->touches, plan->touch_capacity, 2 * (uint64_t)q->count) &&
+               HCQI_GROW(hooks, plan->readers, plan->reader_capacity, 2 * (uint64_t)q->count) &&
+               HCQI_GROW(hooks, plan->edges, plan->edge_capacity, 2 * (uint64_t)q->count);
+    return plan->bases != NULL && plan->calls != NULL && room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
 /* What versions are made from: if it stays, so may they. */
 static uint64_t hcqi_plan_shape(const hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
     uint64_t hash = plan->slice_count;
-    for (uint32_t s = 0; s < plan->slice_count; s++) {
-        hash = hcqi_hash(hash, plan->slices[s].dev->serial << 8 | plan->slices[s].lane);
-    }
     for (uint32_t i = 0; i < q->count; i++) {
         const hcqi_call *c = &plan->calls[i];
+        hash = hcqi_hash(hash, c->dev->serial << 8 | c->lane);
         hash = hcqi_hash(hash, (uint64_t)c->slice << 32 | c->place);
         hash = hcqi_hash(hash, (uint64_t)c->wait_count << 2 | c->signals << 1 | c->overlap);
         for (uint32_t k = 0; c->dev->caps.edges && k < c->edge_count; k++) {
@@ -12368,11 +12356,12 @@ static void hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
     hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
     const hcqi_call *c = &plan->calls[i];
+    const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: source first */
     int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
-    hcq_device *dev = copy ? hcqi_name_device(q, i, 0) : c->dev;
+    hcq_device *dev = copy ? touches[1].dev : c->dev;
     uint32_t list = hcqi_schedule_list(sched, dev, copy && (flags & HCQ_COPY_LISTS) != 0);
     if (copy) {
-        uint32_t from = hcqi_schedule_list(sched, hcqi_name_device(q, i, 1), 0);
+        uint32_t from = hcqi_schedule_list(sched, touches[0].dev, 0);
         hcqi_schedule_wait(sched, list, from, HCQI_NONE);
     }
     for (uint32_t k = 0; k < c->edge_count; k++) {
@@ -12387,28 +12376,22 @@ static void hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
 static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
     const hcqi_plan *plan = &q->graph->plan;
     const hcqi_call *c = &plan->calls[i];
-    const hcq_packet *p = &q->packets[i];
-    uint32_t outputs = 0, away = 0;
+    uint32_t kind = q->packets[i].kind, outputs = 0, away = 0;
     for (uint32_t k = 0; k < c->touch_count; k++) {
         const hcqi_touch *t = &plan->touches[c->touch_first + k];
         outputs += (t->access & HCQI_WRITE) != 0;
         away += t->dev != c->dev;
     }
-    if (p->kind == HCQ_COMMAND_EXEC && away != 0) {
+    if (kind == HCQ_COMMAND_EXEC && away != 0) {
         return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
                            "queue '%s': command %u is a kernel over several devices, which "
                            "HCQ_STEP and print do not do",
                            q->label, i);
     }
-    if (p->kind == HCQ_COMMAND_COPY && outputs != 1) {
+    if (kind == HCQ_COMMAND_COPY && outputs != 1) {
         return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
                            "queue '%s': command %u is a copy with %u outputs", q->label, i,
                            outputs);
-    }
-    if (hcqi_packet_is_sync(p) || p->kind == 0 || p->kind > HCQ_COMMAND_EMPTY) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u is of a kind that schedules do not have",
-                           q->label, i);
     }
     return HCQ_OK;
 }
@@ -12498,94 +12481,81 @@ static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
 
 /* ---- as text ---- */
 
-static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, const hcqi_item *item) {
+/* In quotes in DOT, which wants some letters marked. */
+static void hcqi_print_name(hcqi_text *t, const char *name, int dot) {
+    for (; *name != 0; name++) {
+        hcqi_print(t, dot && (*name == '"' || *name == '\\') ? "\\%c" : "%c", *name);
+    }
+}
+
+/* An item: a line, or a node of DOT. */
+static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int dot) {
     const hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_item *item = &sched->items[n];
+    if (dot) { hcqi_print(t, "    n%u [label=\"", n); }
+    hcqi_print(t, dot ? "%u: " : "  %3u  ", item->order);
     if (item->kind == HCQI_ITEM_SYNC) {
         hcqi_print(t, "SYNC (%u waiting)", item->waiters);
     } else if (item->kind == HCQI_ITEM_WAIT) {
         const hcqi_item *sync = &sched->items[item->sync];
-        hcqi_print(t, "WAIT %s %u", sched->lists[sync->list].name, sync->order);
+        hcqi_print(t, "WAIT ");
+        hcqi_print_name(t, sched->lists[sync->list].name, dot);
+        hcqi_print(t, " %u", sync->order);
     } else {
         const hcq_packet *p = &q->packets[item->call];
         const char *kind = hcqi_kind_text(p->kind), *name = hcqi_packet_name(q, p);
         int same = strcmp(kind, name) == 0;
-        hcqi_print(t, "%s%s%s", kind, same ? "" : " ", same ? "" : name);
+        hcqi_print(t, same ? "%s" : "%s ", kind);
+        hcqi_print_name(t, same ? "" : name, dot);
+        if (!dot) { hcqi_print(t, "  [%u]", item->call); }
     }
+    if (dot) { hcqi_print(t, item->kind == HCQI_ITEM_CALL ? "\"];" : "\", shape=ellipse];"); }
+    hcqi_print(t, "\n");
 }
 
-/* In quotes, as DOT wants them. */
-static void hcqi_print_quoted(hcqi_text *t, const char *text) {
-    hcqi_print(t, "\"");
-    for (; *text != 0; text++) {
-        hcqi_print(t, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+static void hcqi_print_list(hcqi_text *t, const hcq_queue *q, uint32_t k, int dot) {
+    const hcqi_list *l = &q->graph->schedule.lists[k];
+    if (dot) { hcqi_print(t, "  subgraph cluster_%u {\n    label=\"", k); }
+    hcqi_print_name(t, l->name, dot);
+    hcqi_print(t, dot ? "\";\n" : "\n");
+    for (uint32_t i = 0; i < l->count; i++) { hcqi_print_item(t, q, l->items[i], dot); }
+    for (uint32_t i = 1; dot && i < l->count; i++) {
+        hcqi_print(t, "    n%u -> n%u;\n", l->items[i - 1], l->items[i]);
     }
-    hcqi_print(t, "\"");
+    if (dot) { hcqi_print(t, "  }\n"); }
 }
 
-/* A cell of a list: a line, or a node of DOT. */
-static void hcqi_print_cell(hcqi_text *t, const hcq_queue *q, uint32_t n, int dot) {
-    const hcqi_item *item = &q->graph->schedule.items[n];
-    int call = item->kind == HCQI_ITEM_CALL;
-    char label[256];
-    hcqi_text at = { label, sizeof label, 0 };
-    if (!dot) {
-        hcqi_print(t, "  %3u  ", item->order);
-        hcqi_print_item(t, q, item);
-        if (call) { hcqi_print(t, "  [%u]", item->call); }
-        hcqi_print(t, "\n");
-        return;
-    }
-    hcqi_print(&at, "%u: ", item->order);
-    hcqi_print_item(&at, q, item);
-    hcqi_print(t, "    n%u [label=", n);
-    hcqi_print_quoted(t, label);
-    hcqi_print(t, "%s];\n", call ? "" : ", shape=ellipse");
-}
-
-static void hcqi_print_lists(hcqi_text *t, const hcq_queue *q, int dot) {
+static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, int dot) {
     const hcqi_schedule *sched = &q->graph->schedule;
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        const hcqi_list *l = &sched->lists[k];
-        if (dot) {
-            hcqi_print(t, "  subgraph cluster_%u {\n    label=", k);
-            hcqi_print_quoted(t, l->name);
-        }
-        hcqi_print(t, "%s\n", dot ? ";" : l->name);
-        for (uint32_t i = 0; i < l->count; i++) { hcqi_print_cell(t, q, l->items[i], dot); }
-        for (uint32_t i = 1; dot && i < l->count; i++) {
-            hcqi_print(t, "    n%u -> n%u;\n", l->items[i - 1], l->items[i]);
-        }
-        if (dot) { hcqi_print(t, "  }\n"); }
+    if (dot) {
+        hcqi_print(t, "digraph \"");
+        hcqi_print_name(t, q->label, dot);
+        hcqi_print(t, "\" {\n  node [shape=box];\n");
     }
+    for (uint32_t k = 0; k < sched->list_count; k++) { hcqi_print_list(t, q, k, dot); }
+    for (uint32_t k = 0; dot && k < sched->list_count; k++) {
+        const hcqi_list *l = &sched->lists[k];
+        for (uint32_t i = 0; i < l->count; i++) {
+            const hcqi_item *item = &sched->items[l->items[i]];
+            if (item->kind != HCQI_ITEM_WAIT) { continue; }
+            hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", item->sync,
+                       l->items[i]);
+        }
+    }
+    if (dot) { hcqi_print(t, "}\n"); }
 }
 
 static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_t size, int dot) {
     hcqi_text t;
     hcqi_text_begin(&t, text, size);
     if (hcqi_graph_enter(q) != HCQ_OK) { return 0; }
-    const hcqi_schedule *sched = &q->graph->schedule;
     const char *bad = flags & ~(uint32_t)HCQ_COPY_LISTS ? "flags: unknown bits" : NULL;
     if (text == NULL && size != 0) { bad = "text: is NULL"; }
     if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
     if (bad != NULL) {
         hcqi_refuse(q->dev, q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID, "%s", bad);
     } else if (hcqi_graph_living(q) == HCQ_OK && hcqi_schedule_build(q, flags) == HCQ_OK) {
-        if (dot) {
-            hcqi_print(&t, "digraph ");
-            hcqi_print_quoted(&t, q->label);
-            hcqi_print(&t, " {\n  node [shape=box];\n");
-        }
-        hcqi_print_lists(&t, q, dot);
-        for (uint32_t k = 0; dot && k < sched->list_count; k++) {
-            const hcqi_list *l = &sched->lists[k];
-            for (uint32_t i = 0; i < l->count; i++) {
-                const hcqi_item *item = &sched->items[l->items[i]];
-                if (item->kind != HCQI_ITEM_WAIT) { continue; }
-                hcqi_print(&t, "  n%u -> n%u [style=dashed, constraint=false];\n", item->sync,
-                           l->items[i]);
-            }
-        }
-        if (dot) { hcqi_print(&t, "}\n"); }
+        hcqi_print_schedule(&t, q, dot);
     }
     hcqi_leave();
     return t.length;
@@ -12675,10 +12645,12 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
     return r;
 }
 
-/* All items in their order, without the lock. `steps` bring the commands to the plan's
-   devices; `began`: signals are to be raised, or to fail. */
-static hcq_result hcqi_step_walk(const hcq_queue *q, const hcq_submission *sub,
-                                 hcq_queue **steps, int *began) {
+/* All items in their order, without the lock; the submission behind them raises the
+   signals and is the launch's point. `steps` bring the commands to the plan's devices;
+   `began`: signals are to be raised, or to fail. */
+static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue **steps,
+                                 int *began) {
+    const hcq_submission *sub = s->sub;
     const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r = HCQ_OK;
@@ -12698,19 +12670,12 @@ static hcq_result hcqi_step_walk(const hcq_queue *q, const hcq_submission *sub,
             r = hcqi_step_call(q, item->call, l, steps[d], sub);
         }
     }
-    hcq_result end = hcqi_step_sync(plan);
-    return r == HCQ_OK ? end : r;
-}
-
-/* A submission behind all steps: raises the signals and is the launch's point. */
-static hcq_result hcqi_step_end(hcqi_submit *s) {
-    hcq_submission end = *s->sub;
+    hcq_result over = hcqi_step_sync(plan);
+    hcq_submission end = *sub;
     hcq_point done = { { 0 }, 0 };
-    end.queue_count = 0;
-    end.wait_count = 0;
-    end.input_count = 0;
-    end.flags = 0;
-    hcq_result r = hcq_submit(s->dev, &end, 1, &done);
+    end.queue_count = end.wait_count = end.input_count = end.flags = 0;
+    if (r == HCQ_OK) { r = over; }
+    if (r == HCQ_OK) { r = hcq_submit(s->dev, &end, 1, &done); }
     s->number = done.value;
     return r == HCQ_OK ? hcq_wait(&done, 1, HCQ_ALL, s->dev->desc.timeout_ns) : r;
 }
@@ -12732,8 +12697,7 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
         if (r == HCQ_OK) { memcpy(steps[count++]->label, q->label, sizeof q->label); }
     }
     hcqi_leave();
-    if (r == HCQ_OK) { r = hcqi_step_walk(q, sub, steps, &began); }
-    if (r == HCQ_OK) { r = hcqi_step_end(s); }
+    if (r == HCQ_OK) { r = hcqi_step_walk(s, q, steps, &began); }
     while (count-- > 0) { hcq_queue_destroy(steps[count]); }
     hcqi_enter();
     if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
