@@ -701,7 +701,6 @@ typedef struct hcqi_vk_shader {
     uint32_t needs;                    /* HCQI_VK_NEEDS_* */
     uint32_t subgroups;                /* VkSubgroupFeatureFlags */
     uint32_t block_type;               /* struct with the arguments or values, 0: not said */
-    int block_is_pushed;               /* it is the push constants */
 } hcqi_vk_shader;
 
 enum {                                 /* opcodes */
@@ -1244,7 +1243,8 @@ static int hcqi_vk_block_hold(const void *data, size_t size, const hcqi_vk_shade
     if (!shader->block_type) { return 1; }
     memset(&w, 0, sizeof w);
     w.holds = 1;
-    w.base = shader->block_is_pushed ? shader->base : UINT32_MAX;
+    int pushed = shader->args == HCQI_VK_ARGS_BINDINGS && shader->uniform == UINT32_MAX;
+    w.base = pushed ? shader->base : UINT32_MAX;
     w.fields = fields;
     w.count = count;
     w.end = count ? fields[count - 1].offset + fields[count - 1].size : 0;
@@ -1611,13 +1611,11 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
     int bindings = shader->buffers || shader->uniform != UINT32_MAX;
     if (!bindings && !m->push) { return 1; }
     shader->args = HCQI_VK_ARGS_BINDINGS;
-    shader->block_is_pushed = shader->uniform == UINT32_MAX;
-    if (shader->block_is_pushed) { shader->block_type = m->push; }
+    if (shader->uniform == UINT32_MAX) { shader->block_type = m->push; }
     if (!bindings && m->pushes_pointer) {
         int known = m->target && hcqi_vk_find(m, m->target, &op) && op.code == HCQI_VK_OP_STRUCT;
         shader->args = HCQI_VK_ARGS_POINTER;
         shader->block_type = known ? m->target : 0;
-        shader->block_is_pushed = 0;
     }
     return !m->failed;
 }
@@ -1645,6 +1643,9 @@ typedef struct hcqi_vk_program {
     int pushes;                        /* bindings by push descriptors */
     uint32_t args[HCQ_MAX_ARGS];
     hcq_program_info info;
+    hcqi_vk_field fields[HCQ_MAX_ARGS]; /* arguments in the shader's block, by offset */
+    uint32_t field_count, field_bytes;
+    uint32_t base_at;                  /* in the push constants, if the shader takes one */
     const void *code;
     size_t code_size;
     char entry[HCQI_VK_MAX_NAME];
@@ -2258,90 +2259,59 @@ static int hcqi_vk_is_buffer(uint32_t kind) {
     return kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
 }
 
-static uint32_t hcqi_vk_arg_align(const hcqi_vk_program *p, uint32_t arg) {
-    uint32_t align = p->args[arg] >> 24; /* of a raw struct */
-    return align ? align : p->info.sizes[arg];
-}
-
-/* Copies the arguments that are no buffers, one behind the other; returns their
-   size. `to` NULL: only that. */
-static uint32_t hcqi_vk_values(const hcqi_vk_program *p, const uint8_t *block, uint8_t *to) {
-    uint32_t at = 0;
+/* Places the arguments in the shader's block: all of them behind a pointer, as exec's
+   struct has them; else the values, one behind the other. A base is behind what is pushed;
+   what ends the push constants elsewhere is a value. */
+static void hcqi_vk_fields_place(hcqi_vk_program *p) {
+    int pointer = p->shader.args == HCQI_VK_ARGS_POINTER;
+    uint32_t end = 0;
+    p->field_count = 0;
     for (uint32_t i = 0; i < p->info.arg_count; i++) {
-        if (hcqi_vk_is_buffer(p->args[i])) { continue; }
-        uint32_t align = hcqi_vk_arg_align(p, i);
-        at = (at + align - 1) & ~(align - 1);
-        if (to) { memcpy(to + at, block + p->info.offsets[i], p->info.sizes[i]); }
-        at += p->info.sizes[i];
-    }
-    return at;
-}
-
-/* Where a shader's base is, if it takes one: behind what else is pushed. */
-static uint32_t hcqi_vk_base_at(const hcqi_vk_program *p) {
-    uint32_t pushed = p->shader.args == HCQI_VK_ARGS_POINTER ? 8
-                      : p->shader.uniform != UINT32_MAX      ? 0
-                                                             : hcqi_vk_values(p, NULL, NULL);
-    return (pushed + HCQI_VK_BASE_ALIGN - 1) & ~(uint32_t)(HCQI_VK_BASE_ALIGN - 1);
-}
-
-/* What ends the push constants elsewhere is a value. */
-static void hcqi_vk_base_take(hcqi_vk_program *p) {
-    if (p->shader.base != hcqi_vk_base_at(p)) { p->shader.base = UINT32_MAX; }
-}
-
-static uint32_t hcqi_vk_buffers(const hcqi_vk_program *p) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < p->info.arg_count; i++) {
-        count += (uint32_t)hcqi_vk_is_buffer(p->args[i]);
-    }
-    return count;
-}
-
-/* Is what the module says of its block what the list of arguments makes? All of them
-   behind a pointer, else the values. */
-static int hcqi_vk_program_holds(const hcqi_vk_program *p, char *text, size_t text_size) {
-    hcqi_vk_field fields[HCQ_MAX_ARGS];
-    uint32_t count = 0, at = 0;
-    for (uint32_t i = 0; i < p->info.arg_count; i++) {
-        hcqi_vk_field *f = &fields[count];
-        uint32_t align = hcqi_vk_arg_align(p, i);
+        hcqi_vk_field *f = &p->fields[p->field_count];
         f->arg = i;
         f->buffer = hcqi_vk_is_buffer(p->args[i]);
         f->raw = p->args[i] >> 24 != 0;
         f->size = p->info.sizes[i];
-        f->offset = (at + align - 1) & ~(align - 1); /* as hcqi_vk_values does */
-        if (p->shader.args == HCQI_VK_ARGS_POINTER) {
-            f->offset = p->info.offsets[i];
-        } else if (f->buffer) {
-            continue;
-        }
-        at = f->offset + f->size;
-        count++;
+        f->offset = p->info.offsets[i];
+        if (!pointer && f->buffer) { continue; }
+        uint32_t align = f->raw ? p->args[i] >> 24 : f->size;
+        if (!pointer) { f->offset = (end + align - 1) & ~(align - 1); }
+        end = f->offset + f->size;
+        p->field_count++;
     }
-    return hcqi_vk_block_hold(p->code, p->code_size, &p->shader, fields, count, text, text_size);
+    p->field_bytes = end;
+    uint32_t pushed = pointer ? 8 : p->shader.uniform != UINT32_MAX ? 0 : end;
+    p->base_at = (pushed + HCQI_VK_BASE_ALIGN - 1) & ~(uint32_t)(HCQI_VK_BASE_ALIGN - 1);
+    if (p->shader.base != p->base_at) { p->shader.base = UINT32_MAX; }
+}
+
+/* Copies the values, where they are not behind a pointer. */
+static void hcqi_vk_values(const hcqi_vk_program *p, const uint8_t *block, uint8_t *to) {
+    for (uint32_t i = 0; i < p->field_count; i++) {
+        const hcqi_vk_field *f = &p->fields[i];
+        memcpy(to + f->offset, block + p->info.offsets[f->arg], f->size);
+    }
 }
 
 /* Does the module take what the list of arguments says? */
 static hcq_result hcqi_vk_program_fits(const hcqi_vk_program *p) {
     const hcqi_vk_shader *s = &p->shader;
-    uint32_t buffers = hcqi_vk_buffers(p), values = hcqi_vk_values(p, NULL, NULL);
+    uint32_t buffers = p->info.arg_count - p->field_count, values = p->field_bytes;
     uint32_t room = s->uniform != UINT32_MAX ? s->uniform_bytes
                     : s->base != UINT32_MAX  ? s->before_base
                                              : s->push_bytes;
     char text[200] = "";
-    if (s->args == HCQI_VK_ARGS_POINTER) {
-        (void)hcqi_vk_program_holds(p, text, sizeof text);
-    } else if (s->args == HCQI_VK_ARGS_NONE && p->info.arg_count != 0) {
+    if (s->args == HCQI_VK_ARGS_NONE && p->info.arg_count != 0) {
         snprintf(text, sizeof text, "has %u arguments, the module takes none: neither a pointer "
                  "as push constant nor bindings in set 0", p->info.arg_count);
     } else if (s->args == HCQI_VK_ARGS_BINDINGS && s->buffers != buffers) {
         snprintf(text, sizeof text, "has %u buffer arguments, the module %u storage buffers",
                  buffers, s->buffers);
-    } else if (values > room) {
+    } else if (s->args == HCQI_VK_ARGS_BINDINGS && values > room) {
         snprintf(text, sizeof text, "has %u bytes of values, the module's block %u", values, room);
     } else {
-        (void)hcqi_vk_program_holds(p, text, sizeof text);
+        (void)hcqi_vk_block_hold(p->code, p->code_size, s, p->fields, p->field_count, text,
+                                 sizeof text);
     }
     if (!text[0]) { return HCQ_OK; }
     return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
@@ -2529,7 +2499,7 @@ static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code)
     memcpy(p->entry, entry, strlen(entry) + 1);
     p->code = code->data; /* the core keeps it as long as the program */
     p->code_size = code->size;
-    hcqi_vk_base_take(p);
+    hcqi_vk_fields_place(p);
     hcq_result r = hcqi_vk_program_fits(p);
     return r == HCQ_OK ? hcqi_vk_program_able(p) : r;
 }
@@ -2801,11 +2771,11 @@ static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_p
         memcpy(rec->list->shadows + c->shadow, block, p->info.kernargs_size);
     }
     if (p->shader.uniform != UINT32_MAX) {
-        (void)hcqi_vk_values(p, block, (uint8_t *)rec->list->memory.host + c->uniform);
+        hcqi_vk_values(p, block, (uint8_t *)rec->list->memory.host + c->uniform);
     } else if (p->shader.push_bytes != 0) {
         uint8_t values[HCQI_VK_MAX_PUSH];
         memset(values, 0, sizeof values);
-        (void)hcqi_vk_values(p, block, values); /* which fit, program_create saw to that */
+        hcqi_vk_values(p, block, values); /* which fit, program_create saw to that */
         d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                 (p->shader.push_bytes + 3u) & ~3u, values);
     }
@@ -2854,7 +2824,7 @@ static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t g
         hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u, the "
                         "device's are up to %ux%ux%u; in parts the shader must take its base, and "
                         "its push constants do not end with a uvec3 at byte %u", p->info.label,
-                        grid[0], grid[1], grid[2], most[0], most[1], most[2], hcqi_vk_base_at(p));
+                        grid[0], grid[1], grid[2], most[0], most[1], most[2], p->base_at);
         return HCQ_ERROR_LIMIT;
     }
     if (hcqi_vk_part_count(d, grid) <= HCQI_VK_PARTS) { return HCQ_OK; }
@@ -3407,7 +3377,7 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
     hcq_result r = buffers ? hcqi_vk_describe(&rec, p, block, c, writes, infos) : HCQ_OK;
     if (r != HCQ_OK) { return r; } /* nothing has changed: it may be patched again */
     if (buffers) { d->api.UpdateDescriptorSets(d->handle, p->shader.buffers, writes, 0, NULL); }
-    if (values) { (void)hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
+    if (values) { hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
     memcpy(shadow, block, p->info.kernargs_size);
     return HCQ_OK;
 }

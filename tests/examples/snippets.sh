@@ -59,9 +59,18 @@ for header in hcq hcq_cpu hcq_vulkan hcq_cuda; do
         inside { sub(/^   /, ""); print > file }' "$root/$header.h"
 done
 # Far to the right in the headers' first comments: declarations of a shader, a kernel.
-sed -n '/^\*\//q; /^ \{1,\}layout(/p' "$root/hcq_vulkan.h" >"$dir/glsl-hcq_vulkan.c"
+# Of those with push constants a shader has one; what uses a base is code.
+sed -n '/^\*\//q; /^ \{1,\}layout(/p; /^ \{1,\}uvec3 [a-z]* =/p' "$root/hcq_vulkan.h" >"$dir/lines"
+grep push_constant "$dir/lines" | while read -r line; do
+    shaders=$((${shaders:-0} + 1))
+    {
+        grep layout "$dir/lines" | grep -v push_constant
+        echo "$line"
+        ! echo "$line" | grep -q base || echo "void main() { $(grep -v layout "$dir/lines") }"
+    } >"$dir/glsl-hcq_vulkan-$shaders.c"
+done
 sed -n '/^\*\//q; s/^ \{1,\}extern "C" __global__.*/& {}/p' "$root/hcq_cuda.h" >"$dir/cuda-hcq_cuda.c"
-for block in c-1 hcq-quick glsl-hcq_vulkan cuda-hcq_cuda; do
+for block in c-1 hcq-quick glsl-hcq_vulkan-4 cuda-hcq_cuda; do
     [ -s "$dir/$block.c" ] || fail "the documentation has no $block"
 done
 cmp "$dir/c-1.c" "$root/examples/hello.c" >&2 ||
