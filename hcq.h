@@ -5908,8 +5908,7 @@ static hcq_result hcqi_record_enter(hcq_queue *q, uint32_t names, uint32_t bytes
 }
 
 static int hcqi_packet_is_sync(const hcq_packet *p) {
-    return p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_SIGNAL ||
-           p->kind == HCQ_COMMAND_TIMESTAMP || p->kind == HCQ_COMMAND_WAIT_DEVICE;
+    return p->kind >= HCQ_COMMAND_WAIT && p->kind <= HCQ_COMMAND_TIMESTAMP;
 }
 
 /* Does a profile show it? */
@@ -6088,6 +6087,9 @@ static int hcqi_placeholder_lives(const hcq_queue *q, uint64_t address) {
     return hcqi_device_open(dev) && dev->serial == serial;
 }
 
+static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
+                                      "argument may be";
+
 /* Is one of the graph's placeholders among the bytes of an argument that is no
    buffer? Nobody would replace it there. */
 static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32_t arg,
@@ -6103,44 +6105,33 @@ static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32
     return 0;
 }
 
-static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
-                                      "argument may be";
-
-/* The allocation that a buffer argument's address lies in; NULL with HCQ_OK in *why for
-   a placeholder of the graph, and in a new command for 0, which variables replace. */
-static hcqi_allocation *hcqi_arg_find(hcq_queue *q, uint32_t index, const hcq_program *program,
-                                      uint64_t address, hcq_result *why) {
-    hcq_device *dev;
-    *why = HCQ_OK;
-    if (address == 0 && q->graph == NULL && index == q->count) { return NULL; }
-    if (hcqi_placeholder_size(q, address, &dev) != 0) {
-        if (!hcqi_placeholder_lives(q, address)) { *why = HCQ_ERROR_CLOSED; }
-        return NULL;
-    }
-    return hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, why);
-}
-
 /* Checks the value of an argument of command `index`, which is an exec of `program`, and
-   finds its buffer; anything but HCQ_OK: was refused. */
+   finds the allocation that it lies in: NULL for a placeholder of the graph, and in a new
+   command for 0, which variables replace. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program *program,
                                  uint32_t arg, const uint8_t *value, hcqi_allocation **a) {
     hcq_result why = HCQ_OK;
     char text[128];
     const char *bad = text;
+    hcq_device *dev;
+    uint64_t address;
     *a = NULL;
-    if (hcqi_arg_is_buffer(program->desc.args[arg])) {
-        uint64_t address;
-        memcpy(&address, value, sizeof address);
-        *a = hcqi_arg_find(q, index, program, address, &why);
-        if (why != HCQ_OK) { hcqi_address_bad(program->dev, address, text, sizeof text); }
-    } else if (hcqi_arg_hides(q, program, arg, value)) {
+    if (!hcqi_arg_is_buffer(program->desc.args[arg])) {
+        if (!hcqi_arg_hides(q, program, arg, value)) { return HCQ_OK; }
         why = HCQ_ERROR_INVALID;
         bad = hcqi_hides_text;
+    } else {
+        memcpy(&address, value, sizeof address);
+        if (address == 0 && q->graph == NULL && index == q->count) { return HCQ_OK; }
+        if (hcqi_placeholder_size(q, address, &dev) == 0) {
+            *a = hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, &why);
+        } else if (!hcqi_placeholder_lives(q, address)) {
+            why = HCQ_ERROR_CLOSED;
+        }
+        if (why == HCQ_OK) { return HCQ_OK; }
+        hcqi_address_bad(program->dev, address, text, sizeof text);
     }
-    if (why == HCQ_OK) { return HCQ_OK; }
-    if (index < q->count) {
-        return hcqi_queue_refuse(q, index, why, "value: argument %u %s", arg, bad);
-    }
+    HCQI_CHECK(q, index, index == q->count, why, "value: argument %u %s", arg, bad);
     return hcqi_queue_refuse(q, index, why, "args: argument %u of '%s' %s", arg,
                              program->info.label, bad);
 }
@@ -6439,13 +6430,16 @@ static int hcqi_label_set(hcq_queue *q, uint32_t index, const char *text) {
 }
 
 static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg);
+static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at);
 
-/* Does the exec have address 0 in an argument whose buffer no variable brings? */
-static int hcqi_exec_lacks(const hcq_queue *q, uint32_t i) {
-    const hcq_program *program = q->packets[i].u.exec.program;
-    for (uint32_t k = 0; k < program->info.arg_count; k++) {
-        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
-        if ((q->metas[i].brought >> k & 1) == 0 && hcqi_arg_address(q, i, k) == 0) { return 1; }
+/* Does the command have address 0 for a buffer that no variable brings? */
+static int hcqi_command_lacks(const hcq_queue *q, uint32_t i) {
+    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
+        uint64_t address;
+        uint8_t *at;
+        uint32_t arg = hcqi_name_part(q, i, k, &at) - HCQI_PART_BLOCK;
+        memcpy(&address, at, sizeof address);
+        if (address == 0 && (q->metas[i].brought >> arg & 1) == 0) { return 1; }
     }
     return 0;
 }
@@ -6460,7 +6454,7 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     for (uint32_t i = 0; q->graph != NULL && i < other->count; i++) {
         const hcq_packet *p = &other->packets[i];
         if (hcqi_packet_is_sync(p)) { return "waits, signals or takes times"; }
-        if (p->kind == HCQ_COMMAND_EXEC && hcqi_exec_lacks(other, i)) { return "lacks a buffer"; }
+        if (hcqi_command_lacks(other, i)) { return "lacks a buffer"; }
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
         const hcqi_patch *patch = &other->patches[i];
@@ -6483,34 +6477,35 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     return other->dev != q->dev && q->graph == NULL ? "is of another device" : NULL;
 }
 
-/* The addresses of an appended graph's empties get numbers of this graph: `by` more. */
+/* The address of an empty of an appended graph, which has a number `by` higher here. */
 static uint64_t hcqi_empty_shift(uint64_t address, uint32_t by) {
     int empty = hcqi_is_placeholder(address) && hcqi_placeholder_number(address) >= HCQ_MAX_INPUTS;
     return empty ? address + ((uint64_t)by << HCQI_TAG_SHIFT) : address;
 }
 
-static void hcqi_packet_shift(hcq_packet *p, uint8_t *block, uint32_t by) {
-    const hcq_program *program = p->kind == HCQ_COMMAND_EXEC ? p->u.exec.program : NULL;
-    if (p->kind == HCQ_COMMAND_COPY) {
-        p->u.copy.dst = hcqi_empty_shift(p->u.copy.dst, by);
-        p->u.copy.src = hcqi_empty_shift(p->u.copy.src, by);
-    } else if (p->kind == HCQ_COMMAND_FILL || p->kind == HCQ_COMMAND_WRITE ||
-               p->kind == HCQ_COMMAND_EMPTY) {
-        p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, by);
-    }
-    for (uint32_t k = 0; program != NULL && k < program->info.arg_count; k++) {
+/* Moves the links of a graph's command, and its empties, behind those that `q` has. */
+static void hcqi_command_shift(hcq_queue *q, uint32_t i, const hcqi_meta *old) {
+    const hcqi_graph *g = q->graph;
+    hcq_packet *p = &q->packets[i];
+    hcqi_meta *m = &q->metas[i];
+    for (uint32_t k = 0; k < m->name_count; k++) {
         uint64_t address;
-        uint8_t *at = block + program->info.offsets[k];
-        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
+        uint8_t *at;
+        hcqi_name_part(q, i, k, &at);
         memcpy(&address, at, sizeof address);
-        address = hcqi_empty_shift(address, by);
+        address = hcqi_empty_shift(address, g->empty_count);
         memcpy(at, &address, sizeof address);
     }
+    if (p->kind == HCQ_COMMAND_EMPTY) {
+        p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, g->empty_count);
+    }
+    m->stated = old->stated == 0 ? 0 : old->stated + g->stated_count;
+    m->orders = old->orders == 0 ? 0 : old->orders + g->order_count;
 }
 
 /* Records command `i` of another queue as it is: what it names may be gone, for an update
-   or a variable to replace it. A graph's empties have numbers `by` higher here. */
-static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i, uint32_t by) {
+   or a variable to replace it. */
+static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i) {
     const hcqi_meta *old = &other->metas[i];
     hcq_command_kind kind = (hcq_command_kind)other->packets[i].kind;
     HCQI_PASS(hcqi_record_begin(q, kind, old->name_count, old->arena_size));
@@ -6528,7 +6523,7 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     if (m->arena_size != 0) {
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
     }
-    if (other->graph != NULL) { hcqi_packet_shift(p, q->arena + m->arena, by); }
+    if (q->graph != NULL && other->graph != NULL) { hcqi_command_shift(q, q->count, old); }
     m->dev = old->dev != NULL || other->graph != NULL ? old->dev : other->dev;
     m->dev_serial = old->dev_serial;
     memcpy(m->reach, old->reach, sizeof m->reach);
@@ -6545,11 +6540,6 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
         !HCQI_GROW(hooks, g->orders, g->order_capacity, (uint64_t)orders + from->order_count) ||
         !HCQI_GROW(hooks, g->empties, g->empty_capacity, (uint64_t)empties + from->empty_count)) {
         return 0;
-    }
-    for (uint32_t i = 0; i < other->count; i++) {
-        const hcqi_meta *m = &other->metas[i];
-        q->metas[first + i].stated = m->stated == 0 ? 0 : m->stated + stated;
-        q->metas[first + i].orders = m->orders == 0 ? 0 : m->orders + orders;
     }
     for (uint32_t i = 0; i < from->stated_count; i++) {
         hcqi_stated *t = &g->stated[g->stated_count++];
@@ -6582,7 +6572,7 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
 HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     hcq_result why;
     HCQI_PASS(hcqi_record_enter(queue, 0, 0));
-    uint32_t first = queue->count, empties = queue->graph == NULL ? 0 : queue->graph->empty_count;
+    uint32_t first = queue->count;
     HCQI_CHECK(queue, first, other != NULL && other != queue, HCQ_ERROR_INVALID,
                "other: is NULL or the queue itself");
     HCQI_CHECK(queue, first, !hcqi_is_parents(other->dev), HCQ_ERROR_CLOSED,
@@ -6593,7 +6583,7 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     HCQI_CHECK(queue, first, bad == NULL, why, "other: %s", bad);
     hcqi_leave();                      /* each command takes it for itself */
     for (uint32_t i = 0; i < other->count; i++) {
-        int32_t out = hcqi_record_copied(queue, other, i, empties);
+        int32_t out = hcqi_record_copied(queue, other, i);
         if (out < 0) { return out; }
     }
     hcqi_enter();
@@ -12581,7 +12571,7 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
     int room = HCQI_GROW(&step->dev->hooks, step->metas, step->meta_capacity, q->count) &&
                HCQI_GROW(&step->dev->hooks, step->patches, step->patch_capacity, q->patch_count);
     hcqi_leave();
-    int32_t out = room ? hcqi_record_copied(step, q, i, 0) : (int32_t)HCQ_ERROR_OUT_OF_MEMORY;
+    int32_t out = room ? hcqi_record_copied(step, q, i) : (int32_t)HCQ_ERROR_OUT_OF_MEMORY;
     if (out < 0) { return (hcq_result)out; }
     hcqi_enter();
     step->packets[0].index = i; /* for messages and profiles; there is room in metas */
