@@ -4433,6 +4433,10 @@ static void hcqi_vk_messenger_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     (void)v->api.CreateDebugUtilsMessengerEXT(v->instance, &info, NULL, &v->messenger);
 }
 
+/* Instances are made one at a time: the validation layer reads its settings into one table of
+   the process (1.3.239 threw an exception when two threads made one each). */
+static uint32_t hcqi_vk_creating;
+
 /* An instance, for `d` alone if it wants validation. Texts are constant. */
 static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     hcqi_vk_global_api api;
@@ -4468,7 +4472,9 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     }
     info.enabledExtensionCount = count;
     info.ppEnabledExtensionNames = extensions;
+    hcqi_vk_lock(&hcqi_vk_creating);
     VkResult r = api.CreateInstance(&info, NULL, &v->instance);
+    hcqi_vk_unlock(&hcqi_vk_creating);
     v->failure = r == VK_SUCCESS ? NULL : hcqi_vk_text(r);
     if (r == VK_ERROR_INCOMPATIBLE_DRIVER) { v->failure = "Vulkan's loader finds no driver"; }
     if (r != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
