@@ -8761,13 +8761,12 @@ HCQI_DEF hcq_result hcq_signal_create(hcq_device *device, uint64_t value, hcq_si
     hcqi_signal *s;
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
     if (signal == NULL) { bad = "signal: is NULL"; } else { signal->id = 0; }
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_enter(device));
     if (bad != NULL) { return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s", bad); }
-    r = hcqi_signal_new(device, HCQI_USER, value, &s);
+    hcq_result r = hcqi_signal_new(device, HCQI_USER, value, &s);
     if (r != HCQ_OK) { return hcqi_leave_refusing(device, r, "signal: %s", hcq_result_text(r)); }
     *signal = hcqi_signal_handle(s);
-    return hcqi_leave_with(r);
+    return hcqi_leave_with(HCQ_OK);
 }
 
 /* Takes the handle away; what pending work needs of the signal stays. */
@@ -8780,33 +8779,26 @@ static void hcqi_signal_close(hcqi_signal *s) {
     hcqi_signal_unref(s);
 }
 
-/* Takes the lock; NULL = unlocked again, the handle is stale. */
-static hcqi_signal *hcqi_signal_enter(hcq_signal signal) {
+/* Takes the lock for a call on a signal; anything but HCQ_OK: not taken. `own`: only the
+   user's own signals can do that. `bad`: what else is wrong with the call, or NULL. */
+static hcq_result hcqi_signal_enter(hcq_signal signal, int own, const char *bad,
+                                    hcqi_signal **out) {
     hcqi_enter();
-    hcqi_signal *s = hcqi_signal_find(signal);
-    if (s != NULL) { return s; }
-    hcq_device *maker = hcqi_slot_maker(signal.id);
-    const char *gone = maker != NULL ? "was destroyed" : "its device was closed";
-    hcqi_refuse(maker, HCQ_ERROR_CLOSED, "signal: %s", signal.id == 0 ? "is zero" : gone);
-    hcqi_leave();
-    return NULL;
-}
-
-/* The same for what only the user's own signals can do; anything but HCQ_OK: unlocked
-   again. `bad`: what else is wrong with the call, or NULL. */
-static hcq_result hcqi_signal_enter_own(hcq_signal signal, const char *bad, hcqi_signal **out) {
-    hcqi_signal *s = *out = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (s->kind != HCQI_USER) { bad = "signal: is a timeline"; }
-    if (bad == NULL) { return HCQ_OK; }
-    return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "%s", bad);
+    hcqi_signal *s = *out = hcqi_signal_find(signal);
+    if (s == NULL) {
+        hcq_device *maker = hcqi_slot_maker(signal.id);
+        const char *gone = maker != NULL ? "was destroyed" : "its device was closed";
+        return hcqi_leave_refusing(maker, HCQ_ERROR_CLOSED, "signal: %s",
+                                   signal.id == 0 ? "is zero" : gone);
+    }
+    if (own && s->kind != HCQI_USER) { bad = "signal: is a timeline"; }
+    return bad == NULL ? HCQ_OK : hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "%s", bad);
 }
 
 /* Gives up `handles` references, all of them for a plain destroy. */
 static hcq_result hcqi_signal_release(hcq_signal signal, uint32_t handles) {
     hcqi_signal *s;
-    hcq_result r = hcqi_signal_enter_own(signal, NULL, &s);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_signal_enter(signal, 1, NULL, &s));
     if (s->handles > handles) {
         s->handles -= handles;
         return hcqi_leave_with(HCQ_OK);
@@ -8827,18 +8819,14 @@ HCQI_DEF hcq_result hcq_signal_release(hcq_signal signal) {
 
 HCQI_DEF hcq_result hcq_signal_retain(hcq_signal signal) {
     hcqi_signal *s;
-    hcq_result r = hcqi_signal_enter_own(signal, NULL, &s);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_signal_enter(signal, 1, NULL, &s));
     s->handles++;
     return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_signal_label(hcq_signal signal, const char *label) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (label == NULL) {
-        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "label: is NULL");
-    }
+    hcqi_signal *s;
+    HCQI_PASS(hcqi_signal_enter(signal, 0, label == NULL ? "label: is NULL" : NULL, &s));
     hcqi_copy_label(s->label, label);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -8849,22 +8837,16 @@ static void hcqi_signal_refresh(hcqi_signal *s) {
 }
 
 HCQI_DEF hcq_result hcq_signal_value(hcq_signal signal, uint64_t *value) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (value == NULL) {
-        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "value: is NULL");
-    }
+    hcqi_signal *s;
+    HCQI_PASS(hcqi_signal_enter(signal, 0, value == NULL ? "value: is NULL" : NULL, &s));
     hcqi_signal_refresh(s);
     *value = s->kind == HCQI_EXACT ? s->dev->done_prefix : s->value;
     return hcqi_leave_with(s->failure);
 }
 
 HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns) {
-    hcqi_signal *s = hcqi_signal_enter(signal);
-    if (s == NULL) { return HCQ_ERROR_CLOSED; }
-    if (device_ns == NULL) {
-        return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "device_ns: is NULL");
-    }
+    hcqi_signal *s;
+    HCQI_PASS(hcqi_signal_enter(signal, 0, device_ns == NULL ? "device_ns: is NULL" : NULL, &s));
     hcqi_signal_refresh(s);
     *device_ns = s->timestamp;
     return hcqi_leave_with(HCQ_OK);
@@ -8872,8 +8854,7 @@ HCQI_DEF hcq_result hcq_signal_timestamp(hcq_signal signal, uint64_t *device_ns)
 
 HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
     hcqi_signal *s;
-    hcq_result r = hcqi_signal_enter_own(signal, NULL, &s);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_signal_enter(signal, 1, NULL, &s));
     hcqi_signal_refresh(s);
     if (s->failure != HCQ_OK) { return hcqi_leave_with(s->failure); }
     if (value <= s->value || value > HCQI_MAX_VALUE) {
@@ -8888,8 +8869,7 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
 HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result) {
     hcqi_signal *s;
     const char *bad = (int)result >= 0 ? "result: is not an error" : NULL;
-    hcq_result r = hcqi_signal_enter_own(signal, bad, &s);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
     hcqi_signal_refresh(s);
     if (s->failure == HCQ_OK) { hcqi_signal_fail_from(s, s->value + 1, result); }
     return hcqi_leave_with(HCQ_OK);
@@ -8905,27 +8885,15 @@ static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
     return 0;
 }
 
-/* Threads that wait for the signal look again; is there anybody else? */
-static int hcqi_signal_has_waiters(hcqi_signal *s) {
-    hcqi_waiter **heaps[2] = { &s->held, &s->reach };
-    for (int i = 0; i < 2; i++) {
-        while (*heaps[i] != NULL && (*heaps[i])->packet == HCQI_PACKET_SLEEPER) {
-            hcqi_waiter_wake(*heaps[i]);
-        }
-    }
-    return s->held != NULL || s->reach != NULL;
-}
-
 /* Does a held job have a recorded wait for the signal still before it? */
 static int hcqi_signal_awaited(const hcqi_signal *s) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            for (int loose = 0; loose < 2; loose++) {
-                const hcq_job *job = loose ? dev->lanes[k].loose_head : dev->lanes[k].held_head;
-                for (; job != NULL; job = job->next) {
-                    if (hcqi_job_awaits(job, s)) { return 1; }
-                }
+        const hcq_device *dev = hcqi_core.devices[i];
+        uint64_t number = dev == NULL || dev->held == 0 ? UINT64_MAX : dev->done_prefix + 1;
+        for (; dev != NULL && number < dev->next_number; number++) {
+            const hcq_job *job = hcqi_job_at(dev, number);
+            if (job != NULL && job->state != HCQI_JOB_HANDED && hcqi_job_awaits(job, s)) {
+                return 1;
             }
         }
     }
@@ -8935,10 +8903,15 @@ static int hcqi_signal_awaited(const hcqi_signal *s) {
 HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_signal *s;
     const char *bad = value > HCQI_MAX_VALUE ? "value: above INT64_MAX" : NULL;
-    hcq_result r = hcqi_signal_enter_own(signal, bad, &s);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
     hcqi_reap_all();
-    if (s->uses != 0 || hcqi_signal_has_waiters(s) || hcqi_signal_awaited(s)) {
+    int busy = s->uses != 0 || hcqi_signal_awaited(s);
+    if (!busy) { /* threads look again, and so do notifications, which then wait on */
+        hcqi_signal_wake(s, UINT64_MAX, UINT64_MAX);
+        hcqi_drain();
+        busy = s->held != NULL || s->reach != NULL;
+    }
+    if (busy) {
         return hcqi_leave_refusing(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
     }
     s->value = value;
@@ -9311,93 +9284,68 @@ HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text,
 /* ========================================================================== */
 /* ---- waiting on the host ------------------------------------- >>waiting - */
 
+/* What a look at all points found. */
 typedef struct hcqi_poll {
     uint32_t reached, handed;
-    hcq_result failure;                /* the lowest code */
-    hcqi_points points;                /* of the last point that is handed over */
+    hcqi_points points;                /* of those that are handed over */
     int others;                        /* the host may raise or fail a signal meanwhile */
-    int began;                         /* all signals were there at the first look */
 } hcqi_poll;
 
-static void hcqi_poll_one(hcqi_poll *poll, hcq_point point) {
-    hcqi_signal *s = hcqi_signal_find(point.signal);
-    hcq_result why = poll->began ? HCQ_ERROR_CANCELLED : HCQ_ERROR_CLOSED;
-    hcqi_state state = HCQI_FAILED;
-    poll->points.count = 0;
-    poll->points.overflow = 0;
-    if (s != NULL) {
-        state = hcqi_state_of(s, point.value, &why, &poll->points);
-        poll->others |= s->kind == HCQI_USER;
-    }
-    if (state == HCQI_REACHED) { poll->reached++; }
-    if (state == HCQI_HANDED) { poll->handed++; }
-    if (state == HCQI_FAILED && (poll->failure == HCQ_OK || why < poll->failure)) {
-        poll->failure = why;
-    }
-}
-
-/* 1 = the wait is over with *out. */
+/* 1 = the wait is over with *out. `again`: all signals were there before. */
 static int hcqi_poll_all(hcqi_poll *poll, const hcq_point *points, uint32_t count,
-                         hcq_wait_mode mode, hcq_result *out) {
-    uint32_t missing = count - 1;
+                         hcq_wait_mode mode, int again, hcq_result *out) {
+    hcq_result failure = HCQ_OK;       /* the lowest code */
     poll->reached = 0;
     poll->handed = 0;
+    poll->points.count = 0;
+    poll->points.overflow = 0;
     poll->others = count > 1;
-    poll->failure = HCQ_OK;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t before = poll->handed;
-        hcqi_poll_one(poll, points[i]);
-        if (poll->handed != before) { missing = i; }
+        hcqi_signal *s = hcqi_signal_find(points[i].signal);
+        hcq_result why = again ? HCQ_ERROR_CANCELLED : HCQ_ERROR_CLOSED;
+        hcqi_state state = HCQI_FAILED;
+        if (s != NULL) {
+            state = hcqi_state_of(s, points[i].value, &why, &poll->points);
+            poll->others |= s->kind == HCQI_USER;
+        }
+        poll->reached += state == HCQI_REACHED;
+        poll->handed += state == HCQI_HANDED;
+        if (state == HCQI_FAILED && (failure == HCQ_OK || why < failure)) { failure = why; }
     }
     *out = HCQ_OK;
     if (mode == HCQ_ANY ? poll->reached != 0 : poll->reached == count) { return 1; }
-    *out = poll->failure;
-    if (poll->failure != HCQ_OK) { return 1; }
-    if (missing != count - 1) { /* look again at one that is handed over */
-        uint32_t handed = poll->handed;
-        hcqi_poll_one(poll, points[missing]);
-        poll->handed = handed;
-    }
-    return 0;
+    *out = failure;
+    return failure != HCQ_OK;
 }
 
-/* How long a native wait may be deaf to what else can end it: as long as it has
-   lasted, so that seldom looking costs nothing and a late look is not noticed. */
-static uint64_t hcqi_wait_slice(const hcqi_poll *poll, uint64_t *slice_ns, uint64_t left_ns) {
-    if (!poll->others) { return left_ns; }
-    uint64_t slice = *slice_ns;
-    *slice_ns = slice < HCQI_SLICE_MAX_NS ? slice * 2 : slice;
-    return slice < left_ns ? slice : left_ns;
-}
-
-static void hcqi_sleeper_link(hcqi_sleeper *sleeper, hcq_point point) {
-    hcqi_points points;
-    hcq_result why;
-    hcqi_signal *s = hcqi_signal_find(point.signal);
-    points.count = 0;
-    points.overflow = 0;
-    hcqi_state state = s == NULL ? HCQI_FAILED : hcqi_state_of(s, point.value, &why, &points);
-    if (state == HCQI_REACHED || state == HCQI_FAILED) { return; }
-    hcqi_waiter *w = &sleeper->waits[sleeper->count++];
-    memset(w, 0, sizeof *w);
-    w->signal = s;
-    w->value = point.value;
-    w->packet = HCQI_PACKET_SLEEPER;
-    w->list = &sleeper->waits[0];
-    hcqi_signal_ref(s);
-    hcqi_waiter_link(w, state == HCQI_HANDED);
-}
-
-/* Sleeps, with the lock released, until one of the points changes. */
+/* Sleeps, with the lock released, until one of the points changes, or, where they are
+   many, anything. */
 static void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns) {
     hcqi_sleeper sleeper;
+    int many = count > HCQI_SLEEPER_POINTS;
     sleeper.count = 0;
     sleeper.awake = 0;
-    for (uint32_t i = 0; i < count; i++) { hcqi_sleeper_link(&sleeper, points[i]); }
-    hcqi_watch(1);
-    hcqi_leave();                      /* which looks at all lanes, as a watch began */
-    hcq_sys_wait(&sleeper.awake, 0, left_ns);
-    hcqi_enter();
+    for (uint32_t i = 0; !many && i < count; i++) {
+        hcqi_poll one;
+        hcq_result r;
+        if (hcqi_poll_all(&one, &points[i], 1, HCQ_ALL, 1, &r)) { continue; }
+        hcqi_waiter *w = &sleeper.waits[sleeper.count++];
+        memset(w, 0, sizeof *w);
+        w->signal = hcqi_signal_find(points[i].signal);
+        w->value = points[i].value;
+        w->packet = HCQI_PACKET_SLEEPER;
+        w->list = &sleeper.waits[0];
+        hcqi_signal_ref(w->signal);
+        hcqi_waiter_link(w, one.handed != 0);
+    }
+    hcqi_watch(1);                     /* so that leaving looks at all lanes */
+    if (many) {
+        hcqi_event_wait(left_ns);
+    } else {
+        hcqi_leave();
+        hcq_sys_wait(&sleeper.awake, 0, left_ns);
+        hcqi_enter();
+    }
     hcqi_watch(-1);
     for (hcqi_sleeper **link = &hcqi_core.awake; *link != NULL; link = &(*link)->next) {
         if (*link != &sleeper) { continue; }
@@ -9411,39 +9359,18 @@ static void hcqi_sleep(const hcq_point *points, uint32_t count, uint64_t left_ns
     }
 }
 
-/* Sleeps until something happens. If all that is missing was handed over, the
-   backend waits for one lane; else one of the points has to change, or, where they
-   are many, anything. */
-static hcq_result hcqi_wait_step(const hcqi_poll *poll, const hcq_point *points, uint32_t count,
-                                 hcq_wait_mode mode, uint64_t left_ns, uint64_t *slice_ns) {
-    int native = poll->handed + poll->reached == count && poll->points.count != 0 &&
-                 (mode == HCQ_ALL || count == 1);
-    if (native) { left_ns = hcqi_wait_slice(poll, slice_ns, left_ns); }
-    if (native) { return hcqi_block_on(poll->points.lane[0], poll->points.epoch[0], left_ns); }
-    if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    if (count <= HCQI_SLEEPER_POINTS) {
-        hcqi_sleep(points, count, left_ns);
-        return HCQ_OK;
-    }
-    hcqi_watch(1);
-    hcqi_reap_all();
-    hcqi_drain();
-    if (hcqi_core.changed) {
-        hcqi_leave(); /* tells the others, too */
-        hcqi_enter();
-    } else {
-        hcqi_event_wait(left_ns);
-    }
-    hcqi_watch(-1);
-    return HCQ_OK;
-}
-
-/* One point that a single lane will reach, of a device where nothing ever
-   failed: the native wait is the answer, and what it completed is collected by
-   the next call that has to. 1 = over, the lock is free; 0 = look again. */
-static int hcqi_wait_native(hcqi_lane *lane, uint64_t epoch, uint64_t left_ns) {
+/* Waits natively for the first lane. One point that it alone will reach, of a device
+   where nothing ever failed: that is the answer, and what is complete is collected by
+   the next call that has to. 1 = over, the lock is free; 0 = look again, or *out. */
+static int hcqi_wait_lane(const hcqi_poll *poll, uint64_t left_ns, hcq_result *out) {
+    hcqi_lane *lane = poll->points.lane[0];
     hcq_device *dev = lane->dev;
-    hcq_result r = hcqi_block(lane, epoch, left_ns);
+    if (poll->others || poll->points.count != 1 || lane->limit != HCQI_MAX_VALUE ||
+        dev->lost != HCQ_OK || hcqi_atomic_load32(&dev->any_failed) != 0) {
+        *out = hcqi_block_on(lane, poll->points.epoch[0], left_ns);
+        return 0;
+    }
+    hcq_result r = hcqi_block(lane, poll->points.epoch[0], left_ns);
     if (r == HCQ_OK && hcqi_atomic_load32(&dev->any_failed) == 0) {
         hcqi_unpin(dev);
         return 1;
@@ -9452,30 +9379,6 @@ static int hcqi_wait_native(hcqi_lane *lane, uint64_t epoch, uint64_t left_ns) {
     hcqi_unpin(dev);
     hcqi_reap(lane);
     return 0;
-}
-
-static int hcqi_wait_is_native(const hcqi_poll *poll) {
-    if (poll->others || poll->handed != 1 || poll->points.count != 1) { return 0; }
-    const hcqi_lane *lane = poll->points.lane[0];
-    return lane->limit == HCQI_MAX_VALUE && lane->dev->lost == HCQ_OK &&
-           hcqi_atomic_load32(&lane->dev->any_failed) == 0 && !hcqi_in_callback();
-}
-
-/* Has the lane of the last point got further meanwhile? */
-static int hcqi_poll_collect(const hcqi_poll *poll) {
-    if (poll->points.count == 0) { return 0; }
-    hcqi_lane *lane = poll->points.lane[0];
-    uint64_t done = lane->done;
-    hcqi_reap(lane);
-    return lane->done != done;
-}
-
-/* When a wait that began now is to be explained in the log; 0 = never. */
-static uint64_t hcqi_explain_when(const hcq_point *points, hcq_device **out) {
-    hcq_device *dev = hcqi_slot_device(points[0].signal.id);
-    if (dev == NULL || dev->desc.log_fn == NULL || dev->desc.explain_ns == HCQ_KEEP) { return 0; }
-    *out = dev;
-    return hcqi_deadline(dev->desc.explain_ns);
 }
 
 /* With the lock held, which it lets go of. */
@@ -9491,155 +9394,130 @@ static void hcqi_explain_wait(hcq_device *dev, const hcq_point *points, uint32_t
     hcqi_unpin(dev);
 }
 
-/* With the lock held at the beginning, and free at the end. */
+/* With the lock held at the beginning, and free at the end. Where all that is missing was
+   handed over, the backend waits for a lane. It is deaf then to what else can end the wait
+   for as long as that has lasted: seldom looking costs nothing, a late look is not noticed. */
 static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                                     uint64_t timeout_ns) {
     hcqi_poll poll;
-    hcq_device *teller = NULL;
-    hcq_result r = HCQ_OK;
-    uint64_t deadline = 0, explain = 0, slice = HCQI_SLICE_NS;
-    poll.began = 0;
-    while (!hcqi_poll_all(&poll, points, count, mode, &r)) {
-        int first = !poll.began;
-        if (first) { /* the clock is only for those who wait */
-            poll.began = 1;
-            int collected = hcqi_poll_collect(&poll);
-            if (collected && hcqi_poll_all(&poll, points, count, mode, &r)) { break; }
-            deadline = hcqi_deadline(timeout_ns);
-            explain = deadline == 0 ? 0 : hcqi_explain_when(points, &teller);
-        }
-        int explains = explain != 0 && explain < deadline;
-        uint64_t left = explains && first ? teller->desc.explain_ns /* as of just now */
-                                          : hcqi_left(explains ? explain : deadline);
-        if (left == 0 && explains) {
-            explain = 0;
-            hcqi_explain_wait(teller, points, count);
-            continue;
-        }
-        if (left == 0) {
-            hcqi_reap_all(); /* the last look is at the hardware */
-            if (!hcqi_poll_all(&poll, points, count, mode, &r)) { r = HCQ_TIMEOUT; }
+    hcq_result r;
+    if (hcqi_poll_all(&poll, points, count, mode, 0, &r)) { return hcqi_leave_with(r); }
+    if (poll.points.count != 0) { hcqi_reap(poll.points.lane[0]); }
+    /* the clock is only for those who wait */
+    hcq_device *dev = hcqi_slot_device(points[0].signal.id);
+    int tells = timeout_ns != 0 && dev != NULL && dev->desc.log_fn != NULL;
+    uint64_t after = tells && dev->desc.explain_ns >> 63 == 0 ? dev->desc.explain_ns : HCQ_FOREVER;
+    uint64_t deadline = hcqi_deadline(timeout_ns), explain = hcqi_deadline(after);
+    uint64_t left = explain < deadline ? after : hcqi_left(deadline), slice = HCQI_SLICE_NS;
+    for (int again = 0; !hcqi_poll_all(&poll, points, count, mode, 1, &r); again = 1) {
+        if (again) { left = hcqi_left(explain < deadline ? explain : deadline); }
+        if (left == 0 && explain < deadline) {
+            explain = HCQ_FOREVER;
+            hcqi_explain_wait(dev, points, count);
+        } else if (left == 0) { /* the last look is at the hardware */
+            hcqi_reap_all();
+            if (!hcqi_poll_all(&poll, points, count, mode, 1, &r)) { r = HCQ_TIMEOUT; }
             break;
+        } else if (hcqi_in_callback()) {
+            r = hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK, "wait: in a callback");
+            break;
+        } else if (poll.handed + poll.reached != count || poll.points.count == 0 ||
+                   (mode == HCQ_ANY && count != 1)) {
+            hcqi_sleep(points, count, left);
+        } else {
+            if (poll.others && slice < left) { left = slice; }
+            if (slice < HCQI_SLICE_MAX_NS) { slice *= 2; }
+            if (hcqi_wait_lane(&poll, left, &r)) { return HCQ_OK; }
+            if (r < 0) { break; }
         }
-        if (hcqi_wait_is_native(&poll)) {
-            if (!hcqi_wait_native(poll.points.lane[0], poll.points.epoch[0], left)) { continue; }
-            return HCQ_OK;
-        }
-        r = hcqi_wait_step(&poll, points, count, mode, left, &slice);
-        if (r == HCQ_ERROR_WOULD_BLOCK) {
-            hcqi_refuse(hcqi_slot_device(points[0].signal.id), r, "wait: in a callback");
-        }
-        if (r < 0) { break; }
     }
     return hcqi_leave_with(r);
 }
 
-static int hcqi_points_valid(const hcq_point *points, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        if (points[i].value > HCQI_MAX_VALUE || points[i].signal.id == 0) { return 0; }
-    }
-    return 1;
-}
-
-static hcq_result hcqi_wait_refuse(const hcq_point *points, uint32_t count, hcq_wait_mode mode) {
-    uint32_t i = 0;
-    if (points == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "points: is NULL"); }
-    while (i < count && hcqi_points_valid(&points[i], 1)) { i++; }
-    hcqi_enter();
-    hcq_device *dev = i < count ? hcqi_slot_device(points[i].signal.id) : NULL;
-    if (i == count) {
-        hcqi_refuse(dev, HCQ_ERROR_INVALID, "mode: %d", (int)mode);
-    } else {
-        hcqi_refuse(dev, HCQ_ERROR_INVALID, "points: number %u %s", i,
-                    points[i].signal.id == 0 ? "has no signal" : "is above INT64_MAX");
-    }
-    return hcqi_leave_with(HCQ_ERROR_INVALID);
+static const char *hcqi_point_bad(hcq_point point) {
+    if (point.signal.id == 0) { return "has no signal"; }
+    return point.value > HCQI_MAX_VALUE ? "is above INT64_MAX" : NULL;
 }
 
 HCQI_DEF hcq_result hcq_wait(const hcq_point *points, uint32_t count, hcq_wait_mode mode,
                              uint64_t timeout_ns) {
     if (count == 0) { return HCQ_OK; }
-    if (points == NULL || !hcqi_points_valid(points, count) ||
-        (mode != HCQ_ALL && mode != HCQ_ANY)) {
-        return hcqi_wait_refuse(points, count, mode);
-    }
+    if (points == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "points: is NULL"); }
     hcqi_enter();
+    for (uint32_t i = 0; i < count; i++) {
+        const char *bad = hcqi_point_bad(points[i]);
+        if (bad == NULL) { continue; }
+        return hcqi_leave_refusing(hcqi_slot_device(points[i].signal.id), HCQ_ERROR_INVALID,
+                                   "points: number %u %s", i, bad);
+    }
+    if (mode != HCQ_ALL && mode != HCQ_ANY) {
+        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "mode: %d", (int)mode);
+    }
     return hcqi_wait_entered(points, count, mode, timeout_ns);
-}
-
-static hcq_result hcqi_submit_and_wait(hcq_device *dev, const hcq_submission *submissions,
-                                       uint32_t count, uint64_t timeout_ns, hcq_point *done) {
-    hcq_result r = hcqi_device_enter(dev);
-    if (r != HCQ_OK) { return r; }
-    if (submissions == NULL && count != 0) {
-        return hcqi_leave_refusing(dev, HCQ_ERROR_INVALID, "submissions: is NULL");
-    }
-    if (timeout_ns != 0 && hcqi_in_callback()) {
-        return hcqi_leave_refusing(dev, HCQ_ERROR_WOULD_BLOCK, "submit_and_wait: in a callback");
-    }
-    r = hcqi_submit_all(dev, submissions, count, done);
-    if (r != HCQ_OK || done->value == 0) { return hcqi_leave_with(r); }
-    return hcqi_wait_entered(done, 1, HCQ_ALL, timeout_ns);
 }
 
 HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission *submissions,
                                         uint32_t count, uint64_t timeout_ns, hcq_point *point) {
-    hcq_point done = { { 0 }, 0 };
-    hcq_result r = hcqi_submit_and_wait(device, submissions, count, timeout_ns, &done);
+    hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
+    hcq_result r = hcqi_device_enter(device);
+    if (r == HCQ_OK && submissions == NULL && count != 0) {
+        r = hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "submissions: is NULL");
+    } else if (r == HCQ_OK && timeout_ns != 0 && hcqi_in_callback()) {
+        r = hcqi_leave_refusing(device, HCQ_ERROR_WOULD_BLOCK, "submit_and_wait: in a callback");
+    } else if (r == HCQ_OK) {
+        r = hcqi_submit_all(device, submissions, count, &done);
+        int waits = r == HCQ_OK && done.value != 0;
+        r = waits ? hcqi_wait_entered(&done, 1, HCQ_ALL, timeout_ns) : hcqi_leave_with(r);
+    }
     if (point != NULL) { *point = done; }
     return r;
 }
 
 HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
+    HCQI_PASS(hcqi_device_enter(device));
     hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
     if (hcqi_profile_on(device)) { device->profile->synchronizations++; }
-    hcq_result lost = device->lost;
-    hcqi_leave();
-    return lost != HCQ_OK ? lost : hcq_wait(&point, 1, HCQ_ALL, timeout_ns);
+    if (device->lost != HCQ_OK) { return hcqi_leave_with(device->lost); }
+    return hcqi_wait_entered(&point, 1, HCQ_ALL, timeout_ns);
 }
 
+/* `bad`: what is wrong with the call, or NULL. */
 static hcq_result hcqi_notify(hcq_point point, hcq_notify_fn fn, void *user,
-                              hcq_notification *notification) {
-    hcq_result why = HCQ_ERROR_CLOSED;
-    hcqi_signal *s = hcqi_signal_enter(point.signal);
-    if (s == NULL) { return why; }
-    hcq_device *dev = s->dev;
-    if (!hcqi_pool_reserve(&dev->notice_pool, 1)) {
-        return hcqi_leave_with(hcqi_oom(dev, "notification"));
+                              hcq_notification *notification, const char *bad) {
+    hcqi_signal *s;
+    hcq_result why = HCQ_ERROR_OUT_OF_MEMORY;
+    if (notification != NULL) { notification->id = 0; }
+    if (bad == NULL && hcqi_point_bad(point)) { bad = "point: no signal, or above INT64_MAX"; }
+    if (bad != NULL) {
+        hcqi_enter();
+        return hcqi_leave_refusing(hcqi_slot_device(point.signal.id), HCQ_ERROR_INVALID, "%s", bad);
     }
-    hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_pool_get(&dev->notice_pool));
-    memset(n, 0, sizeof *n);
-    n->id = hcqi_slots_put(dev, &dev->notices, n, &why);
-    if (n->id == 0) {
-        hcqi_pool_put(&dev->notice_pool, n);
+    HCQI_PASS(hcqi_signal_enter(point.signal, 0, NULL, &s));
+    hcq_device *dev = s->dev;
+    int room = hcqi_pool_reserve(&dev->notice_pool, 1);
+    void *item = room ? hcqi_pool_get(&dev->notice_pool) : NULL;
+    uint64_t id = room ? hcqi_slots_put(dev, &dev->notices, item, &why) : 0;
+    if (id == 0) {
+        if (room) { hcqi_pool_put(&dev->notice_pool, item); }
         return hcqi_leave_refusing(dev, why, "notification: %s", hcq_result_text(why));
     }
+    hcqi_notice *n = HCQI_CAST(hcqi_notice *, item);
+    memset(n, 0, sizeof *n);
+    n->id = id;
     n->wait.signal = s;
     n->wait.value = point.value;
     n->fn = fn;
     n->user = user;
     hcqi_signal_ref(s);
     hcqi_signal_refresh(s);
-    if (notification != NULL) { notification->id = n->id; }
+    if (notification != NULL) { notification->id = id; }
     hcqi_notice_push(n);
     return hcqi_leave_with(HCQ_OK);
 }
 
-static hcq_result hcqi_notify_check(hcq_point point, const char *bad) {
-    if (bad == NULL && hcqi_points_valid(&point, 1)) { return HCQ_OK; }
-    hcqi_enter();
-    hcqi_refuse(hcqi_slot_device(point.signal.id), HCQ_ERROR_INVALID, "%s",
-                bad != NULL ? bad : "point: no signal, or above INT64_MAX");
-    return hcqi_leave_with(HCQ_ERROR_INVALID);
-}
-
 HCQI_DEF hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
                                hcq_notification *notification) {
-    if (notification != NULL) { notification->id = 0; }
-    hcq_result r = hcqi_notify_check(point, fn == NULL ? "fn: is NULL" : NULL);
-    return r != HCQ_OK ? r : hcqi_notify(point, fn, user, notification);
+    return hcqi_notify(point, fn, user, notification, fn == NULL ? "fn: is NULL" : NULL);
 }
 
 static void hcqi_notify_event(void *user, hcq_result result) {
@@ -9650,22 +9528,21 @@ static void hcqi_notify_event(void *user, hcq_result result) {
 
 HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
                                       hcq_notification *notification) {
-    intptr_t theirs, ours;
+    intptr_t theirs = -1, ours = -1;
+    const char *bad = handle == NULL ? "handle: is NULL" : NULL;
     if (handle != NULL) { *handle = -1; }
     if (notification != NULL) { notification->id = 0; }
-    hcq_result r = hcqi_notify_check(point, handle == NULL ? "handle: is NULL" : NULL);
-    if (r != HCQ_OK) { return r; }
-    if (!hcqi_sys_event_create(&theirs, &ours)) {
+    if (bad == NULL && !hcqi_sys_event_create(&theirs, &ours)) {
         return hcqi_refuse_alone(NULL, HCQ_ERROR_NATIVE, "handle: the system gives none");
     }
-    r = hcqi_notify(point, hcqi_notify_event, (void *)ours, notification);
-    if (r != HCQ_OK) {
+    hcq_result r = hcqi_notify(point, hcqi_notify_event, (void *)ours, notification, bad);
+    if (r == HCQ_OK) {
+        *handle = theirs;
+    } else if (theirs != -1) {
         hcqi_sys_event_close(theirs);
         hcqi_sys_event_close(ours);
-        return r;
     }
-    *handle = theirs;
-    return HCQ_OK;
+    return r;
 }
 
 HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
