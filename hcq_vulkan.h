@@ -851,28 +851,13 @@ static int hcqi_vk_may_stand(uint32_t code, int inside) {
              code == HCQI_VK_OP_MODE_ID || code == HCQI_VK_OP_DECORATE_ID);
 }
 
-/* Follows functions: `inside` is 1 in one. */
-static int hcqi_vk_module_step(hcqi_vk_module *m, const hcqi_vk_op *op, int *inside) {
-    int begins = op->code == HCQI_VK_OP_FUNCTION, ends = op->code == HCQI_VK_OP_FUNCTION_END;
-    if (begins && !*inside && m->declared == m->count) { m->declared = op->at; }
-    int declares = !*inside && m->declared == m->count;
-    int right = begins ? !*inside : ends ? *inside
-                                         : declares || hcqi_vk_may_stand(op->code, *inside);
-    if (!right) {
-        return hcqi_vk_say(m, "word %u of the module has instruction %u, which cannot stand %s",
-                           (unsigned)op->at, (unsigned)op->code,
-                           *inside ? "in a function" : "outside of functions");
-    }
-    *inside = begins || (*inside && !ends);
-    return 1;
-}
-
 /* Visits every instruction once. From here on they end inside the module. */
 static int hcqi_vk_module_walk(hcqi_vk_module *m) {
     hcqi_vk_op op = {0, 0, 0};
-    int inside = 0;
+    int inside = 0;                    /* a function */
     m->declared = m->count;
     while (hcqi_vk_next(m, m->count, &op)) {
+        int begins = op.code == HCQI_VK_OP_FUNCTION, ends = op.code == HCQI_VK_OP_FUNCTION_END;
         if (op.words < 1) {
             return hcqi_vk_say(m, "word %u of the module, where an instruction should begin, has "
                                   "no length (0)", (unsigned)op.at);
@@ -885,7 +870,15 @@ static int hcqi_vk_module_walk(hcqi_vk_module *m) {
             return hcqi_vk_say(m, "instruction %u at word %u of the module is too short",
                                (unsigned)op.code, (unsigned)op.at);
         }
-        if (!hcqi_vk_module_step(m, &op, &inside)) { return 0; }
+        int declares = m->declared == m->count;
+        if (begins && declares) { m->declared = op.at; }
+        if (begins ? inside
+                   : ends ? !inside : !declares && !hcqi_vk_may_stand(op.code, inside)) {
+            return hcqi_vk_say(m, "word %u of the module has instruction %u, which cannot stand %s",
+                               (unsigned)op.at, (unsigned)op.code,
+                               inside ? "in a function" : "outside of functions");
+        }
+        inside = begins || (inside && !ends);
     }
     if (inside) {
         return hcqi_vk_say(m, "the module is cut off at word %u, in a function",
@@ -1025,31 +1018,31 @@ typedef struct hcqi_vk_field {
     int buffer, raw;                   /* an address; bytes of any meaning */
 } hcqi_vk_field;
 
-/* What a walk visits. */
-typedef struct hcqi_vk_leaf {
-    uint64_t offset, bytes;
+/* A place in the block with its type, and the struct and member it came by. */
+typedef struct hcqi_vk_place {
+    uint32_t id, of, member, depth;
+    uint64_t offset, bytes;            /* what follows is said of a leaf: */
     int pointer, address;              /* it is one; it may hold one */
     int gaps;                          /* not all of these bytes are used: a matrix */
     int three;                         /* it is a uvec3, or an ivec3 */
-} hcqi_vk_leaf;
+} hcqi_vk_place;
 
 typedef struct hcqi_vk_walk {
     hcqi_vk_module *m;
     uint32_t id;                       /* its type */
     uint64_t bytes;                    /* where the last leaf ends */
-    hcqi_vk_leaf last;                 /* that leaf */
+    hcqi_vk_place last;                /* that leaf */
     uint64_t before;                   /* where all others end */
     int pointer;                       /* an address is at byte 0, or what may hold one */
     uint32_t target;                   /* type that it points to, 0: not said */
-    int holds;                         /* against these; else it is measured: */
+    const hcqi_vk_field *fields;       /* it is held against these, by offset; NULL: measured */
     uint32_t base;                     /* a uvec3 here is no argument's */
-    const hcqi_vk_field *fields;       /* by offset */
     uint32_t count, end;               /* bytes of them all */
     uint32_t rounded;                  /* the same, as the block has them */
     char wrong[160];                   /* the first that differs */
 } hcqi_vk_walk;
 
-static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_leaf *leaf) {
+static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_place *leaf) {
     int exact = leaf->offset == f->offset && leaf->bytes == f->size;
     if (f->buffer) { return exact && (leaf->pointer || leaf->address); }
     return !leaf->pointer || exact || f->raw;
@@ -1057,7 +1050,7 @@ static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_leaf *leaf) 
 
 /* Looks for the argument at a leaf's place that is of another kind or size, or for none
    where one should be. */
-static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_leaf *leaf) {
+static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_place *leaf) {
     uint64_t end = leaf->offset + leaf->bytes, covered = 0;
     const hcqi_vk_field *bad = NULL, *touched = NULL;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -1085,12 +1078,6 @@ static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_leaf *leaf) {
              what, (unsigned)leaf->bytes, (unsigned)leaf->offset);
 }
 
-/* A place in the block with its type, and the struct and member it came by. */
-typedef struct hcqi_vk_place {
-    uint32_t id, of, member, depth;
-    uint64_t offset;
-} hcqi_vk_place;
-
 /* Bytes of a number or a vector, 0: it is neither. */
 static uint32_t hcqi_vk_number_bytes(hcqi_vk_module *m, hcqi_vk_op op) {
     uint32_t count = 1;
@@ -1103,9 +1090,8 @@ static uint32_t hcqi_vk_number_bytes(hcqi_vk_module *m, hcqi_vk_op op) {
     return number && width <= 64 && count <= 4 ? width / 8 * count : 0;
 }
 
-/* Bytes of a matrix, whose stride is said by the struct that it is in. */
-static int hcqi_vk_matrix_bytes(hcqi_vk_module *m, const hcqi_vk_place *at, const hcqi_vk_op *op,
-                                uint64_t *bytes) {
+/* Measures a matrix, whose stride is said by the struct that it is in. */
+static int hcqi_vk_matrix_read(hcqi_vk_module *m, const hcqi_vk_op *op, hcqi_vk_place *at) {
     uint32_t stride, unused, columns = hcqi_vk_operand(m, op, 3);
     hcqi_vk_op vector;
     if (!at->of || !hcqi_vk_member(m, at->of, at->member, HCQI_VK_MATRIX_STRIDE, &stride)) {
@@ -1117,66 +1103,63 @@ static int hcqi_vk_matrix_bytes(hcqi_vk_module *m, const hcqi_vk_place *at, cons
     if (vector.code != HCQI_VK_OP_VECTOR || !column || columns < 2 || columns > 4) {
         return hcqi_vk_say(m, "matrix %u of the module is none", (unsigned)at->id);
     }
-    *bytes = hcqi_vk_member(m, at->of, at->member, HCQI_VK_ROW_MAJOR, &unused)
-                 ? (uint64_t)stride * (rows - 1) + (uint64_t)column / rows * columns
-                 : (uint64_t)stride * (columns - 1) + column;
+    at->gaps = 1;
+    at->bytes = hcqi_vk_member(m, at->of, at->member, HCQI_VK_ROW_MAJOR, &unused)
+                    ? (uint64_t)stride * (rows - 1) + (uint64_t)column / rows * columns
+                    : (uint64_t)stride * (columns - 1) + column;
     return !m->failed;
 }
 
-static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, const hcqi_vk_place *at, const hcqi_vk_op *op) {
+static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, hcqi_vk_place *at, const hcqi_vk_op *op) {
     hcqi_vk_module *m = w->m;
-    hcqi_vk_leaf leaf;
-    memset(&leaf, 0, sizeof leaf);
-    leaf.offset = at->offset;
     if (op->code == HCQI_VK_OP_MATRIX) {
-        leaf.gaps = 1;
-        if (!hcqi_vk_matrix_bytes(m, at, op, &leaf.bytes)) { return 0; }
+        if (!hcqi_vk_matrix_read(m, op, at)) { return 0; }
     } else if (op->code == HCQI_VK_OP_POINTER) {
-        leaf.pointer = 1;
-        leaf.bytes = hcqi_vk_operand(m, op, 2) == HCQI_VK_CLASS_ADDRESS ? 8 : 0;
+        at->pointer = 1;
+        at->bytes = hcqi_vk_operand(m, op, 2) == HCQI_VK_CLASS_ADDRESS ? 8 : 0;
     } else {
+        hcqi_vk_op word = *op;         /* words of 32 bits, or one of 64 */
         int vector = op->code == HCQI_VK_OP_VECTOR;
-        leaf.bytes = hcqi_vk_number_bytes(m, *op);
-        leaf.address = leaf.bytes == 8;
-        leaf.three = vector && hcqi_vk_operand(m, op, 3) == 3 && leaf.bytes == 12;
-        if (leaf.address || leaf.three) { /* words of 32 bits, or one of 64 */
-            hcqi_vk_op word = *op;
-            if (vector && !hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &word)) { return 0; }
-            leaf.address = leaf.address && word.code == HCQI_VK_OP_INT;
-            leaf.three = leaf.three && word.code == HCQI_VK_OP_INT;
-        }
+        at->bytes = hcqi_vk_number_bytes(m, *op);
+        if (at->bytes && vector) { (void)hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &word); }
+        at->address = at->bytes == 8 && word.code == HCQI_VK_OP_INT;
+        at->three = at->bytes == 12 && word.code == HCQI_VK_OP_INT &&
+                    hcqi_vk_operand(m, op, 3) == 3;
     }
     if (m->failed) { return 0; }
-    if (w->holds && leaf.three && leaf.offset == w->base) { return 1; }
-    if (!leaf.bytes) {
+    if (w->fields && at->three && at->offset == w->base) { return 1; }
+    if (!at->bytes) {
         return hcqi_vk_say(m, "a block of the module has a member of type %u, which is no number, "
                               "vector, matrix, pointer, array or struct", (unsigned)at->id);
     }
-    uint64_t end = leaf.offset + leaf.bytes;
+    uint64_t end = at->offset + at->bytes;
     if (end > w->bytes) {
         w->before = w->bytes;
         w->bytes = end;
-        w->last = leaf;
+        w->last = *at;
     } else if (end > w->before) {
         w->before = end;
     }
-    if (!leaf.offset && (leaf.pointer || leaf.address)) {
+    if (!at->offset && (at->pointer || at->address)) {
         w->pointer = 1;
-        w->target = leaf.pointer ? hcqi_vk_operand(m, op, 3) : 0;
+        w->target = at->pointer ? hcqi_vk_operand(m, op, 3) : 0;
     }
-    if (w->holds) { hcqi_vk_leaf_hold(w, &leaf); }
-    return !m->failed;
+    if (w->fields) { hcqi_vk_leaf_hold(w, at); }
+    return 1;
 }
 
 static int hcqi_vk_walk_place(hcqi_vk_walk *w, hcqi_vk_place at);
 
 static int hcqi_vk_walk_struct(hcqi_vk_walk *w, const hcqi_vk_place *at, const hcqi_vk_op *op) {
+    hcqi_vk_place member = *at;
+    uint32_t offset;
+    member.of = at->id;
     for (uint32_t i = 0; i + 2 < op->words; i++) {
-        hcqi_vk_place member = {hcqi_vk_operand(w->m, op, 2 + i), at->id, i, at->depth, 0};
-        uint32_t offset;
         if (!hcqi_vk_member(w->m, at->id, i, HCQI_VK_OFFSET, &offset)) {
             return hcqi_vk_say(w->m, "struct %u of the module has no offsets", (unsigned)at->id);
         }
+        member.id = hcqi_vk_operand(w->m, op, 2 + i);
+        member.member = i;
         member.offset = at->offset + offset;
         if (!hcqi_vk_walk_place(w, member)) { return 0; }
     }
@@ -1189,7 +1172,7 @@ static int hcqi_vk_walk_array(hcqi_vk_walk *w, const hcqi_vk_place *at, const hc
     hcqi_vk_op count;
     uint32_t stride, length;
     if (!hcqi_vk_find(w->m, hcqi_vk_operand(w->m, op, 3), &count)) { return 0; }
-    if (w->holds && count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* not known */
+    if (w->fields && count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* not known */
     if (!hcqi_vk_number(w->m, hcqi_vk_operand(w->m, op, 3), &length, NULL)) { return 0; }
     if (!hcqi_vk_decoration(w->m, at->id, HCQI_VK_ARRAY_STRIDE, &stride)) {
         return hcqi_vk_say(w->m, "array %u of the module has no stride", (unsigned)at->id);
@@ -1219,45 +1202,39 @@ static int hcqi_vk_walk_place(hcqi_vk_walk *w, hcqi_vk_place at) {
     case HCQI_VK_OP_ARRAY: return hcqi_vk_walk_array(w, &at, &op);
     case HCQI_VK_OP_INT: case HCQI_VK_OP_FLOAT: case HCQI_VK_OP_VECTOR: case HCQI_VK_OP_MATRIX:
     case HCQI_VK_OP_POINTER: return hcqi_vk_walk_leaf(w, &at, &op);
-    default: return w->holds ? 1 : hcqi_vk_walk_leaf(w, &at, &op); /* an array without an end */
+    default: return w->fields ? 1 : hcqi_vk_walk_leaf(w, &at, &op); /* an array without an end */
     }
 }
 
-/* Visits a block of the type `id`; `w` says in what way. */
+/* Visits a block of the type `id`; what `w` has before says in what way. */
 static int hcqi_vk_walk_all(hcqi_vk_walk *w, hcqi_vk_module *m, uint32_t id) {
-    hcqi_vk_place at = {id, 0, 0, 0, 0};
+    hcqi_vk_place at;
+    memset(&at, 0, sizeof at);
+    at.id = w->id = id;
     w->m = m;
-    w->id = id;
-    if (!hcqi_vk_walk_place(w, at)) { return 0; }
-    return w->holds || w->bytes <= HCQI_VK_MAX_BLOCK ||
-           hcqi_vk_say(m, "struct %u of the module is too large", (unsigned)id);
+    return hcqi_vk_walk_place(w, at) &&
+           (w->bytes <= HCQI_VK_MAX_BLOCK ||
+            hcqi_vk_say(m, "struct %u of the module is too large", (unsigned)id));
 }
 
 /* Does the block of a module that hcqi_vk_shader_read took fit the arguments? */
-static int hcqi_vk_block_hold(const void *data, size_t size, const hcqi_vk_shader *shader,
-                              const hcqi_vk_field *fields, uint32_t count, char *text,
-                              size_t text_size) {
-    enum { ANY_VERSION = 0x00ffff00 };
-    hcqi_vk_module m;
+static int hcqi_vk_block_hold(hcqi_vk_module *m, const hcqi_vk_field *fields, uint32_t count) {
+    const hcqi_vk_shader *shader = m->shader;
     hcqi_vk_walk w;
     if (!shader->block_type) { return 1; }
     memset(&w, 0, sizeof w);
-    w.holds = 1;
     int pushed = shader->args == HCQI_VK_ARGS_BINDINGS && shader->uniform == UINT32_MAX;
     w.base = pushed ? shader->base : UINT32_MAX;
     w.fields = fields;
     w.count = count;
     w.end = count ? fields[count - 1].offset + fields[count - 1].size : 0;
     w.rounded = (w.end + 7) & ~7u;
-    if (!hcqi_vk_module_open(&m, data, size, ANY_VERSION, text, text_size) ||
-        !hcqi_vk_walk_all(&w, &m, shader->block_type)) {
-        return 0;
-    }
+    if (!hcqi_vk_walk_all(&w, m, shader->block_type)) { return 0; }
     if (w.bytes > w.rounded) {
-        return hcqi_vk_say(&m, "the shader's block has %lu bytes, the list of arguments makes %u",
+        return hcqi_vk_say(m, "the shader's block has %lu bytes, the list of arguments makes %u",
                            (unsigned long)w.bytes, (unsigned)w.rounded);
     }
-    return w.wrong[0] ? hcqi_vk_say(&m, "%s", w.wrong) : 1;
+    return w.wrong[0] ? hcqi_vk_say(m, "%s", w.wrong) : 1;
 }
 
 /* ---- what a module needs */
@@ -1396,34 +1373,30 @@ static int hcqi_vk_function_check(hcqi_vk_module *m) {
 
 /* What comes before types: capabilities, the memory model, entry points, where the size
    of workgroups is said. */
-static int hcqi_vk_head_read(hcqi_vk_module *m, const hcqi_vk_op *op, const char *entry) {
-    uint32_t of = hcqi_vk_operand(m, op, 1), what = hcqi_vk_operand(m, op, 2);
-    switch (op->code) {
-    case HCQI_VK_OP_CAPABILITY: return hcqi_vk_capability_read(m, of);
-    case HCQI_VK_OP_MEMORY_MODEL: return hcqi_vk_addressing_read(m, of, what);
-    case HCQI_VK_OP_ENTRY_POINT: return hcqi_vk_entry_read(m, op, entry);
-    case HCQI_VK_OP_MODE: case HCQI_VK_OP_MODE_ID:
-        if (of == m->function && what == (op->code == HCQI_VK_OP_MODE ? HCQI_VK_LOCAL_SIZE
-                                                                      : HCQI_VK_LOCAL_SIZE_ID)) {
-            m->mode = *op;
-        }
-        return 1;
-    case HCQI_VK_OP_DECORATE:
-        if (what == HCQI_VK_BUILT_IN && hcqi_vk_operand(m, op, 3) == HCQI_VK_WORKGROUP_SIZE) {
-            m->size = of;
-        }
-        return 1;
-    default: break;
-    }
-    if (op->code < HCQI_VK_OP_GROUP || op->code > HCQI_VK_OP_GROUP_MEMBER) { return 1; }
-    return hcqi_vk_say(m, "the module has groups of decorations; have a newer compiler make it");
-}
-
-static int hcqi_vk_heads_read(hcqi_vk_module *m, const char *entry) {
+static int hcqi_vk_head_read(hcqi_vk_module *m, const char *entry) {
     hcqi_vk_op op = {0, 0, 0};
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        if (!hcqi_vk_head_read(m, &op, entry)) { return 0; }
+    while (!m->failed && hcqi_vk_next(m, m->declared, &op)) {
+        uint32_t of = hcqi_vk_operand(m, &op, 1), what = hcqi_vk_operand(m, &op, 2);
+        uint32_t size = op.code == HCQI_VK_OP_MODE ? HCQI_VK_LOCAL_SIZE : HCQI_VK_LOCAL_SIZE_ID;
+        switch (op.code) {
+        case HCQI_VK_OP_CAPABILITY: (void)hcqi_vk_capability_read(m, of); break;
+        case HCQI_VK_OP_MEMORY_MODEL: (void)hcqi_vk_addressing_read(m, of, what); break;
+        case HCQI_VK_OP_ENTRY_POINT: (void)hcqi_vk_entry_read(m, &op, entry); break;
+        case HCQI_VK_OP_MODE: case HCQI_VK_OP_MODE_ID:
+            if (of == m->function && what == size) { m->mode = op; }
+            break;
+        case HCQI_VK_OP_DECORATE:
+            if (what == HCQI_VK_BUILT_IN && hcqi_vk_operand(m, &op, 3) == HCQI_VK_WORKGROUP_SIZE) {
+                m->size = of;
+            }
+            break;
+        case HCQI_VK_OP_GROUP: case HCQI_VK_OP_GROUP + 1: case HCQI_VK_OP_GROUP_MEMBER:
+            return hcqi_vk_say(m, "the module has groups of decorations; have a newer compiler "
+                                  "make it");
+        default: break;
+        }
     }
+    if (m->failed) { return 0; }
     if (m->models != 1) {
         return hcqi_vk_say(m, "the module has %u memory models; wanted is one",
                            (unsigned)m->models);
@@ -1621,17 +1594,16 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
 }
 
 /* Reads entry point `entry` of a module of SPIR-V up to `version` (a header's
-   word). 0: it cannot be used, `text` says why. */
-static int hcqi_vk_shader_read(const void *data, size_t size, const char *entry, uint32_t version,
-                               hcqi_vk_shader *shader, char *text, size_t text_size) {
-    hcqi_vk_module m;
+   word); `m` stays open. 0: it cannot be used, `text` says why. */
+static int hcqi_vk_shader_read(hcqi_vk_module *m, const void *data, size_t size, const char *entry,
+                               uint32_t version, hcqi_vk_shader *shader, char *text,
+                               size_t text_size) {
     memset(shader, 0, sizeof *shader);
     shader->uniform = shader->base = UINT32_MAX;
     shader->spec_id[0] = shader->spec_id[1] = shader->spec_id[2] = UINT32_MAX;
-    if (!hcqi_vk_module_open(&m, data, size, version, text, text_size)) { return 0; }
-    m.shader = shader;
-    return hcqi_vk_heads_read(&m, entry ? entry : "main") && hcqi_vk_workgroup_read(&m) &&
-           hcqi_vk_args_read(&m);
+    if (!hcqi_vk_module_open(m, data, size, version, text, text_size)) { return 0; }
+    m->shader = shader;
+    return hcqi_vk_head_read(m, entry) && hcqi_vk_workgroup_read(m) && hcqi_vk_args_read(m);
 }
 
 typedef struct hcqi_vk_program {
@@ -1646,8 +1618,6 @@ typedef struct hcqi_vk_program {
     hcqi_vk_field fields[HCQ_MAX_ARGS]; /* arguments in the shader's block, by offset */
     uint32_t field_count, field_bytes;
     uint32_t base_at;                  /* in the push constants, if the shader takes one */
-    const void *code;
-    size_t code_size;
     char entry[HCQI_VK_MAX_NAME];
     hcqi_vk_pipeline *pipelines;
 } hcqi_vk_program;
@@ -2249,12 +2219,6 @@ static uint8_t *hcqi_vk_host(const hcqi_vk_device *d, uint64_t address, uint64_t
 /* ========================================================================== */
 /* ---- programs ------------------------------------------------------------- */
 
-static hcq_result hcqi_vk_refuse(hcqi_vk_device *d, hcq_result r, const char *label,
-                                 const char *text) {
-    hcq_backend_log(d->device, r, "program '%s': %s", label, text);
-    return r;
-}
-
 static int hcqi_vk_is_buffer(uint32_t kind) {
     return kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
 }
@@ -2294,53 +2258,52 @@ static void hcqi_vk_values(const hcqi_vk_program *p, const uint8_t *block, uint8
 }
 
 /* Does the module take what the list of arguments says? */
-static hcq_result hcqi_vk_program_fits(const hcqi_vk_program *p) {
+static int hcqi_vk_program_fits(const hcqi_vk_program *p, hcqi_vk_module *m) {
     const hcqi_vk_shader *s = &p->shader;
     uint32_t buffers = p->info.arg_count - p->field_count, values = p->field_bytes;
     uint32_t room = s->uniform != UINT32_MAX ? s->uniform_bytes
                     : s->base != UINT32_MAX  ? s->before_base
                                              : s->push_bytes;
-    char text[200] = "";
     if (s->args == HCQI_VK_ARGS_NONE && p->info.arg_count != 0) {
-        snprintf(text, sizeof text, "has %u arguments, the module takes none: neither a pointer "
-                 "as push constant nor bindings in set 0", p->info.arg_count);
-    } else if (s->args == HCQI_VK_ARGS_BINDINGS && s->buffers != buffers) {
-        snprintf(text, sizeof text, "has %u buffer arguments, the module %u storage buffers",
-                 buffers, s->buffers);
-    } else if (s->args == HCQI_VK_ARGS_BINDINGS && values > room) {
-        snprintf(text, sizeof text, "has %u bytes of values, the module's block %u", values, room);
-    } else {
-        (void)hcqi_vk_block_hold(p->code, p->code_size, s, p->fields, p->field_count, text,
-                                 sizeof text);
+        return hcqi_vk_say(m, "has %u arguments, the module takes none: neither a pointer as push "
+                              "constant nor bindings in set 0", p->info.arg_count);
     }
-    if (!text[0]) { return HCQ_OK; }
-    return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
+    if (s->args == HCQI_VK_ARGS_BINDINGS && s->buffers != buffers) {
+        return hcqi_vk_say(m, "has %u buffer arguments, the module %u storage buffers", buffers,
+                           s->buffers);
+    }
+    if (s->args == HCQI_VK_ARGS_BINDINGS && values > room) {
+        return hcqi_vk_say(m, "has %u bytes of values, the module's block %u", values, room);
+    }
+    return hcqi_vk_block_hold(m, p->fields, p->field_count);
 }
 
-static hcq_result hcqi_vk_program_able(const hcqi_vk_program *p) {
+/* Has the device what the module needs? */
+static int hcqi_vk_program_able(const hcqi_vk_program *p, hcqi_vk_module *m) {
     const hcqi_vk_device *d = p->d;
     const hcqi_vk_shader *s = &p->shader;
-    char text[160] = "";
-    uint32_t missing = s->needs & ~d->needs;
-    if (missing) {
-        snprintf(text, sizeof text, "the module needs %s, which the device has not",
-                 hcqi_vk_needs_text(missing));
-    } else if (s->subgroups & ~d->subgroups) {
-        snprintf(text, sizeof text, "the module uses subgroup operations %#x, the device has %#x",
-                 s->subgroups, d->subgroups);
-    } else if (s->push_bytes > d->limits.maxPushConstantsSize || s->push_bytes > HCQI_VK_MAX_PUSH) {
-        snprintf(text, sizeof text, "%u bytes of push constants, the device has %u",
-                 s->push_bytes, d->limits.maxPushConstantsSize);
-    } else if (s->uniform_bytes > d->limits.maxUniformBufferRange) {
-        snprintf(text, sizeof text, "a uniform block of %u bytes, the device has %u",
-                 s->uniform_bytes, d->limits.maxUniformBufferRange);
-    } else if (s->buffers > HCQI_VK_BUFFERS ||
-               s->buffers > d->limits.maxPerStageDescriptorStorageBuffers) {
-        snprintf(text, sizeof text, "%u storage buffers, at most %d and %u", s->buffers,
-                 HCQI_VK_BUFFERS, d->limits.maxPerStageDescriptorStorageBuffers);
+    const VkPhysicalDeviceLimits *most = &d->limits;
+    if (s->needs & ~d->needs) {
+        return hcqi_vk_say(m, "the module needs %s, which the device has not",
+                           hcqi_vk_needs_text(s->needs & ~d->needs));
     }
-    if (!text[0]) { return HCQ_OK; }
-    return hcqi_vk_refuse(p->d, HCQ_ERROR_UNSUPPORTED, p->info.label, text);
+    if (s->subgroups & ~d->subgroups) {
+        return hcqi_vk_say(m, "the module uses subgroup operations %#x, the device has %#x",
+                           s->subgroups, d->subgroups);
+    }
+    if (s->push_bytes > most->maxPushConstantsSize || s->push_bytes > HCQI_VK_MAX_PUSH) {
+        return hcqi_vk_say(m, "%u bytes of push constants, the device has %u", s->push_bytes,
+                           most->maxPushConstantsSize);
+    }
+    if (s->uniform_bytes > most->maxUniformBufferRange) {
+        return hcqi_vk_say(m, "a uniform block of %u bytes, the device has %u", s->uniform_bytes,
+                           most->maxUniformBufferRange);
+    }
+    if (s->buffers > HCQI_VK_BUFFERS || s->buffers > most->maxPerStageDescriptorStorageBuffers) {
+        return hcqi_vk_say(m, "%u storage buffers, at most %d and %u", s->buffers, HCQI_VK_BUFFERS,
+                           most->maxPerStageDescriptorStorageBuffers);
+    }
+    return 1;
 }
 
 static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
@@ -2398,11 +2361,11 @@ static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
     return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreatePipelineLayout");
 }
 
-static hcq_result hcqi_vk_module_create(hcqi_vk_program *p) {
+static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const hcq_code *code) {
     hcqi_vk_device *d = p->d;
     HCQI_VK_STRUCT(VkShaderModuleCreateInfo, info, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-    info.codeSize = p->code_size;
-    info.pCode = (const uint32_t *)p->code; /* the core's copy is aligned */
+    info.codeSize = code->size;
+    info.pCode = (const uint32_t *)code->data; /* the core's copy is aligned */
     VkResult r = d->api.CreateShaderModule(d->handle, &info, NULL, &p->module);
     if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateShaderModule"); }
     hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(p->module), "module", p->info.label);
@@ -2483,25 +2446,25 @@ static void hcqi_vk_program_destroy(void *self, void *code) {
 
 /* What can be found out without the driver. */
 static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code) {
-    char text[200];
+    char text[200] = "has no .spirv";
+    hcqi_vk_module m;
+    hcq_result r = HCQ_ERROR_INVALID;
     const char *entry = code->entry ? code->entry : "main";
     uint32_t version = p->d->version >= VK_API_VERSION_1_3 ? 0x00010600 : 0x00010500;
     if (!code->data || code->size == 0) {
-        return hcqi_vk_refuse(p->d, HCQ_ERROR_NO_KERNEL, p->info.label, "has no .spirv");
+        r = HCQ_ERROR_NO_KERNEL;
+    } else if (strlen(entry) >= sizeof p->entry) {
+        snprintf(text, sizeof text, "the entry's name is long");
+    } else if (hcqi_vk_shader_read(&m, code->data, code->size, entry, version, &p->shader, text,
+                                   sizeof text)) {
+        memcpy(p->entry, entry, strlen(entry) + 1);
+        hcqi_vk_fields_place(p);
+        if (hcqi_vk_program_fits(p, &m)) {
+            r = hcqi_vk_program_able(p, &m) ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
+        }
     }
-    if (strlen(entry) >= sizeof p->entry) {
-        return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, "the entry's name is long");
-    }
-    if (!hcqi_vk_shader_read(code->data, code->size, entry, version, &p->shader, text,
-                             sizeof text)) {
-        return hcqi_vk_refuse(p->d, HCQ_ERROR_INVALID, p->info.label, text);
-    }
-    memcpy(p->entry, entry, strlen(entry) + 1);
-    p->code = code->data; /* the core keeps it as long as the program */
-    p->code_size = code->size;
-    hcqi_vk_fields_place(p);
-    hcq_result r = hcqi_vk_program_fits(p);
-    return r == HCQ_OK ? hcqi_vk_program_able(p) : r;
+    if (r != HCQ_OK) { hcq_backend_log(p->d->device, r, "program '%s': %s", p->info.label, text); }
+    return r;
 }
 
 static int hcqi_vk_block_is_fixed(const hcqi_vk_shader *s) {
@@ -2520,7 +2483,7 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     memcpy(p->args, desc->args, sizeof p->args);
     hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
     if (r == HCQ_OK) { r = hcqi_vk_layout(p); }
-    if (r == HCQ_OK) { r = hcqi_vk_module_create(p); }
+    if (r == HCQ_OK) { r = hcqi_vk_module_create(p, &desc->spirv); }
     if (r == HCQ_OK && hcqi_vk_block_is_fixed(&p->shader)) { /* its errors come early */
         r = hcqi_vk_pipeline_get(p, p->shader.block, &first);
     }

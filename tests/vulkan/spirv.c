@@ -184,6 +184,7 @@ static const module modules[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+static hcqi_vk_module opened;
 static uint64_t random_state = 1;
 
 static uint32_t random_below(uint32_t limit) { /* splitmix64 */
@@ -206,42 +207,40 @@ static void make_change(uint32_t *words, size_t size, const change *c) {
     }
 }
 
-/* Does the block fit the arguments? */
-static int holds(const module *m, const uint32_t *words, const hcqi_vk_shader *shader,
-                 char *text, size_t text_size) {
+/* Does the block of a module that was read fit the arguments? */
+static int holds(const module *m, hcqi_vk_program *p) {
     hcq_program_desc desc;
-    hcqi_vk_program p;
     memset(&desc, 0, sizeof desc);
-    memset(&p, 0, sizeof p);
     memcpy(desc.args, m->args, sizeof desc.args);
-    memcpy(p.args, m->args, sizeof p.args);
-    p.shader = *shader;
-    assert_true(hcqi_program_layout(&desc, &p.info));
-    hcqi_vk_fields_place(&p);
-    return hcqi_vk_block_hold(words, m->size, &p.shader, p.fields, p.field_count, text, text_size);
+    memcpy(p->args, m->args, sizeof p->args);
+    assert_true(hcqi_program_layout(&desc, &p->info));
+    hcqi_vk_fields_place(p);
+    return hcqi_vk_block_hold(&opened, p->fields, p->field_count);
 }
 
 static void modules_say_what_they_are(TEST_ARGS) {
     for (size_t i = 0; i < COUNT(modules); i++) {
         const module *m = &modules[i];
         uint32_t *words = (uint32_t *)malloc(m->size);
-        hcqi_vk_shader shader;
+        hcqi_vk_program p;
+        hcqi_vk_shader *shader = &p.shader;
         char text[400];
+        memset(&p, 0, sizeof p);
         memcpy(words, m->words, m->size);
         make_change(words, m->size, &m->change);
-        int taken = hcqi_vk_shader_read(words, m->size, m->entry, VERSION, &shader, text,
-                                        sizeof text);
+        int taken = hcqi_vk_shader_read(&opened, words, m->size, m->entry ? m->entry : "main",
+                                        VERSION, shader, text, sizeof text);
         if (taken && m->args[0]) {
-            taken = holds(m, words, &shader, text, sizeof text);
+            taken = holds(m, &p);
         } else {
-            shader.block_type = 0;     /* an id: whichever */
-            taken = taken && (m->refused || memcmp(&shader, &m->wanted, sizeof shader) == 0);
+            shader->block_type = 0;    /* an id: whichever */
+            taken = taken && (m->refused || memcmp(shader, &m->wanted, sizeof *shader) == 0);
         }
         if (taken ? m->refused || text[0] : !m->refused || !strstr(text, m->refused)) {
             fail_msg("%s, row %u: %s \"%s\", needs 0x%x, block %u %u %u", m->name, (unsigned)i,
-                     taken ? "taken" : "refused:", text, (unsigned)shader.needs,
-                     (unsigned)shader.block[0], (unsigned)shader.block[1],
-                     (unsigned)shader.block[2]);
+                     taken ? "taken" : "refused:", text, (unsigned)shader->needs,
+                     (unsigned)shader->block[0], (unsigned)shader->block[1],
+                     (unsigned)shader->block[2]);
         }
         free(words);
     }
@@ -283,8 +282,8 @@ static void headers_are_checked(TEST_ARGS) {
         char text[400];
         memcpy(words, spirv_pointer, SIZE);
         words[cases[i].at] = cases[i].word;
-        assert_false(hcqi_vk_shader_read(words, cases[i].size, "main", cases[i].version, &shader,
-                                         text, sizeof text));
+        assert_false(hcqi_vk_shader_read(&opened, words, cases[i].size, "main", cases[i].version,
+                                         &shader, text, sizeof text));
         if (!strstr(text, cases[i].reason)) {
             fail_msg("wanted \"%s\", got \"%s\"", cases[i].reason, text);
         }
@@ -295,12 +294,12 @@ static void texts_are_cut(TEST_ARGS) {
     hcqi_vk_shader shader;
     char text[16];
     memset(text, 'x', sizeof text);
-    assert_false(hcqi_vk_shader_read(NULL, 100, "main", VERSION, &shader, text, 8));
+    assert_false(hcqi_vk_shader_read(&opened, NULL, 100, "main", VERSION, &shader, text, 8));
     assert_string_equal(text, "a modul");
     assert_true(text[8] == 'x');
-    assert_false(hcqi_vk_shader_read(NULL, 100, "main", VERSION, &shader, text, 1));
+    assert_false(hcqi_vk_shader_read(&opened, NULL, 100, "main", VERSION, &shader, text, 1));
     assert_string_equal(text, "");
-    assert_false(hcqi_vk_shader_read(NULL, 100, "main", VERSION, &shader, NULL, 0));
+    assert_false(hcqi_vk_shader_read(&opened, NULL, 100, "main", VERSION, &shader, NULL, 0));
 }
 
 /* ---- broken modules --------------------------------------------------------- */
@@ -312,11 +311,12 @@ static void survives(const void *words, size_t size) {
     char text[80];
     assert_non_null(copy);
     memcpy(copy + 1, words, size);
-    int taken = hcqi_vk_shader_read(copy + 1, size, NULL, VERSION, &shader, text, sizeof text);
+    int taken = hcqi_vk_shader_read(&opened, copy + 1, size, "main", VERSION, &shader, text,
+                                    sizeof text);
     assert_true(taken == (text[0] == 0)); /* refused always with a reason */
     if (taken) {                       /* what is broken behind the block, too */
         const hcqi_vk_field fields[2] = {{0, 0, 8, 1, 0}, {1, 8, 4, 0, 0}};
-        int fits = hcqi_vk_block_hold(words, size, &shader, fields, 2, text, sizeof text);
+        int fits = hcqi_vk_block_hold(&opened, fields, 2);
         assert_true(fits == (text[0] == 0));
     }
     free(copy);
@@ -427,8 +427,8 @@ static void nests_end_soon(TEST_ARGS) {
         char text[200];
         put_nested(cases[i].depth, cases[i].models, cases[i].variables);
         alarm(60);                     /* 100 ms on an idle machine */
-        assert_false(hcqi_vk_shader_read(nest, (size_t)nest_count * 4, NULL, VERSION, &shader, text,
-                                         sizeof text));
+        assert_false(hcqi_vk_shader_read(&opened, nest, (size_t)nest_count * 4, "main", VERSION,
+                                         &shader, text, sizeof text));
         alarm(0);
         assert_non_null(strstr(text, cases[i].reason));
     }
