@@ -463,8 +463,8 @@ typedef struct hcqi_vk_command {
     uint32_t stamp;                    /* query */
     uint32_t shadow;                   /* offset of the arguments as recorded */
     uint32_t indirect;
-    uint32_t grid[3], block[3];
-    uint64_t dst, src, size;           /* of a copy; of a fill with the value as src */
+    uint32_t grid[3];
+    uint64_t key[3];                   /* what else was recorded: hcqi_vk_key */
     VkDescriptorSet set;
 } hcqi_vk_command;
 
@@ -483,7 +483,7 @@ typedef struct hcqi_vk_list {
     hcqi_vk_command *commands;         /* by packet */
     hcqi_vk_segment *segments;
     uint32_t segment_count;
-    uint32_t stamp_count;
+    int encoded;                       /* all is there: what is missing from now on is an error */
     hcq_memory memory;                 /* host visible, .size 0: none */
     VkQueryPool queries;
     VkDescriptorPool sets;
@@ -1612,7 +1612,8 @@ typedef struct hcqi_vk_program {
     VkShaderModule module;
     VkDescriptorSetLayout sets;
     VkPipelineLayout layout;
-    int pushes;                        /* bindings by push descriptors */
+    uint32_t bindings;                 /* of set 0: buffers, and the uniform block */
+    int pushes;                        /* they are push descriptors */
     uint32_t args[HCQ_MAX_ARGS];
     hcq_program_info info;
     hcqi_vk_field fields[HCQ_MAX_ARGS]; /* arguments in the shader's block, by offset */
@@ -1625,55 +1626,52 @@ typedef struct hcqi_vk_program {
 /* ========================================================================== */
 /* ---- results, locks, names -------------------------------------------------- */
 
-static const char *hcqi_vk_text(VkResult r) {
-    switch ((int)r) {
-    case VK_SUCCESS: return "VK_SUCCESS";
-    case VK_TIMEOUT: return "VK_TIMEOUT";
-    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
-    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_FRAGMENTED_POOL: return "VK_ERROR_FRAGMENTED_POOL";
-    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
-    case VK_ERROR_INVALID_EXTERNAL_HANDLE: return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
-    case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
-    default: return "an unknown VkResult";
-    }
+/* What hcq makes of results; all others are HCQ_ERROR_NATIVE. */
+#define HCQI_VK_RESULTS(X)                                                         \
+    X(SUCCESS, OK) X(TIMEOUT, TIMEOUT) X(NOT_READY, TIMEOUT)                       \
+    X(ERROR_OUT_OF_HOST_MEMORY, ERROR_OUT_OF_MEMORY)                               \
+    X(ERROR_OUT_OF_DEVICE_MEMORY, ERROR_OUT_OF_MEMORY)                             \
+    X(ERROR_OUT_OF_POOL_MEMORY, ERROR_OUT_OF_MEMORY)                               \
+    X(ERROR_FRAGMENTED_POOL, ERROR_OUT_OF_MEMORY)                                  \
+    X(ERROR_TOO_MANY_OBJECTS, ERROR_OUT_OF_MEMORY) X(ERROR_DEVICE_LOST, ERROR_LOST) \
+    X(ERROR_INITIALIZATION_FAILED, ERROR_NATIVE) X(ERROR_MEMORY_MAP_FAILED, ERROR_NATIVE) \
+    X(ERROR_LAYER_NOT_PRESENT, ERROR_NATIVE) X(ERROR_EXTENSION_NOT_PRESENT, ERROR_NATIVE) \
+    X(ERROR_FEATURE_NOT_PRESENT, ERROR_NATIVE) X(ERROR_INCOMPATIBLE_DRIVER, ERROR_NATIVE) \
+    X(ERROR_INVALID_EXTERNAL_HANDLE, ERROR_NATIVE) X(ERROR_INVALID_SHADER_NV, ERROR_NATIVE)
+
+#define HCQI_VK_RESULT(native, result) { VK_##native, "VK_" #native, HCQ_##result },
+static const struct { int native; const char *text; hcq_result result; } hcqi_vk_results[] = {
+    HCQI_VK_RESULTS(HCQI_VK_RESULT)
+    { 0, "an unknown VkResult", HCQ_ERROR_NATIVE }
+};
+
+static size_t hcqi_vk_result_row(VkResult r) {
+    size_t i = 0;
+    while (i + 1 < HCQI_VK_COUNT(hcqi_vk_results) && hcqi_vk_results[i].native != (int)r) { i++; }
+    return i;
 }
+
+static const char *hcqi_vk_text(VkResult r) { return hcqi_vk_results[hcqi_vk_result_row(r)].text; }
 
 static hcq_result hcqi_vk_result(VkResult r) {
-    switch ((int)r) {
-    case VK_SUCCESS: return HCQ_OK;
-    case VK_TIMEOUT:
-    case VK_NOT_READY: return HCQ_TIMEOUT;
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-    case VK_ERROR_OUT_OF_POOL_MEMORY:
-    case VK_ERROR_FRAGMENTED_POOL:
-    case VK_ERROR_TOO_MANY_OBJECTS: return HCQ_ERROR_OUT_OF_MEMORY;
-    case VK_ERROR_DEVICE_LOST: return HCQ_ERROR_LOST;
-    default: return HCQ_ERROR_NATIVE;
-    }
+    return hcqi_vk_results[hcqi_vk_result_row(r)].result;
 }
 
-/* Logs a call that failed; a loss is reported by the next flush or wait. */
-static hcq_result hcqi_vk_failed(hcqi_vk_device *d, VkResult r, const char *call) {
-    if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
-    hcq_backend_log(d->device, hcqi_vk_result(r), "%s: %s", call, hcqi_vk_text(r));
-    return hcqi_vk_result(r);
-}
-
-/* The same where a log could come back: under a lock of ours. */
+/* What a call's result is for hcq; a loss is reported by the next flush or wait. Without
+   a line in the log, for calls under a lock of ours: a logger may come back. */
 static hcq_result hcqi_vk_quiet(hcqi_vk_device *d, VkResult r) {
     if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
     return hcqi_vk_result(r);
 }
+
+static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call) {
+    if (r == VK_SUCCESS) { return HCQ_OK; }
+    hcq_backend_log(d->device, hcqi_vk_result(r), "%s: %s", call, hcqi_vk_text(r));
+    return hcqi_vk_quiet(d, r);
+}
+
+/* Calls a function of the device's. */
+#define HCQI_VK_TRY(d, name, args) hcqi_vk_check(d, (d)->api.name args, "vk" #name)
 
 /* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
 static void hcqi_vk_lock(uint32_t *word) {
@@ -1850,8 +1848,7 @@ static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uin
         info.queueFamilyIndexCount = count;
         info.pQueueFamilyIndices = families;
     }
-    VkResult r = d->api.CreateBuffer(d->handle, &info, NULL, &b->buffer);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateBuffer");
+    return HCQI_VK_TRY(d, CreateBuffer, (d->handle, &info, NULL, &b->buffer));
 }
 
 /* Why memory ran out, in numbers. */
@@ -1902,8 +1899,7 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
     if (r != VK_SUCCESS && !pointer) { hcqi_vk_explain_heap(d, info.allocationSize, b->type, r); }
     if (r != VK_SUCCESS) { return pointer ? HCQ_ERROR_UNSUPPORTED : hcqi_vk_result(r); }
     if (!pointer) { d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->size; }
-    r = d->api.BindBufferMemory(d->handle, b->buffer, b->memory, 0);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkBindBufferMemory");
+    return HCQI_VK_TRY(d, BindBufferMemory, (d->handle, b->buffer, b->memory, 0));
 }
 
 static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
@@ -1913,8 +1909,8 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
     b->address = d->api.GetBufferDeviceAddress(d->handle, &info);
     VkMemoryPropertyFlags flags = d->memory.memoryTypes[b->type].propertyFlags;
     if (!b->imported && (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0) {
-        VkResult r = d->api.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host);
-        if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkMapMemory"); }
+        hcq_result r = HCQI_VK_TRY(d, MapMemory, (d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host));
+        if (r != HCQ_OK) { return r; }
         b->host = (uint8_t *)host;
     }
     if (!hcqi_vk_grow(d, (void **)&d->blocks, &d->block_capacity, d->block_count + 1,
@@ -2310,9 +2306,8 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
     hcqi_vk_device *d = p->d;
     VkDescriptorSetLayoutBinding bindings[HCQI_VK_BUFFERS + 1];
     VkDescriptorBindingFlags late[HCQI_VK_BUFFERS + 1];
-    uint32_t count = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
     memset(bindings, 0, sizeof bindings);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < p->bindings; i++) {
         bindings[i].binding = i;
         bindings[i].descriptorType = i == p->shader.uniform ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
                                                             : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
@@ -2326,9 +2321,9 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
                    VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO);
     HCQI_VK_STRUCT(VkDescriptorSetLayoutCreateInfo, info,
                    VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
-    flags.bindingCount = count;
+    flags.bindingCount = p->bindings;
     flags.pBindingFlags = late;
-    info.bindingCount = count;
+    info.bindingCount = p->bindings;
     info.pBindings = bindings;
     p->pushes = !d->has_late_binding && d->has_push_sets;
     if (p->pushes) { info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR; }
@@ -2336,8 +2331,7 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
         info.pNext = &flags;
         info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT;
     }
-    VkResult r = d->api.CreateDescriptorSetLayout(d->handle, &info, NULL, &p->sets);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateDescriptorSetLayout");
+    return HCQI_VK_TRY(d, CreateDescriptorSetLayout, (d->handle, &info, NULL, &p->sets));
 }
 
 static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
@@ -2346,19 +2340,18 @@ static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
     range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
     range.offset = 0;
     range.size = (p->shader.push_bytes + 3u) & ~3u;
-    int sets = p->shader.buffers != 0 || p->shader.uniform != UINT32_MAX;
-    if (sets) {
+    p->bindings = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
+    if (p->bindings != 0) {
         hcq_result made = hcqi_vk_set_layout(p);
         if (made != HCQ_OK) { return made; }
     }
     HCQI_VK_STRUCT(VkPipelineLayoutCreateInfo, info,
                    VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
-    info.setLayoutCount = sets ? 1 : 0;
+    info.setLayoutCount = p->bindings != 0;
     info.pSetLayouts = &p->sets;
     info.pushConstantRangeCount = range.size != 0;
     info.pPushConstantRanges = &range;
-    VkResult r = d->api.CreatePipelineLayout(d->handle, &info, NULL, &p->layout);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreatePipelineLayout");
+    return HCQI_VK_TRY(d, CreatePipelineLayout, (d->handle, &info, NULL, &p->layout));
 }
 
 static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const hcq_code *code) {
@@ -2366,8 +2359,8 @@ static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const hcq_code *code
     HCQI_VK_STRUCT(VkShaderModuleCreateInfo, info, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
     info.codeSize = code->size;
     info.pCode = (const uint32_t *)code->data; /* the core's copy is aligned */
-    VkResult r = d->api.CreateShaderModule(d->handle, &info, NULL, &p->module);
-    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateShaderModule"); }
+    hcq_result r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &info, NULL, &p->module));
+    if (r != HCQ_OK) { return r; }
     hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(p->module), "module", p->info.label);
     return HCQ_OK;
 }
@@ -2398,7 +2391,7 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
     info.layout = p->layout;
     VkResult r = d->api.CreateComputePipelines(d->handle, d->cache, 1, &info, NULL, &made->handle);
-    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateComputePipelines"); }
+    if (r != VK_SUCCESS) { return hcqi_vk_check(d, r, "vkCreateComputePipelines"); }
     d->pipelines++;
     hcqi_vk_name(d, VK_OBJECT_TYPE_PIPELINE, HCQI_VK_ID(made->handle), "program", p->info.label);
     return HCQ_OK;
@@ -2537,7 +2530,15 @@ typedef struct hcqi_vk_recorder {
     uint32_t block[3];
     uint32_t query_first;              /* queries of this run, in the list's pool */
     int unordered;                     /* commands since the last barrier */
+    uint32_t recorded;
 } hcqi_vk_recorder;
+
+static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkCommandPool *pool) {
+    HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    info.queueFamilyIndex = family;
+    return HCQI_VK_TRY(d, CreateCommandPool, (d->handle, &info, NULL, pool));
+}
 
 static hcq_result hcqi_vk_commands_new(hcqi_vk_device *d, VkCommandPool pool,
                                        VkCommandBuffer *commands) {
@@ -2546,8 +2547,7 @@ static hcq_result hcqi_vk_commands_new(hcqi_vk_device *d, VkCommandPool pool,
     info.commandPool = pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
-    VkResult r = d->api.AllocateCommandBuffers(d->handle, &info, commands);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkAllocateCommandBuffers");
+    return HCQI_VK_TRY(d, AllocateCommandBuffers, (d->handle, &info, commands));
 }
 
 static hcq_result hcqi_vk_commands_get(hcqi_vk_device *d, hcqi_vk_family *f,
@@ -2569,30 +2569,27 @@ static void hcqi_vk_commands_put(hcqi_vk_device *d, hcqi_vk_family *f, VkCommand
     d->api.FreeCommandBuffers(d->handle, f->pool, 1, &commands);
 }
 
+/* What was written before is there for all that comes, the host too if it is among `to`. */
 static void hcqi_vk_barrier(hcqi_vk_device *d, VkCommandBuffer commands,
-                            VkPipelineStageFlags from, VkAccessFlags written,
-                            VkPipelineStageFlags to, VkAccessFlags used) {
+                            VkPipelineStageFlags from, VkPipelineStageFlags to) {
     HCQI_VK_STRUCT(VkMemoryBarrier, barrier, VK_STRUCTURE_TYPE_MEMORY_BARRIER);
-    barrier.srcAccessMask = written;
-    barrier.dstAccessMask = used;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    if (to & VK_PIPELINE_STAGE_HOST_BIT) { barrier.dstAccessMask |= VK_ACCESS_HOST_READ_BIT; }
     d->api.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
 /* Between two commands of ours. */
 static void hcqi_vk_order(hcqi_vk_recorder *rec) {
     VkPipelineStageFlags stages = rec->list->family->stages;
-    hcqi_vk_barrier(rec->d, rec->commands, stages, VK_ACCESS_MEMORY_WRITE_BIT, stages,
-                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    hcqi_vk_barrier(rec->d, rec->commands, stages, stages);
     rec->unordered = 0;
 }
 
 /* Against whatever there is, host and custom commands too. */
 static void hcqi_vk_order_all(hcqi_vk_recorder *rec) {
     hcqi_vk_barrier(rec->d, rec->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                    VK_ACCESS_MEMORY_WRITE_BIT,
-                    VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT |
-                        VK_ACCESS_HOST_READ_BIT);
+                    VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT);
     rec->unordered = 0;
 }
 
@@ -2619,13 +2616,21 @@ static uint8_t *hcqi_vk_slot(const hcqi_vk_list *list, const hcqi_vk_command *c)
     return (uint8_t *)list->memory.host + c->slot;
 }
 
+/* The same for a command. Addresses of a graph's inputs come with the first launch: until
+   then they are HCQ_NOT_READY. */
+static hcq_result hcqi_vk_record_at(const hcqi_vk_recorder *rec, uint64_t address, uint64_t size,
+                                    VkBuffer *buffer, VkDeviceSize *offset) {
+    if (!rec->list->encoded && !hcqi_vk_owner(rec->d, address, size)) { return HCQ_NOT_READY; }
+    return hcqi_vk_resolve(rec->d, address, size, buffer, offset);
+}
+
 static hcq_result hcqi_vk_record_copy(hcqi_vk_recorder *rec, uint64_t dst, uint64_t src,
                                       uint64_t size) {
     VkBuffer to, from;
     VkBufferCopy region;
     if (size == 0) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_resolve(rec->d, dst, size, &to, &region.dstOffset);
-    if (r == HCQ_OK) { r = hcqi_vk_resolve(rec->d, src, size, &from, &region.srcOffset); }
+    hcq_result r = hcqi_vk_record_at(rec, dst, size, &to, &region.dstOffset);
+    if (r == HCQ_OK) { r = hcqi_vk_record_at(rec, src, size, &from, &region.srcOffset); }
     if (r != HCQ_OK) { return r; }
     region.size = size;
     rec->d->api.CmdCopyBuffer(rec->commands, from, to, 1, &region);
@@ -2659,7 +2664,7 @@ static hcq_result hcqi_vk_record_fill(hcqi_vk_recorder *rec, const hcq_packet *p
         hcq_result r = hcqi_vk_record_copy(rec, dst, slot, first);
         return r == HCQ_OK ? hcqi_vk_record_repeat(rec, dst, first, size) : r;
     }
-    hcq_result r = hcqi_vk_resolve(rec->d, dst, size, &buffer, &offset);
+    hcq_result r = hcqi_vk_record_at(rec, dst, size, &buffer, &offset);
     if (r != HCQ_OK) { return r; }
     memcpy(&word, pattern + head, 4);
     rec->d->api.CmdFillBuffer(rec->commands, buffer, offset + head, middle, word);
@@ -2671,48 +2676,68 @@ static hcq_result hcqi_vk_record_fill(hcqi_vk_recorder *rec, const hcq_packet *p
     return r;
 }
 
-/* The descriptors of an exec, from its argument block. */
-static hcq_result hcqi_vk_describe(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
-                                   const uint8_t *block, const hcqi_vk_command *c,
-                                   VkWriteDescriptorSet *writes, VkDescriptorBufferInfo *infos) {
-    hcqi_vk_device *d = rec->d;
-    uint32_t n = 0, count = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
-    memset(writes, 0, count * sizeof *writes);
+/* The buffers of an exec as bindings, from its argument block. */
+static hcq_result hcqi_vk_bindings_find(hcqi_vk_device *d, const hcqi_vk_list *list,
+                                        const hcqi_vk_program *p, const uint8_t *block,
+                                        VkDescriptorBufferInfo *infos) {
+    uint64_t align = d->limits.minStorageBufferOffsetAlignment;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < p->info.arg_count; i++) {
         uint64_t address;
         if (!hcqi_vk_is_buffer(p->args[i])) { continue; }
         memcpy(&address, block + p->info.offsets[i], sizeof address);
         const hcqi_vk_range *at = hcqi_vk_owner(d, address, 1);
+        if (!at && !list->encoded) { return HCQ_NOT_READY; }
         uint64_t offset = at ? address - at->block->address : 1;
-        if (!at || offset % d->limits.minStorageBufferOffsetAlignment != 0) {
+        if (!at || offset % align != 0) {
             hcq_backend_log(d->device, HCQ_ERROR_INVALID, "exec of '%s': argument %u: its address "
                             "%#llx is no multiple of %llu, as a binding needs it", p->info.label,
-                            i, (unsigned long long)address,
-                            (unsigned long long)d->limits.minStorageBufferOffsetAlignment);
+                            i, (unsigned long long)address, (unsigned long long)align);
             return HCQ_ERROR_INVALID;
         }
         uint64_t range = at->asked - (offset - at->offset);
         uint64_t most = d->limits.maxStorageBufferRange & ~3u;
         infos[n].buffer = at->block->buffer;
         infos[n].offset = offset;
-        infos[n].range = range > most ? most : range;
-        n++;
+        infos[n++].range = range > most ? most : range;
     }
-    if (n < count) {
-        hcq_result r = hcqi_vk_resolve(d, rec->list->memory.address + c->uniform,
-                                       p->shader.uniform_bytes, &infos[n].buffer,
-                                       &infos[n].offset);
-        if (r != HCQ_OK) { return r; }
-        infos[n].range = p->shader.uniform_bytes;
-    }
+    return HCQ_OK;
+}
+
+/* Binds the descriptors of an exec while `commands` are recorded; where those are NULL only
+   changes the ones of buffers, which may be changed late. */
+static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
+                                   const hcqi_vk_program *p, const uint8_t *block,
+                                   const hcqi_vk_command *c, VkCommandBuffer commands) {
+    const hcqi_vk_range *own = (const hcqi_vk_range *)list->memory.native;
+    VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
+    VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
+    uint32_t count = commands ? p->bindings : p->shader.buffers;
+    hcq_result r = hcqi_vk_bindings_find(d, list, p, block, infos);
+    if (r != HCQ_OK) { return r; }
+    memset(writes, 0, sizeof writes);
     for (uint32_t i = 0; i < count; i++) {
         writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
         writes[i].dstSet = c->set;
         writes[i].dstBinding = i;
         writes[i].descriptorCount = 1;
-        writes[i].descriptorType = i == p->shader.uniform ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
-                                                          : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
         writes[i].pBufferInfo = &infos[i];
+        if (i != p->shader.uniform) { continue; }
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER;
+        infos[i].buffer = own->block->buffer;
+        infos[i].offset = own->offset + c->uniform;
+        infos[i].range = p->shader.uniform_bytes;
+    }
+    if (commands && p->pushes) {
+        d->api.CmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0,
+                                       count, writes);
+        return HCQ_OK;
+    }
+    d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
+    if (commands) {
+        d->api.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1,
+                                     &c->set, 0, NULL);
     }
     return HCQ_OK;
 }
@@ -2726,34 +2751,18 @@ static const uint8_t *hcqi_vk_args(const hcqi_vk_device *d, const hcq_packet *p,
 
 static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
                                           const uint8_t *block, hcqi_vk_command *c) {
-    hcqi_vk_device *d = rec->d;
-    VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
-    VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
-    uint32_t count = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
-    if (block) {
-        memcpy(rec->list->shadows + c->shadow, block, p->info.kernargs_size);
-    }
+    if (block) { memcpy(rec->list->shadows + c->shadow, block, p->info.kernargs_size); }
     if (p->shader.uniform != UINT32_MAX) {
         hcqi_vk_values(p, block, (uint8_t *)rec->list->memory.host + c->uniform);
     } else if (p->shader.push_bytes != 0) {
         uint8_t values[HCQI_VK_MAX_PUSH];
         memset(values, 0, sizeof values);
         hcqi_vk_values(p, block, values); /* which fit, program_create saw to that */
-        d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                (p->shader.push_bytes + 3u) & ~3u, values);
+        rec->d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                     (p->shader.push_bytes + 3u) & ~3u, values);
     }
-    if (count == 0) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_describe(rec, p, block, c, writes, infos);
-    if (r != HCQ_OK) { return r; }
-    if (p->pushes) {
-        d->api.CmdPushDescriptorSetKHR(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout,
-                                       0, count, writes);
-        return HCQ_OK;
-    }
-    d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
-    d->api.CmdBindDescriptorSets(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1,
-                                 &c->set, 0, NULL);
-    return HCQ_OK;
+    if (p->bindings == 0) { return HCQ_OK; }
+    return hcqi_vk_describe(rec->d, rec->list, p, block, c, rec->commands);
 }
 
 static int hcqi_vk_grid_fits(const hcqi_vk_device *d, const uint32_t grid[3]) {
@@ -2769,20 +2778,11 @@ static void hcqi_vk_grid_write(const hcqi_vk_list *list, const hcqi_vk_command *
     memcpy(hcqi_vk_slot(list, c), HCQ_GRID_IS_EMPTY(grid) ? none : grid, sizeof none);
 }
 
-/* How many dispatches a grid takes, or a number above HCQI_VK_PARTS. */
-static uint64_t hcqi_vk_part_count(const hcqi_vk_device *d, const uint32_t grid[3]) {
-    const uint32_t *most = d->limits.maxComputeWorkGroupCount;
-    uint64_t all = 1;
-    for (uint32_t i = 0; i < 3 && all <= HCQI_VK_PARTS; i++) {
-        all *= grid[i] / most[i] + (grid[i] % most[i] != 0);
-    }
-    return all;
-}
-
 /* Can a grid run that one dispatch cannot? */
 static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t grid[3]) {
     const hcqi_vk_device *d = p->d;
     const uint32_t *most = d->limits.maxComputeWorkGroupCount;
+    uint64_t parts = 1;
     if (p->shader.base == UINT32_MAX) {
         hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u, the "
                         "device's are up to %ux%ux%u; in parts the shader must take its base, and "
@@ -2790,7 +2790,10 @@ static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t g
                         grid[0], grid[1], grid[2], most[0], most[1], most[2], p->base_at);
         return HCQ_ERROR_LIMIT;
     }
-    if (hcqi_vk_part_count(d, grid) <= HCQI_VK_PARTS) { return HCQ_OK; }
+    for (uint32_t i = 0; i < 3 && parts <= HCQI_VK_PARTS; i++) {
+        parts *= grid[i] / most[i] + (grid[i] % most[i] != 0);
+    }
+    if (parts <= HCQI_VK_PARTS) { return HCQ_OK; }
     hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u is more than "
                     "%d dispatches of this device", p->info.label, grid[0], grid[1], grid[2],
                     (int)HCQI_VK_PARTS);
@@ -2843,15 +2846,13 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     hcqi_vk_device *d = rec->d;
     hcqi_vk_program *p = (hcqi_vk_program *)packet->u.exec.code;
     const uint32_t *grid = packet->u.exec.grid;
+    const hcqi_vk_range *own = (const hcqi_vk_range *)rec->list->memory.native;
     int whole = hcqi_vk_grid_fits(d, grid);
-    VkBuffer buffer;
-    VkDeviceSize offset;
     memcpy(c->grid, grid, sizeof c->grid);
-    memcpy(c->block, packet->u.exec.block, sizeof c->block);
     if (!whole) { c->indirect = 0; }
     if (HCQ_GRID_IS_EMPTY(grid) && !c->indirect) { return HCQ_OK; }
     hcq_result r = whole ? HCQ_OK : hcqi_vk_parts_check(p, grid);
-    if (r == HCQ_OK) { r = hcqi_vk_record_pipeline(rec, p, c->block); }
+    if (r == HCQ_OK) { r = hcqi_vk_record_pipeline(rec, p, packet->u.exec.block); }
     if (r != HCQ_OK) { return r; }
     if (p->shader.args == HCQI_VK_ARGS_POINTER) {
         d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
@@ -2865,10 +2866,8 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
         return HCQ_OK;
     }
     hcqi_vk_grid_write(rec->list, c, grid);
-    r = hcqi_vk_resolve(d, hcqi_vk_slot_address(rec->list, c), 12, &buffer, &offset);
-    if (r != HCQ_OK) { return r; }
     hcqi_vk_record_base(rec, p, begin);
-    d->api.CmdDispatchIndirect(rec->commands, buffer, offset);
+    d->api.CmdDispatchIndirect(rec->commands, own->block->buffer, own->offset + c->slot);
     return HCQ_OK;
 }
 
@@ -2893,39 +2892,52 @@ static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet 
     return HCQ_ERROR_HOST;
 }
 
-static void hcqi_vk_record_stamp(hcqi_vk_recorder *rec, const hcqi_vk_command *c) {
-    if (rec->list->family->stamp_bits == 0) { return; } /* the host's time, later */
-    rec->d->api.CmdWriteTimestamp(rec->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-                                  rec->list->queries,
-                                  rec->query_first + c->stamp - rec->segment->stamp_first);
+/* What the commands of a packet are made of besides grids and arguments: where that changes,
+   its segment is recorded anew. */
+static void hcqi_vk_key(const hcq_packet *p, uint64_t key[3]) {
+    memset(key, 0, 3 * sizeof *key);
+    switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC:
+        for (uint32_t i = 0; i < 3; i++) { key[i] = p->u.exec.block[i]; }
+        break;
+    case HCQ_COMMAND_COPY:
+        key[0] = p->u.copy.dst;
+        key[1] = p->u.copy.src;
+        key[2] = p->u.copy.size;
+        break;
+    case HCQ_COMMAND_FILL:
+        key[0] = p->u.fill.dst;
+        key[1] = p->u.fill.value;
+        key[2] = p->u.fill.size;
+        break;
+    case HCQ_COMMAND_WRITE: key[0] = p->u.write.dst; break;
+    default: break;
+    }
 }
 
 static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet *p,
                                         hcqi_vk_command *c) {
+    hcq_result r = HCQ_OK;
     if (p->kind == HCQ_COMMAND_TIMESTAMP) { /* behind the command before, not the next */
-        hcqi_vk_record_stamp(rec, c);
+        if (rec->list->family->stamp_bits != 0) { /* else the host's time, later */
+            rec->d->api.CmdWriteTimestamp(rec->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+                                          rec->list->queries, rec->query_first + c->stamp -
+                                                                  rec->segment->stamp_first);
+        }
         return HCQ_OK;
     }
     if (rec->unordered && !(p->flags & HCQ_OVERLAP)) { hcqi_vk_order(rec); }
-    hcq_result r = HCQ_OK;
-    rec->d->recorded++;
+    hcqi_vk_key(p, c->key);
+    rec->recorded++;
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC: r = hcqi_vk_record_exec(rec, p, c); break;
     case HCQ_COMMAND_COPY:
-        c->dst = p->u.copy.dst;
-        c->src = p->u.copy.src;
-        c->size = p->u.copy.size;
-        r = hcqi_vk_record_copy(rec, c->dst, c->src, c->size);
+        r = hcqi_vk_record_copy(rec, p->u.copy.dst, p->u.copy.src, p->u.copy.size);
         break;
-    case HCQ_COMMAND_FILL:
-        c->dst = p->u.fill.dst;
-        c->src = p->u.fill.value;
-        c->size = p->u.fill.size;
-        r = hcqi_vk_record_fill(rec, p, c);
-        break;
+    case HCQ_COMMAND_FILL: r = hcqi_vk_record_fill(rec, p, c); break;
     case HCQ_COMMAND_WRITE:
-        c->dst = p->u.write.dst;
-        r = hcqi_vk_record_copy(rec, c->dst, hcqi_vk_slot_address(rec->list, c), p->value_size);
+        r = hcqi_vk_record_copy(rec, p->u.write.dst, hcqi_vk_slot_address(rec->list, c),
+                                p->value_size);
         break;
     case HCQ_COMMAND_BARRIER: hcqi_vk_order_all(rec); return HCQ_OK;
     case HCQ_COMMAND_CUSTOM: return hcqi_vk_record_custom(rec, p);
@@ -2974,9 +2986,7 @@ static hcq_result hcqi_vk_record_all(hcqi_vk_recorder *rec) {
     VkPipelineStageFlags stages = list->family->stages;
     int queries = list->family->computes && list->family->stamp_bits != 0 && seg->stamp_count != 0;
     hcq_result r = HCQ_OK;
-    hcqi_vk_barrier(d, rec->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                    VK_ACCESS_MEMORY_WRITE_BIT, stages,
-                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    hcqi_vk_barrier(d, rec->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, stages);
     if (queries) {
         d->api.CmdResetQueryPool(rec->commands, list->queries, rec->query_first, seg->stamp_count);
     }
@@ -2984,8 +2994,7 @@ static hcq_result hcqi_vk_record_all(hcqi_vk_recorder *rec) {
         r = hcqi_vk_record_packet(rec, &list->recording->packets[i], &list->commands[i]);
     }
     if (r == HCQ_OK && queries) { r = hcqi_vk_record_results(rec); }
-    hcqi_vk_barrier(d, rec->commands, stages, VK_ACCESS_MEMORY_WRITE_BIT,
-                    VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    hcqi_vk_barrier(d, rec->commands, stages, VK_PIPELINE_STAGE_HOST_BIT);
     return r;
 }
 
@@ -3002,14 +3011,15 @@ static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_
     HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     VkResult r = d->api.BeginCommandBuffer(commands, &info);
-    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkBeginCommandBuffer"); }
-    d->recordings++;
+    if (r != VK_SUCCESS) { return hcqi_vk_check(d, r, "vkBeginCommandBuffer"); }
     hcqi_vk_label(&rec, list->recording->label);
     hcq_result result = hcqi_vk_record_all(&rec);
     hcqi_vk_label(&rec, NULL);
     r = d->api.EndCommandBuffer(commands);
     if (result != HCQ_OK) { return result; }
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkEndCommandBuffer");
+    d->recorded += rec.recorded;
+    d->recordings++;
+    return hcqi_vk_check(d, r, "vkEndCommandBuffer");
 }
 
 /* ========================================================================== */
@@ -3023,45 +3033,60 @@ static int hcqi_vk_is_work(const hcq_packet *p) {
 /* What a list takes: in its own memory, and of descriptors. */
 typedef struct hcqi_vk_room {
     uint32_t segments, stamps;
-    uint64_t slots, uniforms, shadows;
+    uint64_t bytes, shadows;
     uint32_t sets, set_buffers, set_uniforms;
 } hcqi_vk_room;
 
-/* Places one command's slot, or only counts; `c` may be NULL. */
+/* Places what one command needs. */
 static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_vk_command *c) {
-    hcqi_vk_command none;
-    if (!c) { c = &none; }
-    c->slot = (uint32_t)room->slots;
+    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    c->slot = (uint32_t)room->bytes;
     c->stamp = room->stamps;
-    c->uniform = (uint32_t)room->uniforms;
     c->shadow = (uint32_t)room->shadows;
     if (p->kind == HCQ_COMMAND_TIMESTAMP) { room->stamps++; }
-    if (p->kind == HCQ_COMMAND_WRITE) { room->slots += 16; }
-    if (p->kind == HCQ_COMMAND_FILL) { room->slots += HCQI_VK_PATTERN; }
+    if (p->kind == HCQ_COMMAND_WRITE) { room->bytes += 16; }
+    if (p->kind == HCQ_COMMAND_FILL) { room->bytes += HCQI_VK_PATTERN; }
     if (p->kind != HCQ_COMMAND_EXEC) { return; }
-    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
-    const hcqi_vk_shader *s = &program->shader;
-    room->slots += 16;
-    if (s->args != HCQI_VK_ARGS_BINDINGS) { return; }
+    room->bytes += 16;
+    c->indirect = (p->flags & HCQ_PACKET_CHANGES) != 0;
+    if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return; }
     room->shadows += program->info.kernargs_size;
-    if (s->uniform != UINT32_MAX) {
-        room->uniforms += (s->uniform_bytes + HCQI_VK_ALIGN - 1u) & ~(HCQI_VK_ALIGN - 1u);
+    int uniform = program->shader.uniform != UINT32_MAX;
+    if (uniform) {
+        room->bytes = (room->bytes + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
+        c->uniform = (uint32_t)room->bytes;
+        room->bytes += ((uint64_t)program->shader.uniform_bytes + 15) & ~(uint64_t)15;
     }
-    if (s->buffers + (s->uniform != UINT32_MAX) == 0 || program->pushes) { return; }
+    if (!program->sets || program->pushes) { return; }
     room->sets++;
-    room->set_buffers += s->buffers;
-    room->set_uniforms += s->uniform != UINT32_MAX;
+    room->set_buffers += program->shader.buffers;
+    room->set_uniforms += (uint32_t)uniform;
 }
 
-static void hcqi_vk_room_count(hcqi_vk_room *room, const hcq_recording *recording) {
-    int inside = 0;
+/* Places segments, and what their commands need; without a list it only counts. */
+static void hcqi_vk_lay(const hcq_recording *recording, hcqi_vk_list *list, hcqi_vk_room *room) {
+    hcqi_vk_segment no_segment, *seg = NULL;
+    hcqi_vk_command no_command;
     memset(room, 0, sizeof *room);
+    memset(&no_segment, 0, sizeof no_segment);
     for (uint32_t i = 0; i < recording->count; i++) {
-        int work = hcqi_vk_is_work(&recording->packets[i]);
-        if (work && !inside) { room->segments++; }
-        inside = work;
-        hcqi_vk_room_command(room, &recording->packets[i], NULL);
+        const hcq_packet *p = &recording->packets[i];
+        if (!hcqi_vk_is_work(p)) {
+            seg = NULL;
+            continue;
+        }
+        if (!seg) {
+            seg = list ? &list->segments[room->segments] : &no_segment;
+            seg->first = i;
+            seg->stamp_first = room->stamps;
+            room->segments++;
+        }
+        seg->count++;
+        seg->stamp_count += p->kind == HCQ_COMMAND_TIMESTAMP;
+        seg->customs += p->kind == HCQ_COMMAND_CUSTOM;
+        hcqi_vk_room_command(room, p, list ? &list->commands[i] : &no_command);
     }
+    if (list) { list->segment_count = room->segments; }
 }
 
 /* The list with its arrays in one piece. */
@@ -3105,45 +3130,33 @@ static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQu
     HCQI_VK_STRUCT(VkQueryPoolCreateInfo, info, VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
     info.queryCount = count;
-    VkResult r = d->api.CreateQueryPool(d->handle, &info, NULL, queries);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateQueryPool");
+    return HCQI_VK_TRY(d, CreateQueryPool, (d->handle, &info, NULL, queries));
 }
 
 static hcq_result hcqi_vk_sets_create(hcqi_vk_device *d, hcqi_vk_list *list,
                                       const hcqi_vk_room *room) {
-    VkDescriptorPoolSize sizes[2];
-    uint32_t count = 0;
-    if (room->set_buffers != 0) {
-        sizes[count].type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        sizes[count++].descriptorCount = room->set_buffers;
-    }
-    if (room->set_uniforms != 0) {
-        sizes[count].type = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER;
-        sizes[count++].descriptorCount = room->set_uniforms;
-    }
+    VkDescriptorPoolSize sizes[2] = { /* none may be of 0 */
+        { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, room->set_buffers + 1 },
+        { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, room->set_uniforms + 1 },
+    };
     HCQI_VK_STRUCT(VkDescriptorPoolCreateInfo, info,
                    VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
     if (d->has_late_binding) { info.flags = VK_DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT; }
     info.maxSets = room->sets;
-    info.poolSizeCount = count;
+    info.poolSizeCount = 2;
     info.pPoolSizes = sizes;
-    VkResult r = d->api.CreateDescriptorPool(d->handle, &info, NULL, &list->sets);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateDescriptorPool");
+    return HCQI_VK_TRY(d, CreateDescriptorPool, (d->handle, &info, NULL, &list->sets));
 }
 
-static hcq_result hcqi_vk_set_get(hcqi_vk_device *d, hcqi_vk_list *list, const hcq_packet *p,
-                                  hcqi_vk_command *c) {
-    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
-    const hcqi_vk_shader *s = &program->shader;
-    int wants = s->args == HCQI_VK_ARGS_BINDINGS && !program->pushes;
-    if (!wants || s->buffers + (s->uniform != UINT32_MAX) == 0) { return HCQ_OK; }
+static hcq_result hcqi_vk_set_get(hcqi_vk_device *d, hcqi_vk_list *list,
+                                  const hcqi_vk_program *program, hcqi_vk_command *c) {
+    if (!program->sets || program->pushes) { return HCQ_OK; }
     HCQI_VK_STRUCT(VkDescriptorSetAllocateInfo, info,
                    VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
     info.descriptorPool = list->sets;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &program->sets;
-    VkResult r = d->api.AllocateDescriptorSets(d->handle, &info, &c->set);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkAllocateDescriptorSets");
+    return HCQI_VK_TRY(d, AllocateDescriptorSets, (d->handle, &info, &c->set));
 }
 
 /* A fill's pattern, from its first byte on; a write's value. */
@@ -3157,54 +3170,25 @@ static void hcqi_vk_slot_write(const hcqi_vk_list *list, const hcq_packet *p,
     }
 }
 
-/* Places segments, slots and queries. */
-static hcq_result hcqi_vk_list_lay(hcqi_vk_device *d, hcqi_vk_list *list) {
+/* Fills in a list: its own memory with all slots, queries and descriptors. */
+static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_room *room) {
     const hcq_recording *recording = list->recording;
-    hcqi_vk_segment *seg = NULL;
-    hcqi_vk_room room;
     hcq_result r = HCQ_OK;
-    memset(&room, 0, sizeof room);
-    for (uint32_t i = 0; r == HCQ_OK && i < recording->count; i++) {
-        const hcq_packet *p = &recording->packets[i];
-        hcqi_vk_command *c = &list->commands[i];
-        if (!hcqi_vk_is_work(p)) {
-            seg = NULL;
-            continue;
-        }
-        if (!seg) {
-            seg = &list->segments[list->segment_count++];
-            seg->first = i;
-            seg->stamp_first = room.stamps;
-        }
-        seg->count++;
-        seg->stamp_count += p->kind == HCQ_COMMAND_TIMESTAMP;
-        seg->customs += p->kind == HCQ_COMMAND_CUSTOM;
-        hcqi_vk_room_command(&room, p, c);
-        if (list->memory.size != 0) { hcqi_vk_slot_write(list, p, c); }
-        if (p->kind == HCQ_COMMAND_EXEC) {
-            c->indirect = (p->flags & HCQ_PACKET_CHANGES) != 0;
-            r = hcqi_vk_set_get(d, list, p, c);
-        }
-    }
-    return r;
-}
-
-/* The list's own memory: slots, and behind them the uniform blocks. */
-static hcq_result hcqi_vk_list_memory(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_room *room) {
-    uint64_t slots = (room->slots + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
-    uint64_t size = slots + room->uniforms;
-    hcq_result r = HCQ_OK;
-    if (size > UINT32_MAX) { return HCQ_ERROR_LIMIT; }
-    if (size != 0) { r = hcqi_vk_alloc(d, size, HCQ_HOST_VISIBLE, &list->memory); }
+    if (room->bytes > UINT32_MAX) { return HCQ_ERROR_LIMIT; }
+    if (room->bytes != 0) { r = hcqi_vk_alloc(d, room->bytes, HCQ_HOST_VISIBLE, &list->memory); }
     if (r == HCQ_OK && room->stamps != 0 && list->family->stamp_bits != 0) {
         uint32_t copies = list->uses ? HCQI_VK_USES : 1;
         r = hcqi_vk_queries_create(d, room->stamps * copies, &list->queries);
     }
-    list->stamp_count = room->stamps;
     if (r == HCQ_OK && room->sets != 0) { r = hcqi_vk_sets_create(d, list, room); }
-    if (r == HCQ_OK) { r = hcqi_vk_list_lay(d, list); }
-    for (uint32_t i = 0; r == HCQ_OK && i < list->recording->count; i++) {
-        list->commands[i].uniform += (uint32_t)slots;
+    if (r == HCQ_OK) { hcqi_vk_lay(recording, list, room); }
+    for (uint32_t i = 0; r == HCQ_OK && i < recording->count; i++) {
+        const hcq_packet *p = &recording->packets[i];
+        const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+        hcqi_vk_slot_write(list, p, &list->commands[i]);
+        if (p->kind == HCQ_COMMAND_EXEC) {
+            r = hcqi_vk_set_get(d, list, program, &list->commands[i]);
+        }
     }
     return r;
 }
@@ -3214,56 +3198,18 @@ static int hcqi_vk_records_late(const hcqi_vk_list *list, const hcqi_vk_segment 
     return list->uses != NULL && seg->stamp_count != 0;
 }
 
-/* Are all addresses there that recording needs? Those of a graph's inputs come with
-   the first launch. */
-static int hcqi_vk_packet_ready(const hcqi_vk_device *d, const hcq_packet *p) {
-    switch ((int)p->kind) {
-    case HCQ_COMMAND_COPY:
-        return p->u.copy.size == 0 || (hcqi_vk_owner(d, p->u.copy.dst, p->u.copy.size) &&
-                                       hcqi_vk_owner(d, p->u.copy.src, p->u.copy.size));
-    case HCQ_COMMAND_FILL: return hcqi_vk_owner(d, p->u.fill.dst, p->u.fill.size) != NULL;
-    case HCQ_COMMAND_WRITE: return hcqi_vk_owner(d, p->u.write.dst, p->value_size) != NULL;
-    case HCQ_COMMAND_EXEC: break;
-    default: return 1;
-    }
-    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
-    if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return 1; }
-    const uint8_t *block = hcqi_vk_args(d, p, program);
-    for (uint32_t i = 0; block && i < program->info.arg_count; i++) {
-        uint64_t address;
-        if (!hcqi_vk_is_buffer(program->args[i])) { continue; }
-        memcpy(&address, block + program->info.offsets[i], sizeof address);
-        if (!hcqi_vk_owner(d, address, 1)) { return 0; }
-    }
-    return 1;
-}
-
-static int hcqi_vk_segment_ready(const hcqi_vk_device *d, const hcqi_vk_list *list,
-                                 const hcqi_vk_segment *seg) {
-    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
-        if (!hcqi_vk_packet_ready(d, &list->recording->packets[i])) { return 0; }
-    }
-    return 1;
-}
-
 /* For a segment with custom commands, all that it will ever need: later somebody may
    be recording from the pool. */
 static hcq_result hcqi_vk_custom_commands(hcqi_vk_device *d, hcqi_vk_list *list,
                                           hcqi_vk_segment *seg) {
-    VkResult made = VK_SUCCESS;
-    HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
-    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-    info.queueFamilyIndex = list->family->index;
-    if (!list->pool) { made = d->api.CreateCommandPool(d->handle, &info, NULL, &list->pool); }
-    if (made != VK_SUCCESS) { return hcqi_vk_failed(d, made, "vkCreateCommandPool"); }
-    seg->stale = 1;
-    if (!hcqi_vk_records_late(list, seg)) {
+    hcq_result r = HCQ_OK;
+    if (!list->pool) { r = hcqi_vk_pool_create(d, list->family->index, &list->pool); }
+    if (r == HCQ_OK && !hcqi_vk_records_late(list, seg)) {
         return hcqi_vk_commands_new(d, list->pool, &seg->commands);
     }
-    hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES];
-    hcq_result r = HCQ_OK;
+    uint32_t at = (uint32_t)(seg - list->segments) * HCQI_VK_USES;
     for (uint32_t k = 0; r == HCQ_OK && k < HCQI_VK_USES; k++) {
-        r = hcqi_vk_commands_new(d, list->pool, &uses[k].commands);
+        r = hcqi_vk_commands_new(d, list->pool, &list->uses[at + k].commands);
     }
     return r;
 }
@@ -3271,27 +3217,27 @@ static hcq_result hcqi_vk_custom_commands(hcqi_vk_device *d, hcqi_vk_list *list,
 static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_room room;
-    hcqi_vk_room_count(&room, recording);
+    hcqi_vk_lay(recording, NULL, &room);
     hcqi_vk_list *list = hcqi_vk_list_new(d, recording, &room);
     if (!list) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r = hcqi_vk_list_memory(d, list, &room);
+    hcq_result r = hcqi_vk_list_open(d, list, &room);
     for (uint32_t i = 0; r == HCQ_OK && i < list->segment_count; i++) {
         hcqi_vk_segment *seg = &list->segments[i];
+        seg->stale = seg->customs != 0;
         if (seg->customs) {
             r = hcqi_vk_custom_commands(d, list, seg);
-            continue;
-        }
-        if (hcqi_vk_records_late(list, seg)) { continue; }
-        r = hcqi_vk_commands_get(d, list->family, &seg->commands);
-        seg->stale = !hcqi_vk_segment_ready(d, list, seg);
-        if (r == HCQ_OK && !seg->stale) {
-            r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
+        } else if (!hcqi_vk_records_late(list, seg)) {
+            r = hcqi_vk_commands_get(d, list->family, &seg->commands);
+            if (r == HCQ_OK) { r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first); }
+            seg->stale = r == HCQ_NOT_READY;
+            if (seg->stale) { r = HCQ_OK; } /* the first submit does it */
         }
     }
     if (r != HCQ_OK) {
         hcqi_vk_list_free(d, list);
         return r;
     }
+    list->encoded = 1;
     recording->encoded = list;
     return HCQ_OK;
 }
@@ -3331,15 +3277,8 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
         seg->stale = 1;
         return HCQ_OK;
     }
-    VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
-    VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
-    hcqi_vk_recorder rec;
-    memset(&rec, 0, sizeof rec);
-    rec.d = d;
-    rec.list = list;
-    hcq_result r = buffers ? hcqi_vk_describe(&rec, p, block, c, writes, infos) : HCQ_OK;
+    hcq_result r = buffers ? hcqi_vk_describe(d, list, p, block, c, NULL) : HCQ_OK;
     if (r != HCQ_OK) { return r; } /* nothing has changed: it may be patched again */
-    if (buffers) { d->api.UpdateDescriptorSets(d->handle, p->shader.buffers, writes, 0, NULL); }
     if (values) { hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
     memcpy(shadow, block, p->info.kernargs_size);
     return HCQ_OK;
@@ -3349,7 +3288,6 @@ static hcq_result hcqi_vk_patch_exec(hcqi_vk_device *d, hcqi_vk_list *list, hcqi
                                      const hcq_packet *packet, hcqi_vk_command *c) {
     const hcqi_vk_program *p = (const hcqi_vk_program *)packet->u.exec.code;
     const uint32_t *grid = packet->u.exec.grid;
-    if (memcmp(c->block, packet->u.exec.block, sizeof c->block) != 0) { seg->stale = 1; }
     if (memcmp(c->grid, grid, sizeof c->grid) != 0) {
         int fits = hcqi_vk_grid_fits(d, grid);
         if (!c->indirect || !fits) { seg->stale = 1; }
@@ -3367,29 +3305,14 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_list *list = (hcqi_vk_list *)recording->encoded;
     const hcq_packet *p = &recording->packets[index];
+    uint64_t key[3];
     if (!hcqi_vk_is_work(p)) { return HCQ_OK; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, index);
     hcqi_vk_command *c = &list->commands[index];
-    switch ((int)p->kind) {
-    case HCQ_COMMAND_EXEC: return hcqi_vk_patch_exec(d, list, seg, p, c);
-    case HCQ_COMMAND_WRITE:
-        hcqi_vk_slot_write(list, p, c);
-        if (c->dst != p->u.write.dst) { seg->stale = 1; }
-        return HCQ_OK;
-    case HCQ_COMMAND_FILL:
-        hcqi_vk_slot_write(list, p, c);
-        if (c->dst != p->u.fill.dst || c->src != p->u.fill.value || c->size != p->u.fill.size) {
-            seg->stale = 1;
-        }
-        return HCQ_OK;
-    case HCQ_COMMAND_COPY:
-        if (c->dst != p->u.copy.dst || c->src != p->u.copy.src || c->size != p->u.copy.size) {
-            seg->stale = 1;
-        }
-        return HCQ_OK;
-    case HCQ_COMMAND_CUSTOM: seg->stale = 1; return HCQ_OK;
-    default: return HCQ_OK;
-    }
+    hcqi_vk_key(p, key);
+    if (p->kind == HCQ_COMMAND_CUSTOM || memcmp(key, c->key, sizeof key) != 0) { seg->stale = 1; }
+    hcqi_vk_slot_write(list, p, c);
+    return p->kind == HCQ_COMMAND_EXEC ? hcqi_vk_patch_exec(d, list, seg, p, c) : HCQ_OK;
 }
 
 static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
@@ -4069,15 +3992,13 @@ static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
     info.semaphoreCount = 1;
     info.pSemaphores = &d->now_semaphore;
     info.pValues = &d->now_value;
-    VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
-    return hcqi_vk_quiet(d, r);
+    return hcqi_vk_quiet(d, d->api.WaitSemaphores(d->handle, &info, timeout_ns));
 }
 
 static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, VkCommandBuffer commands) {
     HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    VkResult r = d->api.BeginCommandBuffer(commands, &info);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_quiet(d, r);
+    return hcqi_vk_quiet(d, d->api.BeginCommandBuffer(commands, &info));
 }
 
 /* Commands whose last fill is over, or new ones. */
@@ -4104,8 +4025,7 @@ static hcq_result hcqi_vk_fill_submit(hcqi_vk_device *d, hcqi_vk_fill *fill,
     if (r != HCQ_OK) { return r; }
     d->api.CmdFillBuffer(fill->commands, range->block->buffer, range->offset, range->size, 0);
     hcqi_vk_barrier(d, fill->commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                    VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                    VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+                    VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
     r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(fill->commands));
     if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &fill->commands); }
     if (r == HCQ_OK) { fill->value = d->now_value; }
@@ -4257,25 +4177,27 @@ static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stor
 /* ========================================================================== */
 /* ---- the library and instances ------------------------------------------------ */
 
-static hcq_result hcqi_vk_global(const hcqi_vk_driver *v, hcqi_vk_global_api *api) {
-    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_global_names); i++) {
-        PFN_vkVoidFunction f = v->loader(NULL, hcqi_vk_global_names[i]);
-        if (!f) { return HCQ_ERROR_NO_DEVICE; }
+/* Fills in a table of functions: a device's, the instance's, or the loader's where there is
+   no instance yet. Returns the first name that is missing of those needed, or NULL. */
+static const char *hcqi_vk_functions(const hcqi_vk_driver *v, VkDevice device,
+                                     const char *const *names, size_t count, size_t needed,
+                                     void *api) {
+    for (size_t i = 0; i < count; i++) {
+        PFN_vkVoidFunction f = device ? v->api.GetDeviceProcAddr(device, names[i])
+                                      : v->loader(v->instance, names[i]);
+        if (!f && i < needed) { return names[i]; }
         memcpy((char *)api + i * sizeof f, &f, sizeof f);
     }
-    return HCQ_OK;
+    return NULL;
 }
 
 static hcq_result hcqi_vk_instance_functions(hcqi_vk_driver *v) {
-    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_instance_names); i++) {
-        PFN_vkVoidFunction f = v->loader(v->instance, hcqi_vk_instance_names[i]);
-        if (!f && i < HCQI_VK_INSTANCE_NEEDED) {
-            v->failure = "the instance lacks functions of Vulkan 1.2";
-            return HCQ_ERROR_NO_DEVICE;
-        }
-        memcpy((char *)&v->api + i * sizeof f, &f, sizeof f);
+    if (!hcqi_vk_functions(v, NULL, hcqi_vk_instance_names, HCQI_VK_COUNT(hcqi_vk_instance_names),
+                           HCQI_VK_INSTANCE_NEEDED, &v->api)) {
+        return HCQ_OK;
     }
-    return HCQ_OK;
+    v->failure = "the instance lacks functions of Vulkan 1.2";
+    return HCQ_ERROR_NO_DEVICE;
 }
 
 /* Finds the loader's one function. */
@@ -4408,7 +4330,10 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     uint32_t count = 0, layer_extensions = 0;
     VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     v->failure = "the loader lacks functions of Vulkan 1.1";
-    if (hcqi_vk_global(v, &api) != HCQ_OK) { return HCQ_ERROR_NO_DEVICE; }
+    if (hcqi_vk_functions(v, NULL, hcqi_vk_global_names, HCQI_VK_COUNT(hcqi_vk_global_names),
+                          HCQI_VK_COUNT(hcqi_vk_global_names), &api)) {
+        return HCQ_ERROR_NO_DEVICE;
+    }
     if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
     if (hcqi_vk_known_open(v, &api, NULL, &known) != HCQ_OK) { return HCQ_ERROR_OUT_OF_MEMORY; }
     HCQI_VK_STRUCT(VkApplicationInfo, app, VK_STRUCTURE_TYPE_APPLICATION_INFO);
@@ -4578,8 +4503,7 @@ static hcq_result hcqi_vk_semaphore_create(hcqi_vk_device *d, VkSemaphore *semap
     HCQI_VK_STRUCT(VkSemaphoreCreateInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
     info.pNext = &type;
-    VkResult r = d->api.CreateSemaphore(d->handle, &info, NULL, semaphore);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateSemaphore");
+    return HCQI_VK_TRY(d, CreateSemaphore, (d->handle, &info, NULL, semaphore));
 }
 
 /* The queue of a lane: those of its family in turn, copy lanes behind compute
@@ -4778,17 +4702,12 @@ static void hcqi_vk_queues_take(hcqi_vk_device *d, const uint32_t wanted[HCQI_VK
 }
 
 static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
-    for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_device_names); i++) {
-        PFN_vkVoidFunction f =
-            d->driver->api.GetDeviceProcAddr(d->handle, hcqi_vk_device_names[i]);
-        if (!f && i < HCQI_VK_DEVICE_NEEDED) {
-            hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s",
-                            hcqi_vk_device_names[i]);
-            return HCQ_ERROR_NO_DEVICE;
-        }
-        memcpy((char *)&d->api + i * sizeof f, &f, sizeof f);
-    }
-    return HCQ_OK;
+    const char *missing = hcqi_vk_functions(d->driver, d->handle, hcqi_vk_device_names,
+                                            HCQI_VK_COUNT(hcqi_vk_device_names),
+                                            HCQI_VK_DEVICE_NEEDED, &d->api);
+    if (!missing) { return HCQ_OK; }
+    hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s", missing);
+    return HCQ_ERROR_NO_DEVICE;
 }
 
 /* A VkDevice of our own, with its queues. */
@@ -4823,7 +4742,7 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
     info.enabledExtensionCount = name_count;
     info.ppEnabledExtensionNames = names;
     VkResult r = d->driver->api.CreateDevice(d->physical, &info, NULL, &d->handle);
-    if (r != VK_SUCCESS) { return hcqi_vk_failed(d, r, "vkCreateDevice"); }
+    if (r != VK_SUCCESS) { return hcqi_vk_check(d, r, "vkCreateDevice"); }
     result = hcqi_vk_device_functions(d);
     if (result == HCQ_OK) { hcqi_vk_queues_take(d, wanted); }
     return result;
@@ -4907,14 +4826,6 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     d->family_of[1] = &d->families[d->family_count - 1];
     if (!d->lanes_asked) { hcqi_vk_lanes_lent(d); }
     return HCQ_OK;
-}
-
-static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkCommandPool *pool) {
-    HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
-    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-    info.queueFamilyIndex = family;
-    VkResult r = d->api.CreateCommandPool(d->handle, &info, NULL, pool);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreateCommandPool");
 }
 
 static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
@@ -5101,8 +5012,7 @@ static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_
     } else if (data && size != 0) {
         hcq_backend_log(d->device, HCQ_OK, "vulkan.cache: of another device or driver, ignored");
     }
-    VkResult r = d->api.CreatePipelineCache(d->handle, &info, NULL, &d->cache);
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkCreatePipelineCache");
+    return HCQI_VK_TRY(d, CreatePipelineCache, (d->handle, &info, NULL, &d->cache));
 }
 
 static hcq_result hcqi_vk_posts_open(hcqi_vk_device *d) {
@@ -5577,7 +5487,7 @@ static hcq_result hcqi_vk_cache_locked(void *self, void *user) {
     if (r == VK_SUCCESS) {
         r = d->api.GetPipelineCacheData(d->handle, d->cache, ask->size, ask->data);
     }
-    return r == VK_SUCCESS ? HCQ_OK : hcqi_vk_failed(d, r, "vkGetPipelineCacheData");
+    return hcqi_vk_check(d, r, "vkGetPipelineCacheData");
 }
 
 HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size) {
