@@ -4206,7 +4206,7 @@ static uint64_t hcqi_hash(uint64_t hash, uint64_t value) {
 /* ========================================================================== */
 /* ---- the waiters' heap ------------------------------------------ >>heap - */
 /* A pairing heap by value: insert O(1), pop O(log n) amortised, no memory of
-   its own, no recursion. `prev` is the parent for a first child.
+   its own, no recursion. `prev` is the parent for a first child; nobody reads a root's.
 
    A burst of inserts leaves a root with many children that have none. Merged in
    pairs they would be visited again and again, in an order that is none in
@@ -4216,82 +4216,52 @@ static uint64_t hcqi_hash(uint64_t hash, uint64_t value) {
 enum { HCQI_SORT_FROM = 64, HCQI_SORT_DIGITS = 256 };
 
 static hcqi_waiter *hcqi_heap_merge(hcqi_waiter *a, hcqi_waiter *b) {
-    if (a == NULL) { return b; }
-    if (b == NULL) { return a; }
-    if (b->value < a->value) {
-        hcqi_waiter *t = a;
-        a = b;
-        b = t;
-    }
-    b->prev = a;
-    b->next = a->child;
-    if (a->child != NULL) { a->child->prev = b; }
-    a->child = b;
-    a->next = NULL;
-    a->prev = NULL;
-    return a;
+    if (a == NULL || b == NULL) { return a != NULL ? a : b; }
+    hcqi_waiter *root = b->value < a->value ? b : a, *under = root == a ? b : a;
+    under->prev = root;
+    under->next = root->child;
+    if (under->next != NULL) { under->next->prev = under; }
+    root->child = under;
+    return root;
 }
 
 /* Merges a list of siblings into one heap: pairs first, then all pairs. */
 static hcqi_waiter *hcqi_heap_pairs(hcqi_waiter *list) {
-    hcqi_waiter *pairs = NULL;
+    hcqi_waiter *pairs = NULL, *root = NULL;
     while (list != NULL) {
-        hcqi_waiter *a = list;
-        hcqi_waiter *b = a->next;
+        hcqi_waiter *a = list, *b = a->next;
         list = b == NULL ? NULL : b->next;
-        a->next = NULL;
-        a->prev = NULL;
-        if (b != NULL) {
-            b->next = NULL;
-            b->prev = NULL;
-        }
         a = hcqi_heap_merge(a, b);
         a->next = pairs;
         pairs = a;
     }
-    hcqi_waiter *root = NULL;
     while (pairs != NULL) {
         hcqi_waiter *next = pairs->next;
-        pairs->next = NULL;
         root = hcqi_heap_merge(root, pairs);
         pairs = next;
     }
     return root;
 }
 
-static void hcqi_heap_insert(hcqi_waiter **heap, hcqi_waiter *w) {
-    w->child = NULL;
-    w->next = NULL;
-    w->prev = NULL;
-    *heap = hcqi_heap_merge(*heap, w);
-}
-
-/* One pass of a radix sort: stable, by one digit of what values are above `base`. */
-static hcqi_waiter *hcqi_heap_spread(hcqi_waiter *list, uint64_t base, uint32_t shift) {
-    hcqi_waiter *first[HCQI_SORT_DIGITS], **end[HCQI_SORT_DIGITS];
-    hcqi_waiter *all = NULL, **link = &all;
-    for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) { end[d] = &first[d]; }
-    for (hcqi_waiter *w = list; w != NULL; w = w->next) {
-        uint32_t d = (uint32_t)((w->value - base) >> shift) % HCQI_SORT_DIGITS;
-        *end[d] = w;
-        end[d] = &w->next;
-    }
-    for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) {
-        if (end[d] == &first[d]) { continue; }
-        *link = first[d];
-        link = end[d];
-    }
-    *link = NULL;
-    return all;
-}
-
-/* Makes a heap of a list of nodes without children. `bits`: the "or" of what
-   their values are above `base`. */
+/* Makes a heap of a list of nodes without children: a radix sort by what their values
+   are above `base`, then each below the one before it. `bits`: the "or" of that. */
 static hcqi_waiter *hcqi_heap_chain(hcqi_waiter *list, uint64_t base, uint64_t bits) {
+    hcqi_waiter *first[HCQI_SORT_DIGITS], **end[HCQI_SORT_DIGITS], *before = NULL;
     for (uint32_t shift = 0; shift < 64 && bits >> shift != 0; shift += 8) {
-        list = hcqi_heap_spread(list, base, shift);
+        for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) { end[d] = &first[d]; }
+        for (hcqi_waiter *w = list; w != NULL; w = w->next) {
+            uint32_t d = (uint32_t)((w->value - base) >> shift) % HCQI_SORT_DIGITS;
+            *end[d] = w;
+            end[d] = &w->next;
+        }
+        hcqi_waiter **link = &list;
+        for (uint32_t d = 0; d < HCQI_SORT_DIGITS; d++) {
+            if (end[d] == &first[d]) { continue; }
+            *link = first[d];
+            link = end[d];
+        }
+        *link = NULL;
     }
-    hcqi_waiter *before = NULL;
     for (hcqi_waiter *w = list; w != NULL; w = w->child) {
         w->prev = before;
         w->child = w->next;
@@ -4301,27 +4271,29 @@ static hcqi_waiter *hcqi_heap_chain(hcqi_waiter *list, uint64_t base, uint64_t b
     return list;
 }
 
-/* Sorts the children that have none, merges the others in pairs. */
-static hcqi_waiter *hcqi_heap_sort(hcqi_waiter *list, uint64_t base) {
+/* One heap of all below `w`: those that have no children are sorted if they are many,
+   others merged in pairs. */
+static hcqi_waiter *hcqi_heap_below(const hcqi_waiter *w) {
     hcqi_waiter *leaves = NULL, *others = NULL;
+    uint32_t count = 0;
     uint64_t bits = 0;
-    for (hcqi_waiter *w = list, *next; w != NULL; w = next) {
-        hcqi_waiter **to = w->child == NULL ? &leaves : &others;
-        next = w->next;
-        w->next = *to;
-        *to = w;
-        if (w->child == NULL) { bits |= w->value - base; }
+    for (const hcqi_waiter *c = w->child; c != NULL && count < HCQI_SORT_FROM; c = c->next) {
+        count += c->child == NULL;
     }
-    return hcqi_heap_merge(hcqi_heap_chain(leaves, base, bits), hcqi_heap_pairs(others));
+    if (count < HCQI_SORT_FROM) { return hcqi_heap_pairs(w->child); }
+    for (hcqi_waiter *c = w->child, *next; c != NULL; c = next) {
+        hcqi_waiter **to = c->child == NULL ? &leaves : &others;
+        next = c->next;
+        c->next = *to;
+        *to = c;
+        if (c->child == NULL) { bits |= c->value - w->value; }
+    }
+    return hcqi_heap_merge(hcqi_heap_chain(leaves, w->value, bits), hcqi_heap_pairs(others));
 }
 
-/* One heap of all below `w`. */
-static hcqi_waiter *hcqi_heap_below(const hcqi_waiter *w) {
-    uint32_t leaves = 0;
-    for (const hcqi_waiter *c = w->child; c != NULL && leaves < HCQI_SORT_FROM; c = c->next) {
-        leaves += c->child == NULL;
-    }
-    return leaves < HCQI_SORT_FROM ? hcqi_heap_pairs(w->child) : hcqi_heap_sort(w->child, w->value);
+static void hcqi_heap_insert(hcqi_waiter **heap, hcqi_waiter *w) {
+    w->child = NULL;
+    *heap = hcqi_heap_merge(*heap, w);
 }
 
 static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
