@@ -2217,19 +2217,16 @@ typedef struct hcqi_mutex { uint32_t word; } hcqi_mutex; /* 0 free, 1 held, 2 co
 /* Objects of one size in aligned chunks; chunks above `keep` go back when they
    are empty. */
 typedef struct hcqi_chunk {
-    struct hcqi_chunk *next, *prev;    /* in hcqi_pool.open or nowhere */
+    struct hcqi_chunk *next, *prev;    /* in hcqi_pool.open or .full */
     void *free_list;
     uint32_t used, fresh;              /* live objects; objects ever carved out */
-    uint32_t is_open;
-    struct hcqi_chunk *all_next, *all_prev;
 } hcqi_chunk;
 
 #define HCQI_CHUNK_HEAD ((size_t)64)   /* so that objects of 64 bytes fill one cache line */
 
 typedef struct hcqi_pool {
     hcq_device *dev;
-    hcqi_chunk *open;                  /* chunks with room */
-    hcqi_chunk *all;
+    hcqi_chunk *open, *full;           /* chunks with room, without */
     uint32_t item, per_chunk;
     uint32_t chunks, keep;
     uint32_t available;                /* free objects in all chunks */
@@ -3928,39 +3925,29 @@ static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capac
 #define HCQI_GROW(hooks, ptr, cap, need)                                           \
     hcqi_grow((hooks), (void *)&(ptr), &(cap), (need), sizeof *(ptr))
 
-static void hcqi_chunk_close(hcqi_pool *pool, hcqi_chunk *c) {
-    if (c->prev != NULL) { c->prev->next = c->next; } else { pool->open = c->next; }
-    if (c->next != NULL) { c->next->prev = c->prev; }
-    c->is_open = 0;
-}
-
-static void hcqi_chunk_open(hcqi_pool *pool, hcqi_chunk *c) {
+static void hcqi_chunk_link(hcqi_chunk **list, hcqi_chunk *c) {
     c->prev = NULL;
-    c->next = pool->open;
-    if (pool->open != NULL) { pool->open->prev = c; }
-    pool->open = c;
-    c->is_open = 1;
+    c->next = *list;
+    if (c->next != NULL) { c->next->prev = c; }
+    *list = c;
 }
 
-static int hcqi_pool_chunk(hcqi_pool *pool) {
-    hcq_memory_hooks *hooks = &pool->dev->hooks;
-    void *memory = hooks->alloc_fn(hooks->user, HCQI_CHUNK, HCQI_CHUNK);
-    if (memory == NULL) { return 0; }
-    hcqi_chunk *c = HCQI_CAST(hcqi_chunk *, memory);
-    memset(c, 0, sizeof *c);
-    c->all_next = pool->all;
-    if (pool->all != NULL) { pool->all->all_prev = c; }
-    pool->all = c;
-    hcqi_chunk_open(pool, c);
-    pool->chunks++;
-    pool->available += pool->per_chunk;
-    return 1;
+static void hcqi_chunk_unlink(hcqi_chunk **list, hcqi_chunk *c) {
+    *(c->prev != NULL ? &c->prev->next : list) = c->next;
+    if (c->next != NULL) { c->next->prev = c->prev; }
 }
 
 /* Afterwards hcqi_pool_get gives `count` objects without fail. */
 static int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
+    const hcq_memory_hooks *hooks = &pool->dev->hooks;
     while (pool->available < count) {
-        if (!hcqi_pool_chunk(pool)) { return 0; }
+        void *memory = hooks->alloc_fn(hooks->user, HCQI_CHUNK, HCQI_CHUNK);
+        if (memory == NULL) { return 0; }
+        hcqi_chunk *c = HCQI_CAST(hcqi_chunk *, memory);
+        memset(c, 0, sizeof *c);
+        hcqi_chunk_link(&pool->open, c);
+        pool->chunks++;
+        pool->available += pool->per_chunk;
     }
     return 1;
 }
@@ -3983,37 +3970,40 @@ static void *hcqi_pool_get(hcqi_pool *pool) {
     } else {
         item = (uint8_t *)c + HCQI_CHUNK_HEAD + (size_t)c->fresh++ * pool->item;
     }
-    c->used++;
     pool->available--;
-    if (c->used == pool->per_chunk) { hcqi_chunk_close(pool, c); }
-    return item;
-}
-
-static void hcqi_pool_chunk_free(hcqi_pool *pool, hcqi_chunk *c) {
-    if (c->is_open) { hcqi_chunk_close(pool, c); }
-    if (c->all_prev != NULL) {
-        c->all_prev->all_next = c->all_next;
-    } else {
-        pool->all = c->all_next;
+    if (++c->used == pool->per_chunk) {
+        hcqi_chunk_unlink(&pool->open, c);
+        hcqi_chunk_link(&pool->full, c);
     }
-    if (c->all_next != NULL) { c->all_next->all_prev = c->all_prev; }
-    pool->chunks--;
-    pool->available -= pool->per_chunk - c->used;
-    hcqi_delete(&pool->dev->hooks, c, HCQI_CHUNK);
+    return item;
 }
 
 static void hcqi_pool_put(hcqi_pool *pool, void *item) {
     hcqi_chunk *c = (hcqi_chunk *)((uintptr_t)item & ~(uintptr_t)(HCQI_CHUNK - 1));
     memcpy(item, &c->free_list, sizeof(void *));
     c->free_list = item;
-    c->used--;
     pool->available++;
-    if (!c->is_open) { hcqi_chunk_open(pool, c); }
-    if (c->used == 0 && pool->chunks > pool->keep) { hcqi_pool_chunk_free(pool, c); }
+    if (c->used-- == pool->per_chunk) {
+        hcqi_chunk_unlink(&pool->full, c);
+        hcqi_chunk_link(&pool->open, c);
+    }
+    if (c->used == 0 && pool->chunks > pool->keep) {
+        hcqi_chunk_unlink(&pool->open, c);
+        pool->chunks--;
+        pool->available -= pool->per_chunk;
+        hcqi_delete(&pool->dev->hooks, c, HCQI_CHUNK);
+    }
 }
 
 static void hcqi_pool_destroy(hcqi_pool *pool) {
-    while (pool->all != NULL) { hcqi_pool_chunk_free(pool, pool->all); }
+    for (hcqi_chunk **list = &pool->open;; list = &pool->full) {
+        while (*list != NULL) {
+            hcqi_chunk *c = *list;
+            hcqi_chunk_unlink(list, c);
+            hcqi_delete(&pool->dev->hooks, c, HCQI_CHUNK);
+        }
+        if (list == &pool->full) { return; }
+    }
 }
 
 /* ========================================================================== */
