@@ -2742,7 +2742,7 @@ struct hcq_program {
     hcq_dims fits;                     /* the block that its backend took last */
 };
 
-/* A device that may use a block, and what has to be done there once it is freed. */
+/* Another device that may use a block, and what has to be done there once it is freed. */
 typedef struct hcqi_stamp {
     hcq_device *dev;
     uint64_t id;                       /* its serial */
@@ -2761,18 +2761,18 @@ struct hcqi_allocation {
     hcqi_block_state state;
     int doomed;                        /* hcq_free_after was called */
     uint32_t names;                    /* by recordings and pending frees */
-    hcqi_freed *freed;                 /* hcq_device.waiting or .idle, linked by: */
-    hcqi_allocation *next, *prev;
+    uint64_t number;                   /* as in a stamp, on its own device */
+    hcqi_stamp *stamps;                /* devices it is mapped to */
+    uint32_t stamp_count, stamp_capacity;
+    hcqi_allocation *next, *prev;      /* in hcq_device.cached or .leaving */
     hcqi_allocation *same_next, *same_prev; /* ring of freed blocks of this size and kind */
     hcqi_allocation *shelf_next;       /* of the first of a ring: another ring */
-    hcqi_stamp *stamps;                /* owner, then devices it is mapped to */
-    uint32_t stamp_count, stamp_capacity;
-    uint32_t met;                      /* freed: stamps that are done, all = it is idle */
 };
 
 #define HCQI_IMPORTED 0x80000000u      /* no flag of hcq_alloc */
 #define HCQI_SHELVES 64
 #define HCQI_SETTLE 128                /* steps before others get the lock */
+#define HCQI_PASSED 16                 /* freed blocks that an alloc looks at */
 #define HCQI_ZERO_BYTES 16384          /* more are cleared without the lock */
 
 /* Host memory that eager copies go through; small ones share it. */
@@ -2863,9 +2863,8 @@ struct hcq_device {
     hcq_program *programs;
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
-    hcqi_freed waiting;                /* freed blocks, whosever, for its work, by number */
-    hcqi_freed idle;                   /* its own: least recently used first */
-    hcqi_allocation *shelves[HCQI_SHELVES]; /* all of its own that are freed */
+    hcqi_freed cached, leaving;        /* freed blocks, the oldest first; never used again */
+    hcqi_allocation *shelves[HCQI_SHELVES]; /* rings of those that are cached */
     uint64_t allocated_bytes, freed_bytes;
     hcqi_ring staging;
     hcq_queue *call_queue;             /* NULL: none yet, or a thread records it */
@@ -3996,13 +3995,11 @@ static void hcqi_pool_put(hcqi_pool *pool, void *item) {
 }
 
 static void hcqi_pool_destroy(hcqi_pool *pool) {
-    for (hcqi_chunk **list = &pool->open;; list = &pool->full) {
-        while (*list != NULL) {
-            hcqi_chunk *c = *list;
-            hcqi_chunk_unlink(list, c);
+    for (int full = 0; full < 2; full++) {
+        for (hcqi_chunk *c = full ? pool->full : pool->open, *next; c != NULL; c = next) {
+            next = c->next;
             hcqi_delete(&pool->dev->hooks, c, HCQI_CHUNK);
         }
-        if (list == &pool->full) { return; }
     }
 }
 
@@ -5659,10 +5656,10 @@ static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
 }
 
 static int hcqi_was_freed(const hcq_device *dev, uint64_t address) {
-    for (int idle = 0; idle < 2; idle++) {
-        const hcqi_allocation *a = idle ? dev->idle.tail : dev->waiting.tail;
+    for (int cached = 0; cached < 2; cached++) {
+        const hcqi_allocation *a = cached ? dev->cached.tail : dev->leaving.tail;
         for (int i = 0; a != NULL && i < 128; i++, a = a->prev) {
-            if (a->dev == dev && address - a->memory.address < a->memory.size) { return 1; }
+            if (address - a->memory.address < a->memory.size) { return 1; }
         }
     }
     return 0;
@@ -5725,9 +5722,7 @@ static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_
 
 static void hcqi_allocation_delete(hcqi_allocation *a) {
     hcq_device *dev = a->dev;
-    if (a->stamps != NULL) {
-        hcqi_delete(&dev->hooks, a->stamps, a->stamp_capacity * sizeof *a->stamps);
-    }
+    hcqi_delete(&dev->hooks, a->stamps, a->stamp_capacity * sizeof *a->stamps);
     hcqi_delete(&dev->hooks, a, sizeof *a);
     hcqi_device_unref(dev);
 }
@@ -9544,9 +9539,12 @@ HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
 /* ========================================================================== */
 /* ---- memory: public ------------------------------------------ >>caching - */
 
-/* A freed block goes from list to list: of what waits for the work of a device that it
-   was used on, one after the other, then of what is idle. Blocks of one size and kind
-   make a ring besides, the idle ones first: an alloc or a free looks at one. */
+/* A freed block that may be used again is in its device's list of those, in the order of
+   the frees, and in a ring of the blocks of its size and kind, in the same order: what the
+   device had to do before it is done in that order, too. So an alloc looks at the newest
+   of a ring, which is done where all are, else at the oldest, and a trim at the list's
+   first. Only blocks that wait for other devices are in the way of those: some are passed
+   over. Blocks that nobody will be given again have a list of their own. */
 
 static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t flags) {
     uint64_t h = (size + flags) * 0x9E3779B97F4A7C15u;
@@ -9557,24 +9555,38 @@ static hcqi_allocation **hcqi_shelf(hcq_device *dev, uint64_t size, uint32_t fla
     return link;
 }
 
-/* Nobody will be given it again. */
-static int hcqi_allocation_uncached(const hcqi_allocation *a) {
-    return (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) != 0 ||
-           ((a->flags & HCQ_ZEROED) != 0 && a->memory.host == NULL);
+/* The list that it is in while it is freed. */
+static hcqi_freed *hcqi_freed_list(const hcqi_allocation *a) {
+    int leaves = (a->flags & (HCQI_IMPORTED | HCQ_NO_CACHE)) != 0 ||
+                 ((a->flags & HCQ_ZEROED) != 0 && a->memory.host == NULL);
+    return leaves ? &a->dev->leaving : &a->dev->cached;
 }
 
-static void hcqi_shelf_put(hcqi_allocation *a, int idle) {
+static void hcqi_freed_put(hcqi_allocation *a) {
+    hcqi_freed *list = hcqi_freed_list(a);
+    a->state = HCQI_FREED;
+    a->prev = list->tail;
+    a->next = NULL;
+    *(a->prev != NULL ? &a->prev->next : &list->head) = a;
+    list->tail = a;
+    a->dev->freed_bytes += a->memory.size;
+    if (list == &a->dev->leaving) { return; }
     hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *first = *link;
     a->same_next = first != NULL ? first : a;
     a->same_prev = first != NULL ? first->same_prev : a;
     a->same_prev->same_next = a;
     a->same_next->same_prev = a;
-    if (first != NULL && !idle) { return; }
-    a->shelf_next = first != NULL ? first->shelf_next : NULL;
+    if (first != NULL) { return; }
+    a->shelf_next = NULL;
     *link = a;
 }
 
-static void hcqi_shelf_take(hcqi_allocation *a) {
+static void hcqi_freed_take(hcqi_allocation *a) {
+    hcqi_freed *list = hcqi_freed_list(a);
+    *(a->prev != NULL ? &a->prev->next : &list->head) = a->next;
+    *(a->next != NULL ? &a->next->prev : &list->tail) = a->prev;
+    a->dev->freed_bytes -= a->memory.size;
+    if (list == &a->dev->leaving) { return; }
     hcqi_allocation **link = hcqi_shelf(a->dev, a->memory.size, a->flags), *next = a->same_next;
     if (*link == a) {
         if (next != a) { next->shelf_next = a->shelf_next; }
@@ -9584,59 +9596,34 @@ static void hcqi_shelf_take(hcqi_allocation *a) {
     next->same_prev = a->same_prev;
 }
 
-/* Is something not done that was submitted before the block was freed? */
+/* Is something not done that another device had to do before the block was freed? */
 static int hcqi_stamp_unmet(const hcqi_stamp *s) {
     return hcqi_device_open(s->dev) && s->dev->serial == s->id &&
            s->dev->done_prefix < s->number;
 }
 
-/* Into the list that its stamps say. Those that nobody will want are the first to
-   leave. A block that came from another device's list may find many that wait for later
-   work: it goes behind some of them rather than look at all. */
-static void hcqi_freed_put(hcqi_allocation *a) {
-    while (a->met < a->stamp_count && !hcqi_stamp_unmet(&a->stamps[a->met])) { a->met++; }
-    const hcqi_stamp *stamp = a->met < a->stamp_count ? &a->stamps[a->met] : NULL;
-    hcqi_freed *list = stamp != NULL ? &stamp->dev->waiting : &a->dev->idle;
-    hcqi_allocation *before = list->tail;
-    for (int i = 0; stamp != NULL && before != NULL && i < HCQI_SETTLE; i++) {
-        if (before->stamps[before->met].number <= stamp->number) { break; }
-        before = before->prev;
+/* Is everything done that was to be before the block is used again? `soon`: or handed
+   over, so that it will be. */
+static int hcqi_freed_done(const hcqi_allocation *a, int soon) {
+    if (a->number > (soon ? a->dev->handed_prefix : a->dev->done_prefix)) { return 0; }
+    for (uint32_t i = 0; i < a->stamp_count; i++) {
+        const hcqi_stamp *s = &a->stamps[i];
+        if (hcqi_stamp_unmet(s) && (!soon || s->number > s->dev->handed_prefix)) { return 0; }
     }
-    if (stamp == NULL && hcqi_allocation_uncached(a)) { before = NULL; }
-    a->freed = list;
-    a->prev = before;
-    a->next = before != NULL ? before->next : list->head;
-    *(a->prev != NULL ? &a->prev->next : &list->head) = a;
-    *(a->next != NULL ? &a->next->prev : &list->tail) = a;
-    a->dev->freed_bytes += a->memory.size;
-    hcqi_shelf_put(a, stamp == NULL);
+    return 1;
 }
 
-static void hcqi_freed_take(hcqi_allocation *a) {
-    *(a->prev != NULL ? &a->prev->next : &a->freed->head) = a->next;
-    *(a->next != NULL ? &a->next->prev : &a->freed->tail) = a->prev;
-    a->dev->freed_bytes -= a->memory.size;
-    hcqi_shelf_take(a);
-}
-
-/* Work of `dev` up to `number` is done: what waits for no more than that goes on. */
-static void hcqi_freed_meet(hcq_device *dev, uint64_t number, uint32_t most) {
-    for (uint32_t i = 0; i < most && dev->waiting.head != NULL; i++) {
-        hcqi_allocation *a = dev->waiting.head;
-        if (a->stamps[a->met].number > number) { return; }
-        hcqi_freed_take(a);
-        a->met++;
-        hcqi_freed_put(a);
+/* A freed block that is done, or `soon` will be; NULL: none. */
+static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags,
+                                        int soon) {
+    hcqi_allocation *first = *hcqi_shelf(dev, size, flags), *a = first;
+    if (first == NULL) { return NULL; }
+    if (hcqi_freed_done(first->same_prev, 0)) { return first->same_prev; }
+    for (int i = 0; i < HCQI_PASSED; i++) {
+        if (hcqi_freed_done(a, soon)) { return a; }
+        if (a->number > dev->handed_prefix || (a = a->same_next) == first) { return NULL; }
     }
-}
-
-/* What became idle meanwhile, up to a bound that is above what one call adds. */
-static void hcqi_freed_settle(uint32_t most) {
-    hcqi_reap_all();
-    for (uint32_t slot = 0; slot < hcqi_core.device_top; slot++) {
-        hcq_device *dev = hcqi_core.devices[slot];
-        if (dev != NULL) { hcqi_freed_meet(dev, dev->done_prefix, most); }
-    }
+    return NULL;
 }
 
 /* Long work on a device without the lock; it stays open until the lock is back. */
@@ -9650,20 +9637,18 @@ static void hcqi_apart_end(hcq_device *dev) {
     hcqi_unpin(dev);
 }
 
-/* No device sees the block any more: it can go back to the backend. */
-static void hcqi_allocation_unmap(hcqi_allocation *a) {
-    for (uint32_t i = 1; i < a->stamp_count; i++) { /* the first is the owner's */
-        hcq_device *dev = a->stamps[i].dev;
-        if (!hcqi_device_open(dev) || dev->serial != a->stamps[i].id) { continue; }
-        if (dev->backend->unmap != NULL) {
-            dev->backend->unmap(dev->self, a->dev->backend, a->dev->self, &a->memory);
+/* Back to the backend with a list of blocks, which no device sees any more, if possible
+   without the lock; their records stay while they are named. */
+static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
+    for (hcqi_allocation *a = list; a != NULL; a = a->next) {
+        for (uint32_t i = 0; i < a->stamp_count; i++) {
+            hcq_device *other = a->stamps[i].dev;
+            if (!hcqi_device_open(other) || other->serial != a->stamps[i].id) { continue; }
+            if (other->backend->unmap != NULL) {
+                other->backend->unmap(other->self, dev->backend, dev->self, &a->memory);
+            }
         }
     }
-}
-
-/* Back to the backend with a list of blocks, if possible without the lock; their
-   records stay while they are named. */
-static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
     apart = apart && dev->caps.unlocked;
     if (apart) { hcqi_apart_begin(dev); }
     for (hcqi_allocation *a = list; a != NULL; a = a->next) {
@@ -9678,48 +9663,33 @@ static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart)
     }
 }
 
-/* Gives idle blocks back, oldest first, until at most `keep` bytes are left;
-   uncached ones go in any case. `apart`: may let go of the lock. */
+/* Gives idle blocks back, oldest first, until at most `keep` bytes are left; those that
+   nobody will be given again in any case. `apart`: may let go of the lock. */
 static void hcqi_freed_trim(hcq_device *dev, uint64_t keep, int apart) {
+    hcqi_reap_all();
     for (;;) {
         hcqi_allocation *list = NULL;
-        for (uint32_t i = 0; i < HCQI_SETTLE; i++) {
-            hcqi_allocation *a = dev->idle.head;
-            if (a == NULL || (!hcqi_allocation_uncached(a) && dev->freed_bytes <= keep)) { break; }
-            hcqi_freed_take(a);
-            hcqi_allocation_unmap(a);
-            a->next = list;
-            list = a;
+        for (int cached = 0; cached < 2; cached++) {
+            hcqi_allocation *a = cached ? dev->cached.head : dev->leaving.head, *next;
+            for (int i = 0; i < HCQI_SETTLE && a != NULL; i++, a = next) {
+                next = a->next;
+                if (a->number > dev->done_prefix) { break; }
+                if (cached && dev->freed_bytes <= keep) { break; }
+                if (!hcqi_freed_done(a, 0)) { continue; }
+                hcqi_freed_take(a);
+                a->next = list;
+                list = a;
+            }
         }
         if (list == NULL) { return; }
         hcqi_list_release(dev, list, apart);
     }
 }
 
-/* A freed block that is idle; or `soon`: what uses it is handed over, so that it ends. */
-static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags,
-                                        int soon) {
-    hcqi_allocation *a = *hcqi_shelf(dev, size, flags);
-    if (a == NULL || hcqi_allocation_uncached(a)) { return NULL; }
-    for (uint32_t i = a->met; i < a->stamp_count; i++) {
-        const hcqi_stamp *s = &a->stamps[i];
-        if (hcqi_stamp_unmet(s) && (!soon || s->number > s->dev->handed_prefix)) { return NULL; }
-    }
-    return a;
-}
-
 static hcqi_allocation *hcqi_allocation_new(hcq_device *dev) {
     hcqi_allocation *a = HCQI_CAST(hcqi_allocation *, hcqi_new(&dev->hooks, sizeof *a));
     if (a == NULL) { return NULL; }
     a->dev = dev;
-    a->stamps = HCQI_CAST(hcqi_stamp *, hcqi_new(&dev->hooks, sizeof *a->stamps));
-    if (a->stamps == NULL) {
-        hcqi_delete(&dev->hooks, a, sizeof *a);
-        return NULL;
-    }
-    a->stamps->dev = dev;
-    a->stamps->id = dev->serial;
-    a->stamp_count = a->stamp_capacity = 1;
     dev->refs++;
     return a;
 }
@@ -9755,12 +9725,11 @@ static hcq_result hcqi_freed_reuse(hcqi_allocation **block) {
     hcqi_freed_take(a);
     *block = now;
     if (now == a) { return HCQ_OK; }
-    hcqi_stamp *stamps = now->stamps;
     *now = *a;
     now->names = 0;
     a->state = HCQI_TOMB;
-    a->stamps = stamps;
-    a->stamp_count = a->stamp_capacity = 1;
+    a->stamps = NULL;                  /* they are the new one's */
+    a->stamp_count = a->stamp_capacity = 0;
     return HCQ_OK;
 }
 
@@ -9773,10 +9742,7 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
     if (a == NULL) { return hcqi_oom(dev, "alloc"); }
     apart = apart && dev->caps.unlocked;
     for (int again = 0; r == HCQ_ERROR_OUT_OF_MEMORY && again < 2; again++) {
-        if (again) {
-            hcqi_freed_settle(UINT32_MAX);
-            hcqi_freed_trim(dev, 0, apart);
-        }
+        if (again) { hcqi_freed_trim(dev, 0, apart); }
         memset(&a->memory, 0, sizeof a->memory);
         if (apart) { hcqi_apart_begin(dev); }
         r = dev->backend->alloc(dev->self, size, wanted, &a->memory);
@@ -9797,7 +9763,6 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
    one that is not idle will do, its stamps say what still runs. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
                              int soon, hcq_buffer *buffer) {
-    hcqi_freed_settle(HCQI_SETTLE);
     hcqi_freed_trim(dev, dev->desc.cache_bytes, apart);
     hcqi_allocation *a = hcqi_freed_find(dev, size, flags, soon);
     hcq_result r = a != NULL ? hcqi_freed_reuse(&a)
@@ -9810,13 +9775,8 @@ static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int
         if (apart) { hcqi_apart_end(dev); }
     }
     r = hcqi_table_room(dev, "alloc");
-    if (r != HCQ_OK) {
-        a->state = HCQI_FREED;
-        hcqi_freed_put(a);
-        return r;
-    }
-    hcqi_allocation_live(a, buffer);
-    return HCQ_OK;
+    if (r == HCQ_OK) { hcqi_allocation_live(a, buffer); } else { hcqi_freed_put(a); }
+    return r;
 }
 
 static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
@@ -9887,14 +9847,12 @@ static void hcqi_allocation_retire(hcqi_allocation *a) {
     dev->table_count--;
     memmove(&dev->table[at], &dev->table[at + 1], (dev->table_count - at) * sizeof *dev->table);
     dev->allocated_bytes -= a->memory.size;
-    a->state = HCQI_FREED;
     if (a->names != 0) { hcqi_core.named_frees++; }
+    a->number = dev->next_number - 1;
     for (uint32_t i = 0; i < a->stamp_count; i++) {
-        if (hcqi_device_open(a->stamps[i].dev)) {
-            a->stamps[i].number = a->stamps[i].dev->next_number - 1;
-        }
+        hcq_device *other = a->stamps[i].dev;
+        if (hcqi_device_open(other)) { a->stamps[i].number = other->next_number - 1; }
     }
-    a->met = 0;
     hcqi_freed_put(a);
 }
 
@@ -9930,7 +9888,6 @@ HCQI_DEF hcq_result hcq_free(hcq_buffer buffer) {
     hcqi_allocation *a = hcqi_free_find(&buffer, &why);
     if (a == NULL) { return hcqi_leave_with(why); }
     hcqi_allocation_retire(a);
-    hcqi_freed_settle(HCQI_SETTLE);
     hcqi_freed_trim(buffer.device, buffer.device->desc.cache_bytes, 1);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -9987,8 +9944,11 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
     hcq_result r = hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, buffer);
     if (r != HCQ_OK) { return r; }
     hcqi_allocation *a = hcqi_allocation_find(dev, buffer->address);
-    if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count)) {
+    if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count + 1)) {
         if (wait_count != 0) { memcpy(all, waits, wait_count * sizeof *all); }
+        if (a->number > dev->done_prefix) {
+            all[count++] = hcq_at(hcqi_signal_handle(dev->timeline), a->number);
+        }
         for (uint32_t i = 0; i < a->stamp_count; i++) {
             const hcqi_stamp *s = &a->stamps[i];
             if (!hcqi_stamp_unmet(s)) { continue; }
@@ -10029,7 +9989,6 @@ HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
 HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
     hcq_result entered = hcqi_device_enter(device);
     if (entered != HCQ_OK) { return entered; }
-    hcqi_freed_settle(UINT32_MAX);
     hcqi_freed_trim(device, keep_bytes, 1);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -14336,7 +14295,6 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     case HCQ_QUERY_MEMORY_BYTES: answer = device->info.memory_bytes; break;
     case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
     case HCQ_QUERY_CACHED_BYTES:
-        hcqi_freed_settle(HCQI_SETTLE);
         hcqi_freed_trim(device, device->desc.cache_bytes, 1);
         answer = device->freed_bytes;
         break;
@@ -15119,21 +15077,14 @@ static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
         p->destroyed = 1;
         if (ours) { hcqi_program_unref(p); }
     }
-    for (uint32_t i = 0; dev->table_count != 0 || i < HCQI_SHELVES;) {
-        hcqi_allocation *a = dev->shelves[i];
-        if (dev->table_count != 0) {
-            a = dev->table[--dev->table_count];
-        } else if (a != NULL) {
-            hcqi_freed_take(a);
-        } else {
-            i++;
-            continue;
+    while (dev->table_count != 0) { hcqi_allocation_retire(dev->table[dev->table_count - 1]); }
+    for (int cached = 0; cached < 2; cached++) {
+        hcqi_allocation *a = cached ? dev->cached.head : dev->leaving.head, *next;
+        for (; a != NULL; a = next) {
+            next = a->next;
+            a->next = gone;
+            gone = a;
         }
-        if (a->names != 0) { hcqi_core.named_frees++; }
-        a->state = HCQI_FREED;
-        hcqi_allocation_unmap(a);
-        a->next = gone;
-        gone = a;
     }
     for (uint32_t i = 0; i < dev->signals.used; i++) {
         void *item = hcqi_slots_at(&dev->signals, i);
@@ -15148,7 +15099,6 @@ static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
         n->result = HCQ_ERROR_CANCELLED;
         hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
     }
-    hcqi_freed_meet(dev, UINT64_MAX, UINT32_MAX);
     return gone;
 }
 
