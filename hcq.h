@@ -2726,7 +2726,7 @@ struct hcq_queue {
     int destroyed;
 };
 
-typedef struct hcqi_code { struct hcqi_code *next; hcq_device *dev; void *code; } hcqi_code;
+typedef struct hcqi_code { hcq_device *dev; void *code; } hcqi_code;
 
 struct hcq_program {
     uint32_t magic;
@@ -2736,7 +2736,7 @@ struct hcq_program {
     hcq_program *next, *prev;
     hcq_program_desc desc;
     hcq_program_info info;
-    hcqi_code *codes;                  /* one per device it ran on, the owner's last */
+    hcqi_code codes[HCQI_MAX_DEVICES]; /* by slot, of devices that it ran on */
     char *strings;
     size_t strings_size;
     hcq_dims fits;                     /* the block that its backend took last */
@@ -6098,12 +6098,11 @@ static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program
 static int hcqi_block_fits(hcq_program *program, hcq_dims block) {
     const hcq_device *dev = program->dev;
     const hcq_dims *last = &program->fits;
-    const hcqi_code *c = program->codes;
+    const hcqi_code *c = &program->codes[dev->slot];
     uint32_t size[3] = { block.x, block.y, block.z };
     if (last->x == block.x && last->y == block.y && last->z == block.z) { return 1; }
     if (block.x == 0 || block.y == 0 || block.z == 0) { return 0; }
-    while (c != NULL && c->dev != dev) { c = c->next; }
-    if (c != NULL && dev->backend->exec_check != NULL &&
+    if (c->dev == dev && dev->backend->exec_check != NULL &&
         dev->backend->exec_check(dev->self, c->code, size) != HCQ_OK) {
         return 0;
     }
@@ -12539,16 +12538,11 @@ static void hcqi_program_unlist(hcq_program *p) {
 
 /* Its code on a device that closes, or where that is NULL on all of them. */
 static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
-    hcqi_code **link = &p->codes;
-    while (*link != NULL) {
-        hcqi_code *c = *link;
-        if (dev != NULL && c->dev != dev) {
-            link = &c->next;
-            continue;
-        }
-        *link = c->next;
+    for (uint32_t i = 0; i < HCQI_MAX_DEVICES; i++) {
+        hcqi_code *c = &p->codes[i];
+        if (c->dev == NULL || (dev != NULL && c->dev != dev)) { continue; }
         c->dev->backend->program_destroy(c->dev->self, c->code);
-        hcqi_delete(&p->dev->hooks, c, sizeof *c);
+        c->dev = NULL;
     }
 }
 
@@ -12565,63 +12559,52 @@ static void hcqi_program_unref(hcq_program *p) {
 
 /* The program's code on a device, made when first needed there. */
 static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code) {
-    for (hcqi_code *c = program->codes; c != NULL; c = c->next) {
-        if (c->dev == dev) {
-            *code = c->code;
-            return HCQ_OK;
-        }
+    hcqi_code *c = &program->codes[dev->slot];
+    hcq_result r = HCQ_OK;
+    if (c->dev != dev) {
+        r = dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
+        if (r == HCQ_OK) { c->dev = dev; }
     }
-    hcqi_code *c = HCQI_CAST(hcqi_code *, hcqi_new(&program->dev->hooks, sizeof *c));
-    if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result r =
-        dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
-    if (r != HCQ_OK) {
-        hcqi_delete(&program->dev->hooks, c, sizeof *c);
-        return r;
-    }
-    c->dev = dev;
-    c->next = program->codes;
-    program->codes = c;
     *code = c->code;
-    return HCQ_OK;
+    return r;
 }
 
-/* Moves `size` bytes to `at`; returns where they are, NULL stays NULL. */
-static const void *hcqi_move(uint8_t **at, const void *from, size_t size) {
-    uint8_t *to = *at;
+/* Copies what a description points at to the end of `to`; without that it only counts. */
+static const void *hcqi_pack(char *to, size_t *end, const void *from, size_t size) {
+    char *at = to == NULL ? NULL : to + *end;
     if (from == NULL || size == 0) { return from; }
-    memcpy(to, from, size);
-    *at = to + size;
-    return to;
+    *end += size;
+    return at == NULL ? from : memcpy(at, from, size);
 }
 
-static size_t hcqi_string_size(const char *text) { return text == NULL ? 0 : strlen(text) + 1; }
+static const char *hcqi_pack_text(char *to, size_t *end, const char *text) {
+    size_t size = text == NULL ? 0 : strlen(text) + 1;
+    return HCQI_CAST(const char *, hcqi_pack(to, end, text, size));
+}
 
 /* The description outlives the call, as other devices need it later: what it
    points at moves into one block, the code first, which is aligned. */
 static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
-    size_t library = hcqi_string_size(desc->library), symbol = hcqi_string_size(desc->symbol);
-    size_t entry = hcqi_string_size(desc->spirv.entry), name = hcqi_string_size(desc->ptx.entry);
-    size_t code = desc->spirv.data == NULL ? 0 : desc->spirv.size;
-    const hcq_code *ptx = &desc->ptx;
-    size_t text = ptx->data == NULL ? 0 : ptx->size;
-    if (ptx->data != NULL && text == 0) { /* as a string says itself */
-        text = hcqi_string_size(HCQI_CAST(const char *, ptx->data));
+    hcq_program_desc *d = &p->desc;
+    *d = *desc;
+    d->label = p->info.label;
+    if (d->ptx.data == NULL || d->ptx.size == 0) { /* a string says itself how long it is */
+        const char *text = HCQI_CAST(const char *, d->ptx.data);
+        d->ptx.size = text == NULL ? 0 : strlen(text) + 1;
     }
-    p->desc = *desc;
-    p->desc.label = p->info.label;
-    p->desc.ptx.size = text;
-    p->strings_size = code + text + library + symbol + entry + name;
-    if (p->strings_size == 0) { return 1; }
-    p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size));
-    if (p->strings == NULL) { return 0; }
-    uint8_t *at = HCQI_CAST(uint8_t *, HCQI_CAST(void *, p->strings));
-    p->desc.spirv.data = hcqi_move(&at, desc->spirv.data, code);
-    p->desc.ptx.data = hcqi_move(&at, desc->ptx.data, text);
-    p->desc.library = HCQI_CAST(const char *, hcqi_move(&at, desc->library, library));
-    p->desc.symbol = HCQI_CAST(const char *, hcqi_move(&at, desc->symbol, symbol));
-    p->desc.spirv.entry = HCQI_CAST(const char *, hcqi_move(&at, desc->spirv.entry, entry));
-    p->desc.ptx.entry = HCQI_CAST(const char *, hcqi_move(&at, desc->ptx.entry, name));
+    for (int copies = 0; copies < 2; copies++) {
+        size_t end = 0;
+        if (copies) { p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size)); }
+        if (copies && p->strings == NULL) { return 0; }
+        d->spirv.data = hcqi_pack(p->strings, &end, d->spirv.data, d->spirv.size);
+        d->ptx.data = hcqi_pack(p->strings, &end, d->ptx.data, d->ptx.size);
+        d->library = hcqi_pack_text(p->strings, &end, d->library);
+        d->symbol = hcqi_pack_text(p->strings, &end, d->symbol);
+        d->spirv.entry = hcqi_pack_text(p->strings, &end, d->spirv.entry);
+        d->ptx.entry = hcqi_pack_text(p->strings, &end, d->ptx.entry);
+        if (end == 0) { return 1; }
+        p->strings_size = end;
+    }
     return 1;
 }
 
@@ -14226,9 +14209,8 @@ HCQI_DEF hcq_device *hcq_backend_program_device(const hcq_program *program) {
 }
 
 HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
-    const hcqi_code *c = program->codes;
-    while (c != NULL && c->dev != program->dev) { c = c->next; }
-    return c != NULL ? c->code : NULL;
+    const hcqi_code *c = &program->codes[program->dev->slot];
+    return c->dev == program->dev ? c->code : NULL;
 }
 
 HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
