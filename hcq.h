@@ -2867,8 +2867,8 @@ struct hcq_device {
     hcqi_allocation *shelves[HCQI_SHELVES]; /* rings of those that are cached */
     uint64_t allocated_bytes, freed_bytes;
     hcqi_ring staging;
-    hcq_queue *call_queue;             /* NULL: none yet, or a thread records it */
-    hcq_queue *copy_queue;             /* of one copy; NULL as there */
+    hcq_buffer pair[2];                /* what an eager call leaves for the next one: */
+    hcq_queue *eager_queues[2];        /* by kind; zero: nothing yet, or a thread has it */
     hcq_error_info error;
     uint32_t lines_lost;               /* of the log, since that was last said */
     hcqi_profile *profile;             /* NULL: never started */
@@ -8012,7 +8012,6 @@ typedef struct hcqi_submit {
     uint32_t place;                    /* of the device in the plan */
     int gathers;                       /* its end waits for the other devices */
     hcq_device *eager[2];              /* follows all that they have, and is followed; NULL */
-    uint64_t eager_last, eager_since;  /* the call's last piece, and what that followed */
 } hcqi_submit;
 
 /* Unfinished submissions, with those queues of `s` that go there. */
@@ -8249,11 +8248,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
         tail->order = 1;
     }
     for (int i = 0; i < 2 && s->eager[i] != NULL; i++) {
-        uint64_t last = s->eager[i]->next_number - 1;
-        if (i == 0) {                  /* pieces of one call are in order anyway */
-            s->eager_since = --last == s->eager_last ? s->eager_since : last;
-            last = s->eager_since;
-        }
+        uint64_t last = s->eager[i]->next_number - (i == 0 ? 2 : 1); /* without this one */
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->eager[i]->timeline, last);
     }
     if (slice != HCQI_NONE) { hcqi_job_launch_waits(s, job, slice, &tail); }
@@ -8490,8 +8485,6 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->gathers = 0;
     s->eager[0] = NULL;
     s->eager[1] = NULL;
-    s->eager_last = 0;
-    s->eager_since = 0;
 }
 
 static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submissions,
@@ -10013,15 +10006,10 @@ typedef struct hcqi_eager {
     uint64_t deadline;
     int unordered;                     /* not behind everything submitted earlier */
     int silent;                        /* the caller chose the time-out: waits for what is held */
-    const hcq_device *dev;             /* of the last submission, */
-    uint64_t last, since;              /* its number, and what it waited for there */
 } hcqi_eager;
 
 static hcqi_eager hcqi_eager_of(const hcq_device *dev, const char *what) {
-    hcqi_eager e;
-    memset(&e, 0, sizeof e);
-    e.what = what;
-    e.deadline = hcqi_deadline(dev->desc.timeout_ns);
+    hcqi_eager e = { what, hcqi_deadline(dev->desc.timeout_ns), 0, 0 };
     return e;
 }
 
@@ -10042,25 +10030,41 @@ static hcq_result hcqi_sync_end(hcq_device *dev, hcq_point point, hcqi_eager *e)
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
 }
 
-/* The last eager call, if that ran on another device. */
-static int hcqi_eager_is_foreign(const hcq_device *dev) {
+/* What an eager call follows, if it is not done: the device's submissions up to a number. */
+typedef struct hcqi_before { hcq_device *dev; uint64_t number; } hcqi_before;
+
+/* With the lock: all that was submitted on `dev`, and there behind the last eager call, if
+   that ran on another device. */
+static uint32_t hcqi_eager_before(hcq_device *dev, hcqi_before before[2]) {
     const hcqi_signal *s = dev->eager_signal;
-    return s != NULL && s->dev != dev && !s->destroyed;
+    uint32_t count = dev->next_number - 1 != dev->done_prefix;
+    before[0].dev = dev;
+    before[0].number = dev->next_number - 1;
+    if (s != NULL && s->dev != dev && !s->destroyed && dev->eager_value > s->dev->done_prefix) {
+        before[count].dev = s->dev;
+        before[count++].number = dev->eager_value;
+    }
+    return count;
 }
 
-/* Everything submitted on `dev`, and what that has to follow. */
+/* Waits for all that. */
 static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e) {
+    hcqi_before before[2];
+    hcq_point points[2];
     if (e->unordered) { return HCQ_OK; }
     hcqi_enter();
-    uint64_t last = dev->next_number - 1;
-    int foreign = hcqi_eager_is_foreign(dev);
-    hcq_point all = hcq_at(hcqi_signal_handle(dev->timeline), last);
-    hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
-    int done = last == dev->done_prefix;
     hcq_result r = dev->lost;
+    uint32_t count = hcqi_eager_before(dev, before);
+    for (uint32_t i = 0; i < count; i++) {
+        hcq_device *of = before[i].dev;
+        points[i] = hcq_at(hcqi_signal_handle(of == dev ? of->timeline : of->exact),
+                           before[i].number);
+    }
     hcqi_leave();
-    if (r == HCQ_OK && !done) { r = hcqi_sync(dev, all, e); }
-    return r == HCQ_OK && foreign ? hcqi_sync_end(dev, eager, e) : r;
+    for (uint32_t i = 0; i < count && r == HCQ_OK; i++) {
+        r = before[i].dev == dev ? hcqi_sync(dev, points[i], e) : hcqi_sync_end(dev, points[i], e);
+    }
+    return r;
 }
 
 /* Is work held back up to submission `number`, until somebody else helps? */
@@ -10073,16 +10077,20 @@ static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
 /* Is anything that an eager call on `dev` would follow held back? *stuck: for good,
    as far as it is known. */
 static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
+    int held = 1;
     hcqi_enter();
-    hcq_device *other = hcqi_eager_is_foreign(dev) ? dev->eager_signal->dev : dev;
-    int foreign = other != dev && dev->eager_value > other->handed_prefix;
-    int held = foreign || dev->handed_prefix + 1 != dev->next_number;
-    if (held) {
-        hcqi_reap_all();
-        hcqi_drain();
-        *stuck = hcqi_is_stuck(dev, dev->next_number - 1) ||
-                 (foreign && hcqi_is_stuck(other, dev->eager_value));
-        held = foreign || dev->handed_prefix + 1 != dev->next_number;
+    for (int looked = 0; looked < 2 && held; looked++) {
+        hcqi_before before[2];
+        uint32_t count = hcqi_eager_before(dev, before);
+        held = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            held |= before[i].number > before[i].dev->handed_prefix;
+            if (looked) { *stuck |= hcqi_is_stuck(before[i].dev, before[i].number); }
+        }
+        if (!looked && held) {
+            hcqi_reap_all();
+            hcqi_drain();
+        }
     }
     hcqi_leave();
     return held;
@@ -10096,10 +10104,39 @@ static hcq_result hcqi_pin(hcq_device *dev) {
     return hcqi_leave_with(HCQ_OK);
 }
 
+/* A queue for one call: the device keeps one of each kind, unless another thread has that. */
+static hcq_result hcqi_eager_queue_take(hcq_device *dev, hcq_queue_kind kind, int kept,
+                                        hcq_queue **q) {
+    hcq_result r = HCQ_OK;
+    *q = NULL;
+    if (kept) {
+        hcqi_enter();
+        *q = dev->eager_queues[kind];
+        dev->eager_queues[kind] = NULL;
+        hcqi_leave();
+    }
+    if (*q == NULL) {
+        r = hcq_queue_create(dev, kind, q);
+        if (r == HCQ_OK) { hcq_queue_label(*q, kind == HCQ_COPY ? "transfer" : "call"); }
+    }
+    return r;
+}
+
+static void hcqi_eager_queue_give(hcq_queue *q, int kept) {
+    if (kept) {
+        hcqi_enter();
+        hcq_queue **place = &q->dev->eager_queues[q->kind];
+        kept = *place == NULL;
+        if (kept) { *place = q; }
+        hcqi_leave();
+    }
+    if (!kept) { hcq_queue_destroy(q); }
+}
+
 /* Submits `q` behind everything of `dev` and `other` (NULL: `dev` alone), before
    everything that comes. */
 static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queue *q,
-                                    hcqi_eager *e, hcq_point *done) {
+                                    const hcqi_eager *e, hcq_point *done) {
     hcqi_submit s;
     hcq_submission sub;
     hcq_result r = hcqi_device_enter(dev);
@@ -10113,59 +10150,36 @@ static hcq_result hcqi_eager_submit(hcq_device *dev, hcq_device *other, hcq_queu
     if (!e->unordered) {
         s.eager[0] = dev;
         s.eager[1] = other != dev ? other : NULL;
-        s.eager_last = e->dev == dev ? e->last : 0;
-        s.eager_since = e->dev == dev ? e->since : 0;
     }
     r = hcqi_submit_run(&s);
-    if (s.number != 0) {
-        *done = hcq_at(hcqi_signal_handle(dev->exact), s.number);
-        e->dev = dev;
-        e->last = s.number;
-        e->since = s.eager_since;
-    }
-    if (r == HCQ_TIMEOUT && !e->silent) {
-        hcqi_timeout_tell_locked(dev, e->what, q->label);
-    }
+    if (s.number != 0) { *done = hcq_at(hcqi_signal_handle(dev->exact), s.number); }
+    if (r == HCQ_TIMEOUT && !e->silent) { hcqi_timeout_tell_locked(dev, e->what, q->label); }
     return hcqi_leave_with(r);
 }
 
-/* One copy command on `dev`, behind everything of both devices. The device's queue
-   for that names only its own memory; unordered calls have their own, as the versions
-   of that may be those of work they are not behind. */
+/* One copy command on `dev`, behind everything of both devices. The queue that is kept for
+   that names only memory of `dev`; unordered calls have their own, as the versions of that
+   may be those of work they are not behind. */
 static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer src, uint64_t size,
-                                   hcqi_eager *e, hcq_point *done) {
-    hcq_queue *q = NULL;
-    hcq_result r;
+                                   const hcqi_eager *e, hcq_point *done) {
+    hcq_queue *q;
     int kept = dst.device == src.device && !e->unordered;
-    hcqi_enter();
-    if (kept) {
-        q = dev->copy_queue;
-        dev->copy_queue = NULL;
-    }
-    hcqi_leave();
-    if (q != NULL) {
-        r = hcq_queue_update_copy(q, 0, &dst, &src, size);
-    } else {
-        r = hcq_queue_create(dev, HCQ_COPY, &q);
-        if (r != HCQ_OK) { return r; }
-        hcq_queue_label(q, "transfer");
-        int32_t i = hcq_queue_copy(q, dst, src, size);
-        if (i < 0) { r = (hcq_result)i; }
-    }
+    hcq_result r = hcqi_eager_queue_take(dev, HCQ_COPY, kept, &q);
+    if (r != HCQ_OK) { return r; }
+    int32_t index = q->count != 0 ? (int32_t)hcq_queue_update_copy(q, 0, &dst, &src, size)
+                                  : hcq_queue_copy(q, dst, src, size);
     hcq_device *other = dev == dst.device ? src.device : dst.device;
-    if (r == HCQ_OK) { r = hcqi_eager_submit(dev, other, q, e, done); }
-    hcqi_enter();
-    kept = kept && r == HCQ_OK && dev->copy_queue == NULL;
-    if (kept) { dev->copy_queue = q; }
-    hcqi_leave();
-    if (!kept) { hcq_queue_destroy(q); }
+    r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, other, q, e, done);
+    hcqi_eager_queue_give(q, kept && r == HCQ_OK);
     return r;
 }
 
 /* ---- transfers ---- */
-/* From an end to an end, which are host memory or a buffer, by one of three routes:
-   one copy command, where a device reaches both ends; memcpy, where the host does;
-   else pieces through stages of the devices that the host does not reach. */
+/* From an end to an end, which are host memory or a buffer, by the first way that there is:
+   one copy command, where a device reaches both ends; memcpy, where the host does; else
+   pieces through memory that a device and the host reach. A call that waits for its end
+   has room for two pieces, which the device keeps for the next one that is in order; a
+   copyin, which does not, leaves its pieces in the device's ring of stages. */
 
 #define HCQI_STAGE_ALIGN 16
 
@@ -10174,24 +10188,95 @@ typedef struct hcqi_end {
     uint8_t *host;                     /* where the host reaches it; NULL = nowhere */
     hcq_buffer buffer;                 /* zero: host memory that no device reaches */
     uint64_t size;
-    hcqi_ring *ring;                   /* the device's, or for this call ... */
-    hcqi_ring own;
-    hcqi_stage stages[2];              /* ... alone */
+    hcq_buffer pair[2];                /* where its pieces are for the host, by turns ... */
+    hcq_point done[2];                 /* ... and the last copy from or to there; 0 = none */
 } hcqi_end;
 
 typedef struct hcqi_transfer {
     hcqi_eager e;
     hcqi_end end[2];                   /* dst, src */
-    uint64_t size;
-    hcq_point done;                    /* of the last piece to the device of dst */
+    uint64_t size, piece;
 } hcqi_transfer;
 
-/* What a call has of a stage. */
-typedef struct hcqi_staged {
-    hcqi_stage *stage;
-    hcq_buffer part;
-    hcq_point end;                     /* of the copy from or to it; 0 = not submitted */
-} hcqi_staged;
+/* The copy of piece `i` between an end that the host does not reach and its place. */
+static hcq_result hcqi_piece_copy(hcqi_transfer *t, int k, uint64_t i) {
+    hcqi_end *end = &t->end[k];
+    uint64_t at = i * t->piece, size = t->size - at < t->piece ? t->size - at : t->piece;
+    hcq_buffer there = hcq_view(end->buffer, at, size), here = hcq_view(end->pair[i & 1], 0, size);
+    return hcqi_copy_submit(end->buffer.device, k == 0 ? there : here, k == 0 ? here : there,
+                            size, &t->e, &end->done[i & 1]);
+}
+
+/* Where the host finds piece `i` of an end, as soon as no copy has to do with it. */
+static hcq_result hcqi_piece_host(hcqi_transfer *t, int k, uint64_t i, uint8_t **host) {
+    hcqi_end *end = &t->end[k];
+    if (end->host != NULL) {
+        *host = end->host + i * t->piece;
+        return HCQ_OK;
+    }
+    *host = HCQI_CAST(uint8_t *, end->pair[i & 1].host);
+    hcq_point done = end->done[i & 1];
+    return done.value == 0 ? HCQ_OK : hcqi_sync(end->buffer.device, done, &t->e);
+}
+
+/* While the host copies a piece the devices copy the next from src, the last to dst. */
+static hcq_result hcqi_transfer_pieces(hcqi_transfer *t) {
+    int reads = t->end[1].host == NULL, writes = t->end[0].host == NULL;
+    uint64_t count = (t->size - 1) / t->piece + 1;
+    uint8_t *to = NULL, *from = NULL;
+    hcq_result r = reads ? hcqi_piece_copy(t, 1, 0) : HCQ_OK;
+    for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
+        uint64_t left = t->size - i * t->piece;
+        if (reads && i + 1 < count) { r = hcqi_piece_copy(t, 1, i + 1); }
+        if (r == HCQ_OK) { r = hcqi_piece_host(t, 1, i, &from); }
+        if (r == HCQ_OK) { r = hcqi_piece_host(t, 0, i, &to); }
+        if (r != HCQ_OK) { break; }
+        memcpy(to, from, (size_t)(left < t->piece ? left : t->piece));
+        if (writes) { r = hcqi_piece_copy(t, 0, i); }
+    }
+    for (uint64_t i = 0; r == HCQ_OK && writes && i < 2; i++) { r = hcqi_piece_host(t, 0, i, &to); }
+    return r;
+}
+
+/* By the host, in one piece where it reaches both ends. */
+static hcq_result hcqi_transfer_by_host(hcqi_transfer *t) {
+    hcq_result r = HCQ_OK;
+    t->piece = t->size;
+    for (int k = 0; k < 2; k++) {
+        const hcqi_end *end = &t->end[k];
+        uint64_t bytes = end->host != NULL ? t->size : end->buffer.device->desc.staging_bytes;
+        if (bytes < t->piece) { t->piece = bytes; }
+    }
+    for (int k = 0; k < 2; k++) {
+        hcqi_end *end = &t->end[k];
+        hcq_device *dev = end->buffer.device;
+        if (end->host != NULL) { continue; }
+        hcqi_enter();
+        if (!t->e.unordered) {
+            memcpy(end->pair, dev->pair, sizeof end->pair);
+            memset(dev->pair, 0, sizeof dev->pair);
+        }
+        hcqi_leave();
+        for (int i = 0; i < 2 && r == HCQ_OK && (i == 0 || t->size > t->piece); i++) {
+            if (end->pair[i].device != NULL) { continue; }
+            r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &end->pair[i]);
+        }
+    }
+    if (r == HCQ_OK) { r = hcqi_transfer_pieces(t); }
+    for (int k = 0; k < 2; k++) {
+        hcq_device *dev = t->end[k].buffer.device;
+        hcq_buffer *pair = t->end[k].pair;
+        if (pair[0].device == NULL) { continue; }
+        hcqi_enter();
+        int kept = r == HCQ_OK && !t->e.unordered && dev->pair[0].device == NULL;
+        if (kept) { memcpy(dev->pair, pair, sizeof dev->pair); }
+        hcqi_leave();
+        for (int i = 0; i < 2 && !kept; i++) {
+            if (pair[i].device != NULL) { hcq_free(pair[i]); }
+        }
+    }
+    return r;
+}
 
 /* A stage is idle when nobody uses it and its last submission is done. */
 static int hcqi_stage_idle(const hcq_device *dev, const hcqi_stage *s) {
@@ -10209,23 +10294,21 @@ static hcqi_stage *hcqi_stage_find(const hcq_device *dev, hcqi_ring *ring) {
     return NULL;
 }
 
-/* Waits for the first stage that gets idle, or where others write or read them all,
-   for one of those. With the lock, which it lets go of. */
-static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_ring *ring, hcqi_eager *e) {
+/* Waits for the first stage that gets idle, or where others fill them all, for one of
+   those. With the lock, which it lets go of. */
+static hcq_result hcqi_stage_wait(hcq_device *dev, hcqi_eager *e) {
     uint64_t number = 0, left = hcqi_left(e->deadline);
-    for (uint32_t i = 0; i < ring->count; i++) {
-        const hcqi_stage *s = &ring->stages[i];
+    for (uint32_t i = 0; i < dev->staging.count; i++) {
+        const hcqi_stage *s = &dev->staging.stages[i];
         if (s->users == 0 && (number == 0 || s->number < number)) { number = s->number; }
     }
-    if (!e->silent && hcqi_is_stuck(dev, number)) {
+    if (hcqi_is_stuck(dev, number)) {
         return hcqi_leave_refusing(dev, HCQ_ERROR_LIMIT,
                                    "%s: the staging memory belongs to held work", e->what);
     }
     hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
     if (number == 0 && left != 0) { hcqi_event_wait(left); }
-    if (number == 0 && left == 0 && !e->silent) {
-        hcqi_timeout_tell_locked(dev, e->what, "staging");
-    }
+    if (number == 0 && left == 0) { hcqi_timeout_tell_locked(dev, e->what, "staging"); }
     hcqi_leave();
     if (number != 0) { return hcqi_sync_end(dev, point, e); }
     return left == 0 ? HCQ_TIMEOUT : HCQ_OK;
@@ -10243,31 +10326,28 @@ static hcq_result hcqi_stage_alloc(hcq_device *dev, hcqi_stage *s) {
     return first ? HCQ_OK : hcq_free(buffer);
 }
 
-/* Up to `size` bytes of a stage of the end's; hcqi_stage_put gives them back. `wait` 0:
-   HCQ_NOT_READY where there are none now. */
-static hcq_result hcqi_stage_get(hcqi_end *end, hcqi_eager *e, int wait, uint64_t size,
-                                 hcqi_staged *piece) {
-    hcq_device *dev = end->buffer.device;
-    hcqi_ring *ring = end->ring;
+/* Up to `size` bytes of a stage, which counts this user until the copy from there is
+   submitted. */
+static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
+                                 hcqi_stage **stage, hcq_buffer *part) {
     uint64_t bytes = dev->desc.staging_bytes;
     for (;;) {
         hcq_result r;
         hcqi_enter();
-        hcqi_stage *s = hcqi_stage_find(dev, ring);
+        hcqi_stage *s = hcqi_stage_find(dev, &dev->staging);
         if (s == NULL) {
             hcqi_reap_device(dev);
-            s = hcqi_stage_find(dev, ring);
+            s = hcqi_stage_find(dev, &dev->staging);
         }
         if (s == NULL) {
-            r = wait ? hcqi_stage_wait(dev, ring, e) : hcqi_leave_with(HCQ_NOT_READY);
+            r = hcqi_stage_wait(dev, e);
         } else if (s->buffer.device == NULL) {
             hcqi_leave();
             r = hcqi_stage_alloc(dev, s);
         } else {
             uint64_t n = size < bytes - s->used ? size : bytes - s->used;
-            piece->stage = s;
-            piece->part = hcq_view(s->buffer, s->used, n);
-            piece->end.value = 0;
+            *stage = s;
+            *part = hcq_view(s->buffer, s->used, n);
             s->used += n + (HCQI_STAGE_ALIGN - n % HCQI_STAGE_ALIGN) % HCQI_STAGE_ALIGN;
             if (s->used > bytes) { s->used = bytes; }
             s->users++;
@@ -10277,92 +10357,25 @@ static hcq_result hcqi_stage_get(hcqi_end *end, hcqi_eager *e, int wait, uint64_
     }
 }
 
-/* From now on the stage is idle when the piece's copy is done. */
-static void hcqi_stage_put(const hcqi_staged *piece) {
-    hcqi_stage *s = piece->stage;
-    hcqi_enter();
-    s->users--;
-    if (piece->end.value > s->number) { s->number = piece->end.value; }
-    if (s->users == 0) { hcqi_core.changed = 1; }
-    hcqi_leave();
-}
-
-/* To dst, from host memory that may be reused when it returns. */
-static hcq_result hcqi_transfer_write(hcqi_transfer *t, uint64_t to, const uint8_t *bytes,
-                                      uint64_t size) {
-    hcqi_end *dst = &t->end[0];
-    hcqi_staged p;
+/* From host memory that may be reused when it returns. */
+static hcq_result hcqi_transfer_by_ring(hcqi_transfer *t) {
+    const hcqi_end *dst = &t->end[0], *src = &t->end[1];
+    hcq_device *dev = dst->buffer.device;
     hcq_result r = HCQ_OK;
-    if (dst->host != NULL) {
-        memcpy(dst->host + to, bytes, (size_t)size);
-        return HCQ_OK;
-    }
-    for (uint64_t at = 0, n; at < size; at += n) {
-        r = hcqi_stage_get(dst, &t->e, 1, size - at, &p);
-        if (r != HCQ_OK) { return r; }
-        n = p.part.size;
-        memcpy(p.part.host, bytes + at, (size_t)n);
-        r = hcqi_copy_submit(dst->buffer.device, hcq_view(dst->buffer, to + at, n), p.part, n,
-                             &t->e, &p.end);
-        hcqi_stage_put(&p);
-        if (r != HCQ_OK) { return r; }
-        t->done = p.end;
-    }
-    return r;
-}
-
-#define HCQI_AHEAD 64                  /* pieces from a device under way */
-
-/* Pieces of the source run ahead of the host as far as there are stages; behind held
-   work only one waits, so that others have some. */
-static hcq_result hcqi_transfer_pieces(hcqi_transfer *t, int held) {
-    hcqi_end *src = &t->end[1];
-    hcq_device *dev = src->buffer.device;
-    hcqi_staged ahead[HCQI_AHEAD];
-    uint64_t asked = 0, taken = 0, at = 0;
-    hcq_result r = HCQ_OK;
-    if (src->host != NULL) { return hcqi_transfer_write(t, 0, src->host, t->size); }
-    for (uint64_t i = 0; i < taken || (r == HCQ_OK && at < t->size); i++) {
-        uint64_t most = held && i == 0 ? 1 : i + HCQI_AHEAD;
-        while (r == HCQ_OK && asked < t->size && taken < most) {
-            hcqi_staged *p = &ahead[taken % HCQI_AHEAD];
-            r = hcqi_stage_get(src, &t->e, taken == i, t->size - asked, p);
-            if (r != HCQ_OK) { break; }
-            uint64_t n = p->part.size;
-            r = hcqi_copy_submit(dev, p->part, hcq_view(src->buffer, asked, n), n, &t->e, &p->end);
-            asked += n;
-            taken++;
-        }
-        if (r == HCQ_NOT_READY) { r = HCQ_OK; } /* no more than these */
-        if (i == taken) { break; }
-        hcqi_staged *p = &ahead[i % HCQI_AHEAD];
-        if (r == HCQ_OK) { r = hcqi_sync(dev, p->end, &t->e); }
-        if (r == HCQ_OK) {
-            r = hcqi_transfer_write(t, at, HCQI_CAST(uint8_t *, p->part.host), p->part.size);
-        }
-        at += p->part.size;
-        hcqi_stage_put(p);
-    }
-    return r;
-}
-
-/* The devices' stages. Unordered calls stand behind nobody, and between two devices
-   nobody keeps stages of one while waiting for stages of the other: these have two of
-   their own. */
-static hcq_result hcqi_transfer_staged(hcqi_transfer *t, int held) {
-    for (int k = 0; k < 2; k++) {
-        hcqi_end *end = &t->end[k];
-        int own = t->e.unordered || (k == 1 && t->end[0].buffer.device != NULL);
-        end->ring = own || end->host != NULL ? &end->own : &end->buffer.device->staging;
-        memset(end->stages, 0, sizeof end->stages);
-        end->own.stages = end->stages;
-        end->own.count = 2;
-        end->own.at = 0;
-    }
-    hcq_result r = hcqi_transfer_pieces(t, held);
-    for (int i = 0; i < 4; i++) {
-        hcq_buffer own = t->end[i / 2].stages[i % 2].buffer;
-        if (own.device != NULL) { hcq_free(own); }
+    hcq_buffer part;
+    for (uint64_t at = 0; r == HCQ_OK && at < t->size; at += part.size) {
+        hcq_point done = { { 0 }, 0 };
+        hcqi_stage *s;
+        r = hcqi_stage_get(dev, &t->e, t->size - at, &s, &part);
+        if (r != HCQ_OK) { break; }
+        memcpy(part.host, src->host + at, (size_t)part.size);
+        r = hcqi_copy_submit(dev, hcq_view(dst->buffer, at, part.size), part, part.size, &t->e,
+                             &done);
+        hcqi_enter();
+        s->users--;
+        if (done.value > s->number) { s->number = done.value; }
+        if (s->users == 0) { hcqi_core.changed = 1; }
+        hcqi_leave();
     }
     return r;
 }
@@ -10413,32 +10426,32 @@ static int hcqi_device_reaches(hcq_device *dev, hcqi_end *end, uint64_t size) {
 }
 
 /* With the devices of both ends pinned. A copyin returns as soon as src may be reused:
-   beside work that is held back all memory is as if the host did not reach it. */
+   beside work that is held back through the ring, whatever memory dst is. */
 static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     hcqi_end *dst = &t->end[0], *src = &t->end[1];
     int stuck = 0, copyin = src->is_host && !t->e.silent;
-    hcq_device *dev = src->is_host ? dst->buffer.device : src->buffer.device;
-    int held = !t->e.unordered && hcqi_is_held_back(dev, &stuck);
-    int parks = held && copyin;
     hcq_result r = HCQ_OK;
-    for (int k = 0; k < 2 && !parks; k++) {
-        hcqi_end *end = &t->end[k], *other = &t->end[!k];
-        if (end->is_host || (other->is_host && end->buffer.host != NULL)) { continue; }
-        dev = end->buffer.device;
-        if (!hcqi_device_reaches(dev, other, t->size)) { continue; }
-        r = hcqi_copy_submit(dev, dst->buffer, src->buffer, t->size, &t->e, &t->done);
-        return r == HCQ_OK ? hcqi_sync(dev, t->done, &t->e) : r;
+    if (copyin && hcqi_is_held_back(dst->buffer.device, &stuck)) {
+        if (stuck) { r = hcqi_copyin_fits(dst->buffer.device, t->size); }
+        return r == HCQ_OK ? hcqi_transfer_by_ring(t) : r;
     }
-    for (int k = 0; k < 2 && !parks && r == HCQ_OK; k++) {
+    for (int k = 0; k < 2; k++) {
+        hcqi_end *end = &t->end[k], *other = &t->end[!k];
+        hcq_device *dev = end->buffer.device;
+        hcq_point done;
+        if (end->is_host || (other->is_host && end->buffer.host != NULL)) { continue; }
+        if (!hcqi_device_reaches(dev, other, t->size)) { continue; }
+        r = hcqi_copy_submit(dev, dst->buffer, src->buffer, t->size, &t->e, &done);
+        return r == HCQ_OK ? hcqi_sync(dev, done, &t->e) : r;
+    }
+    for (int k = 0; k < 2 && r == HCQ_OK; k++) {
         hcqi_end *end = &t->end[k];
         if (end->host != NULL || end->buffer.host == NULL) { continue; }
         end->host = HCQI_CAST(uint8_t *, end->buffer.host);
         r = hcqi_sync_all(end->buffer.device, &t->e);
     }
-    if (r == HCQ_OK && parks && stuck) { r = hcqi_copyin_fits(dev, t->size); }
-    if (r == HCQ_OK) { r = hcqi_transfer_staged(t, held); }
-    if (r != HCQ_OK || copyin || t->done.value == 0) { return r; }
-    return hcqi_sync(dst->buffer.device, t->done, &t->e);
+    if (r != HCQ_OK) { return r; }
+    return copyin && dst->host == NULL ? hcqi_transfer_by_ring(t) : hcqi_transfer_by_host(t);
 }
 
 /* With the lock. `dev`: an open one of the call, for its log; NULL: none. */
@@ -10490,18 +10503,17 @@ static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end
                                     hcq_transfer_end src, uint64_t size, uint32_t flags,
                                     uint64_t timeout_ns) {
     hcqi_transfer t;
+    memset(&t, 0, sizeof t);
     for (int k = 0; k < 2; k++) {
         const hcq_transfer_end *given = k == 0 ? &dst : &src;
         hcqi_end *end = &t.end[k];
         end->is_host = given->host != NULL || host == k;
         end->host = HCQI_CAST(uint8_t *, given->host);
-        end->buffer = given->buffer;
+        if (!end->is_host) { end->buffer = given->buffer; }
         end->size = end->is_host ? given->size : given->buffer.size;
-        if (end->is_host) { memset(&end->buffer, 0, sizeof end->buffer); }
     }
     hcq_device *to = t.end[0].buffer.device, *from = t.end[1].buffer.device;
     t.size = size;
-    t.done.value = 0;
     hcq_result r = hcqi_transfer_check(&t, flags);
     if (r != HCQ_OK) { return r; }
     if (to == NULL && from == NULL) {
@@ -12726,65 +12738,37 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
     return HCQ_OK;
 }
 
-/* The device's queue for calls, or another one while a thread records that. */
-static hcq_result hcqi_call_queue_take(hcq_device *dev, hcq_queue **q) {
-    hcqi_enter();
-    *q = dev->call_queue;
-    dev->call_queue = NULL;
-    hcqi_leave();
-    if (*q != NULL) { return hcq_queue_reset(*q); }
-    hcq_result r = hcq_queue_create(dev, HCQ_COMPUTE, q);
-    if (r == HCQ_OK) { hcq_queue_label(*q, "call"); }
-    return r;
-}
-
-static void hcqi_call_queue_give(hcq_device *dev, hcq_queue *q) {
-    hcqi_enter();
-    int kept = dev->call_queue == NULL;
-    if (kept) { dev->call_queue = q; }
-    hcqi_leave();
-    if (!kept) { hcq_queue_destroy(q); }
-}
-
-typedef struct hcqi_call_run {
-    hcq_program *program;
-    const void *args;
-    hcq_dims grid, block;
-    hcq_signal times[2];               /* zero: it is not timed */
-} hcqi_call_run;
-
-static hcq_result hcqi_call_submit(const hcqi_call_run *c, hcqi_eager *e, hcq_point *done) {
-    hcq_device *dev = c->program->dev;
-    hcq_queue *q;
-    hcq_result r = hcqi_call_queue_take(dev, &q);
-    if (q == NULL) { return r; }
-    if (c->times[0].id != 0) { hcq_queue_timestamp(q, c->times[0]); }
-    int32_t index = hcq_queue_exec(q, c->program, c->args, c->program->info.kernargs_size,
-                                   c->grid, c->block);
-    if (c->times[1].id != 0) { hcq_queue_timestamp(q, c->times[1]); }
-    if (r == HCQ_OK && index < 0) { r = (hcq_result)index; }
-    if (r == HCQ_OK) { r = hcqi_eager_submit(dev, NULL, q, e, done); }
-    hcqi_call_queue_give(dev, q);
-    return r;
-}
-
-/* Waits for the end and says how long it took. */
-static hcq_result hcqi_call_timed(hcqi_call_run *c, hcqi_eager *e, double *seconds) {
-    hcq_device *dev = c->program->dev;
+/* Between two timestamps where `seconds` is asked for; that waits for the end. */
+static hcq_result hcqi_program_run(hcq_program *program, const void *args, hcq_dims grid,
+                                   hcq_dims block, double *seconds) {
+    hcq_device *dev = program->dev;
+    hcqi_eager e = hcqi_eager_of(dev, "program_call");
+    hcq_signal times[2] = { { 0 }, { 0 } };
+    hcq_queue *q = NULL;
     hcq_point done;
     uint64_t start = 0, end = 0, began = hcq_sys_now_ns();
-    hcq_result r = hcq_signal_create(dev, 0, &c->times[0]);
-    if (r == HCQ_OK) { r = hcq_signal_create(dev, 0, &c->times[1]); }
-    if (r == HCQ_OK) { r = hcqi_call_submit(c, e, &done); }
+    hcq_result r = HCQ_OK;
+    for (int i = 0; i < 2 && r == HCQ_OK && seconds != NULL; i++) {
+        r = hcq_signal_create(dev, 0, &times[i]);
+    }
+    if (r == HCQ_OK) { r = hcqi_eager_queue_take(dev, HCQ_COMPUTE, 1, &q); }
+    if (r == HCQ_OK) { r = hcq_queue_reset(q); }
     if (r == HCQ_OK) {
-        r = hcqi_sync(dev, done, e);
-        hcq_signal_timestamp(c->times[0], &start);
-        hcq_signal_timestamp(c->times[1], &end);
+        if (seconds != NULL) { hcq_queue_timestamp(q, times[0]); }
+        int32_t index = hcq_queue_exec(q, program, args, program->info.kernargs_size, grid, block);
+        if (seconds != NULL) { hcq_queue_timestamp(q, times[1]); }
+        r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, NULL, q, &e, &done);
+    }
+    hcqi_eager_queue_give(q, r == HCQ_OK);
+    if (r == HCQ_OK && seconds != NULL) {
+        r = hcqi_sync(dev, done, &e);
+        hcq_signal_timestamp(times[0], &start);
+        hcq_signal_timestamp(times[1], &end);
         if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
         *seconds = (double)(end - start) * 1e-9;
     }
     for (int i = 0; i < 2; i++) {
-        if (c->times[i].id != 0) { hcq_signal_destroy(c->times[i]); }
+        if (times[i].id != 0) { hcq_signal_destroy(times[i]); }
     }
     return r;
 }
@@ -12801,22 +12785,15 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
         hcqi_unpin(dev);
         return hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback");
     }
-    hcqi_call_run c;
-    hcqi_eager e = hcqi_eager_of(dev, "program_call");
-    hcq_point done;
     size_t size = program->info.kernargs_size;
     uint64_t room[64];
     void *args = size <= sizeof room ? (void *)room : hcqi_new(&dev->hooks, size);
-    memset(&c, 0, sizeof c);
-    c.program = program;
-    c.args = args;
-    c.grid = grid != NULL ? *grid : hcq_dim(1, 1, 1);
-    c.block = block != NULL ? *block : hcq_dim(1, 1, 1);
     r = args == NULL ? HCQ_ERROR_OUT_OF_MEMORY
                      : hcq_program_fill_kernargs(program, buffers, buffer_count, values,
                                                  value_count, args, size);
     if (r == HCQ_OK) {
-        r = seconds != NULL ? hcqi_call_timed(&c, &e, seconds) : hcqi_call_submit(&c, &e, &done);
+        r = hcqi_program_run(program, args, grid != NULL ? *grid : hcq_dim(1, 1, 1),
+                             block != NULL ? *block : hcq_dim(1, 1, 1), seconds);
     }
     if (args != (void *)room) { hcqi_delete(&dev->hooks, args, size); }
     hcqi_unpin(dev);
@@ -12828,12 +12805,15 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buf
 
 /* Without a clock of the backend: timestamp submissions, each between two looks
    at the host's. */
-static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_queue *q, hcq_signal stamp,
-                                      hcq_clock *clock) {
+static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
     hcqi_eager e = hcqi_eager_of(dev, "clock");
-    e.unordered = 1;
-    hcq_result r = hcq_queue_timestamp(q, stamp) < 0 ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    hcq_signal stamp = { 0 };
+    hcq_queue *q = NULL;
     uint64_t best = UINT64_MAX;
+    e.unordered = 1;
+    hcq_result r = hcq_signal_create(dev, 0, &stamp);
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
+    if (r == HCQ_OK && hcq_queue_timestamp(q, stamp) < 0) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     for (int i = 0; r == HCQ_OK && i < 8; i++) {
         hcq_point done;
         uint64_t ns = 0, before = hcq_sys_now_ns();
@@ -12847,15 +12827,6 @@ static hcq_result hcqi_clock_tightest(hcq_device *dev, hcq_queue *q, hcq_signal 
         clock->host_ns = before + best / 2;
         clock->error_ns = best / 2 + 1;
     }
-    return r;
-}
-
-static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
-    hcq_signal stamp = { 0 };
-    hcq_queue *q = NULL;
-    hcq_result r = hcq_signal_create(dev, 0, &stamp);
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
-    if (r == HCQ_OK) { r = hcqi_clock_tightest(dev, q, stamp, clock); }
     hcq_queue_destroy(q);
     if (stamp.id != 0) { hcq_signal_destroy(stamp); }
     return r;

@@ -35,7 +35,7 @@ TABLE = """
     HCQI_CPU_LAP HCQI_CPU_T[A-QS-Z]* HCQI_CPU_ROOM HCQI_CPU_LOST_* HCQI_CPU_*_PS
     HCQI_CUDA_POOL_KEEP HCQI_CUDA_WORD_BYTES HCQI_VK_BUCKETS
 copyin_beyond_staging copyin_beside_held_work: .staging_count=32
-copies_around_every_size: .staging_bytes=2MiB HCQI_STAGE_ALIGN=16 HCQI_AHEAD=64
+copies_around_every_size: .staging_bytes=2MiB HCQI_STAGE_ALIGN=16
     HCQI_DIRECT_BYTES=65536
 - how often a wait looks up, counters are asked; how long is explained: HCQI_SLICE_* HCQI_LOOK*
 answers_stay: HCQI_FAILURES=64
