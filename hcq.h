@@ -2605,10 +2605,12 @@ typedef struct hcqi_plan {
     hcqi_slice slices[HCQI_MAX_SLICES];
     uint32_t slice_count;
     hcqi_cross *cross;                 /* [later * slice_count + earlier] */
-    struct { hcq_device *dev; uint64_t serial; } devices[HCQI_MAX_DEVICES];
-    uint64_t users[HCQI_MAX_DEVICES];  /* slices that touch memory of a device, or run on it */
-    uint32_t device_count;
-    int shared;                        /* some device's memory is touched by another */
+    struct {
+        hcq_device *dev;
+        uint64_t serial;
+        uint64_t users;                /* slices elsewhere that touch its memory; home: all */
+    } devices[HCQI_MAX_DEVICES];
+    uint32_t device_count, home;       /* home: where the graph is submitted to */
     uint64_t inputs, written;          /* masks */
 } hcqi_plan;
 
@@ -2621,16 +2623,15 @@ typedef struct hcqi_item {
     uint32_t sync;                     /* WAIT: its item */
     uint32_t waiters;                  /* SYNC */
     uint32_t order;                    /* in which HCQ_STEP does it */
+    uint32_t next;                     /* of the list */
 } hcqi_item;
 
 typedef struct hcqi_list {
     hcq_device *dev;
     int copies;
-    char name[40];
-    uint32_t *items;
-    uint32_t count, last;
+    uint32_t first, last;              /* items, HCQI_NONE: it is empty */
     uint32_t *done;                    /* of each other list: items that its WAITs bring */
-    uint32_t at;                       /* next in the order */
+    uint32_t at;                       /* next in the order, HCQI_NONE: it is over */
     uint32_t parked;                   /* HCQI_NONE or the SYNC it waits for */
 } hcqi_list;
 
@@ -2656,38 +2657,30 @@ struct hcqi_graph {
     uint32_t empty_count, empty_capacity;
     uint32_t empties_missing;          /* not allocated yet */
     uint64_t named_frees;              /* when last checked */
-    hcq_buffer checked[HCQ_MAX_INPUTS]; /* the last inputs without an alias */
-    uint64_t checked_plan;
     hcqi_plan plan;
     hcqi_schedule schedule;
-    hcqi_launch *launches;             /* all */
-    uint32_t launch_count;
-    hcqi_launch *newest;               /* launch, then `earlier` */
+    hcqi_launch *newest, *idle;        /* launches in flight, and over, by `earlier` */
+    uint32_t launch_count, flying;     /* in both; in flight */
     struct hcqi_making *making;        /* made by the first launch */
 };
 
 /* One submission of a graph. Its signals are its own, so that launches in
    flight do not meet, and are used again afterwards. */
 struct hcqi_launch {
-    hcqi_launch *next;
-    hcqi_launch *earlier;              /* submitted before it, in flight then */
+    hcqi_launch *earlier, *later;      /* submitted before and after it, in flight, too */
     hcq_queue *queue;
     uint32_t jobs;                     /* 0 = idle */
-    uint32_t slice_count;
+    uint32_t waits;                    /* that each of them needs at most */
     int full;                          /* follows everything before it on its devices */
     int cuts;                          /* follows all launches before it */
-    int whole;                         /* scratch: is to be followed as one */
+    int whole;                         /* scratch: the next launch follows all of it, ... */
+    uint64_t same;                     /* ... or has these inputs at the same place */
     uint64_t serial;
     uint64_t plan;                     /* its serial */
-    hcqi_signal *signals[HCQI_MAX_SLICES]; /* base + place: the call is done */
-    uint64_t slices[HCQI_MAX_SLICES];  /* the numbers of their jobs */
-    uint64_t base;
-    uint64_t first[HCQ_MAX_INPUTS], space[HCQ_MAX_INPUTS]; /* where the inputs are */
-    uint32_t device_count;
-    hcq_device *devices[HCQI_MAX_DEVICES]; /* of the plan then, ... */
-    uint64_t serials[HCQI_MAX_DEVICES]; /* ... which may have gone since */
-    uint64_t firsts[HCQI_MAX_DEVICES], numbers[HCQI_MAX_DEVICES]; /* of its jobs there: the
-                                          first, and the last, which is the submission's */
+    hcqi_signal *signals[HCQI_MAX_SLICES]; /* place: the call is done */
+    struct { hcq_device *dev; uint64_t serial, number; } slices[HCQI_MAX_SLICES]; /* their jobs */
+    uint32_t signal_count, slice_count;
+    hcqi_touch inputs[HCQ_MAX_INPUTS]; /* where they are */
 };
 
 #define HCQI_MAGIC_QUEUE 0x48435131u
@@ -5015,7 +5008,7 @@ static hcqi_signal *hcqi_sync_of(const hcq_job *job, const hcq_packet *p, uint64
         *value = p->u.sync.value;
         return HCQI_CAST(hcqi_signal *, p->u.sync.signal);
     }
-    *value = job->launch->base + p->u.relative.place;
+    *value = p->u.relative.place;
     return job->launch->signals[p->u.relative.slice];
 }
 
@@ -8008,9 +8001,7 @@ typedef struct hcqi_submit {
     uint64_t deadline;                 /* for room; 0 = the device's, from when it waits */
     uint64_t first, number;            /* of its jobs: the first, and the last: its own */
     hcqi_launch *launch;               /* of a graph: one of its devices' submissions */
-    uint32_t slices[HCQI_BATCH_WAITS]; /* of the versions */
-    uint32_t place;                    /* of the device in the plan */
-    int gathers;                       /* its end waits for the other devices */
+    uint64_t gathers;                  /* slices of other devices that its end waits for */
     hcq_device *eager[2];              /* follows all that they have, and is followed; NULL */
 } hcqi_submit;
 
@@ -8128,13 +8119,11 @@ static hcq_result hcqi_submit_points(hcqi_submit *s) {
     return HCQ_OK;
 }
 
-static uint32_t hcqi_launch_waiters(const hcqi_launch *launch);
-
 /* Those that each of its jobs may need, beside what their versions wait for. */
 static uint32_t hcqi_submit_waiters(const hcqi_submit *s) {
     uint32_t count = s->sub->wait_count + (uint32_t)hcqi_eager_applies(s);
     count += (uint32_t)(s->eager[0] != NULL) + (uint32_t)(s->eager[1] != NULL);
-    return s->launch == NULL ? count : count + hcqi_launch_waiters(s->launch);
+    return s->launch == NULL ? count : count + s->launch->waits;
 }
 
 /* Room for so many numbers more. */
@@ -8165,7 +8154,6 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     uint32_t jobs = hcqi_submit_jobs(s);
     uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs + jobs;
     uint64_t producers = s->sub->signal_count;
-    if (s->launch != NULL) { waiters += hcqi_launch_waiters(s->launch) + (uint64_t)1; }
     for (uint32_t i = 0; i < s->count; i++) {
         waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits;
         producers += s->versions[i]->signal_count;
@@ -8222,13 +8210,10 @@ static void hcqi_job_device_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
     }
 }
 
-static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
-                                  hcqi_waiter **tail);
-static void hcqi_job_gather(hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
-static int hcqi_slice_begins(const hcqi_submit *s, uint32_t slice);
+static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
+static int hcqi_launch_begins(const hcqi_submit *s, const hcq_job *job);
 
-/* `slice` HCQI_NONE: not of a graph, or its end. */
-static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
+static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     hcqi_waiter *tail = NULL;
     uint32_t before = job->version != NULL ? 0 : s->count; /* an end follows its queues */
     for (uint32_t i = 0; i < before; i++) {
@@ -8236,7 +8221,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
         tail->settles = 1;
     }
     /* Other slices begin after those that wait for what is outside. */
-    int begins = slice != HCQI_NONE ? hcqi_slice_begins(s, slice) : before == 0;
+    int begins = before == 0 && (s->launch == NULL || hcqi_launch_begins(s, job));
     for (uint32_t i = 0; begins && i < s->sub->wait_count; i++) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
                           hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
@@ -8251,8 +8236,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job, uint32_t slice) {
         uint64_t last = s->eager[i]->next_number - (i == 0 ? 2 : 1); /* without this one */
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->eager[i]->timeline, last);
     }
-    if (slice != HCQI_NONE) { hcqi_job_launch_waits(s, job, slice, &tail); }
-    if (slice == HCQI_NONE && s->launch != NULL) { hcqi_job_gather(s, job, &tail); }
+    if (s->launch != NULL) { hcqi_job_launch_waits(s, job, &tail); }
     if (job->version == NULL) { return; }
     if (job->version->device_waits != 0) { hcqi_job_device_waits(s, job, &tail); }
     for (uint32_t i = 0; i < job->version->max_waits; i++) {
@@ -8321,7 +8305,7 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
         hcqi_launch_join(s->launch, job);
         if (!s->launch->full) { job->unordered = 1; }
     }
-    hcqi_job_make_waits(s, job, v == NULL || s->launch == NULL ? HCQI_NONE : s->slices[at]);
+    hcqi_job_make_waits(s, job);
     hcqi_producer **link = hcqi_job_make_promises(job);
     for (uint32_t i = 0; last && i < s->sub->signal_count; i++) {
         link = hcqi_job_promise(job, link, hcqi_signal_find(s->sub->signals[i].signal),
@@ -10810,6 +10794,15 @@ HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t a
 
 static hcqi_plan *hcqi_plan_of(const hcq_queue *q) { return &q->graph->plan; }
 
+/* The next bit of a mask that is set, from `n` on; 64 = none. */
+static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
+    while (hcqi_mask_has(mask, n) && (mask >> n & 1) == 0) { n++; }
+    return hcqi_mask_has(mask, n) ? n : 64;
+}
+
+#define HCQI_BITS(n, mask) \
+    for (uint32_t n = hcqi_bit(mask, 0); n < 64; n = hcqi_bit(mask, n + 1))
+
 /* The base and the addresses in it of `size` bytes, 0 = up to the end. Host
    memory is one base whoever allocated it, so that imports meet. */
 static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocation *a,
@@ -10841,19 +10834,19 @@ static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t addre
     hcqi_touch *t = &plan->touches[plan->touch_count++];
     hcqi_touch_set(q, t, a, address, size);
     t->access = access;
-    if (t->base < HCQ_MAX_INPUTS && (access & HCQI_WRITE)) {
-        plan->written |= (uint64_t)1 << t->base;
-    }
+    uint64_t bit = t->base < HCQ_MAX_INPUTS ? (uint64_t)1 << t->base : 0;
+    plan->inputs |= bit;
+    if (access & HCQI_WRITE) { plan->written |= bit; }
     return 1;
 }
 
-/* What was stated of the bytes at `address` by command `i`, or NULL. */
-static const hcqi_stated *hcqi_stated_find(const hcq_queue *q, uint32_t i, uint64_t address) {
-    for (uint32_t at = q->metas[i].stated; at != 0; at = q->graph->stated[at - 1].next) {
-        const hcqi_stated *t = &q->graph->stated[at - 1];
-        if (t->address == address) { return t; }
+/* Was something stated of the bytes at `address` by command `i`? */
+static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
+    uint32_t at = q->metas[i].stated;
+    while (at != 0 && q->graph->stated[at - 1].address != address) {
+        at = q->graph->stated[at - 1].next;
     }
-    return NULL;
+    return at != 0;
 }
 
 static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg) {
@@ -10863,42 +10856,41 @@ static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg) {
     return address;
 }
 
-static int hcqi_touch_exec(hcq_queue *q, uint32_t i) {
-    const hcq_program *program = q->packets[i].u.exec.program;
-    uint32_t name = q->metas[i].name_first;
-    for (uint32_t k = 0; k < program->info.arg_count; k++) {
-        uint32_t arg = program->desc.args[k] & 0xff;
-        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
-        uint64_t address = hcqi_arg_address(q, i, k);
-        const hcqi_stated *t = hcqi_stated_find(q, i, address);
-        uint32_t access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
-                          (arg == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
-        if (t == NULL && !hcqi_touch_add(q, q->names[name], address, 0, access)) { return 0; }
-        name++;
+/* Where the k-th buffer of command `i` is named: its part, and there its address. */
+static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at) {
+    hcq_packet *p = &q->packets[i];
+    uint32_t arg = 0;
+    if (p->kind != HCQ_COMMAND_EXEC) { /* fill's and write's is where copy's first is */
+        *at = (uint8_t *)(k == 0 ? &p->u.copy.dst : &p->u.copy.src);
+        return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
     }
-    return 1;
+    const hcq_program *program = p->u.exec.program;
+    while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
+    *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
+    return HCQI_PART_BLOCK + arg;
 }
 
-/* Lists what command `i` reads and writes; 0 = out of memory. */
+/* Lists what command `i` reads and writes, a copy's target first; 0 = out of memory. */
 static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
-    hcqi_allocation **names = q->names + q->metas[i].name_first;
-    uint64_t size = p->u.copy.size;
-    int ok = 1;
-    switch (p->kind) {
-    case HCQ_COMMAND_EXEC: ok = hcqi_touch_exec(q, i); break;
-    case HCQ_COMMAND_COPY:
-        ok = hcqi_touch_add(q, names[1], p->u.copy.src, size, HCQI_READ) &&
-             hcqi_touch_add(q, names[0], p->u.copy.dst, size, HCQI_WRITE);
-        break;
-    case HCQ_COMMAND_FILL:
-    case HCQ_COMMAND_WRITE:
-        ok = hcqi_touch_add(q, names[0], p->u.fill.dst, size, HCQI_WRITE);
-        break;
-    case HCQ_COMMAND_EMPTY: ok = hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE); break;
-    default: break;
+    const hcqi_meta *m = &q->metas[i];
+    int ok = p->kind != HCQ_COMMAND_EMPTY || hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE);
+    for (uint32_t k = 0; ok && k < m->name_count; k++) {
+        uint64_t address, size = p->u.copy.size; /* fill's and write's is there, too */
+        uint8_t *at;
+        uint32_t part = hcqi_name_part(q, i, k, &at);
+        uint32_t access = part == HCQI_PART_SRC ? HCQI_READ : HCQI_WRITE;
+        memcpy(&address, at, sizeof address);
+        if (part >= HCQI_PART_BLOCK) {
+            uint32_t arg = p->u.exec.program->desc.args[part - HCQI_PART_BLOCK] & 0xff;
+            access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
+                     (arg == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
+            size = 0;
+            if (hcqi_touch_stated(q, i, address)) { continue; }
+        }
+        ok = hcqi_touch_add(q, q->names[m->name_first + k], address, size, access);
     }
-    for (uint32_t at = q->metas[i].stated; ok && at != 0; at = q->graph->stated[at - 1].next) {
+    for (uint32_t at = m->stated; ok && at != 0; at = q->graph->stated[at - 1].next) {
         const hcqi_stated *t = &q->graph->stated[at - 1];
         ok = hcqi_touch_add(q, t->a, t->address, t->size, t->access);
     }
@@ -10967,9 +10959,9 @@ static uint32_t hcqi_range_cut(const hcq_memory_hooks *hooks, hcqi_base *base, u
     return begin;
 }
 
-/* Orders call `c` after those that its touch meets, and notes it for later ones:
-   readers after the writer, a writer after both. */
-static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, uint32_t c) {
+/* Orders call `c`, which reads or writes these bytes, after those that it meets there, and
+   notes it for later ones: readers after the writer, a writer after both. */
+static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, int writes, uint32_t c) {
     hcqi_plan *plan = hcqi_plan_of(q);
     const hcq_memory_hooks *hooks = &plan->arena.hooks;
     hcqi_base *base = &plan->bases[t->base];
@@ -10978,7 +10970,7 @@ static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, uint32_t c) {
     for (; at < base->count && base->ranges[at].first < t->end; at++) {
         hcqi_range *r = &base->ranges[at];
         if (!hcqi_plan_edge(q, r->writer, c)) { return 0; }
-        if ((t->access & HCQI_WRITE) == 0) {
+        if (!writes) {
             if (r->readers != HCQI_NONE && plan->readers[r->readers].call == c) { continue; }
             if (!HCQI_GROW(hooks, plan->readers, plan->reader_capacity,
                            (uint64_t)plan->reader_count + 1)) {
@@ -11004,47 +10996,33 @@ static int hcqi_call_is_fence(const hcq_queue *q, uint32_t i) {
            ((kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM) && q->metas[i].stated == 0);
 }
 
-/* The earlier calls that call `i` follows. */
-static int hcqi_call_order(hcq_queue *q, uint32_t i, uint32_t fence) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcqi_call *c = &plan->calls[i];
-    int ok = hcqi_plan_edge(q, fence, i);
-    if (hcqi_call_is_fence(q, i)) {
-        for (uint32_t k = fence == HCQI_NONE ? 0 : fence + 1; ok && k < i; k++) {
-            ok = hcqi_plan_edge(q, k, i);
-        }
-    }
-    for (int writes = 0; writes < 2; writes++) { /* reads first: what was there before */
-        for (uint32_t k = 0; ok && k < c->touch_count; k++) {
-            const hcqi_touch *t = &plan->touches[c->touch_first + k];
-            int access = writes ? HCQI_WRITE : HCQI_READ;
-            hcqi_touch one = *t;
-            if ((t->access & (uint32_t)access) == 0) { continue; }
-            one.access = (uint32_t)access;
-            ok = hcqi_touch_order(q, &one, i);
-        }
-    }
-    return ok;
-}
-
-/* Finds every edge of the graph. */
+/* Finds every edge of the graph: the earlier calls that each call follows. */
 static int hcqi_plan_edges(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    const hcqi_graph *g = q->graph;
+    const hcqi_order *orders = q->graph->orders;
     uint32_t fence = HCQI_NONE;
     for (uint32_t i = 0; i < q->count; i++) {
         hcqi_call *c = &plan->calls[i];
         c->touch_first = plan->touch_count;
-        if (!hcqi_touch_command(q, i)) { return 0; }
-        c->touch_count = plan->touch_count - c->touch_first;
         c->edge_first = plan->edge_count;
-        if (!hcqi_call_order(q, i, fence)) { return 0; }
-        for (uint32_t k = q->metas[i].orders; k != 0; k = g->orders[k - 1].next) {
-            if (!hcqi_plan_edge(q, g->orders[k - 1].before, i)) { return 0; }
+        int ok = hcqi_touch_command(q, i) && hcqi_plan_edge(q, fence, i);
+        c->touch_count = plan->touch_count - c->touch_first;
+        if (hcqi_call_is_fence(q, i)) {
+            for (uint32_t k = fence + 1; ok && k < i; k++) { ok = hcqi_plan_edge(q, k, i); }
+            fence = i;
         }
-        c = &plan->calls[i];
+        for (int writes = 0; writes < 2; writes++) { /* reads first: what was there before */
+            for (uint32_t k = 0; ok && k < c->touch_count; k++) {
+                const hcqi_touch *t = &plan->touches[c->touch_first + k];
+                if ((t->access & (uint32_t)(writes ? HCQI_WRITE : HCQI_READ)) == 0) { continue; }
+                ok = hcqi_touch_order(q, t, writes, i);
+            }
+        }
+        for (uint32_t k = q->metas[i].orders; ok && k != 0; k = orders[k - 1].next) {
+            ok = hcqi_plan_edge(q, orders[k - 1].before, i);
+        }
+        if (!ok) { return 0; }
         c->edge_count = plan->edge_count - c->edge_first;
-        if (hcqi_call_is_fence(q, i)) { fence = i; }
     }
     return 1;
 }
@@ -11138,9 +11116,8 @@ static hcq_device *hcqi_call_device(const hcq_queue *q, uint32_t i) {
 }
 
 static hcq_result hcqi_plan_devices(hcq_queue *q) {
-    for (uint32_t n = 0; hcqi_mask_has(q->graph->declared, n); n++) {
+    HCQI_BITS(n, q->graph->declared) {
         const hcqi_input *input = &q->graph->inputs[n];
-        if ((q->graph->declared >> n & 1) == 0) { continue; }
         if (hcqi_plan_device(q, input->dev, input->serial) == HCQI_NONE) {
             return HCQ_ERROR_CLOSED;
         }
@@ -11160,21 +11137,8 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
         }
         hcqi_plan_of(q)->calls[i].dev = dev;
     }
-    return hcqi_plan_device(q, q->dev, q->dev->serial) == HCQI_NONE ? HCQ_ERROR_CLOSED : HCQ_OK;
-}
-
-/* Where the k-th buffer of command `i` is named: its part, and there its address. */
-static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at) {
-    hcq_packet *p = &q->packets[i];
-    uint32_t arg = 0;
-    if (p->kind != HCQ_COMMAND_EXEC) { /* fill's and write's is where copy's first is */
-        *at = (uint8_t *)(k == 0 ? &p->u.copy.dst : &p->u.copy.src);
-        return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
-    }
-    const hcq_program *program = p->u.exec.program;
-    while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
-    *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
-    return HCQI_PART_BLOCK + arg;
+    hcqi_plan_of(q)->home = hcqi_plan_device(q, q->dev, q->dev->serial);
+    return hcqi_plan_of(q)->home == HCQI_NONE ? HCQ_ERROR_CLOSED : HCQ_OK;
 }
 
 /* May the command go to a copy lane, if that helps? */
@@ -11212,7 +11176,7 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
         }
         uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
         if (c->dev == dev && hcqi_call_may_copy(q, i) && end - before[i] > 1) {
-            const hcq_device *from = plan->touches[c->touch_first].dev;
+            const hcq_device *from = plan->touches[c->touch_first + 1].dev;
             c->lane = dev->compute_lanes + from->slot % dev->copy_lanes;
         }
     }
@@ -11279,31 +11243,6 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
     plan->cross = HCQI_TAKE(&plan->arena, hcqi_cross, n * n);
     return plan->clocks == NULL || plan->waits == NULL || plan->uses == NULL ||
                    plan->cross == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
-}
-
-/* Whose memory each slice touches: those devices' work before a launch comes
-   first, and what comes after it waits for these slices. And who touches each range. */
-static hcq_result hcqi_plan_users(hcq_queue *q) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    for (uint32_t i = 0; i < q->count; i++) {
-        const hcqi_call *c = &plan->calls[i];
-        for (uint32_t k = 0; k < c->touch_count; k++) {
-            const hcqi_touch *t = &plan->touches[c->touch_first + k];
-            const hcqi_base *base = &plan->bases[t->base];
-            uint32_t d = hcqi_plan_device(q, t->dev, t->dev->serial);
-            if (d == HCQI_NONE) { return HCQ_ERROR_CLOSED; }
-            if (t->base < HCQ_MAX_INPUTS) { plan->inputs |= (uint64_t)1 << t->base; }
-            if (c->slice == HCQI_NONE) { continue; }
-            uint64_t bit = (uint64_t)1 << c->slice;
-            plan->users[d] |= bit;
-            uint32_t at = plan->slice_count < 2 ? base->count : hcqi_range_at(base, t->first);
-            for (; at < base->count && base->ranges[at].first < t->end; at++) {
-                base->ranges[at].slices |= bit;
-                if (t->access & HCQI_WRITE) { base->ranges[at].writers |= bit; }
-            }
-        }
-    }
-    return HCQ_OK;
 }
 
 /* ---- waits ---- */
@@ -11377,41 +11316,56 @@ static void hcqi_plan_uses(hcq_queue *q) {
 
 /* ---- the next launch ---- */
 
-/* `some` slices of a launch and `others` of the one before, or the other way round,
-   meet in a base; HCQI_NONE: whatever the inputs are. */
-static void hcqi_plan_cross(hcqi_plan *plan, uint64_t some, uint64_t others, uint32_t base) {
+/* Slice `a` and `others` of the launch before, or the other way round, meet in a base;
+   HCQI_NONE: whatever the inputs are. */
+static void hcqi_plan_cross(hcqi_plan *plan, uint32_t a, uint64_t others, uint32_t base) {
     uint32_t n = plan->slice_count;
-    for (uint32_t a = 0; a < n; a++) {
-        for (uint32_t b = 0; (some >> a & 1) != 0 && b < n; b++) {
-            hcqi_cross *both[] = { &plan->cross[a * n + b], &plan->cross[b * n + a] };
-            for (uint32_t k = 0; (others >> b & 1) != 0 && k < 2; k++) {
-                both[k]->always |= base >= HCQ_MAX_INPUTS;
-                if (base < HCQ_MAX_INPUTS) { both[k]->inputs |= (uint64_t)1 << base; }
-            }
+    HCQI_BITS(b, others) {
+        hcqi_cross *both[] = { &plan->cross[a * n + b], &plan->cross[b * n + a] };
+        for (uint32_t k = 0; k < 2; k++) {
+            both[k]->always |= base >= HCQ_MAX_INPUTS;
+            if (base < HCQ_MAX_INPUTS) { both[k]->inputs |= (uint64_t)1 << base; }
         }
     }
 }
 
-/* Which slices of a launch must wait for which of the one before, should the
-   launches overlap. Fences and stated edges count like shared memory. */
-static void hcqi_plan_crossings(hcq_queue *q) {
+/* Which slices of a launch must wait for which of the one before, should the launches
+   overlap; fences and stated edges count like shared memory. And whose memory slices
+   touch: those devices' work before a launch comes first, and what comes after it waits
+   for these slices. */
+static hcq_result hcqi_plan_crossings(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    uint64_t all = UINT64_MAX >> (64 - plan->slice_count);
+    uint64_t all = plan->slice_count == 0 ? 0 : UINT64_MAX >> (64 - plan->slice_count);
     for (uint32_t i = 0; i < q->count; i++) {
-        if (hcqi_call_is_fence(q, i)) { hcqi_plan_cross(plan, all, all, HCQI_NONE); }
-    }
-    for (uint32_t k = 0; k < q->graph->order_count; k++) {
-        uint32_t a = plan->calls[q->graph->orders[k].before].slice;
-        uint32_t b = plan->calls[q->graph->orders[k].after].slice;
-        if (a == HCQI_NONE || b == HCQI_NONE) { continue; }
-        hcqi_plan_cross(plan, (uint64_t)1 << a, (uint64_t)1 << b, HCQI_NONE);
-    }
-    for (uint32_t b = 0; b < plan->base_count; b++) {
-        for (uint32_t k = 0; k < plan->bases[b].count; k++) {
-            const hcqi_range *r = &plan->bases[b].ranges[k];
-            hcqi_plan_cross(plan, r->writers, r->slices, b);
+        const hcqi_call *c = &plan->calls[i];
+        uint64_t bit = c->slice == HCQI_NONE ? 0 : (uint64_t)1 << c->slice;
+        for (uint32_t k = 0; k < c->touch_count; k++) {
+            const hcqi_touch *t = &plan->touches[c->touch_first + k];
+            const hcqi_base *base = &plan->bases[t->base];
+            uint32_t d = hcqi_plan_device(q, t->dev, t->dev->serial);
+            if (d == HCQI_NONE) { return HCQ_ERROR_CLOSED; }
+            if (t->dev != c->dev) { plan->devices[d].users |= bit; }
+            uint32_t at = bit == 0 || bit == all ? base->count : hcqi_range_at(base, t->first);
+            for (; at < base->count && base->ranges[at].first < t->end; at++) {
+                hcqi_range *r = &base->ranges[at];
+                r->slices |= bit;
+                if (t->access & HCQI_WRITE) { r->writers |= bit; }
+                hcqi_plan_cross(plan, c->slice, r->writers & bit ? r->slices : r->writers, t->base);
+            }
+        }
+        HCQI_BITS(a, hcqi_call_is_fence(q, i) ? all : 0) {
+            hcqi_plan_cross(plan, a, all, HCQI_NONE);
+        }
+        for (uint32_t k = q->metas[i].orders; k != 0; k = q->graph->orders[k - 1].next) {
+            uint32_t before = plan->calls[q->graph->orders[k - 1].before].slice;
+            if (before != HCQI_NONE) { hcqi_plan_cross(plan, before, bit, HCQI_NONE); }
         }
     }
+    for (uint32_t k = 0; k < plan->slice_count; k++) {
+        uint64_t away = plan->slices[k].dev != q->dev;
+        plan->devices[plan->home].users |= away << k;
+    }
+    return HCQ_OK;
 }
 
 /* ---- all of it ---- */
@@ -11464,11 +11418,10 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     if (r == HCQ_OK && !hcqi_plan_edges(q)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     if (r == HCQ_OK) { r = hcqi_plan_lanes(q); }
     if (r == HCQ_OK) { r = hcqi_plan_slices(q); }
-    if (r == HCQ_OK) { r = hcqi_plan_users(q); }
+    if (r == HCQ_OK) { r = hcqi_plan_crossings(q); }
     if (r != HCQ_OK) { return r; }
     hcqi_plan_waits(q);
     hcqi_plan_uses(q);
-    if (plan->slice_count > 1) { hcqi_plan_crossings(q); }
     plan->shape = hcqi_plan_shape(q);
     if (plan->shape != shape) { q->generation++; }
     plan->generation = q->generation;
@@ -11479,104 +11432,111 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
 /* ========================================================================== */
 /* ---- graphs: launching -------------------------------------- >>launching - */
 
-static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
-                                        const hcqi_slice *slice, uint64_t *seen);
-static hcq_result hcqi_graph_versions(hcq_queue *q);
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s);
-
-/* The places that an input's bytes take; see hcqi_touch_set. */
-typedef struct hcqi_spot { uint64_t space, first, end; } hcqi_spot;
-
-static hcqi_spot hcqi_spot_of(const hcqi_allocation *a, uint64_t address, uint64_t size) {
-    hcqi_spot spot;
-    uint64_t offset = address - a->memory.address;
-    int host = a->memory.host != NULL;
-    spot.space = host ? 0 : (uint64_t)a->dev->slot + 1;
-    spot.first = (host ? (uint64_t)(uintptr_t)a->memory.host : a->memory.address) + offset;
-    spot.end = spot.first + size;
-    return spot;
-}
-
-static int hcqi_spots_meet(const hcqi_spot *a, const hcqi_spot *b) {
-    return a->space == b->space && a->first < b->end && b->first < a->end;
-}
 
 /* What a launch works with while it is made; too large for the stack. */
 typedef struct hcqi_making {
-    hcqi_submit submits[HCQI_MAX_DEVICES];
+    hcqi_submit submits[HCQI_MAX_DEVICES]; /* as the plan's devices */
     hcq_submission other;              /* what devices but the home's get of it */
-    uint64_t inputs[HCQI_MAX_SLICES][HCQ_MAX_INPUTS]; /* as each slice's device sees them */
-    hcqi_spot spots[HCQ_MAX_INPUTS];
+    hcqi_touch inputs[HCQ_MAX_INPUTS];
 } hcqi_making;
 
-static hcq_result hcqi_graph_input(hcq_queue *q, const hcq_submission *sub, uint32_t n,
-                                   hcqi_spot *spot) {
-    hcq_result why = HCQ_ERROR_INVALID;
-    const hcqi_input *input = &q->graph->inputs[n];
-    if (sub->inputs == NULL || n >= sub->input_count || sub->inputs[n].device == NULL) {
-        return hcqi_refuse(q->dev, why, "inputs: number %u is missing", n);
+/* ---- what it needs ---- */
+
+/* Do the buffers and devices still exist that the recording and its plan name? */
+static hcq_result hcqi_graph_living(hcq_queue *q) {
+    const hcqi_plan *plan = &q->graph->plan;
+    HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        hcq_device *dev = plan->devices[d].dev;
+        if (!hcqi_device_open(dev) || dev->serial != plan->devices[d].serial || dev->closing) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
+                               "queue '%s': names a device that was closed", q->label);
+        }
+        if (dev->lost != HCQ_OK) {
+            return hcqi_refuse(q->dev, dev->lost, "device: takes no work");
+        }
     }
-    const hcq_buffer *b = &sub->inputs[n];
-    hcqi_allocation *a = hcqi_buffer_find(b, &why);
-    if (a == NULL) {
-        return hcqi_refuse(q->dev, why, "inputs: number %u %s", n,
-                           why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
-    }
-    if (b->device != input->dev || b->device->serial != input->serial) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_FOREIGN, "inputs: number %u is of another device", n);
-    }
-    if (b->size < input->size) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "inputs: number %u has %llu of %llu bytes", n,
-                           (unsigned long long)b->size, (unsigned long long)input->size);
-    }
-    *spot = hcqi_spot_of(a, b->address, input->size);
     return HCQ_OK;
 }
 
-/* Do the bytes meet others of the graph, one of the two written? */
-static int hcqi_spot_meets_base(const hcqi_plan *plan, uint32_t base, const hcqi_spot *spot,
-                                int written) {
-    const hcqi_base *b = &plan->bases[base];
-    for (uint32_t at = hcqi_range_at(b, spot->first);
-         at < b->count && b->ranges[at].first < spot->end; at++) {
-        const hcqi_range *r = &b->ranges[at];
-        if (written || r->writer != HCQI_NONE) { return 1; }
+/* Whether the inputs are what was declared, and where they are. */
+static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcqi_touch *inputs) {
+    HCQI_BITS(n, q->graph->plan.inputs) {
+        hcq_result why = HCQ_ERROR_INVALID;
+        const hcqi_input *input = &q->graph->inputs[n];
+        if (sub->inputs == NULL || n >= sub->input_count || sub->inputs[n].device == NULL) {
+            return hcqi_refuse(q->dev, why, "inputs: number %u is missing", n);
+        }
+        const hcq_buffer *b = &sub->inputs[n];
+        hcqi_allocation *a = hcqi_buffer_find(b, &why);
+        if (a == NULL) {
+            return hcqi_refuse(q->dev, why, "inputs: number %u %s", n,
+                               why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
+        }
+        if (b->device != input->dev || b->device->serial != input->serial) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_FOREIGN, "inputs: number %u is of another device",
+                               n);
+        }
+        if (b->size < input->size) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                               "inputs: number %u has %llu of %llu bytes", n,
+                               (unsigned long long)b->size, (unsigned long long)input->size);
+        }
+        hcqi_touch_set(q, &inputs[n], a, b->address, input->size);
     }
-    return 0;
+    return HCQ_OK;
 }
 
-static hcq_result hcqi_graph_alias(hcq_queue *q, const hcq_submission *sub,
-                                   const hcqi_spot *spots) {
-    hcqi_graph *g = q->graph;
-    const hcqi_plan *plan = &g->plan;
-    int same = g->checked_plan == plan->serial;
-    for (uint32_t n = 0; same && hcqi_mask_has(plan->inputs, n); n++) {
-        if ((plan->inputs >> n & 1) == 0) { continue; }
-        same = g->checked[n].address == sub->inputs[n].address &&
-               g->checked[n].id == sub->inputs[n].id;
+/* Inputs that two launches have at the same place, by bit. */
+static uint64_t hcqi_inputs_same(const hcqi_plan *plan, const hcqi_touch *a, const hcqi_touch *b) {
+    uint64_t same = 0;
+    HCQI_BITS(n, plan->inputs) {
+        if (a[n].base == b[n].base && a[n].first == b[n].first) { same |= (uint64_t)1 << n; }
     }
-    if (same) { return HCQ_OK; }
-    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
-        int written = (int)(plan->written >> n & 1);
-        if ((plan->inputs >> n & 1) == 0) { continue; }
-        for (uint32_t k = 0; k < n; k++) {
-            int either = written | (int)(plan->written >> k & 1);
-            if ((plan->inputs >> k & 1) == 0 || !either) { continue; }
-            if (hcqi_spots_meet(&spots[n], &spots[k])) {
-                return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
-                                   "inputs: numbers %u and %u overlap and one is written", k, n);
+    return same;
+}
+
+/* Two inputs, of a launch and of an earlier one or the same, that share memory, one of
+   them written: other than the same input at the same place. HCQI_NONE: there are none. */
+static uint32_t hcqi_inputs_clash(const hcqi_plan *plan, const hcqi_touch *now,
+                                  const hcqi_touch *then, uint32_t *other) {
+    HCQI_BITS(n, plan->inputs) {
+        HCQI_BITS(k, plan->written >> n & 1 ? plan->inputs : plan->written) {
+            const hcqi_touch *a = &now[n], *b = &then[k];
+            int same = n == k && a->first == b->first;
+            *other = k;
+            if (!same && a->base == b->base && a->first < b->end && b->first < a->end) {
+                return n;
             }
         }
-        uint32_t base = HCQ_MAX_INPUTS + g->empty_count + (uint32_t)spots[n].space;
-        if (hcqi_spot_meets_base(plan, base, &spots[n], written)) {
+    }
+    return HCQI_NONE;
+}
+
+static hcq_result hcqi_graph_alias(hcq_queue *q, const hcqi_touch *inputs) {
+    const hcqi_graph *g = q->graph;
+    const hcqi_plan *plan = &g->plan;
+    const hcqi_launch *last = g->newest != NULL ? g->newest : g->idle;
+    uint32_t other;
+    if (last != NULL && last->plan == plan->serial && /* as they were then */
+        hcqi_inputs_same(plan, inputs, last->inputs) == plan->inputs) {
+        return HCQ_OK;
+    }
+    uint32_t one = hcqi_inputs_clash(plan, inputs, inputs, &other);
+    if (one != HCQI_NONE) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
+                           "inputs: numbers %u and %u overlap and one is written", one, other);
+    }
+    HCQI_BITS(n, plan->inputs) {
+        const hcqi_base *b = &plan->bases[inputs[n].base];
+        uint32_t at = hcqi_range_at(b, inputs[n].first);
+        for (; at < b->count && b->ranges[at].first < inputs[n].end; at++) {
+            if ((plan->written >> n & 1) == 0 && b->ranges[at].writer == HCQI_NONE) { continue; }
             return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
                                "inputs: number %u overlaps another buffer of the graph", n);
         }
     }
-    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
-        if (plan->inputs >> n & 1) { g->checked[n] = sub->inputs[n]; }
-    }
-    g->checked_plan = plan->serial;
     return HCQ_OK;
 }
 
@@ -11594,54 +11554,28 @@ static hcq_result hcqi_graph_empties(hcq_queue *q) {
     return HCQ_OK;
 }
 
-static hcq_result hcqi_graph_check_devices(const hcq_queue *q) {
+/* Makes all the versions that a bound graph may use. */
+static hcq_result hcqi_graph_versions(hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        hcq_device *dev = plan->devices[d].dev;
-        if (!hcqi_device_open(dev) || dev->serial != plan->devices[d].serial || dev->closing) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_CLOSED,
-                               "queue '%s': names a device that was closed", q->label);
-        }
-        if (dev->lost != HCQ_OK) {
-            return hcqi_refuse(q->dev, dev->lost, "device: takes no work");
-        }
+    hcq_result r = HCQ_OK;
+    for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
+        r = hcqi_queue_bind(q, plan->slices[k].dev, k);
     }
-    return HCQ_OK;
-}
-
-/* Everything about a launch that may be wrong and costs nothing to undo. Done
-   again after the lock was given up. */
-static hcq_result hcqi_graph_verify(hcq_queue *q, const hcq_submission *sub, hcqi_spot *spots) {
-    const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = hcqi_queue_check_names(q, q->dev, &q->graph->named_frees);
-    if (r == HCQ_OK) { r = hcqi_graph_check_devices(q); }
-    for (uint32_t n = 0; r == HCQ_OK && hcqi_mask_has(plan->inputs, n); n++) {
-        if (plan->inputs >> n & 1) { r = hcqi_graph_input(q, sub, n, &spots[n]); }
-    }
-    if (r == HCQ_OK && plan->inputs != 0) { r = hcqi_graph_alias(q, sub, spots); }
     return r;
 }
 
-/* Before ranges and devices are looked at: do they still exist? */
-static hcq_result hcqi_graph_living(hcq_queue *q) {
-    hcq_result r = hcqi_queue_check_names(q, q->dev, &q->graph->named_frees);
-    int planned = q->graph->plan.generation != 0;
-    return r == HCQ_OK && planned ? hcqi_graph_check_devices(q) : r;
-}
-
-static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_spot *spots) {
-    hcq_result r = hcqi_graph_living(q);
-    if (r == HCQ_OK) { r = hcqi_plan_make(q); }
-    if (r == HCQ_OK) { r = hcqi_graph_verify(q, sub, spots); }
-    if (r == HCQ_OK) {
-        uint64_t none;
-        r = hcqi_variables_check(q, q->dev, sub->variables, sub->variable_count, &none);
-    }
-    if (r == HCQ_OK && q->graph->empties_missing != 0) {
-        r = hcqi_graph_empties(q);
-        if (r == HCQ_OK && q->bound != NULL) { r = hcqi_graph_versions(q); }
-    }
-    return r;
+/* Everything that may be wrong with a launch and costs nothing to undo. */
+static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_touch *inputs) {
+    uint64_t none;
+    HCQI_PASS(hcqi_graph_living(q));
+    HCQI_PASS(hcqi_plan_make(q));
+    HCQI_PASS(hcqi_graph_living(q));
+    HCQI_PASS(hcqi_graph_inputs(q, sub, inputs));
+    HCQI_PASS(hcqi_graph_alias(q, inputs));
+    HCQI_PASS(hcqi_variables_check(q, q->dev, sub->variables, sub->variable_count, &none));
+    if (q->graph->empties_missing == 0) { return HCQ_OK; }
+    HCQI_PASS(hcqi_graph_empties(q));
+    return q->bound != NULL ? hcqi_graph_versions(q) : HCQ_OK;
 }
 
 /* ---- launches ---- */
@@ -11654,117 +11588,40 @@ static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job) {
 
 static void hcqi_launch_release(hcqi_launch *launch) {
     hcq_queue *q = launch->queue;
-    launch->jobs--;
+    hcqi_graph *g = q->graph;
+    if (--launch->jobs == 0) {
+        g->flying--;
+        *(launch->later != NULL ? &launch->later->earlier : &g->newest) = launch->earlier;
+        if (launch->earlier != NULL) { launch->earlier->later = launch->later; }
+        launch->earlier = g->idle;
+        g->idle = launch;
+    }
     if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
 }
 
-static void hcqi_launch_delete(hcqi_launch *launch) {
-    for (uint32_t k = 0; k < launch->slice_count; k++) {
-        if (launch->signals[k] != NULL) { hcqi_signal_close(launch->signals[k]); }
-    }
-    hcqi_delete(&launch->queue->dev->hooks, launch, sizeof *launch);
-}
-
-/* Signals enough for `count` slices. */
-static hcq_result hcqi_launch_room(hcqi_launch *launch, uint32_t count) {
-    hcq_device *dev = launch->queue->dev;
-    while (launch->slice_count < count) {
-        hcqi_signal **signal = &launch->signals[launch->slice_count];
-        hcq_result r = hcqi_signal_new(dev, HCQI_USER, launch->base, signal);
-        if (r != HCQ_OK) { return r; }
-        hcqi_copy_label((*signal)->label, launch->queue->label);
-        launch->slice_count++;
-    }
+/* One more that is idle. */
+static hcq_result hcqi_launch_new(hcq_queue *q) {
+    hcqi_graph *g = q->graph;
+    hcqi_launch *launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
+    if (launch == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    launch->queue = q;
+    launch->earlier = g->idle;
+    g->idle = launch;
+    g->launch_count++;
     return HCQ_OK;
 }
 
-static void hcqi_launch_rewind(hcqi_signal *s, uint64_t base) {
-    s->value = base;
-    s->failure = HCQ_OK;
-}
-
-/* Forgets launches that are over. */
-static void hcqi_launches_prune(hcqi_graph *g) {
-    hcqi_launch **link = &g->newest;
-    while (*link != NULL) {
-        if ((*link)->jobs == 0) {
-            *link = (*link)->earlier;
-        } else {
-            link = &(*link)->earlier;
-        }
+/* A signal for each slice, if there are others to wait for it. */
+static hcq_result hcqi_launch_signals(hcqi_launch *launch) {
+    hcq_queue *q = launch->queue;
+    uint32_t slices = q->graph->plan.slice_count;
+    while (slices > 1 && launch->signal_count < slices) {
+        hcqi_signal **signal = &launch->signals[launch->signal_count];
+        HCQI_PASS(hcqi_signal_new(q->dev, HCQI_USER, 0, signal));
+        hcqi_copy_label((*signal)->label, q->label);
+        launch->signal_count++;
     }
-}
-
-static hcqi_launch *hcqi_launch_new(hcq_queue *q) {
-    hcqi_graph *g = q->graph;
-    hcqi_launch *launch = HCQI_CAST(hcqi_launch *, hcqi_new(&q->dev->hooks, sizeof *launch));
-    if (launch == NULL) { return NULL; }
-    launch->queue = q;
-    launch->next = g->launches;
-    g->launches = launch;
-    g->launch_count++;
-    return launch;
-}
-
-/* Signals for all launches there are. */
-static hcq_result hcqi_launches_room(hcqi_graph *g) {
-    uint32_t slices = g->plan.slice_count;
-    hcq_result r = HCQ_OK;
-    for (hcqi_launch *m = g->launches; r == HCQ_OK && slices > 1 && m != NULL; m = m->next) {
-        r = hcqi_launch_room(m, slices);
-    }
-    return r;
-}
-
-/* A bound graph's launches, so many that more are seldom in flight at once. */
-static hcq_result hcqi_launches_make(hcq_queue *q) {
-    uint32_t count = 4 * q->dev->desc.slots < 16 ? 16 : 4 * q->dev->desc.slots;
-    while (q->graph->launch_count < count) {
-        if (hcqi_launch_new(q) == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    }
-    return hcqi_launches_room(q->graph);
-}
-
-static hcqi_launch *hcqi_launch_idle(hcqi_graph *g) {
-    hcqi_launch *launch = g->launches;
-    while (launch != NULL && launch->jobs != 0) { launch = launch->next; }
-    return launch;
-}
-
-/* An idle launch, made ready. */
-static hcqi_launch *hcqi_launch_get(hcq_queue *q, hcq_result *why) {
-    hcqi_graph *g = q->graph;
-    hcqi_launch *launch = hcqi_launch_idle(g);
-    if (launch == NULL) {
-        for (uint32_t d = 0; d < g->plan.device_count; d++) {
-            hcqi_reap_device(g->plan.devices[d].dev);
-        }
-        launch = hcqi_launch_idle(g);
-    }
-    *why = HCQ_ERROR_OUT_OF_MEMORY;
-    if (launch == NULL) { launch = hcqi_launch_new(q); }
-    if (launch == NULL) { return NULL; }
-    hcqi_launches_prune(g); /* with what was just found to be over */
-    uint32_t slices = g->plan.slice_count;
-    *why = slices < 2 || launch->slice_count >= slices ? HCQ_OK : hcqi_launches_room(g);
-    return *why == HCQ_OK ? launch : NULL;
-}
-
-/* Has the later launch an input on memory of the earlier one, other than the
-   same input at the same place, so that the plan does not know? */
-static int hcqi_launch_mixes(const hcqi_plan *plan, const hcqi_graph *g, const hcqi_spot *now,
-                             const hcqi_launch *before) {
-    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
-        for (uint32_t k = 0; (plan->inputs >> n & 1) != 0 && hcqi_mask_has(plan->inputs, k); k++) {
-            hcqi_spot then = { before->space[k], before->first[k],
-                               before->first[k] + g->inputs[k].size };
-            int written = ((plan->written >> n | plan->written >> k) & 1) != 0;
-            int same = n == k && now[n].first == then.first;
-            if ((plan->inputs >> k & 1) == 0 || !written || same) { continue; }
-            if (hcqi_spots_meet(&now[n], &then)) { return 1; }
-        }
-    }
-    return 0;
+    return HCQ_OK;
 }
 
 #define HCQI_MAX_EARLIER 8             /* launches that one looks at singly */
@@ -11775,34 +11632,27 @@ static int hcqi_launch_ends_chain(const hcqi_plan *plan, const hcqi_launch *m) {
     return (m->full || m->cuts) && m->plan == plan->serial;
 }
 
-/* How an overlapping launch meets those in flight. Everything before one that
-   follows all of them is behind that one, too. */
-static void hcqi_launch_meet(const hcq_queue *q, hcqi_launch *launch, const hcqi_spot *spots) {
-    const hcqi_plan *plan = &q->graph->plan;
-    uint32_t count = 0;
-    for (const hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) { count++; }
-    launch->cuts = count > HCQI_MAX_EARLIER;
-    for (hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
+/* How an idle launch that is to overlap meets those in flight, up to one that follows all
+   before it: which it does itself where there are too many. */
+static void hcqi_launch_meet(hcqi_graph *g, hcqi_launch *launch, const hcqi_touch *inputs) {
+    const hcqi_plan *plan = &g->plan;
+    uint32_t other;
+    launch->cuts = g->flying > HCQI_MAX_EARLIER;
+    launch->waits = plan->device_count + plan->slice_count;
+    for (hcqi_launch *m = launch->full ? NULL : g->newest; m != NULL; m = m->earlier) {
         m->whole = launch->cuts || m->plan != plan->serial ||
-                   hcqi_launch_mixes(plan, q->graph, spots, m);
+                   hcqi_inputs_clash(plan, inputs, m->inputs, &other) != HCQI_NONE;
+        m->same = m->whole ? 0 : hcqi_inputs_same(plan, inputs, m->inputs);
+        launch->waits += m->slice_count;
         if (hcqi_launch_ends_chain(plan, m)) { break; }
     }
 }
 
-/* How many waits one slice of the launch needs at most. */
-static uint32_t hcqi_launch_waiters(const hcqi_launch *launch) {
-    uint32_t devices = launch->queue->graph->plan.device_count;
-    uint32_t slices = launch->queue->graph->plan.slice_count, count = devices + slices;
-    for (const hcqi_launch *m = launch->earlier; !launch->full && m != NULL; m = m->earlier) {
-        count += m->device_count > slices ? m->device_count : slices;
-    }
-    return count;
-}
-
-/* Does the slice begin with a call that waits for no other slice? */
-static int hcqi_slice_begins(const hcqi_submit *s, uint32_t slice) {
+/* Does the job begin with a call that waits for no slice of its launch? */
+static int hcqi_launch_begins(const hcqi_submit *s, const hcq_job *job) {
     const hcqi_plan *plan = &s->launch->queue->graph->plan;
-    return plan->calls[plan->slices[slice].calls[0]].wait_count == 0;
+    return job->version == NULL ||
+           plan->calls[plan->slices[job->version->slice].calls[0]].wait_count == 0;
 }
 
 static void hcqi_job_order(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, uint64_t value) {
@@ -11810,95 +11660,86 @@ static void hcqi_job_order(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, uin
     (*tail)->order = 1;
 }
 
-/* The slice follows what it must of an earlier launch: itself there, and those
-   slices that it shares memory with. */
-static void hcqi_job_follow(hcq_job *job, const hcqi_plan *plan, const hcqi_launch *now,
-                            const hcqi_launch *m, uint32_t slice, hcqi_waiter **tail) {
-    uint32_t n = plan->slice_count;
-    for (uint32_t d = 0; m->whole && d < m->device_count; d++) {
-        const hcq_device *dev = m->devices[d];
-        int open = hcqi_device_open(dev) && dev->serial == m->serials[d];
-        if (open && m->numbers[d] > dev->done_prefix) {
-            hcqi_job_order(job, tail, dev->exact, m->numbers[d]);
+/* A slice follows what it must of an earlier launch: itself there, and those slices that
+   it shares memory with. */
+static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **tail) {
+    const hcqi_plan *plan = &m->queue->graph->plan;
+    uint32_t slice = job->version->slice;
+    for (uint32_t k = 0; k < m->slice_count; k++) {
+        hcq_device *dev = m->slices[k].dev;
+        int meets = m->whole || k == slice;
+        if (!meets) {
+            const hcqi_cross *x = &plan->cross[slice * plan->slice_count + k];
+            meets = x->always || (x->inputs & m->same) != 0;
         }
-    }
-    for (uint32_t k = 0; !m->whole && k < n; k++) {
-        hcqi_cross none = { 0, 0 };
-        const hcqi_cross *x = n < 2 ? &none : &plan->cross[slice * n + k];
-        int meets = x->always != 0;
-        for (uint32_t i = 0; !meets && hcqi_mask_has(x->inputs, i); i++) {
-            meets = (x->inputs >> i & 1) != 0 && now->space[i] == m->space[i] &&
-                    now->first[i] == m->first[i];
-        }
-        if (k == slice || meets) {
-            hcqi_job_order(job, tail, plan->slices[k].dev->exact, m->slices[k]);
+        if (!meets || !hcqi_device_open(dev) || dev->serial != m->slices[k].serial) { continue; }
+        if (m->slices[k].number > dev->done_prefix) {
+            hcqi_job_order(job, tail, dev->exact, m->slices[k].number);
         }
     }
 }
 
-/* What a slice waits for before its first call. */
-static void hcqi_job_launch_waits(hcqi_submit *s, hcq_job *job, uint32_t slice,
-                                  hcqi_waiter **tail) {
+/* What a job of a launch waits for beside its packets: its slice for earlier work. The end
+   of a device's part for slices of other devices that touch its memory; the home's, which is
+   the launch's, for all, and it fails with them. */
+static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
     const hcqi_launch *launch = s->launch;
-    const hcqi_plan *plan = &launch->queue->graph->plan;
-    if (launch->full) {
-        for (uint32_t d = 0; hcqi_slice_begins(s, slice) && d < launch->device_count; d++) {
-            const hcq_device *dev = launch->devices[d];
-            if (launch->firsts[d] - 1 > dev->done_prefix) {
-                hcqi_job_order(job, tail, dev->timeline, launch->firsts[d] - 1);
-            }
+    const hcqi_graph *g = launch->queue->graph;
+    HCQI_BITS(k, job->version == NULL ? s->gathers : 0) {
+        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, launch->slices[k].dev->exact,
+                          launch->slices[k].number);
+        (*tail)->settles = s->dev == launch->queue->dev;
+        (*tail)->order = !(*tail)->settles;
+    }
+    if (job->version == NULL) { return; }
+    uint32_t devices = launch->full && hcqi_launch_begins(s, job) ? g->plan.device_count : 0;
+    for (uint32_t d = 0; d < devices; d++) {
+        const hcqi_submit *there = &g->making->submits[d];
+        if (there->first - 1 > there->dev->done_prefix) {
+            hcqi_job_order(job, tail, there->dev->timeline, there->first - 1);
         }
-        return;
     }
-    for (const hcqi_launch *m = launch->earlier; m != NULL; m = m->earlier) {
-        hcqi_job_follow(job, plan, launch, m, slice, tail);
-        if (hcqi_launch_ends_chain(plan, m)) { return; }
-    }
-}
-
-/* The end of a device's part of the launch follows whoever touches its memory;
-   the end of the launch itself waits for the other devices. */
-static void hcqi_job_gather(hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
-    const hcqi_launch *launch = s->launch;
-    const hcqi_plan *plan = &launch->queue->graph->plan;
-    for (uint32_t k = 0; k < plan->slice_count; k++) {
-        const hcq_device *dev = plan->slices[k].dev;
-        if (dev == s->dev || (plan->users[s->place] >> k & 1) == 0) { continue; }
-        hcqi_job_order(job, tail, dev->exact, launch->slices[k]);
-    }
-    int home = s->dev == launch->queue->dev;
-    for (uint32_t d = 0; home && d < launch->device_count; d++) {
-        const hcq_device *dev = launch->devices[d];
-        if (dev == s->dev) { continue; }
-        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, dev->exact, launch->numbers[d]);
-        (*tail)->settles = 1;
+    for (const hcqi_launch *m = launch->full ? NULL : launch->earlier; m != NULL; m = m->earlier) {
+        hcqi_job_follow(job, m, tail);
+        if (hcqi_launch_ends_chain(&g->plan, m)) { return; }
     }
 }
 
 /* ---- one launch ---- */
 
+/* The inputs' addresses as the slice's device sees them. */
+static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
+                                        const hcqi_slice *slice, uint64_t *seen) {
+    HCQI_BITS(n, slice->inputs) {
+        hcq_result why;
+        hcqi_allocation *a = hcqi_buffer_find(&sub->inputs[n], &why);
+        seen[n] = a == NULL ? 0 : hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why);
+        if (seen[n] == 0) {
+            return hcqi_refuse(q->dev, why, "inputs: number %u: device '%s' cannot see it", n,
+                               slice->dev->label);
+        }
+    }
+    return HCQ_OK;
+}
+
 /* Room and a version for each slice; may give up the lock. */
 static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hcqi_making *w) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    hcq_result r = HCQ_OK;
-    for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
+    const hcqi_plan *plan = hcqi_plan_of(q);
+    for (uint32_t k = 0; k < plan->slice_count; k++) {
         const hcqi_slice *slice = &plan->slices[k];
-        uint32_t d = 0;
+        uint64_t inputs[HCQ_MAX_INPUTS];
+        uint32_t d = 0, kept;
         while (plan->devices[d].dev != slice->dev) { d++; }
         hcqi_submit *s = &w->submits[d];
         hcqi_lane *lane = &slice->dev->lanes[slice->lane];
-        hcqi_ask ask = { q, slice->dev, k, { sub->variables, w->inputs[k], 0 }, s->deadline, NULL,
+        hcqi_ask ask = { q, slice->dev, k, { sub->variables, inputs, 0 }, s->deadline, NULL,
                          0, 0 }; /* inputs belong to the plan, which may be made anew */
-        uint32_t kept;
-        r = hcqi_graph_see_inputs(q, sub, slice, w->inputs[k]);
-        if (r != HCQ_OK) { return r; }
-        if (lane->running >= slice->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
-        if (r == HCQ_OK) {
-            r = hcqi_version_acquire(&ask, &s->versions[s->count], &kept);
+        HCQI_PASS(hcqi_graph_see_inputs(q, sub, slice, inputs));
+        if (lane->running >= slice->dev->desc.inflight) {
+            HCQI_PASS(hcqi_lane_room(lane, s->deadline));
         }
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(hcqi_version_acquire(&ask, &s->versions[s->count], &kept));
         s->versions[s->count]->named_frees = hcqi_core.named_frees;
-        s->slices[s->count] = k;
         s->lanes[s->count++] = lane;
     }
     return HCQ_OK;
@@ -11910,106 +11751,86 @@ static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
     }
 }
 
+/* What the submissions need, and the first idle launch for them. */
+static hcq_result hcqi_graph_reserve(hcq_queue *q, hcqi_making *w, int full) {
+    hcqi_graph *g = q->graph;
+    if (g->idle == NULL) { HCQI_PASS(hcqi_launch_new(q)); }
+    HCQI_PASS(hcqi_launch_signals(g->idle));
+    g->idle->full = full;
+    hcqi_launch_meet(g, g->idle, w->inputs);
+    for (uint32_t d = 0; d < g->plan.device_count; d++) {
+        w->submits[d].launch = g->idle;
+        HCQI_PASS(hcqi_submit_reserve(&w->submits[d]));
+    }
+    return HCQ_OK;
+}
+
 /* All or nothing: every device's submission gets its number under this lock. */
-static void hcqi_graph_commit(hcq_queue *q, hcqi_making *w, hcqi_launch *launch) {
-    const hcqi_plan *plan = &q->graph->plan;
-    for (uint32_t d = 0; d < launch->device_count; d++) {
+static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
+    const hcqi_plan *plan = &g->plan;
+    hcqi_launch *launch = g->idle;
+    g->idle = launch->earlier;
+    launch->earlier = g->newest;
+    launch->later = NULL;
+    if (g->newest != NULL) { g->newest->later = launch; }
+    g->newest = launch;
+    g->flying++;
+    launch->plan = plan->serial;
+    launch->serial = ++hcqi_core.serial;
+    launch->slice_count = plan->slice_count;
+    for (uint32_t k = 0; k < launch->signal_count; k++) {
+        launch->signals[k]->value = 0;
+        launch->signals[k]->failure = HCQ_OK;
+    }
+    HCQI_BITS(n, plan->inputs) { launch->inputs[n] = w->inputs[n]; }
+    for (uint32_t d = 0; d < plan->device_count; d++) {
         hcqi_submit *s = &w->submits[d];
         hcqi_submit_number(s);
-        launch->firsts[d] = s->first;
-        launch->numbers[d] = s->number;
-        for (uint32_t i = 0; i < s->count; i++) { launch->slices[s->slices[i]] = s->first + i; }
+        for (uint32_t i = 0; i < s->count; i++) {
+            uint32_t k = s->versions[i]->slice;
+            launch->slices[k].dev = s->dev;
+            launch->slices[k].serial = s->dev->serial;
+            launch->slices[k].number = s->first + i;
+        }
     }
-    for (uint32_t n = 0; hcqi_mask_has(plan->inputs, n); n++) {
-        if ((plan->inputs >> n & 1) == 0) { continue; }
-        launch->space[n] = w->spots[n].space;
-        launch->first[n] = w->spots[n].first;
-    }
-    for (uint32_t d = 0; d < launch->device_count; d++) { hcqi_submit_enlist(&w->submits[d]); }
-    q->graph->newest = launch;
-}
-
-/* Fills in the launch and reserves what its submissions need. */
-static hcq_result hcqi_graph_reserve(hcq_queue *q, const hcq_submission *sub, hcqi_making *w,
-                                     hcqi_launch **out) {
-    const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r;
-    hcqi_launch *launch = hcqi_launch_get(q, &r);
-    if (launch == NULL) { return r; }
-    launch->earlier = q->graph->newest;
-    launch->full = (sub->flags & HCQ_OVERLAP) == 0;
-    launch->cuts = 0;
-    launch->plan = plan->serial;
-    launch->base += q->count + 1;
-    launch->device_count = plan->device_count;
-    launch->serial = ++hcqi_core.serial;
-    for (uint32_t k = 0; k < launch->slice_count; k++) {
-        hcqi_launch_rewind(launch->signals[k], launch->base);
-    }
-    if (!launch->full) { hcqi_launch_meet(q, launch, w->spots); }
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        launch->devices[d] = plan->devices[d].dev;
-        launch->serials[d] = plan->devices[d].serial;
-        w->submits[d].launch = launch;
-    }
-    for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
-        r = hcqi_submit_reserve(&w->submits[d]);
-    }
-    *out = launch;
-    return r;
-}
-
-/* Does the end of the device's part wait for other devices? */
-static int hcqi_plan_gathers(const hcq_queue *q, uint32_t d) {
-    const hcqi_plan *plan = &q->graph->plan;
-    for (uint32_t k = 0; k < plan->slice_count; k++) {
-        int other = plan->slices[k].dev != plan->devices[d].dev;
-        if (other && (plan->users[d] >> k & 1) != 0) { return 1; }
-    }
-    return plan->devices[d].dev == q->dev && plan->device_count > 1;
+    for (uint32_t d = 0; d < plan->device_count; d++) { hcqi_submit_enlist(&w->submits[d]); }
 }
 
 static hcq_result hcqi_graph_launch(hcq_queue *q, hcqi_submit *home, hcqi_making *w) {
     const hcqi_plan *plan = &q->graph->plan;
     const hcq_submission *sub = home->sub;
-    hcqi_launch *launch = NULL;
-    uint32_t count = plan->device_count;
     w->other = *sub;
     w->other.signal_count = 0;
-    for (uint32_t d = 0; d < count; d++) {
+    for (uint32_t d = 0; d < plan->device_count; d++) {
         hcq_device *dev = plan->devices[d].dev;
         hcqi_reap_device(dev);
-        hcqi_submit_init(&w->submits[d], dev, dev == q->dev ? sub : &w->other);
-        w->submits[d].place = d;
-        w->submits[d].gathers = hcqi_plan_gathers(q, d);
+        hcqi_submit_init(&w->submits[d], dev, d == plan->home ? sub : &w->other);
+        w->submits[d].gathers = plan->devices[d].users;
         w->submits[d].deadline = home->deadline;
     }
     hcqi_graph_pin(plan, 1);
     hcq_result r = hcqi_graph_acquire(q, sub, w);
     hcqi_graph_pin(plan, UINT32_MAX);
-    if (r == HCQ_OK) { r = hcqi_graph_verify(q, sub, w->spots); }
+    if (r == HCQ_OK) { r = hcqi_graph_living(q); } /* the lock was given up, perhaps */
+    if (r == HCQ_OK) { r = hcqi_graph_inputs(q, sub, w->inputs); }
     if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(home); }
-    if (r == HCQ_OK) { r = hcqi_graph_reserve(q, sub, w, &launch); }
+    if (r == HCQ_OK) { r = hcqi_graph_reserve(q, w, (sub->flags & HCQ_OVERLAP) == 0); }
     if (r != HCQ_OK) {
-        for (uint32_t d = 0; d < count; d++) { hcqi_submit_undo(&w->submits[d]); }
+        for (uint32_t d = 0; d < plan->device_count; d++) { hcqi_submit_undo(&w->submits[d]); }
         return r;
     }
-    hcqi_graph_commit(q, w, launch);
-    for (uint32_t d = 0; d < count; d++) {
-        if (launch->devices[d] != q->dev) { continue; }
-        home->first = launch->firsts[d];
-        home->number = launch->numbers[d];
-    }
+    hcqi_graph_commit(q->graph, w);
+    home->first = w->submits[plan->home].first;
+    home->number = w->submits[plan->home].number;
     hcqi_drain();
-    return HCQ_OK;
+    return hcqi_submit_refused(home);
 }
 
 /* hcqi_submit_run for a graph. */
 static hcq_result hcqi_graph_run(hcqi_submit *s) {
     hcq_queue *q = s->sub->queues[0];
     hcqi_graph *g = q->graph;
-    hcq_result r = hcqi_queue_ready(q, s->dev);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_queue_ready(q, s->dev));
     if (q->dev != s->dev) {
         return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
                            q->label);
@@ -12018,53 +11839,26 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
         g->making = HCQI_CAST(hcqi_making *, hcqi_new(&q->dev->hooks, sizeof(hcqi_making)));
     }
     if (g->making == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    r = hcqi_graph_prepare(q, s->sub, g->making->spots);
-    if (r != HCQ_OK) { return r; }
-    if (s->sub->flags & HCQ_STEP) { return hcqi_step_run(q, s); }
-    r = hcqi_graph_launch(q, s, g->making);
-    if (r != HCQ_OK) { return r; }
-    return hcqi_submit_refused(s);
+    HCQI_PASS(hcqi_graph_prepare(q, s->sub, g->making->inputs));
+    return s->sub->flags & HCQ_STEP ? hcqi_step_run(q, s) : hcqi_graph_launch(q, s, g->making);
 }
 
 /* ---- binding ---- */
 
-/* The inputs' addresses as the slice's device sees them. */
-static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
-                                        const hcqi_slice *slice, uint64_t *seen) {
-    for (uint32_t n = 0; hcqi_mask_has(slice->inputs, n); n++) {
-        hcq_result why;
-        if ((slice->inputs >> n & 1) == 0) { continue; }
-        hcqi_allocation *a = hcqi_buffer_find(&sub->inputs[n], &why);
-        seen[n] = a == NULL ? 0 : hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why);
-        if (seen[n] == 0) {
-            return hcqi_refuse(q->dev, why, "inputs: number %u: device '%s' cannot see it", n,
-                               slice->dev->label);
-        }
-    }
-    return HCQ_OK;
-}
-
-/* Makes all the versions that a bound graph may use. */
-static hcq_result hcqi_graph_versions(hcq_queue *q) {
-    const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = HCQ_OK;
-    for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
-        r = hcqi_queue_bind(q, plan->slices[k].dev, k);
-    }
-    return r;
-}
-
 static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
+    hcqi_graph *g = q->graph; /* so many launches that more are seldom in flight at once: */
+    uint32_t count = 4 * q->dev->desc.slots < 16 ? 16 : 4 * q->dev->desc.slots;
     if (q->dev != dev) {
         return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
                            q->label);
     }
-    hcq_result r = hcqi_graph_living(q);
-    if (r == HCQ_OK) { r = hcqi_plan_make(q); }
-    if (r == HCQ_OK) { r = hcqi_graph_check_devices(q); }
-    if (r == HCQ_OK) { r = hcqi_launches_make(q); }
+    HCQI_PASS(hcqi_graph_living(q));
+    HCQI_PASS(hcqi_plan_make(q));
+    HCQI_PASS(hcqi_graph_living(q));
+    while (g->launch_count < count) { HCQI_PASS(hcqi_launch_new(q)); }
+    for (hcqi_launch *m = g->idle; m != NULL; m = m->earlier) { HCQI_PASS(hcqi_launch_signals(m)); }
     /* With empties the first run makes versions, when they have addresses. */
-    return r == HCQ_OK && q->graph->empties_missing == 0 ? hcqi_graph_versions(q) : r;
+    return g->empties_missing == 0 ? hcqi_graph_versions(q) : HCQ_OK;
 }
 
 static void hcqi_graph_clear(hcq_queue *q) {
@@ -12085,16 +11879,20 @@ static void hcqi_graph_clear(hcq_queue *q) {
     g->declared = 0;
     g->named_frees = 0;
     g->plan.generation = 0;
+    g->plan.device_count = 0;
 }
 
 static void hcqi_graph_delete(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     hcqi_graph *g = q->graph;
     hcqi_graph_clear(q);
-    while (g->launches != NULL) {
-        hcqi_launch *launch = g->launches;
-        g->launches = launch->next;
-        hcqi_launch_delete(launch);
+    while (g->idle != NULL) {          /* nothing is in flight */
+        hcqi_launch *launch = g->idle;
+        g->idle = launch->earlier;
+        for (uint32_t k = 0; k < launch->signal_count; k++) {
+            hcqi_signal_close(launch->signals[k]);
+        }
+        hcqi_delete(hooks, launch, sizeof *launch);
     }
     hcqi_arena_delete(&g->plan.arena);
     hcqi_arena_delete(&g->schedule.arena);
@@ -12122,17 +11920,20 @@ static uint32_t hcqi_schedule_list(hcqi_schedule *sched, hcq_device *dev, int co
     hcqi_list *l = &sched->lists[sched->list_count++]; /* two a device: there is room */
     l->dev = dev;
     l->copies = copies;
-    snprintf(l->name, sizeof l->name, "%s%s", dev->label, copies ? "-copy" : "");
+    l->first = l->last = HCQI_NONE;
     return k;
 }
 
 /* Appends an item to a list. */
 static uint32_t hcqi_schedule_add(hcqi_schedule *sched, uint32_t list, hcqi_item_kind kind) {
-    sched->items[sched->item_count].kind = kind;
-    sched->items[sched->item_count].list = list;
-    sched->lists[list].count++;
-    sched->lists[list].last = sched->item_count;
-    return sched->item_count++;
+    hcqi_list *l = &sched->lists[list];
+    uint32_t n = sched->item_count++;
+    sched->items[n].kind = kind;
+    sched->items[n].list = list;
+    sched->items[n].next = HCQI_NONE;
+    *(l->first == HCQI_NONE ? &l->first : &sched->items[l->last].next) = n;
+    l->last = n;
+    return n;
 }
 
 /* What comes next in a list is to follow `item` of list `from`, HCQI_NONE: all that is
@@ -12140,10 +11941,11 @@ static uint32_t hcqi_schedule_add(hcqi_schedule *sched, uint32_t list, hcqi_item
 static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t from,
                                uint32_t item) {
     uint32_t *done = &sched->lists[list].done[from]; /* those below this number are */
-    const hcqi_list *other = &sched->lists[from];
+    uint32_t sync = sched->lists[from].last;
     if (from == list || item < *done) { return; }
-    int ends = other->count != 0 && sched->items[other->last].kind == HCQI_ITEM_SYNC;
-    uint32_t sync = ends ? other->last : hcqi_schedule_add(sched, from, HCQI_ITEM_SYNC);
+    if (sync == HCQI_NONE || sched->items[sync].kind != HCQI_ITEM_SYNC) {
+        sync = hcqi_schedule_add(sched, from, HCQI_ITEM_SYNC);
+    }
     if (sync < *done) { return; }
     *done = sync + 1;
     uint32_t wait = hcqi_schedule_add(sched, list, HCQI_ITEM_WAIT);
@@ -12151,16 +11953,33 @@ static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t fro
     sched->items[sync].waiters++;
 }
 
-static void hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
+/* Adds a command, if it is one that schedules have. */
+static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
     hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
     const hcqi_call *c = &plan->calls[i];
-    const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: source first */
+    const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: target, source */
+    uint32_t outputs = 0, away = 0;
     int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
-    hcq_device *dev = copy ? touches[1].dev : c->dev;
-    uint32_t list = hcqi_schedule_list(sched, dev, copy && (flags & HCQ_COPY_LISTS) != 0);
+    for (uint32_t k = 0; k < c->touch_count; k++) {
+        outputs += (touches[k].access & HCQI_WRITE) != 0;
+        away += touches[k].dev != c->dev;
+    }
+    if (q->packets[i].kind == HCQ_COMMAND_EXEC && away != 0) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u is a kernel over several devices, which "
+                           "HCQ_STEP and print do not do",
+                           q->label, i);
+    }
+    if (copy && outputs != 1) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': command %u is a copy with %u outputs", q->label, i,
+                           outputs);
+    }
+    uint32_t list = hcqi_schedule_list(sched, copy ? touches[0].dev : c->dev,
+                                       copy && (flags & HCQ_COPY_LISTS) != 0);
     if (copy) {
-        uint32_t from = hcqi_schedule_list(sched, touches[0].dev, 0);
+        uint32_t from = hcqi_schedule_list(sched, touches[1].dev, 0);
         hcqi_schedule_wait(sched, list, from, HCQI_NONE);
     }
     for (uint32_t k = 0; k < c->edge_count; k++) {
@@ -12169,29 +11988,6 @@ static void hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
     }
     sched->places[i] = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
     sched->items[sched->places[i]].call = i;
-}
-
-/* Is the command one that schedules have? */
-static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
-    const hcqi_plan *plan = &q->graph->plan;
-    const hcqi_call *c = &plan->calls[i];
-    uint32_t kind = q->packets[i].kind, outputs = 0, away = 0;
-    for (uint32_t k = 0; k < c->touch_count; k++) {
-        const hcqi_touch *t = &plan->touches[c->touch_first + k];
-        outputs += (t->access & HCQI_WRITE) != 0;
-        away += t->dev != c->dev;
-    }
-    if (kind == HCQ_COMMAND_EXEC && away != 0) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u is a kernel over several devices, which "
-                           "HCQ_STEP and print do not do",
-                           q->label, i);
-    }
-    if (kind == HCQ_COMMAND_COPY && outputs != 1) {
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': command %u is a copy with %u outputs", q->label, i,
-                           outputs);
-    }
     return HCQ_OK;
 }
 
@@ -12199,10 +11995,8 @@ static hcq_result hcqi_schedule_check(hcq_queue *q, uint32_t i) {
 static int hcqi_schedule_only_syncs(const hcqi_schedule *sched, const uint32_t *row,
                                     uint32_t count) {
     for (uint32_t k = 0; k < count; k++) {
-        const hcqi_list *l = &sched->lists[row[k]];
-        if (l->at != l->count && sched->items[l->items[l->at]].kind != HCQI_ITEM_SYNC) {
-            return 0;
-        }
+        uint32_t n = sched->lists[row[k]].at;
+        if (n != HCQI_NONE && sched->items[n].kind != HCQI_ITEM_SYNC) { return 0; }
     }
     return 1;
 }
@@ -12214,27 +12008,25 @@ static int hcqi_schedule_only_syncs(const hcqi_schedule *sched, const uint32_t *
 static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
     hcqi_schedule *sched = &q->graph->schedule;
     uint32_t row[HCQI_MAX_DEVICES * 2], count = sched->list_count, order = 0;
-    for (uint32_t k = 0; k < sched->item_count; k++) { sched->items[k].order = HCQI_NONE; }
+    for (uint32_t n = 0; n < sched->item_count; n++) { sched->items[n].order = HCQI_NONE; }
     for (uint32_t k = 0; k < count; k++) {
         row[k] = start == NULL ? k : start[k];
-        sched->lists[k].at = 0;
+        sched->lists[k].at = sched->lists[k].first;
         sched->lists[k].parked = HCQI_NONE;
     }
     while (count != 0) {
-        uint32_t list = row[0];
-        hcqi_list *l = &sched->lists[list];
+        uint32_t list = row[0], n = sched->lists[list].at;
         memmove(row, row + 1, --count * sizeof row[0]);
-        if (l->at == l->count) { continue; }
-        uint32_t n = l->items[l->at];
+        if (n == HCQI_NONE) { continue; }
         hcqi_item *item = &sched->items[n];
         if (item->kind == HCQI_ITEM_WAIT && sched->items[item->sync].order == HCQI_NONE) {
-            l->parked = item->sync;
+            sched->lists[list].parked = item->sync;
             continue;
         }
         if (item->kind != HCQI_ITEM_SYNC || hcqi_schedule_only_syncs(sched, row, count)) {
             item->order = order;
             sched->run[order++] = n;
-            l->at++;
+            sched->lists[list].at = item->next;
             for (uint32_t k = 0; k < sched->list_count; k++) {
                 if (sched->lists[k].parked == n) { row[count++] = k; }
             }
@@ -12247,33 +12039,23 @@ static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
 static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
     hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = hcqi_plan_make(q);
-    for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_schedule_check(q, i); }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_plan_make(q));
     uint32_t lists = 2 * plan->device_count;
-    uint64_t waits = (uint64_t)plan->edge_count + q->count; /* at most, each with a SYNC */
+    /* A wait for each edge and each copy at most, each with a SYNC: */
+    uint64_t items = 3 * (uint64_t)q->count + 2 * (uint64_t)plan->edge_count;
     hcqi_arena_begin(&sched->arena, &q->dev->hooks);
     sched->item_count = sched->list_count = 0;
     sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
-    uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
-    sched->items = HCQI_TAKE(&sched->arena, hcqi_item, q->count + 2 * waits);
-    sched->run = HCQI_TAKE(&sched->arena, uint32_t, q->count + 2 * waits);
-    uint32_t *cells = HCQI_TAKE(&sched->arena, uint32_t, q->count + 2 * waits);
+    sched->items = HCQI_TAKE(&sched->arena, hcqi_item, items);
+    sched->run = HCQI_TAKE(&sched->arena, uint32_t, items);
     sched->places = HCQI_TAKE(&sched->arena, uint32_t, q->count);
-    if (sched->lists == NULL || done == NULL || sched->items == NULL || sched->run == NULL ||
-        cells == NULL || sched->places == NULL) {
+    uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
+    if (sched->lists == NULL || sched->items == NULL || sched->run == NULL ||
+        sched->places == NULL || done == NULL) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
-    for (uint32_t i = 0; i < q->count; i++) { hcqi_schedule_call(q, i, flags); }
-    for (uint32_t k = 0; k < sched->list_count; k++) {
-        sched->lists[k].items = cells;
-        cells += sched->lists[k].count;
-    }
-    for (uint32_t n = 0; n < sched->item_count; n++) {
-        hcqi_list *l = &sched->lists[sched->items[n].list];
-        l->items[l->at++] = n;
-    }
+    for (uint32_t i = 0; i < q->count; i++) { HCQI_PASS(hcqi_schedule_call(q, i, flags)); }
     hcqi_schedule_order(q, NULL);
     return HCQ_OK;
 }
@@ -12287,6 +12069,11 @@ static void hcqi_print_name(hcqi_text *t, const char *name, int dot) {
     }
 }
 
+static void hcqi_print_list(hcqi_text *t, const hcqi_list *l, int dot) {
+    hcqi_print_name(t, l->dev->label, dot);
+    hcqi_print(t, "%s", l->copies ? "-copy" : "");
+}
+
 /* An item: a line, or a node of DOT. */
 static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int dot) {
     const hcqi_schedule *sched = &q->graph->schedule;
@@ -12298,7 +12085,7 @@ static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int do
     } else if (item->kind == HCQI_ITEM_WAIT) {
         const hcqi_item *sync = &sched->items[item->sync];
         hcqi_print(t, "WAIT ");
-        hcqi_print_name(t, sched->lists[sync->list].name, dot);
+        hcqi_print_list(t, &sched->lists[sync->list], dot);
         hcqi_print(t, " %u", sync->order);
     } else {
         const hcq_packet *p = &q->packets[item->call];
@@ -12312,33 +12099,31 @@ static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int do
     hcqi_print(t, "\n");
 }
 
-static void hcqi_print_list(hcqi_text *t, const hcq_queue *q, uint32_t k, int dot) {
-    const hcqi_list *l = &q->graph->schedule.lists[k];
-    if (dot) { hcqi_print(t, "  subgraph cluster_%u {\n    label=\"", k); }
-    hcqi_print_name(t, l->name, dot);
-    hcqi_print(t, dot ? "\";\n" : "\n");
-    for (uint32_t i = 0; i < l->count; i++) { hcqi_print_item(t, q, l->items[i], dot); }
-    for (uint32_t i = 1; dot && i < l->count; i++) {
-        hcqi_print(t, "    n%u -> n%u;\n", l->items[i - 1], l->items[i]);
-    }
-    if (dot) { hcqi_print(t, "  }\n"); }
-}
-
 static void hcqi_print_schedule(hcqi_text *t, const hcq_queue *q, int dot) {
     const hcqi_schedule *sched = &q->graph->schedule;
+    const hcqi_item *items = sched->items;
     if (dot) {
         hcqi_print(t, "digraph \"");
         hcqi_print_name(t, q->label, dot);
         hcqi_print(t, "\" {\n  node [shape=box];\n");
     }
-    for (uint32_t k = 0; k < sched->list_count; k++) { hcqi_print_list(t, q, k, dot); }
-    for (uint32_t k = 0; dot && k < sched->list_count; k++) {
+    for (uint32_t k = 0; k < sched->list_count; k++) {
         const hcqi_list *l = &sched->lists[k];
-        for (uint32_t i = 0; i < l->count; i++) {
-            const hcqi_item *item = &sched->items[l->items[i]];
-            if (item->kind != HCQI_ITEM_WAIT) { continue; }
-            hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", item->sync,
-                       l->items[i]);
+        if (dot) { hcqi_print(t, "  subgraph cluster_%u {\n    label=\"", k); }
+        hcqi_print_list(t, l, dot);
+        hcqi_print(t, dot ? "\";\n" : "\n");
+        for (uint32_t n = l->first; n != HCQI_NONE; n = items[n].next) {
+            hcqi_print_item(t, q, n, dot);
+        }
+        for (uint32_t n = l->first; dot && n != l->last; n = items[n].next) {
+            hcqi_print(t, "    n%u -> n%u;\n", n, items[n].next);
+        }
+        if (dot) { hcqi_print(t, "  }\n"); }
+    }
+    for (uint32_t k = 0; dot && k < sched->list_count; k++) {
+        for (uint32_t n = sched->lists[k].first; n != HCQI_NONE; n = items[n].next) {
+            if (items[n].kind != HCQI_ITEM_WAIT) { continue; }
+            hcqi_print(t, "  n%u -> n%u [style=dashed, constraint=false];\n", items[n].sync, n);
         }
     }
     if (dot) { hcqi_print(t, "}\n"); }
@@ -12415,7 +12200,7 @@ static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, const hcqi_list
     hcq_submission sub;
     hcq_point point;
     uint32_t kind = q->packets[i].kind;
-    hcq_device *dev = q->graph->plan.calls[i].dev;
+    hcq_device *dev = step->dev;
     if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
     memset(&sub, 0, sizeof sub);
     sub.queues = &step;

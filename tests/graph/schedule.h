@@ -28,24 +28,22 @@ static uint32_t source_of(const hcqi_schedule *s, const hcqi_item *wait) {
 
 /* A WAIT is for the call behind it, which needs what no WAIT before it covers; a copy
    waits for its source's list in any case, but for no SYNC twice. */
-static void check_wait_is_needed(const graph *g, const hcqi_schedule *s, const hcqi_list *list,
-                                 uint32_t at) {
-    const hcqi_item *wait = &s->items[list->items[at]];
+static void check_wait_is_needed(const graph *g, const hcqi_schedule *s, uint32_t at) {
+    const hcqi_item *wait = &s->items[at];
     const uint32_t from = source_of(s, wait);
     uint32_t open = 0, next = at;      /* the first item that none covers */
-    for (uint32_t k = 0; k < at; k++) {
-        const hcqi_item *earlier = &s->items[list->items[k]];
-        if (earlier->kind == HCQI_ITEM_WAIT && source_of(s, earlier) == from) {
-            open = earlier->sync + 1;
+    for (uint32_t k = s->lists[wait->list].first; k != at; k = s->items[k].next) {
+        if (s->items[k].kind == HCQI_ITEM_WAIT && source_of(s, &s->items[k]) == from) {
+            open = s->items[k].sync + 1;
         }
     }
-    while (next < list->count && s->items[list->items[next]].kind != HCQI_ITEM_CALL) {
-        next++;
+    while (next != HCQI_NONE && s->items[next].kind != HCQI_ITEM_CALL) {
+        next = s->items[next].next;
     }
-    if (next == list->count || open > wait->sync) {
+    if (next == HCQI_NONE || open > wait->sync) {
         wrong("a WAIT for nothing new in list %u at %u", wait->list, at);
     }
-    const uint32_t index = s->items[list->items[next]].call;
+    const uint32_t index = s->items[next].call;
     const call *c = &g->calls[index];
     if (c->kind == CALL_EMPTY ||       /* it runs nowhere, and a fence is before it, too */
         (c->kind == CALL_COPY && s->lists[from].dev == W.devices[g->device_of[c->a.name]])) {
@@ -78,16 +76,15 @@ static void check_call(const graph *g, const hcqi_schedule *s, uint32_t at, uint
 /* Nothing stands twice: what is after each other is of different kinds, or lists. */
 static void check_list(const graph *g, const hcqi_schedule *s, uint32_t at, uint32_t flags,
                        uint32_t *waiters) {
-    const hcqi_list *list = &s->lists[at];
     const hcqi_item *last = NULL;
-    for (uint32_t i = 0; i < list->count; i++) {
-        const hcqi_item *item = &s->items[list->items[i]];
+    for (uint32_t i = s->lists[at].first; i != HCQI_NONE; i = s->items[i].next) {
+        const hcqi_item *item = &s->items[i];
         int again = last && last->kind == item->kind;
         if (item->list != at) {
             wrong("item %u of list %u belongs to list %u", i, at, item->list);
         }
         if (item->kind == HCQI_ITEM_CALL) {
-            check_call(g, s, list->items[i], flags);
+            check_call(g, s, i, flags);
         } else if (item->kind == HCQI_ITEM_SYNC && again) {
             wrong("SYNC after SYNC in list %u", at);
         } else if (item->kind == HCQI_ITEM_WAIT) {
@@ -117,14 +114,14 @@ static void check_items(const graph *g, const hcqi_schedule *s, uint32_t flags) 
         }
     }
     for (uint32_t l = 0; l < s->list_count; l++) {
-        for (uint32_t i = 0; i < s->lists[l].count; i++) {
-            const uint32_t at = s->lists[l].items[i], has = waiters[at];
-            const hcqi_item *item = &s->items[at];
+        for (uint32_t i = s->lists[l].first; i != HCQI_NONE; i = s->items[i].next) {
+            const hcqi_item *item = &s->items[i];
+            const uint32_t has = waiters[i];
             if (item->kind == HCQI_ITEM_SYNC && (has == 0 || has != item->waiters)) {
                 wrong("a SYNC of list %u counts %u waiters, it has %u", l, item->waiters, has);
             }
             if (item->kind == HCQI_ITEM_WAIT) {
-                check_wait_is_needed(g, s, &s->lists[l], i);
+                check_wait_is_needed(g, s, i);
             }
         }
     }
@@ -139,15 +136,17 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
     memset(synced, 0, sizeof synced);
     memset(item_at, 0xff, sizeof item_at);
     for (uint32_t l = 0; l < s->list_count; l++) {
-        for (uint32_t i = 0; i < s->lists[l].count; i++) {
-            item_at[s->items[s->lists[l].items[i]].order] = s->lists[l].items[i];
+        at[l] = s->lists[l].first;
+        for (uint32_t i = at[l]; i != HCQI_NONE; i = s->items[i].next) {
+            item_at[s->items[i].order] = i;
         }
     }
     for (uint32_t o = 0; o < ITEMS && item_at[o] != NOBODY; o++) {
         const hcqi_item *item = &s->items[item_at[o]];
-        if (s->lists[item->list].items[at[item->list]++] != item_at[o]) {
+        if (at[item->list] != item_at[o]) {
             wrong("list %u does not run in its order", item->list);
         }
+        at[item->list] = item->next;
         if (item->kind == HCQI_ITEM_SYNC) {
             synced[item_at[o]] = done[item->list];
             continue;
@@ -163,7 +162,7 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
         set_add(&done[item->list], item->call);
     }
     for (uint32_t l = 0; l < s->list_count; l++) {
-        if (at[l] != s->lists[l].count) {
+        if (at[l] != HCQI_NONE) {
             wrong("list %u of %u calls does not run to its end", l, g->count);
         }
     }
