@@ -2471,12 +2471,12 @@ struct hcqi_version {
 typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint64_t stamp;                    /* last update, 0 = none */
     uint32_t newer, older;             /* + 1: updated next, and before it */
-    hcq_device *dev;                   /* graph: where it runs, NULL = see its accesses */
+    hcq_device *dev;                   /* where it runs; graph: NULL = see its accesses */
     uint64_t dev_serial;
     uint32_t stated, orders;           /* graph: last hcqi_graph.stated, .orders of it + 1 */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
-    uint32_t label;                    /* offset + 1 */
+    char label[32];
     uint32_t varies;                   /* a variable is part of it ... */
     uint32_t brought;                  /* ... these arguments, by bit */
     uint64_t reach[2];                 /* copy: bytes of the buffers given as dst and src */
@@ -2509,8 +2509,7 @@ typedef struct hcqi_order { uint32_t before, after, next; } hcqi_order; /* next:
 typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; } hcqi_input;
 
 typedef struct hcqi_empty {
-    hcq_device *dev;
-    uint64_t serial, size;
+    hcqi_input is;                     /* first: what any placeholder has */
     uint32_t flags;
     hcq_buffer buffer;                 /* zero: not allocated yet */
     hcqi_allocation *a;
@@ -2701,8 +2700,6 @@ struct hcq_queue {
     uint32_t arena_size, arena_capacity;
     hcqi_allocation **names;
     uint32_t name_count, name_capacity;
-    char *labels;
-    uint32_t label_size, label_capacity;
     hcqi_patch *patches;
     uint32_t patch_count, patch_capacity;
     uint64_t generation;               /* of the list of commands */
@@ -5839,24 +5836,6 @@ static int hcqi_record_room(hcq_queue *q, void *field, uint32_t *capacity, uint6
 #define HCQI_ROOM(q, ptr, cap, need)                                               \
     ((need) <= (cap) || hcqi_record_room((q), (void *)&(ptr), &(cap), (need), sizeof *(ptr)))
 
-static uint32_t hcqi_arena_next(const hcq_queue *q) {
-    return (q->arena_size + 15) & ~(uint32_t)15;
-}
-
-/* Takes the lock to record a command with `names` allocations and `bytes` of argument
-   block or payload, for which there is room then; anything but HCQ_OK: not taken. */
-static hcq_result hcqi_record_enter(hcq_queue *q, uint32_t names, uint32_t bytes) {
-    HCQI_PASS(hcqi_queue_check(q));
-    HCQI_PASS(q->sticky);
-    uint64_t count = (uint64_t)q->count + 1;
-    int room = HCQI_ROOM(q, q->packets, q->packet_capacity, count) &&
-               HCQI_ROOM(q, q->metas, q->meta_capacity, count) &&
-               HCQI_ROOM(q, q->names, q->name_capacity, (uint64_t)q->name_count + names) &&
-               HCQI_ROOM(q, q->arena, q->arena_capacity, (uint64_t)hcqi_arena_next(q) + bytes);
-    hcqi_enter();
-    return room ? HCQ_OK : hcqi_record_oom(q);
-}
-
 static int hcqi_packet_is_sync(const hcq_packet *p) {
     return p->kind >= HCQ_COMMAND_WAIT && p->kind <= HCQ_COMMAND_TIMESTAMP;
 }
@@ -5867,18 +5846,28 @@ static int hcqi_packet_is_timed(const hcq_packet *p) {
            p->kind != HCQ_COMMAND_EMPTY;
 }
 
-/* The same, and begins the command: packet and meta at hcq_queue.count are to be filled. */
+/* Takes the lock to record a command with `names` allocations and `bytes` of argument
+   block or payload, for which there is room then: packet and meta at hcq_queue.count are to
+   be filled. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_t names,
                                     uint32_t bytes) {
-    HCQI_PASS(hcqi_record_enter(q, names, bytes));
-    uint32_t index = q->count;
+    HCQI_PASS(hcqi_queue_check(q));
+    HCQI_PASS(q->sticky);
+    uint32_t index = q->count, arena = (q->arena_size + 15) & ~(uint32_t)15;
+    int room = HCQI_ROOM(q, q->packets, q->packet_capacity, (uint64_t)index + 1) &&
+               HCQI_ROOM(q, q->metas, q->meta_capacity, (uint64_t)index + 1) &&
+               HCQI_ROOM(q, q->names, q->name_capacity, (uint64_t)q->name_count + names) &&
+               HCQI_ROOM(q, q->arena, q->arena_capacity, (uint64_t)arena + bytes);
+    hcqi_enter();
+    if (!room) { return hcqi_record_oom(q); }
     hcq_packet *p = &q->packets[index];
     hcqi_meta *m = &q->metas[index];
     memset(p, 0, sizeof *p);
     memset(m, 0, sizeof *m);
     p->kind = (uint8_t)kind;
     p->index = index;
-    m->arena = hcqi_arena_next(q);
+    m->dev = q->graph == NULL ? q->dev : NULL;
+    m->arena = arena;
     m->arena_size = bytes;
     m->name_first = q->name_count;
     m->name_count = names;
@@ -5908,6 +5897,13 @@ static void hcqi_packet_unref(const hcq_packet *p) {
     if (p->kind == HCQ_COMMAND_EXEC) { hcqi_program_unref(p->u.exec.program); }
 }
 
+/* Ends a call that changed the list of commands: versions and plans are not of it any more. */
+static hcq_result hcqi_queue_changed(hcq_queue *q) {
+    q->generation++;
+    q->bound = NULL;
+    return hcqi_leave_with(HCQ_OK);
+}
+
 /* From here on the command counts, and what it names stays. */
 static int32_t hcqi_record_end(hcq_queue *q) {
     hcqi_meta *m = &q->metas[q->count];
@@ -5919,10 +5915,8 @@ static int32_t hcqi_record_end(hcq_queue *q) {
     if (m->dev != NULL && m->dev_serial == 0) { m->dev_serial = m->dev->serial; }
     q->name_count += m->name_count;
     q->arena_size = m->arena + m->arena_size;
-    q->generation++;
-    q->bound = NULL;
     int32_t index = (int32_t)q->count++;
-    hcqi_leave();
+    hcqi_queue_changed(q);
     return index;
 }
 
@@ -6010,77 +6004,58 @@ static hcq_buffer hcqi_placeholder_make(uint32_t number, hcq_device *dev, uint64
     return b;
 }
 
-/* The size of the placeholder that the address lies in, and its device; 0 =
-   the queue has none there. */
-static uint64_t hcqi_placeholder_size(const hcq_queue *q, uint64_t address, hcq_device **dev) {
-    uint32_t n = hcqi_placeholder_number(address);
-    uint64_t size = 0;
-    if (q->graph == NULL || !hcqi_is_placeholder(address)) { return 0; }
-    if (n < HCQ_MAX_INPUTS && (q->graph->declared >> n & 1) != 0) {
-        size = q->graph->inputs[n].size;
-        *dev = q->graph->inputs[n].dev;
-    } else if (n >= HCQ_MAX_INPUTS && n - HCQ_MAX_INPUTS < q->graph->empty_count) {
-        size = q->graph->empties[n - HCQ_MAX_INPUTS].size;
-        *dev = q->graph->empties[n - HCQ_MAX_INPUTS].dev;
-    }
-    return hcqi_placeholder_offset(address) < size ? size : 0;
-}
-
-/* Is the placeholder's device still the one that it was made for? */
-static int hcqi_placeholder_lives(const hcq_queue *q, uint64_t address) {
+/* The placeholder that the address lies in; NULL = the queue has none there. */
+static const hcqi_input *hcqi_placeholder_find(const hcq_queue *q, uint64_t address) {
     uint32_t n = hcqi_placeholder_number(address);
     const hcqi_graph *g = q->graph;
-    const hcq_device *dev = n < HCQ_MAX_INPUTS ? g->inputs[n].dev
-                                               : g->empties[n - HCQ_MAX_INPUTS].dev;
-    uint64_t serial = n < HCQ_MAX_INPUTS ? g->inputs[n].serial
-                                         : g->empties[n - HCQ_MAX_INPUTS].serial;
-    return hcqi_device_open(dev) && dev->serial == serial;
+    const hcqi_input *in = NULL;
+    if (g == NULL || !hcqi_is_placeholder(address)) { return NULL; }
+    if (n < HCQ_MAX_INPUTS && (g->declared >> n & 1) != 0) {
+        in = &g->inputs[n];
+    } else if (n >= HCQ_MAX_INPUTS && n - HCQ_MAX_INPUTS < g->empty_count) {
+        in = &g->empties[n - HCQ_MAX_INPUTS].is;
+    }
+    return in != NULL && hcqi_placeholder_offset(address) < in->size ? in : NULL;
+}
+
+/* Is its device still the one that it was made for? */
+static int hcqi_placeholder_lives(const hcqi_input *in) {
+    return hcqi_device_open(in->dev) && in->dev->serial == in->serial;
 }
 
 static const char hcqi_hides_text[] = "holds a placeholder of the graph, which only a buffer "
                                       "argument may be";
 
-/* Is one of the graph's placeholders among the bytes of an argument that is no
-   buffer? Nobody would replace it there. */
-static int hcqi_arg_hides(const hcq_queue *q, const hcq_program *program, uint32_t arg,
-                          const uint8_t *value) {
-    uint32_t kind = program->desc.args[arg] & 0xff, size = program->info.sizes[arg];
-    int whole = kind == HCQ_ARG_I64 || kind == HCQ_ARG_U64 || kind == HCQI_ARG_STRUCT;
-    for (uint32_t at = 0; q->graph != NULL && whole && at + 8 <= size; at += 4) {
-        uint64_t address;
-        hcq_device *dev;
-        memcpy(&address, value + at, sizeof address);
-        if (hcqi_placeholder_size(q, address, &dev) != 0) { return 1; }
-    }
-    return 0;
-}
-
 /* Checks the value of an argument of command `index`, which is an exec of `program`, and
    finds the allocation that it lies in: NULL for a placeholder of the graph, and in a new
-   command for 0, which variables replace. Anything but HCQ_OK: was refused. */
+   command for 0, which variables replace. Nobody would replace a placeholder among the bytes
+   of what is no buffer. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program *program,
                                  uint32_t arg, const uint8_t *value, hcqi_allocation **a) {
     hcq_result why = HCQ_OK;
+    uint32_t kind = program->desc.args[arg] & 0xff, size = program->info.sizes[arg];
+    const char *bad = NULL;
     char text[128];
-    const char *bad = text;
-    hcq_device *dev;
     uint64_t address;
     *a = NULL;
-    if (!hcqi_arg_is_buffer(program->desc.args[arg])) {
-        if (!hcqi_arg_hides(q, program, arg, value)) { return HCQ_OK; }
-        why = HCQ_ERROR_INVALID;
-        bad = hcqi_hides_text;
-    } else {
+    if (hcqi_arg_is_buffer(kind)) {
         memcpy(&address, value, sizeof address);
         if (address == 0 && q->graph == NULL && index == q->count) { return HCQ_OK; }
-        if (hcqi_placeholder_size(q, address, &dev) == 0) {
+        const hcqi_input *in = hcqi_placeholder_find(q, address);
+        if (in == NULL) {
             *a = hcqi_address_find(q->graph != NULL ? program->dev : q->dev, address, &why);
-        } else if (!hcqi_placeholder_lives(q, address)) {
+        } else if (!hcqi_placeholder_lives(in)) {
             why = HCQ_ERROR_CLOSED;
         }
-        if (why == HCQ_OK) { return HCQ_OK; }
-        hcqi_address_bad(program->dev, address, text, sizeof text);
+        if (why != HCQ_OK) { bad = hcqi_address_bad(program->dev, address, text, sizeof text); }
+    } else if (q->graph != NULL && kind != HCQ_ARG_F64) {
+        for (uint32_t at = 0; at + 8 <= size; at += 4) {
+            memcpy(&address, value + at, sizeof address);
+            if (hcqi_placeholder_find(q, address) != NULL) { bad = hcqi_hides_text; }
+        }
+        why = HCQ_ERROR_INVALID;
     }
+    if (bad == NULL) { return HCQ_OK; }
     HCQI_CHECK(q, index, index == q->count, why, "value: argument %u %s", arg, bad);
     return hcqi_queue_refuse(q, index, why, "args: argument %u of '%s' %s", arg,
                              program->info.label, bad);
@@ -6103,26 +6078,34 @@ static int hcqi_block_fits(hcq_program *program, hcq_dims block) {
     return 1;
 }
 
-static uint32_t hcqi_program_buffers(const hcq_program *program) {
+/* How many of the arguments before number `end` are buffers? */
+static uint32_t hcqi_program_buffers(const hcq_program *program, uint32_t end) {
     uint32_t count = 0;
-    for (uint32_t i = 0; program != NULL && i < program->info.arg_count; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         count += (uint32_t)hcqi_arg_is_buffer(program->desc.args[i]);
     }
     return count;
 }
 
+/* The place in hcq_queue.names of a buffer argument. */
+static uint32_t hcqi_arg_name(const hcq_queue *q, uint32_t i, uint32_t arg) {
+    return q->metas[i].name_first + hcqi_program_buffers(q->packets[i].u.exec.program, arg);
+}
+
 HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                 size_t args_size, hcq_dims grid, hcq_dims block) {
     uint32_t size = program == NULL ? 0 : program->info.kernargs_size;
-    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_EXEC, hcqi_program_buffers(program), size));
+    uint32_t args_count = program == NULL ? 0 : program->info.arg_count;
+    uint32_t buffers = hcqi_program_buffers(program, args_count);
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_EXEC, buffers, size));
     uint32_t index = queue->count;
     HCQI_CHECK(queue, index, program != NULL, HCQ_ERROR_INVALID, "program: is NULL");
     HCQI_CHECK(queue, index, hcqi_device_open(program->dev), HCQ_ERROR_CLOSED,
                "program: its device was closed");
     HCQI_CHECK(queue, index, program->dev == queue->dev || queue->graph != NULL,
                HCQ_ERROR_FOREIGN, "program: '%s' is of another device", program->info.label);
-    HCQI_CHECK(queue, index, args != NULL || program->info.arg_count == 0, HCQ_ERROR_INVALID,
-               "args: '%s' needs %u arguments", program->info.label, program->info.arg_count);
+    HCQI_CHECK(queue, index, args != NULL || args_count == 0, HCQ_ERROR_INVALID,
+               "args: '%s' needs %u arguments", program->info.label, args_count);
     HCQI_CHECK(queue, index, args_size == size, HCQ_ERROR_INVALID,
                "args_size: %llu, '%s' takes %u bytes", (unsigned long long)args_size,
                program->info.label, size);
@@ -6133,7 +6116,7 @@ HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const vo
     hcq_packet *p = &queue->packets[index];
     hcqi_meta *m = &queue->metas[index];
     hcqi_allocation **name = queue->names + m->name_first, *a;
-    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+    for (uint32_t i = 0; i < args_count; i++) {
         const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
         int buffer = hcqi_arg_is_buffer(program->desc.args[i]);
         if (!buffer && queue->graph == NULL) { continue; } /* any value will do */
@@ -6159,19 +6142,19 @@ typedef struct hcqi_operand {
 /* Looks up `buffer`; else says what is wrong. */
 static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, hcqi_operand *op,
                                      hcq_result *why) {
-    uint64_t whole = hcqi_placeholder_size(q, buffer->address, &op->dev);
+    const hcqi_input *in = hcqi_placeholder_find(q, buffer->address);
     *why = HCQ_ERROR_INVALID;
     op->address = buffer->address;
     op->reach = buffer->size;
     op->a = NULL;
-    if (whole == 0 && hcqi_is_placeholder(buffer->address)) { return "is no input of this queue"; }
-    if (whole == 0) {
-        op->a = hcqi_buffer_find(buffer, why);
-        if (op->a == NULL) { return hcqi_buffer_bad(buffer, *why); }
-        op->dev = op->a->dev;
-    } else if (buffer->size > whole - hcqi_placeholder_offset(buffer->address)) {
+    if (in == NULL && hcqi_is_placeholder(buffer->address)) { return "is no input of this queue"; }
+    if (in == NULL) { op->a = hcqi_buffer_find(buffer, why); }
+    if (in == NULL && op->a == NULL) { return hcqi_buffer_bad(buffer, *why); }
+    op->dev = in == NULL ? op->a->dev : in->dev;
+    if (in != NULL && buffer->size > in->size - hcqi_placeholder_offset(buffer->address)) {
         return "is not a buffer";
-    } else if (!hcqi_placeholder_lives(q, buffer->address)) {
+    }
+    if (in != NULL && !hcqi_placeholder_lives(in)) {
         *why = HCQ_ERROR_CLOSED;
         return "its device was closed";
     }
@@ -6192,8 +6175,9 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
     } else if (op->a != NULL) {
         op->dev = op->a->dev;
     } else {
-        hcqi_placeholder_size(q, op->address, &op->dev);
-        if (!hcqi_placeholder_lives(q, op->address)) { bad = "its device was closed"; }
+        const hcqi_input *in = hcqi_placeholder_find(q, op->address);
+        op->dev = in->dev;
+        if (!hcqi_placeholder_lives(in)) { bad = "its device was closed"; }
         why = HCQ_ERROR_CLOSED;
     }
     HCQI_CHECK(q, index, bad == NULL, why, "%s: %s", name, bad);
@@ -6270,7 +6254,7 @@ static int32_t hcqi_record_store(hcq_queue *q, hcq_command_kind kind, hcq_buffer
                "size: not a multiple of value_size");
     hcq_packet *p = &q->packets[index];
     q->names[q->name_count] = d.a;
-    q->metas[index].dev = q->graph != NULL ? d.dev : q->dev;
+    if (q->graph != NULL) { q->metas[index].dev = d.dev; }
     p->value_size = (uint16_t)value_size;
     p->u.fill.dst = d.address;
     p->u.fill.value = hcqi_low_bytes(value, value_size);
@@ -6325,15 +6309,6 @@ HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
     return hcqi_record_end(queue);
 }
 
-/* The place in hcq_queue.names of a buffer argument. */
-static uint32_t hcqi_arg_name(const hcq_queue *q, uint32_t i, uint32_t arg) {
-    uint32_t name = q->metas[i].name_first;
-    for (uint32_t k = 0; k < arg; k++) {
-        name += (uint32_t)hcqi_arg_is_buffer(q->packets[i].u.exec.program->desc.args[k]);
-    }
-    return name;
-}
-
 /* May the part of a command be variable in `q`? */
 static int hcqi_part_varies(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
     int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
@@ -6364,18 +6339,6 @@ static void hcqi_patch_add(hcq_queue *q, hcqi_patch patch) {
     if (hcqi_arg_is_buffer(q->packets[patch.index].u.exec.program->desc.args[arg])) {
         hcqi_name_set(q, hcqi_arg_name(q, patch.index, arg), NULL);
     }
-}
-
-/* Keeps the label of command `index`, or of the next; 0 = out of memory. */
-static int hcqi_label_set(hcq_queue *q, uint32_t index, const char *text) {
-    uint32_t n = (uint32_t)strlen(text) + 1;
-    if (!HCQI_GROW(&q->dev->hooks, q->labels, q->label_capacity, (uint64_t)q->label_size + n)) {
-        return 0;
-    }
-    memcpy(q->labels + q->label_size, text, n);
-    q->metas[index].label = q->label_size + 1;
-    q->label_size += n;
-    return 1;
 }
 
 static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg);
@@ -6460,9 +6423,6 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     HCQI_PASS(hcqi_record_begin(q, kind, old->name_count, old->arena_size));
     hcq_packet *p = &q->packets[q->count];
     hcqi_meta *m = &q->metas[q->count];
-    if (old->label != 0 && !hcqi_label_set(q, q->count, other->labels + old->label - 1)) {
-        return hcqi_record_oom(q);
-    }
     *p = other->packets[i];
     p->index = q->count;
     if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
@@ -6473,9 +6433,10 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
     }
     if (q->graph != NULL && other->graph != NULL) { hcqi_command_shift(q, q->count, old); }
-    m->dev = old->dev != NULL || other->graph != NULL ? old->dev : other->dev;
+    m->dev = old->dev;
     m->dev_serial = old->dev_serial;
     memcpy(m->reach, old->reach, sizeof m->reach);
+    memcpy(m->label, old->label, sizeof m->label);
     return hcqi_record_end(q);
 }
 
@@ -6520,7 +6481,9 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
 
 HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     hcq_result why;
-    HCQI_PASS(hcqi_record_enter(queue, 0, 0));
+    HCQI_PASS(hcqi_queue_check(queue));
+    HCQI_PASS(queue->sticky);
+    hcqi_enter();
     uint32_t first = queue->count;
     HCQI_CHECK(queue, first, other != NULL && other != queue, HCQ_ERROR_INVALID,
                "other: is NULL or the queue itself");
@@ -6546,9 +6509,7 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         patch.index += first;
         hcqi_patch_add(queue, patch);
     }
-    queue->generation++;
-    queue->bound = NULL;
-    hcqi_leave();
+    hcqi_queue_changed(queue);
     return (int32_t)first;
 }
 
@@ -6565,11 +6526,12 @@ static hcq_buffer hcqi_named_buffer(const hcq_queue *q, const hcqi_meta *m, uint
     hcq_buffer b;
     const hcqi_allocation *a = k < m->name_count ? q->names[m->name_first + k] : NULL;
     memset(&b, 0, sizeof b);
-    if (a == NULL && hcqi_placeholder_size(q, address, &b.device) == 0) { return b; }
+    const hcqi_input *in = a != NULL ? NULL : hcqi_placeholder_find(q, address);
+    if (a == NULL && in == NULL) { return b; }
     b.address = address;
     b.size = size;
+    b.device = a != NULL ? a->dev : in->dev;
     if (a == NULL) { return b; }
-    b.device = a->dev;
     b.id = a->id;
     if (a->memory.host != NULL && address - a->memory.address < a->memory.size) {
         b.host = HCQI_CAST(uint8_t *, a->memory.host) + (address - a->memory.address);
@@ -6623,7 +6585,7 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
     memset(command, 0, sizeof *command);
     command->kind = (hcq_command_kind)p->kind;
     command->flags = p->flags;
-    command->label = m->label == 0 ? "" : queue->labels + m->label - 1;
+    command->label = m->label;
     command->args = m->arena_size == 0 ? NULL : queue->arena + m->arena;
     command->args_size = m->arena_size;
     hcqi_enter();
@@ -6633,8 +6595,7 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
 
 /* The label of a command, of its program, or its kind; `q` NULL: without it. */
 static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
-    const hcqi_meta *m = q == NULL ? NULL : &q->metas[p->index];
-    if (m != NULL && m->label != 0) { return q->labels + m->label - 1; }
+    if (q != NULL && q->metas[p->index].label[0] != 0) { return q->metas[p->index].label; }
     if (p->kind == HCQ_COMMAND_EXEC && p->u.exec.program->info.label[0] != 0) {
         return p->u.exec.program->info.label;
     }
@@ -6743,9 +6704,8 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, cons
    are not so many. */
 static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64_t address,
                               hcqi_allocation *a) {
-    hcq_device *dev = a == NULL ? NULL : a->dev;
-    uint64_t left = a == NULL ? hcqi_placeholder_size(q, address, &dev) -
-                                    hcqi_placeholder_offset(address)
+    const hcqi_input *in = a == NULL ? hcqi_placeholder_find(q, address) : NULL;
+    uint64_t left = a == NULL ? in->size - hcqi_placeholder_offset(address)
                               : a->memory.size - (address - a->memory.address);
     for (uint32_t at = q->metas[index].stated; at != 0; at = q->graph->stated[at - 1].next) {
         const hcqi_stated *t = &q->graph->stated[at - 1];
@@ -6757,7 +6717,7 @@ static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64
         if (a != NULL) { a->names++; }
         if (t->a != NULL) { hcqi_allocation_unname(t->a); }
         t->a = a;
-        t->dev = dev;
+        t->dev = a == NULL ? in->dev : a->dev;
         t->address = address;
     }
     return 1;
@@ -6836,9 +6796,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
     hcqi_patch patch = { index, part, variable, maximum };
     hcqi_patch_add(queue, patch);
-    queue->bound = NULL;
-    queue->generation++;
-    return hcqi_leave_with(HCQ_OK);
+    return hcqi_queue_changed(queue);
 }
 
 /* ========================================================================== */
@@ -6895,7 +6853,6 @@ static void hcqi_queue_free(hcq_queue *q) {
     hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
     hcqi_delete(hooks, q->arena, q->arena_capacity);
     hcqi_delete(hooks, q->names, q->name_capacity * sizeof *q->names);
-    hcqi_delete(hooks, q->labels, q->label_capacity);
     hcqi_delete(hooks, q->patches, q->patch_capacity * sizeof *q->patches);
     if (q->prev != NULL) { q->prev->next = q->next; } else { q->dev->queues = q->next; }
     if (q->next != NULL) { q->next->prev = q->prev; }
@@ -7764,8 +7721,7 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
         const hcq_packet *p = &q->packets[patch->index];
         hcq_result r = hcqi_variable_buffer(q, patch, p, dev, value, foreign);
         if (r != HCQ_OK) { return r; }
-        hcq_device *owner;
-        if (patch->part >= HCQ_PART_ARG && hcqi_placeholder_size(q, value, &owner) != 0) {
+        if (patch->part >= HCQ_PART_ARG && hcqi_placeholder_find(q, value) != NULL) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u %s",
                                patch->variable, hcqi_hides_text);
         }
@@ -8523,6 +8479,13 @@ HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_p
 static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue **out) {
     hcq_queue *q = HCQI_CAST(hcq_queue *, hcqi_new(&dev->hooks, sizeof *q));
     if (q == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (kind == HCQ_GRAPH) {
+        q->graph = HCQI_CAST(hcqi_graph *, hcqi_new(&dev->hooks, sizeof(hcqi_graph)));
+    }
+    if (kind == HCQ_GRAPH && q->graph == NULL) {
+        hcqi_delete(&dev->hooks, q, sizeof *q);
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
     q->magic = HCQI_MAGIC_QUEUE;
     q->kind = kind;
     q->dev = dev;
@@ -8536,8 +8499,7 @@ static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue
 
 HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hcq_queue **queue) {
     if (queue != NULL) { *queue = NULL; }
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
+    HCQI_PASS(hcqi_device_enter(device));
     if (queue == NULL) {
         return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "queue: is NULL");
     }
@@ -8545,14 +8507,6 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
         return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "kind: %d", (int)kind);
     }
     hcq_result r = hcqi_queue_new(device, kind, queue);
-    if (r == HCQ_OK && kind == HCQ_GRAPH) {
-        (*queue)->graph = HCQI_CAST(hcqi_graph *, hcqi_new(&device->hooks, sizeof(hcqi_graph)));
-        if ((*queue)->graph == NULL) {
-            hcqi_queue_free(*queue);
-            *queue = NULL;
-            r = HCQ_ERROR_OUT_OF_MEMORY;
-        }
-    }
     return hcqi_leave_with(r == HCQ_OK ? r : hcqi_oom(device, "queue"));
 }
 
@@ -8589,7 +8543,6 @@ static void hcqi_graph_clear(hcq_queue *q);
 static void hcqi_queue_clear(hcq_queue *q) {
     hcqi_queue_forget(q);
     q->arena_size = 0;
-    q->label_size = 0;
     q->patch_count = 0;
     q->newest = 0;
     q->variable_mask = 0;
@@ -8606,24 +8559,18 @@ HCQI_DEF hcq_result hcq_queue_reset(hcq_queue *queue) {
 }
 
 HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
-    HCQI_PASS(hcqi_queue_check(queue));
-    if (label == NULL) {
-        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "label: is NULL");
-    }
-    hcqi_enter();
+    HCQI_PASS(hcqi_queue_enter(queue));
+    HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
     hcqi_copy_label(queue->label, label);
     return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index, const char *label) {
-    char text[32];
     HCQI_PASS(hcqi_queue_enter(queue));
     HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
     HCQI_CHECK(queue, HCQI_NONE, index < queue->count, HCQ_ERROR_INVALID,
                "index: no such command");
-    hcqi_copy_label(text, label);
-    HCQI_CHECK(queue, HCQI_NONE, hcqi_label_set(queue, index, text), HCQ_ERROR_OUT_OF_MEMORY,
-               "label: out of memory");
+    hcqi_copy_label(queue->metas[index].label, label);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -8636,9 +8583,7 @@ HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, ui
     HCQI_CHECK(queue, HCQI_NONE, (flags & ~(uint32_t)HCQ_OVERLAP) == 0, HCQ_ERROR_INVALID,
                "flags: not a valid one");
     queue->packets[index].flags = (uint8_t)flags;
-    queue->bound = NULL;
-    queue->generation++;
-    return hcqi_leave_with(HCQ_OK);
+    return hcqi_queue_changed(queue);
 }
 
 /* Makes all the versions that a bound queue, or slice of a graph, may use. */
@@ -8669,12 +8614,11 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev);
 
 HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     HCQI_PASS(hcqi_queue_check(queue));
-    hcq_result r = hcqi_device_enter_by(device, queue->dev);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_enter_by(device, queue->dev));
     hcqi_reap_device(device);
-    if (queue->sticky != HCQ_OK) {
-        r = hcqi_refuse(device, queue->sticky, "queue '%s': recording failed at %s", queue->label,
-                        queue->error);
+    hcq_result r = hcqi_queue_ready(queue, device);
+    if (r != HCQ_OK) {
+        return hcqi_leave_with(r);
     } else if (queue->graph != NULL) {
         r = hcqi_graph_bind(queue, device);
     } else if (queue->dev->backend != device->backend) {
@@ -10643,13 +10587,6 @@ static hcq_result hcqi_graph_enter(hcq_queue *q) {
     return HCQ_OK;
 }
 
-/* The recording is not what was planned any more. */
-static hcq_result hcqi_graph_changed(hcq_queue *q) {
-    q->generation++;
-    q->bound = NULL;
-    return hcqi_leave_with(HCQ_OK);
-}
-
 static const char *hcqi_input_check(const hcq_queue *q, uint32_t number, const hcq_device *dev,
                                     uint64_t size, hcq_result *why) {
     *why = HCQ_ERROR_INVALID;
@@ -10670,7 +10607,8 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
     hcq_buffer b;
     hcq_result why;
     memset(&b, 0, sizeof b);
-    if (hcqi_record_enter(graph, 0, 0) != HCQ_OK) { return b; }
+    if (hcqi_queue_check(graph) != HCQ_OK || graph->sticky != HCQ_OK) { return b; }
+    hcqi_enter();
     if (device == NULL) { device = graph->dev; }
     const char *bad = hcqi_input_check(graph, number, device, size, &why);
     if (bad != NULL) {
@@ -10708,9 +10646,9 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     }
     hcqi_empty *e = &g->empties[g->empty_count];
     memset(e, 0, sizeof *e);
-    e->dev = device;
-    e->serial = device->serial;
-    e->size = size;
+    e->is.dev = device;
+    e->is.serial = device->serial;
+    e->is.size = size;
     e->flags = flags;
     *buffer = hcqi_placeholder_make(HCQ_MAX_INPUTS + g->empty_count++, device, size);
     g->empties_missing++;
@@ -10768,7 +10706,7 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffe
     t->size = buffer.size;
     if (op.a != NULL) { op.a->names++; }
     graph->metas[index].stated = ++g->stated_count;
-    return hcqi_graph_changed(graph);
+    return hcqi_queue_changed(graph);
 }
 
 HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t after) {
@@ -10786,7 +10724,7 @@ HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t a
     o->after = after;
     o->next = graph->metas[after].orders;
     graph->metas[after].orders = g->order_count;
-    return hcqi_graph_changed(graph);
+    return hcqi_queue_changed(graph);
 }
 
 /* ========================================================================== */
@@ -10807,14 +10745,15 @@ static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
    memory is one base whoever allocated it, so that imports meet. */
 static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocation *a,
                            uint64_t address, uint64_t size) {
-    t->dev = a == NULL ? NULL : a->dev;
     if (a == NULL) {
-        uint64_t whole = hcqi_placeholder_size(q, address, &t->dev);
+        const hcqi_input *in = hcqi_placeholder_find(q, address);
+        t->dev = in->dev;
         t->base = hcqi_placeholder_number(address);
         t->first = hcqi_placeholder_offset(address);
-        t->end = size == 0 ? whole : t->first + size;
+        t->end = size == 0 ? in->size : t->first + size;
         return;
     }
+    t->dev = a->dev;
     uint64_t offset = address - a->memory.address;
     uint64_t start = a->memory.host != NULL ? (uint64_t)(uintptr_t)a->memory.host
                                             : a->memory.address;
@@ -11545,7 +11484,7 @@ static hcq_result hcqi_graph_empties(hcq_queue *q) {
     for (uint32_t i = 0; g->empties_missing != 0 && i < g->empty_count; i++) {
         hcqi_empty *e = &g->empties[i];
         if (e->a != NULL) { continue; }
-        hcq_result r = hcqi_alloc(e->dev, e->size, e->flags, 0, 0, &e->buffer);
+        hcq_result r = hcqi_alloc(e->is.dev, e->is.size, e->flags, 0, 0, &e->buffer);
         if (r != HCQ_OK) { return r; }
         e->a = hcqi_buffer_find(&e->buffer, &r);
         e->a->names++;
@@ -12169,7 +12108,7 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
     if (out < 0) { return (hcq_result)out; }
     hcqi_enter();
     step->packets[0].index = i; /* for messages and profiles; there is room in metas */
-    step->metas[i].label = step->metas[0].label;
+    step->metas[i] = step->metas[0];
     for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
         hcq_result why;
         uint64_t address;
@@ -12482,7 +12421,7 @@ HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program
 static const char *hcqi_kernargs_check(const hcq_program *p, const hcq_buffer *buffers,
                                        uint32_t buffer_count, const uint64_t *values,
                                        uint32_t value_count, const void *block, size_t size) {
-    uint32_t wanted = hcqi_program_buffers(p);
+    uint32_t wanted = hcqi_program_buffers(p, p->info.arg_count);
     if (buffer_count != wanted) { return "buffer_count"; }
     if (value_count != p->info.arg_count - wanted) { return "value_count"; }
     if (buffer_count != 0 && buffers == NULL) { return "buffers"; }
