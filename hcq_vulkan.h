@@ -570,11 +570,10 @@ typedef struct hcqi_vk_device {
     hcq_vulkan_lock_fn lock_fn;
     void *lock_user;
     uint32_t flags, version;
-    uint32_t physical_type;            /* VkPhysicalDeviceType */
     uint32_t subgroups;                /* VkSubgroupFeatureFlags of compute shaders */
     int drained;
-    char name[96], driver_text[256];
-    VkPhysicalDeviceLimits limits;
+    char driver_text[256];
+    VkPhysicalDeviceProperties is;
     uint64_t max_allocation, max_buffer, import_align;
     uint32_t needs;                    /* HCQI_VK_NEEDS_* that there are */
     int has_sync2, has_import, has_push_sets, has_late_binding, has_names, has_clock;
@@ -584,7 +583,9 @@ typedef struct hcqi_vk_device {
 
     uint32_t stamp_bits;               /* that all families have, 0: times are the host's */
     hcqi_vk_family families[HCQI_VK_FAMILIES];
-    uint32_t family_count, family_total; /* in use; of the physical device */
+    uint32_t family_count;
+    VkQueueFamilyProperties all_families[HCQI_VK_ALL_FAMILIES]; /* of the physical device */
+    uint32_t family_total;
     hcqi_vk_family *family_of[2];      /* of compute and copy lanes */
     hcqi_vk_queue queues[HCQI_VK_QUEUES];
     uint32_t queue_count;
@@ -1555,10 +1556,6 @@ static int hcqi_vk_bindings_check(hcqi_vk_module *m) {
     uint32_t count = 0, uniform = shader->uniform;
     while (count < 32 && m->bindings >> count & 1) { count++; }
     shader->buffers = count;
-    if (uniform < 32 && m->bindings >> uniform) {
-        return hcqi_vk_say(m, "the uniform block has binding %u, before storage buffers; wanted is "
-                              "the one after them", (unsigned)uniform);
-    }
     if (count < 32 && m->bindings >> count) {
         return hcqi_vk_say(m, "set 0 has no storage buffer at binding %u and has some after it; "
                               "wanted are bindings without a hole", (unsigned)count);
@@ -1665,9 +1662,10 @@ static hcq_result hcqi_vk_quiet(hcqi_vk_device *d, VkResult r) {
 }
 
 static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call) {
-    if (r == VK_SUCCESS) { return HCQ_OK; }
-    hcq_backend_log(d->device, hcqi_vk_result(r), "%s: %s", call, hcqi_vk_text(r));
-    return hcqi_vk_quiet(d, r);
+    hcq_result result = hcqi_vk_quiet(d, r);
+    if (result == HCQ_OK) { return HCQ_OK; }
+    hcq_backend_log(d->device, result, "%s: %s", call, hcqi_vk_text(r));
+    return result;
 }
 
 /* Calls a function of the device's. */
@@ -1802,16 +1800,13 @@ static void hcqi_vk_range_unlist(hcqi_vk_device *d, const hcqi_vk_range *r) {
     memmove(&d->ranges[at - 1], &d->ranges[at], (d->range_count - (at - 1)) * sizeof *d->ranges);
 }
 
-static void hcqi_vk_block_unlist(hcqi_vk_device *d, const hcqi_vk_block *b) {
+static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
     uint32_t at = 0;
     while (at < d->block_count && d->blocks[at] != b) { at++; }
-    if (at == d->block_count) { return; }
-    d->blocks[at] = d->blocks[--d->block_count];
-    d->block_bytes -= b->size;
-}
-
-static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
-    hcqi_vk_block_unlist(d, b);
+    if (at < d->block_count) { /* it was complete */
+        d->blocks[at] = d->blocks[--d->block_count];
+        d->block_bytes -= b->size;
+    }
     if (b->imported && b->ranges && b->ranges->block) {
         hcqi_vk_range_unlist(d, b->ranges);
         d->imported_blocks--;
@@ -1874,7 +1869,7 @@ static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type
                         ? "device local" : "host",
                     (unsigned long long)d->memory.memoryHeaps[heap].size,
                     (unsigned long long)d->heap_used[heap], d->block_count, budget,
-                    d->limits.maxMemoryAllocationCount);
+                    d->is.limits.maxMemoryAllocationCount);
 }
 
 /* Memory for the block's buffer; `pointer`: memory of the host to be used. */
@@ -1909,7 +1904,8 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
     b->address = d->api.GetBufferDeviceAddress(d->handle, &info);
     VkMemoryPropertyFlags flags = d->memory.memoryTypes[b->type].propertyFlags;
     if (!b->imported && (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0) {
-        hcq_result r = HCQI_VK_TRY(d, MapMemory, (d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host));
+        hcq_result r =
+            HCQI_VK_TRY(d, MapMemory, (d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host));
         if (r != HCQ_OK) { return r; }
         b->host = (uint8_t *)host;
     }
@@ -2160,8 +2156,14 @@ static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memor
     return HCQ_OK;
 }
 
-static hcqi_vk_block **hcqi_vk_import_bucket(hcqi_vk_device *d, const void *key) {
-    return &d->imports[((uintptr_t)key >> 6 ^ (uintptr_t)key >> 14) % HCQI_VK_BUCKETS];
+/* Where the import of another device's memory is linked, or will be. */
+static hcqi_vk_block **hcqi_vk_import_find(hcqi_vk_device *d, const hcq_memory *memory) {
+    uintptr_t key = (uintptr_t)memory->host;
+    hcqi_vk_block **link = &d->imports[(key >> 6 ^ key >> 14) % HCQI_VK_BUCKETS];
+    while (*link && ((*link)->key != memory->host || (*link)->key_size != memory->size)) {
+        link = &(*link)->next_import;
+    }
+    return link;
 }
 
 static const hcq_backend *hcqi_vk_backend(void);
@@ -2179,13 +2181,11 @@ static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backen
     int visible = memory ? memory->host != NULL : hcqi_vk_is_visible(owner_backend, owner_self);
     if (!d->has_import || !visible) { return HCQ_ERROR_UNSUPPORTED; }
     if (!memory) { return HCQ_OK; }
-    hcqi_vk_block **bucket = hcqi_vk_import_bucket(d, memory->host), *b = *bucket;
-    while (b && (b->key != memory->host || b->key_size != memory->size)) { b = b->next_import; }
+    hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
     if (!b) {
         hcq_result r = hcqi_vk_import_pages(d, memory->host, memory->size, &b);
         if (r != HCQ_OK) { return r; }
-        b->next_import = *bucket;
-        *bucket = b;
+        *link = b;
     }
     *address = b->address + (uint64_t)((uint8_t *)memory->host - b->host);
     return HCQ_OK;
@@ -2194,13 +2194,9 @@ static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backen
 static void hcqi_vk_unmap(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                           const hcq_memory *memory) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_block **link = hcqi_vk_import_bucket(d, memory->host);
+    hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
     (void)owner_backend;
     (void)owner_self;
-    while (*link && ((*link)->key != memory->host || (*link)->key_size != memory->size)) {
-        link = &(*link)->next_import;
-    }
-    hcqi_vk_block *b = *link;
     if (!b) { return; }
     *link = b->next_import;
     hcqi_vk_block_free(d, b);
@@ -2278,7 +2274,7 @@ static int hcqi_vk_program_fits(const hcqi_vk_program *p, hcqi_vk_module *m) {
 static int hcqi_vk_program_able(const hcqi_vk_program *p, hcqi_vk_module *m) {
     const hcqi_vk_device *d = p->d;
     const hcqi_vk_shader *s = &p->shader;
-    const VkPhysicalDeviceLimits *most = &d->limits;
+    const VkPhysicalDeviceLimits *most = &d->is.limits;
     if (s->needs & ~d->needs) {
         return hcqi_vk_say(m, "the module needs %s, which the device has not",
                            hcqi_vk_needs_text(s->needs & ~d->needs));
@@ -2365,17 +2361,23 @@ static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const hcq_code *code
     return HCQ_OK;
 }
 
+/* The first dimension whose size is given by the same constant as that of `i`. */
+static uint32_t hcqi_vk_twin(const hcqi_vk_shader *s, uint32_t i) {
+    uint32_t k = 0;
+    while (s->spec_id[k] != s->spec_id[i]) { k++; }
+    return k;
+}
+
 static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *made) {
     hcqi_vk_device *d = p->d;
     VkSpecializationMapEntry entries[3];
     VkSpecializationInfo special;
     memset(&special, 0, sizeof special);
     for (uint32_t i = 0; i < 3; i++) {
-        const uint32_t *ids = p->shader.spec_id;
-        int again = (i > 0 && ids[i] == ids[0]) || (i > 1 && ids[i] == ids[1]);
-        if (ids[i] == UINT32_MAX || again) { continue; }
+        uint32_t id = p->shader.spec_id[i];
+        if (id == UINT32_MAX || hcqi_vk_twin(&p->shader, i) != i) { continue; }
         VkSpecializationMapEntry *e = &entries[special.mapEntryCount++];
-        e->constantID = p->shader.spec_id[i];
+        e->constantID = id;
         e->offset = 4 * i;
         e->size = 4;
     }
@@ -2390,8 +2392,9 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     info.stage.pName = p->entry;
     info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
     info.layout = p->layout;
-    VkResult r = d->api.CreateComputePipelines(d->handle, d->cache, 1, &info, NULL, &made->handle);
-    if (r != VK_SUCCESS) { return hcqi_vk_check(d, r, "vkCreateComputePipelines"); }
+    hcq_result r = HCQI_VK_TRY(d, CreateComputePipelines,
+                               (d->handle, d->cache, 1, &info, NULL, &made->handle));
+    if (r != HCQ_OK) { return r; }
     d->pipelines++;
     hcqi_vk_name(d, VK_OBJECT_TYPE_PIPELINE, HCQI_VK_ID(made->handle), "program", p->info.label);
     return HCQ_OK;
@@ -2460,11 +2463,6 @@ static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code)
     return r;
 }
 
-static int hcqi_vk_block_is_fixed(const hcqi_vk_shader *s) {
-    return s->spec_id[0] == UINT32_MAX && s->spec_id[1] == UINT32_MAX &&
-           s->spec_id[2] == UINT32_MAX;
-}
-
 static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *desc,
                                          const hcq_program_info *info, void **code) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
@@ -2477,7 +2475,9 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
     if (r == HCQ_OK) { r = hcqi_vk_layout(p); }
     if (r == HCQ_OK) { r = hcqi_vk_module_create(p, &desc->spirv); }
-    if (r == HCQ_OK && hcqi_vk_block_is_fixed(&p->shader)) { /* its errors come early */
+    const uint32_t *ids = p->shader.spec_id;
+    int fixed = (ids[0] & ids[1] & ids[2]) == UINT32_MAX;
+    if (r == HCQ_OK && fixed) { /* its errors come early */
         r = hcqi_vk_pipeline_get(p, p->shader.block, &first);
     }
     if (r != HCQ_OK) {
@@ -2492,14 +2492,12 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     const hcqi_vk_program *p = (const hcqi_vk_program *)code;
     const hcqi_vk_shader *s = &p->shader;
-    const uint32_t *most = d->limits.maxComputeWorkGroupSize;
+    const uint32_t *most = d->is.limits.maxComputeWorkGroupSize;
     uint64_t all = (uint64_t)block[0] * block[1];
     all = all > UINT32_MAX || block[2] > UINT32_MAX ? UINT64_MAX : all * block[2];
     for (uint32_t i = 0; i < 3; i++) {
-        uint32_t twin = i > 0 && s->spec_id[i] == s->spec_id[0] ? 0 : i;
-        if (i > 1 && s->spec_id[i] == s->spec_id[1]) { twin = 1; }
-        if (s->spec_id[i] != UINT32_MAX && block[i] == block[twin]) { continue; }
-        if (s->spec_id[i] == UINT32_MAX && block[i] == s->block[i]) { continue; }
+        int fixed = s->spec_id[i] == UINT32_MAX;
+        if (block[i] == (fixed ? s->block[i] : block[hcqi_vk_twin(s, i)])) { continue; }
         hcq_backend_log(d->device, HCQ_ERROR_INVALID,
                         "program '%s': its blocks are %ux%ux%u (specialized: equal sizes), "
                         "fixed in the shader",
@@ -2507,13 +2505,13 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
         return HCQ_ERROR_INVALID;
     }
     if (block[0] <= most[0] && block[1] <= most[1] && block[2] <= most[2] &&
-        all <= d->limits.maxComputeWorkGroupInvocations) {
+        all <= d->is.limits.maxComputeWorkGroupInvocations) {
         return HCQ_OK;
     }
     hcq_backend_log(d->device, HCQ_ERROR_INVALID,
                     "program '%s': the device's blocks are up to %ux%ux%u, %u threads in all",
                     p->info.label, most[0], most[1], most[2],
-                    d->limits.maxComputeWorkGroupInvocations);
+                    d->is.limits.maxComputeWorkGroupInvocations);
     return HCQ_ERROR_INVALID;
 }
 
@@ -2680,7 +2678,7 @@ static hcq_result hcqi_vk_record_fill(hcqi_vk_recorder *rec, const hcq_packet *p
 static hcq_result hcqi_vk_bindings_find(hcqi_vk_device *d, const hcqi_vk_list *list,
                                         const hcqi_vk_program *p, const uint8_t *block,
                                         VkDescriptorBufferInfo *infos) {
-    uint64_t align = d->limits.minStorageBufferOffsetAlignment;
+    uint64_t align = d->is.limits.minStorageBufferOffsetAlignment;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->info.arg_count; i++) {
         uint64_t address;
@@ -2696,7 +2694,7 @@ static hcq_result hcqi_vk_bindings_find(hcqi_vk_device *d, const hcqi_vk_list *l
             return HCQ_ERROR_INVALID;
         }
         uint64_t range = at->asked - (offset - at->offset);
-        uint64_t most = d->limits.maxStorageBufferRange & ~3u;
+        uint64_t most = d->is.limits.maxStorageBufferRange & ~3u;
         infos[n].buffer = at->block->buffer;
         infos[n].offset = offset;
         infos[n++].range = range > most ? most : range;
@@ -2766,7 +2764,7 @@ static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_p
 }
 
 static int hcqi_vk_grid_fits(const hcqi_vk_device *d, const uint32_t grid[3]) {
-    const uint32_t *most = d->limits.maxComputeWorkGroupCount;
+    const uint32_t *most = d->is.limits.maxComputeWorkGroupCount;
     return HCQ_GRID_IS_EMPTY(grid) ||
            (grid[0] <= most[0] && grid[1] <= most[1] && grid[2] <= most[2]);
 }
@@ -2781,7 +2779,7 @@ static void hcqi_vk_grid_write(const hcqi_vk_list *list, const hcqi_vk_command *
 /* Can a grid run that one dispatch cannot? */
 static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t grid[3]) {
     const hcqi_vk_device *d = p->d;
-    const uint32_t *most = d->limits.maxComputeWorkGroupCount;
+    const uint32_t *most = d->is.limits.maxComputeWorkGroupCount;
     uint64_t parts = 1;
     if (p->shader.base == UINT32_MAX) {
         hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "exec of '%s': a grid of %ux%ux%u, the "
@@ -2811,7 +2809,7 @@ static void hcqi_vk_record_base(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
 /* One dispatch, or as many as the device's limits make of the grid. */
 static void hcqi_vk_record_grid(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
                                 const uint32_t grid[3]) {
-    const uint32_t *most = rec->d->limits.maxComputeWorkGroupCount;
+    const uint32_t *most = rec->d->is.limits.maxComputeWorkGroupCount;
     uint32_t base[3] = {0, 0, 0}, size[3], axis = 0;
     while (axis < 3) {
         for (uint32_t i = 0; i < 3; i++) {
@@ -4056,7 +4054,7 @@ static uint64_t hcqi_vk_mask(uint32_t bits) {
 static uint64_t hcqi_vk_extend(const hcqi_vk_device *d, const hcqi_vk_moment *m, uint32_t bits,
                                uint64_t raw, uint64_t host_ns) {
     if (bits >= 64) { return raw; }
-    double period = (double)d->limits.timestampPeriod;
+    double period = (double)d->is.limits.timestampPeriod;
     double passed = (double)(int64_t)(host_ns - m->host_ns) / period;
     uint64_t slack = (uint64_t)(1e9 / period), mask = hcqi_vk_mask(bits);
     if (slack > mask / 4) { slack = mask / 4; }
@@ -4065,7 +4063,7 @@ static uint64_t hcqi_vk_extend(const hcqi_vk_device *d, const hcqi_vk_moment *m,
 }
 
 static uint64_t hcqi_vk_ticks_ns(const hcqi_vk_device *d, uint64_t ticks) {
-    double period = (double)d->limits.timestampPeriod;
+    double period = (double)d->is.limits.timestampPeriod;
     return period == 1.0 ? ticks : (uint64_t)((double)ticks * period);
 }
 
@@ -4100,19 +4098,17 @@ static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk
     if (r != HCQ_OK) { return r; }
     d->api.CmdResetQueryPool(d->now_commands, d->now_queries, 0, 1);
     d->api.CmdWriteTimestamp(d->now_commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
-    VkResult ended = d->api.EndCommandBuffer(d->now_commands);
-    if (ended != VK_SUCCESS) { return hcqi_vk_quiet(d, ended); }
+    r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(d->now_commands));
     uint64_t before = hcq_sys_now_ns();
-    r = hcqi_vk_now_submit(d, &d->now_commands);
+    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &d->now_commands); }
     if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
     uint64_t after = hcq_sys_now_ns();
+    m->host_ns = before + (after - before) / 2;
+    m->error_ns = (after - before) / 2 + 1;
     if (r != HCQ_OK) { return r; }
     VkResult got = d->api.GetQueryPoolResults(d->handle, d->now_queries, 0, 1, 8, raw, 8,
                                               VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
-    if (got != VK_SUCCESS) { return hcqi_vk_quiet(d, got); }
-    m->host_ns = before + (after - before) / 2;
-    m->error_ns = (after - before) / 2 + 1;
-    return HCQ_OK;
+    return hcqi_vk_quiet(d, got);
 }
 
 /* Reads both clocks into d->moment; the tighter one of a few tries. */
@@ -4130,8 +4126,10 @@ static hcq_result hcqi_vk_sample(hcqi_vk_device *d, int tries, uint64_t timeout_
         best_raw = raw & hcqi_vk_mask(bits);
     }
     if (best.error_ns == UINT64_MAX) { return r; }
-    best.ticks = d->moment.host_ns == 0 ? best_raw
-                                        : hcqi_vk_extend(d, &d->moment, bits, best_raw, best.host_ns);
+    best.ticks = best_raw;
+    if (d->moment.host_ns != 0) {
+        best.ticks = hcqi_vk_extend(d, &d->moment, bits, best_raw, best.host_ns);
+    }
     d->moment = best;
     return HCQ_OK;
 }
@@ -4192,12 +4190,11 @@ static const char *hcqi_vk_functions(const hcqi_vk_driver *v, VkDevice device,
 }
 
 static hcq_result hcqi_vk_instance_functions(hcqi_vk_driver *v) {
-    if (!hcqi_vk_functions(v, NULL, hcqi_vk_instance_names, HCQI_VK_COUNT(hcqi_vk_instance_names),
-                           HCQI_VK_INSTANCE_NEEDED, &v->api)) {
-        return HCQ_OK;
-    }
-    v->failure = "the instance lacks functions of Vulkan 1.2";
-    return HCQ_ERROR_NO_DEVICE;
+    int all = !hcqi_vk_functions(v, NULL, hcqi_vk_instance_names,
+                                 HCQI_VK_COUNT(hcqi_vk_instance_names), HCQI_VK_INSTANCE_NEEDED,
+                                 &v->api);
+    v->failure = all ? NULL : "the instance lacks functions of Vulkan 1.2";
+    return all ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
 }
 
 /* Finds the loader's one function. */
@@ -4226,47 +4223,31 @@ static hcq_result hcqi_vk_library_open(hcqi_vk_driver *v) {
     return v->loader ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
 }
 
-/* The extensions there are. A list of 260 bytes each is too large for a stack. */
-typedef struct hcqi_vk_known {
-    VkExtensionProperties *list;       /* NULL: lent, an engine's */
-    const char *const *lent;
-    uint32_t count, room;
-} hcqi_vk_known;
-
-/* Of a device, or of the loader's instances where `physical` is NULL. */
-static VkResult hcqi_vk_known_ask(const hcqi_vk_driver *v, const hcqi_vk_global_api *global,
-                                  VkPhysicalDevice physical, uint32_t *count,
-                                  VkExtensionProperties *list) {
-    return physical ? v->api.EnumerateDeviceExtensionProperties(physical, NULL, count, list)
-                    : global->EnumerateInstanceExtensionProperties(NULL, count, list);
-}
-
-/* A driver that cannot tell has none. */
-static hcq_result hcqi_vk_known_open(const hcqi_vk_driver *v, const hcqi_vk_global_api *global,
-                                     VkPhysicalDevice physical, hcqi_vk_known *known) {
-    memset(known, 0, sizeof *known);
-    VkResult r = hcqi_vk_known_ask(v, global, physical, &known->room, NULL);
-    if (r < VK_SUCCESS || known->room == 0) { return HCQ_OK; }
-    size_t bytes = known->room * sizeof *known->list;
-    known->list = (VkExtensionProperties *)v->memory->alloc_fn(v->memory->user, bytes, 16);
-    if (!known->list) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    known->count = known->room;
-    r = hcqi_vk_known_ask(v, global, physical, &known->count, known->list);
-    if (r < VK_SUCCESS) { known->count = 0; }
-    return HCQ_OK;
-}
-
-static void hcqi_vk_known_close(const hcqi_vk_driver *v, hcqi_vk_known *known) {
-    if (!known->list) { return; }
-    v->memory->free_fn(v->memory->user, known->list, known->room * sizeof *known->list);
-}
-
-static int hcqi_vk_knows(const hcqi_vk_known *known, const char *name) {
-    for (uint32_t i = 0; i < known->count; i++) {
-        const char *has = known->list ? known->list[i].extensionName : known->lent[i];
-        if (strcmp(has, name) == 0) { return 1; }
+/* Which of `names` there are, as bits: of a device's extensions, or of the loader's where
+   `physical` is NULL. A driver that cannot tell has none. */
+static hcq_result hcqi_vk_extensions_ask(const hcqi_vk_driver *v, const hcqi_vk_global_api *global,
+                                         VkPhysicalDevice physical, const char *const *names,
+                                         uint32_t name_count, uint32_t *found) {
+    VkExtensionProperties *list = NULL; /* of 260 bytes each: too large for a stack */
+    uint32_t count = 0;
+    size_t bytes = 0;
+    for (*found = 0;;) {
+        VkResult r = physical
+                         ? v->api.EnumerateDeviceExtensionProperties(physical, NULL, &count, list)
+                         : global->EnumerateInstanceExtensionProperties(NULL, &count, list);
+        if (r < VK_SUCCESS) { count = 0; }
+        if (list || count == 0) { break; }
+        bytes = count * sizeof *list;
+        list = (VkExtensionProperties *)v->memory->alloc_fn(v->memory->user, bytes, 16);
+        if (!list) { return HCQ_ERROR_OUT_OF_MEMORY; }
     }
-    return 0;
+    for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t i = 0; i < name_count; i++) {
+            if (strcmp(list[k].extensionName, names[i]) == 0) { *found |= 1u << i; }
+        }
+    }
+    if (list) { v->memory->free_fn(v->memory->user, list, bytes); }
+    return HCQ_OK;
 }
 
 /* Is there a message that nobody has logged? */
@@ -4325,30 +4306,30 @@ static uint32_t hcqi_vk_creating;
 /* An instance, for `d` alone if it wants validation. Texts are constant. */
 static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     hcqi_vk_global_api api;
-    hcqi_vk_known known;
-    const char *extensions[4], *layer = "VK_LAYER_KHRONOS_validation";
-    uint32_t count = 0, layer_extensions = 0;
-    VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+    const char *wanted[] = { VK_EXT_DEBUG_UTILS_EXTENSION_NAME, "VK_KHR_portability_enumeration" };
+    const char *extensions[2], *layer = "VK_LAYER_KHRONOS_validation";
+    uint32_t count = 0, layer_extensions = 0, found;
+    VkValidationFeatureEnableEXT enable =
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     v->failure = "the loader lacks functions of Vulkan 1.1";
     if (hcqi_vk_functions(v, NULL, hcqi_vk_global_names, HCQI_VK_COUNT(hcqi_vk_global_names),
                           HCQI_VK_COUNT(hcqi_vk_global_names), &api)) {
         return HCQ_ERROR_NO_DEVICE;
     }
     if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
-    if (hcqi_vk_known_open(v, &api, NULL, &known) != HCQ_OK) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_result result = hcqi_vk_extensions_ask(v, &api, NULL, wanted, 2, &found);
+    if (result != HCQ_OK) { return result; }
     HCQI_VK_STRUCT(VkApplicationInfo, app, VK_STRUCTURE_TYPE_APPLICATION_INFO);
     HCQI_VK_STRUCT(VkValidationFeaturesEXT, features, VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT);
     HCQI_VK_STRUCT(VkInstanceCreateInfo, info, VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
     app.pEngineName = "hcq";
     app.apiVersion = v->version < VK_API_VERSION_1_3 ? v->version : VK_API_VERSION_1_3;
     info.pApplicationInfo = &app;
-    v->has_names = hcqi_vk_knows(&known, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-    if (v->has_names) { extensions[count++] = VK_EXT_DEBUG_UTILS_EXTENSION_NAME; }
-    if (hcqi_vk_knows(&known, "VK_KHR_portability_enumeration")) {
-        extensions[count++] = "VK_KHR_portability_enumeration";
-        info.flags = 1; /* VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR */
+    v->has_names = found & 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (found >> i & 1) { extensions[count++] = wanted[i]; }
     }
-    hcqi_vk_known_close(v, &known);
+    info.flags = found >> 1; /* VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR is 1 */
     if (d && api.EnumerateInstanceExtensionProperties(layer, &layer_extensions, NULL) ==
                  VK_SUCCESS) { /* the layer is there */
         features.enabledValidationFeatureCount = 1;
@@ -4363,12 +4344,10 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     hcqi_vk_lock(&hcqi_vk_creating);
     VkResult r = api.CreateInstance(&info, NULL, &v->instance);
     hcqi_vk_unlock(&hcqi_vk_creating);
-    v->failure = r == VK_SUCCESS ? NULL : hcqi_vk_text(r);
+    v->failure = hcqi_vk_text(r);
     if (r == VK_ERROR_INCOMPATIBLE_DRIVER) { v->failure = "Vulkan's loader finds no driver"; }
     if (r != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
-    hcq_result found = hcqi_vk_instance_functions(v);
-    if (found == HCQ_OK && d && d->validates) { hcqi_vk_messenger_open(v, d); }
-    return found;
+    return hcqi_vk_instance_functions(v);
 }
 
 /* Vulkan 1.2 with its two features that everything rests on, and a queue that
@@ -4531,90 +4510,68 @@ typedef struct hcqi_vk_features {
     VkPhysicalDeviceMaintenance4FeaturesKHR maintenance4;
 } hcqi_vk_features;
 
-static void hcqi_vk_features_chain(hcqi_vk_features *f, int sync2, int maintenance4) {
+static void hcqi_vk_features_chain(hcqi_vk_features *f, const hcqi_vk_device *d) {
     memset(f, 0, sizeof *f);
     f->all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     f->sync2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES_KHR;
     f->maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES_KHR;
-    void *next = NULL;
-    if (sync2) { next = &f->sync2; }
-    if (maintenance4) {
-        f->maintenance4.pNext = next;
-        next = &f->maintenance4;
-    }
-    f->v12.pNext = next;
-    f->v11.pNext = &f->v12;
     f->all.pNext = &f->v11;
+    f->v11.pNext = &f->v12;
+    if (d->has_sync2) { f->v12.pNext = &f->sync2; }
+    if (d->has_maintenance4) {
+        f->maintenance4.pNext = f->v12.pNext;
+        f->v12.pNext = &f->maintenance4;
+    }
 }
 
-/* Keeps what kernels may want; all else costs something or is nothing for us. */
-static void hcqi_vk_features_choose(hcqi_vk_features *f) {
-    hcqi_vk_features can = *f;
-    hcqi_vk_features_chain(f, can.v12.pNext == &f->sync2 || can.maintenance4.pNext == &f->sync2,
-                           can.v12.pNext == &f->maintenance4);
-#define HCQI_VK_WANT(name, capability, where, feature) f->where.feature = can.where.feature;
+/* What kernels may want of what there is; all else costs something or is nothing for us. */
+static void hcqi_vk_features_choose(hcqi_vk_features *f, const hcqi_vk_features *can) {
+#define HCQI_VK_WANT(name, capability, where, feature) f->where.feature = can->where.feature;
     HCQI_VK_ABILITIES(HCQI_VK_WANT)
+    HCQI_VK_WANT(LAYOUT, 0, v12, scalarBlockLayout)
+    HCQI_VK_WANT(LAYOUT, 0, v12, uniformBufferStandardLayout)
+    HCQI_VK_WANT(SUBGROUPS, 0, v12, shaderSubgroupExtendedTypes)
+    HCQI_VK_WANT(LATE, 0, v12, descriptorBindingStorageBufferUpdateAfterBind)
+    HCQI_VK_WANT(RESET, 0, v12, hostQueryReset)
+    HCQI_VK_WANT(SYNC2, 0, sync2, synchronization2)
 #undef HCQI_VK_WANT
-    f->v12.scalarBlockLayout = can.v12.scalarBlockLayout;
-    f->v12.uniformBufferStandardLayout = can.v12.uniformBufferStandardLayout;
-    f->v12.shaderSubgroupExtendedTypes = can.v12.shaderSubgroupExtendedTypes;
-    f->v12.descriptorBindingStorageBufferUpdateAfterBind =
-        can.v12.descriptorBindingStorageBufferUpdateAfterBind;
-    f->v12.hostQueryReset = can.v12.hostQueryReset;
     f->v12.timelineSemaphore = VK_TRUE;
     f->v12.bufferDeviceAddress = VK_TRUE;
-    f->sync2.synchronization2 = can.sync2.synchronization2;
 }
 
-/* Features that an engine may have asked for one by one. */
-static void hcqi_vk_features_one(hcqi_vk_features *f, const VkBaseInStructure *s) {
-    const void *p = s;
-    switch ((int)s->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES: {
-        const VkPhysicalDevice16BitStorageFeatures *t =
-            (const VkPhysicalDevice16BitStorageFeatures *)p;
-        f->v11.storageBuffer16BitAccess = t->storageBuffer16BitAccess;
-        f->v11.uniformAndStorageBuffer16BitAccess = t->uniformAndStorageBuffer16BitAccess;
-        f->v11.storagePushConstant16 = t->storagePushConstant16;
-        break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES: {
-        const VkPhysicalDevice8BitStorageFeatures *t =
-            (const VkPhysicalDevice8BitStorageFeatures *)p;
-        f->v12.storageBuffer8BitAccess = t->storageBuffer8BitAccess;
-        f->v12.uniformAndStorageBuffer8BitAccess = t->uniformAndStorageBuffer8BitAccess;
-        f->v12.storagePushConstant8 = t->storagePushConstant8;
-        break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
-        f->v12.shaderFloat16 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)p)->shaderFloat16;
-        f->v12.shaderInt8 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)p)->shaderInt8;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_INT64_FEATURES:
-        f->v12.shaderBufferInt64Atomics =
-            ((const VkPhysicalDeviceShaderAtomicInt64Features *)p)->shaderBufferInt64Atomics;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES:
-        f->v12.descriptorBindingStorageBufferUpdateAfterBind =
-            ((const VkPhysicalDeviceDescriptorIndexingFeatures *)p)
-                ->descriptorBindingStorageBufferUpdateAfterBind;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES:
-        f->v12.hostQueryReset = ((const VkPhysicalDeviceHostQueryResetFeatures *)p)->hostQueryReset;
-        break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES_KHR:
-        f->maintenance4.maintenance4 =
-            ((const VkPhysicalDeviceMaintenance4FeaturesKHR *)p)->maintenance4;
-        break;
-    default: break;
-    }
-}
+/* Features that an engine may have asked for in structures of their own: where one is there,
+   and here. */
+#define HCQI_VK_PARTS(X)                                                           \
+    X(16BIT_STORAGE, 16BitStorageFeatures, v11, storageBuffer16BitAccess)          \
+    X(16BIT_STORAGE, 16BitStorageFeatures, v11, uniformAndStorageBuffer16BitAccess) \
+    X(16BIT_STORAGE, 16BitStorageFeatures, v11, storagePushConstant16)             \
+    X(8BIT_STORAGE, 8BitStorageFeatures, v12, storageBuffer8BitAccess)             \
+    X(8BIT_STORAGE, 8BitStorageFeatures, v12, uniformAndStorageBuffer8BitAccess)   \
+    X(8BIT_STORAGE, 8BitStorageFeatures, v12, storagePushConstant8)                \
+    X(SHADER_FLOAT16_INT8, ShaderFloat16Int8Features, v12, shaderFloat16)          \
+    X(SHADER_FLOAT16_INT8, ShaderFloat16Int8Features, v12, shaderInt8)             \
+    X(SHADER_ATOMIC_INT64, ShaderAtomicInt64Features, v12, shaderBufferInt64Atomics) \
+    X(DESCRIPTOR_INDEXING, DescriptorIndexingFeatures, v12,                        \
+      descriptorBindingStorageBufferUpdateAfterBind)                               \
+    X(HOST_QUERY_RESET, HostQueryResetFeatures, v12, hostQueryReset)               \
+    X(SYNCHRONIZATION_2, Synchronization2FeaturesKHR, sync2, synchronization2)     \
+    X(MAINTENANCE_4, Maintenance4FeaturesKHR, maintenance4, maintenance4)          \
+    X(VULKAN_1_3, Vulkan13Features, sync2, synchronization2)                       \
+    X(VULKAN_1_3, Vulkan13Features, maintenance4, maintenance4)
+
+#define HCQI_VK_PART(s_type, type, where, feature)                                 \
+    { VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##s_type##_FEATURES,                       \
+      offsetof(VkPhysicalDevice##type, feature), offsetof(hcqi_vk_features, where.feature) },
+static const struct { int type; size_t from, to; } hcqi_vk_parts[] = {
+    HCQI_VK_PARTS(HCQI_VK_PART)
+};
 
 /* An engine's own list, gathered from whatever structures it used. */
-static void hcqi_vk_features_lent(hcqi_vk_features *f, const VkPhysicalDeviceFeatures2 *lent) {
-    hcqi_vk_features_chain(f, 1, 1);
+static void hcqi_vk_features_lent(hcqi_vk_features *f, const hcqi_vk_device *d,
+                                  const VkPhysicalDeviceFeatures2 *lent) {
+    hcqi_vk_features_chain(f, d);
     f->v12.timelineSemaphore = VK_TRUE;
     f->v12.bufferDeviceAddress = VK_TRUE;
     if (!lent) { return; }
@@ -4622,15 +4579,10 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const VkPhysicalDeviceFea
     for (const VkBaseInStructure *s = (const VkBaseInStructure *)lent->pNext; s; s = s->pNext) {
         if (s->sType == f->v11.sType) { f->v11 = *(const VkPhysicalDeviceVulkan11Features *)s; }
         if (s->sType == f->v12.sType) { f->v12 = *(const VkPhysicalDeviceVulkan12Features *)s; }
-        if (s->sType == f->sync2.sType) {
-            f->sync2 = *(const VkPhysicalDeviceSynchronization2FeaturesKHR *)s;
-        }
-        hcqi_vk_features_one(f, s);
-        if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES) {
-            f->sync2.synchronization2 =
-                ((const VkPhysicalDeviceVulkan13Features *)s)->synchronization2;
-            f->maintenance4.maintenance4 =
-                ((const VkPhysicalDeviceVulkan13Features *)s)->maintenance4;
+        for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_parts); i++) {
+            if (hcqi_vk_parts[i].type != (int)s->sType) { continue; }
+            memcpy((char *)f + hcqi_vk_parts[i].to, (const char *)s + hcqi_vk_parts[i].from,
+                   sizeof(VkBool32));
         }
     }
 }
@@ -4642,11 +4594,12 @@ static void hcqi_vk_abilities_read(hcqi_vk_device *d, const hcqi_vk_features *f)
 #undef HCQI_VK_HAS
 }
 
-/* Extensions that are used where they are; `names` gets those to be enabled. */
-static uint32_t hcqi_vk_extensions(hcqi_vk_device *d, const hcqi_vk_known *known,
-                                   const char **names) {
-    uint32_t count = 0;
-    const struct { const char *name; uint32_t off; int *has; } table[] = {
+/* Extensions that are used where they are, or where an engine says so; `names` gets those to
+   be enabled. */
+static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_desc *lent,
+                                     const char **names, uint32_t *count) {
+    enum { ROWS = 7 };
+    const struct { const char *name; uint32_t off; int *has; } table[ROWS] = {
         { VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, HCQ_VULKAN_NO_SYNC2, &d->has_sync2 },
         { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, HCQ_VULKAN_NO_IMPORT, &d->has_import },
         { VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, HCQ_VULKAN_NO_PUSH_SETS, &d->has_push_sets },
@@ -4655,25 +4608,35 @@ static uint32_t hcqi_vk_extensions(hcqi_vk_device *d, const hcqi_vk_known *known
         { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0, &d->has_budget },
         { "VK_KHR_portability_subset", 0, NULL },
     };
-    for (size_t i = 0; i < HCQI_VK_COUNT(table); i++) {
-        if ((d->flags & table[i].off) || !hcqi_vk_knows(known, table[i].name)) { continue; }
-        if (table[i].has) { *table[i].has = 1; }
-        names[count++] = table[i].name;
+    uint32_t found = 0;
+    hcq_result r = HCQ_OK;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        names[i] = table[i].name;
+        for (uint32_t k = 0; lent && k < lent->extension_count; k++) {
+            if (strcmp(lent->extensions[k], names[i]) == 0) { found |= 1u << i; }
+        }
     }
-    return count;
+    if (!lent) { r = hcqi_vk_extensions_ask(d->driver, NULL, d->physical, names, ROWS, &found); }
+    *count = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        if ((d->flags & table[i].off) || !(found >> i & 1)) { continue; }
+        if (table[i].has) { *table[i].has = 1; }
+        names[(*count)++] = table[i].name;
+    }
+    return r;
 }
 
 /* Which queues there will be: compute lanes share family_of[0], copy lanes
    family_of[1]; where that is the same the copy lanes get queues of their own if
    there are enough. */
-static void hcqi_vk_plan_queues(hcqi_vk_device *d, const VkQueueFamilyProperties *families,
-                                uint32_t count, uint32_t wanted[HCQI_VK_FAMILIES]) {
+static void hcqi_vk_plan_queues(hcqi_vk_device *d, uint32_t wanted[HCQI_VK_FAMILIES]) {
     uint32_t compute = UINT32_MAX, copy = UINT32_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        int computes = (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0;
-        int graphics = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0;
+    for (uint32_t i = 0; i < d->family_total; i++) {
+        VkQueueFlags flags = d->all_families[i].queueFlags;
+        int computes = (flags & VK_QUEUE_COMPUTE_BIT) != 0;
+        int graphics = (flags & VK_QUEUE_GRAPHICS_BIT) != 0;
         if (computes && (compute == UINT32_MAX || !graphics)) { compute = i; }
-        if (hcqi_vk_is_copy_family(&families[i]) && copy == UINT32_MAX) { copy = i; }
+        if (hcqi_vk_is_copy_family(&d->all_families[i]) && copy == UINT32_MAX) { copy = i; }
     }
     int apart = copy != UINT32_MAX && d->copy_lanes != 0 && !(d->flags & HCQ_VULKAN_ONE_QUEUE);
     d->family_count = apart ? 2 : 1;
@@ -4684,20 +4647,9 @@ static void hcqi_vk_plan_queues(hcqi_vk_device *d, const VkQueueFamilyProperties
     wanted[0] = d->compute_lanes + (apart ? 0 : d->copy_lanes);
     wanted[1] = d->copy_lanes;
     for (uint32_t i = 0; i < d->family_count; i++) {
-        uint32_t most = families[d->families[i].index].queueCount;
+        uint32_t most = d->all_families[d->families[i].index].queueCount;
         if (d->flags & HCQ_VULKAN_ONE_QUEUE) { most = 1; }
         if (wanted[i] > most) { wanted[i] = most; }
-    }
-}
-
-static void hcqi_vk_queues_take(hcqi_vk_device *d, const uint32_t wanted[HCQI_VK_FAMILIES]) {
-    for (uint32_t f = 0; f < d->family_count; f++) {
-        for (uint32_t i = 0; i < wanted[f]; i++) {
-            hcqi_vk_queue *q = &d->queues[d->queue_count++];
-            q->family = &d->families[f];
-            q->index = i;
-            d->api.GetDeviceQueue(d->handle, d->families[f].index, i, &q->queue);
-        }
     }
 }
 
@@ -4712,21 +4664,18 @@ static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
 
 /* A VkDevice of our own, with its queues. */
 static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *features) {
-    hcqi_vk_known known;
-    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
+    hcqi_vk_features can;
     VkDeviceQueueCreateInfo queues[HCQI_VK_FAMILIES];
     const char *names[16];
     float priorities[HCQI_VK_QUEUES];
-    uint32_t count = 16, wanted[HCQI_VK_FAMILIES] = { 0, 0 };
-    hcq_result result = hcqi_vk_known_open(d->driver, NULL, d->physical, &known);
+    uint32_t name_count, wanted[HCQI_VK_FAMILIES] = { 0, 0 };
+    hcq_result result = hcqi_vk_extensions(d, NULL, names, &name_count);
     if (result != HCQ_OK) { return result; }
-    uint32_t name_count = hcqi_vk_extensions(d, &known, names);
-    hcqi_vk_known_close(d->driver, &known);
-    hcqi_vk_features_chain(features, d->has_sync2, d->has_maintenance4);
-    d->driver->api.GetPhysicalDeviceFeatures2(d->physical, &features->all);
-    hcqi_vk_features_choose(features);
-    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
-    hcqi_vk_plan_queues(d, families, count, wanted);
+    hcqi_vk_features_chain(&can, d);
+    d->driver->api.GetPhysicalDeviceFeatures2(d->physical, &can.all);
+    hcqi_vk_features_chain(features, d);
+    hcqi_vk_features_choose(features, &can);
+    hcqi_vk_plan_queues(d, wanted);
     for (uint32_t i = 0; i < HCQI_VK_QUEUES; i++) { priorities[i] = 1.0f; }
     memset(queues, 0, sizeof queues);
     for (uint32_t i = 0; i < d->family_count; i++) {
@@ -4742,10 +4691,18 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
     info.enabledExtensionCount = name_count;
     info.ppEnabledExtensionNames = names;
     VkResult r = d->driver->api.CreateDevice(d->physical, &info, NULL, &d->handle);
-    if (r != VK_SUCCESS) { return hcqi_vk_check(d, r, "vkCreateDevice"); }
-    result = hcqi_vk_device_functions(d);
-    if (result == HCQ_OK) { hcqi_vk_queues_take(d, wanted); }
-    return result;
+    result = hcqi_vk_check(d, r, "vkCreateDevice");
+    if (result == HCQ_OK) { result = hcqi_vk_device_functions(d); }
+    if (result != HCQ_OK) { return result; }
+    for (uint32_t f = 0; f < d->family_count; f++) {
+        for (uint32_t i = 0; i < wanted[f]; i++) {
+            hcqi_vk_queue *q = &d->queues[d->queue_count++];
+            q->family = &d->families[f];
+            q->index = i;
+            d->api.GetDeviceQueue(d->handle, q->family->index, i, &q->queue);
+        }
+    }
+    return HCQ_OK;
 }
 
 static hcqi_vk_family *hcqi_vk_family_lent(hcqi_vk_device *d, uint32_t index) {
@@ -4786,30 +4743,26 @@ static void hcqi_vk_lanes_lent(hcqi_vk_device *d) {
    are for compute lanes, those of another for copies. */
 static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc,
                                       hcqi_vk_features *features) {
-    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
-    hcqi_vk_known known;
     const char *names[16];
-    uint32_t count = 16;
+    uint32_t name_count;
     const char *bad = hcqi_vk_lent_check(desc);
     if (bad) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad);
         return HCQ_ERROR_INVALID;
     }
-    memset(&known, 0, sizeof known);
-    known.lent = desc->extensions;
-    known.count = desc->extension_count;
-    (void)hcqi_vk_extensions(d, &known, names);
-    hcqi_vk_features_lent(features, desc->features);
+    (void)hcqi_vk_extensions(d, desc, names, &name_count);
+    hcqi_vk_features_lent(features, d, desc->features);
     d->handle = desc->device;
     d->lent = 1;
     hcq_result r = hcqi_vk_device_functions(d);
     if (r != HCQ_OK) { return r; }
-    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
     for (uint32_t pass = 0; pass < 2; pass++) { /* those that compute first */
         for (uint32_t i = 0; i < desc->queue_count && d->queue_count < HCQI_VK_QUEUES; i++) {
             uint32_t index = desc->queues[i].family;
-            int computes = index < count && (families[index].queueFlags & VK_QUEUE_COMPUTE_BIT);
-            if (index >= count || computes == (pass != 0)) { continue; }
+            if (index >= d->family_total ||
+                !(d->all_families[index].queueFlags & VK_QUEUE_COMPUTE_BIT) != (pass != 0)) {
+                continue;
+            }
             hcqi_vk_family *f = hcqi_vk_family_lent(d, index);
             if (!f) { continue; }
             d->queues[d->queue_count].family = f;
@@ -4818,7 +4771,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
         }
     }
     if (d->queue_count == 0 ||
-        !(families[d->families[0].index].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
+        !(d->all_families[d->families[0].index].queueFlags & VK_QUEUE_COMPUTE_BIT)) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.queues: none of them computes");
         return HCQ_ERROR_INVALID;
     }
@@ -4829,29 +4782,20 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
 }
 
 static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
-    VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
-    uint32_t count = 16;
-    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &count, families);
-    int timeless = 0;
-    d->family_total = count;
+    d->stamp_bits = 64;
     for (uint32_t i = 0; i < d->family_count; i++) {
         hcqi_vk_family *f = &d->families[i];
-        const VkQueueFamilyProperties *p = &families[f->index];
+        const VkQueueFamilyProperties *p = &d->all_families[f->index];
         f->computes = (p->queueFlags & VK_QUEUE_COMPUTE_BIT) != 0;
-        f->stamp_bits = p->timestampValidBits;
         f->stages = VK_PIPELINE_STAGE_TRANSFER_BIT;
         if (f->computes) {
             f->stages |= VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT |
                          VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
         }
-        timeless |= f->stamp_bits == 0 || (!f->computes && !d->has_host_reset);
+        uint32_t bits = f->computes || d->has_host_reset ? p->timestampValidBits : 0;
+        if (bits < d->stamp_bits) { d->stamp_bits = bits; } /* one clock for all: 0, the host's */
         hcq_result r = hcqi_vk_pool_create(d, f->index, &f->pool);
         if (r != HCQ_OK) { return r; }
-    }
-    for (uint32_t i = 0; i < d->family_count; i++) { /* one clock for all, the host's if need be */
-        uint32_t bits = d->families[i].stamp_bits;
-        if (timeless) { bits = 0; }
-        if (i == 0 || bits < d->stamp_bits) { d->stamp_bits = bits; }
     }
     for (uint32_t i = 0; i < d->family_count; i++) { d->families[i].stamp_bits = d->stamp_bits; }
     return HCQ_OK;
@@ -4878,18 +4822,16 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
     v11.pNext = &v12;
     all.pNext = &v11;
     d->driver->api.GetPhysicalDeviceProperties2(d->physical, &all);
-    d->limits = all.properties.limits;
-    d->version = all.properties.apiVersion;
+    d->is = all.properties;
+    d->version = d->is.apiVersion;
     if (d->lent && d->driver->version < d->version) { d->version = d->driver->version; }
     if (d->version > VK_API_VERSION_1_3) { d->version = VK_API_VERSION_1_3; }
-    d->physical_type = (uint32_t)all.properties.deviceType;
     d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                        ? v11.subgroupSupportedOperations : 0;
     d->max_allocation = v11.maxMemoryAllocationSize;
     d->max_buffer = d->has_maintenance4 && four.maxBufferSize ? four.maxBufferSize : UINT64_MAX;
     d->import_align = host.minImportedHostPointerAlignment;
     if (d->import_align == 0) { d->has_import = 0; }
-    snprintf(d->name, sizeof d->name, "%.95s", all.properties.deviceName);
     snprintf(d->driver_text, sizeof d->driver_text, "%.100s %.140s", v12.driverName,
              v12.driverInfo);
 }
@@ -4933,8 +4875,8 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     d->memory = all.memoryProperties;
     hcq_result probed = hcqi_vk_types_probe(d, &types);
     if (probed != HCQ_OK) { return probed; }
-    int shared = d->physical_type == VK_PHYSICAL_DEVICE_TYPE_CPU ||
-                 d->physical_type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    int shared = d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ||
+                 d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
         if ((types >> i & 1) == 0) { continue; }
@@ -4997,16 +4939,12 @@ static void hcqi_vk_domains_read(hcqi_vk_device *d) {
 static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
     const void *data = desc ? desc->cache : NULL;
     size_t size = desc ? desc->cache_size : 0;
-    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, all,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
     HCQI_VK_STRUCT(VkPipelineCacheCreateInfo, info, VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
     uint32_t head[4] = { 0, 0, 0, 0 };
-    d->driver->api.GetPhysicalDeviceProperties2(d->physical, &all);
     if (data && size >= 32) { memcpy(head, data, sizeof head); }
-    int ours = head[0] >= 32 && head[0] <= size && head[1] == 1 &&
-               head[2] == all.properties.vendorID && head[3] == all.properties.deviceID &&
-               memcmp((const char *)data + 16, all.properties.pipelineCacheUUID, 16) == 0;
-    if (ours) {
+    if (head[0] >= 32 && head[0] <= size && head[1] == 1 && head[2] == d->is.vendorID &&
+        head[3] == d->is.deviceID &&
+        memcmp((const char *)data + 16, d->is.pipelineCacheUUID, 16) == 0) {
         info.initialDataSize = size;
         info.pInitialData = data;
     } else if (data && size != 0) {
@@ -5044,9 +4982,7 @@ static void hcqi_vk_device_objects_free(hcqi_vk_device *d) {
     for (uint32_t i = 0; i < d->family_count; i++) {
         hcqi_vk_family *f = &d->families[i];
         if (f->pool) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
-        if (f->spare) {
-            hcq_backend_free(d->device, f->spare, f->spare_capacity * sizeof *f->spare);
-        }
+        hcq_backend_free(d->device, f->spare, f->spare_capacity * sizeof *f->spare);
     }
 }
 
@@ -5060,10 +4996,10 @@ static void hcqi_vk_close(void *self) {
     }
     if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
     hcqi_vk_messages_log(d);
-    if (d->blocks) { hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks); }
-    if (d->ranges) { hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges); }
+    hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks);
+    hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges);
     hcqi_vk_posts_close(d);
-    if (d->fills) { hcq_backend_free(d->device, d->fills, d->fill_capacity * sizeof *d->fills); }
+    hcq_backend_free(d->device, d->fills, d->fill_capacity * sizeof *d->fills);
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
@@ -5086,6 +5022,7 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
         d->driver = &d->own;
         r = hcqi_vk_library_open(&d->own);
         if (r == HCQ_OK) { r = hcqi_vk_instance_open(&d->own, d); }
+        if (r == HCQ_OK && d->validates) { hcqi_vk_messenger_open(&d->own, d); }
         if (r == HCQ_OK) { r = hcqi_vk_physical_list(&d->own); }
         if (r == HCQ_OK && !d->validates) {
             hcq_backend_log(d->device, HCQ_OK, "VK_LAYER_KHRONOS_validation is not installed");
@@ -5105,6 +5042,9 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
 /* Everything between the handles of a device and its lanes. */
 static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
     hcqi_vk_features features;
+    d->family_total = HCQI_VK_ALL_FAMILIES;
+    d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &d->family_total,
+                                                          d->all_families);
     hcq_result r = desc && desc->device ? hcqi_vk_device_lent(d, desc, &features)
                                         : hcqi_vk_device_create(d, &features);
     if (r != HCQ_OK) { return r; }
@@ -5129,7 +5069,7 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
 static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
     uint32_t shared = 1;
     memset(caps, 0, sizeof *caps);
-    snprintf(caps->name, sizeof caps->name, "%s", d->name);
+    snprintf(caps->name, sizeof caps->name, "%.95s", d->is.deviceName);
     caps->compute_lanes = d->compute_lanes;
     caps->copy_lanes = d->copy_lanes;
     caps->imported_lanes = d->imported_lanes;
@@ -5188,36 +5128,32 @@ static void hcqi_vk_lane_free(hcqi_vk_device *d, hcqi_vk_lane *lane) {
             d->api.DestroySemaphore(d->handle, lane->semaphores[i], NULL);
         }
     }
-    if (lane->harvests) {
-        hcq_backend_free(d->device, lane->harvests,
-                         lane->harvest_capacity * sizeof *lane->harvests);
-    }
-    if (lane->imported) {
-        hcq_backend_free(d->device, lane->imported,
-                         lane->imported_capacity * sizeof *lane->imported);
-    }
+    hcq_backend_free(d->device, lane->harvests, lane->harvest_capacity * sizeof *lane->harvests);
+    hcq_backend_free(d->device, lane->imported, lane->imported_capacity * sizeof *lane->imported);
     hcq_backend_free(d->device, lane, sizeof *lane);
+}
+
+static hcqi_vk_lane **hcqi_vk_lane_place(hcqi_vk_device *d, const hcq_lane *target) {
+    return target->imported ? &d->imported[target->index]
+                            : &d->lanes[target->kind == HCQ_COPY][target->index];
 }
 
 static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_lane *lane = (hcqi_vk_lane *)hcqi_vk_new(d, sizeof *lane);
-    if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcq_result r = HCQ_OK;
-    if (target->imported) {
-        lane->is_imported = 1;
-        d->imported[target->index] = lane;
-    } else {
+    if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    lane->is_imported = target->imported;
+    if (!target->imported) {
         lane->queue = hcqi_vk_queue_for(d, target->kind, target->index);
         r = hcqi_vk_semaphore_create(d, &lane->semaphores[0]);
         if (r == HCQ_OK) { r = hcqi_vk_semaphore_create(d, &lane->semaphores[1]); }
-        d->lanes[target->kind == HCQ_COPY][target->index] = lane;
     }
     if (r != HCQ_OK) {
-        if (!target->imported) { d->lanes[target->kind == HCQ_COPY][target->index] = NULL; }
         hcqi_vk_lane_free(d, lane);
         return r;
     }
+    *hcqi_vk_lane_place(d, target) = lane;
     target->native = lane;
     return HCQ_OK;
 }
@@ -5232,22 +5168,8 @@ static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
         (void)d->api.DeviceWaitIdle(d->handle);
         d->drained = 1;
     }
-    if (lane->is_imported) {
-        d->imported[target->index] = NULL;
-    } else {
-        d->lanes[target->kind == HCQ_COPY][target->index] = NULL;
-    }
+    *hcqi_vk_lane_place(d, target) = NULL;
     hcqi_vk_lane_free(d, lane);
-}
-
-/* Nothing can be waited for but by the host's detour: semaphores are not shared
-   between devices. */
-static int hcqi_vk_can_wait(void *self, const struct hcq_backend *owner_backend,
-                            const hcq_lane *other) {
-    (void)self;
-    (void)owner_backend;
-    (void)other;
-    return 0;
 }
 
 static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
@@ -5279,7 +5201,8 @@ static const hcq_backend *hcqi_vk_backend(void) {
         hcqi_vk_encode, hcqi_vk_patch, hcqi_vk_encode_free,
         hcqi_vk_submit, hcqi_vk_flush, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_kick,
         hcqi_vk_counter_reset,
-        hcqi_vk_can_wait, NULL, hcqi_vk_clock, hcqi_vk_stamp_ns
+        NULL /* can_wait: semaphores are not shared between devices */, NULL, hcqi_vk_clock,
+        hcqi_vk_stamp_ns
     };
     return &backend;
 }
