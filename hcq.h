@@ -2808,11 +2808,6 @@ struct hcqi_profile {
     uint64_t synchronizations;
 };
 
-typedef struct hcqi_ring {
-    hcqi_stage *stages;
-    uint32_t count, at;                /* the one being filled */
-} hcqi_ring;
-
 struct hcq_device {
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
     uint32_t pins;                     /* atomic: threads in a native wait, say */
@@ -2856,7 +2851,8 @@ struct hcq_device {
     hcqi_freed cached, leaving;        /* freed blocks, the oldest first; never used again */
     hcqi_allocation *shelves[HCQI_SHELVES]; /* rings of those that are cached */
     uint64_t allocated_bytes, freed_bytes;
-    hcqi_ring staging;
+    hcqi_stage *stages;                /* a ring of .staging_count */
+    uint32_t stage_at;                 /* the one being filled */
     hcq_buffer pair[2];                /* what an eager call leaves for the next one: */
     hcq_queue *eager_queues[2];        /* by kind; zero: nothing yet, or a thread has it */
     hcq_error_info error;
@@ -9723,40 +9719,31 @@ HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
     return hcqi_leave_with(r);
 }
 
-static hcq_result hcqi_import(hcq_device *dev, void *ptr, uint64_t size, hcq_buffer *buffer) {
-    uint64_t first = (uint64_t)(uintptr_t)ptr;
-    if (dev->backend->import == NULL) {
-        return hcqi_refuse(dev, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
-    }
-    hcq_result r = hcqi_table_room(dev, "import");
-    if (r != HCQ_OK) { return r; }
-    uint32_t at = hcqi_table_at(dev, first + size - 1);
-    const hcq_memory *below = at == 0 ? NULL : &dev->table[at - 1]->memory;
-    uint64_t host = below == NULL ? 0 : (uint64_t)(uintptr_t)below->host;
-    if (host != 0 && host + below->size > first && host < first + size) {
-        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "ptr: overlaps a living buffer");
-    }
-    hcqi_allocation *a = hcqi_allocation_new(dev);
-    if (a == NULL) { return hcqi_oom(dev, "import"); }
-    r = dev->backend->import(dev->self, ptr, size, &a->memory);
-    if (r != HCQ_OK) {
-        hcqi_allocation_delete(a);
-        return r;
-    }
-    a->memory.size = size;
-    a->flags = HCQI_IMPORTED;
-    hcqi_allocation_live(a, buffer);
-    return HCQ_OK;
-}
-
 HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
     const char *bad = buffer == NULL ? "buffer: is NULL" : ptr == NULL ? "ptr: is NULL"
                     : size == 0 ? "size: is 0" : NULL;
+    uint64_t first = (uint64_t)(uintptr_t)ptr;
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
     r = hcqi_device_check(device, bad == NULL, bad);
-    if (r == HCQ_OK) { r = hcqi_import(device, ptr, size, buffer); }
+    if (r == HCQ_OK && device->backend->import == NULL) {
+        r = hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
+    }
+    if (r == HCQ_OK) { r = hcqi_table_room(device, "import"); }
+    if (r != HCQ_OK) { return hcqi_leave_with(r); }
+    uint32_t at = hcqi_table_at(device, first + size - 1);
+    const hcq_memory *below = at == 0 ? NULL : &device->table[at - 1]->memory;
+    uint64_t host = below == NULL ? 0 : (uint64_t)(uintptr_t)below->host;
+    if (host != 0 && host + below->size > first && host < first + size) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "ptr: overlaps a living buffer");
+    }
+    hcqi_allocation *a = hcqi_allocation_new(device);
+    if (a == NULL) { return hcqi_leave_with(hcqi_oom(device, "import")); }
+    r = device->backend->import(device->self, ptr, size, &a->memory);
+    a->memory.size = size;
+    a->flags = HCQI_IMPORTED;
+    if (r == HCQ_OK) { hcqi_allocation_live(a, buffer); } else { hcqi_allocation_delete(a); }
     return hcqi_leave_with(r);
 }
 
@@ -9958,41 +9945,23 @@ static hcq_result hcqi_sync_end(hcq_device *dev, hcq_point point, hcqi_eager *e)
     return r == HCQ_TIMEOUT || r == HCQ_ERROR_WOULD_BLOCK ? r : HCQ_OK;
 }
 
-/* What an eager call follows, if it is not done: the device's submissions up to a number. */
-typedef struct hcqi_before { hcq_device *dev; uint64_t number; } hcqi_before;
-
-/* With the lock: all that was submitted on `dev`, and there behind the last eager call, if
-   that ran on another device. */
-static uint32_t hcqi_eager_before(hcq_device *dev, hcqi_before before[2]) {
+/* The last eager call, if that ran on another device. */
+static int hcqi_eager_is_foreign(const hcq_device *dev) {
     const hcqi_signal *s = dev->eager_signal;
-    uint32_t count = dev->next_number - 1 != dev->done_prefix;
-    before[0].dev = dev;
-    before[0].number = dev->next_number - 1;
-    if (s != NULL && s->dev != dev && !s->destroyed && dev->eager_value > s->dev->done_prefix) {
-        before[count].dev = s->dev;
-        before[count++].number = dev->eager_value;
-    }
-    return count;
+    return s != NULL && s->dev != dev && !s->destroyed;
 }
 
-/* Waits for all that. */
+/* Waits for everything submitted on `dev`, and what that has to follow. */
 static hcq_result hcqi_sync_all(hcq_device *dev, hcqi_eager *e) {
-    hcqi_before before[2];
-    hcq_point points[2];
     if (e->unordered) { return HCQ_OK; }
     hcqi_enter();
-    hcq_result r = dev->lost;
-    uint32_t count = hcqi_eager_before(dev, before);
-    for (uint32_t i = 0; i < count; i++) {
-        hcq_device *of = before[i].dev;
-        points[i] = hcq_at(hcqi_signal_handle(of == dev ? of->timeline : of->exact),
-                           before[i].number);
-    }
-    hcqi_leave();
-    for (uint32_t i = 0; i < count && r == HCQ_OK; i++) {
-        r = before[i].dev == dev ? hcqi_sync(dev, points[i], e) : hcqi_sync_end(dev, points[i], e);
-    }
-    return r;
+    uint64_t last = dev->next_number - 1;
+    int foreign = hcqi_eager_is_foreign(dev), done = last == dev->done_prefix;
+    hcq_point all = hcq_at(hcqi_signal_handle(dev->timeline), last);
+    hcq_point eager = hcq_at(hcqi_signal_handle(dev->eager_signal), dev->eager_value);
+    hcq_result r = hcqi_leave_with(dev->lost);
+    if (r == HCQ_OK && !done) { r = hcqi_sync(dev, all, e); }
+    return r == HCQ_OK && foreign ? hcqi_sync_end(dev, eager, e) : r;
 }
 
 /* Is work held back up to submission `number`, until somebody else helps? */
@@ -10005,20 +9974,17 @@ static int hcqi_is_stuck(hcq_device *dev, uint64_t number) {
 /* Is anything that an eager call on `dev` would follow held back? *stuck: for good,
    as far as it is known. */
 static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
-    int held = 1;
+    int held = 1, looked = 0;
     hcqi_enter();
-    for (int looked = 0; looked < 2 && held; looked++) {
-        hcqi_before before[2];
-        uint32_t count = hcqi_eager_before(dev, before);
-        held = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            held |= before[i].number > before[i].dev->handed_prefix;
-            if (looked) { *stuck |= hcqi_is_stuck(before[i].dev, before[i].number); }
-        }
-        if (!looked && held) {
+    for (; held && looked < 2; looked++) {
+        hcq_device *other = hcqi_eager_is_foreign(dev) ? dev->eager_signal->dev : dev;
+        uint64_t last = dev->next_number - 1, eager = other == dev ? 0 : dev->eager_value;
+        if (looked) {
             hcqi_reap_all();
             hcqi_drain();
+            *stuck = hcqi_is_stuck(dev, last) || hcqi_is_stuck(other, eager);
         }
+        held = last > dev->handed_prefix || eager > other->handed_prefix;
     }
     hcqi_leave();
     return held;
@@ -10032,33 +9998,25 @@ static hcq_result hcqi_pin(hcq_device *dev) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* A queue for one call: the device keeps one of each kind, unless another thread has that. */
+/* The device keeps a queue of each kind for the next call: puts `q` in its place. */
+static hcq_queue *hcqi_eager_queue_swap(hcq_device *dev, hcq_queue_kind kind, hcq_queue *q) {
+    hcqi_enter();
+    hcq_queue *before = dev->eager_queues[kind];
+    dev->eager_queues[kind] = q;
+    hcqi_leave();
+    return before;
+}
+
 static hcq_result hcqi_eager_queue_take(hcq_device *dev, hcq_queue_kind kind, int kept,
                                         hcq_queue **q) {
-    hcq_result r = HCQ_OK;
-    *q = NULL;
-    if (kept) {
-        hcqi_enter();
-        *q = dev->eager_queues[kind];
-        dev->eager_queues[kind] = NULL;
-        hcqi_leave();
-    }
-    if (*q == NULL) {
-        r = hcq_queue_create(dev, kind, q);
-        if (r == HCQ_OK) { hcq_queue_label(*q, kind == HCQ_COPY ? "transfer" : "call"); }
-    }
-    return r;
+    *q = kept ? hcqi_eager_queue_swap(dev, kind, NULL) : NULL;
+    if (*q != NULL) { return HCQ_OK; }
+    hcq_result r = hcq_queue_create(dev, kind, q);
+    return r == HCQ_OK ? hcq_queue_label(*q, kind == HCQ_COPY ? "transfer" : "call") : r;
 }
 
 static void hcqi_eager_queue_give(hcq_queue *q, int kept) {
-    if (kept) {
-        hcqi_enter();
-        hcq_queue **place = &q->dev->eager_queues[q->kind];
-        kept = *place == NULL;
-        if (kept) { *place = q; }
-        hcqi_leave();
-    }
-    if (!kept) { hcq_queue_destroy(q); }
+    hcq_queue_destroy(kept ? hcqi_eager_queue_swap(q->dev, q->kind, q) : q);
 }
 
 /* Submits `q` behind everything of `dev` and `other` (NULL: `dev` alone), before
@@ -10126,25 +10084,35 @@ typedef struct hcqi_transfer {
     uint64_t size, piece;
 } hcqi_transfer;
 
-/* The copy of piece `i` between an end that the host does not reach and its place. */
-static hcq_result hcqi_piece_copy(hcqi_transfer *t, int k, uint64_t i) {
-    hcqi_end *end = &t->end[k];
-    uint64_t at = i * t->piece, size = t->size - at < t->piece ? t->size - at : t->piece;
-    hcq_buffer there = hcq_view(end->buffer, at, size), here = hcq_view(end->pair[i & 1], 0, size);
-    return hcqi_copy_submit(end->buffer.device, k == 0 ? there : here, k == 0 ? here : there,
-                            size, &t->e, &end->done[i & 1]);
-}
-
 /* Where the host finds piece `i` of an end, as soon as no copy has to do with it. */
 static hcq_result hcqi_piece_host(hcqi_transfer *t, int k, uint64_t i, uint8_t **host) {
     hcqi_end *end = &t->end[k];
+    hcq_device *dev = end->buffer.device;
+    hcq_buffer *place = &end->pair[i & 1];
+    hcq_result r = HCQ_OK;
     if (end->host != NULL) {
         *host = end->host + i * t->piece;
         return HCQ_OK;
     }
-    *host = HCQI_CAST(uint8_t *, end->pair[i & 1].host);
-    hcq_point done = end->done[i & 1];
-    return done.value == 0 ? HCQ_OK : hcqi_sync(end->buffer.device, done, &t->e);
+    if (place->device == NULL) {
+        r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, place);
+    } else if (end->done[i & 1].value != 0) {
+        r = hcqi_sync(dev, end->done[i & 1], &t->e);
+    }
+    *host = HCQI_CAST(uint8_t *, place->host);
+    return r;
+}
+
+/* The copy of piece `i` between an end that the host does not reach and its place. */
+static hcq_result hcqi_piece_copy(hcqi_transfer *t, int k, uint64_t i) {
+    hcqi_end *end = &t->end[k];
+    uint64_t at = i * t->piece, size = t->size - at < t->piece ? t->size - at : t->piece;
+    uint8_t *host;
+    hcq_result r = hcqi_piece_host(t, k, i, &host);
+    if (r != HCQ_OK) { return r; }
+    hcq_buffer there = hcq_view(end->buffer, at, size), here = hcq_view(end->pair[i & 1], 0, size);
+    return hcqi_copy_submit(end->buffer.device, k == 0 ? there : here, k == 0 ? here : there,
+                            size, &t->e, &end->done[i & 1]);
 }
 
 /* While the host copies a piece the devices copy the next from src, the last to dst. */
@@ -10162,45 +10130,36 @@ static hcq_result hcqi_transfer_pieces(hcqi_transfer *t) {
         memcpy(to, from, (size_t)(left < t->piece ? left : t->piece));
         if (writes) { r = hcqi_piece_copy(t, 0, i); }
     }
-    for (uint64_t i = 0; r == HCQ_OK && writes && i < 2; i++) { r = hcqi_piece_host(t, 0, i, &to); }
-    return r;
+    return r == HCQ_OK && writes ? hcqi_piece_host(t, 0, count - 1, &to) : r;
 }
 
-/* By the host, in one piece where it reaches both ends. */
+static void hcqi_pair_swap(hcqi_end *end) {
+    hcq_device *dev = end->buffer.device;
+    hcq_buffer mine[2];
+    memcpy(mine, end->pair, sizeof mine);
+    hcqi_enter();
+    memcpy(end->pair, dev->pair, sizeof mine);
+    memcpy(dev->pair, mine, sizeof mine);
+    hcqi_leave();
+}
+
+/* By the host, in one piece where it reaches both ends. After a failure copies may still
+   run from or to the places: they are not for the next call. */
 static hcq_result hcqi_transfer_by_host(hcqi_transfer *t) {
-    hcq_result r = HCQ_OK;
     t->piece = t->size;
     for (int k = 0; k < 2; k++) {
-        const hcqi_end *end = &t->end[k];
-        uint64_t bytes = end->host != NULL ? t->size : end->buffer.device->desc.staging_bytes;
+        hcqi_end *end = &t->end[k];
+        if (end->host != NULL) { continue; }
+        uint64_t bytes = end->buffer.device->desc.staging_bytes;
         if (bytes < t->piece) { t->piece = bytes; }
+        if (!t->e.unordered) { hcqi_pair_swap(end); }
     }
+    hcq_result r = hcqi_transfer_pieces(t);
     for (int k = 0; k < 2; k++) {
         hcqi_end *end = &t->end[k];
-        hcq_device *dev = end->buffer.device;
-        if (end->host != NULL) { continue; }
-        hcqi_enter();
-        if (!t->e.unordered) {
-            memcpy(end->pair, dev->pair, sizeof end->pair);
-            memset(dev->pair, 0, sizeof dev->pair);
-        }
-        hcqi_leave();
-        for (int i = 0; i < 2 && r == HCQ_OK && (i == 0 || t->size > t->piece); i++) {
-            if (end->pair[i].device != NULL) { continue; }
-            r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &end->pair[i]);
-        }
-    }
-    if (r == HCQ_OK) { r = hcqi_transfer_pieces(t); }
-    for (int k = 0; k < 2; k++) {
-        hcq_device *dev = t->end[k].buffer.device;
-        hcq_buffer *pair = t->end[k].pair;
-        if (pair[0].device == NULL) { continue; }
-        hcqi_enter();
-        int kept = r == HCQ_OK && !t->e.unordered && dev->pair[0].device == NULL;
-        if (kept) { memcpy(dev->pair, pair, sizeof dev->pair); }
-        hcqi_leave();
-        for (int i = 0; i < 2 && !kept; i++) {
-            if (pair[i].device != NULL) { hcq_free(pair[i]); }
+        if (end->host == NULL && !t->e.unordered && r == HCQ_OK) { hcqi_pair_swap(end); }
+        for (int i = 0; i < 2; i++) {
+            if (end->pair[i].device != NULL) { hcq_free(end->pair[i]); }
         }
     }
     return r;
@@ -10211,35 +10170,22 @@ static int hcqi_stage_idle(const hcq_device *dev, const hcqi_stage *s) {
     return s->users == 0 && hcqi_job_at(dev, s->number) == NULL;
 }
 
-/* The stage being filled while it has room, else one that is idle; NULL = none now. */
-static hcqi_stage *hcqi_stage_find(const hcq_device *dev, hcqi_ring *ring) {
-    for (uint32_t i = 0; i < ring->count; i++, ring->at = (ring->at + 1) % ring->count) {
-        hcqi_stage *s = &ring->stages[ring->at];
-        int idle = hcqi_stage_idle(dev, s);
-        if (idle) { s->used = 0; }
-        if (idle || (i == 0 && s->used < dev->desc.staging_bytes)) { return s; }
-    }
-    return NULL;
-}
-
-/* Waits for the first stage that gets idle, or where others fill them all, for one of
-   those. With the lock, which it lets go of. */
-static hcq_result hcqi_stage_wait(hcq_device *dev, hcqi_eager *e) {
-    uint64_t number = 0, left = hcqi_left(e->deadline);
-    for (uint32_t i = 0; i < dev->staging.count; i++) {
-        const hcqi_stage *s = &dev->staging.stages[i];
-        if (s->users == 0 && (number == 0 || s->number < number)) { number = s->number; }
-    }
-    if (hcqi_is_stuck(dev, number)) {
+/* Until the stage is idle, or one of those who write to it is done. With the lock, which
+   it lets go of. */
+static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_stage *s, hcqi_eager *e) {
+    uint64_t left = hcqi_left(e->deadline);
+    hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), s->number);
+    if (s->users == 0 && hcqi_is_stuck(dev, s->number)) {
         return hcqi_leave_refusing(dev, HCQ_ERROR_LIMIT,
                                    "%s: the staging memory belongs to held work", e->what);
     }
-    hcq_point point = hcq_at(hcqi_signal_handle(dev->exact), number);
-    if (number == 0 && left != 0) { hcqi_event_wait(left); }
-    if (number == 0 && left == 0) { hcqi_timeout_tell_locked(dev, e->what, "staging"); }
-    hcqi_leave();
-    if (number != 0) { return hcqi_sync_end(dev, point, e); }
-    return left == 0 ? HCQ_TIMEOUT : HCQ_OK;
+    if (s->users == 0) {
+        hcqi_leave();
+        return hcqi_sync_end(dev, point, e);
+    }
+    if (left != 0) { hcqi_event_wait(left); }
+    if (left == 0) { hcqi_timeout_tell_locked(dev, e->what, "staging"); }
+    return hcqi_leave_with(left == 0 ? HCQ_TIMEOUT : HCQ_OK);
 }
 
 /* The stage's memory, without the lock; another thread may be faster. */
@@ -10254,21 +10200,24 @@ static hcq_result hcqi_stage_alloc(hcq_device *dev, hcqi_stage *s) {
     return first ? HCQ_OK : hcq_free(buffer);
 }
 
-/* Up to `size` bytes of a stage, which counts this user until the copy from there is
-   submitted. */
+/* Up to `size` bytes of the stage that is being filled or, where that is full, of the next,
+   which is the oldest. It counts this user until the copy from there is submitted. */
 static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
                                  hcqi_stage **stage, hcq_buffer *part) {
     uint64_t bytes = dev->desc.staging_bytes;
     for (;;) {
         hcq_result r;
         hcqi_enter();
-        hcqi_stage *s = hcqi_stage_find(dev, &dev->staging);
-        if (s == NULL) {
-            hcqi_reap_device(dev);
-            s = hcqi_stage_find(dev, &dev->staging);
+        uint32_t at = dev->stage_at;
+        if (dev->stages[at].used == bytes) { at = (at + 1) % dev->desc.staging_count; }
+        hcqi_stage *s = &dev->stages[at];
+        if (s->used == bytes) { hcqi_reap_device(dev); }
+        if (hcqi_stage_idle(dev, s)) {
+            s->used = 0;
+            dev->stage_at = at;
         }
-        if (s == NULL) {
-            r = hcqi_stage_wait(dev, e);
+        if (s->used == bytes) {
+            r = hcqi_stage_wait(dev, s, e);
         } else if (s->buffer.device == NULL) {
             hcqi_leave();
             r = hcqi_stage_alloc(dev, s);
@@ -10313,10 +10262,11 @@ static hcq_result hcqi_copyin_fits(hcq_device *dev, uint64_t size) {
     uint64_t bytes = dev->desc.staging_bytes, room = 0;
     hcq_result r = HCQ_OK;
     hcqi_enter();
-    for (uint32_t i = 0; i < dev->staging.count; i++) {
-        const hcqi_stage *s = &dev->staging.stages[i];
+    for (uint32_t i = 0; i < dev->desc.staging_count; i++) { /* as they will be filled */
+        const hcqi_stage *s = &dev->stages[(dev->stage_at + i) % dev->desc.staging_count];
         int idle = hcqi_stage_idle(dev, s);
-        if (idle || i == dev->staging.at) { room += idle ? bytes : bytes - s->used; }
+        if (i != 0 && !idle) { break; }
+        room += idle ? bytes : bytes - s->used;
     }
     if (size > room) {
         r = hcqi_refuse(dev, HCQ_ERROR_LIMIT,
@@ -10493,16 +10443,28 @@ HCQI_DEF hcq_result hcq_transfer(hcq_transfer_end dst, hcq_transfer_end src, uin
 
 static uint64_t hcqi_transfer_room(uint64_t size) { return (size + 63) & ~(uint64_t)63; }
 
-/* What is wrong with a command, or NULL; *sum grows by what an update needs. */
-static const char *hcqi_transfer_bad(const hcq_transfer_command *c, uint64_t *sum) {
-    if ((uint32_t)c->kind > HCQ_TRANSFER_UPDATE) { return "kind: is unknown"; }
-    if (c->size == 0 || c->size > SIZE_MAX / 4) { return "size: is 0 or too large"; }
-    if (c->kind != HCQ_TRANSFER_UPDATE) { return NULL; }
-    *sum += hcqi_transfer_room(c->size);
-    if (*sum > SIZE_MAX / 2) { return "size: all updates together are too large"; }
-    if (c->dst.size == 0) { return "dst: is zero"; }
-    if (c->size > c->dst.size) { return "size: is above that of dst"; }
-    return c->data == NULL ? "data: is NULL" : NULL;
+/* *sum: the bytes that updates need. */
+static hcq_result hcqi_transfers_check(hcq_device *dev, const hcq_transfer_command *commands,
+                                       uint32_t count, uint64_t *sum) {
+    if (commands == NULL) {
+        return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: is NULL");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const hcq_transfer_command *c = &commands[i];
+        int update = c->kind == HCQ_TRANSFER_UPDATE;
+        int sized = c->size != 0 && c->size <= SIZE_MAX / 4;
+        *sum += update && sized ? hcqi_transfer_room(c->size) : 0;
+        const char *bad = (uint32_t)c->kind > HCQ_TRANSFER_UPDATE ? "kind: is unknown"
+                        : !sized ? "size: is 0 or too large"
+                        : !update ? NULL
+                        : *sum > SIZE_MAX / 2 ? "size: all updates together are too large"
+                        : c->dst.size == 0 ? "dst: is zero"
+                        : c->size > c->dst.size ? "size: is above that of dst"
+                        : c->data == NULL ? "data: is NULL" : NULL;
+        if (bad == NULL) { continue; }
+        return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: number %u: %s", i, bad);
+    }
+    return HCQ_OK;
 }
 
 static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command *commands,
@@ -10526,53 +10488,35 @@ static hcq_result hcqi_transfer_record(hcq_queue *q, const hcq_transfer_command 
     return HCQ_OK;
 }
 
-/* With the device pinned. A queue of its own for each call: no lock, and it and the
-   memory of updates live as long as needed. */
-static hcq_result hcqi_transfers(hcq_device *dev, hcq_submission *sub,
-                                 const hcq_transfer_command *commands, uint32_t count,
-                                 hcq_point *done) {
-    uint64_t sum = 0;
-    hcq_queue *q = NULL;
-    hcq_buffer updates;
-    hcq_result r = HCQ_OK;
-    memset(&updates, 0, sizeof updates);
-    if (commands == NULL) {
-        return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: is NULL");
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const char *bad = hcqi_transfer_bad(&commands[i], &sum);
-        if (bad != NULL) {
-            return hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "commands: number %u: %s", i, bad);
-        }
-    }
-    if (sum != 0) { r = hcq_alloc(dev, sum, HCQ_HOST_VISIBLE, &updates); }
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COPY, &q); }
-    if (r == HCQ_OK) {
-        hcq_queue_label(q, "transfers");
-        r = hcqi_transfer_record(q, commands, count, updates);
-    }
-    sub->queues = &q;
-    sub->queue_count = 1;
-    if (r == HCQ_OK) { r = hcq_submit(dev, sub, 1, done); }
-    hcq_queue_destroy(q);
-    if (updates.device != NULL) { hcq_free(updates); }
-    return r;
-}
-
+/* A queue of its own for each call: no lock, and it and the memory of updates live as
+   long as needed. */
 HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                         uint32_t wait_count, const hcq_transfer_command *commands,
                                         uint32_t count, hcq_point *point) {
     hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
     hcq_submission sub;
-    hcq_result r = hcqi_pin(device);
+    hcq_buffer updates;
+    hcq_queue *q = NULL;
+    uint64_t sum = 0;
+    memset(&sub, 0, sizeof sub);
+    memset(&updates, 0, sizeof updates);
+    hcq_result pinned = hcqi_pin(device);
+    hcq_result r = pinned != HCQ_OK ? pinned : hcqi_transfers_check(device, commands, count, &sum);
+    if (r == HCQ_OK && sum != 0) { r = hcq_alloc(device, sum, HCQ_HOST_VISIBLE, &updates); }
+    if (r == HCQ_OK) { r = hcq_queue_create(device, HCQ_COPY, &q); }
     if (r == HCQ_OK) {
-        memset(&sub, 0, sizeof sub);
-        sub.waits = waits;
-        sub.wait_count = wait_count;
-        sub.affinity = HCQ_ANY_LANE;
-        r = hcqi_transfers(device, &sub, commands, count, &done);
-        hcqi_unpin(device);
+        hcq_queue_label(q, "transfers");
+        r = hcqi_transfer_record(q, commands, count, updates);
     }
+    sub.waits = waits;
+    sub.wait_count = wait_count;
+    sub.queues = &q;
+    sub.queue_count = 1;
+    sub.affinity = HCQ_ANY_LANE;
+    if (r == HCQ_OK) { r = hcq_submit(device, &sub, 1, &done); }
+    hcq_queue_destroy(q);
+    if (updates.device != NULL) { hcq_free(updates); }
+    if (pinned == HCQ_OK) { hcqi_unpin(device); }
     if (point != NULL) { *point = done; }
     return r;
 }
@@ -14417,7 +14361,6 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
 
 static hcq_result hcqi_device_memory(hcq_device *dev) {
     const hcq_memory_hooks *hooks = &dev->hooks;
-    hcqi_ring *staging = &dev->staging;
     uint64_t window = 1;
     while (window < dev->desc.parked) { window *= 2; }
     if (!hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), dev->desc.parked) ||
@@ -14435,9 +14378,8 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
     void *jobs = hcqi_new(hooks, (size_t)window * sizeof *dev->window);
     dev->window = HCQI_CAST(hcq_job **, jobs);
     dev->window_mask = window - 1;
-    staging->count = dev->desc.staging_count;
-    void *stages = hcqi_new(hooks, staging->count * sizeof *staging->stages);
-    staging->stages = HCQI_CAST(hcqi_stage *, stages);
+    void *stages = hcqi_new(hooks, dev->desc.staging_count * sizeof *dev->stages);
+    dev->stages = HCQI_CAST(hcqi_stage *, stages);
     return jobs == NULL || stages == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
@@ -14492,7 +14434,7 @@ static void hcqi_device_undo(hcq_device *dev) {
     hcqi_pool_destroy(&dev->notice_pool);
     for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
     hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
-    hcqi_delete(hooks, dev->staging.stages, dev->staging.count * sizeof *dev->staging.stages);
+    hcqi_delete(hooks, dev->stages, dev->desc.staging_count * sizeof *dev->stages);
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
     hcqi_slots_destroy(dev, &dev->signals);
     hcqi_slots_destroy(dev, &dev->notices);
