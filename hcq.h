@@ -2973,8 +2973,8 @@ static void hcqi_service_ring(hcq_device *dev);
 /* ========================================================================== */
 /* ========================================================================== */
 /* ---- system --------------------------------------------------- >>system - */
-/* Time, sleeping, threads and libraries: one block per system, the same
-   functions in each. */
+/* Time, sleeping, threads and libraries: the same functions for each system, and
+   what they share at the end. */
 
 #if defined(_WIN32)
 
@@ -2986,7 +2986,6 @@ static void hcqi_service_ring(hcq_device *dev);
 #endif
 #include <share.h>
 #include <windows.h>
-#include <string.h>
 
 HCQI_DEF uint64_t hcq_sys_now_ns(void) {
     LARGE_INTEGER frequency, now;
@@ -2997,41 +2996,43 @@ HCQI_DEF uint64_t hcq_sys_now_ns(void) {
     return n / f * 1000000000u + n % f * 1000000000u / f;
 }
 
+HCQI_DEF void *hcq_sys_library_open(const char *path) { return (void *)LoadLibraryA(path); }
+
 /* Function pointers are copied, not cast: no compiler warns about that. */
-static void hcqi_sys_proc(const char *library, const char *name, void *fn) {
-    HMODULE module = GetModuleHandleA(library);
-    FARPROC proc = module ? GetProcAddress(module, name) : NULL;
-    if (!proc) {
-        module = LoadLibraryA(library);
-        proc = module ? GetProcAddress(module, name) : NULL;
-    }
-    if (proc) {
-        memcpy(fn, &proc, sizeof proc);
-    }
+HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
+    FARPROC proc = library != NULL ? GetProcAddress((HMODULE)library, name) : NULL;
+    void *symbol;
+    memcpy(&symbol, &proc, sizeof symbol);
+    return symbol;
 }
 
-typedef BOOL(WINAPI *hcqi_sys_wait_fn)(volatile VOID *, PVOID, SIZE_T, DWORD);
-typedef VOID(WINAPI *hcqi_sys_wake_fn)(PVOID);
-typedef HRESULT(WINAPI *hcqi_sys_name_fn)(HANDLE, PCWSTR);
+HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)library); }
 
 /* Asked for at run time, so that nothing needs -lsynchronization and systems
    without them still start. */
 static struct {
     INIT_ONCE once;
-    hcqi_sys_wait_fn wait_fn;
-    hcqi_sys_wake_fn wake_one_fn, wake_all_fn;
-    hcqi_sys_name_fn name_fn;
+    BOOL(WINAPI *wait_fn)(volatile VOID *, PVOID, SIZE_T, DWORD);
+    VOID(WINAPI *wake_fn[2])(PVOID);   /* one, all */
+    HRESULT(WINAPI *name_fn)(HANDLE, PCWSTR);
 } hcqi_sys_windows;
 
 static BOOL CALLBACK hcqi_sys_resolve(PINIT_ONCE once, PVOID user, PVOID *context) {
+    const struct { const char *name; void *fn; } rows[] = {
+        { "WaitOnAddress", &hcqi_sys_windows.wait_fn },
+        { "WakeByAddressSingle", &hcqi_sys_windows.wake_fn[0] },
+        { "WakeByAddressAll", &hcqi_sys_windows.wake_fn[1] },
+        { "SetThreadDescription", &hcqi_sys_windows.name_fn }
+    };
+    void *libraries[] = { hcq_sys_library_open("API-MS-Win-Core-Synch-l1-2-0.dll"),
+                          hcq_sys_library_open("kernel32.dll") }; /* the first: Windows 8 */
     (void)once;
     (void)user;
     (void)context;
-    const char *synch = "API-MS-Win-Core-Synch-l1-2-0.dll"; /* since Windows 8 */
-    hcqi_sys_proc("kernel32.dll", "SetThreadDescription", &hcqi_sys_windows.name_fn);
-    hcqi_sys_proc(synch, "WakeByAddressSingle", &hcqi_sys_windows.wake_one_fn);
-    hcqi_sys_proc(synch, "WakeByAddressAll", &hcqi_sys_windows.wake_all_fn);
-    hcqi_sys_proc(synch, "WaitOnAddress", &hcqi_sys_windows.wait_fn);
+    for (int i = 0; i < 4; i++) {
+        void *fn = hcq_sys_library_symbol(libraries[i == 3], rows[i].name);
+        memcpy(rows[i].fn, &fn, sizeof fn);
+    }
     return TRUE;
 }
 
@@ -3045,7 +3046,7 @@ HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t tim
         ms = (DWORD)(timeout_ns / 1000000u + (timeout_ns % 1000000u != 0));
     }
     hcqi_sys_init();
-    if (!hcqi_sys_windows.wait_fn) {
+    if (hcqi_sys_windows.wait_fn == NULL) {
         Sleep(1); /* an early return; who waits looks again */
         return HCQ_OK;
     }
@@ -3056,32 +3057,21 @@ HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t tim
 
 HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
     hcqi_sys_init();
-    hcqi_sys_wake_fn fn = all ? hcqi_sys_windows.wake_all_fn : hcqi_sys_windows.wake_one_fn;
-    if (fn) { fn(word); }
-}
-
-static DWORD_PTR hcqi_sys_affinity(void) {
-    DWORD_PTR process = 0, system = 0;
-    GetProcessAffinityMask(GetCurrentProcess(), &process, &system);
-    return process;
+    if (hcqi_sys_windows.wait_fn != NULL) { hcqi_sys_windows.wake_fn[all != 0](word); }
 }
 
 HCQI_DEF void hcq_sys_yield(void) { SwitchToThread(); }
 
-HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
-    uint32_t count = 0;
-    for (DWORD_PTR mask = hcqi_sys_affinity(); mask; mask &= mask - 1) {
-        count++;
-    }
-    return count ? count : 1;
+enum { HCQI_SYS_CPU_WORDS = 1 };
+
+static void hcqi_sys_cpus(uintptr_t *mask) {
+    DWORD_PTR process = 0, system = 0;
+    GetProcessAffinityMask(GetCurrentProcess(), &process, &system);
+    mask[0] = process;
 }
 
-HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
-    DWORD_PTR mask = hcqi_sys_affinity();
-    for (; mask && cpu; cpu--) {
-        mask &= mask - 1;
-    }
-    return mask && SetThreadAffinityMask(GetCurrentThread(), mask & (~mask + 1)) != 0;
+static int hcqi_sys_pin(const uintptr_t *mask) {
+    return SetThreadAffinityMask(GetCurrentThread(), mask[0]) != 0;
 }
 
 static DWORD WINAPI hcqi_sys_thread_main(LPVOID user) {
@@ -3092,9 +3082,7 @@ static DWORD WINAPI hcqi_sys_thread_main(LPVOID user) {
     }
     name[sizeof thread->name - 1] = 0;
     hcqi_sys_init();
-    if (hcqi_sys_windows.name_fn) {
-        hcqi_sys_windows.name_fn(GetCurrentThread(), name);
-    }
+    if (hcqi_sys_windows.name_fn != NULL) { hcqi_sys_windows.name_fn(GetCurrentThread(), name); }
     thread->run_fn(thread->user);
     return 0;
 }
@@ -3110,12 +3098,13 @@ HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
     thread->handle = NULL;
 }
 
+HCQI_DEF uint64_t hcq_sys_thread_id(void) { return GetCurrentThreadId(); }
+
 /* An event for the user's loop and our own handle of it. */
 static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
-    HANDLE made = CreateEventW(NULL, TRUE, FALSE, NULL), copy = NULL;
+    HANDLE self = GetCurrentProcess(), made = CreateEventW(NULL, TRUE, FALSE, NULL), copy = NULL;
     if (!made) { return 0; }
-    if (!DuplicateHandle(GetCurrentProcess(), made, GetCurrentProcess(), &copy, 0, FALSE,
-                         DUPLICATE_SAME_ACCESS)) {
+    if (!DuplicateHandle(self, made, self, &copy, 0, FALSE, DUPLICATE_SAME_ACCESS)) {
         CloseHandle(made);
         return 0;
     }
@@ -3124,22 +3113,10 @@ static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
     return 1;
 }
 
-static void hcqi_sys_event_set(intptr_t ours) { SetEvent((HANDLE)ours); }
-
-static void hcqi_sys_event_close(intptr_t handle) { CloseHandle((HANDLE)handle); }
-
-HCQI_DEF uint64_t hcq_sys_thread_id(void) { return GetCurrentThreadId(); }
-
-HCQI_DEF void *hcq_sys_library_open(const char *path) { return (void *)LoadLibraryA(path); }
-
-HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
-    FARPROC proc = GetProcAddress((HMODULE)library, name);
-    void *symbol;
-    memcpy(&symbol, &proc, sizeof symbol);
-    return symbol;
+static void hcqi_sys_event_close(intptr_t handle, int set) {
+    if (set) { SetEvent((HANDLE)handle); }
+    CloseHandle((HANDLE)handle);
 }
-
-HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)library); }
 
 /* As fopen, of which MSVC says that it is deprecated. */
 static FILE *hcqi_sys_file_create(const char *path) { return _fsopen(path, "wb", _SH_DENYNO); }
@@ -3154,7 +3131,6 @@ static void hcqi_sys_fork_watch(void) { (void)hcqi_fork_child; } /* there is no 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -3176,7 +3152,9 @@ HCQI_DEF uint64_t hcq_sys_now_ns(void) {
 }
 
 /* Longer waits (34 years) count as forever: no time type overflows. */
-enum { HCQI_SYS_SECONDS_MAX = 1 << 30 };
+#define HCQI_SYS_FOREVER ((uint64_t)1000000000u << 30)
+
+enum { HCQI_SYS_CPU_WORDS = 8192 / (8 * sizeof(uintptr_t)) };
 
 #ifdef __linux__
 
@@ -3184,58 +3162,47 @@ enum { HCQI_SYS_SECONDS_MAX = 1 << 30 };
 long syscall(long number, ...); /* <unistd.h> hides it from strict POSIX */
 #endif
 
-enum { HCQI_SYS_CPU_WORDS = 8192 / (8 * sizeof(unsigned long)) };
-
-/* The raw call: sched_getaffinity is declared with _GNU_SOURCE only. */
-static uint32_t hcqi_sys_affinity(unsigned long *mask) {
-    uint32_t count = 0;
-    memset(mask, 0, HCQI_SYS_CPU_WORDS * sizeof *mask);
-    if (syscall(SYS_sched_getaffinity, 0L, HCQI_SYS_CPU_WORDS * sizeof *mask, mask) < 0) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < HCQI_SYS_CPU_WORDS; i++) {
-        count += (uint32_t)__builtin_popcountl(mask[i]);
-    }
-    return count;
+/* Raw calls: sched_getaffinity is declared with _GNU_SOURCE only. */
+static void hcqi_sys_cpus(uintptr_t *mask) {
+    syscall(SYS_sched_getaffinity, 0L, HCQI_SYS_CPU_WORDS * sizeof *mask, mask);
 }
 
-HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
-    unsigned long mask[HCQI_SYS_CPU_WORDS];
-    uint32_t count = hcqi_sys_affinity(mask);
-    return count ? count : 1;
-}
-
-HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
-    unsigned long mask[HCQI_SYS_CPU_WORDS];
-    if (cpu >= hcqi_sys_affinity(mask)) {
-        return 0;
-    }
-    uint32_t i = 0;
-    for (; cpu || !mask[i]; ) {
-        if (!mask[i]) {
-            i++;
-            continue;
-        }
-        mask[i] &= mask[i] - 1;
-        cpu--;
-    }
-    unsigned long bit = mask[i] & (~mask[i] + 1);
-    memset(mask, 0, sizeof mask);
-    mask[i] = bit;
-    return syscall(SYS_sched_setaffinity, 0L, sizeof mask, mask) == 0;
+static int hcqi_sys_pin(const uintptr_t *mask) {
+    return syscall(SYS_sched_setaffinity, 0L, HCQI_SYS_CPU_WORDS * sizeof *mask, mask) == 0;
 }
 
 static void hcqi_sys_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0L, 0L, 0L); }
 
-#else
-
-HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? (uint32_t)count : 1;
+/* A descriptor for the user's loop and our own end of it: the user may close
+   his at any time, and ours is never one that he reused. */
+static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    *theirs = fd;
+    *ours = copy;
+    if (fd >= 0 && copy < 0) { close(fd); }
+    return copy >= 0;
 }
 
-HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
-    (void)cpu;
+static void hcqi_sys_event_close(intptr_t handle, int set) {
+    const uint64_t one = 1;
+    int saved = errno;
+    while (set && write((int)handle, &one, sizeof one) < 0 && errno == EINTR) { }
+    close((int)handle);
+    errno = saved;
+}
+
+#else
+
+static void hcqi_sys_cpus(uintptr_t *mask) { /* known is only how many */
+    long count = sysconf(_SC_NPROCESSORS_ONLN), bits = 8 * (long)sizeof *mask;
+    for (long i = 0; i < count && i < HCQI_SYS_CPU_WORDS * bits; i++) {
+        mask[i / bits] |= (uintptr_t)1 << i % bits;
+    }
+}
+
+static int hcqi_sys_pin(const uintptr_t *mask) {
+    (void)mask;
     return 0;
 }
 
@@ -3245,6 +3212,22 @@ static void hcqi_sys_thread_name(const char *name) {
 #else
     (void)name;
 #endif
+}
+
+static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
+    int fd[2];
+    if (pipe(fd) != 0) { return 0; }
+    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
+    *theirs = fd[0];
+    *ours = fd[1];
+    return 1;
+}
+
+/* Closing our end is what the other end sees. */
+static void hcqi_sys_event_close(intptr_t handle, int set) {
+    (void)set;
+    close((int)handle);
 }
 
 #endif
@@ -3262,31 +3245,26 @@ typedef struct hcqi_sys_time { long seconds, ns; } hcqi_sys_time;
 #else
 #define HCQI_SYS_FUTEX SYS_futex_time64
 #endif
-enum { HCQI_SYS_FUTEX_WAIT = 0 | 128, HCQI_SYS_FUTEX_WAKE = 1 | 128 }; /* 128: private */
 
-HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
-    hcqi_sys_time time, *timeout = NULL;
-    time.seconds = 0;
-    time.ns = 0;
-    if (timeout_ns / 1000000000u < HCQI_SYS_SECONDS_MAX) {
-        time.seconds = (long)(timeout_ns / 1000000000u);
-        time.ns = (long)(timeout_ns % 1000000000u);
-        timeout = &time;
-    }
+/* HCQ_TIMEOUT, or HCQ_OK whatever else: a word unmapped meanwhile is no error of ours. */
+static hcq_result hcqi_sys_futex(uint32_t *word, int op, uint32_t value, hcqi_sys_time *timeout) {
     int saved = errno;
-    long r = syscall(HCQI_SYS_FUTEX, word, HCQI_SYS_FUTEX_WAIT, expected, timeout, NULL, 0);
+    long r = syscall(HCQI_SYS_FUTEX, word, op | 128, value, timeout, NULL, 0); /* 128: private */
     hcq_result result = r < 0 && errno == ETIMEDOUT ? HCQ_TIMEOUT : HCQ_OK;
     errno = saved;
     return result;
 }
 
-HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
-    int saved = errno; /* a word unmapped meanwhile is no error of ours */
-    syscall(HCQI_SYS_FUTEX, word, HCQI_SYS_FUTEX_WAKE, all ? 0x7fffffff : 1, NULL, NULL, 0);
-    errno = saved;
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    hcqi_sys_time time;
+    time.seconds = (long)(timeout_ns / 1000000000u);
+    time.ns = (long)(timeout_ns % 1000000000u);
+    return hcqi_sys_futex(word, 0, expected, timeout_ns < HCQI_SYS_FOREVER ? &time : NULL);
 }
 
-static void hcqi_sys_renew(void) { }
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
+    hcqi_sys_futex(word, 1, all ? 0x7fffffff : 1, NULL);
+}
 
 #else
 
@@ -3302,7 +3280,8 @@ static pthread_once_t hcqi_sys_once = PTHREAD_ONCE_INIT;
 #define HCQI_SYS_COND_CLOCK CLOCK_REALTIME
 #endif
 
-static void hcqi_sys_init(void) {
+/* Also in a child of fork, where who held a lock, or slept, is not there any more. */
+static void hcqi_sys_renew(void) {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
 #if defined(_POSIX_CLOCK_SELECTION) && _POSIX_CLOCK_SELECTION > 0
@@ -3315,19 +3294,20 @@ static void hcqi_sys_init(void) {
     pthread_condattr_destroy(&attr);
 }
 
+static void hcqi_sys_begin(void) {
+    hcqi_sys_renew();
+    pthread_atfork(NULL, NULL, hcqi_sys_renew);
+}
+
 static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
     uintptr_t a = (uintptr_t)word;
-    pthread_once(&hcqi_sys_once, hcqi_sys_init);
+    pthread_once(&hcqi_sys_once, hcqi_sys_begin);
     return &hcqi_sys_buckets[(a >> 2 ^ a >> 8 ^ a >> 14) & 63u];
 }
 
 static int hcqi_sys_cond_wait(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
-    if (timeout_ns / 1000000000u >= HCQI_SYS_SECONDS_MAX) {
-        return pthread_cond_wait(&bucket->cond, &bucket->lock);
-    }
+    if (timeout_ns >= HCQI_SYS_FOREVER) { return pthread_cond_wait(&bucket->cond, &bucket->lock); }
     struct timespec time;
-    time.tv_sec = 0;
-    time.tv_nsec = 0;
 #ifdef __APPLE__
     time.tv_sec = (time_t)(timeout_ns / 1000000000u);
     time.tv_nsec = (long)(timeout_ns % 1000000000u);
@@ -3343,11 +3323,9 @@ static int hcqi_sys_cond_wait(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
 
 HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
     hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
-    int error = 0;
     pthread_mutex_lock(&bucket->lock);
-    if (hcqi_atomic_load32(word) == expected) {
-        error = hcqi_sys_cond_wait(bucket, timeout_ns);
-    }
+    int waits = hcqi_atomic_load32(word) == expected;
+    int error = waits ? hcqi_sys_cond_wait(bucket, timeout_ns) : 0;
     pthread_mutex_unlock(&bucket->lock);
     return error == ETIMEDOUT ? HCQ_TIMEOUT : HCQ_OK;
 }
@@ -3360,52 +3338,7 @@ HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
     pthread_mutex_unlock(&bucket->lock);
 }
 
-/* In a child: who held a lock, or slept, is not there any more. */
-static void hcqi_sys_renew(void) { hcqi_sys_init(); }
-
 #endif
-
-/* A descriptor for the user's loop and our own end of it: the user may close
-   his at any time, and ours is never one that he reused. */
-#ifdef __linux__
-
-static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (copy < 0) {
-        if (fd >= 0) { close(fd); }
-        return 0;
-    }
-    *theirs = fd;
-    *ours = copy;
-    return 1;
-}
-
-static void hcqi_sys_event_set(intptr_t ours) {
-    const uint64_t one = 1;
-    int saved = errno;
-    while (write((int)ours, &one, sizeof one) < 0 && errno == EINTR) { }
-    errno = saved;
-}
-
-#else
-
-static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
-    int fd[2];
-    if (pipe(fd) != 0) { return 0; }
-    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
-    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
-    *theirs = fd[0];
-    *ours = fd[1];
-    return 1;
-}
-
-/* Closing our end, which follows, is what the other end sees. */
-static void hcqi_sys_event_set(intptr_t ours) { (void)ours; }
-
-#endif
-
-static void hcqi_sys_event_close(intptr_t handle) { close((int)handle); }
 
 typedef char hcqi_sys_pthread_fits[sizeof(pthread_t) <= sizeof(void *) ? 1 : -1];
 
@@ -3418,34 +3351,21 @@ static void *hcqi_sys_thread_main(void *user) {
 
 /* The program's signal handlers run on its own threads; only what a thread
    does to itself (faults) and what profilers send reaches ours. */
-static void hcqi_sys_block_signals(sigset_t *old_set) {
-    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF };
-    sigset_t set;
-    sigfillset(&set);
-    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
-        sigdelset(&set, open[i]);
-    }
-    pthread_sigmask(SIG_SETMASK, &set, old_set);
-}
-
 HCQI_DEF hcq_result hcq_sys_thread_start(hcq_sys_thread *thread) {
+    static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF };
     pthread_t id;
-    sigset_t old_set;
-    hcqi_sys_block_signals(&old_set);
+    sigset_t set, old_set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) { sigdelset(&set, open[i]); }
+    pthread_sigmask(SIG_SETMASK, &set, &old_set);
     int error = pthread_create(&id, NULL, hcqi_sys_thread_main, thread);
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
-    if (error) {
-        return error == ENOMEM ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_NATIVE;
-    }
-    thread->handle = NULL;
-    memcpy(&thread->handle, &id, sizeof id);
-    return HCQ_OK;
+    thread->handle = error ? NULL : (void *)(uintptr_t)id;
+    return error == 0 ? HCQ_OK : error == ENOMEM ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_ERROR_NATIVE;
 }
 
 HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
-    pthread_t id;
-    memcpy(&id, &thread->handle, sizeof id);
-    pthread_join(id, NULL);
+    pthread_join((pthread_t)(uintptr_t)thread->handle, NULL);
     thread->handle = NULL;
 }
 
@@ -3466,20 +3386,34 @@ HCQI_DEF void hcq_sys_library_close(void *library) { dlclose(library); }
 
 static FILE *hcqi_sys_file_create(const char *path) { return fopen(path, "wb"); }
 
-static pthread_once_t hcqi_sys_fork_once = PTHREAD_ONCE_INIT;
-
-static void hcqi_sys_fork_child(void) {
-    hcqi_sys_renew();
-    hcqi_fork_child();
-}
-
-static void hcqi_sys_fork_register(void) { pthread_atfork(NULL, NULL, hcqi_sys_fork_child); }
-
-static void hcqi_sys_fork_watch(void) {
-    pthread_once(&hcqi_sys_fork_once, hcqi_sys_fork_register);
-}
+static void hcqi_sys_fork_watch(void) { pthread_atfork(NULL, NULL, hcqi_fork_child); }
 
 #endif /* POSIX */
+
+/* How many CPUs the process may use; of them the cpu-th alone is in the mask. */
+static uint32_t hcqi_sys_cpu_pick(uintptr_t *mask, uint32_t cpu) {
+    uint32_t count = 0;
+    memset(mask, 0, HCQI_SYS_CPU_WORDS * sizeof *mask);
+    hcqi_sys_cpus(mask);
+    for (uint32_t i = 0; i < HCQI_SYS_CPU_WORDS; i++) {
+        uintptr_t left = mask[i];
+        for (mask[i] = 0; left != 0; left &= left - 1) {
+            if (count++ == cpu) { mask[i] = left & (~left + 1); }
+        }
+    }
+    return count;
+}
+
+HCQI_DEF uint32_t hcq_sys_cpu_count(void) {
+    uintptr_t mask[HCQI_SYS_CPU_WORDS];
+    uint32_t count = hcqi_sys_cpu_pick(mask, 0);
+    return count ? count : 1;
+}
+
+HCQI_DEF int hcq_sys_thread_pin(uint32_t cpu) {
+    uintptr_t mask[HCQI_SYS_CPU_WORDS];
+    return cpu < hcqi_sys_cpu_pick(mask, cpu) && hcqi_sys_pin(mask);
+}
 
 /* ---- lock, log, events ------------------------------------------ >>lock - */
 
@@ -4096,44 +4030,36 @@ static int hcqi_failures_grow(hcq_device *dev, hcqi_failures *f) {
     return 1;
 }
 
-/* Makes range `i`, and room for it: when there is none, the oldest goes. */
-static void hcqi_failures_insert(hcq_device *dev, hcqi_failures *f, uint32_t i, uint64_t number,
-                                 hcq_result result) {
-    int full = f->count == dev->desc.failure_ranges;
-    if (full || (f->count == f->capacity && !hcqi_failures_grow(dev, f))) {
-        f->forgotten = i == 0 ? number : hcqi_failures_at(f, 0)->last;
+/* Ranges i - 1 and i, if there are both, become one where they touch. */
+static void hcqi_failures_join(hcqi_failures *f, uint32_t i) {
+    if (i == 0 || i >= f->count) { return; }
+    hcqi_failure *a = hcqi_failures_at(f, i - 1), *b = hcqi_failures_at(f, i);
+    if (a->result != b->result || a->last + 1 != b->first) { return; }
+    a->last = b->last;
+    for (f->count--; i < f->count; i++) { *hcqi_failures_at(f, i) = *hcqi_failures_at(f, i + 1); }
+}
+
+/* Usually at the end; each number once. What finds no room is forgotten, oldest first. */
+static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
+                              hcq_result result) {
+    if (number <= f->forgotten) { return; }
+    if (f->count == f->capacity && !hcqi_failures_grow(dev, f)) {
+        f->forgotten = f->count == 0 ? number : hcqi_failures_at(f, 0)->last;
         hcqi_failures_drop(f, f->forgotten);
-        if (i-- == 0) { return; }
+        if (number <= f->forgotten) { return; }
     }
+    uint32_t i = hcqi_failures_before(f, number);
     for (uint32_t k = f->count++; k > i; k--) {
         *hcqi_failures_at(f, k) = *hcqi_failures_at(f, k - 1);
     }
     hcqi_failure *range = hcqi_failures_at(f, i);
-    range->first = number;
-    range->last = number;
+    range->first = range->last = number;
     range->result = result;
-}
-
-/* Usually at the end; each number once. */
-static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
-                              hcq_result result) {
-    if (number <= f->forgotten) { return; }
-    uint32_t i = hcqi_failures_before(f, number);
-    hcqi_failure *before = i == 0 ? NULL : hcqi_failures_at(f, i - 1);
-    hcqi_failure *after = i == f->count ? NULL : hcqi_failures_at(f, i);
-    int joins = before != NULL && before->result == result && before->last + 1 == number;
-    int meets = after != NULL && after->result == result && after->first == number + 1;
-    if (!joins && !meets) {
-        hcqi_failures_insert(dev, f, i, number, result);
-        return;
-    }
-    if (!joins) {
-        after->first = number;
-        return;
-    }
-    before->last = meets ? after->last : number;
-    for (f->count -= (uint32_t)meets; meets && i < f->count; i++) {
-        *hcqi_failures_at(f, i) = *hcqi_failures_at(f, i + 1);
+    hcqi_failures_join(f, i + 1);
+    hcqi_failures_join(f, i);
+    if (f->count > dev->desc.failure_ranges) {
+        f->forgotten = hcqi_failures_at(f, 0)->last;
+        hcqi_failures_drop(f, f->forgotten);
     }
 }
 
@@ -9395,8 +9321,7 @@ HCQI_DEF hcq_result hcq_notify(hcq_point point, hcq_notify_fn fn, void *user,
 
 static void hcqi_notify_event(void *user, hcq_result result) {
     (void)result;
-    hcqi_sys_event_set((intptr_t)user);
-    hcqi_sys_event_close((intptr_t)user);
+    hcqi_sys_event_close((intptr_t)user, 1);
 }
 
 HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
@@ -9412,8 +9337,8 @@ HCQI_DEF hcq_result hcq_notify_handle(hcq_point point, intptr_t *handle,
     if (r == HCQ_OK) {
         *handle = theirs;
     } else if (theirs != -1) {
-        hcqi_sys_event_close(theirs);
-        hcqi_sys_event_close(ours);
+        hcqi_sys_event_close(theirs, 0);
+        hcqi_sys_event_close(ours, 0);
     }
     return r;
 }
@@ -9426,7 +9351,7 @@ HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
     if (n == NULL || n->id != notification.id || n->cancelled) {
         return hcqi_leave_with(HCQ_ERROR_CLOSED);
     }
-    if (n->fn == hcqi_notify_event) { hcqi_sys_event_close((intptr_t)n->user); }
+    if (n->fn == hcqi_notify_event) { hcqi_sys_event_close((intptr_t)n->user, 0); }
     if (n->listed) {
         n->cancelled = 1; /* whoever takes it off its list forgets it */
     } else {
