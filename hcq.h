@@ -2306,6 +2306,10 @@ struct hcqi_producer {
     uint8_t promised;                  /* is in hcqi_core.promises */
 };
 
+/* Where a command is: its number in a launch, or its epoch in a lane. */
+typedef struct hcqi_site { uint64_t place, at; } hcqi_site;
+#define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place */
+
 typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
 
 struct hcqi_signal {
@@ -2325,8 +2329,7 @@ struct hcqi_signal {
     int destroyed;
     hcqi_producer *pending_head, *pending_tail; /* handed over, by value */
     uint32_t stamps;                   /* handed-over timestamps */
-    uint32_t source_lane;              /* who raised it last, for the profile */
-    uint64_t source_device, source_epoch;
+    hcqi_site source;                  /* who raised it last, for the profile; at 0: the host */
     hcqi_waiter *held, *reach;
     uint64_t check_mark, check_value;  /* scratch of hcqi_version_check */
 };
@@ -2786,13 +2789,7 @@ typedef struct hcqi_event {
     uint32_t name, queue;              /* hcqi_profile.names */
 } hcqi_event;
 
-/* Where a command is: its number in a launch, or its epoch in a lane. */
-typedef struct hcqi_site { uint64_t place, at; } hcqi_site;
-#define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place */
-
 typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
-
-enum { HCQI_NAME_NONE, HCQI_NAME_OTHERS, HCQI_NAME_FIRST }; /* indices of names */
 
 struct hcqi_profile {
     size_t size;                       /* with what the pointers point to */
@@ -2802,7 +2799,7 @@ struct hcqi_profile {
     uint32_t capacity;                 /* of each */
     uint64_t added, flowed;            /* ever */
     uint64_t first;                    /* submission that counts */
-    hcqi_label *names;                 /* "", "(others)", a table by hash */
+    hcqi_label *names;                 /* a table by hash, then "" and "(others)" */
     uint32_t slots, names_left;        /* of the table; that find room */
     hcq_clock clock;                   /* the last reading */
     uint64_t synchronizations;
@@ -4880,7 +4877,7 @@ typedef struct hcqi_resolve {
                                           hcqi_waiter.settles, are to be over, too */
     int blocked;
     hcq_result failure;
-    const hcqi_signal *past[4];        /* reached before; for the profile */
+    hcqi_site past[4];                 /* who raised what was reached; for the profile */
     uint32_t past_count;
 } hcqi_resolve;
 
@@ -4893,8 +4890,8 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     own.overflow = 0;
     if (r->settle && (w == NULL || !(w->order || w->settles))) { return; }
     hcqi_state state = hcqi_state_of(s, value, &why, &own);
-    if (state == HCQI_REACHED && s->source_epoch != 0 && r->past_count < 4) {
-        r->past[r->past_count++] = s;
+    if (state == HCQI_REACHED && s->source.at != 0 && r->past_count < 4) {
+        r->past[r->past_count++] = s->source;
     }
     if (state == HCQI_REACHED || (r->failure != HCQ_OK && !r->settle)) { return; }
     if (state == HCQI_FAILED) {
@@ -5113,9 +5110,16 @@ static void hcqi_signal_overtake(const hcqi_producer *above) {
 
 static void hcqi_job_retire(hcq_job *job);
 static void hcqi_profile_collect(const hcq_job *job);
-static int hcqi_profile_on(const hcq_device *dev);
-static void hcqi_profile_wait(const hcqi_lane *lane, uint64_t epoch, uint64_t device,
-                              uint32_t other, uint64_t from);
+
+static int hcqi_profile_on(const hcq_device *dev) {
+    return dev->profile != NULL && dev->profile->on;
+}
+
+static hcqi_site hcqi_lane_site(const hcqi_lane *lane, uint64_t epoch) {
+    uint64_t index = (uint64_t)(lane - lane->dev->lanes);
+    hcqi_site site = { lane->dev->serial * HCQI_MAX_LANES + index, epoch };
+    return site;
+}
 
 /* What a TIMESTAMP of the lane stored, in nanoseconds. */
 static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, const uint64_t *slot) {
@@ -5138,9 +5142,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
         p->signal->timestamp = hcqi_lane_stamp(lane, p->slot);
         hcqi_core.changed = 1;
     } else if (!p->applied) {
-        p->signal->source_device = lane->dev->serial;
-        p->signal->source_lane = (uint32_t)(lane - lane->dev->lanes);
-        p->signal->source_epoch = p->epoch;
+        p->signal->source = hcqi_lane_site(lane, p->epoch);
         if (p->signal->pending_head != NULL) { hcqi_signal_overtake(p); }
         hcqi_signal_raise(p->signal, p->value);
     }
@@ -5330,21 +5332,24 @@ static void hcqi_job_advance_past(hcq_job *job) {
     }
 }
 
+static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
+    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
+    f->from = from;
+    f->to = to;
+}
+
 /* Notes what the work just handed over waits for, or waited for. Launches of
    graphs know it from their plan. */
 static void hcqi_profile_waits(const hcqi_resolve *r) {
     const hcqi_lane *lane = r->job->lane;
-    if (r->job->number < lane->dev->profile->first) { return; }
+    hcqi_profile *p = lane->dev->profile;
+    hcqi_site here = hcqi_lane_site(lane, lane->epoch);
+    if (r->job->number < p->first) { return; }
     for (uint32_t i = 0; i < r->points.count; i++) {
-        const hcqi_lane *other = r->points.lane[i];
-        if (other == lane) { continue; }
-        hcqi_profile_wait(lane, lane->epoch, other->dev->serial,
-                          (uint32_t)(other - other->dev->lanes), r->points.epoch[i]);
+        hcqi_site from = hcqi_lane_site(r->points.lane[i], r->points.epoch[i]);
+        if (from.place != here.place) { hcqi_profile_flow(p, from, here); }
     }
-    for (uint32_t i = 0; i < r->past_count; i++) {
-        const hcqi_signal *s = r->past[i];
-        hcqi_profile_wait(lane, lane->epoch, s->source_device, s->source_lane, s->source_epoch);
-    }
+    for (uint32_t i = 0; i < r->past_count; i++) { hcqi_profile_flow(p, r->past[i], here); }
 }
 
 /* The end of an overlapping launch: what it waits for is over, so it needs no
@@ -8660,7 +8665,7 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
         return hcqi_leave_refusing(s->dev, HCQ_ERROR_INVALID, "value: %llu, the signal is at %llu",
                                    (unsigned long long)value, (unsigned long long)s->value);
     }
-    s->source_epoch = 0;
+    s->source.at = 0;
     hcqi_signal_raise(s, value);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -8723,21 +8728,23 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
 /* ========================================================================== */
 /* ---- who waits for whom ----------------------------------- >>explaining - */
 
-typedef struct hcqi_text { char *at; size_t size, length; } hcqi_text;
+/* Where text goes: a file, or as much of it as fits if there is none. */
+typedef struct hcqi_text { char *at; size_t size, length; FILE *file; } hcqi_text;
 
 static HCQI_PRINTF(2, 3) void hcqi_print(hcqi_text *t, const char *format, ...) {
+    size_t room = t->length < t->size ? t->size - t->length : 0;
     va_list args;
     va_start(args, format);
-    size_t room = t->length < t->size ? t->size - t->length : 0;
-    int n = vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
+    int n = t->file != NULL ? vfprintf(t->file, format, args) /* ferror() remembers */
+                            : vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
     va_end(args);
     if (n > 0) { t->length += (size_t)n; }
 }
 
 static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
+    memset(t, 0, sizeof *t);
     t->at = text;
     t->size = text == NULL ? 0 : size;
-    t->length = 0;
     if (t->size != 0) { text[0] = 0; }
 }
 
@@ -12468,13 +12475,6 @@ typedef struct hcqi_span {             /* a command that ran */
     uint32_t track;
 } hcqi_span;
 
-typedef struct hcqi_track {            /* a lane */
-    char device[32];
-    uint32_t device_index;
-    hcq_queue_kind kind;
-    uint32_t lane;
-} hcqi_track;
-
 typedef struct hcqi_row {              /* of the summary: all spans of one name */
     const char *name;
     uint64_t total_ns, median_ns;
@@ -12484,9 +12484,11 @@ typedef struct hcqi_row {              /* of the summary: all spans of one name 
 
 typedef struct hcqi_report {
     hcq_memory_hooks hooks;
+    hcq_device *const *devices;
+    uint32_t device_count;             /* they stay open meanwhile */
     hcqi_span *spans;
     hcqi_flow *flows;                  /* arrows: `at` is the index of a span */
-    hcqi_track *tracks;
+    const hcqi_lane **tracks;
     hcqi_row *rows;                    /* for a summary, which sorts the spans */
     uint32_t span_count, span_room, flow_count, flow_room, track_count, track_room;
     uint32_t row_count, row_room;
@@ -12495,20 +12497,6 @@ typedef struct hcqi_report {
     uint64_t error_ns;                 /* times are right within +- this */
     uint64_t synchronizations;
 } hcqi_report;
-
-/* Where text goes: a file, or as much of it as fits into `text` if there is none. */
-typedef struct hcqi_sink { hcqi_text text; FILE *file; } hcqi_sink;
-
-static HCQI_PRINTF(2, 3) void hcqi_put(hcqi_sink *s, const char *format, ...) {
-    hcqi_text *t = &s->text;
-    size_t room = t->length < t->size ? t->size - t->length : 0;
-    va_list args;
-    va_start(args, format);
-    int n = s->file != NULL ? vfprintf(s->file, format, args) /* ferror() remembers */
-                            : vsnprintf(room != 0 ? t->at + t->length : NULL, room, format, args);
-    va_end(args);
-    if (n > 0) { t->length += (size_t)n; }
-}
 
 /* value / unit with three decimals. */
 static const char *hcqi_parts(char out[32], uint64_t value, uint64_t unit) {
@@ -12556,71 +12544,73 @@ static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *label, 
 
 /* ---- trace ---- */
 
-/* What every event begins with: its type, its lane. */
-static void hcqi_trace_begin(hcqi_sink *s, const hcqi_report *r, const char *before,
+/* What every event begins with: its type, its lane. A device has its first lane's number. */
+static void hcqi_trace_begin(hcqi_text *t, const hcqi_report *r, const char *before,
                              const char *type, uint32_t track) {
-    hcqi_put(s, "%s\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", before, type,
-             r->tracks[track].device_index + 1, track + 1);
+    const hcqi_lane *lane = r->tracks[track];
+    uint32_t index = (uint32_t)(lane - lane->dev->lanes);
+    hcqi_print(t, "%s\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", before, type, track - index + 1,
+               track + 1);
 }
 
-static void hcqi_trace_track(hcqi_sink *s, const hcqi_report *r, uint32_t i) {
-    const hcqi_track *t = &r->tracks[i];
+static void hcqi_trace_track(hcqi_text *t, const hcqi_report *r, uint32_t i) {
+    const hcqi_lane *lane = r->tracks[i];
     char device[HCQI_NAME_BYTES];
-    hcqi_trace_begin(s, r, i == 0 ? "" : ",", "M", i);
-    hcqi_put(s, "\"name\":\"process_name\",\"args\":{\"name\":%s}}",
-             hcqi_name_text(device, t->device, 1));
-    hcqi_trace_begin(s, r, ",", "M", i);
-    hcqi_put(s, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}",
-             t->kind == HCQ_COPY ? "copy" : "compute", t->lane);
-    hcqi_trace_begin(s, r, ",", "M", i);
-    hcqi_put(s, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
+    hcqi_trace_begin(t, r, i == 0 ? "" : ",", "M", i);
+    hcqi_print(t, "\"name\":\"process_name\",\"args\":{\"name\":%s}}",
+               hcqi_name_text(device, lane->dev->label, 1));
+    hcqi_trace_begin(t, r, ",", "M", i);
+    hcqi_print(t, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}",
+               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index);
+    hcqi_trace_begin(t, r, ",", "M", i);
+    hcqi_print(t, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
 }
 
-static void hcqi_trace_span(hcqi_sink *s, const hcqi_report *r, const hcqi_span *span) {
+static void hcqi_trace_span(hcqi_text *t, const hcqi_report *r, const hcqi_span *span) {
     const hcq_profile_event *e = &span->event;
     char name[HCQI_NAME_BYTES], queue[HCQI_NAME_BYTES], begin[32], time[32], rate[32];
     const char *kind = hcqi_kind_text((uint32_t)e->kind);
     uint64_t ns = e->end_ns - e->begin_ns;
-    hcqi_trace_begin(s, r, ",", "X", span->track);
-    hcqi_put(s, "\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,\"args\":{\"queue\":%s,",
-             hcqi_parts(begin, e->begin_ns - r->begin_ns, 1000), hcqi_parts(time, ns, 1000), kind,
-             hcqi_name_text(name, e->name, 1), hcqi_name_text(queue, e->queue, 1));
-    hcqi_put(s, "\"submission\":%llu,\"command\":%u,\"kind\":\"%s\",\"bytes\":%llu",
-             (unsigned long long)e->submission, e->command, kind, (unsigned long long)e->bytes);
+    hcqi_trace_begin(t, r, ",", "X", span->track);
+    hcqi_print(t, "\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,\"args\":{\"queue\":%s,",
+               hcqi_parts(begin, e->begin_ns - r->begin_ns, 1000), hcqi_parts(time, ns, 1000), kind,
+               hcqi_name_text(name, e->name, 1), hcqi_name_text(queue, e->queue, 1));
+    hcqi_print(t, "\"submission\":%llu,\"command\":%u,\"kind\":\"%s\",\"bytes\":%llu",
+               (unsigned long long)e->submission, e->command, kind, (unsigned long long)e->bytes);
     if (e->bytes != 0 && ns != 0) {
-        hcqi_put(s, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns));
+        hcqi_print(t, ",\"GB/s\":%s", hcqi_parts(rate, e->bytes, ns));
     }
-    hcqi_put(s, "}}");
+    hcqi_print(t, "}}");
 }
 
 /* An end of an arrow belongs to the bar that is there at its time. At its very end
    a bar may already be the next one, so that the arrow leaves a nanosecond
    earlier. It never points back in time, as the clocks of two devices might.
    The page is told the bars themselves. */
-static void hcqi_trace_arrow(hcqi_sink *s, const hcqi_report *r, uint32_t i) {
+static void hcqi_trace_arrow(hcqi_text *t, const hcqi_report *r, uint32_t i) {
     uint32_t one = (uint32_t)r->flows[i].from.at, other = (uint32_t)r->flows[i].to.at;
     const hcqi_span *from = &r->spans[one], *to = &r->spans[other];
     char time[32];
     uint64_t leave = from->event.end_ns - (from->event.end_ns > from->event.begin_ns);
     if (leave > to->event.begin_ns) { leave = to->event.begin_ns; }
     if (leave < from->event.begin_ns) { leave = from->event.begin_ns; }
-    hcqi_trace_begin(s, r, ",", "s", from->track);
-    hcqi_put(s, "\"ts\":%s,\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u,"
-             "\"args\":{\"from\":%u,\"to\":%u}}",
-             hcqi_parts(time, leave - r->begin_ns, 1000), i + 1, one, other);
-    hcqi_trace_begin(s, r, ",", "f", to->track);
-    hcqi_put(s, "\"ts\":%s,\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}",
-             hcqi_parts(time, to->event.begin_ns - r->begin_ns, 1000), i + 1);
+    hcqi_trace_begin(t, r, ",", "s", from->track);
+    hcqi_print(t, "\"ts\":%s,\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u,"
+               "\"args\":{\"from\":%u,\"to\":%u}}",
+               hcqi_parts(time, leave - r->begin_ns, 1000), i + 1, one, other);
+    hcqi_trace_begin(t, r, ",", "f", to->track);
+    hcqi_print(t, "\"ts\":%s,\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"wait\",\"id\":%u}",
+               hcqi_parts(time, to->event.begin_ns - r->begin_ns, 1000), i + 1);
 }
 
-static void hcqi_report_trace(hcqi_sink *s, const hcqi_report *r) {
-    hcqi_put(s, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    for (uint32_t i = 0; i < r->track_count; i++) { hcqi_trace_track(s, r, i); }
-    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(s, r, &r->spans[i]); }
-    for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(s, r, i); }
-    hcqi_put(s, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
-             "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
-             (unsigned long long)r->lost, (unsigned long long)r->synchronizations);
+static void hcqi_report_trace(hcqi_text *t, const hcqi_report *r) {
+    hcqi_print(t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    for (uint32_t i = 0; i < r->track_count; i++) { hcqi_trace_track(t, r, i); }
+    for (uint32_t i = 0; i < r->span_count; i++) { hcqi_trace_span(t, r, &r->spans[i]); }
+    for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(t, r, i); }
+    hcqi_print(t, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
+               "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
+               (unsigned long long)r->lost, (unsigned long long)r->synchronizations);
 }
 
 /* ---- summary ---- */
@@ -12663,12 +12653,12 @@ static int hcqi_report_rows(hcqi_report *r) {
     return 1;
 }
 
-static void hcqi_report_summary(hcqi_sink *s, const hcqi_report *r) {
+static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
     char number[32], name[HCQI_NAME_BYTES];
     uint64_t all_ns = 0;
     for (uint32_t i = 0; i < r->row_count; i++) { all_ns += r->rows[i].total_ns; }
-    hcqi_put(s, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
-             "GB/s");
+    hcqi_print(t, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
+               "GB/s");
     for (uint32_t i = 0; i < r->row_count; i++) {
         const hcqi_row *row = &r->rows[i];
         uint64_t share = all_ns == 0 ? 0 : (row->total_ns * 1000 + all_ns / 2) / all_ns;
@@ -12676,21 +12666,21 @@ static void hcqi_report_summary(hcqi_sink *s, const hcqi_report *r) {
         for (const char *c = hcqi_name_text(name, row->name, 0); *c != 0; c++) {
             blank -= (*c & 0xc0) != 0x80;
         }
-        hcqi_put(s, "%s%*s%10u", name, blank, "", row->calls);
-        hcqi_put(s, "%14s", hcqi_parts(number, row->total_ns, 1000000));
-        hcqi_put(s, "%14s", hcqi_parts(number, row->median_ns, 1000));
-        hcqi_put(s, "%6u.%u %%", (unsigned)(share / 10), (unsigned)(share % 10));
+        hcqi_print(t, "%s%*s%10u", name, blank, "", row->calls);
+        hcqi_print(t, "%14s", hcqi_parts(number, row->total_ns, 1000000));
+        hcqi_print(t, "%14s", hcqi_parts(number, row->median_ns, 1000));
+        hcqi_print(t, "%6u.%u %%", (unsigned)(share / 10), (unsigned)(share % 10));
         if (row->bytes != 0 && row->bytes_ns != 0) {
-            hcqi_put(s, "%12s", hcqi_parts(number, row->bytes, row->bytes_ns));
+            hcqi_print(t, "%12s", hcqi_parts(number, row->bytes, row->bytes_ns));
         }
-        hcqi_put(s, "\n");
+        hcqi_print(t, "\n");
     }
     all_ns = r->span_count == 0 ? 0 : r->end_ns - r->begin_ns;
-    hcqi_put(s, "%u commands on %u lanes in %s ms, %u dependencies\n", r->span_count,
-             r->track_count, hcqi_parts(number, all_ns, 1000000), r->flow_count);
-    hcqi_put(s, "synchronizations: %llu, events lost: %llu, clocks: +-%llu ns\n",
-             (unsigned long long)r->synchronizations, (unsigned long long)r->lost,
-             (unsigned long long)r->error_ns);
+    hcqi_print(t, "%u commands on %u lanes in %s ms, %u dependencies\n", r->span_count,
+               r->track_count, hcqi_parts(number, all_ns, 1000000), r->flow_count);
+    hcqi_print(t, "synchronizations: %llu, events lost: %llu, clocks: +-%llu ns\n",
+               (unsigned long long)r->synchronizations, (unsigned long long)r->lost,
+               (unsigned long long)r->error_ns);
 }
 
 /* ---- page ---- */
@@ -13061,15 +13051,15 @@ static const char *const hcqi_page[] = {
     NULL
 };
 
-static void hcqi_report_write(hcqi_sink *s, const hcqi_report *r, hcq_profile_format format) {
-    int page = format == HCQ_PROFILE_HTML;
+static void hcqi_report_write(hcqi_text *t, const hcqi_report *r, hcq_profile_format format) {
     if (format == HCQ_PROFILE_SUMMARY) {
-        hcqi_report_summary(s, r);
+        hcqi_report_summary(t, r);
         return;
     }
-    if (page) { hcqi_put(s, "%s", hcqi_page[0]); }
-    hcqi_report_trace(s, r);
-    for (int i = 1; page && hcqi_page[i] != NULL; i++) { hcqi_put(s, "%s", hcqi_page[i]); }
+    int page = format == HCQ_PROFILE_HTML;
+    if (page) { hcqi_print(t, "%s", hcqi_page[0]); }
+    hcqi_report_trace(t, r);
+    for (int i = 1; page && hcqi_page[i] != NULL; i++) { hcqi_print(t, "%s", hcqi_page[i]); }
 }
 
 /* ========================================================================== */
@@ -13080,19 +13070,11 @@ static void hcqi_report_write(hcqi_sink *s, const hcqi_report *r, hcq_profile_fo
    a launch, and its epoch in a lane. A wait is a flow from site to site, in a
    ring, too. A report copies both rings and finds the flows' ends. */
 
-static int hcqi_profile_on(const hcq_device *dev) {
-    return dev->profile != NULL && dev->profile->on;
-}
-
-static void hcqi_profile_delete(const hcq_memory_hooks *hooks, hcqi_profile *p) {
-    if (p != NULL) { hcqi_delete(hooks, p, p->size); }
-}
-
 /* One block: the profile, its names, its rings. */
 static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t events,
                                       uint32_t names) {
     uint32_t slots = names + names / 2 + 1; /* so that there is always an empty one */
-    uint64_t head = sizeof(hcqi_profile) + (uint64_t)(HCQI_NAME_FIRST + slots) * sizeof(hcqi_label);
+    uint64_t head = sizeof(hcqi_profile) + ((uint64_t)slots + 2) * sizeof(hcqi_label);
     uint64_t size = head + (uint64_t)events * (sizeof(hcqi_event) + sizeof(hcqi_flow));
     if (size > SIZE_MAX / 2) { return NULL; } /* 32 bits */
     hcqi_profile *p = HCQI_CAST(hcqi_profile *, hooks->alloc_fn(hooks->user, (size_t)size, 64));
@@ -13103,9 +13085,9 @@ static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t ev
     p->slots = slots;
     p->names_left = names - 1;
     p->names = HCQI_CAST(hcqi_label *, (void *)(p + 1));
-    p->events = HCQI_CAST(hcqi_event *, (void *)(p->names + HCQI_NAME_FIRST + slots));
+    p->events = HCQI_CAST(hcqi_event *, (void *)(p->names + slots + 2));
     p->flows = HCQI_CAST(hcqi_flow *, (void *)(p->events + events));
-    hcqi_copy_label(p->names[HCQI_NAME_OTHERS].text, "(others)");
+    hcqi_copy_label(p->names[slots + 1].text, "(others)");
     return p;
 }
 
@@ -13113,18 +13095,18 @@ static hcqi_profile *hcqi_profile_new(const hcq_memory_hooks *hooks, uint32_t ev
 static uint32_t hcqi_profile_name(hcqi_profile *p, const char *text) {
     const size_t most = sizeof p->names->text - 1;
     uint64_t hash = 0;
-    if (text[0] == 0) { return HCQI_NAME_NONE; }
+    if (text[0] == 0) { return p->slots; }
     for (size_t i = 0; i < most && text[i] != 0; i++) {
         hash = hcqi_hash(hash, (unsigned char)text[i]);
     }
     for (uint32_t slot = (uint32_t)(hash % p->slots);; slot = (slot + 1) % p->slots) {
-        char *name = p->names[HCQI_NAME_FIRST + slot].text;
-        if (strncmp(name, text, most) == 0) { return HCQI_NAME_FIRST + slot; }
+        char *name = p->names[slot].text;
+        if (strncmp(name, text, most) == 0) { return slot; }
         if (name[0] != 0) { continue; }
-        if (p->names_left == 0) { return HCQI_NAME_OTHERS; }
+        if (p->names_left == 0) { return p->slots + 1; }
         p->names_left--;
         hcqi_copy_label(name, text);
-        return HCQI_NAME_FIRST + slot;
+        return slot;
     }
 }
 
@@ -13137,25 +13119,6 @@ static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
 static hcqi_site hcqi_launch_site(uint64_t launch, uint64_t command) {
     hcqi_site site = { HCQI_IN_LAUNCH | launch, command };
     return site;
-}
-
-static hcqi_site hcqi_lane_site(uint64_t device, uint32_t lane, uint64_t epoch) {
-    hcqi_site site = { device * HCQI_MAX_LANES + lane, epoch };
-    return site;
-}
-
-static void hcqi_profile_flow(hcqi_profile *p, hcqi_site from, hcqi_site to) {
-    hcqi_flow *f = &p->flows[p->flowed++ % p->capacity];
-    f->from = from;
-    f->to = to;
-}
-
-/* Handed-over work of a lane waits for an epoch of another. */
-static void hcqi_profile_wait(const hcqi_lane *lane, uint64_t epoch, uint64_t device,
-                              uint32_t other, uint64_t from) {
-    uint32_t index = (uint32_t)(lane - lane->dev->lanes);
-    hcqi_profile_flow(lane->dev->profile, hcqi_lane_site(device, other, from),
-                      hcqi_lane_site(lane->dev->serial, index, epoch));
 }
 
 static uint64_t hcqi_later(uint64_t one, uint64_t other) { return one > other ? one : other; }
@@ -13220,37 +13183,36 @@ static void hcqi_profile_encode(hcq_device *dev) {
 }
 
 HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
-    hcq_clock clock;
-    hcq_result r = hcqi_pin(device);
-    if (r != HCQ_OK) { return r; }
     uint32_t events = desc == NULL || desc->events == 0 ? 65536 : desc->events;
     uint32_t names = desc == NULL || desc->names == 0 ? 1024 : desc->names;
     hcqi_profile *p = NULL;
+    hcq_clock clock;
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
     if (device->backend->clock == NULL || device->caps.host_times) {
-        r = hcqi_refuse_alone(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
-    } else if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
-        r = hcqi_refuse_alone(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
-    } else {
-        r = hcq_device_clock(device, &clock);
+        return hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "profile: there is no clock");
     }
-    if (r == HCQ_OK) {
-        p = hcqi_profile_new(&device->hooks, events, names);
-        if (p == NULL) {
-            r = hcqi_refuse_alone(device, HCQ_ERROR_OUT_OF_MEMORY, "profile: out of memory");
-        }
+    if (events > (uint32_t)1 << 28 || names > (uint32_t)1 << 24) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "desc: events or names: too many");
     }
+    hcqi_atomic_add32(&device->pins, 1);
+    hcqi_leave();
+    r = hcq_device_clock(device, &clock);
+    if (r == HCQ_OK) { p = hcqi_profile_new(&device->hooks, events, names); }
+    hcqi_enter();
+    hcqi_profile *old = p == NULL ? NULL : device->profile;
     if (p != NULL) {
-        hcqi_enter();
-        hcqi_profile *old = device->profile;
         p->clock = clock;
         p->first = device->next_number;
         p->on = 1;
         device->profile = p;
         hcqi_reap_device(device);      /* what is over lets go of its version */
         hcqi_profile_encode(device);
-        hcqi_leave();
-        hcqi_profile_delete(&device->hooks, old);
+    } else if (r == HCQ_OK) {
+        r = hcqi_oom(device, "profile");
     }
+    hcqi_leave();
+    if (old != NULL) { hcqi_delete(&device->hooks, old, old->size); }
     hcqi_unpin(device);
     return r;
 }
@@ -13309,65 +13271,58 @@ HCQI_DEF hcq_result hcq_profile_events(hcq_device *device, hcq_profile_event *ev
 
 /* ---- as a report ---- */
 
-/* Copies the next events and flows of those that there were, less what has been
-   overwritten since; with the lock. */
-static void hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *was,
-                              uint32_t track, uint64_t *event, uint64_t *flow) {
+/* Copies the next events and flows of those that there `were`, less what has been
+   overwritten since; with the lock. 0 = there is no more, also as a profile that was
+   started meanwhile has forgotten it. */
+static int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile *were,
+                             uint32_t track, uint64_t *event, uint64_t *flow) {
     const hcqi_profile *p = dev->profile;
+    if (p->first != were->first) { return 0; }
     *event = hcqi_later(*event, hcqi_profile_oldest(p, p->added));
     *flow = hcqi_later(*flow, hcqi_profile_oldest(p, p->flowed));
-    for (int i = 0; i < HCQI_REPORT_STEP && *event < was->added; i++) {
+    for (int i = 0; i < HCQI_REPORT_STEP && *event < were->added; i++) {
         const hcqi_event *e = &p->events[(*event)++ % p->capacity];
         hcqi_span *s = &r->spans[r->span_count++];
-        s->event = hcqi_profile_public(dev, &was->clock, e);
+        s->event = hcqi_profile_public(dev, &were->clock, e);
         s->launch = hcqi_launch_site(e->launch, e->command);
-        s->lane = hcqi_lane_site(dev->serial, e->lane, e->epoch);
+        s->lane = hcqi_lane_site(&dev->lanes[e->lane], e->epoch);
         s->track = track + e->lane;
         if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }
         r->end_ns = hcqi_later(r->end_ns, s->event.end_ns);
     }
-    for (int i = 0; i < HCQI_REPORT_STEP && *flow < was->flowed; i++) {
+    for (int i = 0; i < HCQI_REPORT_STEP && *flow < were->flowed; i++) {
         r->flows[r->flow_count++] = p->flows[(*flow)++ % p->capacity];
     }
+    return *event < were->added || *flow < were->flowed;
 }
 
 /* Copies what there is when it begins, a piece each time that it has the lock;
-   memory is taken without. A new profile, which ends it, has another first
-   submission, or less in it. */
-static hcq_result hcqi_report_device(hcqi_report *r, hcq_device *dev, uint32_t index) {
+   memory is taken without. 0 = out of memory. */
+static int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
     uint32_t spans = r->span_count, track = r->track_count;
-    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + HCQI_MAX_LANES)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
     hcqi_enter();
-    if (!hcqi_device_open(dev)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
-    if (dev->profile == NULL) { return hcqi_leave_with(HCQ_OK); }
-    const hcqi_profile was = *dev->profile;
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_track *t = &r->tracks[r->track_count++];
-        memcpy(t->device, dev->label, sizeof t->device);
-        t->device_index = index;
-        t->kind = dev->lanes[k].base.kind;
-        t->lane = dev->lanes[k].base.index;
+    if (dev->profile == NULL) {
+        hcqi_leave();
+        return 1;
     }
+    const hcqi_profile were = *dev->profile;
     hcqi_leave();
-    uint64_t event = hcqi_profile_oldest(&was, was.added);
-    uint64_t flow = hcqi_profile_oldest(&was, was.flowed);
-    if (!HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + was.added - event) ||
-        !HCQI_GROW(&r->hooks, r->flows, r->flow_room, r->flow_count + was.flowed - flow)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
+    uint64_t event = hcqi_profile_oldest(&were, were.added);
+    uint64_t flow = hcqi_profile_oldest(&were, were.flowed);
+    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + dev->lane_count) ||
+        !HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + were.added - event) ||
+        !HCQI_GROW(&r->hooks, r->flows, r->flow_room, r->flow_count + were.flowed - flow)) {
+        return 0;
     }
-    for (int same = 1; same && (event < was.added || flow < was.flowed); hcqi_leave()) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) { r->tracks[r->track_count++] = &dev->lanes[k]; }
+    for (int more = 1; more; hcqi_leave()) {
         hcqi_enter();
-        const hcqi_profile *p = hcqi_device_open(dev) ? dev->profile : NULL;
-        same = p != NULL && p->first == was.first && p->added >= was.added &&
-               p->flowed >= was.flowed;
-        if (same) { hcqi_report_piece(r, dev, &was, track, &event, &flow); }
+        more = hcqi_report_piece(r, dev, &were, track, &event, &flow);
     }
-    r->lost += was.added - (r->span_count - spans);
-    r->synchronizations += was.synchronizations;
-    r->error_ns = hcqi_later(r->error_ns, was.clock.error_ns);
-    return HCQ_OK;
+    r->lost += were.added - (r->span_count - spans);
+    r->synchronizations += were.synchronizations;
+    r->error_ns = hcqi_later(r->error_ns, were.clock.error_ns);
+    return 1;
 }
 
 /* Where a span is. Sorted, so that flows find it. */
@@ -13396,15 +13351,15 @@ static const hcqi_key *hcqi_key_find(const hcqi_key *keys, uint64_t count, hcqi_
     return key->site.place == site.place && exact ? key : NULL;
 }
 
-/* Makes arrows of the flows both of whose ends are there. */
-static hcq_result hcqi_report_arrows(hcqi_report *r) {
+/* Makes arrows of the flows both of whose ends are there; 0 = out of memory. */
+static int hcqi_report_arrows(hcqi_report *r) {
     uint64_t size = 2 * (uint64_t)r->span_count * sizeof(hcqi_key), count = 0;
     uint32_t flows = r->flow_count;
     r->flow_count = 0;
-    if (size == 0 || flows == 0) { return HCQ_OK; }
+    if (size == 0 || flows == 0) { return 1; }
     hcqi_key *keys = size > SIZE_MAX / 2 ? NULL :
                      HCQI_CAST(hcqi_key *, hcqi_new(&r->hooks, (size_t)size));
-    if (keys == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (keys == NULL) { return 0; }
     for (uint32_t i = 0; i < r->span_count; i++) {
         keys[count].site = r->spans[i].launch;
         keys[count++].span = i;
@@ -13420,7 +13375,7 @@ static hcq_result hcqi_report_arrows(hcqi_report *r) {
         r->flows[r->flow_count++].to.at = to->span;
     }
     hcqi_delete(&r->hooks, keys, (size_t)size);
-    return HCQ_OK;
+    return 1;
 }
 
 static void hcqi_report_free(hcqi_report *r) {
@@ -13428,34 +13383,39 @@ static void hcqi_report_free(hcqi_report *r) {
     hcqi_delete(&r->hooks, r->flows, r->flow_room * sizeof *r->flows);
     hcqi_delete(&r->hooks, r->tracks, r->track_room * sizeof *r->tracks);
     hcqi_delete(&r->hooks, r->rows, r->row_room * sizeof *r->rows);
+    for (uint32_t i = 0; i < r->device_count; i++) { hcqi_unpin(r->devices[i]); }
 }
 
-/* A reading of the clocks that is not older than a second. */
-static hcq_result hcqi_profile_clock(hcq_device *dev) {
+/* Keeps a device open, with a reading of the clocks that is not older than a second. */
+static hcq_result hcqi_report_pin(hcq_device *dev) {
     hcq_clock clock;
     hcqi_enter();
-    if (!hcqi_device_open(dev)) { return hcqi_leave_with(HCQ_ERROR_CLOSED); }
+    if (!hcqi_device_open(dev)) {
+        return hcqi_leave_with(dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED);
+    }
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_reap_device(dev);             /* events of what is over */
     int fresh = dev->profile == NULL ||
                 hcq_sys_now_ns() - dev->profile->clock.host_ns < 1000000000;
-    hcqi_reap_device(dev); /* events of what is over */
     hcqi_leave();
-    hcq_result r = fresh ? HCQ_OK : hcq_device_clock(dev, &clock);
-    if (fresh || r != HCQ_OK) { return r; }
+    if (fresh) { return HCQ_OK; }
+    hcq_result r = hcq_device_clock(dev, &clock);
     hcqi_enter();
-    if (hcqi_device_open(dev) && dev->profile != NULL) { dev->profile->clock = clock; }
-    return hcqi_leave_with(HCQ_OK);
+    if (r == HCQ_OK) { dev->profile->clock = clock; }
+    if (r != HCQ_OK) { hcqi_unpin(dev); }
+    return hcqi_leave_with(r);
 }
 
 /* Checks, brings the clocks up to date, copies. What it made must be freed. */
 static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devices,
                                    uint32_t count, hcq_profile_format format) {
-    hcq_result r = HCQ_OK;
     memset(report, 0, sizeof *report);
     if (devices == NULL || count == 0 || devices[0] == NULL) {
         return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "devices: is NULL or empty");
     }
-    for (uint32_t i = 0; i < count; i++) {
-        r = devices[i] == NULL ? HCQ_ERROR_INVALID : hcqi_profile_clock(devices[i]);
+    report->devices = devices;
+    for (uint32_t i = 0; i < count; i++, report->device_count++) {
+        hcq_result r = hcqi_report_pin(devices[i]);
         if (r != HCQ_OK) {
             return hcqi_refuse_alone(i == 0 ? NULL : devices[0], r, "devices: number %u %s", i,
                                      devices[i] == NULL ? "is NULL" : hcq_result_text(r));
@@ -13467,45 +13427,39 @@ static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devic
     }
     report->hooks = devices[0]->hooks;
     report->begin_ns = UINT64_MAX;
-    for (uint32_t i = 0; i < count && r == HCQ_OK; i++) {
-        r = hcqi_report_device(report, devices[i], i);
-    }
-    if (r == HCQ_OK) { r = hcqi_report_arrows(report); }
-    if (r == HCQ_OK && format == HCQ_PROFILE_SUMMARY && !hcqi_report_rows(report)) {
-        r = HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    if (r == HCQ_ERROR_OUT_OF_MEMORY) {
-        hcqi_refuse_alone(devices[0], r, "profile: out of memory");
-    }
-    return r;
+    int room = 1;
+    for (uint32_t i = 0; i < count && room; i++) { room = hcqi_report_device(report, devices[i]); }
+    room = room && hcqi_report_arrows(report) &&
+           (format != HCQ_PROFILE_SUMMARY || hcqi_report_rows(report));
+    return room ? HCQ_OK : hcqi_refuse_alone(devices[0], HCQ_ERROR_OUT_OF_MEMORY,
+                                             "profile: out of memory");
 }
 
 HCQI_DEF size_t hcq_profile_print(hcq_device *const *devices, uint32_t count,
                                   hcq_profile_format format, char *text, size_t size) {
     hcqi_report report;
-    hcqi_sink sink;
-    sink.file = NULL;
-    hcqi_text_begin(&sink.text, text, size);
+    hcqi_text t;
+    hcqi_text_begin(&t, text, size);
     if (hcqi_report_make(&report, devices, count, format) == HCQ_OK) {
-        hcqi_report_write(&sink, &report, format);
+        hcqi_report_write(&t, &report, format);
     }
     hcqi_report_free(&report);
-    return sink.text.length;
+    return t.length;
 }
 
 HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
                                      hcq_profile_format format, const char *path) {
     hcqi_report report;
-    hcqi_sink sink;
-    memset(&sink, 0, sizeof sink);
+    hcqi_text t;
+    hcqi_text_begin(&t, NULL, 0);
     hcq_result r = hcqi_report_make(&report, devices, count, format);
     if (r == HCQ_OK && path == NULL) {
         r = hcqi_refuse_alone(devices[0], HCQ_ERROR_INVALID, "path: is NULL");
     } else if (r == HCQ_OK) {
-        sink.file = hcqi_sys_file_create(path);
-        if (sink.file != NULL) { hcqi_report_write(&sink, &report, format); }
-        int bad = sink.file == NULL || ferror(sink.file);
-        if (sink.file != NULL && fclose(sink.file) != 0) { bad = 1; }
+        t.file = hcqi_sys_file_create(path);
+        if (t.file != NULL) { hcqi_report_write(&t, &report, format); }
+        int bad = t.file == NULL || ferror(t.file);
+        if (t.file != NULL && fclose(t.file) != 0) { bad = 1; }
         if (bad) {
             r = hcqi_refuse_alone(devices[0], HCQ_ERROR_NATIVE, "path: cannot write '%.80s'", path);
         }
@@ -13859,28 +13813,21 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     return hcqi_leave_with(r);
 }
 
-static void hcqi_dump_job(hcqi_text *t, hcq_job *job, int held) {
-    hcqi_path path;
-    if (!held) {
-        hcqi_print(t, "    #%llu '%s' running\n", (unsigned long long)job->submission,
-                   hcqi_job_label(job));
-        return;
-    }
-    hcqi_print_job(t, "    ", job);
-    if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
-        hcqi_print_cycle(t, "    ", &path);
-    }
-}
-
 static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
     const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
     hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
+    hcqi_path path;
     hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
                lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
                (unsigned long long)lane->done, (unsigned long long)lane->epoch);
     for (int i = 0; i < 3; i++) {
         hcq_job *job = lists[i];
-        for (int n = 0; job != NULL && n < 4; job = job->next, n++) { hcqi_dump_job(t, job, i); }
+        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
+            hcqi_print_job(t, "    ", job);
+            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
+                hcqi_print_cycle(t, "    ", &path);
+            }
+        }
     }
 }
 
@@ -14363,7 +14310,7 @@ static void hcqi_device_undo(hcq_device *dev) {
     hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
     hcqi_slots_destroy(dev, &dev->signals);
     hcqi_slots_destroy(dev, &dev->notices);
-    hcqi_profile_delete(hooks, dev->profile);
+    if (dev->profile != NULL) { hcqi_delete(hooks, dev->profile, dev->profile->size); }
 }
 
 static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *info,
