@@ -141,13 +141,11 @@ typedef struct hcqi_cpu_engine {
     uint8_t pad3[HCQI_CPU_LINE];
 } hcqi_cpu_engine;
 
-/* What a run of blocks needs; each thread has its own, for `block.id`. Index 0
-   is block {0, y, z}. */
+/* What a run of blocks needs; each thread has its own, for `block.id`. */
 typedef struct hcqi_cpu_grid {
     hcq_cpu_fn fn;
     const void *args;
     hcq_block block;
-    uint32_t y, z;
     uint64_t total;
 } hcqi_cpu_grid;
 
@@ -166,30 +164,29 @@ enum {                                 /* of hcqi_cpu_pool.gate */
 };
 #define HCQI_CPU_OPEN 0x80000000u      /* workers may come in */
 
+/* A thread that shares grids and its part of one, taken from the front by itself
+   and then by those who have nothing left. The same blocks fall to the same thread
+   each time, so their memory stays in its caches. The first is the pool's owner,
+   whichever engine that is. */
 typedef struct hcqi_cpu_worker {
     struct hcqi_cpu_device *device;
     hcq_sys_thread thread;
     uint32_t index;
-} hcqi_cpu_worker;
-
-/* A thread's part of a grid, taken from the front by its owner and then by
-   those who have nothing left. The same blocks fall to the same thread each
-   time, so their memory stays in its caches. */
-typedef struct hcqi_cpu_range {
+    uint8_t pad0[HCQI_CPU_LINE];
     uint64_t next, end;
-    uint8_t pad[HCQI_CPU_LINE - 16];
-} hcqi_cpu_range;
+    uint8_t pad1[HCQI_CPU_LINE];
+} hcqi_cpu_worker;
 
 /* The workers and the one grid they share. An engine owns it while it holds
    `lock`. A worker reads the job only between entering and leaving the gate,
    and the owner changes it only while the gate is closed and empty. */
 typedef struct hcqi_cpu_pool {
     uint32_t lock;
-    uint32_t wanted;                   /* workers to have */
-    uint32_t started;                  /* workers there are */
+    uint32_t wanted;                   /* workers to have besides the owner */
+    uint32_t started;                  /* there are */
     uint32_t tried;                    /* starting them */
     uint64_t missed_ps;                /* work that sleeping workers might have shared */
-    hcqi_cpu_worker *workers;
+    hcqi_cpu_worker *workers;          /* of the owner, then those wanted */
     uint8_t pad0[HCQI_CPU_LINE];
     uint32_t gate;
     uint32_t stop;
@@ -200,8 +197,6 @@ typedef struct hcqi_cpu_pool {
     hcqi_cpu_grid job;
     uint32_t rouse;                    /* worth waking workers up */
     uint64_t chunk;                    /* blocks to take at least */
-    uint32_t threads;                  /* the owner and the workers; so many ranges */
-    hcqi_cpu_range *ranges;
     uint8_t pad3[HCQI_CPU_LINE];
 } hcqi_cpu_pool;
 
@@ -269,9 +264,7 @@ static void hcqi_cpu_spin_pair(hcqi_cpu_device *d, hcqi_cpu_spin *spin, uint32_t
 
 /* It is over. */
 static void hcqi_cpu_spin_met(hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
-    if (spin->turns == HCQI_CPU_TIGHT) {
-        hcqi_atomic_add32(&d->together, 1);
-    }
+    if (spin->turns == HCQI_CPU_TIGHT) { hcqi_atomic_add32(&d->together, 1); }
 }
 
 /* Is it a time to sleep at once? A gap between two looks says that it is. */
@@ -294,9 +287,7 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
         return !hcqi_atomic_cas32(&d->active, active, active - 1);
     }
     uint64_t now = hcq_sys_now_ns();
-    if (!spin->end_ns) {
-        spin->end_ns = now + d->spin_ns;
-    }
+    if (spin->end_ns == 0) { spin->end_ns = now + d->spin_ns; }
     if (hcqi_cpu_crowded(d, spin, now) || now >= spin->end_ns) {
         hcqi_cpu_leave(d);
         return 0;
@@ -307,7 +298,7 @@ static int hcqi_cpu_spin_look(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
 
 /* One turn of waiting for a counted thread; answers like hcqi_cpu_spin_look. */
 static int hcqi_cpu_spin_turn(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
-    if (!d->spin_ns) {
+    if (d->spin_ns == 0) {
         hcqi_cpu_leave(d);
         return 0;
     }
@@ -336,9 +327,7 @@ static void hcqi_cpu_counter_wake(hcqi_cpu_counter *counter) {
 
 static void hcqi_cpu_counter_raise(hcqi_cpu_counter *counter, uint64_t value) {
     hcqi_atomic_swap64(&counter->value, value);
-    if (hcqi_atomic_load64(&counter->wanted) <= value) {
-        hcqi_cpu_counter_wake(counter);
-    }
+    if (hcqi_atomic_load64(&counter->wanted) <= value) { hcqi_cpu_counter_wake(counter); }
 }
 
 /* Lowers `wanted` to `value` if it is above. A lower one is out of the word
@@ -347,9 +336,7 @@ static void hcqi_cpu_counter_want(hcqi_cpu_counter *counter, uint64_t value) {
     uint64_t lowest = value;
     for (;;) {
         uint64_t old = hcqi_atomic_swap64(&counter->wanted, lowest);
-        if (old >= lowest) {
-            break;
-        }
+        if (old >= lowest) { break; }
         lowest = old;
     }
     if (lowest < value && hcqi_atomic_load64(&counter->value) >= lowest) {
@@ -368,12 +355,8 @@ static hcq_result hcqi_cpu_counter_sleep(hcqi_cpu_counter *counter, uint64_t val
             uint64_t now = hcq_sys_now_ns();
             left_ns = now < end_ns ? end_ns - now : 0;
         }
-        if (hcqi_atomic_load64(&counter->value) >= value) {
-            return HCQ_OK;
-        }
-        if (!left_ns) {
-            return HCQ_TIMEOUT;
-        }
+        if (hcqi_atomic_load64(&counter->value) >= value) { return HCQ_OK; }
+        if (left_ns == 0) { return HCQ_TIMEOUT; }
         hcq_sys_wait(&counter->sequence, sequence, left_ns);
     }
 }
@@ -385,9 +368,7 @@ static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *co
     hcqi_cpu_spin_pair(d, &spin, turns);
     while (hcqi_atomic_load64(&counter->value) < value) {
         if (hcqi_cpu_spin_turn(d, &spin)) {
-            if (spin.end_ns > end_ns) {
-                spin.end_ns = end_ns;
-            }
+            if (spin.end_ns > end_ns) { spin.end_ns = end_ns; }
             continue;
         }
         hcq_result result = hcqi_cpu_counter_sleep(counter, value, end_ns);
@@ -406,11 +387,11 @@ static void hcqi_cpu_blocks(hcqi_cpu_grid *grid, uint64_t first, uint64_t count)
     hcq_cpu_fn fn = grid->fn;
     const void *args = grid->args;
     hcq_block *block = &grid->block;
-    uint64_t width = block->grid.x, x = 0, y = grid->y, z = grid->z;
-    if (first) { /* divisions are slow */
+    uint64_t width = block->grid.x, x = 0, y = 0, z = 0;
+    if (first != 0) { /* divisions are slow */
         x = first % width;
-        y += first / width % block->grid.y;
-        z += first / width / block->grid.y;
+        y = first / width % block->grid.y;
+        z = first / width / block->grid.y;
     }
     for (;;) {
         uint64_t end = width - x < count ? width : x + count;
@@ -421,9 +402,7 @@ static void hcqi_cpu_blocks(hcqi_cpu_grid *grid, uint64_t first, uint64_t count)
             block->id.x = (uint32_t)x;
             fn(args, block);
         }
-        if (!count) {
-            return;
-        }
+        if (count == 0) { return; }
         x = 0;
         if (++y == block->grid.y) {
             y = 0;
@@ -432,70 +411,51 @@ static void hcqi_cpu_blocks(hcqi_cpu_grid *grid, uint64_t first, uint64_t count)
     }
 }
 
-/* Takes shares of a range until there are none; returns the blocks. */
-static uint64_t hcqi_cpu_range_share(hcqi_cpu_grid *grid, hcqi_cpu_range *range, uint64_t chunk) {
+/* Takes shares of a thread's part until there are none; returns the blocks. */
+static uint64_t hcqi_cpu_part_share(hcqi_cpu_grid *grid, hcqi_cpu_worker *part, uint64_t chunk) {
     uint64_t done = 0;
     for (;;) {
-        uint64_t next = hcqi_atomic_load64(&range->next);
-        if (next >= range->end) {
-            return done;
-        }
-        uint64_t count = (range->end - next) / 4;
+        uint64_t next = hcqi_atomic_load64(&part->next);
+        if (next >= part->end) { return done; }
+        uint64_t count = (part->end - next) / 4;
         count = count > chunk ? count : chunk;
-        next = hcqi_atomic_add64(&range->next, count);
-        if (next >= range->end) {
-            return done;
-        }
-        count = count < range->end - next ? count : range->end - next;
+        next = hcqi_atomic_add64(&part->next, count);
+        if (next >= part->end) { return done; }
+        count = count < part->end - next ? count : part->end - next;
         hcqi_cpu_blocks(grid, next, count);
         done += count;
     }
 }
 
-/* Works through thread `self`'s own range of the pool's job, then through what
+/* Works through thread `self`'s own part of the pool's job, then through what
    the others have left. */
 static uint64_t hcqi_cpu_pool_share(hcqi_cpu_pool *pool, uint32_t self) {
     hcqi_cpu_grid grid = pool->job;
     uint64_t done = 0;
-    for (uint32_t i = 0; i < pool->threads; i++) {
-        hcqi_cpu_range *range = &pool->ranges[(self + i) % pool->threads];
-        done += hcqi_cpu_range_share(&grid, range, pool->chunk);
+    uint32_t threads = pool->started + 1;
+    for (uint32_t i = 0; i < threads; i++) {
+        done += hcqi_cpu_part_share(&grid, &pool->workers[(self + i) % threads], pool->chunk);
     }
     return done;
 }
 
 static uint64_t hcqi_cpu_pool_left(const hcqi_cpu_pool *pool) {
     uint64_t left = 0;
-    for (uint32_t i = 0; i < pool->threads; i++) {
-        uint64_t next = hcqi_atomic_load64(&pool->ranges[i].next);
-        left += next < pool->ranges[i].end ? pool->ranges[i].end - next : 0;
+    for (uint32_t i = 0; i <= pool->started; i++) {
+        const hcqi_cpu_worker *part = &pool->workers[i];
+        uint64_t next = hcqi_atomic_load64(&part->next);
+        left += next < part->end ? part->end - next : 0;
     }
     return left;
-}
-
-/* Splits a job into one range for each thread. */
-static void hcqi_cpu_pool_split(hcqi_cpu_pool *pool) {
-    uint64_t share = pool->job.total / pool->threads, more = pool->job.total % pool->threads;
-    uint64_t first = 0;
-    for (uint32_t i = 0; i < pool->threads; i++) {
-        uint64_t count = share + (i < more ? 1 : 0);
-        hcqi_atomic_store64(&pool->ranges[i].next, first);
-        pool->ranges[i].end = first + count;
-        first += count;
-    }
 }
 
 /* Wakes up to `count` sleeping workers, if the job is worth it. */
 static void hcqi_cpu_pool_rouse(hcqi_cpu_pool *pool, uint64_t count) {
     uint64_t left = pool->rouse ? hcqi_cpu_pool_left(pool) : 0;
-    if (left < 2) {
-        return; /* the caller takes the last block itself */
-    }
+    if (left < 2) { return; } /* the caller takes the last block itself */
     left--;
     for (count = count < left ? count : left; count; count--) {
-        if (!hcqi_atomic_load32(&pool->asleep)) {
-            return;
-        }
+        if (!hcqi_atomic_load32(&pool->asleep)) { return; }
         hcqi_atomic_add32(&pool->bell, 1);
         hcq_sys_wake(&pool->bell, 0);
     }
@@ -519,24 +479,20 @@ static void hcqi_cpu_worker_sleep(hcqi_cpu_pool *pool, uint32_t seen) {
     hcqi_atomic_add32(&pool->asleep, 1);
     for (;;) {
         uint32_t bell = hcqi_atomic_load32(&pool->bell);
-        if (hcqi_cpu_worker_called(pool, seen)) {
-            break;
-        }
+        if (hcqi_cpu_worker_called(pool, seen)) { break; }
         hcq_sys_wait(&pool->bell, bell, HCQ_FOREVER);
     }
     hcqi_atomic_add32(&pool->asleep, UINT32_MAX);
 }
 
 static void hcqi_cpu_worker_main(void *user) {
-    hcqi_cpu_worker *worker = (hcqi_cpu_worker *)user;
+    hcqi_cpu_worker *worker = HCQI_CAST(hcqi_cpu_worker *, user);
     hcqi_cpu_device *d = worker->device;
     hcqi_cpu_pool *pool = &d->pool;
     hcqi_cpu_spin spin;
     uint32_t seen = 0;
     hcq_backend_thread();
-    if (d->flags & HCQ_CPU_PIN) {
-        hcq_sys_thread_pin((worker->index + 1) % d->cpus);
-    }
+    if (d->flags & HCQ_CPU_PIN) { hcq_sys_thread_pin(worker->index % d->cpus); }
     hcqi_cpu_enter(d);
     hcqi_cpu_spin_begin(&spin);
     while (!hcqi_atomic_load32(&pool->stop)) {
@@ -549,12 +505,10 @@ static void hcqi_cpu_worker_main(void *user) {
             }
             continue;
         }
-        if (!hcqi_atomic_cas32(&pool->gate, gate, gate + 1)) {
-            continue;
-        }
+        if (!hcqi_atomic_cas32(&pool->gate, gate, gate + 1)) { continue; }
         seen = gate & HCQI_CPU_GENERATIONS;
         hcqi_cpu_pool_rouse(pool, 2); /* waking is dear: everybody wakes two */
-        hcqi_cpu_pool_share(pool, worker->index + 1);
+        hcqi_cpu_pool_share(pool, worker->index);
         hcqi_cpu_pool_leave(pool);
         hcqi_cpu_spin_begin(&spin);
     }
@@ -565,20 +519,21 @@ static void hcqi_cpu_worker_main(void *user) {
 static void hcqi_cpu_pool_start(hcqi_cpu_device *d) {
     hcqi_cpu_pool *pool = &d->pool;
     pool->tried = 1;
-    for (uint32_t i = 0; i < pool->wanted; i++) {
+    for (uint32_t i = 1; i <= pool->wanted; i++) {
         hcqi_cpu_worker *worker = &pool->workers[i];
         worker->device = d;
         worker->index = i;
         worker->thread.run_fn = hcqi_cpu_worker_main;
         worker->thread.user = worker;
-        snprintf(worker->thread.name, sizeof worker->thread.name, "hcq worker %u", i % 1000u);
+        snprintf(worker->thread.name, sizeof worker->thread.name, "hcq worker %u",
+                 (i - 1) % 1000u);
         hcq_result result = hcq_sys_thread_start(&worker->thread);
         if (result != HCQ_OK) {
             hcq_backend_log(d->device, result, "CPU: only %u of %u workers could be started",
-                            (unsigned)i, (unsigned)pool->wanted);
+                            (unsigned)pool->started, (unsigned)pool->wanted);
             return;
         }
-        pool->started = i + 1;
+        pool->started = i;
     }
 }
 
@@ -587,7 +542,7 @@ static void hcqi_cpu_pool_stop(hcqi_cpu_pool *pool) {
     hcqi_atomic_add32(&pool->bell, 1);
     hcq_sys_wake(&pool->bell, 1);
     for (; pool->started; pool->started--) {
-        hcq_sys_thread_join(&pool->workers[pool->started - 1].thread);
+        hcq_sys_thread_join(&pool->workers[pool->started].thread);
     }
 }
 
@@ -595,16 +550,12 @@ static void hcqi_cpu_pool_stop(hcqi_cpu_pool *pool) {
    them is, if there are idle CPUs. */
 static int hcqi_cpu_pool_worth(hcqi_cpu_device *d, uint64_t cost_ps) {
     hcqi_cpu_pool *pool = &d->pool;
-    if (cost_ps >= HCQI_CPU_WAKE_PS) {
-        return 1;
-    }
+    if (cost_ps >= HCQI_CPU_WAKE_PS) { return 1; }
     if (!hcqi_atomic_load32(&pool->asleep) || hcqi_atomic_load32(&d->active) >= d->cpus) {
         return 0;
     }
     pool->missed_ps += cost_ps;
-    if (pool->missed_ps < 4u * (uint64_t)HCQI_CPU_WAKE_PS) {
-        return 0;
-    }
+    if (pool->missed_ps < 4u * (uint64_t)HCQI_CPU_WAKE_PS) { return 0; }
     pool->missed_ps = 0;
     return 1;
 }
@@ -612,12 +563,8 @@ static int hcqi_cpu_pool_worth(hcqi_cpu_device *d, uint64_t cost_ps) {
 /* Takes the pool for a grid that costs about `cost_ps`. */
 static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
     hcqi_cpu_pool *pool = &d->pool;
-    if (hcqi_atomic_load32(&pool->lock) || !hcqi_atomic_cas32(&pool->lock, 0, 1)) {
-        return 0;
-    }
-    if (!pool->tried) {
-        hcqi_cpu_pool_start(d);
-    }
+    if (hcqi_atomic_load32(&pool->lock) || !hcqi_atomic_cas32(&pool->lock, 0, 1)) { return 0; }
+    if (pool->tried == 0) { hcqi_cpu_pool_start(d); }
     pool->rouse = (uint32_t)hcqi_cpu_pool_worth(d, cost_ps);
     if (pool->started && (pool->rouse || hcqi_atomic_load32(&pool->asleep) < pool->started)) {
         return 1;
@@ -633,12 +580,8 @@ static void hcqi_cpu_pool_join(hcqi_cpu_device *d) {
     hcqi_cpu_spin_begin(&spin);
     for (;;) {
         uint32_t gate = hcqi_atomic_load32(word);
-        if (!(gate & HCQI_CPU_INSIDE)) {
-            return;
-        }
-        if (hcqi_cpu_spin_turn(d, &spin)) {
-            continue;
-        }
+        if (!(gate & HCQI_CPU_INSIDE)) { return; }
+        if (hcqi_cpu_spin_turn(d, &spin)) { continue; }
         for (; gate & HCQI_CPU_INSIDE; gate = hcqi_atomic_load32(word)) {
             if (gate & HCQI_CPU_OWNER) {
                 hcq_sys_wait(word, gate, HCQ_FOREVER);
@@ -670,13 +613,16 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
     uint32_t generation = hcqi_atomic_load32(&pool->gate) & HCQI_CPU_GENERATIONS;
     generation = (generation + HCQI_CPU_GENERATION) & HCQI_CPU_GENERATIONS;
     pool->job = *grid;
-    pool->threads = pool->started + 1;
     pool->chunk = estimate && estimate < HCQI_CPU_CHUNK_PS ? HCQI_CPU_CHUNK_PS / estimate : 1;
-    hcqi_cpu_pool_split(pool);
-    hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
-    if (pool->rouse && hcqi_atomic_load32(&pool->asleep)) {
-        hcqi_cpu_pool_call(d);
+    uint64_t first = 0;
+    for (uint32_t i = 0; i <= pool->started; i++) {
+        uint32_t threads = pool->started + 1 - i;
+        hcqi_atomic_store64(&pool->workers[i].next, first);
+        first += (grid->total - first + threads - 1) / threads;
+        pool->workers[i].end = first;
     }
+    hcqi_atomic_swap32(&pool->gate, HCQI_CPU_OPEN | generation);
+    if (pool->rouse && hcqi_atomic_load32(&pool->asleep)) { hcqi_cpu_pool_call(d); }
     *ns = hcq_sys_now_ns();
     uint64_t done = hcqi_cpu_pool_share(pool, 0);
     *ns = hcq_sys_now_ns() - *ns;
@@ -688,46 +634,35 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
 
 /* Moves the estimate towards a measurement; at once if it is far too low. */
 static void hcqi_cpu_estimate(hcqi_cpu_code *code, uint64_t ns, uint64_t blocks) {
-    uint64_t old = hcqi_atomic_load32(&code->estimate);
-    uint64_t now = blocks ? ns * 1000u / blocks : 0;
-    if (!blocks) {
-        return;
-    }
+    if (blocks == 0) { return; }
+    uint64_t old = hcqi_atomic_load32(&code->estimate), now = ns * 1000u / blocks;
     now = now > UINT32_MAX ? UINT32_MAX : now;
     now = old && now < 4 * old ? (3 * old + now) / 4 : now;
     hcqi_atomic_store32(&code->estimate, now ? (uint32_t)now : 1);
 }
 
-static void hcqi_cpu_grid_alone(hcqi_cpu_code *code, hcqi_cpu_grid *grid,
-                                uint64_t cost_ps) {
-    uint32_t runs = hcqi_atomic_load32(&code->runs);
-    hcqi_atomic_store32(&code->runs, runs + 1);
-    if (cost_ps < HCQI_CPU_TIMED_PS && runs % 16 != 0) {
-        hcqi_cpu_blocks(grid, 0, grid->total);
-        return;
-    }
-    uint64_t start = hcq_sys_now_ns();
-    hcqi_cpu_blocks(grid, 0, grid->total);
-    hcqi_cpu_estimate(code, hcq_sys_now_ns() - start, grid->total);
-}
-
 /* Runs a grid of at most 2^62 blocks, alone or with the pool. */
-static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code,
-                              hcqi_cpu_grid *grid) {
-    if (!d->pool.wanted) {
+static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code, hcqi_cpu_grid *grid) {
+    uint64_t estimate = hcqi_atomic_load32(&code->estimate), cost_ps = UINT64_MAX;
+    uint64_t ns = 0, done = grid->total;
+    if (d->pool.wanted == 0) {
         hcqi_cpu_blocks(grid, 0, grid->total);
         return;
     }
-    uint64_t estimate = hcqi_atomic_load32(&code->estimate), cost_ps = UINT64_MAX;
-    if (estimate && (grid->total <= UINT32_MAX || grid->total < UINT64_MAX / estimate)) {
+    if (estimate != 0 && (grid->total <= UINT32_MAX || grid->total < UINT64_MAX / estimate)) {
         cost_ps = estimate * grid->total;
     }
-    if (cost_ps < HCQI_CPU_INLINE_PS || grid->total < 2 || !hcqi_cpu_pool_take(d, cost_ps)) {
-        hcqi_cpu_grid_alone(code, grid, cost_ps);
-        return;
+    if (cost_ps >= HCQI_CPU_INLINE_PS && grid->total > 1 && hcqi_cpu_pool_take(d, cost_ps)) {
+        done = hcqi_cpu_pool_run(d, grid, (uint32_t)estimate, &ns);
+    } else {
+        uint32_t runs = hcqi_atomic_load32(&code->runs);
+        int timed = cost_ps >= HCQI_CPU_TIMED_PS || runs % 16 == 0;
+        hcqi_atomic_store32(&code->runs, runs + 1);
+        if (timed) { ns = hcq_sys_now_ns(); }
+        hcqi_cpu_blocks(grid, 0, grid->total);
+        if (!timed) { return; }
+        ns = hcq_sys_now_ns() - ns;
     }
-    uint64_t ns = 0;
-    uint64_t done = hcqi_cpu_pool_run(d, grid, (uint32_t)estimate, &ns);
     hcqi_cpu_estimate(code, ns, done);
 }
 
@@ -735,47 +670,28 @@ static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code,
 /* ---- packets --------------------------------------------------------------- */
 
 static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
-    hcqi_cpu_code *code = (hcqi_cpu_code *)p->u.exec.code;
+    hcqi_cpu_code *code = HCQI_CAST(hcqi_cpu_code *, p->u.exec.code);
     hcqi_cpu_grid grid;
     grid.fn = code->fn;
-    grid.args = (const void *)(uintptr_t)p->u.exec.args;
-    grid.y = 0;
-    grid.z = 0;
+    grid.args = HCQ_PTR(const void, p->u.exec.args);
     grid.block.grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
     grid.block.block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
-    uint64_t area = (uint64_t)grid.block.grid.x * grid.block.grid.y;
-    if (area <= UINT32_MAX / 4 || area <= (UINT64_MAX >> 2) / grid.block.grid.z) {
-        grid.total = area * grid.block.grid.z;
-        hcqi_cpu_grid_run(d, code, &grid);
-        return;
-    }
-    grid.total = grid.block.grid.x; /* too many to number: row by row */
-    for (uint32_t z = 0; z < grid.block.grid.z; z++) {
-        for (uint32_t y = 0; y < grid.block.grid.y; y++) {
-            grid.y = y;
-            grid.z = z;
-            hcqi_cpu_grid_run(d, code, &grid);
-        }
-    }
+    uint64_t area = (uint64_t)grid.block.grid.x * grid.block.grid.y, most = UINT64_MAX >> 2;
+    grid.total = most; /* nobody lives to see its end */
+    if (area <= most / grid.block.grid.z) { grid.total = area * grid.block.grid.z; }
+    hcqi_cpu_grid_run(d, code, &grid);
 }
 
 static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t value_size) {
-    unsigned char pattern[64], *at = (unsigned char *)dst;
-    uint32_t v32 = (uint32_t)value;
-    uint16_t v16 = (uint16_t)value;
+    uint64_t pattern[8];
+    unsigned char *at = HCQI_CAST(unsigned char *, dst);
     if (value_size == 1) {
         memset(dst, (int)(value & 0xff), (size_t)size);
         return;
     }
-    for (size_t i = 0; i < sizeof pattern; i += value_size) {
-        if (value_size == 2) {
-            memcpy(pattern + i, &v16, 2);
-        } else if (value_size == 4) {
-            memcpy(pattern + i, &v32, 4);
-        } else {
-            memcpy(pattern + i, &value, 8);
-        }
-    }
+    value = value << (64 - 8 * value_size) >> (64 - 8 * value_size);
+    for (uint32_t bits = 8 * value_size; bits < 64; bits *= 2) { value |= value << bits; }
+    for (int i = 0; i < 8; i++) { pattern[i] = value; }
     for (; size >= sizeof pattern; size -= sizeof pattern) {
         memcpy(at, pattern, sizeof pattern);
         at += sizeof pattern;
@@ -789,28 +705,26 @@ HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_p
     hcq_result result = HCQ_OK;
     switch (p->kind) {
     case HCQ_COMMAND_EXEC:
-        if (!HCQ_GRID_IS_EMPTY(p->u.exec.grid)) {
-            hcqi_cpu_exec(d, p);
-        }
+        if (!HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { hcqi_cpu_exec(d, p); }
         break;
     case HCQ_COMMAND_COPY:
-        memcpy((void *)(uintptr_t)p->u.copy.dst, (const void *)(uintptr_t)p->u.copy.src,
+        memcpy(HCQ_PTR(void, p->u.copy.dst), HCQ_PTR(const void, p->u.copy.src),
                (size_t)p->u.copy.size);
         break;
     case HCQ_COMMAND_FILL:
-        hcqi_cpu_fill((void *)(uintptr_t)p->u.fill.dst, p->u.fill.size, p->u.fill.value,
+        hcqi_cpu_fill(HCQ_PTR(void, p->u.fill.dst), p->u.fill.size, p->u.fill.value,
                       p->value_size);
         break;
     case HCQ_COMMAND_WRITE:
         if (p->value_size == 4) {
-            hcqi_atomic_store32((uint32_t *)(uintptr_t)p->u.write.dst,
+            hcqi_atomic_store32(HCQ_PTR(uint32_t, p->u.write.dst),
                                 (uint32_t)p->u.write.value);
         } else {
-            hcqi_atomic_store64((uint64_t *)(uintptr_t)p->u.write.dst, p->u.write.value);
+            hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.write.dst), p->u.write.value);
         }
         break;
     case HCQ_COMMAND_TIMESTAMP:
-        hcqi_atomic_store64((uint64_t *)(uintptr_t)p->u.stamp.dst, hcq_sys_now_ns());
+        hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_sys_now_ns());
         break;
     case HCQ_COMMAND_HOST:
         result = p->u.host.fn(p->u.host.user);
@@ -837,19 +751,17 @@ static int hcqi_cpu_one_block(const hcq_packet *p) {
    function begins on one, too: where its loop lay by chance was worth a fifth. */
 HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const hcq_packet *p,
                                                        uint32_t count) {
-    if (!count) {
-        return NULL; /* and `p` may be NULL */
-    }
+    if (count == 0) { return NULL; } /* and `p` may be NULL */
     const hcq_packet *end = p + count;
     hcq_block block;
     block.id = hcq_dim(0, 0, 0);
     block.grid = hcq_dim(1, 1, 1);
     for (; p < end; p++) {
         if (HCQI_CPU_LIKELY(hcqi_cpu_one_block(p))) {
-            const hcqi_cpu_code *code = (const hcqi_cpu_code *)p->u.exec.code;
+            const hcqi_cpu_code *code = HCQI_CAST(const hcqi_cpu_code *, p->u.exec.code);
             HCQI_CPU_PREFETCH((const void *)((uintptr_t)p + HCQI_CPU_AHEAD));
             memcpy(&block.block, p->u.exec.block, sizeof block.block);
-            code->fn((const void *)(uintptr_t)p->u.exec.args, &block);
+            code->fn(HCQ_PTR(const void, p->u.exec.args), &block);
         } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
             return p;
         }
@@ -863,9 +775,7 @@ HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const
 /* Steps over the entry at the head; a chunk that is empty then goes back. The
    engine is the only one to add to the list, so it may take it off a while. */
 static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
-    if (++engine->head_at < HCQI_CPU_CHUNK) {
-        return;
-    }
+    if (++engine->head_at < HCQI_CPU_CHUNK) { return; }
     hcqi_cpu_chunk *old = engine->head;
     engine->head = old->next; /* linked before the last entry was published */
     engine->head_at = 0;
@@ -882,19 +792,17 @@ static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry 
     uint32_t count = hcqi_atomic_load32(&entry->ready) % HCQI_CPU_LAP;
     for (uint32_t i = 0; i < count; i++) {
         const hcq_lane_point *wait = &entry->waits[i];
-        hcqi_cpu_lane *lane = (hcqi_cpu_lane *)wait->lane->native;
+        hcqi_cpu_lane *lane = HCQI_CAST(hcqi_cpu_lane *, wait->lane->native);
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
                               HCQ_FOREVER, 0);
         hcq_result result = hcq_backend_wait_result(wait);
-        if (result != HCQ_OK && engine->failed == HCQ_OK) {
-            engine->failed = result;
-        }
+        if (result != HCQ_OK && engine->failed == HCQ_OK) { engine->failed = result; }
     }
 }
 
 static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
     hcqi_cpu_engine_waits(engine, entry);
-    if (!entry->job) {
+    if (entry->job == NULL) {
         hcqi_cpu_engine_advance(engine);
         return;
     }
@@ -908,7 +816,7 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     }
     if (result == HCQ_OK) {
         failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count);
-        result = failed ? HCQ_ERROR_HOST : HCQ_OK;
+        result = failed != NULL ? HCQ_ERROR_HOST : HCQ_OK;
     }
     if (result != HCQ_OK) {
         engine->refused = 1;
@@ -917,9 +825,7 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     /* Back first: who sees the counter finds the chunk in the list. */
     hcqi_cpu_engine_advance(engine);
     hcqi_cpu_counter_raise(&lane->counters[done.counter], done.value);
-    if (hcqi_atomic_load32(&lane->watch)) {
-        hcq_backend_notify(done.lane);
-    }
+    if (hcqi_atomic_load32(&lane->watch)) { hcq_backend_notify(done.lane); }
 }
 
 static int hcqi_cpu_engine_ready(const hcqi_cpu_engine *engine, const hcqi_cpu_entry *entry) {
@@ -941,9 +847,7 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
     hcqi_cpu_spin spin;
     hcqi_cpu_spin_pair(engine->device, &spin, 0);
     while (!hcqi_cpu_engine_ready(engine, entry)) {
-        if (hcqi_atomic_load32(&engine->stop)) {
-            return NULL;
-        }
+        if (hcqi_atomic_load32(&engine->stop)) { return NULL; }
         if (!hcqi_cpu_spin_turn(engine->device, &spin)) {
             hcqi_cpu_engine_sleep(engine, entry);
             hcqi_cpu_enter(engine->device);
@@ -955,27 +859,20 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
 }
 
 static void hcqi_cpu_engine_main(void *user) {
-    hcqi_cpu_engine *engine = (hcqi_cpu_engine *)user;
+    hcqi_cpu_engine *engine = HCQI_CAST(hcqi_cpu_engine *, user);
     hcqi_cpu_device *d = engine->device;
     hcq_backend_thread();
-    if (d->flags & HCQ_CPU_PIN) {
-        hcq_sys_thread_pin(engine->index % d->cpus);
-    }
+    if (d->flags & HCQ_CPU_PIN) { hcq_sys_thread_pin(engine->index % d->cpus); }
     hcqi_cpu_enter(d);
-    for (;;) {
-        hcqi_cpu_entry *entry = hcqi_cpu_engine_next(engine);
-        if (!entry) {
-            break;
-        }
+    hcqi_cpu_entry *entry = hcqi_cpu_engine_next(engine);
+    for (; entry != NULL; entry = hcqi_cpu_engine_next(engine)) {
         hcqi_cpu_engine_run(engine, entry);
     }
     hcqi_cpu_leave(d);
 }
 
 static void hcqi_cpu_engine_wake(hcqi_cpu_engine *engine) {
-    if (hcqi_atomic_swap32(&engine->sleeping, 0)) {
-        hcq_sys_wake(&engine->sleeping, 0);
-    }
+    if (hcqi_atomic_swap32(&engine->sleeping, 0)) { hcq_sys_wake(&engine->sleeping, 0); }
 }
 
 /* Whoever clears `posted` sees what was published before it was set, and
@@ -988,11 +885,10 @@ static void hcqi_cpu_engine_ring(hcqi_cpu_engine *engine) {
 }
 
 static hcq_result hcqi_cpu_engine_grow(hcqi_cpu_engine *engine) {
-    hcqi_cpu_chunk *chunk = (hcqi_cpu_chunk *)hcq_backend_alloc(engine->device->device,
-                                                                sizeof *chunk, HCQI_CPU_LINE);
-    if (!chunk) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    void *memory =
+        hcq_backend_alloc(engine->device->device, sizeof(hcqi_cpu_chunk), HCQI_CPU_LINE);
+    hcqi_cpu_chunk *chunk = HCQI_CAST(hcqi_cpu_chunk *, memory);
+    if (chunk == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     chunk->lap = 0;
     chunk->next = engine->spare;
     engine->spare = chunk;
@@ -1005,22 +901,20 @@ static void hcqi_cpu_engine_extend(hcqi_cpu_engine *engine) {
     hcqi_cpu_chunk *chunk = engine->spare;
     engine->spare = chunk->next;
     engine->lap += HCQI_CPU_LAP;
-    if (!chunk->lap) {
+    if (chunk->lap == 0) {
         for (uint32_t i = 0; i < HCQI_CPU_CHUNK; i++) {
             hcqi_atomic_store32(&chunk->entries[i].ready, engine->lap - HCQI_CPU_LAP);
         }
     }
     chunk->lap = engine->lap;
     chunk->next = NULL;
-    if (engine->tail) {
-        engine->tail->next = chunk;
-    }
+    if (engine->tail != NULL) { engine->tail->next = chunk; }
     engine->tail = chunk;
     engine->tail_at = 0;
 }
 
 static void hcqi_cpu_engine_free_chunks(hcqi_cpu_engine *engine, hcqi_cpu_chunk *chunk) {
-    while (chunk) {
+    while (chunk != NULL) {
         hcqi_cpu_chunk *next = chunk->next;
         hcq_backend_free(engine->device->device, chunk, sizeof *chunk);
         chunk = next;
@@ -1030,7 +924,7 @@ static void hcqi_cpu_engine_free_chunks(hcqi_cpu_engine *engine, hcqi_cpu_chunk 
 /* Frees the queue; the thread does not run. */
 static void hcqi_cpu_engine_empty(hcqi_cpu_engine *engine) {
     uint64_t drained = hcqi_atomic_swap64(&engine->drained, 0);
-    hcqi_cpu_engine_free_chunks(engine, (hcqi_cpu_chunk *)(uintptr_t)drained);
+    hcqi_cpu_engine_free_chunks(engine, HCQ_PTR(hcqi_cpu_chunk, drained));
     hcqi_cpu_engine_free_chunks(engine, engine->spare);
     hcqi_cpu_engine_free_chunks(engine, engine->head);
     engine->spare = NULL;
@@ -1045,9 +939,7 @@ static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
     engine->index = index;
     for (uint32_t i = 0; i < d->chunks; i++) {
         result = hcqi_cpu_engine_grow(engine);
-        if (result != HCQ_OK) {
-            goto fail;
-        }
+        if (result != HCQ_OK) { goto fail; }
     }
     engine->tail = NULL;
     hcqi_cpu_engine_extend(engine);
@@ -1058,9 +950,7 @@ static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
     engine->thread.user = engine;
     snprintf(engine->thread.name, sizeof engine->thread.name, "hcq lane %u", index % 1000u);
     result = hcq_sys_thread_start(&engine->thread);
-    if (result != HCQ_OK) {
-        goto fail;
-    }
+    if (result != HCQ_OK) { goto fail; }
     return HCQ_OK;
 fail:
     hcqi_cpu_engine_empty(engine);
@@ -1082,24 +972,22 @@ static void hcqi_cpu_name(char *name, size_t size) {
 #ifdef __linux__
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file)) {
+    while (file != NULL && fgets(line, sizeof line, file)) {
         const char *text = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
-        if (text) {
+        if (text != NULL) {
             text += strspn(text, ": \t");
             snprintf(name, size, "%.*s", (int)strcspn(text, "\n"), text);
             break;
         }
     }
-    if (file) {
-        fclose(file);
-    }
+    if (file != NULL) { fclose(file); }
 #endif
 }
 
 /* One machine, one device; further ordinals open further engines on it. */
 static uint32_t hcqi_cpu_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
     (void)driver;
-    if (capacity) {
+    if (capacity != 0) {
         hcqi_cpu_name(infos->name, sizeof infos->name);
         snprintf(infos->path, sizeof infos->path, "host");
         infos->id = 1;
@@ -1111,49 +999,33 @@ static uint32_t hcqi_cpu_devices(void *driver, hcq_device_info *infos, uint32_t 
 }
 
 static uint32_t hcqi_cpu_lane_count(uint32_t wanted) {
-    if (wanted > HCQI_CPU_LANES) {
-        return HCQI_CPU_LANES;
-    }
+    if (wanted > HCQI_CPU_LANES) { return HCQI_CPU_LANES; }
     return wanted ? wanted : 1;
 }
 
 static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) {
     d->cpus = hcq_sys_cpu_count();
     d->spin_ns = desc->spin_ns;
-    if (d->spin_ns == HCQ_KEEP || d->cpus == 1) {
-        d->spin_ns = 0;
-    }
+    if (d->spin_ns == HCQ_KEEP || d->cpus == 1) { d->spin_ns = 0; }
     d->compute_lanes = hcqi_cpu_lane_count(desc->compute_lanes);
     d->copy_lanes = hcqi_cpu_lane_count(desc->copy_lanes);
-    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) {
-        d->copy_lanes = 0;
-    }
+    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
     d->chunks = desc->inflight / HCQI_CPU_CHUNK + 2;
-    if (d->chunks > HCQI_CPU_CHUNKS) {
-        d->chunks = HCQI_CPU_CHUNKS;
-    }
+    if (d->chunks > HCQI_CPU_CHUNKS) { d->chunks = HCQI_CPU_CHUNKS; }
     d->pool.wanted = d->cpus - 1;
-    if (desc->cpu) {
+    if (desc->cpu != NULL) {
         d->flags = desc->cpu->flags;
         d->pool.wanted = desc->cpu->workers ? desc->cpu->workers : d->pool.wanted;
     }
-    if (d->pool.wanted == HCQ_CPU_NONE) {
-        d->pool.wanted = 0;
-    }
-    if (d->pool.wanted > HCQI_CPU_INSIDE) {
-        d->pool.wanted = HCQI_CPU_INSIDE;
-    }
+    if (d->pool.wanted == HCQ_CPU_NONE) { d->pool.wanted = 0; }
+    if (d->pool.wanted > HCQI_CPU_INSIDE) { d->pool.wanted = HCQI_CPU_INSIDE; }
 }
 
 static void hcqi_cpu_device_free(hcqi_cpu_device *d) {
     hcqi_cpu_pool_stop(&d->pool);
-    if (d->pool.ranges) {
-        hcq_backend_free(d->device, d->pool.ranges,
-                         (d->pool.wanted + (size_t)1) * sizeof *d->pool.ranges);
-    }
-    if (d->pool.workers) {
+    if (d->pool.workers != NULL) {
         hcq_backend_free(d->device, d->pool.workers,
-                         d->pool.wanted * sizeof *d->pool.workers);
+                         (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers);
     }
     hcq_backend_free(d->device, d, sizeof *d);
 }
@@ -1162,28 +1034,22 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
                                 const hcq_device_desc *desc, hcq_backend_caps *caps,
                                 void **self) {
     (void)driver;
-    if (ordinal >= HCQI_CPU_ORDINALS) {
-        return HCQ_ERROR_NO_DEVICE;
-    }
-    hcqi_cpu_device *d = (hcqi_cpu_device *)hcq_backend_alloc(device, sizeof *d, HCQI_CPU_LINE);
-    if (!d) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    if (ordinal >= HCQI_CPU_ORDINALS) { return HCQ_ERROR_NO_DEVICE; }
+    void *memory = hcq_backend_alloc(device, sizeof(hcqi_cpu_device), HCQI_CPU_LINE);
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, memory);
+    if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(d, 0, sizeof *d);
     d->device = device;
     hcqi_cpu_configure(d, desc);
-    if (d->pool.wanted) {
-        size_t size = d->pool.wanted * sizeof *d->pool.workers;
-        d->pool.workers = (hcqi_cpu_worker *)hcq_backend_alloc(device, size, 8);
-        if (!d->pool.workers) {
-            goto fail;
+    if (d->pool.wanted != 0) {
+        size_t size = (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers;
+        void *workers = hcq_backend_alloc(device, size, 8);
+        if (workers == NULL) {
+            hcqi_cpu_device_free(d);
+            return HCQ_ERROR_OUT_OF_MEMORY;
         }
-        memset(d->pool.workers, 0, size);
-        d->pool.ranges = (hcqi_cpu_range *)hcq_backend_alloc(
-            device, (d->pool.wanted + (size_t)1) * sizeof *d->pool.ranges, HCQI_CPU_LINE);
-        if (!d->pool.ranges) {
-            goto fail;
-        }
+        memset(workers, 0, size);
+        d->pool.workers = HCQI_CAST(hcqi_cpu_worker *, workers);
     }
     if (d->flags & HCQ_CPU_PIN) {
         hcqi_cpu_pool_start(d); /* later a pinned engine would hand on its one CPU */
@@ -1192,30 +1058,23 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
     caps->compute_lanes = d->compute_lanes;
     caps->copy_lanes = d->copy_lanes;
     caps->features = HCQI_CPU_FEATURES;
-    if (d->copy_lanes) {
-        caps->features |= (uint32_t)HCQ_FEATURE_COPY_LANE;
-    }
+    if (d->copy_lanes != 0) { caps->features |= (uint32_t)HCQ_FEATURE_COPY_LANE; }
     caps->runs_host = 1;
     caps->unlocked = 1; /* memory and libraries are the system's affair */
     *self = d;
     return HCQ_OK;
-fail:
-    hcqi_cpu_device_free(d);
-    return HCQ_ERROR_OUT_OF_MEMORY;
 }
 
-static void hcqi_cpu_close(void *self) { hcqi_cpu_device_free((hcqi_cpu_device *)self); }
+static void hcqi_cpu_close(void *self) { hcqi_cpu_device_free(HCQI_CAST(hcqi_cpu_device *, self)); }
 
 static hcq_result hcqi_cpu_lane_open(void *self, hcq_lane *lane) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     uint32_t index = lane->kind == HCQ_COPY ? d->compute_lanes + lane->index : lane->index;
     hcqi_cpu_lane *native = &d->lanes[index];
     uint32_t engine = d->flags & HCQ_CPU_ONE_ENGINE ? 0 : index;
-    if (!d->engines[engine].lanes) {
+    if (d->engines[engine].lanes == 0) {
         hcq_result result = hcqi_cpu_engine_start(d, engine);
-        if (result != HCQ_OK) {
-            return result;
-        }
+        if (result != HCQ_OK) { return result; }
     }
     d->engines[engine].lanes++;
     memset(native, 0, sizeof *native);
@@ -1227,18 +1086,14 @@ static hcq_result hcqi_cpu_lane_open(void *self, hcq_lane *lane) {
 }
 
 static void hcqi_cpu_lane_close(void *self, hcq_lane *lane) {
-    hcqi_cpu_lane *native = (hcqi_cpu_lane *)lane->native;
+    hcqi_cpu_lane *native = HCQI_CAST(hcqi_cpu_lane *, lane->native);
     (void)self;
-    if (--native->engine->lanes == 0) {
-        hcqi_cpu_engine_stop(native->engine);
-    }
+    if (--native->engine->lanes == 0) { hcqi_cpu_engine_stop(native->engine); }
 }
 
 static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
-    if (key != HCQ_QUERY_WORKERS) {
-        return HCQ_ERROR_UNSUPPORTED;
-    }
-    *value = ((hcqi_cpu_device *)self)->pool.wanted;
+    if (key != HCQ_QUERY_WORKERS) { return HCQ_ERROR_UNSUPPORTED; }
+    *value = HCQI_CAST(hcqi_cpu_device *, self)->pool.wanted;
     return HCQ_OK;
 }
 
@@ -1246,12 +1101,10 @@ static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
 /* ---- memory and programs --------------------------------------------------- */
 
 static hcq_result hcqi_cpu_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     (void)flags; /* all memory is host visible */
     memory->host = size > SIZE_MAX / 2 ? NULL : hcq_backend_alloc(d->device, (size_t)size, 64);
-    if (!memory->host) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    if (memory->host == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memory->address = (uint64_t)(uintptr_t)memory->host;
     memory->size = size;
     memory->native = memory->host; /* ours, not imported */
@@ -1259,10 +1112,8 @@ static hcq_result hcqi_cpu_alloc(void *self, uint64_t size, uint32_t flags, hcq_
 }
 
 static void hcqi_cpu_dealloc(void *self, hcq_memory *memory) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
-    if (memory->native) {
-        hcq_backend_free(d->device, memory->native, (size_t)memory->size);
-    }
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
+    if (memory->native != NULL) { hcq_backend_free(d->device, memory->native, (size_t)memory->size); }
 }
 
 static hcq_result hcqi_cpu_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
@@ -1280,12 +1131,8 @@ static hcq_result hcqi_cpu_map(void *self, const struct hcq_backend *owner_backe
                                void *owner_self, const hcq_memory *memory, uint64_t *address) {
     (void)self;
     (void)owner_self;
-    if (!memory) {
-        return owner_backend == hcqi_cpu_backend() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
-    }
-    if (!memory->host) {
-        return HCQ_ERROR_UNSUPPORTED;
-    }
+    if (memory == NULL) { return owner_backend == hcqi_cpu_backend() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED; }
+    if (memory->host == NULL) { return HCQ_ERROR_UNSUPPORTED; }
     *address = (uint64_t)(uintptr_t)memory->host;
     return HCQ_OK;
 }
@@ -1293,20 +1140,20 @@ static hcq_result hcqi_cpu_map(void *self, const struct hcq_backend *owner_backe
 /* Finds the kernel in its library, which stays open in code->library. */
 static hcq_result hcqi_cpu_load(hcqi_cpu_device *d, const hcq_program_desc *desc,
                                 hcqi_cpu_code *code) {
-    const char *label = desc->label ? desc->label : "";
-    if (!desc->library || !desc->symbol) {
+    const char *label = desc->label != NULL ? desc->label : "";
+    if (desc->library == NULL || desc->symbol == NULL) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
                         "program \"%s\": no .cpu function and no .library with .symbol", label);
         return HCQ_ERROR_NO_KERNEL;
     }
     code->library = hcq_sys_library_open(desc->library);
-    if (!code->library) {
+    if (code->library == NULL) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
                         "program \"%s\": library \"%s\" cannot be opened", label, desc->library);
         return HCQ_ERROR_NO_KERNEL;
     }
     void *symbol = hcq_sys_library_symbol(code->library, desc->symbol);
-    if (!symbol) {
+    if (symbol == NULL) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL,
                         "program \"%s\": no symbol \"%s\" in library \"%s\"", label, desc->symbol,
                         desc->library);
@@ -1319,15 +1166,13 @@ static hcq_result hcqi_cpu_load(hcqi_cpu_device *d, const hcq_program_desc *desc
 
 static hcq_result hcqi_cpu_program_create(void *self, const hcq_program_desc *desc,
                                           const hcq_program_info *info, void **code) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
-    hcqi_cpu_code *c = (hcqi_cpu_code *)hcq_backend_alloc(d->device, sizeof *c, 64);
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
+    hcqi_cpu_code *c = HCQI_CAST(hcqi_cpu_code *, hcq_backend_alloc(d->device, sizeof *c, 64));
     (void)info;
-    if (!c) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
+    if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(c, 0, sizeof *c);
     c->fn = desc->cpu;
-    hcq_result result = c->fn ? HCQ_OK : hcqi_cpu_load(d, desc, c);
+    hcq_result result = c->fn != NULL ? HCQ_OK : hcqi_cpu_load(d, desc, c);
     if (result != HCQ_OK) {
         hcq_backend_free(d->device, c, sizeof *c);
         return result;
@@ -1337,11 +1182,9 @@ static hcq_result hcqi_cpu_program_create(void *self, const hcq_program_desc *de
 }
 
 static void hcqi_cpu_program_destroy(void *self, void *code) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
-    hcqi_cpu_code *c = (hcqi_cpu_code *)code;
-    if (c->library) {
-        hcq_sys_library_close(c->library);
-    }
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
+    hcqi_cpu_code *c = HCQI_CAST(hcqi_cpu_code *, code);
+    if (c->library != NULL) { hcq_sys_library_close(c->library); }
     hcq_backend_free(d->device, c, sizeof *c);
 }
 
@@ -1350,12 +1193,10 @@ static void hcqi_cpu_program_destroy(void *self, void *code) {
 
 /* Has a chunk in hand if `count` entries might not fit into the current one. */
 static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
-    if (engine->spare || HCQI_CPU_CHUNK - engine->tail_at > count) {
-        return HCQ_OK;
-    }
+    if (engine->spare != NULL || HCQI_CPU_CHUNK - engine->tail_at > count) { return HCQ_OK; }
     uint64_t drained = hcqi_atomic_swap64(&engine->drained, 0);
-    engine->spare = (hcqi_cpu_chunk *)(uintptr_t)drained;
-    return engine->spare ? HCQ_OK : hcqi_cpu_engine_grow(engine);
+    engine->spare = HCQ_PTR(hcqi_cpu_chunk, drained);
+    return engine->spare != NULL ? HCQ_OK : hcqi_cpu_engine_grow(engine);
 }
 
 /* Makes the tail entry visible, after room for the one behind it; the caller
@@ -1363,33 +1204,29 @@ static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
 static void hcqi_cpu_publish(hcqi_cpu_engine *engine, uint32_t wait_count) {
     hcqi_cpu_chunk *chunk = engine->tail;
     uint32_t at = engine->tail_at;
-    if (++engine->tail_at == HCQI_CPU_CHUNK) {
-        hcqi_cpu_engine_extend(engine);
-    }
+    if (++engine->tail_at == HCQI_CPU_CHUNK) { hcqi_cpu_engine_extend(engine); }
     hcqi_atomic_swap32(&chunk->entries[at].ready, chunk->lap + wait_count);
 }
 
 static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *batch) {
-    hcqi_cpu_engine *engine = ((hcqi_cpu_lane *)lane->native)->engine;
+    hcqi_cpu_engine *engine = HCQI_CAST(hcqi_cpu_lane *, lane->native)->engine;
     const hcq_lane_point *waits = batch->waits;
     uint32_t left = batch->wait_count;
     hcq_result result = hcqi_cpu_reserve(engine, left / HCQI_CPU_WAITS + 1);
     (void)self;
-    if (result != HCQ_OK) {
-        return result;
-    }
+    if (result != HCQ_OK) { return result; }
     for (;;) {
         hcqi_cpu_entry *entry = &engine->tail->entries[engine->tail_at];
         uint32_t count = left < HCQI_CPU_WAITS ? left : (uint32_t)HCQI_CPU_WAITS;
-        if (count) {
+        if (count != 0) {
             memcpy(entry->waits, waits, count * sizeof *waits);
             waits += count;
             left -= count;
         }
-        if (!left) {
+        if (left == 0) {
             entry->job = batch->job;
             entry->done = batch->done;
-            entry->native = (hcqi_cpu_lane *)lane->native;
+            entry->native = HCQI_CAST(hcqi_cpu_lane *, lane->native);
             entry->packets = batch->count ? batch->recording->packets + batch->first : NULL;
             entry->count = batch->recording ? batch->count : 0;
             hcqi_cpu_publish(engine, count);
@@ -1405,15 +1242,13 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *b
 }
 
 static void hcqi_cpu_flush(void *self) {
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     uint32_t count = d->compute_lanes + d->copy_lanes;
-    for (uint32_t i = 0; i < count; i++) {
-        hcqi_cpu_engine_ring(&d->engines[i]);
-    }
+    for (uint32_t i = 0; i < count; i++) { hcqi_cpu_engine_ring(&d->engines[i]); }
 }
 
 static hcqi_cpu_counter *hcqi_cpu_counter_of(const hcq_lane *lane, uint32_t counter) {
-    return &((hcqi_cpu_lane *)lane->native)->counters[counter];
+    return &HCQI_CAST(hcqi_cpu_lane *, lane->native)->counters[counter];
 }
 
 static uint64_t hcqi_cpu_completed(void *self, hcq_lane *lane, uint32_t counter) {
@@ -1424,20 +1259,16 @@ static uint64_t hcqi_cpu_completed(void *self, hcq_lane *lane, uint32_t counter)
 static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
                                 uint64_t timeout_ns, int serves) {
     (void)serves;                      /* the core has no service thread here */
-    hcqi_cpu_device *d = (hcqi_cpu_device *)self;
+    hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
     hcqi_cpu_counter *c = hcqi_cpu_counter_of(lane, counter);
     uint64_t end_ns = HCQ_FOREVER;
-    if (hcqi_atomic_load64(&c->value) >= value) {
-        return HCQ_OK;
-    }
-    if (timeout_ns == 0) {
-        return HCQ_TIMEOUT;
-    }
+    if (hcqi_atomic_load64(&c->value) >= value) { return HCQ_OK; }
+    if (timeout_ns == 0) { return HCQ_TIMEOUT; }
     if (timeout_ns != HCQ_FOREVER) {
         uint64_t now = hcq_sys_now_ns();
         end_ns = timeout_ns < HCQ_FOREVER - now ? now + timeout_ns : HCQ_FOREVER;
     }
-    if (d->spin_ns) {
+    if (d->spin_ns != 0) {
         hcqi_atomic_pause(); /* looking too soon only slows down who is about to write */
     }
     uint32_t turns = d->spin_ns && !hcqi_cpu_together(d) ? HCQI_CPU_TIGHT : 0;
@@ -1468,7 +1299,7 @@ static int hcqi_cpu_can_wait(void *self, const hcq_backend *owner_backend,
 
 static void hcqi_cpu_watch(void *self, hcq_lane *lane, int on) {
     (void)self;
-    hcqi_atomic_swap32(&((hcqi_cpu_lane *)lane->native)->watch, on ? 1 : 0);
+    hcqi_atomic_swap32(&HCQI_CAST(hcqi_cpu_lane *, lane->native)->watch, on ? 1 : 0);
 }
 
 static hcq_result hcqi_cpu_clock(void *self, hcq_clock *clock) {
