@@ -421,137 +421,122 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
     int flags;
 } hcqi_cu_access;
 
-/* Member, name, the older name if it will do, parameters. */
+/* Member, the suffix of its name, will the name without one do, parameters. */
 #define HCQI_CUDA_NEEDED(X)                                                        \
-    X(Init, "cuInit", NULL, (unsigned int flags))                                  \
-    X(DriverGetVersion, "cuDriverGetVersion", NULL, (int *version))                \
-    X(GetErrorName, "cuGetErrorName", NULL, (int error, const char **name))        \
-    X(DeviceGetCount, "cuDeviceGetCount", NULL, (int *count))                      \
-    X(DeviceGet, "cuDeviceGet", NULL, (int *device, int ordinal))                  \
-    X(DeviceGetName, "cuDeviceGetName", NULL, (char *name, int size, int device))  \
-    X(DeviceTotalMem, "cuDeviceTotalMem_v2", NULL, (size_t *bytes, int device))    \
-    X(DeviceGetAttribute, "cuDeviceGetAttribute", NULL,                            \
-      (int *value, int attribute, int device))                                     \
-    X(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", NULL, (char *id, int size, int device)) \
-    X(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", NULL, (int *can, int device, int peer)) \
-    X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", NULL,                    \
-      (hcqi_cu_context *context, int device))                                      \
-    X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", NULL, (int device)) \
-    X(CtxPushCurrent, "cuCtxPushCurrent_v2", NULL, (hcqi_cu_context context))      \
-    X(CtxPopCurrent, "cuCtxPopCurrent_v2", NULL, (hcqi_cu_context *context))       \
-    X(CtxGetDevice, "cuCtxGetDevice", NULL, (int *device))                         \
-    X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", NULL,                          \
-      (hcqi_cu_context peer, unsigned int flags))                                  \
-    X(MemAlloc, "cuMemAlloc_v2", NULL, (hcqi_cu_ptr *address, size_t size))        \
-    X(MemFree, "cuMemFree_v2", NULL, (hcqi_cu_ptr address))                        \
-    X(MemHostAlloc, "cuMemHostAlloc", NULL, (void **host, size_t size, unsigned int flags)) \
-    X(MemFreeHost, "cuMemFreeHost", NULL, (void *host))                            \
-    X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", NULL,               \
-      (hcqi_cu_ptr *address, void *host, unsigned int flags))                      \
-    X(MemHostRegister, "cuMemHostRegister_v2", NULL,                               \
-      (void *host, size_t size, unsigned int flags))                               \
-    X(MemHostUnregister, "cuMemHostUnregister", NULL, (void *host))                \
-    X(MemcpyAsync, "cuMemcpyAsync", NULL,                                          \
-      (hcqi_cu_ptr dst, hcqi_cu_ptr src, size_t size, hcqi_cu_stream stream))      \
-    X(MemsetD8Async, "cuMemsetD8Async", NULL,                                      \
+    X(Init, , 0, (unsigned int flags))                                             \
+    X(DriverGetVersion, , 0, (int *version))                                       \
+    X(GetErrorName, , 0, (int error, const char **name))                           \
+    X(DeviceGetCount, , 0, (int *count))                                           \
+    X(DeviceGet, , 0, (int *device, int ordinal))                                  \
+    X(DeviceGetName, , 0, (char *name, int size, int device))                      \
+    X(DeviceTotalMem, _v2, 0, (size_t *bytes, int device))                         \
+    X(DeviceGetAttribute, , 0, (int *value, int attribute, int device))            \
+    X(DeviceGetPCIBusId, , 0, (char *id, int size, int device))                    \
+    X(DeviceCanAccessPeer, , 0, (int *can, int device, int peer))                  \
+    X(DevicePrimaryCtxRetain, , 0, (hcqi_cu_context *context, int device))         \
+    X(DevicePrimaryCtxRelease, _v2, 0, (int device))                               \
+    X(CtxPushCurrent, _v2, 0, (hcqi_cu_context context))                           \
+    X(CtxPopCurrent, _v2, 0, (hcqi_cu_context *context))                           \
+    X(CtxGetDevice, , 0, (int *device))                                            \
+    X(CtxEnablePeerAccess, , 0, (hcqi_cu_context peer, unsigned int flags))        \
+    X(MemAlloc, _v2, 0, (hcqi_cu_ptr *address, size_t size))                       \
+    X(MemFree, _v2, 0, (hcqi_cu_ptr address))                                      \
+    X(MemHostAlloc, , 0, (void **host, size_t size, unsigned int flags))           \
+    X(MemFreeHost, , 0, (void *host))                                              \
+    X(MemHostGetDevicePointer, _v2, 0, (hcqi_cu_ptr *address, void *host, unsigned int flags)) \
+    X(MemHostRegister, _v2, 0, (void *host, size_t size, unsigned int flags))      \
+    X(MemHostUnregister, , 0, (void *host))                                        \
+    X(MemcpyAsync, , 0, (hcqi_cu_ptr dst, hcqi_cu_ptr src, size_t size, hcqi_cu_stream stream)) \
+    X(MemsetD8Async, , 0,                                                          \
       (hcqi_cu_ptr dst, unsigned char value, size_t count, hcqi_cu_stream stream)) \
-    X(MemsetD16Async, "cuMemsetD16Async", NULL,                                    \
+    X(MemsetD16Async, , 0,                                                         \
       (hcqi_cu_ptr dst, unsigned short value, size_t count, hcqi_cu_stream stream)) \
-    X(MemsetD32Async, "cuMemsetD32Async", NULL,                                    \
+    X(MemsetD32Async, , 0,                                                         \
       (hcqi_cu_ptr dst, unsigned int value, size_t count, hcqi_cu_stream stream))  \
-    X(MemsetD2D32Async, "cuMemsetD2D32Async", NULL,                                \
+    X(MemsetD2D32Async, , 0,                                                       \
       (hcqi_cu_ptr dst, size_t pitch, unsigned int value, size_t width, size_t height, \
        hcqi_cu_stream stream))                                                     \
-    X(ModuleLoadDataEx, "cuModuleLoadDataEx", NULL,                                \
+    X(ModuleLoadDataEx, , 0,                                                       \
       (hcqi_cu_module *module, const void *image, unsigned int count, int *options, \
        void **values))                                                             \
-    X(ModuleUnload, "cuModuleUnload", NULL, (hcqi_cu_module module))               \
-    X(ModuleGetFunction, "cuModuleGetFunction", NULL,                              \
+    X(ModuleUnload, , 0, (hcqi_cu_module module))                                  \
+    X(ModuleGetFunction, , 0,                                                      \
       (hcqi_cu_function *function, hcqi_cu_module module, const char *name))       \
-    X(FuncGetAttribute, "cuFuncGetAttribute", NULL,                                \
-      (int *value, int attribute, hcqi_cu_function function))                      \
-    X(FuncSetAttribute, "cuFuncSetAttribute", NULL,                                \
-      (hcqi_cu_function function, int attribute, int value))                       \
-    X(LaunchKernel, "cuLaunchKernel", NULL,                                        \
-      (hcqi_cu_function function, unsigned int grid_x, unsigned int grid_y,        \
-       unsigned int grid_z, unsigned int block_x, unsigned int block_y,            \
-       unsigned int block_z, unsigned int shared_bytes, hcqi_cu_stream stream,     \
-       void **params, void **extra))                                               \
-    X(StreamCreateWithPriority, "cuStreamCreateWithPriority", NULL,                \
-      (hcqi_cu_stream *stream, unsigned int flags, int priority))                  \
-    X(StreamDestroy, "cuStreamDestroy_v2", NULL, (hcqi_cu_stream stream))          \
-    X(StreamQuery, "cuStreamQuery", NULL, (hcqi_cu_stream stream))                 \
-    X(StreamSynchronize, "cuStreamSynchronize", NULL, (hcqi_cu_stream stream))     \
-    X(StreamWaitEvent, "cuStreamWaitEvent", NULL,                                  \
-      (hcqi_cu_stream stream, hcqi_cu_event event, unsigned int flags))            \
-    X(EventCreate, "cuEventCreate", NULL, (hcqi_cu_event *event, unsigned int flags)) \
-    X(EventDestroy, "cuEventDestroy_v2", NULL, (hcqi_cu_event event))              \
-    X(EventRecord, "cuEventRecord", NULL, (hcqi_cu_event event, hcqi_cu_stream stream)) \
-    X(EventQuery, "cuEventQuery", NULL, (hcqi_cu_event event))                     \
-    X(GraphCreate, "cuGraphCreate", NULL, (hcqi_cu_graph *graph, unsigned int flags)) \
-    X(GraphDestroy, "cuGraphDestroy", NULL, (hcqi_cu_graph graph))                 \
-    X(GraphAddKernelNode, "cuGraphAddKernelNode_v2", "cuGraphAddKernelNode",       \
+    X(FuncGetAttribute, , 0, (int *value, int attribute, hcqi_cu_function function)) \
+    X(FuncSetAttribute, , 0, (hcqi_cu_function function, int attribute, int value)) \
+    X(LaunchKernel, , 0,                                                           \
+      (hcqi_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, \
+       unsigned int block_x, unsigned int block_y, unsigned int block_z,           \
+       unsigned int shared_bytes, hcqi_cu_stream stream, void **params, void **extra)) \
+    X(StreamCreateWithPriority, , 0, (hcqi_cu_stream *stream, unsigned int flags, int priority)) \
+    X(StreamDestroy, _v2, 0, (hcqi_cu_stream stream))                              \
+    X(StreamQuery, , 0, (hcqi_cu_stream stream))                                   \
+    X(StreamSynchronize, , 0, (hcqi_cu_stream stream))                             \
+    X(StreamWaitEvent, , 0, (hcqi_cu_stream stream, hcqi_cu_event event, unsigned int flags)) \
+    X(EventCreate, , 0, (hcqi_cu_event *event, unsigned int flags))                \
+    X(EventDestroy, _v2, 0, (hcqi_cu_event event))                                 \
+    X(EventRecord, , 0, (hcqi_cu_event event, hcqi_cu_stream stream))              \
+    X(EventQuery, , 0, (hcqi_cu_event event))                                      \
+    X(GraphCreate, , 0, (hcqi_cu_graph *graph, unsigned int flags))                \
+    X(GraphDestroy, , 0, (hcqi_cu_graph graph))                                    \
+    X(GraphAddKernelNode, _v2, 1,                                                  \
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
        const hcqi_cu_kernel_params *params))                                       \
-    X(GraphAddMemcpyNode, "cuGraphAddMemcpyNode", NULL,                            \
+    X(GraphAddMemcpyNode, , 0,                                                     \
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
        const hcqi_cu_copy_params *params, hcqi_cu_context context))                \
-    X(GraphAddMemsetNode, "cuGraphAddMemsetNode", NULL,                            \
+    X(GraphAddMemsetNode, , 0,                                                     \
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
        const hcqi_cu_memset_params *params, hcqi_cu_context context))              \
-    X(GraphAddEmptyNode, "cuGraphAddEmptyNode", NULL,                              \
+    X(GraphAddEmptyNode, , 0,                                                      \
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count)) \
-    X(GraphInstantiate, "cuGraphInstantiateWithFlags", NULL,                       \
+    X(GraphInstantiateWithFlags, , 0,                                              \
       (hcqi_cu_exec *exec, hcqi_cu_graph graph, unsigned long long flags))         \
-    X(GraphLaunch, "cuGraphLaunch", NULL, (hcqi_cu_exec exec, hcqi_cu_stream stream)) \
-    X(GraphExecDestroy, "cuGraphExecDestroy", NULL, (hcqi_cu_exec exec))           \
-    X(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",           \
-      "cuGraphExecKernelNodeSetParams",                                            \
+    X(GraphLaunch, , 0, (hcqi_cu_exec exec, hcqi_cu_stream stream))                \
+    X(GraphExecDestroy, , 0, (hcqi_cu_exec exec))                                  \
+    X(GraphExecKernelNodeSetParams, _v2, 1,                                        \
       (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_kernel_params *params)) \
-    X(GraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams", NULL,        \
+    X(GraphExecMemcpyNodeSetParams, , 0,                                           \
       (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_copy_params *params,    \
        hcqi_cu_context context))                                                   \
-    X(GraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams", NULL,        \
+    X(GraphExecMemsetNodeSetParams, , 0,                                           \
       (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memset_params *params,  \
        hcqi_cu_context context))
 
 /* These may be missing. */
 #define HCQI_CUDA_OPTIONAL(X)                                                      \
-    X(WriteValue64, "cuStreamWriteValue64_v2", NULL,                               \
+    X(StreamWriteValue64_v2, , 0,                                                  \
       (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
        unsigned int flags))                                                        \
-    X(WaitValue64, "cuStreamWaitValue64_v2", NULL,                                 \
+    X(StreamWaitValue64_v2, , 0,                                                   \
       (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
        unsigned int flags))                                                        \
-    X(WriteValue64V1, "cuStreamWriteValue64", NULL,                                \
+    X(StreamWriteValue64, , 0,                                                     \
       (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
        unsigned int flags))                                                        \
-    X(WaitValue64V1, "cuStreamWaitValue64", NULL,                                  \
+    X(StreamWaitValue64, , 0,                                                      \
       (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
        unsigned int flags))                                                        \
-    X(GraphAddBatchMemOpNode, "cuGraphAddBatchMemOpNode", NULL,                    \
+    X(GraphAddBatchMemOpNode, , 0,                                                 \
       (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
        const hcqi_cu_memop_params *params))                                        \
-    X(GraphExecBatchMemOpNodeSetParams, "cuGraphExecBatchMemOpNodeSetParams", NULL, \
+    X(GraphExecBatchMemOpNodeSetParams, , 0,                                       \
       (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memop_params *params))  \
-    X(GraphNodeSetEnabled, "cuGraphNodeSetEnabled", NULL,                          \
-      (hcqi_cu_exec exec, hcqi_cu_node node, unsigned int enabled))                \
-    X(FuncLoad, "cuFuncLoad", NULL, (hcqi_cu_function function))                   \
-    X(MemPoolCreate, "cuMemPoolCreate", NULL,                                      \
-      (hcqi_cu_pool *pool, const hcqi_cu_pool_props *props))                       \
-    X(MemPoolDestroy, "cuMemPoolDestroy", NULL, (hcqi_cu_pool pool))               \
-    X(MemPoolSetAttribute, "cuMemPoolSetAttribute", NULL,                          \
-      (hcqi_cu_pool pool, int attribute, void *value))                             \
-    X(MemPoolSetAccess, "cuMemPoolSetAccess", NULL,                                \
-      (hcqi_cu_pool pool, const hcqi_cu_access *access, size_t count))             \
-    X(MemPoolTrimTo, "cuMemPoolTrimTo", NULL, (hcqi_cu_pool pool, size_t keep))    \
-    X(MemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", NULL,                      \
+    X(GraphNodeSetEnabled, , 0, (hcqi_cu_exec exec, hcqi_cu_node node, unsigned int enabled)) \
+    X(FuncLoad, , 0, (hcqi_cu_function function))                                  \
+    X(MemPoolCreate, , 0, (hcqi_cu_pool *pool, const hcqi_cu_pool_props *props))   \
+    X(MemPoolDestroy, , 0, (hcqi_cu_pool pool))                                    \
+    X(MemPoolSetAttribute, , 0, (hcqi_cu_pool pool, int attribute, void *value))   \
+    X(MemPoolSetAccess, , 0, (hcqi_cu_pool pool, const hcqi_cu_access *access, size_t count)) \
+    X(MemPoolTrimTo, , 0, (hcqi_cu_pool pool, size_t keep))                        \
+    X(MemAllocFromPoolAsync, , 0,                                                  \
       (hcqi_cu_ptr *address, size_t size, hcqi_cu_pool pool, hcqi_cu_stream stream)) \
-    X(MemFreeAsync, "cuMemFreeAsync", NULL, (hcqi_cu_ptr address, hcqi_cu_stream stream))
+    X(MemFreeAsync, , 0, (hcqi_cu_ptr address, hcqi_cu_stream stream))
 
-#define HCQI_CUDA_MEMBER(member, name, older, args) int(HCQI_CU_API *member) args;
-#define HCQI_CUDA_NAME(member, name, older, args) { name, older },
-#define HCQI_CUDA_ONE(member, name, older, args) + 1
+#define HCQI_CUDA_MEMBER(member, suffix, older, args) int(HCQI_CU_API *member) args;
+#define HCQI_CUDA_NAME(member, suffix, older, args)                                \
+    { "cu" #member #suffix, older ? "cu" #member : NULL },
+#define HCQI_CUDA_ONE(member, suffix, older, args) + 1
 
 /* Members in the order of the names, which fill them in. */
 typedef struct hcqi_cuda_api {
@@ -625,6 +610,7 @@ enum {
     HCQI_CUDA_LANES = 8,               /* of each kind */
     HCQI_CUDA_COPY_LANES = 4,          /* so many of these */
     HCQI_CUDA_IMPORTED = 4,
+    HCQI_CUDA_ALL_LANES = 2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED,
     HCQI_CUDA_WORD_BYTES = 128,        /* apart for each lane */
     HCQI_CUDA_RECORDS = 256,           /* batches that record events after somebody waited */
     HCQI_CUDA_CHUNK_POSTS = 64,
@@ -658,6 +644,7 @@ typedef struct hcqi_cuda_event {
     uint32_t refs;                     /* atomic; 0: in the pool */
     uint32_t lent;                     /* of them, to the user; under d->event_lock */
     struct hcqi_cuda_event *next;      /* in the pool */
+    struct hcqi_cuda_event *all;       /* the one made before it */
 } hcqi_cuda_event;
 
 /* A batch that is not known to be over. */
@@ -725,8 +712,7 @@ typedef struct hcqi_cuda_command {
     uint32_t next;                     /* dirty one of its piece, + 1 */
     uint8_t dirty, off;                /* off: the node is disabled, there is nothing to do */
     uint32_t shadow;                   /* offset of the arguments in list->shadows */
-    uint32_t grid[3], block[3];
-    uint64_t dst, src, size;           /* src: also a fill's or a write's value */
+    uint64_t words[7];                 /* of the packet */
 } hcqi_cuda_command;
 
 /* Packets next to each other that are one graph, or calls. */
@@ -749,6 +735,7 @@ typedef struct hcqi_cuda_list {
     uint32_t piece_count;
     uint32_t *edge_first, *edges;      /* of a graph, else NULL: between packets of one piece */
     uint8_t *shadows;
+    size_t shadow_bytes;
 } hcqi_cuda_list;
 
 /* Host memory of others that the device sees, by hcq_memory.host. */
@@ -792,8 +779,6 @@ typedef struct hcqi_cuda_harvest {
     uint64_t *host;
 } hcqi_cuda_harvest;
 
-typedef struct hcqi_cuda_moment { uint64_t device_ns, host_ns, error_ns; } hcqi_cuda_moment;
-
 typedef struct hcqi_cuda_device {
     hcq_device *device;
     hcqi_cuda_shared *shared;
@@ -822,12 +807,12 @@ typedef struct hcqi_cuda_device {
     uint32_t stream_count;
     hcqi_cu_stream one_stream;         /* of all lanes: HCQ_CUDA_ONE_STREAM */
 
-    uint8_t *words;                    /* pinned: of lanes, then of `tool` */
+    hcq_memory words;                  /* pinned: of lanes, then of `tool` */
     hcqi_cu_function stamp, fill;      /* hcq's own kernels */
     uint32_t tool_lock;                /* what follows */
     hcqi_cu_stream tool;               /* for clocks */
     uint64_t *tool_word;
-    hcqi_cuda_moment moment;
+    hcq_clock moment;
 
     hcqi_cu_pool pool;
     hcqi_cu_stream memory_stream;      /* allocations, zeroes */
@@ -839,8 +824,8 @@ typedef struct hcqi_cuda_device {
 
     uint32_t event_lock;               /* the pool */
     hcqi_cuda_event *spare_events;
-    hcqi_cuda_event **events;          /* all */
-    uint32_t event_count, event_capacity;
+    hcqi_cuda_event *events;           /* all */
+    uint32_t event_count;
     hcqi_cuda_event *past;             /* for points that are reached */
 
     hcqi_cuda_harvest *harvests;       /* under the core's lock */
@@ -952,8 +937,9 @@ static hcq_result hcqi_cuda_end(hcqi_cuda_device *d, hcq_result r) {
     return r;
 }
 
-/* Logs a call that failed. Not under a lock of ours. */
+/* Logs a call if it failed. Not under a lock of ours. */
 static hcq_result hcqi_cuda_failed(hcqi_cuda_device *d, int r, const char *call) {
+    if (r == HCQI_CU_OK) { return HCQ_OK; }
     hcqi_cuda_note(d, r, call);
     hcq_backend_log(d->device, hcqi_cuda_result(r), "%s: %s (%d)", call,
                     hcqi_cuda_text(d->api, r), r);
@@ -969,7 +955,7 @@ static hcq_result hcqi_cuda_quiet(hcqi_cuda_device *d, int r, const char *call) 
 /* The context of the calling thread from here to hcqi_cuda_leave_context. */
 static hcq_result hcqi_cuda_enter_context(hcqi_cuda_device *d) {
     int r = d->api->CtxPushCurrent(d->context);
-    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_quiet(d, r, "cuCtxPushCurrent");
+    return hcqi_cuda_quiet(d, r, "cuCtxPushCurrent");
 }
 
 static void hcqi_cuda_leave_context(hcqi_cuda_device *d) {
@@ -1003,7 +989,7 @@ static void hcqi_cuda_count(uint64_t *counter, uint64_t n) { (void)hcqi_atomic_a
 
 static hcq_result hcqi_cuda_stream_new(hcqi_cuda_device *d, hcqi_cu_stream *stream) {
     int r = d->api->StreamCreateWithPriority(stream, HCQI_CU_STREAM_NON_BLOCKING, 0);
-    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuStreamCreateWithPriority");
+    return hcqi_cuda_failed(d, r, "cuStreamCreateWithPriority");
 }
 
 /* ========================================================================== */
@@ -1012,31 +998,33 @@ static hcq_result hcqi_cuda_stream_new(hcqi_cuda_device *d, hcqi_cu_stream *stre
    if it is not complete. That is safe, since a stream that was told to wait for it
    waits for the record that was the last one then. */
 
-static hcqi_cuda_event *hcqi_cuda_event_make(hcqi_cuda_device *d) {
+/* One more in the pool; 0: there is no memory for it. Under d->event_lock. */
+static int hcqi_cuda_event_make(hcqi_cuda_device *d) {
     hcqi_cuda_event *e = (hcqi_cuda_event *)hcqi_cuda_new(d, sizeof *e);
-    int room = hcqi_cuda_grow(d, (void **)&d->events, &d->event_capacity, d->event_count + 1,
-                              sizeof *d->events);
-    int r = !e || !room ? HCQI_CU_OUT_OF_MEMORY
-                        : d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
+    int r = !e ? HCQI_CU_OUT_OF_MEMORY
+               : d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
     hcqi_cuda_note(d, r, "cuEventCreate");
     if (r != HCQI_CU_OK) {
-        if (e) { hcq_backend_free(d->device, e, sizeof *e); }
-        return NULL;
+        hcq_backend_free(d->device, e, sizeof *e);
+        return 0;
     }
-    d->events[d->event_count++] = e;
-    return e;
+    e->all = d->events;
+    d->events = e;
+    d->event_count++;
+    e->next = d->spare_events;
+    d->spare_events = e;
+    return 1;
 }
 
 /* One of the pool, with one reference; NULL: there is no memory for more. */
 static hcqi_cuda_event *hcqi_cuda_event_get(hcqi_cuda_device *d) {
+    hcqi_cuda_event *e = NULL;
     hcqi_cuda_lock(&d->event_lock);
-    hcqi_cuda_event *e = d->spare_events;
-    if (e) {
+    if (d->spare_events || hcqi_cuda_event_make(d)) {
+        e = d->spare_events;
         d->spare_events = e->next;
-    } else {
-        e = hcqi_cuda_event_make(d);
+        hcqi_atomic_store32(&e->refs, 1);
     }
-    if (e) { hcqi_atomic_store32(&e->refs, 1); }
     hcqi_cuda_unlock(&d->event_lock);
     return e;
 }
@@ -1059,11 +1047,16 @@ static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
 static uint32_t hcqi_cuda_events_used(hcqi_cuda_device *d) {
     uint32_t used = 0;
     hcqi_cuda_lock(&d->event_lock);
-    for (uint32_t i = 0; i < d->event_count; i++) {
-        used += hcqi_atomic_load32(&d->events[i]->refs) != 0;
+    for (hcqi_cuda_event *e = d->events; e; e = e->all) {
+        used += hcqi_atomic_load32(&e->refs) != 0;
     }
     hcqi_cuda_unlock(&d->event_lock);
     return used;
+}
+
+/* The i-th that is not known to be over; under lane->lock. */
+static hcqi_cuda_given *hcqi_cuda_given_at(hcqi_cuda_lane *lane, uint32_t i) {
+    return &lane->given[(lane->given_first + i) & (lane->given_capacity - 1)];
 }
 
 /* Room for one more batch that is on its way; under lane->lock. */
@@ -1073,22 +1066,12 @@ static int hcqi_cuda_given_room(hcqi_cuda_lane *lane) {
     hcqi_cuda_given *grown = (hcqi_cuda_given *)hcq_backend_alloc(
         lane->d->device, capacity * sizeof *grown, 16);
     if (!grown) { return 0; }
-    for (uint32_t i = 0; i < lane->given_count; i++) {
-        grown[i] = lane->given[(lane->given_first + i) & (lane->given_capacity - 1)];
-    }
-    if (lane->given) {
-        hcq_backend_free(lane->d->device, lane->given,
-                         lane->given_capacity * sizeof *lane->given);
-    }
+    for (uint32_t i = 0; i < lane->given_count; i++) { grown[i] = *hcqi_cuda_given_at(lane, i); }
+    hcq_backend_free(lane->d->device, lane->given, lane->given_capacity * sizeof *lane->given);
     lane->given = grown;
     lane->given_first = 0;
     lane->given_capacity = capacity;
     return 1;
-}
-
-/* The i-th that is not known to be over; under lane->lock. */
-static hcqi_cuda_given *hcqi_cuda_given_at(hcqi_cuda_lane *lane, uint32_t i) {
-    return &lane->given[(lane->given_first + i) & (lane->given_capacity - 1)];
 }
 
 /* The batch with this epoch or the first after it, NULL: none; under lane->lock. */
@@ -1165,19 +1148,9 @@ static void hcqi_cuda_late_free(hcqi_cuda_device *d) {
 
 /* Keeps what would wait; 0: it cannot, or need not be kept. */
 static int hcqi_cuda_late_put(hcqi_cuda_shared *shared, const hcq_memory *memory) {
-    const hcq_memory_hooks *hooks = &shared->hooks;
-    if (hcqi_cuda_is_idle(shared)) { return 0; }
-    if (shared->late_count == shared->late_capacity) {
-        uint32_t capacity = shared->late_capacity ? shared->late_capacity * 2 : 64;
-        hcq_memory *grown =
-            (hcq_memory *)hooks->alloc_fn(hooks->user, capacity * sizeof *grown, 16);
-        if (!grown) { return 0; }
-        if (shared->late) {
-            memcpy(grown, shared->late, shared->late_count * sizeof *grown);
-            hooks->free_fn(hooks->user, shared->late, shared->late_capacity * sizeof *grown);
-        }
-        shared->late = grown;
-        shared->late_capacity = capacity;
+    if (hcqi_cuda_is_idle(shared) ||
+        !HCQI_GROW(&shared->hooks, shared->late, shared->late_capacity, shared->late_count + 1u)) {
+        return 0;
     }
     shared->late[shared->late_count++] = *memory;
     return 1;
@@ -1215,24 +1188,35 @@ static int hcqi_cuda_zero_mark(hcqi_cuda_device *d) {
     return HCQI_CU_OK;
 }
 
-/* Device memory, ready for all streams. */
-static int hcqi_cuda_device_alloc(hcqi_cuda_device *d, uint64_t size, uint32_t flags,
-                                  hcq_memory *memory) {
+/* New memory of a kind. */
+static int hcqi_cuda_memory_new(hcqi_cuda_device *d, int kind, uint64_t size, hcq_memory *memory) {
     hcqi_cu_ptr address = 0;
-    int kind = d->pool ? HCQI_CUDA_POOLED : HCQI_CUDA_PLAIN;
-    if (!hcqi_cuda_late_take(d, kind, size, memory)) {
-        int r = d->pool ? d->api->MemAllocFromPoolAsync(&address, (size_t)size, d->pool,
-                                                        d->memory_stream)
-                        : d->api->MemAlloc(&address, (size_t)size);
-        if (r != HCQI_CU_OK) { return r; }
-        memory->address = address;
-        memory->native = HCQI_CUDA_KIND(kind);
+    void *host = NULL;
+    int r;
+    if (kind == HCQI_CUDA_POOLED) {
+        r = d->api->MemAllocFromPoolAsync(&address, (size_t)size, d->pool, d->memory_stream);
+    } else if (kind == HCQI_CUDA_PLAIN) {
+        r = d->api->MemAlloc(&address, (size_t)size);
+    } else {
+        r = d->api->MemHostAlloc(&host, (size_t)size,
+                                 HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
+        address = (uint64_t)(uintptr_t)host; /* by unified addressing */
     }
+    if (r != HCQI_CU_OK) { return r; }
+    memory->address = address;
+    memory->host = host;
+    memory->size = size;
+    memory->native = HCQI_CUDA_KIND(kind);
+    return HCQI_CU_OK;
+}
+
+/* Makes a device's memory ready for all streams. */
+static int hcqi_cuda_memory_ready(hcqi_cuda_device *d, uint32_t flags, const hcq_memory *memory) {
     int r = HCQI_CU_OK;
     if (flags & HCQ_ZEROED) {
-        r = d->api->MemsetD8Async(memory->address, 0, (size_t)size, d->memory_stream);
+        r = d->api->MemsetD8Async(memory->address, 0, (size_t)memory->size, d->memory_stream);
         if (r == HCQI_CU_OK) { r = hcqi_cuda_zero_mark(d); }
-    } else if (kind == HCQI_CUDA_POOLED) {
+    } else if (hcqi_cuda_kind(memory) == HCQI_CUDA_POOLED) {
         r = d->api->StreamQuery(d->memory_stream);
         if (r == HCQI_CU_NOT_READY) { r = hcqi_cuda_zero_mark(d); } /* behind some clearing */
     }
@@ -1240,26 +1224,16 @@ static int hcqi_cuda_device_alloc(hcqi_cuda_device *d, uint64_t size, uint32_t f
     return r;
 }
 
-static int hcqi_cuda_host_alloc(hcqi_cuda_device *d, uint64_t size, hcq_memory *memory) {
-    if (hcqi_cuda_late_take(d, HCQI_CUDA_PINNED, size, memory)) { return HCQI_CU_OK; }
-    int r = d->api->MemHostAlloc(&memory->host, (size_t)size,
-                                 HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
-    if (r != HCQI_CU_OK) { return r; }
-    memory->address = (uint64_t)(uintptr_t)memory->host; /* by unified addressing */
-    memory->native = HCQI_CUDA_KIND(HCQI_CUDA_PINNED);
-    return HCQI_CU_OK;
-}
-
 static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
+    static const char *const calls[] = { "", "cuMemAllocFromPoolAsync", "cuMemAlloc",
+                                         "cuMemHostAlloc" };
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    const char *call = flags & HCQ_HOST_VISIBLE ? "cuMemHostAlloc"
-                       : d->pool                ? "cuMemAllocFromPoolAsync"
-                                                : "cuMemAlloc";
+    int kind = flags & HCQ_HOST_VISIBLE ? HCQI_CUDA_PINNED
+               : d->pool                ? HCQI_CUDA_POOLED
+                                        : HCQI_CUDA_PLAIN;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     hcq_result r = hcqi_cuda_enter_context(d);
     if (r != HCQ_OK) { return hcqi_cuda_end(d, r); }
-    memset(memory, 0, sizeof *memory);
-    memory->size = size;
     int got = HCQI_CU_OUT_OF_MEMORY;
     for (int tries = 0; tries < 2 && got == HCQI_CU_OUT_OF_MEMORY; tries++) {
         if (tries == 1) { /* what is kept goes first */
@@ -1269,18 +1243,22 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
                 (void)d->api->MemPoolTrimTo(d->pool, 0);
             }
         }
-        got = flags & HCQ_HOST_VISIBLE ? hcqi_cuda_host_alloc(d, size, memory)
-                                       : hcqi_cuda_device_alloc(d, size, flags, memory);
+        int kept = hcqi_cuda_late_take(d, kind, size, memory);
+        got = kept ? HCQI_CU_OK : hcqi_cuda_memory_new(d, kind, size, memory);
+        if (got == HCQI_CU_OK && kind != HCQI_CUDA_PINNED) {
+            got = hcqi_cuda_memory_ready(d, flags, memory);
+        }
     }
     hcqi_cuda_leave_context(d);
-    if (got == HCQI_CU_OK || got == HCQI_CU_OUT_OF_MEMORY) { return hcqi_cuda_result(got); }
-    return hcqi_cuda_end(d, hcqi_cuda_failed(d, got, call));
+    if (got == HCQI_CU_OUT_OF_MEMORY) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    return hcqi_cuda_end(d, hcqi_cuda_failed(d, got, calls[kind]));
 }
 
+/* Also modules. What is registered is the user's, who may free it at once. */
 static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    int kind = hcqi_cuda_kind(memory); /* what is registered may be gone when this returns */
-    int keeps = kind == HCQI_CUDA_PLAIN || kind == HCQI_CUDA_PINNED;
+    int kind = hcqi_cuda_kind(memory);
+    int keeps = kind != HCQI_CUDA_POOLED && kind != HCQI_CUDA_REGISTERED;
     if (keeps && hcqi_cuda_late_put(d->shared, memory)) { return; }
     if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
     hcqi_cuda_late_free(d);
@@ -1301,18 +1279,16 @@ static uint64_t hcqi_cuda_page(void) {
 #endif
 }
 
-static void *hcqi_cuda_pointer(uint64_t address) { return (void *)(uintptr_t)address; }
-
 static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
     hcqi_cuda_pages *pages = *link;
     hcqi_cu_context popped;
     *link = pages->next;
     if (pages->owned && d->api->CtxPushCurrent(pages->context) == HCQI_CU_OK) {
-        (void)d->api->MemHostUnregister(hcqi_cuda_pointer(pages->first));
+        (void)d->api->MemHostUnregister(HCQ_PTR(void, pages->first));
         (void)d->api->CtxPopCurrent(&popped);
     }
     if (pages->retained) { (void)d->api->DevicePrimaryCtxRelease(pages->ordinal); }
-    pages->hooks.free_fn(pages->hooks.user, pages, sizeof *pages);
+    hcqi_delete(&pages->hooks, pages, sizeof *pages);
 }
 
 /* Takes [first, end), in front of *link; or if that belongs to somebody else, of whom
@@ -1320,11 +1296,8 @@ static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
 static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint64_t first,
                                uint64_t end, uint64_t at, uint64_t stop) {
     hcqi_cu_ptr last;
-    hcqi_cuda_pages *pages =
-        (hcqi_cuda_pages *)d->hooks.alloc_fn(d->hooks.user, sizeof *pages, 16);
+    hcqi_cuda_pages *pages = (hcqi_cuda_pages *)hcqi_new(&d->hooks, sizeof *pages);
     if (!pages) { return HCQI_CU_OUT_OF_MEMORY; }
-    void *host = hcqi_cuda_pointer(first);
-    memset(pages, 0, sizeof *pages);
     pages->first = first;
     pages->end = end;
     pages->hooks = d->hooks;
@@ -1332,15 +1305,15 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
     pages->ordinal = d->ordinal;
     pages->retained =
         d->retained && d->api->DevicePrimaryCtxRetain(&pages->context, d->ordinal) == HCQI_CU_OK;
-    int r = d->api->MemHostRegister(host, (size_t)(end - first),
+    int r = d->api->MemHostRegister(HCQ_PTR(void, first), (size_t)(end - first),
                                     HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
     pages->owned = r == HCQI_CU_OK;
     if (r == HCQI_CU_ALREADY_REGISTERED) {
         pages->first = at;
         pages->end = stop;
-        r = d->api->MemHostGetDevicePointer(&last, hcqi_cuda_pointer(stop - 1), 0);
+        r = d->api->MemHostGetDevicePointer(&last, HCQ_PTR(void, stop - 1), 0);
     }
-    host = hcqi_cuda_pointer(pages->first);
+    void *host = HCQ_PTR(void, pages->first);
     if (r == HCQI_CU_OK) { r = d->api->MemHostGetDevicePointer(&pages->address, host, 0); }
     if (r == HCQI_CU_OK && !pages->owned && last != pages->address + (stop - at) - 1) {
         r = HCQI_CU_ALREADY_REGISTERED;
@@ -1415,22 +1388,19 @@ static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_
 static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, const void *host, uint64_t size,
                                      hcqi_cu_ptr *address) {
     uint64_t first = (uint64_t)(uintptr_t)host;
-    hcq_result result = hcqi_cuda_enter_context(d);
-    if (result != HCQ_OK) { return result; }
+    HCQI_PASS(hcqi_cuda_enter_context(d));
     hcqi_cuda_lock(&hcqi_cuda_registered_lock);
     int r = hcqi_cuda_register_parts(d, first, first + size, address);
     hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
     hcqi_cuda_leave_context(d);
-    return r == HCQI_CU_OK ? HCQ_OK
-                           : hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuMemHostRegister"));
+    return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuMemHostRegister"));
 }
 
 static hcq_result hcqi_cuda_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cu_ptr address;
     if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
-    hcq_result r = hcqi_cuda_register(d, ptr, size, &address);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_cuda_register(d, ptr, size, &address));
     memory->address = address;
     memory->host = ptr;
     memory->size = size;
@@ -1451,8 +1421,7 @@ static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
         return HCQ_ERROR_UNSUPPORTED;
     }
     if (owner->pool && (owner->peers >> d->ordinal & 1)) { return HCQ_OK; }
-    hcq_result result = hcqi_cuda_enter_context(d);
-    if (result != HCQ_OK) { return result; }
+    HCQI_PASS(hcqi_cuda_enter_context(d));
     memset(&access, 0, sizeof access);
     access.location.type = HCQI_CU_LOCATION_DEVICE;
     access.location.id = d->ordinal;
@@ -1461,9 +1430,8 @@ static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
                     : d->api->CtxEnablePeerAccess(owner->context, 0);
     hcqi_cuda_leave_context(d);
     if (r == HCQI_CU_PEER_ALREADY) { r = HCQI_CU_OK; }
-    if (r != HCQI_CU_OK) {
-        return hcqi_cuda_failed(d, r, owner->pool ? "cuMemPoolSetAccess" : "cuCtxEnablePeerAccess");
-    }
+    const char *call = owner->pool ? "cuMemPoolSetAccess" : "cuCtxEnablePeerAccess";
+    HCQI_PASS(hcqi_cuda_failed(d, r, call));
     owner->peers |= (uint64_t)1 << d->ordinal;
     return HCQ_OK;
 }
@@ -1471,17 +1439,32 @@ static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
 /* Memory of another CUDA device, at the same address. What clears it is over first. */
 static hcq_result hcqi_cuda_map_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner,
                                      const hcq_memory *memory, uint64_t *address) {
-    if (!memory || !memory->host) {
-        hcq_result r = hcqi_cuda_peer(d, owner);
-        if (r != HCQ_OK || !memory) { return r; }
-        r = hcqi_cuda_enter_context(owner);
-        if (r != HCQ_OK) { return r; }
-        int synced = d->api->StreamSynchronize(owner->memory_stream);
+    if (!memory) { return hcqi_cuda_peer(d, owner); }
+    if (!memory->host) {
+        HCQI_PASS(hcqi_cuda_peer(d, owner));
+        HCQI_PASS(hcqi_cuda_enter_context(owner));
+        int r = d->api->StreamSynchronize(owner->memory_stream);
         hcqi_cuda_leave_context(owner);
-        if (synced != HCQI_CU_OK) { return hcqi_cuda_failed(owner, synced, "cuStreamSynchronize"); }
+        HCQI_PASS(hcqi_cuda_failed(owner, r, "cuStreamSynchronize"));
     }
     *address = memory->address;
     return HCQ_OK;
+}
+
+/* Where the mapping of a memory is linked in, or would be. */
+static hcqi_cuda_mapping **hcqi_cuda_mapping_at(hcqi_cuda_device *d, const hcq_memory *memory) {
+    hcqi_cuda_mapping **link = &d->mappings;
+    while (*link && ((*link)->host != memory->host || (*link)->size != memory->size)) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void hcqi_cuda_mapping_drop(hcqi_cuda_device *d, hcqi_cuda_mapping **link) {
+    hcqi_cuda_mapping *m = *link;
+    *link = m->next;
+    hcqi_cuda_unregister(d, m->host, m->size);
+    hcq_backend_free(d->device, m, sizeof *m);
 }
 
 static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, void *owner_self,
@@ -1490,12 +1473,10 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
     if (owner_backend == hcqi_cuda_backend()) {
         return hcqi_cuda_map_peer(d, (hcqi_cuda_device *)owner_self, memory, address);
     }
-    if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
     int all = !memory && strcmp(owner_backend->name, "CPU") == 0;
-    if (!all && (!memory || !memory->host)) { return HCQ_ERROR_UNSUPPORTED; }
+    if (!d->has_import || (!all && (!memory || !memory->host))) { return HCQ_ERROR_UNSUPPORTED; }
     if (all) { return HCQ_OK; }
-    hcqi_cuda_mapping *m = d->mappings;
-    while (m && (m->host != memory->host || m->size != memory->size)) { m = m->next; }
+    hcqi_cuda_mapping **link = hcqi_cuda_mapping_at(d, memory), *m = *link;
     if (!m) {
         m = (hcqi_cuda_mapping *)hcqi_cuda_new(d, sizeof *m);
         if (!m) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -1506,8 +1487,7 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
         }
         m->host = memory->host;
         m->size = memory->size;
-        m->next = d->mappings;
-        d->mappings = m;
+        *link = m;
     }
     *address = m->address;
     return HCQ_OK;
@@ -1516,17 +1496,10 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
 static void hcqi_cuda_unmap(void *self, const hcq_backend *owner_backend, void *owner_self,
                             const hcq_memory *memory) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_mapping **link = &d->mappings, *m;
+    hcqi_cuda_mapping **link = hcqi_cuda_mapping_at(d, memory);
     (void)owner_backend;
     (void)owner_self;
-    while (*link && ((*link)->host != memory->host || (*link)->size != memory->size)) {
-        link = &(*link)->next;
-    }
-    m = *link;
-    if (!m) { return; }
-    *link = m->next;
-    hcqi_cuda_unregister(d, m->host, m->size);
-    hcq_backend_free(d->device, m, sizeof *m);
+    if (*link) { hcqi_cuda_mapping_drop(d, link); }
 }
 
 static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
@@ -1548,7 +1521,7 @@ static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
         r = d->api->MemPoolSetAttribute(d->pool, HCQI_CU_POOL_THRESHOLD, &keep);
     }
     if (r == HCQI_CU_OK) { r = d->api->MemPoolSetAttribute(d->pool, HCQI_CU_POOL_INTERNAL, &no); }
-    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuMemPoolCreate");
+    return hcqi_cuda_failed(d, r, "cuMemPoolCreate");
 }
 
 /* ========================================================================== */
@@ -1659,7 +1632,7 @@ static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
         return HCQ_ERROR_LIMIT;
     }
     int r = d->api->FuncSetAttribute(p->function, HCQI_CU_FUNC_MAX_DYNAMIC, (int)p->shared_bytes);
-    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
+    return hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
 }
 
 /* With the context; `image` ends with a zero. */
@@ -1677,18 +1650,16 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
                         p->info.label, entry ? "there is no kernel in the text" : "is NULL");
         return HCQ_ERROR_NO_KERNEL;
     }
-    hcq_result r = hcqi_cuda_module_load(d, p->info.label, image, &p->module);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_cuda_module_load(d, p->info.label, image, &p->module));
     int got = d->api->ModuleGetFunction(&p->function, p->module, entry);
     if (got == HCQI_CU_NOT_FOUND) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: no kernel '%s'",
                         p->info.label, entry);
         return HCQ_ERROR_NO_KERNEL;
     }
-    if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuModuleGetFunction"); }
+    HCQI_PASS(hcqi_cuda_failed(d, got, "cuModuleGetFunction"));
     if (d->api->FuncLoad) { /* not at the first launch, which would wait for streams */
-        got = d->api->FuncLoad(p->function);
-        if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuFuncLoad"); }
+        HCQI_PASS(hcqi_cuda_failed(d, d->api->FuncLoad(p->function), "cuFuncLoad"));
     }
     p->max_threads = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_THREADS);
     return hcqi_cuda_shared_set(p);
@@ -1701,11 +1672,7 @@ static void hcqi_cuda_program_destroy(void *self, void *code) {
     memset(&module, 0, sizeof module);
     module.host = p->module;
     module.native = HCQI_CUDA_KIND(HCQI_CUDA_MODULE);
-    if (p->module && !hcqi_cuda_late_put(d->shared, &module) &&
-        hcqi_cuda_enter_context(d) == HCQ_OK) {
-        hcqi_cuda_memory_free(d, &module);
-        hcqi_cuda_leave_context(d);
-    }
+    if (p->module) { hcqi_cuda_dealloc(d, &module); }
     hcq_backend_free(d->device, p, sizeof *p);
 }
 
@@ -1747,7 +1714,7 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
         r = hcqi_cuda_program_load(p, &ptx, image);
         hcqi_cuda_leave_context(d);
     }
-    if (image) { hcq_backend_free(d->device, image, ptx.size + 1); }
+    hcq_backend_free(d->device, image, ptx.size + 1);
     if (r != HCQ_OK && p) { hcqi_cuda_program_destroy(d, p); }
     if (r == HCQ_OK) { *code = p; }
     return hcqi_cuda_end(d, r);
@@ -1801,19 +1768,20 @@ static int hcqi_cuda_is_off(const hcq_packet *p) {
     }
 }
 
-/* A graph's inputs have addresses from the first launch on. */
-static int hcqi_cuda_is_ready(const hcq_packet *p) {
+static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const uint32_t grid[3]) {
+    return HCQ_GRID_IS_EMPTY(grid) || (grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] &&
+                                       grid[2] <= d->max_grid[2]);
+}
+
+/* Can a node be made of it? A graph's inputs have addresses from the first launch on. */
+static int hcqi_cuda_is_ready(const hcqi_cuda_device *d, const hcq_packet *p) {
     switch ((int)p->kind) {
+    case HCQ_COMMAND_EXEC: return hcqi_cuda_grid_fits(d, p->u.exec.grid);
     case HCQ_COMMAND_COPY: return (p->u.copy.dst | p->u.copy.src) >> 56 == 0;
     case HCQ_COMMAND_FILL:
     case HCQ_COMMAND_WRITE: return p->u.fill.dst >> 56 == 0;
     default: return 1;
     }
-}
-
-static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const uint32_t grid[3]) {
-    return HCQ_GRID_IS_EMPTY(grid) || (grid[0] <= d->max_grid[0] && grid[1] <= d->max_grid[1] &&
-                                       grid[2] <= d->max_grid[2]);
 }
 
 /* What a launch gets for its arguments, in `extra`. */
@@ -1841,49 +1809,49 @@ typedef struct hcqi_cuda_place {
     const char *call;                  /* the last one made */
 } hcqi_cuda_place;
 
-static int hcqi_cuda_node_kernel(hcqi_cuda_device *d, hcqi_cuda_place *at,
-                                 hcqi_cu_kernel_params *params, const void *args, size_t size) {
+/* The kernel that does a command: the program's, or one of hcq's own. */
+typedef struct hcqi_cuda_kernel {
+    hcqi_cu_kernel_params params;
     hcqi_cuda_extra extra;
-    params->extra = hcqi_cuda_extra_make(&extra, args, size);
-    if (at->piece->exec) {
-        at->call = "cuGraphExecKernelNodeSetParams";
-        return d->api->GraphExecKernelNodeSetParams(at->piece->exec, at->command->node, params);
-    }
-    at->call = "cuGraphAddKernelNode";
-    return d->api->GraphAddKernelNode(&at->command->node, at->piece->graph, at->after, at->count,
-                                      params);
-}
+    uint64_t args[3];                  /* of hcq's own */
+} hcqi_cuda_kernel;
 
-static int hcqi_cuda_node_exec(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
-    const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
-    hcqi_cu_kernel_params params;
-    memset(&params, 0, sizeof params);
-    params.func = program->function;
-    params.shared_bytes = program->shared_bytes;
-    for (uint32_t k = 0; k < 3; k++) {
-        params.grid[k] = HCQ_GRID_IS_EMPTY(p->u.exec.grid) ? 1 : p->u.exec.grid[k];
-        params.block[k] = p->u.exec.block[k];
+/* 0: none does it. */
+static int hcqi_cuda_kernel_of(const hcqi_cuda_device *d, const hcq_packet *p,
+                               hcqi_cuda_kernel *k) {
+    hcqi_cu_kernel_params *params = &k->params;
+    memset(params, 0, sizeof *params);
+    for (int i = 0; i < 3; i++) { params->grid[i] = params->block[i] = 1; }
+    if (p->kind == HCQ_COMMAND_EXEC) {
+        const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
+        int off = HCQ_GRID_IS_EMPTY(p->u.exec.grid);
+        params->func = program->function;
+        params->shared_bytes = program->shared_bytes;
+        if (!off) { memcpy(params->grid, p->u.exec.grid, sizeof params->grid); }
+        memcpy(params->block, p->u.exec.block, sizeof params->block);
+        params->extra = hcqi_cuda_extra_make(&k->extra, HCQ_PTR(const void, p->u.exec.args),
+                                             program->args_bytes);
+        return 1;
     }
-    return hcqi_cuda_node_kernel(d, at, &params, HCQ_PTR(const void, p->u.exec.args),
-                                 program->args_bytes);
-}
-
-/* One of hcq's own kernels. */
-static int hcqi_cuda_node_own(hcqi_cuda_device *d, hcqi_cuda_place *at, hcqi_cu_function func,
-                              const uint64_t *args, uint32_t count) {
-    hcqi_cu_kernel_params params;
-    memset(&params, 0, sizeof params);
-    params.func = func;
-    for (uint32_t k = 0; k < 3; k++) { params.grid[k] = params.block[k] = 1; }
-    if (count == 3 && args[2] > 1) { /* a fill */
-        uint64_t blocks = (args[2] + 255) / 256;
-        params.block[0] = 256;
-        params.grid[0] = blocks < 4096 ? (uint32_t)blocks : 4096;
+    int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
+    if (!d->has_stamp || (!stamps && (p->kind == HCQ_COMMAND_COPY || p->value_size < 8))) {
+        return 0;
     }
-    return hcqi_cuda_node_kernel(d, at, &params, args, count * sizeof *args);
+    params->func = stamps ? d->stamp : d->fill;
+    k->args[0] = stamps ? p->u.stamp.dst : p->u.fill.dst;
+    k->args[1] = p->u.fill.value;
+    k->args[2] = p->kind == HCQ_COMMAND_FILL ? p->u.fill.size / 8 : 1; /* words */
+    if (k->args[2] > 1) {
+        uint64_t blocks = (k->args[2] + 255) / 256;
+        params->block[0] = 256;
+        params->grid[0] = blocks < 4096 ? (uint32_t)blocks : 4096;
+    }
+    params->extra = hcqi_cuda_extra_make(&k->extra, k->args, stamps ? 8 : sizeof k->args);
+    return 1;
 }
 
 static int hcqi_cuda_node_copy(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    hcqi_cu_exec exec = at->piece->exec;
     hcqi_cu_copy_params params;
     memset(&params, 0, sizeof params);
     params.src.memory_type = params.dst.memory_type = HCQI_CU_MEMORY_UNIFIED;
@@ -1891,17 +1859,14 @@ static int hcqi_cuda_node_copy(hcqi_cuda_device *d, hcqi_cuda_place *at, const h
     params.dst.device = p->u.copy.dst;
     params.width_bytes = p->u.copy.size == 0 ? 1 : (size_t)p->u.copy.size;
     params.height = params.depth = 1;
-    if (at->piece->exec) {
-        at->call = "cuGraphExecMemcpyNodeSetParams";
-        return d->api->GraphExecMemcpyNodeSetParams(at->piece->exec, at->command->node, &params,
-                                                    d->context);
-    }
-    at->call = "cuGraphAddMemcpyNode";
-    return d->api->GraphAddMemcpyNode(&at->command->node, at->piece->graph, at->after, at->count,
-                                      &params, d->context);
+    at->call = exec ? "cuGraphExecMemcpyNodeSetParams" : "cuGraphAddMemcpyNode";
+    return exec ? d->api->GraphExecMemcpyNodeSetParams(exec, at->command->node, &params, d->context)
+                : d->api->GraphAddMemcpyNode(&at->command->node, at->piece->graph, at->after,
+                                             at->count, &params, d->context);
 }
 
 static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    hcqi_cu_exec exec = at->piece->exec;
     hcqi_cu_memset_params params;
     uint64_t size = p->kind == HCQ_COMMAND_WRITE ? p->value_size : p->u.fill.size;
     memset(&params, 0, sizeof params);
@@ -1910,18 +1875,15 @@ static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const
     params.element_size = p->value_size;
     params.width = size == 0 ? 1 : (size_t)(size / p->value_size);
     params.height = 1;
-    if (at->piece->exec) {
-        at->call = "cuGraphExecMemsetNodeSetParams";
-        return d->api->GraphExecMemsetNodeSetParams(at->piece->exec, at->command->node, &params,
-                                                    d->context);
-    }
-    at->call = "cuGraphAddMemsetNode";
-    return d->api->GraphAddMemsetNode(&at->command->node, at->piece->graph, at->after, at->count,
-                                      &params, d->context);
+    at->call = exec ? "cuGraphExecMemsetNodeSetParams" : "cuGraphAddMemsetNode";
+    return exec ? d->api->GraphExecMemsetNodeSetParams(exec, at->command->node, &params, d->context)
+                : d->api->GraphAddMemsetNode(&at->command->node, at->piece->graph, at->after,
+                                             at->count, &params, d->context);
 }
 
 /* Stores 8 bytes at once. */
 static int hcqi_cuda_node_memop(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
+    hcqi_cu_exec exec = at->piece->exec;
     hcqi_cu_memop op;
     hcqi_cu_memop_params params;
     memset(&op, 0, sizeof op);
@@ -1932,75 +1894,55 @@ static int hcqi_cuda_node_memop(hcqi_cuda_device *d, hcqi_cuda_place *at, const 
     params.context = d->context;
     params.count = 1;
     params.ops = &op;
-    if (at->piece->exec) {
-        at->call = "cuGraphExecBatchMemOpNodeSetParams";
-        return d->api->GraphExecBatchMemOpNodeSetParams(at->piece->exec, at->command->node,
-                                                        &params);
-    }
-    at->call = "cuGraphAddBatchMemOpNode";
-    return d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
-                                          at->count, &params);
+    at->call = exec ? "cuGraphExecBatchMemOpNodeSetParams" : "cuGraphAddBatchMemOpNode";
+    return exec ? d->api->GraphExecBatchMemOpNodeSetParams(exec, at->command->node, &params)
+                : d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
+                                                 at->count, &params);
 }
 
 /* Puts the command's node into the graph, or changes the node. */
 static int hcqi_cuda_node_put(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
-    uint64_t args[3] = { p->u.fill.dst, p->u.fill.value, 1 };
-    if (hcqi_cuda_is_off(p) && !d->api->GraphNodeSetEnabled) {
+    const hcqi_cuda_api *api = d->api;
+    hcqi_cu_exec exec = at->piece->exec;
+    hcqi_cu_graph graph = at->piece->graph;
+    hcqi_cu_node *node = &at->command->node;
+    hcqi_cuda_kernel kernel;
+    if (hcqi_cuda_is_off(p) && !api->GraphNodeSetEnabled) {
         at->call = "cuGraphAddEmptyNode";
-        return d->api->GraphAddEmptyNode(&at->command->node, at->piece->graph, at->after,
-                                         at->count);
+        return api->GraphAddEmptyNode(node, graph, at->after, at->count);
     }
-    switch ((int)p->kind) {
-    case HCQ_COMMAND_EXEC: return hcqi_cuda_node_exec(d, at, p);
-    case HCQ_COMMAND_COPY: return hcqi_cuda_node_copy(d, at, p);
-    case HCQ_COMMAND_TIMESTAMP:
-        args[0] = p->u.stamp.dst;
-        return hcqi_cuda_node_own(d, at, d->stamp, args, 1);
-    default: break;
+    if (hcqi_cuda_kernel_of(d, p, &kernel)) {
+        at->call = exec ? "cuGraphExecKernelNodeSetParams" : "cuGraphAddKernelNode";
+        return exec ? api->GraphExecKernelNodeSetParams(exec, *node, &kernel.params)
+                    : api->GraphAddKernelNode(node, graph, at->after, at->count, &kernel.params);
     }
-    if (p->value_size < 8) { return hcqi_cuda_node_memset(d, at, p); }
-    if (!d->has_stamp) { return hcqi_cuda_node_memop(d, at, p); }
-    if (p->kind == HCQ_COMMAND_FILL) { args[2] = p->u.fill.size / 8; }
-    return hcqi_cuda_node_own(d, at, d->fill, args, 3);
+    if (p->kind == HCQ_COMMAND_COPY) { return hcqi_cuda_node_copy(d, at, p); }
+    return p->value_size < 8 ? hcqi_cuda_node_memset(d, at, p) : hcqi_cuda_node_memop(d, at, p);
+}
+
+static uint32_t hcqi_cuda_args_bytes(const hcq_packet *p) {
+    if (p->kind != HCQ_COMMAND_EXEC) { return 0; }
+    return ((const hcqi_cuda_program *)p->u.exec.code)->args_bytes;
 }
 
 /* Remembers what the node has now. */
 static void hcqi_cuda_command_keep(const hcqi_cuda_list *list, hcqi_cuda_command *c,
                                    const hcq_packet *p) {
+    uint32_t bytes = hcqi_cuda_args_bytes(p);
     c->dirty = 0;
     c->off = (uint8_t)hcqi_cuda_is_off(p);
-    if (p->kind == HCQ_COMMAND_EXEC) {
-        const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
-        memcpy(c->grid, p->u.exec.grid, sizeof c->grid);
-        memcpy(c->block, p->u.exec.block, sizeof c->block);
-        if (program->args_bytes != 0) {
-            memcpy(list->shadows + c->shadow, HCQ_PTR(const void, p->u.exec.args),
-                   program->args_bytes);
-        }
-    } else if (p->kind != HCQ_COMMAND_TIMESTAMP) {
-        c->dst = p->u.copy.dst;
-        c->src = p->u.copy.src;
-        c->size = p->kind == HCQ_COMMAND_WRITE ? 0 : p->u.copy.size;
-    } else {
-        c->dst = p->u.stamp.dst;
+    memcpy(c->words, p->u.words, sizeof c->words);
+    if (bytes != 0) {
+        memcpy(list->shadows + c->shadow, HCQ_PTR(const void, p->u.exec.args), bytes);
     }
 }
 
 static int hcqi_cuda_command_differs(const hcqi_cuda_list *list, const hcqi_cuda_command *c,
                                      const hcq_packet *p) {
-    switch ((int)p->kind) {
-    case HCQ_COMMAND_EXEC: break;
-    case HCQ_COMMAND_TIMESTAMP: return c->dst != p->u.stamp.dst;
-    case HCQ_COMMAND_WRITE: return c->dst != p->u.write.dst || c->src != p->u.write.value;
-    default:
-        return c->dst != p->u.copy.dst || c->src != p->u.copy.src || c->size != p->u.copy.size;
-    }
-    const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
-    return memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0 ||
-           memcmp(c->block, p->u.exec.block, sizeof c->block) != 0 ||
-           (program->args_bytes != 0 &&
-            memcmp(list->shadows + c->shadow, HCQ_PTR(const void, p->u.exec.args),
-                   program->args_bytes) != 0);
+    uint32_t bytes = hcqi_cuda_args_bytes(p);
+    if (memcmp(c->words, p->u.words, sizeof c->words) != 0) { return 1; }
+    return bytes != 0 &&
+           memcmp(list->shadows + c->shadow, HCQ_PTR(const void, p->u.exec.args), bytes) != 0;
 }
 
 /* ---- graphs ---- */
@@ -2044,7 +1986,7 @@ static int hcqi_cuda_build_node(hcqi_cuda_building *b, uint32_t i) {
     const hcq_packet *p = &b->list->recording->packets[i];
     hcqi_cuda_command *c = &b->list->commands[i];
     int in_order = !b->list->edge_first, r = HCQI_CU_OK;
-    if (!hcqi_cuda_is_node(p)) { return in_order ? hcqi_cuda_group_close(b) : HCQI_CU_OK; }
+    if (!hcqi_cuda_is_node(p)) { return hcqi_cuda_group_close(b); }
     if (!in_order) {
         hcqi_cuda_follow_edges(b, i);
     } else {
@@ -2068,20 +2010,6 @@ static void hcqi_cuda_piece_drop(hcqi_cuda_device *d, hcqi_cuda_piece *piece) {
     piece->nodes = 0;
 }
 
-/* Nodes of commands that have nothing to do stay, but do nothing. */
-static int hcqi_cuda_piece_switch(hcqi_cuda_building *b) {
-    const hcqi_cuda_piece *piece = b->at.piece;
-    int r = HCQI_CU_OK;
-    b->at.call = "cuGraphNodeSetEnabled";
-    for (uint32_t i = piece->first; r == HCQI_CU_OK && i < piece->first + piece->count; i++) {
-        const hcqi_cuda_command *c = &b->list->commands[i];
-        if (c->off && b->d->api->GraphNodeSetEnabled) {
-            r = b->d->api->GraphNodeSetEnabled(piece->exec, c->node, 0);
-        }
-    }
-    return r;
-}
-
 /* Builds the graph of a piece anew, with the context; *call: what failed. */
 static int hcqi_cuda_piece_build(hcqi_cuda_device *d, hcqi_cuda_list *list, hcqi_cuda_piece *piece,
                                  hcqi_cu_node *scratch, const char **call) {
@@ -2100,9 +2028,13 @@ static int hcqi_cuda_piece_build(hcqi_cuda_device *d, hcqi_cuda_list *list, hcqi
     }
     if (r == HCQI_CU_OK) {
         b.at.call = "cuGraphInstantiateWithFlags";
-        r = d->api->GraphInstantiate(&piece->exec, piece->graph, 0);
+        r = d->api->GraphInstantiateWithFlags(&piece->exec, piece->graph, 0);
     }
-    if (r == HCQI_CU_OK) { r = hcqi_cuda_piece_switch(&b); }
+    for (uint32_t i = piece->first; r == HCQI_CU_OK && i < piece->first + piece->count; i++) {
+        if (!list->commands[i].off || !d->api->GraphNodeSetEnabled) { continue; }
+        b.at.call = "cuGraphNodeSetEnabled"; /* it stays, but does nothing */
+        r = d->api->GraphNodeSetEnabled(piece->exec, list->commands[i].node, 0);
+    }
     *call = b.at.call;
     if (r != HCQI_CU_OK) {
         hcqi_cuda_piece_drop(d, piece);
@@ -2117,77 +2049,57 @@ static int hcqi_cuda_piece_build(hcqi_cuda_device *d, hcqi_cuda_list *list, hcqi
 /* ========================================================================== */
 /* ---- encoding and patching ----------------------------------------------------------- */
 
-/* Walks over the pieces that a recording has; those of `list` are filled in. */
-static uint32_t hcqi_cuda_pieces_lay(const hcqi_cuda_device *d, const hcq_recording *recording,
-                                     hcqi_cuda_list *list) {
-    uint32_t count = 0, open = 0;
-    for (uint32_t i = 0; i < recording->count; i++) {
-        const hcq_packet *p = &recording->packets[i];
+/* Walks over the pieces that a recording has, and counts what they take; fills the
+   arrays if the list has them. */
+static void hcqi_cuda_list_lay(const hcqi_cuda_device *d, hcqi_cuda_list *list) {
+    uint32_t open = 0;
+    list->piece_count = 0;
+    list->shadow_bytes = 0;
+    for (uint32_t i = 0; i < list->recording->count; i++) {
+        const hcq_packet *p = &list->recording->packets[i];
         uint32_t fits = hcqi_cuda_is_work(p) ? 1u + (uint32_t)hcqi_cuda_fits_graph(d, p) : 0;
-        if (fits != open || p->kind == HCQ_COMMAND_CUSTOM) {
-            open = fits;
-            if (fits == 0) { continue; }
-            if (list) {
-                list->pieces[count].first = i;
-                list->pieces[count].is_graph = fits == 2;
-            }
-            count++;
+        int begins = fits != 0 && (fits != open || p->kind == HCQ_COMMAND_CUSTOM);
+        open = fits;
+        list->piece_count += (uint32_t)begins;
+        if (fits != 0 && list->pieces) {
+            hcqi_cuda_piece *piece = &list->pieces[list->piece_count - 1];
+            if (begins) { piece->first = i; }
+            piece->is_graph = fits == 2;
+            piece->count++;
+            piece->nodes += (uint32_t)hcqi_cuda_is_node(p);
+            list->commands[i].piece = list->piece_count - 1;
+            list->commands[i].shadow = (uint32_t)list->shadow_bytes;
         }
-        if (fits == 0 || !list) { continue; }
-        hcqi_cuda_piece *piece = &list->pieces[count - 1];
-        piece->count++;
-        piece->nodes += (uint32_t)hcqi_cuda_is_node(p);
-        list->commands[i].piece = count - 1;
+        list->shadow_bytes += hcqi_cuda_args_bytes(p);
     }
-    return count;
 }
 
-static size_t hcqi_cuda_shadow_bytes(const hcq_recording *recording) {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < recording->count; i++) {
-        const hcq_packet *p = &recording->packets[i];
-        if (p->kind != HCQ_COMMAND_EXEC) { continue; }
-        bytes += ((const hcqi_cuda_program *)p->u.exec.code)->args_bytes;
-    }
-    return bytes;
-}
-
-static int hcqi_cuda_has_barriers(const hcq_recording *recording) {
-    for (uint32_t i = 0; i < recording->count; i++) {
-        if (!hcqi_cuda_is_node(&recording->packets[i])) { return 1; }
-    }
-    return 0;
-}
-
-/* The list with its arrays in one piece. */
+/* The list with its arrays in one piece. Barriers are between all commands, so a graph
+   with some is built in order. */
 static hcqi_cuda_list *hcqi_cuda_list_new(hcqi_cuda_device *d, const hcq_recording *recording) {
-    uint32_t pieces = hcqi_cuda_pieces_lay(d, recording, NULL), count = recording->count;
-    int edged = recording->edge_first && !hcqi_cuda_has_barriers(recording);
-    size_t at[5], size = (sizeof(hcqi_cuda_list) + 15) & ~(size_t)15;
-    at[0] = size;
-    at[1] = at[0] + count * sizeof(hcqi_cuda_command);
-    at[2] = at[1] + pieces * sizeof(hcqi_cuda_piece);
-    at[3] = at[2] + (edged ? (count + 1) * sizeof(uint32_t) : 0);
-    at[4] = at[3] + (edged ? recording->edge_first[count] * sizeof(uint32_t) : 0);
-    size = at[4] + hcqi_cuda_shadow_bytes(recording);
-    hcqi_cuda_list *list = (hcqi_cuda_list *)hcqi_cuda_new(d, size);
-    if (!list) { return NULL; }
-    uint8_t *base = (uint8_t *)list;
+    uint32_t count = recording->count;
+    int edged = recording->edge_first != NULL;
+    for (uint32_t i = 0; i < count; i++) { edged &= hcqi_cuda_is_node(&recording->packets[i]); }
+    hcqi_cuda_list plan;
+    memset(&plan, 0, sizeof plan);
+    plan.recording = recording;
+    hcqi_cuda_list_lay(d, &plan);
+    size_t commands = (sizeof plan + 15) & ~(size_t)15;
+    size_t pieces = commands + count * sizeof *plan.commands;
+    size_t edges = pieces + plan.piece_count * sizeof *plan.pieces;
+    size_t edge_count = edged ? count + 1u + recording->edge_first[count] : 0;
+    size_t shadows = edges + edge_count * sizeof *plan.edges;
+    uint8_t *base = (uint8_t *)hcqi_cuda_new(d, shadows + plan.shadow_bytes);
+    if (!base) { return NULL; }
+    hcqi_cuda_list *list = (hcqi_cuda_list *)(void *)base;
     list->recording = recording;
-    list->bytes = size;
-    list->commands = (hcqi_cuda_command *)(void *)(base + at[0]);
-    list->pieces = (hcqi_cuda_piece *)(void *)(base + at[1]);
-    list->edge_first = edged ? (uint32_t *)(void *)(base + at[2]) : NULL;
-    list->edges = edged ? (uint32_t *)(void *)(base + at[3]) : NULL;
-    list->shadows = base + at[4];
-    list->piece_count = hcqi_cuda_pieces_lay(d, recording, list);
-    for (uint32_t i = 0, shadow = 0; i < count; i++) {
-        const hcq_packet *p = &recording->packets[i];
-        list->commands[i].shadow = shadow;
-        if (p->kind == HCQ_COMMAND_EXEC) {
-            shadow += ((const hcqi_cuda_program *)p->u.exec.code)->args_bytes;
-        }
-    }
+    list->bytes = shadows + plan.shadow_bytes;
+    list->commands = (hcqi_cuda_command *)(void *)(base + commands);
+    list->pieces = (hcqi_cuda_piece *)(void *)(base + pieces);
+    list->edge_first = edged ? (uint32_t *)(void *)(base + edges) : NULL;
+    list->edges = edged ? list->edge_first + count + 1 : NULL;
+    list->shadows = base + shadows;
+    hcqi_cuda_list_lay(d, list);
     return list;
 }
 
@@ -2256,25 +2168,21 @@ static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *re
 
 static hcq_result hcqi_cuda_list_build(hcqi_cuda_device *d, hcqi_cuda_list *list,
                                        hcqi_cu_node *scratch) {
-    hcq_result result = hcqi_cuda_enter_context(d);
-    if (result != HCQ_OK) { return result; }
     const char *call = "";
     int r = HCQI_CU_OK;
+    HCQI_PASS(hcqi_cuda_enter_context(d));
     for (uint32_t k = 0; r == HCQI_CU_OK && k < list->piece_count; k++) {
         hcqi_cuda_piece *piece = &list->pieces[k];
         if (piece->nodes < HCQI_CUDA_GRAPH_MIN) { piece->is_graph = 0; }
         piece->nodes = 0;
         if (!piece->is_graph) { continue; }
         for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
-            const hcq_packet *p = &list->recording->packets[i];
-            if (!hcqi_cuda_is_ready(p)) { piece->stale = 1; }
-            int exec = p->kind == HCQ_COMMAND_EXEC;
-            if (exec && !hcqi_cuda_grid_fits(d, p->u.exec.grid)) { piece->stale = 1; }
+            if (!hcqi_cuda_is_ready(d, &list->recording->packets[i])) { piece->stale = 1; }
         }
         if (!piece->stale) { r = hcqi_cuda_piece_build(d, list, piece, scratch, &call); }
     }
     hcqi_cuda_leave_context(d);
-    return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, call);
+    return hcqi_cuda_failed(d, r, call);
 }
 
 /* Only bound queues are worth graphs; what runs once goes to the stream as it is. */
@@ -2289,7 +2197,7 @@ static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
         hcqi_cuda_edges_reduce(list, recording, (uint32_t *)scratch);
     }
     if (r == HCQ_OK) { r = hcqi_cuda_list_build(d, list, (hcqi_cu_node *)scratch); }
-    if (scratch) { hcq_backend_free(d->device, scratch, scratch_bytes); }
+    hcq_backend_free(d->device, scratch, scratch_bytes);
     if (r != HCQ_OK && list) { hcqi_cuda_list_free(d, list); }
     if (r == HCQ_OK) { recording->encoded = list; }
     return hcqi_cuda_end(d, r);
@@ -3232,7 +3140,7 @@ static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
 /* ---- times ------------------------------------------------------------------------- */
 
 /* One reading: the kernel stores its time between two of the host's. */
-static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcqi_cuda_moment *m) {
+static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcq_clock *m) {
     hcqi_cuda_extra extra;
     uint64_t dst = (uint64_t)(uintptr_t)d->tool_word, after, device;
     hcqi_atomic_store64(d->tool_word, 0);
@@ -3255,7 +3163,8 @@ static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcqi_
 
 /* The tightest of a few tries becomes d->moment; with d->tool_lock. */
 static int hcqi_cuda_sample(hcqi_cuda_device *d, int tries, uint64_t timeout_ns) {
-    hcqi_cuda_moment best = { 0, 0, UINT64_MAX }, m;
+    hcq_clock best, m;
+    best.error_ns = UINT64_MAX;
     int r = d->api->StreamQuery(d->tool); /* one before did not end in time */
     for (int i = 0; r == HCQI_CU_OK && i < tries; i++) {
         r = hcqi_cuda_sample_once(d, timeout_ns, &m);
@@ -3281,7 +3190,7 @@ static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
         hcqi_cuda_note(d, hcqi_cuda_sample(d, 3, 20000000), "cuLaunchKernel");
         hcqi_cuda_leave_context(d);
     }
-    hcqi_cuda_moment m = d->moment;
+    hcq_clock m = d->moment;
     hcqi_cuda_unlock(&d->tool_lock);
     if (m.host_ns == 0) { return HCQ_TIMEOUT; } /* behind something long since the opening */
     uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
@@ -3306,28 +3215,31 @@ static int hcqi_cuda_fail_text(hcqi_cuda_driver *driver, const char *format, ...
     return 0;
 }
 
-/* Opens the library and looks all names up. A symbol becomes a pointer to a function
-   byte by byte: C has no cast for that. */
+/* Looks names up for an array of pointers to functions, which C has no cast for; returns
+   the first of those needed that is missing. */
+static const char *hcqi_cuda_names_find(void *library, const hcqi_cuda_name *names, size_t count,
+                                        size_t needed, void *pointers) {
+    for (size_t i = 0; i < count; i++) {
+        void *symbol = hcq_sys_library_symbol(library, names[i].name);
+        if (!symbol && names[i].older) { symbol = hcq_sys_library_symbol(library, names[i].older); }
+        if (!symbol && i < needed) { return names[i].name; }
+        memcpy((uint8_t *)pointers + i * sizeof symbol, &symbol, sizeof symbol);
+    }
+    return NULL;
+}
+
 static int hcqi_cuda_library_open(hcqi_cuda_driver *driver) {
     const char *name = HCQ_CUDA_LIBRARY;
-    uint8_t *at = (uint8_t *)&driver->api;
     driver->library = hcq_sys_library_open(name);
     if (!driver->library) {
         return hcqi_cuda_fail_text(driver, "%s, the CUDA driver's library, is not installed", name);
     }
-    for (uint32_t i = 0; i < sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0]; i++) {
-        const hcqi_cuda_name *wanted = &hcqi_cuda_names[i];
-        void *symbol = hcq_sys_library_symbol(driver->library, wanted->name);
-        if (!symbol && wanted->older) {
-            symbol = hcq_sys_library_symbol(driver->library, wanted->older);
-        }
-        if (!symbol && i < HCQI_CUDA_NEEDED_COUNT) {
-            return hcqi_cuda_fail_text(driver, "%s has no %s: not a CUDA driver of 11.4 or later",
-                                       name, wanted->name);
-        }
-        memcpy(at + i * sizeof symbol, &symbol, sizeof symbol);
-    }
-    return 1;
+    const char *missing = hcqi_cuda_names_find(driver->library, hcqi_cuda_names,
+                                               sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0],
+                                               HCQI_CUDA_NEEDED_COUNT, &driver->api);
+    if (!missing) { return 1; }
+    return hcqi_cuda_fail_text(driver, "%s has no %s: not a CUDA driver of 11.4 or later", name,
+                               missing);
 }
 
 /* What cuInit answers, in words. */
@@ -3364,22 +3276,19 @@ static int hcqi_cuda_init(hcqi_cuda_driver *driver) {
         (void)api->DeviceGetAttribute(&unified, HCQI_CU_UNIFIED_ADDRESSING, device);
         if (unified) { driver->devices[driver->count++] = device; }
     }
-    return driver->count != 0
-               ? 1
-               : hcqi_cuda_fail_text(driver, "no CUDA device has unified addressing");
+    if (driver->count != 0) { return 1; }
+    return hcqi_cuda_fail_text(driver, "no CUDA device has unified addressing");
 }
 
 static void hcqi_cuda_driver_destroy(const hcq_memory_hooks *memory, void *self) {
     hcqi_cuda_driver *driver = (hcqi_cuda_driver *)self;
     if (driver->library && !driver->works) { hcq_sys_library_close(driver->library); }
-    memory->free_fn(memory->user, driver, sizeof *driver);
+    hcqi_delete(memory, driver, sizeof *driver);
 }
 
 static hcq_result hcqi_cuda_driver_create(const hcq_memory_hooks *memory, void **out) {
-    hcqi_cuda_driver *driver =
-        (hcqi_cuda_driver *)memory->alloc_fn(memory->user, sizeof *driver, 16);
+    hcqi_cuda_driver *driver = (hcqi_cuda_driver *)hcqi_new(memory, sizeof *driver);
     if (!driver) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    memset(driver, 0, sizeof *driver);
     driver->hooks = *memory;
     if (hcqi_cuda_library_open(driver)) { (void)hcqi_cuda_init(driver); }
     *out = driver;
@@ -3428,7 +3337,7 @@ static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
         if (r != HCQ_OK) { return hcqi_cuda_failed(d, HCQI_CU_INVALID_CONTEXT, "cuda.context"); }
         int got = d->api->CtxGetDevice(&d->ordinal);
         hcqi_cuda_leave_context(d);
-        return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "cuCtxGetDevice");
+        return hcqi_cuda_failed(d, got, "cuCtxGetDevice");
     }
     if (ordinal >= d->driver->count) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "cuda: %s",
@@ -3437,7 +3346,7 @@ static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
     }
     d->ordinal = d->driver->devices[ordinal];
     int got = d->api->DevicePrimaryCtxRetain(&d->context, d->ordinal);
-    if (got != HCQI_CU_OK) { return hcqi_cuda_failed(d, got, "cuDevicePrimaryCtxRetain"); }
+    HCQI_PASS(hcqi_cuda_failed(d, got, "cuDevicePrimaryCtxRetain"));
     d->retained = 1;
     return HCQ_OK;
 }
@@ -3473,21 +3382,17 @@ static int hcqi_cuda_gathers(void) {
 /* Which native means lanes count by. */
 static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     const hcqi_cuda_api *api = d->api;
-    int now = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->WriteValue64 && api->WaitValue64;
-    int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->WriteValue64V1 &&
-              api->WaitValue64V1;
-    if (d->flags & HCQ_CUDA_EVENTS) {
-        d->memops = 0;
-    } else if (now) {
-        d->memops = 2;
-    } else if (old && (d->flags & HCQ_CUDA_MEMOPS)) {
-        d->memops = 1;
-    }
+    int now = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->StreamWriteValue64_v2 &&
+              api->StreamWaitValue64_v2;
+    int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->StreamWriteValue64 &&
+              api->StreamWaitValue64;
+    d->memops = now ? 2 : old && (d->flags & HCQ_CUDA_MEMOPS);
+    if (d->flags & HCQ_CUDA_EVENTS) { d->memops = 0; }
     if (!d->memops && (d->flags & HCQ_CUDA_MEMOPS)) {
         hcq_backend_log(d->device, HCQ_OK, "cuda.flags: no stream memory operations, events");
     }
-    d->write_value = d->memops == 1 ? api->WriteValue64V1 : api->WriteValue64;
-    d->wait_value = d->memops == 1 ? api->WaitValue64V1 : api->WaitValue64;
+    d->write_value = d->memops == 1 ? api->StreamWriteValue64 : api->StreamWriteValue64_v2;
+    d->wait_value = d->memops == 1 ? api->StreamWaitValue64 : api->StreamWaitValue64_v2;
     d->value_waits = d->memops != 0 && !(d->flags & HCQ_CUDA_NO_VALUE_WAITS);
     d->gathers = hcqi_cuda_gathers();
     if (d->gathers) { d->value_waits = 0; } /* the store may come too late */
@@ -3514,9 +3419,8 @@ static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = hcqi_cuda_contexts;
     while (shared && shared->context != d->context) { shared = shared->next; }
     if (!shared) {
-        shared = (hcqi_cuda_shared *)d->hooks.alloc_fn(d->hooks.user, sizeof *shared, 16);
+        shared = (hcqi_cuda_shared *)hcqi_new(&d->hooks, sizeof *shared);
         if (shared) {
-            memset(shared, 0, sizeof *shared);
             shared->context = d->context;
             shared->hooks = d->hooks;
             shared->next = hcqi_cuda_contexts;
@@ -3536,7 +3440,6 @@ static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
 static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
     hcqi_cuda_shared *shared = d->shared, **link = &hcqi_cuda_contexts;
     hcqi_cuda_device **at = &shared->devices;
-    hcq_memory_hooks hooks = shared->hooks;
     hcq_backend_lock(1);
     while (*at != d) { at = &(*at)->next; }
     *at = d->next;
@@ -3547,16 +3450,13 @@ static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
     hcq_backend_lock(0);
     if (!last) { return; }
     if (has_context && shared->module) { (void)d->api->ModuleUnload(shared->module); }
-    if (shared->late) {
-        hooks.free_fn(hooks.user, shared->late, shared->late_capacity * sizeof *shared->late);
-    }
-    hooks.free_fn(hooks.user, shared, sizeof *shared);
+    hcqi_delete(&shared->hooks, shared->late, shared->late_capacity * sizeof *shared->late);
+    hcqi_delete(&shared->hooks, shared, sizeof *shared);
 }
 
 static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *shared) {
     const hcqi_cuda_api *api = d->api;
-    hcq_result r = hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, &shared->module);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, &shared->module));
     int got = api->ModuleGetFunction(&shared->stamp, shared->module, "hcq_stamp");
     if (got == HCQI_CU_OK) {
         got = api->ModuleGetFunction(&shared->fill, shared->module, "hcq_fill");
@@ -3567,6 +3467,18 @@ static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *s
     (void)api->ModuleUnload(shared->module);
     shared->module = NULL;
     return hcqi_cuda_failed(d, got, "cuModuleGetFunction");
+}
+
+/* Pinned memory that streams write, and the host reads. */
+static hcq_result hcqi_cuda_words_open(hcqi_cuda_device *d) {
+    size_t size = (HCQI_CUDA_ALL_LANES + 1) * HCQI_CUDA_WORD_BYTES;
+    int r = hcqi_cuda_memory_new(d, HCQI_CUDA_PINNED, size, &d->words);
+    if (r == HCQI_CU_OK) { memset(d->words.host, 0, size); }
+    return hcqi_cuda_failed(d, r, "cuMemHostAlloc");
+}
+
+static uint64_t *hcqi_cuda_word(const hcqi_cuda_device *d, uint32_t index) {
+    return (uint64_t *)d->words.host + index * (HCQI_CUDA_WORD_BYTES / sizeof(uint64_t));
 }
 
 /* hcq's own kernels, if the driver compiles PTX. */
@@ -3588,35 +3500,11 @@ static hcq_result hcqi_cuda_module_open(hcqi_cuda_device *d) {
 }
 
 static hcq_result hcqi_cuda_tool_open(hcqi_cuda_device *d) {
-    hcq_result r = hcqi_cuda_stream_new(d, &d->tool);
-    d->tool_word = (uint64_t *)(void *)(d->words + (2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED) *
-                                                       HCQI_CUDA_WORD_BYTES);
-    if (r != HCQ_OK || !d->has_stamp) { return r; }
-    int got = hcqi_cuda_sample(d, 5, 500000000); /* a busy GPU: later */
-    return got == HCQI_CU_OK || got == HCQI_CU_NOT_READY ? HCQ_OK
-                                                         : hcqi_cuda_failed(d, got, "hcq_stamp");
-}
-
-static hcq_result hcqi_cuda_words_open(hcqi_cuda_device *d) {
-    size_t size = (2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED + 1) * HCQI_CUDA_WORD_BYTES;
-    void *words = NULL;
-    int r = d->api->MemHostAlloc(&words, size, HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
-    if (r != HCQI_CU_OK) { return hcqi_cuda_failed(d, r, "cuMemHostAlloc"); }
-    memset(words, 0, size);
-    d->words = (uint8_t *)words;
-    return HCQ_OK;
-}
-
-static void hcqi_cuda_words_close(hcqi_cuda_device *d) {
-    hcq_memory memory;
-    if (!d->words) { return; }
-    memset(&memory, 0, sizeof memory);
-    memory.host = d->words;
-    memory.native = HCQI_CUDA_KIND(HCQI_CUDA_PINNED);
-    hcq_backend_lock(1);
-    int kept = hcqi_cuda_late_put(d->shared, &memory);
-    hcq_backend_lock(0);
-    if (!kept) { hcqi_cuda_memory_free(d, &memory); }
+    HCQI_PASS(hcqi_cuda_stream_new(d, &d->tool));
+    d->tool_word = hcqi_cuda_word(d, HCQI_CUDA_ALL_LANES);
+    int r = d->has_stamp ? hcqi_cuda_sample(d, 5, 500000000) : HCQI_CU_OK;
+    if (r == HCQI_CU_NOT_READY) { return HCQ_OK; } /* a busy GPU: later */
+    return hcqi_cuda_failed(d, r, "hcq_stamp");
 }
 
 static hcq_result hcqi_cuda_posts_open(hcqi_cuda_device *d) {
@@ -3643,59 +3531,47 @@ static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_c
 
 /* So that submissions take no memory later. */
 static int hcqi_cuda_events_first(hcqi_cuda_device *d) {
-    hcqi_cuda_event *events[HCQI_CUDA_EVENTS_FIRST];
-    uint32_t count = 0;
-    if (d->value_waits) { return 1; }
-    while (count < HCQI_CUDA_EVENTS_FIRST && (events[count] = hcqi_cuda_event_get(d)) != NULL) {
-        count++;
+    int made = 1;
+    hcqi_cuda_lock(&d->event_lock);
+    for (int i = 0; made && !d->value_waits && i < HCQI_CUDA_EVENTS_FIRST; i++) {
+        made = hcqi_cuda_event_make(d);
     }
-    for (uint32_t i = 0; i < count; i++) { hcqi_cuda_event_put(d, events[i]); }
-    return count == HCQI_CUDA_EVENTS_FIRST;
+    hcqi_cuda_unlock(&d->event_lock);
+    return made;
 }
 
 /* Everything between the context and the lanes; the context is current. */
 static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
     hcqi_cuda_limits_read(d);
     hcqi_cuda_means_choose(d);
-    hcq_result r = hcqi_cuda_shared_join(d);
-    if (r == HCQ_OK) { r = hcqi_cuda_words_open(d); }
-    if (r == HCQ_OK) { r = hcqi_cuda_module_open(d); }
-    if (r == HCQ_OK) { r = hcqi_cuda_tool_open(d); }
-    if (r == HCQ_OK) { r = hcqi_cuda_stream_new(d, &d->memory_stream); }
-    if (r == HCQ_OK) { r = hcqi_cuda_pool_open(d); }
-    if (r == HCQ_OK && (d->flags & HCQ_CUDA_ONE_STREAM)) {
-        r = hcqi_cuda_stream_new(d, &d->one_stream);
-    }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_cuda_shared_join(d));
+    HCQI_PASS(hcqi_cuda_words_open(d));
+    HCQI_PASS(hcqi_cuda_module_open(d));
+    HCQI_PASS(hcqi_cuda_tool_open(d));
+    HCQI_PASS(hcqi_cuda_stream_new(d, &d->memory_stream));
+    HCQI_PASS(hcqi_cuda_pool_open(d));
+    if (d->flags & HCQ_CUDA_ONE_STREAM) { HCQI_PASS(hcqi_cuda_stream_new(d, &d->one_stream)); }
     d->past = hcqi_cuda_event_get(d);
     if (!d->past || !hcqi_cuda_events_first(d)) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    int got = d->api->EventRecord(d->past->handle, d->memory_stream);
-    return got == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, got, "cuEventRecord");
-}
-
-static void hcqi_cuda_events_free(hcqi_cuda_device *d, int has_context) {
-    for (uint32_t i = 0; i < d->event_count; i++) {
-        if (has_context) { (void)d->api->EventDestroy(d->events[i]->handle); }
-        hcq_backend_free(d->device, d->events[i], sizeof *d->events[i]);
-    }
-    if (d->events) {
-        hcq_backend_free(d->device, d->events, d->event_capacity * sizeof *d->events);
-    }
+    int r = d->api->EventRecord(d->past->handle, d->memory_stream);
+    return hcqi_cuda_failed(d, r, "cuEventRecord");
 }
 
 /* What is CUDA's; with the context, which may be broken. */
 static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     hcqi_cu_stream streams[3];
-    if (d->tool) { (void)d->api->StreamSynchronize(d->tool); }
-    if (d->memory_stream) { (void)d->api->StreamSynchronize(d->memory_stream); }
     streams[0] = d->tool;
     streams[1] = d->memory_stream;
     streams[2] = d->one_stream;
     for (int i = 0; i < 3; i++) {
-        if (streams[i]) { (void)d->api->StreamDestroy(streams[i]); }
+        if (!streams[i]) { continue; }
+        (void)d->api->StreamSynchronize(streams[i]);
+        (void)d->api->StreamDestroy(streams[i]);
     }
     if (d->pool) { (void)d->api->MemPoolDestroy(d->pool); }
-    hcqi_cuda_words_close(d);
+    hcq_backend_lock(1);
+    if (d->words.host) { hcqi_cuda_dealloc(d, &d->words); }
+    hcq_backend_lock(0);
 }
 
 static void hcqi_cuda_posts_close(hcqi_cuda_device *d) {
@@ -3711,24 +3587,20 @@ static void hcqi_cuda_posts_close(hcqi_cuda_device *d) {
 static void hcqi_cuda_close(void *self) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     int has_context = d->context && hcqi_cuda_enter_context(d) == HCQ_OK;
-    while (d->mappings) {              /* of memory that may outlive the device */
-        hcqi_cuda_mapping *m = d->mappings;
-        d->mappings = m->next;
-        hcqi_cuda_unregister(d, m->host, m->size);
-        hcq_backend_free(d->device, m, sizeof *m);
-    }
+    while (d->mappings) { hcqi_cuda_mapping_drop(d, &d->mappings); } /* the memory may stay */
     if (hcqi_atomic_load32(&d->lost) && d->context) { hcqi_cuda_pages_lost(d); }
     if (has_context) { hcqi_cuda_device_free(d); }
-    hcqi_cuda_events_free(d, has_context);
+    while (d->events) {
+        hcqi_cuda_event *e = d->events;
+        d->events = e->all;
+        if (has_context) { (void)d->api->EventDestroy(e->handle); }
+        hcq_backend_free(d->device, e, sizeof *e);
+    }
     if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
     if (has_context) { hcqi_cuda_leave_context(d); }
     if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
-    if (d->harvests) {
-        hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
-    }
-    if (d->streams) {
-        hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
-    }
+    hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
+    hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
     hcqi_cuda_posts_close(d);
     hcq_backend_free(d->device, d, sizeof *d);
 }
@@ -3821,9 +3693,8 @@ static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lan
         lane->stream = d->one_stream;
         return HCQ_OK;
     }
-    hcq_result r = hcqi_cuda_enter_context(d);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_cuda_stream_new(d, &lane->stream);
+    HCQI_PASS(hcqi_cuda_enter_context(d));
+    hcq_result r = hcqi_cuda_stream_new(d, &lane->stream);
     hcqi_cuda_leave_context(d);
     return r;
 }
@@ -3834,9 +3705,7 @@ static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
         (void)d->api->StreamDestroy(lane->stream);
         hcqi_cuda_leave_context(d);
     }
-    if (lane->given) {
-        hcq_backend_free(d->device, lane->given, lane->given_capacity * sizeof *lane->given);
-    }
+    hcq_backend_free(d->device, lane->given, lane->given_capacity * sizeof *lane->given);
     hcq_backend_free(d->device, lane, sizeof *lane);
 }
 
@@ -3849,7 +3718,7 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
     lane->d = d;
     lane->base = target;
     lane->is_imported = (uint32_t)target->imported;
-    lane->word = (uint64_t *)(void *)(d->words + word * HCQI_CUDA_WORD_BYTES);
+    lane->word = hcqi_cuda_word(d, word);
     lane->trail = (uint32_t *)(void *)(lane->word + 8);
     lane->word_address = (hcqi_cu_ptr)(uintptr_t)lane->word;
     lane->trail_address = (hcqi_cu_ptr)(uintptr_t)lane->trail;
@@ -3884,11 +3753,7 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
         hcqi_cuda_leave_context(d);
     }
     hcqi_cuda_lock(&lane->lock);
-    while (lane->given_count != 0) {
-        hcqi_cuda_event_put(d, hcqi_cuda_given_at(lane, 0)->event);
-        lane->given_first = (lane->given_first + 1) & (lane->given_capacity - 1);
-        lane->given_count--;
-    }
+    hcqi_cuda_lane_retire(lane, lane->submitted);
     hcqi_cuda_unlock(&lane->lock);
     hcq_backend_lock(1);
     *hcqi_cuda_lane_slot(d, target, &word) = NULL;
@@ -4024,8 +3889,7 @@ static hcq_result hcqi_cuda_program_locked(void *self, void *user) {
     const hcqi_cuda_program *p = (const hcqi_cuda_program *)hcq_backend_code(ask->program);
     hcq_cuda_program_info *info = ask->info;
     if (!p) { return HCQ_ERROR_CLOSED; }
-    hcq_result r = hcqi_cuda_enter_context(d);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_cuda_enter_context(d));
     memset(info, 0, sizeof *info);
     info->function = p->function;
     info->max_threads = p->max_threads;
@@ -4144,8 +4008,7 @@ static hcq_result hcqi_cuda_release_locked(void *self, void *user) {
     hcqi_cu_event handle = (hcqi_cu_event)user;
     hcqi_cuda_event *found = NULL;
     hcqi_cuda_lock(&d->event_lock);
-    for (uint32_t i = 0; i < d->event_count && !found; i++) {
-        hcqi_cuda_event *e = d->events[i];
+    for (hcqi_cuda_event *e = d->events; e && !found; e = e->all) {
         if (e->handle == handle && e->lent != 0) { found = e; }
     }
     if (found) { found->lent--; }
@@ -4205,7 +4068,6 @@ HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st 
 #endif
 
 typedef struct hcqi_cuda_nvrtc {
-    void *library;
     int (*create)(void **program, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *names);
     int (*compile)(void *program, int option_count, const char *const *options);
@@ -4214,6 +4076,7 @@ typedef struct hcqi_cuda_nvrtc {
     int (*log_size)(void *program, size_t *size);
     int (*log)(void *program, char *text);
     int (*destroy)(void **program);
+    void *library;
 } hcqi_cuda_nvrtc;
 
 /* The library has its version in its name; newer ones also without. */
@@ -4235,29 +4098,16 @@ static void *hcqi_cuda_nvrtc_library(void) {
 }
 
 static int hcqi_cuda_nvrtc_open(hcqi_cuda_nvrtc *n) {
-    static const char *const names[] = { "nvrtcCreateProgram", "nvrtcCompileProgram",
-                                         "nvrtcGetPTXSize", "nvrtcGetPTX",
-                                         "nvrtcGetProgramLogSize", "nvrtcGetProgramLog",
-                                         "nvrtcDestroyProgram" };
-    void *symbols[7];
-    memset(n, 0, sizeof *n);
+    static const hcqi_cuda_name names[] = {
+        { "nvrtcCreateProgram", NULL }, { "nvrtcCompileProgram", NULL },
+        { "nvrtcGetPTXSize", NULL }, { "nvrtcGetPTX", NULL }, { "nvrtcGetProgramLogSize", NULL },
+        { "nvrtcGetProgramLog", NULL }, { "nvrtcDestroyProgram", NULL }
+    };
     n->library = hcqi_cuda_nvrtc_library();
-    for (int i = 0; n->library && i < 7; i++) {
-        symbols[i] = hcq_sys_library_symbol(n->library, names[i]);
-        if (!symbols[i]) {
-            hcq_sys_library_close(n->library);
-            n->library = NULL;
-        }
-    }
     if (!n->library) { return 0; }
-    memcpy(&n->create, &symbols[0], sizeof symbols[0]);
-    memcpy(&n->compile, &symbols[1], sizeof symbols[1]);
-    memcpy(&n->ptx_size, &symbols[2], sizeof symbols[2]);
-    memcpy(&n->ptx, &symbols[3], sizeof symbols[3]);
-    memcpy(&n->log_size, &symbols[4], sizeof symbols[4]);
-    memcpy(&n->log, &symbols[5], sizeof symbols[5]);
-    memcpy(&n->destroy, &symbols[6], sizeof symbols[6]);
-    return 1;
+    if (!hcqi_cuda_names_find(n->library, names, 7, 7, n)) { return 1; }
+    hcq_sys_library_close(n->library);
+    return 0;
 }
 
 static void hcqi_cuda_compile_log(hcqi_cuda_device *d, const hcqi_cuda_nvrtc *n, void *program,

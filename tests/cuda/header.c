@@ -192,12 +192,8 @@ static int failures;
 /* cuda.h has all of them, and defines the plain names as those of the newest versions:
    every member gets the function of its name. */
 #if CUDA_VERSION >= 12040
-#define cuWriteValue64 cuStreamWriteValue64_v2
-#define cuWaitValue64 cuStreamWaitValue64_v2
-#undef cuStreamWriteValue64
+#undef cuStreamWriteValue64            /* except these, which are looked up both ways */
 #undef cuStreamWaitValue64
-#define cuWriteValue64V1 cuStreamWriteValue64
-#define cuWaitValue64V1 cuStreamWaitValue64
 
 #define TEXT(text) #text
 #define STRING(name) TEXT(name)
@@ -210,7 +206,7 @@ static void check_name(const char *ours, const char *theirs) {
 }
 
 static void check_names(void) {
-#define NAME(member, name, older, args) check_name(name, STRING(cu##member));
+#define NAME(member, suffix, older, args) check_name("cu" #member #suffix, STRING(cu##member));
     HCQI_CUDA_NEEDED(NAME)
     HCQI_CUDA_OPTIONAL(NAME)
 }
@@ -236,12 +232,10 @@ struct same_call<R (*)(A, As...), S (*)(B, Bs...)> {
 };
 
 /* The old functions are not declared; they have the new ones' parameters. */
-#undef cuWriteValue64V1
-#undef cuWaitValue64V1
-#define cuWriteValue64V1 cuStreamWriteValue64_v2
-#define cuWaitValue64V1 cuStreamWaitValue64_v2
-#define SAME_CALL(member, name, older, args)                                       \
-    static_assert(same_call<decltype(hcqi_cuda_api::member), decltype(&cu##member)>::yes, name);
+#define cuStreamWriteValue64 cuStreamWriteValue64_v2
+#define cuStreamWaitValue64 cuStreamWaitValue64_v2
+#define SAME_CALL(member, suffix, older, args)                                     \
+    static_assert(same_call<decltype(hcqi_cuda_api::member), decltype(&cu##member)>::yes, #member);
 HCQI_CUDA_NEEDED(SAME_CALL)
 HCQI_CUDA_OPTIONAL(SAME_CALL)
 
