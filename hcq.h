@@ -5549,8 +5549,7 @@ static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t add
 /* The living allocation that `buffer` views, or NULL with *why set. */
 static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *why) {
     *why = HCQ_ERROR_INVALID;
-    if (buffer->device == NULL || buffer->size == 0) { return NULL; }
-    if (buffer->id == 0) { return NULL; } /* a graph's placeholder, say */
+    if (buffer->device == NULL || buffer->size == 0 || buffer->id == 0) { return NULL; }
     *why = HCQ_ERROR_CLOSED;
     if (!hcqi_device_open(buffer->device)) { return NULL; }
     hcqi_allocation *a = hcqi_allocation_find(buffer->device, buffer->address);
@@ -5572,16 +5571,6 @@ static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
     return hcqi_device_open(buffer->device) ? "was freed" : "its device was closed";
 }
 
-static int hcqi_was_freed(const hcq_device *dev, uint64_t address) {
-    for (int cached = 0; cached < 2; cached++) {
-        const hcqi_allocation *a = cached ? dev->cached.tail : dev->leaving.tail;
-        for (int i = 0; a != NULL && i < 128; i++, a = a->prev) {
-            if (address - a->memory.address < a->memory.size) { return 1; }
-        }
-    }
-    return 0;
-}
-
 /* Where an address lies that is in no buffer that `dev` sees, for a log. */
 static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
                                     size_t size) {
@@ -5595,11 +5584,18 @@ static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, cha
                  other->label, dev->label);
         return text;
     }
+    int freed = 0;
+    for (int cached = 0; cached < 2; cached++) {
+        const hcqi_allocation *a = cached ? dev->cached.tail : dev->leaving.tail;
+        for (int i = 0; a != NULL && i < HCQI_SETTLE; i++, a = a->prev) {
+            freed |= address - a->memory.address < a->memory.size;
+        }
+    }
     uint32_t next = hcqi_table_at(dev, address);
     const hcq_memory *m = next == 0 ? NULL : &dev->table[next - 1]->memory;
     if (address >> 56 == HCQI_TAG) {
         snprintf(text, size, "is 0x%llx, a placeholder, but not one of this graph", at);
-    } else if (hcqi_was_freed(dev, address)) {
+    } else if (freed) {
         snprintf(text, size, "is 0x%llx, in a buffer that was freed", at);
     } else if (m != NULL && address - m->address - m->size < 65536) {
         snprintf(text, size, "is 0x%llx, %llu bytes past the end of a buffer of %llu", at,
@@ -5618,22 +5614,20 @@ static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_
     uint64_t base = 0;
     *why = HCQ_OK;
     if (a->dev == dev) { return address; }
-    *why = HCQ_ERROR_FOREIGN;
     if (dev->backend->map == NULL ||
         dev->backend->map(dev->self, a->dev->backend, a->dev->self, &a->memory, &base) != HCQ_OK) {
+        *why = HCQ_ERROR_FOREIGN;
         return 0;
     }
     uint32_t i = 0;
     while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
-    if (i < a->stamp_count) { a->stamps[i].id = dev->serial; } /* a new one at an old place */
-    if (i == a->stamp_count) {
+    if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) {
         *why = HCQ_ERROR_OUT_OF_MEMORY;
-        if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) { return 0; }
-        a->stamps[i].dev = dev;
-        a->stamps[i].id = dev->serial;
-        a->stamp_count++;
+        return 0;
     }
-    *why = HCQ_OK;
+    a->stamps[i].dev = dev;
+    a->stamps[i].id = dev->serial;     /* there may have been another in its place */
+    if (i == a->stamp_count) { a->stamp_count++; }
     return base + (address - a->memory.address);
 }
 
@@ -12294,18 +12288,6 @@ HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program
     return hcqi_leave_with(HCQ_OK);
 }
 
-static const char *hcqi_kernargs_check(const hcq_program *p, const hcq_buffer *buffers,
-                                       uint32_t buffer_count, const uint64_t *values,
-                                       uint32_t value_count, const void *block, size_t size) {
-    uint32_t wanted = hcqi_program_buffers(p, p->info.arg_count);
-    if (buffer_count != wanted) { return "buffer_count"; }
-    if (value_count != p->info.arg_count - wanted) { return "value_count"; }
-    if (buffer_count != 0 && buffers == NULL) { return "buffers"; }
-    if (value_count != 0 && values == NULL) { return "values"; }
-    if (block == NULL && p->info.kernargs_size != 0) { return "block"; }
-    return size < p->info.kernargs_size ? "block_size" : NULL;
-}
-
 HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
                                               const hcq_buffer *buffers, uint32_t buffer_count,
                                               const uint64_t *values, uint32_t value_count,
@@ -12313,14 +12295,20 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
     if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
     hcq_result r = hcqi_own_check(program->dev, "program");
     if (r != HCQ_OK) { return r; }
-    const char *bad = hcqi_kernargs_check(program, buffers, buffer_count, values, value_count,
-                                          block, block_size);
+    uint32_t bytes = program->info.kernargs_size;
+    uint32_t wanted = hcqi_program_buffers(program, program->info.arg_count);
+    const char *bad = buffer_count != wanted ? "buffer_count"
+                    : value_count != program->info.arg_count - wanted ? "value_count"
+                    : buffer_count != 0 && buffers == NULL ? "buffers"
+                    : value_count != 0 && values == NULL ? "values"
+                    : block == NULL && bytes != 0 ? "block"
+                    : block_size < bytes ? "block_size" : NULL;
     if (bad != NULL) {
         return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "%s: does not fit '%s'", bad,
                                  program->info.label);
     }
     uint8_t *out = HCQI_CAST(uint8_t *, block);
-    if (program->info.kernargs_size != 0) { memset(out, 0, program->info.kernargs_size); }
+    if (bytes != 0) { memset(out, 0, bytes); }
     for (uint32_t i = 0, b = 0, v = 0; i < program->info.arg_count; i++) {
         uint8_t *at = out + program->info.offsets[i];
         uint32_t size = program->info.sizes[i];
