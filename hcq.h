@@ -9754,11 +9754,10 @@ HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, ui
     hcqi_enter();
     hcqi_allocation *a = hcqi_free_find(&buffer, &r);
     if (a != NULL) {
-        uint64_t before = a->dev->next_number;
-        a->names++; /* the record stays until the submission is over */
+        a->names++;                    /* the record stays until the submission is over ... */
         a->doomed = 1;
         r = hcqi_submit_action(a->dev, waits, wait_count, a, &done);
-        if (r != HCQ_OK && a->dev->next_number == before) {
+        if (done.value == 0) {         /* ... if there is one */
             a->names--;
             a->doomed = 0;
         }
@@ -9919,9 +9918,8 @@ static int hcqi_is_held_back(hcq_device *dev, int *stuck) {
 /* The device stays open until it is unpinned. */
 static hcq_result hcqi_pin(hcq_device *dev) {
     hcq_result r = hcqi_device_enter(dev);
-    if (r != HCQ_OK) { return r; }
-    hcqi_atomic_add32(&dev->pins, 1);
-    return hcqi_leave_with(HCQ_OK);
+    if (r == HCQ_OK) { hcqi_apart_begin(dev); }
+    return r;
 }
 
 /* The device keeps a queue of each kind for the next call: puts `q` in its place. */
@@ -12424,11 +12422,9 @@ HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
     if (clock == NULL) {
-        r = hcqi_refuse(device, HCQ_ERROR_INVALID, "clock: is NULL");
-        return hcqi_leave_with(r);
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "clock: is NULL");
     }
-    hcqi_atomic_add32(&device->pins, 1);
-    hcqi_leave();
+    hcqi_apart_begin(device);
     int read = device->backend->clock != NULL &&
                device->backend->clock(device->self, clock) == HCQ_OK;
     if (!read && hcqi_in_callback()) {
