@@ -2829,7 +2829,7 @@ struct hcq_device {
     uint64_t refused;                  /* the last submission the native API refused */
     hcq_result lost;
     hcqi_lane lanes[HCQI_MAX_LANES];   /* compute lanes first */
-    uint32_t lane_count, compute_lanes, copy_lanes;
+    uint32_t lane_count;
     hcqi_signal *timeline, *exact;
     hcqi_slots signals, notices;
     hcq_job **window;                  /* by number: the final job, NULL = done */
@@ -7158,10 +7158,10 @@ static hcq_result hcqi_version_fill(hcqi_version *v) {
 static hcq_queue_kind hcqi_version_lanes(const hcqi_version *v) {
     const hcq_queue *q = v->queue;
     if (q->graph != NULL) {
-        int copy = q->graph->plan.slices[v->slice].lane >= v->dev->compute_lanes;
+        int copy = q->graph->plan.slices[v->slice].lane >= v->dev->caps.compute_lanes;
         return copy ? HCQ_COPY : HCQ_COMPUTE;
     }
-    return q->kind == HCQ_COPY && v->dev->copy_lanes != 0 ? HCQ_COPY : HCQ_COMPUTE;
+    return q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0 ? HCQ_COPY : HCQ_COMPUTE;
 }
 
 /* The edges of a slice between its packets, in one block with where they begin. */
@@ -7891,9 +7891,9 @@ static uint32_t hcqi_lane_load(const hcqi_lane *lane, const hcqi_submit *s) {
 
 static hcqi_lane *hcqi_lane_choose(const hcqi_submit *s, hcq_queue_kind kind, uint64_t affinity) {
     hcq_device *dev = s->dev;
-    int copy = kind == HCQ_COPY && dev->copy_lanes != 0;
-    uint32_t first = copy ? dev->compute_lanes : 0;
-    uint32_t count = copy ? dev->copy_lanes : dev->compute_lanes;
+    int copy = kind == HCQ_COPY && dev->caps.copy_lanes != 0;
+    uint32_t first = copy ? dev->caps.compute_lanes : 0;
+    uint32_t count = copy ? dev->caps.copy_lanes : dev->caps.compute_lanes;
     hcqi_lane *best = &dev->lanes[first];
     if (affinity != HCQ_ANY_LANE) { return &dev->lanes[first + (uint32_t)(affinity % count)]; }
     for (uint32_t i = 1; i < count; i++) {
@@ -10953,7 +10953,7 @@ static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
     const hcq_device *dev = q->graph->plan.calls[i].dev;
     return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
-           dev->copy_lanes != 0 && !dev->caps.copy_shared;
+           dev->caps.copy_lanes != 0 && !dev->caps.copy_shared;
 }
 
 /* Copies of the device that have a lane of their own, by where the data is from: those
@@ -10984,7 +10984,7 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
         uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
         if (c->dev == dev && hcqi_call_may_copy(q, i) && end - before[i] > 1) {
             const hcq_device *from = plan->touches[c->touch_first + 1].dev;
-            c->lane = dev->compute_lanes + from->slot % dev->copy_lanes;
+            c->lane = dev->caps.compute_lanes + from->slot % dev->caps.copy_lanes;
         }
     }
 }
@@ -13640,7 +13640,7 @@ HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t
     memset(&sub, 0, sizeof sub);
     sub.flags = HCQ_UNORDERED;
     hcqi_submit_init(&s, device, &sub);
-    s.final_lane = &device->lanes[device->compute_lanes + device->copy_lanes + lane];
+    s.final_lane = &device->lanes[device->caps.compute_lanes + device->caps.copy_lanes + lane];
     s.final_lane->base.posted = value;
     hcq_result r = hcqi_submit_run(&s);
     if (r == HCQ_OK) { *point = hcq_at(hcqi_signal_handle(device->exact), s.number); }
@@ -13774,8 +13774,8 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     uint64_t answer = *value;
     hcqi_reap_device(device);
     switch ((int)key) {
-    case HCQ_QUERY_COMPUTE_LANES: answer = device->compute_lanes; break;
-    case HCQ_QUERY_COPY_LANES: answer = device->copy_lanes; break;
+    case HCQ_QUERY_COMPUTE_LANES: answer = device->caps.compute_lanes; break;
+    case HCQ_QUERY_COPY_LANES: answer = device->caps.copy_lanes; break;
     case HCQ_QUERY_MEMORY_BYTES: answer = device->info.memory_bytes; break;
     case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
     case HCQ_QUERY_CACHED_BYTES:
@@ -13880,17 +13880,31 @@ static void hcqi_registry_add(hcq_registry *registry, const hcq_backend *backend
     snprintf(info->full_name, sizeof info->full_name, "%s", full == NULL ? "" : full);
 }
 
-/* With the lock held; the default one is filled when first asked for. */
+/* With the lock held; NULL is the default one, which the first call of all fills. */
 static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
-    if (registry != NULL) { return registry; }
-    registry = &hcqi_core.registry;
-    if (registry->hooks.alloc_fn != NULL) { return registry; }
-    registry->hooks = hcqi_hooks(NULL);
-    for (int i = 0; i < 3; i++) {
-        if (hcqi_companions[i].backend == NULL) { continue; }
-        hcqi_registry_add(registry, hcqi_companions[i].backend());
+    hcq_registry *all = &hcqi_core.registry;
+    if (all->hooks.alloc_fn == NULL) {
+        all->hooks = hcqi_hooks(NULL);
+        for (int i = 0; i < 3; i++) {
+            if (hcqi_companions[i].backend == NULL) { continue; }
+            hcqi_registry_add(all, hcqi_companions[i].backend());
+        }
+        hcqi_sys_fork_watch();
     }
-    return registry;
+    return registry != NULL ? registry : all;
+}
+
+/* With the lock held: the newest that fits, by backend, by name where that is NULL, or
+   else by id; NULL = none. */
+static hcqi_factory *hcqi_registry_get(hcq_registry *registry, const hcq_backend *backend,
+                                       const char *name, uint64_t id) {
+    for (uint32_t i = registry->count; i-- > 0;) {
+        hcqi_factory *f = &registry->factories[i];
+        int fits = backend != NULL ? f->backend == backend
+                   : name != NULL ? strcmp(f->info.name, name) == 0 : f->info.id == id;
+        if (fits) { return f; }
+    }
+    return NULL;
 }
 
 HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
@@ -13926,13 +13940,6 @@ static int hcqi_backend_valid(const hcq_backend *b) {
            (b->encode == NULL) == (b->patch == NULL);
 }
 
-/* Its place in the list, or the list's end. */
-static uint32_t hcqi_registry_at(const hcq_registry *registry, const hcq_backend *backend) {
-    uint32_t i = 0;
-    while (i < registry->count && registry->factories[i].backend != backend) { i++; }
-    return i;
-}
-
 HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
     if (!hcqi_backend_valid(backend)) {
         return hcqi_open_log(NULL, HCQ_ERROR_INVALID,
@@ -13941,7 +13948,7 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
     }
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    int known = hcqi_registry_at(registry, backend) != registry->count;
+    int known = hcqi_registry_get(registry, backend, NULL, 0) != NULL;
     if (known || registry->count == HCQI_MAX_BACKENDS) {
         return hcqi_leave_refusing(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
                                    "backend: '%s', one of %u", backend->name, registry->count);
@@ -13953,13 +13960,13 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
 HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    uint32_t at = hcqi_registry_at(registry, backend);
-    if (at == registry->count) {
+    hcqi_factory *gone = hcqi_registry_get(registry, backend, NULL, 0);
+    if (gone == NULL) {
         return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "backend: is not registered");
     }
-    registry->count--;
-    memmove(&registry->factories[at], &registry->factories[at + 1],
-            (registry->count - at) * sizeof registry->factories[0]);
+    for (registry->count--; gone < &registry->factories[registry->count]; gone++) {
+        *gone = gone[1];
+    }
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -13976,98 +13983,92 @@ HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info
     return hcqi_leave_with(HCQ_OK);
 }
 
-/* By name (`n` bytes of it), or where `name` is NULL by id; the newest wins. */
-static hcqi_factory hcqi_registry_get(hcq_registry *registry, const char *name, size_t n,
-                                      uint64_t id) {
-    hcqi_factory found;
-    memset(&found, 0, sizeof found);
-    hcqi_enter();
-    registry = hcqi_registry_of(registry);
-    for (uint32_t i = 0; i < registry->count; i++) {
-        const hcq_driver_info *info = &registry->factories[i].info;
-        int fits = name == NULL ? info->id == id
-                                : strlen(info->name) == n && memcmp(info->name, name, n) == 0;
-        if (fits) { found = registry->factories[i]; }
-    }
-    hcqi_leave();
-    return found;
-}
-
 HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name) {
-    return name == NULL ? NULL : hcqi_registry_get(registry, name, strlen(name), 0).backend;
+    hcqi_enter();
+    hcqi_factory *found = hcqi_registry_get(hcqi_registry_of(registry), NULL, name, 0);
+    const hcq_backend *backend = found == NULL ? NULL : found->backend;
+    hcqi_leave();
+    return backend;
 }
 
 /* ========================================================================== */
 /* ---- drivers ----------------------------------------------- >>selecting - */
 
+/* No driver or device is made: `given` stands in the log, or where it is NULL `id`. */
+static hcq_result hcqi_open_refuse(const hcq_device_desc *desc, hcq_result result,
+                                   const char *what, const char *given, uint64_t id,
+                                   const char *why) {
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)id);
+    return hcqi_open_log(desc, result, "%s: '%.60s': %s", what, given != NULL ? given : number,
+                         why != NULL ? why : hcq_result_text(result));
+}
+
 static char hcqi_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 
-static int hcqi_same_letters(const char *a, size_t n, const char *b) {
-    for (; n > 0; n--, a++, b++) {
+static int hcqi_same_letters(const char *a, const char *b) {
+    for (; *a != 0 || *b != 0; a++, b++) {
         if (hcqi_upper(*a) != hcqi_upper(*b)) { return 0; }
     }
-    return *b == 0;
+    return 1;
 }
 
-/* Nobody has the name (`n` bytes of it): who there is, and what was meant, perhaps. */
-static hcq_result hcqi_name_unknown(const hcq_device_desc *desc, hcq_registry *registry,
-                                    const char *name, size_t n) {
-    char text[200];
-    hcqi_text t;
-    hcqi_text_begin(&t, text, sizeof text);
-    hcqi_print(&t, "no backend has it");
-    for (int i = 0; i < 3 && registry == NULL; i++) {
+/* Nobody has the name: who there is, and what was meant, perhaps. With the lock held. */
+static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const char *name) {
+    hcqi_print(t, "no backend has it");
+    for (int i = 0; i < 3 && registry == &hcqi_core.registry; i++) {
         const char *absent = hcqi_companions[i].backend == NULL ? hcqi_companions[i].name : "";
-        if (!hcqi_same_letters(name, n, absent)) { continue; }
-        hcqi_print(&t, "; %s is not compiled in: #define HCQ_%s before the implementation",
+        if (!hcqi_same_letters(name, absent)) { continue; }
+        hcqi_print(t, "; %s is not compiled in: #define HCQ_%s before the implementation",
                    absent, absent);
     }
-    hcqi_enter();
-    registry = hcqi_registry_of(registry);
     for (uint32_t i = 0; i < registry->count; i++) {
         const char *known = registry->factories[i].info.name;
-        if (hcqi_same_letters(name, n, known)) { hcqi_print(&t, "; in these letters: %s", known); }
+        if (hcqi_same_letters(name, known)) { hcqi_print(t, "; in these letters: %s", known); }
     }
-    hcqi_print(&t, registry->count == 0 ? "; there is none" : "; there are");
+    hcqi_print(t, registry->count == 0 ? "; there is none" : "; there are");
     for (uint32_t i = 0; i < registry->count; i++) {
-        hcqi_print(&t, " %s", registry->factories[i].info.name);
+        hcqi_print(t, " %s", registry->factories[i].info.name);
     }
-    hcqi_leave();
-    return hcqi_open_log(desc, HCQ_ERROR_NO_DEVICE, "name: '%.40s': %s", name, text);
 }
 
-/* Makes the driver that has a name (`n` bytes of it), or where `name` is NULL an id. Its
-   memory is that of `desc`, else the registry's. What takes long is done without the lock. */
+/* Makes the driver that has a name, or where that is NULL an id; `given`: the name as the
+   user wrote it. Its memory is that of `desc`, else the registry's. What takes long is
+   done without the lock. */
 static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc *desc,
-                                   const char *name, size_t n, uint64_t id, hcq_driver **out) {
-    hcqi_factory factory = hcqi_registry_get(registry, name, n, id);
-    const hcq_backend *backend = factory.backend;
-    if (backend == NULL && name != NULL) { return hcqi_name_unknown(desc, registry, name, n); }
-    const hcq_memory_hooks *memory = desc == NULL ? NULL : &desc->memory;
-    if (desc == NULL && registry != NULL) { memory = &registry->hooks; }
-    hcq_memory_hooks hooks = hcqi_hooks(memory);
-    hcq_driver *driver = HCQI_CAST(hcq_driver *, hcqi_new(&hooks, sizeof *driver));
-    hcq_result r = backend == NULL ? HCQ_ERROR_NO_DEVICE
-                   : driver == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
-    if (r == HCQ_OK) {
-        hcqi_sys_fork_watch();
-        driver->forks = hcqi_core.forks;
-        driver->hooks = hooks;
-        driver->factory = factory;
-        driver->refs = 1;
-        if (backend->driver_create != NULL) {
-            r = backend->driver_create(&driver->hooks, &driver->self);
-        }
+                                   const char *given, const char *name, uint64_t id,
+                                   hcq_driver **out) {
+    char why[200];
+    hcqi_text t;
+    hcq_driver made, *driver = NULL;
+    memset(&made, 0, sizeof made);
+    hcqi_text_begin(&t, why, sizeof why);
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    const hcqi_factory *factory = hcqi_registry_get(registry, NULL, name, id);
+    if (factory != NULL) { made.factory = *factory; }
+    if (factory == NULL && name != NULL) { hcqi_name_unknown(&t, registry, name); }
+    made.hooks = hcqi_hooks(desc != NULL ? &desc->memory : &registry->hooks);
+    made.forks = hcqi_core.forks;
+    made.refs = 1;
+    hcqi_leave();
+    const hcq_backend *backend = made.factory.backend;
+    hcq_result r = backend == NULL ? HCQ_ERROR_NO_DEVICE : HCQ_ERROR_OUT_OF_MEMORY;
+    if (backend != NULL) {
+        driver = HCQI_CAST(hcq_driver *, hcqi_new(&made.hooks, sizeof made));
+    }
+    if (driver != NULL) {
+        *driver = made;
+        r = backend->driver_create == NULL
+                ? HCQ_OK : backend->driver_create(&driver->hooks, &driver->self);
     }
     if (r == HCQ_OK) {
         *out = driver;
         return HCQ_OK;
     }
-    hcqi_delete(&hooks, driver, sizeof *driver);
-    char number[24];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)id);
-    return hcqi_open_log(desc, r, name != NULL ? "name: '%.60s': %s" : "id: %s: %s",
-                         name != NULL ? name : number, hcq_result_text(r));
+    hcqi_delete(&made.hooks, driver, sizeof made);
+    return hcqi_open_refuse(desc, r, name != NULL ? "name" : "id", given, id,
+                            t.length != 0 ? why : NULL);
 }
 
 HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
@@ -14075,14 +14076,14 @@ HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
     HCQI_NEED(NULL, driver);
     *driver = NULL;
     HCQI_NEED(NULL, name);
-    return hcqi_driver_make(registry, NULL, name, strlen(name), 0, driver);
+    return hcqi_driver_make(registry, NULL, name, name, 0, driver);
 }
 
 HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                          hcq_driver **driver) {
     HCQI_NEED(NULL, driver);
     *driver = NULL;
-    return hcqi_driver_make(registry, NULL, NULL, 0, id, driver);
+    return hcqi_driver_make(registry, NULL, NULL, NULL, id, driver);
 }
 
 HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
@@ -14210,41 +14211,33 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
         dev->lane_count = i + 1;
         if (!hcqi_failures_grow(dev, &lane->failures)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     }
-    dev->compute_lanes = caps->compute_lanes;
-    dev->copy_lanes = caps->copy_lanes;
     return HCQ_OK;
 }
 
 static hcq_result hcqi_device_memory(hcq_device *dev) {
-    const hcq_memory_hooks *hooks = &dev->hooks;
-    uint64_t window = 1;
-    while (window < dev->desc.parked) { window *= 2; }
-    if (!hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), dev->desc.parked) ||
-        !hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), dev->desc.parked) ||
-        !hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), dev->desc.parked) ||
-        !hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0) ||
-        !hcqi_failures_grow(dev, &dev->failures)) { /* for the one of missing memory, say */
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    dev->notice_pool.keep = 1;
+    uint32_t parked = dev->desc.parked;
+    void *stages = hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->stages);
+    dev->stages = HCQI_CAST(hcqi_stage *, stages);
     for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
         (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
         dev->values[k].keep = 1;
     }
-    void *jobs = hcqi_new(hooks, (size_t)window * sizeof *dev->window);
-    dev->window = HCQI_CAST(hcq_job **, jobs);
-    dev->window_mask = window - 1;
-    void *stages = hcqi_new(hooks, dev->desc.staging_count * sizeof *dev->stages);
-    dev->stages = HCQI_CAST(hcqi_stage *, stages);
-    return jobs == NULL || stages == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+    (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
+    dev->notice_pool.keep = 1;
+    int all = stages != NULL && hcqi_window_grow(dev, parked > 1 ? parked : 2) &&
+              hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), parked) &&
+              hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
+              hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), parked) &&
+              hcqi_failures_grow(dev, &dev->failures); /* for the one of missing memory, say */
+    return all ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
 /* What hcq_device_info_get answers: what the driver listed, and what opening found. */
 static void hcqi_device_describe(hcq_device *dev) {
     hcq_device_info *info = &dev->info;
     snprintf(info->name, sizeof info->name, "%.95s", dev->caps.name);
-    info->compute_lanes = dev->compute_lanes;
-    info->copy_lanes = dev->copy_lanes;
+    info->compute_lanes = dev->caps.compute_lanes;
+    info->copy_lanes = dev->caps.copy_lanes;
     info->memory_bytes = dev->caps.memory_bytes;
     info->features = dev->caps.features;
     hcqi_info_complete(info, dev->backend, info->ordinal);
@@ -14335,9 +14328,9 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
 
 /* Opens the device that `which` names, or `id` where that is NULL. `what` and `given`:
    the caller's parameter, for the log. */
-static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64_t id,
-                                   const hcq_device_desc *desc, hcq_device **device,
-                                   const char *what, const char *given) {
+static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const char *given,
+                                   const char *which, uint64_t id, const hcq_device_desc *desc,
+                                   hcq_device **device) {
     uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
     hcq_device_info info;
     const char *why = NULL;
@@ -14358,39 +14351,36 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *which, uint64
     hcq_result r = hcqi_driver_select(driver, which, id, &info);
     if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
     if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, device); }
-    if (r == HCQ_OK) { return r; }
-    return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
-                         why != NULL ? why : hcq_result_text(r));
+    return r == HCQ_OK ? r : hcqi_open_refuse(desc, r, what, given, id, why);
 }
 
 HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                     const hcq_device_desc *desc, hcq_device **device) {
     if (which == NULL) { which = ""; }
-    return hcqi_driver_open(driver, which, 0, desc, device, "which", which);
+    return hcqi_driver_open(driver, "which", which, which, 0, desc, device);
 }
 
 HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
                                        const hcq_device_desc *desc, hcq_device **device) {
-    char given[24];
-    snprintf(given, sizeof given, "%llu", (unsigned long long)id);
-    return hcqi_driver_open(driver, NULL, id, desc, device, "id", given);
+    return hcqi_driver_open(driver, "id", NULL, NULL, id, desc, device);
 }
 
 HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
+    char backend[33];                  /* longer than any: no cut one is taken for another */
+    hcq_driver *driver;
     HCQI_NEED(desc, device);
     *device = NULL;
     HCQI_NEED(desc, name);
-    const char *colon = strchr(name, ':');
-    size_t n = colon == NULL ? strlen(name) : (size_t)(colon - name);
-    if (n == 0 || (colon != NULL && colon[1] == 0)) {
+    size_t n = strcspn(name, ":");
+    if (n == 0 || (name[n] != 0 && name[n + 1] == 0)) {
         return hcqi_open_log(desc, HCQ_ERROR_INVALID,
                              "name: '%.40s': is not BACKEND or BACKEND:which", name);
     }
-    hcq_driver *driver;
+    snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
     hcq_registry *registry = desc == NULL ? NULL : desc->registry;
-    hcq_result r = hcqi_driver_make(registry, desc, name, n, 0, &driver);
+    hcq_result r = hcqi_driver_make(registry, desc, name, backend, 0, &driver);
     if (r != HCQ_OK) { return r; }
-    r = hcqi_driver_open(driver, colon == NULL ? "" : colon + 1, 0, desc, device, "name", name);
+    r = hcqi_driver_open(driver, "name", name, name + n + (name[n] != 0), 0, desc, device);
     hcq_driver_release(driver);
     return r;
 }
@@ -14476,17 +14466,6 @@ static int hcqi_device_quiet(const hcq_device *dev) {
     return uses == 0;
 }
 
-/* Lets go of the lock meanwhile. */
-static void hcqi_service_end(hcq_device *dev) {
-    hcqi_service_kick(dev);
-    dev->service_stop = 1;
-    hcqi_leave();
-    hcq_sys_thread_join(&dev->service);
-    hcqi_enter();
-    dev->service_started = 0;
-    hcqi_atomic_store32(&dev->service_begun, 0);
-}
-
 /* Waits until nothing uses the device. What cannot get on is cancelled; last ends the
    service thread, during which others may have begun a call: those end, too. */
 static hcq_result hcqi_close_wait(hcq_device *dev) {
@@ -14504,12 +14483,19 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
             }
         }
         hcqi_drain();
-        int quiet = hcqi_device_quiet(dev);
-        if (quiet && !dev->service_started) { break; }
-        if (quiet) {
-            hcqi_service_end(dev);
-        } else if ((left = hcqi_left(deadline)) != 0) {
-            hcqi_event_wait(left < 1000000 ? left : 1000000);
+        if (!hcqi_device_quiet(dev)) {
+            left = hcqi_left(deadline);
+            if (left != 0) { hcqi_event_wait(left < 1000000 ? left : 1000000); }
+        } else if (dev->service_started) {
+            hcqi_service_kick(dev);
+            dev->service_stop = 1;
+            hcqi_leave();
+            hcq_sys_thread_join(&dev->service);
+            hcqi_enter();
+            dev->service_started = 0;
+            hcqi_atomic_store32(&dev->service_begun, 0);
+        } else {
+            break;
         }
     }
     hcqi_watch(-1);
@@ -14538,9 +14524,8 @@ static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
     }
 }
 
-/* Ends all that was made from the device, and returns the blocks that it had. */
-static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
-    hcqi_allocation *gone = NULL;
+/* Ends all that was made from the device. */
+static void hcqi_close_objects(hcq_device *dev) {
     while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         if (hcqi_core.devices[i] != NULL) { hcqi_device_forget(hcqi_core.devices[i], dev); }
@@ -14553,14 +14538,6 @@ static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
         if (ours) { hcqi_program_unref(p); }
     }
     while (dev->table_count != 0) { hcqi_allocation_retire(dev->table[dev->table_count - 1]); }
-    for (int cached = 0; cached < 2; cached++) {
-        hcqi_allocation *a = cached ? dev->cached.head : dev->leaving.head, *next;
-        for (; a != NULL; a = next) {
-            next = a->next;
-            a->next = gone;
-            gone = a;
-        }
-    }
     for (uint32_t i = 0; i < dev->signals.used; i++) {
         void *item = hcqi_slots_at(&dev->signals, i);
         if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
@@ -14574,7 +14551,6 @@ static hcqi_allocation *hcqi_close_objects(hcq_device *dev) {
         n->result = HCQ_ERROR_CANCELLED;
         hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
     }
-    return gone;
 }
 
 /* Takes no more work; waits; frees; and only then, without the lock, closes what is
@@ -14589,8 +14565,7 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
         return hcqi_leave_refusing(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
     }
     if (device->close_runs) {
-        hcqi_refuse(device, HCQ_ERROR_BUSY, "close: runs in another thread");
-        return hcqi_leave_with(HCQ_ERROR_BUSY);
+        return hcqi_leave_refusing(device, HCQ_ERROR_BUSY, "close: runs in another thread");
     }
     device->close_runs = 1;
     device->closing = 1;
@@ -14602,12 +14577,13 @@ HCQI_DEF hcq_result hcq_close(hcq_device *device) {
         device->close_runs = 0;
         return hcqi_leave_with(r);
     }
-    hcqi_allocation *gone = hcqi_close_objects(device);
+    hcqi_close_objects(device);
     hcqi_core.devices[device->slot] = NULL;
     hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
     device->closed_next = hcqi_core.closed;
     hcqi_core.closed = device;
-    hcqi_list_release(device, gone, 1);
+    hcqi_list_release(device, device->leaving.head, 1);
+    hcqi_list_release(device, device->cached.head, 1);
     hcqi_leave();
     hcqi_device_undo(device);
     hcqi_enter();
