@@ -14206,8 +14206,7 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
         lane->base.kind = i < own && first != 0 ? HCQ_COPY : HCQ_COMPUTE;
         lane->base.index = i - first;
         lane->base.imported = i >= own;
-        hcq_result r = dev->backend->lane_open(dev->self, &lane->base);
-        if (r != HCQ_OK) { return r; }
+        HCQI_PASS(dev->backend->lane_open(dev->self, &lane->base));
         dev->lane_count = i + 1;
         if (!hcqi_failures_grow(dev, &lane->failures)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     }
@@ -14253,10 +14252,10 @@ static hcq_result hcqi_device_enlist(hcq_device *dev) {
     dev->serial = ++hcqi_core.serial;
     dev->signals.first = dev->notices.first = hcqi_core.serials[slot];
     dev->next_number = 1;
-    hcq_result r = hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline);
-    if (r == HCQ_OK) { r = hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact); }
+    HCQI_PASS(hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline));
+    hcq_result r = hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact);
     if (r != HCQ_OK) {
-        if (dev->timeline != NULL) { hcqi_signal_close(dev->timeline); }
+        hcqi_signal_close(dev->timeline);
         return r;
     }
     hcqi_core.devices[slot] = dev;
@@ -14316,10 +14315,8 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     hcqi_enter();
     if (r == HCQ_OK) { r = hcqi_device_enlist(dev); }
     hcqi_leave();
-    if (r == HCQ_OK) {
-        *out = dev;
-        return HCQ_OK;
-    }
+    *out = r == HCQ_OK ? dev : NULL;
+    if (r == HCQ_OK) { return r; }
     hcqi_device_undo(dev);
     hcqi_enter();
     hcqi_device_unref(dev);
@@ -14378,9 +14375,9 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     }
     snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
     hcq_registry *registry = desc == NULL ? NULL : desc->registry;
-    hcq_result r = hcqi_driver_make(registry, desc, name, backend, 0, &driver);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_driver_open(driver, "name", name, name + n + (name[n] != 0), 0, desc, device);
+    HCQI_PASS(hcqi_driver_make(registry, desc, name, backend, 0, &driver));
+    const char *which = name + n + (name[n] != 0);
+    hcq_result r = hcqi_driver_open(driver, "name", name, which, 0, desc, device);
     hcq_driver_release(driver);
     return r;
 }
@@ -14412,8 +14409,7 @@ HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
 }
 
 HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
+    HCQI_PASS(hcqi_device_enter(device));
     device->handles++;
     return hcqi_leave_with(HCQ_OK);
 }
