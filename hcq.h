@@ -12528,7 +12528,8 @@ static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *label, 
 
 /* ---- trace ---- */
 
-/* What every event begins with: its type, its lane. A device has its first lane's number. */
+/* What every event begins with: its type, its lane. The number of a device is that
+   of its first lane. */
 static void hcqi_trace_begin(hcqi_text *t, const hcqi_report *r, const char *before,
                              const char *type, uint32_t track) {
     const hcqi_lane *lane = r->tracks[track];
@@ -12791,16 +12792,6 @@ static const char *const hcqi_page[] = {
     "const duration = ns => +(ns / unitOf(ns)[0]).toPrecision(3) + ' ' + unitOf(ns)[1];\n"
     "const group = n => n.toLocaleString('en');\n"
     "const count = (n, one, many) => group(n) + ' ' + (n === 1 ? one : many || one + 's');\n"
-    "const pen = document.createElement('canvas').getContext('2d');\n"
-    "pen.font = '12px ' + getComputedStyle(document.body).fontFamily;\n"
-    "const wide = text => pen.measureText(text).width;\n"
-    "\n"
-    "function fit(text, room) { // as much of it as there is room for, if that says anything\n"
-    "  let n = text.length, part = text;\n"
-    "  const more = room < 30 ? '' : '\\u2026';\n"
-    "  while (n > 3 && wide(part) > room) { part = text.slice(0, --n) + more; }\n"
-    "  return wide(part) > room ? '' : part;\n"
-    "}\n"
     "\n"
     "// ---- what stays: header, legend, lanes\n"
     "\n"
@@ -12889,16 +12880,16 @@ static const char *const hcqi_page[] = {
     "  }\n"
     "}\n"
     "function bar(lane, run) {\n"
-    "  const s = run.span, y = s.y, time = duration(s.time);\n"
+    "  const s = run.span, y = s.y;\n"
     "  const x = Math.max(run.x0, left), room = Math.min(run.x1, right) - x;\n"
     "  const width = Math.max(room > 5 ? room - 1 : room, 1);\n"
     "  svg('rect', lane.bars, { 'class': run.dim ? 'bar dim' : 'bar', x: x.toFixed(2), y,\n"
     "    width: width.toFixed(2), height: BAR, rx: Math.min(4, width / 3).toFixed(1),\n"
     "    fill: names.get(s.name).colour, 'data-span': s.id, 'data-count': run.count }).run = run;\n"
-    "  if (room < 20 || run.dim) { return; }\n"
-    "  svg('text', lane.bars, { 'class': 'label', x: x + 5, y: y + 16 }, fit(s.name, room - 8));\n"
-    "  if (wide(time) * .88 > room - 8) { return; } // its letters are smaller\n"
-    "  svg('text', lane.bars, { 'class': 'label time', x: x + 5, y: y + 29 }, time);\n"
+    "  if (room < 24 || run.dim) { return; }\n"
+    "  const box = svg('svg', lane.bars, { x: x + 5, y, width: room - 8, height: BAR });\n"
+    "  svg('text', box, { 'class': 'label', y: 16 }, s.name); // cut off where the bar ends\n"
+    "  if (room > 62) { svg('text', box, { 'class': 'label time', y: 29 }, duration(s.time)); }\n"
     "}\n"
     "\n"
     "// Bars too narrow to see are drawn together, a few pixels at a time, in the\n"
