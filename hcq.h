@@ -2191,6 +2191,7 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #define HCQI_REPORT_STEP 256           /* events copied before the lock is let go */
 #define HCQI_MAX_VARIABLES 64
 #define HCQI_VALUE_POOLS (HCQI_MAX_VARIABLES / 2 + 1)
+#define HCQI_MAX_VALUES (1 + HCQI_MAX_VARIABLES + HCQ_MAX_INPUTS) /* words of a list */
 #define HCQI_BATCH_WAITS 16            /* native waits of one batch */
 #define HCQI_MAX_VALUE ((uint64_t)INT64_MAX)
 #define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
@@ -2407,12 +2408,11 @@ struct hcq_job {
     uint32_t run_result;               /* atomic, hcq_result: met by an engine */
     uint8_t state, line;               /* hcqi_job_state, hcqi_line */
     uint8_t unordered;
-    uint8_t keeps;                     /* its values are its own, `version` only says what
-                                          it waits for and raises */
     uint8_t stuck;                     /* handed over in part, waits for others */
     uint8_t allocs;                    /* of hcq_alloc_after */
     hcqi_launch *launch;               /* of a graph */
-    uint64_t *values;                  /* KEEPS: devices they name, then the variables */
+    uint64_t *values;                  /* its own list: `version` only says what it waits
+                                          for and raises; NULL: they are in the version */
     uint64_t first_epoch;              /* handed over */
     uint64_t due;                      /* of a host command: the epoch that it follows */
     uint64_t walked;                   /* by the hcqi_core.walks-th hcqi_job_walk */
@@ -2426,7 +2426,18 @@ typedef struct hcqi_segment {
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
 
-typedef struct hcqi_patch { uint32_t index, part, variable; uint64_t maximum; } hcqi_patch;
+/* A part of a command that gets its value from the submission: a variable, or the address
+   of a graph's input. A submission's values are a list of words: devices whose memory they
+   name, by slot, then the values in the order of hcq_queue.numbers. */
+typedef struct hcqi_patch {
+    uint32_t command, part;            /* HCQ_PART_*, HCQI_PART_* */
+    uint32_t next;                     /* of the same command, + 1 */
+    uint16_t value, number;            /* where in the list, and its number */
+    uint64_t extra;                    /* of a variable: its maximum; of an input: added to
+                                          its address */
+} hcqi_patch;
+
+enum { HCQI_PART_DST = 64, HCQI_PART_SRC }; /* of a command that names buffers */
 
 /* One encoded copy of a recording for one device. */
 struct hcqi_version {
@@ -2458,16 +2469,15 @@ struct hcqi_version {
     uint64_t slot_offset;
     uint64_t mark_offset;              /* timestamps of the profile */
     uint32_t marks;
-    hcqi_patch *patches;               /* what was variable when it was recorded */
+    hcqi_patch *patches;               /* what was variable when it was recorded; a graph's
+                                          are the slice's */
     uint32_t patch_count, patch_capacity;
-    uint64_t variable_mask;            /* of the patches */
-    uint64_t variables[HCQI_MAX_VARIABLES];
-    int has_variables;                 /* `variables` are in the packets */
-    uint32_t slice;                    /* of the graph's plan */
-    uint32_t *places;                  /* packet of each command; NULL: its own number */
+    uint64_t *values;                  /* the list that is in the packets, if `has_values` */
+    uint32_t value_count, value_capacity; /* without the word of the devices */
+    int has_values;
+    uint32_t slice;                    /* of the graph's plan; 0: there is none */
+    uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
-    uint64_t inputs[HCQ_MAX_INPUTS];   /* addresses that this device sees */
-    int has_inputs;
     int profiled;                      /* timestamps lie between the commands */
 };
 
@@ -2480,7 +2490,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     char label[32];
-    uint32_t varies;                   /* a variable is part of it ... */
+    uint32_t patches;                  /* last hcq_queue.patches of it + 1 ... */
     uint32_t brought;                  /* ... these arguments, by bit */
     uint64_t reach[2];                 /* copy: bytes of the buffers given as dst and src */
 } hcqi_meta;
@@ -2560,15 +2570,11 @@ typedef struct hcqi_call {
     uint32_t edge_first, edge_count;   /* calls it follows, not reduced */
     uint32_t wait_first, wait_count;
     uint32_t signals, overlap;
+    uint32_t patches;                  /* last hcqi_plan.patches of it + 1 */
     uint32_t mark;                     /* scratch: 1 + the last that follows it */
 } hcqi_call;
 
 typedef struct hcqi_need { uint32_t slice, place; } hcqi_need;
-
-/* An input's address in a packet. */
-typedef struct hcqi_use { uint32_t number, command, part; uint64_t offset; } hcqi_use;
-
-enum { HCQI_PART_DST = 1, HCQI_PART_SRC, HCQI_PART_BLOCK = 256 }; /* + argument */
 
 /* What one lane runs of a graph. */
 typedef struct hcqi_slice {
@@ -2576,7 +2582,7 @@ typedef struct hcqi_slice {
     uint32_t lane;                     /* in dev->lanes */
     uint32_t *calls;
     uint32_t count;
-    uint32_t use_first, use_count;     /* hcqi_plan.uses */
+    uint32_t patch_first, patch_count; /* hcqi_plan.patches */
     uint64_t inputs;                   /* mask */
 } hcqi_slice;
 
@@ -2602,8 +2608,8 @@ typedef struct hcqi_plan {
     uint32_t *clocks;                  /* scratch by call and slice */
     hcqi_need *waits;
     uint32_t wait_count;
-    hcqi_use *uses;
-    uint32_t use_count;
+    hcqi_patch *patches;
+    uint32_t patch_count;
     hcqi_slice slices[HCQI_MAX_SLICES];
     uint32_t slice_count;
     hcqi_cross *cross;                 /* [later * slice_count + earlier] */
@@ -2703,8 +2709,11 @@ struct hcq_queue {
     uint32_t arena_size, arena_capacity;
     hcqi_allocation **names;
     uint32_t name_count, name_capacity;
-    hcqi_patch *patches;
+    hcqi_patch *patches;               /* variables */
     uint32_t patch_count, patch_capacity;
+    uint32_t value_count;
+    uint8_t numbers[HCQI_MAX_VALUES];  /* of each value from 1 on: a variable's, or behind
+                                          HCQI_MAX_VARIABLES an input's */
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count */
     uint32_t newest;                   /* updated last, + 1; the others by hcqi_meta.older */
@@ -2712,7 +2721,6 @@ struct hcq_queue {
     hcqi_version *aside;               /* needed as they are by what is held */
     uint32_t version_count;            /* in both */
     hcq_job *short_head, *short_tail;  /* released, without a version, by ready_next */
-    uint64_t variable_mask;            /* of the patches */
     hcq_device *bound;
     hcqi_graph *graph;                 /* NULL: a plain queue */
     uint32_t pending;                  /* submissions */
@@ -2923,6 +2931,7 @@ static struct hcqi_core {
     uint64_t walks;
     hcqi_message messages[32];
     uint32_t message_count;
+    uint64_t no_values;                /* a list for jobs whose queue has no values */
 } hcqi_core;
 
 #ifdef HCQ_CPU
@@ -5004,7 +5013,7 @@ static void hcqi_job_unlist(hcq_job *job) {
     if (!loose && job->prev == NULL && job->next != NULL) { hcqi_ready_push(job->next); }
     lane->held--;
     lane->dev->held--;
-    if (job->version != NULL && !job->keeps) { job->version->held--; }
+    if (job->version != NULL && job->values == NULL) { job->version->held--; }
 }
 
 /* The running list is ordered by epoch; only a job that failed half-way has an
@@ -5372,7 +5381,7 @@ static int hcqi_job_take(hcq_job *job);
    one may not count on this one. */
 static void hcqi_job_stick(hcq_job *job) {
     hcqi_version *v = job->version;
-    if (v == NULL || job->keeps || job->stuck) { return; }
+    if (v == NULL || job->values != NULL || job->stuck) { return; }
     job->stuck = 1;
     v->stuck++;
     hcqi_queue_feed(v->queue);
@@ -5409,7 +5418,7 @@ static int hcqi_job_step(hcq_job *job) {
         hcqi_job_stick(job);
         return 0;
     }
-    if (job->keeps && !hcqi_job_take(job)) { return 0; }
+    if (job->values != NULL && !hcqi_job_take(job)) { return 0; }
     const hcqi_segment *seg = hcqi_job_segment(job);
     if (seg != NULL && seg->host) {
         hcqi_job_host_due(job);
@@ -6247,18 +6256,29 @@ static int hcqi_part_varies(const hcq_queue *q, const hcq_packet *p, uint32_t pa
     return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
+/* Where values of this number are in a submission's list. */
+static uint16_t hcqi_value_place(hcq_queue *q, uint32_t number) {
+    uint32_t at = 1;
+    while (at <= q->value_count && q->numbers[at] != number) { at++; }
+    q->numbers[at] = (uint8_t)number;
+    if (at > q->value_count) { q->value_count = at; }
+    return (uint16_t)at;
+}
+
 /* A part of a command is variable from now on. What was recorded for a buffer
    that submissions bring need not live. There is room. */
-static void hcqi_patch_add(hcq_queue *q, hcqi_patch patch) {
-    hcqi_meta *m = &q->metas[patch.index];
+static void hcqi_patch_add(hcq_queue *q, uint32_t index, uint32_t part, uint32_t variable,
+                           uint64_t maximum) {
+    hcqi_meta *m = &q->metas[index];
+    hcqi_patch patch = { index, part, m->patches, hcqi_value_place(q, variable),
+                         (uint16_t)variable, maximum };
     q->patches[q->patch_count++] = patch;
-    q->variable_mask |= (uint64_t)1 << patch.variable;
-    m->varies = 1;
-    if (patch.part < HCQ_PART_ARG) { return; }
-    uint32_t arg = patch.part - HCQ_PART_ARG;
+    m->patches = q->patch_count;
+    if (part < HCQ_PART_ARG) { return; }
+    uint32_t arg = part - HCQ_PART_ARG;
     m->brought |= (uint32_t)1 << arg;
-    if (hcqi_arg_is_buffer(q->packets[patch.index].u.exec.program->desc.args[arg])) {
-        hcqi_name_set(q, hcqi_arg_name(q, patch.index, arg), NULL);
+    if (hcqi_arg_is_buffer(q->packets[index].u.exec.program->desc.args[arg])) {
+        hcqi_name_set(q, hcqi_arg_name(q, index, arg), NULL);
     }
 }
 
@@ -6270,7 +6290,7 @@ static int hcqi_command_lacks(const hcq_queue *q, uint32_t i) {
     for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
         uint64_t address;
         uint8_t *at;
-        uint32_t arg = hcqi_name_part(q, i, k, &at) - HCQI_PART_BLOCK;
+        uint32_t arg = hcqi_name_part(q, i, k, &at) - HCQ_PART_ARG;
         memcpy(&address, at, sizeof address);
         if (address == 0 && (q->metas[i].brought >> arg & 1) == 0) { return 1; }
     }
@@ -6291,7 +6311,7 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
         const hcqi_patch *patch = &other->patches[i];
-        if (!hcqi_part_varies(q, &other->packets[patch->index], patch->part)) {
+        if (!hcqi_part_varies(q, &other->packets[patch->command], patch->part)) {
             return "has a buffer as a variable";
         }
     }
@@ -6387,7 +6407,9 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
         o->after += first;
     }
     for (uint32_t n = 0; n < HCQ_MAX_INPUTS; n++) {
-        if (from->declared >> n & 1) { g->inputs[n] = from->inputs[n]; }
+        if ((from->declared >> n & 1) == 0) { continue; }
+        g->inputs[n] = from->inputs[n];
+        hcqi_value_place(q, HCQI_MAX_VARIABLES + n);
     }
     g->declared |= from->declared;
     for (uint32_t i = 0; i < from->empty_count; i++) {
@@ -6426,9 +6448,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         return hcqi_record_oom(queue);
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
-        hcqi_patch patch = other->patches[i];
-        patch.index += first;
-        hcqi_patch_add(queue, patch);
+        const hcqi_patch *patch = &other->patches[i];
+        hcqi_patch_add(queue, first + patch->command, patch->part, patch->number, patch->extra);
     }
     hcqi_queue_changed(queue);
     return (int32_t)first;
@@ -6546,9 +6567,11 @@ static hcq_result hcqi_update_begin(hcq_queue *q, uint32_t index, hcq_command_ki
     return HCQ_OK;
 }
 
-/* Versions find out what they lack from the list of what was updated, the latest first. */
-static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index) {
+/* Versions find out what they lack from the list of what was updated, the latest first.
+   `buffers`: of a graph's command, what orders it may have changed, too. */
+static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index, int buffers) {
     hcqi_meta *m = &q->metas[index];
+    if (buffers && q->graph != NULL) { q->graph->plan.stale = 1; }
     if (q->newest != index + 1) {
         if (m->older != 0) { q->metas[m->older - 1].newer = m->newer; }
         if (m->newer != 0) { q->metas[m->newer - 1].older = m->older; }
@@ -6571,7 +6594,7 @@ static hcq_result hcqi_update_sync(hcq_queue *q, uint32_t index, hcq_command_kin
     HCQI_PASS(hcqi_sync_set(q, p, s, value == HCQ_KEEP ? p->u.sync.value : value));
     hcqi_signal_ref(s);
     hcqi_signal_unref(old);
-    return hcqi_update_end(q, index);
+    return hcqi_update_end(q, index, 0);
 }
 
 HCQI_DEF hcq_result hcq_queue_update_wait(hcq_queue *queue, uint32_t index,
@@ -6596,13 +6619,7 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, cons
         memcpy(p->u.exec.block, &b, sizeof b);
     }
     if (grid != NULL) { memcpy(p->u.exec.grid, grid, sizeof *grid); }
-    return hcqi_update_end(queue, index);
-}
-
-/* A buffer of a graph's command changed: what orders it may have, too. */
-static hcq_result hcqi_update_end_touch(hcq_queue *q, uint32_t index) {
-    if (q->graph != NULL) { q->graph->plan.stale = 1; }
-    return hcqi_update_end(q, index);
+    return hcqi_update_end(queue, index, 0);
 }
 
 HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, const hcq_buffer *dst,
@@ -6618,7 +6635,7 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, cons
     HCQI_PASS(hcqi_copy_set(queue, index, dst, src, size, &to, &from));
     hcqi_name_set(queue, first, to.a);
     hcqi_name_set(queue, first + 1, from.a);
-    return hcqi_update_end_touch(queue, index);
+    return hcqi_update_end(queue, index, 1);
 }
 
 /* What was stated of an argument's bytes is stated of the new ones; 0 = there
@@ -6672,8 +6689,7 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint3
         hcqi_name_set(queue, hcqi_arg_name(queue, index, arg), a);
     }
     memcpy(at, value, size);
-    return buffer && !brought ? hcqi_update_end_touch(queue, index)
-                              : hcqi_update_end(queue, index);
+    return hcqi_update_end(queue, index, buffer && !brought);
 }
 
 static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
@@ -6698,7 +6714,7 @@ HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
                    HCQ_ERROR_INVALID, "payload: byte %u is not updatable", i);
     }
     if (type->payload_size != 0) { memcpy(old, payload, type->payload_size); }
-    return hcqi_update_end(queue, index);
+    return hcqi_update_end(queue, index, 0);
 }
 
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
@@ -6715,8 +6731,7 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
     if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
-    hcqi_patch patch = { index, part, variable, maximum };
-    hcqi_patch_add(queue, patch);
+    hcqi_patch_add(queue, index, part, variable, maximum);
     return hcqi_queue_changed(queue);
 }
 
@@ -6756,6 +6771,7 @@ static void hcqi_version_delete(hcqi_version *v) {
     hcqi_delete(hooks, v->stamps, v->stamp_capacity * sizeof *v->stamps);
     hcqi_delete(hooks, v->places, v->place_capacity * sizeof *v->places);
     hcqi_delete(hooks, v->patches, v->patch_capacity * sizeof *v->patches);
+    hcqi_delete(hooks, v->values, v->value_capacity * sizeof *v->values);
     hcqi_version_unlink(v);
     v->queue->version_count--;
     hcqi_delete(hooks, v, sizeof *v);
@@ -6795,49 +6811,38 @@ static void hcqi_version_let_go(hcqi_version *v) {
     }
 }
 
-static void hcqi_version_release(hcqi_version *v, int kept) {
+/* For lists of values that held submissions with the version's shape keep. */
+static hcqi_pool *hcqi_version_pool(const hcqi_version *v) {
+    return &v->dev->values[v->value_count / 2];
+}
+
+/* A copy of the list, for a job that has but the version's shape; NULL = out of memory. */
+static uint64_t *hcqi_values_keep(const hcqi_version *v, const uint64_t *values) {
+    if (v->value_count == 0) { return &hcqi_core.no_values; }
+    if (!hcqi_pool_reserve(hcqi_version_pool(v), 1)) { return NULL; }
+    uint64_t *kept = HCQI_CAST(uint64_t *, hcqi_pool_get(hcqi_version_pool(v)));
+    for (uint32_t k = 0; k <= v->value_count; k++) { kept[k] = values[k]; }
+    return kept;
+}
+
+static void hcqi_values_drop(const hcqi_version *v, uint64_t *kept) {
+    if (v->value_count != 0) { hcqi_pool_put(hcqi_version_pool(v), kept); }
+}
+
+/* `kept`: of a submission with values of its own; NULL: they are in the version. */
+static void hcqi_version_release(hcqi_version *v, uint64_t *kept) {
     hcq_queue *q = v->queue;
-    if (kept) { v->shapes--; } else { v->uses--; }
+    if (kept != NULL) { hcqi_values_drop(v, kept); }
+    if (kept != NULL) { v->shapes--; } else { v->uses--; }
     hcqi_version_let_go(v);
     if (q->short_head != NULL) { hcqi_queue_feed(q); }
     if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
 }
 
-/* ---- values that held submissions keep ---- */
-
-static uint32_t hcqi_mask_count(uint64_t mask) {
-    uint32_t count = 0;
-    for (; mask != 0; mask &= mask - 1) { count++; }
-    return count;
-}
-
-/* For what is kept of submissions with the version's variables. */
-static hcqi_pool *hcqi_version_pool(const hcqi_version *v) {
-    return &v->dev->values[hcqi_mask_count(v->variable_mask) / 2];
-}
-
-static void hcqi_job_keep(hcq_job *job, const uint64_t *variables, uint64_t foreign) {
-    const hcqi_version *v = job->version;
-    job->keeps = 1;
-    if (v->variable_mask == 0) { return; }
-    uint64_t *to = HCQI_CAST(uint64_t *, hcqi_pool_get(hcqi_version_pool(v)));
-    job->values = to;
-    *to++ = foreign;
-    for (uint32_t n = 0; hcqi_mask_has(v->variable_mask, n); n++) {
-        if (v->variable_mask >> n & 1) { *to++ = variables[n]; }
-    }
-}
-
-static void hcqi_job_forget(hcq_job *job) {
-    job->keeps = 0;
-    if (job->values != NULL) { hcqi_pool_put(hcqi_version_pool(job->version), job->values); }
-    job->values = NULL;
-}
-
 static void hcqi_job_drop_version(hcq_job *job) {
-    int kept = job->keeps;
+    uint64_t *kept = job->values;
     hcqi_job_unstick(job);
-    if (kept) { hcqi_job_forget(job); }
+    job->values = NULL;
     hcqi_version_release(job->version, kept);
 }
 
@@ -6937,10 +6942,7 @@ static hcq_result hcqi_version_translate(hcqi_version *v, uint32_t name, uint64_
     if (hcqi_is_placeholder(*address) && q->graph != NULL) {
         uint32_t n = hcqi_placeholder_number(*address);
         uint64_t offset = hcqi_placeholder_offset(*address);
-        if (n < HCQ_MAX_INPUTS) { /* its first value comes with hcqi_version_inputs */
-            if (v->has_inputs) { *address = v->inputs[n] + offset; }
-            return HCQ_OK;
-        }
+        if (n < HCQ_MAX_INPUTS) { return HCQ_OK; } /* launches bring it */
         a = q->graph->empties[n - HCQ_MAX_INPUTS].a;
         *address = q->graph->empties[n - HCQ_MAX_INPUTS].buffer.address + offset;
     }
@@ -6986,7 +6988,7 @@ static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_m
 /* Was it updated before, or does a submission bring parts of it? */
 static int hcqi_packet_changes(const hcq_packet *p, const hcqi_meta *m) {
     int copy = p->kind == HCQ_COMMAND_COPY;
-    return m->stamp != 0 || m->varies || (copy && (hcqi_is_placeholder(p->u.copy.dst) ||
+    return m->stamp != 0 || m->patches != 0 || (copy && (hcqi_is_placeholder(p->u.copy.dst) ||
                                                    hcqi_is_placeholder(p->u.copy.src)));
 }
 
@@ -7029,16 +7031,13 @@ static void hcqi_version_stamps(hcqi_version *v) {
     }
 }
 
-/* Are the packets not simply the commands? */
-static int hcqi_version_maps(const hcqi_version *v) {
-    return v->queue->graph != NULL || v->profiled;
-}
-
 static hcq_result hcqi_version_storage(hcqi_version *v, uint64_t packets, uint64_t bytes) {
-    hcq_queue *q = v->queue;
-    int maps = hcqi_version_maps(v);
-    if (!HCQI_GROW(&q->dev->hooks, v->packets, v->capacity, packets) ||
-        (maps && !HCQI_GROW(&q->dev->hooks, v->places, v->place_capacity, q->count))) {
+    const hcq_queue *q = v->queue;
+    const hcq_memory_hooks *hooks = &q->dev->hooks;
+    if (!HCQI_GROW(hooks, v->packets, v->capacity, packets) ||
+        !HCQI_GROW(hooks, v->places, v->place_capacity, q->count) ||
+        !HCQI_GROW(hooks, v->patches, v->patch_capacity, q->graph == NULL ? q->patch_count : 0) ||
+        !HCQI_GROW(hooks, v->values, v->value_capacity, q->value_count + (uint64_t)1)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     if (bytes <= v->memory_size) { return HCQ_OK; }
@@ -7085,7 +7084,7 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t i) {
     if (timed && !served) { hcqi_version_mark(v, i); }
     hcq_result r = hcqi_version_packet(v, v->count, i);
     if (r != HCQ_OK) { return r; }
-    if (hcqi_version_maps(v)) { v->places[i] = v->count; }
+    v->places[i] = v->count;
     hcq_packet *made = &v->packets[v->count++];
     hcqi_packet_ref(made);
     if (served && v->profiled) { /* the service thread takes the times */
@@ -7140,9 +7139,7 @@ static hcq_result hcqi_version_fill(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     hcq_result r = HCQ_OK;
     v->marks = 0;
-    if (hcqi_version_maps(v) && q->count != 0) {
-        memset(v->places, 0xff, q->count * sizeof *v->places);
-    }
+    if (q->count != 0) { memset(v->places, 0xff, q->count * sizeof *v->places); }
     if (q->graph == NULL) {
         for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_version_emit(v, i); }
         return r;
@@ -7211,17 +7208,10 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
 static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_queue *q = v->queue;
     uint32_t commands;
-    if (!HCQI_GROW(&q->dev->hooks, v->patches, v->patch_capacity, q->patch_count)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
     hcqi_version_drop_packets(v);
-    for (uint32_t i = 0; i < q->patch_count; i++) { v->patches[i] = q->patches[i]; }
-    v->patch_count = q->patch_count;
-    v->variable_mask = q->variable_mask;
     v->generation = 0;
     v->foreign = 0;
-    v->has_variables = 0;
-    v->has_inputs = 0;
+    v->has_values = 0;
     v->named_frees = 0;
     v->profiled = hcqi_profile_on(v->dev);
     uint64_t packets = hcqi_version_bound(v, &commands);
@@ -7231,6 +7221,9 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     hcq_result r = hcqi_version_storage(v, packets, v->mark_offset + 8 * marks);
     if (r == HCQ_OK) { r = hcqi_version_fill(v); }
     if (r != HCQ_OK) { return r; }
+    v->value_count = q->value_count;
+    v->patch_count = q->graph == NULL ? q->patch_count : 0;
+    for (uint32_t i = 0; i < v->patch_count; i++) { v->patches[i] = q->patches[i]; }
     if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_version_stamps(v);
     v->recording.packets = v->packets;
@@ -7247,195 +7240,122 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     return HCQ_OK;
 }
 
-static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t i) {
+/* Builds the version, unless it has the commands and timestamps that it should have. */
+static hcq_result hcqi_version_prepare(hcqi_version *v) {
+    const hcq_queue *q = v->queue;
+    v->recording.bound = q->graph != NULL ? q->bound != NULL || v->dev->caps.edges
+                                          : q->bound == v->dev;
+    int built = v->generation == q->generation && v->profiled == hcqi_profile_on(v->dev);
+    return built ? HCQ_OK : hcqi_version_build(v);
+}
+
+/* The backend may have encoded what the packet was. */
+static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
     v->dev->packets_patched++;
     if (v->dev->backend->patch == NULL) { return HCQ_OK; }
-    return v->dev->backend->patch(v->dev->self, &v->recording, i);
+    return v->dev->backend->patch(v->dev->self, &v->recording, at);
 }
 
-/* The packet of a command; HCQI_NONE: it is not in this version. */
-static uint32_t hcqi_version_place(const hcqi_version *v, uint32_t command) {
-    return hcqi_version_maps(v) ? v->places[command] : command;
-}
-
-static hcq_result hcqi_version_update(hcqi_version *v, uint32_t i) {
-    uint32_t at = hcqi_version_place(v, i);
-    if (at == HCQI_NONE) { return HCQ_OK; }
-    hcq_packet old = v->packets[at];
-    hcq_result r = hcqi_version_packet(v, at, i);
-    if (r != HCQ_OK) {
-        v->packets[at] = old;
-        return r;
-    }
-    hcqi_packet_ref(&v->packets[at]);
-    hcqi_packet_unref(&old);
-    if (old.kind == HCQ_COMMAND_TIMESTAMP) {
-        v->packets[at].u.sync.slot = old.u.sync.slot;
-        v->packets[at].u.sync.value = old.u.sync.value;
-    }
-    if (old.kind == HCQ_COMMAND_WAIT || old.kind == HCQ_COMMAND_SIGNAL) { return HCQ_OK; }
-    return hcqi_version_patched(v, at);
-}
-
-/* Writes what was updated since this version was last current. */
-static hcq_result hcqi_version_catch_up(hcqi_version *v) {
-    hcq_queue *q = v->queue;
-    hcq_result r = HCQ_OK;
-    v->has_variables = 0; /* the recording's own values are back */
-    for (uint32_t at = q->newest; r == HCQ_OK && at != 0; at = q->metas[at - 1].older) {
-        if (q->metas[at - 1].stamp <= v->applied) { break; }
-        r = hcqi_version_update(v, at - 1);
-    }
-    if (r != HCQ_OK) {
-        v->generation = 0;
-        return r;
-    }
-    v->applied = q->updates;
-    return HCQ_OK;
-}
-
-static void hcqi_variable_write(hcqi_version *v, const hcqi_patch *patch, uint32_t at,
-                                uint64_t value) {
+static void hcqi_version_write(hcqi_version *v, const hcqi_patch *patch, uint32_t at,
+                               uint64_t value) {
     hcq_packet *p = &v->packets[at];
-    if (patch->part <= HCQ_PART_GRID_Z) {
+    if (patch->number >= HCQI_MAX_VARIABLES) { value += patch->extra; }
+    if (patch->part >= HCQ_PART_ARG) {
+        const hcq_program_info *info = &p->u.exec.program->info;
+        uint32_t arg = patch->part - HCQ_PART_ARG, low = (uint32_t)value;
+        uint8_t *block = hcqi_version_host(v, (uint32_t)(p->u.exec.args - v->memory.address));
+        if (info->sizes[arg] == 8) {
+            memcpy(block + info->offsets[arg], &value, 8);
+        } else {
+            memcpy(block + info->offsets[arg], &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
+        }
+    } else if (patch->part <= HCQ_PART_GRID_Z) {
         p->u.exec.grid[patch->part - HCQ_PART_GRID_X] = (uint32_t)value;
     } else if (patch->part == HCQ_PART_VALUE) {
         p->u.fill.value = hcqi_low_bytes(value, p->value_size);
     } else if (patch->part == HCQ_PART_SIZE) {
         p->u.copy.size = value; /* the same place as fill's */
+    } else if (patch->part == HCQI_PART_DST) {
+        p->u.copy.dst = value; /* the same place as fill's and write's */
     } else {
-        const hcq_program_info *info = &p->u.exec.program->info;
-        uint32_t arg = patch->part - HCQ_PART_ARG;
-        uint32_t place = (uint32_t)(p->u.exec.args - v->memory.address) + info->offsets[arg];
-        uint32_t low = (uint32_t)value;
-        if (info->sizes[arg] == 8) {
-            memcpy(hcqi_version_host(v, place), &value, 8);
-        } else {
-            memcpy(hcqi_version_host(v, place), &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
-        }
+        p->u.copy.src = value;
     }
 }
 
-/* What a submission brings along: variables by number, and for a graph the
-   addresses of its inputs as the version's device sees them. */
-typedef struct hcqi_values {
-    const uint64_t *variables;
-    const uint64_t *inputs;
-    uint64_t foreign;                  /* devices that the variables' buffers belong to */
-} hcqi_values;
+static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
+    uint32_t k = v->value_count;
+    while (k != 0 && v->has_values && v->values[k] == values[k]) { k--; }
+    return k == 0;
+}
 
-/* Writes the submission's values into the version, those that differ. */
-static hcq_result hcqi_version_variables(hcqi_version *v, const hcqi_values *values) {
-    const uint64_t *variables = values->variables;
-    int had = v->has_variables;
-    v->has_variables = 0; /* until all are written */
-    v->foreign |= values->foreign;
-    for (uint32_t i = 0; i < v->patch_count; i++) {
-        const hcqi_patch *patch = &v->patches[i];
-        uint64_t value = variables[patch->variable];
-        uint32_t at = hcqi_version_place(v, patch->index);
-        if (at == HCQI_NONE || (had && v->variables[patch->variable] == value)) { continue; }
-        hcqi_variable_write(v, patch, at, value);
-        hcq_result r = hcqi_version_patched(v, at);
+/* Writes the values that the version has not. */
+static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) {
+    const hcqi_plan *plan = v->queue->graph == NULL ? NULL : &v->queue->graph->plan;
+    const hcqi_slice *slice = plan == NULL ? NULL : &plan->slices[v->slice];
+    const hcqi_patch *patch = plan == NULL ? v->patches : plan->patches + slice->patch_first;
+    const hcqi_patch *end = patch + (plan == NULL ? v->patch_count : slice->patch_count);
+    int had = v->has_values;
+    if (hcqi_version_has(v, values)) { return HCQ_OK; }
+    v->has_values = 0; /* until all are written */
+    v->foreign |= values[0];
+    for (; patch != end; patch++) {
+        uint64_t value = values[patch->value];
+        if (had && v->values[patch->value] == value) { continue; }
+        hcqi_version_write(v, patch, v->places[patch->command], value);
+        hcq_result r = hcqi_version_patched(v, v->places[patch->command]);
         if (r != HCQ_OK) { return r; }
     }
-    for (uint32_t n = 0; hcqi_mask_has(v->variable_mask, n); n++) {
-        if (v->variable_mask >> n & 1) { v->variables[n] = variables[n]; }
-    }
-    v->has_variables = 1;
+    for (uint32_t k = 1; k <= v->value_count; k++) { v->values[k] = values[k]; }
+    v->has_values = 1;
     return HCQ_OK;
 }
 
-static void hcqi_use_write(hcqi_version *v, const hcqi_use *use, uint32_t at, uint64_t address) {
-    hcq_packet *p = &v->packets[at];
-    if (use->part == HCQI_PART_DST) {
-        p->u.copy.dst = address; /* the same place as fill's and write's */
-    } else if (use->part == HCQI_PART_SRC) {
-        p->u.copy.src = address;
-    } else {
-        uint32_t arg = use->part - HCQI_PART_BLOCK;
-        uint32_t place = v->queue->metas[use->command].arena;
-        memcpy(hcqi_version_host(v, place + p->u.exec.program->info.offsets[arg]), &address, 8);
-    }
-}
-
-/* The same for the addresses of inputs. */
-static hcq_result hcqi_version_inputs(hcqi_version *v, const uint64_t *inputs) {
-    const hcqi_plan *plan = &v->queue->graph->plan;
-    const hcqi_slice *slice = &plan->slices[v->slice];
-    int had = v->has_inputs;
-    v->has_inputs = 0;
-    for (uint32_t i = 0; i < slice->use_count; i++) {
-        const hcqi_use *use = &plan->uses[slice->use_first + i];
-        if (had && v->inputs[use->number] == inputs[use->number]) { continue; }
-        uint32_t at = v->places[use->command];
-        hcqi_use_write(v, use, at, inputs[use->number] + use->offset);
-        hcq_result r = hcqi_version_patched(v, at);
-        if (r != HCQ_OK) { return r; }
-    }
-    for (uint32_t n = 0; hcqi_mask_has(slice->inputs, n); n++) {
-        if ((slice->inputs >> n & 1) == 0) { continue; }
-        const hcq_device *owner = v->queue->graph->inputs[n].dev;
-        v->inputs[n] = inputs[n];
-        if (owner != v->dev) { v->foreign |= (uint64_t)1 << owner->slot; }
-    }
-    v->has_inputs = 1;
-    return HCQ_OK;
-}
-
-/* A state of a recording; an update or a profile that begins makes the next one.
-   Only of the last one, `now`, versions can be made. */
-typedef struct hcqi_edition { uint64_t generation, applied; int profiled, now; } hcqi_edition;
-
-static int hcqi_version_is(const hcqi_version *v, const hcqi_edition *e) {
-    return v->generation == e->generation && v->applied == e->applied &&
-           v->profiled == e->profiled;
-}
-
-static hcqi_edition hcqi_edition_now(const hcq_queue *q, const hcq_device *dev) {
-    hcqi_edition e = { q->generation, q->updates, hcqi_profile_on(dev), 1 };
-    return e;
-}
-
-static hcqi_edition hcqi_edition_of(const hcqi_version *v) {
-    hcqi_edition e = hcqi_edition_now(v->queue, v->dev);
-    if (hcqi_version_is(v, &e)) { return e; }
-    e.generation = v->generation;
-    e.applied = v->applied;
-    e.profiled = v->profiled;
-    e.now = 0;
-    return e;
-}
-
-static int hcqi_version_has(const hcqi_version *v, const hcqi_values *values) {
-    uint64_t inputs = v->queue->graph == NULL ? 0 : v->queue->graph->plan.slices[v->slice].inputs;
-    if (v->variable_mask != 0 && !v->has_variables) { return 0; }
-    for (uint64_t left = v->variable_mask, n = 0; left != 0; left >>= 1, n++) {
-        if ((left & 1) != 0 && v->variables[n] != values->variables[n]) { return 0; }
-    }
-    if (inputs != 0 && !v->has_inputs) { return 0; }
-    for (uint32_t n = 0; inputs != 0; inputs >>= 1, n++) {
-        if ((inputs & 1) != 0 && v->inputs[n] != values->inputs[n]) { return 0; }
-    }
-    return 1;
-}
-
-/* Makes an idle version what the recording says now, but for what varies. */
-static hcq_result hcqi_version_refresh(hcqi_version *v) {
+/* Makes the packet of a command, if the version has one, what the recording says now, and
+   writes its values over it. */
+static hcq_result hcqi_version_update(hcqi_version *v, uint32_t command, const uint64_t *values) {
     const hcq_queue *q = v->queue;
-    if (v->generation != q->generation || v->profiled != hcqi_profile_on(v->dev)) {
-        return hcqi_version_build(v);
+    uint32_t at = v->places[command], k;
+    if (at == HCQI_NONE) { return HCQ_OK; }
+    hcq_packet *p = &v->packets[at], old = *p;
+    hcq_result r = hcqi_version_packet(v, at, command);
+    hcqi_packet_ref(p);
+    hcqi_packet_unref(&old);
+    if (r != HCQ_OK || p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_SIGNAL) { return r; }
+    if (p->kind == HCQ_COMMAND_TIMESTAMP) {
+        p->u.sync.slot = old.u.sync.slot;
+        p->u.sync.value = old.u.sync.value;
     }
-    return v->applied != q->updates ? hcqi_version_catch_up(v) : HCQ_OK;
+    const hcqi_patch *list = q->graph == NULL ? v->patches : q->graph->plan.patches;
+    k = q->graph == NULL ? q->metas[command].patches : q->graph->plan.calls[command].patches;
+    for (; values != NULL && k != 0; k = list[k - 1].next) {
+        hcqi_version_write(v, &list[k - 1], at, values[list[k - 1].value]);
+    }
+    return hcqi_version_patched(v, at);
 }
 
-static hcq_result hcqi_version_fill_in(hcqi_version *v, const hcqi_values *values) {
-    hcq_result r = HCQ_OK;
-    if (v->queue->graph != NULL && v->queue->graph->plan.slices[v->slice].inputs != 0) {
-        r = hcqi_version_inputs(v, values->inputs);
+/* Writes the values, NULL: they come later, and what was updated since the version was
+   last current. */
+static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values) {
+    const hcq_queue *q = v->queue;
+    const hcqi_meta *m = q->metas;
+    hcq_result r = values == NULL ? HCQ_OK : hcqi_version_fill_in(v, values);
+    if (values == NULL && v->applied < q->updates) { v->has_values = 0; }
+    for (uint32_t i = q->newest; r == HCQ_OK && i != 0; i = m[i - 1].older) {
+        if (m[i - 1].stamp <= v->applied) { break; }
+        r = hcqi_version_update(v, i - 1, values);
     }
-    if (r == HCQ_OK && v->patch_count != 0) { r = hcqi_version_variables(v, values); }
+    v->applied = q->updates;
+    if (r != HCQ_OK) { v->generation = 0; }
     return r;
+}
+
+/* ---- choosing one ---- */
+
+/* Does it say what the recording says now? An update, or a profile that begins or ends,
+   makes the next state of it, and only of that one versions can be made. */
+static int hcqi_version_is_now(const hcqi_version *v) {
+    return v->generation == v->queue->generation && v->applied == v->queue->updates &&
+           v->profiled == hcqi_profile_on(v->dev);
 }
 
 static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev, uint32_t slice) {
@@ -7453,7 +7373,7 @@ typedef struct hcqi_choice {
     hcqi_version *version;             /* use this one, or ... */
     int current;                       /* it needs no work */
     hcqi_version *busy;                /* ... wait until this one is done */
-    hcqi_version *shape;               /* of the edition, in use or not */
+    hcqi_version *shape;               /* of the state asked for, in use or not */
     int moves;                         /* some user of one that would do gets on */
     uint32_t count;                    /* versions for this device */
 } hcqi_choice;
@@ -7465,33 +7385,38 @@ static uint32_t hcqi_version_counts(const hcqi_version *v) {
 }
 
 /* The version that needs the least work: current, else idle, else running. One
-   with timestamps is not shared: they are read when its run is over. */
+   with timestamps is not shared: they are read when its run is over. `shape`: of its
+   state of the recording; NULL: as that is now. */
 static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
-                                const hcqi_edition *e, const hcqi_values *values,
+                                const hcqi_version *shape, const uint64_t *values,
                                 hcqi_choice *c) {
-    int best = 0;
+    int best = 0, now = shape == NULL || hcqi_version_is_now(shape);
+    uint64_t generation = now ? q->generation : shape->generation;
+    uint64_t applied = now ? q->updates : shape->applied;
+    int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
     memset(c, 0, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
         next = v->next;
         if (v->dev != dev || v->slice != slice) { continue; }
-        int same = hcqi_version_is(v, e);
+        int same = v->generation == generation && v->applied == applied &&
+                   v->profiled == profiled;
         if (same) { c->shape = v; }
         if (same && (!v->profiled || v->uses == 0) && hcqi_version_has(v, values)) {
             c->version = v;
             c->current = 1;
             return;
         }
-        if (e->now && !same && q->graph == NULL && v->held + v->shapes != 0) {
+        if (now && !same && q->graph == NULL && v->held + v->shapes != 0) {
             hcqi_version_unlink(v); /* of no use for anybody else: looked at once */
             hcqi_version_link(v, 1);
             continue;
         }
         c->count += hcqi_version_counts(v);
-        if (v->uses == 0 && (same || (e->now && v->shapes == 0))) {
-            int rank = same ? 3 : v->generation == e->generation ? 2 : 1;
+        if (v->uses == 0 && (same || (now && v->shapes == 0))) {
+            int rank = same ? 3 : v->generation == generation ? 2 : 1;
             if (rank > best) { c->version = v; }
             if (rank > best) { best = rank; }
-        } else if (v->uses != 0 && (same || e->now)) {
+        } else if (v->uses != 0 && (same || now)) {
             if (v->held == 0) { c->busy = v; }
             c->moves |= v->uses > v->stuck;
         }
@@ -7501,35 +7426,36 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
 /* ---- a version for what was held ---- */
 
 /* A version for values that were kept; HCQ_NOT_READY: one that is in use will do.
-   What was recorded then may be recorded no more: only versions of that edition
-   know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const hcqi_values *values,
+   What was recorded then may be recorded no more: only versions of that state know it. */
+static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
                                     hcqi_version **out) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
-    hcqi_edition e = hcqi_edition_of(shape);
+    hcq_result r = HCQ_OK;
     hcqi_choice c;
-    hcqi_version_choose(q, dev, shape->slice, &e, values, &c);
-    int moves = c.moves || shape->uses > shape->stuck;
+    hcqi_version_choose(q, dev, shape->slice, shape, values, &c);
+    int now = hcqi_version_is_now(shape), moves = c.moves || shape->uses > shape->stuck;
     *out = c.version;
     if (c.current) { return HCQ_OK; }
     if (shape->uses == 0) { *out = shape; }
     if (*out == NULL) {
         uint32_t most = q->bound == dev ? dev->desc.slots : 8 * dev->desc.slots;
-        if (moves && (!e.now || c.count >= most)) { return HCQ_NOT_READY; }
-        if (!e.now) {
+        if (moves && (!now || c.count >= most)) { return HCQ_NOT_READY; }
+        if (!now) {
             return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
                                "queue '%s': every version that could run a submission which was "
                                "held waits for others", q->label);
         }
         *out = hcqi_version_new(q, dev, shape->slice);
     }
-    hcq_result r = *out == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
-    if (r == HCQ_OK && *out != shape && e.now) {
-        (*out)->recording.bound = q->bound == dev;
-        r = hcqi_version_refresh(*out);
+    if (*out == NULL) {
+        r = HCQ_ERROR_OUT_OF_MEMORY;
+    } else if (now) {
+        r = hcqi_version_prepare(*out);
+        if (r == HCQ_OK) { r = hcqi_version_catch_up(*out, values); }
+    } else {
+        r = hcqi_version_fill_in(*out, values);
     }
-    if (r == HCQ_OK) { r = hcqi_version_fill_in(*out, values); }
     return r == HCQ_ERROR_OUT_OF_MEMORY && moves ? HCQ_NOT_READY : r;
 }
 
@@ -7549,13 +7475,7 @@ static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
 /* What was held may go: its values go into a version. 0 = it waits for one, or failed. */
 static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
-    uint64_t variables[HCQI_MAX_VARIABLES];
-    const uint64_t *kept = job->values;
-    hcqi_values values = { variables, NULL, kept == NULL ? 0 : *kept++ };
-    for (uint32_t n = 0; hcqi_mask_has(shape->variable_mask, n); n++) {
-        if (shape->variable_mask >> n & 1) { variables[n] = *kept++; }
-    }
-    hcq_result r = hcqi_version_find(shape, &values, &v);
+    hcq_result r = hcqi_version_find(shape, job->values, &v);
     if (r == HCQ_NOT_READY) {
         hcqi_queue_starve(job);
         return 0;
@@ -7566,7 +7486,8 @@ static int hcqi_job_take(hcq_job *job) {
         hcqi_job_fail(job, r);
         return 0;
     }
-    hcqi_job_forget(job);
+    hcqi_values_drop(shape, job->values);
+    job->values = NULL;
     job->version = v;
     v->uses++;
     v->held++;
@@ -7610,54 +7531,60 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
 
 /* A buffer argument that a variable brings: what `dev` sees at this address. */
 static hcq_result hcqi_variable_buffer(const hcq_queue *q, const hcqi_patch *patch,
-                                       const hcq_packet *p, hcq_device *dev, uint64_t address,
-                                       uint64_t *foreign) {
+                                       hcq_device *dev, uint64_t address, uint64_t *foreign) {
     hcq_result why = HCQ_OK;
-    uint32_t arg = patch->part - HCQ_PART_ARG;
-    if (patch->part < HCQ_PART_ARG || !hcqi_arg_is_buffer(p->u.exec.program->desc.args[arg])) {
-        return HCQ_OK;
-    }
     hcqi_allocation *a = hcqi_address_find(dev, address, &why);
     if (a != NULL && a->dev != dev) { *foreign |= (uint64_t)1 << a->dev->slot; }
     if (a != NULL && hcqi_allocation_map(dev, a, address, &why) == address) { return HCQ_OK; }
     char text[128];
     return hcqi_refuse(dev, why == HCQ_OK ? HCQ_ERROR_FOREIGN : why,
-                       "variables: number %u, of queue '%s' command %u, %s", patch->variable,
-                       q->label, patch->index, hcqi_address_bad(dev, address, text, sizeof text));
+                       "variables: number %u, of queue '%s' command %u, %s", patch->number,
+                       q->label, patch->command,
+                       hcqi_address_bad(dev, address, text, sizeof text));
 }
 
-/* A variable outside of what was promised when it was recorded; else values.foreign. */
+/* A variable's value for an argument, a grid or a size; any other does. */
+static hcq_result hcqi_variable_check(const hcq_queue *q, const hcqi_patch *patch,
+                                      hcq_device *dev, uint64_t value, uint64_t *foreign) {
+    const hcq_packet *p = &q->packets[patch->command];
+    if (patch->part >= HCQ_PART_ARG) {
+        const hcq_program *program = p->u.exec.program;
+        if (hcqi_arg_is_buffer(program->desc.args[patch->part - HCQ_PART_ARG])) {
+            return hcqi_variable_buffer(q, patch, dev, value, foreign);
+        }
+        if (q->graph == NULL || hcqi_placeholder_find(q, value) == NULL) { return HCQ_OK; }
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u %s", patch->number,
+                           hcqi_hides_text);
+    }
+    int size = patch->part == HCQ_PART_SIZE;
+    uint64_t most = size ? p->u.copy.size : patch->extra; /* fill's is at the same place */
+    uint64_t step = size && p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+    if (patch->part == HCQ_PART_VALUE) { return HCQ_OK; }
+    if (value <= most && !(size && (value == 0 || value % step != 0))) { return HCQ_OK; }
+    return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                       "variables: number %u, of queue '%s' command %u, is %llu, from "
+                       "%llu to %llu in steps of %llu", patch->number, q->label, patch->command,
+                       (unsigned long long)value, (unsigned long long)(size ? step : 0),
+                       (unsigned long long)most, (unsigned long long)step);
+}
+
+/* The list of values that the submission brings, if its variables are within what was
+   promised when they were recorded. */
 static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
-                                       const uint64_t *variables, uint32_t count,
-                                       uint64_t *foreign) {
-    *foreign = 0;
+                                       const hcq_submission *sub, uint64_t *values) {
+    const uint64_t *variables = sub->variables;
+    uint32_t count = variables == NULL ? 0 : sub->variable_count;
+    values[0] = 0;
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
-        if (variables == NULL || patch->variable >= count) {
+        if (patch->number >= count) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
                                "variables: number %u, of queue '%s' command %u, is missing",
-                               patch->variable, q->label, patch->index);
+                               patch->number, q->label, patch->command);
         }
-        uint64_t value = variables[patch->variable];
-        const hcq_packet *p = &q->packets[patch->index];
-        hcq_result r = hcqi_variable_buffer(q, patch, p, dev, value, foreign);
+        values[patch->value] = variables[patch->number];
+        hcq_result r = hcqi_variable_check(q, patch, dev, values[patch->value], &values[0]);
         if (r != HCQ_OK) { return r; }
-        if (patch->part >= HCQ_PART_ARG && hcqi_placeholder_find(q, value) != NULL) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u %s",
-                               patch->variable, hcqi_hides_text);
-        }
-        int size = patch->part == HCQ_PART_SIZE;
-        uint64_t most = size ? p->u.copy.size : patch->maximum; /* fill's is at the same place */
-        uint64_t step = size && p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
-        if ((size && (value == 0 || value % step != 0)) ||
-            ((size || patch->part <= HCQ_PART_GRID_Z) && value > most)) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "variables: number %u, of queue '%s' command %u, is %llu, from "
-                               "%llu to %llu in steps of %llu", patch->variable, q->label,
-                               patch->index, (unsigned long long)value,
-                               (unsigned long long)(size ? step : 0), (unsigned long long)most,
-                               (unsigned long long)step);
-        }
     }
     return HCQ_OK;
 }
@@ -7716,7 +7643,7 @@ typedef struct hcqi_ask {
     hcq_queue *queue;
     hcq_device *dev;
     uint32_t slice;
-    hcqi_values values;
+    const uint64_t *values;
     uint64_t deadline;                 /* 0: the device's, from when it waits: the clock is only
                                           for those */
     const hcqi_lane *behind;           /* it is ordered there; NULL: nowhere */
@@ -7748,40 +7675,38 @@ static hcq_result hcqi_version_room(hcqi_ask *a, hcqi_choice *c, int *full) {
             }
             if (r < 0 || r == HCQ_TIMEOUT) { return r; }
         }
-        hcqi_edition now = hcqi_edition_now(q, dev);
-        hcqi_version_choose(q, dev, a->slice, &now, &a->values, c);
+        hcqi_version_choose(q, dev, a->slice, NULL, a->values, c);
     }
     return HCQ_OK;
 }
 
 /* Finds or makes a version that is current, for one job; `kept`: that may be
-   held, and so only looks like it until it is released. */
-static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out, uint32_t *kept) {
+   held, and so only looks like it until it is released, with these values. */
+static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out,
+                                                uint64_t **kept) {
     hcq_queue *q = a->queue;
     hcqi_choice c;
     hcq_result r = HCQ_OK;
-    hcqi_edition now = hcqi_edition_now(q, a->dev);
     int full = 0;
-    hcqi_version_choose(q, a->dev, a->slice, &now, &a->values, &c);
+    hcqi_version_choose(q, a->dev, a->slice, NULL, a->values, &c);
     if (c.version == NULL) { r = hcqi_version_room(a, &c, &full); }
     if (r != HCQ_OK) { return r; }
     hcqi_version *v = c.version;
     if (v == NULL && a->keeps && full) { v = c.shape; }
     if (v == NULL) { v = hcqi_version_new(q, a->dev, a->slice); }
     if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    if (v->uses == 0 && !c.current) {
-        v->recording.bound = q->graph != NULL ? q->bound != NULL || a->dev->caps.edges
-                                              : q->bound == a->dev;
-        r = hcqi_version_refresh(v);
-    }
-    int behind = a->behind != NULL && a->behind->held_head != NULL;
     int taken = v->uses != 0 && !c.current;
-    *kept = (uint32_t)(a->keeps && (a->waits || v->wait_count != 0 || taken || behind));
-    if (r == HCQ_OK && !*kept && !c.current) { r = hcqi_version_fill_in(v, &a->values); }
+    if (!taken && !c.current) { r = hcqi_version_prepare(v); }
     if (r != HCQ_OK) { return r; }
-    v->shapes += *kept;
-    v->uses += 1 - *kept;
-    v->held += 1 - *kept;
+    int behind = a->behind != NULL && a->behind->held_head != NULL;
+    int keeps = a->keeps && (a->waits || v->wait_count != 0 || taken || behind);
+    if (!taken && !c.current) { r = hcqi_version_catch_up(v, keeps ? NULL : a->values); }
+    *kept = keeps && r == HCQ_OK ? hcqi_values_keep(v, a->values) : NULL;
+    if (r == HCQ_OK && keeps && *kept == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    if (r != HCQ_OK) { return r; }
+    v->shapes += (uint32_t)keeps;
+    v->uses += (uint32_t)!keeps;
+    v->held += (uint32_t)!keeps;
     q->pending++;
     *out = v;
     return HCQ_OK;
@@ -7870,8 +7795,7 @@ typedef struct hcqi_submit {
     hcqi_version *versions[HCQI_BATCH_WAITS];
     hcqi_lane *lanes[HCQI_BATCH_WAITS];
     uint32_t count;                    /* versions acquired */
-    uint32_t kept;                     /* by bit: only for their shape */
-    uint64_t foreign[HCQI_BATCH_WAITS]; /* of the values for them */
+    uint64_t *kept[HCQI_BATCH_WAITS];  /* values, of a version only for its shape; NULL */
     hcqi_lane *final_lane;             /* of a submission without queues [chosen] */
     hcqi_allocation *frees;            /* hcq_free_after */
     uint8_t allocs;                    /* hcq_alloc_after */
@@ -7936,26 +7860,24 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
         return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
                            q->label);
     }
-    uint64_t *foreign = &s->foreign[s->count];
-    r = hcqi_variables_check(q, s->dev, s->sub->variables, s->sub->variable_count, foreign);
+    uint64_t values[HCQI_MAX_VALUES];
+    r = hcqi_variables_check(q, s->dev, s->sub, values);
     if (r != HCQ_OK) { return r; }
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
     if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
     if (lane->running >= lane->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
-    uint32_t kept = 0;
     if (r == HCQ_OK) {
         /* Where nothing varies all share a version anyway. */
-        int keeps = q->variable_mask != 0 || hcqi_profile_on(s->dev);
-        hcqi_ask ask = { q, s->dev, 0, { s->sub->variables, NULL, *foreign }, s->deadline,
+        int keeps = q->value_count != 0 || hcqi_profile_on(s->dev);
+        hcqi_ask ask = { q, s->dev, 0, values, s->deadline,
                          s->sub->flags & HCQ_UNORDERED ? NULL : lane, keeps,
                          keeps && (s->sub->wait_count != 0 || s->sub->queue_count > 1 ||
                                    hcqi_eager_applies(s)) };
-        r = hcqi_version_acquire(&ask, &s->versions[s->count], &kept);
+        r = hcqi_version_acquire(&ask, &s->versions[s->count], &s->kept[s->count]);
     }
     if (owner != s->dev) { hcqi_unpin(owner); }
     if (r != HCQ_OK) { return r; }
-    s->kept |= kept << s->count;
     s->lanes[s->count++] = lane;
     return HCQ_OK;
 }
@@ -8034,10 +7956,6 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits;
         producers += s->versions[i]->signal_count;
-        int keeps = (s->kept >> i & 1) != 0 && s->versions[i]->variable_mask != 0;
-        if (keeps && !hcqi_pool_reserve(hcqi_version_pool(s->versions[i]), s->count)) {
-            return HCQ_ERROR_OUT_OF_MEMORY;
-        }
     }
     if (dev->held + jobs > dev->desc.parked_limit) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "parked_limit: %u submissions are held back",
@@ -8175,9 +8093,7 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     job->submission = s->number;
     job->version = v;
     if (s->sub->flags & HCQ_UNORDERED) { job->unordered = 1; }
-    if (v != NULL && (s->kept >> at & 1) != 0) {
-        hcqi_job_keep(job, s->sub->variables, s->foreign[at]);
-    }
+    job->values = v == NULL ? NULL : s->kept[at];
     if (s->launch != NULL) {
         hcqi_launch_join(s->launch, job);
         if (!s->launch->full) { job->unordered = 1; }
@@ -8233,9 +8149,8 @@ static void hcqi_submit_commit(hcqi_submit *s) {
 
 static void hcqi_submit_undo(hcqi_submit *s) {
     for (uint32_t i = 0; i < s->count; i++) {
-        int kept = (s->kept >> i & 1) != 0;
-        if (!kept) { s->versions[i]->held--; }
-        hcqi_version_release(s->versions[i], kept);
+        if (s->kept[i] == NULL) { s->versions[i]->held--; }
+        hcqi_version_release(s->versions[i], s->kept[i]);
     }
 }
 
@@ -8335,7 +8250,6 @@ static void hcqi_submit_init(hcqi_submit *s, hcq_device *dev, const hcq_submissi
     s->dev = dev;
     s->sub = sub;
     s->count = 0;
-    s->kept = 0;
     s->final_lane = NULL;
     s->frees = NULL;
     s->allocs = 0;
@@ -8466,7 +8380,7 @@ static void hcqi_queue_clear(hcq_queue *q) {
     q->arena_size = 0;
     q->patch_count = 0;
     q->newest = 0;
-    q->variable_mask = 0;
+    q->value_count = 0;
     if (q->graph != NULL) { hcqi_graph_clear(q); }
     q->sticky = HCQ_OK;
     q->bound = NULL;
@@ -8523,7 +8437,7 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
                     v->recording.encoded == NULL; /* it ran before */
         v->recording.bound = 1;
         if (v->generation != q->generation || plain) { r = hcqi_version_build(v); }
-        int varies = q->graph == NULL && q->variable_mask != 0;
+        int varies = q->graph == NULL && q->value_count != 0;
         if (r == HCQ_OK && varies && !hcqi_pool_reserve(hcqi_version_pool(v), 1)) {
             r = HCQ_ERROR_OUT_OF_MEMORY;
         }
@@ -10488,6 +10402,8 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
     input->serial = device->serial;
     input->size = size;
     graph->graph->declared |= (uint64_t)1 << number;
+    uint32_t known = graph->value_count;
+    if (hcqi_value_place(graph, HCQI_MAX_VARIABLES + number) > known) { graph->generation++; }
     hcqi_leave();
     return hcqi_placeholder_make(number, device, size);
 }
@@ -10674,7 +10590,7 @@ static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8
     const hcq_program *program = p->u.exec.program;
     while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
     *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
-    return HCQI_PART_BLOCK + arg;
+    return HCQ_PART_ARG + arg;
 }
 
 /* Lists what command `i` reads and writes, a copy's target first; 0 = out of memory. */
@@ -10688,8 +10604,8 @@ static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
         uint32_t part = hcqi_name_part(q, i, k, &at);
         uint32_t access = part == HCQI_PART_SRC ? HCQI_READ : HCQI_WRITE;
         memcpy(&address, at, sizeof address);
-        if (part >= HCQI_PART_BLOCK) {
-            uint32_t arg = p->u.exec.program->desc.args[part - HCQI_PART_BLOCK] & 0xff;
+        if (part >= HCQ_PART_ARG) {
+            uint32_t arg = p->u.exec.program->desc.args[part - HCQ_PART_ARG] & 0xff;
             access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
                      (arg == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
             size = 0;
@@ -11046,9 +10962,9 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
     uint64_t n = plan->slice_count;
     plan->clocks = HCQI_TAKE(&plan->arena, uint32_t, q->count * n);
     plan->waits = HCQI_TAKE(&plan->arena, hcqi_need, plan->edge_count);
-    plan->uses = HCQI_TAKE(&plan->arena, hcqi_use, q->name_count);
+    plan->patches = HCQI_TAKE(&plan->arena, hcqi_patch, q->name_count + q->patch_count);
     plan->cross = HCQI_TAKE(&plan->arena, hcqi_cross, n * n);
-    return plan->clocks == NULL || plan->waits == NULL || plan->uses == NULL ||
+    return plan->clocks == NULL || plan->waits == NULL || plan->patches == NULL ||
                    plan->cross == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
@@ -11097,12 +11013,19 @@ static void hcqi_plan_waits(hcq_queue *q) {
     }
 }
 
-/* Where packets hold addresses of inputs, by slice. */
-static void hcqi_plan_uses(hcq_queue *q) {
+static void hcqi_plan_patch(hcqi_plan *plan, hcqi_patch patch) {
+    hcqi_call *c = &plan->calls[patch.command];
+    patch.next = c->patches;
+    plan->patches[plan->patch_count++] = patch;
+    c->patches = plan->patch_count;
+}
+
+/* What launches bring for each slice: addresses of inputs, variables. */
+static void hcqi_plan_patches(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     for (uint32_t s = 0; s < plan->slice_count; s++) {
         hcqi_slice *slice = &plan->slices[s];
-        slice->use_first = plan->use_count;
+        slice->patch_first = plan->patch_count;
         for (uint32_t k = 0; k < slice->count; k++) {
             uint32_t i = slice->calls[k];
             for (uint32_t name = 0; name < q->metas[i].name_count; name++) {
@@ -11112,12 +11035,18 @@ static void hcqi_plan_uses(hcq_queue *q) {
                 memcpy(&address, at, sizeof address);
                 uint32_t n = hcqi_placeholder_number(address);
                 if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_INPUTS) { continue; }
-                hcqi_use use = { n, i, part, hcqi_placeholder_offset(address) };
-                plan->uses[plan->use_count++] = use;
-                slice->inputs |= (uint64_t)1 << n;
+                n += HCQI_MAX_VARIABLES;
+                hcqi_patch patch = { i, part, 0, hcqi_value_place(q, n), (uint16_t)n,
+                                     hcqi_placeholder_offset(address) };
+                hcqi_plan_patch(plan, patch);
+                slice->inputs |= (uint64_t)1 << (n - HCQI_MAX_VARIABLES);
             }
         }
-        slice->use_count = plan->use_count - slice->use_first;
+        for (uint32_t k = 0; k < q->patch_count; k++) {
+            int here = plan->calls[q->patches[k].command].slice == s;
+            if (here) { hcqi_plan_patch(plan, q->patches[k]); }
+        }
+        slice->patch_count = plan->patch_count - slice->patch_first;
     }
 }
 
@@ -11228,7 +11157,7 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     if (r == HCQ_OK) { r = hcqi_plan_crossings(q); }
     if (r != HCQ_OK) { return r; }
     hcqi_plan_waits(q);
-    hcqi_plan_uses(q);
+    hcqi_plan_patches(q);
     plan->shape = hcqi_plan_shape(q);
     if (plan->shape != shape) { q->generation++; }
     plan->generation = q->generation;
@@ -11246,6 +11175,7 @@ typedef struct hcqi_making {
     hcqi_submit submits[HCQI_MAX_DEVICES]; /* as the plan's devices */
     hcq_submission other;              /* what devices but the home's get of it */
     hcqi_touch inputs[HCQ_MAX_INPUTS];
+    uint64_t values[HCQI_MAX_VALUES];  /* for the slice that gets its version now */
 } hcqi_making;
 
 /* ---- what it needs ---- */
@@ -11372,14 +11302,13 @@ static hcq_result hcqi_graph_versions(hcq_queue *q) {
 }
 
 /* Everything that may be wrong with a launch and costs nothing to undo. */
-static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_touch *inputs) {
-    uint64_t none;
+static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_making *w) {
     HCQI_PASS(hcqi_graph_living(q));
     HCQI_PASS(hcqi_plan_make(q));
     HCQI_PASS(hcqi_graph_living(q));
-    HCQI_PASS(hcqi_graph_inputs(q, sub, inputs));
-    HCQI_PASS(hcqi_graph_alias(q, inputs));
-    HCQI_PASS(hcqi_variables_check(q, q->dev, sub->variables, sub->variable_count, &none));
+    HCQI_PASS(hcqi_graph_inputs(q, sub, w->inputs));
+    HCQI_PASS(hcqi_graph_alias(q, w->inputs));
+    HCQI_PASS(hcqi_variables_check(q, q->dev, sub, w->values));
     if (q->graph->empties_missing == 0) { return HCQ_OK; }
     HCQI_PASS(hcqi_graph_empties(q));
     return q->bound != NULL ? hcqi_graph_versions(q) : HCQ_OK;
@@ -11514,17 +11443,25 @@ static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
 
 /* ---- one launch ---- */
 
-/* The inputs' addresses as the slice's device sees them. */
-static hcq_result hcqi_graph_see_inputs(hcq_queue *q, const hcq_submission *sub,
-                                        const hcqi_slice *slice, uint64_t *seen) {
-    HCQI_BITS(n, slice->inputs) {
+/* The launch's list of values for a slice: inputs at the addresses that its device sees. */
+static hcq_result hcqi_graph_values(hcq_queue *q, const hcq_submission *sub,
+                                    const hcqi_slice *slice, uint64_t *values) {
+    values[0] = 0;
+    for (uint32_t k = 1; k <= q->value_count; k++) {
         hcq_result why;
+        uint32_t n = q->numbers[k] - (uint32_t)HCQI_MAX_VARIABLES;
+        int variable = q->numbers[k] < HCQI_MAX_VARIABLES;
+        values[k] = variable ? sub->variables[q->numbers[k]] : 0;
+        if (variable || (slice->inputs >> n & 1) == 0) { continue; }
         hcqi_allocation *a = hcqi_buffer_find(&sub->inputs[n], &why);
-        seen[n] = a == NULL ? 0 : hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why);
-        if (seen[n] == 0) {
+        if (a != NULL) {
+            values[k] = hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why);
+        }
+        if (values[k] == 0) {
             return hcqi_refuse(q->dev, why, "inputs: number %u: device '%s' cannot see it", n,
                                slice->dev->label);
         }
+        if (a->dev != slice->dev) { values[0] |= (uint64_t)1 << a->dev->slot; }
     }
     return HCQ_OK;
 }
@@ -11534,18 +11471,17 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
     const hcqi_plan *plan = hcqi_plan_of(q);
     for (uint32_t k = 0; k < plan->slice_count; k++) {
         const hcqi_slice *slice = &plan->slices[k];
-        uint64_t inputs[HCQ_MAX_INPUTS];
-        uint32_t d = 0, kept;
+        uint32_t d = 0;
         while (plan->devices[d].dev != slice->dev) { d++; }
         hcqi_submit *s = &w->submits[d];
         hcqi_lane *lane = &slice->dev->lanes[slice->lane];
-        hcqi_ask ask = { q, slice->dev, k, { sub->variables, inputs, 0 }, s->deadline, NULL,
+        hcqi_ask ask = { q, slice->dev, k, w->values, s->deadline, NULL,
                          0, 0 }; /* inputs belong to the plan, which may be made anew */
-        HCQI_PASS(hcqi_graph_see_inputs(q, sub, slice, inputs));
+        HCQI_PASS(hcqi_graph_values(q, sub, slice, w->values));
         if (lane->running >= slice->dev->desc.inflight) {
             HCQI_PASS(hcqi_lane_room(lane, s->deadline));
         }
-        HCQI_PASS(hcqi_version_acquire(&ask, &s->versions[s->count], &kept));
+        HCQI_PASS(hcqi_version_acquire(&ask, &s->versions[s->count], &s->kept[s->count]));
         s->versions[s->count]->named_frees = hcqi_core.named_frees;
         s->lanes[s->count++] = lane;
     }
@@ -11646,7 +11582,7 @@ static hcq_result hcqi_graph_run(hcqi_submit *s) {
         g->making = HCQI_CAST(hcqi_making *, hcqi_new(&q->dev->hooks, sizeof(hcqi_making)));
     }
     if (g->making == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    HCQI_PASS(hcqi_graph_prepare(q, s->sub, g->making->inputs));
+    HCQI_PASS(hcqi_graph_prepare(q, s->sub, g->making));
     return s->sub->flags & HCQ_STEP ? hcqi_step_run(q, s) : hcqi_graph_launch(q, s, g->making);
 }
 
@@ -11992,10 +11928,9 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
         hcqi_name_set(step, k, hcqi_buffer_find(b, &why));
     }
     for (uint32_t k = 0; k < q->patch_count; k++) {
-        if (q->patches[k].index != i) { continue; }
-        step->patches[step->patch_count] = q->patches[k];
-        step->patches[step->patch_count++].index = 0;
-        step->variable_mask |= (uint64_t)1 << q->patches[k].variable;
+        const hcqi_patch *patch = &q->patches[k];
+        if (patch->command != i) { continue; }
+        hcqi_patch_add(step, 0, patch->part, patch->number, patch->extra);
     }
     hcqi_leave();
     return HCQ_OK;
