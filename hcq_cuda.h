@@ -789,7 +789,6 @@ typedef struct hcqi_cuda_device {
     hcqi_cu_context context;
     int retained;                      /* the primary context is */
     uint32_t flags;
-    hcq_memory_hooks hooks;
     uint32_t capability, processors;
     uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args;
     int memops;                        /* 2, 1, 0: events */
@@ -797,11 +796,9 @@ typedef struct hcqi_cuda_device {
     int gathers;                       /* the driver begins when it is asked */
     int(HCQI_CU_API *write_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
     int(HCQI_CU_API *wait_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
-    char name[96];
 
     uint32_t compute_lanes, copy_lanes;
-    hcqi_cuda_lane *lanes[2][HCQI_CUDA_LANES];
-    hcqi_cuda_lane *imported[HCQI_CUDA_IMPORTED];
+    hcqi_cuda_lane *lanes[HCQI_CUDA_ALL_LANES]; /* compute, copy, imported */
     uint32_t next_imported;
     hcqi_cu_stream *streams;           /* lent */
     uint32_t stream_count;
@@ -825,7 +822,6 @@ typedef struct hcqi_cuda_device {
     uint32_t event_lock;               /* the pool */
     hcqi_cuda_event *spare_events;
     hcqi_cuda_event *events;           /* all */
-    uint32_t event_count;
     hcqi_cuda_event *past;             /* for points that are reached */
 
     hcqi_cuda_harvest *harvests;       /* under the core's lock */
@@ -898,6 +894,10 @@ static hcq_result hcqi_cuda_result(int r) {
     if (r == HCQI_CU_OUT_OF_MEMORY) { return HCQ_ERROR_OUT_OF_MEMORY; }
     return hcqi_cuda_is_sticky(r) ? HCQ_ERROR_LOST : HCQ_ERROR_NATIVE;
 }
+
+/* Logs why, and is `result`. */
+#define HCQI_CUDA_REFUSE(d, result, ...)                                           \
+    (hcq_backend_log((d)->device, (result), __VA_ARGS__), (result))
 
 static const char *hcqi_cuda_text(const hcqi_cuda_api *api, int r) {
     const char *text = NULL;
@@ -1010,7 +1010,6 @@ static int hcqi_cuda_event_make(hcqi_cuda_device *d) {
     }
     e->all = d->events;
     d->events = e;
-    d->event_count++;
     e->next = d->spare_events;
     d->spare_events = e;
     return 1;
@@ -1042,16 +1041,6 @@ static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
     e->next = d->spare_events;
     d->spare_events = e;
     hcqi_cuda_unlock(&d->event_lock);
-}
-
-static uint32_t hcqi_cuda_events_used(hcqi_cuda_device *d) {
-    uint32_t used = 0;
-    hcqi_cuda_lock(&d->event_lock);
-    for (hcqi_cuda_event *e = d->events; e; e = e->all) {
-        used += hcqi_atomic_load32(&e->refs) != 0;
-    }
-    hcqi_cuda_unlock(&d->event_lock);
-    return used;
 }
 
 /* The i-th that is not known to be over; under lane->lock. */
@@ -1107,20 +1096,13 @@ static int hcqi_cuda_kind(const hcq_memory *memory) { return (int)(uintptr_t)mem
 static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane);
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size);
 
-static int hcqi_cuda_device_is_idle(hcqi_cuda_device *d) {
-    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED; k++) {
-        hcqi_cuda_lane *lane = k < 2 * HCQI_CUDA_LANES
-                                   ? d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES]
-                                   : d->imported[k - 2 * HCQI_CUDA_LANES];
-        if (lane && hcqi_cuda_look(lane) < lane->submitted) { return 0; }
-    }
-    return 1;
-}
-
 /* Does nothing of hcq's run in the context? With the core's lock. */
 static int hcqi_cuda_is_idle(const hcqi_cuda_shared *shared) {
     for (hcqi_cuda_device *d = shared->devices; d; d = d->next) {
-        if (!hcqi_atomic_load32(&d->lost) && !hcqi_cuda_device_is_idle(d)) { return 0; }
+        for (uint32_t k = 0; !hcqi_atomic_load32(&d->lost) && k < HCQI_CUDA_ALL_LANES; k++) {
+            hcqi_cuda_lane *lane = d->lanes[k];
+            if (lane && hcqi_cuda_look(lane) < lane->submitted) { return 0; }
+        }
     }
     return 1;
 }
@@ -1296,11 +1278,11 @@ static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
 static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint64_t first,
                                uint64_t end, uint64_t at, uint64_t stop) {
     hcqi_cu_ptr last;
-    hcqi_cuda_pages *pages = (hcqi_cuda_pages *)hcqi_new(&d->hooks, sizeof *pages);
+    hcqi_cuda_pages *pages = (hcqi_cuda_pages *)hcqi_new(&d->driver->hooks, sizeof *pages);
     if (!pages) { return HCQI_CU_OUT_OF_MEMORY; }
     pages->first = first;
     pages->end = end;
-    pages->hooks = d->hooks;
+    pages->hooks = d->driver->hooks;
     pages->context = d->context;
     pages->ordinal = d->ordinal;
     pages->retained =
@@ -1625,11 +1607,10 @@ static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
     uint32_t most = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_DYNAMIC);
     if (p->shared_bytes <= most) { return HCQ_OK; }
     if ((uint64_t)p->shared_bytes + fixed > d->max_shared) {
-        hcq_backend_log(d->device, HCQ_ERROR_LIMIT,
-                        "program '%s': %u bytes of shared memory and %u of its own, the device has "
-                        "%u for a block",
-                        p->info.label, p->shared_bytes, fixed, d->max_shared);
-        return HCQ_ERROR_LIMIT;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
+                                "program '%s': %u bytes of shared memory and %u of its own, the "
+                                "device has %u for a block",
+                                p->info.label, p->shared_bytes, fixed, d->max_shared);
     }
     int r = d->api->FuncSetAttribute(p->function, HCQI_CU_FUNC_MAX_DYNAMIC, (int)p->shared_bytes);
     return hcqi_cuda_failed(d, r, "cuFuncSetAttribute");
@@ -1646,16 +1627,15 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
         entry = first;
     }
     if (!entry || !entry[0]) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
-                        p->info.label, entry ? "there is no kernel in the text" : "is NULL");
-        return HCQ_ERROR_NO_KERNEL;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
+                                p->info.label,
+                                entry ? "there is no kernel in the text" : "is NULL");
     }
     HCQI_PASS(hcqi_cuda_module_load(d, p->info.label, image, &p->module));
     int got = d->api->ModuleGetFunction(&p->function, p->module, entry);
     if (got == HCQI_CU_NOT_FOUND) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: no kernel '%s'",
-                        p->info.label, entry);
-        return HCQ_ERROR_NO_KERNEL;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL,
+                                "program '%s': ptx.entry: no kernel '%s'", p->info.label, entry);
     }
     HCQI_PASS(hcqi_cuda_failed(d, got, "cuModuleGetFunction"));
     if (d->api->FuncLoad) { /* not at the first launch, which would wait for streams */
@@ -1676,41 +1656,31 @@ static void hcqi_cuda_program_destroy(void *self, void *code) {
     hcq_backend_free(d->device, p, sizeof *p);
 }
 
-/* The block as a launch takes it: its struct may have padding behind the last. */
-static hcq_result hcqi_cuda_args_measure(hcqi_cuda_program *p) {
-    for (uint32_t i = 0; i < p->info.arg_count; i++) {
-        uint32_t end = p->info.offsets[i] + p->info.sizes[i];
-        if (end > p->args_bytes) { p->args_bytes = end; }
-    }
-    if (p->args_bytes <= p->d->max_args) { return HCQ_OK; }
-    hcq_backend_log(p->d->device, HCQ_ERROR_LIMIT,
-                    "program '%s': args: %u bytes, the device takes %u", p->info.label,
-                    p->args_bytes, p->d->max_args);
-    return HCQ_ERROR_LIMIT;
-}
-
 static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *desc,
                                            const hcq_program_info *info, void **code) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcq_code ptx = desc->ptx;
     if (!ptx.data) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_KERNEL, "program '%s': ptx: is NULL", info->label);
-        return HCQ_ERROR_NO_KERNEL;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL, "program '%s': ptx: is NULL", info->label);
     }
     if (ptx.size == 0) { ptx.size = strlen((const char *)ptx.data); }
+    uint32_t last = info->arg_count - 1; /* behind it the block may have padding */
+    uint32_t args_bytes = info->arg_count ? info->offsets[last] + info->sizes[last] : 0;
+    if (args_bytes > d->max_args) {
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
+                                "program '%s': args: %u bytes, the device takes %u", info->label,
+                                args_bytes, d->max_args);
+    }
     hcqi_cuda_program *p = (hcqi_cuda_program *)hcqi_cuda_new(d, sizeof *p);
     char *image = (char *)hcq_backend_alloc(d->device, ptx.size + 1, 64);
-    hcq_result r = p && image ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    hcq_result r = p && image ? hcqi_cuda_enter_context(d) : HCQ_ERROR_OUT_OF_MEMORY;
     if (r == HCQ_OK) {
         memcpy(image, ptx.data, ptx.size);
         image[ptx.size] = 0;
         p->d = d;
         p->info = *info;
+        p->args_bytes = args_bytes;
         p->shared_bytes = desc->shared_bytes;
-        r = hcqi_cuda_args_measure(p);
-    }
-    if (r == HCQ_OK) { r = hcqi_cuda_enter_context(d); }
-    if (r == HCQ_OK) {
         r = hcqi_cuda_program_load(p, &ptx, image);
         hcqi_cuda_leave_context(d);
     }
@@ -1726,12 +1696,11 @@ static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t bl
     const uint32_t *most = d->max_block;
     if (block[0] > most[0] || block[1] > most[1] || block[2] > most[2] ||
         (uint64_t)block[0] * block[1] * block[2] > p->max_threads) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID,
-                        "program '%s': block: %ux%ux%u; up to %ux%ux%u, and %u threads of this "
-                        "kernel",
-                        p->info.label, block[0], block[1], block[2], most[0], most[1], most[2],
-                        p->max_threads);
-        return HCQ_ERROR_INVALID;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID,
+                                "program '%s': block: %ux%ux%u; up to %ux%ux%u, and %u threads of "
+                                "this kernel",
+                                p->info.label, block[0], block[1], block[2], most[0], most[1],
+                                most[2], p->max_threads);
     }
     return HCQ_OK;
 }
@@ -1970,25 +1939,20 @@ static int hcqi_cuda_group_close(hcqi_cuda_building *b) {
     return r;
 }
 
-/* By the edges of a graph; `group` is scratch. */
-static void hcqi_cuda_follow_edges(hcqi_cuda_building *b, uint32_t i) {
-    const hcqi_cuda_list *list = b->list;
-    uint32_t count = 0;
-    for (uint32_t k = list->edge_first[i]; k < list->edge_first[i + 1]; k++) {
-        uint32_t before = list->edges[k];
-        if (before >= b->at.piece->first) { b->group[count++] = list->commands[before].node; }
-    }
-    b->at.after = b->group;
-    b->at.count = count;
-}
-
+/* In order, or by the edges of a graph, whose `group` is those that it follows. */
 static int hcqi_cuda_build_node(hcqi_cuda_building *b, uint32_t i) {
-    const hcq_packet *p = &b->list->recording->packets[i];
-    hcqi_cuda_command *c = &b->list->commands[i];
-    int in_order = !b->list->edge_first, r = HCQI_CU_OK;
+    const hcqi_cuda_list *list = b->list;
+    const hcq_packet *p = &list->recording->packets[i];
+    hcqi_cuda_command *c = &list->commands[i];
+    int r = HCQI_CU_OK;
     if (!hcqi_cuda_is_node(p)) { return hcqi_cuda_group_close(b); }
-    if (!in_order) {
-        hcqi_cuda_follow_edges(b, i);
+    if (list->edge_first) {
+        b->group_count = 0;
+        for (uint32_t k = list->edge_first[i]; k < list->edge_first[i + 1]; k++) {
+            b->group[b->group_count++] = list->commands[list->edges[k]].node;
+        }
+        b->at.after = b->group;
+        b->at.count = b->group_count;
     } else {
         if (!(p->flags & HCQ_OVERLAP)) { r = hcqi_cuda_group_close(b); }
         b->at.after = &b->base;
@@ -1996,10 +1960,11 @@ static int hcqi_cuda_build_node(hcqi_cuda_building *b, uint32_t i) {
     }
     b->at.command = c;
     if (r == HCQI_CU_OK) { r = hcqi_cuda_node_put(b->d, &b->at, p); }
-    if (r == HCQI_CU_OK && in_order) { b->group[b->group_count++] = c->node; }
-    if (r == HCQI_CU_OK) { hcqi_cuda_command_keep(b->list, c, p); }
+    if (r != HCQI_CU_OK) { return r; }
+    if (!list->edge_first) { b->group[b->group_count++] = c->node; }
+    hcqi_cuda_command_keep(list, c, p);
     b->at.piece->nodes++;
-    return r;
+    return HCQI_CU_OK;
 }
 
 static void hcqi_cuda_piece_drop(hcqi_cuda_device *d, hcqi_cuda_piece *piece) {
@@ -2112,58 +2077,34 @@ static void hcqi_cuda_list_free(hcqi_cuda_device *d, hcqi_cuda_list *list) {
     hcq_backend_free(d->device, list, list->bytes);
 }
 
-/* Marks all that `from` follows, also by way of others, down to `lowest`. */
-static void hcqi_cuda_mark_before(const hcqi_cuda_list *list, uint32_t from, uint32_t lowest,
-                                  uint32_t mark, uint32_t *marks, uint32_t *stack) {
-    uint32_t depth = 0;
-    stack[depth++] = from;
-    while (depth > 0) {
-        uint32_t at = stack[--depth];
-        for (uint32_t k = list->edge_first[at]; k < list->edge_first[at + 1]; k++) {
-            uint32_t before = list->edges[k];
-            if (before < lowest || marks[before] == mark) { continue; }
-            marks[before] = mark;
-            stack[depth++] = before;
-        }
-    }
-}
-
-static void hcqi_cuda_sort_down(uint32_t *items, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++) {
-        uint32_t item = items[i], k = i;
-        for (; k > 0 && items[k - 1] < item; k--) { items[k] = items[k - 1]; }
-        items[k] = item;
-    }
-}
-
-/* Copies the edges that stay inside a piece and are not implied by others. `scratch`:
-   two words a packet. */
+/* Copies the edges that stay inside a piece and are not implied by others: from the
+   latest command down, which brings most with it. `scratch`: two words a packet. */
 static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *recording,
                                    uint32_t *scratch) {
-    uint32_t *marks = scratch, *stack = scratch + recording->count, used = 0;
-    memset(marks, 0, recording->count * sizeof *marks);
+    uint32_t *named = scratch, *implied = scratch + recording->count, used = 0;
+    memset(scratch, 0, 2 * recording->count * sizeof *scratch);
     for (uint32_t i = 0; i < recording->count; i++) {
-        uint32_t first = used, kept = used;
-        list->edge_first[i] = first;
-        list->edge_first[i + 1] = first; /* while it is looked at */
+        uint32_t low = i, high = 0, mark = i + 1;
+        list->edge_first[i] = used;
         for (uint32_t k = recording->edge_first[i]; k < recording->edge_first[i + 1]; k++) {
             uint32_t before = recording->edges[k];
-            if (hcqi_cuda_is_work(&recording->packets[before]) &&
-                list->commands[before].piece == list->commands[i].piece) {
-                list->edges[used++] = before;
+            if (!hcqi_cuda_is_work(&recording->packets[before]) ||
+                list->commands[before].piece != list->commands[i].piece) {
+                continue;
+            }
+            named[before] = mark;
+            low = before < low ? before : low;
+            high = before > high ? before : high;
+        }
+        for (uint32_t at = high + 1; at-- > low;) {
+            if (named[at] != mark && implied[at] != mark) { continue; }
+            if (implied[at] != mark) { list->edges[used++] = at; }
+            for (uint32_t k = list->edge_first[at]; k < list->edge_first[at + 1]; k++) {
+                implied[list->edges[k]] = mark;
             }
         }
-        hcqi_cuda_sort_down(list->edges + first, used - first);
-        for (uint32_t k = first; k < used; k++) { /* the latest brings most with it */
-            uint32_t before = list->edges[k];
-            if (marks[before] == i + 1) { continue; }
-            marks[before] = i + 1;
-            list->edges[kept++] = before;
-            hcqi_cuda_mark_before(list, before, list->edges[used - 1], i + 1, marks, stack);
-        }
-        used = kept;
-        list->edge_first[i + 1] = used;
     }
+    list->edge_first[recording->count] = used;
 }
 
 static hcq_result hcqi_cuda_list_build(hcqi_cuda_device *d, hcqi_cuda_list *list,
@@ -3085,7 +3026,7 @@ static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_blame *blame = (hcqi_cuda_blame *)user;
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
-        hcqi_cuda_lane *lane = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
+        hcqi_cuda_lane *lane = d->lanes[k];
         if (!lane) { continue; }
         hcqi_cuda_lock(&lane->lock);
         const hcqi_cuda_given *given = hcqi_cuda_blame_batch(lane);
@@ -3109,7 +3050,7 @@ static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
 static void hcqi_cuda_drain(hcqi_cuda_device *d) {
     if (hcqi_cuda_is_sticky(d->lost_code) || hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
-        hcqi_cuda_lane *lane = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
+        hcqi_cuda_lane *lane = d->lanes[k];
         if (lane) { (void)d->api->StreamSynchronize(lane->stream); }
     }
     hcqi_cuda_leave_context(d);
@@ -3340,9 +3281,8 @@ static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
         return hcqi_cuda_failed(d, got, "cuCtxGetDevice");
     }
     if (ordinal >= d->driver->count) {
-        hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "cuda: %s",
-                        d->driver->count ? "there is no such device" : d->driver->failure);
-        return HCQ_ERROR_NO_DEVICE;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_DEVICE, "cuda: %s",
+                                d->driver->count ? "there is no such device" : d->driver->failure);
     }
     d->ordinal = d->driver->devices[ordinal];
     int got = d->api->DevicePrimaryCtxRetain(&d->context, d->ordinal);
@@ -3365,7 +3305,6 @@ static void hcqi_cuda_limits_read(hcqi_cuda_device *d) {
                     hcqi_cuda_ask(d, HCQI_CU_CAPABILITY_MAJOR + 1);
     int now = d->driver->version >= 12010 && d->capability >= 70;
     d->max_args = now ? HCQI_CUDA_ARGS_BYTES_NOW : HCQI_CUDA_ARGS_BYTES;
-    (void)d->api->DeviceGetName(d->name, (int)sizeof d->name, d->ordinal);
 }
 
 /* Under Windows, and Linux on top of it, the driver gathers work until it is asked. */
@@ -3419,10 +3358,10 @@ static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = hcqi_cuda_contexts;
     while (shared && shared->context != d->context) { shared = shared->next; }
     if (!shared) {
-        shared = (hcqi_cuda_shared *)hcqi_new(&d->hooks, sizeof *shared);
+        shared = (hcqi_cuda_shared *)hcqi_new(&d->driver->hooks, sizeof *shared);
         if (shared) {
             shared->context = d->context;
-            shared->hooks = d->hooks;
+            shared->hooks = d->driver->hooks;
             shared->next = hcqi_cuda_contexts;
             hcqi_cuda_contexts = shared;
         }
@@ -3518,9 +3457,8 @@ static hcq_result hcqi_cuda_posts_open(hcqi_cuda_device *d) {
 static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_cuda_desc *desc) {
     if (!desc || desc->stream_count == 0) { return HCQ_OK; }
     if (!desc->context || !desc->streams) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
-                        desc->context ? "streams" : "context");
-        return HCQ_ERROR_INVALID;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
+                                desc->context ? "streams" : "context");
     }
     d->streams = (hcqi_cu_stream *)hcqi_cuda_new(d, desc->stream_count * sizeof *d->streams);
     if (!d->streams) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -3608,7 +3546,7 @@ static void hcqi_cuda_close(void *self) {
 static void hcqi_cuda_report(hcqi_cuda_device *d, hcq_backend_caps *caps) {
     size_t bytes = 0;
     memset(caps, 0, sizeof *caps);
-    snprintf(caps->name, sizeof caps->name, "%s", d->name);
+    (void)d->api->DeviceGetName(caps->name, (int)sizeof caps->name, d->ordinal);
     (void)d->api->DeviceTotalMem(&bytes, d->ordinal);
     caps->memory_bytes = bytes;
     caps->compute_lanes = d->compute_lanes;
@@ -3639,7 +3577,6 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
     memset(d, 0, sizeof *d);
     d->device = device;
     d->driver = (hcqi_cuda_driver *)driver;
-    d->hooks = d->driver->hooks;
     d->api = &d->driver->api;
     d->flags = own ? own->flags : 0;
     hcq_result r = hcqi_cuda_posts_open(d);
@@ -3670,15 +3607,9 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
 
 /* ---- lanes ---- */
 
-static hcqi_cuda_lane **hcqi_cuda_lane_slot(hcqi_cuda_device *d, const hcq_lane *target,
-                                            uint32_t *word) {
-    uint32_t kind = target->kind == HCQ_COPY;
-    if (target->imported) {
-        *word = 2 * HCQI_CUDA_LANES + target->index;
-        return &d->imported[target->index];
-    }
-    *word = kind * HCQI_CUDA_LANES + target->index;
-    return &d->lanes[kind][target->index];
+static uint32_t hcqi_cuda_lane_index(const hcq_lane *target) {
+    if (target->imported) { return 2 * HCQI_CUDA_LANES + target->index; }
+    return target->kind == HCQ_COPY ? HCQI_CUDA_LANES + target->index : target->index;
 }
 
 /* Lent streams are compute lanes in turn. */
@@ -3712,13 +3643,12 @@ static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
 static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)hcqi_cuda_new(d, sizeof *lane);
-    uint32_t word;
+    uint32_t index = hcqi_cuda_lane_index(target);
     if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcqi_cuda_lane **slot = hcqi_cuda_lane_slot(d, target, &word);
     lane->d = d;
     lane->base = target;
     lane->is_imported = (uint32_t)target->imported;
-    lane->word = hcqi_cuda_word(d, word);
+    lane->word = hcqi_cuda_word(d, index);
     lane->trail = (uint32_t *)(void *)(lane->word + 8);
     lane->word_address = (hcqi_cu_ptr)(uintptr_t)lane->word;
     lane->trail_address = (hcqi_cu_ptr)(uintptr_t)lane->trail;
@@ -3730,7 +3660,7 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
         return r;
     }
     hcq_backend_lock(1);
-    *slot = lane;
+    d->lanes[index] = lane;
     hcq_backend_lock(0);
     target->native = lane;
     return HCQ_OK;
@@ -3740,7 +3670,6 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
 static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
-    uint32_t word;
     (void)hcqi_atomic_cas32(&d->lost, 1, 2); /* nobody is left to be told */
     hcqi_cuda_flush(d);
     while (hcqi_atomic_load32(&lane->users) != 0) { hcq_sys_yield(); }
@@ -3756,7 +3685,7 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     hcqi_cuda_lane_retire(lane, lane->submitted);
     hcqi_cuda_unlock(&lane->lock);
     hcq_backend_lock(1);
-    *hcqi_cuda_lane_slot(d, target, &word) = NULL;
+    d->lanes[hcqi_cuda_lane_index(target)] = NULL;
     hcq_backend_lock(0);
     hcqi_cuda_lane_free(d, lane);
 }
@@ -3773,27 +3702,23 @@ static int hcqi_cuda_can_wait(void *self, const hcq_backend *owner_backend,
 
 static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    switch ((int)key) {
-    case HCQ_CUDA_QUERY_LAUNCHES: *value = hcqi_atomic_load64(&d->launches); return HCQ_OK;
-    case HCQ_CUDA_QUERY_GRAPH_LAUNCHES:
-        *value = hcqi_atomic_load64(&d->graph_launches);
+    uint64_t *const counters[] = { /* by key */
+        &d->launches, &d->graph_launches, &d->graphs_made, &d->nodes, &d->nodes_set, NULL, NULL,
+        &d->records, &d->waits, &d->waits_value, &d->writes, &d->batches
+    };
+    uint32_t at = (uint32_t)key - HCQ_CUDA_QUERY_LAUNCHES, events = 0;
+    if (at >= sizeof counters / sizeof counters[0]) { return HCQ_ERROR_UNSUPPORTED; }
+    if (counters[at]) {
+        *value = hcqi_atomic_load64(counters[at]);
         return HCQ_OK;
-    case HCQ_CUDA_QUERY_GRAPHS: *value = hcqi_atomic_load64(&d->graphs_made); return HCQ_OK;
-    case HCQ_CUDA_QUERY_NODES: *value = hcqi_atomic_load64(&d->nodes); return HCQ_OK;
-    case HCQ_CUDA_QUERY_NODES_SET: *value = hcqi_atomic_load64(&d->nodes_set); return HCQ_OK;
-    case HCQ_CUDA_QUERY_EVENTS: *value = hcqi_cuda_events_used(d) - 1; return HCQ_OK;
-    case HCQ_CUDA_QUERY_EVENTS_MADE:
-        hcqi_cuda_lock(&d->event_lock);
-        *value = d->event_count - 1;   /* without d->past */
-        hcqi_cuda_unlock(&d->event_lock);
-        return HCQ_OK;
-    case HCQ_CUDA_QUERY_RECORDS: *value = hcqi_atomic_load64(&d->records); return HCQ_OK;
-    case HCQ_CUDA_QUERY_WAITS: *value = hcqi_atomic_load64(&d->waits); return HCQ_OK;
-    case HCQ_CUDA_QUERY_VALUE_WAITS: *value = hcqi_atomic_load64(&d->waits_value); return HCQ_OK;
-    case HCQ_CUDA_QUERY_WRITES: *value = hcqi_atomic_load64(&d->writes); return HCQ_OK;
-    case HCQ_CUDA_QUERY_BATCHES: *value = hcqi_atomic_load64(&d->batches); return HCQ_OK;
-    default: return HCQ_ERROR_UNSUPPORTED;
     }
+    hcqi_cuda_lock(&d->event_lock);
+    for (hcqi_cuda_event *e = d->events; e; e = e->all) {
+        events += (int)key == HCQ_CUDA_QUERY_EVENTS_MADE || hcqi_atomic_load32(&e->refs) != 0;
+    }
+    hcqi_cuda_unlock(&d->event_lock);
+    *value = events - 1; /* without d->past */
+    return HCQ_OK;
 }
 
 static const hcq_backend *hcqi_cuda_backend(void) {
@@ -3859,13 +3784,14 @@ static hcq_result hcqi_cuda_lane_locked(void *self, void *user) {
                         kind ? "index" : "kind", kind ? ask->index : (uint32_t)ask->kind, count);
         return HCQ_ERROR_INVALID;
     }
-    const hcqi_cuda_lane *lane = d->lanes[ask->kind == HCQ_COPY][ask->index];
+    uint32_t first = ask->kind == HCQ_COPY ? HCQI_CUDA_LANES : 0;
+    const hcqi_cuda_lane *lane = d->lanes[first + ask->index];
     if (!lane) { return HCQ_ERROR_CLOSED; }
     memset(ask->info, 0, sizeof *ask->info);
     ask->info->stream = lane->stream;
     ask->info->lent = lane->lent;
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
-        const hcqi_cuda_lane *other = d->lanes[k / HCQI_CUDA_LANES][k % HCQI_CUDA_LANES];
+        const hcqi_cuda_lane *other = d->lanes[k];
         ask->info->shared += other && other->stream == lane->stream;
     }
     return HCQ_OK;
@@ -4014,8 +3940,7 @@ static hcq_result hcqi_cuda_release_locked(void *self, void *user) {
     if (found) { found->lent--; }
     hcqi_cuda_unlock(&d->event_lock);
     if (!found) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "event: was not acquired from this device");
-        return HCQ_ERROR_INVALID;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "event: was not acquired from this device");
     }
     hcqi_cuda_event_put(d, found);
     return HCQ_OK;
@@ -4034,15 +3959,13 @@ static hcq_result hcqi_cuda_import_locked(void *self, void *user) {
     if (hcqi_cuda_tellings != 0) { return HCQ_ERROR_WOULD_BLOCK; } /* given too late, maybe */
     for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
         uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
-        if (hcqi_cuda_lane_look(d->imported[k]) < d->imported[k]->submitted) { continue; }
+        hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + k];
+        if (hcqi_cuda_lane_look(lane) < lane->submitted) { continue; }
         index = k;
         break;
     }
-    hcqi_cuda_lane *lane = d->imported[index];
-    if (!lane->stream) {
-        hcq_result r = hcqi_cuda_lane_stream(d, lane);
-        if (r != HCQ_OK) { return r; }
-    }
+    hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
+    if (!lane->stream) { HCQI_PASS(hcqi_cuda_lane_stream(d, lane)); }
     d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
     return hcq_backend_post(d->device, index, (uint64_t)(uintptr_t)ask->event, &ask->point);
 }
@@ -4138,8 +4061,7 @@ static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvr
     hcq_backend_free(d->device, all, bytes);
     hcqi_cuda_compile_log(d, n, program, r == 0 ? HCQ_OK : HCQ_ERROR_NATIVE);
     if (r != 0 || n->ptx_size(program, &size) != 0 || size == 0) {
-        hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
-        return HCQ_ERROR_NATIVE;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
     }
     char *text = (char *)hcq_backend_alloc(d->device, size, 16);
     if (!text) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -4170,8 +4092,8 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_self_locked, &d);
     if (r != HCQ_OK) { return r; }
     if (!hcqi_cuda_nvrtc_open(&n)) {
-        hcq_backend_log(device, HCQ_ERROR_UNSUPPORTED, "hcq_cuda_compile: NVRTC is not installed");
-        return HCQ_ERROR_UNSUPPORTED;
+        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_UNSUPPORTED,
+                                "hcq_cuda_compile: NVRTC is not installed");
     }
     r = HCQ_ERROR_NATIVE;
     if (n.create(&program, source, "hcq.cu", 0, NULL, NULL) == 0) {
