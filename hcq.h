@@ -6069,47 +6069,38 @@ typedef struct hcqi_operand {
     uint64_t reach;                    /* bytes of the buffer that was given */
 } hcqi_operand;
 
-/* Looks up `buffer`; else says what is wrong. */
-static const char *hcqi_operand_find(hcq_queue *q, const hcq_buffer *buffer, hcqi_operand *op,
-                                     hcq_result *why) {
-    const hcqi_input *in = hcqi_placeholder_find(q, buffer->address);
-    *why = HCQ_ERROR_INVALID;
-    op->address = buffer->address;
-    op->reach = buffer->size;
-    op->a = NULL;
-    if (in == NULL && hcqi_is_placeholder(buffer->address)) { return "is no input of this queue"; }
-    if (in == NULL) { op->a = hcqi_buffer_find(buffer, why); }
-    if (in == NULL && op->a == NULL) { return hcqi_buffer_bad(buffer, *why); }
-    op->dev = in == NULL ? op->a->dev : in->dev;
-    if (in != NULL && buffer->size > in->size - hcqi_placeholder_offset(buffer->address)) {
-        return "is not a buffer";
-    }
-    if (in != NULL && !hcqi_placeholder_lives(in)) {
-        *why = HCQ_ERROR_CLOSED;
-        return "its device was closed";
-    }
-    if (q->graph == NULL && hcqi_allocation_map(q->dev, op->a, op->address, why) == 0) {
-        return "this device cannot see it";
-    }
-    return NULL;
-}
-
 /* Finds the parameter `name` of command `index` for `size` bytes: `buffer`, or NULL, what
    was recorded before. Anything but HCQ_OK: was refused. */
 static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *name,
                                     const hcq_buffer *buffer, uint64_t size, hcqi_operand *op) {
-    hcq_result why = HCQ_OK;
+    hcq_result why = HCQ_ERROR_INVALID;
     const char *bad = NULL;
     if (buffer != NULL) {
-        bad = hcqi_operand_find(q, buffer, op, &why);
-    } else if (op->a != NULL) {
-        op->dev = op->a->dev;
-    } else {
-        const hcqi_input *in = hcqi_placeholder_find(q, op->address);
-        op->dev = in->dev;
-        if (!hcqi_placeholder_lives(in)) { bad = "its device was closed"; }
-        why = HCQ_ERROR_CLOSED;
+        op->address = buffer->address;
+        op->reach = buffer->size;
+        op->a = NULL;
     }
+    const hcqi_input *in = op->a != NULL ? NULL : hcqi_placeholder_find(q, op->address);
+    if (in != NULL) {
+        op->dev = in->dev;
+        if (op->reach > in->size - hcqi_placeholder_offset(op->address)) {
+            bad = "is not a buffer";
+        } else if (!hcqi_placeholder_lives(in)) {
+            why = HCQ_ERROR_CLOSED;
+            bad = "its device was closed";
+        }
+    } else if (hcqi_is_placeholder(op->address)) {
+        bad = "is no input of this queue";
+    } else if (buffer != NULL) {
+        op->a = hcqi_buffer_find(buffer, &why);
+        if (op->a == NULL) {
+            bad = hcqi_buffer_bad(buffer, why);
+        } else if (q->graph == NULL &&
+                   hcqi_allocation_map(q->dev, op->a, op->address, &why) == 0) {
+            bad = "this device cannot see it";
+        }
+    }
+    if (op->a != NULL) { op->dev = op->a->dev; }
     HCQI_CHECK(q, index, bad == NULL, why, "%s: %s", name, bad);
     HCQI_CHECK(q, index, size != 0 && size <= op->reach, HCQ_ERROR_INVALID,
                "size: %llu, %s has %llu bytes", (unsigned long long)size, name,
@@ -6336,44 +6327,35 @@ static uint64_t hcqi_empty_shift(uint64_t address, uint32_t by) {
     return empty ? address + ((uint64_t)by << HCQI_TAG_SHIFT) : address;
 }
 
-/* Moves the links of a graph's command, and its empties, behind those that `q` has. */
-static void hcqi_command_shift(hcq_queue *q, uint32_t i, const hcqi_meta *old) {
-    const hcqi_graph *g = q->graph;
-    hcq_packet *p = &q->packets[i];
-    hcqi_meta *m = &q->metas[i];
-    for (uint32_t k = 0; k < m->name_count; k++) {
-        uint64_t address;
-        uint8_t *at;
-        hcqi_name_part(q, i, k, &at);
-        memcpy(&address, at, sizeof address);
-        address = hcqi_empty_shift(address, g->empty_count);
-        memcpy(at, &address, sizeof address);
-    }
-    if (p->kind == HCQ_COMMAND_EMPTY) {
-        p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, g->empty_count);
-    }
-    m->stated = old->stated == 0 ? 0 : old->stated + g->stated_count;
-    m->orders = old->orders == 0 ? 0 : old->orders + g->order_count;
-}
-
 /* Records command `i` of another queue as it is: what it names may be gone, for an update
-   or a variable to replace it. */
+   or a variable to replace it. From a graph to a graph, its links and empties move behind
+   those that are there. */
 static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t i) {
     const hcqi_meta *old = &other->metas[i];
+    const hcqi_graph *g = other->graph == NULL ? NULL : q->graph;
     hcq_command_kind kind = (hcq_command_kind)other->packets[i].kind;
+    uint32_t empties = g == NULL ? 0 : g->empty_count;
     HCQI_PASS(hcqi_record_begin(q, kind, old->name_count, old->arena_size));
     hcq_packet *p = &q->packets[q->count];
     hcqi_meta *m = &q->metas[q->count];
     *p = other->packets[i];
     p->index = q->count;
     if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
-    for (uint32_t k = 0; k < m->name_count; k++) {
-        q->names[m->name_first + k] = other->names[old->name_first + k];
-    }
     if (m->arena_size != 0) {
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
     }
-    if (q->graph != NULL && other->graph != NULL) { hcqi_command_shift(q, q->count, old); }
+    for (uint32_t k = 0; k < m->name_count; k++) {
+        uint64_t address;
+        uint8_t *at;
+        hcqi_name_part(q, q->count, k, &at);
+        memcpy(&address, at, sizeof address);
+        address = hcqi_empty_shift(address, empties);
+        memcpy(at, &address, sizeof address);
+        q->names[m->name_first + k] = other->names[old->name_first + k];
+    }
+    if (kind == HCQ_COMMAND_EMPTY) { p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, empties); }
+    m->stated = g == NULL || old->stated == 0 ? 0 : old->stated + g->stated_count;
+    m->orders = g == NULL || old->orders == 0 ? 0 : old->orders + g->order_count;
     m->dev = old->dev;
     m->dev_serial = old->dev_serial;
     memcpy(m->reach, old->reach, sizeof m->reach);
@@ -8401,20 +8383,16 @@ HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
 }
 
 HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index, const char *label) {
-    HCQI_PASS(hcqi_queue_enter(queue));
+    HCQI_PASS(hcqi_command_enter(queue, index));
     HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
-    HCQI_CHECK(queue, HCQI_NONE, index < queue->count, HCQ_ERROR_INVALID,
-               "index: no such command");
     hcqi_copy_label(queue->metas[index].label, label);
     return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uint32_t flags) {
-    HCQI_PASS(hcqi_queue_enter(queue));
+    HCQI_PASS(hcqi_command_enter(queue, index));
     HCQI_CHECK(queue, HCQI_NONE, queue->graph == NULL, HCQ_ERROR_INVALID,
                "queue: a graph's order comes from reads and writes");
-    HCQI_CHECK(queue, HCQI_NONE, index < queue->count, HCQ_ERROR_INVALID,
-               "index: not a valid one");
     HCQI_CHECK(queue, HCQI_NONE, (flags & ~(uint32_t)HCQ_OVERLAP) == 0, HCQ_ERROR_INVALID,
                "flags: not a valid one");
     queue->packets[index].flags = (uint8_t)flags;
@@ -9277,12 +9255,10 @@ HCQI_DEF hcq_result hcq_notify_cancel(hcq_notification notification) {
 }
 
 HCQI_DEF hcq_signal hcq_device_timeline(hcq_device *device) {
-    hcq_signal none;
-    none.id = 0;
-    if (hcqi_device_enter(device) != HCQ_OK) { return none; }
-    none = hcqi_signal_handle(device->timeline);
+    if (hcqi_device_enter(device) != HCQ_OK) { return hcqi_signal_handle(NULL); }
+    hcq_signal timeline = hcqi_signal_handle(device->timeline);
     hcqi_leave();
-    return none;
+    return timeline;
 }
 
 HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
@@ -10456,7 +10432,6 @@ static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
 
 HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
                                      uint32_t access) {
-    hcq_result why;
     hcqi_operand op;
     HCQI_PASS(hcqi_graph_enter(graph));
     hcqi_graph *g = graph->graph;
@@ -10467,10 +10442,7 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffe
                HCQ_ERROR_INVALID, "index: command %u names no memory", index);
     HCQI_CHECK(graph, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
                HCQ_ERROR_INVALID, "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
-    const char *bad = hcqi_operand_find(graph, &buffer, &op, &why);
-    HCQI_CHECK(graph, HCQI_NONE, bad == NULL, why, "buffer: %s", bad);
-    HCQI_CHECK(graph, HCQI_NONE, buffer.size != 0, HCQ_ERROR_INVALID,
-               "buffer: has not so many bytes");
+    HCQI_PASS(hcqi_operand_take(graph, HCQI_NONE, "buffer", &buffer, buffer.size, &op));
     int takes = kind != HCQ_COMMAND_EXEC || op.a != NULL ||
                 hcqi_exec_takes(graph, index, op.address);
     HCQI_CHECK(graph, HCQI_NONE, takes, HCQ_ERROR_INVALID,
