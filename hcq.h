@@ -2740,7 +2740,6 @@ struct hcq_program {
     hcqi_code codes[HCQI_MAX_DEVICES]; /* by slot, of devices that it ran on */
     char *strings;
     size_t strings_size;
-    hcq_dims fits;                     /* the block that its backend took last */
 };
 
 /* Another device that may use a block, and what has to be done there once it is freed. */
@@ -5991,21 +5990,14 @@ static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program
                              program->info.label, bad);
 }
 
-/* Does the kernel take blocks of this size on the program's device? A program that
-   runs again and again does so in blocks of one size. */
-static int hcqi_block_fits(hcq_program *program, hcq_dims block) {
+/* Does the kernel take blocks of this size on the program's device? */
+static int hcqi_block_fits(const hcq_program *program, hcq_dims block) {
     const hcq_device *dev = program->dev;
-    const hcq_dims *last = &program->fits;
     const hcqi_code *c = &program->codes[dev->slot];
     uint32_t size[3] = { block.x, block.y, block.z };
-    if (last->x == block.x && last->y == block.y && last->z == block.z) { return 1; }
     if (block.x == 0 || block.y == 0 || block.z == 0) { return 0; }
-    if (c->dev == dev && dev->backend->exec_check != NULL &&
-        dev->backend->exec_check(dev->self, c->code, size) != HCQ_OK) {
-        return 0;
-    }
-    program->fits = block;
-    return 1;
+    return c->dev != dev || dev->backend->exec_check == NULL ||
+           dev->backend->exec_check(dev->self, c->code, size) == HCQ_OK;
 }
 
 /* How many of the arguments before number `end` are buffers? */
