@@ -342,11 +342,11 @@ enum {
     HCQI_VK_DEVICE_NEEDED = 0 HCQI_VK_DEVICE(HCQI_VK_ONE)
 };
 
-/* A structure of Vulkan's, empty. */
+/* A structure of Vulkan's, empty: HCQI_VK_STRUCT(SubmitInfo, info, SUBMIT_INFO). */
 #define HCQI_VK_STRUCT(type, name, s_type)                                         \
-    type name;                                                                     \
+    Vk##type name;                                                                 \
     memset(&name, 0, sizeof name);                                                 \
-    name.sType = s_type
+    name.sType = VK_STRUCTURE_TYPE_##s_type
 
 /* ========================================================================== */
 /* ---- structures ------------------------------------------------------------ */
@@ -888,31 +888,6 @@ static int hcqi_vk_module_walk(hcqi_vk_module *m) {
     return m->declared < m->count ? 1 : hcqi_vk_say(m, "the module has no function");
 }
 
-static int hcqi_vk_header_read(hcqi_vk_module *m, uint32_t allowed) {
-    uint32_t magic = hcqi_vk_word(m, 0), schema = hcqi_vk_word(m, 4);
-    m->version = hcqi_vk_word(m, 1);
-    m->bound = hcqi_vk_word(m, 3);
-    if (magic == 0x03022307u) {
-        return hcqi_vk_say(m, "the module is of the other byte order; swap the bytes of its words");
-    }
-    if (magic != 0x07230203u) {
-        return hcqi_vk_say(m, "this is no SPIR-V: it begins with 0x%08x instead of 0x07230203",
-                           (unsigned)magic);
-    }
-    if ((m->version & 0xff0000ffu) || m->version < 0x00010000u || m->version > allowed) {
-        return hcqi_vk_say(m, "the module is of SPIR-V %u.%u (0x%08x), and the device takes 1.0 to "
-                              "%u.%u; say --target-env vulkan1.2 to glslangValidator",
-                           (unsigned)(m->version >> 16 & 0xff), (unsigned)(m->version >> 8 & 0xff),
-                           (unsigned)m->version, (unsigned)(allowed >> 16 & 0xff),
-                           (unsigned)(allowed >> 8 & 0xff));
-    }
-    if (m->bound < 1 || m->bound > HCQI_VK_MAX_ID || schema) {
-        return hcqi_vk_say(m, "the module's header is broken: bound %u of ids, schema %u",
-                           (unsigned)m->bound, (unsigned)schema);
-    }
-    return 1;
-}
-
 /* Begins to read a module of SPIR-V up to `version` (a header's word). */
 static int hcqi_vk_module_open(hcqi_vk_module *m, const void *data, size_t size,
                                uint32_t version, char *text, size_t text_size) {
@@ -927,7 +902,28 @@ static int hcqi_vk_module_open(hcqi_vk_module *m, const void *data, size_t size,
         return hcqi_vk_say(m, "a module cannot have %lu bytes: wanted are words of 4 bytes, and "
                               "more than a header of 5", (unsigned long)(data ? size : 0));
     }
-    return hcqi_vk_header_read(m, version) && hcqi_vk_module_walk(m);
+    uint32_t magic = hcqi_vk_word(m, 0), schema = hcqi_vk_word(m, 4);
+    m->version = hcqi_vk_word(m, 1);
+    m->bound = hcqi_vk_word(m, 3);
+    if (magic == 0x03022307u) {
+        return hcqi_vk_say(m, "the module is of the other byte order; swap the bytes of its words");
+    }
+    if (magic != 0x07230203u) {
+        return hcqi_vk_say(m, "this is no SPIR-V: it begins with 0x%08x instead of 0x07230203",
+                           (unsigned)magic);
+    }
+    if ((m->version & 0xff0000ffu) || m->version < 0x00010000u || m->version > version) {
+        return hcqi_vk_say(m, "the module is of SPIR-V %u.%u (0x%08x), and the device takes 1.0 to "
+                              "%u.%u; say --target-env vulkan1.2 to glslangValidator",
+                           (unsigned)(m->version >> 16 & 0xff), (unsigned)(m->version >> 8 & 0xff),
+                           (unsigned)m->version, (unsigned)(version >> 16 & 0xff),
+                           (unsigned)(version >> 8 & 0xff));
+    }
+    if (m->bound < 1 || m->bound > HCQI_VK_MAX_ID || schema) {
+        return hcqi_vk_say(m, "the module's header is broken: bound %u of ids, schema %u",
+                           (unsigned)m->bound, (unsigned)schema);
+    }
+    return hcqi_vk_module_walk(m);
 }
 
 /* ---- searching among the declarations */
@@ -1407,36 +1403,26 @@ static int hcqi_vk_head_read(hcqi_vk_module *m, const char *entry) {
 
 /* ---- the size of workgroups */
 
-static int hcqi_vk_sizes_read(hcqi_vk_module *m, const hcqi_vk_op *op) {
-    for (uint32_t i = 0; i < 3; i++) {
-        if (!hcqi_vk_number(m, hcqi_vk_operand(m, op, 3 + i), &m->shader->block[i],
-                            &m->shader->spec_id[i])) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
+/* The entry point's mode says it, in numbers or in ids of constants; a WorkgroupSize of the
+   module, a vector of constants, counts more. */
 static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
-    hcqi_vk_op op;
+    hcqi_vk_op op = m->mode;
     hcqi_vk_shader *shader = m->shader;
-    if (m->mode.code == HCQI_VK_OP_MODE_ID) {
-        shader->needs |= HCQI_VK_NEEDS_LOCAL_SIZE_ID;
-        if (!hcqi_vk_sizes_read(m, &m->mode)) { return 0; }
-    } else {
-        for (uint32_t i = 0; i < 3; i++) { shader->block[i] = hcqi_vk_operand(m, &m->mode, 3 + i); }
-    }
+    int ids = op.code == HCQI_VK_OP_MODE_ID;
+    if (ids) { shader->needs |= HCQI_VK_NEEDS_LOCAL_SIZE_ID; }
     if (m->size) {
         if (!hcqi_vk_find(m, m->size, &op)) { return 0; }
-        if ((op.code != HCQI_VK_OP_COMPOSITE && op.code != HCQI_VK_OP_SPEC_COMPOSITE) ||
-            op.words != 6) {
+        ids = op.code == HCQI_VK_OP_COMPOSITE || op.code == HCQI_VK_OP_SPEC_COMPOSITE;
+        if (!ids || op.words != 6) {
             return hcqi_vk_say(m, "the module's WorkgroupSize, %u, is no constant of 3 numbers",
                                (unsigned)m->size);
         }
-        if (!hcqi_vk_sizes_read(m, &op)) { return 0; }
     }
     for (uint32_t i = 0; i < 3; i++) {
-        if (!shader->block[i] && shader->spec_id[i] == UINT32_MAX) {
+        uint32_t *size = &shader->block[i], *spec = &shader->spec_id[i];
+        *size = hcqi_vk_operand(m, &op, 3 + i);
+        if (ids && !hcqi_vk_number(m, *size, size, spec)) { return 0; }
+        if (!*size && *spec == UINT32_MAX) {
             return hcqi_vk_say(m, "the entry point's workgroup has no size");
         }
     }
@@ -1726,8 +1712,7 @@ static void hcqi_vk_name(hcqi_vk_device *d, VkObjectType type, uint64_t object,
     char text[96];
     if (!d->has_names || !d->api.SetDebugUtilsObjectNameEXT) { return; }
     snprintf(text, sizeof text, "hcq %s%s%.60s", what, label[0] ? " " : "", label);
-    HCQI_VK_STRUCT(VkDebugUtilsObjectNameInfoEXT, info,
-                   VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT);
+    HCQI_VK_STRUCT(DebugUtilsObjectNameInfoEXT, info, DEBUG_UTILS_OBJECT_NAME_INFO_EXT);
     info.objectType = type;
     info.objectHandle = object;
     info.pObjectName = text;
@@ -1826,9 +1811,8 @@ static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
 
 static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uint64_t size) {
     uint32_t families[HCQI_VK_ALL_FAMILIES];
-    HCQI_VK_STRUCT(VkExternalMemoryBufferCreateInfo, external,
-                   VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
-    HCQI_VK_STRUCT(VkBufferCreateInfo, info, VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+    HCQI_VK_STRUCT(ExternalMemoryBufferCreateInfo, external, EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+    HCQI_VK_STRUCT(BufferCreateInfo, info, BUFFER_CREATE_INFO);
     uint32_t count = d->lent ? d->family_total : d->family_count; /* an engine uses others, too */
     for (uint32_t i = 0; i < count; i++) { families[i] = d->lent ? i : d->families[i].index; }
     external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
@@ -1850,10 +1834,9 @@ static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uin
 static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type, VkResult r) {
     uint32_t heap = d->memory.memoryTypes[type].heapIndex;
     char budget[80] = "";
-    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryBudgetPropertiesEXT, left,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
-    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, all,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+    HCQI_VK_STRUCT(PhysicalDeviceMemoryBudgetPropertiesEXT, left,
+                   PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+    HCQI_VK_STRUCT(PhysicalDeviceMemoryProperties2, all, PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
     if (d->has_budget) {
         all.pNext = &left;
         d->driver->api.GetPhysicalDeviceMemoryProperties2(d->physical, &all);
@@ -1875,10 +1858,9 @@ static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type
 /* Memory for the block's buffer; `pointer`: memory of the host to be used. */
 static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void *pointer) {
     VkMemoryRequirements needs;
-    HCQI_VK_STRUCT(VkImportMemoryHostPointerInfoEXT, import,
-                   VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
-    HCQI_VK_STRUCT(VkMemoryAllocateFlagsInfo, flags, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
-    HCQI_VK_STRUCT(VkMemoryAllocateInfo, info, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
+    HCQI_VK_STRUCT(ImportMemoryHostPointerInfoEXT, import, IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
+    HCQI_VK_STRUCT(MemoryAllocateFlagsInfo, flags, MEMORY_ALLOCATE_FLAGS_INFO);
+    HCQI_VK_STRUCT(MemoryAllocateInfo, info, MEMORY_ALLOCATE_INFO);
     d->api.GetBufferMemoryRequirements(d->handle, b->buffer, &needs);
     if (pointer ? needs.size > b->size : (needs.memoryTypeBits >> b->type & 1) == 0) {
         return HCQ_ERROR_UNSUPPORTED;
@@ -1899,7 +1881,7 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
 
 static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
     void *host = NULL;
-    HCQI_VK_STRUCT(VkBufferDeviceAddressInfo, info, VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+    HCQI_VK_STRUCT(BufferDeviceAddressInfo, info, BUFFER_DEVICE_ADDRESS_INFO);
     info.buffer = b->buffer;
     b->address = d->api.GetBufferDeviceAddress(d->handle, &info);
     VkMemoryPropertyFlags flags = d->memory.memoryTypes[b->type].propertyFlags;
@@ -2102,8 +2084,7 @@ static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_m
 static uint32_t hcqi_vk_import_type(hcqi_vk_device *d, const void *pointer) {
     VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                    VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    HCQI_VK_STRUCT(VkMemoryHostPointerPropertiesEXT, properties,
-                   VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
+    HCQI_VK_STRUCT(MemoryHostPointerPropertiesEXT, properties, MEMORY_HOST_POINTER_PROPERTIES_EXT);
     VkResult r = d->api.GetMemoryHostPointerPropertiesEXT(
         d->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, pointer, &properties);
     for (uint32_t i = 0; r == VK_SUCCESS && i < d->memory.memoryTypeCount; i++) {
@@ -2313,10 +2294,9 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
         late[i] = storage ? (VkDescriptorBindingFlags)VK_DESCRIPTOR_BINDING_UPDATE_AFTER_BIND_BIT
                           : 0; /* the uniform block stays where it is */
     }
-    HCQI_VK_STRUCT(VkDescriptorSetLayoutBindingFlagsCreateInfo, flags,
-                   VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO);
-    HCQI_VK_STRUCT(VkDescriptorSetLayoutCreateInfo, info,
-                   VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
+    HCQI_VK_STRUCT(DescriptorSetLayoutBindingFlagsCreateInfo, flags,
+                   DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO);
+    HCQI_VK_STRUCT(DescriptorSetLayoutCreateInfo, info, DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
     flags.bindingCount = p->bindings;
     flags.pBindingFlags = late;
     info.bindingCount = p->bindings;
@@ -2341,24 +2321,12 @@ static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
         hcq_result made = hcqi_vk_set_layout(p);
         if (made != HCQ_OK) { return made; }
     }
-    HCQI_VK_STRUCT(VkPipelineLayoutCreateInfo, info,
-                   VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+    HCQI_VK_STRUCT(PipelineLayoutCreateInfo, info, PIPELINE_LAYOUT_CREATE_INFO);
     info.setLayoutCount = p->bindings != 0;
     info.pSetLayouts = &p->sets;
     info.pushConstantRangeCount = range.size != 0;
     info.pPushConstantRanges = &range;
     return HCQI_VK_TRY(d, CreatePipelineLayout, (d->handle, &info, NULL, &p->layout));
-}
-
-static hcq_result hcqi_vk_module_create(hcqi_vk_program *p, const hcq_code *code) {
-    hcqi_vk_device *d = p->d;
-    HCQI_VK_STRUCT(VkShaderModuleCreateInfo, info, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-    info.codeSize = code->size;
-    info.pCode = (const uint32_t *)code->data; /* the core's copy is aligned */
-    hcq_result r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &info, NULL, &p->module));
-    if (r != HCQ_OK) { return r; }
-    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(p->module), "module", p->info.label);
-    return HCQ_OK;
 }
 
 /* The first dimension whose size is given by the same constant as that of `i`. */
@@ -2384,8 +2352,7 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     special.pMapEntries = entries;
     special.dataSize = sizeof made->block;
     special.pData = made->block;
-    HCQI_VK_STRUCT(VkComputePipelineCreateInfo, info,
-                   VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
+    HCQI_VK_STRUCT(ComputePipelineCreateInfo, info, COMPUTE_PIPELINE_CREATE_INFO);
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
     info.stage.module = p->module;
@@ -2474,7 +2441,12 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     memcpy(p->args, desc->args, sizeof p->args);
     hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
     if (r == HCQ_OK) { r = hcqi_vk_layout(p); }
-    if (r == HCQ_OK) { r = hcqi_vk_module_create(p, &desc->spirv); }
+    HCQI_VK_STRUCT(ShaderModuleCreateInfo, module, SHADER_MODULE_CREATE_INFO);
+    module.codeSize = desc->spirv.size;
+    module.pCode = (const uint32_t *)desc->spirv.data; /* the core's copy is aligned */
+    if (r == HCQ_OK) {
+        r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, NULL, &p->module));
+    }
     const uint32_t *ids = p->shader.spec_id;
     int fixed = (ids[0] & ids[1] & ids[2]) == UINT32_MAX;
     if (r == HCQ_OK && fixed) { /* its errors come early */
@@ -2484,6 +2456,7 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
         hcqi_vk_program_destroy(d, p);
         return r;
     }
+    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(p->module), "module", info->label);
     *code = p;
     return HCQ_OK;
 }
@@ -2532,7 +2505,7 @@ typedef struct hcqi_vk_recorder {
 } hcqi_vk_recorder;
 
 static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkCommandPool *pool) {
-    HCQI_VK_STRUCT(VkCommandPoolCreateInfo, info, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    HCQI_VK_STRUCT(CommandPoolCreateInfo, info, COMMAND_POOL_CREATE_INFO);
     info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     info.queueFamilyIndex = family;
     return HCQI_VK_TRY(d, CreateCommandPool, (d->handle, &info, NULL, pool));
@@ -2540,8 +2513,7 @@ static hcq_result hcqi_vk_pool_create(hcqi_vk_device *d, uint32_t family, VkComm
 
 static hcq_result hcqi_vk_commands_new(hcqi_vk_device *d, VkCommandPool pool,
                                        VkCommandBuffer *commands) {
-    HCQI_VK_STRUCT(VkCommandBufferAllocateInfo, info,
-                   VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    HCQI_VK_STRUCT(CommandBufferAllocateInfo, info, COMMAND_BUFFER_ALLOCATE_INFO);
     info.commandPool = pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
@@ -2570,7 +2542,7 @@ static void hcqi_vk_commands_put(hcqi_vk_device *d, hcqi_vk_family *f, VkCommand
 /* What was written before is there for all that comes, the host too if it is among `to`. */
 static void hcqi_vk_barrier(hcqi_vk_device *d, VkCommandBuffer commands,
                             VkPipelineStageFlags from, VkPipelineStageFlags to) {
-    HCQI_VK_STRUCT(VkMemoryBarrier, barrier, VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+    HCQI_VK_STRUCT(MemoryBarrier, barrier, MEMORY_BARRIER);
     barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
     barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     if (to & VK_PIPELINE_STAGE_HOST_BIT) { barrier.dstAccessMask |= VK_ACCESS_HOST_READ_BIT; }
@@ -2635,17 +2607,6 @@ static hcq_result hcqi_vk_record_copy(hcqi_vk_recorder *rec, uint64_t dst, uint6
     return HCQ_OK;
 }
 
-/* Repeats what `done` bytes at `dst` hold until `size` bytes hold it. */
-static hcq_result hcqi_vk_record_repeat(hcqi_vk_recorder *rec, uint64_t dst, uint64_t done,
-                                        uint64_t size) {
-    hcq_result r = HCQ_OK;
-    for (; r == HCQ_OK && done < size; done *= 2) {
-        hcqi_vk_order(rec);
-        r = hcqi_vk_record_copy(rec, dst + done, dst, size - done < done ? size - done : done);
-    }
-    return r;
-}
-
 /* vkCmdFillBuffer knows aligned 32-bit words. What it cannot do is copied from
    the pattern in the command's slot: ends of up to 3 bytes, or a first piece
    that then doubles itself. */
@@ -2658,9 +2619,13 @@ static hcq_result hcqi_vk_record_fill(hcqi_vk_recorder *rec, const hcq_packet *p
     const uint8_t *pattern = hcqi_vk_slot(rec->list, c);
     uint64_t head = (4 - (dst & 3)) & 3, middle = size < head ? 0 : (size - head) & ~(uint64_t)3;
     if (memcmp(pattern, pattern + 4, 4) != 0 || middle == 0) {
-        uint64_t first = size < HCQI_VK_PATTERN ? size : (uint64_t)HCQI_VK_PATTERN;
-        hcq_result r = hcqi_vk_record_copy(rec, dst, slot, first);
-        return r == HCQ_OK ? hcqi_vk_record_repeat(rec, dst, first, size) : r;
+        uint64_t done = size < HCQI_VK_PATTERN ? size : (uint64_t)HCQI_VK_PATTERN;
+        hcq_result r = hcqi_vk_record_copy(rec, dst, slot, done);
+        for (; r == HCQ_OK && done < size; done *= 2) {
+            hcqi_vk_order(rec);
+            r = hcqi_vk_record_copy(rec, dst + done, dst, size - done < done ? size - done : done);
+        }
+        return r;
     }
     hcq_result r = hcqi_vk_record_at(rec, dst, size, &buffer, &offset);
     if (r != HCQ_OK) { return r; }
@@ -2971,7 +2936,7 @@ static void hcqi_vk_label(hcqi_vk_recorder *rec, const char *label) {
         rec->d->api.CmdEndDebugUtilsLabelEXT(rec->commands);
         return;
     }
-    HCQI_VK_STRUCT(VkDebugUtilsLabelEXT, info, VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT);
+    HCQI_VK_STRUCT(DebugUtilsLabelEXT, info, DEBUG_UTILS_LABEL_EXT);
     info.pLabelName = label[0] ? label : "hcq";
     rec->d->api.CmdBeginDebugUtilsLabelEXT(rec->commands, &info);
 }
@@ -3006,7 +2971,7 @@ static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_
     rec.segment = seg;
     rec.commands = commands;
     rec.query_first = first;
-    HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    HCQI_VK_STRUCT(CommandBufferBeginInfo, info, COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     VkResult r = d->api.BeginCommandBuffer(commands, &info);
     if (r != VK_SUCCESS) { return hcqi_vk_check(d, r, "vkBeginCommandBuffer"); }
@@ -3125,7 +3090,7 @@ static void hcqi_vk_list_free(hcqi_vk_device *d, hcqi_vk_list *list) {
 }
 
 static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQueryPool *queries) {
-    HCQI_VK_STRUCT(VkQueryPoolCreateInfo, info, VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
+    HCQI_VK_STRUCT(QueryPoolCreateInfo, info, QUERY_POOL_CREATE_INFO);
     info.queryType = VK_QUERY_TYPE_TIMESTAMP;
     info.queryCount = count;
     return HCQI_VK_TRY(d, CreateQueryPool, (d->handle, &info, NULL, queries));
@@ -3137,8 +3102,7 @@ static hcq_result hcqi_vk_sets_create(hcqi_vk_device *d, hcqi_vk_list *list,
         { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, room->set_buffers + 1 },
         { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, room->set_uniforms + 1 },
     };
-    HCQI_VK_STRUCT(VkDescriptorPoolCreateInfo, info,
-                   VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
+    HCQI_VK_STRUCT(DescriptorPoolCreateInfo, info, DESCRIPTOR_POOL_CREATE_INFO);
     if (d->has_late_binding) { info.flags = VK_DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT; }
     info.maxSets = room->sets;
     info.poolSizeCount = 2;
@@ -3149,8 +3113,7 @@ static hcq_result hcqi_vk_sets_create(hcqi_vk_device *d, hcqi_vk_list *list,
 static hcq_result hcqi_vk_set_get(hcqi_vk_device *d, hcqi_vk_list *list,
                                   const hcqi_vk_program *program, hcqi_vk_command *c) {
     if (!program->sets || program->pushes) { return HCQ_OK; }
-    HCQI_VK_STRUCT(VkDescriptorSetAllocateInfo, info,
-                   VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
+    HCQI_VK_STRUCT(DescriptorSetAllocateInfo, info, DESCRIPTOR_SET_ALLOCATE_INFO);
     info.descriptorPool = list->sets;
     info.descriptorSetCount = 1;
     info.pSetLayouts = &program->sets;
@@ -3900,7 +3863,7 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
 static void hcqi_vk_kick(void *self) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     if (!hcqi_atomic_cas32(&d->kicked, 0, 1)) { return; }
-    HCQI_VK_STRUCT(VkSemaphoreSignalInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO);
+    HCQI_VK_STRUCT(SemaphoreSignalInfo, info, SEMAPHORE_SIGNAL_INFO);
     info.semaphore = d->kick_semaphore;
     info.value = d->kick_value + 1;
     (void)d->api.SignalSemaphore(d->handle, &info);
@@ -3921,7 +3884,7 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
     hcq_lane_point point = { target, value, 0, counter, 1 };
     VkSemaphore semaphores[2] = { lane->semaphores[counter], d->kick_semaphore };
     uint64_t native[2] = { hcqi_vk_value(&point), 0 }, now = 0;
-    HCQI_VK_STRUCT(VkSemaphoreWaitInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+    HCQI_VK_STRUCT(SemaphoreWaitInfo, info, SEMAPHORE_WAIT_INFO);
     info.semaphoreCount = serves ? 2 : 1;
     info.flags = serves ? VK_SEMAPHORE_WAIT_ANY_BIT : 0;
     info.pSemaphores = semaphores;
@@ -3965,9 +3928,8 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
 /* Submits commands to the first queue; d->now_value is reached when they are over. */
 static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *commands) {
     uint64_t value = d->now_value + 1;
-    HCQI_VK_STRUCT(VkTimelineSemaphoreSubmitInfo, values,
-                   VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
-    HCQI_VK_STRUCT(VkSubmitInfo, info, VK_STRUCTURE_TYPE_SUBMIT_INFO);
+    HCQI_VK_STRUCT(TimelineSemaphoreSubmitInfo, values, TIMELINE_SEMAPHORE_SUBMIT_INFO);
+    HCQI_VK_STRUCT(SubmitInfo, info, SUBMIT_INFO);
     values.signalSemaphoreValueCount = 1;
     values.pSignalSemaphoreValues = &value;
     info.pNext = &values;
@@ -3986,7 +3948,7 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *c
 }
 
 static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
-    HCQI_VK_STRUCT(VkSemaphoreWaitInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+    HCQI_VK_STRUCT(SemaphoreWaitInfo, info, SEMAPHORE_WAIT_INFO);
     info.semaphoreCount = 1;
     info.pSemaphores = &d->now_semaphore;
     info.pValues = &d->now_value;
@@ -3994,7 +3956,7 @@ static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
 }
 
 static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, VkCommandBuffer commands) {
-    HCQI_VK_STRUCT(VkCommandBufferBeginInfo, info, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    HCQI_VK_STRUCT(CommandBufferBeginInfo, info, COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     return hcqi_vk_quiet(d, d->api.BeginCommandBuffer(commands, &info));
 }
@@ -4017,28 +3979,22 @@ static hcqi_vk_fill *hcqi_vk_fill_get(hcqi_vk_device *d) {
     return fill;
 }
 
-static hcq_result hcqi_vk_fill_submit(hcqi_vk_device *d, hcqi_vk_fill *fill,
-                                      const hcqi_vk_range *range) {
-    hcq_result r = hcqi_vk_now_begin(d, fill->commands);
-    if (r != HCQ_OK) { return r; }
-    d->api.CmdFillBuffer(fill->commands, range->block->buffer, range->offset, range->size, 0);
-    hcqi_vk_barrier(d, fill->commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                    VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
-    r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(fill->commands));
-    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &fill->commands); }
-    if (r == HCQ_OK) { fill->value = d->now_value; }
-    return r;
-}
-
 /* Clears an allocation that the host cannot write to, without waiting for it: later
    batches of the first queue come after it anyway, those of others wait for it. */
 static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range) {
     hcqi_vk_lock(&d->now_lock);
     hcqi_vk_fill *fill = hcqi_vk_fill_get(d);
-    hcq_result r = fill ? hcqi_vk_fill_submit(d, fill, range) : HCQ_ERROR_OUT_OF_MEMORY;
+    hcq_result r = fill ? hcqi_vk_now_begin(d, fill->commands) : HCQ_ERROR_OUT_OF_MEMORY;
     if (r == HCQ_OK) {
-        range->zeroed = fill->value;
-        hcqi_atomic_store64(&d->zeroed, fill->value);
+        d->api.CmdFillBuffer(fill->commands, range->block->buffer, range->offset, range->size, 0);
+        hcqi_vk_barrier(d, fill->commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+        r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(fill->commands));
+    }
+    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &fill->commands); }
+    if (r == HCQ_OK) {
+        fill->value = range->zeroed = d->now_value;
+        hcqi_atomic_store64(&d->zeroed, d->now_value);
     }
     hcqi_vk_unlock(&d->now_lock);
     if (r != HCQ_OK) { hcq_backend_log(d->device, r, "zeroing: %s", hcq_result_text(r)); }
@@ -4250,24 +4206,18 @@ static hcq_result hcqi_vk_extensions_ask(const hcqi_vk_driver *v, const hcqi_vk_
     return HCQ_OK;
 }
 
-/* Is there a message that nobody has logged? */
-static int hcqi_vk_message_take(hcqi_vk_device *d, char *text) {
-    uint64_t messages = hcqi_atomic_load64(&d->messages);
-    if (messages == hcqi_atomic_load64(&d->messages_logged)) { return 0; }
-    hcqi_vk_lock(&d->message_lock);    /* another thread may take it first */
-    messages = hcqi_atomic_load64(&d->messages);
-    int is_new = messages != d->messages_logged;
-    memcpy(text, d->message, HCQI_VK_MESSAGE);
-    hcqi_atomic_store64(&d->messages_logged, messages);
-    hcqi_vk_unlock(&d->message_lock);
-    return is_new;
-}
-
 /* Messages wait until no lock is held, as a logger may come back. */
 static void hcqi_vk_messages_log(hcqi_vk_device *d) {
     char text[HCQI_VK_MESSAGE];
-    while (d->validates && hcqi_vk_message_take(d, text)) {
-        hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %s", text);
+    if (!d->validates) { return; }
+    while (hcqi_atomic_load64(&d->messages) != hcqi_atomic_load64(&d->messages_logged)) {
+        hcqi_vk_lock(&d->message_lock); /* another thread may take it first */
+        uint64_t messages = hcqi_atomic_load64(&d->messages);
+        int is_new = messages != d->messages_logged;
+        memcpy(text, d->message, HCQI_VK_MESSAGE);
+        hcqi_atomic_store64(&d->messages_logged, messages);
+        hcqi_vk_unlock(&d->message_lock);
+        if (is_new) { hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %s", text); }
     }
 }
 
@@ -4288,8 +4238,7 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL hcqi_vk_message(
 }
 
 static void hcqi_vk_messenger_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
-    HCQI_VK_STRUCT(VkDebugUtilsMessengerCreateInfoEXT, info,
-                   VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
+    HCQI_VK_STRUCT(DebugUtilsMessengerCreateInfoEXT, info, DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
     info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
                            VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
     info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
@@ -4319,9 +4268,9 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
     hcq_result result = hcqi_vk_extensions_ask(v, &api, NULL, wanted, 2, &found);
     if (result != HCQ_OK) { return result; }
-    HCQI_VK_STRUCT(VkApplicationInfo, app, VK_STRUCTURE_TYPE_APPLICATION_INFO);
-    HCQI_VK_STRUCT(VkValidationFeaturesEXT, features, VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT);
-    HCQI_VK_STRUCT(VkInstanceCreateInfo, info, VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+    HCQI_VK_STRUCT(ApplicationInfo, app, APPLICATION_INFO);
+    HCQI_VK_STRUCT(ValidationFeaturesEXT, features, VALIDATION_FEATURES_EXT);
+    HCQI_VK_STRUCT(InstanceCreateInfo, info, INSTANCE_CREATE_INFO);
     app.pEngineName = "hcq";
     app.apiVersion = v->version < VK_API_VERSION_1_3 ? v->version : VK_API_VERSION_1_3;
     info.pApplicationInfo = &app;
@@ -4355,12 +4304,9 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
 static int hcqi_vk_usable(const hcqi_vk_driver *v, VkPhysicalDevice physical) {
     VkQueueFamilyProperties families[HCQI_VK_ALL_FAMILIES];
     uint32_t count = 16;
-    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, properties,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
-    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan12Features, new_ones,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-    HCQI_VK_STRUCT(VkPhysicalDeviceFeatures2, features,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+    HCQI_VK_STRUCT(PhysicalDeviceProperties2, properties, PHYSICAL_DEVICE_PROPERTIES_2);
+    HCQI_VK_STRUCT(PhysicalDeviceVulkan12Features, new_ones, PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+    HCQI_VK_STRUCT(PhysicalDeviceFeatures2, features, PHYSICAL_DEVICE_FEATURES_2);
     v->api.GetPhysicalDeviceProperties2(physical, &properties);
     if (properties.properties.apiVersion < VK_API_VERSION_1_2) { return 0; }
     features.pNext = &new_ones;
@@ -4440,12 +4386,9 @@ static uint64_t hcqi_vk_memory_bytes(const VkPhysicalDeviceMemoryProperties *m) 
 static void hcqi_vk_device_describe(const hcqi_vk_driver *v, uint32_t ordinal,
                                     hcq_device_info *info) {
     VkPhysicalDevice physical = v->physical[ordinal];
-    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan11Properties, ids,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, properties,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
-    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, memory,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+    HCQI_VK_STRUCT(PhysicalDeviceVulkan11Properties, ids, PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+    HCQI_VK_STRUCT(PhysicalDeviceProperties2, properties, PHYSICAL_DEVICE_PROPERTIES_2);
+    HCQI_VK_STRUCT(PhysicalDeviceMemoryProperties2, memory, PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
     properties.pNext = &ids;
     v->api.GetPhysicalDeviceProperties2(physical, &properties);
     v->api.GetPhysicalDeviceMemoryProperties2(physical, &memory);
@@ -4478,8 +4421,8 @@ static uint32_t hcqi_vk_devices(void *driver, hcq_device_info *infos, uint32_t c
 /* ---- small things of a device ---- */
 
 static hcq_result hcqi_vk_semaphore_create(hcqi_vk_device *d, VkSemaphore *semaphore) {
-    HCQI_VK_STRUCT(VkSemaphoreTypeCreateInfo, type, VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
-    HCQI_VK_STRUCT(VkSemaphoreCreateInfo, info, VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+    HCQI_VK_STRUCT(SemaphoreTypeCreateInfo, type, SEMAPHORE_TYPE_CREATE_INFO);
+    HCQI_VK_STRUCT(SemaphoreCreateInfo, info, SEMAPHORE_CREATE_INFO);
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
     info.pNext = &type;
     return HCQI_VK_TRY(d, CreateSemaphore, (d->handle, &info, NULL, semaphore));
@@ -4587,13 +4530,6 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const hcqi_vk_device *d,
     }
 }
 
-static void hcqi_vk_abilities_read(hcqi_vk_device *d, const hcqi_vk_features *f) {
-#define HCQI_VK_HAS(name, capability, where, feature)                              \
-    if (f->where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
-    HCQI_VK_ABILITIES(HCQI_VK_HAS)
-#undef HCQI_VK_HAS
-}
-
 /* Extensions that are used where they are, or where an engine says so; `names` gets those to
    be enabled. */
 static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_desc *lent,
@@ -4684,7 +4620,7 @@ static hcq_result hcqi_vk_device_create(hcqi_vk_device *d, hcqi_vk_features *fea
         queues[i].queueCount = wanted[i];
         queues[i].pQueuePriorities = priorities;
     }
-    HCQI_VK_STRUCT(VkDeviceCreateInfo, info, VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
+    HCQI_VK_STRUCT(DeviceCreateInfo, info, DEVICE_CREATE_INFO);
     info.pNext = &features->all;
     info.queueCreateInfoCount = d->family_count;
     info.pQueueCreateInfos = queues;
@@ -4802,16 +4738,13 @@ static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
 }
 
 static void hcqi_vk_limits_read(hcqi_vk_device *d) {
-    HCQI_VK_STRUCT(VkPhysicalDeviceExternalMemoryHostPropertiesEXT, host,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
-    HCQI_VK_STRUCT(VkPhysicalDeviceMaintenance4PropertiesKHR, four,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES_KHR);
-    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan11Properties, v11,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
-    HCQI_VK_STRUCT(VkPhysicalDeviceVulkan12Properties, v12,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
-    HCQI_VK_STRUCT(VkPhysicalDeviceProperties2, all,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+    HCQI_VK_STRUCT(PhysicalDeviceExternalMemoryHostPropertiesEXT, host,
+                   PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
+    HCQI_VK_STRUCT(PhysicalDeviceMaintenance4PropertiesKHR, four,
+                   PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES_KHR);
+    HCQI_VK_STRUCT(PhysicalDeviceVulkan11Properties, v11, PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
+    HCQI_VK_STRUCT(PhysicalDeviceVulkan12Properties, v12, PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
+    HCQI_VK_STRUCT(PhysicalDeviceProperties2, all, PHYSICAL_DEVICE_PROPERTIES_2);
     void *next = NULL;
     if (d->has_import) { next = &host; }
     if (d->has_maintenance4) {
@@ -4852,34 +4785,25 @@ static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, int host) {
     return 1 + 8 * local + (flags & visible ? 0u : 1u);
 }
 
-/* Which memory types our buffers may lie in: for all the same ones. */
-static hcq_result hcqi_vk_types_probe(hcqi_vk_device *d, uint32_t *types) {
-    hcqi_vk_block probe;
-    VkMemoryRequirements needs;
-    memset(&probe, 0, sizeof probe);
-    hcq_result r = hcqi_vk_buffer_create(d, &probe, HCQI_VK_ALIGN);
-    if (r != HCQ_OK) { return r; }
-    d->api.GetBufferMemoryRequirements(d->handle, probe.buffer, &needs);
-    d->api.DestroyBuffer(d->handle, probe.buffer, NULL);
-    *types = needs.memoryTypeBits;
-    return HCQ_OK;
-}
-
 /* Chooses the memory types. All memory is the host's too where the device has none
    of its own, or has it cached. */
 static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
-    HCQI_VK_STRUCT(VkPhysicalDeviceMemoryProperties2, all,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
-    uint32_t best[2] = { 0, 0 }, types = 0;
+    HCQI_VK_STRUCT(PhysicalDeviceMemoryProperties2, all, PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+    uint32_t best[2] = { 0, 0 };
+    hcqi_vk_block probe;               /* which types our buffers may lie in: all the same ones */
+    VkMemoryRequirements needs;
+    memset(&probe, 0, sizeof probe);
     d->driver->api.GetPhysicalDeviceMemoryProperties2(d->physical, &all);
     d->memory = all.memoryProperties;
-    hcq_result probed = hcqi_vk_types_probe(d, &types);
+    hcq_result probed = hcqi_vk_buffer_create(d, &probe, HCQI_VK_ALIGN);
     if (probed != HCQ_OK) { return probed; }
+    d->api.GetBufferMemoryRequirements(d->handle, probe.buffer, &needs);
+    d->api.DestroyBuffer(d->handle, probe.buffer, NULL);
     int shared = d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ||
                  d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
-        if ((types >> i & 1) == 0) { continue; }
+        if ((needs.memoryTypeBits >> i & 1) == 0) { continue; }
         uint32_t device = hcqi_vk_type_score(flags, 0), host = hcqi_vk_type_score(flags, 1);
         VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
                                      VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
@@ -4939,7 +4863,7 @@ static void hcqi_vk_domains_read(hcqi_vk_device *d) {
 static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
     const void *data = desc ? desc->cache : NULL;
     size_t size = desc ? desc->cache_size : 0;
-    HCQI_VK_STRUCT(VkPipelineCacheCreateInfo, info, VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
+    HCQI_VK_STRUCT(PipelineCacheCreateInfo, info, PIPELINE_CACHE_CREATE_INFO);
     uint32_t head[4] = { 0, 0, 0, 0 };
     if (data && size >= 32) { memcpy(head, data, sizeof head); }
     if (head[0] >= 32 && head[0] <= size && head[1] == 1 && head[2] == d->is.vendorID &&
@@ -5048,7 +4972,10 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     hcq_result r = desc && desc->device ? hcqi_vk_device_lent(d, desc, &features)
                                         : hcqi_vk_device_create(d, &features);
     if (r != HCQ_OK) { return r; }
-    hcqi_vk_abilities_read(d, &features);
+#define HCQI_VK_HAS(name, capability, where, feature)                              \
+    if (features.where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
+    HCQI_VK_ABILITIES(HCQI_VK_HAS)
+#undef HCQI_VK_HAS
     d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
                  : d->api.QueueSubmit2 ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
     d->has_late_binding = features.v12.descriptorBindingStorageBufferUpdateAfterBind &&
