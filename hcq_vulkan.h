@@ -406,11 +406,11 @@ typedef struct hcqi_vk_range {
     struct hcqi_vk_range *late;        /* next of d->late */
 } hcqi_vk_range;
 
-/* Commands that clear memory. */
-typedef struct hcqi_vk_fill {
+/* Commands of a small job. */
+typedef struct hcqi_vk_now {
     VkCommandBuffer commands;
     uint64_t value;                    /* of now_semaphore when they are over */
-} hcqi_vk_fill;
+} hcqi_vk_now;
 
 /* One VkDeviceMemory with one VkBuffer over it. */
 typedef struct hcqi_vk_block {
@@ -632,11 +632,10 @@ typedef struct hcqi_vk_device {
     VkSemaphore now_semaphore;         /* of small jobs that are waited for at once */
     uint64_t now_value;
     VkCommandPool now_pool;
-    hcqi_vk_fill *fills;
-    uint32_t fill_count, fill_capacity;
-    uint64_t zeroed;                   /* atomic: the last fill's value */
+    hcqi_vk_now *nows;
+    uint32_t now_count, now_capacity;
+    uint64_t zeroed;                   /* atomic: the value of the last that cleared memory */
     hcqi_vk_range *late;               /* freed before they were cleared */
-    VkCommandBuffer now_commands;
     VkQueryPool now_queries;
     uint32_t now_lock;                 /* these and `moment` */
     hcqi_vk_moment moment;
@@ -1276,14 +1275,6 @@ static int hcqi_vk_capability_read(hcqi_vk_module *m, uint32_t number) {
     }
     return hcqi_vk_say(m, "the module needs the capability %s, number %u, which hcq does not "
                           "enable", name, (unsigned)number);
-}
-
-/* The first feature of `needs`. */
-static const char *hcqi_vk_needs_text(uint32_t needs) {
-    static const char *const names[] = { HCQI_VK_ABILITIES(HCQI_VK_FEATURE) };
-    uint32_t i = 0;
-    while (i + 1 < HCQI_VK_ABILITY_COUNT && !(needs >> i & 1)) { i++; }
-    return names[i];
 }
 
 static int hcqi_vk_addressing_read(hcqi_vk_module *m, uint32_t addressing, uint32_t model) {
@@ -2149,17 +2140,14 @@ static hcqi_vk_block **hcqi_vk_import_find(hcqi_vk_device *d, const hcq_memory *
 
 static const hcq_backend *hcqi_vk_backend(void);
 
-/* Has all memory of another device a host pointer? */
-static int hcqi_vk_is_visible(const struct hcq_backend *backend, const void *self) {
-    if (backend == hcqi_vk_backend()) { return ((const hcqi_vk_device *)self)->device_visible; }
-    return strcmp(backend->name, "CPU") == 0;
-}
-
 /* Memory of other devices is seen by importing it where it has a host pointer. */
 static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backend,
                               void *owner_self, const hcq_memory *memory, uint64_t *address) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    int visible = memory ? memory->host != NULL : hcqi_vk_is_visible(owner_backend, owner_self);
+    int visible = memory ? memory->host != NULL : strcmp(owner_backend->name, "CPU") == 0;
+    if (!memory && owner_backend == hcqi_vk_backend()) { /* all of it? */
+        visible = ((const hcqi_vk_device *)owner_self)->device_visible;
+    }
     if (!d->has_import || !visible) { return HCQ_ERROR_UNSUPPORTED; }
     if (!memory) { return HCQ_OK; }
     hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
@@ -2253,12 +2241,14 @@ static int hcqi_vk_program_fits(const hcqi_vk_program *p, hcqi_vk_module *m) {
 
 /* Has the device what the module needs? */
 static int hcqi_vk_program_able(const hcqi_vk_program *p, hcqi_vk_module *m) {
+    static const char *const features[] = { HCQI_VK_ABILITIES(HCQI_VK_FEATURE) };
     const hcqi_vk_device *d = p->d;
     const hcqi_vk_shader *s = &p->shader;
     const VkPhysicalDeviceLimits *most = &d->is.limits;
-    if (s->needs & ~d->needs) {
-        return hcqi_vk_say(m, "the module needs %s, which the device has not",
-                           hcqi_vk_needs_text(s->needs & ~d->needs));
+    for (uint32_t i = 0; i < HCQI_VK_ABILITY_COUNT; i++) {
+        if ((s->needs & ~d->needs) >> i & 1) {
+            return hcqi_vk_say(m, "the module needs %s, which the device has not", features[i]);
+        }
     }
     if (s->subgroups & ~d->subgroups) {
         return hcqi_vk_say(m, "the module uses subgroup operations %#x, the device has %#x",
@@ -2790,33 +2780,27 @@ static void hcqi_vk_record_grid(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
     }
 }
 
-/* Binds the pipeline, if it is not that of the exec before. */
-static hcq_result hcqi_vk_record_pipeline(hcqi_vk_recorder *rec, hcqi_vk_program *p,
-                                          const uint32_t block[3]) {
-    VkPipeline pipeline;
-    if (rec->program == p && memcmp(rec->block, block, sizeof rec->block) == 0) { return HCQ_OK; }
-    hcq_result r = hcqi_vk_pipeline_get(p, block, &pipeline);
-    if (r != HCQ_OK) { return r; }
-    rec->program = p;
-    memcpy(rec->block, block, sizeof rec->block);
-    rec->d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    return HCQ_OK;
-}
-
 static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,
                                       hcqi_vk_command *c) {
     static const uint32_t begin[3] = {0, 0, 0};
     hcqi_vk_device *d = rec->d;
     hcqi_vk_program *p = (hcqi_vk_program *)packet->u.exec.code;
-    const uint32_t *grid = packet->u.exec.grid;
+    const uint32_t *grid = packet->u.exec.grid, *block = packet->u.exec.block;
     const hcqi_vk_range *own = (const hcqi_vk_range *)rec->list->memory.native;
     int whole = hcqi_vk_grid_fits(d, grid);
     memcpy(c->grid, grid, sizeof c->grid);
     if (!whole) { c->indirect = 0; }
     if (HCQ_GRID_IS_EMPTY(grid) && !c->indirect) { return HCQ_OK; }
     hcq_result r = whole ? HCQ_OK : hcqi_vk_parts_check(p, grid);
-    if (r == HCQ_OK) { r = hcqi_vk_record_pipeline(rec, p, packet->u.exec.block); }
     if (r != HCQ_OK) { return r; }
+    if (rec->program != p || memcmp(rec->block, block, sizeof rec->block) != 0) {
+        VkPipeline pipeline;           /* not that of the exec before */
+        r = hcqi_vk_pipeline_get(p, block, &pipeline);
+        if (r != HCQ_OK) { return r; }
+        rec->program = p;
+        memcpy(rec->block, block, sizeof rec->block);
+        d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    }
     if (p->shader.args == HCQI_VK_ARGS_POINTER) {
         d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
                                 &packet->u.exec.args);
@@ -3245,21 +3229,6 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
     return HCQ_OK;
 }
 
-static hcq_result hcqi_vk_patch_exec(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
-                                     const hcq_packet *packet, hcqi_vk_command *c) {
-    const hcqi_vk_program *p = (const hcqi_vk_program *)packet->u.exec.code;
-    const uint32_t *grid = packet->u.exec.grid;
-    if (memcmp(c->grid, grid, sizeof c->grid) != 0) {
-        int fits = hcqi_vk_grid_fits(d, grid);
-        if (!c->indirect || !fits) { seg->stale = 1; }
-        c->indirect = (uint32_t)fits;
-        if (fits) { hcqi_vk_grid_write(list, c, grid); }
-        memcpy(c->grid, grid, sizeof c->grid);
-    }
-    if (p->shader.args != HCQI_VK_ARGS_BINDINGS) { return HCQ_OK; }
-    return hcqi_vk_patch_bindings(d, list, seg, packet, c);
-}
-
 /* Data is written at once; the rest waits for the next submit, which may be many
    patches later. */
 static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t index) {
@@ -3273,7 +3242,17 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
     hcqi_vk_key(p, key);
     if (p->kind == HCQ_COMMAND_CUSTOM || memcmp(key, c->key, sizeof key) != 0) { seg->stale = 1; }
     hcqi_vk_slot_write(list, p, c);
-    return p->kind == HCQ_COMMAND_EXEC ? hcqi_vk_patch_exec(d, list, seg, p, c) : HCQ_OK;
+    if (p->kind != HCQ_COMMAND_EXEC) { return HCQ_OK; }
+    if (memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0) {
+        int fits = hcqi_vk_grid_fits(d, p->u.exec.grid);
+        if (!c->indirect || !fits) { seg->stale = 1; }
+        c->indirect = (uint32_t)fits;
+        if (fits) { hcqi_vk_grid_write(list, c, p->u.exec.grid); }
+        memcpy(c->grid, p->u.exec.grid, sizeof c->grid);
+    }
+    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return HCQ_OK; }
+    return hcqi_vk_patch_bindings(d, list, seg, p, c);
 }
 
 static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
@@ -3926,7 +3905,7 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
 /* ---- times, and work that is waited for at once ------------------------------- */
 
 /* Submits commands to the first queue; d->now_value is reached when they are over. */
-static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *commands) {
+static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, hcqi_vk_now *now) {
     uint64_t value = d->now_value + 1;
     HCQI_VK_STRUCT(TimelineSemaphoreSubmitInfo, values, TIMELINE_SEMAPHORE_SUBMIT_INFO);
     HCQI_VK_STRUCT(SubmitInfo, info, SUBMIT_INFO);
@@ -3934,7 +3913,7 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *c
     values.pSignalSemaphoreValues = &value;
     info.pNext = &values;
     info.commandBufferCount = 1;
-    info.pCommandBuffers = commands;
+    info.pCommandBuffers = &now->commands;
     info.signalSemaphoreCount = 1;
     info.pSignalSemaphores = &d->now_semaphore;
     hcqi_vk_enter(d);
@@ -3943,7 +3922,7 @@ static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, const VkCommandBuffer *c
     hcqi_vk_queue_lock(d, d->queues[0].queue, 0);
     hcqi_vk_leave(d);
     if (r != VK_SUCCESS) { return hcqi_vk_quiet(d, r); }
-    d->now_value = value;
+    d->now_value = now->value = value;
     return HCQ_OK;
 }
 
@@ -3955,45 +3934,42 @@ static hcq_result hcqi_vk_now_wait(hcqi_vk_device *d, uint64_t timeout_ns) {
     return hcqi_vk_quiet(d, d->api.WaitSemaphores(d->handle, &info, timeout_ns));
 }
 
-static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, VkCommandBuffer commands) {
+/* Begins commands whose last job is over, or new ones. */
+static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, hcqi_vk_now **out) {
+    uint64_t done = 0;
+    uint32_t i = 0;
     HCQI_VK_STRUCT(CommandBufferBeginInfo, info, COMMAND_BUFFER_BEGIN_INFO);
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    return hcqi_vk_quiet(d, d->api.BeginCommandBuffer(commands, &info));
-}
-
-/* Commands whose last fill is over, or new ones. */
-static hcqi_vk_fill *hcqi_vk_fill_get(hcqi_vk_device *d) {
-    uint64_t done = 0;
     (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
-    for (uint32_t i = 0; i < d->fill_count; i++) {
-        if (d->fills[i].value <= done) { return &d->fills[i]; }
+    while (i < d->now_count && d->nows[i].value > done) { i++; }
+    if (i == d->now_count) {
+        if (!hcqi_vk_grow(d, (void **)&d->nows, &d->now_capacity, i + 1, sizeof *d->nows)) {
+            return HCQ_ERROR_OUT_OF_MEMORY;
+        }
+        d->nows[i].value = 0;
+        hcq_result r = hcqi_vk_commands_new(d, d->now_pool, &d->nows[i].commands);
+        if (r != HCQ_OK) { return r; }
+        d->now_count++;
     }
-    if (!hcqi_vk_grow(d, (void **)&d->fills, &d->fill_capacity, d->fill_count + 1,
-                      sizeof *d->fills)) {
-        return NULL;
-    }
-    hcqi_vk_fill *fill = &d->fills[d->fill_count];
-    fill->value = 0;
-    if (hcqi_vk_commands_new(d, d->now_pool, &fill->commands) != HCQ_OK) { return NULL; }
-    d->fill_count++;
-    return fill;
+    *out = &d->nows[i];
+    return hcqi_vk_quiet(d, d->api.BeginCommandBuffer(d->nows[i].commands, &info));
 }
 
 /* Clears an allocation that the host cannot write to, without waiting for it: later
    batches of the first queue come after it anyway, those of others wait for it. */
 static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range) {
+    hcqi_vk_now *now;
     hcqi_vk_lock(&d->now_lock);
-    hcqi_vk_fill *fill = hcqi_vk_fill_get(d);
-    hcq_result r = fill ? hcqi_vk_now_begin(d, fill->commands) : HCQ_ERROR_OUT_OF_MEMORY;
+    hcq_result r = hcqi_vk_now_begin(d, &now);
     if (r == HCQ_OK) {
-        d->api.CmdFillBuffer(fill->commands, range->block->buffer, range->offset, range->size, 0);
-        hcqi_vk_barrier(d, fill->commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+        d->api.CmdFillBuffer(now->commands, range->block->buffer, range->offset, range->size, 0);
+        hcqi_vk_barrier(d, now->commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
                         VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
-        r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(fill->commands));
+        r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(now->commands));
     }
-    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &fill->commands); }
+    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, now); }
     if (r == HCQ_OK) {
-        fill->value = range->zeroed = d->now_value;
+        range->zeroed = d->now_value;
         hcqi_atomic_store64(&d->zeroed, d->now_value);
     }
     hcqi_vk_unlock(&d->now_lock);
@@ -4046,17 +4022,18 @@ static hcq_result hcqi_vk_sample_pair(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_
     return HCQ_OK;
 }
 
-/* By a timestamp on the queue, if that is over soon. */
+/* By a timestamp on the queue, if that is over soon; not while an earlier one may be written. */
 static hcq_result hcqi_vk_sample_query(hcqi_vk_device *d, uint64_t *raw, hcqi_vk_moment *m,
                                        uint64_t timeout_ns) {
+    hcqi_vk_now *now;
     hcq_result r = hcqi_vk_now_wait(d, 0);
-    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d, d->now_commands); }
+    if (r == HCQ_OK) { r = hcqi_vk_now_begin(d, &now); }
     if (r != HCQ_OK) { return r; }
-    d->api.CmdResetQueryPool(d->now_commands, d->now_queries, 0, 1);
-    d->api.CmdWriteTimestamp(d->now_commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
-    r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(d->now_commands));
+    d->api.CmdResetQueryPool(now->commands, d->now_queries, 0, 1);
+    d->api.CmdWriteTimestamp(now->commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, d->now_queries, 0);
+    r = hcqi_vk_quiet(d, d->api.EndCommandBuffer(now->commands));
     uint64_t before = hcq_sys_now_ns();
-    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, &d->now_commands); }
+    if (r == HCQ_OK) { r = hcqi_vk_now_submit(d, now); }
     if (r == HCQ_OK) { r = hcqi_vk_now_wait(d, timeout_ns); }
     uint64_t after = hcq_sys_now_ns();
     m->host_ns = before + (after - before) / 2;
@@ -4366,14 +4343,6 @@ static hcq_result hcqi_vk_driver_create(const hcq_memory_hooks *memory, void **d
     return HCQ_OK;
 }
 
-/* Are the device's families enough for copies of their own? */
-static int hcqi_vk_is_copy_family(const VkQueueFamilyProperties *f) {
-    VkQueueFlags others = ~(VkQueueFlags)(VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT |
-                                          VK_QUEUE_PROTECTED_BIT);
-    return f->queueCount != 0 && (f->queueFlags & VK_QUEUE_TRANSFER_BIT) != 0 &&
-           (f->queueFlags & others) == 0;
-}
-
 static uint64_t hcqi_vk_memory_bytes(const VkPhysicalDeviceMemoryProperties *m) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < m->memoryHeapCount; i++) {
@@ -4566,13 +4535,15 @@ static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_
    family_of[1]; where that is the same the copy lanes get queues of their own if
    there are enough. */
 static void hcqi_vk_plan_queues(hcqi_vk_device *d, uint32_t wanted[HCQI_VK_FAMILIES]) {
+    const VkQueueFlags also = VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
     uint32_t compute = UINT32_MAX, copy = UINT32_MAX;
     for (uint32_t i = 0; i < d->family_total; i++) {
         VkQueueFlags flags = d->all_families[i].queueFlags;
         int computes = (flags & VK_QUEUE_COMPUTE_BIT) != 0;
         int graphics = (flags & VK_QUEUE_GRAPHICS_BIT) != 0;
+        int copies = (flags & ~also) == VK_QUEUE_TRANSFER_BIT; /* and nothing else */
         if (computes && (compute == UINT32_MAX || !graphics)) { compute = i; }
-        if (hcqi_vk_is_copy_family(&d->all_families[i]) && copy == UINT32_MAX) { copy = i; }
+        if (copies && d->all_families[i].queueCount != 0 && copy == UINT32_MAX) { copy = i; }
     }
     int apart = copy != UINT32_MAX && d->copy_lanes != 0 && !(d->flags & HCQ_VULKAN_ONE_QUEUE);
     d->family_count = apart ? 2 : 1;
@@ -4833,7 +4804,6 @@ static hcq_result hcqi_vk_now_open(hcqi_vk_device *d) {
     hcq_result r = hcqi_vk_semaphore_create(d, &d->now_semaphore);
     if (r == HCQ_OK) { r = hcqi_vk_semaphore_create(d, &d->kick_semaphore); }
     if (r == HCQ_OK) { r = hcqi_vk_pool_create(d, f->index, &d->now_pool); }
-    if (r == HCQ_OK) { r = hcqi_vk_commands_new(d, d->now_pool, &d->now_commands); }
     if (r == HCQ_OK && f->stamp_bits != 0) {
         r = hcqi_vk_queries_create(d, 1, &d->now_queries);
         if (r == HCQ_OK) { r = hcqi_vk_sample(d, 5, (uint64_t)5 * 1000000000); }
@@ -4896,26 +4866,22 @@ static void hcqi_vk_posts_close(hcqi_vk_device *d) {
     if (spare) { hcq_backend_free(d->device, spare, sizeof *spare); }
 }
 
-static void hcqi_vk_device_objects_free(hcqi_vk_device *d) {
-    while (d->block_count != 0) { hcqi_vk_block_free(d, d->blocks[0]); }
-    if (d->now_queries) { d->api.DestroyQueryPool(d->handle, d->now_queries, NULL); }
-    if (d->now_pool) { d->api.DestroyCommandPool(d->handle, d->now_pool, NULL); }
-    if (d->now_semaphore) { d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL); }
-    if (d->kick_semaphore) { d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL); }
-    if (d->cache) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
-    for (uint32_t i = 0; i < d->family_count; i++) {
-        hcqi_vk_family *f = &d->families[i];
-        if (f->pool) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
-        hcq_backend_free(d->device, f->spare, f->spare_capacity * sizeof *f->spare);
-    }
-}
-
 static void hcqi_vk_close(void *self) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     if (d->handle && d->api.DestroyDevice) {
         if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
         if (d->lent && d->now_value != 0) { (void)hcqi_vk_now_wait(d, (uint64_t)2000000000); }
-        hcqi_vk_device_objects_free(d);
+        while (d->block_count != 0) { hcqi_vk_block_free(d, d->blocks[0]); }
+        if (d->now_queries) { d->api.DestroyQueryPool(d->handle, d->now_queries, NULL); }
+        if (d->now_pool) { d->api.DestroyCommandPool(d->handle, d->now_pool, NULL); }
+        if (d->now_semaphore) { d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL); }
+        if (d->kick_semaphore) { d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL); }
+        if (d->cache) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
+        for (uint32_t i = 0; i < d->family_count; i++) {
+            hcqi_vk_family *f = &d->families[i];
+            if (f->pool) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
+            hcq_backend_free(d->device, f->spare, f->spare_capacity * sizeof *f->spare);
+        }
         if (!d->lent) { d->api.DestroyDevice(d->handle, NULL); }
     }
     if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
@@ -4923,7 +4889,7 @@ static void hcqi_vk_close(void *self) {
     hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks);
     hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges);
     hcqi_vk_posts_close(d);
-    hcq_backend_free(d->device, d->fills, d->fill_capacity * sizeof *d->fills);
+    hcq_backend_free(d->device, d->nows, d->now_capacity * sizeof *d->nows);
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
