@@ -1038,12 +1038,6 @@ typedef struct hcqi_vk_walk {
     char wrong[160];                   /* the first that differs */
 } hcqi_vk_walk;
 
-static int hcqi_vk_field_fits(const hcqi_vk_field *f, const hcqi_vk_place *leaf) {
-    int exact = leaf->offset == f->offset && leaf->bytes == f->size;
-    if (f->buffer) { return exact && (leaf->pointer || leaf->address); }
-    return !leaf->pointer || exact || f->raw;
-}
-
 /* Looks for the argument at a leaf's place that is of another kind or size, or for none
    where one should be. */
 static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_place *leaf) {
@@ -1054,9 +1048,12 @@ static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_place *leaf) {
         uint64_t first = leaf->offset > f->offset ? leaf->offset : f->offset;
         uint64_t last = end < f->offset + (uint64_t)f->size ? end : f->offset + (uint64_t)f->size;
         if (first >= last) { continue; }
+        int exact = leaf->offset == f->offset && leaf->bytes == f->size;
+        int fits = f->buffer ? exact && (leaf->pointer || leaf->address)
+                             : !leaf->pointer || exact || f->raw;
         covered += last - first;
         touched = f;
-        if (!bad && !hcqi_vk_field_fits(f, leaf)) { bad = f; }
+        if (!bad && !fits) { bad = f; }
     }
     int alone = !touched && (leaf->pointer || leaf->offset >= w->end);
     int part = alone || (touched && covered < leaf->bytes && !leaf->gaps && !touched->raw);
@@ -2276,13 +2273,13 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
     memset(bindings, 0, sizeof bindings);
     for (uint32_t i = 0; i < p->bindings; i++) {
         bindings[i].binding = i;
-        bindings[i].descriptorType = i == p->shader.uniform ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
-                                                            : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        bindings[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
         bindings[i].descriptorCount = 1;
         bindings[i].stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
-        int storage = i != p->shader.uniform;
-        late[i] = storage ? (VkDescriptorBindingFlags)VK_DESCRIPTOR_BINDING_UPDATE_AFTER_BIND_BIT
-                          : 0; /* the uniform block stays where it is */
+        late[i] = VK_DESCRIPTOR_BINDING_UPDATE_AFTER_BIND_BIT;
+        if (i != p->shader.uniform) { continue; }
+        bindings[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER;
+        late[i] = 0;                   /* it stays where it is */
     }
     HCQI_VK_STRUCT(DescriptorSetLayoutBindingFlagsCreateInfo, flags,
                    DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO);
@@ -2894,25 +2891,6 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
     return r;
 }
 
-/* Results of queries go to where the timestamps want them. */
-static hcq_result hcqi_vk_record_results(hcqi_vk_recorder *rec) {
-    hcqi_vk_device *d = rec->d;
-    const hcqi_vk_segment *seg = rec->segment;
-    VkBuffer buffer;
-    VkDeviceSize offset;
-    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
-        const hcq_packet *p = &rec->list->recording->packets[i];
-        if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
-        hcq_result r = hcqi_vk_resolve(d, p->u.stamp.dst, 8, &buffer, &offset);
-        if (r != HCQ_OK) { return r; }
-        d->api.CmdCopyQueryPoolResults(
-            rec->commands, rec->list->queries,
-            rec->query_first + rec->list->commands[i].stamp - seg->stamp_first, 1, buffer, offset,
-            8, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
-    }
-    return HCQ_OK;
-}
-
 static void hcqi_vk_label(hcqi_vk_recorder *rec, const char *label) {
     if (!rec->d->has_names || !rec->d->api.CmdBeginDebugUtilsLabelEXT) { return; }
     if (!rec->d->api.CmdEndDebugUtilsLabelEXT) { return; }
@@ -2925,11 +2903,14 @@ static void hcqi_vk_label(hcqi_vk_recorder *rec, const char *label) {
     rec->d->api.CmdBeginDebugUtilsLabelEXT(rec->commands, &info);
 }
 
-/* After all that came before on the queue, and after that for the host. */
+/* After all that came before on the queue, and after that for the host. Results of queries
+   go last to where the timestamps want them. */
 static hcq_result hcqi_vk_record_all(hcqi_vk_recorder *rec) {
     hcqi_vk_device *d = rec->d;
     const hcqi_vk_segment *seg = rec->segment;
     hcqi_vk_list *list = rec->list;
+    const hcq_packet *packets = list->recording->packets;
+    uint32_t end = seg->first + seg->count;
     VkPipelineStageFlags stages = list->family->stages;
     int queries = list->family->computes && list->family->stamp_bits != 0 && seg->stamp_count != 0;
     hcq_result r = HCQ_OK;
@@ -2937,10 +2918,19 @@ static hcq_result hcqi_vk_record_all(hcqi_vk_recorder *rec) {
     if (queries) {
         d->api.CmdResetQueryPool(rec->commands, list->queries, rec->query_first, seg->stamp_count);
     }
-    for (uint32_t i = seg->first; r == HCQ_OK && i < seg->first + seg->count; i++) {
-        r = hcqi_vk_record_packet(rec, &list->recording->packets[i], &list->commands[i]);
+    for (uint32_t i = seg->first; r == HCQ_OK && i < end; i++) {
+        r = hcqi_vk_record_packet(rec, &packets[i], &list->commands[i]);
     }
-    if (r == HCQ_OK && queries) { r = hcqi_vk_record_results(rec); }
+    for (uint32_t i = seg->first; queries && r == HCQ_OK && i < end; i++) {
+        uint32_t query = rec->query_first + list->commands[i].stamp - seg->stamp_first;
+        VkBuffer buffer;
+        VkDeviceSize offset;
+        if (packets[i].kind != HCQ_COMMAND_TIMESTAMP) { continue; }
+        r = hcqi_vk_resolve(d, packets[i].u.stamp.dst, 8, &buffer, &offset);
+        if (r != HCQ_OK) { break; }
+        d->api.CmdCopyQueryPoolResults(rec->commands, list->queries, query, 1, buffer, offset, 8,
+                                       VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    }
     hcqi_vk_barrier(d, rec->commands, stages, VK_PIPELINE_STAGE_HOST_BIT);
     return r;
 }
@@ -3094,24 +3084,13 @@ static hcq_result hcqi_vk_sets_create(hcqi_vk_device *d, hcqi_vk_list *list,
     return HCQI_VK_TRY(d, CreateDescriptorPool, (d->handle, &info, NULL, &list->sets));
 }
 
-static hcq_result hcqi_vk_set_get(hcqi_vk_device *d, hcqi_vk_list *list,
-                                  const hcqi_vk_program *program, hcqi_vk_command *c) {
-    if (!program->sets || program->pushes) { return HCQ_OK; }
-    HCQI_VK_STRUCT(DescriptorSetAllocateInfo, info, DESCRIPTOR_SET_ALLOCATE_INFO);
-    info.descriptorPool = list->sets;
-    info.descriptorSetCount = 1;
-    info.pSetLayouts = &program->sets;
-    return HCQI_VK_TRY(d, AllocateDescriptorSets, (d->handle, &info, &c->set));
-}
-
 /* A fill's pattern, from its first byte on; a write's value. */
 static void hcqi_vk_slot_write(const hcqi_vk_list *list, const hcq_packet *p,
                                const hcqi_vk_command *c) {
-    uint8_t *slot = hcqi_vk_slot(list, c);
-    if (p->kind == HCQ_COMMAND_WRITE) { memcpy(slot, &p->u.write.value, 8); }
+    if (p->kind == HCQ_COMMAND_WRITE) { memcpy(hcqi_vk_slot(list, c), &p->u.write.value, 8); }
     if (p->kind != HCQ_COMMAND_FILL) { return; }
     for (uint32_t i = 0; i < HCQI_VK_PATTERN; i++) {
-        slot[i] = (uint8_t)(p->u.fill.value >> 8 * (i % p->value_size));
+        hcqi_vk_slot(list, c)[i] = (uint8_t)(p->u.fill.value >> 8 * (i % p->value_size));
     }
 }
 
@@ -3127,13 +3106,17 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
     }
     if (r == HCQ_OK && room->sets != 0) { r = hcqi_vk_sets_create(d, list, room); }
     if (r == HCQ_OK) { hcqi_vk_lay(recording, list, room); }
+    HCQI_VK_STRUCT(DescriptorSetAllocateInfo, info, DESCRIPTOR_SET_ALLOCATE_INFO);
+    info.descriptorPool = list->sets;
+    info.descriptorSetCount = 1;
     for (uint32_t i = 0; r == HCQ_OK && i < recording->count; i++) {
         const hcq_packet *p = &recording->packets[i];
         const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
-        hcqi_vk_slot_write(list, p, &list->commands[i]);
-        if (p->kind == HCQ_COMMAND_EXEC) {
-            r = hcqi_vk_set_get(d, list, program, &list->commands[i]);
-        }
+        hcqi_vk_command *c = &list->commands[i];
+        hcqi_vk_slot_write(list, p, c);
+        if (p->kind != HCQ_COMMAND_EXEC || !program->sets || program->pushes) { continue; }
+        info.pSetLayouts = &program->sets;
+        r = HCQI_VK_TRY(d, AllocateDescriptorSets, (d->handle, &info, &c->set));
     }
     return r;
 }
