@@ -8068,10 +8068,7 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     job->version = v;
     if (s->sub->flags & HCQ_UNORDERED) { job->unordered = 1; }
     job->values = v == NULL ? NULL : s->kept[at];
-    if (s->launch != NULL) {
-        hcqi_launch_join(s->launch, job);
-        if (!s->launch->full) { job->unordered = 1; }
-    }
+    if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
     hcqi_job_make_waits(s, job);
     hcqi_producer **link = hcqi_job_make_promises(job);
     for (uint32_t i = 0; last && i < s->sub->signal_count; i++) {
@@ -10614,34 +10611,34 @@ static void hcqi_range_insert(hcqi_base *base, uint32_t at, hcqi_range r) {
     base->count++;
 }
 
+/* Splits a range that goes over `address`; the place of the first one behind that. */
+static uint32_t hcqi_range_split(hcqi_base *base, uint64_t address) {
+    uint32_t at = hcqi_range_at(base, address);
+    if (at < base->count && base->ranges[at].first < address) {
+        hcqi_range_insert(base, at, base->ranges[at]);
+        base->ranges[at++].end = address;
+        base->ranges[at].first = address;
+    }
+    return at;
+}
+
 /* Makes the ranges of [first, end) exactly that, splitting at both ends and
    filling gaps; returns the first one's place, HCQI_NONE = out of memory. */
 static uint32_t hcqi_range_cut(const hcq_memory_hooks *hooks, hcqi_base *base, uint64_t first,
                                uint64_t end) {
-    uint32_t at = hcqi_range_at(base, first);
-    uint32_t begin = at;
-    uint64_t reached = first;
-    while (reached < end) {
-        if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 2)) {
+    if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 2)) {
+        return HCQI_NONE;
+    }
+    hcqi_range_split(base, end);
+    uint32_t begin = hcqi_range_split(base, first);
+    for (uint32_t at = begin; first < end; first = base->ranges[at++].end) {
+        hcqi_range gap = { first, end, HCQI_NONE, HCQI_NONE, 0, 0 };
+        if (at < base->count && base->ranges[at].first < end) { gap.end = base->ranges[at].first; }
+        if (gap.end == first) { continue; }
+        if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 1)) {
             return HCQI_NONE;
         }
-        hcqi_range *r = &base->ranges[at];
-        if (at == base->count || r->first > reached) { /* a gap */
-            hcqi_range gap = { reached, end, HCQI_NONE, HCQI_NONE, 0, 0 };
-            if (at < base->count && r->first < end) { gap.end = r->first; }
-            hcqi_range_insert(base, at, gap);
-        } else if (r->first < reached) { /* only at the first */
-            hcqi_range_insert(base, at, *r);
-            base->ranges[at++].end = reached;
-            base->ranges[at].first = reached;
-            begin = at;
-            continue;
-        } else if (r->end > end) {
-            hcqi_range_insert(base, at, *r);
-            base->ranges[at].end = end;
-            base->ranges[at + 1].first = end;
-        }
-        reached = base->ranges[at++].end;
+        hcqi_range_insert(base, at, gap);
     }
     return begin;
 }
@@ -10829,11 +10826,8 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
 }
 
 /* May the command go to a copy lane, if that helps? */
-static int hcqi_call_may_copy(const hcq_queue *q, uint32_t i) {
-    const hcq_packet *p = &q->packets[i];
-    const hcq_device *dev = q->graph->plan.calls[i].dev;
-    return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES &&
-           dev->caps.copy_lanes != 0 && !dev->caps.copy_shared;
+static int hcqi_packet_may_copy(const hcq_packet *p) {
+    return p->kind == HCQ_COMMAND_COPY && p->u.copy.size >= HCQI_COPY_BYTES;
 }
 
 /* Copies of the device that have a lane of their own, by where the data is from: those
@@ -10845,7 +10839,7 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
     uint32_t total = 0;
     for (uint32_t i = 0; i < q->count; i++) {
         const hcqi_call *c = &plan->calls[i];
-        int stays = c->dev == dev && !hcqi_call_may_copy(q, i) &&
+        int stays = c->dev == dev && !hcqi_packet_may_copy(&q->packets[i]) &&
                     q->packets[i].kind != HCQ_COMMAND_EMPTY;
         before[i] = 0;
         for (uint32_t k = 0; k < c->edge_count; k++) {
@@ -10862,7 +10856,7 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
             if (after[i] < *from) { *from = after[i]; }
         }
         uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
-        if (c->dev == dev && hcqi_call_may_copy(q, i) && end - before[i] > 1) {
+        if (c->dev == dev && hcqi_packet_may_copy(&q->packets[i]) && end - before[i] > 1) {
             const hcq_device *from = plan->touches[c->touch_first + 1].dev;
             c->lane = dev->caps.compute_lanes + from->slot % dev->caps.copy_lanes;
         }
@@ -10875,7 +10869,6 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     const hcq_device *first = NULL;
     uint32_t *scratch = HCQI_TAKE(&plan->arena, uint32_t, 2 * (uint64_t)q->count);
-    uint64_t done = 0;                 /* devices, by slot */
     int whole = 1;
     if (scratch == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     for (uint32_t i = 0; i < q->count; i++) {
@@ -10886,11 +10879,10 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
         whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
                  kind != HCQ_COMMAND_CUSTOM;
     }
-    for (uint32_t i = 0; !whole && i < q->count; i++) {
-        const hcq_device *dev = plan->calls[i].dev;
-        if ((done >> dev->slot & 1) != 0 || !hcqi_call_may_copy(q, i)) { continue; }
-        done |= (uint64_t)1 << dev->slot;
-        hcqi_plan_copies(q, dev, scratch, scratch + q->count);
+    for (uint32_t d = 0; !whole && d < plan->device_count; d++) {
+        const hcq_device *dev = plan->devices[d].dev;
+        int copies = dev->copy_lanes != 0 && !dev->caps.copy_shared;
+        if (copies) { hcqi_plan_copies(q, dev, scratch, scratch + q->count); }
     }
     return HCQ_OK;
 }
@@ -11108,42 +11100,6 @@ static uint64_t hcqi_plan_shape(const hcq_queue *q) {
     return hash;
 }
 
-/* Makes the plan what the recording says now. */
-static hcq_result hcqi_plan_make(hcq_queue *q) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    uint64_t shape = plan->generation == q->generation ? plan->shape : 0;
-    if (plan->generation == q->generation && !plan->stale) { return HCQ_OK; }
-    hcq_result r = hcqi_plan_begin(q);
-    if (r == HCQ_OK) { r = hcqi_plan_devices(q); }
-    if (r == HCQ_OK && !hcqi_plan_edges(q)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
-    if (r == HCQ_OK) { r = hcqi_plan_lanes(q); }
-    if (r == HCQ_OK) { r = hcqi_plan_slices(q); }
-    if (r == HCQ_OK) { r = hcqi_plan_crossings(q); }
-    if (r != HCQ_OK) { return r; }
-    hcqi_plan_waits(q);
-    hcqi_plan_patches(q);
-    plan->shape = hcqi_plan_shape(q);
-    if (plan->shape != shape) { q->generation++; }
-    plan->generation = q->generation;
-    plan->serial++;
-    return HCQ_OK;
-}
-
-/* ========================================================================== */
-/* ---- graphs: launching -------------------------------------- >>launching - */
-
-static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s);
-
-/* What a launch works with while it is made; too large for the stack. */
-typedef struct hcqi_making {
-    hcqi_submit submits[HCQI_MAX_DEVICES]; /* as the plan's devices */
-    hcq_submission other;              /* what devices but the home's get of it */
-    hcqi_touch inputs[HCQ_MAX_INPUTS];
-    uint64_t values[HCQI_MAX_VALUES];  /* for the slice that gets its version now */
-} hcqi_making;
-
-/* ---- what it needs ---- */
-
 /* Do the buffers and devices still exist that the recording and its plan name? */
 static hcq_result hcqi_graph_living(hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
@@ -11160,6 +11116,40 @@ static hcq_result hcqi_graph_living(hcq_queue *q) {
     }
     return HCQ_OK;
 }
+
+/* Makes the plan what the recording says now. */
+static hcq_result hcqi_plan_make(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint64_t shape = plan->generation == q->generation ? plan->shape : 0;
+    if (plan->generation == q->generation && !plan->stale) { return hcqi_graph_living(q); }
+    HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
+    HCQI_PASS(hcqi_plan_begin(q));
+    HCQI_PASS(hcqi_plan_devices(q));
+    if (!hcqi_plan_edges(q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    HCQI_PASS(hcqi_plan_lanes(q));
+    HCQI_PASS(hcqi_plan_slices(q));
+    HCQI_PASS(hcqi_plan_crossings(q));
+    hcqi_plan_waits(q);
+    hcqi_plan_patches(q);
+    plan->shape = hcqi_plan_shape(q);
+    if (plan->shape != shape) { q->generation++; }
+    plan->generation = q->generation;
+    plan->serial++;
+    return hcqi_graph_living(q);
+}
+
+/* ========================================================================== */
+/* ---- graphs: launching -------------------------------------- >>launching - */
+
+static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s);
+
+/* What a launch works with while it is made; too large for the stack. */
+typedef struct hcqi_making {
+    hcqi_submit submits[HCQI_MAX_DEVICES]; /* as the plan's devices */
+    hcq_submission other;              /* what devices but the home's get of it */
+    hcqi_touch inputs[HCQ_MAX_INPUTS];
+    uint64_t values[HCQI_MAX_VALUES];  /* for the slice that gets its version now */
+} hcqi_making;
 
 /* Whether the inputs are what was declared, and where they are. */
 static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcqi_touch *inputs) {
@@ -11267,9 +11257,7 @@ static hcq_result hcqi_graph_versions(hcq_queue *q) {
 
 /* Everything that may be wrong with a launch and costs nothing to undo. */
 static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hcqi_making *w) {
-    HCQI_PASS(hcqi_graph_living(q));
     HCQI_PASS(hcqi_plan_make(q));
-    HCQI_PASS(hcqi_graph_living(q));
     HCQI_PASS(hcqi_graph_inputs(q, sub, w->inputs));
     HCQI_PASS(hcqi_graph_alias(q, w->inputs));
     HCQI_PASS(hcqi_variables_check(q, q->dev, sub, w->values));
@@ -11282,6 +11270,7 @@ static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hc
 
 static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job) {
     job->launch = launch;
+    job->unordered = !launch->full;
     launch->jobs++;
     launch->queue->pending++;
 }
@@ -11559,9 +11548,7 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
         return hcqi_refuse(dev, HCQ_ERROR_FOREIGN, "queue '%s': is a graph of another device",
                            q->label);
     }
-    HCQI_PASS(hcqi_graph_living(q));
     HCQI_PASS(hcqi_plan_make(q));
-    HCQI_PASS(hcqi_graph_living(q));
     while (g->launch_count < count) { HCQI_PASS(hcqi_launch_new(q)); }
     for (hcqi_launch *m = g->idle; m != NULL; m = m->earlier) { HCQI_PASS(hcqi_launch_signals(m)); }
     /* With empties the first run makes versions, when they have addresses. */
@@ -11586,7 +11573,6 @@ static void hcqi_graph_clear(hcq_queue *q) {
     g->declared = 0;
     g->named_frees = 0;
     g->plan.generation = 0;
-    g->plan.device_count = 0;
 }
 
 static void hcqi_graph_delete(hcq_queue *q) {
@@ -11845,7 +11831,7 @@ static size_t hcqi_schedule_text(hcq_queue *q, uint32_t flags, char *text, size_
     if (q->sticky != HCQ_OK) { bad = "queue: recording failed"; }
     if (bad != NULL) {
         hcqi_refuse(q->dev, q->sticky != HCQ_OK ? q->sticky : HCQ_ERROR_INVALID, "%s", bad);
-    } else if (hcqi_graph_living(q) == HCQ_OK && hcqi_schedule_build(q, flags) == HCQ_OK) {
+    } else if (hcqi_schedule_build(q, flags) == HCQ_OK) {
         hcqi_print_schedule(&t, q, dot);
     }
     hcqi_leave();
