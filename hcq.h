@@ -10611,34 +10611,31 @@ static void hcqi_range_insert(hcqi_base *base, uint32_t at, hcqi_range r) {
     base->count++;
 }
 
-/* Splits a range that goes over `address`; the place of the first one behind that. */
-static uint32_t hcqi_range_split(hcqi_base *base, uint64_t address) {
-    uint32_t at = hcqi_range_at(base, address);
-    if (at < base->count && base->ranges[at].first < address) {
-        hcqi_range_insert(base, at, base->ranges[at]);
-        base->ranges[at++].end = address;
-        base->ranges[at].first = address;
-    }
-    return at;
+static void hcqi_range_split(hcqi_base *base, uint32_t at, uint64_t address) {
+    hcqi_range_insert(base, at, base->ranges[at]);
+    base->ranges[at].end = address;
+    base->ranges[at + 1].first = address;
 }
 
 /* Makes the ranges of [first, end) exactly that, splitting at both ends and
    filling gaps; returns the first one's place, HCQI_NONE = out of memory. */
 static uint32_t hcqi_range_cut(const hcq_memory_hooks *hooks, hcqi_base *base, uint64_t first,
                                uint64_t end) {
-    if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 2)) {
-        return HCQI_NONE;
-    }
-    hcqi_range_split(base, end);
-    uint32_t begin = hcqi_range_split(base, first);
-    for (uint32_t at = begin; first < end; first = base->ranges[at++].end) {
-        hcqi_range gap = { first, end, HCQI_NONE, HCQI_NONE, 0, 0 };
-        if (at < base->count && base->ranges[at].first < end) { gap.end = base->ranges[at].first; }
-        if (gap.end == first) { continue; }
-        if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 1)) {
+    uint32_t at = hcqi_range_at(base, first), begin = HCQI_NONE;
+    while (begin == HCQI_NONE || first < end) {
+        if (!HCQI_GROW(hooks, base->ranges, base->capacity, (uint64_t)base->count + 2)) {
             return HCQI_NONE;
         }
-        hcqi_range_insert(base, at, gap);
+        uint64_t next = at < base->count ? base->ranges[at].first : UINT64_MAX;
+        if (next < first) { hcqi_range_split(base, at++, first); }
+        if (begin == HCQI_NONE) { begin = at; }
+        if (next > first) {
+            hcqi_range gap = { first, next < end ? next : end, HCQI_NONE, HCQI_NONE, 0, 0 };
+            hcqi_range_insert(base, at, gap);
+        } else if (base->ranges[at].end > end) {
+            hcqi_range_split(base, at, end);
+        }
+        first = base->ranges[at++].end;
     }
     return begin;
 }
@@ -10869,20 +10866,21 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     const hcq_device *first = NULL;
     uint32_t *scratch = HCQI_TAKE(&plan->arena, uint32_t, 2 * (uint64_t)q->count);
-    int whole = 1;
+    int whole = 1, copies = 0;
     if (scratch == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     for (uint32_t i = 0; i < q->count; i++) {
         uint8_t kind = q->packets[i].kind;
         const hcq_device *dev = plan->calls[i].dev;
         if (kind == HCQ_COMMAND_EMPTY) { continue; }
         if (first == NULL) { first = dev; }
+        copies |= hcqi_packet_may_copy(&q->packets[i]);
         whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
                  kind != HCQ_COMMAND_CUSTOM;
     }
-    for (uint32_t d = 0; !whole && d < plan->device_count; d++) {
+    for (uint32_t d = 0; copies && !whole && d < plan->device_count; d++) {
         const hcq_device *dev = plan->devices[d].dev;
-        int copies = dev->copy_lanes != 0 && !dev->caps.copy_shared;
-        if (copies) { hcqi_plan_copies(q, dev, scratch, scratch + q->count); }
+        if (dev->copy_lanes == 0 || dev->caps.copy_shared) { continue; }
+        hcqi_plan_copies(q, dev, scratch, scratch + q->count);
     }
     return HCQ_OK;
 }
@@ -10979,7 +10977,7 @@ static void hcqi_plan_patch(hcqi_plan *plan, hcqi_patch patch) {
 /* What launches bring for each slice: addresses of inputs, variables. */
 static void hcqi_plan_patches(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    for (uint32_t s = 0; s < plan->slice_count; s++) {
+    for (uint32_t s = 0; plan->inputs != 0 && s < plan->slice_count; s++) {
         hcqi_slice *slice = &plan->slices[s];
         slice->patch_first = plan->patch_count;
         for (uint32_t k = 0; k < slice->count; k++) {
@@ -11034,15 +11032,19 @@ static hcq_result hcqi_plan_crossings(hcq_queue *q) {
         for (uint32_t k = 0; k < c->touch_count; k++) {
             const hcqi_touch *t = &plan->touches[c->touch_first + k];
             const hcqi_base *base = &plan->bases[t->base];
-            uint32_t d = hcqi_plan_device(q, t->dev, t->dev->serial);
-            if (d == HCQI_NONE) { return HCQ_ERROR_CLOSED; }
-            if (t->dev != c->dev) { plan->devices[d].users |= bit; }
+            if (t->dev != c->dev) {
+                uint32_t d = hcqi_plan_device(q, t->dev, t->dev->serial);
+                if (d == HCQI_NONE) { return HCQ_ERROR_CLOSED; }
+                plan->devices[d].users |= bit;
+            }
             uint32_t at = bit == 0 || bit == all ? base->count : hcqi_range_at(base, t->first);
             for (; at < base->count && base->ranges[at].first < t->end; at++) {
                 hcqi_range *r = &base->ranges[at];
+                uint64_t writes = t->access & HCQI_WRITE ? bit : 0;
+                if ((r->slices & bit) != 0 && (r->writers & writes) == writes) { continue; }
                 r->slices |= bit;
-                if (t->access & HCQI_WRITE) { r->writers |= bit; }
-                hcqi_plan_cross(plan, c->slice, r->writers & bit ? r->slices : r->writers, t->base);
+                r->writers |= writes;
+                hcqi_plan_cross(plan, c->slice, writes != 0 ? r->slices : r->writers, t->base);
             }
         }
         HCQI_BITS(a, hcqi_call_is_fence(q, i) ? all : 0) {
@@ -11120,7 +11122,7 @@ static hcq_result hcqi_graph_living(hcq_queue *q) {
 /* Makes the plan what the recording says now. */
 static hcq_result hcqi_plan_make(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    uint64_t shape = plan->generation == q->generation ? plan->shape : 0;
+    uint64_t shape = plan->shape;
     if (plan->generation == q->generation && !plan->stale) { return hcqi_graph_living(q); }
     HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
     HCQI_PASS(hcqi_plan_begin(q));
@@ -11855,6 +11857,7 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
                                    const hcq_submission *sub) {
     hcqi_enter();
     hcqi_queue_clear(step);
+    memcpy(step->label, q->label, sizeof q->label);
     int room = HCQI_GROW(&step->dev->hooks, step->metas, step->meta_capacity, q->count) &&
                HCQI_GROW(&step->dev->hooks, step->patches, step->patch_capacity, q->patch_count);
     hcqi_leave();
@@ -11922,19 +11925,11 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
 }
 
 /* All items in their order, without the lock; the submission behind them raises the
-   signals and is the launch's point. `steps` bring the commands to the plan's devices;
-   `began`: signals are to be raised, or to fail. */
-static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue **steps,
-                                 int *began) {
-    const hcq_submission *sub = s->sub;
+   signals and is the launch's point. `steps` bring the commands to the plan's devices. */
+static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue **steps) {
     const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_result r = HCQ_OK;
-    if (sub->wait_count != 0) {
-        r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
-    }
-    *began = r != HCQ_TIMEOUT;
-    if (r == HCQ_OK) { r = hcqi_step_sync(plan); }
+    hcq_result r = hcqi_step_sync(plan);
     for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
         const hcqi_item *item = &sched->items[sched->run[n]];
         const hcqi_list *l = &sched->lists[item->list];
@@ -11943,11 +11938,14 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue *
             r = hcq_device_synchronize(l->dev, l->dev->desc.timeout_ns);
         } else if (item->kind == HCQI_ITEM_CALL) {
             while (plan->devices[d].dev != plan->calls[item->call].dev) { d++; }
-            r = hcqi_step_call(q, item->call, l, steps[d], sub);
+            if (steps[d] == NULL) {
+                r = hcq_queue_create(plan->devices[d].dev, HCQ_COMPUTE, &steps[d]);
+            }
+            if (r == HCQ_OK) { r = hcqi_step_call(q, item->call, l, steps[d], s->sub); }
         }
     }
     hcq_result over = hcqi_step_sync(plan);
-    hcq_submission end = *sub;
+    hcq_submission end = *s->sub;
     hcq_point done = { { 0 }, 0 };
     end.queue_count = end.wait_count = end.input_count = end.flags = 0;
     if (r == HCQ_OK) { r = over; }
@@ -11960,21 +11958,16 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue *
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_queue *steps[HCQI_MAX_DEVICES];
-    uint32_t count = 0;
-    int began = 0;
+    hcq_queue *steps[HCQI_MAX_DEVICES] = { NULL };
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
-    hcq_result r = hcqi_schedule_build(q, sub->flags);
-    if (r == HCQ_OK && sub->wait_count + sub->signal_count != 0) { r = hcqi_submit_points(s); }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_schedule_build(q, sub->flags));
+    if (sub->wait_count + sub->signal_count != 0) { HCQI_PASS(hcqi_submit_points(s)); }
     hcqi_graph_pin(plan, 1);
-    while (r == HCQ_OK && count < plan->device_count) {
-        r = hcqi_queue_new(plan->devices[count].dev, HCQ_COMPUTE, &steps[count]);
-        if (r == HCQ_OK) { memcpy(steps[count++]->label, q->label, sizeof q->label); }
-    }
     hcqi_leave();
-    if (r == HCQ_OK) { r = hcqi_step_walk(s, q, steps, &began); }
-    while (count-- > 0) { hcq_queue_destroy(steps[count]); }
+    hcq_result r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
+    int began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
+    if (r == HCQ_OK) { r = hcqi_step_walk(s, q, steps); }
+    for (uint32_t d = 0; d < plan->device_count; d++) { hcq_queue_destroy(steps[d]); }
     hcqi_enter();
     if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
     hcqi_graph_pin(plan, UINT32_MAX);
