@@ -10879,7 +10879,7 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
     }
     for (uint32_t d = 0; copies && !whole && d < plan->device_count; d++) {
         const hcq_device *dev = plan->devices[d].dev;
-        if (dev->copy_lanes == 0 || dev->caps.copy_shared) { continue; }
+        if (dev->caps.copy_lanes == 0 || dev->caps.copy_shared) { continue; }
         hcqi_plan_copies(q, dev, scratch, scratch + q->count);
     }
     return HCQ_OK;
@@ -10977,10 +10977,10 @@ static void hcqi_plan_patch(hcqi_plan *plan, hcqi_patch patch) {
 /* What launches bring for each slice: addresses of inputs, variables. */
 static void hcqi_plan_patches(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    for (uint32_t s = 0; plan->inputs != 0 && s < plan->slice_count; s++) {
+    for (uint32_t s = 0; s < plan->slice_count; s++) {
         hcqi_slice *slice = &plan->slices[s];
         slice->patch_first = plan->patch_count;
-        for (uint32_t k = 0; k < slice->count; k++) {
+        for (uint32_t k = 0; plan->inputs != 0 && k < slice->count; k++) {
             uint32_t i = slice->calls[k];
             for (uint32_t name = 0; name < q->metas[i].name_count; name++) {
                 uint64_t address;

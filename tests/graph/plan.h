@@ -151,7 +151,7 @@ static int is_big_copy(const call *c) {
 
 /* Graphs leave a lane alone that has no hardware of its own. */
 static int has_copy_lane(const hcq_device *device) {
-    return device->copy_lanes != 0 && !device->caps.copy_shared;
+    return device->caps.copy_lanes != 0 && !device->caps.copy_shared;
 }
 
 /* One run of commands of a backend that takes edges is one lane's. */
