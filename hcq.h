@@ -1722,7 +1722,7 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
    with the lock held, that is from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 5
+#define HCQ_BACKEND_VERSION 6
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
@@ -1781,7 +1781,6 @@ typedef struct hcq_lane {
     hcq_queue_kind kind;               /* HCQ_COMPUTE or HCQ_COPY */
     uint32_t index;                    /* among its kind, or among the imported ones */
     int imported;                      /* follows work that others do, see hcq_backend_post */
-    uint64_t posted;                   /* imported: belongs to the batch being submitted */
     void *self;                        /* the backend's device; one that wraps another
                                           stores the inner one's in lane_open */
     void *native;                      /* the backend's own, set by lane_open */
@@ -1804,6 +1803,9 @@ typedef struct hcq_batch {
     uint32_t wait_count;
     hcq_lane_point done;               /* raise when all packets are done */
     hcq_job *job;                      /* for hcq_backend_job_*, valid until done */
+    uint64_t posted;                   /* of an imported lane, see hcq_backend_post */
+    void *prepared;                    /* for give, by submit */
+    hcq_result result;                 /* for give: if not HCQ_OK, only raise `done` */
 } hcq_batch;
 
 typedef struct hcq_memory {
@@ -1889,18 +1891,28 @@ typedef struct hcq_backend {
 
     /* Work. submit: enqueue behind the lane's earlier batches, which this one
        sees complete; do not block. HCQ_NOT_READY = accepted, and call flush
-       (UNLOCKED, from any thread) once after this group of submits. completed:
-       the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT or an error
-       such as HCQ_ERROR_LOST. `serves`: by the core's service thread; kick
-       (optional, UNLOCKED, any thread) ends that wait, or the next one, early.
-       counter_reset: back to 0; nothing uses it. */
-    hcq_result (*submit)(void *self, hcq_lane *lane, const hcq_batch *batch);
-    void (*flush)(void *self);
+       (UNLOCKED, from any thread) once after this group of submits. With `give`
+       it means: keep the batch. The core gives what it kept in the order of the
+       submits, UNLOCKED, one thread at a time for a device, so a native wait
+       always finds its raise given. give takes the first of `count`, one at
+       least, and returns how many; it stops behind one that it reported with
+       hcq_backend_job_fail, and raises the end of that one, too. */
+    hcq_result (*submit)(void *self, hcq_lane *lane, hcq_batch *batch);
+    void (*flush)(void *self);         /* one of these two, or none */
+    uint32_t (*give)(void *self, const hcq_batch *batches, uint32_t count);
+
+    /* completed: the counter's value now. wait (UNLOCKED): HCQ_OK, HCQ_TIMEOUT
+       or an error such as HCQ_ERROR_LOST. `serves`: by the core's service
+       thread; kick (optional, UNLOCKED, any thread) ends that wait, or the next
+       one, early. counter_reset: back to 0; nothing uses it. lose, optional,
+       UNLOCKED, nothing is being given: the device is lost (hcq_backend_lost),
+       and what may still run must have ended when this returns. */
     uint64_t (*completed)(void *self, hcq_lane *lane, uint32_t counter);
     hcq_result (*wait)(void *self, hcq_lane *lane, uint32_t counter, uint64_t value,
                        uint64_t timeout_ns, int serves);
     void (*kick)(void *self);
     void (*counter_reset)(void *self, hcq_lane *lane, uint32_t counter);
+    void (*lose)(void *self);
 
     /* Can batches of this device wait for `other`'s counters? Asked for lanes
        of other devices only, which may be of other backends; NULL: no. */
@@ -1948,16 +1960,14 @@ HCQ_API void hcq_backend_notify(hcq_lane *lane);
 HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
 
 /* Fails the batch that ends at `done`, and what follows in its job; call it
-   before the counter is raised. `packet` NULL: a failed wait. UNLOCKED. */
+   before the counter is raised. The command or the native call that did it, if
+   there is one, is kept as the device's first error, and logged. UNLOCKED. */
 HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
-                                  const hcq_packet *packet);
+                                  const hcq_packet *packet, const char *native,
+                                  int64_t native_code);
 
-/* Keeps a native call's failure as the device's first error, and logs it; besides
-   hcq_backend_job_fail. `packet` NULL: of no single command. UNLOCKED. */
-HCQ_API void hcq_backend_error(const hcq_job *job, const hcq_packet *packet, hcq_result result,
-                               const char *native, int64_t native_code);
-
-/* The same in a function of hcq_backend_locked, where no job ends meanwhile. */
+/* Keeps who lost the device as its first error, and logs it; `packet` NULL: no single
+   command is known. With the core's lock, in which no job ends. */
 HCQ_API void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
                                const char *native, int64_t native_code);
 
@@ -1966,12 +1976,16 @@ HCQ_API void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq
 HCQ_API hcq_device *hcq_backend_program_device(const hcq_program *program);
 HCQ_API void *hcq_backend_code(const hcq_program *program);
 
+/* The lane's epochs up to this one are over, as far as the core saw. Lock-free. */
+HCQ_API uint64_t hcq_backend_done(const hcq_lane *lane);
+
 /* The result of a reached wait: HCQ_OK, or the failure of the batch that
    raised it. Lock-free while nothing ever failed on that lane. UNLOCKED. */
 HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
 
-/* The whole device failed (lost): everything pending ends with `result`, and
-   versions, memory and programs may be freed from now on. UNLOCKED, any thread. */
+/* The whole device failed (lost): nothing more is given, everything pending ends with
+   `result`, and versions, memory and programs may be freed, once this call into hcq
+   ends (UNLOCKED: at once). The first call counts. `native` stays. Any lock state. */
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 
@@ -1992,7 +2006,7 @@ HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_la
 /* HCQ_OK, or why `buffer` is not a living one of its device. As above. */
 HCQ_API hcq_result hcq_backend_buffer(const hcq_buffer *buffer);
 
-/* A submission to an imported lane: an empty batch with hcq_lane.posted = `value`,
+/* A submission to an imported lane: an empty batch with hcq_batch.posted = `value`,
    complete when the backend says that its counter is there. It gives work of
    others, that was handed over elsewhere, a point. As hcq_backend_point. */
 HCQ_API hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
@@ -2039,7 +2053,7 @@ HCQ_API void hcq_sys_library_close(void *library);
    Below that: >>atomics >>headers >>core (types) >>system >>lock >>pools
    >>helpers >>heap >>objects (signals) >>lanes (counters) >>watch >>states
    >>allocations. Around it: >>reading >>updates >>binding >>setting >>explaining
-   >>waiting >>caching >>eager >>kernargs >>clocks >>service >>helping (backends)
+   >>waiting >>caching >>eager >>kernargs >>clocks >>service >>helping (backends) >>giving
    >>dumping >>registering >>selecting (drivers) >>opening. */
 
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
@@ -2355,12 +2369,14 @@ struct hcqi_lane {
     hcq_job *run_head, *run_tail;      /* handed over, by epoch */
     hcqi_producer *land_head, *land_tail; /* handed over, by epoch */
     uint64_t epoch;                    /* last handed over */
-    uint64_t done;                     /* last known to be complete */
+    uint64_t done;                     /* atomic: last known to be complete */
+    uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
     uint64_t timed;                    /* profile: end of its last event */
     uint64_t base_epoch[2];            /* of each counter: epoch = base + value */
     uint64_t limit;                    /* of a counter's value */
     uint64_t grace;                    /* grace period that must end before a swap */
     uint64_t grace_target;             /* epoch awaited by the running period */
+    uint64_t posted;                   /* imported: of the batch being submitted */
     uint64_t foreign[HCQI_MAX_DEVICES]; /* last epoch that waits for the device or uses
                                           its memory, by slot */
     uint32_t active;                   /* counter */
@@ -2812,6 +2828,18 @@ struct hcqi_profile {
     uint64_t synchronizations;
 };
 
+/* Batches on their way to the hardware, a piece of their list. The lock orders those who
+   add, the device's `giver` those who take: the two only meet at `count` and `next`. */
+#define HCQI_POSTS 64
+#define HCQI_POST_WAITS 128
+typedef struct hcqi_posts {
+    uint64_t next;                     /* atomic: hcqi_posts, set when no more come here */
+    uint32_t count;                    /* atomic: batches that are complete */
+    uint32_t wait_count;
+    hcq_batch batches[HCQI_POSTS];
+    hcq_lane_point waits[HCQI_POST_WAITS];
+} hcqi_posts;
+
 struct hcq_device {
     uint32_t refs;                     /* open, plus one for each signal, program, allocation */
     uint32_t pins;                     /* atomic: threads in a native wait, say */
@@ -2868,6 +2896,16 @@ struct hcq_device {
     uint32_t service_begun;            /* atomic: somebody started it */
     uint32_t service_word;             /* atomic: bumped to wake it */
     uint32_t service_waits;            /* atomic: it is in the backend's wait */
+    hcqi_posts *posts;                 /* where submitting adds; NULL: no `give` */
+    uint8_t pad[128];                  /* what the other side writes stays apart */
+    hcqi_posts *posts_out;             /* where giving takes, */
+    uint32_t posts_given;              /* behind so many */
+    uint32_t giver;                    /* atomic: 1 = somebody gives, 2 = and looks again */
+    uint64_t posts_spare;              /* atomic: hcqi_posts for later, one at most */
+    uint32_t loss;                     /* atomic: 1 = found, 2 = told, with these: */
+    hcq_result loss_result;
+    const char *loss_native;
+    int64_t loss_code;
 };
 
 /* A backend in a registry, oldest first. */
@@ -2974,6 +3012,7 @@ static void hcqi_allocation_free_late(hcqi_allocation *a);
 static void hcqi_service_kick(hcq_device *dev);
 static void hcqi_fork_child(void);
 static void hcqi_service_ring(hcq_device *dev);
+static void hcqi_device_ring(hcq_device *dev);
 
 /* ========================================================================== */
 /* ========================================================================== */
@@ -3574,7 +3613,7 @@ static void hcqi_flush(uint64_t dirty) {
     for (uint32_t slot = 0; dirty != 0; slot++, dirty >>= 1) {
         if ((dirty & 1) == 0) { continue; }
         hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
-        dev->backend->flush(dev->self);
+        hcqi_device_ring(dev);
         hcqi_atomic_add32(&dev->flushed, 1);
     }
 }
@@ -5129,9 +5168,13 @@ static hcqi_site hcqi_lane_site(const hcqi_lane *lane, uint64_t epoch) {
     return site;
 }
 
-/* What a TIMESTAMP of the lane stored, in nanoseconds. */
-static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, const uint64_t *slot) {
+/* What a TIMESTAMP of the lane stored, in nanoseconds; or when the host noticed its end. */
+static uint64_t hcqi_lane_stamp(const hcqi_lane *lane, uint64_t epoch, const uint64_t *slot) {
     const hcq_backend *backend = lane->dev->backend;
+    if (lane->dev->caps.host_times) {
+        int before = epoch <= hcqi_atomic_load64(&lane->noticed); /* in a wait */
+        return before ? hcqi_atomic_load64(&lane->noticed_ns) : hcq_sys_now_ns();
+    }
     uint64_t stored = hcqi_atomic_load64(slot);
     if (backend->stamp_ns == NULL) { return stored; }
     return backend->stamp_ns(lane->dev->self, &lane->base, stored);
@@ -5147,7 +5190,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     if (result != HCQ_OK) {
         if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
     } else if (p->slot != NULL) {
-        p->signal->timestamp = hcqi_lane_stamp(lane, p->slot);
+        p->signal->timestamp = hcqi_lane_stamp(lane, p->epoch, p->slot);
         hcqi_core.changed = 1;
     } else if (!p->applied) {
         p->signal->source = hcqi_lane_site(lane, p->epoch);
@@ -5207,7 +5250,7 @@ static void hcqi_reap(hcqi_lane *lane) {
     if (lane->done == lane->epoch) { return; }
     uint64_t done = lane->dev->lost != HCQ_OK ? lane->epoch : hcqi_lane_completed(lane);
     if (done == lane->done) { return; }
-    lane->done = done;
+    hcqi_atomic_store64(&lane->done, done);
     while (lane->land_head != NULL && lane->land_head->epoch <= done) {
         hcqi_producer_land(lane, lane->land_head);
     }
@@ -5282,12 +5325,44 @@ static void hcqi_lane_uses(hcqi_lane *lane, uint64_t devices) {
     }
 }
 
+/* Where the waits of one more batch go, up to `count` of them; NULL: out of memory. */
+static hcq_lane_point *hcqi_posts_room(hcq_device *dev, uint32_t count) {
+    hcqi_posts *last = dev->posts;
+    if (last->count == HCQI_POSTS || last->wait_count + count > HCQI_POST_WAITS) {
+        uint64_t spare = hcqi_atomic_swap64(&dev->posts_spare, 0);
+        hcqi_posts *next = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)spare);
+        if (next == NULL) {
+            void *made = dev->hooks.alloc_fn(dev->hooks.user, sizeof *next, 64);
+            if (made == NULL) { return NULL; }
+            next = HCQI_CAST(hcqi_posts *, made);
+        }
+        next->next = 0;
+        next->count = 0;
+        next->wait_count = 0;
+        hcqi_atomic_store64(&last->next, (uint64_t)(uintptr_t)next);
+        dev->posts = last = next;
+    }
+    return &last->waits[last->wait_count];
+}
+
+/* The batch's waits are where there was room for them. */
+static void hcqi_posts_add(hcq_device *dev, const hcq_batch *batch) {
+    hcqi_posts *last = dev->posts;
+    last->batches[last->count] = *batch;
+    last->wait_count += batch->wait_count;
+    hcqi_atomic_store32(&last->count, last->count + 1);
+}
+
 static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     hcqi_lane *lane = job->lane;
+    hcq_device *dev = lane->dev;
     const hcqi_segment *seg = hcqi_job_segment(job);
-    hcq_lane_point waits[HCQI_BATCH_WAITS];
+    hcq_lane_point few[HCQI_BATCH_WAITS], *waits = few;
     hcq_batch batch;
     uint32_t count = 0;
+    if (dev->posts != NULL && (waits = hcqi_posts_room(dev, points->count)) == NULL) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
     for (uint32_t i = 0; i < points->count; i++) {
         /* A lane is in order; there one only asks for a failure. */
         if (points->lane[i] == lane && !points->check[i]) { continue; }
@@ -5301,22 +5376,24 @@ static hcq_result hcqi_job_hand(hcq_job *job, const hcqi_points *points) {
     batch.wait_count = count;
     batch.done = hcqi_lane_point(lane, lane->epoch + 1);
     batch.job = job;
-    hcq_result r = lane->dev->backend->submit(lane->dev->self, &lane->base, &batch);
+    batch.posted = lane->posted;
+    batch.prepared = NULL;
+    batch.result = HCQ_OK;
+    hcq_result r = dev->backend->submit(dev->self, &lane->base, &batch);
     if (r < 0) { return r; }
+    if (r == HCQ_NOT_READY && dev->posts != NULL) { hcqi_posts_add(dev, &batch); }
     lane->epoch++;
     job->epoch = lane->epoch;
     if (job->first_epoch == 0) { job->first_epoch = lane->epoch; }
     uint64_t uses = seg == NULL ? 0 : job->version->foreign;
     for (uint32_t i = 0; i < points->count; i++) {
         const hcq_device *other = points->lane[i]->dev;
-        if (other != lane->dev) { uses |= (uint64_t)1 << other->slot; }
+        if (other != dev) { uses |= (uint64_t)1 << other->slot; }
     }
     if (uses != 0) { hcqi_lane_uses(lane, uses); }
     int idle = lane->done + 1 == lane->epoch; /* else the service thread looks after it */
-    if (lane->watched && idle && lane->dev->backend->watch == NULL) {
-        hcqi_service_kick(lane->dev);
-    }
-    if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << lane->dev->slot; }
+    if (lane->watched && idle && dev->backend->watch == NULL) { hcqi_service_kick(dev); }
+    if (r == HCQ_NOT_READY) { hcqi_core.dirty |= (uint64_t)1 << dev->slot; }
     int last = job->segment + 1 == hcqi_job_segments(job);
     if (job->producers != NULL) { hcqi_job_attach(job, seg, last); }
     return HCQ_OK;
@@ -5433,7 +5510,9 @@ static int hcqi_job_step(hcq_job *job) {
     }
     hcq_result result = hcqi_job_hand(job, &r.points);
     if (result != HCQ_OK) {
-        hcqi_error_note(job->lane->dev, result, job->version, NULL, "submit", result);
+        if (hcqi_atomic_load32(&job->lane->dev->loss) == 0) {
+            hcqi_error_note(job->lane->dev, result, job->version, NULL, "submit", result);
+        }
         job->lane->dev->refused = job->number;
         hcqi_job_fail(job, result);
         return 0;
@@ -7484,7 +7563,12 @@ static hcq_result hcqi_block(hcqi_lane *lane, uint64_t epoch, uint64_t timeout_n
     hcqi_atomic_add32(&dev->pins, 1);
     dev->looks = HCQI_LOOK_EACH - 1;   /* the next submission will find something */
     hcqi_leave();
-    return dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns, 0);
+    hcq_result r = dev->backend->wait(dev->self, &lane->base, p.counter, p.value, timeout_ns, 0);
+    if (r == HCQ_OK && dev->caps.host_times && epoch > hcqi_atomic_load64(&lane->noticed)) {
+        hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
+        hcqi_atomic_store64(&lane->noticed, epoch);
+    }
+    return r;
 }
 
 static void hcqi_unpin(hcq_device *dev) { hcqi_atomic_add32(&dev->pins, UINT32_MAX); }
@@ -12999,7 +13083,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
             hcqi_profile_flow(p, hcqi_launch_site(event.launch, packet->u.relative.command),
                               hcqi_launch_site(event.launch, packet->index));
         } else if (packet->kind == HCQ_COMMAND_TIMESTAMP && packet->u.stamp.signal == NULL) {
-            last = hcqi_later(last, hcqi_lane_stamp(job->lane, mark++));
+            last = hcqi_later(last, hcqi_lane_stamp(job->lane, job->epoch, mark++));
             if (open != NULL) { open->end = last; }
             open = NULL;
         } else if (hcqi_packet_is_timed(packet)) {
@@ -13510,7 +13594,7 @@ HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t
     sub.flags = HCQ_UNORDERED;
     hcqi_submit_init(&s, device, &sub);
     s.final_lane = &device->lanes[device->caps.compute_lanes + device->caps.copy_lanes + lane];
-    s.final_lane->base.posted = value;
+    s.final_lane->posted = value;
     hcq_result r = hcqi_submit_run(&s);
     if (r == HCQ_OK) { *point = hcq_at(hcqi_signal_handle(device->exact), s.number); }
     return r;
@@ -13549,9 +13633,13 @@ HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
 }
 
 HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
-                                   const hcq_packet *packet) {
+                                   const hcq_packet *packet, const char *native,
+                                   int64_t native_code) {
     hcqi_enter();
     hcqi_lane *lane = hcqi_lane_of(done->lane);
+    if (packet != NULL || native != NULL) {
+        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
+    }
     if (hcqi_atomic_load32(&job->run_result) == 0) {
         hcqi_atomic_store32(&job->run_result, (uint32_t)result);
         hcqi_atomic_store64(&job->failed_epoch, done->epoch);
@@ -13559,14 +13647,6 @@ HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq
     hcqi_lane_failed(lane, done->epoch, result);
     hcqi_atomic_store32(&lane->any_failed, 1);
     hcqi_atomic_store32(&lane->dev->any_failed, 1);
-    if (packet != NULL) { hcqi_error_note(lane->dev, result, job->version, packet, NULL, 0); }
-    hcqi_leave();
-}
-
-HCQI_DEF void hcq_backend_error(const hcq_job *job, const hcq_packet *packet, hcq_result result,
-                                const char *native, int64_t native_code) {
-    hcqi_enter();
-    hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
     hcqi_leave();
 }
 
@@ -13584,6 +13664,10 @@ HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
     return c->dev == program->dev ? c->code : NULL;
 }
 
+HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
+    return hcqi_atomic_load64(&((const hcqi_lane *)(const void *)lane)->done);
+}
+
 HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
     hcqi_lane *lane = hcqi_lane_of(wait->lane);
     if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
@@ -13592,23 +13676,115 @@ HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
     return hcqi_leave_with(r);
 }
 
-static void hcqi_device_lose(hcq_device *dev, hcq_result result, const char *native,
-                             int64_t native_code) {
-    if (dev->lost != HCQ_OK) { return; }
-    dev->lost = result;
-    hcqi_error_note(dev, result, NULL, NULL, native, native_code);
-    dev->timeline->failure = result;
+HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
+                               int64_t native_code) {
+    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
+    if (!mine) { hcqi_enter(); }
+    if (hcqi_atomic_load32(&device->loss) == 0) {
+        device->loss_result = result;
+        device->loss_native = native;
+        device->loss_code = native_code;
+        hcqi_atomic_store32(&device->loss, 1);
+    }
+    hcq_backend_flush_soon(device);
+    if (!mine) { hcqi_leave(); }
+}
+
+/* ========================================================================== */
+/* ---- giving batches to the hardware --------------------------- >>giving - */
+
+static HCQI_THREAD_LOCAL int hcqi_giving; /* this thread is in the middle of it */
+
+/* The batches to be given next, as many as lie side by side, or NULL. */
+static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
+    for (;;) {
+        hcqi_posts *first = dev->posts_out;
+        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
+        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
+        if (*count != 0) { return &first->batches[dev->posts_given]; }
+        if (next == 0) { return NULL; }
+        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
+        dev->posts_given = 0;
+        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
+        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
+    }
+}
+
+/* Does the batch belong to what failed before, or wait for it? */
+static void hcqi_post_check(hcq_batch *batch) {
+    hcq_result r = hcq_backend_job_result(batch->job);
+    for (uint32_t i = 0; r == HCQ_OK && i < batch->wait_count; i++) {
+        r = hcq_backend_wait_result(&batch->waits[i]);
+    }
+    if (r == HCQ_OK || batch->result != HCQ_OK) { return; }
+    batch->result = r;
+    hcq_backend_job_fail(batch->job, &batch->done, r, NULL, NULL, 0);
+}
+
+/* Everything pending ends; whoever gives does it, so that no batch is in use. */
+static void hcqi_device_lose(hcq_device *dev) {
+    hcq_batch *left;
+    uint32_t count;
+    if (!hcqi_atomic_cas32(&dev->loss, 1, 2)) { return; }
+    if (dev->backend->lose != NULL) { dev->backend->lose(dev->self); }
+    hcqi_enter();
+    while (dev->posts != NULL && (left = hcqi_posts_next(dev, &count)) != NULL) {
+        dev->posts_given += count;
+    }
+    dev->lost = dev->loss_result;
+    hcqi_error_note(dev, dev->lost, NULL, NULL, dev->loss_native, dev->loss_code);
+    dev->timeline->failure = dev->lost;
     hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
     hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
     hcqi_reap_device(dev);
     for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
+    hcqi_leave();
 }
 
-HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
-                               int64_t native_code) {
-    hcqi_enter();
-    hcqi_device_lose(device, result, native, native_code);
-    hcqi_leave();
+/* All were given. */
+static void hcqi_posts_delete(hcq_device *dev) {
+    uint32_t none;
+    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
+    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
+    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
+}
+
+static void hcqi_posts_give(hcq_device *dev) {
+    hcq_batch *batches;
+    uint32_t count;
+    while (hcqi_atomic_load32(&dev->loss) == 0 &&
+           (batches = hcqi_posts_next(dev, &count)) != NULL) {
+        for (uint32_t i = 0; i < count; i++) { hcqi_post_check(&batches[i]); }
+        dev->posts_given += dev->backend->give(dev->self, batches, count);
+    }
+}
+
+/* What was submitted goes to the hardware. One thread at a time gives: others wait for it,
+   and find their own work gone, unless they are in the middle of giving themselves, on
+   whatever device; then the one who does it here looks once more. */
+static void hcqi_device_ring(hcq_device *dev) {
+    if (dev->posts == NULL) {
+        if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
+        hcqi_device_lose(dev);
+        return;
+    }
+    for (uint32_t turn = 0; !hcqi_atomic_cas32(&dev->giver, 0, 1); turn++) {
+        if (hcqi_giving != 0) {
+            if (hcqi_atomic_cas32(&dev->giver, 1, 2)) { return; }
+            if (hcqi_atomic_load32(&dev->giver) == 2) { return; }
+        } else if (turn < 64) {
+            hcqi_atomic_pause();
+        } else {
+            (void)hcq_sys_wait(&dev->giver, 1, 50000);
+        }
+    }
+    hcqi_giving++;
+    do {
+        hcqi_atomic_store32(&dev->giver, 1);
+        hcqi_posts_give(dev);
+        hcqi_device_lose(dev);
+    } while (!hcqi_atomic_cas32(&dev->giver, 1, 0));
+    hcqi_giving--;
 }
 
 /* ========================================================================== */
@@ -14097,7 +14273,13 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
               hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
               hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), parked) &&
               hcqi_failures_grow(dev, &dev->failures); /* for the one of missing memory, say */
-    return all ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    if (!all) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (dev->backend->give == NULL) { return HCQ_OK; }
+    void *posts = hcqi_new(&dev->hooks, sizeof *dev->posts);
+    dev->posts = dev->posts_out = HCQI_CAST(hcqi_posts *, posts);
+    void *spare = posts != NULL ? hcqi_new(&dev->hooks, sizeof *dev->posts) : NULL;
+    dev->posts_spare = (uint64_t)(uintptr_t)spare;
+    return spare == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 /* What hcq_device_info_get answers: what the driver listed, and what opening found. */
@@ -14156,6 +14338,7 @@ static void hcqi_device_undo(hcq_device *dev) {
     hcqi_slots_destroy(dev, &dev->signals);
     hcqi_slots_destroy(dev, &dev->notices);
     if (dev->profile != NULL) { hcqi_delete(hooks, dev->profile, dev->profile->size); }
+    hcqi_posts_delete(dev);
 }
 
 static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *info,

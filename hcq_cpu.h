@@ -820,7 +820,7 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     }
     if (result != HCQ_OK) {
         engine->refused = 1;
-        hcq_backend_job_fail(entry->job, &done, result, failed);
+        hcq_backend_job_fail(entry->job, &done, result, failed, NULL, 0);
     }
     /* Back first: who sees the counter finds the chunk in the list. */
     hcqi_cpu_engine_advance(engine);
@@ -1208,7 +1208,7 @@ static void hcqi_cpu_publish(hcqi_cpu_engine *engine, uint32_t wait_count) {
     hcqi_atomic_swap32(&chunk->entries[at].ready, chunk->lap + wait_count);
 }
 
-static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, const hcq_batch *batch) {
+static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, hcq_batch *batch) {
     hcqi_cpu_engine *engine = HCQI_CAST(hcqi_cpu_lane *, lane->native)->engine;
     const hcq_lane_point *waits = batch->waits;
     uint32_t left = batch->wait_count;
@@ -1318,8 +1318,8 @@ static const hcq_backend *hcqi_cpu_backend(void) {
         hcqi_cpu_alloc, hcqi_cpu_dealloc, hcqi_cpu_import, hcqi_cpu_map, NULL,
         hcqi_cpu_program_create, hcqi_cpu_program_destroy, NULL,
         NULL, NULL, NULL, /* encode, patch, encode_free: packets are run as they are */
-        hcqi_cpu_submit, hcqi_cpu_flush, hcqi_cpu_completed, hcqi_cpu_wait,
-        NULL, hcqi_cpu_counter_reset, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
+        hcqi_cpu_submit, hcqi_cpu_flush, NULL, hcqi_cpu_completed, hcqi_cpu_wait,
+        NULL, hcqi_cpu_counter_reset, NULL, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,
         NULL
     };
     return &backend;

@@ -613,8 +613,6 @@ enum {
     HCQI_CUDA_ALL_LANES = 2 * HCQI_CUDA_LANES + HCQI_CUDA_IMPORTED,
     HCQI_CUDA_WORD_BYTES = 128,        /* apart for each lane */
     HCQI_CUDA_RECORDS = 256,           /* batches that record events after somebody waited */
-    HCQI_CUDA_CHUNK_POSTS = 64,
-    HCQI_CUDA_CHUNK_WAITS = 128,
     HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
     HCQI_CUDA_EVENTS_FIRST = 256,      /* made at once if each submission has one */
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
@@ -670,7 +668,6 @@ typedef struct hcqi_cuda_lane {
     uint64_t done;                     /* atomic: epoch known to be over */
     uint64_t handed;                   /* atomic: epoch of the last batch given to the stream */
     uint64_t submitted;                /* epoch of the last batch taken */
-    uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
     uint32_t users;                    /* atomic: who is about to take its event */
     uint32_t relay_lock;
     hcqi_cu_stream relay;              /* waits for its values, for events of points */
@@ -682,28 +679,6 @@ typedef struct hcqi_cuda_lane {
     hcqi_cuda_given *given;            /* ring by epoch */
     uint32_t given_first, given_count, given_capacity; /* a power of two */
 } hcqi_cuda_lane;
-
-/* A batch on its way to its stream. */
-typedef struct hcqi_cuda_post {
-    hcqi_cuda_lane *lane;
-    const hcq_recording *recording;
-    uint32_t first, count;
-    const hcq_lane_point *waits;
-    uint32_t wait_count, wait_given;
-    hcq_lane_point done;
-    hcq_job *job;
-    hcqi_cu_event import;              /* imported lanes: yours */
-} hcqi_cuda_post;
-
-/* A piece of the list of posts. The core's lock orders those who add, the device's
-   those who take: the two only meet at `count` and `next`. */
-typedef struct hcqi_cuda_chunk {
-    uint64_t next;                     /* atomic: chunk, set when no more come here */
-    uint32_t count;                    /* atomic: posts that are complete */
-    uint32_t wait_count;               /* who adds */
-    hcqi_cuda_post posts[HCQI_CUDA_CHUNK_POSTS];
-    hcq_lane_point waits[HCQI_CUDA_CHUNK_WAITS];
-} hcqi_cuda_chunk;
 
 /* What a node of a graph was made or last changed with. */
 typedef struct hcqi_cuda_command {
@@ -772,12 +747,6 @@ typedef struct hcqi_cuda_shared {
     uint32_t late_count, late_capacity;
 } hcqi_cuda_shared;
 
-/* A timestamp that the host takes once the lane is there. */
-typedef struct hcqi_cuda_harvest {
-    hcqi_cuda_lane *lane;
-    uint64_t epoch;
-    uint64_t *host;
-} hcqi_cuda_harvest;
 
 typedef struct hcqi_cuda_device {
     hcq_device *device;
@@ -824,20 +793,6 @@ typedef struct hcqi_cuda_device {
     hcqi_cuda_event *events;           /* all */
     hcqi_cuda_event *past;             /* for points that are reached */
 
-    hcqi_cuda_harvest *harvests;       /* under the core's lock */
-    uint32_t harvest_count, harvest_capacity;
-
-    hcqi_cuda_chunk *tail;             /* of posts, where submit adds */
-    uint32_t tail_at;
-    uint8_t pad[128];                  /* what the other side writes stays apart */
-    uint32_t lock;                     /* who gives to streams; hcq is not called under it */
-    uint32_t head_at;
-    hcqi_cuda_chunk *head;
-    hcqi_cuda_chunk *through;          /* all taken, some not yet given */
-    uint64_t telling;                  /* atomic: thread in the middle of giving that calls hcq,
-                                          or another device's flush, without the lock */
-    uint64_t spare;                    /* atomic: chunk for later, one at most */
-    uint32_t failed;                   /* atomic: some batch did, ask for results */
     uint32_t lost;                     /* atomic: 3, then 1 = found out, 2 = told */
     uint32_t kicked;                   /* atomic: the service thread is to stop waiting */
     int lost_code;                     /* CUresult */
@@ -905,35 +860,42 @@ static const char *hcqi_cuda_text(const hcqi_cuda_api *api, int r) {
     return text ? text : "an unknown CUresult";
 }
 
-/* Remembers the first error that ended the context; flush and wait tell hcq. */
-static void hcqi_cuda_note(hcqi_cuda_device *d, int r, const char *call) {
-    if (!hcqi_cuda_is_sticky(r) || !hcqi_atomic_cas32(&d->lost, 0, 3)) { return; }
+/* Remembers the first error after which nothing can be given any more. */
+static void hcqi_cuda_found_lost(hcqi_cuda_device *d, int r, const char *call) {
+    if (!hcqi_atomic_cas32(&d->lost, 0, 3)) { return; }
     d->lost_code = r;
     snprintf(d->lost_call, sizeof d->lost_call, "%s", call);
     hcqi_atomic_store32(&d->lost, 1);
 }
 
+static void hcqi_cuda_note(hcqi_cuda_device *d, int r, const char *call) {
+    if (hcqi_cuda_is_sticky(r)) { hcqi_cuda_found_lost(d, r, call); }
+}
+
+/* Is the context lost? Tells hcq, once. Not under a lock of ours. */
+static int hcqi_cuda_lost(hcqi_cuda_device *d) {
+    if (hcqi_atomic_load32(&d->lost) == 0) { return 0; }
+    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
+        hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+    }
+    return 1;
+}
+
 /* What a query answered. A stream that somebody destroyed, say, never gets any further:
    three refusals in a row end the device, too. Not those of a stream capture. */
 static void hcqi_cuda_asked(hcqi_cuda_lane *lane, int r, const char *call) {
-    hcqi_cuda_device *d = lane->d;
     int refused = r != HCQI_CU_OK && r != HCQI_CU_NOT_READY && (r < 900 || r > 909);
     if (!refused) {
         hcqi_atomic_store32(&lane->refusals, 0);
         return;
     }
-    hcqi_cuda_note(d, r, call);
-    if (hcqi_atomic_add32(&lane->refusals, 1) >= 2 && hcqi_atomic_cas32(&d->lost, 0, 3)) {
-        d->lost_code = r;
-        snprintf(d->lost_call, sizeof d->lost_call, "%s", call);
-        hcqi_atomic_store32(&d->lost, 1);
-    }
+    hcqi_cuda_note(lane->d, r, call);
+    if (hcqi_atomic_add32(&lane->refusals, 1) >= 2) { hcqi_cuda_found_lost(lane->d, r, call); }
 }
 
-/* The end of a function that is called with the core's lock: a loss that it found is told
-   by a flush, at the end of the call into hcq. */
+/* The end of a function that is called with the core's lock. */
 static hcq_result hcqi_cuda_end(hcqi_cuda_device *d, hcq_result r) {
-    if (r != HCQ_OK && hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
+    if (r != HCQ_OK) { (void)hcqi_cuda_lost(d); }
     return r;
 }
 
@@ -2177,10 +2139,12 @@ static hcqi_cuda_piece *hcqi_cuda_piece_of(const hcqi_cuda_list *list, uint32_t 
 /* ========================================================================== */
 /* ---- giving work to streams -------------------------------------------------------- */
 
-/* A post in hand. */
+/* A batch in hand. */
 typedef struct hcqi_cuda_giving {
     hcqi_cuda_device *d;
-    hcqi_cuda_post *post;
+    hcqi_cuda_lane *lane;
+    const hcq_batch *batch;
+    int failed;                        /* hcq knows of it: only its end is given */
     const hcq_packet *packet;          /* that was refused, or NULL */
     const char *call;                  /* the last one made */
 } hcqi_cuda_giving;
@@ -2201,7 +2165,7 @@ static int hcqi_cuda_launch(hcqi_cuda_giving *g, hcqi_cu_function function, cons
     void **list = hcqi_cuda_extra_make(&extra, args, size);
     g->call = "cuLaunchKernel";
     return g->d->api->LaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
-                                   block[2], shared_bytes, g->post->lane->stream, NULL, list);
+                                   block[2], shared_bytes, g->lane->stream, NULL, list);
 }
 
 static int hcqi_cuda_give_exec(hcqi_cuda_giving *g, const hcq_packet *p) {
@@ -2231,7 +2195,7 @@ static int hcqi_cuda_give_own(hcqi_cuda_giving *g, hcqi_cu_function function, co
 /* 8-byte words without a kernel: their halves, as two columns. */
 static int hcqi_cuda_give_columns(hcqi_cuda_giving *g, uint64_t dst, uint64_t value,
                                   uint64_t words) {
-    hcqi_cu_stream stream = g->post->lane->stream;
+    hcqi_cu_stream stream = g->lane->stream;
     g->call = "cuMemsetD2D32Async";
     int r = g->d->api->MemsetD2D32Async(dst, 8, (unsigned int)value, 1, (size_t)words, stream);
     if (r != HCQI_CU_OK) { return r; }
@@ -2241,7 +2205,7 @@ static int hcqi_cuda_give_columns(hcqi_cuda_giving *g, uint64_t dst, uint64_t va
 
 static int hcqi_cuda_give_store(hcqi_cuda_giving *g, const hcq_packet *p) {
     hcqi_cuda_device *d = g->d;
-    hcqi_cu_stream stream = g->post->lane->stream;
+    hcqi_cu_stream stream = g->lane->stream;
     int write = p->kind == HCQ_COMMAND_WRITE;
     uint64_t size = write ? p->value_size : p->u.fill.size, dst = p->u.fill.dst;
     uint64_t args[3] = { dst, p->u.fill.value, size / 8 };
@@ -2261,35 +2225,16 @@ static int hcqi_cuda_give_store(hcqi_cuda_giving *g, const hcq_packet *p) {
     return hcqi_cuda_give_columns(g, dst, args[1], size / 8);
 }
 
-static HCQI_THREAD_LOCAL int hcqi_cuda_tellings; /* of this thread */
-
-/* Between these two hcq may be called; others who come to give wait, unless they are
-   in the middle of something themselves. Afterwards all that was submitted meanwhile is
-   given. */
-static void hcqi_cuda_tell_begin(hcqi_cuda_device *d) {
-    hcqi_atomic_store64(&d->telling, hcq_sys_thread_id());
-    hcqi_cuda_unlock(&d->lock);
-    hcqi_cuda_tellings++;
-}
-
-static void hcqi_cuda_tell_end(hcqi_cuda_device *d) {
-    hcqi_cuda_tellings--;
-    hcqi_cuda_lock(&d->lock);
-    hcqi_atomic_store64(&d->telling, 0);
-}
-
 /* A function of the user's, who may call hcq. */
 static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
     hcqi_cuda_device *d = g->d;
     hcq_cuda_encoder encoder;
-    encoder.stream = g->post->lane->stream;
+    encoder.stream = g->lane->stream;
     encoder.context = d->context;
     encoder.device = d->ordinal;
-    hcqi_cuda_tell_begin(d);
     hcq_backend_callback(1);
     hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
     hcq_backend_callback(0);
-    hcqi_cuda_tell_end(d);
     g->call = "";
     return (int)r < 0 ? HCQI_CU_INVALID_VALUE : HCQI_CU_OK;
 }
@@ -2304,7 +2249,7 @@ static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
         return p->u.copy.size == 0 ? HCQI_CU_OK
                                    : d->api->MemcpyAsync(p->u.copy.dst, p->u.copy.src,
                                                          (size_t)p->u.copy.size,
-                                                         g->post->lane->stream);
+                                                         g->lane->stream);
     case HCQ_COMMAND_FILL:
     case HCQ_COMMAND_WRITE: return hcqi_cuda_give_store(g, p);
     case HCQ_COMMAND_TIMESTAMP: /* without the kernel the host does it */
@@ -2317,11 +2262,11 @@ static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
 /* Packets one by one. With a trail each leaves its number. */
 static int hcqi_cuda_give_packets(hcqi_cuda_giving *g, uint32_t first, uint32_t count) {
     hcqi_cuda_device *d = g->d;
-    const hcqi_cuda_lane *lane = g->post->lane;
+    const hcqi_cuda_lane *lane = g->lane;
     int trail = (d->flags & HCQ_CUDA_TRAIL) != 0, r = HCQI_CU_OK;
     uint32_t launches = 0;
     for (uint32_t i = first; r == HCQI_CU_OK && i < first + count; i++) {
-        const hcq_packet *p = &g->post->recording->packets[i];
+        const hcq_packet *p = &g->batch->recording->packets[i];
         r = hcqi_cuda_give_packet(g, p);
         launches += p->kind == HCQ_COMMAND_EXEC;
         if (r == HCQI_CU_OK && trail) {
@@ -2406,33 +2351,33 @@ static int hcqi_cuda_give_piece(hcqi_cuda_giving *g, hcqi_cuda_list *list,
     int r = hcqi_cuda_piece_ready(g, list, piece);
     if (r == HCQI_CU_OK) {
         g->call = "cuGraphLaunch";
-        r = g->d->api->GraphLaunch(piece->exec, g->post->lane->stream);
+        r = g->d->api->GraphLaunch(piece->exec, g->lane->stream);
         hcqi_cuda_count(&g->d->graph_launches, 1);
     }
     return r;
 }
 
 static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
-    const hcqi_cuda_post *post = g->post;
-    if (post->import) {
+    const hcq_batch *b = g->batch;
+    if (g->lane->is_imported) {
         g->call = "cuStreamWaitEvent";
-        return g->d->api->StreamWaitEvent(post->lane->stream, post->import, 0);
+        return g->d->api->StreamWaitEvent(g->lane->stream, (hcqi_cu_event)(uintptr_t)b->posted, 0);
     }
-    if (!post->recording || post->count == 0) { return HCQI_CU_OK; }
+    if (!b->recording || b->count == 0) { return HCQI_CU_OK; }
     if (g->d->flags & HCQ_CUDA_TRAIL) { /* nothing of this batch is done */
         g->call = "cuMemsetD32Async";
-        hcqi_cu_ptr trail = post->lane->trail_address;
-        int r = g->d->api->MemsetD32Async(trail, 0, 1, post->lane->stream);
+        hcqi_cu_ptr trail = g->lane->trail_address;
+        int r = g->d->api->MemsetD32Async(trail, 0, 1, g->lane->stream);
         if (r == HCQI_CU_OK) {
-            r = g->d->api->MemsetD32Async(trail + 4, (unsigned int)post->done.epoch, 1,
-                                          post->lane->stream);
+            r = g->d->api->MemsetD32Async(trail + 4, (unsigned int)b->done.epoch, 1,
+                                          g->lane->stream);
         }
         if (r != HCQI_CU_OK) { return r; }
     }
-    hcqi_cuda_list *list = (hcqi_cuda_list *)post->recording->encoded;
-    if (!list) { return hcqi_cuda_give_packets(g, post->first, post->count); }
+    hcqi_cuda_list *list = (hcqi_cuda_list *)b->recording->encoded;
+    if (!list) { return hcqi_cuda_give_packets(g, b->first, b->count); }
     int r = HCQI_CU_OK;
-    for (uint32_t i = post->first; r == HCQI_CU_OK && i < post->first + post->count;) {
+    for (uint32_t i = b->first; r == HCQI_CU_OK && i < b->first + b->count;) {
         hcqi_cuda_piece *piece = hcqi_cuda_piece_of(list, i);
         r = hcqi_cuda_give_piece(g, list, piece);
         i = piece->first + piece->count;
@@ -2455,8 +2400,8 @@ static hcqi_cuda_event *hcqi_cuda_lane_spare(hcqi_cuda_lane *lane, uint64_t epoc
     return event ? event : hcqi_cuda_event_get(lane->d);
 }
 
-/* Records an event behind the last batch of a lane, for that batch's epoch. With the
-   lock of the lane's device. *out, with a reference: NULL if there is no memory for one,
+/* Records an event behind the last batch of a lane, for that batch's epoch. By who
+   gives to the lane's device. *out, with a reference: NULL if there is no memory for one,
    which only matters where each batch has one from the beginning. */
 static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **out) {
     hcqi_cuda_device *d = lane->d;
@@ -2499,7 +2444,7 @@ static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoc
 }
 
 /* The event that `epoch` of the lane has by now, or gets if nothing was given to the
-   lane after it; NULL and *done 0: it is too late for one. With d->lock. */
+   lane after it; NULL and *done 0: it is too late for one. By who gives. */
 static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_event **event,
                                int *done) {
     *event = hcqi_cuda_lane_event(lane, epoch, done);
@@ -2508,11 +2453,11 @@ static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_e
     return hcqi_cuda_lane_record(lane, epoch, event);
 }
 
-/* Makes the post's stream wait for another lane. */
+/* Makes the batch's stream wait for another lane. */
 static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) {
     hcqi_cuda_device *d = g->d;
     hcqi_cuda_lane *other = (hcqi_cuda_lane *)wait->lane->native;
-    hcqi_cu_stream stream = g->post->lane->stream;
+    hcqi_cu_stream stream = g->lane->stream;
     hcqi_cuda_event *event;
     int done;
     if (other->stream == stream || hcqi_cuda_look(other) >= wait->epoch) { return HCQI_CU_OK; }
@@ -2534,7 +2479,7 @@ static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) 
 /* What clears new memory comes first. */
 static int hcqi_cuda_give_zero(hcqi_cuda_giving *g) {
     hcqi_cuda_device *d = g->d;
-    hcqi_cuda_lane *lane = g->post->lane;
+    hcqi_cuda_lane *lane = g->lane;
     int r = HCQI_CU_OK;
     if (lane->zeroed == hcqi_atomic_load64(&d->zeroed)) { return r; }
     hcqi_cuda_lock(&d->zero_lock);
@@ -2549,9 +2494,9 @@ static int hcqi_cuda_give_zero(hcqi_cuda_giving *g) {
 /* The end of a batch: the lane's word, and an event if somebody will want one. */
 static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
     hcqi_cuda_device *d = g->d;
-    hcqi_cuda_lane *lane = g->post->lane;
+    hcqi_cuda_lane *lane = g->lane;
     hcqi_cuda_event *event = NULL;
-    uint64_t epoch = g->post->done.epoch;
+    uint64_t epoch = g->batch->done.epoch;
     uint32_t records = hcqi_atomic_load32(&lane->records);
     int r = HCQI_CU_OK;
     if (d->memops) {
@@ -2581,18 +2526,6 @@ static hcq_result hcqi_cuda_give_result(const hcqi_cuda_giving *g, int r) {
     return hcqi_cuda_result(r);
 }
 
-/* The batch does not run, or not to its end: its job fails from here on, only its
-   end is given. */
-static void hcqi_cuda_post_fail(hcqi_cuda_device *d, hcqi_cuda_post *post, hcq_result r) {
-    hcqi_atomic_store32(&d->failed, 1);
-    post->count = 0;
-    post->wait_given = post->wait_count; /* those that are left may never end */
-    post->import = NULL;
-    hcqi_cuda_tell_begin(d);
-    hcq_backend_job_fail(post->job, &post->done, r, NULL);
-    hcqi_cuda_tell_end(d);
-}
-
 /* A call was refused. */
 static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
     hcqi_cuda_device *d = g->d;
@@ -2600,7 +2533,6 @@ static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
     const char *call = g->call;
     hcqi_cuda_note(d, r, call);
     if (hcqi_atomic_load32(&d->lost)) { return; }
-    hcqi_cuda_tell_begin(d);
     if (result == HCQ_ERROR_LIMIT && g->packet) {
         const uint32_t *grid = g->packet->u.exec.grid;
         hcq_backend_log(d->device, result, "grid: %ux%ux%u, the device takes up to %ux%ux%u",
@@ -2608,151 +2540,47 @@ static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
     } else if (call[0]) {
         hcq_backend_log(d->device, result, "%s: %s (%d)", call, hcqi_cuda_text(d->api, r), r);
     }
-    hcq_backend_error(g->post->job, g->packet, result, call, call[0] ? r : 0);
-    hcqi_cuda_tell_end(d);
-    hcqi_cuda_post_fail(d, g->post, result);
+    hcq_backend_job_fail(g->batch->job, &g->batch->done, result, g->packet,
+                         call[0] ? call : NULL, call[0] ? r : 0);
+    g->failed = 1;
 }
 
-/* Something failed before: does this batch wait for it, or belong to it? */
-static void hcqi_cuda_post_check(hcqi_cuda_device *d, hcqi_cuda_post *post) {
-    hcqi_cuda_tell_begin(d);
-    hcq_result r = hcq_backend_job_result(post->job);
-    for (uint32_t i = 0; r == HCQ_OK && i < post->wait_count; i++) {
-        r = hcq_backend_wait_result(&post->waits[i]);
-    }
-    hcqi_cuda_tell_end(d);
-    if (r != HCQ_OK) { hcqi_cuda_post_fail(d, post, r); }
-}
-
-/* ---- posts ---- */
-
-/* Everything of one post, with the context; a failure leaves only its end. */
-static void hcqi_cuda_post_give(hcqi_cuda_device *d, hcqi_cuda_post *post) {
-    hcqi_cuda_giving g;
-    g.d = d;
-    g.post = post;
-    g.packet = NULL;
-    g.call = "";
-    int lost = hcqi_atomic_load32(&d->lost) != 0; /* its job may be gone */
-    if (!lost && hcqi_atomic_load32(&d->failed)) { hcqi_cuda_post_check(d, post); }
-    int r = lost ? HCQI_CU_UNKNOWN : HCQI_CU_OK;
-    while (r == HCQI_CU_OK && post->wait_given < post->wait_count) {
-        r = hcqi_cuda_give_wait(&g, &post->waits[post->wait_given++]);
+/* Everything of one batch, with the context; a failure leaves only its end. 1: it failed. */
+static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
+    hcqi_cuda_giving g = { d, (hcqi_cuda_lane *)batch->done.lane->native, batch, 0, NULL, "" };
+    int r = HCQI_CU_OK;
+    uint32_t waits = batch->result == HCQ_OK ? batch->wait_count : 0; /* else one may never end */
+    for (uint32_t i = 0; r == HCQI_CU_OK && i < waits; i++) {
+        r = hcqi_cuda_give_wait(&g, &batch->waits[i]);
     }
     if (r == HCQI_CU_OK) { r = hcqi_cuda_give_zero(&g); }
-    if (r == HCQI_CU_OK) { r = hcqi_cuda_give_batch(&g); }
-    if (r != HCQI_CU_OK && !lost) { hcqi_cuda_give_fail(&g, r); }
+    if (r == HCQI_CU_OK && batch->result == HCQ_OK) { r = hcqi_cuda_give_batch(&g); }
+    if (r != HCQI_CU_OK) { hcqi_cuda_give_fail(&g, r); }
     for (int tries = 0; tries < 3 && !hcqi_atomic_load32(&d->lost); tries++) {
         r = hcqi_cuda_give_end(&g);
         if (r == HCQI_CU_OK) { break; }
         if (tries == 0) { hcqi_cuda_give_fail(&g, r); }
     }
-    if (r != HCQI_CU_OK && hcqi_atomic_cas32(&d->lost, 0, 3)) { /* it would never end */
-        d->lost_code = r;
-        snprintf(d->lost_call, sizeof d->lost_call, "%s", g.call);
-        hcqi_atomic_store32(&d->lost, 1);
-    }
+    if (r != HCQI_CU_OK) { hcqi_cuda_found_lost(d, r, g.call); } /* it would never end */
+    if (d->gathers) { (void)d->api->StreamQuery(g.lane->stream); }
     hcqi_cuda_count(&d->batches, 1);
+    return g.failed;
 }
 
-/* The next post, or NULL; chunks that are through are kept for later. */
-static hcqi_cuda_post *hcqi_cuda_post_next(hcqi_cuda_device *d) {
-    hcqi_cuda_chunk *c = d->head;
-    if (d->head_at < hcqi_atomic_load32(&c->count)) { return &c->posts[d->head_at++]; }
-    hcqi_cuda_chunk *next = (hcqi_cuda_chunk *)(uintptr_t)hcqi_atomic_load64(&c->next);
-    if (!next || d->head_at < hcqi_atomic_load32(&c->count)) { /* the last came just now */
-        return next ? &c->posts[d->head_at++] : NULL;
-    }
-    d->head = next;
-    d->head_at = 0;
-    uint64_t kept = hcqi_atomic_swap64(&d->spare, (uint64_t)(uintptr_t)c);
-    hcqi_cuda_chunk *old = (hcqi_cuda_chunk *)(uintptr_t)kept;
-    if (old) { hcq_backend_free(d->device, old, sizeof *old); }
-    return hcqi_cuda_post_next(d);
-}
-
-static void hcqi_cuda_hand_over(hcqi_cuda_device *d) {
-    hcqi_cuda_post *post = hcqi_cuda_post_next(d);
-    if (!post) { return; }
-    int has_context = hcqi_cuda_enter_context(d) == HCQ_OK;
-    if (!has_context && hcqi_atomic_cas32(&d->lost, 0, 3)) { /* nothing can be given any more */
-        d->lost_code = HCQI_CU_INVALID_CONTEXT;
-        snprintf(d->lost_call, sizeof d->lost_call, "cuCtxPushCurrent");
-        hcqi_atomic_store32(&d->lost, 1);
-    }
-    for (; post; post = hcqi_cuda_post_next(d)) {
-        hcqi_cu_stream stream = post->lane->stream;
-        hcqi_cuda_post_give(d, post);
-        if (d->gathers) { (void)d->api->StreamQuery(stream); }
-    }
-    if (has_context) { hcqi_cuda_leave_context(d); }
-}
-
-static void hcqi_cuda_tell_lost(hcqi_cuda_device *d);
-
-/* The lock of those who give, when nobody is in the middle of it. 0: this thread is, here
-   or on another device, and must not wait; who is goes on with what is submitted now. */
-static int hcqi_cuda_enter(hcqi_cuda_device *d) {
-    hcqi_cuda_lock(&d->lock);
-    while (hcqi_atomic_load64(&d->telling) != 0) {
-        hcqi_cuda_unlock(&d->lock);
-        if (hcqi_cuda_tellings != 0) { return 0; }
-        hcq_sys_yield();
-        hcqi_cuda_lock(&d->lock);
-    }
-    return 1;
-}
-
-/* What was submitted goes to the streams in the order in which it was, so that a
-   native wait always finds its event recorded. One thread at a time; those who
-   wait for it find their own work gone. */
-static void hcqi_cuda_flush(void *self) {
+static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t count) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    if (!hcqi_cuda_enter(d)) { return; }
-    hcqi_cuda_hand_over(d);
-    hcqi_cuda_unlock(&d->lock);
-    if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_cuda_tell_lost(d); }
+    uint32_t given = 0;
+    int failed = hcqi_cuda_enter_context(d) != HCQ_OK, entered = !failed;
+    if (failed) { hcqi_cuda_found_lost(d, HCQI_CU_INVALID_CONTEXT, "cuCtxPushCurrent"); }
+    while (given < count && !failed && !hcqi_atomic_load32(&d->lost)) {
+        failed = hcqi_cuda_give_one(d, &batches[given++]);
+    }
+    if (entered) { hcqi_cuda_leave_context(d); }
+    (void)hcqi_cuda_lost(d);
+    return given;
 }
 
 /* ---- submitting ---- */
-
-/* A chunk with room for one more post with `waits` waits. */
-static hcqi_cuda_chunk *hcqi_cuda_chunk_room(hcqi_cuda_device *d, uint32_t waits) {
-    hcqi_cuda_chunk *c = d->tail;
-    if (d->tail_at < HCQI_CUDA_CHUNK_POSTS && c->wait_count + waits <= HCQI_CUDA_CHUNK_WAITS) {
-        return c;
-    }
-    hcqi_cuda_chunk *next = (hcqi_cuda_chunk *)(uintptr_t)hcqi_atomic_swap64(&d->spare, 0);
-    if (!next) {
-        next = (hcqi_cuda_chunk *)hcq_backend_alloc(d->device, sizeof *next, 64);
-        if (!next) { return NULL; }
-    }
-    next->next = 0;
-    next->count = 0;
-    next->wait_count = 0;
-    hcqi_atomic_store64(&c->next, (uint64_t)(uintptr_t)next);
-    d->tail = next;
-    d->tail_at = 0;
-    return next;
-}
-
-/* Times that the host will take. */
-static int hcqi_cuda_harvests_add(hcqi_cuda_device *d, hcqi_cuda_lane *lane,
-                                  const hcq_batch *batch) {
-    for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
-        const hcq_packet *p = &batch->recording->packets[i];
-        if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
-        if (!hcqi_cuda_grow(d, (void **)&d->harvests, &d->harvest_capacity, d->harvest_count + 1,
-                            sizeof *d->harvests)) {
-            return 0;
-        }
-        hcqi_cuda_harvest *h = &d->harvests[d->harvest_count++];
-        h->lane = lane;
-        h->epoch = batch->done.epoch;
-        h->host = HCQ_PTR(uint64_t, p->u.stamp.dst);
-    }
-    return 1;
-}
 
 /* A batch is on its way from now on. */
 static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
@@ -2780,48 +2608,17 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
     return room;
 }
 
-/* A wait goes with the batch if its stream does not imply it, or if somebody has to
-   look how it ended. */
-static int hcqi_cuda_wait_counts(const hcqi_cuda_lane *lane, const hcq_lane_point *wait) {
-    hcqi_cuda_lane *other = (hcqi_cuda_lane *)wait->lane->native;
-    if (!wait->order_only) { return 1; }
-    return other->stream != lane->stream && hcqi_cuda_look(other) < wait->epoch;
-}
-
-/* Only puts the batch into the list; flush gives it to the stream without the core's
-   lock. */
-static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, const hcq_batch *batch) {
+static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, hcq_batch *batch) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
-    if (hcqi_atomic_load32(&d->lost) == 2) { return HCQ_ERROR_LOST; } /* else that fails it */
-    hcqi_cuda_chunk *c = hcqi_cuda_chunk_room(d, batch->wait_count);
-    uint32_t harvests = d->harvest_count;
-    if (!c || (!d->has_stamp && !hcqi_cuda_harvests_add(d, lane, batch)) ||
-        !hcqi_cuda_given_add(lane, batch)) {
-        d->harvest_count = harvests;
-        return hcqi_atomic_load32(&d->lost) ? HCQ_ERROR_LOST : HCQ_ERROR_OUT_OF_MEMORY;
+    if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
+    if (!hcqi_cuda_given_add(lane, batch)) {
+        return hcqi_cuda_lost(d) ? HCQ_ERROR_LOST : HCQ_ERROR_OUT_OF_MEMORY;
     }
     hcqi_atomic_store64(&lane->base_epoch[batch->done.counter],
                         batch->done.epoch - batch->done.value);
     lane->last[batch->done.counter] = batch->done.value;
     lane->submitted = batch->done.epoch;
-    hcqi_cuda_post *post = &c->posts[d->tail_at];
-    uint32_t first = c->wait_count;
-    post->lane = lane;
-    post->recording = batch->recording;
-    post->first = batch->first;
-    post->count = batch->recording ? batch->count : 0;
-    post->waits = &c->waits[first];
-    post->done = batch->done;
-    post->job = batch->job;
-    post->import = lane->is_imported ? (hcqi_cu_event)(uintptr_t)target->posted : NULL;
-    for (uint32_t i = 0; i < batch->wait_count; i++) {
-        if (!hcqi_cuda_wait_counts(lane, &batch->waits[i])) { continue; }
-        c->waits[c->wait_count++] = batch->waits[i];
-    }
-    post->wait_count = c->wait_count - first;
-    post->wait_given = 0;
-    hcqi_atomic_store32(&c->count, ++d->tail_at);
     return HCQ_NOT_READY;
 }
 
@@ -2851,21 +2648,6 @@ static void hcqi_cuda_lane_retire(hcqi_cuda_lane *lane, uint64_t done) {
     hcqi_atomic_store64(&lane->done, done);
 }
 
-static void hcqi_cuda_harvest_due(hcqi_cuda_device *d, const hcqi_cuda_lane *lane, uint64_t done) {
-    uint64_t now = hcq_sys_now_ns();
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < d->harvest_count; i++) {
-        hcqi_cuda_harvest *h = &d->harvests[i];
-        if (h->lane == lane && h->epoch <= done) { /* maybe before, by a wait */
-            int noticed = h->epoch <= hcqi_atomic_load64(&lane->noticed);
-            *h->host = noticed ? hcqi_atomic_load64(&lane->noticed_ns) : now;
-        } else {
-            d->harvests[kept++] = *h;
-        }
-    }
-    d->harvest_count = kept;
-}
-
 /* How far the lane is by now. With the core's lock. */
 static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     hcqi_cuda_device *d = lane->d;
@@ -2879,7 +2661,6 @@ static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     if (done > before) { hcqi_cuda_lane_retire(lane, done); }
     hcqi_cuda_unlock(&lane->lock);
     if (asks) { hcqi_cuda_leave_context(d); }
-    if (done > before && d->harvest_count != 0) { hcqi_cuda_harvest_due(d, lane, done); }
     return done;
 }
 
@@ -2902,7 +2683,7 @@ static uint64_t hcqi_cuda_completed(void *self, hcq_lane *target, uint32_t count
     } else if (done < lane->submitted) {
         hcqi_cuda_lane_doubt(lane, 256);
     }
-    if (hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
+    (void)hcqi_cuda_lost(d);
     uint64_t base = lane->base_epoch[counter];
     uint64_t value = done > base ? done - base : 0;
     return value < lane->last[counter] ? value : lane->last[counter];
@@ -2936,17 +2717,8 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
     uint64_t began = hcq_sys_now_ns(), asked = began;
     for (uint32_t turn = 0;; turn++) {
         uint32_t never = 0;
-        if (hcqi_cuda_lane_reached(lane, epoch)) {
-            if (!d->has_stamp && epoch > hcqi_atomic_load64(&lane->noticed)) {
-                hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
-                hcqi_atomic_store64(&lane->noticed, epoch);
-            }
-            return HCQ_OK;
-        }
-        if (hcqi_atomic_load32(&d->lost)) {
-            hcqi_cuda_tell_lost(d);
-            return HCQ_ERROR_LOST;
-        }
+        if (hcqi_cuda_lane_reached(lane, epoch)) { return HCQ_OK; }
+        if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
         uint64_t now = hcq_sys_now_ns(), passed = now - began, nap = passed / 16;
         if (passed >= timeout_ns) { return HCQ_TIMEOUT; }
         if (serves && hcqi_atomic_cas32(&d->kicked, 1, 0)) { return HCQ_TIMEOUT; }
@@ -3022,9 +2794,8 @@ static const hcqi_cuda_given *hcqi_cuda_blame_batch(hcqi_cuda_lane *lane) {
 }
 
 /* Who did it? The oldest batches that are not over, one with a kernel if there is. */
-static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_blame *blame = (hcqi_cuda_blame *)user;
+static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
+    hcq_backend_lock(1);
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k];
         if (!lane) { continue; }
@@ -3043,12 +2814,13 @@ static hcq_result hcqi_cuda_blame_find(void *self, void *user) {
     if (blame->job) {
         hcq_backend_blame(blame->job, blame->packet, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
     }
-    return HCQ_OK;
+    hcq_backend_lock(0);
 }
 
-/* A context that lives goes on with what it was given, which must end before memory goes. */
+/* A context that lives goes on with what it was given, which must end before memory goes;
+   a broken one answers at once. */
 static void hcqi_cuda_drain(hcqi_cuda_device *d) {
-    if (hcqi_cuda_is_sticky(d->lost_code) || hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
+    if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k];
         if (lane) { (void)d->api->StreamSynchronize(lane->stream); }
@@ -3056,25 +2828,16 @@ static void hcqi_cuda_drain(hcqi_cuda_device *d) {
     hcqi_cuda_leave_context(d);
 }
 
-/* Tells the core, once; flush and wait do, which may. Jobs end by that, so nobody must
-   be giving one just now. */
-static void hcqi_cuda_tell_lost(hcqi_cuda_device *d) {
+static void hcqi_cuda_lose(void *self) {
+    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_blame blame = { NULL, NULL, 0 };
-    if (!hcqi_cuda_enter(d)) { return; } /* its flush does it later */
-    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
-        hcqi_cuda_tell_begin(d);
-        (void)hcq_backend_locked(d->device, hcqi_cuda_backend(), hcqi_cuda_blame_find, &blame);
-        hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
-                        d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
-                        blame.lanes > 1 ? "; several lanes were busy, the command is a guess"
-                        : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
-                                                     : "");
-        hcqi_cuda_drain(d);
-        hcq_backend_lost(d->device, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
-        hcqi_cuda_tell_end(d);
-        hcqi_cuda_hand_over(d);        /* what came meanwhile: it only goes away */
-    }
-    hcqi_cuda_unlock(&d->lock);
+    hcqi_cuda_blame_find(d, &blame);
+    hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
+                    d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
+                    blame.lanes > 1 ? "; several lanes were busy, the command is a guess"
+                    : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
+                                                 : "");
+    hcqi_cuda_drain(d);
 }
 
 /* ========================================================================== */
@@ -3446,14 +3209,6 @@ static hcq_result hcqi_cuda_tool_open(hcqi_cuda_device *d) {
     return hcqi_cuda_failed(d, r, "hcq_stamp");
 }
 
-static hcq_result hcqi_cuda_posts_open(hcqi_cuda_device *d) {
-    d->tail = (hcqi_cuda_chunk *)hcqi_cuda_new(d, sizeof *d->tail);
-    d->head = d->tail;
-    hcqi_cuda_chunk *spare = (hcqi_cuda_chunk *)hcqi_cuda_new(d, sizeof *spare);
-    d->spare = (uint64_t)(uintptr_t)spare;
-    return d->tail && spare ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
-}
-
 static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_cuda_desc *desc) {
     if (!desc || desc->stream_count == 0) { return HCQ_OK; }
     if (!desc->context || !desc->streams) {
@@ -3512,16 +3267,6 @@ static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     hcq_backend_lock(0);
 }
 
-static void hcqi_cuda_posts_close(hcqi_cuda_device *d) {
-    hcqi_cuda_chunk *spare = (hcqi_cuda_chunk *)(uintptr_t)d->spare;
-    while (d->head) {
-        hcqi_cuda_chunk *next = (hcqi_cuda_chunk *)(uintptr_t)d->head->next;
-        hcq_backend_free(d->device, d->head, sizeof *next);
-        d->head = next;
-    }
-    if (spare) { hcq_backend_free(d->device, spare, sizeof *spare); }
-}
-
 static void hcqi_cuda_close(void *self) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     int has_context = d->context && hcqi_cuda_enter_context(d) == HCQ_OK;
@@ -3537,9 +3282,7 @@ static void hcqi_cuda_close(void *self) {
     if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
     if (has_context) { hcqi_cuda_leave_context(d); }
     if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
-    hcq_backend_free(d->device, d->harvests, d->harvest_capacity * sizeof *d->harvests);
     hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
-    hcqi_cuda_posts_close(d);
     hcq_backend_free(d->device, d, sizeof *d);
 }
 
@@ -3579,8 +3322,8 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
     d->driver = (hcqi_cuda_driver *)driver;
     d->api = &d->driver->api;
     d->flags = own ? own->flags : 0;
-    hcq_result r = hcqi_cuda_posts_open(d);
-    if (r == HCQ_OK && d->driver->count == 0) {
+    hcq_result r = HCQ_OK;
+    if (d->driver->count == 0) {
         hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", d->driver->failure);
         r = HCQ_ERROR_NO_DEVICE;
     }
@@ -3670,8 +3413,6 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
 static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
-    (void)hcqi_atomic_cas32(&d->lost, 1, 2); /* nobody is left to be told */
-    hcqi_cuda_flush(d);
     while (hcqi_atomic_load32(&lane->users) != 0) { hcq_sys_yield(); }
     if (lane->stream && hcqi_cuda_enter_context(d) == HCQ_OK) { /* its last store is done ... */
         if (!lane->lent) { (void)d->api->StreamSynchronize(lane->stream); } /* ... maybe not it */
@@ -3730,8 +3471,8 @@ static const hcq_backend *hcqi_cuda_backend(void) {
         hcqi_cuda_alloc, hcqi_cuda_dealloc, hcqi_cuda_import, hcqi_cuda_map, hcqi_cuda_unmap,
         hcqi_cuda_program_create, hcqi_cuda_program_destroy, hcqi_cuda_exec_check,
         hcqi_cuda_encode, hcqi_cuda_patch, hcqi_cuda_encode_free,
-        hcqi_cuda_submit, hcqi_cuda_flush, hcqi_cuda_completed, hcqi_cuda_wait,
-        hcqi_cuda_kick, hcqi_cuda_counter_reset,
+        hcqi_cuda_submit, NULL, hcqi_cuda_give, hcqi_cuda_completed, hcqi_cuda_wait,
+        hcqi_cuda_kick, hcqi_cuda_counter_reset, hcqi_cuda_lose,
         hcqi_cuda_can_wait, NULL, hcqi_cuda_clock, NULL
     };
     return &backend;
@@ -3853,11 +3594,12 @@ static hcq_result hcqi_cuda_point_locked(void *self, void *user) {
     if (r != HCQ_OK || !found.lane) { return r; }
     ask->lane = (hcqi_cuda_lane *)found.lane->native;
     ask->epoch = found.epoch;
+    hcq_backend_flush_soon(ask->d->device); /* given when the lock is free */
     (void)hcqi_atomic_add32(&ask->lane->users, 1); /* it stays until the event is there */
     return HCQ_OK;
 }
 
-/* Too late for an event of the lane's: one behind a wait for its word. */
+/* There is no event of the lane's: one behind a wait for its word. */
 static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
                                  hcqi_cuda_event **event) {
     int r = HCQI_CU_OK;
@@ -3885,19 +3627,15 @@ static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint
 /* The event of a point that was handed over. */
 static hcq_result hcqi_cuda_event_of(const hcqi_cuda_ask_point *ask, hcqi_cuda_event **event) {
     hcqi_cuda_device *d = ask->d;
-    int done = 0, r;
-    hcqi_cuda_flush(d);
+    int done = 0, r = HCQI_CU_OK;
     if (hcqi_atomic_load64(&ask->lane->handed) < ask->epoch) {
         return hcqi_atomic_load32(&d->lost) ? HCQ_ERROR_LOST : HCQ_ERROR_WOULD_BLOCK;
     }
     hcq_result entered = hcqi_cuda_enter_context(d);
     if (entered != HCQ_OK) { return entered; }
-    if (!hcqi_cuda_enter(d)) { hcqi_cuda_lock(&d->lock); } /* in a callback of its own */
-    r = hcqi_cuda_event_for(ask->lane, ask->epoch, event, &done);
-    hcqi_cuda_unlock(&d->lock);
-    if (r == HCQI_CU_OK && !*event && !done) {
-        r = hcqi_cuda_event_relay(d, ask->lane, ask->epoch, event);
-    }
+    *event = hcqi_cuda_lane_event(ask->lane, ask->epoch, &done);
+    hcqi_atomic_store32(&ask->lane->records, HCQI_CUDA_RECORDS); /* the next ones have one */
+    if (!*event && !done) { r = hcqi_cuda_event_relay(d, ask->lane, ask->epoch, event); }
     hcqi_cuda_leave_context(d);
     return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuEventRecord");
 }
@@ -3956,7 +3694,7 @@ static hcq_result hcqi_cuda_import_locked(void *self, void *user) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     hcqi_cuda_ask_point *ask = (hcqi_cuda_ask_point *)user;
     uint32_t index = d->next_imported;
-    if (hcqi_cuda_tellings != 0) { return HCQ_ERROR_WOULD_BLOCK; } /* given too late, maybe */
+    if (hcqi_giving != 0) { return HCQ_ERROR_WOULD_BLOCK; } /* given too late, maybe */
     for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
         uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
         hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + k];

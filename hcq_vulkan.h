@@ -362,8 +362,6 @@ enum {
     HCQI_VK_ALIGN = 256,               /* the highest that Vulkan asks of a buffer's parts */
     HCQI_VK_CALL = 32,                 /* batches in one call */
     HCQI_VK_CALL_WAITS = 64,
-    HCQI_VK_CHUNK_POSTS = 64,
-    HCQI_VK_CHUNK_WAITS = 128,
     HCQI_VK_USES = 4,                  /* runs of a segment whose times the host fetches */
     HCQI_VK_PATTERN = 256,             /* bytes that begin a fill */
     HCQI_VK_BUCKETS = 64,
@@ -500,7 +498,7 @@ typedef struct hcqi_vk_pipeline {
     uint32_t block[3];
 } hcqi_vk_pipeline;
 
-/* Times to be fetched by the host once the lane is there. */
+/* Times to be fetched from queries once the lane is there. */
 typedef struct hcqi_vk_harvest {
     hcqi_vk_list *list;
     hcqi_vk_segment *segment;
@@ -513,8 +511,6 @@ typedef struct hcqi_vk_lane {
     VkSemaphore semaphores[2];         /* of the counters */
     uint64_t base[2];                  /* semaphore = base + counter */
     uint64_t seen[2];                  /* of the counter, when last looked */
-    uint64_t base_epoch[2], done_epoch; /* epoch = base_epoch + counter; known to be over */
-    uint64_t noticed, noticed_ns;      /* atomic: epoch that a wait found over, and when */
     hcqi_vk_harvest *harvests;         /* in order */
     uint32_t harvest_count, harvest_capacity;
     int is_imported;                   /* follows an engine's semaphore, semaphores[0]: */
@@ -523,29 +519,6 @@ typedef struct hcqi_vk_lane {
     uint32_t imported_count, imported_capacity;
     uint64_t imported_last;
 } hcqi_vk_lane;
-
-/* A batch on its way to its queue. */
-typedef struct hcqi_vk_post {
-    hcqi_vk_queue *queue;
-    VkCommandBuffer commands;          /* NULL: none */
-    hcqi_vk_list *list;                /* they may have to be recorded first; NULL: no */
-    hcqi_vk_segment *segment;
-    uint32_t query_first;
-    const hcq_lane_point *waits;
-    uint32_t wait_count;
-    hcq_lane_point done;
-    hcq_job *job;
-} hcqi_vk_post;
-
-/* A piece of the list of posts. The core's lock orders those who add, the device's
-   those who take: the two only meet at `count` and `next`. */
-typedef struct hcqi_vk_chunk {
-    uint64_t next;                     /* atomic: chunk, set when no more come here */
-    uint32_t count;                    /* atomic: posts that are complete */
-    uint32_t wait_count;               /* who adds */
-    hcqi_vk_post posts[HCQI_VK_CHUNK_POSTS];
-    hcq_lane_point waits[HCQI_VK_CHUNK_WAITS];
-} hcqi_vk_chunk;
 
 /* The structures of a call of vkQueueSubmit2, filled in but for what differs. */
 typedef struct hcqi_vk_sync2 {
@@ -608,20 +581,9 @@ typedef struct hcqi_vk_device {
 
     VkPipelineCache cache;
 
-    hcqi_vk_chunk *tail;               /* of posts, where submit adds */
-    uint32_t tail_at;
-    uint8_t pad[128];                  /* what the other side writes stays apart */
-    uint32_t lock;                     /* queues, and who hands over to them; nothing of
-                                          hcq's is called under it */
-    uint32_t head_at;
-    hcqi_vk_chunk *head;
+    uint32_t lock;                     /* of the queues; nothing of hcq's is called under it */
+    uint32_t singly;                   /* batches to be given one by one */
     hcqi_vk_sync2 sync2;
-    int told;                          /* hcq was called meanwhile */
-    int telling;                       /* somebody is in the middle of handing over and
-                                          calls hcq meanwhile, without the lock */
-    hcqi_vk_chunk *through;            /* all taken, some not yet handed over */
-    uint64_t spare;                    /* atomic: chunk for later, one at most */
-    uint32_t failed;                   /* atomic: some batch did, ask for results */
     uint32_t lost;                     /* atomic: 1 = found out, 2 = told */
 
     VkSemaphore kick_semaphore;        /* the host's: ends a wait of the service thread */
@@ -3264,18 +3226,19 @@ static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
     return value;
 }
 
-/* By epochs: counters begin anew while somebody still keeps a point of theirs. */
+/* With the core's lock. A counter begins anew only after hcq saw its last epoch. */
 static int hcqi_vk_reached(const hcq_lane_point *p) {
-    return ((const hcqi_vk_lane *)p->lane->native)->done_epoch >= p->epoch;
+    return hcq_backend_done(p->lane) >= p->epoch ||
+           ((const hcqi_vk_lane *)p->lane->native)->seen[p->counter] >= p->value;
 }
 
 /* An engine submitted its side before; only the value is to be kept. */
 static hcq_result hcqi_vk_imported_submit(hcqi_vk_device *d, hcqi_vk_lane *lane,
-                                          const hcq_lane *target) {
+                                          uint64_t posted) {
     hcqi_vk_lock(&lane->imported_lock);
     int room = hcqi_vk_grow(d, (void **)&lane->imported, &lane->imported_capacity,
                             lane->imported_count + 1, sizeof *lane->imported);
-    if (room) { lane->imported[lane->imported_count++] = target->posted; }
+    if (room) { lane->imported[lane->imported_count++] = posted; }
     hcqi_vk_unlock(&lane->imported_lock);
     return room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
@@ -3290,7 +3253,6 @@ static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane
     hcqi_vk_lock(&lane->imported_lock);
     while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
     lane->seen[0] += due;
-    lane->done_epoch = lane->seen[0];
     lane->imported_count -= due;
     memmove(lane->imported, lane->imported + due, lane->imported_count * sizeof *lane->imported);
     hcqi_vk_unlock(&lane->imported_lock);
@@ -3309,7 +3271,7 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
             use = &uses[k];
             break;
         }
-        (void)hcqi_vk_completed(d, uses[k].done.lane, done->counter);
+        (void)hcqi_vk_completed(d, uses[k].done.lane, uses[k].done.counter);
         if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
     }
     hcq_result r = HCQ_OK;
@@ -3338,124 +3300,42 @@ static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, h
     return HCQ_OK;
 }
 
-/* The commands of a batch, ready to be executed once more; but for those of customs,
-   which the post says. `stamped`: to be put in order with its other runs. */
-static hcq_result hcqi_vk_batch_commands(hcqi_vk_device *d, hcqi_vk_lane *lane,
-                                         const hcq_batch *batch, hcqi_vk_segment **stamped,
-                                         hcqi_vk_post *post) {
+/* Sees to it that the batch's commands can be executed once more; those of customs are
+   recorded when they are given. flush hands over without the core's lock. */
+static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, hcq_batch *batch) {
+    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
     hcqi_vk_list *list = batch->recording ? (hcqi_vk_list *)batch->recording->encoded : NULL;
-    hcqi_vk_use *use = NULL;
     hcq_result r = HCQ_OK;
-    post->commands = NULL;
-    post->list = NULL;
-    *stamped = NULL;
-    if (!list || batch->count == 0) { return HCQ_OK; }
+    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
+    if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, batch->posted); }
+    if (!list || batch->count == 0) { return HCQ_NOT_READY; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
-    int late = hcqi_vk_records_late(list, seg);
-    if (late) { r = hcqi_vk_use_get(d, list, seg, &batch->done, &use); }
-    if (r == HCQ_OK && !late && !seg->customs && seg->stale) {
+    if (hcqi_vk_records_late(list, seg)) {
+        hcqi_vk_use *use = NULL;
+        r = hcqi_vk_use_get(d, list, seg, &batch->done, &use);
+        if (r == HCQ_OK) {
+            r = hcqi_vk_harvest_later(d, lane, list, seg, use->first, &batch->done);
+        }
+        batch->prepared = use;
+    } else if (!seg->customs && seg->stale) {
         r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
         seg->stale = r != HCQ_OK;
     }
-    if (r != HCQ_OK) { return r; }
-    post->commands = late ? use->commands : seg->commands;
-    if (seg->customs) {
-        post->list = list;
-        post->segment = seg;
-        post->query_first = late ? use->first : seg->stamp_first;
-    }
-    if (seg->stamp_count == 0) { return HCQ_OK; }
-    if (late || list->family->stamp_bits == 0) {
-        return hcqi_vk_harvest_later(d, lane, list, seg, late ? use->first : 0, &batch->done);
-    }
-    *stamped = seg;
-    return HCQ_OK;
+    return r == HCQ_OK ? HCQ_NOT_READY : r;
 }
 
-/* A chunk with room for one more post with `waits` waits. */
-static hcqi_vk_chunk *hcqi_vk_chunk_room(hcqi_vk_device *d, uint32_t waits) {
-    hcqi_vk_chunk *c = d->tail;
-    if (d->tail_at < HCQI_VK_CHUNK_POSTS && c->wait_count + waits <= HCQI_VK_CHUNK_WAITS) {
-        return c;
-    }
-    hcqi_vk_chunk *next = (hcqi_vk_chunk *)(uintptr_t)hcqi_atomic_swap64(&d->spare, 0);
-    if (!next) {
-        next = (hcqi_vk_chunk *)hcq_backend_alloc(d->device, sizeof *next, 64);
-        if (!next) { return NULL; }
-    }
-    next->next = 0;
-    next->count = 0;
-    next->wait_count = 0;
-    hcqi_atomic_store64(&c->next, (uint64_t)(uintptr_t)next);
-    d->tail = next;
-    d->tail_at = 0;
-    return next;
-}
-
-/* A wait goes with the batch if its queue does not imply it, or if somebody has
-   to look how it ended. */
-static int hcqi_vk_wait_counts(const hcqi_vk_lane *lane, const hcq_lane_point *wait) {
-    const hcqi_vk_lane *other = (const hcqi_vk_lane *)wait->lane->native;
-    if (!wait->order_only) { return 1; }
-    return other->queue != lane->queue && !hcqi_vk_reached(wait);
-}
-
-/* One run of a segment with queries after the other, also on another queue. */
-static void hcqi_vk_post_stamped(hcqi_vk_chunk *c, const hcqi_vk_lane *lane, hcqi_vk_segment *seg,
-                                 const hcq_lane_point *done) {
-    const hcq_lane_point *last = &seg->stamped;
-    const hcqi_vk_lane *before = last->lane ? (const hcqi_vk_lane *)last->lane->native : lane;
-    if (before->queue != lane->queue && !hcqi_vk_reached(last)) {
-        c->waits[c->wait_count++] = *last;
-    }
-    seg->stamped = *done;
-    seg->stamped.order_only = 1;
-}
-
-/* Only puts the batch into the list; flush hands it over without the core's lock. */
-static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, const hcq_batch *batch) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
-    hcqi_vk_segment *stamped;
-    if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
-    if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, target); }
-    uint64_t base = batch->done.epoch - batch->done.value;
-    if (lane->base_epoch[batch->done.counter] != base) { /* a counter that began anew */
-        lane->base_epoch[batch->done.counter] = base;
-    }
-    hcqi_vk_chunk *c = hcqi_vk_chunk_room(d, batch->wait_count + 1);
-    if (!c) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcqi_vk_post *post = &c->posts[d->tail_at];
-    hcq_result r = hcqi_vk_batch_commands(d, lane, batch, &stamped, post);
-    if (r != HCQ_OK) { return r; }
-    uint32_t first = c->wait_count;
-    post->queue = lane->queue;
-    post->waits = &c->waits[first];
-    post->done = batch->done;
-    post->job = batch->job;
-    for (uint32_t i = 0; i < batch->wait_count; i++) {
-        if (hcqi_vk_wait_counts(lane, &batch->waits[i])) {
-            c->waits[c->wait_count++] = batch->waits[i];
-        }
-    }
-    if (stamped) { hcqi_vk_post_stamped(c, lane, stamped, &batch->done); }
-    post->wait_count = c->wait_count - first;
-    hcqi_atomic_store32(&c->count, ++d->tail_at);
-    return HCQ_NOT_READY;
-}
-
-/* Batches for one queue that become one call. */
+/* Batches next to each other, for one queue, that become one call. */
 typedef struct hcqi_vk_call {
     hcqi_vk_queue *queue;
-    hcqi_vk_post *posts[HCQI_VK_CALL];
-    uint32_t count;
+    const hcq_batch *batches;
+    uint32_t count, wait_count;
+    VkCommandBuffer commands[HCQI_VK_CALL]; /* NULL: none */
     uint32_t wait_first[HCQI_VK_CALL + 1];
     VkSemaphore waits[HCQI_VK_CALL_WAITS];
     uint64_t wait_values[HCQI_VK_CALL_WAITS];
-    uint32_t wait_count;
 } hcqi_vk_call;
 
-/* What is the same in all calls. */
 static void hcqi_vk_sync2_open(hcqi_vk_sync2 *t) {
     for (uint32_t i = 0; i < HCQI_VK_CALL; i++) {
         t->commands[i].sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO_KHR;
@@ -3479,14 +3359,14 @@ static VkResult hcqi_vk_call_sync2(hcqi_vk_device *d, const hcqi_vk_call *call) 
         t->waits[i].value = call->wait_values[i];
     }
     for (uint32_t i = 0; i < call->count; i++) {
-        const hcqi_vk_post *post = call->posts[i];
-        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)post->done.lane->native;
-        t->commands[i].commandBuffer = post->commands;
-        t->signals[i].semaphore = lane->semaphores[post->done.counter];
-        t->signals[i].value = lane->base[post->done.counter] + post->done.value;
+        const hcq_lane_point *done = &call->batches[i].done;
+        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)done->lane->native;
+        t->commands[i].commandBuffer = call->commands[i];
+        t->signals[i].semaphore = lane->semaphores[done->counter];
+        t->signals[i].value = lane->base[done->counter] + done->value;
         t->infos[i].waitSemaphoreInfoCount = call->wait_first[i + 1] - call->wait_first[i];
         t->infos[i].pWaitSemaphoreInfos = &t->waits[call->wait_first[i]];
-        t->infos[i].commandBufferInfoCount = post->commands != NULL;
+        t->infos[i].commandBufferInfoCount = call->commands[i] != NULL;
     }
     return d->submit2(call->queue->queue, call->count, t->infos, VK_NULL_HANDLE);
 }
@@ -3503,11 +3383,11 @@ static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) 
         stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     }
     for (uint32_t i = 0; i < call->count; i++) {
-        const hcqi_vk_post *post = call->posts[i];
-        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)post->done.lane->native;
+        const hcq_lane_point *done = &call->batches[i].done;
+        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)done->lane->native;
         uint32_t first = call->wait_first[i];
-        signals[i] = lane->semaphores[post->done.counter];
-        signal_values[i] = lane->base[post->done.counter] + post->done.value;
+        signals[i] = lane->semaphores[done->counter];
+        signal_values[i] = lane->base[done->counter] + done->value;
         values[i].sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
         values[i].waitSemaphoreValueCount = call->wait_first[i + 1] - first;
         values[i].pWaitSemaphoreValues = &call->wait_values[first];
@@ -3518,8 +3398,8 @@ static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) 
         infos[i].waitSemaphoreCount = values[i].waitSemaphoreValueCount;
         infos[i].pWaitSemaphores = &call->waits[first];
         infos[i].pWaitDstStageMask = &stages[first];
-        infos[i].commandBufferCount = post->commands != NULL;
-        infos[i].pCommandBuffers = &call->posts[i]->commands;
+        infos[i].commandBufferCount = call->commands[i] != NULL;
+        infos[i].pCommandBuffers = &call->commands[i];
         infos[i].signalSemaphoreCount = 1;
         infos[i].pSignalSemaphores = &signals[i];
     }
@@ -3532,268 +3412,172 @@ static void hcqi_vk_queue_lock(hcqi_vk_device *d, VkQueue queue, int locked) {
 }
 
 static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
+    hcqi_vk_enter(d);
     hcqi_vk_queue_lock(d, call->queue->queue, 1);
     VkResult r = d->submit2 ? hcqi_vk_call_sync2(d, call) : hcqi_vk_call_plain(d, call);
     hcqi_vk_queue_lock(d, call->queue->queue, 0);
+    hcqi_vk_leave(d);
     hcqi_atomic_store64(&d->submits, d->submits + 1);
     return r;
 }
 
-static HCQI_THREAD_LOCAL int hcqi_vk_tellings; /* of this thread */
-
-/* Between these two hcq may be called; others who come to hand over wait, unless they
-   are in the middle of it themselves, on whatever device. */
-static void hcqi_vk_tell_begin(hcqi_vk_device *d) {
-    d->telling = 1;
-    hcqi_vk_leave(d);
-    hcqi_vk_tellings++;
-}
-
-static void hcqi_vk_tell_end(hcqi_vk_device *d) {
-    hcqi_vk_tellings--;
-    hcqi_vk_enter(d);
-    d->telling = 0;
-    d->told = 1;
-}
-
-/* The lock, when nobody is in the middle of handing over. 0: this thread is and must
-   not wait; who does it here goes on with what was submitted by now. */
-static int hcqi_vk_enter_alone(hcqi_vk_device *d) {
-    hcqi_vk_enter(d);
-    while (d->telling) {
-        hcqi_vk_leave(d);
-        if (hcqi_vk_tellings != 0) { return 0; }
-        hcq_sys_yield();
-        hcqi_vk_enter(d);
+/* Tells hcq, once, of a loss that was found by whatever call. */
+static int hcqi_vk_lost(hcqi_vk_device *d, const char *call) {
+    if (hcqi_atomic_load32(&d->lost) == 0) { return 0; }
+    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
+        hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
     }
     return 1;
 }
 
-/* The batch does not run: its job fails from here on, only its signal is raised. */
-static void hcqi_vk_post_fail(hcqi_vk_device *d, hcqi_vk_post *post, hcq_result r,
-                              const hcq_packet *packet) {
-    hcqi_atomic_store32(&d->failed, 1);
-    post->commands = NULL;
-    hcqi_vk_tell_begin(d);
-    hcq_backend_job_fail(post->job, &post->done, r, packet);
-    hcqi_vk_tell_end(d);
-}
-
-static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why);
-static void hcqi_vk_post_check(hcqi_vk_device *d, hcqi_vk_post *post);
-
-static void hcqi_vk_call_end(hcqi_vk_device *d, hcqi_vk_call *call) {
-    if (call->count == 0) { return; }
-    VkResult r = hcqi_atomic_load32(&d->lost) ? VK_ERROR_DEVICE_LOST : hcqi_vk_call_make(d, call);
-    if (r == VK_ERROR_DEVICE_LOST) {
-        (void)hcqi_atomic_cas32(&d->lost, 0, 1);
-    } else if (r != VK_SUCCESS) {
-        hcqi_vk_call_retry(d, call, r);
-    } else {
-        hcqi_atomic_store64(&d->batches, d->batches + call->count); /* queries read them */
-        hcqi_atomic_store64(&d->waits, d->waits + call->wait_count);
+/* Records a segment with custom commands, if it must be: the core's lock is held for it,
+   but not for their functions. */
+static hcq_result hcqi_vk_custom_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
+                                        const hcqi_vk_use *use) {
+    hcq_result r = HCQ_OK;
+    hcq_backend_lock(1);
+    list->refused = NULL;
+    if (use || seg->stale) {
+        r = hcqi_vk_record(d, list, seg, use ? use->commands : seg->commands,
+                           use ? use->first : seg->stamp_first);
+        seg->stale = r != HCQ_OK;
     }
-    call->count = 0;
-    call->wait_count = 0;
+    hcq_backend_lock(0);
+    return r;
 }
 
-static void hcqi_vk_call_add(const hcqi_vk_device *d, hcqi_vk_call *call, hcqi_vk_post *post) {
+static void hcqi_vk_call_wait(hcqi_vk_call *call, VkSemaphore semaphore, uint64_t value) {
+    call->waits[call->wait_count] = semaphore;
+    call->wait_values[call->wait_count++] = value;
+}
+
+/* Behind the other lane, if the queue is not anyway and hcq does not know it to be there. */
+static void hcqi_vk_call_follow(hcqi_vk_call *call, const hcq_lane_point *point) {
+    const hcqi_vk_lane *other = (const hcqi_vk_lane *)point->lane->native;
+    if (other->queue == call->queue || hcq_backend_done(point->lane) >= point->epoch) { return; }
+    hcqi_vk_call_wait(call, other->semaphores[point->counter], hcqi_vk_value(point));
+}
+
+/* The next batch joins the call; 0: it fails, and the call ends with it. */
+static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
     uint32_t at = call->count++;
-    call->posts[at] = post;
-    call->wait_first[at] = call->wait_count;
-    for (uint32_t i = 0; i < post->wait_count; i++) {
-        const hcqi_vk_lane *other = (const hcqi_vk_lane *)post->waits[i].lane->native;
-        if (other->queue == post->queue) { continue; }
-        call->waits[call->wait_count] = other->semaphores[post->waits[i].counter];
-        call->wait_values[call->wait_count++] = hcqi_vk_value(&post->waits[i]);
-    }
+    const hcq_batch *batch = &call->batches[at];
+    hcqi_vk_list *list = batch->recording ? (hcqi_vk_list *)batch->recording->encoded : NULL;
     uint64_t zeroed = hcqi_atomic_load64(&d->zeroed);
-    if (post->queue != d->queues && post->queue->zeroed < zeroed) {
-        post->queue->zeroed = zeroed;
-        call->waits[call->wait_count] = d->now_semaphore;
-        call->wait_values[call->wait_count++] = zeroed;
+    hcq_result r = batch->result;
+    call->commands[at] = NULL;
+    call->wait_first[at] = call->wait_count;
+    if (r == HCQ_OK && list && batch->count != 0) {
+        hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
+        const hcqi_vk_use *use = (const hcqi_vk_use *)batch->prepared;
+        if (seg->customs) { r = hcqi_vk_custom_record(d, list, seg, use); }
+        if (r == HCQ_OK) {
+            call->commands[at] = use ? use->commands : seg->commands;
+        } else {
+            hcq_backend_job_fail(batch->job, &batch->done, r, list->refused, NULL, 0);
+        }
+        if (seg->stamp_count != 0 && !use) { /* one run with these queries after the other */
+            if (seg->stamped.lane) { hcqi_vk_call_follow(call, &seg->stamped); }
+            seg->stamped = batch->done;
+        }
+    }
+    for (uint32_t i = 0; i < batch->wait_count; i++) {
+        hcqi_vk_call_follow(call, &batch->waits[i]);
+    }
+    if (call->queue != d->queues && call->queue->zeroed < zeroed) {
+        call->queue->zeroed = zeroed;
+        hcqi_vk_call_wait(call, d->now_semaphore, zeroed);
     }
     call->wait_first[at + 1] = call->wait_count;
+    return r == batch->result;
 }
 
-/* The batch once more, then without its commands. */
-static VkResult hcqi_vk_call_again(hcqi_vk_device *d, hcqi_vk_call *one, VkResult why) {
+/* Can the next batch join the call? Custom commands are recorded in calls of their own. */
+static int hcqi_vk_call_takes(const hcqi_vk_call *call) {
+    const hcq_batch *batch = &call->batches[call->count];
+    const hcqi_vk_list *list =
+        batch->recording ? (const hcqi_vk_list *)batch->recording->encoded : NULL;
+    return ((const hcqi_vk_lane *)batch->done.lane->native)->queue == call->queue &&
+           call->count < HCQI_VK_CALL &&
+           call->wait_count + batch->wait_count + 2 <= HCQI_VK_CALL_WAITS &&
+           !(list && batch->count != 0 && hcqi_vk_segment_of(list, batch->first)->customs);
+}
+
+/* Out of memory: the first batch alone, then without its commands. What cannot even signal
+   leaves others without an end: the device is lost. */
+static VkResult hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why) {
+    const hcq_batch *batch = call->batches;
     VkResult r = why;
-    hcqi_vk_tell_begin(d);
-    hcq_backend_error(one->posts[0]->job, NULL, hcqi_vk_result(why), "vkQueueSubmit", why);
-    hcqi_vk_tell_end(d);
+    if (call->count > 1) {
+        d->singly = call->count - 1;
+        call->count = 1;
+        call->wait_count = call->wait_first[1];
+        r = hcqi_vk_call_make(d, call);
+    }
     for (int tries = 0; r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST && tries < 3; tries++) {
-        if (tries == 0) { hcqi_vk_post_fail(d, one->posts[0], hcqi_vk_result(r), NULL); }
-        r = hcqi_vk_call_make(d, one);
+        if (tries == 0) {
+            call->commands[0] = NULL;
+            hcq_backend_job_fail(batch->job, &batch->done, hcqi_vk_result(r), NULL,
+                                 "vkQueueSubmit", r);
+        }
+        r = hcqi_vk_call_make(d, call);
+    }
+    if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) { /* what runs must not, once its memory */
+        if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); } /* may go */
+        r = VK_ERROR_DEVICE_LOST;
     }
     return r;
 }
 
-/* Out of memory: one by one, and without commands what is refused again. What
-   cannot even signal leaves others without an end: the device is lost. */
-static void hcqi_vk_call_retry(hcqi_vk_device *d, hcqi_vk_call *call, VkResult why) {
-    hcqi_vk_call one;
-    for (uint32_t i = 0; i < call->count; i++) {
-        uint32_t first = call->wait_first[i], waits = call->wait_first[i + 1] - first;
-        one.queue = call->queue;
-        one.count = 1;
-        one.posts[0] = call->posts[i];
-        one.wait_first[0] = 0;
-        one.wait_first[1] = waits;
-        one.wait_count = waits;
-        memcpy(one.waits, &call->waits[first], waits * sizeof *one.waits);
-        memcpy(one.wait_values, &call->wait_values[first], waits * sizeof *one.wait_values);
-        if (hcqi_atomic_load32(&d->failed)) { hcqi_vk_post_check(d, one.posts[0]); }
-        VkResult r = call->count > 1 ? hcqi_vk_call_make(d, &one) : why;
-        if (r != VK_SUCCESS) { r = hcqi_vk_call_again(d, &one, r); }
-        if (r != VK_SUCCESS) { /* what runs must not, once its memory may go */
-            if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
-            (void)hcqi_atomic_cas32(&d->lost, 0, 1);
-            return;
-        }
-        hcqi_atomic_store64(&d->batches, d->batches + 1);
-        hcqi_atomic_store64(&d->waits, d->waits + waits);
-    }
-}
-
-/* Something failed before: does this batch wait for it, or belong to it? */
-static void hcqi_vk_post_check(hcqi_vk_device *d, hcqi_vk_post *post) {
-    hcqi_vk_tell_begin(d);
-    hcq_result r = hcq_backend_job_result(post->job);
-    for (uint32_t i = 0; r == HCQ_OK && i < post->wait_count; i++) {
-        r = hcq_backend_wait_result(&post->waits[i]);
-    }
-    hcqi_vk_tell_end(d);
-    if (r != HCQ_OK) { hcqi_vk_post_fail(d, post, r, NULL); }
-}
-
-/* Records what has custom commands, if it must be: the core's lock is held for it, but
-   not for their functions. */
-static void hcqi_vk_post_record(hcqi_vk_device *d, hcqi_vk_post *post) {
-    hcqi_vk_list *list = post->list;
-    hcqi_vk_segment *seg = post->segment;
-    hcq_result r = HCQ_OK;
-    if (!post->commands || hcqi_atomic_load32(&d->lost)) { return; }
-    hcqi_vk_tell_begin(d);
-    hcq_backend_lock(1);
-    list->refused = NULL;
-    int late = hcqi_vk_records_late(list, seg);
-    if (late || seg->stale) {
-        r = hcqi_vk_record(d, list, seg, post->commands, post->query_first);
-        seg->stale = r != HCQ_OK;
-    }
-    hcq_backend_lock(0);
-    hcqi_vk_tell_end(d);
-    if (r != HCQ_OK) { hcqi_vk_post_fail(d, post, r, list->refused); }
-}
-
-/* The next post, or NULL; chunks that are through are kept for later. */
-static hcqi_vk_post *hcqi_vk_post_next(hcqi_vk_device *d) {
-    hcqi_vk_chunk *c = d->head;
-    if (d->head_at < hcqi_atomic_load32(&c->count)) { return &c->posts[d->head_at++]; }
-    hcqi_vk_chunk *next = (hcqi_vk_chunk *)(uintptr_t)hcqi_atomic_load64(&c->next);
-    if (!next || d->head_at < hcqi_atomic_load32(&c->count)) { /* the last came just now */
-        return next ? &c->posts[d->head_at++] : NULL;
-    }
-    d->head = next;
-    d->head_at = 0;
-    d->through = c;                    /* its posts are in the call that is being made */
-    return hcqi_vk_post_next(d);
-}
-
-static void hcqi_vk_chunk_through(hcqi_vk_device *d) {
-    if (!d->through) { return; }
-    uint64_t kept = hcqi_atomic_swap64(&d->spare, (uint64_t)(uintptr_t)d->through);
-    hcqi_vk_chunk *old = (hcqi_vk_chunk *)(uintptr_t)kept;
-    d->through = NULL;
-    if (old) { hcq_backend_free(d->device, old, sizeof *old); }
-}
-
-static void hcqi_vk_hand_over(hcqi_vk_device *d) {
-    hcqi_vk_call call;
-    hcqi_vk_post *post;
-    call.queue = NULL;
-    call.count = 0;
-    call.wait_count = 0;
-    for (;;) {
-        post = hcqi_vk_post_next(d);
-        if (!post) {
-            d->told = 0;
-            hcqi_vk_call_end(d, &call);
-            hcqi_vk_chunk_through(d);
-            if (!d->told) { return; }
-            continue;                  /* what it called may have added something */
-        }
-        int check = hcqi_atomic_load32(&d->failed) != 0 || post->list;
-        int full = call.count == HCQI_VK_CALL ||
-                   call.wait_count + post->wait_count + 1 > HCQI_VK_CALL_WAITS;
-        if (post->queue != call.queue || full || d->through || check) {
-            hcqi_vk_call_end(d, &call);
-            hcqi_vk_chunk_through(d);
-            call.queue = post->queue;
-        }
-        if (hcqi_atomic_load32(&d->failed)) { hcqi_vk_post_check(d, post); } /* since just now */
-        if (post->list) { hcqi_vk_post_record(d, post); }
-        hcqi_vk_call_add(d, &call, post);
-    }
-}
-
-/* Tells the core, once; flush and wait do, which may. Afterwards versions may go, so
-   never while somebody records one: his flush does it later. */
-static void hcqi_vk_tell_lost(hcqi_vk_device *d, const char *call) {
-    if (!hcqi_vk_enter_alone(d)) { return; }
-    if (hcqi_atomic_cas32(&d->lost, 1, 2)) {
-        hcqi_vk_tell_begin(d);
-        hcq_backend_lost(d->device, HCQ_ERROR_LOST, call, VK_ERROR_DEVICE_LOST);
-        hcqi_vk_tell_end(d);
-        hcqi_vk_hand_over(d);          /* what came meanwhile: it only goes away */
-    }
-    hcqi_vk_leave(d);
-}
-
 static void hcqi_vk_messages_log(hcqi_vk_device *d);
 
-/* What was submitted goes to the queues in the order in which it was, so that a
-   native wait always finds its signal submitted. One thread at a time; those who
-   wait for it find their own work gone. */
-static void hcqi_vk_flush(void *self) {
+/* As many batches as one call takes. */
+static uint32_t hcqi_vk_give(void *self, const hcq_batch *batches, uint32_t count) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
-    if (!hcqi_vk_enter_alone(d)) { return; }
-    hcqi_vk_hand_over(d);
-    hcqi_vk_leave(d);
-    if (hcqi_atomic_load32(&d->lost) == 1) { hcqi_vk_tell_lost(d, "vkQueueSubmit"); }
+    hcqi_vk_call call;
+    call.queue = ((const hcqi_vk_lane *)batches->done.lane->native)->queue;
+    call.batches = batches;
+    call.count = 0;
+    call.wait_count = 0;
+    int goes_on = hcqi_vk_call_add(d, &call) && d->singly == 0;
+    while (goes_on && call.count < count && hcqi_vk_call_takes(&call)) {
+        goes_on = hcqi_vk_call_add(d, &call);
+    }
+    if (d->singly != 0) { d->singly--; }
+    VkResult r = hcqi_vk_call_make(d, &call);
+    if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) { r = hcqi_vk_call_retry(d, &call, r); }
+    if (r == VK_SUCCESS) {
+        hcqi_atomic_store64(&d->batches, d->batches + call.count); /* queries read them */
+        hcqi_atomic_store64(&d->waits, d->waits + call.wait_count);
+    } else {
+        (void)hcqi_atomic_cas32(&d->lost, 0, 1);
+        (void)hcqi_vk_lost(d, "vkQueueSubmit");
+    }
     hcqi_vk_messages_log(d);
+    return call.count;
 }
 
 /* ---- ends -------------------------------------------------------------------- */
 
-/* Stores the times of a run that is over: from its queries, or now. */
-static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h, uint64_t now) {
+/* Stores the times of a run that is over. */
+static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h) {
     const hcqi_vk_segment *seg = h->segment;
     for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
         const hcq_packet *p = &h->list->recording->packets[i];
-        uint64_t stored = now;
+        uint64_t stored;
         if (p->kind != HCQ_COMMAND_TIMESTAMP) { continue; }
         uint8_t *host = hcqi_vk_host(d, p->u.stamp.dst, 8);
-        if (h->list->family->stamp_bits != 0) {
-            uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
-            VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8,
-                                                    &stored, 8, VK_QUERY_RESULT_64_BIT);
-            if (r != VK_SUCCESS) { continue; } /* it did not run: refused, say */
-        }
-        if (host) { memcpy(host, &stored, 8); }
+        uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
+        VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8, &stored,
+                                                8, VK_QUERY_RESULT_64_BIT);
+        if (r == VK_SUCCESS && host) { memcpy(host, &stored, 8); } /* else it did not run */
     }
 }
 
 static void hcqi_vk_harvest_due(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint32_t due = 0;
-    uint64_t now = hcq_sys_now_ns();
     while (due < lane->harvest_count && hcqi_vk_reached(&lane->harvests[due].done)) {
-        uint64_t ns = now, epoch = lane->harvests[due].done.epoch;
-        if (epoch <= hcqi_atomic_load64(&lane->noticed)) { /* before, by a wait */
-            ns = hcqi_atomic_load64(&lane->noticed_ns);
-        }
-        if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due], ns); }
+        if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due]); }
         due++;
     }
     if (due == 0) { return; }
@@ -3808,14 +3592,11 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
     if (lane->is_imported) { return hcqi_vk_imported_completed(d, lane); }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     if (r == VK_ERROR_DEVICE_LOST) { (void)hcqi_atomic_cas32(&d->lost, 0, 1); }
-    if (r != VK_SUCCESS || hcqi_atomic_load32(&d->lost)) { /* told when this call into hcq ends */
-        if (hcqi_atomic_load32(&d->lost) == 1) { hcq_backend_flush_soon(d->device); }
+    if (hcqi_vk_lost(d, "vkGetSemaphoreCounterValue") || r != VK_SUCCESS) {
         return lane->seen[counter];
     }
     if (value - lane->base[counter] > lane->seen[counter] && value > lane->base[counter]) {
         lane->seen[counter] = value - lane->base[counter];
-        uint64_t epoch = lane->base_epoch[counter] + lane->seen[counter];
-        if (epoch > lane->done_epoch) { lane->done_epoch = epoch; }
         if (lane->harvest_count != 0) { hcqi_vk_harvest_due(d, lane); }
     }
     return lane->seen[counter];
@@ -3852,24 +3633,16 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
     info.pSemaphores = semaphores;
     info.pValues = native;
     if (serves) { native[1] = d->kick_value + 1; }
-    if (hcqi_atomic_load32(&d->lost)) {
-        hcqi_vk_tell_lost(d, "a call before this one");
-        return HCQ_ERROR_LOST;
-    }
+    if (hcqi_vk_lost(d, "a call before this one")) { return HCQ_ERROR_LOST; }
     VkResult r = d->api.WaitSemaphores(d->handle, &info, timeout_ns);
     if (serves && r == VK_SUCCESS) {
         hcqi_vk_kick_seen(d);
         r = d->api.GetSemaphoreCounterValue(d->handle, semaphores[0], &now);
         if (r == VK_SUCCESS && now < native[0]) { return HCQ_TIMEOUT; }
     }
-    uint64_t epoch = lane->base_epoch[counter] + value;
-    if (r == VK_SUCCESS && d->stamp_bits == 0 && epoch > hcqi_atomic_load64(&lane->noticed)) {
-        hcqi_atomic_store64(&lane->noticed_ns, hcq_sys_now_ns());
-        hcqi_atomic_store64(&lane->noticed, epoch);
-    }
     if (r == VK_ERROR_DEVICE_LOST) {
         (void)hcqi_atomic_cas32(&d->lost, 0, 1);
-        hcqi_vk_tell_lost(d, "vkWaitSemaphores");
+        (void)hcqi_vk_lost(d, "vkWaitSemaphores");
     }
     return hcqi_vk_result(r);
 }
@@ -4830,25 +4603,6 @@ static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_
     return HCQI_VK_TRY(d, CreatePipelineCache, (d->handle, &info, NULL, &d->cache));
 }
 
-static hcq_result hcqi_vk_posts_open(hcqi_vk_device *d) {
-    d->tail = (hcqi_vk_chunk *)hcqi_vk_new(d, sizeof *d->tail);
-    d->head = d->tail;
-    hcqi_vk_sync2_open(&d->sync2);
-    hcqi_vk_chunk *spare = (hcqi_vk_chunk *)hcqi_vk_new(d, sizeof *spare);
-    d->spare = (uint64_t)(uintptr_t)spare;
-    return d->tail && spare ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
-}
-
-static void hcqi_vk_posts_close(hcqi_vk_device *d) {
-    hcqi_vk_chunk *spare = (hcqi_vk_chunk *)(uintptr_t)d->spare;
-    while (d->head) {
-        hcqi_vk_chunk *next = (hcqi_vk_chunk *)(uintptr_t)d->head->next;
-        hcq_backend_free(d->device, d->head, sizeof *next);
-        d->head = next;
-    }
-    if (spare) { hcq_backend_free(d->device, spare, sizeof *spare); }
-}
-
 static void hcqi_vk_close(void *self) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     if (d->handle && d->api.DestroyDevice) {
@@ -4871,7 +4625,6 @@ static void hcqi_vk_close(void *self) {
     hcqi_vk_messages_log(d);
     hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks);
     hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges);
-    hcqi_vk_posts_close(d);
     hcq_backend_free(d->device, d->nows, d->now_capacity * sizeof *d->nows);
     hcq_backend_free(d->device, d, sizeof *d);
 }
@@ -4978,8 +4731,8 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
     if (d->copy_lanes > HCQI_VK_COPY_LANES) { d->copy_lanes = HCQI_VK_COPY_LANES; }
     if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
     d->imported_lanes = own && own->device ? HCQI_VK_IMPORTED : 0;
-    hcq_result r = hcqi_vk_posts_open(d);
-    if (r == HCQ_OK) { r = hcqi_vk_driver_choose(d, (hcqi_vk_driver *)driver, own, ordinal); }
+    hcqi_vk_sync2_open(&d->sync2);
+    hcq_result r = hcqi_vk_driver_choose(d, (hcqi_vk_driver *)driver, own, ordinal);
     if (r == HCQ_OK) { r = hcqi_vk_device_open(d, own); }
     if (r != HCQ_OK) {
         hcqi_vk_close(d);
@@ -5038,8 +4791,6 @@ static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
 static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
     hcqi_vk_device *d = (hcqi_vk_device *)self;
     hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
-    (void)hcqi_atomic_cas32(&d->lost, 1, 2); /* nobody is left to be told */
-    hcqi_vk_flush(d);
     if (!d->lent && !d->drained) {
         (void)d->api.DeviceWaitIdle(d->handle);
         d->drained = 1;
@@ -5075,8 +4826,8 @@ static const hcq_backend *hcqi_vk_backend(void) {
         hcqi_vk_alloc, hcqi_vk_dealloc, hcqi_vk_import, hcqi_vk_map, hcqi_vk_unmap,
         hcqi_vk_program_create, hcqi_vk_program_destroy, hcqi_vk_exec_check,
         hcqi_vk_encode, hcqi_vk_patch, hcqi_vk_encode_free,
-        hcqi_vk_submit, hcqi_vk_flush, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_kick,
-        hcqi_vk_counter_reset,
+        hcqi_vk_submit, NULL, hcqi_vk_give, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_kick,
+        hcqi_vk_counter_reset, NULL,
         NULL /* can_wait: semaphores are not shared between devices */, NULL, hcqi_vk_clock,
         hcqi_vk_stamp_ns
     };

@@ -37,8 +37,8 @@
     X(alloc) X(dealloc) X(import) X(map) X(unmap)                                  \
     X(program_create) X(program_destroy) X(exec_check)                             \
     X(encode) X(patch) X(encode_free)                                              \
-    X(submit) X(flush) X(completed) X(wait) X(kick) X(counter_reset)               \
-    X(can_wait) X(watch) X(clock) X(stamp_ns)
+    X(submit) X(flush) X(give) X(completed) X(wait) X(kick) X(counter_reset)        \
+    X(lose) X(can_wait) X(watch) X(clock) X(stamp_ns)
 
 typedef enum trace_function {
 #define TRACE_NUMBER(name) TRACE_##name,
@@ -362,8 +362,8 @@ static void trace_waits(char *text, size_t size, const hcq_lane *lane, const hcq
 
 /* The line is made before the call: a batch may be done when it returns, and
    with that what it names may be gone. HCQ_NOT_READY is no error, it asks for a
-   flush, and the core's answer to it must reach the inner backend. */
-static hcq_result trace_submit(void *self, hcq_lane *lane, const hcq_batch *batch) {
+   flush or to be given, and the core's answer must reach the inner backend. */
+static hcq_result trace_submit(void *self, hcq_lane *lane, hcq_batch *batch) {
     trace_device *d = (trace_device *)self;
     char waits[80], label[32];
     snprintf(label, sizeof label, "%s", batch->recording ? batch->recording->label : "");
@@ -383,6 +383,23 @@ static void trace_flush(void *self) {
     uint64_t began = hcq_sys_now_ns();
     trace.inner->flush(d->self);
     trace_sum_up(TRACE_flush, began, HCQ_OK);
+}
+
+static uint32_t trace_give(void *self, const hcq_batch *batches, uint32_t count) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    uint32_t given = trace.inner->give(d->self, batches, count);
+    trace_sum_up(TRACE_give, began, HCQ_OK);
+    trace_line(began, HCQ_OK, "dev%u give %u of %u batches", d->number, given, count);
+    return given;
+}
+
+static void trace_lose(void *self) {
+    trace_device *d = (trace_device *)self;
+    uint64_t began = hcq_sys_now_ns();
+    trace.inner->lose(d->self);
+    trace_sum_up(TRACE_lose, began, HCQ_OK);
+    trace_line(began, HCQ_OK, "dev%u lose", d->number);
 }
 
 static uint64_t trace_completed(void *self, hcq_lane *lane, uint32_t counter) {
@@ -474,6 +491,8 @@ static void trace_table_work(hcq_backend *table, const hcq_backend *inner) {
     table->kick = inner->kick ? trace_kick : NULL;
     table->counter_reset = trace_counter_reset;
     table->flush = inner->flush ? trace_flush : NULL;
+    table->give = inner->give ? trace_give : NULL;
+    table->lose = inner->lose ? trace_lose : NULL;
     table->can_wait = inner->can_wait ? trace_can_wait : NULL;
     table->watch = inner->watch ? trace_watch : NULL;
     table->clock = inner->clock ? trace_clock : NULL;

@@ -45,8 +45,8 @@ any_number_of_commands: HCQI_CUDA_GRAPH_MIN=2
 any_number_in_flight freed_blocks_cost_the_same: HCQI_SETTLE=128
 deadlines short_waits_are_silent: HCQI_SYS_SECONDS_MAX
 spinner_who_lost_his_turn_sends_all_to_sleep: HCQI_CPU_TRIALS=64
-any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_CUDA_CHUNK_POSTS=64
-    HCQI_VK_CALL=32 HCQI_VK_CHUNK_POSTS=64
+any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_POSTS=64
+    HCQI_VK_CALL=32
 any_number_in_flight events_go_back_to_their_pool: HCQI_CUDA_EVENTS_FIRST=256
 memory_has_limits large_allocations_have_their_own: HCQI_VK_BLOCK_M*
 as_many_arguments_as_fit: HCQ_MAX_ARGS=32
@@ -78,7 +78,7 @@ ordinals_of_the_cpu: HCQI_CPU_ORDINALS=64
 any_number_of_running_lanes: HCQI_CPU_WAITS=2
 - 65535 threads are too many for a test: only a wish is cut there: HCQI_CPU_INSIDE=0xffff
 events_of_others: HCQI_CUDA_IMPORTED=4
-any_number_of_waits: HCQI_CUDA_CHUNK_WAITS=128 HCQI_VK_CALL_WAITS=64 HCQI_VK_CHUNK_WAITS=128
+any_number_of_waits: HCQI_POST_WAITS=128 HCQI_VK_CALL_WAITS=64
 too_many_arguments: HCQI_CUDA_ARGS_BYTES*
 devices_that_are_listed: HCQI_CUDA_DEVICES=64
 - cuda/no_cuda.c has an older driver: HCQI_CUDA_OLDEST

@@ -221,7 +221,7 @@ static void mock_run_batch(const mock_device *d, const mock_batch *batch) {
         failed = result == HCQ_OK ? NULL : &of->recording->packets[i];
     }
     if (result != HCQ_OK) {
-        hcq_backend_job_fail(of->job, &of->done, result, failed);
+        hcq_backend_job_fail(of->job, &of->done, result, failed, NULL, 0);
     }
 }
 
@@ -295,7 +295,7 @@ static void mock_batch_check(const mock_lane *lane, const hcq_batch *batch) {
     }
 }
 
-static hcq_result mock_submit(void *self, hcq_lane *lane, const hcq_batch *source) {
+static hcq_result mock_submit(void *self, hcq_lane *lane, hcq_batch *source) {
     mock_device *d = (mock_device *)self;
     mock_lane *native = (mock_lane *)lane->native;
     uint64_t call = __atomic_add_fetch(&d->control->submits, 1, __ATOMIC_ACQ_REL);
