@@ -2066,32 +2066,24 @@ HCQ_API void hcq_sys_library_close(void *library);
 
 #if defined(__GNUC__) || defined(__clang__)
 
-static HCQI_UNUSED uint32_t hcqi_atomic_load32(const uint32_t *p) {
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-static HCQI_UNUSED void hcqi_atomic_store32(uint32_t *p, uint32_t v) {
-    __atomic_store_n(p, v, __ATOMIC_RELEASE);
-}
-static HCQI_UNUSED uint32_t hcqi_atomic_swap32(uint32_t *p, uint32_t v) {
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
-}
-static HCQI_UNUSED uint32_t hcqi_atomic_add32(uint32_t *p, uint32_t v) {
-    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); /* the old value */
-}
+#define HCQI_ATOMICS(word, bits)                                                   \
+    static HCQI_UNUSED word hcqi_atomic_load##bits(const word *p) {                \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                               \
+    }                                                                              \
+    static HCQI_UNUSED void hcqi_atomic_store##bits(word *p, word v) {             \
+        __atomic_store_n(p, v, __ATOMIC_RELEASE);                                  \
+    }                                                                              \
+    static HCQI_UNUSED word hcqi_atomic_swap##bits(word *p, word v) {              \
+        return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                        \
+    }                                                                              \
+    static HCQI_UNUSED word hcqi_atomic_add##bits(word *p, word v) {               \
+        return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); /* the old value */     \
+    }
+HCQI_ATOMICS(uint32_t, 32)
+HCQI_ATOMICS(uint64_t, 64)
+
 static HCQI_UNUSED int hcqi_atomic_cas32(uint32_t *p, uint32_t expected, uint32_t v) {
     return __atomic_compare_exchange_n(p, &expected, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-static HCQI_UNUSED uint64_t hcqi_atomic_load64(const uint64_t *p) {
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-static HCQI_UNUSED void hcqi_atomic_store64(uint64_t *p, uint64_t v) {
-    __atomic_store_n(p, v, __ATOMIC_RELEASE);
-}
-static HCQI_UNUSED uint64_t hcqi_atomic_swap64(uint64_t *p, uint64_t v) {
-    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
-}
-static HCQI_UNUSED uint64_t hcqi_atomic_add64(uint64_t *p, uint64_t v) {
-    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); /* the old value */
 }
 static HCQI_UNUSED void hcqi_atomic_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -2106,22 +2098,6 @@ static HCQI_UNUSED void hcqi_atomic_pause(void) {
 #else /* MSVC */
 #include <intrin.h>
 
-static uint32_t hcqi_atomic_swap32(uint32_t *p, uint32_t v) {
-    return (uint32_t)_InterlockedExchange((volatile long *)p, (long)v);
-}
-static uint32_t hcqi_atomic_add32(uint32_t *p, uint32_t v) {
-    return (uint32_t)_InterlockedExchangeAdd((volatile long *)p, (long)v);
-}
-static int hcqi_atomic_cas32(uint32_t *p, uint32_t expected, uint32_t v) {
-    return (uint32_t)_InterlockedCompareExchange((volatile long *)p, (long)v, (long)expected) ==
-           expected;
-}
-static uint64_t hcqi_atomic_swap64(uint64_t *p, uint64_t v) {
-    return (uint64_t)_InterlockedExchange64((volatile __int64 *)p, (__int64)v);
-}
-static uint64_t hcqi_atomic_add64(uint64_t *p, uint64_t v) {
-    return (uint64_t)_InterlockedExchangeAdd64((volatile __int64 *)p, (__int64)v);
-}
 /* Aligned words are read and written in one piece; x64 keeps the order of loads,
    and of stores, where the compiler does. */
 #ifdef _M_ARM64
@@ -2131,23 +2107,28 @@ static uint64_t hcqi_atomic_add64(uint64_t *p, uint64_t v) {
 #define HCQI_ATOMIC_FENCE() _ReadWriteBarrier()
 #define HCQI_ATOMIC_YIELD() _mm_pause()
 #endif
-static uint32_t hcqi_atomic_load32(const uint32_t *p) {
-    uint32_t v = *(const volatile uint32_t *)p;
-    HCQI_ATOMIC_FENCE();
-    return v;
-}
-static uint64_t hcqi_atomic_load64(const uint64_t *p) {
-    uint64_t v = *(const volatile uint64_t *)p;
-    HCQI_ATOMIC_FENCE();
-    return v;
-}
-static void hcqi_atomic_store32(uint32_t *p, uint32_t v) {
-    HCQI_ATOMIC_FENCE();
-    *(volatile uint32_t *)p = v;
-}
-static void hcqi_atomic_store64(uint64_t *p, uint64_t v) {
-    HCQI_ATOMIC_FENCE();
-    *(volatile uint64_t *)p = v;
+#define HCQI_ATOMICS(word, bits, theirs, suffix)                                   \
+    static word hcqi_atomic_load##bits(const word *p) {                            \
+        word v = *(const volatile word *)p;                                        \
+        HCQI_ATOMIC_FENCE();                                                       \
+        return v;                                                                  \
+    }                                                                              \
+    static void hcqi_atomic_store##bits(word *p, word v) {                         \
+        HCQI_ATOMIC_FENCE();                                                       \
+        *(volatile word *)p = v;                                                   \
+    }                                                                              \
+    static word hcqi_atomic_swap##bits(word *p, word v) {                          \
+        return (word)_InterlockedExchange##suffix((volatile theirs *)p, (theirs)v);\
+    }                                                                              \
+    static word hcqi_atomic_add##bits(word *p, word v) {                           \
+        return (word)_InterlockedExchangeAdd##suffix((volatile theirs *)p, (theirs)v);\
+    }
+HCQI_ATOMICS(uint32_t, 32, long, )
+HCQI_ATOMICS(uint64_t, 64, __int64, 64)
+
+static int hcqi_atomic_cas32(uint32_t *p, uint32_t expected, uint32_t v) {
+    return (uint32_t)_InterlockedCompareExchange((volatile long *)p, (long)v, (long)expected) ==
+           expected;
 }
 static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 
@@ -4019,9 +4000,8 @@ HCQI_DEF uint64_t hcq_f64(double value) {
 }
 
 static void hcqi_copy_label(char *to, const char *from) {
-    size_t n = from == NULL ? 0 : strlen(from);
-    if (n > 31) { n = 31; }
-    if (n != 0) { memcpy(to, from, n); }
+    size_t n = 0;
+    for (; from != NULL && n < 31 && from[n] != 0; n++) { to[n] = from[n]; }
     to[n] = 0;
 }
 
