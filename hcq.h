@@ -3042,22 +3042,21 @@ static struct {
     HRESULT(WINAPI *name_fn)(HANDLE, PCWSTR);
 } hcqi_sys_windows;
 
+static void hcqi_sys_proc(void *library, const char *name, void *fn) {
+    void *symbol = hcq_sys_library_symbol(library, name);
+    memcpy(fn, &symbol, sizeof symbol);
+}
+
 static BOOL CALLBACK hcqi_sys_resolve(PINIT_ONCE once, PVOID user, PVOID *context) {
-    const struct { const char *name; void *fn; } rows[] = {
-        { "WaitOnAddress", &hcqi_sys_windows.wait_fn },
-        { "WakeByAddressSingle", &hcqi_sys_windows.wake_fn[0] },
-        { "WakeByAddressAll", &hcqi_sys_windows.wake_fn[1] },
-        { "SetThreadDescription", &hcqi_sys_windows.name_fn }
-    };
-    void *libraries[] = { hcq_sys_library_open("API-MS-Win-Core-Synch-l1-2-0.dll"),
-                          hcq_sys_library_open("kernel32.dll") }; /* the first: Windows 8 */
+    void *synch = hcq_sys_library_open("API-MS-Win-Core-Synch-l1-2-0.dll"); /* Windows 8 */
     (void)once;
     (void)user;
     (void)context;
-    for (int i = 0; i < 4; i++) {
-        void *fn = hcq_sys_library_symbol(libraries[i == 3], rows[i].name);
-        memcpy(rows[i].fn, &fn, sizeof fn);
-    }
+    hcqi_sys_proc(hcq_sys_library_open("kernel32.dll"), "SetThreadDescription",
+                  &hcqi_sys_windows.name_fn);
+    hcqi_sys_proc(synch, "WakeByAddressSingle", &hcqi_sys_windows.wake_fn[0]);
+    hcqi_sys_proc(synch, "WakeByAddressAll", &hcqi_sys_windows.wake_fn[1]);
+    hcqi_sys_proc(synch, "WaitOnAddress", &hcqi_sys_windows.wait_fn);
     return TRUE;
 }
 

@@ -19,7 +19,7 @@ TABLE = """
     HCQI_READ HCQI_WRITE HCQI_RELATIVE HCQ_OVERLAP HCQ_UNORDERED HCQ_STEP HCQ_COPY_LISTS
     HCQ_VALIDATE HCQI_MAGIC_* HCQI_PACKET_* HCQI_TAG HCQI_PART_* HCQ_PART_* HCQ_COMMAND_WAIT
     HCQ_CUDA_* HCQ_VULKAN_* HCQ_QUERY_BACKEND HCQ_BACKEND_VERSION HCQI_CUDA_POOLED
-- numbers of others: the CUDA driver's, Linux's, SPIR-V's: HCQI_CU_* HCQI_SYS_FUTEX_*
+- numbers of others: the CUDA driver's, Linux's, SPIR-V's: HCQI_CU_*
     HCQI_SYS_CPU_WORDS HCQI_VK_OP_* HCQI_VK_CLASS_* HCQI_VK_LISTS_ALL HCQI_VK_SPEC_ID
     HCQI_VK_BLOCK HCQI_VK_BUFFER_BLOCK HCQI_VK_ROW_MAJOR HCQI_VK_*_STRIDE HCQI_VK_COMPUTE
     HCQI_VK_HEADER HCQI_VK_BUILT_IN HCQI_VK_LOCAL_SIZE* HCQI_VK_WORKGROUP_*
@@ -43,7 +43,7 @@ heap_sorts_bursts: HCQI_SORT_*
 pools_give_back_what_a_burst_took: HCQI_CHUNK*
 any_number_of_commands: HCQI_CUDA_GRAPH_MIN=2
 any_number_in_flight freed_blocks_cost_the_same: HCQI_SETTLE=128
-deadlines short_waits_are_silent: HCQI_SYS_SECONDS_MAX
+deadlines short_waits_are_silent: HCQI_SYS_FOREVER
 spinner_who_lost_his_turn_sends_all_to_sleep: HCQI_CPU_TRIALS=64
 any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_POSTS=64
     HCQI_VK_CALL=32
