@@ -1308,7 +1308,7 @@ static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_
     uint64_t at = first, page = hcqi_cuda_page();
     int r = HCQI_CU_OK;
     while (*link && (*link)->end <= first) { link = &(*link)->next; }
-    while (at < end) {
+    while (r == HCQI_CU_OK && at < end) {
         if (!*link || (*link)->first > at) {
             uint64_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
             if (*link && (*link)->first < to) { to = (*link)->first; }
@@ -1319,8 +1319,6 @@ static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_
         hcqi_cu_ptr seen = pages->address + (at - pages->first);
         if (at == first) { *address = seen; }
         if (seen - *address != at - first) { r = HCQI_CU_ALREADY_REGISTERED; } /* in two places */
-        if (r != HCQI_CU_OK && pages->users == 0) { hcqi_cuda_pages_drop(d, link); }
-        if (r != HCQI_CU_OK) { break; }
         pages->users++;
         at = pages->end;
         link = &pages->next;
@@ -2069,37 +2067,32 @@ static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *re
     list->edge_first[recording->count] = used;
 }
 
-static hcq_result hcqi_cuda_list_build(hcqi_cuda_device *d, hcqi_cuda_list *list,
-                                       hcqi_cu_node *scratch) {
-    const char *call = "";
-    int r = HCQI_CU_OK;
-    HCQI_PASS(hcqi_cuda_enter_context(d));
-    for (uint32_t k = 0; r == HCQI_CU_OK && k < list->piece_count; k++) {
-        hcqi_cuda_piece *piece = &list->pieces[k];
-        if (piece->nodes < HCQI_CUDA_GRAPH_MIN) { piece->is_graph = 0; }
-        piece->nodes = 0;
-        if (!piece->is_graph) { continue; }
-        for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
-            if (!hcqi_cuda_is_ready(d, &list->recording->packets[i])) { piece->stale = 1; }
-        }
-        if (!piece->stale) { r = hcqi_cuda_piece_build(d, list, piece, scratch, &call); }
-    }
-    hcqi_cuda_leave_context(d);
-    return hcqi_cuda_failed(d, r, call);
-}
-
 /* Only bound queues are worth graphs; what runs once goes to the stream as it is. */
 static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
     hcqi_cuda_device *d = (hcqi_cuda_device *)self;
     size_t scratch_bytes = recording->count * sizeof(hcqi_cu_node) + 8;
+    const char *call = "";
+    int got = HCQI_CU_OK;
     if (!d->graphs || !recording->bound || recording->count == 0) { return HCQ_OK; }
     hcqi_cuda_list *list = hcqi_cuda_list_new(d, recording);
     void *scratch = hcq_backend_alloc(d->device, scratch_bytes, 16);
-    hcq_result r = list && scratch ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
-    if (r == HCQ_OK && list->edge_first) {
-        hcqi_cuda_edges_reduce(list, recording, (uint32_t *)scratch);
+    hcq_result r = list && scratch ? hcqi_cuda_enter_context(d) : HCQ_ERROR_OUT_OF_MEMORY;
+    if (r == HCQ_OK) {
+        if (list->edge_first) { hcqi_cuda_edges_reduce(list, recording, (uint32_t *)scratch); }
+        for (uint32_t k = 0; got == HCQI_CU_OK && k < list->piece_count; k++) {
+            hcqi_cuda_piece *piece = &list->pieces[k];
+            if (piece->nodes < HCQI_CUDA_GRAPH_MIN) { piece->is_graph = 0; }
+            piece->nodes = 0;
+            if (!piece->is_graph) { continue; }
+            for (uint32_t i = piece->first; i < piece->first + piece->count; i++) {
+                if (!hcqi_cuda_is_ready(d, &recording->packets[i])) { piece->stale = 1; }
+            }
+            if (piece->stale) { continue; }
+            got = hcqi_cuda_piece_build(d, list, piece, (hcqi_cu_node *)scratch, &call);
+        }
+        hcqi_cuda_leave_context(d);
+        r = hcqi_cuda_failed(d, got, call);
     }
-    if (r == HCQ_OK) { r = hcqi_cuda_list_build(d, list, (hcqi_cu_node *)scratch); }
     hcq_backend_free(d->device, scratch, scratch_bytes);
     if (r != HCQ_OK && list) { hcqi_cuda_list_free(d, list); }
     if (r == HCQ_OK) { recording->encoded = list; }
