@@ -925,22 +925,6 @@ static void hcqi_cuda_leave_context(hcqi_cuda_device *d) {
     (void)d->api->CtxPopCurrent(&popped);
 }
 
-/* Room for one more in an array of the device's. */
-static int hcqi_cuda_grow(hcqi_cuda_device *d, void **items, uint32_t *capacity, uint32_t count,
-                          size_t size) {
-    if (count <= *capacity) { return 1; }
-    uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
-    void *grown = hcq_backend_alloc(d->device, wanted * size, 16);
-    if (!grown) { return 0; }
-    if (*capacity != 0) {
-        memcpy(grown, *items, *capacity * size);
-        hcq_backend_free(d->device, *items, *capacity * size);
-    }
-    *items = grown;
-    *capacity = wanted;
-    return 1;
-}
-
 static void *hcqi_cuda_new(hcqi_cuda_device *d, size_t size) {
     void *made = hcq_backend_alloc(d->device, size, 16);
     if (made) { memset(made, 0, size); }
@@ -2151,38 +2135,18 @@ static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane) {
     return word > done ? word : done;
 }
 
-static int hcqi_cuda_launch(hcqi_cuda_giving *g, hcqi_cu_function function, const uint32_t grid[3],
-                            const uint32_t block[3], uint32_t shared_bytes, const void *args,
-                            size_t size) {
-    hcqi_cuda_extra extra;
-    void **list = hcqi_cuda_extra_make(&extra, args, size);
+/* What a kernel does; times without one are the host's. */
+static int hcqi_cuda_launch(hcqi_cuda_giving *g, const hcq_packet *p) {
+    hcqi_cuda_kernel kernel;
+    const hcqi_cu_kernel_params *k = &kernel.params;
+    if (!hcqi_cuda_kernel_of(g->d, p, &kernel)) { return HCQI_CU_OK; }
     g->call = "cuLaunchKernel";
-    return g->d->api->LaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
-                                   block[2], shared_bytes, g->lane->stream, NULL, list);
-}
-
-static int hcqi_cuda_give_exec(hcqi_cuda_giving *g, const hcq_packet *p) {
-    const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
-    if (HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { return HCQI_CU_OK; }
-    if (!hcqi_cuda_grid_fits(g->d, p->u.exec.grid)) {
-        g->call = "cuLaunchKernel";
+    if (p->kind == HCQ_COMMAND_EXEC && !hcqi_cuda_grid_fits(g->d, p->u.exec.grid)) {
         return HCQI_CU_INVALID_VALUE;
     }
-    return hcqi_cuda_launch(g, program->function, p->u.exec.grid, p->u.exec.block,
-                            program->shared_bytes, HCQ_PTR(const void, p->u.exec.args),
-                            program->args_bytes);
-}
-
-/* One of hcq's own kernels; three arguments are a fill. */
-static int hcqi_cuda_give_own(hcqi_cuda_giving *g, hcqi_cu_function function, const uint64_t *args,
-                              uint32_t count) {
-    uint32_t grid[3] = { 1, 1, 1 }, block[3] = { 1, 1, 1 };
-    if (count == 3 && args[2] > 1) {
-        uint64_t blocks = (args[2] + 255) / 256;
-        block[0] = 256;
-        grid[0] = blocks < 4096 ? (uint32_t)blocks : 4096;
-    }
-    return hcqi_cuda_launch(g, function, grid, block, 0, args, count * sizeof *args);
+    return g->d->api->LaunchKernel(k->func, k->grid[0], k->grid[1], k->grid[2], k->block[0],
+                                   k->block[1], k->block[2], k->shared_bytes, g->lane->stream,
+                                   NULL, k->extra);
 }
 
 /* 8-byte words without a kernel: their halves, as two columns. */
@@ -2201,21 +2165,20 @@ static int hcqi_cuda_give_store(hcqi_cuda_giving *g, const hcq_packet *p) {
     hcqi_cu_stream stream = g->lane->stream;
     int write = p->kind == HCQ_COMMAND_WRITE;
     uint64_t size = write ? p->value_size : p->u.fill.size, dst = p->u.fill.dst;
-    uint64_t args[3] = { dst, p->u.fill.value, size / 8 };
-    if (size == 0) { return HCQI_CU_OK; }
+    uint64_t value = p->u.fill.value;
     g->call = "cuMemsetD32Async";
     switch (p->value_size) {
-    case 1: return d->api->MemsetD8Async(dst, (unsigned char)args[1], (size_t)size, stream);
-    case 2: return d->api->MemsetD16Async(dst, (unsigned short)args[1], (size_t)(size / 2), stream);
-    case 4: return d->api->MemsetD32Async(dst, (unsigned int)args[1], (size_t)(size / 4), stream);
+    case 1: return d->api->MemsetD8Async(dst, (unsigned char)value, (size_t)size, stream);
+    case 2: return d->api->MemsetD16Async(dst, (unsigned short)value, (size_t)(size / 2), stream);
+    case 4: return d->api->MemsetD32Async(dst, (unsigned int)value, (size_t)(size / 4), stream);
     default: break;
     }
     if (write && d->memops) { /* 8 bytes at once */
         g->call = "cuStreamWriteValue64";
-        return d->write_value(stream, dst, args[1], HCQI_CU_WRITE_DEFAULT);
+        return d->write_value(stream, dst, value, HCQI_CU_WRITE_DEFAULT);
     }
-    if (d->has_stamp) { return hcqi_cuda_give_own(g, d->fill, args, 3); }
-    return hcqi_cuda_give_columns(g, dst, args[1], size / 8);
+    if (d->has_stamp) { return hcqi_cuda_launch(g, p); }
+    return hcqi_cuda_give_columns(g, dst, value, size / 8);
 }
 
 /* A function of the user's, who may call hcq. */
@@ -2234,19 +2197,16 @@ static int hcqi_cuda_give_custom(hcqi_cuda_giving *g, const hcq_packet *p) {
 
 static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
     hcqi_cuda_device *d = g->d;
-    uint64_t dst = p->u.stamp.dst;
+    if (hcqi_cuda_is_off(p)) { return HCQI_CU_OK; }
     switch ((int)p->kind) {
-    case HCQ_COMMAND_EXEC: return hcqi_cuda_give_exec(g, p);
+    case HCQ_COMMAND_EXEC:
+    case HCQ_COMMAND_TIMESTAMP: return hcqi_cuda_launch(g, p);
     case HCQ_COMMAND_COPY:
         g->call = "cuMemcpyAsync";
-        return p->u.copy.size == 0 ? HCQI_CU_OK
-                                   : d->api->MemcpyAsync(p->u.copy.dst, p->u.copy.src,
-                                                         (size_t)p->u.copy.size,
-                                                         g->lane->stream);
+        return d->api->MemcpyAsync(p->u.copy.dst, p->u.copy.src, (size_t)p->u.copy.size,
+                                   g->lane->stream);
     case HCQ_COMMAND_FILL:
     case HCQ_COMMAND_WRITE: return hcqi_cuda_give_store(g, p);
-    case HCQ_COMMAND_TIMESTAMP: /* without the kernel the host does it */
-        return d->has_stamp ? hcqi_cuda_give_own(g, d->stamp, &dst, 1) : HCQI_CU_OK;
     case HCQ_COMMAND_CUSTOM: return hcqi_cuda_give_custom(g, p);
     default: return HCQI_CU_OK;        /* a stream runs in order: barriers are nothing */
     }
