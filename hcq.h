@@ -6922,6 +6922,24 @@ static int hcqi_segment_is_full(const hcqi_segment *seg, const hcq_packet *p, in
     return p->kind != HCQ_COMMAND_SIGNAL && seg->signals != 0;
 }
 
+static uint8_t *hcqi_version_host(const hcqi_version *v, uint64_t offset) {
+    return HCQI_CAST(uint8_t *, v->memory.host) + offset;
+}
+
+/* A timestamp stores into a slot of the version; its `sync` stays for the core, which finds
+   the slot by the order of the timestamps. 0 = out of memory. */
+static int hcqi_version_stamp(hcqi_version *v, uint32_t at) {
+    uint64_t offset = v->slot_offset + 8 * (uint64_t)v->stamp_count;
+    if (!HCQI_GROW(&v->queue->dev->hooks, v->stamps, v->stamp_capacity,
+                   (uint64_t)v->stamp_count + 1)) {
+        return 0;
+    }
+    v->stamps[v->stamp_count++] = at;
+    v->packets[at].u.sync.slot = hcqi_version_host(v, offset);
+    v->packets[at].u.sync.value = v->memory.address + offset;
+    return 1;
+}
+
 static int hcqi_version_cut(hcqi_version *v) {
     int runs_host = v->dev->caps.runs_host;
     v->segment_count = 0;
@@ -6949,11 +6967,7 @@ static int hcqi_version_cut(hcqi_version *v) {
             seg->host = host;
         }
         if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal != NULL) {
-            if (!HCQI_GROW(&v->queue->dev->hooks, v->stamps, v->stamp_capacity,
-                           (uint64_t)v->stamp_count + 1)) {
-                return 0;
-            }
-            v->stamps[v->stamp_count++] = i;
+            if (!hcqi_version_stamp(v, i)) { return 0; }
             seg->stamps++;
             v->signal_count++;
         }
@@ -6962,113 +6976,117 @@ static int hcqi_version_cut(hcqi_version *v) {
     return seg != NULL;
 }
 
-static uint8_t *hcqi_version_host(const hcqi_version *v, uint32_t offset) {
-    return HCQI_CAST(uint8_t *, v->memory.host) + offset;
+/* Writes a part of packet `at`. */
+static void hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint64_t value) {
+    hcq_packet *p = &v->packets[at];
+    if (part >= HCQ_PART_ARG) {
+        const hcq_program_info *info = &p->u.exec.program->info;
+        uint32_t arg = part - HCQ_PART_ARG, low = (uint32_t)value;
+        uint8_t *to = hcqi_version_host(v, p->u.exec.args - v->memory.address + info->offsets[arg]);
+        if (info->sizes[arg] == 8) {
+            memcpy(to, &value, 8);
+        } else {
+            memcpy(to, &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
+        }
+    } else if (part <= HCQ_PART_GRID_Z) {
+        p->u.exec.grid[part - HCQ_PART_GRID_X] = (uint32_t)value;
+    } else if (part == HCQ_PART_VALUE) {
+        p->u.fill.value = hcqi_low_bytes(value, p->value_size);
+    } else if (part == HCQ_PART_SIZE) {
+        p->u.copy.size = value; /* the same place as fill's */
+    } else if (part == HCQI_PART_DST) {
+        p->u.copy.dst = value; /* the same place as fill's and write's */
+    } else {
+        p->u.copy.src = value;
+    }
 }
 
-/* The version's device may see another device's buffer elsewhere. */
-static hcq_result hcqi_version_translate(hcqi_version *v, uint32_t name, uint64_t *address) {
-    hcq_queue *q = v->queue;
+/* The k-th buffer of command `i`, which is not the version's device's: it may see it
+   elsewhere. */
+static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, uint32_t k) {
+    const hcq_queue *q = v->queue;
+    const hcqi_meta *m = &q->metas[i];
+    hcqi_allocation *a = q->names[m->name_first + k];
     hcq_result why = HCQ_ERROR_CLOSED;
-    hcqi_allocation *a = q->names[name];
-    if (hcqi_is_placeholder(*address) && q->graph != NULL) {
-        uint32_t n = hcqi_placeholder_number(*address);
-        uint64_t offset = hcqi_placeholder_offset(*address);
-        if (n < HCQ_MAX_INPUTS) { return HCQ_OK; } /* launches bring it */
-        a = q->graph->empties[n - HCQ_MAX_INPUTS].a;
-        *address = q->graph->empties[n - HCQ_MAX_INPUTS].buffer.address + offset;
+    uint64_t address;
+    uint8_t *from;
+    uint32_t part = hcqi_name_part(q, i, k, &from), arg = part - HCQ_PART_ARG;
+    memcpy(&address, from, sizeof address);
+    if (address == 0 && part >= HCQ_PART_ARG && (m->brought >> arg & 1) == 0) {
+        return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
+                           "queue '%s': argument %u of command %u has no buffer, and no "
+                           "variable brings one", q->label, arg, i);
     }
-    if (a == NULL || a->dev == v->dev) { return HCQ_OK; }
-    uint64_t seen = hcqi_allocation_map(v->dev, a, *address, &why);
-    if (seen == 0) { return why; }
-    v->foreign |= (uint64_t)1 << a->dev->slot;
-    *address = seen;
+    if (hcqi_is_placeholder(address) && q->graph != NULL) {
+        uint32_t n = hcqi_placeholder_number(address);
+        if (n < HCQ_MAX_INPUTS) { return HCQ_OK; } /* launches bring it */
+        const hcqi_empty *e = &q->graph->empties[n - HCQ_MAX_INPUTS];
+        a = e->a;
+        address = e->buffer.address + hcqi_placeholder_offset(address);
+    }
+    if (a != NULL && a->dev != v->dev) {
+        address = hcqi_allocation_map(v->dev, a, address, &why);
+        if (address == 0) { return why; }
+        v->foreign |= (uint64_t)1 << a->dev->slot;
+    }
+    hcqi_version_write(v, at, part, address);
     return HCQ_OK;
 }
 
 static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code);
 
-static hcq_result hcqi_version_exec(hcqi_version *v, hcq_packet *p, const hcqi_meta *m) {
-    hcq_queue *q = v->queue;
-    hcq_program *program = p->u.exec.program;
-    p->u.exec.args = m->arena_size == 0 ? 0 : v->memory.address + m->arena;
-    if (m->arena_size != 0) {
-        memcpy(hcqi_version_host(v, m->arena), q->arena + m->arena, m->arena_size);
-    }
-    uint32_t name = m->name_first;
-    for (uint32_t i = 0; i < program->info.arg_count; i++) {
-        if (!hcqi_arg_is_buffer(program->desc.args[i])) { continue; }
-        if (q->names[name] != NULL && q->names[name]->dev == v->dev) {
-            name++;
-            continue;
-        }
-        uint64_t address;
-        uint8_t *at = hcqi_version_host(v, m->arena + program->info.offsets[i]);
-        memcpy(&address, at, sizeof address);
-        if (address == 0 && (m->brought >> i & 1) == 0) {
-            return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
-                               "queue '%s': argument %u of command %u has no buffer, and no "
-                               "variable brings one", q->label, i, p->index);
-        }
-        hcq_result r = hcqi_version_translate(v, name++, &address);
-        if (r != HCQ_OK) { return r; }
-        memcpy(at, &address, sizeof address);
-    }
-    return hcqi_program_code(program, v->dev, &p->u.exec.code);
-}
-
-/* Was it updated before, or does a submission bring parts of it? */
-static int hcqi_packet_changes(const hcq_packet *p, const hcqi_meta *m) {
-    int copy = p->kind == HCQ_COMMAND_COPY;
-    return m->stamp != 0 || m->patches != 0 || (copy && (hcqi_is_placeholder(p->u.copy.dst) ||
-                                                   hcqi_is_placeholder(p->u.copy.src)));
-}
-
-/* Makes packet `at` of the version what the recording says now of command `i`. */
+/* Makes packet `at` of the version what the recording says now of command `i`. What was
+   updated before, or a submission brings parts of, may change again. */
 static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) {
-    hcq_queue *q = v->queue;
+    const hcq_queue *q = v->queue;
     const hcqi_meta *m = &q->metas[i];
     hcq_packet *p = &v->packets[at];
+    uint8_t *block = m->arena_size == 0 ? NULL : hcqi_version_host(v, m->arena);
     *p = q->packets[i];
+    int copies = p->kind == HCQ_COMMAND_COPY && (hcqi_is_placeholder(p->u.copy.dst) ||
+                                                 hcqi_is_placeholder(p->u.copy.src));
     if (q->graph != NULL) { p->flags = q->graph->plan.calls[i].overlap ? HCQ_OVERLAP : 0; }
-    if (hcqi_packet_changes(p, m)) { p->flags |= HCQ_PACKET_CHANGES; }
-    switch ((hcq_command_kind)p->kind) {
-    case HCQ_COMMAND_EXEC: return hcqi_version_exec(v, p, m);
-    case HCQ_COMMAND_COPY: {
-        hcq_result r = hcqi_version_translate(v, m->name_first, &p->u.copy.dst);
-        if (r != HCQ_OK) { return r; }
-        return hcqi_version_translate(v, m->name_first + 1, &p->u.copy.src);
-    }
-    case HCQ_COMMAND_FILL:
-    case HCQ_COMMAND_WRITE: return hcqi_version_translate(v, m->name_first, &p->u.fill.dst);
-    case HCQ_COMMAND_CUSTOM:
-        p->u.custom.payload = m->arena_size == 0 ? NULL : hcqi_version_host(v, m->arena);
+    if (m->stamp != 0 || m->patches != 0 || copies) { p->flags |= HCQ_PACKET_CHANGES; }
+    if (block != NULL) { memcpy(block, q->arena + m->arena, m->arena_size); }
+    if (p->kind == HCQ_COMMAND_EXEC) {
+        p->u.exec.args = block == NULL ? 0 : v->memory.address + m->arena;
+        HCQI_PASS(hcqi_program_code(p->u.exec.program, v->dev, &p->u.exec.code));
+    } else if (p->kind == HCQ_COMMAND_CUSTOM) {
+        p->u.custom.payload = block;
         p->u.custom.encode_fn = hcqi_custom_find(p->u.custom.type, v->dev->backend);
-        if (m->arena_size != 0) {
-            memcpy(hcqi_version_host(v, m->arena), q->arena + m->arena, m->arena_size);
-        }
-        return p->u.custom.encode_fn == NULL ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
-    default: return HCQ_OK;
+        if (p->u.custom.encode_fn == NULL) { return HCQ_ERROR_UNSUPPORTED; }
     }
+    for (uint32_t k = 0; k < m->name_count; k++) {
+        const hcqi_allocation *a = q->names[m->name_first + k];
+        if (a == NULL || a->dev != v->dev) { HCQI_PASS(hcqi_version_name(v, at, i, k)); }
+    }
+    return HCQ_OK;
 }
 
-/* Timestamps store into the version's own slots; `sync` stays for the core,
-   which finds the slot by the order of the timestamps. */
-static void hcqi_version_stamps(hcqi_version *v) {
-    for (uint32_t k = 0; k < v->stamp_count; k++) {
-        uint64_t *slot = (uint64_t *)(void *)hcqi_version_host(v, (uint32_t)v->slot_offset + 8 * k);
-        hcq_packet *p = &v->packets[v->stamps[k]];
-        p->u.sync.slot = slot;
-        p->u.sync.value = v->memory.address + v->slot_offset + 8 * k;
-    }
+/* NULL: the queue is no graph. */
+static const hcqi_slice *hcqi_version_slice(const hcqi_version *v) {
+    return v->queue->graph == NULL ? NULL : &v->queue->graph->plan.slices[v->slice];
 }
 
-static hcq_result hcqi_version_storage(hcqi_version *v, uint64_t packets, uint64_t bytes) {
+/* Room for at most so many packets, marks included, and what they store. */
+static hcq_result hcqi_version_storage(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     const hcq_memory_hooks *hooks = &q->dev->hooks;
-    if (!HCQI_GROW(hooks, v->packets, v->capacity, packets) ||
+    const hcqi_slice *slice = hcqi_version_slice(v);
+    uint64_t count = slice == NULL ? q->count : slice->count, stamps = 0;
+    for (uint32_t k = 0; slice != NULL && k < slice->count; k++) {
+        const hcqi_call *c = &q->graph->plan.calls[slice->calls[k]];
+        count += c->wait_count + c->signals;
+    }
+    for (uint32_t i = 0; slice == NULL && i < q->count; i++) {
+        stamps += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
+    }
+    v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
+    v->mark_offset = v->slot_offset + 8 * stamps;
+    uint64_t bytes = v->mark_offset + (v->profiled ? 16 * count : 0);
+    if (!HCQI_GROW(hooks, v->packets, v->capacity, v->profiled ? 3 * count : count) ||
         !HCQI_GROW(hooks, v->places, v->place_capacity, q->count) ||
-        !HCQI_GROW(hooks, v->patches, v->patch_capacity, q->graph == NULL ? q->patch_count : 0) ||
+        !HCQI_GROW(hooks, v->patches, v->patch_capacity, slice == NULL ? q->patch_count : 0) ||
         !HCQI_GROW(hooks, v->values, v->value_capacity, q->value_count + (uint64_t)1)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
@@ -7078,14 +7096,6 @@ static hcq_result hcqi_version_storage(hcqi_version *v, uint64_t packets, uint64
     hcq_result r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
     if (r == HCQ_OK) { v->memory_size = bytes; }
     return r;
-}
-
-static uint32_t hcqi_queue_stamps(const hcq_queue *q) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < q->count; i++) {
-        count += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
-    }
-    return count;
 }
 
 /* One packet more: what the core itself puts between commands. */
@@ -7108,89 +7118,45 @@ static void hcqi_version_mark(hcqi_version *v, uint32_t command) {
     p->u.stamp.dst = v->memory.address + v->mark_offset + 8 * (uint64_t)v->marks++;
 }
 
-/* Command `i` of the recording, and what lies around it. */
+/* What only a graph's slices wait for and raise. */
+static hcq_packet *hcqi_version_relative(hcqi_version *v, hcq_command_kind kind, uint32_t command,
+                                         uint32_t slice, uint32_t place) {
+    hcq_packet *p = hcqi_version_extra(v, kind, command);
+    p->flags = HCQI_RELATIVE;
+    p->u.relative.slice = slice;
+    p->u.relative.place = place;
+    return p;
+}
+
+/* Command `i` of the recording, and what lies around it: waits for other slices of the
+   launch, the profile's timestamps, the signal for other slices. */
 static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t i) {
-    const hcq_packet *p = &v->queue->packets[i];
+    const hcq_queue *q = v->queue;
+    const hcq_packet *p = &q->packets[i];
+    const hcqi_plan *plan = q->graph == NULL ? NULL : &q->graph->plan;
+    const hcqi_call *c = plan == NULL ? NULL : &plan->calls[i];
+    for (uint32_t k = 0; c != NULL && k < c->wait_count; k++) {
+        const hcqi_need *need = &plan->waits[c->wait_first + k];
+        hcq_packet *w = hcqi_version_relative(v, HCQ_COMMAND_WAIT, i, need->slice, need->place);
+        w->u.relative.command = plan->slices[need->slice].calls[need->place - 1];
+    }
     int timed = hcqi_packet_is_timed(p);
     int served = p->kind == HCQ_COMMAND_HOST && !v->dev->caps.runs_host;
     if (timed && !served) { hcqi_version_mark(v, i); }
-    hcq_result r = hcqi_version_packet(v, v->count, i);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_version_packet(v, v->count, i));
     v->places[i] = v->count;
     hcq_packet *made = &v->packets[v->count++];
     hcqi_packet_ref(made);
     if (served && v->profiled) { /* the service thread takes the times */
-        made->u.host.marks = hcqi_version_host(v, (uint32_t)v->mark_offset + 8 * v->marks);
+        made->u.host.marks = hcqi_version_host(v, v->mark_offset + 8 * (uint64_t)v->marks);
         v->marks += 2;
     } else if (timed) {
         hcqi_version_mark(v, i);
     }
+    if (c != NULL && c->signals) {
+        hcqi_version_relative(v, HCQ_COMMAND_SIGNAL, i, c->slice, c->place);
+    }
     return HCQ_OK;
-}
-
-/* A call of a graph: waits for other slices of the launch, the command, the
-   signal for them. */
-static hcq_result hcqi_version_emit_call(hcqi_version *v, uint32_t i) {
-    const hcqi_plan *plan = &v->queue->graph->plan;
-    const hcqi_call *c = &plan->calls[i];
-    for (uint32_t k = 0; k < c->wait_count; k++) {
-        const hcqi_need *need = &plan->waits[c->wait_first + k];
-        hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_WAIT, i);
-        p->flags = HCQI_RELATIVE;
-        p->u.relative.slice = need->slice;
-        p->u.relative.place = need->place;
-        p->u.relative.command = plan->slices[need->slice].calls[need->place - 1];
-    }
-    hcq_result r = hcqi_version_emit(v, i);
-    if (r == HCQ_OK && c->signals) {
-        hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_SIGNAL, i);
-        p->flags = HCQI_RELATIVE;
-        p->u.relative.slice = c->slice;
-        p->u.relative.place = c->place;
-    }
-    return r;
-}
-
-/* At most so many packets, marks included. */
-static uint64_t hcqi_version_bound(const hcqi_version *v, uint32_t *commands) {
-    const hcq_queue *q = v->queue;
-    uint64_t count = q->count;
-    if (q->graph != NULL) {
-        const hcqi_slice *slice = &q->graph->plan.slices[v->slice];
-        count = slice->count;
-        for (uint32_t k = 0; k < slice->count; k++) {
-            const hcqi_call *c = &q->graph->plan.calls[slice->calls[k]];
-            count += c->wait_count + c->signals;
-        }
-    }
-    *commands = (uint32_t)count;
-    return v->profiled ? 3 * count : count;
-}
-
-static hcq_result hcqi_version_fill(hcqi_version *v) {
-    const hcq_queue *q = v->queue;
-    hcq_result r = HCQ_OK;
-    v->marks = 0;
-    if (q->count != 0) { memset(v->places, 0xff, q->count * sizeof *v->places); }
-    if (q->graph == NULL) {
-        for (uint32_t i = 0; r == HCQ_OK && i < q->count; i++) { r = hcqi_version_emit(v, i); }
-        return r;
-    }
-    const hcqi_slice *slice = &q->graph->plan.slices[v->slice];
-    for (uint32_t k = 0; r == HCQ_OK && k < slice->count; k++) {
-        r = hcqi_version_emit_call(v, slice->calls[k]);
-    }
-    return r;
-}
-
-/* The kind of lane that the version will run on. */
-static hcq_queue_kind hcqi_version_lanes(const hcqi_version *v) {
-    const hcq_queue *q = v->queue;
-    if (q->graph != NULL) {
-        int copy = q->graph->plan.slices[v->slice].lane >= v->dev->caps.compute_lanes;
-        return copy ? HCQ_COPY : HCQ_COMPUTE;
-    }
-    return q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0 ? HCQ_COPY : HCQ_COMPUTE;
 }
 
 /* The edges of a slice between its packets, in one block with where they begin. */
@@ -7238,34 +7204,32 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
 
 /* Encodes the whole recording, or its slice of the graph, anew. */
 static hcq_result hcqi_version_build(hcqi_version *v) {
-    hcq_queue *q = v->queue;
-    uint32_t commands;
+    const hcq_queue *q = v->queue;
+    const hcqi_slice *slice = hcqi_version_slice(v);
+    uint32_t commands = slice == NULL ? q->count : slice->count;
     hcqi_version_drop_packets(v);
     v->generation = 0;
     v->foreign = 0;
     v->has_values = 0;
     v->named_frees = 0;
+    v->marks = 0;
     v->profiled = hcqi_profile_on(v->dev);
-    uint64_t packets = hcqi_version_bound(v, &commands);
-    v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
-    v->mark_offset = v->slot_offset + 8 * (uint64_t)hcqi_queue_stamps(q);
-    uint64_t marks = v->profiled ? 2 * (uint64_t)commands : 0;
-    hcq_result r = hcqi_version_storage(v, packets, v->mark_offset + 8 * marks);
-    if (r == HCQ_OK) { r = hcqi_version_fill(v); }
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_version_storage(v));
     v->value_count = q->value_count;
-    v->patch_count = q->graph == NULL ? q->patch_count : 0;
-    for (uint32_t i = 0; i < v->patch_count; i++) { v->patches[i] = q->patches[i]; }
+    v->patch_count = slice == NULL ? q->patch_count : 0;
+    for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
+    if (q->count != 0) { memset(v->places, 0xff, q->count * sizeof *v->places); }
+    for (uint32_t k = 0; k < commands; k++) {
+        HCQI_PASS(hcqi_version_emit(v, slice == NULL ? k : slice->calls[k]));
+    }
     if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcqi_version_stamps(v);
+    int copies = slice != NULL ? slice->lane >= v->dev->caps.compute_lanes
+                               : q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0;
     v->recording.packets = v->packets;
     v->recording.count = v->count;
-    v->recording.lanes = hcqi_version_lanes(v);
+    v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
     v->recording.label = q->label;
-    if (v->dev->backend->encode != NULL) {
-        r = hcqi_version_encode(v);
-        if (r != HCQ_OK) { return r; }
-    }
+    if (v->dev->backend->encode != NULL) { HCQI_PASS(hcqi_version_encode(v)); }
     v->generation = q->generation;
     v->applied = q->updates;
     v->dev->packets_copied += v->count;
@@ -7288,30 +7252,11 @@ static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
     return v->dev->backend->patch(v->dev->self, &v->recording, at);
 }
 
-static void hcqi_version_write(hcqi_version *v, const hcqi_patch *patch, uint32_t at,
+/* Writes a value into packet `at`, which is of the patch's command. */
+static void hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patch *patch,
                                uint64_t value) {
-    hcq_packet *p = &v->packets[at];
     if (patch->number >= HCQI_MAX_VARIABLES) { value += patch->extra; }
-    if (patch->part >= HCQ_PART_ARG) {
-        const hcq_program_info *info = &p->u.exec.program->info;
-        uint32_t arg = patch->part - HCQ_PART_ARG, low = (uint32_t)value;
-        uint8_t *block = hcqi_version_host(v, (uint32_t)(p->u.exec.args - v->memory.address));
-        if (info->sizes[arg] == 8) {
-            memcpy(block + info->offsets[arg], &value, 8);
-        } else {
-            memcpy(block + info->offsets[arg], &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
-        }
-    } else if (patch->part <= HCQ_PART_GRID_Z) {
-        p->u.exec.grid[patch->part - HCQ_PART_GRID_X] = (uint32_t)value;
-    } else if (patch->part == HCQ_PART_VALUE) {
-        p->u.fill.value = hcqi_low_bytes(value, p->value_size);
-    } else if (patch->part == HCQ_PART_SIZE) {
-        p->u.copy.size = value; /* the same place as fill's */
-    } else if (patch->part == HCQI_PART_DST) {
-        p->u.copy.dst = value; /* the same place as fill's and write's */
-    } else {
-        p->u.copy.src = value;
-    }
+    hcqi_version_write(v, at, patch->part, value);
 }
 
 static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
@@ -7322,10 +7267,10 @@ static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
 
 /* Writes the values that the version has not. */
 static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) {
-    const hcqi_plan *plan = v->queue->graph == NULL ? NULL : &v->queue->graph->plan;
-    const hcqi_slice *slice = plan == NULL ? NULL : &plan->slices[v->slice];
-    const hcqi_patch *patch = plan == NULL ? v->patches : plan->patches + slice->patch_first;
-    const hcqi_patch *end = patch + (plan == NULL ? v->patch_count : slice->patch_count);
+    const hcqi_slice *slice = hcqi_version_slice(v);
+    const hcqi_patch *patch = slice == NULL ? v->patches
+                                            : v->queue->graph->plan.patches + slice->patch_first;
+    const hcqi_patch *end = patch + (slice == NULL ? v->patch_count : slice->patch_count);
     int had = v->has_values;
     if (hcqi_version_has(v, values)) { return HCQ_OK; }
     v->has_values = 0; /* until all are written */
@@ -7333,7 +7278,7 @@ static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) 
     for (; patch != end; patch++) {
         uint64_t value = values[patch->value];
         if (had && v->values[patch->value] == value) { continue; }
-        hcqi_version_write(v, patch, v->places[patch->command], value);
+        hcqi_version_patch(v, v->places[patch->command], patch, value);
         hcq_result r = hcqi_version_patched(v, v->places[patch->command]);
         if (r != HCQ_OK) { return r; }
     }
@@ -7360,7 +7305,7 @@ static hcq_result hcqi_version_update(hcqi_version *v, uint32_t command, const u
     const hcqi_patch *list = q->graph == NULL ? v->patches : q->graph->plan.patches;
     k = q->graph == NULL ? q->metas[command].patches : q->graph->plan.calls[command].patches;
     for (; values != NULL && k != 0; k = list[k - 1].next) {
-        hcqi_version_write(v, &list[k - 1], at, values[list[k - 1].value]);
+        hcqi_version_patch(v, at, &list[k - 1], values[list[k - 1].value]);
     }
     return hcqi_version_patched(v, at);
 }
