@@ -1381,16 +1381,6 @@ static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
 
 /* ---- arguments */
 
-/* Does the entry point use a variable? Old modules do not say, so all count. */
-static int hcqi_vk_uses(hcqi_vk_module *m, uint32_t id) {
-    if (m->version < HCQI_VK_LISTS_ALL) { return 1; }
-    if (!hcqi_vk_pay(m, m->interface_end - m->interface_at)) { return 0; }
-    for (uint32_t i = m->interface_at; i < m->interface_end; i++) {
-        if (hcqi_vk_word(m, i) == id) { return 1; }
-    }
-    return 0;
-}
-
 static const char *hcqi_vk_kind(uint32_t code) {
     switch (code) {
     case HCQI_VK_OP_IMAGE: return "an image";
@@ -1470,12 +1460,17 @@ static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t 
 
 static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) {
     uint32_t id = hcqi_vk_operand(m, variable, 2), storage = hcqi_vk_operand(m, variable, 3);
+    int used = m->version < HCQI_VK_LISTS_ALL; /* old modules do not say, so all count */
     hcqi_vk_op type;
-    if ((storage != HCQI_VK_CLASS_IMAGES && storage != HCQI_VK_CLASS_UNIFORM &&
-         storage != HCQI_VK_CLASS_PUSH && storage != HCQI_VK_CLASS_STORAGE) ||
-        !hcqi_vk_uses(m, id)) {
-        return !m->over;
+    if (storage != HCQI_VK_CLASS_IMAGES && storage != HCQI_VK_CLASS_UNIFORM &&
+        storage != HCQI_VK_CLASS_PUSH && storage != HCQI_VK_CLASS_STORAGE) {
+        return 1;
     }
+    if (!hcqi_vk_pay(m, m->interface_end - m->interface_at)) { return 0; }
+    for (uint32_t i = m->interface_at; i < m->interface_end; i++) {
+        used |= hcqi_vk_word(m, i) == id;
+    }
+    if (!used) { return 1; }
     if (!hcqi_vk_find(m, hcqi_vk_operand(m, variable, 1), &type)) { return 0; }
     if (type.code != HCQI_VK_OP_POINTER) {
         return hcqi_vk_say(m, "variable %u of the module has a type that is no pointer",
@@ -1486,38 +1481,33 @@ static int hcqi_vk_variable_read(hcqi_vk_module *m, const hcqi_vk_op *variable) 
                                          : hcqi_vk_resource_read(m, id, storage, &type);
 }
 
-/* Do the bindings follow each other as arguments do? */
-static int hcqi_vk_bindings_check(hcqi_vk_module *m) {
+/* Reads all variables. Bindings follow each other as arguments do. */
+static int hcqi_vk_args_read(hcqi_vk_module *m) {
     hcqi_vk_shader *shader = m->shader;
-    uint32_t count = 0, uniform = shader->uniform;
+    hcqi_vk_op op = {0, 0, 0};
+    uint32_t count = 0;
+    while (hcqi_vk_next(m, m->declared, &op)) {
+        if (op.code == HCQI_VK_OP_VARIABLE && !hcqi_vk_variable_read(m, &op)) { return 0; }
+    }
+    int uniform = shader->uniform != UINT32_MAX;
     while (count < 32 && m->bindings >> count & 1) { count++; }
     shader->buffers = count;
     if (count < 32 && m->bindings >> count) {
         return hcqi_vk_say(m, "set 0 has no storage buffer at binding %u and has some after it; "
                               "wanted are bindings without a hole", (unsigned)count);
     }
-    if (uniform != UINT32_MAX && uniform != count) {
+    if (uniform && shader->uniform != count) {
         return hcqi_vk_say(m, "the uniform block has binding %u; wanted is the one after the "
-                              "storage buffers, %u", (unsigned)uniform, (unsigned)count);
+                              "storage buffers, %u", (unsigned)shader->uniform, (unsigned)count);
     }
-    if (uniform != UINT32_MAX && m->push && shader->base != 0) {
+    if (uniform && m->push && shader->base != 0) {
         return hcqi_vk_say(m, "the module has a uniform block and push constants; wanted is one of "
                               "them, for all arguments that are no buffers");
     }
-    return 1;
-}
-
-static int hcqi_vk_args_read(hcqi_vk_module *m) {
-    hcqi_vk_shader *shader = m->shader;
-    hcqi_vk_op op = {0, 0, 0};
-    while (hcqi_vk_next(m, m->declared, &op)) {
-        if (op.code == HCQI_VK_OP_VARIABLE && !hcqi_vk_variable_read(m, &op)) { return 0; }
-    }
-    if (!hcqi_vk_bindings_check(m)) { return 0; }
-    int bindings = shader->buffers || shader->uniform != UINT32_MAX;
+    int bindings = count || uniform;
     if (!bindings && !m->push) { return 1; }
     shader->args = HCQI_VK_ARGS_BINDINGS;
-    if (shader->uniform == UINT32_MAX) { shader->block_type = m->push; }
+    if (!uniform) { shader->block_type = m->push; }
     if (!bindings && m->pushes_pointer) {
         int known = m->target && hcqi_vk_find(m, m->target, &op) && op.code == HCQI_VK_OP_STRUCT;
         shader->args = HCQI_VK_ARGS_POINTER;
@@ -3032,20 +3022,6 @@ static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQu
     return HCQI_VK_TRY(d, CreateQueryPool, (d->handle, &info, NULL, queries));
 }
 
-static hcq_result hcqi_vk_sets_create(hcqi_vk_device *d, hcqi_vk_list *list,
-                                      const hcqi_vk_room *room) {
-    VkDescriptorPoolSize sizes[2] = { /* none may be of 0 */
-        { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, room->set_buffers + 1 },
-        { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, room->set_uniforms + 1 },
-    };
-    HCQI_VK_STRUCT(DescriptorPoolCreateInfo, info, DESCRIPTOR_POOL_CREATE_INFO);
-    if (d->has_late_binding) { info.flags = VK_DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT; }
-    info.maxSets = room->sets;
-    info.poolSizeCount = 2;
-    info.pPoolSizes = sizes;
-    return HCQI_VK_TRY(d, CreateDescriptorPool, (d->handle, &info, NULL, &list->sets));
-}
-
 /* A fill's pattern, from its first byte on; a write's value. */
 static void hcqi_vk_slot_write(const hcqi_vk_list *list, const hcq_packet *p,
                                const hcqi_vk_command *c) {
@@ -3066,7 +3042,18 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
         uint32_t copies = list->uses ? HCQI_VK_USES : 1;
         r = hcqi_vk_queries_create(d, room->stamps * copies, &list->queries);
     }
-    if (r == HCQ_OK && room->sets != 0) { r = hcqi_vk_sets_create(d, list, room); }
+    VkDescriptorPoolSize sizes[2] = { /* none may be of 0 */
+        { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, room->set_buffers + 1 },
+        { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, room->set_uniforms + 1 },
+    };
+    HCQI_VK_STRUCT(DescriptorPoolCreateInfo, pool, DESCRIPTOR_POOL_CREATE_INFO);
+    if (d->has_late_binding) { pool.flags = VK_DESCRIPTOR_POOL_CREATE_UPDATE_AFTER_BIND_BIT; }
+    pool.maxSets = room->sets;
+    pool.poolSizeCount = 2;
+    pool.pPoolSizes = sizes;
+    if (r == HCQ_OK && room->sets != 0) {
+        r = HCQI_VK_TRY(d, CreateDescriptorPool, (d->handle, &pool, NULL, &list->sets));
+    }
     if (r == HCQ_OK) { hcqi_vk_lay(recording, list, room); }
     HCQI_VK_STRUCT(DescriptorSetAllocateInfo, info, DESCRIPTOR_SET_ALLOCATE_INFO);
     info.descriptorPool = list->sets;
@@ -3185,7 +3172,8 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, index);
     hcqi_vk_command *c = &list->commands[index];
     hcqi_vk_key(p, key);
-    if (p->kind == HCQ_COMMAND_CUSTOM || memcmp(key, c->key, sizeof key) != 0) { seg->stale = 1; }
+    int same = key[0] == c->key[0] && key[1] == c->key[1] && key[2] == c->key[2];
+    if (p->kind == HCQ_COMMAND_CUSTOM || !same) { seg->stale = 1; }
     hcqi_vk_slot_write(list, p, c);
     if (p->kind != HCQ_COMMAND_EXEC) { return HCQ_OK; }
     if (memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0) {
