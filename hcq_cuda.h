@@ -614,7 +614,7 @@ enum {
     HCQI_CUDA_WORD_BYTES = 128,        /* apart for each lane */
     HCQI_CUDA_RECORDS = 256,           /* batches that record events after somebody waited */
     HCQI_CUDA_GRAPH_MIN = 2,           /* commands that are worth a graph */
-    HCQI_CUDA_EVENTS_FIRST = 256,      /* made at once if each submission has one */
+    HCQI_CUDA_EVENTS_FIRST = 256,      /* made at once: submitting allocates nothing */
     HCQI_CUDA_ARGS_BYTES = 4096,       /* of a launch, ... */
     HCQI_CUDA_ARGS_BYTES_NOW = 32764,  /* ... from 12.1 on, and Volta */
     HCQI_CUDA_LOG_BYTES = 4096,
@@ -3179,7 +3179,7 @@ static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_c
 static int hcqi_cuda_events_first(hcqi_cuda_device *d) {
     int made = 1;
     hcqi_cuda_lock(&d->event_lock);
-    for (int i = 0; made && !d->value_waits && i < HCQI_CUDA_EVENTS_FIRST; i++) {
+    for (int i = 0; made && i < HCQI_CUDA_EVENTS_FIRST; i++) {
         made = hcqi_cuda_event_make(d);
     }
     hcqi_cuda_unlock(&d->event_lock);
