@@ -11354,11 +11354,6 @@ static int hcqi_launch_begins(const hcqi_submit *s, const hcq_job *job) {
            plan->calls[plan->slices[job->version->slice].calls[0]].wait_count == 0;
 }
 
-static void hcqi_job_order(hcq_job *job, hcqi_waiter **tail, hcqi_signal *s, uint64_t value) {
-    hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, s, value);
-    (*tail)->order = 1;
-}
-
 /* A slice follows what it must of an earlier launch: itself there, and those slices that
    it shares memory with. */
 static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **tail) {
@@ -11372,9 +11367,9 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
             meets = x->always || (x->inputs & m->same) != 0;
         }
         if (!meets || !hcqi_device_open(dev) || dev->serial != m->slices[k].serial) { continue; }
-        if (m->slices[k].number > dev->done_prefix) {
-            hcqi_job_order(job, tail, dev->exact, m->slices[k].number);
-        }
+        if (m->slices[k].number <= dev->done_prefix) { continue; }
+        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, dev->exact, m->slices[k].number);
+        (*tail)->order = 1;
     }
 }
 
@@ -11394,9 +11389,10 @@ static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
     uint32_t devices = launch->full && hcqi_launch_begins(s, job) ? g->plan.device_count : 0;
     for (uint32_t d = 0; d < devices; d++) {
         const hcqi_submit *there = &g->making->submits[d];
-        if (there->first - 1 > there->dev->done_prefix) {
-            hcqi_job_order(job, tail, there->dev->timeline, there->first - 1);
-        }
+        uint64_t before = there->first - 1;
+        if (before <= there->dev->done_prefix) { continue; }
+        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, there->dev->timeline, before);
+        (*tail)->order = 1;
     }
     for (const hcqi_launch *m = launch->full ? NULL : launch->earlier; m != NULL; m = m->earlier) {
         hcqi_job_follow(job, m, tail);
