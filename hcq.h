@@ -9346,11 +9346,13 @@ static int hcqi_freed_done(const hcqi_allocation *a, int soon) {
 static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t flags,
                                         int soon) {
     hcqi_allocation *first = *hcqi_shelf(dev, size, flags), *a = first;
+    uint64_t up_to = soon ? dev->handed_prefix : dev->done_prefix;
     if (first == NULL) { return NULL; }
     if (hcqi_freed_done(first->same_prev, 0)) { return first->same_prev; }
-    for (int i = 0; i < HCQI_PASSED; i++) {
+    for (int i = 0; i < HCQI_PASSED && a->number <= up_to; i++) {
         if (hcqi_freed_done(a, soon)) { return a; }
-        if (a->number > dev->handed_prefix || (a = a->same_next) == first) { return NULL; }
+        a = a->same_next;
+        if (a == first) { break; }
     }
     return NULL;
 }
