@@ -9091,15 +9091,19 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
     hcqi_poll poll;
     hcq_result r;
     if (hcqi_poll_all(&poll, points, count, mode, 0, &r)) { return hcqi_leave_with(r); }
-    if (poll.points.count != 0) { hcqi_reap(poll.points.lane[0]); }
+    hcqi_lane *lane = poll.points.count != 0 ? poll.points.lane[0] : NULL;
+    uint64_t done = lane != NULL ? lane->done : 0;
+    if (lane != NULL) { hcqi_reap(lane); }
+    if (lane != NULL && lane->done != done && hcqi_poll_all(&poll, points, count, mode, 1, &r)) {
+        return hcqi_leave_with(r);
+    }
     /* the clock is only for those who wait */
     hcq_device *dev = hcqi_slot_device(points[0].signal.id);
     int tells = timeout_ns != 0 && dev != NULL && dev->desc.log_fn != NULL;
     uint64_t after = tells && dev->desc.explain_ns >> 63 == 0 ? dev->desc.explain_ns : HCQ_FOREVER;
     uint64_t deadline = hcqi_deadline(timeout_ns), explain = hcqi_deadline(after);
     uint64_t left = explain < deadline ? after : hcqi_left(deadline), slice = HCQI_SLICE_NS;
-    for (int again = 0; !hcqi_poll_all(&poll, points, count, mode, 1, &r); again = 1) {
-        if (again) { left = hcqi_left(explain < deadline ? explain : deadline); }
+    for (;; left = hcqi_left(explain < deadline ? explain : deadline)) {
         if (left == 0 && explain < deadline) {
             explain = HCQ_FOREVER;
             hcqi_explain_wait(dev, points, count);
@@ -9119,6 +9123,7 @@ static hcq_result hcqi_wait_entered(const hcq_point *points, uint32_t count, hcq
             if (hcqi_wait_lane(&poll, left, &r)) { return HCQ_OK; }
             if (r < 0) { break; }
         }
+        if (hcqi_poll_all(&poll, points, count, mode, 1, &r)) { break; }
     }
     return hcqi_leave_with(r);
 }
