@@ -8576,8 +8576,8 @@ static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
 static int hcqi_signal_awaited(const hcqi_signal *s) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         const hcq_device *dev = hcqi_core.devices[i];
-        uint64_t number = dev == NULL || dev->held == 0 ? UINT64_MAX : dev->done_prefix + 1;
-        for (; dev != NULL && number < dev->next_number; number++) {
+        if (dev == NULL || dev->held == 0) { continue; }
+        for (uint64_t number = dev->done_prefix + 1; number < dev->next_number; number++) {
             const hcq_job *job = hcqi_job_at(dev, number);
             if (job != NULL && job->state != HCQI_JOB_HANDED && hcqi_job_awaits(job, s)) {
                 return 1;
