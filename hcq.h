@@ -1971,8 +1971,8 @@ HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_
 HCQ_API void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
                                const char *native, int64_t native_code);
 
-/* A program's device, NULL if it is none; and its code there, in a function of
-   hcq_backend_locked. */
+/* A program's device, NULL if it is none; and its code there, with the
+   core's lock. */
 HCQ_API hcq_device *hcq_backend_program_device(const hcq_program *program);
 HCQ_API void *hcq_backend_code(const hcq_program *program);
 
@@ -1989,18 +1989,19 @@ HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 
-/* Calls fn(self, user) with the core's lock held, for functions that a backend
-   adds. HCQ_ERROR_UNSUPPORTED: the device is of another backend. UNLOCKED. */
-HCQ_API hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *backend,
-                                      hcq_result (*fn)(void *self, void *user), void *user);
+/* Takes the core's lock for a function that a backend adds, and gives its device; NULL,
+   and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED). leave gives the
+   lock back, and `result`. UNLOCKED. */
+HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
+HCQ_API hcq_result hcq_backend_leave(hcq_result result);
 
 /* Takes (1) or gives back (0) the core's lock, for what `close` and `lane_close` change
-   and locked functions of other devices look at. UNLOCKED. */
+   and functions that hold it look at. UNLOCKED. */
 HCQ_API void hcq_backend_lock(int locked);
 
 /* Where a point will be reached; `lane` NULL: it is. HCQ_NOT_READY: it was not
-   handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. In a function
-   of hcq_backend_locked. */
+   handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. With the
+   core's lock. */
 HCQ_API hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found);
 
 /* HCQ_OK, or why `buffer` is not a living one of its device. As above. */
@@ -13471,15 +13472,15 @@ HCQI_DEF void hcq_backend_lock(int locked) {
     if (locked) { hcqi_enter(); } else { hcqi_leave(); }
 }
 
-HCQI_DEF hcq_result hcq_backend_locked(hcq_device *device, const hcq_backend *backend,
-                                       hcq_result (*fn)(void *self, void *user), void *user) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    r = device->backend == backend ? fn(device->self, user)
-                                   : hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED,
-                                                 "device: is not of %s", backend->name);
-    return hcqi_leave_with(r);
+HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why) {
+    *why = hcqi_device_enter(device);
+    if (*why != HCQ_OK) { return NULL; }
+    if (device->backend == backend) { return device->self; }
+    *why = hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "device: is not of %s", backend->name);
+    return NULL;
 }
+
+HCQI_DEF hcq_result hcq_backend_leave(hcq_result result) { return hcqi_leave_with(result); }
 
 HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found) {
     hcqi_signal *s = hcqi_signal_find(point.signal);
@@ -13684,7 +13685,7 @@ static void hcqi_posts_give(hcq_device *dev) {
    and find their own work gone, unless they are in the middle of giving themselves, on
    whatever device; then the one who does it here looks once more. */
 static void hcqi_device_ring(hcq_device *dev) {
-    if (dev->posts == NULL) {
+    if (dev->backend->give == NULL) {
         if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
         hcqi_device_lose(dev);
         return;

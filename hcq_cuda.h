@@ -3434,9 +3434,21 @@ static const hcq_backend *hcqi_cuda_backend(void) {
 /* ========================================================================== */
 /* ---- native handles -------------------------------------------------------------------- */
 
-static hcq_result hcqi_cuda_info_locked(void *self, void *user) {
-    const hcqi_cuda_device *d = (const hcqi_cuda_device *)self;
-    hcq_cuda_info *info = (hcq_cuda_info *)user;
+/* The device of a call, with the core's lock; NULL: `why`. */
+static hcqi_cuda_device *hcqi_cuda_from(hcq_device *device, hcq_result *why) {
+    return (hcqi_cuda_device *)hcq_backend_enter(device, hcqi_cuda_backend(), why);
+}
+
+static hcq_result hcqi_cuda_null(const char *parameter) {
+    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
+    return HCQ_ERROR_INVALID;
+}
+
+HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
+    hcq_result r;
+    if (!info) { return hcqi_cuda_null("info"); }
+    const hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
     memset(info, 0, sizeof *info);
     info->device = d->ordinal;
     info->context = d->context;
@@ -3449,67 +3461,43 @@ static hcq_result hcqi_cuda_info_locked(void *self, void *user) {
     info->pools = d->pool != NULL;
     info->graphs = (uint32_t)d->graphs;
     info->device_times = (uint32_t)d->has_stamp;
-    return HCQ_OK;
-}
-
-static hcq_result hcqi_cuda_null(const char *parameter) {
-    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
-    return HCQ_ERROR_INVALID;
-}
-
-HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
-    if (!info) { return hcqi_cuda_null("info"); }
-    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_info_locked, info);
-}
-
-typedef struct hcqi_cuda_ask_lane {
-    hcq_queue_kind kind;
-    uint32_t index;
-    hcq_cuda_lane_info *info;
-} hcqi_cuda_ask_lane;
-
-static hcq_result hcqi_cuda_lane_locked(void *self, void *user) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    const hcqi_cuda_ask_lane *ask = (const hcqi_cuda_ask_lane *)user;
-    uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
-    int kind = ask->kind == HCQ_COMPUTE || ask->kind == HCQ_COPY;
-    if (!kind || ask->index >= count) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "%s: %u of %u lanes",
-                        kind ? "index" : "kind", kind ? ask->index : (uint32_t)ask->kind, count);
-        return HCQ_ERROR_INVALID;
-    }
-    uint32_t first = ask->kind == HCQ_COPY ? HCQI_CUDA_LANES : 0;
-    const hcqi_cuda_lane *lane = d->lanes[first + ask->index];
-    if (!lane) { return HCQ_ERROR_CLOSED; }
-    memset(ask->info, 0, sizeof *ask->info);
-    ask->info->stream = lane->stream;
-    ask->info->lent = lane->lent;
-    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
-        const hcqi_cuda_lane *other = d->lanes[k];
-        ask->info->shared += other && other->stream == lane->stream;
-    }
-    return HCQ_OK;
+    return hcq_backend_leave(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                   hcq_cuda_lane_info *info) {
-    hcqi_cuda_ask_lane ask = { kind, index, info };
+    hcq_result r;
     if (!info) { return hcqi_cuda_null("info"); }
-    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_lane_locked, &ask);
+    hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
+    uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
+    int known = kind == HCQ_COMPUTE || kind == HCQ_COPY;
+    if (!known || index >= count) {
+        return hcq_backend_leave(
+            HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "%s: %u of %u lanes", known ? "index" : "kind",
+                             known ? index : (uint32_t)kind, count));
+    }
+    const hcqi_cuda_lane *lane = d->lanes[(kind == HCQ_COPY ? HCQI_CUDA_LANES : 0) + index];
+    if (!lane) { return hcq_backend_leave(HCQ_ERROR_CLOSED); }
+    memset(info, 0, sizeof *info);
+    info->stream = lane->stream;
+    info->lent = lane->lent;
+    for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
+        const hcqi_cuda_lane *other = d->lanes[k];
+        info->shared += other && other->stream == lane->stream;
+    }
+    return hcq_backend_leave(HCQ_OK);
 }
 
-typedef struct hcqi_cuda_ask_program {
-    const hcq_program *program;
-    hcq_cuda_program_info *info;
-} hcqi_cuda_ask_program;
-
-static hcq_result hcqi_cuda_program_locked(void *self, void *user) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    const hcqi_cuda_ask_program *ask = (const hcqi_cuda_ask_program *)user;
-    const hcqi_cuda_program *p = (const hcqi_cuda_program *)hcq_backend_code(ask->program);
-    hcq_cuda_program_info *info = ask->info;
-    if (!p) { return HCQ_ERROR_CLOSED; }
-    HCQI_PASS(hcqi_cuda_enter_context(d));
+HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info) {
+    hcq_device *device = hcq_backend_program_device(program);
+    hcq_result r;
+    if (!info || !device) { return hcqi_cuda_null(info ? "program" : "info"); }
+    hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
+    const hcqi_cuda_program *p = (const hcqi_cuda_program *)hcq_backend_code(program);
+    r = p ? hcqi_cuda_enter_context(d) : HCQ_ERROR_CLOSED;
+    if (r != HCQ_OK) { return hcq_backend_leave(r); }
     memset(info, 0, sizeof *info);
     info->function = p->function;
     info->max_threads = p->max_threads;
@@ -3521,35 +3509,7 @@ static hcq_result hcqi_cuda_program_locked(void *self, void *user) {
     info->ptx_version = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_PTX);
     info->binary_version = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_BINARY);
     hcqi_cuda_leave_context(d);
-    return HCQ_OK;
-}
-
-HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info) {
-    hcqi_cuda_ask_program ask = { program, info };
-    hcq_device *device = hcq_backend_program_device(program);
-    if (!info || !device) { return hcqi_cuda_null(info ? "program" : "info"); }
-    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_program_locked, &ask);
-}
-
-typedef struct hcqi_cuda_ask_point {
-    hcqi_cuda_device *d;
-    hcq_point point;
-    hcqi_cuda_lane *lane;              /* NULL: it is reached */
-    uint64_t epoch;
-    hcqi_cu_event event;               /* import: yours */
-} hcqi_cuda_ask_point;
-
-static hcq_result hcqi_cuda_point_locked(void *self, void *user) {
-    hcqi_cuda_ask_point *ask = (hcqi_cuda_ask_point *)user;
-    hcq_lane_point found;
-    ask->d = (hcqi_cuda_device *)self;
-    hcq_result r = hcq_backend_point(ask->d->device, ask->point, &found);
-    if (r != HCQ_OK || !found.lane) { return r; }
-    ask->lane = (hcqi_cuda_lane *)found.lane->native;
-    ask->epoch = found.epoch;
-    hcq_backend_flush_soon(ask->d->device); /* given when the lock is free */
-    (void)hcqi_atomic_add32(&ask->lane->users, 1); /* it stays until the event is there */
-    return HCQ_OK;
+    return hcq_backend_leave(HCQ_OK);
 }
 
 /* There is no event of the lane's: one behind a wait for its word. */
@@ -3577,77 +3537,83 @@ static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint
     return r;
 }
 
-/* The event of a point that was handed over. */
-static hcq_result hcqi_cuda_event_of(const hcqi_cuda_ask_point *ask, hcqi_cuda_event **event) {
-    hcqi_cuda_device *d = ask->d;
+/* The event of an epoch that was handed over. */
+static hcq_result hcqi_cuda_event_of(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
+                                     hcqi_cuda_event **event) {
     int done = 0, r = HCQI_CU_OK;
-    if (hcqi_atomic_load64(&ask->lane->handed) < ask->epoch) {
+    if (hcqi_atomic_load64(&lane->handed) < epoch) {
         return hcqi_atomic_load32(&d->lost) ? HCQ_ERROR_LOST : HCQ_ERROR_WOULD_BLOCK;
     }
-    hcq_result entered = hcqi_cuda_enter_context(d);
-    if (entered != HCQ_OK) { return entered; }
-    *event = hcqi_cuda_lane_event(ask->lane, ask->epoch, &done);
-    hcqi_atomic_store32(&ask->lane->records, HCQI_CUDA_RECORDS); /* the next ones have one */
-    if (!*event && !done) { r = hcqi_cuda_event_relay(d, ask->lane, ask->epoch, event); }
+    HCQI_PASS(hcqi_cuda_enter_context(d));
+    *event = hcqi_cuda_lane_event(lane, epoch, &done);
+    hcqi_atomic_store32(&lane->records, HCQI_CUDA_RECORDS); /* the next ones have one */
+    if (!*event && !done) { r = hcqi_cuda_event_relay(d, lane, epoch, event); }
     hcqi_cuda_leave_context(d);
     return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuEventRecord");
 }
 
 HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
                                            struct CUevent_st **event) {
-    hcqi_cuda_ask_point ask;
     hcqi_cuda_event *found = NULL;
+    hcqi_cuda_lane *lane = NULL;
+    hcq_lane_point at;
+    hcq_result r;
     if (!event) { return hcqi_cuda_null("event"); }
     *event = NULL;
-    memset(&ask, 0, sizeof ask);
-    ask.point = point;
-    hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_point_locked, &ask);
-    if (r != HCQ_OK) { return r; }
-    if (ask.lane) {
-        r = hcqi_cuda_event_of(&ask, &found);
+    hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
+    r = hcq_backend_point(device, point, &at);
+    if (r == HCQ_OK && at.lane) {
+        lane = (hcqi_cuda_lane *)at.lane->native;
+        hcq_backend_flush_soon(device);  /* given when the lock is free */
+        (void)hcqi_atomic_add32(&lane->users, 1); /* it stays until the event is there */
     }
+    if (hcq_backend_leave(r) != HCQ_OK) { return r; }
+    if (lane) { r = hcqi_cuda_event_of(d, lane, at.epoch, &found); }
     if (r == HCQ_OK && !found) {       /* reached: one that is complete */
-        found = ask.d->past;
+        found = d->past;
         (void)hcqi_atomic_add32(&found->refs, 1);
     }
     if (found) {
-        hcqi_cuda_lock(&ask.d->event_lock);
+        hcqi_cuda_lock(&d->event_lock);
         found->lent++;
-        hcqi_cuda_unlock(&ask.d->event_lock);
+        hcqi_cuda_unlock(&d->event_lock);
         *event = found->handle;
     }
-    if (ask.lane) { (void)hcqi_atomic_add32(&ask.lane->users, UINT32_MAX); }
+    if (lane) { (void)hcqi_atomic_add32(&lane->users, UINT32_MAX); }
     return r;
 }
 
-static hcq_result hcqi_cuda_release_locked(void *self, void *user) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cu_event handle = (hcqi_cu_event)user;
+HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event) {
     hcqi_cuda_event *found = NULL;
+    hcq_result r;
+    if (!event) { return hcqi_cuda_null("event"); }
+    hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
     hcqi_cuda_lock(&d->event_lock);
     for (hcqi_cuda_event *e = d->events; e && !found; e = e->all) {
-        if (e->handle == handle && e->lent != 0) { found = e; }
+        if (e->handle == event && e->lent != 0) { found = e; }
     }
     if (found) { found->lent--; }
     hcqi_cuda_unlock(&d->event_lock);
-    if (!found) {
-        return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "event: was not acquired from this device");
-    }
     hcqi_cuda_event_put(d, found);
-    return HCQ_OK;
-}
-
-HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event) {
-    if (!event) { return hcqi_cuda_null("event"); }
-    return hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_release_locked, event);
+    if (!found) {
+        r = HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "event: was not acquired from this device");
+    }
+    return hcq_backend_leave(r);
 }
 
 /* On a lane of its own that waits for the event; one that is idle, else the next. */
-static hcq_result hcqi_cuda_import_locked(void *self, void *user) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_ask_point *ask = (hcqi_cuda_ask_point *)user;
+HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
+                                          hcq_point *point) {
+    hcq_result r;
+    if (!point) { return hcqi_cuda_null("point"); }
+    memset(point, 0, sizeof *point);
+    if (!event) { return hcqi_cuda_null("event"); }
+    hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
+    if (hcqi_giving != 0) { return hcq_backend_leave(HCQ_ERROR_WOULD_BLOCK); } /* given too late */
     uint32_t index = d->next_imported;
-    if (hcqi_giving != 0) { return HCQ_ERROR_WOULD_BLOCK; } /* given too late, maybe */
     for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
         uint32_t k = (d->next_imported + i) % HCQI_CUDA_IMPORTED;
         hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + k];
@@ -3656,22 +3622,10 @@ static hcq_result hcqi_cuda_import_locked(void *self, void *user) {
         break;
     }
     hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
-    if (!lane->stream) { HCQI_PASS(hcqi_cuda_lane_stream(d, lane)); }
+    if (!lane->stream) { r = hcqi_cuda_lane_stream(d, lane); }
+    if (r != HCQ_OK) { return hcq_backend_leave(r); }
     d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
-    return hcq_backend_post(d->device, index, (uint64_t)(uintptr_t)ask->event, &ask->point);
-}
-
-HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
-                                          hcq_point *point) {
-    hcqi_cuda_ask_point ask;
-    memset(&ask, 0, sizeof ask);
-    ask.event = event;
-    if (!point) { return hcqi_cuda_null("point"); }
-    memset(point, 0, sizeof *point);
-    if (!event) { return hcqi_cuda_null("event"); }
-    hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_import_locked, &ask);
-    if (r == HCQ_OK) { *point = ask.point; }
-    return r;
+    return hcq_backend_leave(hcq_backend_post(device, index, (uint64_t)(uintptr_t)event, point));
 }
 
 /* ========================================================================== */
@@ -3766,22 +3720,18 @@ static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvr
     return HCQ_OK;
 }
 
-static hcq_result hcqi_cuda_self_locked(void *self, void *user) {
-    *(hcqi_cuda_device **)user = (hcqi_cuda_device *)self;
-    return HCQ_OK;
-}
-
 HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
                                      const char *const *options, uint32_t option_count,
                                      hcq_code *code) {
-    hcqi_cuda_device *d = NULL;
+    hcq_result r;
     hcqi_cuda_nvrtc n;
     void *program = NULL;
     if (code) { memset(code, 0, sizeof *code); }
     if (!source || !code) { return hcqi_cuda_null(code ? "source" : "code"); }
     if (option_count != 0 && !options) { return hcqi_cuda_null("options"); }
-    hcq_result r = hcq_backend_locked(device, hcqi_cuda_backend(), hcqi_cuda_self_locked, &d);
-    if (r != HCQ_OK) { return r; }
+    hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
+    if (!d) { return r; }
+    (void)hcq_backend_leave(HCQ_OK);
     if (!hcqi_cuda_nvrtc_open(&n)) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_UNSUPPORTED,
                                 "hcq_cuda_compile: NVRTC is not installed");

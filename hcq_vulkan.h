@@ -4825,9 +4825,21 @@ static const hcq_backend *hcqi_vk_backend(void) {
 /* ========================================================================== */
 /* ---- for engines ---------------------------------------------------------------- */
 
-static hcq_result hcqi_vk_info_locked(void *self, void *user) {
-    const hcqi_vk_device *d = (const hcqi_vk_device *)self;
-    hcq_vulkan_info *info = (hcq_vulkan_info *)user;
+static hcq_result hcqi_vk_null(const char *parameter) {
+    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
+    return HCQ_ERROR_INVALID;
+}
+
+/* The device of a call, with the core's lock; NULL: `why`. */
+static hcqi_vk_device *hcqi_vk_from(hcq_device *device, hcq_result *why) {
+    return (hcqi_vk_device *)hcq_backend_enter(device, hcqi_vk_backend(), why);
+}
+
+HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info) {
+    hcq_result r;
+    if (!info) { return hcqi_vk_null("info"); }
+    const hcqi_vk_device *d = hcqi_vk_from(device, &r);
+    if (!d) { return r; }
     memset(info, 0, sizeof *info);
     info->instance = d->driver->instance;
     info->physical_device = d->physical;
@@ -4835,111 +4847,62 @@ static hcq_result hcqi_vk_info_locked(void *self, void *user) {
     info->loader = d->driver->loader;
     info->api_version = d->version;
     memcpy(info->driver, d->driver_text, sizeof info->driver);
-    return HCQ_OK;
-}
-
-static hcq_result hcqi_vk_null(const char *parameter) {
-    hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
-    return HCQ_ERROR_INVALID;
-}
-
-HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info) {
-    if (!info) { return hcqi_vk_null("info"); }
-    return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_info_locked, info);
-}
-
-typedef struct hcqi_vk_ask_lane {
-    hcq_queue_kind kind;
-    uint32_t index;
-    hcq_vulkan_lane_info *info;
-} hcqi_vk_ask_lane;
-
-static hcq_result hcqi_vk_lane_locked(void *self, void *user) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    const hcqi_vk_ask_lane *ask = (const hcqi_vk_ask_lane *)user;
-    uint32_t count = ask->kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
-    int kind = ask->kind == HCQ_COMPUTE || ask->kind == HCQ_COPY;
-    if (!kind || ask->index >= count) {
-        hcq_backend_log(d->device, HCQ_ERROR_INVALID, "%s: %u of %u lanes",
-                        kind ? "index" : "kind", kind ? ask->index : (uint32_t)ask->kind, count);
-        return HCQ_ERROR_INVALID;
-    }
-    const hcqi_vk_queue *q = hcqi_vk_queue_for(d, ask->kind, ask->index);
-    memset(ask->info, 0, sizeof *ask->info);
-    ask->info->queue = q->queue;
-    ask->info->family = q->family->index;
-    ask->info->index = q->index;
-    ask->info->shared = q->lanes_of[0] + q->lanes_of[1];
-    ask->info->timestamp_bits = q->family->stamp_bits;
-    return HCQ_OK;
+    return hcq_backend_leave(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                     hcq_vulkan_lane_info *info) {
-    hcqi_vk_ask_lane ask = { kind, index, info };
+    hcq_result r;
     if (!info) { return hcqi_vk_null("info"); }
-    return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_lane_locked, &ask);
-}
-
-typedef struct hcqi_vk_ask_buffer {
-    const hcq_buffer *asked;
-    VkBuffer buffer;
-    VkDeviceSize offset;
-} hcqi_vk_ask_buffer;
-
-static hcq_result hcqi_vk_buffer_locked(void *self, void *user) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_ask_buffer *ask = (hcqi_vk_ask_buffer *)user;
-    hcq_result r = hcq_backend_buffer(ask->asked);
-    if (r != HCQ_OK) { return r; }
-    return hcqi_vk_resolve(d, ask->asked->address, ask->asked->size, &ask->buffer, &ask->offset);
+    hcqi_vk_device *d = hcqi_vk_from(device, &r);
+    if (!d) { return r; }
+    uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
+    int known = kind == HCQ_COMPUTE || kind == HCQ_COPY;
+    if (!known || index >= count) {
+        hcq_backend_log(device, HCQ_ERROR_INVALID, "%s: %u of %u lanes", known ? "index" : "kind",
+                        known ? index : (uint32_t)kind, count);
+        return hcq_backend_leave(HCQ_ERROR_INVALID);
+    }
+    const hcqi_vk_queue *q = hcqi_vk_queue_for(d, kind, index);
+    memset(info, 0, sizeof *info);
+    info->queue = q->queue;
+    info->family = q->family->index;
+    info->index = q->index;
+    info->shared = q->lanes_of[0] + q->lanes_of[1];
+    info->timestamp_bits = q->family->stamp_bits;
+    return hcq_backend_leave(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset) {
-    hcqi_vk_ask_buffer ask;
-    memset(&ask, 0, sizeof ask);
-    ask.asked = &buffer;
+    hcq_result r;
     if (!handle || !offset) { return hcqi_vk_null(handle ? "offset" : "handle"); }
-    hcq_result r = hcq_backend_locked(buffer.device, hcqi_vk_backend(), hcqi_vk_buffer_locked,
-                                      &ask);
-    *handle = ask.buffer;              /* 0 after an error */
-    *offset = ask.offset;
-    return r;
-}
-
-typedef struct hcqi_vk_ask_point {
-    hcq_point point;
-    VkSemaphore semaphore;
-    uint64_t value;
-} hcqi_vk_ask_point;
-
-static hcq_result hcqi_vk_point_locked(void *self, void *user) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_ask_point *ask = (hcqi_vk_ask_point *)user;
-    hcq_lane_point found;
-    hcq_result r = hcq_backend_point(d->device, ask->point, &found);
-    if (r != HCQ_OK) { return r; }
-    if (!found.lane) { /* reached before: any semaphore has 0 */
-        ask->semaphore = d->now_semaphore;
-        ask->value = 0;
-        return HCQ_OK;
-    }
-    hcq_backend_flush_soon(d->device); /* so that it is on its way when this returns */
-    ask->semaphore = ((const hcqi_vk_lane *)found.lane->native)->semaphores[found.counter];
-    ask->value = hcqi_vk_value(&found);
-    return HCQ_OK;
+    *handle = VK_NULL_HANDLE;
+    *offset = 0;
+    hcqi_vk_device *d = hcqi_vk_from(buffer.device, &r);
+    if (!d) { return r; }
+    r = hcq_backend_buffer(&buffer);
+    if (r == HCQ_OK) { r = hcqi_vk_resolve(d, buffer.address, buffer.size, handle, offset); }
+    return hcq_backend_leave(r);
 }
 
 HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSemaphore *semaphore,
                                      uint64_t *value) {
-    hcqi_vk_ask_point ask;
-    memset(&ask, 0, sizeof ask);
-    ask.point = point;
+    hcq_lane_point found;
+    hcq_result r;
     if (!semaphore || !value) { return hcqi_vk_null(semaphore ? "value" : "semaphore"); }
-    hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_point_locked, &ask);
-    *semaphore = ask.semaphore;        /* 0 after an error */
-    *value = ask.value;
-    return r;
+    *semaphore = VK_NULL_HANDLE;
+    *value = 0;
+    hcqi_vk_device *d = hcqi_vk_from(device, &r);
+    if (!d) { return r; }
+    r = hcq_backend_point(device, point, &found);
+    if (r == HCQ_OK && !found.lane) {  /* reached before: any semaphore has 0 */
+        *semaphore = d->now_semaphore;
+    } else if (r == HCQ_OK) {
+        hcq_backend_flush_soon(device); /* so that it is on its way when this returns */
+        *semaphore = ((const hcqi_vk_lane *)found.lane->native)->semaphores[found.counter];
+        *value = hcqi_vk_value(&found);
+    }
+    return hcq_backend_leave(r);
 }
 
 /* The lane that follows a semaphore: its own, or one that nobody needs now. */
@@ -4965,33 +4928,29 @@ static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaph
     return spare;
 }
 
-static hcq_result hcqi_vk_import_locked(void *self, void *user) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_ask_point *ask = (hcqi_vk_ask_point *)user;
+static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, uint64_t value,
+                                    hcq_point *point) {
     uint32_t index = 0;
     if (d->imported_lanes == 0) { return HCQ_ERROR_UNSUPPORTED; }
-    hcqi_vk_lane *lane = hcqi_vk_imported_find(d, ask->semaphore, &index);
+    hcqi_vk_lane *lane = hcqi_vk_imported_find(d, semaphore, &index);
     if (!lane) {
         hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "semaphore: more than %d at once",
                         (int)HCQI_VK_IMPORTED);
         return HCQ_ERROR_LIMIT;
     }
-    if (ask->value <= lane->imported_last) {
+    if (value <= lane->imported_last) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID, "value: %llu, the last one was %llu",
-                        (unsigned long long)ask->value, (unsigned long long)lane->imported_last);
+                        (unsigned long long)value, (unsigned long long)lane->imported_last);
         return HCQ_ERROR_INVALID;
     }
-    hcq_result r = hcq_backend_post(d->device, index, ask->value, &ask->point);
-    if (r == HCQ_OK) { lane->imported_last = ask->value; }
+    hcq_result r = hcq_backend_post(d->device, index, value, point);
+    if (r == HCQ_OK) { lane->imported_last = value; }
     return r;
 }
 
 HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
                                             uint64_t value, hcq_point *point) {
-    hcqi_vk_ask_point ask;
-    memset(&ask, 0, sizeof ask);
-    ask.semaphore = semaphore;
-    ask.value = value;
+    hcq_result r;
     if (!point) { return hcqi_vk_null("point"); }
     memset(point, 0, sizeof *point);
     if (!semaphore) { return hcqi_vk_null("semaphore"); }
@@ -4999,69 +4958,38 @@ HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore sema
         hcq_backend_log(NULL, HCQ_ERROR_INVALID, "value: above INT64_MAX");
         return HCQ_ERROR_INVALID;
     }
-    hcq_result r = hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_import_locked, &ask);
-    if (r == HCQ_OK) { *point = ask.point; }
-    return r;
-}
-
-typedef struct hcqi_vk_ask_cache {
-    void *data;
-    size_t *size;
-} hcqi_vk_ask_cache;
-
-static hcq_result hcqi_vk_cache_locked(void *self, void *user) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    const hcqi_vk_ask_cache *ask = (const hcqi_vk_ask_cache *)user;
-    size_t needed = 0;
-    VkResult r = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, NULL);
-    if (r == VK_SUCCESS && !ask->data) {
-        *ask->size = needed;
-        return HCQ_OK;
-    }
-    if (r == VK_SUCCESS && needed > *ask->size) {
-        *ask->size = needed;
-        return HCQ_ERROR_LIMIT;
-    }
-    if (r == VK_SUCCESS) {
-        r = d->api.GetPipelineCacheData(d->handle, d->cache, ask->size, ask->data);
-    }
-    return hcqi_vk_check(d, r, "vkGetPipelineCacheData");
+    hcqi_vk_device *d = hcqi_vk_from(device, &r);
+    return d ? hcq_backend_leave(hcqi_vk_import_at(d, semaphore, value, point)) : r;
 }
 
 HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size) {
-    hcqi_vk_ask_cache ask = { data, size };
+    size_t needed = 0;
+    hcq_result r;
     if (!size) { return hcqi_vk_null("size"); }
-    return hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_cache_locked, &ask);
-}
-
-typedef struct hcqi_vk_ask_at {
-    uint64_t address;
-    VkBuffer buffer;
-    VkDeviceSize offset;
-} hcqi_vk_ask_at;
-
-static hcq_result hcqi_vk_at_locked(void *self, void *user) {
-    hcqi_vk_ask_at *ask = (hcqi_vk_ask_at *)user;
-    const hcqi_vk_range *r = hcqi_vk_owner((const hcqi_vk_device *)self, ask->address, 1);
-    if (!r) { return HCQ_ERROR_INVALID; }
-    ask->buffer = r->block->buffer;
-    ask->offset = ask->address - r->block->address;
-    return HCQ_OK;
+    hcqi_vk_device *d = hcqi_vk_from(device, &r);
+    if (!d) { return r; }
+    VkResult got = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, NULL);
+    if (got == VK_SUCCESS && (!data || needed > *size)) {
+        *size = needed;
+        return hcq_backend_leave(data ? HCQ_ERROR_LIMIT : HCQ_OK);
+    }
+    if (got == VK_SUCCESS) { got = d->api.GetPipelineCacheData(d->handle, d->cache, size, data); }
+    return hcq_backend_leave(hcqi_vk_check(d, got, "vkGetPipelineCacheData"));
 }
 
 HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
                            VkDeviceSize *offset) {
-    hcqi_vk_ask_at ask;
+    hcq_result r;
     if (!encoder || !handle || !offset) { return 0; }
-    hcq_device *device = ((const hcqi_vk_device *)encoder->self)->device;
-    memset(&ask, 0, sizeof ask);
-    ask.address = address;
-    if (hcq_backend_locked(device, hcqi_vk_backend(), hcqi_vk_at_locked, &ask) != HCQ_OK) {
-        return 0;
+    const hcqi_vk_device *d =
+        hcqi_vk_from(((const hcqi_vk_device *)encoder->self)->device, &r);
+    const hcqi_vk_range *range = d ? hcqi_vk_owner(d, address, 1) : NULL;
+    if (range) {
+        *handle = range->block->buffer;
+        *offset = address - range->block->address;
     }
-    *handle = ask.buffer;
-    *offset = ask.offset;
-    return 1;
+    if (d) { (void)hcq_backend_leave(HCQ_OK); }
+    return range != NULL;
 }
 
 #endif /* HCQ_IMPLEMENTATION */
