@@ -864,8 +864,9 @@ static void hcqi_cpu_engine_main(void *user) {
     hcq_backend_thread();
     if (d->flags & HCQ_CPU_PIN) { hcq_sys_thread_pin(engine->index % d->cpus); }
     hcqi_cpu_enter(d);
-    hcqi_cpu_entry *entry = hcqi_cpu_engine_next(engine);
-    for (; entry != NULL; entry = hcqi_cpu_engine_next(engine)) {
+    for (;;) {                         /* one call of it, which is then part of the loop */
+        hcqi_cpu_entry *entry = hcqi_cpu_engine_next(engine);
+        if (entry == NULL) { break; }
         hcqi_cpu_engine_run(engine, entry);
     }
     hcqi_cpu_leave(d);
