@@ -27,7 +27,7 @@ TABLE = """
 - bits of the gate; cpu/ has its model: HCQI_CPU_GENERATION* HCQI_CPU_O[PW]*
 - its place: placeholders of 2^44 bytes do not meet: HCQI_TAG_SHIFT=44
 - the size of an enumeration, a sum of macros: HCQI_RESULT_MAX HCQI_VK_*_NEEDED
-    HCQI_CUDA_NEEDED_COUNT
+    HCQI_CUDA_NEEDED_COUNT HCQI_CUDA_ALL_LANES HCQI_MAX_VALUES
 - sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
 - how memory is laid out: HCQI_PIECE_HEAD
 - a label's length, escaped: HCQI_NAME_BYTES
