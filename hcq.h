@@ -2980,13 +2980,9 @@ static int hcqi_drain_some(uint32_t limit);
 static void hcqi_drain(void);
 static void hcqi_notice_push(hcqi_notice *n);
 static void hcqi_run_due(void);
-static void hcqi_reap(hcqi_lane *lane);
 static void hcqi_reap_all(void);
 static void hcqi_ready_push(hcq_job *job);
-static void hcqi_lane_wake(hcqi_lane *lane);
 static void hcqi_watch(int delta);
-static void hcqi_grace_check(void);
-static void hcqi_signal_unref(hcqi_signal *s);
 static void hcqi_device_unref(hcq_device *dev);
 static void hcqi_job_drop_version(hcq_job *job);
 static void hcqi_queue_feed(hcq_queue *q);
@@ -5135,7 +5131,6 @@ static void hcqi_signal_overtake(const hcqi_producer *above) {
     }
 }
 
-static void hcqi_job_retire(hcq_job *job);
 static void hcqi_profile_collect(const hcq_job *job);
 
 static int hcqi_profile_on(const hcq_device *dev) {
@@ -5592,6 +5587,246 @@ static int hcqi_drain_some(uint32_t limit) {
 
 static void hcqi_drain(void) {
     while (!hcqi_drain_some(UINT32_MAX)) { }
+}
+
+/* ========================================================================== */
+/* ---- the service thread -------------------------------------- >>service - */
+/* Only for devices whose backend has no threads of its own: runs host commands
+   and notices completions while somebody watches. Started when first needed. */
+
+static int hcqi_job_is_due(const hcq_job *job) {
+    return job->state == HCQI_JOB_DUE && job->lane->done >= job->due;
+}
+
+/* Is it the service thread's turn? */
+static int hcqi_job_hosts(const hcq_job *job) {
+    return job->state == HCQI_JOB_DUE || job->state == HCQI_JOB_CALLING;
+}
+
+/* Lanes take turns, and the oldest of a lane is first. */
+static hcq_job *hcqi_service_due(hcq_device *dev, uint32_t turn) {
+    if (dev->lost != HCQ_OK) { return NULL; } /* they fail instead */
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
+        hcq_job *job = lane->loose_head;
+        while (job != NULL && !hcqi_job_is_due(job)) { job = job->next; }
+        hcq_job *held = lane->held_head;
+        if (held != NULL && hcqi_job_is_due(held) && (job == NULL || held->number < job->number)) {
+            return held;
+        }
+        if (job != NULL) { return job; }
+    }
+    return NULL;
+}
+
+static uint64_t hcqi_clock_now(hcq_device *dev) {
+    hcq_clock clock = { 0, 0, 0 };
+    dev->backend->clock(dev->self, &clock);
+    return clock.device_ns;
+}
+
+static void hcqi_service_call(hcq_job *job) {
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
+    job->state = HCQI_JOB_CALLING;
+    hcq_device *dev = job->lane->dev;
+    uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
+    hcqi_leave();
+    if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
+    hcq_result r = p->u.host.fn(p->u.host.user);
+    if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
+    hcqi_enter();
+    job->state = HCQI_JOB_HELD;
+    if (r < 0) {
+        hcqi_error_note(job->lane->dev, HCQ_ERROR_HOST, job->version, p, NULL, r);
+        hcqi_job_fail(job, HCQ_ERROR_HOST);
+    } else {
+        int last = job->segment + 1 == hcqi_job_segments(job);
+        hcqi_job_advance_past(job);
+        if (!last) { hcqi_ready_push(job); }
+    }
+}
+
+/* A lane with work to wait for, or NULL; `busy` counts them. */
+static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
+    hcqi_lane *found = NULL;
+    *busy = 0;
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
+        int due = lane->held_head != NULL && hcqi_job_hosts(lane->held_head);
+        for (hcq_job *job = lane->loose_head; !due && job != NULL; job = job->next) {
+            due = hcqi_job_hosts(job);
+        }
+        if ((due || lane->watched) && lane->done < lane->epoch) {
+            if (found == NULL) { found = lane; }
+            (*busy)++;
+        }
+    }
+    return found;
+}
+
+static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
+    uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
+    hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
+    if (lane == NULL) {
+        hcqi_leave();
+        hcq_sys_wait(&dev->service_word, seen, HCQ_FOREVER);
+        hcqi_enter();
+        return;
+    }
+    hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
+    uint64_t slice = busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
+    lane->host_users[p.counter]++;
+    hcqi_atomic_store32(&dev->service_waits, 1);
+    hcqi_leave();
+    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, slice, 1);
+    hcqi_enter();
+    hcqi_atomic_store32(&dev->service_waits, 0);
+    lane->host_users[p.counter]--;
+    if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
+}
+
+static void hcqi_service_run(void *user) {
+    hcq_device *dev = HCQI_CAST(hcq_device *, user);
+    hcqi_enter();
+    hcqi_thread_serves = 1;
+    for (uint32_t turn = 0; !dev->service_stop; turn++) {
+        hcqi_reap_device(dev);
+        hcqi_drain();
+        hcq_job *job = hcqi_service_due(dev, turn);
+        if (job != NULL) {
+            hcqi_service_call(job);
+        } else {
+            hcqi_service_sleep(dev, turn);
+        }
+    }
+    hcqi_leave();
+}
+
+/* The thread looks for work once the caller has let go of the lock. */
+static void hcqi_service_kick(hcq_device *dev) {
+    if (dev->service_stop) { return; } /* it is closing */
+    dev->service_started = 1;
+    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
+}
+
+/* Without the lock; the device stays meanwhile. */
+static void hcqi_service_ring(hcq_device *dev) {
+    if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
+        dev->service.run_fn = hcqi_service_run;
+        dev->service.user = dev;
+        memcpy(dev->service.name, "hcq-service", 12);
+        if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
+            hcqi_enter();
+            dev->service_started = 0;
+            hcqi_atomic_store32(&dev->service_begun, 0);
+            hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
+            hcqi_leave();
+        }
+    }
+    hcqi_atomic_add32(&dev->service_word, 1);
+    hcq_sys_wake(&dev->service_word, 1);
+    if (hcqi_atomic_load32(&dev->service_waits) && dev->backend->kick != NULL) {
+        dev->backend->kick(dev->self);
+    }
+    hcqi_atomic_add32(&dev->flushed, 1);
+}
+
+/* ========================================================================== */
+/* ---- giving batches to the hardware --------------------------- >>giving - */
+
+static HCQI_THREAD_LOCAL int hcqi_giving; /* this thread is in the middle of it */
+
+/* The batches to be given next, as many as lie side by side, or NULL. */
+static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
+    for (;;) {
+        hcqi_posts *first = dev->posts_out;
+        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
+        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
+        if (*count != 0) { return &first->batches[dev->posts_given]; }
+        if (next == 0) { return NULL; }
+        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
+        dev->posts_given = 0;
+        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
+        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
+    }
+}
+
+/* Does the batch belong to what failed before, or wait for it? */
+static void hcqi_post_check(hcq_batch *batch) {
+    hcq_result r = hcq_backend_job_result(batch->job);
+    for (uint32_t i = 0; r == HCQ_OK && i < batch->wait_count; i++) {
+        r = hcq_backend_wait_result(&batch->waits[i]);
+    }
+    if (r == HCQ_OK || batch->result != HCQ_OK) { return; }
+    batch->result = r;
+    hcq_backend_job_fail(batch->job, &batch->done, r, NULL, NULL, 0);
+}
+
+/* Everything pending ends; whoever gives does it, so that no batch is in use. */
+static void hcqi_device_lose(hcq_device *dev) {
+    hcq_batch *left;
+    uint32_t count;
+    if (!hcqi_atomic_cas32(&dev->loss, 1, 2)) { return; }
+    if (dev->backend->lose != NULL) { dev->backend->lose(dev->self); }
+    hcqi_enter();
+    while (dev->posts != NULL && (left = hcqi_posts_next(dev, &count)) != NULL) {
+        dev->posts_given += count;
+    }
+    dev->lost = dev->loss_result;
+    hcqi_error_note(dev, dev->lost, NULL, NULL, dev->loss_native, dev->loss_code);
+    dev->timeline->failure = dev->lost;
+    hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
+    hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
+    hcqi_reap_device(dev);
+    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
+    hcqi_leave();
+}
+
+/* All were given. */
+static void hcqi_posts_delete(hcq_device *dev) {
+    uint32_t none;
+    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
+    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
+    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
+}
+
+static void hcqi_posts_give(hcq_device *dev) {
+    hcq_batch *batches;
+    uint32_t count;
+    while (hcqi_atomic_load32(&dev->loss) == 0 &&
+           (batches = hcqi_posts_next(dev, &count)) != NULL) {
+        for (uint32_t i = 0; i < count; i++) { hcqi_post_check(&batches[i]); }
+        dev->posts_given += dev->backend->give(dev->self, batches, count);
+    }
+}
+
+/* What was submitted goes to the hardware. One thread at a time gives: others wait for it,
+   and find their own work gone, unless they are in the middle of giving themselves, on
+   whatever device; then the one who does it here looks once more. */
+static void hcqi_device_ring(hcq_device *dev) {
+    if (dev->backend->give == NULL) {
+        if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
+        hcqi_device_lose(dev);
+        return;
+    }
+    for (uint32_t turn = 0; !hcqi_atomic_cas32(&dev->giver, 0, 1); turn++) {
+        if (hcqi_giving != 0) {
+            if (hcqi_atomic_cas32(&dev->giver, 1, 2)) { return; }
+            if (hcqi_atomic_load32(&dev->giver) == 2) { return; }
+        } else if (turn < 64) {
+            hcqi_atomic_pause();
+        } else {
+            (void)hcq_sys_wait(&dev->giver, 1, 50000);
+        }
+    }
+    hcqi_giving++;
+    do {
+        hcqi_atomic_store32(&dev->giver, 1);
+        hcqi_posts_give(dev);
+        hcqi_device_lose(dev);
+    } while (!hcqi_atomic_cas32(&dev->giver, 1, 0));
+    hcqi_giving--;
 }
 
 /* ========================================================================== */
@@ -7570,11 +7805,6 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
         if (r != HCQ_OK) { return r; }
     }
     return HCQ_OK;
-}
-
-/* Is it the service thread's turn? */
-static int hcqi_job_hosts(const hcq_job *job) {
-    return job->state == HCQI_JOB_DUE || job->state == HCQI_JOB_CALLING;
 }
 
 /* Will a held job get on without anybody else's help? */
@@ -10341,6 +10571,1348 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
 }
 
 /* ========================================================================== */
+/* ---- programs: public --------------------------------------- >>kernargs - */
+
+static const uint8_t hcqi_arg_sizes[] = { 0, 8, 8, 8, 4, 4, 4, 8, 8, 8 };
+
+/* Lays the arguments out as C lays out the matching struct; 0 = a bad kind. */
+static int hcqi_program_layout(const hcq_program_desc *desc, hcq_program_info *info) {
+    uint32_t at = 0, most = 1;
+    for (uint32_t i = 0; i < HCQ_MAX_ARGS && desc->args[i] != HCQ_ARG_NONE; i++) {
+        uint32_t kind = desc->args[i] & 0xff;
+        uint32_t size = kind < HCQI_ARG_STRUCT ? hcqi_arg_sizes[kind] : desc->args[i] >> 8 & 0xffff;
+        uint32_t align = kind < HCQI_ARG_STRUCT ? size : desc->args[i] >> 24;
+        if (kind > HCQI_ARG_STRUCT || size == 0 || align == 0 || align > 16 ||
+            (align & (align - 1)) != 0) {
+            return 0;
+        }
+        at = (at + align - 1) & ~(align - 1);
+        info->offsets[i] = at;
+        info->sizes[i] = size;
+        info->arg_count = i + 1;
+        at += size;
+        if (align > most) { most = align; }
+    }
+    info->kernargs_align = most;
+    info->kernargs_size = (at + most - 1) & ~(most - 1);
+    return 1;
+}
+
+static void hcqi_program_unlist(hcq_program *p) {
+    if (p->prev != NULL) {
+        p->prev->next = p->next;
+    } else if (p->dev->programs == p) {
+        p->dev->programs = p->next;
+    }
+    if (p->next != NULL) { p->next->prev = p->prev; }
+    p->next = NULL;
+    p->prev = NULL;
+}
+
+/* Its code on a device that closes, or where that is NULL on all of them. */
+static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
+    for (uint32_t i = 0; i < HCQI_MAX_DEVICES; i++) {
+        hcqi_code *c = &p->codes[i];
+        if (c->dev == NULL || (dev != NULL && c->dev != dev)) { continue; }
+        c->dev->backend->program_destroy(c->dev->self, c->code);
+        c->dev = NULL;
+    }
+}
+
+static void hcqi_program_unref(hcq_program *p) {
+    if (--p->refs != 0) { return; }
+    hcq_device *dev = p->dev;
+    hcqi_program_unload(p, NULL);
+    hcqi_program_unlist(p);
+    hcqi_delete(&dev->hooks, p->strings, p->strings_size);
+    p->magic = 0;
+    hcqi_delete(&dev->hooks, p, sizeof *p);
+    hcqi_device_unref(dev);
+}
+
+/* The program's code on a device, made when first needed there. */
+static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code) {
+    hcqi_code *c = &program->codes[dev->slot];
+    hcq_result r = HCQ_OK;
+    if (c->dev != dev) {
+        r = dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
+        if (r == HCQ_OK) { c->dev = dev; }
+    }
+    *code = c->code;
+    return r;
+}
+
+/* Copies what a description points at to the end of `to`; without that it only counts. */
+static const void *hcqi_pack(char *to, size_t *end, const void *from, size_t size) {
+    char *at = to == NULL ? NULL : to + *end;
+    if (from == NULL || size == 0) { return from; }
+    *end += size;
+    return at == NULL ? from : memcpy(at, from, size);
+}
+
+static const char *hcqi_pack_text(char *to, size_t *end, const char *text) {
+    size_t size = text == NULL ? 0 : strlen(text) + 1;
+    return HCQI_CAST(const char *, hcqi_pack(to, end, text, size));
+}
+
+/* The description outlives the call, as other devices need it later: what it
+   points at moves into one block, the code first, which is aligned. */
+static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
+    hcq_program_desc *d = &p->desc;
+    *d = *desc;
+    d->label = p->info.label;
+    if (d->ptx.data == NULL || d->ptx.size == 0) { /* a string says itself how long it is */
+        const char *text = HCQI_CAST(const char *, d->ptx.data);
+        d->ptx.size = text == NULL ? 0 : strlen(text) + 1;
+    }
+    for (int copies = 0; copies < 2; copies++) {
+        size_t end = 0;
+        if (copies) { p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size)); }
+        if (copies && p->strings == NULL) { return 0; }
+        d->spirv.data = hcqi_pack(p->strings, &end, d->spirv.data, d->spirv.size);
+        d->ptx.data = hcqi_pack(p->strings, &end, d->ptx.data, d->ptx.size);
+        d->library = hcqi_pack_text(p->strings, &end, d->library);
+        d->symbol = hcqi_pack_text(p->strings, &end, d->symbol);
+        d->spirv.entry = hcqi_pack_text(p->strings, &end, d->spirv.entry);
+        d->ptx.entry = hcqi_pack_text(p->strings, &end, d->ptx.entry);
+        if (end == 0) { return 1; }
+        p->strings_size = end;
+    }
+    return 1;
+}
+
+/* With the device pinned: the code is made without the lock where that may be. */
+static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc,
+                                   hcq_program **out) {
+    void *code;
+    uint32_t lines = hcqi_lines;
+    hcq_program *p = HCQI_CAST(hcq_program *, hcqi_new(&dev->hooks, sizeof *p));
+    if (p == NULL) { return hcqi_oom(dev, "program"); }
+    p->dev = dev;
+    p->refs = 1;
+    hcqi_copy_label(p->info.label, desc->label);
+    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
+    if (!hcqi_program_layout(desc, &p->info)) {
+        r = hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
+                              p->info.arg_count);
+    } else if (hcqi_program_strings(p, desc)) {
+        if (!dev->caps.unlocked) { hcqi_enter(); }
+        r = hcqi_program_code(p, dev, &code);
+        if (!dev->caps.unlocked) { hcqi_leave(); }
+    }
+    hcqi_enter();
+    dev->refs++;
+    if (r != HCQ_OK) {
+        if (hcqi_lines == lines) { /* the backend did not say why */
+            hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
+        }
+        hcqi_program_unref(p);
+        return hcqi_leave_with(r);
+    }
+    p->magic = HCQI_MAGIC_PROGRAM;
+    p->next = dev->programs;
+    if (p->next != NULL) { p->next->prev = p; }
+    dev->programs = p;
+    *out = p;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
+                                       hcq_program **program) {
+    if (program != NULL) { *program = NULL; }
+    hcq_result entered = hcqi_device_enter(device);
+    if (entered != HCQ_OK) { return entered; }
+    hcq_result r = hcqi_device_check(device, desc != NULL, "desc: is NULL");
+    if (r == HCQ_OK) { r = hcqi_device_check(device, program != NULL, "program: is NULL"); }
+    if (r != HCQ_OK) { return hcqi_leave_with(r); }
+    hcqi_apart_begin(device);
+    r = hcqi_program_new(device, desc, program);
+    hcqi_unpin(device);
+    return r;
+}
+
+HCQI_DEF void hcq_program_destroy(hcq_program *program) {
+    if (program == NULL || hcqi_is_parents(program->dev)) { return; }
+    hcqi_enter();
+#if HCQ_VALIDATE
+    HCQ_ASSERT(program->magic == HCQI_MAGIC_PROGRAM && !program->destroyed);
+#endif
+    program->destroyed = 1;
+    hcqi_program_unref(program);
+    hcqi_leave();
+}
+
+HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info) {
+    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    if (info == NULL) {
+        return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
+    }
+    hcq_result r = hcqi_own_check(program->dev, "program");
+    if (r != HCQ_OK) { return r; }
+    hcqi_enter();
+    hcqi_reap_all(); /* `runs` */
+    *info = program->info;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
+                                              const hcq_buffer *buffers, uint32_t buffer_count,
+                                              const uint64_t *values, uint32_t value_count,
+                                              void *block, size_t block_size) {
+    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    hcq_result r = hcqi_own_check(program->dev, "program");
+    if (r != HCQ_OK) { return r; }
+    uint32_t bytes = program->info.kernargs_size;
+    uint32_t wanted = hcqi_program_buffers(program, program->info.arg_count);
+    const char *bad = buffer_count != wanted ? "buffer_count"
+                    : value_count != program->info.arg_count - wanted ? "value_count"
+                    : buffer_count != 0 && buffers == NULL ? "buffers"
+                    : value_count != 0 && values == NULL ? "values"
+                    : block == NULL && bytes != 0 ? "block"
+                    : block_size < bytes ? "block_size" : NULL;
+    if (bad != NULL) {
+        return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "%s: does not fit '%s'", bad,
+                                 program->info.label);
+    }
+    uint8_t *out = HCQI_CAST(uint8_t *, block);
+    if (bytes != 0) { memset(out, 0, bytes); }
+    for (uint32_t i = 0, b = 0, v = 0; i < program->info.arg_count; i++) {
+        uint8_t *at = out + program->info.offsets[i];
+        uint32_t size = program->info.sizes[i];
+        if (hcqi_arg_is_buffer(program->desc.args[i])) {
+            memcpy(at, &buffers[b++].address, 8);
+        } else if ((program->desc.args[i] & 0xff) == HCQI_ARG_STRUCT) {
+            memcpy(at, (const void *)(uintptr_t)values[v++], size);
+        } else if (size == 4) {
+            uint32_t low = (uint32_t)values[v++];
+            memcpy(at, &low, 4);
+        } else {
+            memcpy(at, &values[v++], 8);
+        }
+    }
+    return HCQ_OK;
+}
+
+/* Between two timestamps where `seconds` is asked for; that waits for the end. */
+static hcq_result hcqi_program_run(hcq_program *program, const void *args, hcq_dims grid,
+                                   hcq_dims block, double *seconds) {
+    hcq_device *dev = program->dev;
+    hcqi_eager e = hcqi_eager_of(dev, "program_call");
+    hcq_signal times[2] = { { 0 }, { 0 } };
+    hcq_queue *q = NULL;
+    hcq_point done;
+    uint64_t start = 0, end = 0, began = hcq_sys_now_ns();
+    hcq_result r = HCQ_OK;
+    for (int i = 0; i < 2 && r == HCQ_OK && seconds != NULL; i++) {
+        r = hcq_signal_create(dev, 0, &times[i]);
+    }
+    if (r == HCQ_OK) { r = hcqi_eager_queue_take(dev, HCQ_COMPUTE, 1, &q); }
+    if (r == HCQ_OK) { r = hcq_queue_reset(q); }
+    if (r == HCQ_OK) {
+        if (seconds != NULL) { hcq_queue_timestamp(q, times[0]); }
+        int32_t index = hcq_queue_exec(q, program, args, program->info.kernargs_size, grid, block);
+        if (seconds != NULL) { hcq_queue_timestamp(q, times[1]); }
+        r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, NULL, q, &e, &done);
+    }
+    hcqi_eager_queue_give(q, r == HCQ_OK);
+    if (r == HCQ_OK && seconds != NULL) {
+        r = hcqi_sync(dev, done, &e);
+        hcq_signal_timestamp(times[0], &start);
+        hcq_signal_timestamp(times[1], &end);
+        if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
+        *seconds = (double)(end - start) * 1e-9;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (times[i].id != 0) { hcq_signal_destroy(times[i]); }
+    }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buffers,
+                                     uint32_t buffer_count, const uint64_t *values,
+                                     uint32_t value_count, const hcq_dims *grid,
+                                     const hcq_dims *block, double *seconds) {
+    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
+    hcq_device *dev = program->dev;
+    hcq_result r = hcqi_pin(dev);
+    if (r != HCQ_OK) { return r; }
+    if (hcqi_in_callback()) {
+        hcqi_unpin(dev);
+        return hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback");
+    }
+    size_t size = program->info.kernargs_size;
+    uint64_t room[64];
+    void *args = size <= sizeof room ? (void *)room : hcqi_new(&dev->hooks, size);
+    r = args == NULL ? HCQ_ERROR_OUT_OF_MEMORY
+                     : hcq_program_fill_kernargs(program, buffers, buffer_count, values,
+                                                 value_count, args, size);
+    if (r == HCQ_OK) {
+        r = hcqi_program_run(program, args, grid != NULL ? *grid : hcq_dim(1, 1, 1),
+                             block != NULL ? *block : hcq_dim(1, 1, 1), seconds);
+    }
+    if (args != (void *)room) { hcqi_delete(&dev->hooks, args, size); }
+    hcqi_unpin(dev);
+    return r;
+}
+
+/* ========================================================================== */
+/* ---- clocks --------------------------------------------------- >>clocks - */
+
+/* Without a clock of the backend: timestamp submissions, each between two looks
+   at the host's. */
+static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
+    hcqi_eager e = hcqi_eager_of(dev, "clock");
+    hcq_signal stamp = { 0 };
+    hcq_queue *q = NULL;
+    uint64_t best = UINT64_MAX;
+    e.unordered = 1;
+    hcq_result r = hcq_signal_create(dev, 0, &stamp);
+    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
+    if (r == HCQ_OK && hcq_queue_timestamp(q, stamp) < 0) { r = HCQ_ERROR_OUT_OF_MEMORY; }
+    for (int i = 0; r == HCQ_OK && i < 8; i++) {
+        hcq_point done;
+        uint64_t ns = 0, before = hcq_sys_now_ns();
+        r = hcqi_eager_submit(dev, NULL, q, &e, &done);
+        if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
+        if (r == HCQ_OK) { r = hcq_signal_timestamp(stamp, &ns); }
+        uint64_t after = hcq_sys_now_ns();
+        if (r != HCQ_OK || after - before >= best) { continue; }
+        best = after - before;
+        clock->device_ns = ns;
+        clock->host_ns = before + best / 2;
+        clock->error_ns = best / 2 + 1;
+    }
+    hcq_queue_destroy(q);
+    if (stamp.id != 0) { hcq_signal_destroy(stamp); }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK) { return r; }
+    if (clock == NULL) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "clock: is NULL");
+    }
+    hcqi_apart_begin(device);
+    int read = device->backend->clock != NULL &&
+               device->backend->clock(device->self, clock) == HCQ_OK;
+    if (!read && hcqi_in_callback()) {
+        r = hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
+    } else if (!read) {
+        r = hcqi_clock_sample(device, clock);
+    }
+    hcqi_unpin(device);
+    return r;
+}
+
+HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
+    if (clock == NULL) {
+        hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "clock: is NULL");
+        return 0;
+    }
+    return clock->host_ns + (device_ns - clock->device_ns);
+}
+
+/* ========================================================================== */
+/* ---- helpers for backends ------------------------------------ >>helping - */
+
+HCQI_DEF void hcq_backend_lock(int locked) {
+    if (locked) { hcqi_enter(); } else { hcqi_leave(); }
+}
+
+HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why) {
+    *why = hcqi_device_enter(device);
+    if (*why != HCQ_OK) { return NULL; }
+    if (device->backend == backend) { return device->self; }
+    *why = hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "device: is not of %s", backend->name);
+    return NULL;
+}
+
+HCQI_DEF hcq_result hcq_backend_leave(hcq_result result) { return hcqi_leave_with(result); }
+
+HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found) {
+    hcqi_signal *s = hcqi_signal_find(point.signal);
+    hcqi_points points;
+    hcq_result why = HCQ_OK;
+    memset(found, 0, sizeof *found);
+    if (s == NULL) { return point.signal.id == 0 ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED; }
+    hcqi_reap_all();
+    points.count = 0;
+    points.overflow = 0;
+    hcqi_state state = hcqi_state_of(s, point.value, &why, &points);
+    if (state == HCQI_FAILED) { return why; }
+    if (state == HCQI_UNMET) { return HCQ_NOT_READY; }
+    if (state == HCQI_REACHED || (points.count == 0 && !points.overflow)) { return HCQ_OK; }
+    if (points.overflow || points.count != 1 || points.lane[0]->dev != device) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
+    *found = hcqi_lane_point(points.lane[0], points.epoch[0]);
+    return HCQ_OK;
+}
+
+HCQI_DEF hcq_result hcq_backend_buffer(const hcq_buffer *buffer) {
+    hcq_result why;
+    return hcqi_buffer_find(buffer, &why) != NULL ? HCQ_OK : why;
+}
+
+HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
+                                     hcq_point *point) {
+    hcqi_submit s;
+    hcq_submission sub;
+    if (lane >= device->caps.imported_lanes) { return HCQ_ERROR_INVALID; }
+    memset(&sub, 0, sizeof sub);
+    sub.flags = HCQ_UNORDERED;
+    hcqi_submit_init(&s, device, &sub);
+    s.final_lane = &device->lanes[device->caps.compute_lanes + device->caps.copy_lanes + lane];
+    s.final_lane->posted = value;
+    hcq_result r = hcqi_submit_run(&s);
+    if (r == HCQ_OK) { *point = hcq_at(hcqi_signal_handle(device->exact), s.number); }
+    return r;
+}
+
+HCQI_DEF void hcq_backend_flush_soon(hcq_device *device) {
+    if (hcqi_device_open(device)) { hcqi_core.dirty |= (uint64_t)1 << device->slot; }
+}
+
+HCQI_DEF void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align) {
+    return device->hooks.alloc_fn(device->hooks.user, size, align);
+}
+
+HCQI_DEF void hcq_backend_free(hcq_device *device, void *ptr, size_t size) {
+    hcqi_delete(&device->hooks, ptr, size);
+}
+
+HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...) {
+    va_list args;
+    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
+    if (!mine) { hcqi_enter(); }
+    va_start(args, format);
+    hcqi_log_va(device, result, format, args);
+    va_end(args);
+    if (!mine) { hcqi_leave(); }
+}
+
+HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
+    hcqi_enter();
+    hcqi_reap(hcqi_lane_of(lane));
+    hcqi_leave();
+}
+
+HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
+}
+
+HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
+                                   const hcq_packet *packet, const char *native,
+                                   int64_t native_code) {
+    hcqi_enter();
+    hcqi_lane *lane = hcqi_lane_of(done->lane);
+    if (packet != NULL || native != NULL) {
+        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
+    }
+    if (hcqi_atomic_load32(&job->run_result) == 0) {
+        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
+        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
+    }
+    hcqi_lane_failed(lane, done->epoch, result);
+    hcqi_atomic_store32(&lane->any_failed, 1);
+    hcqi_atomic_store32(&lane->dev->any_failed, 1);
+    hcqi_leave();
+}
+
+HCQI_DEF void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
+                                const char *native, int64_t native_code) {
+    hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
+}
+
+HCQI_DEF hcq_device *hcq_backend_program_device(const hcq_program *program) {
+    return program != NULL && program->magic == HCQI_MAGIC_PROGRAM ? program->dev : NULL;
+}
+
+HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
+    const hcqi_code *c = &program->codes[program->dev->slot];
+    return c->dev == program->dev ? c->code : NULL;
+}
+
+HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
+    return hcqi_atomic_load64(&((const hcqi_lane *)(const void *)lane)->done);
+}
+
+HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
+    hcqi_lane *lane = hcqi_lane_of(wait->lane);
+    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
+    hcqi_enter();
+    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
+    return hcqi_leave_with(r);
+}
+
+HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
+                               int64_t native_code) {
+    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
+    if (!mine) { hcqi_enter(); }
+    if (hcqi_atomic_load32(&device->loss) == 0) {
+        device->loss_result = result;
+        device->loss_native = native;
+        device->loss_code = native_code;
+        hcqi_atomic_store32(&device->loss, 1);
+    }
+    hcq_backend_flush_soon(device);
+    if (!mine) { hcqi_leave(); }
+}
+
+/* ========================================================================== */
+/* ---- asking the device --------------------------------------- >>dumping - */
+
+/* Takes the lock for a call that fills `out`; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const char *what) {
+    hcq_result r = hcqi_device_enter(device);
+    if (r != HCQ_OK || out != NULL) { return r; }
+    return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL", what);
+}
+
+HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
+    hcq_result r = hcqi_device_ask(device, info, "info");
+    if (r != HCQ_OK) { return r; }
+    *info = device->info;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
+    hcq_result r = hcqi_device_ask(device, info, "info");
+    if (r != HCQ_OK) { return r; }
+    hcqi_reap_device(device);
+    *info = device->error;
+    memset(&device->error, 0, sizeof device->error);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
+    hcq_result r = hcqi_device_ask(device, value, "value");
+    if (r != HCQ_OK) { return r; }
+    uint64_t answer = *value;
+    hcqi_reap_device(device);
+    switch ((int)key) {
+    case HCQ_QUERY_COMPUTE_LANES: answer = device->caps.compute_lanes; break;
+    case HCQ_QUERY_COPY_LANES: answer = device->caps.copy_lanes; break;
+    case HCQ_QUERY_MEMORY_BYTES: answer = device->info.memory_bytes; break;
+    case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
+    case HCQ_QUERY_CACHED_BYTES:
+        hcqi_freed_trim(device, device->desc.cache_bytes, 1);
+        answer = device->freed_bytes;
+        break;
+    case HCQ_QUERY_SUBMISSIONS: answer = device->next_number - 1; break;
+    case HCQ_QUERY_HELD: answer = device->held; break;
+    case HCQ_QUERY_PENDING: answer = device->pending; break;
+    case HCQ_QUERY_COUNTER_SWAPS: answer = device->swaps; break;
+    case HCQ_QUERY_PACKETS_COPIED: answer = device->packets_copied; break;
+    case HCQ_QUERY_PACKETS_PATCHED: answer = device->packets_patched; break;
+    default:
+        r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED
+                                        : device->backend->query(device->self, key, &answer);
+    }
+    if (r == HCQ_OK) { *value = answer; }
+    if (r != HCQ_OK) { hcqi_refuse(device, r, "key: %d is not known", (int)key); }
+    return hcqi_leave_with(r);
+}
+
+static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
+    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
+    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
+    hcqi_path path;
+    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
+               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
+               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
+    for (int i = 0; i < 3; i++) {
+        hcq_job *job = lists[i];
+        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
+            hcqi_print_job(t, "    ", job);
+            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
+                hcqi_print_cycle(t, "    ", &path);
+            }
+        }
+    }
+}
+
+HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
+    hcqi_text t;
+    hcqi_text_begin(&t, text, size);
+    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
+    hcqi_reap_device(device);
+    hcqi_core.looks = HCQI_LOOKS;
+    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
+               device->info.name, (unsigned long long)device->next_number - 1,
+               (unsigned long long)device->done_prefix, device->pending, device->held,
+               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
+    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
+    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
+               (unsigned long long)device->allocated_bytes, device->table_count,
+               (unsigned long long)device->freed_bytes);
+    hcqi_leave();
+    return t.length;
+}
+
+/* ========================================================================== */
+/* ---- registry -------------------------------------------- >>registering - */
+
+/* The backends that may be compiled in, and who gives them; NULL: they are not. */
+static const struct {
+    const char *name;
+    const hcq_backend *(*backend)(void);
+} hcqi_companions[] = {
+    { "CPU", hcqi_cpu_backend }, { "VULKAN", hcqi_vk_backend }, { "CUDA", hcqi_cuda_backend }
+};
+
+/* A line for a logger that has no device yet; returns `result`. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result,
+                                                  const char *format, ...) {
+    va_list args;
+    hcqi_enter();
+    va_start(args, format);
+    hcqi_log_to(hcqi_logger(desc == NULL ? NULL : desc->log_fn),
+                desc == NULL ? NULL : desc->log_user, NULL, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
+/* Ends a call on no device where `parameter` is NULL; the line goes to `desc`'s logger. */
+#define HCQI_NEED(desc, parameter)                                                 \
+    do {                                                                           \
+        if ((parameter) == NULL) {                                                 \
+            return hcqi_open_log(desc, HCQ_ERROR_INVALID, #parameter ": is NULL"); \
+        }                                                                          \
+    } while (0)
+
+static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
+    hcq_memory_hooks hooks = { hcqi_malloc, hcqi_mfree, NULL };
+    return given != NULL && given->alloc_fn != NULL && given->free_fn != NULL ? *given : hooks;
+}
+
+static void hcqi_registry_add(hcq_registry *registry, const hcq_backend *backend) {
+    hcqi_factory *factory = &registry->factories[registry->count++];
+    hcq_driver_info *info = &factory->info;
+    const char *full = backend->full_name;
+    memset(factory, 0, sizeof *factory);
+    factory->backend = backend;
+    info->id = ++hcqi_core.serial;
+    hcqi_copy_label(info->name, backend->name);
+    snprintf(info->full_name, sizeof info->full_name, "%s", full == NULL ? "" : full);
+}
+
+/* With the lock held; NULL is the default one, which the first call of all fills. */
+static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
+    hcq_registry *all = &hcqi_core.registry;
+    if (all->hooks.alloc_fn == NULL) {
+        all->hooks = hcqi_hooks(NULL);
+        for (int i = 0; i < 3; i++) {
+            if (hcqi_companions[i].backend == NULL) { continue; }
+            hcqi_registry_add(all, hcqi_companions[i].backend());
+        }
+        hcqi_sys_fork_watch();
+    }
+    return registry != NULL ? registry : all;
+}
+
+/* With the lock held: the newest that fits, by backend, by name where that is NULL, or
+   else by id; NULL = none. */
+static hcqi_factory *hcqi_registry_get(hcq_registry *registry, const hcq_backend *backend,
+                                       const char *name, uint64_t id) {
+    for (uint32_t i = registry->count; i-- > 0;) {
+        hcqi_factory *f = &registry->factories[i];
+        int fits = backend != NULL ? f->backend == backend
+                   : name != NULL ? strcmp(f->info.name, name) == 0 : f->info.id == id;
+        if (fits) { return f; }
+    }
+    return NULL;
+}
+
+HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
+    HCQI_NEED(NULL, registry);
+    *registry = NULL;
+    if (memory != NULL && (memory->alloc_fn == NULL) != (memory->free_fn == NULL)) {
+        return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "memory: needs both functions");
+    }
+    hcq_memory_hooks hooks = hcqi_hooks(memory);
+    *registry = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof **registry));
+    if (*registry == NULL) {
+        return hcqi_open_log(NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
+    }
+    (*registry)->hooks = hooks;
+    return HCQ_OK;
+}
+
+HCQI_DEF void hcq_registry_destroy(hcq_registry *registry) {
+    if (registry == NULL) { return; }
+    hcq_memory_hooks hooks = registry->hooks;
+    hcqi_delete(&hooks, registry, sizeof *registry);
+}
+
+static int hcqi_backend_valid(const hcq_backend *b) {
+    return b != NULL && b->version == HCQ_BACKEND_VERSION && b->name != NULL &&
+           b->name[0] != 0 && strlen(b->name) < 32 && strchr(b->name, ':') == NULL &&
+           (b->driver_create == NULL) == (b->driver_destroy == NULL) && b->devices != NULL &&
+           b->open != NULL && b->close != NULL && b->lane_open != NULL &&
+           b->lane_close != NULL && b->alloc != NULL && b->dealloc != NULL &&
+           b->program_create != NULL && b->program_destroy != NULL && b->submit != NULL &&
+           b->completed != NULL && b->wait != NULL && b->counter_reset != NULL &&
+           (b->encode == NULL) == (b->encode_free == NULL) &&
+           (b->encode == NULL) == (b->patch == NULL);
+}
+
+HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
+    if (!hcqi_backend_valid(backend)) {
+        return hcqi_open_log(NULL, HCQ_ERROR_INVALID,
+                             "backend: its version is not %d, or a part is missing",
+                             HCQ_BACKEND_VERSION);
+    }
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    int known = hcqi_registry_get(registry, backend, NULL, 0) != NULL;
+    if (known || registry->count == HCQI_MAX_BACKENDS) {
+        return hcqi_leave_refusing(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
+                                   "backend: '%s', one of %u", backend->name, registry->count);
+    }
+    hcqi_registry_add(registry, backend);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    hcqi_factory *gone = hcqi_registry_get(registry, backend, NULL, 0);
+    if (gone == NULL) {
+        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "backend: is not registered");
+    }
+    for (registry->count--; gone < &registry->factories[registry->count]; gone++) {
+        *gone = gone[1];
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
+                                         uint32_t capacity, uint32_t *count) {
+    HCQI_NEED(NULL, count);
+    if (capacity != 0) { HCQI_NEED(NULL, infos); }
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    *count = registry->count;
+    for (uint32_t i = 0; i < registry->count && i < capacity; i++) {
+        infos[i] = registry->factories[registry->count - 1 - i].info;
+    }
+    return hcqi_leave_with(HCQ_OK);
+}
+
+HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name) {
+    hcqi_enter();
+    hcqi_factory *found = hcqi_registry_get(hcqi_registry_of(registry), NULL, name, 0);
+    const hcq_backend *backend = found == NULL ? NULL : found->backend;
+    hcqi_leave();
+    return backend;
+}
+
+/* ========================================================================== */
+/* ---- drivers ----------------------------------------------- >>selecting - */
+
+/* No driver or device is made: `given` stands in the log, or where it is NULL `id`. */
+static hcq_result hcqi_open_refuse(const hcq_device_desc *desc, hcq_result result,
+                                   const char *what, const char *given, uint64_t id,
+                                   const char *why) {
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)id);
+    return hcqi_open_log(desc, result, "%s: '%.60s': %s", what, given != NULL ? given : number,
+                         why != NULL ? why : hcq_result_text(result));
+}
+
+static char hcqi_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
+
+static int hcqi_same_letters(const char *a, const char *b) {
+    for (; *a != 0 || *b != 0; a++, b++) {
+        if (hcqi_upper(*a) != hcqi_upper(*b)) { return 0; }
+    }
+    return 1;
+}
+
+/* Nobody has the name: who there is, and what was meant, perhaps. With the lock held. */
+static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const char *name) {
+    hcqi_print(t, "no backend has it");
+    for (int i = 0; i < 3 && registry == &hcqi_core.registry; i++) {
+        const char *absent = hcqi_companions[i].backend == NULL ? hcqi_companions[i].name : "";
+        if (!hcqi_same_letters(name, absent)) { continue; }
+        hcqi_print(t, "; %s is not compiled in: #define HCQ_%s before the implementation",
+                   absent, absent);
+    }
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const char *known = registry->factories[i].info.name;
+        if (hcqi_same_letters(name, known)) { hcqi_print(t, "; in these letters: %s", known); }
+    }
+    hcqi_print(t, registry->count == 0 ? "; there is none" : "; there are");
+    for (uint32_t i = 0; i < registry->count; i++) {
+        hcqi_print(t, " %s", registry->factories[i].info.name);
+    }
+}
+
+/* Makes the driver that has a name, or where that is NULL an id; `given`: the name as the
+   user wrote it. Its memory is that of `desc`, else the registry's. What takes long is
+   done without the lock. */
+static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc *desc,
+                                   const char *given, const char *name, uint64_t id,
+                                   hcq_driver **out) {
+    char why[200];
+    hcqi_text t;
+    hcq_driver made, *driver = NULL;
+    memset(&made, 0, sizeof made);
+    hcqi_text_begin(&t, why, sizeof why);
+    hcqi_enter();
+    registry = hcqi_registry_of(registry);
+    const hcqi_factory *factory = hcqi_registry_get(registry, NULL, name, id);
+    if (factory != NULL) { made.factory = *factory; }
+    if (factory == NULL && name != NULL) { hcqi_name_unknown(&t, registry, name); }
+    made.hooks = hcqi_hooks(desc != NULL ? &desc->memory : &registry->hooks);
+    made.forks = hcqi_core.forks;
+    made.refs = 1;
+    hcqi_leave();
+    const hcq_backend *backend = made.factory.backend;
+    hcq_result r = backend == NULL ? HCQ_ERROR_NO_DEVICE : HCQ_ERROR_OUT_OF_MEMORY;
+    if (backend != NULL) {
+        driver = HCQI_CAST(hcq_driver *, hcqi_new(&made.hooks, sizeof made));
+    }
+    if (driver != NULL) {
+        *driver = made;
+        r = backend->driver_create == NULL
+                ? HCQ_OK : backend->driver_create(&driver->hooks, &driver->self);
+    }
+    if (r == HCQ_OK) {
+        *out = driver;
+        return HCQ_OK;
+    }
+    hcqi_delete(&made.hooks, driver, sizeof made);
+    return hcqi_open_refuse(desc, r, name != NULL ? "name" : "id", given, id,
+                            t.length != 0 ? why : NULL);
+}
+
+HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
+                                      hcq_driver **driver) {
+    HCQI_NEED(NULL, driver);
+    *driver = NULL;
+    HCQI_NEED(NULL, name);
+    return hcqi_driver_make(registry, NULL, name, name, 0, driver);
+}
+
+HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
+                                         hcq_driver **driver) {
+    HCQI_NEED(NULL, driver);
+    *driver = NULL;
+    return hcqi_driver_make(registry, NULL, NULL, NULL, id, driver);
+}
+
+HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
+    if (driver != NULL) { hcqi_atomic_add32(&driver->refs, 1); }
+}
+
+HCQI_DEF void hcq_driver_release(hcq_driver *driver) {
+    if (driver == NULL || driver->forks != hcqi_core.forks) { return; }
+    if (hcqi_atomic_add32(&driver->refs, UINT32_MAX) != 1) { return; }
+    hcq_memory_hooks hooks = driver->hooks;
+    if (driver->factory.backend->driver_destroy != NULL) {
+        driver->factory.backend->driver_destroy(&driver->hooks, driver->self);
+    }
+    hcqi_delete(&hooks, driver, sizeof *driver);
+}
+
+HCQI_DEF hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info) {
+    HCQI_NEED(NULL, driver);
+    HCQI_NEED(NULL, info);
+    *info = driver->factory.info;
+    return HCQ_OK;
+}
+
+/* What the core knows of a device whose lanes and features its backend said. */
+static void hcqi_info_complete(hcq_device_info *info, const hcq_backend *backend,
+                               uint32_t ordinal) {
+    info->backend = backend->name;
+    info->ordinal = ordinal;
+    info->features |= HCQ_FEATURE_COVERAGE;
+    if (backend->clock != NULL) { info->features |= HCQ_FEATURE_PROFILING; }
+    if (info->copy_lanes != 0) { info->features |= HCQ_FEATURE_COPY_LANE; }
+}
+
+HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
+                                       uint32_t capacity, uint32_t *count) {
+    HCQI_NEED(NULL, driver);
+    HCQI_NEED(NULL, count);
+    if (capacity != 0) { HCQI_NEED(NULL, infos); }
+    if (driver->forks != hcqi_core.forks) {
+        return hcqi_open_log(NULL, HCQ_ERROR_CLOSED, "driver: is of the parent process");
+    }
+    const hcq_backend *backend = driver->factory.backend;
+    if (capacity != 0) { memset(infos, 0, capacity * sizeof *infos); }
+    *count = backend->devices(driver->self, capacity == 0 ? NULL : infos, capacity);
+    for (uint32_t i = 0; i < *count && i < capacity; i++) {
+        hcqi_info_complete(&infos[i], backend, i);
+    }
+    return HCQ_OK;
+}
+
+/* The first listed device that `which` names, or `id` where that is NULL. Digits are
+   an ordinal, which may be beyond the list: opening it will tell. */
+static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint64_t id,
+                                     hcq_device_info *found) {
+    uint32_t room = 0, count = 0;
+    int digits = which != NULL && which[strspn(which, "0123456789")] == 0;
+    unsigned long ordinal = digits ? strtoul(which, NULL, 10) : 0;
+    hcq_result r = digits && ordinal < UINT32_MAX ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
+    hcq_driver_devices(driver, NULL, 0, &room);
+    if (room == 0) { return HCQ_ERROR_NO_DEVICE; }
+    size_t bytes = room * sizeof *found;
+    hcq_device_info *infos = HCQI_CAST(hcq_device_info *, hcqi_new(&driver->hooks, bytes));
+    if (infos == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcq_driver_devices(driver, infos, room, &count);
+    found->ordinal = (uint32_t)ordinal;
+    for (uint32_t i = room < count ? room : count; i > 0; i--) {
+        const hcq_device_info *info = &infos[i - 1];
+        int fits = digits ? info->ordinal == ordinal
+                   : which == NULL ? info->id == id
+                   : strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0;
+        if (!fits) { continue; }
+        *found = *info;
+        r = HCQ_OK;
+    }
+    hcqi_delete(&driver->hooks, infos, bytes);
+    return r;
+}
+
+/* ========================================================================== */
+/* ---- open and close ------------------------------------------ >>opening - */
+
+static void hcqi_desc_defaults(hcq_device_desc *d) {
+    d->log_fn = hcqi_logger(d->log_fn);
+    if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
+    if (d->explain_ns == 0) { d->explain_ns = (uint64_t)5 * 1000000000; }
+    if (d->spin_ns == 0) { d->spin_ns = 50000; }
+    if (d->slots == 0) { d->slots = 2; }
+    if (d->inflight == 0) { d->inflight = 4096; }
+    if (d->parked == 0) { d->parked = 4096; }
+    if (d->failure_ranges == 0) { d->failure_ranges = 65536; }
+    if (d->parked_limit == 0) { d->parked_limit = 4194304; }
+    if (d->cache_bytes == 0) { d->cache_bytes = (uint64_t)256 << 20; }
+    if (d->cache_bytes == HCQ_KEEP) { d->cache_bytes = 0; }
+    if (d->staging_bytes == 0) { d->staging_bytes = (uint64_t)2 << 20; }
+    if (d->staging_count == 0) { d->staging_count = 32; }
+}
+
+/* With the lock held. */
+static void hcqi_device_unref(hcq_device *dev) {
+    if (--dev->refs != 0) { return; }
+    hcq_memory_hooks hooks = dev->hooks;
+    hcqi_failures_free(dev, &dev->failures); /* asked for as long as anybody waits */
+    hcqi_delete(&hooks, dev, sizeof *dev);
+}
+
+static hcq_result hcqi_lanes_open(hcq_device *dev) {
+    const hcq_backend_caps *caps = &dev->caps;
+    uint32_t own = caps->compute_lanes + caps->copy_lanes, total = own + caps->imported_lanes;
+    uint64_t limit = caps->counter_limit == 0 ? HCQI_MAX_VALUE : caps->counter_limit;
+    uint64_t wanted = dev->desc.counter_limit;
+    if (caps->compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
+    if (wanted != 0 && wanted < limit) { limit = wanted; }
+    for (uint32_t i = 0; i < total; i++) {
+        hcqi_lane *lane = &dev->lanes[i];
+        uint32_t first = i < caps->compute_lanes ? 0 : i < own ? caps->compute_lanes : own;
+        lane->dev = dev;
+        lane->limit = i < own ? limit : HCQI_MAX_VALUE;
+        lane->base.device = dev;
+        lane->base.self = dev->self;
+        lane->base.kind = i < own && first != 0 ? HCQ_COPY : HCQ_COMPUTE;
+        lane->base.index = i - first;
+        lane->base.imported = i >= own;
+        HCQI_PASS(dev->backend->lane_open(dev->self, &lane->base));
+        dev->lane_count = i + 1;
+        if (!hcqi_failures_grow(dev, &lane->failures)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    }
+    return HCQ_OK;
+}
+
+static hcq_result hcqi_device_memory(hcq_device *dev) {
+    uint32_t parked = dev->desc.parked;
+    void *stages = hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->stages);
+    dev->stages = HCQI_CAST(hcqi_stage *, stages);
+    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
+        (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
+        dev->values[k].keep = 1;
+    }
+    (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
+    dev->notice_pool.keep = 1;
+    int all = stages != NULL && hcqi_window_grow(dev, parked > 1 ? parked : 2) &&
+              hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), parked) &&
+              hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
+              hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), parked) &&
+              hcqi_failures_grow(dev, &dev->failures); /* for the one of missing memory, say */
+    if (!all) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (dev->backend->give == NULL) { return HCQ_OK; }
+    void *posts = hcqi_new(&dev->hooks, sizeof *dev->posts);
+    dev->posts = dev->posts_out = HCQI_CAST(hcqi_posts *, posts);
+    void *spare = posts != NULL ? hcqi_new(&dev->hooks, sizeof *dev->posts) : NULL;
+    dev->posts_spare = (uint64_t)(uintptr_t)spare;
+    return spare == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
+}
+
+/* What hcq_device_info_get answers: what the driver listed, and what opening found. */
+static void hcqi_device_describe(hcq_device *dev) {
+    hcq_device_info *info = &dev->info;
+    snprintf(info->name, sizeof info->name, "%.95s", dev->caps.name);
+    info->compute_lanes = dev->caps.compute_lanes;
+    info->copy_lanes = dev->caps.copy_lanes;
+    info->memory_bytes = dev->caps.memory_bytes;
+    info->features = dev->caps.features;
+    hcqi_info_complete(info, dev->backend, info->ordinal);
+    if (dev->caps.host_times) { info->features &= ~(uint32_t)HCQ_FEATURE_PROFILING; }
+}
+
+/* Takes a slot, so that handles can name the device: from here on others see it. */
+static hcq_result hcqi_device_enlist(hcq_device *dev) {
+    uint32_t slot = 0;
+    while (slot < HCQI_MAX_DEVICES && hcqi_core.devices[slot] != NULL) { slot++; }
+    if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
+    dev->slot = slot;
+    dev->serial = ++hcqi_core.serial;
+    dev->signals.first = dev->notices.first = hcqi_core.serials[slot];
+    dev->next_number = 1;
+    HCQI_PASS(hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline));
+    hcq_result r = hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact);
+    if (r != HCQ_OK) {
+        hcqi_signal_close(dev->timeline);
+        return r;
+    }
+    hcqi_core.devices[slot] = dev;
+    if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
+    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_watch(&dev->lanes[k]); }
+    return HCQ_OK;
+}
+
+/* Takes back the steps of opening but for the slot, without the lock: nobody uses the
+   device any more, though an engine may still be in a notify. */
+static void hcqi_device_undo(hcq_device *dev) {
+    const hcq_memory_hooks *hooks = &dev->hooks;
+    int opened = dev->self != NULL || dev->lane_count != 0;
+    while (dev->lane_count > 0) {
+        hcqi_lane *lane = &dev->lanes[--dev->lane_count];
+        dev->backend->lane_close(dev->self, &lane->base);
+        hcqi_failures_free(dev, &lane->failures);
+    }
+    if (opened) { dev->backend->close(dev->self); }
+    hcq_driver_release(dev->driver);
+    hcqi_pool_destroy(&dev->jobs);
+    hcqi_pool_destroy(&dev->waiters);
+    hcqi_pool_destroy(&dev->producers);
+    hcqi_pool_destroy(&dev->notice_pool);
+    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
+    hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
+    hcqi_delete(hooks, dev->stages, dev->desc.staging_count * sizeof *dev->stages);
+    hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
+    hcqi_slots_destroy(dev, &dev->signals);
+    hcqi_slots_destroy(dev, &dev->notices);
+    if (dev->profile != NULL) { hcqi_delete(hooks, dev->profile, dev->profile->size); }
+    hcqi_posts_delete(dev);
+}
+
+static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *info,
+                                   const hcq_device_desc *desc, hcq_device **out) {
+    hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
+    hcq_device *dev = HCQI_CAST(hcq_device *, hcqi_new(&hooks, sizeof *dev));
+    if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (desc != NULL) { dev->desc = *desc; }
+    hcqi_desc_defaults(&dev->desc);
+    dev->hooks = hooks;
+    dev->info = *info;
+    dev->driver = driver;
+    dev->backend = driver->factory.backend;
+    dev->forks = hcqi_core.forks;
+    dev->handles = 1;
+    dev->refs = 1;                     /* for all handles */
+    hcq_driver_retain(driver);
+    snprintf(dev->label, sizeof dev->label, info->ordinal == 0 ? "%.20s" : "%.20s:%u",
+             dev->backend->name, info->ordinal);
+    if (dev->desc.label != NULL) { hcqi_copy_label(dev->label, dev->desc.label); }
+    hcq_result r = dev->backend->open(driver->self, dev, info->ordinal, &dev->desc, &dev->caps,
+                                      &dev->self);
+    if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
+    if (r == HCQ_OK) { r = hcqi_device_memory(dev); }
+    if (r == HCQ_OK) { hcqi_device_describe(dev); }
+    hcqi_enter();
+    if (r == HCQ_OK) { r = hcqi_device_enlist(dev); }
+    hcqi_leave();
+    *out = r == HCQ_OK ? dev : NULL;
+    if (r == HCQ_OK) { return r; }
+    hcqi_device_undo(dev);
+    hcqi_enter();
+    hcqi_device_unref(dev);
+    return hcqi_leave_with(r);
+}
+
+/* Opens the device that `which` names, or `id` where that is NULL. `what` and `given`:
+   the caller's parameter, for the log. */
+static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const char *given,
+                                   const char *which, uint64_t id, const hcq_device_desc *desc,
+                                   hcq_device **device) {
+    uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
+    hcq_device_info info;
+    const char *why = NULL;
+    if (device != NULL) { *device = NULL; }
+    HCQI_NEED(desc, driver);
+    HCQI_NEED(desc, device);
+    if (driver->forks != hcqi_core.forks) {
+        return hcqi_open_log(desc, HCQ_ERROR_CLOSED, "driver: is of the parent process");
+    }
+    if (desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "memory: needs both functions");
+    }
+    if (desc != NULL && (desc->flags & ~known) != 0) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "flags: unknown bits");
+    }
+    memset(&info, 0, sizeof info);
+    const hcq_backend *backend = driver->factory.backend;
+    hcq_result r = hcqi_driver_select(driver, which, id, &info);
+    if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
+    if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, device); }
+    return r == HCQ_OK ? r : hcqi_open_refuse(desc, r, what, given, id, why);
+}
+
+HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
+                                    const hcq_device_desc *desc, hcq_device **device) {
+    if (which == NULL) { which = ""; }
+    return hcqi_driver_open(driver, "which", which, which, 0, desc, device);
+}
+
+HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
+                                       const hcq_device_desc *desc, hcq_device **device) {
+    return hcqi_driver_open(driver, "id", NULL, NULL, id, desc, device);
+}
+
+HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
+    char backend[33];                  /* longer than any: no cut one is taken for another */
+    hcq_driver *driver;
+    HCQI_NEED(desc, device);
+    *device = NULL;
+    HCQI_NEED(desc, name);
+    size_t n = strcspn(name, ":");
+    if (n == 0 || (name[n] != 0 && name[n + 1] == 0)) {
+        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
+                             "name: '%.40s': is not BACKEND or BACKEND:which", name);
+    }
+    snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
+    hcq_registry *registry = desc == NULL ? NULL : desc->registry;
+    HCQI_PASS(hcqi_driver_make(registry, desc, name, backend, 0, &driver));
+    const char *which = name + n + (name[n] != 0);
+    hcq_result r = hcqi_driver_open(driver, "name", name, which, 0, desc, device);
+    hcq_driver_release(driver);
+    return r;
+}
+
+/* Gives back a reference to a closed device; 0 = it is none. */
+static int hcqi_closed_release(hcq_device *dev) {
+    hcq_device **link = &hcqi_core.closed;
+    while (*link != NULL && *link != dev) { link = &(*link)->closed_next; }
+    if (*link == NULL) { return 0; }
+    if (--dev->handles == 0) {
+        *link = dev->closed_next;
+        hcqi_device_unref(dev);
+    }
+    return 1;
+}
+
+/* One reference less; the last one closes. */
+HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
+    if (device == NULL) { return HCQ_OK; }
+    hcqi_enter();
+    int open = hcqi_device_open(device);
+    if (open && device->handles == 1) {
+        hcqi_leave();
+        return hcq_close(device);
+    }
+    if (open) { device->handles--; }
+    if (open || hcqi_closed_release(device)) { return hcqi_leave_with(HCQ_OK); }
+    return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
+}
+
+HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
+    HCQI_PASS(hcqi_device_enter(device));
+    device->handles++;
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* Then what is held may only be behind work that gets on. */
+static int hcqi_device_moves(const hcq_device *dev) {
+    for (uint32_t k = 0; k < dev->lane_count; k++) {
+        const hcqi_lane *lane = &dev->lanes[k];
+        if (lane->run_head != NULL || lane->stalled) { return 1; }
+        if (lane->held_head != NULL && hcqi_job_moves(lane->held_head)) { return 1; }
+        for (const hcq_job *job = lane->loose_head; job != NULL; job = job->next) {
+            if (hcqi_job_moves(job)) { return 1; }
+        }
+    }
+    return 0;
+}
+
+/* Ends those of a list of held jobs that need the device: its own, and others whose
+   recordings belong to it or name its memory. */
+static void hcqi_cancel_list(hcq_job *job, const hcq_device *dev) {
+    for (hcq_job *next; job != NULL; job = next) {
+        const hcqi_version *v = job->version;
+        uint64_t named = (v == NULL ? 0 : v->foreign) | (job->values == NULL ? 0 : *job->values);
+        int needs = job->lane->dev == dev;
+        needs |= job->launch != NULL && job->launch->queue->dev == dev;
+        needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
+        int behind = !job->unordered && job->lane->held_head != job;
+        next = job->next;
+        if (needs && behind) {
+            hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* at once: those before it may stay */
+        } else if (needs) {
+            if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)HCQ_ERROR_CANCELLED; }
+            hcqi_ready_push(job);
+        }
+    }
+}
+
+/* Nothing of the device is in use any more: not by its own work, by threads in a wait,
+   or by work elsewhere that looks at its counters or uses its memory. */
+static int hcqi_device_quiet(const hcq_device *dev) {
+    uint64_t uses = dev->pending + (uint64_t)hcqi_atomic_load32(&dev->pins);
+    uses += hcqi_atomic_load32(&dev->flushed) != dev->flushes;
+    for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { uses += q->pending; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        const hcq_device *other = hcqi_core.devices[i];
+        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
+            uses += other->lanes[k].done < other->lanes[k].foreign[dev->slot];
+        }
+    }
+    return uses == 0;
+}
+
+/* Waits until nothing uses the device. What cannot get on is cancelled; last ends the
+   service thread, during which others may have begun a call: those end, too. */
+static hcq_result hcqi_close_wait(hcq_device *dev) {
+    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns), left = UINT64_MAX;
+    hcqi_watch(1);
+    while (left != 0) {
+        hcqi_reap_all();
+        hcqi_drain();
+        int stays = dev->lost != HCQ_OK || !hcqi_device_moves(dev);
+        for (uint32_t i = 0; stays && i < hcqi_core.device_top; i++) {
+            hcq_device *other = hcqi_core.devices[i];
+            for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
+                hcqi_cancel_list(other->lanes[k].held_head, dev);
+                hcqi_cancel_list(other->lanes[k].loose_head, dev);
+            }
+        }
+        hcqi_drain();
+        if (!hcqi_device_quiet(dev)) {
+            left = hcqi_left(deadline);
+            if (left != 0) { hcqi_event_wait(left < 1000000 ? left : 1000000); }
+        } else if (dev->service_started) {
+            hcqi_service_kick(dev);
+            dev->service_stop = 1;
+            hcqi_leave();
+            hcq_sys_thread_join(&dev->service);
+            hcqi_enter();
+            dev->service_started = 0;
+            hcqi_atomic_store32(&dev->service_begun, 0);
+        } else {
+            break;
+        }
+    }
+    hcqi_watch(-1);
+    if (left == 0) { dev->service_stop = 0; }
+    return left == 0 ? HCQ_TIMEOUT : HCQ_OK;
+}
+
+/* Takes from a device, which may be the same, what it has of one that closes. */
+static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
+    hcqi_signal *eager = other->eager_signal;
+    for (hcq_queue *q = other->queues; q != NULL; q = q->next) {
+        for (int aside = 0; aside < 2; aside++) {
+            for (hcqi_version *next, *v = aside ? q->aside : q->versions; v != NULL; v = next) {
+                next = v->next;
+                v->foreign &= ~((uint64_t)1 << dev->slot);
+                if (v->dev == dev) { hcqi_version_delete(v); }
+            }
+        }
+    }
+    for (hcq_program *p = other->programs; p != NULL; p = p->next) {
+        hcqi_program_unload(p, other == dev ? NULL : dev);
+    }
+    if (eager != NULL && (other == dev || eager->dev == dev)) {
+        hcqi_signal_unref(eager);
+        other->eager_signal = NULL;
+    }
+}
+
+/* Ends all that was made from the device. */
+static void hcqi_close_objects(hcq_device *dev) {
+    while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        if (hcqi_core.devices[i] != NULL) { hcqi_device_forget(hcqi_core.devices[i], dev); }
+    }
+    while (dev->programs != NULL) {
+        hcq_program *p = dev->programs;
+        int ours = !p->destroyed;      /* recordings may still name it */
+        hcqi_program_unlist(p);
+        p->destroyed = 1;
+        if (ours) { hcqi_program_unref(p); }
+    }
+    while (dev->table_count != 0) { hcqi_allocation_retire(dev->table[dev->table_count - 1]); }
+    for (uint32_t i = 0; i < dev->signals.used; i++) {
+        void *item = hcqi_slots_at(&dev->signals, i);
+        if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
+    }
+    hcqi_drain();
+    for (uint32_t i = 0; i < dev->notices.used; i++) { /* of what is still raised elsewhere */
+        hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_slots_at(&dev->notices, i));
+        if (n == NULL || n->listed) { continue; }
+        hcqi_waiter_unlink(&n->wait);
+        n->listed = 1;
+        n->result = HCQ_ERROR_CANCELLED;
+        hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
+    }
+}
+
+/* Takes no more work; waits; frees; and only then, without the lock, closes what is
+   native. Who holds a reference finds the device in the list of closed ones. */
+HCQI_DEF hcq_result hcq_close(hcq_device *device) {
+    if (device == NULL) { return HCQ_OK; }
+    hcqi_enter();
+    if (!hcqi_device_open(device)) {
+        return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
+    }
+    if (hcqi_in_callback()) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
+    }
+    if (device->close_runs) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_BUSY, "close: runs in another thread");
+    }
+    device->close_runs = 1;
+    device->closing = 1;
+    hcqi_signal_wake(device->exact, UINT64_MAX, UINT64_MAX); /* whoever waits for later ones */
+    hcqi_signal_wake(device->timeline, UINT64_MAX, UINT64_MAX);
+    hcq_result r = hcqi_close_wait(device);
+    if (r != HCQ_OK) {
+        hcqi_timeout_tell_locked(device, "close of", device->label);
+        device->close_runs = 0;
+        return hcqi_leave_with(r);
+    }
+    hcqi_close_objects(device);
+    hcqi_core.devices[device->slot] = NULL;
+    hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
+    device->closed_next = hcqi_core.closed;
+    hcqi_core.closed = device;
+    hcqi_list_release(device, device->leaving.head, 1);
+    hcqi_list_release(device, device->cached.head, 1);
+    hcqi_leave();
+    hcqi_device_undo(device);
+    hcqi_enter();
+    hcqi_closed_release(device);
+    return hcqi_leave_with(HCQ_OK);
+}
+
+/* ========================================================================== */
 /* ---- graphs: recording ----------------------------------------- >>inputs - */
 
 /* Takes the lock for a call about a graph; anything but HCQ_OK: not taken. */
@@ -11992,349 +13564,6 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
 }
 
 /* ========================================================================== */
-/* ---- programs: public --------------------------------------- >>kernargs - */
-
-static const uint8_t hcqi_arg_sizes[] = { 0, 8, 8, 8, 4, 4, 4, 8, 8, 8 };
-
-/* Lays the arguments out as C lays out the matching struct; 0 = a bad kind. */
-static int hcqi_program_layout(const hcq_program_desc *desc, hcq_program_info *info) {
-    uint32_t at = 0, most = 1;
-    for (uint32_t i = 0; i < HCQ_MAX_ARGS && desc->args[i] != HCQ_ARG_NONE; i++) {
-        uint32_t kind = desc->args[i] & 0xff;
-        uint32_t size = kind < HCQI_ARG_STRUCT ? hcqi_arg_sizes[kind] : desc->args[i] >> 8 & 0xffff;
-        uint32_t align = kind < HCQI_ARG_STRUCT ? size : desc->args[i] >> 24;
-        if (kind > HCQI_ARG_STRUCT || size == 0 || align == 0 || align > 16 ||
-            (align & (align - 1)) != 0) {
-            return 0;
-        }
-        at = (at + align - 1) & ~(align - 1);
-        info->offsets[i] = at;
-        info->sizes[i] = size;
-        info->arg_count = i + 1;
-        at += size;
-        if (align > most) { most = align; }
-    }
-    info->kernargs_align = most;
-    info->kernargs_size = (at + most - 1) & ~(most - 1);
-    return 1;
-}
-
-static void hcqi_program_unlist(hcq_program *p) {
-    if (p->prev != NULL) {
-        p->prev->next = p->next;
-    } else if (p->dev->programs == p) {
-        p->dev->programs = p->next;
-    }
-    if (p->next != NULL) { p->next->prev = p->prev; }
-    p->next = NULL;
-    p->prev = NULL;
-}
-
-/* Its code on a device that closes, or where that is NULL on all of them. */
-static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
-    for (uint32_t i = 0; i < HCQI_MAX_DEVICES; i++) {
-        hcqi_code *c = &p->codes[i];
-        if (c->dev == NULL || (dev != NULL && c->dev != dev)) { continue; }
-        c->dev->backend->program_destroy(c->dev->self, c->code);
-        c->dev = NULL;
-    }
-}
-
-static void hcqi_program_unref(hcq_program *p) {
-    if (--p->refs != 0) { return; }
-    hcq_device *dev = p->dev;
-    hcqi_program_unload(p, NULL);
-    hcqi_program_unlist(p);
-    hcqi_delete(&dev->hooks, p->strings, p->strings_size);
-    p->magic = 0;
-    hcqi_delete(&dev->hooks, p, sizeof *p);
-    hcqi_device_unref(dev);
-}
-
-/* The program's code on a device, made when first needed there. */
-static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code) {
-    hcqi_code *c = &program->codes[dev->slot];
-    hcq_result r = HCQ_OK;
-    if (c->dev != dev) {
-        r = dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
-        if (r == HCQ_OK) { c->dev = dev; }
-    }
-    *code = c->code;
-    return r;
-}
-
-/* Copies what a description points at to the end of `to`; without that it only counts. */
-static const void *hcqi_pack(char *to, size_t *end, const void *from, size_t size) {
-    char *at = to == NULL ? NULL : to + *end;
-    if (from == NULL || size == 0) { return from; }
-    *end += size;
-    return at == NULL ? from : memcpy(at, from, size);
-}
-
-static const char *hcqi_pack_text(char *to, size_t *end, const char *text) {
-    size_t size = text == NULL ? 0 : strlen(text) + 1;
-    return HCQI_CAST(const char *, hcqi_pack(to, end, text, size));
-}
-
-/* The description outlives the call, as other devices need it later: what it
-   points at moves into one block, the code first, which is aligned. */
-static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
-    hcq_program_desc *d = &p->desc;
-    *d = *desc;
-    d->label = p->info.label;
-    if (d->ptx.data == NULL || d->ptx.size == 0) { /* a string says itself how long it is */
-        const char *text = HCQI_CAST(const char *, d->ptx.data);
-        d->ptx.size = text == NULL ? 0 : strlen(text) + 1;
-    }
-    for (int copies = 0; copies < 2; copies++) {
-        size_t end = 0;
-        if (copies) { p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size)); }
-        if (copies && p->strings == NULL) { return 0; }
-        d->spirv.data = hcqi_pack(p->strings, &end, d->spirv.data, d->spirv.size);
-        d->ptx.data = hcqi_pack(p->strings, &end, d->ptx.data, d->ptx.size);
-        d->library = hcqi_pack_text(p->strings, &end, d->library);
-        d->symbol = hcqi_pack_text(p->strings, &end, d->symbol);
-        d->spirv.entry = hcqi_pack_text(p->strings, &end, d->spirv.entry);
-        d->ptx.entry = hcqi_pack_text(p->strings, &end, d->ptx.entry);
-        if (end == 0) { return 1; }
-        p->strings_size = end;
-    }
-    return 1;
-}
-
-/* With the device pinned: the code is made without the lock where that may be. */
-static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc,
-                                   hcq_program **out) {
-    void *code;
-    uint32_t lines = hcqi_lines;
-    hcq_program *p = HCQI_CAST(hcq_program *, hcqi_new(&dev->hooks, sizeof *p));
-    if (p == NULL) { return hcqi_oom(dev, "program"); }
-    p->dev = dev;
-    p->refs = 1;
-    hcqi_copy_label(p->info.label, desc->label);
-    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
-    if (!hcqi_program_layout(desc, &p->info)) {
-        r = hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
-                              p->info.arg_count);
-    } else if (hcqi_program_strings(p, desc)) {
-        if (!dev->caps.unlocked) { hcqi_enter(); }
-        r = hcqi_program_code(p, dev, &code);
-        if (!dev->caps.unlocked) { hcqi_leave(); }
-    }
-    hcqi_enter();
-    dev->refs++;
-    if (r != HCQ_OK) {
-        if (hcqi_lines == lines) { /* the backend did not say why */
-            hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
-        }
-        hcqi_program_unref(p);
-        return hcqi_leave_with(r);
-    }
-    p->magic = HCQI_MAGIC_PROGRAM;
-    p->next = dev->programs;
-    if (p->next != NULL) { p->next->prev = p; }
-    dev->programs = p;
-    *out = p;
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
-                                       hcq_program **program) {
-    if (program != NULL) { *program = NULL; }
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    hcq_result r = hcqi_device_check(device, desc != NULL, "desc: is NULL");
-    if (r == HCQ_OK) { r = hcqi_device_check(device, program != NULL, "program: is NULL"); }
-    if (r != HCQ_OK) { return hcqi_leave_with(r); }
-    hcqi_apart_begin(device);
-    r = hcqi_program_new(device, desc, program);
-    hcqi_unpin(device);
-    return r;
-}
-
-HCQI_DEF void hcq_program_destroy(hcq_program *program) {
-    if (program == NULL || hcqi_is_parents(program->dev)) { return; }
-    hcqi_enter();
-#if HCQ_VALIDATE
-    HCQ_ASSERT(program->magic == HCQI_MAGIC_PROGRAM && !program->destroyed);
-#endif
-    program->destroyed = 1;
-    hcqi_program_unref(program);
-    hcqi_leave();
-}
-
-HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program_info *info) {
-    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
-    if (info == NULL) {
-        return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "info: is NULL");
-    }
-    hcq_result r = hcqi_own_check(program->dev, "program");
-    if (r != HCQ_OK) { return r; }
-    hcqi_enter();
-    hcqi_reap_all(); /* `runs` */
-    *info = program->info;
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
-                                              const hcq_buffer *buffers, uint32_t buffer_count,
-                                              const uint64_t *values, uint32_t value_count,
-                                              void *block, size_t block_size) {
-    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
-    hcq_result r = hcqi_own_check(program->dev, "program");
-    if (r != HCQ_OK) { return r; }
-    uint32_t bytes = program->info.kernargs_size;
-    uint32_t wanted = hcqi_program_buffers(program, program->info.arg_count);
-    const char *bad = buffer_count != wanted ? "buffer_count"
-                    : value_count != program->info.arg_count - wanted ? "value_count"
-                    : buffer_count != 0 && buffers == NULL ? "buffers"
-                    : value_count != 0 && values == NULL ? "values"
-                    : block == NULL && bytes != 0 ? "block"
-                    : block_size < bytes ? "block_size" : NULL;
-    if (bad != NULL) {
-        return hcqi_refuse_alone(program->dev, HCQ_ERROR_INVALID, "%s: does not fit '%s'", bad,
-                                 program->info.label);
-    }
-    uint8_t *out = HCQI_CAST(uint8_t *, block);
-    if (bytes != 0) { memset(out, 0, bytes); }
-    for (uint32_t i = 0, b = 0, v = 0; i < program->info.arg_count; i++) {
-        uint8_t *at = out + program->info.offsets[i];
-        uint32_t size = program->info.sizes[i];
-        if (hcqi_arg_is_buffer(program->desc.args[i])) {
-            memcpy(at, &buffers[b++].address, 8);
-        } else if ((program->desc.args[i] & 0xff) == HCQI_ARG_STRUCT) {
-            memcpy(at, (const void *)(uintptr_t)values[v++], size);
-        } else if (size == 4) {
-            uint32_t low = (uint32_t)values[v++];
-            memcpy(at, &low, 4);
-        } else {
-            memcpy(at, &values[v++], 8);
-        }
-    }
-    return HCQ_OK;
-}
-
-/* Between two timestamps where `seconds` is asked for; that waits for the end. */
-static hcq_result hcqi_program_run(hcq_program *program, const void *args, hcq_dims grid,
-                                   hcq_dims block, double *seconds) {
-    hcq_device *dev = program->dev;
-    hcqi_eager e = hcqi_eager_of(dev, "program_call");
-    hcq_signal times[2] = { { 0 }, { 0 } };
-    hcq_queue *q = NULL;
-    hcq_point done;
-    uint64_t start = 0, end = 0, began = hcq_sys_now_ns();
-    hcq_result r = HCQ_OK;
-    for (int i = 0; i < 2 && r == HCQ_OK && seconds != NULL; i++) {
-        r = hcq_signal_create(dev, 0, &times[i]);
-    }
-    if (r == HCQ_OK) { r = hcqi_eager_queue_take(dev, HCQ_COMPUTE, 1, &q); }
-    if (r == HCQ_OK) { r = hcq_queue_reset(q); }
-    if (r == HCQ_OK) {
-        if (seconds != NULL) { hcq_queue_timestamp(q, times[0]); }
-        int32_t index = hcq_queue_exec(q, program, args, program->info.kernargs_size, grid, block);
-        if (seconds != NULL) { hcq_queue_timestamp(q, times[1]); }
-        r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, NULL, q, &e, &done);
-    }
-    hcqi_eager_queue_give(q, r == HCQ_OK);
-    if (r == HCQ_OK && seconds != NULL) {
-        r = hcqi_sync(dev, done, &e);
-        hcq_signal_timestamp(times[0], &start);
-        hcq_signal_timestamp(times[1], &end);
-        if (dev->caps.host_times) { start = began; } /* both were noticed at the end */
-        *seconds = (double)(end - start) * 1e-9;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (times[i].id != 0) { hcq_signal_destroy(times[i]); }
-    }
-    return r;
-}
-
-HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buffers,
-                                     uint32_t buffer_count, const uint64_t *values,
-                                     uint32_t value_count, const hcq_dims *grid,
-                                     const hcq_dims *block, double *seconds) {
-    if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
-    hcq_device *dev = program->dev;
-    hcq_result r = hcqi_pin(dev);
-    if (r != HCQ_OK) { return r; }
-    if (hcqi_in_callback()) {
-        hcqi_unpin(dev);
-        return hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback");
-    }
-    size_t size = program->info.kernargs_size;
-    uint64_t room[64];
-    void *args = size <= sizeof room ? (void *)room : hcqi_new(&dev->hooks, size);
-    r = args == NULL ? HCQ_ERROR_OUT_OF_MEMORY
-                     : hcq_program_fill_kernargs(program, buffers, buffer_count, values,
-                                                 value_count, args, size);
-    if (r == HCQ_OK) {
-        r = hcqi_program_run(program, args, grid != NULL ? *grid : hcq_dim(1, 1, 1),
-                             block != NULL ? *block : hcq_dim(1, 1, 1), seconds);
-    }
-    if (args != (void *)room) { hcqi_delete(&dev->hooks, args, size); }
-    hcqi_unpin(dev);
-    return r;
-}
-
-/* ========================================================================== */
-/* ---- clocks --------------------------------------------------- >>clocks - */
-
-/* Without a clock of the backend: timestamp submissions, each between two looks
-   at the host's. */
-static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
-    hcqi_eager e = hcqi_eager_of(dev, "clock");
-    hcq_signal stamp = { 0 };
-    hcq_queue *q = NULL;
-    uint64_t best = UINT64_MAX;
-    e.unordered = 1;
-    hcq_result r = hcq_signal_create(dev, 0, &stamp);
-    if (r == HCQ_OK) { r = hcq_queue_create(dev, HCQ_COMPUTE, &q); }
-    if (r == HCQ_OK && hcq_queue_timestamp(q, stamp) < 0) { r = HCQ_ERROR_OUT_OF_MEMORY; }
-    for (int i = 0; r == HCQ_OK && i < 8; i++) {
-        hcq_point done;
-        uint64_t ns = 0, before = hcq_sys_now_ns();
-        r = hcqi_eager_submit(dev, NULL, q, &e, &done);
-        if (r == HCQ_OK) { r = hcqi_sync(dev, done, &e); }
-        if (r == HCQ_OK) { r = hcq_signal_timestamp(stamp, &ns); }
-        uint64_t after = hcq_sys_now_ns();
-        if (r != HCQ_OK || after - before >= best) { continue; }
-        best = after - before;
-        clock->device_ns = ns;
-        clock->host_ns = before + best / 2;
-        clock->error_ns = best / 2 + 1;
-    }
-    hcq_queue_destroy(q);
-    if (stamp.id != 0) { hcq_signal_destroy(stamp); }
-    return r;
-}
-
-HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    if (clock == NULL) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "clock: is NULL");
-    }
-    hcqi_apart_begin(device);
-    int read = device->backend->clock != NULL &&
-               device->backend->clock(device->self, clock) == HCQ_OK;
-    if (!read && hcqi_in_callback()) {
-        r = hcqi_refuse_alone(device, HCQ_ERROR_WOULD_BLOCK, "clock: waits, not in a callback");
-    } else if (!read) {
-        r = hcqi_clock_sample(device, clock);
-    }
-    hcqi_unpin(device);
-    return r;
-}
-
-HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
-    if (clock == NULL) {
-        hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "clock: is NULL");
-        return 0;
-    }
-    return clock->host_ns + (device_ns - clock->device_ns);
-}
-
-/* ========================================================================== */
 /* ---- a profile as text -------------------------------------- >>reporting - */
 /* What devices recorded, copied by >>profiling, is written as a trace, as a page,
    which is that trace and a script that draws it, or as a table, into a text or
@@ -13325,1240 +14554,6 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
     }
     hcqi_report_free(&report);
     return r;
-}
-
-/* ========================================================================== */
-/* ---- the service thread -------------------------------------- >>service - */
-/* Only for devices whose backend has no threads of its own: runs host commands
-   and notices completions while somebody watches. Started when first needed. */
-
-static int hcqi_job_is_due(const hcq_job *job) {
-    return job->state == HCQI_JOB_DUE && job->lane->done >= job->due;
-}
-
-/* Lanes take turns, and the oldest of a lane is first. */
-static hcq_job *hcqi_service_due(hcq_device *dev, uint32_t turn) {
-    if (dev->lost != HCQ_OK) { return NULL; } /* they fail instead */
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        hcq_job *job = lane->loose_head;
-        while (job != NULL && !hcqi_job_is_due(job)) { job = job->next; }
-        hcq_job *held = lane->held_head;
-        if (held != NULL && hcqi_job_is_due(held) && (job == NULL || held->number < job->number)) {
-            return held;
-        }
-        if (job != NULL) { return job; }
-    }
-    return NULL;
-}
-
-static uint64_t hcqi_clock_now(hcq_device *dev) {
-    hcq_clock clock = { 0, 0, 0 };
-    dev->backend->clock(dev->self, &clock);
-    return clock.device_ns;
-}
-
-static void hcqi_service_call(hcq_job *job) {
-    const hcqi_segment *seg = hcqi_job_segment(job);
-    const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
-    job->state = HCQI_JOB_CALLING;
-    hcq_device *dev = job->lane->dev;
-    uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
-    hcqi_leave();
-    if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
-    hcq_result r = p->u.host.fn(p->u.host.user);
-    if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
-    hcqi_enter();
-    job->state = HCQI_JOB_HELD;
-    if (r < 0) {
-        hcqi_error_note(job->lane->dev, HCQ_ERROR_HOST, job->version, p, NULL, r);
-        hcqi_job_fail(job, HCQ_ERROR_HOST);
-    } else {
-        int last = job->segment + 1 == hcqi_job_segments(job);
-        hcqi_job_advance_past(job);
-        if (!last) { hcqi_ready_push(job); }
-    }
-}
-
-/* A lane with work to wait for, or NULL; `busy` counts them. */
-static hcqi_lane *hcqi_service_lane(hcq_device *dev, uint32_t turn, uint32_t *busy) {
-    hcqi_lane *found = NULL;
-    *busy = 0;
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        hcqi_lane *lane = &dev->lanes[(turn + k) % dev->lane_count];
-        int due = lane->held_head != NULL && hcqi_job_hosts(lane->held_head);
-        for (hcq_job *job = lane->loose_head; !due && job != NULL; job = job->next) {
-            due = hcqi_job_hosts(job);
-        }
-        if ((due || lane->watched) && lane->done < lane->epoch) {
-            if (found == NULL) { found = lane; }
-            (*busy)++;
-        }
-    }
-    return found;
-}
-
-static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
-    uint32_t busy, seen = hcqi_atomic_load32(&dev->service_word);
-    hcqi_lane *lane = hcqi_service_lane(dev, turn, &busy);
-    if (lane == NULL) {
-        hcqi_leave();
-        hcq_sys_wait(&dev->service_word, seen, HCQ_FOREVER);
-        hcqi_enter();
-        return;
-    }
-    hcq_lane_point p = hcqi_lane_point(lane, lane->done + 1);
-    uint64_t slice = busy > 1 ? 200000 : dev->backend->kick != NULL ? 1000000000 : 1000000;
-    lane->host_users[p.counter]++;
-    hcqi_atomic_store32(&dev->service_waits, 1);
-    hcqi_leave();
-    dev->backend->wait(dev->self, &lane->base, p.counter, p.value, slice, 1);
-    hcqi_enter();
-    hcqi_atomic_store32(&dev->service_waits, 0);
-    lane->host_users[p.counter]--;
-    if (lane->stalled && lane->host_users[p.counter] == 0) { hcqi_lane_unstall(lane); }
-}
-
-static void hcqi_service_run(void *user) {
-    hcq_device *dev = HCQI_CAST(hcq_device *, user);
-    hcqi_enter();
-    hcqi_thread_serves = 1;
-    for (uint32_t turn = 0; !dev->service_stop; turn++) {
-        hcqi_reap_device(dev);
-        hcqi_drain();
-        hcq_job *job = hcqi_service_due(dev, turn);
-        if (job != NULL) {
-            hcqi_service_call(job);
-        } else {
-            hcqi_service_sleep(dev, turn);
-        }
-    }
-    hcqi_leave();
-}
-
-/* The thread looks for work once the caller has let go of the lock. */
-static void hcqi_service_kick(hcq_device *dev) {
-    if (dev->service_stop) { return; } /* it is closing */
-    dev->service_started = 1;
-    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
-}
-
-/* Without the lock; the device stays meanwhile. */
-static void hcqi_service_ring(hcq_device *dev) {
-    if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
-        dev->service.run_fn = hcqi_service_run;
-        dev->service.user = dev;
-        memcpy(dev->service.name, "hcq-service", 12);
-        if (hcq_sys_thread_start(&dev->service) != HCQ_OK) {
-            hcqi_enter();
-            dev->service_started = 0;
-            hcqi_atomic_store32(&dev->service_begun, 0);
-            hcqi_refuse(dev, HCQ_ERROR_OUT_OF_MEMORY, "the service thread cannot start");
-            hcqi_leave();
-        }
-    }
-    hcqi_atomic_add32(&dev->service_word, 1);
-    hcq_sys_wake(&dev->service_word, 1);
-    if (hcqi_atomic_load32(&dev->service_waits) && dev->backend->kick != NULL) {
-        dev->backend->kick(dev->self);
-    }
-    hcqi_atomic_add32(&dev->flushed, 1);
-}
-
-/* ========================================================================== */
-/* ---- helpers for backends ------------------------------------ >>helping - */
-
-HCQI_DEF void hcq_backend_lock(int locked) {
-    if (locked) { hcqi_enter(); } else { hcqi_leave(); }
-}
-
-HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why) {
-    *why = hcqi_device_enter(device);
-    if (*why != HCQ_OK) { return NULL; }
-    if (device->backend == backend) { return device->self; }
-    *why = hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "device: is not of %s", backend->name);
-    return NULL;
-}
-
-HCQI_DEF hcq_result hcq_backend_leave(hcq_result result) { return hcqi_leave_with(result); }
-
-HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found) {
-    hcqi_signal *s = hcqi_signal_find(point.signal);
-    hcqi_points points;
-    hcq_result why = HCQ_OK;
-    memset(found, 0, sizeof *found);
-    if (s == NULL) { return point.signal.id == 0 ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED; }
-    hcqi_reap_all();
-    points.count = 0;
-    points.overflow = 0;
-    hcqi_state state = hcqi_state_of(s, point.value, &why, &points);
-    if (state == HCQI_FAILED) { return why; }
-    if (state == HCQI_UNMET) { return HCQ_NOT_READY; }
-    if (state == HCQI_REACHED || (points.count == 0 && !points.overflow)) { return HCQ_OK; }
-    if (points.overflow || points.count != 1 || points.lane[0]->dev != device) {
-        return HCQ_ERROR_UNSUPPORTED;
-    }
-    *found = hcqi_lane_point(points.lane[0], points.epoch[0]);
-    return HCQ_OK;
-}
-
-HCQI_DEF hcq_result hcq_backend_buffer(const hcq_buffer *buffer) {
-    hcq_result why;
-    return hcqi_buffer_find(buffer, &why) != NULL ? HCQ_OK : why;
-}
-
-HCQI_DEF hcq_result hcq_backend_post(hcq_device *device, uint32_t lane, uint64_t value,
-                                     hcq_point *point) {
-    hcqi_submit s;
-    hcq_submission sub;
-    if (lane >= device->caps.imported_lanes) { return HCQ_ERROR_INVALID; }
-    memset(&sub, 0, sizeof sub);
-    sub.flags = HCQ_UNORDERED;
-    hcqi_submit_init(&s, device, &sub);
-    s.final_lane = &device->lanes[device->caps.compute_lanes + device->caps.copy_lanes + lane];
-    s.final_lane->posted = value;
-    hcq_result r = hcqi_submit_run(&s);
-    if (r == HCQ_OK) { *point = hcq_at(hcqi_signal_handle(device->exact), s.number); }
-    return r;
-}
-
-HCQI_DEF void hcq_backend_flush_soon(hcq_device *device) {
-    if (hcqi_device_open(device)) { hcqi_core.dirty |= (uint64_t)1 << device->slot; }
-}
-
-HCQI_DEF void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align) {
-    return device->hooks.alloc_fn(device->hooks.user, size, align);
-}
-
-HCQI_DEF void hcq_backend_free(hcq_device *device, void *ptr, size_t size) {
-    hcqi_delete(&device->hooks, ptr, size);
-}
-
-HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...) {
-    va_list args;
-    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
-    if (!mine) { hcqi_enter(); }
-    va_start(args, format);
-    hcqi_log_va(device, result, format, args);
-    va_end(args);
-    if (!mine) { hcqi_leave(); }
-}
-
-HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
-    hcqi_enter();
-    hcqi_reap(hcqi_lane_of(lane));
-    hcqi_leave();
-}
-
-HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
-    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
-}
-
-HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
-                                   const hcq_packet *packet, const char *native,
-                                   int64_t native_code) {
-    hcqi_enter();
-    hcqi_lane *lane = hcqi_lane_of(done->lane);
-    if (packet != NULL || native != NULL) {
-        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
-    }
-    if (hcqi_atomic_load32(&job->run_result) == 0) {
-        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
-        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
-    }
-    hcqi_lane_failed(lane, done->epoch, result);
-    hcqi_atomic_store32(&lane->any_failed, 1);
-    hcqi_atomic_store32(&lane->dev->any_failed, 1);
-    hcqi_leave();
-}
-
-HCQI_DEF void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
-                                const char *native, int64_t native_code) {
-    hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
-}
-
-HCQI_DEF hcq_device *hcq_backend_program_device(const hcq_program *program) {
-    return program != NULL && program->magic == HCQI_MAGIC_PROGRAM ? program->dev : NULL;
-}
-
-HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
-    const hcqi_code *c = &program->codes[program->dev->slot];
-    return c->dev == program->dev ? c->code : NULL;
-}
-
-HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
-    return hcqi_atomic_load64(&((const hcqi_lane *)(const void *)lane)->done);
-}
-
-HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
-    hcqi_lane *lane = hcqi_lane_of(wait->lane);
-    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
-    hcqi_enter();
-    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
-    return hcqi_leave_with(r);
-}
-
-HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
-                               int64_t native_code) {
-    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
-    if (!mine) { hcqi_enter(); }
-    if (hcqi_atomic_load32(&device->loss) == 0) {
-        device->loss_result = result;
-        device->loss_native = native;
-        device->loss_code = native_code;
-        hcqi_atomic_store32(&device->loss, 1);
-    }
-    hcq_backend_flush_soon(device);
-    if (!mine) { hcqi_leave(); }
-}
-
-/* ========================================================================== */
-/* ---- giving batches to the hardware --------------------------- >>giving - */
-
-static HCQI_THREAD_LOCAL int hcqi_giving; /* this thread is in the middle of it */
-
-/* The batches to be given next, as many as lie side by side, or NULL. */
-static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
-    for (;;) {
-        hcqi_posts *first = dev->posts_out;
-        uint64_t next = hcqi_atomic_load64(&first->next); /* before `count`, which then is final */
-        *count = hcqi_atomic_load32(&first->count) - dev->posts_given;
-        if (*count != 0) { return &first->batches[dev->posts_given]; }
-        if (next == 0) { return NULL; }
-        dev->posts_out = HCQI_CAST(hcqi_posts *, (void *)(uintptr_t)next);
-        dev->posts_given = 0;
-        uint64_t old = hcqi_atomic_swap64(&dev->posts_spare, (uint64_t)(uintptr_t)first);
-        hcqi_delete(&dev->hooks, (void *)(uintptr_t)old, sizeof *first);
-    }
-}
-
-/* Does the batch belong to what failed before, or wait for it? */
-static void hcqi_post_check(hcq_batch *batch) {
-    hcq_result r = hcq_backend_job_result(batch->job);
-    for (uint32_t i = 0; r == HCQ_OK && i < batch->wait_count; i++) {
-        r = hcq_backend_wait_result(&batch->waits[i]);
-    }
-    if (r == HCQ_OK || batch->result != HCQ_OK) { return; }
-    batch->result = r;
-    hcq_backend_job_fail(batch->job, &batch->done, r, NULL, NULL, 0);
-}
-
-/* Everything pending ends; whoever gives does it, so that no batch is in use. */
-static void hcqi_device_lose(hcq_device *dev) {
-    hcq_batch *left;
-    uint32_t count;
-    if (!hcqi_atomic_cas32(&dev->loss, 1, 2)) { return; }
-    if (dev->backend->lose != NULL) { dev->backend->lose(dev->self); }
-    hcqi_enter();
-    while (dev->posts != NULL && (left = hcqi_posts_next(dev, &count)) != NULL) {
-        dev->posts_given += count;
-    }
-    dev->lost = dev->loss_result;
-    hcqi_error_note(dev, dev->lost, NULL, NULL, dev->loss_native, dev->loss_code);
-    dev->timeline->failure = dev->lost;
-    hcqi_signal_wake(dev->timeline, UINT64_MAX, UINT64_MAX);
-    hcqi_signal_wake(dev->exact, UINT64_MAX, UINT64_MAX);
-    hcqi_reap_device(dev);
-    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_wake(&dev->lanes[k]); }
-    hcqi_leave();
-}
-
-/* All were given. */
-static void hcqi_posts_delete(hcq_device *dev) {
-    uint32_t none;
-    if (dev->posts != NULL) { (void)hcqi_posts_next(dev, &none); }
-    hcqi_delete(&dev->hooks, (void *)(uintptr_t)dev->posts_spare, sizeof *dev->posts);
-    hcqi_delete(&dev->hooks, dev->posts, sizeof *dev->posts);
-}
-
-static void hcqi_posts_give(hcq_device *dev) {
-    hcq_batch *batches;
-    uint32_t count;
-    while (hcqi_atomic_load32(&dev->loss) == 0 &&
-           (batches = hcqi_posts_next(dev, &count)) != NULL) {
-        for (uint32_t i = 0; i < count; i++) { hcqi_post_check(&batches[i]); }
-        dev->posts_given += dev->backend->give(dev->self, batches, count);
-    }
-}
-
-/* What was submitted goes to the hardware. One thread at a time gives: others wait for it,
-   and find their own work gone, unless they are in the middle of giving themselves, on
-   whatever device; then the one who does it here looks once more. */
-static void hcqi_device_ring(hcq_device *dev) {
-    if (dev->backend->give == NULL) {
-        if (dev->backend->flush != NULL) { dev->backend->flush(dev->self); }
-        hcqi_device_lose(dev);
-        return;
-    }
-    for (uint32_t turn = 0; !hcqi_atomic_cas32(&dev->giver, 0, 1); turn++) {
-        if (hcqi_giving != 0) {
-            if (hcqi_atomic_cas32(&dev->giver, 1, 2)) { return; }
-            if (hcqi_atomic_load32(&dev->giver) == 2) { return; }
-        } else if (turn < 64) {
-            hcqi_atomic_pause();
-        } else {
-            (void)hcq_sys_wait(&dev->giver, 1, 50000);
-        }
-    }
-    hcqi_giving++;
-    do {
-        hcqi_atomic_store32(&dev->giver, 1);
-        hcqi_posts_give(dev);
-        hcqi_device_lose(dev);
-    } while (!hcqi_atomic_cas32(&dev->giver, 1, 0));
-    hcqi_giving--;
-}
-
-/* ========================================================================== */
-/* ---- asking the device --------------------------------------- >>dumping - */
-
-/* Takes the lock for a call that fills `out`; anything but HCQ_OK: not taken. */
-static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const char *what) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK || out != NULL) { return r; }
-    return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL", what);
-}
-
-HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
-    hcq_result r = hcqi_device_ask(device, info, "info");
-    if (r != HCQ_OK) { return r; }
-    *info = device->info;
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
-    hcq_result r = hcqi_device_ask(device, info, "info");
-    if (r != HCQ_OK) { return r; }
-    hcqi_reap_device(device);
-    *info = device->error;
-    memset(&device->error, 0, sizeof device->error);
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
-    hcq_result r = hcqi_device_ask(device, value, "value");
-    if (r != HCQ_OK) { return r; }
-    uint64_t answer = *value;
-    hcqi_reap_device(device);
-    switch ((int)key) {
-    case HCQ_QUERY_COMPUTE_LANES: answer = device->caps.compute_lanes; break;
-    case HCQ_QUERY_COPY_LANES: answer = device->caps.copy_lanes; break;
-    case HCQ_QUERY_MEMORY_BYTES: answer = device->info.memory_bytes; break;
-    case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
-    case HCQ_QUERY_CACHED_BYTES:
-        hcqi_freed_trim(device, device->desc.cache_bytes, 1);
-        answer = device->freed_bytes;
-        break;
-    case HCQ_QUERY_SUBMISSIONS: answer = device->next_number - 1; break;
-    case HCQ_QUERY_HELD: answer = device->held; break;
-    case HCQ_QUERY_PENDING: answer = device->pending; break;
-    case HCQ_QUERY_COUNTER_SWAPS: answer = device->swaps; break;
-    case HCQ_QUERY_PACKETS_COPIED: answer = device->packets_copied; break;
-    case HCQ_QUERY_PACKETS_PATCHED: answer = device->packets_patched; break;
-    default:
-        r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED
-                                        : device->backend->query(device->self, key, &answer);
-    }
-    if (r == HCQ_OK) { *value = answer; }
-    if (r != HCQ_OK) { hcqi_refuse(device, r, "key: %d is not known", (int)key); }
-    return hcqi_leave_with(r);
-}
-
-static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
-    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
-    hcqi_path path;
-    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
-               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
-               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
-    for (int i = 0; i < 3; i++) {
-        hcq_job *job = lists[i];
-        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
-            hcqi_print_job(t, "    ", job);
-            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
-                hcqi_print_cycle(t, "    ", &path);
-            }
-        }
-    }
-}
-
-HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
-    hcqi_text t;
-    hcqi_text_begin(&t, text, size);
-    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
-    hcqi_reap_device(device);
-    hcqi_core.looks = HCQI_LOOKS;
-    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
-               device->info.name, (unsigned long long)device->next_number - 1,
-               (unsigned long long)device->done_prefix, device->pending, device->held,
-               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
-    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
-    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
-               (unsigned long long)device->allocated_bytes, device->table_count,
-               (unsigned long long)device->freed_bytes);
-    hcqi_leave();
-    return t.length;
-}
-
-/* ========================================================================== */
-/* ---- registry -------------------------------------------- >>registering - */
-
-/* The backends that may be compiled in, and who gives them; NULL: they are not. */
-static const struct {
-    const char *name;
-    const hcq_backend *(*backend)(void);
-} hcqi_companions[] = {
-    { "CPU", hcqi_cpu_backend }, { "VULKAN", hcqi_vk_backend }, { "CUDA", hcqi_cuda_backend }
-};
-
-/* A line for a logger that has no device yet; returns `result`. */
-static HCQI_PRINTF(3, 4) hcq_result hcqi_open_log(const hcq_device_desc *desc, hcq_result result,
-                                                  const char *format, ...) {
-    va_list args;
-    hcqi_enter();
-    va_start(args, format);
-    hcqi_log_to(hcqi_logger(desc == NULL ? NULL : desc->log_fn),
-                desc == NULL ? NULL : desc->log_user, NULL, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
-
-/* Ends a call on no device where `parameter` is NULL; the line goes to `desc`'s logger. */
-#define HCQI_NEED(desc, parameter)                                                 \
-    do {                                                                           \
-        if ((parameter) == NULL) {                                                 \
-            return hcqi_open_log(desc, HCQ_ERROR_INVALID, #parameter ": is NULL"); \
-        }                                                                          \
-    } while (0)
-
-static hcq_memory_hooks hcqi_hooks(const hcq_memory_hooks *given) {
-    hcq_memory_hooks hooks = { hcqi_malloc, hcqi_mfree, NULL };
-    return given != NULL && given->alloc_fn != NULL && given->free_fn != NULL ? *given : hooks;
-}
-
-static void hcqi_registry_add(hcq_registry *registry, const hcq_backend *backend) {
-    hcqi_factory *factory = &registry->factories[registry->count++];
-    hcq_driver_info *info = &factory->info;
-    const char *full = backend->full_name;
-    memset(factory, 0, sizeof *factory);
-    factory->backend = backend;
-    info->id = ++hcqi_core.serial;
-    hcqi_copy_label(info->name, backend->name);
-    snprintf(info->full_name, sizeof info->full_name, "%s", full == NULL ? "" : full);
-}
-
-/* With the lock held; NULL is the default one, which the first call of all fills. */
-static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
-    hcq_registry *all = &hcqi_core.registry;
-    if (all->hooks.alloc_fn == NULL) {
-        all->hooks = hcqi_hooks(NULL);
-        for (int i = 0; i < 3; i++) {
-            if (hcqi_companions[i].backend == NULL) { continue; }
-            hcqi_registry_add(all, hcqi_companions[i].backend());
-        }
-        hcqi_sys_fork_watch();
-    }
-    return registry != NULL ? registry : all;
-}
-
-/* With the lock held: the newest that fits, by backend, by name where that is NULL, or
-   else by id; NULL = none. */
-static hcqi_factory *hcqi_registry_get(hcq_registry *registry, const hcq_backend *backend,
-                                       const char *name, uint64_t id) {
-    for (uint32_t i = registry->count; i-- > 0;) {
-        hcqi_factory *f = &registry->factories[i];
-        int fits = backend != NULL ? f->backend == backend
-                   : name != NULL ? strcmp(f->info.name, name) == 0 : f->info.id == id;
-        if (fits) { return f; }
-    }
-    return NULL;
-}
-
-HCQI_DEF hcq_result hcq_registry_create(const hcq_memory_hooks *memory, hcq_registry **registry) {
-    HCQI_NEED(NULL, registry);
-    *registry = NULL;
-    if (memory != NULL && (memory->alloc_fn == NULL) != (memory->free_fn == NULL)) {
-        return hcqi_open_log(NULL, HCQ_ERROR_INVALID, "memory: needs both functions");
-    }
-    hcq_memory_hooks hooks = hcqi_hooks(memory);
-    *registry = HCQI_CAST(hcq_registry *, hcqi_new(&hooks, sizeof **registry));
-    if (*registry == NULL) {
-        return hcqi_open_log(NULL, HCQ_ERROR_OUT_OF_MEMORY, "registry: out of memory");
-    }
-    (*registry)->hooks = hooks;
-    return HCQ_OK;
-}
-
-HCQI_DEF void hcq_registry_destroy(hcq_registry *registry) {
-    if (registry == NULL) { return; }
-    hcq_memory_hooks hooks = registry->hooks;
-    hcqi_delete(&hooks, registry, sizeof *registry);
-}
-
-static int hcqi_backend_valid(const hcq_backend *b) {
-    return b != NULL && b->version == HCQ_BACKEND_VERSION && b->name != NULL &&
-           b->name[0] != 0 && strlen(b->name) < 32 && strchr(b->name, ':') == NULL &&
-           (b->driver_create == NULL) == (b->driver_destroy == NULL) && b->devices != NULL &&
-           b->open != NULL && b->close != NULL && b->lane_open != NULL &&
-           b->lane_close != NULL && b->alloc != NULL && b->dealloc != NULL &&
-           b->program_create != NULL && b->program_destroy != NULL && b->submit != NULL &&
-           b->completed != NULL && b->wait != NULL && b->counter_reset != NULL &&
-           (b->encode == NULL) == (b->encode_free == NULL) &&
-           (b->encode == NULL) == (b->patch == NULL);
-}
-
-HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_backend *backend) {
-    if (!hcqi_backend_valid(backend)) {
-        return hcqi_open_log(NULL, HCQ_ERROR_INVALID,
-                             "backend: its version is not %d, or a part is missing",
-                             HCQ_BACKEND_VERSION);
-    }
-    hcqi_enter();
-    registry = hcqi_registry_of(registry);
-    int known = hcqi_registry_get(registry, backend, NULL, 0) != NULL;
-    if (known || registry->count == HCQI_MAX_BACKENDS) {
-        return hcqi_leave_refusing(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
-                                   "backend: '%s', one of %u", backend->name, registry->count);
-    }
-    hcqi_registry_add(registry, backend);
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
-    hcqi_enter();
-    registry = hcqi_registry_of(registry);
-    hcqi_factory *gone = hcqi_registry_get(registry, backend, NULL, 0);
-    if (gone == NULL) {
-        return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "backend: is not registered");
-    }
-    for (registry->count--; gone < &registry->factories[registry->count]; gone++) {
-        *gone = gone[1];
-    }
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
-                                         uint32_t capacity, uint32_t *count) {
-    HCQI_NEED(NULL, count);
-    if (capacity != 0) { HCQI_NEED(NULL, infos); }
-    hcqi_enter();
-    registry = hcqi_registry_of(registry);
-    *count = registry->count;
-    for (uint32_t i = 0; i < registry->count && i < capacity; i++) {
-        infos[i] = registry->factories[registry->count - 1 - i].info;
-    }
-    return hcqi_leave_with(HCQ_OK);
-}
-
-HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name) {
-    hcqi_enter();
-    hcqi_factory *found = hcqi_registry_get(hcqi_registry_of(registry), NULL, name, 0);
-    const hcq_backend *backend = found == NULL ? NULL : found->backend;
-    hcqi_leave();
-    return backend;
-}
-
-/* ========================================================================== */
-/* ---- drivers ----------------------------------------------- >>selecting - */
-
-/* No driver or device is made: `given` stands in the log, or where it is NULL `id`. */
-static hcq_result hcqi_open_refuse(const hcq_device_desc *desc, hcq_result result,
-                                   const char *what, const char *given, uint64_t id,
-                                   const char *why) {
-    char number[24];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)id);
-    return hcqi_open_log(desc, result, "%s: '%.60s': %s", what, given != NULL ? given : number,
-                         why != NULL ? why : hcq_result_text(result));
-}
-
-static char hcqi_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
-
-static int hcqi_same_letters(const char *a, const char *b) {
-    for (; *a != 0 || *b != 0; a++, b++) {
-        if (hcqi_upper(*a) != hcqi_upper(*b)) { return 0; }
-    }
-    return 1;
-}
-
-/* Nobody has the name: who there is, and what was meant, perhaps. With the lock held. */
-static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const char *name) {
-    hcqi_print(t, "no backend has it");
-    for (int i = 0; i < 3 && registry == &hcqi_core.registry; i++) {
-        const char *absent = hcqi_companions[i].backend == NULL ? hcqi_companions[i].name : "";
-        if (!hcqi_same_letters(name, absent)) { continue; }
-        hcqi_print(t, "; %s is not compiled in: #define HCQ_%s before the implementation",
-                   absent, absent);
-    }
-    for (uint32_t i = 0; i < registry->count; i++) {
-        const char *known = registry->factories[i].info.name;
-        if (hcqi_same_letters(name, known)) { hcqi_print(t, "; in these letters: %s", known); }
-    }
-    hcqi_print(t, registry->count == 0 ? "; there is none" : "; there are");
-    for (uint32_t i = 0; i < registry->count; i++) {
-        hcqi_print(t, " %s", registry->factories[i].info.name);
-    }
-}
-
-/* Makes the driver that has a name, or where that is NULL an id; `given`: the name as the
-   user wrote it. Its memory is that of `desc`, else the registry's. What takes long is
-   done without the lock. */
-static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc *desc,
-                                   const char *given, const char *name, uint64_t id,
-                                   hcq_driver **out) {
-    char why[200];
-    hcqi_text t;
-    hcq_driver made, *driver = NULL;
-    memset(&made, 0, sizeof made);
-    hcqi_text_begin(&t, why, sizeof why);
-    hcqi_enter();
-    registry = hcqi_registry_of(registry);
-    const hcqi_factory *factory = hcqi_registry_get(registry, NULL, name, id);
-    if (factory != NULL) { made.factory = *factory; }
-    if (factory == NULL && name != NULL) { hcqi_name_unknown(&t, registry, name); }
-    made.hooks = hcqi_hooks(desc != NULL ? &desc->memory : &registry->hooks);
-    made.forks = hcqi_core.forks;
-    made.refs = 1;
-    hcqi_leave();
-    const hcq_backend *backend = made.factory.backend;
-    hcq_result r = backend == NULL ? HCQ_ERROR_NO_DEVICE : HCQ_ERROR_OUT_OF_MEMORY;
-    if (backend != NULL) {
-        driver = HCQI_CAST(hcq_driver *, hcqi_new(&made.hooks, sizeof made));
-    }
-    if (driver != NULL) {
-        *driver = made;
-        r = backend->driver_create == NULL
-                ? HCQ_OK : backend->driver_create(&driver->hooks, &driver->self);
-    }
-    if (r == HCQ_OK) {
-        *out = driver;
-        return HCQ_OK;
-    }
-    hcqi_delete(&made.hooks, driver, sizeof made);
-    return hcqi_open_refuse(desc, r, name != NULL ? "name" : "id", given, id,
-                            t.length != 0 ? why : NULL);
-}
-
-HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
-                                      hcq_driver **driver) {
-    HCQI_NEED(NULL, driver);
-    *driver = NULL;
-    HCQI_NEED(NULL, name);
-    return hcqi_driver_make(registry, NULL, name, name, 0, driver);
-}
-
-HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
-                                         hcq_driver **driver) {
-    HCQI_NEED(NULL, driver);
-    *driver = NULL;
-    return hcqi_driver_make(registry, NULL, NULL, NULL, id, driver);
-}
-
-HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
-    if (driver != NULL) { hcqi_atomic_add32(&driver->refs, 1); }
-}
-
-HCQI_DEF void hcq_driver_release(hcq_driver *driver) {
-    if (driver == NULL || driver->forks != hcqi_core.forks) { return; }
-    if (hcqi_atomic_add32(&driver->refs, UINT32_MAX) != 1) { return; }
-    hcq_memory_hooks hooks = driver->hooks;
-    if (driver->factory.backend->driver_destroy != NULL) {
-        driver->factory.backend->driver_destroy(&driver->hooks, driver->self);
-    }
-    hcqi_delete(&hooks, driver, sizeof *driver);
-}
-
-HCQI_DEF hcq_result hcq_driver_info_get(const hcq_driver *driver, hcq_driver_info *info) {
-    HCQI_NEED(NULL, driver);
-    HCQI_NEED(NULL, info);
-    *info = driver->factory.info;
-    return HCQ_OK;
-}
-
-/* What the core knows of a device whose lanes and features its backend said. */
-static void hcqi_info_complete(hcq_device_info *info, const hcq_backend *backend,
-                               uint32_t ordinal) {
-    info->backend = backend->name;
-    info->ordinal = ordinal;
-    info->features |= HCQ_FEATURE_COVERAGE;
-    if (backend->clock != NULL) { info->features |= HCQ_FEATURE_PROFILING; }
-    if (info->copy_lanes != 0) { info->features |= HCQ_FEATURE_COPY_LANE; }
-}
-
-HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos,
-                                       uint32_t capacity, uint32_t *count) {
-    HCQI_NEED(NULL, driver);
-    HCQI_NEED(NULL, count);
-    if (capacity != 0) { HCQI_NEED(NULL, infos); }
-    if (driver->forks != hcqi_core.forks) {
-        return hcqi_open_log(NULL, HCQ_ERROR_CLOSED, "driver: is of the parent process");
-    }
-    const hcq_backend *backend = driver->factory.backend;
-    if (capacity != 0) { memset(infos, 0, capacity * sizeof *infos); }
-    *count = backend->devices(driver->self, capacity == 0 ? NULL : infos, capacity);
-    for (uint32_t i = 0; i < *count && i < capacity; i++) {
-        hcqi_info_complete(&infos[i], backend, i);
-    }
-    return HCQ_OK;
-}
-
-/* The first listed device that `which` names, or `id` where that is NULL. Digits are
-   an ordinal, which may be beyond the list: opening it will tell. */
-static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint64_t id,
-                                     hcq_device_info *found) {
-    uint32_t room = 0, count = 0;
-    int digits = which != NULL && which[strspn(which, "0123456789")] == 0;
-    unsigned long ordinal = digits ? strtoul(which, NULL, 10) : 0;
-    hcq_result r = digits && ordinal < UINT32_MAX ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
-    hcq_driver_devices(driver, NULL, 0, &room);
-    if (room == 0) { return HCQ_ERROR_NO_DEVICE; }
-    size_t bytes = room * sizeof *found;
-    hcq_device_info *infos = HCQI_CAST(hcq_device_info *, hcqi_new(&driver->hooks, bytes));
-    if (infos == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_driver_devices(driver, infos, room, &count);
-    found->ordinal = (uint32_t)ordinal;
-    for (uint32_t i = room < count ? room : count; i > 0; i--) {
-        const hcq_device_info *info = &infos[i - 1];
-        int fits = digits ? info->ordinal == ordinal
-                   : which == NULL ? info->id == id
-                   : strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0;
-        if (!fits) { continue; }
-        *found = *info;
-        r = HCQ_OK;
-    }
-    hcqi_delete(&driver->hooks, infos, bytes);
-    return r;
-}
-
-/* ========================================================================== */
-/* ---- open and close ------------------------------------------ >>opening - */
-
-static void hcqi_desc_defaults(hcq_device_desc *d) {
-    d->log_fn = hcqi_logger(d->log_fn);
-    if (d->timeout_ns == 0) { d->timeout_ns = (uint64_t)30 * 1000000000; }
-    if (d->explain_ns == 0) { d->explain_ns = (uint64_t)5 * 1000000000; }
-    if (d->spin_ns == 0) { d->spin_ns = 50000; }
-    if (d->slots == 0) { d->slots = 2; }
-    if (d->inflight == 0) { d->inflight = 4096; }
-    if (d->parked == 0) { d->parked = 4096; }
-    if (d->failure_ranges == 0) { d->failure_ranges = 65536; }
-    if (d->parked_limit == 0) { d->parked_limit = 4194304; }
-    if (d->cache_bytes == 0) { d->cache_bytes = (uint64_t)256 << 20; }
-    if (d->cache_bytes == HCQ_KEEP) { d->cache_bytes = 0; }
-    if (d->staging_bytes == 0) { d->staging_bytes = (uint64_t)2 << 20; }
-    if (d->staging_count == 0) { d->staging_count = 32; }
-}
-
-/* With the lock held. */
-static void hcqi_device_unref(hcq_device *dev) {
-    if (--dev->refs != 0) { return; }
-    hcq_memory_hooks hooks = dev->hooks;
-    hcqi_failures_free(dev, &dev->failures); /* asked for as long as anybody waits */
-    hcqi_delete(&hooks, dev, sizeof *dev);
-}
-
-static hcq_result hcqi_lanes_open(hcq_device *dev) {
-    const hcq_backend_caps *caps = &dev->caps;
-    uint32_t own = caps->compute_lanes + caps->copy_lanes, total = own + caps->imported_lanes;
-    uint64_t limit = caps->counter_limit == 0 ? HCQI_MAX_VALUE : caps->counter_limit;
-    uint64_t wanted = dev->desc.counter_limit;
-    if (caps->compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
-    if (wanted != 0 && wanted < limit) { limit = wanted; }
-    for (uint32_t i = 0; i < total; i++) {
-        hcqi_lane *lane = &dev->lanes[i];
-        uint32_t first = i < caps->compute_lanes ? 0 : i < own ? caps->compute_lanes : own;
-        lane->dev = dev;
-        lane->limit = i < own ? limit : HCQI_MAX_VALUE;
-        lane->base.device = dev;
-        lane->base.self = dev->self;
-        lane->base.kind = i < own && first != 0 ? HCQ_COPY : HCQ_COMPUTE;
-        lane->base.index = i - first;
-        lane->base.imported = i >= own;
-        HCQI_PASS(dev->backend->lane_open(dev->self, &lane->base));
-        dev->lane_count = i + 1;
-        if (!hcqi_failures_grow(dev, &lane->failures)) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    }
-    return HCQ_OK;
-}
-
-static hcq_result hcqi_device_memory(hcq_device *dev) {
-    uint32_t parked = dev->desc.parked;
-    void *stages = hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->stages);
-    dev->stages = HCQI_CAST(hcqi_stage *, stages);
-    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
-        (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
-        dev->values[k].keep = 1;
-    }
-    (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
-    dev->notice_pool.keep = 1;
-    int all = stages != NULL && hcqi_window_grow(dev, parked > 1 ? parked : 2) &&
-              hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), parked) &&
-              hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
-              hcqi_pool_init(&dev->producers, dev, sizeof(hcqi_producer), parked) &&
-              hcqi_failures_grow(dev, &dev->failures); /* for the one of missing memory, say */
-    if (!all) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    if (dev->backend->give == NULL) { return HCQ_OK; }
-    void *posts = hcqi_new(&dev->hooks, sizeof *dev->posts);
-    dev->posts = dev->posts_out = HCQI_CAST(hcqi_posts *, posts);
-    void *spare = posts != NULL ? hcqi_new(&dev->hooks, sizeof *dev->posts) : NULL;
-    dev->posts_spare = (uint64_t)(uintptr_t)spare;
-    return spare == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
-}
-
-/* What hcq_device_info_get answers: what the driver listed, and what opening found. */
-static void hcqi_device_describe(hcq_device *dev) {
-    hcq_device_info *info = &dev->info;
-    snprintf(info->name, sizeof info->name, "%.95s", dev->caps.name);
-    info->compute_lanes = dev->caps.compute_lanes;
-    info->copy_lanes = dev->caps.copy_lanes;
-    info->memory_bytes = dev->caps.memory_bytes;
-    info->features = dev->caps.features;
-    hcqi_info_complete(info, dev->backend, info->ordinal);
-    if (dev->caps.host_times) { info->features &= ~(uint32_t)HCQ_FEATURE_PROFILING; }
-}
-
-/* Takes a slot, so that handles can name the device: from here on others see it. */
-static hcq_result hcqi_device_enlist(hcq_device *dev) {
-    uint32_t slot = 0;
-    while (slot < HCQI_MAX_DEVICES && hcqi_core.devices[slot] != NULL) { slot++; }
-    if (slot == HCQI_MAX_DEVICES) { return HCQ_ERROR_LIMIT; }
-    dev->slot = slot;
-    dev->serial = ++hcqi_core.serial;
-    dev->signals.first = dev->notices.first = hcqi_core.serials[slot];
-    dev->next_number = 1;
-    HCQI_PASS(hcqi_signal_new(dev, HCQI_TIMELINE, 0, &dev->timeline));
-    hcq_result r = hcqi_signal_new(dev, HCQI_EXACT, 0, &dev->exact);
-    if (r != HCQ_OK) {
-        hcqi_signal_close(dev->timeline);
-        return r;
-    }
-    hcqi_core.devices[slot] = dev;
-    if (slot >= hcqi_core.device_top) { hcqi_core.device_top = slot + 1; }
-    for (uint32_t k = 0; k < dev->lane_count; k++) { hcqi_lane_watch(&dev->lanes[k]); }
-    return HCQ_OK;
-}
-
-/* Takes back the steps of opening but for the slot, without the lock: nobody uses the
-   device any more, though an engine may still be in a notify. */
-static void hcqi_device_undo(hcq_device *dev) {
-    const hcq_memory_hooks *hooks = &dev->hooks;
-    int opened = dev->self != NULL || dev->lane_count != 0;
-    while (dev->lane_count > 0) {
-        hcqi_lane *lane = &dev->lanes[--dev->lane_count];
-        dev->backend->lane_close(dev->self, &lane->base);
-        hcqi_failures_free(dev, &lane->failures);
-    }
-    if (opened) { dev->backend->close(dev->self); }
-    hcq_driver_release(dev->driver);
-    hcqi_pool_destroy(&dev->jobs);
-    hcqi_pool_destroy(&dev->waiters);
-    hcqi_pool_destroy(&dev->producers);
-    hcqi_pool_destroy(&dev->notice_pool);
-    for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) { hcqi_pool_destroy(&dev->values[k]); }
-    hcqi_delete(hooks, dev->window, (size_t)(dev->window_mask + 1) * sizeof *dev->window);
-    hcqi_delete(hooks, dev->stages, dev->desc.staging_count * sizeof *dev->stages);
-    hcqi_delete(hooks, dev->table, dev->table_capacity * sizeof *dev->table);
-    hcqi_slots_destroy(dev, &dev->signals);
-    hcqi_slots_destroy(dev, &dev->notices);
-    if (dev->profile != NULL) { hcqi_delete(hooks, dev->profile, dev->profile->size); }
-    hcqi_posts_delete(dev);
-}
-
-static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *info,
-                                   const hcq_device_desc *desc, hcq_device **out) {
-    hcq_memory_hooks hooks = hcqi_hooks(desc == NULL ? NULL : &desc->memory);
-    hcq_device *dev = HCQI_CAST(hcq_device *, hcqi_new(&hooks, sizeof *dev));
-    if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    if (desc != NULL) { dev->desc = *desc; }
-    hcqi_desc_defaults(&dev->desc);
-    dev->hooks = hooks;
-    dev->info = *info;
-    dev->driver = driver;
-    dev->backend = driver->factory.backend;
-    dev->forks = hcqi_core.forks;
-    dev->handles = 1;
-    dev->refs = 1;                     /* for all handles */
-    hcq_driver_retain(driver);
-    snprintf(dev->label, sizeof dev->label, info->ordinal == 0 ? "%.20s" : "%.20s:%u",
-             dev->backend->name, info->ordinal);
-    if (dev->desc.label != NULL) { hcqi_copy_label(dev->label, dev->desc.label); }
-    hcq_result r = dev->backend->open(driver->self, dev, info->ordinal, &dev->desc, &dev->caps,
-                                      &dev->self);
-    if (r == HCQ_OK) { r = hcqi_lanes_open(dev); }
-    if (r == HCQ_OK) { r = hcqi_device_memory(dev); }
-    if (r == HCQ_OK) { hcqi_device_describe(dev); }
-    hcqi_enter();
-    if (r == HCQ_OK) { r = hcqi_device_enlist(dev); }
-    hcqi_leave();
-    *out = r == HCQ_OK ? dev : NULL;
-    if (r == HCQ_OK) { return r; }
-    hcqi_device_undo(dev);
-    hcqi_enter();
-    hcqi_device_unref(dev);
-    return hcqi_leave_with(r);
-}
-
-/* Opens the device that `which` names, or `id` where that is NULL. `what` and `given`:
-   the caller's parameter, for the log. */
-static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const char *given,
-                                   const char *which, uint64_t id, const hcq_device_desc *desc,
-                                   hcq_device **device) {
-    uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
-    hcq_device_info info;
-    const char *why = NULL;
-    if (device != NULL) { *device = NULL; }
-    HCQI_NEED(desc, driver);
-    HCQI_NEED(desc, device);
-    if (driver->forks != hcqi_core.forks) {
-        return hcqi_open_log(desc, HCQ_ERROR_CLOSED, "driver: is of the parent process");
-    }
-    if (desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "memory: needs both functions");
-    }
-    if (desc != NULL && (desc->flags & ~known) != 0) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID, "flags: unknown bits");
-    }
-    memset(&info, 0, sizeof info);
-    const hcq_backend *backend = driver->factory.backend;
-    hcq_result r = hcqi_driver_select(driver, which, id, &info);
-    if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
-    if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, device); }
-    return r == HCQ_OK ? r : hcqi_open_refuse(desc, r, what, given, id, why);
-}
-
-HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
-                                    const hcq_device_desc *desc, hcq_device **device) {
-    if (which == NULL) { which = ""; }
-    return hcqi_driver_open(driver, "which", which, which, 0, desc, device);
-}
-
-HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
-                                       const hcq_device_desc *desc, hcq_device **device) {
-    return hcqi_driver_open(driver, "id", NULL, NULL, id, desc, device);
-}
-
-HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
-    char backend[33];                  /* longer than any: no cut one is taken for another */
-    hcq_driver *driver;
-    HCQI_NEED(desc, device);
-    *device = NULL;
-    HCQI_NEED(desc, name);
-    size_t n = strcspn(name, ":");
-    if (n == 0 || (name[n] != 0 && name[n + 1] == 0)) {
-        return hcqi_open_log(desc, HCQ_ERROR_INVALID,
-                             "name: '%.40s': is not BACKEND or BACKEND:which", name);
-    }
-    snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
-    hcq_registry *registry = desc == NULL ? NULL : desc->registry;
-    HCQI_PASS(hcqi_driver_make(registry, desc, name, backend, 0, &driver));
-    const char *which = name + n + (name[n] != 0);
-    hcq_result r = hcqi_driver_open(driver, "name", name, which, 0, desc, device);
-    hcq_driver_release(driver);
-    return r;
-}
-
-/* Gives back a reference to a closed device; 0 = it is none. */
-static int hcqi_closed_release(hcq_device *dev) {
-    hcq_device **link = &hcqi_core.closed;
-    while (*link != NULL && *link != dev) { link = &(*link)->closed_next; }
-    if (*link == NULL) { return 0; }
-    if (--dev->handles == 0) {
-        *link = dev->closed_next;
-        hcqi_device_unref(dev);
-    }
-    return 1;
-}
-
-/* One reference less; the last one closes. */
-HCQI_DEF hcq_result hcq_device_release(hcq_device *device) {
-    if (device == NULL) { return HCQ_OK; }
-    hcqi_enter();
-    int open = hcqi_device_open(device);
-    if (open && device->handles == 1) {
-        hcqi_leave();
-        return hcq_close(device);
-    }
-    if (open) { device->handles--; }
-    if (open || hcqi_closed_release(device)) { return hcqi_leave_with(HCQ_OK); }
-    return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
-}
-
-HCQI_DEF hcq_result hcq_device_retain(hcq_device *device) {
-    HCQI_PASS(hcqi_device_enter(device));
-    device->handles++;
-    return hcqi_leave_with(HCQ_OK);
-}
-
-/* Then what is held may only be behind work that gets on. */
-static int hcqi_device_moves(const hcq_device *dev) {
-    for (uint32_t k = 0; k < dev->lane_count; k++) {
-        const hcqi_lane *lane = &dev->lanes[k];
-        if (lane->run_head != NULL || lane->stalled) { return 1; }
-        if (lane->held_head != NULL && hcqi_job_moves(lane->held_head)) { return 1; }
-        for (const hcq_job *job = lane->loose_head; job != NULL; job = job->next) {
-            if (hcqi_job_moves(job)) { return 1; }
-        }
-    }
-    return 0;
-}
-
-/* Ends those of a list of held jobs that need the device: its own, and others whose
-   recordings belong to it or name its memory. */
-static void hcqi_cancel_list(hcq_job *job, const hcq_device *dev) {
-    for (hcq_job *next; job != NULL; job = next) {
-        const hcqi_version *v = job->version;
-        uint64_t named = (v == NULL ? 0 : v->foreign) | (job->values == NULL ? 0 : *job->values);
-        int needs = job->lane->dev == dev;
-        needs |= job->launch != NULL && job->launch->queue->dev == dev;
-        needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
-        int behind = !job->unordered && job->lane->held_head != job;
-        next = job->next;
-        if (needs && behind) {
-            hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* at once: those before it may stay */
-        } else if (needs) {
-            if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)HCQ_ERROR_CANCELLED; }
-            hcqi_ready_push(job);
-        }
-    }
-}
-
-/* Nothing of the device is in use any more: not by its own work, by threads in a wait,
-   or by work elsewhere that looks at its counters or uses its memory. */
-static int hcqi_device_quiet(const hcq_device *dev) {
-    uint64_t uses = dev->pending + (uint64_t)hcqi_atomic_load32(&dev->pins);
-    uses += hcqi_atomic_load32(&dev->flushed) != dev->flushes;
-    for (const hcq_queue *q = dev->queues; q != NULL; q = q->next) { uses += q->pending; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *other = hcqi_core.devices[i];
-        for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-            uses += other->lanes[k].done < other->lanes[k].foreign[dev->slot];
-        }
-    }
-    return uses == 0;
-}
-
-/* Waits until nothing uses the device. What cannot get on is cancelled; last ends the
-   service thread, during which others may have begun a call: those end, too. */
-static hcq_result hcqi_close_wait(hcq_device *dev) {
-    uint64_t deadline = hcqi_deadline(dev->desc.timeout_ns), left = UINT64_MAX;
-    hcqi_watch(1);
-    while (left != 0) {
-        hcqi_reap_all();
-        hcqi_drain();
-        int stays = dev->lost != HCQ_OK || !hcqi_device_moves(dev);
-        for (uint32_t i = 0; stays && i < hcqi_core.device_top; i++) {
-            hcq_device *other = hcqi_core.devices[i];
-            for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-                hcqi_cancel_list(other->lanes[k].held_head, dev);
-                hcqi_cancel_list(other->lanes[k].loose_head, dev);
-            }
-        }
-        hcqi_drain();
-        if (!hcqi_device_quiet(dev)) {
-            left = hcqi_left(deadline);
-            if (left != 0) { hcqi_event_wait(left < 1000000 ? left : 1000000); }
-        } else if (dev->service_started) {
-            hcqi_service_kick(dev);
-            dev->service_stop = 1;
-            hcqi_leave();
-            hcq_sys_thread_join(&dev->service);
-            hcqi_enter();
-            dev->service_started = 0;
-            hcqi_atomic_store32(&dev->service_begun, 0);
-        } else {
-            break;
-        }
-    }
-    hcqi_watch(-1);
-    if (left == 0) { dev->service_stop = 0; }
-    return left == 0 ? HCQ_TIMEOUT : HCQ_OK;
-}
-
-/* Takes from a device, which may be the same, what it has of one that closes. */
-static void hcqi_device_forget(hcq_device *other, hcq_device *dev) {
-    hcqi_signal *eager = other->eager_signal;
-    for (hcq_queue *q = other->queues; q != NULL; q = q->next) {
-        for (int aside = 0; aside < 2; aside++) {
-            for (hcqi_version *next, *v = aside ? q->aside : q->versions; v != NULL; v = next) {
-                next = v->next;
-                v->foreign &= ~((uint64_t)1 << dev->slot);
-                if (v->dev == dev) { hcqi_version_delete(v); }
-            }
-        }
-    }
-    for (hcq_program *p = other->programs; p != NULL; p = p->next) {
-        hcqi_program_unload(p, other == dev ? NULL : dev);
-    }
-    if (eager != NULL && (other == dev || eager->dev == dev)) {
-        hcqi_signal_unref(eager);
-        other->eager_signal = NULL;
-    }
-}
-
-/* Ends all that was made from the device. */
-static void hcqi_close_objects(hcq_device *dev) {
-    while (dev->queues != NULL) { hcqi_queue_free(dev->queues); }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        if (hcqi_core.devices[i] != NULL) { hcqi_device_forget(hcqi_core.devices[i], dev); }
-    }
-    while (dev->programs != NULL) {
-        hcq_program *p = dev->programs;
-        int ours = !p->destroyed;      /* recordings may still name it */
-        hcqi_program_unlist(p);
-        p->destroyed = 1;
-        if (ours) { hcqi_program_unref(p); }
-    }
-    while (dev->table_count != 0) { hcqi_allocation_retire(dev->table[dev->table_count - 1]); }
-    for (uint32_t i = 0; i < dev->signals.used; i++) {
-        void *item = hcqi_slots_at(&dev->signals, i);
-        if (item != NULL) { hcqi_signal_close(HCQI_CAST(hcqi_signal *, item)); }
-    }
-    hcqi_drain();
-    for (uint32_t i = 0; i < dev->notices.used; i++) { /* of what is still raised elsewhere */
-        hcqi_notice *n = HCQI_CAST(hcqi_notice *, hcqi_slots_at(&dev->notices, i));
-        if (n == NULL || n->listed) { continue; }
-        hcqi_waiter_unlink(&n->wait);
-        n->listed = 1;
-        n->result = HCQ_ERROR_CANCELLED;
-        hcqi_notice_append(&hcqi_core.due_head, &hcqi_core.due_tail, n);
-    }
-}
-
-/* Takes no more work; waits; frees; and only then, without the lock, closes what is
-   native. Who holds a reference finds the device in the list of closed ones. */
-HCQI_DEF hcq_result hcq_close(hcq_device *device) {
-    if (device == NULL) { return HCQ_OK; }
-    hcqi_enter();
-    if (!hcqi_device_open(device)) {
-        return hcqi_leave_refusing(NULL, HCQ_ERROR_CLOSED, "device: was closed");
-    }
-    if (hcqi_in_callback()) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_WOULD_BLOCK, "close: in a callback");
-    }
-    if (device->close_runs) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_BUSY, "close: runs in another thread");
-    }
-    device->close_runs = 1;
-    device->closing = 1;
-    hcqi_signal_wake(device->exact, UINT64_MAX, UINT64_MAX); /* whoever waits for later ones */
-    hcqi_signal_wake(device->timeline, UINT64_MAX, UINT64_MAX);
-    hcq_result r = hcqi_close_wait(device);
-    if (r != HCQ_OK) {
-        hcqi_timeout_tell_locked(device, "close of", device->label);
-        device->close_runs = 0;
-        return hcqi_leave_with(r);
-    }
-    hcqi_close_objects(device);
-    hcqi_core.devices[device->slot] = NULL;
-    hcqi_core.dirty &= ~((uint64_t)1 << device->slot);
-    device->closed_next = hcqi_core.closed;
-    hcqi_core.closed = device;
-    hcqi_list_release(device, device->leaving.head, 1);
-    hcqi_list_release(device, device->cached.head, 1);
-    hcqi_leave();
-    hcqi_device_undo(device);
-    hcqi_enter();
-    hcqi_closed_release(device);
-    return hcqi_leave_with(HCQ_OK);
 }
 
 #endif /* HCQ_IMPLEMENTATION */

@@ -233,6 +233,10 @@ static void queue_outlives_its_submit(TEST_ARGS) {
     hold_reset();
     hcq_point done = hold_device(full, NULL);
     pthread_create(&submits.thread, NULL, blocked_submit, &submits);
+    for (int i = 0; i < 4; i++) { /* it may sleep on its way in, for the lock: that is free now */
+        blocked_until(&submits);
+        (void)test_query(full, HCQ_QUERY_SUBMISSIONS);
+    }
     blocked_until(&submits);
     pthread_create(&closes.thread, NULL, blocked_close, &closes);
     blocked_until(&closes);
