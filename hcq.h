@@ -2034,7 +2034,6 @@ HCQ_API void *hcq_sys_library_open(const char *path);
 HCQ_API void *hcq_sys_library_symbol(void *library, const char *name);
 HCQ_API void hcq_sys_library_close(void *library);
 
-
 #ifdef __cplusplus
 }
 #endif
@@ -2043,19 +2042,27 @@ HCQ_API void hcq_sys_library_close(void *library);
 
 /* ========================================================================== */
 /* ---- implementation ----------------------------------- >>implementation - */
-/* How a submission travels, and where: recorded into a queue's packets
-   >>recording, copied into a version for a device >>versions, made a job on a
-   lane >>submit, held until its waits are safe >>holding, handed to the backend
-   segment by segment >>handing, collected when complete >>jobs.
+/* The life of a submission. Commands are packets in a queue (>>recording). For a device a queue
+   has versions, copies that its backend may encode (>>versions): submitting chooses, builds or
+   patches one that has the submission's values, and makes a job of it, with the next number of
+   the device's timeline, on a lane (>>submit); of several queues a job each and one more that
+   follows them; of a graph's launch a job for each slice of its plan (>>planning, >>launching).
 
-   Graphs: >>inputs >>touching (reads and writes) >>planning >>launching >>scheduling;
-   profile: >>profiling, written by >>reporting.
+   A job is HELD while what it waits for is not handed over: its waiters hang in the heaps of
+   their signals, by value, or at the job that they follow. Whatever changes a signal or a job
+   wakes those it concerns: they join the ready list, and before anybody lets go of the lock
+   (hcqi_leave) each looks at its waits again (>>jobs). If all are reached, or will be by work
+   that the hardware has, its next segment is a batch: the backend prepares it (submit), and once
+   the lock is free it is given, in order (>>service). What the batch raises is promised for its
+   epoch, the next value of the lane's counter. With its last segment the job is HANDED over; a
+   host command makes it DUE, then a service thread CALLS it.
 
-   Below that: >>atomics >>headers >>core (types) >>system >>lock >>pools
-   >>helpers >>heap >>objects (signals) >>lanes (counters) >>watch >>states
-   >>allocations. Around it: >>reading >>updates >>binding >>setting >>explaining
-   >>waiting >>caching >>eager >>kernargs >>clocks >>service >>helping (backends) >>giving
-   >>dumping >>registering >>selecting (drivers) >>opening. */
+   Reaping a lane (hcqi_reap) asks how far its counter is. Promises up to there land: signals are
+   raised (>>raising) and wake who waits. Jobs up to there are over: profile, versions and memory
+   get theirs, and the timeline's prefix advances.
+
+   A wait that failed, a refusal or a cancel fails the job instead: nothing more of it is handed
+   over, its promises break, and a signal keeps from which value on it failed. */
 
 #if defined(HCQ_IMPLEMENTATION) && !defined(HCQI_IMPLEMENTED)
 #define HCQI_IMPLEMENTED
@@ -2976,18 +2983,10 @@ static void hcqi_cuda_fork_child(void);
 #define HCQI_DEF
 #endif
 
-static int hcqi_drain_some(uint32_t limit);
-static void hcqi_drain(void);
-static void hcqi_notice_push(hcqi_notice *n);
-static void hcqi_run_due(void);
-static void hcqi_reap_all(void);
 static void hcqi_ready_push(hcq_job *job);
-static void hcqi_watch(int delta);
-static void hcqi_device_unref(hcq_device *dev);
 static void hcqi_job_drop_version(hcq_job *job);
 static void hcqi_queue_feed(hcq_queue *q);
 static void hcqi_allocation_free_late(hcqi_allocation *a);
-static void hcqi_service_kick(hcq_device *dev);
 static void hcqi_fork_child(void);
 static void hcqi_service_ring(hcq_device *dev);
 static void hcqi_device_ring(hcq_device *dev);
@@ -3478,8 +3477,13 @@ static void hcqi_unlock(void) {
     hcqi_mutex_unlock(&hcqi_core.lock);
 }
 
-/* Runs a logger: 1, or 2 with a line that a logger's own call wrote. */
-static HCQI_THREAD_LOCAL int hcqi_logging;
+/* What the thread is in the middle of. */
+static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
+static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
+static HCQI_THREAD_LOCAL int hcqi_calling;       /* runs a backend's callback */
+static HCQI_THREAD_LOCAL int hcqi_giving;        /* gives batches to the hardware */
+static HCQI_THREAD_LOCAL int hcqi_logging; /* runs a logger: 1, or 2 with a line that a
+                                              logger's own call wrote */
 static HCQI_THREAD_LOCAL uint32_t hcqi_lines; /* of this thread's calls so far */
 
 static void hcqi_log_default(void *user, hcq_result result, const char *text) {
@@ -3492,7 +3496,12 @@ static hcq_log_fn hcqi_logger(hcq_log_fn given) {
     return given == hcq_log_none ? NULL : given;
 }
 
-static int hcqi_device_open(const hcq_device *dev);
+static int hcqi_device_open(const hcq_device *dev) {
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
+    }
+    return 0;
+}
 
 /* With the lock held: the line waits until that is free, as a logger may call hcq.
    What its calls write is told once it returned, what those write is not; nor is
@@ -3584,222 +3593,6 @@ static void hcqi_emit_messages(void) {
         hcqi_logging = 0;
         if (m.dev != NULL) { hcqi_atomic_add32(&m.dev->pins, UINT32_MAX); }
     }
-}
-
-static void hcqi_flush(uint64_t dirty) {
-    for (uint32_t slot = 0; dirty != 0; slot++, dirty >>= 1) {
-        if ((dirty & 1) == 0) { continue; }
-        hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
-        hcqi_device_ring(dev);
-        hcqi_atomic_add32(&dev->flushed, 1);
-    }
-}
-
-/* What is to be done once the lock is free. Devices stay until it is, see
-   hcqi_device_quiet. */
-typedef struct hcqi_bells {
-    uint64_t dirty, kicks;             /* devices, by slot */
-    uint32_t *asleep[16];              /* words of host threads */
-    uint32_t asleep_count;
-} hcqi_bells;
-
-static void hcqi_devices_stay(uint64_t devices) {
-    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
-        if (devices & 1) { hcqi_core.devices[slot]->flushes++; }
-    }
-}
-
-/* Is there one to ring? */
-static int hcqi_bells_take(hcqi_bells *bells) {
-    if ((hcqi_core.dirty | hcqi_core.kicks) == 0 && hcqi_core.awake == NULL) { return 0; }
-    bells->dirty = hcqi_core.dirty;
-    bells->kicks = hcqi_core.kicks;
-    bells->asleep_count = 0;
-    if (bells->dirty != 0) { hcqi_devices_stay(bells->dirty); }
-    if (bells->kicks != 0) { hcqi_devices_stay(bells->kicks); }
-    hcqi_core.dirty = 0;
-    hcqi_core.kicks = 0;
-    while (hcqi_core.awake != NULL && bells->asleep_count < 16) {
-        bells->asleep[bells->asleep_count++] = &hcqi_core.awake->awake;
-        hcqi_core.awake = hcqi_core.awake->next;
-    }
-    return 1;
-}
-
-/* The threads may be awake already, and their words gone: only the address counts. */
-static void hcqi_bells_ring(const hcqi_bells *bells) {
-    if (bells->dirty != 0) { hcqi_flush(bells->dirty); }
-    for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
-    uint64_t kicks = bells->kicks;
-    for (uint32_t slot = 0; kicks != 0; slot++, kicks >>= 1) {
-        if (kicks & 1) { hcqi_service_ring(hcqi_core.devices[slot]); }
-    }
-}
-
-/* In the middle of a long cascade: what was handed over begins to run, others
-   get the lock for a moment, and what is complete is collected while it is
-   still in the caches. */
-static void hcqi_leave_briefly(void) {
-    hcqi_bells bells;
-    int rings = hcqi_bells_take(&bells);
-    hcqi_unlock();
-    if (rings) { hcqi_bells_ring(&bells); }
-    hcqi_enter();
-    hcqi_reap_all();
-}
-
-/* Ends every locked section: hands over what became ready, lets go of the
-   lock, and only then rings doorbells, wakes, logs and notifies. */
-static void hcqi_leave(void) {
-    hcqi_bells bells;
-    while (!hcqi_drain_some(256)) { hcqi_leave_briefly(); }
-    while (hcqi_core.recheck) {
-        hcqi_core.recheck = 0;
-        hcqi_reap_all();
-        hcqi_drain();
-    }
-    int rings = hcqi_bells_take(&bells);
-    while (hcqi_core.awake != NULL) {  /* seldom: more than one takes along */
-        hcqi_unlock();
-        hcqi_bells_ring(&bells);
-        hcqi_enter();
-        rings = hcqi_bells_take(&bells);
-    }
-    uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
-    uint32_t messages = hcqi_core.message_count;
-    int due = hcqi_core.due_head != NULL;
-    hcqi_core.changed = 0;
-    if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
-    hcqi_unlock();
-    if (rings) { hcqi_bells_ring(&bells); }
-    if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
-    if (messages != 0) { hcqi_emit_messages(); }
-    if (due) { hcqi_run_due(); }
-}
-
-static hcq_result hcqi_leave_with(hcq_result result) {
-    hcqi_leave();
-    return result;
-}
-
-/* hcqi_refuse, and lets go of the lock. */
-static HCQI_PRINTF(3, 4) hcq_result hcqi_leave_refusing(hcq_device *dev, hcq_result result,
-                                                        const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    hcqi_log_va(dev, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
-
-/* The same without the lock held. */
-static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse_alone(hcq_device *dev, hcq_result result,
-                                                      const char *format, ...) {
-    va_list args;
-    hcqi_enter();
-    va_start(args, format);
-    hcqi_log_va(dev, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
-
-/* Logs a text of several lines, which are cut apart in it. */
-static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
-    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
-        end = strchr(line, '\n');
-        if (end != NULL) { *end++ = 0; }
-        hcqi_refuse_alone(dev, result, "%s", line);
-    }
-}
-
-/* A time-out that the caller did not choose, without the lock; `dev` stays. */
-static void hcqi_timeout_tell(hcq_device *dev, const char *what) {
-    char text[2048];
-    hcq_device_dump(dev, text, sizeof text);
-    hcqi_refuse_alone(dev, HCQ_TIMEOUT, "%s timed out; the device says:", what);
-    hcqi_log_lines(dev, HCQ_TIMEOUT, text);
-}
-
-/* The same with the lock held, which it lets go of meanwhile. */
-static void hcqi_timeout_tell_locked(hcq_device *dev, const char *what, const char *label) {
-    char text[96];
-    snprintf(text, sizeof text, "%s '%.31s'", what, label);
-    hcqi_atomic_add32(&dev->pins, 1);
-    hcqi_leave();
-    hcqi_timeout_tell(dev, text);
-    hcqi_enter();
-    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
-}
-
-/* In a child of fork, which has one thread and of its parent's no more than a copy
-   of the memory, in the middle of any change: all that is there is closed by letting
-   go of it. Registries stay, serials go on, nothing native is called. */
-static void hcqi_fork_child(void) {
-    hcq_registry registry = hcqi_core.registry;
-    uint64_t serial = hcqi_core.serial, serials[HCQI_MAX_DEVICES];
-    uint32_t forks = hcqi_core.forks;
-    memcpy(serials, hcqi_core.serials, sizeof serials);
-    memset(&hcqi_core, 0, sizeof hcqi_core);
-    memcpy(hcqi_core.serials, serials, sizeof serials);
-    hcqi_core.registry = registry;
-    hcqi_core.serial = serial;
-    hcqi_core.forks = forks + 1;
-#ifdef HCQ_CUDA
-    hcqi_cuda_fork_child();
-#endif
-}
-
-/* Of what has no slot that tells: is it the parent's? */
-static int hcqi_is_parents(const hcq_device *dev) { return dev->forks != hcqi_core.forks; }
-
-/* HCQ_OK, or refused; without the lock. */
-static hcq_result hcqi_own_check(const hcq_device *dev, const char *what) {
-    if (!hcqi_is_parents(dev)) { return HCQ_OK; }
-    return hcqi_refuse_alone(NULL, HCQ_ERROR_CLOSED, "%s: is of the parent process", what);
-}
-
-static int hcqi_device_open(const hcq_device *dev) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        if (dev != NULL && hcqi_core.devices[i] == dev) { return 1; }
-    }
-    return 0;
-}
-
-/* Takes the lock for a call on `dev`; anything but HCQ_OK: not taken. `log`: another
-   device that the call names, or NULL. */
-static hcq_result hcqi_device_enter_by(const hcq_device *dev, hcq_device *log) {
-    hcqi_enter();
-    if (hcqi_device_open(dev)) { return HCQ_OK; }
-    hcq_result r = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
-    return hcqi_leave_refusing(log, r, "device: %s", dev == NULL ? "is NULL" : "was closed");
-}
-
-static hcq_result hcqi_device_enter(const hcq_device *dev) {
-    return hcqi_device_enter_by(dev, NULL);
-}
-
-static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
-static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
-
-static HCQI_THREAD_LOCAL int hcqi_calling;       /* runs a backend's callback */
-
-HCQI_DEF void hcq_backend_thread(void) { hcqi_thread_serves = 1; }
-
-HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1; }
-
-/* Must the calling thread not block? */
-static int hcqi_in_callback(void) {
-    return (hcqi_thread_serves | hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
-}
-
-/* Sleeps, with the lock released, until something changes. */
-static void hcqi_event_wait(uint64_t left_ns) {
-    uint32_t seen = hcqi_atomic_load32(&hcqi_core.event);
-    hcqi_core.event_waiters++;
-    hcqi_leave();
-    hcq_sys_wait(&hcqi_core.event, seen, left_ns);
-    hcqi_enter();
-    hcqi_core.event_waiters--;
 }
 
 /* ========================================================================== */
@@ -4226,7 +4019,41 @@ static void hcqi_heap_remove(hcqi_waiter **heap, hcqi_waiter *w) {
 }
 
 /* ========================================================================== */
-/* ---- signal objects ------------------------------------------ >>objects - */
+/* ---- signals: watched, raised, promised, failed ------------- >>raising - */
+
+/* The thread looks for work once the caller has let go of the lock. */
+static void hcqi_service_kick(hcq_device *dev) {
+    if (dev->service_stop) { return; } /* it is closing */
+    dev->service_started = 1;
+    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
+}
+
+static void hcqi_lane_watch(hcqi_lane *lane) {
+    uint32_t on = hcqi_core.watchers != 0;
+    if (lane->watched == on) { return; }
+    lane->watched = on;
+    if (lane->dev->backend->watch != NULL) {
+        lane->dev->backend->watch(lane->dev->self, &lane->base, (int)on);
+    } else if (on) {
+        hcqi_service_kick(lane->dev);
+    }
+}
+
+/* While anybody needs completions to be noticed without asking, every lane of
+   every device reports them: rare, and one switch is easy to get right. */
+static void hcqi_watch(int delta) {
+    hcqi_core.watchers += (uint32_t)delta;
+    if (delta > 0) { hcqi_core.recheck = 1; }
+    if (hcqi_core.watchers > 1 || (hcqi_core.watchers == 1 && delta < 0)) { return; }
+    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+        hcq_device *dev = hcqi_core.devices[i];
+        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
+            hcqi_lane_watch(&dev->lanes[k]);
+        }
+    }
+}
+
+/* ---- handles and signals ---- */
 
 #define HCQI_SLOT_BITS 20
 #define HCQI_SERIAL_MASK (((uint64_t)1 << 36) - 1)
@@ -4307,6 +4134,14 @@ static hcq_signal hcqi_signal_handle(const hcqi_signal *s) {
     return handle;
 }
 
+/* With the lock held. */
+static void hcqi_device_unref(hcq_device *dev) {
+    if (--dev->refs != 0) { return; }
+    hcq_memory_hooks hooks = dev->hooks;
+    hcqi_failures_free(dev, &dev->failures); /* asked for as long as anybody waits */
+    hcqi_delete(&hooks, dev, sizeof *dev);
+}
+
 static void hcqi_signal_ref(hcqi_signal *s) { s->refs++; }
 
 static void hcqi_signal_unref(hcqi_signal *s) {
@@ -4336,7 +4171,52 @@ static hcq_result hcqi_signal_new(hcq_device *dev, hcqi_signal_kind kind, uint64
     return HCQ_OK;
 }
 
-static void hcqi_waiter_unlink(hcqi_waiter *w);
+static void hcqi_notice_append(hcqi_notice **head, hcqi_notice **tail, hcqi_notice *n) {
+    n->next = NULL;
+    if (*tail != NULL) { (*tail)->next = n; } else { *head = n; }
+    *tail = n;
+}
+
+static hcqi_notice *hcqi_notice_take(hcqi_notice **head, hcqi_notice **tail) {
+    hcqi_notice *n = *head;
+    if (n != NULL) { *head = n->next; }
+    if (*head == NULL) { *tail = NULL; }
+    return n;
+}
+
+static void hcqi_notice_push(hcqi_notice *n) {
+    n->listed = 1;
+    hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail, n);
+}
+
+static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
+    if (number <= dev->done_prefix || number >= dev->next_number) { return NULL; }
+    return dev->window[number & dev->window_mask];
+}
+
+static void hcqi_follow_unlink(hcqi_waiter *w) {
+    if (w->prev != NULL) {
+        w->prev->next = w->next;
+    } else {
+        hcq_job *target = hcqi_job_at(w->signal->dev, w->value);
+        if (target != NULL && target->followers == w) { target->followers = w->next; }
+    }
+    if (w->next != NULL) { w->next->prev = w->prev; }
+}
+
+static void hcqi_waiter_unlink(hcqi_waiter *w) {
+    switch ((hcqi_home)w->home) {
+    case HCQI_HOME_HELD: hcqi_heap_remove(&w->signal->held, w); break;
+    case HCQI_HOME_REACH: hcqi_heap_remove(&w->signal->reach, w); break;
+    case HCQI_HOME_FOLLOW: hcqi_follow_unlink(w); break;
+    case HCQI_HOME_NONE: break;
+    }
+    w->home = HCQI_HOME_NONE;
+    if (w->watch) {
+        w->watch = 0;
+        hcqi_watch(-1);
+    }
+}
 
 static void hcqi_sleeper_wake(hcqi_sleeper *sleeper) {
     if (hcqi_atomic_load32(&sleeper->awake)) { return; }
@@ -4491,7 +4371,7 @@ static hcqi_producer *hcqi_producer_find(const hcqi_signal *s, uint64_t value) {
 }
 
 /* ========================================================================== */
-/* ---- lanes: epochs and counters -------------------------------- >>lanes - */
+/* ---- jobs: held, handed over, over ---------------------------- >>jobs - */
 
 static uint64_t hcqi_lane_completed(hcqi_lane *lane) {
     if (lane->done == lane->epoch) { return lane->done; }
@@ -4643,36 +4523,7 @@ static int hcqi_lane_reserve(hcqi_lane *lane) {
     return 1;
 }
 
-/* ========================================================================== */
-/* ---- watching completions -------------------------------------- >>watch - */
-
-static void hcqi_lane_watch(hcqi_lane *lane) {
-    uint32_t on = hcqi_core.watchers != 0;
-    if (lane->watched == on) { return; }
-    lane->watched = on;
-    if (lane->dev->backend->watch != NULL) {
-        lane->dev->backend->watch(lane->dev->self, &lane->base, (int)on);
-    } else if (on) {
-        hcqi_service_kick(lane->dev);
-    }
-}
-
-/* While anybody needs completions to be noticed without asking, every lane of
-   every device reports them: rare, and one switch is easy to get right. */
-static void hcqi_watch(int delta) {
-    hcqi_core.watchers += (uint32_t)delta;
-    if (delta > 0) { hcqi_core.recheck = 1; }
-    if (hcqi_core.watchers > 1 || (hcqi_core.watchers == 1 && delta < 0)) { return; }
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < dev->lane_count; k++) {
-            hcqi_lane_watch(&dev->lanes[k]);
-        }
-    }
-}
-
-/* ========================================================================== */
-/* ---- what a wait needs ---------------------------------------- >>states - */
+/* ---- what a wait needs ---- */
 
 typedef enum hcqi_state { HCQI_REACHED, HCQI_FAILED, HCQI_HANDED, HCQI_UNMET } hcqi_state;
 
@@ -4711,11 +4562,6 @@ static void hcqi_points_put(hcqi_points *points, hcqi_lane *lane, uint64_t epoch
 
 static void hcqi_points_add(hcqi_points *points, hcqi_lane *lane, uint64_t epoch) {
     hcqi_points_put(points, lane, epoch, 0);
-}
-
-static hcq_job *hcqi_job_at(const hcq_device *dev, uint64_t number) {
-    if (number <= dev->done_prefix || number >= dev->next_number) { return NULL; }
-    return dev->window[number & dev->window_mask];
 }
 
 static hcqi_state hcqi_state_exact(hcqi_signal *s, uint64_t number, hcq_result *why,
@@ -4777,8 +4623,7 @@ static hcqi_state hcqi_state_of(hcqi_signal *s, uint64_t value, hcq_result *why,
     return HCQI_HANDED;
 }
 
-/* ========================================================================== */
-/* ---- jobs: waiting ------------------------------------------- >>holding - */
+/* ---- held ---- */
 
 static void hcqi_ready_push(hcq_job *job) {
     if (job->line != HCQI_LINE_NONE) {
@@ -4811,30 +4656,6 @@ static void hcqi_ready_remove(hcq_job *job) {
 static void hcqi_lane_wake(hcqi_lane *lane) {
     if (lane->held_head != NULL) { hcqi_ready_push(lane->held_head); }
     for (hcq_job *job = lane->loose_head; job != NULL; job = job->next) { hcqi_ready_push(job); }
-}
-
-static void hcqi_follow_unlink(hcqi_waiter *w) {
-    if (w->prev != NULL) {
-        w->prev->next = w->next;
-    } else {
-        hcq_job *target = hcqi_job_at(w->signal->dev, w->value);
-        if (target != NULL && target->followers == w) { target->followers = w->next; }
-    }
-    if (w->next != NULL) { w->next->prev = w->prev; }
-}
-
-static void hcqi_waiter_unlink(hcqi_waiter *w) {
-    switch ((hcqi_home)w->home) {
-    case HCQI_HOME_HELD: hcqi_heap_remove(&w->signal->held, w); break;
-    case HCQI_HOME_REACH: hcqi_heap_remove(&w->signal->reach, w); break;
-    case HCQI_HOME_FOLLOW: hcqi_follow_unlink(w); break;
-    case HCQI_HOME_NONE: break;
-    }
-    w->home = HCQI_HOME_NONE;
-    if (w->watch) {
-        w->watch = 0;
-        hcqi_watch(-1);
-    }
 }
 
 static void hcqi_waiter_link(hcqi_waiter *w, int reach) {
@@ -4997,8 +4818,7 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
     }
 }
 
-/* ========================================================================== */
-/* ---- jobs: lists ------------------------------------------------ >>jobs - */
+/* ---- collected ---- */
 
 /* Both lists are in the order of submission. */
 static void hcqi_job_list(hcq_job *job) {
@@ -5251,8 +5071,7 @@ static void hcqi_reap_all(void) {
     }
 }
 
-/* ========================================================================== */
-/* ---- jobs: failing and handing over -------------------------- >>handing - */
+/* ---- handed over, or failed ---- */
 
 /* Breaks what the packets that will not run would have raised. */
 static void hcqi_job_break_promises(hcq_job *job, hcq_result result) {
@@ -5515,24 +5334,6 @@ static void hcqi_notice_free(hcqi_notice *n) {
     hcqi_signal_unref(s);
 }
 
-static void hcqi_notice_append(hcqi_notice **head, hcqi_notice **tail, hcqi_notice *n) {
-    n->next = NULL;
-    if (*tail != NULL) { (*tail)->next = n; } else { *head = n; }
-    *tail = n;
-}
-
-static hcqi_notice *hcqi_notice_take(hcqi_notice **head, hcqi_notice **tail) {
-    hcqi_notice *n = *head;
-    if (n != NULL) { *head = n->next; }
-    if (*head == NULL) { *tail = NULL; }
-    return n;
-}
-
-static void hcqi_notice_push(hcqi_notice *n) {
-    n->listed = 1;
-    hcqi_notice_append(&hcqi_core.noticed_head, &hcqi_core.noticed_tail, n);
-}
-
 /* The first of the list looks at its point: it is due, or waits on. */
 static void hcqi_notice_look(void) {
     hcqi_points points;
@@ -5590,7 +5391,213 @@ static void hcqi_drain(void) {
 }
 
 /* ========================================================================== */
-/* ---- the service thread -------------------------------------- >>service - */
+/* ---- service: what happens when the lock is free ------------ >>service - */
+
+static void hcqi_flush(uint64_t dirty) {
+    for (uint32_t slot = 0; dirty != 0; slot++, dirty >>= 1) {
+        if ((dirty & 1) == 0) { continue; }
+        hcq_device *dev = hcqi_core.devices[slot]; /* stays, see hcqi_device_quiet */
+        hcqi_device_ring(dev);
+        hcqi_atomic_add32(&dev->flushed, 1);
+    }
+}
+
+/* What is to be done once the lock is free. Devices stay until it is, see
+   hcqi_device_quiet. */
+typedef struct hcqi_bells {
+    uint64_t dirty, kicks;             /* devices, by slot */
+    uint32_t *asleep[16];              /* words of host threads */
+    uint32_t asleep_count;
+} hcqi_bells;
+
+static void hcqi_devices_stay(uint64_t devices) {
+    for (uint32_t slot = 0; devices != 0; slot++, devices >>= 1) {
+        if (devices & 1) { hcqi_core.devices[slot]->flushes++; }
+    }
+}
+
+/* Is there one to ring? */
+static int hcqi_bells_take(hcqi_bells *bells) {
+    if ((hcqi_core.dirty | hcqi_core.kicks) == 0 && hcqi_core.awake == NULL) { return 0; }
+    bells->dirty = hcqi_core.dirty;
+    bells->kicks = hcqi_core.kicks;
+    bells->asleep_count = 0;
+    if (bells->dirty != 0) { hcqi_devices_stay(bells->dirty); }
+    if (bells->kicks != 0) { hcqi_devices_stay(bells->kicks); }
+    hcqi_core.dirty = 0;
+    hcqi_core.kicks = 0;
+    while (hcqi_core.awake != NULL && bells->asleep_count < 16) {
+        bells->asleep[bells->asleep_count++] = &hcqi_core.awake->awake;
+        hcqi_core.awake = hcqi_core.awake->next;
+    }
+    return 1;
+}
+
+/* The threads may be awake already, and their words gone: only the address counts. */
+static void hcqi_bells_ring(const hcqi_bells *bells) {
+    if (bells->dirty != 0) { hcqi_flush(bells->dirty); }
+    for (uint32_t i = 0; i < bells->asleep_count; i++) { hcq_sys_wake(bells->asleep[i], 1); }
+    uint64_t kicks = bells->kicks;
+    for (uint32_t slot = 0; kicks != 0; slot++, kicks >>= 1) {
+        if (kicks & 1) { hcqi_service_ring(hcqi_core.devices[slot]); }
+    }
+}
+
+/* In the middle of a long cascade: what was handed over begins to run, others
+   get the lock for a moment, and what is complete is collected while it is
+   still in the caches. */
+static void hcqi_leave_briefly(void) {
+    hcqi_bells bells;
+    int rings = hcqi_bells_take(&bells);
+    hcqi_unlock();
+    if (rings) { hcqi_bells_ring(&bells); }
+    hcqi_enter();
+    hcqi_reap_all();
+}
+
+/* Ends every locked section: hands over what became ready, lets go of the
+   lock, and only then rings doorbells, wakes, logs and notifies. */
+static void hcqi_leave(void) {
+    hcqi_bells bells;
+    while (!hcqi_drain_some(256)) { hcqi_leave_briefly(); }
+    while (hcqi_core.recheck) {
+        hcqi_core.recheck = 0;
+        hcqi_reap_all();
+        hcqi_drain();
+    }
+    int rings = hcqi_bells_take(&bells);
+    while (hcqi_core.awake != NULL) {  /* seldom: more than one takes along */
+        hcqi_unlock();
+        hcqi_bells_ring(&bells);
+        hcqi_enter();
+        rings = hcqi_bells_take(&bells);
+    }
+    uint32_t wake = hcqi_core.changed != 0 && hcqi_core.event_waiters != 0;
+    uint32_t messages = hcqi_core.message_count;
+    int due = hcqi_core.due_head != NULL;
+    hcqi_core.changed = 0;
+    if (wake) { hcqi_atomic_add32(&hcqi_core.event, 1); }
+    hcqi_unlock();
+    if (rings) { hcqi_bells_ring(&bells); }
+    if (wake) { hcq_sys_wake(&hcqi_core.event, 1); }
+    if (messages != 0) { hcqi_emit_messages(); }
+    if (due) { hcqi_run_due(); }
+}
+
+static hcq_result hcqi_leave_with(hcq_result result) {
+    hcqi_leave();
+    return result;
+}
+
+/* hcqi_refuse, and lets go of the lock. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_leave_refusing(hcq_device *dev, hcq_result result,
+                                                        const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    hcqi_log_va(dev, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
+/* The same without the lock held. */
+static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse_alone(hcq_device *dev, hcq_result result,
+                                                      const char *format, ...) {
+    va_list args;
+    hcqi_enter();
+    va_start(args, format);
+    hcqi_log_va(dev, result, format, args);
+    va_end(args);
+    return hcqi_leave_with(result);
+}
+
+/* Logs a text of several lines, which are cut apart in it. */
+static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
+    for (char *line = text, *end; line != NULL && *line != 0; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL) { *end++ = 0; }
+        hcqi_refuse_alone(dev, result, "%s", line);
+    }
+}
+
+/* A time-out that the caller did not choose, without the lock; `dev` stays. */
+static void hcqi_timeout_tell(hcq_device *dev, const char *what) {
+    char text[2048];
+    hcq_device_dump(dev, text, sizeof text);
+    hcqi_refuse_alone(dev, HCQ_TIMEOUT, "%s timed out; the device says:", what);
+    hcqi_log_lines(dev, HCQ_TIMEOUT, text);
+}
+
+/* The same with the lock held, which it lets go of meanwhile. */
+static void hcqi_timeout_tell_locked(hcq_device *dev, const char *what, const char *label) {
+    char text[96];
+    snprintf(text, sizeof text, "%s '%.31s'", what, label);
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_leave();
+    hcqi_timeout_tell(dev, text);
+    hcqi_enter();
+    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+}
+
+/* In a child of fork, which has one thread and of its parent's no more than a copy
+   of the memory, in the middle of any change: all that is there is closed by letting
+   go of it. Registries stay, serials go on, nothing native is called. */
+static void hcqi_fork_child(void) {
+    hcq_registry registry = hcqi_core.registry;
+    uint64_t serial = hcqi_core.serial, serials[HCQI_MAX_DEVICES];
+    uint32_t forks = hcqi_core.forks;
+    memcpy(serials, hcqi_core.serials, sizeof serials);
+    memset(&hcqi_core, 0, sizeof hcqi_core);
+    memcpy(hcqi_core.serials, serials, sizeof serials);
+    hcqi_core.registry = registry;
+    hcqi_core.serial = serial;
+    hcqi_core.forks = forks + 1;
+#ifdef HCQ_CUDA
+    hcqi_cuda_fork_child();
+#endif
+}
+
+/* Of what has no slot that tells: is it the parent's? */
+static int hcqi_is_parents(const hcq_device *dev) { return dev->forks != hcqi_core.forks; }
+
+/* HCQ_OK, or refused; without the lock. */
+static hcq_result hcqi_own_check(const hcq_device *dev, const char *what) {
+    if (!hcqi_is_parents(dev)) { return HCQ_OK; }
+    return hcqi_refuse_alone(NULL, HCQ_ERROR_CLOSED, "%s: is of the parent process", what);
+}
+
+/* Takes the lock for a call on `dev`; anything but HCQ_OK: not taken. `log`: another
+   device that the call names, or NULL. */
+static hcq_result hcqi_device_enter_by(const hcq_device *dev, hcq_device *log) {
+    hcqi_enter();
+    if (hcqi_device_open(dev)) { return HCQ_OK; }
+    hcq_result r = dev == NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_CLOSED;
+    return hcqi_leave_refusing(log, r, "device: %s", dev == NULL ? "is NULL" : "was closed");
+}
+
+static hcq_result hcqi_device_enter(const hcq_device *dev) {
+    return hcqi_device_enter_by(dev, NULL);
+}
+
+HCQI_DEF void hcq_backend_thread(void) { hcqi_thread_serves = 1; }
+
+HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1; }
+
+/* Must the calling thread not block? */
+static int hcqi_in_callback(void) {
+    return (hcqi_thread_serves | hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
+}
+
+/* Sleeps, with the lock released, until something changes. */
+static void hcqi_event_wait(uint64_t left_ns) {
+    uint32_t seen = hcqi_atomic_load32(&hcqi_core.event);
+    hcqi_core.event_waiters++;
+    hcqi_leave();
+    hcq_sys_wait(&hcqi_core.event, seen, left_ns);
+    hcqi_enter();
+    hcqi_core.event_waiters--;
+}
+
+/* ---- the service thread ---- */
 /* Only for devices whose backend has no threads of its own: runs host commands
    and notices completions while somebody watches. Started when first needed. */
 
@@ -5703,13 +5710,6 @@ static void hcqi_service_run(void *user) {
     hcqi_leave();
 }
 
-/* The thread looks for work once the caller has let go of the lock. */
-static void hcqi_service_kick(hcq_device *dev) {
-    if (dev->service_stop) { return; } /* it is closing */
-    dev->service_started = 1;
-    hcqi_core.kicks |= (uint64_t)1 << dev->slot;
-}
-
 /* Without the lock; the device stays meanwhile. */
 static void hcqi_service_ring(hcq_device *dev) {
     if (hcqi_atomic_cas32(&dev->service_begun, 0, 1)) {
@@ -5732,10 +5732,37 @@ static void hcqi_service_ring(hcq_device *dev) {
     hcqi_atomic_add32(&dev->flushed, 1);
 }
 
-/* ========================================================================== */
-/* ---- giving batches to the hardware --------------------------- >>giving - */
+/* ---- batches are given to the hardware ---- */
 
-static HCQI_THREAD_LOCAL int hcqi_giving; /* this thread is in the middle of it */
+HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
+    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
+}
+
+HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
+                                   const hcq_packet *packet, const char *native,
+                                   int64_t native_code) {
+    hcqi_enter();
+    hcqi_lane *lane = hcqi_lane_of(done->lane);
+    if (packet != NULL || native != NULL) {
+        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
+    }
+    if (hcqi_atomic_load32(&job->run_result) == 0) {
+        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
+        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
+    }
+    hcqi_lane_failed(lane, done->epoch, result);
+    hcqi_atomic_store32(&lane->any_failed, 1);
+    hcqi_atomic_store32(&lane->dev->any_failed, 1);
+    hcqi_leave();
+}
+
+HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
+    hcqi_lane *lane = hcqi_lane_of(wait->lane);
+    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
+    hcqi_enter();
+    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
+    return hcqi_leave_with(r);
+}
 
 /* The batches to be given next, as many as lie side by side, or NULL. */
 static hcq_batch *hcqi_posts_next(hcq_device *dev, uint32_t *count) {
@@ -6559,8 +6586,26 @@ static void hcqi_patch_add(hcq_queue *q, uint32_t index, uint32_t part, uint32_t
     }
 }
 
-static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg);
-static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at);
+static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg) {
+    uint64_t address;
+    const hcq_program *program = q->packets[i].u.exec.program;
+    memcpy(&address, q->arena + q->metas[i].arena + program->info.offsets[arg], sizeof address);
+    return address;
+}
+
+/* Where the k-th buffer of command `i` is named: its part, and there its address. */
+static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at) {
+    hcq_packet *p = &q->packets[i];
+    uint32_t arg = 0;
+    if (p->kind != HCQ_COMMAND_EXEC) { /* fill's and write's is where copy's first is */
+        *at = (uint8_t *)(k == 0 ? &p->u.copy.dst : &p->u.copy.src);
+        return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
+    }
+    const hcq_program *program = p->u.exec.program;
+    while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
+    *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
+    return HCQ_PART_ARG + arg;
+}
 
 /* Does the command have address 0 for a buffer that no variable brings? */
 static int hcqi_command_lacks(const hcq_queue *q, uint32_t i) {
@@ -9201,6 +9246,42 @@ HCQI_DEF size_t hcq_explain(const hcq_point *points, uint32_t count, char *text,
     return length;
 }
 
+static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
+    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
+    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
+    hcqi_path path;
+    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
+               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
+               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
+    for (int i = 0; i < 3; i++) {
+        hcq_job *job = lists[i];
+        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
+            hcqi_print_job(t, "    ", job);
+            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
+                hcqi_print_cycle(t, "    ", &path);
+            }
+        }
+    }
+}
+
+HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
+    hcqi_text t;
+    hcqi_text_begin(&t, text, size);
+    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
+    hcqi_reap_device(device);
+    hcqi_core.looks = HCQI_LOOKS;
+    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
+               device->info.name, (unsigned long long)device->next_number - 1,
+               (unsigned long long)device->done_prefix, device->pending, device->held,
+               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
+    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
+    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
+               (unsigned long long)device->allocated_bytes, device->table_count,
+               (unsigned long long)device->freed_bytes);
+    hcqi_leave();
+    return t.length;
+}
+
 /* ========================================================================== */
 /* ---- waiting on the host ------------------------------------- >>waiting - */
 
@@ -10920,11 +11001,13 @@ HCQI_DEF void hcq_backend_lock(int locked) {
     if (locked) { hcqi_enter(); } else { hcqi_leave(); }
 }
 
-HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why) {
+HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend,
+                                 hcq_result *why) {
     *why = hcqi_device_enter(device);
     if (*why != HCQ_OK) { return NULL; }
     if (device->backend == backend) { return device->self; }
-    *why = hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "device: is not of %s", backend->name);
+    *why = hcqi_leave_refusing(device, HCQ_ERROR_UNSUPPORTED, "device: is not of %s",
+                               backend->name);
     return NULL;
 }
 
@@ -10998,28 +11081,6 @@ HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
     hcqi_leave();
 }
 
-HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
-    return (hcq_result)(int32_t)hcqi_atomic_load32(&job->run_result);
-}
-
-HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
-                                   const hcq_packet *packet, const char *native,
-                                   int64_t native_code) {
-    hcqi_enter();
-    hcqi_lane *lane = hcqi_lane_of(done->lane);
-    if (packet != NULL || native != NULL) {
-        hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
-    }
-    if (hcqi_atomic_load32(&job->run_result) == 0) {
-        hcqi_atomic_store32(&job->run_result, (uint32_t)result);
-        hcqi_atomic_store64(&job->failed_epoch, done->epoch);
-    }
-    hcqi_lane_failed(lane, done->epoch, result);
-    hcqi_atomic_store32(&lane->any_failed, 1);
-    hcqi_atomic_store32(&lane->dev->any_failed, 1);
-    hcqi_leave();
-}
-
 HCQI_DEF void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
                                 const char *native, int64_t native_code) {
     hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
@@ -11036,14 +11097,6 @@ HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
 
 HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
     return hcqi_atomic_load64(&((const hcqi_lane *)(const void *)lane)->done);
-}
-
-HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
-    hcqi_lane *lane = hcqi_lane_of(wait->lane);
-    if (wait->order_only || hcqi_atomic_load32(&lane->any_failed) == 0) { return HCQ_OK; }
-    hcqi_enter();
-    hcq_result r = hcqi_failures_find(&lane->failures, wait->epoch);
-    return hcqi_leave_with(r);
 }
 
 HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
@@ -11113,42 +11166,6 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     if (r == HCQ_OK) { *value = answer; }
     if (r != HCQ_OK) { hcqi_refuse(device, r, "key: %d is not known", (int)key); }
     return hcqi_leave_with(r);
-}
-
-static void hcqi_dump_lane(hcqi_text *t, const hcqi_lane *lane) {
-    const char *kind = lane->base.kind == HCQ_COPY ? "copy" : "compute";
-    hcq_job *lists[] = { lane->run_head, lane->held_head, lane->loose_head };
-    hcqi_path path;
-    hcqi_print(t, "  %s lane %u: %u running, epoch %llu of %llu done\n",
-               lane->base.imported ? "imported" : kind, lane->base.index, lane->running,
-               (unsigned long long)lane->done, (unsigned long long)lane->epoch);
-    for (int i = 0; i < 3; i++) {
-        hcq_job *job = lists[i];
-        for (int n = 0; job != NULL && n < 4; job = job->next, n++) {
-            hcqi_print_job(t, "    ", job);
-            if (hcqi_job_walk(&path, job, 1) == HCQI_CYCLE && path.first == 0) {
-                hcqi_print_cycle(t, "    ", &path);
-            }
-        }
-    }
-}
-
-HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
-    hcqi_text t;
-    hcqi_text_begin(&t, text, size);
-    if (hcqi_device_enter(device) != HCQ_OK) { return 0; }
-    hcqi_reap_device(device);
-    hcqi_core.looks = HCQI_LOOKS;
-    hcqi_print(&t, "%s (%s): %llu submitted, %llu done, %u pending, %u held%s%s\n", device->label,
-               device->info.name, (unsigned long long)device->next_number - 1,
-               (unsigned long long)device->done_prefix, device->pending, device->held,
-               device->lost == HCQ_OK ? "" : ", ", device->lost == HCQ_OK ? "" : "LOST");
-    for (uint32_t k = 0; k < device->lane_count; k++) { hcqi_dump_lane(&t, &device->lanes[k]); }
-    hcqi_print(&t, "  memory: %llu bytes in %u buffers, %llu bytes cached\n",
-               (unsigned long long)device->allocated_bytes, device->table_count,
-               (unsigned long long)device->freed_bytes);
-    hcqi_leave();
-    return t.length;
 }
 
 /* ========================================================================== */
@@ -11497,14 +11514,6 @@ static void hcqi_desc_defaults(hcq_device_desc *d) {
     if (d->cache_bytes == HCQ_KEEP) { d->cache_bytes = 0; }
     if (d->staging_bytes == 0) { d->staging_bytes = (uint64_t)2 << 20; }
     if (d->staging_count == 0) { d->staging_count = 32; }
-}
-
-/* With the lock held. */
-static void hcqi_device_unref(hcq_device *dev) {
-    if (--dev->refs != 0) { return; }
-    hcq_memory_hooks hooks = dev->hooks;
-    hcqi_failures_free(dev, &dev->failures); /* asked for as long as anybody waits */
-    hcqi_delete(&hooks, dev, sizeof *dev);
 }
 
 static hcq_result hcqi_lanes_open(hcq_device *dev) {
@@ -12121,27 +12130,6 @@ static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
     return at != 0;
 }
 
-static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg) {
-    uint64_t address;
-    const hcq_program *program = q->packets[i].u.exec.program;
-    memcpy(&address, q->arena + q->metas[i].arena + program->info.offsets[arg], sizeof address);
-    return address;
-}
-
-/* Where the k-th buffer of command `i` is named: its part, and there its address. */
-static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at) {
-    hcq_packet *p = &q->packets[i];
-    uint32_t arg = 0;
-    if (p->kind != HCQ_COMMAND_EXEC) { /* fill's and write's is where copy's first is */
-        *at = (uint8_t *)(k == 0 ? &p->u.copy.dst : &p->u.copy.src);
-        return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
-    }
-    const hcq_program *program = p->u.exec.program;
-    while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
-    *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
-    return HCQ_PART_ARG + arg;
-}
-
 /* Lists what command `i` reads and writes, a copy's target first; 0 = out of memory. */
 static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
     const hcq_packet *p = &q->packets[i];
@@ -12728,6 +12716,12 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     return hcqi_graph_living(q);
 }
 
+static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
+    for (uint32_t d = 0; d < plan->device_count; d++) {
+        hcqi_atomic_add32(&plan->devices[d].dev->pins, by);
+    }
+}
+
 /* ========================================================================== */
 /* ---- graphs: launching -------------------------------------- >>launching - */
 
@@ -13025,12 +13019,6 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
         s->lanes[s->count++] = lane;
     }
     return HCQ_OK;
-}
-
-static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
-    for (uint32_t d = 0; d < plan->device_count; d++) {
-        hcqi_atomic_add32(&plan->devices[d].dev->pins, by);
-    }
 }
 
 /* What the submissions need, and the first idle launch for them. */
