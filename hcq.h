@@ -2176,6 +2176,15 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #define HCQI_HOT
 #endif
 
+/* Rooms off a submission's way, between these two: compiled faster, optimised less. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define HCQI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define HCQI_COLD_END _Pragma("GCC pop_options")
+#else
+#define HCQI_COLD_BEGIN
+#define HCQI_COLD_END
+#endif
+
 #ifdef _MSC_VER
 #define HCQI_THREAD_LOCAL __declspec(thread)
 #else
@@ -5856,6 +5865,8 @@ static void hcqi_device_ring(hcq_device *dev) {
     hcqi_giving--;
 }
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- allocations ----------------------------------------- >>allocations - */
 
@@ -7047,6 +7058,8 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     hcqi_patch_add(queue, index, part, variable, maximum);
     return hcqi_queue_changed(queue);
 }
+
+HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- versions ----------------------------------------------- >>versions - */
@@ -8563,6 +8576,8 @@ HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_p
     return r;
 }
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- queues: life -------------------------------------------- >>binding - */
 
@@ -8716,6 +8731,8 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     if (r == HCQ_OK) { queue->bound = device; }
     return hcqi_leave_with(r);
 }
+
+HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- signals: public ----------------------------------------- >>setting - */
@@ -8883,6 +8900,8 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
     hcqi_core.changed = 1;
     return hcqi_leave_with(HCQ_OK);
 }
+
+HCQI_COLD_BEGIN
 
 /* ========================================================================== */
 /* ---- who waits for whom ----------------------------------- >>explaining - */
@@ -9282,6 +9301,8 @@ HCQI_DEF size_t hcq_device_dump(hcq_device *device, char *text, size_t size) {
     return t.length;
 }
 
+HCQI_COLD_END
+
 /* ========================================================================== */
 /* ---- waiting on the host ------------------------------------- >>waiting - */
 
@@ -9581,6 +9602,8 @@ HCQI_DEF uint64_t hcq_device_timeline_value(hcq_device *device) {
     hcqi_leave();
     return value;
 }
+
+HCQI_COLD_BEGIN
 
 /* ========================================================================== */
 /* ---- memory: public ------------------------------------------ >>caching - */
@@ -14543,6 +14566,8 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
     hcqi_report_free(&report);
     return r;
 }
+
+HCQI_COLD_END
 
 #endif /* HCQ_IMPLEMENTATION */
 
