@@ -66,7 +66,7 @@ static hcq_result open_device(uint32_t ordinal, hcq_device **device) {
     desc.staging_count = 3;
     desc.parked = 4;                   /* so that held submissions need more */
     desc.inflight = 16;
-    test_mock_desc.pool = 2;
+    test_mock_desc.room = 2;
     snprintf(name, sizeof name, "%s:%u", T.variant->backend, test_ordinal(ordinal));
     return hcq_open(name, &desc, device);
 }

@@ -38,18 +38,19 @@ build() { # c|c++ NAME
     "$cc" "$dir/$2.o" "$hcq" -o "$dir/$2" -pthread -ldl || fail "$2.c does not link: $cc"
 }
 
-# The mock of CUDA's driver, which knows the kernels of hello and replay, runs those that
+# The mock of CUDA's driver, which knows the kernel of hello, runs those that
 # the example has for the CPU.
 on_cuda_mock() { # NAME
     echo '#include "tests/mocks/cuda_example.h"'
     case $1 in
+    replay) printf 'MOCK_CUDA_TELL(%s)\n' step ;;
     photo) printf 'MOCK_CUDA_TELL(%s)\n' blur_x blur_y ink ;;
     digits) printf 'MOCK_CUDA_TELL(%s)\n' hidden output back update ;;
     frames) printf 'MOCK_CUDA_TELL(%s)\n' draw ;;
     esac
 }
 
-# The same source on a backend that encodes what is submitted and wants to be flushed.
+# The same source on a backend that encodes what is submitted and is given it.
 on_mock() { # builds backend_on_mock
     cat > "$dir/backend_on_mock.c" <<END
 #define main backend_main

@@ -33,7 +33,7 @@ static void mc_kernel_fill(const void *args, const hcq_block *b) {
     }
 }
 
-/* ---- ... of hello.c and replay.c ---- */
+/* ---- ... of hello.c ---- */
 
 static void mc_kernel_axpy(const void *args, const hcq_block *b) {
     const struct { int32_t *y; const int32_t *x; int32_t a; uint32_t n; } *k = args;
@@ -45,15 +45,8 @@ static void mc_kernel_axpy(const void *args, const hcq_block *b) {
     }
 }
 
-static void mc_kernel_step(const void *args, const hcq_block *b) {
-    const struct { uint32_t *state; uint32_t add; } *k = args;
-    (void)b;
-    *k->state = *k->state * 5 + k->add;
-}
-
 static const struct { const char *entry; mock_cuda_fn fn; } mc_builtin[] = {
-    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill}, {"axpy", mc_kernel_axpy},
-    {"step", mc_kernel_step}
+    {"hcq_stamp", mc_kernel_stamp}, {"hcq_fill", mc_kernel_fill}, {"axpy", mc_kernel_axpy}
 };
 
 /* ---- beginning anew ---- */

@@ -51,11 +51,12 @@ static hcq_result mock_encode(void *self, hcq_recording *recording) {
     return HCQ_OK;
 }
 
-/* Nobody may use what `count` counts; but lost batches may be on their way out. */
+/* Nobody may use what `count` counts; but lost batches may be on their way out, or dropped
+   before they were given. */
 static void mock_check_idle(mock_device *d, const uint32_t *count, const char *what) {
     for (int i = 0;; i++) {
         pthread_mutex_lock(&d->lock);
-        uint32_t left = *count;
+        uint32_t left = mock_is_lost(d) && !d->head ? 0 : *count;
         pthread_mutex_unlock(&d->lock);
         if (left == 0) {
             return;
@@ -208,6 +209,9 @@ static void mock_run_batch(const mock_device *d, const mock_batch *batch) {
     for (uint32_t i = 0; i < of->wait_count; i++) {
         mock_wait_one(d, &batch->waits[i]);
     }
+    if (of->result != HCQ_OK) {
+        return;
+    }
     hcq_result result = hcq_backend_job_result(of->job);
     for (uint32_t i = 0; result == HCQ_OK && i < of->wait_count; i++) {
         result = hcq_backend_wait_result(&batch->waits[i]);
@@ -225,15 +229,24 @@ static void mock_run_batch(const mock_device *d, const mock_batch *batch) {
     }
 }
 
+/* Counts a batch, before and behind it, where what it uses must stay. */
+static void mock_use(const hcq_batch *batch, mock_list *list, uint32_t by) {
+    ((mock_lane *)batch->done.lane->native)->used[batch->done.counter] += by;
+    for (uint32_t i = 0; i < batch->wait_count; i++) {
+        const hcq_lane_point *wait = &batch->waits[i];
+        ((mock_lane *)wait->lane->native)->used[wait->counter] += by;
+    }
+    if (list) {
+        list->running += by;
+    }
+}
+
 /* Takes the head off and, unless the device is gone, raises its counter. */
 static void mock_retire(mock_device *d, mock_batch *batch, int raise_counter) {
     const hcq_lane_point done = batch->of.done;
     mock_lane *lane = (mock_lane *)done.lane->native;
+    mock_use(&batch->of, batch->list, (uint32_t)-1);
     d->head = batch->next;
-    if (batch->list) {
-        batch->list->running--;
-    }
-    lane->queued--;
     batch->next = d->pool;
     d->pool = batch;
     if (raise_counter) {
@@ -251,7 +264,7 @@ static void mock_engine(void *user) {
             continue;
         }
         pthread_mutex_unlock(&d->lock);
-        if (batch->lose && !mock_is_lost(d)) {
+        if (batch->of.prepared && !mock_is_lost(d)) {
             __atomic_store_n(&d->lost, 1, __ATOMIC_RELEASE);
             hcq_backend_lost(d->device, HCQ_ERROR_LOST, "mockQueueSubmit", MOCK_NATIVE_ERROR);
         }
@@ -266,16 +279,6 @@ static void mock_engine(void *user) {
 }
 
 /* ---- submitting ---- */
-
-static mock_batch *mock_batch_get(mock_device *d) {
-    pthread_mutex_lock(&d->lock);
-    mock_batch *batch = d->pool;
-    if (batch) {
-        d->pool = batch->next;
-    }
-    pthread_mutex_unlock(&d->lock);
-    return batch ? batch : (mock_batch *)mock_zeroed(d, sizeof *batch);
-}
 
 /* The core's promises about counters, waits and ranges. */
 static void mock_batch_check(const mock_lane *lane, const hcq_batch *batch) {
@@ -306,40 +309,44 @@ static hcq_result mock_submit(void *self, hcq_lane *lane, hcq_batch *source) {
         return HCQ_ERROR_NATIVE;
     }
     mock_batch_check(native, source);
-    mock_batch *batch = mock_batch_get(d);
-    if (!batch) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_lock(&d->lock);
+    int full = d->desc.room && native->used[0] + native->used[1] >= d->desc.room;
+    pthread_mutex_unlock(&d->lock);
+    if (full) {
+        void *taken = mock_zeroed(d, sizeof *source);
+        if (!taken) {
+            return HCQ_ERROR_OUT_OF_MEMORY;
+        }
+        hcq_backend_free(d->device, taken, sizeof *source);
+        d->desc.room++;
     }
-    batch->next = NULL;
-    batch->of = *source;
-    for (uint32_t i = 0; i < source->wait_count; i++) {
-        batch->waits[i] = source->waits[i];
-    }
-    batch->list = source->recording ? (mock_list *)source->recording->encoded : NULL;
-    batch->lose = mock_load(&d->control->lose_at) == call;
+    source->prepared = mock_load(&d->control->lose_at) == call ? d : NULL;
     pthread_mutex_lock(&d->lock);
     native->promised[source->done.counter] = source->done.value;
-    native->queued++;
-    if (batch->list) {
-        batch->list->running++;
-    }
-    *(d->pending ? &d->pending_tail->next : &d->pending) = batch;
-    d->pending_tail = batch;
+    mock_use(source, source->recording ? (mock_list *)source->recording->encoded : NULL, 1);
     pthread_mutex_unlock(&d->lock);
-    return HCQ_NOT_READY; /* mock_flush is the doorbell */
+    return HCQ_NOT_READY; /* mock_give is the doorbell */
 }
 
-/* The doorbell: the hardware does not see what was not flushed. */
-static void mock_flush(void *self) {
+/* Takes one batch, however many there are. */
+static uint32_t mock_give(void *self, const hcq_batch *batches, uint32_t count) {
     mock_device *d = (mock_device *)self;
+    (void)count;
     pthread_mutex_lock(&d->lock);
-    if (d->pending) {
-        *(d->head ? &d->tail->next : &d->head) = d->pending;
-        d->tail = d->pending_tail;
-        d->pending = NULL;
-        pthread_cond_signal(&d->bell);
+    mock_batch *batch = d->pool ? d->pool : (mock_batch *)calloc(1, sizeof *batch);
+    d->pool = batch->next;
+    batch->next = NULL;
+    batch->of = *batches;
+    batch->of.waits = batch->waits;
+    for (uint32_t i = 0; i < batches->wait_count; i++) {
+        batch->waits[i] = batches->waits[i];
     }
+    batch->list = batches->recording ? (mock_list *)batches->recording->encoded : NULL;
+    *(d->head ? &d->tail->next : &d->head) = batch;
+    d->tail = batch;
+    pthread_cond_signal(&d->bell);
     pthread_mutex_unlock(&d->lock);
+    return 1;
 }
 
 static uint64_t mock_completed(void *self, hcq_lane *lane, uint32_t counter) {
@@ -368,27 +375,12 @@ static void mock_kick(void *self) {
     __atomic_store_n(&((mock_device *)self)->kicked, 1, __ATOMIC_RELEASE);
 }
 
-static int mock_uses(const mock_batch *batch, const hcq_lane *lane, uint32_t counter) {
-    for (; batch; batch = batch->next) {
-        int used = batch->of.done.lane == lane && batch->of.done.counter == counter;
-        for (uint32_t i = 0; i < batch->of.wait_count; i++) {
-            used |= batch->waits[i].lane == lane && batch->waits[i].counter == counter;
-        }
-        if (used) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static void mock_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {
     mock_device *d = (mock_device *)self;
     mock_lane *native = (mock_lane *)lane->native;
+    mock_check_idle(d, &native->used[counter],
+                    "a counter is reset that queued work uses: batches, instance");
     pthread_mutex_lock(&d->lock);
-    if (mock_uses(d->head, lane, counter) || mock_uses(d->pending, lane, counter)) {
-        mock_abort("a counter is reset that queued work uses: counter, lane", counter,
-                   lane->index);
-    }
     native->promised[counter] = 0;
     __atomic_store_n(&native->counters[counter], 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->lock);
@@ -465,24 +457,11 @@ static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device
     caps->unlocked = 1; /* mock_memory_lock */
 }
 
-/* Enough batches for a burst, so that submitting seldom has to allocate. */
-static hcq_result mock_pool_fill(mock_device *d) {
-    for (int i = 0; i < (d->desc.pool ? d->desc.pool : 160); i++) {
-        mock_batch *batch = (mock_batch *)mock_zeroed(d, sizeof *batch);
-        if (!batch) {
-            return HCQ_ERROR_OUT_OF_MEMORY;
-        }
-        batch->next = d->pool;
-        d->pool = batch;
-    }
-    return HCQ_OK;
-}
-
 static void mock_device_free(mock_device *d) {
     while (d->pool) {
-        mock_batch *next = d->pool->next;
-        hcq_backend_free(d->device, d->pool, sizeof *d->pool);
-        d->pool = next;
+        mock_batch *batch = d->pool;
+        d->pool = batch->next;
+        free(batch);
     }
     pthread_cond_destroy(&d->bell);
     pthread_mutex_destroy(&d->lock);
@@ -498,6 +477,11 @@ static void mock_device_init(mock_device *d) {
     snprintf(d->thread.name, sizeof d->thread.name, "mock");
     d->instance = __atomic_add_fetch(&mock_instances, 1, __ATOMIC_RELAXED);
     d->next_address = (d->instance << 40) + 0x10000;
+    for (int i = 0; i < 160; i++) {    /* for a burst, so that giving seldom has to allocate */
+        mock_batch *batch = (mock_batch *)calloc(1, sizeof *batch);
+        batch->next = d->pool;
+        d->pool = batch;
+    }
 }
 
 static hcq_result mock_open(void *driver, hcq_device *device, uint32_t ordinal,
@@ -517,10 +501,7 @@ static hcq_result mock_open(void *driver, hcq_device *device, uint32_t ordinal,
         d->desc = *(const mock_desc *)desc->backend_desc;
     }
     mock_device_init(d);
-    hcq_result result = mock_pool_fill(d);
-    if (result == HCQ_OK) {
-        result = hcq_sys_thread_start(&d->thread);
-    }
+    hcq_result result = hcq_sys_thread_start(&d->thread);
     if (result != HCQ_OK) {
         mock_device_free(d);
         return result;
@@ -557,8 +538,9 @@ static hcq_result mock_lane_open(void *self, hcq_lane *lane) {
 static void mock_lane_close(void *self, hcq_lane *lane) {
     mock_device *d = (mock_device *)self;
     mock_lane *native = (mock_lane *)lane->native;
-    mock_flush(d);
-    mock_check_idle(d, &native->queued, "a lane is closed that has work: batches, instance");
+    for (int i = 0; i < 2; i++) {
+        mock_check_idle(d, &native->used[i], "a lane is closed that has work: batches, instance");
+    }
     hcq_backend_free(d->device, native, sizeof *native);
     lane->native = NULL;
 }
@@ -589,7 +571,7 @@ static const hcq_backend mock_backend = {
     .patch = mock_patch,
     .encode_free = mock_encode_free,
     .submit = mock_submit,
-    .flush = mock_flush,
+    .give = mock_give,
     .completed = mock_completed,
     .wait = mock_wait,
     .kick = mock_kick,

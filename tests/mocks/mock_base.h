@@ -23,7 +23,7 @@ typedef struct mock_control {
 
 typedef struct mock_desc {
     int map;                           /* buffers of other mock devices can be used */
-    int pool;                          /* batches made at open [160] */
+    uint32_t room;                     /* of a lane; then submit asks for memory [all] */
     int no_encode;                     /* leave encode, patch and encode_free unused */
     mock_control *control;
 } mock_desc;
@@ -63,21 +63,20 @@ typedef struct mock_program {
 
 typedef struct mock_list {             /* packets follow it */
     uint32_t count;
-    uint32_t running;                  /* batches that use it, under the FIFO's lock */
+    uint32_t running;                  /* submitted batches that use it, under the FIFO's lock */
 } mock_list;
 
 typedef struct mock_lane {
     uint64_t counters[2];              /* atomic */
-    uint64_t promised[2];              /* highest value in the FIFO or done */
-    uint32_t queued;                   /* batches in the FIFO */
+    uint64_t promised[2];              /* highest value submitted */
+    uint32_t used[2];                  /* by batches submitted, under the FIFO's lock */
 } mock_lane;
 
 typedef struct mock_batch {
     struct mock_batch *next;
-    hcq_batch of;                      /* its waits are those below */
-    hcq_lane_point waits[MOCK_WAITS];
+    hcq_batch of;                      /* `prepared`: it loses the device */
+    hcq_lane_point waits[MOCK_WAITS];  /* those of `of` */
     mock_list *list;                   /* encoded, or NULL */
-    int lose;
 } mock_batch;
 
 typedef struct mock_device {
@@ -91,8 +90,7 @@ typedef struct mock_device {
     pthread_mutex_t lock;              /* the FIFO's */
     pthread_cond_t bell;
     mock_batch *head, *tail;           /* what the hardware sees */
-    mock_batch *pending, *pending_tail; /* submitted, not flushed */
-    mock_batch *pool;
+    mock_batch *pool;                  /* its own memory, no business of the user's hooks */
     hcq_sys_thread thread;
     int stop;
     uint32_t lost;                     /* atomic */
