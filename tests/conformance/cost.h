@@ -46,14 +46,6 @@ static void *room_for(uint32_t count, size_t size) {
     return room;
 }
 
-/* No growth of pools is measured. */
-static hcq_device *open_wide(void) {
-    hcq_device_desc desc = test_desc();
-    desc.inflight = 1u << 20;
-    desc.parked = 65536;
-    return test_open(0, &desc);
-}
-
 /* ---- explaining ---- */
 
 /* One submission with many waits; or a 64th, and many held ones of which none raises
@@ -183,7 +175,10 @@ static void freed_blocks_cost_the_same(TEST_ARGS) {
 /* A lower value of a signal is still to land, maybe with a timestamp before it. Many
    raises of higher ones follow, which run or have failed; then many wait. */
 static uint64_t raises_follow(uint32_t n, int failed) {
-    hcq_device *device = open_wide();
+    hcq_device_desc desc = test_desc();
+    desc.inflight = 1u << 20;          /* no growth of pools is measured */
+    desc.parked = 65536;
+    hcq_device *device = test_open(0, &desc);
     hcq_signal s = make_signal(device, 0);
     hcq_point gate = make_gate(device), wait = hcq_at(s, failed ? 2 : 1);
     hcq_queue *q = make_holder(device);

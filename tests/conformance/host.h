@@ -122,18 +122,24 @@ static void custom_commands(TEST_ARGS) {
 
 enum { FINE = 12, BLOCKS = 10 };       /* calls that are done, calls that are refused */
 
+/* Who calls. */
+enum { AT_ONCE, BY_HOST_SET, BY_COLLECTOR, BY_WAITER, BY_OTHER_DEVICE, BY_HOST_COMMAND,
+       BY_CUSTOM_COMMAND, BY_LOGGER, CALLERS };
+
 /* A callback that calls, and what it got. */
 static struct {
+    int way;
     hcq_signal set, other;
     hcq_queue *submit, *graph;
     hcq_buffer buffer;
-    notice again, undone, beside;
+    notice again, undone, beside, elsewhere[3];
     hcq_notification own;
     hcq_point submitted, launched;
     hcq_result got[FINE + BLOCKS], ended, taken;
     uint32_t calls;                    /* atomic */
     uint32_t unlocked, lines, inside, deepest;
-    hcq_device *logged;                /* whose logger it is */
+    hcq_device *logged, *closes;       /* whose logger it is; what another thread closes */
+    hcq_point work;
 } caller;
 
 static void *caller_elsewhere(void *user) {
@@ -141,7 +147,13 @@ static void *caller_elsewhere(void *user) {
     if (hcq_signal_set(caller.other, 1) == HCQ_OK &&
         hcq_device_query(T.dev, HCQ_QUERY_PENDING, &value) == HCQ_OK &&
         hcq_signal_value(caller.other, &value) == HCQ_OK && value == 1) {
-        caller.unlocked = 1;
+        caller.unlocked = notice_calls(&caller.elsewhere[0]);
+    }
+    if (caller.way == BY_HOST_SET) {   /* else the device's thread may be the one that calls */
+        caller.unlocked &= submit_lists(T.dev, NULL, &caller.work, HCQ_UNORDERED, NULL) == HCQ_OK;
+        caller.unlocked &= hcq_close(caller.closes) == HCQ_OK;
+        caller.unlocked &= (uint32_t)word_until(&caller.elsewhere[1].calls, 1);
+        caller.unlocked &= notice_calls(&caller.elsewhere[2]);
     }
     return user;
 }
@@ -188,7 +200,7 @@ static void notice_calls_back(void *user, hcq_result result) {
     caller_blocks(got);
     caller.ended = hcq_notify_cancel(caller.own);
     caller.taken = hcq_notify_cancel(caller.beside.id);
-    /* Another thread gets on while this one sits in a callback. */
+    /* Another thread gets on while this one sits in a callback, and runs others. */
     if (pthread_create(&thread, NULL, caller_elsewhere, NULL) == 0) {
         pthread_join(thread, NULL);
     }
@@ -234,8 +246,9 @@ static void log_calls_back(void *user, hcq_result result, const char *text) {
     caller.inside--;
 }
 
-static void caller_reset(hcq_buffer a, hcq_buffer far_one, int bound) {
+static void caller_reset(hcq_buffer a, hcq_buffer far_one, int way) {
     memset(&caller, 0, sizeof caller);
+    caller.way = way;
     caller.set = make_signal(T.dev, 0);
     caller.other = make_signal(dev2(), 0);
     caller.buffer = make_words(T.dev, 4);
@@ -244,15 +257,18 @@ static void caller_reset(hcq_buffer a, hcq_buffer far_one, int bound) {
     CHECK_INDEX(hcq_queue_write(caller.submit, a, 9, 4), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(T.dev), a, 1, 1), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(dev2()), far_one, 0, 1), 1);
-    CHECK_OK(bound ? hcq_queue_bind(caller.graph, T.dev) : HCQ_OK);
+    CHECK_OK(way % 2 ? hcq_queue_bind(caller.graph, T.dev) : HCQ_OK);
+    NOTIFY_AT(&caller.elsewhere[0], hcq_at(caller.other, 1));
+    if (way == BY_HOST_SET) {
+        caller.closes = test_open(0, NULL);
+        caller.work = make_gate(T.dev);
+        NOTIFY_AT(&caller.elsewhere[1], caller.work);
+        NOTIFY_AT(&caller.elsewhere[2], make_gate(caller.closes));
+    }
     NOTIFY_AT(&caller.undone, hcq_at(caller.set, 900));
     hcq_point late = hcq_at(caller.set, 900); /* so that there is something to wait for */
     CHECK_OK(submit_lists(T.dev, &late, NULL, HCQ_UNORDERED, NULL));
 }
-
-/* Who calls. */
-enum { AT_ONCE, BY_HOST_SET, BY_COLLECTOR, BY_WAITER, BY_OTHER_DEVICE, BY_HOST_COMMAND,
-       BY_CUSTOM_COMMAND, BY_LOGGER, CALLERS };
 
 /* A notification with another one of the same point, before it or after it. */
 static void notified_calls(int way) {
@@ -309,7 +325,7 @@ static void logger_calls(void) {
 static void callbacks_call_hcq(TEST_ARGS) {
     for (int way = 0; way < CALLERS; way++) {
         hcq_buffer a = make_words(T.dev, 4), far_one = make_words(dev2(), 4);
-        caller_reset(a, far_one, way % 2);
+        caller_reset(a, far_one, way);
         if (way == BY_LOGGER) {
             logger_calls();
         } else if (way > BY_OTHER_DEVICE) {
@@ -321,6 +337,9 @@ static void callbacks_call_hcq(TEST_ARGS) {
             CHECK_RESULT(caller.got[i], i < FINE ? HCQ_OK : HCQ_ERROR_WOULD_BLOCK);
         }
         CHECK(caller.unlocked);
+        for (int i = 0; i < (way == BY_HOST_SET ? 3 : 1); i++) {
+            NOTIFIED(&caller.elsewhere[i], i < 2 ? HCQ_OK : HCQ_ERROR_CANCELLED);
+        }
         WAIT_OK(hcq_at(caller.set, 5)); /* and this thread may block again */
         WAIT_OK(caller.submitted);
         NOTIFIED(&caller.again, HCQ_OK);

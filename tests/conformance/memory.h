@@ -78,7 +78,8 @@ static void eager_calls_follow_all_lanes(TEST_ARGS) {
     free(got);
 }
 
-static void cache_reuses_after_done(TEST_ARGS) {
+/* Blocks that work still uses: after.h. */
+static void cache_reuses(TEST_ARGS) {
     hcq_buffer a, b, c, d;
     CHECK_OK(hcq_alloc(T.dev, 10000, 0, &a));
     CHECK_OK(hcq_free(a));
@@ -95,22 +96,6 @@ static void cache_reuses_after_done(TEST_ARGS) {
     CHECK_U64(b.address, a.address);
     unsigned char byte = 0;
     CHECK_RESULT(hcq_copyin(a, &byte, 1), HCQ_ERROR_CLOSED); /* the old value is stale */
-
-    hcq_signal s = make_signal(T.dev, 0);
-    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_point done;
-    CHECK_INDEX(hcq_queue_wait(q, hcq_at(s, 1)), 0);
-    CHECK_INDEX(hcq_queue_fill(q, b, 10000, 0x55, 1), 1);
-    CHECK_OK(hcq_queue_submit(q, T.dev, &done));
-    CHECK_OK(hcq_free(b));             /* legal while it is pending */
-    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &c));
-    CHECK(c.address != b.address);     /* not before that work is done */
-    CHECK_OK(hcq_trim(T.dev, 0));
-    CHECK_OK(hcq_signal_set(s, 1));
-    WAIT_OK(done);
-    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
-    CHECK_OK(hcq_alloc(T.dev, 10000, 0, &d));
-    CHECK_U64(d.address, b.address);
 }
 
 static uint64_t cached(hcq_device *device) {
@@ -123,15 +108,8 @@ static void come_and_go_once(hcq_device *device, uint64_t size, uint32_t flags) 
     CHECK_OK(hcq_free(a));
 }
 
-static void trim_and_no_cache(TEST_ARGS) {
-    for (uint32_t i = 0; i < 5; i++) {
-        come_and_go_once(T.dev, 1000 + 64 * i, 0);
-    }
-    CHECK(cached(T.dev) >= 5000);
-    CHECK_OK(hcq_trim(T.dev, 2000));
-    CHECK(cached(T.dev) <= 2000);
-    CHECK_OK(hcq_trim(T.dev, 0));
-    CHECK_U64(cached(T.dev), 0);
+/* What a trim leaves: core/unit.c. */
+static void no_cache(TEST_ARGS) {
     come_and_go_once(T.dev, 3000, HCQ_NO_CACHE);
     CHECK_U64(cached(T.dev), 0);
     for (uint32_t none = 0; none < 2; none++) {
@@ -359,5 +337,5 @@ static void eager_calls_from_threads(TEST_ARGS) {
 #define MEMORY_TESTS \
     TEST(freed_blocks_wait_for_their_devices), TEST(large_blocks_hold_nobody_up), \
     TEST(eager_calls_from_threads), TEST(zeros_around_every_size), TEST(views_are_values), \
-    TEST(eager_calls_follow_all_lanes), TEST(cache_reuses_after_done), TEST(trim_and_no_cache), \
+    TEST(eager_calls_follow_all_lanes), TEST(cache_reuses), TEST(no_cache), \
     TEST(import_host_memory), TEST(imports_side_by_side)

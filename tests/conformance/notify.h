@@ -163,54 +163,6 @@ static void notify_up_to_the_limit(TEST_ARGS) {
     CHECK_U64(notice_calls(&n), count / 2);
 }
 
-/* ---- in several threads ---- */
-
-static struct { uint32_t began, go; } slow_notice; /* atomic */
-
-static void notice_stays(void *user, hcq_result result) {
-    (void)user;
-    (void)result;
-    __atomic_store_n(&slow_notice.began, 1, __ATOMIC_RELEASE);
-    word_until(&slow_notice.go, 1);
-}
-
-static void *notice_slow_run(void *user) {
-    const hcq_point *point = (const hcq_point *)user;
-    return hcq_signal_set(point->signal, point->value) == HCQ_OK ? user : NULL;
-}
-
-/* While one of them takes its time in its thread, others run elsewhere; also
-   those that end with a device that is closed meanwhile. */
-static void notify_while_another_runs(TEST_ARGS) {
-    static notice n[3];
-    pthread_t thread;
-    void *set = NULL;
-    hcq_device *device = test_open(0, NULL);
-    hcq_point slow = make_gate(T.dev);
-    const hcq_point points[3] = {make_gate(T.dev), make_gate(T.dev), make_gate(device)};
-    memset(&slow_notice, 0, sizeof slow_notice);
-    CHECK_OK(hcq_notify(slow, notice_stays, NULL, NULL));
-    for (int i = 0; i < 3; i++) {
-        NOTIFY_AT(&n[i], points[i]);
-    }
-    CHECK(pthread_create(&thread, NULL, notice_slow_run, &slow) == 0);
-    int began = word_until(&slow_notice.began, 1);
-    hcq_result results[3];
-    results[0] = hcq_signal_set(points[0].signal, 1);
-    results[1] = submit_lists(T.dev, NULL, &points[1], 0, NULL);
-    results[2] = hcq_close(device);
-    word_until(&n[1].calls, 1);
-    uint32_t calls = notice_calls(&n[0]) + notice_calls(&n[1]) + notice_calls(&n[2]);
-    __atomic_store_n(&slow_notice.go, 1, __ATOMIC_RELEASE);
-    pthread_join(thread, &set);
-    CHECK(began && set);
-    CHECK_U64(calls, 3);
-    for (int i = 0; i < 3; i++) {
-        CHECK_OK(results[i]);
-        NOTIFIED(&n[i], i < 2 ? HCQ_OK : HCQ_ERROR_CANCELLED);
-    }
-}
-
 /* ---- a chain ---- */
 
 enum { RELAY_NOTIFY, RELAY_SET, RELAY_SUBMIT };
@@ -415,6 +367,5 @@ static void notify_handle_out_of_files(TEST_ARGS) {
 #define NOTIFY_TESTS \
     TEST(notify_at_once), TEST(notify_when_released), TEST(notify_exact_and_prefix), \
     TEST(notify_many_in_value_order), TEST(notify_up_to_the_limit), \
-    TEST(notify_while_another_runs), TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), \
-    TEST(notify_handle), TEST(notify_handle_closed_early), \
-    TEST(notify_handle_out_of_files)
+    TEST(notify_chain_on_a_small_stack), TEST(notify_cancel), TEST(notify_handle), \
+    TEST(notify_handle_closed_early), TEST(notify_handle_out_of_files)

@@ -211,11 +211,6 @@ static void transfer_orders_both_timelines(TEST_ARGS) {
 
 /* ---- many transfers in one submission ---- */
 
-static hcq_transfer_command command_copy(hcq_buffer dst, hcq_buffer src, uint64_t size) {
-    const hcq_transfer_command command = {HCQ_TRANSFER_COPY, dst, src, NULL, size, 0, 0};
-    return command;
-}
-
 static hcq_transfer_command command_fill(hcq_buffer dst, uint64_t size, uint64_t value,
                                          uint32_t value_size) {
     const hcq_transfer_command command = {HCQ_TRANSFER_FILL, dst, {0, 0, NULL, NULL, 0}, NULL,
@@ -251,7 +246,9 @@ static hcq_transfer_command random_transfer(transfer_model *m) {
         return command_update(dst, m->data + source, size);
     }
     memcpy(bytes, m->bytes[from] + source, size);
-    return command_copy(dst, hcq_view(m->buffers[from], source, size), size);
+    const hcq_transfer_command copy = {
+        HCQ_TRANSFER_COPY, dst, hcq_view(m->buffers[from], source, size), NULL, size, 0, 0};
+    return copy;
 }
 
 /* Forty submissions of fifty commands, against a model; half of them are held, by all
