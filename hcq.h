@@ -5865,6 +5865,8 @@ static void hcqi_device_ring(hcq_device *dev) {
     hcqi_giving--;
 }
 
+HCQI_COLD_BEGIN
+
 /* ========================================================================== */
 /* ---- allocations ----------------------------------------- >>allocations - */
 
@@ -7056,6 +7058,8 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_
     hcqi_patch_add(queue, index, part, variable, maximum);
     return hcqi_queue_changed(queue);
 }
+
+HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- versions ----------------------------------------------- >>versions - */
@@ -12741,8 +12745,6 @@ static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
     }
 }
 
-HCQI_COLD_END
-
 /* ========================================================================== */
 /* ---- graphs: launching -------------------------------------- >>launching - */
 
@@ -13191,8 +13193,6 @@ static void hcqi_graph_delete(hcq_queue *q) {
     hcqi_delete(hooks, g, sizeof *g);
     q->graph = NULL;
 }
-
-HCQI_COLD_BEGIN
 
 /* ========================================================================== */
 /* ---- graphs: the schedule ---------------------------------- >>scheduling - */
@@ -14161,8 +14161,6 @@ static void hcqi_report_write(hcqi_text *t, const hcqi_report *r, hcq_profile_fo
     for (int i = 1; page && hcqi_page[i] != NULL; i++) { hcqi_print(t, "%s", hcqi_page[i]); }
 }
 
-HCQI_COLD_END
-
 /* ========================================================================== */
 /* ---- profile --------------------------------------------- >>profiling - */
 /* A version that is encoded while the device is profiled has timestamps between
@@ -14568,6 +14566,8 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
     hcqi_report_free(&report);
     return r;
 }
+
+HCQI_COLD_END
 
 #endif /* HCQ_IMPLEMENTATION */
 

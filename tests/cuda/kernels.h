@@ -155,17 +155,14 @@ static void gate_let(const gates *g, uint32_t gate) {
     __atomic_store_n(gate_word(g, gate, 0), 1, __ATOMIC_SEQ_CST);
 }
 
-static int gate_has_begun(const gates *g, uint32_t gate) {
-    return __atomic_load_n(gate_word(g, gate, 1), __ATOMIC_SEQ_CST) != 0;
-}
-
 static void gate_shut(const gates *g, uint32_t gate) {
     __atomic_store_n(gate_word(g, gate, 0), 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(gate_word(g, gate, 1), 0, __ATOMIC_SEQ_CST);
 }
 
 static void gate_until_begun(const gates *g, uint32_t gate) {
-    for (uint64_t end = hcq_sys_now_ns() + BOUND; !gate_has_begun(g, gate);) {
+    const uint64_t end = hcq_sys_now_ns() + BOUND;
+    while (!__atomic_load_n(gate_word(g, gate, 1), __ATOMIC_SEQ_CST)) {
         CHECK(hcq_sys_now_ns() < end);
         mock_sleep(20000);
     }

@@ -47,12 +47,6 @@ static hcq_result waiter_join(waiter *w) {
 
 /* ---- the means ---- */
 
-static hcq_queue *queue_write(hcq_device *device, hcq_buffer words) {
-    hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_write(q, words, 1, 4), 0);
-    return q;
-}
-
 /* What the driver says it can is taken: new functions, old ones if asked for, events. */
 static void means_of_the_driver(TEST_ARGS) {
     static const struct { uint32_t flags, new_driver, old_driver; } rows[] = {
@@ -86,8 +80,9 @@ static void many_waits_share_an_event(TEST_ARGS) {
     for (uint32_t way = 0; way < 3; way++) {
         hcq_device *device = device_by(way, 3, 1);
         const int own_events = !info_of(device).value_waits; /* with each submission */
-        hcq_queue *q = queue_write(device, make_words(device, 4));
+        hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_point last[2];
+        CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
         gates g;
         gates_open(&g, device);
         settle(device);

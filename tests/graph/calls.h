@@ -338,14 +338,6 @@ static fill_payload call_payload(const graph *g, const call *c) {
     return p;
 }
 
-/* Host functions get host pointers: they only name memories. */
-static void aim_host(call *c) {
-    c->host.dst = (uint32_t *)(void *)((unsigned char *)W.memory[c->dst.name].host + c->dst.at);
-    c->host.a = (const uint32_t *)(void *)((unsigned char *)W.memory[c->a.name].host + c->a.at);
-    c->host.b = (const uint32_t *)(void *)((unsigned char *)W.memory[c->b.name].host + c->b.at);
-    c->host.with = c->with;
-}
-
 static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     mixing_args args;
     fill_payload payload;
@@ -360,8 +352,11 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
         return hcq_queue_fill(q, span_buffer(g, &c->dst), c->dst.size, c->value, c->value_size);
     case CALL_WRITE:
         return hcq_queue_write(q, span_buffer(g, &c->dst), c->value, c->value_size);
-    case CALL_HOST:
-        aim_host(c);
+    case CALL_HOST:                    /* with host pointers: they only name memories */
+        c->host.dst = (uint32_t *)(void *)((unsigned char *)W.memory[c->dst.name].host + c->dst.at);
+        c->host.a = (const uint32_t *)(void *)((unsigned char *)W.memory[c->a.name].host + c->a.at);
+        c->host.b = (const uint32_t *)(void *)((unsigned char *)W.memory[c->b.name].host + c->b.at);
+        c->host.with = c->with;
         return hcq_queue_host(q, run_host_mix, &c->host);
     case CALL_CUSTOM:
         payload = call_payload(g, c);
@@ -457,12 +452,6 @@ static void record_appended(graph *g, uint32_t first, uint32_t end) {
     hcq_queue_destroy(part);
 }
 
-/* Such memory belongs to one graph. */
-static int names_empty(const call *c) {
-    return c->dst.name >= FIRST_EMPTY || c->a.name >= FIRST_EMPTY || c->b.name >= FIRST_EMPTY ||
-           (c->has_extra && c->extra.where.name >= FIRST_EMPTY);
-}
-
 static void record_graph(graph *g) {
     MUST(hcq_queue_create(W.devices[g->devices[0]], HCQ_GRAPH, &g->queue));
     for (uint32_t m = 0; m < MEMORIES; m++) {
@@ -475,8 +464,12 @@ static void record_graph(graph *g) {
             for (uint32_t n = 1 + pick(5); end < g->count && n; n--) {
                 end++;
             }
-            for (uint32_t k = i; k < end; k++) {
-                end = names_empty(&g->calls[k]) ? k : end;
+            for (uint32_t k = i; k < end; k++) { /* empty memory belongs to one graph */
+                const call *c = &g->calls[k];
+                int empty = c->dst.name >= FIRST_EMPTY || c->a.name >= FIRST_EMPTY ||
+                            c->b.name >= FIRST_EMPTY ||
+                            (c->has_extra && c->extra.where.name >= FIRST_EMPTY);
+                end = empty ? k : end;
             }
         }
         if (end > i + 1) {

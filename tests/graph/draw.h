@@ -97,10 +97,6 @@ static void set_touches(const graph *g, call *c) {
 
 /* ---- calls ---- */
 
-static uint32_t pick_pause(const graph *g) {
-    return chance(g->pauses) ? 1 + pick(200) : 0;
-}
-
 static void draw_mix(graph *g, call *c, uint32_t index) {
     c->device = g->devices[pick(g->device_count)];
     c->shape = pick(SHAPES);
@@ -119,7 +115,7 @@ static void draw_numbers(const graph *g, call *c) {
     c->with.b_n = c->b.size / 4;
     c->with.seed = pick(1000);
     c->with.reads = c->kind == CALL_HOST ? (uint32_t)chance(50) : c->shape != SHAPE_OUT;
-    c->with.pause_us = pick_pause(g);
+    c->with.pause_us = chance(g->pauses) ? 1 + pick(200) : 0;
     c->grid = (c->with.n + THREADS_OF_BLOCK - 1) / THREADS_OF_BLOCK;
     if (chance(10) && c->grid > 1) {
         c->grid--;
@@ -313,11 +309,6 @@ static void choose_devices(graph *g) {
     }
 }
 
-static uint32_t pick_count(void) {
-    uint32_t dice = pick(100);
-    return dice < 25 ? 2 + pick(11) : dice < 70 ? 2 + pick(63) : 2 + pick(CALLS - 1);
-}
-
 static void choose_edges(graph *g) {
     uint32_t wanted = chance(50) ? 0 : pick(EDGES / 2);
     for (uint32_t i = 0; i < wanted; i++) {
@@ -353,7 +344,8 @@ static void draw_graph(graph *g) {
     choose_devices(g);
     choose_names(g);
     g->pauses = chance(50) ? 10 : 0;
-    uint32_t count = pick_count();
+    uint32_t dice = pick(100);
+    uint32_t count = 2 + (dice < 25 ? pick(11) : dice < 70 ? pick(63) : pick(CALLS - 1));
     for (uint32_t i = 0; i < count;) {
         if (made < empties && i + 1 < count && chance(30)) {
             draw_empty(g, i, made++);

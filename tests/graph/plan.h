@@ -145,10 +145,6 @@ static uint32_t find_unordered(const graph *g, const set *before, uint32_t *othe
 
 /* ---- the checks ---- */
 
-static int is_big_copy(const call *c) {
-    return c->kind == CALL_COPY && c->dst.size >= COPY_LANE_BYTES;
-}
-
 /* Graphs leave a lane alone that has no hardware of its own. */
 static int has_copy_lane(const hcq_device *device) {
     return device->caps.copy_lanes != 0 && !device->caps.copy_shared;
@@ -172,8 +168,9 @@ static int is_whole(const graph *g) {
 }
 
 static int may_leave(const graph *g, uint32_t i) {
-    return is_big_copy(&g->calls[i]) && !is_whole(g) &&
-           has_copy_lane(W.devices[g->calls[i].device]);
+    const call *c = &g->calls[i];
+    return c->kind == CALL_COPY && c->dst.size >= COPY_LANE_BYTES && !is_whole(g) &&
+           has_copy_lane(W.devices[c->device]);
 }
 
 /* Calls run on their device, on lane 0; but a big copy leaves it if that lane has

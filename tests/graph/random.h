@@ -10,12 +10,6 @@ enum { IN_FLIGHT = 12 };               /* launches; mostly up to 3 */
 
 /* ---- launches ---- */
 
-static hcq_buffer bound_buffer(const graph *g, const launch *l, uint32_t n) {
-    const binding *b = &l->inputs[n];
-    uint64_t size = g->sizes[FIRST_INPUT + n];
-    return hcq_view(W.memory[b->memory], b->at, chance(50) ? size : 0); /* larger is fine */
-}
-
 static int is_touched(const graph *g, uint32_t name, int only_writes) {
     for (uint32_t i = 0; i < g->count; i++) {
         const call *c = &g->calls[i];
@@ -138,8 +132,10 @@ static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *poin
     memset(&s, 0, sizeof s);
     memset(inputs, 0, sizeof inputs);
     for (uint32_t n = 0; n < INPUTS; n++) {
-        if (is_touched(g, FIRST_INPUT + n, 0)) { /* others may be missing */
-            inputs[n] = bound_buffer(g, l, n);
+        const binding *b = &l->inputs[n];
+        if (is_touched(g, FIRST_INPUT + n, 0)) { /* others may be missing; larger is fine */
+            inputs[n] = hcq_view(W.memory[b->memory], b->at,
+                                 chance(50) ? g->sizes[FIRST_INPUT + n] : 0);
         }
     }
     s.waits = &W.gate;

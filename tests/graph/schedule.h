@@ -229,12 +229,6 @@ static void post_add(post *p, uint32_t index, uint32_t device, hcq_buffer what) 
     CHECK_INDEX(record_add(p->q, p->add[device], what, 0, 1), index);
 }
 
-static void post_mix(post *p, uint32_t index) {
-    mix_args args = {p->on[0].address, p->on[1].address, 2, 0};
-    CHECK_INDEX(hcq_queue_exec(p->q, p->mix, &args, sizeof args, hcq_dim(1, 1, 1),
-                               hcq_dim(2, 1, 1)), index);
-}
-
 static void record_others(post *p) {
     post_copy(p, 0, p->on[0], p->a);
     post_add(p, 1, CLANG, p->result);
@@ -246,7 +240,9 @@ static void record_lists(post *p) {
     post_copy(p, 1, p->on[0], p->a);
     post_add(p, 2, EXT, p->b);
     post_copy(p, 3, p->on[1], p->b);
-    post_mix(p, 4);
+    mix_args args = {p->on[0].address, p->on[1].address, 2, 0};
+    CHECK_INDEX(hcq_queue_exec(p->q, p->mix, &args, sizeof args, hcq_dim(1, 1, 1),
+                               hcq_dim(2, 1, 1)), 4);
     post_copy(p, 5, p->result, p->on[0]);
 }
 

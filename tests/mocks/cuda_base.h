@@ -317,11 +317,6 @@ static int mc_current(enum mc_needs needs) {
     return needs == MC_NEEDS_CONTEXT ? mc_tls.here->error : 0;
 }
 
-static int mc_is_sticky(int result) {
-    return result == MC_ILLEGAL_ADDRESS || result == 702 || result == 710 ||
-           (result >= 714 && result <= 719);
-}
-
 /* Gives other threads a chance to come in between. */
 static void mc_linger(void) {
     if (M.desc.linger && mc_random(&mc_tls.random) % 1000 < M.desc.linger) {
@@ -346,7 +341,9 @@ static int mc_enter(mc_call *call, const char *name, enum mc_needs needs) {
     }
     call->count++;
     int bad = mc_current(needs), result = mc_injected(name);
-    if (mc_is_sticky(result) && mc_tls.here) {
+    int sticky = result == MC_ILLEGAL_ADDRESS || result == 702 || result == 710 ||
+                 (result >= 714 && result <= 719);
+    if (sticky && mc_tls.here) {
         mc_poison(mc_tls.here, result);
     }
     if (result == 0) {

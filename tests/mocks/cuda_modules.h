@@ -61,20 +61,16 @@ static void mc_module_end(void *object) {
     }
 }
 
-static int mc_is_binary(const void *image) {
-    static const unsigned char elf[4] = {0x7f, 'E', 'L', 'F'}, fat[4] = {0x50, 0xed, 0x55, 0xba};
-    return memcmp(image, elf, 4) == 0 || memcmp(image, fat, 4) == 0;
-}
-
 MC_API(cuModuleLoadDataEx, mc_handle *module, const void *image, unsigned count,
        const int *options, void **values) {
     MC_ENTER(MC_NEEDS_CONTEXT)
+    static const unsigned char elf[4] = {0x7f, 'E', 'L', 'F'}, fat[4] = {0x50, 0xed, 0x55, 0xba};
     mc_ptx p = {.at = (const char *)image};
     MC_RULE(module && image && (!count || (options && values)), MC_INVALID);
     mc_may_sync("cuModuleLoadDataEx");
     p.module = (mc_module *)mc_object_new(MC_MODULE, sizeof *p.module, mc_tls.here,
                                           mc_module_end);
-    if (!mc_is_binary(image)) {
+    if (memcmp(image, elf, 4) != 0 && memcmp(image, fat, 4) != 0) {
         p.result = M.desc.flags & MOCK_CUDA_NO_JIT ? MC_NO_JIT : mc_ptx_read(&p);
     }
     mc_jit_tell(count, options, values, p.error);
@@ -182,14 +178,10 @@ static int mc_function_check(const mc_function *f, const uint32_t grid[3], const
     return MC_OK;
 }
 
-/* Bytes of arguments that a launch may have. */
-static size_t mc_args_limit(void) {
-    return MOCK_CUDA_VERSION >= 12010 && M.desc.capability >= 70 ? 32764 : 4096;
-}
-
 /* Finds the arguments of a launch and copies them. */
 static int mc_args_take(const mc_function *f, void **params, void **extra, unsigned char **args,
                         size_t *size) {
+    const size_t most = MOCK_CUDA_VERSION >= 12010 && M.desc.capability >= 70 ? 32764 : 4096;
     const void *block = NULL;
     *size = 0;
     for (void **e = extra; e && *e; e += 2) { /* 1: pointer, 2: size, 0: end */
@@ -197,7 +189,7 @@ static int mc_args_take(const mc_function *f, void **params, void **extra, unsig
         block = *e == (void *)1 ? e[1] : block;
         *size = *e == (void *)2 ? *(const size_t *)e[1] : *size;
     }
-    MC_RULE(!(params && extra) && (block || !*size) && *size <= mc_args_limit(), MC_INVALID);
+    MC_RULE(!(params && extra) && (block || !*size) && *size <= most, MC_INVALID);
     MC_RULE(params || extra || !f->known || !f->param_bytes, MC_INVALID);
     MC_RULE(!params || f->known,
             mc_misuse("'%s' is not PTX: the mock needs its arguments as one block", f->entry));

@@ -203,12 +203,9 @@ static PFN_vkGetInstanceProcAddr mock_vk_system(void) {
 }
 
 /* The system's handles, too, lead to a word that can be read. */
-static int mock_vk_is_ours(VkInstance handle) {
-    return *(const uint32_t *)(const void *)handle == MOCK_VK_MAGIC + MOCK_VK_KIND_INSTANCE;
-}
-
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL mock_vk_loader(VkInstance instance, const char *name) {
-    if (instance ? mock_vk_is_ours(instance) : mock_vk_options.on) {
+    const uint32_t *word = (const uint32_t *)(const void *)instance;
+    if (word ? *word == MOCK_VK_MAGIC + MOCK_VK_KIND_INSTANCE : mock_vk_options.on) {
         return mock_vkGetInstanceProcAddr(instance, name);
     }
     PFN_vkGetInstanceProcAddr loader = mock_vk_system();

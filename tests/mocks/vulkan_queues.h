@@ -41,10 +41,6 @@ struct mock_vk_queue {
     uint32_t block_capacity;
 };
 
-static mock_vk_queue *mock_vk_queue_of(VkQueue handle) {
-    return MOCK_VK_OBJECT(mock_vk_queue, handle, QUEUE, NULL);
-}
-
 /* ---- loss ---- */
 
 /* Under the lock. */
@@ -291,7 +287,7 @@ static mock_vk_batch *mock_vk_batch_read(mock_vk_device *d, const VkSubmitInfo *
 static VkResult mock_vk_submit(mock_vk_entry entry, VkQueue handle, uint32_t count,
                                const VkSubmitInfo *infos, const VkSubmitInfo2 *infos2) {
     VkResult result = mock_vk_enter(entry);
-    mock_vk_queue *q = mock_vk_queue_of(handle);
+    mock_vk_queue *q = MOCK_VK_OBJECT(mock_vk_queue, handle, QUEUE, NULL);
     mock_vk_device *d = q->o.device;
     mock_vk_check(infos || (d->features & MOCK_VK_NO_SYNC2), "synchronization2 is not enabled");
     mock_vk_inside(&q->o, d->desc->linger);

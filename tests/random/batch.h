@@ -163,12 +163,6 @@ static void make_step(actor *me, draft *d, uint32_t part) {
 
 /* ---- submissions ---- */
 
-static uint32_t lane_of(uint32_t device, hcq_queue_kind kind, uint64_t affinity) {
-    uint32_t lane = kind == HCQ_COPY && W.copy_lanes ? LANES - 1
-                                                     : (uint32_t)(affinity % W.compute_lanes);
-    return device * LANES + lane;
-}
-
 static int is_owned(uint32_t lane) {
     for (uint32_t t = 0; t < W.threads; t++) {
         if (W.actors[t].lane == lane) {
@@ -195,7 +189,9 @@ static void make_place(actor *me, draft *d) {
         }
     }
     d->kept = d->part_count == 1 && d->kinds[0] == HCQ_COMPUTE && chance(me, 40);
-    d->lane = lane_of(d->device, d->kinds[0], d->affinity);
+    const int copies = d->kinds[0] == HCQ_COPY && W.copy_lanes;
+    d->lane = d->device * LANES;
+    d->lane += copies ? LANES - 1 : (uint32_t)(d->affinity % W.compute_lanes);
     d->own_lane = d->part_count == 1 && d->lane == me->lane && chance(me, 85);
     d->ordered = d->own_lane || (d->part_count == 1 && !is_owned(d->lane) && chance(me, 60));
     if (!d->ordered && chance(me, 20)) {
@@ -209,13 +205,6 @@ static void enter_lane(actor *me, draft *d) {
     d->start.need = me->lane_end.need;
     for (uint32_t i = 0; i < me->draft_count; i++) {
         d->follows |= me->drafts[i].own_lane ? 1u << i : 0;
-    }
-}
-
-static void leave_lane(actor *me, const draft *d) {
-    moves_join(&me->lane_end.due, &d->end.due);
-    if (d->end.mask == REACHED) {
-        moves_join(&me->lane_end.need, &d->end.need);
     }
 }
 
@@ -281,7 +270,10 @@ static void make_draft(actor *me) {
     }
     s->own->end = d->end;
     if (d->own_lane) {
-        leave_lane(me, d);
+        moves_join(&me->lane_end.due, &d->end.due);
+    }
+    if (d->own_lane && d->end.mask == REACHED) {
+        moves_join(&me->lane_end.need, &d->end.need);
     }
     me->sub_count++;
     me->draft_count++;

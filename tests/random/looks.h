@@ -83,13 +83,6 @@ static void list_add(list *l, const claim *c) {
 
 /* Reached counts more than failed for any, and of several failures the lowest
    code; what is known before must not be missed. */
-static uint32_t list_allowed(const list *l, hcq_wait_mode mode) {
-    if (mode == HCQ_ALL || l->count == 0) {
-        return l->worst > REACHED ? l->failures & ~(l->worst - 1) : l->failures | l->every;
-    }
-    return l->seen ? REACHED : l->failures | l->some;
-}
-
 static void look_many(actor *me) {
     hcq_wait_mode mode = chance(me, 50) ? HCQ_ALL : HCQ_ANY;
     list l = {.every = REACHED, .over = 1};
@@ -99,7 +92,10 @@ static void look_many(actor *me) {
             list_add(&l, c);
         }
     }
-    uint32_t allowed = list_allowed(&l, mode);
+    uint32_t allowed = l.seen ? REACHED : l.failures | l.some;
+    if (mode == HCQ_ALL || l.count == 0) {
+        allowed = l.worst > REACHED ? l.failures & ~(l.worst - 1) : l.failures | l.every;
+    }
     int over = l.over || (mode == HCQ_ALL ? l.worst > REACHED : l.seen != 0);
     hcq_result r = hcq_wait(l.points, l.count, mode, l.over ? long_timeout() : short_timeout(me));
     if (r == HCQ_TIMEOUT ? over : !(bit_of(r) & allowed)) {

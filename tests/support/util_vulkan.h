@@ -208,16 +208,11 @@ static int addresses_are_shared(hcq_device *device) {
     return shared;
 }
 
-static int lanes_are_one(hcq_device *device) {
-    hcq_vulkan_lane_info compute, copy;
-    return hcq_vulkan_lane(device, HCQ_COMPUTE, 0, &compute) != HCQ_OK ||
-           hcq_vulkan_lane(device, HCQ_COPY, 0, &copy) != HCQ_OK || compute.queue == copy.queue;
-}
-
 /* Before anything is opened on Vulkan: what there is. 0 = nothing. */
 static int vulkan_look(void) {
     hcq_driver *driver = NULL;
     hcq_device *device = NULL;
+    hcq_vulkan_lane_info compute, copy;
     setenv("LP_NUM_THREADS", "8", 0);  /* lavapipe: kernels that wait need one each */
     test_vk.validates = getenv("HCQ_TEST_VALIDATION") != NULL;
     hcq_result result = hcq_driver_create(NULL, "VULKAN", &driver);
@@ -231,6 +226,8 @@ static int vulkan_look(void) {
         return 0;
     }
     test_vk.shares_addresses = addresses_are_shared(device);
-    test_vk.one_fifo = lanes_are_one(device);
+    test_vk.one_fifo = hcq_vulkan_lane(device, HCQ_COMPUTE, 0, &compute) != HCQ_OK ||
+                       hcq_vulkan_lane(device, HCQ_COPY, 0, &copy) != HCQ_OK ||
+                       compute.queue == copy.queue;
     return hcq_close(device) == HCQ_OK;
 }
