@@ -1,6 +1,8 @@
 /* shared.h - what several files of the suite use. Part of conformance.c. */
 #pragma once
 
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "support/util.h"
 
 #include <poll.h>
@@ -532,7 +534,7 @@ typedef struct blocked_call {
 } blocked_call;
 
 static void blocked_begin(blocked_call *b) {
-    __atomic_store_n(&b->tid, (uint32_t)hcq_sys_thread_id(), __ATOMIC_RELEASE);
+    __atomic_store_n(&b->tid, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 }
 
 static void *blocked_end(blocked_call *b, hcq_result result) {

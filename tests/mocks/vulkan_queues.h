@@ -292,8 +292,9 @@ static VkResult mock_vk_submit(mock_vk_entry entry, VkQueue handle, uint32_t cou
     mock_vk_check(infos || (d->features & MOCK_VK_NO_SYNC2), "synchronization2 is not enabled");
     mock_vk_inside(&q->o, d->desc->linger);
     mock_vk_say(d->physical, "something was submitted");
-    result = mock_vk_told(d, mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : result);
-    pthread_mutex_lock(&d->lock);
+    result = mock_vk_told(d, result);
+    pthread_mutex_lock(&d->lock);      /* a loss ends what is pending: its commands are invalid */
+    result = mock_vk_is_lost(d) ? VK_ERROR_DEVICE_LOST : result;
     for (uint32_t i = 0; result == VK_SUCCESS && i < count; i++) {
         mock_vk_admit(q, mock_vk_batch_read(d, infos ? &infos[i] : NULL,
                                             infos ? NULL : &infos2[i]));
