@@ -435,7 +435,8 @@ static void calls_beside_a_waiting_thread(TEST_ARGS) {
         hcq_point gate = make_gate(device);
         hcq_buffer word = make_words(device, 4);
         hcq_program *add = make_add(device);
-        waiting_call c = {reads ? NULL : add, word, 0, HCQ_OK};
+        /* what nobody writes meanwhile */
+        waiting_call c = {reads ? NULL : add, reads ? hcq_view(word, 12, 4) : word, 0, HCQ_OK};
         hcq_clock clock;
         pthread_t thread;
         uint32_t four = 4, polled = 0, seen = 0;
