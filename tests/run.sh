@@ -1001,7 +1001,10 @@ run_step() { # NAME BACKEND: runs one, prints its line, keeps its result
         case ",$require," in *",$2,"*) result=FAIL ;; esac
         [ "$result" = SKIP ] || note="may not be skipped: $note"
         ;;
-    *) note="exit status $status" ;;
+    *)
+        note="exit status $status, in $(grep -aE '^\[ RUN' "$log" | tail -n 1 | cut -c14-)"
+        note="$note: $(grep -aE 'Sanitizer: |^\[  FAILED|error: |^FAIL' "$log" | head -n 1)"
+        ;;
     esac
     if [ -e "$log.ended" ]; then
         note="ended: $(cat "$log.ended"): $(grep '^+ ' "$log" | tail -n 1 | cut -c3-)"
