@@ -408,7 +408,8 @@ program() { # CONFIG PROGRAM VARIANT,VARIANT... ARGS...: all: without one
     valgrind)
         need valgrind
         prefix="valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=try
-            --errors-for-leak-kinds=definite,indirect"
+            --errors-for-leak-kinds=definite,indirect
+            --suppressions=tests/support/valgrind.supp"
         ;;
     esac
     export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1"
