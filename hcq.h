@@ -1850,7 +1850,8 @@ typedef struct hcq_backend {
     uint32_t (*devices)(void *driver, hcq_device_info *infos, uint32_t capacity);
     const char *(*why_none)(void *driver);
 
-    /* Device. `device` is for the hcq_backend_* helpers, which work at once.
+    /* Device. `device` is for the hcq_backend_* helpers, which work at once; `desc`
+       has every default, the hooks of `memory`, too, but what a backend chooses.
        All four UNLOCKED. close: after all lanes are closed. */
     hcq_result (*open)(void *driver, hcq_device *device, uint32_t ordinal,
                        const hcq_device_desc *desc, hcq_backend_caps *caps, void **self);
@@ -11653,7 +11654,7 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     if (desc != NULL) { dev->desc = *desc; }
     hcqi_desc_defaults(&dev->desc);
-    dev->hooks = hooks;
+    dev->hooks = dev->desc.memory = hooks;
     dev->info = *info;
     dev->driver = driver;
     dev->backend = driver->factory.backend;

@@ -41,7 +41,7 @@ struct hcq_cpu_desc {
 #include <string.h>
 
 /* ========================================================================== */
-/* ---- structures ------------------------------------------------------------ */
+/* ---- structures ---------------------------------------------------------- */
 
 #if defined(__GNUC__)
 #define HCQI_CPU_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -218,7 +218,7 @@ typedef struct hcqi_cpu_device {
 } hcqi_cpu_device;
 
 /* ========================================================================== */
-/* ---- spinning and sleeping ------------------------------------------------- */
+/* ---- spinning and sleeping ----------------------------------------------- */
 /* Threads that run or spin are counted in `active`. One spins only while there
    is a CPU for every counted thread: else it stops being counted and sleeps.
    Whoever spins for longer than a moment yields now and then: the thread that
@@ -269,7 +269,7 @@ static void hcqi_cpu_spin_met(hcqi_cpu_device *d, const hcqi_cpu_spin *spin) {
 
 /* Is it a time to sleep at once? A gap between two looks says that it is. */
 static int hcqi_cpu_crowded(hcqi_cpu_device *d, hcqi_cpu_spin *spin, uint64_t now) {
-    uint64_t gap = spin->look_ns ? now - spin->look_ns : 0;
+    uint64_t gap = spin->look_ns != 0 ? now - spin->look_ns : 0;
     spin->look_ns = now;
     if (gap >= HCQI_CPU_LOST_NS) {
         gap = gap < HCQI_CPU_LOST_MAX_NS ? gap : (uint64_t)HCQI_CPU_LOST_MAX_NS;
@@ -317,7 +317,7 @@ static int hcqi_cpu_spin_turn(hcqi_cpu_device *d, hcqi_cpu_spin *spin) {
 }
 
 /* ========================================================================== */
-/* ---- counters -------------------------------------------------------------- */
+/* ---- counters ------------------------------------------------------------ */
 
 static void hcqi_cpu_counter_wake(hcqi_cpu_counter *counter) {
     hcqi_atomic_swap64(&counter->wanted, UINT64_MAX);
@@ -371,16 +371,16 @@ static hcq_result hcqi_cpu_counter_wait(hcqi_cpu_device *d, hcqi_cpu_counter *co
             if (spin.end_ns > end_ns) { spin.end_ns = end_ns; }
             continue;
         }
-        hcq_result result = hcqi_cpu_counter_sleep(counter, value, end_ns);
+        hcq_result r = hcqi_cpu_counter_sleep(counter, value, end_ns);
         hcqi_cpu_enter(d);
-        return result;
+        return r;
     }
     hcqi_cpu_spin_met(d, &spin);
     return HCQ_OK;
 }
 
 /* ========================================================================== */
-/* ---- grids ----------------------------------------------------------------- */
+/* ---- grids --------------------------------------------------------------- */
 
 /* Runs `count` blocks from index `first`. */
 static void hcqi_cpu_blocks(hcqi_cpu_grid *grid, uint64_t first, uint64_t count) {
@@ -454,7 +454,7 @@ static void hcqi_cpu_pool_rouse(hcqi_cpu_pool *pool, uint64_t count) {
     uint64_t left = pool->rouse ? hcqi_cpu_pool_left(pool) : 0;
     if (left < 2) { return; } /* the caller takes the last block itself */
     left--;
-    for (count = count < left ? count : left; count; count--) {
+    for (count = count < left ? count : left; count != 0; count--) {
         if (!hcqi_atomic_load32(&pool->asleep)) { return; }
         hcqi_atomic_add32(&pool->bell, 1);
         hcq_sys_wake(&pool->bell, 0);
@@ -527,9 +527,9 @@ static void hcqi_cpu_pool_start(hcqi_cpu_device *d) {
         worker->thread.user = worker;
         snprintf(worker->thread.name, sizeof worker->thread.name, "hcq worker %u",
                  (i - 1) % 1000u);
-        hcq_result result = hcq_sys_thread_start(&worker->thread);
-        if (result != HCQ_OK) {
-            hcq_backend_log(d->device, result, "CPU: only %u of %u workers could be started",
+        hcq_result r = hcq_sys_thread_start(&worker->thread);
+        if (r != HCQ_OK) {
+            hcq_backend_log(d->device, r, "CPU: only %u of %u workers could be started",
                             (unsigned)pool->started, (unsigned)pool->wanted);
             return;
         }
@@ -541,7 +541,7 @@ static void hcqi_cpu_pool_stop(hcqi_cpu_pool *pool) {
     hcqi_atomic_swap32(&pool->stop, 1);
     hcqi_atomic_add32(&pool->bell, 1);
     hcq_sys_wake(&pool->bell, 1);
-    for (; pool->started; pool->started--) {
+    for (; pool->started != 0; pool->started--) {
         hcq_sys_thread_join(&pool->workers[pool->started].thread);
     }
 }
@@ -566,7 +566,7 @@ static int hcqi_cpu_pool_take(hcqi_cpu_device *d, uint64_t cost_ps) {
     if (hcqi_atomic_load32(&pool->lock) || !hcqi_atomic_cas32(&pool->lock, 0, 1)) { return 0; }
     if (pool->tried == 0) { hcqi_cpu_pool_start(d); }
     pool->rouse = (uint32_t)hcqi_cpu_pool_worth(d, cost_ps);
-    if (pool->started && (pool->rouse || hcqi_atomic_load32(&pool->asleep) < pool->started)) {
+    if (pool->started != 0 && (pool->rouse || hcqi_atomic_load32(&pool->asleep) < pool->started)) {
         return 1;
     }
     hcqi_atomic_store32(&pool->lock, 0);
@@ -613,7 +613,7 @@ static uint64_t hcqi_cpu_pool_run(hcqi_cpu_device *d, hcqi_cpu_grid *grid,
     uint32_t generation = hcqi_atomic_load32(&pool->gate) & HCQI_CPU_GENERATIONS;
     generation = (generation + HCQI_CPU_GENERATION) & HCQI_CPU_GENERATIONS;
     pool->job = *grid;
-    pool->chunk = estimate && estimate < HCQI_CPU_CHUNK_PS ? HCQI_CPU_CHUNK_PS / estimate : 1;
+    pool->chunk = estimate != 0 && estimate < HCQI_CPU_CHUNK_PS ? HCQI_CPU_CHUNK_PS / estimate : 1;
     uint64_t first = 0;
     for (uint32_t i = 0; i <= pool->started; i++) {
         uint32_t threads = pool->started + 1 - i;
@@ -637,8 +637,8 @@ static void hcqi_cpu_estimate(hcqi_cpu_code *code, uint64_t ns, uint64_t blocks)
     if (blocks == 0) { return; }
     uint64_t old = hcqi_atomic_load32(&code->estimate), now = ns * 1000u / blocks;
     now = now > UINT32_MAX ? UINT32_MAX : now;
-    now = old && now < 4 * old ? (3 * old + now) / 4 : now;
-    hcqi_atomic_store32(&code->estimate, now ? (uint32_t)now : 1);
+    now = old != 0 && now < 4 * old ? (3 * old + now) / 4 : now;
+    hcqi_atomic_store32(&code->estimate, now != 0 ? (uint32_t)now : 1);
 }
 
 /* Runs a grid of at most 2^62 blocks, alone or with the pool. */
@@ -667,7 +667,7 @@ static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code, hcqi_cpu_
 }
 
 /* ========================================================================== */
-/* ---- packets --------------------------------------------------------------- */
+/* ---- packets ------------------------------------------------------------- */
 
 static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
     hcqi_cpu_code *code = HCQI_CAST(hcqi_cpu_code *, p->u.exec.code);
@@ -702,7 +702,7 @@ static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t val
 /* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused. Apart:
    a compiler that joins its switch with the test before it makes that slower. */
 HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
-    hcq_result result = HCQ_OK;
+    hcq_result r = HCQ_OK;
     switch (p->kind) {
     case HCQ_COMMAND_EXEC:
         if (!HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { hcqi_cpu_exec(d, p); }
@@ -727,15 +727,15 @@ HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_p
         hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_sys_now_ns());
         break;
     case HCQ_COMMAND_HOST:
-        result = p->u.host.fn(p->u.host.user);
+        r = p->u.host.fn(p->u.host.user);
         break;
     case HCQ_COMMAND_CUSTOM:
-        result = p->u.custom.encode_fn(NULL, p->u.custom.payload, p->u.custom.type->user);
+        r = p->u.custom.encode_fn(NULL, p->u.custom.payload, p->u.custom.type->user);
         break;
     default:
         break; /* barriers: one thread after another is ordered anyway */
     }
-    return (int)result < 0 ? HCQ_ERROR_HOST : HCQ_OK;
+    return (int)r < 0 ? HCQ_ERROR_HOST : HCQ_OK;
 }
 
 /* x and y in one test: in a stream of tiny kernels branches count. */
@@ -770,7 +770,7 @@ HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const
 }
 
 /* ========================================================================== */
-/* ---- engines --------------------------------------------------------------- */
+/* ---- engines ------------------------------------------------------------- */
 
 /* Steps over the entry at the head; a chunk that is empty then goes back. The
    engine is the only one to add to the list, so it may take it off a while. */
@@ -784,7 +784,7 @@ static void hcqi_cpu_engine_advance(hcqi_cpu_engine *engine) {
         hcq_backend_free(engine->device->device, old, sizeof *old);
         return;
     }
-    old->next = (hcqi_cpu_chunk *)(uintptr_t)hcqi_atomic_swap64(&engine->drained, 0);
+    old->next = HCQ_PTR(hcqi_cpu_chunk, hcqi_atomic_swap64(&engine->drained, 0));
     hcqi_atomic_swap64(&engine->drained, (uint64_t)(uintptr_t)old);
 }
 
@@ -795,8 +795,8 @@ static void hcqi_cpu_engine_waits(hcqi_cpu_engine *engine, const hcqi_cpu_entry 
         hcqi_cpu_lane *lane = HCQI_CAST(hcqi_cpu_lane *, wait->lane->native);
         hcqi_cpu_counter_wait(engine->device, &lane->counters[wait->counter], wait->value,
                               HCQ_FOREVER, 0);
-        hcq_result result = hcq_backend_wait_result(wait);
-        if (result != HCQ_OK && engine->failed == HCQ_OK) { engine->failed = result; }
+        hcq_result r = hcq_backend_wait_result(wait);
+        if (r != HCQ_OK && engine->failed == HCQ_OK) { engine->failed = r; }
     }
 }
 
@@ -809,18 +809,18 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     const hcq_packet *failed = NULL;
     hcq_lane_point done = entry->done;
     hcqi_cpu_lane *lane = entry->native;
-    hcq_result result = engine->failed;
+    hcq_result r = engine->failed;
     engine->failed = HCQ_OK;
-    if (result == HCQ_OK && engine->refused) {
-        result = hcq_backend_job_result(entry->job); /* of an earlier batch of the job */
+    if (r == HCQ_OK && engine->refused) {
+        r = hcq_backend_job_result(entry->job); /* of an earlier batch of the job */
     }
-    if (result == HCQ_OK) {
+    if (r == HCQ_OK) {
         failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count);
-        result = failed != NULL ? HCQ_ERROR_HOST : HCQ_OK;
+        r = failed != NULL ? HCQ_ERROR_HOST : HCQ_OK;
     }
-    if (result != HCQ_OK) {
+    if (r != HCQ_OK) {
         engine->refused = 1;
-        hcq_backend_job_fail(entry->job, &done, result, failed, NULL, 0);
+        hcq_backend_job_fail(entry->job, &done, r, failed, NULL, 0);
     }
     /* Back first: who sees the counter finds the chunk in the list. */
     hcqi_cpu_engine_advance(engine);
@@ -935,12 +935,12 @@ static void hcqi_cpu_engine_empty(hcqi_cpu_engine *engine) {
 
 static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
     hcqi_cpu_engine *engine = &d->engines[index];
-    hcq_result result = HCQ_OK;
+    hcq_result r = HCQ_OK;
     engine->device = d;
     engine->index = index;
     for (uint32_t i = 0; i < d->chunks; i++) {
-        result = hcqi_cpu_engine_grow(engine);
-        if (result != HCQ_OK) { goto fail; }
+        r = hcqi_cpu_engine_grow(engine);
+        if (r != HCQ_OK) { goto fail; }
     }
     engine->tail = NULL;
     hcqi_cpu_engine_extend(engine);
@@ -950,12 +950,12 @@ static hcq_result hcqi_cpu_engine_start(hcqi_cpu_device *d, uint32_t index) {
     engine->thread.run_fn = hcqi_cpu_engine_main;
     engine->thread.user = engine;
     snprintf(engine->thread.name, sizeof engine->thread.name, "hcq lane %u", index % 1000u);
-    result = hcq_sys_thread_start(&engine->thread);
-    if (result != HCQ_OK) { goto fail; }
+    r = hcq_sys_thread_start(&engine->thread);
+    if (r != HCQ_OK) { goto fail; }
     return HCQ_OK;
 fail:
     hcqi_cpu_engine_empty(engine);
-    return result;
+    return r;
 }
 
 static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
@@ -966,14 +966,14 @@ static void hcqi_cpu_engine_stop(hcqi_cpu_engine *engine) {
 }
 
 /* ========================================================================== */
-/* ---- device and lanes ------------------------------------------------------ */
+/* ---- device and lanes ---------------------------------------------------- */
 
 static void hcqi_cpu_name(char *name, size_t size) {
     snprintf(name, size, "CPU");
 #ifdef __linux__
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file != NULL && fgets(line, sizeof line, file)) {
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         const char *text = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
         if (text != NULL) {
             text += strspn(text, ": \t");
@@ -1001,7 +1001,7 @@ static uint32_t hcqi_cpu_devices(void *driver, hcq_device_info *infos, uint32_t 
 
 static uint32_t hcqi_cpu_lane_count(uint32_t wanted) {
     if (wanted > HCQI_CPU_LANES) { return HCQI_CPU_LANES; }
-    return wanted ? wanted : 1;
+    return wanted != 0 ? wanted : 1;
 }
 
 static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) {
@@ -1016,7 +1016,7 @@ static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) 
     d->pool.wanted = d->cpus - 1;
     if (desc->cpu != NULL) {
         d->flags = desc->cpu->flags;
-        d->pool.wanted = desc->cpu->workers ? desc->cpu->workers : d->pool.wanted;
+        d->pool.wanted = desc->cpu->workers != 0 ? desc->cpu->workers : d->pool.wanted;
     }
     if (d->pool.wanted == HCQ_CPU_NONE) { d->pool.wanted = 0; }
     if (d->pool.wanted > HCQI_CPU_INSIDE) { d->pool.wanted = HCQI_CPU_INSIDE; }
@@ -1044,13 +1044,11 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
     hcqi_cpu_configure(d, desc);
     if (d->pool.wanted != 0) {
         size_t size = (d->pool.wanted + (size_t)1) * sizeof *d->pool.workers;
-        void *workers = hcq_backend_alloc(device, size, 8);
-        if (workers == NULL) {
+        d->pool.workers = HCQI_CAST(hcqi_cpu_worker *, hcqi_new(&desc->memory, size));
+        if (d->pool.workers == NULL) {
             hcqi_cpu_device_free(d);
             return HCQ_ERROR_OUT_OF_MEMORY;
         }
-        memset(workers, 0, size);
-        d->pool.workers = HCQI_CAST(hcqi_cpu_worker *, workers);
     }
     if (d->flags & HCQ_CPU_PIN) {
         hcqi_cpu_pool_start(d); /* later a pinned engine would hand on its one CPU */
@@ -1074,8 +1072,8 @@ static hcq_result hcqi_cpu_lane_open(void *self, hcq_lane *lane) {
     hcqi_cpu_lane *native = &d->lanes[index];
     uint32_t engine = d->flags & HCQ_CPU_ONE_ENGINE ? 0 : index;
     if (d->engines[engine].lanes == 0) {
-        hcq_result result = hcqi_cpu_engine_start(d, engine);
-        if (result != HCQ_OK) { return result; }
+        hcq_result r = hcqi_cpu_engine_start(d, engine);
+        if (r != HCQ_OK) { return r; }
     }
     d->engines[engine].lanes++;
     memset(native, 0, sizeof *native);
@@ -1099,7 +1097,7 @@ static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
 }
 
 /* ========================================================================== */
-/* ---- memory and programs --------------------------------------------------- */
+/* ---- memory and programs ------------------------------------------------- */
 
 static hcq_result hcqi_cpu_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
@@ -1114,7 +1112,9 @@ static hcq_result hcqi_cpu_alloc(void *self, uint64_t size, uint32_t flags, hcq_
 
 static void hcqi_cpu_dealloc(void *self, hcq_memory *memory) {
     hcqi_cpu_device *d = HCQI_CAST(hcqi_cpu_device *, self);
-    if (memory->native != NULL) { hcq_backend_free(d->device, memory->native, (size_t)memory->size); }
+    if (memory->native != NULL) {
+        hcq_backend_free(d->device, memory->native, (size_t)memory->size);
+    }
 }
 
 static hcq_result hcqi_cpu_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
@@ -1132,7 +1132,9 @@ static hcq_result hcqi_cpu_map(void *self, const struct hcq_backend *owner_backe
                                void *owner_self, const hcq_memory *memory, uint64_t *address) {
     (void)self;
     (void)owner_self;
-    if (memory == NULL) { return owner_backend == hcqi_cpu_backend() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED; }
+    if (memory == NULL) {
+        return owner_backend == hcqi_cpu_backend() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
+    }
     if (memory->host == NULL) { return HCQ_ERROR_UNSUPPORTED; }
     *address = (uint64_t)(uintptr_t)memory->host;
     return HCQ_OK;
@@ -1173,10 +1175,10 @@ static hcq_result hcqi_cpu_program_create(void *self, const hcq_program_desc *de
     if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(c, 0, sizeof *c);
     c->fn = desc->cpu;
-    hcq_result result = c->fn != NULL ? HCQ_OK : hcqi_cpu_load(d, desc, c);
-    if (result != HCQ_OK) {
+    hcq_result r = c->fn != NULL ? HCQ_OK : hcqi_cpu_load(d, desc, c);
+    if (r != HCQ_OK) {
         hcq_backend_free(d->device, c, sizeof *c);
-        return result;
+        return r;
     }
     *code = c;
     return HCQ_OK;
@@ -1190,7 +1192,7 @@ static void hcqi_cpu_program_destroy(void *self, void *code) {
 }
 
 /* ========================================================================== */
-/* ---- work ------------------------------------------------------------------ */
+/* ---- work ---------------------------------------------------------------- */
 
 /* Has a chunk in hand if `count` entries might not fit into the current one. */
 static hcq_result hcqi_cpu_reserve(hcqi_cpu_engine *engine, uint32_t count) {
@@ -1213,9 +1215,9 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, hcq_batch *batch) 
     hcqi_cpu_engine *engine = HCQI_CAST(hcqi_cpu_lane *, lane->native)->engine;
     const hcq_lane_point *waits = batch->waits;
     uint32_t left = batch->wait_count;
-    hcq_result result = hcqi_cpu_reserve(engine, left / HCQI_CPU_WAITS + 1);
+    hcq_result r = hcqi_cpu_reserve(engine, left / HCQI_CPU_WAITS + 1);
     (void)self;
-    if (result != HCQ_OK) { return result; }
+    if (r != HCQ_OK) { return r; }
     for (;;) {
         hcqi_cpu_entry *entry = &engine->tail->entries[engine->tail_at];
         uint32_t count = left < HCQI_CPU_WAITS ? left : (uint32_t)HCQI_CPU_WAITS;
@@ -1228,8 +1230,8 @@ static hcq_result hcqi_cpu_submit(void *self, hcq_lane *lane, hcq_batch *batch) 
             entry->job = batch->job;
             entry->done = batch->done;
             entry->native = HCQI_CAST(hcqi_cpu_lane *, lane->native);
-            entry->packets = batch->count ? batch->recording->packets + batch->first : NULL;
-            entry->count = batch->recording ? batch->count : 0;
+            entry->packets = batch->count != 0 ? batch->recording->packets + batch->first : NULL;
+            entry->count = batch->recording != NULL ? batch->count : 0;
             hcqi_cpu_publish(engine, count);
             if (!hcqi_atomic_load32(&engine->sleeping)) {
                 return HCQ_OK; /* it looks again before it sleeps */
@@ -1272,16 +1274,16 @@ static hcq_result hcqi_cpu_wait(void *self, hcq_lane *lane, uint32_t counter, ui
     if (d->spin_ns != 0) {
         hcqi_atomic_pause(); /* looking too soon only slows down who is about to write */
     }
-    uint32_t turns = d->spin_ns && !hcqi_cpu_together(d) ? HCQI_CPU_TIGHT : 0;
+    uint32_t turns = d->spin_ns != 0 && !hcqi_cpu_together(d) ? HCQI_CPU_TIGHT : 0;
     for (uint32_t i = 0; i < turns; i++) {
         if (hcqi_atomic_load64(&c->value) >= value) {
             return HCQ_OK; /* so soon that counting the thread would have been dearer */
         }
     }
     hcqi_cpu_enter(d);
-    hcq_result result = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT / 8 * 7);
+    hcq_result r = hcqi_cpu_counter_wait(d, c, value, end_ns, HCQI_CPU_TIGHT / 8 * 7);
     hcqi_cpu_leave(d);
-    return result;
+    return r;
 }
 
 static void hcqi_cpu_counter_reset(void *self, hcq_lane *lane, uint32_t counter) {

@@ -254,7 +254,7 @@ HCQ_API void hcq_cuda_code_free(hcq_device *device, hcq_code *code);
    handles, compiling. */
 
 /* ========================================================================== */
-/* ---- CUDA's declarations ------------------------------------------------------- */
+/* ---- CUDA's declarations ------------------------------------------------- */
 /* As in cuda.h of 13.0; a test compares them. Functions are named as libcuda exports
    them: a name without its _v2 is an older function, cuStreamWaitValue64 say. */
 
@@ -602,7 +602,7 @@ static const char hcqi_cuda_ptx[] =
     "}\n";
 
 /* ========================================================================== */
-/* ---- structures ---------------------------------------------------------------- */
+/* ---- structures ---------------------------------------------------------- */
 
 enum {
     HCQI_CUDA_OLDEST = 11040,          /* driver */
@@ -750,6 +750,7 @@ typedef struct hcqi_cuda_shared {
 
 typedef struct hcqi_cuda_device {
     hcq_device *device;
+    hcq_memory_hooks hooks;
     hcqi_cuda_shared *shared;
     struct hcqi_cuda_device *next;     /* of shared->devices */
     hcqi_cuda_driver *driver;
@@ -814,7 +815,7 @@ typedef struct hcqi_cuda_program {
 } hcqi_cuda_program;
 
 /* ========================================================================== */
-/* ---- results, locks, arrays ------------------------------------------------------ */
+/* ---- results, locks, arrays ---------------------------------------------- */
 
 /* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
 static void hcqi_cuda_lock(uint32_t *word) {
@@ -856,8 +857,8 @@ static hcq_result hcqi_cuda_result(int r) {
 
 static const char *hcqi_cuda_text(const hcqi_cuda_api *api, int r) {
     const char *text = NULL;
-    if (api->GetErrorName) { (void)api->GetErrorName(r, &text); }
-    return text ? text : "an unknown CUresult";
+    if (api->GetErrorName != NULL) { (void)api->GetErrorName(r, &text); }
+    return text != NULL ? text : "an unknown CUresult";
 }
 
 /* Remembers the first error after which nothing can be given any more. */
@@ -925,12 +926,6 @@ static void hcqi_cuda_leave_context(hcqi_cuda_device *d) {
     (void)d->api->CtxPopCurrent(&popped);
 }
 
-static void *hcqi_cuda_new(hcqi_cuda_device *d, size_t size) {
-    void *made = hcq_backend_alloc(d->device, size, 16);
-    if (made) { memset(made, 0, size); }
-    return made;
-}
-
 static void hcqi_cuda_count(uint64_t *counter, uint64_t n) { (void)hcqi_atomic_add64(counter, n); }
 
 static hcq_result hcqi_cuda_stream_new(hcqi_cuda_device *d, hcqi_cu_stream *stream) {
@@ -939,19 +934,19 @@ static hcq_result hcqi_cuda_stream_new(hcqi_cuda_device *d, hcqi_cu_stream *stre
 }
 
 /* ========================================================================== */
-/* ---- events ---------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 /* The lanes' timepoints. Whoever keeps one counts: at 0 it goes back to the pool, also
    if it is not complete. That is safe, since a stream that was told to wait for it
    waits for the record that was the last one then. */
 
 /* One more in the pool; 0: there is no memory for it. Under d->event_lock. */
 static int hcqi_cuda_event_make(hcqi_cuda_device *d) {
-    hcqi_cuda_event *e = (hcqi_cuda_event *)hcqi_cuda_new(d, sizeof *e);
-    int r = !e ? HCQI_CU_OUT_OF_MEMORY
-               : d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
+    hcqi_cuda_event *e = HCQI_CAST(hcqi_cuda_event *, hcqi_new(&d->hooks, sizeof *e));
+    int r = e == NULL ? HCQI_CU_OUT_OF_MEMORY
+                      : d->api->EventCreate(&e->handle, HCQI_CU_EVENT_DISABLE_TIMING);
     hcqi_cuda_note(d, r, "cuEventCreate");
     if (r != HCQI_CU_OK) {
-        hcq_backend_free(d->device, e, sizeof *e);
+        hcqi_delete(&d->hooks, e, sizeof *e);
         return 0;
     }
     e->all = d->events;
@@ -965,7 +960,7 @@ static int hcqi_cuda_event_make(hcqi_cuda_device *d) {
 static hcqi_cuda_event *hcqi_cuda_event_get(hcqi_cuda_device *d) {
     hcqi_cuda_event *e = NULL;
     hcqi_cuda_lock(&d->event_lock);
-    if (d->spare_events || hcqi_cuda_event_make(d)) {
+    if (d->spare_events != NULL || hcqi_cuda_event_make(d)) {
         e = d->spare_events;
         d->spare_events = e->next;
         hcqi_atomic_store32(&e->refs, 1);
@@ -982,7 +977,7 @@ static int hcqi_cuda_event_none(hcqi_cuda_device *d) {
 }
 
 static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
-    if (!e || hcqi_atomic_add32(&e->refs, UINT32_MAX) != 1) { return; }
+    if (e == NULL || hcqi_atomic_add32(&e->refs, UINT32_MAX) != 1) { return; }
     hcqi_cuda_lock(&d->event_lock);
     e->next = d->spare_events;
     d->spare_events = e;
@@ -997,12 +992,12 @@ static hcqi_cuda_given *hcqi_cuda_given_at(hcqi_cuda_lane *lane, uint32_t i) {
 /* Room for one more batch that is on its way; under lane->lock. */
 static int hcqi_cuda_given_room(hcqi_cuda_lane *lane) {
     if (lane->given_count < lane->given_capacity) { return 1; }
-    uint32_t capacity = lane->given_capacity ? lane->given_capacity * 2 : 512;
-    hcqi_cuda_given *grown = (hcqi_cuda_given *)hcq_backend_alloc(
-        lane->d->device, capacity * sizeof *grown, 16);
-    if (!grown) { return 0; }
+    uint32_t capacity = lane->given_capacity != 0 ? lane->given_capacity * 2 : 512;
+    hcqi_cuda_given *grown = HCQI_CAST(
+        hcqi_cuda_given *, hcqi_new(&lane->d->hooks, capacity * sizeof *grown));
+    if (grown == NULL) { return 0; }
     for (uint32_t i = 0; i < lane->given_count; i++) { grown[i] = *hcqi_cuda_given_at(lane, i); }
-    hcq_backend_free(lane->d->device, lane->given, lane->given_capacity * sizeof *lane->given);
+    hcqi_delete(&lane->d->hooks, lane->given, lane->given_capacity * sizeof *lane->given);
     lane->given = grown;
     lane->given_first = 0;
     lane->given_capacity = capacity;
@@ -1020,7 +1015,7 @@ static hcqi_cuda_given *hcqi_cuda_given_find(hcqi_cuda_lane *lane, uint64_t epoc
 }
 
 /* ========================================================================== */
-/* ---- memory ---------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 /* Device memory comes from a pool of hcq's, in the order of a stream of its own, or
    from cuMemAlloc. hcq gives memory back when nothing uses it any more, but freeing
    what is not from the pool waits for everything that runs in the context: such
@@ -1044,10 +1039,10 @@ static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t
 
 /* Does nothing of hcq's run in the context? With the core's lock. */
 static int hcqi_cuda_is_idle(const hcqi_cuda_shared *shared) {
-    for (hcqi_cuda_device *d = shared->devices; d; d = d->next) {
+    for (hcqi_cuda_device *d = shared->devices; d != NULL; d = d->next) {
         for (uint32_t k = 0; !hcqi_atomic_load32(&d->lost) && k < HCQI_CUDA_ALL_LANES; k++) {
             hcqi_cuda_lane *lane = d->lanes[k];
-            if (lane && hcqi_cuda_look(lane) < lane->submitted) { return 0; }
+            if (lane != NULL && hcqi_cuda_look(lane) < lane->submitted) { return 0; }
         }
     }
     return 1;
@@ -1067,7 +1062,7 @@ static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory)
 /* With the context, if nothing runs in it. */
 static void hcqi_cuda_late_free(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = d->shared;
-    if (!shared || shared->late_count == 0 || !hcqi_cuda_is_idle(shared)) { return; }
+    if (shared == NULL || shared->late_count == 0 || !hcqi_cuda_is_idle(shared)) { return; }
     for (uint32_t i = 0; i < shared->late_count; i++) {
         hcqi_cuda_memory_free(d, &shared->late[i]);
     }
@@ -1100,7 +1095,7 @@ static int hcqi_cuda_late_take(hcqi_cuda_device *d, int kind, uint64_t size, hcq
 /* A later batch of any lane comes behind what is in the memory stream now. */
 static int hcqi_cuda_zero_mark(hcqi_cuda_device *d) {
     hcqi_cuda_event *event = hcqi_cuda_event_get(d);
-    if (!event) { return hcqi_cuda_event_none(d); }
+    if (event == NULL) { return hcqi_cuda_event_none(d); }
     int r = d->api->EventRecord(event->handle, d->memory_stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
@@ -1155,10 +1150,9 @@ static int hcqi_cuda_memory_ready(hcqi_cuda_device *d, uint32_t flags, const hcq
 static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     static const char *const calls[] = { "", "cuMemAllocFromPoolAsync", "cuMemAlloc",
                                          "cuMemHostAlloc" };
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     int kind = flags & HCQ_HOST_VISIBLE ? HCQI_CUDA_PINNED
-               : d->pool                ? HCQI_CUDA_POOLED
-                                        : HCQI_CUDA_PLAIN;
+               : d->pool != NULL ? HCQI_CUDA_POOLED : HCQI_CUDA_PLAIN;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     hcq_result r = hcqi_cuda_enter_context(d);
     if (r != HCQ_OK) { return hcqi_cuda_end(d, r); }
@@ -1166,7 +1160,7 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
     for (int tries = 0; tries < 2 && got == HCQI_CU_OUT_OF_MEMORY; tries++) {
         if (tries == 1) { /* what is kept goes first */
             hcqi_cuda_late_free(d);
-            if (d->pool) {
+            if (d->pool != NULL) {
                 (void)d->api->StreamSynchronize(d->memory_stream);
                 (void)d->api->MemPoolTrimTo(d->pool, 0);
             }
@@ -1184,7 +1178,7 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
 
 /* Also modules. What is registered is the user's, who may free it at once. */
 static void hcqi_cuda_dealloc(void *self, hcq_memory *memory) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     int kind = hcqi_cuda_kind(memory);
     int keeps = kind != HCQI_CUDA_POOLED && kind != HCQI_CUDA_REGISTERED;
     if (keeps && hcqi_cuda_late_put(d->shared, memory)) { return; }
@@ -1224,8 +1218,9 @@ static void hcqi_cuda_pages_drop(hcqi_cuda_device *d, hcqi_cuda_pages **link) {
 static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint64_t first,
                                uint64_t end, uint64_t at, uint64_t stop) {
     hcqi_cu_ptr last;
-    hcqi_cuda_pages *pages = (hcqi_cuda_pages *)hcqi_new(&d->driver->hooks, sizeof *pages);
-    if (!pages) { return HCQI_CU_OUT_OF_MEMORY; }
+    hcqi_cuda_pages *pages = HCQI_CAST(
+        hcqi_cuda_pages *, hcqi_new(&d->driver->hooks, sizeof *pages));
+    if (pages == NULL) { return HCQI_CU_OUT_OF_MEMORY; }
     pages->first = first;
     pages->end = end;
     pages->hooks = d->driver->hooks;
@@ -1255,7 +1250,7 @@ static int hcqi_cuda_pages_add(hcqi_cuda_device *d, hcqi_cuda_pages **link, uint
 /* One user less of a range. */
 static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint64_t end) {
     hcqi_cuda_pages **link = &hcqi_cuda_registered;
-    while (*link && (*link)->first < end) {
+    while (*link != NULL && (*link)->first < end) {
         if ((*link)->end > first && --(*link)->users == 0) {
             hcqi_cuda_pages_drop(d, link);
         } else {
@@ -1267,7 +1262,7 @@ static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint
 /* A lost context takes its registrations along: it must not stay for them. */
 static void hcqi_cuda_pages_lost(hcqi_cuda_device *d) {
     hcqi_cuda_lock(&hcqi_cuda_registered_lock);
-    for (hcqi_cuda_pages *pages = hcqi_cuda_registered; pages; pages = pages->next) {
+    for (hcqi_cuda_pages *pages = hcqi_cuda_registered; pages != NULL; pages = pages->next) {
         if (pages->context != d->context) { continue; }
         if (pages->retained) { (void)d->api->DevicePrimaryCtxRelease(pages->ordinal); }
         pages->retained = 0;
@@ -1291,11 +1286,11 @@ static int hcqi_cuda_register_parts(hcqi_cuda_device *d, uint64_t first, uint64_
     hcqi_cuda_pages **link = &hcqi_cuda_registered;
     uint64_t at = first, page = hcqi_cuda_page();
     int r = HCQI_CU_OK;
-    while (*link && (*link)->end <= first) { link = &(*link)->next; }
+    while (*link != NULL && (*link)->end <= first) { link = &(*link)->next; }
     while (r == HCQI_CU_OK && at < end) {
-        if (!*link || (*link)->first > at) {
+        if (*link == NULL || (*link)->first > at) {
             uint64_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
-            if (*link && (*link)->first < to) { to = (*link)->first; }
+            if (*link != NULL && (*link)->first < to) { to = (*link)->first; }
             r = hcqi_cuda_pages_add(d, link, from, to, at, end < to ? end : to);
             if (r != HCQI_CU_OK) { break; }
         }
@@ -1323,7 +1318,7 @@ static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, const void *host, uint
 }
 
 static hcq_result hcqi_cuda_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cu_ptr address;
     if (!d->has_import) { return HCQ_ERROR_UNSUPPORTED; }
     HCQI_PASS(hcqi_cuda_register(d, ptr, size, &address));
@@ -1341,22 +1336,22 @@ static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
     hcqi_cu_access access;
     int can = 0, r;
     if (d->ordinal == owner->ordinal) {
-        return d->context == owner->context || owner->pool ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
+        return d->context == owner->context || owner->pool != NULL ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
     }
     if (d->api->DeviceCanAccessPeer(&can, d->ordinal, owner->ordinal) != HCQI_CU_OK || !can) {
         return HCQ_ERROR_UNSUPPORTED;
     }
-    if (owner->pool && (owner->peers >> d->ordinal & 1)) { return HCQ_OK; }
+    if (owner->pool != NULL && (owner->peers >> d->ordinal & 1)) { return HCQ_OK; }
     HCQI_PASS(hcqi_cuda_enter_context(d));
     memset(&access, 0, sizeof access);
     access.location.type = HCQI_CU_LOCATION_DEVICE;
     access.location.id = d->ordinal;
     access.flags = HCQI_CU_ACCESS_READ_WRITE;
-    r = owner->pool ? d->api->MemPoolSetAccess(owner->pool, &access, 1)
-                    : d->api->CtxEnablePeerAccess(owner->context, 0);
+    r = owner->pool != NULL ? d->api->MemPoolSetAccess(owner->pool, &access, 1)
+                            : d->api->CtxEnablePeerAccess(owner->context, 0);
     hcqi_cuda_leave_context(d);
     if (r == HCQI_CU_PEER_ALREADY) { r = HCQI_CU_OK; }
-    const char *call = owner->pool ? "cuMemPoolSetAccess" : "cuCtxEnablePeerAccess";
+    const char *call = owner->pool != NULL ? "cuMemPoolSetAccess" : "cuCtxEnablePeerAccess";
     HCQI_PASS(hcqi_cuda_failed(d, r, call));
     owner->peers |= (uint64_t)1 << d->ordinal;
     return HCQ_OK;
@@ -1365,8 +1360,8 @@ static hcq_result hcqi_cuda_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner) {
 /* Memory of another CUDA device, at the same address. What clears it is over first. */
 static hcq_result hcqi_cuda_map_peer(hcqi_cuda_device *d, hcqi_cuda_device *owner,
                                      const hcq_memory *memory, uint64_t *address) {
-    if (!memory) { return hcqi_cuda_peer(d, owner); }
-    if (!memory->host) {
+    if (memory == NULL) { return hcqi_cuda_peer(d, owner); }
+    if (memory->host == NULL) {
         HCQI_PASS(hcqi_cuda_peer(d, owner));
         HCQI_PASS(hcqi_cuda_enter_context(owner));
         int r = d->api->StreamSynchronize(owner->memory_stream);
@@ -1380,7 +1375,7 @@ static hcq_result hcqi_cuda_map_peer(hcqi_cuda_device *d, hcqi_cuda_device *owne
 /* Where the mapping of a memory is linked in, or would be. */
 static hcqi_cuda_mapping **hcqi_cuda_mapping_at(hcqi_cuda_device *d, const hcq_memory *memory) {
     hcqi_cuda_mapping **link = &d->mappings;
-    while (*link && ((*link)->host != memory->host || (*link)->size != memory->size)) {
+    while (*link != NULL && ((*link)->host != memory->host || (*link)->size != memory->size)) {
         link = &(*link)->next;
     }
     return link;
@@ -1390,25 +1385,27 @@ static void hcqi_cuda_mapping_drop(hcqi_cuda_device *d, hcqi_cuda_mapping **link
     hcqi_cuda_mapping *m = *link;
     *link = m->next;
     hcqi_cuda_unregister(d, m->host, m->size);
-    hcq_backend_free(d->device, m, sizeof *m);
+    hcqi_delete(&d->hooks, m, sizeof *m);
 }
 
 static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, void *owner_self,
                                 const hcq_memory *memory, uint64_t *address) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     if (owner_backend == hcqi_cuda_backend()) {
-        return hcqi_cuda_map_peer(d, (hcqi_cuda_device *)owner_self, memory, address);
+        return hcqi_cuda_map_peer(d, HCQI_CAST(hcqi_cuda_device *, owner_self), memory, address);
     }
-    int all = !memory && strcmp(owner_backend->name, "CPU") == 0;
-    if (!d->has_import || (!all && (!memory || !memory->host))) { return HCQ_ERROR_UNSUPPORTED; }
+    int all = memory == NULL && strcmp(owner_backend->name, "CPU") == 0;
+    if (!d->has_import || (!all && (memory == NULL || memory->host == NULL))) {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
     if (all) { return HCQ_OK; }
     hcqi_cuda_mapping **link = hcqi_cuda_mapping_at(d, memory), *m = *link;
-    if (!m) {
-        m = (hcqi_cuda_mapping *)hcqi_cuda_new(d, sizeof *m);
-        if (!m) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (m == NULL) {
+        m = HCQI_CAST(hcqi_cuda_mapping *, hcqi_new(&d->hooks, sizeof *m));
+        if (m == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
         hcq_result r = hcqi_cuda_register(d, memory->host, memory->size, &m->address);
         if (r != HCQ_OK) {
-            hcq_backend_free(d->device, m, sizeof *m);
+            hcqi_delete(&d->hooks, m, sizeof *m);
             return r;
         }
         m->host = memory->host;
@@ -1421,11 +1418,11 @@ static hcq_result hcqi_cuda_map(void *self, const hcq_backend *owner_backend, vo
 
 static void hcqi_cuda_unmap(void *self, const hcq_backend *owner_backend, void *owner_self,
                             const hcq_memory *memory) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cuda_mapping **link = hcqi_cuda_mapping_at(d, memory);
     (void)owner_backend;
     (void)owner_self;
-    if (*link) { hcqi_cuda_mapping_drop(d, link); }
+    if (*link != NULL) { hcqi_cuda_mapping_drop(d, link); }
 }
 
 static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
@@ -1433,9 +1430,10 @@ static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
     uint64_t keep = HCQI_CUDA_POOL_KEEP;
     int has = 0, no = 0;
     (void)d->api->DeviceGetAttribute(&has, HCQI_CU_MEMORY_POOLS, d->ordinal);
-    if (!has || (d->flags & HCQ_CUDA_NO_POOLS) || !d->api->MemPoolCreate ||
-        !d->api->MemPoolDestroy || !d->api->MemPoolSetAttribute || !d->api->MemPoolSetAccess ||
-        !d->api->MemPoolTrimTo || !d->api->MemAllocFromPoolAsync || !d->api->MemFreeAsync) {
+    if (!has || (d->flags & HCQ_CUDA_NO_POOLS) || d->api->MemPoolCreate == NULL ||
+        d->api->MemPoolDestroy == NULL || d->api->MemPoolSetAttribute == NULL ||
+        d->api->MemPoolSetAccess == NULL || d->api->MemPoolTrimTo == NULL ||
+        d->api->MemAllocFromPoolAsync == NULL || d->api->MemFreeAsync == NULL) {
         return HCQ_OK;
     }
     memset(&props, 0, sizeof props);
@@ -1451,7 +1449,7 @@ static hcq_result hcqi_cuda_pool_open(hcqi_cuda_device *d) {
 }
 
 /* ========================================================================== */
-/* ---- programs -------------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 static int hcqi_cuda_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -1465,7 +1463,7 @@ static const char *hcqi_cuda_skip(const char *at) {
             while (*at && *at != '\n') { at++; }
         } else if (at[0] == '/' && at[1] == '*') {
             const char *end = strstr(at + 2, "*/");
-            at = end ? end + 2 : at + strlen(at);
+            at = end != NULL ? end + 2 : at + strlen(at);
         } else if (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r') {
             at++;
         } else {
@@ -1499,9 +1497,9 @@ static int hcqi_cuda_is_binary(const hcq_code *code) {
 static void hcqi_cuda_jit_log(hcqi_cuda_device *d, hcq_result r, const char *label, char *text) {
     for (char *line = text; *line;) {
         char *end = strchr(line, '\n');
-        if (end) { *end = 0; }
+        if (end != NULL) { *end = 0; }
         if (*line) { hcq_backend_log(d->device, r, "program '%s': %s", label, line); }
-        if (!end) { return; }
+        if (end == NULL) { return; }
         line = end + 1;
     }
 }
@@ -1521,9 +1519,9 @@ static const char *hcqi_cuda_load_hint(int r) {
 static hcq_result hcqi_cuda_module_load(hcqi_cuda_device *d, const char *label, const char *image,
                                         hcqi_cu_module *module) {
     int options[2] = { HCQI_CU_JIT_ERROR_LOG, HCQI_CU_JIT_ERROR_LOG_SIZE };
-    char *log = (char *)hcqi_cuda_new(d, HCQI_CUDA_LOG_BYTES);
+    char *log = HCQI_CAST(char *, hcqi_new(&d->hooks, HCQI_CUDA_LOG_BYTES));
     void *values[2] = { log, (void *)(uintptr_t)(HCQI_CUDA_LOG_BYTES - 1) };
-    if (!log) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (log == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     int r = d->api->ModuleLoadDataEx(module, image, 2, options, values);
     hcq_result result = HCQ_OK;
     if (r != HCQI_CU_OK) {
@@ -1534,7 +1532,7 @@ static hcq_result hcqi_cuda_module_load(hcqi_cuda_device *d, const char *label, 
                         hcqi_cuda_text(d->api, r), r, hcqi_cuda_load_hint(r));
         hcqi_cuda_jit_log(d, result, label, log);
     }
-    hcq_backend_free(d->device, log, HCQI_CUDA_LOG_BYTES);
+    hcqi_delete(&d->hooks, log, HCQI_CUDA_LOG_BYTES);
     return result;
 }
 
@@ -1566,11 +1564,11 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
     hcqi_cuda_device *d = p->d;
     char first[256];
     const char *entry = code->entry;
-    if (!entry && !hcqi_cuda_is_binary(code)) {
+    if (entry == NULL && !hcqi_cuda_is_binary(code)) {
         hcqi_cuda_first_entry(image, first, sizeof first);
         entry = first;
     }
-    if (!entry || !entry[0]) {
+    if (entry == NULL || !entry[0]) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL, "program '%s': ptx.entry: %s",
                                 p->info.label,
                                 entry ? "there is no kernel in the text" : "is NULL");
@@ -1582,7 +1580,7 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
                                 "program '%s': ptx.entry: no kernel '%s'", p->info.label, entry);
     }
     HCQI_PASS(hcqi_cuda_failed(d, got, "cuModuleGetFunction"));
-    if (d->api->FuncLoad) { /* not at the first launch, which would wait for streams */
+    if (d->api->FuncLoad != NULL) { /* not at the first launch, which would wait for streams */
         HCQI_PASS(hcqi_cuda_failed(d, d->api->FuncLoad(p->function), "cuFuncLoad"));
     }
     p->max_threads = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_THREADS);
@@ -1590,34 +1588,35 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
 }
 
 static void hcqi_cuda_program_destroy(void *self, void *code) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_program *p = (hcqi_cuda_program *)code;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_program *p = HCQI_CAST(hcqi_cuda_program *, code);
     hcq_memory module;
     memset(&module, 0, sizeof module);
     module.host = p->module;
     module.native = HCQI_CUDA_KIND(HCQI_CUDA_MODULE);
-    if (p->module) { hcqi_cuda_dealloc(d, &module); }
-    hcq_backend_free(d->device, p, sizeof *p);
+    if (p->module != NULL) { hcqi_cuda_dealloc(d, &module); }
+    hcqi_delete(&d->hooks, p, sizeof *p);
 }
 
 static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *desc,
                                            const hcq_program_info *info, void **code) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcq_code ptx = desc->ptx;
-    if (!ptx.data) {
+    if (ptx.data == NULL) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL, "program '%s': ptx: is NULL", info->label);
     }
-    if (ptx.size == 0) { ptx.size = strlen((const char *)ptx.data); }
+    if (ptx.size == 0) { ptx.size = strlen(HCQI_CAST(const char *, ptx.data)); }
     uint32_t last = info->arg_count - 1; /* behind it the block may have padding */
-    uint32_t args_bytes = info->arg_count ? info->offsets[last] + info->sizes[last] : 0;
+    uint32_t args_bytes = info->arg_count != 0 ? info->offsets[last] + info->sizes[last] : 0;
     if (args_bytes > d->max_args) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
                                 "program '%s': args: %u bytes, the device takes %u", info->label,
                                 args_bytes, d->max_args);
     }
-    hcqi_cuda_program *p = (hcqi_cuda_program *)hcqi_cuda_new(d, sizeof *p);
-    char *image = (char *)hcq_backend_alloc(d->device, ptx.size + 1, 64);
-    hcq_result r = p && image ? hcqi_cuda_enter_context(d) : HCQ_ERROR_OUT_OF_MEMORY;
+    hcqi_cuda_program *p = HCQI_CAST(hcqi_cuda_program *, hcqi_new(&d->hooks, sizeof *p));
+    char *image = HCQI_CAST(char *, hcqi_new(&d->hooks, ptx.size + 1));
+    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
+    if (p != NULL && image != NULL) { r = hcqi_cuda_enter_context(d); }
     if (r == HCQ_OK) {
         memcpy(image, ptx.data, ptx.size);
         image[ptx.size] = 0;
@@ -1628,15 +1627,15 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
         r = hcqi_cuda_program_load(p, &ptx, image);
         hcqi_cuda_leave_context(d);
     }
-    hcq_backend_free(d->device, image, ptx.size + 1);
-    if (r != HCQ_OK && p) { hcqi_cuda_program_destroy(d, p); }
+    hcqi_delete(&d->hooks, image, ptx.size + 1);
+    if (r != HCQ_OK && p != NULL) { hcqi_cuda_program_destroy(d, p); }
     if (r == HCQ_OK) { *code = p; }
     return hcqi_cuda_end(d, r);
 }
 
 static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t block[3]) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    const hcqi_cuda_program *p = (const hcqi_cuda_program *)code;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    const hcqi_cuda_program *p = HCQI_CAST(const hcqi_cuda_program *, code);
     const uint32_t *most = d->max_block;
     if (block[0] > most[0] || block[1] > most[1] || block[2] > most[2] ||
         (uint64_t)block[0] * block[1] * block[2] > p->max_threads) {
@@ -1650,7 +1649,7 @@ static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t bl
 }
 
 /* ========================================================================== */
-/* ---- nodes of graphs ---------------------------------------------------------------- */
+/* ---- nodes of graphs ----------------------------------------------------- */
 
 static int hcqi_cuda_is_work(const hcq_packet *p) {
     return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
@@ -1736,7 +1735,7 @@ static int hcqi_cuda_kernel_of(const hcqi_cuda_device *d, const hcq_packet *p,
     memset(params, 0, sizeof *params);
     for (int i = 0; i < 3; i++) { params->grid[i] = params->block[i] = 1; }
     if (p->kind == HCQ_COMMAND_EXEC) {
-        const hcqi_cuda_program *program = (const hcqi_cuda_program *)p->u.exec.code;
+        const hcqi_cuda_program *program = HCQI_CAST(const hcqi_cuda_program *, p->u.exec.code);
         int off = HCQ_GRID_IS_EMPTY(p->u.exec.grid);
         params->func = program->function;
         params->shared_bytes = program->shared_bytes;
@@ -1772,10 +1771,12 @@ static int hcqi_cuda_node_copy(hcqi_cuda_device *d, hcqi_cuda_place *at, const h
     params.dst.device = p->u.copy.dst;
     params.width_bytes = p->u.copy.size == 0 ? 1 : (size_t)p->u.copy.size;
     params.height = params.depth = 1;
-    at->call = exec ? "cuGraphExecMemcpyNodeSetParams" : "cuGraphAddMemcpyNode";
-    return exec ? d->api->GraphExecMemcpyNodeSetParams(exec, at->command->node, &params, d->context)
-                : d->api->GraphAddMemcpyNode(&at->command->node, at->piece->graph, at->after,
-                                             at->count, &params, d->context);
+    at->call = exec != NULL ? "cuGraphExecMemcpyNodeSetParams" : "cuGraphAddMemcpyNode";
+    if (exec != NULL) {
+        return d->api->GraphExecMemcpyNodeSetParams(exec, at->command->node, &params, d->context);
+    }
+    return d->api->GraphAddMemcpyNode(&at->command->node, at->piece->graph, at->after, at->count,
+                                      &params, d->context);
 }
 
 static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
@@ -1788,10 +1789,12 @@ static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const
     params.element_size = p->value_size;
     params.width = size == 0 ? 1 : (size_t)(size / p->value_size);
     params.height = 1;
-    at->call = exec ? "cuGraphExecMemsetNodeSetParams" : "cuGraphAddMemsetNode";
-    return exec ? d->api->GraphExecMemsetNodeSetParams(exec, at->command->node, &params, d->context)
-                : d->api->GraphAddMemsetNode(&at->command->node, at->piece->graph, at->after,
-                                             at->count, &params, d->context);
+    at->call = exec != NULL ? "cuGraphExecMemsetNodeSetParams" : "cuGraphAddMemsetNode";
+    if (exec != NULL) {
+        return d->api->GraphExecMemsetNodeSetParams(exec, at->command->node, &params, d->context);
+    }
+    return d->api->GraphAddMemsetNode(&at->command->node, at->piece->graph, at->after, at->count,
+                                      &params, d->context);
 }
 
 /* Stores 8 bytes at once. */
@@ -1807,10 +1810,12 @@ static int hcqi_cuda_node_memop(hcqi_cuda_device *d, hcqi_cuda_place *at, const 
     params.context = d->context;
     params.count = 1;
     params.ops = &op;
-    at->call = exec ? "cuGraphExecBatchMemOpNodeSetParams" : "cuGraphAddBatchMemOpNode";
-    return exec ? d->api->GraphExecBatchMemOpNodeSetParams(exec, at->command->node, &params)
-                : d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
-                                                 at->count, &params);
+    at->call = exec != NULL ? "cuGraphExecBatchMemOpNodeSetParams" : "cuGraphAddBatchMemOpNode";
+    if (exec != NULL) {
+        return d->api->GraphExecBatchMemOpNodeSetParams(exec, at->command->node, &params);
+    }
+    return d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
+                                          at->count, &params);
 }
 
 /* Puts the command's node into the graph, or changes the node. */
@@ -1820,14 +1825,16 @@ static int hcqi_cuda_node_put(hcqi_cuda_device *d, hcqi_cuda_place *at, const hc
     hcqi_cu_graph graph = at->piece->graph;
     hcqi_cu_node *node = &at->command->node;
     hcqi_cuda_kernel kernel;
-    if (hcqi_cuda_is_off(p) && !api->GraphNodeSetEnabled) {
+    if (hcqi_cuda_is_off(p) && api->GraphNodeSetEnabled == NULL) {
         at->call = "cuGraphAddEmptyNode";
         return api->GraphAddEmptyNode(node, graph, at->after, at->count);
     }
     if (hcqi_cuda_kernel_of(d, p, &kernel)) {
-        at->call = exec ? "cuGraphExecKernelNodeSetParams" : "cuGraphAddKernelNode";
-        return exec ? api->GraphExecKernelNodeSetParams(exec, *node, &kernel.params)
-                    : api->GraphAddKernelNode(node, graph, at->after, at->count, &kernel.params);
+        at->call = exec != NULL ? "cuGraphExecKernelNodeSetParams" : "cuGraphAddKernelNode";
+        if (exec != NULL) {
+            return api->GraphExecKernelNodeSetParams(exec, *node, &kernel.params);
+        }
+        return api->GraphAddKernelNode(node, graph, at->after, at->count, &kernel.params);
     }
     if (p->kind == HCQ_COMMAND_COPY) { return hcqi_cuda_node_copy(d, at, p); }
     return p->value_size < 8 ? hcqi_cuda_node_memset(d, at, p) : hcqi_cuda_node_memop(d, at, p);
@@ -1835,7 +1842,7 @@ static int hcqi_cuda_node_put(hcqi_cuda_device *d, hcqi_cuda_place *at, const hc
 
 static uint32_t hcqi_cuda_args_bytes(const hcq_packet *p) {
     if (p->kind != HCQ_COMMAND_EXEC) { return 0; }
-    return ((const hcqi_cuda_program *)p->u.exec.code)->args_bytes;
+    return HCQI_CAST(const hcqi_cuda_program *, p->u.exec.code)->args_bytes;
 }
 
 /* Remembers what the node has now. */
@@ -1890,7 +1897,7 @@ static int hcqi_cuda_build_node(hcqi_cuda_building *b, uint32_t i) {
     hcqi_cuda_command *c = &list->commands[i];
     int r = HCQI_CU_OK;
     if (!hcqi_cuda_is_node(p)) { return hcqi_cuda_group_close(b); }
-    if (list->edge_first) {
+    if (list->edge_first != NULL) {
         b->group_count = 0;
         for (uint32_t k = list->edge_first[i]; k < list->edge_first[i + 1]; k++) {
             b->group[b->group_count++] = list->commands[list->edges[k]].node;
@@ -1905,15 +1912,15 @@ static int hcqi_cuda_build_node(hcqi_cuda_building *b, uint32_t i) {
     b->at.command = c;
     if (r == HCQI_CU_OK) { r = hcqi_cuda_node_put(b->d, &b->at, p); }
     if (r != HCQI_CU_OK) { return r; }
-    if (!list->edge_first) { b->group[b->group_count++] = c->node; }
+    if (list->edge_first == NULL) { b->group[b->group_count++] = c->node; }
     hcqi_cuda_command_keep(list, c, p);
     b->at.piece->nodes++;
     return HCQI_CU_OK;
 }
 
 static void hcqi_cuda_piece_drop(hcqi_cuda_device *d, hcqi_cuda_piece *piece) {
-    if (piece->exec) { (void)d->api->GraphExecDestroy(piece->exec); }
-    if (piece->graph) { (void)d->api->GraphDestroy(piece->graph); }
+    if (piece->exec != NULL) { (void)d->api->GraphExecDestroy(piece->exec); }
+    if (piece->graph != NULL) { (void)d->api->GraphDestroy(piece->graph); }
     piece->exec = NULL;
     piece->graph = NULL;
     piece->nodes = 0;
@@ -1940,7 +1947,7 @@ static int hcqi_cuda_piece_build(hcqi_cuda_device *d, hcqi_cuda_list *list, hcqi
         r = d->api->GraphInstantiateWithFlags(&piece->exec, piece->graph, 0);
     }
     for (uint32_t i = piece->first; r == HCQI_CU_OK && i < piece->first + piece->count; i++) {
-        if (!list->commands[i].off || !d->api->GraphNodeSetEnabled) { continue; }
+        if (!list->commands[i].off || d->api->GraphNodeSetEnabled == NULL) { continue; }
         b.at.call = "cuGraphNodeSetEnabled"; /* it stays, but does nothing */
         r = d->api->GraphNodeSetEnabled(piece->exec, list->commands[i].node, 0);
     }
@@ -1956,7 +1963,7 @@ static int hcqi_cuda_piece_build(hcqi_cuda_device *d, hcqi_cuda_list *list, hcqi
 }
 
 /* ========================================================================== */
-/* ---- encoding and patching ----------------------------------------------------------- */
+/* ---- encoding and patching ----------------------------------------------- */
 
 /* Walks over the pieces that a recording has, and counts what they take; fills the
    arrays if the list has them. */
@@ -1970,7 +1977,7 @@ static void hcqi_cuda_list_lay(const hcqi_cuda_device *d, hcqi_cuda_list *list) 
         int begins = fits != 0 && (fits != open || p->kind == HCQ_COMMAND_CUSTOM);
         open = fits;
         list->piece_count += (uint32_t)begins;
-        if (fits != 0 && list->pieces) {
+        if (fits != 0 && list->pieces != NULL) {
             hcqi_cuda_piece *piece = &list->pieces[list->piece_count - 1];
             if (begins) { piece->first = i; }
             piece->is_graph = fits == 2;
@@ -1998,14 +2005,14 @@ static hcqi_cuda_list *hcqi_cuda_list_new(hcqi_cuda_device *d, const hcq_recordi
     size_t edges = pieces + plan.piece_count * sizeof *plan.pieces;
     size_t edge_count = edged ? count + 1u + recording->edge_first[count] : 0;
     size_t shadows = edges + edge_count * sizeof *plan.edges;
-    uint8_t *base = (uint8_t *)hcqi_cuda_new(d, shadows + plan.shadow_bytes);
-    if (!base) { return NULL; }
-    hcqi_cuda_list *list = (hcqi_cuda_list *)(void *)base;
+    uint8_t *base = HCQI_CAST(uint8_t *, hcqi_new(&d->hooks, shadows + plan.shadow_bytes));
+    if (base == NULL) { return NULL; }
+    hcqi_cuda_list *list = HCQI_CAST(hcqi_cuda_list *, (void *)base);
     list->recording = recording;
     list->bytes = shadows + plan.shadow_bytes;
-    list->commands = (hcqi_cuda_command *)(void *)(base + commands);
-    list->pieces = (hcqi_cuda_piece *)(void *)(base + pieces);
-    list->edge_first = edged ? (uint32_t *)(void *)(base + edges) : NULL;
+    list->commands = HCQI_CAST(hcqi_cuda_command *, (void *)(base + commands));
+    list->pieces = HCQI_CAST(hcqi_cuda_piece *, (void *)(base + pieces));
+    list->edge_first = edged ? HCQI_CAST(uint32_t *, (void *)(base + edges)) : NULL;
     list->edges = edged ? list->edge_first + count + 1 : NULL;
     list->shadows = base + shadows;
     hcqi_cuda_list_lay(d, list);
@@ -2018,7 +2025,7 @@ static void hcqi_cuda_list_free(hcqi_cuda_device *d, hcqi_cuda_list *list) {
         hcqi_cuda_piece_drop(d, &list->pieces[i]);
     }
     if (has_context) { hcqi_cuda_leave_context(d); }
-    hcq_backend_free(d->device, list, list->bytes);
+    hcqi_delete(&d->hooks, list, list->bytes);
 }
 
 /* Copies the edges that stay inside a piece and are not implied by others: from the
@@ -2053,16 +2060,19 @@ static void hcqi_cuda_edges_reduce(hcqi_cuda_list *list, const hcq_recording *re
 
 /* Only bound queues are worth graphs; what runs once goes to the stream as it is. */
 static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     size_t scratch_bytes = recording->count * sizeof(hcqi_cu_node) + 8;
     const char *call = "";
     int got = HCQI_CU_OK;
     if (!d->graphs || !recording->bound || recording->count == 0) { return HCQ_OK; }
     hcqi_cuda_list *list = hcqi_cuda_list_new(d, recording);
-    void *scratch = hcq_backend_alloc(d->device, scratch_bytes, 16);
-    hcq_result r = list && scratch ? hcqi_cuda_enter_context(d) : HCQ_ERROR_OUT_OF_MEMORY;
+    void *scratch = hcqi_new(&d->hooks, scratch_bytes);
+    hcq_result r = list == NULL || scratch == NULL ? HCQ_ERROR_OUT_OF_MEMORY
+                                                   : hcqi_cuda_enter_context(d);
     if (r == HCQ_OK) {
-        if (list->edge_first) { hcqi_cuda_edges_reduce(list, recording, (uint32_t *)scratch); }
+        if (list->edge_first != NULL) {
+            hcqi_cuda_edges_reduce(list, recording, HCQI_CAST(uint32_t *, scratch));
+        }
         for (uint32_t k = 0; got == HCQI_CU_OK && k < list->piece_count; k++) {
             hcqi_cuda_piece *piece = &list->pieces[k];
             if (piece->nodes < HCQI_CUDA_GRAPH_MIN) { piece->is_graph = 0; }
@@ -2072,27 +2082,27 @@ static hcq_result hcqi_cuda_encode(void *self, hcq_recording *recording) {
                 if (!hcqi_cuda_is_ready(d, &recording->packets[i])) { piece->stale = 1; }
             }
             if (piece->stale) { continue; }
-            got = hcqi_cuda_piece_build(d, list, piece, (hcqi_cu_node *)scratch, &call);
+            got = hcqi_cuda_piece_build(d, list, piece, HCQI_CAST(hcqi_cu_node *, scratch), &call);
         }
         hcqi_cuda_leave_context(d);
         r = hcqi_cuda_failed(d, got, call);
     }
-    hcq_backend_free(d->device, scratch, scratch_bytes);
-    if (r != HCQ_OK && list) { hcqi_cuda_list_free(d, list); }
+    hcqi_delete(&d->hooks, scratch, scratch_bytes);
+    if (r != HCQ_OK && list != NULL) { hcqi_cuda_list_free(d, list); }
     if (r == HCQ_OK) { recording->encoded = list; }
     return hcqi_cuda_end(d, r);
 }
 
 /* Nodes are changed at the next submit, which may be many patches later. */
 static hcq_result hcqi_cuda_patch(void *self, hcq_recording *recording, uint32_t index) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_list *list = (hcqi_cuda_list *)recording->encoded;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_list *list = HCQI_CAST(hcqi_cuda_list *, recording->encoded);
     const hcq_packet *p = &recording->packets[index];
-    if (!list || !hcqi_cuda_is_work(p) || !hcqi_cuda_is_node(p)) { return HCQ_OK; }
+    if (list == NULL || !hcqi_cuda_is_work(p) || !hcqi_cuda_is_node(p)) { return HCQ_OK; }
     hcqi_cuda_command *c = &list->commands[index];
     hcqi_cuda_piece *piece = &list->pieces[c->piece];
     if (!piece->is_graph || piece->stale) { return HCQ_OK; }
-    if (c->off != hcqi_cuda_is_off(p) && !d->api->GraphNodeSetEnabled) {
+    if (c->off != hcqi_cuda_is_off(p) && d->api->GraphNodeSetEnabled == NULL) {
         piece->stale = 1;
         return HCQ_OK;
     }
@@ -2104,7 +2114,8 @@ static hcq_result hcqi_cuda_patch(void *self, hcq_recording *recording, uint32_t
 }
 
 static void hcqi_cuda_encode_free(void *self, hcq_recording *recording) {
-    hcqi_cuda_list_free((hcqi_cuda_device *)self, (hcqi_cuda_list *)recording->encoded);
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_list_free(d, HCQI_CAST(hcqi_cuda_list *, recording->encoded));
     recording->encoded = NULL;
 }
 
@@ -2114,7 +2125,7 @@ static hcqi_cuda_piece *hcqi_cuda_piece_of(const hcqi_cuda_list *list, uint32_t 
 }
 
 /* ========================================================================== */
-/* ---- giving work to streams -------------------------------------------------------- */
+/* ---- giving work to streams ---------------------------------------------- */
 
 /* A batch in hand. */
 typedef struct hcqi_cuda_giving {
@@ -2235,10 +2246,10 @@ static int hcqi_cuda_give_packets(hcqi_cuda_giving *g, uint32_t first, uint32_t 
 static int hcqi_cuda_piece_renew(hcqi_cuda_giving *g, hcqi_cuda_list *list,
                                  hcqi_cuda_piece *piece) {
     size_t bytes = piece->count * sizeof(hcqi_cu_node);
-    hcqi_cu_node *scratch = (hcqi_cu_node *)hcq_backend_alloc(g->d->device, bytes, 16);
-    if (!scratch) { return HCQI_CU_OUT_OF_MEMORY; }
+    hcqi_cu_node *scratch = HCQI_CAST(hcqi_cu_node *, hcqi_new(&g->d->hooks, bytes));
+    if (scratch == NULL) { return HCQI_CU_OUT_OF_MEMORY; }
     int r = hcqi_cuda_piece_build(g->d, list, piece, scratch, &g->call);
-    hcq_backend_free(g->d->device, scratch, bytes);
+    hcqi_delete(&g->d->hooks, scratch, bytes);
     return r;
 }
 
@@ -2257,7 +2268,7 @@ static int hcqi_cuda_node_set(hcqi_cuda_giving *g, hcqi_cuda_list *list, hcqi_cu
         at.call = "cuGraphNodeSetEnabled";
         r = d->api->GraphNodeSetEnabled(piece->exec, at.command->node, (unsigned int)!off);
     }
-    if (at.call) { g->call = at.call; }
+    if (at.call != NULL) { g->call = at.call; }
     if (r != HCQI_CU_OK) { return r; }
     hcqi_cuda_command_keep(list, at.command, p);
     hcqi_cuda_count(&d->nodes_set, 1);
@@ -2296,7 +2307,7 @@ static int hcqi_cuda_give_piece(hcqi_cuda_giving *g, hcqi_cuda_list *list,
                                 hcqi_cuda_piece *piece) {
     if (!piece->is_graph) { return hcqi_cuda_give_packets(g, piece->first, piece->count); }
     g->packet = hcqi_cuda_piece_bad(g->d, list, piece);
-    if (g->packet) {
+    if (g->packet != NULL) {
         g->call = "cuLaunchKernel";
         piece->stale = 1;
         return HCQI_CU_INVALID_VALUE;
@@ -2316,7 +2327,7 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
         g->call = "cuStreamWaitEvent";
         return g->d->api->StreamWaitEvent(g->lane->stream, (hcqi_cu_event)(uintptr_t)b->posted, 0);
     }
-    if (!b->recording || b->count == 0) { return HCQI_CU_OK; }
+    if (b->recording == NULL || b->count == 0) { return HCQI_CU_OK; }
     if (g->d->flags & HCQ_CUDA_TRAIL) { /* nothing of this batch is done */
         g->call = "cuMemsetD32Async";
         hcqi_cu_ptr trail = g->lane->trail_address;
@@ -2327,8 +2338,8 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
         }
         if (r != HCQI_CU_OK) { return r; }
     }
-    hcqi_cuda_list *list = (hcqi_cuda_list *)b->recording->encoded;
-    if (!list) { return hcqi_cuda_give_packets(g, b->first, b->count); }
+    hcqi_cuda_list *list = HCQI_CAST(hcqi_cuda_list *, b->recording->encoded);
+    if (list == NULL) { return hcqi_cuda_give_packets(g, b->first, b->count); }
     int r = HCQI_CU_OK;
     for (uint32_t i = b->first; r == HCQI_CU_OK && i < b->first + b->count;) {
         hcqi_cuda_piece *piece = hcqi_cuda_piece_of(list, i);
@@ -2345,12 +2356,12 @@ static hcqi_cuda_event *hcqi_cuda_lane_spare(hcqi_cuda_lane *lane, uint64_t epoc
     hcqi_cuda_event *event = NULL;
     hcqi_cuda_lock(&lane->lock);
     const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
-    if (given && given->epoch == epoch && given->event && !given->recorded) {
+    if (given != NULL && given->epoch == epoch && given->event != NULL && !given->recorded) {
         event = given->event;
         (void)hcqi_atomic_add32(&event->refs, 1);
     }
     hcqi_cuda_unlock(&lane->lock);
-    return event ? event : hcqi_cuda_event_get(lane->d);
+    return event != NULL ? event : hcqi_cuda_event_get(lane->d);
 }
 
 /* Records an event behind the last batch of a lane, for that batch's epoch. By who
@@ -2360,7 +2371,9 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
     hcqi_cuda_device *d = lane->d;
     hcqi_cuda_event *event = hcqi_cuda_lane_spare(lane, epoch);
     *out = NULL;
-    if (!event) { return hcqi_atomic_load32(&d->lost) ? hcqi_cuda_event_none(d) : HCQI_CU_OK; }
+    if (event == NULL) {
+        return hcqi_atomic_load32(&d->lost) ? hcqi_cuda_event_none(d) : HCQI_CU_OK;
+    }
     int r = d->api->EventRecord(event->handle, lane->stream);
     if (r != HCQI_CU_OK) {
         hcqi_cuda_event_put(d, event);
@@ -2369,8 +2382,8 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
     hcqi_cuda_count(&d->records, 1);
     hcqi_cuda_lock(&lane->lock);
     hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
-    if (given && given->epoch == epoch && !given->recorded) {
-        if (!given->event) {
+    if (given != NULL && given->epoch == epoch && !given->recorded) {
+        if (given->event == NULL) {
             given->event = event;
             (void)hcqi_atomic_add32(&event->refs, 1);
         }
@@ -2387,7 +2400,7 @@ static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoc
     hcqi_cuda_event *event = NULL;
     hcqi_cuda_lock(&lane->lock);
     const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
-    *done = hcqi_cuda_look(lane) >= epoch || !given;
+    *done = hcqi_cuda_look(lane) >= epoch || given == NULL;
     if (!*done && given->epoch == epoch && given->recorded) {
         event = given->event;
         (void)hcqi_atomic_add32(&event->refs, 1);
@@ -2402,14 +2415,16 @@ static int hcqi_cuda_event_for(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda_e
                                int *done) {
     *event = hcqi_cuda_lane_event(lane, epoch, done);
     hcqi_atomic_store32(&lane->records, HCQI_CUDA_RECORDS);
-    if (*event || *done || hcqi_atomic_load64(&lane->handed) != epoch) { return HCQI_CU_OK; }
+    if (*event != NULL || *done || hcqi_atomic_load64(&lane->handed) != epoch) {
+        return HCQI_CU_OK;
+    }
     return hcqi_cuda_lane_record(lane, epoch, event);
 }
 
 /* Makes the batch's stream wait for another lane. */
 static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) {
     hcqi_cuda_device *d = g->d;
-    hcqi_cuda_lane *other = (hcqi_cuda_lane *)wait->lane->native;
+    hcqi_cuda_lane *other = HCQI_CAST(hcqi_cuda_lane *, wait->lane->native);
     hcqi_cu_stream stream = g->lane->stream;
     hcqi_cuda_event *event;
     int done;
@@ -2417,7 +2432,7 @@ static int hcqi_cuda_give_wait(hcqi_cuda_giving *g, const hcq_lane_point *wait) 
     g->call = "cuEventRecord";
     int r = hcqi_cuda_event_for(other, wait->epoch, &event, &done);
     if (r != HCQI_CU_OK || done) { return r; }
-    if (event) {
+    if (event != NULL) {
         g->call = "cuStreamWaitEvent";
         r = d->api->StreamWaitEvent(stream, event->handle, 0);
         hcqi_cuda_event_put(d, event);
@@ -2470,9 +2485,9 @@ static int hcqi_cuda_give_end(hcqi_cuda_giving *g) {
 /* ---- failures ---- */
 
 static hcq_result hcqi_cuda_give_result(const hcqi_cuda_giving *g, int r) {
-    int custom = g->packet && g->packet->kind == HCQ_COMMAND_CUSTOM;
+    int custom = g->packet != NULL && g->packet->kind == HCQ_COMMAND_CUSTOM;
     if (custom && g->call[0] == 0) { return HCQ_ERROR_HOST; }
-    if (g->packet && g->packet->kind == HCQ_COMMAND_EXEC && r == HCQI_CU_INVALID_VALUE &&
+    if (g->packet != NULL && g->packet->kind == HCQ_COMMAND_EXEC && r == HCQI_CU_INVALID_VALUE &&
         !hcqi_cuda_grid_fits(g->d, g->packet->u.exec.grid)) {
         return HCQ_ERROR_LIMIT;
     }
@@ -2486,7 +2501,7 @@ static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
     const char *call = g->call;
     hcqi_cuda_note(d, r, call);
     if (hcqi_atomic_load32(&d->lost)) { return; }
-    if (result == HCQ_ERROR_LIMIT && g->packet) {
+    if (result == HCQ_ERROR_LIMIT && g->packet != NULL) {
         const uint32_t *grid = g->packet->u.exec.grid;
         hcq_backend_log(d->device, result, "grid: %ux%ux%u, the device takes up to %ux%ux%u",
                         grid[0], grid[1], grid[2], d->max_grid[0], d->max_grid[1], d->max_grid[2]);
@@ -2500,7 +2515,8 @@ static void hcqi_cuda_give_fail(hcqi_cuda_giving *g, int r) {
 
 /* Everything of one batch, with the context; a failure leaves only its end. 1: it failed. */
 static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
-    hcqi_cuda_giving g = { d, (hcqi_cuda_lane *)batch->done.lane->native, batch, 0, NULL, "" };
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, batch->done.lane->native);
+    hcqi_cuda_giving g = { d, lane, batch, 0, NULL, "" };
     int r = HCQI_CU_OK;
     uint32_t waits = batch->result == HCQ_OK ? batch->wait_count : 0; /* else one may never end */
     for (uint32_t i = 0; r == HCQI_CU_OK && i < waits; i++) {
@@ -2521,7 +2537,7 @@ static int hcqi_cuda_give_one(hcqi_cuda_device *d, const hcq_batch *batch) {
 }
 
 static uint32_t hcqi_cuda_give(void *self, const hcq_batch *batches, uint32_t count) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     uint32_t given = 0;
     int failed = hcqi_cuda_enter_context(d) != HCQ_OK, entered = !failed;
     if (failed) { hcqi_cuda_found_lost(d, HCQI_CU_INVALID_CONTEXT, "cuCtxPushCurrent"); }
@@ -2542,7 +2558,7 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
         if (hcqi_cuda_enter_context(lane->d) != HCQ_OK) { return 0; }
         event = hcqi_cuda_event_get(lane->d);
         hcqi_cuda_leave_context(lane->d);
-        if (!event) { return 0; }
+        if (event == NULL) { return 0; }
     }
     hcqi_cuda_lock(&lane->lock);
     int room = hcqi_cuda_given_room(lane);
@@ -2562,8 +2578,8 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
 }
 
 static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, hcq_batch *batch) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     if (hcqi_cuda_lost(d)) { return HCQ_ERROR_LOST; }
     if (!hcqi_cuda_given_add(lane, batch)) {
         return hcqi_cuda_lost(d) ? HCQ_ERROR_LOST : HCQ_ERROR_OUT_OF_MEMORY;
@@ -2576,7 +2592,7 @@ static hcq_result hcqi_cuda_submit(void *self, hcq_lane *target, hcq_batch *batc
 }
 
 /* ========================================================================== */
-/* ---- ends -------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------- */
 
 /* With events: asks for those of the oldest batches, with the context and lane->lock. */
 static uint64_t hcqi_cuda_ask_events(hcqi_cuda_lane *lane, uint64_t done) {
@@ -2628,8 +2644,8 @@ static void hcqi_cuda_lane_doubt(hcqi_cuda_lane *lane, uint32_t looks) {
 }
 
 static uint64_t hcqi_cuda_completed(void *self, hcq_lane *target, uint32_t counter) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     uint64_t before = hcqi_atomic_load64(&lane->done), done = hcqi_cuda_lane_look(lane);
     if (done > before) {
         lane->idle_looks = 0;
@@ -2649,7 +2665,7 @@ static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
     if (d->memops || hcqi_atomic_load64(&lane->handed) < epoch) { return 0; }
     int done;
     hcqi_cuda_event *event = hcqi_cuda_lane_event(lane, epoch, &done);
-    if (!event) { return done; }
+    if (event == NULL) { return done; }
     if (hcqi_cuda_enter_context(d) == HCQ_OK) {
         int r = d->api->EventQuery(event->handle);
         hcqi_cuda_asked(lane, r, "cuEventQuery");
@@ -2664,8 +2680,8 @@ static int hcqi_cuda_lane_reached(hcqi_cuda_lane *lane, uint64_t epoch) {
    end is noticed at most so much later; CUDA has no wait with a timeout. */
 static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
                                  uint64_t timeout_ns, int serves) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     uint64_t epoch = hcqi_atomic_load64(&lane->base_epoch[counter]) + value;
     uint64_t began = hcq_sys_now_ns(), asked = began;
     for (uint32_t turn = 0;; turn++) {
@@ -2695,14 +2711,14 @@ static hcq_result hcqi_cuda_wait(void *self, hcq_lane *target, uint32_t counter,
 }
 
 static void hcqi_cuda_kick(void *self) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_atomic_store32(&d->kicked, 1);
     hcq_sys_wake(&d->kicked, 1);
 }
 
 /* Words hold epochs, which never begin anew. */
 static void hcqi_cuda_counter_reset(void *self, hcq_lane *target, uint32_t counter) {
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     (void)self;
     lane->last[counter] = 0;
 }
@@ -2720,7 +2736,7 @@ static const hcq_packet *hcqi_cuda_blame_packet(const hcqi_cuda_lane *lane,
                                                 const hcqi_cuda_given *given) {
     const hcq_packet *found = NULL;
     uint32_t execs = 0, first = given->first;
-    if (!given->recording) { return NULL; }
+    if (given->recording == NULL) { return NULL; }
     int trail = (lane->d->flags & HCQ_CUDA_TRAIL) != 0;
     if (trail) {
         uint32_t last = hcqi_atomic_load32(lane->trail);
@@ -2751,20 +2767,20 @@ static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
     hcq_backend_lock(1);
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k];
-        if (!lane) { continue; }
+        if (lane == NULL) { continue; }
         hcqi_cuda_lock(&lane->lock);
         const hcqi_cuda_given *given = hcqi_cuda_blame_batch(lane);
-        if (given && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
+        if (given != NULL && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
             const hcq_packet *packet = hcqi_cuda_blame_packet(lane, given);
             blame->lanes++;
-            if (!blame->job || (packet && !blame->packet)) {
+            if (blame->job == NULL || (packet != NULL && blame->packet == NULL)) {
                 blame->job = given->job;
                 blame->packet = packet;
             }
         }
         hcqi_cuda_unlock(&lane->lock);
     }
-    if (blame->job) {
+    if (blame->job != NULL) {
         hcq_backend_blame(blame->job, blame->packet, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
     }
     hcq_backend_lock(0);
@@ -2776,25 +2792,25 @@ static void hcqi_cuda_drain(hcqi_cuda_device *d) {
     if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k];
-        if (lane) { (void)d->api->StreamSynchronize(lane->stream); }
+        if (lane != NULL) { (void)d->api->StreamSynchronize(lane->stream); }
     }
     hcqi_cuda_leave_context(d);
 }
 
 static void hcqi_cuda_lose(void *self) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cuda_blame blame = { NULL, NULL, 0 };
     hcqi_cuda_blame_find(d, &blame);
     hcq_backend_log(d->device, HCQ_ERROR_LOST, "%s: %s (%d): the CUDA context is lost%s",
                     d->lost_call, hcqi_cuda_text(d->api, d->lost_code), d->lost_code,
                     blame.lanes > 1 ? "; several lanes were busy, the command is a guess"
-                    : blame.job && !blame.packet ? "; HCQ_CUDA_TRAIL tells the command"
-                                                 : "");
+                    : blame.job == NULL || blame.packet != NULL
+                        ? "" : "; HCQ_CUDA_TRAIL tells the command");
     hcqi_cuda_drain(d);
 }
 
 /* ========================================================================== */
-/* ---- times ------------------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------- */
 
 /* One reading: the kernel stores its time between two of the host's. */
 static int hcqi_cuda_sample_once(hcqi_cuda_device *d, uint64_t timeout_ns, hcq_clock *m) {
@@ -2837,7 +2853,7 @@ static int hcqi_cuda_sample(hcqi_cuda_device *d, int tries, uint64_t timeout_ns)
 /* A moment of the last second serves, else of longer ago; the clocks drift apart by less
    than 100 millionths. */
 static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     uint64_t now = hcq_sys_now_ns();
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
@@ -2858,7 +2874,7 @@ static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
 }
 
 /* ========================================================================== */
-/* ---- the library and drivers --------------------------------------------------------- */
+/* ---- the library and drivers --------------------------------------------- */
 
 static int hcqi_cuda_fail_text(hcqi_cuda_driver *driver, const char *format, ...)
     HCQI_PRINTF(2, 3);
@@ -2878,9 +2894,11 @@ static const char *hcqi_cuda_names_find(void *library, const hcqi_cuda_name *nam
                                         size_t needed, void *pointers) {
     for (size_t i = 0; i < count; i++) {
         void *symbol = hcq_sys_library_symbol(library, names[i].name);
-        if (!symbol && names[i].older) { symbol = hcq_sys_library_symbol(library, names[i].older); }
-        if (!symbol && i < needed) { return names[i].name; }
-        memcpy((uint8_t *)pointers + i * sizeof symbol, &symbol, sizeof symbol);
+        if (symbol == NULL && names[i].older != NULL) {
+            symbol = hcq_sys_library_symbol(library, names[i].older);
+        }
+        if (symbol == NULL && i < needed) { return names[i].name; }
+        memcpy(HCQI_CAST(uint8_t *, pointers) + i * sizeof symbol, &symbol, sizeof symbol);
     }
     return NULL;
 }
@@ -2888,13 +2906,13 @@ static const char *hcqi_cuda_names_find(void *library, const hcqi_cuda_name *nam
 static int hcqi_cuda_library_open(hcqi_cuda_driver *driver) {
     const char *name = HCQ_CUDA_LIBRARY;
     driver->library = hcq_sys_library_open(name);
-    if (!driver->library) {
+    if (driver->library == NULL) {
         return hcqi_cuda_fail_text(driver, "%s, the CUDA driver's library, is not installed", name);
     }
     const char *missing = hcqi_cuda_names_find(driver->library, hcqi_cuda_names,
                                                sizeof hcqi_cuda_names / sizeof hcqi_cuda_names[0],
                                                HCQI_CUDA_NEEDED_COUNT, &driver->api);
-    if (!missing) { return 1; }
+    if (missing == NULL) { return 1; }
     return hcqi_cuda_fail_text(driver, "%s has no %s: not a CUDA driver of 11.4 or later", name,
                                missing);
 }
@@ -2938,14 +2956,14 @@ static int hcqi_cuda_init(hcqi_cuda_driver *driver) {
 }
 
 static void hcqi_cuda_driver_destroy(const hcq_memory_hooks *memory, void *self) {
-    hcqi_cuda_driver *driver = (hcqi_cuda_driver *)self;
-    if (driver->library && !driver->works) { hcq_sys_library_close(driver->library); }
+    hcqi_cuda_driver *driver = HCQI_CAST(hcqi_cuda_driver *, self);
+    if (driver->library != NULL && !driver->works) { hcq_sys_library_close(driver->library); }
     hcqi_delete(memory, driver, sizeof *driver);
 }
 
 static hcq_result hcqi_cuda_driver_create(const hcq_memory_hooks *memory, void **out) {
-    hcqi_cuda_driver *driver = (hcqi_cuda_driver *)hcqi_new(memory, sizeof *driver);
-    if (!driver) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_cuda_driver *driver = HCQI_CAST(hcqi_cuda_driver *, hcqi_new(memory, sizeof *driver));
+    if (driver == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     driver->hooks = *memory;
     if (hcqi_cuda_library_open(driver)) { (void)hcqi_cuda_init(driver); }
     *out = driver;
@@ -2953,12 +2971,12 @@ static hcq_result hcqi_cuda_driver_create(const hcq_memory_hooks *memory, void *
 }
 
 static const char *hcqi_cuda_why_none(void *self) {
-    const hcqi_cuda_driver *driver = (const hcqi_cuda_driver *)self;
+    const hcqi_cuda_driver *driver = HCQI_CAST(const hcqi_cuda_driver *, self);
     return driver->failure[0] ? driver->failure : NULL;
 }
 
 static uint32_t hcqi_cuda_devices(void *self, hcq_device_info *infos, uint32_t capacity) {
-    const hcqi_cuda_driver *driver = (const hcqi_cuda_driver *)self;
+    const hcqi_cuda_driver *driver = HCQI_CAST(const hcqi_cuda_driver *, self);
     for (uint32_t i = 0; i < driver->count && i < capacity; i++) {
         hcq_device_info *info = &infos[i];
         size_t bytes = 0;
@@ -2976,7 +2994,7 @@ static uint32_t hcqi_cuda_devices(void *self, hcq_device_info *infos, uint32_t c
 }
 
 /* ========================================================================== */
-/* ---- devices ------------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------- */
 
 static uint32_t hcqi_cuda_ask(const hcqi_cuda_device *d, int attribute) {
     int value = 0;
@@ -2988,7 +3006,7 @@ static uint32_t hcqi_cuda_ask(const hcqi_cuda_device *d, int attribute) {
    the user's, whose device it then is. */
 static hcq_result hcqi_cuda_context_open(hcqi_cuda_device *d, uint32_t ordinal,
                                          const struct hcq_cuda_desc *desc) {
-    if (desc && desc->context) {
+    if (desc != NULL && desc->context != NULL) {
         d->context = desc->context;
         hcq_result r = hcqi_cuda_enter_context(d);
         if (r != HCQ_OK) { return hcqi_cuda_failed(d, HCQI_CU_INVALID_CONTEXT, "cuda.context"); }
@@ -3029,7 +3047,7 @@ static int hcqi_cuda_gathers(void) {
     return 1;
 #else
     FILE *device = fopen("/dev/dxg", "rb");
-    if (device) { fclose(device); }
+    if (device != NULL) { fclose(device); }
     return device != NULL;
 #endif
 }
@@ -3037,10 +3055,10 @@ static int hcqi_cuda_gathers(void) {
 /* Which native means lanes count by. */
 static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     const hcqi_cuda_api *api = d->api;
-    int now = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->StreamWriteValue64_v2 &&
-              api->StreamWaitValue64_v2;
-    int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->StreamWriteValue64 &&
-              api->StreamWaitValue64;
+    int now = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_64) != 0 && api->StreamWriteValue64_v2 != NULL &&
+              api->StreamWaitValue64_v2 != NULL;
+    int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->StreamWriteValue64 != NULL &&
+              api->StreamWaitValue64 != NULL;
     d->memops = now ? 2 : old && (d->flags & HCQ_CUDA_MEMOPS);
     if (d->flags & HCQ_CUDA_EVENTS) { d->memops = 0; }
     if (!d->memops && (d->flags & HCQ_CUDA_MEMOPS)) {
@@ -3051,8 +3069,8 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     d->value_waits = d->memops != 0 && !(d->flags & HCQ_CUDA_NO_VALUE_WAITS);
     d->gathers = hcqi_cuda_gathers();
     if (d->gathers) { d->value_waits = 0; } /* the store may come too late */
-    d->has_memop_nodes = d->memops == 2 && api->GraphAddBatchMemOpNode &&
-                         api->GraphExecBatchMemOpNodeSetParams;
+    d->has_memop_nodes = d->memops == 2 && api->GraphAddBatchMemOpNode != NULL &&
+                         api->GraphExecBatchMemOpNodeSetParams != NULL;
     d->graphs = !(d->flags & (HCQ_CUDA_NO_GRAPHS | HCQ_CUDA_TRAIL));
     int registers = hcqi_cuda_ask(d, HCQI_CU_HOST_REGISTER) != 0;
     d->has_import = registers && !(d->flags & HCQ_CUDA_NO_IMPORT);
@@ -3072,23 +3090,23 @@ static void hcqi_cuda_fork_child(void) {
 static hcq_result hcqi_cuda_shared_join(hcqi_cuda_device *d) {
     hcq_backend_lock(1);
     hcqi_cuda_shared *shared = hcqi_cuda_contexts;
-    while (shared && shared->context != d->context) { shared = shared->next; }
-    if (!shared) {
-        shared = (hcqi_cuda_shared *)hcqi_new(&d->driver->hooks, sizeof *shared);
-        if (shared) {
+    while (shared != NULL && shared->context != d->context) { shared = shared->next; }
+    if (shared == NULL) {
+        shared = HCQI_CAST(hcqi_cuda_shared *, hcqi_new(&d->driver->hooks, sizeof *shared));
+        if (shared != NULL) {
             shared->context = d->context;
             shared->hooks = d->driver->hooks;
             shared->next = hcqi_cuda_contexts;
             hcqi_cuda_contexts = shared;
         }
     }
-    if (shared) {
+    if (shared != NULL) {
         d->next = shared->devices;
         shared->devices = d;
         d->shared = shared;
     }
     hcq_backend_lock(0);
-    return shared ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    return shared != NULL ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
 /* The last one takes all with it; with the context, unless that is gone. */
@@ -3104,7 +3122,7 @@ static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
     if (last) { *link = shared->next; }
     hcq_backend_lock(0);
     if (!last) { return; }
-    if (has_context && shared->module) { (void)d->api->ModuleUnload(shared->module); }
+    if (has_context && shared->module != NULL) { (void)d->api->ModuleUnload(shared->module); }
     hcqi_delete(&shared->hooks, shared->late, shared->late_capacity * sizeof *shared->late);
     hcqi_delete(&shared->hooks, shared, sizeof *shared);
 }
@@ -3116,8 +3134,8 @@ static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *s
     if (got == HCQI_CU_OK) {
         got = api->ModuleGetFunction(&shared->fill, shared->module, "hcq_fill");
     }
-    if (got == HCQI_CU_OK && api->FuncLoad) { got = api->FuncLoad(shared->stamp); }
-    if (got == HCQI_CU_OK && api->FuncLoad) { got = api->FuncLoad(shared->fill); }
+    if (got == HCQI_CU_OK && api->FuncLoad != NULL) { got = api->FuncLoad(shared->stamp); }
+    if (got == HCQI_CU_OK && api->FuncLoad != NULL) { got = api->FuncLoad(shared->fill); }
     if (got == HCQI_CU_OK) { return HCQ_OK; }
     (void)api->ModuleUnload(shared->module);
     shared->module = NULL;
@@ -3133,7 +3151,7 @@ static hcq_result hcqi_cuda_words_open(hcqi_cuda_device *d) {
 }
 
 static uint64_t *hcqi_cuda_word(const hcqi_cuda_device *d, uint32_t index) {
-    return (uint64_t *)d->words.host + index * (HCQI_CUDA_WORD_BYTES / sizeof(uint64_t));
+    return HCQI_CAST(uint64_t *, d->words.host) + index * (HCQI_CUDA_WORD_BYTES / sizeof(uint64_t));
 }
 
 /* hcq's own kernels, if the driver compiles PTX. */
@@ -3141,7 +3159,7 @@ static hcq_result hcqi_cuda_module_open(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = d->shared;
     if (d->flags & HCQ_CUDA_NO_JIT) { return HCQ_OK; }
     hcqi_cuda_lock(&hcqi_cuda_module_lock);
-    hcq_result r = shared->module ? HCQ_OK : hcqi_cuda_module_make(d, shared);
+    hcq_result r = shared->module != NULL ? HCQ_OK : hcqi_cuda_module_make(d, shared);
     hcqi_cuda_unlock(&hcqi_cuda_module_lock);
     if (r == HCQ_ERROR_NO_KERNEL) {
         hcq_backend_log(d->device, HCQ_OK, "cuda: timestamps are the host's");
@@ -3163,13 +3181,14 @@ static hcq_result hcqi_cuda_tool_open(hcqi_cuda_device *d) {
 }
 
 static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_cuda_desc *desc) {
-    if (!desc || desc->stream_count == 0) { return HCQ_OK; }
-    if (!desc->context || !desc->streams) {
+    if (desc == NULL || desc->stream_count == 0) { return HCQ_OK; }
+    if (desc->context == NULL || desc->streams == NULL) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "cuda.%s: is NULL",
                                 desc->context ? "streams" : "context");
     }
-    d->streams = (hcqi_cu_stream *)hcqi_cuda_new(d, desc->stream_count * sizeof *d->streams);
-    if (!d->streams) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    d->streams = HCQI_CAST(
+       hcqi_cu_stream *, hcqi_new(&d->hooks, desc->stream_count * sizeof *d->streams));
+    if (d->streams == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memcpy(d->streams, desc->streams, desc->stream_count * sizeof *d->streams);
     d->stream_count = desc->stream_count;
     return HCQ_OK;
@@ -3179,9 +3198,7 @@ static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_c
 static int hcqi_cuda_events_first(hcqi_cuda_device *d) {
     int made = 1;
     hcqi_cuda_lock(&d->event_lock);
-    for (int i = 0; made && i < HCQI_CUDA_EVENTS_FIRST; i++) {
-        made = hcqi_cuda_event_make(d);
-    }
+    for (int i = 0; made && i < HCQI_CUDA_EVENTS_FIRST; i++) { made = hcqi_cuda_event_make(d); }
     hcqi_cuda_unlock(&d->event_lock);
     return made;
 }
@@ -3198,7 +3215,7 @@ static hcq_result hcqi_cuda_device_open(hcqi_cuda_device *d) {
     HCQI_PASS(hcqi_cuda_pool_open(d));
     if (d->flags & HCQ_CUDA_ONE_STREAM) { HCQI_PASS(hcqi_cuda_stream_new(d, &d->one_stream)); }
     d->past = hcqi_cuda_event_get(d);
-    if (!d->past || !hcqi_cuda_events_first(d)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (d->past == NULL || !hcqi_cuda_events_first(d)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     int r = d->api->EventRecord(d->past->handle, d->memory_stream);
     return hcqi_cuda_failed(d, r, "cuEventRecord");
 }
@@ -3210,33 +3227,35 @@ static void hcqi_cuda_device_free(hcqi_cuda_device *d) {
     streams[1] = d->memory_stream;
     streams[2] = d->one_stream;
     for (int i = 0; i < 3; i++) {
-        if (!streams[i]) { continue; }
+        if (streams[i] == NULL) { continue; }
         (void)d->api->StreamSynchronize(streams[i]);
         (void)d->api->StreamDestroy(streams[i]);
     }
-    if (d->pool) { (void)d->api->MemPoolDestroy(d->pool); }
+    if (d->pool != NULL) { (void)d->api->MemPoolDestroy(d->pool); }
     hcq_backend_lock(1);
-    if (d->words.host) { hcqi_cuda_dealloc(d, &d->words); }
+    if (d->words.host != NULL) { hcqi_cuda_dealloc(d, &d->words); }
     hcq_backend_lock(0);
 }
 
 static void hcqi_cuda_close(void *self) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    int has_context = d->context && hcqi_cuda_enter_context(d) == HCQ_OK;
-    while (d->mappings) { hcqi_cuda_mapping_drop(d, &d->mappings); } /* the memory may stay */
-    if (hcqi_atomic_load32(&d->lost) && d->context) { hcqi_cuda_pages_lost(d); }
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    int has_context = d->context != NULL && hcqi_cuda_enter_context(d) == HCQ_OK;
+    while (d->mappings != NULL) { /* the memory may stay */
+        hcqi_cuda_mapping_drop(d, &d->mappings);
+    }
+    if (hcqi_atomic_load32(&d->lost) && d->context != NULL) { hcqi_cuda_pages_lost(d); }
     if (has_context) { hcqi_cuda_device_free(d); }
-    while (d->events) {
+    while (d->events != NULL) {
         hcqi_cuda_event *e = d->events;
         d->events = e->all;
         if (has_context) { (void)d->api->EventDestroy(e->handle); }
-        hcq_backend_free(d->device, e, sizeof *e);
+        hcqi_delete(&d->hooks, e, sizeof *e);
     }
-    if (d->shared) { hcqi_cuda_shared_leave(d, has_context); }
+    if (d->shared != NULL) { hcqi_cuda_shared_leave(d, has_context); }
     if (has_context) { hcqi_cuda_leave_context(d); }
     if (d->retained) { (void)d->api->DevicePrimaryCtxRelease(d->ordinal); }
-    hcq_backend_free(d->device, d->streams, d->stream_count * sizeof *d->streams);
-    hcq_backend_free(d->device, d, sizeof *d);
+    hcqi_delete(&d->hooks, d->streams, d->stream_count * sizeof *d->streams);
+    hcqi_delete(&d->hooks, d, sizeof *d);
 }
 
 static void hcqi_cuda_report(hcqi_cuda_device *d, hcq_backend_caps *caps) {
@@ -3252,13 +3271,13 @@ static void hcqi_cuda_report(hcqi_cuda_device *d, hcq_backend_caps *caps) {
     caps->edges = d->graphs;
     caps->host_times = !d->has_stamp;
     caps->features = d->has_import ? (uint32_t)(HCQ_FEATURE_IMPORT | HCQ_FEATURE_MAP) : 0;
-    caps->features |= d->copy_lanes ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
+    caps->features |= d->copy_lanes != 0 ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
 }
 
 static void hcqi_cuda_lanes_choose(hcqi_cuda_device *d, const hcq_device_desc *desc) {
-    uint32_t own = d->stream_count ? d->stream_count : 1;
-    d->compute_lanes = desc->compute_lanes ? desc->compute_lanes : own;
-    d->copy_lanes = desc->copy_lanes ? desc->copy_lanes : 1;
+    uint32_t own = d->stream_count != 0 ? d->stream_count : 1;
+    d->compute_lanes = desc->compute_lanes != 0 ? desc->compute_lanes : own;
+    d->copy_lanes = desc->copy_lanes != 0 ? desc->copy_lanes : 1;
     if (d->compute_lanes > HCQI_CUDA_LANES) { d->compute_lanes = HCQI_CUDA_LANES; }
     if (d->copy_lanes > HCQI_CUDA_COPY_LANES) { d->copy_lanes = HCQI_CUDA_COPY_LANES; }
     if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
@@ -3268,13 +3287,13 @@ static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordi
                                  const hcq_device_desc *desc, hcq_backend_caps *caps,
                                  void **self) {
     const struct hcq_cuda_desc *own = desc->cuda;
-    hcqi_cuda_device *d = (hcqi_cuda_device *)hcq_backend_alloc(device, sizeof *d, 64);
-    if (!d) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    memset(d, 0, sizeof *d);
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, hcqi_new(&desc->memory, sizeof *d));
+    if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     d->device = device;
-    d->driver = (hcqi_cuda_driver *)driver;
+    d->hooks = desc->memory;
+    d->driver = HCQI_CAST(hcqi_cuda_driver *, driver);
     d->api = &d->driver->api;
-    d->flags = own ? own->flags : 0;
+    d->flags = own != NULL ? own->flags : 0;
     hcq_result r = HCQ_OK;
     if (d->driver->count == 0) {
         hcq_backend_log(device, HCQ_ERROR_NO_DEVICE, "cuda: %s", d->driver->failure);
@@ -3316,7 +3335,7 @@ static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lan
         lane->lent = 1;
         return HCQ_OK;
     }
-    if (d->one_stream && !lane->is_imported) {
+    if (d->one_stream != NULL && !lane->is_imported) {
         lane->stream = d->one_stream;
         return HCQ_OK;
     }
@@ -3327,25 +3346,25 @@ static hcq_result hcqi_cuda_lane_stream(hcqi_cuda_device *d, hcqi_cuda_lane *lan
 }
 
 static void hcqi_cuda_lane_free(hcqi_cuda_device *d, hcqi_cuda_lane *lane) {
-    if (lane->stream && !lane->lent && lane->stream != d->one_stream &&
+    if (lane->stream != NULL && !lane->lent && lane->stream != d->one_stream &&
         hcqi_cuda_enter_context(d) == HCQ_OK) {
         (void)d->api->StreamDestroy(lane->stream);
         hcqi_cuda_leave_context(d);
     }
-    hcq_backend_free(d->device, lane->given, lane->given_capacity * sizeof *lane->given);
-    hcq_backend_free(d->device, lane, sizeof *lane);
+    hcqi_delete(&d->hooks, lane->given, lane->given_capacity * sizeof *lane->given);
+    hcqi_delete(&d->hooks, lane, sizeof *lane);
 }
 
 static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)hcqi_cuda_new(d, sizeof *lane);
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, hcqi_new(&d->hooks, sizeof *lane));
     uint32_t index = hcqi_cuda_lane_index(target);
-    if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (lane == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     lane->d = d;
     lane->base = target;
     lane->is_imported = (uint32_t)target->imported;
     lane->word = hcqi_cuda_word(d, index);
-    lane->trail = (uint32_t *)(void *)(lane->word + 8);
+    lane->trail = HCQI_CAST(uint32_t *, (void *)(lane->word + 8));
     lane->word_address = (hcqi_cu_ptr)(uintptr_t)lane->word;
     lane->trail_address = (hcqi_cu_ptr)(uintptr_t)lane->trail;
     hcq_result r = HCQ_OK;
@@ -3364,12 +3383,12 @@ static hcq_result hcqi_cuda_lane_open(void *self, hcq_lane *target) {
 
 /* Somebody may be about to take an event of its last batches, which are over. */
 static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
-    hcqi_cuda_lane *lane = (hcqi_cuda_lane *)target->native;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    hcqi_cuda_lane *lane = HCQI_CAST(hcqi_cuda_lane *, target->native);
     while (hcqi_atomic_load32(&lane->users) != 0) { hcq_sys_yield(); }
-    if (lane->stream && hcqi_cuda_enter_context(d) == HCQ_OK) { /* its last store is done ... */
+    if (lane->stream != NULL && hcqi_cuda_enter_context(d) == HCQ_OK) { /* its store is done ... */
         if (!lane->lent) { (void)d->api->StreamSynchronize(lane->stream); } /* ... maybe not it */
-        if (lane->relay) {
+        if (lane->relay != NULL) {
             (void)d->api->StreamSynchronize(lane->relay);
             (void)d->api->StreamDestroy(lane->relay);
         }
@@ -3395,19 +3414,19 @@ static int hcqi_cuda_can_wait(void *self, const hcq_backend *owner_backend,
 }
 
 static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
-    hcqi_cuda_device *d = (hcqi_cuda_device *)self;
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     uint64_t *const counters[] = { /* by key */
         &d->launches, &d->graph_launches, &d->graphs_made, &d->nodes, &d->nodes_set, NULL, NULL,
         &d->records, &d->waits, &d->waits_value, &d->writes, &d->batches
     };
     uint32_t at = (uint32_t)key - HCQ_CUDA_QUERY_LAUNCHES, events = 0;
     if (at >= sizeof counters / sizeof counters[0]) { return HCQ_ERROR_UNSUPPORTED; }
-    if (counters[at]) {
+    if (counters[at] != NULL) {
         *value = hcqi_atomic_load64(counters[at]);
         return HCQ_OK;
     }
     hcqi_cuda_lock(&d->event_lock);
-    for (hcqi_cuda_event *e = d->events; e; e = e->all) {
+    for (hcqi_cuda_event *e = d->events; e != NULL; e = e->all) {
         events += (int)key == HCQ_CUDA_QUERY_EVENTS_MADE || hcqi_atomic_load32(&e->refs) != 0;
     }
     hcqi_cuda_unlock(&d->event_lock);
@@ -3432,11 +3451,11 @@ static const hcq_backend *hcqi_cuda_backend(void) {
 }
 
 /* ========================================================================== */
-/* ---- native handles -------------------------------------------------------------------- */
+/* ---- native handles ------------------------------------------------------ */
 
 /* The device of a call, with the core's lock; NULL: `why`. */
 static hcqi_cuda_device *hcqi_cuda_from(hcq_device *device, hcq_result *why) {
-    return (hcqi_cuda_device *)hcq_backend_enter(device, hcqi_cuda_backend(), why);
+    return HCQI_CAST(hcqi_cuda_device *, hcq_backend_enter(device, hcqi_cuda_backend(), why));
 }
 
 static hcq_result hcqi_cuda_null(const char *parameter) {
@@ -3446,9 +3465,9 @@ static hcq_result hcqi_cuda_null(const char *parameter) {
 
 HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
     hcq_result r;
-    if (!info) { return hcqi_cuda_null("info"); }
+    if (info == NULL) { return hcqi_cuda_null("info"); }
     const hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     memset(info, 0, sizeof *info);
     info->device = d->ordinal;
     info->context = d->context;
@@ -3467,9 +3486,9 @@ HCQI_DEF hcq_result hcq_cuda_info_get(hcq_device *device, hcq_cuda_info *info) {
 HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                   hcq_cuda_lane_info *info) {
     hcq_result r;
-    if (!info) { return hcqi_cuda_null("info"); }
+    if (info == NULL) { return hcqi_cuda_null("info"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
     int known = kind == HCQ_COMPUTE || kind == HCQ_COPY;
     if (!known || index >= count) {
@@ -3478,13 +3497,13 @@ HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint3
                              known ? index : (uint32_t)kind, count));
     }
     const hcqi_cuda_lane *lane = d->lanes[(kind == HCQ_COPY ? HCQI_CUDA_LANES : 0) + index];
-    if (!lane) { return hcq_backend_leave(HCQ_ERROR_CLOSED); }
+    if (lane == NULL) { return hcq_backend_leave(HCQ_ERROR_CLOSED); }
     memset(info, 0, sizeof *info);
     info->stream = lane->stream;
     info->lent = lane->lent;
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         const hcqi_cuda_lane *other = d->lanes[k];
-        info->shared += other && other->stream == lane->stream;
+        info->shared += other != NULL && other->stream == lane->stream;
     }
     return hcq_backend_leave(HCQ_OK);
 }
@@ -3492,11 +3511,13 @@ HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint3
 HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info) {
     hcq_device *device = hcq_backend_program_device(program);
     hcq_result r;
-    if (!info || !device) { return hcqi_cuda_null(info ? "program" : "info"); }
+    if (info == NULL || device == NULL) {
+        return hcqi_cuda_null(info != NULL ? "program" : "info");
+    }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
-    const hcqi_cuda_program *p = (const hcqi_cuda_program *)hcq_backend_code(program);
-    r = p ? hcqi_cuda_enter_context(d) : HCQ_ERROR_CLOSED;
+    if (d == NULL) { return r; }
+    const hcqi_cuda_program *p = HCQI_CAST(const hcqi_cuda_program *, hcq_backend_code(program));
+    r = p != NULL ? hcqi_cuda_enter_context(d) : HCQ_ERROR_CLOSED;
     if (r != HCQ_OK) { return hcq_backend_leave(r); }
     memset(info, 0, sizeof *info);
     info->function = p->function;
@@ -3517,14 +3538,14 @@ static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint
                                  hcqi_cuda_event **event) {
     int r = HCQI_CU_OK;
     hcqi_cuda_lock(&lane->relay_lock);
-    if (!lane->relay) {
+    if (lane->relay == NULL) {
         r = d->api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
     }
     if (r == HCQI_CU_OK) {
         r = d->wait_value(lane->relay, lane->word_address, epoch, HCQI_CU_WAIT_GEQ);
     }
     *event = r == HCQI_CU_OK ? hcqi_cuda_event_get(d) : NULL;
-    if (r == HCQI_CU_OK && !*event) { r = hcqi_cuda_event_none(d); }
+    if (r == HCQI_CU_OK && *event == NULL) { r = hcqi_cuda_event_none(d); }
     if (r == HCQI_CU_OK) { r = d->api->EventRecord((*event)->handle, lane->relay); }
     if (r == HCQI_CU_OK) {
         hcqi_cuda_count(&d->waits_value, 1);
@@ -3547,7 +3568,7 @@ static hcq_result hcqi_cuda_event_of(hcqi_cuda_device *d, hcqi_cuda_lane *lane, 
     HCQI_PASS(hcqi_cuda_enter_context(d));
     *event = hcqi_cuda_lane_event(lane, epoch, &done);
     hcqi_atomic_store32(&lane->records, HCQI_CUDA_RECORDS); /* the next ones have one */
-    if (!*event && !done) { r = hcqi_cuda_event_relay(d, lane, epoch, event); }
+    if (*event == NULL && !done) { r = hcqi_cuda_event_relay(d, lane, epoch, event); }
     hcqi_cuda_leave_context(d);
     return r == HCQI_CU_OK ? HCQ_OK : hcqi_cuda_failed(d, r, "cuEventRecord");
 }
@@ -3558,46 +3579,46 @@ HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
     hcqi_cuda_lane *lane = NULL;
     hcq_lane_point at;
     hcq_result r;
-    if (!event) { return hcqi_cuda_null("event"); }
+    if (event == NULL) { return hcqi_cuda_null("event"); }
     *event = NULL;
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     r = hcq_backend_point(device, point, &at);
-    if (r == HCQ_OK && at.lane) {
-        lane = (hcqi_cuda_lane *)at.lane->native;
+    if (r == HCQ_OK && at.lane != NULL) {
+        lane = HCQI_CAST(hcqi_cuda_lane *, at.lane->native);
         hcq_backend_flush_soon(device);  /* given when the lock is free */
         (void)hcqi_atomic_add32(&lane->users, 1); /* it stays until the event is there */
     }
     if (hcq_backend_leave(r) != HCQ_OK) { return r; }
-    if (lane) { r = hcqi_cuda_event_of(d, lane, at.epoch, &found); }
-    if (r == HCQ_OK && !found) {       /* reached: one that is complete */
+    if (lane != NULL) { r = hcqi_cuda_event_of(d, lane, at.epoch, &found); }
+    if (r == HCQ_OK && found == NULL) {       /* reached: one that is complete */
         found = d->past;
         (void)hcqi_atomic_add32(&found->refs, 1);
     }
-    if (found) {
+    if (found != NULL) {
         hcqi_cuda_lock(&d->event_lock);
         found->lent++;
         hcqi_cuda_unlock(&d->event_lock);
         *event = found->handle;
     }
-    if (lane) { (void)hcqi_atomic_add32(&lane->users, UINT32_MAX); }
+    if (lane != NULL) { (void)hcqi_atomic_add32(&lane->users, UINT32_MAX); }
     return r;
 }
 
 HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st *event) {
     hcqi_cuda_event *found = NULL;
     hcq_result r;
-    if (!event) { return hcqi_cuda_null("event"); }
+    if (event == NULL) { return hcqi_cuda_null("event"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     hcqi_cuda_lock(&d->event_lock);
-    for (hcqi_cuda_event *e = d->events; e && !found; e = e->all) {
+    for (hcqi_cuda_event *e = d->events; e != NULL && found == NULL; e = e->all) {
         if (e->handle == event && e->lent != 0) { found = e; }
     }
-    if (found) { found->lent--; }
+    if (found != NULL) { found->lent--; }
     hcqi_cuda_unlock(&d->event_lock);
     hcqi_cuda_event_put(d, found);
-    if (!found) {
+    if (found == NULL) {
         r = HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "event: was not acquired from this device");
     }
     return hcq_backend_leave(r);
@@ -3607,11 +3628,11 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
 HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st *event,
                                           hcq_point *point) {
     hcq_result r;
-    if (!point) { return hcqi_cuda_null("point"); }
+    if (point == NULL) { return hcqi_cuda_null("point"); }
     memset(point, 0, sizeof *point);
-    if (!event) { return hcqi_cuda_null("event"); }
+    if (event == NULL) { return hcqi_cuda_null("event"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     if (hcqi_giving != 0) { return hcq_backend_leave(HCQ_ERROR_WOULD_BLOCK); } /* given too late */
     uint32_t index = d->next_imported;
     for (uint32_t i = 0; i < HCQI_CUDA_IMPORTED; i++) {
@@ -3622,14 +3643,14 @@ HCQI_DEF hcq_result hcq_cuda_import_event(hcq_device *device, struct CUevent_st 
         break;
     }
     hcqi_cuda_lane *lane = d->lanes[2 * HCQI_CUDA_LANES + index];
-    if (!lane->stream) { r = hcqi_cuda_lane_stream(d, lane); }
+    if (lane->stream == NULL) { r = hcqi_cuda_lane_stream(d, lane); }
     if (r != HCQ_OK) { return hcq_backend_leave(r); }
     d->next_imported = (index + 1) % HCQI_CUDA_IMPORTED;
     return hcq_backend_leave(hcq_backend_post(device, index, (uint64_t)(uintptr_t)event, point));
 }
 
 /* ========================================================================== */
-/* ---- compiling ------------------------------------------------------------------------ */
+/* ---- compiling ----------------------------------------------------------- */
 
 #ifndef HCQ_CUDA_NVRTC
 #define HCQ_CUDA_NVRTC NULL
@@ -3657,9 +3678,9 @@ static void *hcqi_cuda_nvrtc_library(void) {
 #endif
     };
     const char *given = HCQ_CUDA_NVRTC;
-    if (given) { return hcq_sys_library_open(given); }
+    if (given != NULL) { return hcq_sys_library_open(given); }
     void *library = NULL;
-    for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; library == NULL && i < sizeof names / sizeof names[0]; i++) {
         library = hcq_sys_library_open(names[i]);
     }
     return library;
@@ -3672,8 +3693,8 @@ static int hcqi_cuda_nvrtc_open(hcqi_cuda_nvrtc *n) {
         { "nvrtcGetProgramLog", NULL }, { "nvrtcDestroyProgram", NULL }
     };
     n->library = hcqi_cuda_nvrtc_library();
-    if (!n->library) { return 0; }
-    if (!hcqi_cuda_names_find(n->library, names, 7, 7, n)) { return 1; }
+    if (n->library == NULL) { return 0; }
+    if (hcqi_cuda_names_find(n->library, names, 7, 7, n) == NULL) { return 1; }
     hcq_sys_library_close(n->library);
     return 0;
 }
@@ -3682,13 +3703,13 @@ static void hcqi_cuda_compile_log(hcqi_cuda_device *d, const hcqi_cuda_nvrtc *n,
                                   hcq_result result) {
     size_t size = 0;
     if (n->log_size(program, &size) != 0 || size <= 1) { return; }
-    char *text = (char *)hcq_backend_alloc(d->device, size + 1, 16);
-    if (!text) { return; }
+    char *text = HCQI_CAST(char *, hcqi_new(&d->hooks, size + 1));
+    if (text == NULL) { return; }
     if (n->log(program, text) == 0) {
         text[size] = 0;
         hcqi_cuda_jit_log(d, result, "NVRTC", text);
     }
-    hcq_backend_free(d->device, text, size + 1);
+    hcqi_delete(&d->hooks, text, size + 1);
 }
 
 /* The architecture first, so that the user's options may say another. */
@@ -3697,21 +3718,21 @@ static hcq_result hcqi_cuda_compile_run(hcqi_cuda_device *d, const hcqi_cuda_nvr
                                         hcq_code *code) {
     size_t bytes = (count + 1) * sizeof(const char *), size = 0;
     char arch[48];
-    const char **all = (const char **)hcq_backend_alloc(d->device, bytes, 16);
-    if (!all) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    const char **all = HCQI_CAST(const char **, hcqi_new(&d->hooks, bytes));
+    if (all == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     snprintf(arch, sizeof arch, "--gpu-architecture=compute_%u", d->capability);
     all[0] = arch;
     for (uint32_t i = 0; i < count; i++) { all[i + 1] = options[i]; }
     int r = n->compile(program, (int)count + 1, all);
-    hcq_backend_free(d->device, all, bytes);
+    hcqi_delete(&d->hooks, all, bytes);
     hcqi_cuda_compile_log(d, n, program, r == 0 ? HCQ_OK : HCQ_ERROR_NATIVE);
     if (r != 0 || n->ptx_size(program, &size) != 0 || size == 0) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NATIVE, "nvrtcCompileProgram: failed (%d)", r);
     }
-    char *text = (char *)hcq_backend_alloc(d->device, size, 16);
-    if (!text) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    char *text = HCQI_CAST(char *, hcqi_new(&d->hooks, size));
+    if (text == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     if (n->ptx(program, text) != 0) {
-        hcq_backend_free(d->device, text, size);
+        hcqi_delete(&d->hooks, text, size);
         return HCQ_ERROR_NATIVE;
     }
     memset(code, 0, sizeof *code);
@@ -3726,11 +3747,11 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
     hcq_result r;
     hcqi_cuda_nvrtc n;
     void *program = NULL;
-    if (code) { memset(code, 0, sizeof *code); }
-    if (!source || !code) { return hcqi_cuda_null(code ? "source" : "code"); }
-    if (option_count != 0 && !options) { return hcqi_cuda_null("options"); }
+    if (code != NULL) { memset(code, 0, sizeof *code); }
+    if (source == NULL || code == NULL) { return hcqi_cuda_null(code != NULL ? "source" : "code"); }
+    if (option_count != 0 && options == NULL) { return hcqi_cuda_null("options"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     (void)hcq_backend_leave(HCQ_OK);
     if (!hcqi_cuda_nvrtc_open(&n)) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_UNSUPPORTED,
@@ -3746,7 +3767,7 @@ HCQI_DEF hcq_result hcq_cuda_compile(hcq_device *device, const char *source,
 }
 
 HCQI_DEF void hcq_cuda_code_free(hcq_device *device, hcq_code *code) {
-    if (!device || !code || !code->data) { return; }
+    if (device == NULL || code == NULL || code->data == NULL) { return; }
     hcq_backend_free(device, (void *)(uintptr_t)code->data, code->size);
     memset(code, 0, sizeof *code);
 }

@@ -271,7 +271,7 @@ HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, V
    times, drivers, devices, lanes, the table, for engines. */
 
 /* ========================================================================== */
-/* ---- functions of the library ---------------------------------------------- */
+/* ---- functions of the library -------------------------------------------- */
 
 #define HCQI_VK_GLOBAL(X)                                                          \
     X(EnumerateInstanceVersion) X(EnumerateInstanceExtensionProperties)            \
@@ -349,7 +349,7 @@ enum {
     name.sType = VK_STRUCTURE_TYPE_##s_type
 
 /* ========================================================================== */
-/* ---- structures ------------------------------------------------------------ */
+/* ---- structures ---------------------------------------------------------- */
 
 enum {
     HCQI_VK_DEVICES = 16,              /* physical ones that are listed */
@@ -534,6 +534,7 @@ typedef struct hcqi_vk_moment {
 
 typedef struct hcqi_vk_device {
     hcq_device *device;
+    hcq_memory_hooks hooks;
     hcqi_vk_driver *driver;
     hcqi_vk_driver own;                /* the driver, if not the shared one */
     VkPhysicalDevice physical;
@@ -609,7 +610,7 @@ typedef struct hcqi_vk_device {
 } hcqi_vk_device;
 
 /* ========================================================================== */
-/* ---- SPIR-V ---------------------------------------------------------------- */
+/* ---- SPIR-V -------------------------------------------------------------- */
 /* What a module says about itself is read here, before a driver sees it. The
    words are not trusted: hcqi_vk_module_walk makes sure that instructions end
    inside the module; after that an operand that is missing reads as 0, which is
@@ -777,7 +778,7 @@ static uint32_t hcqi_vk_operand(const hcqi_vk_module *m, const hcqi_vk_op *op, u
 
 /* Goes to the next instruction before word `end`. */
 static int hcqi_vk_next(const hcqi_vk_module *m, uint32_t end, hcqi_vk_op *op) {
-    op->at = op->at ? op->at + op->words : (uint32_t)HCQI_VK_HEADER;
+    op->at = op->at != 0 ? op->at + op->words : (uint32_t)HCQI_VK_HEADER;
     if (op->at >= end) { return 0; }
     uint32_t word = hcqi_vk_word(m, op->at);
     op->words = word >> 16;
@@ -785,7 +786,7 @@ static int hcqi_vk_next(const hcqi_vk_module *m, uint32_t end, hcqi_vk_op *op) {
     return 1;
 }
 
-/* ---- the shape of a module */
+/* ---- the shape of a module ---- */
 
 /* Words that an instruction read here has at least. */
 static uint32_t hcqi_vk_least(uint32_t code) {
@@ -853,15 +854,15 @@ static int hcqi_vk_module_walk(hcqi_vk_module *m) {
 static int hcqi_vk_module_open(hcqi_vk_module *m, const void *data, size_t size,
                                uint32_t version, char *text, size_t text_size) {
     memset(m, 0, sizeof *m);
-    m->data = (const uint8_t *)data;
+    m->data = HCQI_CAST(const uint8_t *, data);
     m->count = size / 4 < HCQI_VK_BUDGET ? (uint32_t)(size / 4) : 0;
     m->budget = HCQI_VK_BUDGET;
     m->text = text;
     m->text_size = text_size;
-    if (text_size) { text[0] = 0; }
-    if (!data || size % 4 || m->count <= HCQI_VK_HEADER) {
+    if (text_size != 0) { text[0] = 0; }
+    if (data == NULL || size % 4 || m->count <= HCQI_VK_HEADER) {
         return hcqi_vk_say(m, "a module cannot have %lu bytes: wanted are words of 4 bytes, and "
-                              "more than a header of 5", (unsigned long)(data ? size : 0));
+                              "more than a header of 5", (unsigned long)(data != NULL ? size : 0));
     }
     uint32_t magic = hcqi_vk_word(m, 0), schema = hcqi_vk_word(m, 4);
     m->version = hcqi_vk_word(m, 1);
@@ -880,14 +881,14 @@ static int hcqi_vk_module_open(hcqi_vk_module *m, const void *data, size_t size,
                            (unsigned)m->version, (unsigned)(version >> 16 & 0xff),
                            (unsigned)(version >> 8 & 0xff));
     }
-    if (m->bound < 1 || m->bound > HCQI_VK_MAX_ID || schema) {
+    if (m->bound < 1 || m->bound > HCQI_VK_MAX_ID || schema != 0) {
         return hcqi_vk_say(m, "the module's header is broken: bound %u of ids, schema %u",
                            (unsigned)m->bound, (unsigned)schema);
     }
     return hcqi_vk_module_walk(m);
 }
 
-/* ---- searching among the declarations */
+/* ---- searching among the declarations ---- */
 
 /* The operand with an instruction's id, 0 if it is not one that is looked for. */
 static uint32_t hcqi_vk_result_index(uint32_t code) {
@@ -909,7 +910,7 @@ static int hcqi_vk_find(hcqi_vk_module *m, uint32_t id, hcqi_vk_op *op) {
     if (!hcqi_vk_pay(m, m->declared)) { return 0; }
     while (hcqi_vk_next(m, m->declared, &found)) {
         uint32_t index = hcqi_vk_result_index(found.code);
-        if (index && hcqi_vk_operand(m, &found, index) == id) {
+        if (index != 0 && hcqi_vk_operand(m, &found, index) == id) {
             *op = found;
             return 1;
         }
@@ -946,9 +947,9 @@ static int hcqi_vk_decoration(hcqi_vk_module *m, uint32_t id, uint32_t decoratio
 static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint32_t *spec) {
     hcqi_vk_op op, type;
     if (!hcqi_vk_find(m, id, &op)) { return 0; }
-    if (op.code != HCQI_VK_OP_CONSTANT && (op.code != HCQI_VK_OP_SPEC || !spec)) {
+    if (op.code != HCQI_VK_OP_CONSTANT && (op.code != HCQI_VK_OP_SPEC || spec == NULL)) {
         return hcqi_vk_say(m, "a size in the module is given by %u, which is no plain%s constant",
-                           (unsigned)id, spec ? " or specialization" : "");
+                           (unsigned)id, spec != NULL ? " or specialization" : "");
     }
     if (!hcqi_vk_find(m, hcqi_vk_operand(m, &op, 1), &type)) { return 0; }
     if (type.code != HCQI_VK_OP_INT || hcqi_vk_operand(m, &type, 2) > 32) {
@@ -956,14 +957,14 @@ static int hcqi_vk_number(hcqi_vk_module *m, uint32_t id, uint32_t *value, uint3
                            (unsigned)id);
     }
     *value = hcqi_vk_operand(m, &op, 3);
-    if (spec && (op.code != HCQI_VK_OP_SPEC ||
-                 !hcqi_vk_decoration(m, id, HCQI_VK_SPEC_ID, spec))) {
+    if (spec != NULL && (op.code != HCQI_VK_OP_SPEC ||
+                         !hcqi_vk_decoration(m, id, HCQI_VK_SPEC_ID, spec))) {
         *spec = UINT32_MAX;
     }
     return !m->failed;
 }
 
-/* ---- what is in a block */
+/* ---- what is in a block ---- */
 /* A walk visits every number, vector, matrix and pointer in a block: to measure it, or
    to hold it against the arguments, whose every byte has its meaning. There what may
    be right is taken: an address as a 64-bit number or two words, a vector over several
@@ -1015,14 +1016,14 @@ static void hcqi_vk_leaf_hold(hcqi_vk_walk *w, const hcqi_vk_place *leaf) {
                              : !leaf->pointer || exact || f->raw;
         covered += last - first;
         touched = f;
-        if (!bad && !fits) { bad = f; }
+        if (bad == NULL && !fits) { bad = f; }
     }
-    int alone = !touched && (leaf->pointer || leaf->offset >= w->end);
-    int part = alone || (touched && covered < leaf->bytes && !leaf->gaps && !touched->raw);
-    if (!bad && part) { bad = touched; }
-    if (w->wrong[0] || (!bad && !part)) { return; }
+    int alone = touched == NULL && (leaf->pointer || leaf->offset >= w->end);
+    int part = alone || (touched != NULL && covered < leaf->bytes && !leaf->gaps && !touched->raw);
+    if (bad == NULL && part) { bad = touched; }
+    if (w->wrong[0] || (bad == NULL && !part)) { return; }
     const char *what = leaf->pointer ? "a pointer" : "a number";
-    if (!bad) {
+    if (bad == NULL) {
         snprintf(w->wrong, sizeof w->wrong, "the shader's block has %s at byte %u, where no "
                  "argument is", what, (unsigned)leaf->offset);
         return;
@@ -1049,13 +1050,13 @@ static uint32_t hcqi_vk_number_bytes(hcqi_vk_module *m, hcqi_vk_op op) {
 static int hcqi_vk_matrix_read(hcqi_vk_module *m, const hcqi_vk_op *op, hcqi_vk_place *at) {
     uint32_t stride, unused, columns = hcqi_vk_operand(m, op, 3);
     hcqi_vk_op vector;
-    if (!at->of || !hcqi_vk_member(m, at->of, at->member, HCQI_VK_MATRIX_STRIDE, &stride)) {
+    if (at->of == 0 || !hcqi_vk_member(m, at->of, at->member, HCQI_VK_MATRIX_STRIDE, &stride)) {
         return hcqi_vk_say(m, "matrix %u of the module has no stride", (unsigned)at->id);
     }
     if (!hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &vector)) { return 0; }
     uint32_t rows = hcqi_vk_operand(m, &vector, 3), column = hcqi_vk_number_bytes(m, vector);
     if (m->failed) { return 0; }
-    if (vector.code != HCQI_VK_OP_VECTOR || !column || columns < 2 || columns > 4) {
+    if (vector.code != HCQI_VK_OP_VECTOR || column == 0 || columns < 2 || columns > 4) {
         return hcqi_vk_say(m, "matrix %u of the module is none", (unsigned)at->id);
     }
     at->gaps = 1;
@@ -1076,14 +1077,14 @@ static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, hcqi_vk_place *at, const hcqi_vk_o
         hcqi_vk_op word = *op;         /* words of 32 bits, or one of 64 */
         int vector = op->code == HCQI_VK_OP_VECTOR;
         at->bytes = hcqi_vk_number_bytes(m, *op);
-        if (at->bytes && vector) { (void)hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &word); }
+        if (at->bytes != 0 && vector) { (void)hcqi_vk_find(m, hcqi_vk_operand(m, op, 2), &word); }
         at->address = at->bytes == 8 && word.code == HCQI_VK_OP_INT;
         at->three = at->bytes == 12 && word.code == HCQI_VK_OP_INT &&
                     hcqi_vk_operand(m, op, 3) == 3;
     }
     if (m->failed) { return 0; }
-    if (w->fields && at->three && at->offset == w->base) { return 1; }
-    if (!at->bytes) {
+    if (w->fields != NULL && at->three && at->offset == w->base) { return 1; }
+    if (at->bytes == 0) {
         return hcqi_vk_say(m, "a block of the module has a member of type %u, which is no number, "
                               "vector, matrix, pointer, array or struct", (unsigned)at->id);
     }
@@ -1095,11 +1096,11 @@ static int hcqi_vk_walk_leaf(hcqi_vk_walk *w, hcqi_vk_place *at, const hcqi_vk_o
     } else if (end > w->before) {
         w->before = end;
     }
-    if (!at->offset && (at->pointer || at->address)) {
+    if (at->offset == 0 && (at->pointer || at->address)) {
         w->pointer = 1;
         w->target = at->pointer ? hcqi_vk_operand(m, op, 3) : 0;
     }
-    if (w->fields) { hcqi_vk_leaf_hold(w, at); }
+    if (w->fields != NULL) { hcqi_vk_leaf_hold(w, at); }
     return 1;
 }
 
@@ -1127,12 +1128,12 @@ static int hcqi_vk_walk_array(hcqi_vk_walk *w, const hcqi_vk_place *at, const hc
     hcqi_vk_op count;
     uint32_t stride, length;
     if (!hcqi_vk_find(w->m, hcqi_vk_operand(w->m, op, 3), &count)) { return 0; }
-    if (w->fields && count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* not known */
+    if (w->fields != NULL && count.code != HCQI_VK_OP_CONSTANT) { return 1; } /* not known */
     if (!hcqi_vk_number(w->m, hcqi_vk_operand(w->m, op, 3), &length, NULL)) { return 0; }
     if (!hcqi_vk_decoration(w->m, at->id, HCQI_VK_ARRAY_STRIDE, &stride)) {
         return hcqi_vk_say(w->m, "array %u of the module has no stride", (unsigned)at->id);
     }
-    if (!length) {
+    if (length == 0) {
         return hcqi_vk_say(w->m, "array %u of the module has no elements", (unsigned)at->id);
     }
     element.id = hcqi_vk_operand(w->m, op, 2);
@@ -1157,7 +1158,8 @@ static int hcqi_vk_walk_place(hcqi_vk_walk *w, hcqi_vk_place at) {
     case HCQI_VK_OP_ARRAY: return hcqi_vk_walk_array(w, &at, &op);
     case HCQI_VK_OP_INT: case HCQI_VK_OP_FLOAT: case HCQI_VK_OP_VECTOR: case HCQI_VK_OP_MATRIX:
     case HCQI_VK_OP_POINTER: return hcqi_vk_walk_leaf(w, &at, &op);
-    default: return w->fields ? 1 : hcqi_vk_walk_leaf(w, &at, &op); /* an array without an end */
+    default: /* an array without an end? */
+        return w->fields != NULL || hcqi_vk_walk_leaf(w, &at, &op);
     }
 }
 
@@ -1176,13 +1178,13 @@ static int hcqi_vk_walk_all(hcqi_vk_walk *w, hcqi_vk_module *m, uint32_t id) {
 static int hcqi_vk_block_hold(hcqi_vk_module *m, const hcqi_vk_field *fields, uint32_t count) {
     const hcqi_vk_shader *shader = m->shader;
     hcqi_vk_walk w;
-    if (!shader->block_type) { return 1; }
+    if (shader->block_type == 0) { return 1; }
     memset(&w, 0, sizeof w);
     int pushed = shader->args == HCQI_VK_ARGS_BINDINGS && shader->uniform == UINT32_MAX;
     w.base = pushed ? shader->base : UINT32_MAX;
     w.fields = fields;
     w.count = count;
-    w.end = count ? fields[count - 1].offset + fields[count - 1].size : 0;
+    w.end = count != 0 ? fields[count - 1].offset + fields[count - 1].size : 0;
     w.rounded = (w.end + 7) & ~7u;
     if (!hcqi_vk_walk_all(&w, m, shader->block_type)) { return 0; }
     if (w.bytes > w.rounded) {
@@ -1192,7 +1194,7 @@ static int hcqi_vk_block_hold(hcqi_vk_module *m, const hcqi_vk_field *fields, ui
     return w.wrong[0] ? hcqi_vk_say(m, "%s", w.wrong) : 1;
 }
 
-/* ---- what a module needs */
+/* ---- what a module needs ---- */
 
 /* Capabilities that every device has, and those with a feature. */
 static const struct { uint32_t number, needs; } hcqi_vk_taken[] = {
@@ -1249,7 +1251,7 @@ static int hcqi_vk_addressing_read(hcqi_vk_module *m, uint32_t addressing, uint3
     return 1;
 }
 
-/* ---- entry points */
+/* ---- entry points ---- */
 
 /* Reads an entry point's name, or as much of it as there is room for. Its first character
    is in a word's low bits, on any host. Returns its words, 0: it does not end. */
@@ -1268,11 +1270,11 @@ static uint32_t hcqi_vk_name_read(const hcqi_vk_module *m, const hcqi_vk_op *op,
 static int hcqi_vk_entry_read(hcqi_vk_module *m, const hcqi_vk_op *op, const char *entry) {
     char name[HCQI_VK_MAX_NAME + 1];   /* one that is cut is longer than `entry` may be */
     uint32_t words = hcqi_vk_name_read(m, op, name, sizeof name);
-    if (!words) {
+    if (words == 0) {
         return hcqi_vk_say(m, "the name of the entry point at word %u does not end",
                            (unsigned)op->at);
     }
-    if (!m->function && hcqi_vk_operand(m, op, 1) == HCQI_VK_COMPUTE && !strcmp(name, entry)) {
+    if (m->function == 0 && hcqi_vk_operand(m, op, 1) == HCQI_VK_COMPUTE && !strcmp(name, entry)) {
         m->function = hcqi_vk_operand(m, op, 2);
         m->interface_at = op->at + 3 + words;
         m->interface_end = op->at + op->words;
@@ -1300,7 +1302,7 @@ static int hcqi_vk_entry_missing(hcqi_vk_module *m, const char *entry) {
                     stage < HCQI_VK_COUNT(stages) ? stages[stage] : "another stage");
     }
     if (count > SHOWN) { hcqi_vk_say(m, " and %u more", (unsigned)(count - SHOWN)); }
-    return hcqi_vk_say(m, "%s", count ? "" : "none at all");
+    return hcqi_vk_say(m, "%s", count != 0 ? "" : "none at all");
 }
 
 /* Is the entry point's function there, with a body? */
@@ -1348,10 +1350,10 @@ static int hcqi_vk_head_read(hcqi_vk_module *m, const char *entry) {
         return hcqi_vk_say(m, "the module has %u memory models; wanted is one",
                            (unsigned)m->models);
     }
-    return m->function ? hcqi_vk_function_check(m) : hcqi_vk_entry_missing(m, entry);
+    return m->function != 0 ? hcqi_vk_function_check(m) : hcqi_vk_entry_missing(m, entry);
 }
 
-/* ---- the size of workgroups */
+/* ---- the size of workgroups ---- */
 
 /* The entry point's mode says it, in numbers or in ids of constants; a WorkgroupSize of the
    module, a vector of constants, counts more. */
@@ -1360,7 +1362,7 @@ static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
     hcqi_vk_shader *shader = m->shader;
     int ids = op.code == HCQI_VK_OP_MODE_ID;
     if (ids) { shader->needs |= HCQI_VK_NEEDS_LOCAL_SIZE_ID; }
-    if (m->size) {
+    if (m->size != 0) {
         if (!hcqi_vk_find(m, m->size, &op)) { return 0; }
         ids = op.code == HCQI_VK_OP_COMPOSITE || op.code == HCQI_VK_OP_SPEC_COMPOSITE;
         if (!ids || op.words != 6) {
@@ -1372,14 +1374,14 @@ static int hcqi_vk_workgroup_read(hcqi_vk_module *m) {
         uint32_t *size = &shader->block[i], *spec = &shader->spec_id[i];
         *size = hcqi_vk_operand(m, &op, 3 + i);
         if (ids && !hcqi_vk_number(m, *size, size, spec)) { return 0; }
-        if (!*size && *spec == UINT32_MAX) {
+        if (*size == 0 && *spec == UINT32_MAX) {
             return hcqi_vk_say(m, "the entry point's workgroup has no size");
         }
     }
     return 1;
 }
 
-/* ---- arguments */
+/* ---- arguments ---- */
 
 static const char *hcqi_vk_kind(uint32_t code) {
     switch (code) {
@@ -1399,7 +1401,7 @@ static int hcqi_vk_push_read(hcqi_vk_module *m, uint32_t variable, const hcqi_vk
     uint32_t unused, id = hcqi_vk_operand(m, type, 1);
     hcqi_vk_walk w;
     memset(&w, 0, sizeof w);
-    if (m->push) {
+    if (m->push != 0) {
         return hcqi_vk_say(m, "the module has two blocks of push constants; wanted is one");
     }
     if (type->code != HCQI_VK_OP_STRUCT || !hcqi_vk_decoration(m, id, HCQI_VK_BLOCK, &unused)) {
@@ -1433,7 +1435,7 @@ static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t 
                               "each binding, and at most one uniform block", (unsigned)binding,
                            (unsigned)set, hcqi_vk_kind(type->code));
     }
-    if (set) {
+    if (set != 0) {
         return hcqi_vk_say(m, "binding %u is in set %u; wanted is set 0", (unsigned)binding,
                            (unsigned)set);
     }
@@ -1500,16 +1502,17 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
         return hcqi_vk_say(m, "the uniform block has binding %u; wanted is the one after the "
                               "storage buffers, %u", (unsigned)shader->uniform, (unsigned)count);
     }
-    if (uniform && m->push && shader->base != 0) {
+    if (uniform && m->push != 0 && shader->base != 0) {
         return hcqi_vk_say(m, "the module has a uniform block and push constants; wanted is one of "
                               "them, for all arguments that are no buffers");
     }
-    int bindings = count || uniform;
-    if (!bindings && !m->push) { return 1; }
+    int bindings = count != 0 || uniform;
+    if (!bindings && m->push == 0) { return 1; }
     shader->args = HCQI_VK_ARGS_BINDINGS;
     if (!uniform) { shader->block_type = m->push; }
     if (!bindings && m->pushes_pointer) {
-        int known = m->target && hcqi_vk_find(m, m->target, &op) && op.code == HCQI_VK_OP_STRUCT;
+        int known = m->target != 0 && hcqi_vk_find(m, m->target, &op) &&
+                    op.code == HCQI_VK_OP_STRUCT;
         shader->args = HCQI_VK_ARGS_POINTER;
         shader->block_type = known ? m->target : 0;
     }
@@ -1547,7 +1550,7 @@ typedef struct hcqi_vk_program {
 } hcqi_vk_program;
 
 /* ========================================================================== */
-/* ---- results, locks, names -------------------------------------------------- */
+/* ---- results, locks, names ----------------------------------------------- */
 
 /* What hcq makes of results; all others are HCQ_ERROR_NATIVE. */
 #define HCQI_VK_RESULTS(X)                                                         \
@@ -1621,36 +1624,13 @@ static void hcqi_vk_enter(hcqi_vk_device *d) {
 
 static void hcqi_vk_leave(hcqi_vk_device *d) { hcqi_atomic_store32(&d->lock, 0); }
 
-/* Room for one more in an array of the device's; the last is zero. */
-static int hcqi_vk_grow(hcqi_vk_device *d, void **items, uint32_t *capacity, uint32_t count,
-                        size_t size) {
-    if (count <= *capacity) { return 1; }
-    uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
-    if (wanted < count) { wanted = count; }
-    void *grown = hcq_backend_alloc(d->device, wanted * size, 16);
-    if (!grown) { return 0; }
-    if (*capacity != 0) {
-        memcpy(grown, *items, *capacity * size);
-        hcq_backend_free(d->device, *items, *capacity * size);
-    }
-    *items = grown;
-    *capacity = wanted;
-    return 1;
-}
-
-static void *hcqi_vk_new(hcqi_vk_device *d, size_t size) {
-    void *made = hcq_backend_alloc(d->device, size, 16);
-    if (made) { memset(made, 0, size); }
-    return made;
-}
-
 /* The number behind a handle that is a pointer on some systems. */
 #define HCQI_VK_ID(handle) ((uint64_t)(handle))
 
 static void hcqi_vk_name(hcqi_vk_device *d, VkObjectType type, uint64_t object,
                          const char *what, const char *label) {
     char text[96];
-    if (!d->has_names || !d->api.SetDebugUtilsObjectNameEXT) { return; }
+    if (!d->has_names || d->api.SetDebugUtilsObjectNameEXT == NULL) { return; }
     snprintf(text, sizeof text, "hcq %s%s%.60s", what, label[0] ? " " : "", label);
     HCQI_VK_STRUCT(DebugUtilsObjectNameInfoEXT, info, DEBUG_UTILS_OBJECT_NAME_INFO_EXT);
     info.objectType = type;
@@ -1660,7 +1640,7 @@ static void hcqi_vk_name(hcqi_vk_device *d, VkObjectType type, uint64_t object,
 }
 
 /* ========================================================================== */
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static uint64_t hcqi_vk_address(const hcqi_vk_range *r) { return r->block->address + r->offset; }
 
@@ -1692,13 +1672,13 @@ static hcqi_vk_range *hcqi_vk_owner(const hcqi_vk_device *d, uint64_t address, u
 static void hcqi_vk_range_open(hcqi_vk_range *r) {
     r->open_prev = NULL;
     r->open_next = r->block->open;
-    if (r->open_next) { r->open_next->open_prev = r; }
+    if (r->open_next != NULL) { r->open_next->open_prev = r; }
     r->block->open = r;
 }
 
 static void hcqi_vk_range_close(hcqi_vk_range *r) {
-    if (r->open_next) { r->open_next->open_prev = r->open_prev; }
-    if (r->open_prev) {
+    if (r->open_next != NULL) { r->open_next->open_prev = r->open_prev; }
+    if (r->open_prev != NULL) {
         r->open_prev->open_next = r->open_next;
     } else {
         r->block->open = r->open_next;
@@ -1706,8 +1686,7 @@ static void hcqi_vk_range_close(hcqi_vk_range *r) {
 }
 
 static hcq_result hcqi_vk_range_list(hcqi_vk_device *d, hcqi_vk_range *r) {
-    if (!hcqi_vk_grow(d, (void **)&d->ranges, &d->range_capacity, d->range_count + 1,
-                      sizeof *d->ranges)) {
+    if (!HCQI_GROW(&d->hooks, d->ranges, d->range_capacity, d->range_count + 1u)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     uint32_t at = hcqi_vk_range_at(d, hcqi_vk_address(r));
@@ -1732,21 +1711,21 @@ static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
         d->blocks[at] = d->blocks[--d->block_count];
         d->block_bytes -= b->size;
     }
-    if (b->imported && b->ranges && b->ranges->block) {
+    if (b->imported && b->ranges != NULL && b->ranges->block != NULL) {
         hcqi_vk_range_unlist(d, b->ranges);
         d->imported_blocks--;
     }
-    while (b->ranges) {
+    while (b->ranges != NULL) {
         hcqi_vk_range *next = b->ranges->next;
-        hcq_backend_free(d->device, b->ranges, sizeof *b->ranges);
+        hcqi_delete(&d->hooks, b->ranges, sizeof *b->ranges);
         b->ranges = next;
     }
-    if (b->buffer) { d->api.DestroyBuffer(d->handle, b->buffer, NULL); }
-    if (b->memory) {
+    if (b->buffer != VK_NULL_HANDLE) { d->api.DestroyBuffer(d->handle, b->buffer, NULL); }
+    if (b->memory != VK_NULL_HANDLE) {
         d->api.FreeMemory(d->handle, b->memory, NULL);
         d->heap_used[d->memory.memoryTypes[b->type].heapIndex] -= b->imported ? 0 : b->size;
     }
-    hcq_backend_free(d->device, b, sizeof *b);
+    hcqi_delete(&d->hooks, b, sizeof *b);
 }
 
 static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uint64_t size) {
@@ -1802,20 +1781,22 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
     HCQI_VK_STRUCT(MemoryAllocateFlagsInfo, flags, MEMORY_ALLOCATE_FLAGS_INFO);
     HCQI_VK_STRUCT(MemoryAllocateInfo, info, MEMORY_ALLOCATE_INFO);
     d->api.GetBufferMemoryRequirements(d->handle, b->buffer, &needs);
-    if (pointer ? needs.size > b->size : (needs.memoryTypeBits >> b->type & 1) == 0) {
+    if (pointer != NULL ? needs.size > b->size : (needs.memoryTypeBits >> b->type & 1) == 0) {
         return HCQ_ERROR_UNSUPPORTED;
     }
     flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
     import.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     import.pHostPointer = pointer;
     import.pNext = &flags;
-    info.pNext = pointer ? (const void *)&import : (const void *)&flags;
-    info.allocationSize = pointer ? b->size : needs.size;
+    info.pNext = pointer != NULL ? (const void *)&import : (const void *)&flags;
+    info.allocationSize = pointer != NULL ? b->size : needs.size;
     info.memoryTypeIndex = b->type;
     VkResult r = d->api.AllocateMemory(d->handle, &info, NULL, &b->memory);
-    if (r != VK_SUCCESS && !pointer) { hcqi_vk_explain_heap(d, info.allocationSize, b->type, r); }
-    if (r != VK_SUCCESS) { return pointer ? HCQ_ERROR_UNSUPPORTED : hcqi_vk_result(r); }
-    if (!pointer) { d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->size; }
+    if (r != VK_SUCCESS && pointer == NULL) {
+        hcqi_vk_explain_heap(d, info.allocationSize, b->type, r);
+    }
+    if (r != VK_SUCCESS) { return pointer != NULL ? HCQ_ERROR_UNSUPPORTED : hcqi_vk_result(r); }
+    if (pointer == NULL) { d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->size; }
     return HCQI_VK_TRY(d, BindBufferMemory, (d->handle, b->buffer, b->memory, 0));
 }
 
@@ -1829,10 +1810,9 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
         hcq_result r =
             HCQI_VK_TRY(d, MapMemory, (d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host));
         if (r != HCQ_OK) { return r; }
-        b->host = (uint8_t *)host;
+        b->host = HCQI_CAST(uint8_t *, host);
     }
-    if (!hcqi_vk_grow(d, (void **)&d->blocks, &d->block_capacity, d->block_count + 1,
-                      sizeof *d->blocks)) {
+    if (!HCQI_GROW(&d->hooks, d->blocks, d->block_capacity, d->block_count + 1u)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     d->blocks[d->block_count++] = b;
@@ -1844,13 +1824,13 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
 /* A block of `size` bytes, in one free range; or over memory of the host. */
 static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t type,
                                     void *pointer, hcqi_vk_block **out) {
-    hcqi_vk_block *b = (hcqi_vk_block *)hcqi_vk_new(d, sizeof *b);
-    if (!b) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_vk_block *b = HCQI_CAST(hcqi_vk_block *, hcqi_new(&d->hooks, sizeof *b));
+    if (b == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     b->size = size;
     b->type = type;
     b->imported = pointer != NULL;
-    b->ranges = (hcqi_vk_range *)hcqi_vk_new(d, sizeof *b->ranges);
-    hcq_result r = b->ranges ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    b->ranges = HCQI_CAST(hcqi_vk_range *, hcqi_new(&d->hooks, sizeof *b->ranges));
+    hcq_result r = b->ranges != NULL ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
     if (r == HCQ_OK) { r = hcqi_vk_buffer_create(d, b, size); }
     if (r == HCQ_OK) { r = hcqi_vk_block_memory(d, b, pointer); }
     if (r == HCQ_OK) { r = hcqi_vk_block_open(d, b); }
@@ -1873,14 +1853,14 @@ static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t t
 static hcqi_vk_range *hcqi_vk_range_take(hcqi_vk_device *d, hcqi_vk_range *r, uint64_t size,
                                          uint64_t asked) {
     if (r->size > size) {
-        hcqi_vk_range *rest = (hcqi_vk_range *)hcqi_vk_new(d, sizeof *rest);
-        if (!rest) { return NULL; }
+        hcqi_vk_range *rest = HCQI_CAST(hcqi_vk_range *, hcqi_new(&d->hooks, sizeof *rest));
+        if (rest == NULL) { return NULL; }
         rest->block = r->block;
         rest->offset = r->offset + size;
         rest->size = r->size - size;
         rest->prev = r;
         rest->next = r->next;
-        if (rest->next) { rest->next->prev = rest; }
+        if (rest->next != NULL) { rest->next->prev = rest; }
         r->next = rest;
         r->size = size;
         hcqi_vk_range_open(rest);
@@ -1899,8 +1879,8 @@ static void hcqi_vk_range_join(hcqi_vk_device *d, hcqi_vk_range *a) {
     hcqi_vk_range_close(b);
     a->size += b->size;
     a->next = b->next;
-    if (a->next) { a->next->prev = a; }
-    hcq_backend_free(d->device, b, sizeof *b);
+    if (a->next != NULL) { a->next->prev = a; }
+    hcqi_delete(&d->hooks, b, sizeof *b);
 }
 
 /* The latest free one that fits in the blocks of this type. */
@@ -1908,7 +1888,7 @@ static hcqi_vk_range *hcqi_vk_range_find(const hcqi_vk_device *d, uint64_t size,
     for (uint32_t i = 0; i < d->block_count; i++) {
         hcqi_vk_block *b = d->blocks[i];
         if (b->imported || b->type != type || b->size - b->used < size) { continue; }
-        for (hcqi_vk_range *r = b->open; r; r = r->open_next) {
+        for (hcqi_vk_range *r = b->open; r != NULL; r = r->open_next) {
             if (r->size >= size) { return r; }
         }
     }
@@ -1951,8 +1931,8 @@ static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r) {
         r->asked = 0;
         hcqi_vk_range_open(r);
         b->used -= r->size;
-        if (r->next && r->next->asked == 0) { hcqi_vk_range_join(d, r); }
-        if (r->prev && r->prev->asked == 0) { hcqi_vk_range_join(d, r->prev); }
+        if (r->next != NULL && r->next->asked == 0) { hcqi_vk_range_join(d, r); }
+        if (r->prev != NULL && r->prev->asked == 0) { hcqi_vk_range_join(d, r->prev); }
     }
     int spare = 0;
     for (uint32_t i = 0; i < d->block_count; i++) {
@@ -1967,9 +1947,9 @@ static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r) {
 static void hcqi_vk_late_free(hcqi_vk_device *d) {
     hcqi_vk_range **link = &d->late;
     uint64_t done = 0;
-    if (!d->late) { return; }
+    if (d->late == NULL) { return; }
     (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
-    while (*link) {
+    while (*link != NULL) {
         hcqi_vk_range *r = *link;
         if (r->zeroed > done) {
             link = &r->late;
@@ -1981,8 +1961,8 @@ static void hcqi_vk_late_free(hcqi_vk_device *d) {
 }
 
 static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_range *r = (hcqi_vk_range *)memory->native;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_range *r = HCQI_CAST(hcqi_vk_range *, memory->native);
     if (r->zeroed == 0) {
         hcqi_vk_range_free(d, r);
     } else {
@@ -1993,28 +1973,28 @@ static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
 }
 
 static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_late_free(d);
     uint32_t type = flags & HCQ_HOST_VISIBLE ? d->host_type : d->device_type;
     uint64_t rounded = (size + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
     if (rounded < size) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcqi_vk_range *range = hcqi_vk_range_find(d, rounded, type);
-    if (!range) {
+    if (range == NULL) {
         hcqi_vk_block *b;
         hcq_result r = hcqi_vk_block_for(d, rounded, type, &b);
         if (r != HCQ_OK) { return r; }
         range = b->ranges;
     }
     range = hcqi_vk_range_take(d, range, rounded, size);
-    if (!range) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (range == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memory->address = hcqi_vk_address(range);
     memory->size = size;
     memory->native = range;
     memory->host = NULL;
-    if (range->block->host && (flags & HCQ_HOST_VISIBLE || d->device_visible)) {
+    if (range->block->host != NULL && (flags & HCQ_HOST_VISIBLE || d->device_visible)) {
         memory->host = range->block->host + range->offset;
     }
-    if (memory->host || !(flags & HCQ_ZEROED)) { return HCQ_OK; }
+    if (memory->host != NULL || !(flags & HCQ_ZEROED)) { return HCQ_OK; }
     hcq_result r = hcqi_vk_zero(d, range);
     if (r != HCQ_OK) { hcqi_vk_dealloc(d, memory); }
     return r;
@@ -2045,7 +2025,7 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
                         "import: the device has no VK_EXT_external_memory_host");
         return HCQ_ERROR_UNSUPPORTED;
     }
-    void *first = (uint8_t *)ptr - before;
+    void *first = HCQI_CAST(uint8_t *, ptr) - before;
     uint32_t type = hcqi_vk_import_type(d, first);
     hcq_result r = whole > d->max_buffer || type == UINT32_MAX ? HCQ_ERROR_UNSUPPORTED : HCQ_OK;
     if (r == HCQ_OK) { r = hcqi_vk_block_new(d, whole, type, first, out); }
@@ -2055,7 +2035,7 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
     }
     if (r != HCQ_OK) { return r; }
     hcqi_vk_block *b = *out;
-    b->host = (uint8_t *)first;
+    b->host = HCQI_CAST(uint8_t *, first);
     b->key = ptr;
     b->key_size = size;
     b->ranges->offset = before;
@@ -2066,11 +2046,11 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
 }
 
 static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_block *b;
     hcq_result r = hcqi_vk_import_pages(d, ptr, size, &b);
     if (r != HCQ_OK) { return r; }
-    memory->address = b->address + (uint64_t)((uint8_t *)ptr - b->host);
+    memory->address = b->address + (uint64_t)(HCQI_CAST(uint8_t *, ptr) - b->host);
     memory->host = ptr;
     memory->size = size;
     memory->native = b->ranges;
@@ -2081,7 +2061,7 @@ static hcq_result hcqi_vk_import(void *self, void *ptr, uint64_t size, hcq_memor
 static hcqi_vk_block **hcqi_vk_import_find(hcqi_vk_device *d, const hcq_memory *memory) {
     uintptr_t key = (uintptr_t)memory->host;
     hcqi_vk_block **link = &d->imports[(key >> 6 ^ key >> 14) % HCQI_VK_BUCKETS];
-    while (*link && ((*link)->key != memory->host || (*link)->key_size != memory->size)) {
+    while (*link != NULL && ((*link)->key != memory->host || (*link)->key_size != memory->size)) {
         link = &(*link)->next_import;
     }
     return link;
@@ -2092,30 +2072,30 @@ static const hcq_backend *hcqi_vk_backend(void);
 /* Memory of other devices is seen by importing it where it has a host pointer. */
 static hcq_result hcqi_vk_map(void *self, const struct hcq_backend *owner_backend,
                               void *owner_self, const hcq_memory *memory, uint64_t *address) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    int visible = memory ? memory->host != NULL : strcmp(owner_backend->name, "CPU") == 0;
-    if (!memory && owner_backend == hcqi_vk_backend()) { /* all of it? */
-        visible = ((const hcqi_vk_device *)owner_self)->device_visible;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    int visible = memory != NULL ? memory->host != NULL : strcmp(owner_backend->name, "CPU") == 0;
+    if (memory == NULL && owner_backend == hcqi_vk_backend()) { /* all of it? */
+        visible = HCQI_CAST(const hcqi_vk_device *, owner_self)->device_visible;
     }
     if (!d->has_import || !visible) { return HCQ_ERROR_UNSUPPORTED; }
-    if (!memory) { return HCQ_OK; }
+    if (memory == NULL) { return HCQ_OK; }
     hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
-    if (!b) {
+    if (b == NULL) {
         hcq_result r = hcqi_vk_import_pages(d, memory->host, memory->size, &b);
         if (r != HCQ_OK) { return r; }
         *link = b;
     }
-    *address = b->address + (uint64_t)((uint8_t *)memory->host - b->host);
+    *address = b->address + (uint64_t)(HCQI_CAST(uint8_t *, memory->host) - b->host);
     return HCQ_OK;
 }
 
 static void hcqi_vk_unmap(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                           const hcq_memory *memory) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_block **link = hcqi_vk_import_find(d, memory), *b = *link;
     (void)owner_backend;
     (void)owner_self;
-    if (!b) { return; }
+    if (b == NULL) { return; }
     *link = b->next_import;
     hcqi_vk_block_free(d, b);
 }
@@ -2123,11 +2103,12 @@ static void hcqi_vk_unmap(void *self, const struct hcq_backend *owner_backend, v
 /* The host pointer behind a device address, or NULL. */
 static uint8_t *hcqi_vk_host(const hcqi_vk_device *d, uint64_t address, uint64_t size) {
     const hcqi_vk_range *r = hcqi_vk_owner(d, address, size);
-    return r && r->block->host ? r->block->host + (address - r->block->address) : NULL;
+    if (r == NULL || r->block->host == NULL) { return NULL; }
+    return r->block->host + (address - r->block->address);
 }
 
 /* ========================================================================== */
-/* ---- programs ------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------ */
 
 static int hcqi_vk_is_buffer(uint32_t kind) {
     return kind == HCQ_ARG_IN || kind == HCQ_ARG_OUT || kind == HCQ_ARG_INOUT;
@@ -2314,14 +2295,14 @@ static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[
         size[i] = p->shader.spec_id[i] == UINT32_MAX ? p->shader.block[i] : block[i];
     }
     hcqi_vk_pipeline *found = p->pipelines;
-    while (found && memcmp(found->block, size, sizeof size)) { found = found->next; }
-    if (!found) {
-        found = (hcqi_vk_pipeline *)hcqi_vk_new(p->d, sizeof *found);
-        if (!found) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    while (found != NULL && memcmp(found->block, size, sizeof size)) { found = found->next; }
+    if (found == NULL) {
+        found = HCQI_CAST(hcqi_vk_pipeline *, hcqi_new(&p->d->hooks, sizeof *found));
+        if (found == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
         memcpy(found->block, size, sizeof size);
         hcq_result r = hcqi_vk_pipeline_create(p, found);
         if (r != HCQ_OK) {
-            hcq_backend_free(p->d->device, found, sizeof *found);
+            hcqi_delete(&p->d->hooks, found, sizeof *found);
             return r;
         }
         found->next = p->pipelines;
@@ -2332,18 +2313,18 @@ static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[
 }
 
 static void hcqi_vk_program_destroy(void *self, void *code) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_program *p = (hcqi_vk_program *)code;
-    while (p->pipelines) {
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_program *p = HCQI_CAST(hcqi_vk_program *, code);
+    while (p->pipelines != NULL) {
         hcqi_vk_pipeline *next = p->pipelines->next;
         d->api.DestroyPipeline(d->handle, p->pipelines->handle, NULL);
-        hcq_backend_free(d->device, p->pipelines, sizeof *p->pipelines);
+        hcqi_delete(&d->hooks, p->pipelines, sizeof *p->pipelines);
         p->pipelines = next;
     }
-    if (p->layout) { d->api.DestroyPipelineLayout(d->handle, p->layout, NULL); }
-    if (p->sets) { d->api.DestroyDescriptorSetLayout(d->handle, p->sets, NULL); }
-    if (p->module) { d->api.DestroyShaderModule(d->handle, p->module, NULL); }
-    hcq_backend_free(d->device, p, sizeof *p);
+    if (p->layout != VK_NULL_HANDLE) { d->api.DestroyPipelineLayout(d->handle, p->layout, NULL); }
+    if (p->sets != VK_NULL_HANDLE) { d->api.DestroyDescriptorSetLayout(d->handle, p->sets, NULL); }
+    if (p->module != VK_NULL_HANDLE) { d->api.DestroyShaderModule(d->handle, p->module, NULL); }
+    hcqi_delete(&d->hooks, p, sizeof *p);
 }
 
 /* What can be found out without the driver. */
@@ -2351,9 +2332,9 @@ static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code)
     char text[200] = "has no .spirv";
     hcqi_vk_module m;
     hcq_result r = HCQ_ERROR_INVALID;
-    const char *entry = code->entry ? code->entry : "main";
+    const char *entry = code->entry != NULL ? code->entry : "main";
     uint32_t version = p->d->version >= VK_API_VERSION_1_3 ? 0x00010600 : 0x00010500;
-    if (!code->data || code->size == 0) {
+    if (code->data == NULL || code->size == 0) {
         r = HCQ_ERROR_NO_KERNEL;
     } else if (strlen(entry) >= sizeof p->entry) {
         snprintf(text, sizeof text, "the entry's name is long");
@@ -2371,10 +2352,10 @@ static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code)
 
 static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *desc,
                                          const hcq_program_info *info, void **code) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     VkPipeline first;
-    hcqi_vk_program *p = (hcqi_vk_program *)hcqi_vk_new(d, sizeof *p);
-    if (!p) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_vk_program *p = HCQI_CAST(hcqi_vk_program *, hcqi_new(&d->hooks, sizeof *p));
+    if (p == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     p->d = d;
     p->info = *info;
     memcpy(p->args, desc->args, sizeof p->args);
@@ -2382,7 +2363,7 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     if (r == HCQ_OK) { r = hcqi_vk_layout(p); }
     HCQI_VK_STRUCT(ShaderModuleCreateInfo, module, SHADER_MODULE_CREATE_INFO);
     module.codeSize = desc->spirv.size;
-    module.pCode = (const uint32_t *)desc->spirv.data; /* the core's copy is aligned */
+    module.pCode = HCQI_CAST(const uint32_t *, desc->spirv.data); /* the core's copy is aligned */
     if (r == HCQ_OK) {
         r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, NULL, &p->module));
     }
@@ -2401,8 +2382,8 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
 }
 
 static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t block[3]) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    const hcqi_vk_program *p = (const hcqi_vk_program *)code;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    const hcqi_vk_program *p = HCQI_CAST(const hcqi_vk_program *, code);
     const hcqi_vk_shader *s = &p->shader;
     const uint32_t *most = d->is.limits.maxComputeWorkGroupSize;
     uint64_t all = (uint64_t)block[0] * block[1];
@@ -2428,7 +2409,7 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
 }
 
 /* ========================================================================== */
-/* ---- recording -------------------------------------------------------------- */
+/* ---- recording ----------------------------------------------------------- */
 
 /* One command buffer while it is recorded. */
 typedef struct hcqi_vk_recorder {
@@ -2468,10 +2449,9 @@ static hcq_result hcqi_vk_commands_get(hcqi_vk_device *d, hcqi_vk_family *f,
 
 /* Kept for the next list; begin empties it. */
 static void hcqi_vk_commands_put(hcqi_vk_device *d, hcqi_vk_family *f, VkCommandBuffer commands) {
-    if (!commands) { return; }
+    if (commands == VK_NULL_HANDLE) { return; }
     if (f->spare_count < 64 &&
-        hcqi_vk_grow(d, (void **)&f->spare, &f->spare_capacity, f->spare_count + 1,
-                     sizeof *f->spare)) {
+        HCQI_GROW(&d->hooks, f->spare, f->spare_capacity, f->spare_count + 1u)) {
         f->spare[f->spare_count++] = commands;
         return;
     }
@@ -2506,7 +2486,7 @@ static void hcqi_vk_order_all(hcqi_vk_recorder *rec) {
 static hcq_result hcqi_vk_resolve(hcqi_vk_device *d, uint64_t address, uint64_t size,
                                   VkBuffer *buffer, VkDeviceSize *offset) {
     const hcqi_vk_range *r = hcqi_vk_owner(d, address, size);
-    if (!r) {
+    if (r == NULL) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID,
                         "%llu bytes at address %#llx: in no buffer of the device",
                         (unsigned long long)size, (unsigned long long)address);
@@ -2522,14 +2502,16 @@ static uint64_t hcqi_vk_slot_address(const hcqi_vk_list *list, const hcqi_vk_com
 }
 
 static uint8_t *hcqi_vk_slot(const hcqi_vk_list *list, const hcqi_vk_command *c) {
-    return (uint8_t *)list->memory.host + c->slot;
+    return HCQI_CAST(uint8_t *, list->memory.host) + c->slot;
 }
 
 /* The same for a command. Addresses of a graph's inputs come with the first launch: until
    then they are HCQ_NOT_READY. */
 static hcq_result hcqi_vk_record_at(const hcqi_vk_recorder *rec, uint64_t address, uint64_t size,
                                     VkBuffer *buffer, VkDeviceSize *offset) {
-    if (!rec->list->encoded && !hcqi_vk_owner(rec->d, address, size)) { return HCQ_NOT_READY; }
+    if (!rec->list->encoded && hcqi_vk_owner(rec->d, address, size) == NULL) {
+        return HCQ_NOT_READY;
+    }
     return hcqi_vk_resolve(rec->d, address, size, buffer, offset);
 }
 
@@ -2589,9 +2571,9 @@ static hcq_result hcqi_vk_bindings_find(hcqi_vk_device *d, const hcqi_vk_list *l
         if (!hcqi_vk_is_buffer(p->args[i])) { continue; }
         memcpy(&address, block + p->info.offsets[i], sizeof address);
         const hcqi_vk_range *at = hcqi_vk_owner(d, address, 1);
-        if (!at && !list->encoded) { return HCQ_NOT_READY; }
-        uint64_t offset = at ? address - at->block->address : 1;
-        if (!at || offset % align != 0) {
+        if (at == NULL && !list->encoded) { return HCQ_NOT_READY; }
+        uint64_t offset = at != NULL ? address - at->block->address : 1;
+        if (at == NULL || offset % align != 0) {
             hcq_backend_log(d->device, HCQ_ERROR_INVALID, "exec of '%s': argument %u: its address "
                             "%#llx is no multiple of %llu, as a binding needs it", p->info.label,
                             i, (unsigned long long)address, (unsigned long long)align);
@@ -2611,10 +2593,10 @@ static hcq_result hcqi_vk_bindings_find(hcqi_vk_device *d, const hcqi_vk_list *l
 static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
                                    const hcqi_vk_program *p, const uint8_t *block,
                                    const hcqi_vk_command *c, VkCommandBuffer commands) {
-    const hcqi_vk_range *own = (const hcqi_vk_range *)list->memory.native;
+    const hcqi_vk_range *own = HCQI_CAST(const hcqi_vk_range *, list->memory.native);
     VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
     VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
-    uint32_t count = commands ? p->bindings : p->shader.buffers;
+    uint32_t count = commands != VK_NULL_HANDLE ? p->bindings : p->shader.buffers;
     hcq_result r = hcqi_vk_bindings_find(d, list, p, block, infos);
     if (r != HCQ_OK) { return r; }
     memset(writes, 0, sizeof writes);
@@ -2631,13 +2613,13 @@ static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
         infos[i].offset = own->offset + c->uniform;
         infos[i].range = p->shader.uniform_bytes;
     }
-    if (commands && p->pushes) {
+    if (commands != VK_NULL_HANDLE && p->pushes) {
         d->api.CmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0,
                                        count, writes);
         return HCQ_OK;
     }
     d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
-    if (commands) {
+    if (commands != VK_NULL_HANDLE) {
         d->api.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1,
                                      &c->set, 0, NULL);
     }
@@ -2653,9 +2635,9 @@ static const uint8_t *hcqi_vk_args(const hcqi_vk_device *d, const hcq_packet *p,
 
 static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
                                           const uint8_t *block, hcqi_vk_command *c) {
-    if (block) { memcpy(rec->list->shadows + c->shadow, block, p->info.kernargs_size); }
+    if (block != NULL) { memcpy(rec->list->shadows + c->shadow, block, p->info.kernargs_size); }
     if (p->shader.uniform != UINT32_MAX) {
-        hcqi_vk_values(p, block, (uint8_t *)rec->list->memory.host + c->uniform);
+        hcqi_vk_values(p, block, HCQI_CAST(uint8_t *, rec->list->memory.host) + c->uniform);
     } else if (p->shader.push_bytes != 0) {
         uint8_t values[HCQI_VK_MAX_PUSH];
         memset(values, 0, sizeof values);
@@ -2733,9 +2715,9 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
                                       hcqi_vk_command *c) {
     static const uint32_t begin[3] = {0, 0, 0};
     hcqi_vk_device *d = rec->d;
-    hcqi_vk_program *p = (hcqi_vk_program *)packet->u.exec.code;
+    hcqi_vk_program *p = HCQI_CAST(hcqi_vk_program *, packet->u.exec.code);
     const uint32_t *grid = packet->u.exec.grid, *block = packet->u.exec.block;
-    const hcqi_vk_range *own = (const hcqi_vk_range *)rec->list->memory.native;
+    const hcqi_vk_range *own = HCQI_CAST(const hcqi_vk_range *, rec->list->memory.native);
     int whole = hcqi_vk_grid_fits(d, grid);
     memcpy(c->grid, grid, sizeof c->grid);
     if (!whole) { c->indirect = 0; }
@@ -2844,9 +2826,9 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
 }
 
 static void hcqi_vk_label(hcqi_vk_recorder *rec, const char *label) {
-    if (!rec->d->has_names || !rec->d->api.CmdBeginDebugUtilsLabelEXT) { return; }
-    if (!rec->d->api.CmdEndDebugUtilsLabelEXT) { return; }
-    if (!label) {
+    if (!rec->d->has_names || rec->d->api.CmdBeginDebugUtilsLabelEXT == NULL) { return; }
+    if (rec->d->api.CmdEndDebugUtilsLabelEXT == NULL) { return; }
+    if (label == NULL) {
         rec->d->api.CmdEndDebugUtilsLabelEXT(rec->commands);
         return;
     }
@@ -2912,7 +2894,7 @@ static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_
 }
 
 /* ========================================================================== */
-/* ---- encoding and patching -------------------------------------------------- */
+/* ---- encoding and patching ----------------------------------------------- */
 
 static int hcqi_vk_is_work(const hcq_packet *p) {
     return p->kind != HCQ_COMMAND_WAIT && p->kind != HCQ_COMMAND_WAIT_DEVICE &&
@@ -2928,7 +2910,7 @@ typedef struct hcqi_vk_room {
 
 /* Places what one command needs. */
 static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_vk_command *c) {
-    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
     c->slot = (uint32_t)room->bytes;
     c->stamp = room->stamps;
     c->shadow = (uint32_t)room->shadows;
@@ -2946,7 +2928,7 @@ static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_v
         c->uniform = (uint32_t)room->bytes;
         room->bytes += ((uint64_t)program->shader.uniform_bytes + 15) & ~(uint64_t)15;
     }
-    if (!program->sets || program->pushes) { return; }
+    if (program->sets == VK_NULL_HANDLE || program->pushes) { return; }
     room->sets++;
     room->set_buffers += program->shader.buffers;
     room->set_uniforms += (uint32_t)uniform;
@@ -2964,8 +2946,8 @@ static void hcqi_vk_lay(const hcq_recording *recording, hcqi_vk_list *list, hcqi
             seg = NULL;
             continue;
         }
-        if (!seg) {
-            seg = list ? &list->segments[room->segments] : &no_segment;
+        if (seg == NULL) {
+            seg = list != NULL ? &list->segments[room->segments] : &no_segment;
             seg->first = i;
             seg->stamp_first = room->stamps;
             room->segments++;
@@ -2973,9 +2955,9 @@ static void hcqi_vk_lay(const hcq_recording *recording, hcqi_vk_list *list, hcqi
         seg->count++;
         seg->stamp_count += p->kind == HCQ_COMMAND_TIMESTAMP;
         seg->customs += p->kind == HCQ_COMMAND_CUSTOM;
-        hcqi_vk_room_command(room, p, list ? &list->commands[i] : &no_command);
+        hcqi_vk_room_command(room, p, list != NULL ? &list->commands[i] : &no_command);
     }
-    if (list) { list->segment_count = room->segments; }
+    if (list != NULL) { list->segment_count = room->segments; }
 }
 
 /* The list with its arrays in one piece. */
@@ -2987,32 +2969,34 @@ static hcqi_vk_list *hcqi_vk_list_new(hcqi_vk_device *d, const hcq_recording *re
     int fetches = !family->computes && family->stamp_bits != 0 && room->stamps != 0;
     size_t uses = fetches ? room->segments * HCQI_VK_USES * sizeof(hcqi_vk_use) : 0;
     size_t bytes = sizeof(hcqi_vk_list) + commands + segments + uses + (size_t)room->shadows;
-    hcqi_vk_list *list = (hcqi_vk_list *)hcqi_vk_new(d, bytes);
-    if (!list) { return NULL; }
+    hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, hcqi_new(&d->hooks, bytes));
+    if (list == NULL) { return NULL; }
     uint8_t *at = (uint8_t *)(list + 1);
     list->recording = recording;
     list->family = family;
     list->bytes = bytes;
-    list->commands = (hcqi_vk_command *)(void *)at;
-    list->segments = (hcqi_vk_segment *)(void *)(at + commands);
-    list->uses = uses ? (hcqi_vk_use *)(void *)(at + commands + segments) : NULL;
+    list->commands = HCQI_CAST(hcqi_vk_command *, (void *)at);
+    list->segments = HCQI_CAST(hcqi_vk_segment *, (void *)(at + commands));
+    list->uses = uses != 0 ? HCQI_CAST(hcqi_vk_use *, (void *)(at + commands + segments)) : NULL;
     list->shadows = at + commands + segments + uses;
     return list;
 }
 
 static void hcqi_vk_list_free(hcqi_vk_device *d, hcqi_vk_list *list) {
-    if (list->pool) { d->api.DestroyCommandPool(d->handle, list->pool, NULL); }
+    if (list->pool != VK_NULL_HANDLE) { d->api.DestroyCommandPool(d->handle, list->pool, NULL); }
     for (uint32_t i = 0; i < list->segment_count; i++) {
         if (list->segments[i].customs) { continue; } /* went with the pool */
         hcqi_vk_commands_put(d, list->family, list->segments[i].commands);
-        for (uint32_t k = 0; list->uses && k < HCQI_VK_USES; k++) {
+        for (uint32_t k = 0; list->uses != NULL && k < HCQI_VK_USES; k++) {
             hcqi_vk_commands_put(d, list->family, list->uses[i * HCQI_VK_USES + k].commands);
         }
     }
-    if (list->queries) { d->api.DestroyQueryPool(d->handle, list->queries, NULL); }
-    if (list->sets) { d->api.DestroyDescriptorPool(d->handle, list->sets, NULL); }
+    if (list->queries != VK_NULL_HANDLE) {
+        d->api.DestroyQueryPool(d->handle, list->queries, NULL);
+    }
+    if (list->sets != VK_NULL_HANDLE) { d->api.DestroyDescriptorPool(d->handle, list->sets, NULL); }
     if (list->memory.size != 0) { hcqi_vk_dealloc(d, &list->memory); }
-    hcq_backend_free(d->device, list, list->bytes);
+    hcqi_delete(&d->hooks, list, list->bytes);
 }
 
 static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQueryPool *queries) {
@@ -3039,7 +3023,7 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
     if (room->bytes > UINT32_MAX) { return HCQ_ERROR_LIMIT; }
     if (room->bytes != 0) { r = hcqi_vk_alloc(d, room->bytes, HCQ_HOST_VISIBLE, &list->memory); }
     if (r == HCQ_OK && room->stamps != 0 && list->family->stamp_bits != 0) {
-        uint32_t copies = list->uses ? HCQI_VK_USES : 1;
+        uint32_t copies = list->uses != NULL ? HCQI_VK_USES : 1;
         r = hcqi_vk_queries_create(d, room->stamps * copies, &list->queries);
     }
     VkDescriptorPoolSize sizes[2] = { /* none may be of 0 */
@@ -3060,10 +3044,12 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
     info.descriptorSetCount = 1;
     for (uint32_t i = 0; r == HCQ_OK && i < recording->count; i++) {
         const hcq_packet *p = &recording->packets[i];
-        const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+        const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
         hcqi_vk_command *c = &list->commands[i];
         hcqi_vk_slot_write(list, p, c);
-        if (p->kind != HCQ_COMMAND_EXEC || !program->sets || program->pushes) { continue; }
+        if (p->kind != HCQ_COMMAND_EXEC || program->sets == VK_NULL_HANDLE || program->pushes) {
+            continue;
+        }
         info.pSetLayouts = &program->sets;
         r = HCQI_VK_TRY(d, AllocateDescriptorSets, (d->handle, &info, &c->set));
     }
@@ -3080,7 +3066,9 @@ static int hcqi_vk_records_late(const hcqi_vk_list *list, const hcqi_vk_segment 
 static hcq_result hcqi_vk_custom_commands(hcqi_vk_device *d, hcqi_vk_list *list,
                                           hcqi_vk_segment *seg) {
     hcq_result r = HCQ_OK;
-    if (!list->pool) { r = hcqi_vk_pool_create(d, list->family->index, &list->pool); }
+    if (list->pool == VK_NULL_HANDLE) {
+        r = hcqi_vk_pool_create(d, list->family->index, &list->pool);
+    }
     if (r == HCQ_OK && !hcqi_vk_records_late(list, seg)) {
         return hcqi_vk_commands_new(d, list->pool, &seg->commands);
     }
@@ -3092,11 +3080,11 @@ static hcq_result hcqi_vk_custom_commands(hcqi_vk_device *d, hcqi_vk_list *list,
 }
 
 static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_room room;
     hcqi_vk_lay(recording, NULL, &room);
     hcqi_vk_list *list = hcqi_vk_list_new(d, recording, &room);
-    if (!list) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (list == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     hcq_result r = hcqi_vk_list_open(d, list, &room);
     for (uint32_t i = 0; r == HCQ_OK && i < list->segment_count; i++) {
         hcqi_vk_segment *seg = &list->segments[i];
@@ -3138,11 +3126,11 @@ static hcqi_vk_segment *hcqi_vk_segment_of(const hcqi_vk_list *list, uint32_t in
 static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
                                          hcqi_vk_segment *seg, const hcq_packet *packet,
                                          hcqi_vk_command *c) {
-    const hcqi_vk_program *p = (const hcqi_vk_program *)packet->u.exec.code;
+    const hcqi_vk_program *p = HCQI_CAST(const hcqi_vk_program *, packet->u.exec.code);
     const uint8_t *block = hcqi_vk_args(d, packet, p);
     uint8_t *shadow = list->shadows + c->shadow;
     int buffers = 0, values = 0;
-    for (uint32_t i = 0; block && i < p->info.arg_count; i++) {
+    for (uint32_t i = 0; block != NULL && i < p->info.arg_count; i++) {
         uint32_t at = p->info.offsets[i];
         int differs = memcmp(shadow + at, block + at, p->info.sizes[i]) != 0;
         if (hcqi_vk_is_buffer(p->args[i])) { buffers |= differs; } else { values |= differs; }
@@ -3156,7 +3144,7 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
     }
     hcq_result r = buffers ? hcqi_vk_describe(d, list, p, block, c, NULL) : HCQ_OK;
     if (r != HCQ_OK) { return r; } /* nothing has changed: it may be patched again */
-    if (values) { hcqi_vk_values(p, block, (uint8_t *)list->memory.host + c->uniform); }
+    if (values) { hcqi_vk_values(p, block, HCQI_CAST(uint8_t *, list->memory.host) + c->uniform); }
     memcpy(shadow, block, p->info.kernargs_size);
     return HCQ_OK;
 }
@@ -3164,8 +3152,8 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
 /* Data is written at once; the rest waits for the next submit, which may be many
    patches later. */
 static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t index) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_list *list = (hcqi_vk_list *)recording->encoded;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, recording->encoded);
     const hcq_packet *p = &recording->packets[index];
     uint64_t key[3];
     if (!hcqi_vk_is_work(p)) { return HCQ_OK; }
@@ -3183,17 +3171,17 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
         if (fits) { hcqi_vk_grid_write(list, c, p->u.exec.grid); }
         memcpy(c->grid, p->u.exec.grid, sizeof c->grid);
     }
-    const hcqi_vk_program *program = (const hcqi_vk_program *)p->u.exec.code;
+    const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
     if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return HCQ_OK; }
     return hcqi_vk_patch_bindings(d, list, seg, p, c);
 }
 
 static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_list *list = (hcqi_vk_list *)recording->encoded;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, recording->encoded);
     for (uint32_t k = 0; k < 2 * HCQI_VK_LANES; k++) { /* left only by a lost device */
         hcqi_vk_lane *lane = d->lanes[k / HCQI_VK_LANES][k % HCQI_VK_LANES];
-        for (uint32_t i = 0; lane && i < lane->harvest_count; i++) {
+        for (uint32_t i = 0; lane != NULL && i < lane->harvest_count; i++) {
             if (lane->harvests[i].list == list) { lane->harvests[i].list = NULL; }
         }
     }
@@ -3202,10 +3190,10 @@ static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
 }
 
 /* ========================================================================== */
-/* ---- submitting -------------------------------------------------------------- */
+/* ---- submitting ---------------------------------------------------------- */
 
 static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)p->lane->native;
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, p->lane->native);
     if (!lane->is_imported) { return lane->base[p->counter] + p->value; }
     hcqi_vk_lock(&lane->imported_lock);
     uint64_t index = p->value - lane->seen[0] - 1; /* which an engine's semaphore has then */
@@ -3217,15 +3205,15 @@ static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
 /* With the core's lock. A counter begins anew only after hcq saw its last epoch. */
 static int hcqi_vk_reached(const hcq_lane_point *p) {
     return hcq_backend_done(p->lane) >= p->epoch ||
-           ((const hcqi_vk_lane *)p->lane->native)->seen[p->counter] >= p->value;
+           HCQI_CAST(const hcqi_vk_lane *, p->lane->native)->seen[p->counter] >= p->value;
 }
 
 /* An engine submitted its side before; only the value is to be kept. */
 static hcq_result hcqi_vk_imported_submit(hcqi_vk_device *d, hcqi_vk_lane *lane,
                                           uint64_t posted) {
     hcqi_vk_lock(&lane->imported_lock);
-    int room = hcqi_vk_grow(d, (void **)&lane->imported, &lane->imported_capacity,
-                            lane->imported_count + 1, sizeof *lane->imported);
+    int room = HCQI_GROW(&d->hooks, lane->imported, lane->imported_capacity,
+                         lane->imported_count + 1u);
     if (room) { lane->imported[lane->imported_count++] = posted; }
     hcqi_vk_unlock(&lane->imported_lock);
     return room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
@@ -3255,7 +3243,7 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
                                   const hcq_lane_point *done, hcqi_vk_use **out) {
     hcqi_vk_use *uses = &list->uses[(uint32_t)(seg - list->segments) * HCQI_VK_USES], *use = uses;
     for (uint32_t k = 0; k < HCQI_VK_USES; k++) {
-        if (!uses[k].done.lane) {
+        if (uses[k].done.lane == NULL) {
             use = &uses[k];
             break;
         }
@@ -3263,8 +3251,10 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
         if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
     }
     hcq_result r = HCQ_OK;
-    if (use->done.lane && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
-    if (!use->commands) { r = hcqi_vk_commands_get(d, list->family, &use->commands); }
+    if (use->done.lane != NULL && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
+    if (use->commands == VK_NULL_HANDLE) {
+        r = hcqi_vk_commands_get(d, list->family, &use->commands);
+    }
     if (r != HCQ_OK) { return r; }
     use->first = seg->stamp_first * HCQI_VK_USES + (uint32_t)(use - uses) * seg->stamp_count;
     use->done = *done;
@@ -3276,8 +3266,7 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
 static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, hcqi_vk_list *list,
                                         hcqi_vk_segment *seg, uint32_t first,
                                         const hcq_lane_point *done) {
-    if (!hcqi_vk_grow(d, (void **)&lane->harvests, &lane->harvest_capacity,
-                      lane->harvest_count + 1, sizeof *lane->harvests)) {
+    if (!HCQI_GROW(&d->hooks, lane->harvests, lane->harvest_capacity, lane->harvest_count + 1u)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     hcqi_vk_harvest *h = &lane->harvests[lane->harvest_count++];
@@ -3288,16 +3277,21 @@ static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, h
     return HCQ_OK;
 }
 
+/* What was encoded of a batch's recording; NULL: it has no packets. */
+static hcqi_vk_list *hcqi_vk_list_of(const hcq_batch *batch) {
+    return batch->recording == NULL ? NULL : HCQI_CAST(hcqi_vk_list *, batch->recording->encoded);
+}
+
 /* Sees to it that the batch's commands can be executed once more; those of customs are
    recorded when they are given. flush hands over without the core's lock. */
 static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, hcq_batch *batch) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
-    hcqi_vk_list *list = batch->recording ? (hcqi_vk_list *)batch->recording->encoded : NULL;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
+    hcqi_vk_list *list = hcqi_vk_list_of(batch);
     hcq_result r = HCQ_OK;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, batch->posted); }
-    if (!list || batch->count == 0) { return HCQ_NOT_READY; }
+    if (list == NULL || batch->count == 0) { return HCQ_NOT_READY; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
     if (hcqi_vk_records_late(list, seg)) {
         hcqi_vk_use *use = NULL;
@@ -3348,7 +3342,7 @@ static VkResult hcqi_vk_call_sync2(hcqi_vk_device *d, const hcqi_vk_call *call) 
     }
     for (uint32_t i = 0; i < call->count; i++) {
         const hcq_lane_point *done = &call->batches[i].done;
-        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)done->lane->native;
+        const hcqi_vk_lane *lane = HCQI_CAST(const hcqi_vk_lane *, done->lane->native);
         t->commands[i].commandBuffer = call->commands[i];
         t->signals[i].semaphore = lane->semaphores[done->counter];
         t->signals[i].value = lane->base[done->counter] + done->value;
@@ -3372,7 +3366,7 @@ static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) 
     }
     for (uint32_t i = 0; i < call->count; i++) {
         const hcq_lane_point *done = &call->batches[i].done;
-        const hcqi_vk_lane *lane = (const hcqi_vk_lane *)done->lane->native;
+        const hcqi_vk_lane *lane = HCQI_CAST(const hcqi_vk_lane *, done->lane->native);
         uint32_t first = call->wait_first[i];
         signals[i] = lane->semaphores[done->counter];
         signal_values[i] = lane->base[done->counter] + done->value;
@@ -3396,13 +3390,13 @@ static VkResult hcqi_vk_call_plain(hcqi_vk_device *d, const hcqi_vk_call *call) 
 
 /* Around each use of a queue, with d->lock. */
 static void hcqi_vk_queue_lock(hcqi_vk_device *d, VkQueue queue, int locked) {
-    if (d->lock_fn) { d->lock_fn(d->lock_user, queue, locked); }
+    if (d->lock_fn != NULL) { d->lock_fn(d->lock_user, queue, locked); }
 }
 
 static VkResult hcqi_vk_call_make(hcqi_vk_device *d, const hcqi_vk_call *call) {
     hcqi_vk_enter(d);
     hcqi_vk_queue_lock(d, call->queue->queue, 1);
-    VkResult r = d->submit2 ? hcqi_vk_call_sync2(d, call) : hcqi_vk_call_plain(d, call);
+    VkResult r = d->submit2 != NULL ? hcqi_vk_call_sync2(d, call) : hcqi_vk_call_plain(d, call);
     hcqi_vk_queue_lock(d, call->queue->queue, 0);
     hcqi_vk_leave(d);
     hcqi_atomic_store64(&d->submits, d->submits + 1);
@@ -3425,9 +3419,9 @@ static hcq_result hcqi_vk_custom_record(hcqi_vk_device *d, hcqi_vk_list *list, h
     hcq_result r = HCQ_OK;
     hcq_backend_lock(1);
     list->refused = NULL;
-    if (use || seg->stale) {
-        r = hcqi_vk_record(d, list, seg, use ? use->commands : seg->commands,
-                           use ? use->first : seg->stamp_first);
+    if (use != NULL || seg->stale) {
+        r = hcqi_vk_record(d, list, seg, use != NULL ? use->commands : seg->commands,
+                           use != NULL ? use->first : seg->stamp_first);
         seg->stale = r != HCQ_OK;
     }
     hcq_backend_lock(0);
@@ -3441,7 +3435,7 @@ static void hcqi_vk_call_wait(hcqi_vk_call *call, VkSemaphore semaphore, uint64_
 
 /* Behind the other lane, if the queue is not anyway and hcq does not know it to be there. */
 static void hcqi_vk_call_follow(hcqi_vk_call *call, const hcq_lane_point *point) {
-    const hcqi_vk_lane *other = (const hcqi_vk_lane *)point->lane->native;
+    const hcqi_vk_lane *other = HCQI_CAST(const hcqi_vk_lane *, point->lane->native);
     if (other->queue == call->queue || hcq_backend_done(point->lane) >= point->epoch) { return; }
     hcqi_vk_call_wait(call, other->semaphores[point->counter], hcqi_vk_value(point));
 }
@@ -3450,22 +3444,22 @@ static void hcqi_vk_call_follow(hcqi_vk_call *call, const hcq_lane_point *point)
 static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
     uint32_t at = call->count++;
     const hcq_batch *batch = &call->batches[at];
-    hcqi_vk_list *list = batch->recording ? (hcqi_vk_list *)batch->recording->encoded : NULL;
+    hcqi_vk_list *list = hcqi_vk_list_of(batch);
     uint64_t zeroed = hcqi_atomic_load64(&d->zeroed);
     hcq_result r = batch->result;
     call->commands[at] = NULL;
     call->wait_first[at] = call->wait_count;
-    if (r == HCQ_OK && list && batch->count != 0) {
+    if (r == HCQ_OK && list != NULL && batch->count != 0) {
         hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
-        const hcqi_vk_use *use = (const hcqi_vk_use *)batch->prepared;
+        const hcqi_vk_use *use = HCQI_CAST(const hcqi_vk_use *, batch->prepared);
         if (seg->customs) { r = hcqi_vk_custom_record(d, list, seg, use); }
         if (r == HCQ_OK) {
-            call->commands[at] = use ? use->commands : seg->commands;
+            call->commands[at] = use != NULL ? use->commands : seg->commands;
         } else {
             hcq_backend_job_fail(batch->job, &batch->done, r, list->refused, NULL, 0);
         }
-        if (seg->stamp_count != 0 && !use) { /* one run with these queries after the other */
-            if (seg->stamped.lane) { hcqi_vk_call_follow(call, &seg->stamped); }
+        if (seg->stamp_count != 0 && use == NULL) { /* one run with these queries after the other */
+            if (seg->stamped.lane != NULL) { hcqi_vk_call_follow(call, &seg->stamped); }
             seg->stamped = batch->done;
         }
     }
@@ -3483,12 +3477,11 @@ static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
 /* Can the next batch join the call? Custom commands are recorded in calls of their own. */
 static int hcqi_vk_call_takes(const hcqi_vk_call *call) {
     const hcq_batch *batch = &call->batches[call->count];
-    const hcqi_vk_list *list =
-        batch->recording ? (const hcqi_vk_list *)batch->recording->encoded : NULL;
-    return ((const hcqi_vk_lane *)batch->done.lane->native)->queue == call->queue &&
+    const hcqi_vk_list *list = hcqi_vk_list_of(batch);
+    return HCQI_CAST(const hcqi_vk_lane *, batch->done.lane->native)->queue == call->queue &&
            call->count < HCQI_VK_CALL &&
            call->wait_count + batch->wait_count + 2 <= HCQI_VK_CALL_WAITS &&
-           !(list && batch->count != 0 && hcqi_vk_segment_of(list, batch->first)->customs);
+           !(list != NULL && batch->count != 0 && hcqi_vk_segment_of(list, batch->first)->customs);
 }
 
 /* Out of memory: the first batch alone, then without its commands. What cannot even signal
@@ -3521,9 +3514,9 @@ static void hcqi_vk_messages_log(hcqi_vk_device *d);
 
 /* As many batches as one call takes. */
 static uint32_t hcqi_vk_give(void *self, const hcq_batch *batches, uint32_t count) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_call call;
-    call.queue = ((const hcqi_vk_lane *)batches->done.lane->native)->queue;
+    call.queue = HCQI_CAST(const hcqi_vk_lane *, batches->done.lane->native)->queue;
     call.batches = batches;
     call.count = 0;
     call.wait_count = 0;
@@ -3545,7 +3538,7 @@ static uint32_t hcqi_vk_give(void *self, const hcq_batch *batches, uint32_t coun
     return call.count;
 }
 
-/* ---- ends -------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 /* Stores the times of a run that is over. */
 static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h) {
@@ -3558,14 +3551,14 @@ static void hcqi_vk_harvest_take(hcqi_vk_device *d, const hcqi_vk_harvest *h) {
         uint32_t query = h->first + h->list->commands[i].stamp - seg->stamp_first;
         VkResult r = d->api.GetQueryPoolResults(d->handle, h->list->queries, query, 1, 8, &stored,
                                                 8, VK_QUERY_RESULT_64_BIT);
-        if (r == VK_SUCCESS && host) { memcpy(host, &stored, 8); } /* else it did not run */
+        if (r == VK_SUCCESS && host != NULL) { memcpy(host, &stored, 8); } /* else it did not run */
     }
 }
 
 static void hcqi_vk_harvest_due(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     uint32_t due = 0;
     while (due < lane->harvest_count && hcqi_vk_reached(&lane->harvests[due].done)) {
-        if (lane->harvests[due].list) { hcqi_vk_harvest_take(d, &lane->harvests[due]); }
+        if (lane->harvests[due].list != NULL) { hcqi_vk_harvest_take(d, &lane->harvests[due]); }
         due++;
     }
     if (due == 0) { return; }
@@ -3574,8 +3567,8 @@ static void hcqi_vk_harvest_due(hcqi_vk_device *d, hcqi_vk_lane *lane) {
 }
 
 static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = 0;
     if (lane->is_imported) { return hcqi_vk_imported_completed(d, lane); }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
@@ -3592,7 +3585,7 @@ static uint64_t hcqi_vk_completed(void *self, hcq_lane *target, uint32_t counter
 
 /* One kick at a time, so that the semaphore's values rise. */
 static void hcqi_vk_kick(void *self) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     if (!hcqi_atomic_cas32(&d->kicked, 0, 1)) { return; }
     HCQI_VK_STRUCT(SemaphoreSignalInfo, info, SEMAPHORE_SIGNAL_INFO);
     info.semaphore = d->kick_semaphore;
@@ -3610,8 +3603,8 @@ static void hcqi_vk_kick_seen(hcqi_vk_device *d) {
 
 static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, uint64_t value,
                                uint64_t timeout_ns, int serves) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     hcq_lane_point point = { target, value, 0, counter, 1 };
     VkSemaphore semaphores[2] = { lane->semaphores[counter], d->kick_semaphore };
     uint64_t native[2] = { hcqi_vk_value(&point), 0 }, now = 0;
@@ -3637,8 +3630,8 @@ static hcq_result hcqi_vk_wait(void *self, hcq_lane *target, uint32_t counter, u
 
 /* A semaphore never goes back: the counter's zero moves up to where it is. */
 static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     uint64_t value = lane->base[counter] + lane->seen[counter];
     (void)d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[counter], &value);
     lane->base[counter] = value;
@@ -3646,7 +3639,7 @@ static void hcqi_vk_counter_reset(void *self, hcq_lane *target, uint32_t counter
 }
 
 /* ========================================================================== */
-/* ---- times, and work that is waited for at once ------------------------------- */
+/* ---- times, and work that is waited for at once -------------------------- */
 
 /* Submits commands to the first queue; d->now_value is reached when they are over. */
 static hcq_result hcqi_vk_now_submit(hcqi_vk_device *d, hcqi_vk_now *now) {
@@ -3687,7 +3680,7 @@ static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, hcqi_vk_now **out) {
     (void)d->api.GetSemaphoreCounterValue(d->handle, d->now_semaphore, &done);
     while (i < d->now_count && d->nows[i].value > done) { i++; }
     if (i == d->now_count) {
-        if (!hcqi_vk_grow(d, (void **)&d->nows, &d->now_capacity, i + 1, sizeof *d->nows)) {
+        if (!HCQI_GROW(&d->hooks, d->nows, d->now_capacity, i + 1u)) {
             return HCQ_ERROR_OUT_OF_MEMORY;
         }
         d->nows[i].value = 0;
@@ -3814,7 +3807,7 @@ static hcq_result hcqi_vk_sample(hcqi_vk_device *d, int tries, uint64_t timeout_
 /* Without the extension a moment of the last second serves; clocks drift apart by
    less than 100 millionths. */
 static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     uint64_t now = hcq_sys_now_ns();
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
@@ -3836,7 +3829,7 @@ static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
 }
 
 static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stored) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     uint32_t bits = d->stamp_bits;
     (void)lane;
     if (bits == 0) { return stored; }
@@ -3850,7 +3843,7 @@ static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stor
 }
 
 /* ========================================================================== */
-/* ---- the library and instances ------------------------------------------------ */
+/* ---- the library and instances ------------------------------------------- */
 
 /* Fills in a table of functions: a device's, the instance's, or the loader's where there is
    no instance yet. Returns the first name that is missing of those needed, or NULL. */
@@ -3858,18 +3851,18 @@ static const char *hcqi_vk_functions(const hcqi_vk_driver *v, VkDevice device,
                                      const char *const *names, size_t count, size_t needed,
                                      void *api) {
     for (size_t i = 0; i < count; i++) {
-        PFN_vkVoidFunction f = device ? v->api.GetDeviceProcAddr(device, names[i])
-                                      : v->loader(v->instance, names[i]);
-        if (!f && i < needed) { return names[i]; }
-        memcpy((char *)api + i * sizeof f, &f, sizeof f);
+        PFN_vkVoidFunction f = device != VK_NULL_HANDLE ? v->api.GetDeviceProcAddr(device, names[i])
+                                                        : v->loader(v->instance, names[i]);
+        if (f == NULL && i < needed) { return names[i]; }
+        memcpy(HCQI_CAST(char *, api) + i * sizeof f, &f, sizeof f);
     }
     return NULL;
 }
 
 static hcq_result hcqi_vk_instance_functions(hcqi_vk_driver *v) {
-    int all = !hcqi_vk_functions(v, NULL, hcqi_vk_instance_names,
-                                 HCQI_VK_COUNT(hcqi_vk_instance_names), HCQI_VK_INSTANCE_NEEDED,
-                                 &v->api);
+    int all = hcqi_vk_functions(v, NULL, hcqi_vk_instance_names,
+                                HCQI_VK_COUNT(hcqi_vk_instance_names), HCQI_VK_INSTANCE_NEEDED,
+                                &v->api) == NULL;
     v->failure = all ? NULL : "the instance lacks functions of Vulkan 1.2";
     return all ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
 }
@@ -3888,16 +3881,16 @@ static hcq_result hcqi_vk_library_open(hcqi_vk_driver *v) {
         "libvulkan.so.1", "libvulkan.so"
 #endif
     };
-    for (size_t i = 0; i < HCQI_VK_COUNT(names) && !v->library; i++) {
+    for (size_t i = 0; i < HCQI_VK_COUNT(names) && v->library == NULL; i++) {
         v->library = hcq_sys_library_open(names[i]);
     }
     v->failure = "Vulkan's loader (libvulkan) cannot be opened";
-    if (!v->library) { return HCQ_ERROR_NO_DEVICE; }
+    if (v->library == NULL) { return HCQ_ERROR_NO_DEVICE; }
     void *symbol = hcq_sys_library_symbol(v->library, "vkGetInstanceProcAddr");
     memcpy(&v->loader, &symbol, sizeof symbol);
 #endif
-    v->failure = v->loader ? NULL : "Vulkan's loader has no vkGetInstanceProcAddr";
-    return v->loader ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
+    v->failure = v->loader != NULL ? NULL : "Vulkan's loader has no vkGetInstanceProcAddr";
+    return v->loader != NULL ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
 }
 
 /* Which of `names` there are, as bits: of a device's extensions, or of the loader's where
@@ -3909,21 +3902,21 @@ static hcq_result hcqi_vk_extensions_ask(const hcqi_vk_driver *v, const hcqi_vk_
     uint32_t count = 0;
     size_t bytes = 0;
     for (*found = 0;;) {
-        VkResult r = physical
+        VkResult r = physical != VK_NULL_HANDLE
                          ? v->api.EnumerateDeviceExtensionProperties(physical, NULL, &count, list)
                          : global->EnumerateInstanceExtensionProperties(NULL, &count, list);
         if (r < VK_SUCCESS) { count = 0; }
-        if (list || count == 0) { break; }
+        if (list != NULL || count == 0) { break; }
         bytes = count * sizeof *list;
-        list = (VkExtensionProperties *)v->memory->alloc_fn(v->memory->user, bytes, 16);
-        if (!list) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        list = HCQI_CAST(VkExtensionProperties *, hcqi_new(v->memory, bytes));
+        if (list == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     }
     for (uint32_t k = 0; k < count; k++) {
         for (uint32_t i = 0; i < name_count; i++) {
             if (strcmp(list[k].extensionName, names[i]) == 0) { *found |= 1u << i; }
         }
     }
-    if (list) { v->memory->free_fn(v->memory->user, list, bytes); }
+    hcqi_delete(v->memory, list, bytes);
     return HCQ_OK;
 }
 
@@ -3946,7 +3939,7 @@ static void hcqi_vk_messages_log(hcqi_vk_device *d) {
 static VKAPI_ATTR VkBool32 VKAPI_CALL hcqi_vk_message(
     VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT types,
     const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
-    hcqi_vk_device *d = (hcqi_vk_device *)user;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, user);
     if ((types & VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT) == 0) { return VK_FALSE; }
     (void)severity;
     hcqi_vk_lock(&d->message_lock);
@@ -3965,7 +3958,7 @@ static void hcqi_vk_messenger_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
     info.pfnUserCallback = hcqi_vk_message;
     info.pUserData = d;
-    if (!v->api.CreateDebugUtilsMessengerEXT) { return; }
+    if (v->api.CreateDebugUtilsMessengerEXT == NULL) { return; }
     (void)v->api.CreateDebugUtilsMessengerEXT(v->instance, &info, NULL, &v->messenger);
 }
 
@@ -3983,7 +3976,7 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
         VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     v->failure = "the loader lacks functions of Vulkan 1.1";
     if (hcqi_vk_functions(v, NULL, hcqi_vk_global_names, HCQI_VK_COUNT(hcqi_vk_global_names),
-                          HCQI_VK_COUNT(hcqi_vk_global_names), &api)) {
+                          HCQI_VK_COUNT(hcqi_vk_global_names), &api) != NULL) {
         return HCQ_ERROR_NO_DEVICE;
     }
     if (api.EnumerateInstanceVersion(&v->version) != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
@@ -4000,8 +3993,8 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
         if (found >> i & 1) { extensions[count++] = wanted[i]; }
     }
     info.flags = found >> 1; /* VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR is 1 */
-    if (d && api.EnumerateInstanceExtensionProperties(layer, &layer_extensions, NULL) ==
-                 VK_SUCCESS) { /* the layer is there */
+    if (d != NULL && api.EnumerateInstanceExtensionProperties(layer, &layer_extensions, NULL) ==
+                         VK_SUCCESS) { /* the layer is there */
         features.enabledValidationFeatureCount = 1;
         features.pEnabledValidationFeatures = &enable;
         info.pNext = &features;
@@ -4054,26 +4047,26 @@ static hcq_result hcqi_vk_physical_list(hcqi_vk_driver *v) {
 }
 
 static void hcqi_vk_instance_close(hcqi_vk_driver *v) {
-    if (v->instance && !v->lent) {
-        if (v->messenger) {
+    if (v->instance != VK_NULL_HANDLE && !v->lent) {
+        if (v->messenger != VK_NULL_HANDLE) {
             v->api.DestroyDebugUtilsMessengerEXT(v->instance, v->messenger, NULL);
         }
-        if (v->api.DestroyInstance) { v->api.DestroyInstance(v->instance, NULL); }
+        if (v->api.DestroyInstance != NULL) { v->api.DestroyInstance(v->instance, NULL); }
     }
     v->instance = NULL;
-    if (v->library) { hcq_sys_library_close(v->library); }
+    if (v->library != NULL) { hcq_sys_library_close(v->library); }
     v->library = NULL;
 }
 
 static void hcqi_vk_driver_destroy(const hcq_memory_hooks *memory, void *driver) {
-    hcqi_vk_instance_close((hcqi_vk_driver *)driver);
-    memory->free_fn(memory->user, driver, sizeof(hcqi_vk_driver));
+    hcqi_vk_instance_close(HCQI_CAST(hcqi_vk_driver *, driver));
+    hcqi_delete(memory, driver, sizeof(hcqi_vk_driver));
 }
 
 /* A machine without Vulkan has a driver without devices: opening one says why. */
 static hcq_result hcqi_vk_driver_create(const hcq_memory_hooks *memory, void **driver) {
-    hcqi_vk_driver *v = (hcqi_vk_driver *)memory->alloc_fn(memory->user, sizeof *v, 16);
-    if (!v) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    hcqi_vk_driver *v = HCQI_CAST(hcqi_vk_driver *, hcqi_new(memory, sizeof *v));
+    if (v == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(v, 0, sizeof *v);
     v->memory = memory;
     hcq_result r = hcqi_vk_library_open(v);
@@ -4120,11 +4113,11 @@ static void hcqi_vk_device_describe(const hcqi_vk_driver *v, uint32_t ordinal,
 }
 
 static const char *hcqi_vk_why_none(void *driver) {
-    return ((const hcqi_vk_driver *)driver)->failure;
+    return HCQI_CAST(const hcqi_vk_driver *, driver)->failure;
 }
 
 static uint32_t hcqi_vk_devices(void *driver, hcq_device_info *infos, uint32_t capacity) {
-    const hcqi_vk_driver *v = (const hcqi_vk_driver *)driver;
+    const hcqi_vk_driver *v = HCQI_CAST(const hcqi_vk_driver *, driver);
     for (uint32_t i = 0; i < v->count && i < capacity; i++) {
         hcqi_vk_device_describe(v, i, &infos[i]);
     }
@@ -4155,7 +4148,7 @@ static hcqi_vk_queue *hcqi_vk_queue_for(hcqi_vk_device *d, hcq_queue_kind kind, 
 }
 
 /* ========================================================================== */
-/* ---- devices ------------------------------------------------------------------ */
+/* ---- devices ------------------------------------------------------------- */
 
 /* The features of a device: what it can, or what an engine made it with. */
 typedef struct hcqi_vk_features {
@@ -4230,9 +4223,10 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const hcqi_vk_device *d,
     hcqi_vk_features_chain(f, d);
     f->v12.timelineSemaphore = VK_TRUE;
     f->v12.bufferDeviceAddress = VK_TRUE;
-    if (!lent) { return; }
+    if (lent == NULL) { return; }
     f->all.features = lent->features;
-    for (const VkBaseInStructure *s = (const VkBaseInStructure *)lent->pNext; s; s = s->pNext) {
+    const VkBaseInStructure *s = HCQI_CAST(const VkBaseInStructure *, lent->pNext);
+    for (; s != NULL; s = s->pNext) {
         if (s->sType == f->v11.sType) { f->v11 = *(const VkPhysicalDeviceVulkan11Features *)s; }
         if (s->sType == f->v12.sType) { f->v12 = *(const VkPhysicalDeviceVulkan12Features *)s; }
         for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_parts); i++) {
@@ -4261,15 +4255,17 @@ static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_
     hcq_result r = HCQ_OK;
     for (uint32_t i = 0; i < ROWS; i++) {
         names[i] = table[i].name;
-        for (uint32_t k = 0; lent && k < lent->extension_count; k++) {
+        for (uint32_t k = 0; lent != NULL && k < lent->extension_count; k++) {
             if (strcmp(lent->extensions[k], names[i]) == 0) { found |= 1u << i; }
         }
     }
-    if (!lent) { r = hcqi_vk_extensions_ask(d->driver, NULL, d->physical, names, ROWS, &found); }
+    if (lent == NULL) {
+        r = hcqi_vk_extensions_ask(d->driver, NULL, d->physical, names, ROWS, &found);
+    }
     *count = 0;
     for (uint32_t i = 0; i < ROWS; i++) {
         if ((d->flags & table[i].off) || !(found >> i & 1)) { continue; }
-        if (table[i].has) { *table[i].has = 1; }
+        if (table[i].has != NULL) { *table[i].has = 1; }
         names[(*count)++] = table[i].name;
     }
     return r;
@@ -4308,7 +4304,7 @@ static hcq_result hcqi_vk_device_functions(hcqi_vk_device *d) {
     const char *missing = hcqi_vk_functions(d->driver, d->handle, hcqi_vk_device_names,
                                             HCQI_VK_COUNT(hcqi_vk_device_names),
                                             HCQI_VK_DEVICE_NEEDED, &d->api);
-    if (!missing) { return HCQ_OK; }
+    if (missing == NULL) { return HCQ_OK; }
     hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the driver has no %s", missing);
     return HCQ_ERROR_NO_DEVICE;
 }
@@ -4367,13 +4363,13 @@ static hcqi_vk_family *hcqi_vk_family_lent(hcqi_vk_device *d, uint32_t index) {
 
 /* What is wrong with the second part of a description, or NULL. */
 static const char *hcqi_vk_lent_check(const struct hcq_vulkan_desc *desc) {
-    if (desc->queue_count == 0 || !desc->queues) { return "queues: there are none"; }
+    if (desc->queue_count == 0 || desc->queues == NULL) { return "queues: there are none"; }
     for (uint32_t i = 0; i < desc->queue_count; i++) {
-        if (!desc->queues[i].queue) { return "queues: one is NULL"; }
+        if (desc->queues[i].queue == VK_NULL_HANDLE) { return "queues: one is NULL"; }
     }
-    if (desc->extension_count != 0 && !desc->extensions) { return "extensions: is NULL"; }
+    if (desc->extension_count != 0 && desc->extensions == NULL) { return "extensions: is NULL"; }
     for (uint32_t i = 0; i < desc->extension_count; i++) {
-        if (!desc->extensions[i]) { return "extensions: one is NULL"; }
+        if (desc->extensions[i] == NULL) { return "extensions: one is NULL"; }
     }
     return NULL;
 }
@@ -4397,7 +4393,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     const char *names[16];
     uint32_t name_count;
     const char *bad = hcqi_vk_lent_check(desc);
-    if (bad) {
+    if (bad != NULL) {
         hcq_backend_log(d->device, HCQ_ERROR_INVALID, "vulkan.%s", bad);
         return HCQ_ERROR_INVALID;
     }
@@ -4415,7 +4411,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
                 continue;
             }
             hcqi_vk_family *f = hcqi_vk_family_lent(d, index);
-            if (!f) { continue; }
+            if (f == NULL) { continue; }
             d->queues[d->queue_count].family = f;
             d->queues[d->queue_count].index = UINT32_MAX;
             d->queues[d->queue_count++].queue = desc->queues[i].queue;
@@ -4477,7 +4473,8 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
     d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                        ? v11.subgroupSupportedOperations : 0;
     d->max_allocation = v11.maxMemoryAllocationSize;
-    d->max_buffer = d->has_maintenance4 && four.maxBufferSize ? four.maxBufferSize : UINT64_MAX;
+    d->max_buffer = d->has_maintenance4 ? four.maxBufferSize : 0;
+    if (d->max_buffer == 0) { d->max_buffer = UINT64_MAX; }
     d->import_align = host.minImportedHostPointerAlignment;
     if (d->import_align == 0) { d->has_import = 0; }
     snprintf(d->driver_text, sizeof d->driver_text, "%.100s %.140s", v12.driverName,
@@ -4561,8 +4558,8 @@ static void hcqi_vk_domains_read(hcqi_vk_device *d) {
     uint32_t count = 16;
     int device = 0;
     if (!d->has_clock) { return; }
-    if (!d->driver->api.GetPhysicalDeviceCalibrateableTimeDomainsEXT ||
-        !d->api.GetCalibratedTimestampsEXT ||
+    if (d->driver->api.GetPhysicalDeviceCalibrateableTimeDomainsEXT == NULL ||
+        d->api.GetCalibratedTimestampsEXT == NULL ||
         d->driver->api.GetPhysicalDeviceCalibrateableTimeDomainsEXT(d->physical, &count,
                                                                     domains) < VK_SUCCESS) {
         count = 0;
@@ -4575,46 +4572,54 @@ static void hcqi_vk_domains_read(hcqi_vk_device *d) {
 }
 
 static hcq_result hcqi_vk_cache_open(hcqi_vk_device *d, const struct hcq_vulkan_desc *desc) {
-    const void *data = desc ? desc->cache : NULL;
-    size_t size = desc ? desc->cache_size : 0;
+    const void *data = desc != NULL ? desc->cache : NULL;
+    size_t size = desc != NULL ? desc->cache_size : 0;
     HCQI_VK_STRUCT(PipelineCacheCreateInfo, info, PIPELINE_CACHE_CREATE_INFO);
     uint32_t head[4] = { 0, 0, 0, 0 };
-    if (data && size >= 32) { memcpy(head, data, sizeof head); }
+    if (data != NULL && size >= 32) { memcpy(head, data, sizeof head); }
     if (head[0] >= 32 && head[0] <= size && head[1] == 1 && head[2] == d->is.vendorID &&
         head[3] == d->is.deviceID &&
-        memcmp((const char *)data + 16, d->is.pipelineCacheUUID, 16) == 0) {
+        memcmp(HCQI_CAST(const char *, data) + 16, d->is.pipelineCacheUUID, 16) == 0) {
         info.initialDataSize = size;
         info.pInitialData = data;
-    } else if (data && size != 0) {
+    } else if (data != NULL && size != 0) {
         hcq_backend_log(d->device, HCQ_OK, "vulkan.cache: of another device or driver, ignored");
     }
     return HCQI_VK_TRY(d, CreatePipelineCache, (d->handle, &info, NULL, &d->cache));
 }
 
 static void hcqi_vk_close(void *self) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    if (d->handle && d->api.DestroyDevice) {
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    if (d->handle != VK_NULL_HANDLE && d->api.DestroyDevice != NULL) {
         if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
         if (d->lent && d->now_value != 0) { (void)hcqi_vk_now_wait(d, (uint64_t)2000000000); }
         while (d->block_count != 0) { hcqi_vk_block_free(d, d->blocks[0]); }
-        if (d->now_queries) { d->api.DestroyQueryPool(d->handle, d->now_queries, NULL); }
-        if (d->now_pool) { d->api.DestroyCommandPool(d->handle, d->now_pool, NULL); }
-        if (d->now_semaphore) { d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL); }
-        if (d->kick_semaphore) { d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL); }
-        if (d->cache) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
+        if (d->now_queries != VK_NULL_HANDLE) {
+            d->api.DestroyQueryPool(d->handle, d->now_queries, NULL);
+        }
+        if (d->now_pool != VK_NULL_HANDLE) {
+            d->api.DestroyCommandPool(d->handle, d->now_pool, NULL);
+        }
+        if (d->now_semaphore != VK_NULL_HANDLE) {
+            d->api.DestroySemaphore(d->handle, d->now_semaphore, NULL);
+        }
+        if (d->kick_semaphore != VK_NULL_HANDLE) {
+            d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL);
+        }
+        if (d->cache != VK_NULL_HANDLE) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
         for (uint32_t i = 0; i < d->family_count; i++) {
             hcqi_vk_family *f = &d->families[i];
-            if (f->pool) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
-            hcq_backend_free(d->device, f->spare, f->spare_capacity * sizeof *f->spare);
+            if (f->pool != VK_NULL_HANDLE) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
+            hcqi_delete(&d->hooks, f->spare, f->spare_capacity * sizeof *f->spare);
         }
         if (!d->lent) { d->api.DestroyDevice(d->handle, NULL); }
     }
     if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
     hcqi_vk_messages_log(d);
-    hcq_backend_free(d->device, d->blocks, d->block_capacity * sizeof *d->blocks);
-    hcq_backend_free(d->device, d->ranges, d->range_capacity * sizeof *d->ranges);
-    hcq_backend_free(d->device, d->nows, d->now_capacity * sizeof *d->nows);
-    hcq_backend_free(d->device, d, sizeof *d);
+    hcqi_delete(&d->hooks, d->blocks, d->block_capacity * sizeof *d->blocks);
+    hcqi_delete(&d->hooks, d->ranges, d->range_capacity * sizeof *d->ranges);
+    hcqi_delete(&d->hooks, d->nows, d->now_capacity * sizeof *d->nows);
+    hcqi_delete(&d->hooks, d, sizeof *d);
 }
 
 /* The instance: shared, with validation, or an engine's. */
@@ -4623,15 +4628,15 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
     d->driver = shared;
     d->own.memory = shared->memory;
     hcq_result r = HCQ_OK;
-    if (desc && desc->device) {
+    if (desc != NULL && desc->device != VK_NULL_HANDLE) {
         d->driver = &d->own;
         d->own.lent = 1;
         d->own.instance = desc->instance;
-        d->own.loader = desc->loader ? desc->loader : shared->loader;
-        d->own.version = desc->api_version ? desc->api_version : VK_API_VERSION_1_2;
+        d->own.loader = desc->loader != NULL ? desc->loader : shared->loader;
+        d->own.version = desc->api_version != 0 ? desc->api_version : VK_API_VERSION_1_2;
         d->own.failure = "vulkan.loader: is needed, there is no libvulkan";
         d->physical = desc->physical_device;
-        r = d->own.loader ? hcqi_vk_instance_functions(&d->own) : HCQ_ERROR_NO_DEVICE;
+        r = d->own.loader != NULL ? hcqi_vk_instance_functions(&d->own) : HCQ_ERROR_NO_DEVICE;
     } else if (d->flags & HCQ_VULKAN_VALIDATION) {
         d->driver = &d->own;
         r = hcqi_vk_library_open(&d->own);
@@ -4642,13 +4647,14 @@ static hcq_result hcqi_vk_driver_choose(hcqi_vk_device *d, hcqi_vk_driver *share
             hcq_backend_log(d->device, HCQ_OK, "VK_LAYER_KHRONOS_validation is not installed");
         }
     }
-    if (r == HCQ_OK && !d->physical) {
+    if (r == HCQ_OK && d->physical == VK_NULL_HANDLE) {
         r = ordinal < d->driver->count ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
         if (r == HCQ_OK) { d->physical = d->driver->physical[ordinal]; }
     }
     if (r != HCQ_OK) {
         hcq_backend_log(d->device, r, "vulkan: %s",
-                        d->driver->failure ? d->driver->failure : "there is no such device");
+                        d->driver->failure != NULL ? d->driver->failure
+                                                   : "there is no such device");
     }
     return r;
 }
@@ -4659,20 +4665,21 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->family_total = HCQI_VK_ALL_FAMILIES;
     d->driver->api.GetPhysicalDeviceQueueFamilyProperties(d->physical, &d->family_total,
                                                           d->all_families);
-    hcq_result r = desc && desc->device ? hcqi_vk_device_lent(d, desc, &features)
-                                        : hcqi_vk_device_create(d, &features);
+    int lent = desc != NULL && desc->device != VK_NULL_HANDLE;
+    hcq_result r = lent ? hcqi_vk_device_lent(d, desc, &features)
+                        : hcqi_vk_device_create(d, &features);
     if (r != HCQ_OK) { return r; }
 #define HCQI_VK_HAS(name, capability, where, feature)                              \
     if (features.where.feature) { d->needs |= HCQI_VK_NEEDS_##name; }
     HCQI_VK_ABILITIES(HCQI_VK_HAS)
 #undef HCQI_VK_HAS
     d->submit2 = !d->has_sync2 || !features.sync2.synchronization2 ? NULL
-                 : d->api.QueueSubmit2 ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
+                 : d->api.QueueSubmit2 != NULL ? d->api.QueueSubmit2 : d->api.QueueSubmit2KHR;
     d->has_late_binding = features.v12.descriptorBindingStorageBufferUpdateAfterBind &&
                           !(d->flags & HCQ_VULKAN_NO_LATE_BINDING);
-    d->has_host_reset = features.v12.hostQueryReset && d->api.ResetQueryPool;
-    d->has_push_sets = d->has_push_sets && d->api.CmdPushDescriptorSetKHR;
-    d->has_import = d->has_import && d->api.GetMemoryHostPointerPropertiesEXT;
+    d->has_host_reset = features.v12.hostQueryReset && d->api.ResetQueryPool != NULL;
+    d->has_push_sets = d->has_push_sets && d->api.CmdPushDescriptorSetKHR != NULL;
+    d->has_import = d->has_import && d->api.GetMemoryHostPointerPropertiesEXT != NULL;
     d->has_maintenance4 = d->has_maintenance4 && features.maintenance4.maintenance4;
     d->has_names = d->driver->has_names;
     hcqi_vk_limits_read(d);
@@ -4699,28 +4706,28 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
     caps->features = d->device_visible ? (uint32_t)HCQ_FEATURE_HOST_MEMORY : 0;
     caps->features |= d->has_import ? (uint32_t)HCQ_FEATURE_IMPORT : 0;
     caps->features |= d->has_import && d->device_visible ? (uint32_t)HCQ_FEATURE_MAP : 0;
-    caps->features |= d->copy_lanes ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
+    caps->features |= d->copy_lanes != 0 ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
 }
 
 static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordinal,
                                const hcq_device_desc *desc, hcq_backend_caps *caps, void **self) {
     const struct hcq_vulkan_desc *own = desc->vulkan;
-    hcqi_vk_device *d = (hcqi_vk_device *)hcq_backend_alloc(device, sizeof *d, 16);
-    if (!d) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    memset(d, 0, sizeof *d);
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, hcqi_new(&desc->memory, sizeof *d));
+    if (d == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     d->device = device;
-    d->flags = own ? own->flags : 0;
-    d->lock_fn = own ? own->lock_fn : NULL;
-    d->lock_user = own ? own->lock_user : NULL;
+    d->hooks = desc->memory;
+    d->flags = own != NULL ? own->flags : 0;
+    d->lock_fn = own != NULL ? own->lock_fn : NULL;
+    d->lock_user = own != NULL ? own->lock_user : NULL;
     d->lanes_asked = desc->compute_lanes != 0 || desc->copy_lanes != 0;
-    d->compute_lanes = desc->compute_lanes ? desc->compute_lanes : 1;
-    d->copy_lanes = desc->copy_lanes ? desc->copy_lanes : 1;
+    d->compute_lanes = desc->compute_lanes != 0 ? desc->compute_lanes : 1;
+    d->copy_lanes = desc->copy_lanes != 0 ? desc->copy_lanes : 1;
     if (d->compute_lanes > HCQI_VK_LANES) { d->compute_lanes = HCQI_VK_LANES; }
     if (d->copy_lanes > HCQI_VK_COPY_LANES) { d->copy_lanes = HCQI_VK_COPY_LANES; }
     if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
-    d->imported_lanes = own && own->device ? HCQI_VK_IMPORTED : 0;
+    d->imported_lanes = own != NULL && own->device != VK_NULL_HANDLE ? HCQI_VK_IMPORTED : 0;
     hcqi_vk_sync2_open(&d->sync2);
-    hcq_result r = hcqi_vk_driver_choose(d, (hcqi_vk_driver *)driver, own, ordinal);
+    hcq_result r = hcqi_vk_driver_choose(d, HCQI_CAST(hcqi_vk_driver *, driver), own, ordinal);
     if (r == HCQ_OK) { r = hcqi_vk_device_open(d, own); }
     if (r != HCQ_OK) {
         hcqi_vk_close(d);
@@ -4737,17 +4744,17 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
     return HCQ_OK;
 }
 
-/* ---- lanes ---------------------------------------------------------------------- */
+/* ---- lanes ---- */
 
 static void hcqi_vk_lane_free(hcqi_vk_device *d, hcqi_vk_lane *lane) {
     for (uint32_t i = 0; i < 2; i++) {
-        if (lane->semaphores[i] && !lane->is_imported) {
+        if (lane->semaphores[i] != VK_NULL_HANDLE && !lane->is_imported) {
             d->api.DestroySemaphore(d->handle, lane->semaphores[i], NULL);
         }
     }
-    hcq_backend_free(d->device, lane->harvests, lane->harvest_capacity * sizeof *lane->harvests);
-    hcq_backend_free(d->device, lane->imported, lane->imported_capacity * sizeof *lane->imported);
-    hcq_backend_free(d->device, lane, sizeof *lane);
+    hcqi_delete(&d->hooks, lane->harvests, lane->harvest_capacity * sizeof *lane->harvests);
+    hcqi_delete(&d->hooks, lane->imported, lane->imported_capacity * sizeof *lane->imported);
+    hcqi_delete(&d->hooks, lane, sizeof *lane);
 }
 
 static hcqi_vk_lane **hcqi_vk_lane_place(hcqi_vk_device *d, const hcq_lane *target) {
@@ -4756,10 +4763,10 @@ static hcqi_vk_lane **hcqi_vk_lane_place(hcqi_vk_device *d, const hcq_lane *targ
 }
 
 static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)hcqi_vk_new(d, sizeof *lane);
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, hcqi_new(&d->hooks, sizeof *lane));
     hcq_result r = HCQ_OK;
-    if (!lane) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (lane == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     lane->is_imported = target->imported;
     if (!target->imported) {
         lane->queue = hcqi_vk_queue_for(d, target->kind, target->index);
@@ -4777,8 +4784,8 @@ static hcq_result hcqi_vk_lane_open(void *self, hcq_lane *target) {
 
 /* The last batch has raised its semaphore, but a driver may not have ended with it. */
 static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
-    hcqi_vk_device *d = (hcqi_vk_device *)self;
-    hcqi_vk_lane *lane = (hcqi_vk_lane *)target->native;
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     if (!d->lent && !d->drained) {
         (void)d->api.DeviceWaitIdle(d->handle);
         d->drained = 1;
@@ -4788,7 +4795,7 @@ static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
 }
 
 static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
-    const hcqi_vk_device *d = (const hcqi_vk_device *)self;
+    const hcqi_vk_device *d = HCQI_CAST(const hcqi_vk_device *, self);
     switch ((int)key) {
     case HCQ_VULKAN_QUERY_RECORDED: *value = d->recorded; return HCQ_OK;
     case HCQ_VULKAN_QUERY_RECORDINGS: *value = d->recordings; return HCQ_OK;
@@ -4823,7 +4830,7 @@ static const hcq_backend *hcqi_vk_backend(void) {
 }
 
 /* ========================================================================== */
-/* ---- for engines ---------------------------------------------------------------- */
+/* ---- for engines --------------------------------------------------------- */
 
 static hcq_result hcqi_vk_null(const char *parameter) {
     hcq_backend_log(NULL, HCQ_ERROR_INVALID, "%s: is NULL", parameter);
@@ -4832,14 +4839,14 @@ static hcq_result hcqi_vk_null(const char *parameter) {
 
 /* The device of a call, with the core's lock; NULL: `why`. */
 static hcqi_vk_device *hcqi_vk_from(hcq_device *device, hcq_result *why) {
-    return (hcqi_vk_device *)hcq_backend_enter(device, hcqi_vk_backend(), why);
+    return HCQI_CAST(hcqi_vk_device *, hcq_backend_enter(device, hcqi_vk_backend(), why));
 }
 
 HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *info) {
     hcq_result r;
-    if (!info) { return hcqi_vk_null("info"); }
+    if (info == NULL) { return hcqi_vk_null("info"); }
     const hcqi_vk_device *d = hcqi_vk_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     memset(info, 0, sizeof *info);
     info->instance = d->driver->instance;
     info->physical_device = d->physical;
@@ -4853,9 +4860,9 @@ HCQI_DEF hcq_result hcq_vulkan_info_get(hcq_device *device, hcq_vulkan_info *inf
 HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uint32_t index,
                                     hcq_vulkan_lane_info *info) {
     hcq_result r;
-    if (!info) { return hcqi_vk_null("info"); }
+    if (info == NULL) { return hcqi_vk_null("info"); }
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     uint32_t count = kind == HCQ_COPY ? d->copy_lanes : d->compute_lanes;
     int known = kind == HCQ_COMPUTE || kind == HCQ_COPY;
     if (!known || index >= count) {
@@ -4875,11 +4882,13 @@ HCQI_DEF hcq_result hcq_vulkan_lane(hcq_device *device, hcq_queue_kind kind, uin
 
 HCQI_DEF hcq_result hcq_vulkan_buffer(hcq_buffer buffer, VkBuffer *handle, VkDeviceSize *offset) {
     hcq_result r;
-    if (!handle || !offset) { return hcqi_vk_null(handle ? "offset" : "handle"); }
+    if (handle == NULL || offset == NULL) {
+        return hcqi_vk_null(handle != NULL ? "offset" : "handle");
+    }
     *handle = VK_NULL_HANDLE;
     *offset = 0;
     hcqi_vk_device *d = hcqi_vk_from(buffer.device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     r = hcq_backend_buffer(&buffer);
     if (r == HCQ_OK) { r = hcqi_vk_resolve(d, buffer.address, buffer.size, handle, offset); }
     return hcq_backend_leave(r);
@@ -4889,17 +4898,19 @@ HCQI_DEF hcq_result hcq_vulkan_point(hcq_device *device, hcq_point point, VkSema
                                      uint64_t *value) {
     hcq_lane_point found;
     hcq_result r;
-    if (!semaphore || !value) { return hcqi_vk_null(semaphore ? "value" : "semaphore"); }
+    if (semaphore == NULL || value == NULL) {
+        return hcqi_vk_null(semaphore != NULL ? "value" : "semaphore");
+    }
     *semaphore = VK_NULL_HANDLE;
     *value = 0;
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     r = hcq_backend_point(device, point, &found);
-    if (r == HCQ_OK && !found.lane) {  /* reached before: any semaphore has 0 */
+    if (r == HCQ_OK && found.lane == NULL) {  /* reached before: any semaphore has 0 */
         *semaphore = d->now_semaphore;
     } else if (r == HCQ_OK) {
         hcq_backend_flush_soon(device); /* so that it is on its way when this returns */
-        *semaphore = ((const hcqi_vk_lane *)found.lane->native)->semaphores[found.counter];
+        *semaphore = HCQI_CAST(const hcqi_vk_lane *, found.lane->native)->semaphores[found.counter];
         *value = hcqi_vk_value(&found);
     }
     return hcq_backend_leave(r);
@@ -4915,13 +4926,13 @@ static hcqi_vk_lane *hcqi_vk_imported_find(hcqi_vk_device *d, VkSemaphore semaph
             *index = i;
             return lane;
         }
-        if (lane->semaphores[0]) { (void)hcqi_vk_imported_completed(d, lane); }
-        if (!spare && lane->imported_count == 0) {
+        if (lane->semaphores[0] != VK_NULL_HANDLE) { (void)hcqi_vk_imported_completed(d, lane); }
+        if (spare == NULL && lane->imported_count == 0) {
             spare = lane;
             *index = i;
         }
     }
-    if (spare) {
+    if (spare != NULL) {
         spare->semaphores[0] = semaphore;
         spare->imported_last = 0;
     }
@@ -4933,7 +4944,7 @@ static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, ui
     uint32_t index = 0;
     if (d->imported_lanes == 0) { return HCQ_ERROR_UNSUPPORTED; }
     hcqi_vk_lane *lane = hcqi_vk_imported_find(d, semaphore, &index);
-    if (!lane) {
+    if (lane == NULL) {
         hcq_backend_log(d->device, HCQ_ERROR_LIMIT, "semaphore: more than %d at once",
                         (int)HCQI_VK_IMPORTED);
         return HCQ_ERROR_LIMIT;
@@ -4951,27 +4962,27 @@ static hcq_result hcqi_vk_import_at(hcqi_vk_device *d, VkSemaphore semaphore, ui
 HCQI_DEF hcq_result hcq_vulkan_import_point(hcq_device *device, VkSemaphore semaphore,
                                             uint64_t value, hcq_point *point) {
     hcq_result r;
-    if (!point) { return hcqi_vk_null("point"); }
+    if (point == NULL) { return hcqi_vk_null("point"); }
     memset(point, 0, sizeof *point);
-    if (!semaphore) { return hcqi_vk_null("semaphore"); }
+    if (semaphore == VK_NULL_HANDLE) { return hcqi_vk_null("semaphore"); }
     if (value > (uint64_t)INT64_MAX) {
         hcq_backend_log(NULL, HCQ_ERROR_INVALID, "value: above INT64_MAX");
         return HCQ_ERROR_INVALID;
     }
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
-    return d ? hcq_backend_leave(hcqi_vk_import_at(d, semaphore, value, point)) : r;
+    return d != NULL ? hcq_backend_leave(hcqi_vk_import_at(d, semaphore, value, point)) : r;
 }
 
 HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *size) {
     size_t needed = 0;
     hcq_result r;
-    if (!size) { return hcqi_vk_null("size"); }
+    if (size == NULL) { return hcqi_vk_null("size"); }
     hcqi_vk_device *d = hcqi_vk_from(device, &r);
-    if (!d) { return r; }
+    if (d == NULL) { return r; }
     VkResult got = d->api.GetPipelineCacheData(d->handle, d->cache, &needed, NULL);
-    if (got == VK_SUCCESS && (!data || needed > *size)) {
+    if (got == VK_SUCCESS && (data == NULL || needed > *size)) {
         *size = needed;
-        return hcq_backend_leave(data ? HCQ_ERROR_LIMIT : HCQ_OK);
+        return hcq_backend_leave(data != NULL ? HCQ_ERROR_LIMIT : HCQ_OK);
     }
     if (got == VK_SUCCESS) { got = d->api.GetPipelineCacheData(d->handle, d->cache, size, data); }
     return hcq_backend_leave(hcqi_vk_check(d, got, "vkGetPipelineCacheData"));
@@ -4980,15 +4991,15 @@ HCQI_DEF hcq_result hcq_vulkan_cache(hcq_device *device, void *data, size_t *siz
 HCQI_DEF int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, VkBuffer *handle,
                            VkDeviceSize *offset) {
     hcq_result r;
-    if (!encoder || !handle || !offset) { return 0; }
+    if (encoder == NULL || handle == NULL || offset == NULL) { return 0; }
     const hcqi_vk_device *d =
-        hcqi_vk_from(((const hcqi_vk_device *)encoder->self)->device, &r);
-    const hcqi_vk_range *range = d ? hcqi_vk_owner(d, address, 1) : NULL;
-    if (range) {
+        hcqi_vk_from(HCQI_CAST(const hcqi_vk_device *, encoder->self)->device, &r);
+    const hcqi_vk_range *range = d != NULL ? hcqi_vk_owner(d, address, 1) : NULL;
+    if (range != NULL) {
         *handle = range->block->buffer;
         *offset = address - range->block->address;
     }
-    if (d) { (void)hcq_backend_leave(HCQ_OK); }
+    if (d != NULL) { (void)hcq_backend_leave(HCQ_OK); }
     return range != NULL;
 }
 
