@@ -545,6 +545,14 @@ typedef enum hcq_query {
     HCQ_QUERY_PACKETS_COPIED,          /* by encoding queues */
     HCQ_QUERY_PACKETS_PATCHED,         /* by updates and variables */
     HCQ_QUERY_WORKERS,                 /* threads that share a grid, CPU */
+    HCQ_QUERY_MAX_BLOCK,               /* threads of one block; a program may take fewer */
+    HCQ_QUERY_MAX_BLOCK_X, HCQ_QUERY_MAX_BLOCK_Y, HCQ_QUERY_MAX_BLOCK_Z, /* threads */
+    HCQ_QUERY_MAX_GRID_X, HCQ_QUERY_MAX_GRID_Y, HCQ_QUERY_MAX_GRID_Z, /* blocks; a shader may
+                                          take more: hcq_vulkan.h */
+    HCQ_QUERY_SHARED_BYTES,            /* of shared memory for one block */
+    HCQ_QUERY_SUBGROUP,                /* threads that go in step: a warp; 1 on the CPU */
+    HCQ_QUERY_ADDRESS_ALIGN,           /* of a view that any kernel may get, bytes */
+    HCQ_QUERY_UNIFIED,                 /* 1: device and host have the same memory, else 0 */
     HCQ_QUERY_BACKEND = 1000           /* a backend's own keys start here */
 } hcq_query;
 
@@ -607,7 +615,8 @@ HCQ_API hcq_result hcq_device_release(hcq_device *device);
 */
 HCQ_API hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info);
 
-/* Reads a number; an unknown key leaves `value` untouched.
+/* Reads a number; what is not known on this device (HCQ_ERROR_UNSUPPORTED) leaves
+   `value` untouched.
 
    Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_UNSUPPORTED.
 */
@@ -896,9 +905,13 @@ HCQ_API hcq_result hcq_signal_set(hcq_signal signal, uint64_t value);
 /* Fails a signal: waits for values that it has not reached end with `result`,
    also where submitted work would have raised them. The first failure stays.
 
+   `text` (NULL: none; 95 characters are kept, if there is memory for them) says why:
+   to hcq_explain, of the signals that fail by this one, too, and in a line of the log
+   for each submission that does.
+
    Threads: any. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
 */
-HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result);
+HCQ_API hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text);
 
 /* Sets any value and forgets failure and timestamp, while nothing is pending.
 
@@ -2324,6 +2337,9 @@ struct hcqi_producer {
 typedef struct hcqi_site { uint64_t place, at; } hcqi_site;
 #define HCQI_IN_LAUNCH ((uint64_t)1 << 63) /* set in the place */
 
+/* What the user said when it failed a signal; shared by those that failed by it. */
+typedef struct hcqi_reason { hcq_memory_hooks hooks; uint32_t refs; char text[96]; } hcqi_reason;
+
 typedef enum hcqi_signal_kind { HCQI_USER, HCQI_TIMELINE, HCQI_EXACT } hcqi_signal_kind;
 
 struct hcqi_signal {
@@ -2334,6 +2350,7 @@ struct hcqi_signal {
     uint64_t timestamp;
     hcq_result failure;
     uint64_t failed_from;              /* with `failure`: values from here on failed */
+    hcqi_reason *reason;               /* for `failure`, or NULL */
     uint32_t refs;                     /* the handle, recordings, waiters, producers */
     uint32_t handles;                  /* the users' references */
     char label[32];
@@ -4154,9 +4171,22 @@ static void hcqi_device_unref(hcq_device *dev) {
 
 static void hcqi_signal_ref(hcqi_signal *s) { s->refs++; }
 
+static void hcqi_reason_unref(hcqi_reason *reason) {
+    if (reason == NULL || --reason->refs != 0) { return; }
+    hcq_memory_hooks hooks = reason->hooks;
+    hcqi_delete(&hooks, reason, sizeof *reason);
+}
+
+static void hcqi_signal_forgive(hcqi_signal *s) {
+    hcqi_reason_unref(s->reason);
+    s->reason = NULL;
+    s->failure = HCQ_OK;
+}
+
 static void hcqi_signal_unref(hcqi_signal *s) {
     if (--s->refs != 0) { return; }
     hcq_device *dev = s->dev;
+    hcqi_reason_unref(s->reason);
     hcqi_delete(&dev->hooks, s, sizeof *s);
     hcqi_device_unref(dev);
 }
@@ -4254,9 +4284,12 @@ static void hcqi_signal_wake(hcqi_signal *s, uint64_t held_to, uint64_t reach_to
 }
 
 /* The first failure stays; a later one may bring it further down. */
-static void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_result result) {
+static void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_result result,
+                                  hcqi_reason *reason) {
     if (s->failure == HCQ_OK) {
         s->failure = result;
+        s->reason = reason;
+        if (reason != NULL) { reason->refs++; }
     } else if (value >= s->failed_from) {
         return;
     }
@@ -4267,7 +4300,7 @@ static void hcqi_signal_fail_from(hcqi_signal *s, uint64_t value, hcq_result res
 /* Nobody will raise a destroyed signal once the last promise is gone. */
 static void hcqi_signal_orphan(hcqi_signal *s) {
     if (s->destroyed && s->promised == 0 && s->failure == HCQ_OK) {
-        hcqi_signal_fail_from(s, s->value + 1, HCQ_ERROR_CANCELLED);
+        hcqi_signal_fail_from(s, s->value + 1, HCQ_ERROR_CANCELLED, NULL);
     }
 }
 
@@ -4287,13 +4320,14 @@ static void hcqi_signal_collect(hcqi_signal *s);
 /* `value` will not be raised. Lower values that were handed over may still be, so
    the failure begins above the highest of them; should that one break as well, it
    comes down, and no wait below it is left without an end. */
-static void hcqi_signal_break(hcqi_signal *s, uint64_t value, hcq_result result) {
+static void hcqi_signal_break(hcqi_signal *s, uint64_t value, hcq_result result,
+                              hcqi_reason *reason) {
     if (s->failure != HCQ_OK && value >= s->failed_from) { return; }
     if (s->pending_head != NULL) { hcqi_signal_collect(s); }
     const hcqi_producer *below = s->pending_tail;
     while (below != NULL && below->value >= value) { below = below->prev; }
     uint64_t last = below == NULL || below->value < s->value ? s->value : below->value;
-    hcqi_signal_fail_from(s, last + 1, result);
+    hcqi_signal_fail_from(s, last + 1, result, reason);
 }
 
 /* Where a promise to raise `s` to `value` is, were there one. */
@@ -4731,6 +4765,7 @@ typedef struct hcqi_resolve {
                                           hcqi_waiter.settles, are to be over, too */
     int blocked;
     hcq_result failure;
+    hcqi_reason *reason;               /* of the signal that `failure` is of */
     hcqi_site past[4];                 /* who raised what was reached; for the profile */
     uint32_t past_count;
 } hcqi_resolve;
@@ -4749,7 +4784,9 @@ static void hcqi_resolve_one(hcqi_resolve *r, hcqi_signal *s, uint64_t value, hc
     }
     if (state == HCQI_REACHED || (r->failure != HCQ_OK && !r->settle)) { return; }
     if (state == HCQI_FAILED) {
-        if ((w == NULL || !w->order) && r->failure == HCQ_OK) { r->failure = why; }
+        if ((w != NULL && w->order) || r->failure != HCQ_OK) { return; }
+        r->failure = why;
+        r->reason = s->reason;
         return;
     }
     int reach = state == HCQI_HANDED;
@@ -4993,7 +5030,7 @@ static void hcqi_producer_land(hcqi_lane *lane, hcqi_producer *p) {
     lane->land_head = p->list;
     if (p->list == NULL) { lane->land_tail = NULL; }
     if (result != HCQ_OK) {
-        if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
+        if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result, NULL); }
     } else if (p->slot != NULL) {
         p->signal->timestamp = hcqi_lane_stamp(lane, p->epoch, p->slot);
         hcqi_core.changed = 1;
@@ -5084,24 +5121,34 @@ static void hcqi_reap_all(void) {
 /* ---- handed over, or failed ---- */
 
 /* Breaks what the packets that will not run would have raised. */
-static void hcqi_job_break_promises(hcq_job *job, hcq_result result) {
+static void hcqi_job_break_promises(hcq_job *job, hcq_result result, hcqi_reason *reason) {
     while (job->producers != NULL) {
         hcqi_producer *p = job->producers;
         job->producers = p->list;
-        if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result); }
+        if (p->slot == NULL) { hcqi_signal_break(p->signal, p->value, result, reason); }
         hcqi_producer_free(job->lane->dev, p);
     }
 }
 
-/* Nothing more of the job will be handed over. */
-static void hcqi_job_fail(hcq_job *job, hcq_result result) {
+static const char *hcqi_job_label(const hcq_job *job) {
+    if (job->version != NULL) { return job->version->recording.label; }
+    if (job->allocs) { return "alloc"; }
+    return job->frees != NULL ? "free" : "";
+}
+
+/* Nothing more of the job will be handed over. `reason`: of the signal by which it fails. */
+static void hcqi_job_fail(hcq_job *job, hcq_result result, hcqi_reason *reason) {
+    if (reason != NULL) {
+        hcqi_refuse(job->lane->dev, result, "submission #%llu '%s' fails: %s",
+                    (unsigned long long)job->submission, hcqi_job_label(job), reason->text);
+    }
     if (hcqi_job_failure(job) == HCQ_OK) {
         job->result = (uint32_t)result;
     }
     hcqi_atomic_store32(&job->lane->dev->any_failed, 1);
     hcqi_job_unlink_waits(job);
     while (job->line == HCQI_LINE_SHORT) { hcqi_queue_feed(job->version->queue); }
-    hcqi_job_break_promises(job, result);
+    hcqi_job_break_promises(job, result, reason);
     hcqi_job_handed(job);
     if (job->epoch > job->lane->done) {
         hcqi_job_run(job);
@@ -5281,6 +5328,7 @@ static int hcqi_job_step(hcq_job *job) {
     hcq_result failure = HCQ_OK, own = hcqi_job_failure(job); /* cancelled */
     if (own == HCQ_OK) { own = job->lane->dev->lost; }
     r.job = job;
+    r.reason = NULL;
     for (r.settle = 0;; r.settle = 1) {
         hcqi_job_resolve(&r);
         int settles = (job->launch != NULL || job->wait.settles) && own == HCQ_OK && !r.settle;
@@ -5291,7 +5339,7 @@ static int hcqi_job_step(hcq_job *job) {
     r.failure = failure;
     if (own != HCQ_OK) { r.failure = own; }
     if (r.failure != HCQ_OK && !(r.settle && r.blocked && own == HCQ_OK)) {
-        hcqi_job_fail(job, r.failure);
+        hcqi_job_fail(job, r.failure, own == HCQ_OK ? r.reason : NULL);
         return 0;
     }
     if (r.blocked) {
@@ -5318,7 +5366,7 @@ static int hcqi_job_step(hcq_job *job) {
             hcqi_error_note(job->lane->dev, result, job->version, NULL, "submit", result);
         }
         job->lane->dev->refused = job->number;
-        hcqi_job_fail(job, result);
+        hcqi_job_fail(job, result, NULL);
         return 0;
     }
     if (job->launch == NULL && hcqi_profile_on(job->lane->dev)) { hcqi_profile_waits(&r); }
@@ -5656,7 +5704,7 @@ static void hcqi_service_call(hcq_job *job) {
     job->state = HCQI_JOB_HELD;
     if (r < 0) {
         hcqi_error_note(job->lane->dev, HCQ_ERROR_HOST, job->version, p, NULL, r);
-        hcqi_job_fail(job, HCQ_ERROR_HOST);
+        hcqi_job_fail(job, HCQ_ERROR_HOST, NULL);
     } else {
         int last = job->segment + 1 == hcqi_job_segments(job);
         hcqi_job_advance_past(job);
@@ -7755,7 +7803,7 @@ static int hcqi_job_take(hcq_job *job) {
     if (r != HCQ_OK) {
         hcqi_error_note(job->lane->dev, r, shape, NULL, "encode", r);
         job->lane->dev->refused = job->number;
-        hcqi_job_fail(job, r);
+        hcqi_job_fail(job, r, NULL);
         return 0;
     }
     hcqi_values_drop(shape, job->values);
@@ -8847,12 +8895,23 @@ HCQI_DEF hcq_result hcq_signal_set(hcq_signal signal, uint64_t value) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result) {
+HCQI_DEF hcq_result hcq_signal_fail(hcq_signal signal, hcq_result result, const char *text) {
     hcqi_signal *s;
+    hcqi_reason *reason = NULL;
     const char *bad = (int)result >= 0 ? "result: is not an error" : NULL;
     HCQI_PASS(hcqi_signal_enter(signal, 1, bad, &s));
     hcqi_signal_refresh(s);
-    if (s->failure == HCQ_OK) { hcqi_signal_fail_from(s, s->value + 1, result); }
+    if (s->failure != HCQ_OK) { return hcqi_leave_with(HCQ_OK); }
+    if (text != NULL && text[0] != 0) {
+        reason = HCQI_CAST(hcqi_reason *, hcqi_new(&s->dev->hooks, sizeof *reason));
+    }
+    if (reason != NULL) {
+        reason->hooks = s->dev->hooks;
+        reason->refs = 1;
+        snprintf(reason->text, sizeof reason->text, "%s", text);
+    }
+    hcqi_signal_fail_from(s, s->value + 1, result, reason);
+    hcqi_reason_unref(reason);
     return hcqi_leave_with(HCQ_OK);
 }
 
@@ -8896,7 +8955,7 @@ HCQI_DEF hcq_result hcq_signal_reset(hcq_signal signal, uint64_t value) {
         return hcqi_leave_refusing(s->dev, HCQ_ERROR_BUSY, "signal: pending work names it");
     }
     s->value = value;
-    s->failure = HCQ_OK;
+    hcqi_signal_forgive(s);
     s->timestamp = 0;
     hcqi_core.changed = 1;
     return hcqi_leave_with(HCQ_OK);
@@ -8925,12 +8984,6 @@ static void hcqi_text_begin(hcqi_text *t, char *text, size_t size) {
     t->at = text;
     t->size = text == NULL ? 0 : size;
     if (t->size != 0) { text[0] = 0; }
-}
-
-static const char *hcqi_job_label(const hcq_job *job) {
-    if (job->version != NULL) { return job->version->recording.label; }
-    if (job->allocs) { return "alloc"; }
-    return job->frees != NULL ? "free" : "";
 }
 
 /* One of those that all of an explanation may take: 0 = there are none left. */
@@ -9238,6 +9291,7 @@ static void hcqi_explain_point(hcqi_text *t, hcq_point point) {
     hcqi_print_wait(t, s, point.value, raiser);
     if (state == HCQI_REACHED) { hcqi_print(t, ": reached"); }
     if (state == HCQI_FAILED) { hcqi_print(t, ": final: %s", hcq_result_text(why)); }
+    if (state == HCQI_FAILED && s->reason != NULL) { hcqi_print(t, ": %s", s->reason->text); }
     hcqi_print(t, "\n");
     hcqi_print_chain(t, raiser);
 }
@@ -11797,7 +11851,7 @@ static void hcqi_cancel_list(hcq_job *job, const hcq_device *dev) {
         int behind = !job->unordered && job->lane->held_head != job;
         next = job->next;
         if (needs && behind) {
-            hcqi_job_fail(job, HCQ_ERROR_CANCELLED); /* at once: those before it may stay */
+            hcqi_job_fail(job, HCQ_ERROR_CANCELLED, NULL); /* at once: those before it may stay */
         } else if (needs) {
             if (hcqi_job_failure(job) == HCQ_OK) { job->result = (uint32_t)HCQ_ERROR_CANCELLED; }
             hcqi_ready_push(job);
@@ -13074,7 +13128,7 @@ static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
     launch->slice_count = plan->slice_count;
     for (uint32_t k = 0; k < launch->signal_count; k++) {
         launch->signals[k]->value = 0;
-        launch->signals[k]->failure = HCQ_OK;
+        hcqi_signal_forgive(launch->signals[k]);
     }
     HCQI_BITS(n, plan->inputs) { launch->inputs[n] = w->inputs[n]; }
     for (uint32_t d = 0; d < plan->device_count; d++) {
@@ -13570,7 +13624,7 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     for (uint32_t i = 0; r != HCQ_OK && began && i < sub->signal_count; i++) {
         hcqi_signal *t = hcqi_signal_find(sub->signals[i].signal);
         hcq_result why = r < 0 ? r : HCQ_ERROR_CANCELLED;
-        if (t != NULL) { hcqi_signal_break(t, sub->signals[i].value, why); }
+        if (t != NULL) { hcqi_signal_break(t, sub->signals[i].value, why, NULL); }
     }
     return r;
 }

@@ -1091,8 +1091,15 @@ static void hcqi_cpu_lane_close(void *self, hcq_lane *lane) {
 }
 
 static hcq_result hcqi_cpu_query(void *self, hcq_query key, uint64_t *value) {
-    if (key != HCQ_QUERY_WORKERS) { return HCQ_ERROR_UNSUPPORTED; }
-    *value = HCQI_CAST(hcqi_cpu_device *, self)->pool.wanted;
+    if (key == HCQ_QUERY_WORKERS) {
+        *value = HCQI_CAST(hcqi_cpu_device *, self)->pool.wanted;
+    } else if (key >= HCQ_QUERY_MAX_BLOCK && key <= HCQ_QUERY_MAX_GRID_Z) {
+        *value = UINT32_MAX;
+    } else if (key >= HCQ_QUERY_SUBGROUP && key <= HCQ_QUERY_UNIFIED) {
+        *value = 1;
+    } else {
+        return HCQ_ERROR_UNSUPPORTED;
+    }
     return HCQ_OK;
 }
 

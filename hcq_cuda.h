@@ -311,7 +311,9 @@ enum {                                 /* CUdevice_attribute */
     HCQI_CU_MAX_BLOCK_X = 2,           /* Y and Z follow */
     HCQI_CU_MAX_GRID_X = 5,            /* Y and Z follow */
     HCQI_CU_MAX_SHARED = 8,
+    HCQI_CU_WARP = 10,
     HCQI_CU_PROCESSORS = 16,
+    HCQI_CU_INTEGRATED = 18,
     HCQI_CU_UNIFIED_ADDRESSING = 41,
     HCQI_CU_CAPABILITY_MAJOR = 75,     /* MINOR follows */
     HCQI_CU_MEMOPS_V1_64 = 93,
@@ -760,7 +762,7 @@ typedef struct hcqi_cuda_device {
     int retained;                      /* the primary context is */
     uint32_t flags;
     uint32_t capability, processors;
-    uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args;
+    uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args, warp, integrated;
     int memops;                        /* 2, 1, 0: events */
     int value_waits, graphs, has_import, has_stamp, has_memop_nodes;
     int gathers;                       /* the driver begins when it is asked */
@@ -3038,6 +3040,8 @@ static void hcqi_cuda_limits_read(hcqi_cuda_device *d) {
     d->capability = 10 * hcqi_cuda_ask(d, HCQI_CU_CAPABILITY_MAJOR) +
                     hcqi_cuda_ask(d, HCQI_CU_CAPABILITY_MAJOR + 1);
     int now = d->driver->version >= 12010 && d->capability >= 70;
+    d->warp = hcqi_cuda_ask(d, HCQI_CU_WARP);
+    d->integrated = hcqi_cuda_ask(d, HCQI_CU_INTEGRATED);
     d->max_args = now ? HCQI_CUDA_ARGS_BYTES_NOW : HCQI_CUDA_ARGS_BYTES;
 }
 
@@ -3419,7 +3423,15 @@ static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
         &d->launches, &d->graph_launches, &d->graphs_made, &d->nodes, &d->nodes_set, NULL, NULL,
         &d->records, &d->waits, &d->waits_value, &d->writes, &d->batches
     };
+    const uint64_t limits[] = { /* by key */
+        d->max_threads, d->max_block[0], d->max_block[1], d->max_block[2], d->max_grid[0],
+        d->max_grid[1], d->max_grid[2], d->max_shared, d->warp, 1, d->integrated
+    };
     uint32_t at = (uint32_t)key - HCQ_CUDA_QUERY_LAUNCHES, events = 0;
+    if (key >= HCQ_QUERY_MAX_BLOCK && key <= HCQ_QUERY_UNIFIED) {
+        *value = limits[key - HCQ_QUERY_MAX_BLOCK];
+        return HCQ_OK;
+    }
     if (at >= sizeof counters / sizeof counters[0]) { return HCQ_ERROR_UNSUPPORTED; }
     if (counters[at] != NULL) {
         *value = hcqi_atomic_load64(counters[at]);

@@ -545,6 +545,8 @@ typedef struct hcqi_vk_device {
     void *lock_user;
     uint32_t flags, version;
     uint32_t subgroups;                /* VkSubgroupFeatureFlags of compute shaders */
+    uint32_t subgroup_size;
+    int unified;                       /* there is no memory but the host's */
     int drained;
     char driver_text[256];
     VkPhysicalDeviceProperties is;
@@ -4472,6 +4474,9 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
     if (d->version > VK_API_VERSION_1_3) { d->version = VK_API_VERSION_1_3; }
     d->subgroups = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT
                        ? v11.subgroupSupportedOperations : 0;
+    d->subgroup_size = v11.subgroupSize;
+    d->unified = d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ||
+                 d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     d->max_allocation = v11.maxMemoryAllocationSize;
     d->max_buffer = d->has_maintenance4 ? four.maxBufferSize : 0;
     if (d->max_buffer == 0) { d->max_buffer = UINT64_MAX; }
@@ -4511,15 +4516,13 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     if (probed != HCQ_OK) { return probed; }
     d->api.GetBufferMemoryRequirements(d->handle, probe.buffer, &needs);
     d->api.DestroyBuffer(d->handle, probe.buffer, NULL);
-    int shared = d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ||
-                 d->is.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
         if ((needs.memoryTypeBits >> i & 1) == 0) { continue; }
         uint32_t device = hcqi_vk_type_score(flags, 0), host = hcqi_vk_type_score(flags, 1);
         VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
                                      VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-        if (host != 0 && shared && (flags & both) == both) { device += 32; }
+        if (host != 0 && d->unified && (flags & both) == both) { device += 32; }
         if (device > best[0]) {
             best[0] = device;
             d->device_type = i;
@@ -4535,7 +4538,7 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     }
     VkMemoryPropertyFlags chosen = d->memory.memoryTypes[d->device_type].propertyFlags;
     int visible = (chosen & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) != 0;
-    int cheap = shared || (chosen & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
+    int cheap = d->unified || (chosen & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
     d->device_visible = visible && cheap && !(d->flags & HCQ_VULKAN_STAGED);
     return HCQ_OK;
 }
@@ -4796,7 +4799,20 @@ static void hcqi_vk_lane_close(void *self, hcq_lane *target) {
 
 static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
     const hcqi_vk_device *d = HCQI_CAST(const hcqi_vk_device *, self);
+    const VkPhysicalDeviceLimits *most = &d->is.limits;
+    uint32_t axis = ((uint32_t)key - HCQ_QUERY_MAX_BLOCK_X) % 3;
     switch ((int)key) {
+    case HCQ_QUERY_MAX_BLOCK: *value = most->maxComputeWorkGroupInvocations; return HCQ_OK;
+    case HCQ_QUERY_MAX_BLOCK_X: case HCQ_QUERY_MAX_BLOCK_Y: case HCQ_QUERY_MAX_BLOCK_Z:
+        *value = most->maxComputeWorkGroupSize[axis];
+        return HCQ_OK;
+    case HCQ_QUERY_MAX_GRID_X: case HCQ_QUERY_MAX_GRID_Y: case HCQ_QUERY_MAX_GRID_Z:
+        *value = most->maxComputeWorkGroupCount[axis];
+        return HCQ_OK;
+    case HCQ_QUERY_SHARED_BYTES: *value = most->maxComputeSharedMemorySize; return HCQ_OK;
+    case HCQ_QUERY_SUBGROUP: *value = d->subgroup_size; return HCQ_OK;
+    case HCQ_QUERY_ADDRESS_ALIGN: *value = most->minStorageBufferOffsetAlignment; return HCQ_OK;
+    case HCQ_QUERY_UNIFIED: *value = (uint64_t)d->unified; return HCQ_OK;
     case HCQ_VULKAN_QUERY_RECORDED: *value = d->recorded; return HCQ_OK;
     case HCQ_VULKAN_QUERY_RECORDINGS: *value = d->recordings; return HCQ_OK;
     case HCQ_VULKAN_QUERY_BATCHES: *value = hcqi_atomic_load64(&d->batches); return HCQ_OK;

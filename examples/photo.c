@@ -45,7 +45,7 @@ enum {
     MIN_BAND_ROWS = 16,
     MAX_BANDS = 32,
     SLOTS = 2,                         /* bands in flight */
-    BLOCK = 128                        /* pixels of one block */
+    BLOCK = 128                        /* pixels of one block, where it can be so large */
 };
 enum { UPLOAD, COMPUTE, DOWNLOAD, PARTS };
 enum { BEGIN, END };
@@ -442,7 +442,10 @@ static int record_copy(pipeline *p, slot *s, int part, hcq_buffer dst, hcq_buffe
    how many rows there are is a variable. */
 static int record_kernels(pipeline *p, slot *s) {
     uint32_t most = p->band_rows + 2 * HALO;
-    hcq_dims all = hcq_dim((p->width + BLOCK - 1) / BLOCK, most, 1), block = hcq_dim(BLOCK, 1, 1);
+    uint64_t largest = BLOCK;          /* stays where the device does not know */
+    hcq_device_query(p->dev, HCQ_QUERY_MAX_BLOCK, &largest);
+    hcq_dims block = hcq_dim(largest < BLOCK ? (uint32_t)largest : BLOCK, 1, 1);
+    hcq_dims all = hcq_dim((p->width + block.x - 1) / block.x, most, 1);
     hcq_dims out = hcq_dim(all.x, p->band_rows, 1);
     filter_args to_sums = { s->sums.address, s->in.address, p->width, most, 0 };
     filter_args to_soft = { s->soft.address, s->sums.address, p->width, most, 0 };

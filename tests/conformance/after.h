@@ -106,7 +106,7 @@ static void failed_alloc_keeps_the_users(TEST_ARGS) {
     hcq_point wait = make_gate(T.dev), ready;
     hcq_buffer x, y, z, idle;
     memset(bytes, 0x11, sizeof bytes);
-    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST, NULL));
     CHECK_OK(hcq_alloc(T.dev, sizeof bytes, 0, &x));
     for (int named = 0; named < 2; named++) { /* a queue still names the block, or none */
         hcq_queue *q = make_holder(dev2());
@@ -220,11 +220,11 @@ static void memory_after_failed_waits(TEST_ARGS) {
         hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, freed, ready, after, done;
         hcq_buffer a, b = make_words(T.dev, 64);
         hcq_result want = i < 2 ? HCQ_ERROR_HOST : HCQ_ERROR_CANCELLED;
-        CHECK_OK(i == 0 ? hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST) : HCQ_OK);
+        CHECK_OK(i == 0 ? hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST, NULL) : HCQ_OK);
         CHECK_OK(hcq_free_after(b, gates, 2, &freed));
         CHECK_OK(hcq_alloc_after(T.dev, gates, 1, 1000, 0, &a, &ready));
         CHECK_OK(submit_lists(T.dev, &ready, NULL, HCQ_UNORDERED, &after));
-        CHECK_OK(i == 1 ? hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST) : HCQ_OK);
+        CHECK_OK(i == 1 ? hcq_signal_fail(gates[0].signal, HCQ_ERROR_HOST, NULL) : HCQ_OK);
         CHECK_OK(i == 2 ? hcq_signal_destroy(gates[0].signal) : HCQ_OK);
         WAIT_RESULT(ready, want);
         WAIT_RESULT(after, want);      /* who waits for the buffer learns of it */

@@ -140,7 +140,7 @@ static void close_with_failures_above_others(TEST_ARGS) {
         sub.signals = &last;
         sub.signal_count = 1;
         CHECK_OK(hcq_submit(device, &sub, 1, &failed));
-        CHECK_OK(hcq_signal_fail(fails.signal, HCQ_ERROR_HOST));
+        CHECK_OK(hcq_signal_fail(fails.signal, HCQ_ERROR_HOST, NULL));
         if (bad != 3) {
             WAIT_OK(ends);
         }

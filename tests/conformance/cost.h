@@ -190,7 +190,7 @@ static uint64_t raises_follow(uint32_t n, int failed) {
         CHECK_OK(submit_lists(device, failed ? &gate : NULL, &raise, failed ? HCQ_UNORDERED : 0,
                               NULL));
     }
-    CHECK_OK(failed ? hcq_signal_fail(gate.signal, HCQ_ERROR_HOST) : HCQ_OK);
+    CHECK_OK(failed ? hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, NULL) : HCQ_OK);
     uint64_t start = thread_ns();
     for (uint32_t i = 0; i < n; i++) {
         CHECK_OK(submit_lists(device, &wait, NULL, failed ? HCQ_UNORDERED : 0, NULL));

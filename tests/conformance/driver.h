@@ -528,6 +528,45 @@ static void queries_agree(TEST_ARGS) {
     CHECK_U64(test_query(T.dev, HCQ_QUERY_CACHED_BYTES), 0);
 }
 
+/* What they say of blocks, grids and addresses goes, one more is refused; who knows
+   nothing says so. */
+static void queries_of_blocks(TEST_ARGS) {
+    hcq_program *add = make_add(T.dev);
+    hcq_buffer words = make_words(T.dev, 128);
+    add_args args = {words.address, 1, 1};
+    uint64_t value = 7;
+    for (int key = HCQ_QUERY_MAX_BLOCK; is_mock() && key <= HCQ_QUERY_UNIFIED; key++) {
+        CHECK_RESULT(hcq_device_query(T.dev, (hcq_query)key, &value), HCQ_ERROR_UNSUPPORTED);
+        CHECK_U64(value, 7);
+    }
+    SKIP_IF(is_mock(), "a backend that does not know");
+    args.dst += test_query(T.dev, HCQ_QUERY_ADDRESS_ALIGN) & ~3ull; /* of words */
+    CHECK(args.dst - words.address <= 256);
+    const uint64_t most = test_query(T.dev, HCQ_QUERY_MAX_BLOCK);
+    for (uint32_t way = 0; way < 4; way++) { /* each axis, all threads */
+        const uint32_t axis = way % 3;
+        const uint32_t wide = (uint32_t)test_query(T.dev, HCQ_QUERY_MAX_BLOCK_X + (int)axis);
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+        CHECK(wide <= most && test_query(T.dev, HCQ_QUERY_MAX_GRID_X + (int)axis) >= 65535);
+        for (uint32_t more = 0; more <= (uint32_t)is_gpu(); more++) {
+            uint32_t block[3] = {1, 1, 1};
+            block[axis] = wide + (way < 3 ? more : 0);
+            block[(axis + 1) % 3] = way < 3 ? 1 : (uint32_t)(most / wide) + more;
+            CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, hcq_dim(1, 1, 1),
+                                       hcq_dim(block[0], block[1], block[2])),
+                        more ? HCQ_ERROR_INVALID : 0);
+            if (is_gpu() && !more) { RUN_OK(q, T.dev); }
+        }
+    }
+    CHECK_BYTES(hcq_view(words, args.dst - words.address, 4), &(uint32_t){is_gpu() ? 4 : 0}, 4);
+    const uint64_t step = test_query(T.dev, HCQ_QUERY_SUBGROUP);
+    CHECK(step != 0 && step <= most && (step & (step - 1)) == 0);
+    CHECK(test_query(T.dev, HCQ_QUERY_UNIFIED) <= 1);
+    CHECK_RESULT(hcq_device_query(T.dev, HCQ_QUERY_SHARED_BYTES, &value),
+                 is_gpu() ? HCQ_OK : HCQ_ERROR_UNSUPPORTED);
+    CHECK(is_gpu() ? value >= 16384 : value == 7);
+}
+
 /* ---- coverage ---- */
 
 /* Counts finished execs: of queues and launches, bound or not, step by step, of appended
@@ -612,7 +651,7 @@ static void coverage_follows_updates(TEST_ARGS) {
     CHECK_INDEX(record_add(q, add, a, 0, 1), 1);
     for (int held = 0; held < 2; held++) {
         CHECK_OK(submit_behind(q, device, held ? &never : NULL, &done));
-        CHECK_OK(hcq_signal_fail(never.signal, HCQ_ERROR_NATIVE));
+        CHECK_OK(hcq_signal_fail(never.signal, HCQ_ERROR_NATIVE, NULL));
         WAIT_RESULT(done, held ? HCQ_ERROR_NATIVE : HCQ_ERROR_HOST);
         CHECK_U64(runs_of(add), expected);
     }
@@ -639,5 +678,5 @@ static void coverage_is_off(TEST_ARGS) {
     TEST(names_in_other_letters), TEST(newest_of_one_name_wins), TEST(unregister_while_alive), \
     TEST(devices_are_listed), TEST(unknown_devices), \
     TEST(clock_by_submissions), TEST(unregister_while_created), TEST(registry_from_threads), \
-    TEST(features_are_true), TEST(queries_agree), TEST(coverage_counts_execs), \
-    TEST(coverage_follows_updates), TEST(coverage_is_off)
+    TEST(features_are_true), TEST(queries_agree), TEST(queries_of_blocks), \
+    TEST(coverage_counts_execs), TEST(coverage_follows_updates), TEST(coverage_is_off)

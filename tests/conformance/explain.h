@@ -194,7 +194,7 @@ static void explain_what_is_over(TEST_ARGS) {
     const hcq_signal none = {0}, made_up = {0xdeadbeefdeadbeefull};
     CHECK_OK(submit_lists(T.dev, &wait, &heir, HCQ_UNORDERED, &cancelled));
     CHECK_OK(submit_lists(device, NULL, NULL, 0, &closed));
-    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_NATIVE));
+    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_NATIVE, NULL));
     CHECK_OK(hcq_signal_destroy(gone));
     CHECK_OK(hcq_close(device));
     WAIT_RESULT(cancelled, HCQ_ERROR_CANCELLED);
@@ -234,7 +234,7 @@ static void explain_a_failure_before_lower_values(TEST_ARGS) {
     hold_reset();
     (void)hold_device(T.dev, &low);
     CHECK_OK(submit_lists(T.dev, &gate, &high, HCQ_UNORDERED, &failed));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, NULL));
     for (int i = 0; i < 2; i++) {
         SAYS(explain(i ? failed : high), "final");
         SAYS_NOT(explained, "nobody submitted raises it");
@@ -243,6 +243,34 @@ static void explain_a_failure_before_lower_values(TEST_ARGS) {
     SAYS_NOT(explained, "final");
     hold_release();
     WAIT_OK(low);
+}
+
+/* The user's words go with a failure, on every device, until a reset. */
+static void explain_in_the_users_words(TEST_ARGS) {
+    hcq_point gate = make_gate(T.dev), middle = make_gate(dev2()), end = make_gate(T.dev);
+    char words[121], kept[97];
+    memset(words, 'w', sizeof words);
+    memset(kept, 'w', sizeof kept);
+    words[120] = kept[96] = 0;
+    CHECK_OK(submit_lists(dev2(), &gate, &middle, HCQ_UNORDERED, NULL));
+    CHECK_OK(submit_lists(T.dev, &middle, &end, HCQ_UNORDERED, NULL));
+    log_clear();
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, "the disk is full"));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, "too late"));
+    WAIT_RESULT(end, HCQ_ERROR_HOST);
+    CHECK_U64(T.log.lines, 2);
+    CHECK(log_has("submission #") && log_has("fails: the disk is full"));
+    const hcq_point ends[] = {gate, middle, end};
+    for (int i = 0; i < 3; i++) {
+        SAYS(explain(ends[i]), "final|the disk is full");
+    }
+    CHECK_OK(hcq_signal_reset(gate.signal, 0));
+    SAYS_NOT(explain(gate), "disk");
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, words));
+    SAYS(explain(gate), kept + 1);
+    SAYS_NOT(explained, kept);
+    CHECK_OK(hcq_signal_destroy(gate.signal)); /* others keep what it said */
+    SAYS(explain(end), "the disk is full");
 }
 
 /* ---- what runs ---- */
@@ -514,6 +542,7 @@ static void explain_versions_in_use(TEST_ARGS) {
 #define EXPLAIN_TESTS \
     TEST(explain_nobody_raises_it), TEST(explain_chain), TEST(explain_cycle_on_a_lane), \
     TEST(explain_cycle_of_many), TEST(explain_no_false_cycle), TEST(explain_what_is_over), \
-    TEST(explain_a_failure_before_lower_values), TEST(explain_the_wait_that_is_left), \
-    TEST(explain_running), TEST(explain_versions_in_use), TEST(explain_truncates), TEST(signal_labels), \
+    TEST(explain_in_the_users_words), TEST(explain_a_failure_before_lower_values), \
+    TEST(explain_the_wait_that_is_left), TEST(explain_running), TEST(explain_versions_in_use), \
+    TEST(explain_truncates), TEST(signal_labels), \
     TEST(explain_long_chains), TEST(long_waits_explain_themselves), TEST(short_waits_are_silent)

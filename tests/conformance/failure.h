@@ -71,8 +71,8 @@ static void a_host_failure_begins_at_once(TEST_ARGS) {
     uint64_t value = 9;
     hold_reset();
     hcq_point done = hold_device(T.dev, &five);
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_NATIVE));
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST)); /* the first stays */
+    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_NATIVE, NULL));
+    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL)); /* the first stays */
     CHECK_RESULT(test_poll(hcq_at(s, 1)), HCQ_OK);
     CHECK_RESULT(test_poll(hcq_at(s, 2)), HCQ_ERROR_NATIVE);
     CHECK_RESULT(test_poll(five), HCQ_ERROR_NATIVE);
@@ -95,7 +95,7 @@ static void a_lost_raise_takes_no_other(TEST_ARGS) {
         hcq_point low = hold_device(devices[i], &three);
         CHECK_OK(submit_lists(devices[!i], &go, &seven, HCQ_UNORDERED, &high));
         CHECK_OK(submit_lists(T.dev, &bad, &nine, HCQ_UNORDERED, &done));
-        CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_NATIVE));
+        CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_NATIVE, NULL));
         open_gate(go);
         hold_release();
         while (!__atomic_load_n(&SEEN->hold_ended, __ATOMIC_ACQUIRE)) {

@@ -142,7 +142,7 @@ static void end_gate(gate_end how, hcq_point gate, hcq_device *device) {
     } else if (how == OPENS) {
         open_gate(gate);
     } else {
-        CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
+        CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
     }
 }
 
@@ -304,7 +304,7 @@ static void failed_launch_keeps_the_order(TEST_ARGS) {
     CHECK(word_until(&chain_reads, 1));
     CHECK_OK(submit_behind(g, T.dev, &gate, &done[1]));
     CHECK_OK(launch_flags(g, HCQ_OVERLAP, &done[2]));
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
     for (int i = 0; i < 20; i++) {     /* time to go wrong */
         CHECK_RESULT(test_poll(done[2]), HCQ_TIMEOUT);
         mock_sleep(1000000);
@@ -328,7 +328,7 @@ static void step_fails(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_write(g, a, 1, 4), 0);
     CHECK_INDEX(hcq_queue_host(g, host_record, &log), 1);
     CHECK_INDEX(hcq_queue_write(g, hcq_view(a, 4, 4), 1, 4), 2);
-    CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_NATIVE));
+    CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_NATIVE, NULL));
     for (int i = 0; i < 3; i++) {      /* the command, the wait, none */
         hcq_point raise = hcq_at(make_signal(T.dev, 0), 1);
         log.result = i == 0 ? HCQ_ERROR_HOST : HCQ_OK;

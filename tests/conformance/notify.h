@@ -15,7 +15,7 @@ static void notify_at_once(TEST_ARGS) {
     static notice n[6], stays;
     hcq_signal s = make_signal(T.dev, 7), failed = make_signal(dev2(), 3);
     hcq_signal stale = make_signal(T.dev, 1);
-    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_NATIVE));
+    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_NATIVE, NULL));
     const struct { hcq_point point; hcq_result want; } cases[6] = {
         {hcq_at(s, 7), HCQ_OK},
         {hcq_at(s, 1), HCQ_OK},
@@ -89,7 +89,7 @@ static void notify_exact_and_prefix(TEST_ARGS) {
         NOTIFIED(&exact, HCQ_OK);
         SILENT(&first);
         SILENT(&prefix);
-        CHECK_OK(fails ? hcq_signal_fail(gate.signal, HCQ_ERROR_LOST) : HCQ_OK);
+        CHECK_OK(fails ? hcq_signal_fail(gate.signal, HCQ_ERROR_LOST, NULL) : HCQ_OK);
         CHECK_OK(fails ? hcq_signal_reset(gate.signal, 0) : hcq_signal_set(gate.signal, 1));
         NOTIFIED(&first, fails ? HCQ_ERROR_LOST : HCQ_OK);
         NOTIFIED(&prefix, HCQ_OK);
@@ -247,7 +247,7 @@ static void notify_cancel(TEST_ARGS) {
     CHECK_RESULT(hcq_notify_cancel(first.id), HCQ_ERROR_CLOSED);
     CHECK_RESULT(hcq_notify_cancel(second.id), HCQ_ERROR_CLOSED);
     CHECK_OK(hcq_notify_cancel(third.id));
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
     SILENT(&third);
     CHECK_OK(hcq_signal_reset(s, 0));  /* nothing is left that waits */
     hcq_notification old = first.id;
@@ -290,7 +290,7 @@ static void notify_handle(TEST_ARGS) {
         switch (way) {
         case BY_NOTHING: break;
         case BY_SET: CHECK_OK(hcq_signal_set(s, 1)); break;
-        case BY_FAILURE: CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST)); break;
+        case BY_FAILURE: CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL)); break;
         case BY_DESTRUCTION: CHECK_OK(hcq_signal_destroy(s)); break;
         case BY_CANCEL: CHECK_OK(hcq_notify_cancel(id)); break;
         default: open_gate(gate);

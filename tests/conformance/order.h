@@ -142,7 +142,7 @@ static void *chain_run(void *user) {
         c->result = submit_lists(T.dev, &wait, &raise, HCQ_UNORDERED, NULL);
     }
     if (c->result == HCQ_OK) {
-        c->result = c->fails ? hcq_signal_fail(t, HCQ_ERROR_HOST) : hcq_signal_set(t, 1);
+        c->result = c->fails ? hcq_signal_fail(t, HCQ_ERROR_HOST, NULL) : hcq_signal_set(t, 1);
     }
     if (c->result == HCQ_OK) {
         hcq_point end = hcq_at(t, c->count + 1);

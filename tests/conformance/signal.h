@@ -111,7 +111,7 @@ static void a_broken_promise_is_forgotten(TEST_ARGS) {
     CHECK_RESULT(hcq_submit(T.dev, &sub, 1, NULL), HCQ_ERROR_INVALID);
     CHECK_OK(submit_lists(T.dev, &gate, &five, HCQ_UNORDERED, &done));
     CHECK_RESULT(submit_lists(dev2(), NULL, &five, 0, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE));
+    CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_NATIVE, NULL));
     WAIT_RESULT(done, HCQ_ERROR_NATIVE);
     CHECK_OK(hcq_signal_reset(s, 0));
     CHECK_OK(submit_lists(dev2(), NULL, &five, 0, &done));
@@ -179,9 +179,9 @@ static void reset_beside_pending_waits(TEST_ARGS) {
 static void signal_failure(TEST_ARGS) {
     uint64_t value = 0;
     hcq_signal s = make_signal(T.dev, 5);
-    CHECK_RESULT(hcq_signal_fail(s, HCQ_OK), HCQ_ERROR_INVALID);
-    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST));
-    hcq_signal_fail(s, HCQ_ERROR_LOST); /* the first one stays */
+    CHECK_RESULT(hcq_signal_fail(s, HCQ_OK, NULL), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_signal_fail(s, HCQ_ERROR_HOST, NULL));
+    hcq_signal_fail(s, HCQ_ERROR_LOST, NULL); /* the first one stays */
     CHECK_OK(test_poll(hcq_at(s, 5)));  /* reached is reached */
     CHECK_RESULT(test_poll(hcq_at(s, 6)), HCQ_ERROR_HOST);
     CHECK_RESULT(hcq_signal_value(s, &value), HCQ_ERROR_HOST);

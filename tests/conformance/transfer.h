@@ -346,7 +346,7 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
     WAIT_OK(done);
     CHECK_OK(hcq_transfer_submit(T.dev, &wait, 1, &late, 1, &failed));
     CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &last));
-    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_HOST, NULL));
     WAIT_RESULT(failed, HCQ_ERROR_HOST);
     WAIT_OK(last);
     CHECK_U64(READ32(a, 15), 6);

@@ -9,8 +9,8 @@ static void wait_all_any(TEST_ARGS) {
     hcq_signal up = make_signal(T.dev, 10), low = make_signal(dev2(), 0);
     hcq_signal lost = make_signal(T.dev, 4), hosted = make_signal(dev2(), 4);
     hcq_signal gone = make_signal(T.dev, 9);
-    CHECK_OK(hcq_signal_fail(lost, HCQ_ERROR_LOST));
-    CHECK_OK(hcq_signal_fail(hosted, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(lost, HCQ_ERROR_LOST, NULL));
+    CHECK_OK(hcq_signal_fail(hosted, HCQ_ERROR_HOST, NULL));
     CHECK_OK(hcq_signal_destroy(gone));
     const hcq_point reached = hcq_at(up, 10), pending = hcq_at(low, 1);
     const hcq_point failed = hcq_at(lost, 5), failed2 = hcq_at(hosted, 5);
@@ -49,7 +49,7 @@ static void deadlines(TEST_ARGS) {
     sub.waits = &open;
     sub.wait_count = 1;
     memset(done, 0, sizeof done);
-    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(failed, HCQ_ERROR_HOST, NULL));
     CHECK_OK(submit_lists(T.dev, &open, NULL, 0, NULL));
     const uint64_t past[] = {HCQ_DEADLINE(0), HCQ_DEADLINE(1),
                              HCQ_DEADLINE(hcq_sys_now_ns() - 1)};
@@ -139,7 +139,7 @@ static void waits_of_many_points(TEST_ARGS) {
             blocked_until(&wait);
             CHECK_OK(way == 0   ? hcq_signal_set(s[at], 5)
                      : way == 1 ? hcq_signal_reset(s[at], 9)
-                     : way == 2 ? hcq_signal_fail(s[at], HCQ_ERROR_NATIVE)
+                     : way == 2 ? hcq_signal_fail(s[at], HCQ_ERROR_NATIVE, NULL)
                                 : submit_lists(T.dev, NULL, &wait.points[at], 0, NULL));
             pthread_join(wait.thread, NULL);
             CHECK_RESULT(wait.result, way == 2 ? HCQ_ERROR_NATIVE : HCQ_OK);
@@ -209,9 +209,9 @@ static hcq_result end_wait(wait_end end, hcq_device *device, hcq_signal s, hcq_s
     case END_CLOSE_HELD: return hcq_close(device);
     case END_DESTROY:
     case END_DESTROY_RAISED: return hcq_signal_destroy(s);
-    case END_FAIL: return hcq_signal_fail(s, HCQ_ERROR_NATIVE);
+    case END_FAIL: return hcq_signal_fail(s, HCQ_ERROR_NATIVE, NULL);
     case END_SET: return hcq_signal_set(s, 1);
-    default: return hcq_signal_fail(other, HCQ_ERROR_NATIVE);
+    default: return hcq_signal_fail(other, HCQ_ERROR_NATIVE, NULL);
     }
 }
 
@@ -277,7 +277,7 @@ static int synchronize_once(void) {
     hcq_queue *copy = make_queue(device, HCQ_COPY);
     CHECK_INDEX(hcq_queue_wait(copy, open), 0);
     CHECK_INDEX(hcq_queue_write(copy, make_words(device, 4), 3, 4), 1);
-    CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_HOST));
+    CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_HOST, NULL));
     CHECK_OK(submit_lists(device, &open, NULL, 0, &early[0]));
     CHECK_OK(submit_lists(device, &bad, NULL, HCQ_UNORDERED, &early[1]));
     CHECK_OK(hcq_queue_submit(copy, device, &early[2]));
@@ -327,7 +327,7 @@ static void submit_and_wait(TEST_ARGS) {
     CHECK_U64(done.value, next + 2);   /* the last one's */
     CHECK_OK(test_poll(done));
     next = hcq_device_timeline_value(T.dev);
-    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_NATIVE));
+    CHECK_OK(hcq_signal_fail(wait.signal, HCQ_ERROR_NATIVE, NULL));
     three[0].waits = &wait;
     three[0].wait_count = 1;
     CHECK_RESULT(hcq_submit_and_wait(T.dev, three, 1, BOUND, &done), HCQ_ERROR_NATIVE);

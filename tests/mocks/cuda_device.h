@@ -90,6 +90,8 @@ static int mc_attribute(int *value, int attribute) {
     case 8: *value = MC_SHARED; break;
     case 10: *value = 32; break;       /* of a warp */
     case 16: *value = 16; break;       /* multiprocessors */
+    case 17:
+    case 19: *value = 1; break;        /* 18: is it integrated? */
     case 40: *value = 2; break;        /* copy engines */
     case 41: *value = 1; break;        /* unified addressing */
     case 75: *value = (int)M.desc.capability / 10; break;

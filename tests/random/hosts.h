@@ -124,7 +124,7 @@ static int make_move(actor *me, int in_batch) {
     __atomic_store_n(&me->started, me->done + 1, __ATOMIC_SEQ_CST);
     switch (m->act) {
     case ACT_SET: move_set(&m->gate); break;
-    case ACT_FAIL: MUST(hcq_signal_fail(m->gate.signal, m->result)); break;
+    case ACT_FAIL: MUST(hcq_signal_fail(m->gate.signal, m->result, NULL)); break;
     case ACT_DESTROY: MUST(hcq_signal_destroy(m->gate.signal)); break;
     case ACT_CLOSE:
         MUST(hcq_close(me->guest.device));
@@ -140,6 +140,6 @@ static void attack(actor *me) {
     hcq_signal signal = {0};
     signal.id = __atomic_exchange_n(&W.actors[pick(me, W.threads)].target, 0, __ATOMIC_ACQ_REL);
     if (signal.id) {
-        MUST(hcq_signal_fail(signal, ATTACKED));
+        MUST(hcq_signal_fail(signal, ATTACKED, NULL));
     }
 }
