@@ -206,8 +206,8 @@
    shows, and returns when all is done, or the first failure; other threads' work
    may come in between.
 
-   Profile. hcq_profile_start makes a device record begin and end of every
-   command, hcq_profile_save writes it: a trace, a page to look at, a summary. The
+   Profile. hcq_profile_start makes a device record begin and end of every command
+   and of each hcq_device_synchronize, hcq_profile_save writes it: a trace, a page to look at, a summary. The
    end of a command is the begin of the next one of its lane if nothing lies
    between. The latest events are kept in a ring. Failed submissions and eager
    copies of the host leave none. Where it is off it costs nothing.
@@ -1116,7 +1116,8 @@ typedef enum hcq_command_kind {
     HCQ_COMMAND_WRITE,
     HCQ_COMMAND_HOST,
     HCQ_COMMAND_CUSTOM,
-    HCQ_COMMAND_EMPTY                  /* graph: allocates, does nothing */
+    HCQ_COMMAND_EMPTY,                 /* graph: allocates, does nothing */
+    HCQ_COMMAND_SYNC                   /* in profiles: hcq_device_synchronize */
 } hcq_command_kind;
 
 enum {
@@ -1559,7 +1560,7 @@ typedef enum hcq_profile_format {
     HCQ_PROFILE_TRACE,                 /* JSON for chrome://tracing and ui.perfetto.dev */
     HCQ_PROFILE_HTML,                  /* a page with a timeline, nothing else needed */
     HCQ_PROFILE_SUMMARY                /* text: a line per name; dependencies: arrows;
-                                          synchronizations: hcq_device_synchronize */
+                                          synchronizations: by device */
 } hcq_profile_format;
 
 /* Starts to record begin and end of every command that is submitted to
@@ -1582,7 +1583,8 @@ HCQ_API hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc 
 HCQ_API hcq_result hcq_profile_stop(hcq_device *device);
 
 /* A command that ran; times as hcq_clock.host_ns, and as hcq_sys_now_ns has them,
-   which anybody may call. */
+   which anybody may call. Or a call of hcq_device_synchronize, HCQ_STEP's for each SYNC
+   of its graph, too: `submission` is the last that it waited for. */
 typedef struct hcq_profile_event {
     uint64_t begin_ns, end_ns;         /* right within +- error_ns */
     uint64_t error_ns;
@@ -1590,7 +1592,7 @@ typedef struct hcq_profile_event {
     uint64_t bytes;                    /* copy, fill, write; 0 else */
     hcq_device *device;
     hcq_queue_kind lane_kind;
-    uint32_t lane;
+    uint32_t lane;                     /* UINT32_MAX: the host's, HCQ_COMMAND_SYNC */
     hcq_command_kind kind;
     uint32_t command;                  /* index in the recording */
     char name[32];                     /* the command's label, or the program's, or its kind */
@@ -2817,13 +2819,13 @@ typedef struct hcqi_stage {
 
 typedef struct hcqi_label { char text[32]; } hcqi_label;
 
-/* A command that ran, on the device's clock. */
+/* A command that ran, on the device's clock; HCQ_COMMAND_SYNC: on the host's. */
 typedef struct hcqi_event {
     uint64_t begin, end;
     uint64_t submission;
     uint64_t launch;                   /* 0 = of no graph */
     uint64_t bytes, epoch;
-    uint32_t lane;                     /* in hcq_device.lanes */
+    uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
     uint32_t kind, command;
     uint32_t name, queue;              /* hcqi_profile.names */
 } hcqi_event;
@@ -2841,7 +2843,7 @@ struct hcqi_profile {
     hcqi_label *names;                 /* a table by hash, then "" and "(others)" */
     uint32_t slots, names_left;        /* of the table; that find room */
     hcq_clock clock;                   /* the last reading */
-    uint64_t synchronizations;
+    uint64_t syncs, sync_ns;           /* HCQ_COMMAND_SYNC, lost ones, too */
 };
 
 /* Batches on their way to the hardware, a piece of their list. The lock orders those who
@@ -3932,7 +3934,7 @@ static int hcqi_mask_has(uint64_t mask, uint32_t n) { return n < 64 && mask >> n
 static const char *hcqi_kind_text(uint32_t kind) {
     static const char text[][12] = {
         "unknown", "wait", "wait_device", "signal", "timestamp", "barrier", "exec", "copy",
-        "fill", "write", "host", "custom", "empty"
+        "fill", "write", "host", "custom", "empty", "synchronize"
     };
     return text[kind < sizeof text / sizeof text[0] ? kind : 0];
 }
@@ -4999,6 +5001,7 @@ static void hcqi_signal_overtake(const hcqi_producer *above) {
 }
 
 static void hcqi_profile_collect(const hcq_job *job);
+static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number);
 
 static int hcqi_profile_on(const hcq_device *dev) {
     return dev->profile != NULL && dev->profile->on;
@@ -9555,12 +9558,23 @@ HCQI_DEF hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission
     return r;
 }
 
-HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
+/* `told`: to a profile. */
+static hcq_result hcqi_synchronize(hcq_device *device, uint64_t timeout_ns, int told) {
     HCQI_PASS(hcqi_device_enter(device));
     hcq_point point = hcq_at(hcqi_signal_handle(device->timeline), device->next_number - 1);
-    if (hcqi_profile_on(device)) { device->profile->synchronizations++; }
-    if (device->lost != HCQ_OK) { return hcqi_leave_with(device->lost); }
-    return hcqi_wait_entered(&point, 1, HCQ_ALL, timeout_ns);
+    uint64_t begin = told && hcqi_profile_on(device) ? hcq_sys_now_ns() : 0;
+    hcq_result r = device->lost;
+    r = r == HCQ_OK ? hcqi_wait_entered(&point, 1, HCQ_ALL, timeout_ns) : hcqi_leave_with(r);
+    if (begin != 0) {
+        hcqi_enter();
+        if (hcqi_device_open(device)) { hcqi_profile_sync(device, begin, point.value); }
+        hcqi_leave();
+    }
+    return r;
+}
+
+HCQI_DEF hcq_result hcq_device_synchronize(hcq_device *device, uint64_t timeout_ns) {
+    return hcqi_synchronize(device, timeout_ns, 1);
 }
 
 /* `bad`: what is wrong with the call, or NULL. */
@@ -13569,7 +13583,7 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
     hcq_result r = HCQ_OK;
     for (uint32_t d = 0; r == HCQ_OK && d < plan->device_count; d++) {
         hcq_device *dev = plan->devices[d].dev;
-        r = hcq_device_synchronize(dev, dev->desc.timeout_ns);
+        r = hcqi_synchronize(dev, dev->desc.timeout_ns, 0);
     }
     return r;
 }
@@ -13651,20 +13665,27 @@ typedef struct hcqi_row {              /* of the summary: all spans of one name 
     uint32_t calls;
 } hcqi_row;
 
+typedef struct hcqi_track {            /* of a lane, or behind a device's lanes its host's */
+    hcq_device *dev;
+    uint32_t lane;
+    uint64_t syncs, sync_ns;           /* of the device */
+} hcqi_track;
+
 typedef struct hcqi_report {
     hcq_memory_hooks hooks;
+    hcq_profile_format format;
     hcq_device *const *devices;
     uint32_t device_count;             /* they stay open meanwhile */
     hcqi_span *spans;
     hcqi_flow *flows;                  /* arrows: `at` is the index of a span */
-    const hcqi_lane **tracks;
+    hcqi_track *tracks;
     hcqi_row *rows;                    /* for a summary, which sorts the spans */
     uint32_t span_count, span_room, flow_count, flow_room, track_count, track_room;
     uint32_t row_count, row_room;
     uint64_t begin_ns, end_ns;         /* of the first span, of the last */
     uint64_t lost;                     /* events that found no room */
     uint64_t error_ns;                 /* times are right within +- this */
-    uint64_t synchronizations;
+    uint64_t syncs;
 } hcqi_report;
 
 /* value / unit with three decimals. */
@@ -13711,27 +13732,29 @@ static const char *hcqi_name_text(char out[HCQI_NAME_BYTES], const char *label, 
     return out;
 }
 
+static int hcqi_track_is_host(const hcqi_track *t) { return t->lane == t->dev->lane_count; }
+
 /* ---- trace ---- */
 
 /* What every event begins with: its type, its lane. The number of a device is that
    of its first lane. */
 static void hcqi_trace_begin(hcqi_text *t, const hcqi_report *r, const char *before,
                              const char *type, uint32_t track) {
-    const hcqi_lane *lane = r->tracks[track];
-    uint32_t index = (uint32_t)(lane - lane->dev->lanes);
-    hcqi_print(t, "%s\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", before, type, track - index + 1,
-               track + 1);
+    hcqi_print(t, "%s\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u,", before, type,
+               track - r->tracks[track].lane + 1, track + 1);
 }
 
 static void hcqi_trace_track(hcqi_text *t, const hcqi_report *r, uint32_t i) {
-    const hcqi_lane *lane = r->tracks[i];
+    const hcq_device *dev = r->tracks[i].dev;
+    int host = hcqi_track_is_host(&r->tracks[i]);
+    const hcq_lane *lane = &dev->lanes[host ? 0 : r->tracks[i].lane].base;
     char device[HCQI_NAME_BYTES];
     hcqi_trace_begin(t, r, i == 0 ? "" : ",", "M", i);
     hcqi_print(t, "\"name\":\"process_name\",\"args\":{\"name\":%s}}",
-               hcqi_name_text(device, lane->dev->label, 1));
+               hcqi_name_text(device, dev->label, 1));
     hcqi_trace_begin(t, r, ",", "M", i);
     hcqi_print(t, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s %u\"}}",
-               lane->base.kind == HCQ_COPY ? "copy" : "compute", lane->base.index);
+               host ? "host" : lane->kind == HCQ_COPY ? "copy" : "compute", host ? 0 : lane->index);
     hcqi_trace_begin(t, r, ",", "M", i);
     hcqi_print(t, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}", i);
 }
@@ -13780,7 +13803,7 @@ static void hcqi_report_trace(hcqi_text *t, const hcqi_report *r) {
     for (uint32_t i = 0; i < r->flow_count; i++) { hcqi_trace_arrow(t, r, i); }
     hcqi_print(t, "\n],\"otherData\":{\"clock_error_ns\":%llu,\"lost_events\":%llu,"
                "\"synchronizations\":%llu}}\n", (unsigned long long)r->error_ns,
-               (unsigned long long)r->lost, (unsigned long long)r->synchronizations);
+               (unsigned long long)r->lost, (unsigned long long)r->syncs);
 }
 
 /* ---- summary ---- */
@@ -13826,6 +13849,7 @@ static int hcqi_report_rows(hcqi_report *r) {
 static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
     char number[32], name[HCQI_NAME_BYTES];
     uint64_t all_ns = 0;
+    uint32_t lanes = 0;
     for (uint32_t i = 0; i < r->row_count; i++) { all_ns += r->rows[i].total_ns; }
     hcqi_print(t, "%-32s%10s%14s%14s%10s%12s\n", "name", "calls", "total ms", "median us", "share",
                "GB/s");
@@ -13846,11 +13870,18 @@ static void hcqi_report_summary(hcqi_text *t, const hcqi_report *r) {
         hcqi_print(t, "\n");
     }
     all_ns = r->span_count == 0 ? 0 : r->end_ns - r->begin_ns;
-    hcqi_print(t, "%u commands on %u lanes in %s ms, %u dependencies\n", r->span_count,
-               r->track_count, hcqi_parts(number, all_ns, 1000000), r->flow_count);
-    hcqi_print(t, "synchronizations: %llu, events lost: %llu, clocks: +-%llu ns\n",
-               (unsigned long long)r->synchronizations, (unsigned long long)r->lost,
-               (unsigned long long)r->error_ns);
+    for (uint32_t i = 0; i < r->track_count; i++) { lanes += !hcqi_track_is_host(&r->tracks[i]); }
+    hcqi_print(t, "%u commands on %u lanes in %s ms, %u dependencies\nsynchronizations:",
+               r->span_count, lanes, hcqi_parts(number, all_ns, 1000000), r->flow_count);
+    for (uint32_t i = 0; i < r->track_count; i++) {
+        const hcqi_track *track = &r->tracks[i];
+        if (!hcqi_track_is_host(track)) { continue; }
+        hcqi_print(t, " %llu on %s in %s ms,", (unsigned long long)track->syncs,
+                   hcqi_name_text(name, track->dev->label, 0),
+                   hcqi_parts(number, track->sync_ns, 1000000));
+    }
+    hcqi_print(t, "%s events lost: %llu, clocks: +-%llu ns\n", r->syncs == 0 ? " 0," : "",
+               (unsigned long long)r->lost, (unsigned long long)r->error_ns);
 }
 
 /* ---- page ---- */
@@ -13944,6 +13975,7 @@ static const char *const hcqi_page[] = {
     "const S = of('X').map((e, i) => ({ ...e.args, id: i, track: e.tid - 1, name: e.name || '-',\n"
     "  queue: e.args.queue || '-', begin: ns(e.ts), time: ns(e.dur), end: ns(e.ts) + ns(e.dur)\n"
     "}));\n"
+    "const isHost = s => s.kind === 'synchronize';\n"
     "const A = of('s').map(e => [e.args.from, e.args.to]);\n"
     "const total = S.reduce((most, s) => Math.max(most, s.end), 1);\n"
     "const whole = { from: -total * .01, to: total * 1.01 };\n"
@@ -13951,7 +13983,7 @@ static const char *const hcqi_page[] = {
     "const lanes = of('M', 'thread_name').map((e, track) => ({ name: e.args.name, index: e.pid,\n"
     "  device: devices[track].args.name, track, rows: [], time: 0 }));\n"
     "for (const s of [...S].sort((a, b) => a.begin - b.begin || a.end - b.end)) {\n"
-    "  const n = names.get(s.name) || { name: s.name, calls: 0, time: 0 };\n"
+    "  const n = names.get(s.name) || { name: s.name, host: isHost(s), calls: 0, time: 0 };\n"
     "  const lane = lanes[s.track], late = s.begin + Math.min(F.clock_error_ns, s.time / 2);\n"
     "  let row = lane.rows.findIndex(r => r[r.length - 1].end <= late);\n"
     "  if (row < 0) { row = lane.rows.push([]) - 1; }\n"
@@ -13977,14 +14009,16 @@ static const char *const hcqi_page[] = {
     "let view = whole, left = 0, right = 0, focus = null, hover = null, grid, arrowsAt, hotAt;\n"
     "\n",
     "id('facts').textContent = [count(new Set(lanes.map(l => l.index)).size, 'device'),\n"
-    "  count(lanes.length, 'lane'), count(S.length, 'command'),\n"
+    "  count(lanes.filter(l => l.name !== 'host 0').length, 'lane'),\n"
+    "  count(S.filter(s => !isHost(s)).length, 'command'),\n"
     "  count(A.length, 'dependency', 'dependencies'), duration(total),\n"
     "  count(F.synchronizations, 'synchronization'),\n"
     "  'clocks \\u00b1 ' + duration(F.clock_error_ns)].join(DOT);\n"
     "const lost = F.lost_events;\n"
     "add('b', id('facts'), {}, lost ? DOT + count(lost, 'event') + ' lost' : '');\n"
-    "const busy = S.reduce((sum, s) => sum + s.time, 0) || 1;\n"
-    "for (const n of ranked.slice(0, MOST_NAMES)) {\n"
+    "const busy = S.reduce((sum, s) => sum + (isHost(s) ? 0 : s.time), 0) || 1;\n"
+    "const told = ranked.filter(n => !n.host);\n"
+    "for (const n of told.slice(0, MOST_NAMES)) {\n"
     "  const chip = add('span', id('legend'), {});\n"
     "  add('i', chip, {}).style.background = n.colour;\n"
     "  chip.append(n.name);\n"
@@ -13997,7 +14031,7 @@ static const char *const hcqi_page[] = {
     "    draw();\n"
     "  };\n"
     "}\n"
-    "const rest = ranked.length - MOST_NAMES;\n"
+    "const rest = told.length - MOST_NAMES;\n"
     "if (rest > 0) { add('small', id('legend'), {}, `and ${rest} more`); }\n"
     "\n"
     "function layout() {\n"
@@ -14322,6 +14356,20 @@ static void hcqi_profile_collect(const hcq_job *job) {
     job->lane->timed = last;
 }
 
+static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number) {
+    hcqi_profile *p = dev->profile;
+    hcqi_event *e = &p->events[p->added++ % p->capacity];
+    memset(e, 0, sizeof *e);
+    e->begin = begin_ns;
+    e->end = hcq_sys_now_ns();
+    e->submission = number;
+    e->lane = dev->lane_count;
+    e->kind = HCQ_COMMAND_SYNC;
+    e->queue = p->slots;
+    p->syncs++;
+    p->sync_ns += e->end - e->begin;
+}
+
 /* Bound queues are encoded once more now, so that recording takes no memory. */
 static void hcqi_profile_encode(hcq_device *dev) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
@@ -14386,20 +14434,24 @@ static uint64_t hcqi_profile_oldest(const hcqi_profile *p, uint64_t ever) {
 static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *clock,
                                              const hcqi_event *e) {
     hcq_profile_event out;
-    const hcqi_lane *lane = &dev->lanes[e->lane];
     memset(&out, 0, sizeof out);
-    out.begin_ns = hcq_clock_to_host(clock, e->begin);
-    out.end_ns = hcq_clock_to_host(clock, e->end);
-    out.error_ns = clock->error_ns;
+    out.begin_ns = e->begin;
+    out.end_ns = e->end;
     out.submission = e->submission;
     out.bytes = e->bytes;
     out.device = dev;
-    out.lane_kind = lane->base.kind;
-    out.lane = lane->base.index;
+    out.lane = UINT32_MAX;
     out.kind = (hcq_command_kind)e->kind;
     out.command = e->command;
-    memcpy(out.name, dev->profile->names[e->name].text, sizeof out.name);
     memcpy(out.queue, dev->profile->names[e->queue].text, sizeof out.queue);
+    hcqi_copy_label(out.name, out.kind == HCQ_COMMAND_SYNC ? hcqi_kind_text(e->kind)
+                                                           : dev->profile->names[e->name].text);
+    if (out.kind == HCQ_COMMAND_SYNC) { return out; }
+    out.begin_ns = hcq_clock_to_host(clock, e->begin);
+    out.end_ns = hcq_clock_to_host(clock, e->end);
+    out.error_ns = clock->error_ns;
+    out.lane_kind = dev->lanes[e->lane].base.kind;
+    out.lane = dev->lanes[e->lane].base.index;
     return out;
 }
 
@@ -14436,10 +14488,15 @@ static int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile
     *flow = hcqi_later(*flow, hcqi_profile_oldest(p, p->flowed));
     for (int i = 0; i < HCQI_REPORT_STEP && *event < were->added; i++) {
         const hcqi_event *e = &p->events[(*event)++ % p->capacity];
+        int sync = e->kind == HCQ_COMMAND_SYNC;
+        if (sync && r->format == HCQ_PROFILE_SUMMARY) { /* its rows are commands */
+            r->lost--;
+            continue;
+        }
         hcqi_span *s = &r->spans[r->span_count++];
         s->event = hcqi_profile_public(dev, &were->clock, e);
         s->launch = hcqi_launch_site(e->launch, e->command);
-        s->lane = hcqi_lane_site(&dev->lanes[e->lane], e->epoch);
+        s->lane = sync ? s->launch : hcqi_lane_site(&dev->lanes[e->lane], e->epoch);
         s->track = track + e->lane;
         if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }
         r->end_ns = hcqi_later(r->end_ns, s->event.end_ns);
@@ -14463,18 +14520,22 @@ static int hcqi_report_device(hcqi_report *r, hcq_device *dev) {
     hcqi_leave();
     uint64_t event = hcqi_profile_oldest(&were, were.added);
     uint64_t flow = hcqi_profile_oldest(&were, were.flowed);
-    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + dev->lane_count) ||
+    uint32_t tracks = dev->lane_count + (were.syncs != 0);
+    if (!HCQI_GROW(&r->hooks, r->tracks, r->track_room, (uint64_t)track + tracks) ||
         !HCQI_GROW(&r->hooks, r->spans, r->span_room, spans + were.added - event) ||
         !HCQI_GROW(&r->hooks, r->flows, r->flow_room, r->flow_count + were.flowed - flow)) {
         return 0;
     }
-    for (uint32_t k = 0; k < dev->lane_count; k++) { r->tracks[r->track_count++] = &dev->lanes[k]; }
+    for (uint32_t k = 0; k < tracks; k++) {
+        hcqi_track one = { dev, k, were.syncs, were.sync_ns };
+        r->tracks[r->track_count++] = one;
+    }
     for (int more = 1; more; hcqi_leave()) {
         hcqi_enter();
         more = hcqi_report_piece(r, dev, &were, track, &event, &flow);
     }
     r->lost += were.added - (r->span_count - spans);
-    r->synchronizations += were.synchronizations;
+    r->syncs += were.syncs;
     r->error_ns = hcqi_later(r->error_ns, were.clock.error_ns);
     return 1;
 }
@@ -14580,6 +14641,7 @@ static hcq_result hcqi_report_make(hcqi_report *report, hcq_device *const *devic
                                  (int)format);
     }
     report->hooks = devices[0]->hooks;
+    report->format = format;
     report->begin_ns = UINT64_MAX;
     int room = 1;
     for (uint32_t i = 0; i < count && room; i++) { room = hcqi_report_device(report, devices[i]); }

@@ -387,6 +387,50 @@ static void profile_as_text(TEST_ARGS) {
     }
 }
 
+/* A call that waits, or does not, is an event of the host's; those of a stepped launch
+   are the SYNCs of its schedule. */
+static void profile_of_synchronizing(TEST_ARGS) {
+    static char text[16384];
+    NEED_PROFILE();
+    hcq_buffer a = make_words(T.dev, 1), b = make_words(dev2(), 1);
+    hcq_queue *g = make_graph();
+    hcq_point gate = make_gate(T.dev), done;
+    uint64_t times[5], syncs = 0;
+    CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
+    CHECK_INDEX(record_add(g, make_add(dev2()), b, 0, 1), 1);
+    CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 2);
+    CHECK_OK(hcq_queue_edge(g, 0, 1));
+    CHECK_OK(hcq_queue_edge(g, 1, 2));
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    CHECK_OK(submit_lists(T.dev, &gate, NULL, 0, &done));
+    for (int i = 0; i < 4; i++) {
+        times[i] = hcq_sys_now_ns();
+        if (i == 2) { open_gate(gate); }
+        CHECK_RESULT(hcq_device_synchronize(T.dev, i == 0 ? SECOND / 500 : i == 1 ? 0 : BOUND),
+                     i < 2 ? HCQ_TIMEOUT : HCQ_OK);
+    }
+    times[4] = hcq_sys_now_ns();
+    CHECK_U64(PROFILE_READ(T.dev), 4);
+    for (int i = 0; i < 4; i++) {
+        const hcq_profile_event *e = &profiled[i];
+        CHECK(e->kind == HCQ_COMMAND_SYNC && e->lane == UINT32_MAX && e->error_ns == 0);
+        CHECK(e->begin_ns >= times[i] && e->end_ns <= times[i + 1]);
+        CHECK_U64(e->submission, done.value);
+    }
+    CHECK(profiled[0].end_ns - profiled[0].begin_ns >= SECOND / 500);
+    CHECK(hcq_queue_print(g, 0, text, sizeof text) < sizeof text);
+    for (const char *at = text; (at = strstr(at, "SYNC")) != NULL; at++) { syncs++; }
+    CHECK_OK(hcq_profile_start(T.dev, NULL));
+    CHECK_OK(hcq_profile_start(dev2(), NULL));
+    CHECK_OK(submit_queue(g, T.dev, NULL, NULL, HCQ_STEP, NULL));
+    for (int d = 0; d < 2; d++) {
+        const uint32_t count = PROFILE_READ(d ? dev2() : T.dev);
+        for (uint32_t i = 0; i < count; i++) { syncs -= profiled[i].kind == HCQ_COMMAND_SYNC; }
+    }
+    CHECK_U64(syncs, 0);
+    CHECK_U64(READ32(a, 0), 2);
+}
+
 /* ---- at the same time ---- */
 
 typedef struct toggler {
@@ -453,4 +497,4 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     TEST(profile_of_a_queue), TEST(profile_is_of_submissions), TEST(profile_of_lanes), \
     TEST(profile_refuses_no_work), TEST(profile_of_a_graph), \
     TEST(profile_overflows), TEST(profile_outlives_its_objects), TEST(profile_of_a_failure), \
-    TEST(profile_as_text), TEST(profile_starts_and_stops_under_load)
+    TEST(profile_of_synchronizing), TEST(profile_as_text), TEST(profile_starts_and_stops_under_load)

@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 
-LANES = [(device, kind, '0') for device in ('CPU', 'CPU:1') for kind in ('compute', 'copy')]
+LANES = [(device, kind, '0') for device in ('CPU', 'CPU:1')
+         for kind in ('compute', 'copy', 'host')]
+SYNCS = 3                              # two on the first device, one on the other
 ODD, SNOW = '</script>"\\<b>&\'\t\x01', '\u2603 \U0001f600'
 CUT = 'thirty-one bytes end inside a \ufffd'  # in a character
 COMMANDS = (('fill', 'fill', 1, 65536), ('mix', 'exec', 1, 0), ('add', 'exec', 2, 0),
@@ -46,6 +48,7 @@ def check_lanes(events):
     lanes = {lane: [] for lane in thread}
     for bar in (e for e in events if e['ph'] == 'X'):
         lanes[bar['pid'], bar['tid']].append(bar)
+        assert (thread[bar['pid'], bar['tid']] == 'host 0') == (bar['cat'] == 'synchronize'), bar
     for bars in lanes.values():
         bars.sort(key=lambda bar: (bar['ts'], bar['dur']))
         for one, next_one in zip(bars, bars[1:]):
@@ -114,7 +117,8 @@ def check_summary(text, bars):
     shares = [float(line[32:].split()[3]) for line in rows]
     assert abs(sum(shares) - 100) < 1, shares
     assert last[0].startswith('%d commands on 4 lanes' % len(bars)), last
-    assert 'synchronizations: 3,' in last[-1] and 'events lost: 0' in last[-1], last
+    assert re.match(r'synchronizations: 2 on CPU in \d+\.\d{3} ms, 1 on CPU:1 in \d+\.\d{3} ms, '
+                    'events lost: 0, ', last[-1]), last
 
 
 def check_page(text, bars, arrows):
@@ -127,7 +131,7 @@ def check_page(text, bars, arrows):
     events = json.loads(data.group(1), parse_constant=no_constant)['traceEvents']
     shown = [e for e in events if e['ph'] == 'X']
     waits = [e['args'] for e in events if e['ph'] == 's']
-    assert len(shown) == bars and len(waits) == arrows
+    assert len(shown) == bars + SYNCS and len(waits) == arrows
     for wait in waits:                 # bars by their places
         commands = shown[wait['from']]['args']['command'], shown[wait['to']]['args']['command']
         assert commands in WAITS, commands
@@ -137,11 +141,11 @@ def check_files(name, launches):
     trace = json.loads(read(name + '.json'), parse_constant=no_constant)
     events, other = trace['traceEvents'], trace['otherData']
     lanes = check_lanes(events)
-    bars = [e for e in events if e['ph'] == 'X']
+    bars = [e for e in events if e['ph'] == 'X' and e['cat'] != 'synchronize']
     assert min(bar['ts'] for bar in bars) == 0
     check_bars(bars, launches)
     check_arrows(events, lanes, launches)
-    assert other['lost_events'] == 0 and other['synchronizations'] == 3, other
+    assert other['lost_events'] == 0 and other['synchronizations'] == SYNCS, other
     assert 0 <= other['clock_error_ns'] < 10**9
     check_summary(read(name + '.txt'), bars)
     check_page(read(name + '.html'), len(bars), len(WAITS) * launches)
@@ -192,7 +196,7 @@ def draw(browser, name, width):
 
 def check_drawn(drawn, name, launches):
     assert [(a['data-device'], a['data-kind'], a['data-lane']) for a, _ in drawn.lanes] == LANES
-    bars = 10 * launches
+    bars = 10 * launches + SYNCS
     for lane, rects in drawn.lanes:
         assert rects, lane
         bars -= sum(int(rect['data-count']) for rect in rects)
@@ -209,6 +213,7 @@ def check_drawn(drawn, name, launches):
     legend = ''.join(drawn.texts['legend'])
     for label, *_ in COMMANDS:
         assert label.split('\t')[0] in legend, (label, legend)
+    assert 'synchronize' not in legend, legend
     facts = ''.join(drawn.texts['facts'])
     for part in ('2 devices', '4 lanes', f'{10 * launches:,} commands', '3 synchronizations'):
         assert part in facts, (part, facts)
