@@ -267,8 +267,7 @@ static void explain_in_the_users_words(TEST_ARGS) {
     CHECK_OK(hcq_signal_reset(gate.signal, 0));
     SAYS_NOT(explain(gate), "disk");
     CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, words));
-    SAYS(explain(gate), kept + 1);
-    SAYS_NOT(explained, kept);
+    CHECK(strstr(explain(gate), kept + 1) != NULL && strstr(explained, kept) == NULL);
     CHECK_OK(hcq_signal_destroy(gate.signal)); /* others keep what it said */
     SAYS(explain(end), "the disk is full");
 }
