@@ -368,6 +368,7 @@ HCQ_API uint32_t hcq_version(void);
 
 #define HCQ_KEEP UINT64_MAX            /* "leave as it was" in hcq_queue_update_* */
 #define HCQ_FOREVER UINT64_MAX         /* a timeout that never ends */
+#define HCQ_NEVER UINT64_MAX           /* "never" or "none" in descriptions */
 /* An absolute deadline where a timeout is asked for, on hcq_sys_now_ns' clock
    (CLOCK_MONOTONIC or the system's like); one in the past polls. */
 #define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
@@ -382,6 +383,7 @@ typedef struct hcq_registry hcq_registry;
 struct hcq_cpu_desc;
 struct hcq_vulkan_desc;
 struct hcq_cuda_desc;
+struct hcq_device_test;
 
 /* Numbers of blocks or threads. A grid with a 0 in it runs nothing; a block of
    {0, 0, 0} is {1, 1, 1}. */
@@ -468,10 +470,7 @@ typedef struct hcq_memory_hooks {
 } hcq_memory_hooks;
 
 enum {
-    HCQ_DEVICE_NO_COPY_LANE = 1,       /* copy queues run on compute lanes (tests) */
-    HCQ_DEVICE_NO_NATIVE_WAIT = 2,     /* lanes of other devices are not waited for
-                                          natively, work is held instead (tests) */
-    HCQ_DEVICE_COVERAGE = 4            /* count how often each program ran */
+    HCQ_DEVICE_COVERAGE = 1            /* count how often each program ran */
 };
 
 /* How to open a device. All zero gives the defaults, in brackets. */
@@ -483,8 +482,8 @@ typedef struct hcq_device_desc {
     void *log_user;
     uint64_t timeout_ns;               /* of calls that name none [30 s] */
     uint64_t explain_ns;               /* a longer wait logs why, once [5 s];
-                                          HCQ_KEEP: never */
-    uint64_t spin_ns;                  /* spin before sleeping [50 us]; HCQ_KEEP: never */
+                                          HCQ_NEVER: never */
+    uint64_t spin_ns;                  /* spin before sleeping [50 us]; HCQ_NEVER: not */
     uint32_t compute_lanes;            /* wanted [backend: 1] */
     uint32_t copy_lanes;               /* wanted [backend: 1] */
     uint32_t slots;                    /* versions of a bound queue [2] */
@@ -496,17 +495,16 @@ typedef struct hcq_device_desc {
                                           a point older than those that had to be forgotten
                                           answers HCQ_ERROR_LIMIT [65536] */
     uint64_t cache_bytes;              /* free memory kept for reuse [256 MiB];
-                                          HCQ_KEEP: none */
+                                          HCQ_NEVER: none */
     uint64_t staging_bytes;            /* of one piece; small copies share it [2 MiB] */
     uint32_t staging_count;            /* pieces, allocated when needed [32] */
-    uint64_t counter_limit;            /* native window of a lane's counter before it
-                                          is swapped [backend's] */
     uint32_t flags;                    /* HCQ_DEVICE_* */
     hcq_registry *registry;            /* where names are looked up [default] */
     const struct hcq_cpu_desc *cpu;    /* the CPU backend's own part, hcq_cpu.h */
     const struct hcq_vulkan_desc *vulkan; /* Vulkan's, hcq_vulkan.h */
     const struct hcq_cuda_desc *cuda;  /* CUDA's, hcq_cuda.h */
     const void *backend_desc;          /* of a backend of your own */
+    const struct hcq_device_test *test; /* what backends' tests force, >>backend */
 } hcq_device_desc;
 
 enum {
@@ -530,12 +528,9 @@ typedef struct hcq_device_info {
     uint32_t features;                 /* HCQ_FEATURE_* */
 } hcq_device_info;
 
-/* Numbers that hcq_device_query answers. */
+/* Numbers that hcq_device_query answers; what does not change is in hcq_device_info. */
 typedef enum hcq_query {
     HCQ_QUERY_NONE,
-    HCQ_QUERY_COMPUTE_LANES,
-    HCQ_QUERY_COPY_LANES,
-    HCQ_QUERY_MEMORY_BYTES,            /* of the device, 0 = unknown */
     HCQ_QUERY_ALLOCATED_BYTES,         /* by living buffers */
     HCQ_QUERY_CACHED_BYTES,            /* freed, kept for reuse or not yet reached */
     HCQ_QUERY_SUBMISSIONS,             /* numbers given out */
@@ -663,7 +658,9 @@ HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
    Threads: any.
 */
-HCQ_API uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns);
+static HCQI_UNUSED uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
+    return clock->host_ns + (device_ns - clock->device_ns);
+}
 
 /* Takes the device's first error: copies it and makes room for the next.
 
@@ -766,7 +763,15 @@ HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
 
    Threads: any. Lifetime: the buffer's.
 */
-HCQ_API hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size);
+static HCQI_UNUSED hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
+    hcq_buffer none = { 0, 0, NULL, NULL, 0 };
+    uint64_t left = offset < buffer.size ? buffer.size - offset : 0;
+    if (left == 0 || size > left) { return none; }
+    buffer.address += offset;
+    buffer.size = size != 0 ? size : left;
+    if (buffer.host != NULL) { buffer.host = (char *)buffer.host + offset; }
+    return buffer;
+}
 
 /* Copies host memory into a buffer, after everything submitted earlier on its
    device. Later submissions see it (HCQ_UNORDERED ones after waiting for the
@@ -805,8 +810,20 @@ typedef struct hcq_transfer_end {
 
    Threads: any. Lifetime: until the transfer returned. Only read from as src.
 */
-HCQ_API hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size);
-HCQ_API hcq_transfer_end hcq_transfer_device(hcq_buffer buffer);
+static HCQI_UNUSED hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
+    hcq_transfer_end end;
+    end.host = NULL;
+    end.buffer = buffer;
+    end.size = buffer.size;
+    return end;
+}
+static HCQI_UNUSED hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
+    hcq_buffer none = { 0, 0, NULL, NULL, 0 };
+    hcq_transfer_end end = hcq_transfer_device(none);
+    end.host = (void *)(uintptr_t)ptr;
+    end.size = size;
+    return end;
+}
 
 /* Copies `size` bytes between host and buffers of any devices, after
    everything submitted earlier on them, and returns when it is done.
@@ -1091,8 +1108,16 @@ HCQ_API hcq_result hcq_program_call(hcq_program *program,
 
    Threads: any.
 */
-HCQ_API uint64_t hcq_f32(float value);
-HCQ_API uint64_t hcq_f64(double value);
+static HCQI_UNUSED uint64_t hcq_f32(float value) {
+    union { float value; uint32_t bits; } both;
+    both.value = value;
+    return both.bits;
+}
+static HCQI_UNUSED uint64_t hcq_f64(double value) {
+    union { double value; uint64_t bits; } both;
+    both.value = value;
+    return both.bits;
+}
 
 /* ========================================================================== */
 /* ---- queues --------------------------------------------------- >>queues - */
@@ -1447,8 +1472,8 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point);
 
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
-   one's point, a reached one if there is none. At the first error the rest is not
-   submitted, and it is the point of the last that was; zero if none was.
+   one's point. At the first error the rest is not submitted, and it is the point
+   of the last that was; zero if none was.
 
    The lists are copied. A wait that nobody has signalled holds the submission
    and the later ones of its lane back, nobody else. Order is a lane's: those of
@@ -1849,6 +1874,15 @@ typedef struct hcq_backend_caps {
     int unlocked;                      /* alloc, dealloc and program_create are called without
                                           the core's lock (or with it), several at once */
 } hcq_backend_caps;
+
+/* What tests of backends force; open finds a copy of it in its description, if need be
+   a zero one. */
+typedef struct hcq_device_test {
+    int no_copy_lane;                  /* copy queues run on compute lanes */
+    int no_native_wait;                /* lanes of other devices are not waited for
+                                          natively, work is held instead */
+    uint64_t counter_limit;            /* a smaller one than caps.counter_limit */
+} hcq_device_test;
 
 typedef struct hcq_backend {
     /* Factory: what a registry shows, constant. */
@@ -2874,6 +2908,7 @@ struct hcq_device {
     void *self;
     hcq_device_info info;
     hcq_device_desc desc;              /* defaults filled in */
+    hcq_device_test test;
     hcq_memory_hooks hooks;
     hcq_backend_caps caps;
     char label[32];
@@ -3805,18 +3840,6 @@ HCQI_DEF void hcq_log_none(void *user, hcq_result result, const char *text) {
     (void)text;
 }
 
-HCQI_DEF uint64_t hcq_f32(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-HCQI_DEF uint64_t hcq_f64(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static void hcqi_copy_label(char *to, const char *from) {
     size_t n = 0;
     for (; from != NULL && n < 31 && from[n] != 0; n++) { to[n] = from[n]; }
@@ -4744,7 +4767,7 @@ static int hcqi_points_native(const hcqi_lane *lane, const hcqi_points *points) 
     for (uint32_t i = 0; i < points->count; i++) {
         const hcqi_lane *other = points->lane[i];
         if (other->dev == lane->dev) { continue; }
-        if (lane->dev->desc.flags & HCQ_DEVICE_NO_NATIVE_WAIT) { return 0; }
+        if (lane->dev->test.no_native_wait) { return 0; }
         if (lane->dev->backend->can_wait == NULL ||
             !lane->dev->backend->can_wait(lane->dev->self, other->dev->backend, &other->base)) {
             return 0;
@@ -8594,9 +8617,7 @@ static hcq_result hcqi_submit_all(hcq_device *dev, const hcq_submission *submiss
     }
     if (r == HCQ_ERROR_OUT_OF_MEMORY) { hcqi_oom(dev, "submit"); }
     if (r == HCQ_ERROR_WOULD_BLOCK) { hcqi_refuse(dev, r, "submit: in a callback, without room"); }
-    if (number != 0 || count == 0) { /* 0: reached */
-        *point = hcq_at(hcqi_signal_handle(dev->exact), number);
-    }
+    if (number != 0) { *point = hcq_at(hcqi_signal_handle(dev->exact), number); }
     return r;
 }
 
@@ -10123,18 +10144,6 @@ HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
-    hcq_buffer none;
-    memset(&none, 0, sizeof none);
-    if (offset >= buffer.size) { return none; }
-    if (size == 0) { size = buffer.size - offset; }
-    if (size > buffer.size - offset) { return none; }
-    buffer.address += offset;
-    buffer.size = size;
-    if (buffer.host != NULL) { buffer.host = HCQI_CAST(uint8_t *, buffer.host) + offset; }
-    return buffer;
-}
-
 /* ========================================================================== */
 /* ---- eager copies ---------------------------------------------- >>eager - */
 
@@ -10630,22 +10639,6 @@ static hcq_result hcqi_transfer_run(const char *what, int host, hcq_transfer_end
     return r;
 }
 
-HCQI_DEF hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
-    hcq_transfer_end end;
-    memset(&end, 0, sizeof end);
-    memcpy(&end.host, &ptr, sizeof ptr); /* written to only as a destination */
-    end.size = size;
-    return end;
-}
-
-HCQI_DEF hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
-    hcq_transfer_end end;
-    memset(&end, 0, sizeof end);
-    end.buffer = buffer;
-    end.size = buffer.size;
-    return end;
-}
-
 HCQI_DEF hcq_result hcq_copyin(hcq_buffer dst, const void *src, uint64_t size) {
     return hcqi_transfer_run("copyin", 1, hcq_transfer_device(dst), hcq_transfer_host(src, size),
                              size, 0, 0);
@@ -11078,14 +11071,6 @@ HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
     return r;
 }
 
-HCQI_DEF uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
-    if (clock == NULL) {
-        hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "clock: is NULL");
-        return 0;
-    }
-    return clock->host_ns + (device_ns - clock->device_ns);
-}
-
 /* ========================================================================== */
 /* ---- helpers for backends ------------------------------------ >>helping - */
 
@@ -11237,9 +11222,6 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     uint64_t answer = *value;
     hcqi_reap_device(device);
     switch ((int)key) {
-    case HCQ_QUERY_COMPUTE_LANES: answer = device->caps.compute_lanes; break;
-    case HCQ_QUERY_COPY_LANES: answer = device->caps.copy_lanes; break;
-    case HCQ_QUERY_MEMORY_BYTES: answer = device->info.memory_bytes; break;
     case HCQ_QUERY_ALLOCATED_BYTES: answer = device->allocated_bytes; break;
     case HCQ_QUERY_CACHED_BYTES:
         hcqi_freed_trim(device, device->desc.cache_bytes, 1);
@@ -11603,7 +11585,7 @@ static void hcqi_desc_defaults(hcq_device_desc *d) {
     if (d->failure_ranges == 0) { d->failure_ranges = 65536; }
     if (d->parked_limit == 0) { d->parked_limit = 4194304; }
     if (d->cache_bytes == 0) { d->cache_bytes = (uint64_t)256 << 20; }
-    if (d->cache_bytes == HCQ_KEEP) { d->cache_bytes = 0; }
+    if (d->cache_bytes == HCQ_NEVER) { d->cache_bytes = 0; }
     if (d->staging_bytes == 0) { d->staging_bytes = (uint64_t)2 << 20; }
     if (d->staging_count == 0) { d->staging_count = 32; }
 }
@@ -11612,7 +11594,7 @@ static hcq_result hcqi_lanes_open(hcq_device *dev) {
     const hcq_backend_caps *caps = &dev->caps;
     uint32_t own = caps->compute_lanes + caps->copy_lanes, total = own + caps->imported_lanes;
     uint64_t limit = caps->counter_limit == 0 ? HCQI_MAX_VALUE : caps->counter_limit;
-    uint64_t wanted = dev->desc.counter_limit;
+    uint64_t wanted = dev->test.counter_limit;
     if (caps->compute_lanes == 0 || total > HCQI_MAX_LANES) { return HCQ_ERROR_LIMIT; }
     if (wanted != 0 && wanted < limit) { limit = wanted; }
     for (uint32_t i = 0; i < total; i++) {
@@ -11721,6 +11703,8 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     hcq_device *dev = HCQI_CAST(hcq_device *, hcqi_new(&hooks, sizeof *dev));
     if (dev == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     if (desc != NULL) { dev->desc = *desc; }
+    if (dev->desc.test != NULL) { dev->test = *dev->desc.test; }
+    dev->desc.test = &dev->test;
     hcqi_desc_defaults(&dev->desc);
     dev->hooks = dev->desc.memory = hooks;
     dev->info = *info;
@@ -11754,7 +11738,6 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
 static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const char *given,
                                    const char *which, uint64_t id, const hcq_device_desc *desc,
                                    hcq_device **device) {
-    uint32_t known = HCQ_DEVICE_NO_COPY_LANE | HCQ_DEVICE_NO_NATIVE_WAIT | HCQ_DEVICE_COVERAGE;
     hcq_device_info info;
     const char *why = NULL;
     if (device != NULL) { *device = NULL; }
@@ -11766,7 +11749,7 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const c
     if (desc != NULL && (desc->memory.alloc_fn == NULL) != (desc->memory.free_fn == NULL)) {
         return hcqi_open_log(desc, HCQ_ERROR_INVALID, "memory: needs both functions");
     }
-    if (desc != NULL && (desc->flags & ~known) != 0) {
+    if (desc != NULL && (desc->flags & ~(uint32_t)HCQ_DEVICE_COVERAGE) != 0) {
         return hcqi_open_log(desc, HCQ_ERROR_INVALID, "flags: unknown bits");
     }
     memset(&info, 0, sizeof info);

@@ -1007,10 +1007,10 @@ static uint32_t hcqi_cpu_lane_count(uint32_t wanted) {
 static void hcqi_cpu_configure(hcqi_cpu_device *d, const hcq_device_desc *desc) {
     d->cpus = hcq_sys_cpu_count();
     d->spin_ns = desc->spin_ns;
-    if (d->spin_ns == HCQ_KEEP || d->cpus == 1) { d->spin_ns = 0; }
+    if (d->spin_ns == HCQ_NEVER || d->cpus == 1) { d->spin_ns = 0; }
     d->compute_lanes = hcqi_cpu_lane_count(desc->compute_lanes);
     d->copy_lanes = hcqi_cpu_lane_count(desc->copy_lanes);
-    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
+    if (desc->test->no_copy_lane) { d->copy_lanes = 0; }
     d->chunks = desc->inflight / HCQI_CPU_CHUNK + 2;
     if (d->chunks > HCQI_CPU_CHUNKS) { d->chunks = HCQI_CPU_CHUNKS; }
     d->pool.wanted = d->cpus - 1;

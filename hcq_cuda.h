@@ -3284,7 +3284,7 @@ static void hcqi_cuda_lanes_choose(hcqi_cuda_device *d, const hcq_device_desc *d
     d->copy_lanes = desc->copy_lanes != 0 ? desc->copy_lanes : 1;
     if (d->compute_lanes > HCQI_CUDA_LANES) { d->compute_lanes = HCQI_CUDA_LANES; }
     if (d->copy_lanes > HCQI_CUDA_COPY_LANES) { d->copy_lanes = HCQI_CUDA_COPY_LANES; }
-    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
+    if (desc->test->no_copy_lane) { d->copy_lanes = 0; }
 }
 
 static hcq_result hcqi_cuda_open(void *driver, hcq_device *device, uint32_t ordinal,

@@ -4727,7 +4727,7 @@ static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordina
     d->copy_lanes = desc->copy_lanes != 0 ? desc->copy_lanes : 1;
     if (d->compute_lanes > HCQI_VK_LANES) { d->compute_lanes = HCQI_VK_LANES; }
     if (d->copy_lanes > HCQI_VK_COPY_LANES) { d->copy_lanes = HCQI_VK_COPY_LANES; }
-    if (desc->flags & HCQ_DEVICE_NO_COPY_LANE) { d->copy_lanes = 0; }
+    if (desc->test->no_copy_lane) { d->copy_lanes = 0; }
     d->imported_lanes = own != NULL && own->device != VK_NULL_HANDLE ? HCQI_VK_IMPORTED : 0;
     hcqi_vk_sync2_open(&d->sync2);
     hcq_result r = hcqi_vk_driver_choose(d, HCQI_CAST(hcqi_vk_driver *, driver), own, ordinal);

@@ -482,7 +482,7 @@ static void transfers_give_up_in_a_full_lane(TEST_ARGS) {
         CHECK_OK(hcq_alloc(device, sizeof bytes, 0, &b));
         hold_reset();
         hcq_point done = hold_device(device, NULL), last = done;
-        if (test_query(device, HCQ_QUERY_COPY_LANES) != 0) { /* fills the copy lane, too */
+        if (test_info(device).copy_lanes != 0) { /* fills the copy lane, too */
             hcq_queue *q = make_queue(device, HCQ_COPY);
             CHECK_INDEX(hcq_queue_wait(q, done), 0);
             CHECK_INDEX(hcq_queue_fill(q, a, sizeof bytes, 3, 1), 1);

@@ -91,7 +91,7 @@ static void the_end_does_not_wait_for_others(TEST_ARGS) {
         hcq_queue *q = make_queue(device, HCQ_COPY);
         CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
         desc.timeout_ns = BOUND / 2;
-        desc.counter_limit = 16;
+        test_forced.counter_limit = 16;
         hcq_device *idle = test_open(2, &desc);
         hold_reset();
         hcq_point done = hold_device(T.dev, &first);

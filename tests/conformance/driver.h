@@ -508,11 +508,8 @@ static void queries_agree(TEST_ARGS) {
     hcq_device_info info;
     hcq_point gate = make_gate(T.dev), ready;
     hcq_buffer a, b;
-    CHECK_OK(hcq_device_info_get(T.dev, &info));
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_COMPUTE_LANES), info.compute_lanes);
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_COPY_LANES), info.copy_lanes);
-    CHECK_U64(test_query(T.dev, HCQ_QUERY_MEMORY_BYTES), info.memory_bytes);
-    if (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE) {
+    info = test_info(T.dev);
+    if (T.variant->test.no_copy_lane) {
         CHECK(info.copy_lanes == 0 && !(info.features & HCQ_FEATURE_COPY_LANE));
     }
     CHECK_OK(hcq_alloc(T.dev, 12345, 0, &a));

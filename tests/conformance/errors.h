@@ -206,7 +206,7 @@ static uint32_t errors_gate;           /* host commands end once it is 1 */
 static hcq_device *errors_busy_device(uint32_t inflight) {
     hcq_device_desc desc = test_desc();
     desc.timeout_ns = SECOND / 20;
-    desc.explain_ns = HCQ_KEEP;
+    desc.explain_ns = HCQ_NEVER;
     desc.inflight = inflight;
     __atomic_store_n(&errors_gate, 0, __ATOMIC_SEQ_CST);
     hcq_device *device = test_open(0, &desc);

@@ -79,7 +79,7 @@ static void explain_chain(TEST_ARGS) {
         SAYS_NOT(text, "cycle|final|running");
         /* The others start nearer to the cause; on one lane so does `third`,
            which is simply behind `first`. */
-        if (i < 2 && test_query(alpha, HCQ_QUERY_COPY_LANES) > 0) {
+        if (i < 2 && test_info(alpha).copy_lanes > 0) {
             NUMBERS(text, second.value);
             NUMBERS(text, third.value);
             SAYS(text, "two|one");
@@ -488,8 +488,8 @@ static void long_waits_explain_themselves(TEST_ARGS) {
 /* Polls, what is reached, and waits that are shorter than the time that they may
    last: 5 s, for ever, more than there is. */
 static void short_waits_are_silent(TEST_ARGS) {
-    static const uint64_t lasts[] = {0, HCQ_KEEP, HCQ_KEEP - 1, HCQ_KEEP - SECOND,
-                                     HCQ_KEEP / 2 + 1, 1};
+    static const uint64_t lasts[] = {0, HCQ_NEVER, HCQ_NEVER - 1, HCQ_NEVER - SECOND,
+                                     HCQ_NEVER / 2 + 1, 1};
     for (int way = 0; way < 6; way++) {
         hcq_device *device = open_labelled("quiet", lasts[way]);
         hcq_signal s = make_signal(device, 1);

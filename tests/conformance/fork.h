@@ -114,7 +114,7 @@ static void fork_queues_gone(const fork_things *p) {
     hcq_point point;
     GONE(hcq_queue_command(p->queue, 0, &command));
     GONE(hcq_queue_update_wait(p->queue, 0, &p->signal, 1));
-    GONE(hcq_queue_variable(p->queue, 0, 0, 0, HCQ_KEEP));
+    GONE(hcq_queue_variable(p->queue, 0, 0, 0, UINT64_MAX));
     GONE(hcq_queue_label(p->queue, "q"));
     GONE(hcq_queue_command_label(p->queue, 0, "c"));
     GONE(hcq_queue_command_flags(p->queue, 0, 0));

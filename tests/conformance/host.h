@@ -447,7 +447,7 @@ static void host_commands_take_turns(TEST_ARGS) {
    is called at once, not when that wait ends. */
 static void service_thread_can_be_kicked(TEST_ARGS) {
     enum { N = 10 };
-    SKIP_IF(is_cpu() || (T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE),
+    SKIP_IF(is_cpu() || T.variant->test.no_copy_lane,
             "no service thread, or one lane");
     uint32_t counter = 0;
     hcq_queue *busy = make_holder(T.dev), *quick = make_queue(T.dev, HCQ_COPY);

@@ -329,13 +329,13 @@ static void as_many_lanes_as_fit(TEST_ARGS) {
         desc.compute_lanes = wanted[k][0];
         desc.copy_lanes = wanted[k][1];
         hcq_result result = hcq_open(T.variant->backend, &desc, &device);
-        uint32_t both = wanted[k][0] + (desc.flags & HCQ_DEVICE_NO_COPY_LANE ? 0 : wanted[k][1]);
+        uint32_t both = wanted[k][0] + (test_forced.no_copy_lane ? 0 : wanted[k][1]);
         if (is_mock() && both > 16) {  /* it has as many as are wanted */
             CHECK_RESULT(result, HCQ_ERROR_LIMIT);
             continue;
         }
         CHECK_OK(result);
-        const uint64_t lanes = test_query(device, HCQ_QUERY_COMPUTE_LANES);
+        const uint64_t lanes = test_info(device).compute_lanes;
         CHECK(lanes >= 1 && lanes <= wanted[k][0] && lanes <= 16);
         CHECK(!is_cpu() || lanes == (wanted[k][0] < 8 ? wanted[k][0] : 8));
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);

@@ -114,7 +114,7 @@ static void no_cache(TEST_ARGS) {
     CHECK_U64(cached(T.dev), 0);
     for (uint32_t none = 0; none < 2; none++) {
         hcq_device_desc desc = test_desc();
-        desc.cache_bytes = none ? HCQ_KEEP : 8192;
+        desc.cache_bytes = none ? HCQ_NEVER : 8192;
         hcq_device *device = test_open(0, &desc);
         for (uint32_t i = 0; i < 20; i++) {
             come_and_go_once(device, 1000 + 128 * i, 0);

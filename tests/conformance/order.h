@@ -12,7 +12,7 @@ static void any_lane_spreads_the_queues_of_one(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.compute_lanes = LANES;
     hcq_device *device = test_open(0, &desc);
-    CHECK_U64(test_query(device, HCQ_QUERY_COMPUTE_LANES), LANES);
+    CHECK_U64(test_info(device).compute_lanes, LANES);
     hcq_buffer words = make_words(device, LANES);
     hcq_signal s[LANES + 1];
     hcq_queue *q[LANES];
@@ -100,7 +100,7 @@ static void parked_limit_refuses(TEST_ARGS) {
     hcq_device_desc desc = test_desc();
     desc.parked = 16;
     desc.parked_limit = 100;
-    desc.counter_limit = 16;
+    test_forced.counter_limit = 16;
     hcq_device *device = test_open(0, &desc);
     hcq_signal gate = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
@@ -164,13 +164,14 @@ static void chain_on_a_small_stack(TEST_ARGS) {
 
 /* ---- points ---- */
 
-/* Nothing is submitted: the point that is given is a reached one. */
-static void empty_submits_give_a_reached_point(TEST_ARGS) {
+/* Nothing is submitted: there is no point. */
+static void empty_submits_give_no_point(TEST_ARGS) {
     for (int i = 0; i < 2; i++) {
         hcq_point point = {{0xdeadbeefdeadbeefull}, 7};
         CHECK_OK(i ? hcq_submit_and_wait(T.dev, NULL, 0, BOUND, &point)
                    : hcq_submit(T.dev, NULL, 0, &point));
-        CHECK_OK(test_poll(point));
+        CHECK(point.signal.id == 0 && point.value == 0);
+        CHECK_RESULT(test_poll(point), HCQ_ERROR_INVALID);
     }
 }
 
@@ -296,5 +297,5 @@ static void destroyed_after_submit(TEST_ARGS) {
 #define ORDER_TESTS \
     TEST(any_lane_spreads_the_queues_of_one), TEST(copy_lane_overlaps_compute), TEST(wait_device), \
     TEST(parked_limit_refuses), TEST(chain_on_a_small_stack), \
-    TEST(empty_submits_give_a_reached_point), TEST(the_point_is_the_last_one_submitted), \
+    TEST(empty_submits_give_no_point), TEST(the_point_is_the_last_one_submitted), \
     TEST(sixteen_queues_at_most), TEST(stale_checks), TEST(destroyed_after_submit)

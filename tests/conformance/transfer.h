@@ -337,7 +337,7 @@ static void transfer_list_lane_and_failure(TEST_ARGS) {
     CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
     CHECK_OK(submit_behind(make_queue(T.dev, HCQ_COMPUTE), T.dev, &gate, NULL));
     CHECK_OK(hcq_transfer_submit(T.dev, NULL, 0, &fill, 1, &done));
-    if (test_query(T.dev, HCQ_QUERY_COPY_LANES) > 0) {
+    if (test_info(T.dev).copy_lanes > 0) {
         WAIT_OK(done);
     } else {
         CHECK_RESULT(test_poll(done), HCQ_TIMEOUT); /* behind the lane's earlier work */

@@ -120,7 +120,7 @@ static void deadlines_wake(TEST_ARGS) {
    it although nobody looks again: there is no time-out, and nothing to be explained. */
 static void waits_of_many_points(TEST_ARGS) {
     enum { MOST = 18 };
-    hcq_device *devices[2] = {open_labelled("left", HCQ_KEEP), open_labelled("right", HCQ_KEEP)};
+    hcq_device *devices[2] = {open_labelled("left", HCQ_NEVER), open_labelled("right", HCQ_NEVER)};
     for (uint32_t count = 15; count <= MOST; count++) {
         hcq_signal s[MOST];
         blocked_call wait;
@@ -222,7 +222,7 @@ static void waits_hear_the_end(TEST_ARGS) {
         const wait_end end = (wait_end)(i / 2);
         const int two = end >= END_OTHER, gone = end <= END_DESTROY_RAISED;
         hcq_device_desc desc = test_desc();
-        desc.explain_ns = i % 2 ? HCQ_KEEP : SECOND / 1000;
+        desc.explain_ns = i % 2 ? HCQ_NEVER : SECOND / 1000;
         hcq_device *device = test_open(0, &desc);
         hcq_signal s = make_signal(device, 0), t = make_signal(dev2(), 0);
         hcq_point point = hcq_at(s, 1), other = hcq_at(t, 1), gate = make_gate(T.dev), held;

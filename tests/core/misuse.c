@@ -35,7 +35,6 @@ static struct {
     hcq_backend backend, first, many[9];
     hcq_driver_info driver_info;
     hcq_device_info device_info;
-    hcq_clock clock;
     uint64_t value, values[2], variables[3];
     unsigned char *page, bytes[128], ones[16];
 } F;

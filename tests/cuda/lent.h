@@ -104,7 +104,7 @@ static void lent_streams(TEST_ARGS) {
         streams[i] = raw_stream_new();
     }
     hcq_device *device = open_lent(a.context, streams, 2);
-    CHECK_U64(test_query(device, HCQ_QUERY_COMPUTE_LANES), 2);
+    CHECK_U64(test_info(device).compute_lanes, 2);
     for (uint32_t i = 0; i < 2; i++) {
         CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, i, &lane));
         CHECK(lane.stream == streams[i] && lane.lent == 1);

@@ -24,26 +24,28 @@ static struct {
 
 /* What differs between the devices of the world; all zero is the default. */
 typedef struct setting {
-    uint32_t flags, cpu_flags, compute_lanes, copy_lanes;
-    uint64_t counter_limit, spin_ns;
+    hcq_device_test test;
+    uint32_t cpu_flags, compute_lanes, copy_lanes;
+    uint64_t spin_ns;
 } setting;
 
 static const setting settings[DEVICES] = {
-    {0, 0, 0, 0, 0, 0},
-    {0, 0, 0, 0, 16, 0},
-    {0, HCQ_CPU_ONE_ENGINE, 0, 0, 0, HCQ_KEEP},
-    {HCQ_DEVICE_NO_COPY_LANE, 0, 0, 0, 0, HCQ_KEEP},
-    {HCQ_DEVICE_NO_NATIVE_WAIT, 0, 0, 0, 0, HCQ_KEEP},
-    {0, 0, 2, 2, 5, HCQ_KEEP},
+    {{0, 0, 0}, 0, 0, 0, 0},
+    {{0, 0, 16}, 0, 0, 0, 0},
+    {{0, 0, 0}, HCQ_CPU_ONE_ENGINE, 0, 0, HCQ_NEVER},
+    {{1, 0, 0}, 0, 0, 0, HCQ_NEVER},
+    {{0, 1, 0}, 0, 0, 0, HCQ_NEVER},
+    {{0, 0, 5}, 0, 2, 2, HCQ_NEVER},
 };
 
 static hcq_device *open_setting(uint32_t index) {
     hcq_device_desc desc = test_desc();
     const setting *s = &settings[index];
-    desc.flags |= s->flags;
+    test_forced.no_copy_lane |= s->test.no_copy_lane;
+    test_forced.no_native_wait |= s->test.no_native_wait;
+    if (s->test.counter_limit) { test_forced.counter_limit = s->test.counter_limit; }
     desc.compute_lanes = s->compute_lanes;
     desc.copy_lanes = s->copy_lanes;
-    desc.counter_limit = s->counter_limit ? s->counter_limit : desc.counter_limit;
     desc.spin_ns = s->spin_ns;
     desc.slots = index % 3 ? 4 : 0;
     test_cpu_desc.flags |= s->cpu_flags;
@@ -151,7 +153,7 @@ static void run_seeds(uint64_t seeds, const char *others) {
             (unsigned long long)R.launches, (unsigned long long)R.in_flight);
     CHECK(seeds < 50 || R.waits != 0);
     CHECK(seeds < 50 || (R.overlaps && R.crossed && R.in_flight));
-    CHECK(seeds < 50 || R.copy_calls || T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE ||
+    CHECK(seeds < 50 || R.copy_calls || T.variant->test.no_copy_lane ||
           !has_copy_lane(W.devices[0]));
     world_close();
 }

@@ -49,6 +49,6 @@ static TEST_UNUSED const mock_cuda_desc mock_cuda_single = {
     {.name = "cumock-one", .backend = "CUDA", .cuda = &mock_cuda_single, \
      .cuda_flags = HCQ_CUDA_ONE_STREAM, .one_fifo = 1}, \
     {.name = "cumock-no-copy", .backend = "CUDA", .cuda = &mock_cuda_single, \
-     .device_flags = HCQ_DEVICE_NO_COPY_LANE, .one_fifo = 1}, \
-    {.name = "cumock-narrow", .backend = "CUDA", .cuda = &mock_cuda_many, .counter_limit = 16, \
-     .narrow = 1},
+     .test.no_copy_lane = 1, .one_fifo = 1}, \
+    {.name = "cumock-narrow", .backend = "CUDA", .cuda = &mock_cuda_many, \
+     .test.counter_limit = 16, .narrow = 1},

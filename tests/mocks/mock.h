@@ -446,9 +446,9 @@ static void mock_report(const mock_device *d, uint32_t ordinal, const hcq_device
                         hcq_backend_caps *caps) {
     memset(caps, 0, sizeof *caps);
     snprintf(caps->name, sizeof caps->name, "mock %u", ordinal);
-    caps->compute_lanes = desc && desc->compute_lanes ? desc->compute_lanes : 1;
-    caps->copy_lanes = desc && desc->copy_lanes ? desc->copy_lanes : 1;
-    if (desc && desc->flags & HCQ_DEVICE_NO_COPY_LANE) {
+    caps->compute_lanes = desc->compute_lanes ? desc->compute_lanes : 1;
+    caps->copy_lanes = desc->copy_lanes ? desc->copy_lanes : 1;
+    if (desc->test->no_copy_lane) {
         caps->copy_lanes = 0;
     }
     caps->counter_limit = MOCK_COUNTER_LIMIT;

@@ -40,7 +40,7 @@ static int stage_open(stage *g, const char *backend, hcq_device_desc *desc) {
     hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
     desc->timeout_ns = 3 * SECOND;
-    desc->explain_ns = HCQ_KEEP;
+    desc->explain_ns = HCQ_NEVER;
     desc->compute_lanes = 2;
     memset(g, 0, sizeof *g);
     return TAKE(hcq_open(backend, desc, &g->device)) &&

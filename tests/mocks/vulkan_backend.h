@@ -67,7 +67,7 @@ static void lanes_have_queues(TEST_ARGS) {
     CHECK_OK(hcq_device_info_get(device, &with));
     CHECK_OK(hcq_close(device));
     hcq_device_desc desc = test_desc();
-    desc.flags |= HCQ_DEVICE_NO_COPY_LANE;
+    test_forced.no_copy_lane = 1;
     device = test_open(0, &desc);
     CHECK_OK(hcq_device_info_get(device, &without));
     CHECK_U64(without.features, with.features & ~(uint32_t)HCQ_FEATURE_COPY_LANE);
@@ -329,7 +329,7 @@ static void stamps_over_swaps(TEST_ARGS) {
     uint64_t last = 0;
     driver_is("vkmock");
     hcq_device_desc desc = test_desc();
-    desc.counter_limit = 16;
+    test_forced.counter_limit = 16;
     hcq_device *device = test_open(0, &desc);
     hcq_signal s = make_signal(device, 0);
     hcq_queue *q = make_queue(device, HCQ_COPY);

@@ -7,15 +7,13 @@
 static hcq_device *open_cpu(void) {
     hcq_device_desc desc = test_desc();
     hcq_device *cpu = NULL;
-    desc.counter_limit = 0;
+    desc.test = NULL;
     CHECK_OK(hcq_open("CPU", &desc, &cpu));
     return cpu;
 }
 
 static int has_feature(hcq_device *device, uint32_t feature) {
-    hcq_device_info info;
-    CHECK_OK(hcq_device_info_get(device, &info));
-    return (info.features & feature) != 0;
+    return (test_info(device).features & feature) != 0;
 }
 
 #define NEEDS_IMPORT() \

@@ -83,11 +83,10 @@ typedef struct test_variant {
     const char *name;
     const char *backend;
     const char *inner;                 /* whom TRACE passes its calls on to */
-    uint32_t device_flags;
     uint32_t cpu_flags;
     uint32_t vulkan_flags;
     uint32_t cuda_flags;
-    uint64_t counter_limit;
+    hcq_device_test test;
     uint64_t spin_ns;
     uint32_t staging_bytes;            /* small, so that copies need several */
     int one_fifo;                      /* compute and copy never overlap */
@@ -101,15 +100,14 @@ typedef struct test_variant {
 static const test_variant test_variants[] = {
     {.name = "cpu", .backend = "CPU"},
     {.name = "cpu-one-engine", .backend = "CPU", .cpu_flags = HCQ_CPU_ONE_ENGINE, .one_fifo = 1},
-    {.name = "cpu-no-copy", .backend = "CPU", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+    {.name = "cpu-no-copy", .backend = "CPU", .test.no_copy_lane = 1,
      .one_fifo = 1},
-    {.name = "cpu-narrow", .backend = "CPU", .counter_limit = 16, .narrow = 1},
-    {.name = "cpu-nospin", .backend = "CPU", .spin_ns = HCQ_KEEP},
-    {.name = "cpu-no-native-wait", .backend = "CPU",
-     .device_flags = HCQ_DEVICE_NO_NATIVE_WAIT},
+    {.name = "cpu-narrow", .backend = "CPU", .test.counter_limit = 16, .narrow = 1},
+    {.name = "cpu-nospin", .backend = "CPU", .spin_ns = HCQ_NEVER},
+    {.name = "cpu-no-native-wait", .backend = "CPU", .test.no_native_wait = 1},
     {.name = "mock", .backend = "MOCK", .one_fifo = 1, .narrow = 1},
     {.name = "mock-map", .backend = "MOCK", .one_fifo = 1, .narrow = 1, .mapped = 1},
-    {.name = "mock-no-copy", .backend = "MOCK", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+    {.name = "mock-no-copy", .backend = "MOCK", .test.no_copy_lane = 1,
      .one_fifo = 1, .narrow = 1},
     {.name = "trace", .backend = "TRACE", .inner = "CPU"},
     {.name = "trace-mock", .backend = "TRACE", .inner = "MOCK", .one_fifo = 1, .narrow = 1},
@@ -121,16 +119,16 @@ static const test_variant test_variants[] = {
     {.name = "vulkan-plain", .backend = "VULKAN",
      .vulkan_flags = HCQ_VULKAN_NO_SYNC2 | HCQ_VULKAN_NO_IMPORT | HCQ_VULKAN_NO_CALIBRATION |
                      HCQ_VULKAN_NO_LATE_BINDING | HCQ_VULKAN_NO_PUSH_SETS},
-    {.name = "vulkan-no-copy", .backend = "VULKAN", .device_flags = HCQ_DEVICE_NO_COPY_LANE,
+    {.name = "vulkan-no-copy", .backend = "VULKAN", .test.no_copy_lane = 1,
      .one_fifo = 1},
-    {.name = "vulkan-narrow", .backend = "VULKAN", .counter_limit = 16, .narrow = 1},
+    {.name = "vulkan-narrow", .backend = "VULKAN", .test.counter_limit = 16, .narrow = 1},
     MOCK_VK_VARIANTS
 #endif
 #ifdef HCQ_TEST_CUDA
     {.name = "cuda", .backend = "CUDA"},
     {.name = "cuda-events", .backend = "CUDA", .cuda_flags = HCQ_CUDA_EVENTS},
     {.name = "cuda-lists", .backend = "CUDA", .cuda_flags = HCQ_CUDA_NO_GRAPHS},
-    {.name = "cuda-narrow", .backend = "CUDA", .counter_limit = 16, .narrow = 1},
+    {.name = "cuda-narrow", .backend = "CUDA", .test.counter_limit = 16, .narrow = 1},
     MOCK_CUDA_VARIANTS
 #endif
 };
@@ -386,6 +384,12 @@ static TEST_UNUSED uint32_t test_read32(const char *file, int line, hcq_buffer b
 }
 #define READ32(buffer, index) test_read32(__FILE__, __LINE__, (buffer), (index))
 
+static TEST_UNUSED hcq_device_info test_info(hcq_device *device) {
+    hcq_device_info info;
+    CHECK_OK(hcq_device_info_get(device, &info));
+    return info;
+}
+
 static TEST_UNUSED uint64_t test_query(hcq_device *device, int key) {
     uint64_t value = 0;
     CHECK_OK(hcq_device_query(device, (hcq_query)key, &value));
@@ -442,8 +446,10 @@ static struct hcq_vulkan_desc test_vulkan_desc;
 static struct hcq_cuda_desc test_cuda_desc;
 #endif
 
-/* The variant's way to open a device; a test may change it, and the backends' parts,
-   before test_open. */
+static hcq_device_test test_forced;
+
+/* The variant's way to open a device; a test may change it, what is forced and the
+   backends' parts, before test_open. */
 static TEST_UNUSED hcq_device_desc test_desc(void) {
     hcq_device_desc desc;
     memset(&desc, 0, sizeof desc);
@@ -454,8 +460,8 @@ static TEST_UNUSED hcq_device_desc test_desc(void) {
     desc.memory.user = &T.memory;
     desc.log_fn = test_log_line;
     desc.log_user = &T.log;
-    desc.flags = T.variant->device_flags;
-    desc.counter_limit = T.variant->counter_limit;
+    test_forced = T.variant->test;
+    desc.test = &test_forced;
     desc.spin_ns = T.variant->spin_ns;
     desc.staging_bytes = T.variant->staging_bytes;
     test_cpu_desc.flags = T.variant->cpu_flags;

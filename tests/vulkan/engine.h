@@ -98,7 +98,7 @@ static void handles_of_a_lent_device(TEST_ARGS) {
     CHECK(info.device == E.device && info.loader == mock_vk_loader);
     CHECK_OK(hcq_vulkan_lane(dev, HCQ_COMPUTE, 0, &lane));
     CHECK(lane.queue == E.lent[0].queue && lane.family == E.first && lane.index == UINT32_MAX);
-    CHECK_U64(lane.shared, T.variant->device_flags & HCQ_DEVICE_NO_COPY_LANE ? 1 : 2);
+    CHECK_U64(lane.shared, T.variant->test.no_copy_lane ? 1 : 2);
     CHECK_RESULT(hcq_vulkan_lane(dev, HCQ_COMPUTE, 1, &lane), HCQ_ERROR_INVALID);
     CHECK_OK(hcq_device_retain(dev));
     CHECK_OK(hcq_close(dev));
