@@ -40,9 +40,8 @@
        hcq_buffer bx, by;
        hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
        hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
-       hcq_program_desc desc = { "saxpy", saxpy, { HCQ_ARG_INOUT, HCQ_ARG_IN,
-                                                   HCQ_ARG_F32, HCQ_ARG_U32 },
-                                 NULL, NULL, { NULL, 0, NULL }, { NULL, 0, NULL }, 0 };
+       hcq_program_desc desc = HCQ_CPU_PROGRAM("saxpy", saxpy, HCQ_ARG_INOUT, HCQ_ARG_IN,
+                                               HCQ_ARG_F32, HCQ_ARG_U32);
        hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
        hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
        saxpy_args args = { by.address, bx.address, 2.0f, N };
@@ -413,6 +412,7 @@ typedef struct hcq_block {
     hcq_dims id;                       /* this block, each part below `grid` */
     hcq_dims grid;                     /* blocks */
     hcq_dims block;                    /* threads in one block */
+    void *user;                        /* hcq_program_desc.user */
 } hcq_block;
 
 /* The argument block as a struct, and a device address in it as a pointer, in
@@ -1034,6 +1034,7 @@ typedef struct hcq_program_desc {
     const char *label;                 /* copied, 31 characters are kept */
     hcq_cpu_fn cpu;                    /* kernel for the CPU */
     uint32_t args[HCQ_MAX_ARGS];       /* HCQ_ARG_*, in order, HCQ_ARG_NONE ends */
+    void *user;                        /* hcq_block.user, for the CPU's kernel */
     const char *library;               /* or: a shared library to open, and ... */
     const char *symbol;                /* ... the CPU kernel's name in it */
     hcq_code spirv;                    /* for Vulkan; see hcq_vulkan.h */
@@ -1052,6 +1053,15 @@ typedef struct hcq_program_info {
     uint64_t runs;                     /* finished execs on devices opened with
                                           HCQ_DEVICE_COVERAGE */
 } hcq_program_info;
+
+/* A description of a program that has a kernel for the CPU, whole but for code that you
+   add: HCQ_CPU_PROGRAM(label, fn, HCQ_ARG_IN ...). Of too many arguments: one that
+   hcq_program_create refuses. The function's list ends with HCQ_ARG_NONE.
+
+   Threads: any.
+*/
+#define HCQ_CPU_PROGRAM(...) hcq_program_describe(__VA_ARGS__, HCQ_ARG_NONE)
+HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...);
 
 /* Makes a program.
 
@@ -1090,21 +1100,17 @@ HCQ_API hcq_result hcq_program_fill_kernargs(const hcq_program *program,
 
 /* Runs a program once, after everything submitted earlier on its device.
 
-   `seconds` NULL: returns at once, beside held work and waiting threads, too;
-   else waits, for held work, too, and stores the time the kernel took. `grid`
-   and `block` NULL = {1, 1, 1}. Buffers and values as in
-   hcq_program_fill_kernargs.
+   Arguments, grid and block as in hcq_queue_exec. `seconds` NULL: returns at once,
+   beside held work and waiting threads, too; else waits, for held work, too, and
+   stores the time the kernel took.
 
    Threads: any. Blocks: with `seconds`, up to the device's timeout.
    Errors:  as hcq_queue_exec and hcq_wait.
 */
-HCQ_API hcq_result hcq_program_call(hcq_program *program,
-                                    const hcq_buffer *buffers, uint32_t buffer_count,
-                                    const uint64_t *values, uint32_t value_count,
-                                    const hcq_dims *grid, const hcq_dims *block,
-                                    double *seconds);
+HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
+                                    hcq_dims grid, hcq_dims block, double *seconds);
 
-/* The bits of a float or double as a value for the functions above.
+/* The bits of a float or double as a value for hcq_program_fill_kernargs.
 
    Threads: any.
 */
@@ -10897,6 +10903,22 @@ HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_des
     return r;
 }
 
+HCQI_DEF hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu, ...) {
+    hcq_program_desc desc;
+    uint32_t count = 0, arg;
+    va_list args;
+    memset(&desc, 0, sizeof desc);
+    desc.label = label;
+    desc.cpu = cpu;
+    va_start(args, cpu);
+    while ((arg = va_arg(args, uint32_t)) != HCQ_ARG_NONE && count < HCQ_MAX_ARGS) {
+        desc.args[count++] = arg;
+    }
+    va_end(args);
+    if (arg != HCQ_ARG_NONE) { desc.args[HCQ_MAX_ARGS - 1] = UINT32_MAX; } /* no kind */
+    return desc;
+}
+
 HCQI_DEF void hcq_program_destroy(hcq_program *program) {
     if (program == NULL || hcqi_is_parents(program->dev)) { return; }
     hcqi_enter();
@@ -10960,8 +10982,8 @@ HCQI_DEF hcq_result hcq_program_fill_kernargs(const hcq_program *program,
 }
 
 /* Between two timestamps where `seconds` is asked for; that waits for the end. */
-static hcq_result hcqi_program_run(hcq_program *program, const void *args, hcq_dims grid,
-                                   hcq_dims block, double *seconds) {
+static hcq_result hcqi_program_run(hcq_program *program, const void *args, size_t args_size,
+                                   hcq_dims grid, hcq_dims block, double *seconds) {
     hcq_device *dev = program->dev;
     hcqi_eager e = hcqi_eager_of(dev, "program_call");
     hcq_signal times[2] = { { 0 }, { 0 } };
@@ -10976,7 +10998,7 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, hcq_d
     if (r == HCQ_OK) { r = hcq_queue_reset(q); }
     if (r == HCQ_OK) {
         if (seconds != NULL) { hcq_queue_timestamp(q, times[0]); }
-        int32_t index = hcq_queue_exec(q, program, args, program->info.kernargs_size, grid, block);
+        int32_t index = hcq_queue_exec(q, program, args, args_size, grid, block);
         if (seconds != NULL) { hcq_queue_timestamp(q, times[1]); }
         r = index < 0 ? (hcq_result)index : hcqi_eager_submit(dev, NULL, q, &e, &done);
     }
@@ -10994,29 +11016,14 @@ static hcq_result hcqi_program_run(hcq_program *program, const void *args, hcq_d
     return r;
 }
 
-HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const hcq_buffer *buffers,
-                                     uint32_t buffer_count, const uint64_t *values,
-                                     uint32_t value_count, const hcq_dims *grid,
-                                     const hcq_dims *block, double *seconds) {
+HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const void *args, size_t args_size,
+                                     hcq_dims grid, hcq_dims block, double *seconds) {
     if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
     hcq_device *dev = program->dev;
-    hcq_result r = hcqi_pin(dev);
-    if (r != HCQ_OK) { return r; }
-    if (hcqi_in_callback()) {
-        hcqi_unpin(dev);
-        return hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback");
-    }
-    size_t size = program->info.kernargs_size;
-    uint64_t room[64];
-    void *args = size <= sizeof room ? (void *)room : hcqi_new(&dev->hooks, size);
-    r = args == NULL ? HCQ_ERROR_OUT_OF_MEMORY
-                     : hcq_program_fill_kernargs(program, buffers, buffer_count, values,
-                                                 value_count, args, size);
-    if (r == HCQ_OK) {
-        r = hcqi_program_run(program, args, grid != NULL ? *grid : hcq_dim(1, 1, 1),
-                             block != NULL ? *block : hcq_dim(1, 1, 1), seconds);
-    }
-    if (args != (void *)room) { hcqi_delete(&dev->hooks, args, size); }
+    HCQI_PASS(hcqi_pin(dev));
+    hcq_result r = hcqi_in_callback()
+                       ? hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback")
+                       : hcqi_program_run(program, args, args_size, grid, block, seconds);
     hcqi_unpin(dev);
     return r;
 }

@@ -151,6 +151,7 @@ typedef struct hcqi_cpu_grid {
 
 typedef struct hcqi_cpu_code {
     hcq_cpu_fn fn;
+    void *user;
     uint32_t estimate;                 /* picoseconds per block, 0 = unknown */
     uint32_t runs;
     void *library;
@@ -673,6 +674,7 @@ static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
     hcqi_cpu_code *code = HCQI_CAST(hcqi_cpu_code *, p->u.exec.code);
     hcqi_cpu_grid grid;
     grid.fn = code->fn;
+    grid.block.user = code->user;
     grid.args = HCQ_PTR(const void, p->u.exec.args);
     grid.block.grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
     grid.block.block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
@@ -761,6 +763,7 @@ HCQI_CPU_HOT static const hcq_packet *hcqi_cpu_packets(hcqi_cpu_device *d, const
             const hcqi_cpu_code *code = HCQI_CAST(const hcqi_cpu_code *, p->u.exec.code);
             HCQI_CPU_PREFETCH((const void *)((uintptr_t)p + HCQI_CPU_AHEAD));
             memcpy(&block.block, p->u.exec.block, sizeof block.block);
+            block.user = code->user;
             code->fn(HCQ_PTR(const void, p->u.exec.args), &block);
         } else if (hcqi_cpu_packet(d, p) != HCQ_OK) {
             return p;
@@ -1182,6 +1185,7 @@ static hcq_result hcqi_cpu_program_create(void *self, const hcq_program_desc *de
     if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memset(c, 0, sizeof *c);
     c->fn = desc->cpu;
+    c->user = desc->user;
     hcq_result r = c->fn != NULL ? HCQ_OK : hcqi_cpu_load(d, desc, c);
     if (r != HCQ_OK) {
         hcq_backend_free(d->device, c, sizeof *c);

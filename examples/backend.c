@@ -660,14 +660,8 @@ static void saxpy(const void *args, const hcq_block *b) {
 }
 
 static hcq_result make_program(hcq_device *dev, hcq_program **program) {
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = "saxpy";
-    desc.cpu = saxpy;
-    desc.args[0] = HCQ_ARG_INOUT;
-    desc.args[1] = HCQ_ARG_IN;
-    desc.args[2] = HCQ_ARG_F32;
-    desc.args[3] = HCQ_ARG_U32;
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("saxpy", saxpy, HCQ_ARG_INOUT, HCQ_ARG_IN,
+                                            HCQ_ARG_F32, HCQ_ARG_U32);
     return hcq_program_create(dev, &desc, program);
 }
 

@@ -27,19 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HCQ_VULKAN
-#include "shaders/digits.h"            /* made of shaders/digits_*.comp */
-#define SPIRV(kernel) { spirv_##kernel, sizeof spirv_##kernel, NULL }
-#else
-#define SPIRV(kernel) { NULL, 0, NULL }
-#endif
-#ifdef HCQ_CUDA
 #include "kernels/digits.h"            /* made of kernels/digits_*.cu */
-#define PTX(kernel) { ptx_##kernel, sizeof ptx_##kernel, NULL }
-#else
-#define PTX(kernel) { NULL, 0, NULL }
-#endif
-#define CODE(kernel) SPIRV(kernel), PTX(kernel), 0
+#include "shaders/digits.h"            /* made of shaders/digits_*.comp */
 
 enum {
     PIXELS = 64, HIDDEN = 64, DIGITS = 10,
@@ -202,16 +191,6 @@ static void update(const void *args, const hcq_block *b) {
 
 enum { RUN_HIDDEN, RUN_OUTPUT, RUN_BACK, RUN_UPDATE, PROGRAMS };
 enum { PART_RATE = HCQ_PART_ARG + 6 }; /* of update */
-
-static const hcq_program_desc descs[PROGRAMS] = {
-    { "hidden", hidden, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL, CODE(hidden) },
-    { "output", output, { HCQ_ARG_OUT, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN },
-      NULL, NULL, CODE(output) },
-    { "back", back, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN }, NULL, NULL,
-      CODE(back) },
-    { "update", update, { HCQ_ARG_INOUT, HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_U32,
-                          HCQ_ARG_U32, HCQ_ARG_F32 }, NULL, NULL, CODE(update) }
-};
 
 /* ---- the data ------------------------------------------------------------ */
 
@@ -415,13 +394,30 @@ static int record_look(network *n) {
     return ok(hcq_queue_bind(n->look, n->dev), "graph of a look");
 }
 
+/* With what compilers for GPUs left of the kernel. */
+static int make_program(network *n, hcq_program_desc desc, const void *spirv, size_t spirv_size,
+                        const char *ptx, int which) {
+    desc.spirv.data = spirv;
+    desc.spirv.size = spirv_size;
+    desc.ptx.data = ptx;
+    return ok(hcq_program_create(n->dev, &desc, &n->program[which]), desc.label);
+}
+
+#define PROGRAM(which, kernel, ...)                                                \
+    make_program(n, HCQ_CPU_PROGRAM(#kernel, kernel, __VA_ARGS__), spirv_##kernel, \
+                 sizeof spirv_##kernel, ptx_##kernel, which)
+
+static int make_programs(network *n) {
+    return PROGRAM(RUN_HIDDEN, hidden, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN) &&
+           PROGRAM(RUN_OUTPUT, output, HCQ_ARG_OUT, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN,
+                   HCQ_ARG_IN) &&
+           PROGRAM(RUN_BACK, back, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_IN, HCQ_ARG_IN) &&
+           PROGRAM(RUN_UPDATE, update, HCQ_ARG_INOUT, HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_IN,
+                   HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_F32);
+}
+
 static int make_network(network *n, const sample *test) {
-    for (int i = 0; i < PROGRAMS; i++) {
-        if (!ok(hcq_program_create(n->dev, &descs[i], &n->program[i]), descs[i].label)) {
-            return 0;
-        }
-    }
-    return make_buffers(n) && start_layer(n->hidden_units, 0.2f) &&
+    return make_programs(n) && make_buffers(n) && start_layer(n->hidden_units, 0.2f) &&
            start_layer(n->output_units, 0.2f) &&
            ok(hcq_copyin(n->test, test, n->test.size), "test set") &&
            record_step(n) && record_look(n);

@@ -25,18 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HCQ_VULKAN
-#include "shaders/frames.h"            /* made of shaders/frames_draw.comp */
-#define SPIRV { spirv_draw, sizeof spirv_draw, NULL }
-#else
-#define SPIRV { NULL, 0, NULL }
-#endif
-#ifdef HCQ_CUDA
 #include "kernels/frames.h"            /* made of kernels/frames_draw.cu */
-#define PTX { ptx_draw, sizeof ptx_draw, NULL }
-#else
-#define PTX { NULL, 0, NULL }
-#endif
+#include "shaders/frames.h"            /* made of shaders/frames_draw.comp */
 
 enum {
     WIDTH = 640, HEIGHT = 360, IMAGE_BYTES = WIDTH * HEIGHT * 4,
@@ -260,10 +250,12 @@ static int make_frame(game *g, frame *f) {
 }
 
 static int make_game(game *g, const char *device) {
-    static const hcq_program_desc program = {
-        "draw", draw, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32 }, NULL, NULL, SPIRV, PTX, 0
-    };
+    hcq_program_desc program = HCQ_CPU_PROGRAM("draw", draw, HCQ_ARG_INOUT, HCQ_ARG_IN,
+                                               HCQ_ARG_U32);
     hcq_device_desc desc;
+    program.spirv.data = spirv_draw;
+    program.spirv.size = sizeof spirv_draw;
+    program.ptx.data = ptx_draw;
     memset(&desc, 0, sizeof desc);
     desc.slots = IN_FLIGHT;            /* launches of a bound graph that may be pending */
     if (!ok(hcq_open(device, &desc, &g->dev), device) ||

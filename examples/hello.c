@@ -3,18 +3,8 @@
 #include "../hcq.h"
 #include <stdio.h>
 
-#ifdef HCQ_VULKAN                      /* the kernel for a GPU, as its compilers left it */
+#include "kernels/hello.h"             /* the kernel for GPUs, as their compilers left it */
 #include "shaders/hello.h"
-#define SPIRV { spirv_axpy, sizeof spirv_axpy, NULL }
-#else
-#define SPIRV { NULL, 0, NULL }
-#endif
-#ifdef HCQ_CUDA
-#include "kernels/hello.h"
-#define PTX { ptx_axpy, sizeof ptx_axpy, NULL }
-#else
-#define PTX { NULL, 0, NULL }
-#endif
 
 typedef struct axpy_args { uint64_t y, x; int32_t a; uint32_t n; } axpy_args;
 
@@ -37,8 +27,11 @@ int main(int argc, char **argv) {
     hcq_buffer bx, by;
     hcq_alloc(dev, sizeof x, 0, &bx);  hcq_copyin(bx, x, sizeof x);
     hcq_alloc(dev, sizeof y, 0, &by);  hcq_copyin(by, y, sizeof y);
-    hcq_program_desc desc = { "axpy", axpy, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
-                                              HCQ_ARG_U32 }, NULL, NULL, SPIRV, PTX, 0 };
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("axpy", axpy, HCQ_ARG_INOUT, HCQ_ARG_IN,
+                                            HCQ_ARG_I32, HCQ_ARG_U32);
+    desc.ptx.data = ptx_axpy;          /* for CUDA */
+    desc.spirv.data = spirv_axpy;      /* for Vulkan */
+    desc.spirv.size = sizeof spirv_axpy;
     hcq_program *prog;  hcq_program_create(dev, &desc, &prog);
     hcq_queue *q;       hcq_queue_create(dev, HCQ_COMPUTE, &q);
     axpy_args args = { by.address, bx.address, 2, N };

@@ -24,19 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HCQ_VULKAN
-#include "shaders/photo.h"             /* made of shaders/photo_*.comp */
-#define SPIRV(kernel) { spirv_##kernel, sizeof spirv_##kernel, NULL }
-#else
-#define SPIRV(kernel) { NULL, 0, NULL }
-#endif
-#ifdef HCQ_CUDA
 #include "kernels/photo.h"             /* made of kernels/photo_*.cu */
-#define PTX(kernel) { ptx_##kernel, sizeof ptx_##kernel, NULL }
-#else
-#define PTX(kernel) { NULL, 0, NULL }
-#endif
-#define CODE(kernel) SPIRV(kernel), PTX(kernel), 0
+#include "shaders/photo.h"             /* made of shaders/photo_*.comp */
 
 enum {
     RGB = 3,                           /* bytes of a pixel */
@@ -384,15 +373,23 @@ static uint64_t rows_bytes(const pipeline *p, uint32_t rows) {
     return (uint64_t)rows * p->width * RGB;
 }
 
+/* All three kernels take the same arguments. */
+static int make_filter(hcq_device *dev, const char *label, hcq_cpu_fn cpu, const void *spirv,
+                       size_t spirv_size, const char *ptx, hcq_program **program) {
+    hcq_program_desc desc = HCQ_CPU_PROGRAM(label, cpu, HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_U32,
+                                            HCQ_ARG_U32, HCQ_ARG_U32);
+    desc.spirv.data = spirv;
+    desc.spirv.size = spirv_size;
+    desc.ptx.data = ptx;
+    return ok(hcq_program_create(dev, &desc, program), label);
+}
+
 #define FILTER(kernel)                                                             \
-    { #kernel, kernel, { HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32,        \
-                         HCQ_ARG_U32 }, NULL, NULL, CODE(kernel) }
+    make_filter(p->dev, #kernel, kernel, spirv_##kernel, sizeof spirv_##kernel,    \
+                ptx_##kernel, &p->kernel)
 
 static int make_programs(pipeline *p) {
-    static const hcq_program_desc descs[] = { FILTER(blur_x), FILTER(blur_y), FILTER(ink) };
-    return ok(hcq_program_create(p->dev, &descs[0], &p->blur_x), "blur_x") &&
-           ok(hcq_program_create(p->dev, &descs[1], &p->blur_y), "blur_y") &&
-           ok(hcq_program_create(p->dev, &descs[2], &p->ink), "ink");
+    return FILTER(blur_x) && FILTER(blur_y) && FILTER(ink);
 }
 
 static int make_buffers(pipeline *p) {

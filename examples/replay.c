@@ -16,14 +16,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#ifdef HCQ_VULKAN
-#include "shaders/replay.h"            /* made of shaders/replay_step.comp */
-#endif
-#ifdef HCQ_CUDA
 #include "kernels/replay.h"            /* made of kernels/replay_step.cu */
-#endif
+#include "shaders/replay.h"            /* made of shaders/replay_step.comp */
 
 enum { KERNELS = 1000, SUBMISSIONS = 100000, ARG_ADD = 1 };
 
@@ -49,20 +44,10 @@ static uint32_t addend(uint32_t n) {
 }
 
 static hcq_result make_program(hcq_device *dev, hcq_program **program) {
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = "step";
-    desc.cpu = step;
-    desc.args[0] = HCQ_ARG_INOUT;
-    desc.args[ARG_ADD] = HCQ_ARG_U32;
-#ifdef HCQ_VULKAN
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("step", step, HCQ_ARG_INOUT, HCQ_ARG_U32);
     desc.spirv.data = spirv_step;
     desc.spirv.size = sizeof spirv_step;
-#endif
-#ifdef HCQ_CUDA
     desc.ptx.data = ptx_step;
-    desc.ptx.size = sizeof ptx_step;
-#endif
     return hcq_program_create(dev, &desc, program);
 }
 

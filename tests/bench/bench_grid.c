@@ -128,7 +128,7 @@ static const uint32_t g_peers = 0;
         const hcq_dims threads = hcq_dim(g->shape.threads, 1, 1);                      \
         for (uint64_t i = 0; i < n * g->grids; i++) {                                  \
             PARALLEL_FOR(how) for (uint32_t b = 0; b < g->shape.blocks; b++) {         \
-                hcq_block block = {{b, 0, 0}, size, threads};                          \
+                hcq_block block = {{b, 0, 0}, size, threads, NULL};                    \
                 g->shape.fn(&g->args, &block);                                         \
             }                                                                          \
         }                                                                              \

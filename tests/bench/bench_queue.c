@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const hcq_block g_block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
+static const hcq_block g_block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}, NULL};
 
 /* ---- what the benches share ---------------------------------------------- */
 

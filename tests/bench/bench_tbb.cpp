@@ -30,7 +30,7 @@ void *bench_tbb_open(uint32_t count, uint64_t *counter) {
         c->args[i].counter = (uint64_t)(uintptr_t)counter;
         const bench_tiny_args *args = &c->args[i];
         c->nodes.emplace_back(new chain_node(c->graph, [fn, args](const message &m) {
-            hcq_block block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}};
+            hcq_block block = {{0, 0, 0}, {1, 1, 1}, {1, 1, 1}, nullptr};
             fn(args, &block);
             return m;
         }));

@@ -407,8 +407,8 @@ static void small_copyins_share_staging(TEST_ARGS) {
 }
 
 static hcq_result call_add(hcq_program *add, hcq_buffer buffer, uint64_t value, double *seconds) {
-    uint64_t values[2] = {value, 1};
-    return hcq_program_call(add, &buffer, 1, values, 2, NULL, NULL, seconds);
+    const add_args args = {buffer.address, (uint32_t)value, 1};
+    return hcq_program_call(add, &args, sizeof args, dims_one, dims_one, seconds);
 }
 
 typedef struct waiting_call {

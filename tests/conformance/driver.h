@@ -574,7 +574,7 @@ static void coverage_counts_execs(TEST_ARGS) {
     hcq_program *add = make_add(device), *put = make_put(device);
     hcq_buffer a = make_words(device, 16);
     hcq_queue *once = make_queue(device, HCQ_COMPUTE);
-    const uint64_t values[2] = {5, 9};
+    const put_args args = {a.address, 5, 9};
     uint64_t runs = 0;
     hcq_point done;
     CHECK_INDEX(record_add(once, add, a, 1, 16), 0);
@@ -598,7 +598,7 @@ static void coverage_counts_execs(TEST_ARGS) {
             runs += 4;
         }
     }
-    CHECK_OK(hcq_program_call(put, &a, 1, values, 2, NULL, NULL, NULL));
+    CHECK_OK(hcq_program_call(put, &args, sizeof args, dims_one, dims_one, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_U64(runs_of(put), 2 * runs + 1);
     CHECK_U64(runs_of(add), 4 * runs);

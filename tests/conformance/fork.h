@@ -98,7 +98,7 @@ static void fork_recording_gone(const fork_things *p) {
     uint64_t values[2] = {1, 1}, block[8];
     GONE(hcq_program_info_get(p->program, &info));
     GONE(hcq_program_fill_kernargs(p->program, &buffer, 1, values, 2, block, sizeof block));
-    GONE(hcq_program_call(p->program, &buffer, 1, values, 2, NULL, NULL, NULL));
+    GONE(hcq_program_call(p->program, &args, sizeof args, dims_one, dims_one, NULL));
     hcq_program_destroy(p->program);
     GONE(hcq_queue_wait(p->queue, point));
     GONE(record_one(p->queue, p->program, &args, sizeof args));
@@ -131,8 +131,7 @@ static void fork_opens(const fork_things *p) {
     hcq_device *own = NULL;
     hcq_queue *queue = NULL;
     hcq_program *program = NULL;
-    hcq_program_desc desc = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                             {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program_desc desc = ADD_KERNEL;
     hcq_buffer buffer;
     hcq_point done;
     uint32_t word = 0;

@@ -55,8 +55,8 @@ static void k_mark(const void *block_args, const hcq_block *b) {
 TEST_SHADER(k_mark, mark)
 
 static hcq_program *make_mark(hcq_device *device) {
-    return make_kernel(device, "mark", k_mark,
-                       (const uint32_t[4]){HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32});
+    return make_kernel(device, HCQ_CPU_PROGRAM("mark", k_mark, HCQ_ARG_INOUT, HCQ_ARG_U32,
+                                               HCQ_ARG_U32));
 }
 
 static int32_t record_mark(hcq_queue *q, hcq_program *mark, hcq_buffer dst, uint32_t index,

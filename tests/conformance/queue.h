@@ -163,8 +163,8 @@ static const struct { hcq_dims grid, block; } grid_cases[] = {
 
 static hcq_program *make_grid(hcq_device *device) {
     const uint32_t dims = HCQ_ARG_STRUCT(sizeof(hcq_dims), 4);
-    return make_kernel(device, "grid", k_grid,
-                       (const uint32_t[4]){HCQ_ARG_INOUT, HCQ_ARG_INOUT, dims, dims});
+    return make_kernel(device, HCQ_CPU_PROGRAM("grid", k_grid, HCQ_ARG_INOUT, HCQ_ARG_INOUT, dims,
+                                               dims));
 }
 
 static void grids(TEST_ARGS) {
@@ -296,8 +296,8 @@ static void fill_kernargs_and_call(TEST_ARGS) {
     CHECK_BYTES(out, &all_want, sizeof all_want);
     double seconds = -1;
     out = make_words(T.dev, 64);
-    const hcq_buffer again[2] = {out, in};
-    CHECK_OK(hcq_program_call(program, again, 2, values, 11, NULL, NULL, &seconds));
+    block.out = out.address;
+    CHECK_OK(hcq_program_call(program, &block, sizeof block, dims_one, dims_one, &seconds));
     CHECK(seconds >= 0 && seconds < 10);
     CHECK_BYTES(out, &all_want, sizeof all_want);
 }
@@ -315,34 +315,76 @@ static void slow_wait(void) {
 
 /* program_call returns at once without `seconds`, and measures with it. */
 static void program_call_times(TEST_ARGS) {
-    hcq_program *slow = make_kernel(T.dev, "slow", k_slow, (const uint32_t[4]){HCQ_ARG_NONE});
+    hcq_program *slow = make_kernel(T.dev, HCQ_CPU_PROGRAM("slow", k_slow));
     hcq_program *add = make_add(T.dev);
     hcq_buffer a = make_words(T.dev, 4);
-    const uint64_t values[2] = {3, 4};
-    const hcq_dims four = {4, 1, 1};
+    const add_args args = {a.address, 3, 4};
     double seconds = 0;
     test_gate(GATE_SLOW, slow_wait);
-    CHECK_OK(hcq_program_call(slow, NULL, 0, NULL, 0, NULL, NULL, &seconds));
+    CHECK_OK(hcq_program_call(slow, NULL, 0, dims_one, dims_one, &seconds));
     CHECK(seconds >= 0.019 && seconds < 10);
     for (int i = 0; i < 10; i++) {     /* in order behind each other */
-        CHECK_OK(hcq_program_call(add, &a, 1, values, 2, &four, NULL, NULL));
+        CHECK_OK(hcq_program_call(add, &args, sizeof args, hcq_dim(4, 1, 1), dims_one, NULL));
     }
     CHECK_U64(READ32(a, 3), 30);
-    CHECK_OK(hcq_program_call(slow, NULL, 0, NULL, 0, NULL, NULL, NULL));
+    CHECK_OK(hcq_program_call(slow, NULL, 0, dims_one, dims_one, NULL));
     hcq_program_destroy(slow);         /* pending work keeps it */
+}
+
+static void k_user(const void *block_args, const hcq_block *b) {
+    __atomic_add_fetch((uint32_t *)b->user, 1 + b->id.x, __ATOMIC_SEQ_CST);
+    (void)block_args;
+}
+
+/* Each program's own pointer comes with every block, of a grid as of one block alone. */
+static void kernels_get_their_user(TEST_ARGS) {
+    NEEDS_CPU_KERNELS("a pointer of the host's");
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    uint32_t words[3] = {10, 20, 30};
+    for (uint32_t i = 0; i < 6; i++) { /* two share a word */
+        hcq_program_desc desc = HCQ_CPU_PROGRAM("user", k_user);
+        desc.user = &words[i % 3];
+        CHECK_INDEX(hcq_queue_exec(q, make_kernel(T.dev, desc), NULL, 0,
+                                   hcq_dim(i < 3 ? 1 : 3, 1, 1), dims_one), (int32_t)i);
+    }
+    RUN_OK(q, T.dev);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_U64(words[i], 10 * (i + 1) + 1 + 6);
+    }
+}
+
+/* Without arguments and with as many as there can be; more are refused. */
+static void programs_are_described(TEST_ARGS) {
+#define FOUR HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_STRUCT(24, 16), HCQ_ARG_I32
+#define MOST FOUR, FOUR, FOUR, FOUR, FOUR, FOUR, FOUR, FOUR
+    static const uint32_t most[HCQ_MAX_ARGS] = {MOST}, zeros[HCQ_MAX_ARGS];
+    hcq_program *program = NULL;
+    hcq_program_desc d = HCQ_CPU_PROGRAM("none", k_user);
+    CHECK(strcmp(d.label, "none") == 0 && d.cpu == k_user && d.user == NULL && d.library == NULL);
+    CHECK(d.symbol == NULL && d.spirv.data == NULL && d.ptx.data == NULL && d.shared_bytes == 0);
+    CHECK(memcmp(d.args, zeros, sizeof zeros) == 0);
+    d = HCQ_CPU_PROGRAM("most", k_add, MOST);
+    CHECK(memcmp(d.args, most, sizeof most) == 0 && most[HCQ_MAX_ARGS - 1] != HCQ_ARG_NONE);
+    d = HCQ_CPU_PROGRAM("more", k_add, MOST, HCQ_ARG_I32);
+    log_clear();
+    CHECK_RESULT(hcq_program_create(T.dev, &d, &program), HCQ_ERROR_INVALID);
+    CHECK(log_has("args: number 31 is of no known kind"));
+#undef MOST
+#undef FOUR
 }
 
 static void kernels_from_a_library(TEST_ARGS) {
     NEEDS_CPU_KERNELS("a library has kernels for the CPU only");
     SKIP_IF(!T.library, "no --library given");
-    hcq_program_desc desc = {"library", NULL, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32},
-                             T.library, "library_add", {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+    hcq_program_desc desc = ADD_KERNEL;
+    desc.cpu = NULL;
+    desc.library = T.library;
+    desc.symbol = "library_add";
+    hcq_program *program = make_kernel(T.dev, desc);
     hcq_buffer a = make_words(T.dev, 64);
-    const uint64_t values[2] = {6, 64};
-    const hcq_dims four = {4, 1, 1}, sixteen = {16, 1, 1};
-    CHECK_OK(hcq_program_call(program, &a, 1, values, 2, &four, &sixteen, NULL));
+    const add_args args = {a.address, 6, 64};
+    CHECK_OK(hcq_program_call(program, &args, sizeof args, hcq_dim(4, 1, 1), hcq_dim(16, 1, 1),
+                              NULL));
     hcq_program_destroy(program);      /* the code stays while it is pending */
     CHECK_U64(READ32(a, 63), 6);
     desc.symbol = "no_such_kernel";
@@ -375,8 +417,8 @@ TEST_SHADER(k_large, large)
 static void large_arguments(TEST_ARGS) {
     static large_args args;
     const uint32_t count = large_words();
-    const uint32_t kinds[4] = {HCQ_ARG_OUT, HCQ_ARG_STRUCT(count * 4, 4), HCQ_ARG_U32};
-    hcq_program *program = make_kernel(T.dev, "large", k_large, kinds);
+    hcq_program *program = make_kernel(T.dev, HCQ_CPU_PROGRAM(
+        "large", k_large, HCQ_ARG_OUT, HCQ_ARG_STRUCT(count * 4, 4), HCQ_ARG_U32));
     hcq_program_info info;
     hcq_buffer a = make_words(T.dev, 4);
     CHECK_OK(hcq_program_info_get(program, &info));
@@ -404,4 +446,5 @@ static void large_arguments(TEST_ARGS) {
 #define QUEUE_TESTS \
     TEST(every_command), TEST(a_barrier_gathers), TEST(empty_grids), TEST(large_arguments), \
     TEST(append_recordings), TEST(grids), TEST(program_info), TEST(fill_kernargs_and_call), \
-    TEST(program_call_times), TEST(kernels_from_a_library)
+    TEST(program_call_times), TEST(kernels_from_a_library), TEST(kernels_get_their_user), \
+    TEST(programs_are_described)

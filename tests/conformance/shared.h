@@ -106,15 +106,11 @@ static void k_all(const void *block_args, const hcq_block *b) {
 TEST_SHADER(k_all, all)
 
 static hcq_program *make_all(hcq_device *device) {
-    hcq_program_desc desc = {
+    return make_kernel(device, HCQ_CPU_PROGRAM(
         "a label of more than thirty-one characters", k_all,
-        {HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
-         HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
-         HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)},
-        NULL, NULL, {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+        HCQ_ARG_OUT, HCQ_ARG_I32, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_F32, HCQ_ARG_STRUCT(3, 1),
+        HCQ_ARG_I64, HCQ_ARG_STRUCT(sizeof(wide_struct), 8), HCQ_ARG_STRUCT(3, 1),
+        HCQ_ARG_U64, HCQ_ARG_F32, HCQ_ARG_F64, HCQ_ARG_STRUCT(1, 1)));
 }
 
 /* ---- order ---- */
@@ -282,7 +278,7 @@ TEST_SHADER(k_nothing, nothing)
 
 /* A program without arguments, which runs wherever it is sent. */
 static hcq_program *make_nothing(hcq_device *device) {
-    return make_kernel(device, "nothing", k_nothing, (const uint32_t[4]){HCQ_ARG_NONE});
+    return make_kernel(device, HCQ_CPU_PROGRAM("nothing", k_nothing));
 }
 
 /* ---- notify ---- */
@@ -487,7 +483,7 @@ static int holds(void) {               /* none of the kernels has ended */
 
 /* A compute queue that holds its lane; the test may record more behind it. */
 static hcq_queue *make_holder(hcq_device *device) {
-    hcq_program *hold = make_kernel(device, "hold", k_hold, (const uint32_t[4]){HCQ_ARG_NONE});
+    hcq_program *hold = make_kernel(device, HCQ_CPU_PROGRAM("hold", k_hold));
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     CHECK_INDEX(record_one(q, hold, NULL, 0), 0);
     return q;

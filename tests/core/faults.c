@@ -400,8 +400,8 @@ static hcq_result scenario_bound(scenario *c) {
 
 static hcq_result scenario_end(scenario *c) {
     double seconds = 0;
-    const uint64_t values[2] = {1, 16};
-    STEP(hcq_program_call(c->add, &c->c, 1, values, 2, NULL, NULL, &seconds));
+    const add_args args = {c->c.address, 1, 16};
+    STEP(hcq_program_call(c->add, &args, sizeof args, dims_one, dims_one, &seconds));
     STEP(hcq_device_synchronize(c->dev, BOUND));
     STEP(hcq_queue_reset(c->held));
     WHOLE(hcq_queue_bind(c->held, c->dev2));

@@ -167,8 +167,7 @@ static void fixture_values(void) {
     F.flat_block = hcq_dim(1, 0, 1);
     F.desc = test_desc();
     F.hooks = F.desc.memory;
-    F.program_desc = (hcq_program_desc){.label = "named", .cpu = k_add,
-                                        .args = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}};
+    F.program_desc = ADD_KERNEL;
     F.no_kernel = F.program_desc;
     F.no_kernel.cpu = NULL;
     F.copy = (hcq_transfer_command){HCQ_TRANSFER_COPY, F.a, F.b, NULL, 16, 0, 0};

@@ -66,7 +66,7 @@ static void k_bad(const void *args, const hcq_block *b) {
 }
 
 static hcq_program *make_bad(hcq_device *device) {
-    return make_kernel(device, "ct_bad", k_bad, (const uint32_t[4]){HCQ_ARG_NONE});
+    return make_kernel(device, HCQ_CPU_PROGRAM("ct_bad", k_bad));
 }
 
 /* ---- first(dst), second(dst): *dst = 1 or 2 ---- */
@@ -120,10 +120,7 @@ static hcq_program_desc own_desc(const char *entry, const char *ptx) {
 }
 
 static hcq_program *make_own(hcq_device *device, const char *entry) {
-    hcq_program *program = NULL;
-    hcq_program_desc desc = own_desc(entry, NULL);
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    return make_kernel(device, own_desc(entry, NULL));
 }
 
 /* ---- gates: kernels that run until the host lets them go ---- */

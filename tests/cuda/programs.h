@@ -5,14 +5,12 @@
 #include "kernels.h"
 #include "shared.h"
 
-static const hcq_dims dims_one = {1, 1, 1};
-
 /* Runs the kernel that the description leads to: the word that it writes. */
 static uint32_t which_runs(const hcq_program_desc *desc) {
     hcq_program *program = NULL;
     hcq_buffer dst = make_words(T.dev, 4);
     CHECK_OK(hcq_program_create(T.dev, desc, &program));
-    CHECK_OK(hcq_program_call(program, &dst, 1, NULL, 0, &dims_one, &dims_one, NULL));
+    CHECK_OK(hcq_program_call(program, &dst.address, 8, dims_one, dims_one, NULL));
     uint32_t which = READ32(dst, 0);
     hcq_program_destroy(program);
     CHECK_OK(hcq_free(dst));

@@ -126,8 +126,8 @@ SHARED CUevent your_event;
 END
 
 # hello.c's kernel, for the device; then the fragment.
-sed -n '/^#ifdef HCQ_CUDA/,/^}/p' "$root/examples/hello.c" | sed '/^typedef/d; s/axpy(/kernel(/' \
-    >"$dir/kernel.h"
+sed -n '/kernels\/hello.h/p; /^static void axpy/,/^}/p' "$root/examples/hello.c" |
+    sed 's/axpy(/kernel(/' >"$dir/kernel.h"
 cat > "$dir/context.c" <<'END'
 #define SHARED
 #include "context.h"
@@ -155,10 +155,10 @@ static void log_line(void *user, hcq_result result, const char *text) {
 }
 
 static int make_all(void) {
-    hcq_program_desc program = { "axpy", kernel, { HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_I32,
-                                                   HCQ_ARG_U32 },
-                                 NULL, NULL, { NULL, 0, NULL }, PTX, 0 };
+    hcq_program_desc program = HCQ_CPU_PROGRAM("axpy", kernel, HCQ_ARG_INOUT, HCQ_ARG_IN,
+                                               HCQ_ARG_I32, HCQ_ARG_U32);
     hcq_device_desc desc;
+    program.ptx.data = ptx_axpy;
     memset(&desc, 0, sizeof desc);
     desc.log_fn = log_line;
     if (hcq_open(DEVICE, &desc, &dev) != HCQ_OK || !make_engine() ||

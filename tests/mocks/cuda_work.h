@@ -120,7 +120,8 @@ static int mc_run_kernel(mc_work *w) {
     const mc_function *f = w->u.kernel.function;
     const mc_kernel *kernel = mc_kernel_find(f->entry);
     const uint32_t *grid = w->u.kernel.grid, *block = w->u.kernel.block;
-    hcq_block b = {{0, 0, 0}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}};
+    hcq_block b = {{0, 0, 0}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
+                   NULL};
     uint64_t count = (uint64_t)grid[0] * grid[1] * grid[2];
     int backwards = mc_random(&mc_tls.random) % 2 != 0;
     if (!f->module) {

@@ -113,7 +113,7 @@ static void mock_fetch_args(const mock_device *d, const mock_program *program, u
 static void mock_exec(const mock_device *d, const hcq_packet *packet) {
     const mock_program *program = (const mock_program *)packet->u.exec.code;
     const uint32_t *grid = packet->u.exec.grid, *block = packet->u.exec.block;
-    hcq_block place;
+    hcq_block place = {.user = program->user};
     if (HCQ_GRID_IS_EMPTY(grid)) {
         return;
     }

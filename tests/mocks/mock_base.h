@@ -55,7 +55,7 @@ typedef struct mock_block {
 
 typedef struct mock_program {
     hcq_cpu_fn fn;
-    void *library;
+    void *user, *library;
     uint32_t args[HCQ_MAX_ARGS];
     hcq_program_info info;
     unsigned char *block;              /* of arguments, as the kernel sees them */
@@ -234,6 +234,7 @@ static hcq_result mock_program_create(void *self, const hcq_program_desc *desc,
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     program->fn = desc->cpu;
+    program->user = desc->user;
     program->info = *info;
     program->block = (unsigned char *)hcq_backend_alloc(d->device, info->kernargs_size + 1, 16);
     memcpy(program->args, desc->args, sizeof program->args);

@@ -37,8 +37,7 @@ static int stage_run(hcq_queue *queue, hcq_device *device) {
 
 static int stage_open(stage *g, const char *backend, hcq_device_desc *desc) {
     static const uint32_t words[1024] = {1, 2, 3};
-    hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                            {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program_desc add = ADD_KERNEL;
     desc->timeout_ns = 3 * SECOND;
     desc->explain_ns = HCQ_NEVER;
     desc->compute_lanes = 2;
@@ -117,13 +116,13 @@ static void stage_turns(const stage *g) {
 static void stage_eager(const stage *g) {
     static unsigned char words[4096] __attribute__((aligned(4096))), pages[65536]
         __attribute__((aligned(65536))); /* outlives the device, which may be lost */
-    const uint64_t values[2] = {1, 4};
+    const add_args args = {g->a.address, 1, 4};
     double seconds;
     hcq_clock clock;
     hcq_buffer in, late;
     TAKE(hcq_copyout(words, g->b, sizeof words));
     TAKE(hcq_copyout(words, g->a, sizeof words));
-    TAKE(hcq_program_call(g->add, &g->a, 1, values, 2, NULL, NULL, &seconds));
+    TAKE(hcq_program_call(g->add, &args, sizeof args, dims_one, dims_one, &seconds));
     TAKE(hcq_device_clock(g->device, &clock));
     if (TAKE(hcq_alloc(g->device, 50000, HCQ_ZEROED | HCQ_NO_CACHE, &late))) {
         TAKE(hcq_free(late));

@@ -93,8 +93,7 @@ typedef struct scene {
 } scene;
 
 static void bind_kernel(scene *s) {
-    hcq_program_desc add = {"add", k_add, {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32}, NULL, NULL,
-                            {NULL, 0, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program_desc add = ADD_KERNEL;
     uint32_t words[MOCK_VK_MODULE_WORDS];
     VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, MOCK_VK_BASE + 12};
     VkPipelineLayoutCreateInfo layout = {.pushConstantRangeCount = 1,

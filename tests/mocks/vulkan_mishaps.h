@@ -91,8 +91,8 @@ static void lost_devices(TEST_ARGS) {
 /* A program with bindings, replayed with other buffers, and its pipeline. */
 static void play_bindings(const stage *g) {
     const uint64_t bind[2] = {g->a.address, g->b.address};
-    hcq_program_desc desc = {"bound", NULL, {HCQ_ARG_OUT, HCQ_ARG_IN}, NULL, NULL,
-                             {spirv_vk_length, sizeof spirv_vk_length, NULL}, {NULL, 0, NULL}, 0};
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("bound", NULL, HCQ_ARG_OUT, HCQ_ARG_IN);
+    desc.spirv = (hcq_code){spirv_vk_length, sizeof spirv_vk_length, NULL};
     hcq_program *bound;
     hcq_queue *q;
     size_t size = 0;

@@ -87,7 +87,7 @@ static void mock_vk_block_read(mock_vk_queue *q, const mock_vk_kernel *k,
 /* A dispatch is told which block of the grid is its first; the grid is its own. */
 static void mock_vk_run_blocks(const mock_vk_queue *q, const mock_vk_command *c,
                                const uint32_t count[3]) {
-    hcq_block b;
+    hcq_block b = {.user = NULL};
     const mock_vk_pipeline *p = c->pipeline;
     uint32_t base[3];
     memcpy(base, c->push + MOCK_VK_BASE, sizeof base);

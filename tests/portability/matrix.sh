@@ -74,7 +74,7 @@ static uint32_t sum_of(const hcq_block *block) { /* a macro that hello.c does no
 }
 
 static int use(void) {
-    const hcq_block block = { { 0, 0, 0 }, { 1, 1, 1 }, { 3, 1, 1 } };
+    const hcq_block block = { { 0, 0, 0 }, { 1, 1, 1 }, { 3, 1, 1 }, NULL };
     int cpu = 1, vulkan = fails_on("VULKAN"), cuda = fails_on("CUDA");
     hcq_device *device = NULL;
 #ifdef HCQ_CPU

@@ -60,8 +60,8 @@ enum { WORDS = 64, TIMES = 3 };
 
 /* Bound, so that there are graphs; a copy lane waits for the compute lane. */
 static int run(hcq_device *device, hcq_buffer buffer, hcq_buffer other) {
-    hcq_program_desc desc = {"add_one", add_one, {HCQ_ARG_INOUT}, NULL, NULL, {NULL, 0, NULL},
-                             {add_one_ptx, sizeof add_one_ptx, "add_one"}, 0};
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("add_one", add_one, HCQ_ARG_INOUT);
+    desc.ptx.data = add_one_ptx;
     hcq_program *program = NULL;
     hcq_queue *queue = NULL, *copy = NULL;
     hcq_point done;

@@ -787,31 +787,27 @@ static TEST_UNUSED void k_mix(const void *block_args, const hcq_block *b) {
 }
 TEST_SHADER(k_mix, mix)
 
-static TEST_UNUSED hcq_program *make_kernel(hcq_device *device, const char *label, hcq_cpu_fn fn,
-                                            const uint32_t args[4]) {
+static TEST_UNUSED const hcq_dims dims_one = {1, 1, 1};
+
+static TEST_UNUSED hcq_program *make_kernel(hcq_device *device, hcq_program_desc desc) {
     hcq_program *program = NULL;
-    hcq_program_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.label = label;
-    desc.cpu = fn;
-    memcpy(desc.args, args, 4 * sizeof *args);
     CHECK_OK(hcq_program_create(device, &desc, &program));
     return program;
 }
 
+#define ADD_KERNEL HCQ_CPU_PROGRAM("add", k_add, HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32)
+
 static TEST_UNUSED hcq_program *make_add(hcq_device *device) {
-    static const uint32_t args[4] = {HCQ_ARG_INOUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_NONE};
-    return make_kernel(device, "add", k_add, args);
+    return make_kernel(device, ADD_KERNEL);
 }
 
 static TEST_UNUSED hcq_program *make_put(hcq_device *device) {
-    static const uint32_t args[4] = {HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32, HCQ_ARG_NONE};
-    return make_kernel(device, "put", k_put, args);
+    return make_kernel(device, HCQ_CPU_PROGRAM("put", k_put, HCQ_ARG_OUT, HCQ_ARG_U32, HCQ_ARG_U32));
 }
 
 static TEST_UNUSED hcq_program *make_mix(hcq_device *device) {
-    static const uint32_t args[4] = {HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32, HCQ_ARG_U32};
-    return make_kernel(device, "mix", k_mix, args);
+    return make_kernel(device, HCQ_CPU_PROGRAM("mix", k_mix, HCQ_ARG_INOUT, HCQ_ARG_IN, HCQ_ARG_U32,
+                                               HCQ_ARG_U32));
 }
 
 /* A zeroed buffer of `count` 32-bit words. */

@@ -321,7 +321,6 @@ static void entry_points_by_name(TEST_ARGS) {
     static const char *const texts[] = {"third", "main", "entry", "no entry point", "name is long"};
 #undef LONG
     static const uint32_t list[] = {HCQ_ARG_OUT, HCQ_ARG_IN, HCQ_ARG_NONE};
-    const hcq_dims one = {1, 1, 1};
     uint32_t words[SIZE / 4];
     unsigned char *bytes = (unsigned char *)malloc(SIZE + 3);
     hcq_program_desc desc = shader_desc("vk_length", list);
@@ -330,15 +329,16 @@ static void entry_points_by_name(TEST_ARGS) {
     }
     desc.spirv.entry = "kern";
     for (uint32_t i = 0; i < 4; i++) {
-        const hcq_buffer args[2] = {make_words(T.dev, 2), make_words(T.dev, 7)};
+        const hcq_buffer dst = make_words(T.dev, 2);
+        const uint64_t args[2] = {dst.address, make_words(T.dev, 7).address};
         const uint32_t want[2] = {7, 0};
         hcq_program *program = NULL;
         memcpy(bytes + i, words, SIZE);
         desc.spirv.data = bytes + i;
         CHECK_OK(hcq_program_create(T.dev, &desc, &program));
         memset(bytes, 0xee, SIZE + 3);
-        CHECK_OK(hcq_program_call(program, args, 2, NULL, 0, &one, &one, NULL));
-        CHECK_BYTES(args[0], want, sizeof want);
+        CHECK_OK(hcq_program_call(program, args, sizeof args, dims_one, dims_one, NULL));
+        CHECK_BYTES(dst, want, sizeof want);
     }
     desc.spirv.data = words;
     for (uint32_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -50,10 +50,7 @@ static hcq_program_desc shader_desc(const char *name, const uint32_t *args) {
 }
 
 static hcq_program *make_program(hcq_device *device, const char *name, const uint32_t *args) {
-    hcq_program_desc desc = shader_desc(name, args);
-    hcq_program *program = NULL;
-    CHECK_OK(hcq_program_create(device, &desc, &program));
-    return program;
+    return make_kernel(device, shader_desc(name, args));
 }
 
 /* One more device of the variant, with more HCQ_VULKAN_* flags. `slots` 0: default. */
