@@ -691,7 +691,9 @@ HCQ_API void hcq_log_none(void *user, hcq_result result, const char *text);
 enum {
     HCQ_HOST_VISIBLE = 1,              /* buffer.host is not NULL */
     HCQ_NO_CACHE = 2,                  /* go back to the system when freed */
-    HCQ_ZEROED = 4                     /* every byte 0 before any later work sees it */
+    HCQ_ZEROED = 4,                    /* every byte 0 before any later work sees it */
+    HCQ_HOST_WRITES = 8                /* as HCQ_HOST_VISIBLE, but the host only writes: on the
+                                          device, if it has such; to read may be very slow */
 };
 
 /* Allocates device memory, at least 64-byte aligned; contents are undefined
@@ -715,6 +717,13 @@ HCQ_API hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
 */
 HCQ_API hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size,
                               hcq_buffer *buffer);
+
+/* Gives the buffer of `device` that an address lies in, from there to its end.
+
+   Threads: any. Lifetime: the buffer's.
+   Errors:  HCQ_ERROR_INVALID (no living buffer of this device is there).
+*/
+HCQ_API hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer);
 
 /* Gives memory back without waiting; pending work that names it is safe.
 
@@ -1915,13 +1924,13 @@ typedef struct hcq_backend {
     void (*lane_close)(void *self, hcq_lane *lane); /* all its batches are done */
     hcq_result (*query)(void *self, hcq_query key, uint64_t *value); /* optional */
 
-    /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, or
-       HCQ_ZEROED when memory.host will be NULL (host memory is zeroed by the
-       core). import, map, unmap: optional. map gives the address at which this
-       device sees the memory of another one, or an error; it is called again
-       for the same memory. With `memory` NULL it says whether all memory of
-       that device can be mapped. unmap: the memory is about to go, called once
-       if map ever succeeded. Locked, so that whatever they take all devices
+    /* Memory. alloc: address 64-byte aligned; `flags` HCQ_HOST_VISIBLE, maybe with
+       HCQ_HOST_WRITES (never where all memory is the host's), or HCQ_ZEROED when
+       memory.host will be NULL (host memory is zeroed by the core). import, map,
+       unmap: optional. map gives the address at which this device sees the memory
+       of another one, or an error; it is called again for the same memory. With
+       `memory` NULL it says whether all memory of that device can be mapped. unmap:
+       the memory is about to go, called once if map ever succeeded. Locked, so that whatever they take all devices
        wait for; see caps.unlocked. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
@@ -5967,6 +5976,18 @@ static hcqi_allocation *hcqi_allocation_find(const hcq_device *dev, uint64_t add
     return address - a->memory.address < a->memory.size ? a : NULL;
 }
 
+/* The bytes of `a` from an address in it to its end. */
+static hcq_buffer hcqi_buffer_of(const hcqi_allocation *a, uint64_t address) {
+    hcq_buffer b;
+    uint64_t offset = address - a->memory.address;
+    b.address = address;
+    b.size = a->memory.size - offset;
+    b.host = a->memory.host == NULL ? NULL : HCQI_CAST(uint8_t *, a->memory.host) + offset;
+    b.device = a->dev;
+    b.id = a->id;
+    return b;
+}
+
 /* The living allocation that `buffer` views, or NULL with *why set. */
 static hcqi_allocation *hcqi_buffer_find(const hcq_buffer *buffer, hcq_result *why) {
     *why = HCQ_ERROR_INVALID;
@@ -6875,14 +6896,9 @@ static hcq_buffer hcqi_named_buffer(const hcq_queue *q, const hcqi_meta *m, uint
     memset(&b, 0, sizeof b);
     const hcqi_input *in = a != NULL ? NULL : hcqi_placeholder_find(q, address);
     if (a == NULL && in == NULL) { return b; }
+    if (a != NULL) { b = hcqi_buffer_of(a, address); } else { b.device = in->dev; }
     b.address = address;
     b.size = size;
-    b.device = a != NULL ? a->dev : in->dev;
-    if (a == NULL) { return b; }
-    b.id = a->id;
-    if (a->memory.host != NULL && address - a->memory.address < a->memory.size) {
-        b.host = HCQI_CAST(uint8_t *, a->memory.host) + (address - a->memory.address);
-    }
     return b;
 }
 
@@ -9878,11 +9894,7 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
     a->state = HCQI_LIVE;
     a->doomed = 0;
     a->id = ++hcqi_core.serial;
-    buffer->address = a->memory.address;
-    buffer->size = a->memory.size;
-    buffer->host = a->memory.host;
-    buffer->device = dev;
-    buffer->id = a->id;
+    *buffer = hcqi_buffer_of(a, a->memory.address);
 }
 
 /* A cached block, under a new record should recordings still name the old. */
@@ -9903,7 +9915,7 @@ static hcq_result hcqi_freed_reuse(hcqi_allocation **block) {
 /* A new block, if need be in place of all that is cached. */
 static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
                                        hcqi_allocation **out) {
-    uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_ZEROED);
+    uint32_t wanted = flags & (uint32_t)(HCQ_HOST_VISIBLE | HCQ_HOST_WRITES | HCQ_ZEROED);
     hcqi_allocation *a = hcqi_allocation_new(dev);
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
     if (a == NULL) { return hcqi_oom(dev, "alloc"); }
@@ -9930,6 +9942,8 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
    one that is not idle will do, its stamps say what still runs. */
 static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int apart,
                              int soon, hcq_buffer *buffer) {
+    if (flags & HCQ_HOST_WRITES) { flags |= HCQ_HOST_VISIBLE; }
+    if (dev->caps.features & HCQ_FEATURE_HOST_MEMORY) { flags &= ~(uint32_t)HCQ_HOST_WRITES; }
     hcqi_freed_trim(dev, dev->desc.cache_bytes, apart);
     hcqi_allocation *a = hcqi_freed_find(dev, size, flags, soon);
     hcq_result r = a != NULL ? hcqi_freed_reuse(&a)
@@ -9953,7 +9967,7 @@ static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
 
 static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flags,
                                    const hcq_buffer *buffer) {
-    uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED;
+    uint32_t known = HCQ_HOST_VISIBLE | HCQ_NO_CACHE | HCQ_ZEROED | HCQ_HOST_WRITES;
     const char *bad = buffer == NULL ? "buffer: is NULL"
                     : size == 0 || size > SIZE_MAX / 2 ? "size: is 0 or too large"
                     : flags & ~known ? "flags: unknown bits" : NULL;
@@ -10529,11 +10543,7 @@ static int hcqi_device_reaches(hcq_device *dev, hcqi_end *end, uint64_t size) {
         reaches = a != NULL && a->memory.address == (uint64_t)(uintptr_t)a->memory.host &&
                   size <= a->memory.size - (address - a->memory.address);
         if (reaches) {
-            end->buffer.address = address;
-            end->buffer.size = size;
-            end->buffer.host = end->host;
-            end->buffer.device = dev;
-            end->buffer.id = a->id;
+            end->buffer = hcqi_buffer_of(a, address);
         }
     }
     hcqi_leave();
@@ -10569,16 +10579,19 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     return copyin && dst->host == NULL ? hcqi_transfer_by_ring(t) : hcqi_transfer_by_host(t);
 }
 
-/* With the lock. `dev`: an open one of the call, for its log; NULL: none. */
-static hcq_result hcqi_end_check(const hcqi_end *end, const char *name, uint64_t size,
+/* With the lock. `dev`: an open one of the call, for its log; NULL: none. What the host
+   only writes it does not read here either. */
+static hcq_result hcqi_end_check(hcqi_end *end, const char *name, uint64_t size,
                                  hcq_device *dev) {
     hcq_result why;
     if (end->is_host && end->host == NULL) {
         return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s: is NULL", name);
     }
-    if (!end->is_host && hcqi_buffer_find(&end->buffer, &why) == NULL) {
+    const hcqi_allocation *a = end->is_host ? NULL : hcqi_buffer_find(&end->buffer, &why);
+    if (!end->is_host && a == NULL) {
         return hcqi_refuse(dev, why, "%s: %s", name, hcqi_buffer_bad(&end->buffer, why));
     }
+    if (a != NULL && *name == 's' && (a->flags & HCQ_HOST_WRITES)) { end->buffer.host = NULL; }
     if (size == 0 || size > end->size) {
         return hcqi_refuse(dev, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
                            (unsigned long long)size, name, (unsigned long long)end->size);
@@ -10589,7 +10602,7 @@ static hcq_result hcqi_end_check(const hcqi_end *end, const char *name, uint64_t
 
 /* Afterwards the devices of buffers are open, and pinned, and this thread may block.
    Buffers come first, so that the line is in their device's log. */
-static hcq_result hcqi_transfer_check(const hcqi_transfer *t, uint32_t flags) {
+static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
     const hcq_buffer *dst = &t->end[0].buffer, *src = &t->end[1].buffer;
     hcq_result r = HCQ_OK;
     hcqi_enter();
@@ -11021,9 +11034,12 @@ HCQI_DEF hcq_result hcq_program_call(hcq_program *program, const void *args, siz
     if (program == NULL) { return hcqi_refuse_alone(NULL, HCQ_ERROR_INVALID, "program: is NULL"); }
     hcq_device *dev = program->dev;
     HCQI_PASS(hcqi_pin(dev));
-    hcq_result r = hcqi_in_callback()
-                       ? hcqi_refuse_alone(dev, HCQ_ERROR_WOULD_BLOCK, "program_call: in a callback")
-                       : hcqi_program_run(program, args, args_size, grid, block, seconds);
+    hcq_result r = HCQ_ERROR_WOULD_BLOCK;
+    if (hcqi_in_callback()) {
+        r = hcqi_refuse_alone(dev, r, "program_call: in a callback");
+    } else {
+        r = hcqi_program_run(program, args, args_size, grid, block, seconds);
+    }
     hcqi_unpin(dev);
     return r;
 }
@@ -11247,6 +11263,19 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
     if (r == HCQ_OK) { *value = answer; }
     if (r != HCQ_OK) { hcqi_refuse(device, r, "key: %d is not known", (int)key); }
     return hcqi_leave_with(r);
+}
+
+HCQI_DEF hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer) {
+    char text[128];
+    if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
+    HCQI_PASS(hcqi_device_ask(device, buffer, "buffer"));
+    const hcqi_allocation *a = hcqi_allocation_find(device, address);
+    if (a == NULL) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "address: %s",
+                                   hcqi_address_bad(device, address, text, sizeof text));
+    }
+    *buffer = hcqi_buffer_of(a, address);
+    return hcqi_leave_with(HCQ_OK);
 }
 
 /* ========================================================================== */

@@ -27,7 +27,8 @@
    CUDA C++ where NVRTC is installed.
 
    Addresses. hcq_buffer.address is the CUdeviceptr. HCQ_HOST_VISIBLE memory is
-   pinned host memory, all other memory is the device's and has no host pointer.
+   pinned host memory (with HCQ_HOST_WRITES it is written around the host's caches), all
+   other memory is the device's and has no host pointer.
    copyin and copyout from and to pinned memory (of hcq_alloc or hcq_import) are
    done in one piece without staging. Imported memory is registered in whole pages,
    once for all devices of the process; CUDA may wait for running kernels when it
@@ -339,6 +340,7 @@ enum {                                 /* flags and tags of several functions */
     HCQI_CU_EVENT_DISABLE_TIMING = 2,
     HCQI_CU_HOST_PORTABLE = 1,         /* cuMemHostAlloc, cuMemHostRegister */
     HCQI_CU_HOST_DEVICEMAP = 2,
+    HCQI_CU_HOST_COMBINED = 4,
     HCQI_CU_LAUNCH_END = 0,
     HCQI_CU_LAUNCH_POINTER = 1,
     HCQI_CU_LAUNCH_SIZE = 2,
@@ -1028,6 +1030,7 @@ enum {
     HCQI_CUDA_POOLED = 1,
     HCQI_CUDA_PLAIN,
     HCQI_CUDA_PINNED,
+    HCQI_CUDA_COMBINED,                /* pinned, and written by the host around its caches */
     HCQI_CUDA_REGISTERED,
     HCQI_CUDA_MODULE                   /* .host is one */
 };
@@ -1054,7 +1057,8 @@ static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory)
     switch (hcqi_cuda_kind(memory)) {
     case HCQI_CUDA_POOLED: (void)d->api->MemFreeAsync(memory->address, d->memory_stream); break;
     case HCQI_CUDA_PLAIN: (void)d->api->MemFree(memory->address); break;
-    case HCQI_CUDA_PINNED: (void)d->api->MemFreeHost(memory->host); break;
+    case HCQI_CUDA_PINNED:
+    case HCQI_CUDA_COMBINED: (void)d->api->MemFreeHost(memory->host); break;
     case HCQI_CUDA_REGISTERED: hcqi_cuda_unregister(d, memory->host, memory->size); break;
     case HCQI_CUDA_MODULE: (void)d->api->ModuleUnload((hcqi_cu_module)memory->host); break;
     default: break;
@@ -1123,8 +1127,9 @@ static int hcqi_cuda_memory_new(hcqi_cuda_device *d, int kind, uint64_t size, hc
     } else if (kind == HCQI_CUDA_PLAIN) {
         r = d->api->MemAlloc(&address, (size_t)size);
     } else {
+        unsigned int combined = kind == HCQI_CUDA_COMBINED ? HCQI_CU_HOST_COMBINED : 0;
         r = d->api->MemHostAlloc(&host, (size_t)size,
-                                 HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP);
+                                 HCQI_CU_HOST_PORTABLE | HCQI_CU_HOST_DEVICEMAP | combined);
         address = (uint64_t)(uintptr_t)host; /* by unified addressing */
     }
     if (r != HCQI_CU_OK) { return r; }
@@ -1151,9 +1156,10 @@ static int hcqi_cuda_memory_ready(hcqi_cuda_device *d, uint32_t flags, const hcq
 
 static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     static const char *const calls[] = { "", "cuMemAllocFromPoolAsync", "cuMemAlloc",
-                                         "cuMemHostAlloc" };
+                                         "cuMemHostAlloc", "cuMemHostAlloc" };
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
-    int kind = flags & HCQ_HOST_VISIBLE ? HCQI_CUDA_PINNED
+    int kind = flags & HCQ_HOST_WRITES ? HCQI_CUDA_COMBINED
+               : flags & HCQ_HOST_VISIBLE ? HCQI_CUDA_PINNED
                : d->pool != NULL ? HCQI_CUDA_POOLED : HCQI_CUDA_PLAIN;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     hcq_result r = hcqi_cuda_enter_context(d);
@@ -1169,7 +1175,7 @@ static hcq_result hcqi_cuda_alloc(void *self, uint64_t size, uint32_t flags, hcq
         }
         int kept = hcqi_cuda_late_take(d, kind, size, memory);
         got = kept ? HCQI_CU_OK : hcqi_cuda_memory_new(d, kind, size, memory);
-        if (got == HCQI_CU_OK && kind != HCQI_CUDA_PINNED) {
+        if (got == HCQI_CU_OK && kind < HCQI_CUDA_PINNED) {
             got = hcqi_cuda_memory_ready(d, flags, memory);
         }
     }

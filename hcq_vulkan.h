@@ -571,7 +571,7 @@ typedef struct hcqi_vk_device {
     hcqi_vk_lane *imported[HCQI_VK_IMPORTED];
 
     VkPhysicalDeviceMemoryProperties memory;
-    uint32_t device_type, host_type;   /* of memory */
+    uint32_t device_type, host_type, writes_type; /* of memory */
     int device_visible;                /* all memory has a host pointer */
     hcqi_vk_block **blocks;
     uint32_t block_count, block_capacity;
@@ -1794,7 +1794,8 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
     info.allocationSize = pointer != NULL ? b->size : needs.size;
     info.memoryTypeIndex = b->type;
     VkResult r = d->api.AllocateMemory(d->handle, &info, NULL, &b->memory);
-    if (r != VK_SUCCESS && pointer == NULL) {
+    int needed = b->type == d->host_type || b->type == d->device_type; /* else there is other */
+    if (r != VK_SUCCESS && pointer == NULL && needed) {
         hcqi_vk_explain_heap(d, info.allocationSize, b->type, r);
     }
     if (r != VK_SUCCESS) { return pointer != NULL ? HCQ_ERROR_UNSUPPORTED : hcqi_vk_result(r); }
@@ -1974,19 +1975,34 @@ static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
     hcqi_vk_late_free(d);
 }
 
+/* A range for an allocation. Of what the host shall write on the device there may be
+   little: then from the host's memory. */
+static hcq_result hcqi_vk_range_get(hcqi_vk_device *d, uint64_t size, uint32_t flags,
+                                    hcqi_vk_range **range) {
+    uint32_t type = flags & HCQ_HOST_WRITES ? d->writes_type
+                    : flags & HCQ_HOST_VISIBLE ? d->host_type : d->device_type;
+    uint32_t heap = d->memory.memoryTypes[type].heapIndex;
+    hcqi_vk_block *b = NULL;
+    *range = hcqi_vk_range_find(d, size, type);
+    if (*range != NULL) { return HCQ_OK; }
+    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
+    int other = (flags & HCQ_HOST_WRITES) != 0 && type != d->host_type;
+    if (!other || d->heap_used[heap] + size <= d->memory.memoryHeaps[heap].size) {
+        r = hcqi_vk_block_for(d, size, type, &b);
+    }
+    if (r == HCQ_OK) { *range = b->ranges; }
+    if (r == HCQ_OK || !other) { return r; }
+    return hcqi_vk_range_get(d, size, HCQ_HOST_VISIBLE, range);
+}
+
 static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_range *range;
     hcqi_vk_late_free(d);
-    uint32_t type = flags & HCQ_HOST_VISIBLE ? d->host_type : d->device_type;
     uint64_t rounded = (size + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
     if (rounded < size) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcqi_vk_range *range = hcqi_vk_range_find(d, rounded, type);
-    if (range == NULL) {
-        hcqi_vk_block *b;
-        hcq_result r = hcqi_vk_block_for(d, rounded, type, &b);
-        if (r != HCQ_OK) { return r; }
-        range = b->ranges;
-    }
+    hcq_result got = hcqi_vk_range_get(d, rounded, flags, &range);
+    if (got != HCQ_OK) { return got; }
     range = hcqi_vk_range_take(d, range, rounded, size);
     if (range == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     memory->address = hcqi_vk_address(range);
@@ -4487,8 +4503,8 @@ static void hcqi_vk_limits_read(hcqi_vk_device *d) {
 }
 
 /* A score for a memory type, 0 = it will not do. All must be coherent: buffers
-   have host pointers and no flush. */
-static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, int host) {
+   have host pointers and no flush. `host`: HCQ_HOST_VISIBLE, HCQ_HOST_WRITES or 0. */
+static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, uint32_t host) {
     VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
     VkMemoryPropertyFlags coherent = visible | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     if (flags & (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT |
@@ -4497,7 +4513,9 @@ static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, int host) {
     }
     uint32_t local = (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
     uint32_t cached = (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
-    if (host) { return (flags & coherent) != coherent ? 0 : 1 + 4 * cached + 2 * (1 - local); }
+    if (host != 0 && (flags & coherent) != coherent) { return 0; }
+    if (host == HCQ_HOST_WRITES) { return local * (2 - cached); }
+    if (host != 0) { return 1 + 4 * cached + 2 * (1 - local); }
     if ((flags & visible) && (flags & coherent) != coherent) { return 0; }
     return 1 + 8 * local + (flags & visible ? 0u : 1u);
 }
@@ -4506,7 +4524,8 @@ static uint32_t hcqi_vk_type_score(VkMemoryPropertyFlags flags, int host) {
    of its own, or has it cached. */
 static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     HCQI_VK_STRUCT(PhysicalDeviceMemoryProperties2, all, PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
-    uint32_t best[2] = { 0, 0 };
+    static const uint32_t wanted[3] = { 0, HCQ_HOST_VISIBLE, HCQ_HOST_WRITES };
+    uint32_t best[3] = { 0, 0, 0 }, type[3] = { 0, 0, 0 };
     hcqi_vk_block probe;               /* which types our buffers may lie in: all the same ones */
     VkMemoryRequirements needs;
     memset(&probe, 0, sizeof probe);
@@ -4519,19 +4538,20 @@ static hcq_result hcqi_vk_memory_open(hcqi_vk_device *d) {
     for (uint32_t i = 0; i < d->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = d->memory.memoryTypes[i].propertyFlags;
         if ((needs.memoryTypeBits >> i & 1) == 0) { continue; }
-        uint32_t device = hcqi_vk_type_score(flags, 0), host = hcqi_vk_type_score(flags, 1);
         VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
                                      VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-        if (host != 0 && d->unified && (flags & both) == both) { device += 32; }
-        if (device > best[0]) {
-            best[0] = device;
-            d->device_type = i;
-        }
-        if (host > best[1]) {
-            best[1] = host;
-            d->host_type = i;
+        for (uint32_t k = 0; k < 3; k++) {
+            uint32_t score = hcqi_vk_type_score(flags, wanted[k]);
+            int coherent = hcqi_vk_type_score(flags, HCQ_HOST_VISIBLE) != 0;
+            if (k == 0 && coherent && d->unified && (flags & both) == both) { score += 32; }
+            if (score <= best[k]) { continue; }
+            best[k] = score;
+            type[k] = i;
         }
     }
+    d->device_type = type[0];
+    d->host_type = type[1];
+    d->writes_type = type[best[2] != 0 ? 2 : 1];
     if (best[0] == 0 || best[1] == 0) {
         hcq_backend_log(d->device, HCQ_ERROR_NO_DEVICE, "the device has no memory for buffers");
         return HCQ_ERROR_NO_DEVICE;

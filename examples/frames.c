@@ -241,7 +241,7 @@ static int record(game *g) {
 
 static int make_frame(game *g, frame *f) {
     uint64_t dots_bytes = PARTICLES * sizeof(dot);
-    hcq_result r = hcq_alloc(g->dev, dots_bytes, HCQ_HOST_VISIBLE, &f->inputs[INPUT_DOTS]);
+    hcq_result r = hcq_alloc(g->dev, dots_bytes, HCQ_HOST_WRITES, &f->inputs[INPUT_DOTS]);
     if (r == HCQ_OK) { r = hcq_alloc(g->dev, dots_bytes, 0, &f->inputs[INPUT_UPLOADED]); }
     if (r == HCQ_OK) {
         r = hcq_alloc(g->dev, IMAGE_BYTES, HCQ_HOST_VISIBLE, &f->inputs[INPUT_IMAGE]);

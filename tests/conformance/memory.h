@@ -7,21 +7,87 @@ static void zeros_around_every_size(TEST_ARGS) {
     static unsigned char zeros[100001], dirty[100001];
     memset(dirty, 0xff, sizeof dirty);
     for (uint32_t k = 0; k < 3 * 32 * sizeof sizes / sizeof sizes[0]; k++) {
-        const uint32_t size = sizes[k / 96] - 1 + k / 32 % 3, flags = k % 8; /* each 4 times */
+        const uint32_t size = sizes[k / 96] - 1 + k / 32 % 3, flags = k % 16; /* each twice */
         hcq_buffer buffer;
         CHECK_OK(hcq_alloc(T.dev, size, flags, &buffer));
         CHECK_U64(buffer.size, size);
         CHECK_U64(buffer.address % 64, 0);
         CHECK(buffer.device == T.dev && buffer.address != 0);
-        CHECK(!(flags & HCQ_HOST_VISIBLE) || buffer.host != NULL);
-        CHECK(has_feature(HCQ_FEATURE_HOST_MEMORY) || (flags & HCQ_HOST_VISIBLE) ||
-              buffer.host == NULL);
+        const int visible = (flags & (HCQ_HOST_VISIBLE | HCQ_HOST_WRITES)) != 0;
+        CHECK(visible ? buffer.host != NULL
+                      : has_feature(HCQ_FEATURE_HOST_MEMORY) || buffer.host == NULL);
         if (flags & HCQ_ZEROED) {
             CHECK_BYTES(buffer, zeros, size);
         }
         CHECK_OK(hcq_copyin(buffer, dirty, size));
         CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
         CHECK_OK(hcq_free(buffer));
+    }
+}
+
+/* What the host only writes is a kind of its own in the cache. The device sees what is
+   written; whoever reads it on the host gets it through the device where that has
+   memory of its own. */
+static void memory_for_writing(TEST_ARGS) {
+    enum { BYTES = 100000 };
+    static unsigned char want[BYTES], got[BYTES];
+    const int apart = !has_feature(HCQ_FEATURE_HOST_MEMORY);
+    hcq_buffer b, other, again;
+    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_HOST_WRITES, &b));
+    fill_pattern(want, BYTES, 1);
+    memcpy(b.host, want, BYTES);
+    CHECK_OK(hcq_alloc(T.dev, BYTES, 0, &other));
+    hcq_queue *q = make_queue(T.dev, HCQ_COPY);
+    CHECK_INDEX(hcq_queue_copy(q, other, b, BYTES), 0);
+    RUN_OK(q, T.dev);
+    CHECK_BYTES(other, want, BYTES);
+    for (uint32_t i = 0; i < 2; i++) { /* copyout, transfer */
+        uint64_t before = test_query(T.dev, HCQ_QUERY_SUBMISSIONS);
+        CHECK_OK(i == 0 ? hcq_copyout(got, hcq_view(b, 1, 0), BYTES - 1)
+                        : hcq_transfer(hcq_transfer_host(got, BYTES),
+                                       hcq_transfer_device(hcq_view(b, 1, 0)), BYTES - 1, 0, BOUND));
+        CHECK(memcmp(got, want + 1, BYTES - 1) == 0);
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_SUBMISSIONS) > before, apart);
+        before = test_query(T.dev, HCQ_QUERY_SUBMISSIONS);
+        CHECK_OK(hcq_copyin(b, want, BYTES));
+        CHECK_U64(test_query(T.dev, HCQ_QUERY_SUBMISSIONS), before); /* is written in place */
+    }
+    CHECK_OK(hcq_device_synchronize(T.dev, BOUND));
+    CHECK_OK(hcq_free(b));
+    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_HOST_VISIBLE, &other));
+    CHECK_U64(other.address == b.address, !apart);
+    CHECK_OK(hcq_alloc(T.dev, BYTES, HCQ_HOST_WRITES | HCQ_HOST_VISIBLE, &again));
+    CHECK(again.host != NULL && (again.address == b.address) == apart);
+}
+
+/* From any address in a living buffer of the device to its end, and nowhere else. */
+static void buffers_by_address(TEST_ARGS) {
+    static char text[64];
+    hcq_buffer a = make_words(T.dev, 64), visible, got, imported;
+    CHECK_OK(hcq_alloc(T.dev, 1000, HCQ_HOST_VISIBLE, &visible));
+    hcq_buffer list[] = {a, visible, {0, 0, NULL, NULL, 0}};
+    if (has_feature(HCQ_FEATURE_IMPORT)) {
+        CHECK_OK(hcq_import(T.dev, text, sizeof text, &imported));
+        list[2] = imported;
+    }
+    for (uint32_t i = 0; i < 3 && list[i].size != 0; i++) {
+        const uint64_t offsets[] = {0, 1, list[i].size - 1};
+        for (uint32_t k = 0; k < 3; k++) {
+            const hcq_buffer want = hcq_view(list[i], offsets[k], 0);
+            CHECK_OK(hcq_buffer_at(T.dev, want.address, &got));
+            CHECK(got.address == want.address && got.size == want.size && got.host == want.host);
+            CHECK(got.device == want.device && got.id == want.id);
+        }
+    }
+    CHECK_OK(hcq_buffer_at(T.dev, a.address, &got));
+    CHECK_OK(hcq_free(got));           /* the whole is as good as what hcq_alloc gave */
+    log_clear();
+    CHECK_RESULT(hcq_buffer_at(T.dev, a.address, &got), HCQ_ERROR_INVALID);
+    CHECK(got.device == NULL && got.size == 0 && log_has("address: is 0x"));
+    CHECK_RESULT(hcq_buffer_at(T.dev, 0, &got), HCQ_ERROR_INVALID);
+    if (is_cpu()) { /* elsewhere they have addresses of their own */
+        CHECK_RESULT(hcq_buffer_at(dev2(), visible.address, &got), HCQ_ERROR_INVALID);
+        CHECK(log_has("which"));
     }
 }
 
@@ -337,5 +403,6 @@ static void eager_calls_from_threads(TEST_ARGS) {
 #define MEMORY_TESTS \
     TEST(freed_blocks_wait_for_their_devices), TEST(large_blocks_hold_nobody_up), \
     TEST(eager_calls_from_threads), TEST(zeros_around_every_size), TEST(views_are_values), \
+    TEST(memory_for_writing), TEST(buffers_by_address), \
     TEST(eager_calls_follow_all_lanes), TEST(cache_reuses), TEST(no_cache), \
     TEST(import_host_memory), TEST(imports_side_by_side)

@@ -36,6 +36,26 @@ static void pinned_copies_are_not_staged(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
+/* What the host only writes is pinned with caches out of the way, and what was given back
+   is taken again by its own kind. */
+static void written_memory_is_combined(TEST_ARGS) {
+    enum { COMBINED = 4 };
+    int (*get_flags)(unsigned *flags, void *memory);
+    raw_side a;
+    raw_open(&a, T.dev);
+    raw_find(T.dev, "cuMemHostGetFlags", &get_flags);
+    for (uint32_t i = 0; i < 6; i++) {
+        const uint32_t flags = (i % 2 ? HCQ_HOST_WRITES : HCQ_HOST_VISIBLE) | HCQ_NO_CACHE;
+        unsigned found = 0;
+        hcq_buffer b;
+        CHECK_OK(hcq_alloc(T.dev, 5000, flags, &b));
+        RAW_OK(get_flags(&found, b.host));
+        CHECK_U64(found & COMBINED, i % 2 ? COMBINED : 0);
+        CHECK_OK(hcq_free(b));
+    }
+    raw_close(&a);
+}
+
 /* ---- freeing beside running work ---- */
 
 /* A kernel spins, on the device or on another one of this GPU: allocating, importing,
@@ -296,7 +316,8 @@ static void host_memory_of_all(TEST_ARGS) {
 }
 
 #define MEMORY_TESTS                                                               \
-    TEST(pinned_copies_are_not_staged), TEST(freeing_never_waits),                 \
+    TEST(pinned_copies_are_not_staged), TEST(written_memory_is_combined),          \
+    TEST(freeing_never_waits),                                                     \
     TEST_ALONE(pools_and_no_pools), TEST(imports_that_share_a_page), TEST(imports_are_refused), \
     TEST_ALONE(memory_of_another_device), TEST_ALONE(host_memory_of_all),          \
     TEST_ALONE(devices_that_are_listed),

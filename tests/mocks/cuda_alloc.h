@@ -183,6 +183,14 @@ MC_API(cuMemFreeHost, void *memory) {
     return mc_range_end(r);
 }
 
+MC_API(cuMemHostGetFlags, unsigned *flags, void *memory) {
+    MC_ENTER(MC_NEEDS_CONTEXT)
+    mc_range *r = mc_range_at((mc_address)(uintptr_t)memory);
+    MC_RULE(flags && r && r->kind == MC_RANGE_HOST, MC_INVALID);
+    *flags = r->flags;
+    return MC_OK;
+}
+
 MC_API(cuMemHostGetDevicePointer_v2, mc_address *address, void *memory, unsigned flags) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     mc_range *r = mc_range_at((mc_address)(uintptr_t)memory);

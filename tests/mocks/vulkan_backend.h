@@ -262,6 +262,31 @@ static void memory_has_limits(TEST_ARGS) {
     backend_close(device);
 }
 
+/* What the host writes lies on the device as long as that has room, then beside what else
+   the host sees, without a word; where the device has none that the host sees, at once. */
+static void writes_go_to_the_device(TEST_ARGS) {
+    enum { BYTES = 200000, MANY = 8, ROOM = 1 << 20 };
+    static const uint32_t words[BYTES / 4] = {1, 2, 3};
+    driver_is("vkmock-low");
+    hcq_device *device = backend_open(1);
+    hcq_buffer b[MANY];
+    hcq_vulkan_info info;
+    CHECK_OK(hcq_vulkan_info_get(device, &info));
+    const uint64_t *used = mock_vk_physical_of(info.physical_device)->heap_used;
+    CHECK_U64(mock_vk_peek(&used[2]), 0);
+    log_clear();
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_WRITES, &b[i]));
+        memcpy(b[i].host, words, BYTES);
+        CHECK_U64(READ32(b[i], 2), 3);
+        CHECK(mock_vk_peek(&used[2]) >= (i < 4 ? i + 1 : 4) * BYTES);
+    }
+    CHECK(mock_vk_peek(&used[2]) <= ROOM && T.log.lines == 0);
+    CHECK_OK(hcq_alloc(device, 2 * ROOM, HCQ_HOST_WRITES, &b[0]));
+    CHECK(b[0].host != NULL && T.log.lines == 0);
+    backend_close(device);
+}
+
 /* GPUs give the same addresses to each device. */
 static void devices_with_the_same_addresses(TEST_ARGS) {
     hcq_device *devices[2];
@@ -522,6 +547,7 @@ static void unfit_drivers(TEST_ARGS) {
     cmocka_unit_test(grids_change_across_the_limit), \
     cmocka_unit_test(blocks_have_limits),                                          \
     cmocka_unit_test(most_bindings), cmocka_unit_test(memory_has_limits),          \
+    cmocka_unit_test(writes_go_to_the_device),                                     \
     cmocka_unit_test(devices_with_the_same_addresses),                             \
     cmocka_unit_test(clock_begins_again), cmocka_unit_test(stamps_over_swaps),     \
     cmocka_unit_test(cache_is_of_use), cmocka_unit_test(engine_lends_its_device),  \
