@@ -2004,12 +2004,9 @@ HCQ_API const hcq_backend *hcq_registry_find(hcq_registry *registry, const char 
 HCQ_API void *hcq_backend_alloc(hcq_device *device, size_t size, size_t align);
 HCQ_API void hcq_backend_free(hcq_device *device, void *ptr, size_t size);
 
-/* Marks the calling thread, one of the backend's own that runs kernels or host
-   commands: what would block answers HCQ_ERROR_WOULD_BLOCK there. Lock-free. */
-HCQ_API void hcq_backend_thread(void);
-
-/* The same from `begins` 1 to 0, around a function of the user's that the backend
-   calls on a thread of the user's, without locks. They may be nested. */
+/* From `begins` 1 to 0, around a function of the user's that the backend calls, what would
+   block answers HCQ_ERROR_WOULD_BLOCK; for good on a thread of the backend's that runs
+   kernels or host commands. May be nested. Lock-free. */
 HCQ_API void hcq_backend_callback(int begins);
 
 /* A line for the user's logger; `device` NULL: none is known. Any lock state. */
@@ -2026,20 +2023,15 @@ HCQ_API hcq_result hcq_backend_job_result(const hcq_job *job);
 
 /* Fails the batch that ends at `done`, and what follows in its job; call it
    before the counter is raised. The command or the native call that did it, if
-   there is one, is kept as the device's first error, and logged. UNLOCKED. */
+   there is one, is kept as the device's first error, and logged: with `done` NULL,
+   for who lost the device, that is all. Any lock state; with it no job ends. */
 HCQ_API void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
                                   const hcq_packet *packet, const char *native,
                                   int64_t native_code);
 
-/* Keeps who lost the device as its first error, and logs it; `packet` NULL: no single
-   command is known. With the core's lock, in which no job ends. */
-HCQ_API void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
-                               const char *native, int64_t native_code);
-
-/* A program's device, NULL if it is none; and its code there, with the
-   core's lock. */
-HCQ_API hcq_device *hcq_backend_program_device(const hcq_program *program);
-HCQ_API void *hcq_backend_code(const hcq_program *program);
+/* A program's device, NULL if it is none, and its code there, for as long as that is open.
+   UNLOCKED. */
+HCQ_API void *hcq_backend_code(const hcq_program *program, hcq_device **device);
 
 /* The lane's epochs up to this one are over, as far as the core saw. Lock-free. */
 HCQ_API uint64_t hcq_backend_done(const hcq_lane *lane);
@@ -2054,15 +2046,18 @@ HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 
+/* Takes (1) or gives back (0) the core's lock, for what `close` and `lane_close` change
+   and functions that hold it look at. UNLOCKED. */
+HCQ_API void hcq_backend_lock(int locked);
+
 /* Takes the core's lock for a function that a backend adds, and gives its device; NULL,
    and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED). leave gives the
    lock back, and `result`. UNLOCKED. */
 HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
-HCQ_API hcq_result hcq_backend_leave(hcq_result result);
-
-/* Takes (1) or gives back (0) the core's lock, for what `close` and `lane_close` change
-   and functions that hold it look at. UNLOCKED. */
-HCQ_API void hcq_backend_lock(int locked);
+static HCQI_UNUSED hcq_result hcq_backend_leave(hcq_result result) {
+    hcq_backend_lock(0);
+    return result;
+}
 
 /* Where a point will be reached; `lane` NULL: it is. HCQ_NOT_READY: it was not
    handed over; HCQ_ERROR_UNSUPPORTED: not on one lane of `device`. With the
@@ -2093,7 +2088,6 @@ typedef struct hcq_sys_thread { void *handle; void (*run_fn)(void *); void *user
     hcq_sys_thread;
 HCQ_API hcq_result hcq_sys_thread_start(hcq_sys_thread *thread); /* fill run_fn, user, name */
 HCQ_API void hcq_sys_thread_join(hcq_sys_thread *thread);
-HCQ_API uint64_t hcq_sys_thread_id(void); /* of the caller, never 0 */
 HCQ_API int hcq_sys_thread_pin(uint32_t cpu); /* the caller, to the cpu-th usable one; 1 = done */
 HCQ_API void *hcq_sys_library_open(const char *path);
 HCQ_API void *hcq_sys_library_symbol(void *library, const char *name);
@@ -3197,7 +3191,7 @@ HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
     thread->handle = NULL;
 }
 
-HCQI_DEF uint64_t hcq_sys_thread_id(void) { return GetCurrentThreadId(); }
+static uint64_t hcqi_sys_thread_id(void) { return GetCurrentThreadId(); }
 
 /* An event for the user's loop and our own handle of it. */
 static int hcqi_sys_event_create(intptr_t *theirs, intptr_t *ours) {
@@ -3468,7 +3462,7 @@ HCQI_DEF void hcq_sys_thread_join(hcq_sys_thread *thread) {
     thread->handle = NULL;
 }
 
-HCQI_DEF uint64_t hcq_sys_thread_id(void) {
+static uint64_t hcqi_sys_thread_id(void) {
     static HCQI_THREAD_LOCAL char mark; /* its address differs between living threads */
     return (uint64_t)(uintptr_t)&mark;
 }
@@ -3548,7 +3542,7 @@ static void hcqi_mutex_unlock(hcqi_mutex *m) {
 
 static void hcqi_enter(void) {
     hcqi_mutex_lock(&hcqi_core.lock);
-    hcqi_atomic_store64(&hcqi_core.owner, hcq_sys_thread_id());
+    hcqi_atomic_store64(&hcqi_core.owner, hcqi_sys_thread_id());
 }
 
 static void hcqi_unlock(void) {
@@ -3556,10 +3550,16 @@ static void hcqi_unlock(void) {
     hcqi_mutex_unlock(&hcqi_core.lock);
 }
 
+/* Takes the lock, unless the thread has it: 1. */
+static int hcqi_enter_anew(void) {
+    if (hcqi_atomic_load64(&hcqi_core.owner) == hcqi_sys_thread_id()) { return 1; }
+    hcqi_enter();
+    return 0;
+}
+
 /* What the thread is in the middle of. */
-static HCQI_THREAD_LOCAL int hcqi_thread_serves; /* an engine, a service thread */
 static HCQI_THREAD_LOCAL int hcqi_notifying;     /* runs a notification */
-static HCQI_THREAD_LOCAL int hcqi_calling;       /* runs a backend's callback */
+static HCQI_THREAD_LOCAL int hcqi_calling;       /* an engine, a service thread, in a callback */
 static HCQI_THREAD_LOCAL int hcqi_giving;        /* gives batches to the hardware */
 static HCQI_THREAD_LOCAL int hcqi_logging; /* runs a logger: 1, or 2 with a line that a
                                               logger's own call wrote */
@@ -3598,7 +3598,7 @@ static HCQI_PRINTF(5, 0) void hcqi_log_to(hcq_log_fn fn, void *user, hcq_device 
     m->dev = pinned ? dev : NULL;
     m->fn = fn;
     m->user = user;
-    m->thread = hcq_sys_thread_id();
+    m->thread = hcqi_sys_thread_id();
     m->nested = hcqi_logging;
     m->result = result;
     if (pinned) { hcqi_atomic_add32(&dev->pins, 1); }
@@ -3645,7 +3645,7 @@ static void hcqi_lost_tell(void) {
 
 /* The oldest line of this thread; 0 = none. */
 static int hcqi_message_take(hcqi_message *m) {
-    uint64_t me = hcq_sys_thread_id();
+    uint64_t me = hcqi_sys_thread_id();
     uint32_t i = 0;
     hcqi_enter();
     while (i < hcqi_core.message_count && hcqi_core.messages[i].thread != me) { i++; }
@@ -5677,13 +5677,11 @@ static hcq_result hcqi_device_enter(const hcq_device *dev) {
     return hcqi_device_enter_by(dev, NULL);
 }
 
-HCQI_DEF void hcq_backend_thread(void) { hcqi_thread_serves = 1; }
-
 HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1; }
 
 /* Must the calling thread not block? */
 static int hcqi_in_callback(void) {
-    return (hcqi_thread_serves | hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
+    return (hcqi_notifying | hcqi_calling | hcqi_logging) != 0;
 }
 
 /* Sleeps, with the lock released, until something changes. */
@@ -5795,7 +5793,7 @@ static void hcqi_service_sleep(hcq_device *dev, uint32_t turn) {
 static void hcqi_service_run(void *user) {
     hcq_device *dev = HCQI_CAST(hcq_device *, user);
     hcqi_enter();
-    hcqi_thread_serves = 1;
+    hcq_backend_callback(1);
     for (uint32_t turn = 0; !dev->service_stop; turn++) {
         hcqi_reap_device(dev);
         hcqi_drain();
@@ -5840,19 +5838,21 @@ HCQI_DEF hcq_result hcq_backend_job_result(const hcq_job *job) {
 HCQI_DEF void hcq_backend_job_fail(hcq_job *job, const hcq_lane_point *done, hcq_result result,
                                    const hcq_packet *packet, const char *native,
                                    int64_t native_code) {
-    hcqi_enter();
-    hcqi_lane *lane = hcqi_lane_of(done->lane);
+    int mine = hcqi_enter_anew();
+    hcqi_lane *lane = job->lane;
     if (packet != NULL || native != NULL) {
         hcqi_error_note(lane->dev, result, job->version, packet, native, native_code);
     }
-    if (hcqi_atomic_load32(&job->run_result) == 0) {
+    if (done != NULL && hcqi_atomic_load32(&job->run_result) == 0) {
         hcqi_atomic_store32(&job->run_result, (uint32_t)result);
         hcqi_atomic_store64(&job->failed_epoch, done->epoch);
     }
-    hcqi_lane_failed(lane, done->epoch, result);
-    hcqi_atomic_store32(&lane->any_failed, 1);
-    hcqi_atomic_store32(&lane->dev->any_failed, 1);
-    hcqi_leave();
+    if (done != NULL) {
+        hcqi_lane_failed(lane, done->epoch, result);
+        hcqi_atomic_store32(&lane->any_failed, 1);
+        hcqi_atomic_store32(&lane->dev->any_failed, 1);
+    }
+    if (!mine) { hcqi_leave(); }
 }
 
 HCQI_DEF hcq_result hcq_backend_wait_result(const hcq_lane_point *wait) {
@@ -11111,8 +11111,6 @@ HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend,
     return NULL;
 }
 
-HCQI_DEF hcq_result hcq_backend_leave(hcq_result result) { return hcqi_leave_with(result); }
-
 HCQI_DEF hcq_result hcq_backend_point(hcq_device *device, hcq_point point, hcq_lane_point *found) {
     hcqi_signal *s = hcqi_signal_find(point.signal);
     hcqi_points points;
@@ -11167,8 +11165,7 @@ HCQI_DEF void hcq_backend_free(hcq_device *device, void *ptr, size_t size) {
 
 HCQI_DEF void hcq_backend_log(hcq_device *device, hcq_result result, const char *format, ...) {
     va_list args;
-    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
-    if (!mine) { hcqi_enter(); }
+    int mine = hcqi_enter_anew();
     va_start(args, format);
     hcqi_log_va(device, result, format, args);
     va_end(args);
@@ -11181,18 +11178,14 @@ HCQI_DEF void hcq_backend_notify(hcq_lane *lane) {
     hcqi_leave();
 }
 
-HCQI_DEF void hcq_backend_blame(const hcq_job *job, const hcq_packet *packet, hcq_result result,
-                                const char *native, int64_t native_code) {
-    hcqi_error_note(job->lane->dev, result, job->version, packet, native, native_code);
-}
-
-HCQI_DEF hcq_device *hcq_backend_program_device(const hcq_program *program) {
-    return program != NULL && program->magic == HCQI_MAGIC_PROGRAM ? program->dev : NULL;
-}
-
-HCQI_DEF void *hcq_backend_code(const hcq_program *program) {
+HCQI_DEF void *hcq_backend_code(const hcq_program *program, hcq_device **device) {
+    *device = program != NULL && program->magic == HCQI_MAGIC_PROGRAM ? program->dev : NULL;
+    if (*device == NULL) { return NULL; }
+    hcqi_enter();
     const hcqi_code *c = &program->codes[program->dev->slot];
-    return c->dev == program->dev ? c->code : NULL;
+    void *code = c->dev == program->dev ? c->code : NULL;
+    hcqi_leave();
+    return code;
 }
 
 HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
@@ -11201,8 +11194,7 @@ HCQI_DEF uint64_t hcq_backend_done(const hcq_lane *lane) {
 
 HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                                int64_t native_code) {
-    int mine = hcqi_atomic_load64(&hcqi_core.owner) == hcq_sys_thread_id();
-    if (!mine) { hcqi_enter(); }
+    int mine = hcqi_enter_anew();
     if (hcqi_atomic_load32(&device->loss) == 0) {
         device->loss_result = result;
         device->loss_native = native;

@@ -492,7 +492,7 @@ static void hcqi_cpu_worker_main(void *user) {
     hcqi_cpu_pool *pool = &d->pool;
     hcqi_cpu_spin spin;
     uint32_t seen = 0;
-    hcq_backend_thread();
+    hcq_backend_callback(1);
     if (d->flags & HCQ_CPU_PIN) { hcq_sys_thread_pin(worker->index % d->cpus); }
     hcqi_cpu_enter(d);
     hcqi_cpu_spin_begin(&spin);
@@ -864,7 +864,7 @@ static hcqi_cpu_entry *hcqi_cpu_engine_next(hcqi_cpu_engine *engine) {
 static void hcqi_cpu_engine_main(void *user) {
     hcqi_cpu_engine *engine = HCQI_CAST(hcqi_cpu_engine *, user);
     hcqi_cpu_device *d = engine->device;
-    hcq_backend_thread();
+    hcq_backend_callback(1);
     if (d->flags & HCQ_CPU_PIN) { hcq_sys_thread_pin(engine->index % d->cpus); }
     hcqi_cpu_enter(d);
     for (;;) {                         /* one call of it, which is then part of the loop */

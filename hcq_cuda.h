@@ -2789,7 +2789,8 @@ static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
         hcqi_cuda_unlock(&lane->lock);
     }
     if (blame->job != NULL) {
-        hcq_backend_blame(blame->job, blame->packet, HCQ_ERROR_LOST, d->lost_call, d->lost_code);
+        hcq_backend_job_fail(blame->job, NULL, HCQ_ERROR_LOST, blame->packet, d->lost_call,
+                             d->lost_code);
     }
     hcq_backend_lock(0);
 }
@@ -3527,14 +3528,15 @@ HCQI_DEF hcq_result hcq_cuda_lane(hcq_device *device, hcq_queue_kind kind, uint3
 }
 
 HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_program_info *info) {
-    hcq_device *device = hcq_backend_program_device(program);
+    hcq_device *device;
     hcq_result r;
+    void *code = hcq_backend_code(program, &device);
+    const hcqi_cuda_program *p = HCQI_CAST(const hcqi_cuda_program *, code);
     if (info == NULL || device == NULL) {
         return hcqi_cuda_null(info != NULL ? "program" : "info");
     }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
-    const hcqi_cuda_program *p = HCQI_CAST(const hcqi_cuda_program *, hcq_backend_code(program));
     r = p != NULL ? hcqi_cuda_enter_context(d) : HCQ_ERROR_CLOSED;
     if (r != HCQ_OK) { return hcq_backend_leave(r); }
     memset(info, 0, sizeof *info);

@@ -19,7 +19,7 @@
 static void *(*const poke)(void *, const void *, size_t) = memcpy;
 
 /* All threads are one to the system: what is each thread's own is exchanged (at one
-   address, so that hcq_sys_thread_id is the same for all). */
+   address, so that hcqi_sys_thread_id is the same for all). */
 #define __thread __attribute__((section("hcq_thread")))
 #define memcpy schedule_memcpy
 #define memset schedule_memset
