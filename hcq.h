@@ -1262,7 +1262,7 @@ HCQ_API hcq_result hcq_queue_label(hcq_queue *queue, const char *label);
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID,
             HCQ_ERROR_OUT_OF_MEMORY.
 */
-HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index,
                                            const char *label);
 
 /* Sets the flags of command `index`: HCQ_OVERLAP or 0. Not in a graph, whose plan
@@ -1270,7 +1270,7 @@ HCQ_API hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index,
 
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
-HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uint32_t flags);
+HCQ_API hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags);
 
 /* Records a wait: later commands run once the point is reached.
 
@@ -1395,13 +1395,13 @@ HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 
    Threads: one at a time per queue.
 */
-HCQ_API uint32_t hcq_queue_count(const hcq_queue *queue);
+HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
 
 /* Reads command `index` back.
 
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
-HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                      hcq_command *command);
 
 /* Changes a recorded wait or signal (update_signal also a timestamp's
@@ -1413,16 +1413,16 @@ HCQ_API hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
 */
-HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, int32_t index,
                                          const hcq_signal *signal, uint64_t value);
-HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
                                            const hcq_signal *signal, uint64_t value);
 
 /* Changes grid and block of an exec; NULL keeps.
 
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
-HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index,
                                          const hcq_dims *grid, const hcq_dims *block);
 
 /* Changes buffers and size of a copy; NULL and HCQ_KEEP keep. The size may be
@@ -1431,7 +1431,7 @@ HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index,
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED.
 */
-HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index,
                                          const hcq_buffer *dst, const hcq_buffer *src,
                                          uint64_t size);
 
@@ -1442,14 +1442,14 @@ HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index,
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
 */
-HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
+HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t arg,
                                         const void *value, size_t size);
 
 /* Changes the payload of a custom command, within its updatable ranges.
 
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
-HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
+HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
                                            const void *payload);
 
 /* Makes a part of command `index` variable: each submission brings its value
@@ -1462,7 +1462,7 @@ HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
 */
-HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
+HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                       uint32_t variable, uint64_t maximum);
 
 /* Encodes the queue for `device` now and keeps its versions: from here on
@@ -1562,7 +1562,7 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
    Errors:  HCQ_ERROR_INVALID (no graph, wrong index, a barrier),
             HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
-HCQ_API hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
+HCQ_API hcq_result hcq_queue_access(hcq_queue *graph, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
 
 /* Orders command `after` behind `before`, which was recorded earlier.
@@ -1571,7 +1571,7 @@ HCQ_API hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer
    Errors:  HCQ_ERROR_INVALID (no graph, wrong index, before >= after),
             HCQ_ERROR_OUT_OF_MEMORY.
 */
-HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t after);
+HCQ_API hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after);
 
 /* Writes the graph's schedule as text, or as a graph in DOT: a list per device
    of commands, SYNC and WAIT, each cell with its place in the order in which
@@ -1634,7 +1634,7 @@ typedef struct hcq_profile_event {
     hcq_queue_kind lane_kind;
     uint32_t lane;                     /* UINT32_MAX: the host's, HCQ_COMMAND_SYNC */
     hcq_command_kind kind;
-    uint32_t command;                  /* index in the recording */
+    int32_t command;                   /* index in the recording */
     char name[32];                     /* the command's label, or the program's, or its kind */
     char queue[32];
 } hcq_profile_event;
@@ -6884,8 +6884,32 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
 /* ========================================================================== */
 /* ---- queues: reading back ------------------------------------ >>reading - */
 
-HCQI_DEF uint32_t hcq_queue_count(const hcq_queue *queue) {
-    return hcqi_queue_check(queue) != HCQ_OK ? 0 : queue->count;
+HCQI_DEF int32_t hcq_queue_count(const hcq_queue *queue) {
+    return hcqi_queue_check(queue) != HCQ_OK ? 0 : (int32_t)queue->count;
+}
+
+/* The packet of the command that a call's parameter `name` says; anything but HCQ_OK: the
+   call, which has the lock, was refused. */
+static hcq_result hcqi_command_find(const hcq_queue *q, const char *name, int32_t index,
+                                    hcq_packet **p) {
+    if (index < 0) {
+        return hcqi_leave_refusing(q->dev, HCQ_ERROR_INVALID, "queue '%s': %s: is %d, not a "
+                                   "command: %s, what a recording call answered", q->label, name,
+                                   (int)index, hcq_result_name((hcq_result)index));
+    }
+    if ((uint32_t)index >= q->count) {
+        return hcqi_leave_refusing(q->dev, HCQ_ERROR_INVALID, "queue '%s': %s: %d of %u commands",
+                                   q->label, name, (int)index, q->count);
+    }
+    *p = &q->packets[index];
+    return HCQ_OK;
+}
+
+/* Takes the lock for a call about a command; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_command_enter(const hcq_queue *q, const char *name, int32_t index,
+                                     hcq_packet **p) {
+    HCQI_PASS(hcqi_queue_enter(q));
+    return hcqi_command_find(q, name, index, p);
 }
 
 /* The buffer that is name `k` of a command, or the placeholder. */
@@ -6936,14 +6960,13 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
     }
 }
 
-HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
+HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                       hcq_command *command) {
-    HCQI_PASS(hcqi_queue_check(queue));
-    if (command == NULL || index >= queue->count) {
-        return hcqi_refuse_alone(queue->dev, HCQ_ERROR_INVALID, "%s",
-                                 command == NULL ? "command: is NULL" : "index: no such command");
+    hcq_packet *p;
+    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    if (command == NULL) {
+        return hcqi_leave_refusing(queue->dev, HCQ_ERROR_INVALID, "command: is NULL");
     }
-    const hcq_packet *p = &queue->packets[index];
     const hcqi_meta *m = &queue->metas[index];
     memset(command, 0, sizeof *command);
     command->kind = (hcq_command_kind)p->kind;
@@ -6951,7 +6974,6 @@ HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, uint32_t index,
     command->label = m->label;
     command->args = m->arena_size == 0 ? NULL : queue->arena + m->arena;
     command->args_size = m->arena_size;
-    hcqi_enter();
     hcqi_command_work(queue, p, command);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -6971,26 +6993,20 @@ static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
 /* ========================================================================== */
 /* ---- queues: updates ----------------------------------------- >>updates - */
 
-/* Takes the lock for a call about command `index`; anything but HCQ_OK: not taken. */
-static hcq_result hcqi_command_enter(hcq_queue *q, uint32_t index) {
-    HCQI_PASS(hcqi_queue_enter(q));
-    HCQI_CHECK(q, HCQI_NONE, index < q->count, HCQ_ERROR_INVALID, "index: %u of %u commands",
-               index, q->count);
-    return HCQ_OK;
-}
-
-static hcq_result hcqi_update_begin(hcq_queue *q, uint32_t index, hcq_command_kind kind) {
-    HCQI_PASS(hcqi_command_enter(q, index));
-    uint32_t is = q->packets[index].kind;
+static hcq_result hcqi_update_begin(hcq_queue *q, int32_t index, hcq_command_kind kind,
+                                    hcq_packet **p) {
+    HCQI_PASS(hcqi_command_enter(q, "index", index, p));
+    uint32_t is = (*p)->kind;
     int stamp = kind == HCQ_COMMAND_SIGNAL && is == HCQ_COMMAND_TIMESTAMP;
     HCQI_CHECK(q, HCQI_NONE, is == (uint32_t)kind || stamp, HCQ_ERROR_INVALID,
-               "index: command %u is of another kind", index);
+               "index: command %d is of another kind", (int)index);
     return HCQ_OK;
 }
 
 /* Versions find out what they lack from the list of what was updated, the latest first.
    `buffers`: of a graph's command, what orders it may have changed, too. */
-static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index, int buffers) {
+static hcq_result hcqi_update_end(hcq_queue *q, const hcq_packet *p, int buffers) {
+    uint32_t index = p->index;
     hcqi_meta *m = &q->metas[index];
     if (buffers && q->graph != NULL) { q->graph->plan.stale = 1; }
     if (q->newest != index + 1) {
@@ -7005,58 +7021,58 @@ static hcq_result hcqi_update_end(hcq_queue *q, uint32_t index, int buffers) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-static hcq_result hcqi_update_sync(hcq_queue *q, uint32_t index, hcq_command_kind kind,
+static hcq_result hcqi_update_sync(hcq_queue *q, int32_t index, hcq_command_kind kind,
                                    const hcq_signal *signal, uint64_t value) {
-    HCQI_PASS(hcqi_update_begin(q, index, kind));
-    hcq_packet *p = &q->packets[index];
+    hcq_packet *p;
+    HCQI_PASS(hcqi_update_begin(q, index, kind, &p));
     hcqi_signal *old = HCQI_CAST(hcqi_signal *, p->u.sync.signal);
     hcqi_signal *s = signal == NULL ? old : hcqi_signal_find(*signal);
-    HCQI_CHECK(q, index, s != NULL, HCQ_ERROR_CLOSED, "signal: is zero or was destroyed");
+    HCQI_CHECK(q, p->index, s != NULL, HCQ_ERROR_CLOSED, "signal: is zero or was destroyed");
     HCQI_PASS(hcqi_sync_set(q, p, s, value == HCQ_KEEP ? p->u.sync.value : value));
     hcqi_signal_ref(s);
     hcqi_signal_unref(old);
-    return hcqi_update_end(q, index, 0);
+    return hcqi_update_end(q, p, 0);
 }
 
-HCQI_DEF hcq_result hcq_queue_update_wait(hcq_queue *queue, uint32_t index,
+HCQI_DEF hcq_result hcq_queue_update_wait(hcq_queue *queue, int32_t index,
                                           const hcq_signal *signal, uint64_t value) {
     return hcqi_update_sync(queue, index, HCQ_COMMAND_WAIT, signal, value);
 }
 
-HCQI_DEF hcq_result hcq_queue_update_signal(hcq_queue *queue, uint32_t index,
+HCQI_DEF hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
                                             const hcq_signal *signal, uint64_t value) {
     return hcqi_update_sync(queue, index, HCQ_COMMAND_SIGNAL, signal, value);
 }
 
-HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, uint32_t index, const hcq_dims *grid,
+HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index, const hcq_dims *grid,
                                           const hcq_dims *block) {
-    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC));
-    hcq_packet *p = &queue->packets[index];
+    hcq_packet *p;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
     hcq_program *program = p->u.exec.program;
     if (block != NULL) {
         hcq_dims b = hcqi_block_dims(*block);
-        HCQI_CHECK(queue, index, hcqi_block_fits(program, b), HCQ_ERROR_INVALID,
+        HCQI_CHECK(queue, p->index, hcqi_block_fits(program, b), HCQ_ERROR_INVALID,
                    "block: %ux%ux%u does not fit '%s'", b.x, b.y, b.z, program->info.label);
         memcpy(p->u.exec.block, &b, sizeof b);
     }
     if (grid != NULL) { memcpy(p->u.exec.grid, grid, sizeof *grid); }
-    return hcqi_update_end(queue, index, 0);
+    return hcqi_update_end(queue, p, 0);
 }
 
-HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, uint32_t index, const hcq_buffer *dst,
+HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const hcq_buffer *dst,
                                           const hcq_buffer *src, uint64_t size) {
-    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_COPY));
-    const hcq_packet *p = &queue->packets[index];
+    hcq_packet *p;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_COPY, &p));
     const hcqi_meta *m = &queue->metas[index];
     uint32_t first = m->name_first;
     hcqi_operand to = { queue->names[first], NULL, p->u.copy.dst, m->reach[0] };
     hcqi_operand from = { queue->names[first + 1], NULL, p->u.copy.src, m->reach[1] };
     if (size == HCQ_KEEP) { size = p->u.copy.size; }
-    HCQI_CHECK(queue, index, size != 0, HCQ_ERROR_INVALID, "size: is 0");
-    HCQI_PASS(hcqi_copy_set(queue, index, dst, src, size, &to, &from));
+    HCQI_CHECK(queue, p->index, size != 0, HCQ_ERROR_INVALID, "size: is 0");
+    HCQI_PASS(hcqi_copy_set(queue, p->index, dst, src, size, &to, &from));
     hcqi_name_set(queue, first, to.a);
     hcqi_name_set(queue, first + 1, from.a);
-    return hcqi_update_end(queue, index, 1);
+    return hcqi_update_end(queue, p, 1);
 }
 
 /* What was stated of an argument's bytes is stated of the new ones; 0 = there
@@ -7082,35 +7098,36 @@ static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64
     return 1;
 }
 
-HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, uint32_t index, uint32_t arg,
+HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t arg,
                                          const void *value, size_t size) {
-    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC));
-    const hcq_program *program = queue->packets[index].u.exec.program;
+    hcq_packet *p;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
+    const hcq_program *program = p->u.exec.program;
     const hcqi_meta *m = &queue->metas[index];
-    HCQI_CHECK(queue, index, arg < program->info.arg_count, HCQ_ERROR_INVALID,
+    HCQI_CHECK(queue, p->index, arg < program->info.arg_count, HCQ_ERROR_INVALID,
                "arg: %u of %u arguments", arg, program->info.arg_count);
-    HCQI_CHECK(queue, index, value != NULL, HCQ_ERROR_INVALID, "value: argument %u has %u bytes",
+    HCQI_CHECK(queue, p->index, value != NULL, HCQ_ERROR_INVALID, "value: argument %u has %u bytes",
                arg, program->info.sizes[arg]);
-    HCQI_CHECK(queue, index, size == program->info.sizes[arg], HCQ_ERROR_INVALID,
+    HCQI_CHECK(queue, p->index, size == program->info.sizes[arg], HCQ_ERROR_INVALID,
                "size: argument %u has %u bytes", arg, program->info.sizes[arg]);
     int buffer = hcqi_arg_is_buffer(program->desc.args[arg]);
     int brought = buffer && (m->brought >> arg & 1) != 0;
     hcqi_allocation *a = NULL;
     if (!brought) {
         const uint8_t *bytes = HCQI_CAST(const uint8_t *, value);
-        HCQI_PASS(hcqi_arg_check(queue, index, program, arg, bytes, &a));
+        HCQI_PASS(hcqi_arg_check(queue, p->index, program, arg, bytes, &a));
     }
     uint8_t *at = queue->arena + m->arena + program->info.offsets[arg];
     if (buffer && !brought) {
-        uint64_t address, old = hcqi_arg_address(queue, index, arg);
+        uint64_t address, old = hcqi_arg_address(queue, p->index, arg);
         memcpy(&address, value, sizeof address);
-        HCQI_CHECK(queue, index,
-                   queue->graph == NULL || hcqi_update_stated(queue, index, old, address, a),
+        HCQI_CHECK(queue, p->index,
+                   queue->graph == NULL || hcqi_update_stated(queue, p->index, old, address, a),
                    HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
-        hcqi_name_set(queue, hcqi_arg_name(queue, index, arg), a);
+        hcqi_name_set(queue, hcqi_arg_name(queue, p->index, arg), a);
     }
     memcpy(at, value, size);
-    return hcqi_update_end(queue, index, buffer && !brought);
+    return hcqi_update_end(queue, p, buffer && !brought);
 }
 
 static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
@@ -7123,36 +7140,37 @@ static int hcqi_custom_may_change(const hcq_custom_type *type, uint32_t at) {
     return !any;
 }
 
-HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, uint32_t index,
+HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
                                             const void *payload) {
-    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_CUSTOM));
-    const hcq_custom_type *type = queue->packets[index].u.custom.type;
+    hcq_packet *p;
+    HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_CUSTOM, &p));
+    const hcq_custom_type *type = p->u.custom.type;
     uint8_t *old = queue->arena + queue->metas[index].arena;
     const uint8_t *now = HCQI_CAST(const uint8_t *, payload);
-    HCQI_CHECK(queue, index, payload != NULL, HCQ_ERROR_INVALID, "payload: is NULL");
+    HCQI_CHECK(queue, p->index, payload != NULL, HCQ_ERROR_INVALID, "payload: is NULL");
     for (uint32_t i = 0; i < type->payload_size; i++) {
-        HCQI_CHECK(queue, index, old[i] == now[i] || hcqi_custom_may_change(type, i),
+        HCQI_CHECK(queue, p->index, old[i] == now[i] || hcqi_custom_may_change(type, i),
                    HCQ_ERROR_INVALID, "payload: byte %u is not updatable", i);
     }
     if (type->payload_size != 0) { memcpy(old, payload, type->payload_size); }
-    return hcqi_update_end(queue, index, 0);
+    return hcqi_update_end(queue, p, 0);
 }
 
-HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, uint32_t index, uint32_t part,
+HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                        uint32_t variable, uint64_t maximum) {
-    HCQI_PASS(hcqi_command_enter(queue, index));
+    hcq_packet *p;
+    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
     HCQI_CHECK(queue, HCQI_NONE, variable < HCQI_MAX_VARIABLES, HCQ_ERROR_INVALID,
                "variable: %u, at most %d", variable, HCQI_MAX_VARIABLES - 1);
-    const hcq_packet *p = &queue->packets[index];
     HCQI_CHECK(queue, HCQI_NONE, hcqi_part_varies(queue, p, part), HCQ_ERROR_INVALID,
-               "part: %u does not fit command %u", part, index);
+               "part: %u does not fit command %u", part, p->index);
     HCQI_CHECK(queue, HCQI_NONE, HCQI_GROW(&queue->dev->hooks, queue->patches,
                                            queue->patch_capacity,
                                            (uint64_t)queue->patch_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
     if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
-    hcqi_patch_add(queue, index, part, variable, maximum);
+    hcqi_patch_add(queue, p->index, part, variable, maximum);
     return hcqi_queue_changed(queue);
 }
 
@@ -8765,20 +8783,22 @@ HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, uint32_t index, const char *label) {
-    HCQI_PASS(hcqi_command_enter(queue, index));
+HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, const char *label) {
+    hcq_packet *p;
+    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
     HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
-    hcqi_copy_label(queue->metas[index].label, label);
+    hcqi_copy_label(queue->metas[p->index].label, label);
     return hcqi_leave_with(HCQ_OK);
 }
 
-HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, uint32_t index, uint32_t flags) {
-    HCQI_PASS(hcqi_command_enter(queue, index));
+HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags) {
+    hcq_packet *p;
+    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
     HCQI_CHECK(queue, HCQI_NONE, queue->graph == NULL, HCQ_ERROR_INVALID,
                "queue: a graph's order comes from reads and writes");
     HCQI_CHECK(queue, HCQI_NONE, (flags & ~(uint32_t)HCQ_OVERLAP) == 0, HCQ_ERROR_INVALID,
                "flags: not a valid one");
-    queue->packets[index].flags = (uint8_t)flags;
+    p->flags = (uint8_t)flags;
     return hcqi_queue_changed(queue);
 }
 
@@ -12119,29 +12139,30 @@ static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
     return 0;
 }
 
-HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffer buffer,
+HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, int32_t index, hcq_buffer buffer,
                                      uint32_t access) {
     hcqi_operand op;
+    hcq_packet *p;
     HCQI_PASS(hcqi_graph_enter(graph));
+    HCQI_PASS(hcqi_command_find(graph, "index", index, &p));
     hcqi_graph *g = graph->graph;
-    HCQI_CHECK(graph, HCQI_NONE, index < graph->count, HCQ_ERROR_INVALID,
-               "index: %u of %u commands", index, graph->count);
-    uint32_t kind = graph->packets[index].kind;
+    hcqi_meta *m = &graph->metas[index];
+    uint32_t kind = p->kind;
     HCQI_CHECK(graph, HCQI_NONE, kind != HCQ_COMMAND_BARRIER && kind != HCQ_COMMAND_EMPTY,
-               HCQ_ERROR_INVALID, "index: command %u names no memory", index);
+               HCQ_ERROR_INVALID, "index: command %u names no memory", p->index);
     HCQI_CHECK(graph, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
                HCQ_ERROR_INVALID, "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
     HCQI_PASS(hcqi_operand_take(graph, HCQI_NONE, "buffer", &buffer, buffer.size, &op));
     int takes = kind != HCQ_COMMAND_EXEC || op.a != NULL ||
-                hcqi_exec_takes(graph, index, op.address);
+                hcqi_exec_takes(graph, p->index, op.address);
     HCQI_CHECK(graph, HCQI_NONE, takes, HCQ_ERROR_INVALID,
                "buffer: a placeholder that is no argument of command %u, which so cannot get "
-               "at it", index);
+               "at it", p->index);
     HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->stated, g->stated_capacity,
                                            (uint64_t)g->stated_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     hcqi_stated *t = &g->stated[g->stated_count];
-    t->next = graph->metas[index].stated;
+    t->next = m->stated;
     t->access = access == HCQ_ARG_IN ? (uint32_t)HCQI_READ
                                      : access == HCQ_ARG_OUT ? (uint32_t)HCQI_WRITE
                                                              : (uint32_t)(HCQI_READ | HCQI_WRITE);
@@ -12150,23 +12171,24 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, uint32_t index, hcq_buffe
     t->address = op.address;
     t->size = buffer.size;
     if (op.a != NULL) { op.a->names++; }
-    graph->metas[index].stated = ++g->stated_count;
+    m->stated = ++g->stated_count;
     return hcqi_queue_changed(graph);
 }
 
-HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, uint32_t before, uint32_t after) {
+HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after) {
+    hcq_packet *first, *then;
     HCQI_PASS(hcqi_graph_enter(graph));
+    HCQI_PASS(hcqi_command_find(graph, "before", before, &first));
+    HCQI_PASS(hcqi_command_find(graph, "after", after, &then));
     hcqi_graph *g = graph->graph;
     HCQI_CHECK(graph, HCQI_NONE, before < after, HCQ_ERROR_INVALID,
                "before: is not recorded before after");
-    HCQI_CHECK(graph, HCQI_NONE, after < graph->count, HCQ_ERROR_INVALID,
-               "after: no such command");
     HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
                                            (uint64_t)g->order_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     hcqi_order *o = &g->orders[g->order_count++];
-    o->before = before;
-    o->after = after;
+    o->before = first->index;
+    o->after = then->index;
     o->next = graph->metas[after].orders;
     graph->metas[after].orders = g->order_count;
     return hcqi_queue_changed(graph);
@@ -14453,7 +14475,7 @@ static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *c
     out.device = dev;
     out.lane = UINT32_MAX;
     out.kind = (hcq_command_kind)e->kind;
-    out.command = e->command;
+    out.command = (int32_t)e->command;
     memcpy(out.queue, dev->profile->names[e->queue].text, sizeof out.queue);
     hcqi_copy_label(out.name, out.kind == HCQ_COMMAND_SYNC ? hcqi_kind_text(e->kind)
                                                            : dev->profile->names[e->name].text);

@@ -345,10 +345,8 @@ static void record_update(network *n, hcq_queue *graph, const update_args *args,
                           const char *label) {
     int32_t index = hcq_queue_exec(graph, n->program[RUN_UPDATE], args, sizeof *args,
                                    hcq_dim(units, 1, 1), hcq_dim(args->width + 1, 1, 1));
-    if (index >= 0) {
-        hcq_queue_command_label(graph, (uint32_t)index, label);
-        hcq_queue_variable(graph, (uint32_t)index, PART_RATE, VAR_RATE, 0);
-    }
+    hcq_queue_command_label(graph, index, label);
+    hcq_queue_variable(graph, index, PART_RATE, VAR_RATE, 0);
 }
 
 static int record_step(network *n) {

@@ -357,7 +357,7 @@ static int read_profile(game *g, uint32_t frames, times *t) {
         return 0;
     }
     for (uint32_t i = 0; i < count && i < MAX_EVENTS; i++) {
-        uint32_t command = events[i].command;
+        int32_t command = events[i].command;
         if (command < COMMANDS && seen[command] < frames) {
             span *s = &t->part[command][seen[command]++];
             s->begin = events[i].begin_ns;

@@ -302,6 +302,9 @@ static void lines_say_where_an_address_is(TEST_ARGS) {
     CHECK_LINE(errors_exec(q, put, address), HCQ_ERROR_INVALID,
                "queue 'draw' command 1: args: argument 0 of 'put'", "that was freed");
     CHECK(log_has(at));
+    CHECK_LINE(hcq_queue_command_label(q, HCQ_ERROR_LIMIT, "dot"), HCQ_ERROR_INVALID,
+               "'draw': index: is -3, not a command: HCQ_ERROR_LIMIT", "a recording call");
+    CHECK_LINE(hcq_queue_command_label(q, 1, "dot"), HCQ_ERROR_INVALID, "'draw'", "1 of 1 com");
     CHECK_LINE(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_INVALID,
                "queue 'draw': recording failed at command 1: args: argument 0", "was freed");
     CHECK_LINE(hcq_queue_bind(q, T.dev), HCQ_ERROR_INVALID, "'draw'", "failed at command 1");

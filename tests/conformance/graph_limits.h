@@ -139,7 +139,7 @@ static hcq_queue *make_chain(hcq_device *home, hcq_device *first, hcq_device *se
         hcq_device *device = i % 2 ? second : first;
         CHECK_INDEX(record_mark(g, make_mark(device), make_words(device, 1), i, i ? 0 : late),
                     (int32_t)i);
-        CHECK(i == 0 || hcq_queue_edge(g, i - 1, i) == HCQ_OK);
+        CHECK(i == 0 || hcq_queue_edge(g, (int32_t)i - 1, (int32_t)i) == HCQ_OK);
     }
     CHECK_OK(hcq_device_synchronize(first, BOUND));
     CHECK_OK(hcq_device_synchronize(second, BOUND));

@@ -149,7 +149,7 @@ static void any_number_of_updates(TEST_ARGS) {
         for (uint32_t i = 0; i < n; i++) {
             uint32_t at = k % 2 && i > 1 ? value % COMMANDS : (i * 37 + value) % COMMANDS;
             model[at] = 1000 * k + i + 1;
-            CHECK_OK(hcq_queue_update_arg(q, at, 2, &model[at], 4));
+            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 2, &model[at], 4));
         }
         value += n;
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
@@ -246,7 +246,7 @@ static void numbers_of_inputs_and_variables(TEST_ARGS) {
         variables[i] = i + 7;
         CHECK_INDEX(hcq_queue_write(g, in, i + 1, 4), i);
         CHECK_INDEX(hcq_queue_write(q, inputs[i], 0, 4), i);
-        CHECK_OK(hcq_queue_variable(q, i, HCQ_PART_VALUE, i, 0));
+        CHECK_OK(hcq_queue_variable(q, (int32_t)i, HCQ_PART_VALUE, i, 0));
     }
     hcq_submission sub = submission(&g, 1);
     sub.inputs = inputs;

@@ -59,7 +59,7 @@ static void check_profiled_queue(const char *file, int line, const hcq_profile_e
     };
     for (uint32_t i = 0; i < 5; i++) {
         test_number(file, line, "the submission", e[i].submission, number);
-        test_number(file, line, "the command", e[i].command, i);
+        test_number(file, line, "the command", (uint64_t)e[i].command, i);
         test_number(file, line, "the kind", e[i].kind, rows[i].kind);
         test_number(file, line, "the bytes", e[i].bytes, rows[i].bytes);
         test_number(file, line, "the lane's kind", e[i].lane_kind, HCQ_COMPUTE);

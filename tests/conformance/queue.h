@@ -2,7 +2,7 @@
 #include "shared.h"
 
 /* What is read back of a command. */
-static void check_command(hcq_queue *q, uint32_t index, const hcq_command *want) {
+static void check_command(hcq_queue *q, int32_t index, const hcq_command *want) {
     hcq_command c;
     CHECK_OK(hcq_queue_command(q, index, &c));
     CHECK(c.kind == want->kind && c.device == want->device && c.program == want->program);
@@ -65,7 +65,7 @@ static void every_command(TEST_ARGS) {
     CHECK_U64(READ32(b, 0), 0x55667788);
     CHECK_U64(READ32(b, 1), 99);
     CHECK_U64(READ32(b, 63), 7);
-    for (uint32_t i = 0; i < 11; i++) {
+    for (int32_t i = 0; i < 11; i++) {
         check_command(q, i, &wants[i]);
     }
     CHECK_RESULT(hcq_queue_command(q, 11, &c), HCQ_ERROR_INVALID);
@@ -115,7 +115,7 @@ static void a_barrier_gathers(TEST_ARGS) {
     for (uint32_t i = 0; i < 4; i++) {
         const hcq_buffer dst = hcq_view(a, i * N, N), src = hcq_view(b, i * N, N);
         CHECK_INDEX(record_mix(q, mix, dst, src, N / 4, 99), i);
-        CHECK_OK(hcq_queue_command_flags(q, i, i ? HCQ_OVERLAP : 0));
+        CHECK_OK(hcq_queue_command_flags(q, (int32_t)i, i ? HCQ_OVERLAP : 0));
     }
     CHECK_INDEX(hcq_queue_memory_barrier(q), 4);
     CHECK_INDEX(hcq_queue_copy(q, b, a, N * 4), 5);

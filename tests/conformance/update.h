@@ -179,7 +179,7 @@ static void least_record(hcq_queue *q, hcq_program *put, hcq_buffer out) {
 }
 
 static void least_update(hcq_queue *q, uint32_t value) {
-    for (uint32_t i = 1; i < LEAST_WORDS; i++) {
+    for (int32_t i = 1; i < LEAST_WORDS; i++) {
         CHECK_OK(hcq_queue_update_arg(q, i, 2, &value, 4));
     }
 }

@@ -113,10 +113,11 @@ static void copies_grow_alone(TEST_ARGS) {
 /* out[variable 0] = variable 1; swapped: behind a barrier, with the variables the other
    way round. */
 static void record_putter(hcq_queue *q, hcq_buffer out, uint32_t swapped, int bound) {
+    const int32_t index = (int32_t)swapped;
     CHECK(!swapped || hcq_queue_memory_barrier(q) == 0);
     CHECK_INDEX(record_put(q, make_put(out.device), out, 0, 0), swapped);
-    CHECK_OK(hcq_queue_variable(q, swapped, HCQ_PART_ARG + 1, swapped, 0));
-    CHECK_OK(hcq_queue_variable(q, swapped, HCQ_PART_ARG + 2, !swapped, 0));
+    CHECK_OK(hcq_queue_variable(q, index, HCQ_PART_ARG + 1, swapped, 0));
+    CHECK_OK(hcq_queue_variable(q, index, HCQ_PART_ARG + 2, !swapped, 0));
     CHECK_OK(bound ? hcq_queue_bind(q, out.device) : HCQ_OK);
 }
 

@@ -269,7 +269,7 @@ static hcq_result record_graph(scenario *c) {
         return (hcq_result)index;
     }
     result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 0, 0);
-    for (uint32_t i = 2; i < 12 && result == HCQ_OK; i++) {
+    for (int32_t i = 2; i < 12 && result == HCQ_OK; i++) {
         result = hcq_queue_edge(g, i, i + 1);
     }
     if (result == HCQ_OK) {

@@ -260,7 +260,7 @@ static int fixture_close(void **state) {
 typedef struct case_state {            /* what no refused call changes */
     uint64_t numbers[2], bytes[2], value;
     hcq_command commands[2][16];
-    uint32_t counts[6];
+    int32_t counts[6];
     unsigned char contents[2][64];
 } case_state;
 
@@ -292,7 +292,7 @@ static void case_look(case_state *s) {
     for (int i = 0; i < 2; i++) {
         s->numbers[i] = hcq_device_timeline_value(devices[i]);
         s->bytes[i] = test_query(devices[i], HCQ_QUERY_ALLOCATED_BYTES);
-        for (uint32_t k = 0; k < hcq_queue_count(queues[i]); k++) {
+        for (int32_t k = 0; k < hcq_queue_count(queues[i]); k++) {
             CHECK_OK(hcq_queue_command(queues[i], k, &s->commands[i][k]));
         }
     }

@@ -75,8 +75,8 @@ static void one_patch_is_one_node(TEST_ARGS) {
         for (uint32_t i = 3; i-- > 0;) {
             uint32_t next = value[at] + i * (k % 2);
             uint64_t address = words.address + (i * (k % 2) + at) % WORDS * 4;
-            CHECK_OK(hcq_queue_update_arg(q, at, 1, &next, 4));
-            CHECK_OK(hcq_queue_update_arg(q, at, 0, &address, 8));
+            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 1, &next, 4));
+            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 0, &address, 8));
         }
         CHECK_OK(hcq_queue_update_copy(q, COMMANDS, NULL, &from, 16));
         sums[at % WORDS] += value[at] - was;

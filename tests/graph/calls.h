@@ -370,7 +370,7 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
 }
 
 /* What a command says about itself besides its arguments. */
-static void record_rest(const graph *g, hcq_queue *q, uint32_t index, const call *c) {
+static void record_rest(const graph *g, hcq_queue *q, int32_t index, const call *c) {
     const uint32_t first = c->with.reads ? (uint32_t)HCQ_ARG_INOUT : (uint32_t)HCQ_ARG_OUT;
     for (uint32_t i = 0; c->stated && i < 3; i++) {
         if (c->spans[i].size) {
@@ -419,7 +419,8 @@ static int is_plain(const graph *g, const call *c) {
 static void record_edges(graph *g, hcq_queue *q, uint32_t first, uint32_t end) {
     for (uint32_t i = 0; i < g->edge_count; i++) {
         if (!g->edges[i].is_recorded && g->edges[i].before >= first && g->edges[i].after < end) {
-            MUST(hcq_queue_edge(q, g->edges[i].before - first, g->edges[i].after - first));
+            MUST(hcq_queue_edge(q, (int32_t)(g->edges[i].before - first),
+                                (int32_t)(g->edges[i].after - first)));
             g->edges[i].is_recorded = 1;
         }
     }
@@ -440,7 +441,7 @@ static void record_appended(graph *g, uint32_t first, uint32_t end) {
     }
     for (uint32_t i = first; i < end; i++) {
         MUST_INDEX(record_command(g, part, &g->calls[i]), i - first);
-        record_rest(g, part, i - first, &g->calls[i]);
+        record_rest(g, part, (int32_t)(i - first), &g->calls[i]);
     }
     if (!plain && g->edge_count < EDGES) {
         uint32_t after = first + 1 + pick(end - first - 1), before = first + pick(after - first);
@@ -478,7 +479,7 @@ static void record_graph(graph *g) {
             continue;
         }
         MUST_INDEX(record_command(g, g->queue, &g->calls[i]), i);
-        record_rest(g, g->queue, i, &g->calls[i]);
+        record_rest(g, g->queue, (int32_t)i, &g->calls[i]);
         i++;
     }
     record_edges(g, g->queue, 0, g->count);

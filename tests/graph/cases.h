@@ -47,7 +47,7 @@ static hcq_buffer cell(uint32_t i) {
 }
 
 /* A call that changes a word by another one: order matters. */
-static void record_change(hcq_queue *q, uint32_t index, uint32_t device, uint32_t id,
+static void record_change(hcq_queue *q, int32_t index, uint32_t device, uint32_t id,
                           hcq_buffer dst, hcq_buffer src) {
     const mix_args args = {dst.address, src.address, 1, 1000 * (id + 1)};
     CHECK_INDEX(hcq_queue_exec(q, C.mix[device], &args, sizeof args, hcq_dim(1, 1, 1),
@@ -150,7 +150,7 @@ static hcq_result count_passed(void *user) {
 }
 
 /* A host command on a device, beside everything else. */
-static void record_host(hcq_queue *q, uint32_t index, hcq_device *device, hcq_host_fn fn) {
+static void record_host(hcq_queue *q, int32_t index, hcq_device *device, hcq_host_fn fn) {
     CHECK_INDEX(hcq_queue_host(q, fn, NULL), index);
     CHECK_OK(hcq_queue_access(q, index, make_words(device, 1), HCQ_ARG_IN));
 }
@@ -168,11 +168,11 @@ static void case_record(hcq_queue *q, const overlap_case *c) {
             uint32_t operand = c->operands[i][k];
             used[k] = operand >= IN0 ? inputs[operand - IN0] : cell(operand);
         }
-        record_change(q, 1 + i, i, i, used[0], used[1]);
+        record_change(q, (int32_t)(1 + i), i, i, used[0], used[1]);
         watched = i == c->watched ? used[0] : watched;
     }
     record_host(q, 3, c->watched ? dev2() : T.dev, count_passed);
-    CHECK_OK(hcq_queue_edge(q, 0, 1 + c->held));
+    CHECK_OK(hcq_queue_edge(q, 0, (int32_t)(1 + c->held)));
     CHECK_OK(hcq_queue_access(q, 3, watched, HCQ_ARG_IN)); /* an edge would order launches, too */
 }
 
@@ -279,11 +279,11 @@ static void record_turn(launcher *l, uint32_t who, told *lists) {
     for (uint32_t d = 0; d < 2; d++) {
         l->tellers[d] = (teller){&lists[d], who};
         CHECK_INDEX(hcq_queue_host(l->queue, tell, &l->tellers[d]), d);
-        CHECK_OK(hcq_queue_access(l->queue, d, C.buffers[8 + d], HCQ_ARG_INOUT));
+        CHECK_OK(hcq_queue_access(l->queue, (int32_t)d, C.buffers[8 + d], HCQ_ARG_INOUT));
     }
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t d = (i + who) % 2;
-        record_change(l->queue, 2 + i, d, i, cell(d), cell(d + 2 * (1 + who)));
+    for (int32_t i = 0; i < 4; i++) {
+        uint32_t d = ((uint32_t)i + who) % 2;
+        record_change(l->queue, 2 + i, d, (uint32_t)i, cell(d), cell(d + 2 * (1 + who)));
         CHECK(i == 0 || hcq_queue_edge(l->queue, 1 + i, 2 + i) == HCQ_OK);
     }
 }

@@ -253,7 +253,7 @@ static void update_copy(graph *g, uint32_t index) {
         now.dst.size = now.a.size = 1 + pick(now.dst.size);
     }
     hcq_buffer dst = span_buffer(g, &now.dst), src = span_buffer(g, &now.a);
-    MUST(hcq_queue_update_copy(g->queue, index, both || chance(50) ? &dst : NULL, &src,
+    MUST(hcq_queue_update_copy(g->queue, (int32_t)index, both || chance(50) ? &dst : NULL, &src,
                                now.dst.size != c->dst.size || chance(50) ? now.dst.size
                                                                          : HCQ_KEEP));
     *c = now;
@@ -271,7 +271,7 @@ static void update_argument(graph *g, uint32_t index) {
         now.spans[arg] = move_span(g, c->device, index, &c->spans[arg], 4);
     } while (spans_meet(&now.dst, &now.a) || spans_meet(&now.dst, &now.b));
     uint64_t address = span_buffer(g, &now.spans[arg]).address;
-    MUST(hcq_queue_update_arg(g->queue, index, arg, &address, 8));
+    MUST(hcq_queue_update_arg(g->queue, (int32_t)index, arg, &address, 8));
     *c = now;
 }
 
@@ -283,11 +283,11 @@ static void update_mix(graph *g, uint32_t index) {
         update_argument(g, index);
     } else if (c->part != HCQ_PART_ARG + 6 && chance(50)) {
         c->with.seed = pick(1000);
-        MUST(hcq_queue_update_arg(g->queue, index, 6, &c->with.seed, 4));
+        MUST(hcq_queue_update_arg(g->queue, (int32_t)index, 6, &c->with.seed, 4));
     } else if (c->part != HCQ_PART_GRID_X) {
         c->grid = 1 + pick(c->grid + 1);
         grid = hcq_dim(c->grid, 1, 1);
-        MUST(hcq_queue_update_exec(g->queue, index, &grid, NULL));
+        MUST(hcq_queue_update_exec(g->queue, (int32_t)index, &grid, NULL));
     }
 }
 
@@ -307,7 +307,7 @@ static void update_calls(graph *g) {
         case CALL_CUSTOM:
             c->value = test_random(&W.random) & UINT32_MAX;
             payload = call_payload(g, c);
-            MUST(hcq_queue_update_custom(g->queue, index, &payload));
+            MUST(hcq_queue_update_custom(g->queue, (int32_t)index, &payload));
             break;
         default:
             break;

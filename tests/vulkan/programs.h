@@ -71,8 +71,8 @@ static void binding_patch_buffers(binding *b, uint32_t i) {
     b->dst[i] = (uint32_t)(test_random(&b->state) % BIND_BUFFERS);
     b->src[i] = (b->dst[i] + 1 + (uint32_t)(test_random(&b->state) % (BIND_BUFFERS - 1))) %
                 BIND_BUFFERS;
-    CHECK_OK(hcq_queue_update_arg(b->q, i, 0, &b->buffers[b->dst[i]].address, 8));
-    CHECK_OK(hcq_queue_update_arg(b->q, i, 1, &b->buffers[b->src[i]].address, 8));
+    CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)i, 0, &b->buffers[b->dst[i]].address, 8));
+    CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)i, 1, &b->buffers[b->src[i]].address, 8));
 }
 
 /* Patched while earlier submissions of the queue still run. Returns how many
@@ -88,7 +88,7 @@ static uint64_t binding_rounds(binding *b, int buffers, int values) {
         if (values) {
             uint32_t other = (i + 1) % BIND_COMMANDS;
             b->add[other] = (uint32_t)test_random(&b->state);
-            CHECK_OK(hcq_queue_update_arg(b->q, other, 4, &b->add[other], 4));
+            CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)other, 4, &b->add[other], 4));
         }
         uint64_t before = COUNT(b->dev, RECORDED);
         done = submit_of(b->q, b->dev);
@@ -137,8 +137,8 @@ static void bindings_recorded(uint32_t flags, const char *shader) {
     CHECK(late == (binding_rounds(&b, 1, 0) == 0));
     CHECK(uniform == (binding_rounds(&b, 0, 1) == 0));
     for (uint32_t i = 0; i < BIND_COMMANDS; i++) {
-        CHECK_OK(hcq_queue_update_arg(b.q, i, 0, &b.buffers[b.dst[i]].address, 8));
-        CHECK_OK(hcq_queue_update_arg(b.q, i, 4, &b.add[i], 4));
+        CHECK_OK(hcq_queue_update_arg(b.q, (int32_t)i, 0, &b.buffers[b.dst[i]].address, 8));
+        CHECK_OK(hcq_queue_update_arg(b.q, (int32_t)i, 4, &b.add[i], 4));
     }
     CHECK_U64(binding_rounds(&b, 0, 0), 0); /* as they were */
     CHECK_OK(hcq_close(b.dev));
