@@ -1196,8 +1196,9 @@ typedef struct hcq_command {
     uint32_t args_size;
     hcq_buffer dst, src;               /* copy, fill, write */
     uint64_t size;                     /* copy, fill, write: bytes */
-    uint64_t value;                    /* fill, write */
-    uint32_t value_size;               /* fill: 1, 2, 4, 8; write: 4, 8 */
+    uint64_t value;                    /* fill */
+    uint32_t value_size;               /* fill: 1, 2, 4, 8 */
+    const void *data;                  /* write: the recorded bytes */
     hcq_host_fn host_fn;               /* host */
     void *user;
     const hcq_custom_type *type;       /* custom */
@@ -1206,7 +1207,7 @@ typedef struct hcq_command {
 /* What hcq_queue_variable can make variable. */
 enum {
     HCQ_PART_GRID_X = 1, HCQ_PART_GRID_Y, HCQ_PART_GRID_Z, /* exec; up to the maximum */
-    HCQ_PART_VALUE,                    /* write and fill: the value */
+    HCQ_PART_VALUE,                    /* fill: the value; write of 1, 2, 4 or 8 bytes */
     HCQ_PART_SIZE,                     /* copy and fill: bytes, up to the maximum */
     HCQ_PART_ARG = 256                 /* exec: + index of the argument */
 };
@@ -1355,12 +1356,13 @@ HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
 HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
                                uint64_t value, uint32_t value_size);
 
-/* Records the store of one 32- or 64-bit value (value_size 4 or 8), aligned.
+/* Records the store of `size` bytes at `data`, 1 to 65536, which are copied now; at
+   any address.
 
    Threads: one at a time per queue. Errors: as hcq_queue_copy.
 */
-HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, uint64_t value,
-                                uint32_t value_size);
+HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data,
+                                uint64_t size);
 
 /* Records a call of `fn` on the host when the queue gets there. A negative
    result fails the submission from there on, with HCQ_ERROR_HOST.
@@ -1791,7 +1793,7 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
     uint8_t flags;                     /* HCQ_OVERLAP, HCQ_PACKET_CHANGES */
-    uint16_t value_size;               /* fill, write */
+    uint16_t value_size;               /* fill */
     uint32_t index;                    /* of the command in the recording */
     union {
         struct {
@@ -1802,9 +1804,8 @@ typedef struct hcq_packet {
             uint32_t block[3];
             hcq_program *program;
         } exec;
-        struct { uint64_t dst, src, size; } copy;
+        struct { uint64_t dst, src, size; } copy; /* write, too: src is where its bytes are */
         struct { uint64_t dst, value, size; } fill;
-        struct { uint64_t dst, value; } write;
         struct { void *signal; uint64_t dst; } stamp; /* timestamp */
         struct { hcq_host_fn fn; void *user; void *marks; } host; /* marks: core */
         struct {
@@ -2580,6 +2581,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
 #define HCQI_TAG_SHIFT 44              /* of its number; inputs, then empties */
 #define HCQI_MAX_EMPTIES 4000
 #define HCQI_MAX_SLICES 64
+#define HCQI_WRITE_BYTES 65536         /* of one hcq_queue_write */
 #define HCQI_COPY_BYTES 16384          /* smaller copies are not worth another lane */
 #define HCQI_DIRECT_BYTES 65536        /* smaller eager copies are staged in any case */
 
@@ -6587,36 +6589,49 @@ static uint64_t hcqi_low_bytes(uint64_t value, uint32_t bytes) {
     return bytes >= 8 ? value : value & (((uint64_t)1 << bytes * 8) - 1);
 }
 
-static int32_t hcqi_record_store(hcq_queue *q, hcq_command_kind kind, hcq_buffer dst,
-                                 uint64_t size, uint64_t value, uint32_t value_size) {
+/* Is it the size of a number? */
+static int hcqi_is_word(uint64_t size) { return size - 1 < 8 && (size & (size - 1)) == 0; }
+
+/* Makes the new command a fill or write of `size` bytes at `dst`; anything but HCQ_OK: was
+   refused. */
+static hcq_result hcqi_store_set(hcq_queue *q, const hcq_buffer *dst, uint64_t size) {
     hcqi_operand d;
-    HCQI_PASS(hcqi_record_begin(q, kind, 1, 0));
-    uint32_t index = q->count, least = kind == HCQ_COMMAND_FILL ? 1 : 4;
-    int fits = value_size >= least && value_size <= 8 && (value_size & (value_size - 1)) == 0;
-    HCQI_CHECK(q, index, fits, HCQ_ERROR_INVALID, "value_size: %u", value_size);
-    HCQI_PASS(hcqi_operand_take(q, index, "dst", &dst, size, &d));
-    HCQI_CHECK(q, index, d.address % value_size == 0, HCQ_ERROR_INVALID,
-               "dst: not a multiple of value_size");
-    HCQI_CHECK(q, index, size % value_size == 0, HCQ_ERROR_INVALID,
-               "size: not a multiple of value_size");
-    hcq_packet *p = &q->packets[index];
+    hcq_packet *p = &q->packets[q->count];
+    HCQI_PASS(hcqi_operand_take(q, q->count, "dst", dst, size, &d));
     q->names[q->name_count] = d.a;
-    if (q->graph != NULL) { q->metas[index].dev = d.dev; }
-    p->value_size = (uint16_t)value_size;
-    p->u.fill.dst = d.address;
-    p->u.fill.value = hcqi_low_bytes(value, value_size);
-    p->u.fill.size = size;
-    return hcqi_record_end(q);
+    if (q->graph != NULL) { q->metas[q->count].dev = d.dev; }
+    p->u.copy.dst = d.address;         /* the same places as fill's */
+    p->u.copy.size = size;
+    return HCQ_OK;
 }
 
 HCQI_DEF int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size, uint64_t value,
                                 uint32_t value_size) {
-    return hcqi_record_store(queue, HCQ_COMMAND_FILL, dst, size, value, value_size);
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_FILL, 1, 0));
+    uint32_t index = queue->count;
+    HCQI_CHECK(queue, index, hcqi_is_word(value_size), HCQ_ERROR_INVALID, "value_size: %u",
+               value_size);
+    HCQI_PASS(hcqi_store_set(queue, &dst, size));
+    HCQI_CHECK(queue, index, dst.address % value_size == 0, HCQ_ERROR_INVALID,
+               "dst: not a multiple of value_size");
+    HCQI_CHECK(queue, index, size % value_size == 0, HCQ_ERROR_INVALID,
+               "size: not a multiple of value_size");
+    queue->packets[index].value_size = (uint16_t)value_size;
+    queue->packets[index].u.fill.value = hcqi_low_bytes(value, value_size);
+    return hcqi_record_end(queue);
 }
 
-HCQI_DEF int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, uint64_t value,
-                                 uint32_t value_size) {
-    return hcqi_record_store(queue, HCQ_COMMAND_WRITE, dst, value_size, value, value_size);
+HCQI_DEF int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data,
+                                 uint64_t size) {
+    uint32_t bytes = size > HCQI_WRITE_BYTES ? 0 : (uint32_t)size;
+    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_WRITE, 1, bytes));
+    uint32_t index = queue->count;
+    HCQI_CHECK(queue, index, data != NULL, HCQ_ERROR_INVALID, "data: is NULL");
+    HCQI_CHECK(queue, index, bytes != 0, HCQ_ERROR_INVALID, "size: %llu, from 1 to %d",
+               (unsigned long long)size, HCQI_WRITE_BYTES);
+    HCQI_PASS(hcqi_store_set(queue, &dst, size));
+    memcpy(queue->arena + queue->metas[index].arena, data, bytes);
+    return hcqi_record_end(queue);
 }
 
 HCQI_DEF int32_t hcq_queue_host(hcq_queue *queue, hcq_host_fn fn, void *user) {
@@ -6660,17 +6675,18 @@ HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
 static int hcqi_part_varies(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
     int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
     if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) { return exec; }
-    if (part == HCQ_PART_VALUE) { return fill || p->kind == HCQ_COMMAND_WRITE; }
+    if (part == HCQ_PART_VALUE) {
+        return fill || (p->kind == HCQ_COMMAND_WRITE && hcqi_is_word(p->u.copy.size));
+    }
     if (part == HCQ_PART_SIZE) { return fill || p->kind == HCQ_COMMAND_COPY; }
     if (part < HCQ_PART_ARG || !exec) { return 0; }
     const hcq_program *program = p->u.exec.program;
     uint32_t arg = part - HCQ_PART_ARG;
     if (arg >= program->info.arg_count) { return 0; }
-    uint32_t size = program->info.sizes[arg];
     if (hcqi_arg_is_buffer(program->desc.args[arg]) && q->graph != NULL) {
         return 0;                      /* hcq_input is for that */
     }
-    return size == 1 || size == 2 || size == 4 || size == 8;
+    return hcqi_is_word(program->info.sizes[arg]);
 }
 
 /* Where values of this number are in a submission's list. */
@@ -6939,9 +6955,15 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
         c->dst = hcqi_named_buffer(q, m, 0, p->u.copy.dst, c->size);
         c->src = hcqi_named_buffer(q, m, 1, p->u.copy.src, c->size);
         break;
+    case HCQ_COMMAND_WRITE:
+        c->data = c->args;
+        c->args = NULL;
+        c->args_size = 0;
+        c->size = p->u.copy.size;
+        c->dst = hcqi_named_buffer(q, m, 0, p->u.copy.dst, c->size);
+        break;
     case HCQ_COMMAND_EMPTY:
     case HCQ_COMMAND_FILL:
-    case HCQ_COMMAND_WRITE:
         c->size = p->u.fill.size;
         c->dst = hcqi_named_buffer(q, m, 0, p->u.fill.dst, c->size);
         c->value = p->u.fill.value;
@@ -7390,15 +7412,14 @@ static void hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint
     hcq_packet *p = &v->packets[at];
     if (part >= HCQ_PART_ARG) {
         const hcq_program_info *info = &p->u.exec.program->info;
-        uint32_t arg = part - HCQ_PART_ARG, low = (uint32_t)value;
-        uint8_t *to = hcqi_version_host(v, p->u.exec.args - v->memory.address + info->offsets[arg]);
-        if (info->sizes[arg] == 8) {
-            memcpy(to, &value, 8);
-        } else {
-            memcpy(to, &low, info->sizes[arg] < 4 ? info->sizes[arg] : 4);
-        }
+        uint32_t arg = part - HCQ_PART_ARG;
+        uint64_t at_arg = p->u.exec.args - v->memory.address + info->offsets[arg];
+        memcpy(hcqi_version_host(v, at_arg), &value, info->sizes[arg]); /* little endian */
     } else if (part <= HCQ_PART_GRID_Z) {
         p->u.exec.grid[part - HCQ_PART_GRID_X] = (uint32_t)value;
+    } else if (part == HCQ_PART_VALUE && p->kind == HCQ_COMMAND_WRITE) {
+        memcpy(hcqi_version_host(v, p->u.copy.src - v->memory.address), &value,
+               (size_t)p->u.copy.size);
     } else if (part == HCQ_PART_VALUE) {
         p->u.fill.value = hcqi_low_bytes(value, p->value_size);
     } else if (part == HCQ_PART_SIZE) {
@@ -7460,6 +7481,8 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) 
     if (p->kind == HCQ_COMMAND_EXEC) {
         p->u.exec.args = block == NULL ? 0 : v->memory.address + m->arena;
         HCQI_PASS(hcqi_program_code(p->u.exec.program, v->dev, &p->u.exec.code));
+    } else if (p->kind == HCQ_COMMAND_WRITE) {
+        p->u.copy.src = v->memory.address + m->arena;
     } else if (p->kind == HCQ_COMMAND_CUSTOM) {
         p->u.custom.payload = block;
         p->u.custom.encode_fn = hcqi_custom_find(p->u.custom.type, v->dev->backend);
@@ -14332,9 +14355,8 @@ static uint32_t hcqi_profile_name(hcqi_profile *p, const char *text) {
 }
 
 static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
-    if (p->kind == HCQ_COMMAND_COPY) { return p->u.copy.size; }
-    if (p->kind == HCQ_COMMAND_FILL) { return p->u.fill.size; }
-    return p->kind == HCQ_COMMAND_WRITE ? p->value_size : 0;
+    int copies = p->kind == HCQ_COMMAND_COPY || p->kind == HCQ_COMMAND_WRITE;
+    return copies || p->kind == HCQ_COMMAND_FILL ? p->u.copy.size : 0; /* fill's is there, too */
 }
 
 static hcqi_site hcqi_launch_site(uint64_t launch, uint64_t command) {

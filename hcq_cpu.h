@@ -710,20 +710,13 @@ HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_p
         if (!HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { hcqi_cpu_exec(d, p); }
         break;
     case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE:
         memcpy(HCQ_PTR(void, p->u.copy.dst), HCQ_PTR(const void, p->u.copy.src),
                (size_t)p->u.copy.size);
         break;
     case HCQ_COMMAND_FILL:
         hcqi_cpu_fill(HCQ_PTR(void, p->u.fill.dst), p->u.fill.size, p->u.fill.value,
                       p->value_size);
-        break;
-    case HCQ_COMMAND_WRITE:
-        if (p->value_size == 4) {
-            hcqi_atomic_store32(HCQ_PTR(uint32_t, p->u.write.dst),
-                                (uint32_t)p->u.write.value);
-        } else {
-            hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.write.dst), p->u.write.value);
-        }
         break;
     case HCQ_COMMAND_TIMESTAMP:
         hcqi_atomic_store64(HCQ_PTR(uint64_t, p->u.stamp.dst), hcq_sys_now_ns());

@@ -347,7 +347,6 @@ enum {                                 /* flags and tags of several functions */
     HCQI_CU_MEMORY_UNIFIED = 4,        /* CUmemorytype */
     HCQI_CU_WAIT_GEQ = 0,              /* (int64_t)(*address - value) >= 0 */
     HCQI_CU_WRITE_DEFAULT = 0,         /* behind a fence for the whole system */
-    HCQI_CU_WRITE_VALUE_64 = 5,        /* CUstreamBatchMemOpType */
     HCQI_CU_POOL_INTERNAL = 3,         /* CUmemPool_attribute: reuse by hidden waits */
     HCQI_CU_POOL_THRESHOLD = 4,
     HCQI_CU_POOL_PINNED = 1,           /* CUmemAllocationType */
@@ -388,24 +387,6 @@ typedef struct hcqi_cu_memset_params { /* CUDA_MEMSET_NODE_PARAMS */
     unsigned int value, element_size;
     size_t width, height;              /* elements, rows */
 } hcqi_cu_memset_params;
-
-typedef union hcqi_cu_memop {          /* CUstreamBatchMemOpParams */
-    struct {
-        unsigned int operation;
-        hcqi_cu_ptr address;
-        unsigned long long value;
-        unsigned int flags;
-        hcqi_cu_ptr alias;
-    } write;
-    unsigned long long pad[6];
-} hcqi_cu_memop;
-
-typedef struct hcqi_cu_memop_params {  /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
-    hcqi_cu_context context;
-    unsigned int count;
-    hcqi_cu_memop *ops;
-    unsigned int flags;
-} hcqi_cu_memop_params;
 
 typedef struct hcqi_cu_location {      /* CUmemLocation */
     int type, id;
@@ -521,11 +502,6 @@ typedef struct hcqi_cu_access {        /* CUmemAccessDesc */
     X(StreamWaitValue64, , 0,                                                      \
       (hcqi_cu_stream stream, hcqi_cu_ptr address, unsigned long long value,       \
        unsigned int flags))                                                        \
-    X(GraphAddBatchMemOpNode, , 0,                                                 \
-      (hcqi_cu_node *node, hcqi_cu_graph graph, const hcqi_cu_node *after, size_t count, \
-       const hcqi_cu_memop_params *params))                                        \
-    X(GraphExecBatchMemOpNodeSetParams, , 0,                                       \
-      (hcqi_cu_exec exec, hcqi_cu_node node, const hcqi_cu_memop_params *params))  \
     X(GraphNodeSetEnabled, , 0, (hcqi_cu_exec exec, hcqi_cu_node node, unsigned int enabled)) \
     X(FuncLoad, , 0, (hcqi_cu_function function))                                  \
     X(MemPoolCreate, , 0, (hcqi_cu_pool *pool, const hcqi_cu_pool_props *props))   \
@@ -766,7 +742,7 @@ typedef struct hcqi_cuda_device {
     uint32_t capability, processors;
     uint32_t max_threads, max_block[3], max_grid[3], max_shared, max_args, warp, integrated;
     int memops;                        /* 2, 1, 0: events */
-    int value_waits, graphs, has_import, has_stamp, has_memop_nodes;
+    int value_waits, graphs, has_import, has_stamp;
     int gathers;                       /* the driver begins when it is asked */
     int(HCQI_CU_API *write_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
     int(HCQI_CU_API *wait_value)(hcqi_cu_stream, hcqi_cu_ptr, unsigned long long, unsigned int);
@@ -1670,7 +1646,6 @@ static int hcqi_cuda_fits_graph(const hcqi_cuda_device *d, const hcq_packet *p) 
     case HCQ_COMMAND_CUSTOM: return 0;
     case HCQ_COMMAND_TIMESTAMP: return d->has_stamp;
     case HCQ_COMMAND_FILL: return p->value_size < 8 || d->has_stamp;
-    case HCQ_COMMAND_WRITE: return p->value_size < 8 || d->has_stamp || d->has_memop_nodes;
     default: return 1;
     }
 }
@@ -1697,9 +1672,9 @@ static int hcqi_cuda_grid_fits(const hcqi_cuda_device *d, const uint32_t grid[3]
 static int hcqi_cuda_is_ready(const hcqi_cuda_device *d, const hcq_packet *p) {
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC: return hcqi_cuda_grid_fits(d, p->u.exec.grid);
-    case HCQ_COMMAND_COPY: return (p->u.copy.dst | p->u.copy.src) >> 56 == 0;
-    case HCQ_COMMAND_FILL:
-    case HCQ_COMMAND_WRITE: return p->u.fill.dst >> 56 == 0;
+    case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE: return (p->u.copy.dst | p->u.copy.src) >> 56 == 0;
+    case HCQ_COMMAND_FILL: return p->u.fill.dst >> 56 == 0;
     default: return 1;
     }
 }
@@ -1754,14 +1729,12 @@ static int hcqi_cuda_kernel_of(const hcqi_cuda_device *d, const hcq_packet *p,
         return 1;
     }
     int stamps = p->kind == HCQ_COMMAND_TIMESTAMP;
-    if (!d->has_stamp || (!stamps && (p->kind == HCQ_COMMAND_COPY || p->value_size < 8))) {
-        return 0;
-    }
+    if (!d->has_stamp || (!stamps && p->value_size < 8)) { return 0; } /* copies have none */
     params->func = stamps ? d->stamp : d->fill;
     k->args[0] = stamps ? p->u.stamp.dst : p->u.fill.dst;
     k->args[1] = p->u.fill.value;
-    k->args[2] = p->kind == HCQ_COMMAND_FILL ? p->u.fill.size / 8 : 1; /* words */
-    if (k->args[2] > 1) {
+    k->args[2] = p->u.fill.size / 8;   /* words */
+    if (!stamps && k->args[2] > 1) {
         uint64_t blocks = (k->args[2] + 255) / 256;
         params->block[0] = 256;
         params->grid[0] = blocks < 4096 ? (uint32_t)blocks : 4096;
@@ -1790,7 +1763,7 @@ static int hcqi_cuda_node_copy(hcqi_cuda_device *d, hcqi_cuda_place *at, const h
 static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
     hcqi_cu_exec exec = at->piece->exec;
     hcqi_cu_memset_params params;
-    uint64_t size = p->kind == HCQ_COMMAND_WRITE ? p->value_size : p->u.fill.size;
+    uint64_t size = p->u.fill.size;
     memset(&params, 0, sizeof params);
     params.dst = p->u.fill.dst;
     params.value = (unsigned int)p->u.fill.value;
@@ -1803,27 +1776,6 @@ static int hcqi_cuda_node_memset(hcqi_cuda_device *d, hcqi_cuda_place *at, const
     }
     return d->api->GraphAddMemsetNode(&at->command->node, at->piece->graph, at->after, at->count,
                                       &params, d->context);
-}
-
-/* Stores 8 bytes at once. */
-static int hcqi_cuda_node_memop(hcqi_cuda_device *d, hcqi_cuda_place *at, const hcq_packet *p) {
-    hcqi_cu_exec exec = at->piece->exec;
-    hcqi_cu_memop op;
-    hcqi_cu_memop_params params;
-    memset(&op, 0, sizeof op);
-    memset(&params, 0, sizeof params);
-    op.write.operation = HCQI_CU_WRITE_VALUE_64;
-    op.write.address = p->u.write.dst;
-    op.write.value = p->u.write.value;
-    params.context = d->context;
-    params.count = 1;
-    params.ops = &op;
-    at->call = exec != NULL ? "cuGraphExecBatchMemOpNodeSetParams" : "cuGraphAddBatchMemOpNode";
-    if (exec != NULL) {
-        return d->api->GraphExecBatchMemOpNodeSetParams(exec, at->command->node, &params);
-    }
-    return d->api->GraphAddBatchMemOpNode(&at->command->node, at->piece->graph, at->after,
-                                          at->count, &params);
 }
 
 /* Puts the command's node into the graph, or changes the node. */
@@ -1844,8 +1796,8 @@ static int hcqi_cuda_node_put(hcqi_cuda_device *d, hcqi_cuda_place *at, const hc
         }
         return api->GraphAddKernelNode(node, graph, at->after, at->count, &kernel.params);
     }
-    if (p->kind == HCQ_COMMAND_COPY) { return hcqi_cuda_node_copy(d, at, p); }
-    return p->value_size < 8 ? hcqi_cuda_node_memset(d, at, p) : hcqi_cuda_node_memop(d, at, p);
+    return p->kind == HCQ_COMMAND_FILL ? hcqi_cuda_node_memset(d, at, p)
+                                       : hcqi_cuda_node_copy(d, at, p);
 }
 
 static uint32_t hcqi_cuda_args_bytes(const hcq_packet *p) {
@@ -2179,22 +2131,16 @@ static int hcqi_cuda_give_columns(hcqi_cuda_giving *g, uint64_t dst, uint64_t va
                                        stream);
 }
 
-static int hcqi_cuda_give_store(hcqi_cuda_giving *g, const hcq_packet *p) {
+static int hcqi_cuda_give_fill(hcqi_cuda_giving *g, const hcq_packet *p) {
     hcqi_cuda_device *d = g->d;
     hcqi_cu_stream stream = g->lane->stream;
-    int write = p->kind == HCQ_COMMAND_WRITE;
-    uint64_t size = write ? p->value_size : p->u.fill.size, dst = p->u.fill.dst;
-    uint64_t value = p->u.fill.value;
+    uint64_t dst = p->u.fill.dst, size = p->u.fill.size, value = p->u.fill.value;
     g->call = "cuMemsetD32Async";
     switch (p->value_size) {
     case 1: return d->api->MemsetD8Async(dst, (unsigned char)value, (size_t)size, stream);
     case 2: return d->api->MemsetD16Async(dst, (unsigned short)value, (size_t)(size / 2), stream);
     case 4: return d->api->MemsetD32Async(dst, (unsigned int)value, (size_t)(size / 4), stream);
     default: break;
-    }
-    if (write && d->memops) { /* 8 bytes at once */
-        g->call = "cuStreamWriteValue64";
-        return d->write_value(stream, dst, value, HCQI_CU_WRITE_DEFAULT);
     }
     if (d->has_stamp) { return hcqi_cuda_launch(g, p); }
     return hcqi_cuda_give_columns(g, dst, value, size / 8);
@@ -2221,11 +2167,11 @@ static int hcqi_cuda_give_packet(hcqi_cuda_giving *g, const hcq_packet *p) {
     case HCQ_COMMAND_EXEC:
     case HCQ_COMMAND_TIMESTAMP: return hcqi_cuda_launch(g, p);
     case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE:
         g->call = "cuMemcpyAsync";
         return d->api->MemcpyAsync(p->u.copy.dst, p->u.copy.src, (size_t)p->u.copy.size,
                                    g->lane->stream);
-    case HCQ_COMMAND_FILL:
-    case HCQ_COMMAND_WRITE: return hcqi_cuda_give_store(g, p);
+    case HCQ_COMMAND_FILL: return hcqi_cuda_give_fill(g, p);
     case HCQ_COMMAND_CUSTOM: return hcqi_cuda_give_custom(g, p);
     default: return HCQI_CU_OK;        /* a stream runs in order: barriers are nothing */
     }
@@ -3080,8 +3026,6 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     d->value_waits = d->memops != 0 && !(d->flags & HCQ_CUDA_NO_VALUE_WAITS);
     d->gathers = hcqi_cuda_gathers();
     if (d->gathers) { d->value_waits = 0; } /* the store may come too late */
-    d->has_memop_nodes = d->memops == 2 && api->GraphAddBatchMemOpNode != NULL &&
-                         api->GraphExecBatchMemOpNodeSetParams != NULL;
     d->graphs = !(d->flags & (HCQ_CUDA_NO_GRAPHS | HCQ_CUDA_TRAIL));
     int registers = hcqi_cuda_ask(d, HCQI_CU_HOST_REGISTER) != 0;
     d->has_import = registers && !(d->flags & HCQ_CUDA_NO_IMPORT);

@@ -2797,6 +2797,7 @@ static void hcqi_vk_key(const hcq_packet *p, uint64_t key[3]) {
         for (uint32_t i = 0; i < 3; i++) { key[i] = p->u.exec.block[i]; }
         break;
     case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE:
         key[0] = p->u.copy.dst;
         key[1] = p->u.copy.src;
         key[2] = p->u.copy.size;
@@ -2806,7 +2807,6 @@ static void hcqi_vk_key(const hcq_packet *p, uint64_t key[3]) {
         key[1] = p->u.fill.value;
         key[2] = p->u.fill.size;
         break;
-    case HCQ_COMMAND_WRITE: key[0] = p->u.write.dst; break;
     default: break;
     }
 }
@@ -2828,13 +2828,10 @@ static hcq_result hcqi_vk_record_packet(hcqi_vk_recorder *rec, const hcq_packet 
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC: r = hcqi_vk_record_exec(rec, p, c); break;
     case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE:
         r = hcqi_vk_record_copy(rec, p->u.copy.dst, p->u.copy.src, p->u.copy.size);
         break;
     case HCQ_COMMAND_FILL: r = hcqi_vk_record_fill(rec, p, c); break;
-    case HCQ_COMMAND_WRITE:
-        r = hcqi_vk_record_copy(rec, p->u.write.dst, hcqi_vk_slot_address(rec->list, c),
-                                p->value_size);
-        break;
     case HCQ_COMMAND_BARRIER: hcqi_vk_order_all(rec); return HCQ_OK;
     case HCQ_COMMAND_CUSTOM: return hcqi_vk_record_custom(rec, p);
     default: break;
@@ -2933,7 +2930,6 @@ static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_v
     c->stamp = room->stamps;
     c->shadow = (uint32_t)room->shadows;
     if (p->kind == HCQ_COMMAND_TIMESTAMP) { room->stamps++; }
-    if (p->kind == HCQ_COMMAND_WRITE) { room->bytes += 16; }
     if (p->kind == HCQ_COMMAND_FILL) { room->bytes += HCQI_VK_PATTERN; }
     if (p->kind != HCQ_COMMAND_EXEC) { return; }
     room->bytes += 16;
@@ -3024,10 +3020,9 @@ static hcq_result hcqi_vk_queries_create(hcqi_vk_device *d, uint32_t count, VkQu
     return HCQI_VK_TRY(d, CreateQueryPool, (d->handle, &info, NULL, queries));
 }
 
-/* A fill's pattern, from its first byte on; a write's value. */
+/* A fill's pattern, from its first byte on. */
 static void hcqi_vk_slot_write(const hcqi_vk_list *list, const hcq_packet *p,
                                const hcqi_vk_command *c) {
-    if (p->kind == HCQ_COMMAND_WRITE) { memcpy(hcqi_vk_slot(list, c), &p->u.write.value, 8); }
     if (p->kind != HCQ_COMMAND_FILL) { return; }
     for (uint32_t i = 0; i < HCQI_VK_PATTERN; i++) {
         hcqi_vk_slot(list, c)[i] = (uint8_t)(p->u.fill.value >> 8 * (i % p->value_size));

@@ -89,7 +89,7 @@ static void the_end_does_not_wait_for_others(TEST_ARGS) {
         hcq_signal s = make_signal(T.dev, 0);
         hcq_point gate = make_gate(T.dev), first = hcq_at(s, 1), second = hcq_at(s, 2), held, last;
         hcq_queue *q = make_queue(device, HCQ_COPY);
-        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+        CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
         desc.timeout_ns = BOUND / 2;
         test_forced.counter_limit = 16;
         hcq_device *idle = test_open(2, &desc);
@@ -265,7 +265,7 @@ static void free_after_and_a_device_that_goes(TEST_ARGS) {
         CHECK_OK(hcq_free_after(a, waits, 2, &freed));
         if (lost) {
             hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-            CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+            CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
             lose_at_next_submit(&control);
             CHECK_OK(hcq_queue_submit(q, device, &done));
             WAIT_RESULT(done, HCQ_ERROR_LOST);

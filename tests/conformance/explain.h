@@ -26,7 +26,7 @@ static hcq_point submit_link(hcq_device *device, hcq_queue_kind kind, const char
     hcq_point done = {{0}, 0};
     CHECK_OK(hcq_queue_label(q, label));
     CHECK(hcq_queue_wait(q, wait) >= 0);
-    CHECK(hcq_queue_write(q, word, 1, 4) >= 0);
+    CHECK(record_word(q, word, 1, 4) >= 0);
     CHECK(hcq_queue_signal(q, raise) >= 0);
     CHECK_OK(hcq_queue_submit(q, device, &done));
     hcq_queue_destroy(q);              /* its name is kept */
@@ -518,7 +518,7 @@ static void explain_versions_in_use(TEST_ARGS) {
     hcq_submission s = submission(&q, 1);
     s.variable_count = 1;
     s.flags = HCQ_UNORDERED;
-    CHECK_INDEX(hcq_queue_write(q, word, 0, 4), 1);
+    CHECK_INDEX(record_word(q, word, 0, 4), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_bind(q, device));
     hold_reset();

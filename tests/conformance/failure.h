@@ -26,7 +26,7 @@ static void timeline_waits_pass_failures(TEST_ARGS) {
             CHECK_INDEX(hcq_queue_wait(q, hcq_at(hcq_device_timeline(T.dev),
                                                  hcq_device_timeline_value(T.dev) - 1)), 0);
         }
-        CHECK_INDEX(hcq_queue_write(q, word, 5, 4), 1);
+        CHECK_INDEX(record_word(q, word, 5, 4), 1);
         RUN_OK(q, device);
         CHECK_RESULT(test_poll(failed), HCQ_ERROR_HOST); /* it was waited for */
         CHECK_U64(READ32(word, 0), 5);
@@ -166,7 +166,7 @@ static void refused_batch_leaves_no_trace(TEST_ARGS) {
     desc.timeout_ns = BOUND / 2;
     hcq_device *device = test_open(0, &desc);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+    CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
     hold_reset();
     hcq_point before = hold_device(device, NULL), done = {{0}, 0};
     hcq_submission sub = submission(&q, 1);
@@ -199,16 +199,16 @@ static void lost_device(TEST_ARGS) {
     hcq_buffer theirs = make_words(device, 1), mine = make_words(T.dev, 2);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE), *waits = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_wait(q, gate), 0);
-    CHECK_INDEX(hcq_queue_write(q, theirs, 1, 4), 1);
+    CHECK_INDEX(record_word(q, theirs, 1, 4), 1);
     CHECK_INDEX(hcq_queue_signal(q, raise), 2);
     before = hcq_at(s, 1);
     CHECK_OK(submit_lists(device, NULL, &before, 0, NULL));
     CHECK_OK(hcq_device_synchronize(device, BOUND));
     CHECK_OK(submit_lists(device, &wait, NULL, HCQ_UNORDERED, &held));
     CHECK_OK(submit_lists(dev2(), &raise, NULL, 0, &foreign)); /* another device waits */
-    CHECK_INDEX(hcq_queue_write(waits, mine, 1, 4), 0);
+    CHECK_INDEX(record_word(waits, mine, 1, 4), 0);
     CHECK_INDEX(hcq_queue_wait(waits, held), 1); /* so does one in its middle */
-    CHECK_INDEX(hcq_queue_write(waits, hcq_view(mine, 4, 4), 2, 4), 2);
+    CHECK_INDEX(record_word(waits, hcq_view(mine, 4, 4), 2, 4), 2);
     CHECK_OK(hcq_queue_submit(waits, T.dev, &middle));
     CHECK_OK(hcq_queue_submit(q, device, &done));
     const hcq_point ends[5] = {done, raise, held, middle,

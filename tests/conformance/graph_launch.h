@@ -9,7 +9,7 @@
 static void probe_lane(hcq_device *device) {
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
     hcq_point done = {{0}, 0};
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+    CHECK_INDEX(record_word(q, make_words(device, 1), 1, 4), 0);
     CHECK_OK(submit_queue(q, device, NULL, NULL, HCQ_UNORDERED, &done));
     WAIT_OK(done);
     hcq_queue_destroy(q);
@@ -35,7 +35,7 @@ static void launch_beside_other_work(TEST_ARGS) {
         hcq_point gate = make_gate(T.dev), done, earlier;
         __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
         CHECK_INDEX(how == RUNNING ? hcq_queue_host(q, host_until, &go)
-                                   : hcq_queue_write(q, make_words(device, 1), 1, 4), 0);
+                                   : record_word(q, make_words(device, 1), 1, 4), 0);
         CHECK_OK(submit_behind(q, device, how == RUNNING ? NULL : &gate, &earlier));
         CHECK_OK(launch_flags(t.g, how == PASSED ? HCQ_OVERLAP : 0, &done));
         if (how == PASSED) {
@@ -103,7 +103,7 @@ static void launches_among_submissions(TEST_ARGS) {
         hcq_point done;
         static notice told;
         const uint32_t once = 5 * 31 + 1, twice = once * 31 + 1;
-        CHECK_INDEX(hcq_queue_write(queues[0], a, 5, 4), 0);
+        CHECK_INDEX(record_word(queues[0], a, 5, 4), 0);
         CHECK_INDEX(record_mix(queues[1], make_mix(T.dev), a, hcq_view(a, 4, 4), 1, 1), 0);
         CHECK_INDEX(hcq_queue_copy(queues[2], hcq_view(a, 8, 4), a, 4), 0);
         CHECK_OK(bound ? hcq_queue_bind(queues[1], T.dev) : HCQ_OK);
@@ -245,7 +245,7 @@ static void one_failing_launch_of_many(TEST_ARGS) {
             CHECK_OK(submit_queue(g, device, &gate, i == FAILING ? &raise : NULL, 0, &done[i]));
         }
         CHECK_INDEX(hcq_queue_wait(q, done[FAILING]), 0);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(b, 8, 4), 9, 4), 1);
+        CHECK_INDEX(record_word(q, hcq_view(b, 8, 4), 9, 4), 1);
         CHECK_OK(hcq_queue_submit(q, dev2(), &after));
         open_gate(gate);
         for (uint32_t i = 0; i < FAIL_LAUNCHES; i++) {
@@ -325,9 +325,9 @@ static void step_fails(TEST_ARGS) {
     hcq_point bad = make_gate(dev2()), done;
     const hcq_result wants[3] = {HCQ_ERROR_HOST, HCQ_ERROR_NATIVE, HCQ_OK};
     memset(&log, 0, sizeof log);
-    CHECK_INDEX(hcq_queue_write(g, a, 1, 4), 0);
+    CHECK_INDEX(record_word(g, a, 1, 4), 0);
     CHECK_INDEX(hcq_queue_host(g, host_record, &log), 1);
-    CHECK_INDEX(hcq_queue_write(g, hcq_view(a, 4, 4), 1, 4), 2);
+    CHECK_INDEX(record_word(g, hcq_view(a, 4, 4), 1, 4), 2);
     CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_NATIVE, NULL));
     for (int i = 0; i < 3; i++) {      /* the command, the wait, none */
         hcq_point raise = hcq_at(make_signal(T.dev, 0), 1);

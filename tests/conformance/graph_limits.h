@@ -176,7 +176,7 @@ static void device_of_a_launch_is_closed(TEST_ARGS) {
             CHECK_RESULT(hcq_queue_submit(g, T.dev, NULL), HCQ_ERROR_CLOSED);
             CHECK_RESULT(hcq_queue_bind(g, T.dev), HCQ_ERROR_CLOSED);
             CHECK_OK(hcq_queue_reset(g));
-            CHECK_INDEX(hcq_queue_write(g, word, 6, 4), 0);
+            CHECK_INDEX(record_word(g, word, 6, 4), 0);
             LAUNCH(g);
             CHECK_U64(READ32(word, 0), 6);
         }
@@ -267,7 +267,7 @@ static void name_device(hcq_queue *g, hcq_device *device, int how) {
         break;
     default:
         in = hcq_input(g, 0, device, 4);
-        CHECK_INDEX(hcq_queue_write(g, in, 2, 4), 1);
+        CHECK_INDEX(record_word(g, in, 2, 4), 1);
         break;
     }
 }
@@ -279,7 +279,7 @@ static void graph_outlives_a_device(TEST_ARGS) {
         hcq_device *device = test_open(0, NULL), *again;
         hcq_queue *g = make_graph(), *other = make_graph();
         hcq_buffer word = make_words(T.dev, 1), input = make_words(device, 1), hole;
-        CHECK_INDEX(hcq_queue_write(g, word, 1, 4), 0);
+        CHECK_INDEX(record_word(g, word, 1, 4), 0);
         name_device(g, device, way % 5);
         CHECK(hcq_queue_empty(other, device, 64, 0, &hole) >= 0);
         if (way / 5) {
@@ -288,7 +288,7 @@ static void graph_outlives_a_device(TEST_ARGS) {
         }
         CHECK_OK(hcq_close(device));
         again = test_open(0, NULL);
-        CHECK_INDEX(hcq_queue_write(other, hole, 1, 4), HCQ_ERROR_CLOSED);
+        CHECK_INDEX(record_word(other, hole, 1, 4), HCQ_ERROR_CLOSED);
         hcq_queue_destroy(other);
         input = make_words(again, 1);
         for (int i = 0; i < 2; i++) {
@@ -298,7 +298,7 @@ static void graph_outlives_a_device(TEST_ARGS) {
             CHECK_U64(hcq_queue_print(g, 0, text, sizeof text), 0);
         }
         CHECK_OK(hcq_queue_reset(g));
-        CHECK_INDEX(hcq_queue_write(g, word, 2, 4), 0);
+        CHECK_INDEX(record_word(g, word, 2, 4), 0);
         LAUNCH(g);
         CHECK_U64(READ32(word, 0), 2);
         CHECK_OK(hcq_close(again));

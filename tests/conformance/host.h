@@ -47,13 +47,13 @@ static void commands_fail(TEST_ARGS) {
         hcq_point done, later, line;
         hcq_error_info error;
         CHECK_OK(hcq_queue_label(q, "failing"));
-        CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+        CHECK_INDEX(record_word(q, a, 1, 4), 0);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(before, 1)), 1);
         CHECK_INDEX(custom ? hcq_queue_custom(q, &custom_type, &p)
                            : hcq_queue_host(q, host_record, &log), 2);
-        CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
+        CHECK_INDEX(record_word(q, a, 2, 4), 3);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(after, 1)), 4);
-        CHECK_INDEX(hcq_queue_write(next, hcq_view(a, 4, 4), 3, 4), 0);
+        CHECK_INDEX(record_word(next, hcq_view(a, 4, 4), 3, 4), 0);
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         CHECK_OK(hcq_queue_submit(next, T.dev, &later));
@@ -254,7 +254,7 @@ static void caller_reset(hcq_buffer a, hcq_buffer far_one, int way) {
     caller.buffer = make_words(T.dev, 4);
     caller.submit = make_queue(T.dev, HCQ_COPY);
     caller.graph = make_graph();
-    CHECK_INDEX(hcq_queue_write(caller.submit, a, 9, 4), 0);
+    CHECK_INDEX(record_word(caller.submit, a, 9, 4), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(T.dev), a, 1, 1), 0);
     CHECK_INDEX(record_add(caller.graph, make_add(dev2()), far_one, 0, 1), 1);
     CHECK_OK(way % 2 ? hcq_queue_bind(caller.graph, T.dev) : HCQ_OK);
@@ -371,10 +371,10 @@ static void releases_without_anybody_asking(TEST_ARGS) {
         hcq_buffer a = make_words(T.dev, 4), b = make_words(dev2(), 4);
         uint32_t flag = 0;
         CHECK_INDEX(hcq_queue_host(slow, host_nap, NULL), 0);
-        CHECK_INDEX(hcq_queue_write(slow, a, 1, 4), 1);
+        CHECK_INDEX(record_word(slow, a, 1, 4), 1);
         CHECK_INDEX(hcq_queue_signal(slow, hcq_at(s, 1)), 2);
         CHECK_INDEX(hcq_queue_wait(after, hcq_at(s, 1)), 0);
-        CHECK_INDEX(hcq_queue_write(after, b, 1, 4), 1);
+        CHECK_INDEX(record_word(after, b, 1, 4), 1);
         CHECK_INDEX(hcq_queue_host(after, host_counts, &flag), 2);
         CHECK_OK(hcq_queue_submit(round % 3 ? after : slow, round % 3 ? dev2() : T.dev, NULL));
         CHECK_OK(hcq_queue_submit(round % 3 ? slow : after, round % 3 ? T.dev : dev2(), NULL));

@@ -108,7 +108,7 @@ static void large_record(hcq_queue *q, hcq_program *put, hcq_buffer dst, large_m
         put_args args = {to.address + 8000, 47, value + 9}; /* the last word */
         CHECK(hcq_queue_copy(q, to, from, 5000) >= 0);
         CHECK(hcq_queue_fill(q, hcq_view(to, 4000, 200), 200, value, 4) >= 0);
-        CHECK(hcq_queue_write(q, hcq_view(to, 4088, 4), own, 4) >= 0);
+        CHECK(record_word(q, hcq_view(to, 4088, 4), own, 4) >= 0);
         CHECK(record_one(q, put, &args, sizeof args) >= 0);
         memcpy(bytes, s->piece[next] + 4096, 5000);
         for (uint32_t k = 0; k < 200; k += 4) {

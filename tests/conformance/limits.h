@@ -244,8 +244,8 @@ static void numbers_of_inputs_and_variables(TEST_ARGS) {
         in = hcq_input(g, i, NULL, 4);
         inputs[i] = hcq_view(words, 4 * i, 4);
         variables[i] = i + 7;
-        CHECK_INDEX(hcq_queue_write(g, in, i + 1, 4), i);
-        CHECK_INDEX(hcq_queue_write(q, inputs[i], 0, 4), i);
+        CHECK_INDEX(record_word(g, in, i + 1, 4), i);
+        CHECK_INDEX(record_word(q, inputs[i], 0, 4), i);
         CHECK_OK(hcq_queue_variable(q, (int32_t)i, HCQ_PART_VALUE, i, 0));
     }
     hcq_submission sub = submission(&g, 1);
@@ -258,6 +258,31 @@ static void numbers_of_inputs_and_variables(TEST_ARGS) {
     CHECK_OK(submit_variables(q, variables, 64, &done));
     WAIT_OK(done);
     CHECK(READ32(words, 0) == 7 && READ32(words, 62) == 69 && READ32(words, 63) == 70);
+}
+
+/* Bytes of every size at every address, changed behind the recording: what was recorded is
+   written, and nothing beside it. */
+static void writes_of_every_size(TEST_ARGS) {
+    static const uint32_t sizes[] = {1, 2, 3, 7, 8, 13, 4095, 65535, 65536};
+    enum { ROOM = 65536 + 16 };
+    static unsigned char bytes[ROOM], model[ROOM];
+    hcq_buffer to;
+    CHECK_OK(hcq_alloc(T.dev, ROOM, 0, &to));
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
+        for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const uint32_t at = (i + kind) % 16;
+            for (uint32_t k = 0; k < ROOM; k++) { bytes[k] = (unsigned char)(k * 7 + i + kind); }
+            memcpy(model + at, bytes + i, sizes[i]);
+            CHECK_INDEX(hcq_queue_write(q, hcq_view(to, at, sizes[i]), bytes + i, sizes[i]), i);
+        }
+        CHECK_OK(kind == 1 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
+        CHECK_BYTES(to, model, ROOM);
+        CHECK_RESULT((hcq_result)hcq_queue_write(q, to, bytes, 65537), HCQ_ERROR_INVALID);
+        hcq_queue_destroy(q);
+    }
+    CHECK_OK(hcq_free(to));
 }
 
 static void as_many_empties_as_fit(TEST_ARGS) {
@@ -401,5 +426,6 @@ static void as_many_arguments_as_fit(TEST_ARGS) {
     TEST(any_number_of_commands), TEST(any_number_of_updates), \
     TEST(any_number_of_earlier_launches), TEST(copies_around_every_size), \
     TEST(promises_in_one_place), TEST(numbers_of_inputs_and_variables), \
+    TEST(writes_of_every_size), \
     TEST(as_many_empties_as_fit), TEST(graphs_on_as_many_lanes_as_fit), \
     TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), TEST(as_many_arguments_as_fit)

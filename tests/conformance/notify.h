@@ -51,7 +51,7 @@ static void notify_when_released(TEST_ARGS) {
         hcq_point gate = make_gate(T.dev), low = make_gate(dev2());
         hcq_queue *q = make_queue(device, way / 2 ? HCQ_COPY : HCQ_COMPUTE);
         hcq_point raise = hcq_at(low.signal, 2), done;
-        CHECK_INDEX(hcq_queue_write(q, make_words(device, 1), 5, 4), 0);
+        CHECK_INDEX(record_word(q, make_words(device, 1), 5, 4), 0);
         NOTIFY_AT(&n[0], low);         /* before anybody was going to raise it */
         CHECK_OK(submit_queue(q, device, &gate, &raise, 0, &done));
         const hcq_point points[5] = {low, raise, done, timeline_now(device), gate};

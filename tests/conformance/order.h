@@ -24,7 +24,7 @@ static void any_lane_spreads_the_queues_of_one(TEST_ARGS) {
     s[LANES] = make_signal(device, 1);
     for (uint32_t i = 0; i < LANES; i++) {
         CHECK_INDEX(hcq_queue_wait(q[i], hcq_at(s[i + 1], 1)), 0);
-        CHECK_INDEX(hcq_queue_write(q[i], hcq_view(words, 4 * i, 4), i + 1, 4), 1);
+        CHECK_INDEX(record_word(q[i], hcq_view(words, 4 * i, 4), i + 1, 4), 1);
         CHECK_INDEX(hcq_queue_signal(q[i], hcq_at(s[i], 1)), 2);
     }
     hcq_submission sub = submission(q, LANES);
@@ -200,7 +200,7 @@ static void sixteen_queues_at_most(TEST_ARGS) {
     hcq_point done;
     for (uint32_t i = 0; i < N; i++) {
         q[i] = make_queue(T.dev, i % 2 ? HCQ_COPY : HCQ_COMPUTE);
-        CHECK_INDEX(i % 2 ? hcq_queue_write(q[i], hcq_view(a, 4 * i, 4), 1, 4)
+        CHECK_INDEX(i % 2 ? record_word(q[i], hcq_view(a, 4 * i, 4), 1, 4)
                           : record_add(q[i], add, a, i, 1), 0);
     }
     const hcq_submission sub = submission(q, N);

@@ -43,7 +43,7 @@ static hcq_queue *make_profiled_queue(hcq_device *device, hcq_buffer a) {
     CHECK_INDEX(record_add(q, add, a, 0, 1), 0);
     CHECK_INDEX(hcq_queue_fill(q, b, 64, 7, 4), 1);
     CHECK_INDEX(hcq_queue_copy(q, hcq_view(b, 0, 4), a, 4), 2);
-    CHECK_INDEX(hcq_queue_write(q, hcq_view(b, 8, 8), 5, 8), 3);
+    CHECK_INDEX(record_word(q, hcq_view(b, 8, 8), 5, 8), 3);
     CHECK_INDEX(record_add(q, add, a, 0, 1), 4);
     CHECK_OK(hcq_queue_command_label(q, 1, "clear"));
     CHECK_OK(hcq_queue_command_label(q, 4, "second add"));
@@ -324,9 +324,9 @@ static void profile_of_a_failure(TEST_ARGS) {
     hcq_point done;
     memset(&log, 0, sizeof log);
     log.result = HCQ_ERROR_HOST;
-    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 0);
+    CHECK_INDEX(record_word(q, a, 1, 4), 0);
     CHECK_INDEX(hcq_queue_host(q, host_record, &log), 1);
-    CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 2);
+    CHECK_INDEX(record_word(q, a, 2, 4), 2);
     CHECK_OK(hcq_queue_bind(q, T.dev));
     CHECK_OK(hcq_profile_start(T.dev, NULL));
     CHECK_OK(hcq_queue_submit(q, T.dev, &done));

@@ -13,6 +13,7 @@ static void check_command(hcq_queue *q, int32_t index, const hcq_command *want) 
     CHECK(c.args_size == want->args_size && (!c.args_size ||
                                              memcmp(c.args, want->args, c.args_size) == 0));
     CHECK(c.dst.address == want->dst.address && c.src.address == want->src.address);
+    CHECK(c.kind != HCQ_COMMAND_WRITE || memcmp(c.data, want->data, (size_t)c.size) == 0);
     CHECK(c.size == want->size && c.value == want->value && c.value_size == want->value_size);
     CHECK(c.host_fn == want->host_fn && c.user == want->user && c.type == want->type);
     CHECK(strcmp(c.label, want->label ? want->label : "") == 0);
@@ -38,8 +39,8 @@ static void every_command(TEST_ARGS) {
         {.kind = HCQ_COMMAND_EXEC, .program = add, .grid = grid, .block = block,
          .args = &kept, .args_size = sizeof kept, .label = "the exec"},
         {.kind = HCQ_COMMAND_COPY, .dst = to, .src = a, .size = 248},
-        {.kind = HCQ_COMMAND_WRITE, .dst = b, .size = 8, .value = 0x1122334455667788ull,
-         .value_size = 8},
+        {.kind = HCQ_COMMAND_WRITE, .dst = b, .size = 8,
+         .data = "\x88\x77\x66\x55\x44\x33\x22\x11"},
         {.kind = HCQ_COMMAND_HOST, .host_fn = host_nothing, .user = &args},
         {.kind = HCQ_COMMAND_SIGNAL, .point = hcq_at(t, 9)},
         {.kind = HCQ_COMMAND_CUSTOM, .type = &custom_type, .args = &p, .args_size = sizeof p},
@@ -51,7 +52,7 @@ static void every_command(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_memory_barrier(q), 4);
     CHECK_INDEX(hcq_queue_exec(q, add, &args, sizeof args, grid, block), 5);
     CHECK_INDEX(hcq_queue_copy(q, to, a, 248), 6);
-    CHECK_INDEX(hcq_queue_write(q, b, 0x1122334455667788ull, 8), 7);
+    CHECK_INDEX(record_word(q, b, 0x1122334455667788ull, 8), 7);
     CHECK_INDEX(hcq_queue_host(q, host_nothing, &args), 8);
     CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 9)), 9);
     CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 10);
@@ -86,7 +87,7 @@ static void append_recordings(TEST_ARGS) {
     hcq_command c;
     CHECK_INDEX(record_add(a, add, words, 0, 1), 0);
     CHECK_INDEX(record_add(b, add, words, 0, 10), 0);
-    CHECK_INDEX(hcq_queue_write(b, hcq_view(words, 4, 4), 77, 4), 1);
+    CHECK_INDEX(record_word(b, hcq_view(words, 4, 4), 77, 4), 1);
     CHECK_OK(hcq_queue_command_label(b, 1, "labelled"));
     CHECK_OK(hcq_queue_variable(b, 1, HCQ_PART_VALUE, 3, 0));
     CHECK_INDEX(hcq_queue_append(a, b), 1);

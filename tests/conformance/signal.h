@@ -160,9 +160,9 @@ static void reset_beside_pending_waits(TEST_ARGS) {
     hcq_buffer a = make_words(T.dev, 4);
     hcq_point done;
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(gate, 1)), 0);
-    CHECK_INDEX(hcq_queue_write(q, a, 1, 4), 1);
+    CHECK_INDEX(record_word(q, a, 1, 4), 1);
     CHECK_INDEX(hcq_queue_wait(q, hcq_at(later, 1)), 2);
-    CHECK_INDEX(hcq_queue_write(q, a, 2, 4), 3);
+    CHECK_INDEX(record_word(q, a, 2, 4), 3);
     CHECK_INDEX(hcq_queue_wait(next, hcq_at(behind, 1)), 0);
     CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
     CHECK_OK(hcq_queue_submit(next, T.dev, &done));
@@ -243,7 +243,7 @@ static void signal_timestamps(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_fill(q, buffer, 262144, 5, 4), 1);
         CHECK_INDEX(hcq_queue_timestamp(q, s[1]), 2);
         CHECK_INDEX(hcq_queue_signal(q, hcq_at(t, 1)), 3);
-        CHECK_INDEX(hcq_queue_write(q, buffer, 4711, 4), 4);
+        CHECK_INDEX(record_word(q, buffer, 4711, 4), 4);
         for (uint64_t i = 1; i <= 20; i++) {
             CHECK_OK(i == 11 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
             CHECK_OK(i == 6 && profiles ? hcq_profile_start(T.dev, NULL) : HCQ_OK);

@@ -197,7 +197,7 @@ static void transfer_is_followed_by_both(TEST_ARGS) {
 static void transfer_orders_both_timelines(TEST_ARGS) {
     hcq_buffer a = make_words(T.dev, 64), b = make_words(dev2(), 64), c = make_words(dev2(), 64);
     hcq_queue *writer = make_queue(T.dev, HCQ_COMPUTE), *reader = make_queue(dev2(), HCQ_COPY);
-    CHECK_INDEX(hcq_queue_write(writer, hcq_view(a, 0, 4), 0, 4), 0);
+    CHECK_INDEX(record_word(writer, hcq_view(a, 0, 4), 0, 4), 0);
     CHECK_OK(hcq_queue_variable(writer, 0, HCQ_PART_VALUE, 0, 0));
     CHECK_INDEX(hcq_queue_wait_device(reader, dev2()), 0);
     CHECK_INDEX(hcq_queue_copy(reader, c, b, 256), 1);

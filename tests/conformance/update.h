@@ -85,7 +85,7 @@ static void variables_of_each_kind(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_fill(q, buffers[1], 64, 0, 4), 0);
         CHECK_INDEX(hcq_queue_exec(q, make_add(T.dev), &args, sizeof args, hcq_dim(16, 1, 1),
                                    hcq_dim(1, 1, 1)), 1);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(buffers[0], 252, 4), 1, 4), 2);
+        CHECK_INDEX(record_word(q, hcq_view(buffers[0], 252, 4), 1, 4), 2);
         CHECK_INDEX(hcq_queue_copy(q, buffers[2], buffers[0], 256), 3);
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, GRID, 64));
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 1, ADDED, 0));

@@ -276,7 +276,7 @@ static int synchronize_once(void) {
     hcq_point early[3], held;
     hcq_queue *copy = make_queue(device, HCQ_COPY);
     CHECK_INDEX(hcq_queue_wait(copy, open), 0);
-    CHECK_INDEX(hcq_queue_write(copy, make_words(device, 4), 3, 4), 1);
+    CHECK_INDEX(record_word(copy, make_words(device, 4), 3, 4), 1);
     CHECK_OK(hcq_signal_fail(bad.signal, HCQ_ERROR_HOST, NULL));
     CHECK_OK(submit_lists(device, &open, NULL, 0, &early[0]));
     CHECK_OK(submit_lists(device, &bad, NULL, HCQ_UNORDERED, &early[1]));

@@ -285,7 +285,7 @@ static void record_graph(bench *b) {
     CHECK_INDEX(hcq_queue_empty(g, T.dev, LARGE, 0, &e), 2);
     CHECK_INDEX(hcq_queue_copy(g, e, large, LARGE), 3);
     CHECK_INDEX(record_add(g, make_add(T.dev), beside, 0, 1), 4);
-    CHECK_INDEX(hcq_queue_write(g, hcq_view(in, 16, 4), 1, 4), 5);
+    CHECK_INDEX(record_word(g, hcq_view(in, 16, 4), 1, 4), 5);
     CHECK_INDEX(hcq_queue_host(g, host_nothing, NULL), 6);
     CHECK_INDEX(record_add(g, make_add(T.dev), in, 2, 1), 7);
     CHECK_OK(hcq_queue_access(g, 6, in, HCQ_ARG_INOUT));

@@ -116,7 +116,7 @@ static hcq_result record(scenario *c) {
     hcq_queue_copy(c->q, c->b, c->a, 64);
     hcq_queue_host(c->q, host_count, c);
     hcq_queue_custom(c->q, &poke_type, &p);
-    hcq_queue_write(c->q, c->b, 99, 4);
+    record_word(c->q, c->b, 99, 4);
     hcq_queue_timestamp(c->q, c->s);
     index = hcq_queue_signal(c->q, hcq_at(c->s, 1));
     if (index < 0) {
@@ -256,7 +256,7 @@ static hcq_result record_graph(scenario *c) {
     }
     in = hcq_input(g, 0, NULL, 64);
     hcq_queue_empty(g, c->dev, 64, 0, &e);
-    hcq_queue_write(g, in, 0, 4);
+    record_word(g, in, 0, 4);
     for (int i = 0; i < 20; i++) {     /* so that every list has to grow */
         hcq_queue_fill(g, i % 2 ? hcq_view(c->there, 0, 4) : hcq_view(e, 0, 4), 4, 7, 4);
     }

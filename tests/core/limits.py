@@ -50,6 +50,7 @@ any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_POSTS=64
 any_number_in_flight events_go_back_to_their_pool: HCQI_CUDA_EVENTS_FIRST=256
 memory_has_limits large_allocations_have_their_own: HCQI_VK_BLOCK_M*
 as_many_arguments_as_fit: HCQ_MAX_ARGS=32
+writes_of_every_size: HCQI_WRITE_BYTES=65536
 numbers_of_inputs_and_variables: HCQ_MAX_INPUTS=64 HCQI_MAX_VARIABLES=64
 many_devices: HCQI_MAX_DEVICES=64
 register_limits: HCQI_MAX_BACKENDS=8

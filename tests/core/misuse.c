@@ -86,7 +86,7 @@ static void again(hcq_queue *q) {
         CHECK_INDEX(hcq_queue_exec(q, F.add, &F.args, sizeof F.args, F.one, F.one), 4);
         CHECK_INDEX(hcq_queue_copy(q, F.a, F.b, 16), 5);
         CHECK_INDEX(hcq_queue_fill(q, F.a, 16, 7, 4), 6);
-        CHECK_INDEX(hcq_queue_write(q, F.a, 1, 4), 7);
+        CHECK_INDEX(record_word(q, F.a, 1, 4), 7);
         CHECK_INDEX(hcq_queue_host(q, host_fn, NULL), 8);
         CHECK_INDEX(hcq_queue_custom(q, &F.type, F.bytes), 9);
         CHECK_INDEX(hcq_queue_wait_device(q, T.dev), 10);
@@ -220,7 +220,7 @@ static void fixture_late(void) {
     hcq_signal gone = make_signal(T.dev, 0);
     for (int i = 0; i < 6; i++) { F.late[i] = make_queue(T.dev, HCQ_COMPUTE); }
     CHECK_INDEX(hcq_queue_exec(F.late[0], F.add, &none, sizeof none, F.one, F.one), 0);
-    CHECK_INDEX(hcq_queue_write(F.late[1], freed, 1, 4), 0);
+    CHECK_INDEX(record_word(F.late[1], freed, 1, 4), 0);
     CHECK_INDEX(hcq_queue_wait(F.late[2], hcq_at(gone, 1)), 0);
     CHECK_INDEX(hcq_queue_signal(F.late[3], F.reached), 0);
     CHECK_INDEX(hcq_queue_signal(F.late[4], hcq_at(F.raised, 9)), 0);

@@ -59,7 +59,7 @@ static void record_graph(void) {
     CHECK_INDEX(hcq_queue_copy(graph, z, y[1], z.size), 5);
     CHECK_INDEX(add_all(make_add(T.dev), result, 7), 6);
     CHECK_INDEX(mix_all(mixes[0], result, z), 7);
-    CHECK_INDEX(hcq_queue_write(graph, hcq_view(result, 0, 8), 9, 8), 8);
+    CHECK_INDEX(record_word(graph, hcq_view(result, 0, 8), 9, 8), 8);
     CHECK_INDEX(hcq_queue_host(graph, take_long, NULL), 9);
     CHECK_OK(hcq_queue_access(graph, 9, result, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_command_label(graph, 2, "to the other one"));

@@ -152,20 +152,6 @@ SIZE(hcqi_cu_memset_params, CUDA_MEMSET_NODE_PARAMS)
 MEMSET(dst, dst) MEMSET(pitch, pitch) MEMSET(value, value) MEMSET(element_size, elementSize)
 MEMSET(width, width) MEMSET(height, height)
 
-#define MEMOP(field) FIELD(hcqi_cu_memop, write.field, CUstreamBatchMemOpParams, writeValue.field)
-
-SIZE(hcqi_cu_memop, CUstreamBatchMemOpParams)
-MEMOP(operation) MEMOP(address) MEMOP(flags) MEMOP(alias)
-FIELD(hcqi_cu_memop, write.value, CUstreamBatchMemOpParams, writeValue.value64)
-
-#if CUDA_VERSION >= 11070
-#define MEMOPS(field, theirs) \
-    FIELD(hcqi_cu_memop_params, field, CUDA_BATCH_MEM_OP_NODE_PARAMS, theirs)
-
-SIZE(hcqi_cu_memop_params, CUDA_BATCH_MEM_OP_NODE_PARAMS)
-MEMOPS(context, ctx) MEMOPS(count, count) MEMOPS(ops, paramArray) MEMOPS(flags, flags)
-#endif
-
 SIZE(hcqi_cu_location, CUmemLocation)
 FIELD(hcqi_cu_location, type, CUmemLocation, type)
 FIELD(hcqi_cu_location, id, CUmemLocation, id)

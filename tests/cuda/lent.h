@@ -134,7 +134,7 @@ static void lent_streams_are_left(TEST_ARGS) {
     raw_stream stream = raw_stream_new();
     hcq_device *device = open_lent(a.context, &stream, 1);
     hcq_queue *q = make_queue(device, HCQ_COMPUTE);
-    CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
+    CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
     submit_and_wait(q, device);
     hcq_queue_destroy(q);
     raw_spin(&g, 0, stream);

@@ -67,8 +67,8 @@ static void frees_beside(hcq_device *device, const gates *g) {
     hcq_program *spare = make_own(device, "ct_count");
     hcq_queue *bound = make_queue(device, HCQ_COMPUTE);
     const int imports = has_feature(device, HCQ_FEATURE_IMPORT);
-    CHECK_INDEX(hcq_queue_write(bound, make_words(device, 4), 1, 8), 0);
-    CHECK_INDEX(hcq_queue_write(bound, make_words(device, 4), 1, 8), 1);
+    CHECK_INDEX(record_word(bound, make_words(device, 4), 1, 8), 0);
+    CHECK_INDEX(record_word(bound, make_words(device, 4), 1, 8), 1);
     CHECK_OK(hcq_queue_bind(bound, device));
     submit_and_wait(bound, device);
     settle(device);

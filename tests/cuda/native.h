@@ -138,7 +138,7 @@ static void acquired_events_stay(TEST_ARGS) {
         CHECK_OK(hcq_cuda_event_acquire(device, first, &events[1]));
         gate_let(&g, 0);
         WAIT_OK(first);
-        CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
+        CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
         hcq_point done = first;
         for (uint32_t i = 0; i < 200; i++) {
             done = submit_to(device, q, i & 1, &done, NULL);

@@ -82,7 +82,7 @@ static void many_waits_share_an_event(TEST_ARGS) {
         const int own_events = !info_of(device).value_waits; /* with each submission */
         hcq_queue *q = make_queue(device, HCQ_COMPUTE);
         hcq_point last[2];
-        CHECK_INDEX(hcq_queue_write(q, make_words(device, 4), 1, 4), 0);
+        CHECK_INDEX(record_word(q, make_words(device, 4), 1, 4), 0);
         gates g;
         gates_open(&g, device);
         settle(device);

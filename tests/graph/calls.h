@@ -341,6 +341,7 @@ static fill_payload call_payload(const graph *g, const call *c) {
 static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     mixing_args args;
     fill_payload payload;
+    unsigned char bytes[4096];         /* a span's most */
     switch (c->kind) {
     case CALL_MIX:
         args = call_args(g, c);
@@ -351,7 +352,8 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
     case CALL_FILL:
         return hcq_queue_fill(q, span_buffer(g, &c->dst), c->dst.size, c->value, c->value_size);
     case CALL_WRITE:
-        return hcq_queue_write(q, span_buffer(g, &c->dst), c->value, c->value_size);
+        fill_bytes(bytes, c->dst.size, c->value, c->value_size);
+        return hcq_queue_write(q, span_buffer(g, &c->dst), bytes, c->dst.size);
     case CALL_HOST:                    /* with host pointers: they only name memories */
         c->host.dst = (uint32_t *)(void *)((unsigned char *)W.memory[c->dst.name].host + c->dst.at);
         c->host.a = (const uint32_t *)(void *)((unsigned char *)W.memory[c->a.name].host + c->a.at);

@@ -144,11 +144,14 @@ static void draw_copy(graph *g, call *c, uint32_t index) {
 
 static void draw_fill(graph *g, call *c, uint32_t index) {
     static const uint32_t sizes[] = {1, 2, 4, 8};
-    c->value_size = sizes[c->kind == CALL_WRITE ? 2 + pick(2) : pick(4)];
+    c->value_size = c->kind == CALL_WRITE ? 8 : sizes[pick(4)];
     c->device = g->devices[pick(g->device_count)];
-    c->dst = pick_span(g, pick_name(g, c->device, index), c->value_size,
-                       c->kind == CALL_WRITE ? c->value_size : pick_most());
-    c->dst.size = c->kind == CALL_WRITE ? c->value_size : c->dst.size;
+    c->dst = pick_span(g, pick_name(g, c->device, index),
+                       c->kind == CALL_WRITE ? 1 : c->value_size, pick_most());
+    uint32_t word = sizes[pick(4)];
+    if (c->kind == CALL_WRITE && word < c->dst.size && chance(50)) {
+        c->dst.size = word;
+    }
     c->device = g->device_of[c->dst.name];
     c->value = test_random(&W.random);
 }
@@ -188,7 +191,7 @@ static void draw_variable(call *c, uint32_t number) {
         c->part = chance(50) ? HCQ_PART_VALUE : HCQ_PART_SIZE;
         break;
     case CALL_WRITE:
-        c->part = HCQ_PART_VALUE;
+        c->part = c->dst.size <= 8 && (c->dst.size & (c->dst.size - 1)) == 0 ? HCQ_PART_VALUE : 0;
         break;
     case CALL_COPY:
         c->part = HCQ_PART_SIZE;

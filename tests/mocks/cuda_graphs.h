@@ -158,38 +158,6 @@ static int mc_step_set(mc_step **step, const mc_set_params *p, mc_handle context
     return MC_OK;
 }
 
-#if MOCK_CUDA_VERSION >= 11070
-typedef struct mc_batch_params {       /* CUstreamBatchMemOpParams: all are laid out like this */
-    uint32_t operation;
-    mc_address address;
-    uint64_t value;
-    uint32_t flags;
-    mc_address alias;
-    uint64_t pad;
-} mc_batch_params;
-
-typedef struct mc_batch_node_params {  /* CUDA_BATCH_MEM_OP_NODE_PARAMS */
-    mc_handle context;
-    unsigned count;
-    const mc_batch_params *params;
-    unsigned flags;
-} mc_batch_node_params;
-
-static int mc_step_value(mc_step **step, const mc_batch_node_params *p) {
-    MC_FIND(mc_context, c, p->context, MC_CONTEXT);
-    const mc_batch_params *b = p->params;
-    MC_RULE(b && !p->flags, MC_INVALID);
-    MC_RULE(p->count == 1 && b->operation == MC_WRITE64,
-            mc_misuse("the mock's nodes of memory operations are one store"));
-    const mc_value v = {b->operation, b->address, b->value};
-    int error = mc_value_check(&v, b->flags, 0);
-    MC_RULE(!error, error);
-    *step = mc_step_new(c, MC_WORK_VALUE);
-    (*step)->work.u.value = v;
-    return MC_OK;
-}
-#endif
-
 /* ---- graphs and nodes ---- */
 
 static void mc_node_end(void *object) {
@@ -491,10 +459,7 @@ MC_NODE_API(cuGraphAddKernelNode, cuGraphExecKernelNodeSetParams, mc_kernel_para
 MC_NODE_API(cuGraphAddKernelNode_v2, cuGraphExecKernelNodeSetParams_v2, mc_kernel_params,
             mc_step_kernel(&step, params), )
 #endif
-#if MOCK_CUDA_VERSION >= 11070 /* the last two from 11.6 on */
-MC_NODE_API(cuGraphAddBatchMemOpNode, cuGraphExecBatchMemOpNodeSetParams, mc_batch_node_params,
-            mc_step_value(&step, params), )
-
+#if MOCK_CUDA_VERSION >= 11070 /* from 11.6 on */
 MC_API(cuGraphNodeSetEnabled, mc_handle exec, mc_handle node, unsigned enabled) {
     MC_ENTER(MC_NEEDS_CONTEXT)
     mc_exec *e;

@@ -148,6 +148,7 @@ static void mock_execute(const mock_device *d, const hcq_packet *packet) {
         mock_exec(d, packet);
         break;
     case HCQ_COMMAND_COPY:
+    case HCQ_COMMAND_WRITE:
         if (size) {
             memcpy(mock_host(d, packet->u.copy.dst, size), mock_host(d, packet->u.copy.src, size),
                    (size_t)size);
@@ -155,10 +156,6 @@ static void mock_execute(const mock_device *d, const hcq_packet *packet) {
         break;
     case HCQ_COMMAND_FILL:
         mock_fill(d, packet);
-        break;
-    case HCQ_COMMAND_WRITE:
-        memcpy(mock_host(d, packet->u.write.dst, packet->value_size), &packet->u.write.value,
-               packet->value_size);
         break;
     case HCQ_COMMAND_TIMESTAMP:
         memcpy(mock_host(d, packet->u.stamp.dst, 8), &now, 8);

@@ -66,8 +66,8 @@ static void stage_record(const stage *g) {
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 1024, 512), 512, 0x123456789a, 8);
     (void)hcq_queue_fill(g->q, hcq_view(g->a, 2048, 62), 62, 7, 2);
     (void)hcq_queue_host(g->q, stage_host, NULL);
-    (void)hcq_queue_write(g->q, g->b, 5, 8);
-    (void)hcq_queue_write(g->q, g->a, 5, 4);
+    (void)record_word(g->q, g->b, 5, 8);
+    (void)record_word(g->q, g->a, 5, 4);
     (void)hcq_queue_exec(g->q, g->add, &args, sizeof args, many, four);
     (void)hcq_queue_wait(g->copy, hcq_at(g->s, 1));
     (void)hcq_queue_copy(g->copy, hcq_view(g->b, 0, 64), hcq_view(g->a, 64, 64), 64);

@@ -334,7 +334,7 @@ static void record_put(actor *me, hcq_queue *q, const draft *d, uint32_t part, u
         record_kernel(q, d->device, word);
     } else {
         hcq_buffer dst = hcq_view(W.words[d->device], (uint64_t)word * 4, 4);
-        MUST_RECORD(hcq_queue_write(q, dst, word + 1, 4));
+        MUST_RECORD(record_word(q, dst, word + 1, 4));
     }
 }
 

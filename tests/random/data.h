@@ -105,7 +105,7 @@ static void record_data(hcq_queue *q, const actor *me, const draft *d, const op 
     case OP_FILL:
         MUST_RECORD(hcq_queue_fill(q, dst, o->count * 4, o->value, o->value_size));
         break;
-    case OP_WRITE: MUST_RECORD(hcq_queue_write(q, dst, o->value, o->value_size)); break;
+    case OP_WRITE: MUST_RECORD(record_word(q, dst, o->value, o->value_size)); break;
     default:
         MUST_RECORD(hcq_queue_exec(q, W.mix[d->device], &args, sizeof args,
                                    hcq_dim((o->count + 7) / 8, 1, 1), hcq_dim(8, 1, 1)));

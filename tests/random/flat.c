@@ -72,7 +72,7 @@ static void step_noted(void *user, hcq_result result) {
 static void recorded_anew(bench *b) {
     for (int i = 0; i < BURST; i++) {
         hcq_queue *q = make_queue(T.dev, i % 2 ? HCQ_COMPUTE : HCQ_COPY);
-        CHECK_INDEX(hcq_queue_write(q, b->word, (uint64_t)i, 4), 0);
+        CHECK_INDEX(record_word(q, b->word, (uint64_t)i, 4), 0);
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         hcq_queue_destroy(q);
     }
@@ -146,7 +146,7 @@ static void allocated(bench *b) {
         CHECK_OK(hcq_alloc_after(T.dev, NULL, 0, 4096, 0, &later, &ready));
         CHECK_INDEX(hcq_queue_wait(q, ready), 0);
         CHECK_INDEX(hcq_queue_fill(q, memory, 64, 7, 4), 1);
-        CHECK_INDEX(hcq_queue_write(q, later, 1, 4), 2);
+        CHECK_INDEX(record_word(q, later, 1, 4), 2);
         CHECK_OK(hcq_queue_submit(q, T.dev, &done));
         CHECK_OK(hcq_free(memory));
         CHECK_OK(hcq_free_after(later, &done, 1, NULL));

@@ -272,7 +272,7 @@ static void timeline_waits_for_others(hcq_device *dev,
         hcq_point all = hcq_at(hcq_device_timeline(dev), hcq_device_timeline_value(dev) - 1);
         hcq_queue *q = make_queue(dev, HCQ_COMPUTE);
         CHECK_INDEX(way ? hcq_queue_wait_device(q, dev) : hcq_queue_wait(q, all), 0);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(words, 4 * way, 4), 6, 4), 1);
+        CHECK_INDEX(record_word(q, hcq_view(words, 4 * way, 4), 6, 4), 1);
         hcq_point done = submit_of(q, dev);
         test_sleep_ms(3);
         CHECK_RESULT(test_poll(all), HCQ_TIMEOUT);

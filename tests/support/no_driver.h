@@ -64,6 +64,7 @@ static int run(hcq_device *device, hcq_buffer buffer, hcq_buffer other) {
     desc.ptx.data = add_one_ptx;
     hcq_program *program = NULL;
     hcq_queue *queue = NULL, *copy = NULL;
+    const uint64_t word = 0x123456789abcdef;
     hcq_point done;
     NEED(hcq_program_create(device, &desc, &program));
     NEED(hcq_queue_create(device, HCQ_COMPUTE, &queue));
@@ -71,7 +72,7 @@ static int run(hcq_device *device, hcq_buffer buffer, hcq_buffer other) {
     hcq_queue_exec(queue, program, &buffer.address, sizeof buffer.address, hcq_dim(4, 1, 1),
                    hcq_dim(16, 1, 1));
     hcq_queue_fill(queue, hcq_view(other, 0, 7), 7, 0x5a, 1);
-    hcq_queue_write(queue, hcq_view(other, 8, 8), 0x123456789abcdef, 8);
+    hcq_queue_write(queue, hcq_view(other, 8, 8), &word, 8);
     NEED(hcq_queue_bind(queue, device));
     for (uint32_t i = 0; i < TIMES; i++) {
         NEED(hcq_queue_submit(queue, device, &done));

@@ -836,6 +836,12 @@ static TEST_UNUSED int32_t record_add(hcq_queue *queue, hcq_program *add, hcq_bu
     return hcq_queue_exec(queue, add, &args, sizeof args, hcq_dim(1, 1, 1), hcq_dim(1, 1, 1));
 }
 
+/* Records the store of the low `size` bytes of a value. */
+static TEST_UNUSED int32_t record_word(hcq_queue *queue, hcq_buffer dst, uint64_t value,
+                                       uint64_t size) {
+    return hcq_queue_write(queue, dst, &value, size);
+}
+
 /* Submits waits and signals without a queue. */
 static TEST_UNUSED hcq_result submit_lists(hcq_device *device, const hcq_point *wait,
                                            const hcq_point *signal, uint32_t flags,

@@ -35,9 +35,9 @@ static void arguments_grids_and_values_are_data(TEST_ARGS) {
             value[i] = 1;
             CHECK_INDEX(record_adds(q, add, words, WORDS), i);
         }
-        CHECK_INDEX(hcq_queue_write(q, out, 1, 4), ADDS);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(out, 8, 8), 2, 8), ADDS + 1);
-        CHECK_INDEX(hcq_queue_write(q, hcq_view(out, 16, 4), 3, 4), ADDS + 2);
+        CHECK_INDEX(record_word(q, out, 1, 4), ADDS);
+        CHECK_INDEX(record_word(q, hcq_view(out, 8, 8), 2, 8), ADDS + 1);
+        CHECK_INDEX(record_word(q, hcq_view(out, 16, 4), 3, 4), ADDS + 2);
         CHECK_OK(hcq_queue_variable(q, 4, HCQ_PART_GRID_X, 0, 0));
         CHECK_OK(hcq_queue_variable(q, 5, HCQ_PART_GRID_X, 1, 0));
         CHECK_OK(hcq_queue_variable(q, ADDS, HCQ_PART_VALUE, 2, 0));
