@@ -1550,8 +1550,8 @@ HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *devi
 HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t size,
                                 uint32_t flags, hcq_buffer *buffer);
 
-/* Says what command `index` does with `buffer`: `access` is HCQ_ARG_IN, _OUT or
-   _INOUT. A kernel's argument with the buffer's address is narrowed to these
+/* Says what command `index` of any queue does with `buffer`: `access` is HCQ_ARG_IN,
+   _OUT or _INOUT. Graphs go by it, those that the queue is appended to, too. A kernel's argument with the buffer's address is narrowed to these
    bytes (else: from its address to the end of the allocation) and this
    access; otherwise the bytes count in addition, though not those of a
    placeholder that the kernel does not get as an argument.
@@ -1561,10 +1561,10 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
    says something it runs on the device of the first bytes it writes, or reads.
 
    Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID (no graph, wrong index, a barrier),
-            HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
+   Errors:  HCQ_ERROR_INVALID (wrong index, a command without memory),
+            HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN, HCQ_ERROR_OUT_OF_MEMORY.
 */
-HCQ_API hcq_result hcq_queue_access(hcq_queue *graph, int32_t index, hcq_buffer buffer,
+HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
 
 /* Orders command `after` behind `before`, which was recorded earlier.
@@ -2564,7 +2564,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint32_t newer, older;             /* + 1: updated next, and before it */
     hcq_device *dev;                   /* where it runs; graph: NULL = see its accesses */
     uint64_t dev_serial;
-    uint32_t stated, orders;           /* graph: last hcqi_graph.stated, .orders of it + 1 */
+    uint32_t stated, orders;           /* last hcq_queue.stated, hcqi_graph.orders of it + 1 */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     char label[32];
@@ -2734,8 +2734,6 @@ typedef struct hcqi_schedule {
 } hcqi_schedule;
 
 struct hcqi_graph {
-    hcqi_stated *stated;
-    uint32_t stated_count, stated_capacity;
     hcqi_order *orders;                /* hcq_queue_edge */
     uint32_t order_count, order_capacity;
     hcqi_input inputs[HCQ_MAX_INPUTS];
@@ -2788,6 +2786,8 @@ struct hcq_queue {
     uint32_t arena_size, arena_capacity;
     hcqi_allocation **names;
     uint32_t name_count, name_capacity;
+    hcqi_stated *stated;
+    uint32_t stated_count, stated_capacity;
     hcqi_patch *patches;               /* variables */
     uint32_t patch_count, patch_capacity;
     uint32_t value_count;
@@ -6814,7 +6814,6 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
         q->names[m->name_first + k] = other->names[old->name_first + k];
     }
     if (kind == HCQ_COMMAND_EMPTY) { p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, empties); }
-    m->stated = g == NULL || old->stated == 0 ? 0 : old->stated + g->stated_count;
     m->orders = g == NULL || old->orders == 0 ? 0 : old->orders + g->order_count;
     m->dev = old->dev;
     m->dev_serial = old->dev_serial;
@@ -6823,23 +6822,36 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     return hcqi_record_end(q);
 }
 
+/* What was said of the memory of commands that are appended; 0 = out of memory. */
+static int hcqi_append_stated(hcq_queue *q, const hcq_queue *other, uint32_t first) {
+    uint32_t before = q->stated_count, empties = q->graph == NULL ? 0 : q->graph->empty_count;
+    if (!HCQI_GROW(&q->dev->hooks, q->stated, q->stated_capacity,
+                   (uint64_t)before + other->stated_count)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < other->stated_count; i++) {
+        hcqi_stated *t = &q->stated[q->stated_count++];
+        *t = other->stated[i];
+        if (t->next != 0) { t->next += before; }
+        if (t->a != NULL) { t->a->names++; }
+        t->address = hcqi_empty_shift(t->address, empties);
+    }
+    for (uint32_t i = 0; i < other->count; i++) {
+        uint32_t last = other->metas[i].stated;
+        q->metas[first + i].stated = last == 0 ? 0 : last + before;
+    }
+    return 1;
+}
+
 /* What a graph has beside its commands, which are appended; 0 = out of memory. */
 static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t first) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     hcqi_graph *g = q->graph;
     const hcqi_graph *from = other->graph;
-    uint32_t empties = g->empty_count, stated = g->stated_count, orders = g->order_count;
-    if (!HCQI_GROW(hooks, g->stated, g->stated_capacity, (uint64_t)stated + from->stated_count) ||
-        !HCQI_GROW(hooks, g->orders, g->order_capacity, (uint64_t)orders + from->order_count) ||
+    uint32_t empties = g->empty_count, orders = g->order_count;
+    if (!HCQI_GROW(hooks, g->orders, g->order_capacity, (uint64_t)orders + from->order_count) ||
         !HCQI_GROW(hooks, g->empties, g->empty_capacity, (uint64_t)empties + from->empty_count)) {
         return 0;
-    }
-    for (uint32_t i = 0; i < from->stated_count; i++) {
-        hcqi_stated *t = &g->stated[g->stated_count++];
-        *t = from->stated[i];
-        if (t->next != 0) { t->next += stated; }
-        if (t->a != NULL) { t->a->names++; }
-        t->address = hcqi_empty_shift(t->address, empties);
     }
     for (uint32_t i = 0; i < from->order_count; i++) {
         hcqi_order *o = &g->orders[g->order_count++];
@@ -6886,6 +6898,7 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
     hcqi_enter();
     if (!HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
                    (uint64_t)queue->patch_count + other->patch_count) ||
+        !hcqi_append_stated(queue, other, first) ||
         (other->graph != NULL && !hcqi_append_graph(queue, other, first))) {
         return hcqi_record_oom(queue);
     }
@@ -7101,15 +7114,16 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
    are not so many. */
 static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64_t address,
                               hcqi_allocation *a) {
+    if (q->metas[index].stated == 0) { return 1; }
     const hcqi_input *in = a == NULL ? hcqi_placeholder_find(q, address) : NULL;
     uint64_t left = a == NULL ? in->size - hcqi_placeholder_offset(address)
                               : a->memory.size - (address - a->memory.address);
-    for (uint32_t at = q->metas[index].stated; at != 0; at = q->graph->stated[at - 1].next) {
-        const hcqi_stated *t = &q->graph->stated[at - 1];
+    for (uint32_t at = q->metas[index].stated; at != 0; at = q->stated[at - 1].next) {
+        const hcqi_stated *t = &q->stated[at - 1];
         if (t->address == old && t->size > left) { return 0; }
     }
-    for (uint32_t at = q->metas[index].stated; at != 0; at = q->graph->stated[at - 1].next) {
-        hcqi_stated *t = &q->graph->stated[at - 1];
+    for (uint32_t at = q->metas[index].stated; at != 0; at = q->stated[at - 1].next) {
+        hcqi_stated *t = &q->stated[at - 1];
         if (t->address != old) { continue; }
         if (a != NULL) { a->names++; }
         if (t->a != NULL) { hcqi_allocation_unname(t->a); }
@@ -7143,8 +7157,7 @@ HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32
     if (buffer && !brought) {
         uint64_t address, old = hcqi_arg_address(queue, p->index, arg);
         memcpy(&address, value, sizeof address);
-        HCQI_CHECK(queue, p->index,
-                   queue->graph == NULL || hcqi_update_stated(queue, p->index, old, address, a),
+        HCQI_CHECK(queue, p->index, hcqi_update_stated(queue, p->index, old, address, a),
                    HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
         hcqi_name_set(queue, hcqi_arg_name(queue, p->index, arg), a);
     }
@@ -7242,17 +7255,32 @@ static void hcqi_version_delete(hcqi_version *v) {
 
 static void hcqi_graph_delete(hcq_queue *q);
 
+/* Lets go of what the last commands name, some of them; 1 = there is nothing more. */
+static int hcqi_queue_forget_some(hcq_queue *q) {
+    for (uint32_t i = 0; i < HCQI_SETTLE && q->count != 0; i++) {
+        hcqi_packet_unref(&q->packets[--q->count]);
+    }
+    for (uint32_t i = 0; i < HCQI_SETTLE && q->name_count != 0; i++) {
+        hcqi_name_set(q, --q->name_count, NULL);
+    }
+    for (uint32_t i = 0; i < HCQI_SETTLE && q->stated_count != 0; i++) {
+        hcqi_allocation *a = q->stated[--q->stated_count].a;
+        if (a != NULL) { hcqi_allocation_unname(a); }
+    }
+    return q->count + q->name_count + q->stated_count == 0;
+}
+
 static void hcqi_queue_free(hcq_queue *q) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     while (q->versions != NULL) { hcqi_version_delete(q->versions); }
     while (q->aside != NULL) { hcqi_version_delete(q->aside); }
-    for (uint32_t i = 0; i < q->count; i++) { hcqi_packet_unref(&q->packets[i]); }
-    for (uint32_t i = 0; i < q->name_count; i++) { hcqi_name_set(q, i, NULL); }
+    while (!hcqi_queue_forget_some(q)) { }
     if (q->graph != NULL) { hcqi_graph_delete(q); }
     hcqi_delete(hooks, q->packets, q->packet_capacity * sizeof *q->packets);
     hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
     hcqi_delete(hooks, q->arena, q->arena_capacity);
     hcqi_delete(hooks, q->names, q->name_capacity * sizeof *q->names);
+    hcqi_delete(hooks, q->stated, q->stated_capacity * sizeof *q->stated);
     hcqi_delete(hooks, q->patches, q->patch_capacity * sizeof *q->patches);
     if (q->prev != NULL) { q->prev->next = q->next; } else { q->dev->queues = q->next; }
     if (q->next != NULL) { q->next->prev = q->prev; }
@@ -8134,8 +8162,8 @@ static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, ui
         for (uint32_t k = 0; k < m->name_count; k++) {
             living &= hcqi_allocation_lives(q->names[m->name_first + k]);
         }
-        for (uint32_t at = m->stated; at != 0; at = q->graph->stated[at - 1].next) {
-            living &= hcqi_allocation_lives(q->graph->stated[at - 1].a);
+        for (uint32_t at = m->stated; at != 0; at = q->stated[at - 1].next) {
+            living &= hcqi_allocation_lives(q->stated[at - 1].a);
         }
         if (!living) {
             return hcqi_refuse(dev, HCQ_ERROR_CLOSED,
@@ -8754,16 +8782,7 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
 /* Lets go of what the commands name, and of the lock now and then. */
 static void hcqi_queue_forget(hcq_queue *q) {
     hcqi_atomic_add32(&q->dev->pins, 1);
-    for (;;) {
-        for (uint32_t i = 0; i < HCQI_SETTLE && q->count != 0; i++) {
-            hcqi_packet_unref(&q->packets[--q->count]);
-        }
-        for (uint32_t i = 0; i < HCQI_SETTLE && q->name_count != 0; i++) {
-            hcqi_name_set(q, --q->name_count, NULL);
-        }
-        if (q->count == 0 && q->name_count == 0) { break; }
-        hcqi_leave_briefly();
-    }
+    while (!hcqi_queue_forget_some(q)) { hcqi_leave_briefly(); }
     hcqi_unpin(q->dev);
 }
 
@@ -12162,40 +12181,36 @@ static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
     return 0;
 }
 
-HCQI_DEF hcq_result hcq_queue_access(hcq_queue *graph, int32_t index, hcq_buffer buffer,
+HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                      uint32_t access) {
     hcqi_operand op;
     hcq_packet *p;
-    HCQI_PASS(hcqi_graph_enter(graph));
-    HCQI_PASS(hcqi_command_find(graph, "index", index, &p));
-    hcqi_graph *g = graph->graph;
-    hcqi_meta *m = &graph->metas[index];
-    uint32_t kind = p->kind;
-    HCQI_CHECK(graph, HCQI_NONE, kind != HCQ_COMMAND_BARRIER && kind != HCQ_COMMAND_EMPTY,
-               HCQ_ERROR_INVALID, "index: command %u names no memory", p->index);
-    HCQI_CHECK(graph, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
+    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    HCQI_CHECK(queue, HCQI_NONE, hcqi_packet_is_timed(p), HCQ_ERROR_INVALID,
+               "index: command %u names no memory", p->index);
+    HCQI_CHECK(queue, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
                HCQ_ERROR_INVALID, "access: %u is none of HCQ_ARG_IN, _OUT, _INOUT", access);
-    HCQI_PASS(hcqi_operand_take(graph, HCQI_NONE, "buffer", &buffer, buffer.size, &op));
-    int takes = kind != HCQ_COMMAND_EXEC || op.a != NULL ||
-                hcqi_exec_takes(graph, p->index, op.address);
-    HCQI_CHECK(graph, HCQI_NONE, takes, HCQ_ERROR_INVALID,
+    HCQI_PASS(hcqi_operand_take(queue, HCQI_NONE, "buffer", &buffer, buffer.size, &op));
+    int takes = p->kind != HCQ_COMMAND_EXEC || op.a != NULL ||
+                hcqi_exec_takes(queue, p->index, op.address);
+    HCQI_CHECK(queue, HCQI_NONE, takes, HCQ_ERROR_INVALID,
                "buffer: a placeholder that is no argument of command %u, which so cannot get "
                "at it", p->index);
-    HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->stated, g->stated_capacity,
-                                           (uint64_t)g->stated_count + 1),
+    HCQI_CHECK(queue, HCQI_NONE, HCQI_GROW(&queue->dev->hooks, queue->stated,
+                                           queue->stated_capacity,
+                                           (uint64_t)queue->stated_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    hcqi_stated *t = &g->stated[g->stated_count];
-    t->next = m->stated;
-    t->access = access == HCQ_ARG_IN ? (uint32_t)HCQI_READ
-                                     : access == HCQ_ARG_OUT ? (uint32_t)HCQI_WRITE
-                                                             : (uint32_t)(HCQI_READ | HCQI_WRITE);
+    hcqi_stated *t = &queue->stated[queue->stated_count++];
+    t->next = queue->metas[index].stated;
+    t->access = (access != HCQ_ARG_OUT ? (uint32_t)HCQI_READ : 0) |
+                (access != HCQ_ARG_IN ? (uint32_t)HCQI_WRITE : 0);
     t->a = op.a;
     t->dev = op.dev;
     t->address = op.address;
     t->size = buffer.size;
     if (op.a != NULL) { op.a->names++; }
-    m->stated = ++g->stated_count;
-    return hcqi_queue_changed(graph);
+    queue->metas[index].stated = queue->stated_count;
+    return hcqi_queue_changed(queue);
 }
 
 HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after) {
@@ -12272,8 +12287,8 @@ static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t addre
 /* Was something stated of the bytes at `address` by command `i`? */
 static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
     uint32_t at = q->metas[i].stated;
-    while (at != 0 && q->graph->stated[at - 1].address != address) {
-        at = q->graph->stated[at - 1].next;
+    while (at != 0 && q->stated[at - 1].address != address) {
+        at = q->stated[at - 1].next;
     }
     return at != 0;
 }
@@ -12298,8 +12313,8 @@ static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
         }
         ok = hcqi_touch_add(q, q->names[m->name_first + k], address, size, access);
     }
-    for (uint32_t at = m->stated; ok && at != 0; at = q->graph->stated[at - 1].next) {
-        const hcqi_stated *t = &q->graph->stated[at - 1];
+    for (uint32_t at = m->stated; ok && at != 0; at = q->stated[at - 1].next) {
+        const hcqi_stated *t = &q->stated[at - 1];
         ok = hcqi_touch_add(q, t->a, t->address, t->size, t->access);
     }
     return ok;
@@ -12512,8 +12527,8 @@ static uint32_t hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial)
 static hcq_device *hcqi_call_device(const hcq_queue *q, uint32_t i) {
     hcq_device *reads = q->dev, *writes = NULL;
     if (q->metas[i].dev != NULL) { return q->metas[i].dev; }
-    for (uint32_t at = q->metas[i].stated; at != 0; at = q->graph->stated[at - 1].next) {
-        const hcqi_stated *t = &q->graph->stated[at - 1]; /* the first stated is the last here */
+    for (uint32_t at = q->metas[i].stated; at != 0; at = q->stated[at - 1].next) {
+        const hcqi_stated *t = &q->stated[at - 1]; /* the first stated is the last here */
         if (t->access & HCQI_WRITE) { writes = t->dev; }
         reads = t->dev;
     }
@@ -13279,16 +13294,12 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
 
 static void hcqi_graph_clear(hcq_queue *q) {
     hcqi_graph *g = q->graph;
-    for (uint32_t i = 0; i < g->stated_count; i++) {
-        if (g->stated[i].a != NULL) { hcqi_allocation_unname(g->stated[i].a); }
-    }
     for (uint32_t i = 0; i < g->empty_count; i++) {
         hcqi_allocation *a = g->empties[i].a;
         if (a == NULL) { continue; }
         if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
         hcqi_allocation_unname(a);
     }
-    g->stated_count = 0;
     g->order_count = 0;
     g->empty_count = 0;
     g->empties_missing = 0;
@@ -13311,7 +13322,6 @@ static void hcqi_graph_delete(hcq_queue *q) {
     }
     hcqi_arena_delete(&g->plan.arena);
     hcqi_arena_delete(&g->schedule.arena);
-    hcqi_delete(hooks, g->stated, g->stated_capacity * sizeof *g->stated);
     hcqi_delete(hooks, g->orders, g->order_capacity * sizeof *g->orders);
     hcqi_delete(hooks, g->empties, g->empty_capacity * sizeof *g->empties);
     hcqi_delete(hooks, g->making, sizeof *g->making);

@@ -41,15 +41,19 @@ static void graph_as_text(TEST_ARGS) {
     CHECK_U64(READ32(a, 15), 1);
 }
 
-/* What was stated of an argument's bytes goes along with the argument. */
+/* What was stated of an argument's bytes goes along with the argument, and with the queue
+   into a graph. */
 static void stated_access_follows_updates(TEST_ARGS) {
-    hcq_queue *g = make_graph();
+    hcq_queue *g = make_graph(), *q = make_queue(T.dev, HCQ_COMPUTE);
     hcq_buffer a = make_words(T.dev, 32), b = make_words(T.dev, 32), tiny = make_words(T.dev, 1);
     hcq_buffer in = hcq_input(g, 0, NULL, 64), rest[2] = {hcq_view(a, 64, 64),
                                                           hcq_view(b, 64, 64)};
     hcq_point done;
-    CHECK_INDEX(record_add(g, make_add(T.dev), a, 0, 1), 0);
-    CHECK_OK(hcq_queue_access(g, 0, hcq_view(a, 0, 64), HCQ_ARG_INOUT));
+    CHECK_INDEX(record_add(q, make_add(T.dev), b, 0, 1), 0);
+    CHECK_OK(hcq_queue_access(q, 0, hcq_view(b, 0, 64), HCQ_ARG_INOUT));
+    CHECK_RESULT(hcq_queue_update_arg(q, 0, 0, &tiny.address, 8), HCQ_ERROR_INVALID);
+    CHECK_OK(hcq_queue_update_arg(q, 0, 0, &a.address, 8));
+    CHECK_INDEX(hcq_queue_append(g, q), 0);
     CHECK_INDEX(hcq_queue_fill(g, in, 64, 3, 4), 1);
     CHECK_RESULT(launch_inputs(g, &a, 1, &done), HCQ_ERROR_ALIAS);
     CHECK_OK(launch_inputs(g, &rest[0], 1, &done)); /* not among the stated bytes */
@@ -60,6 +64,9 @@ static void stated_access_follows_updates(TEST_ARGS) {
     CHECK_OK(launch_inputs(g, &a, 1, &done)); /* nobody names it any more */
     WAIT_OK(done);
     CHECK_U64(READ32(b, 0), 2);
+    CHECK_OK(hcq_queue_access(q, 0, tiny, HCQ_ARG_IN));
+    CHECK_OK(hcq_free(tiny));
+    CHECK_RESULT(hcq_queue_submit(q, T.dev, NULL), HCQ_ERROR_CLOSED);
 }
 
 /* ---- limits ---- */

@@ -404,12 +404,11 @@ static void declare_inputs(graph *g, hcq_queue *q) {
 
 /* May this call be recorded for its device alone, in a queue that is no graph? */
 static int is_plain(const graph *g, const call *c) {
-    if (c->kind == CALL_EMPTY || c->kind == CALL_BARRIER || c->kind == CALL_HOST ||
-        c->kind == CALL_CUSTOM || c->stated || c->has_extra) {
+    if (c->kind == CALL_EMPTY || c->kind == CALL_CUSTOM || c->fence) {
         return 0;
     }
-    for (uint32_t i = 0; i < 3; i++) {
-        const span *s = &c->spans[i];
+    for (uint32_t i = 0; i < 3 + (uint32_t)c->has_extra; i++) {
+        const span *s = i < 3 ? &c->spans[i] : &c->extra.where;
         if (s->size && (s->name >= FIRST_INPUT || g->device_of[s->name] != c->device)) {
             return 0;
         }
