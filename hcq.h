@@ -1395,7 +1395,7 @@ HCQ_API int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other);
 
 /* Counts the recorded commands.
 
-   Threads: one at a time per queue.
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
 HCQ_API int32_t hcq_queue_count(const hcq_queue *queue);
 
@@ -6914,7 +6914,8 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
 /* ---- queues: reading back ------------------------------------ >>reading - */
 
 HCQI_DEF int32_t hcq_queue_count(const hcq_queue *queue) {
-    return hcqi_queue_check(queue) != HCQ_OK ? 0 : (int32_t)queue->count;
+    HCQI_PASS(hcqi_queue_check(queue));
+    return (int32_t)queue->count;
 }
 
 /* The packet of the command that a call's parameter `name` says; anything but HCQ_OK: the

@@ -267,7 +267,7 @@ static void writes_of_every_size(TEST_ARGS) {
     enum { ROOM = 65536 + 16 };
     static unsigned char bytes[ROOM], model[ROOM];
     hcq_buffer to;
-    CHECK_OK(hcq_alloc(T.dev, ROOM, 0, &to));
+    CHECK_OK(hcq_alloc(T.dev, ROOM, HCQ_ZEROED, &to));
     for (uint32_t kind = 0; kind < 3; kind++) {
         hcq_queue *q = make_queue(T.dev, (hcq_queue_kind)kind);
         for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

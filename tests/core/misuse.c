@@ -294,6 +294,7 @@ static void case_look(case_state *s) {
         s->bytes[i] = test_query(devices[i], HCQ_QUERY_ALLOCATED_BYTES);
         for (int32_t k = 0; k < hcq_queue_count(queues[i]); k++) {
             CHECK_OK(hcq_queue_command(queues[i], k, &s->commands[i][k]));
+            s->commands[i][k].args = s->commands[i][k].data = NULL; /* until one is recorded */
         }
     }
     for (int i = 0; i < 6; i++) { s->counts[i] = hcq_queue_count(queues[i]); }
