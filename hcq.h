@@ -437,7 +437,7 @@ typedef void (*hcq_free_fn)(void *user, void *ptr, size_t size);
 
    Threads: any.
 */
-static HCQI_UNUSED hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
+static inline hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
     hcq_dims dims;
     dims.x = x;
     dims.y = y;
@@ -449,7 +449,7 @@ static HCQI_UNUSED hcq_dims hcq_dim(uint32_t x, uint32_t y, uint32_t z) {
 
    Threads: any. Lifetime: plain data, may outlive the signal.
 */
-static HCQI_UNUSED hcq_point hcq_at(hcq_signal signal, uint64_t value) {
+static inline hcq_point hcq_at(hcq_signal signal, uint64_t value) {
     hcq_point point;
     point.signal = signal;
     point.value = value;
@@ -658,7 +658,7 @@ HCQ_API hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock);
 
    Threads: any.
 */
-static HCQI_UNUSED uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
+static inline uint64_t hcq_clock_to_host(const hcq_clock *clock, uint64_t device_ns) {
     return clock->host_ns + (device_ns - clock->device_ns);
 }
 
@@ -772,7 +772,7 @@ HCQ_API hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits,
 
    Threads: any. Lifetime: the buffer's.
 */
-static HCQI_UNUSED hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
+static inline hcq_buffer hcq_view(hcq_buffer buffer, uint64_t offset, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
     uint64_t left = offset < buffer.size ? buffer.size - offset : 0;
     if (left == 0 || size > left) { return none; }
@@ -819,14 +819,14 @@ typedef struct hcq_transfer_end {
 
    Threads: any. Lifetime: until the transfer returned. Only read from as src.
 */
-static HCQI_UNUSED hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
+static inline hcq_transfer_end hcq_transfer_device(hcq_buffer buffer) {
     hcq_transfer_end end;
     end.host = NULL;
     end.buffer = buffer;
     end.size = buffer.size;
     return end;
 }
-static HCQI_UNUSED hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
+static inline hcq_transfer_end hcq_transfer_host(const void *ptr, uint64_t size) {
     hcq_buffer none = { 0, 0, NULL, NULL, 0 };
     hcq_transfer_end end = hcq_transfer_device(none);
     end.host = (void *)(uintptr_t)ptr;
@@ -1123,12 +1123,12 @@ HCQ_API hcq_result hcq_program_call(hcq_program *program, const void *args, size
 
    Threads: any.
 */
-static HCQI_UNUSED uint64_t hcq_f32(float value) {
+static inline uint64_t hcq_f32(float value) {
     union { float value; uint32_t bits; } both;
     both.value = value;
     return both.bits;
 }
-static HCQI_UNUSED uint64_t hcq_f64(double value) {
+static inline uint64_t hcq_f64(double value) {
     union { double value; uint64_t bits; } both;
     both.value = value;
     return both.bits;
@@ -2055,7 +2055,7 @@ HCQ_API void hcq_backend_lock(int locked);
    and why: it is closed, or of another backend (HCQ_ERROR_UNSUPPORTED). leave gives the
    lock back, and `result`. UNLOCKED. */
 HCQ_API void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend, hcq_result *why);
-static HCQI_UNUSED hcq_result hcq_backend_leave(hcq_result result) {
+static inline hcq_result hcq_backend_leave(hcq_result result) {
     hcq_backend_lock(0);
     return result;
 }
