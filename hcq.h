@@ -2416,7 +2416,7 @@ typedef struct hcqi_failure { uint64_t first, last; hcq_result result; } hcqi_fa
 /* Failed numbers or epochs as ranges, exact: what is in none of them and above
    `forgotten` succeeded. */
 typedef struct hcqi_failures {
-    hcqi_failure *ranges;              /* a ring, by number */
+    hcqi_failure *ranges;              /* by number, from `first` on */
     uint32_t capacity, first, count;
     uint64_t forgotten;                /* up to here nobody knows any more */
 } hcqi_failures;
@@ -3104,58 +3104,25 @@ HCQI_DEF void *hcq_sys_library_symbol(void *library, const char *name) {
 
 HCQI_DEF void hcq_sys_library_close(void *library) { FreeLibrary((HMODULE)library); }
 
-/* Asked for at run time, so that nothing needs -lsynchronization and systems
-   without them still start. */
-static struct {
-    INIT_ONCE once;
-    BOOL(WINAPI *wait_fn)(volatile VOID *, PVOID, SIZE_T, DWORD);
-    VOID(WINAPI *wake_fn[2])(PVOID);   /* one, all */
-    HRESULT(WINAPI *name_fn)(HANDLE, PCWSTR);
-} hcqi_sys_windows;
+HCQI_DEF void hcq_sys_yield(void) { SwitchToThread(); }
 
-static void hcqi_sys_proc(void *library, const char *name, void *fn) {
-    void *symbol = hcq_sys_library_symbol(library, name);
-    memcpy(fn, &symbol, sizeof symbol);
-}
+#define HCQI_SYS_BUCKETS 64
+typedef struct hcqi_sys_bucket { SRWLOCK lock; CONDITION_VARIABLE cond; } hcqi_sys_bucket;
+static hcqi_sys_bucket hcqi_sys_buckets[HCQI_SYS_BUCKETS]; /* zero is ready */
 
-static BOOL CALLBACK hcqi_sys_resolve(PINIT_ONCE once, PVOID user, PVOID *context) {
-    void *synch = hcq_sys_library_open("API-MS-Win-Core-Synch-l1-2-0.dll"); /* Windows 8 */
-    (void)once;
-    (void)user;
-    (void)context;
-    hcqi_sys_proc(hcq_sys_library_open("kernel32.dll"), "SetThreadDescription",
-                  &hcqi_sys_windows.name_fn);
-    hcqi_sys_proc(synch, "WakeByAddressSingle", &hcqi_sys_windows.wake_fn[0]);
-    hcqi_sys_proc(synch, "WakeByAddressAll", &hcqi_sys_windows.wake_fn[1]);
-    hcqi_sys_proc(synch, "WaitOnAddress", &hcqi_sys_windows.wait_fn);
-    return TRUE;
-}
+static void hcqi_sys_begin(void) { }
+static void hcqi_sys_lock(hcqi_sys_bucket *bucket) { AcquireSRWLockExclusive(&bucket->lock); }
+static void hcqi_sys_unlock(hcqi_sys_bucket *bucket) { ReleaseSRWLockExclusive(&bucket->lock); }
+static void hcqi_sys_wake_all(hcqi_sys_bucket *bucket) { WakeAllConditionVariable(&bucket->cond); }
 
-static void hcqi_sys_init(void) {
-    InitOnceExecuteOnce(&hcqi_sys_windows.once, hcqi_sys_resolve, NULL, NULL);
-}
-
-HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+static int hcqi_sys_times_out(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
     DWORD ms = INFINITE;
     if (timeout_ns / 1000000u < 0x7fffffffu) {
         ms = (DWORD)(timeout_ns / 1000000u + (timeout_ns % 1000000u != 0));
     }
-    hcqi_sys_init();
-    if (hcqi_sys_windows.wait_fn == NULL) {
-        Sleep(1); /* an early return; who waits looks again */
-        return HCQ_OK;
-    }
-    SetLastError(0);
-    BOOL woken = hcqi_sys_windows.wait_fn(word, &expected, sizeof expected, ms);
-    return !woken && GetLastError() == ERROR_TIMEOUT ? HCQ_TIMEOUT : HCQ_OK;
+    return !SleepConditionVariableSRW(&bucket->cond, &bucket->lock, ms, 0) &&
+           GetLastError() == ERROR_TIMEOUT;
 }
-
-HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
-    hcqi_sys_init();
-    if (hcqi_sys_windows.wait_fn != NULL) { hcqi_sys_windows.wake_fn[all != 0](word); }
-}
-
-HCQI_DEF void hcq_sys_yield(void) { SwitchToThread(); }
 
 enum { HCQI_SYS_CPU_WORDS = 1 };
 
@@ -3176,8 +3143,10 @@ static DWORD WINAPI hcqi_sys_thread_main(LPVOID user) {
         name[i] = (WCHAR)(unsigned char)thread->name[i];
     }
     name[sizeof thread->name - 1] = 0;
-    hcqi_sys_init();
-    if (hcqi_sys_windows.name_fn != NULL) { hcqi_sys_windows.name_fn(GetCurrentThread(), name); }
+    HRESULT(WINAPI *name_fn)(HANDLE, PCWSTR); /* since Windows 10 */
+    void *symbol = hcq_sys_library_symbol(GetModuleHandleA("kernel32.dll"), "SetThreadDescription");
+    memcpy(&name_fn, &symbol, sizeof symbol);
+    if (name_fn != NULL) { name_fn(GetCurrentThread(), name); }
     thread->run_fn(thread->user);
     return 0;
 }
@@ -3363,10 +3332,9 @@ HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
 
 #else
 
-/* Sleepers by address in a fixed table: a wake never touches the word, so the
-   word may vanish before it. */
+#define HCQI_SYS_BUCKETS 64
 typedef struct hcqi_sys_bucket { pthread_mutex_t lock; pthread_cond_t cond; } hcqi_sys_bucket;
-static hcqi_sys_bucket hcqi_sys_buckets[64];
+static hcqi_sys_bucket hcqi_sys_buckets[HCQI_SYS_BUCKETS];
 static pthread_once_t hcqi_sys_once = PTHREAD_ONCE_INIT;
 
 #if defined(_POSIX_CLOCK_SELECTION) && _POSIX_CLOCK_SELECTION > 0
@@ -3382,55 +3350,40 @@ static void hcqi_sys_renew(void) {
 #if defined(_POSIX_CLOCK_SELECTION) && _POSIX_CLOCK_SELECTION > 0
     pthread_condattr_setclock(&attr, HCQI_SYS_COND_CLOCK);
 #endif
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < HCQI_SYS_BUCKETS; i++) {
         pthread_mutex_init(&hcqi_sys_buckets[i].lock, NULL);
         pthread_cond_init(&hcqi_sys_buckets[i].cond, &attr);
     }
     pthread_condattr_destroy(&attr);
 }
 
-static void hcqi_sys_begin(void) {
+static void hcqi_sys_first(void) {
     hcqi_sys_renew();
     pthread_atfork(NULL, NULL, hcqi_sys_renew);
 }
 
-static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
-    uintptr_t a = (uintptr_t)word;
-    pthread_once(&hcqi_sys_once, hcqi_sys_begin);
-    return &hcqi_sys_buckets[(a >> 2 ^ a >> 8 ^ a >> 14) & 63u];
-}
+static void hcqi_sys_begin(void) { pthread_once(&hcqi_sys_once, hcqi_sys_first); }
+static void hcqi_sys_lock(hcqi_sys_bucket *bucket) { pthread_mutex_lock(&bucket->lock); }
+static void hcqi_sys_unlock(hcqi_sys_bucket *bucket) { pthread_mutex_unlock(&bucket->lock); }
+static void hcqi_sys_wake_all(hcqi_sys_bucket *bucket) { pthread_cond_broadcast(&bucket->cond); }
 
-static int hcqi_sys_cond_wait(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
-    if (timeout_ns >= HCQI_SYS_FOREVER) { return pthread_cond_wait(&bucket->cond, &bucket->lock); }
+static int hcqi_sys_times_out(hcqi_sys_bucket *bucket, uint64_t timeout_ns) {
     struct timespec time;
+    if (timeout_ns >= HCQI_SYS_FOREVER) {
+        pthread_cond_wait(&bucket->cond, &bucket->lock);
+        return 0;
+    }
 #ifdef __APPLE__
     time.tv_sec = (time_t)(timeout_ns / 1000000000u);
     time.tv_nsec = (long)(timeout_ns % 1000000000u);
-    return pthread_cond_timedwait_relative_np(&bucket->cond, &bucket->lock, &time);
+    return pthread_cond_timedwait_relative_np(&bucket->cond, &bucket->lock, &time) == ETIMEDOUT;
 #else
     clock_gettime(HCQI_SYS_COND_CLOCK, &time);
     uint64_t ns = (uint64_t)time.tv_nsec + timeout_ns % 1000000000u;
     time.tv_sec += (time_t)(timeout_ns / 1000000000u + ns / 1000000000u);
     time.tv_nsec = (long)(ns % 1000000000u);
-    return pthread_cond_timedwait(&bucket->cond, &bucket->lock, &time);
+    return pthread_cond_timedwait(&bucket->cond, &bucket->lock, &time) == ETIMEDOUT;
 #endif
-}
-
-HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
-    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
-    pthread_mutex_lock(&bucket->lock);
-    int waits = hcqi_atomic_load32(word) == expected;
-    int error = waits ? hcqi_sys_cond_wait(bucket, timeout_ns) : 0;
-    pthread_mutex_unlock(&bucket->lock);
-    return error == ETIMEDOUT ? HCQ_TIMEOUT : HCQ_OK;
-}
-
-HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
-    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
-    (void)all; /* others share the bucket */
-    pthread_mutex_lock(&bucket->lock);
-    pthread_cond_broadcast(&bucket->cond);
-    pthread_mutex_unlock(&bucket->lock);
 }
 
 #endif
@@ -3484,6 +3437,34 @@ static FILE *hcqi_sys_file_create(const char *path) { return fopen(path, "wb"); 
 static void hcqi_sys_fork_watch(void) { pthread_atfork(NULL, NULL, hcqi_fork_child); }
 
 #endif /* POSIX */
+
+#ifdef HCQI_SYS_BUCKETS
+
+/* Sleepers by address in a fixed table: a wake never touches the word, so the
+   word may vanish before it. */
+static hcqi_sys_bucket *hcqi_sys_bucket_of(const uint32_t *word) {
+    uintptr_t a = (uintptr_t)word;
+    hcqi_sys_begin();
+    return &hcqi_sys_buckets[(a >> 2 ^ a >> 8 ^ a >> 14) % HCQI_SYS_BUCKETS];
+}
+
+HCQI_DEF hcq_result hcq_sys_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
+    hcqi_sys_lock(bucket);
+    int late = hcqi_atomic_load32(word) == expected && hcqi_sys_times_out(bucket, timeout_ns);
+    hcqi_sys_unlock(bucket);
+    return late ? HCQ_TIMEOUT : HCQ_OK;
+}
+
+HCQI_DEF void hcq_sys_wake(uint32_t *word, int all) {
+    hcqi_sys_bucket *bucket = hcqi_sys_bucket_of(word);
+    (void)all; /* others share the bucket */
+    hcqi_sys_lock(bucket);
+    hcqi_sys_wake_all(bucket);
+    hcqi_sys_unlock(bucket);
+}
+
+#endif
 
 /* How many CPUs the process may use; of them the cpu-th alone is in the mask. */
 static uint32_t hcqi_sys_cpu_pick(uintptr_t *mask, uint32_t cpu) {
@@ -3739,16 +3720,15 @@ static int hcqi_grow(const hcq_memory_hooks *hooks, void *field, uint32_t *capac
 #define HCQI_GROW(hooks, ptr, cap, need)                                           \
     hcqi_grow((hooks), (void *)&(ptr), &(cap), (need), sizeof *(ptr))
 
-static void hcqi_chunk_link(hcqi_chunk **list, hcqi_chunk *c) {
+/* Out of one list of the pool, unless that is NULL, and likewise into another one. */
+static void hcqi_chunk_move(hcqi_chunk *c, hcqi_chunk **from, hcqi_chunk **to) {
+    if (from != NULL) { *(c->prev != NULL ? &c->prev->next : from) = c->next; }
+    if (from != NULL && c->next != NULL) { c->next->prev = c->prev; }
+    if (to == NULL) { return; }
     c->prev = NULL;
-    c->next = *list;
+    c->next = *to;
     if (c->next != NULL) { c->next->prev = c; }
-    *list = c;
-}
-
-static void hcqi_chunk_unlink(hcqi_chunk **list, hcqi_chunk *c) {
-    *(c->prev != NULL ? &c->prev->next : list) = c->next;
-    if (c->next != NULL) { c->next->prev = c->prev; }
+    *to = c;
 }
 
 /* Afterwards hcqi_pool_get gives `count` objects without fail. */
@@ -3759,7 +3739,7 @@ static int hcqi_pool_reserve(hcqi_pool *pool, uint32_t count) {
         if (memory == NULL) { return 0; }
         hcqi_chunk *c = HCQI_CAST(hcqi_chunk *, memory);
         memset(c, 0, sizeof *c);
-        hcqi_chunk_link(&pool->open, c);
+        hcqi_chunk_move(c, NULL, &pool->open);
         pool->chunks++;
         pool->available += pool->per_chunk;
     }
@@ -3785,10 +3765,7 @@ static void *hcqi_pool_get(hcqi_pool *pool) {
         item = (uint8_t *)c + HCQI_CHUNK_HEAD + (size_t)c->fresh++ * pool->item;
     }
     pool->available--;
-    if (++c->used == pool->per_chunk) {
-        hcqi_chunk_unlink(&pool->open, c);
-        hcqi_chunk_link(&pool->full, c);
-    }
+    if (++c->used == pool->per_chunk) { hcqi_chunk_move(c, &pool->open, &pool->full); }
     return item;
 }
 
@@ -3797,12 +3774,9 @@ static void hcqi_pool_put(hcqi_pool *pool, void *item) {
     memcpy(item, &c->free_list, sizeof(void *));
     c->free_list = item;
     pool->available++;
-    if (c->used-- == pool->per_chunk) {
-        hcqi_chunk_unlink(&pool->full, c);
-        hcqi_chunk_link(&pool->open, c);
-    }
+    if (c->used-- == pool->per_chunk) { hcqi_chunk_move(c, &pool->full, &pool->open); }
     if (c->used == 0 && pool->chunks > pool->keep) {
-        hcqi_chunk_unlink(&pool->open, c);
+        hcqi_chunk_move(c, &pool->open, NULL);
         pool->chunks--;
         pool->available -= pool->per_chunk;
         hcqi_delete(&pool->dev->hooks, c, HCQI_CHUNK);
@@ -3869,78 +3843,63 @@ static hcq_dims hcqi_block_dims(hcq_dims given) {
     return none ? hcq_dim(1, 1, 1) : given;
 }
 
-static hcqi_failure *hcqi_failures_at(const hcqi_failures *f, uint32_t i) {
-    return &f->ranges[(f->first + i) & (f->capacity - 1)];
-}
-
-/* How many ranges begin at `number` or before it. */
-static uint32_t hcqi_failures_before(const hcqi_failures *f, uint64_t number) {
-    uint32_t low = 0, high = f->count;
+/* The first range that begins behind `number`. */
+static hcqi_failure *hcqi_failures_behind(const hcqi_failures *f, uint64_t number) {
+    hcqi_failure *low = f->ranges + f->first, *high = low + f->count;
     while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int after = hcqi_failures_at(f, middle)->first > number;
-        low = after ? low : middle + 1;
-        high = after ? middle : high;
+        hcqi_failure *middle = low + (high - low) / 2;
+        if (middle->first > number) { high = middle; } else { low = middle + 1; }
     }
     return low;
 }
 
 static hcq_result hcqi_failures_find(const hcqi_failures *f, uint64_t number) {
     if (number <= f->forgotten && f->forgotten != 0) { return HCQ_ERROR_LIMIT; }
-    uint32_t n = hcqi_failures_before(f, number);
-    const hcqi_failure *range = n == 0 ? NULL : hcqi_failures_at(f, n - 1);
-    return range != NULL && number <= range->last ? range->result : HCQ_OK;
+    const hcqi_failure *range = hcqi_failures_behind(f, number);
+    if (range == f->ranges + f->first || number > range[-1].last) { return HCQ_OK; }
+    return range[-1].result;
 }
 
 static void hcqi_failures_drop(hcqi_failures *f, uint64_t number) {
-    while (f->count > 0 && hcqi_failures_at(f, 0)->last <= number) {
-        f->first++;
-        f->count--;
-    }
+    for (; f->count > 0 && f->ranges[f->first].last <= number; f->count--) { f->first++; }
 }
 
 static int hcqi_failures_grow(hcq_device *dev, hcqi_failures *f) {
-    uint32_t capacity = f->capacity == 0 ? 16 : f->capacity * 2;
-    void *memory = hcqi_new(&dev->hooks, capacity * sizeof *f->ranges);
-    hcqi_failure *grown = HCQI_CAST(hcqi_failure *, memory);
-    if (grown == NULL) { return 0; }
-    for (uint32_t i = 0; i < f->count; i++) { grown[i] = *hcqi_failures_at(f, i); }
-    hcqi_delete(&dev->hooks, f->ranges, f->capacity * sizeof *f->ranges);
-    f->ranges = grown;
-    f->capacity = capacity;
-    f->first = 0;
-    return 1;
+    return HCQI_GROW(&dev->hooks, f->ranges, f->capacity, f->capacity == 0 ? 16 : f->capacity + 1);
 }
 
-/* Ranges i - 1 and i, if there are both, become one where they touch. */
-static void hcqi_failures_join(hcqi_failures *f, uint32_t i) {
-    if (i == 0 || i >= f->count) { return; }
-    hcqi_failure *a = hcqi_failures_at(f, i - 1), *b = hcqi_failures_at(f, i);
-    if (a->result != b->result || a->last + 1 != b->first) { return; }
+/* A range and the one behind it, if there are both, become one where they touch. */
+static void hcqi_failures_join(hcqi_failures *f, hcqi_failure *a) {
+    hcqi_failure *first = f->ranges + f->first, *b = a + 1, *end = first + f->count;
+    if (a < first || b >= end || a->result != b->result || a->last + 1 != b->first) { return; }
     a->last = b->last;
-    for (f->count--; i < f->count; i++) { *hcqi_failures_at(f, i) = *hcqi_failures_at(f, i + 1); }
+    memmove(b, b + 1, (size_t)(end - b - 1) * sizeof *b);
+    f->count--;
 }
 
 /* Usually at the end; each number once. What finds no room is forgotten, oldest first. */
 static void hcqi_failures_add(hcq_device *dev, hcqi_failures *f, uint64_t number,
                               hcq_result result) {
     if (number <= f->forgotten) { return; }
-    if (f->count == f->capacity && !hcqi_failures_grow(dev, f)) {
-        f->forgotten = f->count == 0 ? number : hcqi_failures_at(f, 0)->last;
-        hcqi_failures_drop(f, f->forgotten);
+    int full = f->first + f->count == f->capacity;
+    if (full && (f->first > f->capacity / 2 || !hcqi_failures_grow(dev, f))) {
+        if (f->first == 0) {
+            f->forgotten = f->count == 0 ? number : f->ranges->last;
+            hcqi_failures_drop(f, f->forgotten);
+        }
         if (number <= f->forgotten) { return; }
+        memmove(f->ranges, f->ranges + f->first, f->count * sizeof *f->ranges);
+        f->first = 0;
     }
-    uint32_t i = hcqi_failures_before(f, number);
-    for (uint32_t k = f->count++; k > i; k--) {
-        *hcqi_failures_at(f, k) = *hcqi_failures_at(f, k - 1);
-    }
-    hcqi_failure *range = hcqi_failures_at(f, i);
+    hcqi_failure *range = hcqi_failures_behind(f, number);
+    memmove(range + 1, range, (size_t)(f->ranges + f->first + f->count - range) * sizeof *range);
+    f->count++;
     range->first = range->last = number;
     range->result = result;
-    hcqi_failures_join(f, i + 1);
-    hcqi_failures_join(f, i);
+    hcqi_failures_join(f, range);
+    hcqi_failures_join(f, range - 1);
     if (f->count > dev->desc.failure_ranges) {
-        f->forgotten = hcqi_failures_at(f, 0)->last;
+        f->forgotten = f->ranges[f->first].last;
         hcqi_failures_drop(f, f->forgotten);
     }
 }
@@ -5590,26 +5549,9 @@ static hcq_result hcqi_leave_with(hcq_result result) {
     return result;
 }
 
-/* hcqi_refuse, and lets go of the lock. */
-static HCQI_PRINTF(3, 4) hcq_result hcqi_leave_refusing(hcq_device *dev, hcq_result result,
-                                                        const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    hcqi_log_va(dev, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
-
-/* The same without the lock held. */
-static HCQI_PRINTF(3, 4) hcq_result hcqi_refuse_alone(hcq_device *dev, hcq_result result,
-                                                      const char *format, ...) {
-    va_list args;
-    hcqi_enter();
-    va_start(args, format);
-    hcqi_log_va(dev, result, format, args);
-    va_end(args);
-    return hcqi_leave_with(result);
-}
+/* hcqi_refuse that lets go of the lock, and the same without the lock held. */
+#define hcqi_leave_refusing(...) hcqi_leave_with(hcqi_refuse(__VA_ARGS__))
+#define hcqi_refuse_alone(...) (hcqi_enter(), hcqi_leave_refusing(__VA_ARGS__))
 
 /* Logs a text of several lines, which are cut apart in it. */
 static void hcqi_log_lines(hcq_device *dev, hcq_result result, char *text) {
