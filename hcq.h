@@ -1716,9 +1716,9 @@ HCQ_API hcq_result hcq_registry_unregister(hcq_registry *registry,
 HCQ_API hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info *infos,
                                         uint32_t capacity, uint32_t *count);
 
-/* Makes a driver by name or by id: opens its library and looks around, without
-   a lock, so a backend may be unregistered meanwhile. NULL registry = the
-   default one.
+/* Makes a driver by name ("#12": the one with that id) or by id: opens its
+   library and looks around, without a lock, so a backend may be unregistered
+   meanwhile. NULL registry = the default one.
 
    Threads:  any. Blocks: as long as the system's driver takes.
    Lifetime: until hcq_driver_release; its devices hold a reference.
@@ -1753,7 +1753,8 @@ HCQ_API hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *infos
                                       uint32_t capacity, uint32_t *count);
 
 /* Opens a device of a driver. `which`: NULL or "" = the default one, digits =
-   an ordinal, else a name or path as hcq_driver_devices lists it; or by id.
+   an ordinal, else a name, a path or "#" and the id that hcq_driver_devices
+   lists; or by id.
    The CPU lists itself once and opens any ordinal up to 63.
 
    Threads: any. Lifetime, Errors: as hcq_open.
@@ -2228,6 +2229,13 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #else
 #define HCQI_CAST(type, x) ((type)(x))
 #endif
+
+/* Ends the calling function with what `call` refused. */
+#define HCQI_PASS(call)                                                            \
+    do {                                                                           \
+        hcq_result hcqi_passed = (call);                                           \
+        if (hcqi_passed != HCQ_OK) { return hcqi_passed; }                         \
+    } while (0)
 
 /* On the way of every submission, and called from two places. */
 #if defined(__GNUC__) || defined(__clang__)
@@ -3750,7 +3758,7 @@ static int hcqi_pool_init(hcqi_pool *pool, hcq_device *dev, size_t item, uint32_
     pool->dev = dev;
     pool->item = (uint32_t)((item + 7) & ~(size_t)7);
     pool->per_chunk = (uint32_t)((HCQI_CHUNK - HCQI_CHUNK_HEAD) / pool->item);
-    pool->keep = (count + pool->per_chunk - 1) / pool->per_chunk;
+    pool->keep = count / pool->per_chunk + 1;
     return hcqi_pool_reserve(pool, count);
 }
 
@@ -5621,6 +5629,13 @@ static hcq_result hcqi_device_enter(const hcq_device *dev) {
     return hcqi_device_enter_by(dev, NULL);
 }
 
+/* The same for a call that fills `out`, its parameter `what`. */
+static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const char *what) {
+    HCQI_PASS(hcqi_device_enter(device));
+    if (out != NULL) { return HCQ_OK; }
+    return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL", what);
+}
+
 HCQI_DEF void hcq_backend_callback(int begins) { hcqi_calling += begins ? 1 : -1; }
 
 /* Must the calling thread not block? */
@@ -6108,13 +6123,6 @@ static HCQI_PRINTF(4, 5) hcq_result hcqi_queue_refuse(hcq_queue *q, uint32_t ind
 #define HCQI_CHECK(q, index, ok, result, ...)                                      \
     do {                                                                           \
         if (!(ok)) { return hcqi_queue_refuse((q), (index), (result), __VA_ARGS__); } \
-    } while (0)
-
-/* Ends it with what `call` refused. */
-#define HCQI_PASS(call)                                                            \
-    do {                                                                           \
-        hcq_result hcqi_passed = (call);                                           \
-        if (hcqi_passed != HCQ_OK) { return hcqi_passed; }                         \
     } while (0)
 
 static hcq_result hcqi_record_oom(hcq_queue *q) {
@@ -8976,17 +8984,26 @@ static int hcqi_job_awaits(const hcq_job *job, const hcqi_signal *s) {
     return 0;
 }
 
+static int hcqi_is_held(const hcq_job *job) {
+    return job != NULL && job->state != HCQI_JOB_HANDED;
+}
+
+/* The first held job of a device, which may be NULL, from a number on; NULL: no more. */
+static hcq_job *hcqi_held_from(const hcq_device *dev, uint64_t number) {
+    if (dev == NULL || dev->held == 0) { return NULL; }
+    if (number <= dev->handed_prefix) { number = dev->handed_prefix + 1; }
+    while (number < dev->next_number && !hcqi_is_held(hcqi_job_at(dev, number))) { number++; }
+    return hcqi_job_at(dev, number);
+}
+
 /* Does a held job have a recorded wait for the signal still before it? */
 static int hcqi_signal_awaited(const hcqi_signal *s) {
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
-        const hcq_device *dev = hcqi_core.devices[i];
-        if (dev == NULL || dev->held == 0) { continue; }
-        for (uint64_t number = dev->done_prefix + 1; number < dev->next_number; number++) {
-            const hcq_job *job = hcqi_job_at(dev, number);
-            if (job != NULL && job->state != HCQI_JOB_HANDED && hcqi_job_awaits(job, s)) {
-                return 1;
-            }
+        const hcq_job *job = hcqi_held_from(hcqi_core.devices[i], 0);
+        while (job != NULL && !hcqi_job_awaits(job, s)) {
+            job = hcqi_held_from(hcqi_core.devices[i], job->number + 1);
         }
+        if (job != NULL) { return 1; }
     }
     return 0;
 }
@@ -9058,10 +9075,6 @@ static uint64_t hcqi_job_raises(const hcq_job *job, const hcqi_signal *s, uint64
     return least;
 }
 
-static int hcqi_is_held(const hcq_job *job) {
-    return job != NULL && job->state != HCQI_JOB_HANDED;
-}
-
 /* The unfinished submission that `s` at `value` waits for: the one that raises it
    least, but enough, or the first that a timeline's prefix lacks; NULL: it is the
    host's turn. *runs: what is needed of it was handed over. */
@@ -9080,15 +9093,12 @@ static hcq_job *hcqi_raiser(const hcqi_signal *s, uint64_t value, int *runs) {
     if (p != NULL || s->promised == 0) { return p == NULL ? NULL : p->job; }
     for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
         const hcq_device *dev = hcqi_core.devices[i];
-        for (uint32_t k = 0; dev != NULL && k < 2 * dev->lane_count; k++) {
-            const hcqi_lane *lane = &dev->lanes[k / 2];
-            hcq_job *job = k % 2 != 0 ? lane->loose_head : lane->held_head;
-            for (; job != NULL && least != value && hcqi_look(); job = job->next) {
-                uint64_t raised = hcqi_job_raises(job, s, value);
-                if (raised >= least) { continue; }
-                best = job;
-                least = raised;
-            }
+        hcq_job *job = hcqi_held_from(dev, 0);
+        for (; job != NULL && least != value && hcqi_look();
+             job = hcqi_held_from(dev, job->number + 1)) {
+            uint64_t raised = hcqi_job_raises(job, s, value);
+            if (raised < least) { best = job; }
+            if (raised < least) { least = raised; }
         }
     }
     return best;
@@ -9211,13 +9221,10 @@ static int hcqi_job_advances(hcq_job *job) {
    become free? Not if that takes too long to find out. */
 static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev) {
     hcqi_core.looks = HCQI_LOOKS / 16;
-    for (uint32_t k = 0; k < 2 * dev->lane_count; k++) {
-        const hcqi_lane *lane = &dev->lanes[k / 2];
-        hcq_job *job = k % 2 != 0 ? lane->loose_head : lane->held_head;
-        for (; job != NULL && hcqi_look(); job = job->next) {
-            int ours = job->version != NULL && job->version->queue == q;
-            if (ours && hcqi_job_advances(job)) { return 1; }
-        }
+    hcq_job *job = hcqi_held_from(dev, 0);
+    for (; job != NULL && hcqi_look(); job = hcqi_held_from(dev, job->number + 1)) {
+        int ours = job->version != NULL && job->version->queue == q;
+        if (ours && hcqi_job_advances(job)) { return 1; }
     }
     return 0;
 }
@@ -9982,9 +9989,8 @@ static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flag
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
                               hcq_buffer *buffer) {
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    r = hcqi_alloc_check(device, size, flags, buffer);
+    HCQI_PASS(hcqi_device_enter(device));
+    hcq_result r = hcqi_alloc_check(device, size, flags, buffer);
     if (r == HCQ_OK) { r = hcqi_alloc(device, size, flags, 1, 0, buffer); }
     return hcqi_leave_with(r);
 }
@@ -10163,8 +10169,7 @@ HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
 }
 
 HCQI_DEF hcq_result hcq_trim(hcq_device *device, uint64_t keep_bytes) {
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
+    HCQI_PASS(hcqi_device_enter(device));
     hcqi_freed_trim(device, keep_bytes, 1);
     return hcqi_leave_with(HCQ_OK);
 }
@@ -11082,11 +11087,8 @@ static hcq_result hcqi_clock_sample(hcq_device *dev, hcq_clock *clock) {
 }
 
 HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
-    if (clock == NULL) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "clock: is NULL");
-    }
+    hcq_result r = HCQ_OK;
+    HCQI_PASS(hcqi_device_ask(device, clock, "clock"));
     hcqi_apart_begin(device);
     int read = device->backend->clock != NULL &&
                device->backend->clock(device->self, clock) == HCQ_OK;
@@ -11213,23 +11215,14 @@ HCQI_DEF void hcq_backend_lost(hcq_device *device, hcq_result result, const char
 /* ========================================================================== */
 /* ---- asking the device --------------------------------------- >>dumping - */
 
-/* Takes the lock for a call that fills `out`; anything but HCQ_OK: not taken. */
-static hcq_result hcqi_device_ask(hcq_device *device, const void *out, const char *what) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK || out != NULL) { return r; }
-    return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "%s: is NULL", what);
-}
-
 HCQI_DEF hcq_result hcq_device_info_get(hcq_device *device, hcq_device_info *info) {
-    hcq_result r = hcqi_device_ask(device, info, "info");
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_ask(device, info, "info"));
     *info = device->info;
     return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
-    hcq_result r = hcqi_device_ask(device, info, "info");
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_ask(device, info, "info"));
     hcqi_reap_device(device);
     *info = device->error;
     memset(&device->error, 0, sizeof device->error);
@@ -11237,8 +11230,8 @@ HCQI_DEF hcq_result hcq_device_error(hcq_device *device, hcq_error_info *info) {
 }
 
 HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t *value) {
-    hcq_result r = hcqi_device_ask(device, value, "value");
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_ask(device, value, "value"));
+    hcq_result r = HCQ_OK;
     uint64_t answer = *value;
     hcqi_reap_device(device);
     switch ((int)key) {
@@ -11257,9 +11250,9 @@ HCQI_DEF hcq_result hcq_device_query(hcq_device *device, hcq_query key, uint64_t
         r = device->backend->query == NULL ? HCQ_ERROR_UNSUPPORTED
                                         : device->backend->query(device->self, key, &answer);
     }
-    if (r == HCQ_OK) { *value = answer; }
-    if (r != HCQ_OK) { hcqi_refuse(device, r, "key: %d is not known", (int)key); }
-    return hcqi_leave_with(r);
+    if (r != HCQ_OK) { return hcqi_leave_refusing(device, r, "key: %d is not known", (int)key); }
+    *value = answer;
+    return hcqi_leave_with(HCQ_OK);
 }
 
 HCQI_DEF hcq_result hcq_buffer_at(hcq_device *device, uint64_t address, hcq_buffer *buffer) {
@@ -11336,15 +11329,21 @@ static hcq_registry *hcqi_registry_of(hcq_registry *registry) {
     return registry != NULL ? registry : all;
 }
 
-/* With the lock held: the newest that fits, by backend, by name where that is NULL, or
-   else by id; NULL = none. */
+/* "#12": what an id is where a name may stand. */
+static const char *hcqi_id_name(char name[24], uint64_t id) {
+    snprintf(name, 24, "#%llu", (unsigned long long)id);
+    return name;
+}
+
+/* With the lock held: the newest that fits, by backend or where that is NULL by name;
+   NULL = none. */
 static hcqi_factory *hcqi_registry_get(hcq_registry *registry, const hcq_backend *backend,
-                                       const char *name, uint64_t id) {
+                                       const char *name) {
+    char id[24];
     for (uint32_t i = registry->count; i-- > 0;) {
         hcqi_factory *f = &registry->factories[i];
-        int fits = backend != NULL ? f->backend == backend
-                   : name != NULL ? strcmp(f->info.name, name) == 0 : f->info.id == id;
-        if (fits) { return f; }
+        if (backend != NULL ? f->backend == backend : strcmp(f->info.name, name) == 0 ||
+            strcmp(hcqi_id_name(id, f->info.id), name) == 0) { return f; }
     }
     return NULL;
 }
@@ -11390,7 +11389,7 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
     }
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    int known = hcqi_registry_get(registry, backend, NULL, 0) != NULL;
+    int known = hcqi_registry_get(registry, backend, NULL) != NULL;
     if (known || registry->count == HCQI_MAX_BACKENDS) {
         return hcqi_leave_refusing(NULL, known ? HCQ_ERROR_EXISTS : HCQ_ERROR_LIMIT,
                                    "backend: '%s', one of %u", backend->name, registry->count);
@@ -11402,7 +11401,7 @@ HCQI_DEF hcq_result hcq_registry_register(hcq_registry *registry, const hcq_back
 HCQI_DEF hcq_result hcq_registry_unregister(hcq_registry *registry, const hcq_backend *backend) {
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    hcqi_factory *gone = hcqi_registry_get(registry, backend, NULL, 0);
+    hcqi_factory *gone = hcqi_registry_get(registry, backend, NULL);
     if (gone == NULL) {
         return hcqi_leave_refusing(NULL, HCQ_ERROR_INVALID, "backend: is not registered");
     }
@@ -11426,8 +11425,9 @@ HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info
 }
 
 HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name) {
+    if (name == NULL) { return NULL; }
     hcqi_enter();
-    hcqi_factory *found = hcqi_registry_get(hcqi_registry_of(registry), NULL, name, 0);
+    const hcqi_factory *found = hcqi_registry_get(hcqi_registry_of(registry), NULL, name);
     const hcq_backend *backend = found == NULL ? NULL : found->backend;
     hcqi_leave();
     return backend;
@@ -11435,16 +11435,6 @@ HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char
 
 /* ========================================================================== */
 /* ---- drivers ----------------------------------------------- >>selecting - */
-
-/* No driver or device is made: `given` stands in the log, or where it is NULL `id`. */
-static hcq_result hcqi_open_refuse(const hcq_device_desc *desc, hcq_result result,
-                                   const char *what, const char *given, uint64_t id,
-                                   const char *why) {
-    char number[24];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)id);
-    return hcqi_open_log(desc, result, "%s: '%.60s': %s", what, given != NULL ? given : number,
-                         why != NULL ? why : hcq_result_text(result));
-}
 
 static char hcqi_upper(char c) { return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c; }
 
@@ -11474,43 +11464,45 @@ static void hcqi_name_unknown(hcqi_text *t, const hcq_registry *registry, const 
     }
 }
 
-/* Makes the driver that has a name, or where that is NULL an id; `given`: the name as the
-   user wrote it. Its memory is that of `desc`, else the registry's. What takes long is
-   done without the lock. */
+/* Makes the driver that has a name; `what` and `given`: the caller's parameter, for the
+   log. Its memory is that of `desc`, else the registry's. What takes long is done without
+   the lock. */
 static hcq_result hcqi_driver_make(hcq_registry *registry, const hcq_device_desc *desc,
-                                   const char *given, const char *name, uint64_t id,
+                                   const char *what, const char *given, const char *name,
                                    hcq_driver **out) {
     char why[200];
     hcqi_text t;
     hcq_driver made, *driver = NULL;
+    hcq_result r = HCQ_ERROR_NO_DEVICE;
     memset(&made, 0, sizeof made);
     hcqi_text_begin(&t, why, sizeof why);
     hcqi_enter();
     registry = hcqi_registry_of(registry);
-    const hcqi_factory *factory = hcqi_registry_get(registry, NULL, name, id);
+    const hcqi_factory *factory = hcqi_registry_get(registry, NULL, name);
     if (factory != NULL) { made.factory = *factory; }
-    if (factory == NULL && name != NULL) { hcqi_name_unknown(&t, registry, name); }
+    if (factory == NULL) { hcqi_name_unknown(&t, registry, name); }
     made.hooks = hcqi_hooks(desc != NULL ? &desc->memory : &registry->hooks);
     made.forks = hcqi_core.forks;
     made.refs = 1;
     hcqi_leave();
     const hcq_backend *backend = made.factory.backend;
-    hcq_result r = backend == NULL ? HCQ_ERROR_NO_DEVICE : HCQ_ERROR_OUT_OF_MEMORY;
     if (backend != NULL) {
         driver = HCQI_CAST(hcq_driver *, hcqi_new(&made.hooks, sizeof made));
+        r = driver == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
     }
     if (driver != NULL) {
         *driver = made;
-        r = backend->driver_create == NULL
-                ? HCQ_OK : backend->driver_create(&driver->hooks, &driver->self);
+        if (backend->driver_create != NULL) {
+            r = backend->driver_create(&driver->hooks, &driver->self);
+        }
     }
     if (r == HCQ_OK) {
         *out = driver;
         return HCQ_OK;
     }
     hcqi_delete(&made.hooks, driver, sizeof made);
-    return hcqi_open_refuse(desc, r, name != NULL ? "name" : "id", given, id,
-                            t.length != 0 ? why : NULL);
+    return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
+                         backend == NULL ? why : hcq_result_text(r));
 }
 
 HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
@@ -11518,14 +11510,16 @@ HCQI_DEF hcq_result hcq_driver_create(hcq_registry *registry, const char *name,
     HCQI_NEED(NULL, driver);
     *driver = NULL;
     HCQI_NEED(NULL, name);
-    return hcqi_driver_make(registry, NULL, name, name, 0, driver);
+    return hcqi_driver_make(registry, NULL, "name", name, name, driver);
 }
 
 HCQI_DEF hcq_result hcq_driver_create_id(hcq_registry *registry, uint64_t id,
                                          hcq_driver **driver) {
+    char name[24];
     HCQI_NEED(NULL, driver);
     *driver = NULL;
-    return hcqi_driver_make(registry, NULL, NULL, NULL, id, driver);
+    hcqi_id_name(name, id);
+    return hcqi_driver_make(registry, NULL, "id", name, name, driver);
 }
 
 HCQI_DEF void hcq_driver_retain(hcq_driver *driver) {
@@ -11576,12 +11570,13 @@ HCQI_DEF hcq_result hcq_driver_devices(hcq_driver *driver, hcq_device_info *info
     return HCQ_OK;
 }
 
-/* The first listed device that `which` names, or `id` where that is NULL. Digits are
-   an ordinal, which may be beyond the list: opening it will tell. */
-static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint64_t id,
+/* The first listed device that `which` names. Digits are an ordinal, which may be beyond
+   the list: opening it will tell. */
+static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which,
                                      hcq_device_info *found) {
+    char id[24];
     uint32_t room = 0, count = 0;
-    int digits = which != NULL && which[strspn(which, "0123456789")] == 0;
+    int digits = which[strspn(which, "0123456789")] == 0;
     unsigned long ordinal = digits ? strtoul(which, NULL, 10) : 0;
     hcq_result r = digits && ordinal < UINT32_MAX ? HCQ_OK : HCQ_ERROR_NO_DEVICE;
     hcq_driver_devices(driver, NULL, 0, &room);
@@ -11594,8 +11589,8 @@ static hcq_result hcqi_driver_select(hcq_driver *driver, const char *which, uint
     for (uint32_t i = room < count ? room : count; i > 0; i--) {
         const hcq_device_info *info = &infos[i - 1];
         int fits = digits ? info->ordinal == ordinal
-                   : which == NULL ? info->id == id
-                   : strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0;
+                   : strcmp(info->name, which) == 0 || strcmp(info->path, which) == 0 ||
+                     strcmp(hcqi_id_name(id, info->id), which) == 0;
         if (!fits) { continue; }
         *found = *info;
         r = HCQ_OK;
@@ -11653,10 +11648,8 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
     dev->stages = HCQI_CAST(hcqi_stage *, stages);
     for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
         (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
-        dev->values[k].keep = 1;
     }
     (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
-    dev->notice_pool.keep = 1;
     int all = stages != NULL && hcqi_window_grow(dev, parked > 1 ? parked : 2) &&
               hcqi_pool_init(&dev->jobs, dev, sizeof(hcq_job), parked) &&
               hcqi_pool_init(&dev->waiters, dev, sizeof(hcqi_waiter), parked) &&
@@ -11766,13 +11759,11 @@ static hcq_result hcqi_device_make(hcq_driver *driver, const hcq_device_info *in
     return hcqi_leave_with(r);
 }
 
-/* Opens the device that `which` names, or `id` where that is NULL. `what` and `given`:
-   the caller's parameter, for the log. */
+/* Opens the device that `which` names. `what` and `given`: as in hcqi_driver_make. */
 static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const char *given,
-                                   const char *which, uint64_t id, const hcq_device_desc *desc,
+                                   const char *which, const hcq_device_desc *desc,
                                    hcq_device **device) {
     hcq_device_info info;
-    const char *why = NULL;
     if (device != NULL) { *device = NULL; }
     HCQI_NEED(desc, driver);
     HCQI_NEED(desc, device);
@@ -11787,21 +11778,26 @@ static hcq_result hcqi_driver_open(hcq_driver *driver, const char *what, const c
     }
     memset(&info, 0, sizeof info);
     const hcq_backend *backend = driver->factory.backend;
-    hcq_result r = hcqi_driver_select(driver, which, id, &info);
-    if (r != HCQ_OK && backend->why_none != NULL) { why = backend->why_none(driver->self); }
+    hcq_result r = hcqi_driver_select(driver, which, &info);
+    const char *why = r != HCQ_OK && backend->why_none != NULL ? backend->why_none(driver->self)
+                                                               : NULL;
     if (r == HCQ_OK) { r = hcqi_device_make(driver, &info, desc, device); }
-    return r == HCQ_OK ? r : hcqi_open_refuse(desc, r, what, given, id, why);
+    if (r == HCQ_OK) { return r; }
+    return hcqi_open_log(desc, r, "%s: '%.60s': %s", what, given,
+                         why != NULL ? why : hcq_result_text(r));
 }
 
 HCQI_DEF hcq_result hcq_driver_open(hcq_driver *driver, const char *which,
                                     const hcq_device_desc *desc, hcq_device **device) {
     if (which == NULL) { which = ""; }
-    return hcqi_driver_open(driver, "which", which, which, 0, desc, device);
+    return hcqi_driver_open(driver, "which", which, which, desc, device);
 }
 
 HCQI_DEF hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
                                        const hcq_device_desc *desc, hcq_device **device) {
-    return hcqi_driver_open(driver, "id", NULL, NULL, id, desc, device);
+    char name[24];
+    hcqi_id_name(name, id);
+    return hcqi_driver_open(driver, "id", name, name, desc, device);
 }
 
 HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_device **device) {
@@ -11817,9 +11813,9 @@ HCQI_DEF hcq_result hcq_open(const char *name, const hcq_device_desc *desc, hcq_
     }
     snprintf(backend, sizeof backend, "%.*s", n < 32 ? (int)n : 32, name);
     hcq_registry *registry = desc == NULL ? NULL : desc->registry;
-    HCQI_PASS(hcqi_driver_make(registry, desc, name, backend, 0, &driver));
+    HCQI_PASS(hcqi_driver_make(registry, desc, "name", name, backend, &driver));
     const char *which = name + n + (name[n] != 0);
-    hcq_result r = hcqi_driver_open(driver, "name", name, which, 0, desc, device);
+    hcq_result r = hcqi_driver_open(driver, "name", name, which, desc, device);
     hcq_driver_release(driver);
     return r;
 }
@@ -11861,25 +11857,23 @@ static int hcqi_device_moves(const hcq_device *dev) {
     for (uint32_t k = 0; k < dev->lane_count; k++) {
         const hcqi_lane *lane = &dev->lanes[k];
         if (lane->run_head != NULL || lane->stalled) { return 1; }
-        if (lane->held_head != NULL && hcqi_job_moves(lane->held_head)) { return 1; }
-        for (const hcq_job *job = lane->loose_head; job != NULL; job = job->next) {
-            if (hcqi_job_moves(job)) { return 1; }
-        }
     }
-    return 0;
+    const hcq_job *job = hcqi_held_from(dev, 0);
+    while (job != NULL && !hcqi_job_moves(job)) { job = hcqi_held_from(dev, job->number + 1); }
+    return job != NULL;
 }
 
-/* Ends those of a list of held jobs that need the device: its own, and others whose
-   recordings belong to it or name its memory. */
-static void hcqi_cancel_list(hcq_job *job, const hcq_device *dev) {
-    for (hcq_job *next; job != NULL; job = next) {
+/* Ends the held jobs of `on` that need the device: its own, and others whose recordings
+   belong to it or name its memory. */
+static void hcqi_cancel_held(const hcq_device *on, const hcq_device *dev) {
+    uint64_t number = 0;
+    for (hcq_job *job; (job = hcqi_held_from(on, number)) != NULL;) {
         const hcqi_version *v = job->version;
         uint64_t named = (v == NULL ? 0 : v->foreign) | (job->values == NULL ? 0 : *job->values);
-        int needs = job->lane->dev == dev;
-        needs |= job->launch != NULL && job->launch->queue->dev == dev;
+        int needs = on == dev || (job->launch != NULL && job->launch->queue->dev == dev);
         needs |= v != NULL && (v->queue->dev == dev || (named >> dev->slot & 1) != 0);
         int behind = !job->unordered && job->lane->held_head != job;
-        next = job->next;
+        number = job->number + 1;
         if (needs && behind) {
             hcqi_job_fail(job, HCQ_ERROR_CANCELLED, NULL); /* at once: those before it may stay */
         } else if (needs) {
@@ -11914,11 +11908,7 @@ static hcq_result hcqi_close_wait(hcq_device *dev) {
         hcqi_drain();
         int stays = dev->lost != HCQ_OK || !hcqi_device_moves(dev);
         for (uint32_t i = 0; stays && i < hcqi_core.device_top; i++) {
-            hcq_device *other = hcqi_core.devices[i];
-            for (uint32_t k = 0; other != NULL && k < other->lane_count; k++) {
-                hcqi_cancel_list(other->lanes[k].held_head, dev);
-                hcqi_cancel_list(other->lanes[k].loose_head, dev);
-            }
+            hcqi_cancel_held(hcqi_core.devices[i], dev);
         }
         hcqi_drain();
         if (!hcqi_device_quiet(dev)) {
@@ -14428,8 +14418,7 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
 }
 
 HCQI_DEF hcq_result hcq_profile_stop(hcq_device *device) {
-    hcq_result r = hcqi_device_enter(device);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_device_enter(device));
     if (device->profile != NULL) { device->profile->on = 0; }
     return hcqi_leave_with(HCQ_OK);
 }
