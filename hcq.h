@@ -2293,8 +2293,6 @@ typedef struct hcqi_launch hcqi_launch;
 typedef struct hcqi_graph hcqi_graph;
 typedef struct hcqi_profile hcqi_profile;
 
-typedef struct hcqi_mutex { uint32_t word; } hcqi_mutex; /* 0 free, 1 held, 2 contended */
-
 /* Objects of one size in aligned chunks; chunks above `keep` go back when they
    are empty. */
 typedef struct hcqi_chunk {
@@ -3011,7 +3009,7 @@ typedef struct hcqi_message {
 /* The default registry, and with it the one lock of all devices: signals pass
    between devices, so a lock per device would have to be taken in groups. */
 static struct hcqi_core {
-    hcqi_mutex lock;
+    uint32_t lock;                     /* atomic: 0 free, 1 held, 2 contended */
     uint64_t owner;                    /* atomic: thread that holds it */
     hcq_registry registry;
     hcq_device *devices[HCQI_MAX_DEVICES];
@@ -3516,29 +3514,20 @@ static uint64_t hcqi_left(uint64_t deadline) {
     return now >= deadline ? 0 : deadline - now;
 }
 
-static void hcqi_mutex_lock(hcqi_mutex *m) {
-    if (hcqi_atomic_cas32(&m->word, 0, 1)) { return; }
-    for (int i = 0; i < 40; i++) {
-        hcqi_atomic_pause();
-        if (hcqi_atomic_load32(&m->word) == 0 && hcqi_atomic_cas32(&m->word, 0, 1)) { return; }
-    }
-    while (hcqi_atomic_swap32(&m->word, 2) != 0) {
-        hcq_sys_wait(&m->word, 2, HCQ_FOREVER);
-    }
-}
-
-static void hcqi_mutex_unlock(hcqi_mutex *m) {
-    if (hcqi_atomic_swap32(&m->word, 0) == 2) { hcq_sys_wake(&m->word, 0); }
-}
-
 static void hcqi_enter(void) {
-    hcqi_mutex_lock(&hcqi_core.lock);
+    uint32_t *word = &hcqi_core.lock;
+    int mine = hcqi_atomic_cas32(word, 0, 1);
+    for (int i = 0; !mine && i < 40; i++) {
+        hcqi_atomic_pause();
+        mine = hcqi_atomic_load32(word) == 0 && hcqi_atomic_cas32(word, 0, 1);
+    }
+    while (!mine && hcqi_atomic_swap32(word, 2) != 0) { hcq_sys_wait(word, 2, HCQ_FOREVER); }
     hcqi_atomic_store64(&hcqi_core.owner, hcqi_sys_thread_id());
 }
 
 static void hcqi_unlock(void) {
     hcqi_atomic_store64(&hcqi_core.owner, 0);
-    hcqi_mutex_unlock(&hcqi_core.lock);
+    if (hcqi_atomic_swap32(&hcqi_core.lock, 0) == 2) { hcq_sys_wake(&hcqi_core.lock, 0); }
 }
 
 /* Takes the lock, unless the thread has it: 1. */
@@ -3634,30 +3623,25 @@ static void hcqi_lost_tell(void) {
     }
 }
 
-/* The oldest line of this thread; 0 = none. */
-static int hcqi_message_take(hcqi_message *m) {
-    uint64_t me = hcqi_sys_thread_id();
-    uint32_t i = 0;
-    hcqi_enter();
-    while (i < hcqi_core.message_count && hcqi_core.messages[i].thread != me) { i++; }
-    int found = i < hcqi_core.message_count;
-    if (found) {
-        *m = hcqi_core.messages[i];
-        hcqi_core.message_count--;
-        memmove(&hcqi_core.messages[i], &hcqi_core.messages[i + 1],
-                (hcqi_core.message_count - i) * sizeof *m);
-        hcqi_lost_tell();
-    }
-    hcqi_unlock();
-    return found;
-}
-
-/* Without the lock, and not from within a logger, which must not be called again
-   before it returned. */
+/* This thread's lines, the oldest first. Without the lock, and not from within a logger,
+   which must not be called again before it returned. */
 static void hcqi_emit_messages(void) {
+    uint64_t me = hcqi_sys_thread_id();
     hcqi_message m;
-    if (hcqi_logging != 0) { return; }
-    while (hcqi_message_take(&m)) {
+    while (hcqi_logging == 0) {
+        uint32_t i = 0;
+        hcqi_enter();
+        while (i < hcqi_core.message_count && hcqi_core.messages[i].thread != me) { i++; }
+        int found = i < hcqi_core.message_count;
+        if (found) {
+            m = hcqi_core.messages[i];
+            hcqi_core.message_count--;
+            memmove(&hcqi_core.messages[i], &hcqi_core.messages[i + 1],
+                    (hcqi_core.message_count - i) * sizeof m);
+            hcqi_lost_tell();
+        }
+        hcqi_unlock();
+        if (!found) { return; }
         hcqi_logging = 1 + m.nested;
         m.fn(m.user, m.result, m.text);
         hcqi_logging = 0;
