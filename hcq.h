@@ -9956,9 +9956,10 @@ static hcq_result hcqi_alloc(hcq_device *dev, uint64_t size, uint32_t flags, int
     return r;
 }
 
-static hcq_result hcqi_device_check(hcq_device *dev, int ok, const char *name) {
+/* `bad`: what is wrong with the call, or NULL. */
+static hcq_result hcqi_device_check(hcq_device *dev, const char *bad) {
     if (dev->closing) { return hcqi_refuse(dev, HCQ_ERROR_CLOSED, "device: is closing"); }
-    return ok ? HCQ_OK : hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", name);
+    return bad == NULL ? HCQ_OK : hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s", bad);
 }
 
 static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flags,
@@ -9967,7 +9968,7 @@ static hcq_result hcqi_alloc_check(hcq_device *dev, uint64_t size, uint32_t flag
     const char *bad = buffer == NULL ? "buffer: is NULL"
                     : size == 0 || size > SIZE_MAX / 2 ? "size: is 0 or too large"
                     : flags & ~known ? "flags: unknown bits" : NULL;
-    return hcqi_device_check(dev, bad == NULL, bad);
+    return hcqi_device_check(dev, bad);
 }
 
 HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
@@ -9986,7 +9987,7 @@ HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
     hcq_result r = hcqi_device_enter(device);
     if (r != HCQ_OK) { return r; }
-    r = hcqi_device_check(device, bad == NULL, bad);
+    r = hcqi_device_check(device, bad);
     if (r == HCQ_OK && device->backend->import == NULL) {
         r = hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
     }
@@ -10105,11 +10106,14 @@ HCQI_DEF hcq_result hcq_free_after(hcq_buffer buffer, const hcq_point *waits, ui
 static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint32_t wait_count,
                                    uint64_t size, uint32_t flags, hcq_buffer *buffer,
                                    hcq_point *point) {
+    const char *bad = waits == NULL && wait_count != 0 ? "waits: is NULL" : NULL;
     hcq_point *all = NULL;
     uint32_t capacity = 0, count = wait_count;
-    hcq_result r = hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, buffer);
-    if (r != HCQ_OK) { return r; }
+    HCQI_PASS(hcqi_alloc_check(dev, size, flags, buffer));
+    HCQI_PASS(hcqi_device_check(dev, bad));
+    HCQI_PASS(hcqi_alloc(dev, size, flags, 1, (flags & HCQ_ZEROED) == 0, buffer));
     hcqi_allocation *a = hcqi_allocation_find(dev, buffer->address);
+    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
     if (HCQI_GROW(&dev->hooks, all, capacity, (uint64_t)wait_count + a->stamp_count + 1)) {
         if (wait_count != 0) { memcpy(all, waits, wait_count * sizeof *all); }
         if (a->number > dev->done_prefix) {
@@ -10123,7 +10127,7 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
         r = hcqi_submit_action(dev, all, count, NULL, point);
         hcqi_delete(&dev->hooks, all, capacity * sizeof *all);
     } else {
-        r = hcqi_oom(dev, "alloc_after");
+        hcqi_oom(dev, "alloc_after");
     }
     if (r != HCQ_OK) {
         hcqi_allocation_retire(a);
@@ -10135,17 +10139,11 @@ static hcq_result hcqi_alloc_after(hcq_device *dev, const hcq_point *waits, uint
 HCQI_DEF hcq_result hcq_alloc_after(hcq_device *device, const hcq_point *waits,
                                     uint32_t wait_count, uint64_t size, uint32_t flags,
                                     hcq_buffer *buffer, hcq_point *point) {
-    const char *bad = point == NULL ? "point: is NULL"
-                    : waits == NULL && wait_count != 0 ? "waits: is NULL" : NULL;
     hcq_point done = { { 0 }, 0 };     /* `point` may be one of the waits */
     if (buffer != NULL) { memset(buffer, 0, sizeof *buffer); }
-    hcq_result r = hcqi_device_enter(device);
+    hcq_result r = hcqi_device_ask(device, point, "point");
     if (r == HCQ_OK) {
-        r = hcqi_alloc_check(device, size, flags, buffer);
-        if (r == HCQ_OK) { r = hcqi_device_check(device, bad == NULL, bad); }
-        if (r == HCQ_OK) {
-            r = hcqi_alloc_after(device, waits, wait_count, size, flags, buffer, &done);
-        }
+        r = hcqi_alloc_after(device, waits, wait_count, size, flags, buffer, &done);
         hcqi_leave();
     }
     if (point != NULL) { *point = done; }
@@ -10360,24 +10358,6 @@ static hcq_result hcqi_piece_copy(hcqi_transfer *t, int k, uint64_t i) {
                             size, &t->e, &end->done[i & 1]);
 }
 
-/* While the host copies a piece the devices copy the next from src, the last to dst. */
-static hcq_result hcqi_transfer_pieces(hcqi_transfer *t) {
-    int reads = t->end[1].host == NULL, writes = t->end[0].host == NULL;
-    uint64_t count = (t->size - 1) / t->piece + 1;
-    uint8_t *to = NULL, *from = NULL;
-    hcq_result r = reads ? hcqi_piece_copy(t, 1, 0) : HCQ_OK;
-    for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
-        uint64_t left = t->size - i * t->piece;
-        if (reads && i + 1 < count) { r = hcqi_piece_copy(t, 1, i + 1); }
-        if (r == HCQ_OK) { r = hcqi_piece_host(t, 1, i, &from); }
-        if (r == HCQ_OK) { r = hcqi_piece_host(t, 0, i, &to); }
-        if (r != HCQ_OK) { break; }
-        memcpy(to, from, (size_t)(left < t->piece ? left : t->piece));
-        if (writes) { r = hcqi_piece_copy(t, 0, i); }
-    }
-    return r == HCQ_OK && writes ? hcqi_piece_host(t, 0, count - 1, &to) : r;
-}
-
 static void hcqi_pair_swap(hcqi_end *end) {
     hcq_device *dev = end->buffer.device;
     hcq_buffer mine[2];
@@ -10388,9 +10368,12 @@ static void hcqi_pair_swap(hcqi_end *end) {
     hcqi_leave();
 }
 
-/* By the host, in one piece where it reaches both ends. After a failure copies may still
-   run from or to the places: they are not for the next call. */
+/* By the host, in one piece where it reaches both ends; while it copies one the devices copy
+   the next from src, the last to dst. After a failure copies may still run from or to the
+   places: they are not for the next call. */
 static hcq_result hcqi_transfer_by_host(hcqi_transfer *t) {
+    int reads = t->end[1].host == NULL, writes = t->end[0].host == NULL;
+    uint8_t *to = NULL, *from = NULL;
     t->piece = t->size;
     for (int k = 0; k < 2; k++) {
         hcqi_end *end = &t->end[k];
@@ -10399,7 +10382,18 @@ static hcq_result hcqi_transfer_by_host(hcqi_transfer *t) {
         if (bytes < t->piece) { t->piece = bytes; }
         if (!t->e.unordered) { hcqi_pair_swap(end); }
     }
-    hcq_result r = hcqi_transfer_pieces(t);
+    uint64_t count = (t->size - 1) / t->piece + 1;
+    hcq_result r = reads ? hcqi_piece_copy(t, 1, 0) : HCQ_OK;
+    for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
+        uint64_t left = t->size - i * t->piece;
+        if (reads && i + 1 < count) { r = hcqi_piece_copy(t, 1, i + 1); }
+        if (r == HCQ_OK) { r = hcqi_piece_host(t, 1, i, &from); }
+        if (r == HCQ_OK) { r = hcqi_piece_host(t, 0, i, &to); }
+        if (r != HCQ_OK) { break; }
+        memcpy(to, from, (size_t)(left < t->piece ? left : t->piece));
+        if (writes) { r = hcqi_piece_copy(t, 0, i); }
+    }
+    if (r == HCQ_OK && writes) { r = hcqi_piece_host(t, 0, count - 1, &to); }
     for (int k = 0; k < 2; k++) {
         hcqi_end *end = &t->end[k];
         if (end->host == NULL && !t->e.unordered && r == HCQ_OK) { hcqi_pair_swap(end); }
@@ -10433,25 +10427,13 @@ static hcq_result hcqi_stage_wait(hcq_device *dev, const hcqi_stage *s, hcqi_eag
     return hcqi_leave_with(left == 0 ? HCQ_TIMEOUT : HCQ_OK);
 }
 
-/* The stage's memory, without the lock; another thread may be faster. */
-static hcq_result hcqi_stage_alloc(hcq_device *dev, hcqi_stage *s) {
-    hcq_buffer buffer;
-    hcq_result r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &buffer);
-    if (r != HCQ_OK) { return r; }
-    hcqi_enter();
-    int first = s->buffer.device == NULL;
-    if (first) { s->buffer = buffer; }
-    hcqi_leave();
-    return first ? HCQ_OK : hcq_free(buffer);
-}
-
 /* Up to `size` bytes of the stage that is being filled or, where that is full, of the next,
    which is the oldest. It counts this user until the copy from there is submitted. */
 static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
                                  hcqi_stage **stage, hcq_buffer *part) {
     uint64_t bytes = dev->desc.staging_bytes;
-    for (;;) {
-        hcq_result r;
+    hcq_result r = HCQ_OK;
+    while (r == HCQ_OK) {
         hcqi_enter();
         uint32_t at = dev->stage_at;
         if (dev->stages[at].used == bytes) { at = (at + 1) % dev->desc.staging_count; }
@@ -10464,8 +10446,14 @@ static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
         if (s->used == bytes) {
             r = hcqi_stage_wait(dev, s, e);
         } else if (s->buffer.device == NULL) {
+            hcq_buffer made;           /* without the lock: another thread may be faster */
             hcqi_leave();
-            r = hcqi_stage_alloc(dev, s);
+            r = hcq_alloc(dev, bytes, HCQ_HOST_VISIBLE, &made);
+            hcqi_enter();
+            int first = s->buffer.device == NULL;
+            if (r == HCQ_OK && first) { s->buffer = made; }
+            hcqi_leave();
+            if (r == HCQ_OK && !first) { r = hcq_free(made); }
         } else {
             uint64_t n = size < bytes - s->used ? size : bytes - s->used;
             *stage = s;
@@ -10475,8 +10463,8 @@ static hcq_result hcqi_stage_get(hcq_device *dev, hcqi_eager *e, uint64_t size,
             s->users++;
             return hcqi_leave_with(HCQ_OK);
         }
-        if (r != HCQ_OK) { return r; }
     }
+    return r;
 }
 
 /* From host memory that may be reused when it returns. */
@@ -10573,50 +10561,43 @@ static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     return copyin && dst->host == NULL ? hcqi_transfer_by_ring(t) : hcqi_transfer_by_host(t);
 }
 
-/* With the lock. `dev`: an open one of the call, for its log; NULL: none. What the host
-   only writes it does not read here either. */
-static hcq_result hcqi_end_check(hcqi_end *end, const char *name, uint64_t size,
-                                 hcq_device *dev) {
-    hcq_result why;
-    if (end->is_host && end->host == NULL) {
-        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "%s: is NULL", name);
-    }
-    const hcqi_allocation *a = end->is_host ? NULL : hcqi_buffer_find(&end->buffer, &why);
-    if (!end->is_host && a == NULL) {
-        return hcqi_refuse(dev, why, "%s: %s", name, hcqi_buffer_bad(&end->buffer, why));
-    }
-    if (a != NULL && *name == 's' && (a->flags & HCQ_HOST_WRITES)) { end->buffer.host = NULL; }
-    if (size == 0 || size > end->size) {
-        return hcqi_refuse(dev, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
-                           (unsigned long long)size, name, (unsigned long long)end->size);
-    }
-    if (end->is_host || !hcqi_in_callback()) { return HCQ_OK; }
-    return hcqi_refuse(dev, HCQ_ERROR_WOULD_BLOCK, "eager copies wait: not in a callback");
-}
-
 /* Afterwards the devices of buffers are open, and pinned, and this thread may block.
    Buffers come first, so that the line is in their device's log. */
 static hcq_result hcqi_transfer_check(hcqi_transfer *t, uint32_t flags) {
     const hcq_buffer *dst = &t->end[0].buffer, *src = &t->end[1].buffer;
-    hcq_result r = HCQ_OK;
     hcqi_enter();
     hcq_device *to = hcqi_device_open(dst->device) ? dst->device : NULL;
     hcq_device *from = hcqi_device_open(src->device) ? src->device : NULL;
-    for (int i = 0; i < 2 && r == HCQ_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         int k = i ^ t->end[0].is_host;
+        hcqi_end *end = &t->end[k];
+        const char *name = k == 0 ? "dst" : "src";
         hcq_device *log = (k == 0 && to != NULL) || from == NULL ? to : from;
-        r = hcqi_end_check(&t->end[k], k == 0 ? "dst" : "src", t->size, log);
+        hcq_result why = HCQ_ERROR_INVALID;
+        const char *bad = end->is_host && end->host == NULL ? "is NULL" : NULL;
+        const hcqi_allocation *a = end->is_host ? NULL : hcqi_buffer_find(&end->buffer, &why);
+        if (!end->is_host && a == NULL) { bad = hcqi_buffer_bad(&end->buffer, why); }
+        int unread = k == 1 && a != NULL && (a->flags & HCQ_HOST_WRITES) != 0;
+        if (unread) { end->buffer.host = NULL; } /* what the host only writes */
+        if (bad != NULL) { return hcqi_leave_refusing(log, why, "%s: %s", name, bad); }
+        if (t->size == 0 || t->size > end->size) {
+            return hcqi_leave_refusing(log, HCQ_ERROR_INVALID, "size: %llu, %s has %llu bytes",
+                                       (unsigned long long)t->size, name,
+                                       (unsigned long long)end->size);
+        }
     }
-    if (r == HCQ_OK && (flags & ~(uint32_t)HCQ_UNORDERED)) {
-        r = hcqi_refuse(to != NULL ? to : from, HCQ_ERROR_INVALID, "flags: unknown bits");
+    hcq_device *dev = to != NULL ? to : from;
+    const char *bad = (flags & ~(uint32_t)HCQ_UNORDERED) != 0 ? "flags: unknown bits"
+                    : to != NULL && to == from &&
+                      hcqi_ranges_overlap(dst->address, src->address, t->size)
+                    ? "dst: overlaps src" : NULL;
+    if (bad != NULL) { return hcqi_leave_refusing(dev, HCQ_ERROR_INVALID, "%s", bad); }
+    if (dev != NULL && hcqi_in_callback()) {
+        return hcqi_leave_refusing(dev, HCQ_ERROR_WOULD_BLOCK, "transfer: in a callback");
     }
-    if (r == HCQ_OK && to != NULL && to == from &&
-        hcqi_ranges_overlap(dst->address, src->address, t->size)) {
-        r = hcqi_refuse(to, HCQ_ERROR_INVALID, "dst: overlaps src");
-    }
-    if (r == HCQ_OK && to != NULL) { hcqi_atomic_add32(&to->pins, 1); }
-    if (r == HCQ_OK && from != NULL) { hcqi_atomic_add32(&from->pins, 1); }
-    return hcqi_leave_with(r);
+    if (to != NULL) { hcqi_atomic_add32(&to->pins, 1); }
+    if (from != NULL) { hcqi_atomic_add32(&from->pins, 1); }
+    return hcqi_leave_with(HCQ_OK);
 }
 
 /* `host`: the end that is host memory even if it is NULL, and the time-out is the
@@ -10899,10 +10880,9 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
 HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                        hcq_program **program) {
     if (program != NULL) { *program = NULL; }
-    hcq_result entered = hcqi_device_enter(device);
-    if (entered != HCQ_OK) { return entered; }
-    hcq_result r = hcqi_device_check(device, desc != NULL, "desc: is NULL");
-    if (r == HCQ_OK) { r = hcqi_device_check(device, program != NULL, "program: is NULL"); }
+    HCQI_PASS(hcqi_device_enter(device));
+    hcq_result r = hcqi_device_check(device, desc == NULL ? "desc: is NULL" : program == NULL ?
+                                     "program: is NULL" : NULL);
     if (r != HCQ_OK) { return hcqi_leave_with(r); }
     hcqi_apart_begin(device);
     r = hcqi_program_new(device, desc, program);
@@ -13333,16 +13313,6 @@ static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
     return HCQ_OK;
 }
 
-/* Do all lists of the row begin with a SYNC, or are over? */
-static int hcqi_schedule_only_syncs(const hcqi_schedule *sched, const uint32_t *row,
-                                    uint32_t count) {
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t n = sched->lists[row[k]].at;
-        if (n != HCQI_NONE && sched->items[n].kind != HCQI_ITEM_SYNC) { return 0; }
-    }
-    return 1;
-}
-
 /* Numbers the items in the order in which HCQ_STEP does them. The lists stand in a row,
    at first as in `start` (NULL: as they are); the first one's next item is done and it
    goes to the end. A SYNC lets the others pass as long as one has something else to do;
@@ -13365,7 +13335,12 @@ static void hcqi_schedule_order(hcq_queue *q, const uint32_t *start) {
             sched->lists[list].parked = item->sync;
             continue;
         }
-        if (item->kind != HCQI_ITEM_SYNC || hcqi_schedule_only_syncs(sched, row, count)) {
+        int turn = 1;                  /* nobody else has something else to do */
+        for (uint32_t k = 0; k < count && item->kind == HCQI_ITEM_SYNC; k++) {
+            uint32_t at = sched->lists[row[k]].at;
+            turn &= at == HCQI_NONE || sched->items[at].kind == HCQI_ITEM_SYNC;
+        }
+        if (turn) {
             item->order = order;
             sched->run[order++] = n;
             sched->lists[list].at = item->next;
@@ -13499,11 +13474,11 @@ HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size
 /* HCQ_STEP: a submission of one command for each item, a native wait for each
    SYNC. Slow, for looking at what a schedule does. */
 
-/* Makes `step` the one command `i`, with this launch's buffers and variables. */
+/* Makes `step`, which is new, the one command `i`, with this launch's buffers and
+   variables. */
 static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t i,
                                    const hcq_submission *sub) {
     hcqi_enter();
-    hcqi_queue_clear(step);
     memcpy(step->label, q->label, sizeof q->label);
     int room = HCQI_GROW(&step->dev->hooks, step->metas, step->meta_capacity, q->count) &&
                HCQI_GROW(&step->dev->hooks, step->patches, step->patch_capacity, q->patch_count);
@@ -13538,20 +13513,22 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
 
 /* Runs one command; what may fail at run time is waited for. No lock. */
 static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, const hcqi_list *list,
-                                 hcq_queue *step, const hcq_submission *launch) {
+                                 const hcq_submission *launch) {
     hcq_submission sub;
     hcq_point point;
+    hcq_queue *step;
     uint32_t kind = q->packets[i].kind;
-    hcq_device *dev = step->dev;
+    hcq_device *dev = q->graph->plan.calls[i].dev;
     if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
     memset(&sub, 0, sizeof sub);
     sub.queues = &step;
     sub.queue_count = 1;
     sub.variables = launch->variables;
     sub.variable_count = launch->variable_count;
-    step->kind = list->copies ? HCQ_COPY : HCQ_COMPUTE;
-    hcq_result r = hcqi_step_record(step, q, i, launch);
+    hcq_result r = hcq_queue_create(dev, list->copies ? HCQ_COPY : HCQ_COMPUTE, &step);
+    if (r == HCQ_OK) { r = hcqi_step_record(step, q, i, launch); }
     if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
+    hcq_queue_destroy(step);           /* once it ran */
     int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM;
     if (r == HCQ_OK && (fails || dev != list->dev)) { /* the list's SYNC is of another device */
         r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
@@ -13572,23 +13549,18 @@ static hcq_result hcqi_step_sync(const hcqi_plan *plan) {
 }
 
 /* All items in their order, without the lock; the submission behind them raises the
-   signals and is the launch's point. `steps` bring the commands to the plan's devices. */
-static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue **steps) {
+   signals and is the launch's point. */
+static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q) {
     const hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r = hcqi_step_sync(plan);
     for (uint32_t n = 0; r == HCQ_OK && n < sched->item_count; n++) {
         const hcqi_item *item = &sched->items[sched->run[n]];
         const hcqi_list *l = &sched->lists[item->list];
-        uint32_t d = 0;
         if (item->kind == HCQI_ITEM_SYNC) {
             r = hcq_device_synchronize(l->dev, l->dev->desc.timeout_ns);
         } else if (item->kind == HCQI_ITEM_CALL) {
-            while (plan->devices[d].dev != plan->calls[item->call].dev) { d++; }
-            if (steps[d] == NULL) {
-                r = hcq_queue_create(plan->devices[d].dev, HCQ_COMPUTE, &steps[d]);
-            }
-            if (r == HCQ_OK) { r = hcqi_step_call(q, item->call, l, steps[d], s->sub); }
+            r = hcqi_step_call(q, item->call, l, s->sub);
         }
     }
     hcq_result over = hcqi_step_sync(plan);
@@ -13605,7 +13577,6 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q, hcq_queue *
 static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     const hcq_submission *sub = s->sub;
     const hcqi_plan *plan = &q->graph->plan;
-    hcq_queue *steps[HCQI_MAX_DEVICES] = { NULL };
     if (hcqi_in_callback()) { return HCQ_ERROR_WOULD_BLOCK; }
     HCQI_PASS(hcqi_schedule_build(q, sub->flags));
     if (sub->wait_count + sub->signal_count != 0) { HCQI_PASS(hcqi_submit_points(s)); }
@@ -13613,8 +13584,7 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s) {
     hcqi_leave();
     hcq_result r = hcq_wait(sub->waits, sub->wait_count, HCQ_ALL, q->dev->desc.timeout_ns);
     int began = r != HCQ_TIMEOUT;      /* the signals are to be raised, or to fail */
-    if (r == HCQ_OK) { r = hcqi_step_walk(s, q, steps); }
-    for (uint32_t d = 0; d < plan->device_count; d++) { hcq_queue_destroy(steps[d]); }
+    if (r == HCQ_OK) { r = hcqi_step_walk(s, q); }
     hcqi_enter();
     if (r == HCQ_TIMEOUT) { hcqi_timeout_tell_locked(s->dev, "HCQ_STEP of queue", q->label); }
     hcqi_graph_pin(plan, UINT32_MAX);
