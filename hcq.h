@@ -11299,15 +11299,16 @@ static const char *hcqi_id_name(char name[24], uint64_t id) {
     return name;
 }
 
-/* With the lock held: the newest that fits, by backend or where that is NULL by name;
-   NULL = none. */
+/* With the lock held: the newest that fits, by backend or by name; NULL = none. */
 static hcqi_factory *hcqi_registry_get(hcq_registry *registry, const hcq_backend *backend,
                                        const char *name) {
     char id[24];
     for (uint32_t i = registry->count; i-- > 0;) {
         hcqi_factory *f = &registry->factories[i];
-        if (backend != NULL ? f->backend == backend : strcmp(f->info.name, name) == 0 ||
-            strcmp(hcqi_id_name(id, f->info.id), name) == 0) { return f; }
+        if (backend != NULL && f->backend == backend) { return f; }
+        if (name == NULL) { continue; }
+        if (strcmp(f->info.name, name) == 0) { return f; }
+        if (strcmp(hcqi_id_name(id, f->info.id), name) == 0) { return f; }
     }
     return NULL;
 }
@@ -11389,7 +11390,6 @@ HCQI_DEF hcq_result hcq_registry_drivers(hcq_registry *registry, hcq_driver_info
 }
 
 HCQI_DEF const hcq_backend *hcq_registry_find(hcq_registry *registry, const char *name) {
-    if (name == NULL) { return NULL; }
     hcqi_enter();
     const hcqi_factory *found = hcqi_registry_get(hcqi_registry_of(registry), NULL, name);
     const hcq_backend *backend = found == NULL ? NULL : found->backend;
