@@ -31,7 +31,7 @@ TABLE = """
 - sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
 - how memory is laid out: HCQI_PIECE_HEAD
 - a label's length, escaped: HCQI_NAME_BYTES
-- how fast: .spin_ns .cache_bytes HCQI_SHELVES HCQI_PASSED HCQI_CPU_LINE HCQI_CPU_CHUNKS HCQI_CPU_AHEAD
+- how fast: .spin_ns .cache_bytes HCQI_SHELVES HCQI_PASSED HCQI_SYS_BUCKETS HCQI_CPU_LINE HCQI_CPU_CHUNKS HCQI_CPU_AHEAD
     HCQI_CPU_LAP HCQI_CPU_T[A-QS-Z]* HCQI_CPU_ROOM HCQI_CPU_LOST_* HCQI_CPU_*_PS
     HCQI_CUDA_POOL_KEEP HCQI_CUDA_WORD_BYTES HCQI_VK_BUCKETS
 copyin_beyond_staging copyin_beside_held_work: .staging_count=32
