@@ -441,7 +441,7 @@ static int record_kernels(pipeline *p, slot *s) {
     uint32_t most = p->band_rows + 2 * HALO;
     uint64_t largest = BLOCK;          /* stays where the device does not know */
     hcq_device_query(p->dev, HCQ_QUERY_MAX_BLOCK, &largest);
-    hcq_dims block = hcq_dim(largest < BLOCK ? (uint32_t)largest : BLOCK, 1, 1);
+    hcq_dims block = hcq_dim(largest < BLOCK ? (uint32_t)largest : (uint32_t)BLOCK, 1, 1);
     hcq_dims all = hcq_dim((p->width + block.x - 1) / block.x, most, 1);
     hcq_dims out = hcq_dim(all.x, p->band_rows, 1);
     filter_args to_sums = { s->sums.address, s->in.address, p->width, most, 0 };
