@@ -1310,6 +1310,10 @@ HCQ_API int32_t hcq_queue_signal(hcq_queue *queue, hcq_point point);
 /* Records the device's time into a signal, after all earlier commands; the
    value is not touched. Read it with hcq_signal_timestamp.
 
+   In a graph, too: its device's time, after everything recorded before, while what
+   comes later need not wait for it. A first and a last command of a graph so give
+   how long a run took, on one clock whichever devices took part.
+
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
@@ -6165,13 +6169,14 @@ static hcq_result hcqi_record_begin(hcq_queue *q, hcq_command_kind kind, uint32_
     memset(m, 0, sizeof *m);
     p->kind = (uint8_t)kind;
     p->index = index;
-    m->dev = q->graph == NULL ? q->dev : NULL;
+    int home = kind == HCQ_COMMAND_BARRIER || kind == HCQ_COMMAND_TIMESTAMP;
+    m->dev = q->graph == NULL || home ? q->dev : NULL;
     m->arena = arena;
     m->arena_size = bytes;
     m->name_first = q->name_count;
     m->name_count = names;
-    HCQI_CHECK(q, index, q->graph == NULL || !hcqi_packet_is_sync(p), HCQ_ERROR_INVALID,
-               "queue: a graph takes no waits, signals and timestamps, its submission does");
+    HCQI_CHECK(q, index, q->graph == NULL || home || !hcqi_packet_is_sync(p), HCQ_ERROR_INVALID,
+               "queue: a graph takes no waits and signals, its submission does");
     HCQI_CHECK(q, index, q->kind != HCQ_COPY || kind != HCQ_COMMAND_BARRIER, HCQ_ERROR_INVALID,
                "queue: a copy queue takes no memory barrier");
     HCQI_CHECK(q, index, q->kind != HCQ_COPY || kind != HCQ_COMMAND_EXEC, HCQ_ERROR_INVALID,
@@ -6274,7 +6279,6 @@ HCQI_DEF int32_t hcq_queue_wait_device(hcq_queue *queue, hcq_device *device) {
 
 HCQI_DEF int32_t hcq_queue_memory_barrier(hcq_queue *queue) {
     HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_BARRIER, 0, 0));
-    queue->metas[queue->count].dev = queue->dev;
     return hcqi_record_end(queue);
 }
 
@@ -6691,7 +6695,9 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
     if (q->kind == HCQ_COPY && other->kind != HCQ_COPY) { return "is no copy queue"; }
     for (uint32_t i = 0; q->graph != NULL && i < other->count; i++) {
         const hcq_packet *p = &other->packets[i];
-        if (hcqi_packet_is_sync(p)) { return "waits, signals or takes times"; }
+        if (hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_TIMESTAMP) {
+            return "waits or signals";
+        }
         if (hcqi_command_lacks(other, i)) { return "lacks a buffer"; }
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
@@ -7473,7 +7479,7 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
         const hcqi_call *c = &q->graph->plan.calls[slice->calls[k]];
         count += c->wait_count + c->signals;
     }
-    for (uint32_t i = 0; slice == NULL && i < q->count; i++) {
+    for (uint32_t i = 0; i < q->count; i++) {
         stamps += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
     }
     v->slot_offset = ((uint64_t)q->arena_size + 63) & ~(uint64_t)63;
@@ -12324,10 +12330,10 @@ static int hcqi_plan_edges(hcq_queue *q) {
         c->edge_first = plan->edge_count;
         int ok = hcqi_touch_command(q, i) && hcqi_plan_edge(q, fence, i);
         c->touch_count = plan->touch_count - c->touch_first;
-        if (hcqi_call_is_fence(q, i)) {
+        if (hcqi_call_is_fence(q, i) || q->packets[i].kind == HCQ_COMMAND_TIMESTAMP) {
             for (uint32_t k = fence + 1; ok && k < i; k++) { ok = hcqi_plan_edge(q, k, i); }
-            fence = i;
         }
+        if (hcqi_call_is_fence(q, i)) { fence = i; }
         for (int writes = 0; writes < 2; writes++) { /* reads first: what was there before */
             for (uint32_t k = 0; ok && k < c->touch_count; k++) {
                 const hcqi_touch *t = &plan->touches[c->touch_first + k];
@@ -13077,6 +13083,8 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
         HCQI_PASS(hcqi_version_acquire(&ask, &s->versions[s->count], &s->kept[s->count]));
         s->versions[s->count]->named_frees = hcqi_core.named_frees;
         s->lanes[s->count++] = lane;
+        hcqi_version *v = s->versions[s->count - 1];
+        if (v->stamp_count != 0) { HCQI_PASS(hcqi_version_check_signals(v)); }
     }
     return HCQ_OK;
 }
