@@ -149,6 +149,15 @@
    hcq_device_timeline(dev) is the finished prefix: it reaches v once
    every submission up to v, on any lane, is done.
 
+   Copies between devices. A queue or graph copies between buffers of any two
+   devices, of whatever backends. Where one of the two sees the other's memory it
+   does the copy. Else that goes through staging memory of the copy's size, which
+   one of them has and both see, or each its own and the host copies between: out of
+   the source's device, in to the target's. In a graph these are two commands of its
+   schedule and of the profile, with the edge between them. A plain queue goes on when
+   both are done, as after a host command, also where only another device than its
+   own can do the copy.
+
    Memory. A buffer is a small value: device address, size, host pointer or
    NULL. A view is a value too. hcq_free never blocks and is legal while work
    that names the buffer is pending: the memory is handed out again when that
@@ -255,8 +264,7 @@
 
    compile kernels, choose a device for you, fall back silently, read
    environment variables, print with NDEBUG unless a logger does, order lanes
-   behind your back, or protect one queue from two recording threads. Not yet:
-   copies in a graph between devices of which neither sees the other's memory.
+   behind your back, or protect one queue from two recording threads.
 */
 /* Where the implementation could not be right it says so, once, and leaves the
    declarations. */
@@ -868,8 +876,8 @@ typedef struct hcq_transfer_command {
    last.
 
    Threads: any. Blocks: as hcq_submit.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN (a buffer
-            that `device` cannot see), HCQ_ERROR_OUT_OF_MEMORY; as hcq_submit.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN (a fill of what
+            `device` does not see), HCQ_ERROR_OUT_OF_MEMORY; as hcq_submit.
 */
 HCQ_API hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *waits,
                                        uint32_t wait_count,
@@ -1343,11 +1351,11 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                size_t args_size, hcq_dims grid, hcq_dims block);
 
-/* Records a copy of `size` bytes; the ranges must not overlap.
+/* Records a copy of `size` bytes between buffers of any devices; the ranges must not
+   overlap.
 
    Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED,
-            HCQ_ERROR_OUT_OF_MEMORY.
+   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
                                uint64_t size);
@@ -1355,7 +1363,8 @@ HCQ_API int32_t hcq_queue_copy(hcq_queue *queue, hcq_buffer dst, hcq_buffer src,
 /* Records a fill of `size` bytes with the low `value_size` (1, 2, 4, 8) bytes
    of `value`; address and size are multiples of value_size.
 
-   Threads: one at a time per queue. Errors: as hcq_queue_copy.
+   Threads: one at a time per queue.
+   Errors:  as hcq_queue_copy, HCQ_ERROR_FOREIGN (the queue's device does not see it).
 */
 HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
                                uint64_t value, uint32_t value_size);
@@ -1363,7 +1372,7 @@ HCQ_API int32_t hcq_queue_fill(hcq_queue *queue, hcq_buffer dst, uint64_t size,
 /* Records the store of `size` bytes at `data`, 1 to 65536, which are copied now; at
    any address.
 
-   Threads: one at a time per queue. Errors: as hcq_queue_copy.
+   Threads: one at a time per queue. Errors: as hcq_queue_fill.
 */
 HCQ_API int32_t hcq_queue_write(hcq_queue *queue, hcq_buffer dst, const void *data,
                                 uint64_t size);
@@ -1434,8 +1443,7 @@ HCQ_API hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index,
 /* Changes buffers and size of a copy; NULL and HCQ_KEEP keep. The size may be
    anything up to what both buffers have, those given now or before.
 
-   Threads: one at a time per queue.
-   Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_FOREIGN, HCQ_ERROR_CLOSED.
+   Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
 */
 HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index,
                                          const hcq_buffer *dst, const hcq_buffer *src,
@@ -1484,7 +1492,8 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
    queue. `point` may be NULL; zero where nothing was submitted.
 
    HCQ_ERROR_FOREIGN: `device` is of another backend than the queue's, does not see
-   a buffer that the recording names, or is not the one that a graph was made for.
+   a buffer that the recording names (but in a copy), or is not the one that a graph
+   was made for.
    Else a queue goes to any device, encoded for it.
 
    Threads: one at a time per queue. Blocks: never for a signal; as hcq_submit.
@@ -1810,6 +1819,7 @@ typedef struct hcq_packet {
             hcq_program *program;
         } exec;
         struct { uint64_t dst, src, size; } copy; /* write, too: src is where its bytes are */
+        struct { uint64_t dst, src, size; void *to, *from; } carry; /* core */
         struct { uint64_t dst, value, size; } fill;
         struct { void *signal; uint64_t dst; } stamp; /* timestamp */
         struct { hcq_host_fn fn; void *user; void *marks; } host; /* marks: core */
@@ -1819,7 +1829,7 @@ typedef struct hcq_packet {
             const void *payload;
         } custom;
         struct { void *signal; uint64_t value; void *device; void *slot; } sync; /* core */
-        struct { void *none; uint32_t slice, place, command; } relative;         /* core */
+        struct { void *none; uint32_t slice, place; uint64_t from; } relative;   /* core */
         uint64_t words[7];
     } u;
 } hcq_packet;
@@ -1936,7 +1946,8 @@ typedef struct hcq_backend {
        unmap: optional. map gives the address at which this device sees the memory
        of another one, or an error; it is called again for the same memory. With
        `memory` NULL it says whether all memory of that device can be mapped. unmap:
-       the memory is about to go, called once if map ever succeeded. Locked, so that whatever they take all devices
+       the memory is about to go, called once if map was ever asked for it. Locked, so
+       that whatever they take all devices
        wait for; see caps.unlocked. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
@@ -2325,6 +2336,7 @@ typedef enum hcqi_home {
 #define HCQI_PACKET_SUBMISSION UINT32_MAX       /* hcqi_waiter.packet: no packet's */
 #define HCQI_PACKET_SPARE (UINT32_MAX - 1)
 #define HCQI_PACKET_SLEEPER (UINT32_MAX - 2)
+#define HCQI_PACKET_CARRY (UINT32_MAX - 3)
 
 /* A job's wait, a notification's, or a host thread's. Heap links make the signal's
    pairing heap, ordered by value. */
@@ -2552,6 +2564,7 @@ struct hcqi_version {
     uint32_t wait_count;
     uint32_t max_waits;                /* of one segment */
     uint32_t device_waits;             /* wait_device packets */
+    uint32_t carries;                  /* copies that others do */
     hcq_memory memory;                 /* arguments, payloads, timestamp slots */
     uint64_t memory_size;
     uint64_t slot_offset;
@@ -2573,6 +2586,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint64_t stamp;                    /* last update, 0 = none */
     uint32_t newer, older;             /* + 1: updated next, and before it */
     hcq_device *dev;                   /* where it runs; graph: NULL = see its accesses */
+    hcq_device *from;                  /* of a copy that no device can do alone: src's */
     uint64_t dev_serial;
     uint32_t stated, orders;           /* last hcq_queue.stated, hcqi_graph.orders of it + 1 */
     uint32_t arena, arena_size;        /* argument block or payload */
@@ -2587,6 +2601,9 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
 
 #define HCQI_NONE UINT32_MAX
 #define HCQI_RELATIVE 0x80             /* packet flag: the signal is the launch's own */
+#define HCQI_SECOND 0x20               /* packet flag: the second half of its command, or its
+                                          wait */
+#define HCQI_FAR 0x10                  /* packet flag: a copy that others do, see >>carrying */
 #define HCQI_TAG 0xfa                  /* top byte of a placeholder's address */
 #define HCQI_TAG_SHIFT 44              /* of its number; inputs, then empties */
 #define HCQI_MAX_EMPTIES 4000
@@ -2649,9 +2666,27 @@ typedef struct hcqi_base { hcqi_range *ranges; uint32_t count, capacity; } hcqi_
 
 typedef struct hcqi_reader { uint32_t call, next; } hcqi_reader;
 
-/* A command of a graph and where it runs. */
+/* Host memory through which a copy goes between devices that do not see each other's: at
+   the target's device [0], at the source's [1]; only at one of them if the other one sees it,
+   else the host copies from one to the other. */
+typedef struct hcqi_bridge {
+    hcqi_allocation *a[2];
+    uint64_t serials[2];               /* of the two devices */
+    uint64_t size;
+} hcqi_bridge;
+
+typedef struct hcqi_move { void *to; const void *from; uint64_t size; } hcqi_move;
+
+#define HCQI_MOVE_ROOM ((uint64_t)64)
+
+/* A copy over a bridge is two calls, named by the operand that the bridge takes. */
+typedef enum hcqi_half { HCQI_WHOLE, HCQI_OUT, HCQI_IN } hcqi_half;
+
+/* A command of a graph, or half of one, and where it runs. */
 typedef struct hcqi_call {
     hcq_device *dev;
+    uint32_t command;
+    uint32_t half, bridge;             /* hcqi_half; in hcqi_graph.bridges */
     uint32_t lane;                     /* in dev->lanes */
     uint32_t slice;                    /* HCQI_NONE: it runs nowhere */
     uint32_t place;                    /* 1 + its position in the slice */
@@ -2685,7 +2720,10 @@ typedef struct hcqi_plan {
     uint64_t serial;                   /* changes with each planning; for launches, schedules */
     uint64_t shape;                    /* hash: while it stays, so may versions */
     hcqi_arena arena;                  /* where all arrays are */
-    hcqi_call *calls;
+    hcqi_call *calls;                  /* those of a command, side by side, ... */
+    uint32_t *firsts;                  /* ... begin here, with one more for the end */
+    uint32_t call_count;
+    uint32_t bridge_count;
     hcqi_base *bases;
     uint32_t base_count;
     hcqi_touch *touches;
@@ -2751,6 +2789,8 @@ struct hcqi_graph {
     hcqi_empty *empties;
     uint32_t empty_count, empty_capacity;
     uint32_t empties_missing;          /* not allocated yet */
+    hcqi_bridge *bridges;
+    uint32_t bridge_capacity;          /* zero behind those of the plan */
     uint64_t named_frees;              /* when last checked */
     hcqi_plan plan;
     hcqi_schedule schedule;
@@ -2880,8 +2920,9 @@ typedef struct hcqi_event {
     uint64_t submission;
     uint64_t launch;                   /* 0 = of no graph */
     uint64_t bytes, epoch;
+    uint64_t half;                     /* hcqi_half_number */
     uint32_t lane;                     /* in hcq_device.lanes, or behind them: the host */
-    uint32_t kind, command;
+    uint32_t kind;
     uint32_t name, queue;              /* hcqi_profile.names */
 } hcqi_event;
 
@@ -4854,8 +4895,11 @@ static void hcqi_job_resolve(hcqi_resolve *r) {
                     hcqi_job_concludes(job);
     r->blocked = 0;
     r->failure = HCQ_OK;
-    for (hcqi_waiter *w = &job->wait; job->segment == 0 && w != NULL; w = w->list) {
-        if (w->packet == HCQI_PACKET_SUBMISSION) { hcqi_resolve_one(r, w->signal, w->value, w); }
+    int carries = job->version != NULL && job->version->carries != 0;
+    for (hcqi_waiter *w = &job->wait; (job->segment == 0 || carries) && w != NULL; w = w->list) {
+        int own = job->segment == 0 ? w->packet == HCQI_PACKET_SUBMISSION
+                                    : w->packet == HCQI_PACKET_CARRY && w->signal != NULL;
+        if (own) { hcqi_resolve_one(r, w->signal, w->value, w); }
     }
     for (uint32_t i = 0; seg != NULL && i < seg->waits; i++) {
         hcqi_resolve_packet(r, &job->version->packets[seg->first + i]);
@@ -5676,21 +5720,34 @@ static uint64_t hcqi_clock_now(hcq_device *dev) {
     return clock.device_ns;
 }
 
-static void hcqi_service_call(hcq_job *job) {
-    const hcqi_segment *seg = hcqi_job_segment(job);
-    const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
-    job->state = HCQI_JOB_CALLING;
-    hcq_device *dev = job->lane->dev;
+static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
     hcqi_leave();
     if (marks != NULL) { marks[0] = hcqi_clock_now(dev); }
     hcq_result r = p->u.host.fn(p->u.host.user);
     if (marks != NULL) { marks[1] = hcqi_clock_now(dev); }
     hcqi_enter();
+    return r;
+}
+
+static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p);
+
+static void hcqi_service_call(hcq_job *job) {
+    const hcqi_segment *seg = hcqi_job_segment(job);
+    const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
+    job->state = HCQI_JOB_CALLING;
+    hcq_device *dev = job->lane->dev;
+    int far = (p->flags & HCQI_FAR) != 0;
+    hcq_result r = far ? hcqi_carry(job, p) : hcqi_service_host(dev, p);
     job->state = HCQI_JOB_HELD;
-    if (r < 0) {
-        hcqi_error_note(job->lane->dev, HCQ_ERROR_HOST, job->version, p, NULL, r);
-        hcqi_job_fail(job, HCQ_ERROR_HOST, NULL);
+    if (r == HCQ_ERROR_WOULD_BLOCK && far) { /* a lane is full: again, soon */
+        job->state = HCQI_JOB_DUE;
+        hcqi_reap_all();
+        hcqi_event_wait(1000000);
+    } else if (r < 0) {
+        hcq_result result = far ? r : HCQ_ERROR_HOST;
+        hcqi_error_note(dev, result, job->version, p, NULL, r);
+        hcqi_job_fail(job, result, NULL);
     } else {
         int last = job->segment + 1 == hcqi_job_segments(job);
         hcqi_job_advance_past(job);
@@ -5960,6 +6017,11 @@ static const char *hcqi_buffer_bad(const hcq_buffer *buffer, hcq_result why) {
     return hcqi_device_open(buffer->device) ? "was freed" : "its device was closed";
 }
 
+/* Is it one, or none? */
+static int hcqi_allocation_lives(const hcqi_allocation *a) {
+    return a == NULL || a->state == HCQI_LIVE;
+}
+
 /* Where an address lies that is in no buffer that `dev` sees, for a log. */
 static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, char *text,
                                     size_t size) {
@@ -5996,6 +6058,19 @@ static const char *hcqi_address_bad(const hcq_device *dev, uint64_t address, cha
     return text;
 }
 
+/* Once the block is freed `dev` is to be asked, too. */
+static hcq_result hcqi_allocation_stamp(hcqi_allocation *a, hcq_device *dev) {
+    uint32_t i = 0;
+    while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
+    if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    a->stamps[i].dev = dev;
+    a->stamps[i].id = dev->serial;     /* there may have been another in its place */
+    if (i == a->stamp_count) { a->stamp_count++; }
+    return HCQ_OK;
+}
+
 /* The address at which `dev` sees `address` inside `a`; maps it when it is
    another device's. 0 = it cannot, with *why set. */
 static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_t address,
@@ -6008,16 +6083,8 @@ static uint64_t hcqi_allocation_map(hcq_device *dev, hcqi_allocation *a, uint64_
         *why = HCQ_ERROR_FOREIGN;
         return 0;
     }
-    uint32_t i = 0;
-    while (i < a->stamp_count && a->stamps[i].dev != dev) { i++; }
-    if (!HCQI_GROW(&a->dev->hooks, a->stamps, a->stamp_capacity, (uint64_t)i + 1)) {
-        *why = HCQ_ERROR_OUT_OF_MEMORY;
-        return 0;
-    }
-    a->stamps[i].dev = dev;
-    a->stamps[i].id = dev->serial;     /* there may have been another in its place */
-    if (i == a->stamp_count) { a->stamp_count++; }
-    return base + (address - a->memory.address);
+    *why = hcqi_allocation_stamp(a, dev);
+    return *why == HCQ_OK ? base + (address - a->memory.address) : 0;
 }
 
 static void hcqi_allocation_delete(hcqi_allocation *a) {
@@ -6146,7 +6213,7 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
 /* Does a profile show it? */
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
-           p->kind != HCQ_COMMAND_EMPTY;
+           p->kind != HCQ_COMMAND_EMPTY && (p->flags & HCQI_FAR) == 0;
 }
 
 /* Takes the lock to record a command with `names` allocations and `bytes` of argument
@@ -6459,12 +6526,7 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
         bad = "is no input of this queue";
     } else if (buffer != NULL) {
         op->a = hcqi_buffer_find(buffer, &why);
-        if (op->a == NULL) {
-            bad = hcqi_buffer_bad(buffer, why);
-        } else if (q->graph == NULL &&
-                   hcqi_allocation_map(q->dev, op->a, op->address, &why) == 0) {
-            bad = "this device cannot see it";
-        }
+        if (op->a == NULL) { bad = hcqi_buffer_bad(buffer, why); }
     }
     if (op->a != NULL) { op->dev = op->a->dev; }
     HCQI_CHECK(q, index, bad == NULL, why, "%s: %s", name, bad);
@@ -6474,21 +6536,39 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
     return HCQ_OK;
 }
 
-/* Can commands of `dev` name the operand? */
-static int hcqi_operand_seen(hcq_device *dev, const hcqi_operand *op) {
-    hcq_result why;
-    if (op->dev == dev) { return 1; }
-    if (op->a != NULL) { return hcqi_allocation_map(dev, op->a, op->address, &why) != 0; }
-    return dev->backend->map != NULL &&
-           dev->backend->map(dev->self, op->dev->backend, op->dev->self, NULL, NULL) == HCQ_OK;
+/* Can commands of `dev` name the operand? HCQ_ERROR_FOREIGN: no. */
+static hcq_result hcqi_operand_see(hcq_device *dev, const hcqi_operand *op) {
+    hcq_result why = HCQ_OK;
+    if (op->dev == dev) { return HCQ_OK; }
+    if (op->a != NULL) {
+        (void)hcqi_allocation_map(dev, op->a, op->address, &why);
+        return why;
+    }
+    int all = dev->backend->map != NULL &&
+              dev->backend->map(dev->self, op->dev->backend, op->dev->self, NULL, NULL) == HCQ_OK;
+    return all ? HCQ_OK : HCQ_ERROR_FOREIGN;
+}
+
+/* The device that copies: the one that should, or one whose end it is, if it sees both.
+   HCQ_ERROR_FOREIGN: none does. */
+static hcq_result hcqi_copy_place(hcq_device *first, const hcqi_operand *to,
+                                  const hcqi_operand *from, hcq_device **dev) {
+    hcq_device *tries[] = { first, to->dev, from->dev };
+    hcq_result r = HCQ_ERROR_FOREIGN;
+    for (uint32_t i = 0; i < 3 && r == HCQ_ERROR_FOREIGN; i++) {
+        *dev = tries[i];
+        r = hcqi_operand_see(*dev, to);
+        if (r == HCQ_OK) { r = hcqi_operand_see(*dev, from); }
+    }
+    return r;
 }
 
 static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
     return a < b ? b - a < size : a - b < size;
 }
 
-/* Makes command `index` a copy between these ends, NULL: those it has. A graph's runs
-   at its destination if that sees the source. Anything but HCQ_OK: was refused. */
+/* Makes command `index` a copy between these ends, NULL: those it has. Anything but
+   HCQ_OK: was refused. */
 static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *dst,
                                 const hcq_buffer *src, uint64_t size, hcqi_operand *to,
                                 hcqi_operand *from) {
@@ -6498,14 +6578,15 @@ static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *
     HCQI_PASS(hcqi_operand_take(q, index, "src", src, size, from));
     int overlap = to->dev == from->dev && hcqi_ranges_overlap(to->address, from->address, size);
     HCQI_CHECK(q, index, !overlap, HCQ_ERROR_INVALID, "dst: overlaps src");
-    hcq_device *dev = q->dev;
-    if (q->graph != NULL) {
-        dev = hcqi_operand_seen(to->dev, from) ? to->dev : from->dev;
-        HCQI_CHECK(q, index, dev == to->dev || hcqi_operand_seen(dev, to), HCQ_ERROR_FOREIGN,
-                   "src: neither its device nor dst's sees the other's memory");
+    hcq_device *dev = q->graph == NULL ? q->dev : to->dev;
+    if (hcqi_allocation_lives(to->a) && hcqi_allocation_lives(from->a)) { /* else it fails */
+        hcq_result place = hcqi_copy_place(dev, to, from, &dev);
+        HCQI_CHECK(q, index, place == HCQ_OK || place == HCQ_ERROR_FOREIGN, place,
+                   "queue: out of memory");
+        m->from = place == HCQ_OK ? NULL : from->dev;
+        m->dev = place == HCQ_OK ? dev : to->dev;
+        m->dev_serial = m->dev->serial;
     }
-    m->dev = dev;
-    m->dev_serial = dev->serial;
     m->reach[0] = to->reach;
     m->reach[1] = from->reach;
     p->u.copy.dst = to->address;
@@ -6536,6 +6617,8 @@ static hcq_result hcqi_store_set(hcq_queue *q, const hcq_buffer *dst, uint64_t s
     hcqi_operand d;
     hcq_packet *p = &q->packets[q->count];
     HCQI_PASS(hcqi_operand_take(q, q->count, "dst", dst, size, &d));
+    hcq_result sees = q->graph == NULL ? hcqi_operand_see(q->dev, &d) : HCQ_OK;
+    HCQI_CHECK(q, q->count, sees == HCQ_OK, sees, "dst: this device cannot see it");
     q->names[q->name_count] = d.a;
     if (q->graph != NULL) { q->metas[q->count].dev = d.dev; }
     p->u.copy.dst = d.address;         /* the same places as fill's */
@@ -6756,6 +6839,7 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     if (kind == HCQ_COMMAND_EMPTY) { p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, empties); }
     m->orders = g == NULL || old->orders == 0 ? 0 : old->orders + g->order_count;
     m->dev = old->dev;
+    m->from = old->from;
     m->dev_serial = old->dev_serial;
     memcpy(m->reach, old->reach, sizeof m->reach);
     memcpy(m->label, old->label, sizeof m->label);
@@ -7340,18 +7424,23 @@ static int hcqi_version_stamp(hcqi_version *v, uint32_t at) {
     return 1;
 }
 
+/* Does the service thread see to it, between two batches? */
+static int hcqi_packet_is_served(const hcqi_version *v, const hcq_packet *p) {
+    return p->kind == HCQ_COMMAND_HOST && (!v->dev->caps.runs_host || (p->flags & HCQI_FAR) != 0);
+}
+
 static int hcqi_version_cut(hcqi_version *v) {
-    int runs_host = v->dev->caps.runs_host;
     v->segment_count = 0;
     v->max_waits = 0;
     v->wait_count = 0;
     v->stamp_count = 0;
     v->signal_count = 0;
     v->device_waits = 0;
+    v->carries = 0;
     hcqi_segment *seg = hcqi_segment_add(v, 0);
     for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
         const hcq_packet *p = &v->packets[i];
-        int host = p->kind == HCQ_COMMAND_HOST && !runs_host;
+        int host = hcqi_packet_is_served(v, p);
         if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
         if (seg == NULL) { return 0; }
         if (p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE) {
@@ -7365,6 +7454,7 @@ static int hcqi_version_cut(hcqi_version *v) {
         } else {
             seg->works++;
             seg->host = host;
+            v->carries += (p->flags & HCQI_FAR) != 0;
         }
         if (p->kind == HCQ_COMMAND_TIMESTAMP && p->u.sync.signal != NULL) {
             if (!hcqi_version_stamp(v, i)) { return 0; }
@@ -7400,8 +7490,39 @@ static void hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint
     }
 }
 
+/* ---- bridges, see >>carrying ---- */
+
+static hcqi_allocation *hcqi_bridge_end(const hcqi_bridge *b, int source) {
+    return b->a[source] != NULL ? b->a[source] : b->a[!source];
+}
+
+/* What the host does between two memories, told behind the bytes of the source's; NULL:
+   there is one. */
+static hcqi_move *hcqi_bridge_move(const hcqi_bridge *b) {
+    if (b->a[0] == NULL || b->a[1] == NULL) { return NULL; }
+    uint8_t *host = HCQI_CAST(uint8_t *, b->a[1]->memory.host);
+    return HCQI_CAST(hcqi_move *, (void *)(host + b->a[1]->memory.size - HCQI_MOVE_ROOM));
+}
+
+static hcq_result hcqi_move_run(void *user) {
+    const hcqi_move *move = HCQI_CAST(const hcqi_move *, user);
+    memcpy(move->to, move->from, (size_t)move->size);
+    return HCQ_OK;
+}
+
+/* The bridge's end of a half copy. */
+static hcq_result hcqi_version_bridge(hcqi_version *v, uint32_t at, const hcqi_call *c) {
+    const hcqi_bridge *b = &v->queue->graph->bridges[c->bridge];
+    hcqi_allocation *a = hcqi_bridge_end(b, c->half == HCQI_OUT);
+    hcq_result why;
+    uint64_t address = hcqi_allocation_map(v->dev, a, a->memory.address, &why);
+    if (a->dev != v->dev) { v->foreign |= (uint64_t)1 << a->dev->slot; }
+    hcqi_version_write(v, at, c->half == HCQI_OUT ? HCQI_PART_DST : HCQI_PART_SRC, address);
+    return why;
+}
+
 /* The k-th buffer of command `i`, which is not the version's device's: it may see it
-   elsewhere. */
+   elsewhere. A plain queue's copy of what it does not see is for others. */
 static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, uint32_t k) {
     const hcq_queue *q = v->queue;
     const hcqi_meta *m = &q->metas[i];
@@ -7424,9 +7545,15 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
         address = e->buffer.address + hcqi_placeholder_offset(address);
     }
     if (a != NULL && a->dev != v->dev) {
-        address = hcqi_allocation_map(v->dev, a, address, &why);
-        if (address == 0) { return why; }
+        uint64_t there = hcqi_allocation_map(v->dev, a, address, &why);
         v->foreign |= (uint64_t)1 << a->dev->slot;
+        int copy = v->packets[at].kind == HCQ_COMMAND_COPY;
+        if (there == 0 && why == HCQ_ERROR_FOREIGN && copy && q->graph == NULL) {
+            v->packets[at].flags |= HCQI_FAR;
+            return hcqi_allocation_stamp(a, v->dev);
+        }
+        if (there == 0) { return why; }
+        address = there;
     }
     hcqi_version_write(v, at, part, address);
     return HCQ_OK;
@@ -7434,17 +7561,26 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
 
 static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code);
 
-/* Makes packet `at` of the version what the recording says now of command `i`. What was
-   updated before, or a submission brings parts of, may change again. */
-static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) {
+/* NULL: the queue is no graph. */
+static const hcqi_call *hcqi_version_call(const hcqi_version *v, uint32_t call) {
+    return v->queue->graph == NULL ? NULL : &v->queue->graph->plan.calls[call];
+}
+
+/* Makes packet `at` of the version what the recording says now of a call: of a graph's
+   plan, or a command. What was updated before, or a submission brings parts of, may change
+   again. */
+static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t call) {
     const hcq_queue *q = v->queue;
+    const hcqi_call *c = hcqi_version_call(v, call);
+    uint32_t i = c == NULL ? call : c->command;
     const hcqi_meta *m = &q->metas[i];
     hcq_packet *p = &v->packets[at];
     uint8_t *block = m->arena_size == 0 ? NULL : hcqi_version_host(v, m->arena);
     *p = q->packets[i];
     int copies = p->kind == HCQ_COMMAND_COPY && (hcqi_is_placeholder(p->u.copy.dst) ||
                                                  hcqi_is_placeholder(p->u.copy.src));
-    if (q->graph != NULL) { p->flags = q->graph->plan.calls[i].overlap ? HCQ_OVERLAP : 0; }
+    if (c != NULL) { p->flags = (uint8_t)(c->overlap ? HCQ_OVERLAP : 0); }
+    if (c != NULL && c->half == HCQI_IN) { p->flags |= HCQI_SECOND; }
     if (m->stamp != 0 || m->patches != 0 || copies) { p->flags |= HCQ_PACKET_CHANGES; }
     if (block != NULL) { memcpy(block, q->arena + m->arena, m->arena_size); }
     if (p->kind == HCQ_COMMAND_EXEC) {
@@ -7459,9 +7595,24 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t i) 
     }
     for (uint32_t k = 0; k < m->name_count; k++) {
         const hcqi_allocation *a = q->names[m->name_first + k];
-        if (a == NULL || a->dev != v->dev) { HCQI_PASS(hcqi_version_name(v, at, i, k)); }
+        if (c != NULL && c->half == k + 1) {
+            HCQI_PASS(hcqi_version_bridge(v, at, c));
+        } else if (a == NULL || a->dev != v->dev) {
+            HCQI_PASS(hcqi_version_name(v, at, i, k));
+        }
+    }
+    if (p->flags & HCQI_FAR) {         /* backends skip it; by their owners' addresses */
+        p->kind = HCQ_COMMAND_HOST;
+        p->u.carry.dst = q->packets[i].u.copy.dst;
+        p->u.carry.src = q->packets[i].u.copy.src;
+        p->u.carry.to = q->names[m->name_first];
+        p->u.carry.from = q->names[m->name_first + 1];
     }
     return HCQ_OK;
+}
+
+static uint32_t hcqi_queue_calls(const hcq_queue *q) {
+    return q->graph == NULL ? q->count : q->graph->plan.call_count;
 }
 
 /* NULL: the queue is no graph. */
@@ -7477,7 +7628,7 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
     uint64_t count = slice == NULL ? q->count : slice->count, stamps = 0;
     for (uint32_t k = 0; slice != NULL && k < slice->count; k++) {
         const hcqi_call *c = &q->graph->plan.calls[slice->calls[k]];
-        count += c->wait_count + c->signals;
+        count += c->wait_count + c->signals + (c->half == HCQI_IN);
     }
     for (uint32_t i = 0; i < q->count; i++) {
         stamps += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
@@ -7486,7 +7637,7 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
     v->mark_offset = v->slot_offset + 8 * stamps;
     uint64_t bytes = v->mark_offset + (v->profiled ? 16 * count : 0);
     if (!HCQI_GROW(hooks, v->packets, v->capacity, v->profiled ? 3 * count : count) ||
-        !HCQI_GROW(hooks, v->places, v->place_capacity, q->count) ||
+        !HCQI_GROW(hooks, v->places, v->place_capacity, hcqi_queue_calls(q)) ||
         !HCQI_GROW(hooks, v->patches, v->patch_capacity, slice == NULL ? q->patch_count : 0) ||
         !HCQI_GROW(hooks, v->values, v->value_capacity, q->value_count + (uint64_t)1)) {
         return HCQ_ERROR_OUT_OF_MEMORY;
@@ -7520,42 +7671,67 @@ static void hcqi_version_mark(hcqi_version *v, uint32_t command) {
 }
 
 /* What only a graph's slices wait for and raise. */
-static hcq_packet *hcqi_version_relative(hcqi_version *v, hcq_command_kind kind, uint32_t command,
-                                         uint32_t slice, uint32_t place) {
-    hcq_packet *p = hcqi_version_extra(v, kind, command);
-    p->flags = HCQI_RELATIVE;
+static hcq_packet *hcqi_version_relative(hcqi_version *v, hcq_command_kind kind,
+                                         const hcqi_call *c, uint32_t slice, uint32_t place) {
+    hcq_packet *p = hcqi_version_extra(v, kind, c->command);
+    p->flags = (uint8_t)(HCQI_RELATIVE | (c->half == HCQI_IN ? HCQI_SECOND : 0));
     p->u.relative.slice = slice;
     p->u.relative.place = place;
     return p;
 }
 
-/* Command `i` of the recording, and what lies around it: waits for other slices of the
-   launch, the profile's timestamps, the signal for other slices. */
-static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t i) {
-    const hcq_queue *q = v->queue;
-    const hcq_packet *p = &q->packets[i];
-    const hcqi_plan *plan = q->graph == NULL ? NULL : &q->graph->plan;
-    const hcqi_call *c = plan == NULL ? NULL : &plan->calls[i];
+/* Where the profile knows a command that is recorded as `index`, or its second half. */
+static uint64_t hcqi_half_number(uint32_t index, int second) {
+    return 2 * (uint64_t)index + (uint64_t)(second != 0);
+}
+
+/* The packet that is next is there, but for the profile's timestamps around it. */
+static uint32_t hcqi_version_put(hcqi_version *v) {
+    hcq_packet now;
+    if (!v->profiled || !hcqi_packet_is_timed(&v->packets[v->count])) { return v->count++; }
+    now = v->packets[v->count];
+    int served = hcqi_packet_is_served(v, &now);
+    if (served) { /* the service thread takes the times */
+        now.u.host.marks = hcqi_version_host(v, v->mark_offset + 8 * (uint64_t)v->marks);
+        v->marks += 2;
+    } else {
+        hcqi_version_mark(v, now.index);
+    }
+    uint32_t at = v->count++;
+    v->packets[at] = now;
+    if (!served) { hcqi_version_mark(v, now.index); }
+    return at;
+}
+
+/* What the host does between the two halves of a bridge, if it has anything to do. */
+static void hcqi_version_move(hcqi_version *v, const hcqi_call *c) {
+    hcqi_move *move = hcqi_bridge_move(&v->queue->graph->bridges[c->bridge]);
+    if (move == NULL) { return; }
+    hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_HOST, c->command);
+    p->flags = HCQI_SECOND;
+    p->u.host.fn = hcqi_move_run;
+    p->u.host.user = move;
+    v->count--;
+    (void)hcqi_version_put(v);
+}
+
+/* A call, and what lies around it: waits for other slices of the launch, what the host
+   does for a bridge, the signal for other slices. */
+static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
+    const hcqi_call *c = hcqi_version_call(v, call);
+    const hcqi_plan *plan = c == NULL ? NULL : &v->queue->graph->plan;
     for (uint32_t k = 0; c != NULL && k < c->wait_count; k++) {
         const hcqi_need *need = &plan->waits[c->wait_first + k];
-        hcq_packet *w = hcqi_version_relative(v, HCQ_COMMAND_WAIT, i, need->slice, need->place);
-        w->u.relative.command = plan->slices[need->slice].calls[need->place - 1];
+        const hcqi_call *from = &plan->calls[plan->slices[need->slice].calls[need->place - 1]];
+        hcq_packet *w = hcqi_version_relative(v, HCQ_COMMAND_WAIT, c, need->slice, need->place);
+        w->u.relative.from = hcqi_half_number(from->command, from->half == HCQI_IN);
     }
-    int timed = hcqi_packet_is_timed(p);
-    int served = p->kind == HCQ_COMMAND_HOST && !v->dev->caps.runs_host;
-    if (timed && !served) { hcqi_version_mark(v, i); }
-    HCQI_PASS(hcqi_version_packet(v, v->count, i));
-    v->places[i] = v->count;
-    hcq_packet *made = &v->packets[v->count++];
-    hcqi_packet_ref(made);
-    if (served && v->profiled) { /* the service thread takes the times */
-        made->u.host.marks = hcqi_version_host(v, v->mark_offset + 8 * (uint64_t)v->marks);
-        v->marks += 2;
-    } else if (timed) {
-        hcqi_version_mark(v, i);
-    }
+    if (c != NULL && c->half == HCQI_IN) { hcqi_version_move(v, c); }
+    HCQI_PASS(hcqi_version_packet(v, v->count, call));
+    hcqi_packet_ref(&v->packets[v->count]);
+    v->places[call] = hcqi_version_put(v);
     if (c != NULL && c->signals) {
-        hcqi_version_relative(v, HCQ_COMMAND_SIGNAL, i, c->slice, c->place);
+        hcqi_version_relative(v, HCQ_COMMAND_SIGNAL, c, c->slice, c->place);
     }
     return HCQ_OK;
 }
@@ -7619,7 +7795,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     v->value_count = q->value_count;
     v->patch_count = slice == NULL ? q->patch_count : 0;
     for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
-    if (q->count != 0) { memset(v->places, 0xff, q->count * sizeof *v->places); }
+    if (q->count != 0) { memset(v->places, 0xff, hcqi_queue_calls(q) * sizeof *v->places); }
     for (uint32_t k = 0; k < commands; k++) {
         HCQI_PASS(hcqi_version_emit(v, slice == NULL ? k : slice->calls[k]));
     }
@@ -7649,7 +7825,7 @@ static hcq_result hcqi_version_prepare(hcqi_version *v) {
 /* The backend may have encoded what the packet was. */
 static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
     v->dev->packets_patched++;
-    if (v->dev->backend->patch == NULL) { return HCQ_OK; }
+    if (v->dev->backend->patch == NULL || (v->packets[at].flags & HCQI_FAR)) { return HCQ_OK; }
     return v->dev->backend->patch(v->dev->self, &v->recording, at);
 }
 
@@ -7688,23 +7864,24 @@ static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) 
     return HCQ_OK;
 }
 
-/* Makes the packet of a command, if the version has one, what the recording says now, and
-   writes its values over it. */
-static hcq_result hcqi_version_update(hcqi_version *v, uint32_t command, const uint64_t *values) {
-    const hcq_queue *q = v->queue;
-    uint32_t at = v->places[command], k;
+/* Makes the packet of a call, if the version has one, what the recording says now, and
+   writes its values over it. HCQ_NOT_READY: it has to be built anew. */
+static hcq_result hcqi_version_update(hcqi_version *v, uint32_t call, const uint64_t *values) {
+    const hcqi_call *c = hcqi_version_call(v, call);
+    uint32_t at = v->places[call], k;
     if (at == HCQI_NONE) { return HCQ_OK; }
     hcq_packet *p = &v->packets[at], old = *p;
-    hcq_result r = hcqi_version_packet(v, at, command);
+    hcq_result r = hcqi_version_packet(v, at, call);
     hcqi_packet_ref(p);
     hcqi_packet_unref(&old);
+    if (r == HCQ_OK && ((old.flags ^ p->flags) & HCQI_FAR) != 0) { return HCQ_NOT_READY; }
     if (r != HCQ_OK || p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_SIGNAL) { return r; }
     if (p->kind == HCQ_COMMAND_TIMESTAMP) {
         p->u.sync.slot = old.u.sync.slot;
         p->u.sync.value = old.u.sync.value;
     }
-    const hcqi_patch *list = q->graph == NULL ? v->patches : q->graph->plan.patches;
-    k = q->graph == NULL ? q->metas[command].patches : q->graph->plan.calls[command].patches;
+    const hcqi_patch *list = c == NULL ? v->patches : v->queue->graph->plan.patches;
+    k = c == NULL ? v->queue->metas[call].patches : c->patches;
     for (; values != NULL && k != 0; k = list[k - 1].next) {
         hcqi_version_patch(v, at, &list[k - 1], values[list[k - 1].value]);
     }
@@ -7718,9 +7895,16 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
     const hcqi_meta *m = q->metas;
     hcq_result r = values == NULL ? HCQ_OK : hcqi_version_fill_in(v, values);
     if (values == NULL && v->applied < q->updates) { v->has_values = 0; }
+    const uint32_t *firsts = q->graph == NULL ? NULL : q->graph->plan.firsts;
     for (uint32_t i = q->newest; r == HCQ_OK && i != 0; i = m[i - 1].older) {
         if (m[i - 1].stamp <= v->applied) { break; }
-        r = hcqi_version_update(v, i - 1, values);
+        uint32_t call = firsts == NULL ? i - 1 : firsts[i - 1];
+        uint32_t end = firsts == NULL ? i : firsts[i];
+        for (; r == HCQ_OK && call < end; call++) { r = hcqi_version_update(v, call, values); }
+    }
+    if (r == HCQ_NOT_READY) {
+        r = hcqi_version_build(v);
+        if (r == HCQ_OK && values != NULL) { r = hcqi_version_fill_in(v, values); }
     }
     v->applied = q->updates;
     if (r != HCQ_OK) { v->generation = 0; }
@@ -8090,10 +8274,6 @@ static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out,
     return HCQ_OK;
 }
 
-static int hcqi_allocation_lives(const hcqi_allocation *a) {
-    return a == NULL || a->state == HCQI_LIVE;
-}
-
 /* Every buffer that the recording names must still live; *checked: when all did. */
 static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, uint64_t *checked) {
     if (*checked == hcqi_core.named_frees) { return HCQ_OK; }
@@ -8332,7 +8512,8 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs + jobs;
     uint64_t producers = s->sub->signal_count;
     for (uint32_t i = 0; i < s->count; i++) {
-        waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits;
+        waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits +
+                   (s->versions[i]->carries != 0);
         producers += s->versions[i]->signal_count;
     }
     if (dev->held + jobs > dev->desc.parked_limit) {
@@ -8415,6 +8596,7 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     for (uint32_t i = 0; i < job->version->max_waits; i++) {
         hcqi_job_waiter(job, &tail, HCQI_PACKET_SPARE);
     }
+    if (job->version->carries != 0) { hcqi_job_waiter(job, &tail, HCQI_PACKET_CARRY); }
 }
 
 /* `note`: a user's signal, which nobody else may raise to the same value. */
@@ -10737,6 +10919,167 @@ HCQI_DEF hcq_result hcq_transfer_submit(hcq_device *device, const hcq_point *wai
 }
 
 /* ========================================================================== */
+/* ---- copies between devices that do not see each other ------ >>carrying - */
+/* Such a copy goes over a bridge, memory that the host sees, in two halves: out of its source's
+   device, in to its target's. A graph has a call for each and keeps the bridge. A plain queue
+   is cut there as at a host command; its device's service thread submits the halves, and the
+   queue goes on behind them. That is also how a queue copies what only another device sees. */
+
+static void hcqi_bridge_drop(hcqi_bridge *b) {
+    for (int k = 0; k < 2; k++) {
+        hcqi_allocation *a = b->a[k];
+        if (a == NULL) { continue; }
+        if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
+        hcqi_allocation_unname(a);
+    }
+    memset(b, 0, sizeof *b);
+}
+
+/* One end of it, and whether the other device sees that: HCQ_ERROR_FOREIGN. Only those of
+   a backend and a CPU try: copies do not go over what drivers import side by side. */
+static hcq_result hcqi_bridge_begin(hcqi_bridge *b, int k, hcq_device *dev, hcq_device *other,
+                                    uint64_t bytes) {
+    hcq_buffer buffer;
+    hcq_result r = hcqi_alloc(dev, bytes, HCQ_HOST_VISIBLE, 0, 0, &buffer);
+    if (r != HCQ_OK) { return r; }
+    b->a[k] = hcqi_buffer_find(&buffer, &r);
+    b->a[k]->names++;
+    r = hcqi_allocation_stamp(b->a[k], other); /* it uses the bridge in any case */
+    int tries = dev->backend == other->backend || (other->info.features & HCQ_FEATURE_HOST_MEMORY);
+    if (r != HCQ_OK || !tries) { return r == HCQ_OK ? HCQ_ERROR_FOREIGN : r; }
+    (void)hcqi_allocation_map(other, b->a[k], buffer.address, &r);
+    return r;
+}
+
+/* Memory for `size` bytes, unless there is already. */
+static hcq_result hcqi_bridge_make(hcqi_bridge *b, hcq_device *to, hcq_device *from,
+                                   uint64_t size) {
+    uint64_t bytes = ((size + 63) & ~(uint64_t)63) + HCQI_MOVE_ROOM;
+    int same = b->size >= size && b->serials[0] == to->serial && b->serials[1] == from->serial;
+    if (same && hcqi_allocation_lives(b->a[0]) && hcqi_allocation_lives(b->a[1])) { return HCQ_OK; }
+    hcqi_bridge_drop(b);
+    hcq_result r = hcqi_bridge_begin(b, 0, to, from, bytes);
+    if (r == HCQ_ERROR_FOREIGN) {
+        hcqi_bridge target = *b;
+        b->a[0] = NULL;
+        r = hcqi_bridge_begin(b, 1, from, to, bytes);
+        if (r == HCQ_ERROR_FOREIGN) { b->a[0] = target.a[0]; } else { hcqi_bridge_drop(&target); }
+    }
+    if (r != HCQ_OK && r != HCQ_ERROR_FOREIGN) { return r; }
+    hcqi_move *move = hcqi_bridge_move(b);
+    if (move != NULL) {
+        move->to = b->a[0]->memory.host;
+        move->from = b->a[1]->memory.host;
+        move->size = size;
+    }
+    b->size = size;
+    b->serials[0] = to->serial;
+    b->serials[1] = from->serial;
+    return HCQ_OK;
+}
+
+/* What one device does of a carry, by addresses that it sees, or those of what is named. */
+typedef struct hcqi_load {
+    hcq_device *dev;
+    hcqi_allocation *names[2];         /* of the bridge; others are the carrying job's */
+    uint64_t dst, src, size;
+    hcqi_move *move;                   /* before that; NULL */
+    char label[32];
+} hcqi_load;
+
+/* Submits it behind `point`, if that is one, and gives its own. No lock. */
+static hcq_result hcqi_load_submit(const hcqi_load *load, hcq_point *point) {
+    hcq_submission sub;
+    hcq_queue *q;
+    HCQI_PASS(hcq_queue_create(load->dev, HCQ_COPY, &q));
+    int32_t r = (int32_t)hcq_queue_label(q, load->label);
+    if (r >= 0 && load->move != NULL) { r = hcq_queue_host(q, hcqi_move_run, load->move); }
+    if (r >= 0) { r = (int32_t)hcqi_record_begin(q, HCQ_COMMAND_COPY, 2, 0); }
+    if (r >= 0) {
+        hcq_packet *p = &q->packets[q->count];
+        p->u.copy.dst = load->dst;
+        p->u.copy.src = load->src;
+        p->u.copy.size = load->size;
+        memcpy(&q->names[q->name_count], load->names, sizeof load->names);
+        r = hcqi_record_end(q);
+    }
+    memset(&sub, 0, sizeof sub);
+    sub.waits = point;
+    sub.wait_count = point->signal.id != 0;
+    sub.queues = &q;
+    sub.queue_count = 1;
+    sub.flags = HCQ_UNORDERED;
+    if (r >= 0) { r = (int32_t)hcq_submit(load->dev, &sub, 1, point); }
+    hcq_queue_destroy(q);
+    return r < 0 ? (hcq_result)r : HCQ_OK;
+}
+
+/* The loads of a copy, in their order; *count of them, over the bridge if that is two. */
+static hcq_result hcqi_carry_loads(const hcq_packet *p, hcqi_bridge *b, hcqi_load *loads,
+                                   uint32_t *count) {
+    hcqi_allocation *to = HCQI_CAST(hcqi_allocation *, p->u.carry.to);
+    hcqi_allocation *from = HCQI_CAST(hcqi_allocation *, p->u.carry.from);
+    hcqi_operand dst = { to, to->dev, p->u.carry.dst, 0 };
+    hcqi_operand src = { from, from->dev, p->u.carry.src, 0 };
+    hcqi_load *last = &loads[1];
+    hcq_result r = hcqi_copy_place(to->dev, &dst, &src, &last->dev), why = HCQ_OK;
+    *count = r == HCQ_OK ? 1 : 2;
+    if (r == HCQ_OK) {
+        last->dst = hcqi_allocation_map(last->dev, to, p->u.carry.dst, &why);
+        last->src = hcqi_allocation_map(last->dev, from, p->u.carry.src, &why);
+    } else if (r == HCQ_ERROR_FOREIGN) {
+        r = hcqi_bridge_make(b, to->dev, from->dev, p->u.carry.size);
+        if (r != HCQ_OK) { return r; }
+        loads[0].dev = from->dev;
+        loads[0].names[0] = hcqi_bridge_end(b, 1);
+        loads[0].dst = loads[0].names[0]->memory.address;
+        loads[0].src = p->u.carry.src;
+        last->dev = to->dev;
+        last->names[1] = hcqi_bridge_end(b, 0);
+        last->dst = p->u.carry.dst;
+        last->src = last->names[1]->memory.address;
+        last->move = hcqi_bridge_move(b);
+    }
+    loads[0].size = last->size = p->u.carry.size;
+    return r;
+}
+
+/* Submits the copy for a job that came there, and has it wait. Lets go of the lock. */
+static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
+    hcq_device *to = HCQI_CAST(hcqi_allocation *, p->u.carry.to)->dev;
+    hcq_device *from = HCQI_CAST(hcqi_allocation *, p->u.carry.from)->dev;
+    hcq_point point = { { 0 }, 0 };
+    hcqi_bridge bridge;
+    hcqi_load loads[2];
+    uint32_t count;
+    memset(&bridge, 0, sizeof bridge);
+    memset(loads, 0, sizeof loads);
+    hcq_result r = hcqi_carry_loads(p, &bridge, loads, &count);
+    hcqi_atomic_add32(&to->pins, 1);
+    hcqi_atomic_add32(&from->pins, 1);
+    hcqi_leave();
+    for (uint32_t i = 2 - count; r == HCQ_OK && i < 2; i++) {
+        hcqi_copy_label(loads[i].label, job->version->recording.label);
+        r = hcqi_load_submit(&loads[i], &point);
+    }
+    hcqi_enter();
+    hcqi_unpin(to);
+    hcqi_unpin(from);
+    hcqi_bridge_drop(&bridge);         /* it goes when these are over */
+    hcqi_waiter *w = &job->wait;
+    while (w->packet != HCQI_PACKET_CARRY) { w = w->list; }
+    hcqi_signal *before = w->signal, *s = r == HCQ_OK ? hcqi_signal_find(point.signal) : NULL;
+    if (s == NULL) { return r; }
+    w->signal = s;
+    w->value = point.value;
+    s->uses++;
+    hcqi_signal_ref(s);
+    if (before != NULL) { before->uses--; }
+    if (before != NULL) { hcqi_signal_unref(before); }
+    return HCQ_OK;
+}
+
+/* ========================================================================== */
 /* ---- programs: public --------------------------------------- >>kernargs - */
 
 static const uint8_t hcqi_arg_sizes[] = { 0, 8, 8, 8, 4, 4, 4, 8, 8, 8 };
@@ -12196,8 +12539,22 @@ static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
     return at != 0;
 }
 
-/* Lists what command `i` reads and writes, a copy's target first; 0 = out of memory. */
-static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
+/* The bridge that a half copy takes: memory that only this graph has. */
+static int hcqi_touch_bridge(hcq_queue *q, const hcqi_call *c, uint64_t size) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t access = c->half == HCQI_OUT ? HCQI_WRITE : HCQI_READ;
+    hcqi_touch t = { c->dev, plan->base_count - plan->bridge_count + c->bridge, access, 0, size };
+    if (!HCQI_GROW(&plan->arena.hooks, plan->touches, plan->touch_capacity,
+                   (uint64_t)plan->touch_count + 1)) {
+        return 0;
+    }
+    plan->touches[plan->touch_count++] = t;
+    return 1;
+}
+
+/* Lists what a call reads and writes, a copy's target first; 0 = out of memory. */
+static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
+    uint32_t i = c->command;
     const hcq_packet *p = &q->packets[i];
     const hcqi_meta *m = &q->metas[i];
     int ok = p->kind != HCQ_COMMAND_EMPTY || hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE);
@@ -12207,6 +12564,10 @@ static int hcqi_touch_command(hcq_queue *q, uint32_t i) {
         uint32_t part = hcqi_name_part(q, i, k, &at);
         uint32_t access = part == HCQI_PART_SRC ? HCQI_READ : HCQI_WRITE;
         memcpy(&address, at, sizeof address);
+        if (c->half == k + 1) {
+            ok = hcqi_touch_bridge(q, c, size);
+            continue;
+        }
         if (part >= HCQ_PART_ARG) {
             uint32_t arg = p->u.exec.program->desc.args[part - HCQ_PART_ARG] & 0xff;
             access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
@@ -12313,7 +12674,7 @@ static int hcqi_touch_order(hcq_queue *q, const hcqi_touch *t, int writes, uint3
     return 1;
 }
 
-static int hcqi_call_is_fence(const hcq_queue *q, uint32_t i) {
+static int hcqi_command_is_fence(const hcq_queue *q, uint32_t i) {
     uint32_t kind = q->packets[i].kind;
     return kind == HCQ_COMMAND_BARRIER ||
            ((kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM) && q->metas[i].stated == 0);
@@ -12324,16 +12685,17 @@ static int hcqi_plan_edges(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     const hcqi_order *orders = q->graph->orders;
     uint32_t fence = HCQI_NONE;
-    for (uint32_t i = 0; i < q->count; i++) {
+    for (uint32_t i = 0; i < plan->call_count; i++) {
         hcqi_call *c = &plan->calls[i];
+        int fences = hcqi_command_is_fence(q, c->command);
         c->touch_first = plan->touch_count;
         c->edge_first = plan->edge_count;
-        int ok = hcqi_touch_command(q, i) && hcqi_plan_edge(q, fence, i);
+        int ok = hcqi_touch_call(q, c) && hcqi_plan_edge(q, fence, i);
         c->touch_count = plan->touch_count - c->touch_first;
-        if (hcqi_call_is_fence(q, i) || q->packets[i].kind == HCQ_COMMAND_TIMESTAMP) {
+        if (fences || q->packets[c->command].kind == HCQ_COMMAND_TIMESTAMP) {
             for (uint32_t k = fence + 1; ok && k < i; k++) { ok = hcqi_plan_edge(q, k, i); }
         }
-        if (hcqi_call_is_fence(q, i)) { fence = i; }
+        if (fences) { fence = i; }
         for (int writes = 0; writes < 2; writes++) { /* reads first: what was there before */
             for (uint32_t k = 0; ok && k < c->touch_count; k++) {
                 const hcqi_touch *t = &plan->touches[c->touch_first + k];
@@ -12341,8 +12703,8 @@ static int hcqi_plan_edges(hcq_queue *q) {
                 ok = hcqi_touch_order(q, t, writes, i);
             }
         }
-        for (uint32_t k = q->metas[i].orders; ok && k != 0; k = orders[k - 1].next) {
-            ok = hcqi_plan_edge(q, orders[k - 1].before, i);
+        for (uint32_t k = q->metas[c->command].orders; ok && k != 0; k = orders[k - 1].next) {
+            ok = hcqi_plan_edge(q, plan->firsts[orders[k - 1].before + 1] - 1, i);
         }
         if (!ok) { return 0; }
         c->edge_count = plan->edge_count - c->edge_first;
@@ -12427,7 +12789,7 @@ static uint32_t hcqi_plan_device(hcq_queue *q, hcq_device *dev, uint64_t serial)
 }
 
 /* A host or custom command runs where it writes first, else where it reads first. */
-static hcq_device *hcqi_call_device(const hcq_queue *q, uint32_t i) {
+static hcq_device *hcqi_command_device(const hcq_queue *q, uint32_t i) {
     hcq_device *reads = q->dev, *writes = NULL;
     if (q->metas[i].dev != NULL) { return q->metas[i].dev; }
     for (uint32_t at = q->metas[i].stated; at != 0; at = q->stated[at - 1].next) {
@@ -12438,7 +12800,10 @@ static hcq_device *hcqi_call_device(const hcq_queue *q, uint32_t i) {
     return writes != NULL ? writes : reads;
 }
 
+/* Calls for the commands, on their devices. */
 static hcq_result hcqi_plan_devices(hcq_queue *q) {
+    hcqi_plan *plan = hcqi_plan_of(q);
+    uint32_t bridges = 0;
     HCQI_BITS(n, q->graph->declared) {
         const hcqi_input *input = &q->graph->inputs[n];
         if (hcqi_plan_device(q, input->dev, input->serial) == HCQI_NONE) {
@@ -12448,7 +12813,7 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
     for (uint32_t i = 0; i < q->count; i++) {
         const hcqi_meta *m = &q->metas[i];
         const hcq_packet *p = &q->packets[i];
-        hcq_device *dev = hcqi_call_device(q, i);
+        hcq_device *dev = hcqi_command_device(q, i);
         if (hcqi_plan_device(q, dev, dev == m->dev ? m->dev_serial : dev->serial) == HCQI_NONE) {
             return HCQ_ERROR_CLOSED;
         }
@@ -12458,10 +12823,38 @@ static hcq_result hcqi_plan_devices(hcq_queue *q) {
                                "queue '%s': command %u has no encode function for backend %s",
                                q->label, i, dev->backend->name);
         }
-        hcqi_plan_of(q)->calls[i].dev = dev;
+        plan->firsts[i] = plan->call_count;
+        uint32_t two = m->from != NULL;
+        if (two && hcqi_plan_device(q, m->from, m->from->serial) == HCQI_NONE) {
+            return HCQ_ERROR_CLOSED;
+        }
+        for (uint32_t half = two; half <= 2 * two; half++) { /* hcqi_half */
+            hcqi_call *c = &plan->calls[plan->call_count++];
+            c->dev = half == HCQI_OUT ? m->from : dev;
+            c->command = i;
+            c->half = half;
+            c->bridge = bridges;
+        }
+        bridges += two;
     }
-    hcqi_plan_of(q)->home = hcqi_plan_device(q, q->dev, q->dev->serial);
-    return hcqi_plan_of(q)->home == HCQI_NONE ? HCQ_ERROR_CLOSED : HCQ_OK;
+    plan->firsts[q->count] = plan->call_count;
+    plan->home = hcqi_plan_device(q, q->dev, q->dev->serial);
+    return plan->home == HCQI_NONE ? HCQ_ERROR_CLOSED : HCQ_OK;
+}
+
+/* Memory for the bridges; what they had before stays if it will do. */
+static hcq_result hcqi_plan_bridges(hcq_queue *q) {
+    hcqi_graph *g = q->graph;
+    if (!HCQI_GROW(&q->dev->hooks, g->bridges, g->bridge_capacity, g->plan.bridge_count)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 1; g->plan.bridge_count != 0 && i < g->plan.call_count; i++) {
+        const hcqi_call *c = &g->plan.calls[i];
+        if (c->half != HCQI_IN) { continue; }
+        HCQI_PASS(hcqi_bridge_make(&g->bridges[c->bridge], c->dev, c[-1].dev,
+                                   q->packets[c->command].u.copy.size));
+    }
+    return HCQ_OK;
 }
 
 /* May the command go to a copy lane, if that helps? */
@@ -12476,10 +12869,10 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
                              uint32_t *after) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint32_t total = 0;
-    for (uint32_t i = 0; i < q->count; i++) {
+    for (uint32_t i = 0; i < plan->call_count; i++) {
         const hcqi_call *c = &plan->calls[i];
-        int stays = c->dev == dev && !hcqi_packet_may_copy(&q->packets[i]) &&
-                    q->packets[i].kind != HCQ_COMMAND_EMPTY;
+        const hcq_packet *p = &q->packets[c->command];
+        int stays = c->dev == dev && !hcqi_packet_may_copy(p) && p->kind != HCQ_COMMAND_EMPTY;
         before[i] = 0;
         for (uint32_t k = 0; k < c->edge_count; k++) {
             uint32_t seen = before[plan->edges[c->edge_first + k]];
@@ -12488,14 +12881,15 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
         if (stays) { before[i] = ++total; }
         after[i] = stays ? total : HCQI_NONE;
     }
-    for (uint32_t i = q->count; i-- > 0;) {
+    for (uint32_t i = plan->call_count; i-- > 0;) {
         hcqi_call *c = &plan->calls[i];
+        int copies = c->dev == dev && hcqi_packet_may_copy(&q->packets[c->command]);
         for (uint32_t k = 0; k < c->edge_count; k++) {
             uint32_t *from = &after[plan->edges[c->edge_first + k]];
             if (after[i] < *from) { *from = after[i]; }
         }
         uint32_t end = after[i] == HCQI_NONE ? total + 1 : after[i];
-        if (c->dev == dev && hcqi_packet_may_copy(&q->packets[i]) && end - before[i] > 1) {
+        if (copies && end - before[i] > 1) {
             const hcq_device *from = plan->touches[c->touch_first + 1].dev;
             c->lane = dev->caps.compute_lanes + from->slot % dev->caps.copy_lanes;
         }
@@ -12507,22 +12901,23 @@ static void hcqi_plan_copies(hcq_queue *q, const hcq_device *dev, uint32_t *befo
 static hcq_result hcqi_plan_lanes(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     const hcq_device *first = NULL;
-    uint32_t *scratch = HCQI_TAKE(&plan->arena, uint32_t, 2 * (uint64_t)q->count);
+    uint32_t *scratch = HCQI_TAKE(&plan->arena, uint32_t, 2 * (uint64_t)plan->call_count);
     int whole = 1, copies = 0;
     if (scratch == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    for (uint32_t i = 0; i < q->count; i++) {
-        uint8_t kind = q->packets[i].kind;
+    for (uint32_t i = 0; i < plan->call_count; i++) {
+        const hcq_packet *p = &q->packets[plan->calls[i].command];
         const hcq_device *dev = plan->calls[i].dev;
+        uint8_t kind = p->kind;
         if (kind == HCQ_COMMAND_EMPTY) { continue; }
         if (first == NULL) { first = dev; }
-        copies |= hcqi_packet_may_copy(&q->packets[i]);
+        copies |= hcqi_packet_may_copy(p);
         whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
                  kind != HCQ_COMMAND_CUSTOM;
     }
     for (uint32_t d = 0; copies && !whole && d < plan->device_count; d++) {
         const hcq_device *dev = plan->devices[d].dev;
         if (dev->caps.copy_lanes == 0 || dev->caps.copy_shared) { continue; }
-        hcqi_plan_copies(q, dev, scratch, scratch + q->count);
+        hcqi_plan_copies(q, dev, scratch, scratch + plan->call_count);
     }
     return HCQ_OK;
 }
@@ -12530,11 +12925,11 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
 /* Deals the calls to slices, and makes room for what is known of those. */
 static hcq_result hcqi_plan_slices(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
-    for (uint32_t i = 0; i < q->count; i++) {
+    for (uint32_t i = 0; i < plan->call_count; i++) {
         hcqi_call *c = &plan->calls[i];
         uint32_t k = 0;
         c->slice = HCQI_NONE;
-        if (q->packets[i].kind == HCQ_COMMAND_EMPTY) { continue; }
+        if (q->packets[c->command].kind == HCQ_COMMAND_EMPTY) { continue; }
         while (k < plan->slice_count &&
                (plan->slices[k].dev != c->dev || plan->slices[k].lane != c->lane)) {
             k++;
@@ -12547,7 +12942,7 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
         if (k == plan->slice_count) {
             slice->dev = c->dev;
             slice->lane = c->lane;
-            slice->calls = HCQI_TAKE(&plan->arena, uint32_t, q->count - i);
+            slice->calls = HCQI_TAKE(&plan->arena, uint32_t, plan->call_count - i);
             if (slice->calls == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
             plan->slice_count++;
         }
@@ -12556,9 +12951,10 @@ static hcq_result hcqi_plan_slices(hcq_queue *q) {
         c->place = slice->count;
     }
     uint64_t n = plan->slice_count;
-    plan->clocks = HCQI_TAKE(&plan->arena, uint32_t, q->count * n);
+    plan->clocks = HCQI_TAKE(&plan->arena, uint32_t, plan->call_count * n);
     plan->waits = HCQI_TAKE(&plan->arena, hcqi_need, plan->edge_count);
-    plan->patches = HCQI_TAKE(&plan->arena, hcqi_patch, q->name_count + q->patch_count);
+    plan->patches = HCQI_TAKE(&plan->arena, hcqi_patch,
+                              q->name_count + 2 * (uint64_t)q->patch_count); /* of both halves */
     plan->cross = HCQI_TAKE(&plan->arena, hcqi_cross, n * n);
     return plan->clocks == NULL || plan->waits == NULL || plan->patches == NULL ||
                    plan->cross == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
@@ -12574,7 +12970,7 @@ static void hcqi_plan_waits(hcq_queue *q) {
     uint32_t group[HCQI_MAX_SLICES];
     size_t n = plan->slice_count;
     memset(group, 0, sizeof group);
-    for (uint32_t i = 0; i < q->count; i++) {
+    for (uint32_t i = 0; i < plan->call_count; i++) {
         hcqi_call *c = &plan->calls[i];
         uint32_t *clock = &plan->clocks[i * n];
         if (c->slice == HCQI_NONE) { continue; }
@@ -12623,24 +13019,29 @@ static void hcqi_plan_patches(hcq_queue *q) {
         hcqi_slice *slice = &plan->slices[s];
         slice->patch_first = plan->patch_count;
         for (uint32_t k = 0; plan->inputs != 0 && k < slice->count; k++) {
-            uint32_t i = slice->calls[k];
-            for (uint32_t name = 0; name < q->metas[i].name_count; name++) {
+            const hcqi_call *c = &plan->calls[slice->calls[k]];
+            for (uint32_t name = 0; name < q->metas[c->command].name_count; name++) {
                 uint64_t address;
                 uint8_t *at;
-                uint32_t part = hcqi_name_part(q, i, name, &at);
+                uint32_t part = hcqi_name_part(q, c->command, name, &at);
                 memcpy(&address, at, sizeof address);
                 uint32_t n = hcqi_placeholder_number(address);
                 if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_INPUTS) { continue; }
+                if (c->half == name + 1) { continue; } /* the bridge is there instead */
                 n += HCQI_MAX_VARIABLES;
-                hcqi_patch patch = { i, part, 0, hcqi_value_place(q, n), (uint16_t)n,
+                hcqi_patch patch = { slice->calls[k], part, 0, hcqi_value_place(q, n), (uint16_t)n,
                                      hcqi_placeholder_offset(address) };
                 hcqi_plan_patch(plan, patch);
                 slice->inputs |= (uint64_t)1 << (n - HCQI_MAX_VARIABLES);
             }
         }
         for (uint32_t k = 0; k < q->patch_count; k++) {
-            int here = plan->calls[q->patches[k].command].slice == s;
-            if (here) { hcqi_plan_patch(plan, q->patches[k]); }
+            hcqi_patch patch = q->patches[k];
+            uint32_t end = plan->firsts[patch.command + 1];
+            patch.command = plan->firsts[patch.command];
+            for (; patch.command < end; patch.command++) {
+                if (plan->calls[patch.command].slice == s) { hcqi_plan_patch(plan, patch); }
+            }
         }
         slice->patch_count = plan->patch_count - slice->patch_first;
     }
@@ -12668,7 +13069,7 @@ static void hcqi_plan_cross(hcqi_plan *plan, uint32_t a, uint64_t others, uint32
 static hcq_result hcqi_plan_crossings(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint64_t all = plan->slice_count == 0 ? 0 : UINT64_MAX >> (64 - plan->slice_count);
-    for (uint32_t i = 0; i < q->count; i++) {
+    for (uint32_t i = 0; i < plan->call_count; i++) {
         const hcqi_call *c = &plan->calls[i];
         uint64_t bit = c->slice == HCQI_NONE ? 0 : (uint64_t)1 << c->slice;
         for (uint32_t k = 0; k < c->touch_count; k++) {
@@ -12689,12 +13090,15 @@ static hcq_result hcqi_plan_crossings(hcq_queue *q) {
                 hcqi_plan_cross(plan, c->slice, writes != 0 ? r->slices : r->writers, t->base);
             }
         }
-        HCQI_BITS(a, hcqi_call_is_fence(q, i) ? all : 0) {
+        HCQI_BITS(a, hcqi_command_is_fence(q, c->command) ? all : 0) {
             hcqi_plan_cross(plan, a, all, HCQI_NONE);
         }
-        for (uint32_t k = q->metas[i].orders; k != 0; k = q->graph->orders[k - 1].next) {
-            uint32_t before = plan->calls[q->graph->orders[k - 1].before].slice;
-            if (before != HCQI_NONE) { hcqi_plan_cross(plan, before, bit, HCQI_NONE); }
+        for (uint32_t k = q->metas[c->command].orders; k != 0; k = q->graph->orders[k - 1].next) {
+            uint32_t before = q->graph->orders[k - 1].before;
+            for (uint32_t n = plan->firsts[before]; n < plan->firsts[before + 1]; n++) {
+                uint32_t slice = plan->calls[n].slice;
+                if (slice != HCQI_NONE) { hcqi_plan_cross(plan, slice, bit, HCQI_NONE); }
+            }
         }
     }
     for (uint32_t k = 0; k < plan->slice_count; k++) {
@@ -12715,23 +13119,31 @@ static hcq_result hcqi_plan_begin(hcq_queue *q) {
     plan->serial = serial;
     plan->arena = arena;
     hcqi_arena_begin(&plan->arena, &q->dev->hooks);
-    plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
+    for (uint32_t i = 0; i < q->count; i++) { plan->bridge_count += q->metas[i].from != NULL; }
+    plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES +
+                       plan->bridge_count;
     plan->bases = HCQI_TAKE(&plan->arena, hcqi_base, plan->base_count);
-    plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, q->count);
+    plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, (uint64_t)q->count + plan->bridge_count);
+    plan->firsts = HCQI_TAKE(&plan->arena, uint32_t, (uint64_t)q->count + 1);
     const hcq_memory_hooks *hooks = &plan->arena.hooks; /* seldom more than two a call: */
     int room = HCQI_GROW(hooks, plan->touches, plan->touch_capacity, 2 * (uint64_t)q->count) &&
                HCQI_GROW(hooks, plan->readers, plan->reader_capacity, 2 * (uint64_t)q->count) &&
                HCQI_GROW(hooks, plan->edges, plan->edge_capacity, 2 * (uint64_t)q->count);
-    return plan->bases != NULL && plan->calls != NULL && room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
+    room = room && plan->bases != NULL && plan->calls != NULL && plan->firsts != NULL;
+    return room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
 /* What versions are made from: if it stays, so may they. */
 static uint64_t hcqi_plan_shape(const hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
     uint64_t hash = plan->slice_count;
-    for (uint32_t i = 0; i < q->count; i++) {
+    for (uint32_t i = 0; i < plan->call_count; i++) {
         const hcqi_call *c = &plan->calls[i];
         hash = hcqi_hash(hash, c->dev->serial << 8 | c->lane);
+        if (c->half != HCQI_WHOLE) { /* other memory is another id */
+            const hcqi_bridge *b = &q->graph->bridges[c->bridge];
+            hash = hcqi_hash(hash, c->half << 1 ^ hcqi_bridge_end(b, c->half == HCQI_OUT)->id);
+        }
         hash = hcqi_hash(hash, (uint64_t)c->slice << 32 | c->place);
         hash = hcqi_hash(hash, (uint64_t)c->wait_count << 2 | c->signals << 1 | c->overlap);
         for (uint32_t k = 0; c->dev->caps.edges && k < c->edge_count; k++) {
@@ -12769,6 +13181,7 @@ static hcq_result hcqi_plan_make(hcq_queue *q) {
     HCQI_PASS(hcqi_queue_check_names(q, q->dev, &q->graph->named_frees));
     HCQI_PASS(hcqi_plan_begin(q));
     HCQI_PASS(hcqi_plan_devices(q));
+    HCQI_PASS(hcqi_plan_bridges(q));
     if (!hcqi_plan_edges(q)) { return HCQ_ERROR_OUT_OF_MEMORY; }
     HCQI_PASS(hcqi_plan_lanes(q));
     HCQI_PASS(hcqi_plan_slices(q));
@@ -13205,6 +13618,7 @@ static void hcqi_graph_clear(hcq_queue *q) {
         if (a->state == HCQI_LIVE && !a->dev->closing) { hcqi_allocation_retire(a); }
         hcqi_allocation_unname(a);
     }
+    for (uint32_t i = 0; i < g->bridge_capacity; i++) { hcqi_bridge_drop(&g->bridges[i]); }
     g->order_count = 0;
     g->empty_count = 0;
     g->empties_missing = 0;
@@ -13229,6 +13643,7 @@ static void hcqi_graph_delete(hcq_queue *q) {
     hcqi_arena_delete(&g->schedule.arena);
     hcqi_delete(hooks, g->orders, g->order_capacity * sizeof *g->orders);
     hcqi_delete(hooks, g->empties, g->empty_capacity * sizeof *g->empties);
+    hcqi_delete(hooks, g->bridges, g->bridge_capacity * sizeof *g->bridges);
     hcqi_delete(hooks, g->making, sizeof *g->making);
     hcqi_delete(hooks, g, sizeof *g);
     q->graph = NULL;
@@ -13283,11 +13698,12 @@ static void hcqi_schedule_wait(hcqi_schedule *sched, uint32_t list, uint32_t fro
     sched->items[sync].waiters++;
 }
 
-/* Adds a command, if it is one that schedules have. */
-static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
+/* Adds a call, if it is one that schedules have. */
+static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t call, uint32_t flags) {
     hcqi_schedule *sched = &q->graph->schedule;
     const hcqi_plan *plan = &q->graph->plan;
-    const hcqi_call *c = &plan->calls[i];
+    const hcqi_call *c = &plan->calls[call];
+    uint32_t i = c->command;
     const hcqi_touch *touches = &plan->touches[c->touch_first]; /* a copy's: target, source */
     uint32_t outputs = 0, away = 0;
     int copy = q->packets[i].kind == HCQ_COMMAND_COPY;
@@ -13316,8 +13732,8 @@ static hcq_result hcqi_schedule_call(hcq_queue *q, uint32_t i, uint32_t flags) {
         uint32_t before = sched->places[plan->edges[c->edge_first + k]];
         hcqi_schedule_wait(sched, list, sched->items[before].list, before);
     }
-    sched->places[i] = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
-    sched->items[sched->places[i]].call = i;
+    sched->places[call] = hcqi_schedule_add(sched, list, HCQI_ITEM_CALL);
+    sched->items[sched->places[call]].call = call;
     return HCQ_OK;
 }
 
@@ -13367,20 +13783,20 @@ static hcq_result hcqi_schedule_build(hcq_queue *q, uint32_t flags) {
     HCQI_PASS(hcqi_plan_make(q));
     uint32_t lists = 2 * plan->device_count;
     /* A wait for each edge and each copy at most, each with a SYNC: */
-    uint64_t items = 3 * (uint64_t)q->count + 2 * (uint64_t)plan->edge_count;
+    uint64_t items = 3 * (uint64_t)plan->call_count + 2 * (uint64_t)plan->edge_count;
     hcqi_arena_begin(&sched->arena, &q->dev->hooks);
     sched->item_count = sched->list_count = 0;
     sched->lists = HCQI_TAKE(&sched->arena, hcqi_list, lists);
     sched->items = HCQI_TAKE(&sched->arena, hcqi_item, items);
     sched->run = HCQI_TAKE(&sched->arena, uint32_t, items);
-    sched->places = HCQI_TAKE(&sched->arena, uint32_t, q->count);
+    sched->places = HCQI_TAKE(&sched->arena, uint32_t, plan->call_count);
     uint32_t *done = HCQI_TAKE(&sched->arena, uint32_t, lists * lists);
     if (sched->lists == NULL || sched->items == NULL || sched->run == NULL ||
         sched->places == NULL || done == NULL) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     for (uint32_t k = 0; k < lists; k++) { sched->lists[k].done = done + k * lists; }
-    for (uint32_t i = 0; i < q->count; i++) { HCQI_PASS(hcqi_schedule_call(q, i, flags)); }
+    for (uint32_t i = 0; i < plan->call_count; i++) { HCQI_PASS(hcqi_schedule_call(q, i, flags)); }
     hcqi_schedule_order(q, NULL);
     return HCQ_OK;
 }
@@ -13413,12 +13829,15 @@ static void hcqi_print_item(hcqi_text *t, const hcq_queue *q, uint32_t n, int do
         hcqi_print_list(t, &sched->lists[sync->list], dot);
         hcqi_print(t, " %u", sync->order);
     } else {
-        const hcq_packet *p = &q->packets[item->call];
+        static const char *const halves[] = { "", " to staging", " from staging" };
+        const hcqi_call *c = &q->graph->plan.calls[item->call];
+        const hcq_packet *p = &q->packets[c->command];
         const char *kind = hcqi_kind_text(p->kind), *name = hcqi_packet_name(q, p);
         int same = strcmp(kind, name) == 0;
         hcqi_print(t, same ? "%s" : "%s ", kind);
         hcqi_print_name(t, same ? "" : name, dot);
-        if (!dot) { hcqi_print(t, "  [%u]", item->call); }
+        hcqi_print(t, "%s", halves[c->half]);
+        if (!dot) { hcqi_print(t, "  [%u]", c->command); }
     }
     if (dot) { hcqi_print(t, item->kind == HCQI_ITEM_CALL ? "\"];" : "\", shape=ellipse];"); }
     hcqi_print(t, "\n");
@@ -13482,10 +13901,10 @@ HCQI_DEF size_t hcq_queue_dot(hcq_queue *graph, uint32_t flags, char *text, size
 /* HCQ_STEP: a submission of one command for each item, a native wait for each
    SYNC. Slow, for looking at what a schedule does. */
 
-/* Makes `step`, which is new, the one command `i`, with this launch's buffers and
-   variables. */
-static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t i,
+/* Makes `step`, which is new, one call, with this launch's buffers and variables. */
+static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, const hcqi_call *c,
                                    const hcq_submission *sub) {
+    uint32_t i = c->command;
     hcqi_enter();
     memcpy(step->label, q->label, sizeof q->label);
     int room = HCQI_GROW(&step->dev->hooks, step->metas, step->meta_capacity, q->count) &&
@@ -13503,6 +13922,13 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
         hcqi_name_part(step, 0, k, &at);
         memcpy(&address, at, sizeof address);
         uint32_t n = hcqi_placeholder_number(address);
+        if (c->half == k + 1) {
+            hcqi_allocation *a = hcqi_bridge_end(&q->graph->bridges[c->bridge],
+                                                 c->half == HCQI_OUT);
+            memcpy(at, &a->memory.address, sizeof address);
+            hcqi_name_set(step, k, a);
+            continue;
+        }
         if (!hcqi_is_placeholder(address)) { continue; }
         const hcq_buffer *b = n < HCQ_MAX_INPUTS ? &sub->inputs[n]
                                                  : &q->graph->empties[n - HCQ_MAX_INPUTS].buffer;
@@ -13520,21 +13946,24 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, uint32_t
 }
 
 /* Runs one command; what may fail at run time is waited for. No lock. */
-static hcq_result hcqi_step_call(const hcq_queue *q, uint32_t i, const hcqi_list *list,
+static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const hcqi_list *list,
                                  const hcq_submission *launch) {
     hcq_submission sub;
     hcq_point point;
     hcq_queue *step;
+    uint32_t i = c->command;
     uint32_t kind = q->packets[i].kind;
-    hcq_device *dev = q->graph->plan.calls[i].dev;
+    hcq_device *dev = c->dev;
     if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
     memset(&sub, 0, sizeof sub);
     sub.queues = &step;
     sub.queue_count = 1;
     sub.variables = launch->variables;
     sub.variable_count = launch->variable_count;
+    hcqi_move *move = c->half == HCQI_IN ? hcqi_bridge_move(&q->graph->bridges[c->bridge]) : NULL;
+    if (move != NULL) { hcqi_move_run(move); } /* the step before was waited for */
     hcq_result r = hcq_queue_create(dev, list->copies ? HCQ_COPY : HCQ_COMPUTE, &step);
-    if (r == HCQ_OK) { r = hcqi_step_record(step, q, i, launch); }
+    if (r == HCQ_OK) { r = hcqi_step_record(step, q, c, launch); }
     if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
     hcq_queue_destroy(step);           /* once it ran */
     int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM;
@@ -13568,7 +13997,7 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q) {
         if (item->kind == HCQI_ITEM_SYNC) {
             r = hcq_device_synchronize(l->dev, l->dev->desc.timeout_ns);
         } else if (item->kind == HCQI_ITEM_CALL) {
-            r = hcqi_step_call(q, item->call, l, s->sub);
+            r = hcqi_step_call(q, &plan->calls[item->call], l, s->sub);
         }
     }
     hcq_result over = hcqi_step_sync(plan);
@@ -14264,9 +14693,13 @@ static uint64_t hcqi_packet_bytes(const hcq_packet *p) {
     return copies || p->kind == HCQ_COMMAND_FILL ? p->u.copy.size : 0; /* fill's is there, too */
 }
 
-static hcqi_site hcqi_launch_site(uint64_t launch, uint64_t command) {
-    hcqi_site site = { HCQI_IN_LAUNCH | launch, command };
+static hcqi_site hcqi_launch_site(uint64_t launch, uint64_t half) {
+    hcqi_site site = { HCQI_IN_LAUNCH | launch, half };
     return site;
+}
+
+static uint64_t hcqi_packet_half(const hcq_packet *p) {
+    return hcqi_half_number(p->index, p->flags & HCQI_SECOND);
 }
 
 static uint64_t hcqi_later(uint64_t one, uint64_t other) { return one > other ? one : other; }
@@ -14291,8 +14724,8 @@ static void hcqi_profile_collect(const hcq_job *job) {
         const hcq_packet *packet = &v->packets[i];
         if (seg + 1 < v->segment_count && i >= v->segments[seg + 1].first) { seg++; }
         if (packet->kind == HCQ_COMMAND_WAIT && (packet->flags & HCQI_RELATIVE)) {
-            hcqi_profile_flow(p, hcqi_launch_site(event.launch, packet->u.relative.command),
-                              hcqi_launch_site(event.launch, packet->index));
+            hcqi_profile_flow(p, hcqi_launch_site(event.launch, packet->u.relative.from),
+                              hcqi_launch_site(event.launch, hcqi_packet_half(packet)));
         } else if (packet->kind == HCQ_COMMAND_TIMESTAMP && packet->u.stamp.signal == NULL) {
             last = hcqi_later(last, hcqi_lane_stamp(job->lane, job->epoch, mark++));
             if (open != NULL) { open->end = last; }
@@ -14303,7 +14736,7 @@ static void hcqi_profile_collect(const hcq_job *job) {
             named = name;
             event.bytes = hcqi_packet_bytes(packet);
             event.kind = packet->kind;
-            event.command = packet->index;
+            event.half = hcqi_packet_half(packet);
             event.epoch = job->first_epoch + seg;
             int host = v->segments[seg].host; /* the service thread took both times */
             event.begin = last = host ? hcqi_later(last, *mark++) : last;
@@ -14401,7 +14834,7 @@ static hcq_profile_event hcqi_profile_public(hcq_device *dev, const hcq_clock *c
     out.device = dev;
     out.lane = UINT32_MAX;
     out.kind = (hcq_command_kind)e->kind;
-    out.command = (int32_t)e->command;
+    out.command = (int32_t)(e->half / 2);
     memcpy(out.queue, dev->profile->names[e->queue].text, sizeof out.queue);
     hcqi_copy_label(out.name, out.kind == HCQ_COMMAND_SYNC ? hcqi_kind_text(e->kind)
                                                            : dev->profile->names[e->name].text);
@@ -14454,7 +14887,7 @@ static int hcqi_report_piece(hcqi_report *r, hcq_device *dev, const hcqi_profile
         }
         hcqi_span *s = &r->spans[r->span_count++];
         s->event = hcqi_profile_public(dev, &were->clock, e);
-        s->launch = hcqi_launch_site(e->launch, e->command);
+        s->launch = hcqi_launch_site(e->launch, e->half);
         s->lane = sync ? s->launch : hcqi_lane_site(&dev->lanes[e->lane], e->epoch);
         s->track = track + e->lane;
         if (s->event.begin_ns < r->begin_ns) { r->begin_ns = s->event.begin_ns; }

@@ -29,6 +29,7 @@
 #include "graph.h"
 #include "graph_launch.h"
 #include "graph_limits.h"
+#include "far.h"        /* copies between devices that do not see each other */
 #include "profile.h"
 #include "errors.h"     /* messages, loggers */
 #include "fork.h"       /* a child of fork */
@@ -56,6 +57,7 @@ static const struct CMUnitTest tests[] = {
     GRAPH_TESTS,
     GRAPH_LAUNCH_TESTS,
     GRAPH_LIMITS_TESTS,
+    FAR_TESTS,
     PROFILE_TESTS,
     VALUES_TESTS,
     ERRORS_TESTS,
