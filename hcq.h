@@ -1575,7 +1575,7 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID (wrong index, a command without memory),
-            HCQ_ERROR_CLOSED, HCQ_ERROR_FOREIGN, HCQ_ERROR_OUT_OF_MEMORY.
+            HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer buffer,
                                     uint32_t access);
@@ -12703,7 +12703,8 @@ static int hcqi_plan_edges(hcq_queue *q) {
                 ok = hcqi_touch_order(q, t, writes, i);
             }
         }
-        for (uint32_t k = q->metas[c->command].orders; ok && k != 0; k = orders[k - 1].next) {
+        uint32_t ordered = c->half == HCQI_IN ? 0 : q->metas[c->command].orders;
+        for (uint32_t k = ordered; ok && k != 0; k = orders[k - 1].next) {
             ok = hcqi_plan_edge(q, plan->firsts[orders[k - 1].before + 1] - 1, i);
         }
         if (!ok) { return 0; }

@@ -488,7 +488,7 @@ static void features_are_true(TEST_ARGS) {
     CHECK_OK(hcq_alloc(T.dev, 64, 0, &a));
     CHECK_U64((info.features & HCQ_FEATURE_HOST_MEMORY) != 0, a.host != NULL);
     CHECK_U64((info.features & HCQ_FEATURE_COPY_LANE) != 0, info.copy_lanes > 0);
-    CHECK_U64((info.features & HCQ_FEATURE_MAP) != 0, hcq_queue_copy(q, a, theirs, 64) == 0);
+    CHECK_U64((info.features & HCQ_FEATURE_MAP) != 0, hcq_queue_fill(q, theirs, 64, 0, 4) == 0);
     CHECK_U64((info.features & HCQ_FEATURE_IMPORT) != 0,
               hcq_import(T.dev, mine, sizeof mine, &a) == HCQ_OK);
     CHECK(info.features & HCQ_FEATURE_COVERAGE);

@@ -139,7 +139,7 @@ static void far_copies_that_wait(TEST_ARGS) {
             WAIT_RESULT(done, HCQ_ERROR_CANCELLED);
             WAIT_RESULT(raise, HCQ_ERROR_CANCELLED);
         } else {
-            CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST));
+            CHECK_OK(hcq_signal_fail(gate.signal, HCQ_ERROR_HOST, NULL));
             WAIT_RESULT(done, HCQ_ERROR_HOST);
         }
         CHECK_BYTES(out, words, 256);

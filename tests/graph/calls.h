@@ -15,8 +15,10 @@ enum {
     EMPTIES = 2,
     FIRST_INPUT = MEMORIES,            /* names: memories, inputs, empties */
     FIRST_EMPTY = FIRST_INPUT + INPUTS,
-    NAMES = FIRST_EMPTY + EMPTIES,
     CALLS = 128,
+    PARTS = 2 * CALLS,                 /* with both halves of those that are two */
+    FIRST_BRIDGE = FIRST_EMPTY + EMPTIES, /* ... and what copies go through */
+    NAMES = FIRST_BRIDGE + CALLS,
     TOUCHES = 6,                       /* of one call */
     EDGES = 32,                        /* that the graph states */
     VARIABLES = 8,
@@ -36,11 +38,12 @@ typedef enum call_kind {
     CALL_HOST,
     CALL_CUSTOM,                       /* a fill in its own way */
     CALL_BARRIER,
+    CALL_STAMP,                        /* a timestamp: after everything before it */
     CALL_EMPTY
 } call_kind;
 
 static const char *const call_names[] = {"mix", "copy", "fill", "write", "host", "custom",
-                                         "barrier", "empty"};
+                                         "barrier", "stamp", "empty"};
 
 /* Programs: one kernel, declared in three ways. */
 enum { SHAPE_INOUT, SHAPE_OUT, SHAPE_LOOSE, SHAPES };
@@ -74,6 +77,7 @@ typedef struct fill_payload {          /* of a custom command */
 typedef struct call {
     call_kind kind;
     uint32_t device;                   /* where it must run */
+    uint32_t from;                     /* 1 + where a copy begins that goes over a bridge */
     uint32_t shape, grid;              /* of a kernel */
     union {
         struct { span dst, a, b; };    /* copy: a is the source */
@@ -105,7 +109,7 @@ typedef struct launch {
 } launch;
 
 typedef struct graph {
-    call calls[CALLS];
+    call calls[PARTS];
     uint32_t count;
     uint32_t devices[DEVICES], device_count; /* in play; the first is home */
     uint32_t names[NAMES], name_count; /* in play, without empties */
@@ -130,6 +134,7 @@ static struct world {
     hcq_buffer memory[MEMORIES];
     unsigned char *model[MEMORIES];
     unsigned char *empties[EMPTIES];
+    hcq_signal stamp;
     hcq_point gate;                    /* of the launches that are held */
     int shut;
     graph graph;
@@ -365,6 +370,8 @@ static int32_t record_command(graph *g, hcq_queue *q, call *c) {
         return hcq_queue_custom(q, &custom_fill, &payload);
     case CALL_BARRIER:
         return hcq_queue_memory_barrier(q);
+    case CALL_STAMP:
+        return hcq_queue_timestamp(q, W.stamp);
     default:
         return hcq_queue_empty(q, W.devices[c->device], g->sizes[c->dst.name], 0,
                                &g->buffers[c->dst.name]);
@@ -484,4 +491,62 @@ static void record_graph(graph *g) {
         i++;
     }
     record_edges(g, g->queue, 0, g->count);
+}
+
+/* ---- where copies run ---- */
+
+static uint32_t device_number(const hcq_device *device) {
+    uint32_t d = 0;
+    while (W.devices[d] != device) {
+        d++;
+    }
+    return d;
+}
+
+/* One device does a copy if it sees both ends, whichever that is; it is for the bytes to
+   say that it does. */
+static void find_places(graph *g) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        call *c = &g->calls[i];
+        const hcqi_meta *m = &g->queue->metas[i];
+        if (c->kind == CALL_COPY) {
+            uint32_t to = g->device_of[c->dst.name], from = g->device_of[c->a.name];
+            c->device = device_number(m->dev);
+            c->from = m->from ? 1 + device_number(m->from) : 0;
+            if ((c->from && (W.sees[to][from] || c->device != to || c->from != 1 + from)) ||
+                (!c->from && c->device != to && (c->device != from || W.sees[to][from]))) {
+                wrong("copy %u runs on device %u", i, c->device);
+            }
+        }
+    }
+}
+
+/* The graph as its plan has it: copies that go over a bridge are two calls. */
+static const graph *find_parts(const graph *g) {
+    static graph parts;
+    uint32_t first[CALLS], bridges = 0;
+    parts = *g;
+    parts.count = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        call *out = &parts.calls[parts.count], *in = out;
+        first[i] = parts.count++;
+        *out = g->calls[i];
+        if (!out->from) {
+            continue;
+        }
+        in = &parts.calls[parts.count++];
+        *in = *out;
+        out->device = out->from - 1;
+        out->dst.name = in->a.name = FIRST_BRIDGE + bridges++;
+        out->dst.at = in->a.at = 0;
+        out->touches[0].where = out->dst;
+        in->touches[1].where = in->a;
+        parts.device_of[in->a.name] = in->device;
+    }
+    for (uint32_t i = 0; i < g->edge_count; i++) {
+        uint32_t before = g->edges[i].before;
+        parts.edges[i].before = first[before] + (g->calls[before].from != 0);
+        parts.edges[i].after = first[g->edges[i].after];
+    }
+    return &parts;
 }

@@ -122,14 +122,15 @@ static void draw_numbers(const graph *g, call *c) {
     }
 }
 
-/* Where it sees both, a copy runs on the destination's device. */
+/* Between any two devices. */
 static void draw_copy(graph *g, call *c, uint32_t index) {
     uint32_t most = chance(35) ? 40000 : pick_most();
-    c->device = g->devices[pick(g->device_count)];
+    uint32_t to = g->devices[pick(g->device_count)];
+    uint32_t from = chance(50) ? to : g->devices[pick(g->device_count)];
     do {
         uint32_t size;
-        c->dst = pick_span(g, pick_name(g, c->device, index), 1, most);
-        c->a = pick_span(g, pick_name(g, c->device, index), 1, most);
+        c->dst = pick_span(g, pick_name(g, to, index), 1, most);
+        c->a = pick_span(g, pick_name(g, from, index), 1, most);
         if (most == 40000) {
             c->dst.size = name_size(g, c->dst.name) - c->dst.at;
             c->a.size = name_size(g, c->a.name) - c->a.at;
@@ -219,7 +220,8 @@ static call_kind pick_kind(void) {
            : dice < 77 ? CALL_FILL
            : dice < 83 ? CALL_WRITE
            : dice < 93 ? CALL_HOST
-           : dice < 98 ? CALL_CUSTOM
+           : dice < 97 ? CALL_CUSTOM
+           : dice < 98 ? CALL_STAMP
                        : CALL_BARRIER;
 }
 
@@ -241,7 +243,8 @@ static void draw_call(graph *g, uint32_t index, uint32_t *variables) {
         draw_custom(g, c);
         break;
     case CALL_BARRIER:
-        c->fence = 1;
+    case CALL_STAMP:
+        c->fence = c->kind == CALL_BARRIER;
         c->device = g->devices[0];
         break;
     default:
@@ -251,7 +254,7 @@ static void draw_call(graph *g, uint32_t index, uint32_t *variables) {
     if (c->kind == CALL_MIX || c->kind == CALL_HOST) {
         draw_numbers(g, c);
     }
-    if (chance(6)) {                   /* a host command's comes last: it runs elsewhere */
+    if (c->kind != CALL_STAMP && chance(6)) { /* a host command's comes last: it runs elsewhere */
         draw_extra(g, c, index);
     }
     if (c->kind <= CALL_WRITE && *variables < VARIABLES && chance(12)) {

@@ -119,6 +119,7 @@ static void world_open(const char *others) {
         W.empties[e] = (unsigned char *)calloc(1, SPARE_BYTES);
     }
     CHECK_OK(hcq_signal_create(W.devices[0], 0, &W.gate.signal));
+    CHECK_OK(hcq_signal_create(W.devices[0], 0, &W.stamp));
     find_sight();
 }
 
@@ -146,10 +147,11 @@ static void run_seeds(uint64_t seeds, const char *others) {
         run_seed((O.first ? O.first : 1) + i);
     }
     fprintf(stderr, "%llu seeds in %.1f s: %llu plans, %llu waits, %llu overlaps, "
-            "%llu calls on copy lanes; %llu launches, %llu while another one ran\n",
+            "%llu calls on copy lanes, %llu bridges; %llu launches, %llu while another ran\n",
             (unsigned long long)seeds, (double)(hcq_sys_now_ns() - start) / 1e9,
             (unsigned long long)R.plans, (unsigned long long)R.waits,
             (unsigned long long)R.overlaps, (unsigned long long)R.copy_calls,
+            (unsigned long long)R.bridges,
             (unsigned long long)R.launches, (unsigned long long)R.in_flight);
     CHECK(seeds < 50 || R.waits != 0);
     CHECK(seeds < 50 || (R.overlaps && R.crossed && R.in_flight));
@@ -167,7 +169,6 @@ static void random_graphs(void **state) {
     run_seeds(seed_count(), NULL);
 }
 
-/* Only host commands carry bytes from one backend to the other. */
 static void random_graphs_on_two_backends(void **state) {
     (void)state;
     if (is_cpu()) {

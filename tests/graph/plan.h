@@ -10,7 +10,7 @@
 
 #include "calls.h"
 
-typedef struct set { uint64_t words[CALLS / 64]; } set; /* of calls */
+typedef struct set { uint64_t words[PARTS / 64]; } set; /* of calls */
 
 static int set_has(const set *s, uint32_t i) {
     return (int)(s->words[i / 64] >> (i % 64) & 1);
@@ -21,14 +21,14 @@ static void set_add(set *s, uint32_t i) {
 }
 
 static void set_join(set *to, const set *what) {
-    for (uint32_t w = 0; w < CALLS / 64; w++) {
+    for (uint32_t w = 0; w < PARTS / 64; w++) {
         to->words[w] |= what->words[w];
     }
 }
 
 /* A call of `a` that is not in `b`, or NOBODY. */
 static uint32_t set_missing(const set *a, const set *b) {
-    for (uint32_t w = 0; w < CALLS / 64; w++) {
+    for (uint32_t w = 0; w < PARTS / 64; w++) {
         uint64_t missing = a->words[w] & ~b->words[w];
         for (uint32_t bit = 0; missing && bit < 64; bit++) {
             if (missing >> bit & 1) {
@@ -40,10 +40,10 @@ static uint32_t set_missing(const set *a, const set *b) {
 }
 
 static struct reference {
-    set hazards[CALLS];                /* earlier calls that must be done before it starts */
-    set before[CALLS];                 /* ... that the plan orders before it */
-    set without[CALLS];                /* ... if one wait is left out */
-    uint64_t waits, plans, overlaps, copy_calls, crossed; /* seen so far */
+    set hazards[PARTS];                /* earlier calls that must be done before it starts */
+    set before[PARTS];                 /* ... that the plan orders before it */
+    set without[PARTS];                /* ... if one wait is left out */
+    uint64_t waits, plans, overlaps, copy_calls, crossed, bridges; /* seen so far */
     uint64_t launches, in_flight;      /* ... with the one before it not yet over */
 } R;
 
@@ -55,12 +55,12 @@ static int touches_conflict(const touch *a, const touch *b) {
            b->where.at < a->where.at + a->where.size;
 }
 
-/* Does their order matter, whichever comes first? */
+/* Must `b` follow `a`, which comes first? */
 static int calls_conflict(const call *a, const call *b) {
     if (a->kind == CALL_EMPTY || b->kind == CALL_EMPTY) {
         return 0;
     }
-    if (a->fence || b->fence) {
+    if (a->fence || b->fence || b->kind == CALL_STAMP) {
         return 1;
     }
     for (uint32_t i = 0; i < a->touch_count; i++) {
@@ -176,7 +176,7 @@ static int may_leave(const graph *g, uint32_t i) {
 /* Calls run on their device, on lane 0; but a big copy leaves it if that lane has
    something to do between what the copy needs of it and what needs the copy. */
 static void check_lanes(const graph *g, const hcqi_plan *plan) {
-    static set needs[CALLS];           /* hazards, directly or not */
+    static set needs[PARTS];           /* hazards, directly or not */
     memset(needs, 0, sizeof needs);
     for (uint32_t j = 0; j < g->count; j++) {
         for (uint32_t i = 0; i < j; i++) {
@@ -278,7 +278,7 @@ static void check_overlaps(const graph *g, const hcqi_plan *plan) {
 /* The plan's edges, before any is dropped: all of them are hazards, and they
    imply all hazards. What runs nowhere does not count. */
 static void check_edges(const graph *g, const hcqi_plan *plan) {
-    static set reached[CALLS];
+    static set reached[PARTS];
     memset(reached, 0, sizeof reached);
     for (uint32_t i = 0; i < g->count; i++) {
         const hcqi_call *c = &plan->calls[i];
@@ -358,8 +358,13 @@ static void check_crossings(const graph *g, const hcqi_plan *plan) {
     }
 }
 
-static void check_plan(const graph *g) {
-    const hcqi_plan *plan = &g->queue->graph->plan;
+static void check_plan(const graph *whole) {
+    const hcqi_plan *plan = &whole->queue->graph->plan;
+    const graph *g = find_parts(whole);
+    if (plan->call_count != g->count) {
+        wrong("the plan has %u calls, not %u", plan->call_count, g->count);
+    }
+    R.bridges += g->count - whole->count;
     find_hazards(g);
     check_lanes(g, plan);
     check_order(g, plan);

@@ -243,12 +243,11 @@ static void update_copy(graph *g, uint32_t index) {
         if (tries++ > 50) {
             return;
         }
-        now.a = move_span(g, c->device, index, &c->a, 1);
+        now.a = move_span(g, g->devices[pick(g->device_count)], index, &c->a, 1);
         if (both) {
-            now.dst = move_span(g, c->device, index, &c->dst, 1);
+            now.dst = move_span(g, g->devices[pick(g->device_count)], index, &c->dst, 1);
         }
-        now.device = g->device_of[now.dst.name];
-    } while (spans_meet(&now.dst, &now.a) || !sees(g, now.device, now.a.name));
+    } while (spans_meet(&now.dst, &now.a));
     if (!c->part && chance(30)) {
         now.dst.size = now.a.size = 1 + pick(now.dst.size);
     }
@@ -314,6 +313,7 @@ static void update_calls(graph *g) {
         }
         set_touches(g, c);
     }
+    find_places(g);
     find_can_step(g);
 }
 
@@ -476,6 +476,7 @@ static void run_seed(uint64_t seed) {
     W.step = "recording";
     draw_graph(g);
     record_graph(g);
+    find_places(g);
     bind_inputs(g, &l);
     if (chance(50)) {
         MUST(hcq_queue_bind(g->queue, W.devices[g->devices[0]]));

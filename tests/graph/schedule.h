@@ -18,9 +18,9 @@ static hcqi_schedule *build_schedule(hcq_queue *q, uint32_t flags, const uint32_
 
 /* ---- rules that hold for every schedule ---- */
 
-enum { ITEMS = 16 * CALLS };           /* at most */
+enum { ITEMS = 16 * PARTS };           /* at most */
 
-static uint32_t item_of_call[CALLS];
+static uint32_t item_of_call[PARTS];
 
 static uint32_t source_of(const hcqi_schedule *s, const hcqi_item *wait) {
     return s->items[wait->sync].list;
@@ -58,8 +58,8 @@ static void check_wait_is_needed(const graph *g, const hcqi_schedule *s, uint32_
     wrong("call %u of list %u needs no WAIT at %u", index, wait->list, at);
 }
 
-/* A call stands in the list of the device it runs on; a copy in one of its own if that
-   is asked for. */
+/* A call stands in the list of the device it runs on, a copy in its target's; in one of its
+   own if that is asked for. */
 static void check_call(const graph *g, const hcqi_schedule *s, uint32_t at, uint32_t flags) {
     const hcqi_item *item = &s->items[at];
     const hcqi_list *list = &s->lists[item->list];
@@ -67,8 +67,10 @@ static void check_call(const graph *g, const hcqi_schedule *s, uint32_t at, uint
         wrong("call %u stands twice in the schedule", item->call);
     }
     item_of_call[item->call] = at;
-    int copies = g->calls[item->call].kind == CALL_COPY && (flags & HCQ_COPY_LISTS) != 0;
-    if (list->dev != W.devices[g->calls[item->call].device] || (list->copies != 0) != copies) {
+    const call *c = &g->calls[item->call];
+    int copy = c->kind == CALL_COPY, copies = copy && (flags & HCQ_COPY_LISTS) != 0;
+    uint32_t device = copy && !c->from ? g->device_of[c->dst.name] : c->device;
+    if (list->dev != W.devices[device] || (list->copies != 0) != copies) {
         wrong("call %u stands in a wrong list", item->call);
     }
 }
@@ -169,7 +171,8 @@ static void check_run_order(const graph *g, const hcqi_schedule *s) {
 }
 
 /* From any list that starts first. What cannot be done step by step has no text. */
-static void check_schedule(graph *g, uint32_t flags) {
+static void check_schedule(const graph *whole, uint32_t flags) {
+    const graph *g = find_parts(whole);
     uint32_t start[HCQI_MAX_DEVICES * 2];
     char text[64] = "x";
     if (!g->can_step) {
