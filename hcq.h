@@ -215,10 +215,11 @@
    may come in between.
 
    Profile. hcq_profile_start makes a device record begin and end of every command
-   and of each hcq_device_synchronize, hcq_profile_save writes it: a trace, a page to look at, a summary. The
-   end of a command is the begin of the next one of its lane if nothing lies
-   between. The latest events are kept in a ring. Failed submissions and eager
-   copies of the host leave none. Where it is off it costs nothing.
+   and of each hcq_device_synchronize, hcq_profile_save writes it: a trace, a page
+   to look at, a summary. The end of a command is the begin of the next one of its
+   lane if nothing lies between. The latest events are kept in a ring. Failed
+   submissions and eager copies of the host leave none. Where it is off it costs
+   nothing.
 
    Threads. One thread at a time records, updates, binds or submits a given
    queue; everything else may be called from any thread. Callbacks (host

@@ -39,12 +39,20 @@
 
    1. Stream memory operations, where the driver has them (11.7): each submission
       ends with a 64-bit store into pinned memory, which the host reads.
-   2. Events: each submission ends with an event of a pool.
+   2. Events: each submission ends with an event of a pool. So it is, too, where a
+      context or streams are lent and HCQ_CUDA_MEMOPS is not asked for.
 
    A lane that waits for another one waits for an event: in the first way one that
    is recorded when somebody asks. If that is too late, because the lane was given
    more to do meanwhile, it waits for the stored value, and from then on the other
    lane records an event with every submission for a while.
+
+   Order by stored values is none that CUDA sees: it asks for events beside it, as it
+   may else let a stream that waits for a store hold up the one that is to store.
+   hcq gives such a wait only when the store was given before it, to whichever
+   stream, so that in the order in which CUDA got them each store is ahead of its
+   waits. It cannot say so of what others give to lent streams or in a lent
+   context: hence events there.
 
    Nothing is given to a stream before its waits are, and no completion depends on
    a host function: these run on a thread of the driver's, must not call CUDA, are
@@ -84,7 +92,8 @@ extern "C" {
 enum {
     HCQ_CUDA_EVENTS = 1,               /* lanes count by events ... */
     HCQ_CUDA_MEMOPS = 2,               /* ... or by memory operations, even by those of drivers
-                                          before 11.7 [those of 11.7, else events] */
+                                          before 11.7 [those of 11.7, else events; where a
+                                          context or streams are lent, events] */
     HCQ_CUDA_NO_VALUE_WAITS = 4,       /* never wait for a stored value: an event with each
                                           submission. Always so on Windows and WSL2 */
     HCQ_CUDA_NO_GRAPHS = 8,            /* bound queues stay lists of calls (tests) */
@@ -3017,7 +3026,8 @@ static void hcqi_cuda_means_choose(hcqi_cuda_device *d) {
     int old = hcqi_cuda_ask(d, HCQI_CU_MEMOPS_V1_64) != 0 && api->StreamWriteValue64 != NULL &&
               api->StreamWaitValue64 != NULL;
     d->memops = now ? 2 : old && (d->flags & HCQ_CUDA_MEMOPS);
-    if (d->flags & HCQ_CUDA_EVENTS) { d->memops = 0; }
+    int lent = d->stream_count != 0 || !d->retained;
+    if ((d->flags & HCQ_CUDA_EVENTS) || (lent && !(d->flags & HCQ_CUDA_MEMOPS))) { d->memops = 0; }
     if (!d->memops && (d->flags & HCQ_CUDA_MEMOPS)) {
         hcq_backend_log(d->device, HCQ_OK, "cuda.flags: no stream memory operations, events");
     }

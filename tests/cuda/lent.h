@@ -38,6 +38,11 @@ static hcq_device *open_lent(raw_context context, raw_stream *streams, uint32_t 
     return test_open(0, &desc);
 }
 
+/* Events, unless something else is asked for. */
+static uint32_t lent_memops(void) {
+    return test_cuda_desc.flags & HCQ_CUDA_MEMOPS ? info_of(T.dev).memops : 0;
+}
+
 /* hcq pushes its context for its calls, and leaves the application's as it was: none,
    or one of its own, which it may lend. */
 static void contexts_are_left_as_they_were(TEST_ARGS) {
@@ -53,6 +58,7 @@ static void contexts_are_left_as_they_were(TEST_ARGS) {
         CHECK(current_context() == (current ? mine : NULL));
         hcq_device *device = open_lent(mine, NULL, 0);
         CHECK(info_of(device).context == mine && info_of(T.dev).context != mine);
+        CHECK_U64(info_of(device).memops, lent_memops());
         use_device(device);
         CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, 0, &lane));
         CHECK_U64(lane.lent, 0);
@@ -105,6 +111,7 @@ static void lent_streams(TEST_ARGS) {
     }
     hcq_device *device = open_lent(a.context, streams, 2);
     CHECK_U64(test_info(device).compute_lanes, 2);
+    CHECK_U64(info_of(device).memops, lent_memops());
     for (uint32_t i = 0; i < 2; i++) {
         CHECK_OK(hcq_cuda_lane(device, HCQ_COMPUTE, i, &lane));
         CHECK(lane.stream == streams[i] && lane.lent == 1);
