@@ -479,7 +479,8 @@ typedef struct hcq_memory_hooks {
 } hcq_memory_hooks;
 
 enum {
-    HCQ_DEVICE_COVERAGE = 1            /* count how often each program ran */
+    HCQ_DEVICE_COVERAGE = 1            /* count how often each program ran, and no more: not
+                                          what of it did */
 };
 
 /* How to open a device. All zero gives the defaults, in brackets. */
@@ -1047,6 +1048,11 @@ typedef struct hcq_code {
     const char *entry;                 /* the kernel's name in it ["main"; PTX: the first] */
 } hcq_code;
 
+enum {
+    HCQ_PROGRAM_LINES = 1,             /* CUDA: line numbers, for tools, in what is made of PTX */
+    HCQ_PROGRAM_STATISTICS = 2         /* ask the driver for hcq_program_info.statistics */
+};
+
 /* One program for every backend; leave out what you do not have. */
 typedef struct hcq_program_desc {
     const char *label;                 /* copied, 31 characters are kept */
@@ -1058,6 +1064,7 @@ typedef struct hcq_program_desc {
     hcq_code spirv;                    /* for Vulkan; see hcq_vulkan.h */
     hcq_code ptx;                      /* for CUDA, PTX, cubin or fatbin; see hcq_cuda.h */
     uint32_t shared_bytes;             /* CUDA: dynamic shared memory of one block [0] */
+    uint32_t flags;                    /* HCQ_PROGRAM_* */
 } hcq_program_desc;
 
 /* Layout of a program's argument block. */
@@ -1070,6 +1077,8 @@ typedef struct hcq_program_info {
     uint32_t sizes[HCQ_MAX_ARGS];
     uint64_t runs;                     /* finished execs on devices opened with
                                           HCQ_DEVICE_COVERAGE */
+    char statistics[256];              /* "registers 32, ..." as the driver has it: of the block
+                                          that was made last; "" if it says nothing */
 } hcq_program_info;
 
 /* A description of a program that has a kernel for the CPU, whole but for code that you
@@ -1085,8 +1094,8 @@ HCQ_API hcq_program_desc hcq_program_describe(const char *label, hcq_cpu_fn cpu,
 
    Threads:  any.
    Lifetime: until hcq_program_destroy; pending submissions keep it.
-   Errors:   HCQ_ERROR_INVALID, HCQ_ERROR_NO_KERNEL (none for this backend,
-             library or symbol not found), HCQ_ERROR_OUT_OF_MEMORY.
+   Errors:   HCQ_ERROR_INVALID (unknown flags, say), HCQ_ERROR_NO_KERNEL (none for this
+             backend, library or symbol not found), HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                       hcq_program **program);
@@ -1098,7 +1107,7 @@ HCQ_API hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc
 */
 HCQ_API void hcq_program_destroy(hcq_program *program);
 
-/* Describes a program's argument block, and how often it ran.
+/* Describes a program's argument block, how often it ran, what was made of it.
 
    Threads: any. Errors: HCQ_ERROR_INVALID.
 */
@@ -1958,12 +1967,15 @@ typedef struct hcq_backend {
     void (*unmap)(void *self, const struct hcq_backend *owner_backend, void *owner_self,
                   const hcq_memory *memory);
 
-    /* Programs. `code` goes into exec packets. exec_check, optional: can it run
-       with blocks of this size? Logs why not. */
+    /* Programs. `code` goes into exec packets. Where descriptions have the same code
+       it lies at one address while there is a program of it. exec_check, optional: can it run
+       with blocks of this size? Logs why not. statistics, optional: as in
+       hcq_program_info. */
     hcq_result (*program_create)(void *self, const hcq_program_desc *desc,
                                  const hcq_program_info *info, void **code);
     void (*program_destroy)(void *self, void *code);
     hcq_result (*exec_check)(void *self, void *code, const uint32_t block[3]);
+    void (*statistics)(void *self, void *code, char *text, size_t size);
 
     /* Versions, all optional together: encode once, patch packet `index` after
        the core changed it (never while the version runs), forget (once for
@@ -2859,6 +2871,17 @@ struct hcq_queue {
 
 typedef struct hcqi_code { hcq_device *dev; void *code; } hcqi_code;
 
+/* Code that was given, which follows it; programs of the same code have one, so that a
+   backend knows by the address that it is the same. */
+typedef struct hcqi_blob {
+    struct hcqi_blob *next;            /* of hcq_device.blobs' bucket */
+    uint64_t hash;
+    size_t size;
+    size_t refs;                       /* programs */
+} hcqi_blob;
+
+#define HCQI_BLOBS 64
+
 struct hcq_program {
     uint32_t magic;
     uint32_t refs;                     /* the user's, recordings', versions' */
@@ -2994,6 +3017,7 @@ struct hcq_device {
     hcqi_pool values[HCQI_VALUE_POOLS]; /* of 2, 4, 6 ... words */
     hcq_queue *queues;
     hcq_program *programs;
+    hcqi_blob *blobs[HCQI_BLOBS];
     hcqi_allocation **table;           /* living, by address */
     uint32_t table_count, table_capacity;
     hcqi_freed cached, leaving;        /* freed blocks, the oldest first; never used again */
@@ -11129,11 +11153,25 @@ static void hcqi_program_unload(hcq_program *p, const hcq_device *dev) {
     }
 }
 
+/* `data`: of a blob, or NULL. */
+static void hcqi_blob_drop(hcq_device *dev, const void *data) {
+    const hcqi_blob *b = HCQI_CAST(const hcqi_blob *, data);
+    if (b == NULL) { return; }
+    hcqi_blob **link = &dev->blobs[(--b)->hash % HCQI_BLOBS];
+    while (*link != b) { link = &(*link)->next; }
+    if (--(*link)->refs != 0) { return; }
+    hcqi_blob *gone = *link;
+    *link = gone->next;
+    hcqi_delete(&dev->hooks, gone, sizeof *gone + gone->size);
+}
+
 static void hcqi_program_unref(hcq_program *p) {
     if (--p->refs != 0) { return; }
     hcq_device *dev = p->dev;
     hcqi_program_unload(p, NULL);
     hcqi_program_unlist(p);
+    hcqi_blob_drop(dev, p->desc.spirv.data);
+    hcqi_blob_drop(dev, p->desc.ptx.data);
     hcqi_delete(&dev->hooks, p->strings, p->strings_size);
     p->magic = 0;
     hcqi_delete(&dev->hooks, p, sizeof *p);
@@ -11152,41 +11190,71 @@ static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void 
     return r;
 }
 
-/* Copies what a description points at to the end of `to`; without that it only counts. */
-static const void *hcqi_pack(char *to, size_t *end, const void *from, size_t size) {
-    char *at = to == NULL ? NULL : to + *end;
-    if (from == NULL || size == 0) { return from; }
-    *end += size;
-    return at == NULL ? from : memcpy(at, from, size);
+/* Finds the same bytes, or copies them; NULL = out of memory. No lock: they are long. */
+static const void *hcqi_blob_share(hcq_device *dev, const hcq_code *code) {
+    const uint8_t *data = HCQI_CAST(const uint8_t *, code->data);
+    uint64_t word, hash = code->size;
+    for (size_t i = 0; i + sizeof word <= code->size; i += sizeof word) {
+        memcpy(&word, data + i, sizeof word);
+        hash = hcqi_hash(hash, word);
+    }
+    hcqi_blob **head = &dev->blobs[hash % HCQI_BLOBS];
+    hcqi_enter();
+    hcqi_blob *b = *head;
+    while (b != NULL && (b->hash != hash || b->size != code->size)) { b = b->next; }
+    if (b != NULL) { b->refs++; }
+    hcqi_leave();
+    if (b != NULL && memcmp(b + 1, data, code->size) == 0) { return b + 1; }
+    hcqi_blob *made = HCQI_CAST(hcqi_blob *, hcqi_new(&dev->hooks, sizeof *b + code->size));
+    if (made != NULL) {
+        made->hash = hash;
+        made->size = code->size;
+        made->refs = 1;
+        memcpy(made + 1, data, code->size);
+    }
+    hcqi_enter();
+    if (b != NULL) { hcqi_blob_drop(dev, b + 1); } /* other bytes with the same hash */
+    if (made != NULL) {
+        made->next = *head;
+        *head = made;
+    }
+    hcqi_leave();
+    return made == NULL ? NULL : made + 1;
 }
 
-static const char *hcqi_pack_text(char *to, size_t *end, const char *text) {
-    size_t size = text == NULL ? 0 : strlen(text) + 1;
-    return HCQI_CAST(const char *, hcqi_pack(to, end, text, size));
-}
-
-/* The description outlives the call, as other devices need it later: what it
-   points at moves into one block, the code first, which is aligned. */
-static int hcqi_program_strings(hcq_program *p, const hcq_program_desc *desc) {
+/* The description outlives the call, as other devices need it later: its texts move into
+   one block. */
+static int hcqi_program_keep(hcq_program *p, const hcq_program_desc *desc) {
     hcq_program_desc *d = &p->desc;
+    const char **texts[4] = { &d->library, &d->symbol, &d->spirv.entry, &d->ptx.entry };
+    hcq_code *codes[2] = { &d->spirv, &d->ptx };
     *d = *desc;
     d->label = p->info.label;
-    if (d->ptx.data == NULL || d->ptx.size == 0) { /* a string says itself how long it is */
-        const char *text = HCQI_CAST(const char *, d->ptx.data);
-        d->ptx.size = text == NULL ? 0 : strlen(text) + 1;
+    d->spirv.data = NULL;
+    d->ptx.data = NULL;
+    for (int i = 0; i < 2; i++) {
+        hcq_code given = i == 0 ? desc->spirv : desc->ptx;
+        if (i == 1 && given.data != NULL && given.size == 0) { /* a string says how long it is */
+            given.size = strlen(HCQI_CAST(const char *, given.data)) + 1;
+        }
+        if (given.data == NULL || given.size == 0) { continue; }
+        codes[i]->size = given.size;
+        codes[i]->data = hcqi_blob_share(p->dev, &given);
+        if (codes[i]->data == NULL) { return 0; }
     }
     for (int copies = 0; copies < 2; copies++) {
         size_t end = 0;
-        if (copies) { p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, p->strings_size)); }
-        if (copies && p->strings == NULL) { return 0; }
-        d->spirv.data = hcqi_pack(p->strings, &end, d->spirv.data, d->spirv.size);
-        d->ptx.data = hcqi_pack(p->strings, &end, d->ptx.data, d->ptx.size);
-        d->library = hcqi_pack_text(p->strings, &end, d->library);
-        d->symbol = hcqi_pack_text(p->strings, &end, d->symbol);
-        d->spirv.entry = hcqi_pack_text(p->strings, &end, d->spirv.entry);
-        d->ptx.entry = hcqi_pack_text(p->strings, &end, d->ptx.entry);
-        if (end == 0) { return 1; }
+        for (int i = 0; i < 4; i++) {
+            size_t size = *texts[i] == NULL ? 0 : strlen(*texts[i]) + 1;
+            if (copies && size != 0) {
+                *texts[i] = HCQI_CAST(const char *, memcpy(p->strings + end, *texts[i], size));
+            }
+            end += size;
+        }
+        if (copies || end == 0) { continue; }
         p->strings_size = end;
+        p->strings = HCQI_CAST(char *, hcqi_new(&p->dev->hooks, end));
+        if (p->strings == NULL) { return 0; }
     }
     return 1;
 }
@@ -11205,7 +11273,7 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
     if (!hcqi_program_layout(desc, &p->info)) {
         r = hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
                               p->info.arg_count);
-    } else if (hcqi_program_strings(p, desc)) {
+    } else if (hcqi_program_keep(p, desc)) {
         if (!dev->caps.unlocked) { hcqi_enter(); }
         r = hcqi_program_code(p, dev, &code);
         if (!dev->caps.unlocked) { hcqi_leave(); }
@@ -11230,9 +11298,12 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
 HCQI_DEF hcq_result hcq_program_create(hcq_device *device, const hcq_program_desc *desc,
                                        hcq_program **program) {
     if (program != NULL) { *program = NULL; }
+    const uint32_t known = HCQ_PROGRAM_LINES | HCQ_PROGRAM_STATISTICS;
     HCQI_PASS(hcqi_device_enter(device));
-    hcq_result r = hcqi_device_check(device, desc == NULL ? "desc: is NULL" : program == NULL ?
-                                     "program: is NULL" : NULL);
+    hcq_result r = hcqi_device_check(device, desc == NULL             ? "desc: is NULL"
+                                             : program == NULL        ? "program: is NULL"
+                                             : (desc->flags & ~known) ? "flags: unknown ones"
+                                                                      : NULL);
     if (r != HCQ_OK) { return hcqi_leave_with(r); }
     hcqi_apart_begin(device);
     r = hcqi_program_new(device, desc, program);
@@ -11277,6 +11348,12 @@ HCQI_DEF hcq_result hcq_program_info_get(const hcq_program *program, hcq_program
     hcqi_enter();
     hcqi_reap_all(); /* `runs` */
     *info = program->info;
+    const hcqi_code *c = &program->codes[program->dev->slot];
+    const hcq_backend *backend = program->dev->backend;
+    if ((program->desc.flags & HCQ_PROGRAM_STATISTICS) && c->dev == program->dev &&
+        backend->statistics != NULL) {
+        backend->statistics(c->dev->self, c->code, info->statistics, sizeof info->statistics);
+    }
     return hcqi_leave_with(HCQ_OK);
 }
 

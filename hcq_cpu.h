@@ -1323,7 +1323,7 @@ static const hcq_backend *hcqi_cpu_backend(void) {
         NULL, NULL, hcqi_cpu_devices, NULL,
         hcqi_cpu_open, hcqi_cpu_close, hcqi_cpu_lane_open, hcqi_cpu_lane_close, hcqi_cpu_query,
         hcqi_cpu_alloc, hcqi_cpu_dealloc, hcqi_cpu_import, hcqi_cpu_map, NULL,
-        hcqi_cpu_program_create, hcqi_cpu_program_destroy, NULL,
+        hcqi_cpu_program_create, hcqi_cpu_program_destroy, NULL, NULL,
         NULL, NULL, NULL, /* encode, patch, encode_free: packets are run as they are */
         hcqi_cpu_submit, hcqi_cpu_flush, NULL, hcqi_cpu_completed, hcqi_cpu_wait,
         NULL, hcqi_cpu_counter_reset, NULL, hcqi_cpu_can_wait, hcqi_cpu_watch, hcqi_cpu_clock,

@@ -24,7 +24,9 @@
    gridDim, block is blockDim; hcq_program_desc.shared_bytes is dynamic shared
    memory. What a launch would refuse (a block with too many threads, too much
    shared memory) is refused when it is recorded. hcq_cuda_compile makes PTX of
-   CUDA C++ where NVRTC is installed.
+   CUDA C++ where NVRTC is installed. Programs of the same code share one module,
+   whichever kernels of it they are; what the driver compiled of PTX it keeps in a
+   cache of its own (CUDA_CACHE_PATH).
 
    Addresses. hcq_buffer.address is the CUdeviceptr. HCQ_HOST_VISIBLE memory is
    pinned host memory (with HCQ_HOST_WRITES it is written around the host's caches), all
@@ -362,7 +364,8 @@ enum {                                 /* flags and tags of several functions */
     HCQI_CU_LOCATION_DEVICE = 1,
     HCQI_CU_ACCESS_READ_WRITE = 3,
     HCQI_CU_JIT_ERROR_LOG = 5,
-    HCQI_CU_JIT_ERROR_LOG_SIZE = 6
+    HCQI_CU_JIT_ERROR_LOG_SIZE = 6,
+    HCQI_CU_JIT_LINES = 13
 };
 
 /* CUDA_KERNEL_NODE_PARAMS_v2; that of drivers before 12.0 is its beginning. */
@@ -778,6 +781,9 @@ typedef struct hcqi_cuda_device {
     uint64_t peers;                    /* bits: ordinals that see the pool */
     hcqi_cuda_mapping *mappings;
 
+    uint32_t code_lock;                /* not held while one is loaded */
+    struct hcqi_cuda_code *codes;
+
     uint32_t event_lock;               /* the pool */
     hcqi_cuda_event *spare_events;
     hcqi_cuda_event *events;           /* all */
@@ -792,14 +798,23 @@ typedef struct hcqi_cuda_device {
         writes, batches;               /* atomic */
 } hcqi_cuda_device;
 
+/* A loaded module, for all kernels in it. */
+typedef struct hcqi_cuda_code {
+    struct hcqi_cuda_code *next;       /* of d->codes */
+    uint32_t refs;                     /* programs */
+    const void *data;                  /* which the core has as long */
+    uint32_t lines;                    /* HCQ_PROGRAM_LINES or 0 */
+    hcqi_cu_module module;
+} hcqi_cuda_code;
+
 /* A kernel. */
 typedef struct hcqi_cuda_program {
     hcqi_cuda_device *d;
-    hcqi_cu_module module;
+    hcqi_cuda_code *code;              /* others may have it, too */
     hcqi_cu_function function;
     hcq_program_info info;
     uint32_t args_bytes;               /* to the end of the last argument */
-    uint32_t shared_bytes;
+    uint32_t shared_bytes, flags;
     uint32_t max_threads;
 } hcqi_cuda_program;
 
@@ -1510,12 +1525,12 @@ static const char *hcqi_cuda_load_hint(int r) {
 
 /* Loads a module from a copy that ends with a zero. */
 static hcq_result hcqi_cuda_module_load(hcqi_cuda_device *d, const char *label, const char *image,
-                                        hcqi_cu_module *module) {
-    int options[2] = { HCQI_CU_JIT_ERROR_LOG, HCQI_CU_JIT_ERROR_LOG_SIZE };
+                                        int lines, hcqi_cu_module *module) {
+    int options[3] = { HCQI_CU_JIT_ERROR_LOG, HCQI_CU_JIT_ERROR_LOG_SIZE, HCQI_CU_JIT_LINES };
     char *log = HCQI_CAST(char *, hcqi_new(&d->hooks, HCQI_CUDA_LOG_BYTES));
-    void *values[2] = { log, (void *)(uintptr_t)(HCQI_CUDA_LOG_BYTES - 1) };
+    void *values[3] = { log, (void *)(uintptr_t)(HCQI_CUDA_LOG_BYTES - 1), (void *)(uintptr_t)1 };
     if (log == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    int r = d->api->ModuleLoadDataEx(module, image, 2, options, values);
+    int r = d->api->ModuleLoadDataEx(module, image, lines ? 3 : 2, options, values);
     hcq_result result = HCQ_OK;
     if (r != HCQI_CU_OK) {
         hcqi_cuda_note(d, r, "cuModuleLoadDataEx");
@@ -1535,12 +1550,52 @@ static uint32_t hcqi_cuda_func_ask(const hcqi_cuda_device *d, hcqi_cu_function f
     return value < 0 ? 0 : (uint32_t)value;
 }
 
+static void hcqi_cuda_code_put(hcqi_cuda_device *d, hcqi_cuda_code *c) {
+    hcqi_cuda_code **link = &d->codes;
+    hcq_memory module;
+    hcqi_cuda_lock(&d->code_lock);
+    int last = --c->refs == 0;
+    while (last && *link != NULL && *link != c) { link = &(*link)->next; }
+    if (last && *link != NULL) { *link = c->next; }
+    hcqi_cuda_unlock(&d->code_lock);
+    if (!last) { return; }
+    memset(&module, 0, sizeof module);
+    module.host = c->module;
+    module.native = HCQI_CUDA_KIND(HCQI_CUDA_MODULE);
+    if (c->module != NULL) { hcqi_cuda_dealloc(d, &module); }
+    hcqi_delete(&d->hooks, c, sizeof *c);
+}
+
+/* Finds the program's module, or loads it. */
+static hcq_result hcqi_cuda_code_get(hcqi_cuda_program *p, const hcq_code *ptx, const char *image) {
+    hcqi_cuda_device *d = p->d;
+    uint32_t lines = p->flags & HCQ_PROGRAM_LINES;
+    hcqi_cuda_lock(&d->code_lock);
+    hcqi_cuda_code *c = d->codes;
+    while (c != NULL && (c->data != ptx->data || c->lines != lines)) { c = c->next; }
+    if (c != NULL) { c->refs++; }
+    hcqi_cuda_unlock(&d->code_lock);
+    p->code = c;
+    if (c != NULL) { return HCQ_OK; }
+    c = p->code = HCQI_CAST(hcqi_cuda_code *, hcqi_new(&d->hooks, sizeof *c));
+    if (c == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    c->refs = 1;
+    c->data = ptx->data;
+    c->lines = lines;
+    HCQI_PASS(hcqi_cuda_module_load(d, p->info.label, image, lines != 0, &c->module));
+    hcqi_cuda_lock(&d->code_lock);
+    c->next = d->codes;
+    d->codes = c;
+    hcqi_cuda_unlock(&d->code_lock);
+    return HCQ_OK;
+}
+
 /* Dynamic shared memory: more than is usual must be asked for. */
 static hcq_result hcqi_cuda_shared_set(hcqi_cuda_program *p) {
     hcqi_cuda_device *d = p->d;
     uint32_t fixed = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_SHARED);
     uint32_t most = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_DYNAMIC);
-    if (p->shared_bytes <= most) { return HCQ_OK; }
+    if (p->shared_bytes <= most) { return HCQ_OK; } /* others of this kernel may have more */
     if ((uint64_t)p->shared_bytes + fixed > d->max_shared) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_LIMIT,
                                 "program '%s': %u bytes of shared memory and %u of its own, the "
@@ -1566,8 +1621,8 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
                                 p->info.label,
                                 entry ? "there is no kernel in the text" : "is NULL");
     }
-    HCQI_PASS(hcqi_cuda_module_load(d, p->info.label, image, &p->module));
-    int got = d->api->ModuleGetFunction(&p->function, p->module, entry);
+    HCQI_PASS(hcqi_cuda_code_get(p, code, image));
+    int got = d->api->ModuleGetFunction(&p->function, p->code->module, entry);
     if (got == HCQI_CU_NOT_FOUND) {
         return HCQI_CUDA_REFUSE(d, HCQ_ERROR_NO_KERNEL,
                                 "program '%s': ptx.entry: no kernel '%s'", p->info.label, entry);
@@ -1577,17 +1632,16 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
         HCQI_PASS(hcqi_cuda_failed(d, d->api->FuncLoad(p->function), "cuFuncLoad"));
     }
     p->max_threads = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_THREADS);
-    return hcqi_cuda_shared_set(p);
+    hcqi_cuda_lock(&d->code_lock);
+    hcq_result r = hcqi_cuda_shared_set(p);
+    hcqi_cuda_unlock(&d->code_lock);
+    return r;
 }
 
 static void hcqi_cuda_program_destroy(void *self, void *code) {
     hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
     hcqi_cuda_program *p = HCQI_CAST(hcqi_cuda_program *, code);
-    hcq_memory module;
-    memset(&module, 0, sizeof module);
-    module.host = p->module;
-    module.native = HCQI_CUDA_KIND(HCQI_CUDA_MODULE);
-    if (p->module != NULL) { hcqi_cuda_dealloc(d, &module); }
+    if (p->code != NULL) { hcqi_cuda_code_put(d, p->code); }
     hcqi_delete(&d->hooks, p, sizeof *p);
 }
 
@@ -1617,6 +1671,7 @@ static hcq_result hcqi_cuda_program_create(void *self, const hcq_program_desc *d
         p->info = *info;
         p->args_bytes = args_bytes;
         p->shared_bytes = desc->shared_bytes;
+        p->flags = desc->flags;
         r = hcqi_cuda_program_load(p, &ptx, image);
         hcqi_cuda_leave_context(d);
     }
@@ -1639,6 +1694,17 @@ static hcq_result hcqi_cuda_exec_check(void *self, void *code, const uint32_t bl
                                 most[2], p->max_threads);
     }
     return HCQ_OK;
+}
+
+static void hcqi_cuda_statistics(void *self, void *code, char *text, size_t size) {
+    hcqi_cuda_device *d = HCQI_CAST(hcqi_cuda_device *, self);
+    const hcqi_cuda_program *p = HCQI_CAST(const hcqi_cuda_program *, code);
+    if (hcqi_cuda_enter_context(d) != HCQ_OK) { return; }
+    snprintf(text, size, "registers %u, local bytes %u (spilled, arrays), shared bytes %u, "
+             "threads at most %u", hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_REGISTERS),
+             hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_LOCAL),
+             hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_SHARED), p->max_threads);
+    hcqi_cuda_leave_context(d);
 }
 
 /* ========================================================================== */
@@ -3094,7 +3160,7 @@ static void hcqi_cuda_shared_leave(hcqi_cuda_device *d, int has_context) {
 
 static hcq_result hcqi_cuda_module_make(hcqi_cuda_device *d, hcqi_cuda_shared *shared) {
     const hcqi_cuda_api *api = d->api;
-    HCQI_PASS(hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, &shared->module));
+    HCQI_PASS(hcqi_cuda_module_load(d, "hcq", hcqi_cuda_ptx, 0, &shared->module));
     int got = api->ModuleGetFunction(&shared->stamp, shared->module, "hcq_stamp");
     if (got == HCQI_CU_OK) {
         got = api->ModuleGetFunction(&shared->fill, shared->module, "hcq_fill");
@@ -3415,6 +3481,7 @@ static const hcq_backend *hcqi_cuda_backend(void) {
         hcqi_cuda_query,
         hcqi_cuda_alloc, hcqi_cuda_dealloc, hcqi_cuda_import, hcqi_cuda_map, hcqi_cuda_unmap,
         hcqi_cuda_program_create, hcqi_cuda_program_destroy, hcqi_cuda_exec_check,
+        hcqi_cuda_statistics,
         hcqi_cuda_encode, hcqi_cuda_patch, hcqi_cuda_encode_free,
         hcqi_cuda_submit, NULL, hcqi_cuda_give, hcqi_cuda_completed, hcqi_cuda_wait,
         hcqi_cuda_kick, hcqi_cuda_counter_reset, hcqi_cuda_lose,

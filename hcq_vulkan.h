@@ -39,7 +39,8 @@
 
    A block is the shader's workgroup. If its size is given by specialization
    constants (local_size_x_id = 0 say), any block of exec is right, and a pipeline
-   is made for each size; else exec must say the same size.
+   is made for each size; else exec must say the same size. Programs with the same
+   module and entry share what is made of them.
 
    A grid beyond the device's maxComputeWorkGroupCount (at least 65535 in each
    direction) runs in parts, one dispatch each, if the shader takes its base: the
@@ -310,7 +311,7 @@ HCQ_API int hcq_vulkan_at(const hcq_vulkan_encoder *encoder, uint64_t address, V
     X(QueueSubmit2) X(QueueSubmit2KHR) X(GetMemoryHostPointerPropertiesEXT)        \
     X(CmdPushDescriptorSetKHR) X(ResetQueryPool) X(GetCalibratedTimestampsEXT)     \
     X(SetDebugUtilsObjectNameEXT) X(CmdBeginDebugUtilsLabelEXT)                    \
-    X(CmdEndDebugUtilsLabelEXT)
+    X(CmdEndDebugUtilsLabelEXT) X(GetPipelineExecutableStatisticsKHR)
 
 #define HCQI_VK_MEMBER(name) PFN_vk##name name;
 #define HCQI_VK_NAME(name) "vk" #name,
@@ -553,7 +554,7 @@ typedef struct hcqi_vk_device {
     uint64_t max_allocation, max_buffer, import_align;
     uint32_t needs;                    /* HCQI_VK_NEEDS_* that there are */
     int has_sync2, has_import, has_push_sets, has_late_binding, has_names, has_clock;
-    int has_host_reset, has_budget, has_monotonic, has_maintenance4;
+    int has_host_reset, has_budget, has_monotonic, has_maintenance4, has_statistics;
     int validates;
     PFN_vkQueueSubmit2KHR submit2;
 
@@ -583,6 +584,8 @@ typedef struct hcqi_vk_device {
     hcqi_vk_block *imports[HCQI_VK_BUCKETS];
 
     VkPipelineCache cache;
+    uint32_t kernel_lock;              /* for looking, not while one is made */
+    struct hcqi_vk_kernel *kernels;
 
     uint32_t lock;                     /* of the queues; nothing of hcq's is called under it */
     uint32_t singly;                   /* batches to be given one by one */
@@ -1534,21 +1537,31 @@ static int hcqi_vk_shader_read(hcqi_vk_module *m, const void *data, size_t size,
     return hcqi_vk_head_read(m, entry) && hcqi_vk_workgroup_read(m) && hcqi_vk_args_read(m);
 }
 
-typedef struct hcqi_vk_program {
-    hcqi_vk_device *d;
-    hcqi_vk_shader shader;
+/* What is made of a module's entry point, for all programs of it. */
+typedef struct hcqi_vk_kernel {
+    struct hcqi_vk_kernel *next;       /* of d->kernels */
+    uint32_t refs;                     /* programs */
+    const void *code;                  /* which the core has as long */
+    char entry[HCQI_VK_MAX_NAME];
+    uint32_t statistics;               /* HCQ_PROGRAM_STATISTICS or 0 */
     VkShaderModule module;
     VkDescriptorSetLayout sets;
     VkPipelineLayout layout;
     uint32_t bindings;                 /* of set 0: buffers, and the uniform block */
     int pushes;                        /* they are push descriptors */
+    hcqi_vk_pipeline *pipelines;       /* by block; under d->kernel_lock, but stay */
+} hcqi_vk_kernel;
+
+typedef struct hcqi_vk_program {
+    hcqi_vk_device *d;
+    hcqi_vk_kernel *kernel;            /* others may have it, too */
+    hcqi_vk_shader shader;
     uint32_t args[HCQ_MAX_ARGS];
+    uint32_t flags;
     hcq_program_info info;
     hcqi_vk_field fields[HCQ_MAX_ARGS]; /* arguments in the shader's block, by offset */
     uint32_t field_count, field_bytes;
     uint32_t base_at;                  /* in the push constants, if the shader takes one */
-    char entry[HCQI_VK_MAX_NAME];
-    hcqi_vk_pipeline *pipelines;
 } hcqi_vk_program;
 
 /* ========================================================================== */
@@ -2219,10 +2232,11 @@ static int hcqi_vk_program_able(const hcqi_vk_program *p, hcqi_vk_module *m) {
 
 static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
     hcqi_vk_device *d = p->d;
+    hcqi_vk_kernel *k = p->kernel;
     VkDescriptorSetLayoutBinding bindings[HCQI_VK_BUFFERS + 1];
     VkDescriptorBindingFlags late[HCQI_VK_BUFFERS + 1];
     memset(bindings, 0, sizeof bindings);
-    for (uint32_t i = 0; i < p->bindings; i++) {
+    for (uint32_t i = 0; i < k->bindings; i++) {
         bindings[i].binding = i;
         bindings[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
         bindings[i].descriptorCount = 1;
@@ -2235,36 +2249,37 @@ static hcq_result hcqi_vk_set_layout(hcqi_vk_program *p) {
     HCQI_VK_STRUCT(DescriptorSetLayoutBindingFlagsCreateInfo, flags,
                    DESCRIPTOR_SET_LAYOUT_BINDING_FLAGS_CREATE_INFO);
     HCQI_VK_STRUCT(DescriptorSetLayoutCreateInfo, info, DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
-    flags.bindingCount = p->bindings;
+    flags.bindingCount = k->bindings;
     flags.pBindingFlags = late;
-    info.bindingCount = p->bindings;
+    info.bindingCount = k->bindings;
     info.pBindings = bindings;
-    p->pushes = !d->has_late_binding && d->has_push_sets;
-    if (p->pushes) { info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR; }
+    k->pushes = !d->has_late_binding && d->has_push_sets;
+    if (k->pushes) { info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR; }
     if (d->has_late_binding) {
         info.pNext = &flags;
         info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT;
     }
-    return HCQI_VK_TRY(d, CreateDescriptorSetLayout, (d->handle, &info, NULL, &p->sets));
+    return HCQI_VK_TRY(d, CreateDescriptorSetLayout, (d->handle, &info, NULL, &k->sets));
 }
 
 static hcq_result hcqi_vk_layout(hcqi_vk_program *p) {
     hcqi_vk_device *d = p->d;
+    hcqi_vk_kernel *k = p->kernel;
     VkPushConstantRange range;
     range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
     range.offset = 0;
     range.size = (p->shader.push_bytes + 3u) & ~3u;
-    p->bindings = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
-    if (p->bindings != 0) {
+    k->bindings = p->shader.buffers + (p->shader.uniform != UINT32_MAX);
+    if (k->bindings != 0) {
         hcq_result made = hcqi_vk_set_layout(p);
         if (made != HCQ_OK) { return made; }
     }
     HCQI_VK_STRUCT(PipelineLayoutCreateInfo, info, PIPELINE_LAYOUT_CREATE_INFO);
-    info.setLayoutCount = p->bindings != 0;
-    info.pSetLayouts = &p->sets;
+    info.setLayoutCount = k->bindings != 0;
+    info.pSetLayouts = &k->sets;
     info.pushConstantRangeCount = range.size != 0;
     info.pPushConstantRanges = &range;
-    return HCQI_VK_TRY(d, CreatePipelineLayout, (d->handle, &info, NULL, &p->layout));
+    return HCQI_VK_TRY(d, CreatePipelineLayout, (d->handle, &info, NULL, &k->layout));
 }
 
 /* The first dimension whose size is given by the same constant as that of `i`. */
@@ -2293,14 +2308,15 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     HCQI_VK_STRUCT(ComputePipelineCreateInfo, info, COMPUTE_PIPELINE_CREATE_INFO);
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    info.stage.module = p->module;
-    info.stage.pName = p->entry;
+    info.stage.module = p->kernel->module;
+    info.stage.pName = p->kernel->entry;
     info.stage.pSpecializationInfo = special.mapEntryCount != 0 ? &special : NULL;
-    info.layout = p->layout;
+    info.layout = p->kernel->layout;
+    if (p->kernel->statistics) { info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR; }
     hcq_result r = HCQI_VK_TRY(d, CreateComputePipelines,
                                (d->handle, d->cache, 1, &info, NULL, &made->handle));
     if (r != HCQ_OK) { return r; }
-    d->pipelines++;
+    (void)hcqi_atomic_add64(&d->pipelines, 1);
     hcqi_vk_name(d, VK_OBJECT_TYPE_PIPELINE, HCQI_VK_ID(made->handle), "program", p->info.label);
     return HCQ_OK;
 }
@@ -2312,8 +2328,10 @@ static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[
     for (uint32_t i = 0; i < 3; i++) { /* fixed ones are all the same */
         size[i] = p->shader.spec_id[i] == UINT32_MAX ? p->shader.block[i] : block[i];
     }
-    hcqi_vk_pipeline *found = p->pipelines;
+    hcqi_vk_lock(&p->d->kernel_lock);
+    hcqi_vk_pipeline *found = p->kernel->pipelines;
     while (found != NULL && memcmp(found->block, size, sizeof size)) { found = found->next; }
+    hcqi_vk_unlock(&p->d->kernel_lock);
     if (found == NULL) {
         found = HCQI_CAST(hcqi_vk_pipeline *, hcqi_new(&p->d->hooks, sizeof *found));
         if (found == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -2323,25 +2341,76 @@ static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[
             hcqi_delete(&p->d->hooks, found, sizeof *found);
             return r;
         }
-        found->next = p->pipelines;
-        p->pipelines = found;
+        hcqi_vk_lock(&p->d->kernel_lock);
+        found->next = p->kernel->pipelines;
+        p->kernel->pipelines = found;
+        hcqi_vk_unlock(&p->d->kernel_lock);
     }
     *handle = found->handle;
+    return HCQ_OK;
+}
+
+static void hcqi_vk_kernel_put(hcqi_vk_device *d, hcqi_vk_kernel *k) {
+    hcqi_vk_kernel **link = &d->kernels;
+    hcqi_vk_lock(&d->kernel_lock);
+    int last = --k->refs == 0;
+    while (last && *link != NULL && *link != k) { link = &(*link)->next; }
+    if (last && *link != NULL) { *link = k->next; }
+    hcqi_vk_unlock(&d->kernel_lock);
+    if (!last) { return; }
+    while (k->pipelines != NULL) {
+        hcqi_vk_pipeline *next = k->pipelines->next;
+        d->api.DestroyPipeline(d->handle, k->pipelines->handle, NULL);
+        hcqi_delete(&d->hooks, k->pipelines, sizeof *k->pipelines);
+        k->pipelines = next;
+    }
+    if (k->layout != VK_NULL_HANDLE) { d->api.DestroyPipelineLayout(d->handle, k->layout, NULL); }
+    if (k->sets != VK_NULL_HANDLE) { d->api.DestroyDescriptorSetLayout(d->handle, k->sets, NULL); }
+    if (k->module != VK_NULL_HANDLE) { d->api.DestroyShaderModule(d->handle, k->module, NULL); }
+    hcqi_delete(&d->hooks, k, sizeof *k);
+}
+
+/* Finds the program's kernel, or makes it. */
+static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) {
+    hcqi_vk_device *d = p->d;
+    const char *entry = spirv->entry != NULL ? spirv->entry : "main";
+    uint32_t statistics = d->has_statistics ? p->flags & HCQ_PROGRAM_STATISTICS : 0;
+    hcqi_vk_lock(&d->kernel_lock);
+    hcqi_vk_kernel *k = d->kernels;
+    while (k != NULL && (k->code != spirv->data || k->statistics != statistics ||
+                         strcmp(k->entry, entry) != 0)) {
+        k = k->next;
+    }
+    if (k != NULL) { k->refs++; }
+    hcqi_vk_unlock(&d->kernel_lock);
+    p->kernel = k;
+    if (k != NULL) { return HCQ_OK; }
+    k = p->kernel = HCQI_CAST(hcqi_vk_kernel *, hcqi_new(&d->hooks, sizeof *k));
+    if (k == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    k->refs = 1;
+    k->code = spirv->data;
+    k->statistics = statistics;
+    memcpy(k->entry, entry, strlen(entry) + 1);
+    hcq_result r = hcqi_vk_layout(p);
+    HCQI_VK_STRUCT(ShaderModuleCreateInfo, module, SHADER_MODULE_CREATE_INFO);
+    module.codeSize = spirv->size;
+    module.pCode = HCQI_CAST(const uint32_t *, spirv->data); /* the core's copy is aligned */
+    if (r == HCQ_OK) {
+        r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, NULL, &k->module));
+    }
+    if (r != HCQ_OK) { return r; }
+    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(k->module), "module", p->info.label);
+    hcqi_vk_lock(&d->kernel_lock);
+    k->next = d->kernels;
+    d->kernels = k;
+    hcqi_vk_unlock(&d->kernel_lock);
     return HCQ_OK;
 }
 
 static void hcqi_vk_program_destroy(void *self, void *code) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_program *p = HCQI_CAST(hcqi_vk_program *, code);
-    while (p->pipelines != NULL) {
-        hcqi_vk_pipeline *next = p->pipelines->next;
-        d->api.DestroyPipeline(d->handle, p->pipelines->handle, NULL);
-        hcqi_delete(&d->hooks, p->pipelines, sizeof *p->pipelines);
-        p->pipelines = next;
-    }
-    if (p->layout != VK_NULL_HANDLE) { d->api.DestroyPipelineLayout(d->handle, p->layout, NULL); }
-    if (p->sets != VK_NULL_HANDLE) { d->api.DestroyDescriptorSetLayout(d->handle, p->sets, NULL); }
-    if (p->module != VK_NULL_HANDLE) { d->api.DestroyShaderModule(d->handle, p->module, NULL); }
+    if (p->kernel != NULL) { hcqi_vk_kernel_put(d, p->kernel); }
     hcqi_delete(&d->hooks, p, sizeof *p);
 }
 
@@ -2354,11 +2423,10 @@ static hcq_result hcqi_vk_program_read(hcqi_vk_program *p, const hcq_code *code)
     uint32_t version = p->d->version >= VK_API_VERSION_1_3 ? 0x00010600 : 0x00010500;
     if (code->data == NULL || code->size == 0) {
         r = HCQ_ERROR_NO_KERNEL;
-    } else if (strlen(entry) >= sizeof p->entry) {
+    } else if (strlen(entry) >= HCQI_VK_MAX_NAME) {
         snprintf(text, sizeof text, "the entry's name is long");
     } else if (hcqi_vk_shader_read(&m, code->data, code->size, entry, version, &p->shader, text,
                                    sizeof text)) {
-        memcpy(p->entry, entry, strlen(entry) + 1);
         hcqi_vk_fields_place(p);
         if (hcqi_vk_program_fits(p, &m)) {
             r = hcqi_vk_program_able(p, &m) ? HCQ_OK : HCQ_ERROR_UNSUPPORTED;
@@ -2376,15 +2444,10 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
     if (p == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
     p->d = d;
     p->info = *info;
+    p->flags = desc->flags;
     memcpy(p->args, desc->args, sizeof p->args);
     hcq_result r = hcqi_vk_program_read(p, &desc->spirv);
-    if (r == HCQ_OK) { r = hcqi_vk_layout(p); }
-    HCQI_VK_STRUCT(ShaderModuleCreateInfo, module, SHADER_MODULE_CREATE_INFO);
-    module.codeSize = desc->spirv.size;
-    module.pCode = HCQI_CAST(const uint32_t *, desc->spirv.data); /* the core's copy is aligned */
-    if (r == HCQ_OK) {
-        r = HCQI_VK_TRY(d, CreateShaderModule, (d->handle, &module, NULL, &p->module));
-    }
+    if (r == HCQ_OK) { r = hcqi_vk_kernel_get(p, &desc->spirv); }
     const uint32_t *ids = p->shader.spec_id;
     int fixed = (ids[0] & ids[1] & ids[2]) == UINT32_MAX;
     if (r == HCQ_OK && fixed) { /* its errors come early */
@@ -2394,7 +2457,6 @@ static hcq_result hcqi_vk_program_create(void *self, const hcq_program_desc *des
         hcqi_vk_program_destroy(d, p);
         return r;
     }
-    hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(p->module), "module", info->label);
     *code = p;
     return HCQ_OK;
 }
@@ -2424,6 +2486,39 @@ static hcq_result hcqi_vk_exec_check(void *self, void *code, const uint32_t bloc
                     p->info.label, most[0], most[1], most[2],
                     d->is.limits.maxComputeWorkGroupInvocations);
     return HCQ_ERROR_INVALID;
+}
+
+/* Of the pipeline that was made last. */
+static void hcqi_vk_statistics(void *self, void *code, char *text, size_t size) {
+    hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
+    hcqi_vk_kernel *k = HCQI_CAST(const hcqi_vk_program *, code)->kernel;
+    VkPipelineExecutableStatisticKHR list[16];
+    uint32_t count = HCQI_VK_COUNT(list);
+    size_t end = 0;
+    HCQI_VK_STRUCT(PipelineExecutableInfoKHR, info, PIPELINE_EXECUTABLE_INFO_KHR);
+    hcqi_vk_lock(&d->kernel_lock);
+    if (k->pipelines != NULL) { info.pipeline = k->pipelines->handle; }
+    hcqi_vk_unlock(&d->kernel_lock);
+    memset(list, 0, sizeof list);
+    for (uint32_t i = 0; i < count; i++) {
+        list[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
+    }
+    if (info.pipeline == VK_NULL_HANDLE || k->statistics == 0 ||
+        d->api.GetPipelineExecutableStatisticsKHR(d->handle, &info, &count, list) < VK_SUCCESS) {
+        return;
+    }
+    for (uint32_t i = 0; i < count && end < size; i++) {
+        const VkPipelineExecutableStatisticValueKHR *value = &list[i].value;
+        long long n = (long long)value->i64;
+        switch (list[i].format) {
+        case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR: n = (long long)value->b32; break;
+        case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR: n = (long long)value->f64; break;
+        default: break;
+        }
+        int wrote = snprintf(text + end, size - end, "%s%.63s %lld", i == 0 ? "" : ", ",
+                             list[i].name, n);
+        end += wrote < 0 ? 0 : (size_t)wrote;
+    }
 }
 
 /* ========================================================================== */
@@ -2614,7 +2709,7 @@ static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
     const hcqi_vk_range *own = HCQI_CAST(const hcqi_vk_range *, list->memory.native);
     VkWriteDescriptorSet writes[HCQI_VK_BUFFERS + 1];
     VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS + 1];
-    uint32_t count = commands != VK_NULL_HANDLE ? p->bindings : p->shader.buffers;
+    uint32_t count = commands != VK_NULL_HANDLE ? p->kernel->bindings : p->shader.buffers;
     hcq_result r = hcqi_vk_bindings_find(d, list, p, block, infos);
     if (r != HCQ_OK) { return r; }
     memset(writes, 0, sizeof writes);
@@ -2631,15 +2726,15 @@ static hcq_result hcqi_vk_describe(hcqi_vk_device *d, const hcqi_vk_list *list,
         infos[i].offset = own->offset + c->uniform;
         infos[i].range = p->shader.uniform_bytes;
     }
-    if (commands != VK_NULL_HANDLE && p->pushes) {
-        d->api.CmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0,
-                                       count, writes);
+    if (commands != VK_NULL_HANDLE && p->kernel->pushes) {
+        d->api.CmdPushDescriptorSetKHR(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                       p->kernel->layout, 0, count, writes);
         return HCQ_OK;
     }
     d->api.UpdateDescriptorSets(d->handle, count, writes, 0, NULL);
     if (commands != VK_NULL_HANDLE) {
-        d->api.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1,
-                                     &c->set, 0, NULL);
+        d->api.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                     p->kernel->layout, 0, 1, &c->set, 0, NULL);
     }
     return HCQ_OK;
 }
@@ -2660,10 +2755,10 @@ static hcq_result hcqi_vk_record_bindings(hcqi_vk_recorder *rec, const hcqi_vk_p
         uint8_t values[HCQI_VK_MAX_PUSH];
         memset(values, 0, sizeof values);
         hcqi_vk_values(p, block, values); /* which fit, program_create saw to that */
-        rec->d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                     (p->shader.push_bytes + 3u) & ~3u, values);
+        rec->d->api.CmdPushConstants(rec->commands, p->kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT,
+                                     0, (p->shader.push_bytes + 3u) & ~3u, values);
     }
-    if (p->bindings == 0) { return HCQ_OK; }
+    if (p->kernel->bindings == 0) { return HCQ_OK; }
     return hcqi_vk_describe(rec->d, rec->list, p, block, c, rec->commands);
 }
 
@@ -2706,7 +2801,7 @@ static hcq_result hcqi_vk_parts_check(const hcqi_vk_program *p, const uint32_t g
 static void hcqi_vk_record_base(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
                                 const uint32_t base[3]) {
     if (p->shader.base == UINT32_MAX) { return; }
-    rec->d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT,
+    rec->d->api.CmdPushConstants(rec->commands, p->kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT,
                                  p->shader.base, HCQI_VK_BASE_BYTES, base);
 }
 
@@ -2751,7 +2846,7 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
         d->api.CmdBindPipeline(rec->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     }
     if (p->shader.args == HCQI_VK_ARGS_POINTER) {
-        d->api.CmdPushConstants(rec->commands, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
+        d->api.CmdPushConstants(rec->commands, p->kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8,
                                 &packet->u.exec.args);
     } else if (p->shader.args == HCQI_VK_ARGS_BINDINGS) {
         r = hcqi_vk_record_bindings(rec, p, hcqi_vk_args(d, packet, p), c);
@@ -2942,7 +3037,7 @@ static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_v
         c->uniform = (uint32_t)room->bytes;
         room->bytes += ((uint64_t)program->shader.uniform_bytes + 15) & ~(uint64_t)15;
     }
-    if (program->sets == VK_NULL_HANDLE || program->pushes) { return; }
+    if (program->kernel->sets == VK_NULL_HANDLE || program->kernel->pushes) { return; }
     room->sets++;
     room->set_buffers += program->shader.buffers;
     room->set_uniforms += (uint32_t)uniform;
@@ -3060,10 +3155,9 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
         const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
         hcqi_vk_command *c = &list->commands[i];
         hcqi_vk_slot_write(list, p, c);
-        if (p->kind != HCQ_COMMAND_EXEC || program->sets == VK_NULL_HANDLE || program->pushes) {
-            continue;
-        }
-        info.pSetLayouts = &program->sets;
+        if (p->kind != HCQ_COMMAND_EXEC) { continue; }
+        if (program->kernel->sets == VK_NULL_HANDLE || program->kernel->pushes) { continue; }
+        info.pSetLayouts = &program->kernel->sets;
         r = HCQI_VK_TRY(d, AllocateDescriptorSets, (d->handle, &info, &c->set));
     }
     return r;
@@ -3149,7 +3243,7 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
         if (hcqi_vk_is_buffer(p->args[i])) { buffers |= differs; } else { values |= differs; }
     }
     if (!buffers && !values) { return HCQ_OK; }
-    int late = !buffers || (d->has_late_binding && !p->pushes);
+    int late = !buffers || (d->has_late_binding && !p->kernel->pushes);
     int data = !values || p->shader.uniform != UINT32_MAX;
     if (seg->stale || !late || !data) {
         seg->stale = 1;
@@ -4170,6 +4264,7 @@ typedef struct hcqi_vk_features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceSynchronization2FeaturesKHR sync2;
     VkPhysicalDeviceMaintenance4FeaturesKHR maintenance4;
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics;
 } hcqi_vk_features;
 
 static void hcqi_vk_features_chain(hcqi_vk_features *f, const hcqi_vk_device *d) {
@@ -4179,12 +4274,18 @@ static void hcqi_vk_features_chain(hcqi_vk_features *f, const hcqi_vk_device *d)
     f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     f->sync2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES_KHR;
     f->maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES_KHR;
+    f->statistics.sType =
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
     f->all.pNext = &f->v11;
     f->v11.pNext = &f->v12;
     if (d->has_sync2) { f->v12.pNext = &f->sync2; }
     if (d->has_maintenance4) {
         f->maintenance4.pNext = f->v12.pNext;
         f->v12.pNext = &f->maintenance4;
+    }
+    if (d->has_statistics) {
+        f->statistics.pNext = f->v12.pNext;
+        f->v12.pNext = &f->statistics;
     }
 }
 
@@ -4198,6 +4299,7 @@ static void hcqi_vk_features_choose(hcqi_vk_features *f, const hcqi_vk_features 
     HCQI_VK_WANT(LATE, 0, v12, descriptorBindingStorageBufferUpdateAfterBind)
     HCQI_VK_WANT(RESET, 0, v12, hostQueryReset)
     HCQI_VK_WANT(SYNC2, 0, sync2, synchronization2)
+    HCQI_VK_WANT(STATISTICS, 0, statistics, pipelineExecutableInfo)
 #undef HCQI_VK_WANT
     f->v12.timelineSemaphore = VK_TRUE;
     f->v12.bufferDeviceAddress = VK_TRUE;
@@ -4242,6 +4344,9 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const hcqi_vk_device *d,
     for (; s != NULL; s = s->pNext) {
         if (s->sType == f->v11.sType) { f->v11 = *(const VkPhysicalDeviceVulkan11Features *)s; }
         if (s->sType == f->v12.sType) { f->v12 = *(const VkPhysicalDeviceVulkan12Features *)s; }
+        if (s->sType == f->statistics.sType) {
+            f->statistics = *(const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *)s;
+        }
         for (size_t i = 0; i < HCQI_VK_COUNT(hcqi_vk_parts); i++) {
             if (hcqi_vk_parts[i].type != (int)s->sType) { continue; }
             memcpy((char *)f + hcqi_vk_parts[i].to, (const char *)s + hcqi_vk_parts[i].from,
@@ -4254,7 +4359,7 @@ static void hcqi_vk_features_lent(hcqi_vk_features *f, const hcqi_vk_device *d,
    be enabled. */
 static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_desc *lent,
                                      const char **names, uint32_t *count) {
-    enum { ROWS = 7 };
+    enum { ROWS = 8 };
     const struct { const char *name; uint32_t off; int *has; } table[ROWS] = {
         { VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, HCQ_VULKAN_NO_SYNC2, &d->has_sync2 },
         { VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, HCQ_VULKAN_NO_IMPORT, &d->has_import },
@@ -4262,6 +4367,7 @@ static hcq_result hcqi_vk_extensions(hcqi_vk_device *d, const struct hcq_vulkan_
         { VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME, HCQ_VULKAN_NO_CALIBRATION, &d->has_clock },
         { VK_KHR_MAINTENANCE_4_EXTENSION_NAME, 0, &d->has_maintenance4 },
         { VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0, &d->has_budget },
+        { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0, &d->has_statistics },
         { "VK_KHR_portability_subset", 0, NULL },
     };
     uint32_t found = 0;
@@ -4699,6 +4805,8 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
     d->has_push_sets = d->has_push_sets && d->api.CmdPushDescriptorSetKHR != NULL;
     d->has_import = d->has_import && d->api.GetMemoryHostPointerPropertiesEXT != NULL;
     d->has_maintenance4 = d->has_maintenance4 && features.maintenance4.maintenance4;
+    d->has_statistics = d->has_statistics && features.statistics.pipelineExecutableInfo &&
+                        d->api.GetPipelineExecutableStatisticsKHR != NULL;
     d->has_names = d->driver->has_names;
     hcqi_vk_limits_read(d);
     r = hcqi_vk_families_open(d);
@@ -4833,7 +4941,7 @@ static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
     case HCQ_VULKAN_QUERY_BATCHES: *value = hcqi_atomic_load64(&d->batches); return HCQ_OK;
     case HCQ_VULKAN_QUERY_SUBMITS: *value = hcqi_atomic_load64(&d->submits); return HCQ_OK;
     case HCQ_VULKAN_QUERY_WAITS: *value = hcqi_atomic_load64(&d->waits); return HCQ_OK;
-    case HCQ_VULKAN_QUERY_PIPELINES: *value = d->pipelines; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_PIPELINES: *value = hcqi_atomic_load64(&d->pipelines); return HCQ_OK;
     case HCQ_VULKAN_QUERY_BLOCKS: *value = d->block_count; return HCQ_OK;
     case HCQ_VULKAN_QUERY_BLOCK_BYTES: *value = d->block_bytes; return HCQ_OK;
     case HCQ_VULKAN_QUERY_MESSAGES:
@@ -4850,7 +4958,7 @@ static const hcq_backend *hcqi_vk_backend(void) {
         hcqi_vk_why_none,
         hcqi_vk_open, hcqi_vk_close, hcqi_vk_lane_open, hcqi_vk_lane_close, hcqi_vk_query,
         hcqi_vk_alloc, hcqi_vk_dealloc, hcqi_vk_import, hcqi_vk_map, hcqi_vk_unmap,
-        hcqi_vk_program_create, hcqi_vk_program_destroy, hcqi_vk_exec_check,
+        hcqi_vk_program_create, hcqi_vk_program_destroy, hcqi_vk_exec_check, hcqi_vk_statistics,
         hcqi_vk_encode, hcqi_vk_patch, hcqi_vk_encode_free,
         hcqi_vk_submit, NULL, hcqi_vk_give, hcqi_vk_completed, hcqi_vk_wait, hcqi_vk_kick,
         hcqi_vk_counter_reset, NULL,

@@ -655,6 +655,40 @@ static void coverage_follows_updates(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
+/* They change nothing but what a program says of itself, of its latest block. */
+static void flags_of_programs(TEST_ARGS) {
+#ifdef HCQ_TEST_VULKAN
+    const int silent = T.variant->driver && (T.variant->driver->without & MOCK_VK_NO_STATISTICS);
+#else
+    const int silent = 0;
+#endif
+    hcq_buffer dst = make_words(T.dev, 1);
+    hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+    const add_args args = {dst.address, 1, 1};
+    hcq_program *programs[4];
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        hcq_program_desc desc = HCQ_CPU_PROGRAM("add", k_add, HCQ_ARG_INOUT, HCQ_ARG_U32,
+                                                HCQ_ARG_U32);
+        desc.flags = flags;
+        CHECK_OK(hcq_program_create(T.dev, &desc, &programs[flags]));
+        CHECK_INDEX(hcq_queue_exec(q, programs[flags], &args, sizeof args, hcq_dim(1, 1, 1),
+                                   hcq_dim(32, 1, 1)), flags);
+    }
+    RUN_OK(q, T.dev);
+    CHECK_U64(READ32(dst, 0), 4);
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        hcq_program_info info;
+        CHECK_OK(hcq_program_info_get(programs[flags], &info));
+        CHECK(memchr(info.statistics, 0, sizeof info.statistics) != NULL);
+        if (!(flags & HCQ_PROGRAM_STATISTICS) || !is_gpu() || silent) {
+            CHECK(info.statistics[0] == 0);
+        } else if (is_cuda() || T.variant->driver) {
+            SAYS(info.statistics, is_cuda() ? "registers |local bytes "
+                                            : "Threads 32, Spilled -3, Ratio 2, Fast 1");
+        }
+    }
+}
+
 /* Off unless asked for; a run counts where it runs, whosever the queue and program. */
 static void coverage_is_off(TEST_ARGS) {
     hcq_device *devices[2] = {open_covered(), T.dev};
@@ -676,4 +710,5 @@ static void coverage_is_off(TEST_ARGS) {
     TEST(devices_are_listed), TEST(unknown_devices), \
     TEST(clock_by_submissions), TEST(unregister_while_created), TEST(registry_from_threads), \
     TEST(features_are_true), TEST(queries_agree), TEST(queries_of_blocks), \
-    TEST(coverage_counts_execs), TEST(coverage_follows_updates), TEST(coverage_is_off)
+    TEST(coverage_counts_execs), TEST(coverage_follows_updates), TEST(coverage_is_off), \
+    TEST(flags_of_programs)

@@ -48,6 +48,44 @@ static void entries_of_a_module(TEST_ARGS) {
     free(text);
 }
 
+/* Equal code is loaded once for all its kernels, while there is a program of it; text of
+   the same length that differs in its last character is another. */
+static void equal_code_is_loaded_once(TEST_ARGS) {
+    char *copy = strdup(two_ptx);
+    hcq_buffer dst = make_words(T.dev, 4);
+    NEEDS_MOCK();
+    for (uint32_t round = 0; round < 3; round++) {
+        const uint64_t loads = calls_of("cuModuleLoadDataEx");
+        hcq_program *programs[4];
+        copy[strlen(copy) - 1] = round == 2 ? ' ' : two_ptx[strlen(copy) - 1];
+        for (uint32_t i = 0; i < 4; i++) {
+            hcq_program_desc desc = own_desc(i & 1 ? "ct_second" : "ct_first", i < 2 ? NULL : copy);
+            CHECK_OK(hcq_program_create(T.dev, &desc, &programs[i]));
+        }
+        CHECK_U64(calls_of("cuModuleLoadDataEx") - loads, round == 2 ? 2 : 1);
+        for (uint32_t i = 0; i < 4; i++) {
+            hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+            CHECK_INDEX(hcq_queue_exec(q, programs[i], &dst.address, 8, dims_one, dims_one), 0);
+            hcq_program_destroy(programs[i]);
+            submit_and_wait(q, T.dev);
+            hcq_queue_destroy(q);
+            CHECK_U64(READ32(dst, 0), 1 + (i & 1));
+        }
+    }
+    free(copy);
+}
+
+static void line_numbers_are_asked_for(TEST_ARGS) {
+    for (uint32_t i = 0; i < 3; i++) { /* without, with, with, which is loaded by now */
+        hcq_program_desc desc = own_desc("ct_first", NULL);
+        const uint64_t lines = stats_now().line_numbers;
+        hcq_program *program = NULL;
+        desc.flags = i != 0 ? HCQ_PROGRAM_LINES : 0;
+        CHECK_OK(hcq_program_create(T.dev, &desc, &program));
+        CHECK_U64(stats_now().line_numbers - lines, mocked && i == 1);
+    }
+}
+
 #define EMPTY_KERNEL ".visible .entry ct_first(.param .u64 dst) {\n    ret;\n}\n"
 
 static void broken_modules(TEST_ARGS) {
@@ -259,6 +297,7 @@ static void source_is_compiled(TEST_ARGS) {
 }
 
 #define PROGRAM_TESTS                                                              \
-    TEST(entries_of_a_module), TEST(broken_modules), TEST(binary_modules),         \
+    TEST(entries_of_a_module), TEST(equal_code_is_loaded_once), TEST(broken_modules), \
+    TEST(line_numbers_are_asked_for), TEST(binary_modules),                        \
     TEST_ALONE(no_compiler), TEST(launches_of_all_shapes), TEST(blocks_of_a_bounded_kernel), \
     TEST(dynamic_shared_memory), TEST(too_many_arguments), TEST(source_is_compiled),

@@ -40,6 +40,7 @@ static void mc_kernel_set(const char *entry, mock_cuda_fn fn) {
 static void mc_jit_tell(uint32_t count, const int *options, void **values, const char *text) {
     char *log = NULL;
     for (uint32_t i = 0; i < count; i++) {
+        M.counts.line_numbers += options[i] == 13 && values[i] == (void *)1;
         log = options[i] == 5 ? (char *)values[i] : log;
     }
     for (uint32_t i = 0; i < count && log; i++) {

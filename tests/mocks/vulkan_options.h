@@ -19,7 +19,8 @@ enum {
     MOCK_VK_NO_HOST_RESET = 32,        /* vkResetQueryPool */
     MOCK_VK_NO_DEBUG_UTILS = 64,
     MOCK_VK_NO_MAINTENANCE4 = 128,
-    MOCK_VK_NO_OPTIONAL = 255,
+    MOCK_VK_NO_STATISTICS = 1024,      /* VK_KHR_pipeline_executable_properties */
+    MOCK_VK_NO_OPTIONAL = 255 | MOCK_VK_NO_STATISTICS,
     MOCK_VK_NO_TIMELINE = 256,         /* so that it is no device for hcq */
     MOCK_VK_NO_ADDRESSES = 512         /* bufferDeviceAddress, likewise */
 };
@@ -102,7 +103,7 @@ static mock_vk_desc mock_vk_options;
     X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)     \
     X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache)            \
     X(DestroyPipelineCache) X(GetPipelineCacheData) X(GetCalibratedTimestampsEXT)  \
-    X(SetDebugUtilsObjectNameEXT)
+    X(SetDebugUtilsObjectNameEXT) X(GetPipelineExecutableStatisticsKHR)
 
 typedef enum mock_vk_entry {
 #define MOCK_VK_ENUM(name) MOCK_VK_##name,

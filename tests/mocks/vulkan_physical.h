@@ -168,7 +168,8 @@ static const struct {
     {"VK_KHR_push_descriptor", MOCK_VK_NO_PUSH_SETS},
     {"VK_EXT_external_memory_host", MOCK_VK_NO_HOST_MEMORY},
     {"VK_EXT_calibrated_timestamps", MOCK_VK_NO_CALIBRATION},
-    {"VK_KHR_maintenance4", MOCK_VK_NO_MAINTENANCE4}
+    {"VK_KHR_maintenance4", MOCK_VK_NO_MAINTENANCE4},
+    {"VK_KHR_pipeline_executable_properties", MOCK_VK_NO_STATISTICS}
 };
 
 enum { MOCK_VK_EXTENSIONS = sizeof mock_vk_extensions / sizeof mock_vk_extensions[0] };
@@ -314,6 +315,10 @@ static void mock_vk_feature(const mock_vk_physical *p, VkBaseOutStructure *s) {
         ((VkPhysicalDeviceMaintenance4Features *)at)->maintenance4 =
             mock_vk_has(p, MOCK_VK_NO_MAINTENANCE4);
         break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
+        ((VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *)at)->pipelineExecutableInfo =
+            mock_vk_has(p, MOCK_VK_NO_STATISTICS);
+        break;
     default:
         mock_vk_check(0, "the device knows no structure %d", (int)s->sType);
     }
@@ -335,7 +340,10 @@ static uint32_t mock_vk_enabled(const mock_vk_physical *p, const void *chain) {
         mock_vk_chained(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
     const VkPhysicalDeviceSynchronization2Features *sync2 =
         mock_vk_chained(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES);
+    const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *statistics = mock_vk_chained(
+        chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
     mock_vk_check(v12 != NULL, "no structure of Vulkan 1.2");
+    on |= statistics && statistics->pipelineExecutableInfo ? MOCK_VK_NO_STATISTICS : 0;
     on |= v12->descriptorBindingStorageBufferUpdateAfterBind ? MOCK_VK_NO_UPDATE_AFTER_BIND : 0;
     on |= v12->hostQueryReset ? MOCK_VK_NO_HOST_RESET : 0;
     on |= v12->timelineSemaphore ? MOCK_VK_NO_TIMELINE : 0;

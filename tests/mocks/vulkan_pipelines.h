@@ -210,6 +210,7 @@ typedef struct mock_vk_pipeline {
     mock_vk_object o;
     const mock_vk_kernel *kernel;      /* or NULL */
     uint32_t block[3];
+    int captures;
 } mock_vk_pipeline;
 
 /* The workgroup's size: in all modules of the tests the constants 0, 1 and 2. */
@@ -239,6 +240,9 @@ static mock_vk_pipeline *mock_vk_pipeline_make(mock_vk_device *d,
         MOCK_VK_OBJECT(mock_vk_layout, info->layout, PIPELINE_LAYOUT, d);
     mock_vk_pipeline *p = mock_vk_new(d, NULL, MOCK_VK_KIND_PIPELINE, sizeof *p);
     p->kernel = m->kernel;
+    p->captures = (info->flags & VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR) != 0;
+    mock_vk_check(!p->captures || (d->features & MOCK_VK_NO_STATISTICS),
+                  "statistics without the feature for them");
     mock_vk_specialize(p, info->stage.pSpecializationInfo);
     mock_vk_check(!p->kernel || layout->push_bytes >= MOCK_VK_BASE + 12,
                   "%u push constants are too few", layout->push_bytes);
@@ -259,6 +263,27 @@ static VkResult mock_vkCreateComputePipelines(VkDevice handle,
 }
 
 MOCK_VK_DESTROY(DestroyPipeline, VkPipeline, PIPELINE)
+
+/* One of each format. */
+static VkResult mock_vkGetPipelineExecutableStatisticsKHR(
+    VkDevice handle, const VkPipelineExecutableInfoKHR *info, uint32_t *count,
+    VkPipelineExecutableStatisticKHR *out) {
+    VkResult failure = mock_vk_enter(MOCK_VK_GetPipelineExecutableStatisticsKHR);
+    const mock_vk_pipeline *p =
+        MOCK_VK_OBJECT(mock_vk_pipeline, info->pipeline, PIPELINE, mock_vk_device_of(handle));
+    const VkPipelineExecutableStatisticKHR all[4] = {
+        {.name = "Threads", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR,
+         .value.u64 = (uint64_t)p->block[0] * p->block[1] * p->block[2]},
+        {.name = "Spilled", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR,
+         .value.i64 = -3},
+        {.name = "Ratio", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR,
+         .value.f64 = 2.5},
+        {.name = "Fast", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR,
+         .value.u64 = 0xffffffff00000001ull},
+    };
+    mock_vk_check(p->captures && info->executableIndex == 0, "a pipeline without statistics");
+    return failure != VK_SUCCESS ? failure : mock_vk_give(all, sizeof all[0], 4, count, out);
+}
 
 /* ---- descriptors ---- */
 

@@ -354,6 +354,28 @@ static void entry_points_by_name(TEST_ARGS) {
     free(bytes);
 }
 
+/* Equal code is one pipeline for each block, while there is a program of it. */
+static void equal_programs_share_pipelines(TEST_ARGS) {
+    hcq_buffer dst = make_words(T.dev, 1);
+    uint64_t made = COUNT(T.dev, PIPELINES);
+    for (uint32_t round = 1; round <= 2; round++) {
+        hcq_program *programs[3];
+        for (uint32_t i = 0; i < 3; i++) { programs[i] = make_add(T.dev); }
+        for (uint32_t i = 0; i < 6; i++) { /* blocks of 1, blocks of 32 */
+            const add_args args = {dst.address, round, 1};
+            hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE);
+            CHECK_INDEX(hcq_queue_exec(q, programs[i % 3], &args, sizeof args, hcq_dim(1, 1, 1),
+                                       hcq_dim(i < 3 ? 1 : 32, 1, 1)), 0);
+            if (i >= 3) { hcq_program_destroy(programs[i % 3]); }
+            submit_and_wait(q, T.dev);
+            hcq_queue_destroy(q);
+            made += i % 3 == 0;
+            CHECK_U64(COUNT(T.dev, PIPELINES), made);
+        }
+        CHECK_U64(READ32(dst, 0), round == 1 ? 6 : 18);
+    }
+}
+
 /* ---- the pipeline cache ---- */
 
 /* Opens with a cache, runs something, closes. 1: a line about the cache was logged. */
@@ -409,4 +431,4 @@ static void caches_are_saved_and_given(TEST_ARGS) {
     TEST(bindings_are_bound_and_patched), TEST(bindings_on_large_grids),           \
     TEST(bindings_end_with_the_buffer), TEST(misaligned_bindings_are_refused),     \
     TEST(arguments_have_to_fit), TEST(blocks_have_to_fit), TEST(entry_points_by_name), \
-    TEST(caches_are_saved_and_given),
+    TEST(equal_programs_share_pipelines), TEST(caches_are_saved_and_given),
