@@ -174,7 +174,7 @@
    alignment in the order of the list, the same bytes on every backend: a
    plain struct with uint64_t for buffers. The block is copied when exec is
    recorded. A grid is a number of blocks, a block a number of threads. A grid
-   with a 0 in it, recorded or brought along, runs nothing. On the CPU a kernel
+   with a 0 in it, recorded, brought along or read, runs nothing. On the CPU a kernel
    is called once per block; for Vulkan it is SPIR-V, for CUDA PTX or a binary:
    hcq_vulkan.h and hcq_cuda.h explain their arguments.
 
@@ -1209,7 +1209,8 @@ typedef struct hcq_command {
     hcq_point point;                   /* wait, signal; timestamp: the signal */
     hcq_device *device;                /* wait_device */
     hcq_program *program;              /* exec */
-    hcq_dims grid, block;              /* exec */
+    hcq_dims grid, block;              /* exec; of an indirect one the maximum */
+    hcq_buffer grid_buffer;            /* indirect exec: its 12 bytes */
     const void *args;                  /* exec: the recorded block; custom: payload */
     uint32_t args_size;
     hcq_buffer dst, src;               /* copy, fill, write */
@@ -1361,6 +1362,21 @@ HCQ_API int32_t hcq_queue_memory_barrier(hcq_queue *queue);
 HCQ_API int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
                                size_t args_size, hcq_dims grid, hcq_dims block);
 
+/* Records a kernel whose grid is read when it runs, after all commands before it:
+   three uint32_t, x, y, z, at `grid`, a multiple of 4. In a graph they are read memory.
+
+   None of `maximum` is 0, z below 2^31. A grid above it runs nothing, and the
+   submission fails with HCQ_ERROR_INVALID; on Vulkan nobody sees that, and what happens
+   is undefined. There `maximum` must be within the device's limits, else submit answers
+   HCQ_ERROR_LIMIT: such a grid cannot run in parts. CUDA cuts the recording here, as at
+   a host command, and the service thread reads the grid.
+
+   Threads: one at a time per queue. Errors: as hcq_queue_exec and hcq_queue_copy.
+*/
+HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
+                                        const void *args, size_t args_size, hcq_buffer grid,
+                                        hcq_dims maximum, hcq_dims block);
+
 /* Records a copy of `size` bytes between buffers of any devices; the ranges must not
    overlap.
 
@@ -1443,7 +1459,7 @@ HCQ_API hcq_result hcq_queue_update_wait(hcq_queue *queue, int32_t index,
 HCQ_API hcq_result hcq_queue_update_signal(hcq_queue *queue, int32_t index,
                                            const hcq_signal *signal, uint64_t value);
 
-/* Changes grid and block of an exec; NULL keeps.
+/* Changes grid and block of an exec; NULL keeps, as an indirect one's grid must be.
 
    Threads: one at a time per queue. Errors: HCQ_ERROR_INVALID.
 */
@@ -1574,10 +1590,11 @@ HCQ_API int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t s
                                 uint32_t flags, hcq_buffer *buffer);
 
 /* Says what command `index` of any queue does with `buffer`: `access` is HCQ_ARG_IN,
-   _OUT or _INOUT. Graphs go by it, those that the queue is appended to, too. A kernel's argument with the buffer's address is narrowed to these
-   bytes (else: from its address to the end of the allocation) and this
-   access; otherwise the bytes count in addition, though not those of a
-   placeholder that the kernel does not get as an argument.
+   _OUT or _INOUT. Graphs go by it, those that the queue is appended to, too. A
+   kernel's argument with the buffer's address is narrowed to these bytes (else:
+   from its address to the end of the allocation) and this access; otherwise the
+   bytes count in addition, though not those of a placeholder that the kernel does
+   not get as an argument.
 
    A host or custom command that says nothing is ordered after everything
    before it and before everything after it, like a memory barrier. Where it
@@ -1803,11 +1820,16 @@ HCQ_API hcq_result hcq_driver_open_id(hcq_driver *driver, uint64_t id,
    function; the hcq_backend_* helpers marked UNLOCKED must not be called
    with the lock held, that is from inside a locked function. */
 
-#define HCQ_BACKEND_VERSION 6
+#define HCQ_BACKEND_VERSION 7
 
 typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
 #define HCQ_GRID_IS_EMPTY(grid) ((grid)[0] == 0 || (grid)[1] == 0 || (grid)[2] == 0)
+#define HCQ_GRID_INDIRECT 0x80000000u  /* in z of a maximum */
+#define HCQ_GRID_WITHIN(grid, most)                                                \
+    ((grid)[0] <= (most)[0] && (grid)[1] <= (most)[1] &&                           \
+     (grid)[2] <= ((most)[2] & ~HCQ_GRID_INDIRECT))
+#define HCQ_GRID_ABOVE "its grid: above the maximum" /* `native` of that error */
 #define HCQ_PACKET_CHANGES 64          /* flag: a variable or an update patches it */
 
 /* What one command is after recording; 64 bytes, fields at fixed offsets.
@@ -1824,15 +1846,18 @@ typedef struct hcq_packet {
             void *code;                /* hcq_backend.program_create */
             uint64_t args;             /* device address of the argument block; the CPU's
                                           is a host pointer */
-            uint32_t grid[3];          /* HCQ_GRID_IS_EMPTY: nothing runs */
+            uint32_t grid[3];          /* HCQ_GRID_IS_EMPTY: nothing runs; indirect: the
+                                          maximum, with HCQ_GRID_INDIRECT */
             uint32_t block[3];
             hcq_program *program;
+            uint64_t grid_at;          /* indirect: where it is; see caps.indirect */
         } exec;
         struct { uint64_t dst, src, size; } copy; /* write, too: src is where its bytes are */
         struct { uint64_t dst, src, size; void *to, *from; } carry; /* core */
         struct { uint64_t dst, value, size; } fill;
         struct { void *signal; uint64_t dst; } stamp; /* timestamp */
-        struct { hcq_host_fn fn; void *user; void *marks; } host; /* marks: core */
+        struct { hcq_host_fn fn; void *user; void *marks; uint32_t most[3]; } host;
+                                       /* marks, most: core */
         struct {
             const hcq_custom_type *type;
             hcq_custom_fn encode_fn;   /* of this backend */
@@ -1912,6 +1937,8 @@ typedef struct hcq_backend_caps {
     uint32_t features;                 /* HCQ_FEATURE_* */
     int runs_host;                     /* batches may contain HOST packets; else the core
                                           cuts there and uses its service thread */
+    int indirect;                      /* exec packets may have `grid_at`; else the service
+                                          thread reads it, and changes the grid by patch */
     int unlocked;                      /* alloc, dealloc and program_create are called without
                                           the core's lock (or with it), several at once */
 } hcq_backend_caps;
@@ -2550,7 +2577,8 @@ typedef struct hcqi_patch {
                                           its address */
 } hcqi_patch;
 
-enum { HCQI_PART_DST = 64, HCQI_PART_SRC }; /* of a command that names buffers */
+enum { HCQI_PART_DST = 64, HCQI_PART_SRC, HCQI_PART_GRID }; /* that name buffers */
+#define HCQI_GRID_BYTES 12             /* of a grid in a buffer; the last of an argument block's */
 
 /* One encoded copy of a recording for one device. */
 struct hcqi_version {
@@ -2593,6 +2621,7 @@ struct hcqi_version {
     uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
+    int reads;                         /* grids, by the service thread: one job at a time */
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run */
@@ -2613,7 +2642,8 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
 /* ---- graphs ---- */
 
 #define HCQI_NONE UINT32_MAX
-#define HCQI_RELATIVE 0x80             /* packet flag: the signal is the launch's own */
+#define HCQI_RELATIVE 0x80             /* packet flag: no command: the launch's own wait or
+                                          signal, or reads the grid of an exec */
 #define HCQI_SECOND 0x20               /* packet flag: the second half of its command, or its
                                           wait */
 #define HCQI_FAR 0x10                  /* packet flag: a copy that others do, see >>carrying */
@@ -2856,6 +2886,7 @@ struct hcq_queue {
     uint32_t value_count;
     uint8_t numbers[HCQI_MAX_VALUES];  /* of each value from 1 on: a variable's, or behind
                                           HCQI_MAX_VARIABLES an input's */
+    uint32_t reads;                    /* execs whose grid is in a buffer */
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count */
     uint32_t newest;                   /* updated last, + 1; the others by hcqi_meta.older */
@@ -5745,6 +5776,25 @@ static uint64_t hcqi_clock_now(hcq_device *dev) {
     return clock.device_ns;
 }
 
+/* The backend may have encoded what the packet was. */
+static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
+    v->dev->packets_patched++;
+    if (v->dev->backend->patch == NULL || (v->packets[at].flags & HCQI_FAR)) { return HCQ_OK; }
+    return v->dev->backend->patch(v->dev->self, &v->recording, at);
+}
+
+/* The grid that packet `p` reads becomes that of the exec behind it. */
+static hcq_result hcqi_service_grid(hcqi_version *v, const hcq_packet *p) {
+    uint32_t exec = (uint32_t)(p - v->packets) + 1 + (uint32_t)v->profiled, grid[3];
+    memcpy(grid, p->u.host.user, sizeof grid);
+    int within = HCQ_GRID_WITHIN(grid, p->u.host.most);
+    if (within) { memcpy(v->packets[exec].u.exec.grid, grid, sizeof grid); }
+    hcq_result r = within ? hcqi_version_patched(v, exec) : HCQ_ERROR_INVALID;
+    if (r == HCQ_OK) { return HCQ_OK; }
+    hcqi_error_note(v->dev, r, v, &v->packets[exec], within ? NULL : HCQ_GRID_ABOVE, 0);
+    return r;
+}
+
 static hcq_result hcqi_service_host(hcq_device *dev, const hcq_packet *p) {
     uint64_t *marks = HCQI_CAST(uint64_t *, p->u.host.marks);
     hcqi_leave();
@@ -5762,15 +5812,16 @@ static void hcqi_service_call(hcq_job *job) {
     const hcq_packet *p = &job->version->packets[seg->first + seg->waits];
     job->state = HCQI_JOB_CALLING;
     hcq_device *dev = job->lane->dev;
-    int far = (p->flags & HCQI_FAR) != 0;
-    hcq_result r = far ? hcqi_carry(job, p) : hcqi_service_host(dev, p);
+    int far = (p->flags & HCQI_FAR) != 0, reads = (p->flags & HCQI_RELATIVE) != 0;
+    hcq_result r = far ? hcqi_carry(job, p) : reads ? hcqi_service_grid(job->version, p)
+                                                    : hcqi_service_host(dev, p);
     job->state = HCQI_JOB_HELD;
     if (r == HCQ_ERROR_WOULD_BLOCK && far) { /* a lane is full: again, soon */
         job->state = HCQI_JOB_DUE;
         hcqi_reap_all();
         hcqi_event_wait(1000000);
     } else if (r < 0) {
-        hcq_result result = far ? r : HCQ_ERROR_HOST;
+        hcq_result result = far || reads ? r : HCQ_ERROR_HOST;
         hcqi_error_note(dev, result, job->version, p, NULL, r);
         hcqi_job_fail(job, result, NULL);
     } else {
@@ -6238,7 +6289,12 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
 /* Does a profile show it? */
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
-           p->kind != HCQ_COMMAND_EMPTY && (p->flags & HCQI_FAR) == 0;
+           p->kind != HCQ_COMMAND_EMPTY && (p->flags & (HCQI_FAR | HCQI_RELATIVE)) == 0;
+}
+
+/* Does the service thread read its grid on this device? */
+static int hcqi_packet_is_read(const hcq_packet *p, const hcq_device *dev) {
+    return p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid_at != 0 && !dev->caps.indirect;
 }
 
 /* Takes the lock to record a command with `names` allocations and `bytes` of argument
@@ -6303,12 +6359,14 @@ static hcq_result hcqi_queue_changed(hcq_queue *q) {
 /* From here on the command counts, and what it names stays. */
 static int32_t hcqi_record_end(hcq_queue *q) {
     hcqi_meta *m = &q->metas[q->count];
-    hcqi_packet_ref(&q->packets[q->count]);
+    const hcq_packet *p = &q->packets[q->count];
+    hcqi_packet_ref(p);
     for (uint32_t i = 0; i < m->name_count; i++) {
         hcqi_allocation *a = q->names[m->name_first + i];
         if (a != NULL) { a->names++; }
     }
     if (m->dev != NULL && m->dev_serial == 0) { m->dev_serial = m->dev->serial; }
+    q->reads += p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid_at != 0;
     q->name_count += m->name_count;
     q->arena_size = m->arena + m->arena_size;
     int32_t index = (int32_t)q->count++;
@@ -6480,45 +6538,6 @@ static uint32_t hcqi_arg_name(const hcq_queue *q, uint32_t i, uint32_t arg) {
     return q->metas[i].name_first + hcqi_program_buffers(q->packets[i].u.exec.program, arg);
 }
 
-HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
-                                size_t args_size, hcq_dims grid, hcq_dims block) {
-    uint32_t size = program == NULL ? 0 : program->info.kernargs_size;
-    uint32_t args_count = program == NULL ? 0 : program->info.arg_count;
-    uint32_t buffers = hcqi_program_buffers(program, args_count);
-    HCQI_PASS(hcqi_record_begin(queue, HCQ_COMMAND_EXEC, buffers, size));
-    uint32_t index = queue->count;
-    HCQI_CHECK(queue, index, program != NULL, HCQ_ERROR_INVALID, "program: is NULL");
-    HCQI_CHECK(queue, index, hcqi_device_open(program->dev), HCQ_ERROR_CLOSED,
-               "program: its device was closed");
-    HCQI_CHECK(queue, index, program->dev == queue->dev || queue->graph != NULL,
-               HCQ_ERROR_FOREIGN, "program: '%s' is of another device", program->info.label);
-    HCQI_CHECK(queue, index, args != NULL || args_count == 0, HCQ_ERROR_INVALID,
-               "args: '%s' needs %u arguments", program->info.label, args_count);
-    HCQI_CHECK(queue, index, args_size == size, HCQ_ERROR_INVALID,
-               "args_size: %llu, '%s' takes %u bytes", (unsigned long long)args_size,
-               program->info.label, size);
-    block = hcqi_block_dims(block);
-    HCQI_CHECK(queue, index, hcqi_block_fits(program, block), HCQ_ERROR_INVALID,
-               "block: %ux%ux%u does not fit '%s'", block.x, block.y, block.z,
-               program->info.label);
-    hcq_packet *p = &queue->packets[index];
-    hcqi_meta *m = &queue->metas[index];
-    hcqi_allocation **name = queue->names + m->name_first, *a;
-    for (uint32_t i = 0; i < args_count; i++) {
-        const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
-        int buffer = hcqi_arg_is_buffer(program->desc.args[i]);
-        if (!buffer && queue->graph == NULL) { continue; } /* any value will do */
-        HCQI_PASS(hcqi_arg_check(queue, index, program, i, value, &a));
-        if (buffer) { *name++ = a; }
-    }
-    if (size != 0) { memcpy(queue->arena + m->arena, args, size); }
-    p->u.exec.program = program;
-    memcpy(p->u.exec.grid, &grid, sizeof grid);
-    memcpy(p->u.exec.block, &block, sizeof block);
-    m->dev = program->dev;
-    return hcqi_record_end(queue);
-}
-
 /* A buffer that a command names. */
 typedef struct hcqi_operand {
     hcqi_allocation *a;                /* NULL: a placeholder */
@@ -6586,6 +6605,85 @@ static hcq_result hcqi_copy_place(hcq_device *first, const hcqi_operand *to,
         if (r == HCQ_OK) { r = hcqi_operand_see(*dev, from); }
     }
     return r;
+}
+
+/* The arguments of the new exec, which are as large as its program's. */
+static hcq_result hcqi_exec_args(hcq_queue *q, const hcq_program *program, const void *args) {
+    const hcqi_meta *m = &q->metas[q->count];
+    hcqi_allocation **name = q->names + m->name_first, *a;
+    for (uint32_t i = 0; i < program->info.arg_count; i++) {
+        const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
+        int buffer = hcqi_arg_is_buffer(program->desc.args[i]);
+        if (!buffer && q->graph == NULL) { continue; } /* any value will do */
+        HCQI_PASS(hcqi_arg_check(q, q->count, program, i, value, &a));
+        if (buffer) { *name++ = a; }
+    }
+    uint32_t size = program->info.kernargs_size;
+    if (size != 0) { memcpy(q->arena + m->arena, args, size); }
+    return HCQ_OK;
+}
+
+/* The new exec's grid is at `at`, which is its last name. */
+static hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *program, const hcq_buffer *at) {
+    hcqi_operand op;
+    uint32_t index = q->count, *most = q->packets[index].u.exec.grid;
+    const hcqi_meta *m = &q->metas[index];
+    HCQI_PASS(hcqi_operand_take(q, index, "grid", at, HCQI_GRID_BYTES, &op));
+    HCQI_CHECK(q, index, op.address % 4 == 0, HCQ_ERROR_INVALID, "grid: not a multiple of 4");
+    hcq_result why = hcqi_operand_see(program->dev, &op);
+    HCQI_CHECK(q, index, why == HCQ_OK, why, "grid: '%s' cannot see it", program->dev->label);
+    int bounds = !HCQ_GRID_IS_EMPTY(most) && most[2] < HCQ_GRID_INDIRECT;
+    HCQI_CHECK(q, index, bounds, HCQ_ERROR_INVALID, "maximum: %ux%ux%u has a 0, or z is above "
+               "2^31", most[0], most[1], most[2]);
+    q->names[m->name_first + m->name_count - 1] = op.a;
+    q->packets[index].u.exec.grid_at = op.address;
+    most[2] |= HCQ_GRID_INDIRECT;
+    return HCQ_OK;
+}
+
+/* `at`: where the grid is, which is at most `grid` then; or NULL. */
+static int32_t hcqi_record_exec(hcq_queue *q, hcq_program *program, const void *args,
+                                size_t args_size, const hcq_buffer *at, hcq_dims grid,
+                                hcq_dims block) {
+    uint32_t size = program == NULL ? 0 : program->info.kernargs_size;
+    uint32_t args_count = program == NULL ? 0 : program->info.arg_count;
+    uint32_t buffers = hcqi_program_buffers(program, args_count), reads = at != NULL;
+    uint32_t room = reads ? ((size + 3) & ~(uint32_t)3) + HCQI_GRID_BYTES : size;
+    HCQI_PASS(hcqi_record_begin(q, HCQ_COMMAND_EXEC, buffers + reads, room));
+    uint32_t index = q->count;
+    HCQI_CHECK(q, index, program != NULL, HCQ_ERROR_INVALID, "program: is NULL");
+    HCQI_CHECK(q, index, hcqi_device_open(program->dev), HCQ_ERROR_CLOSED,
+               "program: its device was closed");
+    HCQI_CHECK(q, index, program->dev == q->dev || q->graph != NULL, HCQ_ERROR_FOREIGN,
+               "program: '%s' is of another device", program->info.label);
+    HCQI_CHECK(q, index, args != NULL || args_count == 0, HCQ_ERROR_INVALID,
+               "args: '%s' needs %u arguments", program->info.label, args_count);
+    HCQI_CHECK(q, index, args_size == size, HCQ_ERROR_INVALID,
+               "args_size: %llu, '%s' takes %u bytes", (unsigned long long)args_size,
+               program->info.label, size);
+    block = hcqi_block_dims(block);
+    HCQI_CHECK(q, index, hcqi_block_fits(program, block), HCQ_ERROR_INVALID,
+               "block: %ux%ux%u does not fit '%s'", block.x, block.y, block.z,
+               program->info.label);
+    hcq_packet *p = &q->packets[index];
+    p->u.exec.program = program;
+    memcpy(p->u.exec.grid, &grid, sizeof grid);
+    memcpy(p->u.exec.block, &block, sizeof block);
+    q->metas[index].dev = program->dev;
+    HCQI_PASS(hcqi_exec_args(q, program, args));
+    if (reads) { HCQI_PASS(hcqi_exec_grid(q, program, at)); }
+    return hcqi_record_end(q);
+}
+
+HCQI_DEF int32_t hcq_queue_exec(hcq_queue *queue, hcq_program *program, const void *args,
+                                size_t args_size, hcq_dims grid, hcq_dims block) {
+    return hcqi_record_exec(queue, program, args, args_size, NULL, grid, block);
+}
+
+HCQI_DEF int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program, const void *args,
+                                         size_t args_size, hcq_buffer grid, hcq_dims maximum,
+                                         hcq_dims block) {
+    return hcqi_record_exec(queue, program, args, args_size, &grid, maximum, block);
 }
 
 static int hcqi_ranges_overlap(uint64_t a, uint64_t b, uint64_t size) {
@@ -6720,7 +6818,9 @@ HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
 /* May the part of a command be variable in `q`? */
 static int hcqi_part_varies(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
     int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
-    if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) { return exec; }
+    if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) {
+        return exec && p->u.exec.grid_at == 0;
+    }
     if (part == HCQ_PART_VALUE) {
         return fill || (p->kind == HCQ_COMMAND_WRITE && hcqi_is_word(p->u.copy.size));
     }
@@ -6777,7 +6877,12 @@ static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8
         return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
     }
     const hcq_program *program = p->u.exec.program;
-    while (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0) { arg++; }
+    uint32_t count = program->info.arg_count;
+    while (arg < count && (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0)) { arg++; }
+    if (arg == count) {
+        *at = (uint8_t *)&p->u.exec.grid_at;
+        return HCQI_PART_GRID;
+    }
     *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
     return HCQ_PART_ARG + arg;
 }
@@ -7010,8 +7115,14 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
     switch (c->kind) {
     case HCQ_COMMAND_EXEC:
         c->program = p->u.exec.program;
+        c->args_size = c->program->info.kernargs_size;
         memcpy(&c->grid, p->u.exec.grid, sizeof c->grid);
         memcpy(&c->block, p->u.exec.block, sizeof c->block);
+        if (p->u.exec.grid_at == 0) { break; }
+        if (c->args_size == 0) { c->args = NULL; }
+        c->grid.z &= ~HCQ_GRID_INDIRECT;
+        c->grid_buffer = hcqi_named_buffer(q, m, m->name_count - 1, p->u.exec.grid_at,
+                                           HCQI_GRID_BYTES);
         break;
     case HCQ_COMMAND_COPY:
         c->size = p->u.copy.size;
@@ -7134,6 +7245,8 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index, const
     hcq_packet *p;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
     hcq_program *program = p->u.exec.program;
+    HCQI_CHECK(queue, p->index, grid == NULL || p->u.exec.grid_at == 0, HCQ_ERROR_INVALID,
+               "grid: is read from a buffer");
     if (block != NULL) {
         hcq_dims b = hcqi_block_dims(*block);
         HCQI_CHECK(queue, p->index, hcqi_block_fits(program, b), HCQ_ERROR_INVALID,
@@ -7451,7 +7564,8 @@ static int hcqi_version_stamp(hcqi_version *v, uint32_t at) {
 
 /* Does the service thread see to it, between two batches? */
 static int hcqi_packet_is_served(const hcqi_version *v, const hcq_packet *p) {
-    return p->kind == HCQ_COMMAND_HOST && (!v->dev->caps.runs_host || (p->flags & HCQI_FAR) != 0);
+    return p->kind == HCQ_COMMAND_HOST &&
+           (!v->dev->caps.runs_host || (p->flags & (HCQI_FAR | HCQI_RELATIVE)) != 0);
 }
 
 static int hcqi_version_cut(hcqi_version *v) {
@@ -7491,8 +7605,8 @@ static int hcqi_version_cut(hcqi_version *v) {
     return seg != NULL;
 }
 
-/* Writes a part of packet `at`. */
-static void hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint64_t value) {
+/* Writes a part of packet `at`; gives the packet that has it. */
+static uint32_t hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint64_t value) {
     hcq_packet *p = &v->packets[at];
     if (part >= HCQ_PART_ARG) {
         const hcq_program_info *info = &p->u.exec.program->info;
@@ -7510,9 +7624,15 @@ static void hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint
         p->u.copy.size = value; /* the same place as fill's */
     } else if (part == HCQI_PART_DST) {
         p->u.copy.dst = value; /* the same place as fill's and write's */
-    } else {
+    } else if (part == HCQI_PART_SRC) {
         p->u.copy.src = value;
+    } else if (p->u.exec.grid_at != 0) {
+        p->u.exec.grid_at = value;
+    } else {                           /* read by what hcqi_version_reader put before it */
+        at -= 2 + (uint32_t)v->profiled;
+        v->packets[at].u.copy.src = value;
     }
+    return at;
 }
 
 /* ---- bridges, see >>carrying ---- */
@@ -7609,6 +7729,11 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
     if (m->stamp != 0 || m->patches != 0 || copies) { p->flags |= HCQ_PACKET_CHANGES; }
     if (block != NULL) { memcpy(block, q->arena + m->arena, m->arena_size); }
     if (p->kind == HCQ_COMMAND_EXEC) {
+        if (hcqi_packet_is_read(p, v->dev)) {
+            p->u.exec.grid[0] = p->u.exec.grid[1] = p->u.exec.grid[2] = 1; /* until it is */
+            p->u.exec.grid_at = 0;
+            p->flags |= HCQ_PACKET_CHANGES;
+        }
         p->u.exec.args = block == NULL ? 0 : v->memory.address + m->arena;
         HCQI_PASS(hcqi_program_code(p->u.exec.program, v->dev, &p->u.exec.code));
     } else if (p->kind == HCQ_COMMAND_WRITE) {
@@ -7650,10 +7775,12 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     const hcq_memory_hooks *hooks = &q->dev->hooks;
     const hcqi_slice *slice = hcqi_version_slice(v);
-    uint64_t count = slice == NULL ? q->count : slice->count, stamps = 0;
-    for (uint32_t k = 0; slice != NULL && k < slice->count; k++) {
-        const hcqi_call *c = &q->graph->plan.calls[slice->calls[k]];
-        count += c->wait_count + c->signals + (c->half == HCQI_IN);
+    uint32_t calls = slice == NULL ? q->count : slice->count;
+    uint64_t count = calls, stamps = 0;
+    for (uint32_t k = 0; k < calls; k++) {
+        const hcqi_call *c = slice == NULL ? NULL : hcqi_version_call(v, slice->calls[k]);
+        if (c != NULL) { count += c->wait_count + c->signals + (c->half == HCQI_IN); }
+        if (hcqi_packet_is_read(&q->packets[c == NULL ? k : c->command], v->dev)) { count += 2; }
     }
     for (uint32_t i = 0; i < q->count; i++) {
         stamps += q->packets[i].kind == HCQ_COMMAND_TIMESTAMP;
@@ -7740,6 +7867,25 @@ static void hcqi_version_move(hcqi_version *v, const hcqi_call *c) {
     (void)hcqi_version_put(v);
 }
 
+/* What reads the grid of exec `i`: a copy to where the host can look, and a step of the
+   service thread. */
+static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
+    const hcqi_meta *m = &v->queue->metas[i];
+    const hcq_packet *p = &v->queue->packets[i];
+    uint64_t offset = (uint64_t)m->arena + m->arena_size - HCQI_GRID_BYTES;
+    hcq_packet *copy = hcqi_version_extra(v, HCQ_COMMAND_COPY, i);
+    copy->flags = HCQI_RELATIVE | HCQ_PACKET_CHANGES;
+    copy->u.copy.dst = v->memory.address + offset;
+    copy->u.copy.src = p->u.exec.grid_at;
+    copy->u.copy.size = HCQI_GRID_BYTES;
+    hcq_packet *step = hcqi_version_extra(v, HCQ_COMMAND_HOST, i);
+    step->flags = HCQI_RELATIVE;
+    step->u.host.user = hcqi_version_host(v, offset);
+    memcpy(step->u.host.most, p->u.exec.grid, sizeof step->u.host.most);
+    v->reads = 1;
+    hcqi_version_mark(v, i);
+}
+
 /* A call, and what lies around it: waits for other slices of the launch, what the host
    does for a bridge, the signal for other slices. */
 static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
@@ -7751,7 +7897,9 @@ static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
         hcq_packet *w = hcqi_version_relative(v, HCQ_COMMAND_WAIT, c, need->slice, need->place);
         w->u.relative.from = hcqi_half_number(from->command, from->half == HCQI_IN);
     }
+    uint32_t i = c == NULL ? call : c->command;
     if (c != NULL && c->half == HCQI_IN) { hcqi_version_move(v, c); }
+    if (hcqi_packet_is_read(&v->queue->packets[i], v->dev)) { hcqi_version_reader(v, i); }
     HCQI_PASS(hcqi_version_packet(v, v->count, call));
     hcqi_packet_ref(&v->packets[v->count]);
     v->places[call] = hcqi_version_put(v);
@@ -7776,6 +7924,10 @@ static uint32_t *hcqi_version_edges(const hcqi_version *v, size_t *bytes) {
     for (uint32_t k = 0; k < slice->count; k++) { /* packets have the order of the calls */
         const hcqi_call *c = &plan->calls[slice->calls[k]];
         uint32_t place = v->places[slice->calls[k]];
+        if (place != 0 && v->packets[place - 1].flags & HCQI_RELATIVE &&
+            v->packets[place - 1].kind == HCQ_COMMAND_HOST) {
+            place -= 2;                /* what reads its grid: that is where it begins */
+        }
         while (next <= place) { first[next++] = at; }
         for (uint32_t e = 0; e < c->edge_count; e++) {
             uint32_t before = plan->edges[c->edge_first + e];
@@ -7815,6 +7967,7 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     v->has_values = 0;
     v->named_frees = 0;
     v->marks = 0;
+    v->reads = 0;
     v->profiled = hcqi_profile_on(v->dev);
     HCQI_PASS(hcqi_version_storage(v));
     v->value_count = q->value_count;
@@ -7847,18 +8000,12 @@ static hcq_result hcqi_version_prepare(hcqi_version *v) {
     return built ? HCQ_OK : hcqi_version_build(v);
 }
 
-/* The backend may have encoded what the packet was. */
-static hcq_result hcqi_version_patched(hcqi_version *v, uint32_t at) {
-    v->dev->packets_patched++;
-    if (v->dev->backend->patch == NULL || (v->packets[at].flags & HCQI_FAR)) { return HCQ_OK; }
-    return v->dev->backend->patch(v->dev->self, &v->recording, at);
-}
-
-/* Writes a value into packet `at`, which is of the patch's command. */
-static void hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patch *patch,
-                               uint64_t value) {
+/* Writes a value into packet `at`, which is of the patch's command; gives the packet that
+   has it. */
+static uint32_t hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patch *patch,
+                                   uint64_t value) {
     if (patch->number >= HCQI_MAX_VARIABLES) { value += patch->extra; }
-    hcqi_version_write(v, at, patch->part, value);
+    return hcqi_version_write(v, at, patch->part, value);
 }
 
 static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
@@ -7880,9 +8027,8 @@ static hcq_result hcqi_version_fill_in(hcqi_version *v, const uint64_t *values) 
     for (; patch != end; patch++) {
         uint64_t value = values[patch->value];
         if (had && v->values[patch->value] == value) { continue; }
-        hcqi_version_patch(v, v->places[patch->command], patch, value);
-        hcq_result r = hcqi_version_patched(v, v->places[patch->command]);
-        if (r != HCQ_OK) { return r; }
+        uint32_t at = hcqi_version_patch(v, v->places[patch->command], patch, value);
+        HCQI_PASS(hcqi_version_patched(v, at));
     }
     for (uint32_t k = 1; k <= v->value_count; k++) { v->values[k] = values[k]; }
     v->has_values = 1;
@@ -7971,8 +8117,8 @@ static uint32_t hcqi_version_counts(const hcqi_version *v) {
     return hcqi_version_idle(v) || v->generation == v->queue->generation;
 }
 
-/* The version that needs the least work: current, else idle, else running. One
-   with timestamps is not shared: they are read when its run is over. `shape`: of its
+/* The version that needs the least work: current, else idle, else running. One with
+   timestamps or grids that are read is not shared: they are of one run. `shape`: of its
    state of the recording; NULL: as that is now. */
 static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
                                 const hcqi_version *shape, const uint64_t *values,
@@ -7988,7 +8134,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
         int same = v->generation == generation && v->applied == applied &&
                    v->profiled == profiled;
         if (same) { c->shape = v; }
-        if (same && (!v->profiled || v->uses == 0) && hcqi_version_has(v, values)) {
+        if (same && (!(v->profiled | v->reads) || v->uses == 0) && hcqi_version_has(v, values)) {
             c->version = v;
             c->current = 1;
             return;
@@ -8451,8 +8597,9 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     if (owner != s->dev) { hcqi_atomic_add32(&owner->pins, 1); }
     if (lane->running >= lane->dev->desc.inflight) { r = hcqi_lane_room(lane, s->deadline); }
     if (r == HCQ_OK) {
-        /* Where nothing varies all share a version anyway. */
-        int keeps = q->value_count != 0 || hcqi_profile_on(s->dev);
+        /* Where nothing varies all share a version anyway, but one of a run's own. */
+        int keeps = q->value_count != 0 || hcqi_profile_on(s->dev) ||
+                    (q->reads != 0 && !s->dev->caps.indirect);
         hcqi_ask ask = { q, s->dev, 0, values, s->deadline,
                          s->sub->flags & HCQ_UNORDERED ? NULL : lane, keeps,
                          keeps && (s->sub->wait_count != 0 || s->sub->queue_count > 1 ||
@@ -8951,6 +9098,7 @@ static void hcqi_graph_clear(hcq_queue *q);
 static void hcqi_queue_clear(hcq_queue *q) {
     hcqi_queue_forget(q);
     q->arena_size = 0;
+    q->reads = 0;
     q->patch_count = 0;
     q->newest = 0;
     q->value_count = 0;
@@ -12493,14 +12641,15 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     return hcqi_record_end(graph);
 }
 
-/* Is the placeholder an argument of the exec? */
+/* Does the exec get the placeholder? */
 static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
-    const hcq_program *program = q->packets[i].u.exec.program;
     uint32_t number = hcqi_placeholder_number(address);
-    for (uint32_t k = 0; k < program->info.arg_count; k++) {
-        if (!hcqi_arg_is_buffer(program->desc.args[k])) { continue; }
-        uint64_t at = hcqi_arg_address(q, i, k);
-        if (hcqi_is_placeholder(at) && hcqi_placeholder_number(at) == number) { return 1; }
+    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
+        uint64_t named;
+        uint8_t *at;
+        hcqi_name_part(q, i, k, &at);
+        memcpy(&named, at, sizeof named);
+        if (hcqi_is_placeholder(named) && hcqi_placeholder_number(named) == number) { return 1; }
     }
     return 0;
 }
@@ -12640,8 +12789,9 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
         uint64_t address, size = p->u.copy.size; /* fill's and write's is there, too */
         uint8_t *at;
         uint32_t part = hcqi_name_part(q, i, k, &at);
-        uint32_t access = part == HCQI_PART_SRC ? HCQI_READ : HCQI_WRITE;
+        uint32_t access = part == HCQI_PART_DST ? HCQI_WRITE : HCQI_READ;
         memcpy(&address, at, sizeof address);
+        if (part == HCQI_PART_GRID) { size = HCQI_GRID_BYTES; }
         if (c->half == k + 1) {
             ok = hcqi_touch_bridge(q, c, size);
             continue;
@@ -12991,7 +13141,7 @@ static hcq_result hcqi_plan_lanes(hcq_queue *q) {
         if (first == NULL) { first = dev; }
         copies |= hcqi_packet_may_copy(p);
         whole &= dev == first && dev->caps.edges && kind != HCQ_COMMAND_HOST &&
-                 kind != HCQ_COMMAND_CUSTOM;
+                 kind != HCQ_COMMAND_CUSTOM && !hcqi_packet_is_read(p, dev);
     }
     for (uint32_t d = 0; copies && !whole && d < plan->device_count; d++) {
         const hcq_device *dev = plan->devices[d].dev;
@@ -14032,6 +14182,7 @@ static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const h
     hcq_queue *step;
     uint32_t i = c->command;
     uint32_t kind = q->packets[i].kind;
+    int reads = kind == HCQ_COMMAND_EXEC && q->packets[i].u.exec.grid_at != 0;
     hcq_device *dev = c->dev;
     if (kind == HCQ_COMMAND_EMPTY) { return HCQ_OK; } /* allocated by now */
     memset(&sub, 0, sizeof sub);
@@ -14045,7 +14196,7 @@ static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const h
     if (r == HCQ_OK) { r = hcqi_step_record(step, q, c, launch); }
     if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
     hcq_queue_destroy(step);           /* once it ran */
-    int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM;
+    int fails = kind == HCQ_COMMAND_HOST || kind == HCQ_COMMAND_CUSTOM || reads;
     if (r == HCQ_OK && (fails || dev != list->dev)) { /* the list's SYNC is of another device */
         r = hcq_wait(&point, 1, HCQ_ALL, dev->desc.timeout_ns);
     }

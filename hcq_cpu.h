@@ -670,18 +670,24 @@ static void hcqi_cpu_grid_run(hcqi_cpu_device *d, hcqi_cpu_code *code, hcqi_cpu_
 /* ========================================================================== */
 /* ---- packets ------------------------------------------------------------- */
 
-static void hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
+static hcq_result hcqi_cpu_exec(hcqi_cpu_device *d, const hcq_packet *p) {
     hcqi_cpu_code *code = HCQI_CAST(hcqi_cpu_code *, p->u.exec.code);
     hcqi_cpu_grid grid;
+    uint32_t count[3];
+    int direct = p->u.exec.grid_at == 0;
+    memcpy(count, direct ? p->u.exec.grid : HCQ_PTR(const void, p->u.exec.grid_at), sizeof count);
+    if (!direct && !HCQ_GRID_WITHIN(count, p->u.exec.grid)) { return HCQ_ERROR_INVALID; }
+    if (HCQ_GRID_IS_EMPTY(count)) { return HCQ_OK; }
     grid.fn = code->fn;
     grid.block.user = code->user;
     grid.args = HCQ_PTR(const void, p->u.exec.args);
-    grid.block.grid = hcq_dim(p->u.exec.grid[0], p->u.exec.grid[1], p->u.exec.grid[2]);
+    grid.block.grid = hcq_dim(count[0], count[1], count[2]);
     grid.block.block = hcq_dim(p->u.exec.block[0], p->u.exec.block[1], p->u.exec.block[2]);
     uint64_t area = (uint64_t)grid.block.grid.x * grid.block.grid.y, most = UINT64_MAX >> 2;
     grid.total = most; /* nobody lives to see its end */
     if (area <= most / grid.block.grid.z) { grid.total = area * grid.block.grid.z; }
     hcqi_cpu_grid_run(d, code, &grid);
+    return HCQ_OK;
 }
 
 static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t value_size) {
@@ -701,14 +707,14 @@ static void hcqi_cpu_fill(void *dst, uint64_t size, uint64_t value, uint32_t val
     memcpy(at, pattern, (size_t)size);
 }
 
-/* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused. Apart:
-   a compiler that joins its switch with the test before it makes that slower. */
+/* A packet that is not an exec of one block; HCQ_ERROR_HOST if it refused, _INVALID if a
+   grid is above its maximum. Apart: a compiler that joins its switch with the test before
+   it makes that slower. */
 HCQI_CPU_APART static hcq_result hcqi_cpu_packet(hcqi_cpu_device *d, const hcq_packet *p) {
     hcq_result r = HCQ_OK;
     switch (p->kind) {
     case HCQ_COMMAND_EXEC:
-        if (!HCQ_GRID_IS_EMPTY(p->u.exec.grid)) { hcqi_cpu_exec(d, p); }
-        break;
+        return hcqi_cpu_exec(d, p);
     case HCQ_COMMAND_COPY:
     case HCQ_COMMAND_WRITE:
         memcpy(HCQ_PTR(void, p->u.copy.dst), HCQ_PTR(const void, p->u.copy.src),
@@ -803,6 +809,7 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
         return;
     }
     const hcq_packet *failed = NULL;
+    const char *above = NULL;
     hcq_lane_point done = entry->done;
     hcqi_cpu_lane *lane = entry->native;
     hcq_result r = engine->failed;
@@ -812,11 +819,12 @@ static void hcqi_cpu_engine_run(hcqi_cpu_engine *engine, const hcqi_cpu_entry *e
     }
     if (r == HCQ_OK) {
         failed = hcqi_cpu_packets(engine->device, entry->packets, entry->count);
-        r = failed != NULL ? HCQ_ERROR_HOST : HCQ_OK;
+        above = failed != NULL && failed->kind == HCQ_COMMAND_EXEC ? HCQ_GRID_ABOVE : NULL;
+        if (failed != NULL) { r = above != NULL ? HCQ_ERROR_INVALID : HCQ_ERROR_HOST; }
     }
     if (r != HCQ_OK) {
         engine->refused = 1;
-        hcq_backend_job_fail(entry->job, &done, r, failed, NULL, 0);
+        hcq_backend_job_fail(entry->job, &done, r, failed, above, 0);
     }
     /* Back first: who sees the counter finds the chunk in the list. */
     hcqi_cpu_engine_advance(engine);
@@ -1055,6 +1063,7 @@ static hcq_result hcqi_cpu_open(void *driver, hcq_device *device, uint32_t ordin
     caps->features = HCQI_CPU_FEATURES;
     if (d->copy_lanes != 0) { caps->features |= (uint32_t)HCQ_FEATURE_COPY_LANE; }
     caps->runs_host = 1;
+    caps->indirect = 1;
     caps->unlocked = 1; /* memory and libraries are the system's affair */
     *self = d;
     return HCQ_OK;

@@ -59,8 +59,8 @@
    Nothing is given to a stream before its waits are, and no completion depends on
    a host function: these run on a thread of the driver's, must not call CUDA, are
    skipped after an error, and hold up their stream. Host commands run on hcq's
-   service thread, finished submissions are collected there or by a thread that
-   waits.
+   service thread, which also reads the grids that are in memory; finished
+   submissions are collected there or by a thread that waits.
 
    Replay. A bound queue is one CUgraphExec for each run of commands between waits,
    signals, host and custom commands; a graph's commands on this device are one,

@@ -58,7 +58,8 @@
 
    gl_NumWorkGroups is then that of the part: who needs the grid's size takes it as
    an argument. Without a base such a grid is HCQ_ERROR_LIMIT when its command is
-   recorded for the device: by bind, or by submit.
+   recorded for the device: by bind, or by submit. So is, in any shader, such a
+   maximum of a grid that is read from memory, which never runs in parts.
 
    Lanes. Compute lanes share the queues of one family, copy lanes those of
    another where the device has one for transfers. Where there are fewer queues
@@ -66,8 +67,8 @@
    queue before its waits are: so one queue is enough, always.
 
    Replay. A bound queue is one command buffer for each run of commands between
-   waits, signals and host commands. Arguments by pointer, grids and hcq_queue_write
-   values are data and are changed in place; what else changes (blocks, copies,
+   waits, signals and host commands. Arguments by pointer, grids and hcq_queue_write's
+   bytes are data and are changed in place; what else changes (blocks, copies,
    fills, a grid changed for the first time) records the run of commands it is
    in again, at the next submit. HCQ_VULKAN_QUERY_RECORDED counts.
 */
@@ -2824,6 +2825,26 @@ static void hcqi_vk_record_grid(hcqi_vk_recorder *rec, const hcqi_vk_program *p,
     }
 }
 
+/* Where an indirect exec's grid is, if the device can run whatever it may be. */
+static hcq_result hcqi_vk_record_reads(const hcqi_vk_recorder *rec, const hcq_packet *packet,
+                                       VkBuffer *buffer, VkDeviceSize *offset) {
+    const uint32_t *most = rec->d->is.limits.maxComputeWorkGroupCount;
+    const uint32_t x = packet->u.exec.grid[0], y = packet->u.exec.grid[1];
+    const uint32_t z = packet->u.exec.grid[2] & ~HCQ_GRID_INDIRECT;
+    uint64_t at = packet->u.exec.grid_at;
+    if (x > most[0] || y > most[1] || z > most[2]) {
+        hcq_backend_log(rec->d->device, HCQ_ERROR_LIMIT, "exec: grids of up to %ux%ux%u from a "
+                        "buffer, the device's are up to %ux%ux%u", x, y, z, most[0], most[1],
+                        most[2]);
+        return HCQ_ERROR_LIMIT;
+    }
+    hcq_result r = hcqi_vk_record_at(rec, at, 12, buffer, offset);
+    if (r != HCQ_OK || *offset % 4 == 0) { return r; }
+    hcq_backend_log(rec->d->device, HCQ_ERROR_INVALID, "exec: its grid is at address %#llx, which "
+                    "is no multiple of 4", (unsigned long long)at);
+    return HCQ_ERROR_INVALID;
+}
+
 static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *packet,
                                       hcqi_vk_command *c) {
     static const uint32_t begin[3] = {0, 0, 0};
@@ -2831,11 +2852,14 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
     hcqi_vk_program *p = HCQI_CAST(hcqi_vk_program *, packet->u.exec.code);
     const uint32_t *grid = packet->u.exec.grid, *block = packet->u.exec.block;
     const hcqi_vk_range *own = HCQI_CAST(const hcqi_vk_range *, rec->list->memory.native);
-    int whole = hcqi_vk_grid_fits(d, grid);
+    int reads = packet->u.exec.grid_at != 0, whole = reads || hcqi_vk_grid_fits(d, grid);
+    VkBuffer buffer = own->block->buffer; /* the grid's */
+    VkDeviceSize offset = own->offset + c->slot;
     memcpy(c->grid, grid, sizeof c->grid);
     if (!whole) { c->indirect = 0; }
     if (HCQ_GRID_IS_EMPTY(grid) && !c->indirect) { return HCQ_OK; }
     hcq_result r = whole ? HCQ_OK : hcqi_vk_parts_check(p, grid);
+    if (r == HCQ_OK && reads) { r = hcqi_vk_record_reads(rec, packet, &buffer, &offset); }
     if (r != HCQ_OK) { return r; }
     if (rec->program != p || memcmp(rec->block, block, sizeof rec->block) != 0) {
         VkPipeline pipeline;           /* not that of the exec before */
@@ -2856,9 +2880,9 @@ static hcq_result hcqi_vk_record_exec(hcqi_vk_recorder *rec, const hcq_packet *p
         hcqi_vk_record_grid(rec, p, grid);
         return HCQ_OK;
     }
-    hcqi_vk_grid_write(rec->list, c, grid);
+    if (!reads) { hcqi_vk_grid_write(rec->list, c, grid); }
     hcqi_vk_record_base(rec, p, begin);
-    d->api.CmdDispatchIndirect(rec->commands, own->block->buffer, own->offset + c->slot);
+    d->api.CmdDispatchIndirect(rec->commands, buffer, offset);
     return HCQ_OK;
 }
 
@@ -2889,7 +2913,9 @@ static void hcqi_vk_key(const hcq_packet *p, uint64_t key[3]) {
     memset(key, 0, 3 * sizeof *key);
     switch ((int)p->kind) {
     case HCQ_COMMAND_EXEC:
-        for (uint32_t i = 0; i < 3; i++) { key[i] = p->u.exec.block[i]; }
+        key[0] = (uint64_t)p->u.exec.block[0] << 32 | p->u.exec.block[1];
+        key[1] = p->u.exec.block[2];
+        key[2] = p->u.exec.grid_at;
         break;
     case HCQ_COMMAND_COPY:
     case HCQ_COMMAND_WRITE:
@@ -3028,7 +3054,7 @@ static void hcqi_vk_room_command(hcqi_vk_room *room, const hcq_packet *p, hcqi_v
     if (p->kind == HCQ_COMMAND_FILL) { room->bytes += HCQI_VK_PATTERN; }
     if (p->kind != HCQ_COMMAND_EXEC) { return; }
     room->bytes += 16;
-    c->indirect = (p->flags & HCQ_PACKET_CHANGES) != 0;
+    c->indirect = (p->flags & HCQ_PACKET_CHANGES) != 0 || p->u.exec.grid_at != 0;
     if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return; }
     room->shadows += program->info.kernargs_size;
     int uniform = program->shader.uniform != UINT32_MAX;
@@ -3271,7 +3297,7 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
     if (p->kind == HCQ_COMMAND_CUSTOM || !same) { seg->stale = 1; }
     hcqi_vk_slot_write(list, p, c);
     if (p->kind != HCQ_COMMAND_EXEC) { return HCQ_OK; }
-    if (memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0) {
+    if (p->u.exec.grid_at == 0 && memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0) {
         int fits = hcqi_vk_grid_fits(d, p->u.exec.grid);
         if (!c->indirect || !fits) { seg->stale = 1; }
         c->indirect = (uint32_t)fits;
@@ -4827,6 +4853,7 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
         shared &= hcqi_vk_queue_for(d, HCQ_COPY, i)->lanes_of[0] != 0;
     }
     caps->copy_shared = (int)shared;
+    caps->indirect = 1;
     caps->host_times = d->stamp_bits == 0;
     caps->memory_bytes = hcqi_vk_memory_bytes(&d->memory);
     caps->features = d->device_visible ? (uint32_t)HCQ_FEATURE_HOST_MEMORY : 0;

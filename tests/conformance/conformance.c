@@ -14,6 +14,7 @@
 #include "queue.h"
 #include "order.h"      /* lanes beside each other, what goes before it runs */
 #include "update.h"
+#include "indirect.h"   /* grids that are read */
 #include "host.h"       /* host commands, custom ones, callbacks */
 #include "after.h"      /* memory and eager calls in the order of work */
 #include "transfer.h"
@@ -44,6 +45,7 @@ static const struct CMUnitTest tests[] = {
     QUEUE_TESTS,
     ORDER_TESTS,
     UPDATE_TESTS,
+    INDIRECT_TESTS,
     HOST_TESTS,
     AFTER_TESTS,
     TRANSFER_TESTS,

@@ -97,6 +97,8 @@ static void again(hcq_queue *q) {
         CHECK_INDEX(hcq_queue_exec(q, F.add, &F.args, sizeof F.args, F.one, F.one), 1);
         CHECK_INDEX(hcq_queue_memory_barrier(q), 2);
         CHECK_INDEX(hcq_queue_copy(q, F.a, F.input, 16), 3);
+        CHECK_INDEX(hcq_queue_exec_indirect(q, F.add, &F.args, sizeof F.args, F.input, F.one,
+                                            F.one), 4);
     } else if (q == F.v) {
         CHECK_INDEX(hcq_queue_fill(q, F.b, 16, 1, 4), 0);
         CHECK_INDEX(hcq_queue_exec(q, F.add, &F.args, sizeof F.args, F.one, F.one), 1);

@@ -31,7 +31,7 @@ static const struct {
     FIELD(hcq_packet, value_size, 2), FIELD(hcq_packet, index, 4), FIELD(hcq_packet, u, 8),
     FIELD(hcq_packet, u.exec.code, 8), FIELD(hcq_packet, u.exec.args, 16),
     FIELD(hcq_packet, u.exec.grid, 24), FIELD(hcq_packet, u.exec.block, 36),
-    FIELD(hcq_packet, u.exec.program, 48), FIELD(hcq_packet, u.copy.dst, 8),
+    FIELD(hcq_packet, u.exec.program, 48), FIELD(hcq_packet, u.exec.grid_at, 56), FIELD(hcq_packet, u.copy.dst, 8),
     FIELD(hcq_packet, u.copy.src, 16), FIELD(hcq_packet, u.copy.size, 24),
     FIELD(hcq_packet, u.fill.dst, 8), FIELD(hcq_packet, u.fill.value, 16),
     FIELD(hcq_packet, u.fill.size, 24), FIELD(hcq_packet, u.host.fn, 8),
