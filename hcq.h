@@ -10666,101 +10666,78 @@ static hcq_result hcqi_copy_submit(hcq_device *dev, hcq_buffer dst, hcq_buffer s
 
 /* ---- transfers ---- */
 /* From an end to an end, which are host memory or a buffer, by the first way that there is:
-   one copy command, where a device reaches both ends; memcpy, where the host does; else
-   pieces through memory that a device and the host reach. A call that waits for its end
-   has room for two pieces, which the device keeps for the next one that is in order; a
-   copyin, which does not, leaves its pieces in the device's ring of stages. */
+   memcpy, where the host reaches a buffer and the other end is its own; copy commands, between
+   buffers and from or to host memory that a device knows; else pieces through memory that a
+   device and the host reach. A call that waits for its end has two places for them, which the
+   device keeps for the next one that is in order; a copyin, which does not, leaves its pieces
+   in the device's ring of stages. */
 
 #define HCQI_STAGE_ALIGN 16
 
 typedef struct hcqi_end {
     int is_host;
-    uint8_t *host;                     /* where the host reaches it; NULL = nowhere */
+    uint8_t *host;                     /* NULL: a buffer */
     hcq_buffer buffer;                 /* zero: host memory that no device reaches */
     uint64_t size;
-    hcq_buffer pair[2];                /* where its pieces are for the host, by turns ... */
-    hcq_point done[2];                 /* ... and the last copy from or to there; 0 = none */
 } hcqi_end;
 
 typedef struct hcqi_transfer {
     hcqi_eager e;
     hcqi_end end[2];                   /* dst, src */
-    uint64_t size, piece;
+    uint64_t size;
+    hcq_buffer pair[2];                /* places for pieces, by turns ... */
+    hcq_point done[2];                 /* ... and the last copy from or to there; 0 = none */
 } hcqi_transfer;
 
-/* Where the host finds piece `i` of an end, as soon as no copy has to do with it. */
-static hcq_result hcqi_piece_host(hcqi_transfer *t, int k, uint64_t i, uint8_t **host) {
-    hcqi_end *end = &t->end[k];
-    hcq_device *dev = end->buffer.device;
-    hcq_buffer *place = &end->pair[i & 1];
-    hcq_result r = HCQ_OK;
-    if (end->host != NULL) {
-        *host = end->host + i * t->piece;
-        return HCQ_OK;
-    }
-    if (place->device == NULL) {
-        r = hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, place);
-    } else if (end->done[i & 1].value != 0) {
-        r = hcqi_sync(dev, end->done[i & 1], &t->e);
-    }
-    *host = HCQI_CAST(uint8_t *, place->host);
-    return r;
-}
-
-/* The copy of piece `i` between an end that the host does not reach and its place. */
-static hcq_result hcqi_piece_copy(hcqi_transfer *t, int k, uint64_t i) {
-    hcqi_end *end = &t->end[k];
-    uint64_t at = i * t->piece, size = t->size - at < t->piece ? t->size - at : t->piece;
-    uint8_t *host;
-    hcq_result r = hcqi_piece_host(t, k, i, &host);
-    if (r != HCQ_OK) { return r; }
-    hcq_buffer there = hcq_view(end->buffer, at, size), here = hcq_view(end->pair[i & 1], 0, size);
-    return hcqi_copy_submit(end->buffer.device, k == 0 ? there : here, k == 0 ? here : there,
-                            size, &t->e, &end->done[i & 1]);
-}
-
-static void hcqi_pair_swap(hcqi_end *end) {
-    hcq_device *dev = end->buffer.device;
+static void hcqi_pair_swap(hcq_device *dev, hcq_buffer *pair) {
     hcq_buffer mine[2];
-    memcpy(mine, end->pair, sizeof mine);
+    memcpy(mine, pair, sizeof mine);
     hcqi_enter();
-    memcpy(end->pair, dev->pair, sizeof mine);
+    memcpy(pair, dev->pair, sizeof mine);
     memcpy(dev->pair, mine, sizeof mine);
     hcqi_leave();
 }
 
-/* By the host, in one piece where it reaches both ends; while it copies one the devices copy
-   the next from src, the last to dst. After a failure copies may still run from or to the
-   places: they are not for the next call. */
-static hcq_result hcqi_transfer_by_host(hcqi_transfer *t) {
-    int reads = t->end[1].host == NULL, writes = t->end[0].host == NULL;
-    uint8_t *to = NULL, *from = NULL;
-    t->piece = t->size;
-    for (int k = 0; k < 2; k++) {
-        hcqi_end *end = &t->end[k];
-        if (end->host != NULL) { continue; }
-        uint64_t bytes = end->buffer.device->desc.staging_bytes;
-        if (bytes < t->piece) { t->piece = bytes; }
-        if (!t->e.unordered) { hcqi_pair_swap(end); }
+/* Piece `i`, of which end `k` is a buffer, between that and its place, or, as soon as no copy
+   has to do with the place, between that and the host's end. */
+static hcq_result hcqi_piece_move(hcqi_transfer *t, int k, uint64_t i, int by_device) {
+    const hcq_buffer *buffer = &t->end[k].buffer;
+    hcq_device *dev = buffer->device;
+    uint64_t at = i * dev->desc.staging_bytes, size = t->size - at;
+    hcq_point *done = &t->done[i & 1];
+    if (size > dev->desc.staging_bytes) { size = dev->desc.staging_bytes; }
+    if (t->pair[i & 1].device == NULL) {
+        HCQI_PASS(hcq_alloc(dev, dev->desc.staging_bytes, HCQ_HOST_VISIBLE, &t->pair[i & 1]));
     }
-    uint64_t count = (t->size - 1) / t->piece + 1;
-    hcq_result r = reads ? hcqi_piece_copy(t, 1, 0) : HCQ_OK;
-    for (uint64_t i = 0; r == HCQ_OK && i < count; i++) {
-        uint64_t left = t->size - i * t->piece;
-        if (reads && i + 1 < count) { r = hcqi_piece_copy(t, 1, i + 1); }
-        if (r == HCQ_OK) { r = hcqi_piece_host(t, 1, i, &from); }
-        if (r == HCQ_OK) { r = hcqi_piece_host(t, 0, i, &to); }
-        if (r != HCQ_OK) { break; }
-        memcpy(to, from, (size_t)(left < t->piece ? left : t->piece));
-        if (writes) { r = hcqi_piece_copy(t, 0, i); }
+    hcq_buffer there = hcq_view(*buffer, at, size), here = hcq_view(t->pair[i & 1], 0, size);
+    if (by_device) {
+        return hcqi_copy_submit(dev, k == 0 ? there : here, k == 0 ? here : there, size, &t->e,
+                                done);
     }
-    if (r == HCQ_OK && writes) { r = hcqi_piece_host(t, 0, count - 1, &to); }
-    for (int k = 0; k < 2; k++) {
-        hcqi_end *end = &t->end[k];
-        if (end->host == NULL && !t->e.unordered && r == HCQ_OK) { hcqi_pair_swap(end); }
-        for (int i = 0; i < 2; i++) {
-            if (end->pair[i].device != NULL) { hcq_free(end->pair[i]); }
-        }
+    uint8_t *host = t->end[!k].host + at;
+    hcq_result r = done->value != 0 ? hcqi_sync(dev, *done, &t->e) : HCQ_OK;
+    if (r == HCQ_OK) { memcpy(k == 0 ? here.host : host, k == 0 ? host : here.host, (size_t)size); }
+    return r;
+}
+
+/* While the host copies a piece the device copies the next one from src, or the last to dst.
+   After a failure copies may still run from or to the places: they are not for the next call. */
+static hcq_result hcqi_transfer_by_pieces(hcqi_transfer *t, int k) {
+    hcq_device *dev = t->end[k].buffer.device;
+    uint64_t count = (t->size - 1) / dev->desc.staging_bytes + 1;
+    hcq_result r = HCQ_OK;
+    if (!t->e.unordered) { hcqi_pair_swap(dev, t->pair); }
+    for (uint64_t i = 0; r == HCQ_OK && i < count + (uint64_t)k; i++) {
+        if (k == 0) { r = hcqi_piece_move(t, k, i, 0); }
+        if (r == HCQ_OK && i < count) { r = hcqi_piece_move(t, k, i, 1); }
+        if (r == HCQ_OK && k == 1 && i > 0) { r = hcqi_piece_move(t, k, i - 1, 0); }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (r == HCQ_OK && t->done[i].value != 0) { r = hcqi_sync(dev, t->done[i], &t->e); }
+    }
+    if (r == HCQ_OK && !t->e.unordered) { hcqi_pair_swap(dev, t->pair); }
+    for (int i = 0; i < 2; i++) {
+        if (t->pair[i].device != NULL) { hcq_free(t->pair[i]); }
     }
     return r;
 }
@@ -10894,32 +10871,39 @@ static int hcqi_device_reaches(hcq_device *dev, hcqi_end *end, uint64_t size) {
 }
 
 /* With the devices of both ends pinned. A copyin returns as soon as src may be reused:
-   beside work that is held back through the ring, whatever memory dst is. */
+   beside work that is held back through the ring, whatever memory dst is. Copies between
+   devices that do not see each other take memory of their size: not of all at once. */
 static hcq_result hcqi_transfer_route(hcqi_transfer *t) {
     hcqi_end *dst = &t->end[0], *src = &t->end[1];
-    int stuck = 0, copyin = src->is_host && !t->e.silent;
+    int k = dst->is_host, with_host = k || src->is_host, stuck = 0;
+    int copyin = src->is_host && !t->e.silent;
+    hcq_device *dev = t->end[k].buffer.device;
+    void *seen = with_host ? t->end[k].buffer.host : NULL, *mine = t->end[!k].host;
+    uint64_t piece = t->size;
     hcq_result r = HCQ_OK;
-    if (copyin && hcqi_is_held_back(dst->buffer.device, &stuck)) {
-        if (stuck) { r = hcqi_copyin_fits(dst->buffer.device, t->size); }
+    if (copyin && hcqi_is_held_back(dev, &stuck)) {
+        if (stuck) { r = hcqi_copyin_fits(dev, t->size); }
         return r == HCQ_OK ? hcqi_transfer_by_ring(t) : r;
     }
-    for (int k = 0; k < 2; k++) {
-        hcqi_end *end = &t->end[k], *other = &t->end[!k];
-        hcq_device *dev = end->buffer.device;
+    if (seen != NULL) {
+        r = hcqi_sync_all(dev, &t->e);
+        if (r == HCQ_OK) { memcpy(k == 0 ? seen : mine, k == 0 ? mine : seen, (size_t)t->size); }
+        return r;
+    }
+    if (!hcqi_device_reaches(dev, &t->end[!k], t->size)) {
+        if (with_host) { return copyin ? hcqi_transfer_by_ring(t) : hcqi_transfer_by_pieces(t, k); }
+        dev = src->buffer.device;
+        int reaches = hcqi_device_reaches(dev, dst, t->size);
+        if (!reaches) { piece = (uint64_t)dev->desc.staging_bytes * dev->desc.staging_count; }
+    }
+    for (uint64_t at = 0; r == HCQ_OK && at < t->size; at += piece) {
+        uint64_t size = t->size - at < piece ? t->size - at : piece;
         hcq_point done;
-        if (end->is_host || (other->is_host && end->buffer.host != NULL)) { continue; }
-        if (!hcqi_device_reaches(dev, other, t->size)) { continue; }
-        r = hcqi_copy_submit(dev, dst->buffer, src->buffer, t->size, &t->e, &done);
-        return r == HCQ_OK ? hcqi_sync(dev, done, &t->e) : r;
+        r = hcqi_copy_submit(dev, hcq_view(dst->buffer, at, size), hcq_view(src->buffer, at, size),
+                             size, &t->e, &done);
+        if (r == HCQ_OK) { r = hcqi_sync(dev, done, &t->e); }
     }
-    for (int k = 0; k < 2 && r == HCQ_OK; k++) {
-        hcqi_end *end = &t->end[k];
-        if (end->host != NULL || end->buffer.host == NULL) { continue; }
-        end->host = HCQI_CAST(uint8_t *, end->buffer.host);
-        r = hcqi_sync_all(end->buffer.device, &t->e);
-    }
-    if (r != HCQ_OK) { return r; }
-    return copyin && dst->host == NULL ? hcqi_transfer_by_ring(t) : hcqi_transfer_by_host(t);
+    return r;
 }
 
 /* Afterwards the devices of buffers are open, and pinned, and this thread may block.
