@@ -1939,8 +1939,10 @@ typedef struct hcq_backend_caps {
                                           cuts there and uses its service thread */
     int indirect;                      /* exec packets may have `grid_at`; else the service
                                           thread reads it, and changes the grid by patch */
-    int unlocked;                      /* alloc, dealloc and program_create are called without
-                                          the core's lock (or with it), several at once */
+    int unlocked;                      /* alloc, dealloc, import, program_create, exec_check
+                                          and encode are called without the core's lock (or
+                                          with it), several at once; hcq_backend_lock then
+                                          guards what they change */
 } hcq_backend_caps;
 
 /* What tests of backends force; open finds a copy of it in its description, if need be
@@ -1983,9 +1985,8 @@ typedef struct hcq_backend {
        unmap: optional. map gives the address at which this device sees the memory
        of another one, or an error; it is called again for the same memory. With
        `memory` NULL it says whether all memory of that device can be mapped. unmap:
-       the memory is about to go, called once if map was ever asked for it. Locked, so
-       that whatever they take all devices
-       wait for; see caps.unlocked. */
+       the memory is about to go, called once if map was ever asked for it. Locked: all
+       devices wait for whatever they take; see caps.unlocked. */
     hcq_result (*alloc)(void *self, uint64_t size, uint32_t flags, hcq_memory *memory);
     void (*dealloc)(void *self, hcq_memory *memory);
     hcq_result (*import)(void *self, void *ptr, uint64_t size, hcq_memory *memory);
@@ -2103,8 +2104,8 @@ HCQ_API hcq_result hcq_backend_wait_result(const hcq_lane_point *wait);
 HCQ_API void hcq_backend_lost(hcq_device *device, hcq_result result, const char *native,
                               int64_t native_code);
 
-/* Takes (1) or gives back (0) the core's lock, for what `close` and `lane_close` change
-   and functions that hold it look at. UNLOCKED. */
+/* Takes (1) or gives back (0) the core's lock, for what an UNLOCKED function changes and
+   others look at: a few stores, work is done outside. Any lock state. */
 HCQ_API void hcq_backend_lock(int locked);
 
 /* Takes the core's lock for a function that a backend adds, and gives its device; NULL,
@@ -2526,7 +2527,8 @@ typedef enum hcqi_line {
     HCQI_LINE_NONE,
     HCQI_LINE_READY,                   /* hcqi_core.ready_head */
     HCQI_LINE_STALLED,                 /* hcqi_lane.stall_head */
-    HCQI_LINE_SHORT                    /* hcq_queue.short_head */
+    HCQI_LINE_SHORT,                   /* hcq_queue.short_head */
+    HCQI_LINE_UNBUILT                  /* hcqi_core.unbuilt_head, or a thread builds for it */
 } hcqi_line;
 
 /* A submission on its lane. One of several queues is a job with a number of its own for
@@ -2900,7 +2902,11 @@ struct hcq_queue {
     int destroyed;
 };
 
-typedef struct hcqi_code { hcq_device *dev; void *code; } hcqi_code;
+typedef struct hcqi_code {
+    hcq_device *dev;
+    void *code;
+    uint32_t fits[3];                  /* the last block that exec_check let pass */
+} hcqi_code;
 
 /* Code that was given, which follows it; programs of the same code have one, so that a
    backend knows by the address that it is the same. */
@@ -3110,7 +3116,7 @@ typedef struct hcqi_message {
 /* The default registry, and with it the one lock of all devices: signals pass
    between devices, so a lock per device would have to be taken in groups. */
 static struct hcqi_core {
-    uint32_t lock;                     /* atomic: 0 free, 1 held, 2 contended */
+    uint32_t lock;                     /* hcqi_word_lock */
     uint64_t owner;                    /* atomic: thread that holds it */
     hcq_registry registry;
     hcq_device *devices[HCQI_MAX_DEVICES];
@@ -3120,6 +3126,7 @@ static struct hcqi_core {
     uint64_t serial;                   /* of devices, signals, allocations */
     uint32_t forks;                    /* between the first process and this one */
     hcq_job *ready_head, *ready_tail;
+    hcq_job *unbuilt_head, *unbuilt_tail; /* released, of a queue with no version to use */
     hcqi_notice *noticed_head, *noticed_tail; /* to look at their points again */
     hcqi_notice *due_head, *due_tail;  /* to be run without the lock */
     uint64_t dirty;                    /* devices to flush, by slot */
@@ -3615,20 +3622,28 @@ static uint64_t hcqi_left(uint64_t deadline) {
     return now >= deadline ? 0 : deadline - now;
 }
 
-static void hcqi_enter(void) {
-    uint32_t *word = &hcqi_core.lock;
+/* A word as a lock, the core's or a companion's: 0 free, 1 held, 2 contended. */
+static HCQI_HOT void hcqi_word_lock(uint32_t *word) {
     int mine = hcqi_atomic_cas32(word, 0, 1);
     for (int i = 0; !mine && i < 40; i++) {
         hcqi_atomic_pause();
         mine = hcqi_atomic_load32(word) == 0 && hcqi_atomic_cas32(word, 0, 1);
     }
     while (!mine && hcqi_atomic_swap32(word, 2) != 0) { hcq_sys_wait(word, 2, HCQ_FOREVER); }
+}
+
+static HCQI_HOT void hcqi_word_unlock(uint32_t *word) {
+    if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
+}
+
+static void hcqi_enter(void) {
+    hcqi_word_lock(&hcqi_core.lock);
     hcqi_atomic_store64(&hcqi_core.owner, hcqi_sys_thread_id());
 }
 
 static void hcqi_unlock(void) {
     hcqi_atomic_store64(&hcqi_core.owner, 0);
-    if (hcqi_atomic_swap32(&hcqi_core.lock, 0) == 2) { hcq_sys_wake(&hcqi_core.lock, 0); }
+    hcqi_word_unlock(&hcqi_core.lock);
 }
 
 /* Takes the lock, unless the thread has it: 1. */
@@ -5599,6 +5614,8 @@ static void hcqi_bells_ring(const hcqi_bells *bells) {
     }
 }
 
+static int hcqi_unbuilt_next(void);
+
 /* In the middle of a long cascade: what was handed over begins to run, others
    get the lock for a moment, and what is complete is collected while it is
    still in the caches. */
@@ -5615,7 +5632,7 @@ static void hcqi_leave_briefly(void) {
    lock, and only then rings doorbells, wakes, logs and notifies. */
 static void hcqi_leave(void) {
     hcqi_bells bells;
-    while (!hcqi_drain_some(256)) { hcqi_leave_briefly(); }
+    while (!hcqi_drain_some(256) || hcqi_unbuilt_next()) { hcqi_leave_briefly(); }
     while (hcqi_core.recheck) {
         hcqi_core.recheck = 0;
         hcqi_reap_all();
@@ -5645,6 +5662,27 @@ static hcq_result hcqi_leave_with(hcq_result result) {
     return result;
 }
 
+/* Around what may take long and concerns one device, which stays open: others get the
+   lock meanwhile. */
+static void hcqi_apart_begin(hcq_device *dev) {
+    hcqi_atomic_add32(&dev->pins, 1);
+    hcqi_leave();
+}
+
+static void hcqi_apart_end(hcq_device *dev) {
+    hcqi_enter();
+    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+}
+
+/* The same around a call of a backend, if that may be. */
+static void hcqi_native_begin(hcq_device *dev) {
+    if (dev->caps.unlocked) { hcqi_apart_begin(dev); }
+}
+
+static void hcqi_native_end(hcq_device *dev) {
+    if (dev->caps.unlocked) { hcqi_apart_end(dev); }
+}
+
 /* hcqi_refuse that lets go of the lock, and the same without the lock held. */
 #define hcqi_leave_refusing(...) hcqi_leave_with(hcqi_refuse(__VA_ARGS__))
 #define hcqi_refuse_alone(...) (hcqi_enter(), hcqi_leave_refusing(__VA_ARGS__))
@@ -5670,11 +5708,9 @@ static void hcqi_timeout_tell(hcq_device *dev, const char *what) {
 static void hcqi_timeout_tell_locked(hcq_device *dev, const char *what, const char *label) {
     char text[96];
     snprintf(text, sizeof text, "%s '%.31s'", what, label);
-    hcqi_atomic_add32(&dev->pins, 1);
-    hcqi_leave();
+    hcqi_apart_begin(dev);
     hcqi_timeout_tell(dev, text);
-    hcqi_enter();
-    hcqi_atomic_add32(&dev->pins, UINT32_MAX);
+    hcqi_apart_end(dev);
 }
 
 /* In a child of fork, which has one thread and of its parent's no more than a copy
@@ -6514,14 +6550,22 @@ static hcq_result hcqi_arg_check(hcq_queue *q, uint32_t index, const hcq_program
                              program->info.label, bad);
 }
 
-/* Does the kernel take blocks of this size on the program's device? */
-static int hcqi_block_fits(const hcq_program *program, hcq_dims block) {
-    const hcq_device *dev = program->dev;
-    const hcqi_code *c = &program->codes[dev->slot];
+/* Does the kernel take blocks of this size on the program's device? Lets go of the lock
+   to ask; who records `q` keeps it and the program. */
+static int hcqi_block_fits(hcq_queue *q, hcq_program *program, hcq_dims block) {
+    hcq_device *dev = program->dev;
+    hcqi_code *c = &program->codes[dev->slot];
     uint32_t size[3] = { block.x, block.y, block.z };
     if (block.x == 0 || block.y == 0 || block.z == 0) { return 0; }
-    return c->dev != dev || dev->backend->exec_check == NULL ||
-           dev->backend->exec_check(dev->self, c->code, size) == HCQ_OK;
+    if (c->dev != dev || dev->backend->exec_check == NULL) { return 1; }
+    if (memcmp(c->fits, size, sizeof size) == 0) { return 1; }
+    q->pending++;
+    hcqi_native_begin(dev);
+    int fits = dev->backend->exec_check(dev->self, c->code, size) == HCQ_OK;
+    hcqi_native_end(dev);
+    q->pending--;
+    if (fits) { memcpy(c->fits, size, sizeof size); }
+    return fits;
 }
 
 /* How many of the arguments before number `end` are buffers? */
@@ -6662,7 +6706,7 @@ static int32_t hcqi_record_exec(hcq_queue *q, hcq_program *program, const void *
                "args_size: %llu, '%s' takes %u bytes", (unsigned long long)args_size,
                program->info.label, size);
     block = hcqi_block_dims(block);
-    HCQI_CHECK(q, index, hcqi_block_fits(program, block), HCQ_ERROR_INVALID,
+    HCQI_CHECK(q, index, hcqi_block_fits(q, program, block), HCQ_ERROR_INVALID,
                "block: %ux%ux%u does not fit '%s'", block.x, block.y, block.z,
                program->info.label);
     hcq_packet *p = &q->packets[index];
@@ -7249,7 +7293,7 @@ HCQI_DEF hcq_result hcq_queue_update_exec(hcq_queue *queue, int32_t index, const
                "grid: is read from a buffer");
     if (block != NULL) {
         hcq_dims b = hcqi_block_dims(*block);
-        HCQI_CHECK(queue, p->index, hcqi_block_fits(program, b), HCQ_ERROR_INVALID,
+        HCQI_CHECK(queue, p->index, hcqi_block_fits(queue, program, b), HCQ_ERROR_INVALID,
                    "block: %ux%ux%u does not fit '%s'", b.x, b.y, b.z, program->info.label);
         memcpy(p->u.exec.block, &b, sizeof b);
     }
@@ -7451,6 +7495,11 @@ static void hcqi_queue_free(hcq_queue *q) {
     hcqi_delete(hooks, q, sizeof *q);
 }
 
+/* One user less. */
+static void hcqi_queue_done(hcq_queue *q) {
+    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+}
+
 static int hcqi_version_idle(const hcqi_version *v) { return v->uses == 0 && v->shapes == 0; }
 
 /* One user less: it may be of use for others, or one too many. */
@@ -7490,7 +7539,7 @@ static void hcqi_version_release(hcqi_version *v, uint64_t *kept) {
     if (kept != NULL) { v->shapes--; } else { v->uses--; }
     hcqi_version_let_go(v);
     if (q->short_head != NULL) { hcqi_queue_feed(q); }
-    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+    hcqi_queue_done(q);
 }
 
 static void hcqi_job_drop_version(hcq_job *job) {
@@ -7704,7 +7753,7 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
     return HCQ_OK;
 }
 
-static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code);
+static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev);
 
 /* NULL: the queue is no graph. */
 static const hcqi_call *hcqi_version_call(const hcqi_version *v, uint32_t call) {
@@ -7735,7 +7784,7 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
             p->flags |= HCQ_PACKET_CHANGES;
         }
         p->u.exec.args = block == NULL ? 0 : v->memory.address + m->arena;
-        HCQI_PASS(hcqi_program_code(p->u.exec.program, v->dev, &p->u.exec.code));
+        p->u.exec.code = p->u.exec.program->codes[v->dev->slot].code;
     } else if (p->kind == HCQ_COMMAND_WRITE) {
         p->u.copy.src = v->memory.address + m->arena;
     } else if (p->kind == HCQ_COMMAND_CUSTOM) {
@@ -7795,10 +7844,11 @@ static hcq_result hcqi_version_storage(hcqi_version *v) {
         return HCQ_ERROR_OUT_OF_MEMORY;
     }
     if (bytes <= v->memory_size) { return HCQ_OK; }
+    hcqi_native_begin(v->dev);
     if (v->memory_size != 0) { v->dev->backend->dealloc(v->dev->self, &v->memory); }
-    v->memory_size = 0;
     hcq_result r = v->dev->backend->alloc(v->dev->self, bytes, HCQ_HOST_VISIBLE, &v->memory);
-    if (r == HCQ_OK) { v->memory_size = bytes; }
+    v->memory_size = r == HCQ_OK ? bytes : 0;
+    hcqi_native_end(v->dev);
     return r;
 }
 
@@ -7938,11 +7988,40 @@ static uint32_t *hcqi_version_edges(const hcqi_version *v, size_t *bytes) {
     return first;
 }
 
-/* The profile's timestamps want the commands of a graph one after the other. */
+/* It rises with every change of what versions are made from. */
+static uint64_t hcqi_queue_state(const hcq_queue *q) {
+    return q->generation + q->updates + (q->graph == NULL ? 0 : q->graph->plan.serial);
+}
+
+/* Copies the commands, or those of its slice of the graph. Others get the lock now and
+   then: HCQ_NOT_READY, the queue was changed meanwhile. */
+static hcq_result hcqi_version_copy(hcqi_version *v, uint64_t state) {
+    const hcq_queue *q = v->queue;
+    const hcqi_slice *slice = hcqi_version_slice(v);
+    uint32_t count = slice == NULL ? q->count : slice->count;
+    if (q->count != 0) { memset(v->places, 0xff, hcqi_queue_calls(q) * sizeof *v->places); }
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t call = slice == NULL ? k : slice->calls[k];
+        const hcqi_call *c = hcqi_version_call(v, call);
+        const hcq_packet *p = &q->packets[c == NULL ? call : c->command];
+        if (p->kind == HCQ_COMMAND_EXEC) {
+            HCQI_PASS(hcqi_program_code(p->u.exec.program, v->dev));
+        }
+        if (k % HCQI_SETTLE == HCQI_SETTLE - 1) { hcqi_leave_briefly(); }
+        if (hcqi_queue_state(q) != state) { return HCQ_NOT_READY; }
+        HCQI_PASS(hcqi_version_emit(v, call));
+    }
+    return HCQ_OK;
+}
+
+/* Without the lock, if that may be. The profile's timestamps want the commands of a graph
+   one after the other. */
 static hcq_result hcqi_version_encode(hcqi_version *v) {
     const hcq_backend *backend = v->dev->backend;
     size_t bytes = 0;
     uint32_t *first = NULL;
+    if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    if (backend->encode == NULL) { return HCQ_OK; }
     if (v->recording.bound && v->queue->graph != NULL && v->dev->caps.edges && !v->profiled) {
         first = hcqi_version_edges(v, &bytes);
         if (first == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
@@ -7956,11 +8035,38 @@ static hcq_result hcqi_version_encode(hcqi_version *v) {
     return r;
 }
 
-/* Encodes the whole recording, or its slice of the graph, anew. */
-static hcq_result hcqi_version_build(hcqi_version *v) {
+/* Memory for what the queue has now, the commands in it, and encoded. */
+static hcq_result hcqi_version_make(hcqi_version *v, uint64_t state) {
     const hcq_queue *q = v->queue;
+    char label[sizeof q->label];
+    HCQI_PASS(hcqi_version_storage(v));
+    if (hcqi_queue_state(q) != state) { return HCQ_NOT_READY; }
     const hcqi_slice *slice = hcqi_version_slice(v);
-    uint32_t commands = slice == NULL ? q->count : slice->count;
+    int copies = slice != NULL ? slice->lane >= v->dev->caps.compute_lanes
+                               : q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0;
+    v->value_count = q->value_count;
+    v->patch_count = slice == NULL ? q->patch_count : 0;
+    for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
+    HCQI_PASS(hcqi_version_copy(v, state));
+    hcqi_copy_label(label, q->label);
+    v->recording.packets = v->packets;
+    v->recording.count = v->count;
+    v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
+    v->recording.label = label;        /* the queue may get another one meanwhile */
+    int apart = v->dev->backend->encode != NULL || v->count > HCQI_SETTLE;
+    if (apart) { hcqi_native_begin(v->dev); }
+    hcq_result r = hcqi_version_encode(v);
+    if (apart) { hcqi_native_end(v->dev); }
+    v->recording.label = q->label;
+    return r;
+}
+
+/* Encodes the whole recording, or its slice of the graph, anew. Lets go of the lock: as a
+   version in use, of an unknown state, it is nobody else's meanwhile, and it stays.
+   HCQ_NOT_READY: the queue was changed, which only who does not record it can see. */
+static hcq_result hcqi_version_build(hcqi_version *v) {
+    hcq_queue *q = v->queue;
+    uint64_t generation = q->generation, updates = q->updates;
     hcqi_version_drop_packets(v);
     v->generation = 0;
     v->foreign = 0;
@@ -7969,35 +8075,31 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     v->marks = 0;
     v->reads = 0;
     v->profiled = hcqi_profile_on(v->dev);
-    HCQI_PASS(hcqi_version_storage(v));
-    v->value_count = q->value_count;
-    v->patch_count = slice == NULL ? q->patch_count : 0;
-    for (uint32_t k = 0; k < v->patch_count; k++) { v->patches[k] = q->patches[k]; }
-    if (q->count != 0) { memset(v->places, 0xff, hcqi_queue_calls(q) * sizeof *v->places); }
-    for (uint32_t k = 0; k < commands; k++) {
-        HCQI_PASS(hcqi_version_emit(v, slice == NULL ? k : slice->calls[k]));
+    v->uses++;
+    q->pending++;
+    hcq_result r = hcqi_version_make(v, hcqi_queue_state(q));
+    v->uses--;
+    hcqi_core.changed = 1;             /* who waits for a version looks again */
+    if (q->short_head != NULL) { hcqi_queue_feed(q); }
+    if (r == HCQ_OK) {
+        v->generation = generation;
+        v->applied = updates;
+        v->dev->packets_copied += v->count;
     }
-    if (!hcqi_version_cut(v)) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    int copies = slice != NULL ? slice->lane >= v->dev->caps.compute_lanes
-                               : q->kind == HCQ_COPY && v->dev->caps.copy_lanes != 0;
-    v->recording.packets = v->packets;
-    v->recording.count = v->count;
-    v->recording.lanes = copies ? HCQ_COPY : HCQ_COMPUTE;
-    v->recording.label = q->label;
-    if (v->dev->backend->encode != NULL) { HCQI_PASS(hcqi_version_encode(v)); }
-    v->generation = q->generation;
-    v->applied = q->updates;
-    v->dev->packets_copied += v->count;
-    return HCQ_OK;
+    hcqi_queue_done(q);
+    return r;
 }
 
-/* Builds the version, unless it has the commands and timestamps that it should have. */
+/* Has it the commands and timestamps that it should have? */
+static int hcqi_version_is_built(const hcqi_version *v) {
+    return v->generation == v->queue->generation && v->profiled == hcqi_profile_on(v->dev);
+}
+
 static hcq_result hcqi_version_prepare(hcqi_version *v) {
     const hcq_queue *q = v->queue;
     v->recording.bound = q->graph != NULL ? q->bound != NULL || v->dev->caps.edges
                                           : q->bound == v->dev;
-    int built = v->generation == q->generation && v->profiled == hcqi_profile_on(v->dev);
-    return built ? HCQ_OK : hcqi_version_build(v);
+    return hcqi_version_is_built(v) ? HCQ_OK : hcqi_version_build(v);
 }
 
 /* Writes a value into packet `at`, which is of the patch's command; gives the packet that
@@ -8087,8 +8189,7 @@ static hcq_result hcqi_version_catch_up(hcqi_version *v, const uint64_t *values)
 /* Does it say what the recording says now? An update, or a profile that begins or ends,
    makes the next state of it, and only of that one versions can be made. */
 static int hcqi_version_is_now(const hcqi_version *v) {
-    return v->generation == v->queue->generation && v->applied == v->queue->updates &&
-           v->profiled == hcqi_profile_on(v->dev);
+    return hcqi_version_is_built(v) && v->applied == v->queue->updates;
 }
 
 static hcqi_version *hcqi_version_new(hcq_queue *q, hcq_device *dev, uint32_t slice) {
@@ -8158,38 +8259,29 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
 
 /* ---- a version for what was held ---- */
 
-/* A version for values that were kept; HCQ_NOT_READY: one that is in use will do.
+/* A version for values that were kept, *now: it is of the queue as that is now.
+   HCQ_NOT_READY: one that is in use will do, *moves: or would, should this one fail.
    What was recorded then may be recorded no more: only versions of that state know it. */
-static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values,
-                                    hcqi_version **out) {
+static hcq_result hcqi_version_find(hcqi_version *shape, const uint64_t *values, int *now,
+                                    int *moves, hcqi_version **out) {
     hcq_queue *q = shape->queue;
     hcq_device *dev = shape->dev;
-    hcq_result r = HCQ_OK;
     hcqi_choice c;
     hcqi_version_choose(q, dev, shape->slice, shape, values, &c);
-    int now = hcqi_version_is_now(shape), moves = c.moves || shape->uses > shape->stuck;
+    *now = hcqi_version_is_now(shape);
+    *moves = c.moves || shape->uses > shape->stuck;
     *out = c.version;
-    if (c.current) { return HCQ_OK; }
-    if (shape->uses == 0) { *out = shape; }
-    if (*out == NULL) {
-        uint32_t most = q->bound == dev ? dev->desc.slots : 8 * dev->desc.slots;
-        if (moves && (!now || c.count >= most)) { return HCQ_NOT_READY; }
-        if (!now) {
-            return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
-                               "queue '%s': every version that could run a submission which was "
-                               "held waits for others", q->label);
-        }
-        *out = hcqi_version_new(q, dev, shape->slice);
+    if (!c.current && shape->uses == 0) { *out = shape; }
+    if (*out != NULL) { return HCQ_OK; }
+    uint32_t most = q->bound == dev ? dev->desc.slots : 8 * dev->desc.slots;
+    if (*moves && (!*now || c.count >= most)) { return HCQ_NOT_READY; }
+    if (!*now) {
+        return hcqi_refuse(dev, HCQ_ERROR_LIMIT,
+                           "queue '%s': every version that could run a submission which was "
+                           "held waits for others", q->label);
     }
-    if (*out == NULL) {
-        r = HCQ_ERROR_OUT_OF_MEMORY;
-    } else if (now) {
-        r = hcqi_version_prepare(*out);
-        if (r == HCQ_OK) { r = hcqi_version_catch_up(*out, values); }
-    } else {
-        r = hcqi_version_fill_in(*out, values);
-    }
-    return r == HCQ_ERROR_OUT_OF_MEMORY && moves ? HCQ_NOT_READY : r;
+    *out = hcqi_version_new(q, dev, shape->slice);
+    return *out == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 /* The timestamps that the job promised are stored by another version. */
@@ -8205,18 +8297,58 @@ static void hcqi_job_stamps(hcq_job *job, const hcqi_version *v) {
     }
 }
 
+/* The job, which was released, gets no version now; `moves`: later, from another job. */
+static void hcqi_job_refuse(hcq_job *job, hcq_result r, int moves) {
+    if (r == HCQ_NOT_READY || (r == HCQ_ERROR_OUT_OF_MEMORY && moves)) {
+        hcqi_queue_starve(job);
+        return;
+    }
+    hcqi_error_note(job->lane->dev, r, job->version, NULL, "encode", r);
+    job->lane->dev->refused = job->number;
+    hcqi_job_fail(job, r, NULL);
+}
+
+/* Builds a version for the first job that needs one, in the outermost call; 0 = there is
+   none. The job then looks again: it may have failed, or somebody else took that version. */
+static int hcqi_unbuilt_next(void) {
+    static HCQI_THREAD_LOCAL int builds;
+    hcq_job *job = hcqi_core.unbuilt_head;
+    hcqi_version *v;
+    int now = 0, moves = 0;
+    if (job == NULL || builds) { return 0; }
+    hcqi_core.unbuilt_head = job->ready_next;
+    if (hcqi_core.unbuilt_head == NULL) { hcqi_core.unbuilt_tail = NULL; }
+    hcq_result r = HCQ_OK;
+    if (hcqi_job_failure(job) == HCQ_OK && job->lane->dev->lost == HCQ_OK) {
+        r = hcqi_version_find(job->version, job->values, &now, &moves, &v);
+        builds = 1;
+        if (r == HCQ_OK && now) { r = hcqi_version_prepare(v); }
+        builds = 0;
+        if (r == HCQ_NOT_READY) { r = HCQ_OK; }
+    }
+    job->line = HCQI_LINE_NONE;
+    if (r == HCQ_OK) { hcqi_ready_push(job); } else { hcqi_job_refuse(job, r, moves); }
+    return 1;
+}
+
 /* What was held may go: its values go into a version. 0 = it waits for one, or failed. */
 static int hcqi_job_take(hcq_job *job) {
     hcqi_version *shape = job->version, *v;
-    hcq_result r = hcqi_version_find(shape, job->values, &v);
-    if (r == HCQ_NOT_READY) {
-        hcqi_queue_starve(job);
+    int now = 0, moves = 0;
+    hcq_result r = hcqi_version_find(shape, job->values, &now, &moves, &v);
+    if (r == HCQ_OK && now && !hcqi_version_is_built(v)) {
+        job->line = HCQI_LINE_UNBUILT;
+        job->ready_next = NULL;
+        *(hcqi_core.unbuilt_tail != NULL ? &hcqi_core.unbuilt_tail->ready_next
+                                         : &hcqi_core.unbuilt_head) = job;
+        hcqi_core.unbuilt_tail = job;
         return 0;
     }
+    if (r == HCQ_OK) {
+        r = now ? hcqi_version_catch_up(v, job->values) : hcqi_version_fill_in(v, job->values);
+    }
     if (r != HCQ_OK) {
-        hcqi_error_note(job->lane->dev, r, shape, NULL, "encode", r);
-        job->lane->dev->refused = job->number;
-        hcqi_job_fail(job, r, NULL);
+        hcqi_job_refuse(job, r, moves);
         return 0;
     }
     hcqi_values_drop(shape, job->values);
@@ -8331,7 +8463,7 @@ static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
 static int hcqi_job_moves(const hcq_job *job) {
     int watched = 0;
     for (const hcqi_waiter *w = &job->wait; w != NULL; w = w->list) { watched |= w->watch; }
-    return watched || hcqi_job_hosts(job);
+    return watched || hcqi_job_hosts(job) || job->line == HCQI_LINE_UNBUILT;
 }
 
 static int hcqi_versions_move(const hcq_queue *q, const hcq_device *dev);
@@ -9150,16 +9282,19 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
     for (; r == HCQ_OK && count < dev->desc.slots; count++) {
         if (hcqi_version_new(q, dev, slice) == NULL) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
-    for (hcqi_version *v = q->versions; r == HCQ_OK && v != NULL; v = v->next) {
+    for (hcqi_version *v = q->versions, *next; r == HCQ_OK && v != NULL; v = next) {
+        next = v->next;
         if (v->dev != dev || v->slice != slice || !hcqi_version_idle(v)) { continue; }
         int plain = !v->recording.bound && dev->backend->encode != NULL &&
                     v->recording.encoded == NULL; /* it ran before */
         v->recording.bound = 1;
-        if (v->generation != q->generation || plain) { r = hcqi_version_build(v); }
-        int varies = q->graph == NULL && q->value_count != 0;
-        if (r == HCQ_OK && varies && !hcqi_pool_reserve(hcqi_version_pool(v), 1)) {
-            r = HCQ_ERROR_OUT_OF_MEMORY;
+        if (v->generation != q->generation || plain) {
+            r = hcqi_version_build(v);
+            next = q->versions;        /* others had the lock */
+            continue;
         }
+        int varies = q->graph == NULL && q->value_count != 0;
+        if (varies && !hcqi_pool_reserve(hcqi_version_pool(v), 1)) { r = HCQ_ERROR_OUT_OF_MEMORY; }
     }
     return r;
 }
@@ -10166,17 +10301,6 @@ static hcqi_allocation *hcqi_freed_find(hcq_device *dev, uint64_t size, uint32_t
     return NULL;
 }
 
-/* Long work on a device without the lock; it stays open until the lock is back. */
-static void hcqi_apart_begin(hcq_device *dev) {
-    hcqi_atomic_add32(&dev->pins, 1);
-    hcqi_leave();
-}
-
-static void hcqi_apart_end(hcq_device *dev) {
-    hcqi_enter();
-    hcqi_unpin(dev);
-}
-
 /* Back to the backend with a list of blocks, which no device sees any more, if possible
    without the lock; their records stay while they are named. */
 static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart) {
@@ -10189,12 +10313,11 @@ static void hcqi_list_release(hcq_device *dev, hcqi_allocation *list, int apart)
             }
         }
     }
-    apart = apart && dev->caps.unlocked;
-    if (apart) { hcqi_apart_begin(dev); }
+    if (apart) { hcqi_native_begin(dev); }
     for (hcqi_allocation *a = list; a != NULL; a = a->next) {
         dev->backend->dealloc(dev->self, &a->memory);
     }
-    if (apart) { hcqi_apart_end(dev); }
+    if (apart) { hcqi_native_end(dev); }
     while (list != NULL) {
         hcqi_allocation *a = list;
         list = a->next;
@@ -10276,13 +10399,12 @@ static hcq_result hcqi_allocation_make(hcq_device *dev, uint64_t size, uint32_t 
     hcqi_allocation *a = hcqi_allocation_new(dev);
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
     if (a == NULL) { return hcqi_oom(dev, "alloc"); }
-    apart = apart && dev->caps.unlocked;
     for (int again = 0; r == HCQ_ERROR_OUT_OF_MEMORY && again < 2; again++) {
         if (again) { hcqi_freed_trim(dev, 0, apart); }
         memset(&a->memory, 0, sizeof a->memory);
-        if (apart) { hcqi_apart_begin(dev); }
+        if (apart) { hcqi_native_begin(dev); }
         r = dev->backend->alloc(dev->self, size, wanted, &a->memory);
-        if (apart) { hcqi_apart_end(dev); }
+        if (apart) { hcqi_native_end(dev); }
     }
     a->memory.size = size;
     a->flags = flags;
@@ -10341,6 +10463,16 @@ HCQI_DEF hcq_result hcq_alloc(hcq_device *device, uint64_t size, uint32_t flags,
     return hcqi_leave_with(r);
 }
 
+/* Room in the table for memory of the host's, if no living buffer has it. */
+static hcq_result hcqi_import_room(hcq_device *dev, uint64_t first, uint64_t size) {
+    HCQI_PASS(hcqi_table_room(dev, "import"));
+    uint32_t at = hcqi_table_at(dev, first + size - 1);
+    const hcq_memory *below = at == 0 ? NULL : &dev->table[at - 1]->memory;
+    uint64_t host = below == NULL ? 0 : (uint64_t)(uintptr_t)below->host;
+    int meets = host != 0 && host + below->size > first && host < first + size;
+    return hcqi_device_check(dev, meets ? "ptr: overlaps a living buffer" : NULL);
+}
+
 HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq_buffer *buffer) {
     const char *bad = buffer == NULL ? "buffer: is NULL" : ptr == NULL ? "ptr: is NULL"
                     : size == 0 ? "size: is 0" : NULL;
@@ -10352,20 +10484,21 @@ HCQI_DEF hcq_result hcq_import(hcq_device *device, void *ptr, uint64_t size, hcq
     if (r == HCQ_OK && device->backend->import == NULL) {
         r = hcqi_refuse(device, HCQ_ERROR_UNSUPPORTED, "import: not on this backend");
     }
-    if (r == HCQ_OK) { r = hcqi_table_room(device, "import"); }
+    if (r == HCQ_OK) { r = hcqi_import_room(device, first, size); }
     if (r != HCQ_OK) { return hcqi_leave_with(r); }
-    uint32_t at = hcqi_table_at(device, first + size - 1);
-    const hcq_memory *below = at == 0 ? NULL : &device->table[at - 1]->memory;
-    uint64_t host = below == NULL ? 0 : (uint64_t)(uintptr_t)below->host;
-    if (host != 0 && host + below->size > first && host < first + size) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "ptr: overlaps a living buffer");
-    }
     hcqi_allocation *a = hcqi_allocation_new(device);
     if (a == NULL) { return hcqi_leave_with(hcqi_oom(device, "import")); }
+    hcqi_native_begin(device);
     r = device->backend->import(device->self, ptr, size, &a->memory);
+    hcqi_native_end(device);
     a->memory.size = size;
     a->flags = HCQI_IMPORTED;
-    if (r == HCQ_OK) { hcqi_allocation_live(a, buffer); } else { hcqi_allocation_delete(a); }
+    if (r != HCQ_OK) {
+        hcqi_allocation_delete(a);
+        return hcqi_leave_with(r);
+    }
+    r = hcqi_import_room(device, first, size); /* others may have imported it, too */
+    if (r == HCQ_OK) { hcqi_allocation_live(a, buffer); } else { hcqi_list_release(device, a, 1); }
     return hcqi_leave_with(r);
 }
 
@@ -11310,15 +11443,21 @@ static void hcqi_program_unref(hcq_program *p) {
     hcqi_device_unref(dev);
 }
 
-/* The program's code on a device, made when first needed there. */
-static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev, void **code) {
-    hcqi_code *c = &program->codes[dev->slot];
-    hcq_result r = HCQ_OK;
-    if (c->dev != dev) {
-        r = dev->backend->program_create(dev->self, &program->desc, &program->info, &c->code);
-        if (r == HCQ_OK) { c->dev = dev; }
+/* Makes the program's code on a device, when it is first needed there. */
+static hcq_result hcqi_program_code(hcq_program *program, hcq_device *dev) {
+    hcqi_code *c = &program->codes[dev->slot], made = { dev, NULL, { 0, 0, 0 } };
+    hcq_program_info info = program->info; /* that one counts */
+    if (c->dev == dev) { return HCQ_OK; }
+    program->refs++;
+    hcqi_native_begin(dev);
+    hcq_result r = dev->backend->program_create(dev->self, &program->desc, &info, &made.code);
+    hcqi_native_end(dev);
+    if (r == HCQ_OK && c->dev == dev) { /* another thread was first */
+        dev->backend->program_destroy(dev->self, made.code);
+    } else if (r == HCQ_OK) {
+        *c = made;
     }
-    *code = c->code;
+    hcqi_program_unref(program);
     return r;
 }
 
@@ -11391,10 +11530,9 @@ static int hcqi_program_keep(hcq_program *p, const hcq_program_desc *desc) {
     return 1;
 }
 
-/* With the device pinned: the code is made without the lock where that may be. */
+/* With the device pinned. */
 static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc,
                                    hcq_program **out) {
-    void *code;
     uint32_t lines = hcqi_lines;
     hcq_program *p = HCQI_CAST(hcq_program *, hcqi_new(&dev->hooks, sizeof *p));
     if (p == NULL) { return hcqi_oom(dev, "program"); }
@@ -11402,16 +11540,15 @@ static hcq_result hcqi_program_new(hcq_device *dev, const hcq_program_desc *desc
     p->refs = 1;
     hcqi_copy_label(p->info.label, desc->label);
     hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
-    if (!hcqi_program_layout(desc, &p->info)) {
-        r = hcqi_refuse_alone(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
-                              p->info.arg_count);
-    } else if (hcqi_program_keep(p, desc)) {
-        if (!dev->caps.unlocked) { hcqi_enter(); }
-        r = hcqi_program_code(p, dev, &code);
-        if (!dev->caps.unlocked) { hcqi_leave(); }
-    }
+    int laid = hcqi_program_layout(desc, &p->info), kept = laid && hcqi_program_keep(p, desc);
     hcqi_enter();
     dev->refs++;
+    if (!laid) {
+        r = hcqi_refuse(dev, HCQ_ERROR_INVALID, "args: number %u is of no known kind",
+                        p->info.arg_count);
+    } else if (kept) {
+        r = hcqi_program_code(p, dev);
+    }
     if (r != HCQ_OK) {
         if (hcqi_lines == lines) { /* the backend did not say why */
             hcqi_refuse(dev, r, "program '%s': %s", p->info.label, hcq_result_text(r));
@@ -11628,7 +11765,16 @@ HCQI_DEF hcq_result hcq_device_clock(hcq_device *device, hcq_clock *clock) {
 /* ---- helpers for backends ------------------------------------ >>helping - */
 
 HCQI_DEF void hcq_backend_lock(int locked) {
-    if (locked) { hcqi_enter(); } else { hcqi_leave(); }
+    static HCQI_THREAD_LOCAL uint32_t inside; /* calls that found it held by this thread */
+    if (hcqi_atomic_load64(&hcqi_core.owner) != hcqi_sys_thread_id()) {
+        hcqi_enter();
+    } else if (locked) {
+        inside++;
+    } else if (inside != 0) {
+        inside--;
+    } else {
+        hcqi_leave();
+    }
 }
 
 HCQI_DEF void *hcq_backend_enter(hcq_device *device, const hcq_backend *backend,
@@ -13525,9 +13671,11 @@ static hcq_result hcqi_graph_empties(hcq_queue *q) {
 static hcq_result hcqi_graph_versions(hcq_queue *q) {
     const hcqi_plan *plan = &q->graph->plan;
     hcq_result r = HCQ_OK;
+    hcqi_graph_pin(plan, 1);
     for (uint32_t k = 0; r == HCQ_OK && k < plan->slice_count; k++) {
         r = hcqi_queue_bind(q, plan->slices[k].dev, k);
     }
+    hcqi_graph_pin(plan, UINT32_MAX);
     return r;
 }
 
@@ -13561,7 +13709,7 @@ static void hcqi_launch_release(hcqi_launch *launch) {
         launch->earlier = g->idle;
         g->idle = launch;
     }
-    if (--q->pending == 0 && q->destroyed) { hcqi_queue_free(q); }
+    hcqi_queue_done(q);
 }
 
 /* One more that is idle. */
@@ -14948,18 +15096,19 @@ static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t
     p->sync_ns += e->end - e->begin;
 }
 
-/* Bound queues are encoded once more now, so that recording takes no memory. */
-static void hcqi_profile_encode(hcq_device *dev) {
-    for (uint32_t i = 0; i < hcqi_core.device_top; i++) {
+/* A version that the profile is to have timestamps in; NULL: there are none. */
+static hcqi_version *hcqi_profile_next(const hcq_device *dev) {
+    for (uint32_t i = 0; hcqi_profile_on(dev) && i < hcqi_core.device_top; i++) {
         hcq_queue *q = hcqi_core.devices[i] == NULL ? NULL : hcqi_core.devices[i]->queues;
         for (; q != NULL; q = q->next) {
-            for (hcqi_version *v = q->versions; q->bound != NULL && v != NULL; v = v->next) {
+            hcqi_version *v = q->bound == NULL || q->destroyed ? NULL : q->versions;
+            for (; v != NULL; v = v->next) {
                 int current = v->generation == q->generation && v->dev == dev;
-                if (!current || v->profiled || !hcqi_version_idle(v)) { continue; }
-                (void)hcqi_version_build(v); /* else at submit */
+                if (current && !v->profiled && hcqi_version_idle(v)) { return v; }
             }
         }
     }
+    return NULL;
 }
 
 HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc *desc) {
@@ -14987,7 +15136,8 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
         p->on = 1;
         device->profile = p;
         hcqi_reap_device(device);      /* what is over lets go of its version */
-        hcqi_profile_encode(device);
+        hcqi_version *v;               /* else at submit, which is to take no memory: */
+        while ((v = hcqi_profile_next(device)) != NULL && hcqi_version_build(v) >= 0) { }
     } else if (r == HCQ_OK) {
         r = hcqi_oom(device, "profile");
     }

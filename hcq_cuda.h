@@ -821,16 +821,6 @@ typedef struct hcqi_cuda_program {
 /* ========================================================================== */
 /* ---- results, locks, arrays ---------------------------------------------- */
 
-/* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
-static void hcqi_cuda_lock(uint32_t *word) {
-    if (hcqi_atomic_cas32(word, 0, 1)) { return; }
-    while (hcqi_atomic_swap32(word, 2) != 0) { (void)hcq_sys_wait(word, 2, UINT64_MAX); }
-}
-
-static void hcqi_cuda_unlock(uint32_t *word) {
-    if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
-}
-
 /* Errors that end the context, and all that runs in it. */
 static int hcqi_cuda_is_sticky(int r) {
     switch (r) {
@@ -898,7 +888,7 @@ static void hcqi_cuda_asked(hcqi_cuda_lane *lane, int r, const char *call) {
     if (hcqi_atomic_add32(&lane->refusals, 1) >= 2) { hcqi_cuda_found_lost(lane->d, r, call); }
 }
 
-/* The end of a function that is called with the core's lock. */
+/* The end of a function that may have found a loss. */
 static hcq_result hcqi_cuda_end(hcqi_cuda_device *d, hcq_result r) {
     if (r != HCQ_OK) { (void)hcqi_cuda_lost(d); }
     return r;
@@ -963,13 +953,13 @@ static int hcqi_cuda_event_make(hcqi_cuda_device *d) {
 /* One of the pool, with one reference; NULL: there is no memory for more. */
 static hcqi_cuda_event *hcqi_cuda_event_get(hcqi_cuda_device *d) {
     hcqi_cuda_event *e = NULL;
-    hcqi_cuda_lock(&d->event_lock);
+    hcqi_word_lock(&d->event_lock);
     if (d->spare_events != NULL || hcqi_cuda_event_make(d)) {
         e = d->spare_events;
         d->spare_events = e->next;
         hcqi_atomic_store32(&e->refs, 1);
     }
-    hcqi_cuda_unlock(&d->event_lock);
+    hcqi_word_unlock(&d->event_lock);
     return e;
 }
 
@@ -982,10 +972,10 @@ static int hcqi_cuda_event_none(hcqi_cuda_device *d) {
 
 static void hcqi_cuda_event_put(hcqi_cuda_device *d, hcqi_cuda_event *e) {
     if (e == NULL || hcqi_atomic_add32(&e->refs, UINT32_MAX) != 1) { return; }
-    hcqi_cuda_lock(&d->event_lock);
+    hcqi_word_lock(&d->event_lock);
     e->next = d->spare_events;
     d->spare_events = e;
-    hcqi_cuda_unlock(&d->event_lock);
+    hcqi_word_unlock(&d->event_lock);
 }
 
 /* The i-th that is not known to be over; under lane->lock. */
@@ -1042,7 +1032,7 @@ static int hcqi_cuda_kind(const hcq_memory *memory) { return (int)(uintptr_t)mem
 static uint64_t hcqi_cuda_look(hcqi_cuda_lane *lane);
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size);
 
-/* Does nothing of hcq's run in the context? With the core's lock. */
+/* Does nothing of hcq's run in the context? With the core's lock, as what is kept. */
 static int hcqi_cuda_is_idle(const hcqi_cuda_shared *shared) {
     for (hcqi_cuda_device *d = shared->devices; d != NULL; d = d->next) {
         for (uint32_t k = 0; !hcqi_atomic_load32(&d->lost) && k < HCQI_CUDA_ALL_LANES; k++) {
@@ -1068,34 +1058,46 @@ static void hcqi_cuda_memory_free(hcqi_cuda_device *d, const hcq_memory *memory)
 /* With the context, if nothing runs in it. */
 static void hcqi_cuda_late_free(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = d->shared;
-    if (shared == NULL || shared->late_count == 0 || !hcqi_cuda_is_idle(shared)) { return; }
-    for (uint32_t i = 0; i < shared->late_count; i++) {
-        hcqi_cuda_memory_free(d, &shared->late[i]);
+    hcq_memory *late = NULL;
+    uint32_t count = 0, capacity = 0;
+    hcq_backend_lock(1);
+    if (shared != NULL && shared->late_count != 0 && hcqi_cuda_is_idle(shared)) {
+        late = shared->late;
+        count = shared->late_count;
+        capacity = shared->late_capacity;
+        shared->late = NULL;
+        shared->late_count = shared->late_capacity = 0;
     }
-    shared->late_count = 0;
+    hcq_backend_lock(0);
+    for (uint32_t i = 0; i < count; i++) { hcqi_cuda_memory_free(d, &late[i]); }
+    if (late != NULL) { hcqi_delete(&shared->hooks, late, capacity * sizeof *late); }
 }
 
 /* Keeps what would wait; 0: it cannot, or need not be kept. */
 static int hcqi_cuda_late_put(hcqi_cuda_shared *shared, const hcq_memory *memory) {
-    if (hcqi_cuda_is_idle(shared) ||
-        !HCQI_GROW(&shared->hooks, shared->late, shared->late_capacity, shared->late_count + 1u)) {
-        return 0;
-    }
-    shared->late[shared->late_count++] = *memory;
-    return 1;
+    hcq_backend_lock(1);
+    int keeps = !hcqi_cuda_is_idle(shared) &&
+                HCQI_GROW(&shared->hooks, shared->late, shared->late_capacity,
+                          shared->late_count + 1u);
+    if (keeps) { shared->late[shared->late_count++] = *memory; }
+    hcq_backend_lock(0);
+    return keeps;
 }
 
 /* Memory of this kind that was kept and has the size. */
 static int hcqi_cuda_late_take(hcqi_cuda_device *d, int kind, uint64_t size, hcq_memory *memory) {
     hcqi_cuda_shared *shared = d->shared;
-    for (uint32_t i = 0; i < shared->late_count; i++) {
+    int found = 0;
+    hcq_backend_lock(1);
+    for (uint32_t i = 0; !found && i < shared->late_count; i++) {
         const hcq_memory *m = &shared->late[i];
-        if (hcqi_cuda_kind(m) != kind || m->size != size) { continue; }
+        found = hcqi_cuda_kind(m) == kind && m->size == size;
+        if (!found) { continue; }
         *memory = *m;
         shared->late[i] = shared->late[--shared->late_count];
-        return 1;
     }
-    return 0;
+    hcq_backend_lock(0);
+    return found;
 }
 
 /* A later batch of any lane comes behind what is in the memory stream now. */
@@ -1107,11 +1109,11 @@ static int hcqi_cuda_zero_mark(hcqi_cuda_device *d) {
         hcqi_cuda_event_put(d, event);
         return r;
     }
-    hcqi_cuda_lock(&d->zero_lock);
+    hcqi_word_lock(&d->zero_lock);
     hcqi_cuda_event *before = d->zero_event;
     d->zero_event = event;
     hcqi_atomic_store64(&d->zeroed, d->zeroed + 1);
-    hcqi_cuda_unlock(&d->zero_lock);
+    hcqi_word_unlock(&d->zero_lock);
     hcqi_cuda_event_put(d, before);
     hcqi_cuda_count(&d->records, 1);
     return HCQI_CU_OK;
@@ -1269,7 +1271,7 @@ static void hcqi_cuda_unregister_parts(hcqi_cuda_device *d, uint64_t first, uint
 
 /* A lost context takes its registrations along: it must not stay for them. */
 static void hcqi_cuda_pages_lost(hcqi_cuda_device *d) {
-    hcqi_cuda_lock(&hcqi_cuda_registered_lock);
+    hcqi_word_lock(&hcqi_cuda_registered_lock);
     for (hcqi_cuda_pages *pages = hcqi_cuda_registered; pages != NULL; pages = pages->next) {
         if (pages->context != d->context) { continue; }
         if (pages->retained) { (void)d->api->DevicePrimaryCtxRelease(pages->ordinal); }
@@ -1277,14 +1279,14 @@ static void hcqi_cuda_pages_lost(hcqi_cuda_device *d) {
         pages->owned = 0;
         pages->context = NULL;
     }
-    hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
+    hcqi_word_unlock(&hcqi_cuda_registered_lock);
 }
 
 static void hcqi_cuda_unregister(hcqi_cuda_device *d, const void *host, uint64_t size) {
     uint64_t first = (uint64_t)(uintptr_t)host;
-    hcqi_cuda_lock(&hcqi_cuda_registered_lock);
+    hcqi_word_lock(&hcqi_cuda_registered_lock);
     hcqi_cuda_unregister_parts(d, first, first + size);
-    hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
+    hcqi_word_unlock(&hcqi_cuda_registered_lock);
 }
 
 /* Registers the parts of a range that are not yet; the context is current. *address:
@@ -1318,9 +1320,9 @@ static hcq_result hcqi_cuda_register(hcqi_cuda_device *d, const void *host, uint
                                      hcqi_cu_ptr *address) {
     uint64_t first = (uint64_t)(uintptr_t)host;
     HCQI_PASS(hcqi_cuda_enter_context(d));
-    hcqi_cuda_lock(&hcqi_cuda_registered_lock);
+    hcqi_word_lock(&hcqi_cuda_registered_lock);
     int r = hcqi_cuda_register_parts(d, first, first + size, address);
-    hcqi_cuda_unlock(&hcqi_cuda_registered_lock);
+    hcqi_word_unlock(&hcqi_cuda_registered_lock);
     hcqi_cuda_leave_context(d);
     return hcqi_cuda_end(d, hcqi_cuda_failed(d, r, "cuMemHostRegister"));
 }
@@ -1553,11 +1555,11 @@ static uint32_t hcqi_cuda_func_ask(const hcqi_cuda_device *d, hcqi_cu_function f
 static void hcqi_cuda_code_put(hcqi_cuda_device *d, hcqi_cuda_code *c) {
     hcqi_cuda_code **link = &d->codes;
     hcq_memory module;
-    hcqi_cuda_lock(&d->code_lock);
+    hcqi_word_lock(&d->code_lock);
     int last = --c->refs == 0;
     while (last && *link != NULL && *link != c) { link = &(*link)->next; }
     if (last && *link != NULL) { *link = c->next; }
-    hcqi_cuda_unlock(&d->code_lock);
+    hcqi_word_unlock(&d->code_lock);
     if (!last) { return; }
     memset(&module, 0, sizeof module);
     module.host = c->module;
@@ -1570,11 +1572,11 @@ static void hcqi_cuda_code_put(hcqi_cuda_device *d, hcqi_cuda_code *c) {
 static hcq_result hcqi_cuda_code_get(hcqi_cuda_program *p, const hcq_code *ptx, const char *image) {
     hcqi_cuda_device *d = p->d;
     uint32_t lines = p->flags & HCQ_PROGRAM_LINES;
-    hcqi_cuda_lock(&d->code_lock);
+    hcqi_word_lock(&d->code_lock);
     hcqi_cuda_code *c = d->codes;
     while (c != NULL && (c->data != ptx->data || c->lines != lines)) { c = c->next; }
     if (c != NULL) { c->refs++; }
-    hcqi_cuda_unlock(&d->code_lock);
+    hcqi_word_unlock(&d->code_lock);
     p->code = c;
     if (c != NULL) { return HCQ_OK; }
     c = p->code = HCQI_CAST(hcqi_cuda_code *, hcqi_new(&d->hooks, sizeof *c));
@@ -1583,10 +1585,10 @@ static hcq_result hcqi_cuda_code_get(hcqi_cuda_program *p, const hcq_code *ptx, 
     c->data = ptx->data;
     c->lines = lines;
     HCQI_PASS(hcqi_cuda_module_load(d, p->info.label, image, lines != 0, &c->module));
-    hcqi_cuda_lock(&d->code_lock);
+    hcqi_word_lock(&d->code_lock);
     c->next = d->codes;
     d->codes = c;
-    hcqi_cuda_unlock(&d->code_lock);
+    hcqi_word_unlock(&d->code_lock);
     return HCQ_OK;
 }
 
@@ -1632,9 +1634,9 @@ static hcq_result hcqi_cuda_program_load(hcqi_cuda_program *p, const hcq_code *c
         HCQI_PASS(hcqi_cuda_failed(d, d->api->FuncLoad(p->function), "cuFuncLoad"));
     }
     p->max_threads = hcqi_cuda_func_ask(d, p->function, HCQI_CU_FUNC_MAX_THREADS);
-    hcqi_cuda_lock(&d->code_lock);
+    hcqi_word_lock(&d->code_lock);
     hcq_result r = hcqi_cuda_shared_set(p);
-    hcqi_cuda_unlock(&d->code_lock);
+    hcqi_word_unlock(&d->code_lock);
     return r;
 }
 
@@ -2383,13 +2385,13 @@ static int hcqi_cuda_give_batch(hcqi_cuda_giving *g) {
 /* The event kept for a batch, or another one; with a reference. */
 static hcqi_cuda_event *hcqi_cuda_lane_spare(hcqi_cuda_lane *lane, uint64_t epoch) {
     hcqi_cuda_event *event = NULL;
-    hcqi_cuda_lock(&lane->lock);
+    hcqi_word_lock(&lane->lock);
     const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
     if (given != NULL && given->epoch == epoch && given->event != NULL && !given->recorded) {
         event = given->event;
         (void)hcqi_atomic_add32(&event->refs, 1);
     }
-    hcqi_cuda_unlock(&lane->lock);
+    hcqi_word_unlock(&lane->lock);
     return event != NULL ? event : hcqi_cuda_event_get(lane->d);
 }
 
@@ -2409,7 +2411,7 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
         return r;
     }
     hcqi_cuda_count(&d->records, 1);
-    hcqi_cuda_lock(&lane->lock);
+    hcqi_word_lock(&lane->lock);
     hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
     if (given != NULL && given->epoch == epoch && !given->recorded) {
         if (given->event == NULL) {
@@ -2418,7 +2420,7 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
         }
         given->recorded = given->event == event;
     }
-    hcqi_cuda_unlock(&lane->lock);
+    hcqi_word_unlock(&lane->lock);
     *out = event;
     return HCQI_CU_OK;
 }
@@ -2427,14 +2429,14 @@ static int hcqi_cuda_lane_record(hcqi_cuda_lane *lane, uint64_t epoch, hcqi_cuda
    over, nobody has to wait. */
 static hcqi_cuda_event *hcqi_cuda_lane_event(hcqi_cuda_lane *lane, uint64_t epoch, int *done) {
     hcqi_cuda_event *event = NULL;
-    hcqi_cuda_lock(&lane->lock);
+    hcqi_word_lock(&lane->lock);
     const hcqi_cuda_given *given = hcqi_cuda_given_find(lane, epoch);
     *done = hcqi_cuda_look(lane) >= epoch || given == NULL;
     if (!*done && given->epoch == epoch && given->recorded) {
         event = given->event;
         (void)hcqi_atomic_add32(&event->refs, 1);
     }
-    hcqi_cuda_unlock(&lane->lock);
+    hcqi_word_unlock(&lane->lock);
     return event;
 }
 
@@ -2479,11 +2481,11 @@ static int hcqi_cuda_give_zero(hcqi_cuda_giving *g) {
     hcqi_cuda_lane *lane = g->lane;
     int r = HCQI_CU_OK;
     if (lane->zeroed == hcqi_atomic_load64(&d->zeroed)) { return r; }
-    hcqi_cuda_lock(&d->zero_lock);
+    hcqi_word_lock(&d->zero_lock);
     g->call = "cuStreamWaitEvent";
     r = d->api->StreamWaitEvent(lane->stream, d->zero_event->handle, 0);
     if (r == HCQI_CU_OK) { lane->zeroed = d->zeroed; }
-    hcqi_cuda_unlock(&d->zero_lock);
+    hcqi_word_unlock(&d->zero_lock);
     hcqi_cuda_count(&d->waits, 1);
     return r;
 }
@@ -2589,7 +2591,7 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
         hcqi_cuda_leave_context(lane->d);
         if (event == NULL) { return 0; }
     }
-    hcqi_cuda_lock(&lane->lock);
+    hcqi_word_lock(&lane->lock);
     int room = hcqi_cuda_given_room(lane);
     if (room) {
         hcqi_cuda_given *given = hcqi_cuda_given_at(lane, lane->given_count++);
@@ -2601,7 +2603,7 @@ static int hcqi_cuda_given_add(hcqi_cuda_lane *lane, const hcq_batch *batch) {
         given->first = batch->first;
         given->count = batch->count;
     }
-    hcqi_cuda_unlock(&lane->lock);
+    hcqi_word_unlock(&lane->lock);
     if (!room) { hcqi_cuda_event_put(lane->d, event); }
     return room;
 }
@@ -2654,10 +2656,10 @@ static uint64_t hcqi_cuda_lane_look(hcqi_cuda_lane *lane) {
     if (hcqi_atomic_load32(&d->lost)) { return before; }
     if (asks && hcqi_cuda_enter_context(d) != HCQ_OK) { return before; }
     if (done == before && !asks) { return before; }
-    hcqi_cuda_lock(&lane->lock);
+    hcqi_word_lock(&lane->lock);
     if (asks) { done = hcqi_cuda_ask_events(lane, done); }
     if (done > before) { hcqi_cuda_lane_retire(lane, done); }
-    hcqi_cuda_unlock(&lane->lock);
+    hcqi_word_unlock(&lane->lock);
     if (asks) { hcqi_cuda_leave_context(d); }
     return done;
 }
@@ -2797,7 +2799,7 @@ static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
     for (uint32_t k = 0; k < 2 * HCQI_CUDA_LANES; k++) {
         hcqi_cuda_lane *lane = d->lanes[k];
         if (lane == NULL) { continue; }
-        hcqi_cuda_lock(&lane->lock);
+        hcqi_word_lock(&lane->lock);
         const hcqi_cuda_given *given = hcqi_cuda_blame_batch(lane);
         if (given != NULL && given->epoch <= hcqi_atomic_load64(&lane->handed)) {
             const hcq_packet *packet = hcqi_cuda_blame_packet(lane, given);
@@ -2807,7 +2809,7 @@ static void hcqi_cuda_blame_find(hcqi_cuda_device *d, hcqi_cuda_blame *blame) {
                 blame->packet = packet;
             }
         }
-        hcqi_cuda_unlock(&lane->lock);
+        hcqi_word_unlock(&lane->lock);
     }
     if (blame->job != NULL) {
         hcq_backend_job_fail(blame->job, NULL, HCQ_ERROR_LOST, blame->packet, d->lost_call,
@@ -2888,13 +2890,13 @@ static hcq_result hcqi_cuda_clock(void *self, hcq_clock *clock) {
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
     if (!d->has_stamp) { return HCQ_OK; } /* times are the host's */
-    hcqi_cuda_lock(&d->tool_lock);
+    hcqi_word_lock(&d->tool_lock);
     if (now - d->moment.host_ns > 1000000000 && hcqi_cuda_enter_context(d) == HCQ_OK) {
         hcqi_cuda_note(d, hcqi_cuda_sample(d, 3, 20000000), "cuLaunchKernel");
         hcqi_cuda_leave_context(d);
     }
     hcq_clock m = d->moment;
-    hcqi_cuda_unlock(&d->tool_lock);
+    hcqi_word_unlock(&d->tool_lock);
     if (m.host_ns == 0) { return HCQ_TIMEOUT; } /* behind something long since the opening */
     uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
     clock->host_ns = m.host_ns + passed;
@@ -3189,9 +3191,9 @@ static uint64_t *hcqi_cuda_word(const hcqi_cuda_device *d, uint32_t index) {
 static hcq_result hcqi_cuda_module_open(hcqi_cuda_device *d) {
     hcqi_cuda_shared *shared = d->shared;
     if (d->flags & HCQ_CUDA_NO_JIT) { return HCQ_OK; }
-    hcqi_cuda_lock(&hcqi_cuda_module_lock);
+    hcqi_word_lock(&hcqi_cuda_module_lock);
     hcq_result r = shared->module != NULL ? HCQ_OK : hcqi_cuda_module_make(d, shared);
-    hcqi_cuda_unlock(&hcqi_cuda_module_lock);
+    hcqi_word_unlock(&hcqi_cuda_module_lock);
     if (r == HCQ_ERROR_NO_KERNEL) {
         hcq_backend_log(d->device, HCQ_OK, "cuda: timestamps are the host's");
         return HCQ_OK;
@@ -3228,9 +3230,9 @@ static hcq_result hcqi_cuda_streams_lend(hcqi_cuda_device *d, const struct hcq_c
 /* So that submissions take no memory later. */
 static int hcqi_cuda_events_first(hcqi_cuda_device *d) {
     int made = 1;
-    hcqi_cuda_lock(&d->event_lock);
+    hcqi_word_lock(&d->event_lock);
     for (int i = 0; made && i < HCQI_CUDA_EVENTS_FIRST; i++) { made = hcqi_cuda_event_make(d); }
-    hcqi_cuda_unlock(&d->event_lock);
+    hcqi_word_unlock(&d->event_lock);
     return made;
 }
 
@@ -3303,6 +3305,7 @@ static void hcqi_cuda_report(hcqi_cuda_device *d, hcq_backend_caps *caps) {
     caps->host_times = !d->has_stamp;
     caps->features = d->has_import ? (uint32_t)(HCQ_FEATURE_IMPORT | HCQ_FEATURE_MAP) : 0;
     caps->features |= d->copy_lanes != 0 ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
+    caps->unlocked = 1;
 }
 
 static void hcqi_cuda_lanes_choose(hcqi_cuda_device *d, const hcq_device_desc *desc) {
@@ -3425,9 +3428,9 @@ static void hcqi_cuda_lane_close(void *self, hcq_lane *target) {
         }
         hcqi_cuda_leave_context(d);
     }
-    hcqi_cuda_lock(&lane->lock);
+    hcqi_word_lock(&lane->lock);
     hcqi_cuda_lane_retire(lane, lane->submitted);
-    hcqi_cuda_unlock(&lane->lock);
+    hcqi_word_unlock(&lane->lock);
     hcq_backend_lock(1);
     d->lanes[hcqi_cuda_lane_index(target)] = NULL;
     hcq_backend_lock(0);
@@ -3464,11 +3467,11 @@ static hcq_result hcqi_cuda_query(void *self, hcq_query key, uint64_t *value) {
         *value = hcqi_atomic_load64(counters[at]);
         return HCQ_OK;
     }
-    hcqi_cuda_lock(&d->event_lock);
+    hcqi_word_lock(&d->event_lock);
     for (hcqi_cuda_event *e = d->events; e != NULL; e = e->all) {
         events += (int)key == HCQ_CUDA_QUERY_EVENTS_MADE || hcqi_atomic_load32(&e->refs) != 0;
     }
-    hcqi_cuda_unlock(&d->event_lock);
+    hcqi_word_unlock(&d->event_lock);
     *value = events - 1; /* without d->past */
     return HCQ_OK;
 }
@@ -3578,7 +3581,7 @@ HCQI_DEF hcq_result hcq_cuda_program(const hcq_program *program, hcq_cuda_progra
 static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint64_t epoch,
                                  hcqi_cuda_event **event) {
     int r = HCQI_CU_OK;
-    hcqi_cuda_lock(&lane->relay_lock);
+    hcqi_word_lock(&lane->relay_lock);
     if (lane->relay == NULL) {
         r = d->api->StreamCreateWithPriority(&lane->relay, HCQI_CU_STREAM_NON_BLOCKING, 0);
     }
@@ -3595,7 +3598,7 @@ static int hcqi_cuda_event_relay(hcqi_cuda_device *d, hcqi_cuda_lane *lane, uint
         hcqi_cuda_event_put(d, *event);
         *event = NULL;
     }
-    hcqi_cuda_unlock(&lane->relay_lock);
+    hcqi_word_unlock(&lane->relay_lock);
     return r;
 }
 
@@ -3637,9 +3640,9 @@ HCQI_DEF hcq_result hcq_cuda_event_acquire(hcq_device *device, hcq_point point,
         (void)hcqi_atomic_add32(&found->refs, 1);
     }
     if (found != NULL) {
-        hcqi_cuda_lock(&d->event_lock);
+        hcqi_word_lock(&d->event_lock);
         found->lent++;
-        hcqi_cuda_unlock(&d->event_lock);
+        hcqi_word_unlock(&d->event_lock);
         *event = found->handle;
     }
     if (lane != NULL) { (void)hcqi_atomic_add32(&lane->users, UINT32_MAX); }
@@ -3652,12 +3655,12 @@ HCQI_DEF hcq_result hcq_cuda_event_release(hcq_device *device, struct CUevent_st
     if (event == NULL) { return hcqi_cuda_null("event"); }
     hcqi_cuda_device *d = hcqi_cuda_from(device, &r);
     if (d == NULL) { return r; }
-    hcqi_cuda_lock(&d->event_lock);
+    hcqi_word_lock(&d->event_lock);
     for (hcqi_cuda_event *e = d->events; e != NULL && found == NULL; e = e->all) {
         if (e->handle == event && e->lent != 0) { found = e; }
     }
     if (found != NULL) { found->lent--; }
-    hcqi_cuda_unlock(&d->event_lock);
+    hcqi_word_unlock(&d->event_lock);
     hcqi_cuda_event_put(d, found);
     if (found == NULL) {
         r = HCQI_CUDA_REFUSE(d, HCQ_ERROR_INVALID, "event: was not acquired from this device");

@@ -431,9 +431,6 @@ typedef struct hcqi_vk_family {
     uint32_t index;
     uint32_t stamp_bits;
     int computes;                      /* dispatches, and query commands */
-    VkCommandPool pool;
-    VkCommandBuffer *spare;            /* command buffers for the next segments */
-    uint32_t spare_count, spare_capacity;
     VkPipelineStageFlags stages;       /* that commands of ours run in */
 } hcqi_vk_family;
 
@@ -450,8 +447,7 @@ typedef struct hcqi_vk_segment {
     uint32_t first, count;
     VkCommandBuffer commands;
     uint32_t stale;                    /* to be recorded before it runs again */
-    uint32_t customs;                  /* it has some: recorded when handed over, from the
-                                          list's own pool */
+    uint32_t customs;                  /* it has some: recorded when handed over */
     uint32_t stamp_first, stamp_count; /* queries */
     hcq_lane_point stamped;            /* end of the last run that used the queries */
 } hcqi_vk_segment;
@@ -487,8 +483,7 @@ typedef struct hcqi_vk_list {
     hcq_memory memory;                 /* host visible, .size 0: none */
     VkQueryPool queries;
     VkDescriptorPool sets;
-    VkCommandPool pool;                /* of segments with custom commands, whose functions
-                                          record without the core's lock */
+    VkCommandPool pool;                /* only whoever encodes or gives the list uses it */
     const hcq_packet *refused;         /* by its encode function */
     uint8_t *shadows;
     hcqi_vk_use *uses;                 /* HCQI_VK_USES for each segment, or NULL */
@@ -1616,16 +1611,6 @@ static hcq_result hcqi_vk_check(hcqi_vk_device *d, VkResult r, const char *call)
 /* Calls a function of the device's. */
 #define HCQI_VK_TRY(d, name, args) hcqi_vk_check(d, (d)->api.name args, "vk" #name)
 
-/* A lock for short work; 0 free, 1 held, 2 somebody sleeps. */
-static void hcqi_vk_lock(uint32_t *word) {
-    if (hcqi_atomic_cas32(word, 0, 1)) { return; }
-    while (hcqi_atomic_swap32(word, 2) != 0) { (void)hcq_sys_wait(word, 2, UINT64_MAX); }
-}
-
-static void hcqi_vk_unlock(uint32_t *word) {
-    if (hcqi_atomic_swap32(word, 0) == 2) { hcq_sys_wake(word, 0); }
-}
-
 /* The lock of the queues, on the way of every submission: leaving it is a plain store,
    so those who wait look again after a while instead of being woken up. */
 static void hcqi_vk_enter(hcqi_vk_device *d) {
@@ -1657,6 +1642,7 @@ static void hcqi_vk_name(hcqi_vk_device *d, VkObjectType type, uint64_t object,
 
 /* ========================================================================== */
 /* ---- memory -------------------------------------------------------------- */
+/* Ranges and lists are under the core's lock; blocks are made and destroyed without it. */
 
 static uint64_t hcqi_vk_address(const hcqi_vk_range *r) { return r->block->address + r->offset; }
 
@@ -1676,13 +1662,16 @@ static uint32_t hcqi_vk_range_at(const hcqi_vk_device *d, uint64_t address) {
 
 /* The allocation that `size` bytes at `address` lie in. Imported ones may overlap. */
 static hcqi_vk_range *hcqi_vk_owner(const hcqi_vk_device *d, uint64_t address, uint64_t size) {
-    for (uint32_t i = hcqi_vk_range_at(d, address); i > 0; i--) {
+    hcqi_vk_range *found = NULL;
+    hcq_backend_lock(1);
+    for (uint32_t i = hcqi_vk_range_at(d, address); found == NULL && i > 0; i--) {
         hcqi_vk_range *r = d->ranges[i - 1];
         uint64_t offset = address - hcqi_vk_address(r);
-        if (offset < r->asked && size <= r->asked - offset) { return r; }
-        if (d->imported_blocks == 0) { return NULL; }
+        if (offset < r->asked && size <= r->asked - offset) { found = r; }
+        if (d->imported_blocks == 0) { break; }
     }
-    return NULL;
+    hcq_backend_lock(0);
+    return found;
 }
 
 static void hcqi_vk_range_open(hcqi_vk_range *r) {
@@ -1720,28 +1709,43 @@ static void hcqi_vk_range_unlist(hcqi_vk_device *d, const hcqi_vk_range *r) {
     memmove(&d->ranges[at - 1], &d->ranges[at], (d->range_count - (at - 1)) * sizeof *d->ranges);
 }
 
-static void hcqi_vk_block_free(hcqi_vk_device *d, hcqi_vk_block *b) {
+static hcq_result hcqi_vk_block_list(hcqi_vk_device *d, hcqi_vk_block *b) {
+    if (!HCQI_GROW(&d->hooks, d->blocks, d->block_capacity, d->block_count + 1u)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
+    d->blocks[d->block_count++] = b;
+    hcqi_atomic_store64(&d->block_bytes, d->block_bytes + b->size);
+    d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->imported ? 0 : b->size;
+    d->imported_blocks += b->imported;
+    return HCQ_OK;
+}
+
+static void hcqi_vk_block_unlist(hcqi_vk_device *d, hcqi_vk_block *b) {
     uint32_t at = 0;
-    while (at < d->block_count && d->blocks[at] != b) { at++; }
-    if (at < d->block_count) { /* it was complete */
-        d->blocks[at] = d->blocks[--d->block_count];
-        d->block_bytes -= b->size;
-    }
-    if (b->imported && b->ranges != NULL && b->ranges->block != NULL) {
-        hcqi_vk_range_unlist(d, b->ranges);
-        d->imported_blocks--;
-    }
+    while (d->blocks[at] != b) { at++; }
+    d->blocks[at] = d->blocks[--d->block_count];
+    hcqi_atomic_store64(&d->block_bytes, d->block_bytes - b->size);
+    d->heap_used[d->memory.memoryTypes[b->type].heapIndex] -= b->imported ? 0 : b->size;
+    d->imported_blocks -= b->imported;
+    if (b->imported) { hcqi_vk_range_unlist(d, b->ranges); }
+}
+
+static void hcqi_vk_block_destroy(hcqi_vk_device *d, hcqi_vk_block *b) {
     while (b->ranges != NULL) {
         hcqi_vk_range *next = b->ranges->next;
         hcqi_delete(&d->hooks, b->ranges, sizeof *b->ranges);
         b->ranges = next;
     }
     if (b->buffer != VK_NULL_HANDLE) { d->api.DestroyBuffer(d->handle, b->buffer, NULL); }
-    if (b->memory != VK_NULL_HANDLE) {
-        d->api.FreeMemory(d->handle, b->memory, NULL);
-        d->heap_used[d->memory.memoryTypes[b->type].heapIndex] -= b->imported ? 0 : b->size;
-    }
+    if (b->memory != VK_NULL_HANDLE) { d->api.FreeMemory(d->handle, b->memory, NULL); }
     hcqi_delete(&d->hooks, b, sizeof *b);
+}
+
+static void hcqi_vk_blocks_destroy(hcqi_vk_device *d, hcqi_vk_block *dead) {
+    for (hcqi_vk_block *next; dead != NULL; dead = next) {
+        next = dead->next_import;
+        hcqi_vk_block_destroy(d, dead);
+    }
 }
 
 static hcq_result hcqi_vk_buffer_create(hcqi_vk_device *d, hcqi_vk_block *b, uint64_t size) {
@@ -1779,6 +1783,7 @@ static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type
                  (unsigned long long)left.heapBudget[heap],
                  (unsigned long long)left.heapUsage[heap]);
     }
+    hcq_backend_lock(1);
     hcq_backend_log(d->device, HCQ_ERROR_OUT_OF_MEMORY,
                     "vkAllocateMemory of %llu bytes: %s; heap %u (%s) has %llu bytes, %llu of them "
                     "taken by this device in %u blocks%s; at most %u blocks",
@@ -1788,6 +1793,7 @@ static void hcqi_vk_explain_heap(hcqi_vk_device *d, uint64_t size, uint32_t type
                     (unsigned long long)d->memory.memoryHeaps[heap].size,
                     (unsigned long long)d->heap_used[heap], d->block_count, budget,
                     d->is.limits.maxMemoryAllocationCount);
+    hcq_backend_lock(0);
 }
 
 /* Memory for the block's buffer; `pointer`: memory of the host to be used. */
@@ -1813,7 +1819,6 @@ static hcq_result hcqi_vk_block_memory(hcqi_vk_device *d, hcqi_vk_block *b, void
         hcqi_vk_explain_heap(d, info.allocationSize, b->type, r);
     }
     if (r != VK_SUCCESS) { return pointer != NULL ? HCQ_ERROR_UNSUPPORTED : hcqi_vk_result(r); }
-    if (pointer == NULL) { d->heap_used[d->memory.memoryTypes[b->type].heapIndex] += b->size; }
     return HCQI_VK_TRY(d, BindBufferMemory, (d->handle, b->buffer, b->memory, 0));
 }
 
@@ -1829,11 +1834,6 @@ static hcq_result hcqi_vk_block_open(hcqi_vk_device *d, hcqi_vk_block *b) {
         if (r != HCQ_OK) { return r; }
         b->host = HCQI_CAST(uint8_t *, host);
     }
-    if (!HCQI_GROW(&d->hooks, d->blocks, d->block_capacity, d->block_count + 1u)) {
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
-    d->blocks[d->block_count++] = b;
-    d->block_bytes += b->size;
     hcqi_vk_name(d, VK_OBJECT_TYPE_BUFFER, HCQI_VK_ID(b->buffer), "block", "");
     return HCQ_OK;
 }
@@ -1857,10 +1857,9 @@ static hcq_result hcqi_vk_block_new(hcqi_vk_device *d, uint64_t size, uint32_t t
         if (!b->imported) { hcqi_vk_range_open(b->ranges); }
     }
     if (r != HCQ_OK) {
-        hcqi_vk_block_free(d, b);
+        hcqi_vk_block_destroy(d, b);
         return r;
     }
-    d->imported_blocks += b->imported;
     *out = b;
     return HCQ_OK;
 }
@@ -1918,8 +1917,8 @@ static hcq_result hcqi_vk_block_for(hcqi_vk_device *d, uint64_t size, uint32_t t
                                     hcqi_vk_block **out) {
     uint64_t most = d->max_allocation < d->max_buffer ? d->max_allocation : d->max_buffer;
     uint64_t share = d->memory.memoryHeaps[d->memory.memoryTypes[type].heapIndex].size / 8;
-    uint64_t wanted = HCQI_VK_BLOCK_MIN;
-    while (wanted < HCQI_VK_BLOCK_MAX && wanted < d->block_bytes) { wanted *= 2; }
+    uint64_t wanted = HCQI_VK_BLOCK_MIN, has = hcqi_atomic_load64(&d->block_bytes);
+    while (wanted < HCQI_VK_BLOCK_MAX && wanted < has) { wanted *= 2; }
     if (wanted > share) { wanted = share; }
     if (wanted > most) { wanted = most; }
     wanted &= ~(uint64_t)(HCQI_VK_ALIGN - 1);
@@ -1940,8 +1939,8 @@ static hcq_result hcqi_vk_block_for(hcqi_vk_device *d, uint64_t size, uint32_t t
 
 static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range);
 
-/* Blocks that are all free go back, but for one of each type. */
-static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r) {
+/* Blocks that are all free join those to be destroyed, but for one of each type. */
+static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r, hcqi_vk_block **dead) {
     hcqi_vk_block *b = r->block;
     if (!b->imported) {
         hcqi_vk_range_unlist(d, r);
@@ -1957,11 +1956,14 @@ static void hcqi_vk_range_free(hcqi_vk_device *d, hcqi_vk_range *r) {
         spare |= o != b && o->type == b->type && !o->imported && o->used == 0;
     }
     int large = b->size > HCQI_VK_BLOCK_MAX;
-    if (b->imported || (b->used == 0 && (spare || large))) { hcqi_vk_block_free(d, b); }
+    if (!b->imported && (b->used != 0 || !(spare || large))) { return; }
+    hcqi_vk_block_unlist(d, b);
+    b->next_import = *dead;
+    *dead = b;
 }
 
 /* Ranges whose clearing is over by now. */
-static void hcqi_vk_late_free(hcqi_vk_device *d) {
+static void hcqi_vk_late_free(hcqi_vk_device *d, hcqi_vk_block **dead) {
     hcqi_vk_range **link = &d->late;
     uint64_t done = 0;
     if (d->late == NULL) { return; }
@@ -1972,7 +1974,7 @@ static void hcqi_vk_late_free(hcqi_vk_device *d) {
             link = &r->late;
         } else {
             *link = r->late;
-            hcqi_vk_range_free(d, r);
+            hcqi_vk_range_free(d, r, dead);
         }
     }
 }
@@ -1980,45 +1982,57 @@ static void hcqi_vk_late_free(hcqi_vk_device *d) {
 static void hcqi_vk_dealloc(void *self, hcq_memory *memory) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_range *r = HCQI_CAST(hcqi_vk_range *, memory->native);
+    hcqi_vk_block *dead = NULL;
+    hcq_backend_lock(1);
     if (r->zeroed == 0) {
-        hcqi_vk_range_free(d, r);
+        hcqi_vk_range_free(d, r, &dead);
     } else {
         r->late = d->late;
         d->late = r;
     }
-    hcqi_vk_late_free(d);
+    hcqi_vk_late_free(d, &dead);
+    hcq_backend_lock(0);
+    hcqi_vk_blocks_destroy(d, dead);
 }
 
-/* A range for an allocation. Of what the host shall write on the device there may be
-   little: then from the host's memory. */
-static hcq_result hcqi_vk_range_get(hcqi_vk_device *d, uint64_t size, uint32_t flags,
-                                    hcqi_vk_range **range) {
+/* A range for an allocation, of a block that there is or of a new one. Of what the host
+   shall write on the device there may be little: then from the host's memory. */
+static hcq_result hcqi_vk_range_get(hcqi_vk_device *d, uint64_t size, uint64_t asked,
+                                    uint32_t flags, hcqi_vk_range **range) {
     uint32_t type = flags & HCQ_HOST_WRITES ? d->writes_type
                     : flags & HCQ_HOST_VISIBLE ? d->host_type : d->device_type;
     uint32_t heap = d->memory.memoryTypes[type].heapIndex;
-    hcqi_vk_block *b = NULL;
-    *range = hcqi_vk_range_find(d, size, type);
-    if (*range != NULL) { return HCQ_OK; }
-    hcq_result r = HCQ_ERROR_OUT_OF_MEMORY;
-    int other = (flags & HCQ_HOST_WRITES) != 0 && type != d->host_type;
-    if (!other || d->heap_used[heap] + size <= d->memory.memoryHeaps[heap].size) {
-        r = hcqi_vk_block_for(d, size, type, &b);
+    hcqi_vk_block *b, *dead = NULL;
+    hcq_backend_lock(1);
+    hcqi_vk_late_free(d, &dead);
+    hcqi_vk_range *found = hcqi_vk_range_find(d, size, type);
+    *range = found == NULL ? NULL : hcqi_vk_range_take(d, found, size, asked);
+    int room = d->heap_used[heap] + size <= d->memory.memoryHeaps[heap].size;
+    hcq_backend_lock(0);
+    hcqi_vk_blocks_destroy(d, dead);
+    if (found == NULL) {
+        int other = (flags & HCQ_HOST_WRITES) != 0 && type != d->host_type;
+        hcq_result r = other && !room ? HCQ_ERROR_OUT_OF_MEMORY
+                                      : hcqi_vk_block_for(d, size, type, &b);
+        if (r != HCQ_OK && other) {
+            return hcqi_vk_range_get(d, size, asked, HCQ_HOST_VISIBLE, range);
+        }
+        if (r != HCQ_OK) { return r; }
+        hcq_backend_lock(1);
+        int listed = hcqi_vk_block_list(d, b) == HCQ_OK;
+        if (listed) { *range = hcqi_vk_range_take(d, b->ranges, size, asked); }
+        hcq_backend_lock(0);
+        if (!listed) { hcqi_vk_block_destroy(d, b); }
     }
-    if (r == HCQ_OK) { *range = b->ranges; }
-    if (r == HCQ_OK || !other) { return r; }
-    return hcqi_vk_range_get(d, size, HCQ_HOST_VISIBLE, range);
+    return *range == NULL ? HCQ_ERROR_OUT_OF_MEMORY : HCQ_OK;
 }
 
 static hcq_result hcqi_vk_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_range *range;
-    hcqi_vk_late_free(d);
     uint64_t rounded = (size + HCQI_VK_ALIGN - 1) & ~(uint64_t)(HCQI_VK_ALIGN - 1);
     if (rounded < size) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    hcq_result got = hcqi_vk_range_get(d, rounded, flags, &range);
-    if (got != HCQ_OK) { return got; }
-    range = hcqi_vk_range_take(d, range, rounded, size);
-    if (range == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+    HCQI_PASS(hcqi_vk_range_get(d, rounded, size, flags, &range));
     memory->address = hcqi_vk_address(range);
     memory->size = size;
     memory->native = range;
@@ -2072,8 +2086,14 @@ static hcq_result hcqi_vk_import_pages(hcqi_vk_device *d, void *ptr, uint64_t si
     b->key_size = size;
     b->ranges->offset = before;
     b->ranges->asked = size;
+    hcq_backend_lock(1);
     r = hcqi_vk_range_list(d, b->ranges);
-    if (r != HCQ_OK) { hcqi_vk_block_free(d, b); }
+    if (r == HCQ_OK && hcqi_vk_block_list(d, b) != HCQ_OK) {
+        r = HCQ_ERROR_OUT_OF_MEMORY;
+        hcqi_vk_range_unlist(d, b->ranges);
+    }
+    hcq_backend_lock(0);
+    if (r != HCQ_OK) { hcqi_vk_block_destroy(d, b); }
     return r;
 }
 
@@ -2129,7 +2149,8 @@ static void hcqi_vk_unmap(void *self, const struct hcq_backend *owner_backend, v
     (void)owner_self;
     if (b == NULL) { return; }
     *link = b->next_import;
-    hcqi_vk_block_free(d, b);
+    hcqi_vk_block_unlist(d, b);
+    hcqi_vk_block_destroy(d, b);
 }
 
 /* The host pointer behind a device address, or NULL. */
@@ -2322,6 +2343,27 @@ static hcq_result hcqi_vk_pipeline_create(hcqi_vk_program *p, hcqi_vk_pipeline *
     return HCQ_OK;
 }
 
+static void hcqi_vk_pipeline_destroy(hcqi_vk_device *d, hcqi_vk_pipeline *p) {
+    if (p->handle != VK_NULL_HANDLE) { d->api.DestroyPipeline(d->handle, p->handle, NULL); }
+    hcqi_delete(&d->hooks, p, sizeof *p);
+}
+
+/* The kernel's pipeline for these blocks; or `made`, which it then has, if there is none. */
+static hcqi_vk_pipeline *hcqi_vk_pipeline_find(hcqi_vk_program *p, const uint32_t size[3],
+                                               hcqi_vk_pipeline *made) {
+    hcq_backend_lock(1);
+    hcqi_vk_pipeline *found = p->kernel->pipelines;
+    while (found != NULL && memcmp(found->block, size, sizeof found->block) != 0) {
+        found = found->next;
+    }
+    if (found == NULL && made != NULL) {
+        made->next = p->kernel->pipelines;
+        p->kernel->pipelines = found = made;
+    }
+    hcq_backend_lock(0);
+    return found;
+}
+
 /* The pipeline for blocks of this size, made when first needed. */
 static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[3],
                                        VkPipeline *handle) {
@@ -2329,40 +2371,31 @@ static hcq_result hcqi_vk_pipeline_get(hcqi_vk_program *p, const uint32_t block[
     for (uint32_t i = 0; i < 3; i++) { /* fixed ones are all the same */
         size[i] = p->shader.spec_id[i] == UINT32_MAX ? p->shader.block[i] : block[i];
     }
-    hcqi_vk_lock(&p->d->kernel_lock);
-    hcqi_vk_pipeline *found = p->kernel->pipelines;
-    while (found != NULL && memcmp(found->block, size, sizeof size)) { found = found->next; }
-    hcqi_vk_unlock(&p->d->kernel_lock);
+    hcqi_vk_pipeline *found = hcqi_vk_pipeline_find(p, size, NULL), *made = NULL;
+    hcq_result r = HCQ_OK;
     if (found == NULL) {
-        found = HCQI_CAST(hcqi_vk_pipeline *, hcqi_new(&p->d->hooks, sizeof *found));
-        if (found == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-        memcpy(found->block, size, sizeof size);
-        hcq_result r = hcqi_vk_pipeline_create(p, found);
-        if (r != HCQ_OK) {
-            hcqi_delete(&p->d->hooks, found, sizeof *found);
-            return r;
-        }
-        hcqi_vk_lock(&p->d->kernel_lock);
-        found->next = p->kernel->pipelines;
-        p->kernel->pipelines = found;
-        hcqi_vk_unlock(&p->d->kernel_lock);
+        made = HCQI_CAST(hcqi_vk_pipeline *, hcqi_new(&p->d->hooks, sizeof *made));
+        if (made == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
+        memcpy(made->block, size, sizeof size);
+        r = hcqi_vk_pipeline_create(p, made);
+        if (r == HCQ_OK) { found = hcqi_vk_pipeline_find(p, size, made); }
+        if (found != made) { hcqi_vk_pipeline_destroy(p->d, made); } /* or there was one by then */
     }
-    *handle = found->handle;
-    return HCQ_OK;
+    *handle = found == NULL ? VK_NULL_HANDLE : found->handle;
+    return r;
 }
 
 static void hcqi_vk_kernel_put(hcqi_vk_device *d, hcqi_vk_kernel *k) {
     hcqi_vk_kernel **link = &d->kernels;
-    hcqi_vk_lock(&d->kernel_lock);
+    hcqi_word_lock(&d->kernel_lock);
     int last = --k->refs == 0;
     while (last && *link != NULL && *link != k) { link = &(*link)->next; }
     if (last && *link != NULL) { *link = k->next; }
-    hcqi_vk_unlock(&d->kernel_lock);
+    hcqi_word_unlock(&d->kernel_lock);
     if (!last) { return; }
     while (k->pipelines != NULL) {
         hcqi_vk_pipeline *next = k->pipelines->next;
-        d->api.DestroyPipeline(d->handle, k->pipelines->handle, NULL);
-        hcqi_delete(&d->hooks, k->pipelines, sizeof *k->pipelines);
+        hcqi_vk_pipeline_destroy(d, k->pipelines);
         k->pipelines = next;
     }
     if (k->layout != VK_NULL_HANDLE) { d->api.DestroyPipelineLayout(d->handle, k->layout, NULL); }
@@ -2376,14 +2409,14 @@ static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) 
     hcqi_vk_device *d = p->d;
     const char *entry = spirv->entry != NULL ? spirv->entry : "main";
     uint32_t statistics = d->has_statistics ? p->flags & HCQ_PROGRAM_STATISTICS : 0;
-    hcqi_vk_lock(&d->kernel_lock);
+    hcqi_word_lock(&d->kernel_lock);
     hcqi_vk_kernel *k = d->kernels;
     while (k != NULL && (k->code != spirv->data || k->statistics != statistics ||
                          strcmp(k->entry, entry) != 0)) {
         k = k->next;
     }
     if (k != NULL) { k->refs++; }
-    hcqi_vk_unlock(&d->kernel_lock);
+    hcqi_word_unlock(&d->kernel_lock);
     p->kernel = k;
     if (k != NULL) { return HCQ_OK; }
     k = p->kernel = HCQI_CAST(hcqi_vk_kernel *, hcqi_new(&d->hooks, sizeof *k));
@@ -2401,10 +2434,10 @@ static hcq_result hcqi_vk_kernel_get(hcqi_vk_program *p, const hcq_code *spirv) 
     }
     if (r != HCQ_OK) { return r; }
     hcqi_vk_name(d, VK_OBJECT_TYPE_SHADER_MODULE, HCQI_VK_ID(k->module), "module", p->info.label);
-    hcqi_vk_lock(&d->kernel_lock);
+    hcqi_word_lock(&d->kernel_lock);
     k->next = d->kernels;
     d->kernels = k;
-    hcqi_vk_unlock(&d->kernel_lock);
+    hcqi_word_unlock(&d->kernel_lock);
     return HCQ_OK;
 }
 
@@ -2497,9 +2530,9 @@ static void hcqi_vk_statistics(void *self, void *code, char *text, size_t size) 
     uint32_t count = HCQI_VK_COUNT(list);
     size_t end = 0;
     HCQI_VK_STRUCT(PipelineExecutableInfoKHR, info, PIPELINE_EXECUTABLE_INFO_KHR);
-    hcqi_vk_lock(&d->kernel_lock);
+    hcqi_word_lock(&d->kernel_lock);
     if (k->pipelines != NULL) { info.pipeline = k->pipelines->handle; }
-    hcqi_vk_unlock(&d->kernel_lock);
+    hcqi_word_unlock(&d->kernel_lock);
     memset(list, 0, sizeof list);
     for (uint32_t i = 0; i < count; i++) {
         list[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
@@ -2551,25 +2584,7 @@ static hcq_result hcqi_vk_commands_new(hcqi_vk_device *d, VkCommandPool pool,
     info.commandPool = pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
-    return HCQI_VK_TRY(d, AllocateCommandBuffers, (d->handle, &info, commands));
-}
-
-static hcq_result hcqi_vk_commands_get(hcqi_vk_device *d, hcqi_vk_family *f,
-                                       VkCommandBuffer *commands) {
-    if (f->spare_count == 0) { return hcqi_vk_commands_new(d, f->pool, commands); }
-    *commands = f->spare[--f->spare_count];
-    return HCQ_OK;
-}
-
-/* Kept for the next list; begin empties it. */
-static void hcqi_vk_commands_put(hcqi_vk_device *d, hcqi_vk_family *f, VkCommandBuffer commands) {
-    if (commands == VK_NULL_HANDLE) { return; }
-    if (f->spare_count < 64 &&
-        HCQI_GROW(&d->hooks, f->spare, f->spare_capacity, f->spare_count + 1u)) {
-        f->spare[f->spare_count++] = commands;
-        return;
-    }
-    d->api.FreeCommandBuffers(d->handle, f->pool, 1, &commands);
+    return hcqi_vk_quiet(d, d->api.AllocateCommandBuffers(d->handle, &info, commands));
 }
 
 /* What was written before is there for all that comes, the host too if it is among `to`. */
@@ -2895,11 +2910,9 @@ static hcq_result hcqi_vk_record_custom(hcqi_vk_recorder *rec, const hcq_packet 
     encoder.device = rec->d->handle;
     encoder.get_proc = rec->d->driver->api.GetDeviceProcAddr;
     encoder.self = rec->d;
-    hcq_backend_lock(0);
     hcq_backend_callback(1);
     hcq_result r = p->u.custom.encode_fn(&encoder, p->u.custom.payload, p->u.custom.type->user);
     hcq_backend_callback(0);
-    hcq_backend_lock(1);
     hcqi_vk_order_all(rec);
     rec->program = NULL;
     if ((int)r >= 0) { return HCQ_OK; }
@@ -3024,8 +3037,8 @@ static hcq_result hcqi_vk_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_
     hcqi_vk_label(&rec, NULL);
     r = d->api.EndCommandBuffer(commands);
     if (result != HCQ_OK) { return result; }
-    d->recorded += rec.recorded;
-    d->recordings++;
+    (void)hcqi_atomic_add64(&d->recorded, rec.recorded);
+    (void)hcqi_atomic_add64(&d->recordings, 1);
     return hcqi_vk_check(d, r, "vkEndCommandBuffer");
 }
 
@@ -3119,13 +3132,6 @@ static hcqi_vk_list *hcqi_vk_list_new(hcqi_vk_device *d, const hcq_recording *re
 
 static void hcqi_vk_list_free(hcqi_vk_device *d, hcqi_vk_list *list) {
     if (list->pool != VK_NULL_HANDLE) { d->api.DestroyCommandPool(d->handle, list->pool, NULL); }
-    for (uint32_t i = 0; i < list->segment_count; i++) {
-        if (list->segments[i].customs) { continue; } /* went with the pool */
-        hcqi_vk_commands_put(d, list->family, list->segments[i].commands);
-        for (uint32_t k = 0; list->uses != NULL && k < HCQI_VK_USES; k++) {
-            hcqi_vk_commands_put(d, list->family, list->uses[i * HCQI_VK_USES + k].commands);
-        }
-    }
     if (list->queries != VK_NULL_HANDLE) {
         d->api.DestroyQueryPool(d->handle, list->queries, NULL);
     }
@@ -3160,6 +3166,7 @@ static hcq_result hcqi_vk_list_open(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_
         uint32_t copies = list->uses != NULL ? HCQI_VK_USES : 1;
         r = hcqi_vk_queries_create(d, room->stamps * copies, &list->queries);
     }
+    if (r == HCQ_OK) { r = hcqi_vk_pool_create(d, list->family->index, &list->pool); }
     VkDescriptorPoolSize sizes[2] = { /* none may be of 0 */
         { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, room->set_buffers + 1 },
         { VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, room->set_uniforms + 1 },
@@ -3194,15 +3201,11 @@ static int hcqi_vk_records_late(const hcqi_vk_list *list, const hcqi_vk_segment 
     return list->uses != NULL && seg->stamp_count != 0;
 }
 
-/* For a segment with custom commands, all that it will ever need: later somebody may
-   be recording from the pool. */
-static hcq_result hcqi_vk_custom_commands(hcqi_vk_device *d, hcqi_vk_list *list,
-                                          hcqi_vk_segment *seg) {
+/* All that a segment will ever need: later somebody may be recording from the pool. */
+static hcq_result hcqi_vk_segment_commands(hcqi_vk_device *d, hcqi_vk_list *list,
+                                           hcqi_vk_segment *seg) {
     hcq_result r = HCQ_OK;
-    if (list->pool == VK_NULL_HANDLE) {
-        r = hcqi_vk_pool_create(d, list->family->index, &list->pool);
-    }
-    if (r == HCQ_OK && !hcqi_vk_records_late(list, seg)) {
+    if (!hcqi_vk_records_late(list, seg)) {
         return hcqi_vk_commands_new(d, list->pool, &seg->commands);
     }
     uint32_t at = (uint32_t)(seg - list->segments) * HCQI_VK_USES;
@@ -3221,14 +3224,12 @@ static hcq_result hcqi_vk_encode(void *self, hcq_recording *recording) {
     hcq_result r = hcqi_vk_list_open(d, list, &room);
     for (uint32_t i = 0; r == HCQ_OK && i < list->segment_count; i++) {
         hcqi_vk_segment *seg = &list->segments[i];
+        r = hcqi_vk_segment_commands(d, list, seg);
         seg->stale = seg->customs != 0;
-        if (seg->customs) {
-            r = hcqi_vk_custom_commands(d, list, seg);
-        } else if (!hcqi_vk_records_late(list, seg)) {
-            r = hcqi_vk_commands_get(d, list->family, &seg->commands);
-            if (r == HCQ_OK) { r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first); }
+        if (r == HCQ_OK && !seg->customs && !hcqi_vk_records_late(list, seg)) {
+            r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
             seg->stale = r == HCQ_NOT_READY;
-            if (seg->stale) { r = HCQ_OK; } /* the first submit does it */
+            if (seg->stale) { r = HCQ_OK; } /* when it is given for the first time */
         }
     }
     if (r != HCQ_OK) {
@@ -3272,8 +3273,9 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
     int late = !buffers || (d->has_late_binding && !p->kernel->pushes);
     int data = !values || p->shader.uniform != UINT32_MAX;
     if (seg->stale || !late || !data) {
+        VkDescriptorBufferInfo infos[HCQI_VK_BUFFERS];
         seg->stale = 1;
-        return HCQ_OK;
+        return hcqi_vk_bindings_find(d, list, p, block, infos); /* what is wrong is told now */
     }
     hcq_result r = buffers ? hcqi_vk_describe(d, list, p, block, c, NULL) : HCQ_OK;
     if (r != HCQ_OK) { return r; } /* nothing has changed: it may be patched again */
@@ -3282,8 +3284,8 @@ static hcq_result hcqi_vk_patch_bindings(hcqi_vk_device *d, hcqi_vk_list *list,
     return HCQ_OK;
 }
 
-/* Data is written at once; the rest waits for the next submit, which may be many
-   patches later. */
+/* Data is written at once; the rest waits until it is given, which may be many patches
+   later. */
 static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t index) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_list *list = HCQI_CAST(hcqi_vk_list *, recording->encoded);
@@ -3297,14 +3299,15 @@ static hcq_result hcqi_vk_patch(void *self, hcq_recording *recording, uint32_t i
     if (p->kind == HCQ_COMMAND_CUSTOM || !same) { seg->stale = 1; }
     hcqi_vk_slot_write(list, p, c);
     if (p->kind != HCQ_COMMAND_EXEC) { return HCQ_OK; }
+    const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
     if (p->u.exec.grid_at == 0 && memcmp(c->grid, p->u.exec.grid, sizeof c->grid) != 0) {
         int fits = hcqi_vk_grid_fits(d, p->u.exec.grid);
+        if (!fits) { HCQI_PASS(hcqi_vk_parts_check(program, p->u.exec.grid)); }
         if (!c->indirect || !fits) { seg->stale = 1; }
         c->indirect = (uint32_t)fits;
         if (fits) { hcqi_vk_grid_write(list, c, p->u.exec.grid); }
         memcpy(c->grid, p->u.exec.grid, sizeof c->grid);
     }
-    const hcqi_vk_program *program = HCQI_CAST(const hcqi_vk_program *, p->u.exec.code);
     if (program->shader.args != HCQI_VK_ARGS_BINDINGS) { return HCQ_OK; }
     return hcqi_vk_patch_bindings(d, list, seg, p, c);
 }
@@ -3328,10 +3331,10 @@ static void hcqi_vk_encode_free(void *self, hcq_recording *recording) {
 static uint64_t hcqi_vk_value(const hcq_lane_point *p) {
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, p->lane->native);
     if (!lane->is_imported) { return lane->base[p->counter] + p->value; }
-    hcqi_vk_lock(&lane->imported_lock);
+    hcqi_word_lock(&lane->imported_lock);
     uint64_t index = p->value - lane->seen[0] - 1; /* which an engine's semaphore has then */
     uint64_t value = index >= lane->imported_count ? 0 : lane->imported[index];
-    hcqi_vk_unlock(&lane->imported_lock);
+    hcqi_word_unlock(&lane->imported_lock);
     return value;
 }
 
@@ -3344,11 +3347,11 @@ static int hcqi_vk_reached(const hcq_lane_point *p) {
 /* An engine submitted its side before; only the value is to be kept. */
 static hcq_result hcqi_vk_imported_submit(hcqi_vk_device *d, hcqi_vk_lane *lane,
                                           uint64_t posted) {
-    hcqi_vk_lock(&lane->imported_lock);
+    hcqi_word_lock(&lane->imported_lock);
     int room = HCQI_GROW(&d->hooks, lane->imported, lane->imported_capacity,
                          lane->imported_count + 1u);
     if (room) { lane->imported[lane->imported_count++] = posted; }
-    hcqi_vk_unlock(&lane->imported_lock);
+    hcqi_word_unlock(&lane->imported_lock);
     return room ? HCQ_OK : HCQ_ERROR_OUT_OF_MEMORY;
 }
 
@@ -3359,12 +3362,12 @@ static uint64_t hcqi_vk_imported_completed(hcqi_vk_device *d, hcqi_vk_lane *lane
     if (lane->imported_count == 0) { return lane->seen[0]; }
     VkResult r = d->api.GetSemaphoreCounterValue(d->handle, lane->semaphores[0], &value);
     if (r != VK_SUCCESS) { return lane->seen[0]; }
-    hcqi_vk_lock(&lane->imported_lock);
+    hcqi_word_lock(&lane->imported_lock);
     while (due < lane->imported_count && lane->imported[due] <= value) { due++; }
     lane->seen[0] += due;
     lane->imported_count -= due;
     memmove(lane->imported, lane->imported + due, lane->imported_count * sizeof *lane->imported);
-    hcqi_vk_unlock(&lane->imported_lock);
+    hcqi_word_unlock(&lane->imported_lock);
     return lane->seen[0];
 }
 
@@ -3383,17 +3386,12 @@ static hcq_result hcqi_vk_use_get(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk
         (void)hcqi_vk_completed(d, uses[k].done.lane, uses[k].done.counter);
         if (hcqi_vk_reached(&uses[k].done)) { use = &uses[k]; }
     }
-    hcq_result r = HCQ_OK;
     if (use->done.lane != NULL && !hcqi_vk_reached(&use->done)) { return HCQ_ERROR_BUSY; }
-    if (use->commands == VK_NULL_HANDLE) {
-        r = hcqi_vk_commands_get(d, list->family, &use->commands);
-    }
-    if (r != HCQ_OK) { return r; }
     use->first = seg->stamp_first * HCQI_VK_USES + (uint32_t)(use - uses) * seg->stamp_count;
     use->done = *done;
     d->api.ResetQueryPool(d->handle, list->queries, use->first, seg->stamp_count);
     *out = use;
-    return seg->customs ? HCQ_OK : hcqi_vk_record(d, list, seg, use->commands, use->first);
+    return HCQ_OK;
 }
 
 static hcq_result hcqi_vk_harvest_later(hcqi_vk_device *d, hcqi_vk_lane *lane, hcqi_vk_list *list,
@@ -3415,29 +3413,21 @@ static hcqi_vk_list *hcqi_vk_list_of(const hcq_batch *batch) {
     return batch->recording == NULL ? NULL : HCQI_CAST(hcqi_vk_list *, batch->recording->encoded);
 }
 
-/* Sees to it that the batch's commands can be executed once more; those of customs are
-   recorded when they are given. flush hands over without the core's lock. */
+/* What is to be recorded is when it is given, without the lock. */
 static hcq_result hcqi_vk_submit(void *self, hcq_lane *target, hcq_batch *batch) {
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, self);
     hcqi_vk_lane *lane = HCQI_CAST(hcqi_vk_lane *, target->native);
     hcqi_vk_list *list = hcqi_vk_list_of(batch);
-    hcq_result r = HCQ_OK;
     if (hcqi_atomic_load32(&d->lost)) { return HCQ_ERROR_LOST; }
     if (lane->is_imported) { return hcqi_vk_imported_submit(d, lane, batch->posted); }
     if (list == NULL || batch->count == 0) { return HCQ_NOT_READY; }
     hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
-    if (hcqi_vk_records_late(list, seg)) {
-        hcqi_vk_use *use = NULL;
-        r = hcqi_vk_use_get(d, list, seg, &batch->done, &use);
-        if (r == HCQ_OK) {
-            r = hcqi_vk_harvest_later(d, lane, list, seg, use->first, &batch->done);
-        }
-        batch->prepared = use;
-    } else if (!seg->customs && seg->stale) {
-        r = hcqi_vk_record(d, list, seg, seg->commands, seg->stamp_first);
-        seg->stale = r != HCQ_OK;
-    }
-    return r == HCQ_OK ? HCQ_NOT_READY : r;
+    if (!hcqi_vk_records_late(list, seg)) { return HCQ_NOT_READY; }
+    hcqi_vk_use *use = NULL;
+    HCQI_PASS(hcqi_vk_use_get(d, list, seg, &batch->done, &use));
+    HCQI_PASS(hcqi_vk_harvest_later(d, lane, list, seg, use->first, &batch->done));
+    batch->prepared = use;
+    return HCQ_NOT_READY;
 }
 
 /* Batches next to each other, for one queue, that become one call. */
@@ -3545,22 +3535,6 @@ static int hcqi_vk_lost(hcqi_vk_device *d, const char *call) {
     return 1;
 }
 
-/* Records a segment with custom commands, if it must be: the core's lock is held for it,
-   but not for their functions. */
-static hcq_result hcqi_vk_custom_record(hcqi_vk_device *d, hcqi_vk_list *list, hcqi_vk_segment *seg,
-                                        const hcqi_vk_use *use) {
-    hcq_result r = HCQ_OK;
-    hcq_backend_lock(1);
-    list->refused = NULL;
-    if (use != NULL || seg->stale) {
-        r = hcqi_vk_record(d, list, seg, use != NULL ? use->commands : seg->commands,
-                           use != NULL ? use->first : seg->stamp_first);
-        seg->stale = r != HCQ_OK;
-    }
-    hcq_backend_lock(0);
-    return r;
-}
-
 static void hcqi_vk_call_wait(hcqi_vk_call *call, VkSemaphore semaphore, uint64_t value) {
     call->waits[call->wait_count] = semaphore;
     call->wait_values[call->wait_count++] = value;
@@ -3585,9 +3559,14 @@ static int hcqi_vk_call_add(hcqi_vk_device *d, hcqi_vk_call *call) {
     if (r == HCQ_OK && list != NULL && batch->count != 0) {
         hcqi_vk_segment *seg = hcqi_vk_segment_of(list, batch->first);
         const hcqi_vk_use *use = HCQI_CAST(const hcqi_vk_use *, batch->prepared);
-        if (seg->customs) { r = hcqi_vk_custom_record(d, list, seg, use); }
+        VkCommandBuffer commands = use != NULL ? use->commands : seg->commands;
+        if (use != NULL || seg->stale) {
+            list->refused = NULL;
+            r = hcqi_vk_record(d, list, seg, commands, use != NULL ? use->first : seg->stamp_first);
+            seg->stale = r != HCQ_OK;
+        }
         if (r == HCQ_OK) {
-            call->commands[at] = use != NULL ? use->commands : seg->commands;
+            call->commands[at] = commands;
         } else {
             hcq_backend_job_fail(batch->job, &batch->done, r, list->refused, NULL, 0);
         }
@@ -3829,7 +3808,7 @@ static hcq_result hcqi_vk_now_begin(hcqi_vk_device *d, hcqi_vk_now **out) {
    batches of the first queue come after it anyway, those of others wait for it. */
 static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range) {
     hcqi_vk_now *now;
-    hcqi_vk_lock(&d->now_lock);
+    hcqi_word_lock(&d->now_lock);
     hcq_result r = hcqi_vk_now_begin(d, &now);
     if (r == HCQ_OK) {
         d->api.CmdFillBuffer(now->commands, range->block->buffer, range->offset, range->size, 0);
@@ -3842,7 +3821,7 @@ static hcq_result hcqi_vk_zero(hcqi_vk_device *d, hcqi_vk_range *range) {
         range->zeroed = d->now_value;
         hcqi_atomic_store64(&d->zeroed, d->now_value);
     }
-    hcqi_vk_unlock(&d->now_lock);
+    hcqi_word_unlock(&d->now_lock);
     if (r != HCQ_OK) { hcq_backend_log(d->device, r, "zeroing: %s", hcq_result_text(r)); }
     return r == HCQ_TIMEOUT ? HCQ_ERROR_NATIVE : r;
 }
@@ -3945,11 +3924,11 @@ static hcq_result hcqi_vk_clock(void *self, hcq_clock *clock) {
     clock->device_ns = clock->host_ns = now;
     clock->error_ns = 0;
     if (d->stamp_bits == 0) { return HCQ_OK; } /* times are the host's */
-    hcqi_vk_lock(&d->now_lock);
+    hcqi_word_lock(&d->now_lock);
     int fresh = !d->has_clock && now - d->moment.host_ns < 1000000000;
     if (!fresh) { (void)hcqi_vk_sample(d, d->has_clock ? 3 : 1, 20000000); }
     hcqi_vk_moment m = d->moment;
-    hcqi_vk_unlock(&d->now_lock);
+    hcqi_word_unlock(&d->now_lock);
     uint64_t passed = now > m.host_ns ? now - m.host_ns : 0;
     clock->host_ns = m.host_ns;
     clock->device_ns = hcqi_vk_ticks_ns(d, m.ticks);
@@ -3967,11 +3946,11 @@ static uint64_t hcqi_vk_stamp_ns(void *self, const hcq_lane *lane, uint64_t stor
     (void)lane;
     if (bits == 0) { return stored; }
     uint64_t now = bits < 64 ? hcq_sys_now_ns() : 0;
-    hcqi_vk_lock(&d->now_lock);
+    hcqi_word_lock(&d->now_lock);
     int old = bits < 64 && d->has_clock && now - d->moment.host_ns > 1000000000;
     if (old) { (void)hcqi_vk_sample(d, 1, 0); }
     uint64_t ticks = hcqi_vk_extend(d, &d->moment, bits, stored & hcqi_vk_mask(bits), now);
-    hcqi_vk_unlock(&d->now_lock);
+    hcqi_word_unlock(&d->now_lock);
     return hcqi_vk_ticks_ns(d, ticks);
 }
 
@@ -4058,12 +4037,12 @@ static void hcqi_vk_messages_log(hcqi_vk_device *d) {
     char text[HCQI_VK_MESSAGE];
     if (!d->validates) { return; }
     while (hcqi_atomic_load64(&d->messages) != hcqi_atomic_load64(&d->messages_logged)) {
-        hcqi_vk_lock(&d->message_lock); /* another thread may take it first */
+        hcqi_word_lock(&d->message_lock); /* another thread may take it first */
         uint64_t messages = hcqi_atomic_load64(&d->messages);
         int is_new = messages != d->messages_logged;
         memcpy(text, d->message, HCQI_VK_MESSAGE);
         hcqi_atomic_store64(&d->messages_logged, messages);
-        hcqi_vk_unlock(&d->message_lock);
+        hcqi_word_unlock(&d->message_lock);
         if (is_new) { hcq_backend_log(d->device, HCQ_ERROR_NATIVE, "validation: %s", text); }
     }
 }
@@ -4075,12 +4054,12 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL hcqi_vk_message(
     hcqi_vk_device *d = HCQI_CAST(hcqi_vk_device *, user);
     if ((types & VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT) == 0) { return VK_FALSE; }
     (void)severity;
-    hcqi_vk_lock(&d->message_lock);
+    hcqi_word_lock(&d->message_lock);
     if (hcqi_atomic_load64(&d->messages) == d->messages_logged) { /* the first one tells most */
         snprintf(d->message, sizeof d->message, "%s", data->pMessage);
     }
     (void)hcqi_atomic_add64(&d->messages, 1);
-    hcqi_vk_unlock(&d->message_lock);
+    hcqi_word_unlock(&d->message_lock);
     return VK_FALSE;
 }
 
@@ -4137,9 +4116,9 @@ static hcq_result hcqi_vk_instance_open(hcqi_vk_driver *v, hcqi_vk_device *d) {
     }
     info.enabledExtensionCount = count;
     info.ppEnabledExtensionNames = extensions;
-    hcqi_vk_lock(&hcqi_vk_creating);
+    hcqi_word_lock(&hcqi_vk_creating);
     VkResult r = api.CreateInstance(&info, NULL, &v->instance);
-    hcqi_vk_unlock(&hcqi_vk_creating);
+    hcqi_word_unlock(&hcqi_vk_creating);
     v->failure = hcqi_vk_text(r);
     if (r == VK_ERROR_INCOMPATIBLE_DRIVER) { v->failure = "Vulkan's loader finds no driver"; }
     if (r != VK_SUCCESS) { return HCQ_ERROR_NO_DEVICE; }
@@ -4573,7 +4552,7 @@ static hcq_result hcqi_vk_device_lent(hcqi_vk_device *d, const struct hcq_vulkan
     return HCQ_OK;
 }
 
-static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
+static void hcqi_vk_families_open(hcqi_vk_device *d) {
     d->stamp_bits = 64;
     for (uint32_t i = 0; i < d->family_count; i++) {
         hcqi_vk_family *f = &d->families[i];
@@ -4586,11 +4565,8 @@ static hcq_result hcqi_vk_families_open(hcqi_vk_device *d) {
         }
         uint32_t bits = f->computes || d->has_host_reset ? p->timestampValidBits : 0;
         if (bits < d->stamp_bits) { d->stamp_bits = bits; } /* one clock for all: 0, the host's */
-        hcq_result r = hcqi_vk_pool_create(d, f->index, &f->pool);
-        if (r != HCQ_OK) { return r; }
     }
     for (uint32_t i = 0; i < d->family_count; i++) { d->families[i].stamp_bits = d->stamp_bits; }
-    return HCQ_OK;
 }
 
 static void hcqi_vk_limits_read(hcqi_vk_device *d) {
@@ -4743,7 +4719,7 @@ static void hcqi_vk_close(void *self) {
     if (d->handle != VK_NULL_HANDLE && d->api.DestroyDevice != NULL) {
         if (!d->lent) { (void)d->api.DeviceWaitIdle(d->handle); }
         if (d->lent && d->now_value != 0) { (void)hcqi_vk_now_wait(d, (uint64_t)2000000000); }
-        while (d->block_count != 0) { hcqi_vk_block_free(d, d->blocks[0]); }
+        while (d->block_count != 0) { hcqi_vk_block_destroy(d, d->blocks[--d->block_count]); }
         if (d->now_queries != VK_NULL_HANDLE) {
             d->api.DestroyQueryPool(d->handle, d->now_queries, NULL);
         }
@@ -4757,11 +4733,6 @@ static void hcqi_vk_close(void *self) {
             d->api.DestroySemaphore(d->handle, d->kick_semaphore, NULL);
         }
         if (d->cache != VK_NULL_HANDLE) { d->api.DestroyPipelineCache(d->handle, d->cache, NULL); }
-        for (uint32_t i = 0; i < d->family_count; i++) {
-            hcqi_vk_family *f = &d->families[i];
-            if (f->pool != VK_NULL_HANDLE) { d->api.DestroyCommandPool(d->handle, f->pool, NULL); }
-            hcqi_delete(&d->hooks, f->spare, f->spare_capacity * sizeof *f->spare);
-        }
         if (!d->lent) { d->api.DestroyDevice(d->handle, NULL); }
     }
     if (d->driver == &d->own) { hcqi_vk_instance_close(&d->own); }
@@ -4835,8 +4806,8 @@ static hcq_result hcqi_vk_device_open(hcqi_vk_device *d, const struct hcq_vulkan
                         d->api.GetPipelineExecutableStatisticsKHR != NULL;
     d->has_names = d->driver->has_names;
     hcqi_vk_limits_read(d);
-    r = hcqi_vk_families_open(d);
-    if (r == HCQ_OK) { r = hcqi_vk_memory_open(d); }
+    hcqi_vk_families_open(d);
+    r = hcqi_vk_memory_open(d);
     if (r == HCQ_OK) { r = hcqi_vk_cache_open(d, desc); }
     hcqi_vk_domains_read(d);
     return r == HCQ_OK ? hcqi_vk_now_open(d) : r;
@@ -4860,6 +4831,7 @@ static void hcqi_vk_report(hcqi_vk_device *d, hcq_backend_caps *caps) {
     caps->features |= d->has_import ? (uint32_t)HCQ_FEATURE_IMPORT : 0;
     caps->features |= d->has_import && d->device_visible ? (uint32_t)HCQ_FEATURE_MAP : 0;
     caps->features |= d->copy_lanes != 0 ? (uint32_t)HCQ_FEATURE_COPY_LANE : 0;
+    caps->unlocked = 1;
 }
 
 static hcq_result hcqi_vk_open(void *driver, hcq_device *device, uint32_t ordinal,
@@ -4963,8 +4935,8 @@ static hcq_result hcqi_vk_query(void *self, hcq_query key, uint64_t *value) {
     case HCQ_QUERY_SUBGROUP: *value = d->subgroup_size; return HCQ_OK;
     case HCQ_QUERY_ADDRESS_ALIGN: *value = most->minStorageBufferOffsetAlignment; return HCQ_OK;
     case HCQ_QUERY_UNIFIED: *value = (uint64_t)d->unified; return HCQ_OK;
-    case HCQ_VULKAN_QUERY_RECORDED: *value = d->recorded; return HCQ_OK;
-    case HCQ_VULKAN_QUERY_RECORDINGS: *value = d->recordings; return HCQ_OK;
+    case HCQ_VULKAN_QUERY_RECORDED: *value = hcqi_atomic_load64(&d->recorded); return HCQ_OK;
+    case HCQ_VULKAN_QUERY_RECORDINGS: *value = hcqi_atomic_load64(&d->recordings); return HCQ_OK;
     case HCQ_VULKAN_QUERY_BATCHES: *value = hcqi_atomic_load64(&d->batches); return HCQ_OK;
     case HCQ_VULKAN_QUERY_SUBMITS: *value = hcqi_atomic_load64(&d->submits); return HCQ_OK;
     case HCQ_VULKAN_QUERY_WAITS: *value = hcqi_atomic_load64(&d->waits); return HCQ_OK;

@@ -384,7 +384,178 @@ static void close_with_held_memory(TEST_ARGS) {
     open_gate(gate);
 }
 
+/* ---- calls that take long ---- */
+
+enum { LONG_ALLOC = 1, LONG_IMPORT, LONG_PROGRAM, LONG_CHECK, LONG_BIND, LONG_SUBMIT, LONG_RELEASE,
+       LONG_PROFILE };
+
+/* A call of the backend's of this kind stops, once, until it is told to go on. */
+static uint32_t long_stops, long_inside, long_go, long_late; /* atomic */
+
+static void long_call(uint32_t kind) {
+    if (__atomic_compare_exchange_n(&long_stops, &kind, 0, 0, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST)) {
+        __atomic_store_n(&long_inside, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&long_late, !word_until(&long_go, 1), __ATOMIC_SEQ_CST);
+    }
+}
+
+static hcq_result long_alloc(void *self, uint64_t size, uint32_t flags, hcq_memory *memory) {
+    long_call(LONG_ALLOC);
+    return mock_alloc(self, size, flags, memory);
+}
+
+static hcq_result long_import(void *self, void *ptr, uint64_t size, hcq_memory *memory) {
+    (void)self;
+    long_call(LONG_IMPORT);
+    memory->address = (uint64_t)(uintptr_t)ptr;
+    memory->host = ptr;
+    memory->size = size;
+    return HCQ_OK;
+}
+
+static void long_dealloc(void *self, hcq_memory *memory) {
+    if (memory->native) {
+        mock_dealloc(self, memory);
+    }
+}
+
+static hcq_result long_program(void *self, const hcq_program_desc *desc,
+                               const hcq_program_info *info, void **code) {
+    long_call(LONG_PROGRAM);
+    return mock_program_create(self, desc, info, code);
+}
+
+static hcq_result long_check(void *self, void *code, const uint32_t block[3]) {
+    (void)self;
+    (void)code;
+    long_call(LONG_CHECK);
+    return block[0] == 3 ? HCQ_ERROR_INVALID : HCQ_OK;
+}
+
+static hcq_result long_encode(void *self, hcq_recording *recording) {
+    long_call(LONG_BIND);
+    return mock_encode(self, recording);
+}
+
+typedef struct long_caller {
+    pthread_t thread;
+    uint32_t kind;
+    hcq_device *device;
+    hcq_queue *queue;
+    hcq_program *program;
+    hcq_point gate, done;
+    hcq_buffer buffer;
+    uint32_t words[16];
+    hcq_result result;
+} long_caller;
+
+static void *long_caller_run(void *user) {
+    long_caller *c = (long_caller *)user;
+    hcq_program_desc desc = HCQ_CPU_PROGRAM("nothing", k_nothing);
+    switch (c->kind) {
+    case LONG_ALLOC: c->result = hcq_alloc(c->device, 4096, HCQ_NO_CACHE, &c->buffer); break;
+    case LONG_IMPORT: c->result = hcq_import(c->device, c->words, 64, &c->buffer); break;
+    case LONG_PROGRAM: c->result = hcq_program_create(c->device, &desc, &c->program); break;
+    case LONG_CHECK: {
+        int32_t index = hcq_queue_exec(c->queue, c->program, NULL, 0, dims_one, hcq_dim(2, 1, 1));
+        c->result = index < 0 ? (hcq_result)index : HCQ_OK;
+        break;
+    }
+    case LONG_BIND: c->result = hcq_queue_bind(c->queue, c->device); break;
+    case LONG_SUBMIT: c->result = hcq_queue_submit(c->queue, c->device, &c->done); break;
+    case LONG_PROFILE: c->result = hcq_profile_start(c->device, NULL); break;
+    default: c->result = hcq_signal_set(c->gate.signal, c->gate.value);
+    }
+    return NULL;
+}
+
+/* Another device's calls, and what this one answers at once, are not behind a call of the
+   backend that takes long; closing is. */
+static void long_call_meanwhile(long_caller *c, int closes) {
+    blocked_call close;
+    hcq_device_info info;
+    hcq_signal other = make_signal(T.dev, 0);
+    memset(&close, 0, sizeof close);
+    close.device = c->device;
+    CHECK(word_until(&long_inside, 1));
+    CHECK_OK(hcq_signal_set(other, 1));
+    CHECK_U64(READ32(make_words(T.dev, 4), 0), 0);
+    CHECK_OK(hcq_device_info_get(c->device, &info));
+    if (c->kind == LONG_RELEASE) {     /* makes versions, but not of this one */
+        CHECK_OK(hcq_queue_bind(c->queue, c->device));
+    } else if (c->kind == LONG_PROFILE) {
+        hcq_queue_destroy(c->queue);
+    }
+    if (closes) {
+        pthread_create(&close.thread, NULL, blocked_close, &close);
+        blocked_until(&close);
+        CHECK(!is_over(&close));
+    }
+    __atomic_store_n(&long_go, 1, __ATOMIC_SEQ_CST);
+    pthread_join(c->thread, NULL);
+    CHECK(!long_late);
+    if (closes) {
+        pthread_join(close.thread, NULL);
+        CHECK_OK(close.result);
+    }
+}
+
+/* Allocating, importing, compiling, checking and encoding, by bind, by submit, for a
+   profile of a queue that is destroyed, or by the set that releases two submissions of
+   which the second needs a version of its own. */
+static void long_calls_concern_one_device(TEST_ARGS) {
+    hcq_backend backend = mock_named("LONG", "takes long");
+    hcq_registry *registry = make_registry();
+    hcq_device_desc desc = mock_only_desc();
+    backend.alloc = long_alloc;
+    backend.dealloc = long_dealloc;
+    backend.import = long_import;
+    backend.program_create = long_program;
+    backend.exec_check = long_check;
+    backend.encode = long_encode;
+    CHECK_OK(hcq_registry_register(registry, &backend));
+    desc.registry = registry;
+    for (uint32_t k = 2 * LONG_ALLOC; k <= 2 * LONG_PROFILE + 1; k++) {
+        int closes = k % 2;
+        long_caller c;
+        memset(&c, 0, sizeof c);
+        c.kind = k / 2;
+        CHECK_OK(hcq_open("LONG", &desc, &c.device));
+        c.program = make_nothing(c.device);
+        c.queue = make_queue(c.device, HCQ_COMPUTE);
+        c.gate = make_gate(c.device);
+        hcq_buffer words = make_words(c.device, 1);
+        CHECK_INDEX(record_word(c.queue, words, 7, 4), 0);
+        for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
+            hcq_submission sub = submission(&c.queue, 1);
+            CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
+            sub.variables = &i;
+            sub.variable_count = 1;
+            sub.waits = &c.gate;
+            sub.wait_count = 1;
+            sub.flags = HCQ_UNORDERED;
+            CHECK_OK(hcq_submit(c.device, &sub, 1, &c.done));
+        }
+        CHECK_OK(c.kind == LONG_PROFILE ? hcq_queue_bind(c.queue, c.device) : HCQ_OK);
+        long_inside = long_go = 0;
+        __atomic_store_n(&long_stops, c.kind < LONG_BIND ? c.kind : LONG_BIND, __ATOMIC_SEQ_CST);
+        CHECK(pthread_create(&c.thread, NULL, long_caller_run, &c) == 0);
+        long_call_meanwhile(&c, closes);
+        CHECK(c.result == HCQ_OK || (closes && c.result < 0));
+        if (!closes) {
+            hcq_queue *q = make_queue(c.device, HCQ_COMPUTE);
+            CHECK_RESULT(hcq_queue_exec(q, c.program, NULL, 0, dims_one, hcq_dim(3, 1, 1)),
+                         HCQ_ERROR_INVALID);
+            CHECK_OK(c.done.value != 0 ? hcq_wait(&c.done, 1, HCQ_ALL, BOUND) : HCQ_OK);
+            CHECK_OK(hcq_close(c.device));
+        }
+    }
+    hcq_registry_destroy(registry);
+}
+
 #define CLOSING_TESTS \
+    TEST(long_calls_concern_one_device), \
     TEST(device_references), TEST(device_references_in_threads), \
     TEST(the_end_does_not_wait_for_others), TEST(close_with_failures_above_others), \
     TEST(notices_end_with_their_device), TEST(queue_outlives_its_submit), \
