@@ -2649,6 +2649,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
 #define HCQI_SECOND 0x20               /* packet flag: the second half of its command, or its
                                           wait */
 #define HCQI_FAR 0x10                  /* packet flag: a copy that others do, see >>carrying */
+#define HCQI_SILENT 0x08               /* packet flag: the core's own, not in profiles */
 #define HCQI_TAG 0xfa                  /* top byte of a placeholder's address */
 #define HCQI_TAG_SHIFT 44              /* of its number; inputs, then empties */
 #define HCQI_MAX_EMPTIES 4000
@@ -2713,16 +2714,11 @@ typedef struct hcqi_reader { uint32_t call, next; } hcqi_reader;
 
 /* Host memory through which a copy goes between devices that do not see each other's: at
    the target's device [0], at the source's [1]; only at one of them if the other one sees it,
-   else the host copies from one to the other. */
+   else the host copies from hcqi_allocation.twin. */
 typedef struct hcqi_bridge {
     hcqi_allocation *a[2];
     uint64_t serials[2];               /* of the two devices */
-    uint64_t size;
 } hcqi_bridge;
-
-typedef struct hcqi_move { void *to; const void *from; uint64_t size; } hcqi_move;
-
-#define HCQI_MOVE_ROOM ((uint64_t)64)
 
 /* A copy over a bridge is two calls, named by the operand that the bridge takes. */
 typedef enum hcqi_half { HCQI_WHOLE, HCQI_OUT, HCQI_IN } hcqi_half;
@@ -2900,6 +2896,7 @@ struct hcq_queue {
     hcqi_graph *graph;                 /* NULL: a plain queue */
     uint32_t pending;                  /* submissions */
     int destroyed;
+    int carries;                       /* for a job: that keeps what it names */
 };
 
 typedef struct hcqi_code {
@@ -2950,6 +2947,7 @@ struct hcqi_allocation {
     uint32_t flags;                    /* of hcq_alloc, or HCQI_IMPORTED */
     hcqi_block_state state;
     int doomed;                        /* hcq_free_after was called */
+    hcqi_allocation *twin;             /* of a bridge */
     uint32_t names;                    /* by recordings and pending frees */
     uint64_t number;                   /* as in a stamp, on its own device */
     hcqi_stamp *stamps;                /* devices it is mapped to */
@@ -6325,7 +6323,7 @@ static int hcqi_packet_is_sync(const hcq_packet *p) {
 /* Does a profile show it? */
 static int hcqi_packet_is_timed(const hcq_packet *p) {
     return !hcqi_packet_is_sync(p) && p->kind != HCQ_COMMAND_BARRIER &&
-           p->kind != HCQ_COMMAND_EMPTY && (p->flags & (HCQI_FAR | HCQI_RELATIVE)) == 0;
+           p->kind != HCQ_COMMAND_EMPTY && (p->flags & (HCQI_FAR | HCQI_RELATIVE | HCQI_SILENT)) == 0;
 }
 
 /* Does the service thread read its grid on this device? */
@@ -7684,40 +7682,28 @@ static uint32_t hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, 
     return at;
 }
 
-/* ---- bridges, see >>carrying ---- */
-
+/* The end of a bridge that the source's device uses, or the target's. */
 static hcqi_allocation *hcqi_bridge_end(const hcqi_bridge *b, int source) {
     return b->a[source] != NULL ? b->a[source] : b->a[!source];
 }
 
-/* What the host does between two memories, told behind the bytes of the source's; NULL:
-   there is one. */
-static hcqi_move *hcqi_bridge_move(const hcqi_bridge *b) {
-    if (b->a[0] == NULL || b->a[1] == NULL) { return NULL; }
-    uint8_t *host = HCQI_CAST(uint8_t *, b->a[1]->memory.host);
-    return HCQI_CAST(hcqi_move *, (void *)(host + b->a[1]->memory.size - HCQI_MOVE_ROOM));
-}
-
-static hcq_result hcqi_move_run(void *user) {
-    const hcqi_move *move = HCQI_CAST(const hcqi_move *, user);
-    memcpy(move->to, move->from, (size_t)move->size);
+static hcq_result hcqi_bridge_cross(void *user) {
+    const hcqi_allocation *a = HCQI_CAST(const hcqi_allocation *, user);
+    memcpy(a->memory.host, a->twin->memory.host, (size_t)a->memory.size);
     return HCQ_OK;
 }
 
-/* The bridge's end of a half copy. */
-static hcq_result hcqi_version_bridge(hcqi_version *v, uint32_t at, const hcqi_call *c) {
-    const hcqi_bridge *b = &v->queue->graph->bridges[c->bridge];
-    hcqi_allocation *a = hcqi_bridge_end(b, c->half == HCQI_OUT);
-    hcq_result why;
-    uint64_t address = hcqi_allocation_map(v->dev, a, a->memory.address, &why);
-    if (a->dev != v->dev) { v->foreign |= (uint64_t)1 << a->dev->slot; }
-    hcqi_version_write(v, at, c->half == HCQI_OUT ? HCQI_PART_DST : HCQI_PART_SRC, address);
-    return why;
+/* The bridge's end that a half copy takes in place of a buffer; NULL: it is whole. */
+static hcqi_allocation *hcqi_call_bridge(const hcq_queue *q, const hcqi_call *c) {
+    if (c == NULL || c->half == HCQI_WHOLE) { return NULL; }
+    return hcqi_bridge_end(&q->graph->bridges[c->bridge], c->half == HCQI_OUT);
 }
 
-/* The k-th buffer of command `i`, which is not the version's device's: it may see it
-   elsewhere. A plain queue's copy of what it does not see is for others. */
-static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, uint32_t k) {
+/* The k-th buffer of command `i`, or the bridge in its place, which is not the version's
+   device's: it may see it elsewhere. A plain queue's copy of what it does not see is for
+   others. */
+static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, uint32_t k,
+                                    hcqi_allocation *bridge) {
     const hcq_queue *q = v->queue;
     const hcqi_meta *m = &q->metas[i];
     hcqi_allocation *a = q->names[m->name_first + k];
@@ -7731,7 +7717,10 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
                            "queue '%s': argument %u of command %u has no buffer, and no "
                            "variable brings one", q->label, arg, i);
     }
-    if (hcqi_is_placeholder(address) && q->graph != NULL) {
+    if (bridge != NULL) {
+        a = bridge;
+        address = bridge->memory.address;
+    } else if (hcqi_is_placeholder(address) && q->graph != NULL) {
         uint32_t n = hcqi_placeholder_number(address);
         if (n < HCQ_MAX_INPUTS) { return HCQ_OK; } /* launches bring it */
         const hcqi_empty *e = &q->graph->empties[n - HCQ_MAX_INPUTS];
@@ -7739,15 +7728,14 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
         address = e->buffer.address + hcqi_placeholder_offset(address);
     }
     if (a != NULL && a->dev != v->dev) {
-        uint64_t there = hcqi_allocation_map(v->dev, a, address, &why);
+        address = hcqi_allocation_map(v->dev, a, address, &why);
         v->foreign |= (uint64_t)1 << a->dev->slot;
-        int copy = v->packets[at].kind == HCQ_COMMAND_COPY;
-        if (there == 0 && why == HCQ_ERROR_FOREIGN && copy && q->graph == NULL) {
+        int far = why == HCQ_ERROR_FOREIGN && q->graph == NULL;
+        if (far && v->packets[at].kind == HCQ_COMMAND_COPY) {
             v->packets[at].flags |= HCQI_FAR;
             return hcqi_allocation_stamp(a, v->dev);
         }
-        if (there == 0) { return why; }
-        address = there;
+        if (address == 0) { return why; }
     }
     hcqi_version_write(v, at, part, address);
     return HCQ_OK;
@@ -7794,10 +7782,9 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
     }
     for (uint32_t k = 0; k < m->name_count; k++) {
         const hcqi_allocation *a = q->names[m->name_first + k];
-        if (c != NULL && c->half == k + 1) {
-            HCQI_PASS(hcqi_version_bridge(v, at, c));
-        } else if (a == NULL || a->dev != v->dev) {
-            HCQI_PASS(hcqi_version_name(v, at, i, k));
+        hcqi_allocation *bridge = c != NULL && c->half == k + 1 ? hcqi_call_bridge(q, c) : NULL;
+        if (a == NULL || a->dev != v->dev || bridge != NULL) {
+            HCQI_PASS(hcqi_version_name(v, at, i, k, bridge));
         }
     }
     if (p->flags & HCQI_FAR) {         /* backends skip it; by their owners' addresses */
@@ -7887,36 +7874,6 @@ static uint64_t hcqi_half_number(uint32_t index, int second) {
     return 2 * (uint64_t)index + (uint64_t)(second != 0);
 }
 
-/* The packet that is next is there, but for the profile's timestamps around it. */
-static uint32_t hcqi_version_put(hcqi_version *v) {
-    hcq_packet now;
-    if (!v->profiled || !hcqi_packet_is_timed(&v->packets[v->count])) { return v->count++; }
-    now = v->packets[v->count];
-    int served = hcqi_packet_is_served(v, &now);
-    if (served) { /* the service thread takes the times */
-        now.u.host.marks = hcqi_version_host(v, v->mark_offset + 8 * (uint64_t)v->marks);
-        v->marks += 2;
-    } else {
-        hcqi_version_mark(v, now.index);
-    }
-    uint32_t at = v->count++;
-    v->packets[at] = now;
-    if (!served) { hcqi_version_mark(v, now.index); }
-    return at;
-}
-
-/* What the host does between the two halves of a bridge, if it has anything to do. */
-static void hcqi_version_move(hcqi_version *v, const hcqi_call *c) {
-    hcqi_move *move = hcqi_bridge_move(&v->queue->graph->bridges[c->bridge]);
-    if (move == NULL) { return; }
-    hcq_packet *p = hcqi_version_extra(v, HCQ_COMMAND_HOST, c->command);
-    p->flags = HCQI_SECOND;
-    p->u.host.fn = hcqi_move_run;
-    p->u.host.user = move;
-    v->count--;
-    (void)hcqi_version_put(v);
-}
-
 /* What reads the grid of exec `i`: a copy to where the host can look, and a step of the
    service thread. */
 static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
@@ -7936,23 +7893,40 @@ static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
     hcqi_version_mark(v, i);
 }
 
-/* A call, and what lies around it: waits for other slices of the launch, what the host
-   does for a bridge, the signal for other slices. */
+/* A call, and what lies around it: waits for other slices of the launch, what the host does
+   for a bridge, the profile's timestamps, the signal for other slices. */
 static hcq_result hcqi_version_emit(hcqi_version *v, uint32_t call) {
     const hcqi_call *c = hcqi_version_call(v, call);
+    uint32_t i = c == NULL ? call : c->command;
+    const hcq_packet *p = &v->queue->packets[i];
     const hcqi_plan *plan = c == NULL ? NULL : &v->queue->graph->plan;
+    hcqi_allocation *bridge = hcqi_call_bridge(v->queue, c);
     for (uint32_t k = 0; c != NULL && k < c->wait_count; k++) {
         const hcqi_need *need = &plan->waits[c->wait_first + k];
         const hcqi_call *from = &plan->calls[plan->slices[need->slice].calls[need->place - 1]];
         hcq_packet *w = hcqi_version_relative(v, HCQ_COMMAND_WAIT, c, need->slice, need->place);
         w->u.relative.from = hcqi_half_number(from->command, from->half == HCQI_IN);
     }
-    uint32_t i = c == NULL ? call : c->command;
-    if (c != NULL && c->half == HCQI_IN) { hcqi_version_move(v, c); }
-    if (hcqi_packet_is_read(&v->queue->packets[i], v->dev)) { hcqi_version_reader(v, i); }
+    if (bridge != NULL && bridge->twin != NULL) {
+        hcq_packet *host = hcqi_version_extra(v, HCQ_COMMAND_HOST, i);
+        host->flags = HCQI_SILENT;
+        host->u.host.fn = hcqi_bridge_cross;
+        host->u.host.user = bridge;
+    }
+    if (hcqi_packet_is_read(p, v->dev)) { hcqi_version_reader(v, i); }
+    int timed = hcqi_packet_is_timed(p);
+    int served = p->kind == HCQ_COMMAND_HOST && !v->dev->caps.runs_host;
+    if (timed && !served) { hcqi_version_mark(v, i); }
     HCQI_PASS(hcqi_version_packet(v, v->count, call));
-    hcqi_packet_ref(&v->packets[v->count]);
-    v->places[call] = hcqi_version_put(v);
+    v->places[call] = v->count;
+    hcq_packet *made = &v->packets[v->count++];
+    hcqi_packet_ref(made);
+    if (served && v->profiled) { /* the service thread takes the times */
+        made->u.host.marks = hcqi_version_host(v, v->mark_offset + 8 * (uint64_t)v->marks);
+        v->marks += 2;
+    } else if (timed && !(made->flags & HCQI_FAR)) {
+        hcqi_version_mark(v, i);
+    }
     if (c != NULL && c->signals) {
         hcqi_version_relative(v, HCQ_COMMAND_SIGNAL, c, c->slice, c->place);
     }
@@ -8579,7 +8553,7 @@ static HCQI_HOT hcq_result hcqi_version_acquire(hcqi_ask *a, hcqi_version **out,
 
 /* Every buffer that the recording names must still live; *checked: when all did. */
 static hcq_result hcqi_queue_check_names(const hcq_queue *q, hcq_device *dev, uint64_t *checked) {
-    if (*checked == hcqi_core.named_frees) { return HCQ_OK; }
+    if (*checked == hcqi_core.named_frees || q->carries) { return HCQ_OK; }
     for (uint32_t i = 0; i < q->count; i++) {
         const hcqi_meta *m = &q->metas[i];
         int living = 1;
@@ -10373,6 +10347,7 @@ static void hcqi_allocation_live(hcqi_allocation *a, hcq_buffer *buffer) {
     dev->allocated_bytes += a->memory.size;
     a->state = HCQI_LIVE;
     a->doomed = 0;
+    a->twin = NULL;
     a->id = ++hcqi_core.serial;
     *buffer = hcqi_buffer_of(a, a->memory.address);
 }
@@ -11228,69 +11203,60 @@ static void hcqi_bridge_drop(hcqi_bridge *b) {
 /* One end of it, and whether the other device sees that: HCQ_ERROR_FOREIGN. Only those of
    a backend and a CPU try: copies do not go over what drivers import side by side. */
 static hcq_result hcqi_bridge_begin(hcqi_bridge *b, int k, hcq_device *dev, hcq_device *other,
-                                    uint64_t bytes) {
+                                    uint64_t size) {
     hcq_buffer buffer;
-    hcq_result r = hcqi_alloc(dev, bytes, HCQ_HOST_VISIBLE, 0, 0, &buffer);
+    hcq_result r = hcqi_alloc(dev, size, HCQ_HOST_VISIBLE, 0, 0, &buffer);
     if (r != HCQ_OK) { return r; }
-    b->a[k] = hcqi_buffer_find(&buffer, &r);
-    b->a[k]->names++;
-    r = hcqi_allocation_stamp(b->a[k], other); /* it uses the bridge in any case */
+    hcqi_allocation *a = b->a[k] = hcqi_buffer_find(&buffer, &r);
+    a->names++;
+    r = hcqi_allocation_stamp(a, other); /* it uses the bridge in any case */
     int tries = dev->backend == other->backend || (other->info.features & HCQ_FEATURE_HOST_MEMORY);
     if (r != HCQ_OK || !tries) { return r == HCQ_OK ? HCQ_ERROR_FOREIGN : r; }
-    (void)hcqi_allocation_map(other, b->a[k], buffer.address, &r);
+    (void)hcqi_allocation_map(other, a, buffer.address, &r);
     return r;
 }
 
 /* Memory for `size` bytes, unless there is already. */
 static hcq_result hcqi_bridge_make(hcqi_bridge *b, hcq_device *to, hcq_device *from,
                                    uint64_t size) {
-    uint64_t bytes = ((size + 63) & ~(uint64_t)63) + HCQI_MOVE_ROOM;
-    int same = b->size >= size && b->serials[0] == to->serial && b->serials[1] == from->serial;
-    if (same && hcqi_allocation_lives(b->a[0]) && hcqi_allocation_lives(b->a[1])) { return HCQ_OK; }
+    hcq_device *devices[] = { to, from };
+    hcq_result r = HCQ_ERROR_FOREIGN;
+    int kept = b->serials[0] == to->serial && b->serials[1] == from->serial &&
+               hcqi_allocation_lives(b->a[0]) && hcqi_allocation_lives(b->a[1]);
+    if (kept && hcqi_bridge_end(b, 0)->memory.size >= size) { return HCQ_OK; }
     hcqi_bridge_drop(b);
-    hcq_result r = hcqi_bridge_begin(b, 0, to, from, bytes);
-    if (r == HCQ_ERROR_FOREIGN) {
-        hcqi_bridge target = *b;
+    for (int k = 0; k < 2 && r == HCQ_ERROR_FOREIGN; k++) {
+        r = hcqi_bridge_begin(b, k, devices[k], devices[!k], size);
+    }
+    if (r == HCQ_OK && b->a[1] != NULL) { /* which both see */
+        hcqi_bridge first = { { b->a[0], NULL }, { 0, 0 } };
         b->a[0] = NULL;
-        r = hcqi_bridge_begin(b, 1, from, to, bytes);
-        if (r == HCQ_ERROR_FOREIGN) { b->a[0] = target.a[0]; } else { hcqi_bridge_drop(&target); }
+        hcqi_bridge_drop(&first);
     }
-    if (r != HCQ_OK && r != HCQ_ERROR_FOREIGN) { return r; }
-    hcqi_move *move = hcqi_bridge_move(b);
-    if (move != NULL) {
-        move->to = b->a[0]->memory.host;
-        move->from = b->a[1]->memory.host;
-        move->size = size;
-    }
-    b->size = size;
+    if (r == HCQ_ERROR_FOREIGN) { b->a[0]->twin = b->a[1]; }
     b->serials[0] = to->serial;
     b->serials[1] = from->serial;
-    return HCQ_OK;
+    return r == HCQ_ERROR_FOREIGN ? HCQ_OK : r;
 }
 
-/* What one device does of a carry, by addresses that it sees, or those of what is named. */
-typedef struct hcqi_load {
-    hcq_device *dev;
-    hcqi_allocation *names[2];         /* of the bridge; others are the carrying job's */
-    uint64_t dst, src, size;
-    hcqi_move *move;                   /* before that; NULL */
-    char label[32];
-} hcqi_load;
-
-/* Submits it behind `point`, if that is one, and gives its own. No lock. */
-static hcq_result hcqi_load_submit(const hcqi_load *load, hcq_point *point) {
+/* `dev` copies behind `point`, if that is one, which gets its own; from the twin's copy on
+   if src is a bridge that has one. Operands may be freed: the carrying job keeps them. */
+static hcq_result hcqi_carry_submit(hcq_device *dev, const char *label, const hcqi_operand *dst,
+                                    const hcqi_operand *src, uint64_t size, hcq_point *point) {
     hcq_submission sub;
     hcq_queue *q;
-    HCQI_PASS(hcq_queue_create(load->dev, HCQ_COPY, &q));
-    int32_t r = (int32_t)hcq_queue_label(q, load->label);
-    if (r >= 0 && load->move != NULL) { r = hcq_queue_host(q, hcqi_move_run, load->move); }
+    HCQI_PASS(hcq_queue_create(dev, HCQ_COPY, &q));
+    q->carries = 1;
+    hcqi_copy_label(q->label, label);
+    int32_t r = src->a->twin == NULL ? 0 : hcq_queue_host(q, hcqi_bridge_cross, src->a);
     if (r >= 0) { r = (int32_t)hcqi_record_begin(q, HCQ_COMMAND_COPY, 2, 0); }
     if (r >= 0) {
         hcq_packet *p = &q->packets[q->count];
-        p->u.copy.dst = load->dst;
-        p->u.copy.src = load->src;
-        p->u.copy.size = load->size;
-        memcpy(&q->names[q->name_count], load->names, sizeof load->names);
+        p->u.copy.dst = dst->address;
+        p->u.copy.src = src->address;
+        p->u.copy.size = size;
+        q->names[q->name_count] = dst->a;
+        q->names[q->name_count + 1] = src->a;
         r = hcqi_record_end(q);
     }
     memset(&sub, 0, sizeof sub);
@@ -11299,73 +11265,56 @@ static hcq_result hcqi_load_submit(const hcqi_load *load, hcq_point *point) {
     sub.queues = &q;
     sub.queue_count = 1;
     sub.flags = HCQ_UNORDERED;
-    if (r >= 0) { r = (int32_t)hcq_submit(load->dev, &sub, 1, point); }
+    if (r >= 0) { r = (int32_t)hcq_submit(dev, &sub, 1, point); }
     hcq_queue_destroy(q);
     return r < 0 ? (hcq_result)r : HCQ_OK;
 }
 
-/* The loads of a copy, in their order; *count of them, over the bridge if that is two. */
-static hcq_result hcqi_carry_loads(const hcq_packet *p, hcqi_bridge *b, hcqi_load *loads,
-                                   uint32_t *count) {
-    hcqi_allocation *to = HCQI_CAST(hcqi_allocation *, p->u.carry.to);
-    hcqi_allocation *from = HCQI_CAST(hcqi_allocation *, p->u.carry.from);
-    hcqi_operand dst = { to, to->dev, p->u.carry.dst, 0 };
-    hcqi_operand src = { from, from->dev, p->u.carry.src, 0 };
-    hcqi_load *last = &loads[1];
-    hcq_result r = hcqi_copy_place(to->dev, &dst, &src, &last->dev), why = HCQ_OK;
-    *count = r == HCQ_OK ? 1 : 2;
-    if (r == HCQ_OK) {
-        last->dst = hcqi_allocation_map(last->dev, to, p->u.carry.dst, &why);
-        last->src = hcqi_allocation_map(last->dev, from, p->u.carry.src, &why);
-    } else if (r == HCQ_ERROR_FOREIGN) {
-        r = hcqi_bridge_make(b, to->dev, from->dev, p->u.carry.size);
-        if (r != HCQ_OK) { return r; }
-        loads[0].dev = from->dev;
-        loads[0].names[0] = hcqi_bridge_end(b, 1);
-        loads[0].dst = loads[0].names[0]->memory.address;
-        loads[0].src = p->u.carry.src;
-        last->dev = to->dev;
-        last->names[1] = hcqi_bridge_end(b, 0);
-        last->dst = p->u.carry.dst;
-        last->src = last->names[1]->memory.address;
-        last->move = hcqi_bridge_move(b);
-    }
-    loads[0].size = last->size = p->u.carry.size;
-    return r;
+static hcqi_operand hcqi_carry_operand(void *allocation, uint64_t address) {
+    hcqi_allocation *a = HCQI_CAST(hcqi_allocation *, allocation);
+    hcqi_operand op = { a, a->dev, address == 0 ? a->memory.address : address, 0 };
+    return op;
 }
 
 /* Submits the copy for a job that came there, and has it wait. Lets go of the lock. */
 static hcq_result hcqi_carry(hcq_job *job, const hcq_packet *p) {
-    hcq_device *to = HCQI_CAST(hcqi_allocation *, p->u.carry.to)->dev;
-    hcq_device *from = HCQI_CAST(hcqi_allocation *, p->u.carry.from)->dev;
+    hcqi_operand to = hcqi_carry_operand(p->u.carry.to, p->u.carry.dst), out = to;
+    hcqi_operand from = hcqi_carry_operand(p->u.carry.from, p->u.carry.src), in = from;
+    const char *label = job->version->recording.label;
     hcq_point point = { { 0 }, 0 };
-    hcqi_bridge bridge;
-    hcqi_load loads[2];
-    uint32_t count;
-    memset(&bridge, 0, sizeof bridge);
-    memset(loads, 0, sizeof loads);
-    hcq_result r = hcqi_carry_loads(p, &bridge, loads, &count);
-    hcqi_atomic_add32(&to->pins, 1);
-    hcqi_atomic_add32(&from->pins, 1);
+    hcqi_bridge bridge = { { NULL, NULL }, { 0, 0 } };
+    hcqi_waiter *w = &job->wait;
+    hcq_device *dev;
+    hcq_result r = hcqi_copy_place(to.dev, &to, &from, &dev);
+    int whole = r == HCQ_OK;
+    if (r == HCQ_ERROR_FOREIGN) { r = hcqi_bridge_make(&bridge, to.dev, from.dev, p->u.carry.size); }
+    if (!whole && r == HCQ_OK) {
+        out = hcqi_carry_operand(hcqi_bridge_end(&bridge, 1), 0);
+        in = hcqi_carry_operand(hcqi_bridge_end(&bridge, 0), 0);
+        dev = to.dev;
+    }
+    hcqi_atomic_add32(&to.dev->pins, 1);
+    hcqi_atomic_add32(&from.dev->pins, 1);
     hcqi_leave();
-    for (uint32_t i = 2 - count; r == HCQ_OK && i < 2; i++) {
-        hcqi_copy_label(loads[i].label, job->version->recording.label);
-        r = hcqi_load_submit(&loads[i], &point);
+    for (int i = whole; i < 2 && r == HCQ_OK; i++) {
+        r = hcqi_carry_submit(i == 0 ? from.dev : dev, label, i == 0 ? &out : &to,
+                              i == 0 ? &from : &in, p->u.carry.size, &point);
     }
     hcqi_enter();
-    hcqi_unpin(to);
-    hcqi_unpin(from);
+    hcqi_unpin(to.dev);
+    hcqi_unpin(from.dev);
     hcqi_bridge_drop(&bridge);         /* it goes when these are over */
-    hcqi_waiter *w = &job->wait;
+    if (r != HCQ_OK) { return r; }
     while (w->packet != HCQI_PACKET_CARRY) { w = w->list; }
-    hcqi_signal *before = w->signal, *s = r == HCQ_OK ? hcqi_signal_find(point.signal) : NULL;
-    if (s == NULL) { return r; }
-    w->signal = s;
+    hcqi_signal *before = w->signal;
+    w->signal = hcqi_signal_find(point.signal);
     w->value = point.value;
-    s->uses++;
-    hcqi_signal_ref(s);
-    if (before != NULL) { before->uses--; }
-    if (before != NULL) { hcqi_signal_unref(before); }
+    w->signal->uses++;
+    hcqi_signal_ref(w->signal);
+    if (before != NULL) {
+        before->uses--;
+        hcqi_signal_unref(before);
+    }
     return HCQ_OK;
 }
 
@@ -12896,19 +12845,6 @@ static int hcqi_touch_stated(const hcq_queue *q, uint32_t i, uint64_t address) {
     return at != 0;
 }
 
-/* The bridge that a half copy takes: memory that only this graph has. */
-static int hcqi_touch_bridge(hcq_queue *q, const hcqi_call *c, uint64_t size) {
-    hcqi_plan *plan = hcqi_plan_of(q);
-    uint32_t access = c->half == HCQI_OUT ? HCQI_WRITE : HCQI_READ;
-    hcqi_touch t = { c->dev, plan->base_count - plan->bridge_count + c->bridge, access, 0, size };
-    if (!HCQI_GROW(&plan->arena.hooks, plan->touches, plan->touch_capacity,
-                   (uint64_t)plan->touch_count + 1)) {
-        return 0;
-    }
-    plan->touches[plan->touch_count++] = t;
-    return 1;
-}
-
 /* Lists what a call reads and writes, a copy's target first; 0 = out of memory. */
 static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
     uint32_t i = c->command;
@@ -12922,8 +12858,10 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
         uint32_t access = part == HCQI_PART_DST ? HCQI_WRITE : HCQI_READ;
         memcpy(&address, at, sizeof address);
         if (part == HCQI_PART_GRID) { size = HCQI_GRID_BYTES; }
-        if (c->half == k + 1) {
-            ok = hcqi_touch_bridge(q, c, size);
+        if (c->half == k + 1) { /* where it begins: that is one memory for both halves */
+            const hcqi_allocation *a = hcqi_bridge_end(&q->graph->bridges[c->bridge], 1);
+            ok = hcqi_touch_add(q, a, a->memory.address, size, access);
+            if (ok) { hcqi_plan_of(q)->touches[hcqi_plan_of(q)->touch_count - 1].dev = c->dev; }
             continue;
         }
         if (part >= HCQ_PART_ARG) {
@@ -13479,8 +13417,7 @@ static hcq_result hcqi_plan_begin(hcq_queue *q) {
     plan->arena = arena;
     hcqi_arena_begin(&plan->arena, &q->dev->hooks);
     for (uint32_t i = 0; i < q->count; i++) { plan->bridge_count += q->metas[i].from != NULL; }
-    plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES +
-                       plan->bridge_count;
+    plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
     plan->bases = HCQI_TAKE(&plan->arena, hcqi_base, plan->base_count);
     plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, (uint64_t)q->count + plan->bridge_count);
     plan->firsts = HCQI_TAKE(&plan->arena, uint32_t, (uint64_t)q->count + 1);
@@ -13499,10 +13436,8 @@ static uint64_t hcqi_plan_shape(const hcq_queue *q) {
     for (uint32_t i = 0; i < plan->call_count; i++) {
         const hcqi_call *c = &plan->calls[i];
         hash = hcqi_hash(hash, c->dev->serial << 8 | c->lane);
-        if (c->half != HCQI_WHOLE) { /* other memory is another id */
-            const hcqi_bridge *b = &q->graph->bridges[c->bridge];
-            hash = hcqi_hash(hash, c->half << 1 ^ hcqi_bridge_end(b, c->half == HCQI_OUT)->id);
-        }
+        const hcqi_allocation *bridge = hcqi_call_bridge(q, c); /* other memory has another id */
+        hash = hcqi_hash(hash, bridge == NULL ? 0 : bridge->id << 2 | c->half);
         hash = hcqi_hash(hash, (uint64_t)c->slice << 32 | c->place);
         hash = hcqi_hash(hash, (uint64_t)c->wait_count << 2 | c->signals << 1 | c->overlap);
         for (uint32_t k = 0; c->dev->caps.edges && k < c->edge_count; k++) {
@@ -14284,8 +14219,7 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, const hc
         memcpy(&address, at, sizeof address);
         uint32_t n = hcqi_placeholder_number(address);
         if (c->half == k + 1) {
-            hcqi_allocation *a = hcqi_bridge_end(&q->graph->bridges[c->bridge],
-                                                 c->half == HCQI_OUT);
+            hcqi_allocation *a = hcqi_call_bridge(q, c);
             memcpy(at, &a->memory.address, sizeof address);
             hcqi_name_set(step, k, a);
             continue;
@@ -14322,8 +14256,8 @@ static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const h
     sub.queue_count = 1;
     sub.variables = launch->variables;
     sub.variable_count = launch->variable_count;
-    hcqi_move *move = c->half == HCQI_IN ? hcqi_bridge_move(&q->graph->bridges[c->bridge]) : NULL;
-    if (move != NULL) { hcqi_move_run(move); } /* the step before was waited for */
+    hcqi_allocation *a = hcqi_call_bridge(q, c);
+    if (a != NULL && a->twin != NULL) { hcqi_bridge_cross(a); } /* what is before was waited for */
     hcq_result r = hcq_queue_create(dev, list->copies ? HCQ_COPY : HCQ_COMPUTE, &step);
     if (r == HCQ_OK) { r = hcqi_step_record(step, q, c, launch); }
     if (r == HCQ_OK) { r = hcq_submit(dev, &sub, 1, &point); }
