@@ -7609,13 +7609,8 @@ static int hcqi_version_stamp(hcqi_version *v, uint32_t at) {
     return 1;
 }
 
-/* Does the service thread see to it, between two batches? */
-static int hcqi_packet_is_served(const hcqi_version *v, const hcq_packet *p) {
-    return p->kind == HCQ_COMMAND_HOST &&
-           (!v->dev->caps.runs_host || (p->flags & (HCQI_FAR | HCQI_RELATIVE)) != 0);
-}
-
 static int hcqi_version_cut(hcqi_version *v) {
+    int runs_host = v->dev->caps.runs_host;
     v->segment_count = 0;
     v->max_waits = 0;
     v->wait_count = 0;
@@ -7626,7 +7621,8 @@ static int hcqi_version_cut(hcqi_version *v) {
     hcqi_segment *seg = hcqi_segment_add(v, 0);
     for (uint32_t i = 0; seg != NULL && i < v->count; i++) {
         const hcq_packet *p = &v->packets[i];
-        int host = hcqi_packet_is_served(v, p);
+        int core = (p->flags & (HCQI_FAR | HCQI_RELATIVE)) != 0;
+        int host = p->kind == HCQ_COMMAND_HOST && (core || !runs_host);
         if (hcqi_segment_is_full(seg, p, host)) { seg = hcqi_segment_add(v, i); }
         if (seg == NULL) { return 0; }
         if (p->kind == HCQ_COMMAND_WAIT || p->kind == HCQ_COMMAND_WAIT_DEVICE) {
@@ -8790,9 +8786,11 @@ static HCQI_HOT hcq_result hcqi_submit_reserve(hcqi_submit *s) {
     uint64_t waiters = (uint64_t)hcqi_submit_waiters(s) * jobs + jobs;
     uint64_t producers = s->sub->signal_count;
     for (uint32_t i = 0; i < s->count; i++) {
-        waiters += (uint64_t)s->versions[i]->max_waits + s->versions[i]->device_waits +
-                   (s->versions[i]->carries != 0);
-        producers += s->versions[i]->signal_count;
+        const hcqi_version *v = s->versions[i];
+        uint64_t named = v->foreign | (s->kept[i] == NULL ? 0 : *s->kept[i]);
+        waiters += (uint64_t)v->max_waits + v->device_waits + (v->carries != 0);
+        waiters += named != 0 ? hcqi_core.device_top : 0;
+        producers += v->signal_count;
     }
     if (dev->held + jobs > dev->desc.parked_limit) {
         return hcqi_refuse(dev, HCQ_ERROR_LIMIT, "parked_limit: %u submissions are held back",
@@ -8842,6 +8840,18 @@ static void hcqi_job_device_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
     }
 }
 
+/* Eager calls of devices whose memory it names came before it, too. */
+static void hcqi_job_eager_waits(hcq_job *job, hcqi_waiter **tail) {
+    uint64_t named = job->version->foreign | (job->values == NULL ? 0 : *job->values);
+    for (uint32_t slot = 0; named != 0; slot++, named >>= 1) {
+        const hcq_device *other = hcqi_core.devices[slot];
+        if ((named & 1) == 0 || other == NULL || other->eager_signal == NULL) { continue; }
+        hcqi_job_wait_for(job, tail, HCQI_PACKET_SUBMISSION, other->eager_signal,
+                          other->eager_value);
+        (*tail)->order = 1;
+    }
+}
+
 static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
 static int hcqi_launch_begins(const hcqi_submit *s, const hcq_job *job);
 
@@ -8871,6 +8881,8 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     if (s->launch != NULL) { hcqi_job_launch_waits(s, job, &tail); }
     if (job->version == NULL) { return; }
     if (job->version->device_waits != 0) { hcqi_job_device_waits(s, job, &tail); }
+    int foreign = s->launch == NULL && (s->sub->flags & HCQ_UNORDERED) == 0;
+    if (foreign) { hcqi_job_eager_waits(job, &tail); }
     for (uint32_t i = 0; i < job->version->max_waits; i++) {
         hcqi_job_waiter(job, &tail, HCQI_PACKET_SPARE);
     }
