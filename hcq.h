@@ -2623,7 +2623,6 @@ struct hcqi_version {
     uint32_t *places;                  /* packet of each command; HCQI_NONE: another slice's */
     uint32_t place_capacity;
     int profiled;                      /* timestamps lie between the commands */
-    int reads;                         /* grids, by the service thread: one job at a time */
 };
 
 typedef struct hcqi_meta {             /* what a packet does not need to run */
@@ -2884,7 +2883,7 @@ struct hcq_queue {
     uint32_t value_count;
     uint8_t numbers[HCQI_MAX_VALUES];  /* of each value from 1 on: a variable's, or behind
                                           HCQI_MAX_VARIABLES an input's */
-    uint32_t reads;                    /* execs whose grid is in a buffer */
+    int reads;                         /* grids from buffers, ever */
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count */
     uint32_t newest;                   /* updated last, + 1; the others by hcqi_meta.older */
@@ -6326,7 +6325,12 @@ static int hcqi_packet_is_timed(const hcq_packet *p) {
            p->kind != HCQ_COMMAND_EMPTY && (p->flags & (HCQI_FAR | HCQI_RELATIVE | HCQI_SILENT)) == 0;
 }
 
-/* Does the service thread read its grid on this device? */
+/* Does the service thread of the device read grids for the queue's versions, which then are
+   of one run? */
+static int hcqi_queue_is_read(const hcq_queue *q, const hcq_device *dev) {
+    return q->reads && !dev->caps.indirect;
+}
+
 static int hcqi_packet_is_read(const hcq_packet *p, const hcq_device *dev) {
     return p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid_at != 0 && !dev->caps.indirect;
 }
@@ -6393,14 +6397,12 @@ static hcq_result hcqi_queue_changed(hcq_queue *q) {
 /* From here on the command counts, and what it names stays. */
 static int32_t hcqi_record_end(hcq_queue *q) {
     hcqi_meta *m = &q->metas[q->count];
-    const hcq_packet *p = &q->packets[q->count];
-    hcqi_packet_ref(p);
+    hcqi_packet_ref(&q->packets[q->count]);
     for (uint32_t i = 0; i < m->name_count; i++) {
         hcqi_allocation *a = q->names[m->name_first + i];
         if (a != NULL) { a->names++; }
     }
     if (m->dev != NULL && m->dev_serial == 0) { m->dev_serial = m->dev->serial; }
-    q->reads += p->kind == HCQ_COMMAND_EXEC && p->u.exec.grid_at != 0;
     q->name_count += m->name_count;
     q->arena_size = m->arena + m->arena_size;
     int32_t index = (int32_t)q->count++;
@@ -6651,25 +6653,26 @@ static hcq_result hcqi_copy_place(hcq_device *first, const hcqi_operand *to,
 
 /* The arguments of the new exec, which are as large as its program's. */
 static hcq_result hcqi_exec_args(hcq_queue *q, const hcq_program *program, const void *args) {
-    const hcqi_meta *m = &q->metas[q->count];
-    hcqi_allocation **name = q->names + m->name_first, *a;
+    hcqi_meta *m = &q->metas[q->count];
+    hcqi_allocation **names = q->names + m->name_first, *a;
+    m->name_count = 0;                 /* there is room for one of each argument */
     for (uint32_t i = 0; i < program->info.arg_count; i++) {
         const uint8_t *value = HCQI_CAST(const uint8_t *, args) + program->info.offsets[i];
         int buffer = hcqi_arg_is_buffer(program->desc.args[i]);
         if (!buffer && q->graph == NULL) { continue; } /* any value will do */
         HCQI_PASS(hcqi_arg_check(q, q->count, program, i, value, &a));
-        if (buffer) { *name++ = a; }
+        if (buffer) { names[m->name_count++] = a; }
     }
     uint32_t size = program->info.kernargs_size;
     if (size != 0) { memcpy(q->arena + m->arena, args, size); }
     return HCQ_OK;
 }
 
-/* The new exec's grid is at `at`, which is its last name. */
+/* The new exec's grid is at `at`: its last name. */
 static hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *program, const hcq_buffer *at) {
     hcqi_operand op;
     uint32_t index = q->count, *most = q->packets[index].u.exec.grid;
-    const hcqi_meta *m = &q->metas[index];
+    hcqi_meta *m = &q->metas[index];
     HCQI_PASS(hcqi_operand_take(q, index, "grid", at, HCQI_GRID_BYTES, &op));
     HCQI_CHECK(q, index, op.address % 4 == 0, HCQ_ERROR_INVALID, "grid: not a multiple of 4");
     hcq_result why = hcqi_operand_see(program->dev, &op);
@@ -6677,8 +6680,9 @@ static hcq_result hcqi_exec_grid(hcq_queue *q, const hcq_program *program, const
     int bounds = !HCQ_GRID_IS_EMPTY(most) && most[2] < HCQ_GRID_INDIRECT;
     HCQI_CHECK(q, index, bounds, HCQ_ERROR_INVALID, "maximum: %ux%ux%u has a 0, or z is above "
                "2^31", most[0], most[1], most[2]);
-    q->names[m->name_first + m->name_count - 1] = op.a;
+    q->names[m->name_first + m->name_count++] = op.a;
     q->packets[index].u.exec.grid_at = op.address;
+    q->reads = 1;
     most[2] |= HCQ_GRID_INDIRECT;
     return HCQ_OK;
 }
@@ -6689,9 +6693,8 @@ static int32_t hcqi_record_exec(hcq_queue *q, hcq_program *program, const void *
                                 hcq_dims block) {
     uint32_t size = program == NULL ? 0 : program->info.kernargs_size;
     uint32_t args_count = program == NULL ? 0 : program->info.arg_count;
-    uint32_t buffers = hcqi_program_buffers(program, args_count), reads = at != NULL;
-    uint32_t room = reads ? ((size + 3) & ~(uint32_t)3) + HCQI_GRID_BYTES : size;
-    HCQI_PASS(hcqi_record_begin(q, HCQ_COMMAND_EXEC, buffers + reads, room));
+    uint32_t room = at == NULL ? size : ((size + 3) & ~(uint32_t)3) + HCQI_GRID_BYTES;
+    HCQI_PASS(hcqi_record_begin(q, HCQ_COMMAND_EXEC, args_count + (at != NULL), room));
     uint32_t index = q->count;
     HCQI_CHECK(q, index, program != NULL, HCQ_ERROR_INVALID, "program: is NULL");
     HCQI_CHECK(q, index, hcqi_device_open(program->dev), HCQ_ERROR_CLOSED,
@@ -6713,7 +6716,7 @@ static int32_t hcqi_record_exec(hcq_queue *q, hcq_program *program, const void *
     memcpy(p->u.exec.block, &block, sizeof block);
     q->metas[index].dev = program->dev;
     HCQI_PASS(hcqi_exec_args(q, program, args));
-    if (reads) { HCQI_PASS(hcqi_exec_grid(q, program, at)); }
+    if (at != NULL) { HCQI_PASS(hcqi_exec_grid(q, program, at)); }
     return hcqi_record_end(q);
 }
 
@@ -6995,6 +6998,7 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
     hcqi_meta *m = &q->metas[q->count];
     *p = other->packets[i];
     p->index = q->count;
+    q->reads |= other->reads;
     if (q->graph != NULL) { p->flags = 0; } /* its plan says what overlaps */
     if (m->arena_size != 0) {
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
@@ -7114,28 +7118,23 @@ HCQI_DEF int32_t hcq_queue_count(const hcq_queue *queue) {
     return (int32_t)queue->count;
 }
 
-/* The packet of the command that a call's parameter `name` says; anything but HCQ_OK: the
-   call, which has the lock, was refused. */
-static hcq_result hcqi_command_find(const hcq_queue *q, const char *name, int32_t index,
-                                    hcq_packet **p) {
-    if (index < 0) {
-        return hcqi_leave_refusing(q->dev, HCQ_ERROR_INVALID, "queue '%s': %s: is %d, not a "
-                                   "command: %s, what a recording call answered", q->label, name,
-                                   (int)index, hcq_result_name((hcq_result)index));
-    }
-    if ((uint32_t)index >= q->count) {
+/* Ends a call, which has the lock, whose parameter `name` is no command. */
+static hcq_result hcqi_command_refuse(const hcq_queue *q, const char *name, int32_t index) {
+    if (index >= 0) {
         return hcqi_leave_refusing(q->dev, HCQ_ERROR_INVALID, "queue '%s': %s: %d of %u commands",
                                    q->label, name, (int)index, q->count);
     }
-    *p = &q->packets[index];
-    return HCQ_OK;
+    return hcqi_leave_refusing(q->dev, HCQ_ERROR_INVALID, "queue '%s': %s: is %d, not a command: "
+                               "%s, what a recording call answered", q->label, name, (int)index,
+                               hcq_result_name((hcq_result)index));
 }
 
-/* Takes the lock for a call about a command; anything but HCQ_OK: not taken. */
-static hcq_result hcqi_command_enter(const hcq_queue *q, const char *name, int32_t index,
-                                     hcq_packet **p) {
+/* Takes the lock for a call about command `index`; anything but HCQ_OK: not taken. */
+static hcq_result hcqi_command_enter(const hcq_queue *q, int32_t index, hcq_packet **p) {
     HCQI_PASS(hcqi_queue_enter(q));
-    return hcqi_command_find(q, name, index, p);
+    if ((uint32_t)index >= q->count) { return hcqi_command_refuse(q, "index", index); }
+    *p = &q->packets[index];
+    return HCQ_OK;
 }
 
 /* The buffer that is name `k` of a command, or the placeholder. */
@@ -7201,7 +7200,7 @@ static void hcqi_command_work(const hcq_queue *q, const hcq_packet *p, hcq_comma
 HCQI_DEF hcq_result hcq_queue_command(const hcq_queue *queue, int32_t index,
                                       hcq_command *command) {
     hcq_packet *p;
-    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    HCQI_PASS(hcqi_command_enter(queue, index, &p));
     if (command == NULL) {
         return hcqi_leave_refusing(queue->dev, HCQ_ERROR_INVALID, "command: is NULL");
     }
@@ -7233,7 +7232,7 @@ static const char *hcqi_packet_name(const hcq_queue *q, const hcq_packet *p) {
 
 static hcq_result hcqi_update_begin(hcq_queue *q, int32_t index, hcq_command_kind kind,
                                     hcq_packet **p) {
-    HCQI_PASS(hcqi_command_enter(q, "index", index, p));
+    HCQI_PASS(hcqi_command_enter(q, index, p));
     uint32_t is = (*p)->kind;
     int stamp = kind == HCQ_COMMAND_SIGNAL && is == HCQ_COMMAND_TIMESTAMP;
     HCQI_CHECK(q, HCQI_NONE, is == (uint32_t)kind || stamp, HCQ_ERROR_INVALID,
@@ -7399,7 +7398,7 @@ HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
                                        uint32_t variable, uint64_t maximum) {
     hcq_packet *p;
-    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, variable < HCQI_MAX_VARIABLES, HCQ_ERROR_INVALID,
                "variable: %u, at most %d", variable, HCQI_MAX_VARIABLES - 1);
     HCQI_CHECK(queue, HCQI_NONE, hcqi_part_varies(queue, p, part), HCQ_ERROR_INVALID,
@@ -7885,7 +7884,6 @@ static void hcqi_version_reader(hcqi_version *v, uint32_t i) {
     step->flags = HCQI_RELATIVE;
     step->u.host.user = hcqi_version_host(v, offset);
     memcpy(step->u.host.most, p->u.exec.grid, sizeof step->u.host.most);
-    v->reads = 1;
     hcqi_version_mark(v, i);
 }
 
@@ -8043,7 +8041,6 @@ static hcq_result hcqi_version_build(hcqi_version *v) {
     v->has_values = 0;
     v->named_frees = 0;
     v->marks = 0;
-    v->reads = 0;
     v->profiled = hcqi_profile_on(v->dev);
     v->uses++;
     q->pending++;
@@ -8198,6 +8195,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
     uint64_t generation = now ? q->generation : shape->generation;
     uint64_t applied = now ? q->updates : shape->applied;
     int profiled = now ? hcqi_profile_on(dev) : shape->profiled;
+    int own = profiled || hcqi_queue_is_read(q, dev);
     memset(c, 0, sizeof *c);
     for (hcqi_version *v = q->versions, *next; v != NULL; v = next) {
         next = v->next;
@@ -8205,7 +8203,7 @@ static void hcqi_version_choose(hcq_queue *q, hcq_device *dev, uint32_t slice,
         int same = v->generation == generation && v->applied == applied &&
                    v->profiled == profiled;
         if (same) { c->shape = v; }
-        if (same && (!(v->profiled | v->reads) || v->uses == 0) && hcqi_version_has(v, values)) {
+        if (same && (!own || v->uses == 0) && hcqi_version_has(v, values)) {
             c->version = v;
             c->current = 1;
             return;
@@ -8701,7 +8699,7 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
     if (r == HCQ_OK) {
         /* Where nothing varies all share a version anyway, but one of a run's own. */
         int keeps = q->value_count != 0 || hcqi_profile_on(s->dev) ||
-                    (q->reads != 0 && !s->dev->caps.indirect);
+                    hcqi_queue_is_read(q, s->dev);
         hcqi_ask ask = { q, s->dev, 0, values, s->deadline,
                          s->sub->flags & HCQ_UNORDERED ? NULL : lane, keeps,
                          keeps && (s->sub->wait_count != 0 || s->sub->queue_count > 1 ||
@@ -9216,7 +9214,6 @@ static void hcqi_graph_clear(hcq_queue *q);
 static void hcqi_queue_clear(hcq_queue *q) {
     hcqi_queue_forget(q);
     q->arena_size = 0;
-    q->reads = 0;
     q->patch_count = 0;
     q->newest = 0;
     q->value_count = 0;
@@ -9241,7 +9238,7 @@ HCQI_DEF hcq_result hcq_queue_label(hcq_queue *queue, const char *label) {
 
 HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, const char *label) {
     hcq_packet *p;
-    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, label != NULL, HCQ_ERROR_INVALID, "label: is NULL");
     hcqi_copy_label(queue->metas[p->index].label, label);
     return hcqi_leave_with(HCQ_OK);
@@ -9249,7 +9246,7 @@ HCQI_DEF hcq_result hcq_queue_command_label(hcq_queue *queue, int32_t index, con
 
 HCQI_DEF hcq_result hcq_queue_command_flags(hcq_queue *queue, int32_t index, uint32_t flags) {
     hcq_packet *p;
-    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, queue->graph == NULL, HCQ_ERROR_INVALID,
                "queue: a graph's order comes from reads and writes");
     HCQI_CHECK(queue, HCQI_NONE, (flags & ~(uint32_t)HCQ_OVERLAP) == 0, HCQ_ERROR_INVALID,
@@ -12749,7 +12746,7 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
                                      uint32_t access) {
     hcqi_operand op;
     hcq_packet *p;
-    HCQI_PASS(hcqi_command_enter(queue, "index", index, &p));
+    HCQI_PASS(hcqi_command_enter(queue, index, &p));
     HCQI_CHECK(queue, HCQI_NONE, hcqi_packet_is_timed(p), HCQ_ERROR_INVALID,
                "index: command %u names no memory", p->index);
     HCQI_CHECK(queue, HCQI_NONE, hcqi_arg_is_buffer(access) && access <= HCQ_ARG_INOUT,
@@ -12778,19 +12775,19 @@ HCQI_DEF hcq_result hcq_queue_access(hcq_queue *queue, int32_t index, hcq_buffer
 }
 
 HCQI_DEF hcq_result hcq_queue_edge(hcq_queue *graph, int32_t before, int32_t after) {
-    hcq_packet *first, *then;
     HCQI_PASS(hcqi_graph_enter(graph));
-    HCQI_PASS(hcqi_command_find(graph, "before", before, &first));
-    HCQI_PASS(hcqi_command_find(graph, "after", after, &then));
+    uint32_t first = (uint32_t)before, then = (uint32_t)after;
     hcqi_graph *g = graph->graph;
+    if (first >= graph->count) { return hcqi_command_refuse(graph, "before", before); }
+    if (then >= graph->count) { return hcqi_command_refuse(graph, "after", after); }
     HCQI_CHECK(graph, HCQI_NONE, before < after, HCQ_ERROR_INVALID,
                "before: is not recorded before after");
     HCQI_CHECK(graph, HCQI_NONE, HCQI_GROW(&graph->dev->hooks, g->orders, g->order_capacity,
                                            (uint64_t)g->order_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
     hcqi_order *o = &g->orders[g->order_count++];
-    o->before = first->index;
-    o->after = then->index;
+    o->before = first;
+    o->after = then;
     o->next = graph->metas[after].orders;
     graph->metas[after].orders = g->order_count;
     return hcqi_queue_changed(graph);
