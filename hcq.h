@@ -178,10 +178,11 @@
    is called once per block; for Vulkan it is SPIR-V, for CUDA PTX or a binary:
    hcq_vulkan.h and hcq_cuda.h explain their arguments.
 
-   Updates and variables. hcq_queue_update_* edits the recording itself.
-   hcq_queue_variable instead marks a value that every submission brings along
-   (hcq_submission.variables), without touching the recording. A submission that
-   is held keeps its values only, and what was recorded then. When it is released
+   Updates and values. hcq_queue_update_* edits the recording itself.
+   hcq_queue_variable instead marks a part of a command, a buffer or a number,
+   that every submission brings along (hcq_submission.values), without touching
+   the recording; a graph's inputs are in the same list. A submission that is
+   held keeps its values only, and what was recorded then. When it is released
    it takes a version of its queue (hcq_device_desc.slots of a bound one), or
    follows those that run if none is free. One case is refused: all versions
    wait in the middle of their recording, and the queue was changed since. The
@@ -189,7 +190,7 @@
    submissions costs a version, and so do a held graph's other inputs.
 
    Graphs. Take a graph when a step that repeats uses several devices or mixes
-   copies with kernels. A queue of kind HCQ_GRAPH takes commands over buffers of
+   copies with kernels. It (hcq_graph_create) takes commands over buffers of
    any devices, in an order in which they would be right one after another. It
    finds out which bytes each reads and writes (arguments, copies,
    hcq_queue_access) and lets the rest overlap: every device has one compute
@@ -198,7 +199,7 @@
 
    A graph is planned at bind or at the first submit; a buffer that is updated is
    planned anew at the next one. It is submitted alone, to the device it was made
-   for. A launch brings buffers for the placeholders (hcq_input) and variables; it
+   for. A launch brings buffers for the placeholders (hcq_input) and numbers; it
    follows everything submitted earlier on the devices whose lanes or memory it
    uses, and has one point. The declared bytes of an input must not overlap
    another input or buffer of the graph if one of the two is written:
@@ -381,7 +382,8 @@ HCQ_API uint32_t hcq_version(void);
    (CLOCK_MONOTONIC or the system's like); one in the past polls. */
 #define HCQ_DEADLINE(host_ns) ((uint64_t)(host_ns) | (uint64_t)1 << 63)
 #define HCQ_ANY_LANE UINT64_MAX        /* affinity: whichever has least to do */
-#define HCQ_MAX_ARGS 32                /* arguments of one program */
+#define HCQ_MAX_ARGS 64                /* arguments of one program */
+#define HCQ_MAX_VALUES 256             /* numbers of what submissions bring */
 
 typedef struct hcq_device hcq_device;
 typedef struct hcq_queue hcq_queue;
@@ -1158,8 +1160,8 @@ static inline uint64_t hcq_f64(double value) {
 typedef enum hcq_queue_kind {
     HCQ_COMPUTE,                       /* every command */
     HCQ_COPY,                          /* no exec, no barrier */
-    HCQ_GRAPH                          /* commands of any devices, ordered by what they
-                                          read and write; no waits, no signals */
+    HCQ_GRAPH                          /* hcq_graph_create's: commands of any devices, ordered
+                                          by what they read and write; no waits, no signals */
 } hcq_queue_kind;
 
 typedef enum hcq_command_kind {
@@ -1227,9 +1229,31 @@ typedef struct hcq_command {
 enum {
     HCQ_PART_GRID_X = 1, HCQ_PART_GRID_Y, HCQ_PART_GRID_Z, /* exec; up to the maximum */
     HCQ_PART_VALUE,                    /* fill: the value; write of 1, 2, 4 or 8 bytes */
-    HCQ_PART_SIZE,                     /* copy and fill: bytes, up to the maximum */
-    HCQ_PART_ARG = 256                 /* exec: + index of the argument */
+    HCQ_PART_SIZE,                     /* copy and fill: bytes, up to those recorded */
+    HCQ_PART_DST, HCQ_PART_SRC,        /* copy, fill and write: the buffer */
+    HCQ_PART_ARG = 256                 /* exec: + offsetof the argument in its struct */
 };
+
+/* What a submission brings under one number: a number, or a buffer or view where
+   a buffer is variable and for inputs. With a zero `buffer` there, `number` is an
+   address in a living one. */
+typedef struct hcq_value { uint64_t number; hcq_buffer buffer; } hcq_value;
+
+/* Make values; hcq_f32 and hcq_f64 give numbers.
+
+   Threads: any.
+*/
+static inline hcq_value hcq_number(uint64_t number) {
+    hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
+    value.number = number;
+    return value;
+}
+
+static inline hcq_value hcq_value_of(hcq_buffer buffer) {
+    hcq_value value = { 0, { 0, 0, NULL, NULL, 0 } };
+    value.buffer = buffer;
+    return value;
+}
 
 typedef struct hcq_submission {
     const hcq_point *waits;            /* before the first command */
@@ -1242,10 +1266,8 @@ typedef struct hcq_submission {
                                           HCQ_ANY_LANE: the one with the fewest
                                           unfinished submissions [0] */
     uint32_t flags;                    /* HCQ_UNORDERED; graphs: HCQ_OVERLAP, HCQ_STEP ... */
-    const hcq_buffer *inputs;          /* graphs: by number of hcq_input */
-    uint32_t input_count;
-    const uint64_t *variables;         /* by number, 8 bytes each */
-    uint32_t variable_count;
+    const hcq_value *values;           /* by number of hcq_queue_variable and hcq_input */
+    uint32_t value_count;
 } hcq_submission;
 
 /* Makes an empty queue.
@@ -1378,7 +1400,8 @@ HCQ_API int32_t hcq_queue_exec_indirect(hcq_queue *queue, hcq_program *program,
                                         hcq_dims maximum, hcq_dims block);
 
 /* Records a copy of `size` bytes between buffers of any devices; the ranges must not
-   overlap.
+   overlap. Where submissions will bring a buffer (hcq_queue_variable), here and in fill
+   and write, one with nothing but a size does; not in a graph.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED, HCQ_ERROR_OUT_OF_MEMORY.
@@ -1475,14 +1498,14 @@ HCQ_API hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index,
                                          const hcq_buffer *dst, const hcq_buffer *src,
                                          uint64_t size);
 
-/* Changes argument `arg` of an exec: `size` bytes at `value`, a uint64_t
-   address for a buffer. What hcq_queue_access said of the old bytes holds for as
-   many new ones.
+/* Changes the argument of an exec that begins at byte `offset` of its struct:
+   `size` bytes at `value`, a uint64_t address for a buffer. What hcq_queue_access
+   said of the old bytes holds for as many new ones.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_CLOSED.
 */
-HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t arg,
+HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                         const void *value, size_t size);
 
 /* Changes the payload of a custom command, within its updatable ranges.
@@ -1492,18 +1515,18 @@ HCQ_API hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_
 HCQ_API hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
                                            const void *payload);
 
-/* Makes a part of command `index` variable: each submission brings its value
-   as variables[variable], variable < 64. `part` is HCQ_PART_*; `maximum`
-   bounds grids (0 = the recorded one) and is ignored elsewhere; a size is
-   bounded by the recorded one, a buffer argument by the living buffers (in a
-   graph it cannot be one: use hcq_input). The buffer that was recorded there
-   need not live any more.
+/* Makes a part of command `index` variable: each submission brings it as
+   values[number], `number` below HCQ_MAX_VALUES, in a queue always a buffer or
+   always a number. `part` is HCQ_PART_*; `maximum` bounds grids (0 = the recorded
+   one) and is ignored elsewhere; a size is bounded by the recorded one. A buffer
+   that replaces an end of copy, fill or write has as many bytes as were recorded
+   (in a graph: use hcq_input). What was recorded there need not live any more.
 
    Threads: one at a time per queue.
    Errors:  HCQ_ERROR_INVALID, HCQ_ERROR_OUT_OF_MEMORY.
 */
 HCQ_API hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
-                                      uint32_t variable, uint64_t maximum);
+                                      uint32_t number, uint64_t maximum);
 
 /* Encodes the queue for `device` now and keeps its versions: from here on
    submit writes only what changed and allocates nothing. Recording more
@@ -1527,6 +1550,14 @@ HCQ_API hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device);
 */
 HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point);
 
+/* The same with values.
+
+   Threads, Blocks, Errors: as hcq_queue_submit.
+*/
+HCQ_API hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
+                                         const hcq_value *values, uint32_t count,
+                                         hcq_point *point);
+
 /* Submits `count` submissions in order; `point` (NULL allowed) gets the last
    one's point. At the first error the rest is not submitted, and it is the point
    of the last that was; zero if none was.
@@ -1539,7 +1570,7 @@ HCQ_API hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_po
    Blocks:  only for handed-over work: a full lane, a version slot, a counter;
             HCQ_STEP until all is done.
    Errors:  the queue's sticky error, HCQ_ERROR_INVALID (a signal that does not
-            rise, a missing variable or input), _CLOSED (a buffer, signal or device
+            rise, a missing value), _CLOSED (a buffer, signal or device
             is gone), _FOREIGN, _ALIAS (graphs), _UNSUPPORTED (custom), _LIMIT
             (parked_limit, over 16 queues), _OUT_OF_MEMORY, _NATIVE
             (refused: a failed submission), _LOST, HCQ_TIMEOUT, _WOULD_BLOCK.
@@ -1559,19 +1590,23 @@ HCQ_API hcq_result hcq_submit_and_wait(hcq_device *device, const hcq_submission 
 /* ========================================================================== */
 /* ---- graphs --------------------------------------------------- >>graphs - */
 
-#define HCQ_MAX_INPUTS 64
+/* Makes an empty graph: a queue of kind HCQ_GRAPH, for all calls that take a queue.
+
+   Threads: any. Lifetime, Errors: as hcq_queue_create.
+*/
+HCQ_API hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph);
 
 /* A placeholder in a graph for a buffer of `device` (NULL: the graph's) of at
-   least `size` bytes: each submission brings the buffer as inputs[number], number
-   below HCQ_MAX_INPUTS. Recorded like a buffer, its address and views, too;
+   least `size` bytes: each submission brings the buffer as values[number], number
+   below HCQ_MAX_VALUES. Recorded like a buffer, its address and views, too;
    planned as memory that nothing else overlaps; the host cannot look into it.
 
    An error sticks to the graph; the buffer is zero then.
 
    Threads:  one at a time per queue.
    Lifetime: plain data, for this graph; until it is reset.
-   Errors:   HCQ_ERROR_INVALID (no graph, number, size 0, or not as declared
-             before), HCQ_ERROR_CLOSED.
+   Errors:   HCQ_ERROR_INVALID (no graph, number, size 0, not as declared before,
+             or a number elsewhere), HCQ_ERROR_CLOSED.
 */
 HCQ_API hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *device,
                              uint64_t size);
@@ -1834,7 +1869,8 @@ typedef struct hcq_job hcq_job;        /* a submission on a lane, opaque */
 
 /* What one command is after recording; 64 bytes, fields at fixed offsets.
    Waits and signals are packets too but never reach a backend: batches are
-   cut there. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
+   cut there. What a submission will bring as dst or src has a top byte until then that
+   no address has. TIMESTAMP stores 8 bytes at `stamp.dst`: the device's time in
    nanoseconds, or what `stamp_ns` makes nanoseconds of. */
 typedef struct hcq_packet {
     uint8_t kind;                      /* hcq_command_kind */
@@ -2325,9 +2361,8 @@ static void hcqi_atomic_pause(void) { HCQI_ATOMIC_YIELD(); }
 #define HCQI_LOOKS 100000              /* at held submissions, to explain: it has the lock */
 #define HCQI_MAX_LANES 16              /* of one device */
 #define HCQI_REPORT_STEP 256           /* events copied before the lock is let go */
-#define HCQI_MAX_VARIABLES 64
-#define HCQI_VALUE_POOLS (HCQI_MAX_VARIABLES / 2 + 1)
-#define HCQI_MAX_VALUES (1 + HCQI_MAX_VARIABLES + HCQ_MAX_INPUTS) /* words of a list */
+#define HCQI_VALUE_WORDS (1 + HCQ_MAX_VALUES) /* of a list */
+#define HCQI_VALUE_POOLS 9
 #define HCQI_BATCH_WAITS 16            /* native waits of one batch */
 #define HCQI_MAX_VALUE ((uint64_t)INT64_MAX)
 #define HCQI_CHUNK ((size_t)65536)     /* a pool's unit, aligned to its size */
@@ -2348,6 +2383,7 @@ typedef struct hcqi_allocation hcqi_allocation;
 typedef struct hcqi_launch hcqi_launch;
 typedef struct hcqi_graph hcqi_graph;
 typedef struct hcqi_profile hcqi_profile;
+struct hcqi_submit;
 
 /* Objects of one size in aligned chunks; chunks above `keep` go back when they
    are empty. */
@@ -2568,18 +2604,20 @@ typedef struct hcqi_segment {
     int host;                          /* one HOST packet, run by the service thread */
 } hcqi_segment;
 
-/* A part of a command that gets its value from the submission: a variable, or the address
-   of a graph's input. A submission's values are a list of words: devices whose memory they
-   name, by slot, then the values in the order of hcq_queue.numbers. */
+/* A part of a command that gets its value from the submission. A submission's values are
+   kept as a list of words: devices whose memory they name, by slot, then numbers and addresses
+   in the order of hcq_queue.keys. */
 typedef struct hcqi_patch {
-    uint32_t command, part;            /* HCQ_PART_*, HCQI_PART_* */
-    uint32_t next;                     /* of the same command, + 1 */
-    uint16_t value, number;            /* where in the list, and its number */
-    uint64_t extra;                    /* of a variable: its maximum; of an input: added to
-                                          its address */
+    uint32_t command, next;            /* next: of the same command, + 1 */
+    uint32_t at;                       /* first byte of the packet, or of the argument block
+                                          behind HCQI_IN_BLOCK */
+    uint16_t value;                    /* where in the list */
+    uint8_t number, size;              /* size: bytes */
+    uint64_t extra;                    /* of a grid: its maximum; of a buffer: added to its
+                                          address */
 } hcqi_patch;
 
-enum { HCQI_PART_DST = 64, HCQI_PART_SRC, HCQI_PART_GRID }; /* that name buffers */
+#define HCQI_IN_BLOCK ((uint32_t)sizeof(hcq_packet))
 #define HCQI_GRID_BYTES 12             /* of a grid in a buffer; the last of an argument block's */
 
 /* One encoded copy of a recording for one device. */
@@ -2635,8 +2673,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
     uint32_t arena, arena_size;        /* argument block or payload */
     uint32_t name_first, name_count;   /* allocations */
     char label[32];
-    uint32_t patches;                  /* last hcq_queue.patches of it + 1 ... */
-    uint32_t brought;                  /* ... these arguments, by bit */
+    uint32_t patches;                  /* last hcq_queue.patches of it + 1 */
     uint64_t reach[2];                 /* copy: bytes of the buffers given as dst and src */
 } hcqi_meta;
 
@@ -2650,7 +2687,7 @@ typedef struct hcqi_meta {             /* what a packet does not need to run */
 #define HCQI_FAR 0x10                  /* packet flag: a copy that others do, see >>carrying */
 #define HCQI_SILENT 0x08               /* packet flag: the core's own, not in profiles */
 #define HCQI_TAG 0xfa                  /* top byte of a placeholder's address */
-#define HCQI_TAG_SHIFT 44              /* of its number; inputs, then empties */
+#define HCQI_TAG_SHIFT 43              /* of its number; inputs, then empties */
 #define HCQI_MAX_EMPTIES 4000
 #define HCQI_MAX_SLICES 64
 #define HCQI_WRITE_BYTES 65536         /* of one hcq_queue_write */
@@ -2670,7 +2707,10 @@ enum { HCQI_READ = 1, HCQI_WRITE = 2 };
 
 typedef struct hcqi_order { uint32_t before, after, next; } hcqi_order; /* next: of `after`, + 1 */
 
-typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; } hcqi_input;
+/* size 0: it was not declared. `value`: its place in lists of values. */
+typedef struct hcqi_input { hcq_device *dev; uint64_t serial, size; uint32_t value; } hcqi_input;
+
+typedef struct hcqi_set { uint64_t words[HCQ_MAX_VALUES / 64]; } hcqi_set; /* of numbers */
 
 typedef struct hcqi_empty {
     hcqi_input is;                     /* first: what any placeholder has */
@@ -2747,12 +2787,12 @@ typedef struct hcqi_slice {
     uint32_t *calls;
     uint32_t count;
     uint32_t patch_first, patch_count; /* hcqi_plan.patches */
-    uint64_t inputs;                   /* mask */
+    hcqi_set inputs;
 } hcqi_slice;
 
 /* Do two slices of consecutive launches conflict: always, or where these inputs
    are the same memory as before? */
-typedef struct hcqi_cross { uint32_t always; uint64_t inputs; } hcqi_cross;
+typedef struct hcqi_cross { uint32_t always; hcqi_set inputs; } hcqi_cross;
 
 typedef struct hcqi_plan {
     uint64_t generation;               /* of the recording, as in versions; 0 = none */
@@ -2786,7 +2826,7 @@ typedef struct hcqi_plan {
         uint64_t users;                /* slices elsewhere that touch its memory; home: all */
     } devices[HCQI_MAX_DEVICES];
     uint32_t device_count, home;       /* home: where the graph is submitted to */
-    uint64_t inputs, written;          /* masks */
+    hcqi_set inputs, written;
 } hcqi_plan;
 
 typedef enum hcqi_item_kind { HCQI_ITEM_CALL, HCQI_ITEM_SYNC, HCQI_ITEM_WAIT } hcqi_item_kind;
@@ -2821,11 +2861,23 @@ typedef struct hcqi_schedule {
     uint32_t list_count;
 } hcqi_schedule;
 
+/* What the core needs of the rooms of graphs. Only hcq_graph_create names them, so that
+   they are not in a program that makes none. */
+typedef struct hcqi_graph_calls {
+    hcq_result (*run)(struct hcqi_submit *s); /* hcqi_submit_run for a graph */
+    hcq_result (*bind)(hcq_queue *q, hcq_device *dev);
+    void (*clear)(hcq_queue *q);
+    void (*destroy)(hcq_queue *q);
+    int (*waits)(const struct hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
+    void (*release)(hcqi_launch *launch);
+} hcqi_graph_calls;
+
 struct hcqi_graph {
+    const hcqi_graph_calls *calls;
     hcqi_order *orders;                /* hcq_queue_edge */
     uint32_t order_count, order_capacity;
-    hcqi_input inputs[HCQ_MAX_INPUTS];
-    uint64_t declared;                 /* inputs */
+    hcqi_input inputs[HCQ_MAX_VALUES];
+    uint32_t input_end;                /* those declared are below */
     hcqi_empty *empties;
     uint32_t empty_count, empty_capacity;
     uint32_t empties_missing;          /* not allocated yet */
@@ -2849,13 +2901,14 @@ struct hcqi_launch {
     int full;                          /* follows everything before it on its devices */
     int cuts;                          /* follows all launches before it */
     int whole;                         /* scratch: the next launch follows all of it, ... */
-    uint64_t same;                     /* ... or has these inputs at the same place */
+    hcqi_set same;                     /* ... or has these inputs at the same place */
     uint64_t serial;
     uint64_t plan;                     /* its serial */
     hcqi_signal *signals[HCQI_MAX_SLICES]; /* place: the call is done */
     struct { hcq_device *dev; uint64_t serial, number; } slices[HCQI_MAX_SLICES]; /* their jobs */
     uint32_t signal_count, slice_count;
-    hcqi_touch inputs[HCQ_MAX_INPUTS]; /* where they are */
+    hcqi_touch *inputs;                /* where they are */
+    uint32_t input_capacity;
 };
 
 #define HCQI_MAGIC_QUEUE 0x48435131u
@@ -2881,8 +2934,7 @@ struct hcq_queue {
     hcqi_patch *patches;               /* variables */
     uint32_t patch_count, patch_capacity;
     uint32_t value_count;
-    uint8_t numbers[HCQI_MAX_VALUES];  /* of each value from 1 on: a variable's, or behind
-                                          HCQI_MAX_VARIABLES an input's */
+    uint16_t keys[HCQI_VALUE_WORDS];   /* of each value from 1 on: number * 2 + is it a buffer? */
     int reads;                         /* grids from buffers, ever */
     uint64_t generation;               /* of the list of commands */
     uint64_t updates;                  /* count */
@@ -2987,6 +3039,7 @@ typedef struct hcqi_event {
 typedef struct hcqi_flow { hcqi_site from, to; } hcqi_flow; /* a wait */
 
 struct hcqi_profile {
+    void (*collect)(const hcq_job *job); /* when it is over; by hcq_profile_start */
     size_t size;                       /* with what the pointers point to */
     int on;
     hcqi_event *events;                /* rings */
@@ -3048,7 +3101,7 @@ struct hcq_device {
     hcqi_signal *eager_signal;         /* last eager call: later work waits for it */
     uint64_t eager_value;
     hcqi_pool jobs, waiters, producers, notice_pool;
-    hcqi_pool values[HCQI_VALUE_POOLS]; /* of 2, 4, 6 ... words */
+    hcqi_pool values[HCQI_VALUE_POOLS]; /* of 2, 4, 8 ... words */
     hcq_queue *queues;
     hcq_program *programs;
     hcqi_blob *blobs[HCQI_BLOBS];
@@ -5057,8 +5110,6 @@ static void hcqi_job_handed(hcq_job *job) {
     hcqi_core.changed = 1;
 }
 
-static void hcqi_launch_release(hcqi_launch *launch);
-
 static void hcqi_job_free(hcq_job *job) {
     hcq_device *dev = job->lane->dev;
     for (hcqi_waiter *w = &job->wait, *next; w != NULL; w = next) {
@@ -5072,7 +5123,7 @@ static void hcqi_job_free(hcq_job *job) {
     if (job->line == HCQI_LINE_READY) { hcqi_ready_remove(job); }
     hcqi_launch *launch = job->launch;
     hcqi_pool_put(&dev->jobs, job);
-    if (launch != NULL) { hcqi_launch_release(launch); }
+    if (launch != NULL) { launch->queue->graph->calls->release(launch); }
 }
 
 /* Why the producer's job failed before it got so far, or HCQ_OK. */
@@ -5107,7 +5158,6 @@ static void hcqi_signal_overtake(const hcqi_producer *above) {
     }
 }
 
-static void hcqi_profile_collect(const hcq_job *job);
 static void hcqi_profile_sync(const hcq_device *dev, uint64_t begin_ns, uint64_t number);
 
 static int hcqi_profile_on(const hcq_device *dev) {
@@ -5182,8 +5232,9 @@ static void hcqi_job_retire(hcq_job *job) {
     if ((dev->desc.flags & HCQ_DEVICE_COVERAGE) && hcqi_job_failure(job) == HCQ_OK) {
         hcqi_job_cover(job);
     }
-    if (job->version != NULL && job->version->profiled && hcqi_job_failure(job) == HCQ_OK) {
-        hcqi_profile_collect(job);
+    if (job->version != NULL && job->version->profiled && dev->profile != NULL &&
+        hcqi_job_failure(job) == HCQ_OK) {
+        dev->profile->collect(job);
     }
     if (job->version != NULL) { hcqi_job_drop_version(job); }
     hcq_result result = hcqi_job_failure(job);
@@ -6477,7 +6528,7 @@ static int hcqi_arg_is_buffer(uint32_t arg) {
 static int hcqi_is_placeholder(uint64_t address) { return address >> 56 == HCQI_TAG; }
 
 static uint32_t hcqi_placeholder_number(uint64_t address) {
-    return (uint32_t)(address >> HCQI_TAG_SHIFT) & 0xfff;
+    return (uint32_t)(address >> HCQI_TAG_SHIFT) & 0x1fff;
 }
 
 static uint64_t hcqi_placeholder_offset(uint64_t address) {
@@ -6499,10 +6550,10 @@ static const hcqi_input *hcqi_placeholder_find(const hcq_queue *q, uint64_t addr
     const hcqi_graph *g = q->graph;
     const hcqi_input *in = NULL;
     if (g == NULL || !hcqi_is_placeholder(address)) { return NULL; }
-    if (n < HCQ_MAX_INPUTS && (g->declared >> n & 1) != 0) {
+    if (n < HCQ_MAX_VALUES) {
         in = &g->inputs[n];
-    } else if (n >= HCQ_MAX_INPUTS && n - HCQ_MAX_INPUTS < g->empty_count) {
-        in = &g->empties[n - HCQ_MAX_INPUTS].is;
+    } else if (n - HCQ_MAX_VALUES < g->empty_count) {
+        in = &g->empties[n - HCQ_MAX_VALUES].is;
     }
     return in != NULL && hcqi_placeholder_offset(address) < in->size ? in : NULL;
 }
@@ -6577,15 +6628,31 @@ static uint32_t hcqi_program_buffers(const hcq_program *program, uint32_t end) {
     return count;
 }
 
-/* The place in hcq_queue.names of a buffer argument. */
-static uint32_t hcqi_arg_name(const hcq_queue *q, uint32_t i, uint32_t arg) {
-    return q->metas[i].name_first + hcqi_program_buffers(q->packets[i].u.exec.program, arg);
+/* The argument of exec `index` that begins at this byte of its block. Anything but HCQ_OK:
+   none does, the parameter `name` was refused. */
+static hcq_result hcqi_arg_at(hcq_queue *q, uint32_t index, const char *name, uint32_t offset,
+                              uint32_t *arg) {
+    const hcq_program_info *info = &q->packets[index].u.exec.program->info;
+    char near[80] = "";
+    uint32_t next = 0;
+    while (next < info->arg_count && info->offsets[next] <= offset) { next++; }
+    *arg = next - 1;
+    if (next != 0 && info->offsets[*arg] == offset) { return HCQ_OK; }
+    int used = next == 0 ? 0 : snprintf(near, sizeof near, ": number %u does at %u", *arg,
+                                        info->offsets[*arg]);
+    if (next != 0 && next < info->arg_count) {
+        snprintf(near + used, sizeof near - (size_t)used, ", number %u at %u", next,
+                 info->offsets[next]);
+    }
+    return hcqi_queue_refuse(q, index, HCQ_ERROR_INVALID,
+                             "%s: no argument of '%s' begins at byte %u%s", name, info->label,
+                             offset, near);
 }
 
 /* A buffer that a command names. */
 typedef struct hcqi_operand {
-    hcqi_allocation *a;                /* NULL: a placeholder */
-    hcq_device *dev;                   /* owner */
+    hcqi_allocation *a;                /* NULL: a placeholder, or brought by submissions */
+    hcq_device *dev;                   /* owner; NULL: brought */
     uint64_t address;
     uint64_t reach;                    /* bytes of the buffer that was given */
 } hcqi_operand;
@@ -6600,7 +6667,11 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
         op->address = buffer->address;
         op->reach = buffer->size;
         op->a = NULL;
+        op->dev = NULL;
     }
+    int hole = buffer != NULL && buffer->device == NULL && buffer->address == 0 &&
+               buffer->size != 0 && q->graph == NULL && index == q->count;
+    if (hole) { buffer = NULL; }       /* a value will bring it */
     const hcqi_input *in = op->a != NULL ? NULL : hcqi_placeholder_find(q, op->address);
     if (in != NULL) {
         op->dev = in->dev;
@@ -6627,7 +6698,7 @@ static hcq_result hcqi_operand_take(hcq_queue *q, uint32_t index, const char *na
 /* Can commands of `dev` name the operand? HCQ_ERROR_FOREIGN: no. */
 static hcq_result hcqi_operand_see(hcq_device *dev, const hcqi_operand *op) {
     hcq_result why = HCQ_OK;
-    if (op->dev == dev) { return HCQ_OK; }
+    if (op->dev == dev || op->dev == NULL) { return HCQ_OK; }
     if (op->a != NULL) {
         (void)hcqi_allocation_map(dev, op->a, op->address, &why);
         return why;
@@ -6744,10 +6815,13 @@ static hcq_result hcqi_copy_set(hcq_queue *q, uint32_t index, const hcq_buffer *
     hcqi_meta *m = &q->metas[index];
     HCQI_PASS(hcqi_operand_take(q, index, "dst", dst, size, to));
     HCQI_PASS(hcqi_operand_take(q, index, "src", src, size, from));
-    int overlap = to->dev == from->dev && hcqi_ranges_overlap(to->address, from->address, size);
+    int both = to->dev != NULL && from->dev != NULL; /* not brought by submissions */
+    int overlap = both && to->dev == from->dev &&
+                  hcqi_ranges_overlap(to->address, from->address, size);
     HCQI_CHECK(q, index, !overlap, HCQ_ERROR_INVALID, "dst: overlaps src");
     hcq_device *dev = q->graph == NULL ? q->dev : to->dev;
-    if (hcqi_allocation_lives(to->a) && hcqi_allocation_lives(from->a)) { /* else it fails */
+    both &= hcqi_allocation_lives(to->a) && hcqi_allocation_lives(from->a);
+    if (both) {                        /* else it fails */
         hcq_result place = hcqi_copy_place(dev, to, from, &dev);
         HCQI_CHECK(q, index, place == HCQ_OK || place == HCQ_ERROR_FOREIGN, place,
                    "queue: out of memory");
@@ -6860,88 +6934,80 @@ HCQI_DEF int32_t hcq_queue_custom(hcq_queue *queue, const hcq_custom_type *type,
     return hcqi_record_end(queue);
 }
 
-/* May the part of a command be variable in `q`? */
-static int hcqi_part_varies(const hcq_queue *q, const hcq_packet *p, uint32_t part) {
-    int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
-    if (part >= HCQ_PART_GRID_X && part <= HCQ_PART_GRID_Z) {
-        return exec && p->u.exec.grid_at == 0;
-    }
-    if (part == HCQ_PART_VALUE) {
-        return fill || (p->kind == HCQ_COMMAND_WRITE && hcqi_is_word(p->u.copy.size));
-    }
-    if (part == HCQ_PART_SIZE) { return fill || p->kind == HCQ_COMMAND_COPY; }
-    if (part < HCQ_PART_ARG || !exec) { return 0; }
+/* The argument that is the program's k-th buffer; arg_count: it has no such one. */
+static uint32_t hcqi_name_arg(const hcq_program *program, uint32_t k) {
+    uint32_t arg = 0, count = program->info.arg_count;
+    while (arg < count && (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0)) { arg++; }
+    return arg;
+}
+
+/* Where the k-th buffer of command `i` is named, as in a patch. An exec's last may be a grid. */
+static uint32_t hcqi_name_at(const hcq_queue *q, uint32_t i, uint32_t k) {
+    const hcq_packet *p = &q->packets[i];
+    if (p->kind != HCQ_COMMAND_EXEC) { return (uint32_t)offsetof(hcq_packet, u.copy.dst) + 8 * k; }
     const hcq_program *program = p->u.exec.program;
-    uint32_t arg = part - HCQ_PART_ARG;
-    if (arg >= program->info.arg_count) { return 0; }
-    if (hcqi_arg_is_buffer(program->desc.args[arg]) && q->graph != NULL) {
-        return 0;                      /* hcq_input is for that */
-    }
-    return hcqi_is_word(program->info.sizes[arg]);
+    uint32_t arg = hcqi_name_arg(program, k);
+    return arg == program->info.arg_count ? (uint32_t)offsetof(hcq_packet, u.exec.grid_at)
+                                          : HCQI_IN_BLOCK + program->info.offsets[arg];
 }
 
-/* Where values of this number are in a submission's list. */
-static uint16_t hcqi_value_place(hcq_queue *q, uint32_t number) {
-    uint32_t at = 1;
-    while (at <= q->value_count && q->numbers[at] != number) { at++; }
-    q->numbers[at] = (uint8_t)number;
-    if (at > q->value_count) { q->value_count = at; }
-    return (uint16_t)at;
+static uint8_t *hcqi_name_bytes(const hcq_queue *q, uint32_t i, uint32_t k) {
+    uint32_t at = hcqi_name_at(q, i, k);
+    return at < HCQI_IN_BLOCK ? (uint8_t *)&q->packets[i] + at
+                              : q->arena + q->metas[i].arena + (at - HCQI_IN_BLOCK);
 }
 
-/* A part of a command is variable from now on. What was recorded for a buffer
-   that submissions bring need not live. There is room. */
-static void hcqi_patch_add(hcq_queue *q, uint32_t index, uint32_t part, uint32_t variable,
-                           uint64_t maximum) {
-    hcqi_meta *m = &q->metas[index];
-    hcqi_patch patch = { index, part, m->patches, hcqi_value_place(q, variable),
-                         (uint16_t)variable, maximum };
-    q->patches[q->patch_count++] = patch;
-    m->patches = q->patch_count;
-    if (part < HCQ_PART_ARG) { return; }
-    uint32_t arg = part - HCQ_PART_ARG;
-    m->brought |= (uint32_t)1 << arg;
-    if (hcqi_arg_is_buffer(q->packets[index].u.exec.program->desc.args[arg])) {
-        hcqi_name_set(q, hcqi_arg_name(q, index, arg), NULL);
-    }
-}
-
-static uint64_t hcqi_arg_address(const hcq_queue *q, uint32_t i, uint32_t arg) {
+static uint64_t hcqi_name_address(const hcq_queue *q, uint32_t i, uint32_t k) {
     uint64_t address;
-    const hcq_program *program = q->packets[i].u.exec.program;
-    memcpy(&address, q->arena + q->metas[i].arena + program->info.offsets[arg], sizeof address);
+    memcpy(&address, hcqi_name_bytes(q, i, k), sizeof address);
     return address;
 }
 
-/* Where the k-th buffer of command `i` is named: its part, and there its address. */
-static uint32_t hcqi_name_part(const hcq_queue *q, uint32_t i, uint32_t k, uint8_t **at) {
-    hcq_packet *p = &q->packets[i];
-    uint32_t arg = 0;
-    if (p->kind != HCQ_COMMAND_EXEC) { /* fill's and write's is where copy's first is */
-        *at = (uint8_t *)(k == 0 ? &p->u.copy.dst : &p->u.copy.src);
-        return k == 0 ? HCQI_PART_DST : HCQI_PART_SRC;
-    }
-    const hcq_program *program = p->u.exec.program;
-    uint32_t count = program->info.arg_count;
-    while (arg < count && (!hcqi_arg_is_buffer(program->desc.args[arg]) || k-- != 0)) { arg++; }
-    if (arg == count) {
-        *at = (uint8_t *)&p->u.exec.grid_at;
-        return HCQI_PART_GRID;
-    }
-    *at = q->arena + q->metas[i].arena + program->info.offsets[arg];
-    return HCQ_PART_ARG + arg;
+/* Where values of this key are in a submission's list; 0: nowhere. */
+static uint32_t hcqi_value_known(const hcq_queue *q, uint32_t key) {
+    uint32_t at = q->value_count;
+    while (at != 0 && q->keys[at] != key) { at--; }
+    return at;
 }
 
-/* Does the command have address 0 for a buffer that no variable brings? */
-static int hcqi_command_lacks(const hcq_queue *q, uint32_t i) {
-    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
-        uint64_t address;
-        uint8_t *at;
-        uint32_t arg = hcqi_name_part(q, i, k, &at) - HCQ_PART_ARG;
-        memcpy(&address, at, sizeof address);
-        if (address == 0 && (q->metas[i].brought >> arg & 1) == 0) { return 1; }
+/* The same, and they are known from now on; those of the other kind may not be. */
+static uint32_t hcqi_value_place(hcq_queue *q, uint32_t key) {
+    uint32_t at = hcqi_value_known(q, key);
+    if (at == 0) {
+        at = ++q->value_count;
+        q->keys[at] = (uint16_t)key;
     }
-    return 0;
+    return at;
+}
+
+/* What brings the part of command `i` that lies there; NULL: nothing. */
+static const hcqi_patch *hcqi_patch_find(const hcq_queue *q, uint32_t i, uint32_t at) {
+    uint32_t k = q->metas[i].patches;
+    while (k != 0 && q->patches[k - 1].at != at) { k = q->patches[k - 1].next; }
+    return k == 0 ? NULL : &q->patches[k - 1];
+}
+
+/* Is the k-th buffer of command `i` brought? */
+static int hcqi_name_brought(const hcq_queue *q, uint32_t i, uint32_t k) {
+    return hcqi_patch_find(q, i, hcqi_name_at(q, i, k)) != NULL;
+}
+
+/* A part of a command is variable from now on. There is room. */
+static void hcqi_patch_add(hcq_queue *q, hcqi_patch patch, uint32_t key) {
+    hcqi_meta *m = &q->metas[patch.command];
+    patch.next = m->patches;
+    patch.value = (uint16_t)hcqi_value_place(q, key);
+    q->patches[q->patch_count++] = patch;
+    m->patches = q->patch_count;
+}
+
+/* Does the command have address 0 for a buffer that no value brings? */
+static int hcqi_command_lacks(const hcq_queue *q, uint32_t i) {
+    int lacks = 0;
+    for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
+        lacks |= hcqi_name_address(q, i, k) == 0 && !hcqi_name_brought(q, i, k);
+    }
+    return lacks;
 }
 
 /* What keeps `other` from being appended, or NULL. */
@@ -6958,18 +7024,15 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
         }
         if (hcqi_command_lacks(other, i)) { return "lacks a buffer"; }
     }
-    for (uint32_t i = 0; i < other->patch_count; i++) {
-        const hcqi_patch *patch = &other->patches[i];
-        if (!hcqi_part_varies(q, &other->packets[patch->command], patch->part)) {
-            return "has a buffer as a variable";
+    for (uint32_t k = 1; k <= other->value_count; k++) {
+        uint32_t key = other->keys[k];
+        if (q->graph != NULL && g == NULL && key % 2 != 0) { return "has a buffer as a variable"; }
+        int same = hcqi_value_known(q, key ^ 1) == 0;
+        if (g != NULL && key % 2 != 0 && hcqi_value_known(q, key) != 0) {
+            const hcqi_input *a = &q->graph->inputs[key / 2], *b = &g->inputs[key / 2];
+            same = a->dev == b->dev && a->size == b->size;
         }
-    }
-    for (uint32_t n = 0; g != NULL && n < HCQ_MAX_INPUTS; n++) {
-        const hcqi_input *a = &q->graph->inputs[n], *b = &g->inputs[n];
-        int both = (q->graph->declared & g->declared) >> n & 1;
-        if (both && (a->dev != b->dev || a->size != b->size)) {
-            return "declares an input otherwise";
-        }
+        if (!same) { return "declares a value otherwise"; }
     }
     *why = HCQ_ERROR_LIMIT;
     if (g != NULL && q->graph->empty_count + g->empty_count > HCQI_MAX_EMPTIES) {
@@ -6981,7 +7044,7 @@ static const char *hcqi_append_check(const hcq_queue *q, const hcq_queue *other,
 
 /* The address of an empty of an appended graph, which has a number `by` higher here. */
 static uint64_t hcqi_empty_shift(uint64_t address, uint32_t by) {
-    int empty = hcqi_is_placeholder(address) && hcqi_placeholder_number(address) >= HCQ_MAX_INPUTS;
+    int empty = hcqi_is_placeholder(address) && hcqi_placeholder_number(address) >= HCQ_MAX_VALUES;
     return empty ? address + ((uint64_t)by << HCQI_TAG_SHIFT) : address;
 }
 
@@ -7004,12 +7067,8 @@ static int32_t hcqi_record_copied(hcq_queue *q, const hcq_queue *other, uint32_t
         memcpy(q->arena + m->arena, other->arena + old->arena, m->arena_size);
     }
     for (uint32_t k = 0; k < m->name_count; k++) {
-        uint64_t address;
-        uint8_t *at;
-        hcqi_name_part(q, q->count, k, &at);
-        memcpy(&address, at, sizeof address);
-        address = hcqi_empty_shift(address, empties);
-        memcpy(at, &address, sizeof address);
+        uint64_t address = hcqi_empty_shift(hcqi_name_address(q, q->count, k), empties);
+        memcpy(hcqi_name_bytes(q, q->count, k), &address, sizeof address);
         q->names[m->name_first + k] = other->names[old->name_first + k];
     }
     if (kind == HCQ_COMMAND_EMPTY) { p->u.fill.dst = hcqi_empty_shift(p->u.fill.dst, empties); }
@@ -7043,6 +7102,14 @@ static int hcqi_append_stated(hcq_queue *q, const hcq_queue *other, uint32_t fir
     return 1;
 }
 
+/* A graph's input is known from now on. */
+static void hcqi_input_set(hcq_queue *q, uint32_t number, hcqi_input input) {
+    hcqi_graph *g = q->graph;
+    input.value = hcqi_value_place(q, number * 2 + 1);
+    g->inputs[number] = input;
+    if (number >= g->input_end) { g->input_end = number + 1; }
+}
+
 /* What a graph has beside its commands, which are appended; 0 = out of memory. */
 static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t first) {
     const hcq_memory_hooks *hooks = &q->dev->hooks;
@@ -7060,12 +7127,9 @@ static int hcqi_append_graph(hcq_queue *q, const hcq_queue *other, uint32_t firs
         o->before += first;
         o->after += first;
     }
-    for (uint32_t n = 0; n < HCQ_MAX_INPUTS; n++) {
-        if ((from->declared >> n & 1) == 0) { continue; }
-        g->inputs[n] = from->inputs[n];
-        hcqi_value_place(q, HCQI_MAX_VARIABLES + n);
+    for (uint32_t n = 0; n < from->input_end; n++) {
+        if (from->inputs[n].size != 0) { hcqi_input_set(q, n, from->inputs[n]); }
     }
-    g->declared |= from->declared;
     for (uint32_t i = 0; i < from->empty_count; i++) {
         hcqi_empty *e = &g->empties[g->empty_count++];
         *e = from->empties[i];
@@ -7103,8 +7167,9 @@ HCQI_DEF int32_t hcq_queue_append(hcq_queue *queue, const hcq_queue *other) {
         return hcqi_record_oom(queue);
     }
     for (uint32_t i = 0; i < other->patch_count; i++) {
-        const hcqi_patch *patch = &other->patches[i];
-        hcqi_patch_add(queue, first + patch->command, patch->part, patch->number, patch->extra);
+        hcqi_patch patch = other->patches[i];
+        patch.command += first;
+        hcqi_patch_add(queue, patch, other->keys[patch.value]);
     }
     hcqi_queue_changed(queue);
     return (int32_t)first;
@@ -7309,8 +7374,8 @@ HCQI_DEF hcq_result hcq_queue_update_copy(hcq_queue *queue, int32_t index, const
     if (size == HCQ_KEEP) { size = p->u.copy.size; }
     HCQI_CHECK(queue, p->index, size != 0, HCQ_ERROR_INVALID, "size: is 0");
     HCQI_PASS(hcqi_copy_set(queue, p->index, dst, src, size, &to, &from));
-    hcqi_name_set(queue, first, to.a);
-    hcqi_name_set(queue, first + 1, from.a);
+    hcqi_name_set(queue, first, hcqi_name_brought(queue, p->index, 0) ? NULL : to.a);
+    hcqi_name_set(queue, first + 1, hcqi_name_brought(queue, p->index, 1) ? NULL : from.a);
     return hcqi_update_end(queue, p, 1);
 }
 
@@ -7338,34 +7403,34 @@ static int hcqi_update_stated(hcq_queue *q, uint32_t index, uint64_t old, uint64
     return 1;
 }
 
-HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t arg,
+HCQI_DEF hcq_result hcq_queue_update_arg(hcq_queue *queue, int32_t index, uint32_t offset,
                                          const void *value, size_t size) {
     hcq_packet *p;
+    uint32_t arg;
     HCQI_PASS(hcqi_update_begin(queue, index, HCQ_COMMAND_EXEC, &p));
+    HCQI_PASS(hcqi_arg_at(queue, p->index, "offset", offset, &arg));
     const hcq_program *program = p->u.exec.program;
     const hcqi_meta *m = &queue->metas[index];
-    HCQI_CHECK(queue, p->index, arg < program->info.arg_count, HCQ_ERROR_INVALID,
-               "arg: %u of %u arguments", arg, program->info.arg_count);
     HCQI_CHECK(queue, p->index, value != NULL, HCQ_ERROR_INVALID, "value: argument %u has %u bytes",
                arg, program->info.sizes[arg]);
     HCQI_CHECK(queue, p->index, size == program->info.sizes[arg], HCQ_ERROR_INVALID,
                "size: argument %u has %u bytes", arg, program->info.sizes[arg]);
+    uint32_t name = hcqi_program_buffers(program, arg);
     int buffer = hcqi_arg_is_buffer(program->desc.args[arg]);
-    int brought = buffer && (m->brought >> arg & 1) != 0;
+    int brought = buffer && hcqi_name_brought(queue, p->index, name);
     hcqi_allocation *a = NULL;
     if (!brought) {
         const uint8_t *bytes = HCQI_CAST(const uint8_t *, value);
         HCQI_PASS(hcqi_arg_check(queue, p->index, program, arg, bytes, &a));
     }
-    uint8_t *at = queue->arena + m->arena + program->info.offsets[arg];
     if (buffer && !brought) {
-        uint64_t address, old = hcqi_arg_address(queue, p->index, arg);
+        uint64_t address, old = hcqi_name_address(queue, p->index, name);
         memcpy(&address, value, sizeof address);
         HCQI_CHECK(queue, p->index, hcqi_update_stated(queue, p->index, old, address, a),
                    HCQ_ERROR_INVALID, "value: fewer bytes than hcq_queue_access said");
-        hcqi_name_set(queue, hcqi_arg_name(queue, p->index, arg), a);
+        hcqi_name_set(queue, m->name_first + name, a);
     }
-    memcpy(at, value, size);
+    memcpy(queue->arena + m->arena + offset, value, size);
     return hcqi_update_end(queue, p, buffer && !brought);
 }
 
@@ -7395,21 +7460,71 @@ HCQI_DEF hcq_result hcq_queue_update_custom(hcq_queue *queue, int32_t index,
     return hcqi_update_end(queue, p, 0);
 }
 
+/* Where a part of a command is, its bytes and which of the buffers that are named it is
+   (HCQI_NONE: a number). Anything but HCQ_OK: it cannot vary, and was refused. */
+static hcq_result hcqi_part_find(hcq_queue *q, uint32_t index, uint32_t part, hcqi_patch *patch,
+                                 uint32_t *name) {
+    const hcq_packet *p = &q->packets[index];
+    int exec = p->kind == HCQ_COMMAND_EXEC, fill = p->kind == HCQ_COMMAND_FILL;
+    int copy = p->kind == HCQ_COMMAND_COPY, store = fill || p->kind == HCQ_COMMAND_WRITE;
+    uint32_t size = 0, axis = part - HCQ_PART_GRID_X, arg;
+    size_t at = offsetof(hcq_packet, u.exec.grid) + axis * sizeof axis;
+    *name = HCQI_NONE;
+    if (part >= HCQ_PART_ARG && exec) {
+        const hcq_program *program = p->u.exec.program;
+        HCQI_PASS(hcqi_arg_at(q, index, "part", part - HCQ_PART_ARG, &arg));
+        at = HCQI_IN_BLOCK + (part - HCQ_PART_ARG);
+        size = program->info.sizes[arg];
+        if (hcqi_arg_is_buffer(program->desc.args[arg])) {
+            *name = hcqi_program_buffers(program, arg);
+        }
+    } else if (part == HCQ_PART_DST || part == HCQ_PART_SRC) {
+        *name = part - HCQ_PART_DST;
+        at = hcqi_name_at(q, index, *name);
+        size = copy || (store && *name == 0) ? 8 : 0;
+    } else if (part == HCQ_PART_VALUE && store) {
+        at = fill ? offsetof(hcq_packet, u.fill.value) : HCQI_IN_BLOCK;
+        size = fill ? p->value_size : (uint32_t)p->u.copy.size;
+    } else if (part == HCQ_PART_SIZE && (copy || fill)) {
+        at = offsetof(hcq_packet, u.fill.size);
+        size = 8;
+    } else if (exec && axis < 3 && p->u.exec.grid_at == 0) {
+        size = 4;
+    }
+    HCQI_CHECK(q, index, hcqi_is_word(size), HCQ_ERROR_INVALID,
+               "part: %u does not fit this command", part);
+    HCQI_CHECK(q, index, *name == HCQI_NONE || q->graph == NULL, HCQ_ERROR_INVALID,
+               "part: %u is a buffer, for which graphs have hcq_input", part);
+    patch->at = (uint32_t)at;
+    patch->size = (uint8_t)size;
+    return HCQ_OK;
+}
+
 HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t part,
-                                       uint32_t variable, uint64_t maximum) {
+                                       uint32_t number, uint64_t maximum) {
     hcq_packet *p;
     HCQI_PASS(hcqi_command_enter(queue, index, &p));
-    HCQI_CHECK(queue, HCQI_NONE, variable < HCQI_MAX_VARIABLES, HCQ_ERROR_INVALID,
-               "variable: %u, at most %d", variable, HCQI_MAX_VARIABLES - 1);
-    HCQI_CHECK(queue, HCQI_NONE, hcqi_part_varies(queue, p, part), HCQ_ERROR_INVALID,
-               "part: %u does not fit command %u", part, p->index);
-    HCQI_CHECK(queue, HCQI_NONE, HCQI_GROW(&queue->dev->hooks, queue->patches,
-                                           queue->patch_capacity,
-                                           (uint64_t)queue->patch_count + 1),
+    hcqi_patch patch = { p->index, 0, 0, 0, (uint8_t)number, 0, 0 };
+    uint32_t name;
+    HCQI_CHECK(queue, p->index, number < HCQ_MAX_VALUES, HCQ_ERROR_INVALID,
+               "number: %u, at most %d", number, HCQ_MAX_VALUES - 1);
+    HCQI_PASS(hcqi_part_find(queue, p->index, part, &patch, &name));
+    uint32_t key = number * 2 + (name != HCQI_NONE);
+    HCQI_CHECK(queue, p->index, hcqi_patch_find(queue, p->index, patch.at) == NULL,
+               HCQ_ERROR_INVALID, "part: is variable already");
+    HCQI_CHECK(queue, p->index, hcqi_value_known(queue, key ^ 1) == 0, HCQ_ERROR_INVALID,
+               "number: %u is that of a %s elsewhere", number, key % 2 ? "number" : "buffer");
+    HCQI_CHECK(queue, p->index, HCQI_GROW(&queue->dev->hooks, queue->patches, queue->patch_capacity,
+                                       (uint64_t)queue->patch_count + 1),
                HCQ_ERROR_OUT_OF_MEMORY, "queue: out of memory");
-    if (part <= HCQ_PART_GRID_Z && maximum == 0) { maximum = p->u.exec.grid[part - 1]; }
-    if (part == HCQ_PART_SIZE) { maximum = p->u.copy.size; }
-    hcqi_patch_add(queue, p->index, part, variable, maximum);
+    if (part <= HCQ_PART_GRID_Z) {
+        uint32_t recorded = p->u.exec.grid[part - HCQ_PART_GRID_X];
+        patch.extra = maximum == 0 ? recorded : maximum;
+    }
+    hcqi_patch_add(queue, patch, key);
+    if (name != HCQI_NONE) { /* what was recorded need not live */
+        hcqi_name_set(queue, queue->metas[p->index].name_first + name, NULL);
+    }
     return hcqi_queue_changed(queue);
 }
 
@@ -7457,8 +7572,6 @@ static void hcqi_version_delete(hcqi_version *v) {
     hcqi_delete(hooks, v, sizeof *v);
 }
 
-static void hcqi_graph_delete(hcq_queue *q);
-
 /* Lets go of what the last commands name, some of them; 1 = there is nothing more. */
 static int hcqi_queue_forget_some(hcq_queue *q) {
     for (uint32_t i = 0; i < HCQI_SETTLE && q->count != 0; i++) {
@@ -7479,7 +7592,7 @@ static void hcqi_queue_free(hcq_queue *q) {
     while (q->versions != NULL) { hcqi_version_delete(q->versions); }
     while (q->aside != NULL) { hcqi_version_delete(q->aside); }
     while (!hcqi_queue_forget_some(q)) { }
-    if (q->graph != NULL) { hcqi_graph_delete(q); }
+    if (q->graph != NULL) { q->graph->calls->destroy(q); }
     hcqi_delete(hooks, q->packets, q->packet_capacity * sizeof *q->packets);
     hcqi_delete(hooks, q->metas, q->meta_capacity * sizeof *q->metas);
     hcqi_delete(hooks, q->arena, q->arena_capacity);
@@ -7513,7 +7626,9 @@ static void hcqi_version_let_go(hcqi_version *v) {
 
 /* For lists of values that held submissions with the version's shape keep. */
 static hcqi_pool *hcqi_version_pool(const hcqi_version *v) {
-    return &v->dev->values[v->value_count / 2];
+    uint32_t k = 0;
+    while ((uint32_t)2 << k <= v->value_count) { k++; }
+    return &v->dev->values[k];
 }
 
 /* A copy of the list, for a job that has but the version's shape; NULL = out of memory. */
@@ -7647,34 +7762,23 @@ static int hcqi_version_cut(hcqi_version *v) {
     return seg != NULL;
 }
 
-/* Writes a part of packet `at`; gives the packet that has it. */
-static uint32_t hcqi_version_write(hcqi_version *v, uint32_t at, uint32_t part, uint64_t value) {
-    hcq_packet *p = &v->packets[at];
-    if (part >= HCQ_PART_ARG) {
-        const hcq_program_info *info = &p->u.exec.program->info;
-        uint32_t arg = part - HCQ_PART_ARG;
-        uint64_t at_arg = p->u.exec.args - v->memory.address + info->offsets[arg];
-        memcpy(hcqi_version_host(v, at_arg), &value, info->sizes[arg]); /* little endian */
-    } else if (part <= HCQ_PART_GRID_Z) {
-        p->u.exec.grid[part - HCQ_PART_GRID_X] = (uint32_t)value;
-    } else if (part == HCQ_PART_VALUE && p->kind == HCQ_COMMAND_WRITE) {
-        memcpy(hcqi_version_host(v, p->u.copy.src - v->memory.address), &value,
-               (size_t)p->u.copy.size);
-    } else if (part == HCQ_PART_VALUE) {
-        p->u.fill.value = hcqi_low_bytes(value, p->value_size);
-    } else if (part == HCQ_PART_SIZE) {
-        p->u.copy.size = value; /* the same place as fill's */
-    } else if (part == HCQI_PART_DST) {
-        p->u.copy.dst = value; /* the same place as fill's and write's */
-    } else if (part == HCQI_PART_SRC) {
-        p->u.copy.src = value;
-    } else if (p->u.exec.grid_at != 0) {
-        p->u.exec.grid_at = value;
-    } else {                           /* read by what hcqi_version_reader put before it */
-        at -= 2 + (uint32_t)v->profiled;
-        v->packets[at].u.copy.src = value;
+/* Writes `size` bytes at a place as in a patch; gives the packet that has it: a grid may be
+   read by what hcqi_version_reader put before its exec. */
+static uint32_t hcqi_version_write(hcqi_version *v, uint32_t packet, uint32_t at, uint32_t size,
+                                   uint64_t value) {
+    hcq_packet *p = &v->packets[packet];
+    int exec = p->kind == HCQ_COMMAND_EXEC;
+    if (exec && at == offsetof(hcq_packet, u.exec.grid_at) && p->u.exec.grid_at == 0) {
+        packet -= 2 + (uint32_t)v->profiled;
+        v->packets[packet].u.copy.src = value;
+        return packet;
     }
-    return at;
+    uint64_t block = exec ? p->u.exec.args : p->u.copy.src; /* write's */
+    uint8_t *to = at < HCQI_IN_BLOCK
+                      ? (uint8_t *)p + at
+                      : hcqi_version_host(v, block - v->memory.address + (at - HCQI_IN_BLOCK));
+    if (size == 8) { memcpy(to, &value, 8); } else { memcpy(to, &value, size); } /* little endian */
+    return packet;
 }
 
 /* The end of a bridge that the source's device uses, or the target's. */
@@ -7703,25 +7807,25 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
     const hcqi_meta *m = &q->metas[i];
     hcqi_allocation *a = q->names[m->name_first + k];
     hcq_result why = HCQ_ERROR_CLOSED;
-    uint64_t address;
-    uint8_t *from;
-    uint32_t part = hcqi_name_part(q, i, k, &from), arg = part - HCQ_PART_ARG;
-    memcpy(&address, from, sizeof address);
-    if (address == 0 && part >= HCQ_PART_ARG && (m->brought >> arg & 1) == 0) {
+    uint64_t address = hcqi_name_address(q, i, k);
+    uint32_t where = hcqi_name_at(q, i, k);
+    int brought = a == NULL && hcqi_name_brought(q, i, k);
+    if (address == 0 && !brought) {
         return hcqi_refuse(v->dev, HCQ_ERROR_INVALID,
-                           "queue '%s': argument %u of command %u has no buffer, and no "
-                           "variable brings one", q->label, arg, i);
+                           "queue '%s' command %u: has no buffer %u, and no value brings one",
+                           q->label, i, k);
     }
     if (bridge != NULL) {
         a = bridge;
         address = bridge->memory.address;
     } else if (hcqi_is_placeholder(address) && q->graph != NULL) {
         uint32_t n = hcqi_placeholder_number(address);
-        if (n < HCQ_MAX_INPUTS) { return HCQ_OK; } /* launches bring it */
-        const hcqi_empty *e = &q->graph->empties[n - HCQ_MAX_INPUTS];
+        if (n < HCQ_MAX_VALUES) { return HCQ_OK; } /* launches bring it */
+        const hcqi_empty *e = &q->graph->empties[n - HCQ_MAX_VALUES];
         a = e->a;
         address = e->buffer.address + hcqi_placeholder_offset(address);
     }
+    if (brought && where < HCQI_IN_BLOCK) { address = (uint64_t)HCQI_TAG << 56; }
     if (a != NULL && a->dev != v->dev) {
         address = hcqi_allocation_map(v->dev, a, address, &why);
         v->foreign |= (uint64_t)1 << a->dev->slot;
@@ -7732,7 +7836,7 @@ static hcq_result hcqi_version_name(hcqi_version *v, uint32_t at, uint32_t i, ui
         }
         if (address == 0) { return why; }
     }
-    hcqi_version_write(v, at, part, address);
+    hcqi_version_write(v, at, where, 8, address);
     return HCQ_OK;
 }
 
@@ -7783,6 +7887,11 @@ static hcq_result hcqi_version_packet(hcqi_version *v, uint32_t at, uint32_t cal
         }
     }
     if (p->flags & HCQI_FAR) {         /* backends skip it; by their owners' addresses */
+        if (hcqi_name_brought(q, i, 0) || hcqi_name_brought(q, i, 1)) {
+            return hcqi_refuse(v->dev, HCQ_ERROR_FOREIGN,
+                               "queue '%s' command %u: an end is brought, the other one is memory "
+                               "that '%s' cannot see", q->label, i, v->dev->label);
+        }
         p->kind = HCQ_COMMAND_HOST;
         p->u.carry.dst = q->packets[i].u.copy.dst;
         p->u.carry.src = q->packets[i].u.copy.src;
@@ -8073,8 +8182,8 @@ static hcq_result hcqi_version_prepare(hcqi_version *v) {
    has it. */
 static uint32_t hcqi_version_patch(hcqi_version *v, uint32_t at, const hcqi_patch *patch,
                                    uint64_t value) {
-    if (patch->number >= HCQI_MAX_VARIABLES) { value += patch->extra; }
-    return hcqi_version_write(v, at, patch->part, value);
+    if (patch->size == 8) { value += patch->extra; }
+    return hcqi_version_write(v, at, patch->at, patch->size, value);
 }
 
 static int hcqi_version_has(const hcqi_version *v, const uint64_t *values) {
@@ -8367,62 +8476,118 @@ static hcq_result hcqi_block_on(hcqi_lane *lane, uint64_t epoch, uint64_t timeou
     return r;
 }
 
-/* A buffer argument that a variable brings: what `dev` sees at this address. */
-static hcq_result hcqi_variable_buffer(const hcq_queue *q, const hcqi_patch *patch,
-                                       hcq_device *dev, uint64_t address, uint64_t *foreign) {
-    hcq_result why = HCQ_OK;
-    hcqi_allocation *a = hcqi_address_find(dev, address, &why);
-    if (a != NULL && a->dev != dev) { *foreign |= (uint64_t)1 << a->dev->slot; }
-    if (a != NULL && hcqi_allocation_map(dev, a, address, &why) == address) { return HCQ_OK; }
+/* Finds the buffer that a submission for `dev` brings as `number`. Anything but HCQ_OK: was
+   refused. */
+static hcq_result hcqi_value_find(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                                  uint32_t number, hcqi_operand *op) {
+    hcq_result why = HCQ_ERROR_INVALID;
+    const char *bad = "is missing";
     char text[128];
-    return hcqi_refuse(dev, why == HCQ_OK ? HCQ_ERROR_FOREIGN : why,
-                       "variables: number %u, of queue '%s' command %u, %s", patch->number,
-                       q->label, patch->command,
-                       hcqi_address_bad(dev, address, text, sizeof text));
-}
-
-/* A variable's value for an argument, a grid or a size; any other does. */
-static hcq_result hcqi_variable_check(const hcq_queue *q, const hcqi_patch *patch,
-                                      hcq_device *dev, uint64_t value, uint64_t *foreign) {
-    const hcq_packet *p = &q->packets[patch->command];
-    if (patch->part >= HCQ_PART_ARG) {
-        const hcq_program *program = p->u.exec.program;
-        if (hcqi_arg_is_buffer(program->desc.args[patch->part - HCQ_PART_ARG])) {
-            return hcqi_variable_buffer(q, patch, dev, value, foreign);
+    if (number < sub->value_count && sub->values[number].buffer.device != NULL) {
+        const hcq_buffer *b = &sub->values[number].buffer;
+        op->a = hcqi_buffer_find(b, &why);
+        op->address = b->address;
+        op->reach = b->size;
+        if (op->a != NULL) { return HCQ_OK; }
+        bad = hcqi_buffer_bad(b, why);
+    } else if (number < sub->value_count) {
+        op->address = sub->values[number].number;
+        op->a = hcqi_address_find(dev, op->address, &why);
+        if (op->a != NULL) {
+            op->reach = op->a->memory.size - (op->address - op->a->memory.address);
+            return HCQ_OK;
         }
-        if (q->graph == NULL || hcqi_placeholder_find(q, value) == NULL) { return HCQ_OK; }
-        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "variables: number %u %s", patch->number,
-                           hcqi_hides_text);
+        bad = hcqi_address_bad(dev, op->address, text, sizeof text);
     }
-    int size = patch->part == HCQ_PART_SIZE;
-    uint64_t most = size ? p->u.copy.size : patch->extra; /* fill's is at the same place */
-    uint64_t step = size && p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
-    if (patch->part == HCQ_PART_VALUE) { return HCQ_OK; }
-    if (value <= most && !(size && (value == 0 || value % step != 0))) { return HCQ_OK; }
-    return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                       "variables: number %u, of queue '%s' command %u, is %llu, from "
-                       "%llu to %llu in steps of %llu", patch->number, q->label, patch->command,
-                       (unsigned long long)value, (unsigned long long)(size ? step : 0),
-                       (unsigned long long)most, (unsigned long long)step);
+    return hcqi_refuse(q->dev, why, "values: number %u, of queue '%s', %s", number, q->label, bad);
 }
 
-/* The list of values that the submission brings, if its variables are within what was
-   promised when they were recorded. */
-static hcq_result hcqi_variables_check(const hcq_queue *q, hcq_device *dev,
-                                       const hcq_submission *sub, uint64_t *values) {
-    const uint64_t *variables = sub->variables;
-    uint32_t count = variables == NULL ? 0 : sub->variable_count;
+/* The same, into the place of a list as `dev` sees it. */
+static hcq_result hcqi_value_see(const hcq_queue *q, hcq_device *owner, hcq_device *dev,
+                                 const hcq_submission *sub, uint32_t place, uint64_t *values,
+                                 hcqi_operand *op) {
+    hcq_result why;
+    HCQI_PASS(hcqi_value_find(q, owner, sub, q->keys[place] / 2, op));
+    values[place] = hcqi_allocation_map(dev, op->a, op->address, &why);
+    if (op->a->dev != dev) { values[0] |= (uint64_t)1 << op->a->dev->slot; }
+    return why == HCQ_OK ? why : hcqi_refuse(q->dev, why, "values: number %u: device '%s' cannot "
+                                             "see it", q->keys[place] / 2u, dev->label);
+}
+
+/* Does what is brought as an end of a copy meet the other end? */
+static int hcqi_copy_meets(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                           const hcq_submission *sub, const hcqi_operand *op) {
+    uint32_t i = patch->command, name = patch->at == hcqi_name_at(q, i, 0); /* the other one's */
+    const hcqi_patch *brings = hcqi_patch_find(q, i, hcqi_name_at(q, i, name));
+    hcqi_operand other = { q->names[q->metas[i].name_first + name], NULL,
+                           hcqi_name_address(q, i, name), 0 };
+    if (brings != NULL && hcqi_value_find(q, dev, sub, brings->number, &other) != HCQ_OK) {
+        return 0;                      /* which was said */
+    }
+    return op->a == other.a && hcqi_ranges_overlap(op->address, other.address,
+                                                   q->packets[i].u.copy.size);
+}
+
+/* A buffer for a part of a command. */
+static hcq_result hcqi_buffer_take(const hcq_queue *q, const hcqi_patch *patch, hcq_device *dev,
+                                   const hcq_submission *sub, uint64_t *values) {
+    hcqi_operand op;
+    const hcq_packet *p = &q->packets[patch->command];
+    int copy = p->kind == HCQ_COMMAND_COPY, fill = p->kind == HCQ_COMMAND_FILL;
+    HCQI_PASS(hcqi_value_see(q, dev, dev, sub, patch->value, values, &op));
+    if (p->kind == HCQ_COMMAND_EXEC) { return HCQ_OK; }
+    const char *bad = op.reach < p->u.copy.size ? "has fewer bytes than were recorded"
+                      : fill && op.address % p->value_size != 0 ? "is not a multiple of value_size"
+                      : copy && hcqi_copy_meets(q, patch, dev, sub, &op)
+                          ? "overlaps the other end of the copy" : NULL;
+    return bad == NULL ? HCQ_OK : hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                                              "values: number %u, of queue '%s' command %u, %s",
+                                              patch->number, q->label, patch->command, bad);
+}
+
+/* A number for a part of a command. */
+static hcq_result hcqi_number_take(const hcq_queue *q, const hcqi_patch *patch,
+                                   const hcq_value *v, uint64_t *values) {
+    const hcq_packet *p = &q->packets[patch->command];
+    uint64_t most = UINT64_MAX, step = 0;
+    const char *bad = v->buffer.device != NULL ? "is a buffer where a number goes" : NULL;
+    values[patch->value] = v->number;
+    if (p->kind == HCQ_COMMAND_EXEC && patch->at < HCQI_IN_BLOCK) {
+        most = patch->extra;
+    } else if (p->kind == HCQ_COMMAND_EXEC) {
+        if (hcqi_placeholder_find(q, v->number) != NULL) { bad = hcqi_hides_text; }
+    } else if (patch->at == offsetof(hcq_packet, u.copy.size)) { /* fill's is there, too */
+        most = p->u.copy.size;
+        step = p->kind == HCQ_COMMAND_FILL ? p->value_size : 1;
+    }
+    if (bad != NULL) {
+        return hcqi_refuse(q->dev, HCQ_ERROR_INVALID, "values: number %u, of queue '%s', %s",
+                           patch->number, q->label, bad);
+    }
+    int fits = v->number <= most && (step == 0 || (v->number != 0 && v->number % step == 0));
+    return fits ? HCQ_OK : hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
+                                       "values: number %u, of queue '%s' command %u, is %llu, "
+                                       "from %llu to %llu", patch->number, q->label,
+                                       patch->command, (unsigned long long)v->number,
+                                       (unsigned long long)step, (unsigned long long)most);
+}
+
+/* The list of what the submission brings for a queue's commands, if that is within what
+   was promised when they were recorded. */
+static hcq_result hcqi_values_take(const hcq_queue *q, hcq_device *dev, const hcq_submission *sub,
+                                   uint64_t *values) {
     values[0] = 0;
     for (uint32_t i = 0; i < q->patch_count; i++) {
         const hcqi_patch *patch = &q->patches[i];
-        if (patch->number >= count) {
+        if (q->keys[patch->value] % 2 != 0) {
+            HCQI_PASS(hcqi_buffer_take(q, patch, dev, sub, values));
+        } else if (patch->number < sub->value_count) {
+            HCQI_PASS(hcqi_number_take(q, patch, &sub->values[patch->number], values));
+        } else {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "variables: number %u, of queue '%s' command %u, is missing",
+                               "values: number %u, of queue '%s' command %u, is missing",
                                patch->number, q->label, patch->command);
         }
-        values[patch->value] = variables[patch->number];
-        hcq_result r = hcqi_variable_check(q, patch, dev, values[patch->value], &values[0]);
-        if (r != HCQ_OK) { return r; }
     }
     return HCQ_OK;
 }
@@ -8689,8 +8854,8 @@ static hcq_result hcqi_submit_queue(hcqi_submit *s, hcq_queue *q) {
         return hcqi_refuse(s->dev, HCQ_ERROR_FOREIGN, "queue '%s': is of another backend",
                            q->label);
     }
-    uint64_t values[HCQI_MAX_VALUES];
-    r = hcqi_variables_check(q, s->dev, s->sub, values);
+    uint64_t values[HCQI_VALUE_WORDS];
+    r = hcqi_values_take(q, s->dev, s->sub, values);
     if (r != HCQ_OK) { return r; }
     hcqi_lane *lane = hcqi_lane_choose(s, q->kind, s->sub->affinity);
     hcq_device *owner = q->dev; /* stays, should one of these wait without the lock */
@@ -8850,9 +9015,6 @@ static void hcqi_job_eager_waits(hcq_job *job, hcqi_waiter **tail) {
     }
 }
 
-static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail);
-static int hcqi_launch_begins(const hcqi_submit *s, const hcq_job *job);
-
 static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
     hcqi_waiter *tail = NULL;
     uint32_t before = job->version != NULL ? 0 : s->count; /* an end follows its queues */
@@ -8861,8 +9023,8 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
         tail->settles = 1;
     }
     /* Other slices begin after those that wait for what is outside. */
-    int begins = before == 0 && (s->launch == NULL || hcqi_launch_begins(s, job));
-    for (uint32_t i = 0; begins && i < s->sub->wait_count; i++) {
+    int begins = s->launch == NULL || s->launch->queue->graph->calls->waits(s, job, &tail);
+    for (uint32_t i = 0; before == 0 && begins && i < s->sub->wait_count; i++) {
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION,
                           hcqi_signal_find(s->sub->waits[i].signal), s->sub->waits[i].value);
         tail->order = s->frees != NULL; /* memory is freed also after a failure */
@@ -8876,7 +9038,6 @@ static void hcqi_job_make_waits(hcqi_submit *s, hcq_job *job) {
         uint64_t last = s->eager[i]->next_number - (i == 0 ? 2 : 1); /* without this one */
         hcqi_job_wait_for(job, &tail, HCQI_PACKET_SUBMISSION, s->eager[i]->timeline, last);
     }
-    if (s->launch != NULL) { hcqi_job_launch_waits(s, job, &tail); }
     if (job->version == NULL) { return; }
     if (job->version->device_waits != 0) { hcqi_job_device_waits(s, job, &tail); }
     int foreign = s->launch == NULL && (s->sub->flags & HCQ_UNORDERED) == 0;
@@ -8926,8 +9087,6 @@ static hcqi_producer **hcqi_job_make_promises(hcq_job *job) {
     return link;
 }
 
-static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job);
-
 /* The submission's job `at`: of its queue there, behind them its end. */
 static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     hcq_job *job = HCQI_CAST(hcq_job *, hcqi_pool_get(&s->dev->jobs));
@@ -8942,7 +9101,12 @@ static hcq_job *hcqi_job_make(hcqi_submit *s, hcqi_lane *lane, uint32_t at) {
     job->version = v;
     if (s->sub->flags & HCQ_UNORDERED) { job->unordered = 1; }
     job->values = v == NULL ? NULL : s->kept[at];
-    if (s->launch != NULL) { hcqi_launch_join(s->launch, job); }
+    if (s->launch != NULL) {
+        job->launch = s->launch;
+        job->unordered = !s->launch->full;
+        s->launch->jobs++;
+        s->launch->queue->pending++;
+    }
     hcqi_job_make_waits(s, job);
     hcqi_producer **link = hcqi_job_make_promises(job);
     for (uint32_t i = 0; last && i < s->sub->signal_count; i++) {
@@ -9029,10 +9193,8 @@ static hcq_result hcqi_submit_check(hcq_device *dev, const hcq_submission *sub, 
     const char *bad = hcqi_flags_check(sub->flags, graph);
     if (sub->wait_count != 0 && sub->waits == NULL) { bad = "waits: is NULL"; }
     if (sub->signal_count != 0 && sub->signals == NULL) { bad = "signals: is NULL"; }
-    if (sub->variable_count != 0 && sub->variables == NULL) { bad = "variables: is NULL"; }
+    if (sub->value_count != 0 && sub->values == NULL) { bad = "values: is NULL"; }
     if (sub->queue_count != 0 && sub->queues == NULL) { bad = "queues: is NULL"; }
-    if (sub->input_count != 0 && !graph) { bad = "inputs: are for graphs only"; }
-    if (sub->input_count != 0 && sub->inputs == NULL && graph) { bad = "inputs: is NULL"; }
     if (sub->queue_count != 1 && graph) {
         bad = "queues: a graph is the only queue of its submission";
     }
@@ -9059,15 +9221,13 @@ static hcq_result hcqi_submit_refused(const hcqi_submit *s) {
     return ours ? hcqi_failures_find(&s->dev->failures, s->number) : HCQ_OK;
 }
 
-static hcq_result hcqi_graph_run(hcqi_submit *s);
-
 /* One submission, with the lock held; may let go of it to wait for room. */
 static hcq_result hcqi_submit_run(hcqi_submit *s) {
     hcq_device *dev = s->dev;
     int graph = hcqi_submission_is_graph(s->sub);
     hcq_result r = hcqi_submit_check(dev, s->sub, graph);
     if (r != HCQ_OK) { return r; }
-    if (graph) { return hcqi_graph_run(s); }
+    if (graph) { return s->sub->queues[0]->graph->calls->run(s); }
     if (++dev->looks % HCQI_LOOK_EACH == 0) { hcqi_reap_device(dev); }
     for (uint32_t i = 0; r == HCQ_OK && i < s->sub->queue_count; i++) {
         r = hcqi_submit_queue(s, s->sub->queues[i]);
@@ -9136,7 +9296,9 @@ HCQI_DEF hcq_result hcq_submit(hcq_device *device, const hcq_submission *submiss
     return r;
 }
 
-HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
+HCQI_DEF hcq_result hcq_queue_submit_with(hcq_queue *queue, hcq_device *device,
+                                          const hcq_value *values, uint32_t count,
+                                          hcq_point *point) {
     hcq_submission sub;
     hcq_point done = { { 0 }, 0 };
     hcq_result r = hcqi_queue_check(queue);
@@ -9145,10 +9307,16 @@ HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_p
         memset(&sub, 0, sizeof sub);
         sub.queues = &queue;
         sub.queue_count = 1;
+        sub.values = values;
+        sub.value_count = count;
         r = hcqi_leave_with(hcqi_submit_all(device, &sub, 1, &done));
     }
     if (point != NULL) { *point = done; }
     return r;
+}
+
+HCQI_DEF hcq_result hcq_queue_submit(hcq_queue *queue, hcq_device *device, hcq_point *point) {
+    return hcq_queue_submit_with(queue, device, NULL, 0, point);
 }
 
 HCQI_COLD_BEGIN
@@ -9159,13 +9327,6 @@ HCQI_COLD_BEGIN
 static hcq_result hcqi_queue_new(hcq_device *dev, hcq_queue_kind kind, hcq_queue **out) {
     hcq_queue *q = HCQI_CAST(hcq_queue *, hcqi_new(&dev->hooks, sizeof *q));
     if (q == NULL) { return HCQ_ERROR_OUT_OF_MEMORY; }
-    if (kind == HCQ_GRAPH) {
-        q->graph = HCQI_CAST(hcqi_graph *, hcqi_new(&dev->hooks, sizeof(hcqi_graph)));
-    }
-    if (kind == HCQ_GRAPH && q->graph == NULL) {
-        hcqi_delete(&dev->hooks, q, sizeof *q);
-        return HCQ_ERROR_OUT_OF_MEMORY;
-    }
     q->magic = HCQI_MAGIC_QUEUE;
     q->kind = kind;
     q->dev = dev;
@@ -9183,8 +9344,9 @@ HCQI_DEF hcq_result hcq_queue_create(hcq_device *device, hcq_queue_kind kind, hc
     if (queue == NULL) {
         return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "queue: is NULL");
     }
-    if (kind != HCQ_COMPUTE && kind != HCQ_COPY && kind != HCQ_GRAPH) {
-        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "kind: %d", (int)kind);
+    if (kind != HCQ_COMPUTE && kind != HCQ_COPY) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "kind: %d%s", (int)kind,
+                                   kind == HCQ_GRAPH ? ", which hcq_graph_create makes" : "");
     }
     hcq_result r = hcqi_queue_new(device, kind, queue);
     return hcqi_leave_with(r == HCQ_OK ? r : hcqi_oom(device, "queue"));
@@ -9209,15 +9371,13 @@ HCQI_DEF void hcq_queue_destroy(hcq_queue *queue) {
     hcqi_leave();
 }
 
-static void hcqi_graph_clear(hcq_queue *q);
-
 static void hcqi_queue_clear(hcq_queue *q) {
     hcqi_queue_forget(q);
     q->arena_size = 0;
     q->patch_count = 0;
     q->newest = 0;
     q->value_count = 0;
-    if (q->graph != NULL) { hcqi_graph_clear(q); }
+    if (q->graph != NULL) { q->graph->calls->clear(q); }
     q->sticky = HCQ_OK;
     q->bound = NULL;
     q->generation++;
@@ -9282,8 +9442,6 @@ static hcq_result hcqi_queue_bind(hcq_queue *q, hcq_device *dev, uint32_t slice)
     return r;
 }
 
-static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev);
-
 HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     HCQI_PASS(hcqi_queue_check(queue));
     HCQI_PASS(hcqi_device_enter_by(device, queue->dev));
@@ -9292,7 +9450,7 @@ HCQI_DEF hcq_result hcq_queue_bind(hcq_queue *queue, hcq_device *device) {
     if (r != HCQ_OK) {
         return hcqi_leave_with(r);
     } else if (queue->graph != NULL) {
-        r = hcqi_graph_bind(queue, device);
+        r = queue->graph->calls->bind(queue, device);
     } else if (queue->dev->backend != device->backend) {
         r = hcqi_refuse(device, HCQ_ERROR_FOREIGN, "device: is of another backend");
     } else {
@@ -12274,7 +12432,7 @@ static hcq_result hcqi_device_memory(hcq_device *dev) {
     void *stages = hcqi_new(&dev->hooks, dev->desc.staging_count * sizeof *dev->stages);
     dev->stages = HCQI_CAST(hcqi_stage *, stages);
     for (uint32_t k = 0; k < HCQI_VALUE_POOLS; k++) {
-        (void)hcqi_pool_init(&dev->values[k], dev, (k + 1) * 2 * sizeof(uint64_t), 0);
+        (void)hcqi_pool_init(&dev->values[k], dev, sizeof(uint64_t) << (k + 1), 0);
     }
     (void)hcqi_pool_init(&dev->notice_pool, dev, sizeof(hcqi_notice), 0);
     int all = stages != NULL && hcqi_window_grow(dev, parked > 1 ? parked : 2) &&
@@ -12660,11 +12818,11 @@ static const char *hcqi_input_check(const hcq_queue *q, uint32_t number, const h
                                     uint64_t size, hcq_result *why) {
     *why = HCQ_ERROR_INVALID;
     if (q->graph == NULL) { return "queue: is no graph"; }
-    if (number >= HCQ_MAX_INPUTS) { return "number: is above 63"; }
+    if (number >= HCQ_MAX_VALUES) { return "number: is above 255"; }
     if (size == 0 || size >> HCQI_TAG_SHIFT != 0) { return "size: is 0 or too large"; }
+    if (hcqi_value_known(q, number * 2) != 0) { return "number: is that of a number elsewhere"; }
     const hcqi_input *old = &q->graph->inputs[number];
-    int again = (q->graph->declared >> number & 1) != 0;
-    if (again && (old->dev != dev || old->size != size)) {
+    if (old->size != 0 && (old->dev != dev || old->size != size)) {
         return "number: was declared with another device or size";
     }
     *why = HCQ_ERROR_CLOSED;
@@ -12684,13 +12842,9 @@ HCQI_DEF hcq_buffer hcq_input(hcq_queue *graph, uint32_t number, hcq_device *dev
         hcqi_queue_refuse(graph, graph->count, why, "%s", bad);
         return b;
     }
-    hcqi_input *input = &graph->graph->inputs[number];
-    input->dev = device;
-    input->serial = device->serial;
-    input->size = size;
-    graph->graph->declared |= (uint64_t)1 << number;
-    uint32_t known = graph->value_count;
-    if (hcqi_value_place(graph, HCQI_MAX_VARIABLES + number) > known) { graph->generation++; }
+    hcqi_input input = { device, device->serial, size, 0 };
+    if (hcqi_value_known(graph, number * 2 + 1) == 0) { graph->generation++; }
+    hcqi_input_set(graph, number, input);
     hcqi_leave();
     return hcqi_placeholder_make(number, device, size);
 }
@@ -12721,7 +12875,7 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
     e->is.serial = device->serial;
     e->is.size = size;
     e->flags = flags;
-    *buffer = hcqi_placeholder_make(HCQ_MAX_INPUTS + g->empty_count++, device, size);
+    *buffer = hcqi_placeholder_make(HCQ_MAX_VALUES + g->empty_count++, device, size);
     g->empties_missing++;
     graph->metas[index].dev = device;
     graph->packets[index].u.fill.dst = buffer->address;
@@ -12733,11 +12887,8 @@ HCQI_DEF int32_t hcq_queue_empty(hcq_queue *graph, hcq_device *device, uint64_t 
 static int hcqi_exec_takes(const hcq_queue *q, uint32_t i, uint64_t address) {
     uint32_t number = hcqi_placeholder_number(address);
     for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
-        uint64_t named;
-        uint8_t *at;
-        hcqi_name_part(q, i, k, &at);
-        memcpy(&named, at, sizeof named);
-        if (hcqi_is_placeholder(named) && hcqi_placeholder_number(named) == number) { return 1; }
+        uint64_t at = hcqi_name_address(q, i, k);
+        if (hcqi_is_placeholder(at) && hcqi_placeholder_number(at) == number) { return 1; }
     }
     return 0;
 }
@@ -12807,6 +12958,26 @@ static uint32_t hcqi_bit(uint64_t mask, uint32_t n) {
 #define HCQI_BITS(n, mask) \
     for (uint32_t n = hcqi_bit(mask, 0); n < 64; n = hcqi_bit(mask, n + 1))
 
+static void hcqi_set_add(hcqi_set *set, uint32_t n) {
+    set->words[n / 64] |= (uint64_t)1 << n % 64;
+}
+
+static int hcqi_set_has(const hcqi_set *set, uint32_t n) {
+    return (set->words[n / 64] >> n % 64 & 1) != 0;
+}
+
+/* The next number in it, from `n` on; HCQ_MAX_VALUES = none. */
+static uint32_t hcqi_set_next(const hcqi_set *set, uint32_t n) {
+    for (; n < HCQ_MAX_VALUES; n = (n | 63) + 1) {
+        uint32_t bit = hcqi_bit(set->words[n / 64], n % 64);
+        if (bit < 64) { return (n & ~(uint32_t)63) + bit; }
+    }
+    return HCQ_MAX_VALUES;
+}
+
+#define HCQI_NUMBERS(n, set) \
+    for (uint32_t n = hcqi_set_next(set, 0); n < HCQ_MAX_VALUES; n = hcqi_set_next(set, n + 1))
+
 /* The base and the addresses in it of `size` bytes, 0 = up to the end. Host
    memory is one base whoever allocated it, so that imports meet. */
 static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocation *a,
@@ -12823,7 +12994,7 @@ static void hcqi_touch_set(const hcq_queue *q, hcqi_touch *t, const hcqi_allocat
     uint64_t offset = address - a->memory.address;
     uint64_t start = a->memory.host != NULL ? (uint64_t)(uintptr_t)a->memory.host
                                             : a->memory.address;
-    t->base = HCQ_MAX_INPUTS + q->graph->empty_count +
+    t->base = HCQ_MAX_VALUES + q->graph->empty_count +
               (a->memory.host != NULL ? 0 : a->dev->slot + 1);
     t->first = start + offset;
     t->end = size == 0 ? start + a->memory.size : t->first + size;
@@ -12839,9 +13010,9 @@ static int hcqi_touch_add(hcq_queue *q, const hcqi_allocation *a, uint64_t addre
     hcqi_touch *t = &plan->touches[plan->touch_count++];
     hcqi_touch_set(q, t, a, address, size);
     t->access = access;
-    uint64_t bit = t->base < HCQ_MAX_INPUTS ? (uint64_t)1 << t->base : 0;
-    plan->inputs |= bit;
-    if (access & HCQI_WRITE) { plan->written |= bit; }
+    if (t->base >= HCQ_MAX_VALUES) { return 1; }
+    hcqi_set_add(&plan->inputs, t->base);
+    if (access & HCQI_WRITE) { hcqi_set_add(&plan->written, t->base); }
     return 1;
 }
 
@@ -12861,24 +13032,24 @@ static int hcqi_touch_call(hcq_queue *q, const hcqi_call *c) {
     const hcqi_meta *m = &q->metas[i];
     int ok = p->kind != HCQ_COMMAND_EMPTY || hcqi_touch_add(q, NULL, p->u.fill.dst, 0, HCQI_WRITE);
     for (uint32_t k = 0; ok && k < m->name_count; k++) {
-        uint64_t address, size = p->u.copy.size; /* fill's and write's is there, too */
-        uint8_t *at;
-        uint32_t part = hcqi_name_part(q, i, k, &at);
-        uint32_t access = part == HCQI_PART_DST ? HCQI_WRITE : HCQI_READ;
-        memcpy(&address, at, sizeof address);
-        if (part == HCQI_PART_GRID) { size = HCQI_GRID_BYTES; }
+        uint64_t address = hcqi_name_address(q, i, k);
+        uint64_t size = p->u.copy.size; /* fill's and write's is there, too */
+        uint32_t access = k != 0 ? HCQI_READ : HCQI_WRITE;
         if (c->half == k + 1) { /* where it begins: that is one memory for both halves */
             const hcqi_allocation *a = hcqi_bridge_end(&q->graph->bridges[c->bridge], 1);
             ok = hcqi_touch_add(q, a, a->memory.address, size, access);
             if (ok) { hcqi_plan_of(q)->touches[hcqi_plan_of(q)->touch_count - 1].dev = c->dev; }
             continue;
         }
-        if (part >= HCQ_PART_ARG) {
-            uint32_t arg = p->u.exec.program->desc.args[part - HCQ_PART_ARG] & 0xff;
+        if (p->kind == HCQ_COMMAND_EXEC) {
+            const hcq_program *program = p->u.exec.program;
+            uint32_t number = hcqi_name_arg(program, k);
+            int grid = number == program->info.arg_count;
+            uint32_t arg = grid ? (uint32_t)HCQ_ARG_IN : program->desc.args[number] & 0xff;
             access = (arg == HCQ_ARG_OUT ? 0 : (uint32_t)HCQI_READ) |
                      (arg == HCQ_ARG_IN ? 0 : (uint32_t)HCQI_WRITE);
-            size = 0;
-            if (hcqi_touch_stated(q, i, address)) { continue; }
+            size = grid ? HCQI_GRID_BYTES : 0;
+            if (!grid && hcqi_touch_stated(q, i, address)) { continue; }
         }
         ok = hcqi_touch_add(q, q->names[m->name_first + k], address, size, access);
     }
@@ -13110,9 +13281,9 @@ static hcq_device *hcqi_command_device(const hcq_queue *q, uint32_t i) {
 static hcq_result hcqi_plan_devices(hcq_queue *q) {
     hcqi_plan *plan = hcqi_plan_of(q);
     uint32_t bridges = 0;
-    HCQI_BITS(n, q->graph->declared) {
+    for (uint32_t n = 0; n < q->graph->input_end; n++) {
         const hcqi_input *input = &q->graph->inputs[n];
-        if (hcqi_plan_device(q, input->dev, input->serial) == HCQI_NONE) {
+        if (input->size != 0 && hcqi_plan_device(q, input->dev, input->serial) == HCQI_NONE) {
             return HCQ_ERROR_CLOSED;
         }
     }
@@ -13324,21 +13495,18 @@ static void hcqi_plan_patches(hcq_queue *q) {
     for (uint32_t s = 0; s < plan->slice_count; s++) {
         hcqi_slice *slice = &plan->slices[s];
         slice->patch_first = plan->patch_count;
-        for (uint32_t k = 0; plan->inputs != 0 && k < slice->count; k++) {
+        for (uint32_t k = 0; q->graph->input_end != 0 && k < slice->count; k++) {
             const hcqi_call *c = &plan->calls[slice->calls[k]];
             for (uint32_t name = 0; name < q->metas[c->command].name_count; name++) {
-                uint64_t address;
-                uint8_t *at;
-                uint32_t part = hcqi_name_part(q, c->command, name, &at);
-                memcpy(&address, at, sizeof address);
+                uint64_t address = hcqi_name_address(q, c->command, name);
                 uint32_t n = hcqi_placeholder_number(address);
-                if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_INPUTS) { continue; }
+                if (!hcqi_is_placeholder(address) || n >= HCQ_MAX_VALUES) { continue; }
                 if (c->half == name + 1) { continue; } /* the bridge is there instead */
-                n += HCQI_MAX_VARIABLES;
-                hcqi_patch patch = { slice->calls[k], part, 0, hcqi_value_place(q, n), (uint16_t)n,
+                hcqi_patch patch = { slice->calls[k], 0, hcqi_name_at(q, c->command, name),
+                                     (uint16_t)q->graph->inputs[n].value, (uint8_t)n, 8,
                                      hcqi_placeholder_offset(address) };
                 hcqi_plan_patch(plan, patch);
-                slice->inputs |= (uint64_t)1 << (n - HCQI_MAX_VARIABLES);
+                hcqi_set_add(&slice->inputs, n);
             }
         }
         for (uint32_t k = 0; k < q->patch_count; k++) {
@@ -13362,8 +13530,8 @@ static void hcqi_plan_cross(hcqi_plan *plan, uint32_t a, uint64_t others, uint32
     HCQI_BITS(b, others) {
         hcqi_cross *both[] = { &plan->cross[a * n + b], &plan->cross[b * n + a] };
         for (uint32_t k = 0; k < 2; k++) {
-            both[k]->always |= base >= HCQ_MAX_INPUTS;
-            if (base < HCQ_MAX_INPUTS) { both[k]->inputs |= (uint64_t)1 << base; }
+            both[k]->always |= base >= HCQ_MAX_VALUES;
+            if (base < HCQ_MAX_VALUES) { hcqi_set_add(&both[k]->inputs, base); }
         }
     }
 }
@@ -13426,7 +13594,7 @@ static hcq_result hcqi_plan_begin(hcq_queue *q) {
     plan->arena = arena;
     hcqi_arena_begin(&plan->arena, &q->dev->hooks);
     for (uint32_t i = 0; i < q->count; i++) { plan->bridge_count += q->metas[i].from != NULL; }
-    plan->base_count = HCQ_MAX_INPUTS + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
+    plan->base_count = HCQ_MAX_VALUES + q->graph->empty_count + 1 + HCQI_MAX_DEVICES;
     plan->bases = HCQI_TAKE(&plan->arena, hcqi_base, plan->base_count);
     plan->calls = HCQI_TAKE(&plan->arena, hcqi_call, (uint64_t)q->count + plan->bridge_count);
     plan->firsts = HCQI_TAKE(&plan->arena, uint32_t, (uint64_t)q->count + 1);
@@ -13513,53 +13681,49 @@ static hcq_result hcqi_step_run(hcq_queue *q, hcqi_submit *s);
 typedef struct hcqi_making {
     hcqi_submit submits[HCQI_MAX_DEVICES]; /* as the plan's devices */
     hcq_submission other;              /* what devices but the home's get of it */
-    hcqi_touch inputs[HCQ_MAX_INPUTS];
-    uint64_t values[HCQI_MAX_VALUES];  /* for the slice that gets its version now */
+    hcqi_touch inputs[HCQ_MAX_VALUES];
+    uint64_t values[HCQI_VALUE_WORDS]; /* for the slice that gets its version now */
 } hcqi_making;
 
 /* Whether the inputs are what was declared, and where they are. */
 static hcq_result hcqi_graph_inputs(hcq_queue *q, const hcq_submission *sub, hcqi_touch *inputs) {
-    HCQI_BITS(n, q->graph->plan.inputs) {
-        hcq_result why = HCQ_ERROR_INVALID;
+    HCQI_NUMBERS(n, &q->graph->plan.inputs) {
+        hcqi_operand op;
         const hcqi_input *input = &q->graph->inputs[n];
-        if (sub->inputs == NULL || n >= sub->input_count || sub->inputs[n].device == NULL) {
-            return hcqi_refuse(q->dev, why, "inputs: number %u is missing", n);
+        HCQI_PASS(hcqi_value_find(q, input->dev, sub, n, &op));
+        if (op.a->dev != input->dev) {
+            return hcqi_refuse(q->dev, HCQ_ERROR_FOREIGN,
+                               "values: number %u, an input, is of another device", n);
         }
-        const hcq_buffer *b = &sub->inputs[n];
-        hcqi_allocation *a = hcqi_buffer_find(b, &why);
-        if (a == NULL) {
-            return hcqi_refuse(q->dev, why, "inputs: number %u %s", n,
-                               why == HCQ_ERROR_CLOSED ? "was freed" : "is not a buffer");
-        }
-        if (b->device != input->dev || b->device->serial != input->serial) {
-            return hcqi_refuse(q->dev, HCQ_ERROR_FOREIGN, "inputs: number %u is of another device",
-                               n);
-        }
-        if (b->size < input->size) {
+        if (op.reach < input->size) {
             return hcqi_refuse(q->dev, HCQ_ERROR_INVALID,
-                               "inputs: number %u has %llu of %llu bytes", n,
-                               (unsigned long long)b->size, (unsigned long long)input->size);
+                               "values: number %u, an input, has %llu of %llu bytes", n,
+                               (unsigned long long)op.reach, (unsigned long long)input->size);
         }
-        hcqi_touch_set(q, &inputs[n], a, b->address, input->size);
+        hcqi_touch_set(q, &inputs[n], op.a, op.address, input->size);
     }
     return HCQ_OK;
 }
 
-/* Inputs that two launches have at the same place, by bit. */
-static uint64_t hcqi_inputs_same(const hcqi_plan *plan, const hcqi_touch *a, const hcqi_touch *b) {
-    uint64_t same = 0;
-    HCQI_BITS(n, plan->inputs) {
-        if (a[n].base == b[n].base && a[n].first == b[n].first) { same |= (uint64_t)1 << n; }
+/* Inputs that two launches have at the same place; are they all? */
+static int hcqi_inputs_same(const hcqi_plan *plan, const hcqi_touch *a, const hcqi_touch *b,
+                            hcqi_set *same) {
+    int all = 1;
+    memset(same, 0, sizeof *same);
+    HCQI_NUMBERS(n, &plan->inputs) {
+        int here = a[n].base == b[n].base && a[n].first == b[n].first;
+        if (here) { hcqi_set_add(same, n); }
+        all &= here;
     }
-    return same;
+    return all;
 }
 
 /* Two inputs, of a launch and of an earlier one or the same, that share memory, one of
    them written: other than the same input at the same place. HCQI_NONE: there are none. */
 static uint32_t hcqi_inputs_clash(const hcqi_plan *plan, const hcqi_touch *now,
                                   const hcqi_touch *then, uint32_t *other) {
-    HCQI_BITS(n, plan->inputs) {
-        HCQI_BITS(k, plan->written >> n & 1 ? plan->inputs : plan->written) {
+    HCQI_NUMBERS(n, &plan->inputs) {
+        HCQI_NUMBERS(k, hcqi_set_has(&plan->written, n) ? &plan->inputs : &plan->written) {
             const hcqi_touch *a = &now[n], *b = &then[k];
             int same = n == k && a->first == b->first;
             *other = k;
@@ -13575,23 +13739,24 @@ static hcq_result hcqi_graph_alias(hcq_queue *q, const hcqi_touch *inputs) {
     const hcqi_graph *g = q->graph;
     const hcqi_plan *plan = &g->plan;
     const hcqi_launch *last = g->newest != NULL ? g->newest : g->idle;
+    hcqi_set same;
     uint32_t other;
     if (last != NULL && last->plan == plan->serial && /* as they were then */
-        hcqi_inputs_same(plan, inputs, last->inputs) == plan->inputs) {
+        hcqi_inputs_same(plan, inputs, last->inputs, &same)) {
         return HCQ_OK;
     }
     uint32_t one = hcqi_inputs_clash(plan, inputs, inputs, &other);
     if (one != HCQI_NONE) {
         return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
-                           "inputs: numbers %u and %u overlap and one is written", one, other);
+                           "values: numbers %u and %u overlap and one is written", one, other);
     }
-    HCQI_BITS(n, plan->inputs) {
+    HCQI_NUMBERS(n, &plan->inputs) {
         const hcqi_base *b = &plan->bases[inputs[n].base];
         uint32_t at = hcqi_range_at(b, inputs[n].first);
         for (; at < b->count && b->ranges[at].first < inputs[n].end; at++) {
-            if ((plan->written >> n & 1) == 0 && b->ranges[at].writer == HCQI_NONE) { continue; }
+            if (!hcqi_set_has(&plan->written, n) && b->ranges[at].writer == HCQI_NONE) { continue; }
             return hcqi_refuse(q->dev, HCQ_ERROR_ALIAS,
-                               "inputs: number %u overlaps another buffer of the graph", n);
+                               "values: number %u overlaps another buffer of the graph", n);
         }
     }
     return HCQ_OK;
@@ -13628,20 +13793,13 @@ static hcq_result hcqi_graph_prepare(hcq_queue *q, const hcq_submission *sub, hc
     HCQI_PASS(hcqi_plan_make(q));
     HCQI_PASS(hcqi_graph_inputs(q, sub, w->inputs));
     HCQI_PASS(hcqi_graph_alias(q, w->inputs));
-    HCQI_PASS(hcqi_variables_check(q, q->dev, sub, w->values));
+    HCQI_PASS(hcqi_values_take(q, q->dev, sub, w->values));
     if (q->graph->empties_missing == 0) { return HCQ_OK; }
     HCQI_PASS(hcqi_graph_empties(q));
     return q->bound != NULL ? hcqi_graph_versions(q) : HCQ_OK;
 }
 
 /* ---- launches ---- */
-
-static void hcqi_launch_join(hcqi_launch *launch, hcq_job *job) {
-    job->launch = launch;
-    job->unordered = !launch->full;
-    launch->jobs++;
-    launch->queue->pending++;
-}
 
 static void hcqi_launch_release(hcqi_launch *launch) {
     hcq_queue *q = launch->queue;
@@ -13668,10 +13826,13 @@ static hcq_result hcqi_launch_new(hcq_queue *q) {
     return HCQ_OK;
 }
 
-/* A signal for each slice, if there are others to wait for it. */
-static hcq_result hcqi_launch_signals(hcqi_launch *launch) {
+/* A signal for each slice, if there are others to wait for it; room for the inputs. */
+static hcq_result hcqi_launch_room(hcqi_launch *launch) {
     hcq_queue *q = launch->queue;
     uint32_t slices = q->graph->plan.slice_count;
+    if (!HCQI_GROW(&q->dev->hooks, launch->inputs, launch->input_capacity, q->graph->input_end)) {
+        return HCQ_ERROR_OUT_OF_MEMORY;
+    }
     while (slices > 1 && launch->signal_count < slices) {
         hcqi_signal **signal = &launch->signals[launch->signal_count];
         HCQI_PASS(hcqi_signal_new(q->dev, HCQI_USER, 0, signal));
@@ -13699,17 +13860,10 @@ static void hcqi_launch_meet(hcqi_graph *g, hcqi_launch *launch, const hcqi_touc
     for (hcqi_launch *m = launch->full ? NULL : g->newest; m != NULL; m = m->earlier) {
         m->whole = launch->cuts || m->plan != plan->serial ||
                    hcqi_inputs_clash(plan, inputs, m->inputs, &other) != HCQI_NONE;
-        m->same = m->whole ? 0 : hcqi_inputs_same(plan, inputs, m->inputs);
+        if (!m->whole) { hcqi_inputs_same(plan, inputs, m->inputs, &m->same); }
         launch->waits += m->slice_count;
         if (hcqi_launch_ends_chain(plan, m)) { break; }
     }
-}
-
-/* Does the job begin with a call that waits for no slice of its launch? */
-static int hcqi_launch_begins(const hcqi_submit *s, const hcq_job *job) {
-    const hcqi_plan *plan = &s->launch->queue->graph->plan;
-    return job->version == NULL ||
-           plan->calls[plan->slices[job->version->slice].calls[0]].wait_count == 0;
 }
 
 /* A slice follows what it must of an earlier launch: itself there, and those slices that
@@ -13722,7 +13876,10 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
         int meets = m->whole || k == slice;
         if (!meets) {
             const hcqi_cross *x = &plan->cross[slice * plan->slice_count + k];
-            meets = x->always || (x->inputs & m->same) != 0;
+            meets = x->always != 0;
+            for (uint32_t w = 0; w < HCQ_MAX_VALUES / 64; w++) {
+                meets |= (x->inputs.words[w] & m->same.words[w]) != 0;
+            }
         }
         if (!meets || !hcqi_device_open(dev) || dev->serial != m->slices[k].serial) { continue; }
         if (m->slices[k].number <= dev->done_prefix) { continue; }
@@ -13733,8 +13890,9 @@ static void hcqi_job_follow(hcq_job *job, const hcqi_launch *m, hcqi_waiter **ta
 
 /* What a job of a launch waits for beside its packets: its slice for earlier work. The end
    of a device's part for slices of other devices that touch its memory; the home's, which is
-   the launch's, for all, and it fails with them. */
-static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
+   the launch's, for all, and it fails with them. Does the job begin with a call that waits for
+   no slice of its launch? */
+static int hcqi_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waiter **tail) {
     const hcqi_launch *launch = s->launch;
     const hcqi_graph *g = launch->queue->graph;
     HCQI_BITS(k, job->version == NULL ? s->gathers : 0) {
@@ -13743,8 +13901,10 @@ static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
         (*tail)->settles = s->dev == launch->queue->dev;
         (*tail)->order = !(*tail)->settles;
     }
-    if (job->version == NULL) { return; }
-    uint32_t devices = launch->full && hcqi_launch_begins(s, job) ? g->plan.device_count : 0;
+    if (job->version == NULL) { return 1; }
+    uint32_t first = g->plan.slices[job->version->slice].calls[0];
+    int begins = g->plan.calls[first].wait_count == 0;
+    uint32_t devices = launch->full && begins ? g->plan.device_count : 0;
     for (uint32_t d = 0; d < devices; d++) {
         const hcqi_submit *there = &g->making->submits[d];
         uint64_t before = there->first - 1;
@@ -13754,8 +13914,9 @@ static void hcqi_job_launch_waits(const hcqi_submit *s, hcq_job *job, hcqi_waite
     }
     for (const hcqi_launch *m = launch->full ? NULL : launch->earlier; m != NULL; m = m->earlier) {
         hcqi_job_follow(job, m, tail);
-        if (hcqi_launch_ends_chain(&g->plan, m)) { return; }
+        if (hcqi_launch_ends_chain(&g->plan, m)) { break; }
     }
+    return begins;
 }
 
 /* ---- one launch ---- */
@@ -13765,20 +13926,12 @@ static hcq_result hcqi_graph_values(hcq_queue *q, const hcq_submission *sub,
                                     const hcqi_slice *slice, uint64_t *values) {
     values[0] = 0;
     for (uint32_t k = 1; k <= q->value_count; k++) {
-        hcq_result why;
-        uint32_t n = q->numbers[k] - (uint32_t)HCQI_MAX_VARIABLES;
-        int variable = q->numbers[k] < HCQI_MAX_VARIABLES;
-        values[k] = variable ? sub->variables[q->numbers[k]] : 0;
-        if (variable || (slice->inputs >> n & 1) == 0) { continue; }
-        hcqi_allocation *a = hcqi_buffer_find(&sub->inputs[n], &why);
-        if (a != NULL) {
-            values[k] = hcqi_allocation_map(slice->dev, a, sub->inputs[n].address, &why);
-        }
-        if (values[k] == 0) {
-            return hcqi_refuse(q->dev, why, "inputs: number %u: device '%s' cannot see it", n,
-                               slice->dev->label);
-        }
-        if (a->dev != slice->dev) { values[0] |= (uint64_t)1 << a->dev->slot; }
+        hcqi_operand op;
+        uint32_t n = q->keys[k] / 2;
+        int input = q->keys[k] % 2;
+        values[k] = input ? 0 : sub->values[n].number;
+        if (!input || !hcqi_set_has(&slice->inputs, n)) { continue; }
+        HCQI_PASS(hcqi_value_see(q, q->graph->inputs[n].dev, slice->dev, sub, k, values, &op));
     }
     return HCQ_OK;
 }
@@ -13811,7 +13964,7 @@ static hcq_result hcqi_graph_acquire(hcq_queue *q, const hcq_submission *sub, hc
 static hcq_result hcqi_graph_reserve(hcq_queue *q, hcqi_making *w, int full) {
     hcqi_graph *g = q->graph;
     if (g->idle == NULL) { HCQI_PASS(hcqi_launch_new(q)); }
-    HCQI_PASS(hcqi_launch_signals(g->idle));
+    HCQI_PASS(hcqi_launch_room(g->idle));
     g->idle->full = full;
     hcqi_launch_meet(g, g->idle, w->inputs);
     for (uint32_t d = 0; d < g->plan.device_count; d++) {
@@ -13838,7 +13991,7 @@ static void hcqi_graph_commit(hcqi_graph *g, hcqi_making *w) {
         launch->signals[k]->value = 0;
         hcqi_signal_forgive(launch->signals[k]);
     }
-    HCQI_BITS(n, plan->inputs) { launch->inputs[n] = w->inputs[n]; }
+    HCQI_NUMBERS(n, &plan->inputs) { launch->inputs[n] = w->inputs[n]; }
     for (uint32_t d = 0; d < plan->device_count; d++) {
         hcqi_submit *s = &w->submits[d];
         hcqi_submit_number(s);
@@ -13910,7 +14063,7 @@ static hcq_result hcqi_graph_bind(hcq_queue *q, hcq_device *dev) {
     }
     HCQI_PASS(hcqi_plan_make(q));
     while (g->launch_count < count) { HCQI_PASS(hcqi_launch_new(q)); }
-    for (hcqi_launch *m = g->idle; m != NULL; m = m->earlier) { HCQI_PASS(hcqi_launch_signals(m)); }
+    for (hcqi_launch *m = g->idle; m != NULL; m = m->earlier) { HCQI_PASS(hcqi_launch_room(m)); }
     /* With empties the first run makes versions, when they have addresses. */
     return g->empties_missing == 0 ? hcqi_graph_versions(q) : HCQ_OK;
 }
@@ -13927,7 +14080,8 @@ static void hcqi_graph_clear(hcq_queue *q) {
     g->order_count = 0;
     g->empty_count = 0;
     g->empties_missing = 0;
-    g->declared = 0;
+    memset(g->inputs, 0, g->input_end * sizeof *g->inputs);
+    g->input_end = 0;
     g->named_frees = 0;
     g->plan.generation = 0;
 }
@@ -13942,6 +14096,7 @@ static void hcqi_graph_delete(hcq_queue *q) {
         for (uint32_t k = 0; k < launch->signal_count; k++) {
             hcqi_signal_close(launch->signals[k]);
         }
+        hcqi_delete(hooks, launch->inputs, launch->input_capacity * sizeof *launch->inputs);
         hcqi_delete(hooks, launch, sizeof *launch);
     }
     hcqi_arena_delete(&g->plan.arena);
@@ -13952,6 +14107,28 @@ static void hcqi_graph_delete(hcq_queue *q) {
     hcqi_delete(hooks, g->making, sizeof *g->making);
     hcqi_delete(hooks, g, sizeof *g);
     q->graph = NULL;
+}
+
+/* ---- making ---- */
+
+static const hcqi_graph_calls hcqi_graph_core = { hcqi_graph_run, hcqi_graph_bind,
+                                                  hcqi_graph_clear, hcqi_graph_delete,
+                                                  hcqi_launch_waits, hcqi_launch_release };
+
+HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
+    if (graph != NULL) { *graph = NULL; }
+    HCQI_PASS(hcqi_device_enter(device));
+    if (graph == NULL) {
+        return hcqi_leave_refusing(device, HCQ_ERROR_INVALID, "graph: is NULL");
+    }
+    hcqi_graph *g = HCQI_CAST(hcqi_graph *, hcqi_new(&device->hooks, sizeof *g));
+    if (g == NULL || hcqi_queue_new(device, HCQ_GRAPH, graph) != HCQ_OK) {
+        hcqi_delete(&device->hooks, g, sizeof *g);
+        return hcqi_leave_with(hcqi_oom(device, "graph"));
+    }
+    g->calls = &hcqi_graph_core;
+    (*graph)->graph = g;
+    return hcqi_leave_with(HCQ_OK);
 }
 
 /* ========================================================================== */
@@ -14221,29 +14398,31 @@ static hcq_result hcqi_step_record(hcq_queue *step, const hcq_queue *q, const hc
     step->packets[0].index = i; /* for messages and profiles; there is room in metas */
     step->metas[i] = step->metas[0];
     for (uint32_t k = 0; k < q->metas[i].name_count; k++) {
-        hcq_result why;
-        uint64_t address;
-        uint8_t *at;
-        hcqi_name_part(step, 0, k, &at);
-        memcpy(&address, at, sizeof address);
+        hcqi_operand op;
+        uint64_t address = hcqi_name_address(step, 0, k);
         uint32_t n = hcqi_placeholder_number(address);
         if (c->half == k + 1) {
             hcqi_allocation *a = hcqi_call_bridge(q, c);
-            memcpy(at, &a->memory.address, sizeof address);
+            memcpy(hcqi_name_bytes(step, 0, k), &a->memory.address, sizeof address);
             hcqi_name_set(step, k, a);
             continue;
         }
         if (!hcqi_is_placeholder(address)) { continue; }
-        const hcq_buffer *b = n < HCQ_MAX_INPUTS ? &sub->inputs[n]
-                                                 : &q->graph->empties[n - HCQ_MAX_INPUTS].buffer;
-        address = b->address + hcqi_placeholder_offset(address);
-        memcpy(at, &address, sizeof address);
-        hcqi_name_set(step, k, hcqi_buffer_find(b, &why));
+        if (n >= HCQ_MAX_VALUES) {
+            op.a = q->graph->empties[n - HCQ_MAX_VALUES].a;
+            op.address = q->graph->empties[n - HCQ_MAX_VALUES].buffer.address;
+        } else if (hcqi_value_find(q, q->graph->inputs[n].dev, sub, n, &op) != HCQ_OK) {
+            return hcqi_leave_with(HCQ_ERROR_CLOSED);
+        }
+        address = op.address + hcqi_placeholder_offset(address);
+        memcpy(hcqi_name_bytes(step, 0, k), &address, sizeof address);
+        hcqi_name_set(step, k, op.a);
     }
     for (uint32_t k = 0; k < q->patch_count; k++) {
-        const hcqi_patch *patch = &q->patches[k];
-        if (patch->command != i) { continue; }
-        hcqi_patch_add(step, 0, patch->part, patch->number, patch->extra);
+        hcqi_patch patch = q->patches[k];
+        if (patch.command != i) { continue; }
+        patch.command = 0;
+        hcqi_patch_add(step, patch, q->keys[patch.value]);
     }
     hcqi_leave();
     return HCQ_OK;
@@ -14263,8 +14442,8 @@ static hcq_result hcqi_step_call(const hcq_queue *q, const hcqi_call *c, const h
     memset(&sub, 0, sizeof sub);
     sub.queues = &step;
     sub.queue_count = 1;
-    sub.variables = launch->variables;
-    sub.variable_count = launch->variable_count;
+    sub.values = launch->values;
+    sub.value_count = launch->value_count;
     hcqi_allocation *a = hcqi_call_bridge(q, c);
     if (a != NULL && a->twin != NULL) { hcqi_bridge_cross(a); } /* what is before was waited for */
     hcq_result r = hcq_queue_create(dev, list->copies ? HCQ_COPY : HCQ_COMPUTE, &step);
@@ -14308,7 +14487,7 @@ static hcq_result hcqi_step_walk(hcqi_submit *s, const hcq_queue *q) {
     hcq_result over = hcqi_step_sync(plan);
     hcq_submission end = *s->sub;
     hcq_point done = { { 0 }, 0 };
-    end.queue_count = end.wait_count = end.input_count = end.flags = 0;
+    end.queue_count = end.wait_count = end.flags = 0;
     if (r == HCQ_OK) { r = over; }
     if (r == HCQ_OK) { r = hcq_submit(s->dev, &end, 1, &done); }
     s->number = done.value;
@@ -14984,7 +15163,7 @@ static uint64_t hcqi_later(uint64_t one, uint64_t other) { return one > other ? 
 static void hcqi_profile_collect(const hcq_job *job) {
     const hcqi_version *v = job->version;
     hcqi_profile *p = v->dev->profile;
-    if (p == NULL || job->number < p->first) { return; }
+    if (job->number < p->first) { return; }
     const hcq_queue *labels = v->generation == v->queue->generation ? v->queue : NULL;
     const uint64_t *mark = HCQI_CAST(const uint64_t *, (const void *)hcqi_version_host(
         v, (uint32_t)v->mark_offset));
@@ -15075,6 +15254,7 @@ HCQI_DEF hcq_result hcq_profile_start(hcq_device *device, const hcq_profile_desc
     hcqi_profile *old = p == NULL ? NULL : device->profile;
     if (p != NULL) {
         p->clock = clock;
+        p->collect = hcqi_profile_collect;
         p->first = device->next_number;
         p->on = 1;
         device->profile = p;

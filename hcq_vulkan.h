@@ -367,7 +367,7 @@ enum {
     HCQI_VK_USES = 4,                  /* runs of a segment whose times the host fetches */
     HCQI_VK_PATTERN = 256,             /* bytes that begin a fill */
     HCQI_VK_BUCKETS = 64,
-    HCQI_VK_BUFFERS = 32,              /* bindings of one kernel */
+    HCQI_VK_BUFFERS = HCQ_MAX_ARGS,    /* bindings of one kernel */
     HCQI_VK_BASE_BYTES = 12,           /* of push constants, at a multiple of ... */
     HCQI_VK_BASE_ALIGN = 16,
     HCQI_VK_MAX_PUSH = 256,            /* bytes of push constants */
@@ -730,7 +730,7 @@ typedef struct hcqi_vk_module {
     uint32_t push;                     /* type of the push constants, 0: none so far */
     int pushes_pointer;                /* and nothing else, but for a base */
     uint32_t target;                   /* of that: a type, 0: not said */
-    uint32_t bindings;                 /* bits: storage buffers so far */
+    uint64_t bindings;                 /* bits: storage buffers so far */
     uint32_t failed;                   /* something was said */
     uint32_t over;                     /* the budget is: nothing more is said */
     char *text;                        /* what is wrong with it */
@@ -1446,7 +1446,7 @@ static int hcqi_vk_resource_read(hcqi_vk_module *m, uint32_t variable, uint32_t 
             return hcqi_vk_say(m, "a storage buffer has binding %u; they begin at 0, and programs "
                                   "have at most %d arguments", (unsigned)binding, HCQ_MAX_ARGS);
         }
-        m->bindings |= 1u << binding;
+        m->bindings |= (uint64_t)1 << binding;
         return 1;
     }
     if (m->shader->uniform != UINT32_MAX) {
@@ -1493,9 +1493,9 @@ static int hcqi_vk_args_read(hcqi_vk_module *m) {
         if (op.code == HCQI_VK_OP_VARIABLE && !hcqi_vk_variable_read(m, &op)) { return 0; }
     }
     int uniform = shader->uniform != UINT32_MAX;
-    while (count < 32 && m->bindings >> count & 1) { count++; }
+    while (count < HCQ_MAX_ARGS && m->bindings >> count & 1) { count++; }
     shader->buffers = count;
-    if (count < 32 && m->bindings >> count) {
+    if (count < HCQ_MAX_ARGS && m->bindings >> count) {
         return hcqi_vk_say(m, "set 0 has no storage buffer at binding %u and has some after it; "
                               "wanted are bindings without a hole", (unsigned)count);
     }

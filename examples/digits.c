@@ -37,8 +37,7 @@ enum {
     EPOCHS = 150, SHOWN = 10,          /* every so many epochs a line */
     TRACED = 4                         /* steps that are profiled */
 };
-enum { INPUT_BATCH, INPUT_SCORES, INPUTS };
-enum { VAR_RATE, VARIABLES };
+enum { INPUT_BATCH, INPUT_SCORES, VAR_RATE, VALUES };
 
 static const float first_rate = 0.1f, momentum = 0.9f, noise = 0.5f;
 static const double enough = 93;       /* % of the test digits */
@@ -190,7 +189,7 @@ static void update(const void *args, const hcq_block *b) {
 }
 
 enum { RUN_HIDDEN, RUN_OUTPUT, RUN_BACK, RUN_UPDATE, PROGRAMS };
-enum { PART_RATE = HCQ_PART_ARG + 6 }; /* of update */
+enum { PART_RATE = HCQ_PART_ARG + offsetof(update_args, rate) };
 
 /* ---- the data ------------------------------------------------------------ */
 
@@ -318,7 +317,7 @@ typedef struct places {
 static int record_forward(network *n, uint32_t count, hcq_queue **graph, places *p) {
     hidden_args to_hidden;
     output_args to_output;
-    if (!ok(hcq_queue_create(n->dev, HCQ_GRAPH, graph), "graph")) {
+    if (!ok(hcq_graph_create(n->dev, graph), "graph")) {
         return 0;
     }
     p->samples = hcq_input(*graph, INPUT_BATCH, n->dev, count * sizeof(sample));
@@ -425,20 +424,11 @@ static int make_network(network *n, const sample *test) {
 
 static int launch(network *n, hcq_queue *graph, hcq_buffer samples, hcq_buffer scores,
                   float rate) {
-    hcq_buffer inputs[INPUTS];
-    uint64_t variables[VARIABLES];
-    hcq_submission work;
-    inputs[INPUT_BATCH] = samples;
-    inputs[INPUT_SCORES] = scores;
-    variables[VAR_RATE] = hcq_f32(rate);
-    memset(&work, 0, sizeof work);
-    work.queues = &graph;
-    work.queue_count = 1;
-    work.inputs = inputs;
-    work.input_count = INPUTS;
-    work.variables = variables;
-    work.variable_count = VARIABLES;
-    return ok(hcq_submit(n->dev, &work, 1, NULL), "launch");
+    hcq_value values[VALUES];
+    values[INPUT_BATCH] = hcq_value_of(samples);
+    values[INPUT_SCORES] = hcq_value_of(scores);
+    values[VAR_RATE] = hcq_number(hcq_f32(rate));
+    return ok(hcq_queue_submit_with(graph, n->dev, values, VALUES, NULL), "launch");
 }
 
 /* One step with the batch that begins at sample `first`. */

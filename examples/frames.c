@@ -220,7 +220,7 @@ static int record(game *g) {
     static const uint64_t dots_bytes = PARTICLES * sizeof(dot);
     hcq_buffer dots, uploaded, image;
     draw_args args;
-    if (!ok(hcq_queue_create(g->dev, HCQ_GRAPH, &g->graph), "graph")) {
+    if (!ok(hcq_graph_create(g->dev, &g->graph), "graph")) {
         return 0;
     }
     hcq_queue_label(g->graph, "frame");
@@ -271,13 +271,15 @@ static int make_game(game *g, const char *device) {
 }
 
 static int launch(game *g, frame *f) {
+    hcq_value values[INPUTS];
     hcq_submission work;
     memset(&work, 0, sizeof work);
+    for (int i = 0; i < INPUTS; i++) { values[i] = hcq_value_of(f->inputs[i]); }
     work.queues = &g->graph;
     work.queue_count = 1;
     work.flags = HCQ_OVERLAP;
-    work.inputs = f->inputs;
-    work.input_count = INPUTS;
+    work.values = values;
+    work.value_count = INPUTS;
     return ok(hcq_submit(g->dev, &work, 1, &f->done), "launch");
 }
 

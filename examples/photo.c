@@ -447,7 +447,8 @@ static int record_kernels(pipeline *p, slot *s) {
     filter_args to_sums = { s->sums.address, s->in.address, p->width, most, 0 };
     filter_args to_soft = { s->soft.address, s->sums.address, p->width, most, 0 };
     filter_args to_out = { s->out.address, s->soft.address, p->width, most, 0 };
-    enum { ARG_ROWS = HCQ_PART_ARG + 3, ARG_SKIP = HCQ_PART_ARG + 4 };
+    enum { ARG_ROWS = HCQ_PART_ARG + offsetof(filter_args, rows),
+           ARG_SKIP = HCQ_PART_ARG + offsetof(filter_args, skip) };
     hcq_queue *q;
     hcq_result r = hcq_queue_create(p->dev, HCQ_COMPUTE, &q);
     if (r != HCQ_OK) {
@@ -492,13 +493,13 @@ static int make_pipeline(pipeline *p, const picture *pic) {
 /* Submits one part of band n; it raises done[part] to n + 1. */
 static int submit_part(pipeline *p, int part, uint32_t n, const hcq_point *waits, uint32_t count) {
     band b = band_of(p, n);
-    uint64_t variables[VARIABLES];
+    hcq_value variables[VARIABLES];
     hcq_queue *q = p->slots[n % SLOTS].queue[part];
     hcq_point signal = hcq_at(p->done[part], n + 1);
     hcq_submission work;
-    variables[VAR_ROWS_IN] = b.rows_in;
-    variables[VAR_ROWS_OUT] = b.rows;
-    variables[VAR_SKIP] = b.first - b.low;
+    variables[VAR_ROWS_IN] = hcq_number(b.rows_in);
+    variables[VAR_ROWS_OUT] = hcq_number(b.rows);
+    variables[VAR_SKIP] = hcq_number(b.first - b.low);
     memset(&work, 0, sizeof work);
     work.waits = waits;
     work.wait_count = count;
@@ -506,8 +507,8 @@ static int submit_part(pipeline *p, int part, uint32_t n, const hcq_point *waits
     work.queue_count = 1;
     work.signals = &signal;
     work.signal_count = 1;
-    work.variables = variables;
-    work.variable_count = VARIABLES;
+    work.values = variables;
+    work.value_count = VARIABLES;
     hcq_queue_update_signal(q, 0, &p->mark[n][part][BEGIN], HCQ_KEEP);
     hcq_queue_update_signal(q, hcq_queue_count(q) - 1, &p->mark[n][part][END], HCQ_KEEP);
     return ok(hcq_submit(p->dev, &work, 1, NULL), "submit");

@@ -20,7 +20,7 @@
 #include "kernels/replay.h"            /* made of kernels/replay_step.cu */
 #include "shaders/replay.h"            /* made of shaders/replay_step.comp */
 
-enum { KERNELS = 1000, SUBMISSIONS = 100000, ARG_ADD = 1 };
+enum { KERNELS = 1000, SUBMISSIONS = 100000 };
 
 typedef struct step_args {
     uint64_t state;
@@ -71,7 +71,8 @@ static hcq_result replay(hcq_device *dev, hcq_queue *queue, uint32_t submissions
     hcq_result r = HCQ_OK;
     for (uint32_t n = 0; n < submissions && r == HCQ_OK; n++) {
         uint32_t add = addend(n);
-        r = hcq_queue_update_arg(queue, (int32_t)(n % KERNELS), ARG_ADD, &add, sizeof add);
+        r = hcq_queue_update_arg(queue, (int32_t)(n % KERNELS), offsetof(step_args, add), &add,
+                                 sizeof add);
         if (r == HCQ_OK) { r = hcq_queue_submit(queue, dev, &point); }
     }
     if (r == HCQ_OK) { r = hcq_wait(&point, 1, HCQ_ALL, HCQ_FOREVER); }

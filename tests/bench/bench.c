@@ -92,7 +92,8 @@ hcq_buffer bench_buffer(hcq_device *device, uint64_t size) {
 
 hcq_queue *bench_queue(hcq_device *device, hcq_queue_kind kind) {
     hcq_queue *queue;
-    CHECK(hcq_queue_create(device, kind, &queue));
+    CHECK(kind == HCQ_GRAPH ? hcq_graph_create(device, &queue)
+                            : hcq_queue_create(device, kind, &queue));
     return queue;
 }
 

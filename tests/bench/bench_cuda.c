@@ -521,7 +521,7 @@ static void patch_run(void *ctx, uint64_t n) {
     cuda *c = (cuda *)ctx;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t index, step = next_step(c, OURS, &index);
-        CHECK(hcq_queue_update_arg(c->queue, (int32_t)index, 1, &step, sizeof step));
+        CHECK(hcq_queue_update_arg(c->queue, (int32_t)index, 8, &step, sizeof step));
         replay(c, 1);
     }
 }

@@ -137,7 +137,7 @@ static void replay_1000_tbb(bench_result *result) {
 static void patch_one(graph *g) {
     uint32_t at = (uint32_t)(g->turn * 37 % CHAIN); /* prime to CHAIN: each call in turn */
     uint64_t step = ++g->turn;
-    CHECK(hcq_queue_update_arg(g->on.queue, at, 1, &step, sizeof step));
+    CHECK(hcq_queue_update_arg(g->on.queue, at, 8, &step, sizeof step));
     g->per_launch += step - g->steps[at];
     g->steps[at] = step;
 }

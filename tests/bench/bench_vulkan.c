@@ -379,7 +379,7 @@ static patch_times patch_round(vulkan *v, uint32_t patches, int grid) {
         if (grid) {
             hcq_queue_update_exec(v->queue, i, &dims, NULL);
         } else {
-            hcq_queue_update_arg(v->queue, i, 1, &step, sizeof step);
+            hcq_queue_update_arg(v->queue, i, offsetof(tiny_args, step), &step, sizeof step);
         }
     }
     t.call = cpu_now() - start;

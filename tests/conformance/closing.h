@@ -350,7 +350,7 @@ static void a_program_outlives_its_devices(TEST_ARGS) {
     hcq_buffer x = make_words(closes[0], 16);
     hcq_program *add = make_add(closes[0]);
     hcq_queue *q = make_queue(closes[0], HCQ_COMPUTE), *g;
-    CHECK_OK(hcq_queue_create(device, HCQ_GRAPH, &g));
+    CHECK_OK(hcq_graph_create(device, &g));
     CHECK_INDEX(record_add(q, add, x, 0, 1), 0);
     CHECK_INDEX(record_add(g, add, x, 0, 1), 0);
     for (int i = 0; i < 2; i++) {
@@ -530,8 +530,9 @@ static void long_calls_concern_one_device(TEST_ARGS) {
         for (uint64_t i = 0; c.kind == LONG_RELEASE && i < 2; i++) {
             hcq_submission sub = submission(&c.queue, 1);
             CHECK_OK(i == 0 ? hcq_queue_variable(c.queue, 0, HCQ_PART_VALUE, 0, 0) : HCQ_OK);
-            sub.variables = &i;
-            sub.variable_count = 1;
+            const hcq_value value = hcq_number(i);
+            sub.values = &value;
+            sub.value_count = 1;
             sub.waits = &c.gate;
             sub.wait_count = 1;
             sub.flags = HCQ_UNORDERED;

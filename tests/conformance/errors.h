@@ -186,7 +186,7 @@ static void not_made_out_of_memory(TEST_ARGS) {
     log_clear();
     T.memory.fail_until = UINT64_MAX;
     T.memory.fail_at = 1;
-    results[0] = hcq_queue_create(T.dev, HCQ_GRAPH, &queue);
+    results[0] = hcq_graph_create(T.dev, &queue);
     results[1] = hcq_program_create(T.dev, &desc, &program);
     results[2] = hcq_alloc(T.dev, 64, 0, &buffer);
     T.memory.fail_at = T.memory.fail_until = 0;
@@ -195,7 +195,7 @@ static void not_made_out_of_memory(TEST_ARGS) {
     }
     CHECK(queue == NULL && program == NULL);
     CHECK(buffer.address == 0 && buffer.size == 0 && buffer.host == NULL);
-    CHECK(log_has("queue: out of memory") && log_has("program") && log_has("alloc"));
+    CHECK(log_has("graph: out of memory") && log_has("program") && log_has("alloc"));
 }
 
 /* ---- time-outs ---- */
@@ -243,7 +243,7 @@ static void no_timeout_is_silent(TEST_ARGS) {
     CHECK_OK(hcq_queue_bind(queue, device));
     for (uint32_t i = 1; i < 5; i++) {
         log_clear();
-        CHECK_OK(hcq_queue_update_arg(queue, 1, 1, &i, 4));
+        CHECK_OK(hcq_queue_update_arg(queue, 1, 8, &i, 4));
         versions += errors_timed_out(hcq_queue_submit(queue, device, NULL), "queue 'busy'");
     }
     CHECK(versions > 0 || !is_cpu());
@@ -299,6 +299,11 @@ static void lines_say_where_an_address_is(TEST_ARGS) {
     snprintf(at, sizeof at, "0x%llx", (unsigned long long)address);
     CHECK_LINE(hcq_queue_update_arg(q, 0, 0, &address, 8), HCQ_ERROR_INVALID,
                "queue 'draw' command 0: value: argument 0", at);
+    CHECK_LINE(hcq_queue_update_arg(q, 0, 4, &address, 4), HCQ_ERROR_INVALID,
+               "queue 'draw' command 0: offset: no argument of 'put' begins at byte 4",
+               "number 0 does at 0, number 1 at 8");
+    CHECK_LINE(hcq_queue_variable(q, 0, HCQ_PART_ARG + 16, 0, 0), HCQ_ERROR_INVALID,
+               "command 0: part: no argument of 'put' begins at byte 16: number 2 does at 12", "");
     CHECK_LINE(errors_exec(q, put, address), HCQ_ERROR_INVALID,
                "queue 'draw' command 1: args: argument 0 of 'put'", "that was freed");
     CHECK(log_has(at));

@@ -508,7 +508,7 @@ static void short_waits_are_silent(TEST_ARGS) {
 
 /* Released, but the only version of its queue runs with other values. */
 static void explain_versions_in_use(TEST_ARGS) {
-    const uint64_t values[2] = {3, 4};
+    const hcq_value values[2] = {hcq_number(3), hcq_number(4)};
     hcq_device_desc desc = test_desc();
     hcq_point gates[2] = {make_gate(T.dev), make_gate(T.dev)}, done[2];
     desc.slots = 1;
@@ -516,14 +516,14 @@ static void explain_versions_in_use(TEST_ARGS) {
     hcq_buffer word = make_words(device, 1);
     hcq_queue *q = make_holder(device);
     hcq_submission s = submission(&q, 1);
-    s.variable_count = 1;
+    s.value_count = 1;
     s.flags = HCQ_UNORDERED;
     CHECK_INDEX(record_word(q, word, 0, 4), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_VALUE, 0, 0));
     CHECK_OK(hcq_queue_bind(q, device));
     hold_reset();
     for (int i = 0; i < 2; i++) {
-        s.variables = &values[i];
+        s.values = &values[i];
         s.waits = &gates[i];
         s.wait_count = 1;
         CHECK_OK(hcq_submit(device, &s, 1, &done[i]));

@@ -91,12 +91,10 @@ static void far_copies_change(TEST_ARGS) {
         CHECK_OK(way % 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < 9; i++) {
             const uint64_t size = 256 - 20 * i;
-            hcq_submission s = submission(&q, 1);
+            const hcq_value value = hcq_number(size);
             hcq_point done;
-            s.variables = &size;
-            s.variable_count = 1;
             CHECK_OK(hcq_queue_update_copy(q, 0, NULL, &ends[i * i % 3], HCQ_KEEP));
-            CHECK_OK(hcq_submit(T.dev, &s, 1, &done));
+            CHECK_OK(hcq_queue_submit_with(q, T.dev, &value, 1, &done));
             WAIT_OK(done);
             CHECK_OK(hcq_copyout(words, ends[i * i % 3], 256));
             memcpy(want, words, (size_t)size);

@@ -83,10 +83,8 @@ static uint32_t mixed(uint32_t dst, uint32_t src, uint32_t seed) {
 
 static hcq_result launch_inputs(hcq_queue *g, const hcq_buffer *inputs, uint32_t count,
                                 hcq_point *point) {
-    hcq_submission s = submission(&g, 1);
-    s.inputs = inputs;
-    s.input_count = count;
-    return hcq_submit(T.dev, &s, 1, point);
+    hcq_value list[HCQ_MAX_VALUES];
+    return hcq_queue_submit_with(g, T.dev, values_of(list, NULL, 0, inputs, count), count, point);
 }
 
 static hcq_result launch_flags(hcq_queue *g, uint32_t flags, hcq_point *point) {
@@ -165,11 +163,11 @@ static void graphs_append(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_custom(q, &custom_type, &p), 1);
     CHECK_INDEX(hcq_queue_memory_barrier(q), 2);
     CHECK_INDEX(record_word(q, hcq_view(far, 8, 4), 0, 4), 3);
-    CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_VALUE, 0, 0));
+    CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_VALUE, 2, 0));
     CHECK_OK(hcq_queue_command_label(q, 3, "the write"));
     CHECK_INDEX(hcq_queue_empty(part, T.dev, 64, HCQ_ZEROED, &e), 0);
     CHECK_INDEX(record_word(part, hcq_view(e, 4, 4), 0, 4), 1);
-    CHECK_OK(hcq_queue_variable(part, 1, HCQ_PART_VALUE, 0, 0));
+    CHECK_OK(hcq_queue_variable(part, 1, HCQ_PART_VALUE, 2, 0));
     CHECK_INDEX(record_mix(part, make_mix(T.dev), in, e, 16, 1), 2);
     CHECK_INDEX(hcq_queue_host(part, host_mark, mark_user(0)), 3);
     CHECK_OK(hcq_queue_access(part, 3, e, HCQ_ARG_IN));
@@ -191,17 +189,13 @@ static void graphs_append(TEST_ARGS) {
     CHECK_OK(hcq_queue_reset(q));
     for (uint32_t i = 0; i < 4; i++) {
         hcq_buffer inputs[2] = {make_words(T.dev, 16), make_words(T.dev, 16)};
-        const uint64_t value = 41 + i;
         const uint32_t first = i ? 3 : 0, second = 41 + i; /* a fill of the launch before */
-        hcq_submission s = submission(&g, 1);
-        s.inputs = inputs;
-        s.input_count = 2;
-        s.variables = &value;
-        s.variable_count = 1;
+        const hcq_value values[3] = {hcq_value_of(inputs[0]), hcq_value_of(inputs[1]),
+                                     hcq_number(41 + i)};
         if (i == 2) {
             CHECK_OK(hcq_queue_bind(g, T.dev));
         }
-        CHECK_OK(hcq_submit(T.dev, &s, 1, NULL));
+        CHECK_OK(hcq_queue_submit_with(g, T.dev, values, 3, NULL));
         CHECK_U64(READ32(inputs[1], 0), mixed(mixed(0, first, 1), first, 1));
         CHECK_U64(READ32(inputs[1], 1), mixed(mixed(0, second, 1), second, 1));
         CHECK_U64(READ32(inputs[1], 2), mixed(1, 0, 1));

@@ -49,7 +49,7 @@ static void grids_of_each_run(TEST_ARGS) {
         hcq_queue *q = make_queue(T.dev, graph ? HCQ_GRAPH : HCQ_COMPUTE);
         hcq_queue *writer = behind ? make_queue(T.dev, HCQ_COMPUTE) : q;
         const hcq_buffer words = make_words(T.dev, 64), grids[2] = {make_counts(), make_counts()};
-        const hcq_buffer in = input ? hcq_input(q, 0, NULL, 16) : grids[0];
+        const hcq_buffer in = input ? hcq_input(q, 1, NULL, 16) : grids[0];
         const hcq_point gate = make_gate(T.dev);
         uint32_t model[64] = {0};
         uint64_t copied = 0, x;
@@ -64,8 +64,9 @@ static void grids_of_each_run(TEST_ARGS) {
         CHECK_OK(way & 1 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         CHECK_OK(way & 1 && behind ? hcq_queue_bind(writer, T.dev) : HCQ_OK);
         s.waits = &gate;
-        s.variables = &x;
-        s.variable_count = 1;
+        hcq_value values[2] = {hcq_number(0), hcq_number(0)};
+        s.values = values;
+        s.value_count = 2;
         for (uint64_t n = 0; n < 24; n++) {
             if (n == 4) {
                 open_gate(gate);
@@ -73,8 +74,8 @@ static void grids_of_each_run(TEST_ARGS) {
             }
             x = n % 5;
             s.wait_count = n < 4;
-            s.inputs = input ? &grids[n % 2] : NULL;
-            s.input_count = (uint32_t)input;
+            values[0].number = x;
+            values[1] = hcq_value_of(grids[n % 2]);
             s.flags = graph && n % 8 == 7 ? HCQ_STEP : 0;
             CHECK_OK(behind ? submit_variables(writer, &x, 1, NULL) : HCQ_OK);
             CHECK_OK(hcq_submit(T.dev, &s, 1, &done));

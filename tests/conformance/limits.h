@@ -149,7 +149,7 @@ static void any_number_of_updates(TEST_ARGS) {
         for (uint32_t i = 0; i < n; i++) {
             uint32_t at = k % 2 && i > 1 ? value % COMMANDS : (i * 37 + value) % COMMANDS;
             model[at] = 1000 * k + i + 1;
-            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 2, &model[at], 4));
+            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 12, &model[at], 4));
         }
         value += n;
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
@@ -234,30 +234,34 @@ static void promises_in_one_place(TEST_ARGS) {
     WAIT_OK(hcq_at(s, values[4]));
 }
 
-static void numbers_of_inputs_and_variables(TEST_ARGS) {
+/* As many values as a submission may have, all of one kind and half of each. */
+static void numbers_of_values(TEST_ARGS) {
+    enum { MOST = 256 };
     hcq_queue *g = make_queue(T.dev, HCQ_GRAPH), *q = make_queue(T.dev, HCQ_COMPUTE);
-    hcq_buffer words = make_words(T.dev, 64), in;
-    uint64_t variables[64] = {0};
-    hcq_buffer inputs[64];
-    hcq_point done;
-    for (uint32_t i = 0; i < 64; i++) {
-        in = hcq_input(g, i, NULL, 4);
-        inputs[i] = hcq_view(words, 4 * i, 4);
-        variables[i] = i + 7;
-        CHECK_INDEX(record_word(g, in, i + 1, 4), i);
-        CHECK_INDEX(record_word(q, inputs[i], 0, 4), i);
-        CHECK_OK(hcq_queue_variable(q, (int32_t)i, HCQ_PART_VALUE, i, 0));
+    hcq_buffer words = make_words(T.dev, MOST);
+    hcq_value inputs[MOST], numbers[MOST];
+    uint32_t want[MOST];
+    for (uint32_t i = 0; i < MOST; i++) {
+        const hcq_buffer word = hcq_view(words, 4 * i, 4);
+        inputs[i] = hcq_value_of(word);
+        numbers[i] = i % 2 ? hcq_number(i + 7) : hcq_number(word.address);
+        want[i] = i + 1;
+        CHECK_INDEX(record_word(g, hcq_input(g, i, NULL, 4), i + 1, 4), i);
+        CHECK_INDEX(record_word(q, word, i, 4), i);
+        CHECK_OK(hcq_queue_variable(q, (int32_t)i, i % 2 ? HCQ_PART_VALUE : HCQ_PART_DST, i, 0));
     }
-    hcq_submission sub = submission(&g, 1);
-    sub.inputs = inputs;
-    sub.input_count = 64;
-    CHECK_OK(hcq_submit(T.dev, &sub, 1, &done));
-    WAIT_OK(done);
-    CHECK(READ32(words, 0) == 1 && READ32(words, 62) == 63 && READ32(words, 63) == 64);
-    CHECK_RESULT(submit_variables(q, variables, 63, NULL), HCQ_ERROR_INVALID);
-    CHECK_OK(submit_variables(q, variables, 64, &done));
-    WAIT_OK(done);
-    CHECK(READ32(words, 0) == 7 && READ32(words, 62) == 69 && READ32(words, 63) == 70);
+    CHECK_U64(hcq_input(make_graph(), MOST, NULL, 4).size, 0);
+    for (uint32_t way = 0; way < 4; way++) { /* bound, too */
+        CHECK_OK(way == 2 ? hcq_queue_bind(g, T.dev) : HCQ_OK);
+        CHECK_OK(way == 2 ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        CHECK_RESULT(hcq_queue_submit_with(g, T.dev, inputs, MOST - 1, NULL), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_submit_with(g, T.dev, inputs, MOST, NULL));
+        CHECK_BYTES(words, want, sizeof want);
+        CHECK_RESULT(hcq_queue_submit_with(q, T.dev, numbers, MOST - 1, NULL), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_submit_with(q, T.dev, numbers, MOST, NULL));
+        CHECK(READ32(words, 0) == 0 && READ32(words, MOST - 2) == MOST - 2);
+        CHECK(READ32(words, 1) == 8 && READ32(words, MOST - 1) == MOST + 6);
+    }
 }
 
 /* Bytes of every size at every address, changed behind the recording: what was recorded is
@@ -425,7 +429,7 @@ static void as_many_arguments_as_fit(TEST_ARGS) {
     TEST(any_number_in_flight), TEST(any_number_of_waits), TEST(any_number_of_running_lanes), \
     TEST(any_number_of_commands), TEST(any_number_of_updates), \
     TEST(any_number_of_earlier_launches), TEST(copies_around_every_size), \
-    TEST(promises_in_one_place), TEST(numbers_of_inputs_and_variables), \
+    TEST(promises_in_one_place), TEST(numbers_of_values), \
     TEST(writes_of_every_size), \
     TEST(as_many_empties_as_fit), TEST(graphs_on_as_many_lanes_as_fit), \
     TEST(as_many_lanes_as_fit), TEST(ordinals_of_the_cpu), TEST(as_many_arguments_as_fit)

@@ -346,12 +346,14 @@ typedef struct eager_worker {
 /* Copies all of a buffer to a new one, step by step. */
 static int eager_step(hcq_queue *g, hcq_device *device, uint32_t size, const unsigned char *want) {
     unsigned char out[3000];
-    hcq_buffer fresh;
+    hcq_buffer fresh = {0, 0, NULL, NULL, 0};
     hcq_submission s = submission(&g, 1);
+    int made = hcq_alloc(device, sizeof out, 0, &fresh) == HCQ_OK;
+    const hcq_value value = hcq_value_of(fresh);
     s.flags = HCQ_STEP;
-    s.inputs = &fresh;
-    s.input_count = 1;
-    return hcq_alloc(device, sizeof out, 0, &fresh) == HCQ_OK &&
+    s.values = &value;
+    s.value_count = 1;
+    return made &&
            hcq_submit(device, &s, 1, NULL) == HCQ_OK &&
            hcq_copyout(out, fresh, size) == HCQ_OK && memcmp(out, want, size) == 0 &&
            hcq_free(fresh) == HCQ_OK;
@@ -364,7 +366,7 @@ static void *eager_worker_run(void *user) {
     hcq_queue *g = NULL;
     int right = hcq_alloc(w->from, 3000, 0, &src) == HCQ_OK &&
                 hcq_alloc(w->to, 3000, 0, &dst) == HCQ_OK &&
-                hcq_queue_create(w->from, HCQ_GRAPH, &g) == HCQ_OK &&
+                hcq_graph_create(w->from, &g) == HCQ_OK &&
                 hcq_queue_copy(g, hcq_input(g, 0, NULL, 3000), src, 3000) == 0;
     for (uint32_t i = 0; i < 30 && right; i++) {
         const uint32_t size = 1 + i * 331 % 3000;

@@ -474,7 +474,7 @@ static void profile_starts_and_stops_under_load(TEST_ARGS) {
     while (__atomic_load_n(&t.turns, __ATOMIC_ACQUIRE) < turns && result == HCQ_OK &&
            hcq_sys_now_ns() < limit) {
         const uint32_t value = launches % 7;
-        result = hcq_queue_update_arg(q, 0, 1, &value, 4);
+        result = hcq_queue_update_arg(q, 0, 8, &value, 4);
         result = result == HCQ_OK ? hcq_queue_submit(q, T.dev, NULL) : result;
         if (result == HCQ_ERROR_LIMIT) { /* its versions are held by work before */
             result = hcq_device_synchronize(T.dev, BOUND);

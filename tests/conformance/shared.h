@@ -150,10 +150,9 @@ static hcq_result submit_waits(hcq_device *device, const hcq_point *waits, uint3
 
 static hcq_result submit_variables(hcq_queue *q, const uint64_t *variables, uint32_t count,
                                    hcq_point *point) {
-    hcq_submission s = submission(&q, 1);
-    s.variables = variables;
-    s.variable_count = count;
-    return hcq_submit(T.dev, &s, 1, point);
+    hcq_value list[HCQ_MAX_VALUES];
+    (void)values_of(list, variables, count, NULL, 0);
+    return hcq_queue_submit_with(q, T.dev, list, count, point);
 }
 
 /* ---- custom ---- */

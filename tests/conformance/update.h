@@ -35,7 +35,7 @@ static void updates_of_each_kind(TEST_ARGS) {
         CHECK_OK(hcq_queue_update_wait(q, 0, NULL, 2));
         CHECK_OK(hcq_queue_update_signal(q, 4, NULL, 2));
         CHECK_OK(hcq_queue_update_exec(q, 1, &half, NULL));
-        CHECK_OK(hcq_queue_update_arg(q, 1, 1, &ten, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 8, &ten, 4));
         CHECK_OK(hcq_queue_update_copy(q, 2, NULL, NULL, 64));
         CHECK_OK(hcq_signal_set(s, 2));
         CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
@@ -88,8 +88,8 @@ static void variables_of_each_kind(TEST_ARGS) {
         CHECK_INDEX(record_word(q, hcq_view(buffers[0], 252, 4), 1, 4), 2);
         CHECK_INDEX(hcq_queue_copy(q, buffers[2], buffers[0], 256), 3);
         CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, GRID, 64));
-        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 1, ADDED, 0));
-        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 0, 4, 0));
+        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + offsetof(add_args, value), ADDED, 0));
+        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG, 4, 0));
         CHECK_OK(hcq_queue_variable(q, 2, HCQ_PART_VALUE, VALUE, 0));
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_VALUE, VALUE, 0));
         CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_SIZE, SIZE, 0));
@@ -151,7 +151,7 @@ static void bound_queues_are_encoded_once(TEST_ARGS) {
                 same = encoded_now();
             }
             if (i < FIRST || i >= FIRST + ROUNDS) {
-                CHECK_OK(hcq_queue_update_arg(q, UPDATED, 1, &value, 4));
+                CHECK_OK(hcq_queue_update_arg(q, UPDATED, 8, &value, 4));
             }
             CHECK_OK(hcq_queue_submit(q, T.dev, NULL));
         }
@@ -175,12 +175,12 @@ static void least_record(hcq_queue *q, hcq_program *put, hcq_buffer out) {
     for (uint32_t i = 0; i < LEAST_WORDS; i++) {
         CHECK_INDEX(record_put(q, put, out, i, 0), (int32_t)i);
     }
-    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 2, 0, 0));
+    CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + offsetof(put_args, value), 0, 0));
 }
 
 static void least_update(hcq_queue *q, uint32_t value) {
     for (int32_t i = 1; i < LEAST_WORDS; i++) {
-        CHECK_OK(hcq_queue_update_arg(q, i, 2, &value, 4));
+        CHECK_OK(hcq_queue_update_arg(q, i, 12, &value, 4));
     }
 }
 

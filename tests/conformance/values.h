@@ -11,7 +11,7 @@ static void values_replace_buffers(TEST_ARGS) {
         const uint64_t zero = 0;
         CHECK_OK(hcq_alloc(T.dev, 256, HCQ_NO_CACHE, &gone));
         CHECK_INDEX(record_add(q, make_add(T.dev), gone, 0, 5), 0);
-        CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG + 0, 0, 0));
+        CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_ARG, 0, 0));
         CHECK_OK(hcq_free(gone));      /* nobody needs it */
         CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         for (uint32_t i = 0; i < 3; i++) {
@@ -27,6 +27,54 @@ static void values_replace_buffers(TEST_ARGS) {
         CHECK_OK(submit_variables(q, &b[1].address, 1, NULL));
         CHECK_U64(READ32(b[1], 0), 15);
         CHECK_RESULT(submit_variables(q, &zero, 1, NULL), HCQ_ERROR_INVALID);
+        hcq_queue_destroy(q);
+        hcq_queue_destroy(both);
+    }
+}
+
+/* The ends of copies, fills and writes, too: recorded without a buffer, each submission
+   brings one that holds what was recorded, or runs nothing. */
+static void values_replace_operands(TEST_ARGS) {
+    static const struct { uint32_t at[4]; const char *why; } rows[] = { /* in words, of `a` */
+        {{0, 16, 64, 0}, NULL}, {{48, 62, 32, 0}, NULL}, {{0, 30, 0, 96}, NULL},
+        {{114, 0, 64, 0}, "command 0, has fewer"}, {{0, 0, 97, 0}, "command 2, has fewer"},
+        {{1, 0, 64, 0}, "command 0, is not a multiple"}, {{0, 0, 64, 33}, "command 2, overlaps"},
+        {{0, 0, 33, 64}, "command 2, overlaps"}, {{0x3fffffff, 0, 64, 0}, ", is 0x"}};
+    const hcq_buffer hole = {0, 128, NULL, NULL, 0};
+    for (int bound = 0; bound < 2; bound++) {
+        hcq_queue *q = make_queue(T.dev, HCQ_COMPUTE), *both = make_queue(T.dev, HCQ_COMPUTE);
+        hcq_buffer a = make_words(T.dev, 128), gone = make_words(T.dev, 64);
+        uint32_t want[128] = {0};
+        CHECK_INDEX(hcq_queue_fill(q, hole, 64, 0x500000005, 8), 0);
+        CHECK_INDEX(record_word(q, hole, 0x700000009, 8), 1);
+        CHECK_INDEX(hcq_queue_copy(q, hole, gone, 128), 2);
+        CHECK_RESULT(hcq_queue_variable(q, 0, HCQ_PART_SRC, 0, 0), HCQ_ERROR_INVALID);
+        CHECK_OK(hcq_queue_variable(q, 0, HCQ_PART_DST, 0, 0));
+        CHECK_OK(hcq_queue_variable(q, 2, HCQ_PART_DST, 2, 0));
+        CHECK_OK(hcq_queue_variable(q, 2, HCQ_PART_SRC, 3, 0));
+        CHECK_OK(hcq_free(gone));
+        log_clear();
+        CHECK_RESULT(hcq_queue_bind(q, T.dev), HCQ_ERROR_INVALID);
+        CHECK(log_has("command 1: has no buffer 0"));
+        CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_DST, 1, 0));
+        CHECK_OK(bound ? hcq_queue_bind(q, T.dev) : HCQ_OK);
+        CHECK_INDEX(hcq_queue_append(both, q), 0);
+        for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+            const uint32_t *at = rows[i / 2].at;
+            uint64_t v[4];
+            for (uint32_t k = 0; k < 4; k++) { v[k] = a.address + 4 * at[k]; }
+            log_clear();
+            CHECK_RESULT(submit_variables(i % 2 ? both : q, v, 4, NULL),
+                         rows[i / 2].why ? HCQ_ERROR_INVALID : HCQ_OK);
+            CHECK(!rows[i / 2].why || log_has(rows[i / 2].why));
+            for (uint32_t k = 0; k < 16 && !rows[i / 2].why; k++) { want[at[0] + k] = 5; }
+            if (!rows[i / 2].why) {
+                memcpy(want + at[1], (const uint32_t[2]){9, 7}, 8);
+                memcpy(want + at[2], want + at[3], 128);
+            }
+            CHECK_BYTES(a, want, sizeof want);
+        }
+        CHECK_RESULT(submit_variables(q, &a.address, 1, NULL), HCQ_ERROR_INVALID);
         hcq_queue_destroy(q);
         hcq_queue_destroy(both);
     }
@@ -55,20 +103,18 @@ static void placeholders_only_as_buffers(TEST_ARGS) {
         CHECK_OK(hcq_queue_reset(g));
         CHECK(hcq_input(g, 0, NULL, 256).size == 256);
         CHECK_INDEX(record_one(g, all, &good, sizeof good), 0);
-        CHECK_RESULT(hcq_queue_update_arg(g, 0, 9, &in.address, 8), HCQ_ERROR_INVALID);
+        CHECK_RESULT(hcq_queue_update_arg(g, 0, offsetof(all_args, u64), &in.address, 8),
+                     HCQ_ERROR_INVALID);
         CHECK_RESULT(hcq_queue_access(g, 0, hcq_input(g, 1, NULL, 64), HCQ_ARG_IN),
                      HCQ_ERROR_INVALID); /* the command cannot get at it */
         CHECK_OK(hcq_queue_access(g, 0, hcq_view(in, 16, 8), HCQ_ARG_IN));
-        CHECK_OK(hcq_queue_variable(g, 0, HCQ_PART_ARG + 9, 0, 0));
-        const uint64_t values[2] = {in.address, 18};
+        CHECK_OK(hcq_queue_variable(g, 0, HCQ_PART_ARG + offsetof(all_args, u64), 200, 0));
+        hcq_value values[201] = {hcq_value_of(input)};
         for (int i = 0; i < 2; i++) {
-            hcq_submission s = submission(&g, 1);
             double out[11];
-            s.variables = &values[i];
-            s.variable_count = 1;
-            s.inputs = &input;
-            s.input_count = 1;
-            CHECK_RESULT(hcq_submit(T.dev, &s, 1, NULL), i ? HCQ_OK : HCQ_ERROR_INVALID);
+            values[200] = hcq_number(i ? 18 : in.address);
+            CHECK_RESULT(hcq_queue_submit_with(g, T.dev, values, 201, NULL),
+                         i ? HCQ_OK : HCQ_ERROR_INVALID);
             CHECK_OK(hcq_copyout(out, a, sizeof out));
             CHECK(!i || out[7] == 18.0);
         }
@@ -116,8 +162,8 @@ static void record_putter(hcq_queue *q, hcq_buffer out, uint32_t swapped, int bo
     const int32_t index = (int32_t)swapped;
     CHECK(!swapped || hcq_queue_memory_barrier(q) == 0);
     CHECK_INDEX(record_put(q, make_put(out.device), out, 0, 0), swapped);
-    CHECK_OK(hcq_queue_variable(q, index, HCQ_PART_ARG + 1, swapped, 0));
-    CHECK_OK(hcq_queue_variable(q, index, HCQ_PART_ARG + 2, !swapped, 0));
+    CHECK_OK(hcq_queue_variable(q, index, HCQ_PART_ARG + 8, swapped, 0));
+    CHECK_OK(hcq_queue_variable(q, index, HCQ_PART_ARG + 12, !swapped, 0));
     CHECK_OK(bound ? hcq_queue_bind(q, out.device) : HCQ_OK);
 }
 
@@ -129,10 +175,10 @@ static hcq_queue *make_putter(hcq_buffer out, int bound) {
 
 static hcq_result put_behind(hcq_queue *q, hcq_device *device, uint64_t index, uint64_t value,
                              const hcq_point *wait, uint32_t flags, hcq_point *done) {
-    const uint64_t v[2] = {index, value};
+    const hcq_value v[2] = {hcq_number(index), hcq_number(value)};
     hcq_submission s = submission(&q, 1);
-    s.variables = v;
-    s.variable_count = 2;
+    s.values = v;
+    s.value_count = 2;
     s.waits = wait;
     s.wait_count = wait ? 1 : 0;
     s.flags = flags;
@@ -211,8 +257,8 @@ static void versions_of_those_that_wait(TEST_ARGS) {
         CHECK_INDEX(hcq_queue_host(q, host_counts, &calls), 1);
         CHECK_INDEX(hcq_queue_wait(q, middle), 2);
         CHECK_INDEX(record_put(q, make_put(device), out, 0, 0), 3);
-        CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 1, 0, 0));
-        CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 2, 1, 0));
+        CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 8, 0, 0));
+        CHECK_OK(hcq_queue_variable(q, 3, HCQ_PART_ARG + 12, 1, 0));
         CHECK_OK(bound ? hcq_queue_bind(q, device) : HCQ_OK);
         for (uint64_t i = 0; i < N; i++) {
             CHECK_OK(put_behind(q, device, i, i * 7 + 1, i < N / 2 ? NULL : &gate, HCQ_UNORDERED,
@@ -333,6 +379,7 @@ static void held_values_outlive_everything(TEST_ARGS) {
 }
 
 #define VALUES_TESTS \
-    TEST(values_replace_buffers), TEST(placeholders_only_as_buffers), TEST(copies_grow_alone), \
+    TEST(values_replace_buffers), TEST(values_replace_operands), \
+    TEST(placeholders_only_as_buffers), TEST(copies_grow_alone), \
     TEST(held_values_are_small), TEST(versions_of_those_that_wait), \
     TEST(held_values_outlive_everything)

@@ -182,17 +182,15 @@ static hcq_result update_and_submit(bench *b) {
     const hcq_dims one = {1, 1, 1};
     const hcq_buffer dst = hcq_view(b->b, b->i % 64 * 4, 4);
     uint32_t value = b->i++;
-    TRY(hcq_queue_update_arg(b->q, 0, 2, &value, 4));
+    TRY(hcq_queue_update_arg(b->q, 0, 12, &value, 4));
     TRY(hcq_queue_update_exec(b->q, 0, &one, &one));
     TRY(hcq_queue_update_copy(b->q, 1, &dst, NULL, HCQ_KEEP));
     return submit_only(b);
 }
 
 static hcq_result submit_variable(bench *b) {
-    const uint64_t value = b->i++;
-    const hcq_submission sub = {.queues = &b->other, .queue_count = 1, .variables = &value,
-                                .variable_count = 1};
-    return hcq_submit(T.dev, &sub, 1, &b->last);
+    const hcq_value value = hcq_number(b->i++);
+    return hcq_queue_submit_with(b->other, T.dev, &value, 1, &b->last);
 }
 
 /* Waits and signals: lane to lane, device to device. */
@@ -218,9 +216,10 @@ static hcq_result held_and_set(bench *b) {
 /* A graph over two devices, with inputs that change and a variable. */
 static hcq_result launch(bench *b, uint32_t flags, const hcq_point *wait) {
     const uint64_t value = b->i++;
-    const hcq_buffer inputs[2] = {b->inputs[value % 2], b->inputs[2 + value / 2 % 2]};
-    const hcq_submission sub = {.queues = &b->graph, .queue_count = 1, .inputs = inputs,
-                                .input_count = 2, .variables = &value, .variable_count = 1,
+    const hcq_value values[3] = {hcq_value_of(b->inputs[value % 2]),
+                                 hcq_value_of(b->inputs[2 + value / 2 % 2]), hcq_number(value)};
+    const hcq_submission sub = {.queues = &b->graph, .queue_count = 1, .values = values,
+                                .value_count = 3,
                                 .waits = wait, .wait_count = wait != NULL, .flags = flags};
     return hcq_submit(T.dev, &sub, 1, &b->last);
 }
@@ -240,7 +239,7 @@ static hcq_result launch_overlapping(bench *b) {
 
 static hcq_result update_and_launch(bench *b) {
     const uint32_t value = b->i;
-    TRY(hcq_queue_update_arg(b->graph, 1, 1, &value, 4));
+    TRY(hcq_queue_update_arg(b->graph, 1, 8, &value, 4));
     return launch(b, 0, NULL);
 }
 
@@ -291,7 +290,7 @@ static void record_graph(bench *b) {
     CHECK_OK(hcq_queue_access(g, 6, in, HCQ_ARG_INOUT));
     CHECK_OK(hcq_queue_edge(g, 0, 1));
     CHECK_OK(hcq_queue_edge(g, 1, 7));
-    CHECK_OK(hcq_queue_variable(g, 5, HCQ_PART_VALUE, 0, 0));
+    CHECK_OK(hcq_queue_variable(g, 5, HCQ_PART_VALUE, 2, 0));
 }
 
 static void record_bench(bench *b, int bound) {
@@ -316,7 +315,7 @@ static void record_bench(bench *b, int bound) {
     CHECK_INDEX(hcq_queue_exec(b->held, b->put, &args, sizeof args, one, one), 1);
     b->other = make_queue(T.dev, HCQ_COMPUTE);
     CHECK_INDEX(hcq_queue_exec(b->other, b->put, &args, sizeof args, one, one), 0);
-    CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + 2, 0, 0));
+    CHECK_OK(hcq_queue_variable(b->other, 0, HCQ_PART_ARG + offsetof(put_args, value), 0, 0));
     record_graph(b);
     hcq_queue *const queues[5] = {b->q, b->copy, b->held, b->other, b->graph};
     for (int i = 0; bound && i < 5; i++) {

@@ -152,9 +152,8 @@ static hcq_result append(scenario *c) {
 }
 
 static hcq_result submit_once(scenario *c, uint64_t value) {
-    const hcq_submission s = {.queues = &c->q, .queue_count = 1, .variables = &value,
-                              .variable_count = 1};
-    return hcq_submit(c->dev, &s, 1, &c->done);
+    const hcq_value list = hcq_number(value);
+    return hcq_queue_submit_with(c->q, c->dev, &list, 1, &c->done);
 }
 
 static const hcq_program_desc add_desc = {
@@ -268,7 +267,7 @@ static hcq_result record_graph(scenario *c) {
     if (index < 0) {
         return (hcq_result)index;
     }
-    result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 0, 0);
+    result = hcq_queue_variable(g, 1, HCQ_PART_VALUE, 1, 0);
     for (int32_t i = 2; i < 12 && result == HCQ_OK; i++) {
         result = hcq_queue_edge(g, i, i + 1);
     }
@@ -280,9 +279,10 @@ static hcq_result record_graph(scenario *c) {
 
 static hcq_result launch(scenario *c, uint64_t value, uint32_t flags, const hcq_point *wait,
                          hcq_point *point) {
+    const hcq_value values[2] = {hcq_value_of(c->in), hcq_number(value)};
     const hcq_submission s = {.queues = &c->graph, .queue_count = 1, .waits = wait,
-                              .wait_count = wait != NULL, .inputs = &c->in, .input_count = 1,
-                              .variables = &value, .variable_count = 1, .flags = flags};
+                              .wait_count = wait != NULL, .values = values, .value_count = 2,
+                              .flags = flags};
     return hcq_submit(c->dev, &s, 1, point);
 }
 
@@ -311,7 +311,7 @@ static hcq_result scenario_graph_setup(scenario *c) {
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->in));
     STEP(hcq_alloc(c->dev, 64, HCQ_ZEROED, &c->out));
     STEP(hcq_alloc(c->dev2, 64, HCQ_ZEROED, &c->there));
-    STEP(hcq_queue_create(c->dev, HCQ_GRAPH, &c->graph));
+    STEP(hcq_graph_create(c->dev, &c->graph));
     STEP(record_graph(c));
     return HCQ_OK;
 }

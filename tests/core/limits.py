@@ -25,9 +25,9 @@ TABLE = """
     HCQI_VK_HEADER HCQI_VK_BUILT_IN HCQI_VK_LOCAL_SIZE* HCQI_VK_WORKGROUP_*
     HCQI_VK_BINDING HCQI_VK_SET HCQI_VK_OFFSET HCQI_VK_NO_CAPABILITY
 - bits of the gate; cpu/ has its model: HCQI_CPU_GENERATION* HCQI_CPU_O[PW]*
-- its place: placeholders of 2^44 bytes do not meet: HCQI_TAG_SHIFT=44
+- its place: placeholders of 2^43 bytes do not meet: HCQI_TAG_SHIFT=43
 - the size of an enumeration, a sum of macros: HCQI_RESULT_MAX HCQI_VK_*_NEEDED
-    HCQI_CUDA_NEEDED_COUNT HCQI_CUDA_ALL_LANES HCQI_MAX_VALUES
+    HCQI_CUDA_NEEDED_COUNT HCQI_CUDA_ALL_LANES HCQI_VALUE_WORDS
 - sizeof and alignment of a uvec3; grids_beyond_limits runs it: HCQI_VK_BASE_*
 - how memory is laid out: HCQI_PIECE_HEAD
 - a label's length, escaped: HCQI_NAME_BYTES
@@ -49,10 +49,10 @@ any_number_in_flight: HCQI_CUDA_RECORDS=256 HCQI_CPU_CHUNK=1024 HCQI_POSTS=64
     HCQI_VK_CALL=32
 any_number_in_flight events_go_back_to_their_pool: HCQI_CUDA_EVENTS_FIRST=256
 memory_has_limits large_allocations_have_their_own: HCQI_VK_BLOCK_M*
-as_many_arguments_as_fit: HCQ_MAX_ARGS=32
+as_many_arguments_as_fit: HCQ_MAX_ARGS=64
+numbers_of_values: HCQ_MAX_VALUES=256 HCQI_VALUE_POOLS=9
 grids_of_each_run: HCQI_GRID_BYTES=12
 writes_of_every_size: HCQI_WRITE_BYTES=65536
-numbers_of_inputs_and_variables: HCQ_MAX_INPUTS=64 HCQI_MAX_VARIABLES=64
 many_devices: HCQI_MAX_DEVICES=64
 register_limits: HCQI_MAX_BACKENDS=8
 as_many_lanes_as_fit: HCQI_MAX_LANES=16 HCQI_CPU_LANES=8 HCQI_CUDA_LANES=8 HCQI_CUDA_COPY_LANES=4

@@ -12,10 +12,13 @@
 
 /* ---- what the cases name ---- */
 
+#define NUMBERS(a, b, c) ((hcq_value[3]){hcq_number(a), hcq_number(b), hcq_number(c)})
+#define BUFFER(b) ((hcq_value[1]){hcq_value_of(b)})
+
 static struct {
     hcq_device *closed, *other, *devices[2], *half[3], *closes[3];
     hcq_queue *q, *w, *c, *g, *v;      /* every command; a fill; copies; a graph; variables */
-    hcq_queue *failed, *bad_graph, *theirs, *no_queue[1], *both[3], *crowd[17], *late[6];
+    hcq_queue *failed, *bad_graph, *theirs, *no_queue[1], *both[3], *crowd[17], *late[7];
     hcq_program *add, *add2;
     hcq_driver *driver;
     hcq_registry *registry, *full;
@@ -35,7 +38,8 @@ static struct {
     hcq_backend backend, first, many[9];
     hcq_driver_info driver_info;
     hcq_device_info device_info;
-    uint64_t value, values[2], variables[3];
+    uint64_t value, values[2];
+    hcq_value given, variables[3];
     unsigned char *page, bytes[128], ones[16];
 } F;
 
@@ -201,16 +205,18 @@ static void fixture_queues(void) {
     F.both[1] = F.w;
     for (int i = 0; i < 17; i++) { F.crowd[i] = F.w; }
     F.sub = (hcq_submission){.queues = &F.w, .queue_count = 1};
-    F.launch = (hcq_submission){.queues = &F.g, .queue_count = 1, .inputs = &F.x, .input_count = 1};
+    F.given = hcq_value_of(F.x);
+    F.launch = (hcq_submission){.queues = &F.g, .queue_count = 1, .values = &F.given,
+                                .value_count = 1};
     F.steps = F.launch;
     F.steps.flags = HCQ_STEP;
     F.varied = F.sub;
     F.varied.queues = &F.v;
-    F.varied.variables = F.variables;
-    F.varied.variable_count = 3;
-    F.variables[0] = 8;
-    F.variables[1] = F.b.address;
-    F.variables[2] = 2;
+    F.varied.values = F.variables;
+    F.varied.value_count = 3;
+    F.variables[0] = hcq_number(8);
+    F.variables[1] = hcq_value_of(F.b);
+    F.variables[2] = hcq_number(2);
 }
 
 /* Queues that only their submission refuses: without an argument's buffer; with a freed
@@ -220,7 +226,7 @@ static void fixture_late(void) {
     add_args none = {0, 1, 4};
     hcq_buffer freed = make_words(T.dev, 4);
     hcq_signal gone = make_signal(T.dev, 0);
-    for (int i = 0; i < 6; i++) { F.late[i] = make_queue(T.dev, HCQ_COMPUTE); }
+    for (int i = 0; i < 7; i++) { F.late[i] = make_queue(T.dev, HCQ_COMPUTE); }
     CHECK_INDEX(hcq_queue_exec(F.late[0], F.add, &none, sizeof none, F.one, F.one), 0);
     CHECK_INDEX(record_word(F.late[1], freed, 1, 4), 0);
     CHECK_INDEX(hcq_queue_wait(F.late[2], hcq_at(gone, 1)), 0);
@@ -228,6 +234,7 @@ static void fixture_late(void) {
     CHECK_INDEX(hcq_queue_signal(F.late[4], hcq_at(F.raised, 9)), 0);
     CHECK_INDEX(hcq_queue_signal(F.late[4], hcq_at(F.raised, 9)), 1);
     CHECK_INDEX(hcq_queue_signal(F.late[5], F.taken), 0);
+    CHECK_INDEX(hcq_queue_fill(F.late[6], (hcq_buffer){.size = 64}, 64, 1, 4), 0); /* no value */
     CHECK_OK(hcq_free(freed));
     CHECK_OK(hcq_signal_destroy(gone));
     hcq_point never = hcq_at(make_signal(dev2(), 0), 1);

@@ -75,7 +75,7 @@ static void one_patch_is_one_node(TEST_ARGS) {
         for (uint32_t i = 3; i-- > 0;) {
             uint32_t next = value[at] + i * (k % 2);
             uint64_t address = words.address + (i * (k % 2) + at) % WORDS * 4;
-            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 1, &next, 4));
+            CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 8, &next, 4));
             CHECK_OK(hcq_queue_update_arg(q, (int32_t)at, 0, &address, 8));
         }
         CHECK_OK(hcq_queue_update_copy(q, COMMANDS, NULL, &from, 16));
@@ -121,8 +121,8 @@ static void single_commands_are_launched(TEST_ARGS) {
         counts before = counts_now(device);
         for (uint32_t i = 0; i < 5; i++) {
             uint32_t value = i + 1;
-            CHECK_OK(hcq_queue_update_arg(q, 0, 1, &value, 4));
-            CHECK_OK(hcq_queue_update_arg(q, 4, 1, &value, 4));
+            CHECK_OK(hcq_queue_update_arg(q, 0, 8, &value, 4));
+            CHECK_OK(hcq_queue_update_arg(q, 4, 8, &value, 4));
             submit_and_wait(q, device);
         }
         counts c = counts_since(device, &before);

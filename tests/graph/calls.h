@@ -62,6 +62,8 @@ typedef struct mixing_args {           /* the argument block */
     mix_numbers with;
 } mixing_args;
 
+enum { PART_SEED = HCQ_PART_ARG + offsetof(mixing_args, with.seed) };
+
 typedef struct host_mix {              /* of a host command */
     uint32_t *dst;
     const uint32_t *a, *b;
@@ -99,6 +101,10 @@ typedef struct call {
 
 /* An input's memory for one launch. */
 typedef struct binding { uint32_t memory, at; } binding;
+
+/* Numbers of what a launch brings: far apart, and none twice. */
+#define INPUT_NUMBER(n) ((n) * 51)
+#define VARIABLE_NUMBER(n) (7 + (n) * 29)
 
 typedef struct launch {
     binding inputs[INPUTS];
@@ -282,7 +288,7 @@ static void model_mix(const launch *l, const call *c) {
     mix_numbers with = c->with;
     uint64_t blocks = c->part == HCQ_PART_GRID_X ? l->variables[c->variable] : c->grid;
     uint64_t end = c->kind == CALL_HOST ? with.n : blocks * THREADS_OF_BLOCK;
-    if (c->part == HCQ_PART_ARG + 6) {
+    if (c->part == PART_SEED) {
         with.seed = (uint32_t)l->variables[c->variable];
     }
     mix_words((uint32_t *)(void *)model_bytes(l, &c->dst),
@@ -392,7 +398,7 @@ static void record_rest(const graph *g, hcq_queue *q, int32_t index, const call 
                               c->extra.writes ? HCQ_ARG_OUT : HCQ_ARG_IN));
     }
     if (c->part) {
-        MUST(hcq_queue_variable(q, index, c->part, c->variable, c->maximum));
+        MUST(hcq_queue_variable(q, index, c->part, VARIABLE_NUMBER(c->variable), c->maximum));
     }
 }
 
@@ -402,7 +408,8 @@ static void declare_inputs(graph *g, hcq_queue *q) {
         if (!g->sizes[name]) {
             continue;
         }
-        g->buffers[name] = hcq_input(q, n, W.devices[g->device_of[name]], g->sizes[name]);
+        g->buffers[name] = hcq_input(q, INPUT_NUMBER(n), W.devices[g->device_of[name]],
+                                     g->sizes[name]);
         if (g->buffers[name].size != g->sizes[name]) {
             wrong("hcq_input %u is refused", n);
         }
@@ -442,8 +449,8 @@ static void record_appended(graph *g, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         plain = plain && g->calls[i].device == device && is_plain(g, &g->calls[i]);
     }
-    MUST(hcq_queue_create(W.devices[plain ? device : g->devices[0]],
-                          plain ? HCQ_COMPUTE : HCQ_GRAPH, &part));
+    MUST(plain ? hcq_queue_create(W.devices[device], HCQ_COMPUTE, &part)
+               : hcq_graph_create(W.devices[g->devices[0]], &part));
     if (!plain) {
         declare_inputs(g, part);
     }
@@ -462,7 +469,7 @@ static void record_appended(graph *g, uint32_t first, uint32_t end) {
 }
 
 static void record_graph(graph *g) {
-    MUST(hcq_queue_create(W.devices[g->devices[0]], HCQ_GRAPH, &g->queue));
+    MUST(hcq_graph_create(W.devices[g->devices[0]], &g->queue));
     for (uint32_t m = 0; m < MEMORIES; m++) {
         g->buffers[m] = W.memory[m];
     }

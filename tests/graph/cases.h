@@ -184,17 +184,17 @@ static uint32_t *case_word(const overlap_case *c, uint32_t number, uint32_t oper
 }
 
 static void case_launch(hcq_queue *q, const overlap_case *c, uint32_t number, hcq_point *point) {
-    hcq_buffer inputs[2];
+    hcq_value inputs[2];
     hcq_submission s;
     for (uint32_t n = 0; n < 2; n++) {
-        inputs[n] = hcq_view(C.buffers[c->inputs[number][n].cell],
-                             c->inputs[number][n].word * 4, INPUT_WORDS * 4);
+        inputs[n] = hcq_value_of(hcq_view(C.buffers[c->inputs[number][n].cell],
+                                          c->inputs[number][n].word * 4, INPUT_WORDS * 4));
     }
     memset(&s, 0, sizeof s);
     s.queues = &q;
     s.queue_count = 1;
-    s.inputs = inputs;
-    s.input_count = inputs_of(c);
+    s.values = inputs;
+    s.value_count = inputs_of(c);
     s.flags = c->flags;
     CHECK_OK(hcq_submit(T.dev, &s, 1, point));
     for (uint32_t i = 0; i < 2; i++) {

@@ -185,7 +185,7 @@ static void draw_variable(call *c, uint32_t number) {
     c->variable = number;
     switch (c->kind) {
     case CALL_MIX:
-        c->part = chance(50) ? (uint32_t)HCQ_PART_GRID_X : (uint32_t)HCQ_PART_ARG + 6u;
+        c->part = chance(50) ? (uint32_t)HCQ_PART_GRID_X : (uint32_t)PART_SEED;
         c->maximum = c->part == HCQ_PART_GRID_X && chance(50) ? c->grid + 3 : 0;
         break;
     case CALL_FILL:

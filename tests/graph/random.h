@@ -128,24 +128,26 @@ static void choose_variables(const graph *g, launch *l) {
 
 static hcq_result submit_launch(const graph *g, const launch *l, hcq_point *point) {
     hcq_submission s;
-    hcq_buffer inputs[INPUTS];
+    hcq_value values[HCQ_MAX_VALUES];
     memset(&s, 0, sizeof s);
-    memset(inputs, 0, sizeof inputs);
+    memset(values, 0, sizeof values);
     for (uint32_t n = 0; n < INPUTS; n++) {
         const binding *b = &l->inputs[n];
         if (is_touched(g, FIRST_INPUT + n, 0)) { /* others may be missing; larger is fine */
-            inputs[n] = hcq_view(W.memory[b->memory], b->at,
-                                 chance(50) ? g->sizes[FIRST_INPUT + n] : 0);
+            hcq_buffer view = hcq_view(W.memory[b->memory], b->at,
+                                       chance(50) ? g->sizes[FIRST_INPUT + n] : 0);
+            values[INPUT_NUMBER(n)] = chance(50) ? hcq_value_of(view) : hcq_number(view.address);
         }
+    }
+    for (uint32_t v = 0; v < VARIABLES; v++) {
+        values[VARIABLE_NUMBER(v)] = hcq_number(l->variables[v]);
     }
     s.waits = &W.gate;
     s.wait_count = l->held && W.shut;
     s.queues = &g->queue;
     s.queue_count = 1;
-    s.inputs = inputs;
-    s.input_count = INPUTS;
-    s.variables = l->variables;
-    s.variable_count = VARIABLES;
+    s.values = values;
+    s.value_count = INPUT_NUMBER(INPUTS);
     s.flags = l->flags;
     return hcq_submit(W.devices[g->devices[0]], &s, 1, point);
 }
@@ -270,7 +272,7 @@ static void update_argument(graph *g, uint32_t index) {
         now.spans[arg] = move_span(g, c->device, index, &c->spans[arg], 4);
     } while (spans_meet(&now.dst, &now.a) || spans_meet(&now.dst, &now.b));
     uint64_t address = span_buffer(g, &now.spans[arg]).address;
-    MUST(hcq_queue_update_arg(g->queue, (int32_t)index, arg, &address, 8));
+    MUST(hcq_queue_update_arg(g->queue, (int32_t)index, arg * 8, &address, 8));
     *c = now;
 }
 
@@ -280,9 +282,10 @@ static void update_mix(graph *g, uint32_t index) {
     hcq_dims grid;
     if (!c->stated && chance(60)) {
         update_argument(g, index);
-    } else if (c->part != HCQ_PART_ARG + 6 && chance(50)) {
+    } else if (c->part != PART_SEED && chance(50)) {
         c->with.seed = pick(1000);
-        MUST(hcq_queue_update_arg(g->queue, (int32_t)index, 6, &c->with.seed, 4));
+        MUST(hcq_queue_update_arg(g->queue, (int32_t)index, PART_SEED - HCQ_PART_ARG, &c->with.seed,
+                                  4));
     } else if (c->part != HCQ_PART_GRID_X) {
         c->grid = 1 + pick(c->grid + 1);
         grid = hcq_dim(c->grid, 1, 1);

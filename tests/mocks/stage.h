@@ -51,7 +51,7 @@ static int stage_open(stage *g, const char *backend, hcq_device_desc *desc) {
            TAKE(hcq_signal_create(g->device, 0, &g->s)) &&
            TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->q)) &&
            TAKE(hcq_queue_create(g->device, HCQ_COPY, &g->copy)) &&
-           TAKE(hcq_queue_create(g->device, HCQ_GRAPH, &g->graph)) &&
+           TAKE(hcq_graph_create(g->device, &g->graph)) &&
            TAKE(hcq_queue_create(g->device, HCQ_COMPUTE, &g->lone));
 }
 

@@ -377,14 +377,14 @@ static hcq_queue *record_kept(actor *me, const draft *d, uint64_t *index) {
         MUST(hcq_queue_create(W.devices[d->device], HCQ_COMPUTE, &k->queue));
         MUST_RECORD(hcq_queue_wait(k->queue, wait));
         record_kernel(k->queue, d->device, 0);
-        MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + 1, 0, 0));
+        MUST(hcq_queue_variable(k->queue, 1, HCQ_PART_ARG + offsetof(put_args, index), 0, 0));
         if (chance(me, 60)) {
             MUST(hcq_queue_bind(k->queue, W.devices[d->device]));
         }
     }
     MUST(hcq_queue_update_wait(k->queue, 0, &wait.signal, wait.value));
     uint32_t value = put->word + 1;
-    MUST(hcq_queue_update_arg(k->queue, 1, 2, &value, sizeof value));
+    MUST(hcq_queue_update_arg(k->queue, 1, offsetof(put_args, value), &value, sizeof value));
     *index = put->word;
     return k->queue;
 }
@@ -411,8 +411,9 @@ static void submit(actor *me, const draft *d, claim *own) {
     s.signal_count = d->raise.value != 0;
     s.affinity = d->affinity;
     s.flags = d->ordered ? 0 : HCQ_UNORDERED;
-    s.variables = &index;
-    s.variable_count = d->kept ? 1 : 0;
+    const hcq_value number = hcq_number(index);
+    s.values = &number;
+    s.value_count = d->kept ? 1 : 0;
     if (chance(me, 5)) {
         hcq_result r = hcq_submit_and_wait(device, &s, 1, pick(me, 100000), &own->point);
         check_answer("submit_and_wait", own, r);

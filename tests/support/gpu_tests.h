@@ -57,20 +57,13 @@ static void submit_and_wait(hcq_queue *queue, hcq_device *device) {
     CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
 }
 
-/* Submits with values for variables, and an input of a graph's, or NULL. */
+/* Submits with numbers. */
 static TEST_UNUSED hcq_point submit_values(hcq_queue *queue, hcq_device *device,
-                                           const uint64_t *values, uint32_t count,
-                                           const hcq_buffer *input) {
-    hcq_submission s;
+                                           const uint64_t *numbers, uint32_t count) {
+    hcq_value list[HCQ_MAX_VALUES];
     hcq_point done = {{0}, 0};
-    memset(&s, 0, sizeof s);
-    s.queues = &queue;
-    s.queue_count = 1;
-    s.variables = values;
-    s.variable_count = count;
-    s.inputs = input;
-    s.input_count = input ? 1 : 0;
-    CHECK_OK(hcq_submit(device, &s, 1, &done));
+    CHECK_OK(hcq_queue_submit_with(queue, device, values_of(list, numbers, count, NULL, 0), count,
+                                   &done));
     return done;
 }
 

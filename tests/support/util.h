@@ -744,6 +744,21 @@ static TEST_UNUSED int test_start(int argc, char **argv) {
     return result != 0 ? result : test_start_cuda();
 }
 
+/* ---- values ---- */
+
+/* What a submission brings: numbers, which addresses are, too, and buffers behind them. */
+static TEST_UNUSED const hcq_value *values_of(hcq_value *list, const uint64_t *numbers,
+                                              uint32_t count, const hcq_buffer *buffers,
+                                              uint32_t buffer_count) {
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = hcq_number(numbers[i]);
+    }
+    for (uint32_t i = 0; i < buffer_count; i++) {
+        list[count + i] = hcq_value_of(buffers[i]);
+    }
+    return list;
+}
+
 /* ---- kernels ---- */
 
 typedef struct add_args { uint64_t dst; uint32_t value, n; } add_args;
@@ -825,7 +840,8 @@ static TEST_UNUSED hcq_signal make_signal(hcq_device *device, uint64_t value) {
 
 static TEST_UNUSED hcq_queue *make_queue(hcq_device *device, hcq_queue_kind kind) {
     hcq_queue *queue = NULL;
-    CHECK_OK(hcq_queue_create(device, kind, &queue));
+    CHECK_OK(kind == HCQ_GRAPH ? hcq_graph_create(device, &queue)
+                               : hcq_queue_create(device, kind, &queue));
     return queue;
 }
 

@@ -72,7 +72,7 @@ static void binding_patch_buffers(binding *b, uint32_t i) {
     b->src[i] = (b->dst[i] + 1 + (uint32_t)(test_random(&b->state) % (BIND_BUFFERS - 1))) %
                 BIND_BUFFERS;
     CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)i, 0, &b->buffers[b->dst[i]].address, 8));
-    CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)i, 1, &b->buffers[b->src[i]].address, 8));
+    CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)i, 8, &b->buffers[b->src[i]].address, 8));
 }
 
 /* Patched while earlier submissions of the queue still run. Returns how many
@@ -88,7 +88,7 @@ static uint64_t binding_rounds(binding *b, int buffers, int values) {
         if (values) {
             uint32_t other = (i + 1) % BIND_COMMANDS;
             b->add[other] = (uint32_t)test_random(&b->state);
-            CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)other, 4, &b->add[other], 4));
+            CHECK_OK(hcq_queue_update_arg(b->q, (int32_t)other, 24, &b->add[other], 4));
         }
         uint64_t before = COUNT(b->dev, RECORDED);
         done = submit_of(b->q, b->dev);
@@ -138,7 +138,7 @@ static void bindings_recorded(uint32_t flags, const char *shader) {
     CHECK(uniform == (binding_rounds(&b, 0, 1) == 0));
     for (uint32_t i = 0; i < BIND_COMMANDS; i++) {
         CHECK_OK(hcq_queue_update_arg(b.q, (int32_t)i, 0, &b.buffers[b.dst[i]].address, 8));
-        CHECK_OK(hcq_queue_update_arg(b.q, (int32_t)i, 4, &b.add[i], 4));
+        CHECK_OK(hcq_queue_update_arg(b.q, (int32_t)i, 24, &b.add[i], 4));
     }
     CHECK_U64(binding_rounds(&b, 0, 0), 0); /* as they were */
     CHECK_OK(hcq_close(b.dev));
@@ -215,21 +215,21 @@ static void misaligned_bindings_are_refused(TEST_ARGS) {
         binding b;
         binding_open(&b, bind_flags(way), "vk_push", 0);
         uint64_t good = b.buffers[1].address, bad = good + 4;
-        CHECK_OK(hcq_queue_update_arg(b.q, 0, 1, &bad, 8));
+        CHECK_OK(hcq_queue_update_arg(b.q, 0, 8, &bad, 8));
         log_clear();
         CHECK_RESULT(hcq_queue_bind(b.q, b.dev), HCQ_ERROR_INVALID);
         CHECK(log_has("vk_push") && log_has("argument 1") && log_has("multiple of"));
         CHECK_RESULT(hcq_queue_submit(b.q, b.dev, NULL), HCQ_ERROR_INVALID);
-        CHECK_OK(hcq_queue_update_arg(b.q, 0, 1, &good, 8));
+        CHECK_OK(hcq_queue_update_arg(b.q, 0, 8, &good, 8));
         CHECK_OK(hcq_queue_bind(b.q, b.dev));
-        CHECK_OK(hcq_queue_update_arg(b.q, 0, 1, &bad, 8));
+        CHECK_OK(hcq_queue_update_arg(b.q, 0, 8, &bad, 8));
         for (uint32_t k = 0; k < 3; k++) {
             log_clear();
             CHECK_RESULT(hcq_queue_submit(b.q, b.dev, NULL), HCQ_ERROR_INVALID);
             CHECK(log_has("argument 1") && log_has("multiple of"));
             CHECK_BINDING(&b);         /* nothing ran */
         }
-        CHECK_OK(hcq_queue_update_arg(b.q, 0, 1, &good, 8));
+        CHECK_OK(hcq_queue_update_arg(b.q, 0, 8, &good, 8));
         for (uint32_t k = 0; k < 3; k++) {
             submit_and_wait(b.q, b.dev);
             binding_model(&b);

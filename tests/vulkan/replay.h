@@ -58,10 +58,10 @@ static void arguments_grids_and_values_are_data(TEST_ARGS) {
             if (k >= 10) {             /* the first word and the value of two commands */
                 const uint64_t address = words.address + (from = k % 7) * 4;
                 value[6 + k % 2] = 1000 + k;
-                CHECK_OK(hcq_queue_update_arg(q, 6 + k % 2, 1, &value[6 + k % 2], 4));
+                CHECK_OK(hcq_queue_update_arg(q, 6 + k % 2, 8, &value[6 + k % 2], 4));
                 CHECK_OK(hcq_queue_update_arg(q, 3, 0, &address, 8));
             }
-            WAIT_OK(submit_values(q, dev, values, 4, NULL));
+            WAIT_OK(submit_values(q, dev, values, 4));
             counts c = counts_since(dev, &before);
             CHECK(k < slots || c.recorded == 0);
             recorded += c.recorded;
@@ -134,7 +134,7 @@ static void segments_are_recorded_alone(TEST_ARGS) {
         CHECK_OK(hcq_queue_update_copy(q, PART_COPY, NULL, NULL, steps[k].copied * 4));
         CHECK_OK(hcq_queue_update_exec(q, 2, NULL, &block));
         counts before = counts_now(dev);
-        WAIT_OK(submit_values(q, dev, &steps[k].filled, 1, NULL));
+        WAIT_OK(submit_values(q, dev, &steps[k].filled, 1));
         counts c = counts_since(dev, &before);
         CHECK(k == 0 || c.recorded == steps[k].commands);
         CHECK(k == 0 || c.recordings == steps[k].recordings);
@@ -219,10 +219,10 @@ static void grids_beyond_limits(TEST_ARGS) {
         hcq_dims grid = cases[k % CASES][0], block = cases[k % CASES][1];
         args.mode = 100 + k;
         CHECK_OK(hcq_queue_update_exec(q, 1, &grid, &block));
-        CHECK_OK(hcq_queue_update_arg(q, 1, 1, &args.mode, 4));
-        CHECK_OK(hcq_queue_update_arg(q, 1, 2, &grid.x, 4));
-        CHECK_OK(hcq_queue_update_arg(q, 1, 3, &grid.y, 4));
-        CHECK_OK(hcq_queue_update_arg(q, 1, 4, &grid.z, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 8, &args.mode, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 12, &grid.x, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 16, &grid.y, 4));
+        CHECK_OK(hcq_queue_update_arg(q, 1, 20, &grid.z, 4));
         CHECK_OK(k == CASES ? hcq_queue_bind(q, T.dev) : HCQ_OK);
         submit_and_wait(q, T.dev);
         CHECK_IDS(seen, grid, block, args.mode, REST);
@@ -233,11 +233,11 @@ static void grids_beyond_limits(TEST_ARGS) {
     CHECK_INDEX(hcq_queue_fill(q, seen, (MOST + REST) * 4, 0, 4), 0);
     CHECK_INDEX(hcq_queue_exec(q, ids, &args, sizeof args, nine, hcq_dim(1, 1, 1)), 1);
     CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_GRID_X, 0, 70001));
-    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + 2, 0, 0));
+    CHECK_OK(hcq_queue_variable(q, 1, HCQ_PART_ARG + offsetof(ids_args, grid), 0, 0));
     CHECK_OK(hcq_queue_bind(q, T.dev));
     for (uint32_t k = 0; k < 8; k++) {
         static const uint64_t sizes[] = {10, 65535, 65536, 5, 70001, 0, 66000, 1};
-        hcq_point done = submit_values(q, T.dev, &sizes[k], 1, NULL);
+        hcq_point done = submit_values(q, T.dev, &sizes[k], 1);
         CHECK_OK(hcq_wait(&done, 1, HCQ_ALL, 6 * BOUND));
         CHECK_IDS(seen, hcq_dim((uint32_t)sizes[k], 1, 1), hcq_dim(1, 1, 1), args.mode, REST);
     }
