@@ -36,24 +36,34 @@ static void pinned_copies_are_not_staged(TEST_ARGS) {
     CHECK_OK(hcq_close(device));
 }
 
-/* What the host only writes is pinned with caches out of the way, and what was given back
-   is taken again by its own kind. */
+/* What the host only writes is pinned with caches out of the way. What is given back beside
+   running work is kept, and taken again by its own kind. */
 static void written_memory_is_combined(TEST_ARGS) {
     enum { COMBINED = 4 };
     int (*get_flags)(unsigned *flags, void *memory);
     raw_side a;
+    gates g;
+    SKIP_IF(T.variant->one_fifo, "all streams are behind the long kernel");
+    hcq_device *device = device_with(0, 1, 1); /* another one of the context */
+    gates_open(&g, T.dev);
     raw_open(&a, T.dev);
     raw_find(T.dev, "cuMemHostGetFlags", &get_flags);
+    gate_shut(&g, 0);
+    hcq_point done = submit_spin(&g, 0, 0);
+    gate_until_begun(&g, 0);
     for (uint32_t i = 0; i < 6; i++) {
         const uint32_t flags = (i % 2 ? HCQ_HOST_WRITES : HCQ_HOST_VISIBLE) | HCQ_NO_CACHE;
         unsigned found = 0;
         hcq_buffer b;
-        CHECK_OK(hcq_alloc(T.dev, 5000, flags, &b));
+        CHECK_OK(hcq_alloc(device, 5000, flags, &b));
         RAW_OK(get_flags(&found, b.host));
         CHECK_U64(found & COMBINED, i % 2 ? COMBINED : 0);
         CHECK_OK(hcq_free(b));
     }
+    gate_let(&g, 0);
+    WAIT_OK(done);
     raw_close(&a);
+    CHECK_OK(hcq_close(device));
 }
 
 /* ---- freeing beside running work ---- */

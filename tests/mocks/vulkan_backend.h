@@ -285,6 +285,13 @@ static void writes_go_to_the_device(TEST_ARGS) {
     CHECK_OK(hcq_alloc(device, 2 * ROOM, HCQ_HOST_WRITES, &b[0]));
     CHECK(b[0].host != NULL && T.log.lines == 0);
     backend_close(device);
+    device = backend_open(1);
+    CHECK_OK(hcq_vulkan_info_get(device, &info));
+    mock_vk_physical_of(info.physical_device)->heap_used[2] = ROOM; /* by another process */
+    log_clear();
+    CHECK_OK(hcq_alloc(device, BYTES, HCQ_HOST_WRITES, &b[0]));
+    CHECK(b[0].host != NULL && T.log.lines == 0);
+    backend_close(device);
 }
 
 /* GPUs give the same addresses to each device. */
