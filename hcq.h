@@ -6119,8 +6119,6 @@ static void hcqi_device_ring(hcq_device *dev) {
     hcqi_giving--;
 }
 
-HCQI_COLD_BEGIN
-
 /* ========================================================================== */
 /* ---- allocations ----------------------------------------- >>allocations - */
 
@@ -7527,8 +7525,6 @@ HCQI_DEF hcq_result hcq_queue_variable(hcq_queue *queue, int32_t index, uint32_t
     }
     return hcqi_queue_changed(queue);
 }
-
-HCQI_COLD_END
 
 /* ========================================================================== */
 /* ---- versions ----------------------------------------------- >>versions - */
@@ -13672,6 +13668,8 @@ static void hcqi_graph_pin(const hcqi_plan *plan, uint32_t by) {
     }
 }
 
+HCQI_COLD_END
+
 /* ========================================================================== */
 /* ---- graphs: launching -------------------------------------- >>launching - */
 
@@ -14130,6 +14128,8 @@ HCQI_DEF hcq_result hcq_graph_create(hcq_device *device, hcq_queue **graph) {
     (*graph)->graph = g;
     return hcqi_leave_with(HCQ_OK);
 }
+
+HCQI_COLD_BEGIN
 
 /* ========================================================================== */
 /* ---- graphs: the schedule ---------------------------------- >>scheduling - */
@@ -15095,6 +15095,8 @@ static void hcqi_report_write(hcqi_text *t, const hcqi_report *r, hcq_profile_fo
     for (int i = 1; page && hcqi_page[i] != NULL; i++) { hcqi_print(t, "%s", hcqi_page[i]); }
 }
 
+HCQI_COLD_END
+
 /* ========================================================================== */
 /* ---- profile --------------------------------------------- >>profiling - */
 /* A version that is encoded while the device is profiled has timestamps between
@@ -15533,8 +15535,6 @@ HCQI_DEF hcq_result hcq_profile_save(hcq_device *const *devices, uint32_t count,
     hcqi_report_free(&report);
     return r;
 }
-
-HCQI_COLD_END
 
 #endif /* HCQ_IMPLEMENTATION */
 
